@@ -1,0 +1,52 @@
+# The CUDA backend: kernels/cuda as library qb_cuda, linked into whatever links qb_kernels. Needs
+# nvcc and cuDNN's headers; cuDNN itself is opened when it is used. Sets QB_HAVE_CUDA.
+set(QB_HAVE_CUDA OFF)
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+  set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+endif()
+check_language(CUDA)
+find_path(QB_CUDNN_INCLUDE cudnn_backend.h HINTS ENV CUDNN_PATH /usr/local/cuda/include
+  PATH_SUFFIXES include)
+if(NOT CMAKE_CUDA_COMPILER OR NOT QB_CUDNN_INCLUDE)
+  if(NOT QB_CUDA STREQUAL AUTO)
+    message(FATAL_ERROR "QB_CUDA is ${QB_CUDA}: expected nvcc and cudnn_backend.h, "
+      "got '${CMAKE_CUDA_COMPILER}' and '${QB_CUDNN_INCLUDE}'")
+  endif()
+  message(STATUS "CUDA backend: left out (no nvcc or no cudnn_backend.h)")
+  return()
+endif()
+
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(QB_HAVE_CUDA ON)
+message(STATUS "CUDA backend: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
+
+# Device code in two object libraries: machine code for 9.0 alone (wgmma), and portable code for 8.0
+# to 8.9, 9.0 and, by the driver's compiler, everything later.
+file(GLOB qb_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
+set(qb_cuda_hopper ${qb_cuda_device})
+list(FILTER qb_cuda_hopper INCLUDE REGEX "wgmma")
+list(FILTER qb_cuda_device EXCLUDE REGEX "wgmma")
+add_library(qb_cuda_portable OBJECT ${qb_cuda_device})
+add_library(qb_cuda_hopper OBJECT ${qb_cuda_hopper})
+set_target_properties(qb_cuda_portable PROPERTIES CUDA_ARCHITECTURES "80;90a-real")
+set_target_properties(qb_cuda_hopper PROPERTIES CUDA_ARCHITECTURES "90a-real")
+foreach(target IN ITEMS qb_cuda_portable qb_cuda_hopper)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_STANDARD 17)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+  # -fmad=false: the same rule as -ffp-contract=off on the host. A spill is an error of ours.
+  target_compile_options(${target} PRIVATE -fmad=false --expt-relaxed-constexpr
+    -Xptxas=-warn-spills,-warn-lmem-usage -Xcompiler=-fno-exceptions,-fno-rtti
+    $<$<BOOL:${QB_WERROR}>:-Werror=all-warnings>)
+endforeach()
+
+file(GLOB qb_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
+add_library(qb_cuda STATIC ${qb_cuda_host} $<TARGET_OBJECTS:qb_cuda_portable>
+  $<TARGET_OBJECTS:qb_cuda_hopper>)
+set_target_properties(qb_cuda PROPERTIES LINKER_LANGUAGE C POSITION_INDEPENDENT_CODE ON)
+target_include_directories(qb_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${QB_CUDNN_INCLUDE})
+target_include_directories(qb_cuda PUBLIC ${CMAKE_SOURCE_DIR})
+target_link_libraries(qb_cuda PUBLIC qb_flags qb_kernels CUDA::cudart_static ${CMAKE_DL_LIBS})
+target_link_libraries(qb_kernels PUBLIC qb_cuda)
+target_compile_definitions(qb_kernels PUBLIC QB_HAVE_CUDA)
