@@ -1,0 +1,11 @@
+/* Shared by the files of base/ only. */
+#ifndef QB_BASE_INTERNAL_H
+#define QB_BASE_INTERNAL_H
+
+#include "ctx.h"
+
+/* Counts one allocation for the failure hook of the tests (qb_ctx.fail_alloc_at). False, with the
+ * error recorded, when it is the one that has to fail. */
+bool qb_alloc_permit(qb_ctx *cx, size_t bytes);
+
+#endif

@@ -1,0 +1,179 @@
+#include "ctx.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base_internal.h"
+
+#define ALIGNMENT 64u
+
+void qb_ctx_init(qb_ctx *cx) { memset(cx, 0, sizeof *cx); }
+
+void qb_ctx_child(const qb_ctx *parent, qb_ctx *child) {
+    qb_ctx_init(child);
+    child->log = parent->log;
+    child->cancel = parent->cancel;
+    child->threads = parent->threads;
+}
+
+void qb_ctx_adopt(qb_ctx *parent, const qb_ctx *child) {
+    if (parent->code != QB_OK || child->code == QB_OK) return;
+    parent->code = child->code;
+    memcpy(parent->message, child->message, sizeof parent->message);
+}
+
+void qb_ctx_clear(qb_ctx *cx) {
+    cx->code = QB_OK;
+    cx->message[0] = '\0';
+}
+
+/* The arguments may point into cx->message, so the text is built aside. A text that does not fit
+ * ends in "..." rather than in the middle of a word that looks complete. */
+static void set_message(qb_ctx *cx, const char *prefix_end, const char *fmt, va_list args) {
+    char text[QB_MESSAGE_MAX];
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    size_t used = n < 0 ? 0 : (size_t)n;
+    bool cut = used >= sizeof text;
+    if (cut) used = sizeof text - 1;
+    text[used] = '\0';
+    if (prefix_end && !cut) {
+        int more = snprintf(text + used, sizeof text - used, ": %s", prefix_end);
+        cut = more < 0 || (size_t)more >= sizeof text - used;
+    }
+    if (cut) memcpy(text + sizeof text - 4, "...", 4);
+    memcpy(cx->message, text, sizeof text);
+}
+
+qb_status qb_fail(qb_ctx *cx, qb_status code, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    set_message(cx, NULL, fmt, args);
+    va_end(args);
+    cx->code = code;
+    return code;
+}
+
+qb_status qb_fail_errno(qb_ctx *cx, const char *fmt, ...) {
+    int error = errno;
+    char buffer[128];
+    const char *reason = strerror_r(error, buffer, sizeof buffer);
+    va_list args;
+    va_start(args, fmt);
+    set_message(cx, reason, fmt, args);
+    va_end(args);
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR: cx->code = QB_STATUS_NOTFOUND; break;
+    case ENOMEM: cx->code = QB_STATUS_NOMEM; break;
+    default: cx->code = QB_STATUS_IO; break;
+    }
+    return cx->code;
+}
+
+qb_status qb_wrap(qb_ctx *cx, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    set_message(cx, cx->message, fmt, args);
+    va_end(args);
+    return cx->code;
+}
+
+qb_status qb_check_cancel(qb_ctx *cx) {
+    if (!cx->cancel || !*cx->cancel) return QB_OK;
+    return qb_fail(cx, QB_STATUS_CANCELLED, "interrupted");
+}
+
+int qb_threads(const qb_ctx *cx) {
+    if (cx->threads > 0) return cx->threads;
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > 1024 ? 1024 : (int)online;
+}
+
+static qb_status out_of_memory(qb_ctx *cx, size_t bytes) {
+    return qb_fail(cx, QB_STATUS_NOMEM, "out of memory: %zu bytes wanted", bytes);
+}
+
+static bool byte_count(qb_ctx *cx, size_t n, size_t size, size_t *bytes) {
+    if (!__builtin_mul_overflow(n, size, bytes)) return true;
+    qb_fail(cx, QB_STATUS_NOMEM, "out of memory: %zu elements of %zu bytes overflow", n, size);
+    return false;
+}
+
+bool qb_alloc_permit(qb_ctx *cx, size_t bytes) {
+    if (cx->fail_alloc_at <= 0) return true;
+    if (--cx->fail_alloc_at > 0) return true;
+    out_of_memory(cx, bytes);
+    return false;
+}
+
+void *qb_alloc(qb_ctx *cx, size_t n, size_t size) {
+    size_t bytes;
+    if (!byte_count(cx, n, size, &bytes) || !qb_alloc_permit(cx, bytes)) return NULL;
+    void *memory = calloc(bytes ? bytes : 1, 1);
+    if (!memory) out_of_memory(cx, bytes);
+    return memory;
+}
+
+void *qb_alloc_aligned(qb_ctx *cx, size_t n, size_t size) {
+    size_t bytes;
+    if (!byte_count(cx, n, size, &bytes)) return NULL;
+    if (bytes > SIZE_MAX - ALIGNMENT) {
+        out_of_memory(cx, bytes);
+        return NULL;
+    }
+    bytes = bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
+    if (!qb_alloc_permit(cx, bytes)) return NULL;
+    void *memory = aligned_alloc(ALIGNMENT, bytes);
+    if (!memory) {
+        out_of_memory(cx, bytes);
+        return NULL;
+    }
+    return memset(memory, 0, bytes);
+}
+
+qb_status qb_grow(qb_ctx *cx, void *array_pointer, size_t *capacity, size_t need, size_t size) {
+    if (need <= *capacity) return QB_OK;
+    size_t grown = *capacity + *capacity / 2;
+    if (grown < need) grown = need; /* also when the sum wrapped */
+    if (grown < 8) grown = 8;
+    size_t bytes;
+    if (!byte_count(cx, grown, size, &bytes)) return cx->code;
+    if (!qb_alloc_permit(cx, bytes)) return cx->code;
+    void *array;
+    memcpy(&array, array_pointer, sizeof array); /* any T ** comes in as void * */
+    char *moved = realloc(array, bytes ? bytes : 1);
+    if (!moved) return out_of_memory(cx, bytes);
+    memset(moved + *capacity * size, 0, bytes - *capacity * size);
+    memcpy(array_pointer, &moved, sizeof moved);
+    *capacity = grown;
+    return QB_OK;
+}
+
+char *qb_strdup(qb_ctx *cx, const char *text) {
+    size_t n = strlen(text) + 1;
+    char *copy = qb_alloc(cx, n, 1);
+    return copy ? memcpy(copy, text, n) : NULL;
+}
+
+char *qb_format(qb_ctx *cx, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (n < 0) {
+        qb_fail(cx, QB_STATUS_INTERNAL, "format \"%s\" failed", fmt);
+        return NULL;
+    }
+    char *text = qb_alloc(cx, (size_t)n + 1, 1);
+    if (!text) return NULL;
+    va_start(args, fmt);
+    vsnprintf(text, (size_t)n + 1, fmt, args);
+    va_end(args);
+    return text;
+}
+
+void qb_free(void *pointer) { free(pointer); }

@@ -1,0 +1,94 @@
+/* The context that carries errors, allocation, cancellation and logging through every call.
+ *
+ * One qb_ctx belongs to one thread at a time. A worker thread takes its own with qb_ctx_child and
+ * the parent adopts the first error with qb_ctx_adopt. */
+#ifndef QB_BASE_CTX_H
+#define QB_BASE_CTX_H
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QB_MESSAGE_MAX 4096
+
+struct qb_log;
+
+typedef struct qb_ctx {
+    qb_status code;                      /* code of the last error, QB_OK when none */
+    char message[QB_MESSAGE_MAX];        /* its text, outermost context first */
+    struct qb_log *log;                  /* may be NULL: nothing is logged */
+    const volatile sig_atomic_t *cancel; /* non-zero once the user asked to stop; may be NULL */
+    int threads;        /* worker threads to use; 0: as many as there are processors */
+    long fail_alloc_at; /* tests: make the n-th allocation from now fail; 0: never */
+} qb_ctx;
+
+#if defined(__GNUC__)
+#define QB_PRINTF(fmt_index, args_index) __attribute__((format(printf, fmt_index, args_index)))
+#else
+#define QB_PRINTF(fmt_index, args_index)
+#endif
+
+void qb_ctx_init(qb_ctx *cx);
+/* A context for a worker thread: shares log and cancel flag, starts without an error. */
+void qb_ctx_child(const qb_ctx *parent, qb_ctx *child);
+/* Copies the child's error into the parent unless the parent has one already. */
+void qb_ctx_adopt(qb_ctx *parent, const qb_ctx *child);
+/* Forgets the error. */
+void qb_ctx_clear(qb_ctx *cx);
+
+/* Records an error (replacing any older one) and returns `code`, so that callers can write
+ * `return qb_fail(cx, QB_STATUS_FORMAT, "...: expected %d, got %d", ...)`. */
+qb_status qb_fail(qb_ctx *cx, qb_status code, const char *fmt, ...) QB_PRINTF(3, 4);
+/* Like qb_fail, with ": " and the text of errno appended. The code follows from errno: NOTFOUND,
+ * NOMEM or IO. */
+qb_status qb_fail_errno(qb_ctx *cx, const char *fmt, ...) QB_PRINTF(2, 3);
+/* Puts "context: " before the message of the current error and returns its code. */
+qb_status qb_wrap(qb_ctx *cx, const char *fmt, ...) QB_PRINTF(2, 3);
+/* QB_STATUS_CANCELLED with the message "interrupted" once the user asked to stop, else QB_OK. */
+qb_status qb_check_cancel(qb_ctx *cx);
+/* The number of worker threads that the context asks for, at least 1. */
+int qb_threads(const qb_ctx *cx);
+
+#define QB_TRY(expr)                                                                               \
+    do {                                                                                           \
+        qb_status qb_try_status_ = (expr);                                                         \
+        if (qb_try_status_ != QB_OK) return qb_try_status_;                                        \
+    } while (0)
+
+/* QB_TRY that adds context on the way up. */
+#define QB_TRY_WRAP(cx, expr, ...)                                                                 \
+    do {                                                                                           \
+        if ((expr) != QB_OK) return qb_wrap((cx), __VA_ARGS__);                                    \
+    } while (0)
+
+/* For functions with one `out:` label and a local `qb_status status = QB_OK`. */
+#define QB_GO(expr)                                                                                \
+    do {                                                                                           \
+        status = (expr);                                                                           \
+        if (status != QB_OK) goto out;                                                             \
+    } while (0)
+
+/* Zeroed memory for n elements of `size` bytes; NULL with an error recorded when there is none or
+ * when n * size overflows. Free with qb_free. n == 0 gives a valid pointer. */
+void *qb_alloc(qb_ctx *cx, size_t n, size_t size);
+/* The same, aligned to 64 bytes and padded to a multiple of 64 bytes. */
+void *qb_alloc_aligned(qb_ctx *cx, size_t n, size_t size);
+/* Grows an array so that it holds at least `need` elements; *capacity is updated. New elements are
+ * zeroed. The array stays valid on failure. */
+qb_status qb_grow(qb_ctx *cx, void *array_pointer, size_t *capacity, size_t need, size_t size);
+char *qb_strdup(qb_ctx *cx, const char *text);
+/* printf into new memory; NULL with an error recorded on failure. */
+char *qb_format(qb_ctx *cx, const char *fmt, ...) QB_PRINTF(2, 3);
+void qb_free(void *pointer);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

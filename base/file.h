@@ -1,0 +1,63 @@
+/* Files: read-only maps, whole-file reads, and writes that never leave half a file behind. */
+#ifndef QB_BASE_FILE_H
+#define QB_BASE_FILE_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qb_map {
+    const uint8_t *data; /* NULL for an empty file */
+    size_t size;
+} qb_map;
+
+/* Maps a regular file read-only. Errors name the path and the reason. A file that someone else cuts
+ * short while it is mapped ends the process (SIGBUS), as with every mapping. */
+qb_status qb_map_open(qb_ctx *cx, const char *path, qb_map *out);
+void qb_map_close(qb_map *map); /* accepts a zeroed map */
+
+/* Reads a whole file of at most `limit` bytes into new memory with a terminating zero. */
+qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, size_t *size);
+
+/* A file under construction: written to a temporary name in the target's folder; commit does fsync
+ * and rename, abort unlinks. A killed run leaves the old file or the new one. A link to a file
+ * stays a link. What is not a regular file (/dev/null, a pipe) is written directly: `temp` is NULL
+ * then. */
+typedef struct qb_writer {
+    FILE *stream; /* write here; NULL when the caller uses `temp` through another library */
+    char *temp;   /* the temporary file's path */
+    char *path;   /* the final path */
+    bool scratch; /* set by the caller after opening: the file can be made again at any time, so
+                     commit does not wait for the disk (fsync); it still appears as a whole */
+} qb_writer;
+
+/* `stream` wanted: opens the temporary file. Otherwise only reserves its name (for HDF5). */
+qb_status qb_writer_open(qb_ctx *cx, const char *path, bool stream, qb_writer *out);
+qb_status qb_writer_commit(qb_ctx *cx, qb_writer *writer);
+void qb_writer_abort(qb_writer *writer); /* accepts a zeroed or committed writer */
+/* open, write all, commit. */
+qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t size);
+
+bool qb_path_exists(const char *path);
+bool qb_path_is_dir(const char *path);
+/* mkdir -p. */
+qb_status qb_make_dirs(qb_ctx *cx, const char *path);
+/* New string folder/name; `name` alone when it is absolute or folder is NULL or empty. */
+char *qb_path_join(qb_ctx *cx, const char *folder, const char *name);
+/* New string: the folder part ("." when none). */
+char *qb_path_dir(qb_ctx *cx, const char *path);
+/* Pointer into `path`: what follows the last slash. */
+const char *qb_path_base(const char *path);
+/* New string: base name without its last extension. */
+char *qb_path_stem(qb_ctx *cx, const char *path);
+bool qb_has_suffix(const char *text, const char *suffix);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

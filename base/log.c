@@ -1,0 +1,185 @@
+#include "log.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLEAR_LINE "\r\x1b[K"
+#define BAR_WIDTH 24
+#define TERMINAL_INTERVAL 0.1 /* seconds between two drawings */
+#define PLAIN_INTERVAL 10.0
+
+void qb_log_init(qb_log *log, FILE *stream, qb_level level, bool no_color) {
+    int fd = fileno(stream);
+    bool terminal = fd >= 0 && isatty(fd);
+    *log = (qb_log){
+        .stream = stream, .level = level, .terminal = terminal, .color = terminal && !no_color};
+}
+
+/* One fwrite under the stream's lock, so that lines of several threads do not mix. */
+static void put(const qb_log *log, const char *text, size_t n) {
+    fwrite(text, 1, n, log->stream);
+    fflush(log->stream);
+}
+
+void qb_logf(const qb_ctx *cx, qb_level level, const char *fmt, ...) {
+    static const char *const prefix[] = {"qbench: error: ", "qbench: warning: ", "", "debug: "};
+    static const char *const colored[] = {"qbench: \x1b[1;31merror:\x1b[0m ",
+                                          "qbench: \x1b[1;33mwarning:\x1b[0m ", "",
+                                          "\x1b[2mdebug:\x1b[0m "};
+    const qb_log *log = cx->log;
+    if (!log || level > log->level) return;
+    char *message = NULL, *line = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int n = vasprintf(&message, fmt, args);
+    va_end(args);
+    if (n < 0) return;
+    /* A bar may stand on the line: it goes, and comes back with the next step. */
+    const char *clear = log->terminal && !log->quiet ? CLEAR_LINE : "";
+    const char *start = log->color ? colored[level] : prefix[level];
+    n = asprintf(&line, "%s%s%s\n", clear, start, message);
+    if (n >= 0) {
+        put(log, line, (size_t)n);
+        free(line);
+    }
+    free(message);
+}
+
+double qb_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+size_t qb_peak_rss(void) {
+    /* getrusage counts what the process was before exec as well, so the kernel's own high-water
+     * mark of this memory map comes first. */
+    unsigned long long kib = 0;
+    FILE *f = fopen("/proc/self/status", "re");
+    if (f) {
+        char line[256];
+        while (kib == 0 && fgets(line, sizeof line, f))
+            if (sscanf(line, "VmHWM: %llu kB", &kib) != 1) kib = 0;
+        fclose(f);
+    }
+    if (kib == 0) {
+        struct rusage usage;
+        if (getrusage(RUSAGE_SELF, &usage) == 0) kib = (unsigned long long)usage.ru_maxrss;
+    }
+    return (size_t)kib * 1024;
+}
+
+/* ---- progress ---- */
+
+static bool progress_shown(const qb_progress *p) {
+    const qb_log *log = p->cx->log;
+    return log && !log->quiet && log->level >= QB_LEVEL_INFO;
+}
+
+static void format_seconds(double s, char *text, size_t n) {
+    if (s < 10) {
+        snprintf(text, n, "%.1f s", s);
+    } else if (s < 60) {
+        snprintf(text, n, "%.0f s", s);
+    } else if (s < 3600) {
+        snprintf(text, n, "%d min %02d s", (int)(s / 60), (int)s % 60);
+    } else if (s < 1e7) {
+        snprintf(text, n, "%d h %02d min", (int)(s / 3600), (int)s / 60 % 60);
+    } else {
+        snprintf(text, n, "a very long time");
+    }
+}
+
+static void format_rate(const qb_progress *p, double elapsed, char *text, size_t n) {
+    double rate = elapsed > 0 ? (double)p->done / elapsed : 0;
+    snprintf(text, n,
+             rate < 10     ? "%.2f %s/s"
+             : rate < 1000 ? "%.1f %s/s"
+                           : "%.0f %s/s",
+             rate, p->unit);
+}
+
+/* "label [=====>    ]  42 %  210/500 images  61.3 images/s  4.7 s left", or without the bar. */
+static int format_line(const qb_progress *p, double now, bool bar, char *text, size_t n) {
+    char rate[64], left[64] = "", drawing[BAR_WIDTH + 8] = "", counts[80];
+    double elapsed = now - p->started;
+    format_rate(p, elapsed, rate, sizeof rate);
+    if (p->total > 0) {
+        double share = (double)p->done / (double)p->total;
+        if (share > 1) share = 1;
+        if (bar) {
+            int filled = (int)(share * BAR_WIDTH);
+            char *d = drawing;
+            *d++ = ' ';
+            *d++ = '[';
+            for (int i = 0; i < BAR_WIDTH; i++) *d++ = i < filled ? '=' : i == filled ? '>' : ' ';
+            *d++ = ']';
+            *d = '\0';
+        }
+        snprintf(counts, sizeof counts, "%3.0f %%  %lld/%lld %s", 100 * share, (long long)p->done,
+                 (long long)p->total, p->unit);
+        if (p->done > 0 && p->done < p->total) {
+            char seconds[32];
+            format_seconds(elapsed * (double)(p->total - p->done) / (double)p->done, seconds,
+                           sizeof seconds);
+            snprintf(left, sizeof left, "  %s left", seconds);
+        }
+    } else {
+        snprintf(counts, sizeof counts, "%lld %s", (long long)p->done, p->unit);
+    }
+    return snprintf(text, n, "%s%s %s  %s%s", p->label, drawing, counts, rate, left);
+}
+
+static void draw(qb_progress *p, double now) {
+    const qb_log *log = p->cx->log;
+    char text[512], line[600];
+    p->drawn = now;
+    int n = format_line(p, now, log->terminal, text, sizeof text);
+    if (n < 0) return;
+    if (!log->terminal) {
+        n = snprintf(line, sizeof line, "%s\n", text);
+    } else {
+        struct winsize size;
+        int width = 80;
+        if (ioctl(fileno(log->stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+            width = size.ws_col;
+        /* A line that wraps could not be cleared again. */
+        n = snprintf(line, sizeof line, CLEAR_LINE "%.*s", width - 1, text);
+    }
+    if (n > 0) put(log, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}
+
+void qb_progress_begin(const qb_ctx *cx, qb_progress *p, const char *label, const char *unit,
+                       int64_t total) {
+    *p = (qb_progress){.cx = cx, .total = total, .open = true};
+    snprintf(p->label, sizeof p->label, "%s", label);
+    snprintf(p->unit, sizeof p->unit, "%s", unit);
+    p->started = p->drawn = qb_now();
+    if (progress_shown(p) && cx->log->terminal) draw(p, p->started);
+}
+
+void qb_progress_step(qb_progress *p, int64_t done_now) {
+    p->done += done_now;
+    if (!p->open || !progress_shown(p)) return;
+    double now = qb_now();
+    if (now - p->drawn >= (p->cx->log->terminal ? TERMINAL_INTERVAL : PLAIN_INTERVAL)) draw(p, now);
+}
+
+void qb_progress_end(qb_progress *p) {
+    if (!p->open) return;
+    p->open = false;
+    if (!progress_shown(p)) return;
+    const qb_log *log = p->cx->log;
+    char rate[64], seconds[32], line[512];
+    double elapsed = qb_now() - p->started;
+    format_rate(p, elapsed, rate, sizeof rate);
+    format_seconds(elapsed, seconds, sizeof seconds);
+    int n =
+        snprintf(line, sizeof line, "%s%s: %lld %s in %s, %s\n", log->terminal ? CLEAR_LINE : "",
+                 p->label, (long long)p->done, p->unit, seconds, rate);
+    if (n > 0) put(log, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
+}

@@ -1,0 +1,285 @@
+#include "opt.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HELP_COLUMN 30
+#define HELP_WIDTH 80
+#define WORD_MAX 64 /* longer words have no near miss */
+
+typedef struct parser {
+    qb_ctx *cx;
+    const qb_opt *table;
+    int argc, at;
+    char **argv;
+    char *options;
+    qb_opt_list *rest;
+} parser;
+
+/* ---- near misses ---- */
+
+static int min3(int a, int b, int c) {
+    int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* Edits (insert, drop, replace, swap neighbours) that turn a into b, letter case ignored: the
+ * optimal string alignment distance. WORD_MAX when a word is too long. */
+static int edit_distance(const char *a, const char *b) {
+    size_t n = strlen(a), m = strlen(b);
+    if (n >= WORD_MAX || m >= WORD_MAX) return WORD_MAX;
+    int row[3][WORD_MAX + 1];
+    for (size_t j = 0; j <= m; j++) row[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int *now = row[i % 3], *before = row[(i - 1) % 3];
+        now[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            bool same = lower(a[i - 1]) == lower(b[j - 1]);
+            now[j] = min3(before[j] + 1, now[j - 1] + 1, before[j - 1] + !same);
+            bool swapped = i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
+                           lower(a[i - 2]) == lower(b[j - 1]);
+            if (swapped && row[(i - 2) % 3][j - 2] + 1 < now[j])
+                now[j] = row[(i - 2) % 3][j - 2] + 1;
+        }
+    }
+    return row[n % 3][m];
+}
+
+/* The only name that starts with `word`: "samp" for "samples". */
+static const char *only_completion(const char *word, const char *const *names) {
+    const char *found = NULL;
+    size_t n = strlen(word);
+    for (; *names; names++) {
+        if (strncasecmp(word, *names, n) != 0) continue;
+        if (found) return NULL;
+        found = *names;
+    }
+    return found;
+}
+
+const char *qb_nearest(const char *word, const char *const *names) {
+    const char *nearest = NULL;
+    size_t n = strlen(word);
+    int best = (n < 3 ? 1 : n < 9 ? 2 : 3) + 1; /* more edits than that are another word */
+    for (const char *const *name = names; *name; name++) {
+        int distance = edit_distance(word, *name);
+        if (distance >= (int)strlen(*name)) continue; /* nothing of the name would be left */
+        if (distance < best) {
+            best = distance;
+            nearest = *name;
+        }
+    }
+    return nearest || n < 3 ? nearest : only_completion(word, names);
+}
+
+/* ---- parsing ---- */
+
+static const qb_opt *find_name(const qb_opt *table, const char *name, size_t n) {
+    for (; table->name; table++)
+        if (strncmp(table->name, name, n) == 0 && table->name[n] == '\0') return table;
+    return NULL;
+}
+
+static const qb_opt *find_letter(const qb_opt *table, char letter) {
+    for (; table->name; table++)
+        if (table->letter && table->letter == letter) return table;
+    return NULL;
+}
+
+static qb_status unknown_option(const parser *ps, const char *name, size_t n) {
+    size_t count = 0;
+    while (ps->table[count].name) count++;
+    const char **names = qb_alloc(ps->cx, count + 1, sizeof *names);
+    if (!names) return ps->cx->code;
+    for (size_t i = 0; i < count; i++) names[i] = ps->table[i].name;
+    char word[WORD_MAX];
+    snprintf(word, sizeof word, "%.*s", (int)(n < WORD_MAX ? n : WORD_MAX - 1), name);
+    const char *nearest = qb_nearest(word, names);
+    qb_free(names);
+    if (nearest)
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "unknown option --%.*s; did you mean --%s?", (int)n,
+                       name, nearest);
+    return qb_fail(ps->cx, QB_STATUS_USAGE, "unknown option --%.*s", (int)n, name);
+}
+
+static qb_status check_bounds(const parser *ps, const qb_opt *opt, const char *text, double value) {
+    if (opt->min == 0 && opt->max == 0) return QB_OK;
+    if (value >= opt->min && value <= opt->max) return QB_OK;
+    if (isinf(opt->max))
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected at least %.12g, got %s",
+                       opt->name, opt->min, text);
+    return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected %.12g to %.12g, got %s",
+                   opt->name, opt->min, opt->max, text);
+}
+
+static qb_status set_int(const parser *ps, const qb_opt *opt, const char *text) {
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end)
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected an integer, got '%s'",
+                       opt->name, text);
+    if (errno == ERANGE)
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: %s does not fit 64 bits", opt->name,
+                       text);
+    QB_TRY(check_bounds(ps, opt, text, (double)value));
+    int64_t field = value;
+    memcpy(ps->options + opt->offset, &field, sizeof field);
+    return QB_OK;
+}
+
+static qb_status set_double(const parser *ps, const qb_opt *opt, const char *text) {
+    char *end;
+    double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value))
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected a finite number, got '%s'",
+                       opt->name, text);
+    QB_TRY(check_bounds(ps, opt, text, value));
+    memcpy(ps->options + opt->offset, &value, sizeof value);
+    return QB_OK;
+}
+
+static qb_status list_add(const parser *ps, qb_opt_list *list, const char *what,
+                          const char *value) {
+    if (list->n >= QB_OPT_LIST_MAX)
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "%s: at most %d values are accepted", what,
+                       QB_OPT_LIST_MAX);
+    list->item[list->n++] = value;
+    return QB_OK;
+}
+
+static qb_status set_value(const parser *ps, const qb_opt *opt, const char *text) {
+    switch (opt->type) {
+    case QB_OPT_INT: QB_TRY(set_int(ps, opt, text)); break;
+    case QB_OPT_DOUBLE: QB_TRY(set_double(ps, opt, text)); break;
+    case QB_OPT_STRING: memcpy(ps->options + opt->offset, &text, sizeof text); break;
+    case QB_OPT_LIST: {
+        qb_opt_list *list = (qb_opt_list *)(void *)(ps->options + opt->offset);
+        QB_TRY(list_add(ps, list, opt->name, text));
+        break;
+    }
+    case QB_OPT_FLAG: break; /* takes no value, set by set_flag */
+    }
+    if (opt->given_offset) *(bool *)(ps->options + opt->given_offset) = true;
+    return QB_OK;
+}
+
+static void set_flag(const parser *ps, const qb_opt *opt, bool value) {
+    *(bool *)(ps->options + opt->offset) = value;
+    if (opt->given_offset) *(bool *)(ps->options + opt->given_offset) = true;
+}
+
+/* The next argument as the value of `opt`. Another option of the table there means that the value
+ * was forgotten. */
+static qb_status take_value(parser *ps, const qb_opt *opt) {
+    const char *expected = opt->argument ? opt->argument : "VALUE";
+    if (ps->at + 1 >= ps->argc)
+        return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected %s, got the end", opt->name,
+                       expected);
+    const char *value = ps->argv[++ps->at];
+    if (strncmp(value, "--", 2) == 0 && value[2]) {
+        size_t n = strcspn(value + 2, "=");
+        if (find_name(ps->table, value + 2, n))
+            return qb_fail(ps->cx, QB_STATUS_USAGE,
+                           "option --%s: expected %s, got the option %s (write --%s=%s if meant)",
+                           opt->name, expected, value, opt->name, value);
+    }
+    return set_value(ps, opt, value);
+}
+
+static qb_status parse_long(parser *ps, const char *name) {
+    size_t n = strcspn(name, "=");
+    const char *value = name[n] == '=' ? name + n + 1 : NULL;
+    const qb_opt *opt = find_name(ps->table, name, n);
+    bool on = true;
+    if (!opt && n > 3 && strncmp(name, "no-", 3) == 0) {
+        opt = find_name(ps->table, name + 3, n - 3);
+        if (opt && opt->type != QB_OPT_FLAG) opt = NULL;
+        on = false;
+    }
+    if (!opt) return unknown_option(ps, name, n);
+    if (opt->type == QB_OPT_FLAG) {
+        if (value)
+            return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%.*s: expected no value, got '%s'",
+                           (int)n, name, value);
+        set_flag(ps, opt, on);
+        return QB_OK;
+    }
+    return value ? set_value(ps, opt, value) : take_value(ps, opt);
+}
+
+/* -q, -n 5, -n5, and flags in one word: -qv. */
+static qb_status parse_short(parser *ps, const char *letters) {
+    for (; *letters; letters++) {
+        const qb_opt *opt = find_letter(ps->table, *letters);
+        if (!opt) return qb_fail(ps->cx, QB_STATUS_USAGE, "unknown option -%c", *letters);
+        if (opt->type != QB_OPT_FLAG)
+            return letters[1] ? set_value(ps, opt, letters + 1) : take_value(ps, opt);
+        set_flag(ps, opt, true);
+    }
+    return QB_OK;
+}
+
+qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, void *options,
+                       qb_opt_list *rest) {
+    parser ps = {cx, table, argc, 1, argv, options, rest};
+    bool only_positional = false;
+    for (; ps.at < argc; ps.at++) {
+        const char *word = argv[ps.at];
+        if (only_positional || word[0] != '-' || word[1] == '\0') {
+            if (!rest) return qb_fail(cx, QB_STATUS_USAGE, "unexpected argument '%s'", word);
+            QB_TRY(list_add(&ps, rest, "arguments", word));
+        } else if (strcmp(word, "--") == 0) {
+            only_positional = true;
+        } else if (word[1] == '-') {
+            QB_TRY(parse_long(&ps, word + 2));
+        } else {
+            QB_TRY(parse_short(&ps, word + 1));
+        }
+    }
+    return QB_OK;
+}
+
+/* ---- help ---- */
+
+static void wrap_text(FILE *stream, const char *text, int column) {
+    int at = column;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (at > HELP_COLUMN && at + 1 + word > HELP_WIDTH) {
+            fprintf(stream, "\n%*s", HELP_COLUMN, "");
+            at = HELP_COLUMN;
+        } else if (at > HELP_COLUMN) {
+            fputc(' ', stream);
+            at++;
+        }
+        fprintf(stream, "%.*s", word, text);
+        at += word;
+        text += word;
+        while (*text == ' ') text++;
+    }
+    fputc('\n', stream);
+}
+
+void qb_opt_help(FILE *stream, const qb_opt *table) {
+    for (; table->name; table++) {
+        const char *argument = table->type == QB_OPT_FLAG ? NULL
+                               : table->argument          ? table->argument
+                                                          : "VALUE";
+        int at =
+            table->letter ? fprintf(stream, "  -%c, ", table->letter) : fprintf(stream, "      ");
+        at +=
+            fprintf(stream, "--%s%s%s", table->name, argument ? " " : "", argument ? argument : "");
+        if (at + 2 > HELP_COLUMN) {
+            fputc('\n', stream);
+            at = 0;
+        }
+        fprintf(stream, "%*s", HELP_COLUMN - at, "");
+        wrap_text(stream, table->help ? table->help : "", HELP_COLUMN);
+    }
+}

@@ -1,0 +1,56 @@
+/* Option tables: parsing, help and (later) completion and man pages from one description. */
+#ifndef QB_BASE_OPT_H
+#define QB_BASE_OPT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qb_opt_type {
+    QB_OPT_FLAG,   /* bool: --name, --no-name */
+    QB_OPT_INT,    /* int64_t */
+    QB_OPT_DOUBLE, /* double */
+    QB_OPT_STRING, /* const char *, points into argv */
+    QB_OPT_LIST    /* qb_opt_list: may be given several times; values point into argv */
+} qb_opt_type;
+
+#define QB_OPT_LIST_MAX 4096 /* a shell pattern over a large folder fits */
+
+typedef struct qb_opt_list {
+    const char *item[QB_OPT_LIST_MAX];
+    int n;
+} qb_opt_list;
+
+typedef struct qb_opt {
+    const char *name; /* long name without dashes */
+    char letter;      /* short name or 0 */
+    qb_opt_type type;
+    size_t offset;        /* of the field in the command's option struct */
+    const char *argument; /* placeholder in the help, NULL for flags */
+    const char *help;
+    double min, max;     /* bounds of numbers; both 0: none */
+    size_t given_offset; /* of a bool set when the option was given; 0: none */
+} qb_opt;
+
+/* Parses argv[1..argc) into `options` (already holding the defaults). Accepts --name value,
+ * --name=value, -n value, -nvalue, "--" and mixed positional arguments, which are gathered in
+ * `rest`; with `rest` NULL the command takes none. "-" alone is positional, letters of flags may be
+ * bundled (-qv). The table ends with a row whose name is NULL. Every error is QB_STATUS_USAGE and
+ * says what was expected; an unknown option names the nearest known one. */
+qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, void *options,
+                       qb_opt_list *rest);
+/* Aligned help text of a table. */
+void qb_opt_help(FILE *stream, const qb_opt *table);
+/* The nearest of `names` (ends with NULL) by edit distance when it is plausibly a slip of the
+ * fingers, else NULL. */
+const char *qb_nearest(const char *word, const char *const *names);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,69 @@
+/* The path helpers of file.h. */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "file.h"
+
+bool qb_path_exists(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool qb_path_is_dir(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+static qb_status make_dir(qb_ctx *cx, const char *path) {
+    if (mkdir(path, 0777) == 0) return QB_OK;
+    int error = errno;
+    if (qb_path_is_dir(path)) return QB_OK; /* whatever the reason: it is there */
+    errno = error;
+    return qb_fail_errno(cx, "make folder %s", path);
+}
+
+qb_status qb_make_dirs(qb_ctx *cx, const char *path) {
+    char *copy = qb_strdup(cx, path);
+    if (!copy) return cx->code;
+    qb_status status = QB_OK;
+    for (char *p = copy; *p && status == QB_OK; p++) {
+        if (*p != '/' || p == copy || p[-1] == '/') continue;
+        *p = '\0';
+        status = make_dir(cx, copy);
+        *p = '/';
+    }
+    if (status == QB_OK && *copy) status = make_dir(cx, copy);
+    qb_free(copy);
+    return status;
+}
+
+char *qb_path_join(qb_ctx *cx, const char *folder, const char *name) {
+    if (!folder || !*folder || *name == '/') return qb_strdup(cx, name);
+    bool slash = folder[strlen(folder) - 1] == '/';
+    return qb_format(cx, "%s%s%s", folder, slash ? "" : "/", name);
+}
+
+const char *qb_path_base(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+char *qb_path_dir(qb_ctx *cx, const char *path) {
+    size_t n = (size_t)(qb_path_base(path) - path);
+    if (n == 0) return qb_strdup(cx, ".");
+    while (n > 1 && path[n - 1] == '/') n--;
+    return qb_format(cx, "%.*s", (int)n, path);
+}
+
+char *qb_path_stem(qb_ctx *cx, const char *path) {
+    const char *base = qb_path_base(path);
+    const char *dot = strrchr(base, '.');
+    size_t n = dot && dot != base ? (size_t)(dot - base) : strlen(base);
+    return qb_format(cx, "%.*s", (int)n, base);
+}
+
+bool qb_has_suffix(const char *text, const char *suffix) {
+    size_t n = strlen(text), m = strlen(suffix);
+    return n >= m && memcmp(text + n - m, suffix, m) == 0;
+}
