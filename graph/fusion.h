@@ -1,0 +1,57 @@
+/* Fusion groups: the nodes that run as one step. The quantizer and the engine use the same
+ * grouping, so a value that never reaches memory gets no scale.
+ *
+ * A value inside a group has its users in the group, is no graph output and carries no quantization
+ * parameters of its own. A group runs where its last node stands. What becomes a group:
+ *
+ *   CONV, MATMUL     anchor [+ bias, MATMUL only] [+ residual] [activation], or with `act_first`
+ *                    anchor [activation] + residual; the residual has the output's shape
+ *   CONV_TRANSPOSE, BINARY   anchor [activation]
+ *   UNARY, POOL, SOFTMAX, CONCAT   alone
+ *   NODE             the rest: computed convolution weights, a Gemm whose C is no constant row,
+ * types other than f32 and quantized ones, per-channel activations ...
+ *
+ * x * Sigmoid(x) counts as one activation. */
+#ifndef QB_GRAPH_FUSION_H
+#define QB_GRAPH_FUSION_H
+
+#include "graph/op.h"
+#include "kernels/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QB_GROUP_NODES 8
+
+typedef struct qb_group {
+    qb_kind kind;
+    int32_t n_nodes;
+    int32_t node[QB_GROUP_NODES]; /* node indices in order; node[0] is the anchor */
+    int32_t n_in;
+    int32_t *in; /* value ids in the order of qb_kind, -1 for absent ones (CONV and MATMUL: always
+                    four, CONV_TRANSPOSE three); NODE: the node's own inputs */
+    int32_t out; /* the value that reaches memory; NODE: the first output */
+    qb_act act;
+    bool act_first;
+} qb_group;
+
+typedef struct qb_groups {
+    int32_t n;
+    qb_group *group; /* in execution order; every node is in exactly one group */
+    qb_arena *arena;
+} qb_groups;
+
+qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
+void qb_groups_release(qb_groups *groups);
+
+/* The kernel problem of a group in a graph whose shapes are known; `in` (QB_MAX_INPUTS entries)
+ * becomes problem->in. Layouts are ROW, a bias is [n], and integer data beside a float weight count
+ * as f32 (the caller converts them). Not for NODE. */
+qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *group, qb_desc *in,
+                           qb_problem *problem);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,115 @@
+/* From a group of a graph with known shapes to the problem that kernels solve. */
+#include <string.h>
+
+#include "graph/fusion.h"
+#include "graph/rewrite_internal.h"
+
+static qb_status desc_of(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_desc *out) {
+    if (value < 0) {
+        *out = (qb_desc){.dtype = QB_DTYPE_NONE};
+        return QB_OK;
+    }
+    const qb_value *v = &graph->values[value];
+    char text[128];
+    if (!qb_shape_known(&v->shape))
+        return qb_fail(cx, QB_STATUS_INVALID, "value '%s': expected a known shape, got %s", v->name,
+                       qb_shape_text(&v->shape, text, sizeof text));
+    *out = (qb_desc){.dtype = v->dtype, .layout = QB_LAYOUT_ROW, .shape = v->shape, .q = v->q};
+    return QB_OK;
+}
+
+/* A float weight makes float arithmetic: integer data come in as the real numbers they stand for.
+ */
+static void match_weight(qb_desc *in) {
+    qb_desc *data = &in[QB_IN_DATA];
+    if (in[QB_IN_WEIGHT].q.n > 0 || data->q.n == 0) return;
+    data->dtype = QB_DTYPE_F32;
+    data->q = (qb_qparams){.axis = -1};
+}
+
+/* A bias is a vector to the kernels, whatever ones the graph has in front of it. */
+static void flatten_bias(qb_desc *bias) {
+    if (bias->dtype == QB_DTYPE_NONE) return;
+    bias->shape = (qb_shape){.rank = 1, .dim = {qb_shape_count(&bias->shape)}};
+    if (bias->q.n > 1) bias->q.axis = 0;
+}
+
+static int32_t axis_of(const qb_node *node, int32_t rank, int64_t fallback) {
+    int64_t axis = qb_node_int(node, "axis", fallback);
+    return (int32_t)(axis < 0 ? axis + rank : axis);
+}
+
+static qb_binary_kind binary_of(const qb_node *node) {
+    static const char *const names[] = {
+        [QB_BINARY_ADD] = "Add", [QB_BINARY_SUB] = "Sub", [QB_BINARY_MUL] = "Mul",
+        [QB_BINARY_DIV] = "Div", [QB_BINARY_MIN] = "Min", [QB_BINARY_MAX] = "Max"};
+    int kind = QB_BINARY_ADD;
+    for (int i = QB_BINARY_ADD; i <= QB_BINARY_MAX; i++)
+        if (qb_node_is(node, names[i])) kind = i;
+    return (qb_binary_kind)kind;
+}
+
+static qb_status fill_pool(qb_ctx *cx, const qb_node *node, qb_problem *p) {
+    const qb_shape *x = &p->in[0].shape;
+    p->pool = qb_node_is(node, "MaxPool") || qb_node_is(node, "GlobalMaxPool") ? QB_POOL_MAX
+              : qb_node_int(node, "count_include_pad", 0) ? QB_POOL_AVG_INCLUDE_PAD
+                                                          : QB_POOL_AVG;
+    if (!qb_node_is(node, "ReduceMean")) return qb_op_window(cx, node, x, NULL, &p->window);
+    p->window = (qb_window){.n = x->rank - 2};
+    for (int32_t d = 0; d < p->window.n; d++) {
+        p->window.kernel[d] = x->dim[2 + d];
+        p->window.stride[d] = p->window.dilation[d] = 1;
+    }
+    return QB_OK;
+}
+
+static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *p) {
+    switch (p->kind) {
+    case QB_KIND_CONV:
+    case QB_KIND_CONV_TRANSPOSE:
+        p->group = qb_node_int(node, "group", 1);
+        match_weight(in);
+        flatten_bias(&in[QB_IN_BIAS]);
+        return qb_op_window(cx, node, &in[QB_IN_DATA].shape, &in[QB_IN_WEIGHT].shape, &p->window);
+    case QB_KIND_MATMUL:
+        p->transpose_a = qb_node_int(node, "transA", 0) != 0;
+        p->transpose_b = qb_node_int(node, "transB", 0) != 0;
+        p->scale = qb_node_float(node, "alpha", 1);
+        match_weight(in);
+        flatten_bias(&in[QB_IN_BIAS]);
+        return QB_OK;
+    case QB_KIND_POOL: return fill_pool(cx, node, p);
+    case QB_KIND_BINARY: p->binary = binary_of(node); return QB_OK;
+    case QB_KIND_SOFTMAX: p->axis = axis_of(node, in[0].shape.rank, -1); return QB_OK;
+    case QB_KIND_CONCAT: p->axis = axis_of(node, p->out.shape.rank, 0); return QB_OK;
+    case QB_KIND_UNARY: return QB_OK;
+    case QB_KIND_NODE:
+    case QB_KIND_COPY:
+    case QB_KIND_COUNT: break;
+    }
+    return qb_fail(cx, QB_STATUS_INTERNAL, "a group of kind %s is no problem for kernels",
+                   qb_kind_text(p->kind));
+}
+
+qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *group, qb_desc *in,
+                           qb_problem *problem) {
+    const qb_node *anchor = &graph->nodes[group->node[0]];
+    qb_problem p = {.kind = group->kind,
+                    .n_in = group->n_in,
+                    .in = in,
+                    .group = 1,
+                    .scale = 1,
+                    .act = group->act,
+                    .act_first = group->act_first};
+    if (group->n_in > QB_MAX_INPUTS)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s '%s': expected at most %d inputs, got %d",
+                       anchor->op->name, anchor->name, QB_MAX_INPUTS, group->n_in);
+    for (int32_t i = 0; i < group->n_in; i++)
+        QB_TRY_WRAP(cx, desc_of(cx, graph, group->in[i], &in[i]), "%s '%s'", anchor->op->name,
+                    anchor->name);
+    QB_TRY_WRAP(cx, desc_of(cx, graph, group->out, &p.out), "%s '%s'", anchor->op->name,
+                anchor->name);
+    QB_TRY_WRAP(cx, fill(cx, anchor, in, &p), "%s '%s'", anchor->op->name, anchor->name);
+    *problem = p;
+    return QB_OK;
+}

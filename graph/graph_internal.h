@@ -1,0 +1,57 @@
+/* What the files of graph/ share beyond graph.h and op.h. */
+#ifndef QB_GRAPH_INTERNAL_H
+#define QB_GRAPH_INTERNAL_H
+
+#include "graph/op.h"
+
+#define QB_LABEL_MAX 160 /* buffer for qb_node_text; longer names are cut */
+
+/* A set of names with a number each, in an arena. Names are not copied. */
+typedef struct qb_names {
+    struct qb_name_slot *slot;
+    size_t n_slots, n_used; /* used: with the slots of removed names */
+} qb_names;
+
+int32_t qb_names_find(const qb_names *names, const char *name); /* -1 when absent */
+/* Adds a name that is not there yet. */
+qb_status qb_names_put(qb_ctx *cx, qb_arena *arena, qb_names *names, const char *name, int32_t id);
+void qb_names_remove(qb_names *names, const char *name);
+void qb_names_renumber(qb_names *names, const char *name, int32_t id); /* of a present name */
+/* The name itself, or with "_1", "_2" ... behind it when it is taken; "value" for an empty one. */
+const char *qb_names_unique(qb_ctx *cx, qb_arena *arena, const qb_names *names, const char *name);
+
+/* Adds a constant whose memory (zeroed) the caller fills; *id is its value. NULL on failure. */
+void *qb_graph_new_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
+                            const qb_shape *shape, int32_t *id);
+/* Adds a value whose name (in the arena already) is known to be new. */
+int32_t qb_graph_add_named(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
+                           const qb_shape *shape);
+
+/* The row of an attribute in the operator's table; NULL when there is none. */
+const qb_attr_desc *qb_attr_find(const qb_op *op, const char *name);
+/* Attribute struct with the defaults that hold in opset `version`; NULL with an error recorded, or
+ * when the operator has none. */
+void *qb_attrs_new(qb_ctx *cx, qb_arena *arena, const qb_op *op, int32_t version);
+/* Deep copy into the arena; *out is NULL when there are none. */
+qb_status qb_attrs_copy(qb_ctx *cx, qb_arena *arena, const qb_op *op, const void *attrs,
+                        void **out);
+/* Does the field hold the default of the current opset? */
+bool qb_attr_is_default(const qb_attr_desc *desc, const void *attrs);
+/* Fields by name, for nodes that are known to have them: the given value otherwise. */
+int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);
+
+/* Copies quantization parameters into an arena. */
+qb_status qb_qparams_copy(qb_ctx *cx, qb_arena *arena, const qb_qparams *q, qb_qparams *out);
+
+/* While operators are asked for shapes, a quantized value looks like the float tensor it stands
+ * for: begin makes it so (and hides the integers of quantized constants), end undoes it. */
+typedef struct qb_disguise {
+    const void **data; /* [n_values] of the quantized constants */
+    int32_t n_values;
+} qb_disguise;
+qb_status qb_disguise_begin(qb_ctx *cx, qb_graph *graph, qb_disguise *out);
+void qb_disguise_end(qb_graph *graph, qb_disguise *disguise);
+/* Resets the outputs of one live node and infers them; between begin and end. */
+qb_status qb_infer_node(qb_ctx *cx, qb_graph *graph, int32_t node);
+
+#endif

@@ -1,0 +1,155 @@
+/* Shared by the files of graph/onnx.
+ *
+ * Reading goes wire -> skeleton -> protobuf-c -> graph. The bytes are first checked against the
+ * schema (wire.c), so that protobuf-c sees only well-formed messages of bounded depth. Then the
+ * weights are cut out: what protobuf-c unpacks is the model without its initializers, and each
+ * initializer without its raw_data, whose bytes go straight from the file to the graph's arena. */
+#ifndef QB_ONNX_INTERNAL_H
+#define QB_ONNX_INTERNAL_H
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "graph/graph_internal.h"
+#include "onnx.pb-c.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little endian");
+
+#define QB_ONNX_OPSET_OLDEST 7
+#define QB_ONNX_OPSET_NEWEST                                                                       \
+    22 /* newer ones are read with this one's rules, unknown attributes refused */
+#define QB_ONNX_IR_OLDEST 3
+
+/* AttributeProto.AttributeType */
+enum {
+    QB_ONNX_ATTR_FLOAT = 1,
+    QB_ONNX_ATTR_INT,
+    QB_ONNX_ATTR_STRING,
+    QB_ONNX_ATTR_TENSOR,
+    QB_ONNX_ATTR_GRAPH,
+    QB_ONNX_ATTR_FLOATS,
+    QB_ONNX_ATTR_INTS,
+    QB_ONNX_ATTR_STRINGS
+};
+
+/* --- wire.c: the encoding below protobuf-c ------------------------------------------------------
+ */
+
+typedef struct qb_span {
+    const uint8_t *data;
+    size_t size;
+} qb_span;
+
+typedef struct qb_wire_field {
+    uint32_t number, type; /* type: 0 varint, 1 64 bit, 2 with length, 5 32 bit */
+    qb_span whole;         /* with the tag */
+    qb_span content;       /* of type 2, without the length */
+} qb_wire_field;
+
+/* Takes one field off the front of `rest`. False at the end and when the bytes are malformed (then
+ * rest->size is not 0). */
+bool qb_wire_next(qb_span *rest, qb_wire_field *out);
+/* Checks bytes against a message's descriptor: tags, lengths, wire types, text without zero bytes,
+ * nesting depth. Errors give the offset. */
+qb_status qb_wire_check(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_span bytes);
+/* Unpacks checked bytes. All that protobuf-c allocates must stay within a budget proportional to
+ * the bytes: empty messages cost two bytes in a file and over a hundred in memory. */
+qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_span bytes,
+                         ProtobufCMessage **out);
+void qb_wire_free(ProtobufCMessage *message); /* accepts NULL */
+
+/* Growing bytes. */
+typedef struct qb_bytes {
+    uint8_t *data;
+    size_t size, capacity;
+} qb_bytes;
+qb_status qb_bytes_add(qb_ctx *cx, qb_bytes *bytes, qb_span more);
+
+/* --- tensor.c and external.c --------------------------------------------------------------------
+ */
+
+/* Files with external data of one model: opened once, closed together. */
+typedef struct qb_external_file {
+    char *name;
+    qb_map map;
+} qb_external_file;
+typedef struct qb_externals {
+    const char *folder; /* NULL: external data is refused */
+    qb_external_file *file;
+    size_t n, capacity;
+    qb_hasher *hasher; /* takes what was used; NULL: nobody asks */
+} qb_externals;
+void qb_externals_close(qb_externals *externals);
+/* The bytes that a tensor's external_data entries name. */
+qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
+                           qb_span *out);
+
+/* A TensorProto whose raw_data lies elsewhere. */
+typedef struct qb_onnx_tensor {
+    Onnx__TensorProto *proto;
+    bool has_raw;
+    qb_span raw;
+    qb_dtype dtype;
+    qb_shape shape;
+    size_t bytes; /* in memory */
+} qb_onnx_tensor;
+
+/* Reads type and shape and checks them against the data at hand. `proto` and `raw` are set. */
+qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tensor *tensor);
+/* Writes the elements of a checked tensor. */
+qb_status qb_onnx_tensor_fill(qb_ctx *cx, const qb_onnx_tensor *tensor, void *out);
+/* Unpacks checked bytes of a TensorProto, leaving raw_data where it is, and checks them. The caller
+ * frees tensor->proto with qb_wire_free, also on failure. */
+qb_status qb_onnx_tensor_unpack(qb_ctx *cx, qb_externals *externals, qb_span bytes,
+                                qb_onnx_tensor *tensor);
+
+/* --- reading nodes ------------------------------------------------------------------------------
+ */
+
+#define QB_ONNX_MAX_REASONS 64
+
+/* One reason why nodes of one kind cannot be read. */
+typedef struct qb_onnx_reason {
+    const char *op, *domain;
+    int64_t version;
+    char *why;
+    int32_t n_nodes, first;
+    const char *first_name;
+} qb_onnx_reason;
+
+typedef struct qb_onnx_reader {
+    qb_graph *graph;
+    Onnx__ModelProto *model; /* without the graph */
+    Onnx__GraphProto *proto; /* without initializers */
+    qb_externals externals;
+    qb_onnx_reason reason[QB_ONNX_MAX_REASONS];
+    int32_t n_reasons, n_more; /* more: nodes whose reason found no place */
+    int32_t *file_node; /* by node of the graph: its index in the file; -1: made by an upgrade */
+    size_t file_nodes;
+} qb_onnx_reader;
+
+/* The opset version of a domain; 1 for domains that the file does not import. */
+int64_t qb_onnx_domain_version(const Onnx__ModelProto *model, const char *domain);
+/* Adds the nodes of reader->proto: Constant nodes become constants, attributes are read, older
+ * forms upgraded. What is not supported is gathered and reported in one error. */
+qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader);
+/* The attributes of one node into a new struct. QB_STATUS_UNSUPPORTED is an attribute form that
+ * this version does not read. */
+qb_status qb_onnx_read_attrs(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodeProto *proto,
+                             const qb_op *op, int64_t version, void **attrs);
+/* AttributeProto.type, deduced where an old file leaves it out; text for messages. */
+int qb_onnx_attr_type(const Onnx__AttributeProto *attr);
+const char *qb_onnx_attr_type_text(int type);
+
+/* Turns foldable QuantizeLinear/DequantizeLinear nodes into quantization parameters of values. The
+ * graph is sorted and inferred. */
+qb_status qb_onnx_fold_qdq(qb_ctx *cx, qb_graph *graph);
+
+/* --- writing ------------------------------------------------------------------------------------
+ */
+
+/* The lowest opset from 17 on in which all nodes mean what they mean in memory. */
+int32_t qb_onnx_lowest_opset(const qb_graph *graph);
+/* The IR version that came with an opset. */
+int32_t qb_onnx_ir_version(int32_t opset);
+
+#endif

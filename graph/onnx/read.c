@@ -1,0 +1,288 @@
+/* ONNX files to graphs. */
+#include <string.h>
+
+#include "base/log.h"
+#include "onnx_internal.h"
+
+#define FIELD_MODEL_GRAPH 7
+#define FIELD_GRAPH_INITIALIZER 5
+#define FIELD_GRAPH_SPARSE_INITIALIZER 15
+#define MAX_SYMBOLS 4096
+
+typedef struct spans {
+    qb_span *span;
+    size_t n, capacity;
+} spans;
+
+static const char *text_of(const char *text) { return text ? text : ""; }
+
+/* Cuts the model into a skeleton of itself without the graph, a skeleton of the graph without
+ * initializers, and the initializers. Fields that the schema lacks are left behind as well. */
+static qb_status cut_graph(qb_ctx *cx, qb_span graph, qb_bytes *skeleton, spans *initializers) {
+    qb_wire_field field;
+    while (qb_wire_next(&graph, &field)) {
+        if (field.number == FIELD_GRAPH_SPARSE_INITIALIZER)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "sparse initializers are not supported");
+        if (field.number == FIELD_GRAPH_INITIALIZER) {
+            QB_TRY(qb_grow(cx, &initializers->span, &initializers->capacity, initializers->n + 1,
+                           sizeof *initializers->span));
+            initializers->span[initializers->n++] = field.content;
+        } else if (protobuf_c_message_descriptor_get_field(&onnx__graph_proto__descriptor,
+                                                           field.number)) {
+            QB_TRY(qb_bytes_add(cx, skeleton, field.whole));
+        }
+    }
+    return QB_OK;
+}
+
+static qb_status unpack_model(qb_ctx *cx, qb_onnx_reader *reader, qb_span bytes,
+                              spans *initializers) {
+    qb_bytes model = {0}, graph = {0};
+    ProtobufCMessage *message = NULL;
+    qb_wire_field field;
+    bool has_graph = false;
+    qb_status status = QB_OK;
+    while (qb_wire_next(&bytes, &field)) {
+        if (field.number == FIELD_MODEL_GRAPH) {
+            has_graph = true;
+            QB_GO(cut_graph(cx, field.content, &graph, initializers));
+        } else if (protobuf_c_message_descriptor_get_field(&onnx__model_proto__descriptor,
+                                                           field.number)) {
+            QB_GO(qb_bytes_add(cx, &model, field.whole));
+        }
+    }
+    if (!has_graph) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "no graph in the model"));
+    QB_GO(qb_wire_unpack(cx, &onnx__model_proto__descriptor, (qb_span){model.data, model.size},
+                         &message));
+    reader->model = (Onnx__ModelProto *)message;
+    QB_GO(qb_wire_unpack(cx, &onnx__graph_proto__descriptor, (qb_span){graph.data, graph.size},
+                         &message));
+    reader->proto = (Onnx__GraphProto *)message;
+out:
+    qb_free(model.data);
+    qb_free(graph.data);
+    return status;
+}
+
+static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32_t *opset) {
+    if (model->ir_version < QB_ONNX_IR_OLDEST)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "IR version: expected at least %d, got %lld",
+                       QB_ONNX_IR_OLDEST, (long long)model->ir_version);
+    bool found = false;
+    for (size_t i = 0; i < model->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *import = model->opset_import[i];
+        if (import->version < 1 || import->version > INT32_MAX)
+            return qb_fail(cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld",
+                           text_of(import->domain), (long long)import->version);
+        const char *domain = text_of(import->domain);
+        found = found || !*domain || strcmp(domain, "ai.onnx") == 0;
+    }
+    int64_t version = qb_onnx_domain_version(model, "");
+    if (!found)
+        return qb_fail(cx, QB_STATUS_FORMAT, "the model imports no opset of the default domain");
+    if (version < QB_ONNX_OPSET_OLDEST)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "opset: expected %d to %d, got %lld",
+                       QB_ONNX_OPSET_OLDEST, QB_ONNX_OPSET_NEWEST, (long long)version);
+    if (version > QB_ONNX_OPSET_NEWEST)
+        qb_info(cx, "opset %lld is newer than %d and is read by that one's rules",
+                (long long)version, QB_ONNX_OPSET_NEWEST);
+    *opset = (int32_t)version;
+    return QB_OK;
+}
+
+static qb_status add_initializer(qb_ctx *cx, qb_onnx_reader *reader, size_t index, qb_span bytes) {
+    qb_onnx_tensor tensor;
+    qb_status status = qb_onnx_tensor_unpack(cx, &reader->externals, bytes, &tensor);
+    const char *name = tensor.proto ? text_of(tensor.proto->name) : "";
+    int32_t id;
+    void *data;
+    QB_GO(status);
+    if (!*name) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "no name"));
+    if (qb_graph_find_value(reader->graph, name) >= 0)
+        QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "the name is taken"));
+    data = qb_graph_new_constant(cx, reader->graph, name, tensor.dtype, &tensor.shape, &id);
+    if (!data) QB_GO(cx->code);
+    QB_GO(qb_onnx_tensor_fill(cx, &tensor, data));
+out:
+    if (status != QB_OK) qb_wrap(cx, "initializer %zu '%.80s'", index, name);
+    qb_wire_free((ProtobufCMessage *)tensor.proto);
+    return status;
+}
+
+static qb_status read_type(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *type,
+                           qb_dtype *dtype, qb_shape *shape) {
+    if (!type || !type->tensor_type)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected a tensor type");
+    *dtype = qb_dtype_from_onnx(type->tensor_type->elem_type);
+    if (*dtype == QB_DTYPE_NONE)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "element type %d is not supported",
+                       (int)type->tensor_type->elem_type);
+    *shape = (qb_shape){.rank = -1};
+    const Onnx__TensorShapeProto *from = type->tensor_type->shape;
+    if (!from) return QB_OK;
+    if (from->n_dim > QB_MAX_RANK)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected at most %d dimensions, got %zu",
+                       QB_MAX_RANK, from->n_dim);
+    shape->rank = (int32_t)from->n_dim;
+    for (size_t i = 0; i < from->n_dim; i++) {
+        const Onnx__TensorShapeProto__Dimension *dim = from->dim[i];
+        shape->dim[i] = -1;
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+            if (dim->dim_value >= 0) shape->dim[i] = dim->dim_value; /* some write -1: unknown */
+        } else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
+                   *text_of(dim->dim_param)) {
+            if (graph->n_symbols >= MAX_SYMBOLS)
+                return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d symbolic dimensions",
+                               MAX_SYMBOLS);
+            shape->dim[i] = qb_graph_add_symbol(cx, graph, dim->dim_param);
+            if (shape->dim[i] == 0) return cx->code;
+        }
+    }
+    qb_desc desc = {.dtype = *dtype, .shape = *shape};
+    if (qb_shape_known(shape) && qb_desc_bytes(&desc) > PTRDIFF_MAX)
+        return qb_fail(cx, QB_STATUS_FORMAT, "the shape overflows");
+    return QB_OK;
+}
+
+/* Until IR 4 initializers had to be listed as inputs, too; then they are no inputs to us. */
+static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
+    const Onnx__GraphProto *proto = reader->proto;
+    qb_graph *graph = reader->graph;
+    graph->inputs = qb_arena_alloc(cx, graph->arena, proto->n_input, sizeof *graph->inputs);
+    if (!graph->inputs) return cx->code;
+    for (size_t i = 0; i < proto->n_input; i++) {
+        const char *name = text_of(proto->input[i]->name);
+        int32_t id = qb_graph_find_value(graph, name);
+        if (id >= 0 && graph->values[id].data) continue;
+        if (!*name) return qb_fail(cx, QB_STATUS_FORMAT, "input %zu: no name", i);
+        if (id >= 0) return qb_fail(cx, QB_STATUS_FORMAT, "input '%.80s': listed twice", name);
+        qb_dtype dtype = QB_DTYPE_NONE;
+        qb_shape shape;
+        QB_TRY_WRAP(cx, read_type(cx, graph, proto->input[i]->type, &dtype, &shape),
+                    "input '%.80s'", name);
+        id = qb_graph_add_value(cx, graph, name, dtype, &shape);
+        if (id < 0) return cx->code;
+        graph->inputs[graph->n_inputs++] = id;
+    }
+    return QB_OK;
+}
+
+static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
+    const Onnx__GraphProto *proto = reader->proto;
+    qb_graph *graph = reader->graph;
+    if (!proto->n_output) return qb_fail(cx, QB_STATUS_FORMAT, "the graph has no output");
+    graph->outputs = qb_arena_alloc(cx, graph->arena, proto->n_output, sizeof *graph->outputs);
+    bool *listed = qb_alloc(cx, (size_t)graph->n_values, sizeof *listed);
+    qb_status status = graph->outputs && listed ? QB_OK : cx->code;
+    for (size_t i = 0; i < proto->n_output && status == QB_OK; i++) {
+        const char *name = text_of(proto->output[i]->name);
+        int32_t id = qb_graph_find_value(graph, name);
+        if (id < 0)
+            status =
+                qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': nothing makes this value", name);
+        else if (listed[id])
+            status = qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': listed twice", name);
+        if (status != QB_OK) break;
+        listed[id] = true;
+        graph->outputs[graph->n_outputs++] = id;
+    }
+    qb_free(listed);
+    return status;
+}
+
+/* Where inference cannot even tell an output's rank, the file's word is better than nothing: ONNX
+ * wants some shape there when the graph is written again. */
+static qb_status declare_output(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *type,
+                                qb_value *value) {
+    if (value->shape.rank >= 0 || !type || !type->tensor_type) return QB_OK;
+    if (type->tensor_type->elem_type != qb_dtype_to_onnx(value->dtype)) return QB_OK;
+    qb_dtype dtype = QB_DTYPE_NONE;
+    qb_shape shape;
+    QB_TRY_WRAP(cx, read_type(cx, graph, type, &dtype, &shape), "output '%.80s'", value->name);
+    value->shape = shape;
+    return QB_OK;
+}
+
+static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
+    qb_graph *graph = reader->graph;
+    bool *input = qb_alloc(cx, (size_t)graph->n_values, sizeof *input);
+    if (!input) return cx->code;
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < graph->n_inputs; i++) input[graph->inputs[i]] = true;
+    for (int32_t i = 0; i < graph->n_outputs && status == QB_OK; i++)
+        if (!input[graph->outputs[i]]) /* what an input is, it says itself */
+            status = declare_output(cx, graph, reader->proto->output[i]->type,
+                                    &graph->values[graph->outputs[i]]);
+    qb_free(input);
+    return status;
+}
+
+static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, qb_span bytes,
+                       const spans *initializers) {
+    qb_graph *graph = reader->graph;
+    QB_TRY(check_versions(cx, reader->model, &graph->opset));
+    if (*text_of(reader->proto->name))
+        graph->name = qb_arena_strdup(cx, graph->arena, reader->proto->name);
+    graph->source = qb_arena_strdup(cx, graph->arena, source);
+    if (!graph->name || !graph->source) return cx->code;
+    QB_TRY(qb_hasher_create(cx, &reader->externals.hasher));
+    qb_hasher_update(reader->externals.hasher, bytes.data, bytes.size);
+    for (size_t i = 0; i < initializers->n; i++)
+        QB_TRY(add_initializer(cx, reader, i, initializers->span[i]));
+    QB_TRY(add_inputs(cx, reader));
+    QB_TRY(qb_onnx_read_nodes(cx, reader));
+    QB_TRY(add_outputs(cx, reader));
+    graph->hash = qb_hasher_digest(reader->externals.hasher);
+    QB_TRY(qb_graph_sort(cx, graph));
+    QB_TRY(qb_graph_infer(cx, graph));
+    QB_TRY(declare_outputs(cx, reader));
+    QB_TRY(qb_onnx_fold_qdq(cx, graph));
+    return qb_graph_sweep(cx, graph);
+}
+
+static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
+                       qb_graph **out) {
+    qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
+    if (!reader) return cx->code;
+    spans initializers = {0};
+    qb_status status = QB_OK;
+    reader->externals.folder = folder;
+    if (!bytes.size) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "the file is empty"));
+    if (qb_wire_check(cx, &onnx__model_proto__descriptor, bytes) != QB_OK)
+        QB_GO(qb_wrap(cx, "not an ONNX model, or a damaged one"));
+    QB_GO(unpack_model(cx, reader, bytes, &initializers));
+    QB_GO(qb_graph_create(cx, &reader->graph));
+    QB_GO(build(cx, reader, source, bytes, &initializers));
+    *out = reader->graph;
+    reader->graph = NULL;
+out:
+    qb_free(initializers.span);
+    qb_graph_free(reader->graph);
+    qb_externals_close(&reader->externals);
+    qb_hasher_free(reader->externals.hasher);
+    qb_free(reader->file_node);
+    qb_wire_free((ProtobufCMessage *)reader->model);
+    qb_wire_free((ProtobufCMessage *)reader->proto);
+    qb_free(reader);
+    return status;
+}
+
+qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
+                        size_t size, qb_graph **out) {
+    QB_TRY_WRAP(cx, parse(cx, name, folder, (qb_span){bytes, size}, out), "load %s", name);
+    return QB_OK;
+}
+
+qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out) {
+    qb_map map = {0};
+    char *folder = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_map_open(cx, path, &map));
+    folder = qb_path_dir(cx, path);
+    if (!folder) QB_GO(cx->code);
+    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, out));
+out:
+    qb_map_close(&map);
+    qb_free(folder);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "load %s", path);
+}

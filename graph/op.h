@@ -1,0 +1,162 @@
+/* Operators: one row in ops.def and one descriptor in ops/ each. */
+#ifndef QB_GRAPH_OP_H
+#define QB_GRAPH_OP_H
+
+#include "graph/graph.h"
+#include "kernels/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qb_attr_type {
+    QB_ATTR_INT,    /* int64_t */
+    QB_ATTR_FLOAT,  /* float */
+    QB_ATTR_STRING, /* const char * */
+    QB_ATTR_INTS,   /* qb_ints */
+    QB_ATTR_FLOATS, /* qb_floats */
+    QB_ATTR_TENSOR  /* qb_tensor, row-major */
+} qb_attr_type;
+
+typedef struct qb_ints {
+    int32_t n;
+    const int64_t *v;
+} qb_ints;
+
+typedef struct qb_floats {
+    int32_t n;
+    const float *v;
+} qb_floats;
+
+/* One attribute: drives reading, writing, printing and hashing. A field that was not given holds
+ * the default; for INTS, FLOATS, TENSOR that is empty (n == 0, data == NULL). Attributes that only
+ * older opsets have carry `import_only` and are rewritten by the op's `upgrade`. */
+typedef struct qb_attr_desc {
+    const char *name;
+    qb_attr_type type;
+    size_t offset; /* in the attribute struct */
+    int64_t default_int;
+    float default_float;
+    const char *default_string;
+    int64_t min, max; /* bounds of INT and of each of INTS; both 0: none */
+    bool import_only;
+    int32_t old_before;      /* in opsets below this one the default of INT was old_default_int; */
+    int64_t old_default_int; /* 0: it never changed */
+    bool required;           /* the reader refuses nodes without it, the writer always writes it */
+} qb_attr_desc;
+
+/* All that the quantizer knows of an operator. */
+typedef enum qb_qrule {
+    QB_QRULE_FLOAT,      /* stays in float */
+    QB_QRULE_COMPUTE,    /* integer arithmetic with a weight: Conv, Gemm, MatMul, ConvTranspose */
+    QB_QRULE_SAME_SCALE, /* moves or selects values: output shares the parameters of the input(s) */
+    QB_QRULE_ELTWISE,    /* integer inputs, own output parameters: Add, Mul, pools that average */
+    QB_QRULE_LUT         /* unary function: 256-entry table on integers */
+} qb_qrule;
+
+typedef struct qb_infer_args {
+    qb_graph *graph;
+    int32_t node;
+} qb_infer_args;
+
+#define QB_TYPES_FLOATS "f16, bf16, f32, f64"
+#define QB_TYPES_NUMBERS "floats, integers"
+#define QB_TYPES_BOOL "bool"
+#define QB_TYPES_CODES "u8, s8"
+
+typedef struct qb_op {
+    const char *name;       /* ONNX op_type */
+    const char *domain;     /* "" for ai.onnx */
+    int32_t since;          /* first opset version read; older is refused with this number */
+    int32_t min_in, max_in; /* max_in INT32_MAX: variadic */
+    int32_t min_out, max_out;
+    size_t attr_size;
+    const qb_attr_desc *attrs; /* ends with a NULL name; NULL when none */
+    qb_qrule qrule;
+    int32_t weight_input; /* COMPUTE: input index of the weight, else -1 */
+    int32_t weight_axis;  /* its output-channel axis; negative: from the end (Gemm: 1, or 0
+                             when transB is set) */
+    /* Sets dtype and shape of the outputs from the inputs (and from constant inputs' data). A shape
+     * that depends on values (NonZero, NonMaxSuppression, TopK's k) is inferred when those inputs
+     * are constant and has -1 otherwise. Whoever runs node by node makes inputs constant first and
+     * so always knows it; an engine, whose inputs stay open, refuses the node by name. */
+    qb_status (*infer)(qb_ctx *cx, const qb_infer_args *args);
+    /* The definition of the operator: row-major tensors in, row-major tensors out (already shaped).
+     * Inputs left out have desc.dtype NONE. */
+    qb_status (*eval)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
+    /* Rewrites the forms of opset `version` into the current one right after reading; NULL when
+     * they are the same. May add nodes and constants. */
+    qb_status (*upgrade)(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version);
+    bool shape_only;   /* output depends on input shapes only (Shape, Size) */
+    const char *types; /* element types of the data, for docs/operators.md; NULL: all */
+} qb_op;
+
+/* By ONNX name and domain ("" and "ai.onnx" are one); NULL when unknown. */
+const qb_op *qb_op_find(const char *name, const char *domain);
+/* All operators in alphabetical order; *n is their number. */
+const qb_op *const *qb_ops(int32_t *n);
+
+/* The window of a Conv, ConvTranspose or pooling node with all defaults and auto_pad resolved, from
+ * the shapes of its data and weight (NULL for pools). Spatial sizes must be known. With ceil_mode
+ * the last window may reach beyond pad_end; only the output shape tells. */
+qb_status qb_op_window(qb_ctx *cx, const qb_node *node, const qb_shape *x, const qb_shape *weight,
+                       qb_window *out);
+
+/* Attribute structs that other folders read. */
+typedef struct qb_conv_attrs {
+    const char *auto_pad;
+    qb_ints kernel_shape, strides, pads, dilations, output_padding, output_shape;
+    int64_t group;
+} qb_conv_attrs;
+typedef struct qb_pool_attrs {
+    const char *auto_pad;
+    qb_ints kernel_shape, strides, pads, dilations;
+    int64_t ceil_mode, count_include_pad, storage_order;
+} qb_pool_attrs;
+typedef struct qb_gemm_attrs {
+    float alpha, beta;
+    int64_t trans_a, trans_b;
+} qb_gemm_attrs;
+typedef struct qb_axis_attrs { /* Softmax, Concat, Flatten, Gather ... */
+    int64_t axis;
+} qb_axis_attrs;
+typedef struct qb_axes_attrs { /* Squeeze, Unsqueeze before opset 13 */
+    qb_ints axes;              /* import only */
+} qb_axes_attrs;
+typedef struct qb_norm_attrs { /* BatchNormalization, InstanceNormalization, LayerNormalization */
+    float epsilon, momentum;
+    int64_t axis, training_mode, stash_type;
+    int64_t spatial, is_test; /* import only */
+    qb_ints consumed_inputs;  /* import only */
+} qb_norm_attrs;
+typedef struct qb_perm_attrs { /* Transpose; empty: reversed */
+    qb_ints perm;
+} qb_perm_attrs;
+typedef struct qb_pad_attrs {
+    const char *mode; /* constant, reflect, edge, wrap */
+    qb_ints pads;     /* import only, like value */
+    float value;
+} qb_pad_attrs;
+typedef struct qb_reduce_attrs {
+    int64_t keepdims, noop_with_empty_axes;
+    qb_ints axes; /* import only */
+} qb_reduce_attrs;
+typedef struct qb_cast_attrs {
+    int64_t to; /* TensorProto.DataType */
+    int64_t saturate;
+    const char *round_mode;
+} qb_cast_attrs;
+typedef struct qb_reshape_attrs {
+    int64_t allowzero;
+} qb_reshape_attrs;
+typedef struct qb_gelu_attrs {
+    const char *approximate; /* none or tanh */
+} qb_gelu_attrs;
+typedef struct qb_alpha_attrs { /* LeakyRelu, HardSigmoid, Elu ... */
+    float alpha, beta;
+} qb_alpha_attrs;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

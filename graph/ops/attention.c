@@ -1,0 +1,402 @@
+/* Attention (opset 23 and 24) and RotaryEmbedding. */
+#include <math.h>
+
+#include "ops_internal.h"
+
+typedef struct attention_attrs {
+    int64_t is_causal, q_num_heads, kv_num_heads, qk_matmul_output_mode, softmax_precision;
+    float scale; /* NaN: 1 / sqrt(head size) */
+    float softcap;
+} attention_attrs;
+static const qb_attr_desc attention_table[] = {
+    QB_A_INT(attention_attrs, is_causal, "is_causal", 0, 0, 1),
+    QB_A_INT(attention_attrs, kv_num_heads, "kv_num_heads", 0, 0, QB_ATTR_BIG),
+    QB_A_INT(attention_attrs, q_num_heads, "q_num_heads", 0, 0, QB_ATTR_BIG),
+    QB_A_INT(attention_attrs, qk_matmul_output_mode, "qk_matmul_output_mode", 0, 0, 3),
+    QB_A_FLOAT(attention_attrs, scale, "scale", NAN),
+    QB_A_FLOAT(attention_attrs, softcap, "softcap", 0.0f),
+    QB_A_INT(attention_attrs, softmax_precision, "softmax_precision", 0, 0, 0),
+    QB_A_END,
+};
+
+enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_LENGTHS, N_ATTENTION_IN };
+/* What the output qk_matmul_output shows. */
+enum { SHOW_PRODUCT, SHOW_SOFTCAP, SHOW_BIAS, SHOW_SOFTMAX };
+
+/* Q, K or V as [batch, heads, length, size], whatever its rank, with its strides. */
+typedef struct heads {
+    int64_t batch, heads, length, size;
+    int64_t stride[4];
+} heads;
+
+static qb_status heads_of(qb_ctx *cx, const char *what, const qb_shape *shape, int64_t n_heads,
+                          heads *out) {
+    const int64_t *dim = shape->dim;
+    if (shape->rank == 4) {
+        *out = (heads){dim[0], dim[1], dim[2], dim[3], {0}};
+        out->stride[0] = dim[1] * dim[2] * dim[3];
+        out->stride[1] = dim[2] * dim[3];
+        out->stride[2] = dim[3];
+    } else {
+        if (n_heads < 1 || (dim[2] >= 0 && dim[2] % n_heads != 0))
+            return qb_fail(cx, QB_STATUS_INVALID,
+                           "%s: expected a multiple of %lld heads, got size %lld", what,
+                           (long long)n_heads, (long long)dim[2]);
+        int64_t size = dim[2] < 0 ? QB_DIM_UNKNOWN : dim[2] / n_heads;
+        *out = (heads){dim[0], n_heads, dim[1], size, {0}};
+        out->stride[0] = dim[1] * dim[2];
+        out->stride[1] = size;
+        out->stride[2] = dim[2];
+    }
+    out->stride[3] = 1;
+    return QB_OK;
+}
+
+typedef struct attention {
+    heads q, k, v;
+    int64_t past, total; /* cached positions, and with the new ones */
+} attention;
+
+static qb_status expect_equal(qb_ctx *cx, const char *what, int64_t a, int64_t b) {
+    if (a < 0 || b < 0 || a == b) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected %lld, got %lld", what, (long long)a,
+                   (long long)b);
+}
+
+/* Sizes from shapes, which may have unknown dimensions. `past` shapes may be NULL. */
+static qb_status attention_of(qb_ctx *cx, const attention_attrs *attrs, const qb_shape *const *in,
+                              attention *a) {
+    QB_TRY(heads_of(cx, "query", in[IN_Q], attrs->q_num_heads, &a->q));
+    QB_TRY(heads_of(cx, "key", in[IN_K], attrs->kv_num_heads, &a->k));
+    QB_TRY(heads_of(cx, "value", in[IN_V], attrs->kv_num_heads, &a->v));
+    QB_TRY(expect_equal(cx, "key: batch", a->q.batch, a->k.batch));
+    QB_TRY(expect_equal(cx, "value: batch", a->q.batch, a->v.batch));
+    QB_TRY(expect_equal(cx, "key: head size", a->q.size, a->k.size));
+    QB_TRY(expect_equal(cx, "value: heads", a->k.heads, a->v.heads));
+    QB_TRY(expect_equal(cx, "value: length", a->k.length, a->v.length));
+    if (a->q.heads >= 0 && a->k.heads >= 0 && (a->k.heads == 0 || a->q.heads % a->k.heads != 0))
+        return qb_fail(cx, QB_STATUS_INVALID, "%lld query heads do not share %lld key heads evenly",
+                       (long long)a->q.heads, (long long)a->k.heads);
+    a->past = in[IN_PAST_KEY] ? in[IN_PAST_KEY]->dim[2] : 0;
+    a->total = a->past == 0                ? a->k.length
+               : a->past < 0               ? QB_DIM_UNKNOWN
+               : qb_dim_known(a->k.length) ? a->past + a->k.length
+                                           : QB_DIM_UNKNOWN;
+    for (int32_t i = 0; i < 2; i++) {
+        const qb_shape *past = in[IN_PAST_KEY + i];
+        const heads *with = i ? &a->v : &a->k;
+        if (!past) continue;
+        QB_TRY(expect_equal(cx, "past: batch", a->q.batch, past->dim[0]));
+        QB_TRY(expect_equal(cx, "past: heads", with->heads, past->dim[1]));
+        QB_TRY(expect_equal(cx, "past: length", a->past, past->dim[2]));
+        QB_TRY(expect_equal(cx, "past: head size", with->size, past->dim[3]));
+    }
+    return QB_OK;
+}
+
+/* The mask broadcasts to [batch, heads, length, total]; its last dimension may be shorter. */
+static qb_status check_mask(qb_ctx *cx, const attention *a, const qb_value *mask) {
+    const qb_shape *shape = &mask->shape;
+    if (mask->dtype != QB_DTYPE_BOOL && mask->dtype != QB_DTYPE_NONE &&
+        !qb_dtype_is_float(mask->dtype))
+        return qb_fail(cx, QB_STATUS_INVALID, "mask: expected bool or a float type, got %s",
+                       qb_dtype_text(mask->dtype));
+    const int64_t full[4] = {a->q.batch, a->q.heads, a->q.length, a->total};
+    for (int32_t d = 0; d < shape->rank; d++) {
+        int32_t to = d + 4 - shape->rank;
+        int64_t dim = shape->dim[d], most = full[to];
+        bool good = dim < 0 || most < 0 || dim == most || dim == 1 || (to == 3 && dim < most);
+        if (!good)
+            return qb_fail(cx, QB_STATUS_INVALID, "mask: dimension %d: expected %lld, got %lld", d,
+                           (long long)most, (long long)dim);
+    }
+    return QB_OK;
+}
+
+static qb_status infer_attention(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_shape *shapes[N_ATTENTION_IN] = {0};
+    qb_shape unknown = {.rank = -1};
+    qb_dtype type_q = qb_infer_in(args, IN_Q)->dtype, type_v = qb_infer_in(args, IN_V)->dtype;
+    bool known = true, past_key = qb_infer_in(args, IN_PAST_KEY) != NULL;
+    if (past_key != (qb_infer_in(args, IN_PAST_VALUE) != NULL))
+        return qb_fail(cx, QB_STATUS_INVALID, "expected past_key and past_value together");
+    for (int32_t i = 0; i < N_ATTENTION_IN; i++) {
+        const qb_value *v = qb_infer_in(args, i);
+        if (!v) continue;
+        static const int32_t low[] = {3, 3, 3, 1, 4, 4, 1}, high[] = {4, 4, 4, 4, 4, 4, 1};
+        QB_TRY(qb_infer_rank(cx, args, i, low[i], high[i]));
+        shapes[i] = &v->shape;
+        known = known && v->shape.rank >= 0;
+    }
+    for (int32_t i = 0; i < 4; i++)
+        QB_TRY(qb_infer_set(cx, args, i, i == 0 || i == 3 ? type_q : type_v, &unknown));
+    if (!known) return QB_OK;
+    attention a;
+    QB_TRY(attention_of(cx, qb_infer_at(args)->attrs, shapes, &a));
+    if (shapes[IN_MASK]) QB_TRY(check_mask(cx, &a, qb_infer_in(args, IN_MASK)));
+    if (shapes[IN_LENGTHS])
+        QB_TRY(expect_equal(cx, "nonpad_kv_seqlen: size", a.q.batch, shapes[IN_LENGTHS]->dim[0]));
+    qb_shape y = {.rank = 4, .dim = {a.q.batch, a.q.heads, a.q.length, a.v.size}};
+    if (shapes[IN_Q]->rank == 3) {
+        y = (qb_shape){.rank = 3, .dim = {a.q.batch, a.q.length}};
+        QB_TRY(qb_dim_mul(cx, a.q.heads, a.v.size, &y.dim[2]));
+    }
+    qb_shape key = {.rank = 4, .dim = {a.k.batch, a.k.heads, a.total, a.k.size}};
+    qb_shape value = {.rank = 4, .dim = {a.v.batch, a.v.heads, a.total, a.v.size}};
+    qb_shape scores = {.rank = 4, .dim = {a.q.batch, a.q.heads, a.q.length, a.total}};
+    QB_TRY(qb_infer_set(cx, args, 0, type_q, &y));
+    QB_TRY(qb_infer_set(cx, args, 1, qb_infer_in(args, IN_K)->dtype, &key));
+    QB_TRY(qb_infer_set(cx, args, 2, type_v, &value));
+    return qb_infer_set(cx, args, 3, type_q, &scores);
+}
+
+/* Cached and new positions in one [batch, heads, total, size] block. */
+static void join(const heads *h, int64_t past, const float *cached, const float *fresh, float *to) {
+    int64_t total = past + h->length;
+    for (int64_t b = 0; b < h->batch; b++)
+        for (int64_t n = 0; n < h->heads; n++)
+            for (int64_t i = 0; i < total; i++) {
+                const float *from = i < past ? cached + ((b * h->heads + n) * past + i) * h->size
+                                             : fresh + b * h->stride[0] + n * h->stride[1] +
+                                                   (i - past) * h->stride[2];
+                memcpy(to + ((b * h->heads + n) * total + i) * h->size, from,
+                       (size_t)h->size * sizeof *to);
+            }
+}
+
+/* What is added to the score of key j: 0, the mask's value, or minus infinity. */
+typedef struct bias {
+    const qb_tensor *mask;
+    int64_t stride[4], width; /* of the mask; positions behind its width are masked */
+    int64_t visible;          /* keys from here on are masked */
+} bias;
+
+static bias bias_of(const qb_tensor *mask) {
+    bias out = {.mask = mask};
+    if (!mask) return out;
+    const qb_shape *shape = &mask->desc.shape;
+    int64_t next = 1;
+    for (int32_t d = shape->rank - 1; d >= 0; d--) {
+        out.stride[d + 4 - shape->rank] = shape->dim[d] == 1 ? 0 : next;
+        next *= shape->dim[d];
+    }
+    out.width = shape->dim[shape->rank - 1];
+    return out;
+}
+
+static double bias_at(const bias *m, int64_t b, int64_t h, int64_t i, int64_t j) {
+    if (j >= m->visible) return -INFINITY;
+    if (!m->mask) return 0.0;
+    if (m->width > 1 && j >= m->width) return -INFINITY;
+    int64_t at = b * m->stride[0] + h * m->stride[1] + i * m->stride[2] + j * m->stride[3];
+    double v = qb_number_get(m->mask->desc.dtype, m->mask->data, at);
+    if (m->mask->desc.dtype == QB_DTYPE_BOOL) return v != 0.0 ? 0.0 : -INFINITY;
+    return v;
+}
+
+/* Softmax of n scores in place; a row without any allowed key is all zero. */
+static void softmax(double *row, int64_t n) {
+    double max = -INFINITY, sum = 0.0;
+    for (int64_t j = 0; j < n; j++) max = row[j] > max || isnan(row[j]) ? row[j] : max;
+    for (int64_t j = 0; j < n; j++) {
+        row[j] = max == -INFINITY ? 0.0 : exp(row[j] - max);
+        sum += row[j];
+    }
+    for (int64_t j = 0; j < n && sum != 0.0; j++) row[j] /= sum;
+}
+
+static void show(float *to, const double *row, int64_t n) {
+    for (int64_t j = 0; j < n; j++) to[j] = (float)row[j];
+}
+
+/* One query position: q [size], keys [total, size], values [total, v size]; `shown` may be NULL. */
+typedef struct query {
+    const float *q, *keys, *values;
+    float *y, *shown;
+    int64_t b, h, i;
+} query;
+
+static void attend(const attention *a, const attention_attrs *attrs, const bias *m, const query *q,
+                   double *row, double *sums) {
+    double scale = isnan(attrs->scale) ? 1.0 / sqrt((double)a->q.size) : (double)attrs->scale;
+    double cap = (double)attrs->softcap;
+    int64_t mode = attrs->qk_matmul_output_mode, n = a->total;
+    for (int64_t j = 0; j < n; j++) {
+        double sum = 0.0;
+        for (int64_t k = 0; k < a->q.size; k++)
+            sum += (double)q->q[k] * (double)q->keys[j * a->q.size + k];
+        row[j] = sum * scale;
+    }
+    if (q->shown && mode == SHOW_PRODUCT) show(q->shown, row, n);
+    for (int64_t j = 0; j < n && cap > 0.0; j++) row[j] = cap * tanh(row[j] / cap);
+    if (q->shown && mode == SHOW_SOFTCAP) show(q->shown, row, n);
+    for (int64_t j = 0; j < n; j++) row[j] += bias_at(m, q->b, q->h, q->i, j);
+    if (q->shown && mode == SHOW_BIAS) show(q->shown, row, n);
+    softmax(row, n);
+    if (q->shown && mode == SHOW_SOFTMAX) show(q->shown, row, n);
+    for (int64_t k = 0; k < a->v.size; k++) sums[k] = 0.0;
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t k = 0; k < a->v.size && row[j] != 0.0; k++)
+            sums[k] += row[j] * (double)q->values[j * a->v.size + k];
+    for (int64_t k = 0; k < a->v.size; k++) q->y[k] = (float)sums[k];
+}
+
+/* Keys that query i of sample b may see: all, those that are not padding, and with is_causal those
+ * up to its own place, which counts from the end of what came before. */
+static int64_t visible_keys(const attention *a, const attention_attrs *attrs,
+                            const qb_tensor *lengths, int64_t b, int64_t i) {
+    int64_t n = a->total, before = a->past;
+    if (lengths) {
+        int64_t length = (int64_t)qb_integer_get(lengths->desc.dtype, lengths->data, b);
+        n = length < n ? length : n;
+        if (a->past == 0) before = length - a->q.length;
+    }
+    if (!attrs->is_causal) return n;
+    return before + i + 1 < n ? before + i + 1 : n;
+}
+
+static void attend_all(const attention *a, const qb_node *node, const qb_tensor *in, qb_tensor *out,
+                       const float *keys, const float *values, double *scratch) {
+    const attention_attrs *attrs = node->attrs;
+    const qb_tensor *lengths = qb_eval_has(node, in, IN_LENGTHS) ? &in[IN_LENGTHS] : NULL;
+    bias m = bias_of(qb_eval_has(node, in, IN_MASK) ? &in[IN_MASK] : NULL);
+    bool shows = node->n_out > 3 && node->out[3] >= 0, flat = in[IN_Q].desc.shape.rank == 3;
+    int64_t rows = a->q.batch * a->q.heads * a->q.length, share = a->q.heads / a->k.heads;
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t i = r % a->q.length, h = r / a->q.length % a->q.heads;
+        int64_t b = r / a->q.length / a->q.heads, kv = b * a->k.heads + h / share;
+        int64_t to = flat ? (b * a->q.length + i) * a->q.heads + h : r;
+        query q = {.b = b, .h = h, .i = i};
+        q.q = (const float *)in[IN_Q].data + b * a->q.stride[0] + h * a->q.stride[1] +
+              i * a->q.stride[2];
+        q.keys = keys + kv * a->total * a->k.size;
+        q.values = values + kv * a->total * a->v.size;
+        q.y = (float *)out[0].data + to * a->v.size;
+        q.shown = shows ? (float *)out[3].data + r * a->total : NULL;
+        m.visible = visible_keys(a, attrs, lengths, b, i);
+        attend(a, attrs, &m, &q, scratch, scratch + a->total);
+    }
+}
+
+static qb_status eval_attention(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                qb_tensor *out) {
+    QB_EVAL_IN_F32(eval_attention);
+    const qb_shape *shapes[N_ATTENTION_IN] = {0};
+    for (int32_t i = 0; i < N_ATTENTION_IN; i++)
+        if (qb_eval_has(node, in, i)) shapes[i] = &in[i].desc.shape;
+    attention a;
+    QB_TRY(attention_of(cx, node->attrs, shapes, &a));
+    qb_status status = QB_OK;
+    int64_t n_key = a.k.batch * a.k.heads * a.total * a.k.size;
+    int64_t n_value = a.v.batch * a.v.heads * a.total * a.v.size;
+    float *keys = qb_alloc(cx, (size_t)n_key, sizeof *keys);
+    float *values = qb_alloc(cx, (size_t)n_value, sizeof *values);
+    double *scratch = qb_alloc(cx, (size_t)(a.total + a.v.size), sizeof *scratch);
+    if (!keys || !values || !scratch) QB_GO(cx->code);
+    join(&a.k, a.past, a.past ? in[IN_PAST_KEY].data : NULL, in[IN_K].data, keys);
+    join(&a.v, a.past, a.past ? in[IN_PAST_VALUE].data : NULL, in[IN_V].data, values);
+    attend_all(&a, node, in, out, keys, values, scratch);
+    if (node->n_out > 1 && node->out[1] >= 0 && n_key)
+        memcpy(out[1].data, keys, (size_t)n_key * sizeof *keys);
+    if (node->n_out > 2 && node->out[2] >= 0 && n_value)
+        memcpy(out[2].data, values, (size_t)n_value * sizeof *values);
+out:
+    qb_free(scratch);
+    qb_free(values);
+    qb_free(keys);
+    return status;
+}
+
+QB_OP_SIMPLE(attention, "Attention", 23, 3, 7, 4, sizeof(attention_attrs), attention_table, FLOAT,
+             infer_attention, eval_attention, .types = QB_TYPES_FLOATS);
+
+/* --- RotaryEmbedding ----------------------------------------------------------------------------
+ */
+
+typedef struct rotary_attrs {
+    int64_t interleaved, num_heads, rotary_embedding_dim;
+} rotary_attrs;
+static const qb_attr_desc rotary_table[] = {
+    QB_A_INT(rotary_attrs, interleaved, "interleaved", 0, 0, 1),
+    QB_A_INT(rotary_attrs, num_heads, "num_heads", 0, 0, QB_ATTR_BIG),
+    QB_A_INT(rotary_attrs, rotary_embedding_dim, "rotary_embedding_dim", 0, 0, QB_ATTR_BIG),
+    QB_A_END,
+};
+
+static qb_status infer_rotary(qb_ctx *cx, const qb_infer_args *args) {
+    const rotary_attrs *attrs = qb_infer_at(args)->attrs;
+    const qb_value *x = qb_infer_in(args, 0);
+    int32_t cache = qb_infer_in(args, 3) ? 2 : 3;
+    QB_TRY(qb_infer_rank(cx, args, 0, 3, 4));
+    QB_TRY(qb_infer_rank(cx, args, 1, cache, cache));
+    QB_TRY(qb_infer_rank(cx, args, 2, cache, cache));
+    QB_TRY(qb_infer_rank(cx, args, 3, 2, 2));
+    heads h;
+    if (x->shape.rank == 3 || x->shape.rank == 4)
+        QB_TRY(heads_of(cx, "data", &x->shape, attrs->num_heads, &h));
+    return qb_infer_same(cx, args);
+}
+
+/* Half the rotated size, checked against head and caches. */
+static qb_status rotary_half(qb_ctx *cx, const rotary_attrs *attrs, const heads *h,
+                             const qb_tensor *in, bool by_id, int64_t *half) {
+    int64_t size = attrs->rotary_embedding_dim ? attrs->rotary_embedding_dim : h->size;
+    *half = size / 2;
+    if (size > h->size || size % 2 != 0)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "rotary size: expected an even one up to %lld, got "
+                       "%lld",
+                       (long long)h->size, (long long)size);
+    for (int32_t i = 1; i < 3; i++) {
+        const qb_shape *shape = &in[i].desc.shape;
+        QB_TRY(expect_equal(cx, "cache: size", *half, shape->dim[shape->rank - 1]));
+        if (by_id) continue;
+        QB_TRY(expect_equal(cx, "cache: batch", h->batch, shape->dim[0]));
+        QB_TRY(expect_equal(cx, "cache: length", h->length, shape->dim[1]));
+    }
+    return QB_OK;
+}
+
+static void rotate(const float *x, float *y, const float *c, const float *s, int64_t half,
+                   int64_t size, bool interleaved) {
+    for (int64_t k = 0; k < half; k++) {
+        int64_t first = interleaved ? 2 * k : k, second = interleaved ? 2 * k + 1 : half + k;
+        float a = x[first], b = x[second];
+        y[first] = c[k] * a - s[k] * b;
+        y[second] = s[k] * a + c[k] * b;
+    }
+    for (int64_t k = 2 * half; k < size; k++) y[k] = x[k];
+}
+
+static qb_status eval_rotary(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const rotary_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_rotary);
+    bool by_id = qb_eval_has(node, in, 3);
+    heads h;
+    int64_t half;
+    QB_TRY(heads_of(cx, "data", &in[0].desc.shape, attrs->num_heads, &h));
+    QB_TRY(rotary_half(cx, attrs, &h, in, by_id, &half));
+    if (by_id) {
+        QB_TRY(expect_equal(cx, "position_ids: batch", h.batch, in[3].desc.shape.dim[0]));
+        QB_TRY(expect_equal(cx, "position_ids: length", h.length, in[3].desc.shape.dim[1]));
+    }
+    for (int64_t b = 0; b < h.batch; b++)
+        for (int64_t i = 0; i < h.length; i++) {
+            int64_t row = b * h.length + i;
+            int64_t rows = in[1].desc.shape.dim[0] < in[2].desc.shape.dim[0]
+                               ? in[1].desc.shape.dim[0]
+                               : in[2].desc.shape.dim[0];
+            if (by_id) QB_TRY_WRAP(cx, qb_eval_index(cx, &in[3], row, rows, &row), "position_ids");
+            const float *c = (const float *)in[1].data + row * half;
+            const float *s = (const float *)in[2].data + row * half;
+            for (int64_t n = 0; n < h.heads; n++) {
+                int64_t at = b * h.stride[0] + n * h.stride[1] + i * h.stride[2];
+                rotate((const float *)in[0].data + at, (float *)out[0].data + at, c, s, half,
+                       h.size, attrs->interleaved != 0);
+            }
+        }
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(rotary_embedding, "RotaryEmbedding", 23, 3, 4, 1, sizeof(rotary_attrs), rotary_table,
+             FLOAT, infer_rotary, eval_rotary, .types = QB_TYPES_FLOATS);

@@ -1,0 +1,94 @@
+/* Helpers of the operators' eval and upgrade functions. */
+#include "ops_internal.h"
+
+qb_status qb_eval_refuse(qb_ctx *cx, const qb_node *node, qb_dtype dtype) {
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s does not compute with type %s", node->op->name,
+                   qb_dtype_text(dtype));
+}
+
+qb_status qb_eval_need_f32(qb_ctx *cx, const qb_node *node, const qb_tensor *tensor) {
+    return tensor->desc.dtype == QB_DTYPE_F32 ? QB_OK
+                                              : qb_eval_refuse(cx, node, tensor->desc.dtype);
+}
+
+qb_status qb_eval_same_bytes(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    (void)cx, (void)node;
+    size_t bytes = (size_t)qb_shape_count(&out->desc.shape) * qb_dtype_size(out->desc.dtype);
+    if (bytes > 0 && out->data != in->data) memcpy(out->data, in->data, bytes);
+    return QB_OK;
+}
+
+void qb_eval_gather_strided(const qb_tensor *in, int64_t start, const int64_t *stride,
+                            qb_tensor *out) {
+    size_t size = qb_dtype_size(out->desc.dtype);
+    qb_walk w;
+    for (qb_walk_strided(&w, &out->desc.shape, stride); w.left > 0; qb_walk_next(&w))
+        qb_copy_run((char *)out->data + (size_t)w.out * size,
+                    (const char *)in->data + (size_t)(start + w.at[0]) * size, w.step[0], w.run,
+                    size);
+}
+
+qb_status qb_node_inputs_set(qb_ctx *cx, qb_graph *graph, int32_t node, const int32_t *in,
+                             int32_t n_in) {
+    int32_t *copy = qb_arena_alloc(cx, graph->arena, (size_t)n_in, sizeof *copy);
+    if (!copy) return QB_STATUS_NOMEM;
+    for (int32_t i = 0; i < n_in; i++) copy[i] = in[i];
+    graph->nodes[node].in = copy;
+    graph->nodes[node].n_in = n_in;
+    return QB_OK;
+}
+
+qb_status qb_node_input_set(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t i, int32_t value) {
+    int32_t in[QB_MAX_RANK], old = graph->nodes[node].n_in, n = old > i + 1 ? old : i + 1;
+    if (n > QB_MAX_RANK)
+        return qb_fail(cx, QB_STATUS_INTERNAL, "expected at most %d inputs, got %d", QB_MAX_RANK,
+                       n);
+    for (int32_t k = 0; k < n; k++) in[k] = k < old ? graph->nodes[node].in[k] : -1;
+    in[i] = value;
+    return qb_node_inputs_set(cx, graph, node, in, n);
+}
+
+static const char *derived_name(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix) {
+    const qb_node *n = &graph->nodes[node];
+    const char *base = n->n_out > 0 && n->out[0] >= 0 ? graph->values[n->out[0]].name : n->name;
+    return qb_arena_format(cx, graph->arena, "%s_%s", base, suffix);
+}
+
+qb_status qb_node_const_ints(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix,
+                             const int64_t *v, int32_t n, int32_t *id) {
+    const char *name = derived_name(cx, graph, node, suffix);
+    if (!name) return QB_STATUS_NOMEM;
+    qb_shape shape = {.rank = 1, .dim = {n}};
+    *id = qb_graph_add_constant(cx, graph, name, QB_DTYPE_S64, &shape, v);
+    return *id < 0 ? cx->code : QB_OK;
+}
+
+qb_status qb_node_const_floats(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix,
+                               const qb_shape *shape, const float *v, int32_t *id) {
+    const char *name = derived_name(cx, graph, node, suffix);
+    if (!name) return QB_STATUS_NOMEM;
+    *id = qb_graph_add_constant(cx, graph, name, QB_DTYPE_F32, shape, v);
+    return *id < 0 ? cx->code : QB_OK;
+}
+
+qb_status qb_node_axes_to_input(qb_ctx *cx, qb_graph *graph, int32_t node, qb_ints *axes,
+                                int32_t i) {
+    if (axes->n == 0) return QB_OK;
+    int32_t id;
+    QB_TRY(qb_node_const_ints(cx, graph, node, "axes", axes->v, axes->n, &id));
+    *axes = (qb_ints){0};
+    return qb_node_input_set(cx, graph, node, i, id);
+}
+
+qb_status qb_node_detach_output(qb_ctx *cx, qb_graph *graph, int32_t node, const char *suffix,
+                                int32_t *fresh, int32_t *old) {
+    const char *name = derived_name(cx, graph, node, suffix);
+    if (!name) return QB_STATUS_NOMEM;
+    qb_shape unknown = {.rank = -1};
+    int32_t id = qb_graph_add_value(cx, graph, name, QB_DTYPE_NONE, &unknown);
+    if (id < 0) return cx->code;
+    *old = graph->nodes[node].out[0];
+    *fresh = id;
+    graph->nodes[node].out[0] = id;
+    return QB_OK;
+}

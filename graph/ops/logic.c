@@ -1,0 +1,114 @@
+/* Comparisons, logic, and choosing by a condition. */
+#include "ops_internal.h"
+
+typedef void (*compare_run)(const void *x, int64_t sx, const void *y, int64_t sy, uint8_t *z,
+                            int64_t n);
+
+#define RUN(OP, NAME, T, EXPR)                                                                     \
+    static void OP##_##NAME(const void *x, int64_t sx, const void *y, int64_t sy, uint8_t *z,      \
+                            int64_t n) {                                                           \
+        const T *xs = x, *ys = y;                                                                  \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T a = xs[i * sx], b = ys[i * sy];                                                      \
+            z[i] = (uint8_t)(EXPR);                                                                \
+        }                                                                                          \
+    }
+#define EQUAL(NAME, T, U) RUN(equal, NAME, T, a == b)
+#define LESS(NAME, T, U) RUN(less, NAME, T, a < b)
+#define LESS_OR_EQUAL(NAME, T, U) RUN(less_or_equal, NAME, T, a <= b)
+#define GREATER(NAME, T, U) RUN(greater, NAME, T, a > b)
+#define GREATER_OR_EQUAL(NAME, T, U) RUN(greater_or_equal, NAME, T, a >= b)
+QB_NUMBER_TYPES(EQUAL)
+QB_NUMBER_TYPES(LESS)
+QB_NUMBER_TYPES(LESS_OR_EQUAL)
+QB_NUMBER_TYPES(GREATER)
+QB_NUMBER_TYPES(GREATER_OR_EQUAL)
+RUN(equal, BOOL, uint8_t, !a == !b)
+RUN(and, BOOL, uint8_t, a &&b)
+RUN(or, BOOL, uint8_t, a || b)
+RUN(xor, BOOL, uint8_t, !a != !b)
+
+#define TABLE_ROW(OP, NAME) [QB_DTYPE_##NAME] = OP##_##NAME,
+#define NUMBERS(OP)                                                                                \
+    TABLE_ROW(OP, F32)                                                                             \
+    TABLE_ROW(OP, F64)                                                                             \
+    TABLE_ROW(OP, S8)                                                                              \
+    TABLE_ROW(OP, S16)                                                                             \
+    TABLE_ROW(OP, S32)                                                                             \
+    TABLE_ROW(OP, S64) TABLE_ROW(OP, U8) TABLE_ROW(OP, U16) TABLE_ROW(OP, U32) TABLE_ROW(OP, U64)
+
+static qb_status infer_compare(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *x = qb_infer_in(args, 0), *y = qb_infer_in(args, 1);
+    qb_shape shape;
+    QB_TRY(qb_infer_same_type(cx, args, 1));
+    QB_TRY(qb_shape_broadcast(cx, &x->shape, &y->shape, &shape));
+    return qb_infer_set(cx, args, 0, QB_DTYPE_BOOL, &shape);
+}
+
+static qb_status compare(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out,
+                         const compare_run *runs) {
+    qb_dtype dtype = in[0].desc.dtype;
+    if (!runs[dtype]) return qb_eval_refuse(cx, node, dtype);
+    size_t size = qb_dtype_size(dtype);
+    const qb_shape *shapes[2] = {&in[0].desc.shape, &in[1].desc.shape};
+    qb_walk w;
+    for (qb_walk_broadcast(&w, &out->desc.shape, shapes, 2); w.left > 0; qb_walk_next(&w))
+        runs[dtype]((const char *)in[0].data + (size_t)w.at[0] * size, w.step[0],
+                    (const char *)in[1].data + (size_t)w.at[1] * size, w.step[1],
+                    (uint8_t *)out->data + w.out, w.run);
+    return QB_OK;
+}
+
+#define COMPARE(SYMBOL, NAME, SINCE, TYPES, ...)                                                   \
+    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
+                                   qb_tensor *out) {                                               \
+        static const compare_run runs[QB_DTYPE_COUNT] = {__VA_ARGS__};                             \
+        QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
+        return compare(cx, node, in, &out[0], runs);                                               \
+    }                                                                                              \
+    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 2, 2, 1, 0, NULL, FLOAT, infer_compare, eval_##SYMBOL,       \
+                 .types = TYPES)
+
+COMPARE(equal, "Equal", 7, QB_TYPES_NUMBERS ", " QB_TYPES_BOOL,
+        NUMBERS(equal) TABLE_ROW(equal, BOOL));
+COMPARE(less, "Less", 7, QB_TYPES_NUMBERS, NUMBERS(less));
+COMPARE(less_or_equal, "LessOrEqual", 12, QB_TYPES_NUMBERS, NUMBERS(less_or_equal));
+COMPARE(greater, "Greater", 7, QB_TYPES_NUMBERS, NUMBERS(greater));
+COMPARE(greater_or_equal, "GreaterOrEqual", 12, QB_TYPES_NUMBERS, NUMBERS(greater_or_equal));
+COMPARE(and, "And", 7, QB_TYPES_BOOL, TABLE_ROW(and, BOOL));
+COMPARE(or, "Or", 7, QB_TYPES_BOOL, TABLE_ROW(or, BOOL));
+COMPARE(xor, "Xor", 7, QB_TYPES_BOOL, TABLE_ROW(xor, BOOL));
+
+static qb_status infer_where(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *c = qb_infer_in(args, 0), *x = qb_infer_in(args, 1), *y = qb_infer_in(args, 2);
+    if (c->dtype != QB_DTYPE_NONE && c->dtype != QB_DTYPE_BOOL)
+        return qb_fail(cx, QB_STATUS_INVALID, "input 0 '%s': expected type bool, got %s", c->name,
+                       qb_dtype_text(c->dtype));
+    if (x->dtype != QB_DTYPE_NONE && y->dtype != QB_DTYPE_NONE && x->dtype != y->dtype)
+        return qb_fail(cx, QB_STATUS_INVALID, "inputs 1 and 2: expected one type, got %s and %s",
+                       qb_dtype_text(x->dtype), qb_dtype_text(y->dtype));
+    qb_shape shape;
+    QB_TRY(qb_shape_broadcast(cx, &x->shape, &y->shape, &shape));
+    QB_TRY(qb_shape_broadcast(cx, &c->shape, &shape, &shape));
+    return qb_infer_set(cx, args, 0, x->dtype, &shape);
+}
+
+static qb_status eval_where(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    (void)cx, (void)node;
+    const qb_shape *shapes[3] = {&in[0].desc.shape, &in[1].desc.shape, &in[2].desc.shape};
+    size_t size = qb_dtype_size(out[0].desc.dtype);
+    const uint8_t *condition = in[0].data;
+    const char *x = in[1].data, *y = in[2].data;
+    char *z = out[0].data;
+    qb_walk w;
+    for (qb_walk_broadcast(&w, &out[0].desc.shape, shapes, 3); w.left > 0; qb_walk_next(&w))
+        for (int64_t i = 0; i < w.run; i++) {
+            bool first = condition[w.at[0] + i * w.step[0]] != 0;
+            const char *from = first ? x + (size_t)(w.at[1] + i * w.step[1]) * size
+                                     : y + (size_t)(w.at[2] + i * w.step[2]) * size;
+            memcpy(z + (size_t)(w.out + i) * size, from, size);
+        }
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(where, "Where", 9, 3, 3, 1, 0, NULL, FLOAT, infer_where, eval_where, );

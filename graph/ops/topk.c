@@ -1,0 +1,295 @@
+/* TopK, and operators whose output shape depends on values: NonZero, NonMaxSuppression. */
+#include <math.h>
+
+#include "ops_internal.h"
+
+/* --- sorting ------------------------------------------------------------------------------------
+ */
+
+/* The order of elements first + i * step. */
+typedef struct order {
+    qb_dtype dtype;
+    const void *data;
+    int64_t first, step;
+    bool largest;
+} order;
+
+/* Does element i come before element j? Equal ones keep their order. */
+static bool before(const order *o, int64_t i, int64_t j) {
+    int sign = qb_element_order(o->dtype, o->data, o->first + i * o->step, o->first + j * o->step);
+    if (sign == 0) return i < j;
+    return o->largest ? sign > 0 : sign < 0;
+}
+
+/* Merge sort of index[n]; `other` is as long. */
+static void sort_indices(const order *o, int64_t *index, int64_t *other, int64_t n) {
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t start = 0; start < n; start += 2 * width) {
+            int64_t middle = start + width < n ? start + width : n;
+            int64_t end = start + 2 * width < n ? start + 2 * width : n, a = start, b = middle;
+            for (int64_t to = start; to < end; to++) {
+                bool left = b == end || (a < middle && before(o, index[a], index[b]));
+                other[to] = left ? index[a++] : index[b++];
+            }
+        }
+        memcpy(index, other, (size_t)n * sizeof *index);
+    }
+}
+
+/* --- TopK ---------------------------------------------------------------------------------------
+ */
+
+typedef struct topk_attrs {
+    int64_t axis, largest, sorted, k;
+} topk_attrs;
+static const qb_attr_desc topk_table[] = {
+    QB_A_INT(topk_attrs, axis, "axis", -1, 0, 0),
+    QB_A_INT(topk_attrs, largest, "largest", 1, 0, 1),
+    QB_A_INT(topk_attrs, sorted, "sorted", 1, 0, 1),
+    QB_A_OLD_INT(topk_attrs, k, "k", 0),
+    QB_A_END,
+};
+
+static qb_status infer_topk(qb_ctx *cx, const qb_infer_args *args) {
+    const topk_attrs *attrs = qb_infer_at(args)->attrs;
+    const qb_value *x = qb_infer_in(args, 0);
+    qb_shape out = x->shape;
+    int64_t k;
+    int32_t n, axis;
+    QB_TRY(qb_infer_ints(cx, args, 1, &k, 1, &n));
+    if (out.rank >= 0) {
+        QB_TRY(qb_axis_resolve(cx, attrs->axis, out.rank, &axis));
+        if (n == 1 && (k < 0 || (out.dim[axis] >= 0 && k > out.dim[axis])))
+            return qb_fail(cx, QB_STATUS_INVALID, "k: expected 0 to %lld, got %lld",
+                           (long long)out.dim[axis], (long long)k);
+        out.dim[axis] = n == 1 ? k : QB_DIM_UNKNOWN;
+    }
+    QB_TRY(qb_infer_set(cx, args, 1, QB_DTYPE_S64, &out));
+    return qb_infer_set(cx, args, 0, x->dtype, &out);
+}
+
+static qb_status upgrade_topk(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
+    topk_attrs *attrs = graph->nodes[node].attrs;
+    if (version >= 10) return QB_OK;
+    int32_t id;
+    QB_TRY(qb_node_const_ints(cx, graph, node, "k", &attrs->k, 1, &id));
+    attrs->k = 0;
+    return qb_node_input_set(cx, graph, node, 1, id);
+}
+
+static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const topk_attrs *attrs = node->attrs;
+    const qb_shape *shape = &in[0].desc.shape;
+    qb_dtype dtype = in[0].desc.dtype;
+    size_t size = qb_dtype_size(dtype);
+    int32_t axis;
+    QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
+    int64_t outer = 1, inner = 1, n = shape->dim[axis], k = out[0].desc.shape.dim[axis];
+    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
+    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    if (k > n)
+        return qb_fail(cx, QB_STATUS_INVALID, "k: expected at most %lld, got %lld", (long long)n,
+                       (long long)k);
+    int64_t *index = qb_alloc(cx, (size_t)n * 2, sizeof *index);
+    if (!index) return cx->code;
+    bool wants_indices = node->n_out > 1 && node->out[1] >= 0;
+    for (int64_t line = 0; line < outer * inner; line++) {
+        order o = {dtype, in[0].data, line / inner * n * inner + line % inner, inner,
+                   attrs->largest != 0};
+        for (int64_t i = 0; i < n; i++) index[i] = i;
+        sort_indices(&o, index, index + n, n);
+        for (int64_t i = 0; i < k; i++) {
+            int64_t to = line / inner * k * inner + line % inner + i * inner;
+            memcpy((char *)out[0].data + (size_t)to * size,
+                   (const char *)in[0].data + (size_t)(o.first + index[i] * inner) * size, size);
+            if (wants_indices) ((int64_t *)out[1].data)[to] = index[i];
+        }
+    }
+    qb_free(index);
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(topk, "TopK", 7, 1, 2, 2, sizeof(topk_attrs), topk_table, FLOAT, infer_topk, eval_topk,
+             .upgrade = upgrade_topk, .types = QB_TYPES_NUMBERS);
+
+/* --- NonZero ------------------------------------------------------------------------------------
+ */
+
+static int64_t count_nonzero(const qb_tensor *x) {
+    int64_t n = qb_shape_count(&x->desc.shape), found = 0;
+    for (int64_t i = 0; i < n; i++) found += qb_number_get(x->desc.dtype, x->data, i) != 0.0;
+    return found;
+}
+
+static qb_status infer_nonzero(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *x = qb_infer_in(args, 0);
+    qb_shape out = qb_shape_unknown(2);
+    qb_tensor constant;
+    if (x->shape.rank >= 0) out.dim[0] = x->shape.rank > 0 ? x->shape.rank : 1;
+    if (qb_infer_const(args, 0, &constant)) out.dim[1] = count_nonzero(&constant);
+    return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
+}
+
+static qb_status eval_nonzero(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                              qb_tensor *out) {
+    (void)cx, (void)node;
+    const qb_shape *shape = &in[0].desc.shape;
+    int64_t n = qb_shape_count(shape), found = out[0].desc.shape.dim[1], at = 0;
+    int64_t *to = out[0].data;
+    for (int64_t i = 0; i < n && at < found; i++) {
+        if (qb_number_get(in[0].desc.dtype, in[0].data, i) == 0.0) continue;
+        int64_t rest = i;
+        if (shape->rank == 0) to[at] = 0;
+        for (int32_t d = shape->rank - 1; d >= 0; d--) {
+            to[d * found + at] = rest % shape->dim[d];
+            rest /= shape->dim[d];
+        }
+        at++;
+    }
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(nonzero, "NonZero", 9, 1, 1, 1, 0, NULL, FLOAT, infer_nonzero, eval_nonzero, );
+
+/* --- NonMaxSuppression --------------------------------------------------------------------------
+ */
+
+typedef struct nms_attrs {
+    int64_t center_point_box;
+} nms_attrs;
+static const qb_attr_desc nms_table[] = {
+    QB_A_INT(nms_attrs, center_point_box, "center_point_box", 0, 0, 1),
+    QB_A_END,
+};
+
+typedef struct nms {
+    const float *boxes, *scores;
+    int64_t batch, classes, n, most; /* boxes a class at most */
+    float iou, score;
+    bool has_score, center;
+} nms;
+
+/* low and high corner of a box */
+static void corners(const nms *s, const float *box, float low[2], float high[2]) {
+    for (int32_t d = 0; d < 2; d++) {
+        float a = s->center ? box[d] - box[2 + d] / 2.0f : box[d];
+        float b = s->center ? box[d] + box[2 + d] / 2.0f : box[2 + d];
+        low[d] = a < b ? a : b;
+        high[d] = a < b ? b : a;
+    }
+}
+
+static bool overlaps(const nms *s, const float *a, const float *b) {
+    float low[2][2], high[2][2], shared = 1.0f, area[2] = {1.0f, 1.0f};
+    corners(s, a, low[0], high[0]);
+    corners(s, b, low[1], high[1]);
+    for (int32_t d = 0; d < 2; d++) {
+        float length = fminf(high[0][d], high[1][d]) - fmaxf(low[0][d], low[1][d]);
+        shared *= length > 0.0f ? length : 0.0f;
+        area[0] *= high[0][d] - low[0][d];
+        area[1] *= high[1][d] - low[1][d];
+    }
+    float both = area[0] + area[1] - shared;
+    return both > 0.0f && shared / both > s->iou;
+}
+
+/* Best first, every box that overlaps none chosen before. Writes (batch, class, box) unless `out`
+ * is NULL and returns how many there are; `index` has room for 3 n. */
+static int64_t select_boxes(const nms *s, int64_t *index, int64_t *out) {
+    int64_t found = 0, *chosen = index + 2 * s->n;
+    for (int64_t line = 0; line < s->batch * s->classes; line++) {
+        order o = {QB_DTYPE_F32, s->scores, line * s->n, 1, true};
+        const float *boxes = s->boxes + line / s->classes * s->n * 4;
+        int64_t kept = 0, candidates = 0;
+        for (int64_t i = 0; i < s->n; i++)
+            if (!s->has_score || s->scores[o.first + i] > s->score) index[candidates++] = i;
+        sort_indices(&o, index, index + s->n, candidates);
+        for (int64_t i = 0; i < candidates && kept < s->most; i++) {
+            bool good = true;
+            for (int64_t k = 0; k < kept && good; k++)
+                good = !overlaps(s, boxes + index[i] * 4, boxes + chosen[k] * 4);
+            if (!good) continue;
+            chosen[kept++] = index[i];
+            if (out) {
+                out[found * 3] = line / s->classes;
+                out[found * 3 + 1] = line % s->classes;
+                out[found * 3 + 2] = index[i];
+            }
+            found++;
+        }
+    }
+    return found;
+}
+
+/* `given[i]` says whether in[i] is there. */
+static qb_status nms_of(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in, const bool *given,
+                        nms *s) {
+    const qb_shape *boxes = &in[0].desc.shape, *scores = &in[1].desc.shape;
+    if (boxes->rank != 3 || scores->rank != 3 || boxes->dim[2] != 4 ||
+        boxes->dim[0] != scores->dim[0] || boxes->dim[1] != scores->dim[2])
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "boxes and scores: expected [batch, n, 4] and [batch, classes, n]");
+    for (int32_t i = 0; i < 5; i++) {
+        qb_dtype wanted = i == 2 ? QB_DTYPE_S64 : QB_DTYPE_F32;
+        if (!given[i]) continue;
+        if (in[i].desc.dtype != wanted)
+            return qb_fail(cx, QB_STATUS_INVALID, "input %d: expected type %s, got %s", i,
+                           qb_dtype_text(wanted), qb_dtype_text(in[i].desc.dtype));
+        if (i >= 2 && qb_shape_count(&in[i].desc.shape) != 1)
+            return qb_fail(cx, QB_STATUS_INVALID, "input %d: expected one number, got %lld", i,
+                           (long long)qb_shape_count(&in[i].desc.shape));
+    }
+    *s = (nms){.boxes = in[0].data,
+               .scores = in[1].data,
+               .batch = boxes->dim[0],
+               .classes = scores->dim[1],
+               .n = boxes->dim[1],
+               .most = given[2] ? *(const int64_t *)in[2].data : 0,
+               .iou = given[3] ? *(const float *)in[3].data : 0.0f,
+               .score = given[4] ? *(const float *)in[4].data : 0.0f,
+               .has_score = given[4],
+               .center = attrs->center_point_box != 0};
+    return QB_OK;
+}
+
+static qb_status run_nms(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in, const bool *given,
+                         int64_t *out, int64_t *found) {
+    nms s;
+    QB_TRY(nms_of(cx, attrs, in, given, &s));
+    int64_t *index = qb_alloc(cx, (size_t)s.n * 3, sizeof *index);
+    if (!index) return cx->code;
+    *found = select_boxes(&s, index, out);
+    qb_free(index);
+    return QB_OK;
+}
+
+static qb_status infer_nms(qb_ctx *cx, const qb_infer_args *args) {
+    qb_shape out = {.rank = 2, .dim = {QB_DIM_UNKNOWN, 3}};
+    qb_tensor in[5] = {0};
+    bool given[5], known = true;
+    QB_TRY(qb_infer_rank(cx, args, 0, 3, 3));
+    QB_TRY(qb_infer_rank(cx, args, 1, 3, 3));
+    for (int32_t i = 0; i < 5; i++) {
+        given[i] = qb_infer_in(args, i) != NULL;
+        if (given[i]) known = qb_infer_const(args, i, &in[i]) && known;
+    }
+    if (known && in[1].desc.shape.rank == 3) { /* pairs of boxes: what a second or so can compare */
+        const int64_t *dim = in[1].desc.shape.dim;
+        double kept = (double)dim[2], pairs = (double)dim[0] * (double)dim[1] * (double)dim[2];
+        if (given[2] && in[2].desc.dtype == QB_DTYPE_S64 && qb_shape_count(&in[2].desc.shape) == 1)
+            kept = fmin(kept, fmax((double)*(const int64_t *)in[2].data, 0.0));
+        known = pairs * kept <= 0x1p31;
+    }
+    if (known) QB_TRY(run_nms(cx, qb_infer_at(args)->attrs, in, given, NULL, &out.dim[0]));
+    return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
+}
+
+static qb_status eval_nms(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    int64_t found;
+    bool given[5];
+    for (int32_t i = 0; i < 5; i++) given[i] = qb_eval_has(node, in, i);
+    return run_nms(cx, node->attrs, in, given, out[0].data, &found);
+}
+
+QB_OP_SIMPLE(non_max_suppression, "NonMaxSuppression", 10, 2, 5, 1, sizeof(nms_attrs), nms_table,
+             FLOAT, infer_nms, eval_nms, .types = "f32");

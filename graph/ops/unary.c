@@ -1,0 +1,251 @@
+/* Functions of one tensor, element by element. */
+#include <tgmath.h>
+
+#include "ops_internal.h"
+
+static qb_status infer_float(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *x = qb_infer_in(args, 0);
+    if (x->dtype != QB_DTYPE_NONE && !qb_dtype_is_float(x->dtype))
+        return qb_fail(cx, QB_STATUS_INVALID, "input 0 '%s': expected a float type, got %s",
+                       x->name, qb_dtype_text(x->dtype));
+    return qb_infer_same(cx, args);
+}
+
+#define MAP(T, EXPR)                                                                               \
+    do {                                                                                           \
+        const T *from = in[0].data;                                                                \
+        T *to = out[0].data;                                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            T x = from[i];                                                                         \
+            to[i] = (T)(EXPR);                                                                     \
+        }                                                                                          \
+    } while (0)
+
+/* One row an operator: functions without attributes. The expression is compiled for float and for
+ * double (tgmath.h picks the function). */
+#define UNARY(SYMBOL, NAME, SINCE, RULE, EXPR)                                                     \
+    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
+                                   qb_tensor *out) {                                               \
+        QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
+        int64_t n = qb_shape_count(&in[0].desc.shape);                                             \
+        switch (in[0].desc.dtype) {                                                                \
+        case QB_DTYPE_F32: MAP(float, EXPR); return QB_OK;                                         \
+        case QB_DTYPE_F64: MAP(double, EXPR); return QB_OK;                                        \
+        default: return qb_eval_refuse(cx, node, in[0].desc.dtype);                                \
+        }                                                                                          \
+    }                                                                                              \
+    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, RULE, infer_float, eval_##SYMBOL,          \
+                 .types = QB_TYPES_FLOATS)
+
+UNARY(acos, "Acos", 7, FLOAT, acos(x));
+UNARY(acosh, "Acosh", 9, FLOAT, acosh(x));
+UNARY(asin, "Asin", 7, FLOAT, asin(x));
+UNARY(asinh, "Asinh", 9, FLOAT, asinh(x));
+UNARY(atan, "Atan", 7, FLOAT, atan(x));
+UNARY(atanh, "Atanh", 9, FLOAT, atanh(x));
+UNARY(ceil, "Ceil", 7, LUT, ceil(x));
+UNARY(cos, "Cos", 7, FLOAT, cos(x));
+UNARY(cosh, "Cosh", 9, FLOAT, cosh(x));
+UNARY(erf, "Erf", 9, LUT, erf(x));
+UNARY(exp, "Exp", 7, LUT, exp(x));
+UNARY(floor, "Floor", 7, LUT, floor(x));
+UNARY(log, "Log", 7, LUT, log(x));
+UNARY(mish, "Mish", 18, LUT, x *tanh(log1p(exp(x))));
+UNARY(reciprocal, "Reciprocal", 7, LUT, 1 / x);
+UNARY(round, "Round", 11, LUT, nearbyint(x));
+UNARY(sin, "Sin", 7, FLOAT, sin(x));
+UNARY(sinh, "Sinh", 9, FLOAT, sinh(x));
+UNARY(softplus, "Softplus", 7, LUT, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
+UNARY(softsign, "Softsign", 7, LUT, x / (1 + fabs(x)));
+UNARY(sqrt, "Sqrt", 7, LUT, sqrt(x));
+UNARY(tan, "Tan", 7, FLOAT, tan(x));
+
+/* --- the activations that kernels fuse
+ * ---------------------------------------------------------------------- */
+
+static qb_status eval_act(const qb_tensor *in, qb_tensor *out, qb_act act) {
+    const float *x = in[0].data;
+    float *y = out[0].data;
+    int64_t n = qb_shape_count(&in[0].desc.shape);
+    for (int64_t i = 0; i < n; i++) y[i] = qb_act_apply(act, x[i]);
+    return QB_OK;
+}
+
+#define ACT(SYMBOL, NAME, SINCE, KIND)                                                             \
+    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
+                                   qb_tensor *out) {                                               \
+        QB_EVAL_IN_F32(eval_##SYMBOL);                                                             \
+        return eval_act(in, out, (qb_act){.kind = KIND});                                          \
+    }                                                                                              \
+    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, LUT, infer_float, eval_##SYMBOL,           \
+                 .types = QB_TYPES_FLOATS)
+
+ACT(hard_swish, "HardSwish", 14, QB_ACT_HARD_SWISH);
+ACT(sigmoid, "Sigmoid", 7, QB_ACT_SIGMOID);
+ACT(tanh, "Tanh", 7, QB_ACT_TANH);
+
+#define WITH_ALPHA(SYMBOL, NAME, KIND, ALPHA)                                                      \
+    static const qb_attr_desc SYMBOL##_attrs[] = {                                                 \
+        QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", ALPHA), QB_A_END};                              \
+    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
+                                   qb_tensor *out) {                                               \
+        const qb_alpha_attrs *attrs = node->attrs;                                                 \
+        QB_EVAL_IN_F32(eval_##SYMBOL);                                                             \
+        return eval_act(in, out, (qb_act){KIND, attrs->alpha, 0.0f});                              \
+    }                                                                                              \
+    QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, 1, 1, sizeof(qb_alpha_attrs), SYMBOL##_attrs, LUT,            \
+                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS)
+
+WITH_ALPHA(elu, "Elu", QB_ACT_ELU, 1.0f);
+WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, 0.01f);
+
+static const qb_attr_desc hard_sigmoid_attrs[] = {
+    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
+    QB_A_FLOAT(qb_alpha_attrs, beta, "beta", 0.5f),
+    QB_A_END,
+};
+
+static qb_status eval_hard_sigmoid(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                   qb_tensor *out) {
+    const qb_alpha_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_hard_sigmoid);
+    return eval_act(in, out, (qb_act){QB_ACT_HARD_SIGMOID, attrs->alpha, attrs->beta});
+}
+
+QB_OP_SIMPLE(hard_sigmoid, "HardSigmoid", 7, 1, 1, 1, sizeof(qb_alpha_attrs), hard_sigmoid_attrs,
+             LUT, infer_float, eval_hard_sigmoid, .types = QB_TYPES_FLOATS);
+
+/* Selu and ThresholdedRelu: alpha and (Selu) gamma in beta's place. */
+static const qb_attr_desc selu_attrs[] = {
+    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.67326319f),
+    QB_A_FLOAT(qb_alpha_attrs, beta, "gamma", 1.05070102f),
+    QB_A_END,
+};
+static const qb_attr_desc threshold_attrs[] = {
+    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f),
+    QB_A_END,
+};
+
+static qb_status eval_selu(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const qb_alpha_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_selu);
+    QB_TRY(eval_act(in, out, (qb_act){QB_ACT_ELU, attrs->alpha, 0.0f}));
+    float *y = out[0].data;
+    int64_t n = qb_shape_count(&out[0].desc.shape);
+    for (int64_t i = 0; i < n; i++) y[i] *= attrs->beta;
+    return QB_OK;
+}
+
+static qb_status eval_threshold(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                qb_tensor *out) {
+    const qb_alpha_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_threshold);
+    const float *x = in[0].data;
+    float *y = out[0].data;
+    int64_t n = qb_shape_count(&in[0].desc.shape);
+    for (int64_t i = 0; i < n; i++) y[i] = x[i] > attrs->alpha ? x[i] : 0.0f;
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(selu, "Selu", 7, 1, 1, 1, sizeof(qb_alpha_attrs), selu_attrs, LUT, infer_float,
+             eval_selu, .types = QB_TYPES_FLOATS);
+QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 10, 1, 1, 1, sizeof(qb_alpha_attrs),
+             threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS);
+
+/* --- Gelu ------------------------------------------------------------------------------------- */
+
+static const qb_attr_desc gelu_attrs[] = {
+    QB_A_STRING(qb_gelu_attrs, approximate, "approximate", "none"),
+    QB_A_END,
+};
+
+static qb_status infer_gelu(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_gelu_attrs *attrs = qb_infer_at(args)->attrs;
+    if (strcmp(attrs->approximate, "none") != 0 && strcmp(attrs->approximate, "tanh") != 0)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "attribute approximate: expected none or tanh, got '%s'",
+                       attrs->approximate);
+    return infer_float(cx, args);
+}
+
+static qb_status eval_gelu(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const qb_gelu_attrs *attrs = node->attrs;
+    bool exact = strcmp(attrs->approximate, "none") == 0;
+    QB_EVAL_IN_F32(eval_gelu);
+    return eval_act(in, out, (qb_act){.kind = exact ? QB_ACT_GELU : QB_ACT_GELU_TANH});
+}
+
+QB_OP_SIMPLE(gelu, "Gelu", 20, 1, 1, 1, sizeof(qb_gelu_attrs), gelu_attrs, LUT, infer_gelu,
+             eval_gelu, .types = QB_TYPES_FLOATS);
+
+/* --- any number type -------------------------------------------------------------------------- */
+
+/* Defines eval_SYMBOL from an expression for floats, one for signed and one for unsigned integers.
+ */
+#define EVAL_NUMBERS(SYMBOL, EXPR_FLOAT, EXPR_INT, EXPR_UNSIGNED)                                  \
+    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
+                                   qb_tensor *out) {                                               \
+        QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
+        int64_t n = qb_shape_count(&in[0].desc.shape);                                             \
+        switch (in[0].desc.dtype) {                                                                \
+        case QB_DTYPE_F32: MAP(float, EXPR_FLOAT); return QB_OK;                                   \
+        case QB_DTYPE_F64: MAP(double, EXPR_FLOAT); return QB_OK;                                  \
+        case QB_DTYPE_S8: MAP(int8_t, EXPR_INT); return QB_OK;                                     \
+        case QB_DTYPE_S16: MAP(int16_t, EXPR_INT); return QB_OK;                                   \
+        case QB_DTYPE_S32: MAP(int32_t, EXPR_INT); return QB_OK;                                   \
+        case QB_DTYPE_S64: MAP(int64_t, EXPR_INT); return QB_OK;                                   \
+        case QB_DTYPE_U8: MAP(uint8_t, EXPR_UNSIGNED); return QB_OK;                               \
+        case QB_DTYPE_U16: MAP(uint16_t, EXPR_UNSIGNED); return QB_OK;                             \
+        case QB_DTYPE_U32: MAP(uint32_t, EXPR_UNSIGNED); return QB_OK;                             \
+        case QB_DTYPE_U64: MAP(uint64_t, EXPR_UNSIGNED); return QB_OK;                             \
+        default: return qb_eval_refuse(cx, node, in[0].desc.dtype);                                \
+        }                                                                                          \
+    }
+
+EVAL_NUMBERS(abs, fabs(x), x < 0 ? 0u - (uint64_t)x : (uint64_t)x, x)
+EVAL_NUMBERS(neg, -x, 0u - (uint64_t)x, 0u - x)
+EVAL_NUMBERS(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, x)
+EVAL_NUMBERS(sign, x > 0 ? 1 : x < 0 ? -1 : x, (x > 0) - (x < 0), x > 0)
+
+QB_OP_SIMPLE(abs, "Abs", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_abs,
+             .types = QB_TYPES_NUMBERS);
+QB_OP_SIMPLE(neg, "Neg", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_neg,
+             .types = QB_TYPES_NUMBERS);
+QB_OP_SIMPLE(relu, "Relu", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_relu,
+             .types = QB_TYPES_NUMBERS);
+QB_OP_SIMPLE(sign, "Sign", 9, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_sign,
+             .types = QB_TYPES_NUMBERS);
+
+static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    if (in[0].desc.dtype != QB_DTYPE_BOOL) return qb_eval_refuse(cx, node, in[0].desc.dtype);
+    int64_t n = qb_shape_count(&in[0].desc.shape);
+    MAP(uint8_t, !x);
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
+             .types = QB_TYPES_BOOL);
+
+/* --- Swish and Celu: activations with one factor ------------------------------------------------
+ */
+
+static const qb_attr_desc factor_attrs[] = {
+    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f),
+    QB_A_END,
+};
+
+#define WITH_FACTOR(SYMBOL, NAME, SINCE, EXPR)                                                     \
+    static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
+                                   qb_tensor *out) {                                               \
+        const qb_alpha_attrs *attrs = node->attrs;                                                 \
+        const double alpha = (double)attrs->alpha;                                                 \
+        QB_EVAL_IN_F32(eval_##SYMBOL);                                                             \
+        int64_t n = qb_shape_count(&in[0].desc.shape);                                             \
+        MAP(float, EXPR);                                                                          \
+        return QB_OK;                                                                              \
+    }                                                                                              \
+    QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, sizeof(qb_alpha_attrs), factor_attrs, LUT,          \
+                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS)
+
+WITH_FACTOR(celu, "Celu", 12, x > 0 ? (double)x : alpha * expm1((double)x / alpha));
+WITH_FACTOR(swish, "Swish", 24, (double)x / (1.0 + exp(-alpha * (double)x)));

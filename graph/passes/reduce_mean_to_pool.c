@@ -1,0 +1,36 @@
+/* ReduceMean over all spatial axes is GlobalAveragePool, which engines know how to run in any
+ * layout; without keepdims the ones are squeezed away afterwards. */
+#include "graph/passes_internal.h"
+
+static qb_status squeeze(qb_rewrite *rw, int32_t from, int32_t rank, int32_t out) {
+    int64_t axes[QB_MAX_RANK];
+    for (int32_t i = 2; i < rank; i++) axes[i - 2] = i;
+    int32_t in[2] = {from, -1};
+    QB_TRY(qb_rewrite_int64s(rw, out, "_axes", axes, rank - 2, &in[1]));
+    return qb_rewrite_append(rw, qb_op_find("Squeeze", ""), in, 2, out);
+}
+
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    qb_graph *graph = rw->graph;
+    const qb_node *node = &graph->nodes[index];
+    if (!qb_node_is_spatial_mean(graph, node)) return QB_OK;
+    int32_t x = node->in[0], out = node->out[0], pooled = out;
+    qb_shape shape = graph->values[x].shape;
+    bool keep = qb_node_int(node, "keepdims", 1) != 0;
+    if (!qb_value_is_plain(graph, x) || !qb_value_is_plain(graph, out)) return QB_OK;
+    if (!keep) {
+        for (int32_t i = 2; i < shape.rank; i++) shape.dim[i] = 1;
+        QB_TRY(qb_rewrite_value(rw, out, "_pooled", &shape, &pooled));
+        QB_TRY(squeeze(rw, pooled, shape.rank, out));
+    }
+    QB_TRY(qb_rewrite_node(rw, index, qb_op_find("GlobalAveragePool", ""), &x, 1, pooled));
+    qb_rewrite_changed(rw);
+    return QB_OK;
+}
+
+static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
+    return qb_rewrite_each(cx, graph, match, n_changes);
+}
+
+const qb_pass qb_pass_reduce_mean_to_pool = {
+    "reduce-mean-to-pool", "turns ReduceMean over the spatial axes into GlobalAveragePool", run};

@@ -1,0 +1,198 @@
+#include "graph/rewrite_internal.h"
+
+#include <string.h>
+
+qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes) {
+    qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        if (!graph->nodes[i].op) continue;
+        if (rw.stale) {
+            qb_uses_release(&rw.uses);
+            QB_GO(qb_uses_build(cx, graph, &rw.uses));
+            rw.stale = false;
+        }
+        QB_GO(match(&rw, i));
+    }
+    if (rw.unsorted) QB_GO(qb_graph_sort(cx, graph));
+    *n_changes = rw.n_changes;
+out:
+    qb_uses_release(&rw.uses);
+    return status;
+}
+
+int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op) {
+    if (value < 0) return -1;
+    int32_t node = rw->uses.producer[value];
+    if (node < 0 || !rw->graph->nodes[node].op) return -1;
+    return !op || qb_node_is(&rw->graph->nodes[node], op) ? node : -1;
+}
+
+int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t value) {
+    if (value < 0 || uses->n_users[value] != 1 || qb_graph_is_output(graph, value)) return -1;
+    return uses->users[value][0];
+}
+
+void qb_rewrite_changed(qb_rewrite *rw) {
+    rw->n_changes++;
+    rw->stale = true;
+}
+
+bool qb_rewrite_forward(qb_rewrite *rw, int32_t from, int32_t to) {
+    qb_graph *graph = rw->graph;
+    if (!qb_graph_is_output(graph, from)) {
+        qb_graph_replace_uses(graph, from, to);
+        qb_rewrite_changed(rw);
+        return true;
+    }
+    int32_t producer = qb_rewrite_from(rw, to, NULL);
+    if (producer < 0 || qb_graph_is_output(graph, to)) return false;
+    /* The old producer of `from` still names it; it is dead once the caller has killed it. */
+    qb_node *node = &graph->nodes[producer];
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] == to) node->out[i] = from;
+    qb_graph_replace_uses(graph, to, from);
+    qb_rewrite_changed(rw);
+    /* A user of `to` may stand before the killed node, but never before the new producer. */
+    return true;
+}
+
+static qb_status need_op(qb_rewrite *rw, const qb_op *op) {
+    return op ? QB_OK : qb_fail(rw->cx, QB_STATUS_INTERNAL, "a rewrite needs a missing operator");
+}
+
+static bool node_name_taken(const qb_graph *graph, const char *name) {
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op && strcmp(graph->nodes[i].name, name) == 0) return true;
+    return false;
+}
+
+/* VALUE_OPERATOR, with a number behind it when that is taken. */
+static const char *new_node_name(qb_rewrite *rw, const qb_op *op, int32_t out) {
+    const char *value = rw->graph->values[out].name;
+    const char *name = qb_arena_format(rw->cx, rw->graph->arena, "%s_%s", value, op->name);
+    for (int i = 1; name && node_name_taken(rw->graph, name); i++)
+        name = qb_arena_format(rw->cx, rw->graph->arena, "%s_%s_%d", value, op->name, i);
+    return name;
+}
+
+qb_status qb_rewrite_append(qb_rewrite *rw, const qb_op *op, const int32_t *in, int32_t n_in,
+                            int32_t out) {
+    QB_TRY(need_op(rw, op));
+    const char *name = new_node_name(rw, op, out);
+    if (!name || qb_graph_add_node(rw->cx, rw->graph, op, name, in, n_in, &out, 1) < 0)
+        return rw->cx->code;
+    rw->stale = rw->unsorted = true;
+    return QB_OK;
+}
+
+qb_status qb_rewrite_node(qb_rewrite *rw, int32_t node, const qb_op *op, const int32_t *in,
+                          int32_t n_in, int32_t out) {
+    qb_graph *graph = rw->graph;
+    QB_TRY(need_op(rw, op));
+    int32_t added =
+        qb_graph_add_node(rw->cx, graph, op, graph->nodes[node].name, in, n_in, &out, 1);
+    if (added < 0) return rw->cx->code;
+    graph->nodes[node] = graph->nodes[added];
+    memset(&graph->nodes[added], 0, sizeof graph->nodes[added]);
+    graph->n_nodes = added;
+    rw->stale = true;
+    return QB_OK;
+}
+
+qb_status qb_rewrite_inputs(qb_rewrite *rw, int32_t node, const int32_t *in, int32_t n_in) {
+    int32_t *copy = qb_arena_alloc(rw->cx, rw->graph->arena, (size_t)n_in, sizeof *copy);
+    if (!copy) return rw->cx->code;
+    memcpy(copy, in, (size_t)n_in * sizeof *copy);
+    rw->graph->nodes[node].in = copy;
+    rw->graph->nodes[node].n_in = n_in;
+    rw->stale = true;
+    return QB_OK;
+}
+
+/* NAME_SUFFIX, once: a constant that is folded again and again keeps its name. */
+static const char *derived_name(qb_rewrite *rw, int32_t like, const char *suffix) {
+    const char *name = rw->graph->values[like].name;
+    size_t n = strlen(name), m = strlen(suffix);
+    if (n > m && strcmp(name + n - m, suffix) == 0)
+        return qb_arena_strdup(rw->cx, rw->graph->arena, name);
+    return qb_arena_format(rw->cx, rw->graph->arena, "%s%s", name, suffix);
+}
+
+qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                            const float *data, int32_t *out) {
+    const char *name = derived_name(rw, like, suffix);
+    if (!name) return rw->cx->code;
+    int32_t id = qb_graph_add_constant(rw->cx, rw->graph, name, QB_DTYPE_F32, shape, data);
+    if (id < 0) return rw->cx->code;
+    rw->stale = true;
+    *out = id;
+    return QB_OK;
+}
+
+qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, const int64_t *data,
+                            int32_t n, int32_t *out) {
+    const char *name = derived_name(rw, like, suffix);
+    if (!name) return rw->cx->code;
+    qb_shape shape = {.rank = 1, .dim = {n}};
+    int32_t id = qb_graph_add_constant(rw->cx, rw->graph, name, QB_DTYPE_S64, &shape, data);
+    if (id < 0) return rw->cx->code;
+    rw->stale = true;
+    *out = id;
+    return QB_OK;
+}
+
+qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                           int32_t *out) {
+    const char *name = derived_name(rw, like, suffix);
+    if (!name) return rw->cx->code;
+    int32_t id = qb_graph_add_value(rw->cx, rw->graph, name, rw->graph->values[like].dtype, shape);
+    if (id < 0) return rw->cx->code;
+    rw->graph->values[id].q = rw->graph->values[like].q;
+    rw->stale = true;
+    *out = id;
+    return QB_OK;
+}
+
+static void *attr_slot(qb_rewrite *rw, int32_t node, const char *attr, qb_attr_type type) {
+    const qb_node *n = &rw->graph->nodes[node];
+    for (const qb_attr_desc *d = n->op->attrs; d && d->name; d++)
+        if (d->type == type && strcmp(d->name, attr) == 0) return (char *)n->attrs + d->offset;
+    qb_fail(rw->cx, QB_STATUS_INTERNAL, "node %d %s: no attribute %s of this type", node,
+            n->op->name, attr);
+    return NULL;
+}
+
+qb_status qb_node_set_int(qb_rewrite *rw, int32_t node, const char *attr, int64_t value) {
+    int64_t *slot = attr_slot(rw, node, attr, QB_ATTR_INT);
+    if (!slot) return rw->cx->code;
+    *slot = value;
+    return QB_OK;
+}
+
+qb_status qb_node_set_float(qb_rewrite *rw, int32_t node, const char *attr, float value) {
+    float *slot = attr_slot(rw, node, attr, QB_ATTR_FLOAT);
+    if (!slot) return rw->cx->code;
+    *slot = value;
+    return QB_OK;
+}
+
+qb_status qb_node_set_string(qb_rewrite *rw, int32_t node, const char *attr, const char *value) {
+    const char **slot = attr_slot(rw, node, attr, QB_ATTR_STRING);
+    if (!slot) return rw->cx->code;
+    const char *copy = qb_arena_strdup(rw->cx, rw->graph->arena, value);
+    if (!copy) return rw->cx->code;
+    *slot = copy;
+    return QB_OK;
+}
+
+qb_status qb_node_set_ints(qb_rewrite *rw, int32_t node, const char *attr, const int64_t *value,
+                           int32_t n) {
+    qb_ints *slot = attr_slot(rw, node, attr, QB_ATTR_INTS);
+    if (!slot) return rw->cx->code;
+    int64_t *copy = qb_arena_alloc(rw->cx, rw->graph->arena, (size_t)n, sizeof *copy);
+    if (!copy) return rw->cx->code;
+    memcpy(copy, value, (size_t)n * sizeof *copy);
+    *slot = (qb_ints){n, copy};
+    return QB_OK;
+}

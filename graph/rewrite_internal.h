@@ -1,0 +1,106 @@
+/* What the optimizer passes and the fusion share: attributes by name, constants as numbers, and
+ * edits that keep the names of values.
+ *
+ * Names: calibration tables are keyed by value names, so a rewrite ends in the value that the rest
+ * of the model reads, and that value keeps its name. Only values that no original model had get new
+ * ones, made from the name of the value they lead to.
+ *
+ * Quantization: a pass leaves a value alone when its parameters (q.n > 0) are in doubt. */
+#ifndef QB_GRAPH_REWRITE_INTERNAL_H
+#define QB_GRAPH_REWRITE_INTERNAL_H
+
+#include "graph/op.h"
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+/* A live node of the default domain with this operator? */
+bool qb_node_is(const qb_node *node, const char *op);
+/* Attributes by name; the fallback when the operator has none of that name and type. */
+int64_t qb_node_int(const qb_node *node, const char *attr, int64_t fallback);
+float qb_node_float(const qb_node *node, const char *attr, float fallback);
+const char *qb_node_string(const qb_node *node, const char *attr, const char *fallback);
+qb_ints qb_node_ints(const qb_node *node, const char *attr);
+/* Same operator and same attributes? */
+bool qb_node_same_attrs(const qb_node *a, const qb_node *b);
+/* Input i, or -1 when it was left out. */
+int32_t qb_node_in(const qb_node *node, int32_t i);
+
+bool qb_value_is_const(const qb_graph *graph, int32_t value);
+/* Float 32 without quantization parameters? */
+bool qb_value_is_plain(const qb_graph *graph, int32_t value);
+/* The data of a plain float 32 constant, else NULL. */
+const float *qb_value_floats(const qb_graph *graph, int32_t value);
+/* A constant of exactly one element of type float 32 or 64, int 32 or 64, or bool. */
+bool qb_value_scalar(const qb_graph *graph, int32_t value, double *out);
+/* The elements of a constant of rank 0 or 1, int 32 or 64; false when there are more than `cap`. */
+bool qb_value_int_list(const qb_graph *graph, int32_t value, int64_t *out, int32_t cap, int32_t *n);
+/* Does the constant, broadcast to `rank` dimensions, vary along `axis` only, with 1 or `channels`
+ * elements? Then writes `channels` numbers. */
+bool qb_value_channels(const qb_graph *graph, int32_t value, int32_t rank, int32_t axis,
+                       int64_t channels, double *out);
+/* ReduceMean over exactly the spatial axes of a value of rank 3 to 5? */
+bool qb_node_is_spatial_mean(const qb_graph *graph, const qb_node *node);
+bool qb_qparams_same(const qb_qparams *a, const qb_qparams *b);
+/* Equal and without unknown (-1) dimensions. */
+bool qb_shape_surely_equal(const qb_shape *a, const qb_shape *b);
+
+/* --- rewriting ------------------------------------------------------------------------------- */
+
+typedef struct qb_rewrite {
+    qb_ctx *cx;
+    qb_graph *graph;
+    qb_uses uses;      /* of the graph as it is when a match starts */
+    int32_t n_changes; /* counted by the matches */
+    bool stale;        /* the graph changed since `uses` was built */
+    bool unsorted;     /* nodes were appended */
+} qb_rewrite;
+
+/* Looks at one live node; what it rewrites it counts in rw->n_changes through the edits below. */
+typedef qb_status (*qb_match)(qb_rewrite *rw, int32_t node);
+/* Calls `match` for every live node in order, with `uses` up to date each time, then sorts. */
+qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes);
+
+/* Producer of a value: a live node of this operator, else -1. `op` NULL: any. */
+int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op);
+/* The node that alone reads the value (once), when the value is no graph output; else -1. */
+int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t value);
+
+/* Counts one rewrite and marks `uses` as out of date. */
+void qb_rewrite_changed(qb_rewrite *rw);
+/* Everything that reads `from` shall read `to`, which holds the same values; one of the two names
+ * survives: `from`'s when it is a graph output (then the producer of `to` writes `from`). The
+ * caller kills the producer of `from` afterwards. False, with nothing changed, when both names must
+ * stay. */
+bool qb_rewrite_forward(qb_rewrite *rw, int32_t from, int32_t to);
+/* Node `node` becomes another operator with default attributes, in place, with the same name. */
+qb_status qb_rewrite_node(qb_rewrite *rw, int32_t node, const qb_op *op, const int32_t *in,
+                          int32_t n_in, int32_t out);
+qb_status qb_rewrite_inputs(qb_rewrite *rw, int32_t node, const int32_t *in, int32_t n_in);
+/* Appends a node with one output, named after it (onnxruntime wants unique names of nodes); its
+ * index is rw->graph->n_nodes - 1. */
+qb_status qb_rewrite_append(qb_rewrite *rw, const qb_op *op, const int32_t *in, int32_t n_in,
+                            int32_t out);
+/* A new float constant or value named after `like`. */
+qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                            const float *data, int32_t *out);
+qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, const int64_t *data,
+                            int32_t n, int32_t *out);
+qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                           int32_t *out);
+/* Attributes by name; INTERNAL when the operator has none of that name and type. */
+qb_status qb_node_set_int(qb_rewrite *rw, int32_t node, const char *attr, int64_t value);
+qb_status qb_node_set_float(qb_rewrite *rw, int32_t node, const char *attr, float value);
+qb_status qb_node_set_string(qb_rewrite *rw, int32_t node, const char *attr, const char *value);
+qb_status qb_node_set_ints(qb_rewrite *rw, int32_t node, const char *attr, const int64_t *value,
+                           int32_t n);
+
+/* Output channels of a Conv, ConvTranspose, Gemm or MatMul whose weight and bias are plain
+ * constants, and the axis they lie on in the output; 0 when it is none or they are not. */
+int64_t qb_affine_channels(const qb_rewrite *rw, int32_t node, int32_t *axis);
+/* node(x) * scale[c] + shift[c] moves into the node's weight and bias, and the node writes `out`.
+ * Either may be NULL. A MatMul that gets a bias becomes a Gemm. *done is false, with nothing
+ * changed, when the new numbers would not be finite or the node cannot hold a bias. */
+qb_status qb_affine_fold(qb_rewrite *rw, int32_t node, const double *scale, const double *shift,
+                         int32_t out, bool *done);
+
+#endif
