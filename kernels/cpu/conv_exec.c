@@ -1,0 +1,206 @@
+/* Running a planned convolution. */
+#include <string.h>
+
+#include "conv_internal.h"
+
+typedef struct job {
+    const qb_conv_plan *plan;
+    const char *data; /* first pixel, first channel of the convolution's input */
+    char *out;
+    const char *residual;
+    const char *packed;
+} job;
+
+/* Where the pixels of a chunk are: one entry a pixel. */
+typedef struct places {
+    const char *data[QB_CHUNK];
+    int64_t pixel[QB_CHUNK];
+    int32_t y[QB_CHUNK], x[QB_CHUNK]; /* of the first window element in the data */
+} places;
+
+static void find_places(const job *j, const qb_conv_region *r, int64_t first, int64_t n,
+                        places *at) {
+    const qb_conv_plan *plan = j->plan;
+    int64_t width = r->x1 - r->x0, height = r->y1 - r->y0;
+    int64_t x = first % width, y = first / width % height, image = first / width / height;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t out_y = r->y0 + y, out_x = r->x0 + x;
+        int64_t in_y = out_y * plan->stride[0] - plan->pad[0];
+        int64_t in_x = out_x * plan->stride[1] - plan->pad[1];
+        at->data[i] =
+            j->data + (image * plan->in_h + in_y) * plan->row_bytes + in_x * plan->in_stride;
+        at->pixel[i] = (image * plan->out_h + out_y) * plan->out_w + out_x;
+        at->y[i] = (int32_t)in_y;
+        at->x[i] = (int32_t)in_x;
+        if (++x < width) continue;
+        x = 0;
+        if (++y < height) continue;
+        y = 0;
+        image++;
+    }
+}
+
+/* The starts of all runs of a tile's pixels, zeros where a tap lies outside the data. */
+static void find_runs(const job *j, const qb_tile *tile, const places *at, int64_t first,
+                      int64_t group_offset, const char **far) {
+    const qb_conv_plan *plan = j->plan;
+    const char *zeros = j->packed + plan->zeros;
+    for (int32_t k = 0; k < tile->n_runs; k++) {
+        const qb_run *run = &tile->runs[k];
+        for (int i = 0; i < tile->rows; i++) {
+            int64_t y = at->y[first + i] + run->y * plan->dilation[0];
+            int64_t x = at->x[first + i] + run->x * plan->dilation[1];
+            bool there = y >= 0 && y < plan->in_h && x >= 0 && x < plan->in_w;
+            *far++ = there ? at->data[first + i] + group_offset + run->data : zeros;
+        }
+    }
+}
+
+static void run_block(const job *j, const qb_conv_region *r, const qb_conv_block *block,
+                      const places *at, int64_t n) {
+    const qb_conv_plan *plan = j->plan;
+    const char *far[QB_TILE_TAPS * QB_TILE_ROWS], *shifted[QB_TILE_ROWS];
+    int64_t group_offset = block->group * plan->group_channels * (int64_t)plan->element;
+    int64_t most = plan->arch->rows[block->vectors], tiles = qb_ceil64(n, most);
+    int32_t start = plan->n_starts > 1 ? (int32_t)(r - plan->regions) : 0;
+    int64_t channel = block->channel;
+    qb_tile tile = {
+        .vectors = block->vectors,
+        .width = block->width,
+        .indirect = r->indirect,
+        .fast = plan->plain_end && block->width == block->vectors * plan->arch->lanes,
+        .segment = plan->segment,
+        .n_runs = r->n_runs,
+        .runs = plan->runs + r->first_run,
+        .panel = j->packed + block->panel,
+        .start = j->packed + plan->start + (size_t)(start * plan->columns + channel) * 4,
+        .out = j->out + channel * (int64_t)qb_dtype_size(plan->finish.out),
+        .residual = j->residual
+                        ? j->residual + channel * (int64_t)qb_dtype_size(plan->finish.residual)
+                        : NULL,
+        .out_stride = plan->out_stride,
+        .residual_stride = plan->residual_stride,
+        .multiplier = (const float *)(const void *)(j->packed + plan->multiplier) + channel,
+        .bias = plan->float_bias ? (const float *)(const void *)(j->packed + plan->bias) + channel
+                                 : NULL,
+        .finish = &plan->finish};
+    for (int64_t t = 0, first = 0; t < tiles; t++) {
+        int64_t end = n * (t + 1) / tiles; /* tiles of nearly equal size */
+        tile.rows = (int)(end - first);
+        tile.data = at->data + first;
+        tile.pixel = at->pixel + first;
+        if (r->indirect) {
+            find_runs(j, &tile, at, first, group_offset, far);
+            tile.data = far;
+        } else if (group_offset != 0) {
+            for (int i = 0; i < tile.rows; i++) shifted[i] = tile.data[i] + group_offset;
+            tile.data = shifted;
+        }
+        plan->tile(&tile);
+        first = end;
+    }
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const qb_conv_plan *plan = j->plan;
+    int64_t first = task / plan->n_block_groups * plan->chunk, group = task % plan->n_block_groups;
+    int64_t end = first + plan->chunk;
+    int32_t block0 = (int32_t)group * plan->block_group;
+    int32_t block1 = (int32_t)qb_min64(block0 + plan->block_group, plan->n_blocks);
+    places at;
+    for (int32_t i = 0; i < plan->n_regions; i++) {
+        const qb_conv_region *r = &plan->regions[i];
+        int64_t low = qb_max64(first, r->first_pixel);
+        int64_t high = qb_min64(end, r->first_pixel + r->n_pixels);
+        if (low >= high) continue;
+        find_places(j, r, low - r->first_pixel, high - low, &at);
+        for (int32_t b = block0; b < block1; b++)
+            run_block(j, r, &plan->blocks[b], &at, high - low);
+    }
+}
+
+/* One row of the padded copy. */
+typedef struct pad_job {
+    const qb_conv_plan *plan;
+    const char *data;
+    char *out;
+} pad_job;
+
+static void pad_row(int64_t row, void *argument) {
+    const pad_job *j = argument;
+    const qb_conv_plan *plan = j->plan;
+    int64_t image = row / plan->in_h, y = row % plan->in_h - plan->source_pad[0];
+    int64_t left = plan->source_pad[1] * plan->in_stride;
+    char *to = j->out + row * plan->row_bytes;
+    if (y < 0 || y >= plan->src_h) {
+        memset(to, (uint8_t)plan->zero, (size_t)plan->row_bytes);
+        return;
+    }
+    const char *from = j->data + (image * plan->src_h + y) * plan->src_w * plan->src_stride;
+    int64_t width = plan->src_w * plan->in_stride;
+    memset(to, (uint8_t)plan->zero, (size_t)left);
+    if (plan->src_stride == plan->in_stride)
+        memcpy(to + left, from, (size_t)width);
+    else
+        for (int64_t x = 0; x < plan->src_w; x++)
+            memcpy(to + left + x * plan->in_stride, from + x * plan->src_stride,
+                   (size_t)plan->in_stride);
+    memset(to + left + width, (uint8_t)plan->zero, (size_t)(plan->row_bytes - left - width));
+}
+
+qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const qb_conv_plan *plan = kernel->state;
+    const char *data = (const char *)args->in[QB_IN_DATA] + plan->src_offset;
+    if (plan->padded) {
+        pad_job pad = {plan, data, args->workspace};
+        qb_workers_run(args->workers, plan->images * plan->in_h, pad_row, &pad);
+        data = args->workspace;
+    }
+    bool residual = plan->finish.residual != QB_DTYPE_NONE;
+    job j = {.plan = plan,
+             .data = data,
+             .out = (char *)args->out + plan->out_offset,
+             .residual =
+                 residual ? (const char *)args->in[QB_IN_RESIDUAL] + plan->residual_offset : NULL,
+             .packed = args->packed};
+    qb_workers_run(args->workers, (int64_t)plan->n_chunks * plan->n_block_groups, run_task, &j);
+    return QB_OK;
+}
+
+static void destroy(qb_kernel *kernel) { qb_conv_plan_free(kernel->state); }
+
+static void settle(qb_desc *desc) {
+    if (desc->layout == QB_LAYOUT_ANY) desc->layout = QB_LAYOUT_NHWC;
+}
+
+qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                         const bool *constant, int threads, const qb_conv_arch *arch,
+                         qb_kernel **out) {
+    qb_kernel *kernel;
+    qb_conv_plan *plan;
+    (void)constant;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    kernel->destroy = destroy;
+    if (qb_conv_plan_create(cx, p, arch, threads, &plan) != QB_OK) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    kernel->state = plan;
+    kernel->packed_bytes = plan->packed_bytes;
+    kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
+    if (plan->padded)
+        kernel->workspace_bytes =
+            (size_t)(plan->images * plan->in_h * plan->row_bytes) + QB_BUFFER_SLACK;
+    if (plan->finish.residual == plan->finish.out && plan->out_stride == plan->residual_stride &&
+        plan->out_offset == plan->residual_offset)
+        kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;
+    kernel->pack = qb_conv_pack;
+    kernel->launch = qb_conv_launch;
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (i == QB_IN_DATA || i == QB_IN_RESIDUAL) settle(&kernel->in[i]);
+    settle(&kernel->problem.out);
+    *out = kernel;
+    return QB_OK;
+}

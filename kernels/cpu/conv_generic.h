@@ -1,0 +1,21 @@
+/* Tiles in plain C, vectorized by the compiler as far as the baseline allows. Included by the float
+ * and the integer file, which define SUM (type of a sum) and UNIT(sum, data, weights): one step of
+ * one column. */
+#ifndef QB_CPU_CONV_GENERIC_H
+#define QB_CPU_CONV_GENERIC_H
+
+#include <string.h>
+
+#include "conv_internal.h"
+
+#define QB_GENERIC_ROWS 4
+#define QB_GENERIC_LANES 8
+
+/* Reals of one row of sums, then the common end. */
+static inline void qb_generic_finish(const qb_tile *t, int row, const float *real) {
+    const qb_finish *f = t->finish;
+    const char *residual = t->residual ? t->residual + t->pixel[row] * t->residual_stride : NULL;
+    qb_finish_run(f, real, t->width, residual, t->out + t->pixel[row] * t->out_stride);
+}
+
+#endif

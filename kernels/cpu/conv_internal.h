@@ -1,0 +1,144 @@
+/* Convolution as an implicit matrix product over channels-last data, shared by all instruction
+ * sets; MATMUL with a constant right side is the case of a 1x1 window.
+ *
+ * Output pixels are rows, output channels are columns. Weights are packed into panels of a few
+ * vectors of columns; a tile of up to QB_TILE_ROWS pixels keeps all its sums in registers while it
+ * walks over the window. What it walks over is a list of runs: stretches of memory, relative to the
+ * pixel, that lie next to each other in both the data and the panel. Nothing is copied (no im2col).
+ *
+ * Order of summation for each output: kernel y, x, channel, one fused multiply-add after another,
+ * in four segments when there are more than QB_CHAIN. It does not depend on tiles, threads or the
+ * batch, so float results are the same bits for all.
+ *
+ * Borders: the output is cut into regions in which the same kernel rows and columns can lie inside
+ * the data. Taps outside for all pixels of a region are not computed at all; where they are outside
+ * for some (corners), those pixels read a row of zeros (of zero points) instead. */
+#ifndef QB_CPU_CONV_INTERNAL_H
+#define QB_CPU_CONV_INTERNAL_H
+
+#include "cpu_internal.h"
+
+#define QB_TILE_ROWS 14
+#define QB_TILE_VECTORS 3
+#define QB_CHUNK 504 /* most pixels of one task: whole tiles of 14 and of 9 rows */
+#define QB_CHAIN                                                                                   \
+    256 /* float products: longer sums are cut in four, for the error grows with length */
+#define QB_TILE_TAPS 64 /* most kernel elements for which border pixels read zeros */
+
+typedef struct qb_run {
+    int32_t units;  /* steps of 4 bytes of data */
+    int32_t weight; /* bytes from the panel's start */
+    int64_t data;   /* bytes from the pixel's first window element */
+    int16_t y, x;   /* kernel element (of its first element) */
+} qb_run;
+
+typedef struct qb_tile {
+    int rows, vectors, width; /* width: columns to store */
+    bool indirect;
+    bool fast; /* whole vectors, the usual types, nothing in the end but bounds and a residual */
+    int64_t segment; /* units that are summed up before they are added to the others */
+    int32_t n_runs;
+    const qb_run *runs;
+    const char *panel;
+    const void *start;       /* sums begin here: bias and zero point correction */
+    const char *const *data; /* [rows] pixels; indirect: [n_runs * rows] starts of runs */
+    const int64_t *pixel;    /* [rows] index of the output pixel */
+    char *out;               /* column 0 of pixel 0 */
+    const char *residual;
+    int64_t out_stride, residual_stride; /* bytes between pixels */
+    const float *multiplier;             /* integer: by column */
+    const float *bias;                   /* integer with a float bias: by column, else NULL */
+    const qb_finish *finish;
+} qb_tile;
+
+/* One way to compute tiles. */
+typedef struct qb_conv_arch {
+    bool integer;
+    bool flips;       /* tile_s8 reads s8 data as u8 by flipping the sign bit: zero point + 128 */
+    int lanes;        /* columns in a vector */
+    int column_bytes; /* of one unit of one column in a panel, at least 4 */
+    int rows[QB_TILE_VECTORS + 1]; /* most rows by number of vectors; 0: not that many */
+    /* Integer panels in another form than four codes: writes the unit of one column. May be NULL.
+     */
+    void (*spread)(char *unit_column, const int8_t code[4]);
+    void (*tile)(const qb_tile *tile);
+    void (*tile_s8)(const qb_tile *tile); /* the same for s8 data; NULL for floats */
+} qb_conv_arch;
+
+extern const qb_conv_arch qb_conv_f32_avx512, qb_conv_f32_avx2, qb_conv_f32_generic;
+extern const qb_conv_arch qb_conv_s8_avx512, qb_conv_s8_avx2, qb_conv_s8_generic;
+
+/* What a file for another processor defines instead of its tactic's functions. */
+#define QB_CPU_ABSENT                                                                              \
+    static bool supports(const qb_problem *p, const bool *constant) {                              \
+        (void)p, (void)constant;                                                                   \
+        return false;                                                                              \
+    }                                                                                              \
+    static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,              \
+                            const bool *constant, int threads, qb_kernel **out) {                  \
+        (void)p, (void)constant, (void)threads, (void)out;                                         \
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this processor", tactic->name);     \
+    }
+
+bool qb_conv_supports(const qb_problem *p, const bool *constant, bool integer);
+bool qb_matmul_supports(const qb_problem *p, const bool *constant, bool integer);
+/* For both kinds. */
+qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                         const bool *constant, int threads, const qb_conv_arch *arch,
+                         qb_kernel **out);
+
+/* ---- the plan (conv_plan.c) ------------------------------------------------------------------ */
+
+typedef struct qb_conv_block {              /* columns that share a panel */
+    int32_t group, channel, width, vectors; /* channel: of the whole output */
+    size_t panel;                           /* offset in packed */
+} qb_conv_block;
+
+typedef struct qb_conv_region { /* a rectangle of output pixels, of all images */
+    int64_t y0, y1, x0, x1;
+    int32_t ky0, ky1, kx0, kx1; /* taps that lie inside the data for at least one pixel */
+    bool indirect;              /* ... but not for all */
+    int32_t first_run, n_runs;
+    int64_t first_pixel, n_pixels; /* in the order of regions */
+} qb_conv_region;
+
+typedef struct qb_conv_plan {
+    const qb_conv_arch *arch;
+    void (*tile)(const qb_tile *tile);
+    bool integer, padded, flipped,
+        plain_end; /* plain_end: what qb_tile.fast needs of the problem */
+    int64_t images, in_h, in_w, out_h, out_w; /* in_*: after padding when padded */
+    int64_t src_h, src_w;                     /* before padding */
+    int64_t channels, group_channels, outputs, groups;
+    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    int64_t in_stride, in_offset, out_stride, out_offset, residual_stride,
+        residual_offset; /* bytes */
+    int64_t src_stride, src_offset, source_pad[2];
+    size_t element;    /* bytes of a data element */
+    int32_t zero;      /* of the data */
+    int64_t segment;   /* see qb_tile */
+    int64_t tap_units; /* units of one kernel element; merged rows: see run_units */
+    bool merged;       /* one run a kernel row */
+    int64_t row_bytes, total_units;
+    int32_t n_blocks, n_regions, n_runs, n_starts, chunk, n_chunks, block_group, n_block_groups;
+    qb_conv_block *blocks;
+    qb_conv_region *regions;
+    qb_run *runs;
+    size_t start, multiplier, bias, zeros, packed_bytes; /* offsets in packed */
+    int64_t columns;          /* padded number of columns of all blocks */
+    int64_t weight_stride[4]; /* elements: output, channel, y, x */
+    float factor;             /* of a MATMUL */
+    bool float_bias;          /* integer kernel with float bias */
+    qb_finish finish;
+    int threads;
+} qb_conv_plan;
+
+qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arch *arch,
+                              int threads, qb_conv_plan **out);
+void qb_conv_plan_free(qb_conv_plan *plan);
+
+qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                       void *packed);
+qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
+
+#endif

@@ -1,0 +1,123 @@
+/* Packing the constants of a convolution: panels, starting sums, multipliers. */
+#include <string.h>
+
+#include "conv_internal.h"
+
+static const qb_conv_plan *plan_of(const qb_kernel *kernel) { return kernel->state; }
+
+/* The unit and the place in it of channel c of kernel element (y, x). */
+static int64_t unit_of(const qb_conv_plan *plan, int64_t y, int64_t x, int64_t c, int *lane) {
+    int64_t row_units = plan->total_units / plan->kernel[0], width = plan->integer ? 4 : 1;
+    if (plan->tap_units == 0) {
+        int64_t at = x * plan->channels + c;
+        *lane = (int)(at % 4);
+        return y * row_units + at / 4;
+    }
+    *lane = (int)(c % width);
+    return y * row_units + x * plan->tap_units + c / width;
+}
+
+/* The weights of one column, unit by unit. */
+static void gather_column(const qb_conv_plan *plan, const void *weight, int64_t output, float *real,
+                          int8_t *code) {
+    int64_t base = output * plan->weight_stride[0];
+    if (plan->integer) memset(code, 0, (size_t)plan->total_units * 4);
+    for (int64_t y = 0; y < plan->kernel[0]; y++)
+        for (int64_t x = 0; x < plan->kernel[1]; x++)
+            for (int64_t c = 0; c < plan->group_channels; c++) {
+                int lane;
+                int64_t unit = unit_of(plan, y, x, c, &lane);
+                int64_t from = base + c * plan->weight_stride[1] + y * plan->weight_stride[2] +
+                               x * plan->weight_stride[3];
+                if (plan->integer)
+                    code[unit * 4 + lane] = ((const int8_t *)weight)[from];
+                else
+                    real[unit] = ((const float *)weight)[from] * plan->factor;
+            }
+}
+
+static void pack_block(const qb_conv_plan *plan, const qb_conv_block *block, const void *weight,
+                       float *real, int8_t *code, char *packed) {
+    const qb_conv_arch *arch = plan->arch;
+    size_t unit_bytes = (size_t)(block->vectors * arch->lanes) * (size_t)arch->column_bytes;
+    char *panel = packed + block->panel;
+    memset(panel, 0, unit_bytes * (size_t)plan->total_units);
+    for (int32_t column = 0; column < block->width; column++) {
+        gather_column(plan, weight, block->channel + column, real, code);
+        for (int64_t u = 0; u < plan->total_units; u++) {
+            char *to = panel + (size_t)u * unit_bytes + (size_t)column * (size_t)arch->column_bytes;
+            if (arch->spread)
+                arch->spread(to, code + u * 4);
+            else
+                memcpy(to, plan->integer ? (const void *)(code + u * 4) : (const void *)(real + u),
+                       4);
+        }
+    }
+}
+
+/* What the data's zero point adds to the sums of a region, to be taken off at the start. */
+static int32_t correction(const qb_conv_plan *plan, const qb_conv_region *r, const int8_t *weight,
+                          int64_t output) {
+    uint32_t sum = 0;
+    int64_t base = output * plan->weight_stride[0];
+    int32_t zero = plan->zero + (plan->flipped ? 128 : 0);
+    for (int64_t y = r->ky0; y < r->ky1; y++)
+        for (int64_t x = r->kx0; x < r->kx1; x++)
+            for (int64_t c = 0; c < plan->group_channels; c++)
+                sum += (uint32_t)weight[base + c * plan->weight_stride[1] +
+                                        y * plan->weight_stride[2] + x * plan->weight_stride[3]];
+    return (int32_t)(sum * (uint32_t)zero);
+}
+
+static void pack_starts(const qb_conv_plan *plan, const void *weight, const void *bias,
+                        char *packed) {
+    for (int32_t s = 0; s < plan->n_starts; s++) {
+        char *start = packed + plan->start + (size_t)s * (size_t)plan->columns * 4;
+        memset(start, 0, (size_t)plan->columns * 4);
+        for (int64_t m = 0; m < plan->outputs; m++) {
+            if (!plan->integer) {
+                if (bias) ((float *)(void *)start)[m] = ((const float *)bias)[m];
+                continue;
+            }
+            uint32_t sum = bias && !plan->float_bias ? ((const uint32_t *)bias)[m] : 0;
+            if (plan->zero != 0 || plan->flipped)
+                sum -= (uint32_t)correction(plan, &plan->regions[s], weight, m);
+            ((uint32_t *)(void *)start)[m] = sum;
+        }
+    }
+}
+
+/* The multipliers in the order of problem.h: the scales' rounded product, then MATMUL's factor. */
+static void pack_multipliers(const qb_conv_plan *plan, const qb_problem *p, const float *bias,
+                             char *packed) {
+    const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    float *multiplier = (float *)(void *)(packed + plan->multiplier);
+    for (int64_t m = 0; m < plan->columns; m++) {
+        float scale = m < plan->outputs ? w->scale[w->n > 1 ? m % w->n : 0] : 0.0f;
+        float product = p->in[QB_IN_DATA].q.scale[0] * scale;
+        multiplier[m] = plan->factor == 1.0f ? product : product * plan->factor;
+        if (plan->float_bias)
+            ((float *)(void *)(packed + plan->bias))[m] = m < plan->outputs ? bias[m] : 0.0f;
+    }
+}
+
+qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                       void *packed) {
+    const qb_conv_plan *plan = plan_of(kernel);
+    const void *weight = constants[QB_IN_WEIGHT];
+    const void *bias = qb_problem_has(&kernel->problem, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
+    float *real = qb_alloc(cx, (size_t)plan->total_units, sizeof *real);
+    int8_t *code = qb_alloc(cx, (size_t)plan->total_units, 4);
+    if (real && code) {
+        for (int32_t b = 0; b < plan->n_blocks; b++)
+            pack_block(plan, &plan->blocks[b], weight, real, code, packed);
+        pack_starts(plan, weight, bias, packed);
+        if (plan->integer) pack_multipliers(plan, &kernel->problem, bias, packed);
+        memset((char *)packed + plan->zeros, (uint8_t)plan->zero,
+               (size_t)plan->channels * plan->element + QB_BUFFER_SLACK);
+    }
+    bool done = real && code;
+    qb_free(code);
+    qb_free(real);
+    return done ? QB_OK : cx->code;
+}

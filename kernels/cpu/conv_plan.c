@@ -1,0 +1,410 @@
+/* Plans of convolutions: geometry, regions, runs, blocks of columns, tasks. */
+#include <string.h>
+
+#include "conv_internal.h"
+
+#define CACHE_BYTES (256 << 10) /* share of the second level cache for one task's data */
+#define THIN_BYTES 32 /* pixels below this are cheap to copy and slow to walk one by one */
+#define MIN_CHUNK 42
+#define TASKS_PER_THREAD 8
+
+/* ---- what can be run ------------------------------------------------------------------------- */
+
+static bool fits_32(int64_t v) { return v >= 0 && v <= INT32_MAX; }
+
+static bool weight_supported(const qb_desc *w, int32_t axis) {
+    if (w->dtype != QB_DTYPE_S8 || w->q.n < 1 || (w->q.n > 1 && w->q.axis != axis)) return false;
+    for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
+        if (w->q.zero[i] != 0) return false;
+    return true;
+}
+
+static bool types_supported(const qb_problem *p, const bool *constant, bool integer,
+                            int32_t weight_axis) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
+    if (!constant[QB_IN_WEIGHT] || !qb_finish_supports(p)) return false;
+    if (integer ? !qb_cpu_is_code(x) || !weight_supported(w, weight_axis)
+                : !qb_cpu_is_real(x) || !qb_cpu_is_real(w))
+        return false;
+    if (!qb_problem_has(p, QB_IN_BIAS)) return true;
+    if (!constant[QB_IN_BIAS]) return false;
+    return qb_cpu_is_real(bias) || (integer && bias->dtype == QB_DTYPE_S32);
+}
+
+bool qb_conv_supports(const qb_problem *p, const bool *constant, bool integer) {
+    const qb_desc *x = &p->in[QB_IN_DATA];
+    if (p->window.n < 1 || p->window.n > 2 || !types_supported(p, constant, integer, 0))
+        return false;
+    if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
+    if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(&p->in[QB_IN_RESIDUAL])) return false;
+    int64_t taps = 1;
+    for (int32_t d = 0; d < p->window.n; d++) {
+        if (p->window.kernel[d] > INT16_MAX) return false;
+        taps *= p->window.kernel[d];
+    }
+    return qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&x->shape) > 0 &&
+           fits_32(taps * x->shape.dim[1]) && fits_32(p->out.shape.dim[1]);
+}
+
+/* [..., m, k] x [k, n] with the right side constant, two-dimensional and packed. */
+bool qb_matmul_supports(const qb_problem *p, const bool *constant, bool integer) {
+    const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
+    if (!types_supported(p, constant, integer, p->transpose_b ? 0 : 1)) return false;
+    if (b->shape.rank != 2 || a->shape.rank < 2 || p->transpose_a) return false;
+    if (a->layout != QB_LAYOUT_ROW || p->out.layout != QB_LAYOUT_ROW) return false;
+    if (qb_problem_has(p, QB_IN_RESIDUAL) && p->in[QB_IN_RESIDUAL].layout != QB_LAYOUT_ROW)
+        return false;
+    if (a->channel_total > 0 || p->out.channel_total > 0) return false;
+    return qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&a->shape) > 0 &&
+           fits_32(a->shape.dim[a->shape.rank - 1]) &&
+           fits_32(p->out.shape.dim[p->out.shape.rank - 1]);
+}
+
+/* ---- geometry -------------------------------------------------------------------------------- */
+
+static void set_strides(qb_conv_plan *plan, const qb_problem *p) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *y = &p->out;
+    int64_t out_size = (int64_t)qb_dtype_size(y->dtype);
+    plan->src_stride = qb_cpu_channels(x) * (int64_t)plan->element;
+    plan->src_offset = x->channel_offset * (int64_t)plan->element;
+    plan->out_stride = qb_cpu_channels(y) * out_size;
+    plan->out_offset = y->channel_offset * out_size;
+    if (!qb_problem_has(p, QB_IN_RESIDUAL)) return;
+    const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+    int64_t size = (int64_t)qb_dtype_size(r->dtype);
+    plan->residual_stride = qb_cpu_channels(r) * size;
+    plan->residual_offset = r->channel_offset * size;
+}
+
+static void describe_conv(qb_conv_plan *plan, const qb_problem *p) {
+    const qb_shape *x = &p->in[QB_IN_DATA].shape, *w = &p->in[QB_IN_WEIGHT].shape;
+    int32_t n = p->window.n;
+    for (int32_t d = 0; d < 2; d++) {
+        int32_t s = d - (2 - n); /* a row is an image of height 1 */
+        plan->kernel[d] = s < 0 ? 1 : p->window.kernel[s];
+        plan->stride[d] = s < 0 ? 1 : p->window.stride[s];
+        plan->dilation[d] = s < 0 ? 1 : p->window.dilation[s];
+        plan->pad[d] = s < 0 ? 0 : p->window.pad_begin[s];
+    }
+    plan->images = x->dim[0];
+    plan->src_h = n == 1 ? 1 : x->dim[2];
+    plan->src_w = x->dim[1 + n];
+    plan->out_h = n == 1 ? 1 : p->out.shape.dim[2];
+    plan->out_w = p->out.shape.dim[1 + n];
+    plan->channels = x->dim[1];
+    plan->groups = p->group;
+    plan->outputs = p->out.shape.dim[1];
+    plan->weight_stride[1] = plan->kernel[0] * plan->kernel[1];
+    plan->weight_stride[0] = plan->weight_stride[1] * w->dim[1];
+    plan->weight_stride[2] = plan->kernel[1];
+    plan->weight_stride[3] = 1;
+    plan->factor = 1.0f;
+    set_strides(plan, p);
+}
+
+static void describe_matmul(qb_conv_plan *plan, const qb_problem *p) {
+    const qb_shape *a = &p->in[QB_IN_DATA].shape;
+    int64_t k = a->dim[a->rank - 1], n = p->out.shape.dim[p->out.shape.rank - 1];
+    for (int32_t d = 0; d < 2; d++) plan->kernel[d] = plan->stride[d] = plan->dilation[d] = 1;
+    plan->images = plan->src_h = plan->out_h = 1;
+    plan->src_w = plan->out_w = qb_shape_count(a) / k;
+    plan->channels = k;
+    plan->groups = 1;
+    plan->outputs = n;
+    plan->weight_stride[0] = p->transpose_b ? k : 1;
+    plan->weight_stride[1] = p->transpose_b ? 1 : n;
+    plan->factor = p->scale;
+    plan->src_stride = k * (int64_t)plan->element;
+    plan->out_stride = n * (int64_t)qb_dtype_size(p->out.dtype);
+    if (qb_problem_has(p, QB_IN_RESIDUAL))
+        plan->residual_stride = n * (int64_t)qb_dtype_size(p->in[QB_IN_RESIDUAL].dtype);
+}
+
+/* Kernel elements of output `at` that fall inside [0, size). */
+static void inside(const qb_conv_plan *plan, int d, int64_t size, int64_t at, int32_t *first,
+                   int32_t *end) {
+    int64_t origin = at * plan->stride[d] - plan->pad[d], step = plan->dilation[d];
+    int64_t low = origin >= 0 ? 0 : qb_ceil64(-origin, step);
+    int64_t high = origin >= size ? 0 : (size - 1 - origin) / step + 1;
+    if (high > plan->kernel[d]) high = plan->kernel[d];
+    *first = (int32_t)qb_min64(low, high);
+    *end = (int32_t)high;
+}
+
+static bool is_clipped(const qb_conv_plan *plan) {
+    int32_t first, end;
+    const int64_t size[2] = {plan->src_h, plan->src_w}, out[2] = {plan->out_h, plan->out_w};
+    for (int d = 0; d < 2; d++) {
+        inside(plan, d, size[d], 0, &first, &end);
+        if (first > 0 || end < plan->kernel[d]) return true;
+        inside(plan, d, size[d], out[d] - 1, &first, &end);
+        if (end < plan->kernel[d]) return true;
+    }
+    return false;
+}
+
+/* Decides how the window is walked: whole kernel rows at once where neighbouring pixels touch in
+ * memory, and over a padded copy of the data where units of four codes would straddle pixels or
+ * border pixels would take many short runs. */
+static void choose_walk(qb_conv_plan *plan) {
+    int64_t tight = plan->channels * (int64_t)plan->element;
+    bool dense = plan->groups == 1 && plan->dilation[1] == 1 && plan->kernel[1] > 1;
+    bool odd = plan->integer && plan->channels % 4 != 0 && dense;
+    bool clipped = is_clipped(plan), thin = dense && tight < THIN_BYTES;
+    plan->padded = (odd && (clipped || plan->src_stride != tight)) || (clipped && thin) ||
+                   (clipped && plan->kernel[0] * plan->kernel[1] > QB_TILE_TAPS);
+    plan->in_h = plan->src_h;
+    plan->in_w = plan->src_w;
+    plan->in_stride = plan->src_stride;
+    plan->in_offset = plan->src_offset;
+    if (plan->padded) {
+        int64_t reach[2];
+        for (int d = 0; d < 2; d++)
+            reach[d] = ((d ? plan->out_w : plan->out_h) - 1) * plan->stride[d] +
+                       (plan->kernel[d] - 1) * plan->dilation[d] + 1;
+        plan->in_h = qb_max64(plan->src_h + plan->pad[0], reach[0]);
+        plan->in_w = qb_max64(plan->src_w + plan->pad[1], reach[1]);
+        plan->in_stride = tight;
+        plan->in_offset = 0;
+        for (int d = 0; d < 2; d++) {
+            plan->source_pad[d] = plan->pad[d];
+            plan->pad[d] = 0;
+        }
+    }
+    plan->merged = dense && plan->in_stride == tight;
+    plan->row_bytes = plan->in_w * plan->in_stride;
+    plan->tap_units = plan->integer ? qb_ceil64(plan->group_channels, 4) : plan->group_channels;
+    int64_t row_units = plan->kernel[1] * plan->tap_units;
+    if (odd && plan->merged) {
+        row_units = qb_ceil64(plan->kernel[1] * plan->channels, 4);
+        plan->tap_units = 0; /* taps do not begin at units */
+    }
+    plan->total_units = plan->kernel[0] * row_units;
+    bool chained = plan->integer || plan->total_units <= QB_CHAIN;
+    plan->segment = chained ? INT32_MAX : qb_ceil64(plan->total_units, 4);
+}
+
+/* ---- regions and runs ------------------------------------------------------------------------ */
+
+typedef struct band {
+    int64_t begin, end;
+    int32_t first, last; /* union of the taps */
+    bool mixed;          /* not the same for all */
+} band;
+
+/* Cuts one dimension: what is clipped in front, the middle, what is clipped behind. */
+static int make_bands(const qb_conv_plan *plan, int d, band out[3]) {
+    int64_t size = d ? plan->in_w : plan->in_h, n = d ? plan->out_w : plan->out_h;
+    int count = 0, kind = -1;
+    for (int64_t at = 0; at < n; at++) {
+        int32_t first, end;
+        inside(plan, d, size, at, &first, &end);
+        int now = first > 0 ? 0 : end < plan->kernel[d] ? 2 : 1;
+        if (now > kind) {
+            kind = now;
+            out[count++] = (band){at, at + 1, first, end, false};
+            continue;
+        }
+        band *b = &out[count - 1]; /* once clipped behind, always clipped behind */
+        b->mixed = b->mixed || b->first != first || b->last != end;
+        if (first < b->first) b->first = first;
+        if (end > b->last) b->last = end;
+        b->end = at + 1;
+    }
+    return count;
+}
+
+static void add_runs(qb_conv_plan *plan, qb_conv_region *r) {
+    r->first_run = plan->n_runs;
+    int64_t row_units = plan->total_units / plan->kernel[0];
+    for (int32_t y = r->ky0; y < r->ky1; y++) {
+        int64_t row = y * plan->dilation[0] * plan->row_bytes;
+        bool whole = plan->merged && !r->indirect;
+        for (int32_t x = r->kx0; x < r->kx1; x++) {
+            int64_t units = whole ? (r->kx1 - r->kx0) * plan->tap_units : plan->tap_units;
+            if (plan->tap_units == 0) units = row_units;
+            plan->runs[plan->n_runs++] =
+                (qb_run){.units = (int32_t)units,
+                         .weight = (int32_t)(y * row_units + x * plan->tap_units),
+                         .data = row + x * plan->dilation[1] * plan->in_stride,
+                         .y = (int16_t)y,
+                         .x = (int16_t)x};
+            if (whole) break;
+        }
+    }
+    r->n_runs = plan->n_runs - r->first_run;
+}
+
+static void add_region(qb_conv_plan *plan, const band *y, const band *x, const band *x_end,
+                       int64_t *pixel) {
+    qb_conv_region *r = &plan->regions[plan->n_regions++];
+    *r = (qb_conv_region){.y0 = y->begin,
+                          .y1 = y->end,
+                          .x0 = x->begin,
+                          .x1 = x_end->end,
+                          .ky0 = y->first,
+                          .ky1 = y->last,
+                          .kx0 = x->first,
+                          .kx1 = x->last,
+                          .indirect = y->mixed || x != x_end,
+                          .first_pixel = *pixel};
+    for (const band *b = x; b <= x_end; b++) {
+        if (b->first < r->kx0) r->kx0 = b->first;
+        if (b->last > r->kx1) r->kx1 = b->last;
+        r->indirect = r->indirect || b->mixed;
+    }
+    r->n_pixels = plan->images * (r->y1 - r->y0) * (r->x1 - r->x0);
+    *pixel += r->n_pixels;
+    add_runs(plan, r);
+}
+
+/* The middle rows are cut in columns, too; the clipped rows stay whole: their corners are few. */
+static void make_regions(qb_conv_plan *plan) {
+    band y[3], x[3];
+    int n_y = make_bands(plan, 0, y), n_x = make_bands(plan, 1, x);
+    int64_t pixel = 0;
+    for (int i = 0; i < n_y; i++) {
+        bool middle = y[i].first == 0 && y[i].last == plan->kernel[0] && !y[i].mixed;
+        if (!middle) {
+            add_region(plan, &y[i], &x[0], &x[n_x - 1], &pixel);
+            continue;
+        }
+        for (int k = 0; k < n_x; k++) add_region(plan, &y[i], &x[k], &x[k], &pixel);
+    }
+}
+
+/* ---- blocks of columns, tasks, packed memory ------------------------------------------------- */
+
+/* Vectors of the next block when `left` vectors remain: pairs, and one triple when odd. */
+static int block_vectors(const qb_conv_arch *arch, int64_t left) {
+    int most = 0;
+    for (int v = 1; v <= QB_TILE_VECTORS; v++)
+        if (arch->rows[v] > 0) most = v;
+    if (left <= most) return (int)left;
+    if (most == 3) return left % 2 ? 3 : 2;
+    return most;
+}
+
+static int64_t group_blocks(qb_conv_plan *plan, int64_t group, qb_conv_block *blocks) {
+    int64_t per_group = plan->outputs / plan->groups, count = 0;
+    int lanes = plan->arch->lanes;
+    for (int64_t done = 0; done < per_group; count++) {
+        int vectors = block_vectors(plan->arch, qb_ceil64(per_group - done, lanes));
+        int64_t width = qb_min64(per_group - done, vectors * lanes);
+        if (blocks) {
+            blocks[count] = (qb_conv_block){.group = (int32_t)group,
+                                            .channel = (int32_t)(group * per_group + done),
+                                            .width = (int32_t)width,
+                                            .vectors = vectors,
+                                            .panel = plan->packed_bytes};
+            plan->packed_bytes += qb_pad64((size_t)(plan->total_units * vectors * lanes) *
+                                           (size_t)plan->arch->column_bytes);
+        }
+        done += width;
+    }
+    return count;
+}
+
+static void layout_packed(qb_conv_plan *plan) {
+    size_t row = (size_t)(plan->outputs + QB_TILE_VECTORS * plan->arch->lanes) * 4;
+    plan->columns = (int64_t)(qb_pad64(row) / 4);
+    bool corrected = plan->integer && (plan->zero != 0 || plan->flipped);
+    plan->n_starts = corrected ? plan->n_regions : 1;
+    plan->start = plan->packed_bytes;
+    plan->packed_bytes += qb_pad64(row) * (size_t)plan->n_starts;
+    plan->multiplier = plan->packed_bytes;
+    if (plan->integer) plan->packed_bytes += qb_pad64(row);
+    plan->bias = plan->packed_bytes;
+    if (plan->float_bias) plan->packed_bytes += qb_pad64(row);
+    plan->zeros = plan->packed_bytes;
+    plan->packed_bytes += qb_pad64((size_t)plan->channels * plan->element + QB_BUFFER_SLACK);
+}
+
+/* Tasks: a chunk of pixels times a group of blocks. Pixels are cut first; where there are few, so
+ * are the blocks. */
+static void choose_tasks(qb_conv_plan *plan) {
+    int64_t pixels = plan->images * plan->out_h * plan->out_w;
+    int64_t per_pixel =
+        qb_max64(1, plan->channels * (int64_t)plan->element * plan->stride[0] * plan->stride[1]);
+    int64_t most = qb_min64(QB_CHUNK, qb_max64(MIN_CHUNK, CACHE_BYTES / per_pixel));
+    int64_t wanted = plan->threads > 1 ? TASKS_PER_THREAD * plan->threads : 1;
+    int64_t chunk = qb_max64(MIN_CHUNK, qb_ceil64(pixels, wanted));
+    chunk = qb_ceil64(qb_min64(chunk, most), QB_TILE_ROWS) * QB_TILE_ROWS;
+    plan->chunk = (int32_t)qb_min64(chunk, qb_max64(1, pixels));
+    plan->n_chunks = (int32_t)qb_ceil64(pixels, plan->chunk);
+    int64_t groups = qb_min64(plan->n_blocks, qb_ceil64(wanted, plan->n_chunks));
+    plan->block_group = (int32_t)qb_ceil64(plan->n_blocks, groups);
+    plan->n_block_groups = (int32_t)qb_ceil64(plan->n_blocks, plan->block_group);
+}
+
+static qb_status allocate(qb_ctx *cx, qb_conv_plan *plan) {
+    int64_t blocks = group_blocks(plan, 0, NULL) * plan->groups;
+    int64_t taps = plan->kernel[0] * plan->kernel[1];
+    if (!fits_32(blocks) || !fits_32(plan->total_units) || !fits_32(9 * taps))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "convolution too large for the CPU kernels");
+    plan->blocks = qb_alloc(cx, (size_t)blocks, sizeof *plan->blocks);
+    plan->regions = qb_alloc(cx, 9, sizeof *plan->regions);
+    plan->runs = qb_alloc(cx, (size_t)(9 * taps), sizeof *plan->runs);
+    return plan->blocks && plan->regions && plan->runs ? QB_OK : cx->code;
+}
+
+/* Integer ends convert to int32 without bounds before: no accumulator may lead beyond it. */
+static bool stays_in_int32(const qb_conv_plan *plan, const qb_problem *p) {
+    const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    float most = 0.0f, unit = p->in[QB_IN_DATA].q.scale[0] * plan->finish.inverse * plan->factor;
+    for (int32_t i = 0; i < w->n; i++)
+        if (w->scale[i] > most) most = w->scale[i];
+    return most * unit <= 0.25f && plan->finish.residual_scale * plan->finish.inverse <= 1e6f;
+}
+
+static bool has_plain_end(const qb_conv_plan *plan, const qb_problem *p) {
+    const qb_finish *f = &plan->finish;
+    if (f->act.kind != QB_ACT_NONE || f->clamp_first || plan->float_bias) return false;
+    qb_dtype usual = plan->integer ? QB_DTYPE_U8 : QB_DTYPE_F32;
+    return (f->residual == QB_DTYPE_NONE || f->residual == usual) &&
+           (f->out == QB_DTYPE_F32) == (usual == QB_DTYPE_F32) &&
+           (!plan->integer || stays_in_int32(plan, p));
+}
+
+qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arch *arch,
+                              int threads, qb_conv_plan **out) {
+    qb_conv_plan *plan = qb_alloc(cx, 1, sizeof *plan);
+    if (!plan) return cx->code;
+    plan->arch = arch;
+    plan->integer = arch->integer;
+    bool is_s8 = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
+    plan->tile = is_s8 ? arch->tile_s8 : arch->tile;
+    plan->flipped = is_s8 && arch->flips;
+    plan->threads = threads;
+    plan->element = qb_dtype_size(p->in[QB_IN_DATA].dtype);
+    plan->zero = qb_cpu_zero(&p->in[QB_IN_DATA]);
+    plan->float_bias =
+        plan->integer && qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
+    plan->finish = qb_finish_of(p);
+    if (p->kind == QB_KIND_MATMUL)
+        describe_matmul(plan, p);
+    else
+        describe_conv(plan, p);
+    plan->plain_end = has_plain_end(plan, p);
+    plan->group_channels = plan->channels / plan->groups;
+    choose_walk(plan);
+    if (allocate(cx, plan) != QB_OK) {
+        qb_conv_plan_free(plan);
+        return cx->code;
+    }
+    make_regions(plan);
+    for (int64_t g = 0; g < plan->groups; g++)
+        plan->n_blocks += (int32_t)group_blocks(plan, g, plan->blocks + plan->n_blocks);
+    layout_packed(plan);
+    choose_tasks(plan);
+    *out = plan;
+    return QB_OK;
+}
+
+void qb_conv_plan_free(qb_conv_plan *plan) {
+    if (!plan) return;
+    qb_free(plan->blocks);
+    qb_free(plan->regions);
+    qb_free(plan->runs);
+    qb_free(plan);
+}

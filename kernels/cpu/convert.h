@@ -1,0 +1,25 @@
+/* Runs of values from one type and quantization to another, as COPY defines it: quantizing divides
+ * by the scale (the fused steps multiply by its reciprocal), see qb_quantize_value. */
+#ifndef QB_CPU_CONVERT_H
+#define QB_CPU_CONVERT_H
+
+#include "cpu_internal.h"
+
+typedef struct qb_convert qb_convert;
+typedef void (*qb_convert_fn)(const qb_convert *c, const void *in, void *out, int64_t n);
+
+struct qb_convert {
+    qb_convert_fn run; /* contiguous in, contiguous out */
+    size_t in_size, out_size;
+    float scale; /* of whichever side is quantized */
+    int32_t zero;
+    float low, high;    /* bounds of code - zero */
+    bool is_signed;     /* of the codes */
+    uint8_t table[256]; /* codes to codes */
+};
+
+/* f32, u8 and s8 to each other with one scale, or any type to itself. */
+bool qb_convert_supports(const qb_desc *from, const qb_desc *to);
+qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to);
+
+#endif

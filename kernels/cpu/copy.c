@@ -1,0 +1,242 @@
+/* Copies between layouts, types and channel slices: quantization of the input together with the
+ * change to channels last, and the way back. Bound by memory. */
+#include <string.h>
+
+#include "convert.h"
+
+#define BLOCK 64 /* pixels and channels that are transposed together, in the first level cache */
+
+typedef enum shape_of_copy {
+    COPY_FLAT,    /* one run */
+    COPY_ROWS,    /* runs of equal length at fixed distances */
+    COPY_TO_NHWC, /* planes to pixels */
+    COPY_TO_ROW   /* pixels to planes */
+} shape_of_copy;
+
+typedef struct copy {
+    qb_convert convert;
+    shape_of_copy shape;
+    int64_t n_rows, row;         /* ROWS: elements in one; FLAT: all */
+    int64_t in_step, out_step;   /* elements from row to row, or pixel to pixel */
+    int64_t in_first, out_first; /* elements before the slice */
+    int64_t images, channels, plane;
+    int64_t in_image, out_image; /* elements from image to image */
+    int64_t per_task, n_tasks;   /* rows, or elements, or blocks of pixels */
+    int threads;
+} copy;
+
+static bool is_nhwc(const qb_desc *d) { return d->layout == QB_LAYOUT_NHWC; }
+
+static bool layout_supported(const qb_desc *d) {
+    if (d->layout == QB_LAYOUT_ROW) return d->channel_total == 0 || d->shape.rank >= 2;
+    return is_nhwc(d) && d->shape.rank >= 3;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    const qb_desc *from = &p->in[0], *to = &p->out;
+    return layout_supported(from) && layout_supported(to) && qb_convert_supports(from, to) &&
+           qb_shape_count(&from->shape) > 0;
+}
+
+static int64_t plane_of(const qb_shape *shape) {
+    int64_t plane = 1;
+    for (int32_t d = 2; d < shape->rank; d++) plane *= shape->dim[d];
+    return plane;
+}
+
+/* Both sides in the same order: one run, or one a pixel (an image for row-major slices). */
+static void plan_rows(copy *c, const qb_desc *from, const qb_desc *to, bool pixels) {
+    int64_t run = pixels ? c->channels : c->channels * c->plane;
+    c->shape = COPY_ROWS;
+    c->row = run;
+    c->n_rows = c->images * (pixels ? c->plane : 1);
+    c->in_step = qb_cpu_channels(from) * (pixels ? 1 : c->plane);
+    c->out_step = qb_cpu_channels(to) * (pixels ? 1 : c->plane);
+    c->in_first = from->channel_offset * (pixels ? 1 : c->plane);
+    c->out_first = to->channel_offset * (pixels ? 1 : c->plane);
+    if (c->in_step == run && c->out_step == run) {
+        c->shape = COPY_FLAT;
+        c->row = run * c->n_rows;
+        c->n_rows = 1;
+    }
+}
+
+static void plan_transpose(copy *c, const qb_desc *from, const qb_desc *to) {
+    bool to_nhwc = is_nhwc(to);
+    c->shape = to_nhwc ? COPY_TO_NHWC : COPY_TO_ROW;
+    const qb_desc *pixels = to_nhwc ? to : from, *planes = to_nhwc ? from : to;
+    int64_t pixel = qb_cpu_channels(pixels), image = qb_cpu_channels(planes) * c->plane;
+    c->in_step = c->out_step = pixel;
+    c->in_image = to_nhwc ? image : pixel * c->plane;
+    c->out_image = to_nhwc ? pixel * c->plane : image;
+    c->in_first = from->channel_offset * (to_nhwc ? c->plane : 1);
+    c->out_first = to->channel_offset * (to_nhwc ? 1 : c->plane);
+}
+
+static void plan_copy(copy *c, const qb_desc *from, const qb_desc *to) {
+    const qb_shape *shape = &from->shape;
+    c->convert = qb_convert_of(from, to);
+    if (shape->rank < 2 ||
+        (from->layout == to->layout && from->channel_total == 0 && to->channel_total == 0)) {
+        c->shape = COPY_FLAT;
+        c->row = qb_shape_count(shape);
+        c->n_rows = 1;
+        return;
+    }
+    c->images = shape->dim[0];
+    c->channels = shape->dim[1];
+    c->plane = plane_of(shape);
+    bool same = from->layout == to->layout;
+    if (same)
+        plan_rows(c, from, to, is_nhwc(from));
+    else if (c->plane == 1)
+        plan_rows(c, from, to, true);
+    else
+        plan_transpose(c, from, to);
+}
+
+static void choose_tasks(copy *c) {
+    int64_t elements, units;
+    switch (c->shape) {
+    case COPY_FLAT: units = elements = c->row; break;
+    case COPY_ROWS: units = c->n_rows, elements = c->row * c->n_rows; break;
+    default:
+        units = c->images * qb_ceil64(c->plane, BLOCK);
+        elements = c->images * c->channels * c->plane;
+        break;
+    }
+    int64_t tasks = qb_min64(4 * c->threads, qb_ceil64(elements, 8192));
+    c->per_task = qb_ceil64(units, tasks);
+    if (c->shape == COPY_FLAT) c->per_task = qb_ceil64(c->per_task, 64) * 64;
+    c->n_tasks = qb_ceil64(units, c->per_task);
+}
+
+typedef struct job {
+    const copy *c;
+    const char *in;
+    char *out;
+} job;
+
+static void flat_or_rows(const job *j, int64_t begin, int64_t end) {
+    const copy *c = j->c;
+    const qb_convert *v = &c->convert;
+    if (c->shape == COPY_FLAT) {
+        v->run(v, j->in + (size_t)begin * v->in_size, j->out + (size_t)begin * v->out_size,
+               end - begin);
+        return;
+    }
+    for (int64_t r = begin; r < end; r++)
+        v->run(v, j->in + (size_t)(c->in_first + r * c->in_step) * v->in_size,
+               j->out + (size_t)(c->out_first + r * c->out_step) * v->out_size, c->row);
+}
+
+#define DEFINE_TRANSPOSE(NAME, T)                                                                  \
+    static void NAME(const T *in, int64_t in_step, T *out, int64_t out_step, int64_t rows,         \
+                     int64_t columns) {                                                            \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            for (int64_t k = 0; k < columns; k++) out[r * out_step + k] = in[k * in_step + r];     \
+    }
+DEFINE_TRANSPOSE(transpose_8, uint8_t)
+DEFINE_TRANSPOSE(transpose_16, uint16_t)
+DEFINE_TRANSPOSE(transpose_32, uint32_t)
+DEFINE_TRANSPOSE(transpose_64, uint64_t)
+
+/* out[r][k] = in[k][r] */
+static void transpose(size_t size, const void *in, int64_t in_step, void *out, int64_t out_step,
+                      int64_t rows, int64_t columns) {
+    switch (size) {
+    case 1: transpose_8(in, in_step, out, out_step, rows, columns); break;
+    case 2: transpose_16(in, in_step, out, out_step, rows, columns); break;
+    case 4: transpose_32(in, in_step, out, out_step, rows, columns); break;
+    default: transpose_64(in, in_step, out, out_step, rows, columns); break;
+    }
+}
+
+/* One block of pixels of one image: converted plane by plane, then transposed. */
+static void block_to_nhwc(const job *j, int64_t image, int64_t first, int64_t n) {
+    const copy *c = j->c;
+    const qb_convert *v = &c->convert;
+    _Alignas(64) char part[BLOCK * BLOCK * 8];
+    for (int64_t c0 = 0; c0 < c->channels; c0 += BLOCK) {
+        int64_t m = qb_min64(BLOCK, c->channels - c0);
+        for (int64_t k = 0; k < m; k++) {
+            int64_t at = image * c->in_image + c->in_first + (c0 + k) * c->plane + first;
+            v->run(v, j->in + (size_t)at * v->in_size, part + (size_t)(k * BLOCK) * v->out_size, n);
+        }
+        int64_t to = image * c->out_image + c->out_first + first * c->out_step + c0;
+        transpose(v->out_size, part, BLOCK, j->out + (size_t)to * v->out_size, c->out_step, n, m);
+    }
+}
+
+static void block_to_row(const job *j, int64_t image, int64_t first, int64_t n) {
+    const copy *c = j->c;
+    const qb_convert *v = &c->convert;
+    _Alignas(64) char part[BLOCK * BLOCK * 8];
+    for (int64_t c0 = 0; c0 < c->channels; c0 += BLOCK) {
+        int64_t m = qb_min64(BLOCK, c->channels - c0);
+        int64_t from = image * c->in_image + c->in_first + first * c->in_step + c0;
+        transpose(v->in_size, j->in + (size_t)from * v->in_size, c->in_step, part, BLOCK, m, n);
+        for (int64_t k = 0; k < m; k++) {
+            int64_t at = image * c->out_image + c->out_first + (c0 + k) * c->plane + first;
+            v->run(v, part + (size_t)(k * BLOCK) * v->in_size, j->out + (size_t)at * v->out_size,
+                   n);
+        }
+    }
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const copy *c = j->c;
+    int64_t begin = task * c->per_task, end = begin + c->per_task;
+    if (c->shape == COPY_FLAT || c->shape == COPY_ROWS) {
+        flat_or_rows(j, begin, qb_min64(end, c->shape == COPY_FLAT ? c->row : c->n_rows));
+        return;
+    }
+    int64_t blocks = qb_ceil64(c->plane, BLOCK);
+    end = qb_min64(end, c->images * blocks);
+    for (int64_t b = begin; b < end; b++) {
+        int64_t first = b % blocks * BLOCK, n = qb_min64(BLOCK, c->plane - first);
+        if (c->shape == COPY_TO_NHWC)
+            block_to_nhwc(j, b / blocks, first, n);
+        else
+            block_to_row(j, b / blocks, first, n);
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const copy *c = kernel->state;
+    job j = {c, args->in[0], args->out};
+    qb_workers_run(args->workers, c->n_tasks, run_task, &j);
+    return QB_OK;
+}
+
+static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant;
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    copy *c = qb_alloc(cx, 1, sizeof *c);
+    if (!c) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    c->threads = threads;
+    plan_copy(c, &p->in[0], &p->out);
+    choose_tasks(c);
+    kernel->state = c;
+    kernel->destroy = destroy;
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_copy = {.name = "cpu.copy",
+                                      .backend = "cpu",
+                                      .kind = QB_KIND_COPY,
+                                      .exactness = QB_EXACT,
+                                      .supports = supports,
+                                      .create = create};

@@ -1,0 +1,38 @@
+/* Instruction sets, descriptions. */
+#include "cpu_internal.h"
+
+bool qb_cpu_has_avx512(void) {
+#if QB_X86
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
+
+bool qb_cpu_has_avx2(void) {
+#if QB_X86
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return false;
+#endif
+}
+
+int64_t qb_cpu_channels(const qb_desc *desc) {
+    return desc->channel_total > 0 ? desc->channel_total : desc->shape.dim[1];
+}
+
+bool qb_cpu_is_nhwc(const qb_desc *desc) {
+    return desc->layout == QB_LAYOUT_NHWC || desc->layout == QB_LAYOUT_ANY;
+}
+
+bool qb_cpu_is_code(const qb_desc *desc) {
+    return (desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8) && desc->q.n == 1;
+}
+
+bool qb_cpu_is_real(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
+
+int32_t qb_cpu_zero(const qb_desc *desc) {
+    return desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
+}

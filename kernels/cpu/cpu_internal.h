@@ -1,0 +1,63 @@
+/* What the CPU kernels share: instruction sets, work sharing, the end of a fused step. */
+#ifndef QB_CPU_INTERNAL_H
+#define QB_CPU_INTERNAL_H
+
+#include "kernels/tactic.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define QB_X86 1
+#define QB_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
+#define QB_AVX2 __attribute__((target("avx2,fma")))
+#else
+#define QB_X86 0
+#endif
+#define QB_FORCE_INLINE static inline __attribute__((always_inline))
+#if defined(__clang__)
+#define QB_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define QB_UNROLL _Pragma("GCC unroll 64")
+#endif
+
+/* Can this machine run the functions marked QB_AVX512 or QB_AVX2? */
+bool qb_cpu_has_avx512(void);
+bool qb_cpu_has_avx2(void);
+
+/* The end of a fused step, in the terms of problem.h; made once at build. Bounds are applied to the
+ * value as it will be stored: reals for f32, codes minus the zero point for integers. RELU and CLIP
+ * become such bounds, which is exact because scaling and rounding are monotone. */
+typedef struct qb_finish {
+    qb_dtype out, residual; /* residual NONE: there is none */
+    float residual_scale;
+    int32_t residual_zero;
+    float inverse; /* 1 / scale of the output; 1 for f32 */
+    int32_t zero;
+    float low, high;
+    int32_t low_code, high_code; /* integers: the bounds as codes */
+    bool clamp_first;            /* bounds on the real value before the residual */
+    float first_low, first_high;
+    qb_act act; /* what bounds cannot express, else NONE */
+    bool act_first;
+} qb_finish;
+
+/* Can qb_finish express the problem's output and residual? (f32, or u8/s8 with one scale) */
+bool qb_finish_supports(const qb_problem *p);
+qb_finish qb_finish_of(const qb_problem *p);
+/* Portable: n values of one row. The residual is at the same element index. */
+void qb_finish_run(const qb_finish *f, const float *real, int64_t n, const void *residual,
+                   void *out);
+
+/* Layout helpers: channels of the tensor in memory (those of the larger one for a slice), and
+ * whether the desc is channels last (or the same in memory). */
+int64_t qb_cpu_channels(const qb_desc *desc);
+bool qb_cpu_is_nhwc(const qb_desc *desc);
+/* An 8-bit tensor with one scale. */
+bool qb_cpu_is_code(const qb_desc *desc);
+bool qb_cpu_is_real(const qb_desc *desc); /* plain f32 */
+int32_t qb_cpu_zero(const qb_desc *desc);
+
+static inline int64_t qb_min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t qb_max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t qb_ceil64(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline size_t qb_pad64(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+#endif

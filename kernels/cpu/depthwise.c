@@ -1,0 +1,260 @@
+/* Planning and running depthwise convolutions; the loops are in depthwise_*.c. */
+#include "depthwise_internal.h"
+
+#include <string.h>
+
+bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
+    const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+    if (p->window.n < 1 || p->window.n > 2 || p->group < 2) return false;
+    if (p->group != x->shape.dim[1] || p->group != p->out.shape.dim[1]) return false;
+    if (!constant[QB_IN_WEIGHT] || !qb_finish_supports(p)) return false;
+    if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
+    if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(r)) return false;
+    if (integer ? !qb_cpu_is_code(x) || w->dtype != QB_DTYPE_S8 || w->q.n < 1 ||
+                      (w->q.n > 1 && w->q.axis != 0)
+                : !qb_cpu_is_real(x) || !qb_cpu_is_real(w))
+        return false;
+    for (int32_t i = 0; integer && w->q.zero && i < w->q.n; i++)
+        if (w->q.zero[i] != 0) return false;
+    if (qb_problem_has(p, QB_IN_BIAS) &&
+        (!constant[QB_IN_BIAS] ||
+         !(qb_cpu_is_real(bias) || (integer && bias->dtype == QB_DTYPE_S32))))
+        return false;
+    int64_t taps = p->window.kernel[0];
+    if (p->window.n == 2) {
+        if (taps > QB_DW_TAPS) return false;
+        taps *= p->window.kernel[1];
+    }
+    return taps <= QB_DW_TAPS && qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&x->shape) > 0;
+}
+
+static void describe(qb_dw *dw, const qb_problem *p) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *y = &p->out;
+    int32_t n = p->window.n;
+    for (int32_t d = 0; d < 2; d++) {
+        int32_t s = d - (2 - n);
+        dw->kernel[d] = s < 0 ? 1 : p->window.kernel[s];
+        dw->stride[d] = s < 0 ? 1 : p->window.stride[s];
+        dw->dilation[d] = s < 0 ? 1 : p->window.dilation[s];
+        dw->pad[d] = s < 0 ? 0 : p->window.pad_begin[s];
+    }
+    dw->images = x->shape.dim[0];
+    dw->channels = x->shape.dim[1];
+    dw->in_h = n == 1 ? 1 : x->shape.dim[2];
+    dw->in_w = x->shape.dim[1 + n];
+    dw->out_h = n == 1 ? 1 : y->shape.dim[2];
+    dw->out_w = y->shape.dim[1 + n];
+    dw->element = qb_dtype_size(x->dtype);
+    int64_t out_size = (int64_t)qb_dtype_size(y->dtype);
+    dw->in_stride = qb_cpu_channels(x) * (int64_t)dw->element;
+    dw->in_offset = x->channel_offset * (int64_t)dw->element;
+    dw->out_stride = qb_cpu_channels(y) * out_size;
+    dw->out_offset = y->channel_offset * out_size;
+    if (!qb_problem_has(p, QB_IN_RESIDUAL)) return;
+    const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+    int64_t size = (int64_t)qb_dtype_size(r->dtype);
+    dw->residual_stride = qb_cpu_channels(r) * size;
+    dw->residual_offset = r->channel_offset * size;
+}
+
+/* The widest block that the rest fills, or the narrowest. */
+static int block_lanes(const qb_dw_arch *arch, int64_t left) {
+    int lanes = arch->lanes[0];
+    for (int i = 1; i < 3 && arch->lanes[i] > 0 && left < lanes; i++) lanes = arch->lanes[i];
+    return lanes;
+}
+
+static int32_t cut_blocks(qb_dw *dw, qb_dw_block *blocks) {
+    int32_t n = 0;
+    for (int64_t c = 0; c < dw->channels; n++) {
+        int lanes = block_lanes(dw->arch, dw->channels - c);
+        int width = (int)qb_min64(lanes, dw->channels - c);
+        if (blocks) {
+            size_t weights = (size_t)(dw->groups * lanes) * 4;
+            blocks[n] = (qb_dw_block){.channel = c,
+                                      .width = width,
+                                      .lanes = lanes,
+                                      .weight = dw->packed_bytes,
+                                      .start = dw->packed_bytes + weights};
+            dw->packed_bytes += weights + 3 * (size_t)lanes * 4;
+        }
+        c += width;
+    }
+    return n;
+}
+
+static void choose_tasks(qb_dw *dw) {
+    int64_t rows = dw->images * dw->out_h;
+    int64_t work = rows * dw->out_w * dw->channels * dw->taps;
+    int64_t tasks = qb_min64(qb_min64(rows, 8 * dw->threads), qb_ceil64(work, 32768));
+    dw->rows_per_task = qb_ceil64(rows, tasks);
+    dw->n_tasks = qb_ceil64(rows, dw->rows_per_task);
+}
+
+static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, int threads,
+                      qb_dw *dw) {
+    dw->arch = arch;
+    dw->threads = threads;
+    dw->integer = arch->integer;
+    dw->is_s8 = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
+    dw->zero = qb_cpu_zero(&p->in[QB_IN_DATA]);
+    dw->float_bias =
+        dw->integer && qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
+    dw->finish = qb_finish_of(p);
+    describe(dw, p);
+    dw->taps = dw->kernel[0] * dw->kernel[1];
+    dw->groups = qb_ceil64(dw->taps, arch->tap_group);
+    dw->n_blocks = cut_blocks(dw, NULL);
+    dw->blocks = qb_alloc(cx, (size_t)dw->n_blocks, sizeof *dw->blocks);
+    if (!dw->blocks) return cx->code;
+    cut_blocks(dw, dw->blocks);
+    dw->packed_bytes = qb_pad64(dw->packed_bytes);
+    dw->zeros = dw->packed_bytes;
+    dw->packed_bytes += qb_pad64((size_t)dw->channels * dw->element + QB_BUFFER_SLACK);
+    choose_tasks(dw);
+    return QB_OK;
+}
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+static int32_t first_sum(const qb_dw *dw, const int8_t *weight, const int32_t *bias, int64_t c,
+                         int32_t flip) {
+    uint32_t sum = 0;
+    for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[c * dw->taps + t];
+    uint32_t first = bias && !dw->float_bias ? (uint32_t)bias[c] : 0;
+    return (int32_t)(first - sum * (uint32_t)(dw->zero + flip));
+}
+
+static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *block,
+                       const void *const *constants, char *packed) {
+    int32_t start[64] = {0};
+    float real[64] = {0}, multiplier[64] = {0}, bias[64] = {0};
+    const void *b = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
+    const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    for (int i = 0; i < block->width; i++) {
+        int64_t c = block->channel + i;
+        if (!dw->integer) {
+            real[i] = b ? ((const float *)b)[c] : 0.0f;
+            continue;
+        }
+        start[i] = first_sum(dw, constants[QB_IN_WEIGHT], b, c, dw->is_s8 ? dw->arch->flip : 0);
+        multiplier[i] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? c : 0];
+        if (dw->float_bias) bias[i] = ((const float *)b)[c];
+    }
+    dw->arch->pack(dw, block, constants[QB_IN_WEIGHT], dw->integer ? (const void *)start : real,
+                   multiplier, bias, packed);
+}
+
+static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                      void *packed) {
+    (void)cx;
+    const qb_dw *dw = kernel->state;
+    for (int32_t b = 0; b < dw->n_blocks; b++)
+        pack_block(dw, &kernel->problem, &dw->blocks[b], constants, packed);
+    memset((char *)packed + dw->zeros, (uint8_t)dw->zero,
+           (size_t)dw->channels * dw->element + QB_BUFFER_SLACK);
+    return QB_OK;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps) {
+    const char *zeros = row->packed + dw->zeros;
+    int64_t y0 = row->out_y * dw->stride[0] - dw->pad[0];
+    int64_t x0 = out_x * dw->stride[1] - dw->pad[1];
+    const char **next = taps;
+    for (int64_t ky = 0; ky < dw->kernel[0]; ky++) {
+        int64_t y = y0 + ky * dw->dilation[0];
+        const char *line = row->in + y * dw->in_w * dw->in_stride;
+        for (int64_t kx = 0; kx < dw->kernel[1]; kx++) {
+            int64_t x = x0 + kx * dw->dilation[1];
+            bool inside = y >= 0 && y < dw->in_h && x >= 0 && x < dw->in_w;
+            *next++ = inside ? line + x * dw->in_stride : zeros;
+        }
+    }
+    while ((next - taps) % dw->arch->tap_group) *next++ = zeros;
+}
+
+void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, qb_dw_line line[3]) {
+    int64_t y0 = row->out_y * dw->stride[0] - dw->pad[0];
+    for (int64_t k = 0; k < 3; k++) {
+        bool inside = y0 + k >= 0 && y0 + k < dw->in_h;
+        line[k].start =
+            inside ? row->in + (y0 + k) * dw->in_w * dw->in_stride : row->packed + dw->zeros;
+        line[k].step = inside ? dw->in_stride : 0;
+    }
+}
+
+bool qb_dw_is_3x3(const qb_dw *dw) {
+    return dw->kernel[0] == 3 && dw->kernel[1] == 3 && dw->dilation[0] == 1 &&
+           dw->dilation[1] == 1 && dw->stride[0] == dw->stride[1] && dw->stride[0] <= 2;
+}
+
+typedef struct job {
+    const qb_dw *dw;
+    const char *in;
+    char *out;
+    const char *residual;
+    const char *packed;
+} job;
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const qb_dw *dw = j->dw;
+    int64_t end = qb_min64((task + 1) * dw->rows_per_task, dw->images * dw->out_h);
+    for (int64_t r = task * dw->rows_per_task; r < end; r++) {
+        int64_t image = r / dw->out_h, pixel = r * dw->out_w;
+        qb_dw_row row = {.in = j->in + image * dw->in_h * dw->in_w * dw->in_stride,
+                         .out_y = r % dw->out_h,
+                         .out = j->out + pixel * dw->out_stride,
+                         .residual = j->residual ? j->residual + pixel * dw->residual_stride : NULL,
+                         .packed = j->packed};
+        dw->arch->row(dw, &row);
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const qb_dw *dw = kernel->state;
+    bool residual = dw->finish.residual != QB_DTYPE_NONE;
+    job j = {.dw = dw,
+             .in = (const char *)args->in[QB_IN_DATA] + dw->in_offset,
+             .out = (char *)args->out + dw->out_offset,
+             .residual =
+                 residual ? (const char *)args->in[QB_IN_RESIDUAL] + dw->residual_offset : NULL,
+             .packed = args->packed};
+    qb_workers_run(args->workers, dw->n_tasks, run_task, &j);
+    return QB_OK;
+}
+
+static void destroy(qb_kernel *kernel) {
+    qb_dw *dw = kernel->state;
+    if (dw) qb_free(dw->blocks);
+    qb_free(dw);
+}
+
+qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
+                       const qb_dw_arch *arch, qb_kernel **out) {
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    qb_dw *dw = qb_alloc(cx, 1, sizeof *dw);
+    kernel->state = dw;
+    kernel->destroy = destroy;
+    if (!dw || plan(cx, p, arch, threads, dw) != QB_OK) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    kernel->packed_bytes = dw->packed_bytes;
+    kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
+    if (dw->finish.residual == dw->finish.out && dw->out_stride == dw->residual_stride &&
+        dw->out_offset == dw->residual_offset)
+        kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;
+    kernel->pack = pack;
+    kernel->launch = launch;
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (kernel->in[i].layout == QB_LAYOUT_ANY) kernel->in[i].layout = QB_LAYOUT_NHWC;
+    if (kernel->problem.out.layout == QB_LAYOUT_ANY) kernel->problem.out.layout = QB_LAYOUT_NHWC;
+    *out = kernel;
+    return QB_OK;
+}

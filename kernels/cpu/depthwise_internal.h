@@ -1,0 +1,78 @@
+/* Depthwise convolution (one input and one output channel a group) over channels-last data. Each
+ * channel is its own small filter, so vectors run along the channels; bound by loads and, for
+ * codes, by the shuffles that bring taps side by side.
+ *
+ * Taps outside the data read a row of zeros (of zero points), so there is one code path and one
+ * correction for the zero point. */
+#ifndef QB_CPU_DEPTHWISE_INTERNAL_H
+#define QB_CPU_DEPTHWISE_INTERNAL_H
+
+#include "cpu_internal.h"
+
+#define QB_DW_TAPS 256 /* most taps of a window */
+
+typedef struct qb_dw_block { /* channels that go through the loops together */
+    int64_t channel;
+    int width, lanes; /* width: channels to store; lanes: 16, 32, 64 */
+    size_t weight;    /* bytes in packed */
+    size_t start;     /* sums, then multipliers and float biases, `lanes` of each */
+} qb_dw_block;
+
+typedef struct qb_dw qb_dw;
+
+/* One row of output: where its taps are. */
+typedef struct qb_dw_row {
+    const char *in; /* the image, first channel of the slice */
+    int64_t out_y;
+    char *out; /* the row's first pixel */
+    const char *residual;
+    const char *packed;
+} qb_dw_row;
+
+typedef struct qb_dw_arch {
+    bool integer;
+    int lanes[3];  /* widths of blocks, largest first; 0: none */
+    int tap_group; /* taps that are multiplied together */
+    int32_t flip;  /* what reading s8 as unsigned codes adds to them */
+    /* Packs one block: the weights of channel c are weight[c * taps ...]; `start` (int32 or float),
+     * multiplier and bias have an entry for each of the block's lanes. */
+    void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
+                 const float *multiplier, const float *bias, char *packed);
+    /* All blocks of one row. */
+    void (*row)(const qb_dw *dw, const qb_dw_row *row);
+} qb_dw_arch;
+
+struct qb_dw {
+    const qb_dw_arch *arch;
+    bool integer, is_s8, float_bias;
+    int64_t images, channels, in_h, in_w, out_h, out_w;
+    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    int64_t taps, groups; /* groups of taps */
+    int64_t in_stride, in_offset, out_stride, out_offset, residual_stride, residual_offset;
+    size_t element;
+    int32_t zero;
+    qb_finish finish;
+    int32_t n_blocks;
+    qb_dw_block *blocks;
+    size_t zeros, packed_bytes;
+    int64_t rows_per_task, n_tasks;
+    int threads;
+};
+
+bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer);
+qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
+                       const qb_dw_arch *arch, qb_kernel **out);
+
+/* Addresses of all taps of output pixel (out_y, out_x), row by row; missing ones point to zeros,
+ * and so do entries up to a whole group. */
+void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps);
+
+/* A row of a 3x3 window: its start, or zeros, and the bytes from pixel to pixel (0 for zeros). */
+typedef struct qb_dw_line {
+    const char *start;
+    int64_t step;
+} qb_dw_line;
+void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, qb_dw_line line[3]);
+bool qb_dw_is_3x3(const qb_dw *dw); /* without dilation, the same stride of 1 or 2 both ways */
+
+#endif

@@ -1,0 +1,99 @@
+/* The end of a fused step: activation, residual, quantization. */
+#include <math.h>
+#include <string.h>
+
+#include "cpu_internal.h"
+
+bool qb_finish_supports(const qb_problem *p) {
+    bool residual = p->kind != QB_KIND_BINARY && qb_problem_has(p, QB_IN_RESIDUAL);
+    if (!qb_cpu_is_code(&p->out) && !qb_cpu_is_real(&p->out)) return false;
+    if (!residual) return true;
+    const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+    return (qb_cpu_is_code(r) || qb_cpu_is_real(r)) && qb_shape_equal(&r->shape, &p->out.shape);
+}
+
+/* The activation as bounds; false when it is more than that. */
+static bool bounds_of(qb_act act, float *low, float *high) {
+    *low = -INFINITY;
+    *high = INFINITY;
+    switch (act.kind) {
+    case QB_ACT_NONE: return true;
+    case QB_ACT_RELU: *low = 0.0f; return true;
+    case QB_ACT_CLIP:
+        *low = act.alpha;
+        *high = act.beta;
+        return !(act.alpha > act.beta);
+    default: return false;
+    }
+}
+
+qb_finish qb_finish_of(const qb_problem *p) {
+    bool has_residual =
+        (p->kind == QB_KIND_CONV || p->kind == QB_KIND_MATMUL) && qb_problem_has(p, QB_IN_RESIDUAL);
+    const qb_desc *r = has_residual ? &p->in[QB_IN_RESIDUAL] : NULL;
+    qb_finish f = {.out = p->out.dtype,
+                   .residual = r ? r->dtype : QB_DTYPE_NONE,
+                   .residual_scale = r && r->q.n > 0 ? r->q.scale[0] : 1.0f,
+                   .residual_zero = r ? qb_cpu_zero(r) : 0,
+                   .inverse = p->out.q.n > 0 ? 1.0f / p->out.q.scale[0] : 1.0f,
+                   .zero = qb_cpu_zero(&p->out),
+                   .act_first = r && p->act_first};
+    float low, high;
+    if (!bounds_of(p->act, &low, &high)) {
+        f.act = p->act;
+        low = -INFINITY;
+        high = INFINITY;
+    } else if (f.act_first) {
+        f.clamp_first = true;
+        f.first_low = low;
+        f.first_high = high;
+        low = -INFINITY;
+        high = INFINITY;
+    }
+    f.low = low;
+    f.high = high;
+    if (p->out.q.n > 0) {
+        float lowest = (float)((p->out.dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - f.zero);
+        float highest = (float)((p->out.dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - f.zero);
+        f.low = fminf(fmaxf(low * f.inverse, lowest), highest);
+        f.high = fmaxf(fminf(high * f.inverse, highest), lowest);
+        f.low_code = (int32_t)lrintf(f.low) + f.zero;
+        f.high_code = (int32_t)lrintf(f.high) + f.zero;
+    }
+    return f;
+}
+
+static float residual_at(const qb_finish *f, const void *residual, int64_t i) {
+    switch (f->residual) {
+    case QB_DTYPE_F32: return ((const float *)residual)[i];
+    case QB_DTYPE_U8:
+        return f->residual_scale * (float)(((const uint8_t *)residual)[i] - f->residual_zero);
+    default: return f->residual_scale * (float)(((const int8_t *)residual)[i] - f->residual_zero);
+    }
+}
+
+/* Written so that NaN passes the bounds in floats and becomes the zero point in codes. */
+static float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
+
+void qb_finish_run(const qb_finish *f, const float *real, int64_t n, const void *residual,
+                   void *out) {
+    for (int64_t i = 0; i < n; i++) {
+        float v = real[i];
+        if (f->residual != QB_DTYPE_NONE) {
+            if (f->clamp_first) v = clamp(v, f->first_low, f->first_high);
+            if (f->act_first && f->act.kind != QB_ACT_NONE) v = qb_act_apply(f->act, v);
+            v += residual_at(f, residual, i);
+        }
+        if (!f->act_first && f->act.kind != QB_ACT_NONE) v = qb_act_apply(f->act, v);
+        v = clamp(v * f->inverse, f->low, f->high);
+        if (f->out == QB_DTYPE_F32) {
+            ((float *)out)[i] = v;
+            continue;
+        }
+        int32_t code = (isnan(v) ? 0 : (int32_t)lrintf(v)) + f->zero;
+        if (f->out == QB_DTYPE_U8)
+            ((uint8_t *)out)[i] = (uint8_t)code;
+        else
+            ((int8_t *)out)[i] = (int8_t)code;
+    }
+}

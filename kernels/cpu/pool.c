@@ -1,0 +1,247 @@
+/* Pooling over channels-last data: a window is a rectangle of pixels, and all channels of a pixel
+ * go side by side through the same operation. Bound by memory.
+ *
+ * Maxima of codes are maxima of reals, so integer data stays integer; a change of parameters is a
+ * table afterwards. Averages of codes sum reals in double, where every partial sum is exact. */
+#include "pool_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BLOCK 64 /* channels at a time in the portable loops */
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    if (p->window.n < 1 || p->window.n > 2 || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
+        return false;
+    if (!(qb_cpu_is_code(x) || qb_cpu_is_real(x)) || !qb_finish_supports(p)) return false;
+    if (p->pool == QB_POOL_MAX && qb_cpu_is_code(x) != qb_cpu_is_code(y)) return false;
+    return p->act.kind == QB_ACT_NONE && qb_shape_count(&y->shape) > 0 &&
+           qb_shape_count(&x->shape) > 0;
+}
+
+static void describe(qb_pool *w, const qb_problem *p) {
+    int32_t n = p->window.n;
+    const qb_shape *x = &p->in[0].shape, *y = &p->out.shape;
+    for (int32_t d = 0; d < 2; d++) {
+        int32_t s = d - (2 - n); /* a row is an image of height 1 */
+        w->kernel[d] = s < 0 ? 1 : p->window.kernel[s];
+        w->stride[d] = s < 0 ? 1 : p->window.stride[s];
+        w->dilation[d] = s < 0 ? 1 : p->window.dilation[s];
+        w->pad[d] = s < 0 ? 0 : p->window.pad_begin[s];
+        w->pad_end[d] = s < 0 ? 0 : p->window.pad_end[s];
+    }
+    w->images = x->dim[0];
+    w->channels = x->dim[1];
+    w->in_h = n == 1 ? 1 : x->dim[2];
+    w->in_w = x->dim[1 + n];
+    w->out_h = n == 1 ? 1 : y->dim[2];
+    w->out_w = y->dim[1 + n];
+    w->in_stride = qb_cpu_channels(&p->in[0]);
+    w->in_offset = p->in[0].channel_offset;
+    w->out_stride = qb_cpu_channels(&p->out);
+    w->out_offset = p->out.channel_offset;
+}
+
+/* What the table makes of maxima: the parameters of the output. */
+static void fill_table(qb_pool *w) {
+    for (int byte = 0; byte < 256; byte++) {
+        int32_t code = w->in_dtype == QB_DTYPE_S8 ? (int32_t)(int8_t)byte : byte;
+        float real = w->scale * (float)(code - w->zero);
+        qb_finish_run(&w->finish, &real, 1, NULL, &w->table[byte]);
+        if (w->table[byte] != byte) w->converts = true;
+    }
+}
+
+/* One row of output and one piece of the channels is the unit of work. */
+static void choose_tasks(qb_pool *w) {
+    int64_t rows = w->images * w->out_h;
+    int64_t cost = w->out_w * w->channels * w->kernel[0] * w->kernel[1];
+    w->split = rows < 2 * w->threads ? qb_min64(w->threads, qb_ceil64(w->channels, 64)) : 1;
+    int64_t units = rows * w->split;
+    int64_t tasks = qb_min64(qb_min64(units, 8 * w->threads), qb_ceil64(rows * cost, 16384));
+    w->per_task = qb_ceil64(units, tasks);
+    w->n_tasks = qb_ceil64(units, w->per_task);
+}
+
+#define DEFINE_MAX(NAME, T)                                                                        \
+    static void NAME(const qb_pool_window *w, int64_t c, int64_t n) {                              \
+        T *best = (T *)(void *)w->out + c;                                                         \
+        memcpy(best, w->first + c * (int64_t)sizeof(T), (size_t)n * sizeof(T));                    \
+        for (int64_t y = 0; y < w->rows; y++)                                                      \
+            for (int64_t x = 0; x < w->columns; x++) {                                             \
+                const char *from = w->first + y * w->down + x * w->right;                          \
+                const T *v = (const T *)(const void *)from + c;                                    \
+                for (int64_t i = 0; i < n; i++)                                                    \
+                    if (v[i] > best[i] || v[i] != v[i]) best[i] = v[i];                            \
+            }                                                                                      \
+    }
+DEFINE_MAX(max_f32, float)
+DEFINE_MAX(max_u8, uint8_t)
+DEFINE_MAX(max_s8, int8_t)
+
+void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
+    for (int64_t c = 0; c < w->channels; c += BLOCK) {
+        int64_t n = qb_min64(BLOCK, w->channels - c);
+        switch (pool->in_dtype) {
+        case QB_DTYPE_F32: max_f32(w, c, n); break;
+        case QB_DTYPE_U8: max_u8(w, c, n); break;
+        default: max_s8(w, c, n); break;
+        }
+    }
+    if (pool->converts)
+        for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
+}
+
+static float real_at(const qb_pool *pool, const char *pixel, int64_t c) {
+    switch (pool->in_dtype) {
+    case QB_DTYPE_F32: return ((const float *)(const void *)pixel)[c];
+    case QB_DTYPE_U8: return pool->scale * (float)(((const uint8_t *)pixel)[c] - pool->zero);
+    default: return pool->scale * (float)(((const int8_t *)pixel)[c] - pool->zero);
+    }
+}
+
+void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *w) {
+    int64_t out_size = (int64_t)qb_dtype_size(pool->out_dtype);
+    for (int64_t c = 0; c < w->channels; c += BLOCK) {
+        int64_t n = qb_min64(BLOCK, w->channels - c);
+        double sum[BLOCK] = {0};
+        float real[BLOCK];
+        for (int64_t y = 0; y < w->rows; y++)
+            for (int64_t x = 0; x < w->columns; x++)
+                for (int64_t i = 0; i < n; i++)
+                    sum[i] += (double)real_at(pool, w->first + y * w->down + x * w->right, c + i);
+        for (int64_t i = 0; i < n; i++) real[i] = (float)(sum[i] / w->count);
+        qb_finish_run(&pool->finish, real, n, NULL, w->out + c * out_size);
+    }
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+/* The part of a window that lies inside: first element, number, and how many count for
+ * AVG_INCLUDE_PAD (inside the data and the declared padding). */
+typedef struct span {
+    int64_t first, n, counted;
+} span;
+
+static span span_of(const qb_pool *w, int d, int64_t size, int64_t at) {
+    int64_t start = at * w->stride[d] - w->pad[d], step = w->dilation[d];
+    int64_t low = start >= 0 ? 0 : qb_ceil64(-start, step);
+    int64_t high = start >= size ? 0 : (size - 1 - start) / step + 1;
+    int64_t end = size + w->pad_end[d];
+    int64_t counted = start >= end ? 0 : (end - 1 - start) / step + 1;
+    high = qb_min64(high, w->kernel[d]);
+    low = qb_min64(low, high);
+    return (span){low, high - low, qb_min64(counted, w->kernel[d])};
+}
+
+/* A window that lies in the padding: no maximum, and the average of nothing is zero. */
+static void empty_window(const qb_pool *w, const qb_pool_window *window) {
+    float real = w->kind == QB_POOL_MAX ? -INFINITY : 0.0f;
+    int64_t size = (int64_t)qb_dtype_size(w->out_dtype);
+    for (int64_t c = 0; c < window->channels; c++)
+        qb_finish_run(&w->finish, &real, 1, NULL, window->out + c * size);
+}
+
+typedef struct job {
+    const qb_pool *w;
+    const char *in;
+    char *out;
+} job;
+
+static void one_row(const job *j, int64_t row, int64_t c0, int64_t c1) {
+    const qb_pool *w = j->w;
+    int64_t image = row / w->out_h, out_y = row % w->out_h;
+    span y = span_of(w, 0, w->in_h, out_y);
+    int64_t in_y = out_y * w->stride[0] - w->pad[0] + y.first * w->dilation[0];
+    int64_t in_size = (int64_t)qb_dtype_size(w->in_dtype);
+    int64_t out_size = (int64_t)qb_dtype_size(w->out_dtype);
+    bool include = w->kind == QB_POOL_AVG_INCLUDE_PAD;
+    for (int64_t out_x = 0; out_x < w->out_w; out_x++) {
+        span x = span_of(w, 1, w->in_w, out_x);
+        int64_t in_x = out_x * w->stride[1] - w->pad[1] + x.first * w->dilation[1];
+        int64_t from = ((image * w->in_h + in_y) * w->in_w + in_x) * w->in_stride + w->in_offset;
+        int64_t to = (row * w->out_w + out_x) * w->out_stride + w->out_offset;
+        qb_pool_window window = {
+            .first = j->in + (from + c0) * in_size,
+            .rows = y.n,
+            .columns = x.n,
+            .down = w->dilation[0] * w->in_w * w->in_stride * in_size,
+            .right = w->dilation[1] * w->in_stride * in_size,
+            .count = (double)(include ? y.counted * x.counted : y.n * x.n),
+            .out = j->out + (to + c0) * out_size,
+            .channels = c1 - c0,
+        };
+        if (y.n * x.n > 0)
+            w->run(w, &window);
+        else
+            empty_window(w, &window);
+    }
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const qb_pool *w = j->w;
+    int64_t end = qb_min64((task + 1) * w->per_task, w->images * w->out_h * w->split);
+    int64_t piece = qb_ceil64(qb_ceil64(w->channels, w->split), 64) * 64;
+    for (int64_t unit = task * w->per_task; unit < end; unit++) {
+        int64_t c0 = unit % w->split * piece;
+        if (c0 < w->channels) one_row(j, unit / w->split, c0, qb_min64(c0 + piece, w->channels));
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const qb_pool *w = kernel->state;
+    job j = {w, args->in[0], args->out};
+    qb_workers_run(args->workers, w->n_tasks, run_task, &j);
+    return QB_OK;
+}
+
+static void choose_loops(qb_pool *w) {
+    w->run = w->kind == QB_POOL_MAX ? qb_pool_max_generic : qb_pool_average_generic;
+#if QB_X86
+    if (qb_cpu_has_avx512())
+        w->run = w->kind == QB_POOL_MAX ? qb_pool_max_avx512 : qb_pool_average_avx512;
+#endif
+}
+
+static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant;
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    qb_pool *w = qb_alloc(cx, 1, sizeof *w);
+    if (!w) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    const qb_desc *x = &p->in[0];
+    w->threads = threads;
+    w->kind = p->pool;
+    w->in_dtype = x->dtype;
+    w->out_dtype = p->out.dtype;
+    w->scale = x->q.n > 0 ? x->q.scale[0] : 1.0f;
+    w->zero = qb_cpu_zero(x);
+    w->finish = qb_finish_of(p);
+    if (p->pool == QB_POOL_MAX && x->q.n > 0) fill_table(w);
+    describe(w, p);
+    choose_tasks(w);
+    choose_loops(w);
+    kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
+    kernel->state = w;
+    kernel->destroy = destroy;
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_pool = {.name = "cpu.pool",
+                                      .backend = "cpu",
+                                      .kind = QB_KIND_POOL,
+                                      .exactness = QB_EXACT,
+                                      .supports = supports,
+                                      .create = create};

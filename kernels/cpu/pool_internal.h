@@ -1,0 +1,44 @@
+/* Pooling: the plan, shared by the files for each instruction set. */
+#ifndef QB_CPU_POOL_INTERNAL_H
+#define QB_CPU_POOL_INTERNAL_H
+
+#include "cpu_internal.h"
+
+typedef struct qb_pool qb_pool;
+
+/* The elements of a window that lie inside the data: rows x columns pixels, `down` and `right`
+ * bytes apart, from `first`. `count` divides an average. */
+typedef struct qb_pool_window {
+    const char *first;
+    int64_t rows, columns, down, right;
+    double count;
+    char *out;
+    int64_t channels;
+} qb_pool_window;
+
+struct qb_pool {
+    /* All channels of one window with at least one element. */
+    void (*run)(const qb_pool *pool, const qb_pool_window *window);
+    qb_finish finish;
+    qb_dtype in_dtype, out_dtype;
+    float scale; /* of the data */
+    int32_t zero;
+    bool converts;      /* maxima of codes get other parameters */
+    uint8_t table[256]; /* by the byte of the code */
+    qb_pool_kind kind;
+    int64_t images, in_h, in_w, out_h, out_w, channels;
+    int64_t kernel[2], stride[2], dilation[2], pad[2], pad_end[2];
+    int64_t in_stride, in_offset, out_stride, out_offset; /* elements */
+    int64_t split, per_task, n_tasks; /* pieces of the channels; rows of output */
+    int threads;
+};
+
+/* Maxima and averages of f32, u8 and s8. */
+void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *window);
+void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *window);
+#if QB_X86
+void qb_pool_max_avx512(const qb_pool *pool, const qb_pool_window *window);
+void qb_pool_average_avx512(const qb_pool *pool, const qb_pool_window *window);
+#endif
+
+#endif

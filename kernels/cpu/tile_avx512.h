@@ -1,0 +1,146 @@
+/* Tiles with AVX-512: up to 14 pixels by 3 vectors of 16 columns, all sums in registers.
+ *
+ * Each step broadcasts 4 bytes of data of a pixel (one float, or four codes) and multiplies it with
+ * a vector of weights for each 16 columns: with 14 x 2 sums that is 16 loads for 28 multiply-adds,
+ * so the multipliers are the limit (measured: 99 % of their peak while panel and data are in the
+ * caches). Included by the float and the integer file, which define STEP and the types. */
+#ifndef QB_CPU_TILE_AVX512_H
+#define QB_CPU_TILE_AVX512_H
+
+#include "conv_internal.h"
+#include "finish_avx512.h"
+
+#if QB_X86
+
+#define QB_LANES 16
+#define QB_SUMS (QB_TILE_ROWS * QB_TILE_VECTORS * QB_LANES)
+
+/* From sums to stored values; `integer`: sums are int32. */
+QB_AVX512 QB_FORCE_INLINE void qb_tile_rows_avx512(const qb_tile *t, const void *sums, bool integer,
+                                                   qb_dtype out, bool has_residual, bool has_act) {
+    size_t out_size = out == QB_DTYPE_F32 ? 4 : 1;
+    size_t residual_size = t->finish->residual == QB_DTYPE_F32 ? 4 : 1;
+    for (int v = 0; v < t->vectors; v++) {
+        int left = t->width - v * QB_LANES;
+        __mmask16 mask = left >= QB_LANES ? 0xffff : (__mmask16)((1u << left) - 1u);
+        __m512 multiplier =
+            integer ? _mm512_loadu_ps(t->multiplier + v * QB_LANES) : _mm512_setzero_ps();
+        const char *from = (const char *)sums + v * QB_LANES * 4;
+        for (int r = 0; r < t->rows; r++, from += t->vectors * QB_LANES * 4) {
+            __m512 real;
+            if (integer) {
+                real = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(from)), multiplier);
+                if (t->bias) real = _mm512_add_ps(real, _mm512_loadu_ps(t->bias + v * QB_LANES));
+            } else {
+                real = _mm512_loadu_ps(from);
+            }
+            const char *residual = NULL;
+            if (has_residual)
+                residual = t->residual + t->pixel[r] * t->residual_stride +
+                           (size_t)(v * QB_LANES) * residual_size;
+            char *to = t->out + t->pixel[r] * t->out_stride + (size_t)(v * QB_LANES) * out_size;
+            qb_finish_avx512(t->finish, real, mask, residual, to, out, has_residual, has_act);
+        }
+    }
+}
+
+QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const void *sums,
+                                                     bool integer) {
+    const qb_finish *f = t->finish;
+    bool residual = f->residual != QB_DTYPE_NONE, act = f->act.kind != QB_ACT_NONE;
+#define QB_CASE(out)                                                                               \
+    case out:                                                                                      \
+        if (act)                                                                                   \
+            qb_tile_rows_avx512(t, sums, integer, out, residual, true);                            \
+        else if (residual)                                                                         \
+            qb_tile_rows_avx512(t, sums, integer, out, true, false);                               \
+        else                                                                                       \
+            qb_tile_rows_avx512(t, sums, integer, out, false, false);                              \
+        break;
+    switch (f->out) {
+        QB_CASE(QB_DTYPE_F32)
+        QB_CASE(QB_DTYPE_U8)
+        QB_CASE(QB_DTYPE_S8)
+    default: break;
+    }
+#undef QB_CASE
+}
+
+/* One function for each number of rows and vectors: VECTOR is the register type. FLUSH(ROWS,
+ * VECTORS) comes after every `segment` units and begins new sums; FAST(ROWS, VECTORS) finishes the
+ * sums in their registers where the tile says that it is a fast one. */
+/* clang-format off */
+#define QB_TILE_BODY(ROWS, VECTORS, VECTOR, LOAD, BROADCAST, STEP, ADD, FLUSH, FAST, STORE)        \
+    {                                                                                              \
+        VECTOR sum[ROWS][VECTORS];                                                                 \
+        QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
+            VECTOR first = LOAD((const char *)t->start + v * 64);                                  \
+            QB_UNROLL for (int r = 0; r < (ROWS); r++) sum[r][v] = first;                          \
+        }                                                                                          \
+        const char *const *data = t->data;                                                         \
+        int64_t left = t->segment * 4;                                                             \
+        bool flushed = false;                                                                      \
+        for (int32_t k = 0; k < t->n_runs; k++) {                                                  \
+            const qb_run *run = &t->runs[k];                                                       \
+            const char *weight = t->panel + (size_t)run->weight * ((VECTORS) * 64);                \
+            int64_t u = t->indirect ? 0 : run->data, end = u + (int64_t)run->units * 4;            \
+            while (u < end) {                                                                      \
+                int64_t stop = end - u < left ? end : u + left;                                    \
+                left -= stop - u;                                                                  \
+                for (; u < stop; u += 4) {                                                         \
+                    VECTOR w[VECTORS];                                                             \
+                    QB_UNROLL for (int v = 0; v < (VECTORS); v++) w[v] = LOAD(weight + v * 64);    \
+                    weight += (VECTORS) * 64;                                                      \
+                    QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                   \
+                        VECTOR x = BROADCAST(data[r] + u);                                         \
+                        QB_UNROLL for (int v = 0; v < (VECTORS); v++)                              \
+                            sum[r][v] = STEP(sum[r][v], x, w[v]);                                  \
+                    }                                                                              \
+                }                                                                                  \
+                if (left == 0) {                                                                   \
+                    FLUSH(ROWS, VECTORS)                                                           \
+                    left = t->segment * 4;                                                         \
+                }                                                                                  \
+            }                                                                                      \
+            if (t->indirect) data += (ROWS);                                                       \
+        }                                                                                          \
+        if (flushed)                                                                               \
+            QB_UNROLL for (int r = 0; r < (ROWS); r++)                                             \
+                QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \
+                    sum[r][v] = ADD(LOAD((char *)sums + (r * (VECTORS) + v) * 64), sum[r][v]);     \
+        FAST(ROWS, VECTORS)                                                                        \
+        QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                 \
+            QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
+                STORE((char *)sums + (r * (VECTORS) + v) * 64, sum[r][v]);                         \
+        return false;                                                                              \
+    }
+/* clang-format on */
+
+/* X(rows, vectors) for every shape of tile. */
+/* clang-format off */
+#define QB_TILE_SHAPES(X)                                                                          \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1)                                        \
+    X(8, 1) X(9, 1) X(10, 1) X(11, 1) X(12, 1) X(13, 1) X(14, 1)                                   \
+    X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2)                                        \
+    X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) X(13, 2) X(14, 2)                                   \
+    X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 3)
+/* clang-format on */
+
+/* The finished tile in its registers returns true; otherwise the sums are in `sums`. */
+typedef bool (*qb_sum_fn)(const qb_tile *t, void *sums);
+
+/* Asks for the lines that the end of the tile will read and write: they arrive while it sums up. */
+QB_FORCE_INLINE void qb_tile_prefetch(const qb_tile *t) {
+    int64_t out_bytes = t->width * (int64_t)(t->finish->out == QB_DTYPE_F32 ? 4 : 1);
+    int64_t residual_bytes = t->width * (int64_t)(t->finish->residual == QB_DTYPE_F32 ? 4 : 1);
+    for (int r = 0; r < t->rows; r++) {
+        const char *out = t->out + t->pixel[r] * t->out_stride;
+        for (int64_t i = 0; i < out_bytes; i += 64) __builtin_prefetch(out + i, 1);
+        if (!t->residual) continue;
+        const char *residual = t->residual + t->pixel[r] * t->residual_stride;
+        for (int64_t i = 0; i < residual_bytes; i += 64) __builtin_prefetch(residual + i, 0);
+    }
+}
+
+#endif
+#endif

@@ -1,0 +1,119 @@
+/* INT8 convolutions on the device: what host code and device code agree on.
+ *
+ * Data and result are NHWC. A zero point of the data is folded into the bias: padding is filled
+ * with code 0, so acc = sum over valid taps of x w, and what is missing, -Zx sum over valid taps of
+ * w, depends only on which taps are valid. Output rows (and columns) with the same valid taps form
+ * a class; there is a bias for each pair of classes. With Zx = 0 there is one class. */
+#ifndef QB_CUDA_CONV_H
+#define QB_CUDA_CONV_H
+
+#include <stdint.h>
+
+#include "kernels/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the packed weight lies. */
+typedef enum qb_cuda_form {
+    QB_CUDA_FORM_DIRECT, /* s16 [M][taps][C / g], zero points subtracted */
+    /* s8 [n_pad][taps][k_pad], channels of each 64 in the order in which the accumulators of the
+     * Tensor Cores come to a thread: thread q of four holds columns 8 j + 2 q + e, and row
+     * 8 j + 2 q + e of the packed weight is channel 16 q + 2 j + e, so that each thread ends up
+     * with 16 consecutive channels: one 16-byte store. */
+    QB_CUDA_FORM_TENSOR
+} qb_cuda_form;
+
+/* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 codes at
+ * once; ReLU and Clip are bounds of the code. */
+typedef enum qb_cuda_mode {
+    QB_CUDA_PLAIN,         /* int32 bias, one class */
+    QB_CUDA_PLAIN_ZERO,    /* ... and the lower bound is the value zero: saturation is free */
+    QB_CUDA_RESIDUAL,      /* PLAIN and a residual of codes */
+    QB_CUDA_RESIDUAL_ZERO, /* ... with the value zero as the lower bound */
+    QB_CUDA_BORDER,        /* a bias for each class */
+    QB_CUDA_GENERAL        /* everything, element by element */
+} qb_cuda_mode;
+
+/* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
+typedef struct qb_cuda_conv {
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, group;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    int32_t in_total, in_offset, out_total, out_offset, res_total, res_offset; /* channel slices */
+    int32_t rows;                 /* batch out_h out_w */
+    int32_t k_pad, n_pad;         /* of the packed weight */
+    int32_t col_classes;          /* classes of columns */
+    int32_t classes;              /* pairs of classes; 1: no look-up */
+    int32_t splits;               /* of K; 1: none */
+    int32_t in_signed;            /* data is s8 */
+    int32_t mode;                 /* qb_cuda_mode */
+    int32_t out_dtype, res_dtype; /* qb_dtype; res_dtype NONE: no residual */
+    int32_t act, act_first;
+    float act_alpha, act_beta;
+    float inverse, lowest, highest; /* 1 / Sy; bounds of the code less its zero point */
+    int32_t out_zero;
+    float res_scale;
+    int32_t res_zero;
+    int32_t has_float_bias;
+    int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
+} qb_cuda_conv;
+
+typedef struct qb_cuda_conv_io {
+    const void *in, *residual;
+    void *out;
+    const char *packed;
+    void *workspace;
+} qb_cuda_conv_io;
+
+/* Fills *conv from the problem; false when it is no 2-D (or 1-D) convolution of 8-bit codes with a
+ * constant weight. `block_k`, `block_n`: what k_pad and n_pad are multiples of. */
+bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
+                     int32_t block_n, qb_cuda_conv *conv);
+/* Writes all constants (host memory, conv->packed_bytes). */
+void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_form form,
+                       const void *const *constants, void *packed);
+
+/* The launchers return a code of the CUDA runtime (0: fine). `prepare` is called once, outside of
+ * any capture. */
+int qb_cuda_conv_direct(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, void *stream);
+
+/* Tiles of the mma.sync kernels (compute capability 8.0 and later). */
+typedef enum qb_cuda_mma_tile {
+    QB_CUDA_MMA_128X128,
+    QB_CUDA_MMA_128X64,
+    QB_CUDA_MMA_64X64,
+    QB_CUDA_MMA_TILES
+} qb_cuda_mma_tile;
+int qb_cuda_conv_mma_prepare(qb_cuda_mma_tile tile, qb_cuda_mode mode);
+int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
+                     void *stream);
+
+/* Tiles of the wgmma kernels (compute capability 9.0): rows x channels x bytes of K, groups of
+ * warps, whether they share a tile, and whether there is a kernel of mode GENERAL. */
+#define QB_CUDA_WGMMA_LIST(X)                                                                      \
+    X(64, 128, 64, 3, 0, 0)                                                                        \
+    X(64, 128, 128, 3, 0, 0)                                                                       \
+    X(128, 64, 64, 3, 0, 1)                                                                        \
+    X(128, 64, 128, 3, 0, 0)                                                                       \
+    X(128, 128, 128, 2, 0, 1)                                                                      \
+    X(128, 256, 128, 2, 1, 0)                                                                      \
+    X(256, 64, 64, 2, 1, 0)                                                                        \
+    X(256, 128, 128, 2, 1, 0)
+/* `encode_im2col`, `encode_tiled`: the driver's functions of these names. */
+typedef struct qb_cuda_encode {
+    void *im2col, *tiled;
+} qb_cuda_encode;
+qb_status qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
+#define X(m, n, k, groups, share, general)                                                         \
+    int qb_cuda_conv_wgmma_##m##x##n##x##k##_prepare(qb_cuda_mode mode);                           \
+    int qb_cuda_conv_wgmma_##m##x##n##x##k(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,    \
+                                           const qb_cuda_encode *encode, int32_t multiprocessors,  \
+                                           void *stream);
+QB_CUDA_WGMMA_LIST(X)
+#undef X
+
+#ifdef __cplusplus
+}
+#endif
+#endif

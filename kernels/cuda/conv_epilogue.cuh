@@ -1,0 +1,246 @@
+// The end of an INT8 convolution on the device: accumulators to codes (or floats), bit for bit as
+// kernels/problem.h says. Every product and sum is rounded by itself (the _rn forms never fuse).
+//
+// The vector modes (see qb_cuda_mode) write 16 channels in one 16-byte store; everything else goes
+// element by element through qb_finish.
+#ifndef QB_CUDA_CONV_EPILOGUE_CUH
+#define QB_CUDA_CONV_EPILOGUE_CUH
+
+#include <cuda_fp16.h>
+
+#include "kernels/cuda/conv.h"
+
+#define QB_DEVICE static __device__ __forceinline__
+
+// Adding 1.5 x 2^23 leaves the integer, rounded half even, in the low bits.
+#define QB_ROUND_MAGIC 12582912.0f
+
+QB_DEVICE float qb_apply(const qb_cuda_conv &p, float x) {
+    float a = p.act_alpha, b = p.act_beta;
+    switch (p.act) {
+    case QB_ACT_RELU: return x < 0.0f ? 0.0f : x;
+    case QB_ACT_CLIP: x = x < a ? a : x; return x > b ? b : x;
+    case QB_ACT_LEAKY_RELU: return x < 0.0f ? __fmul_rn(a, x) : x;
+    case QB_ACT_SIGMOID: return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x)));
+    case QB_ACT_TANH: return tanhf(x);
+    case QB_ACT_HARD_SIGMOID: x = __fadd_rn(__fmul_rn(a, x), b); break;
+    case QB_ACT_HARD_SWISH: {
+        float gate = __fadd_rn(__fdiv_rn(x, 6.0f), 0.5f);
+        return __fmul_rn(x, gate < 0.0f ? 0.0f : gate > 1.0f ? 1.0f : gate);
+    }
+    case QB_ACT_SILU: return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x)));
+    case QB_ACT_GELU:
+        return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, erff(__fmul_rn(x, 0x1.6a09e6p-1f))));
+    case QB_ACT_GELU_TANH: {
+        float cube = __fmul_rn(__fmul_rn(__fmul_rn(0.044715f, x), x), x);
+        float inner = __fmul_rn(0.797884561f, __fadd_rn(x, cube));
+        return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, tanhf(inner)));
+    }
+    case QB_ACT_ELU: return x < 0.0f ? __fmul_rn(a, expm1f(x)) : x;
+    default: return x;
+    }
+    return x < 0.0f ? 0.0f : x > 1.0f ? 1.0f : x; // hard sigmoid
+}
+
+QB_DEVICE float qb_load_residual(const qb_cuda_conv &p, const void *residual, size_t at) {
+    switch (p.res_dtype) {
+    case QB_DTYPE_F32: return ((const float *)residual)[at];
+    case QB_DTYPE_F16: return __half2float(((const __half *)residual)[at]);
+    case QB_DTYPE_U8:
+        return __fmul_rn(p.res_scale, (float)(((const uint8_t *)residual)[at] - p.res_zero));
+    default: return __fmul_rn(p.res_scale, (float)(((const int8_t *)residual)[at] - p.res_zero));
+    }
+}
+
+QB_DEVICE void qb_store(const qb_cuda_conv &p, void *out, size_t at, float real) {
+    if (p.out_dtype == QB_DTYPE_F32) {
+        ((float *)out)[at] = real;
+    } else if (p.out_dtype == QB_DTYPE_F16) {
+        ((__half *)out)[at] = __float2half_rn(real);
+    } else {
+        float v = __fmul_rn(real, p.inverse);
+        v = v < p.lowest ? p.lowest : v > p.highest ? p.highest : v; // NaN passes, converts to 0
+        ((uint8_t *)out)[at] = (uint8_t)(__float2int_rn(v) + p.out_zero);
+    }
+}
+
+// Class of the pixel that output row `row` is; 0 where there is one class.
+QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row) {
+    if (p.classes == 1) return 0;
+    int x = row % p.out_w, y = row / p.out_w % p.out_h;
+    return __ldg((const int *)(io.packed + p.at_row_class) + y) * p.col_classes +
+           __ldg((const int *)(io.packed + p.at_col_class) + x);
+}
+
+// One accumulator without its bias to one element of the result.
+QB_DEVICE void qb_finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int acc, int row,
+                         int cls, int channel) {
+    acc += __ldg((const int *)(io.packed + p.at_bias) + (size_t)cls * p.n_pad + channel);
+    float real =
+        __fmul_rn((float)acc, __ldg((const float *)(io.packed + p.at_multiplier) + channel));
+    if (p.has_float_bias)
+        real = __fadd_rn(real, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
+    bool res = p.res_dtype != QB_DTYPE_NONE;
+    if (!res || p.act_first) real = qb_apply(p, real);
+    if (res) {
+        size_t at = (size_t)row * p.res_total + p.res_offset + channel;
+        real = __fadd_rn(real, qb_load_residual(p, io.residual, at));
+        if (!p.act_first) real = qb_apply(p, real);
+    }
+    qb_store(p, io.out, (size_t)row * p.out_total + p.out_offset + channel, real);
+}
+
+// 16 consecutive channels of one row, staged in shared memory `step` ints apart.
+QB_DEVICE void qb_finish_staged(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const int *slot,
+                                int step, int row, int channel) {
+    int cls = qb_class(p, io, row);
+#pragma unroll 1
+    for (int i = 0; i < 16 && channel + i < p.out_c; i++)
+        qb_finish(p, io, slot[i * step], row, cls, channel + i);
+}
+
+// Byte i of a word of four residual codes as a float: 2^23 + code, less 2^23 and the zero point
+// (of codes shifted to be unsigned). All exact.
+template <int I> QB_DEVICE float qb_code(uint32_t word, float offset) {
+    return __fsub_rn(__uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 | I)), offset);
+}
+
+// The low byte of the result is the code less its zero point. ZERO: the lower bound is 0, and the
+// multiplication saturates to [0, 1] for nothing if all that follows is scaled by 2^-8, exactly.
+template <bool RES, bool ZERO>
+QB_DEVICE uint32_t qb_requantize(const qb_cuda_conv &p, int acc, int bias, float multiplier,
+                                 float residual) {
+    float v = __fmul_rn(__int2float_rn((int)((unsigned)acc + (unsigned)bias)), multiplier);
+    if (RES) v = __fadd_rn(v, __fmul_rn(p.res_scale, residual));
+    if (ZERO) {
+        v = __saturatef(__fmul_rn(v, p.inverse * 0x1p-8f));
+        v = fminf(v, p.highest * 0x1p-8f);
+        return __float_as_uint(__fadd_rn(v, QB_ROUND_MAGIC * 0x1p-8f));
+    }
+    v = fminf(fmaxf(__fmul_rn(v, p.inverse), p.lowest), p.highest);
+    return __float_as_uint(__fadd_rn(v, QB_ROUND_MAGIC));
+}
+
+QB_DEVICE uint32_t qb_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+// What the residual's words need to become floats.
+struct qb_residual_code {
+    uint32_t flip;
+    float offset;
+};
+
+QB_DEVICE qb_residual_code qb_residual_code_of(const qb_cuda_conv &p) {
+    uint32_t flip = p.res_dtype == QB_DTYPE_S8 ? 0x80808080u : 0u;
+    return {flip, 8388608.0f + (float)(p.res_zero + (flip ? 128 : 0))};
+}
+
+// Four accumulators of consecutive channels to a word of four codes less their zero point;
+// `residual` as loaded.
+template <bool RES, bool ZERO>
+QB_DEVICE uint32_t qb_finish4(const qb_cuda_conv &p, int a0, int a1, int a2, int a3, int4 bias,
+                              float4 multiplier, uint32_t residual, qb_residual_code code) {
+    uint32_t r = RES ? residual ^ code.flip : 0u;
+    return qb_join(qb_requantize<RES, ZERO>(p, a0, bias.x, multiplier.x,
+                                            RES ? qb_code<0>(r, code.offset) : 0.0f),
+                   qb_requantize<RES, ZERO>(p, a1, bias.y, multiplier.y,
+                                            RES ? qb_code<1>(r, code.offset) : 0.0f),
+                   qb_requantize<RES, ZERO>(p, a2, bias.z, multiplier.z,
+                                            RES ? qb_code<2>(r, code.offset) : 0.0f),
+                   qb_requantize<RES, ZERO>(p, a3, bias.w, multiplier.w,
+                                            RES ? qb_code<3>(r, code.offset) : 0.0f));
+}
+
+QB_DEVICE uint4 qb_load16(const void *from) { return __ldg((const uint4 *)from); }
+
+QB_DEVICE float4 qb_floats(uint4 v) {
+    return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),
+                       __uint_as_float(v.w));
+}
+
+QB_DEVICE int4 qb_ints(uint4 v) { return make_int4((int)v.x, (int)v.y, (int)v.z, (int)v.w); }
+
+// Multipliers and biases of a thread's channels: 16 of each block of 64.
+template <int BLOCKS> struct qb_constants {
+    float4 multiplier[BLOCKS * 4];
+    int4 bias[BLOCKS * 4];
+};
+
+// Those of blocks from `channel` on. Biases by class are not among them.
+template <int MODE, int BLOCKS>
+QB_DEVICE void qb_load_constants(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                 qb_constants<BLOCKS> &to) {
+#pragma unroll
+    for (int i = 0; i < BLOCKS * 4; i++) {
+        int c = channel + i / 4 * 64 + (threadIdx.x & 3) * 16 + i % 4 * 4;
+        if (c >= p.n_pad) break;
+        to.multiplier[i] = qb_floats(qb_load16(io.packed + p.at_multiplier + (uint32_t)c * 4));
+        if (MODE != QB_CUDA_BORDER)
+            to.bias[i] = qb_ints(qb_load16(io.packed + p.at_bias + (uint32_t)c * 4));
+    }
+}
+
+// The end of one thread's accumulators in the vector modes: ROWS rows, row_of(0), row_of(1), ...
+// (masked by p.rows), times BLOCKS blocks of 64 channels from `channel` on, of which this thread
+// has 16 each: acc(i, block, j), j = 0 ... 15, is row i's sum of channel j of them. `held`:
+// constants that were read before (HELD); else they are read here, block by block. A row's residual
+// and its result share registers.
+template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf>
+QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of,
+                                Acc acc) {
+    constexpr bool ZERO = MODE == QB_CUDA_PLAIN_ZERO || MODE == QB_CUDA_RESIDUAL_ZERO;
+    constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
+    constexpr bool BORDER = MODE == QB_CUDA_BORDER;
+    qb_residual_code code = qb_residual_code_of(p);
+    uint32_t border[ROWS]; // bytes before the biases of a row's class
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        border[i] =
+            BORDER && row_of(i) < p.rows ? (uint32_t)qb_class(p, io, row_of(i)) * p.n_pad * 4 : 0;
+    uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        if (c >= p.out_c) break;
+        qb_constants<1> here;
+        if (!HELD) qb_load_constants<MODE, 1>(p, io, channel + block * 64, here);
+        uint32_t word[ROWS][4];
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            if (!RES || row_of(i) >= p.rows) continue;
+            uint32_t at = (uint32_t)row_of(i) * p.res_total + p.res_offset + c;
+            uint4 v = qb_load16((const char *)io.residual + at);
+            word[i][0] = v.x, word[i][1] = v.y, word[i][2] = v.z, word[i][3] = v.w;
+        }
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            float4 m = HELD ? held->multiplier[HELD ? block * 4 + j : 0] : here.multiplier[j];
+            int4 b = HELD ? held->bias[HELD ? block * 4 + j : 0] : here.bias[j];
+#pragma unroll
+            for (int i = 0; i < ROWS; i++) {
+                if (BORDER)
+                    b = qb_ints(
+                        qb_load16(io.packed + p.at_bias + (border[i] + (uint32_t)c * 4 + j * 16)));
+                word[i][j] = qb_finish4<RES, ZERO>(
+                    p, acc(i, block, 4 * j), acc(i, block, 4 * j + 1), acc(i, block, 4 * j + 2),
+                    acc(i, block, 4 * j + 3), b, m, RES ? word[i][j] : 0u, code);
+            }
+        }
+        if (p.out_zero != 0) {
+            asm volatile("" ::: "memory"); // a jump, not predicates: most results have none
+#pragma unroll
+            for (int i = 0; i < ROWS * 4; i++)
+                word[i / 4][i % 4] = __vadd4(word[i / 4][i % 4], zero);
+        }
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            if (row_of(i) < p.rows)
+                *(uint4 *)((char *)io.out +
+                           ((uint32_t)row_of(i) * p.out_total + p.out_offset + c)) =
+                    make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]);
+    }
+}
+
+#endif

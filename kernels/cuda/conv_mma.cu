@@ -1,0 +1,313 @@
+// INT8 convolution as an implicit matrix product on mma.sync m16n8k32 (compute capability 8.0 and
+// later): rows are output pixels, columns output channels, K runs over taps and input channels.
+//
+//   tile      64 or 128 rows x 64 or 128 channels, 64 bytes of K a step
+//   threads   one warp for 32 (or 16) rows x 64 channels: 128 or 256
+//   shared    4 steps of (rows + channels) x 64 bytes: 32 to 64 KiB, filled by cp.async
+//   registers at most 128 (two blocks of 256 threads a multiprocessor)
+//   bound by  L2 reads of the im2col form for 3x3, device memory for 1x1
+//
+// A row of a step is 64 bytes; its 16-byte pieces are permuted by bits 1 and 2 of the row, so that
+// ldmatrix meets no bank twice. Padding and rows behind the end are zero-filled by cp.async. With
+// splits > 1 blocks of the same tile share K and leave int32 partial sums in the workspace, which a
+// second kernel adds up and finishes; integer sums do not depend on the order.
+#include "kernels/cuda/conv_epilogue.cuh"
+
+#define BLOCK_K 64
+#define STAGES 4
+#define REDUCE_THREADS 128
+
+QB_DEVICE uint32_t shared_address(const void *pointer) {
+    return (uint32_t)__cvta_generic_to_shared(pointer);
+}
+
+QB_DEVICE void copy16(uint32_t to, const void *from, bool valid) {
+    int bytes = valid ? 16 : 0; // the rest is zero-filled
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
+}
+
+QB_DEVICE void load_matrices(uint32_t (&r)[4], uint32_t from) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(from));
+}
+
+template <bool SIGNED>
+QB_DEVICE void multiply(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+    if (SIGNED)
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+            "{%8, %9}, {%0, %1, %2, %3};"
+            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    else
+        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+            "{%8, %9}, {%0, %1, %2, %3};"
+            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Byte offset of 16-byte piece `piece` of row `row`.
+QB_DEVICE uint32_t swizzled(int row, int piece) {
+    return (uint32_t)(row * BLOCK_K + ((piece ^ (row >> 1 & 3)) << 4));
+}
+
+// WARPS_M x WARPS_N warps, each with MT x 16 rows and 64 channels.
+template <int WARPS_M, int WARPS_N, int MT> struct tile {
+    static constexpr int threads = 32 * WARPS_M * WARPS_N;
+    static constexpr int rows = WARPS_M * MT * 16, channels = WARPS_N * 64;
+    static constexpr int a_pieces = rows * 4 / threads, b_pieces = channels * 4 / threads;
+    static constexpr int stage_bytes = (rows + channels) * BLOCK_K;
+    static constexpr int shared_bytes = STAGES * stage_bytes;
+    static_assert(a_pieces * threads == rows * 4 && b_pieces * threads == channels * 4, "pieces");
+    static_assert(threads * 64 <= shared_bytes, "staging of the general epilogue");
+};
+
+// What one thread copies: fixed rows, one 16-byte column of K.
+template <class T> struct loader {
+    const char *image[T::a_pieces]; // first pixel of the image
+    int y[T::a_pieces], x[T::a_pieces];
+    const char *weight;
+    int tap_r, tap_s, k; // next step
+    uint32_t to;
+
+    __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row0, int channel0,
+                         int step) {
+        int piece = threadIdx.x & 3, line = threadIdx.x >> 2;
+        int k_steps = p.k_pad / BLOCK_K, tap = step / k_steps;
+        tap_r = tap / p.kernel_w;
+        tap_s = tap % p.kernel_w;
+        k = step % k_steps * BLOCK_K + piece * 16;
+        to = swizzled(line, piece); // rows apart by a multiple of 8 share the permutation
+        weight = io.packed + (size_t)(channel0 + line) * p.kernel_h * p.kernel_w * p.k_pad +
+                 (size_t)tap * p.k_pad + k;
+#pragma unroll
+        for (int i = 0; i < T::a_pieces; i++) {
+            int row = row0 + line + i * (T::threads / 4);
+            int ox = row % p.out_w, oy = row / p.out_w % p.out_h, n = row / p.out_w / p.out_h;
+            bool inside = row < p.rows;
+            image[i] = (const char *)io.in + p.in_offset +
+                       (size_t)(inside ? n : 0) * p.in_h * p.in_w * p.in_total;
+            y[i] = inside ? oy * p.stride_h - p.pad_h : -(1 << 20);
+            x[i] = ox * p.stride_w - p.pad_w;
+        }
+    }
+
+    __device__ void load(const qb_cuda_conv &p, uint32_t stage) {
+        int dy = tap_r * p.dilation_h, dx = tap_s * p.dilation_w;
+#pragma unroll
+        for (int i = 0; i < T::a_pieces; i++) {
+            int iy = y[i] + dy, ix = x[i] + dx;
+            bool valid =
+                (unsigned)iy < (unsigned)p.in_h && (unsigned)ix < (unsigned)p.in_w && k < p.in_c;
+            size_t at = valid ? (size_t)(iy * p.in_w + ix) * p.in_total + k : 0;
+            copy16(stage + to + i * (T::threads / 4 * BLOCK_K), image[i] + at, valid);
+        }
+#pragma unroll
+        for (int i = 0; i < T::b_pieces; i++)
+            copy16(stage + T::rows * BLOCK_K + to + i * (T::threads / 4 * BLOCK_K),
+                   weight + (size_t)i * (T::threads / 4) * p.kernel_h * p.kernel_w * p.k_pad, true);
+        weight += BLOCK_K;
+        k += BLOCK_K;
+        if (k < p.k_pad) return;
+        k -= p.k_pad;
+        if (++tap_s == p.kernel_w) tap_s = 0, tap_r++;
+    }
+};
+
+template <class T, int MT, bool SIGNED>
+QB_DEVICE void multiply_step(uint32_t stage, int warp_row, int warp_channel, int (&acc)[MT][8][4]) {
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int k = 0; k < BLOCK_K / 32; k++) {
+        uint32_t a[MT][4];
+#pragma unroll
+        for (int i = 0; i < MT; i++)
+            load_matrices(a[i],
+                          stage + swizzled(warp_row + i * 16 + (lane & 15), k * 2 + (lane >> 4)));
+#pragma unroll
+        for (int j = 0; j < 4; j++) { // 16 channels at a time
+            uint32_t b[4];
+            load_matrices(b, stage + T::rows * BLOCK_K +
+                                 swizzled(warp_channel + j * 16 + (lane & 7) + (lane >> 4) * 8,
+                                          k * 2 + (lane >> 3 & 1)));
+#pragma unroll
+            for (int i = 0; i < MT; i++) {
+                multiply<SIGNED>(acc[i][2 * j], a[i], b[0], b[1]);
+                multiply<SIGNED>(acc[i][2 * j + 1], a[i], b[2], b[3]);
+            }
+        }
+    }
+}
+
+template <class T, int MT, bool SIGNED>
+QB_DEVICE void main_loop(const qb_cuda_conv &p, loader<T> &from, int steps, uint32_t shared,
+                         int warp_row, int warp_channel, int (&acc)[MT][8][4]) {
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; s++) {
+        if (s < steps) from.load(p, shared + s * T::stage_bytes);
+        asm volatile("cp.async.commit_group;");
+    }
+    int stage = 0, next = STAGES - 1;
+    for (int s = 0; s < steps; s++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2));
+        __syncthreads();
+        if (s + STAGES - 1 < steps) from.load(p, shared + next * T::stage_bytes);
+        asm volatile("cp.async.commit_group;");
+        multiply_step<T, MT, SIGNED>(shared + stage * T::stage_bytes, warp_row, warp_channel, acc);
+        stage = stage + 1 == STAGES ? 0 : stage + 1;
+        next = next + 1 == STAGES ? 0 : next + 1;
+    }
+    asm volatile("cp.async.wait_group 0;");
+    __syncthreads();
+}
+
+template <int MT>
+QB_DEVICE void store_partial(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row0,
+                             int channel, int (&acc)[MT][8][4]) {
+    int *base = (int *)io.workspace + (size_t)blockIdx.y * p.rows * p.n_pad;
+#pragma unroll
+    for (int i = 0; i < MT * 2; i++) {
+        int row = row0 + i * 8;
+        if (row >= p.rows) continue;
+        int4 *to = (int4 *)(base + (size_t)row * p.n_pad + channel);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            const int *lo = &acc[i / 2][2 * j][i % 2 * 2], *hi = &acc[i / 2][2 * j + 1][i % 2 * 2];
+            to[j] = make_int4(lo[0], lo[1], hi[0], hi[1]);
+        }
+    }
+}
+
+// Blocks that a multiprocessor has registers for. Biases by class take some more.
+static constexpr int blocks_of(int warps, int mode) {
+    return warps < 8 ? 3 : mode == QB_CUDA_BORDER ? 1 : 2;
+}
+
+template <int WARPS_M, int WARPS_N, int MT, int MODE>
+static __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, blocks_of(WARPS_M *WARPS_N, MODE))
+    conv_mma(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
+    typedef tile<WARPS_M, WARPS_N, MT> T;
+    extern __shared__ __align__(128) char memory[];
+    int columns = p.n_pad / T::channels; // of tiles; blocks that share rows run side by side
+    int row0 = blockIdx.x / columns * T::rows, channel0 = blockIdx.x % columns * T::channels;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    int warp_row = warp % WARPS_M * (MT * 16), warp_channel = warp / WARPS_M * 64;
+    int all = p.kernel_h * p.kernel_w * (p.k_pad / BLOCK_K);
+    int begin = (int)((int64_t)all * blockIdx.y / p.splits);
+    int end = (int)((int64_t)all * (blockIdx.y + 1) / p.splits);
+    int acc[MT][8][4] = {};
+    loader<T> from;
+    from.init(p, io, row0, channel0, begin);
+    if (p.in_signed)
+        main_loop<T, MT, true>(p, from, end - begin, shared_address(memory), warp_row, warp_channel,
+                               acc);
+    else
+        main_loop<T, MT, false>(p, from, end - begin, shared_address(memory), warp_row,
+                                warp_channel, acc);
+    int row = row0 + warp_row + (lane >> 2), channel = channel0 + warp_channel;
+    if (p.splits > 1) {
+        store_partial<MT>(p, io, row, channel + (lane & 3) * 16, acc);
+        return;
+    }
+    auto row_of = [&](int i) { return row + i * 8; };
+    auto value = [&](int i, int, int j) { return acc[i / 2][j / 2][i % 2 * 2 + j % 2]; };
+    if (MODE != QB_CUDA_GENERAL) {
+        qb_finish_vector<MODE, MT * 2, 1, false>(p, io, channel, NULL, row_of, value);
+        return;
+    }
+    int *slot = (int *)memory + threadIdx.x; // a thread reads only what it wrote
+#pragma unroll
+    for (int i = 0; i < MT * 2; i++) {
+#pragma unroll
+        for (int j = 0; j < 16; j++) slot[j * T::threads] = value(i, 0, j);
+        if (row_of(i) < p.rows)
+            qb_finish_staged(p, io, slot, T::threads, row_of(i), channel + (lane & 3) * 16);
+    }
+}
+
+// Adds up the partial sums of 16 channels of one row and finishes them.
+static __global__ void __launch_bounds__(REDUCE_THREADS)
+    reduce(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
+    __shared__ int memory[16 * REDUCE_THREADS];
+    int pieces = (p.out_c + 15) / 16;
+    int64_t at = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x;
+    if (at >= (int64_t)p.rows * pieces) return;
+    int row = (int)(at / pieces), channel = (int)(at % pieces) * 16;
+    int acc[16] = {};
+    for (int s = 0; s < p.splits; s++) {
+        const int4 *from = (const int4 *)((const int *)io.workspace +
+                                          ((size_t)s * p.rows + row) * p.n_pad + channel);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int4 v = from[j];
+            acc[4 * j] += v.x;
+            acc[4 * j + 1] += v.y;
+            acc[4 * j + 2] += v.z;
+            acc[4 * j + 3] += v.w;
+        }
+    }
+    if (p.mode == QB_CUDA_GENERAL) {
+        int *slot = memory + threadIdx.x;
+#pragma unroll
+        for (int j = 0; j < 16; j++) slot[j * REDUCE_THREADS] = acc[j];
+        qb_finish_staged(p, io, slot, REDUCE_THREADS, row, channel);
+        return;
+    }
+    // one row whose channels begin where this thread's would in the tile of the main kernel
+    auto row_of = [&](int) { return row; };
+    auto value = [&](int, int, int j) { return acc[j]; };
+    int first = channel - (threadIdx.x & 3) * 16;
+    if (p.res_dtype != QB_DTYPE_NONE)
+        qb_finish_vector<QB_CUDA_RESIDUAL, 1, 1, false>(p, io, first, NULL, row_of, value);
+    else
+        qb_finish_vector<QB_CUDA_BORDER, 1, 1, false>(p, io, first, NULL, row_of, value);
+}
+
+template <int WARPS_M, int WARPS_N, int MT, int MODE>
+static int launch_mode(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+    typedef tile<WARPS_M, WARPS_N, MT> T;
+    if (!p) // only prepares
+        return (int)cudaFuncSetAttribute(conv_mma<WARPS_M, WARPS_N, MT, MODE>,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         T::shared_bytes);
+    dim3 grid(p->n_pad / T::channels * ((p->rows + T::rows - 1) / T::rows), p->splits);
+    conv_mma<WARPS_M, WARPS_N, MT, MODE>
+        <<<grid, T::threads, T::shared_bytes, (cudaStream_t)stream>>>(*p, *io);
+    if (p->splits > 1) {
+        int64_t n = (int64_t)p->rows * ((p->out_c + 15) / 16);
+        reduce<<<(unsigned)((n + REDUCE_THREADS - 1) / REDUCE_THREADS), REDUCE_THREADS, 0,
+                 (cudaStream_t)stream>>>(*p, *io);
+    }
+    return (int)cudaGetLastError();
+}
+
+template <int WARPS_M, int WARPS_N, int MT>
+static int launch(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+    switch (mode) {
+    case QB_CUDA_PLAIN:
+    case QB_CUDA_PLAIN_ZERO: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_PLAIN>(p, io, stream);
+    case QB_CUDA_RESIDUAL:
+    case QB_CUDA_RESIDUAL_ZERO:
+        return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_RESIDUAL>(p, io, stream);
+    case QB_CUDA_BORDER: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_BORDER>(p, io, stream);
+    default: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_GENERAL>(p, io, stream);
+    }
+}
+
+static int launch_tile(qb_cuda_mma_tile tile, int mode, const qb_cuda_conv *p,
+                       const qb_cuda_conv_io *io, void *stream) {
+    switch (tile) {
+    case QB_CUDA_MMA_128X128: return launch<4, 2, 2>(mode, p, io, stream);
+    case QB_CUDA_MMA_128X64: return launch<4, 1, 2>(mode, p, io, stream);
+    default: return launch<4, 1, 1>(mode, p, io, stream);
+    }
+}
+
+extern "C" int qb_cuda_conv_mma_prepare(qb_cuda_mma_tile tile, qb_cuda_mode mode) {
+    return launch_tile(tile, mode, NULL, NULL, NULL);
+}
+
+extern "C" int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv,
+                                const qb_cuda_conv_io *io, void *stream) {
+    return launch_tile(tile, conv->mode, conv, io, stream);
+}

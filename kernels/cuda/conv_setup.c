@@ -1,0 +1,295 @@
+/* Host side of the INT8 convolutions: which problems they take, and the packed constants. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/conv.h"
+
+#define MAX_SIDE 32768 /* of a plane: products of sizes stay inside 31 bits where they must */
+
+static bool is_channels_last(const qb_desc *d) {
+    return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
+}
+
+static bool is_codes(const qb_desc *d) {
+    return (d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8) && d->q.n == 1;
+}
+
+static bool is_float(const qb_desc *d) {
+    return (d->dtype == QB_DTYPE_F32 || d->dtype == QB_DTYPE_F16) && d->q.n == 0;
+}
+
+static int32_t round_up(int64_t value, int32_t step) {
+    return (int32_t)((value + step - 1) / step * step);
+}
+
+static int32_t zero_of(const qb_qparams *q) { return q->zero ? q->zero[0] : 0; }
+
+static int32_t weight_zero(const qb_qparams *q, int32_t channel) {
+    return q->zero ? q->zero[q->n > 1 ? channel : 0] : 0;
+}
+
+static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_form form) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
+    if (!constant[QB_IN_WEIGHT] || !is_codes(x) || !is_channels_last(x)) return false;
+    if ((w->dtype != QB_DTYPE_S8 && w->dtype != QB_DTYPE_U8) || w->q.n < 1) return false;
+    if (w->q.n > 1 && w->q.n != p->out.shape.dim[1]) return false;
+    if (form == QB_CUDA_FORM_TENSOR) { /* the unit takes s8 as it is */
+        if (w->dtype != QB_DTYPE_S8 || p->group != 1) return false;
+        for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
+            if (w->q.zero[i] != 0) return false;
+    }
+    if (qb_problem_has(p, QB_IN_BIAS)) {
+        const qb_desc *b = &p->in[QB_IN_BIAS];
+        if (!constant[QB_IN_BIAS] || (b->dtype != QB_DTYPE_S32 && b->dtype != QB_DTYPE_F32))
+            return false;
+    }
+    if (qb_problem_has(p, QB_IN_RESIDUAL)) {
+        const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+        if (!is_channels_last(r) || (!is_codes(r) && !is_float(r))) return false;
+    }
+    return is_channels_last(&p->out) && (is_codes(&p->out) || is_float(&p->out));
+}
+
+static bool set_geometry(const qb_problem *p, qb_cuda_conv *c) {
+    const qb_shape *x = &p->in[QB_IN_DATA].shape, *y = &p->out.shape;
+    const qb_window *w = &p->window;
+    if (x->rank != w->n + 2 || y->rank != x->rank || w->n < 1 || w->n > 2) return false;
+    if (!qb_shape_known(x) || !qb_shape_known(y) || qb_shape_count(y) <= 0) return false;
+    int32_t flat = w->n == 1, last = flat ? 0 : 1;
+    for (int32_t d = 0; d < x->rank; d++)
+        if (x->dim[d] >= MAX_SIDE || y->dim[d] >= MAX_SIDE || x->dim[d] < 1) return false;
+    for (int32_t d = 0; d < w->n; d++)
+        if (w->pad_begin[d] >= MAX_SIDE || w->stride[d] >= MAX_SIDE ||
+            w->dilation[d] * w->kernel[d] >= MAX_SIDE || w->pad_begin[d] < 0)
+            return false;
+    if (p->group < 1 || x->dim[1] % p->group || y->dim[1] % p->group) return false;
+    c->batch = (int32_t)x->dim[0];
+    c->in_c = (int32_t)x->dim[1];
+    c->out_c = (int32_t)y->dim[1];
+    c->group = (int32_t)p->group;
+    c->in_h = flat ? 1 : (int32_t)x->dim[2];
+    c->out_h = flat ? 1 : (int32_t)y->dim[2];
+    c->in_w = (int32_t)x->dim[2 + last];
+    c->out_w = (int32_t)y->dim[2 + last];
+    c->kernel_h = flat ? 1 : (int32_t)w->kernel[0];
+    c->stride_h = flat ? 1 : (int32_t)w->stride[0];
+    c->dilation_h = flat ? 1 : (int32_t)w->dilation[0];
+    c->pad_h = flat ? 0 : (int32_t)w->pad_begin[0];
+    c->kernel_w = (int32_t)w->kernel[last];
+    c->stride_w = (int32_t)w->stride[last];
+    c->dilation_w = (int32_t)w->dilation[last];
+    c->pad_w = (int32_t)w->pad_begin[last];
+    int64_t rows = (int64_t)c->batch * c->out_h * c->out_w;
+    c->rows = (int32_t)rows;
+    return rows < INT32_MAX - 4096 && (int64_t)c->batch * c->in_h * c->in_w < INT32_MAX;
+}
+
+static void set_slice(const qb_desc *d, int32_t *total, int32_t *offset) {
+    *total = (int32_t)(d->channel_total > 0 ? d->channel_total : d->shape.dim[1]);
+    *offset = (int32_t)d->channel_offset;
+}
+
+/* `first`: does tap 0 of output `at` lie inside, and so on: bit t for tap t. */
+static uint64_t valid_taps(int32_t at, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
+                           int32_t size) {
+    uint64_t mask = 0;
+    for (int32_t t = 0; t < taps; t++) {
+        int32_t i = at * stride - pad + t * dilation;
+        if (i >= 0 && i < size) mask |= (uint64_t)1 << t;
+    }
+    return mask;
+}
+
+#define MAX_CLASSES 64
+#define MAX_TAPS 63 /* of one dimension, where borders matter */
+
+/* Numbers the classes of output rows (or columns) in the order in which they appear. `of` may be
+ * NULL. Returns their count, or 0 when there are too many. */
+static int32_t classify(int32_t n, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
+                        int32_t size, uint64_t mask[MAX_CLASSES], int32_t *of) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i++) {
+        uint64_t m = valid_taps(i, stride, pad, taps, dilation, size);
+        int32_t k = 0;
+        while (k < count && mask[k] != m) k++;
+        if (k == MAX_CLASSES) return 0;
+        if (k == count) mask[count++] = m;
+        if (of) of[i] = k;
+    }
+    return count;
+}
+
+static bool set_classes(const qb_problem *p, qb_cuda_conv *c) {
+    uint64_t mask[MAX_CLASSES];
+    c->classes = c->col_classes = 1;
+    if (zero_of(&p->in[QB_IN_DATA].q) == 0) return true;
+    if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
+    int32_t rows =
+        classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask, NULL);
+    c->col_classes =
+        classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, mask, NULL);
+    c->classes = rows * c->col_classes;
+    return c->classes > 0;
+}
+
+static float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
+
+/* The vector modes count bytes in 32 bits. */
+static bool small_enough(const qb_cuda_conv *c) {
+    int64_t total = c->out_total > c->res_total ? c->out_total : c->res_total;
+    return c->rows * total <= UINT32_MAX;
+}
+
+/* Multiplying by 1 / Sy and rounding keep the order, so that ReLU and Clip are bounds of the code,
+ * as long as nothing comes after them. */
+static void set_epilogue(const qb_problem *p, qb_cuda_conv *c) {
+    const qb_desc *y = &p->out;
+    bool has_res = qb_problem_has(p, QB_IN_RESIDUAL), bounded = true;
+    bool to_codes = y->q.n > 0;
+    c->out_dtype = (int32_t)y->dtype;
+    c->res_dtype = has_res ? (int32_t)p->in[QB_IN_RESIDUAL].dtype : QB_DTYPE_NONE;
+    c->res_scale = has_res && p->in[QB_IN_RESIDUAL].q.n ? p->in[QB_IN_RESIDUAL].q.scale[0] : 1.0f;
+    c->res_zero = has_res && p->in[QB_IN_RESIDUAL].q.n ? zero_of(&p->in[QB_IN_RESIDUAL].q) : 0;
+    c->act = (int32_t)p->act.kind;
+    c->act_alpha = p->act.alpha;
+    c->act_beta = p->act.beta;
+    c->act_first = p->act_first;
+    c->has_float_bias = qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
+    c->inverse = to_codes ? 1.0f / y->q.scale[0] : 1.0f;
+    c->out_zero = to_codes ? zero_of(&y->q) : 0;
+    c->lowest = (float)((y->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - c->out_zero);
+    c->highest = (float)((y->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - c->out_zero);
+    float low = c->lowest, high = c->highest;
+    switch (p->act.kind) {
+    case QB_ACT_NONE: break;
+    case QB_ACT_RELU: low = clamp(0.0f, c->lowest, c->highest); break;
+    case QB_ACT_CLIP:
+        low = clamp(p->act.alpha * c->inverse, c->lowest, c->highest);
+        high = clamp(p->act.beta * c->inverse, c->lowest, c->highest);
+        break;
+    default: bounded = false;
+    }
+    if (has_res && p->act_first && p->act.kind != QB_ACT_NONE) bounded = false;
+    if (has_res && !is_codes(&p->in[QB_IN_RESIDUAL])) bounded = false;
+    int32_t multiple = c->out_c | c->out_total | c->out_offset;
+    if (has_res) multiple |= c->res_total | c->res_offset;
+    bool vector = bounded && to_codes && !c->has_float_bias && multiple % 16 == 0 &&
+                  !(has_res && c->classes > 1) && small_enough(c);
+    c->mode = QB_CUDA_GENERAL;
+    if (!vector) return;
+    c->lowest = low;
+    c->highest = high;
+    c->mode = has_res          ? low == 0.0f ? QB_CUDA_RESIDUAL_ZERO : QB_CUDA_RESIDUAL
+              : c->classes > 1 ? QB_CUDA_BORDER
+              : low == 0.0f    ? QB_CUDA_PLAIN_ZERO
+                               : QB_CUDA_PLAIN;
+}
+
+static int64_t place(int64_t *end, int64_t bytes) {
+    int64_t at = *end;
+    *end = (at + bytes + 255) / 256 * 256;
+    return at;
+}
+
+bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
+                     int32_t block_n, qb_cuda_conv *conv) {
+    qb_cuda_conv c = {.splits = 1};
+    if (p->kind != QB_KIND_CONV || !check_operands(p, constant, form)) return false;
+    if (!set_geometry(p, &c)) return false;
+    set_slice(&p->in[QB_IN_DATA], &c.in_total, &c.in_offset);
+    set_slice(&p->out, &c.out_total, &c.out_offset);
+    if (qb_problem_has(p, QB_IN_RESIDUAL))
+        set_slice(&p->in[QB_IN_RESIDUAL], &c.res_total, &c.res_offset);
+    if (!set_classes(p, &c)) return false;
+    c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
+    set_epilogue(p, &c);
+    int64_t taps = (int64_t)c.kernel_h * c.kernel_w, weight;
+    c.n_pad = round_up(c.out_c, block_n);
+    if (form == QB_CUDA_FORM_DIRECT) {
+        c.k_pad = c.in_c / c.group;
+        weight = (int64_t)c.out_c * taps * c.k_pad * (int64_t)sizeof(int16_t);
+    } else {
+        if ((c.in_c | c.in_total | c.in_offset) % 16) return false; /* 16-byte copies */
+        c.k_pad = round_up(c.in_c, block_k);
+        weight = c.n_pad * taps * c.k_pad;
+        if (taps * c.k_pad >= INT32_MAX) return false;
+    }
+    int64_t end = 0, channel = (int64_t)c.n_pad * 4;
+    place(&end, weight);
+    c.at_multiplier = place(&end, channel);
+    c.at_bias = place(&end, channel * c.classes);
+    c.at_float_bias = place(&end, c.has_float_bias ? channel : 0);
+    c.at_row_class = place(&end, (int64_t)c.out_h * 4);
+    c.at_col_class = place(&end, (int64_t)c.out_w * 4);
+    c.packed_bytes = end;
+    *conv = c;
+    return true;
+}
+
+static int32_t code_of(qb_dtype dtype, const void *weight, int64_t at) {
+    return dtype == QB_DTYPE_U8 ? ((const uint8_t *)weight)[at] : ((const int8_t *)weight)[at];
+}
+
+static void pack_weight(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form form,
+                        const void *weight, char *packed) {
+    const qb_desc *w = &p->in[QB_IN_WEIGHT];
+    int32_t per_group = c->in_c / c->group, taps = c->kernel_h * c->kernel_w;
+    for (int32_t m = 0; m < c->out_c; m++) {
+        int32_t zero = weight_zero(&w->q, m), lane = m % 64;
+        int32_t row = m - lane + (lane % 16 / 2) * 8 + lane / 16 * 2 + lane % 2;
+        for (int32_t k = 0; k < per_group; k++)
+            for (int32_t t = 0; t < taps; t++) {
+                int32_t v =
+                    code_of(w->dtype, weight, ((int64_t)m * per_group + k) * taps + t) - zero;
+                if (form == QB_CUDA_FORM_DIRECT)
+                    ((int16_t *)packed)[((int64_t)m * taps + t) * c->k_pad + k] = (int16_t)v;
+                else
+                    ((int8_t *)packed)[((int64_t)row * taps + t) * c->k_pad + k] = (int8_t)v;
+            }
+    }
+}
+
+/* bias[class][m] = bias[m] - Zx sum of w over the taps that are valid in the class; sums wrap as
+ * the accumulators do. */
+static void pack_bias(const qb_problem *p, const qb_cuda_conv *c, const void *weight,
+                      const int32_t *bias, uint32_t *out, const uint64_t *row_mask,
+                      const uint64_t *col_mask) {
+    const qb_desc *w = &p->in[QB_IN_WEIGHT];
+    int32_t per_group = c->in_c / c->group, taps = c->kernel_h * c->kernel_w;
+    uint32_t zero = (uint32_t)zero_of(&p->in[QB_IN_DATA].q);
+    for (int32_t m = 0; m < c->out_c; m++)
+        for (int32_t k = 0; k < c->classes; k++) {
+            uint32_t sum = 0;
+            uint64_t rows = row_mask[k / c->col_classes], cols = col_mask[k % c->col_classes];
+            for (int32_t t = 0; zero != 0 && t < taps; t++) {
+                if (!(rows >> t / c->kernel_w & 1) || !(cols >> t % c->kernel_w & 1)) continue;
+                for (int32_t i = 0; i < per_group; i++)
+                    sum += (uint32_t)(code_of(w->dtype, weight,
+                                              ((int64_t)m * per_group + i) * taps + t) -
+                                      weight_zero(&w->q, m));
+            }
+            out[(int64_t)k * c->n_pad + m] = (bias ? (uint32_t)bias[m] : 0u) - zero * sum;
+        }
+}
+
+void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form form,
+                       const void *const *constants, void *packed) {
+    char *to = packed;
+    const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
+    uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
+    memset(packed, 0, (size_t)c->packed_bytes);
+    pack_weight(p, c, form, constants[QB_IN_WEIGHT], to);
+    float *multiplier = (float *)(to + c->at_multiplier);
+    for (int32_t m = 0; m < c->out_c; m++)
+        multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
+    if (c->classes > 1 || zero_of(&p->in[QB_IN_DATA].q) != 0) {
+        classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, row_mask,
+                 (int32_t *)(to + c->at_row_class));
+        classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, col_mask,
+                 (int32_t *)(to + c->at_col_class));
+    }
+    pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
+              (uint32_t *)(to + c->at_bias), row_mask, col_mask);
+    if (c->has_float_bias) memcpy(to + c->at_float_bias, bias, (size_t)c->out_c * sizeof(float));
+}

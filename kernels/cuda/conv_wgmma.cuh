@@ -1,0 +1,316 @@
+// INT8 convolution as an implicit matrix product on Hopper's wgmma (sm_90a only): rows are output
+// pixels, columns output channels, K runs over taps and input channels.
+//
+//   tile      BM (64, 128, 256) rows x BN (64, 128, 256) channels, BK (64, 128) bytes of K a step
+//   threads   GROUPS (2, 3) groups of four warps that multiply, and one of which one thread copies:
+//             384 or 512, one block a multiprocessor
+//   shared    a ring of (BM + BN) x BK bytes, as many as fit 227 KiB, 12 at most
+//   registers the copying group leaves its own to the others: 24, and 240 or 160
+//   bound by  device memory and the arithmetic of the epilogue for 1x1; L2 reads of the im2col
+//             form, then the matrix unit, for 3x3
+//
+// Copies are bulk tensor copies: im2col addresses (stride, dilation and padding by the copy engine,
+// zero-filled) for the data, a plain 2-D matrix for 1x1 windows and for the weight. Blocks stay and
+// walk over tiles, channels fastest. Either the groups SHARE a tile by rows, or each has its own
+// tile and takes turns at the ring: one finishes a tile while others multiply. In both cases the
+// copies run ahead into the next tiles.
+//
+// Launches are programmatically dependent: a kernel starts on multiprocessors that the one before
+// it has left, sets up its barriers, and touches memory only when that one is finished.
+//
+// A barrier of the ring tells two passes apart, no more. So a group looks at the ring only in its
+// turn: once all four warps of the group before it have seen the last step of their tile arrive.
+#ifndef QB_CUDA_CONV_WGMMA_CUH
+#define QB_CUDA_CONV_WGMMA_CUH
+
+#include "kernels/cuda/conv_epilogue.cuh"
+#include "kernels/cuda/hopper.cuh"
+
+#define QB_SHARED_BYTES 232448 // that a block may have: 227 KiB
+
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE> struct qb_wgmma_tile {
+    static constexpr int workers = GROUPS * 128, threads = workers + 128;
+    static constexpr int repeats = (SHARE ? BM / GROUPS : BM) / 64; // of 64 rows for each group
+    static constexpr int stage_bytes = (BM + BN) * BK;
+    static constexpr int staging_bytes = MODE == QB_CUDA_GENERAL ? workers * 64 : 0;
+    // 1024 to align the ring, 256 for the barriers behind it
+    static constexpr int fitting = (QB_SHARED_BYTES - 1024 - 256 - staging_bytes) / stage_bytes;
+    static constexpr int stages = fitting > 12 ? 12 : fitting;
+    static constexpr int shared_bytes = 1024 + stages * stage_bytes + 256 + staging_bytes;
+    static_assert(stages >= 3 && repeats >= 1, "ring");
+};
+
+// A place in the ring, and how often it has been passed.
+template <int STAGES> struct qb_ring {
+    int stage;
+    uint32_t parity;
+    __device__ __forceinline__ void next() {
+        if (++stage == STAGES) stage = 0, parity ^= 1;
+    }
+    __device__ __forceinline__ void skip(int steps) {
+        unsigned to = (unsigned)stage + (unsigned)steps;
+        stage = (int)(to % STAGES);
+        parity ^= to / STAGES & 1;
+    }
+};
+
+template <int BM, int BN, int BK, int STAGES>
+QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b, const qb_cuda_conv &p,
+                          int flat, int tiles, int columns, uint32_t ring, uint32_t full,
+                          uint32_t empty) {
+    qb_ring<STAGES> at = {0, 1};
+    for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        int row0 = tile / columns * BM, channel0 = tile % columns * BN;
+        int w = row0 % p.out_w * p.stride_w - p.pad_w;
+        int h = row0 / p.out_w % p.out_h * p.stride_h - p.pad_h;
+        int n = row0 / p.out_w / p.out_h, k = 0;
+        for (int r = 0; r < p.kernel_h; r++)
+            for (int s = 0; s < p.kernel_w; s++)
+                for (int c = 0; c < p.k_pad; c += BK, k += BK) {
+                    uint32_t to = ring + at.stage * ((BM + BN) * BK), ready = full + at.stage * 8;
+                    qb_barrier_wait(empty + at.stage * 8, at.parity);
+                    qb_barrier_expect(ready, (BM + BN) * BK);
+                    if (flat)
+                        qb_copy_2d(to, map_a, ready, c, row0);
+                    else
+                        qb_copy_im2col(to, map_a, ready, c, w, h, n, (uint16_t)(s * p.dilation_w),
+                                       (uint16_t)(r * p.dilation_h));
+                    qb_copy_2d(to + BM * BK, map_b, ready, k, channel0);
+                    at.next();
+                }
+    }
+}
+
+// One tile's sums. `pass_on`: the turn of the next group, 0 for none. A step of K is released as
+// soon as the multiplication after it has begun.
+template <int BM, int BN, int BK, int REPEATS, int STAGES, bool SIGNED>
+QB_DEVICE void qb_consume(int steps, int row0, uint32_t ring, uint32_t full, uint32_t empty,
+                          uint32_t pass_on, qb_ring<STAGES> &at, int (&acc)[REPEATS][BN / 2]) {
+    int elected = threadIdx.x % 128 == 0, before = 0;
+    for (int step = 0; step < steps; step++) {
+        uint32_t from = ring + at.stage * ((BM + BN) * BK);
+        qb_barrier_wait(full + at.stage * 8, at.parity);
+        if (pass_on && step == steps - 1 && threadIdx.x % 32 == 0) qb_barrier_arrive(pass_on);
+        qb_wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < BK / 32; k++) {
+            uint64_t b = qb_operand<BK>(from + BM * BK) + k * 2;
+#pragma unroll
+            for (int i = 0; i < REPEATS; i++) {
+                uint64_t a = qb_operand<BK>(from + (row0 + i * 64) * BK) + k * 2;
+                qb_wgmma<BN, SIGNED>(acc[i], a, b, step > 0 || k > 0);
+            }
+        }
+        qb_wgmma_commit();
+        qb_wgmma_wait<1>();
+        if (elected && step > 0) qb_barrier_arrive(empty + before * 8);
+        before = at.stage;
+        at.next();
+    }
+    qb_wgmma_wait<0>();
+    if (elected) qb_barrier_arrive(empty + before * 8);
+}
+
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE>
+QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int tiles, int columns,
+                       uint32_t ring, uint32_t full, uint32_t empty, char *staging) {
+    typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
+    int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+    int steps = p.kernel_h * p.kernel_w * (p.k_pad / BK);
+    int first = SHARE ? group * (T::repeats * 64) : 0; // row in the tile
+    int tile = blockIdx.x + (SHARE ? 0 : group * gridDim.x);
+    int acc[T::repeats][BN / 2];
+    // constants stay in registers where there is room for them beside the sums
+    constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
+    constexpr int ROOM = GROUPS == 3 ? 96 : RES ? 160 : 192;
+    constexpr bool HELD = MODE != QB_CUDA_GENERAL && T::repeats * BN / 2 + BN / 2 <= ROOM;
+    qb_constants<HELD ? BN / 64 : 1> held;
+    int held_channel = -1; // where those begin; the grid is such that it seldom changes
+    qb_ring<T::stages> at = {0, 0};
+    uint32_t turn = empty + T::stages * 8, parity = group == 0; // nobody passes on the first turn
+    uint32_t pass_on = SHARE ? 0 : turn + (group + 1) % GROUPS * 8;
+    if (!SHARE) at.skip(group * steps);
+    for (; tile < tiles; tile += gridDim.x * (SHARE ? 1 : GROUPS), parity ^= 1) {
+        int channel0 = tile % columns * BN;
+        if (HELD && channel0 != held_channel) {
+            if constexpr (HELD) qb_load_constants<MODE>(p, io, channel0, held);
+            held_channel = channel0;
+        }
+        if (!SHARE) qb_barrier_wait(turn + group * 8, parity);
+        if (p.in_signed)
+            qb_consume<BM, BN, BK, T::repeats, T::stages, true>(steps, first, ring, full, empty,
+                                                                pass_on, at, acc);
+        else
+            qb_consume<BM, BN, BK, T::repeats, T::stages, false>(steps, first, ring, full, empty,
+                                                                 pass_on, at, acc);
+        if (!SHARE) at.skip((GROUPS - 1) * steps);
+        int row0 = tile / columns * BM + first + threadIdx.x / 32 % 4 * 16 + lane / 4;
+        auto row_of = [&](int i) { return row0 + i / 2 * 64 + i % 2 * 8; };
+        auto value = [&](int i, int block, int j) {
+            return acc[i / 2][(block * 8 + j / 2) * 4 + i % 2 * 2 + j % 2];
+        };
+        if constexpr (MODE != QB_CUDA_GENERAL) {
+            qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
+                                                                  value);
+        } else {
+            int *slot = (int *)staging + threadIdx.x; // a thread reads only what it wrote
+#pragma unroll
+            for (int block = 0; block < BN / 64; block++)
+#pragma unroll
+                for (int i = 0; i < T::repeats * 2; i++) {
+#pragma unroll
+                    for (int j = 0; j < 16; j++) slot[j * T::workers] = value(i, block, j);
+                    if (row_of(i) < p.rows)
+                        qb_finish_staged(p, io, slot, T::workers, row_of(i),
+                                         channel0 + block * 64 + lane % 4 * 16);
+                }
+        }
+    }
+}
+
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE>
+static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
+    qb_conv_wgmma(const __grid_constant__ CUtensorMap map_a,
+                  const __grid_constant__ CUtensorMap map_b, const __grid_constant__ qb_cuda_conv p,
+                  const __grid_constant__ qb_cuda_conv_io io, int flat) {
+    typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
+    extern __shared__ char memory[];
+    uint32_t base = qb_shared_address(memory), ring = (base + 1023) & ~1023u;
+    uint32_t full = ring + T::stages * T::stage_bytes, empty = full + T::stages * 8;
+    int columns = p.n_pad / BN, tiles = (p.rows + BM - 1) / BM * columns;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < T::stages; i++) {
+            qb_barrier_init(full + i * 8, 1);
+            qb_barrier_init(empty + i * 8, SHARE ? GROUPS : 1);
+        }
+        for (int i = 0; i < GROUPS; i++) qb_barrier_init(empty + (T::stages + i) * 8, 4); // turns
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    }
+    __syncthreads();
+    // The next kernel may set itself up while this one runs, as this one did: see the launch.
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
+    if (threadIdx.x >= T::workers) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        if (threadIdx.x == T::workers)
+            qb_produce<BM, BN, BK, T::stages>(&map_a, &map_b, p, flat, tiles, columns, ring, full,
+                                              empty);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 2 ? 240 : 160));
+        qb_work<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, tiles, columns, ring, full, empty,
+                                                 memory + (full + 256 - base));
+    }
+}
+
+typedef CUresult (*qb_encode_tiled)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                    const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                                    const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                                    CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+typedef CUresult (*qb_encode_im2col)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                                     const cuuint64_t *, const cuuint64_t *, const int *,
+                                     const int *, cuuint32_t, cuuint32_t, const cuuint32_t *,
+                                     CUtensorMapInterleave, CUtensorMapSwizzle,
+                                     CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+
+// A matrix of bytes, `width` innermost, read in boxes of bk x rows.
+static int qb_map_matrix(const qb_cuda_encode *encode, CUtensorMap *map, const void *data,
+                         int64_t width, int64_t height, int64_t pitch, int bk, int rows) {
+    cuuint64_t dim[2] = {(cuuint64_t)width, (cuuint64_t)height}, stride[1] = {(cuuint64_t)pitch};
+    cuuint32_t box[2] = {(cuuint32_t)bk, (cuuint32_t)rows}, step[2] = {1, 1};
+    return ((qb_encode_tiled)encode->tiled)(
+        map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)data, dim, stride, box, step,
+        CU_TENSOR_MAP_INTERLEAVE_NONE,
+        bk == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+// The data as im2col columns of `rows` pixels x bk channels. The bounding box of base pixels starts
+// at -pad and holds out_w x out_h of them, a stride apart.
+static int qb_map_im2col(const qb_cuda_encode *encode, CUtensorMap *map, const qb_cuda_conv *p,
+                         const void *data, int bk, int rows) {
+    cuuint64_t dim[4] = {(cuuint64_t)p->in_c, (cuuint64_t)p->in_w, (cuuint64_t)p->in_h,
+                         (cuuint64_t)p->batch};
+    cuuint64_t pixel = (cuuint64_t)p->in_total;
+    cuuint64_t stride[3] = {pixel, pixel * dim[1], pixel * dim[1] * dim[2]};
+    int lower[2] = {-p->pad_w, -p->pad_h};
+    int upper[2] = {lower[0] + (p->out_w - 1) * p->stride_w + 1 - p->in_w,
+                    lower[1] + (p->out_h - 1) * p->stride_h + 1 - p->in_h};
+    cuuint32_t step[4] = {1, (cuuint32_t)p->stride_w, (cuuint32_t)p->stride_h, 1};
+    return ((qb_encode_im2col)encode->im2col)(
+        map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, (void *)data, dim, stride, lower, upper,
+        (cuuint32_t)bk, (cuuint32_t)rows, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        bk == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE>
+static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                           const qb_cuda_encode *encode, int32_t multiprocessors, void *stream) {
+    typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
+    if (!p) // only prepares
+        return (int)cudaFuncSetAttribute(qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         T::shared_bytes);
+    CUtensorMap a, b;
+    int taps = p->kernel_h * p->kernel_w;
+    int flat = taps == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_h == 0 &&
+               p->pad_w == 0 && p->out_h == p->in_h && p->out_w == p->in_w;
+    const char *data = (const char *)io->in + p->in_offset;
+    int code = flat ? qb_map_matrix(encode, &a, data, p->in_c, p->rows, p->in_total, BK, BM)
+                    : qb_map_im2col(encode, &a, p, data, BK, BM);
+    int64_t k = (int64_t)taps * p->k_pad;
+    if (code == CUDA_SUCCESS) code = qb_map_matrix(encode, &b, io->packed, k, p->n_pad, k, BK, BN);
+    if (code != CUDA_SUCCESS) return (int)cudaErrorInvalidValue;
+    int64_t tiles = (int64_t)((p->rows + BM - 1) / BM) * (p->n_pad / BN);
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    // a block that steps by whole rows of tiles keeps its channels, and with them its constants
+    int columns = p->n_pad / BN, whole = multiprocessors / columns * columns;
+    int blocks = columns > 1 && whole * 16 >= multiprocessors * 15 ? whole : multiprocessors;
+    config.gridDim = dim3((unsigned)(tiles < blocks ? tiles : blocks));
+    config.blockDim = dim3(T::threads);
+    config.dynamicSmemBytes = T::shared_bytes;
+    config.stream = (cudaStream_t)stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    return (int)cudaLaunchKernelEx(&config, qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>, a, b,
+                                   *p, *io, flat);
+}
+
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, bool GENERAL>
+static int qb_wgmma_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                                const qb_cuda_encode *encode, int32_t sms, void *stream) {
+#define QB_MODE(MODE)                                                                              \
+    case MODE: return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, encode, sms, stream)
+    switch (mode) {
+        QB_MODE(QB_CUDA_PLAIN);
+        QB_MODE(QB_CUDA_PLAIN_ZERO);
+        QB_MODE(QB_CUDA_RESIDUAL);
+        QB_MODE(QB_CUDA_RESIDUAL_ZERO);
+        QB_MODE(QB_CUDA_BORDER);
+    default: break;
+    }
+#undef QB_MODE
+    if constexpr (GENERAL)
+        return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, QB_CUDA_GENERAL>(p, io, encode, sms,
+                                                                           stream);
+    return (int)cudaErrorInvalidValue;
+}
+
+// Defines the two functions that conv.h declares for a tile.
+#define QB_CUDA_WGMMA_TILE(BM, BN, BK, GROUPS, SHARE, GENERAL)                                     \
+    extern "C" int qb_cuda_conv_wgmma_##BM##x##BN##x##BK##_prepare(qb_cuda_mode mode) {            \
+        return qb_wgmma_launch_mode<BM, BN, BK, GROUPS, SHARE, GENERAL>(mode, NULL, NULL, NULL, 0, \
+                                                                        NULL);                     \
+    }                                                                                              \
+    extern "C" int qb_cuda_conv_wgmma_##BM##x##BN##x##BK(                                          \
+        const qb_cuda_conv *p, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,            \
+        int32_t multiprocessors, void *stream) {                                                   \
+        return qb_wgmma_launch_mode<BM, BN, BK, GROUPS, SHARE, GENERAL>(p->mode, p, io, encode,    \
+                                                                        multiprocessors, stream);  \
+    }
+
+#endif

@@ -1,0 +1,3 @@
+#include "kernels/cuda/conv_wgmma.cuh"
+
+QB_CUDA_WGMMA_TILE(256, 64, 64, 2, true, false)

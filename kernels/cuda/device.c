@@ -1,0 +1,156 @@
+#include "kernels/cuda/device.h"
+
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what) {
+    if (code == cudaSuccess) return QB_OK;
+    qb_status status = code == cudaErrorMemoryAllocation ? QB_STATUS_NOMEM : QB_STATUS_INTERNAL;
+    return qb_fail(cx, status, "%s: %s (%s)", what, cudaGetErrorString((cudaError_t)code),
+                   cudaGetErrorName((cudaError_t)code));
+}
+
+int32_t qb_cuda_count(void) {
+    int count = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+    (void)cudaGetLastError(); /* no driver is an answer, not an error to be found later */
+    return 0;
+}
+
+static qb_status attribute(qb_ctx *cx, int ordinal, enum cudaDeviceAttr which, int32_t *out) {
+    int value = 0;
+    QB_TRY(qb_cuda_check(cx, cudaDeviceGetAttribute(&value, which, ordinal),
+                         "cudaDeviceGetAttribute"));
+    *out = value;
+    return QB_OK;
+}
+
+static qb_status describe(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
+    struct cudaDeviceProp properties;
+    qb_cuda_device d = {.ordinal = ordinal};
+    int driver = 0, runtime = 0;
+    int32_t l2 = 0;
+    QB_TRY(qb_cuda_check(cx, cudaGetDeviceProperties(&properties, ordinal),
+                         "cudaGetDeviceProperties"));
+    memcpy(d.name, properties.name, sizeof d.name - 1);
+    d.memory_bytes = properties.totalGlobalMem;
+    QB_TRY(attribute(cx, ordinal, cudaDevAttrComputeCapabilityMajor, &d.major));
+    QB_TRY(attribute(cx, ordinal, cudaDevAttrComputeCapabilityMinor, &d.minor));
+    QB_TRY(attribute(cx, ordinal, cudaDevAttrMultiProcessorCount, &d.multiprocessors));
+    QB_TRY(attribute(cx, ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin, &d.shared_per_block));
+    QB_TRY(attribute(cx, ordinal, cudaDevAttrL2CacheSize, &l2));
+    d.l2_bytes = (size_t)l2;
+    QB_TRY(qb_cuda_check(cx, cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
+    QB_TRY(qb_cuda_check(cx, cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion"));
+    d.driver = driver;
+    d.runtime = runtime;
+    *out = d;
+    return QB_OK;
+}
+
+qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
+    int32_t count = qb_cuda_count();
+    if (count == 0) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
+    if (ordinal < 0 || ordinal >= count)
+        return qb_fail(cx, QB_STATUS_INVALID, "CUDA device: expected 0 to %d, got %d", count - 1,
+                       ordinal);
+    QB_TRY(qb_cuda_check(cx, cudaSetDevice(ordinal), "cudaSetDevice"));
+    return describe(cx, ordinal, out);
+}
+
+qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {
+    int ordinal = 0;
+    if (qb_cuda_count() == 0)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
+    QB_TRY(qb_cuda_check(cx, cudaGetDevice(&ordinal), "cudaGetDevice"));
+    return describe(cx, ordinal, out);
+}
+
+qb_status qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out) {
+    void *memory = NULL;
+    cudaError_t code = cudaMalloc(&memory, bytes ? bytes : 1);
+    if (code != cudaSuccess) {
+        (void)cudaGetLastError();
+        return qb_fail(cx, QB_STATUS_NOMEM, "%zu bytes on the device: %s", bytes,
+                       cudaGetErrorString(code));
+    }
+    *out = memory;
+    return QB_OK;
+}
+
+void qb_cuda_free(void *memory) {
+    if (memory) (void)cudaFree(memory);
+}
+
+qb_status qb_cuda_upload(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream) {
+    return qb_cuda_check(cx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream),
+                         "upload");
+}
+
+qb_status qb_cuda_download(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream) {
+    return qb_cuda_check(cx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream),
+                         "download");
+}
+
+qb_status qb_cuda_fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *stream) {
+    return qb_cuda_check(cx, cudaMemsetAsync(to, byte, bytes, stream), "fill");
+}
+
+qb_status qb_cuda_stream_open(qb_ctx *cx, void **stream) {
+    cudaStream_t made = NULL;
+    QB_TRY(qb_cuda_check(cx, cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking),
+                         "cudaStreamCreate"));
+    *stream = made;
+    return QB_OK;
+}
+
+void qb_cuda_stream_close(void *stream) {
+    if (stream) (void)cudaStreamDestroy(stream);
+}
+
+qb_status qb_cuda_sync(qb_ctx *cx, void *stream) {
+    return qb_cuda_check(cx, cudaStreamSynchronize(stream), "waiting for the device");
+}
+
+qb_status qb_cuda_event_open(qb_ctx *cx, void **event) {
+    cudaEvent_t made = NULL;
+    QB_TRY(qb_cuda_check(cx, cudaEventCreate(&made), "cudaEventCreate"));
+    *event = made;
+    return QB_OK;
+}
+
+void qb_cuda_event_close(void *event) {
+    if (event) (void)cudaEventDestroy(event);
+}
+
+qb_status qb_cuda_event_record(qb_ctx *cx, void *event, void *stream) {
+    return qb_cuda_check(cx, cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+qb_status qb_cuda_event_elapsed(qb_ctx *cx, void *from, void *to, float *milliseconds) {
+    return qb_cuda_check(cx, cudaEventElapsedTime(milliseconds, from, to), "cudaEventElapsedTime");
+}
+
+qb_status qb_cuda_capture_begin(qb_ctx *cx, void *stream) {
+    return qb_cuda_check(cx, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+                         "cudaStreamBeginCapture");
+}
+
+qb_status qb_cuda_capture_end(qb_ctx *cx, void *stream, void **graph) {
+    cudaGraph_t recorded = NULL;
+    cudaGraphExec_t ready = NULL;
+    QB_TRY(qb_cuda_check(cx, cudaStreamEndCapture(stream, &recorded), "cudaStreamEndCapture"));
+    cudaError_t code = cudaGraphInstantiate(&ready, recorded, 0);
+    (void)cudaGraphDestroy(recorded);
+    QB_TRY(qb_cuda_check(cx, code, "cudaGraphInstantiate"));
+    *graph = ready;
+    return QB_OK;
+}
+
+qb_status qb_cuda_graph_launch(qb_ctx *cx, void *graph, void *stream) {
+    return qb_cuda_check(cx, cudaGraphLaunch(graph, stream), "cudaGraphLaunch");
+}
+
+void qb_cuda_graph_close(void *graph) {
+    if (graph) (void)cudaGraphExecDestroy(graph);
+}

@@ -1,0 +1,245 @@
+/* The INT8 convolutions of this folder as tactics. Activations without exact arithmetic on the
+ * device (exp, tanh, erf) have rows of their own, which promise results within one code. */
+#include <string.h>
+
+#include "kernels/cuda/conv.h"
+#include "kernels/cuda/device.h"
+#include "kernels/tactic.h"
+
+#define MAX_SPLITS 32
+#define STEPS_PER_SPLIT 2 /* at least, of 64 bytes of K */
+
+typedef struct conv_way {
+    qb_cuda_form form;
+    int32_t rows, block_n, block_k;
+    int32_t major; /* compute capability that it needs; exactly this one where `only` */
+    bool only;     /* sm_90a code runs on 9.0 alone */
+    bool smooth;   /* takes the activations that are not exact, and no others */
+    bool general;  /* has a kernel of mode GENERAL */
+    bool split;    /* shares K among blocks; only where the grid would not fill the device */
+    qb_cuda_mma_tile tile;
+    int (*prepare)(qb_cuda_mode mode);
+    int (*run)(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,
+               int32_t multiprocessors, void *stream);
+} conv_way;
+
+typedef struct conv_state {
+    const conv_way *way;
+    qb_cuda_conv conv;
+    qb_cuda_encode encode;
+    int32_t multiprocessors;
+} conv_state;
+
+static bool is_smooth(qb_act_kind kind) {
+    return kind == QB_ACT_SIGMOID || kind == QB_ACT_TANH || kind == QB_ACT_SILU ||
+           kind == QB_ACT_GELU || kind == QB_ACT_GELU_TANH || kind == QB_ACT_ELU;
+}
+
+static bool in_byte(int64_t low, int64_t high) { return low >= INT8_MIN && high <= INT8_MAX; }
+
+/* What the copy engine's im2col addresses can express. */
+static bool copy_engine_fits(const qb_cuda_conv *c) {
+    int64_t upper_w = (int64_t)(c->out_w - 1) * c->stride_w - c->pad_w + 1 - c->in_w;
+    int64_t upper_h = (int64_t)(c->out_h - 1) * c->stride_h - c->pad_h + 1 - c->in_h;
+    return c->stride_w <= 8 && c->stride_h <= 8 && in_byte(-c->pad_w, upper_w) &&
+           in_byte(-c->pad_h, upper_h) && in_byte(upper_w, -c->pad_w) &&
+           in_byte(upper_h, -c->pad_h) && (c->kernel_w - 1) * c->dilation_w <= UINT8_MAX &&
+           (c->kernel_h - 1) * c->dilation_h <= UINT8_MAX;
+}
+
+static bool way_takes(const conv_way *way, const qb_problem *problem, const bool *constant,
+                      qb_cuda_conv *conv) {
+    if (problem->kind != QB_KIND_CONV || is_smooth(problem->act.kind) != way->smooth) return false;
+    if (!qb_cuda_conv_of(problem, constant, way->form, way->block_k, way->block_n, conv))
+        return false;
+    if (conv->mode == QB_CUDA_GENERAL && !way->general) return false;
+    /* a narrower tile does the same with less waste */
+    if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
+    if (way->block_k > 64 && conv->in_c <= 64) return false;
+    return way->only ? copy_engine_fits(conv) : true;
+}
+
+/* Doubling the blocks until they fill the device, as long as each has some of K. */
+static int32_t choose_splits(const conv_way *way, const qb_cuda_conv *c, int32_t multiprocessors) {
+    int64_t tiles = (int64_t)(c->n_pad / way->block_n) * ((c->rows + way->rows - 1) / way->rows);
+    int64_t steps = (int64_t)c->kernel_h * c->kernel_w * (c->k_pad / way->block_k);
+    int32_t splits = 1;
+    while (tiles * splits < multiprocessors && splits * 2 <= MAX_SPLITS &&
+           steps / (splits * 2) >= STEPS_PER_SPLIT)
+        splits *= 2;
+    return splits;
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const conv_state *state = kernel->state;
+    const qb_problem *p = &kernel->problem;
+    qb_cuda_conv_io io = {.in = args->in[QB_IN_DATA],
+                          .residual =
+                              qb_problem_has(p, QB_IN_RESIDUAL) ? args->in[QB_IN_RESIDUAL] : NULL,
+                          .out = args->out,
+                          .packed = args->packed,
+                          .workspace = args->workspace};
+    int code = state->way->run ? state->way->run(&state->conv, &io, &state->encode,
+                                                 state->multiprocessors, args->stream)
+               : state->way->form == QB_CUDA_FORM_DIRECT
+                   ? qb_cuda_conv_direct(&state->conv, &io, args->stream)
+                   : qb_cuda_conv_mma(state->way->tile, &state->conv, &io, args->stream);
+    return qb_cuda_check(cx, code, kernel->tactic->name);
+}
+
+static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                      void *packed) {
+    (void)cx;
+    const conv_state *state = kernel->state;
+    qb_cuda_conv_pack(&kernel->problem, &state->conv, state->way->form, constants, packed);
+    return QB_OK;
+}
+
+static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
+
+/* Looks at the device: is it one that the way runs on? */
+static qb_status open_way(qb_ctx *cx, const qb_tactic *tactic, conv_state *state) {
+    const conv_way *way = state->way;
+    qb_cuda_device device;
+    QB_TRY(qb_cuda_current(cx, &device));
+    if (device.major < way->major || (way->only && (device.major != way->major || device.minor)))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: expected compute capability %d.0%s, got %d.%d", tactic->name,
+                       way->major, way->only ? "" : " or later", device.major, device.minor);
+    state->multiprocessors = device.multiprocessors;
+    if (way->split) {
+        state->conv.splits = choose_splits(way, &state->conv, device.multiprocessors);
+        if (state->conv.splits < 2)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: nothing to split", tactic->name);
+    }
+    if (way->run) {
+        QB_TRY(qb_cuda_encode_find(cx, &state->encode));
+        return qb_cuda_check(cx, way->prepare((qb_cuda_mode)state->conv.mode), tactic->name);
+    }
+    if (way->form == QB_CUDA_FORM_DIRECT) return QB_OK;
+    return qb_cuda_check(cx, qb_cuda_conv_mma_prepare(way->tile, (qb_cuda_mode)state->conv.mode),
+                         tactic->name);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way,
+                        const qb_problem *problem, const bool *constant, qb_kernel **out) {
+    conv_state state = {.way = way};
+    if (!way_takes(way, problem, constant, &state.conv))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    QB_TRY(open_way(cx, tactic, &state));
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, problem, &kernel));
+    kernel->state = qb_alloc(cx, 1, sizeof state);
+    if (!kernel->state) {
+        qb_kernel_free(kernel);
+        return QB_STATUS_NOMEM;
+    }
+    memcpy(kernel->state, &state, sizeof state);
+    for (int32_t i = 0; i < problem->n_in; i++)
+        if (kernel->in[i].layout == QB_LAYOUT_ANY)
+            kernel->in[i].layout =
+                i == QB_IN_DATA || i == QB_IN_RESIDUAL ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
+    kernel->problem.out.layout = QB_LAYOUT_NHWC;
+    kernel->packed_bytes = (size_t)state.conv.packed_bytes;
+    kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
+    if (qb_problem_has(problem, QB_IN_BIAS)) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
+    if (state.conv.splits > 1)
+        kernel->workspace_bytes =
+            (size_t)state.conv.splits * (size_t)state.conv.rows * (size_t)state.conv.n_pad * 4;
+    kernel->pack = pack;
+    kernel->launch = launch;
+    kernel->destroy = destroy;
+    *out = kernel;
+    return QB_OK;
+}
+
+/* supports and create of tactic SYMBOL, which goes WAY. */
+#define CONV_FUNCTIONS(SYMBOL, ...)                                                                \
+    static const conv_way SYMBOL##_way = {__VA_ARGS__};                                            \
+    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
+        qb_cuda_conv conv;                                                                         \
+        return way_takes(&SYMBOL##_way, problem, constant, &conv);                                 \
+    }                                                                                              \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        (void)threads;                                                                             \
+        return create(cx, tactic, &SYMBOL##_way, problem, constant, out);                          \
+    }
+#define CONV_FIELDS(SYMBOL, NAME, EXACTNESS)                                                       \
+    .name = "cuda.conv_s8." NAME, .backend = "cuda", .kind = QB_KIND_CONV, .exactness = EXACTNESS, \
+    .device_memory = true, .supports = SYMBOL##_supports, .create = SYMBOL##_create
+
+#define WGMMA(M, N, K, SMOOTH, GENERAL)                                                            \
+    .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = K, .major = 9, .only = true,  \
+    .smooth = SMOOTH, .general = GENERAL, .prepare = qb_cuda_conv_wgmma_##M##x##N##x##K##_prepare, \
+    .run = qb_cuda_conv_wgmma_##M##x##N##x##K
+#define MMA(M, N, SMOOTH, SPLIT)                                                                   \
+    .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = 64, .major = 8,               \
+    .smooth = SMOOTH, .general = true, .split = SPLIT, .tile = QB_CUDA_MMA_##M##X##N
+#define DIRECT(SMOOTH)                                                                             \
+    .form = QB_CUDA_FORM_DIRECT, .rows = 1, .block_n = 1, .block_k = 1, .smooth = SMOOTH,          \
+    .general = true
+
+CONV_FUNCTIONS(wgmma_128x128x128, WGMMA(128, 128, 128, false, true))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x128x128 = {
+    CONV_FIELDS(wgmma_128x128x128, "wgmma_nhwc_128x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_256x128x128, WGMMA(256, 128, 128, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x128x128 = {
+    CONV_FIELDS(wgmma_256x128x128, "wgmma_nhwc_256x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_128x256x128, WGMMA(128, 256, 128, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x256x128 = {
+    CONV_FIELDS(wgmma_128x256x128, "wgmma_nhwc_128x256x128", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_64x128x128, WGMMA(64, 128, 128, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_64x128x128 = {
+    CONV_FIELDS(wgmma_64x128x128, "wgmma_nhwc_64x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_64x128x64, WGMMA(64, 128, 64, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_64x128x64 = {
+    CONV_FIELDS(wgmma_64x128x64, "wgmma_nhwc_64x128x64", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_256x64x64, WGMMA(256, 64, 64, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x64x64 = {
+    CONV_FIELDS(wgmma_256x64x64, "wgmma_nhwc_256x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_128x64x128, WGMMA(128, 64, 128, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x128 = {
+    CONV_FIELDS(wgmma_128x64x128, "wgmma_nhwc_128x64x128", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_128x64x64, WGMMA(128, 64, 64, false, true))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x64 = {
+    CONV_FIELDS(wgmma_128x64x64, "wgmma_nhwc_128x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(wgmma_smooth, WGMMA(128, 64, 64, true, true))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth = {
+    CONV_FIELDS(wgmma_smooth, "wgmma_nhwc_128x64x64_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(mma_128x128, MMA(128, 128, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128 = {
+    CONV_FIELDS(mma_128x128, "mma_nhwc_128x128x64", QB_EXACT)};
+
+CONV_FUNCTIONS(mma_128x64, MMA(128, 64, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_mma_128x64 = {
+    CONV_FIELDS(mma_128x64, "mma_nhwc_128x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(mma_64x64, MMA(64, 64, false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_mma_64x64 = {
+    CONV_FIELDS(mma_64x64, "mma_nhwc_64x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(mma_split, MMA(64, 64, false, true))
+const qb_tactic qb_tactic_cuda_conv_s8_mma_split = {
+    CONV_FIELDS(mma_split, "mma_nhwc_64x64x64_splitk", QB_EXACT)};
+
+CONV_FUNCTIONS(mma_smooth, MMA(64, 64, true, false))
+const qb_tactic qb_tactic_cuda_conv_s8_mma_smooth = {
+    CONV_FIELDS(mma_smooth, "mma_nhwc_64x64x64_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(direct, DIRECT(false))
+const qb_tactic qb_tactic_cuda_conv_s8_direct = {CONV_FIELDS(direct, "direct_nhwc", QB_EXACT)};
+
+CONV_FUNCTIONS(direct_smooth, DIRECT(true))
+const qb_tactic qb_tactic_cuda_conv_s8_direct_smooth = {
+    CONV_FIELDS(direct_smooth, "direct_nhwc_smooth", QB_WITHIN_1_LSB)};

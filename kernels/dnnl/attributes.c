@@ -1,0 +1,226 @@
+/* Fused ends as primitive attributes.
+ *
+ * oneDNN scales the accumulator, applies post-ops in order and adds the output's zero point when it
+ * stores. There is no output scale, so the value runs along in units: real * unit. It must arrive
+ * as real / Sy; piecewise linear activations take any unit, others the real value, a residual of
+ * codes read as a second operand its own unit. */
+#include <float.h>
+#include <math.h>
+
+#include "dnnl_internal.h"
+
+bool qb_dnnl_has_vnni(void) {
+    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    unsigned wide = dnnl_cpu_isa_avx512_core_vnni, narrow = dnnl_cpu_isa_avx2_vnni;
+    return (isa & wide) == wide || (isa & narrow) == narrow;
+}
+
+float qb_dnnl_multiplier(const qb_problem *p, int64_t channel) {
+    const qb_qparams *weight = &p->in[QB_IN_WEIGHT].q;
+    float product = p->in[QB_IN_DATA].q.scale[0] * weight->scale[weight->n > 1 ? channel : 0];
+    return p->kind == QB_KIND_MATMUL && p->scale != 1.0f ? product * p->scale : product;
+}
+
+static bool all_zero(const qb_qparams *q) {
+    for (int32_t i = 0; q->zero && i < q->n; i++)
+        if (q->zero[i] != 0) return false;
+    return true;
+}
+
+/* A float bias is divided by the multiplier. */
+static bool usable_multipliers(const qb_problem *p, int64_t channels) {
+    for (int64_t c = 0; c < channels; c++) {
+        float m = fabsf(qb_dnnl_multiplier(p, c));
+        if (!(m >= 1e-25f && m <= 1e25f)) return false;
+    }
+    return true;
+}
+
+bool qb_dnnl_anchor_types(const qb_problem *p, bool integer, int64_t channels, int32_t axis) {
+    const qb_desc *data = &p->in[QB_IN_DATA], *weight = &p->in[QB_IN_WEIGHT];
+    bool has_bias = qb_problem_has(p, QB_IN_BIAS), has_residual = qb_problem_has(p, QB_IN_RESIDUAL);
+    const qb_desc *residual = has_residual ? &p->in[QB_IN_RESIDUAL] : NULL;
+    if (has_bias && qb_shape_count(&p->in[QB_IN_BIAS].shape) != channels) return false;
+    if (residual && !qb_shape_equal(&residual->shape, &p->out.shape)) return false;
+    if (!integer)
+        return qb_dnnl_is_real(data) && qb_dnnl_is_real(weight) && qb_dnnl_is_real(&p->out) &&
+               (!has_bias || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32) &&
+               (!residual || qb_dnnl_is_real(residual));
+    bool scales = weight->q.n == 1 || (weight->q.n == channels && weight->q.axis == axis);
+    return qb_dnnl_has_vnni() && qb_dnnl_is_code(data) && weight->dtype == QB_DTYPE_S8 && scales &&
+           all_zero(&weight->q) && usable_multipliers(p, channels) &&
+           (qb_dnnl_is_code(&p->out) || qb_dnnl_is_real(&p->out)) &&
+           (!has_bias || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32 ||
+            p->in[QB_IN_BIAS].dtype == QB_DTYPE_S32) &&
+           (!residual || qb_dnnl_is_code(residual) || qb_dnnl_is_real(residual));
+}
+
+bool qb_dnnl_can_sum(const qb_problem *p) {
+    const qb_desc *r = &p->in[QB_IN_RESIDUAL], *out = &p->out;
+    return r->channel_total == 0 && out->channel_total == 0 && r->layout == out->layout &&
+           qb_dnnl_is_real(r) == qb_dnnl_is_real(out);
+}
+
+bool qb_dnnl_act(qb_act act, dnnl_alg_kind_t *alg, float *alpha, float *beta) {
+    *alpha = act.alpha;
+    *beta = act.beta;
+    switch (act.kind) {
+    case QB_ACT_RELU: *alg = dnnl_eltwise_relu, *alpha = 0.0f; return true;
+    case QB_ACT_CLIP: *alg = dnnl_eltwise_clip; return act.alpha <= act.beta;
+    case QB_ACT_LEAKY_RELU: *alg = dnnl_eltwise_relu; return true;
+    case QB_ACT_SIGMOID: *alg = dnnl_eltwise_logistic; return true;
+    case QB_ACT_TANH: *alg = dnnl_eltwise_tanh; return true;
+    case QB_ACT_HARD_SWISH: *alg = dnnl_eltwise_hardswish; return true;
+    case QB_ACT_SILU: *alg = dnnl_eltwise_swish, *alpha = 1.0f; return true;
+    case QB_ACT_GELU: *alg = dnnl_eltwise_gelu_erf; return true;
+    case QB_ACT_GELU_TANH: *alg = dnnl_eltwise_gelu_tanh; return true;
+    case QB_ACT_ELU: *alg = dnnl_eltwise_elu; return true;
+    case QB_ACT_NONE:
+    case QB_ACT_HARD_SIGMOID:
+    case QB_ACT_COUNT: break;
+    }
+    return false;
+}
+
+/* f(unit x) = unit f(x)? (CLIP: with its bounds in the same unit) */
+static bool takes_any_unit(qb_act_kind kind) {
+    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP ||
+           kind == QB_ACT_LEAKY_RELU;
+}
+
+typedef struct chain {
+    qb_ctx *cx;
+    dnnl_post_ops_t ops;
+    float unit, next, last; /* now, wanted behind the activation, and in the end */
+    bool linear;            /* one is there */
+} chain;
+
+static qb_status append(chain *c, dnnl_alg_kind_t alg, float scale, float alpha, float beta) {
+    /* 2.6.3 keeps the constants of a chain by algorithm: a second one gets those of the first. */
+    if (alg == dnnl_eltwise_linear && c->linear)
+        return qb_fail(c->cx, QB_STATUS_UNSUPPORTED, "the fused end needs two linear post-ops");
+    c->linear = c->linear || alg == dnnl_eltwise_linear;
+    return qb_dnnl_check(c->cx, dnnl_post_ops_append_eltwise(c->ops, scale, alg, alpha, beta),
+                         "appending a post-op");
+}
+
+static qb_status change_unit(chain *c, float unit) {
+    if (c->unit == unit) return QB_OK;
+    float factor = unit / c->unit;
+    c->unit = unit;
+    return append(c, dnnl_eltwise_linear, 1.0f, factor, 0.0f);
+}
+
+static qb_status append_act(chain *c, qb_act act) {
+    if (act.kind == QB_ACT_NONE) return QB_OK;
+    if (act.kind == QB_ACT_HARD_SIGMOID) {
+        QB_TRY(append(c, dnnl_eltwise_linear, 1.0f, act.alpha / c->unit, act.beta));
+        c->unit = c->next;
+        return append(c, dnnl_eltwise_clip, c->next, 0.0f, 1.0f);
+    }
+    dnnl_alg_kind_t alg;
+    float alpha, beta, scale = 1.0f;
+    if (!takes_any_unit(act.kind)) {
+        QB_TRY(change_unit(c, 1.0f));
+        scale = c->next; /* and leaves in the one that comes next */
+    }
+    if (!qb_dnnl_act(act, &alg, &alpha, &beta))
+        return qb_fail(c->cx, QB_STATUS_UNSUPPORTED, "no post-op for %s", qb_act_text(act.kind));
+    if (act.kind == QB_ACT_CLIP) alpha *= c->unit, beta *= c->unit;
+    if (!takes_any_unit(act.kind)) c->unit = c->next;
+    return append(c, alg, scale, alpha, beta);
+}
+
+static qb_status append_residual(chain *c, const qb_problem *p, qb_dnnl_end *end) {
+    const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+    bool code = qb_dnnl_is_code(r);
+    float scale = code ? r->q.scale[0] : 1.0f;
+    if (end->residual_sum)
+        return qb_dnnl_check(c->cx,
+                             dnnl_post_ops_append_sum_v3(c->ops, scale * c->unit, qb_dnnl_zero(r),
+                                                         qb_dnnl_type(r->dtype)),
+                             "appending the residual");
+    QB_TRY(change_unit(c, 1.0f / scale));
+    end->binary = dnnl_post_ops_len(c->ops);
+    QB_TRY(qb_dnnl_check(c->cx, dnnl_post_ops_append_binary(c->ops, dnnl_binary_add, end->residual),
+                         "appending the residual"));
+    if (!code || qb_dnnl_zero(r) == 0) return QB_OK;
+    float next = !p->act_first && !takes_any_unit(p->act.kind) ? 1.0f : c->last;
+    float factor = next / c->unit;
+    c->unit = next;
+    return append(c, dnnl_eltwise_linear, 1.0f, factor, -(float)qb_dnnl_zero(r) * factor);
+}
+
+/* The unit that a residual is added in; 0: any. */
+static float residual_unit(const qb_problem *p, const qb_dnnl_end *end) {
+    const qb_desc *residual = &p->in[QB_IN_RESIDUAL];
+    if (!qb_problem_has(p, QB_IN_RESIDUAL) || end->residual_sum) return 0.0f;
+    return qb_dnnl_is_code(residual) ? 1.0f / residual->q.scale[0] : 1.0f;
+}
+
+/* The unit in which the accumulator leaves the scales, so that no step before the first one with a
+ * will of its own is needed. */
+static float first_unit(const qb_problem *p, const qb_dnnl_end *end, float last) {
+    bool act_leads = qb_problem_has(p, QB_IN_RESIDUAL) && p->act_first;
+    float act = takes_any_unit(p->act.kind) ? 0.0f : 1.0f, add = residual_unit(p, end);
+    float first = act_leads ? act : add, second = act_leads ? add : act;
+    return first != 0.0f ? first : second != 0.0f ? second : last;
+}
+
+static qb_status set_scales(qb_ctx *cx, const qb_problem *p, int64_t channels, float unit,
+                            const qb_dnnl_end *end) {
+    bool one = p->in[QB_IN_WEIGHT].q.n == 1;
+    int64_t n = one ? 1 : channels;
+    float *scales = qb_alloc(cx, (size_t)n, sizeof *scales);
+    if (!scales) return cx->code;
+    for (int64_t c = 0; c < n; c++) scales[c] = qb_dnnl_multiplier(p, c) * unit;
+    dnnl_status_t status =
+        dnnl_primitive_attr_set_output_scales(end->attr, n, one ? 0 : end->scale_mask, scales);
+    qb_free(scales);
+    return qb_dnnl_check(cx, status, "setting output scales");
+}
+
+static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, const qb_desc *desc) {
+    int32_t zero = qb_dnnl_zero(desc);
+    if (!qb_dnnl_is_code(desc) || zero == 0) return QB_OK;
+    return qb_dnnl_check(cx, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero),
+                         "setting a zero point");
+}
+
+static qb_status fill(qb_ctx *cx, const qb_problem *p, int64_t channels, chain *c,
+                      qb_dnnl_end *end) {
+    bool residual = qb_problem_has(p, QB_IN_RESIDUAL);
+    QB_TRY(qb_dnnl_check(
+        cx, dnnl_primitive_attr_set_scratchpad_mode(end->attr, dnnl_scratchpad_mode_user),
+        "setting the scratchpad mode"));
+    c->last = qb_dnnl_is_code(&p->out) ? 1.0f / p->out.q.scale[0] : 1.0f;
+    c->unit = end->integer ? first_unit(p, end, c->last) : 1.0f;
+    if (end->integer) {
+        QB_TRY(set_scales(cx, p, channels, c->unit, end));
+        QB_TRY(set_zero(cx, end->attr, DNNL_ARG_SRC, &p->in[QB_IN_DATA]));
+        QB_TRY(set_zero(cx, end->attr, DNNL_ARG_DST, &p->out));
+    }
+    float add = residual_unit(p, end);
+    c->next = p->act_first && add != 0.0f ? add : c->last;
+    if (residual && p->act_first) QB_TRY(append_act(c, p->act));
+    if (residual) QB_TRY(append_residual(c, p, end));
+    if (!residual || !p->act_first) QB_TRY(append_act(c, p->act));
+    QB_TRY(change_unit(c, c->last));
+    return qb_dnnl_check(cx, dnnl_primitive_attr_set_post_ops(end->attr, c->ops),
+                         "setting post-ops");
+}
+
+qb_status qb_dnnl_end_make(qb_ctx *cx, const qb_problem *p, int64_t channels, qb_dnnl_end *end) {
+    chain c = {.cx = cx};
+    end->attr = NULL;
+    end->binary = -1;
+    QB_TRY(qb_dnnl_check(cx, dnnl_primitive_attr_create(&end->attr), "making attributes"));
+    qb_status status = qb_dnnl_check(cx, dnnl_post_ops_create(&c.ops), "making post-ops");
+    if (status == QB_OK) status = fill(cx, p, channels, &c, end);
+    if (c.ops) dnnl_post_ops_destroy(c.ops);
+    if (status != QB_OK) {
+        dnnl_primitive_attr_destroy(end->attr);
+        end->attr = NULL;
+    }
+    return status;
+}

@@ -1,0 +1,84 @@
+/* Copies between types and layouts, blocked ones included. */
+#include "dnnl_internal.h"
+
+static bool same_params(const qb_desc *a, const qb_desc *b) {
+    return a->dtype == b->dtype && a->q.scale[0] == b->q.scale[0] &&
+           qb_dnnl_zero(a) == qb_dnnl_zero(b);
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    if (p->kind != QB_KIND_COPY || qb_dnnl_is_empty(p)) return false;
+    const qb_desc *from = &p->in[0], *to = &p->out;
+    /* jit:uni of 2.6.3 has moved slices of channels to the wrong place. */
+    if (from->channel_total > 0 || to->channel_total > 0) return false;
+    bool from_code = qb_dnnl_is_code(from), to_code = qb_dnnl_is_code(to);
+    return from->shape.rank >= 1 && qb_shape_equal(&from->shape, &to->shape) &&
+           (from_code || qb_dnnl_is_real(from)) && (to_code || qb_dnnl_is_real(to)) &&
+           (!from_code || !to_code || same_params(from, to));
+}
+
+static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, int32_t zero) {
+    if (zero == 0) return QB_OK;
+    return qb_dnnl_check(cx, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero),
+                         "setting a zero point");
+}
+
+static qb_status fill(qb_ctx *cx, const qb_desc *from, const qb_desc *to,
+                      dnnl_primitive_attr_t attr) {
+    bool from_code = qb_dnnl_is_code(from), to_code = qb_dnnl_is_code(to);
+    float scale = 1.0f;
+    QB_TRY(qb_dnnl_check(cx,
+                         dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
+                         "setting the scratchpad mode"));
+    if (from_code == to_code) return QB_OK; /* moved as they are */
+    if (from_code) {
+        scale = from->q.scale[0];
+        QB_TRY(set_zero(cx, attr, DNNL_ARG_SRC, qb_dnnl_zero(from)));
+    } else {
+        scale = 1.0f / to->q.scale[0];
+        QB_TRY(set_zero(cx, attr, DNNL_ARG_DST, qb_dnnl_zero(to)));
+    }
+    return qb_dnnl_check(cx, dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale),
+                         "setting the scale");
+}
+
+static qb_status make(qb_ctx *cx, qb_kernel *kernel, dnnl_primitive_attr_t attr,
+                      dnnl_primitive_desc_t *pd) {
+    dnnl_memory_desc_t from, to;
+    QB_TRY(qb_dnnl_desc(cx, &kernel->in[0], &from));
+    QB_TRY(qb_dnnl_desc(cx, &kernel->problem.out, &to));
+    QB_TRY(fill(cx, &kernel->in[0], &kernel->problem.out, attr));
+    QB_TRY(qb_dnnl_choose_reorder(cx, kernel, &from, &to, attr, pd));
+    qb_dnnl_bind_input(kernel, DNNL_ARG_FROM, 0, &from);
+    qb_dnnl_bind_out(kernel, &to);
+    return qb_dnnl_end_create(cx, kernel);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    qb_kernel *kernel = NULL;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    (void)constant;
+    QB_TRY(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
+    if (kernel->in[0].layout == QB_LAYOUT_ANY) kernel->in[0].layout = QB_LAYOUT_ROW;
+    if (kernel->problem.out.layout == QB_LAYOUT_ANY) kernel->problem.out.layout = QB_LAYOUT_ROW;
+    qb_status status = qb_dnnl_check(cx, dnnl_primitive_attr_create(&attr), "making attributes");
+    if (status == QB_OK) status = make(cx, kernel, attr, &pd);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    if (status != QB_OK) {
+        qb_kernel_free(kernel);
+        return status;
+    }
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_dnnl_copy = {.name = "dnnl.copy.reorder",
+                                       .backend = "dnnl",
+                                       .kind = QB_KIND_COPY,
+                                       .exactness = QB_WITHIN_1_LSB,
+                                       .supports = supports,
+                                       .create = create};

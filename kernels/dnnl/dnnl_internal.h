@@ -1,0 +1,159 @@
+/* What the tactics over oneDNN share: descriptions of memory, fused ends, making and running a
+ * primitive.
+ *
+ * A kernel owns its engine (a CPU engine of oneDNN is a few words; the generated code lives in
+ * oneDNN's own cache and is shared) and one immutable primitive. Memory objects carry pointers and
+ * must not be shared by threads: each launch takes a slot with its own memory objects and stream
+ * from a list and puts it back. The list grows to the number of launches that ever ran at once; one
+ * slot is made at build. oneDNN itself allocates a small argument table in each execution. */
+#ifndef QB_DNNL_INTERNAL_H
+#define QB_DNNL_INTERNAL_H
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+
+#include "kernels/tactic.h"
+
+#define QB_DNNL_ARGS 8
+
+typedef enum qb_dnnl_from {
+    QB_DNNL_INPUT,
+    QB_DNNL_OUT,
+    QB_DNNL_PACKED,
+    QB_DNNL_WORKSPACE
+} qb_dnnl_from;
+
+typedef struct qb_dnnl_arg {
+    int id; /* DNNL_ARG_... */
+    qb_dnnl_from from;
+    int32_t input; /* QB_DNNL_INPUT: which */
+    size_t offset; /* QB_DNNL_PACKED: where */
+    dnnl_memory_desc_t desc;
+} qb_dnnl_arg;
+
+typedef struct qb_dnnl_slot {
+    dnnl_stream_t stream;
+    dnnl_exec_arg_t arg[QB_DNNL_ARGS];
+    const void *handle[QB_DNNL_ARGS]; /* what arg[i].memory points to */
+    struct qb_dnnl_slot *next;
+} qb_dnnl_slot;
+
+typedef struct qb_dnnl_state {
+    int threads;
+    dnnl_engine_t engine;
+    dnnl_primitive_t primitive;
+    int n_args;
+    qb_dnnl_arg arg[QB_DNNL_ARGS];
+    dnnl_memory_desc_t weight; /* the constant as it comes */
+    size_t weight_at, bias_at; /* in the packed block */
+    pthread_mutex_t lock;
+    bool has_lock;
+    qb_dnnl_slot *free;
+} qb_dnnl_state;
+
+/* QB_OK, or an error that names the call. What oneDNN does not implement is UNSUPPORTED. */
+qb_status qb_dnnl_check(qb_ctx *cx, dnnl_status_t status, const char *what);
+
+/* The description of a tensor, or of a slice within its buffer. Layout ANY becomes format any. */
+qb_status qb_dnnl_desc(qb_ctx *cx, const qb_desc *desc, dnnl_memory_desc_t *md);
+qb_status qb_dnnl_row(qb_ctx *cx, dnnl_data_type_t type, int rank, const int64_t *dims,
+                      dnnl_memory_desc_t *md);
+dnnl_data_type_t qb_dnnl_type(qb_dtype dtype);
+/* When `desc` leaves the layout open, sets it to the one that `md` is; false when there is none. */
+bool qb_dnnl_settle(qb_desc *desc, const dnnl_memory_desc_t *md);
+/* A window in oneDNN's terms. False when the sizes do not fit together. */
+typedef struct qb_dnnl_window {
+    dnnl_dims_t kernel, stride, dilation, pad_begin, pad_end;
+} qb_dnnl_window;
+/* `big` is the side that the window slides over: the input, or the output of a transposed one. */
+bool qb_dnnl_window_of(const qb_window *window, const qb_shape *big, const qb_shape *small,
+                       qb_dnnl_window *out);
+
+/* Descriptions in problems. */
+bool qb_dnnl_is_real(const qb_desc *desc); /* plain f32 */
+bool qb_dnnl_is_code(const qb_desc *desc); /* u8 or s8 with one scale */
+int32_t qb_dnnl_zero(const qb_desc *desc);
+bool qb_dnnl_is_empty(const qb_problem *p);
+/* Are 8-bit products exact here? Without VNNI pairs of them saturate at 16 bits. */
+bool qb_dnnl_has_vnni(void);
+/* Types of an anchor (CONV, CONV_TRANSPOSE, MATMUL) that oneDNN can compute within one code:
+ * all f32, or codes with symmetric weights. Weight scales: one, or `channels` along `axis`. */
+bool qb_dnnl_anchor_types(const qb_problem *p, bool integer, int64_t channels, int32_t axis);
+
+/* The end of a fused step as attributes. `residual_sum`: the residual lies in the output's memory;
+ * otherwise it is a binary post-op number `*binary` (-1: none) with description `residual`.
+ * Integer anchors get their scales and zero points; `scale_mask` tells where the output channels
+ * are. User scratchpad always. */
+typedef struct qb_dnnl_end {
+    bool integer, residual_sum;
+    int scale_mask;
+    const dnnl_memory_desc_t *residual;
+    int binary;
+    dnnl_primitive_attr_t attr;
+} qb_dnnl_end;
+qb_status qb_dnnl_end_make(qb_ctx *cx, const qb_problem *p, int64_t channels, qb_dnnl_end *end);
+/* The eltwise algorithm of an activation that is exactly one; false: it is not. */
+bool qb_dnnl_act(qb_act act, dnnl_alg_kind_t *alg, float *alpha, float *beta);
+/* Data scale times weight scale of an output channel (times MATMUL's factor). */
+float qb_dnnl_multiplier(const qb_problem *p, int64_t channel);
+/* Can the residual be summed in place? */
+bool qb_dnnl_can_sum(const qb_problem *p);
+
+/* A kernel with an engine and no primitive yet; qb_kernel_free releases whatever it has. */
+qb_status qb_dnnl_begin(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
+                        qb_kernel **out);
+/* Takes the first implementation that is no reference one and whose data and output have layouts
+ * that we name, settles them in kernel->problem, makes the primitive and its workspace. The caller
+ * frees *pd. */
+qb_status qb_dnnl_choose(qb_ctx *cx, qb_kernel *kernel, const_dnnl_op_desc_t op,
+                         const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd);
+/* The same for a reorder between two descriptions. */
+qb_status qb_dnnl_choose_reorder(qb_ctx *cx, qb_kernel *kernel, const dnnl_memory_desc_t *from,
+                                 const dnnl_memory_desc_t *to, const_dnnl_primitive_attr_t attr,
+                                 dnnl_primitive_desc_t *pd);
+const dnnl_memory_desc_t *qb_dnnl_query(const_dnnl_primitive_desc_t pd, dnnl_query_t what);
+/* Arguments of the primitive. */
+void qb_dnnl_bind_input(qb_kernel *kernel, int id, int32_t input, const dnnl_memory_desc_t *md);
+void qb_dnnl_bind_out(qb_kernel *kernel, const dnnl_memory_desc_t *md);
+/* Constants of an anchor: weight (from `row`, its row-major form) and bias of `channels`. */
+qb_status qb_dnnl_bind_constants(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primitive_desc_t pd,
+                                 const dnnl_memory_desc_t *row);
+/* The residual of an anchor: in the output's memory, or the binary post-op of `end`. */
+void qb_dnnl_bind_residual(qb_kernel *kernel, const qb_dnnl_end *end);
+
+/* An anchor with packed constants, up to its end: what the kinds differ in. */
+typedef struct qb_dnnl_anchor {
+    union {
+        dnnl_convolution_desc_t conv;
+        dnnl_deconvolution_desc_t deconv;
+        dnnl_matmul_desc_t matmul;
+    } op;
+    dnnl_memory_desc_t row;      /* the weight as it comes */
+    dnnl_memory_desc_t residual; /* when there is one with a layout */
+    int64_t channels;
+    int scale_mask;
+    bool integer;
+} qb_dnnl_anchor;
+qb_status qb_dnnl_anchor_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                                int threads, const qb_dnnl_anchor *anchor, qb_kernel **out);
+/* A copy of the problem in which residual and output have the same layout where one is open. */
+typedef struct qb_dnnl_posed {
+    qb_problem p;
+    qb_desc in[4];
+} qb_dnnl_posed;
+void qb_dnnl_pose(const qb_problem *p, qb_dnnl_posed *posed);
+
+/* A kernel of a kind without constants; BINARY's first operand is input `first`. */
+qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                                int threads, const_dnnl_op_desc_t op, int32_t first,
+                                qb_kernel **out);
+
+/* oneDNN works on as many threads as OpenMP would take by default on this thread; sets that and
+ * returns what it was. */
+int qb_dnnl_threads_set(const qb_dnnl_state *s);
+qb_status qb_dnnl_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
+void qb_dnnl_slot_free(const qb_dnnl_state *s, qb_dnnl_slot *slot);
+/* Last: makes the first slot. */
+qb_status qb_dnnl_end_create(qb_ctx *cx, qb_kernel *kernel);
+
+#endif

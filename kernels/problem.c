@@ -1,0 +1,103 @@
+#include "problem.h"
+
+#include <math.h>
+
+const char *qb_kind_text(qb_kind kind) {
+    static const char *const text[QB_KIND_COUNT] = {
+        [QB_KIND_NODE] = "node",
+        [QB_KIND_CONV] = "conv",
+        [QB_KIND_CONV_TRANSPOSE] = "conv_transpose",
+        [QB_KIND_MATMUL] = "matmul",
+        [QB_KIND_POOL] = "pool",
+        [QB_KIND_BINARY] = "binary",
+        [QB_KIND_UNARY] = "unary",
+        [QB_KIND_SOFTMAX] = "softmax",
+        [QB_KIND_CONCAT] = "concat",
+        [QB_KIND_COPY] = "copy",
+    };
+    return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
+}
+
+const char *qb_act_text(qb_act_kind kind) {
+    static const char *const text[QB_ACT_COUNT] = {
+        [QB_ACT_NONE] = "none",
+        [QB_ACT_RELU] = "relu",
+        [QB_ACT_CLIP] = "clip",
+        [QB_ACT_LEAKY_RELU] = "leaky_relu",
+        [QB_ACT_SIGMOID] = "sigmoid",
+        [QB_ACT_TANH] = "tanh",
+        [QB_ACT_HARD_SIGMOID] = "hard_sigmoid",
+        [QB_ACT_HARD_SWISH] = "hard_swish",
+        [QB_ACT_SILU] = "silu",
+        [QB_ACT_GELU] = "gelu",
+        [QB_ACT_GELU_TANH] = "gelu_tanh",
+        [QB_ACT_ELU] = "elu",
+    };
+    return (unsigned)kind < QB_ACT_COUNT ? text[kind] : "invalid";
+}
+
+static float clamp01(float x) { return x < 0.0f ? 0.0f : x > 1.0f ? 1.0f : x; }
+
+/* Comparisons are written so that NaN comes out as NaN. */
+float qb_act_apply(qb_act act, float x) {
+    switch (act.kind) {
+    case QB_ACT_RELU: return x < 0.0f ? 0.0f : x;
+    case QB_ACT_CLIP: {
+        float low = x < act.alpha ? act.alpha : x;
+        return low > act.beta ? act.beta : low;
+    }
+    case QB_ACT_LEAKY_RELU: return x < 0.0f ? act.alpha * x : x;
+    case QB_ACT_SIGMOID: return 1.0f / (1.0f + expf(-x));
+    case QB_ACT_TANH: return tanhf(x);
+    case QB_ACT_HARD_SIGMOID: return clamp01(act.alpha * x + act.beta);
+    case QB_ACT_HARD_SWISH: return x * clamp01(x / 6.0f + 0.5f);
+    case QB_ACT_SILU: return x / (1.0f + expf(-x));
+    case QB_ACT_GELU: return 0.5f * x * (1.0f + erff(x * 0x1.6a09e6p-1f)); /* 1 / sqrt 2 */
+    case QB_ACT_GELU_TANH: {
+        float inner = 0.797884561f * (x + 0.044715f * x * x * x); /* sqrt(2 / pi) */
+        return 0.5f * x * (1.0f + tanhf(inner));
+    }
+    case QB_ACT_ELU: return x < 0.0f ? act.alpha * expm1f(x) : x;
+    case QB_ACT_NONE:
+    case QB_ACT_COUNT: break;
+    }
+    return x;
+}
+
+bool qb_problem_has(const qb_problem *p, int32_t input) {
+    return input >= 0 && input < p->n_in && p->in[input].dtype != QB_DTYPE_NONE;
+}
+
+static double count_of(const qb_shape *shape, int32_t from) {
+    double count = 1.0;
+    for (int32_t d = from; d < shape->rank; d++) count *= (double)shape->dim[d];
+    return count;
+}
+
+double qb_problem_flops(const qb_problem *p) {
+    double out = count_of(&p->out.shape, 0);
+    switch (p->kind) {
+    case QB_KIND_CONV: return 2.0 * out * count_of(&p->in[QB_IN_WEIGHT].shape, 1);
+    case QB_KIND_CONV_TRANSPOSE: /* each input element meets M / g kernels */
+        return 2.0 * count_of(&p->in[QB_IN_DATA].shape, 0) *
+               count_of(&p->in[QB_IN_WEIGHT].shape, 1);
+    case QB_KIND_MATMUL: {
+        const qb_shape *a = &p->in[QB_IN_DATA].shape;
+        int32_t k = a->rank - (p->transpose_a ? 2 : 1);
+        return k < 0 ? 0.0 : 2.0 * out * (double)a->dim[k];
+    }
+    case QB_KIND_POOL: {
+        double window = 1.0;
+        for (int32_t d = 0; d < p->window.n; d++) window *= (double)p->window.kernel[d];
+        return out * window;
+    }
+    case QB_KIND_BINARY:
+    case QB_KIND_UNARY: return out;
+    case QB_KIND_SOFTMAX: return 3.0 * out;
+    case QB_KIND_NODE:
+    case QB_KIND_CONCAT:
+    case QB_KIND_COPY:
+    case QB_KIND_COUNT: break;
+    }
+    return 0.0;
+}

@@ -1,0 +1,119 @@
+/* Problems: what one step of an engine computes, without saying how.
+ *
+ * All kernels share these semantics. Inputs and outputs are described by qb_desc; a tensor whose
+ * desc has quantization parameters (q.n > 0) stands for the real values scale (q - zero).
+ * The order inside a fused step is fixed:
+ *
+ *   real = anchor(inputs) + bias
+ *   real = act(real)              when act_first and there is a residual
+ *   real = real + residual        when there is one
+ *   real = act(real)              otherwise
+ *   out  = quantize(real) or real
+ *
+ * Integer anchors (CONV, CONV_TRANSPOSE, MATMUL with quantized data and weight) are defined bit for
+ * bit by kernels/ref:
+ *   acc  = sum (x - Zx) * w                         in int32 (weights symmetric) + bias (int32)
+ *   real = (float)acc * (Sx * Sw[c])                one float multiply by the rounded product
+ *   real = real + Sr * (float)(r - Zr)
+ *   q    = clamp(round_half_even(act(real) * (1 / Sy)) + Zy)      1 / Sy rounded to float
+ * Padding contributes the value zero (that is, code Zx). A float bias is added to `real` before the
+ * residual; MATMUL's `scale` multiplies Sx * Sw[c]; a weight with zero points counts as w - Zw[c].
+ *
+ * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
+ * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
+ * other values become qb_quantize_value of the real value. */
+#ifndef QB_KERNELS_PROBLEM_H
+#define QB_KERNELS_PROBLEM_H
+
+#include "kernels/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qb_kind {
+    QB_KIND_NODE,           /* any operator through its reference `eval`; not fused */
+    QB_KIND_CONV,           /* in: x, weight [M, C/g, k...], bias [M]?, residual? */
+    QB_KIND_CONV_TRANSPOSE, /* in: x, weight [C, M/g, k...], bias? */
+    QB_KIND_MATMUL,         /* in: a [..., m, k], b [..., k, n], bias [n]?, residual? */
+    QB_KIND_POOL,           /* in: x */
+    QB_KIND_BINARY,         /* in: a, b with numpy broadcasting */
+    QB_KIND_UNARY,          /* in: x; the function is `act` */
+    QB_KIND_SOFTMAX,        /* in: x */
+    QB_KIND_CONCAT,         /* in: x0 ... xn-1 */
+    QB_KIND_COPY,           /* in: x; same values, another dtype, layout or quantization */
+    QB_KIND_COUNT
+} qb_kind;
+const char *qb_kind_text(qb_kind kind);
+
+typedef enum qb_act_kind {
+    QB_ACT_NONE,
+    QB_ACT_RELU,
+    QB_ACT_CLIP,       /* min(max(x, alpha), beta) */
+    QB_ACT_LEAKY_RELU, /* x < 0 ? alpha x : x */
+    QB_ACT_SIGMOID,
+    QB_ACT_TANH,
+    QB_ACT_HARD_SIGMOID, /* clamp(alpha x + beta, 0, 1) */
+    QB_ACT_HARD_SWISH,   /* x clamp(x / 6 + 0.5, 0, 1) */
+    QB_ACT_SILU,         /* x sigmoid(x) */
+    QB_ACT_GELU,         /* 0.5 x (1 + erf(x / sqrt 2)) */
+    QB_ACT_GELU_TANH,
+    QB_ACT_ELU, /* x < 0 ? alpha (exp x - 1) : x */
+    QB_ACT_COUNT
+} qb_act_kind;
+
+typedef struct qb_act {
+    qb_act_kind kind;
+    float alpha, beta;
+} qb_act;
+
+/* The activation in float, as every kernel must compute it (up to its stated accuracy). */
+float qb_act_apply(qb_act act, float x);
+const char *qb_act_text(qb_act_kind kind);
+
+/* A sliding window over up to 3 spatial dimensions, with all defaults resolved. */
+typedef struct qb_window {
+    int32_t n; /* spatial dimensions, 1 to 3 */
+    int64_t kernel[3], stride[3], dilation[3], pad_begin[3], pad_end[3];
+} qb_window;
+
+typedef enum qb_pool_kind { QB_POOL_MAX, QB_POOL_AVG, QB_POOL_AVG_INCLUDE_PAD } qb_pool_kind;
+typedef enum qb_binary_kind {
+    QB_BINARY_ADD,
+    QB_BINARY_SUB,
+    QB_BINARY_MUL,
+    QB_BINARY_DIV,
+    QB_BINARY_MIN,
+    QB_BINARY_MAX
+} qb_binary_kind;
+
+#define QB_MAX_INPUTS 64 /* of one step */
+
+typedef struct qb_problem {
+    qb_kind kind;
+    int32_t n_in;
+    const qb_desc *in; /* the order is that of qb_kind; absent optional inputs have dtype NONE */
+    qb_desc out;
+    qb_window window; /* CONV, CONV_TRANSPOSE, POOL (global pooling: kernel = spatial size);
+                         with ceil_mode the last window may reach beyond pad_end */
+    int64_t group;    /* CONV, CONV_TRANSPOSE */
+    bool transpose_a, transpose_b; /* MATMUL: the last two axes are swapped in memory */
+    float scale;                   /* MATMUL: factor on a b (Gemm's alpha), 1 for none */
+    qb_pool_kind pool;
+    qb_binary_kind binary;
+    int32_t axis; /* SOFTMAX, CONCAT: non-negative */
+    qb_act act;
+    bool act_first; /* activation before the residual is added */
+} qb_problem;
+
+/* Input positions of CONV, CONV_TRANSPOSE and MATMUL. */
+enum { QB_IN_DATA = 0, QB_IN_WEIGHT = 1, QB_IN_BIAS = 2, QB_IN_RESIDUAL = 3 };
+
+bool qb_problem_has(const qb_problem *p, int32_t input);
+/* Multiply-adds times two of the anchor; 0 for data movement. */
+double qb_problem_flops(const qb_problem *p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,275 @@
+#include "kernels/stats_internal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+/* Values go through in chunks that stay in the first-level cache. Counting uses 16-bit counters,
+ * several a bin in turn, so that runs of equal values do not wait for their own stores; they are
+ * emptied into the 64-bit bins before any can overflow. */
+#define CHUNK 2048
+#define WAYS 4
+#define COUNTER_MAX 65535u
+#define CHUNK_PER_COUNTER (CHUNK / WAYS + WAYS) /* most that one chunk adds to one counter */
+#define DIRECT_BELOW 4096 /* fewer values than this are not worth clearing the counters */
+#define HALF QB_STATS_ZERO_BIN
+
+typedef struct accumulator {
+    qb_stats *stats;
+    const qb_stats_path *path;
+    bool direct;      /* count straight into the bins */
+    uint32_t pending; /* no counter is above this */
+    float low, high;  /* extent of what the counters hold */
+    size_t n_held;
+    float held[CHUNK];   /* gathered from runs too short to be worth a pass of their own */
+    float finite[CHUNK]; /* a chunk without its NaNs and infinities */
+    uint16_t index[CHUNK + QB_STATS_INDEX_SLACK];
+    _Alignas(64) uint16_t counter[QB_STATS_BINS][WAYS];
+} accumulator;
+
+void qb_stats_init(qb_stats *stats) {
+    memset(stats, 0, sizeof *stats);
+    stats->exponent = QB_STATS_MIN_EXPONENT;
+    stats->min = INFINITY;
+    stats->max = -INFINITY;
+}
+
+double qb_stats_edge(const qb_stats *stats, int32_t bin) {
+    return ldexp((double)(bin - HALF) / HALF, stats->exponent);
+}
+
+/* The smallest exponent whose range [-2^e, 2^e) holds both values. */
+static int32_t exponent_for(float low, float high) {
+    int above, below;
+    frexpf(high, &above); /* |high| < 2^above */
+    if (high <= 0.0f) above = QB_STATS_MIN_EXPONENT;
+    float mantissa = frexpf(low, &below);
+    if (mantissa == -0.5f) below--; /* -2^e itself is inside */
+    if (low >= 0.0f) below = QB_STATS_MIN_EXPONENT;
+    int32_t exponent = above > below ? above : below;
+    return exponent > QB_STATS_MIN_EXPONENT ? exponent : QB_STATS_MIN_EXPONENT;
+}
+
+static int32_t bin_of(float value, int32_t exponent) {
+    return (int32_t)floor(ldexp((double)value, -exponent) * HALF) + HALF;
+}
+
+/* After `doublings` of the range bin HALF + i is at HALF + floor(i / 2^doublings). */
+static void grow(qb_stats *stats, int32_t exponent) {
+    int32_t doublings = exponent - stats->exponent;
+    stats->exponent = exponent;
+    if (doublings <= 0 || stats->count == 0) return;
+    int32_t width = doublings < 12 ? 1 << doublings : HALF;
+    for (int32_t i = 0; i < HALF; i++) {
+        uint64_t right = 0, left = 0;
+        for (int32_t k = i * width; k < (i + 1) * width && k < HALF; k++) {
+            right += stats->bin[HALF + k];
+            left += stats->bin[HALF - 1 - k];
+        }
+        stats->bin[HALF + i] = right; /* reads run ahead of writes */
+        stats->bin[HALF - 1 - i] = left;
+    }
+}
+
+static void flush(accumulator *acc) {
+    if (acc->pending == 0) return;
+    qb_stats *stats = acc->stats;
+    int32_t first = bin_of(acc->low, stats->exponent), last = bin_of(acc->high, stats->exponent);
+    for (int32_t b = first; b <= last; b++) {
+        uint32_t sum = 0;
+        for (int w = 0; w < WAYS; w++) sum += acc->counter[b][w];
+        stats->bin[b] += sum;
+    }
+    memset(acc->counter[first], 0, (size_t)(last - first + 1) * sizeof acc->counter[0]);
+    acc->pending = 0;
+}
+
+static void count_direct(accumulator *acc, size_t n) {
+    for (size_t i = 0; i < n; i++) acc->stats->bin[acc->index[i]]++;
+}
+
+static void count_interleaved(accumulator *acc, size_t n, qb_stats_extent extent) {
+    bool fresh = acc->pending == 0;
+    acc->low = fresh || extent.min < acc->low ? extent.min : acc->low;
+    acc->high = fresh || extent.max > acc->high ? extent.max : acc->high;
+    acc->pending += CHUNK_PER_COUNTER;
+    size_t i = 0;
+    for (; i + WAYS <= n; i += WAYS) {
+        uint64_t four;
+        memcpy(&four, acc->index + i, sizeof four);
+        acc->counter[four & 0xffff][0]++;
+        acc->counter[four >> 16 & 0xffff][1]++;
+        acc->counter[four >> 32 & 0xffff][2]++;
+        acc->counter[four >> 48][3]++;
+    }
+    for (; i < n; i++) acc->counter[acc->index[i]][0]++;
+    if (acc->pending > COUNTER_MAX - CHUNK_PER_COUNTER) flush(acc);
+}
+
+/* Copies the finite values to acc->finite and counts the others. */
+static size_t keep_finite(accumulator *acc, const float *value, size_t n) {
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(value[i]))
+            acc->stats->nan++;
+        else if (isinf(value[i]))
+            (*(value[i] > 0 ? &acc->stats->pos_inf : &acc->stats->neg_inf))++;
+        else
+            acc->finite[kept++] = value[i];
+    }
+    return kept;
+}
+
+static void add_chunk(accumulator *acc, const float *value, size_t n) {
+    qb_stats *stats = acc->stats;
+    qb_stats_extent extent = acc->path->scan(value, n);
+    if (!extent.finite) {
+        n = keep_finite(acc, value, n);
+        if (n == 0) return;
+        value = acc->finite;
+        extent = acc->path->scan(value, n);
+    }
+    extent.min += 0.0f; /* -0 becomes 0: which zero came first must not show */
+    extent.max += 0.0f;
+    int32_t exponent = exponent_for(extent.min, extent.max);
+    if (exponent > stats->exponent) {
+        flush(acc);
+        grow(stats, exponent);
+    }
+    stats->min = extent.min < stats->min ? extent.min : stats->min;
+    stats->max = extent.max > stats->max ? extent.max : stats->max;
+    stats->count += n;
+    float scale = ldexpf(HALF, -stats->exponent);
+    size_t located = acc->path->locate(value, n, scale, acc->index);
+    stats->zeros += n - located;
+    stats->bin[HALF] += n - located;
+    if (acc->direct)
+        count_direct(acc, located);
+    else
+        count_interleaved(acc, located, extent);
+}
+
+static void begin(accumulator *acc, qb_stats *stats, const qb_stats_path *path, size_t n) {
+    acc->stats = stats;
+    acc->path = path;
+    acc->direct = n < DIRECT_BELOW;
+    acc->pending = 0;
+    acc->n_held = 0;
+    if (!acc->direct) memset(acc->counter, 0, sizeof acc->counter);
+}
+
+static void add_run(accumulator *acc, const float *value, size_t n) {
+    if (n < CHUNK) {
+        size_t room = CHUNK - acc->n_held, part = n < room ? n : room;
+        memcpy(acc->held + acc->n_held, value, part * sizeof *value);
+        acc->n_held += part;
+        if (acc->n_held == CHUNK) {
+            add_chunk(acc, acc->held, CHUNK);
+            acc->n_held = n - part;
+            memcpy(acc->held, value + part, (n - part) * sizeof *value);
+        }
+        return;
+    }
+    for (size_t i = 0; i < n; i += CHUNK) add_chunk(acc, value + i, n - i < CHUNK ? n - i : CHUNK);
+}
+
+static void finish(accumulator *acc) {
+    if (acc->n_held > 0) add_chunk(acc, acc->held, acc->n_held);
+    flush(acc);
+}
+
+static const qb_stats_path *fastest(void) {
+    int32_t n;
+    const qb_stats_path *path = qb_stats_paths(&n);
+    while (!path->supported()) path++;
+    return path;
+}
+
+void qb_stats_add_by(qb_stats *stats, const qb_stats_path *path, const float *value, size_t n) {
+    accumulator acc;
+    begin(&acc, stats, path, n);
+    add_run(&acc, value, n);
+    finish(&acc);
+}
+
+void qb_stats_add(qb_stats *stats, const float *value, size_t n) {
+    qb_stats_add_by(stats, fastest(), value, n);
+}
+
+/* Channels of the tensor and of the buffer it lies in, and the size of a channel block. */
+typedef struct channel_view {
+    int64_t n, offset, total, block;
+    int64_t spatial;
+} channel_view;
+
+static channel_view channels_of(const qb_desc *desc) {
+    const qb_shape *shape = &desc->shape;
+    channel_view view = {.n = shape->rank > 1 ? shape->dim[1] : 1, .spatial = 1};
+    for (int32_t i = 2; i < shape->rank; i++) view.spatial *= shape->dim[i];
+    view.offset = desc->channel_total > 0 ? desc->channel_offset : 0;
+    view.total = desc->channel_total > 0 ? desc->channel_total : view.n;
+    view.block = desc->layout == QB_LAYOUT_C16 ? 16 : desc->layout == QB_LAYOUT_C8 ? 8 : 1;
+    return view;
+}
+
+/* `lanes` neighbouring values at each of `n` places `stride` apart. */
+static void add_strided(accumulator *acc, const float *value, int64_t n, int64_t lanes,
+                        int64_t stride) {
+    if (lanes == stride) {
+        add_run(acc, value, (size_t)(n * lanes));
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) add_run(acc, value + i * stride, (size_t)lanes);
+}
+
+static void add_item(accumulator *acc, const float *item, const channel_view *c, qb_layout layout) {
+    if (layout == QB_LAYOUT_ROW) {
+        add_run(acc, item + c->offset * c->spatial, (size_t)(c->n * c->spatial));
+    } else if (layout == QB_LAYOUT_NHWC) {
+        add_strided(acc, item + c->offset, c->spatial, c->n, c->total);
+    } else {
+        int64_t end = c->offset + c->n;
+        for (int64_t first = c->offset; first < end;) {
+            int64_t block = first / c->block, next = (block + 1) * c->block;
+            int64_t lanes = (next < end ? next : end) - first;
+            add_strided(acc, item + block * c->block * c->spatial + first % c->block, c->spatial,
+                        lanes, c->block);
+            first += lanes;
+        }
+    }
+}
+
+void qb_stats_add_tensor(qb_stats *stats, const qb_tensor *tensor, int64_t n_items) {
+    const qb_desc *desc = &tensor->desc;
+    assert(desc->dtype == QB_DTYPE_F32 && desc->layout != QB_LAYOUT_ANY);
+    int64_t items = desc->shape.rank > 0 ? desc->shape.dim[0] : 1;
+    if (n_items >= 0 && n_items < items) items = n_items;
+    channel_view c = channels_of(desc);
+    int64_t stored = (c.total + c.block - 1) / c.block * c.block * c.spatial; /* of one item */
+    accumulator acc;
+    begin(&acc, stats, fastest(), (size_t)(items * c.n * c.spatial));
+    if (desc->channel_total == 0 && stored == c.n * c.spatial)
+        add_run(&acc, tensor->data, (size_t)(items * stored));
+    else
+        for (int64_t i = 0; i < items; i++)
+            add_item(&acc, (const float *)tensor->data + i * stored, &c, desc->layout);
+    finish(&acc);
+}
+
+void qb_stats_merge(qb_stats *into, const qb_stats *from) {
+    if (from->exponent > into->exponent) grow(into, from->exponent);
+    int32_t doublings = into->exponent - from->exponent;
+    int32_t shift = doublings < 12 ? doublings : 12; /* 12 sends all to the two middle bins */
+    if (from->count > 0)
+        for (int32_t i = 0; i < HALF; i++) {
+            into->bin[HALF + (i >> shift)] += from->bin[HALF + i];
+            into->bin[HALF - 1 - (i >> shift)] += from->bin[HALF - 1 - i];
+        }
+    into->min = from->min < into->min ? from->min : into->min;
+    into->max = from->max > into->max ? from->max : into->max;
+    into->count += from->count;
+    into->zeros += from->zeros;
+    into->nan += from->nan;
+    into->pos_inf += from->pos_inf;
+    into->neg_inf += from->neg_inf;
+}
