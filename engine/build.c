@@ -1,0 +1,331 @@
+/* qb_engine_build: bind, fuse, choose, plan, pack. */
+#include <string.h>
+
+#include "base/log.h"
+#include "engine_internal.h"
+
+static const char *const backend_names[] = {
+#define QB_BACKEND(name, summary) #name,
+#include "backends.def"
+#undef QB_BACKEND
+    NULL};
+
+#define MAX_BACKENDS (int)(sizeof backend_names / sizeof *backend_names)
+#define DEFAULT_BACKENDS "cpu,dnnl,ref"
+
+static const char *find_backend(const char *name, size_t n) {
+    for (int i = 0; backend_names[i]; i++)
+        if (strlen(backend_names[i]) == n && memcmp(backend_names[i], name, n) == 0)
+            return backend_names[i];
+    return NULL;
+}
+
+/* "dnnl,ref" -> names; the reference is added when it is not there. The default list may name what
+ * this build does not have. */
+static qb_status parse_backends(qb_ctx *cx, const char *text, const char **list) {
+    bool lenient = !text;
+    int n = 0;
+    if (lenient) text = DEFAULT_BACKENDS;
+    for (const char *at = text; *at;) {
+        size_t length = strcspn(at, ",");
+        const char *name = find_backend(at, length);
+        if (!name && !lenient)
+            return qb_fail(cx, QB_STATUS_INVALID, "backend '%.*s' is not one of this build's",
+                           (int)length, at);
+        bool listed = false;
+        for (int i = 0; i < n; i++) listed = listed || list[i] == name;
+        if (name && !listed) list[n++] = name;
+        at += length + (at[length] == ',');
+    }
+    const char *ref = find_backend("ref", 3);
+    for (int i = 0; i < n; i++)
+        if (list[i] == ref) ref = NULL;
+    if (ref) list[n++] = ref;
+    list[n] = NULL;
+    return QB_OK;
+}
+
+/* Concrete input shapes: the caller's, or the model's with the batch in place of its symbol. */
+static qb_status input_shapes(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
+                              qb_shape *shapes) {
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const qb_value *input = &graph->values[graph->inputs[i]];
+        if (options->input_shapes) {
+            shapes[i] = options->input_shapes[i];
+            continue;
+        }
+        shapes[i] = input->shape;
+        if (shapes[i].rank > 0 && shapes[i].dim[0] < 0)
+            shapes[i].dim[0] = options->batch > 0 ? options->batch : 1;
+        else if (shapes[i].rank > 0 && options->batch > 1 && shapes[i].dim[0] != options->batch)
+            return qb_fail(cx, QB_STATUS_INVALID,
+                           "input '%s': the model has a fixed batch of %lld, got %lld", input->name,
+                           (long long)shapes[i].dim[0], (long long)options->batch);
+        if (!qb_shape_known(&shapes[i])) {
+            char text[128];
+            return qb_fail(cx, QB_STATUS_INVALID,
+                           "input '%s': shape %s is not known; give the input shapes", input->name,
+                           qb_shape_text(&input->shape, text, sizeof text));
+        }
+    }
+    return QB_OK;
+}
+
+qb_status qb_build_observed(qb_builder *b, int32_t value) {
+    qb_engine *e = b->engine;
+    QB_TRY(qb_grow(b->cx, &e->observed, &b->cap_observed, (size_t)e->n_observed + 1,
+                   sizeof *e->observed));
+    e->observed[e->n_observed++] = value;
+    return QB_OK;
+}
+
+static qb_status prepare(qb_builder *b) {
+    size_t n = (size_t)b->graph->n_values;
+    b->image_of = qb_alloc(b->cx, n, sizeof *b->image_of);
+    b->source_of = qb_alloc(b->cx, n, sizeof *b->source_of);
+    b->last_group = qb_alloc(b->cx, n, sizeof *b->last_group);
+    b->slice_of = qb_alloc(b->cx, n, sizeof *b->slice_of);
+    b->slice_offset = qb_alloc(b->cx, n, sizeof *b->slice_offset);
+    b->only_windows = qb_alloc(b->cx, n, sizeof *b->only_windows);
+    if (!b->image_of || !b->source_of || !b->last_group || !b->slice_of || !b->slice_offset ||
+        !b->only_windows)
+        return b->cx->code;
+    for (size_t v = 0; v < n; v++) {
+        b->image_of[v] = b->source_of[v] = b->last_group[v] = b->slice_of[v] = -1;
+        b->only_windows[v] = true;
+    }
+    for (int32_t g = 0; g < b->groups.n; g++) {
+        const qb_group *group = &b->groups.group[g];
+        bool window = group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL;
+        for (int32_t i = 0; i < group->n_in; i++) {
+            if (group->in[i] < 0) continue;
+            b->last_group[group->in[i]] = g;
+            if (!window) b->only_windows[group->in[i]] = false;
+        }
+    }
+    for (int32_t i = 0; i < b->graph->n_outputs; i++)
+        b->last_group[b->graph->outputs[i]] = b->groups.n;
+    b->spatial = strcmp(b->backends[0], "ref") == 0 ? QB_LAYOUT_ROW : QB_LAYOUT_NHWC;
+    return qb_build_slices(b);
+}
+
+/* What the caller passes or receives for a value. */
+static qb_desc port_desc(const qb_builder *b, int32_t value) {
+    qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
+    if (desc.q.n > 0) {
+        desc.dtype = QB_DTYPE_F32;
+        desc.q = (qb_qparams){.axis = -1};
+    }
+    return desc;
+}
+
+static qb_status open_inputs(qb_builder *b) {
+    qb_engine *e = b->engine;
+    e->inputs = qb_arena_alloc(b->cx, e->arena, (size_t)b->graph->n_inputs, sizeof *e->inputs);
+    if (!e->inputs) return b->cx->code;
+    for (int32_t i = 0; i < b->graph->n_inputs; i++) {
+        int32_t value = b->graph->inputs[i];
+        bool quantized = b->graph->values[value].q.n > 0;
+        qb_desc desc = port_desc(b, value);
+        int32_t buffer = qb_build_buffer(b, QB_BUFFER_INPUT, i, NULL, qb_desc_bytes(&desc));
+        int32_t image = qb_build_image(b, quantized ? -1 : value, &desc, buffer);
+        if (image < 0) return b->cx->code;
+        b->source_of[value] = image;
+        e->inputs[i] = (qb_port){b->graph->values[value].name, desc, buffer};
+        QB_TRY(qb_build_observed(b, value));
+        e->n_inputs++;
+    }
+    return QB_OK;
+}
+
+static qb_status open_outputs(qb_builder *b) {
+    qb_engine *e = b->engine;
+    e->outputs = qb_arena_alloc(b->cx, e->arena, (size_t)b->graph->n_outputs, sizeof *e->outputs);
+    if (!e->outputs) return b->cx->code;
+    for (int32_t i = 0; i < b->graph->n_outputs; i++) {
+        int32_t value = b->graph->outputs[i];
+        qb_desc native = qb_build_desc(b, value, QB_LAYOUT_ROW), desc = port_desc(b, value);
+        int32_t from =
+            b->image_of[value] >= 0 ? b->image_of[value] : qb_build_require(b, value, &native);
+        if (from < 0) return b->cx->code;
+        int32_t buffer = qb_build_buffer(b, QB_BUFFER_OUTPUT, i, NULL, qb_desc_bytes(&desc));
+        int32_t to = qb_build_image(b, -1, &desc, buffer);
+        if (to < 0) return b->cx->code;
+        QB_TRY(qb_build_copy(b, from, to));
+        e->steps[e->n_steps - 1].name = b->graph->values[value].name;
+        e->outputs[i] = (qb_port){b->graph->values[value].name, desc, buffer};
+        e->n_outputs++;
+    }
+    return QB_OK;
+}
+
+static qb_status build_steps(qb_builder *b) {
+    QB_TRY(prepare(b));
+    QB_TRY(open_inputs(b));
+    for (b->group = 0; b->group < b->groups.n; b->group++) {
+        const qb_group *group = &b->groups.group[b->group];
+        char node[160];
+        QB_TRY_WRAP(b->cx, qb_build_group(b, group), "%s",
+                    qb_node_text(b->graph, group->node[0], node, sizeof node));
+    }
+    return open_outputs(b);
+}
+
+static void touch(qb_engine *e, int32_t image, int32_t step) {
+    if (image < 0) return;
+    qb_buffer *buffer = &e->buffers[e->images[image].buffer];
+    if (step < buffer->first) buffer->first = step;
+    if (step > buffer->last) buffer->last = step;
+}
+
+static qb_status plan(qb_ctx *cx, qb_engine *e) {
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        for (int32_t i = 0; i < step->n_in; i++) touch(e, step->in[i], s);
+        for (int32_t i = 0; i < step->n_out; i++) touch(e, step->out[i], s);
+        if (step->kernel && step->kernel->workspace_bytes > e->memory.workspace)
+            e->memory.workspace = step->kernel->workspace_bytes;
+    }
+    return qb_plan_memory(cx, e->buffers, e->n_buffers, e->n_steps, &e->memory.arena,
+                          &e->memory.lower_bound);
+}
+
+static qb_status pack(qb_ctx *cx, qb_engine *e) {
+    size_t total = 0;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        qb_step *step = &e->steps[s];
+        if (!step->kernel) continue;
+        step->packed_offset = total;
+        total += (step->kernel->packed_bytes + 63) / 64 * 64;
+    }
+    e->memory.weights = total;
+    e->packed = qb_alloc_aligned(cx, total, 1);
+    if (!e->packed) return cx->code;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (!step->kernel || !step->kernel->pack) continue;
+        QB_TRY_WRAP(cx,
+                    step->kernel->pack(cx, step->kernel, step->constants,
+                                       (char *)e->packed + step->packed_offset),
+                    "packing the constants of '%s' for %s", step->name, step->tactic);
+    }
+    return QB_OK;
+}
+
+static void release_builder(qb_builder *b) {
+    qb_groups_release(&b->groups);
+    qb_workers_free(b->workers);
+    qb_free(b->image_of);
+    qb_free(b->source_of);
+    qb_free(b->last_group);
+    qb_free(b->only_windows);
+    qb_free(b->slice_of);
+    qb_free(b->slice_offset);
+}
+
+/* What the caller asked for, resolved. */
+typedef struct request {
+    const qb_graph *graph;
+    const char *backends[MAX_BACKENDS + 1];
+    qb_shape *shapes;
+    int threads;
+    bool time_tactics;
+} request;
+
+/* All of the engine but the packed constants. */
+static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
+    qb_status status = QB_OK;
+    qb_builder b = {.cx = cx, .backends = r->backends, .time_tactics = r->time_tactics};
+    qb_engine *engine = qb_alloc(cx, 1, sizeof *engine);
+    if (!engine) return cx->code;
+    b.engine = engine;
+    engine->threads = r->threads;
+    engine->parts = 1;
+    QB_GO(qb_arena_create(cx, &engine->arena));
+    QB_GO(qb_graph_bind(cx, r->graph, r->shapes, &engine->graph));
+    b.graph = engine->graph;
+    QB_GO(qb_fuse(cx, b.graph, &b.groups));
+    if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
+    int before = qb_use_threads(engine->threads);
+    status = build_steps(&b);
+    if (status == QB_OK) status = plan(cx, engine);
+    qb_use_threads(before);
+    if (status != QB_OK) goto out;
+    *out = engine;
+    engine = NULL;
+out:
+    release_builder(&b);
+    qb_engine_free(engine);
+    return status;
+}
+
+/* A draft for `items` of the batch; *out is NULL when the graph does not take that number. */
+static qb_status draft_part(qb_ctx *cx, const request *r, int64_t items, qb_engine **out) {
+    *out = NULL;
+    for (int32_t i = 0; i < r->graph->n_inputs; i++) r->shapes[i].dim[0] = items;
+    qb_status status = draft(cx, r, out);
+    if (status != QB_STATUS_INVALID && status != QB_STATUS_UNSUPPORTED) return status;
+    qb_ctx_clear(cx);
+    return QB_OK;
+}
+
+static int64_t common_batch(const request *r) {
+    int64_t batch = r->graph->n_inputs > 0 && r->shapes[0].rank > 0 ? r->shapes[0].dim[0] : 0;
+    for (int32_t i = 0; i < r->graph->n_inputs; i++)
+        if (r->shapes[i].rank < 1 || r->shapes[i].dim[0] != batch) return 0;
+    return batch;
+}
+
+/* Replaces a draft for a large batch by one for a part of it, where that is the same. */
+static qb_status split(qb_ctx *cx, const request *r, qb_engine **engine) {
+    int64_t batch = common_batch(r);
+    size_t budget = qb_cache_budget();
+    qb_engine *one, *part;
+    if (batch < 2 || (*engine)->memory.arena <= budget) return QB_OK;
+    QB_TRY(draft_part(cx, r, 1, &one));
+    if (!one || !qb_is_separable((*engine)->graph, one->graph, batch)) {
+        qb_engine_free(one);
+        return QB_OK;
+    }
+    int64_t items = qb_items_at_once(batch, one->memory.arena, budget);
+    part = one;
+    if (items > 1) {
+        qb_engine_free(one);
+        QB_TRY(draft_part(cx, r, items, &part));
+    }
+    if (!part || items == batch) {
+        qb_engine_free(part);
+        return QB_OK;
+    }
+    part->parts = batch / items;
+    for (int32_t i = 0; i < part->n_inputs; i++) part->inputs[i].desc.shape.dim[0] = batch;
+    for (int32_t i = 0; i < part->n_outputs; i++) part->outputs[i].desc.shape.dim[0] = batch;
+    qb_debug(cx, "batch of %lld in %lld parts", (long long)batch, (long long)part->parts);
+    qb_engine_free(*engine);
+    *engine = part;
+    return QB_OK;
+}
+
+qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
+                          qb_engine **out) {
+    static const qb_engine_options defaults = {0};
+    qb_status status = QB_OK;
+    qb_engine *engine = NULL;
+    if (!options) options = &defaults;
+    request r = {.graph = graph,
+                 .threads = options->threads > 0 ? options->threads : qb_threads(cx),
+                 .time_tactics = options->time_tactics};
+    QB_TRY(parse_backends(cx, options->backends, r.backends));
+    r.shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *r.shapes);
+    if (!r.shapes) return cx->code;
+    QB_GO(input_shapes(cx, graph, options, r.shapes));
+    QB_GO(draft(cx, &r, &engine));
+    if (!options->observable) QB_GO(split(cx, &r, &engine));
+    QB_GO(pack(cx, engine));
+    *out = engine;
+    engine = NULL;
+out:
+    qb_free(r.shapes);
+    qb_engine_free(engine);
+    return status;
+}

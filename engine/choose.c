@@ -1,0 +1,121 @@
+/* Which tactic runs a problem. */
+#include <string.h>
+
+#include "base/log.h"
+#include "engine_internal.h"
+
+#define TIMED_RUNS 5
+
+/* One tactic on one form; *out is NULL when it does not take it. */
+static qb_status try_tactic(qb_builder *b, const qb_tactic *tactic, const qb_problem *form,
+                            const bool *constant, qb_kernel **out) {
+    *out = NULL;
+    if (tactic->kind != form->kind || !tactic->supports(form, constant)) return QB_OK;
+    qb_status status = tactic->create(b->cx, tactic, form, constant, b->engine->threads, out);
+    if (status == QB_STATUS_UNSUPPORTED) {
+        qb_debug(b->cx, "%s: %s", tactic->name, b->cx->message);
+        qb_ctx_clear(b->cx);
+        *out = NULL;
+        return QB_OK;
+    }
+    if (status != QB_OK) return qb_wrap(b->cx, "tactic %s", tactic->name);
+    return QB_OK;
+}
+
+static qb_status first_form(qb_builder *b, const qb_tactic *tactic, const qb_problem *forms,
+                            int32_t n_forms, const bool *constant, qb_kernel **out) {
+    *out = NULL;
+    for (int32_t f = 0; f < n_forms && !*out; f++)
+        QB_TRY(try_tactic(b, tactic, &forms[f], constant, out));
+    return QB_OK;
+}
+
+/* Runs a kernel on scratch memory; *seconds is the best of a few runs, or the first one when that
+ * is hopeless against `best` (portable code on large problems would take minutes). */
+static qb_status time_kernel(qb_builder *b, const qb_kernel *kernel, double best, double *seconds) {
+    qb_status status = QB_OK;
+    const qb_problem *p = &kernel->problem;
+    void *buffers[QB_MAX_INPUTS + 3] = {0};
+    const void *in[QB_MAX_INPUTS] = {0};
+    int32_t n = 0;
+    qb_launch launch = {.in = in, .workers = b->workers};
+    for (int32_t i = 0; i < p->n_in; i++) {
+        if (!qb_problem_has(p, i) || (kernel->packed_inputs >> i & 1)) continue;
+        in[i] = buffers[n++] =
+            qb_alloc_aligned(b->cx, qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK, 1);
+    }
+    launch.out = buffers[n++] =
+        qb_alloc_aligned(b->cx, qb_desc_bytes(&p->out) + QB_BUFFER_SLACK, 1);
+    launch.packed = buffers[n++] = qb_alloc_aligned(b->cx, kernel->packed_bytes, 1);
+    launch.workspace = buffers[n++] = qb_alloc_aligned(b->cx, kernel->workspace_bytes, 1);
+    for (int32_t i = 0; i < n; i++)
+        if (!buffers[i]) status = b->cx->code;
+    if (kernel->in_place_required)
+        for (int32_t i = 0; i < p->n_in; i++)
+            if (kernel->in_place_inputs >> i & 1) launch.out = buffers[i] ? (void *)in[i] : NULL;
+    *seconds = 1e30;
+    for (int run = 0; run < TIMED_RUNS && status == QB_OK; run++) {
+        double start = qb_now();
+        status = kernel->launch(b->cx, kernel, &launch);
+        double took = qb_now() - start;
+        if (took < *seconds) *seconds = took;
+        if (took > 4 * best) break;
+    }
+    for (int32_t i = 0; i < n; i++) qb_free(buffers[i]);
+    return status;
+}
+
+/* The fastest of all tactics but the reference, which only runs what nobody else can. Ties within a
+ * twentieth go to the one that the user's order names first. */
+static qb_status fastest(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                         const bool *constant, qb_kernel **out) {
+    double best = 1e30;
+    *out = NULL;
+    for (const char *const *backend = b->backends; *backend; backend++) {
+        for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
+            if (strcmp((*t)->backend, *backend) != 0 || strcmp(*backend, "ref") == 0) continue;
+            qb_kernel *kernel;
+            double seconds;
+            QB_TRY(first_form(b, *t, forms, n_forms, constant, &kernel));
+            if (!kernel) continue;
+            if (time_kernel(b, kernel, best, &seconds) != QB_OK) {
+                qb_kernel_free(kernel);
+                qb_kernel_free(*out);
+                *out = NULL;
+                return qb_wrap(b->cx, "timing tactic %s", (*t)->name);
+            }
+            qb_debug(b->cx, "%s (%s): %.1f us", (*t)->name, kernel->impl, seconds * 1e6);
+            bool better = seconds < 0.95 * best;
+            qb_kernel_free(better ? *out : kernel);
+            if (better) *out = kernel, best = seconds;
+        }
+    }
+    return QB_OK;
+}
+
+static qb_status preferred(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                           const bool *constant, qb_kernel **out) {
+    *out = NULL;
+    for (const char *const *backend = b->backends; *backend; backend++)
+        for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
+            if (strcmp((*t)->backend, *backend) != 0) continue;
+            QB_TRY(first_form(b, *t, forms, n_forms, constant, out));
+            if (*out) return QB_OK;
+        }
+    return QB_OK;
+}
+
+qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                          const bool *constant, qb_kernel **out) {
+    *out = NULL;
+    if (b->time_tactics && forms->kind != QB_KIND_COPY)
+        QB_TRY(fastest(b, forms, n_forms, constant, out));
+    if (!*out) QB_TRY(preferred(b, forms, n_forms, constant, out));
+    if (*out) return QB_OK;
+    char in[96], to[96];
+    return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic runs %s of %s %s to %s %s",
+                   qb_kind_text(forms->kind), qb_dtype_text(forms->in[0].dtype),
+                   qb_shape_text(&forms->in[0].shape, in, sizeof in),
+                   qb_dtype_text(forms->out.dtype),
+                   qb_shape_text(&forms->out.shape, to, sizeof to));
+}

@@ -1,0 +1,234 @@
+/* Execution contexts: the memory of one run, and running. */
+#include <omp.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "engine_internal.h"
+
+/* A pointer that follows a buffer of the caller. */
+typedef struct patch {
+    const void **slot;
+    int32_t buffer;
+} patch;
+
+struct qb_context {
+    const qb_engine *engine;
+    qb_workers *workers;
+    char *memory;          /* arena, then workspace */
+    const void **pointers; /* in, then out, of every kernel step */
+    const void ***in;      /* [n_steps] into pointers */
+    qb_tensor *tensors;    /* in, then out, of every node step */
+    qb_tensor **node_in;   /* [n_steps] into tensors */
+    patch *patches;
+    int32_t n_patches;
+};
+
+int qb_use_threads(int threads) {
+    int before = omp_get_max_threads();
+    if (before != threads) omp_set_num_threads(threads);
+    return before;
+}
+
+static void *address_of(const qb_context *c, int32_t image) {
+    const qb_buffer *buffer = &c->engine->buffers[c->engine->images[image].buffer];
+    switch (buffer->kind) {
+    case QB_BUFFER_ARENA: return c->memory + buffer->offset;
+    case QB_BUFFER_CONSTANT: return (void *)(uintptr_t)buffer->data;
+    case QB_BUFFER_INPUT:
+    case QB_BUFFER_OUTPUT: break;
+    }
+    return NULL;
+}
+
+static bool is_external(const qb_buffer *buffer) {
+    return buffer->kind == QB_BUFFER_INPUT || buffer->kind == QB_BUFFER_OUTPUT;
+}
+
+static void bind_slot(qb_context *c, int32_t image, const void **slot) {
+    if (image < 0) return;
+    int32_t buffer = c->engine->images[image].buffer;
+    *slot = address_of(c, image);
+    if (is_external(&c->engine->buffers[buffer]))
+        c->patches[c->n_patches++] = (patch){slot, buffer};
+}
+
+static void bind_node(qb_context *c, const qb_step *step, qb_tensor *tensors) {
+    for (int32_t i = 0; i < step->n_in + step->n_out; i++) {
+        int32_t image = i < step->n_in ? step->in[i] : step->out[i - step->n_in];
+        tensors[i] = (qb_tensor){.desc.dtype = QB_DTYPE_NONE};
+        if (image < 0) continue;
+        tensors[i].desc = c->engine->images[image].desc;
+        tensors[i].desc.layout = QB_LAYOUT_ROW; /* or the same in memory */
+        bind_slot(c, image, (const void **)&tensors[i].data);
+    }
+}
+
+static void bind_all(qb_context *c) {
+    const qb_engine *e = c->engine;
+    const void **pointer = c->pointers;
+    qb_tensor *tensor = c->tensors;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (step->kind == QB_STEP_NODE) {
+            c->node_in[s] = tensor;
+            bind_node(c, step, tensor);
+            tensor += step->n_in + step->n_out;
+        } else {
+            c->in[s] = pointer;
+            for (int32_t i = 0; i < step->n_in; i++) bind_slot(c, step->in[i], pointer++);
+            for (int32_t i = 0; i < step->n_out; i++) bind_slot(c, step->out[i], pointer++);
+        }
+    }
+}
+
+qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
+    size_t n = 0, bytes = engine->memory.arena + QB_BUFFER_SLACK + engine->memory.workspace;
+    for (int32_t s = 0; s < engine->n_steps; s++)
+        n += (size_t)(engine->steps[s].n_in + engine->steps[s].n_out);
+    qb_context *c = qb_alloc(cx, 1, sizeof *c);
+    if (!c) return cx->code;
+    size_t n_steps = (size_t)engine->n_steps;
+    c->engine = engine;
+    c->memory = qb_alloc_aligned(cx, bytes, 1);
+    c->pointers = qb_alloc(cx, n, sizeof *c->pointers);
+    c->in = qb_alloc(cx, n_steps, sizeof *c->in);
+    c->tensors = qb_alloc(cx, n, sizeof *c->tensors);
+    c->node_in = qb_alloc(cx, n_steps, sizeof *c->node_in);
+    c->patches = qb_alloc(cx, n, sizeof *c->patches);
+    if (!c->memory || !c->pointers || !c->in || !c->tensors || !c->node_in || !c->patches) {
+        qb_context_free(c);
+        return cx->code;
+    }
+    if (qb_workers_create(cx, engine->threads, &c->workers) != QB_OK) {
+        qb_context_free(c);
+        return cx->code;
+    }
+    bind_all(c);
+    *out = c;
+    return QB_OK;
+}
+
+void qb_context_free(qb_context *context) {
+    if (!context) return;
+    qb_workers_free(context->workers);
+    qb_free(context->memory);
+    qb_free(context->pointers);
+    qb_free(context->in);
+    qb_free(context->tensors);
+    qb_free(context->node_in);
+    qb_free(context->patches);
+    qb_free(context);
+}
+
+static qb_status check_inputs(qb_ctx *cx, const qb_engine *e, const void *const *inputs) {
+    for (int32_t i = 0; i < e->n_inputs; i++)
+        if (!inputs[i])
+            return qb_fail(cx, QB_STATUS_INVALID, "input '%s': expected data, got NULL",
+                           e->inputs[i].name);
+    return QB_OK;
+}
+
+/* Points the steps at the caller's buffers: at the items of one part of the batch. */
+static void set_external(qb_context *c, const void *const *inputs, void *const *outputs,
+                         int64_t part) {
+    for (int32_t i = 0; i < c->n_patches; i++) {
+        const qb_buffer *buffer = &c->engine->buffers[c->patches[i].buffer];
+        const char *data = buffer->kind == QB_BUFFER_INPUT ? inputs[buffer->index]
+                           : outputs                       ? outputs[buffer->index]
+                                                           : NULL;
+        *c->patches[i].slot = data ? data + (size_t)part * buffer->bytes : NULL;
+    }
+}
+
+static qb_status run_step(qb_ctx *cx, qb_context *c, int32_t s) {
+    const qb_engine *e = c->engine;
+    const qb_step *step = &e->steps[s];
+    qb_status status = QB_OK;
+    if (step->kind == QB_STEP_KERNEL) {
+        qb_launch launch = {.in = c->in[s],
+                            .out = (void *)(uintptr_t)c->in[s][step->n_in],
+                            .packed = (const char *)e->packed + step->packed_offset,
+                            .workspace = c->memory + e->memory.arena + QB_BUFFER_SLACK,
+                            .workers = c->workers};
+        if (!launch.out) return QB_OK; /* an output that the caller does not want */
+        status = step->kernel->launch(cx, step->kernel, &launch);
+    } else if (step->kind == QB_STEP_NODE) {
+        qb_tensor *in = c->node_in[s];
+        status = step->node->op->eval(cx, step->node, in, in + step->n_in);
+    }
+    if (status == QB_OK) return QB_OK;
+    return qb_wrap(cx, "step %d %s '%s' (%s)", (int)s, step->op, step->name, step->tactic);
+}
+
+static const void *data_of(const qb_context *c, int32_t s, int32_t output) {
+    const qb_step *step = &c->engine->steps[s];
+    if (step->kind == QB_STEP_NODE) return c->node_in[s][step->n_in + output].data;
+    return c->in[s][step->n_in + output];
+}
+
+static qb_status show(qb_ctx *cx, qb_context *c, int32_t s, qb_observe_fn observe, void *user) {
+    const qb_engine *e = c->engine;
+    const qb_step *step = &e->steps[s];
+    if (step->observed < 0) return QB_OK;
+    int32_t number = step->observed;
+    for (int32_t i = 0; i < step->n_out; i++) {
+        if (step->out[i] < 0 || e->images[step->out[i]].value < 0) continue;
+        qb_tensor tensor = {e->images[step->out[i]].desc, (void *)(uintptr_t)data_of(c, s, i)};
+        QB_TRY(observe(cx, user, number, qb_engine_observed_name(e, number), &tensor));
+        number++;
+    }
+    return QB_OK;
+}
+
+static qb_status show_inputs(qb_ctx *cx, const qb_context *c, const void *const *inputs,
+                             qb_observe_fn observe, void *user) {
+    for (int32_t i = 0; i < c->engine->n_inputs; i++) {
+        qb_tensor tensor = {c->engine->inputs[i].desc, (void *)(uintptr_t)inputs[i]};
+        QB_TRY(observe(cx, user, i, c->engine->inputs[i].name, &tensor));
+    }
+    return QB_OK;
+}
+
+static qb_status run_part(qb_ctx *cx, qb_context *c, double *seconds, qb_observe_fn observe,
+                          void *user) {
+    for (int32_t s = 0; s < c->engine->n_steps; s++) {
+        double start = seconds ? qb_now() : 0.0;
+        QB_TRY(run_step(cx, c, s));
+        if (seconds) seconds[s] += qb_now() - start;
+        if (observe) QB_TRY(show(cx, c, s, observe, user));
+    }
+    return QB_OK;
+}
+
+/* All three ways to run: `seconds` and `observe` may be NULL. */
+static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void *const *outputs,
+                     double *seconds, qb_observe_fn observe, void *user) {
+    QB_TRY(check_inputs(cx, c->engine, inputs));
+    if (observe && c->engine->parts > 1)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "the engine runs its batch in parts; build it observable");
+    if (observe) QB_TRY(show_inputs(cx, c, inputs, observe, user));
+    qb_status status = QB_OK;
+    int before = qb_use_threads(c->engine->threads);
+    for (int64_t part = 0; part < c->engine->parts && status == QB_OK; part++) {
+        set_external(c, inputs, outputs, part);
+        status = run_part(cx, c, seconds, observe, user);
+    }
+    qb_use_threads(before);
+    return status;
+}
+
+qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                         void *const *outputs) {
+    return run(cx, context, inputs, outputs, NULL, NULL, NULL);
+}
+
+qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                             void *const *outputs, double *seconds) {
+    return run(cx, context, inputs, outputs, seconds, NULL, NULL);
+}
+
+qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                             void *const *outputs, qb_observe_fn observe, void *user) {
+    return run(cx, context, inputs, outputs, NULL, observe, user);
+}

@@ -1,0 +1,70 @@
+/* Engines: what is left after the build, and questions about it. */
+#include "engine_internal.h"
+
+void qb_engine_free(qb_engine *engine) {
+    if (!engine) return;
+    for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
+    qb_free(engine->packed);
+    qb_free(engine->observed);
+    qb_free(engine->steps);
+    qb_free(engine->images);
+    qb_free(engine->buffers);
+    qb_arena_free(engine->arena);
+    qb_graph_free(engine->graph);
+    qb_free(engine);
+}
+
+int32_t qb_engine_n_inputs(const qb_engine *engine) { return engine->n_inputs; }
+int32_t qb_engine_n_outputs(const qb_engine *engine) { return engine->n_outputs; }
+const char *qb_engine_input_name(const qb_engine *engine, int32_t i) {
+    return engine->inputs[i].name;
+}
+const char *qb_engine_output_name(const qb_engine *engine, int32_t i) {
+    return engine->outputs[i].name;
+}
+const qb_desc *qb_engine_input(const qb_engine *engine, int32_t i) {
+    return &engine->inputs[i].desc;
+}
+const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i) {
+    return &engine->outputs[i].desc;
+}
+int qb_engine_threads(const qb_engine *engine) { return engine->threads; }
+
+void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
+    *out = engine->memory;
+    out->parts = engine->parts;
+}
+
+int32_t qb_engine_n_steps(const qb_engine *engine) { return engine->n_steps; }
+
+void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
+    const qb_step *step = &engine->steps[index];
+    int32_t value = -1;
+    for (int32_t i = 0; i < step->n_out && value < 0; i++)
+        if (step->out[i] >= 0) value = engine->images[step->out[i]].value;
+    *out = (qb_step_info){.name = step->name,
+                          .op = step->op,
+                          .tactic = step->tactic,
+                          .impl = step->kernel ? step->kernel->impl : "",
+                          .dtype = step->dtype,
+                          .flops = step->flops * (double)engine->parts,
+                          .bytes = step->bytes * (double)engine->parts,
+                          .output = value >= 0 ? engine->graph->values[value].name : step->name};
+}
+
+void qb_engine_layers(const qb_engine *engine, int32_t *n_int8, int32_t *n_fp16, int32_t *n_fp32) {
+    *n_int8 = *n_fp16 = *n_fp32 = 0;
+    for (int32_t s = 0; s < engine->n_steps; s++) {
+        const qb_step *step = &engine->steps[s];
+        if (step->flops <= 0.0) continue;
+        int32_t *count = step->dtype == QB_DTYPE_S8 || step->dtype == QB_DTYPE_U8 ? n_int8
+                         : step->dtype == QB_DTYPE_F16                            ? n_fp16
+                                                                                  : n_fp32;
+        ++*count;
+    }
+}
+
+int32_t qb_engine_n_observed(const qb_engine *engine) { return engine->n_observed; }
+const char *qb_engine_observed_name(const qb_engine *engine, int32_t observed) {
+    return engine->graph->values[engine->observed[observed]].name;
+}

@@ -1,0 +1,102 @@
+/* Engines: a graph with known shapes, planned and packed for one machine, ready to run.
+ *
+ * An engine is immutable once built and may be shared by any number of threads; each thread runs
+ * its own execution context (activation arena and workspace). run allocates nothing. */
+#ifndef QB_ENGINE_ENGINE_H
+#define QB_ENGINE_ENGINE_H
+
+#include "graph/fusion.h"
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qb_engine qb_engine;
+typedef struct qb_context qb_context;
+
+typedef struct qb_engine_options {
+    /* Preference list of tactic backends, comma separated: "cpu,dnnl,ref" (the default when NULL),
+     * "cpu,ref", "ref". A step takes the first tactic that can run it. */
+    const char *backends;
+    /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
+    const qb_shape *input_shapes;
+    int64_t batch;   /* used when input_shapes is NULL; 0: 1 */
+    int threads;     /* OpenMP threads of one run; 0: qb_threads(cx) */
+    bool observable; /* qb_context_observe will be used: every value of the whole batch is in memory
+                        once. Otherwise a batch whose activations exceed the caches may go
+                        through the steps in parts, a few items at a time */
+    bool time_tactics; /* choose among the preferred backend's and lower tactics by timing */
+} qb_engine_options;
+
+/* Builds from an optimized graph (float or quantized). The graph is not kept. Errors name the node
+ * (and the tactic) that failed. */
+qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
+                          qb_engine **out);
+void qb_engine_free(qb_engine *engine); /* accepts NULL; contexts must be gone */
+
+int32_t qb_engine_n_inputs(const qb_engine *engine);
+int32_t qb_engine_n_outputs(const qb_engine *engine);
+/* Name, type and shape (row-major) as the caller passes and receives them: always the model's own
+ * float (or integer) types; quantization happens inside. */
+const char *qb_engine_input_name(const qb_engine *engine, int32_t i);
+const char *qb_engine_output_name(const qb_engine *engine, int32_t i);
+const qb_desc *qb_engine_input(const qb_engine *engine, int32_t i);
+const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i);
+int qb_engine_threads(const qb_engine *engine);
+
+typedef struct qb_engine_memory {
+    size_t weights;     /* packed constants */
+    size_t arena;       /* activations of one context */
+    size_t workspace;   /* scratch of one context */
+    size_t lower_bound; /* max over steps of live activation bytes: what a perfect planner needs */
+    int64_t parts; /* a run goes through the steps this often, each time with a part of the batch */
+} qb_engine_memory;
+void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out);
+/* What the engine occupies by itself, without contexts: packed constants and the plan. */
+size_t qb_engine_bytes(const qb_engine *engine);
+/* The compute libraries compiled in, with their run-time versions ("oneDNN 2.6.3"). New memory. */
+char *qb_engine_libraries(qb_ctx *cx);
+
+/* One row a step, for reports: names live as long as the engine. */
+typedef struct qb_step_info {
+    const char *name;   /* the anchor node's name, or its output value's */
+    const char *op;     /* "Conv+Relu" */
+    const char *tactic; /* "dnnl.conv", "node", "alias", "reorder" */
+    const char *impl;   /* the library's algorithm, or "" */
+    qb_dtype dtype;     /* the type it computes in: S8 for integer steps, F32 ... */
+    double flops, bytes;
+    const char *output; /* value name */
+} qb_step_info;
+int32_t qb_engine_n_steps(const qb_engine *engine);
+void qb_engine_step(const qb_engine *engine, int32_t step, qb_step_info *out);
+/* Counted over steps with flops > 0. */
+void qb_engine_layers(const qb_engine *engine, int32_t *n_int8, int32_t *n_fp16, int32_t *n_fp32);
+
+/* One allocation for arena and workspace. */
+qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out);
+void qb_context_free(qb_context *context); /* accepts NULL */
+
+/* Runs once. `inputs` and `outputs` are host buffers of the described types and sizes, row-major.
+ * outputs[i] may be NULL (not copied out). */
+qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                         void *const *outputs);
+/* Runs and adds each step's seconds to seconds[n_steps]. */
+qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                             void *const *outputs, double *seconds);
+
+/* Called right after a value was written, while it is in cache: graph inputs first, then every
+ * value that reaches memory. `value` is the value's name in the graph; the tensor is in the
+ * engine's own layout and type and is valid during the call only. */
+typedef qb_status (*qb_observe_fn)(qb_ctx *cx, void *user, int32_t observed, const char *value,
+                                   const qb_tensor *tensor);
+/* The observed values are numbered 0..n-1, fixed at build. */
+int32_t qb_engine_n_observed(const qb_engine *engine);
+const char *qb_engine_observed_name(const qb_engine *engine, int32_t observed);
+qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                             void *const *outputs, qb_observe_fn observe, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

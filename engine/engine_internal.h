@@ -1,0 +1,158 @@
+/* What the files of engine/ share. */
+#ifndef QB_ENGINE_INTERNAL_H
+#define QB_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+#include "graph/fusion.h"
+#include "kernels/tactic.h"
+
+/* A stretch of memory. Arena buffers get their offset from the planner; the others point at what
+ * the caller or the graph owns. */
+typedef enum qb_buffer_kind {
+    QB_BUFFER_ARENA,
+    QB_BUFFER_INPUT,   /* the caller's input `index` */
+    QB_BUFFER_OUTPUT,  /* the caller's output `index` */
+    QB_BUFFER_CONSTANT /* `data`, in the engine's graph */
+} qb_buffer_kind;
+
+typedef struct qb_buffer {
+    qb_buffer_kind kind;
+    int32_t index;
+    const void *data;
+    size_t bytes, offset;
+    int32_t first, last; /* steps that touch it, both inclusive */
+} qb_buffer;
+
+/* One form in which a value lies in memory: a value may have several (row-major for one user,
+ * channels last for another), made by copy steps where they are first needed. */
+typedef struct qb_image {
+    int32_t value;
+    int32_t next; /* the next image of the same value, -1 at the end */
+    int32_t buffer;
+    qb_desc desc;
+} qb_image;
+
+typedef enum qb_step_kind {
+    QB_STEP_KERNEL,
+    QB_STEP_NODE, /* the operator's eval on row-major tensors */
+    QB_STEP_ALIAS /* nothing to do: the output lies where the input lies */
+} qb_step_kind;
+
+typedef struct qb_step {
+    qb_step_kind kind;
+    const char *name, *op, *tactic;
+    qb_kernel *kernel;      /* KERNEL */
+    const void **constants; /* KERNEL: [n_in] data of constant inputs, for packing; else NULL */
+    size_t packed_offset;   /* KERNEL: in the engine's packed block */
+    const qb_node *node;    /* NODE */
+    int32_t node_index;     /* for messages, -1 for copies */
+    int32_t n_in, n_out;
+    int32_t *in, *out; /* images; -1 for what is left out */
+    int32_t observed;  /* number of the value that this step completes, -1 */
+    qb_dtype dtype;
+    double flops, bytes;
+} qb_step;
+
+typedef struct qb_port { /* an input or output as the caller sees it */
+    const char *name;
+    qb_desc desc;
+    int32_t buffer;
+} qb_port;
+
+struct qb_engine {
+    qb_graph *graph; /* bound; owns names, constants and quantization parameters */
+    qb_arena *arena; /* owns everything below but kernels and packed */
+    int threads;
+    int64_t parts; /* one run goes this often through all steps, each time with other items */
+    int32_t n_buffers, n_images, n_steps, n_inputs, n_outputs, n_observed;
+    qb_buffer *buffers;
+    qb_image *images;
+    qb_step *steps;
+    qb_port *inputs, *outputs;
+    int32_t *observed; /* value ids: the graph's inputs first */
+    void *packed;
+    qb_engine_memory memory;
+};
+
+/* Sets the calling thread's OpenMP team size; returns what it was. */
+int qb_use_threads(int threads);
+
+/* Plans offsets so that buffers which live at the same time do not overlap: largest first, each
+ * into the lowest gap that fits best. Only ARENA buffers are placed. */
+qb_status qb_plan_memory(qb_ctx *cx, qb_buffer *buffers, int32_t n, int32_t n_steps, size_t *total,
+                         size_t *lower_bound);
+
+/* engine/split.c: running a batch in parts. Does nothing in the graph mix the items? `whole` and
+ * `one` are the same graph bound for `batch` items and for one. */
+bool qb_is_separable(const qb_graph *whole, const qb_graph *one, int64_t batch);
+/* Bytes of activations that the caches hold. */
+size_t qb_cache_budget(void);
+/* The largest divisor of the batch whose activations stay within the budget, at least 1. */
+int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget);
+
+/* The builder: state that only lives during qb_engine_build. */
+typedef struct qb_builder {
+    qb_ctx *cx;
+    qb_engine *engine;
+    qb_graph *graph;
+    qb_groups groups;
+    int32_t group;               /* at work */
+    const char *const *backends; /* in order of preference, ends with NULL */
+    bool time_tactics;
+    qb_workers *workers;   /* for timing; NULL otherwise */
+    qb_layout spatial;     /* layout of images between windows: NHWC, or ROW for ref alone */
+    int32_t *image_of;     /* [n_values] first image, -1 */
+    int32_t *source_of;    /* [n_values] quantized graph inputs: the caller's float buffer, -1 */
+    int32_t *last_group;   /* [n_values] last group that reads it; n for graph outputs; -1 */
+    bool *only_windows;    /* [n_values] read by sliding windows and additions alone */
+    int32_t *slice_of;     /* [n_values] the concat output it will be a slice of, -1 */
+    int64_t *slice_offset; /* [n_values] its first channel there */
+    size_t cap_buffers, cap_images, cap_steps, cap_observed;
+} qb_builder;
+
+/* engine/images.c */
+int32_t qb_build_buffer(qb_builder *b, qb_buffer_kind kind, int32_t index, const void *data,
+                        size_t bytes); /* -1 on failure */
+/* The id, or -1 on failure. Images of value -1 are private to the step that made them. */
+int32_t qb_build_image(qb_builder *b, int32_t value, const qb_desc *desc, int32_t buffer);
+/* A new arena buffer with an image in it. */
+int32_t qb_build_fresh(qb_builder *b, int32_t value, const qb_desc *desc);
+/* The value as it stands in the graph, in a layout. */
+qb_desc qb_build_desc(const qb_builder *b, int32_t value, qb_layout layout);
+/* An image that reads as `want`; -1 when there is none yet. */
+int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want);
+/* The same, with a copy step when there is none; -1 on failure. */
+int32_t qb_build_require(qb_builder *b, int32_t value, const qb_desc *want);
+/* A copy step from one image to another. */
+qb_status qb_build_copy(qb_builder *b, int32_t from, int32_t to);
+/* The next number for qb_context_observe belongs to this value. */
+qb_status qb_build_observed(qb_builder *b, int32_t value);
+bool qb_same_params(const qb_qparams *a, const qb_qparams *b);
+/* Is row-major order the same as the layout's for this shape? */
+bool qb_layout_is_row(const qb_desc *desc);
+
+/* engine/choose.c */
+/* The kernel for a problem that may be posed in several forms (layouts and slices), best first: the
+ * first tactic in the user's order of backends that takes any, or the fastest with time_tactics. */
+qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                          const bool *constant, qb_kernel **out);
+
+/* engine/steps.c */
+qb_step *qb_build_step(qb_builder *b, qb_step_kind kind, int32_t n_in, int32_t n_out);
+qb_status qb_build_group(qb_builder *b, const qb_group *group);
+/* Adds the kernel's step with the copies it needs before it; *kernel becomes NULL once the engine
+ * owns it. */
+qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **kernel);
+/* The group's output is there already, in the memory of `from`. */
+qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from, int32_t to);
+
+/* engine/concat.c */
+/* Finds the values that can be written straight into the output of a Concat. */
+qb_status qb_build_slices(qb_builder *b);
+/* Where in the larger tensor a value with slice_of goes. */
+qb_status qb_build_slice_desc(qb_builder *b, int32_t value, qb_desc *out);
+/* The image of a whole Concat output, made when its first part is; -1 on failure. */
+int32_t qb_build_whole(qb_builder *b, int32_t value);
+qb_status qb_build_concat(qb_builder *b, const qb_group *group, const qb_problem *problem);
+
+#endif

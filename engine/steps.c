@@ -1,0 +1,395 @@
+/* From fusion groups to steps. */
+#include <string.h>
+
+#include "base/strbuf.h"
+#include "engine_internal.h"
+
+#define MAX_FORMS 32
+
+qb_step *qb_build_step(qb_builder *b, qb_step_kind kind, int32_t n_in, int32_t n_out) {
+    qb_engine *e = b->engine;
+    int32_t *ids = qb_arena_alloc(b->cx, e->arena, (size_t)(n_in + n_out), sizeof *ids);
+    if (!ids ||
+        qb_grow(b->cx, &e->steps, &b->cap_steps, (size_t)e->n_steps + 1, sizeof *e->steps) != QB_OK)
+        return NULL;
+    for (int32_t i = 0; i < n_in + n_out; i++) ids[i] = -1;
+    qb_step *step = &e->steps[e->n_steps++];
+    *step = (qb_step){.kind = kind,
+                      .node_index = -1,
+                      .n_in = n_in,
+                      .n_out = n_out,
+                      .in = ids,
+                      .out = ids + n_in,
+                      .observed = -1,
+                      .name = "",
+                      .op = "",
+                      .tactic = ""};
+    return step;
+}
+
+/* "Conv+Add+Relu" */
+static const char *group_op(qb_builder *b, const qb_group *group) {
+    qb_strbuf text = {0};
+    for (int32_t i = 0; i < group->n_nodes; i++) {
+        if (i > 0) qb_strbuf_add(&text, "+");
+        qb_strbuf_add(&text, b->graph->nodes[group->node[i]].op->name);
+    }
+    const char *kept =
+        text.failed ? NULL : qb_arena_strdup(b->cx, b->engine->arena, text.data ? text.data : "");
+    qb_strbuf_release(&text);
+    return kept;
+}
+
+static qb_status describe(qb_builder *b, const qb_group *group, qb_step *step) {
+    const qb_node *anchor = &b->graph->nodes[group->node[0]];
+    const char *name =
+        anchor->name && *anchor->name ? anchor->name : b->graph->values[group->out].name;
+    const char *op = group_op(b, group);
+    if (!op) return b->cx->code;
+    step->name = name;
+    step->op = op;
+    step->node_index = group->node[0];
+    return QB_OK;
+}
+
+/* Bytes that a step moves: its images once each, and what was packed. */
+static double step_bytes(const qb_builder *b, const qb_step *step) {
+    const qb_image *images = b->engine->images;
+    double bytes = step->kernel ? (double)step->kernel->packed_bytes : 0.0;
+    for (int32_t i = 0; i < step->n_in; i++)
+        if (step->in[i] >= 0) bytes += (double)qb_desc_bytes(&images[step->in[i]].desc);
+    for (int32_t i = 0; i < step->n_out; i++)
+        if (step->out[i] >= 0) bytes += (double)qb_desc_bytes(&images[step->out[i]].desc);
+    return bytes;
+}
+
+static bool is_quantized(const qb_builder *b, int32_t value) {
+    return value >= 0 && b->graph->values[value].q.n > 0;
+}
+
+/* ---- operators that run through eval --------------------------------------------------------- */
+
+static bool is_alias_op(const char *name) {
+    static const char *const names[] = {"Reshape",   "Flatten",  "Squeeze",
+                                        "Unsqueeze", "Identity", "Dropout"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0) return true;
+    return false;
+}
+
+static bool can_alias(const qb_builder *b, const qb_group *group) {
+    const qb_node *node = &b->graph->nodes[group->node[0]];
+    if (!is_alias_op(node->op->name) || node->out[0] < 0) return false;
+    for (int32_t i = 1; i < node->n_out; i++)
+        if (node->out[i] >= 0) return false;
+    qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
+    qb_desc out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW);
+    return in.dtype == out.dtype && qb_same_params(&in.q, &out.q) &&
+           qb_desc_bytes(&in) == qb_desc_bytes(&out);
+}
+
+qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from, int32_t to) {
+    qb_step *step = qb_build_step(b, QB_STEP_ALIAS, 1, 1);
+    if (!step) return b->cx->code;
+    step->in[0] = from;
+    step->out[0] = to;
+    step->tactic = "alias";
+    step->dtype = b->engine->images[to].desc.dtype;
+    step->observed = b->engine->n_observed;
+    QB_TRY(describe(b, group, step));
+    return qb_build_observed(b, group->out);
+}
+
+static qb_status build_alias(qb_builder *b, const qb_group *group) {
+    const qb_node *node = &b->graph->nodes[group->node[0]];
+    qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
+    qb_desc out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW);
+    int32_t from = qb_build_require(b, node->in[0], &in);
+    if (from < 0) return b->cx->code;
+    int32_t to = qb_build_image(b, node->out[0], &out, b->engine->images[from].buffer);
+    return to < 0 ? b->cx->code : qb_build_add_alias(b, group, from, to);
+}
+
+/* The real-valued, row-major form in which eval takes and gives a value. */
+static qb_desc eval_desc(const qb_builder *b, int32_t value) {
+    qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
+    if (desc.q.n > 0) {
+        desc.dtype = QB_DTYPE_F32;
+        desc.q = (qb_qparams){.axis = -1};
+    }
+    return desc;
+}
+
+/* A quantized output: eval's float result is private, the value begins with its quantized copy. */
+static qb_status quantize_output(qb_builder *b, int32_t value, int32_t private) {
+    qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
+    int32_t to = qb_build_fresh(b, value, &desc);
+    if (to < 0) return b->cx->code;
+    QB_TRY(qb_build_copy(b, private, to));
+    b->engine->steps[b->engine->n_steps - 1].observed = b->engine->n_observed;
+    return qb_build_observed(b, value);
+}
+
+static qb_status build_node(qb_builder *b, const qb_group *group) {
+    const qb_node *node = &b->graph->nodes[group->node[0]];
+    int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
+    if (!in) return b->cx->code;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        in[i] = -1;
+        if (node->in[i] < 0) continue;
+        qb_desc want = eval_desc(b, node->in[i]);
+        in[i] = qb_build_require(b, node->in[i], &want);
+        if (in[i] < 0) return b->cx->code;
+    }
+    qb_step *step = qb_build_step(b, QB_STEP_NODE, 0, node->n_out);
+    if (!step) return b->cx->code;
+    int32_t index = b->engine->n_steps - 1;
+    step->node = node;
+    step->in = in;
+    step->n_in = node->n_in;
+    step->tactic = "node";
+    step->dtype = QB_DTYPE_F32;
+    QB_TRY(describe(b, group, step));
+    for (int32_t i = 0; i < node->n_out; i++) {
+        if (node->out[i] < 0) continue;
+        qb_desc desc = eval_desc(b, node->out[i]);
+        bool private = is_quantized(b, node->out[i]);
+        int32_t image = qb_build_fresh(b, private ? -1 : node->out[i], &desc);
+        if (image < 0) return b->cx->code;
+        step->out[i] = image;
+        if (private) continue;
+        if (step->observed < 0) step->observed = b->engine->n_observed;
+        QB_TRY(qb_build_observed(b, node->out[i]));
+    }
+    step->bytes = step_bytes(b, step);
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (is_quantized(b, node->out[i]))
+            QB_TRY(quantize_output(b, node->out[i], b->engine->steps[index].out[i]));
+    return QB_OK;
+}
+
+/* ---- steps that run through a tactic --------------------------------------------------------- */
+
+/* The forms in which a problem is offered to the tactics. */
+typedef struct forms {
+    int32_t n;
+    qb_problem problem[MAX_FORMS];
+    qb_desc in[MAX_FORMS][4];
+} forms;
+
+static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
+
+static bool is_window_kind(qb_kind kind) {
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL;
+}
+
+static void add_form(qb_builder *b, const qb_group *group, const qb_problem *base, qb_layout layout,
+                     bool slices, const qb_desc *out_slice, forms *f) {
+    if (f->n == MAX_FORMS) return;
+    qb_problem *p = &f->problem[f->n];
+    qb_desc *in = f->in[f->n++];
+    *p = *base;
+    p->in = in;
+    for (int32_t i = 0; i < base->n_in; i++) {
+        in[i] = base->in[i];
+        if (in[i].dtype == QB_DTYPE_NONE || b->graph->values[group->in[i]].data) continue;
+        if (in[i].shape.rank == base->out.shape.rank && is_spatial(&in[i].shape))
+            in[i].layout = layout;
+        int32_t image = b->image_of[group->in[i]];
+        if (!slices || image < 0) continue;
+        const qb_desc *have = &b->engine->images[image].desc;
+        if (have->layout == layout) {
+            in[i].channel_offset = have->channel_offset;
+            in[i].channel_total = have->channel_total;
+        }
+    }
+    if (is_spatial(&p->out.shape)) p->out.layout = layout;
+    if (out_slice) p->out = *out_slice;
+}
+
+static bool reads_slice(const qb_builder *b, const qb_group *group) {
+    for (int32_t i = 0; i < group->n_in; i++) {
+        int32_t image = group->in[i] < 0 ? -1 : b->image_of[group->in[i]];
+        if (image >= 0 && b->engine->images[image].desc.channel_total > 0) return true;
+    }
+    return false;
+}
+
+/* Layouts to offer, best first: sliding windows like channels last (or what the library picks);
+ * everything else follows its input. */
+static int32_t layouts_of(const qb_builder *b, const qb_group *group, const qb_problem *p,
+                          qb_layout *layouts) {
+    int32_t n = 0;
+    if (!is_spatial(&p->out.shape) || p->kind == QB_KIND_MATMUL) {
+        layouts[n++] = QB_LAYOUT_ROW;
+        return n;
+    }
+    if (is_window_kind(p->kind)) {
+        layouts[n++] = b->spatial;
+        layouts[n++] = QB_LAYOUT_ANY;
+    } else if (group->in[0] >= 0 && b->image_of[group->in[0]] >= 0) {
+        layouts[n++] = b->engine->images[b->image_of[group->in[0]]].desc.layout;
+    }
+    const qb_layout rest[] = {QB_LAYOUT_NHWC, QB_LAYOUT_ROW};
+    for (int32_t i = 0; i < 2; i++) {
+        bool listed = false;
+        for (int32_t k = 0; k < n; k++) listed = listed || layouts[k] == rest[i];
+        if (!listed) layouts[n++] = rest[i];
+    }
+    return n;
+}
+
+/* Pixels that are a multiple of half a page apart fall into one or two sets of the first level
+ * cache and push each other out of it: such outputs get a little room between their pixels, as
+ * channel slices of a slightly wider tensor that has no other channels. */
+#define ALIASING_BYTES 2048
+#define ROOM_BYTES 64
+
+static bool wants_room(const qb_builder *b, const qb_group *group, qb_desc *out) {
+    const qb_shape *shape = &b->graph->values[group->out].shape;
+    if (strcmp(b->backends[0], "cpu") != 0 || !is_window_kind(group->kind) || !is_spatial(shape))
+        return false;
+    *out = qb_build_desc(b, group->out, QB_LAYOUT_NHWC);
+    int64_t size = (int64_t)qb_dtype_size(out->dtype), bytes = shape->dim[1] * size, pixels = 1;
+    for (int32_t d = 2; d < shape->rank; d++) pixels *= shape->dim[d];
+    out->channel_total = shape->dim[1] + ROOM_BYTES / size;
+    return bytes % ALIASING_BYTES == 0 && pixels > 1 && b->only_windows[group->out];
+}
+
+static void make_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
+                       const qb_desc *out_slice, forms *f) {
+    qb_layout layouts[4];
+    int32_t n = layouts_of(b, group, p, layouts);
+    bool slices = reads_slice(b, group);
+    qb_desc roomy;
+    if (!out_slice && wants_room(b, group, &roomy)) out_slice = &roomy;
+    f->n = 0;
+    if (out_slice) {
+        if (slices) add_form(b, group, p, out_slice->layout, true, out_slice, f);
+        add_form(b, group, p, out_slice->layout, false, out_slice, f);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (slices) add_form(b, group, p, layouts[i], true, NULL, f);
+        add_form(b, group, p, layouts[i], false, NULL, f);
+    }
+}
+
+/* May `image` be overwritten by the group at work? Only when nobody else will look at the memory.
+ */
+static bool is_last_use(const qb_builder *b, int32_t value, int32_t image) {
+    const qb_engine *e = b->engine;
+    if (b->last_group[value] > b->group) return false;
+    int32_t buffer = e->images[image].buffer;
+    if (e->buffers[buffer].kind != QB_BUFFER_ARENA) return false;
+    for (int32_t i = 0; i < e->n_images; i++)
+        if (i != image && e->images[i].buffer == buffer) return false;
+    return true;
+}
+
+/* An output image in the memory of an input, where the kernel allows it; -1: none. */
+static qb_status in_place(qb_builder *b, const qb_group *group, const qb_kernel *kernel,
+                          int32_t *in, int32_t *image) {
+    *image = -1;
+    const qb_desc *out = &kernel->problem.out;
+    for (int32_t i = 0; i < group->n_in && *image < 0; i++) {
+        if (!(kernel->in_place_inputs >> i & 1) || in[i] < 0) continue;
+        bool free_to_use = is_last_use(b, group->in[i], in[i]) &&
+                           qb_desc_bytes(&kernel->problem.in[i]) == qb_desc_bytes(out);
+        for (int32_t k = 0; k < group->n_in; k++)
+            free_to_use = free_to_use && (k == i || in[k] != in[i]);
+        if (!free_to_use && !kernel->in_place_required) continue;
+        if (!free_to_use) { /* a copy that may be overwritten */
+            int32_t copy = qb_build_fresh(b, -1, &kernel->problem.in[i]);
+            if (copy < 0) return b->cx->code;
+            QB_TRY(qb_build_copy(b, in[i], copy));
+            in[i] = copy;
+        }
+        *image = qb_build_image(b, group->out, out, b->engine->images[in[i]].buffer);
+        if (*image < 0) return b->cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status output_image(qb_builder *b, const qb_group *group, const qb_kernel *kernel,
+                              int32_t *in, int32_t *image) {
+    const qb_desc *out = &kernel->problem.out;
+    if (b->slice_of[group->out] >= 0) {
+        int32_t whole = qb_build_whole(b, b->slice_of[group->out]);
+        if (whole < 0) return b->cx->code;
+        *image = qb_build_image(b, group->out, out, b->engine->images[whole].buffer);
+        return *image < 0 ? b->cx->code : QB_OK;
+    }
+    QB_TRY(in_place(b, group, kernel, in, image));
+    if (*image < 0) *image = qb_build_fresh(b, group->out, out);
+    return *image < 0 ? b->cx->code : QB_OK;
+}
+
+static qb_dtype computes_in(const qb_problem *p) {
+    bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
+    bool has_weight =
+        p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
+    if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : QB_DTYPE_F32;
+    return in && out ? QB_DTYPE_S8 : QB_DTYPE_F32;
+}
+
+qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **kernel) {
+    const qb_problem *p = &(*kernel)->problem;
+    size_t n_in = (size_t)group->n_in;
+    int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, n_in, sizeof *in);
+    const void **constants = qb_arena_alloc(b->cx, b->engine->arena, n_in, sizeof *constants);
+    if (!in || !constants) return b->cx->code;
+    for (int32_t i = 0; i < group->n_in; i++) {
+        in[i] = -1;
+        if (group->in[i] >= 0) constants[i] = b->graph->values[group->in[i]].data;
+        if (group->in[i] < 0 || ((*kernel)->packed_inputs >> i & 1)) continue;
+        in[i] = qb_build_require(b, group->in[i], &p->in[i]);
+        if (in[i] < 0) return b->cx->code;
+    }
+    int32_t out = -1;
+    QB_TRY(output_image(b, group, *kernel, in, &out));
+    qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 0, 1);
+    if (!step) return b->cx->code;
+    step->kernel = *kernel;
+    *kernel = NULL;
+    step->in = in;
+    step->n_in = group->n_in;
+    step->constants = constants;
+    step->out[0] = out;
+    step->tactic = step->kernel->tactic->name;
+    step->dtype = computes_in(p);
+    step->flops = qb_problem_flops(p);
+    step->bytes = step_bytes(b, step);
+    step->observed = b->engine->n_observed;
+    QB_TRY(describe(b, group, step));
+    return qb_build_observed(b, group->out);
+}
+
+static qb_status build_kernel_step(qb_builder *b, const qb_group *group, const qb_problem *p) {
+    forms f;
+    bool constant[QB_MAX_INPUTS] = {false};
+    qb_desc slice;
+    qb_kernel *kernel = NULL;
+    if (group->n_in > 4)
+        return qb_fail(b->cx, QB_STATUS_INTERNAL, "%s: expected at most 4 inputs, got %d",
+                       qb_kind_text(p->kind), (int)group->n_in);
+    for (int32_t i = 0; i < group->n_in; i++)
+        constant[i] = group->in[i] >= 0 && b->graph->values[group->in[i]].data;
+    bool sliced = b->slice_of[group->out] >= 0;
+    if (sliced) QB_TRY(qb_build_slice_desc(b, group->out, &slice));
+    make_forms(b, group, p, sliced ? &slice : NULL, &f);
+    QB_TRY(qb_build_kernel(b, f.problem, f.n, constant, &kernel));
+    if (kernel->problem.out.channel_total == 0) b->slice_of[group->out] = -1;
+    qb_status status = qb_build_add_kernel(b, group, &kernel);
+    qb_kernel_free(kernel);
+    return status;
+}
+
+qb_status qb_build_group(qb_builder *b, const qb_group *group) {
+    if (group->kind == QB_KIND_NODE)
+        return can_alias(b, group) ? build_alias(b, group) : build_node(b, group);
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    QB_TRY(qb_group_problem(b->cx, b->graph, group, in, &problem));
+    if (group->kind == QB_KIND_CONCAT) return qb_build_concat(b, group, &problem);
+    return build_kernel_step(b, group, &problem);
+}
