@@ -1,0 +1,164 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "datasets_internal.h"
+
+#define X(name) extern const qb_dataset_format qb_format_##name;
+#include "datasets/formats.def"
+#undef X
+
+static const qb_dataset_format *const formats[] = {
+#define X(name) &qb_format_##name,
+#include "datasets/formats.def"
+#undef X
+};
+#define N_FORMATS ((int)(sizeof formats / sizeof *formats))
+
+const char *qb_dataset_format_row(int row, const char **text) {
+    if (row < 0 || row >= N_FORMATS) return NULL;
+    if (text) *text = formats[row]->text;
+    return formats[row]->name;
+}
+
+qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int64_t position,
+                         int32_t label) {
+    if (dataset->n >= QB_SAMPLES_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %zu samples", QB_SAMPLES_MAX);
+    QB_TRY(
+        qb_grow(cx, &dataset->sample, &dataset->capacity, dataset->n + 1, sizeof *dataset->sample));
+    dataset->sample[dataset->n++] = (qb_sample){name, position, label};
+    return QB_OK;
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const qb_sample *left = a, *right = b;
+    return strcmp(left->name, right->name);
+}
+
+void qb_dataset_sort(qb_dataset *dataset) {
+    if (dataset->n > 1)
+        qsort(dataset->sample, dataset->n, sizeof *dataset->sample, compare_samples);
+}
+
+qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                               qb_image *out, qb_hash *hash) {
+    char *path = qb_path_join(cx, dataset->root, sample->name);
+    if (!path) return cx->code;
+    qb_map map = {0};
+    qb_status status = qb_map_open(cx, path, &map);
+    if (status == QB_OK) status = qb_image_decode(cx, path, map.data, map.size, out);
+    if (status == QB_OK) *hash = qb_hash_bytes(map.data, map.size);
+    qb_map_close(&map);
+    qb_free(path);
+    return status;
+}
+
+static qb_status find_format(qb_ctx *cx, const char *path, const qb_dataset_format **out) {
+    struct stat info;
+    if (stat(path, &info) != 0) return qb_fail_errno(cx, "data %s", path);
+    for (int i = 0; i < N_FORMATS; i++) {
+        if (!formats[i]->probe(path)) continue;
+        *out = formats[i];
+        return QB_OK;
+    }
+    if (S_ISDIR(info.st_mode))
+        return qb_fail(cx, QB_STATUS_NOTFOUND, "data %s: no JPEG or PNG images in the folder",
+                       path);
+    qb_strbuf known = {0};
+    for (int i = 0; i < N_FORMATS; i++)
+        qb_strbuf_addf(&known, "%s%s (%s)", i ? ", " : "", formats[i]->name, formats[i]->text);
+    char *text;
+    QB_TRY(qb_strbuf_take(cx, &known, &text));
+    qb_fail(cx, QB_STATUS_UNSUPPORTED, "data %s: not a known kind of data set; known: %s", path,
+            text);
+    qb_free(text);
+    return cx->code;
+}
+
+/* Keeps `max` of the samples, evenly spaced; memory of the names stays in the arena. */
+static void thin_out(qb_dataset *dataset, int64_t max) {
+    if (max <= 0 || (size_t)max >= dataset->n) return;
+    for (int64_t k = 0; k < max; k++)
+        dataset->sample[k] = dataset->sample[k * (int64_t)dataset->n / max];
+    dataset->n = (size_t)max;
+}
+
+static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
+                             const qb_dataset_options *options) {
+    QB_TRY(qb_arena_create(cx, &dataset->arena));
+    dataset->path = dataset->root = qb_arena_strdup(cx, dataset->arena, path);
+    if (!dataset->path) return cx->code;
+    QB_TRY_WRAP(cx, dataset->format->open(cx, dataset, options->labels), "data %s (%s)", path,
+                dataset->format->name);
+    if (dataset->n == 0)
+        return qb_fail(cx, QB_STATUS_NOTFOUND, "data %s (%s): it holds no sample", path,
+                       dataset->format->name);
+    thin_out(dataset, options->max_samples);
+    return QB_OK;
+}
+
+qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
+                          qb_dataset **out) {
+    static const qb_dataset_options defaults = {0};
+    if (!options) options = &defaults;
+    if (options->max_samples < 0)
+        return qb_fail(cx, QB_STATUS_INVALID, "data %s: expected 0 or more samples, got %lld", path,
+                       (long long)options->max_samples);
+    const qb_dataset_format *format = NULL;
+    QB_TRY(find_format(cx, path, &format));
+    qb_dataset *dataset = qb_alloc(cx, 1, sizeof *dataset);
+    if (!dataset) return cx->code;
+    dataset->format = format;
+    qb_status status = open_format(cx, dataset, path, options);
+    if (status != QB_OK) {
+        qb_dataset_close(dataset);
+        return status;
+    }
+    *out = dataset;
+    return QB_OK;
+}
+
+void qb_dataset_close(qb_dataset *dataset) {
+    if (!dataset) return;
+    if (dataset->format->close) dataset->format->close(dataset);
+    qb_free(dataset->sample);
+    qb_arena_free(dataset->arena);
+    qb_free(dataset);
+}
+
+const char *qb_dataset_format_name(const qb_dataset *dataset) { return dataset->format->name; }
+
+int64_t qb_dataset_count(const qb_dataset *dataset) { return (int64_t)dataset->n; }
+
+bool qb_dataset_has_labels(const qb_dataset *dataset) { return dataset->has_labels; }
+
+int32_t qb_dataset_classes(const qb_dataset *dataset) {
+    return dataset->has_labels ? dataset->n_classes : 0;
+}
+
+int32_t qb_dataset_label(const qb_dataset *dataset, int64_t index) {
+    if (index < 0 || (size_t)index >= dataset->n) return -1;
+    return dataset->sample[index].label;
+}
+
+const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index) {
+    if (index < 0 || (size_t)index >= dataset->n) return "?";
+    return dataset->sample[index].name;
+}
+
+qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_image *out,
+                          qb_hash *hash) {
+    if (index < 0 || (size_t)index >= dataset->n)
+        return qb_fail(cx, QB_STATUS_INVALID, "data %s: sample %lld of %zu", dataset->path,
+                       (long long)index, dataset->n);
+    qb_image image = {0};
+    qb_hash content = {{0}};
+    QB_TRY(dataset->format->read(cx, dataset, &dataset->sample[index], &image, &content));
+    *out = image;
+    if (hash) *hash = content;
+    return QB_OK;
+}

@@ -1,0 +1,92 @@
+/* Sets of samples: where they are, what their labels are, and how one is read.
+ *
+ * A dataset lists samples in a fixed order (sorted by path, byte-wise; or as the file lists them).
+ * A format is one row in formats.def and one file in formats/. */
+#ifndef QB_DATASETS_DATASET_H
+#define QB_DATASETS_DATASET_H
+
+#include <stdio.h>
+
+#include "base/hash.h"
+#include "kernels/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A decoded image: 8 bits a channel, interleaved, row-major, RGB (3) or grey (1). */
+typedef struct qb_image {
+    int32_t width, height, channels;
+    uint8_t *pixel; /* height x width x channels; owned, freed with qb_image_release */
+} qb_image;
+
+void qb_image_release(qb_image *image); /* accepts zeroed */
+
+/* Decodes JPEG or PNG from memory, told apart by their first bytes, to the pixels that Pillow
+ * gives. Grey stays 1 channel, of any depth and with or without alpha; colour, palettes and
+ * CMYK/YCCK (inverted where Adobe's marker says so) become RGB. 16 bits are rounded to 8, alpha is
+ * composed on black. An EXIF orientation is not applied, nor is a colour profile. Images over 100
+ * megapixels are refused before memory is taken. A truncated file is an error, not a half-grey
+ * image, and so is whatever else libjpeg warns of as damage. `name` is for messages. Errors:
+ * QB_STATUS_FORMAT (damaged), QB_STATUS_UNSUPPORTED (limits), QB_STATUS_NOMEM. */
+qb_status qb_image_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                          qb_image *out);
+/* Writes an 8-bit RGB or grey PNG atomically. */
+qb_status qb_image_write_png(qb_ctx *cx, const char *path, const qb_image *image);
+
+/* Class names by index; `synset` (folder names) may be NULL entries. */
+typedef struct qb_labels {
+    int32_t n;
+    char **name;
+    char **synset;
+} qb_labels;
+
+/* Reads a labels file: lines `index TAB name`, `synset TAB index TAB name`, or just `name`; the
+ * first line tells which. Indices may come in any order and leave gaps, which get their number as
+ * name; errors name the line. */
+qb_status qb_labels_load(qb_ctx *cx, const char *path, qb_labels *out);
+/* Copies n names given inline. */
+qb_status qb_labels_from_names(qb_ctx *cx, const char *const *names, int n, qb_labels *out);
+void qb_labels_release(qb_labels *labels);
+
+typedef struct qb_dataset qb_dataset;
+
+typedef struct qb_dataset_options {
+    const qb_labels *labels; /* numbers class folders; NULL: alphabetical folders 0, 1, ... */
+    int64_t max_samples;     /* 0: all. Taken evenly over the sorted list, so that classes stay
+                                balanced: sample k is number floor(k * total / max). */
+} qb_dataset_options;
+
+/* Opens `path`: a folder of class folders, a flat folder (labels unknown), a list file (.txt:
+ * `path [TAB or space label]`, relative to the file), or an HDF5 file with `images` (N,H,W[,C] u8)
+ * and optional `labels`. The format is told by looking (each row's `probe`). Images are files named
+ * .jpg, .jpeg, .jfif or .png in any case; hidden ones are left out, and class folders hold them
+ * directly. With `labels` a class folder is looked up by synset, then by name; one with images that
+ * is neither is an error, and so is a folder with both images and folders of images. No sample is
+ * an error; whether the samples can be read is not tried. `options` may be NULL; the labels need
+ * not outlive the call. */
+qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
+                          qb_dataset **out);
+void qb_dataset_close(qb_dataset *dataset);
+
+/* The rows of formats.def for listings: name and one line of text; NULL past the last row. */
+const char *qb_dataset_format_row(int row, const char **text);
+
+const char *qb_dataset_format_name(const qb_dataset *dataset);
+int64_t qb_dataset_count(const qb_dataset *dataset);
+bool qb_dataset_has_labels(const qb_dataset *dataset);
+int32_t qb_dataset_classes(const qb_dataset *dataset); /* 0 when there are no labels */
+/* -1 when unknown. */
+int32_t qb_dataset_label(const qb_dataset *dataset, int64_t index);
+/* A name for messages and reports: the path relative to the dataset, or "file.h5[12]".
+ * Lives as long as the dataset. */
+const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index);
+/* Reads and decodes one sample; *hash (may be NULL) is that of its stored bytes. Thread safe (HDF5
+ * reads are serialized inside). */
+qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_image *out,
+                          qb_hash *hash);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

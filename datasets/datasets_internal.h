@@ -1,0 +1,145 @@
+/* Shared by the files of datasets/ only. */
+#ifndef QB_DATASETS_INTERNAL_H
+#define QB_DATASETS_INTERNAL_H
+
+#include "base/arena.h"
+#include "datasets/dataset.h"
+#include "datasets/loader.h"
+
+#define QB_IMAGE_PIXELS_MAX ((int64_t)100000000)
+#define QB_SAMPLES_MAX ((size_t)1 << 24)
+#define QB_CLASSES_MAX (1 << 20)
+#define QB_TEXT_FILE_MAX ((size_t)64 << 20)
+
+/* Loops that profit from wider vectors than the baseline's are compiled several times and chosen
+ * when the program starts. All versions give the same integers and the same IEEE operations. The
+ * sanitizers' start-up does not get along with that mechanism, and neither does clang's. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define QB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
+#else
+#define QB_CLONES
+#endif
+
+/* ---- images ---- */
+
+/* Memory for an image; sizes outside 1..100 megapixels are refused before allocating. */
+qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
+                          qb_image *out);
+/* Only the size check. */
+qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64_t height);
+qb_status qb_jpeg_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                         qb_image *out);
+qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                        qb_image *out);
+
+/* ---- data set formats ---- */
+
+typedef struct qb_sample {
+    const char *name; /* relative to `root`; in the arena */
+    int64_t position; /* the format's own: record number in an HDF5 file */
+    int32_t label;    /* -1: unknown */
+} qb_sample;
+
+struct qb_dataset_format;
+
+struct qb_dataset {
+    const struct qb_dataset_format *format;
+    const char *path; /* as given */
+    const char *root; /* folder that the names are relative to */
+    qb_arena *arena;  /* names and paths */
+    qb_sample *sample;
+    size_t n, capacity;
+    bool has_labels;
+    int32_t n_classes;
+    void *state; /* the format's own, released by its `close` */
+};
+
+typedef struct qb_dataset_format {
+    const char *name, *text;
+    /* Does `path` (which exists) look like this format? Rows are asked in order. */
+    bool (*probe)(const char *path);
+    /* Lists the samples with qb_dataset_add; `labels` may be NULL. Sets has_labels, n_classes. */
+    qb_status (*open)(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels);
+    /* As qb_dataset_read; `hash` is never NULL. */
+    qb_status (*read)(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample, qb_image *out,
+                      qb_hash *hash);
+    void (*close)(qb_dataset *dataset); /* may be NULL; also called after a failed open */
+} qb_dataset_format;
+
+/* Appends a sample; `name` must live in the dataset's arena. */
+qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int64_t position,
+                         int32_t label);
+/* Sorts the samples by name, byte-wise. */
+void qb_dataset_sort(qb_dataset *dataset);
+/* Fails unless 0 <= label < number of classes (of `labels`, else QB_CLASSES_MAX). `where` names the
+ * place, e.g. "list.txt:12". */
+qb_status qb_label_check(qb_ctx *cx, const char *where, int64_t label, const qb_labels *labels);
+/* Index of the class with this synset, else with this name; -1 when there is none. */
+int32_t qb_labels_find(const qb_labels *labels, const char *text);
+/* The `read` of all formats whose samples are image files below `root`. */
+qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                               qb_image *out, qb_hash *hash);
+
+typedef enum qb_scan_kind { QB_SCAN_FOLDERS, QB_SCAN_IMAGES } qb_scan_kind;
+typedef struct qb_names {
+    const char **name;
+    size_t n, capacity;
+} qb_names;
+/* The visible subfolders, or the files that are named as images, of a folder; sorted byte-wise,
+ * names in the arena. Free names->name. */
+qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
+                         qb_names *names);
+/* Does the folder hold at least one? False also when it cannot be read. */
+bool qb_scan_any(const char *folder, qb_scan_kind kind);
+/* Does one of its subfolders hold an image? */
+bool qb_scan_any_nested(const char *folder);
+bool qb_name_is_image(const char *name);
+
+/* ---- preprocessing ---- */
+
+/* An image on its way through the transforms: a view that a crop narrows without copying. */
+typedef struct qb_frame {
+    const uint8_t *pixel; /* first pixel of the first row */
+    size_t stride;        /* bytes from row to row */
+    int32_t width, height, channels;
+    qb_image own; /* memory behind `pixel` when a transform made it */
+    float *out;   /* where the last transform writes channels x height x width */
+} qb_frame;
+
+typedef struct qb_transform {
+    const char *name, *text;
+    /* Width and height after it; fails when the transform cannot be applied to such an image. NULL:
+     * they stay. */
+    qb_status (*size)(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);
+    qb_status (*apply)(qb_ctx *cx, const qb_preprocess *p, qb_frame *frame);
+} qb_transform;
+
+#define X(name) extern const qb_transform qb_transform_##name;
+#include "datasets/transforms.def"
+#undef X
+
+/* Makes `image` the frame's content and takes its memory over. */
+void qb_frame_replace(qb_frame *frame, qb_image *image);
+/* Size after all transforms, from the size before; fails when one cannot be applied. */
+qb_status qb_preprocess_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);
+/* The same, and fails unless the result is height x width. */
+qb_status qb_preprocess_check(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
+                              int32_t height, int32_t width);
+
+typedef struct qb_window {
+    int32_t x, y, width, height;
+} qb_window;
+
+/* qb_image_resize of a view, of which only a window of the result is computed. */
+qb_status qb_resize_window(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
+                           const qb_window *window, qb_filter filter, qb_image *out);
+/* Where the crop of `p` lies in an image of this size (the whole image when there is none). The
+ * crop must fit. */
+qb_window qb_crop_window(const qb_preprocess *p, int32_t width, int32_t height);
+
+/* Sum of 128-bit numbers (little-endian bytes) modulo 2^128: the order of the terms is of no
+ * consequence, and unlike with XOR two equal terms do not cancel. */
+void qb_hash_sum(qb_hash *sum, qb_hash term);
+
+#endif

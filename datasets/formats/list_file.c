@@ -1,0 +1,119 @@
+/* list_file: a text file with a line for each sample, `path`, `path TAB label` or `path label`.
+ * Paths are relative to the file's folder and may contain spaces; labels are class numbers, or
+ * class names or synsets of the labels. Empty lines and lines that begin with # are skipped. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "datasets/datasets_internal.h"
+
+static bool list_file_probe(const char *path) {
+    return !qb_path_is_dir(path) && (qb_has_suffix(path, ".txt") || qb_has_suffix(path, ".lst"));
+}
+
+typedef struct lines {
+    qb_ctx *cx;
+    qb_dataset *dataset;
+    const qb_labels *labels;
+    int number;
+    int32_t highest; /* label so far */
+    bool any, labelled;
+} lines;
+
+static bool parse_number(const char *text, int64_t *out) {
+    char *end;
+    if (*text < '0' || *text > '9') return false;
+    *out = strtoll(text, &end, 10);
+    return *end == '\0';
+}
+
+static qb_status parse_label(lines *l, const char *text, int32_t *out) {
+    char where[64];
+    snprintf(where, sizeof where, "line %d", l->number);
+    int64_t number;
+    if (parse_number(text, &number)) {
+        QB_TRY(qb_label_check(l->cx, where, number, l->labels));
+        *out = (int32_t)number;
+        return QB_OK;
+    }
+    *out = l->labels ? qb_labels_find(l->labels, text) : -1;
+    if (*out >= 0) return QB_OK;
+    return qb_fail(l->cx, QB_STATUS_FORMAT, "%s: label '%s' is neither a number nor a known class",
+                   where, text);
+}
+
+/* Cuts the label off `line`; NULL when there is none. */
+static char *split_label(char *line) {
+    char *cut = strrchr(line, '\t');
+    if (!cut) {
+        if (qb_name_is_image(line)) return NULL; /* spaces then belong to the name */
+        cut = strrchr(line, ' ');
+        if (!cut) return NULL;
+    }
+    char *label = cut + 1;
+    while (cut > line && (cut[-1] == ' ' || cut[-1] == '\t')) cut--;
+    *cut = '\0';
+    return label;
+}
+
+static qb_status add_line(lines *l, char *line) {
+    char *label_text = split_label(line);
+    if (*line == '\0' || (label_text && *label_text == '\0'))
+        return qb_fail(l->cx, QB_STATUS_FORMAT, "line %d: expected 'path' or 'path TAB label'",
+                       l->number);
+    if (l->any && l->labelled != (label_text != NULL))
+        return qb_fail(l->cx, QB_STATUS_FORMAT, "line %d ('%s') has %s label, unlike those before",
+                       l->number, line, label_text ? "a" : "no");
+    int32_t label = -1;
+    if (label_text) QB_TRY(parse_label(l, label_text, &label));
+    if (label > l->highest) l->highest = label;
+    l->any = true;
+    l->labelled = label_text != NULL;
+    const char *name = qb_arena_strdup(l->cx, l->dataset->arena, line);
+    if (!name) return l->cx->code;
+    return qb_dataset_add(l->cx, l->dataset, name, 0, label);
+}
+
+static qb_status add_lines(lines *l, char *text) {
+    for (char *line = text, *next; line; line = next) {
+        next = strchr(line, '\n');
+        if (next) *next++ = '\0';
+        l->number++;
+        size_t n = strlen(line);
+        while (n > 0 && (line[n - 1] == '\r' || line[n - 1] == ' ')) line[--n] = '\0';
+        if (n > 0 && *line != '#') QB_TRY(add_line(l, line));
+    }
+    return QB_OK;
+}
+
+static qb_status set_root(qb_ctx *cx, qb_dataset *dataset) {
+    char *folder = qb_path_dir(cx, dataset->path);
+    if (!folder) return cx->code;
+    dataset->root = qb_arena_strdup(cx, dataset->arena, folder);
+    qb_free(folder);
+    return dataset->root ? QB_OK : cx->code;
+}
+
+static qb_status list_file_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
+    QB_TRY(set_root(cx, dataset));
+    char *text;
+    size_t size;
+    QB_TRY(qb_file_read(cx, dataset->path, QB_TEXT_FILE_MAX, &text, &size));
+    lines l = {.cx = cx, .dataset = dataset, .labels = labels, .highest = -1};
+    qb_status status = memchr(text, '\0', size)
+                           ? qb_fail(cx, QB_STATUS_FORMAT, "not a text file: it has zero bytes")
+                           : add_lines(&l, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text);
+    qb_free(text);
+    QB_TRY(status);
+    dataset->has_labels = l.labelled;
+    dataset->n_classes = labels ? labels->n : l.highest + 1;
+    return QB_OK;
+}
+
+const qb_dataset_format qb_format_list_file = {
+    .name = "list_file",
+    .text = "a .txt file of image paths, each with or without a label",
+    .probe = list_file_probe,
+    .open = list_file_open,
+    .read = qb_dataset_read_file,
+};

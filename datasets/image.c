@@ -1,0 +1,43 @@
+#include <string.h>
+
+#include "datasets_internal.h"
+
+void qb_image_release(qb_image *image) {
+    if (!image) return;
+    qb_free(image->pixel);
+    memset(image, 0, sizeof *image);
+}
+
+qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64_t height) {
+    if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX)
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: image of %lldx%lld pixels", name,
+                       (long long)width, (long long)height);
+    if (width * height > QB_IMAGE_PIXELS_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: image of %lldx%lld pixels, the limit is %lld in all", name,
+                       (long long)width, (long long)height, (long long)QB_IMAGE_PIXELS_MAX);
+    return QB_OK;
+}
+
+qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
+                          qb_image *out) {
+    QB_TRY(qb_image_check_size(cx, name, width, height));
+    uint8_t *pixel = qb_alloc(cx, (size_t)(width * height), (size_t)channels);
+    if (!pixel) return cx->code;
+    *out = (qb_image){(int32_t)width, (int32_t)height, channels, pixel};
+    return QB_OK;
+}
+
+qb_status qb_image_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                          qb_image *out) {
+    static const uint8_t jpeg[] = {0xff, 0xd8, 0xff};
+    static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+    if (size >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0)
+        return qb_jpeg_decode(cx, name, data, size, out);
+    if (size >= sizeof png && memcmp(data, png, sizeof png) == 0)
+        return qb_png_decode(cx, name, data, size, out);
+    if (size == 0) return qb_fail(cx, QB_STATUS_FORMAT, "%s: the file is empty", name);
+    char begin[3 * 8 + 1] = "";
+    for (size_t i = 0; i < size && i < 8; i++) snprintf(begin + 3 * i, 4, " %02x", data[i]);
+    return qb_fail(cx, QB_STATUS_FORMAT, "%s: neither JPEG nor PNG, begins with%s", name, begin);
+}

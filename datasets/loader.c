@@ -1,0 +1,443 @@
+/* Decode threads that run ahead of the consumer.
+ *
+ * A sample passes through a cell of a ring. Threads claim samples in order and decode them in any
+ * order; only then is it known which samples are skipped. The frontier follows in order: it gives
+ * each good sample the next row of the batch that is being filled, so batches have no holes and do
+ * not depend on the number of threads. A placed sample is then preprocessed straight into its row,
+ * by whichever thread is free. Memory: prefetch + 1 batches, and the decoded images in the ring. */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "datasets_internal.h"
+
+typedef enum cell_state {
+    CELL_FREE,
+    CELL_DECODING,
+    CELL_DECODED, /* or failed, see `error`: waits for the frontier */
+    CELL_PLACED,  /* has a row: waits for a thread */
+    CELL_PREPROCESSING
+} cell_state;
+
+typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_FULL, SLOT_HELD } slot_state;
+
+typedef struct slot {
+    slot_state state;
+    int64_t sequence;   /* number of the batch */
+    int32_t n;          /* rows given away */
+    int32_t unfinished; /* of which not preprocessed yet */
+    float *data;
+    int64_t *index;
+    int32_t *label;
+    qb_hash sum;
+} slot;
+
+typedef struct cell {
+    cell_state state;
+    int64_t sample;
+    qb_image image;
+    qb_hash hash;
+    qb_ctx error; /* of decoding; code QB_OK when it went well */
+    slot *slot;
+    float *row;
+} cell;
+
+typedef struct worker {
+    qb_loader *loader;
+    qb_ctx cx;
+    pthread_t thread;
+} worker;
+
+struct qb_loader {
+    qb_loader_options options;
+    int64_t total;      /* samples */
+    size_t sample_size; /* floats */
+    int32_t n_cells, n_slots, n_workers;
+    cell *cells;
+    slot *slots;
+    worker *workers;
+    qb_ctx cx; /* for warnings from the frontier */
+    bool ready_made;
+
+    pthread_mutex_t lock; /* guards everything below and the states above */
+    pthread_cond_t work;  /* threads: something may be claimed or preprocessed */
+    pthread_cond_t ready; /* consumers: a batch may be complete */
+    int64_t claimed;      /* samples taken by threads */
+    int64_t placed;       /* the frontier: samples before it have a row or were skipped */
+    slot *filling;
+    int64_t opened, delivered; /* batches */
+    int64_t skipped, usable;
+    qb_hash sum;
+    int64_t summed; /* samples in `sum` */
+    qb_ctx error;   /* ends the work */
+    bool broken;    /* the error left a row of some batch unwritten: nothing more is delivered */
+    bool stop;
+};
+
+void qb_hash_sum(qb_hash *sum, qb_hash term) {
+    unsigned carry = 0;
+    for (size_t i = 0; i < sizeof sum->byte; i++) {
+        carry += (unsigned)sum->byte[i] + term.byte[i];
+        sum->byte[i] = (uint8_t)carry;
+        carry >>= 8;
+    }
+}
+
+/* Damage of one sample's data; everything else (memory, a wrong configuration) concerns all. */
+static bool is_skippable(qb_status status) {
+    return status == QB_STATUS_FORMAT || status == QB_STATUS_UNSUPPORTED ||
+           status == QB_STATUS_NOTFOUND || status == QB_STATUS_IO;
+}
+
+/* ---- called with the lock held ---- */
+
+static void set_error(qb_loader *l, const qb_ctx *error) {
+    qb_ctx_adopt(&l->error, error);
+    pthread_cond_broadcast(&l->ready);
+}
+
+/* False when the failure ends everything. */
+static bool skip_sample(qb_loader *l, cell *c) {
+    const char *name = qb_dataset_sample_name(l->options.dataset, c->sample);
+    if (l->options.strict || !is_skippable(c->error.code)) {
+        qb_wrap(&c->error, "sample '%s'", name);
+        set_error(l, &c->error);
+        return false;
+    }
+    qb_warn(&l->cx, "skipped sample '%s': %s", name, c->error.message);
+    qb_ctx_clear(&c->error);
+    l->skipped++;
+    c->state = CELL_FREE;
+    return true;
+}
+
+static slot *open_slot(qb_loader *l) {
+    for (int32_t i = 0; i < l->n_slots; i++) {
+        slot *s = &l->slots[i];
+        if (s->state != SLOT_FREE) continue;
+        s->state = SLOT_FILLING;
+        s->sequence = l->opened++;
+        s->n = s->unfinished = 0;
+        memset(&s->sum, 0, sizeof s->sum);
+        return s;
+    }
+    return NULL;
+}
+
+static void place_sample(qb_loader *l, cell *c) {
+    slot *s = l->filling;
+    c->slot = s;
+    c->row = s->data + (size_t)s->n * l->sample_size;
+    c->state = CELL_PLACED;
+    s->index[s->n] = c->sample;
+    s->label[s->n] = qb_dataset_label(l->options.dataset, c->sample);
+    qb_hash_sum(&s->sum, c->hash);
+    s->n++;
+    s->unfinished++;
+    l->usable++;
+    if (s->n < l->options.batch) return;
+    s->state = SLOT_FULL;
+    l->filling = NULL;
+}
+
+static void advance_frontier(qb_loader *l) {
+    while (l->placed < l->claimed && l->error.code == QB_OK) {
+        cell *c = &l->cells[l->placed % l->n_cells];
+        if (c->state != CELL_DECODED) break;
+        if (c->error.code != QB_OK) {
+            if (!skip_sample(l, c)) break;
+        } else {
+            if (!l->filling) l->filling = open_slot(l);
+            if (!l->filling) break; /* goes on when a batch is given back */
+            place_sample(l, c);
+        }
+        l->placed++;
+    }
+    if (l->placed == l->total && l->filling) { /* the last batch is as full as it gets */
+        l->filling->state = SLOT_FULL;
+        l->filling = NULL;
+    }
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->ready);
+}
+
+static cell *find_placed(qb_loader *l) {
+    cell *first = NULL;
+    for (int32_t i = 0; i < l->n_cells; i++) {
+        cell *c = &l->cells[i];
+        if (c->state == CELL_PLACED && (!first || c->sample < first->sample)) first = c;
+    }
+    return first;
+}
+
+static cell *claim_sample(qb_loader *l) {
+    if (l->claimed == l->total || l->error.code != QB_OK) return NULL;
+    cell *c = &l->cells[l->claimed % l->n_cells];
+    if (c->state != CELL_FREE) return NULL;
+    c->sample = l->claimed++;
+    c->state = CELL_DECODING;
+    return c;
+}
+
+/* The next batch in order if it is complete. */
+static slot *find_complete(qb_loader *l) {
+    for (int32_t i = 0; i < l->n_slots; i++) {
+        slot *s = &l->slots[i];
+        if (s->state == SLOT_FULL && s->sequence == l->delivered && s->unfinished == 0) return s;
+    }
+    return NULL;
+}
+
+/* ---- the threads ---- */
+
+static void decode_sample(worker *w, cell *c) {
+    qb_loader *l = w->loader;
+    const qb_loader_options *o = &l->options;
+    pthread_mutex_unlock(&l->lock);
+    qb_ctx_clear(&w->cx);
+    qb_status status = qb_dataset_read(&w->cx, o->dataset, c->sample, &c->image, &c->hash);
+    if (status == QB_OK)
+        status = qb_preprocess_check(&w->cx, &o->preprocess, &c->image, o->height, o->width);
+    if (status != QB_OK) {
+        qb_image_release(&c->image);
+        qb_ctx_adopt(&c->error, &w->cx);
+    }
+    pthread_mutex_lock(&l->lock);
+    c->state = CELL_DECODED;
+    advance_frontier(l);
+}
+
+static void preprocess_sample(worker *w, cell *c) {
+    qb_loader *l = w->loader;
+    const qb_loader_options *o = &l->options;
+    c->state = CELL_PREPROCESSING;
+    pthread_mutex_unlock(&l->lock);
+    qb_ctx_clear(&w->cx);
+    qb_status status =
+        qb_preprocess_image(&w->cx, &o->preprocess, &c->image, o->height, o->width, c->row);
+    qb_image_release(&c->image);
+    pthread_mutex_lock(&l->lock);
+    if (status != QB_OK) {
+        l->broken = true;
+        set_error(l, &w->cx);
+    }
+    c->state = CELL_FREE;
+    c->slot->unfinished--;
+    pthread_cond_broadcast(&l->work);
+    pthread_cond_broadcast(&l->ready);
+}
+
+static void *worker_main(void *argument) {
+    worker *w = argument;
+    qb_loader *l = w->loader;
+    pthread_mutex_lock(&l->lock);
+    while (!l->stop) {
+        cell *c = find_placed(l);
+        if (c)
+            preprocess_sample(w, c);
+        else if ((c = claim_sample(l)))
+            decode_sample(w, c);
+        else
+            pthread_cond_wait(&l->work, &l->lock);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
+
+/* ---- making and freeing ---- */
+
+static qb_status check_options(qb_ctx *cx, const qb_loader_options *o, size_t *sample_size) {
+    if (o->batch < 1 || o->threads < 1 || o->prefetch < 1 || o->height < 1 || o->width < 1)
+        return qb_fail(
+            cx, QB_STATUS_INVALID,
+            "loader: expected at least 1 of each, got batch %d, threads %d, prefetch %d, "
+            "height %d, width %d",
+            o->batch, o->threads, o->prefetch, o->height, o->width);
+    QB_TRY(qb_preprocess_validate(cx, &o->preprocess));
+    QB_TRY(qb_image_check_size(cx, "model input", o->width, o->height));
+    *sample_size =
+        (size_t)o->height * (size_t)o->width * (size_t)qb_preprocess_channels(&o->preprocess);
+    return QB_OK;
+}
+
+static qb_status make_buffers(qb_ctx *cx, qb_loader *l) {
+    l->cells = qb_alloc(cx, (size_t)l->n_cells, sizeof *l->cells);
+    l->slots = qb_alloc(cx, (size_t)l->n_slots, sizeof *l->slots);
+    l->workers = qb_alloc(cx, (size_t)l->options.threads, sizeof *l->workers);
+    if (!l->cells || !l->slots || !l->workers) return cx->code;
+    size_t batch = (size_t)l->options.batch;
+    for (int32_t i = 0; i < l->n_slots; i++) {
+        slot *s = &l->slots[i];
+        s->data = qb_alloc_aligned(cx, batch, l->sample_size * sizeof(float));
+        s->index = s->data ? qb_alloc(cx, batch, sizeof *s->index) : NULL;
+        s->label = s->index ? qb_alloc(cx, batch, sizeof *s->label) : NULL;
+        if (!s->label) return cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status start_threads(qb_ctx *cx, qb_loader *l) {
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->work, NULL);
+    pthread_cond_init(&l->ready, &attributes);
+    pthread_condattr_destroy(&attributes);
+    l->ready_made = true;
+    for (int32_t i = 0; i < l->options.threads; i++) {
+        worker *w = &l->workers[i];
+        w->loader = l;
+        qb_ctx_child(cx, &w->cx);
+        int error = pthread_create(&w->thread, NULL, worker_main, w);
+        if (error == 0) {
+            l->n_workers++;
+        } else if (i == 0) {
+            errno = error;
+            return qb_fail_errno(cx, "loader: start a decode thread");
+        } else {
+            qb_warn(cx, "loader: %d decode threads instead of %d: %s", i, l->options.threads,
+                    strerror(error));
+            break;
+        }
+    }
+    return QB_OK;
+}
+
+qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_loader **out) {
+    size_t sample_size = 0;
+    QB_TRY(check_options(cx, options, &sample_size));
+    qb_loader *l = qb_alloc(cx, 1, sizeof *l);
+    if (!l) return cx->code;
+    l->options = *options;
+    l->total = qb_dataset_count(options->dataset);
+    /* More threads than samples have nothing to do. */
+    if (l->options.threads > l->total) l->options.threads = (int32_t)l->total;
+    l->sample_size = sample_size;
+    l->n_cells = 2 * l->options.threads + 1;
+    l->n_slots = options->prefetch + 1;
+    qb_ctx_child(cx, &l->cx);
+    qb_status status = make_buffers(cx, l);
+    if (status == QB_OK) status = start_threads(cx, l);
+    if (status != QB_OK) {
+        qb_loader_free(l);
+        return status;
+    }
+    *out = l;
+    return QB_OK;
+}
+
+void qb_loader_free(qb_loader *l) {
+    if (!l) return;
+    if (l->ready_made) {
+        pthread_mutex_lock(&l->lock);
+        l->stop = true;
+        pthread_cond_broadcast(&l->work);
+        pthread_mutex_unlock(&l->lock);
+        for (int32_t i = 0; i < l->n_workers; i++) pthread_join(l->workers[i].thread, NULL);
+        pthread_cond_destroy(&l->ready);
+        pthread_cond_destroy(&l->work);
+        pthread_mutex_destroy(&l->lock);
+    }
+    for (int32_t i = 0; l->cells && i < l->n_cells; i++) qb_image_release(&l->cells[i].image);
+    for (int32_t i = 0; l->slots && i < l->n_slots; i++) {
+        qb_free(l->slots[i].data);
+        qb_free(l->slots[i].index);
+        qb_free(l->slots[i].label);
+    }
+    qb_free(l->cells);
+    qb_free(l->slots);
+    qb_free(l->workers);
+    qb_free(l);
+}
+
+/* ---- the consumer's side ---- */
+
+/* Waits for news, at most 50 ms, so that a wish to stop is noticed. */
+static qb_status wait_ready(qb_ctx *cx, qb_loader *l) {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 50000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_nsec -= 1000000000;
+        until.tv_sec++;
+    }
+    pthread_cond_timedwait(&l->ready, &l->lock, &until);
+    return qb_check_cancel(cx);
+}
+
+static void deliver(qb_loader *l, slot *s, qb_batch *out) {
+    size_t rest = (size_t)(l->options.batch - s->n);
+    if (rest)
+        memset(s->data + (size_t)s->n * l->sample_size, 0, rest * l->sample_size * sizeof(float));
+    s->state = SLOT_HELD;
+    l->delivered++;
+    qb_hash_sum(&l->sum, s->sum);
+    l->summed += s->n;
+    *out = (qb_batch){s->n, s->data, s->index, s->label, s};
+    pthread_cond_broadcast(&l->ready); /* another consumer may wait for the batch after this one */
+}
+
+static qb_status next_locked(qb_ctx *cx, qb_loader *l, qb_batch *out) {
+    for (;;) {
+        QB_TRY(qb_check_cancel(cx));
+        slot *s = l->broken ? NULL : find_complete(l);
+        if (s) {
+            deliver(l, s, out);
+            return QB_OK;
+        }
+        /* After an error the batches that were filled before it still come, in order. */
+        bool open = l->delivered < l->opened - (l->filling ? 1 : 0);
+        if (l->error.code != QB_OK && (!open || l->broken))
+            return qb_fail(cx, l->error.code, "%s", l->error.message);
+        if (l->placed == l->total && l->delivered == l->opened) {
+            if (l->usable > 0) return QB_OK;
+            return qb_fail(cx, QB_STATUS_FORMAT,
+                           "no usable sample: all %lld could not be read (see the warnings)",
+                           (long long)l->total);
+        }
+        QB_TRY(wait_ready(cx, l));
+    }
+}
+
+qb_status qb_loader_next(qb_ctx *cx, qb_loader *loader, qb_batch *out) {
+    memset(out, 0, sizeof *out);
+    pthread_mutex_lock(&loader->lock);
+    qb_status status = next_locked(cx, loader, out);
+    pthread_mutex_unlock(&loader->lock);
+    return status;
+}
+
+void qb_loader_give_back(qb_loader *loader, qb_batch *batch) {
+    if (!batch->slot) return;
+    slot *s = batch->slot;
+    pthread_mutex_lock(&loader->lock);
+    s->state = SLOT_FREE;
+    advance_frontier(loader);
+    pthread_mutex_unlock(&loader->lock);
+    memset(batch, 0, sizeof *batch);
+}
+
+int64_t qb_loader_skipped(const qb_loader *loader) {
+    qb_loader *l = (qb_loader *)loader; /* the lock is not part of what a reader promises to keep */
+    pthread_mutex_lock(&l->lock);
+    int64_t skipped = l->skipped;
+    pthread_mutex_unlock(&l->lock);
+    return skipped;
+}
+
+qb_hash qb_loader_hash(const qb_loader *loader) {
+    qb_loader *l = (qb_loader *)loader;
+    struct {
+        qb_hash sum;
+        uint8_t count[8];
+    } content = {{{0}}, {0}};
+    pthread_mutex_lock(&l->lock);
+    content.sum = l->sum;
+    for (int i = 0; i < 8; i++) content.count[i] = (uint8_t)((uint64_t)l->summed >> (8 * i));
+    bool any = l->summed > 0;
+    pthread_mutex_unlock(&l->lock);
+    return any ? qb_hash_bytes(&content, sizeof content) : (qb_hash){{0}};
+}

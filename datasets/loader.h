@@ -1,0 +1,103 @@
+/* From samples to network inputs: preprocessing, batching, and decode threads that run ahead. */
+#ifndef QB_DATASETS_LOADER_H
+#define QB_DATASETS_LOADER_H
+
+#include "datasets/dataset.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qb_resize_mode {
+    QB_RESIZE_NONE,
+    QB_RESIZE_STRETCH,
+    QB_RESIZE_SHORT_SIDE
+} qb_resize_mode;
+typedef enum qb_filter { QB_FILTER_BILINEAR, QB_FILTER_BICUBIC, QB_FILTER_LANCZOS } qb_filter;
+/* GRAY: ITU-R BT.601 luma as Pillow's convert("L"); LUMA: Y of YCbCr, the same weights. */
+typedef enum qb_color { QB_COLOR_RGB, QB_COLOR_BGR, QB_COLOR_GRAY, QB_COLOR_LUMA } qb_color;
+
+/* The names that sidecars and qbench.yaml use: none stretch short_side; bilinear bicubic lanczos;
+ * RGB BGR GRAY Y. Parsing an unknown one gives false and leaves *out alone. */
+const char *qb_resize_mode_text(qb_resize_mode mode);
+const char *qb_filter_text(qb_filter filter);
+const char *qb_color_text(qb_color color);
+bool qb_resize_mode_parse(const char *text, qb_resize_mode *out);
+bool qb_filter_parse(const char *text, qb_filter *out);
+bool qb_color_parse(const char *text, qb_color *out);
+
+/* How an image becomes an input tensor: the transforms of transforms.def in their order, which are
+ * resize, centre crop, colour, (pixel - mean) / std. */
+typedef struct qb_preprocess {
+    qb_resize_mode resize;
+    int32_t resize_width, resize_height; /* SHORT_SIDE uses resize_width only; the long side becomes
+                                            floor(long * resize_width / short) */
+    qb_filter filter;
+    int32_t crop_width, crop_height; /* 0: no crop. Offset floor((side - crop) / 2) */
+    qb_color color;
+    float mean[4], std[4]; /* by output channel, pixels in 0..255 */
+} qb_preprocess;
+
+void qb_preprocess_default(qb_preprocess *p); /* nothing resized, RGB, mean 0, std 1 */
+/* What can be guessed from a model's input alone: stretch (bilinear) to height x width, GRAY for
+ * one channel, else RGB. Sizes below 1 (not fixed) mean no resize. */
+void qb_preprocess_for_shape(qb_preprocess *p, int64_t channels, int64_t height, int64_t width);
+/* Sizes positive, numbers finite, no division by zero. */
+qb_status qb_preprocess_validate(qb_ctx *cx, const qb_preprocess *p);
+/* Output channels: 3 or 1. */
+int32_t qb_preprocess_channels(const qb_preprocess *p);
+
+/* Resizes with antialiasing as Pillow does (support scaled by the downscale factor; the same 8-bit
+ * values as Pillow's). `out` gets new memory. Images of 1 or 3 channels. */
+qb_status qb_image_resize(qb_ctx *cx, const qb_image *in, int32_t width, int32_t height,
+                          qb_filter filter, qb_image *out);
+/* The whole chain for one image into out[channels x height x width] (row-major, f32). The result
+ * must have exactly the given size, else an error (QB_STATUS_INVALID) that says both. */
+qb_status qb_preprocess_image(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
+                              int32_t height, int32_t width, float *out);
+
+typedef struct qb_loader qb_loader;
+
+typedef struct qb_loader_options {
+    const qb_dataset *dataset; /* not owned */
+    qb_preprocess preprocess;
+    int32_t height, width; /* of the model's input */
+    int32_t batch;         /* samples a batch, >= 1 */
+    int32_t threads;       /* decode threads, >= 1 */
+    int32_t prefetch;      /* batches decoded ahead, >= 1: memory is bounded by them */
+    bool strict;           /* a corrupt sample is an error; otherwise named, counted, skipped */
+} qb_loader_options;
+
+/* One batch: `n` samples (fewer at the end), filled without gaps in dataset order. The memory
+ * belongs to the loader and may be used until the batch is given back or the loader freed. */
+typedef struct qb_batch {
+    int32_t n;
+    float *data;          /* batch x channels x height x width; rows past n are zero */
+    const int64_t *index; /* n sample numbers in the dataset */
+    const int32_t *label; /* n labels, -1 unknown */
+    void *slot;           /* the loader's own */
+} qb_batch;
+
+qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_loader **out);
+/* The next batch in dataset order, whatever the thread count; n == 0 at the end. May be called from
+ * several threads (each with its own context); whoever holds `prefetch` + 1 batches and asks for
+ * another waits for ever. Skipped samples never leave holes: every batch but the last is full.
+ * Errors come where the sample would have: the full batches before it are delivered. No usable
+ * sample at all is an error at the end. An image that does not have the input's size after
+ * preprocessing is an error, not a skipped sample: the configuration is wrong. Notices
+ * qb_ctx.cancel within 50 ms. */
+qb_status qb_loader_next(qb_ctx *cx, qb_loader *loader, qb_batch *out);
+void qb_loader_give_back(qb_loader *loader, qb_batch *batch); /* accepts zeroed */
+/* Samples skipped so far because they could not be read; each was named in a warning, in order. */
+int64_t qb_loader_skipped(const qb_loader *loader);
+/* Content hash of the samples delivered so far: their number and the sum, modulo 2^128, of the
+ * hashes of their stored bytes (HDF5: of their pixels). Names, labels, order, batch size and thread
+ * count are of no consequence; a sample that is there twice counts twice. Zero before the first. */
+qb_hash qb_loader_hash(const qb_loader *loader);
+/* Stops the threads, also in the middle. No other thread may still use the loader. */
+void qb_loader_free(qb_loader *loader); /* accepts NULL */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

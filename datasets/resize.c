@@ -1,0 +1,351 @@
+/* Resampling as Pillow does it: two passes, one along the rows and one along the columns, each a
+ * convolution whose support grows with the scale when it shrinks (antialiasing). The weights of one
+ * output pixel are computed in double, divided by their sum and rounded to 22 fractional bits; sums
+ * are integers, rounded to 8 bits after each pass. Integer sums make the result the same for every
+ * vector width.
+ *
+ * Filters: bilinear is the triangle; bicubic is Keys' kernel with a = -0.5 (R. G. Keys, "Cubic
+ * convolution interpolation for digital image processing", 1981); lanczos is sinc windowed by sinc,
+ * three lobes. */
+#include <math.h>
+#include <string.h>
+
+#include "datasets_internal.h"
+
+#define FRACTION_BITS 22
+#define BLOCK 64 /* bytes that one vector step works on */
+#define TILE 16
+
+/* Machines with narrower registers split these. */
+typedef uint32_t v16u __attribute__((vector_size(64)));
+typedef int32_t v16i __attribute__((vector_size(64)));
+typedef uint8_t v16b __attribute__((vector_size(16)));
+#define INLINE static inline __attribute__((always_inline))
+
+static double triangle(double x) {
+    x = fabs(x);
+    return x < 1 ? 1 - x : 0;
+}
+
+static double cubic(double x) {
+    const double a = -0.5;
+    x = fabs(x);
+    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+    return 0;
+}
+
+static double sinc(double x) {
+    if (x == 0) return 1;
+    x *= 3.14159265358979323846;
+    return sin(x) / x;
+}
+
+static double lanczos(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+static const struct {
+    double (*weight)(double x);
+    double support;
+} kernels[] = {
+    [QB_FILTER_BILINEAR] = {triangle, 1},
+    [QB_FILTER_BICUBIC] = {cubic, 2},
+    [QB_FILTER_LANCZOS] = {lanczos, 3},
+};
+
+/* For each output position: which input positions, with which weights. */
+typedef struct taps {
+    int32_t n;      /* output positions */
+    int32_t most;   /* weights stored for each */
+    int32_t *first; /* n */
+    int32_t *count; /* n, at most `most` */
+    int32_t *weight;
+} taps;
+
+static void taps_release(taps *t) {
+    qb_free(t->first);
+    qb_free(t->count);
+    qb_free(t->weight);
+}
+
+static void fill_taps(taps *t, int32_t i, double center, double scale, double support,
+                      int32_t in_size, qb_filter filter, double *w) {
+    double low = center - support + 0.5, high = center + support + 0.5;
+    int32_t first = low < 0 ? 0 : (int32_t)low;
+    int32_t end = high > in_size ? in_size : (int32_t)high;
+    double sum = 0;
+    for (int32_t k = 0; k < end - first; k++) {
+        w[k] = kernels[filter].weight((k + first - center + 0.5) * (1 / scale));
+        sum += w[k];
+    }
+    for (int32_t k = 0; k < end - first; k++) {
+        double fixed = (sum != 0 ? w[k] / sum : w[k]) * (1 << FRACTION_BITS);
+        t->weight[(size_t)i * (size_t)t->most + (size_t)k] =
+            (int32_t)(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
+    }
+    t->first[i] = first;
+    t->count[i] = end - first;
+}
+
+/* Weights of output positions [begin, begin + n) when in_size becomes out_size. */
+static qb_status taps_init(qb_ctx *cx, int32_t in_size, int32_t out_size, int32_t begin, int32_t n,
+                           qb_filter filter, taps *t) {
+    double scale = (double)in_size / out_size;
+    double spread = scale < 1 ? 1 : scale;
+    double support = kernels[filter].support * spread;
+    *t = (taps){.n = n, .most = (int32_t)ceil(support) * 2 + 1};
+    t->first = qb_alloc(cx, (size_t)n, sizeof *t->first);
+    t->count = qb_alloc(cx, (size_t)n, sizeof *t->count);
+    t->weight = qb_alloc(cx, (size_t)n * (size_t)t->most, sizeof *t->weight);
+    double *w = qb_alloc(cx, (size_t)t->most, sizeof *w);
+    bool ok = t->first && t->count && t->weight && w;
+    for (int32_t i = 0; ok && i < n; i++)
+        fill_taps(t, i, (begin + i + 0.5) * scale, spread, support, in_size, filter, w);
+    qb_free(w);
+    if (ok) return QB_OK;
+    taps_release(t);
+    memset(t, 0, sizeof *t);
+    return cx->code;
+}
+
+static const uint32_t half = 1u << (FRACTION_BITS - 1);
+
+INLINE void start_sums(v16u sum[4]) {
+    for (int i = 0; i < 4; i++) sum[i] = (v16u){0} + half;
+}
+
+/* Adds 64 bytes times a weight. Sum number i has every fourth byte from byte i on, which takes a
+ * shift and a mask of 32-bit lanes; in the order of memory it would take shuffles. */
+INLINE void add_bytes(v16u sum[4], const uint8_t *from, int32_t weight) {
+    v16u bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    for (int i = 0; i < 4; i++) sum[i] += (bytes >> (8 * i) & 255) * (uint32_t)weight;
+}
+
+/* Drops the fractions, limits to 0..255 and puts the bytes back in order. */
+INLINE void store_bytes(uint8_t *to, const v16u sum[4]) {
+    v16u bytes = {0};
+    for (int i = 0; i < 4; i++) {
+        v16i v = (v16i)sum[i] >> FRACTION_BITS;
+        v &= ~(v >> 31);
+        v |= (255 - v) >> 31;
+        bytes |= ((v16u)v & 255) << (8 * i);
+    }
+    memcpy(to, &bytes, sizeof bytes);
+}
+
+static uint8_t limit_byte(int32_t sum) {
+    sum >>= FRACTION_BITS;
+    return (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+}
+
+/* to[i][j] = from[j][i] for 16 x 16 bytes. Interleaving the first half with the second four times
+ * is a transposition. */
+INLINE void transpose_tile(const uint8_t *const from[TILE], uint8_t *const to[TILE]) {
+    v16b a[TILE], b[TILE];
+    for (int i = 0; i < TILE; i++) memcpy(&a[i], from[i], sizeof a[i]);
+    for (int stage = 0; stage < 4; stage++) {
+        for (int i = 0; i < TILE / 2; i++) {
+            b[2 * i] = __builtin_shufflevector(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
+                                               21, 6, 22, 7, 23);
+            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                                   28, 13, 29, 14, 30, 15, 31);
+        }
+        memcpy(a, b, sizeof a);
+    }
+    for (int i = 0; i < TILE; i++) memcpy(to[i], &a[i], sizeof a[i]);
+}
+
+/* lanes[b][r] = row[r][b] for n bytes of 64 rows. */
+INLINE void rows_to_lanes(const uint8_t *const row[BLOCK], size_t n, uint8_t *lanes) {
+    for (size_t b = 0; n < TILE && b < n; b++)
+        for (size_t r = 0; r < BLOCK; r++) lanes[b * BLOCK + r] = row[r][b];
+    for (size_t b = 0; n >= TILE && b < n; b += TILE) {
+        size_t at = b + TILE <= n ? b : n - TILE; /* the last tile overlaps the one before */
+        for (size_t r = 0; r < BLOCK; r += TILE) {
+            const uint8_t *from[TILE];
+            uint8_t *to[TILE];
+            for (size_t i = 0; i < TILE; i++) {
+                from[i] = row[r + i] + at;
+                to[i] = lanes + (at + i) * BLOCK + r;
+            }
+            transpose_tile(from, to);
+        }
+    }
+}
+
+INLINE void lanes_to_rows(const uint8_t *lanes, size_t n, uint8_t *const row[BLOCK]) {
+    for (size_t b = 0; n < TILE && b < n; b++)
+        for (size_t r = 0; r < BLOCK; r++) row[r][b] = lanes[b * BLOCK + r];
+    for (size_t b = 0; n >= TILE && b < n; b += TILE) {
+        size_t at = b + TILE <= n ? b : n - TILE;
+        for (size_t r = 0; r < BLOCK; r += TILE) {
+            const uint8_t *from[TILE];
+            uint8_t *to[TILE];
+            for (size_t i = 0; i < TILE; i++) {
+                from[i] = lanes + (at + i) * BLOCK + r;
+                to[i] = row[r + i] + at;
+            }
+            transpose_tile(from, to);
+        }
+    }
+}
+
+/* 64 rows at once: turned so that a vector holds one byte of each row, convolved, turned back. */
+QB_CLONES static void horizontal_rows(const taps *t, const uint8_t *const from[BLOCK],
+                                      size_t in_bytes, int channels, uint8_t *in_lanes,
+                                      uint8_t *out_lanes, uint8_t *const to[BLOCK]) {
+    rows_to_lanes(from, in_bytes, in_lanes);
+    uint8_t *out = out_lanes;
+    for (int32_t x = 0; x < t->n; x++) {
+        const int32_t *weight = t->weight + (size_t)x * (size_t)t->most;
+        for (int c = 0; c < channels; c++, out += BLOCK) {
+            const uint8_t *in = in_lanes + (size_t)(t->first[x] * channels + c) * BLOCK;
+            v16u sum[4];
+            start_sums(sum);
+            for (int32_t k = 0; k < t->count[x]; k++, in += channels * BLOCK)
+                add_bytes(sum, in, weight[k]);
+            store_bytes(out, sum);
+        }
+    }
+    lanes_to_rows(out_lanes, (size_t)t->n * (size_t)channels, to);
+}
+
+/* Resamples each row of `in` into out (in->height x t->n). */
+static qb_status horizontal(qb_ctx *cx, const qb_frame *in, const taps *t, uint8_t *out) {
+    size_t in_bytes = (size_t)in->width * (size_t)in->channels;
+    size_t out_bytes = (size_t)t->n * (size_t)in->channels;
+    uint8_t *lanes = qb_alloc_aligned(cx, (in_bytes + out_bytes) * BLOCK + out_bytes, 1);
+    if (!lanes) return cx->code;
+    uint8_t *out_lanes = lanes + in_bytes * BLOCK, *spare = out_lanes + out_bytes * BLOCK;
+    for (int32_t y = 0; y < in->height; y += BLOCK) {
+        const uint8_t *from[BLOCK];
+        uint8_t *to[BLOCK];
+        for (int32_t i = 0; i < BLOCK; i++) { /* past the end: the last row, thrown away */
+            bool inside = y + i < in->height;
+            from[i] = in->pixel + (size_t)(inside ? y + i : in->height - 1) * in->stride;
+            to[i] = inside ? out + (size_t)(y + i) * out_bytes : spare;
+        }
+        horizontal_rows(t, from, in_bytes, in->channels, lanes, out_lanes, to);
+    }
+    qb_free(lanes);
+    return QB_OK;
+}
+
+/* One output row of n bytes from `count` input rows. */
+QB_CLONES static void vertical_row(const uint8_t *in, size_t stride, const int32_t *weight,
+                                   int32_t count, size_t n, uint8_t *out) {
+    for (size_t x = 0; n >= BLOCK && x < n; x += BLOCK) {
+        size_t at = x + BLOCK <= n ? x : n - BLOCK; /* the last step overlaps the one before */
+        const uint8_t *from = in + at;
+        v16u sum[4];
+        start_sums(sum);
+        for (int32_t k = 0; k < count; k++, from += stride) add_bytes(sum, from, weight[k]);
+        store_bytes(out + at, sum);
+    }
+    for (size_t x = 0; n < BLOCK && x < n; x++) {
+        int32_t sum = (int32_t)half;
+        for (int32_t k = 0; k < count; k++) sum += in[x + (size_t)k * stride] * weight[k];
+        out[x] = limit_byte(sum);
+    }
+}
+
+/* Resamples each column of `in` into out (t->n x in->width). */
+static void vertical(const qb_frame *in, const taps *t, uint8_t *out) {
+    size_t n = (size_t)in->width * (size_t)in->channels;
+    for (int32_t y = 0; y < t->n; y++)
+        vertical_row(in->pixel + (size_t)t->first[y] * in->stride, in->stride,
+                     t->weight + (size_t)y * (size_t)t->most, t->count[y], n, out + (size_t)y * n);
+}
+
+/* The input positions [*begin, *begin + *n) that are needed at all: those of the taps, which then
+ * count from *begin, or the window's where the size does not change. */
+static void needed(taps *t, int32_t window_begin, int32_t window_size, int32_t *begin, int32_t *n) {
+    *begin = t->n ? t->first[0] : window_begin;
+    *n = t->n ? t->first[t->n - 1] + t->count[t->n - 1] - *begin : window_size;
+    for (int32_t i = 0; i < t->n; i++) t->first[i] -= *begin;
+}
+
+static qb_frame view_of(const uint8_t *pixel, size_t stride, int32_t width, int32_t height,
+                        int32_t channels) {
+    return (qb_frame){
+        .pixel = pixel, .stride = stride, .width = width, .height = height, .channels = channels};
+}
+
+/* Both passes with an 8-bit image between them. */
+static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, const taps *v,
+                             bool vertical_first, uint8_t *out) {
+    qb_image between = {0};
+    int32_t width = vertical_first ? in->width : h->n, height = vertical_first ? v->n : in->height;
+    QB_TRY(
+        qb_image_create(cx, "resize, between the passes", width, height, in->channels, &between));
+    qb_frame view =
+        view_of(between.pixel, (size_t)width * (size_t)in->channels, width, height, in->channels);
+    qb_status status;
+    if (vertical_first) {
+        vertical(in, v, between.pixel);
+        status = horizontal(cx, &view, h, out);
+    } else {
+        status = horizontal(cx, in, h, between.pixel);
+        if (status == QB_OK) vertical(&view, v, out);
+    }
+    qb_image_release(&between);
+    return status;
+}
+
+/* Each pass only where the size changes, and only on the pixels that the window needs. */
+static qb_status resample(qb_ctx *cx, const qb_frame *in, const qb_window *window, taps *h, taps *v,
+                          bool vertical_first, uint8_t *out) {
+    int32_t x, y, width, height;
+    needed(h, window->x, window->width, &x, &width);
+    needed(v, window->y, window->height, &y, &height);
+    qb_frame view = view_of(in->pixel + (size_t)y * in->stride + (size_t)x * (size_t)in->channels,
+                            in->stride, width, height, in->channels);
+    if (h->n && v->n) return both_passes(cx, &view, h, v, vertical_first, out);
+    if (h->n) return horizontal(cx, &view, h, out);
+    if (v->n) {
+        vertical(&view, v, out);
+        return QB_OK;
+    }
+    size_t n = (size_t)width * (size_t)in->channels;
+    for (int32_t row = 0; row < height; row++)
+        memcpy(out + (size_t)row * n, view.pixel + (size_t)row * view.stride, n);
+    return QB_OK;
+}
+
+/* Which pass comes first changes the rounding between them. Pillow 13 begins with the columns where
+ * the height shrinks by more than twice what the width does; before, rows were always first. */
+static bool is_vertical_first(const qb_frame *in, int32_t width, int32_t height) {
+    int64_t fewer_columns = (int64_t)in->width - width, fewer_rows = (int64_t)in->height - height;
+    return fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
+}
+
+qb_status qb_resize_window(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
+                           const qb_window *window, qb_filter filter, qb_image *out) {
+    QB_TRY(qb_image_check_size(cx, "resize", width, height));
+    qb_image image = {0};
+    taps h = {0}, v = {0};
+    qb_status status = QB_OK;
+    if (width != in->width)
+        QB_GO(taps_init(cx, in->width, width, window->x, window->width, filter, &h));
+    if (height != in->height)
+        QB_GO(taps_init(cx, in->height, height, window->y, window->height, filter, &v));
+    QB_GO(qb_image_create(cx, "resize", window->width, window->height, in->channels, &image));
+    QB_GO(resample(cx, in, window, &h, &v, is_vertical_first(in, width, height), image.pixel));
+    *out = image;
+out:
+    if (status != QB_OK) qb_image_release(&image);
+    taps_release(&h);
+    taps_release(&v);
+    return status;
+}
+
+qb_status qb_image_resize(qb_ctx *cx, const qb_image *in, int32_t width, int32_t height,
+                          qb_filter filter, qb_image *out) {
+    if (in->channels != 1 && in->channels != 3)
+        return qb_fail(cx, QB_STATUS_INVALID, "resize: expected 1 or 3 channels, got %d",
+                       in->channels);
+    qb_frame frame = view_of(in->pixel, (size_t)in->width * (size_t)in->channels, in->width,
+                             in->height, in->channels);
+    qb_window all = {0, 0, width, height};
+    return qb_resize_window(cx, &frame, width, height, &all, filter, out);
+}

@@ -1,0 +1,89 @@
+/* Folder listings. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "datasets_internal.h"
+
+bool qb_name_is_image(const char *name) {
+    static const char *const suffixes[] = {".jpg", ".jpeg", ".jfif", ".png"};
+    size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        size_t k = strlen(suffixes[i]);
+        if (n > k && strcasecmp(name + n - k, suffixes[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* Hidden entries are never samples. Links count as what they point to. */
+static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
+    if (entry->d_name[0] == '.') return false;
+    if (kind == QB_SCAN_IMAGES && !qb_name_is_image(entry->d_name)) return false;
+    if (entry->d_type == DT_DIR) return kind == QB_SCAN_FOLDERS;
+    if (entry->d_type == DT_REG) return kind == QB_SCAN_IMAGES;
+    struct stat info;
+    if (fstatat(dirfd(dir), entry->d_name, &info, 0) != 0) return false;
+    return kind == QB_SCAN_FOLDERS ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode);
+}
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static qb_status add_name(qb_ctx *cx, qb_arena *arena, const char *text, qb_names *names) {
+    if (names->n >= QB_SAMPLES_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %zu entries", QB_SAMPLES_MAX);
+    QB_TRY(qb_grow(cx, &names->name, &names->capacity, names->n + 1, sizeof *names->name));
+    const char *copy = qb_arena_strdup(cx, arena, text);
+    if (!copy) return cx->code;
+    names->name[names->n++] = copy;
+    return QB_OK;
+}
+
+qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
+                         qb_names *names) {
+    names->n = 0;
+    DIR *dir = opendir(folder);
+    if (!dir) return qb_fail_errno(cx, "read folder %s", folder);
+    qb_status status = QB_OK;
+    const struct dirent *entry;
+    while (errno = 0, status == QB_OK && (entry = readdir(dir)))
+        if (is_wanted(dir, entry, kind)) status = add_name(cx, arena, entry->d_name, names);
+    if (status == QB_OK && errno != 0) status = qb_fail_errno(cx, "read folder %s", folder);
+    closedir(dir);
+    if (status == QB_OK && names->n > 1)
+        qsort(names->name, names->n, sizeof *names->name, compare_names);
+    return status;
+}
+
+/* Closes `dir`, which may be NULL. */
+static bool any_in(DIR *dir, qb_scan_kind kind) {
+    if (!dir) return false;
+    bool found = false;
+    for (const struct dirent *entry; !found && (entry = readdir(dir));)
+        found = is_wanted(dir, entry, kind);
+    closedir(dir);
+    return found;
+}
+
+bool qb_scan_any(const char *folder, qb_scan_kind kind) { return any_in(opendir(folder), kind); }
+
+bool qb_scan_any_nested(const char *folder) {
+    DIR *dir = opendir(folder);
+    if (!dir) return false;
+    bool found = false;
+    for (const struct dirent *entry; !found && (entry = readdir(dir));) {
+        if (!is_wanted(dir, entry, QB_SCAN_FOLDERS)) continue;
+        int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *inner = fd < 0 ? NULL : fdopendir(fd);
+        if (fd >= 0 && !inner) close(fd);
+        found = any_in(inner, QB_SCAN_IMAGES);
+    }
+    closedir(dir);
+    return found;
+}

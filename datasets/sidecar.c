@@ -1,0 +1,287 @@
+#include "datasets/sidecar.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "datasets_internal.h"
+
+#define SIDECAR_BYTES_MAX ((size_t)16 << 20)
+
+typedef struct reader {
+    qb_ctx *cx;
+    json_t *root;
+    qb_sidecar sidecar;
+} reader;
+
+static const char *type_text(const json_t *value) {
+    switch (json_typeof(value)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "a list";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER:
+    case JSON_REAL: return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE: return "a boolean";
+    default: return "null";
+    }
+}
+
+static qb_status wrong_type(reader *r, const char *key, const char *expected, const json_t *got) {
+    return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: key '%s': expected %s, got %s", r->sidecar.path,
+                   key, expected, got ? type_text(got) : "nothing");
+}
+
+/* A string or null; *out is left alone when the key is absent. */
+static qb_status read_string(reader *r, const char *key, char **out) {
+    const json_t *value = json_object_get(r->root, key);
+    if (!value || json_is_null(value)) return QB_OK;
+    if (!json_is_string(value)) return wrong_type(r, key, "a string", value);
+    *out = qb_strdup(r->cx, json_string_value(value));
+    return *out ? QB_OK : r->cx->code;
+}
+
+static qb_status read_shape(reader *r) {
+    qb_shape *shape = &r->sidecar.shape;
+    shape->rank = -1;
+    const json_t *value = json_object_get(r->root, "shape");
+    if (!value || json_is_null(value)) return QB_OK;
+    if (!json_is_array(value)) return wrong_type(r, "shape", "a list", value);
+    size_t n = json_array_size(value);
+    if (n > QB_MAX_RANK)
+        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: key 'shape': %zu dimensions, the limit is %d",
+                       r->sidecar.path, n, QB_MAX_RANK);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_integer(item) && !json_is_string(item))
+            return wrong_type(r, "shape", "numbers and symbols", item);
+        int64_t size = json_is_integer(item) ? json_integer_value(item) : -1;
+        shape->dim[i] = size < 0 ? -1 : size;
+    }
+    shape->rank = (int32_t)n;
+    return QB_OK;
+}
+
+static bool read_side(const json_t *value, int32_t *out) {
+    if (!json_is_integer(value)) return false;
+    json_int_t n = json_integer_value(value);
+    *out = (int32_t)n;
+    return n >= 1 && n <= INT32_MAX;
+}
+
+/* "size" of the object under `key`: N or [width, height]. */
+static qb_status read_size(reader *r, const char *key, const json_t *object, int32_t *width,
+                           int32_t *height) {
+    const json_t *size = json_object_get(object, "size");
+    bool pair = json_is_array(size) && json_array_size(size) == 2;
+    const json_t *w = pair ? json_array_get(size, 0) : size;
+    const json_t *h = pair ? json_array_get(size, 1) : size;
+    if (read_side(w, width) && read_side(h, height)) return QB_OK;
+    return qb_fail(r->cx, QB_STATUS_FORMAT,
+                   "%s: key '%s.size': expected a number of pixels or [width, height]",
+                   r->sidecar.path, key);
+}
+
+/* The string under `name` of the object under `key`; NULL when absent. */
+static qb_status read_choice(reader *r, const char *key, const json_t *object, const char *name,
+                             const char **out) {
+    const json_t *value = json_object_get(object, name);
+    *out = json_string_value(value);
+    if (!value || *out) return QB_OK;
+    return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: key '%s.%s': expected a string, got %s",
+                   r->sidecar.path, key, name, type_text(value));
+}
+
+static qb_status unknown_choice(reader *r, const char *key, const char *known, const char *got) {
+    return qb_fail(r->cx, QB_STATUS_UNSUPPORTED, "%s: key '%s': expected %s, got '%s'",
+                   r->sidecar.path, key, known, got ? got : "nothing");
+}
+
+static qb_status read_resize(reader *r) {
+    qb_preprocess *p = &r->sidecar.preprocess;
+    const json_t *value = json_object_get(r->root, "resize");
+    if (!value) return QB_OK;
+    p->resize = QB_RESIZE_NONE;
+    if (json_is_null(value)) return QB_OK;
+    if (!json_is_object(value)) return wrong_type(r, "resize", "an object or null", value);
+    const char *mode, *filter;
+    QB_TRY(read_choice(r, "resize", value, "mode", &mode));
+    QB_TRY(read_choice(r, "resize", value, "filter", &filter));
+    if (!mode || !qb_resize_mode_parse(mode, &p->resize))
+        return unknown_choice(r, "resize.mode", "stretch, short_side or none", mode);
+    if (filter && !qb_filter_parse(filter, &p->filter))
+        return unknown_choice(r, "resize.filter", "bilinear, bicubic or lanczos", filter);
+    if (p->resize == QB_RESIZE_NONE) return QB_OK;
+    QB_TRY(read_size(r, "resize", value, &p->resize_width, &p->resize_height));
+    if (p->resize == QB_RESIZE_SHORT_SIDE && json_is_array(json_object_get(value, "size")))
+        return qb_fail(r->cx, QB_STATUS_FORMAT,
+                       "%s: key 'resize.size': short_side takes one number, got a list",
+                       r->sidecar.path);
+    return QB_OK;
+}
+
+static qb_status read_crop(reader *r) {
+    qb_preprocess *p = &r->sidecar.preprocess;
+    const json_t *value = json_object_get(r->root, "crop");
+    if (!value || json_is_null(value)) return QB_OK;
+    if (!json_is_object(value)) return wrong_type(r, "crop", "an object or null", value);
+    const char *mode;
+    QB_TRY(read_choice(r, "crop", value, "mode", &mode));
+    if (mode && strcmp(mode, "center") != 0) return unknown_choice(r, "crop.mode", "center", mode);
+    return read_size(r, "crop", value, &p->crop_width, &p->crop_height);
+}
+
+/* The first word counts: "GRAY (white digit on black)", "Y of YCbCr". */
+static qb_status read_color(reader *r) {
+    const json_t *value = json_object_get(r->root, "color");
+    if (!value || json_is_null(value)) return QB_OK;
+    const char *text = json_string_value(value);
+    if (!text) return wrong_type(r, "color", "a string", value);
+    char word[8] = "";
+    for (size_t i = 0; i + 1 < sizeof word && isalnum((unsigned char)text[i]); i++)
+        word[i] = (char)toupper((unsigned char)text[i]);
+    if (strcmp(word, "GREY") == 0) memcpy(word, "GRAY", 4);
+    if (qb_color_parse(word, &r->sidecar.preprocess.color)) return QB_OK;
+    return unknown_choice(r, "color", "RGB, BGR, GRAY or Y", text);
+}
+
+/* mean or std: a number for all channels, or one for each. */
+static qb_status read_numbers(reader *r, const char *key, float out[4]) {
+    const json_t *value = json_object_get(r->root, key);
+    if (!value || json_is_null(value)) return QB_OK;
+    size_t channels = (size_t)qb_preprocess_channels(&r->sidecar.preprocess);
+    size_t n = json_is_array(value) ? json_array_size(value) : 1;
+    if (n != 1 && n != channels)
+        return qb_fail(r->cx, QB_STATUS_FORMAT,
+                       "%s: key '%s': expected 1 or %zu numbers for colour %s, got %zu",
+                       r->sidecar.path, key, channels, qb_color_text(r->sidecar.preprocess.color),
+                       n);
+    for (size_t c = 0; c < channels; c++) {
+        const json_t *item = json_is_array(value) ? json_array_get(value, n == 1 ? 0 : c) : value;
+        if (!json_is_number(item)) return wrong_type(r, key, "numbers", item);
+        out[c] = (float)json_number_value(item);
+    }
+    return QB_OK;
+}
+
+static bool has_any(const json_t *root) {
+    static const char *const keys[] = {"resize", "crop", "color", "mean", "std"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (json_object_get(root, keys[i])) return true;
+    return false;
+}
+
+static qb_status read_preprocess(reader *r) {
+    qb_sidecar *s = &r->sidecar;
+    qb_preprocess_default(&s->preprocess);
+    s->has_preprocess = has_any(r->root);
+    if (!s->has_preprocess) return QB_OK;
+    if (s->shape.rank == 4)
+        qb_preprocess_for_shape(&s->preprocess, s->shape.dim[1], s->shape.dim[2], s->shape.dim[3]);
+    if (json_is_object(json_object_get(r->root, "crop"))) s->preprocess.resize = QB_RESIZE_NONE;
+    QB_TRY(read_resize(r));
+    QB_TRY(read_crop(r));
+    QB_TRY(read_color(r));
+    QB_TRY(read_numbers(r, "mean", s->preprocess.mean));
+    QB_TRY(read_numbers(r, "std", s->preprocess.std));
+    QB_TRY_WRAP(r->cx, qb_preprocess_validate(r->cx, &s->preprocess), "%s", s->path);
+    return QB_OK;
+}
+
+static qb_status read_inline_labels(reader *r, const json_t *list) {
+    size_t n = json_array_size(list);
+    if (n > QB_CLASSES_MAX) n = QB_CLASSES_MAX + 1; /* qb_labels_from_names refuses */
+    const char **names = qb_alloc(r->cx, n, sizeof *names);
+    if (!names) return r->cx->code;
+    qb_status status = QB_OK;
+    for (size_t i = 0; i < n && status == QB_OK; i++) {
+        names[i] = json_string_value(json_array_get(list, i));
+        if (!names[i]) status = wrong_type(r, "labels", "strings", json_array_get(list, i));
+    }
+    if (status == QB_OK && qb_labels_from_names(r->cx, names, (int)n, &r->sidecar.labels) != QB_OK)
+        status = qb_wrap(r->cx, "%s: key 'labels'", r->sidecar.path);
+    qb_free(names);
+    return status;
+}
+
+static qb_status read_labels(reader *r) {
+    qb_sidecar *s = &r->sidecar;
+    const json_t *value = json_object_get(r->root, "labels");
+    if (!value || json_is_null(value)) return QB_OK;
+    if (json_is_array(value)) return read_inline_labels(r, value);
+    if (!json_is_string(value))
+        return wrong_type(r, "labels", "a list of names or a file name", value);
+    char *folder = qb_path_dir(r->cx, s->path);
+    if (!folder) return r->cx->code;
+    s->labels_path = qb_path_join(r->cx, folder, json_string_value(value));
+    qb_free(folder);
+    if (!s->labels_path) return r->cx->code;
+    if (!qb_path_exists(s->labels_path)) {
+        qb_warn(r->cx, "%s: key 'labels': there is no file %s", s->path, s->labels_path);
+        return QB_OK;
+    }
+    QB_TRY_WRAP(r->cx, qb_labels_load(r->cx, s->labels_path, &s->labels), "%s: key 'labels'",
+                s->path);
+    return QB_OK;
+}
+
+static qb_status parse(reader *r, const char *path) {
+    char *text;
+    size_t size;
+    QB_TRY(qb_file_read(r->cx, path, SIDECAR_BYTES_MAX, &text, &size));
+    json_error_t error;
+    r->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    qb_free(text);
+    if (!r->root)
+        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d:%d: %s", path, error.line, error.column,
+                       error.text);
+    if (json_is_object(r->root)) return QB_OK;
+    return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: expected an object, got %s", path,
+                   type_text(r->root));
+}
+
+qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out) {
+    reader r = {.cx = cx};
+    qb_status status = QB_OK;
+    r.sidecar.path = qb_strdup(cx, path);
+    if (!r.sidecar.path) return cx->code;
+    QB_GO(parse(&r, path));
+    QB_GO(read_string(&r, "input", &r.sidecar.input));
+    QB_GO(read_string(&r, "output", &r.sidecar.output));
+    QB_GO(read_shape(&r));
+    QB_GO(read_preprocess(&r));
+    QB_GO(read_labels(&r));
+    *out = r.sidecar;
+out:
+    json_decref(r.root);
+    if (status != QB_OK) qb_sidecar_release(&r.sidecar);
+    return status;
+}
+
+void qb_sidecar_release(qb_sidecar *sidecar) {
+    if (!sidecar) return;
+    qb_free(sidecar->path);
+    qb_free(sidecar->input);
+    qb_free(sidecar->output);
+    qb_free(sidecar->labels_path);
+    qb_labels_release(&sidecar->labels);
+    memset(sidecar, 0, sizeof *sidecar);
+}
+
+qb_status qb_sidecar_find(qb_ctx *cx, const char *model_path, char **out) {
+    const char *base = qb_path_base(model_path);
+    const char *dot = strrchr(base, '.');
+    size_t n = dot && dot != base ? (size_t)(dot - model_path) : strlen(model_path);
+    char *path = qb_format(cx, "%.*s.json", (int)n, model_path);
+    if (!path) return cx->code;
+    if (!qb_path_exists(path) || qb_path_is_dir(path)) {
+        qb_free(path);
+        path = NULL;
+    }
+    *out = path;
+    return QB_OK;
+}

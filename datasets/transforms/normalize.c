@@ -1,0 +1,39 @@
+/* normalize: (pixel - mean) / std as float planes, channel after channel. A division, not a product
+ * with 1 / std: the values are those that numpy computes in float32. */
+#include "datasets/datasets_internal.h"
+
+QB_CLONES static void planes_3(const uint8_t *restrict in, int32_t n, const float *mean,
+                               const float *std, float *restrict a, float *restrict b,
+                               float *restrict c) {
+    float m0 = mean[0], m1 = mean[1], m2 = mean[2], s0 = std[0], s1 = std[1], s2 = std[2];
+    for (int32_t i = 0; i < n; i++) {
+        a[i] = ((float)in[3 * i] - m0) / s0;
+        b[i] = ((float)in[3 * i + 1] - m1) / s1;
+        c[i] = ((float)in[3 * i + 2] - m2) / s2;
+    }
+}
+
+QB_CLONES static void plane_1(const uint8_t *restrict in, int32_t n, float mean, float std,
+                              float *restrict out) {
+    for (int32_t i = 0; i < n; i++) out[i] = ((float)in[i] - mean) / std;
+}
+
+static qb_status normalize_apply(qb_ctx *cx, const qb_preprocess *p, qb_frame *frame) {
+    (void)cx;
+    size_t plane = (size_t)frame->width * (size_t)frame->height;
+    for (int32_t y = 0; y < frame->height; y++) {
+        const uint8_t *in = frame->pixel + (size_t)y * frame->stride;
+        float *out = frame->out + (size_t)y * (size_t)frame->width;
+        if (frame->channels == 3)
+            planes_3(in, frame->width, p->mean, p->std, out, out + plane, out + 2 * plane);
+        else
+            plane_1(in, frame->width, p->mean[0], p->std[0], out);
+    }
+    return QB_OK;
+}
+
+const qb_transform qb_transform_normalize = {
+    .name = "normalize",
+    .text = "(pixel - mean) / std by channel, to float planes",
+    .apply = normalize_apply,
+};
