@@ -1,0 +1,14 @@
+/* minmax: everything that was seen. */
+#include "calib/calib.h"
+
+static qb_status range(qb_ctx *cx, const qb_stats *stats, double argument, qb_range *out) {
+    (void)cx, (void)argument;
+    *out = (qb_range){stats->min, stats->max};
+    return QB_OK;
+}
+
+const qb_calib_method qb_calib_method_minmax = {
+    .name = "minmax",
+    .summary = "the smallest and the largest value seen: nothing is clipped",
+    .range = range,
+};

@@ -1,0 +1,81 @@
+#include "calib/table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+qb_status qb_table_create(qb_ctx *cx, int32_t n_entries, qb_table **out) {
+    if (n_entries < 0 || n_entries > QB_TABLE_ENTRIES)
+        return qb_fail(cx, QB_STATUS_INVALID, "calibration table: expected 0 to %d tensors, got %d",
+                       QB_TABLE_ENTRIES, n_entries);
+    qb_table *table = qb_alloc(cx, 1, sizeof *table);
+    if (!table) return cx->code;
+    qb_status status = QB_OK;
+    table->entry = qb_alloc(cx, (size_t)n_entries, sizeof *table->entry);
+    if (!table->entry) QB_GO(cx->code);
+    table->n_entries = n_entries;
+    for (int32_t i = 0; i < n_entries; i++) {
+        table->entry[i].stats = qb_alloc(cx, 1, sizeof(qb_stats));
+        if (!table->entry[i].stats) QB_GO(cx->code);
+        qb_stats_init(table->entry[i].stats);
+    }
+    *out = table;
+    return QB_OK;
+out:
+    qb_table_free(table);
+    return status;
+}
+
+void qb_table_free(qb_table *table) {
+    if (!table) return;
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        qb_free(table->entry[i].name);
+        qb_free(table->entry[i].stats);
+    }
+    qb_free(table->entry);
+    qb_free(table->model);
+    qb_free(table->dataset);
+    qb_free(table);
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const qb_table_entry *)a)->name, ((const qb_table_entry *)b)->name);
+}
+
+void qb_table_sort(qb_table *table) {
+    qsort(table->entry, (size_t)table->n_entries, sizeof *table->entry, by_name);
+}
+
+static int name_and_entry(const void *name, const void *entry) {
+    return strcmp(name, ((const qb_table_entry *)entry)->name);
+}
+
+const qb_table_entry *qb_table_find(const qb_table *table, const char *name) {
+    return bsearch(name, table->entry, (size_t)table->n_entries, sizeof *table->entry,
+                   name_and_entry);
+}
+
+int32_t qb_table_method(const qb_table *table, const char *text) {
+    const size_t length = strlen(text);
+    int32_t bare = -1, n_bare = 0;
+    for (int32_t i = 0; i < table->n_methods; i++) {
+        const char *method = table->method[i];
+        if (strcmp(method, text) == 0) return i;
+        if (strncmp(method, text, length) == 0 && method[length] == ':') {
+            bare = i;
+            n_bare++;
+        }
+    }
+    return n_bare == 1 ? bare : -1;
+}
+
+qb_status qb_table_check_model(qb_ctx *cx, const qb_table *table, const char *model,
+                               qb_hash model_hash) {
+    if (qb_hash_equal(table->model_hash, model_hash)) return QB_OK;
+    char made_from[33], given[33];
+    qb_hash_hex(table->model_hash, made_from);
+    qb_hash_hex(model_hash, given);
+    return qb_fail(cx, QB_STATUS_MISMATCH,
+                   "artifacts do not belong together: the calibration was made from model %s "
+                   "(hash %s), expected %s (hash %s)",
+                   table->model ? table->model : "?", made_from, model, given);
+}

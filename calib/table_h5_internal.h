@@ -1,0 +1,54 @@
+/* What reading and writing of .calib.h5 share. The file is a user block of 512 bytes, then HDF5:
+ *
+ *   user block   "qbench calibration table 1\nxxh3 <hash of the rest, 32 digits>\n", zeros
+ *   attributes   magic, version, model, dataset, model_hash, data_hash (text), samples, skipped
+ *   method       text [methods]; the first is the chosen one
+ *   name         text [tensors], ascending
+ *   exponent, min, max, count, zeros, nan, pos_inf, neg_inf   [tensors], see qb_stats
+ *   bins         u64 [tensors, QB_STATS_BINS], a chunk a tensor, shuffled and deflated
+ *   range        f32 [tensors, methods, 2] */
+#ifndef QB_CALIB_TABLE_H5_INTERNAL_H
+#define QB_CALIB_TABLE_H5_INTERNAL_H
+
+#include <hdf5.h>
+
+#include "calib/table.h"
+
+#define QB_H5_USER_BLOCK 512
+#define QB_H5_TITLE "qbench calibration table "
+#define QB_H5_VERSION 1
+#define QB_H5_MAGIC "qbench.calib"
+#define QB_H5_TEXT 4096 /* most bytes of a name, with its terminating zero */
+
+/* A file being read or written. */
+typedef struct qb_h5 {
+    qb_ctx *cx;
+    const char *name; /* of the file, for messages */
+    hid_t file;
+} qb_h5;
+
+typedef enum qb_h5_type { QB_H5_I32, QB_H5_F32, QB_H5_U64 } qb_h5_type;
+
+/* A column of numbers, one a tensor. */
+typedef struct qb_h5_column {
+    const char *name;
+    size_t offset; /* in qb_stats */
+    size_t size;
+    qb_h5_type type;
+} qb_h5_column;
+
+#define QB_H5_COLUMNS 8
+extern const qb_h5_column qb_h5_columns[QB_H5_COLUMNS];
+
+hid_t qb_h5_file_type(qb_h5_type type);
+hid_t qb_h5_memory_type(qb_h5_type type);
+/* A new type: text of `size` bytes. */
+hid_t qb_h5_text_type(size_t size);
+/* Records an error with HDF5's own message, taken from its error stack. */
+qb_status qb_h5_fail(const qb_h5 *h, qb_status code, const char *field);
+/* The user block for what follows it. */
+void qb_h5_user_block(const uint8_t *rest, size_t size, char text[QB_H5_USER_BLOCK]);
+/* Moves one row of bins into (`out`) or from a [tensors, QB_STATS_BINS] dataset. */
+herr_t qb_h5_row(hid_t set, hid_t space, int32_t row, const uint64_t *out, uint64_t *in);
+
+#endif

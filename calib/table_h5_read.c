@@ -1,0 +1,395 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/table_h5_internal.h"
+
+#define FILE_LIMIT ((size_t)1 << 30)
+#define DEFLATE_MOST 1032 /* deflate cannot shrink by more than this factor */
+
+static qb_status malformed(const qb_h5 *h, const char *field, const char *expected) {
+    return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected %s", h->name, field, expected);
+}
+
+/* Checks the user block and the hash of the rest. */
+static qb_status check_user_block(const qb_h5 *h, const uint8_t *bytes, size_t size) {
+    char expected[QB_H5_USER_BLOCK];
+    const size_t title = strlen(QB_H5_TITLE);
+    if (size < title || memcmp(bytes, QB_H5_TITLE, title) != 0)
+        return malformed(h, "first line", "\"" QB_H5_TITLE "...\" (is this a .calib.h5 file?)");
+    if (size <= QB_H5_USER_BLOCK)
+        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: truncated: %zu bytes, expected more than %d",
+                       h->name, size, QB_H5_USER_BLOCK);
+    int digits = 0;
+    while (digits < 9 && bytes[title + (size_t)digits] >= '0' &&
+           bytes[title + (size_t)digits] <= '9')
+        digits++;
+    if (digits != 1 || bytes[title] != '0' + QB_H5_VERSION)
+        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: version: expected %d, got %.*s", h->name,
+                       QB_H5_VERSION, digits, (const char *)bytes + title);
+    qb_h5_user_block(bytes + QB_H5_USER_BLOCK, size - QB_H5_USER_BLOCK, expected);
+    if (memcmp(bytes, expected, QB_H5_USER_BLOCK) != 0)
+        return qb_fail(h->cx, QB_STATUS_FORMAT,
+                       "%s: damaged: the content (%zu bytes) has not the hash that the first lines "
+                       "give: expected %.37s",
+                       h->name, size - QB_H5_USER_BLOCK, expected + title + 2);
+    return QB_OK;
+}
+
+/* A text attribute as new memory. */
+static qb_status read_text(const qb_h5 *h, const char *name, char **out) {
+    hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
+    if (attribute < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    qb_status status = QB_OK;
+    char *text = NULL;
+    const size_t size = type < 0 ? 0 : H5Tget_size(type);
+    if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || size == 0 ||
+        size > QB_H5_TEXT || H5Sget_simple_extent_npoints(space) != 1)
+        QB_GO(malformed(h, name, "one text of fixed length"));
+    text = qb_alloc(h->cx, size + 1, 1);
+    if (!text) QB_GO(h->cx->code);
+    hid_t memory = qb_h5_text_type(size + 1); /* other writers store no terminating zero */
+    herr_t done = H5Aread(attribute, memory, text);
+    H5Tclose(memory);
+    if (done < 0) QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
+    *out = text;
+    text = NULL;
+out:
+    qb_free(text);
+    if (space >= 0) H5Sclose(space);
+    if (type >= 0) H5Tclose(type);
+    H5Aclose(attribute);
+    return status;
+}
+
+static qb_status read_hash(const qb_h5 *h, const char *name, qb_hash *out) {
+    char *text = NULL;
+    QB_TRY(read_text(h, name, &text));
+    const bool valid = qb_hash_parse(text, out);
+    qb_free(text);
+    return valid ? QB_OK : malformed(h, name, "32 hexadecimal digits");
+}
+
+static qb_status read_i64(const qb_h5 *h, const char *name, int64_t *out) {
+    hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
+    if (attribute < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
+    qb_status status = QB_OK;
+    if (H5Tequal(type, H5T_STD_I64LE) <= 0 || H5Sget_simple_extent_npoints(space) != 1)
+        status = malformed(h, name, "one 64-bit integer");
+    else if (H5Aread(attribute, H5T_NATIVE_INT64, out) < 0)
+        status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    else if (*out < 0)
+        status = malformed(h, name, "a number that is not negative");
+    if (space >= 0) H5Sclose(space);
+    if (type >= 0) H5Tclose(type);
+    H5Aclose(attribute);
+    return status;
+}
+
+/* Data must be in this file, in the form that qb_table_save gives it: no links, no storage outside
+ * and no chunks of other sizes (which HDF5 would allocate before we see them). */
+static bool plain_storage(const qb_h5 *h, const char *name, hid_t set, const hsize_t *chunk) {
+    H5L_info_t link;
+    if (H5Lget_info(h->file, name, &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)
+        return false;
+    hid_t plan = H5Dget_create_plist(set);
+    hsize_t got[2] = {0};
+    bool plain = H5Pget_external_count(plan) == 0;
+    if (chunk)
+        plain = plain && H5Pget_layout(plan) == H5D_CHUNKED && H5Pget_chunk(plan, 2, got) == 2 &&
+                got[0] == chunk[0] && got[1] == chunk[1];
+    else
+        plain = plain && H5Pget_layout(plan) == H5D_CONTIGUOUS;
+    if (plan >= 0) H5Pclose(plan);
+    return plain;
+}
+
+static qb_status wrong_shape(const qb_h5 *h, const char *name, int rank, const hsize_t *dims) {
+    char text[80] = "";
+    for (int i = 0, used = 0; i < rank; i++)
+        used += snprintf(text + used, sizeof text - (size_t)used, dims[i] ? "%s%llu" : "%sn",
+                         i ? " x " : "", (unsigned long long)dims[i]);
+    return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected the shape %s", h->name, name, text);
+}
+
+/* Opens a dataset with exactly these dimensions; a dimension of 0 in `dims` is read into it. */
+static qb_status open_dataset(const qb_h5 *h, const char *name, int rank, hsize_t *dims,
+                              const hsize_t *chunk, hid_t *out) {
+    hid_t set = H5Dopen2(h->file, name, H5P_DEFAULT);
+    if (set < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    qb_status status = QB_OK;
+    hid_t space = H5Dget_space(set);
+    hsize_t got[H5S_MAX_RANK] = {0};
+    bool fits = H5Sget_simple_extent_ndims(space) == rank &&
+                H5Sget_simple_extent_dims(space, got, NULL) == rank;
+    for (int i = 0; i < rank && fits; i++) fits = dims[i] == 0 || dims[i] == got[i];
+    if (!fits)
+        status = wrong_shape(h, name, rank, dims);
+    else if (!plain_storage(h, name, set, chunk))
+        status = malformed(h, name, "plain storage in this file");
+    for (int i = 0; i < rank; i++) dims[i] = got[i];
+    if (space >= 0) H5Sclose(space);
+    if (status == QB_OK)
+        *out = set;
+    else
+        H5Dclose(set);
+    return status;
+}
+
+static bool has_type(hid_t set, hid_t expected) {
+    hid_t type = H5Dget_type(set);
+    const bool same = H5Tequal(type, expected) > 0;
+    if (type >= 0) H5Tclose(type);
+    return same;
+}
+
+/* A whole dataset of numbers into memory that the caller sized by `dims`. */
+static qb_status read_numbers(const qb_h5 *h, const char *name, qb_h5_type type, int rank,
+                              hsize_t *dims, void *data) {
+    static const char *const texts[] = {"32-bit integers", "32-bit floats",
+                                        "64-bit unsigned integers"};
+    hid_t set = -1;
+    QB_TRY(open_dataset(h, name, rank, dims, NULL, &set));
+    qb_status status = QB_OK;
+    if (!has_type(set, qb_h5_file_type(type)))
+        status = malformed(h, name, texts[type]);
+    else if (H5Dread(set, qb_h5_memory_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data) < 0)
+        status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
+    H5Dclose(set);
+    return status;
+}
+
+/* Texts of one size, each with a zero at its end. */
+typedef struct texts {
+    char *data;
+    size_t n, size;
+} texts;
+
+/* A list of 1 to `most` texts of at most `longest` bytes. */
+static qb_status read_texts(const qb_h5 *h, const char *name, hsize_t most, size_t longest,
+                            texts *out) {
+    hsize_t n = 0;
+    hid_t set = -1;
+    QB_TRY(open_dataset(h, name, 1, &n, NULL, &set));
+    hid_t type = H5Dget_type(set), memory = -1;
+    qb_status status = QB_OK;
+    const size_t stored = type < 0 ? 0 : H5Tget_size(type);
+    if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || stored == 0 ||
+        stored > longest)
+        QB_GO(malformed(h, name, "texts of fixed length"));
+    const size_t size = stored < longest ? stored + 1 : longest;
+    if (n < 1 || n > most)
+        QB_GO(qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s: expected 1 to %llu texts, got %llu",
+                      h->name, name, (unsigned long long)most, (unsigned long long)n));
+    *out = (texts){qb_alloc(h->cx, (size_t)n, size), (size_t)n, size};
+    if (!out->data) QB_GO(h->cx->code);
+    memory = qb_h5_text_type(size);
+    if (H5Dread(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out->data) < 0)
+        QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
+    for (size_t i = 0; i < n; i++) out->data[(i + 1) * size - 1] = '\0';
+out:
+    if (memory >= 0) H5Tclose(memory);
+    if (type >= 0) H5Tclose(type);
+    H5Dclose(set);
+    return status;
+}
+
+static qb_status read_names(const qb_h5 *h, const texts *names, qb_table *table) {
+    for (size_t i = 0; i < names->n; i++) {
+        const char *name = names->data + i * names->size;
+        if (*name == '\0' || (i > 0 && strcmp(name - names->size, name) >= 0))
+            return qb_fail(h->cx, QB_STATUS_FORMAT,
+                           "%s: name: expected ascending names, got '%s' at %zu", h->name, name, i);
+        table->entry[i].name = qb_strdup(h->cx, name);
+        if (!table->entry[i].name) return h->cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status read_methods(const qb_h5 *h, qb_table *table) {
+    texts methods = {0};
+    qb_status status = read_texts(h, "method", QB_TABLE_METHODS, QB_METHOD_TEXT, &methods);
+    for (size_t i = 0; status == QB_OK && i < methods.n; i++) {
+        const char *method = methods.data + i * methods.size;
+        if (*method == '\0') status = malformed(h, "method", "names that are not empty");
+        strcpy(table->method[i], method);
+    }
+    table->n_methods = (int32_t)methods.n;
+    qb_free(methods.data);
+    return status;
+}
+
+static qb_status read_columns(const qb_h5 *h, qb_table *table) {
+    hsize_t n = (hsize_t)table->n_entries;
+    uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
+    if (!data) return h->cx->code;
+    qb_status status = QB_OK;
+    for (int c = 0; c < QB_H5_COLUMNS && status == QB_OK; c++) {
+        const qb_h5_column *col = &qb_h5_columns[c];
+        status = read_numbers(h, col->name, col->type, 1, &n, data);
+        for (size_t i = 0; status == QB_OK && i < n; i++)
+            memcpy((uint8_t *)table->entry[i].stats + col->offset, data + i * col->size, col->size);
+    }
+    qb_free(data);
+    return status;
+}
+
+static qb_status read_ranges(const qb_h5 *h, qb_table *table) {
+    const size_t methods = (size_t)table->n_methods;
+    hsize_t dims[3] = {(hsize_t)table->n_entries, methods, 2};
+    qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
+    if (!data) return h->cx->code;
+    qb_status status = read_numbers(h, "range", QB_H5_F32, 3, dims, data);
+    for (size_t i = 0; status == QB_OK && i < (size_t)table->n_entries; i++)
+        memcpy(table->entry[i].range, data + i * methods, methods * sizeof *data);
+    qb_free(data);
+    return status;
+}
+
+/* Opens the bins of n tensors. The file must be large enough to hold them, which bounds what a
+ * small file can make us allocate. */
+static qb_status open_bins(const qb_h5 *h, size_t n, hid_t *out) {
+    hsize_t dims[2] = {n, QB_STATS_BINS};
+    const hsize_t chunk[2] = {1, QB_STATS_BINS};
+    hid_t set = -1;
+    QB_TRY(open_dataset(h, "bins", 2, dims, chunk, &set));
+    qb_status status = QB_OK;
+    if (!has_type(set, H5T_STD_U64LE))
+        status = malformed(h, "bins", "64-bit unsigned integers");
+    else if (H5Dget_storage_size(set) < n * sizeof((qb_stats){0}.bin) / DEFLATE_MOST)
+        status = malformed(h, "bins", "data for every tensor");
+    if (status == QB_OK)
+        *out = set;
+    else
+        H5Dclose(set);
+    return status;
+}
+
+static qb_status read_bins(const qb_h5 *h, hid_t set, qb_table *table) {
+    hid_t space = H5Dget_space(set);
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
+        if (qb_h5_row(set, space, i, NULL, table->entry[i].stats->bin) < 0)
+            status = qb_h5_fail(h, QB_STATUS_FORMAT, "bins");
+    H5Sclose(space);
+    return status;
+}
+
+/* What is wrong with the statistics, or NULL. */
+static const char *check_stats(const qb_stats *s) {
+    if (s->exponent < QB_STATS_MIN_EXPONENT || s->exponent > QB_STATS_MAX_EXPONENT)
+        return "exponent: out of bounds";
+    if (s->count == 0) return "count: no values";
+    if (!isfinite(s->min) || !isfinite(s->max) || s->min > s->max)
+        return "min, max: not finite or not in order";
+    uint64_t sum = 0;
+    int32_t first = QB_STATS_BINS, last = -1;
+    for (int32_t b = 0; b < QB_STATS_BINS; b++) {
+        if (s->bin[b] == 0) continue;
+        if (__builtin_add_overflow(sum, s->bin[b], &sum)) return "bins: too large";
+        if (last < 0) first = b;
+        last = b;
+    }
+    if (sum != s->count) return "bins: their sum is not count";
+    if (s->zeros > s->bin[QB_STATS_BINS / 2]) return "zeros: more than the bin of zero holds";
+    if (s->min < qb_stats_edge(s, first) || s->min >= qb_stats_edge(s, first + 1))
+        return "min: not in the first bin that is not empty";
+    if (s->max < qb_stats_edge(s, last) || s->max >= qb_stats_edge(s, last + 1))
+        return "max: not in the last bin that is not empty";
+    return NULL;
+}
+
+static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const qb_table_entry *e = &table->entry[i];
+        const char *wrong = check_stats(e->stats);
+        for (int32_t m = 0; m < table->n_methods && !wrong; m++) {
+            const qb_range r = e->range[m];
+            if (!(r.lo >= e->stats->min && r.lo <= r.hi && r.hi <= e->stats->max))
+                wrong = "range: not in order inside min and max";
+        }
+        if (wrong)
+            return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: tensor '%s': %s", h->name, e->name, wrong);
+    }
+    return QB_OK;
+}
+
+static qb_status read_attributes(const qb_h5 *h, qb_table *table) {
+    QB_TRY(read_text(h, "model", &table->model));
+    QB_TRY(read_text(h, "dataset", &table->dataset));
+    QB_TRY(read_hash(h, "model_hash", &table->model_hash));
+    QB_TRY(read_hash(h, "data_hash", &table->data_hash));
+    QB_TRY(read_i64(h, "samples", &table->samples));
+    return read_i64(h, "skipped", &table->skipped);
+}
+
+static qb_status check_magic(const qb_h5 *h) {
+    char *magic = NULL;
+    int64_t version;
+    QB_TRY(read_text(h, "magic", &magic));
+    const bool known = strcmp(magic, QB_H5_MAGIC) == 0;
+    qb_free(magic);
+    if (!known) return malformed(h, "magic", "\"" QB_H5_MAGIC "\"");
+    QB_TRY(read_i64(h, "version", &version));
+    if (version == QB_H5_VERSION) return QB_OK;
+    return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: version: expected %d, got %lld", h->name,
+                   QB_H5_VERSION, (long long)version);
+}
+
+static qb_status read_all(const qb_h5 *h, qb_table **out) {
+    texts names = {0};
+    qb_table *table = NULL;
+    hid_t bins = -1;
+    qb_status status = QB_OK;
+    QB_GO(check_magic(h));
+    QB_GO(read_texts(h, "name", QB_TABLE_ENTRIES, QB_H5_TEXT, &names));
+    QB_GO(open_bins(h, names.n, &bins));
+    QB_GO(qb_table_create(h->cx, (int32_t)names.n, &table));
+    QB_GO(read_names(h, &names, table));
+    QB_GO(read_attributes(h, table));
+    QB_GO(read_methods(h, table));
+    QB_GO(read_columns(h, table));
+    QB_GO(read_ranges(h, table));
+    QB_GO(read_bins(h, bins, table));
+    QB_GO(check_entries(h, table));
+    *out = table;
+    table = NULL;
+out:
+    if (bins >= 0) H5Dclose(bins);
+    qb_table_free(table);
+    qb_free(names.data);
+    return status;
+}
+
+static qb_status read_image(qb_h5 *h, const void *bytes, size_t size, qb_table **out) {
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_fapl_core(access, 4096, false);
+    H5Pset_file_image(access, (void *)(uintptr_t)bytes, size); /* copies; is not written to */
+    h->file = H5Fopen("table", H5F_ACC_RDONLY, access);
+    qb_status status = h->file < 0 ? qb_h5_fail(h, QB_STATUS_FORMAT, "open") : read_all(h, out);
+    if (h->file >= 0) H5Fclose(h->file);
+    H5Pclose(access);
+    return status;
+}
+
+qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                         qb_table **out) {
+    qb_h5 h = {cx, name, -1};
+    QB_TRY(check_user_block(&h, bytes, size));
+    qb_status status;
+    H5E_BEGIN_TRY { status = read_image(&h, bytes, size, out); }
+    H5E_END_TRY
+    return status;
+}
+
+qb_status qb_table_load(qb_ctx *cx, const char *path, qb_table **out) {
+    char *bytes = NULL;
+    size_t size = 0;
+    QB_TRY(qb_file_read(cx, path, FILE_LIMIT, &bytes, &size));
+    qb_status status = qb_table_parse(cx, path, bytes, size, out);
+    qb_free(bytes);
+    return status;
+}

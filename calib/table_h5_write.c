@@ -1,0 +1,214 @@
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/table_h5_internal.h"
+
+#define IMAGE_STEP 4096 /* by which the file grows in memory */
+#define DEFLATE_LEVEL 6
+
+static qb_status write_attribute(const qb_h5 *h, const char *name, hid_t type, hid_t memory,
+                                 const void *value) {
+    hid_t space = H5Screate(H5S_SCALAR);
+    hid_t attribute = H5Acreate2(h->file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+    herr_t done = H5Awrite(attribute, memory, value);
+    qb_status status = done < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
+    H5Aclose(attribute);
+    H5Sclose(space);
+    return status;
+}
+
+static qb_status write_text(const qb_h5 *h, const char *name, const char *text) {
+    hid_t type = qb_h5_text_type(strlen(text) + 1);
+    qb_status status = write_attribute(h, name, type, type, text);
+    H5Tclose(type);
+    return status;
+}
+
+static qb_status write_hash(const qb_h5 *h, const char *name, qb_hash hash) {
+    char text[33];
+    qb_hash_hex(hash, text);
+    return write_text(h, name, text);
+}
+
+static qb_status write_i64(const qb_h5 *h, const char *name, int64_t value) {
+    return write_attribute(h, name, H5T_STD_I64LE, H5T_NATIVE_INT64, &value);
+}
+
+/* `data` NULL: the dataset is only made. `chunk` NULL: contiguous. */
+static hid_t make_dataset(const qb_h5 *h, const char *name, hid_t type, int rank,
+                          const hsize_t *dims, const hsize_t *chunk) {
+    hid_t plan = H5Pcreate(H5P_DATASET_CREATE);
+    H5Pset_obj_track_times(plan, false);
+    if (chunk) {
+        H5Pset_chunk(plan, rank, chunk);
+        H5Pset_shuffle(plan);
+        H5Pset_deflate(plan, DEFLATE_LEVEL);
+    }
+    hid_t space = H5Screate_simple(rank, dims, NULL);
+    hid_t set = H5Dcreate2(h->file, name, type, space, H5P_DEFAULT, plan, H5P_DEFAULT);
+    H5Sclose(space);
+    H5Pclose(plan);
+    return set;
+}
+
+static qb_status write_dataset(const qb_h5 *h, const char *name, hid_t type, hid_t memory, int rank,
+                               const hsize_t *dims, const void *data) {
+    hid_t set = make_dataset(h, name, type, rank, dims, NULL);
+    herr_t done = H5Dwrite(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, data);
+    qb_status status = done < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
+    H5Dclose(set);
+    return status;
+}
+
+static qb_status write_methods(const qb_h5 *h, const qb_table *table) {
+    hid_t type = qb_h5_text_type(QB_METHOD_TEXT);
+    hsize_t n = (hsize_t)table->n_methods;
+    qb_status status = write_dataset(h, "method", type, type, 1, &n, table->method);
+    H5Tclose(type);
+    return status;
+}
+
+static qb_status write_names(const qb_h5 *h, const qb_table *table) {
+    size_t size = 1;
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        size_t length = strlen(table->entry[i].name) + 1;
+        if (length > QB_H5_TEXT)
+            return qb_fail(h->cx, QB_STATUS_UNSUPPORTED,
+                           "%s: tensor name of %zu letters, at most %d can be stored: %.60s...",
+                           h->name, length - 1, QB_H5_TEXT - 1, table->entry[i].name);
+        size = length > size ? length : size;
+    }
+    char *names = qb_alloc(h->cx, (size_t)table->n_entries, size);
+    if (!names) return h->cx->code;
+    for (int32_t i = 0; i < table->n_entries; i++)
+        strcpy(names + (size_t)i * size, table->entry[i].name);
+    hid_t type = qb_h5_text_type(size);
+    hsize_t n = (hsize_t)table->n_entries;
+    qb_status status = write_dataset(h, "name", type, type, 1, &n, names);
+    H5Tclose(type);
+    qb_free(names);
+    return status;
+}
+
+static qb_status write_columns(const qb_h5 *h, const qb_table *table) {
+    hsize_t n = (hsize_t)table->n_entries;
+    uint8_t *data = qb_alloc(h->cx, (size_t)n, sizeof(uint64_t));
+    if (!data) return h->cx->code;
+    qb_status status = QB_OK;
+    for (int c = 0; c < QB_H5_COLUMNS && status == QB_OK; c++) {
+        const qb_h5_column *col = &qb_h5_columns[c];
+        for (size_t i = 0; i < n; i++)
+            memcpy(data + i * col->size, (const uint8_t *)table->entry[i].stats + col->offset,
+                   col->size);
+        status = write_dataset(h, col->name, qb_h5_file_type(col->type),
+                               qb_h5_memory_type(col->type), 1, &n, data);
+    }
+    qb_free(data);
+    return status;
+}
+
+static qb_status write_ranges(const qb_h5 *h, const qb_table *table) {
+    const size_t methods = (size_t)table->n_methods;
+    const hsize_t dims[3] = {(hsize_t)table->n_entries, methods, 2};
+    qb_range *data = qb_alloc(h->cx, (size_t)table->n_entries * methods, sizeof *data);
+    if (!data) return h->cx->code;
+    for (size_t i = 0; i < (size_t)table->n_entries; i++)
+        memcpy(data + i * methods, table->entry[i].range, methods * sizeof *data);
+    qb_status status = write_dataset(h, "range", H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 3, dims, data);
+    qb_free(data);
+    return status;
+}
+
+static qb_status write_bins(const qb_h5 *h, const qb_table *table) {
+    const hsize_t dims[2] = {(hsize_t)table->n_entries, QB_STATS_BINS};
+    const hsize_t chunk[2] = {1, QB_STATS_BINS};
+    hid_t set = make_dataset(h, "bins", H5T_STD_U64LE, 2, dims, chunk);
+    hid_t space = H5Dget_space(set);
+    qb_status status = set < 0 ? qb_h5_fail(h, QB_STATUS_IO, "bins") : QB_OK;
+    for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
+        if (qb_h5_row(set, space, i, table->entry[i].stats->bin, NULL) < 0)
+            status = qb_h5_fail(h, QB_STATUS_IO, "bins");
+    H5Sclose(space);
+    H5Dclose(set);
+    return status;
+}
+
+/* The last part of a path, without slashes at its end. */
+static char *last_part(qb_ctx *cx, const char *path) {
+    size_t end = strlen(path);
+    while (end > 0 && path[end - 1] == '/') end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/') begin--;
+    return qb_format(cx, "%.*s", (int)(end - begin), path + begin);
+}
+
+static qb_status write_last_part(const qb_h5 *h, const char *name, const char *path) {
+    char *part = last_part(h->cx, path ? path : "");
+    if (!part) return h->cx->code;
+    qb_status status = write_text(h, name, part);
+    qb_free(part);
+    return status;
+}
+
+static qb_status write_all(const qb_h5 *h, const qb_table *table) {
+    QB_TRY(write_text(h, "magic", QB_H5_MAGIC));
+    QB_TRY(write_i64(h, "version", QB_H5_VERSION));
+    QB_TRY(write_last_part(h, "model", table->model));
+    QB_TRY(write_last_part(h, "dataset", table->dataset));
+    QB_TRY(write_hash(h, "model_hash", table->model_hash));
+    QB_TRY(write_hash(h, "data_hash", table->data_hash));
+    QB_TRY(write_i64(h, "samples", table->samples));
+    QB_TRY(write_i64(h, "skipped", table->skipped));
+    QB_TRY(write_methods(h, table));
+    QB_TRY(write_names(h, table));
+    QB_TRY(write_columns(h, table));
+    QB_TRY(write_ranges(h, table));
+    return write_bins(h, table);
+}
+
+/* Takes the bytes out of HDF5's memory and writes them with the user block filled in. */
+static qb_status write_image(const qb_h5 *h) {
+    void *handle = NULL;
+    hsize_t size = 0;
+    if (H5Fflush(h->file, H5F_SCOPE_GLOBAL) < 0 || H5Fget_filesize(h->file, &size) < 0 ||
+        H5Fget_vfd_handle(h->file, H5P_DEFAULT, &handle) < 0 || size < QB_H5_USER_BLOCK)
+        return qb_h5_fail(h, QB_STATUS_INTERNAL, "file image");
+    uint8_t *image = qb_alloc(h->cx, (size_t)size, 1);
+    if (!image) return h->cx->code;
+    memcpy(image, *(void **)handle,
+           (size_t)size); /* the core driver's handle: where its memory is */
+    qb_h5_user_block(image + QB_H5_USER_BLOCK, (size_t)size - QB_H5_USER_BLOCK, (char *)image);
+    qb_status status = qb_file_write(h->cx, h->name, image, (size_t)size);
+    qb_free(image);
+    return status;
+}
+
+/* The format and the property lists are fixed, so that the bytes do not depend on the time or on
+ * the library's choice. HDF5 works in memory: the disk's errors are ours to report. */
+static qb_status write_hdf5(qb_h5 *h, const qb_table *table) {
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE);
+    H5Pset_fapl_core(access, IMAGE_STEP, false);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+    H5Pset_userblock(create, QB_H5_USER_BLOCK);
+    H5Pset_obj_track_times(create, false);
+    h->file = H5Fcreate("table", H5F_ACC_TRUNC, create, access);
+    qb_status status =
+        h->file < 0 ? qb_h5_fail(h, QB_STATUS_INTERNAL, "create") : write_all(h, table);
+    if (status == QB_OK) status = write_image(h);
+    if (h->file >= 0) H5Fclose(h->file);
+    H5Pclose(create);
+    H5Pclose(access);
+    return status;
+}
+
+qb_status qb_table_save(qb_ctx *cx, const qb_table *table, const char *path) {
+    if (table->n_entries < 1 || table->n_methods < 1)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "write %s: expected tensors and methods, got %d and %d", path,
+                       table->n_entries, table->n_methods);
+    qb_h5 h = {cx, path, -1};
+    qb_status status;
+    H5E_BEGIN_TRY { status = write_hdf5(&h, table); }
+    H5E_END_TRY
+    return status;
+}

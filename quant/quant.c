@@ -1,0 +1,148 @@
+/* The quantizer: runs its steps over a copy of the graph. */
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "quant_internal.h"
+
+#define QB_QUANT_STEP(name) extern const qb_quant_step qb_quant_step_##name;
+#include "quant/steps.def"
+#undef QB_QUANT_STEP
+
+static const qb_quant_step *const steps[] = {
+#define QB_QUANT_STEP(name) &qb_quant_step_##name,
+#include "quant/steps.def"
+#undef QB_QUANT_STEP
+};
+
+/* ---- parameters of a range ---- */
+
+void qb_affine_params(qb_range range, qb_act_scheme scheme, float *scale, int32_t *zero) {
+    const double lo = fmin(range.lo, 0), hi = fmax(range.hi, 0); /* zero is always exact */
+    const bool symmetric = scheme == QB_SCHEME_S8_SYMMETRIC;
+    const double step = symmetric ? fmax(-lo, hi) / 127 : (hi - lo) / 255;
+    const int32_t lowest = scheme == QB_SCHEME_U8_AFFINE ? 0 : -128;
+    /* A range too small for a normal float cannot be divided by: everything becomes zero. */
+    if (!(step >= 1.17549435e-38)) {
+        *scale = 1;
+        *zero = symmetric ? 0 : lowest;
+        return;
+    }
+    *scale = (float)step;
+    *zero = symmetric ? 0 : (int32_t)nearbyint((double)lowest - lo / step);
+}
+
+/* ---- what the steps share ---- */
+
+bool qb_quant_is_activation(const qb_quant_state *state, int32_t value) {
+    return value >= 0 && !state->graph->values[value].data &&
+           state->graph->values[value].dtype == QB_DTYPE_F32;
+}
+
+bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input) {
+    const qb_group *g = &state->groups.group[group];
+    const bool weighted = state->graph->nodes[g->node[0]].op->qrule == QB_QRULE_COMPUTE;
+    if (weighted && (input == QB_IN_WEIGHT || input == QB_IN_BIAS)) return false;
+    return qb_quant_is_activation(state, g->in[input]);
+}
+
+bool qb_quant_output(const qb_quant_state *state, int32_t group, int32_t i, int32_t *value) {
+    const qb_group *g = &state->groups.group[group];
+    const qb_node *last = &state->graph->nodes[g->node[g->n_nodes - 1]];
+    if (i >= last->n_out) return false;
+    *value = last->out[i];
+    return true;
+}
+
+/* ---- the run ---- */
+
+static bool kept_float(const qb_quant_state *s, const qb_group *group) {
+    for (const char *const *glob = s->options->keep_float; glob && *glob; glob++)
+        for (int32_t i = 0; i < group->n_nodes; i++)
+            if (fnmatch(*glob, s->graph->nodes[group->node[i]].name, 0) == 0) return true;
+    return false;
+}
+
+static void warn_of_unused_globs(qb_ctx *cx, const qb_quant_state *s) {
+    for (const char *const *glob = s->options->keep_float; glob && *glob; glob++) {
+        bool used = false;
+        for (int32_t i = 0; i < s->graph->n_nodes && !used; i++)
+            used = fnmatch(*glob, s->graph->nodes[i].name, 0) == 0;
+        if (!used) qb_warn(cx, "keep in float: no node is called '%s'", *glob);
+    }
+}
+
+/* COMPUTE needs a float weight that is known; without one it is an ordinary float operator. What
+ * the engine runs through the operator's eval computes in float: to go there through integers would
+ * only add rounding. */
+static qb_qrule rule_of(const qb_quant_state *s, const qb_group *group) {
+    const qb_op *op = s->graph->nodes[group->node[0]].op;
+    if (kept_float(s, group)) return QB_QRULE_FLOAT;
+    if (op->qrule == QB_QRULE_SAME_SCALE) return op->qrule;
+    if (group->kind == QB_KIND_NODE) return QB_QRULE_FLOAT;
+    if (op->qrule != QB_QRULE_COMPUTE) return op->qrule;
+    const qb_value *weight = &s->graph->values[group->in[QB_IN_WEIGHT]];
+    const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;
+    const bool known =
+        weight->data && weight->dtype == QB_DTYPE_F32 && (bias < 0 || s->graph->values[bias].data);
+    return known ? QB_QRULE_COMPUTE : QB_QRULE_FLOAT;
+}
+
+static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
+    QB_TRY(qb_fuse(cx, s->graph, &s->groups));
+    qb_arena *arena = s->groups.arena; /* lives as long as the groups */
+    s->n_values = s->graph->n_values;
+    const size_t n = (size_t)s->n_values;
+    s->rule = qb_arena_alloc(cx, arena, (size_t)s->groups.n, sizeof *s->rule);
+    s->quantized = qb_arena_alloc(cx, arena, n, sizeof *s->quantized);
+    s->producer = qb_arena_alloc(cx, arena, n, sizeof *s->producer);
+    if (!s->rule || !s->quantized || !s->producer) return cx->code;
+    for (size_t v = 0; v < n; v++) s->producer[v] = -1;
+    for (int32_t i = 0; i < s->groups.n; i++) {
+        int32_t value;
+        s->rule[i] = rule_of(s, &s->groups.group[i]);
+        for (int32_t o = 0; qb_quant_output(s, i, o, &value); o++)
+            if (value >= 0) s->producer[value] = i;
+    }
+    return QB_OK;
+}
+
+static void count(const qb_quant_state *s, qb_quant_report *report) {
+    *report = (qb_quant_report){0};
+    for (int32_t i = 0; i < s->groups.n; i++) {
+        const qb_group *group = &s->groups.group[i];
+        if (s->graph->nodes[group->node[0]].op->qrule != QB_QRULE_COMPUTE) continue;
+        if (s->rule[i] == QB_QRULE_COMPUTE)
+            report->quantized++;
+        else
+            report->kept_float++;
+    }
+    for (int32_t v = 0; v < s->n_values; v++) report->tensors += s->quantized[v];
+}
+
+static qb_status find_method(qb_ctx *cx, qb_quant_state *s) {
+    const char *wanted = s->options->method;
+    s->method = wanted ? qb_table_method(s->table, wanted) : 0;
+    if (s->method >= 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_NOTFOUND, "the calibration has no ranges by method '%s'", wanted);
+}
+
+qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
+                      const qb_quant_options *options, qb_graph **out, qb_quant_report *report) {
+    qb_quant_state state = {.table = table, .options = options};
+    qb_status status = QB_OK;
+    QB_GO(find_method(cx, &state));
+    QB_GO(qb_graph_clone(cx, graph, &state.graph));
+    QB_GO(prepare(cx, &state));
+    warn_of_unused_globs(cx, &state);
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) QB_GO(steps[i]->run(cx, &state));
+    if (report) count(&state, report);
+    QB_GO(qb_graph_sweep(cx, state.graph)); /* float weights that nobody reads any more */
+    *out = state.graph;
+    state.graph = NULL;
+out:
+    qb_groups_release(&state.groups);
+    qb_graph_free(state.graph);
+    return status;
+}

@@ -1,0 +1,45 @@
+/* The quantizer: optimized float graph + calibration table -> quantized graph. Runs no model. */
+#ifndef QB_QUANT_QUANT_H
+#define QB_QUANT_QUANT_H
+
+#include "calib/table.h"
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum qb_act_scheme {
+    QB_SCHEME_U8_AFFINE, /* default: never-negative tensors get zero point 0 and all 256 codes */
+    QB_SCHEME_S8_AFFINE,
+    QB_SCHEME_S8_SYMMETRIC /* zero point 0, [-127, 127]: what TensorRT requires */
+} qb_act_scheme;
+
+typedef struct qb_quant_options {
+    const char *method; /* which of the table's methods; NULL: its first */
+    qb_act_scheme activations;
+    bool per_tensor_weights; /* default: per output channel */
+    const char *const
+        *keep_float; /* NULL-terminated node names (globs) left in float; may be NULL */
+} qb_quant_options;
+
+typedef struct qb_quant_report {
+    int32_t quantized, kept_float; /* compute groups */
+    int32_t tensors;               /* activations with parameters */
+} qb_quant_report;
+
+/* Activations get parameters only where a consumer gains by them; values that never reach memory
+ * (inside fusion groups) get none. Missing statistics for a needed tensor is QB_STATUS_MISMATCH
+ * naming it. */
+qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
+                      const qb_quant_options *options, qb_graph **out, qb_quant_report *report);
+
+/* Scale and zero point of a range; zero is always representable exactly. Sources: S = (hi - lo) /
+ * 255, Z = round(qmin - lo / S) for affine; S = max(|lo|, |hi|) / 127 for symmetric. An empty or
+ * all-zero range gives scale 1. */
+void qb_affine_params(qb_range range, qb_act_scheme scheme, float *scale, int32_t *zero);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* What the steps of the quantizer share. */
+#ifndef QB_QUANT_INTERNAL_H
+#define QB_QUANT_INTERNAL_H
+
+#include "graph/fusion.h"
+#include "quant/quant.h"
+
+typedef struct qb_quant_state {
+    qb_graph *graph; /* the copy at work */
+    const qb_table *table;
+    const qb_quant_options *options;
+    int32_t method; /* index in the table */
+    qb_groups groups;
+    /* By group. */
+    qb_qrule *rule; /* what the group does with integers; FLOAT when it was asked to stay */
+    /* By value of the graph as it was before constants were added. */
+    int32_t n_values;
+    bool *quantized;   /* activations that get parameters */
+    int32_t *producer; /* group that writes it, -1 */
+} qb_quant_state;
+
+typedef struct qb_quant_step {
+    const char *name;
+    qb_status (*run)(qb_ctx *cx, qb_quant_state *state);
+} qb_quant_step;
+
+/* An activation: float in the model and not a constant. */
+bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
+/* Inputs of a group that are activations it computes on: all but weight and bias of a COMPUTE group
+ * (the residual is one). */
+bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input);
+/* Output number `i` of a group in *value (-1: not wanted); false after the last. */
+bool qb_quant_output(const qb_quant_state *state, int32_t group, int32_t i, int32_t *value);
+
+#endif

@@ -1,0 +1,104 @@
+/* Scale and zero point of every activation that was selected.
+ *
+ * Values that are only moved (Concat, MaxPool, Reshape ...) share one set of parameters with what
+ * they are moved from: union-find over SAME_SCALE groups. A shared range covers the ranges of the
+ * members that came in from outside: a value that was only selected from other members adds nothing
+ * new. */
+#include <math.h>
+#include <string.h>
+
+#include "quant/quant_internal.h"
+
+static int32_t root(int32_t *parent, int32_t v) {
+    while (parent[v] != v) {
+        parent[v] = parent[parent[v]];
+        v = parent[v];
+    }
+    return v;
+}
+
+static void join(int32_t *parent, int32_t *first, int32_t v) {
+    if (*first < 0) *first = v;
+    parent[root(parent, v)] = root(parent, *first);
+}
+
+/* parent[v]: the class of values that share parameters with v. */
+static void join_classes(qb_quant_state *s, int32_t *parent) {
+    for (int32_t v = 0; v < s->n_values; v++) parent[v] = v;
+    for (int32_t g = 0; g < s->groups.n; g++) {
+        const qb_group *group = &s->groups.group[g];
+        int32_t first = -1, value;
+        if (s->rule[g] != QB_QRULE_SAME_SCALE) continue;
+        for (int32_t o = 0; qb_quant_output(s, g, o, &value); o++)
+            if (value >= 0 && s->quantized[value]) join(parent, &first, value);
+        for (int32_t i = 0; i < group->n_in && first >= 0; i++)
+            if (qb_quant_is_data(s, g, i) && s->quantized[group->in[i]])
+                join(parent, &first, group->in[i]);
+    }
+}
+
+/* Was the value selected from members of its class alone, and not from a constant or from a value
+ * that stays float? */
+static bool is_moved(const qb_quant_state *s, int32_t value) {
+    const int32_t g = s->producer[value];
+    if (g < 0 || s->rule[g] != QB_QRULE_SAME_SCALE) return false;
+    const qb_group *group = &s->groups.group[g];
+    for (int32_t i = 0; i < group->n_in; i++) {
+        const int32_t in = group->in[i];
+        if (in >= 0 && s->graph->values[in].dtype == QB_DTYPE_F32 && !s->quantized[in])
+            return false;
+    }
+    return true;
+}
+
+static qb_status range_of(qb_ctx *cx, const qb_quant_state *s, int32_t value, qb_range *out) {
+    const char *name = s->graph->values[value].name;
+    const qb_table_entry *entry = qb_table_find(s->table, name);
+    if (!entry)
+        return qb_fail(cx, QB_STATUS_MISMATCH,
+                       "tensor '%s' has no statistics in the calibration of %s: calibrate again",
+                       name, s->table->model ? s->table->model : "this model");
+    *out = entry->range[s->method];
+    return QB_OK;
+}
+
+/* range[class]: lo > hi while empty. */
+static qb_status gather_ranges(qb_ctx *cx, qb_quant_state *s, int32_t *parent, qb_range *range) {
+    for (int32_t v = 0; v < s->n_values; v++) range[v] = (qb_range){INFINITY, -INFINITY};
+    for (int32_t v = 0; v < s->n_values; v++) {
+        if (!s->quantized[v] || is_moved(s, v)) continue;
+        qb_range own = {0, 0};
+        QB_TRY(range_of(cx, s, v, &own));
+        qb_range *shared = &range[root(parent, v)];
+        shared->lo = fminf(shared->lo, own.lo);
+        shared->hi = fmaxf(shared->hi, own.hi);
+    }
+    return QB_OK;
+}
+
+static qb_status set_params(qb_ctx *cx, qb_quant_state *s, int32_t value, qb_range range) {
+    const qb_act_scheme scheme = s->options->activations;
+    float *scale = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *scale);
+    int32_t *zero = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *zero);
+    if (!scale || !zero) return cx->code;
+    qb_affine_params(range, scheme, scale, zero);
+    qb_value *v = &s->graph->values[value];
+    v->dtype = scheme == QB_SCHEME_U8_AFFINE ? QB_DTYPE_U8 : QB_DTYPE_S8;
+    v->q = (qb_qparams){.dtype = v->dtype, .axis = -1, .n = 1, .scale = scale, .zero = zero};
+    return QB_OK;
+}
+
+static qb_status run(qb_ctx *cx, qb_quant_state *s) {
+    const size_t n = (size_t)s->n_values;
+    int32_t *parent = qb_arena_alloc(cx, s->groups.arena, n, sizeof *parent);
+    qb_range *range = qb_arena_alloc(cx, s->groups.arena, n, sizeof *range);
+    if (!parent || !range) return cx->code;
+    join_classes(s, parent);
+    QB_TRY(gather_ranges(cx, s, parent, range));
+    for (int32_t v = 0; v < s->n_values; v++) {
+        if (s->quantized[v]) QB_TRY(set_params(cx, s, v, range[root(parent, v)]));
+    }
+    return QB_OK;
+}
+
+const qb_quant_step qb_quant_step_ranges = {.name = "ranges", .run = run};

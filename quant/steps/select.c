@@ -1,0 +1,69 @@
+/* Which activations are held as integers: those from which somebody gains.
+ *
+ * - What an integer COMPUTE group reads must be quantized.
+ * - Between integer producers and consumers that can work on integers (pools, Add, tables, moves),
+ *   values stay integers rather than going through float.
+ * - Operators that only move values need all their inputs in the form of the output.
+ * - Graph outputs stay float, and so does what only float operators read. */
+#include "quant/quant_internal.h"
+
+/* Can this group hand out integers: does it compute with them, given what is quantized so far? */
+static bool makes_integers(const qb_quant_state *s, int32_t group) {
+    const qb_group *g = &s->groups.group[group];
+    if (s->rule[group] == QB_QRULE_COMPUTE) return true;
+    if (s->rule[group] == QB_QRULE_FLOAT) return false;
+    for (int32_t i = 0; i < g->n_in; i++)
+        if (qb_quant_is_data(s, group, i) && s->quantized[g->in[i]]) return true;
+    return false;
+}
+
+static bool has_quantized_output(const qb_quant_state *s, int32_t group) {
+    int32_t value;
+    for (int32_t i = 0; qb_quant_output(s, group, i, &value); i++)
+        if (value >= 0 && s->quantized[value]) return true;
+    return false;
+}
+
+/* Must the group read integers, or does it gain where they are there anyway? */
+typedef enum appetite { NONE, GAINS, MUST } appetite;
+
+static appetite appetite_of(const qb_quant_state *s, int32_t group) {
+    switch (s->rule[group]) {
+    case QB_QRULE_COMPUTE: return MUST;
+    case QB_QRULE_SAME_SCALE: return has_quantized_output(s, group) ? MUST : NONE;
+    case QB_QRULE_ELTWISE:
+    case QB_QRULE_LUT: return GAINS;
+    default: return NONE;
+    }
+}
+
+static bool may_quantize(const qb_quant_state *s, int32_t value) {
+    return qb_quant_is_activation(s, value) && !qb_graph_is_output(s->graph, value);
+}
+
+/* One sweep over all reads; returns whether anything was added. Runs backwards so that chains of
+ * moves settle in one sweep. */
+static bool sweep(qb_quant_state *s) {
+    bool changed = false;
+    for (int32_t g = s->groups.n - 1; g >= 0; g--) {
+        const qb_group *group = &s->groups.group[g];
+        const appetite wish = appetite_of(s, g);
+        for (int32_t i = 0; i < group->n_in && wish != NONE; i++) {
+            const int32_t value = group->in[i];
+            if (!qb_quant_is_data(s, g, i) || s->quantized[value] || !may_quantize(s, value))
+                continue;
+            const int32_t maker = s->producer[value];
+            if (wish == GAINS && (maker < 0 || !makes_integers(s, maker))) continue;
+            s->quantized[value] = changed = true;
+        }
+    }
+    return changed;
+}
+
+static qb_status run(qb_ctx *cx, qb_quant_state *s) {
+    (void)cx;
+    while (sweep(s)) continue;
+    return QB_OK;
+}
+
+const qb_quant_step qb_quant_step_select = {.name = "select", .run = run};
