@@ -1,0 +1,82 @@
+/* Commands: one row in commands.def and one file in commands/ each. */
+#ifndef QB_CLI_COMMAND_H
+#define QB_CLI_COMMAND_H
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/opt.h"
+
+/* Options that every command takes. */
+typedef struct qb_common {
+    const char *json; /* --json FILE|- */
+    const char *out;  /* -o PATH */
+    const char
+        *config; /* --config FILE; NULL: qbench.yaml in the current folder when there is one */
+    bool quiet, verbose, help;
+    int64_t threads;
+} qb_common;
+
+/* Rows that every option table begins with: the first member of each option struct is a
+ * `qb_common common`. */
+#define QB_COMMON_OPTIONS                                                                          \
+    {.name = "json",                                                                               \
+     .type = QB_OPT_STRING,                                                                        \
+     .offset = offsetof(qb_common, json),                                                          \
+     .argument = "FILE|-",                                                                         \
+     .help = "write the result as JSON (- for standard output)"},                                  \
+        {.name = "output",                                                                         \
+         .letter = 'o',                                                                            \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(qb_common, out),                                                       \
+         .argument = "PATH",                                                                       \
+         .help = "where artifacts go (default: the current folder)"},                              \
+        {.name = "config",                                                                         \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(qb_common, config),                                                    \
+         .argument = "FILE",                                                                       \
+         .help = "settings (default: qbench.yaml here)"},                                          \
+        {.name = "threads",                                                                        \
+         .letter = 'j',                                                                            \
+         .type = QB_OPT_INT,                                                                       \
+         .offset = offsetof(qb_common, threads),                                                   \
+         .argument = "N",                                                                          \
+         .help = "threads to use (default: all processors)",                                       \
+         .min = 0,                                                                                 \
+         .max = 4096},                                                                             \
+        {.name = "quiet",                                                                          \
+         .letter = 'q',                                                                            \
+         .type = QB_OPT_FLAG,                                                                      \
+         .offset = offsetof(qb_common, quiet),                                                     \
+         .help = "only errors"},                                                                   \
+        {.name = "verbose",                                                                        \
+         .letter = 'v',                                                                            \
+         .type = QB_OPT_FLAG,                                                                      \
+         .offset = offsetof(qb_common, verbose),                                                   \
+         .help = "say more"},                                                                      \
+    {                                                                                              \
+        .name = "help", .letter = 'h', .type = QB_OPT_FLAG, .offset = offsetof(qb_common, help),   \
+        .help = "show this help"                                                                   \
+    }
+
+typedef struct qb_command {
+    const char *name;
+    const char *usage;     /* "MODEL [options]": what follows the command's name */
+    const char *summary;   /* one line */
+    const char *notes;     /* what the arguments mean, under the options; NULL: nothing to add */
+    const char *example;   /* whole command lines, newline separated */
+    const qb_opt *options; /* begins with QB_COMMON_OPTIONS */
+    size_t options_size;
+    int max_arguments;               /* positional ones; more is a usage error */
+    void (*defaults)(void *options); /* may be NULL: all zero */
+    /* Results go to stdout, everything else through the log. */
+    qb_status (*run)(qb_ctx *cx, void *options, const qb_opt_list *arguments);
+} qb_command;
+
+const qb_command *const *qb_commands(int32_t *n);
+const qb_command *qb_command_find(const char *name);
+/* The list of commands, or one command's usage, options and example. */
+void qb_help_overview(FILE *stream);
+void qb_help_command(FILE *stream, const qb_command *command);
+
+#endif

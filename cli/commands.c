@@ -1,0 +1,54 @@
+#include <string.h>
+
+#include "cli/command.h"
+
+#define QB_COMMAND(name) extern const qb_command qb_command_##name;
+#include "cli/commands.def"
+#undef QB_COMMAND
+
+static const qb_command *const commands[] = {
+#define QB_COMMAND(name) &qb_command_##name,
+#include "cli/commands.def"
+#undef QB_COMMAND
+};
+
+const qb_command *const *qb_commands(int32_t *n) {
+    *n = (int32_t)(sizeof commands / sizeof commands[0]);
+    return commands;
+}
+
+const qb_command *qb_command_find(const char *name) {
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}
+
+void qb_help_overview(FILE *stream) {
+    fprintf(stream, "qbench: calibrate, quantize, compare and gate INT8 models\n\n"
+                    "usage: qbench COMMAND [options]\n\n");
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        fprintf(stream, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(stream, "\nThe main job, in a folder that holds one .onnx model or a qbench.yaml:\n\n"
+                    "  qbench calibrate --data imagenet_val/ --method entropy\n"
+                    "  qbench compare fp32 int8\n"
+                    "  qbench gate --max-drop 1.0\n\n"
+                    "'qbench COMMAND --help' shows a command's options and an example.\n"
+                    "Exit codes: 0 done, 1 failure, 2 usage, 3 a check did not hold.\n");
+}
+
+static void print_indented(FILE *stream, const char *text) {
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+        fprintf(stream, "  %.*s\n", (int)length, text);
+        text += length + (text[length] == '\n');
+    }
+}
+
+void qb_help_command(FILE *stream, const qb_command *command) {
+    fprintf(stream, "usage: qbench %s %s\n\n%s\n\noptions:\n", command->name, command->usage,
+            command->summary);
+    qb_opt_help(stream, command->options);
+    if (command->notes) fprintf(stream, "\n%s\n", command->notes);
+    fprintf(stream, "\nexample:\n");
+    print_indented(stream, command->example);
+}

@@ -1,0 +1,80 @@
+/* qbench calibrate: data -> MODEL.calib.h5. */
+#include "base/file.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    const char *method;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    QB_DATA_OPTIONS(options),
+    {.name = "method",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, method),
+     .argument = "LIST",
+     .help = "entropy (default), percentile[:P], minmax; the first of a list is the chosen one"},
+    {0},
+};
+
+static json_t *result_json(const qb_table *t, const char *path) {
+    char model[33], data[33];
+    qb_hash_hex(t->model_hash, model);
+    qb_hash_hex(t->data_hash, data);
+    json_t *methods = json_array();
+    for (int32_t i = 0; i < t->n_methods; i++)
+        json_array_append_new(methods, json_string(t->method[i]));
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o}", "schema", "qbench.calibrate/1",
+        "file", qb_json_string(path), "model", qb_json_string(t->model), "model_hash", model,
+        "dataset", qb_json_string(t->dataset), "data_hash", data, "samples", (json_int_t)t->samples,
+        "skipped", (json_int_t)t->skipped, "tensors", t->n_entries, "methods", methods);
+}
+
+static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *project,
+                              const qb_table *t) {
+    char *path = qb_project_artifact(cx, project, "calib.h5");
+    if (!path) return cx->code;
+    qb_status status = qb_table_save(cx, t, path);
+    if (status == QB_OK && !qb_json_on_stdout(&o->common))
+        printf("%s: %d tensors, %lld samples, %s\n", path, t->n_entries, (long long)t->samples,
+               t->method[0]);
+    if (status == QB_OK) status = qb_json_out(cx, &o->common, result_json(t, path));
+    qb_free(path);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    qb_project_flags flags = o->project;
+    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    qb_project project = {0};
+    qb_graph *graph = NULL;
+    qb_table *result = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_calibrate(cx, &project, graph, o->method, &result));
+    QB_GO(write_result(cx, o, &project, result));
+out:
+    qb_table_free(result);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_calibrate = {
+    .name = "calibrate",
+    .usage = "[MODEL] --data PATH [options]",
+    .summary = "stream data through the FP32 model and choose ranges (MODEL.calib.h5)",
+    .example = "qbench calibrate --data imagenet_val/ --method entropy\n"
+               "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

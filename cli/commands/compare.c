@@ -1,0 +1,70 @@
+/* qbench compare: engines side by side -> table, compare.json, figures. */
+#include "cli/pipeline.h"
+#include "cli/precision.h"
+#include "cli/results.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    double duration;
+    bool no_figures;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    QB_DATA_OPTIONS(options),
+    QB_QUANT_OPTIONS(options),
+    {.name = "duration",
+     .type = QB_OPT_DOUBLE,
+     .offset = offsetof(options, duration),
+     .argument = "SECONDS",
+     .help = "latency measurement an engine (default: 2)",
+     .min = 0.001,
+     .max = 86400},
+    {.name = "no-figures",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, no_figures),
+     .help = "draw no charts"},
+    {0},
+};
+
+static void defaults(void *opts) { ((options *)opts)->duration = 2; }
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    static const char *const usual[] = {"fp32", "int8"};
+    const qb_compare_settings settings = {.precision = arguments->n > 0 ? arguments->item : usual,
+                                          .n_precisions = arguments->n > 0 ? arguments->n : 2,
+                                          .duration_s = o->duration};
+    qb_project project = {0};
+    qb_run *result = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, &o->project, false, &project));
+    QB_GO(qb_stage_compare(cx, &project, &settings, &result));
+    QB_GO(qb_results_save(cx, project.out_dir, result));
+    QB_GO(qb_results_show(cx, &o->common, result));
+    if (!o->no_figures) QB_GO(qb_results_try_draw(cx, project.out_dir, result));
+out:
+    qb_run_free(result);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_compare = {
+    .name = "compare",
+    .usage = "[PRECISION...] [options]",
+    .summary = "score engines side by side: accuracy, agreement, latency, memory (compare.json)",
+    .notes = "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
+             "is what the others are measured against (default: fp32 int8).\n"
+             "METHOD: one of the calibration's; then the form of the activations, and one weight\n"
+             "scale a tensor instead of one an output channel.",
+    .example = "qbench compare fp32 int8\n"
+               "qbench compare fp32 int8:entropy int8:minmax --data val/ --batch 32\n"
+               "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 64,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,141 @@
+/* qbench demo: the whole flow on the model inside the program and on images that it draws. */
+#include "base/file.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+#include "cli/results.h"
+#include "demo/draw.h"
+#include "demo/model.h"
+
+typedef struct options {
+    qb_common common;
+    int64_t calibration_images, test_images;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "calibration-images",
+     .type = QB_OPT_INT,
+     .offset = offsetof(options, calibration_images),
+     .argument = "N",
+     .help = "calibration images a class (default: 20)",
+     .min = 1,
+     .max = 100000},
+    {.name = "test-images",
+     .type = QB_OPT_INT,
+     .offset = offsetof(options, test_images),
+     .argument = "N",
+     .help = "test images a class (default: 100)",
+     .min = 1,
+     .max = 100000},
+    {0},
+};
+
+static void defaults(void *opts) {
+    options *o = opts;
+    o->calibration_images = 20;
+    o->test_images = 100;
+}
+
+/* The files of a demo folder. */
+typedef struct layout {
+    char *folder, *model, *sidecar, *calib, *test;
+} layout;
+
+static qb_status layout_make(qb_ctx *cx, const options *o, layout *l) {
+    l->folder = qb_strdup(cx, o->common.out ? o->common.out : "qbench-demo");
+    if (!l->folder) return cx->code;
+    l->model = qb_path_join(cx, l->folder, "model.onnx");
+    l->sidecar = qb_path_join(cx, l->folder, "model.json");
+    l->calib = qb_path_join(cx, l->folder, "calib");
+    l->test = qb_path_join(cx, l->folder, "test");
+    return l->model && l->sidecar && l->calib && l->test ? QB_OK : cx->code;
+}
+
+static void layout_release(layout *l) {
+    qb_free(l->folder);
+    qb_free(l->model);
+    qb_free(l->sidecar);
+    qb_free(l->calib);
+    qb_free(l->test);
+}
+
+static qb_status write_inputs(qb_ctx *cx, const options *o, const layout *l) {
+    QB_TRY(qb_make_dirs(cx, l->folder));
+    QB_TRY(qb_file_write(cx, l->model, qb_demo_model_onnx, qb_demo_model_onnx_size));
+    QB_TRY(qb_file_write(cx, l->sidecar, qb_demo_model_json, qb_demo_model_json_size));
+    QB_TRY(qb_demo_write(cx, l->calib, QB_DEMO_SEED_CALIB, o->calibration_images));
+    return qb_demo_write(cx, l->test, QB_DEMO_SEED_TEST, o->test_images);
+}
+
+static qb_status calibrate(qb_ctx *cx, const qb_project *project) {
+    qb_graph *graph;
+    qb_table *calibration = NULL;
+    char *path = NULL;
+    QB_TRY(qb_stage_load(cx, project, &graph, NULL));
+    qb_status status = QB_OK;
+    QB_GO(qb_stage_calibrate(cx, project, graph, NULL, &calibration));
+    path = qb_project_artifact(cx, project, "calib.h5");
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_table_save(cx, calibration, path));
+out:
+    qb_free(path);
+    qb_table_free(calibration);
+    qb_graph_free(graph);
+    return status;
+}
+
+/* The last one is what comes out when nobody takes care: one scale a weight tensor, symmetric
+ * activations over all that was ever seen. */
+static const char *const precisions[] = {"fp32", "int8", "int8:percentile", "int8:minmax",
+                                         "int8:minmax+s8-symmetric+per-tensor"};
+
+static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project, const layout *l) {
+    const qb_compare_settings settings = {precisions,
+                                          (int32_t)(sizeof precisions / sizeof precisions[0]), 0.5};
+    qb_run *result = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_stage_compare(cx, project, &settings, &result));
+    QB_GO(qb_results_save(cx, project->out_dir, result));
+    QB_GO(qb_results_show(cx, &o->common, result));
+    if (!qb_json_on_stdout(&o->common))
+        printf("\nEverything is in %s/: go on from there, for example\n"
+               "  cd %s && qbench gate --max-drop 1.0 --precision int8\n",
+               l->folder, l->folder);
+    QB_GO(qb_results_try_draw(cx, project->out_dir, result));
+out:
+    qb_run_free(result);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    (void)arguments;
+    const options *o = opts;
+    layout l = {0};
+    qb_project project = {0};
+    qb_status status = QB_OK;
+    QB_GO(layout_make(cx, o, &l));
+    QB_GO(write_inputs(cx, o, &l));
+    const qb_common common = {.config = "", .out = l.folder};
+    const qb_project_flags flags = {.model = l.model, .data = l.test};
+    QB_GO(qb_project_open(cx, &common, &flags, false, &project));
+    project.calibration_data = qb_strdup(cx, l.calib);
+    if (!project.calibration_data) QB_GO(cx->code);
+    QB_GO(calibrate(cx, &project));
+    QB_GO(compare(cx, o, &project, &l));
+out:
+    qb_project_close(&project);
+    layout_release(&l);
+    return status;
+}
+
+const qb_command qb_command_demo = {
+    .name = "demo",
+    .usage = "[-o FOLDER] [options]",
+    .summary = "the whole flow on a small model and images that qbench draws itself",
+    .example = "qbench demo -o /tmp/qbench-demo",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 0,
+    .defaults = defaults,
+    .run = run,
+};

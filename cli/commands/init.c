@@ -1,0 +1,213 @@
+/* qbench init: a commented qbench.yaml for a model. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    bool force;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    {.name = "data",
+     .letter = 'd',
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, project.data),
+     .argument = "PATH",
+     .help = "folder of class folders, flat folder, list file or HDF5 file"},
+    {.name = "labels",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, project.labels),
+     .argument = "FILE",
+     .help = "class numbers: lines of [synset TAB] index TAB name"},
+    {.name = "force",
+     .letter = 'f',
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, force),
+     .help = "replace an existing qbench.yaml"},
+    {0},
+};
+
+/* A YAML scalar in single quotes. */
+static void add_quoted(qb_strbuf *b, const char *text) {
+    qb_strbuf_add(b, "'");
+    for (; *text; text++) {
+        if (*text == '\'') qb_strbuf_add(b, "'");
+        qb_strbuf_addn(b, text, 1);
+    }
+    qb_strbuf_add(b, "'");
+}
+
+static void add_setting(qb_strbuf *b, const char *key, const char *value, const char *comment) {
+    if (value) {
+        qb_strbuf_addf(b, "%s: ", key);
+        add_quoted(b, value);
+    } else {
+        const size_t indent = strspn(key, " "); /* not known yet: the key stands commented out */
+        qb_strbuf_addf(b, "%.*s# %s: PATH", (int)indent, key, key + indent);
+    }
+    qb_strbuf_addf(b, "  # %s\n", comment);
+}
+
+static void add_channels(qb_strbuf *b, const char *key, const float *value, int n) {
+    qb_strbuf_addf(b, "  %s: [", key);
+    for (int i = 0; i < n; i++) qb_strbuf_addf(b, "%s%.9g", i ? ", " : "", (double)value[i]);
+    qb_strbuf_add(b, "]");
+}
+
+static void add_preprocess(qb_strbuf *b, const qb_preprocess *p, bool guessed) {
+    const int channels = qb_preprocess_channels(p);
+    if (guessed)
+        qb_strbuf_add(b, "# GUESSED from the model's input: check it, wrong preprocessing is the\n"
+                         "# most common reason for a low FP32 accuracy.\n");
+    qb_strbuf_add(b, "preprocess:\n");
+    qb_strbuf_addf(b, "  resize:\n    mode: %s  # none, stretch, short_side\n",
+                   qb_resize_mode_text(p->resize));
+    if (p->resize != QB_RESIZE_NONE)
+        qb_strbuf_addf(b, "    size: [%d, %d]  # width, height; short_side uses the first\n",
+                       p->resize_width, p->resize_height);
+    qb_strbuf_addf(b, "    filter: %s  # bilinear, bicubic, lanczos, as Pillow resizes\n",
+                   qb_filter_text(p->filter));
+    if (p->crop_width > 0)
+        qb_strbuf_addf(b, "  crop: [%d, %d]  # centre crop: width, height\n", p->crop_width,
+                       p->crop_height);
+    qb_strbuf_addf(b, "  color: %s  # RGB, BGR, GRAY, Y\n", qb_color_text(p->color));
+    add_channels(b, "mean", p->mean, channels);
+    qb_strbuf_add(b, "  # the network is fed (pixel - mean) / std, pixel in 0..255\n");
+    add_channels(b, "std", p->std, channels);
+    qb_strbuf_add(b, "\n");
+}
+
+static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, char **out) {
+    qb_strbuf b = {0};
+    qb_strbuf_add(&b, "# qbench settings. Flags on the command line win over this file;\n"
+                      "# paths are relative to it.\n");
+    add_setting(&b, "model", p->model, "the trained FP32 ONNX model");
+    qb_strbuf_add(&b, "\ndata:\n");
+    add_setting(&b, "  calibration", p->calibration_data,
+                "folder of class folders, flat folder, list file or .h5");
+    add_setting(&b, "  evaluation", p->calibration_data,
+                "what compare scores on; better a set that was held out");
+    if (labels)
+        add_setting(&b, "  labels", labels, "lines of [synset TAB] index TAB name");
+    else if (p->labels.n > 0)
+        qb_strbuf_add(&b, "  # labels come from the model's sidecar\n");
+    else
+        add_setting(&b, "  labels", NULL, "needed where the data has only some of the classes");
+    qb_strbuf_add(&b, "\n");
+    add_preprocess(&b, &p->preprocess, !p->has_preprocess);
+    qb_strbuf_addf(&b,
+                   "\ncalibration:\n"
+                   "  method: %s  # entropy, percentile:99.99, minmax\n"
+                   "  samples: %lld  # 0: all; otherwise that many, evenly spread\n"
+                   "\nquantization:\n"
+                   "  activations: u8-affine  # or s8-affine, s8-symmetric (TensorRT)\n"
+                   "  per_tensor_weights: false  # one weight scale an output channel\n"
+                   "  keep_float: []  # names (globs) of nodes to leave in float\n"
+                   "\ncompare:\n"
+                   "  batch: %lld  # samples a run in the latency measurement\n"
+                   "\ngate:\n"
+                   "  max_drop: 1.0  # points of top-1 that int8 may lose\n",
+                   p->method, (long long)p->samples, (long long)p->batch);
+    return qb_strbuf_take(cx, &b, out);
+}
+
+/* Fills in preprocessing that nobody described, from the model and the first image. */
+static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph) {
+    if (p->has_preprocess || graph->n_inputs != 1) return QB_OK;
+    if (!p->calibration_data) {
+        const qb_shape *s = &graph->values[graph->inputs[0]].shape;
+        if (s->rank != 4) return QB_OK;
+        qb_preprocess_for_shape(&p->preprocess, s->dim[1], s->dim[2], s->dim[3]);
+        for (int c = 0; c < 4; c++) p->preprocess.std[c] = 255;
+        return QB_OK;
+    }
+    const qb_dataset_options all = {.labels = p->labels.n > 0 ? &p->labels : NULL};
+    qb_dataset *dataset;
+    QB_TRY(qb_dataset_open(cx, p->calibration_data, &all, &dataset));
+    qb_status status = qb_project_guess(cx, graph, dataset, &p->preprocess);
+    qb_dataset_close(dataset);
+    return status;
+}
+
+/* *slot as seen from another folder: settings hold paths relative to themselves. */
+static qb_status make_absolute(qb_ctx *cx, char **slot) {
+    if (!*slot || (*slot)[0] == '/') return QB_OK;
+    char *full = realpath(*slot, NULL);
+    if (!full) return qb_fail_errno(cx, "%s", *slot);
+    char *copy = qb_strdup(cx, full);
+    free(full);
+    if (!copy) return cx->code;
+    qb_free(*slot);
+    *slot = copy;
+    return QB_OK;
+}
+
+/* qbench.yaml here, or what -o names: a file, or a folder to put it into. New memory. */
+static char *config_path(qb_ctx *cx, const options *o) {
+    const char *out = o->common.out ? o->common.out : "";
+    return qb_has_suffix(out, ".yaml") && !qb_path_is_dir(out)
+               ? qb_strdup(cx, out)
+               : qb_path_join(cx, out, "qbench.yaml");
+}
+
+static qb_status write_config(qb_ctx *cx, const options *o, const char *path, const char *text) {
+    if (qb_path_exists(path) && !o->force)
+        return qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it",
+                       path);
+    QB_TRY(qb_file_write(cx, path, text, strlen(text)));
+    if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", path);
+    return qb_json_out(
+        cx, &o->common,
+        json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_string(path)));
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    qb_project_flags flags = o->project;
+    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    /* An old qbench.yaml must not leak into the new one. */
+    const qb_common common = {.config = "", .out = o->common.out};
+    qb_project project = {0};
+    qb_graph *graph = NULL;
+    char *text = NULL, *path = NULL, *labels = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &common, &flags, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(guess(cx, &project, graph));
+    path = config_path(cx, o);
+    labels = flags.labels ? qb_strdup(cx, flags.labels) : NULL;
+    if (!path || (flags.labels && !labels)) QB_GO(cx->code);
+    if (o->common.out) {
+        QB_GO(make_absolute(cx, &project.model));
+        QB_GO(make_absolute(cx, &project.calibration_data));
+        QB_GO(make_absolute(cx, &labels));
+    }
+    QB_GO(compose(cx, &project, labels, &text));
+    QB_GO(write_config(cx, o, path, text));
+out:
+    qb_free(text);
+    qb_free(path);
+    qb_free(labels);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_init = {
+    .name = "init",
+    .usage = "[MODEL] [--data PATH] [options]",
+    .summary = "write a commented qbench.yaml for a model",
+    .example = "qbench init --model resnet50.onnx --data imagenet_val/",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

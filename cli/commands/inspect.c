@@ -1,0 +1,264 @@
+/* qbench inspect: what a model is and how the engine would run it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+#include "graph/op.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    bool graph, steps;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    {.name = "batch",
+     .letter = 'b',
+     .type = QB_OPT_INT,
+     .offset = offsetof(options, project.batch),
+     .argument = "N",
+     .help = "samples a run (default: 1)",
+     .min = 1,
+     .max = 65536},
+    {.name = "graph",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, graph),
+     .help = "print the optimized graph as text"},
+    {.name = "steps",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, steps),
+     .help = "print every step of the engine with its kernel"},
+    {0},
+};
+
+typedef struct op_count {
+    const char *name;
+    int32_t n;
+} op_count;
+
+static int by_count(const void *a, const void *b) {
+    const op_count *x = a, *y = b;
+    return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : strcmp(x->name, y->name);
+}
+
+/* Node counts by operator, most frequent first; the array has one entry a node at most. */
+static int32_t count_ops(const qb_graph *graph, op_count *counts) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        int32_t k = 0;
+        while (k < n && strcmp(counts[k].name, graph->nodes[i].op->name) != 0) k++;
+        if (k == n) counts[n++] = (op_count){graph->nodes[i].op->name, 0};
+        counts[k].n++;
+    }
+    qsort(counts, (size_t)n, sizeof *counts, by_count);
+    return n;
+}
+
+static int64_t parameters(const qb_graph *graph) {
+    int64_t n = 0;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].data && graph->values[v].dtype == QB_DTYPE_F32)
+            n += qb_shape_count(&graph->values[v].shape);
+    return n;
+}
+
+/* The shape with the names of its symbols: "Nx3x224x224". */
+static void shape_text(const qb_graph *graph, const qb_shape *shape, char *text, size_t n) {
+    if (shape->rank < 1) {
+        qb_shape_text(shape, text, n);
+        return;
+    }
+    size_t at = 0;
+    for (int32_t i = 0; i < shape->rank && at < n; i++) {
+        const int64_t dim = shape->dim[i];
+        const char *cross = i > 0 ? "x" : "";
+        if (dim >= 0)
+            at += (size_t)snprintf(text + at, n - at, "%s%lld", cross, (long long)dim);
+        else if (dim <= -2 && -2 - dim < graph->n_symbols)
+            at += (size_t)snprintf(text + at, n - at, "%s%s", cross, graph->symbols[-2 - dim]);
+        else
+            at += (size_t)snprintf(text + at, n - at, "%s?", cross);
+    }
+}
+
+static json_t *values_json(const qb_graph *graph, const int32_t *ids, int32_t n) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++) {
+        const qb_value *v = &graph->values[ids[i]];
+        char shape[256];
+        shape_text(graph, &v->shape, shape, sizeof shape);
+        json_array_append_new(list,
+                              json_pack("{s:o, s:s, s:o}", "name", qb_json_string(v->name), "dtype",
+                                        qb_dtype_text(v->dtype), "shape", qb_json_string(shape)));
+    }
+    return list;
+}
+
+/* Steps, sums and memory of the engine; or why there is none (shapes that are not known). */
+static json_t *engine_json(const qb_engine *engine, const char *reason) {
+    if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
+    json_t *steps = json_array();
+    double flops = 0;
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        qb_step_info s;
+        qb_engine_step(engine, i, &s);
+        flops += s.flops;
+        json_array_append_new(
+            steps, json_pack("{s:o, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name),
+                             "op", s.op, "tactic", s.tactic, "impl", s.impl, "dtype",
+                             qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes));
+    }
+    qb_engine_memory memory;
+    qb_engine_memory_of(engine, &memory);
+    return json_pack("{s:f, s:I, s:I, s:I, s:o}", "macs", flops / 2, "weights_bytes",
+                     (json_int_t)memory.weights, "arena_bytes", (json_int_t)memory.arena,
+                     "arena_lower_bound", (json_int_t)memory.lower_bound, "steps", steps);
+}
+
+static json_t *describe(const qb_project *project, const qb_graph *graph, const op_count *counts,
+                        int32_t n_counts, const qb_optimize_report *report, json_t *engine) {
+    json_t *ops = json_object(), *passes = json_object();
+    for (int32_t i = 0; i < n_counts; i++)
+        json_object_set_new(ops, counts[i].name, json_integer(counts[i].n));
+    int32_t n_passes;
+    const qb_pass *const *all = qb_passes(&n_passes);
+    for (int32_t i = 0; i < n_passes; i++)
+        json_object_set_new(passes, all[i]->name, json_integer(report->n_changes[i]));
+    return json_pack("{s:s, s:o, s:i, s:o, s:o, s:i, s:i, s:o, s:o, s:I, s:o}", "schema",
+                     "qbench.inspect/1", "model", qb_json_string(project->model), "opset",
+                     graph->opset, "inputs", values_json(graph, graph->inputs, graph->n_inputs),
+                     "outputs", values_json(graph, graph->outputs, graph->n_outputs),
+                     "nodes_before", report->nodes_before, "nodes_after", report->nodes_after,
+                     "ops", ops, "passes", passes, "parameters", (json_int_t)parameters(graph),
+                     "engine", engine);
+}
+
+/* ---- text ---- */
+
+static void print_values(const char *title, const json_t *list) {
+    size_t i;
+    const json_t *value;
+    json_array_foreach(list, i, value) {
+        printf("%-10s %s  %s  %s\n", i ? "" : title,
+               json_string_value(json_object_get(value, "name")),
+               json_string_value(json_object_get(value, "dtype")),
+               json_string_value(json_object_get(value, "shape")));
+    }
+}
+
+static void print_counts(const char *title, json_t *object, bool zeros) {
+    const char *key;
+    json_t *value;
+    printf("%-10s", title);
+    json_object_foreach(object, key, value) {
+        if (zeros || json_integer_value(value) > 0)
+            printf(" %s %lld", key, (long long)json_integer_value(value));
+    }
+    printf("\n");
+}
+
+static void print_steps(const json_t *steps) {
+    size_t i;
+    const json_t *s;
+    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %s\n", "step", "name", "op", "type", "MMACs", "KiB",
+           "kernel");
+    json_array_foreach(steps, i, s) {
+        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %s %s\n", i,
+               json_string_value(json_object_get(s, "name")),
+               json_string_value(json_object_get(s, "op")),
+               json_string_value(json_object_get(s, "dtype")),
+               json_number_value(json_object_get(s, "flops")) / 2e6,
+               json_number_value(json_object_get(s, "bytes")) / 1024,
+               json_string_value(json_object_get(s, "tactic")),
+               json_string_value(json_object_get(s, "impl")));
+    }
+}
+
+static void print_engine(const options *o, const json_t *e) {
+    if (json_object_get(e, "reason")) {
+        printf("engine     none: %s\n", json_string_value(json_object_get(e, "reason")));
+        return;
+    }
+    printf("work       %.3f M multiply-adds a run\n",
+           json_number_value(json_object_get(e, "macs")) / 1e6);
+    printf("memory     weights %.1f KiB, activation arena %.1f KiB (lower bound %.1f)\n",
+           (double)json_integer_value(json_object_get(e, "weights_bytes")) / 1024,
+           (double)json_integer_value(json_object_get(e, "arena_bytes")) / 1024,
+           (double)json_integer_value(json_object_get(e, "arena_lower_bound")) / 1024);
+    if (o->steps) print_steps(json_object_get(e, "steps"));
+}
+
+static void print_text(const options *o, const json_t *d) {
+    printf("model      %s, opset %lld\n", json_string_value(json_object_get(d, "model")),
+           (long long)json_integer_value(json_object_get(d, "opset")));
+    print_values("inputs", json_object_get(d, "inputs"));
+    print_values("outputs", json_object_get(d, "outputs"));
+    printf("nodes      %lld, %lld after optimization\n",
+           (long long)json_integer_value(json_object_get(d, "nodes_before")),
+           (long long)json_integer_value(json_object_get(d, "nodes_after")));
+    print_counts("operators", json_object_get(d, "ops"), true);
+    print_counts("passes", json_object_get(d, "passes"), false);
+    printf("size       %.3f M parameters\n",
+           (double)json_integer_value(json_object_get(d, "parameters")) / 1e6);
+    print_engine(o, json_object_get(d, "engine"));
+}
+
+/* Prints (or writes with --json) what `d` says; takes the reference. */
+static qb_status print(qb_ctx *cx, const options *o, const qb_graph *graph, json_t *d) {
+    if (!d) return qb_fail(cx, QB_STATUS_NOMEM, "inspect: out of memory");
+    if (!qb_json_on_stdout(&o->common)) {
+        print_text(o, d);
+        char *text = NULL;
+        if (o->graph && qb_graph_text(cx, graph, &text) != QB_OK) {
+            json_decref(d);
+            return cx->code;
+        }
+        if (text) printf("\n%s", text);
+        qb_free(text);
+    }
+    return qb_json_out(cx, &o->common, d);
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    qb_project_flags flags = o->project;
+    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    qb_project project = {0};
+    qb_graph *graph = NULL;
+    qb_engine *engine = NULL;
+    op_count *counts = NULL;
+    qb_optimize_report report = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, &report));
+    counts = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *counts);
+    if (!counts) QB_GO(cx->code);
+    const qb_engine_options build = {.backends = project.backends, .batch = project.batch};
+    /* A model whose shapes are not all known can still be looked at. */
+    status = qb_engine_build(cx, graph, &build, &engine);
+    if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) goto out;
+    QB_GO(print(cx, o, graph,
+                describe(&project, graph, counts, count_ops(graph, counts), &report,
+                         engine_json(engine, cx->message))));
+out:
+    qb_free(counts);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_inspect = {
+    .name = "inspect",
+    .usage = "[MODEL] [options]",
+    .summary = "show a model: inputs, operators, size, and which kernel runs each step",
+    .example = "qbench inspect resnet50.onnx --steps\n"
+               "qbench inspect resnet50.qdq.onnx --batch 32 --json -",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

@@ -1,0 +1,73 @@
+/* qbench quantize: MODEL.onnx + MODEL.calib.h5 -> MODEL.qdq.onnx. */
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    const char *method;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    QB_QUANT_OPTIONS(options),
+    {.name = "method",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, method),
+     .argument = "NAME",
+     .help = "which method of the calibration to use (default: its first)"},
+    {0},
+};
+
+static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *project,
+                              const qb_graph *quantized, const qb_quant_report *report) {
+    char *path = qb_project_artifact(cx, project, "qdq.onnx");
+    if (!path) return cx->code;
+    qb_status status = qb_onnx_save(cx, quantized, path);
+    if (status == QB_OK && !qb_json_on_stdout(&o->common))
+        printf("%s: %d layers in int8, %d kept in float, %d activation tensors\n", path,
+               report->quantized, report->kept_float, report->tensors);
+    if (status == QB_OK)
+        status =
+            qb_json_out(cx, &o->common,
+                        json_pack("{s:s, s:o, s:i, s:i, s:i}", "schema", "qbench.quantize/1",
+                                  "file", qb_json_string(path), "layers_int8", report->quantized,
+                                  "layers_float", report->kept_float, "tensors", report->tensors));
+    qb_free(path);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    qb_project_flags flags = o->project;
+    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    qb_project project = {0};
+    qb_graph *graph = NULL, *quantized = NULL;
+    qb_table *calibration = NULL;
+    qb_quant_report report = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_table(cx, &project, graph, &calibration));
+    QB_GO(qb_stage_quantize(cx, &project, graph, calibration, o->method, &quantized, &report));
+    QB_GO(write_result(cx, o, &project, quantized, &report));
+out:
+    qb_graph_free(quantized);
+    qb_table_free(calibration);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_quantize = {
+    .name = "quantize",
+    .usage = "[MODEL] [options]",
+    .summary = "write the explicit Q/DQ model (MODEL.qdq.onnx) from model and calibration",
+    .example = "qbench quantize\n"
+               "qbench quantize --method minmax --keep-float 'classifier*' -o release/",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

@@ -1,0 +1,33 @@
+/* qbench version: the program and the libraries it runs on. */
+#include "cli/json_out.h"
+#include "engine/engine.h"
+
+typedef struct options {
+    qb_common common;
+} options;
+
+static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    (void)arguments;
+    const options *o = opts;
+    char *libraries = qb_engine_libraries(cx);
+    if (!libraries) return cx->code;
+    if (!qb_json_on_stdout(&o->common)) printf("qbench %s (%s)\n", QB_VERSION, libraries);
+    qb_status status = qb_json_out(cx, &o->common,
+                                   json_pack("{s:s, s:s, s:s}", "schema", "qbench.version/1",
+                                             "version", QB_VERSION, "libraries", libraries));
+    qb_free(libraries);
+    return status;
+}
+
+const qb_command qb_command_version = {
+    .name = "version",
+    .usage = "[options]",
+    .summary = "print the version and the compute libraries",
+    .example = "qbench version --json -",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 0,
+    .run = run,
+};

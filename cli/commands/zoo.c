@@ -1,0 +1,72 @@
+/* qbench zoo: well-known architectures with seeded weights, for measuring speed. */
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/json_out.h"
+#include "graph/zoo.h"
+
+typedef struct options {
+    qb_common common;
+    int64_t seed;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "seed",
+     .type = QB_OPT_INT,
+     .offset = offsetof(options, seed),
+     .argument = "N",
+     .help = "seed of the weights (default: 1)",
+     .min = 0,
+     .max = 9e15},
+    {0},
+};
+
+static void defaults(void *opts) { ((options *)opts)->seed = 1; }
+
+static qb_status list_models(qb_ctx *cx, const options *o) {
+    int32_t n;
+    const qb_zoo_model *const *all = qb_zoo_models(&n);
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++) {
+        json_array_append_new(list, json_string(all[i]->name));
+        if (!qb_json_on_stdout(&o->common)) printf("%-16s %s\n", all[i]->name, all[i]->summary);
+    }
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "models", list));
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (arguments->n == 0) return list_models(cx, o);
+    const char *name = arguments->item[0];
+    char *path = NULL;
+    qb_graph *graph = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_zoo_build(cx, name, (uint64_t)o->seed, NULL, &graph));
+    const bool named = o->common.out && qb_has_suffix(o->common.out, ".onnx");
+    path = named ? qb_strdup(cx, o->common.out)
+                 : qb_format(cx, "%s/%s.onnx", o->common.out ? o->common.out : ".", name);
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_onnx_save(cx, graph, path));
+    if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", path);
+    QB_GO(qb_json_out(
+        cx, &o->common,
+        json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "file", qb_json_string(path))));
+out:
+    qb_graph_free(graph);
+    qb_free(path);
+    return status;
+}
+
+const qb_command qb_command_zoo = {
+    .name = "zoo",
+    .usage = "[NAME] [-o FILE] [options]",
+    .summary = "write a well-known architecture with seeded weights (no name: list them)",
+    .example = "qbench zoo resnet50 -o resnet50.onnx",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,140 @@
+/* qbench: the command line. Exit codes: 0 done, 1 failure, 2 usage, 3 a check did not hold. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/command.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_CHECK = 3, EXIT_INTERRUPTED = 130 };
+
+static volatile sig_atomic_t interrupted;
+
+/* The first Ctrl-C asks; the second one, for a run that does not listen, kills. */
+static void on_interrupt(int number) {
+    interrupted = 1;
+    signal(number, SIG_DFL);
+}
+
+static int exit_code(qb_status status) {
+    switch (status) {
+    case QB_OK: return EXIT_DONE;
+    case QB_STATUS_USAGE: return EXIT_USAGE;
+    case QB_STATUS_CHECK: return EXIT_CHECK;
+    case QB_STATUS_CANCELLED: return EXIT_INTERRUPTED;
+    default: return EXIT_FAILED;
+    }
+}
+
+/* A standard stream that the caller closed would hand its number to the next file that is opened,
+ * and messages would end up in it. Opened the wrong way round, using the stream fails as it should.
+ */
+static void hold_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+}
+
+/* All that was printed must have arrived; but a reader that has seen enough (| head) is no failure.
+ */
+static qb_status check_stdout(qb_ctx *cx) {
+    errno = 0;
+    const bool failed = fflush(stdout) != 0 || ferror(stdout);
+    if (!failed || errno == EPIPE) return QB_OK;
+    if (errno == 0) errno = EIO; /* an earlier write failed and its reason is gone */
+    return qb_fail_errno(cx, "standard output");
+}
+
+static const qb_command *find_command(qb_ctx *cx, const char *word) {
+    const qb_command *command = qb_command_find(word);
+    if (command) return command;
+    int32_t n;
+    const qb_command *const *all = qb_commands(&n);
+    const char *names[64] = {0};
+    for (int32_t i = 0; i < n && i < 63; i++) names[i] = all[i]->name;
+    const char *near = qb_nearest(word, names);
+    qb_fail(cx, QB_STATUS_USAGE,
+            near ? "unknown command '%s'; did you mean '%s'?"
+                 : "unknown command '%s'; see 'qbench help'%s",
+            word, near ? near : "");
+    return NULL;
+}
+
+static qb_status run_command(qb_ctx *cx, qb_log *log, const qb_command *command, int argc,
+                             char **argv) {
+    qb_common *options = qb_alloc(cx, 1, command->options_size);
+    if (!options) return cx->code;
+    if (command->defaults) command->defaults(options);
+    qb_opt_list arguments = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_opt_parse(cx, command->options, argc, argv, options, &arguments));
+    if (options->help) {
+        qb_help_command(stdout, command);
+        goto out; /* the caller looks after standard output */
+    }
+    if (arguments.n > command->max_arguments)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s takes %d argument(s), got '%s' as well",
+                      command->name, command->max_arguments,
+                      arguments.item[command->max_arguments]));
+    log->quiet = options->quiet;
+    log->level = options->quiet     ? QB_LEVEL_ERROR
+                 : options->verbose ? QB_LEVEL_DEBUG
+                                    : QB_LEVEL_INFO;
+    cx->threads = (int)options->threads;
+    QB_GO(command->run(cx, options, &arguments));
+out:
+    qb_free(options);
+    return status;
+}
+
+/* `qbench help [COMMAND]`; without any word at all the overview is an error message. */
+static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
+    const qb_command *topic = argc > 2 ? find_command(cx, argv[2]) : NULL;
+    if (argc > 2 && !topic) return cx->code;
+    if (topic)
+        qb_help_command(stdout, topic);
+    else
+        qb_help_overview(argc > 1 ? stdout : stderr);
+    return QB_OK;
+}
+
+static int run(qb_ctx *cx, qb_log *log, int argc, char **argv) {
+    const char *word = argc > 1 ? argv[1] : "help";
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
+    if (strcmp(word, "--version") == 0) word = "version";
+    const bool help = strcmp(word, "help") == 0;
+    const qb_command *command = help ? NULL : find_command(cx, word);
+    qb_status status = help      ? run_help(cx, argc, argv)
+                       : command ? run_command(cx, log, command, argc - 1, argv + 1)
+                                 : cx->code;
+    /* Judgements (exit code 3) are results as well. */
+    if (status == QB_OK || status == QB_STATUS_CHECK) {
+        const qb_status printed = check_stdout(cx);
+        if (printed != QB_OK) status = printed;
+    }
+    if (status == QB_STATUS_USAGE && command)
+        qb_logf(cx, QB_LEVEL_ERROR, "%s (see 'qbench %s --help')", cx->message, command->name);
+    else if (status != QB_OK)
+        qb_logf(cx, QB_LEVEL_ERROR, "%s", cx->message);
+    return status == QB_OK && argc < 2 ? EXIT_USAGE : exit_code(status);
+}
+
+int main(int argc, char **argv) {
+    qb_ctx cx;
+    qb_log log;
+    hold_standard_streams();
+    qb_ctx_init(&cx);
+    qb_log_init(&log, stderr, QB_LEVEL_INFO, getenv("NO_COLOR") != NULL);
+    cx.log = &log;
+    cx.cancel = &interrupted;
+    struct sigaction action = {.sa_handler = on_interrupt};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    struct sigaction hangup;
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* not with nohup */
+        sigaction(SIGHUP, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file over the size limit is an error of that write */
+    return run(&cx, &log, argc, argv);
+}

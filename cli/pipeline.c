@@ -1,0 +1,314 @@
+#include "cli/pipeline.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/json_out.h"
+#include "cli/precision.h"
+
+/* ---- load ---- */
+
+qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
+                        qb_optimize_report *report) {
+    qb_graph *graph;
+    QB_TRY(qb_onnx_load(cx, project->model, &graph));
+    const qb_optimize_options options = {.disabled = project->disabled};
+    qb_status status = qb_optimize(cx, graph, &options, report);
+    if (status == QB_OK)
+        *out = graph;
+    else
+        qb_graph_free(graph);
+    return status;
+}
+
+/* ---- data ---- */
+
+/* Height and width of the image that the graph's input takes. */
+static qb_status input_size(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                            const qb_preprocess *p, int32_t *height, int32_t *width) {
+    if (graph->n_inputs != 1)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: image data feeds models with one input, this one has %d",
+                       project->model, graph->n_inputs);
+    const qb_value *input = &graph->values[graph->inputs[0]];
+    char text[128];
+    const qb_shape *s = &input->shape;
+    if (s->rank != 4 || (s->dim[1] >= 0 && s->dim[1] != qb_preprocess_channels(p)))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: input '%s' is %s; images of %d channels need N x %d x H x W",
+                       project->model, input->name, qb_shape_text(s, text, sizeof text),
+                       qb_preprocess_channels(p), qb_preprocess_channels(p));
+    const int64_t h = s->dim[2] >= 0   ? s->dim[2]
+                      : p->crop_height ? p->crop_height
+                                       : p->resize_height;
+    const int64_t w = s->dim[3] >= 0 ? s->dim[3] : p->crop_width ? p->crop_width : p->resize_width;
+    if (h < 1 || w < 1 || h > 65535 || w > 65535)
+        return qb_fail(
+            cx, QB_STATUS_INVALID,
+            "%s: the size of input '%s' is not fixed: give preprocess.crop in qbench.yaml",
+            project->model, input->name);
+    *height = (int32_t)h;
+    *width = (int32_t)w;
+    return QB_OK;
+}
+
+/* Samples run alone whatever the batch is, so batches and read-ahead of large inputs shrink until
+ * the loader keeps within this. */
+#define LOADER_BYTES ((int64_t)256 << 20)
+
+static void bound_memory(qb_loader_options *loader) {
+    const int64_t sample =
+        (int64_t)loader->height * loader->width * 4 * qb_preprocess_channels(&loader->preprocess);
+    const int64_t fit = LOADER_BYTES / sample; /* samples, at least two batches of them */
+    if (loader->batch > fit / 2) loader->batch = fit / 2 > 0 ? (int32_t)(fit / 2) : 1;
+    if (loader->prefetch > fit / loader->batch)
+        loader->prefetch = fit / loader->batch > 0 ? (int32_t)(fit / loader->batch) : 1;
+}
+
+qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                        const char *path, qb_dataset **dataset, qb_loader_options *loader) {
+    const qb_dataset_options options = {.labels = project->labels.n > 0 ? &project->labels : NULL,
+                                        .max_samples = project->samples};
+    qb_dataset *opened;
+    QB_TRY(qb_dataset_open(cx, path, &options, &opened));
+    qb_status status = QB_OK;
+    *loader = (qb_loader_options){.dataset = opened,
+                                  .preprocess = project->preprocess,
+                                  .batch = (int32_t)project->batch,
+                                  .threads = qb_threads(cx),
+                                  .prefetch = 2 * qb_threads(cx),
+                                  .strict = project->strict};
+    if (!project->has_preprocess) QB_GO(qb_project_guess(cx, graph, opened, &loader->preprocess));
+    QB_GO(input_size(cx, project, graph, &loader->preprocess, &loader->height, &loader->width));
+    bound_memory(loader);
+    *dataset = opened;
+    return QB_OK;
+out:
+    qb_dataset_close(opened);
+    return status;
+}
+
+/* ---- calibrate ---- */
+
+static qb_status parse_methods(qb_ctx *cx, const char *text, qb_method_choice *choice, int32_t *n) {
+    *n = 0;
+    for (const char *at = text; *at != '\0';) {
+        const size_t length = strcspn(at, ",");
+        char word[QB_METHOD_TEXT];
+        if (length >= sizeof word || *n == QB_TABLE_METHODS)
+            return qb_fail(cx, QB_STATUS_USAGE,
+                           "--method %s: expected at most %d names of at most %d letters", text,
+                           QB_TABLE_METHODS, QB_METHOD_TEXT - 1);
+        memcpy(word, at, length);
+        word[length] = '\0';
+        QB_TRY(qb_method_parse(cx, word, &choice[(*n)++]));
+        at += length + (at[length] == ',');
+    }
+    if (*n == 0) return qb_fail(cx, QB_STATUS_USAGE, "--method: expected a method, got nothing");
+    return QB_OK;
+}
+
+/* The methods kept in every table beside the ones asked for: they cost nothing (the statistics are
+ * the same) and let `compare int8:minmax` work without another pass. */
+static void add_standard_methods(qb_ctx *cx, qb_method_choice *choice, int32_t *n) {
+    int32_t n_all;
+    const qb_calib_method *const *all = qb_calib_methods(&n_all);
+    for (int32_t i = 0; i < n_all && *n < QB_TABLE_METHODS; i++) {
+        bool there = false;
+        for (int32_t k = 0; k < *n; k++) there = there || choice[k].method == all[i];
+        if (!there && qb_method_parse(cx, all[i]->name, &choice[*n]) == QB_OK) (*n)++;
+    }
+}
+
+qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                             const char *methods, qb_table **out) {
+    if (!project->calibration_data)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "no calibration data: give --data PATH or data.calibration in qbench.yaml");
+    qb_method_choice choice[QB_TABLE_METHODS];
+    qb_calib_options options = {.methods = choice, .backends = project->backends};
+    QB_TRY(parse_methods(cx, methods ? methods : project->method, choice, &options.n_methods));
+    add_standard_methods(cx, choice, &options.n_methods);
+    qb_dataset *dataset;
+    qb_table *table = NULL;
+    qb_status status = QB_OK;
+    QB_TRY(qb_stage_data(cx, project, graph, project->calibration_data, &dataset, &options.loader));
+    QB_GO(qb_calibrate(cx, graph, &options, &table));
+    qb_free(table->dataset);
+    qb_free(table->model);
+    table->dataset = qb_strdup(cx, project->calibration_data);
+    table->model = qb_strdup(cx, qb_path_base(project->model));
+    if (!table->dataset || !table->model) QB_GO(cx->code);
+    *out = table;
+    table = NULL;
+out:
+    qb_table_free(table);
+    qb_dataset_close(dataset);
+    return status;
+}
+
+/* The calibration beside the other artifacts, else in the current folder: `quantize -o release/`
+ * uses what `calibrate` wrote here. New memory. */
+static char *table_path(qb_ctx *cx, const qb_project *project) {
+    char *name = qb_format(cx, "%s.calib.h5", project->stem);
+    char *path = name ? qb_project_file(cx, project, name) : NULL;
+    if (path && !qb_path_exists(path) && qb_path_exists(name)) {
+        qb_free(path);
+        return name;
+    }
+    qb_free(name);
+    return path;
+}
+
+qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                         qb_table **out) {
+    char *path = table_path(cx, project);
+    if (!path) return cx->code;
+    qb_table *table = NULL;
+    qb_status status = QB_OK;
+    if (!qb_path_exists(path))
+        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
+                      "%s: no calibration for %s yet: run 'qbench calibrate --data PATH'", path,
+                      project->model));
+    QB_GO(qb_table_load(cx, path, &table));
+    status = qb_table_check_model(cx, table, project->model, graph->hash);
+    if (status != QB_OK) qb_wrap(cx, "%s", path);
+out:
+    if (status == QB_OK)
+        *out = table;
+    else
+        qb_table_free(table);
+    qb_free(path);
+    return status;
+}
+
+/* ---- quantize ---- */
+
+qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                            const qb_table *table, const char *method, qb_graph **out,
+                            qb_quant_report *report) {
+    const qb_quant_options options = {.method = method,
+                                      .activations = project->activations,
+                                      .per_tensor_weights = project->per_tensor_weights,
+                                      .keep_float = project->keep_float};
+    return qb_quantize(cx, graph, table, &options, out, report);
+}
+
+/* ---- compare ---- */
+
+/* The graphs behind the precisions of one comparison. */
+typedef struct contenders {
+    qb_graph *graph; /* optimized, float */
+    qb_table *table; /* NULL until a precision needs it */
+    qb_graph **quantized;
+    qb_contender *item;
+    int32_t n;
+} contenders;
+
+static void contenders_release(contenders *c) {
+    for (int32_t i = 0; c->quantized && i < c->n; i++) qb_graph_free(c->quantized[i]);
+    qb_free(c->quantized);
+    qb_free(c->item);
+    qb_table_free(c->table);
+    qb_graph_free(c->graph);
+}
+
+static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *text,
+                          const qb_precision *precision, contenders *c) {
+    if (!c->table) QB_TRY(qb_stage_table(cx, project, c->graph, &c->table));
+    const int32_t index =
+        precision->method[0] != '\0' ? qb_table_method(c->table, precision->method) : 0;
+    if (index < 0)
+        return qb_fail(cx, QB_STATUS_NOTFOUND,
+                       "%s: the calibration has no method '%s': run 'qbench calibrate --method %s'",
+                       text, precision->method, precision->method);
+    const qb_quant_options options = {.method = c->table->method[index],
+                                      .activations = precision->activations,
+                                      .per_tensor_weights = precision->per_tensor_weights,
+                                      .keep_float = project->keep_float};
+    qb_graph **quantized = &c->quantized[c->n];
+    QB_TRY_WRAP(cx, qb_quantize(cx, c->graph, c->table, &options, quantized, NULL), "%s", text);
+    c->item[c->n++] = (qb_contender){text, options.method, *quantized, project->backends};
+    return QB_OK;
+}
+
+static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char *text,
+                               contenders *c) {
+    qb_precision precision = {.activations = project->activations,
+                              .per_tensor_weights = project->per_tensor_weights};
+    QB_TRY(qb_precision_parse(cx, text, &precision));
+    switch (precision.kind) {
+    case QB_PRECISION_FP32:
+        c->item[c->n++] = (qb_contender){text, "", c->graph, project->backends};
+        return QB_OK;
+    case QB_PRECISION_INT8: return add_int8(cx, project, text, &precision, c);
+    case QB_PRECISION_FP16: break;
+    }
+    /* Another reference than the one asked for would be a silent change of every number. */
+    if (c->n == 0)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "fp16: the cpu backend has no fp16 kernels, and the first precision is what "
+                       "the others are measured against: begin with fp32");
+    qb_warn(cx, "fp16 is left out: the cpu backend has no fp16 kernels");
+    return QB_OK;
+}
+
+static qb_status collect(qb_ctx *cx, const qb_project *project, const qb_compare_settings *settings,
+                         contenders *c) {
+    QB_TRY(qb_stage_load(cx, project, &c->graph, NULL));
+    c->quantized = qb_alloc(cx, (size_t)settings->n_precisions, sizeof(qb_graph *));
+    c->item = qb_alloc(cx, (size_t)settings->n_precisions, sizeof *c->item);
+    if (!c->quantized || !c->item) return cx->code;
+    for (int32_t i = 0; i < settings->n_precisions; i++)
+        QB_TRY(add_precision(cx, project, settings->precision[i], c));
+    return QB_OK;
+}
+
+/* What to score on: the evaluation set, else the set that the calibration was made from. */
+static qb_status evaluation_data(qb_ctx *cx, const qb_project *project, const contenders *c,
+                                 const char **out) {
+    *out = project->evaluation_data;
+    if (!*out && project->calibration_data) *out = project->calibration_data;
+    if (!*out && c->table) *out = c->table->dataset;
+    if (!*out)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "no data to score on: give --data PATH or data.evaluation in qbench.yaml");
+    if (!project->evaluation_data && !qb_path_exists(*out))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "no data to score on: '%s', which the calibration was made from, is not "
+                       "here: give --data PATH or data.evaluation in qbench.yaml",
+                       *out);
+    if (!project->evaluation_data)
+        qb_info(cx, "scoring on %s, the calibration data: give --data for a held-out set", *out);
+    return QB_OK;
+}
+
+qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
+                           const qb_compare_settings *settings, qb_run **out) {
+    contenders c = {0};
+    qb_dataset *dataset = NULL;
+    qb_run *run = NULL;
+    const char *data;
+    qb_status status = QB_OK;
+    QB_GO(collect(cx, project, settings, &c));
+    qb_compare_options options = {.contender = c.item,
+                                  .n_contenders = c.n,
+                                  .batch = project->batch,
+                                  .duration_s = settings->duration_s};
+    QB_GO(evaluation_data(cx, project, &c, &data));
+    QB_GO(qb_stage_data(cx, project, c.graph, data, &dataset, &options.loader));
+    QB_GO(qb_compare(cx, &options, &run));
+    run->model_hash = c.graph->hash;
+    run->model = qb_strdup(cx, qb_path_base(project->model));
+    run->dataset = qb_strdup(cx, data);
+    if (!run->model || !run->dataset) QB_GO(cx->code);
+    qb_utf8_repair(run->model);
+    qb_utf8_repair(run->dataset);
+    *out = run;
+    run = NULL;
+out:
+    qb_run_free(run);
+    qb_dataset_close(dataset);
+    contenders_release(&c);
+    return status;
+}

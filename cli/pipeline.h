@@ -1,0 +1,41 @@
+/* The stages, in one direction: load -> optimize -> calibrate -> quantize -> compare. Each takes
+ * const artifacts and returns a new one. */
+#ifndef QB_CLI_PIPELINE_H
+#define QB_CLI_PIPELINE_H
+
+#include "calib/calib.h"
+#include "cli/project.h"
+#include "eval/eval.h"
+#include "graph/passes.h"
+#include "quant/quant.h"
+
+/* Reads and optimizes the project's model. `report` may be NULL. */
+qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
+                        qb_optimize_report *report);
+/* Opens a data set for the graph's input. Loader options refer to *dataset, which the caller closes
+ * after use. */
+qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                        const char *path, qb_dataset **dataset, qb_loader_options *loader);
+/* `methods`: comma separated; NULL: the project's. */
+qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                             const char *methods, qb_table **out);
+/* Loads the project's calibration table, from the output folder or else from the current one, and
+ * checks that it belongs to the graph. */
+qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                         qb_table **out);
+/* `method`: NULL for the table's chosen one. */
+qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                            const qb_table *table, const char *method, qb_graph **out,
+                            qb_quant_report *report);
+
+/* Compares precisions (see precision.h); the first one is the reference. Others that the backend
+ * does not have are left out with a warning. */
+typedef struct qb_compare_settings {
+    const char *const *precision;
+    int32_t n_precisions;
+    double duration_s; /* of the latency measurement, an engine; 0: default */
+} qb_compare_settings;
+qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
+                           const qb_compare_settings *settings, qb_run **out);
+
+#endif

@@ -1,0 +1,73 @@
+#include "cli/precision.h"
+
+#include <string.h>
+
+bool qb_scheme_parse(const char *text, qb_act_scheme *out) {
+    static const char *const names[] = {[QB_SCHEME_U8_AFFINE] = "u8-affine",
+                                        [QB_SCHEME_S8_AFFINE] = "s8-affine",
+                                        [QB_SCHEME_S8_SYMMETRIC] = "s8-symmetric"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (qb_act_scheme)i;
+            return true;
+        }
+    return false;
+}
+
+static qb_status bad_form(qb_ctx *cx, const char *text, const char *why, const char *word) {
+    return qb_fail(cx, QB_STATUS_USAGE, "precision '%s': %s '%s': expected " QB_PRECISION_FORM,
+                   text, why, word);
+}
+
+/* What follows a '+'. */
+static qb_status apply_variant(qb_ctx *cx, const char *text, const char *word, bool *has_scheme,
+                               bool *has_weights, qb_precision *out) {
+    bool *twice = has_scheme;
+    if (strcmp(word, "per-tensor") == 0) {
+        out->per_tensor_weights = true;
+        twice = has_weights;
+    } else if (!qb_scheme_parse(word, &out->activations)) {
+        return bad_form(cx, text, "unknown variant", word);
+    }
+    if (*twice) return bad_form(cx, text, "one too many:", word);
+    *twice = true;
+    return QB_OK;
+}
+
+static qb_status parse_variants(qb_ctx *cx, const char *text, qb_precision *out) {
+    bool has_scheme = false, has_weights = false;
+    for (const char *at = text + strcspn(text, "+"); *at == '+';) {
+        char word[32];
+        const size_t length = strcspn(++at, "+");
+        if (length >= sizeof word) return bad_form(cx, text, "unknown variant", at);
+        memcpy(word, at, length);
+        word[length] = '\0';
+        QB_TRY(apply_variant(cx, text, word, &has_scheme, &has_weights, out));
+        at += length;
+    }
+    return QB_OK;
+}
+
+qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out) {
+    qb_precision p = *out;
+    p.method[0] = '\0';
+    const size_t name = strcspn(text, ":+"), head = strcspn(text, "+");
+    if (strcmp(text, "fp32") == 0) {
+        p.kind = QB_PRECISION_FP32;
+    } else if (strcmp(text, "fp16") == 0) {
+        p.kind = QB_PRECISION_FP16;
+    } else if (name == 4 && strncmp(text, "int8", 4) == 0) {
+        const size_t length = text[name] == ':' ? head - name - 1 : 0;
+        if (text[name] == ':' && length == 0) return bad_form(cx, text, "no method after", ":");
+        if (length >= sizeof p.method) return bad_form(cx, text, "unknown method", text + name + 1);
+        p.kind = QB_PRECISION_INT8;
+        memcpy(p.method, text + head - length, length);
+        p.method[length] = '\0';
+        QB_TRY(parse_variants(cx, text, &p));
+    } else {
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "unknown precision '%s': expected fp32, fp16 or " QB_PRECISION_FORM, text);
+    }
+    *out = p;
+    return QB_OK;
+}

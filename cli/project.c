@@ -1,0 +1,374 @@
+#include "cli/project.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/precision.h"
+
+static const char *const known_keys[] = {"model",
+                                         "data.calibration",
+                                         "data.evaluation",
+                                         "data.labels",
+                                         "preprocess.resize.mode",
+                                         "preprocess.resize.size",
+                                         "preprocess.resize.filter",
+                                         "preprocess.crop",
+                                         "preprocess.color",
+                                         "preprocess.mean",
+                                         "preprocess.std",
+                                         "calibration.method",
+                                         "calibration.samples",
+                                         "quantization.activations",
+                                         "quantization.per_tensor_weights",
+                                         "quantization.keep_float",
+                                         "compare.batch",
+                                         "gate.max_drop",
+                                         NULL};
+
+/* ---- small pieces ---- */
+
+/* *slot = copy of text, freeing what was there; text NULL leaves it alone. */
+static qb_status set(qb_ctx *cx, char **slot, const char *text) {
+    if (!text) return QB_OK;
+    char *copy = qb_strdup(cx, text);
+    if (!copy) return cx->code;
+    qb_free(*slot);
+    *slot = copy;
+    return QB_OK;
+}
+
+static qb_status bad_word(qb_ctx *cx, const qb_project *p, const char *key, const char *word,
+                          const char *expected) {
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: %s: unknown value '%s': expected %s", p->config_name,
+                   key, word, expected);
+}
+
+/* ---- model ---- */
+
+/* The only .onnx of the current folder that is not a product of ours. */
+static qb_status find_model(qb_ctx *cx, qb_project *p) {
+    DIR *folder = opendir(".");
+    if (!folder) return qb_fail_errno(cx, "current folder");
+    qb_status status = QB_OK;
+    const struct dirent *entry;
+    while (status == QB_OK && (entry = readdir(folder)) != NULL) {
+        if (!qb_has_suffix(entry->d_name, ".onnx") || qb_has_suffix(entry->d_name, ".qdq.onnx"))
+            continue;
+        if (p->model)
+            status =
+                qb_fail(cx, QB_STATUS_USAGE, "several models here (%s, %s): name one with --model",
+                        p->model, entry->d_name);
+        else
+            status = set(cx, &p->model, entry->d_name);
+    }
+    closedir(folder);
+    if (status == QB_OK && !p->model)
+        status = qb_fail(
+            cx, QB_STATUS_USAGE,
+            "no model: give --model FILE, or run in a folder with one .onnx or a " QB_CONFIG_NAME);
+    return status;
+}
+
+/* ---- sidecar ---- */
+
+static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
+    char *name;
+    QB_TRY(qb_sidecar_find(cx, p->model, &name));
+    if (!name) return QB_OK;
+    qb_status status = QB_OK;
+    qb_sidecar sidecar = {0};
+    QB_GO(qb_sidecar_load(cx, name, &sidecar));
+    if (sidecar.has_preprocess) {
+        p->preprocess = sidecar.preprocess;
+        p->has_preprocess = true;
+    }
+    if (sidecar.labels.n > 0) {
+        qb_labels_release(&p->labels);
+        p->labels = sidecar.labels;
+        sidecar.labels = (qb_labels){0};
+    }
+out:
+    qb_sidecar_release(&sidecar);
+    qb_free(name);
+    return status;
+}
+
+/* ---- qbench.yaml ---- */
+
+static qb_status load_config(qb_ctx *cx, const qb_common *common, qb_project *p) {
+    const char *path = common->config ? common->config : QB_CONFIG_NAME;
+    if (path[0] == '\0' || (!common->config && !qb_path_exists(path))) return QB_OK;
+    p->config_name = path;
+    QB_TRY(qb_config_load(cx, path, &p->config));
+    return qb_config_check_keys(cx, p->config, known_keys);
+}
+
+/* A path setting, relative to the settings file. */
+static qb_status config_path(qb_ctx *cx, const qb_project *p, const qb_common *common,
+                             const char *key, char **slot) {
+    const char *text = NULL;
+    QB_TRY(qb_config_string(cx, p->config, key, &text));
+    if (!text) return QB_OK;
+    char *folder = common->config ? qb_path_dir(cx, common->config) : NULL;
+    if (common->config && !folder) return cx->code;
+    char *path = qb_path_join(cx, folder, text);
+    qb_free(folder);
+    if (!path) return cx->code;
+    qb_free(*slot);
+    *slot = path;
+    return QB_OK;
+}
+
+/* One number for both sides, or [width, height]. */
+static qb_status config_size(qb_ctx *cx, const qb_project *p, const char *key, int32_t *width,
+                             int32_t *height) {
+    double size[2];
+    int n;
+    QB_TRY(qb_config_doubles(cx, p->config, key, size, 2, &n));
+    for (int i = 0; i < n; i++)
+        if (!(size[i] >= 1 && size[i] <= 65535))
+            return qb_fail(cx, QB_STATUS_INVALID, "%s: %s: expected 1 to 65535, got %g",
+                           p->config_name, key, size[i]);
+    if (n > 0) {
+        *width = (int32_t)size[0];
+        *height = (int32_t)size[n - 1];
+    }
+    return QB_OK;
+}
+
+/* One number for all channels, or one a channel. */
+static qb_status config_channels(qb_ctx *cx, const qb_project *p, const char *key, float out[4]) {
+    double value[4];
+    int n;
+    QB_TRY(qb_config_doubles(cx, p->config, key, value, 4, &n));
+    for (int i = 0; i < 4 && n > 0; i++) out[i] = (float)value[i < n ? i : n - 1];
+    return QB_OK;
+}
+
+/* The words of a preprocessing: modes, filters, colours. */
+static qb_status config_words(qb_ctx *cx, const qb_project *p, qb_preprocess *q) {
+    const char *mode = NULL, *filter = NULL, *color = NULL;
+    QB_TRY(qb_config_string(cx, p->config, "preprocess.resize.mode", &mode));
+    QB_TRY(qb_config_string(cx, p->config, "preprocess.resize.filter", &filter));
+    QB_TRY(qb_config_string(cx, p->config, "preprocess.color", &color));
+    if (mode && !qb_resize_mode_parse(mode, &q->resize))
+        return bad_word(cx, p, "preprocess.resize.mode", mode, "none, stretch or short_side");
+    if (filter && !qb_filter_parse(filter, &q->filter))
+        return bad_word(cx, p, "preprocess.resize.filter", filter, "bilinear, bicubic or lanczos");
+    if (color && !qb_color_parse(color, &q->color))
+        return bad_word(cx, p, "preprocess.color", color, "RGB, BGR, GRAY or Y");
+    return QB_OK;
+}
+
+static qb_status config_preprocess(qb_ctx *cx, qb_project *p) {
+    if (!qb_config_find(p->config, "preprocess")) return QB_OK;
+    qb_preprocess *q = &p->preprocess;
+    QB_TRY(config_words(cx, p, q));
+    QB_TRY(config_size(cx, p, "preprocess.resize.size", &q->resize_width, &q->resize_height));
+    QB_TRY(config_size(cx, p, "preprocess.crop", &q->crop_width, &q->crop_height));
+    QB_TRY(config_channels(cx, p, "preprocess.mean", q->mean));
+    QB_TRY(config_channels(cx, p, "preprocess.std", q->std));
+    p->has_preprocess = true;
+    return qb_preprocess_validate(cx, q) == QB_OK ? QB_OK : qb_wrap(cx, "%s", p->config_name);
+}
+
+static qb_status config_labels(qb_ctx *cx, const qb_common *common, qb_project *p) {
+    char *path = NULL;
+    QB_TRY(config_path(cx, p, common, "data.labels", &path));
+    if (!path) return QB_OK;
+    qb_labels_release(&p->labels);
+    qb_status status = qb_labels_load(cx, path, &p->labels);
+    qb_free(path);
+    return status;
+}
+
+static qb_status config_keep_float(qb_ctx *cx, qb_project *p) {
+    const qb_config_node *list = qb_config_find(p->config, "quantization.keep_float");
+    const int n = list ? qb_config_size(list) : 0;
+    if (n > QB_PROJECT_NAMES)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "%s: quantization.keep_float: at most %d names, got %d", p->config_name,
+                       QB_PROJECT_NAMES, n);
+    for (int i = 0; i < n; i++) {
+        const char *name = qb_config_text(qb_config_at(list, i));
+        if (!name)
+            return qb_fail(cx, QB_STATUS_INVALID,
+                           "%s: quantization.keep_float: expected a list of node names",
+                           p->config_name);
+        p->keep_float[i] = name;
+    }
+    return QB_OK;
+}
+
+static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
+    QB_TRY(qb_config_int(cx, p->config, "calibration.samples", &p->samples));
+    QB_TRY(qb_config_int(cx, p->config, "compare.batch", &p->batch));
+    QB_TRY(qb_config_double(cx, p->config, "gate.max_drop", &p->max_drop));
+    if (p->batch < 1 || p->batch > 65536)
+        return qb_fail(cx, QB_STATUS_INVALID, "%s: compare.batch: expected 1 to 65536, got %lld",
+                       p->config_name, (long long)p->batch);
+    if (p->samples < 0)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "%s: calibration.samples: expected 0 or more, got %lld", p->config_name,
+                       (long long)p->samples);
+    if (p->max_drop < -100 || p->max_drop > 100)
+        return qb_fail(cx, QB_STATUS_INVALID, "%s: gate.max_drop: expected -100 to 100, got %g",
+                       p->config_name, p->max_drop);
+    return QB_OK;
+}
+
+static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p) {
+    if (!p->config) return QB_OK;
+    const char *method = NULL, *scheme = NULL;
+    QB_TRY(config_path(cx, p, common, "data.calibration", &p->calibration_data));
+    QB_TRY(config_path(cx, p, common, "data.evaluation", &p->evaluation_data));
+    QB_TRY(config_labels(cx, common, p));
+    QB_TRY(config_preprocess(cx, p));
+    QB_TRY(qb_config_string(cx, p->config, "calibration.method", &method));
+    QB_TRY(set(cx, &p->method, method));
+    QB_TRY(qb_config_string(cx, p->config, "quantization.activations", &scheme));
+    if (scheme && !qb_scheme_parse(scheme, &p->activations))
+        return bad_word(cx, p, "quantization.activations", scheme, QB_SCHEME_WORDS);
+    QB_TRY(
+        qb_config_bool(cx, p->config, "quantization.per_tensor_weights", &p->per_tensor_weights));
+    QB_TRY(config_keep_float(cx, p));
+    return config_numbers(cx, p);
+}
+
+/* ---- command line ---- */
+
+static qb_status copy_names(qb_ctx *cx, const char *option, const qb_opt_list *list,
+                            const char **names) {
+    if (list->n > QB_PROJECT_NAMES)
+        return qb_fail(cx, QB_STATUS_USAGE, "--%s: at most %d names, got %d", option,
+                       QB_PROJECT_NAMES, list->n);
+    for (int i = 0; i < list->n; i++) names[i] = list->item[i];
+    if (list->n > 0) names[list->n] = NULL;
+    return QB_OK;
+}
+
+static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool data_is_calibration,
+                             qb_project *p) {
+    QB_TRY(set(cx, data_is_calibration ? &p->calibration_data : &p->evaluation_data, flags->data));
+    QB_TRY(copy_names(cx, "keep-float", &flags->keep_float, p->keep_float));
+    QB_TRY(copy_names(cx, "disable-pass", &flags->disable_pass, p->disabled));
+    if (flags->labels) {
+        qb_labels_release(&p->labels);
+        QB_TRY(qb_labels_load(cx, flags->labels, &p->labels));
+    }
+    if (flags->activations && !qb_scheme_parse(flags->activations, &p->activations))
+        return qb_fail(cx, QB_STATUS_USAGE, "--activations: expected " QB_SCHEME_WORDS ", got '%s'",
+                       flags->activations);
+    if (flags->samples_given) p->samples = flags->samples;
+    if (flags->batch > 0) p->batch = flags->batch;
+    p->strict = flags->strict;
+    if (flags->per_tensor_given) p->per_tensor_weights = flags->per_tensor_weights;
+    p->backends = flags->backends;
+    return QB_OK;
+}
+
+/* -o names a file when its ending is one of ours; the artifacts then go to its folder. */
+static qb_status apply_output(qb_ctx *cx, const char *out, qb_project *p) {
+    if (!out) return QB_OK;
+    static const char *const endings[] = {".h5", ".onnx", ".json", ".yaml"};
+    bool is_file = false;
+    for (int i = 0; i < 4; i++) is_file = is_file || qb_has_suffix(out, endings[i]);
+    if (!is_file || qb_path_is_dir(out)) {
+        QB_TRY(set(cx, &p->out_dir, out));
+        return qb_make_dirs(cx, out);
+    }
+    QB_TRY(set(cx, &p->out_file, out));
+    p->out_dir = qb_path_dir(cx, out);
+    return p->out_dir ? QB_OK : cx->code;
+}
+
+/* ---- interface ---- */
+
+static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
+                              bool data_is_calibration, qb_project *p) {
+    qb_preprocess_default(&p->preprocess);
+    QB_TRY(set(cx, &p->method, "entropy"));
+    QB_TRY(load_config(cx, common, p));
+    if (p->config) QB_TRY(config_path(cx, p, common, "model", &p->model));
+    QB_TRY(set(cx, &p->model, flags->model));
+    if (!p->model) QB_TRY(find_model(cx, p));
+    p->stem = qb_path_stem(cx, p->model);
+    if (!p->stem) return cx->code;
+    QB_TRY(apply_sidecar(cx, p));
+    QB_TRY(apply_config(cx, common, p));
+    QB_TRY(apply_flags(cx, flags, data_is_calibration, p));
+    return apply_output(cx, common->out, p);
+}
+
+qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
+                          bool data_is_calibration, qb_project *out) {
+    *out = (qb_project){.batch = 1, .max_drop = NAN};
+    qb_status status = project_open(cx, common, flags, data_is_calibration, out);
+    if (status != QB_OK) qb_project_close(out);
+    return status;
+}
+
+void qb_project_close(qb_project *project) {
+    qb_free(project->model);
+    qb_free(project->stem);
+    qb_free(project->calibration_data);
+    qb_free(project->evaluation_data);
+    qb_free(project->method);
+    qb_free(project->out_dir);
+    qb_free(project->out_file);
+    qb_labels_release(&project->labels);
+    qb_config_free(project->config);
+    *project = (qb_project){0};
+}
+
+char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name) {
+    return qb_path_join(cx, project->out_dir, name);
+}
+
+char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix) {
+    if (project->out_file && qb_has_suffix(project->out_file, suffix))
+        return qb_strdup(cx, project->out_file);
+    char *name = qb_format(cx, "%s.%s", project->stem, suffix);
+    char *path = name ? qb_project_file(cx, project, name) : NULL;
+    qb_free(name);
+    return path;
+}
+
+/* The first image that can be read: its size tells whether images must be resized at all. */
+static qb_status first_image(qb_ctx *cx, const qb_dataset *dataset, qb_image *out) {
+    qb_status status = QB_OK;
+    for (int64_t i = 0; i < qb_dataset_count(dataset); i++) {
+        status = qb_dataset_read(cx, dataset, i, out, NULL);
+        if (status == QB_OK || status == QB_STATUS_NOMEM) return status;
+    }
+    return status;
+}
+
+qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *dataset,
+                           qb_preprocess *out) {
+    const qb_value *input = &graph->values[graph->inputs[0]];
+    const qb_shape *s = &input->shape;
+    if (s->rank != 4 || s->dim[2] < 1 || s->dim[3] < 1 || s->dim[2] > 65535 || s->dim[3] > 65535)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "input '%s' has no fixed image size: describe preprocess in " QB_CONFIG_NAME,
+                       input->name);
+    qb_preprocess_for_shape(out, s->dim[1], s->dim[2], s->dim[3]);
+    for (int c = 0; c < 4; c++) out->std[c] = 255;
+    qb_image first = {0};
+    QB_TRY(first_image(cx, dataset, &first));
+    if (first.width == out->resize_width && first.height == out->resize_height) {
+        out->resize = QB_RESIZE_NONE;
+    } else if (s->dim[2] == s->dim[3]) { /* classifiers: keep the proportions */
+        out->resize = QB_RESIZE_SHORT_SIDE;
+        out->crop_width = out->crop_height = out->resize_width;
+    }
+    qb_image_release(&first);
+    qb_warn(cx,
+            "no preprocessing is described for this model: assuming %s, %s to %d x %d, pixels in "
+            "0..1; if FP32 accuracy looks wrong, run 'qbench init' and edit " QB_CONFIG_NAME,
+            qb_color_text(out->color), qb_resize_mode_text(out->resize), out->resize_width,
+            out->resize_height);
+    return QB_OK;
+}

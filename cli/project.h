@@ -1,0 +1,129 @@
+/* A project: which model, which data, how inputs are prepared. Put together from, in rising order,
+ * defaults, the model's JSON sidecar, qbench.yaml and the command line. */
+#ifndef QB_CLI_PROJECT_H
+#define QB_CLI_PROJECT_H
+
+#include "base/config.h"
+#include "cli/command.h"
+#include "datasets/loader.h"
+#include "datasets/sidecar.h"
+#include "graph/graph.h"
+#include "quant/quant.h"
+
+#define QB_CONFIG_NAME "qbench.yaml"
+#define QB_PROJECT_NAMES 256 /* names in one --keep-float or --disable-pass list */
+
+/* Flags that the stages share; the second member of their option structs. */
+typedef struct qb_project_flags {
+    const char *model, *data, *labels, *backends, *activations;
+    int64_t samples, batch;
+    bool strict, per_tensor_weights;
+    bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
+    qb_opt_list disable_pass, keep_float;
+} qb_project_flags;
+
+#define QB_PROJECT_OPTIONS(STRUCT)                                                                 \
+    {.name = "model",                                                                              \
+     .letter = 'm',                                                                                \
+     .type = QB_OPT_STRING,                                                                        \
+     .offset = offsetof(STRUCT, project.model),                                                    \
+     .argument = "FILE",                                                                           \
+     .help = "the ONNX model (default: the only .onnx here)"},                                     \
+        {.name = "backends",                                                                       \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.backends),                                             \
+         .argument = "LIST",                                                                       \
+         .help = "kernels in order of preference (default: cpu,dnnl,ref)"},                        \
+    {                                                                                              \
+        .name = "disable-pass", .type = QB_OPT_LIST,                                               \
+        .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
+        .help = "leave an optimizer pass out (repeatable; see inspect)"                            \
+    }
+
+#define QB_DATA_OPTIONS(STRUCT)                                                                    \
+    {.name = "data",                                                                               \
+     .letter = 'd',                                                                                \
+     .type = QB_OPT_STRING,                                                                        \
+     .offset = offsetof(STRUCT, project.data),                                                     \
+     .argument = "PATH",                                                                           \
+     .help = "folder of class folders, flat folder, list file or HDF5 file"},                      \
+        {.name = "labels",                                                                         \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.labels),                                               \
+         .argument = "FILE",                                                                       \
+         .help = "class numbers: lines of [synset TAB] index TAB name"},                           \
+        {.name = "samples",                                                                        \
+         .letter = 'n',                                                                            \
+         .type = QB_OPT_INT,                                                                       \
+         .offset = offsetof(STRUCT, project.samples),                                              \
+         .argument = "N",                                                                          \
+         .help = "use N samples, evenly spread (default: 0, all)",                                 \
+         .given_offset = offsetof(STRUCT, project.samples_given),                                  \
+         .min = 0,                                                                                 \
+         .max = 1e12},                                                                             \
+        {.name = "batch",                                                                          \
+         .letter = 'b',                                                                            \
+         .type = QB_OPT_INT,                                                                       \
+         .offset = offsetof(STRUCT, project.batch),                                                \
+         .argument = "N",                                                                          \
+         .help = "samples a batch (default: 1)",                                                   \
+         .min = 1,                                                                                 \
+         .max = 65536},                                                                            \
+    {                                                                                              \
+        .name = "strict", .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, project.strict),         \
+        .help = "an unreadable sample is an error"                                                 \
+    }
+
+#define QB_QUANT_OPTIONS(STRUCT)                                                                   \
+    {.name = "activations",                                                                        \
+     .type = QB_OPT_STRING,                                                                        \
+     .offset = offsetof(STRUCT, project.activations),                                              \
+     .argument = "SCHEME",                                                                         \
+     .help = "u8-affine (default), s8-affine or s8-symmetric"},                                    \
+        {.name = "per-tensor-weights",                                                             \
+         .type = QB_OPT_FLAG,                                                                      \
+         .offset = offsetof(STRUCT, project.per_tensor_weights),                                   \
+         .help = "one weight scale a tensor instead of one an output channel",                     \
+         .given_offset = offsetof(STRUCT, project.per_tensor_given)},                              \
+    {                                                                                              \
+        .name = "keep-float", .type = QB_OPT_LIST, .offset = offsetof(STRUCT, project.keep_float), \
+        .argument = "NODE", .help = "leave nodes of this name (glob) in float (repeatable)"        \
+    }
+
+typedef struct qb_project {
+    char *model; /* path, never NULL */
+    char *stem;  /* its base name without .onnx: artifacts are named after it */
+    char *calibration_data, *evaluation_data; /* NULL when unknown */
+    char *method;                             /* "entropy" unless told otherwise */
+    const char *backends;                     /* NULL: the engine's default */
+    char *out_dir,
+        *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
+    qb_labels labels;    /* n == 0: none */
+    bool has_preprocess; /* told by sidecar or yaml; otherwise guessed from the model */
+    qb_preprocess preprocess;
+    qb_act_scheme activations;
+    bool per_tensor_weights, strict;
+    const char *keep_float[QB_PROJECT_NAMES + 1];
+    const char *disabled[QB_PROJECT_NAMES + 1];
+    int64_t samples, batch;
+    double max_drop;         /* the gate's policy; NaN: none */
+    qb_config *config;       /* NULL when there is no qbench.yaml */
+    const char *config_name; /* its path, for messages */
+} qb_project;
+
+/* `data_is_calibration`: --data names the calibration set, otherwise the evaluation set. */
+qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
+                          bool data_is_calibration, qb_project *out);
+void qb_project_close(qb_project *project);
+
+/* Path of an artifact: OUT/STEM.SUFFIX, or what -o said when that names a file. New memory. */
+char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix);
+/* Path of a file of fixed name in the output folder. New memory. */
+char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name);
+
+/* Preprocessing guessed from the model's input and one image of the data, for models without
+ * sidecar and settings; says what it assumed. */
+qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *dataset,
+                           qb_preprocess *out);
+
+#endif

@@ -1,0 +1,32 @@
+/* Answers of several engines for every sample of a dataset. */
+#ifndef QB_EVAL_ACCURACY_H
+#define QB_EVAL_ACCURACY_H
+
+#include "calib/stream.h"
+#include "eval/eval.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qb_answers {
+    int32_t n_engines;
+    int64_t n;         /* samples that could be read, in dataset order */
+    qb_answer *answer; /* [n_engines x n], an engine's answers together */
+    qb_stream_result stream;
+} qb_answers;
+
+/* Engines are built for batch 1 and one thread; logits[e] is the output to score on. */
+qb_status qb_answers_collect(qb_ctx *cx, const qb_engine *const *engine, const int32_t *logits,
+                             int32_t n_engines, const qb_loader_options *loader, int32_t workers,
+                             qb_answers *out);
+void qb_answers_release(qb_answers *answers);
+
+/* Scores one output of n floats against the reference output (may be the same). */
+void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
+                  qb_answer *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

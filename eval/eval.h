@@ -1,0 +1,95 @@
+/* Evaluation: accuracy of engines on labelled (or unlabelled) data and their latency, measured side
+ * by side. The first engine is the reference for agreement, SQNR, drop and speed-up. */
+#ifndef QB_EVAL_EVAL_H
+#define QB_EVAL_EVAL_H
+
+#include "datasets/loader.h"
+#include "engine/engine.h"
+#include "eval/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QB_NO_ANSWER (-1)
+
+/* What one engine answered for one sample: enough for every per-sample metric, in fixed memory.
+ * Sums run over the whole output (logits: the value before a final Softmax). An output with a NaN
+ * in it is no answer: it is right about nothing and agrees with nothing. */
+typedef struct qb_answer {
+    int32_t label;      /* -1 unknown */
+    int32_t top1;       /* ties: the lower class index; QB_NO_ANSWER */
+    int32_t label_rank; /* classes ahead of the label (ties: lower index first); -1 label unknown,
+                           INT32_MAX no answer */
+    double ref_square;  /* sum of squares of the reference's output */
+    double err_square;  /* sum of squared differences from the reference */
+    double max_error;
+} qb_answer;
+
+typedef struct qb_metric {
+    const char *name;  /* "top1" */
+    const char *title; /* "top-1" */
+    const char *unit;  /* "%" or "dB" */
+    bool needs_labels;
+    /* The metric over n samples: `answer` of this engine, `reference` of the first one, in dataset
+     * order. NaN when it cannot be measured. */
+    double (*value)(const qb_answer *answer, const qb_answer *reference, int64_t n);
+} qb_metric;
+const qb_metric *const *qb_metrics(int32_t *n);
+const qb_metric *qb_metric_find(const char *name);
+
+/* One engine to compare: a graph (float or quantized) and how to call it. Not owned. */
+typedef struct qb_contender {
+    const char *precision, *calibration;
+    const qb_graph *graph;
+    const char *backends;
+} qb_contender;
+
+typedef struct qb_compare_options {
+    const qb_contender *contender;
+    int32_t n_contenders;
+    qb_loader_options loader;    /* data for accuracy */
+    int32_t workers;             /* accuracy: one-thread contexts side by side; 0: qb_threads */
+    int64_t batch;               /* latency: samples a run */
+    int threads;                 /* latency: threads of one run; 0: qb_threads */
+    double warmup_s, duration_s; /* latency: per engine; defaults 0.2 and 2 when 0 */
+    int64_t min_runs;            /* latency: at least this many runs an engine; default 20 when 0 */
+} qb_compare_options;
+
+/* Runs every sample through every engine (one at a time, one thread each, so that accuracies do not
+ * depend on batch or threads), then measures latency in alternating rounds so that noise is shared.
+ * Fills a record without model and dataset names (the caller's). */
+qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out);
+
+/* A copy of the graph with the input of a final Softmax as an additional last output (or the graph
+ * unchanged when there is none); *logits is the output's index to score on. */
+qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits);
+
+/* Percentiles and moments of n latencies in milliseconds (sorts `ms` in place). */
+void qb_latency_of(double *ms, int64_t n, qb_latency *out);
+
+/* The release gate. NaN limits are off. */
+typedef struct qb_gate_limits {
+    double max_drop;          /* points of top-1 */
+    double min_agreement;     /* percent */
+    double min_sqnr;          /* dB */
+    double max_latency_ratio; /* this row's median over the first row's */
+} qb_gate_limits;
+
+typedef struct qb_gate_check {
+    char name[64]; /* "max-drop" */
+    char row[96];  /* precision */
+    double value, limit;
+    bool measured, held; /* a check that could not be measured does not hold */
+} qb_gate_check;
+
+/* Evaluates all limits on all rows but the first (or only on `precision` when not NULL). At most
+ * `capacity` checks are written. *held is true when there was at least one check and all held. */
+qb_status qb_gate(qb_ctx *cx, const qb_run *run, const char *precision,
+                  const qb_gate_limits *limits, qb_gate_check *checks, int32_t capacity, int32_t *n,
+                  bool *held);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

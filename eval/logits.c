@@ -1,0 +1,58 @@
+/* The value before a final Softmax: what SQNR is measured on. */
+#include <string.h>
+
+#include "eval/eval.h"
+#include "graph/op.h"
+
+/* The node that makes a value; -1 for inputs and constants. */
+static int32_t producer_of(const qb_graph *graph, int32_t value) {
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t o = 0; o < graph->nodes[n].n_out; o++)
+            if (graph->nodes[n].out[o] == value) return n;
+    return -1;
+}
+
+static bool is_op(const qb_node *node, const char *name) {
+    return node->op && strcmp(node->op->name, name) == 0;
+}
+
+/* Input of the Softmax that ends the graph's first output, seen through reshapes; -1 when none. */
+static int32_t softmax_input(const qb_graph *graph) {
+    int32_t value = graph->n_outputs > 0 ? graph->outputs[0] : -1;
+    while (value >= 0) {
+        int32_t n = producer_of(graph, value);
+        if (n < 0) return -1;
+        const qb_node *node = &graph->nodes[n];
+        if (is_op(node, "Softmax") || is_op(node, "LogSoftmax")) return node->in[0];
+        if (!is_op(node, "Reshape") && !is_op(node, "Flatten") && !is_op(node, "Squeeze") &&
+            !is_op(node, "Unsqueeze"))
+            return -1;
+        value = node->in[0];
+    }
+    return -1;
+}
+
+qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits) {
+    const int32_t value = softmax_input(graph);
+    *logits = 0;
+    if (value < 0 || qb_graph_is_output(graph, value)) {
+        for (int32_t i = 0; value >= 0 && i < graph->n_outputs; i++)
+            if (graph->outputs[i] == value) *logits = i;
+        return qb_graph_clone(cx, graph, out);
+    }
+    const char *name = graph->values[value].name; /* lives in `graph` */
+    qb_graph *copy;
+    QB_TRY(qb_graph_clone(cx, graph, &copy));
+    int32_t *outputs =
+        qb_arena_alloc(cx, copy->arena, (size_t)copy->n_outputs + 1, sizeof *outputs);
+    if (!outputs) {
+        qb_graph_free(copy);
+        return cx->code;
+    }
+    memcpy(outputs, copy->outputs, (size_t)copy->n_outputs * sizeof *outputs);
+    outputs[copy->n_outputs] = qb_graph_find_value(copy, name);
+    copy->outputs = outputs;
+    *logits = copy->n_outputs++;
+    *out = copy;
+    return QB_OK;
+}

@@ -1,0 +1,400 @@
+#include "eval/verify.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "engine/engine.h"
+#include "graph/op.h"
+#include "graph/passes.h"
+#include "kernels/ref.h"
+
+const char *qb_outcome_text(qb_outcome outcome) {
+    static const char *const text[QB_OUTCOME_COUNT] = {"passed", "failed", "unsupported"};
+    return outcome < QB_OUTCOME_COUNT ? text[outcome] : "unknown";
+}
+
+/* --- comparing ----------------------------------------------------------------------------------
+ */
+
+static double tolerance(double given, double usual) { return isnan(given) ? usual : given; }
+
+static qb_status compare_elements(qb_ctx *cx, const char *name, const qb_tensor *got,
+                                  const qb_tensor *expected, const qb_verify_options *options,
+                                  double *max_error) {
+    qb_dtype dtype = got->desc.dtype;
+    size_t size = qb_dtype_size(dtype);
+    bool is_float = qb_dtype_is_float(dtype);
+    double usual = dtype == QB_DTYPE_F16 ? 1e-3 : dtype == QB_DTYPE_BF16 ? 1e-2 : 1e-5;
+    double rtol = tolerance(options->rtol, usual), atol = tolerance(options->atol, 1e-6);
+    int64_t n = qb_shape_count(&got->desc.shape), wrong = 0, first = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const char *a = (const char *)got->data + (size_t)i * size;
+        if (memcmp(a, (const char *)expected->data + (size_t)i * size, size) == 0) continue;
+        double x = qb_number_get(dtype, got->data, i), y = qb_number_get(dtype, expected->data, i);
+        double error = fabs(x - y);
+        if (x == y && is_float) continue; /* zeros of either sign */
+        if (isnan(x) && isnan(y)) continue;
+        if (!(error <= *max_error)) *max_error = error;
+        if (is_float && error <= atol + rtol * fabs(y)) continue;
+        if (wrong++ == 0) first = i;
+    }
+    if (wrong == 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_CHECK,
+                   "output '%s': %lld of %lld elements differ; element %lld: expected %.9g, got "
+                   "%.9g",
+                   name, (long long)wrong, (long long)n, (long long)first,
+                   qb_number_get(dtype, expected->data, first),
+                   qb_number_get(dtype, got->data, first));
+}
+
+qb_status qb_output_compare(qb_ctx *cx, const char *name, const qb_tensor *got,
+                            const qb_tensor *expected, const qb_verify_options *options,
+                            double *max_error) {
+    char a[128], b[128];
+    if (got->desc.dtype != expected->desc.dtype)
+        return qb_fail(cx, QB_STATUS_CHECK, "output '%s': expected type %s, got %s", name,
+                       qb_dtype_text(expected->desc.dtype), qb_dtype_text(got->desc.dtype));
+    if (!qb_shape_equal(&got->desc.shape, &expected->desc.shape))
+        return qb_fail(cx, QB_STATUS_CHECK, "output '%s': expected shape %s, got %s", name,
+                       qb_shape_text(&expected->desc.shape, a, sizeof a),
+                       qb_shape_text(&got->desc.shape, b, sizeof b));
+    return compare_elements(cx, name, got, expected, options, max_error);
+}
+
+/* --- vectors ------------------------------------------------------------------------------------
+ */
+
+/* The tensors of one data set; an input without a file has dtype NONE. */
+typedef struct vectors {
+    qb_tensor *in, *out;
+    int32_t n_in, n_out;
+} vectors;
+
+static void vectors_release(vectors *v) {
+    for (int32_t i = 0; v->in && i < v->n_in; i++) qb_free(v->in[i].data);
+    for (int32_t i = 0; v->out && i < v->n_out; i++) qb_free(v->out[i].data);
+    qb_free(v->in);
+    qb_free(v->out);
+    *v = (vectors){0};
+}
+
+static qb_status vector_load(qb_ctx *cx, const char *folder, const char *kind, int32_t i,
+                             bool optional, qb_tensor *out) {
+    char *path = qb_format(cx, "%s/%s_%d.pb", folder, kind, (int)i);
+    if (!path) return cx->code;
+    qb_status status = QB_OK;
+    if (!optional || qb_path_exists(path)) status = qb_onnx_load_tensor(cx, path, out, NULL);
+    qb_free(path);
+    return status;
+}
+
+static qb_status vectors_load(qb_ctx *cx, const qb_graph *graph, const char *folder, vectors *out) {
+    vectors v = {.n_in = graph->n_inputs, .n_out = graph->n_outputs};
+    qb_status status = QB_OK;
+    v.in = qb_alloc(cx, (size_t)v.n_in, sizeof *v.in);
+    v.out = qb_alloc(cx, (size_t)v.n_out, sizeof *v.out);
+    if (!v.in || !v.out) QB_GO(cx->code);
+    for (int32_t i = 0; i < v.n_in; i++) QB_GO(vector_load(cx, folder, "input", i, true, &v.in[i]));
+    for (int32_t i = 0; i < v.n_out; i++)
+        QB_GO(vector_load(cx, folder, "output", i, false, &v.out[i]));
+    *out = v;
+    v = (vectors){0};
+out:
+    vectors_release(&v);
+    return status;
+}
+
+/* The value becomes a constant. */
+static qb_status value_fix(qb_ctx *cx, qb_graph *graph, int32_t id, const qb_tensor *tensor) {
+    size_t bytes = qb_desc_bytes(&tensor->desc);
+    void *copy = qb_arena_alloc(cx, graph->arena, bytes + 1, 1);
+    if (!copy) return cx->code;
+    if (bytes > 0) memcpy(copy, tensor->data, bytes);
+    qb_value *value = &graph->values[id];
+    value->dtype = tensor->desc.dtype;
+    value->shape = tensor->desc.shape;
+    value->bytes = bytes;
+    value->data = copy;
+    return QB_OK;
+}
+
+static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor *got,
+                             const vectors *v, const qb_verify_options *options,
+                             double *max_error) {
+    for (int32_t i = 0; i < v->n_out; i++)
+        QB_TRY(qb_output_compare(cx, graph->values[graph->outputs[i]].name, &got[i], &v->out[i],
+                                 options, max_error));
+    return QB_OK;
+}
+
+/* --- by the definitions -------------------------------------------------------------------------
+ */
+
+static qb_status eval_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, qb_tensor *in,
+                              qb_tensor *out) {
+    for (int32_t i = 0; i < node->n_in; i++) {
+        if (node->in[i] < 0) continue;
+        const qb_value *value = &graph->values[node->in[i]];
+        if (!value->data) return qb_fail(cx, QB_STATUS_INVALID, "no data for '%s'", value->name);
+        in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
+    }
+    for (int32_t i = 0; i < node->n_out; i++) {
+        if (node->out[i] < 0) continue;
+        qb_value *value = &graph->values[node->out[i]];
+        if (!qb_shape_known(&value->shape) || value->dtype == QB_DTYPE_NONE)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "output '%s': no shape or type inferred",
+                           value->name);
+        out[i] = qb_tensor_of(value->dtype, value->shape, NULL);
+        value->bytes = qb_desc_bytes(&out[i].desc);
+        value->data = out[i].data = qb_arena_alloc(cx, graph->arena, value->bytes + 1, 1);
+        if (!out[i].data) return cx->code;
+    }
+    return QB_OK;
+}
+
+/* All inputs are constant here, so that each node's shapes follow before it is evaluated. */
+static qb_status eval_node(qb_ctx *cx, qb_graph *graph, int32_t index) {
+    const qb_node *node = &graph->nodes[index];
+    QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index}));
+    int32_t n = node->n_in + node->n_out;
+    qb_tensor *tensors = qb_alloc(cx, (size_t)n, sizeof *tensors);
+    if (!tensors) return cx->code;
+    qb_tensor *out = tensors + node->n_in;
+    qb_status status = eval_tensors(cx, graph, node, tensors, out);
+    if (status == QB_OK) status = node->op->eval(cx, node, tensors, out);
+    qb_free(tensors);
+    return status;
+}
+
+static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vectors *v,
+                                 const qb_verify_options *options, double *max_error) {
+    qb_graph *graph = NULL;
+    qb_tensor *got = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_graph_clone(cx, model, &graph));
+    for (int32_t i = 0; i < v->n_in; i++)
+        if (v->in[i].desc.dtype != QB_DTYPE_NONE)
+            QB_GO(value_fix(cx, graph, graph->inputs[i], &v->in[i]));
+    QB_GO(qb_graph_sort(cx, graph));
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        QB_GO(qb_check_cancel(cx));
+        if (!graph->nodes[i].op) continue;
+        status = eval_node(cx, graph, i);
+        if (status != QB_OK) {
+            char label[160];
+            qb_wrap(cx, "%s", qb_node_text(graph, i, label, sizeof label));
+            goto out;
+        }
+    }
+    got = qb_alloc(cx, (size_t)v->n_out, sizeof *got);
+    if (!got) QB_GO(cx->code);
+    for (int32_t i = 0; i < v->n_out; i++) {
+        const qb_value *value = &graph->values[graph->outputs[i]];
+        got[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
+        if (!value->data)
+            QB_GO(qb_fail(cx, QB_STATUS_CHECK, "output '%s' was not computed", value->name));
+    }
+    status = compare_all(cx, graph, got, v, options, max_error);
+out:
+    qb_free(got);
+    qb_graph_free(graph);
+    return status;
+}
+
+/* --- by an engine -------------------------------------------------------------------------------
+ */
+
+typedef struct engine_run {
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    qb_shape *shapes;
+    const void **in;
+    void **out;
+    qb_tensor *got;
+    int32_t n_out;
+} engine_run;
+
+static void engine_run_release(engine_run *r) {
+    for (int32_t i = 0; r->got && i < r->n_out; i++) qb_free(r->got[i].data);
+    qb_free(r->got);
+    qb_free(r->out);
+    qb_free(r->in);
+    qb_free(r->shapes);
+    qb_context_free(r->context);
+    qb_engine_free(r->engine);
+    qb_graph_free(r->graph);
+}
+
+/* Fixes inputs of rank 0 and 1 (when `fix`) and notes the others' data and shapes. */
+static qb_status engine_inputs(qb_ctx *cx, engine_run *r, const vectors *v, bool fix) {
+    int32_t kept = 0;
+    r->shapes = qb_alloc(cx, (size_t)v->n_in, sizeof *r->shapes);
+    r->in = qb_alloc(cx, (size_t)v->n_in, sizeof *r->in);
+    if (!r->shapes || !r->in) return cx->code;
+    for (int32_t i = 0; i < v->n_in; i++) {
+        int32_t id = r->graph->inputs[i];
+        if (v->in[i].desc.dtype == QB_DTYPE_NONE)
+            return qb_fail(cx, QB_STATUS_CHECK, "no vector for input '%s'",
+                           r->graph->values[id].name);
+        if (fix && v->in[i].desc.shape.rank <= 1) {
+            QB_TRY(value_fix(cx, r->graph, id, &v->in[i]));
+            continue;
+        }
+        r->shapes[kept] = v->in[i].desc.shape;
+        r->in[kept] = v->in[i].data;
+        r->graph->inputs[kept++] = id;
+    }
+    r->graph->n_inputs = kept;
+    return QB_OK;
+}
+
+static qb_status engine_outputs(qb_ctx *cx, engine_run *r) {
+    r->n_out = qb_engine_n_outputs(r->engine);
+    r->got = qb_alloc(cx, (size_t)r->n_out, sizeof *r->got);
+    r->out = qb_alloc(cx, (size_t)r->n_out, sizeof *r->out);
+    if (!r->got || !r->out) return cx->code;
+    for (int32_t i = 0; i < r->n_out; i++) {
+        const qb_desc *desc = qb_engine_output(r->engine, i);
+        r->got[i] = qb_tensor_of(desc->dtype, desc->shape, NULL);
+        r->got[i].data = r->out[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(desc) + 1);
+        if (!r->out[i]) return cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status run_engine(qb_ctx *cx, const qb_graph *model, const vectors *v,
+                            const qb_verify_options *options, bool fix, double *max_error) {
+    engine_run r = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_graph_clone(cx, model, &r.graph));
+    QB_GO(engine_inputs(cx, &r, v, fix));
+    QB_GO(qb_graph_sort(cx, r.graph));
+    QB_GO(qb_optimize(cx, r.graph, NULL, NULL));
+    qb_engine_options build = {.backends = options->backends, .input_shapes = r.shapes};
+    QB_GO(qb_engine_build(cx, r.graph, &build, &r.engine));
+    QB_GO(qb_context_create(cx, r.engine, &r.context));
+    QB_GO(engine_outputs(cx, &r));
+    QB_GO(qb_context_run(cx, r.context, r.in, r.out));
+    status = compare_all(cx, r.graph, r.got, v, options, max_error);
+out:
+    engine_run_release(&r);
+    return status;
+}
+
+/* --- cases --------------------------------------------------------------------------------------
+ */
+
+static bool has_small_input(const vectors *v) {
+    for (int32_t i = 0; i < v->n_in; i++)
+        if (v->in[i].desc.dtype != QB_DTYPE_NONE && v->in[i].desc.shape.rank <= 1) return true;
+    return false;
+}
+
+static qb_status run_set(qb_ctx *cx, const qb_graph *graph, const char *folder,
+                         const qb_verify_options *options, double *max_error) {
+    vectors v;
+    QB_TRY(vectors_load(cx, graph, folder, &v));
+    qb_status status;
+    if (options->backends && strcmp(options->backends, QB_VERIFY_EVAL) == 0) {
+        status = run_definitions(cx, graph, &v, options, max_error);
+    } else {
+        status = run_engine(cx, graph, &v, options, false, max_error);
+        if (status == QB_STATUS_UNSUPPORTED && has_small_input(&v)) {
+            qb_ctx_clear(cx);
+            status = run_engine(cx, graph, &v, options, true, max_error);
+        }
+    }
+    vectors_release(&v);
+    return status;
+}
+
+static qb_status run_sets(qb_ctx *cx, const qb_graph *graph, const char *folder,
+                          const qb_verify_options *options, qb_case_result *out) {
+    for (int32_t set = 0;; set++) {
+        char *path = qb_format(cx, "%s/test_data_set_%d", folder, (int)set);
+        if (!path) return cx->code;
+        bool there = qb_path_is_dir(path);
+        qb_status status = there ? run_set(cx, graph, path, options, &out->max_error) : QB_OK;
+        qb_free(path);
+        if (status != QB_OK) return status;
+        if (!there && set == 0)
+            return qb_fail(cx, QB_STATUS_NOTFOUND, "%s: no test_data_set_0", folder);
+        if (!there) return QB_OK;
+        out->n_sets++;
+    }
+}
+
+qb_status qb_verify_case(qb_ctx *cx, const char *folder, const qb_verify_options *options,
+                         qb_case_result *out) {
+    *out = (qb_case_result){0};
+    qb_graph *graph = NULL;
+    char *path = qb_format(cx, "%s/model.onnx", folder);
+    if (!path) return cx->code;
+    qb_status status = qb_onnx_load(cx, path, &graph);
+    if (status == QB_OK) status = run_sets(cx, graph, folder, options, out);
+    qb_graph_free(graph);
+    qb_free(path);
+    if (status == QB_STATUS_CANCELLED) return status;
+    out->outcome = status == QB_OK                   ? QB_OUTCOME_PASSED
+                   : status == QB_STATUS_UNSUPPORTED ? QB_OUTCOME_UNSUPPORTED
+                                                     : QB_OUTCOME_FAILED;
+    if (status != QB_OK) snprintf(out->reason, sizeof out->reason, "%.1000s", cx->message);
+    qb_ctx_clear(cx);
+    return QB_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool is_case(qb_ctx *cx, const char *folder) {
+    char *model = qb_format(cx, "%s/model.onnx", folder);
+    bool there = model && qb_path_exists(model);
+    qb_free(model);
+    return there;
+}
+
+qb_status qb_cases_find(qb_ctx *cx, const char *path, char ***out, int32_t *n) {
+    char **cases = NULL;
+    size_t capacity = 0;
+    int32_t found = 0;
+    qb_status status = QB_OK;
+    DIR *dir = NULL;
+    if (is_case(cx, path)) {
+        QB_GO(qb_grow(cx, &cases, &capacity, 1, sizeof *cases));
+        if (!(cases[0] = qb_strdup(cx, path))) QB_GO(cx->code);
+        found = 1;
+    } else {
+        dir = opendir(path);
+        if (!dir) QB_GO(qb_fail_errno(cx, "%s", path));
+        for (struct dirent *e; (e = readdir(dir));) {
+            if (e->d_name[0] == '.') continue;
+            QB_GO(qb_grow(cx, &cases, &capacity, (size_t)found + 1, sizeof *cases));
+            if (!(cases[found] = qb_path_join(cx, path, e->d_name))) QB_GO(cx->code);
+            found++;
+            if (is_case(cx, cases[found - 1])) continue;
+            qb_free(cases[--found]);
+            cases[found] = NULL;
+        }
+    }
+    if (found == 0)
+        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND, "%s: no folder with a model.onnx in it", path));
+    qsort(cases, (size_t)found, sizeof *cases, by_name);
+    *out = cases;
+    *n = found;
+    cases = NULL;
+    found = 0;
+out:
+    if (dir) closedir(dir);
+    qb_cases_free(cases, found);
+    return status;
+}
+
+void qb_cases_free(char **cases, int32_t n) {
+    for (int32_t i = 0; cases && i < n; i++) qb_free(cases[i]);
+    qb_free(cases);
+}
