@@ -1,0 +1,89 @@
+#!/usr/bin/env bash
+# Bad input: every case ends with a clear error naming the file, exit code 1, old files intact and no
+# half-written ones.
+# ctest-timeout: 300
+. "$1/tests/support/cli.sh"
+
+expect 0 "$QBENCH" demo -o demo --test-images 4 --calibration-images 3
+cp demo/model.onnx demo/model.json . && cp -r demo/calib data
+
+no_leftovers() { # only files that we know
+    checks=$((checks + 1))
+    local odd
+    odd=$(find . -name '.*.tmp*' -o -name '*.tmp*' | head -3)
+    [ -z "$odd" ] || fail "left over: $odd"
+}
+
+# Models.
+for bytes in 0 1 100 5000; do
+    head -c "$bytes" model.onnx >cut.onnx
+    expect 1 "$QBENCH" inspect cut.onnx
+    complains 'cut.onnx'
+done
+head -c 4096 /dev/urandom >noise.onnx
+expect 1 "$QBENCH" inspect noise.onnx
+complains 'noise.onnx'
+expect 1 "$QBENCH" inspect missing.onnx
+complains 'missing.onnx: No such file'
+expect 1 "$QBENCH" inspect data
+complains 'data'
+
+# Data.
+expect 1 "$QBENCH" calibrate model.onnx --data nowhere
+complains 'nowhere'
+mkdir empty
+expect 1 "$QBENCH" calibrate model.onnx --data empty
+complains 'empty'
+cp -r data broken
+first=$(find broken -name '*.png' | sort | head -1)
+head -c 40 "$first" >"$first.cut" && mv "$first.cut" "$first"
+expect 0 "$QBENCH" calibrate model.onnx --data broken -o broken.calib.h5
+complains "$(basename "$first")"
+says '29 samples'
+expect 1 "$QBENCH" calibrate model.onnx --data broken --strict -o strict.calib.h5
+complains "$(basename "$first")"
+absent strict.calib.h5
+for image in $(find broken -name '*.png'); do echo no image >"$image"; done
+expect 1 "$QBENCH" calibrate model.onnx --data broken -o none.calib.h5
+complains 'broken'
+absent none.calib.h5
+
+# Calibration files.
+expect 0 "$QBENCH" calibrate model.onnx --data data
+head -c 1000 model.calib.h5 >cut.calib.h5
+cp model.onnx cut.onnx
+expect 1 "$QBENCH" quantize cut.onnx
+complains 'cut.calib.h5'
+
+# Output that cannot be written: the old file stays.
+cp model.calib.h5 before.h5
+expect 1 "$QBENCH" calibrate model.onnx --data data -o /proc/nowhere/x.calib.h5
+complains '/proc/nowhere'
+(
+    ulimit -f 4 # 4 KiB: as good as a full disk
+    trap '' XFSZ
+    expect 1 "$QBENCH" calibrate model.onnx --data data
+    [ "$failures" = 0 ]
+) || fail 'a full disk was not reported'
+same_bytes model.calib.h5 before.h5
+no_leftovers
+
+# Interrupted: exit code 130, old file intact.
+"$QBENCH" demo -o big --test-images 1 --calibration-images 400 >/dev/null 2>&1 || fail 'demo'
+"$QBENCH" calibrate model.onnx --data big/calib >.out 2>.err &
+sleep 0.3
+kill -INT $!
+wait $!
+code=$?
+[ "$code" = 130 ] || [ "$code" = 0 ] || fail "interrupted: exit $code"
+if [ "$code" = 130 ]; then same_bytes model.calib.h5 before.h5; fi
+no_leftovers
+
+# Records and settings.
+echo '{' >compare.json
+expect 1 "$QBENCH" gate compare.json --max-drop 1
+complains 'compare.json'
+printf 'model: [unclosed\n' >qbench.yaml
+expect 1 "$QBENCH" calibrate --data data
+complains 'qbench.yaml:[0-9]+'
+done_testing

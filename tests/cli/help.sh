@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Help, slips of the fingers, exit codes of usage errors.
+. "$1/tests/support/cli.sh"
+
+expect 2 "$QBENCH"
+complains 'usage: qbench COMMAND'
+expect 0 "$QBENCH" help
+says 'qbench calibrate --data imagenet_val/ --method entropy'
+expect 0 "$QBENCH" --help
+expect 0 "$QBENCH" version
+says '^qbench [0-9]+\.[0-9]+\.[0-9]+ \(oneDNN'
+expect 0 "$QBENCH" version --json -
+says '"version": "[0-9.]+"'
+
+for command in init inspect calibrate quantize compare gate report demo zoo version; do
+    expect 0 "$QBENCH" help "$command"
+    says "^usage: qbench $command"
+    says '^example:'
+    expect 0 "$QBENCH" "$command" --help
+    says '--json'
+done
+
+expect 2 "$QBENCH" calibrat
+complains "did you mean 'calibrate'"
+expect 2 "$QBENCH" calibrate --methd entropy
+complains 'did you mean --method'
+expect 2 "$QBENCH" calibrate --samples many
+complains 'expected an integer'
+expect 2 "$QBENCH" gate a b
+complains 'takes 1 argument'
+expect 2 "$QBENCH" calibrate
+complains 'no model'
+done_testing

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Ctrl-C in every stage: exit code 130, a message, old artifacts as they were, nothing half-written.
+# ctest-timeout: 180
+. "$1/tests/support/cli.sh"
+
+"$QBENCH" demo -o demo --test-images 100 --calibration-images 100 >/dev/null 2>&1 || fail demo
+cd demo || exit 1
+
+# interrupted WAIT COMMAND...: starts it, sends SIGINT once stderr or a file shows that the stage is on.
+interrupted() {
+    local pid code until=$1
+    shift
+    checks=$((checks + 1))
+    "$@" >"$work/.out" 2>"$work/.err" &
+    pid=$!
+    for _ in $(seq 400); do
+        eval "$until" && break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.02
+    done
+    kill -INT $pid 2>/dev/null
+    code=0
+    wait $pid || code=$?
+    [ "$code" = 130 ] || fail "exit $code, expected 130: $*"
+    complains 'interrupted'
+    checks=$((checks + 1))
+    local odd
+    odd=$(find . -name '*.tmp*' | head -3)
+    [ -z "$odd" ] || fail "left over: $odd"
+}
+
+sha256sum model.calib.h5 compare.json figures/* >before.sum
+# A data set that takes a while: the same images many times.
+find "$PWD/test" -name '*.png' | sort >some.txt
+for _ in $(seq 40); do cat some.txt; done >many.txt
+started='sleep 0.4'
+interrupted "$started" "$QBENCH" calibrate model.onnx --data many.txt
+interrupted "$started" "$QBENCH" compare fp32 int8 --model model.onnx --data many.txt
+interrupted "grep -q '^evaluate' '$work/.err'" \
+    "$QBENCH" compare fp32 int8 --model model.onnx --data some.txt --duration 60
+interrupted "$started" "$QBENCH" demo -o other --test-images 10000
+interrupted "grep -c '^draw' '$work/.err' | grep -q 2" "$QBENCH" demo -o third --calibration-images 1 --test-images 400
+checks=$((checks + 1))
+sha256sum --quiet -c before.sum || fail 'an interrupted command changed artifacts'
+for folder in other third; do
+    absent $folder/compare.json
+    absent $folder/figures
+done
+done_testing

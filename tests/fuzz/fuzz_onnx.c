@@ -1,0 +1,89 @@
+/* qb_onnx_parse on any bytes, and what the program does with a graph that it accepts: verify,
+ * print, write, read back (the same text), fold, bind. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check(const qb_ctx *cx, bool ok, const char *what) {
+    if (ok) return;
+    fprintf(stderr, "%s: %s\n", what, cx->message);
+    abort();
+}
+
+/* A failure says why. */
+static void check_failure(const qb_ctx *cx, const char *what) {
+    check(cx, cx->code != QB_OK && cx->message[0], what);
+    check(cx, cx->code != QB_STATUS_INTERNAL, what);
+}
+
+static void round_trip(qb_ctx *cx, const qb_graph *graph) {
+    char *bytes = NULL, *before = NULL, *after = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&bytes, &size);
+    if (!stream) abort();
+    qb_status status = qb_onnx_write(cx, graph, stream);
+    fclose(stream);
+    check(cx, status == QB_OK, "write");
+    qb_graph *again = NULL;
+    /* Operators are refused by the file's opset, and the one written may be newer than the one
+     * read: nothing else may go wrong. */
+    check(cx, qb_onnx_parse(cx, "again", NULL, bytes, size, &again) == QB_OK, "read back");
+    check(cx, qb_graph_text(cx, graph, &before) == QB_OK, "text");
+    check(cx, qb_graph_text(cx, again, &after) == QB_OK, "text");
+    if (strcmp(before, after)) {
+        fprintf(stderr, "--- before\n%s--- after\n%s", before, after);
+        abort();
+    }
+    qb_free(before);
+    qb_free(after);
+    qb_graph_free(again);
+    free(bytes);
+}
+
+/* Elements of all values whose shapes are known; folding and binding are tried on small ones only.
+ */
+static double element_count(const qb_graph *graph) {
+    double total = 0;
+    for (int32_t i = 0; i < graph->n_values; i++)
+        if (qb_shape_known(&graph->values[i].shape))
+            total += (double)qb_shape_count(&graph->values[i].shape);
+    return total;
+}
+
+static void bind(qb_ctx *cx, const qb_graph *graph) {
+    enum { MAX_INPUTS = 16 };
+    qb_shape shapes[MAX_INPUTS];
+    if (graph->n_inputs > MAX_INPUTS) return;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        shapes[i] = graph->values[graph->inputs[i]].shape;
+        if (shapes[i].rank < 0) shapes[i] = qb_shape_of(1, 2);
+        for (int32_t k = 0; k < shapes[i].rank; k++)
+            if (shapes[i].dim[k] < 0) shapes[i].dim[k] = 2;
+    }
+    qb_graph *bound = NULL;
+    if (qb_graph_bind(cx, graph, shapes, &bound) == QB_OK)
+        check(cx, qb_graph_verify(cx, bound) == QB_OK, "verify bound");
+    else
+        check_failure(cx, "bind");
+    qb_graph_free(bound);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = NULL;
+    if (qb_onnx_parse(&cx, "fuzz.onnx", NULL, data, size, &graph) != QB_OK) {
+        check_failure(&cx, "parse");
+        if (graph) abort();
+        return 0;
+    }
+    check(&cx, qb_graph_verify(&cx, graph) == QB_OK, "verify");
+    round_trip(&cx, graph);
+    if (element_count(graph) < 1 << 14) bind(&cx, graph);
+    qb_graph_free(graph);
+    return 0;
+}

@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Writes the seeds of fuzz_onnx: tiny models that between them use every part of the format that the
+reader knows. Needs the onnx package (pip install onnx numpy).
+
+    python3 tests/fuzz/make_onnx_corpus.py tests/fuzz/corpus/onnx
+"""
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import TensorProto as T
+from onnx import helper as h
+from onnx import numpy_helper as nh
+
+rng = np.random.default_rng(3)
+
+
+def weight(name, *shape, dtype=np.float32):
+    return nh.from_array((rng.standard_normal(shape) * 3).astype(dtype), name)
+
+
+def ints(name, *values):
+    return nh.from_array(np.array(values, np.int64), name)
+
+
+def io(name, shape, dtype=T.FLOAT):
+    return h.make_tensor_value_info(name, dtype, shape)
+
+
+def model(nodes, inputs, outputs, initializers=(), opset=17, ir=8, listed=()):
+    graph = h.make_graph(nodes, "g", list(inputs) + list(listed), outputs, list(initializers))
+    out = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=ir)
+    out.producer_name = ""
+    return out
+
+
+def qdq_model():
+    def const(name, value, dtype):
+        return nh.from_array(np.array(value, dtype), name)
+
+    nodes = [
+        h.make_node("QuantizeLinear", ["x", "xs", "xz"], ["xq"]),
+        h.make_node("DequantizeLinear", ["xq", "xs", "xz"], ["xd"]),
+        h.make_node("DequantizeLinear", ["wq", "ws", "wz"], ["wd"], axis=0),
+        h.make_node("DequantizeLinear", ["bq", "bs"], ["bd"], axis=0),
+        h.make_node("Conv", ["xd", "wd", "bd"], ["c"], pads=[1, 1, 1, 1]),
+        h.make_node("QuantizeLinear", ["c", "cs", "cz"], ["cq"]),
+        h.make_node("DequantizeLinear", ["cq", "cs", "cz"], ["cd"]),
+        h.make_node("Relu", ["cd"], ["r"]),
+        h.make_node("Add", ["r", "c"], ["s"]),
+        h.make_node("QuantizeLinear", ["s", "cs", "cz"], ["sq"]),
+        h.make_node("DequantizeLinear", ["sq", "cs", "cz"], ["y"]),
+    ]
+    initializers = [
+        const("xs", 0.1, np.float32), const("xz", 3, np.uint8),
+        const("ws", [0.1, 0.2], np.float32), const("wz", [0, 0], np.int8),
+        weight("wq", 2, 1, 3, 3, dtype=np.int8), const("bq", [1, 2], np.int32),
+        const("bs", [0.01, 0.02], np.float32), const("cs", 0.5, np.float32),
+        const("cz", 0, np.int8),
+    ]
+    return model(nodes, [io("x", ["N", 1, 4, 4])], [io("y", None)], initializers)
+
+
+def typed_model():
+    dims = {"f": (T.FLOAT, [2], [1.0, 2.0]), "i8": (T.INT8, [2], [-1, 2]),
+            "i64": (T.INT64, [1], [2]), "d": (T.DOUBLE, [1], [0.5]), "u64": (T.UINT64, [1], [7]),
+            "b": (T.BOOL, [2], [1, 0]), "h": (T.FLOAT16, [1], [1.5])}
+    tensors = [h.make_tensor(n, t, d, v) for n, (t, d, v) in dims.items()]
+    nodes = [h.make_node("Cast", [n], ["c_" + n], to=T.FLOAT) for n in dims]
+    nodes.append(h.make_node("Sum", ["c_" + n for n in dims] + ["x"], ["y"]))
+    return model(nodes, [io("x", ["N", 2])], [io("y", None)], tensors)
+
+
+def models():
+    x = io("x", ["N", 3, 8, 8])
+    yield "conv", model(
+        [h.make_node("Conv", ["x", "w", "b"], ["c"], "conv1", kernel_shape=[3, 3], strides=[2, 2],
+                     pads=[0, 0, 1, 1], dilations=[1, 1], group=1),
+         h.make_node("Relu", ["c"], ["r"]),
+         h.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], ceil_mode=1),
+         h.make_node("GlobalAveragePool", ["p"], ["g"]),
+         h.make_node("Flatten", ["g"], ["f"], axis=1),
+         h.make_node("Gemm", ["f", "v"], ["y"], transB=1, alpha=0.5)],
+        [x], [io("y", ["N", 2])], [weight("w", 2, 3, 3, 3), weight("b", 2), weight("v", 2, 2)])
+    yield "old_listed", model(
+        [h.make_node("Conv", ["x", "w"], ["c"], auto_pad="SAME_UPPER"),
+         h.make_node("BatchNormalization", ["c", "s", "s", "s", "s"], ["n"], epsilon=1e-3),
+         h.make_node("Dropout", ["n"], ["d"], ratio=0.5),
+         h.make_node("Softmax", ["d"], ["y"])],
+        [x], [io("y", None)], [weight("w", 2, 3, 1, 1), weight("s", 2)], opset=8, ir=3,
+        listed=[io("w", [2, 3, 1, 1]), io("s", [2])])
+    yield "shapes", model(
+        [h.make_node("Shape", ["x"], ["s"]),
+         h.make_node("Constant", [], ["zero"], value=ints("", 0)),
+         h.make_node("Gather", ["s", "zero"], ["n"], axis=0),
+         h.make_node("Constant", [], ["rest"], value_ints=[-1]),
+         h.make_node("Concat", ["n", "rest"], ["to"], axis=0),
+         h.make_node("Reshape", ["x", "to"], ["y"])],
+        [x], [io("y", None)])
+    yield "slices", model(
+        [h.make_node("Slice", ["x", "a", "e", "ax", "st"], ["t"]),
+         h.make_node("Transpose", ["t"], ["u"], perm=[0, 2, 3, 1]),
+         h.make_node("Split", ["u"], ["v", "w"], axis=1),
+         h.make_node("Unsqueeze", ["v", "ax"], ["q"]),
+         h.make_node("Squeeze", ["q", "ax"], ["r"]),
+         h.make_node("Concat", ["r", "w"], ["y"], axis=-1)],
+        [x], [io("y", None)], [ints("a", 0), ints("e", 2**62), ints("ax", 2), ints("st", 2)])
+    yield "upsample", model(
+        [h.make_node("Resize", ["x", "", "sc"], ["r"], mode="linear"),
+         h.make_node("Pad", ["r", "p"], ["q"], mode="reflect"),
+         h.make_node("Clip", ["q", "", "hi"], ["k"]),
+         h.make_node("ReduceMean", ["k"], ["m"], axes=[2, 3], keepdims=0),
+         h.make_node("LRN", ["k"], ["y"], size=3)],
+        [x], [io("y", None), io("m", None)],
+        [nh.from_array(np.array([1, 1, 2, 2], np.float32), "sc"),
+         ints("p", 0, 0, 1, 1, 0, 0, 1, 1), nh.from_array(np.array(6, np.float32), "hi")])
+    yield "fold", model(
+        [h.make_node("ConstantOfShape", ["n"], ["c"], value=h.make_tensor("", T.FLOAT, [1], [2.0])),
+         h.make_node("Mul", ["c", "c"], ["d"]), h.make_node("MatMul", ["x", "d"], ["y"]),
+         h.make_node("PRelu", ["y", "d"], ["z"])],
+        [io("x", ["N", 4])], [io("z", None), io("d", [4, 4])], [ints("n", 4, 4)], opset=9)
+    yield "transposed", model(
+        [h.make_node("ConvTranspose", ["x", "w"], ["c"], strides=[2, 2], output_padding=[1, 1]),
+         h.make_node("HardSwish", ["c"], ["s"]), h.make_node("Sub", ["s", "o"], ["t"]),
+         h.make_node("Div", ["t", "o"], ["y"])],
+        [x], [io("y", None)], [weight("w", 3, 2, 3, 3), weight("o", 2, 1, 1)])
+    yield "depth", model(
+        [h.make_node("SpaceToDepth", ["x"], ["a"], blocksize=2),
+         h.make_node("DepthToSpace", ["a"], ["y"], blocksize=2, mode="CRD")], [x], [io("y", None)])
+    names = ["Abs", "Ceil", "Cos", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "Identity",
+             "LeakyRelu", "Log", "LogSoftmax", "Mish", "Neg", "Reciprocal", "Round", "Selu", "Sigmoid",
+             "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Tanh", "ThresholdedRelu"]
+    yield "unary", model(
+        [h.make_node(n, ["x" if i == 0 else f"v{i - 1}"], [f"v{i}"]) for i, n in enumerate(names)],
+        [x], [io(f"v{len(names) - 1}", None)], opset=20, ir=9)
+    yield "logic", model(
+        [h.make_node("Greater", ["x", "k"], ["a"]), h.make_node("LessOrEqual", ["x", "k"], ["b"]),
+         h.make_node("And", ["a", "b"], ["c"]), h.make_node("Not", ["c"], ["d"]),
+         h.make_node("Where", ["d", "x", "k"], ["e"]), h.make_node("Pow", ["e", "k"], ["f"]),
+         h.make_node("Mod", ["f", "k"], ["g"], fmod=1), h.make_node("Max", ["g", "x", "k"], ["y"])],
+        [x], [io("y", None)], [weight("k", 3, 1, 1)])
+    yield "reduce", model(
+        [h.make_node("ReduceSum", ["x", "ax"], ["a"], keepdims=0),
+         h.make_node("ReduceMax", ["x"], ["b"], axes=[-1]),
+         h.make_node("ReduceL2", ["b"], ["c"], axes=[1], keepdims=1),
+         h.make_node("ArgMax", ["x"], ["d"], axis=1), h.make_node("TopK", ["x", "k"], ["e", "f"]),
+         h.make_node("CumSum", ["x", "i"], ["g"]),
+         h.make_node("LayerNormalization", ["x", "s"], ["y"], axis=-1)],
+        [x], [io(n, None) for n in "acgy"],
+        [ints("ax", 2, 3), ints("k", 2), nh.from_array(np.array(1, np.int64), "i"), weight("s", 8)])
+    yield "reduce_few", model(
+        [h.make_node("ReduceSum", ["x", "ax"], ["a"], keepdims=0),
+         h.make_node("ReduceMean", ["x"], ["b"], axes=[-1]),
+         h.make_node("InstanceNormalization", ["x", "s", "s"], ["y"])],
+        [x], [io(n, None) for n in "aby"], [ints("ax", 2, 3), weight("s", 3)])
+    yield "grow", model(
+        [h.make_node("Range", ["zero", "four", "one"], ["r"]),
+         h.make_node("Cast", ["r"], ["f"], to=T.FLOAT), h.make_node("Expand", ["f", "to"], ["e"]),
+         h.make_node("Tile", ["e", "rep"], ["t"]), h.make_node("Size", ["t"], ["n"]),
+         h.make_node("Add", ["x", "t"], ["y"])],
+        [io("x", ["N", 2, 8])], [io("y", None), io("n", None, T.INT64)],
+        [nh.from_array(np.array(v, np.int64), n) for n, v in
+         (("zero", 0), ("four", 4), ("one", 1))] + [ints("to", 2, 4), ints("rep", 1, 2)])
+    yield "line", model(
+        [h.make_node("Conv", ["x", "w"], ["c"], dilations=[2], pads=[1, 1]),
+         h.make_node("AveragePool", ["c"], ["p"], kernel_shape=[2], count_include_pad=1, pads=[1, 0]),
+         h.make_node("Gather", ["p", "i"], ["y"], axis=2)],
+        [io("x", ["N", 2, "L"])], [io("y", None)], [weight("w", 2, 2, 3), ints("i", 0, -1)])
+    yield "typed", typed_model()
+    yield "qdq", qdq_model()
+    yield "unsupported", model(
+        [h.make_node("NoSuchOp", ["x"], ["a"], "first"),
+         h.make_node("Other", ["a"], ["b"], domain="example.org"),
+         h.make_node("Relu", ["b"], ["y"])], [x], [io("y", None)])
+    cyclic = model([h.make_node("Add", ["x", "b"], ["a"]), h.make_node("Relu", ["a"], ["b"])],
+                   [x], [io("a", None)])
+    yield "cycle", cyclic
+    external = model([h.make_node("Add", ["x", "w"], ["y"])], [x], [io("y", None)],
+                     [weight("w", 3, 1, 1)])
+    w = external.graph.initializer[0]
+    w.ClearField("raw_data")
+    w.data_location = T.EXTERNAL
+    for key, value in (("location", "w.bin"), ("offset", "0"), ("length", "12")):
+        entry = w.external_data.add()
+        entry.key, entry.value = key, value
+    yield "external", external
+
+
+def main():
+    folder = sys.argv[1]
+    os.makedirs(folder, exist_ok=True)
+    for name, it in models():
+        with open(os.path.join(folder, name + ".onnx"), "wb") as f:
+            f.write(it.SerializeToString(deterministic=True))
+
+
+main()

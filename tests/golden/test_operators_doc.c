@@ -1,0 +1,156 @@
+/* docs/operators.md is what the operator table says. QB_UPDATE=1 writes it anew. */
+#include "qb_test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "graph/fusion.h"
+#include "kernels/tactic.h"
+
+/* --- the kernel behind an operator, found by grouping a graph of one node -----------------------
+ */
+
+/* Shapes to try for the data and for the other inputs, constant or not. */
+static const qb_shape data_shapes[] = {{.rank = 4, .dim = {1, 2, 4, 4}},
+                                       {.rank = 2, .dim = {4, 4}}};
+static const qb_shape other_shapes[] = {{.rank = 4, .dim = {1, 2, 4, 4}},
+                                        {.rank = 4, .dim = {2, 2, 1, 1}},
+                                        {.rank = 2, .dim = {4, 4}},
+                                        {.rank = 1, .dim = {1}}};
+
+static const int64_t ones[] = {1, 1};
+
+/* The node with `op` on float inputs; pools need a kernel. */
+static qb_status one_node(qb_ctx *cx, qb_graph *graph, const qb_op *op, const qb_shape *data,
+                          const qb_shape *others, bool constant) {
+    static const float weights[32];
+    int32_t in[16], n = op->min_in < 2 && op->max_in == INT32_MAX ? 2 : op->min_in, out;
+    if (n < 1 || n > 16) return QB_STATUS_UNSUPPORTED;
+    for (int32_t i = 0; i < n; i++) {
+        in[i] = i > 0 && constant
+                    ? qb_graph_add_constant(cx, graph, "w", QB_DTYPE_F32, others, weights)
+                    : qb_graph_add_value(cx, graph, "x", QB_DTYPE_F32, i > 0 ? others : data);
+        if (in[i] < 0) return cx->code;
+        if (i == 0 || !constant) QB_TRY(qb_graph_add_input(cx, graph, in[i]));
+    }
+    out = qb_graph_add_value(cx, graph, "y", QB_DTYPE_NONE, NULL);
+    if (out < 0) return cx->code;
+    int32_t node = qb_graph_add_node(cx, graph, op, "", in, n, &out, 1);
+    if (node < 0) return cx->code;
+    for (const qb_attr_desc *a = op->attrs; a && a->name; a++)
+        if (strcmp(a->name, "kernel_shape") == 0 && op->weight_input < 0)
+            *(qb_ints *)((char *)graph->nodes[node].attrs + a->offset) = (qb_ints){2, ones};
+    QB_TRY(qb_graph_add_output(cx, graph, out));
+    return qb_graph_infer(cx, graph);
+}
+
+static qb_kind kind_with(const qb_op *op, const qb_shape *data, const qb_shape *others,
+                         bool constant) {
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_groups groups;
+    qb_kind kind = QB_KIND_NODE;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_graph_create(&cx, &graph));
+    if (one_node(&cx, graph, op, data, others, constant) == QB_OK &&
+        qb_fuse(&cx, graph, &groups) == QB_OK) {
+        kind = groups.group[0].kind;
+        qb_groups_release(&groups);
+    }
+    qb_graph_free(graph);
+    return kind;
+}
+
+static qb_kind kind_of(const qb_op *op) {
+    qb_kind kind = QB_KIND_NODE;
+    for (size_t d = 0; d < sizeof data_shapes / sizeof *data_shapes; d++)
+        for (size_t o = 0; o < sizeof other_shapes / sizeof *other_shapes; o++)
+            for (int constant = 0; constant < 2 && kind == QB_KIND_NODE; constant++)
+                kind = kind_with(op, &data_shapes[d], &other_shapes[o], constant != 0);
+    return kind;
+}
+
+/* --- the page -----------------------------------------------------------------------------------
+ */
+
+/* Backends with a kernel of this kind. CUDA's rows depend on the build and are left out. */
+static void add_backends(qb_strbuf *text, qb_kind kind) {
+    static const char *const backends[] = {"dnnl", "cpu"};
+    for (size_t b = 0; b < 2 && kind != QB_KIND_NODE; b++)
+        for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
+            if ((*t)->kind != kind || strcmp((*t)->backend, backends[b]) != 0) continue;
+            qb_strbuf_addf(text, "%s, ", backends[b]);
+            break;
+        }
+    qb_strbuf_add(text, "ref");
+}
+
+static void add_row(qb_strbuf *text, const qb_op *op) {
+    static const char *const rules[] = {[QB_QRULE_FLOAT] = "runs as written",
+                                        [QB_QRULE_COMPUTE] = "integer arithmetic, weight quantized",
+                                        [QB_QRULE_SAME_SCALE] = "moves integers",
+                                        [QB_QRULE_ELTWISE] = "integers in and out",
+                                        [QB_QRULE_LUT] = "integers in and out, by table"};
+    qb_kind kind = kind_of(op);
+    qb_strbuf_addf(text, "| %s | %s | %d+ | %s | ", op->name, *op->domain ? op->domain : "ai.onnx",
+                   (int)op->since, op->types ? op->types : "all");
+    add_backends(text, kind);
+    qb_strbuf_addf(text, " | %s | %s |\n", kind == QB_KIND_NODE ? "-" : qb_kind_text(kind),
+                   rules[op->qrule]);
+}
+
+static void write_page(qb_strbuf *text) {
+    int32_t n;
+    const qb_op *const *ops = qb_ops(&n);
+    qb_strbuf_addf(
+        text,
+        "# Operators\n\n"
+        "Generated from `graph/ops.def`; `QB_UPDATE=1` before `ctest -R golden.operators_doc` "
+        "writes it\n"
+        "anew. %d operators.\n\n"
+        "- *Opsets*: the first that is read (files before opset 7 are refused) and all later "
+        "ones.\n"
+        "- *Types* of the data. All: every float and integer type and bool. f16 and bf16 are "
+        "computed\n"
+        "  in float and rounded once an operator; so is f64 where sums in double would need a "
+        "kernel of\n"
+        "  their own (convolution, pooling, normalization, softmax, activations, attention).\n"
+        "- *Backends* of an engine, in f32 or quantized. `ref` runs everything, in kernels or node "
+        "by\n"
+        "  node (*kernel* -).\n"
+        "- *Quantizable*: what quantization makes of the operator.\n\n"
+        "If, Loop and Scan are refused by name, like text, sequences, maps and sparse tensors. An\n"
+        "engine also refuses shapes that follow from values (NonZero, NonMaxSuppression, a "
+        "computed k\n"
+        "of TopK); `qbench verify --backends eval` runs them.\n\n"
+        "| operator | domain | opsets | types | backends | kernel | quantizable |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |\n",
+        (int)n);
+    for (int32_t i = 0; i < n; i++) add_row(text, ops[i]);
+}
+
+static void the_page_is_current(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_strbuf text = {0};
+    char path[QB_TEST_PATH];
+    char *old;
+    size_t size;
+    qb_ctx_init(&cx);
+    if (!qb_tactic_find("dnnl.conv_f32.packed"))
+        qb_test_skip("built without oneDNN: other backends");
+    write_page(&text);
+    assert_false(text.failed);
+    qb_test_source(path, "docs/operators.md");
+    if (getenv("QB_UPDATE")) assert_ok(&cx, qb_file_write(&cx, path, text.data, text.size));
+    assert_ok(&cx, qb_file_read(&cx, path, (size_t)1 << 20, &old, &size));
+    assert_string_equal(old, text.data);
+    qb_free(old);
+    qb_strbuf_release(&text);
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(the_page_is_current)};
+QB_TEST_MAIN(tests)

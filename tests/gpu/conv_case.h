@@ -1,0 +1,52 @@
+/* A random INT8 convolution, its result by kernels/ref, and a run of a tactic on the device. */
+#ifndef CONV_CASE_H
+#define CONV_CASE_H
+
+#include "base/rng.h"
+#include "kernels/cuda/device.h"
+#include "kernels/tactic.h"
+
+typedef struct conv_spec {
+    int64_t batch, in_c, in_h, in_w, out_c, kernel_h, kernel_w, stride, dilation, group;
+    int64_t pad_top, pad_left, pad_bottom, pad_right;
+    qb_dtype in, out, weight; /* weight U8 has zero points */
+    qb_dtype bias, residual;  /* NONE: absent */
+    int32_t in_zero, out_zero, residual_zero;
+    qb_act act;
+    bool act_first, per_channel;
+    int64_t in_slice, out_slice, residual_slice; /* channels before the slice; as many behind it */
+} conv_spec;
+
+typedef struct conv_case {
+    conv_spec spec;
+    qb_problem problem;
+    qb_desc in[4];
+    bool constant[4];
+    const void *constants[4];
+    float scale[3]; /* data, result, residual */
+    float *weight_scale;
+    int32_t *weight_zero;
+    char *data, *weight, *bias, *residual; /* row-major, without slices */
+    char *expected;
+    int64_t n_out;
+} conv_case;
+
+/* A problem without surprises: u8 to u8, ReLU, per-channel weights, int32 bias. */
+conv_spec conv_spec_plain(int64_t batch, int64_t in_c, int64_t side, int64_t out_c, int64_t kernel,
+                          int64_t stride);
+/* Anything the tactics claim, small enough for the reference. */
+conv_spec conv_spec_random(qb_rng *rng);
+char *conv_spec_text(const conv_spec *spec, char *text, size_t n);
+
+qb_status conv_case_init(qb_ctx *cx, conv_case *c, const conv_spec *spec, qb_rng *rng);
+void conv_case_release(conv_case *c);
+
+/* Runs a tactic on fresh buffers with guard bytes around each and a poisoned result; the result,
+ * row-major and without its slice, goes to got[n_out] elements. UNSUPPORTED when the tactic does
+ * not take the problem; CHECK when a guard was overwritten. */
+qb_status conv_case_run(qb_ctx *cx, const conv_case *c, const qb_tactic *tactic, char *got);
+/* How far `got` is from what is expected: the largest difference in codes (for floats, relative to
+ * the largest value, in units of 2^-20). */
+double conv_case_distance(const conv_case *c, const char *got);
+
+#endif

@@ -1,0 +1,200 @@
+/* Every CUDA convolution against the scalar reference: random problems, guard bytes, slices.
+ * ctest-timeout: 600 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conv_case.h"
+#include "qb_test.h"
+
+#define CASES 260
+#define MAX_TACTICS 64
+#define SMOOTH_FLOAT                                                                               \
+    64.0 /* 2^-14 of the largest value: binary16 results of other libm functions                   \
+          */
+
+static qb_cuda_device device;
+
+static void need_device(qb_ctx *cx) {
+    qb_ctx_init(cx);
+    if (qb_cuda_open(cx, 0, &device) != QB_OK) qb_test_skip("%s", cx->message);
+}
+
+static bool is_cuda_conv(const qb_tactic *t) {
+    return t->kind == QB_KIND_CONV && strcmp(t->backend, "cuda") == 0;
+}
+
+static bool is_cudnn(const qb_tactic *t) { return strstr(t->name, "cudnn") != NULL; }
+
+static bool is_code(qb_dtype dtype) { return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8; }
+
+/* Runs one tactic on a case; 1: right, 0: not for it, -1: wrong (printed). */
+static int try_tactic(qb_ctx *cx, const conv_case *c, const qb_tactic *t, char *got) {
+    char text[512];
+    qb_ctx_clear(cx);
+    qb_status status = conv_case_run(cx, c, t, got);
+    if (status == QB_STATUS_UNSUPPORTED) return 0;
+    if (status != QB_OK) {
+        print_error("%s: %s\n  %s\n", t->name, cx->message,
+                    conv_spec_text(&c->spec, text, sizeof text));
+        return -1;
+    }
+    double limit = t->exactness == QB_EXACT ? 0.0 : is_code(c->spec.out) ? 1.0 : SMOOTH_FLOAT;
+    double distance = conv_case_distance(c, got);
+    if (distance <= limit) return 1;
+    print_error("%s: off by %g, expected at most %g\n  %s\n", t->name, distance, limit,
+                conv_spec_text(&c->spec, text, sizeof text));
+    return -1;
+}
+
+/* All tactics but cuDNN's (making its plans takes long) on one problem. */
+static int try_all(qb_ctx *cx, const conv_spec *spec, qb_rng *rng, int ran[MAX_TACTICS]) {
+    conv_case c;
+    int wrong = 0, index = 0;
+    assert_ok(cx, conv_case_init(cx, &c, spec, rng));
+    char *got = malloc((size_t)c.n_out * 4);
+    assert_non_null(got);
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
+        if (!is_cuda_conv(*t) || is_cudnn(*t)) continue;
+        int result = try_tactic(cx, &c, *t, got);
+        ran[index++] += result > 0;
+        wrong += result < 0;
+        if (result < 0 && qb_cuda_sync(cx, NULL) != QB_OK) {
+            print_error("the device is lost: %s\n", cx->message);
+            exit(1); /* nothing after this can be believed */
+        }
+    }
+    free(got);
+    conv_case_release(&c);
+    return wrong;
+}
+
+static void random_problems_equal_the_reference(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0, index = 0;
+    need_device(&cx);
+    const char *seed = getenv("QB_TEST_SEED"), *cases = getenv("QB_TEST_CASES");
+    int n = cases ? atoi(cases) : CASES;
+    qb_rng_seed(&rng, seed ? strtoull(seed, NULL, 10) : 20261121);
+    for (int i = 0; i < n; i++) {
+        conv_spec spec = conv_spec_random(&rng);
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if (is_cuda_conv(*t) && !is_cudnn(*t)) {
+            print_message("%-44s %4d of %d problems\n", (*t)->name, ran[index], n);
+            if (n >= CASES && device.major == 9) assert_true(ran[index] >= 3);
+            index++;
+        }
+    assert_int_equal(wrong, 0);
+}
+
+/* The fifteen shapes of ResNet-50, at batches that leave a last tile in part. */
+static void resnet_shapes_equal_the_reference(void **state) {
+    (void)state;
+    static const int shape[][5] = {
+        {64, 56, 64, 1, 1},   {64, 56, 64, 3, 1},   {64, 56, 256, 1, 1},   {256, 56, 64, 1, 1},
+        {256, 56, 128, 1, 1}, {128, 56, 128, 3, 2}, {128, 28, 512, 1, 1},  {512, 28, 128, 1, 1},
+        {128, 28, 128, 3, 1}, {256, 14, 256, 3, 1}, {1024, 14, 256, 1, 1}, {256, 14, 1024, 1, 1},
+        {512, 7, 512, 3, 1},  {2048, 7, 512, 1, 1}, {512, 7, 2048, 1, 1},  {256, 56, 512, 1, 2}};
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    qb_rng_seed(&rng, 7);
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        conv_spec spec = conv_spec_plain(i % 3 + 1, shape[i][0], shape[i][1], shape[i][2],
+                                         shape[i][3], shape[i][4]);
+        if (i % 2) spec.in_zero = 77;
+        if (i % 3 == 0) spec.residual = QB_DTYPE_U8, spec.residual_zero = 9;
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* So many tiles that every block has several: what a block keeps from tile to tile has to be right.
+ */
+static void many_tiles_equal_the_reference(void **state) {
+    (void)state;
+    static const int shape[][6] = {{70, 64, 56, 64, 3, 1},   {70, 64, 56, 128, 1, 1},
+                                   {90, 128, 28, 128, 3, 1}, {100, 128, 28, 512, 1, 1},
+                                   {70, 128, 30, 256, 3, 2}, {120, 64, 30, 192, 1, 2}};
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 11);
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const int *s = shape[i];
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[3], s[4], s[5]);
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+/* s8 to s8 without zero points is what cuDNN takes. */
+static void cudnn_is_within_one_code(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_rng rng;
+    int right = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_NO_CUDNN")) qb_test_skip("QB_TEST_NO_CUDNN is set");
+    const qb_tactic *t = qb_tactic_find("cuda.conv_s8.cudnn");
+    qb_rng_seed(&rng, 9);
+    for (int i = 0; i < 2; i++) {
+        conv_case c;
+        conv_spec spec = conv_spec_plain(2, 64, 14, 64, i ? 1 : 3, 1);
+        spec.in = spec.out = QB_DTYPE_S8;
+        assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
+        char *got = malloc((size_t)c.n_out * 4);
+        int result = try_tactic(&cx, &c, t, got);
+        if (result == 0) print_message("%s\n", cx.message);
+        free(got);
+        conv_case_release(&c);
+        assert_true(result >= 0);
+        right += result;
+    }
+    if (right == 0) qb_test_skip("cuDNN is not here");
+}
+
+/* A kernel that was captured gives the same result at each replay. */
+static void replayed_graphs_repeat_the_result(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_rng rng;
+    void *stream = NULL, *graph = NULL, *memory = NULL;
+    need_device(&cx);
+    qb_rng_seed(&rng, 3);
+    const size_t bytes = 1 << 20;
+    char *host = malloc(bytes);
+    assert_ok(&cx, qb_cuda_stream_open(&cx, &stream));
+    assert_ok(&cx, qb_cuda_alloc(&cx, bytes, &memory));
+    assert_ok(&cx, qb_cuda_capture_begin(&cx, stream));
+    assert_ok(&cx, qb_cuda_fill(&cx, memory, 0x42, bytes, stream));
+    assert_ok(&cx, qb_cuda_capture_end(&cx, stream, &graph));
+    for (int i = 0; i < 3; i++) {
+        assert_ok(&cx, qb_cuda_fill(&cx, memory, i, bytes, stream));
+        assert_ok(&cx, qb_cuda_graph_launch(&cx, graph, stream));
+        assert_ok(&cx, qb_cuda_download(&cx, host, memory, bytes, stream));
+        assert_ok(&cx, qb_cuda_sync(&cx, stream));
+        for (size_t b = 0; b < bytes; b += 4097) assert_int_equal(host[b], 0x42);
+    }
+    qb_cuda_graph_close(graph);
+    qb_cuda_stream_close(stream);
+    qb_cuda_free(memory);
+    free(host);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(replayed_graphs_repeat_the_result),
+    cmocka_unit_test(random_problems_equal_the_reference),
+    cmocka_unit_test(resnet_shapes_equal_the_reference),
+    cmocka_unit_test(many_tiles_equal_the_reference),
+    cmocka_unit_test(cudnn_is_within_one_code),
+};
+
+QB_TEST_MAIN(tests)

@@ -1,0 +1,365 @@
+#include "random_problem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/ref.h"
+#include "qb_test.h"
+
+int64_t random_between(qb_rng *rng, int64_t low, int64_t high) {
+    return low + (int64_t)qb_rng_below(rng, (uint64_t)(high - low + 1));
+}
+
+bool random_chance(qb_rng *rng, int percent) { return random_between(rng, 1, 100) <= percent; }
+
+/* Sizes around the widths of vectors and blocks. */
+static int64_t random_channels(qb_rng *rng) {
+    static const int64_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  12, 15, 16, 17,
+                                    20, 24, 31, 32, 33, 40, 48, 63, 64, 65, 80};
+    return sizes[qb_rng_below(rng, sizeof sizes / sizeof *sizes)];
+}
+
+static qb_act random_act(qb_rng *rng) {
+    switch (random_between(rng, 0, 9)) {
+    case 0:
+    case 1: return (qb_act){.kind = QB_ACT_RELU};
+    case 2: return (qb_act){.kind = QB_ACT_CLIP, .alpha = -0.5f, .beta = 0.75f};
+    case 3: return (qb_act){.kind = QB_ACT_CLIP, .alpha = 0.0f, .beta = 6.0f};
+    case 4: return (qb_act){.kind = QB_ACT_LEAKY_RELU, .alpha = 0.1f};
+    case 5:
+        return (qb_act){.kind = (qb_act_kind)random_between(rng, QB_ACT_SIGMOID, QB_ACT_ELU),
+                        .alpha = 0.2f,
+                        .beta = 0.5f};
+    default: return (qb_act){.kind = QB_ACT_NONE};
+    }
+}
+
+static void set_real(qb_desc *desc) {
+    desc->dtype = QB_DTYPE_F32;
+    desc->q = (qb_qparams){.axis = -1};
+}
+
+/* u8 or s8 with one random scale and zero point in slot `i` of the case. */
+static void set_codes(qb_rng *rng, random_case *c, int i, qb_desc *desc, float scale) {
+    desc->dtype = random_chance(rng, 70) ? QB_DTYPE_U8 : QB_DTYPE_S8;
+    c->scale[i] = scale * (float)(0.5 + qb_rng_uniform(rng));
+    c->zero[i] = (int32_t)random_between(rng, desc->dtype == QB_DTYPE_U8 ? 0 : -128,
+                                         desc->dtype == QB_DTYPE_U8 ? 255 : 127);
+    if (random_chance(rng, 40)) c->zero[i] = 0;
+    desc->q = (qb_qparams){desc->dtype, -1, 1, &c->scale[i], &c->zero[i]};
+}
+
+static void set_either(qb_rng *rng, random_case *c, int i, qb_desc *desc, bool codes, float scale) {
+    if (codes)
+        set_codes(rng, c, i, desc, scale);
+    else
+        set_real(desc);
+}
+
+/* s8 weights, symmetric, one scale or one an output channel. */
+static void set_weight(qb_ctx *cx, qb_rng *rng, random_case *c, int32_t axis) {
+    qb_desc *w = &c->in[QB_IN_WEIGHT];
+    int32_t n = random_chance(rng, 70) ? (int32_t)w->shape.dim[axis] : 1;
+    c->weight_scale = qb_alloc(cx, (size_t)n, sizeof(float));
+    assert_non_null(c->weight_scale);
+    for (int32_t i = 0; i < n; i++)
+        c->weight_scale[i] = (float)(0.002 + 0.01 * qb_rng_uniform(rng));
+    w->dtype = QB_DTYPE_S8;
+    w->q = (qb_qparams){QB_DTYPE_S8, n == 1 ? -1 : axis, n, c->weight_scale, NULL};
+}
+
+static void set_bias(qb_rng *rng, random_case *c, int64_t n, bool integer) {
+    qb_desc *bias = &c->in[QB_IN_BIAS];
+    bias->dtype = random_chance(rng, 30)              ? QB_DTYPE_NONE
+                  : integer && random_chance(rng, 80) ? QB_DTYPE_S32
+                                                      : QB_DTYPE_F32;
+    bias->shape = qb_shape_of(1, (int)n);
+    c->constant[QB_IN_BIAS] = true;
+}
+
+static void set_residual(qb_rng *rng, random_case *c) {
+    qb_desc *r = &c->in[QB_IN_RESIDUAL];
+    if (random_chance(rng, 65)) return;
+    r->shape = c->problem.out.shape;
+    set_either(rng, c, QB_IN_RESIDUAL, r, random_chance(rng, 60), 0.01f);
+    c->problem.act_first = random_chance(rng, 30);
+}
+
+/* A window that fits; returns false when the output would be empty. */
+static bool random_window(qb_rng *rng, int32_t n, const qb_shape *in, bool pool, qb_window *w,
+                          qb_shape *out) {
+    w->n = n;
+    for (int32_t d = 0; d < n; d++) {
+        w->kernel[d] = random_chance(rng, 30) ? 1 : random_between(rng, 2, 5);
+        w->stride[d] = random_between(rng, 1, 3);
+        w->dilation[d] = random_chance(rng, 75) ? 1 : 2;
+        int64_t most = pool ? w->kernel[d] - 1 : 3;
+        w->pad_begin[d] = random_chance(rng, 40) ? 0 : random_between(rng, 0, most);
+        w->pad_end[d] = random_chance(rng, 40) ? w->pad_begin[d] : random_between(rng, 0, most);
+        int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
+        int64_t room = in->dim[2 + d] + w->pad_begin[d] + w->pad_end[d] - reach;
+        if (room < 0) return false;
+        out->dim[2 + d] = room / w->stride[d] + 1;
+    }
+    if (n == 2 && random_chance(rng, 40)) { /* the usual case: 3x3, the same both ways */
+        for (int32_t d = 0; d < 2; d++) {
+            w->kernel[d] = 3;
+            w->stride[d] = w->stride[1];
+            w->dilation[d] = 1;
+            w->pad_begin[d] = w->pad_end[d] = 1;
+            out->dim[2 + d] = (in->dim[2 + d] - 1) / w->stride[d] + 1;
+        }
+    }
+    return true;
+}
+
+static qb_shape random_image(qb_rng *rng, int32_t spatial) {
+    qb_shape shape = qb_shape_of(2 + spatial, (int)random_between(rng, 1, 3), 1, 1, 1, 1);
+    for (int32_t d = 0; d < spatial; d++) shape.dim[2 + d] = random_between(rng, 1, 13);
+    return shape;
+}
+
+static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 80) ? 1 : 3;
+    qb_shape x = random_image(rng, spatial), y = x;
+    bool integer = random_chance(rng, 50), transpose = p->kind == QB_KIND_CONV_TRANSPOSE;
+    int64_t channels = random_channels(rng), outputs = random_channels(rng);
+    p->group = 1;
+    if (random_chance(rng, 35)) { /* depthwise */
+        p->group = channels;
+        outputs = channels * (random_chance(rng, 80) ? 1 : 2);
+    } else if (random_chance(rng, 20)) {
+        p->group = random_between(rng, 2, 3);
+        channels = p->group * random_between(rng, 1, 20);
+        outputs = p->group * random_between(rng, 1, 20);
+    }
+    x.dim[1] = channels;
+    y.dim[1] = outputs;
+    if (!random_window(rng, spatial, &x, false, &p->window, &y)) return false;
+    if (transpose) {
+        qb_shape small = y; /* the convolution's output is the transposed one's input */
+        y = x, x = small;
+        x.dim[1] = channels;
+        y.dim[1] = outputs;
+    }
+    c->in[QB_IN_DATA].shape = x;
+    p->out.shape = y;
+    qb_shape w = x;
+    w.dim[0] = transpose ? channels : outputs;
+    w.dim[1] = (transpose ? outputs : channels) / p->group;
+    for (int32_t d = 0; d < spatial; d++) w.dim[2 + d] = p->window.kernel[d];
+    c->in[QB_IN_WEIGHT].shape = w;
+    c->constant[QB_IN_WEIGHT] = true;
+    set_either(rng, c, QB_IN_DATA, &c->in[QB_IN_DATA], integer, 0.01f);
+    if (!integer)
+        set_real(&c->in[QB_IN_WEIGHT]);
+    else if (transpose)
+        set_weight(cx, rng, c, p->group == 1 ? 1 : 0), c->in[QB_IN_WEIGHT].q.n = 1,
+                                                       c->in[QB_IN_WEIGHT].q.axis = -1;
+    else
+        set_weight(cx, rng, c, 0);
+    set_bias(rng, c, outputs, integer);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 20), 0.02f);
+    p->n_in = transpose ? 3 : 4;
+    if (!transpose) set_residual(rng, c);
+    return true;
+}
+
+static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    bool integer = random_chance(rng, 50), batched = random_chance(rng, 30);
+    int m = (int)random_between(rng, 1, 40), k = (int)random_channels(rng);
+    int n = (int)random_channels(rng), batch = (int)random_between(rng, 1, 4);
+    p->transpose_a = random_chance(rng, 15);
+    p->transpose_b = random_chance(rng, 40);
+    int rows = p->transpose_a ? k : m, columns = p->transpose_a ? m : k;
+    c->in[QB_IN_DATA].shape =
+        batched ? qb_shape_of(3, batch, rows, columns) : qb_shape_of(2, rows, columns);
+    bool b_batched = batched && !integer && random_chance(rng, 50);
+    int b_rows = p->transpose_b ? n : k, b_columns = p->transpose_b ? k : n;
+    c->in[QB_IN_WEIGHT].shape =
+        b_batched ? qb_shape_of(3, batch, b_rows, b_columns) : qb_shape_of(2, b_rows, b_columns);
+    p->out.shape = batched ? qb_shape_of(3, batch, m, n) : qb_shape_of(2, m, n);
+    p->scale = random_chance(rng, 70) ? 1.0f : 0.7f;
+    c->constant[QB_IN_WEIGHT] = !b_batched && random_chance(rng, 85);
+    set_either(rng, c, QB_IN_DATA, &c->in[QB_IN_DATA], integer, 0.01f);
+    if (integer)
+        set_weight(cx, rng, c, p->transpose_b ? 0 : 1);
+    else
+        set_real(&c->in[QB_IN_WEIGHT]);
+    set_bias(rng, c, n, integer);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 70 : 20), 0.02f);
+    p->n_in = 4;
+    set_residual(rng, c);
+    return true;
+}
+
+static bool make_pool(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 70) ? 1 : 3;
+    qb_shape x = random_image(rng, spatial), y;
+    bool integer = random_chance(rng, 60);
+    x.dim[1] = random_channels(rng);
+    y = x;
+    p->pool = (qb_pool_kind)random_between(rng, QB_POOL_MAX, QB_POOL_AVG_INCLUDE_PAD);
+    if (!random_window(rng, spatial, &x, true, &p->window, &y)) return false;
+    if (random_chance(rng, 25)) /* global */
+        for (int32_t d = 0; d < spatial; d++) {
+            p->window.kernel[d] = x.dim[2 + d];
+            p->window.pad_begin[d] = p->window.pad_end[d] = 0;
+            p->window.dilation[d] = p->window.stride[d] = y.dim[2 + d] = 1;
+        }
+    c->in[0].shape = x;
+    p->out.shape = y;
+    set_either(rng, c, 0, &c->in[0], integer, 0.01f);
+    set_either(rng, c, CASE_INPUTS, &p->out, integer && random_chance(rng, 90), 0.01f);
+    if (integer && random_chance(rng, 60)) { /* as the quantizer makes maxima */
+        p->out.dtype = c->in[0].dtype;
+        p->out.q = c->in[0].q;
+    }
+    p->n_in = 1;
+    return true;
+}
+
+/* One operand has the full shape; the other may lack dimensions or have ones. */
+static void make_binary(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_shape full = random_image(rng, (int32_t)random_between(rng, 1, 2));
+    full.dim[1] = random_channels(rng);
+    qb_shape part = full;
+    switch (random_between(rng, 0, 4)) {
+    case 0: /* one number a channel */
+        for (int32_t d = 0; d < full.rank; d++)
+            if (d != 1) part.dim[d] = 1;
+        break;
+    case 1: part = qb_shape_of(0); break;
+    case 2: part = qb_shape_of(1, (int)full.dim[full.rank - 1]); break;
+    case 3: /* a gate for each image and channel */
+        for (int32_t d = 2; d < full.rank; d++) part.dim[d] = 1;
+        break;
+    default: break;
+    }
+    int which = random_chance(rng, 75) ? 1 : 0;
+    p->binary = (qb_binary_kind)random_between(rng, QB_BINARY_ADD, QB_BINARY_MAX);
+    p->act = random_act(rng);
+    c->in[1 - which].shape = full;
+    c->in[which].shape = part;
+    p->out.shape = full;
+    bool integer = random_chance(rng, 50);
+    for (int i = 0; i < 2; i++)
+        set_either(rng, c, i, &c->in[i], integer && random_chance(rng, 90), 0.01f);
+    set_either(rng, c, CASE_INPUTS, &p->out, integer && random_chance(rng, 90), 0.02f);
+    c->constant[which] = random_chance(rng, 40);
+    p->n_in = 2;
+}
+
+static void make_plain(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_shape shape = random_image(rng, (int32_t)random_between(rng, 0, 3));
+    shape.dim[1] = random_channels(rng);
+    c->in[0].shape = p->out.shape = shape;
+    bool integer = random_chance(rng, 60);
+    set_either(rng, c, 0, &c->in[0], integer, 0.02f);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 30), 0.01f);
+    p->n_in = 1;
+    if (p->kind == QB_KIND_UNARY) do
+            p->act = random_act(rng);
+        while (p->act.kind == QB_ACT_NONE);
+    if (p->kind == QB_KIND_SOFTMAX) p->axis = (int32_t)random_between(rng, 0, shape.rank - 1);
+    if (p->kind == QB_KIND_COPY && random_chance(rng, 20)) { /* same bits, other places */
+        p->out.dtype = c->in[0].dtype;
+        p->out.q = c->in[0].q;
+    }
+}
+
+static void make_concat(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_shape shape = random_image(rng, (int32_t)random_between(rng, 0, 2));
+    bool integer = random_chance(rng, 50);
+    p->axis = (int32_t)random_between(rng, 0, shape.rank - 1);
+    p->n_in = (int32_t)random_between(rng, 1, CASE_INPUTS);
+    shape.dim[1] = random_channels(rng);
+    p->out.shape = shape;
+    p->out.shape.dim[p->axis] = 0;
+    set_either(rng, c, CASE_INPUTS, &p->out, integer, 0.01f);
+    for (int32_t i = 0; i < p->n_in; i++) {
+        c->in[i].shape = shape;
+        c->in[i].shape.dim[p->axis] = random_between(rng, 1, 20);
+        p->out.shape.dim[p->axis] += c->in[i].shape.dim[p->axis];
+        set_either(rng, c, i, &c->in[i], integer, 0.01f);
+        if (random_chance(rng, 60)) {
+            c->in[i].dtype = p->out.dtype;
+            c->in[i].q = p->out.q;
+        }
+    }
+}
+
+static void fill(qb_rng *rng, const qb_desc *desc, void *data, double spread) {
+    int64_t n = qb_shape_count(&desc->shape);
+    for (int64_t i = 0; i < n; i++) {
+        if (desc->dtype == QB_DTYPE_F32)
+            ((float *)data)[i] = (float)(spread * qb_rng_normal(rng));
+        else if (desc->dtype == QB_DTYPE_S32)
+            ((int32_t *)data)[i] = (int32_t)random_between(rng, -4000, 4000);
+        else
+            ((uint8_t *)data)[i] = (uint8_t)qb_rng_u64(rng);
+    }
+}
+
+static const qb_tactic *reference(qb_kind kind) {
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if ((*t)->kind == kind && strcmp((*t)->backend, "ref") == 0) return *t;
+    return NULL;
+}
+
+static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
+    switch (c->problem.kind) {
+    case QB_KIND_CONV:
+    case QB_KIND_CONV_TRANSPOSE: c->problem.act = random_act(rng); return make_conv(cx, rng, c);
+    case QB_KIND_MATMUL: c->problem.act = random_act(rng); return make_matmul(cx, rng, c);
+    case QB_KIND_POOL: return make_pool(rng, c);
+    case QB_KIND_BINARY: make_binary(rng, c); return true;
+    case QB_KIND_CONCAT: make_concat(rng, c); return true;
+    default: make_plain(rng, c); return true;
+    }
+}
+
+static void run_reference(qb_ctx *cx, random_case *c) {
+    const qb_tactic *ref = reference(c->problem.kind);
+    qb_kernel *kernel;
+    const void *in[CASE_INPUTS];
+    assert_non_null(ref);
+    assert_ok(cx, ref->create(cx, ref, &c->problem, c->constant, 1, &kernel));
+    for (int i = 0; i < CASE_INPUTS; i++) in[i] = c->data[i];
+    qb_launch launch = {.in = in, .out = c->expected};
+    assert_ok(cx, kernel->launch(cx, kernel, &launch));
+    qb_kernel_free(kernel);
+}
+
+void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
+    for (;;) {
+        *out = (random_case){.problem = {.kind = kind, .group = 1, .scale = 1.0f}};
+        out->problem.in = out->in;
+        for (int i = 0; i < CASE_INPUTS; i++) out->in[i].q.axis = -1;
+        out->problem.out.q.axis = -1;
+        if (make(cx, rng, out)) break;
+        random_case_release(out);
+    }
+    for (int32_t i = 0; i < out->problem.n_in; i++) {
+        if (!qb_problem_has(&out->problem, i)) continue;
+        out->data[i] = qb_alloc(cx, qb_desc_bytes(&out->in[i]) + 1, 1);
+        assert_non_null(out->data[i]);
+        fill(rng, &out->in[i], out->data[i], i == QB_IN_WEIGHT ? 0.3 : 1.0);
+    }
+    out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
+    assert_non_null(out->expected);
+    run_reference(cx, out);
+}
+
+void random_case_release(random_case *c) {
+    for (int i = 0; i < CASE_INPUTS; i++) qb_free(c->data[i]);
+    qb_free(c->expected);
+    qb_free(c->weight_scale);
+}

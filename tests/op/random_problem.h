@@ -1,0 +1,30 @@
+/* Random problems for tactics, with their data, and the reference's answer. */
+#ifndef QB_TEST_RANDOM_PROBLEM_H
+#define QB_TEST_RANDOM_PROBLEM_H
+
+#include "base/rng.h"
+#include "kernels/tactic.h"
+
+#define CASE_INPUTS 4 /* most inputs of a random problem */
+
+typedef struct random_case {
+    qb_problem problem; /* row-major, no slices; points at `in` */
+    qb_desc in[CASE_INPUTS];
+    bool constant[CASE_INPUTS];
+    void *data[CASE_INPUTS];      /* row-major */
+    void *expected;               /* the reference's output, row-major */
+    float scale[CASE_INPUTS + 1]; /* storage of the quantization parameters */
+    int32_t zero[CASE_INPUTS + 1];
+    float *weight_scale;
+} random_case;
+
+/* A problem of the kind that the reference runs, data and expected output included. Integer data
+ * and weights with probability 1/2. Every draw comes from `rng`. */
+void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out);
+void random_case_release(random_case *c);
+
+/* Uniform integer in [low, high]. */
+int64_t random_between(qb_rng *rng, int64_t low, int64_t high);
+bool random_chance(qb_rng *rng, int percent);
+
+#endif

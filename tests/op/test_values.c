@@ -1,0 +1,226 @@
+/* Operators on small numbers worked out by hand, where ONNX's own cases leave gaps: integers that
+ * no double holds, halves, training, operators of onnxruntime's quantized models. */
+#include "op_text.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Value of a constant: type, up to 3 dimensions (0: none), elements. */
+static int32_t constant(qb_graph *graph, qb_dtype dtype, int64_t d0, int64_t d1, const void *data) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_shape shape = {.rank = d0 == 0 ? 0 : d1 == 0 ? 1 : 2, .dim = {d0, d1}};
+    int32_t id = qb_graph_add_constant(&cx, graph, "c", dtype, &shape, data);
+    assert_true(id >= 0);
+    return id;
+}
+
+static qb_graph *new_graph(void) {
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_graph_create(&cx, &graph));
+    return graph;
+}
+
+/* Runs `op` (rewritten when it is for files only) on constants; the last value is the result. */
+static const qb_value *result_of(qb_graph *graph, const char *op, const char *domain,
+                                 const int32_t *in, int32_t n) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    int32_t out = qb_graph_add_value(&cx, graph, "y", QB_DTYPE_NONE, NULL);
+    const qb_op *found = qb_op_find(op, domain);
+    assert_non_null(found);
+    int32_t node = qb_graph_add_node(&cx, graph, found, "", in, n, &out, 1);
+    assert_true(node >= 0);
+    if (found->upgrade) assert_ok(&cx, found->upgrade(&cx, graph, node, QB_GRAPH_OPSET));
+    assert_ok(&cx, qb_graph_sort(&cx, graph));
+    assert_ok(&cx, evaluate_graph(&cx, graph));
+    return &graph->values[out];
+}
+
+static void integers_stay_exact_beyond_2_to_53(void **state) {
+    (void)state;
+    const int64_t big = ((int64_t)1 << 53) + 1, x[] = {big, 2}, seven = 7;
+    qb_graph *graph = new_graph();
+    int32_t list = constant(graph, QB_DTYPE_S64, 2, 0, x);
+    const qb_value *y = result_of(graph, "ReduceSum", "", &list, 1);
+    assert_int_equal(*(const int64_t *)y->data, big + 2);
+    y = result_of(graph, "ReduceMax", "", &list, 1);
+    assert_int_equal(*(const int64_t *)y->data, big);
+    y = result_of(graph, "ArgMax", "", &list, 1);
+    assert_int_equal(*(const int64_t *)y->data, 0);
+    int32_t mod[2] = {list, constant(graph, QB_DTYPE_S64, 0, 0, &seven)};
+    y = result_of(graph, "Mod", "", mod, 2);
+    assert_int_equal(*(const int64_t *)y->data, big % 7);
+    int32_t product[2] = {list, list};
+    y = result_of(graph, "MatMul", "", product, 2);
+    assert_int_equal(*(const int64_t *)y->data, (int64_t)((uint64_t)big * (uint64_t)big + 4u));
+    qb_graph_free(graph);
+}
+
+static void halves_are_rounded_once(void **state) {
+    (void)state;
+    /* 1 + 2^-11 is halfway between two halves: the sum of three terms rounds only at its end. */
+    const uint16_t one = qb_f32_to_f16(1.0f), tiny = qb_f32_to_f16(0x1p-11f);
+    qb_graph *graph = new_graph();
+    int32_t in[3] = {constant(graph, QB_DTYPE_F16, 0, 0, &one),
+                     constant(graph, QB_DTYPE_F16, 0, 0, &tiny),
+                     constant(graph, QB_DTYPE_F16, 0, 0, &tiny)};
+    const qb_value *y = result_of(graph, "Sum", "", in, 3);
+    assert_true(qb_f16_to_f32(*(const uint16_t *)y->data) == 1.0f + 0x1p-10f);
+    qb_graph_free(graph);
+}
+
+static void quantized_add_is_the_real_sum_rounded(void **state) {
+    (void)state;
+    const uint8_t a[] = {10, 20, 255}, b[] = {5, 0, 255}, za = 10, zb = 0, zy = 3;
+    const float sa = 0.5f, sb = 2.0f, sy = 1.0f;
+    qb_graph *graph = new_graph();
+    int32_t in[8] = {
+        constant(graph, QB_DTYPE_U8, 3, 0, a),    constant(graph, QB_DTYPE_F32, 0, 0, &sa),
+        constant(graph, QB_DTYPE_U8, 0, 0, &za),  constant(graph, QB_DTYPE_U8, 3, 0, b),
+        constant(graph, QB_DTYPE_F32, 0, 0, &sb), constant(graph, QB_DTYPE_U8, 0, 0, &zb),
+        constant(graph, QB_DTYPE_F32, 0, 0, &sy), constant(graph, QB_DTYPE_U8, 0, 0, &zy)};
+    const qb_value *y = result_of(graph, "QLinearAdd", "com.microsoft", in, 8);
+    const uint8_t expected[] = {0 + 10 + 3, 5 + 0 + 3, 255}; /* the last saturates */
+    assert_int_equal(y->dtype, QB_DTYPE_U8);
+    assert_memory_equal(y->data, expected, sizeof expected);
+    qb_graph_free(graph);
+}
+
+static void quantized_product_agrees_in_both_forms(void **state) {
+    (void)state;
+    /* [1 2] x [[1] [3]] around zero points 128 and 0, scales 0.5 and 0.25, output scale 0.125 */
+    const uint8_t a[] = {129, 130}, za = 128, zy = 100;
+    const int8_t b[] = {1, 3}, zb = 0;
+    const float sa = 0.5f, sb = 0.25f, sy = 0.125f;
+    for (int constants = 0; constants < 2; constants++) {
+        qb_graph *graph = new_graph();
+        int32_t in[8] = {
+            constant(graph, QB_DTYPE_U8, 1, 2, a),    constant(graph, QB_DTYPE_F32, 0, 0, &sa),
+            constant(graph, QB_DTYPE_U8, 0, 0, &za),  constant(graph, QB_DTYPE_S8, 2, 1, b),
+            constant(graph, QB_DTYPE_F32, 0, 0, &sb), constant(graph, QB_DTYPE_S8, 0, 0, &zb),
+            constant(graph, QB_DTYPE_F32, 0, 0, &sy), constant(graph, QB_DTYPE_U8, 0, 0, &zy)};
+        const void *scale = graph->values[in[1]].data;
+        if (!constants) graph->values[in[1]].data = NULL; /* keeps the operator's own form */
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        int32_t out = qb_graph_add_value(&cx, graph, "y", QB_DTYPE_NONE, NULL);
+        const qb_op *op = qb_op_find("QLinearMatMul", "");
+        int32_t node = qb_graph_add_node(&cx, graph, op, "", in, 8, &out, 1);
+        assert_ok(&cx, op->upgrade(&cx, graph, node, QB_GRAPH_OPSET));
+        graph->values[in[1]].data = scale;
+        assert_int_equal(strcmp(graph->nodes[node].op->name, "MatMul") == 0, constants);
+        assert_ok(&cx, qb_graph_sort(&cx, graph));
+        assert_ok(&cx, evaluate_graph(&cx, graph));
+        assert_int_equal(*(const uint8_t *)graph->values[out].data, 7 + 100);
+        qb_graph_free(graph);
+    }
+}
+
+/* Q -> QLinearConv -> DQ, written and read again, is one Conv on quantized values. */
+static void quantized_conv_becomes_a_conv_on_quantized_values(void **state) {
+    (void)state;
+    const float sx = 0.5f, sw[] = {0.25f, 0.5f}, sy = 1.0f;
+    const uint8_t zx = 128, zy = 10;
+    const int8_t w[] = {1, -2}, zw[] = {0, 0};
+    const int32_t bias[] = {8, 4};
+    qb_graph *graph = new_graph(), *back;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_shape image = {.rank = 4, .dim = {1, 1, 2, 2}}, kernel = {.rank = 4, .dim = {2, 1, 1, 1}};
+    int32_t x = qb_graph_add_value(&cx, graph, "x", QB_DTYPE_F32, &image), v[3];
+    for (int32_t i = 0; i < 3; i++) v[i] = qb_graph_add_value(&cx, graph, "v", QB_DTYPE_NONE, NULL);
+    int32_t x_scale = constant(graph, QB_DTYPE_F32, 0, 0, &sx);
+    int32_t x_zero = constant(graph, QB_DTYPE_U8, 0, 0, &zx);
+    int32_t y_scale = constant(graph, QB_DTYPE_F32, 0, 0, &sy);
+    int32_t y_zero = constant(graph, QB_DTYPE_U8, 0, 0, &zy);
+    int32_t weight = qb_graph_add_constant(&cx, graph, "w", QB_DTYPE_S8, &kernel, w);
+    int32_t conv[9] = {v[0],
+                       x_scale,
+                       x_zero,
+                       weight,
+                       constant(graph, QB_DTYPE_F32, 2, 0, sw),
+                       constant(graph, QB_DTYPE_S8, 2, 0, zw),
+                       y_scale,
+                       y_zero,
+                       constant(graph, QB_DTYPE_S32, 2, 0, bias)};
+    const int32_t quantize[3] = {x, x_scale, x_zero}, dequantize[3] = {v[1], y_scale, y_zero};
+    qb_graph_add_node(&cx, graph, qb_op_find("QuantizeLinear", ""), "q", quantize, 3, &v[0], 1);
+    qb_graph_add_node(&cx, graph, qb_op_find("QLinearConv", ""), "c", conv, 9, &v[1], 1);
+    qb_graph_add_node(&cx, graph, qb_op_find("DequantizeLinear", ""), "d", dequantize, 3, &v[2], 1);
+    assert_ok(&cx, qb_graph_add_input(&cx, graph, x));
+    assert_ok(&cx, qb_graph_add_output(&cx, graph, v[2]));
+    assert_ok(&cx, qb_graph_infer(&cx, graph));
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "m.onnx");
+    assert_ok(&cx, qb_onnx_save(&cx, graph, path));
+    assert_ok(&cx, qb_onnx_load(&cx, path, &back));
+    assert_int_equal(back->n_nodes, 1);
+    assert_string_equal(back->nodes[0].op->name, "Conv");
+    assert_int_equal(back->values[back->nodes[0].in[0]].q.n, 1);
+    assert_int_equal(back->values[back->nodes[0].in[1]].q.n, 2);
+    assert_int_equal(back->values[back->nodes[0].in[2]].q.n, 2);
+    assert_int_equal(back->values[back->nodes[0].out[0]].q.n, 1);
+    assert_true(back->values[back->nodes[0].in[2]].q.scale[1] == sx * sw[1]);
+    qb_graph_free(back);
+    qb_graph_free(graph);
+}
+
+static void training_normalizes_by_the_batch(void **state) {
+    (void)state;
+    const float x[] = {1.0f, 3.0f}, one = 1.0f, zero = 0.0f;
+    qb_graph *graph = new_graph();
+    int32_t in[5] = {
+        constant(graph, QB_DTYPE_F32, 2, 1, x), constant(graph, QB_DTYPE_F32, 1, 0, &one),
+        constant(graph, QB_DTYPE_F32, 1, 0, &zero), constant(graph, QB_DTYPE_F32, 1, 0, &zero),
+        constant(graph, QB_DTYPE_F32, 1, 0, &one)};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    int32_t out[3];
+    for (int32_t i = 0; i < 3; i++)
+        out[i] = qb_graph_add_value(&cx, graph, "y", QB_DTYPE_NONE, NULL);
+    int32_t node =
+        qb_graph_add_node(&cx, graph, qb_op_find("BatchNormalization", ""), "", in, 5, out, 3);
+    qb_norm_attrs *attrs = graph->nodes[node].attrs;
+    attrs->training_mode = 1, attrs->epsilon = 0.0f, attrs->momentum = 0.75f;
+    assert_ok(&cx, evaluate_graph(&cx, graph));
+    const float expected[] = {-1.0f, 1.0f}, mean = 0.25f * 2.0f, variance = 0.75f + 0.25f;
+    assert_floats(graph->values[out[0]].data, expected, 2, 1e-6f, 0);
+    assert_floats(graph->values[out[1]].data, &mean, 1, 1e-6f, 0);
+    assert_floats(graph->values[out[2]].data, &variance, 1, 1e-6f, 0);
+    qb_graph_free(graph);
+}
+
+static void places_outside_the_data_are_errors(void **state) {
+    (void)state;
+    const float x[] = {1, 2, 3};
+    const int64_t bad[] = {3}, worse[] = {-4};
+    static const char *const ops[] = {"Gather", "GatherElements", "GatherND"};
+    for (size_t i = 0; i < 3; i++)
+        for (int low = 0; low < 2; low++) {
+            qb_graph *graph = new_graph();
+            qb_ctx cx;
+            qb_ctx_init(&cx);
+            int32_t in[2] = {constant(graph, QB_DTYPE_F32, 3, 0, x),
+                             constant(graph, QB_DTYPE_S64, 1, 0, low ? worse : bad)};
+            int32_t out = qb_graph_add_value(&cx, graph, "y", QB_DTYPE_NONE, NULL);
+            qb_graph_add_node(&cx, graph, qb_op_find(ops[i], ""), "", in, 2, &out, 1);
+            assert_fails(&cx, evaluate_graph(&cx, graph), QB_STATUS_INVALID);
+            assert_message(&cx, "expected -3 to 2");
+            qb_graph_free(graph);
+        }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(integers_stay_exact_beyond_2_to_53),
+    cmocka_unit_test(halves_are_rounded_once),
+    cmocka_unit_test(quantized_add_is_the_real_sum_rounded),
+    cmocka_unit_test(quantized_product_agrees_in_both_forms),
+    cmocka_unit_test(quantized_conv_becomes_a_conv_on_quantized_values),
+    cmocka_unit_test(training_normalizes_by_the_batch),
+    cmocka_unit_test(places_outside_the_data_are_errors),
+};
+QB_TEST_MAIN(tests)

@@ -1,0 +1,417 @@
+/* Times the CUDA convolutions on the fifteen convolution shapes of ResNet-50, beside cuDNN's best
+ * plan and the floor.
+ *
+ *   bench_cuda_convs [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn]
+ *
+ * Each launch of a captured graph works on its own set of buffers, together well beyond the L2
+ * cache; a time is that of a replay divided by its launches, and the figure is the median of the
+ * replays. Data are random. cuDNN gets s8 data and results (u8 is not for it) and the same
+ * epilogue: scale per channel, bias, ReLU, requantize. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "kernels/cuda/device.h"
+#include "kernels/tactic.h"
+
+#define FLOOR_OPS 1979e12  /* 8-bit operations a second, the H200's datasheet */
+#define FLOOR_BYTES 4.3e12 /* bytes a second, measured by copies */
+#define MAX_SETS 24
+#define LAUNCHES 12 /* of a graph, at least */
+#define WARM_UP 5
+#define TRIAL_REPLAYS 15
+#define MAX_TACTICS 32
+
+typedef struct shape {
+    int64_t in_c, side, out_c, kernel, stride;
+    int count; /* occurrences in the network */
+} shape;
+
+static const shape shapes[] = {
+    {64, 56, 64, 1, 1, 1},   {64, 56, 64, 3, 1, 3},    {64, 56, 256, 1, 1, 4},
+    {256, 56, 64, 1, 1, 2},  {256, 56, 128, 1, 1, 1},  {128, 56, 128, 3, 2, 1},
+    {128, 28, 512, 1, 1, 4}, {512, 28, 128, 1, 1, 3},  {128, 28, 128, 3, 1, 3},
+    {256, 14, 256, 3, 1, 5}, {1024, 14, 256, 1, 1, 5}, {256, 14, 1024, 1, 1, 6},
+    {512, 7, 512, 3, 1, 2},  {2048, 7, 512, 1, 1, 2},  {512, 7, 2048, 1, 1, 3}};
+#define N_SHAPES (sizeof shapes / sizeof *shapes)
+
+typedef struct options {
+    int64_t batch;
+    int replays, only;
+    bool cudnn;
+    const char *json;
+} options;
+
+typedef struct timing {
+    const char *name;
+    char impl[64];
+    double us; /* 0: does not run this problem */
+} timing;
+
+typedef struct result {
+    timing tactic[MAX_TACTICS];
+    int n, best;
+    double cudnn_us, floor_us, ops, bytes;
+    char cudnn_impl[64];
+} result;
+
+/* The problem of a shape and what it points to. */
+typedef struct job {
+    qb_problem problem;
+    qb_desc in[4];
+    bool constant[4];
+    float scale[2], *weight_scale;
+    int8_t *weight;
+    int32_t *bias;
+} job;
+
+static void set_desc(qb_desc *d, qb_dtype dtype, int64_t n, int64_t c, int64_t side,
+                     const float *scale, int32_t n_scales) {
+    *d = (qb_desc){
+        .dtype = dtype,
+        .layout = QB_LAYOUT_ANY,
+        .shape = {.rank = 4, .dim = {n, c, side, side}},
+        .q = {.dtype = dtype, .axis = n_scales > 1 ? 0 : -1, .n = n_scales, .scale = scale}};
+}
+
+static qb_status job_init(qb_ctx *cx, job *j, const shape *s, int64_t batch, qb_dtype dtype,
+                          qb_rng *rng) {
+    int64_t weights = s->out_c * s->in_c * s->kernel * s->kernel, pad = s->kernel / 2;
+    *j = (job){.scale = {0.02f}};
+    j->weight_scale = qb_alloc(cx, (size_t)s->out_c, sizeof(float));
+    j->weight = qb_alloc(cx, (size_t)weights, 1);
+    j->bias = qb_alloc(cx, (size_t)s->out_c, sizeof(int32_t));
+    if (!j->weight_scale || !j->weight || !j->bias) return QB_STATUS_NOMEM;
+    for (int64_t i = 0; i < weights; i++)
+        j->weight[i] = (int8_t)((int)qb_rng_below(rng, 255) - 127);
+    for (int64_t i = 0; i < s->out_c; i++) {
+        j->weight_scale[i] = 0.002f + 0.002f * (float)qb_rng_uniform(rng);
+        j->bias[i] = (int32_t)qb_rng_below(rng, 20001) - 10000;
+    }
+    j->scale[1] = (float)(sqrt((double)(weights / s->out_c)) * 90.0 * 74.0 * 0.02 * 0.003 / 60.0);
+    int64_t out_side = (s->side - 1) / s->stride + 1;
+    set_desc(&j->in[0], dtype, batch, s->in_c, s->side, &j->scale[0], 1);
+    set_desc(&j->in[1], QB_DTYPE_S8, s->out_c, s->in_c, s->kernel, j->weight_scale,
+             (int32_t)s->out_c);
+    j->in[1].layout = QB_LAYOUT_ROW;
+    j->in[2] = (qb_desc){.dtype = QB_DTYPE_S32, .shape = {.rank = 1, .dim = {s->out_c}}};
+    j->problem = (qb_problem){.kind = QB_KIND_CONV,
+                              .n_in = 4,
+                              .in = j->in,
+                              .group = 1,
+                              .scale = 1.0f,
+                              .act = {.kind = QB_ACT_RELU}};
+    set_desc(&j->problem.out, dtype, batch, s->out_c, out_side, &j->scale[1], 1);
+    j->problem.window = (qb_window){.n = 2,
+                                    .kernel = {s->kernel, s->kernel},
+                                    .stride = {s->stride, s->stride},
+                                    .dilation = {1, 1},
+                                    .pad_begin = {pad, pad},
+                                    .pad_end = {pad, pad}};
+    j->constant[1] = j->constant[2] = true;
+    return QB_OK;
+}
+
+static void job_release(job *j) {
+    qb_free(j->weight_scale);
+    qb_free(j->weight);
+    qb_free(j->bias);
+}
+
+/* Sets of buffers for one shape, filled with random bytes. */
+typedef struct sets {
+    void *in[MAX_SETS], *out[MAX_SETS];
+    int n;
+} sets;
+
+static void sets_close(sets *s) {
+    for (int i = 0; i < s->n; i++) {
+        qb_cuda_free(s->in[i]);
+        qb_cuda_free(s->out[i]);
+    }
+}
+
+static qb_status sets_open(qb_ctx *cx, sets *s, const qb_cuda_device *device, size_t in_bytes,
+                           size_t out_bytes, const char *random) {
+    size_t n = 4 * device->l2_bytes / (in_bytes + out_bytes) + 2;
+    *s = (sets){.n = 0};
+    for (size_t i = 0; i < n && i < MAX_SETS; i++) {
+        s->n++;
+        QB_TRY(qb_cuda_alloc(cx, in_bytes, &s->in[i]));
+        QB_TRY(qb_cuda_alloc(cx, out_bytes, &s->out[i]));
+        QB_TRY(qb_cuda_upload(cx, s->in[i], random + i * 4096, in_bytes, NULL));
+    }
+    return qb_cuda_sync(cx, NULL);
+}
+
+static int by_value(const void *a, const void *b) {
+    float x = *(const float *)a, y = *(const float *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Median microseconds of one launch over `replays` replays. */
+static qb_status time_graph(qb_ctx *cx, void *graph, void *stream, int launches, int replays,
+                            double *us) {
+    qb_status status = QB_OK;
+    void *begin = NULL, *end = NULL;
+    float *ms = qb_alloc(cx, (size_t)replays, sizeof *ms);
+    if (!ms) return QB_STATUS_NOMEM;
+    QB_GO(qb_cuda_event_open(cx, &begin));
+    QB_GO(qb_cuda_event_open(cx, &end));
+    for (int i = 0; i < WARM_UP; i++) QB_GO(qb_cuda_graph_launch(cx, graph, stream));
+    for (int i = 0; i < replays; i++) {
+        QB_GO(qb_cuda_event_record(cx, begin, stream));
+        QB_GO(qb_cuda_graph_launch(cx, graph, stream));
+        QB_GO(qb_cuda_event_record(cx, end, stream));
+        QB_GO(qb_cuda_sync(cx, stream));
+        QB_GO(qb_cuda_event_elapsed(cx, begin, end, &ms[i]));
+    }
+    qsort(ms, (size_t)replays, sizeof *ms, by_value);
+    *us = 1e3 * (double)ms[replays / 2] / launches;
+out:
+    qb_cuda_event_close(begin);
+    qb_cuda_event_close(end);
+    qb_free(ms);
+    return status;
+}
+
+static qb_status time_kernel(qb_ctx *cx, const job *j, const qb_kernel *kernel, const sets *s,
+                             int replays, double *us) {
+    qb_status status = QB_OK;
+    void *packed = NULL, *workspace = NULL, *stream = NULL, *graph = NULL;
+    const void *constants[4] = {NULL, j->weight, j->bias, NULL};
+    char *host = qb_alloc_aligned(cx, kernel->packed_bytes, 1);
+    if (!host) return QB_STATUS_NOMEM;
+    int launches = (LAUNCHES + s->n - 1) / s->n * s->n;
+    QB_GO(kernel->pack(cx, kernel, constants, host));
+    QB_GO(qb_cuda_alloc(cx, kernel->packed_bytes, &packed));
+    QB_GO(qb_cuda_alloc(cx, kernel->workspace_bytes, &workspace));
+    QB_GO(qb_cuda_upload(cx, packed, host, kernel->packed_bytes, NULL));
+    QB_GO(qb_cuda_sync(cx, NULL));
+    QB_GO(qb_cuda_stream_open(cx, &stream));
+    for (int capture = 0; capture < 2; capture++) { /* the first time loads the code */
+        if (capture) QB_GO(qb_cuda_capture_begin(cx, stream));
+        for (int i = 0; i < (capture ? launches : 1); i++) {
+            const void *in[4] = {s->in[i % s->n]};
+            qb_launch launch = {.in = in,
+                                .out = s->out[i % s->n],
+                                .packed = packed,
+                                .workspace = workspace,
+                                .stream = stream};
+            QB_GO(kernel->launch(cx, kernel, &launch));
+        }
+        if (capture) QB_GO(qb_cuda_capture_end(cx, stream, &graph));
+        QB_GO(qb_cuda_sync(cx, stream));
+    }
+    QB_GO(time_graph(cx, graph, stream, launches, replays, us));
+out:
+    qb_cuda_graph_close(graph);
+    qb_cuda_stream_close(stream);
+    qb_cuda_free(packed);
+    qb_cuda_free(workspace);
+    qb_free(host);
+    return status;
+}
+
+/* Times one tactic; us stays 0 when it does not take the problem. */
+static qb_status time_tactic(qb_ctx *cx, const job *j, const qb_tactic *t, const sets *s,
+                             int replays, timing *out) {
+    qb_kernel *kernel = NULL;
+    *out = (timing){.name = t->name};
+    if (!t->supports(&j->problem, j->constant)) return QB_OK;
+    qb_status status = t->create(cx, t, &j->problem, j->constant, 1, &kernel);
+    if (status == QB_STATUS_UNSUPPORTED) {
+        fprintf(stderr, "%s\n", cx->message);
+        qb_ctx_clear(cx);
+        return QB_OK;
+    }
+    QB_TRY(status);
+    status = time_kernel(cx, j, kernel, s, replays, &out->us);
+    memcpy(out->impl, kernel->impl, sizeof out->impl);
+    qb_kernel_free(kernel);
+    return status;
+}
+
+static bool is_ours(const qb_tactic *t) {
+    return t->kind == QB_KIND_CONV && t->device_memory && !strstr(t->name, "cudnn") &&
+           !strstr(t->name, "direct");
+}
+
+/* Times the fastest of the trial again, with all replays, until the fastest is one of those. */
+static qb_status time_best(qb_ctx *cx, const options *o, const job *j, const sets *s, result *r) {
+    bool timed[MAX_TACTICS] = {false};
+    for (;;) {
+        int best = -1;
+        for (int i = 0; i < r->n; i++)
+            if (best < 0 || r->tactic[i].us < r->tactic[best].us) best = i;
+        r->best = best;
+        if (best < 0 || timed[best]) return QB_OK;
+        timing *to = &r->tactic[best];
+        QB_TRY(time_tactic(cx, j, qb_tactic_find(to->name), s, o->replays, to));
+        timed[best] = true;
+    }
+}
+
+static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device *device,
+                             const shape *sh, const char *random, result *r) {
+    qb_status status = QB_OK;
+    job ours = {0}, theirs = {0};
+    sets s = {0};
+    qb_rng rng;
+    qb_rng_seed(&rng, 1);
+    *r = (result){.best = -1};
+    QB_GO(job_init(cx, &ours, sh, o->batch, QB_DTYPE_U8, &rng));
+    QB_GO(job_init(cx, &theirs, sh, o->batch, QB_DTYPE_S8, &rng));
+    size_t in_bytes = (size_t)qb_shape_count(&ours.in[0].shape);
+    size_t out_bytes = (size_t)qb_shape_count(&ours.problem.out.shape);
+    QB_GO(sets_open(cx, &s, device, in_bytes, out_bytes, random));
+    r->ops = qb_problem_flops(&ours.problem);
+    r->bytes = (double)(in_bytes + out_bytes) + (double)qb_shape_count(&ours.in[1].shape);
+    r->floor_us = 1e6 * fmax(r->ops / FLOOR_OPS, r->bytes / FLOOR_BYTES);
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
+        if (!is_ours(*t) || r->n == MAX_TACTICS) continue;
+        timing *to = &r->tactic[r->n];
+        QB_GO(time_tactic(cx, &ours, *t, &s, TRIAL_REPLAYS, to));
+        r->n += to->us > 0.0;
+    }
+    QB_GO(time_best(cx, o, &ours, &s, r));
+    const qb_tactic *cudnn = qb_tactic_find("cuda.conv_s8.cudnn");
+    if (o->cudnn && cudnn) {
+        timing t;
+        QB_GO(time_tactic(cx, &theirs, cudnn, &s, o->replays, &t));
+        r->cudnn_us = t.us;
+        memcpy(r->cudnn_impl, t.impl, sizeof r->cudnn_impl);
+    }
+out:
+    sets_close(&s);
+    job_release(&ours);
+    job_release(&theirs);
+    return status;
+}
+
+static void print_result(const shape *s, const result *r) {
+    const timing *best = r->best < 0 ? NULL : &r->tactic[r->best];
+    printf("%4lld %2lld %4lld %lldx%lld/%lld  %7.1f  %7.1f  %6.1f  %5.2f  %6.0f  %5.2f  %s\n",
+           (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
+           (long long)s->kernel, (long long)s->stride, best ? best->us : 0.0, r->cudnn_us,
+           r->floor_us, best && r->cudnn_us > 0 ? r->cudnn_us / best->us : 0.0,
+           best ? r->ops / best->us * 1e-6 : 0.0, best ? r->bytes / best->us * 1e-6 : 0.0,
+           best ? best->name : "-");
+    for (int i = 0; i < r->n; i++)
+        printf("    %-40s %8.1f us\n", r->tactic[i].name, r->tactic[i].us);
+    fflush(stdout);
+}
+
+static void write_shape(FILE *f, const shape *s, const result *r, const char *end) {
+    const timing *best = r->best < 0 ? NULL : &r->tactic[r->best];
+    fprintf(f,
+            "    {\"c\": %lld, \"h\": %lld, \"k\": %lld, \"r\": %lld, \"stride\": %lld, \"count\": "
+            "%d, \"ours_us\": %.2f, \"tactic\": \"%s\", \"cudnn_us\": %.2f, \"cudnn\": \"%s\", "
+            "\"floor_us\": %.2f, \"operations\": %.0f, \"bytes\": %.0f, \"tactics_us\": {",
+            (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
+            (long long)s->stride, s->count, best ? best->us : 0.0, best ? best->name : "",
+            r->cudnn_us, r->cudnn_impl, r->floor_us, r->ops, r->bytes);
+    for (int i = 0; i < r->n; i++)
+        fprintf(f, "%s\"%s\": %.2f", i ? ", " : "", r->tactic[i].name, r->tactic[i].us);
+    fprintf(f, "}}%s\n", end);
+}
+
+static int write_json(const options *o, const qb_cuda_device *d, const result *r) {
+    FILE *f = fopen(o->json, "w");
+    if (!f) {
+        perror(o->json);
+        return 1;
+    }
+    fprintf(f,
+            "{\n  \"schema\": \"qbench.cuda_convs/1\",\n  \"device\": \"%s\",\n  \"driver\": %d,\n"
+            "  \"runtime\": %d,\n  \"batch\": %lld,\n  \"replays\": %d,\n  \"shapes\": [\n",
+            d->name, d->driver, d->runtime, (long long)o->batch, o->replays);
+    for (size_t i = 0; i < N_SHAPES; i++)
+        if (o->only < 0 || (size_t)o->only == i)
+            write_shape(f, &shapes[i], &r[i], i + 1 < N_SHAPES && o->only < 0 ? "," : "");
+    fprintf(f, "  ]\n}\n");
+    return fclose(f) == 0 ? 0 : 1;
+}
+
+static bool parse(int argc, char **argv, options *o) {
+    *o = (options){.batch = 128, .replays = 200, .only = -1, .cudnn = true};
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--no-cudnn") == 0) {
+            o->cudnn = false;
+            continue;
+        }
+        if (!value) return false;
+        if (strcmp(argv[i], "--batch") == 0)
+            o->batch = atoll(value);
+        else if (strcmp(argv[i], "--replays") == 0)
+            o->replays = atoi(value);
+        else if (strcmp(argv[i], "--only") == 0)
+            o->only = atoi(value);
+        else if (strcmp(argv[i], "--json") == 0)
+            o->json = value;
+        else
+            return false;
+        i++;
+    }
+    return o->batch > 0 && o->replays > 0;
+}
+
+static void print_summary(const options *o, const result *r) {
+    double ours = 0.0, cudnn = 0.0, lowest = 0.0;
+    int ahead = 0, n = 0;
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        if ((o->only >= 0 && (size_t)o->only != i) || r[i].best < 0) continue;
+        double us = r[i].tactic[r[i].best].us;
+        ours += shapes[i].count * us;
+        cudnn += shapes[i].count * r[i].cudnn_us;
+        lowest += shapes[i].count * r[i].floor_us;
+        ahead += us < r[i].cudnn_us;
+        n++;
+    }
+    printf("ahead of cuDNN on %d of %d; times count: ours %.0f us, cuDNN %.0f us, floor %.0f us\n",
+           ahead, n, ours, cudnn, lowest);
+}
+
+int main(int argc, char **argv) {
+    options o;
+    qb_ctx cx;
+    qb_cuda_device device;
+    static result results[N_SHAPES];
+    qb_ctx_init(&cx);
+    if (!parse(argc, argv, &o)) {
+        fprintf(stderr,
+                "usage: %s [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn]\n",
+                argv[0]);
+        return 2;
+    }
+    if (qb_cuda_open(&cx, 0, &device) != QB_OK) {
+        printf("skipped: %s\n", cx.message);
+        return 77;
+    }
+    printf("%s, batch %lld, median of %d replays, us a launch\n", device.name, (long long)o.batch,
+           o.replays);
+    printf("   C  H    K conv        ours    cuDNN   floor  ratio    TOPS   TB/s  tactic\n");
+    size_t bytes = (size_t)(o.batch * 56 * 56 * 256) + MAX_SETS * 4096;
+    char *random = malloc(bytes);
+    if (!random) return 1;
+    qb_rng rng;
+    qb_rng_seed(&rng, 2);
+    for (size_t i = 0; i + 8 <= bytes; i += 8) {
+        uint64_t v = qb_rng_u64(&rng);
+        memcpy(random + i, &v, 8);
+    }
+    for (size_t i = 0; i < N_SHAPES; i++) {
+        if (o.only >= 0 && (size_t)o.only != i) continue;
+        if (bench_shape(&cx, &o, &device, &shapes[i], random, &results[i]) != QB_OK) {
+            printf("failed: %s\n", cx.message);
+            return 1;
+        }
+        print_result(&shapes[i], &results[i]);
+    }
+    free(random);
+    print_summary(&o, results);
+    return o.json ? write_json(&o, &device, results) : 0;
+}

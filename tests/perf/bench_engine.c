@@ -1,0 +1,200 @@
+/* The engine's side of tests/perf/cpu_peers.py: makes models, and times one engine on request so
+ * that the script can take turns between qbench and its peers in one run.
+ *
+ *   bench_engine zoo NAME OUT.onnx          a model of the zoo
+ *   bench_engine quantize IN.onnx OUT.onnx  Q/DQ model, calibrated by min-max on seeded inputs
+ *   bench_engine run IN.onnx BATCH THREADS [BACKENDS]
+ *       prints "ready", then for each number N read from stdin runs N times and prints the
+ *       milliseconds of each on one line
+ *   bench_engine profile IN.onnx BATCH THREADS [BACKENDS]
+ *       prints each step with its shortest time of many runs */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "engine/engine.h"
+#include "graph/passes.h"
+#include "graph/zoo.h"
+#include "quant/quant.h"
+
+#define MAX_PORTS 16
+#define CALIBRATION_RUNS 4
+#define PROFILE_RUNS 60
+
+typedef struct bench {
+    qb_ctx *cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    void *in[MAX_PORTS], *out[MAX_PORTS];
+} bench;
+
+static qb_status load(qb_ctx *cx, const char *path, qb_graph **out) {
+    QB_TRY(qb_onnx_load(cx, path, out));
+    return qb_optimize(cx, *out, NULL, NULL);
+}
+
+/* Standard normal inputs; integer ports get zeros. */
+static void fill(qb_rng *rng, const qb_desc *desc, void *data) {
+    int64_t n = qb_shape_count(&desc->shape);
+    if (desc->dtype != QB_DTYPE_F32) return;
+    for (int64_t i = 0; i < n; i++) ((float *)data)[i] = (float)qb_rng_normal(rng);
+}
+
+static qb_status open_engine(bench *b, int64_t batch, int threads, const char *backends) {
+    qb_engine_options options = {.batch = batch, .threads = threads, .backends = backends};
+    qb_rng rng;
+    qb_rng_seed(&rng, 7);
+    QB_TRY(qb_engine_build(b->cx, b->graph, &options, &b->engine));
+    QB_TRY(qb_context_create(b->cx, b->engine, &b->context));
+    int32_t n_in = qb_engine_n_inputs(b->engine), n_out = qb_engine_n_outputs(b->engine);
+    if (n_in > MAX_PORTS || n_out > MAX_PORTS)
+        return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "expected at most %d inputs and outputs",
+                       MAX_PORTS);
+    for (int32_t i = 0; i < n_in; i++) {
+        const qb_desc *desc = qb_engine_input(b->engine, i);
+        b->in[i] = qb_alloc_aligned(b->cx, qb_desc_bytes(desc), 1);
+        if (!b->in[i]) return b->cx->code;
+        fill(&rng, desc, b->in[i]);
+    }
+    for (int32_t i = 0; i < n_out; i++) {
+        b->out[i] = qb_alloc_aligned(b->cx, qb_desc_bytes(qb_engine_output(b->engine, i)), 1);
+        if (!b->out[i]) return b->cx->code;
+    }
+    return QB_OK;
+}
+
+static void close_bench(bench *b) {
+    for (int i = 0; i < MAX_PORTS; i++) {
+        qb_free(b->in[i]);
+        qb_free(b->out[i]);
+    }
+    qb_context_free(b->context);
+    qb_engine_free(b->engine);
+    qb_graph_free(b->graph);
+}
+
+static qb_status run_once(bench *b) {
+    return qb_context_run(b->cx, b->context, (const void *const *)b->in, b->out);
+}
+
+static qb_status serve(bench *b) {
+    int n;
+    QB_TRY(run_once(b));
+    printf("ready\n");
+    fflush(stdout);
+    while (scanf("%d", &n) == 1) {
+        for (int i = 0; i < n; i++) {
+            double start = qb_now();
+            QB_TRY(run_once(b));
+            printf("%.6f ", (qb_now() - start) * 1e3);
+        }
+        printf("\n");
+        fflush(stdout);
+    }
+    return QB_OK;
+}
+
+static qb_status profile(bench *b) {
+    int32_t n = qb_engine_n_steps(b->engine);
+    double *best = qb_alloc(b->cx, (size_t)n, sizeof *best), total = 0.0;
+    double *seconds = qb_alloc(b->cx, (size_t)n, sizeof *seconds);
+    qb_status status = best && seconds ? QB_OK : b->cx->code;
+    for (int run = 0; run < PROFILE_RUNS && status == QB_OK; run++) {
+        memset(seconds, 0, (size_t)n * sizeof *seconds);
+        status = qb_context_profile(b->cx, b->context, (const void *const *)b->in, b->out, seconds);
+        for (int32_t s = 0; s < n; s++)
+            if (run == 0 || seconds[s] < best[s]) best[s] = seconds[s];
+    }
+    for (int32_t s = 0; s < n && status == QB_OK; s++) {
+        qb_step_info info;
+        qb_engine_step(b->engine, s, &info);
+        total += best[s];
+        printf("%3d %-34.34s %-20.20s %-26s %-4s %9.1f us %8.1f GOPS %6.1f GB/s\n", (int)s,
+               info.name, info.op, info.tactic, qb_dtype_text(info.dtype), best[s] * 1e6,
+               info.flops / best[s] * 1e-9, info.bytes / best[s] * 1e-9);
+    }
+    printf("sum of shortest: %.3f ms\n", total * 1e3);
+    qb_free(best);
+    qb_free(seconds);
+    return status;
+}
+
+/* ---- quantizing ------------------------------------------------------------------------------ */
+
+static qb_status gather(qb_ctx *cx, void *user, int32_t observed, const char *value,
+                        const qb_tensor *tensor) {
+    (void)cx, (void)value;
+    qb_table *table = user;
+    if (tensor->desc.dtype == QB_DTYPE_F32)
+        qb_stats_add_tensor(table->entry[observed].stats, tensor, -1);
+    return QB_OK;
+}
+
+static qb_status calibrate(bench *b, qb_table *table) {
+    qb_rng rng;
+    qb_rng_seed(&rng, 11);
+    for (int run = 0; run < CALIBRATION_RUNS; run++) {
+        for (int32_t i = 0; i < qb_engine_n_inputs(b->engine); i++)
+            fill(&rng, qb_engine_input(b->engine, i), b->in[i]);
+        QB_TRY(qb_context_observe(b->cx, b->context, (const void *const *)b->in, b->out, gather,
+                                  table));
+    }
+    table->n_methods = 1;
+    table->samples = CALIBRATION_RUNS;
+    table->model_hash = b->graph->hash;
+    snprintf(table->method[0], sizeof table->method[0], "minmax");
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        qb_table_entry *entry = &table->entry[i];
+        entry->name = qb_strdup(b->cx, qb_engine_observed_name(b->engine, i));
+        if (!entry->name) return b->cx->code;
+        if (entry->stats->count > 0)
+            entry->range[0] = (qb_range){entry->stats->min, entry->stats->max};
+    }
+    qb_table_sort(table);
+    return QB_OK;
+}
+
+static qb_status quantize(bench *b, const char *out) {
+    qb_table *table = NULL;
+    qb_graph *quantized = NULL;
+    qb_status status = open_engine(b, 1, 0, NULL);
+    if (status == QB_OK) status = qb_table_create(b->cx, qb_engine_n_observed(b->engine), &table);
+    if (status == QB_OK) status = calibrate(b, table);
+    qb_quant_options options = {.activations = QB_SCHEME_U8_AFFINE};
+    qb_quant_report report;
+    if (status == QB_OK)
+        status = qb_quantize(b->cx, b->graph, table, &options, &quantized, &report);
+    if (status == QB_OK) status = qb_onnx_save(b->cx, quantized, out);
+    qb_graph_free(quantized);
+    qb_table_free(table);
+    return status;
+}
+
+static qb_status write_zoo(bench *b, const char *name, const char *out) {
+    QB_TRY(qb_zoo_build(b->cx, name, 1, NULL, &b->graph));
+    return qb_onnx_save(b->cx, b->graph, out);
+}
+
+static qb_status command(bench *b, int argc, char **argv) {
+    if (argc == 4 && strcmp(argv[1], "zoo") == 0) return write_zoo(b, argv[2], argv[3]);
+    if (argc >= 4) QB_TRY(load(b->cx, argv[2], &b->graph));
+    if (argc == 4 && strcmp(argv[1], "quantize") == 0) return quantize(b, argv[3]);
+    bool is_run = argc >= 5 && strcmp(argv[1], "run") == 0;
+    if (!is_run && !(argc >= 5 && strcmp(argv[1], "profile") == 0))
+        return qb_fail(b->cx, QB_STATUS_USAGE, "usage: see the head of bench_engine.c");
+    QB_TRY(open_engine(b, atoll(argv[3]), atoi(argv[4]), argc > 5 ? argv[5] : NULL));
+    return is_run ? serve(b) : profile(b);
+}
+
+int main(int argc, char **argv) {
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    bench b = {.cx = &cx};
+    qb_status status = command(&b, argc, argv);
+    close_bench(&b);
+    if (status != QB_OK) fprintf(stderr, "bench_engine: %s\n", cx.message);
+    return status == QB_OK ? 0 : status == QB_STATUS_USAGE ? 2 : 1;
+}

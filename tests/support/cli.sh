@@ -1,0 +1,55 @@
+# Sourced by the scripts in tests/cli: a temporary folder to work in and checks that say what they saw.
+# $QBENCH is the program, $QB_SHARED the folder of shared data (may be absent).
+set -uo pipefail
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+checks=0
+failures=0
+
+fail() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$*"
+    [ ! -s "$work/.out" ] || { printf -- '-- stdout\n'; head -20 "$work/.out"; }
+    [ ! -s "$work/.err" ] || { printf -- '-- stderr\n'; head -20 "$work/.err"; }
+}
+
+# expect CODE COMMAND...: runs it, output in .out and .err, and compares the exit code.
+expect() {
+    local wanted=$1 got=0
+    shift
+    checks=$((checks + 1))
+    "$@" >"$work/.out" 2>"$work/.err" || got=$?
+    [ "$got" = "$wanted" ] || fail "exit $got, expected $wanted: $*"
+}
+
+says() { # stdout has a line that matches the extended regular expression
+    checks=$((checks + 1))
+    grep -Eq -- "$1" "$work/.out" || fail "stdout lacks: $1"
+}
+
+complains() { # stderr has a line that matches
+    checks=$((checks + 1))
+    grep -Eq -- "$1" "$work/.err" || fail "stderr lacks: $1"
+}
+
+same_bytes() {
+    checks=$((checks + 1))
+    cmp -s "$1" "$2" || fail "$1 and $2 differ"
+}
+
+absent() {
+    checks=$((checks + 1))
+    [ ! -e "$1" ] || fail "$1 should not be there"
+}
+
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+done_testing() {
+    echo "$((checks - failures)) of $checks checks held"
+    [ "$failures" = 0 ]
+}

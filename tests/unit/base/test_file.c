@@ -1,0 +1,317 @@
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "qb_test.h"
+
+typedef struct fixture {
+    qb_ctx cx;
+    char dir[QB_TEST_PATH], path[QB_TEST_PATH];
+} fixture;
+
+static int setup(void **state) {
+    static fixture f;
+    qb_ctx_init(&f.cx);
+    qb_test_temp_dir(f.dir);
+    qb_test_join(f.path, f.dir, "out.bin");
+    *state = &f;
+    return 0;
+}
+
+static void assert_content(fixture *f, const char *path, const char *expected) {
+    char *data = NULL;
+    size_t size = 0;
+    assert_ok(&f->cx, qb_file_read(&f->cx, path, 1 << 20, &data, &size));
+    assert_int_equal(size, strlen(expected));
+    assert_string_equal(data, expected);
+    qb_free(data);
+}
+
+static void write_then_read_round_trips(void **state) {
+    fixture *f = *state;
+    char data[100000];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (char)(i * 7);
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, data, sizeof data));
+    char *back = NULL;
+    size_t size = 0;
+    assert_ok(&f->cx, qb_file_read(&f->cx, f->path, sizeof data, &back, &size));
+    assert_int_equal(size, sizeof data);
+    assert_memory_equal(back, data, size);
+    assert_int_equal(back[size], 0);
+    qb_free(back);
+    qb_map map;
+    assert_ok(&f->cx, qb_map_open(&f->cx, f->path, &map));
+    assert_int_equal(map.size, sizeof data);
+    assert_memory_equal(map.data, data, map.size);
+    qb_map_close(&map);
+    assert_null(map.data);
+    qb_map_close(&map);
+    assert_int_equal(qb_test_count_files(f->dir), 1); /* no temporary file stays */
+}
+
+static void empty_files_are_files(void **state) {
+    fixture *f = *state;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, NULL, 0));
+    assert_content(f, f->path, "");
+    qb_map map = {(const uint8_t *)f, 1};
+    assert_ok(&f->cx, qb_map_open(&f->cx, f->path, &map));
+    assert_null(map.data);
+    assert_int_equal(map.size, 0);
+    qb_map_close(&map);
+}
+
+static void reading_errors_name_path_and_reason(void **state) {
+    fixture *f = *state;
+    char *data = NULL;
+    size_t size;
+    qb_map map;
+    assert_fails(&f->cx, qb_file_read(&f->cx, f->path, 10, &data, &size), QB_STATUS_NOTFOUND);
+    assert_message(&f->cx, f->path);
+    assert_message(&f->cx, "No such file");
+    assert_fails(&f->cx, qb_map_open(&f->cx, f->path, &map), QB_STATUS_NOTFOUND);
+    assert_message(&f->cx, f->path);
+    assert_fails(&f->cx, qb_file_read(&f->cx, f->dir, 10, &data, &size), QB_STATUS_IO);
+    assert_message(&f->cx, "directory");
+    assert_fails(&f->cx, qb_map_open(&f->cx, f->dir, &map), QB_STATUS_IO);
+    assert_message(&f->cx, "directory");
+    assert_fails(&f->cx, qb_map_open(&f->cx, "/dev/null", &map), QB_STATUS_IO);
+    assert_message(&f->cx, "regular file");
+    assert_null(data);
+}
+
+static void map_of_a_fifo_does_not_hang(void **state) {
+    fixture *f = *state;
+    qb_map map;
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_fails(&f->cx, qb_map_open(&f->cx, f->path, &map), QB_STATUS_IO);
+}
+
+static void limit_is_inclusive(void **state) {
+    fixture *f = *state;
+    char *data = NULL;
+    size_t size;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "12345", 5));
+    assert_ok(&f->cx, qb_file_read(&f->cx, f->path, 5, &data, &size));
+    qb_free(data);
+    data = NULL;
+    assert_fails(&f->cx, qb_file_read(&f->cx, f->path, 4, &data, &size), QB_STATUS_FORMAT);
+    assert_message(&f->cx, "5 bytes");
+    /* Without a size known beforehand. */
+    assert_fails(&f->cx, qb_file_read(&f->cx, "/dev/zero", 100000, &data, &size), QB_STATUS_FORMAT);
+    assert_null(data);
+}
+
+static void abort_leaves_the_old_file(void **state) {
+    fixture *f = *state;
+    qb_writer writer;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &writer));
+    assert_true(fputs("new and longer", writer.stream) >= 0);
+    fflush(writer.stream);
+    assert_content(f, f->path, "old");
+    assert_int_equal(qb_test_count_files(f->dir), 2);
+    qb_writer_abort(&writer);
+    assert_content(f, f->path, "old");
+    assert_int_equal(qb_test_count_files(f->dir), 1);
+    qb_writer_abort(&writer); /* a second time does no harm */
+    qb_writer_abort(&(qb_writer){0});
+}
+
+static void commit_replaces_the_old_file(void **state) {
+    fixture *f = *state;
+    qb_writer writer;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    assert_int_equal(chmod(f->path, 0640), 0);
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &writer));
+    assert_true(fputs("new", writer.stream) >= 0);
+    assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
+    assert_content(f, f->path, "new");
+    assert_int_equal(qb_test_count_files(f->dir), 1);
+    struct stat info;
+    assert_int_equal(stat(f->path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640); /* the rights stay */
+    qb_writer_abort(&writer);                    /* after commit: nothing */
+    assert_content(f, f->path, "new");
+}
+
+static void reserved_name_is_for_other_libraries(void **state) {
+    fixture *f = *state;
+    qb_writer writer;
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, false, &writer));
+    assert_null(writer.stream);
+    assert_true(qb_path_exists(writer.temp));
+    FILE *other = fopen(writer.temp, "w");
+    assert_non_null(other);
+    assert_true(fputs("theirs", other) >= 0);
+    assert_int_equal(fclose(other), 0);
+    assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
+    assert_content(f, f->path, "theirs");
+    /* The library removed its file: the commit fails and the old one stays. */
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, false, &writer));
+    assert_int_equal(unlink(writer.temp), 0);
+    assert_fails(&f->cx, qb_writer_commit(&f->cx, &writer), QB_STATUS_NOTFOUND);
+    assert_content(f, f->path, "theirs");
+}
+
+static void two_writers_of_one_path_do_not_collide(void **state) {
+    fixture *f = *state;
+    qb_writer a, b;
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &a));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &b));
+    assert_string_not_equal(a.temp, b.temp);
+    assert_true(fputs("a", a.stream) >= 0 && fputs("b", b.stream) >= 0);
+    assert_ok(&f->cx, qb_writer_commit(&f->cx, &b));
+    assert_content(f, f->path, "b");
+    assert_ok(&f->cx, qb_writer_commit(&f->cx, &a));
+    assert_content(f, f->path, "a");
+}
+
+static void full_device_is_an_error(void **state) {
+    fixture *f = *state;
+    if (!qb_path_exists("/dev/full")) qb_test_skip("no /dev/full");
+    assert_fails(&f->cx, qb_file_write(&f->cx, "/dev/full", "x", 1), QB_STATUS_IO);
+    assert_message(&f->cx, "No space left");
+    struct stat info;
+    assert_int_equal(stat("/dev/full", &info), 0);
+    assert_true(S_ISCHR(info.st_mode)); /* not replaced by a file */
+}
+
+/* In a child process, whose largest file is limited. */
+static int write_too_much(fixture *f) {
+    struct rlimit limit = {4096, 4096};
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 1;
+    static char data[100000];
+    memset(data, 'n', sizeof data);
+    if (qb_file_write(&f->cx, f->path, data, sizeof data) != QB_STATUS_IO) return 2;
+    if (!strstr(f->cx.message, f->path) || !strstr(f->cx.message, "File too large")) return 3;
+    /* Failing only when the buffer is written out at commit. */
+    qb_writer writer;
+    if (qb_writer_open(&f->cx, f->path, true, &writer) != QB_OK) return 4;
+    setvbuf(writer.stream, NULL, _IOFBF, sizeof data);
+    fwrite(data, 1, 8192, writer.stream);
+    if (qb_writer_commit(&f->cx, &writer) != QB_STATUS_IO) return 5;
+    return 0;
+}
+
+static void failed_write_leaves_the_old_file(void **state) {
+    fixture *f = *state;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(write_too_much(f));
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_content(f, f->path, "old");
+    assert_int_equal(qb_test_count_files(f->dir), 1);
+}
+
+static void killed_writer_leaves_the_old_file(void **state) {
+    fixture *f = *state;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        qb_writer writer;
+        if (qb_writer_open(&f->cx, f->path, true, &writer) != QB_OK) _exit(1);
+        fputs("half", writer.stream);
+        fflush(writer.stream);
+        raise(SIGKILL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_content(f, f->path, "old");
+}
+
+static void special_files_are_written_directly(void **state) {
+    fixture *f = *state;
+    qb_writer writer;
+    assert_ok(&f->cx, qb_writer_open(&f->cx, "/dev/null", true, &writer));
+    assert_null(writer.temp);
+    assert_true(fputs("x", writer.stream) >= 0);
+    assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
+    struct stat info;
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+    assert_fails(&f->cx, qb_writer_open(&f->cx, "/dev/null", false, &writer), QB_STATUS_INVALID);
+}
+
+static void links_stay_links(void **state) {
+    fixture *f = *state;
+    char link[QB_TEST_PATH];
+    qb_test_join(link, f->dir, "link");
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    assert_int_equal(symlink("out.bin", link), 0);
+    assert_ok(&f->cx, qb_file_write(&f->cx, link, "new", 3));
+    struct stat info;
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_content(f, f->path, "new");
+}
+
+static void bad_targets_are_refused(void **state) {
+    fixture *f = *state;
+    qb_writer writer;
+    char path[QB_TEST_PATH];
+    assert_fails(&f->cx, qb_writer_open(&f->cx, f->dir, true, &writer), QB_STATUS_IO);
+    assert_message(&f->cx, "directory");
+    assert_fails(&f->cx, qb_writer_open(&f->cx, "", true, &writer), QB_STATUS_INVALID);
+    qb_test_join(path, f->dir, "none/out");
+    assert_fails(&f->cx, qb_writer_open(&f->cx, path, true, &writer), QB_STATUS_NOTFOUND);
+    assert_message(&f->cx, path);
+}
+
+/* The temporary name must not be longer than the file system allows when the final one is not. */
+static void longest_file_name_can_be_written(void **state) {
+    fixture *f = *state;
+    char name[256], path[QB_TEST_PATH];
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    qb_test_join(path, f->dir, name);
+    assert_ok(&f->cx, qb_file_write(&f->cx, path, "x", 1));
+    assert_content(f, path, "x");
+}
+
+static qb_status write_and_read(qb_ctx *cx, void *user) {
+    const char *path = user;
+    qb_status status = qb_file_write(cx, path, "text", 4);
+    char *data = NULL;
+    if (status == QB_OK) status = qb_file_read(cx, path, 100, &data, NULL);
+    qb_free(data);
+    return status;
+}
+
+static void no_memory_leaves_no_temporary_file(void **state) {
+    fixture *f = *state;
+    assert_true(qb_test_alloc_sweep(write_and_read, f->path) >= 3);
+    assert_int_equal(qb_test_count_files(f->dir), 1);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup(write_then_read_round_trips, setup),
+    cmocka_unit_test_setup(empty_files_are_files, setup),
+    cmocka_unit_test_setup(reading_errors_name_path_and_reason, setup),
+    cmocka_unit_test_setup(map_of_a_fifo_does_not_hang, setup),
+    cmocka_unit_test_setup(limit_is_inclusive, setup),
+    cmocka_unit_test_setup(abort_leaves_the_old_file, setup),
+    cmocka_unit_test_setup(commit_replaces_the_old_file, setup),
+    cmocka_unit_test_setup(reserved_name_is_for_other_libraries, setup),
+    cmocka_unit_test_setup(two_writers_of_one_path_do_not_collide, setup),
+    cmocka_unit_test_setup(full_device_is_an_error, setup),
+    cmocka_unit_test_setup(failed_write_leaves_the_old_file, setup),
+    cmocka_unit_test_setup(killed_writer_leaves_the_old_file, setup),
+    cmocka_unit_test_setup(special_files_are_written_directly, setup),
+    cmocka_unit_test_setup(links_stay_links, setup),
+    cmocka_unit_test_setup(bad_targets_are_refused, setup),
+    cmocka_unit_test_setup(longest_file_name_can_be_written, setup),
+    cmocka_unit_test_setup(no_memory_leaves_no_temporary_file, setup),
+};
+QB_TEST_MAIN(tests)

@@ -1,0 +1,23 @@
+/* A small data set and a small model, for tests that run calibration. */
+#ifndef SMALL_RUN_H
+#define SMALL_RUN_H
+
+#include "calib/calib.h"
+#include "graph/op.h"
+#include "qb_test.h"
+
+#define RUN_IMAGES 21
+#define RUN_SIDE 8
+
+/* An HDF5 data set of seeded RGB images with labels, open. */
+qb_dataset *run_dataset(qb_ctx *cx);
+/* Pixel values that run_dataset wrote: RUN_IMAGES x RUN_SIDE x RUN_SIDE x 3. */
+void run_pixels(uint8_t *pixel);
+qb_loader_options run_loader(const qb_dataset *dataset, int32_t batch, int32_t threads);
+
+/* Conv + Relu, Conv + Add + Relu, MaxPool, Flatten, Gemm, Softmax on [N, 3, side, side]. */
+qb_graph *run_graph(qb_ctx *cx, int64_t side);
+/* A graph of one operator behind the input. */
+qb_graph *run_unary(qb_ctx *cx, const char *op);
+
+#endif

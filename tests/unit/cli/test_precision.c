@@ -1,0 +1,107 @@
+#include <string.h>
+
+#include "cli/json_out.h"
+#include "cli/precision.h"
+#include "qb_test.h"
+
+static qb_precision parse(const char *text, qb_precision before) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_precision_parse(&cx, text, &before));
+    return before;
+}
+
+static void plain_names_keep_what_the_project_says(void **state) {
+    (void)state;
+    const qb_precision project = {.activations = QB_SCHEME_S8_AFFINE, .per_tensor_weights = true};
+    assert_int_equal(parse("fp32", project).kind, QB_PRECISION_FP32);
+    assert_int_equal(parse("fp16", project).kind, QB_PRECISION_FP16);
+    const qb_precision p = parse("int8", project);
+    assert_int_equal(p.kind, QB_PRECISION_INT8);
+    assert_string_equal(p.method, "");
+    assert_int_equal(p.activations, QB_SCHEME_S8_AFFINE);
+    assert_true(p.per_tensor_weights);
+}
+
+static void the_careless_one_has_all_three_parts(void **state) {
+    (void)state;
+    const qb_precision p = parse("int8:minmax+s8-symmetric+per-tensor", (qb_precision){0});
+    assert_int_equal(p.kind, QB_PRECISION_INT8);
+    assert_string_equal(p.method, "minmax");
+    assert_int_equal(p.activations, QB_SCHEME_S8_SYMMETRIC);
+    assert_true(p.per_tensor_weights);
+}
+
+static void variants_come_in_any_order_and_without_a_method(void **state) {
+    (void)state;
+    const qb_precision p =
+        parse("int8+per-tensor+u8-affine", (qb_precision){.activations = QB_SCHEME_S8_SYMMETRIC});
+    assert_string_equal(p.method, "");
+    assert_int_equal(p.activations, QB_SCHEME_U8_AFFINE);
+    assert_true(p.per_tensor_weights);
+    assert_int_equal(parse("int8+s8-affine", (qb_precision){0}).activations, QB_SCHEME_S8_AFFINE);
+}
+
+static void a_method_may_have_its_own_argument(void **state) {
+    (void)state;
+    const qb_precision p = parse("int8:percentile:99.9+s8-affine", (qb_precision){0});
+    assert_string_equal(p.method, "percentile:99.9");
+    assert_int_equal(p.activations, QB_SCHEME_S8_AFFINE);
+}
+
+static void refuse(const char *text, const char *message) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_precision p;
+    memset(&p, 0x5a, sizeof p);
+    const qb_precision before = p;
+    assert_fails(&cx, qb_precision_parse(&cx, text, &p), QB_STATUS_USAGE);
+    assert_message(&cx, message);
+    assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void anything_else_is_a_usage_error_that_names_the_word(void **state) {
+    (void)state;
+    refuse("", "expected fp32");
+    refuse("int4", "unknown precision 'int4'");
+    refuse("int88", "unknown precision 'int88'");
+    refuse("fp32+per-tensor", "unknown precision");
+    refuse("fp32:minmax", "unknown precision");
+    refuse("int8:", "no method");
+    refuse("int8:+per-tensor", "no method");
+    refuse("int8+", "unknown variant ''");
+    refuse("int8:minmax++per-tensor", "unknown variant ''");
+    refuse("int8+symmetric", "unknown variant 'symmetric'");
+    refuse("int8+a-word-that-is-longer-than-any-variant-is", "unknown variant 'a-word");
+    refuse("int8+per-tensor+per-tensor", "one too many: 'per-tensor'");
+    refuse("int8+u8-affine+s8-affine", "one too many: 's8-affine'");
+    refuse("int8:a-method-with-a-name-that-is-far-too-long-to-be-one-of-ours", "unknown method");
+}
+
+static void repaired(const char *from, const char *to) {
+    char text[64];
+    strcpy(text, from);
+    qb_utf8_repair(text);
+    assert_string_equal(text, to);
+}
+
+static void bytes_that_are_not_utf8_become_question_marks(void **state) {
+    (void)state;
+    repaired("plain", "plain");
+    repaired("h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
+    repaired("latin \xe9t\xe9", "latin ?t?");
+    repaired("cut \xe2\x82", "cut ??");
+    repaired("overlong \xc0\xaf \xe0\x80\x80", "overlong ?? ???");
+    repaired("surrogate \xed\xa0\x80", "surrogate ???");
+    repaired("beyond \xf4\x90\x80\x80", "beyond ????");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(plain_names_keep_what_the_project_says),
+    cmocka_unit_test(the_careless_one_has_all_three_parts),
+    cmocka_unit_test(variants_come_in_any_order_and_without_a_method),
+    cmocka_unit_test(a_method_may_have_its_own_argument),
+    cmocka_unit_test(anything_else_is_a_usage_error_that_names_the_word),
+    cmocka_unit_test(bytes_that_are_not_utf8_become_question_marks),
+};
+QB_TEST_MAIN(tests)

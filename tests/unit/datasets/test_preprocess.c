@@ -1,0 +1,261 @@
+#include <math.h>
+#include <string.h>
+
+#include "datasets/loader.h"
+#include "fixture.h"
+#include "pillow_color.h"
+
+enum { SIDE = 64 };
+
+static void run(const qb_preprocess *p, const qb_image *image, int height, int width, float *out) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_preprocess_image(&cx, p, image, height, width, out));
+}
+
+static void mean_and_std_apply_to_planes(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(19, 5, 3);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    float mean[] = {104.25f, 117, 123.5f}, std[] = {57.375f, 1, 0.3f}, out[3 * 5 * 19];
+    memcpy(p.mean, mean, sizeof mean);
+    memcpy(p.std, std, sizeof std);
+    run(&p, &image, 5, 19, out);
+    for (int c = 0; c < 3; c++)
+        for (int i = 0; i < 5 * 19; i++) {
+            float expected = ((float)image.pixel[3 * i + c] - mean[c]) / std[c];
+            assert_memory_equal(&out[c * 5 * 19 + i], &expected, sizeof expected);
+        }
+    qb_image_release(&image);
+}
+
+static void bgr_swaps_the_planes_and_keeps_mean_by_output_channel(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(70, 3, 3);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.color = QB_COLOR_BGR;
+    p.mean[0] = 1000;
+    float out[3 * 3 * 70];
+    run(&p, &image, 3, 70, out);
+    for (int i = 0; i < 3 * 70; i++) {
+        assert_float_equal(out[i], image.pixel[3 * i + 2] - 1000.0f, 0);
+        assert_float_equal(out[210 + i], image.pixel[3 * i + 1], 0);
+        assert_float_equal(out[420 + i], image.pixel[3 * i], 0);
+    }
+    qb_image_release(&image);
+}
+
+static void luma_equals_pillow(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(16, 4, 3);
+    for (int k = 0; k < 2; k++) {
+        qb_preprocess p;
+        qb_preprocess_default(&p);
+        p.color = k ? QB_COLOR_LUMA : QB_COLOR_GRAY;
+        assert_int_equal(qb_preprocess_channels(&p), 1);
+        float out[64];
+        run(&p, &image, 4, 16, out);
+        for (int i = 0; i < 64; i++) assert_float_equal(out[i], luma_16x4[i], 0);
+    }
+    qb_image_release(&image);
+}
+
+static void grey_images_are_repeated_and_grey_models_take_them_as_they_are(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(21, 2, 1);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    float out[3 * 42];
+    p.color = QB_COLOR_BGR;
+    run(&p, &image, 2, 21, out);
+    for (int i = 0; i < 3 * 42; i++) assert_float_equal(out[i], image.pixel[i % 42], 0);
+    p.color = QB_COLOR_GRAY;
+    run(&p, &image, 2, 21, out);
+    for (int i = 0; i < 42; i++) assert_float_equal(out[i], image.pixel[i], 0);
+    qb_image_release(&image);
+}
+
+static void crop_begins_at_the_floor_of_half_the_rest(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(10, 9, 1);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.color = QB_COLOR_GRAY;
+    p.crop_width = 7;
+    p.crop_height = 4;
+    float out[28];
+    run(&p, &image, 4, 7, out);
+    for (int y = 0; y < 4; y++)
+        for (int x = 0; x < 7; x++)
+            assert_float_equal(out[7 * y + x], image.pixel[(y + 2) * 10 + x + 1], 0);
+    qb_image_release(&image);
+}
+
+/* The chain computes only the window of the resized image that the crop keeps. */
+static void resize_then_crop_equals_crop_of_the_whole_resized_image(void **state) {
+    (void)state;
+    static const int sizes[][2] = {{90, 61}, {61, 90}, {30, 31}, {40, 200}};
+    for (size_t k = 0; k < 4; k++) {
+        for (int filter = 0; filter < 3; filter++) {
+            qb_image image = fixture_pattern(sizes[k][0], sizes[k][1], 3), whole;
+            qb_preprocess p;
+            qb_preprocess_default(&p);
+            p.resize = QB_RESIZE_SHORT_SIDE;
+            p.resize_width = 48;
+            p.filter = (qb_filter)filter;
+            p.crop_width = p.crop_height = 33;
+            float out[3 * 33 * 33];
+            run(&p, &image, 33, 33, out);
+            bool tall = image.height > image.width;
+            int longer =
+                48 * (tall ? image.height : image.width) / (tall ? image.width : image.height);
+            int width = tall ? 48 : longer, height = tall ? longer : 48;
+            qb_ctx cx;
+            qb_ctx_init(&cx);
+            assert_ok(&cx, qb_image_resize(&cx, &image, width, height, p.filter, &whole));
+            int left = (width - 33) / 2, top = (height - 33) / 2;
+            for (int i = 0; i < 3 * 33 * 33; i++) {
+                int c = i / (33 * 33), y = i / 33 % 33, x = i % 33;
+                assert_float_equal(out[i], whole.pixel[((y + top) * width + x + left) * 3 + c], 0);
+            }
+            qb_image_release(&whole);
+            qb_image_release(&image);
+        }
+    }
+}
+
+static void short_side_cuts_the_long_side(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_image image = fixture_pattern(50, 37, 3); /* 64 * 50 / 37 = 86.49 */
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.resize = QB_RESIZE_SHORT_SIDE;
+    p.resize_width = SIDE;
+    static float out[3 * SIDE * 86];
+    run(&p, &image, SIDE, 86, out);
+    assert_fails(&cx, qb_preprocess_image(&cx, &p, &image, SIDE, 87, out), QB_STATUS_INVALID);
+    assert_message(&cx, "50x37");
+    assert_message(&cx, "86x64");
+    assert_message(&cx, "87x64");
+    qb_image_release(&image);
+}
+
+static void crop_larger_than_the_image_is_an_error(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_image image = fixture_pattern(20, 30, 3);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.crop_width = p.crop_height = 24;
+    static float out[3 * 24 * 24];
+    assert_fails(&cx, qb_preprocess_image(&cx, &p, &image, 24, 24, out), QB_STATUS_INVALID);
+    assert_message(&cx, "crop to 24x24: the image has only 20x30");
+    qb_image_release(&image);
+}
+
+static void expect_invalid(const qb_preprocess *p, const char *text) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    assert_fails(&cx, qb_preprocess_validate(&cx, p), QB_STATUS_INVALID);
+    assert_message(&cx, text);
+}
+
+static void bad_settings_are_named(void **state) {
+    (void)state;
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.std[1] = 0;
+    expect_invalid(&p, "std[1]");
+    p.color = QB_COLOR_GRAY; /* then channel 1 is of no consequence */
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_preprocess_validate(&cx, &p));
+    qb_preprocess_default(&p);
+    p.mean[2] = NAN;
+    expect_invalid(&p, "mean[2]");
+    qb_preprocess_default(&p);
+    p.resize = QB_RESIZE_STRETCH;
+    p.resize_width = 5;
+    expect_invalid(&p, "stretch to 5x0");
+    qb_preprocess_default(&p);
+    p.crop_width = 5;
+    expect_invalid(&p, "crop to 5x0");
+    qb_preprocess_default(&p);
+    p.filter = (qb_filter)9;
+    expect_invalid(&p, "filter 9");
+}
+
+static void a_shape_alone_gives_a_usable_guess(void **state) {
+    (void)state;
+    qb_preprocess p;
+    qb_preprocess_for_shape(&p, 3, 240, 320);
+    assert_int_equal(p.resize, QB_RESIZE_STRETCH);
+    assert_int_equal(p.resize_width, 320);
+    assert_int_equal(p.resize_height, 240);
+    assert_int_equal(p.color, QB_COLOR_RGB);
+    qb_preprocess_for_shape(&p, 1, -1, -2);
+    assert_int_equal(p.resize, QB_RESIZE_NONE);
+    assert_int_equal(p.color, QB_COLOR_GRAY);
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_preprocess_validate(&cx, &p));
+}
+
+static void names_are_parsed_back(void **state) {
+    (void)state;
+    for (int i = 0; i <= QB_RESIZE_SHORT_SIDE; i++) {
+        qb_resize_mode mode = QB_RESIZE_NONE;
+        assert_true(qb_resize_mode_parse(qb_resize_mode_text((qb_resize_mode)i), &mode));
+        assert_int_equal(mode, i);
+    }
+    for (int i = 0; i <= QB_FILTER_LANCZOS; i++) {
+        qb_filter filter = QB_FILTER_BILINEAR;
+        assert_true(qb_filter_parse(qb_filter_text((qb_filter)i), &filter));
+        assert_int_equal(filter, i);
+    }
+    for (int i = 0; i <= QB_COLOR_LUMA; i++) {
+        qb_color color = QB_COLOR_RGB;
+        assert_true(qb_color_parse(qb_color_text((qb_color)i), &color));
+        assert_int_equal(color, i);
+    }
+    qb_color color = QB_COLOR_BGR;
+    assert_false(qb_color_parse("rgb", &color));
+    assert_int_equal(color, QB_COLOR_BGR);
+    assert_string_equal(qb_filter_text((qb_filter)7), "?");
+}
+
+static qb_status preprocess_once(qb_ctx *cx, void *user) {
+    qb_preprocess p;
+    qb_preprocess_for_shape(&p, 3, 7, 5);
+    p.color = QB_COLOR_BGR;
+    float out[3 * 35];
+    return qb_preprocess_image(cx, &p, user, 7, 5, out);
+}
+
+static void every_failed_allocation_is_reported(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(9, 9, 3);
+    assert_true(qb_test_alloc_sweep(preprocess_once, &image) >= 9);
+    qb_image_release(&image);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(mean_and_std_apply_to_planes),
+    cmocka_unit_test(bgr_swaps_the_planes_and_keeps_mean_by_output_channel),
+    cmocka_unit_test(luma_equals_pillow),
+    cmocka_unit_test(grey_images_are_repeated_and_grey_models_take_them_as_they_are),
+    cmocka_unit_test(crop_begins_at_the_floor_of_half_the_rest),
+    cmocka_unit_test(resize_then_crop_equals_crop_of_the_whole_resized_image),
+    cmocka_unit_test(short_side_cuts_the_long_side),
+    cmocka_unit_test(crop_larger_than_the_image_is_an_error),
+    cmocka_unit_test(bad_settings_are_named),
+    cmocka_unit_test(a_shape_alone_gives_a_usable_guess),
+    cmocka_unit_test(names_are_parsed_back),
+    cmocka_unit_test(every_failed_allocation_is_reported),
+};
+QB_TEST_MAIN(tests)

@@ -1,0 +1,382 @@
+#include <string.h>
+
+#include "run_passes.h"
+
+/* --- the driver ------------------------------------------------------------------------------ */
+
+static void a_disabled_pass_does_nothing(void **state) {
+    (void)state;
+    int32_t n;
+    const qb_pass *const *passes = qb_passes(&n);
+    const char *disabled[MAX_PASSES + 1] = {0};
+    for (int32_t i = 0; i < n; i++) disabled[i] = passes[i]->name;
+    maker m;
+    maker_init(&m, 1);
+    make_output(&m, NODE(&m, "Identity", "y", NODE(&m, "Relu", "r", make_image(&m))));
+    qb_optimize_report report;
+    assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, &(qb_optimize_options){disabled}, &report));
+    assert_int_equal(report.nodes_before, 2);
+    assert_int_equal(report.nodes_after, 2);
+    disabled[0] = "no-such-pass";
+    assert_fails(&m.cx, qb_optimize(&m.cx, m.graph, &(qb_optimize_options){disabled}, NULL),
+                 QB_STATUS_INVALID);
+    assert_message(&m.cx, "no-such-pass");
+    maker_release(&m);
+}
+
+static void pass_names_are_unique_and_described(void **state) {
+    (void)state;
+    int32_t n;
+    const qb_pass *const *passes = qb_passes(&n);
+    for (int32_t i = 0; i < n; i++) {
+        assert_true(strlen(passes[i]->summary) > 10);
+        for (int32_t k = 0; k < i; k++) assert_string_not_equal(passes[i]->name, passes[k]->name);
+    }
+}
+
+/* --- fold-constants, prune-dead, eliminate-identity ------------------------------------------ */
+
+static void constants_are_computed(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 2);
+    int32_t x = make_image(&m), a = make_random(&m, "a", DIMS(4, 1, 1));
+    int32_t b = NODE(&m, "Relu", "b", NODE(&m, "Add", "sum", a, a));
+    make_output(&m, NODE(&m, "Mul", "y", x, b));
+    assert_int_equal(optimize(&m, "fold-constants", TOLERANCE), 2);
+    assert_int_equal(count_nodes(m.graph), 1);
+    expect_input(&m, "y", 1, "b");
+    maker_release(&m);
+}
+
+static void dead_chains_and_unused_outputs_go(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 3);
+    int32_t x = make_image(&m);
+    NODE(&m, "Relu", "dead2", NODE(&m, "Relu", "dead1", x));
+    int32_t pooled = NODE(&m, "MaxPool", "pooled", x);
+    SET_INTS(&m, "kernel_shape", 2, 2);
+    int32_t outs[2] = {pooled, qb_graph_add_value(&m.cx, m.graph, "indices", QB_DTYPE_NONE, NULL)};
+    qb_node *pool = &m.graph->nodes[m.graph->n_nodes - 1];
+    pool->out = outs; /* lives as long as the graph is used */
+    pool->n_out = 2;
+    make_output(&m, NODE(&m, "Relu", "y", pooled));
+    assert_int_equal(optimize(&m, "prune-dead", TOLERANCE), 3);
+    assert_int_equal(count_nodes(m.graph), 2);
+    assert_int_equal(node_writing(&m, "pooled")->n_out, 1);
+    assert_int_equal(qb_graph_find_value(m.graph, "indices"), -1);
+    maker_release(&m);
+}
+
+static void nodes_without_effect_go(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 4);
+    int32_t x = make_image(&m), v = x;
+    v = NODE(&m, "Identity", "v1", v);
+    v = NODE(&m, "Dropout", "v2", v);
+    v = NODE(&m, "Cast", "v3", v);
+    set_int(&m, "to", 1);
+    v = NODE(&m, "Relu", "kept", v);
+    v = NODE(&m, "Reshape", "v4", v, INTS(&m, "target", 0, 4, 6, 6));
+    v = NODE(&m, "Transpose", "v5", v);
+    SET_INTS(&m, "perm", 0, 1, 2, 3);
+    v = NODE(&m, "Pad", "v6", v, INTS(&m, "pads", 0, 0, 0, 0, 0, 0, 0, 0));
+    v = NODE(&m, "Slice", "v7", v, INTS(&m, "starts", 0), INTS(&m, "ends", 99),
+             INTS(&m, "axes", 2));
+    v = NODE(&m, "Concat", "v8", v);
+    set_int(&m, "axis", 1);
+    v = NODE(&m, "Add", "v9", make_scalar(&m, "zero", 0), v);
+    v = NODE(&m, "Mul", "v10", v, make_scalar(&m, "one", 1));
+    v = NODE(&m, "Div", "v11", v, make_scalar(&m, "one", 1));
+    make_output(&m, NODE(&m, "Sub", "y", v, make_scalar(&m, "zero", 0)));
+    assert_int_equal(optimize(&m, "eliminate-identity", TOLERANCE), 12);
+    assert_int_equal(count_nodes(m.graph), 1);
+    assert_string_equal(m.graph->values[node_writing(&m, "y")->in[0]].name, "x");
+    assert_true(count_op(m.graph, "Relu") == 1); /* it writes the graph output's name now */
+    maker_release(&m);
+}
+
+static void nodes_with_effect_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 5);
+    int32_t x = make_input(&m, "x", DIMS(2, 4, 4, 4)), v;
+    v = NODE(&m, "Slice", "reversed", x, INTS(&m, "starts", -1), INTS(&m, "ends", -99),
+             INTS(&m, "axes", 1), INTS(&m, "steps", -1));
+    v = NODE(&m, "Transpose", "swapped", v);
+    SET_INTS(&m, "perm", 1, 0, 3, 2);
+    v = NODE(&m, "Transpose", "turned", v);
+    SET_INTS(&m, "perm", 1, 0, 2, 3);
+    v = NODE(&m, "Sub", "negated", make_scalar(&m, "zero", 0), v);
+    v = NODE(&m, "Add", "widened", v, make_floats(&m, "zeros", DIMS(2, 1, 1, 1, 1), (float[2]){0}));
+    make_output(&m, v);
+    make_output(&m, NODE(&m, "Identity", "copy", x)); /* input and output keep their names */
+    assert_int_equal(optimize(&m, "eliminate-identity", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+static void identities_that_requantize_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 6);
+    int32_t a = NODE(&m, "Relu", "a", make_image(&m)), b = NODE(&m, "Identity", "b", a);
+    int32_t c = NODE(&m, "Identity", "c", b);
+    make_output(&m, NODE(&m, "Relu", "y", c));
+    make_quantized(&m, a, 0.5f, 3);
+    make_quantized(&m, b, 0.25f, 3);
+    make_quantized(&m, c, 0.25f, 3);
+    assert_int_equal(optimize_unchecked(&m, "eliminate-identity"), 1);
+    expect_input(&m, "y", 0, "b");
+    maker_release(&m);
+}
+
+/* --- common-subexpressions ------------------------------------------------------------------- */
+
+static void equal_nodes_and_constants_merge(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 7);
+    const float four[4] = {1, 2, 3, 4};
+    int32_t x = make_image(&m);
+    int32_t a = make_floats(&m, "a", DIMS(4, 1, 1), four);
+    int32_t b = make_floats(&m, "b", DIMS(4, 1, 1), four);
+    int32_t other = make_floats(&m, "other", DIMS(1, 4, 1, 1), four); /* another shape */
+    int32_t p = NODE(&m, "Relu", "p", NODE(&m, "Mul", "pm", x, a));
+    int32_t q = NODE(&m, "Relu", "q", NODE(&m, "Mul", "qm", x, b));
+    int32_t r = NODE(&m, "Relu", "r", NODE(&m, "Mul", "rm", x, other));
+    make_output(&m, NODE(&m, "Add", "y", NODE(&m, "Sub", "d", p, q), r));
+    assert_int_equal(optimize(&m, "common-subexpressions", TOLERANCE), 3);
+    expect_input(&m, "d", 1, "p");
+    assert_int_equal(count_op(m.graph, "Mul"), 2);
+    maker_release(&m);
+}
+
+static void nodes_that_differ_in_anything_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 8);
+    int32_t x = make_image(&m);
+    NODE(&m, "LeakyRelu", "a", x);
+    set_float(&m, "alpha", 0.1f);
+    NODE(&m, "LeakyRelu", "b", x);
+    set_float(&m, "alpha", 0.2f);
+    NODE(&m, "AveragePool", "c", x);
+    SET_INTS(&m, "kernel_shape", 2, 2);
+    NODE(&m, "AveragePool", "d", x);
+    SET_INTS(&m, "kernel_shape", 2, 1);
+    NODE(&m, "Relu", "e", x);
+    NODE(&m, "Relu", "f", x); /* equal, but both are outputs */
+    for (const char *name = "abcdef"; *name; name++)
+        make_output(&m, qb_graph_find_value(m.graph, (char[2]){*name, 0}));
+    assert_int_equal(optimize(&m, "common-subexpressions", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+static void equal_nodes_with_other_scales_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 9);
+    int32_t x = make_image(&m), a = NODE(&m, "Relu", "a", x), b = NODE(&m, "Relu", "b", x);
+    make_output(&m, NODE(&m, "Add", "y", a, b));
+    make_quantized(&m, a, 0.5f, 0);
+    make_quantized(&m, b, 0.25f, 0);
+    assert_int_equal(optimize_unchecked(&m, "common-subexpressions"), 0);
+    maker_release(&m);
+}
+
+/* --- reshape-cleanup ------------------------------------------------------------------------- */
+
+static void reshape_chains_become_one(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 10);
+    int32_t v = NODE(&m, "Reshape", "a", make_image(&m), INTS(&m, "s", 0, 2, 2, -1));
+    v = NODE(&m, "Unsqueeze", "b", v, INTS(&m, "axes", 1));
+    v = NODE(&m, "Squeeze", "c", v, INTS(&m, "axes", 1));
+    v = NODE(&m, "Flatten", "d", v);
+    make_output(&m, NODE(&m, "Relu", "y", v));
+    assert_true(optimize(&m, NULL, TOLERANCE) >= 3);
+    assert_int_equal(count_nodes(m.graph), 2);
+    expect_input(&m, "d", 0, "x");
+    assert_true(value_of(&m, qb_graph_find_value(m.graph, "d"))->shape.dim[0] < -1);
+    maker_release(&m);
+}
+
+static void computed_targets_become_constant(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 11);
+    int32_t x = make_image(&m);
+    int32_t batch = NODE(&m, "Gather", "batch", NODE(&m, "Shape", "shape", x), INTS(&m, "zero", 0));
+    int32_t target = NODE(&m, "Concat", "target", batch, INTS(&m, "rest", 144));
+    set_int(&m, "axis", 0);
+    make_output(&m, NODE(&m, "Relu", "y", NODE(&m, "Reshape", "flat", x, target)));
+    optimize(&m, NULL, TOLERANCE);
+    int32_t flat = qb_graph_find_value(m.graph, "flat");
+    if (value_of(&m, flat)->shape.dim[0] != -1) /* inference follows shape arithmetic */
+        assert_int_equal(count_op(m.graph, "Shape"), 0);
+    assert_int_equal(count_op(m.graph, "Reshape"), 1);
+    maker_release(&m);
+}
+
+/* --- transpose-cleanup ----------------------------------------------------------------------- */
+
+static int32_t transpose(maker *m, const char *name, int32_t x, int a, int b, int c, int d) {
+    int32_t y = NODE(m, "Transpose", name, x);
+    SET_INTS(m, "perm", a, b, c, d);
+    return y;
+}
+
+static void consecutive_transposes_merge_or_cancel(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 12);
+    int32_t x = make_image(&m);
+    int32_t a = transpose(&m, "a2", transpose(&m, "a1", x, 0, 2, 3, 1), 0, 3, 1, 2);
+    int32_t b = transpose(&m, "b2", transpose(&m, "b1", x, 0, 2, 3, 1), 0, 2, 1, 3);
+    make_output(&m, NODE(&m, "Relu", "p", a));
+    make_output(&m, NODE(&m, "Relu", "q", b));
+    optimize(&m, NULL, TOLERANCE);
+    expect_input(&m, "p", 0, "x");
+    expect_input(&m, "b2", 0, "x");
+    assert_int_equal(count_op(m.graph, "Transpose"), 1);
+    maker_release(&m);
+}
+
+static void transposes_around_elementwise_nodes_cancel(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 13);
+    int32_t v = transpose(&m, "t1", make_image(&m), 0, 2, 3, 1);
+    v = NODE(&m, "Relu", "r", v);
+    v = NODE(&m, "Add", "s", v, make_random(&m, "channels", DIMS(4)));
+    v = NODE(&m, "Mul", "u", make_random(&m, "rows", DIMS(1, 6, 1, 1)), v);
+    v = NODE(&m, "Clip", "c", v, make_scalar(&m, "low", -1), make_scalar(&m, "high", 1));
+    v = transpose(&m, "t2", v, 0, 3, 1, 2);
+    int32_t w = make_random(&m, "w", DIMS(2, 4, 1, 1));
+    make_output(&m, NODE(&m, "Conv", "y", v, w));
+    optimize(&m, NULL, TOLERANCE);
+    assert_int_equal(count_op(m.graph, "Transpose"), 0);
+    expect_input(&m, "y", 0, "t2");
+    maker_release(&m);
+}
+
+static void a_joint_transpose_sinks_below_its_users(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 14);
+    int32_t a = make_input(&m, "a", DIMS(2, 3, 4, 5)), b = make_input(&m, "b", DIMS(2, 3, 4, 5));
+    int32_t p = transpose(&m, "p", a, 0, 2, 3, 1), q = transpose(&m, "q", b, 0, 2, 3, 1);
+    int32_t both[2] = {NODE(&m, "Add", "sum", p, q), NODE(&m, "Relu", "r", p)};
+    int32_t y = make_node(&m, "Concat", "cat", 2, both);
+    set_int(&m, "axis", 3);
+    y = NODE(&m, "Softmax", "soft", y);
+    set_int(&m, "axis", 1);
+    make_output(&m, y);
+    optimize(&m, NULL, TOLERANCE);
+    assert_int_equal(count_op(m.graph, "Transpose"), 1);
+    assert_string_equal(node_writing(&m, "soft")->op->name, "Softmax");
+    maker_release(&m);
+}
+
+static void transposes_that_are_needed_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 15);
+    int32_t v = NODE(&m, "Relu", "r", transpose(&m, "t", make_image(&m), 0, 2, 3, 1));
+    make_output(&m, v);
+    make_output(&m, transpose(&m, "back", v, 0, 3, 1, 2));
+    optimize(&m, NULL, TOLERANCE);
+    assert_int_equal(count_op(m.graph, "Transpose"), 1);
+    maker_release(&m);
+}
+
+/* --- random graphs --------------------------------------------------------------------------- */
+
+/* Each pass alone and all together give the same outputs, and a second run finds nothing to do. */
+static void random_graphs_keep_their_outputs(void **state) {
+    (void)state;
+    int32_t n, done = 0;
+    const qb_pass *const *passes = qb_passes(&n);
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        maker m;
+        maker_init(&m, seed);
+        make_random_graph(&m, 3 + (int)(seed % 20));
+        const char *only = seed % 3 ? NULL : passes[seed / 3 % (uint64_t)n]->name;
+        done += optimize(&m, only, RANDOM_TOLERANCE);
+        assert_int_equal(optimize(&m, only, RANDOM_TOLERANCE), 0);
+        maker_release(&m);
+    }
+    assert_true(done > 1000);
+}
+
+static void the_same_graph_gives_the_same_result(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        char *text[2];
+        for (int i = 0; i < 2; i++) {
+            maker m;
+            maker_init(&m, seed);
+            make_random_graph(&m, 12);
+            optimize_unchecked(&m, NULL);
+            assert_ok(&m.cx, qb_graph_text(&m.cx, m.graph, &text[i]));
+            maker_release(&m);
+        }
+        assert_string_equal(text[0], text[1]);
+        qb_free(text[0]);
+        qb_free(text[1]);
+    }
+}
+
+/* --- failures -------------------------------------------------------------------------------- */
+
+static qb_status build_and_optimize(qb_ctx *cx, void *user) {
+    qb_graph *copy = NULL;
+    qb_status status = qb_graph_clone(cx, user, &copy);
+    if (status == QB_OK) status = qb_optimize(cx, copy, NULL, NULL);
+    qb_graph_free(copy);
+    return status;
+}
+
+static void every_failing_allocation_is_reported(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 33);
+    int32_t x = make_image(&m);
+    int32_t v = make_batch_norm(&m, "bn", make_conv(&m, "c", x, DIMS(4, 4, 1, 1), true), 4);
+    v = transpose(&m, "t2", NODE(&m, "Relu", "r", transpose(&m, "t1", v, 0, 2, 3, 1)), 0, 3, 1, 2);
+    v = NODE(&m, "Flatten", "f", NODE(&m, "Identity", "i", v));
+    v = NODE(&m, "Add", "a", NODE(&m, "MatMul", "mm", v, make_random(&m, "w", DIMS(144, 3))),
+             make_random(&m, "row", DIMS(3)));
+    make_output(&m, v);
+    assert_true(qb_test_alloc_sweep(build_and_optimize, m.graph) > 50);
+    maker_release(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_disabled_pass_does_nothing),
+        cmocka_unit_test(pass_names_are_unique_and_described),
+        cmocka_unit_test(constants_are_computed),
+        cmocka_unit_test(dead_chains_and_unused_outputs_go),
+        cmocka_unit_test(nodes_without_effect_go),
+        cmocka_unit_test(nodes_with_effect_stay),
+        cmocka_unit_test(identities_that_requantize_stay),
+        cmocka_unit_test(equal_nodes_and_constants_merge),
+        cmocka_unit_test(nodes_that_differ_in_anything_stay),
+        cmocka_unit_test(equal_nodes_with_other_scales_stay),
+        cmocka_unit_test(reshape_chains_become_one),
+        cmocka_unit_test(computed_targets_become_constant),
+        cmocka_unit_test(consecutive_transposes_merge_or_cancel),
+        cmocka_unit_test(transposes_around_elementwise_nodes_cancel),
+        cmocka_unit_test(a_joint_transpose_sinks_below_its_users),
+        cmocka_unit_test(transposes_that_are_needed_stay),
+        cmocka_unit_test(random_graphs_keep_their_outputs),
+        cmocka_unit_test(the_same_graph_gives_the_same_result),
+        cmocka_unit_test(every_failing_allocation_is_reported),
+    };
+    return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
+                             sizeof tests / sizeof *tests);
+}

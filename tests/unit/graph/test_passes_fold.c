@@ -1,0 +1,372 @@
+/* Passes that move computation into weights and padding, or recognize operators. */
+#include "run_passes.h"
+
+/* --- reduce-mean-to-pool, Gemm --------------------------------------------------------------- */
+
+static void spatial_means_become_pools(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 16);
+    int32_t x = make_image(&m);
+    int32_t flat = NODE(&m, "ReduceMean", "flat", x, INTS(&m, "axes", -1, 2));
+    set_int(&m, "keepdims", 0);
+    make_output(&m, flat);
+    make_output(&m, NODE(&m, "ReduceMean", "kept", x, INTS(&m, "axes", 2, 3)));
+    make_output(&m, NODE(&m, "ReduceMean", "partial", x, INTS(&m, "axes", 3)));
+    make_output(&m, NODE(&m, "ReduceMean", "channels", x, INTS(&m, "axes", 1, 2)));
+    assert_int_equal(optimize(&m, "reduce-mean-to-pool", TOLERANCE), 2);
+    assert_int_equal(count_op(m.graph, "GlobalAveragePool"), 2);
+    assert_int_equal(count_op(m.graph, "ReduceMean"), 2);
+    assert_string_equal(node_writing(&m, "flat")->op->name, "Squeeze");
+    maker_release(&m);
+}
+
+static void matmul_and_add_become_gemm(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 17);
+    int32_t x = make_input(&m, "x", DIMS(-1, 5)), w = make_random(&m, "w", DIMS(5, 3));
+    make_output(&m, NODE(&m, "Add", "a", NODE(&m, "MatMul", "am", x, w),
+                         make_random(&m, "row", DIMS(1, 3))));
+    make_output(&m,
+                NODE(&m, "Add", "b", make_scalar(&m, "one", 2), NODE(&m, "MatMul", "bm", x, w)));
+    make_output(
+        &m, NODE(&m, "Add", "c", NODE(&m, "MatMul", "cm", x, w), NODE(&m, "MatMul", "cn", x, w)));
+    int32_t shared = NODE(&m, "MatMul", "shared", x, w);
+    make_output(&m, shared);
+    make_output(&m, NODE(&m, "Add", "d", shared, make_random(&m, "row2", DIMS(3))));
+    int32_t column = make_random(&m, "column", DIMS(5, 1));
+    make_output(&m, NODE(&m, "Add", "wide", NODE(&m, "MatMul", "wm", x, column),
+                         make_random(&m, "row3", DIMS(3))));
+    assert_int_equal(optimize(&m, "matmul-add-to-gemm", TOLERANCE), 2);
+    assert_int_equal(count_op(m.graph, "Gemm"), 2);
+    maker_release(&m);
+}
+
+static void gemm_gets_a_plain_bias(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 18);
+    int32_t x = make_input(&m, "x", DIMS(-1, 5)), w = make_random(&m, "w", DIMS(3, 5));
+    int32_t a = NODE(&m, "Gemm", "a", x, w, make_random(&m, "row", DIMS(1, 3)));
+    set_int(&m, "transB", 1);
+    set_float(&m, "beta", 0.5f);
+    set_float(&m, "alpha", 2);
+    int32_t b = NODE(&m, "Gemm", "b", x, w, make_scalar(&m, "two", 2));
+    set_int(&m, "transB", 1);
+    make_output(&m, a);
+    make_output(&m, b);
+    assert_int_equal(optimize(&m, "normalize-gemm", TOLERANCE), 2);
+    const qb_node *node = node_writing(&m, "a");
+    const qb_gemm_attrs *attrs = node->attrs;
+    assert_true(attrs->beta == 1 && attrs->alpha == 2);
+    assert_int_equal(m.graph->values[node->in[2]].shape.rank, 1);
+    maker_release(&m);
+}
+
+/* --- fold-batch-norm, fold-scale ------------------------------------------------------------- */
+
+static void batch_norm_moves_into_weights(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 19);
+    int32_t x = make_image(&m);
+    make_output(&m, make_batch_norm(&m, "a", make_conv(&m, "ac", x, DIMS(8, 4, 3, 3), true), 8));
+    int32_t grouped = make_conv(&m, "bc", x, DIMS(8, 2, 1, 1), false);
+    set_int(&m, "group", 2);
+    make_output(&m, make_batch_norm(&m, "b", grouped, 8));
+    int32_t up = NODE(&m, "ConvTranspose", "ct", x, make_random(&m, "w", DIMS(4, 3, 2, 2)));
+    set_int(&m, "group", 2);
+    make_output(&m, make_batch_norm(&m, "c", up, 6));
+    int32_t flat = make_input(&m, "flat", DIMS(-1, 5));
+    int32_t gemm = NODE(&m, "Gemm", "dg", flat, make_random(&m, "w", DIMS(5, 3)),
+                        make_random(&m, "row", DIMS(1, 3)));
+    set_float(&m, "alpha", 0.5f);
+    set_float(&m, "beta", 3);
+    make_output(&m, make_batch_norm(&m, "d", gemm, 3));
+    gemm = NODE(&m, "Gemm", "eg", flat, make_random(&m, "w", DIMS(3, 5)));
+    set_int(&m, "transB", 1);
+    make_output(&m, make_batch_norm(&m, "e", gemm, 3));
+    int32_t product = NODE(&m, "MatMul", "fm", flat, make_random(&m, "w", DIMS(5, 3)));
+    make_output(&m, make_batch_norm(&m, "f", product, 3));
+    assert_int_equal(optimize(&m, "fold-batch-norm", TOLERANCE), 6);
+    assert_int_equal(count_op(m.graph, "BatchNormalization"), 0);
+    assert_int_equal(count_nodes(m.graph), 6);
+    assert_string_equal(node_writing(&m, "f")->op->name, "Gemm");
+    maker_release(&m);
+}
+
+static void batch_norm_of_a_shared_value_becomes_mul_and_add(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 20);
+    int32_t x = make_image(&m), c = make_conv(&m, "c", x, DIMS(8, 4, 1, 1), true);
+    int32_t bn = make_batch_norm(&m, "bn", c, 8);
+    make_output(&m, NODE(&m, "Add", "sum", c, bn));
+    make_output(&m, make_batch_norm(&m, "direct", x, 4));
+    int32_t tokens = NODE(&m, "MatMul", "tokens", make_input(&m, "t", DIMS(2, 3, 5)),
+                          make_random(&m, "w", DIMS(5, 3)));
+    make_output(&m, make_batch_norm(&m, "rows", tokens, 3)); /* channels are not the columns */
+    assert_int_equal(optimize(&m, "fold-batch-norm", TOLERANCE), 3);
+    assert_int_equal(count_op(m.graph, "Mul"), 3);
+    assert_int_equal(count_op(m.graph, "BatchNormalization"), 0);
+    maker_release(&m);
+}
+
+static void batch_norm_of_a_quantized_value_stays(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 21);
+    int32_t c = make_conv(&m, "c", make_image(&m), DIMS(8, 4, 1, 1), true);
+    make_output(&m, make_batch_norm(&m, "bn", c, 8));
+    make_quantized(&m, c, 0.1f, 128);
+    assert_int_equal(optimize_unchecked(&m, "fold-batch-norm"), 0);
+    maker_release(&m);
+}
+
+static void degenerate_batch_norm_stays(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 22);
+    const float zero[4] = {0}, huge[4] = {1e38f, 1e38f, 1e38f, 1e38f};
+    int32_t c = make_conv(&m, "c", make_image(&m), DIMS(4, 4, 1, 1), true);
+    int32_t big = make_floats(&m, "big", DIMS(4), huge),
+            none = make_floats(&m, "none", DIMS(4), zero);
+    make_output(&m, NODE(&m, "BatchNormalization", "bn", c, big, none, none, none));
+    assert_int_equal(optimize_unchecked(&m, "fold-batch-norm"), 0);
+    maker_release(&m);
+}
+
+static void constant_scales_move_into_weights(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 23);
+    int32_t v = make_conv(&m, "c", make_image(&m), DIMS(8, 4, 3, 3), false);
+    v = NODE(&m, "Mul", "v1", v, make_random(&m, "s", DIMS(8, 1, 1)));
+    v = NODE(&m, "Add", "v2", make_random(&m, "t", DIMS(1, 8, 1, 1)), v);
+    v = NODE(&m, "Sub", "v3", v, make_scalar(&m, "u", 0.25f));
+    v = NODE(&m, "Div", "v4", v, make_uniform(&m, "d", DIMS(8, 1, 1), 0.5, 2));
+    make_output(&m, NODE(&m, "Relu", "y", v));
+    int32_t tokens = NODE(&m, "MatMul", "mm", make_input(&m, "t", DIMS(2, 3, 5)),
+                          make_random(&m, "w", DIMS(5, 6)));
+    tokens = NODE(&m, "Mul", "scaled", tokens, make_random(&m, "s", DIMS(6)));
+    make_output(&m, NODE(&m, "Add", "shifted", tokens, make_random(&m, "t", DIMS(6))));
+    assert_int_equal(optimize(&m, "fold-scale", TOLERANCE), 5);
+    assert_int_equal(count_nodes(m.graph), 4);
+    assert_string_equal(node_writing(&m, "v4")->op->name, "Conv");
+    assert_string_equal(node_writing(&m, "scaled")->op->name, "MatMul");
+    assert_string_equal(node_writing(&m, "shifted")->op->name, "Add"); /* rank 3: no Gemm */
+    maker_release(&m);
+}
+
+static void scales_that_do_not_fit_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 24);
+    int32_t x = make_image(&m);
+    make_output(&m, NODE(&m, "Mul", "columns", make_conv(&m, "a", x, DIMS(6, 4, 1, 1), false),
+                         make_random(&m, "s", DIMS(6))));
+    make_output(&m, NODE(&m, "Sub", "from", make_scalar(&m, "one", 1),
+                         make_conv(&m, "b", x, DIMS(6, 4, 1, 1), false)));
+    make_output(&m, NODE(&m, "Add", "wider", make_conv(&m, "c", x, DIMS(6, 4, 1, 1), false),
+                         make_random(&m, "s", DIMS(2, 1, 6, 1, 1))));
+    int32_t used_twice = make_conv(&m, "d", x, DIMS(6, 4, 1, 1), false);
+    make_output(&m, used_twice);
+    make_output(&m, NODE(&m, "Mul", "half", used_twice, make_scalar(&m, "h", 0.5f)));
+    assert_int_equal(optimize(&m, "fold-scale", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+static void division_by_zero_stays_where_it_is(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 25);
+    int32_t c = make_conv(&m, "c", make_image(&m), DIMS(6, 4, 1, 1), true);
+    make_output(&m, NODE(&m, "Div", "y", c, make_scalar(&m, "zero", 0)));
+    assert_int_equal(optimize_unchecked(&m, "fold-scale"), 0);
+    maker_release(&m);
+}
+
+/* --- pad-into-conv --------------------------------------------------------------------------- */
+
+static void zero_padding_moves_into_convolutions(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 26);
+    int32_t x = make_image(&m), pads = INTS(&m, "pads", 0, 0, 1, 0, 0, 0, 2, 3);
+    int32_t a = NODE(&m, "Pad", "ap", x, pads);
+    int32_t w = make_random(&m, "w", DIMS(2, 4, 3, 3));
+    make_output(&m, NODE(&m, "Conv", "a", a, w));
+    SET_INTS(&m, "pads", 1, 1, 0, 0);
+    int32_t b =
+        NODE(&m, "Pad", "bp", x, INTS(&m, "short", 1, 0, 0, 1), -1, INTS(&m, "axes", 2, -1));
+    make_output(&m, NODE(&m, "Conv", "b", b, w));
+    set_string(&m, "auto_pad", "SAME_UPPER");
+    SET_INTS(&m, "strides", 2, 2);
+    int32_t c = NODE(&m, "Pad", "cp", x, INTS(&m, "all", 0, 0, 1, 1, 0, 0, 1, 1));
+    make_output(&m, NODE(&m, "AveragePool", "c", c));
+    SET_INTS(&m, "kernel_shape", 2, 2);
+    assert_int_equal(optimize(&m, "pad-into-conv", TOLERANCE), 3);
+    const qb_conv_attrs *attrs = node_writing(&m, "a")->attrs;
+    assert_int_equal(attrs->pads.n, 4);
+    assert_true(attrs->pads.v[0] == 2 && attrs->pads.v[1] == 1 && attrs->pads.v[2] == 2 &&
+                attrs->pads.v[3] == 3);
+    const qb_pool_attrs *pool = node_writing(&m, "c")->attrs;
+    assert_int_equal(pool->count_include_pad, 1);
+    maker_release(&m);
+}
+
+static void other_padding_stays(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 27);
+    int32_t x = make_image(&m), w = make_random(&m, "w", DIMS(2, 4, 3, 3));
+    int32_t ones = INTS(&m, "ones", 0, 0, 1, 1, 0, 0, 1, 1);
+    make_output(&m,
+                NODE(&m, "Conv", "a", NODE(&m, "Pad", "ap", x, ones, make_scalar(&m, "f", 1)), w));
+    int32_t reflected = NODE(&m, "Pad", "bp", x, ones);
+    set_string(&m, "mode", "reflect");
+    make_output(&m, NODE(&m, "Conv", "b", reflected, w));
+    int32_t cropped = NODE(&m, "Pad", "cp", x, INTS(&m, "crop", 0, 0, -1, 1, 0, 0, 1, 1));
+    make_output(&m, NODE(&m, "Conv", "c", cropped, w));
+    int32_t channels = NODE(&m, "Pad", "dp", x, INTS(&m, "channels", 0, 1, 0, 0, 0, 0, 0, 0));
+    make_output(&m, NODE(&m, "Conv", "d", channels, make_random(&m, "w", DIMS(2, 5, 1, 1))));
+    make_output(&m, NODE(&m, "MaxPool", "e", NODE(&m, "Pad", "ep", x, ones)));
+    SET_INTS(&m, "kernel_shape", 3, 3);
+    make_output(&m, NODE(&m, "AveragePool", "f", NODE(&m, "Pad", "fp", x, ones)));
+    SET_INTS(&m, "kernel_shape", 3, 3);
+    SET_INTS(&m, "pads", 1, 1, 1, 1); /* its own padding is not counted */
+    assert_int_equal(optimize(&m, "pad-into-conv", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+static void padding_of_quantized_values_stays(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 28);
+    int32_t x = make_image(&m), r = NODE(&m, "Relu", "r", x);
+    int32_t padded = NODE(&m, "Pad", "p", r, INTS(&m, "pads", 0, 0, 1, 1, 0, 0, 1, 1));
+    make_output(&m, NODE(&m, "Conv", "y", padded, make_random(&m, "w", DIMS(2, 4, 3, 3))));
+    make_quantized(&m, r, 0.1f, 7);
+    make_quantized(&m, padded, 0.1f, 7);
+    assert_int_equal(optimize_unchecked(&m, "pad-into-conv"), 0);
+    maker_release(&m);
+}
+
+/* --- fuse-* ---------------------------------------------------------------------------------- */
+
+static int32_t ramp(maker *m, int32_t x) {
+    int32_t sum = NODE(m, "Add", "sum", x, make_scalar(m, "three", 3));
+    return NODE(m, "Clip", "ramp", sum, make_scalar(m, "zero", 0), make_scalar(m, "six", 6));
+}
+
+static void written_out_hard_swish_is_recognized(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 29);
+    int32_t x = make_image(&m), six = make_scalar(&m, "six", 6),
+            sixth = make_scalar(&m, "s", 1.0f / 6);
+    make_output(&m, NODE(&m, "Div", "a", NODE(&m, "Mul", "am", ramp(&m, x), x), six));
+    make_output(&m, NODE(&m, "Mul", "b", x, NODE(&m, "Div", "bd", ramp(&m, x), six)));
+    make_output(&m, NODE(&m, "Mul", "c", NODE(&m, "Mul", "cm", sixth, ramp(&m, x)), x));
+    int32_t gate = NODE(&m, "HardSigmoid", "gate", x);
+    set_float(&m, "alpha", 1.0f / 6);
+    make_output(&m, NODE(&m, "Mul", "d", x, gate));
+    make_output(&m, NODE(&m, "Div", "e", ramp(&m, x), six));
+    optimize(&m, NULL, TOLERANCE);
+    assert_int_equal(count_op(m.graph, "HardSwish"), 4);
+    assert_int_equal(count_op(m.graph, "HardSigmoid"), 1);
+    assert_int_equal(count_nodes(m.graph), 5);
+    maker_release(&m);
+}
+
+static void something_like_hard_swish_is_not(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 30);
+    int32_t x = make_image(&m), y = NODE(&m, "Relu", "other", x), six = make_scalar(&m, "six", 6);
+    make_output(&m, NODE(&m, "Mul", "a", y, NODE(&m, "Div", "ad", ramp(&m, x), six)));
+    make_output(&m, NODE(&m, "Div", "b", six, ramp(&m, x)));
+    make_output(&m, NODE(&m, "Mul", "c", x, ramp(&m, x)));
+    optimize(&m, "fuse-hard-swish", TOLERANCE);
+    assert_int_equal(count_op(m.graph, "HardSwish"), 0);
+    maker_release(&m);
+}
+
+static int32_t erf_gate(maker *m, int32_t x) {
+    int32_t scaled = NODE(m, "Div", "scaled", x, make_scalar(m, "root", 1.41421356f));
+    return NODE(m, "Add", "gate", NODE(m, "Erf", "erf", scaled), make_scalar(m, "one", 1));
+}
+
+static int32_t tanh_gate(maker *m, int32_t x) {
+    int32_t cube = NODE(m, "Pow", "cube", x, make_scalar(m, "three", 3));
+    int32_t small = NODE(m, "Mul", "small", cube, make_scalar(m, "k", 0.044715f));
+    int32_t inner = NODE(m, "Mul", "inner", make_scalar(m, "root", 0.7978845608f),
+                         NODE(m, "Add", "sum", x, small));
+    return NODE(m, "Add", "gate", make_scalar(m, "one", 1), NODE(m, "Tanh", "tanh", inner));
+}
+
+static void written_out_gelu_is_recognized(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 31);
+    int32_t x = make_image(&m), half = make_scalar(&m, "half", 0.5f);
+    make_output(&m, NODE(&m, "Mul", "a", NODE(&m, "Mul", "am", x, erf_gate(&m, x)), half));
+    make_output(&m, NODE(&m, "Mul", "b", NODE(&m, "Mul", "bm", half, x), erf_gate(&m, x)));
+    make_output(&m, NODE(&m, "Mul", "c", x, NODE(&m, "Mul", "cm", erf_gate(&m, x), half)));
+    make_output(&m, NODE(&m, "Mul", "d", NODE(&m, "Mul", "dm", half, x), tanh_gate(&m, x)));
+    int32_t other = NODE(&m, "Relu", "other", x);
+    make_output(&m, NODE(&m, "Mul", "e", NODE(&m, "Mul", "em", half, other), erf_gate(&m, x)));
+    optimize(&m, "fuse-gelu", TOLERANCE);
+    assert_int_equal(count_op(m.graph, "Gelu"), 4);
+    assert_string_equal(node_writing(&m, "e")->op->name, "Mul");
+    maker_release(&m);
+}
+
+static int32_t layer_norm(maker *m, const char *name, int32_t x, int32_t gamma, int32_t beta) {
+    int32_t axes = INTS(m, "axes", -1);
+    int32_t d = NODE(m, "Sub", "d", x, NODE(m, "ReduceMean", "mean", x, axes));
+    int32_t square = NODE(m, "Pow", "square", d, make_scalar(m, "two", 2));
+    int32_t var = NODE(m, "ReduceMean", "var", square, axes);
+    int32_t root = NODE(m, "Sqrt", "root", NODE(m, "Add", "ve", var, make_scalar(m, "eps", 1e-3f)));
+    int32_t scaled = NODE(m, "Mul", "scaled", NODE(m, "Div", "unit", d, root), gamma);
+    return NODE(m, "Add", name, beta, scaled);
+}
+
+static void written_out_layer_norm_is_recognized(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 32);
+    int32_t x = make_input(&m, "x", DIMS(-1, 3, 8));
+    int32_t gamma = make_random(&m, "gamma", DIMS(8)), beta = make_random(&m, "beta", DIMS(8));
+    make_output(&m, layer_norm(&m, "a", x, gamma, beta));
+    make_output(&m, layer_norm(&m, "b", x, make_random(&m, "rows", DIMS(3, 1)), beta));
+    optimize(&m, "fuse-layer-norm", TOLERANCE);
+    assert_int_equal(count_op(m.graph, "LayerNormalization"), 1);
+    assert_string_equal(node_writing(&m, "a")->op->name, "LayerNormalization");
+    maker_release(&m);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spatial_means_become_pools),
+        cmocka_unit_test(matmul_and_add_become_gemm),
+        cmocka_unit_test(gemm_gets_a_plain_bias),
+        cmocka_unit_test(batch_norm_moves_into_weights),
+        cmocka_unit_test(batch_norm_of_a_shared_value_becomes_mul_and_add),
+        cmocka_unit_test(batch_norm_of_a_quantized_value_stays),
+        cmocka_unit_test(degenerate_batch_norm_stays),
+        cmocka_unit_test(constant_scales_move_into_weights),
+        cmocka_unit_test(scales_that_do_not_fit_stay),
+        cmocka_unit_test(division_by_zero_stays_where_it_is),
+        cmocka_unit_test(zero_padding_moves_into_convolutions),
+        cmocka_unit_test(other_padding_stays),
+        cmocka_unit_test(padding_of_quantized_values_stays),
+        cmocka_unit_test(written_out_hard_swish_is_recognized),
+        cmocka_unit_test(something_like_hard_swish_is_not),
+        cmocka_unit_test(written_out_gelu_is_recognized),
+        cmocka_unit_test(written_out_layer_norm_is_recognized),
+    };
+    return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
+                             sizeof tests / sizeof *tests);
+}
