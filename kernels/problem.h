@@ -21,7 +21,11 @@
  *
  * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
  * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
- * other values become qb_quantize_value of the real value. */
+ * other values become qb_quantize_value of the real value.
+ *
+ * Devices also take data, residual and result in f16, each for itself. The constants (weight, bias)
+ * stay f32 in the problem; a tactic of f16 data rounds the weight to f16 when it packs, and its sums
+ * are float. MATMUL's second operand is f16 where it is no constant. */
 #ifndef QB_KERNELS_PROBLEM_H
 #define QB_KERNELS_PROBLEM_H
 
