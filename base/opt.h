@@ -1,4 +1,4 @@
-/* Option tables: parsing, help and (later) completion and man pages from one description. */
+/* Option tables: parsing, help, completion and man pages from one description. */
 #ifndef QB_BASE_OPT_H
 #define QB_BASE_OPT_H
 

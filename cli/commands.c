@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "cli/command.h"
+#include "cli/topics.h"
 
 #define QB_COMMAND(name) extern const qb_command qb_command_##name;
 #include "cli/commands.def"
@@ -32,8 +33,11 @@ void qb_help_overview(FILE *stream) {
                     "  qbench calibrate --data imagenet_val/ --method entropy\n"
                     "  qbench compare fp32 int8\n"
                     "  qbench gate --max-drop 1.0\n\n"
-                    "'qbench COMMAND --help' shows a command's options and an example.\n"
-                    "Exit codes: 0 done, 1 failure, 2 usage, 3 a check did not hold.\n");
+                    "'qbench COMMAND --help' shows a command's options and an example,\n"
+                    "'qbench help TOPIC' one of these:\n\n");
+    for (const qb_topic *topic = qb_topics; topic->name; topic++)
+        fprintf(stream, "  %-13s %s\n", topic->name, topic->summary);
+    fprintf(stream, "\nExit codes: 0 done, 1 failure, 2 usage, 3 a check did not hold.\n");
 }
 
 static void print_indented(FILE *stream, const char *text) {

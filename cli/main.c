@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/topics.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_CHECK = 3, EXIT_INTERRUPTED = 130 };
 
@@ -88,8 +89,13 @@ out:
     return status;
 }
 
-/* `qbench help [COMMAND]`; without any word at all the overview is an error message. */
+/* `qbench help [COMMAND|TOPIC]`; without any word at all the overview is an error message. */
 static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
+    const qb_topic *text = argc > 2 ? qb_topic_find(argv[2]) : NULL;
+    if (text) {
+        printf("%s: %s\n\n%s", text->name, text->summary, text->text);
+        return QB_OK;
+    }
     const qb_command *topic = argc > 2 ? find_command(cx, argv[2]) : NULL;
     if (argc > 2 && !topic) return cx->code;
     if (topic)

@@ -1,0 +1,197 @@
+/* qbench manual: man pages, made from the commands' tables. */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/strbuf.h"
+#include "cli/json_out.h"
+#include "cli/topics.h"
+
+typedef struct options {
+    qb_common common;
+} options;
+
+static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
+
+/* ---- roff ---- */
+
+/* A dash is a minus sign that can be copied; a dot or quote never starts a line. */
+static void add_text(qb_strbuf *out, const char *text) {
+    if (*text == '.' || *text == '\'') qb_strbuf_add(out, "\\&");
+    for (; *text; text++) {
+        if (*text == '-')
+            qb_strbuf_add(out, "\\-");
+        else if (*text == '\\')
+            qb_strbuf_add(out, "\\e");
+        else
+            qb_strbuf_addn(out, text, 1);
+        if (*text == '\n' && (text[1] == '.' || text[1] == '\'')) qb_strbuf_add(out, "\\&");
+    }
+}
+
+/* Set as it stands: examples, tables. */
+static void add_verbatim(qb_strbuf *out, const char *text) {
+    qb_strbuf_add(out, ".PP\n.nf\n.RS 4\n");
+    add_text(out, text);
+    if (*text && text[strlen(text) - 1] != '\n') qb_strbuf_add(out, "\n");
+    qb_strbuf_add(out, ".RE\n.fi\n");
+}
+
+static void add_title(qb_strbuf *out, const char *page) {
+    qb_strbuf_add(out, ".TH ");
+    for (const char *c = page; *c; c++)
+        qb_strbuf_addf(out, "%s%c", *c == '-' ? "\\" : "", toupper((unsigned char)*c));
+    qb_strbuf_add(out, " 1 \"\" \"qbench " QB_VERSION "\" \"qbench manual\"\n");
+}
+
+static void add_name(qb_strbuf *out, const char *page, const char *summary) {
+    qb_strbuf_add(out, ".SH NAME\n");
+    add_text(out, page);
+    qb_strbuf_add(out, " \\- ");
+    add_text(out, summary);
+    qb_strbuf_add(out, "\n");
+}
+
+static void add_option(qb_strbuf *out, const qb_opt *option) {
+    qb_strbuf_add(out, ".TP\n");
+    if (option->letter) qb_strbuf_addf(out, "\\fB\\-%c\\fR, ", option->letter);
+    qb_strbuf_add(out, "\\fB\\-\\-");
+    add_text(out, option->name);
+    qb_strbuf_add(out, "\\fR");
+    if (option->type != QB_OPT_FLAG) {
+        qb_strbuf_add(out, " \\fI");
+        add_text(out, option->argument ? option->argument : "VALUE");
+        qb_strbuf_add(out, "\\fR");
+    }
+    qb_strbuf_add(out, "\n");
+    add_text(out, option->help ? option->help : "");
+    qb_strbuf_add(out, "\n");
+}
+
+/* ---- pages ---- */
+
+static void command_page(qb_strbuf *out, const char *page, const qb_command *command) {
+    add_title(out, page);
+    add_name(out, page, command->summary);
+    qb_strbuf_addf(out, ".SH SYNOPSIS\n\\fBqbench %s\\fR ", command->name);
+    add_text(out, command->usage);
+    qb_strbuf_add(out, "\n.SH OPTIONS\n");
+    for (const qb_opt *o = command->options; o->name; o++) add_option(out, o);
+    if (command->notes) {
+        qb_strbuf_add(out, ".SH NOTES\n");
+        add_verbatim(out, command->notes);
+    }
+    qb_strbuf_add(out, ".SH EXAMPLES\n");
+    add_verbatim(out, command->example);
+    qb_strbuf_add(out, ".SH EXIT STATUS\n");
+    add_verbatim(out, qb_topic_find("exit-codes")->text);
+    qb_strbuf_add(out, ".SH SEE ALSO\n\\fBqbench\\fR(1)\n");
+}
+
+static void overview_page(qb_strbuf *out) {
+    add_title(out, "qbench");
+    add_name(out, "qbench", "calibrate, quantize, compare and gate INT8 models");
+    qb_strbuf_add(out, ".SH SYNOPSIS\n\\fBqbench\\fR \\fICOMMAND\\fR [options]\n"
+                       ".SH DESCRIPTION\n"
+                       "From a trained FP32 ONNX model and a folder of representative data to an "
+                       "INT8 engine with numbers behind it.\n.SH COMMANDS\n");
+    int32_t n;
+    const qb_command *const *all = qb_commands(&n);
+    for (int32_t i = 0; i < n; i++) {
+        qb_strbuf_addf(out, ".TP\n\\fBqbench\\-%s\\fR(1)\n", all[i]->name);
+        add_text(out, all[i]->summary);
+        qb_strbuf_add(out, "\n");
+    }
+    for (const qb_topic *topic = qb_topics; topic->name; topic++) {
+        qb_strbuf_add(out, ".SH ");
+        for (const char *c = topic->name; *c; c++)
+            qb_strbuf_addf(out, "%c", *c == '-' ? ' ' : toupper((unsigned char)*c));
+        qb_strbuf_add(out, "\n");
+        add_verbatim(out, topic->text);
+    }
+}
+
+/* `command`: NULL for the overview. */
+static qb_status page_text(qb_ctx *cx, const char *page, const qb_command *command, char **out) {
+    qb_strbuf buf = {0};
+    if (command)
+        command_page(&buf, page, command);
+    else
+        overview_page(&buf);
+    return qb_strbuf_take(cx, &buf, out);
+}
+
+/* ---- the command ---- */
+
+static qb_status write_page(qb_ctx *cx, const char *folder, const qb_command *command,
+                            json_t *files) {
+    qb_status status = QB_OK;
+    char *text = NULL, *path = NULL;
+    char *page = command ? qb_format(cx, "qbench-%s", command->name) : qb_strdup(cx, "qbench");
+    char *file = page ? qb_format(cx, "%s.1", page) : NULL;
+    if (!file) QB_GO(cx->code);
+    path = qb_path_join(cx, folder, file);
+    if (!path) QB_GO(cx->code);
+    QB_GO(page_text(cx, page, command, &text));
+    QB_GO(qb_file_write(cx, path, text, strlen(text)));
+    json_array_append_new(files, qb_json_string(path));
+out:
+    qb_free(page);
+    qb_free(file);
+    qb_free(path);
+    qb_free(text);
+    return status;
+}
+
+static qb_status write_all(qb_ctx *cx, const options *o) {
+    int32_t n;
+    const qb_command *const *all = qb_commands(&n);
+    qb_status status = QB_OK;
+    json_t *files = json_array();
+    QB_GO(qb_make_dirs(cx, o->common.out));
+    QB_GO(write_page(cx, o->common.out, NULL, files));
+    for (int32_t i = 0; i < n; i++) QB_GO(write_page(cx, o->common.out, all[i], files));
+    if (!qb_json_on_stdout(&o->common)) printf("wrote %d pages to %s\n", (int)n + 1, o->common.out);
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o}", "schema", "qbench.manual/1", "files", files));
+out:
+    json_decref(files);
+    return status;
+}
+
+static qb_status print_one(qb_ctx *cx, const options *o, const char *name) {
+    const qb_command *command = name ? qb_command_find(name) : NULL;
+    if (name && !command)
+        return qb_fail(cx, QB_STATUS_USAGE, "unknown command '%s'; see 'qbench help'", name);
+    char page[64], *text;
+    snprintf(page, sizeof page, "qbench%s%s", name ? "-" : "", name ? name : "");
+    QB_TRY(page_text(cx, page, command, &text));
+    if (!qb_json_on_stdout(&o->common)) fputs(text, stdout);
+    qb_status status = qb_json_out(
+        cx, &o->common,
+        json_pack("{s:s, s:s, s:s}", "schema", "qbench.manual/1", "page", page, "roff", text));
+    qb_free(text);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (o->common.out && arguments->n > 0)
+        return qb_fail(cx, QB_STATUS_USAGE, "-o writes all pages, '%s' is one of them",
+                       arguments->item[0]);
+    return o->common.out ? write_all(cx, o)
+                         : print_one(cx, o, arguments->n > 0 ? arguments->item[0] : NULL);
+}
+
+const qb_command qb_command_manual = {
+    .name = "manual",
+    .usage = "[COMMAND] [options]",
+    .summary = "print a man page, or write all of them to a folder",
+    .notes = "Without COMMAND: the page of qbench itself. -o FOLDER writes every page.",
+    .example = "qbench manual calibrate | man -l -\n"
+               "qbench manual -o /usr/local/share/man/man1",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

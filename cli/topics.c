@@ -1,0 +1,60 @@
+#include "topics.h"
+
+#include <string.h>
+
+const qb_topic qb_topics[] = {
+    {"exit-codes", "what a command's exit code says",
+     "0    done; for gate and verify: every check held\n"
+     "1    failure: a file, a model or the machine; the message names it\n"
+     "2    usage: an option or argument that makes no sense\n"
+     "3    a check did not hold: an accuracy drop over the limit, a failed test case\n"
+     "130  interrupted by Ctrl-C or SIGTERM; files written before are whole\n"},
+    {"environment", "environment variables",
+     "NO_COLOR  set: messages without color\n"
+     "PATH      gnuplot is looked up in it when charts are drawn\n"},
+    {"files", "what is read and written, and where",
+     "qbench.yaml           settings of a project: written by init, read by all commands\n"
+     "MODEL.json            preprocessing and labels beside a model, read where present\n"
+     "MODEL.calib.h5        statistics and ranges: written by calibrate\n"
+     "MODEL.qdq.onnx        explicit Q/DQ model: written by quantize\n"
+     "compare.json          the measurements: written by compare, read by gate and report\n"
+     "latency.*, accuracy.* charts with their data (.tsv) and script (.gp)\n"
+     "\n"
+     "Artifacts go to the current folder, or to where -o says. A file appears as a\n"
+     "whole or not at all: a killed run leaves the old one.\n"},
+    {"precisions", "what compare can be asked for",
+     "fp32                    the reference; the first precision is what others are held\n"
+     "                        against\n"
+     "fp16                    where the backend has it\n"
+     "int8                    with the calibration's chosen method\n"
+     "int8:METHOD             with another one of the calibration: int8:percentile:99.9\n"
+     "int8+s8-symmetric       another scheme: u8-affine, s8-affine or s8-symmetric\n"
+     "int8+per-tensor         one weight scale a tensor instead of one a channel\n"
+     "\n"
+     "Parts combine: int8:minmax+s8-symmetric+per-tensor\n"},
+    {"numbers", "definitions of what is measured",
+     "top-1, top-5   samples whose label is the largest, among the five largest outputs\n"
+     "drop           points of top-1 lost against the first precision\n"
+     "agreement      samples with the first precision's top-1 class\n"
+     "SQNR           10 log10(sum ref^2 / sum (ref - q)^2) over all samples, on the value\n"
+     "               before a final Softmax\n"
+     "latency        host time of one run of a batch, after warm-up; engines alternate,\n"
+     "               so that all of them see the same noise\n"
+     "speed-up       the first precision's median latency over this one's\n"
+     "throughput     items of a batch over the mean latency\n"
+     "weights        packed constants of the engine; arena: activations of one context\n"},
+    {"quantization", "the arithmetic of INT8 in qbench",
+     "v = S (q - Z): a real value v from its code q, scale S and zero point Z.\n"
+     "\n"
+     "Activations are u8, with one scale and zero point a tensor; Z = 0 where a tensor\n"
+     "is never negative. Weights are s8 with Z = 0 and one scale an output channel.\n"
+     "Biases are int32 with scale S_in S_w. Sums are exact in int32; what leaves a layer\n"
+     "is rounded once, to the nearest code, ties to even.\n"},
+    {0},
+};
+
+const qb_topic *qb_topic_find(const char *name) {
+    for (const qb_topic *topic = qb_topics; topic->name; topic++)
+        if (strcmp(topic->name, name) == 0) return topic;
+    return NULL;
+}

@@ -1,0 +1,18 @@
+/* Help on things that are no command: 'qbench help exit-codes'. */
+#ifndef QB_CLI_TOPICS_H
+#define QB_CLI_TOPICS_H
+
+#include <stddef.h>
+
+typedef struct qb_topic {
+    const char *name, *summary;
+    const char *text; /* lines of at most 80 columns, the last one ends with a newline */
+} qb_topic;
+
+/* All topics; the last row's name is NULL. */
+extern const qb_topic qb_topics[];
+
+/* NULL when there is none of this name. */
+const qb_topic *qb_topic_find(const char *name);
+
+#endif
