@@ -14,6 +14,10 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_SOFTMAX] = "softmax",
         [QB_KIND_CONCAT] = "concat",
         [QB_KIND_COPY] = "copy",
+        [QB_KIND_LAYER_NORM] = "layer_norm",
+        [QB_KIND_TRANSPOSE] = "transpose",
+        [QB_KIND_RESIZE] = "resize",
+        [QB_KIND_GATHER] = "gather",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -94,9 +98,13 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_BINARY:
     case QB_KIND_UNARY: return out;
     case QB_KIND_SOFTMAX: return 3.0 * out;
+    case QB_KIND_LAYER_NORM: return 5.0 * out;
+    case QB_KIND_RESIZE: return p->resize == QB_RESIZE_LINEAR ? 8.0 * out : 0.0;
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:
     case QB_KIND_COPY:
+    case QB_KIND_TRANSPOSE:
+    case QB_KIND_GATHER:
     case QB_KIND_COUNT: break;
     }
     return 0.0;

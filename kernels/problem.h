@@ -19,6 +19,9 @@
  * Padding contributes the value zero (that is, code Zx). A float bias is added to `real` before the
  * residual; MATMUL's `scale` multiplies Sx * Sw[c]; a weight with zero points counts as w - Zw[c].
  *
+ * Float data, residual and result may be f16 (on a device; constants stay f32): sums are in float,
+ * only what is written is rounded to half.
+ *
  * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
  * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
  * other values become qb_quantize_value of the real value.
@@ -46,6 +49,12 @@ typedef enum qb_kind {
     QB_KIND_SOFTMAX,        /* in: x */
     QB_KIND_CONCAT,         /* in: x0 ... xn-1 */
     QB_KIND_COPY,           /* in: x; same values, another dtype, layout or quantization */
+    /* Nodes that a tactic may run as well; where none does, the operator's eval runs them (see
+       qb_node_problem), so that they have no reference tactic. No activation. */
+    QB_KIND_LAYER_NORM, /* in: x, scale, bias?; over the dimensions from `axis` on, `epsilon` */
+    QB_KIND_TRANSPOSE,  /* in: x; out.dim[d] = in.dim[perm[d]], all ROW */
+    QB_KIND_RESIZE,     /* in: x [N, C, H, W] */
+    QB_KIND_GATHER,     /* in: x, indices (s64 or s32, negative ones count from the end); `axis` */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -91,6 +100,11 @@ typedef enum qb_binary_kind {
     QB_BINARY_MAX
 } qb_binary_kind;
 
+/* From output pixel o to the input's position, for in and out pixels along an axis:
+ *   NEAREST  floor(o in / out)
+ *   LINEAR   (o + 0.5) in / out - 0.5, clamped to the image, between its two neighbours */
+typedef enum qb_resize_kind { QB_RESIZE_NEAREST, QB_RESIZE_LINEAR } qb_resize_kind;
+
 #define QB_MAX_INPUTS 64 /* of one step */
 
 typedef struct qb_problem {
@@ -105,9 +119,12 @@ typedef struct qb_problem {
     float scale;                   /* MATMUL: factor on a b (Gemm's alpha), 1 for none */
     qb_pool_kind pool;
     qb_binary_kind binary;
-    int32_t axis; /* SOFTMAX, CONCAT: non-negative */
+    int32_t axis; /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */
     qb_act act;
-    bool act_first; /* activation before the residual is added */
+    bool act_first;            /* activation before the residual is added */
+    float epsilon;             /* LAYER_NORM */
+    int32_t perm[QB_MAX_RANK]; /* TRANSPOSE */
+    qb_resize_kind resize;
 } qb_problem;
 
 /* Input positions of CONV, CONV_TRANSPOSE and MATMUL. */

@@ -59,8 +59,11 @@ typedef struct qb_tactic {
     const char *backend; /* "ref", "cpu", "dnnl", "cuda" */
     qb_kind kind;
     qb_exactness exactness;
-    bool device_memory; /* data, result, `packed` and workspace lie in the device's memory, 256-byte
-                           aligned; pack writes host memory all the same */
+    /* Data, result, `packed` and workspace lie in the device's memory, 256-byte aligned; pack
+     * writes host memory all the same. launch puts its work on the stream and returns: it may be
+     * captured into a graph, so that it neither allocates nor waits. A constant that is not among
+     * packed_inputs lies on the device as the graph has it: row-major, f32 beside f16 data. */
+    bool device_memory;
     /* Can this tactic run the problem at all? Layout QB_LAYOUT_ANY in a desc means that the tactic
      * may choose; constants are always row-major. `constant[i]`: input i is known at build. */
     bool (*supports)(const qb_problem *problem, const bool *constant);
@@ -72,7 +75,7 @@ typedef struct qb_tactic {
 } qb_tactic;
 
 /* All tactics compiled in, in order of preference within a backend; a reference tactic stands last
- * for each kind but NODE (which the engine runs by the operator's eval). Ends with NULL. */
+ * for each kind up to COPY but NODE (eval runs that and the kinds behind). Ends with NULL. */
 const qb_tactic *const *qb_tactics(void);
 const qb_tactic *qb_tactic_find(const char *name);
 

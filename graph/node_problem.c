@@ -1,0 +1,101 @@
+/* Nodes outside of fusion groups as problems for kernels. */
+#include <string.h>
+
+#include "graph/fusion.h"
+#include "graph/rewrite_internal.h"
+
+static bool desc_of(const qb_graph *graph, int32_t value, qb_desc *out) {
+    const qb_value *v = &graph->values[value];
+    if (!qb_shape_known(&v->shape) || v->q.n > 1) return false;
+    *out = (qb_desc){.dtype = v->dtype, .layout = QB_LAYOUT_ROW, .shape = v->shape, .q = v->q};
+    return true;
+}
+
+static bool normal_axis(int64_t axis, int32_t rank, int32_t *out) {
+    if (axis < 0) axis += rank;
+    *out = (int32_t)axis;
+    return axis >= 0 && axis < rank;
+}
+
+static bool pose_layer_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    p->kind = QB_KIND_LAYER_NORM;
+    p->n_in = node->n_in;
+    p->epsilon = qb_node_float(node, "epsilon", 1e-5f);
+    return normal_axis(qb_node_int(node, "axis", -1), graph->values[node->in[0]].shape.rank,
+                       &p->axis);
+}
+
+static bool pose_transpose(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    int32_t rank = graph->values[node->in[0]].shape.rank;
+    qb_ints perm = qb_node_ints(node, "perm");
+    p->kind = QB_KIND_TRANSPOSE;
+    p->n_in = 1;
+    if (rank < 1 || (perm.n != 0 && perm.n != rank)) return false;
+    for (int32_t d = 0; d < rank; d++) p->perm[d] = perm.n ? (int32_t)perm.v[d] : rank - 1 - d;
+    return true;
+}
+
+static bool pose_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    p->kind = QB_KIND_GATHER;
+    p->n_in = 2;
+    return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
+                       &p->axis);
+}
+
+/* Is the size of dimension `d` of the output exactly the input's times the scale that is meant? */
+static bool scales_evenly(const qb_graph *graph, const qb_node *node, int32_t d) {
+    int64_t in = graph->values[node->in[0]].shape.dim[d];
+    int64_t out = graph->values[node->out[0]].shape.dim[d];
+    int32_t scales = qb_node_in(node, 2);
+    if (scales < 0 || graph->values[scales].shape.dim[0] == 0) return true; /* sizes */
+    const float *scale = graph->values[scales].data;
+    return scale && (double)scale[d] * (double)in == (double)out;
+}
+
+static bool pose_resize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const qb_shape *x = &graph->values[node->in[0]].shape, *y = &graph->values[node->out[0]].shape;
+    const char *mode = qb_node_string(node, "mode", "nearest");
+    const char *transform = qb_node_string(node, "coordinate_transformation_mode", "half_pixel");
+    const char *rounding = qb_node_string(node, "nearest_mode", "round_prefer_floor");
+    bool linear = strcmp(mode, "linear") == 0, centred = strcmp(transform, "half_pixel") == 0;
+    p->kind = QB_KIND_RESIZE;
+    p->n_in = 1;
+    p->resize = linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
+    if (x->rank != 4 || y->rank != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1] ||
+        qb_node_int(node, "antialias", 0) || qb_node_ints(node, "axes").n > 0 ||
+        strcmp(qb_node_string(node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
+        return false;
+    for (int32_t d = 2; d < 4; d++) {
+        if (x->dim[d] < 1 || !scales_evenly(graph, node, d)) return false;
+        /* whole factors: the centre of an output pixel lies in the pixel where its corner lies */
+        if (!linear && centred && y->dim[d] % x->dim[d] != 0) return false;
+    }
+    if (linear) return centred;
+    if (strcmp(mode, "nearest") != 0) return false;
+    return centred ? strcmp(rounding, "round_prefer_floor") == 0
+                   : strcmp(transform, "asymmetric") == 0 && strcmp(rounding, "floor") == 0;
+}
+
+bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
+    static const struct {
+        const char *op;
+        bool (*pose)(const qb_graph *graph, const qb_node *node, qb_problem *p);
+    } rows[] = {{"LayerNormalization", pose_layer_norm},
+                {"Transpose", pose_transpose},
+                {"Gather", pose_gather},
+                {"Resize", pose_resize}};
+    qb_problem p = {.in = in, .group = 1, .scale = 1};
+    bool posed = false;
+    for (int32_t i = 1; i < node->n_out; i++)
+        if (node->out[i] >= 0) return false;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !posed; i++)
+        posed = qb_node_is(node, rows[i].op) && rows[i].pose(graph, node, &p);
+    if (!posed) return false;
+    for (int32_t i = 0; i < p.n_in; i++) {
+        in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
+        if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
+    }
+    if (!desc_of(graph, node->out[0], &p.out)) return false;
+    *problem = p;
+    return true;
+}
