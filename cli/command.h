@@ -71,11 +71,19 @@ typedef struct qb_command {
     void (*defaults)(void *options); /* may be NULL: all zero */
     /* Results go to stdout, everything else through the log. */
     qb_status (*run)(qb_ctx *cx, void *options, const qb_opt_list *arguments);
+    /* A command of commands (`qbench calib show`): the rows that its next word chooses from, each
+     * with its full name ("calib show"). The command itself is never run. */
+    const struct qb_command *const *(*members)(int32_t *n);
 } qb_command;
 
 const qb_command *const *qb_commands(int32_t *n);
-const qb_command *qb_command_find(const char *name);
-/* The list of commands, or one command's usage, options and example. */
+const qb_command *qb_command_find(const char *name); /* one of them; NULL */
+/* The one that *argc words at *argv call by its name, which are then taken off; for a command of
+ * commands its member, or the command itself where no word follows (or an option). NULL: an error
+ * with the nearest name. */
+const qb_command *qb_command_of_words(qb_ctx *cx, int *argc, char ***argv);
+const char *qb_command_own_name(const qb_command *command); /* "show" of "calib show" */
+/* The list of commands, or one command's usage, members, options and example. */
 void qb_help_overview(FILE *stream);
 void qb_help_command(FILE *stream, const qb_command *command);
 

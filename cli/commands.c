@@ -18,10 +18,46 @@ const qb_command *const *qb_commands(int32_t *n) {
     return commands;
 }
 
+enum { NAMES = 64 }; /* more than any list has */
+
+const char *qb_command_own_name(const qb_command *command) {
+    const char *space = strrchr(command->name, ' ');
+    return space ? space + 1 : command->name;
+}
+
+static const qb_command *find(qb_ctx *cx, const qb_command *const *all, int32_t n,
+                              const char *word) {
+    const char *names[NAMES] = {0};
+    for (int32_t i = 0; i < n && i < NAMES - 1; i++) {
+        names[i] = qb_command_own_name(all[i]);
+        if (strcmp(names[i], word) == 0) return all[i];
+    }
+    const char *near = qb_nearest(word, names);
+    qb_fail(cx, QB_STATUS_USAGE,
+            near ? "unknown command '%s'; did you mean '%s'?"
+                 : "unknown command '%s'; see 'qbench help'%s",
+            word, near ? near : "");
+    return NULL;
+}
+
 const qb_command *qb_command_find(const char *name) {
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
         if (strcmp(commands[i]->name, name) == 0) return commands[i];
     return NULL;
+}
+
+const qb_command *qb_command_of_words(qb_ctx *cx, int *argc, char ***argv) {
+    int32_t n;
+    const qb_command *const *all = qb_commands(&n);
+    const qb_command *found = find(cx, all, n, **argv);
+    while (found) {
+        --*argc;
+        ++*argv;
+        if (!found->members || *argc < 1 || ***argv == '-') break;
+        all = found->members(&n);
+        found = find(cx, all, n, **argv);
+    }
+    return found;
 }
 
 void qb_help_overview(FILE *stream) {
@@ -49,8 +85,13 @@ static void print_indented(FILE *stream, const char *text) {
 }
 
 void qb_help_command(FILE *stream, const qb_command *command) {
-    fprintf(stream, "usage: qbench %s %s\n\n%s\n\noptions:\n", command->name, command->usage,
-            command->summary);
+    fprintf(stream, "usage: qbench %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    int32_t n = 0;
+    const qb_command *const *members = command->members ? command->members(&n) : NULL;
+    if (n > 0) fprintf(stream, "\ncommands:\n");
+    for (int32_t i = 0; i < n; i++)
+        fprintf(stream, "  %-10s %s\n", qb_command_own_name(members[i]), members[i]->summary);
+    fprintf(stream, "\noptions:\n");
     qb_opt_help(stream, command->options);
     if (command->notes) fprintf(stream, "\n%s\n", command->notes);
     fprintf(stream, "\nexample:\n");

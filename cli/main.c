@@ -47,21 +47,6 @@ static qb_status check_stdout(qb_ctx *cx) {
     return qb_fail_errno(cx, "standard output");
 }
 
-static const qb_command *find_command(qb_ctx *cx, const char *word) {
-    const qb_command *command = qb_command_find(word);
-    if (command) return command;
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
-    const char *names[64] = {0};
-    for (int32_t i = 0; i < n && i < 63; i++) names[i] = all[i]->name;
-    const char *near = qb_nearest(word, names);
-    qb_fail(cx, QB_STATUS_USAGE,
-            near ? "unknown command '%s'; did you mean '%s'?"
-                 : "unknown command '%s'; see 'qbench help'%s",
-            word, near ? near : "");
-    return NULL;
-}
-
 static qb_status run_command(qb_ctx *cx, qb_log *log, const qb_command *command, int argc,
                              char **argv) {
     qb_common *options = qb_alloc(cx, 1, command->options_size);
@@ -91,29 +76,48 @@ out:
 
 /* `qbench help [COMMAND|TOPIC]`; without any word at all the overview is an error message. */
 static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
+    const bool asked = argc > 1;
     const qb_topic *text = argc > 2 ? qb_topic_find(argv[2]) : NULL;
     if (text) {
         printf("%s: %s\n\n%s", text->name, text->summary, text->text);
         return QB_OK;
     }
-    const qb_command *topic = argc > 2 ? find_command(cx, argv[2]) : NULL;
-    if (argc > 2 && !topic) return cx->code;
+    argc -= 2;
+    argv += 2;
+    const qb_command *topic = argc > 0 ? qb_command_of_words(cx, &argc, &argv) : NULL;
+    if (cx->code != QB_OK) return cx->code;
     if (topic)
         qb_help_command(stdout, topic);
     else
-        qb_help_overview(argc > 1 ? stdout : stderr);
+        qb_help_overview(asked ? stdout : stderr);
     return QB_OK;
+}
+
+/* A command of commands without one: its members, as help or as an error message. */
+static qb_status run_members(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
+    if (argc > 0 && (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0)) {
+        qb_help_command(stdout, command);
+        return QB_OK;
+    }
+    qb_help_command(stderr, command);
+    return qb_fail(cx, QB_STATUS_USAGE, "%s: expected a command", command->name);
+}
+
+static qb_status run_named(qb_ctx *cx, qb_log *log, int argc, char **argv,
+                           const qb_command **command) {
+    *command = qb_command_of_words(cx, &argc, &argv);
+    if (!*command) return cx->code;
+    if ((*command)->members) return run_members(cx, *command, argc, argv);
+    return run_command(cx, log, *command, argc + 1, argv - 1);
 }
 
 static int run(qb_ctx *cx, qb_log *log, int argc, char **argv) {
     const char *word = argc > 1 ? argv[1] : "help";
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
-    if (strcmp(word, "--version") == 0) word = "version";
-    const bool help = strcmp(word, "help") == 0;
-    const qb_command *command = help ? NULL : find_command(cx, word);
-    qb_status status = help      ? run_help(cx, argc, argv)
-                       : command ? run_command(cx, log, command, argc - 1, argv + 1)
-                                 : cx->code;
+    if (strcmp(word, "--version") == 0) argv[1] = "version";
+    const qb_command *command = NULL;
+    qb_status status = strcmp(word, "help") == 0 ? run_help(cx, argc, argv)
+                                                 : run_named(cx, log, argc - 1, argv + 1, &command);
     /* Judgements (exit code 3) are results as well. */
     if (status == QB_OK || status == QB_STATUS_CHECK) {
         const qb_status printed = check_stdout(cx);

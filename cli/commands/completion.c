@@ -32,6 +32,13 @@ static void add_choices(qb_strbuf *out, const qb_opt *option) {
     for (const char *c = option->argument; *c; c++) qb_strbuf_addn(out, *c == '|' ? " " : c, 1);
 }
 
+/* What may follow a command of commands: " show diff"; nothing for others. */
+static void add_member_names(qb_strbuf *out, const qb_command *command) {
+    int32_t n = 0;
+    const qb_command *const *members = command->members ? command->members(&n) : NULL;
+    for (int32_t i = 0; i < n; i++) qb_strbuf_addf(out, " %s", qb_command_own_name(members[i]));
+}
+
 static void add_command_names(qb_strbuf *out) {
     int32_t n;
     const qb_command *const *all = qb_commands(&n);
@@ -75,7 +82,13 @@ static void bash_options(qb_strbuf *out, const qb_command *command) {
     qb_strbuf_addf(out, "    %s) options='", command->name);
     for (const qb_opt *o = command->options; o->name; o++)
         qb_strbuf_addf(out, "%s--%s", o == command->options ? "" : " ", o->name);
-    qb_strbuf_add(out, "' ;;\n");
+    qb_strbuf_add(out, "'");
+    if (command->members) {
+        qb_strbuf_add(out, "; members='");
+        add_member_names(out, command);
+        qb_strbuf_add(out, "'");
+    }
+    qb_strbuf_add(out, " ;;\n");
 }
 
 static void bash(qb_strbuf *out) {
@@ -85,7 +98,7 @@ static void bash(qb_strbuf *out) {
                   "# bash completion of qbench; load it with: source <(qbench completion bash)\n"
                   "_qbench() {\n"
                   "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-                  "options=\n"
+                  "options= members=\n"
                   "    compopt -o filenames 2>/dev/null\n"
                   "    if [ \"$COMP_CWORD\" = 1 ] || [ \"${COMP_WORDS[1]}\" = help ]; then\n"
                   "        COMPREPLY=($(compgen -W '");
@@ -99,7 +112,7 @@ static void bash(qb_strbuf *out) {
     qb_strbuf_add(out, "    esac\n"
                        "    case $word in\n"
                        "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
-                       "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
+                       "    *) COMPREPLY=($(compgen -f -W \"$members\" -- \"$word\")) ;;\n"
                        "    esac\n}\n"
                        "complete -F _qbench qbench\n");
 }
@@ -153,6 +166,11 @@ static void zsh(qb_strbuf *out) {
     for (int32_t i = 0; i < n; i++) {
         qb_strbuf_addf(out, "    %s)\n        _arguments -S", all[i]->name);
         for (const qb_opt *o = all[i]->options; o->name; o++) zsh_option(out, o);
+        if (all[i]->members) {
+            qb_strbuf_add(out, " \\\n            '1:command:(");
+            add_member_names(out, all[i]);
+            qb_strbuf_add(out, ")'");
+        }
         qb_strbuf_add(out, " \\\n            '*:file:_files'\n        ;;\n");
     }
     qb_strbuf_add(out, "    esac\n}\n"
@@ -192,6 +210,12 @@ static void fish(qb_strbuf *out) {
     for (int32_t i = 0; i < n; i++) {
         qb_strbuf_addf(out, "complete -c qbench -n __fish_use_subcommand -f -a %s", all[i]->name);
         fish_description(out, all[i]->summary);
+        if (all[i]->members) {
+            qb_strbuf_addf(out, "complete -c qbench -n '__fish_seen_subcommand_from %s' -a '",
+                           all[i]->name);
+            add_member_names(out, all[i]);
+            qb_strbuf_add(out, "'\n");
+        }
         for (const qb_opt *o = all[i]->options; o->name; o++) fish_option(out, all[i], o);
     }
 }

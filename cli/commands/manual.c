@@ -70,11 +70,33 @@ static void add_option(qb_strbuf *out, const qb_opt *option) {
 
 /* ---- pages ---- */
 
+/* The members of a command of commands, with the options that are their own. */
+static void add_members(qb_strbuf *out, const qb_command *command) {
+    int32_t n;
+    const qb_command *const *members = command->members(&n);
+    for (int32_t i = 0; i < n; i++) {
+        qb_strbuf_add(out, ".SS ");
+        add_text(out, members[i]->name);
+        qb_strbuf_add(out, " ");
+        add_text(out, members[i]->usage);
+        qb_strbuf_add(out, "\n");
+        add_text(out, members[i]->summary);
+        qb_strbuf_add(out, "\n");
+        const qb_opt *own = members[i]->options;
+        for (const qb_opt *o = command->options; o->name; o++) own++; /* both begin alike */
+        for (; own->name; own++) add_option(out, own);
+    }
+}
+
 static void command_page(qb_strbuf *out, const char *page, const qb_command *command) {
     add_title(out, page);
     add_name(out, page, command->summary);
     qb_strbuf_addf(out, ".SH SYNOPSIS\n\\fBqbench %s\\fR ", command->name);
     add_text(out, command->usage);
+    if (command->members) {
+        qb_strbuf_add(out, "\n.SH COMMANDS\n");
+        add_members(out, command);
+    }
     qb_strbuf_add(out, "\n.SH OPTIONS\n");
     for (const qb_opt *o = command->options; o->name; o++) add_option(out, o);
     if (command->notes) {

@@ -20,6 +20,21 @@ for command in init inspect calibrate quantize compare gate report demo zoo doct
     says '--json'
 done
 
+expect 0 "$QBENCH" calib --help
+says '^usage: qbench calib COMMAND'
+for command in show diff; do
+    expect 0 "$QBENCH" help calib $command
+    says "^usage: qbench calib $command"
+    expect 0 "$QBENCH" calib $command --help
+    says '--json'
+    expect 2 "$QBENCH" calib $command
+    complains 'expected .* .calib.h5 file.*see .qbench calib '$command' --help'
+done
+expect 2 "$QBENCH" calib
+complains 'expected a command'
+expect 2 "$QBENCH" calib shwo
+complains "did you mean 'show'"
+
 expect 2 "$QBENCH" calibrat
 complains "did you mean 'calibrate'"
 expect 2 "$QBENCH" calibrate --methd entropy

@@ -15,6 +15,8 @@ offered qbench calibrate --met
 says '^--method$'
 offered qbench help comp
 says '^compare$'
+offered qbench calib sh
+says '^show$'
 mkdir -p data_folder
 offered qbench calibrate --data dat
 says '^data_folder$'
@@ -32,7 +34,7 @@ expect 2 "$QBENCH" completion tcsh
 
 expect 0 "$QBENCH" manual -o pages
 says 'wrote [0-9]+ pages'
-for page in qbench qbench-calibrate qbench-gate; do
+for page in qbench qbench-calibrate qbench-calib qbench-gate; do
     [ -s pages/$page.1 ] || fail "no page $page.1"
     command -v groff >/dev/null || continue
     expect 0 groff -man -Tascii -P-cbou -ww pages/$page.1

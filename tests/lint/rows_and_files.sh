@@ -20,6 +20,7 @@ eval/metrics.def         eval/metrics         qb_metric_         own
 reports/figures.def      reports/figures      qb_figure_         own
 cli/commands.def         cli/commands         qb_command_        own
 cli/checks.def           cli/checks           qb_check_          own
+cli/calib.def            cli/calib            qb_calib_command_  own
 "
 
 # The first argument of each row: "X(resize)", "QB_OP_ROW(conv, ...)".

@@ -1,0 +1,133 @@
+/* qbench calib show: what a calibration knows of each tensor, and what each method's range costs.
+ */
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "calib/spectrum.h"
+#include "cli/json_out.h"
+
+typedef struct options {
+    qb_common common;
+    const char *tensor;
+    bool symmetric;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "tensor",
+     .letter = 't',
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, tensor),
+     .argument = "NAME",
+     .help = "only tensors of this name (glob)"},
+    {.name = "symmetric",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, symmetric),
+     .help = "judge ranges as symmetric int8 (default: affine)"},
+    {0},
+};
+
+static bool wanted(const options *o, const qb_table_entry *entry) {
+    return !o->tensor || fnmatch(o->tensor, entry->name, 0) == 0;
+}
+
+static double percent(uint64_t part, uint64_t whole) {
+    return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* ---- text ---- */
+
+static void print_tensor(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
+                         bool symmetric) {
+    const qb_stats *s = e->stats;
+    printf("\n%s: %llu values from %g to %g, %.1f %% zeros", e->name, (unsigned long long)s->count,
+           (double)s->min, (double)s->max, percent(s->zeros, s->count));
+    if (s->nan + s->pos_inf + s->neg_inf > 0)
+        printf("; not finite: %llu NaN, %llu inf, %llu -inf", (unsigned long long)s->nan,
+               (unsigned long long)s->pos_inf, (unsigned long long)s->neg_inf);
+    printf("\n  %-24s %12s %12s %9s %12s %14s\n", "method", "low", "high", "SQNR dB", "saturated %",
+           "unused codes %");
+    for (int32_t m = 0; m < t->n_methods; m++) {
+        qb_range_quality q;
+        qb_range_quality_of(spectrum, e->range[m], symmetric, &q);
+        printf("  %-24s %12.6g %12.6g %9.2f %12.4f %14.1f\n", t->method[m], (double)e->range[m].lo,
+               (double)e->range[m].hi, q.sqnr_db, 100 * q.saturated, 100 * q.unused);
+    }
+}
+
+/* ---- JSON ---- */
+
+static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
+                           bool symmetric) {
+    json_t *ranges = json_array();
+    for (int32_t m = 0; m < t->n_methods; m++) {
+        qb_range_quality q;
+        qb_range_quality_of(spectrum, e->range[m], symmetric, &q);
+        json_array_append_new(ranges,
+                              json_pack("{s:s, s:f, s:f, s:o, s:f, s:f}", "method", t->method[m],
+                                        "low", (double)e->range[m].lo, "high",
+                                        (double)e->range[m].hi, "sqnr_db", number(q.sqnr_db),
+                                        "saturated", q.saturated, "unused_codes", q.unused));
+    }
+    return ranges;
+}
+
+static json_t *tensor_json(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
+                           bool symmetric) {
+    const qb_stats *s = e->stats;
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "name",
+                     qb_json_string(e->name), "values", (json_int_t)s->count, "zeros",
+                     (json_int_t)s->zeros, "nan", (json_int_t)s->nan, "inf", (json_int_t)s->pos_inf,
+                     "minus_inf", (json_int_t)s->neg_inf, "min", (double)s->min, "max",
+                     (double)s->max, "ranges", ranges_json(t, e, spectrum, symmetric));
+}
+
+/* ---- the command ---- */
+
+static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_table *t) {
+    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
+    if (!spectrum) return cx->code;
+    const bool text = !qb_json_on_stdout(&o->common);
+    json_t *tensors = json_array();
+    if (text)
+        printf("%s: %d tensors, %lld samples of %s, model %s\n", path, t->n_entries,
+               (long long)t->samples, t->dataset, t->model);
+    for (int32_t i = 0; i < t->n_entries; i++) {
+        if (!wanted(o, &t->entry[i])) continue;
+        qb_spectrum_init(t->entry[i].stats, spectrum);
+        if (text) print_tensor(t, &t->entry[i], spectrum, o->symmetric);
+        json_array_append_new(tensors, tensor_json(t, &t->entry[i], spectrum, o->symmetric));
+    }
+    qb_free(spectrum);
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o, s:o, s:o, s:I, s:o}", "schema", "qbench.calib-show/1",
+                                 "file", qb_json_string(path), "model", qb_json_string(t->model),
+                                 "dataset", qb_json_string(t->dataset), "samples",
+                                 (json_int_t)t->samples, "tensors", tensors));
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (arguments->n < 1)
+        return qb_fail(cx, QB_STATUS_USAGE, "calib show: expected a .calib.h5 file");
+    qb_table *t;
+    QB_TRY(qb_table_load(cx, arguments->item[0], &t));
+    qb_status status = show(cx, o, arguments->item[0], t);
+    qb_table_free(t);
+    return status;
+}
+
+const qb_command qb_calib_command_show = {
+    .name = "calib show",
+    .usage = "FILE.calib.h5 [options]",
+    .summary = "statistics by tensor; range, SQNR, saturation and unused codes by method",
+    .notes = "SQNR is that of the tensor itself after rounding to 8 bits, from its histogram.",
+    .example = "qbench calib show squeezenet1.1.calib.h5 --tensor 'conv1*'",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};
