@@ -1,5 +1,6 @@
 #include "cli/pipeline.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -283,18 +284,52 @@ static qb_status evaluation_data(qb_ctx *cx, const qb_project *project, const co
     return QB_OK;
 }
 
+/* Names that come from files are any bytes. */
+static void repair_texts(qb_run *run) {
+    qb_utf8_repair(run->model);
+    qb_utf8_repair(run->dataset);
+    for (int32_t i = 0; i < run->n_shown; i++) qb_utf8_repair(run->shown[i].name);
+    for (int32_t i = 0; i < run->n_classes; i++) qb_utf8_repair(run->class_name[i].name);
+}
+
+enum { BATCHES_MAX = 32 };
+
+static qb_status parse_batches(qb_ctx *cx, const char *text, int64_t *batches, int32_t *n) {
+    *n = 0;
+    for (const char *at = text; at && *at != '\0';) {
+        char *end;
+        const long long batch = strtoll(at, &end, 10);
+        if (end == at || (*end != ',' && *end != '\0') || batch < 1 || batch > 65536 ||
+            *n == BATCHES_MAX)
+            return qb_fail(cx, QB_STATUS_USAGE,
+                           "--batches %s: expected at most %d numbers from 1 to 65536, such as "
+                           "1,8,32",
+                           text, BATCHES_MAX);
+        batches[(*n)++] = batch;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return QB_OK;
+}
+
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out) {
     contenders c = {0};
     qb_dataset *dataset = NULL;
     qb_run *run = NULL;
     const char *data;
+    int64_t batches[BATCHES_MAX];
+    int32_t n_batches;
     qb_status status = QB_OK;
+    QB_GO(parse_batches(cx, settings->batches, batches, &n_batches));
     QB_GO(collect(cx, project, settings, &c));
     qb_compare_options options = {.contender = c.item,
                                   .n_contenders = c.n,
                                   .batch = project->batch,
-                                  .duration_s = settings->duration_s};
+                                  .duration_s = settings->duration_s,
+                                  .batches = batches,
+                                  .n_batches = n_batches,
+                                  .labels = &project->labels,
+                                  .thumbnail = (int32_t)settings->thumbnail};
     QB_GO(evaluation_data(cx, project, &c, &data));
     QB_GO(qb_stage_data(cx, project, c.graph, data, &dataset, &options.loader));
     QB_GO(qb_compare(cx, &options, &run));
@@ -302,8 +337,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);
     if (!run->model || !run->dataset) QB_GO(cx->code);
-    qb_utf8_repair(run->model);
-    qb_utf8_repair(run->dataset);
+    repair_texts(run);
     *out = run;
     run = NULL;
 out:

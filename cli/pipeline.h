@@ -33,7 +33,9 @@ qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_grap
 typedef struct qb_compare_settings {
     const char *const *precision;
     int32_t n_precisions;
-    double duration_s; /* of the latency measurement, an engine; 0: default */
+    double duration_s;   /* of the latency measurement, an engine; 0: default */
+    const char *batches; /* "1,8,32": throughput is measured at these as well; may be NULL */
+    int64_t thumbnail;   /* largest side of the worst samples' pictures; 0: none */
 } qb_compare_settings;
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out);

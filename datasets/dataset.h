@@ -31,7 +31,9 @@ void qb_image_release(qb_image *image); /* accepts zeroed */
  * QB_STATUS_FORMAT (damaged), QB_STATUS_UNSUPPORTED (limits), QB_STATUS_NOMEM. */
 qb_status qb_image_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
                           qb_image *out);
-/* Writes an 8-bit RGB or grey PNG atomically. */
+/* Writes an 8-bit RGB or grey PNG into a stream; `name` is for messages. */
+qb_status qb_image_encode_png(qb_ctx *cx, const char *name, const qb_image *image, FILE *stream);
+/* The same into a file, atomically. */
 qb_status qb_image_write_png(qb_ctx *cx, const char *path, const qb_image *image);
 
 /* Class names by index; `synset` (folder names) may be NULL entries. */

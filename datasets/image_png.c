@@ -117,26 +117,26 @@ typedef struct encoder {
     png_structp png;
     png_infop info;
     qb_ctx *cx;
-    const char *path;
-    qb_writer writer;
+    const char *name;
+    FILE *stream;
     const qb_image *image;
 } encoder;
 
 static void on_write_error(png_structp png, png_const_charp text) {
     const encoder *e = png_get_error_ptr(png);
-    if (ferror(e->writer.stream))
-        qb_fail_errno(e->cx, "write %s", e->path);
+    if (ferror(e->stream))
+        qb_fail_errno(e->cx, "write %s", e->name);
     else
-        qb_fail(e->cx, QB_STATUS_IO, "write %s: PNG: %s", e->path, text);
+        qb_fail(e->cx, QB_STATUS_IO, "write %s: PNG: %s", e->name, text);
     png_longjmp(png, 1);
 }
 
 static qb_status write_protected(encoder *e) {
     if (setjmp(png_jmpbuf(e->png))) return e->cx->code;
     e->info = png_create_info_struct(e->png);
-    if (!e->info) return qb_fail(e->cx, QB_STATUS_NOMEM, "write %s: out of memory", e->path);
+    if (!e->info) return qb_fail(e->cx, QB_STATUS_NOMEM, "write %s: out of memory", e->name);
     const qb_image *image = e->image;
-    png_init_io(e->png, e->writer.stream);
+    png_init_io(e->png, e->stream);
     png_set_IHDR(e->png, e->info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
                  image->channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
                  PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
@@ -148,19 +148,25 @@ static qb_status write_protected(encoder *e) {
     return QB_OK;
 }
 
-qb_status qb_image_write_png(qb_ctx *cx, const char *path, const qb_image *image) {
+qb_status qb_image_encode_png(qb_ctx *cx, const char *name, const qb_image *image, FILE *stream) {
     if (image->width < 1 || image->height < 1 || (image->channels != 1 && image->channels != 3))
         return qb_fail(cx, QB_STATUS_INVALID,
-                       "write %s: expected an image with 1 or 3 channels, got %dx%dx%d", path,
+                       "write %s: expected an image with 1 or 3 channels, got %dx%dx%d", name,
                        image->width, image->height, image->channels);
-    encoder e = {.cx = cx, .path = path, .image = image};
-    QB_TRY(qb_writer_open(cx, path, true, &e.writer));
-    e.writer.scratch = true; /* pictures come by the thousand and can be drawn again */
+    encoder e = {.cx = cx, .name = name, .stream = stream, .image = image};
     e.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &e, on_write_error, on_warning);
     qb_status status =
-        e.png ? write_protected(&e) : qb_fail(cx, QB_STATUS_NOMEM, "write %s: out of memory", path);
+        e.png ? write_protected(&e) : qb_fail(cx, QB_STATUS_NOMEM, "write %s: out of memory", name);
     png_destroy_write_struct(&e.png, &e.info);
-    if (status == QB_OK) return qb_writer_commit(cx, &e.writer);
-    qb_writer_abort(&e.writer);
+    return status;
+}
+
+qb_status qb_image_write_png(qb_ctx *cx, const char *path, const qb_image *image) {
+    qb_writer writer;
+    QB_TRY(qb_writer_open(cx, path, true, &writer));
+    writer.scratch = true; /* pictures come by the thousand and can be drawn again */
+    qb_status status = qb_image_encode_png(cx, path, image, writer.stream);
+    if (status == QB_OK) return qb_writer_commit(cx, &writer);
+    qb_writer_abort(&writer);
     return status;
 }

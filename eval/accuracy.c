@@ -5,27 +5,25 @@
 
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out) {
+    qb_answer a = {.label = label, .label_rank = -1, .size = n};
     int64_t best = 0, ahead = 0;
-    double signal = 0, noise = 0, worst = 0;
     const bool ranked = label >= 0 && label < n;
     bool answered = true;
     for (int64_t i = 0; i < n; i++) {
         answered = answered && !isnan(output[i]);
         if (output[i] > output[best]) best = i;
         if (ranked) ahead += output[i] > output[label] || (output[i] == output[label] && i < label);
-        const double error = (double)output[i] - (double)reference[i];
-        signal += (double)reference[i] * (double)reference[i];
-        noise += error * error;
-        worst = fmax(worst, fabs(error));
+        const double ref = reference[i], value = output[i], error = value - ref;
+        a.ref_square += ref * ref;
+        a.out_square += value * value;
+        a.dot += ref * value;
+        a.err_square += error * error;
+        a.max_error = fmax(a.max_error, fabs(error));
+        a.ref_max = fmax(a.ref_max, fabs(ref));
     }
-    *out = (qb_answer){.label = label,
-                       .top1 = answered ? (int32_t)best : QB_NO_ANSWER,
-                       .label_rank = !ranked    ? -1
-                                     : answered ? (int32_t)ahead
-                                                : INT32_MAX,
-                       .ref_square = signal,
-                       .err_square = noise,
-                       .max_error = worst};
+    a.top1 = answered ? (int32_t)best : QB_NO_ANSWER;
+    if (ranked) a.label_rank = answered ? (int32_t)ahead : INT32_MAX;
+    *out = a;
 }
 
 /* What the workers share: answers by dataset index, and a scratch buffer a worker and engine. */
@@ -81,9 +79,10 @@ static qb_status check_engines(qb_ctx *cx, const collector *c) {
 }
 
 /* Closes the gaps that unreadable samples left. */
-static int64_t compact(collector *c) {
+static int64_t compact(collector *c, int64_t *index) {
     int64_t kept = 0;
-    for (int64_t i = 0; i < c->count; i++) kept += c->seen[i];
+    for (int64_t i = 0; i < c->count; i++)
+        if (c->seen[i]) index[kept++] = i;
     for (int32_t e = 0; e < c->n_engines; e++)
         for (int64_t i = 0, k = 0; i < c->count; i++)
             if (c->seen[i]) c->answer[e * kept + k++] = c->answer[e * c->count + i];
@@ -99,12 +98,14 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_engine *const *engine, const i
                    .logits = logits,
                    .engine = engine};
     qb_stream_result result = {0};
+    int64_t *index = NULL;
     qb_status status = QB_OK;
     QB_GO(check_engines(cx, &c));
     c.answer = qb_alloc(cx, (size_t)n_engines * (size_t)c.count, sizeof *c.answer);
     c.seen = qb_alloc(cx, (size_t)c.count, sizeof *c.seen);
     c.scratch = qb_alloc(cx, (size_t)workers * 2, (size_t)c.size * sizeof *c.scratch);
-    if (!c.answer || !c.seen || !c.scratch) QB_GO(cx->code);
+    index = qb_alloc(cx, (size_t)c.count, sizeof *index);
+    if (!c.answer || !c.seen || !c.scratch || !index) QB_GO(cx->code);
     const qb_stream_options stream = {.engine = engine,
                                       .n_engines = n_engines,
                                       .loader = loader,
@@ -113,9 +114,16 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_engine *const *engine, const i
                                       .sample = on_sample,
                                       .user = &c};
     QB_GO(qb_stream(cx, &stream, &result));
-    *out = (qb_answers){n_engines, compact(&c), c.answer, result};
+    *out = (qb_answers){.n_engines = n_engines,
+                        .n = compact(&c, index),
+                        .index = index,
+                        .answer = c.answer,
+                        .kind = qb_output_kind_of(&qb_engine_output(engine[0], logits[0])->shape),
+                        .stream = result};
     c.answer = NULL;
+    index = NULL;
 out:
+    qb_free(index);
     qb_free(c.answer);
     qb_free(c.seen);
     qb_free(c.scratch);
@@ -124,5 +132,6 @@ out:
 
 void qb_answers_release(qb_answers *answers) {
     qb_free(answers->answer);
+    qb_free(answers->index);
     *answers = (qb_answers){0};
 }

@@ -13,6 +13,15 @@ extern "C" {
 
 #define QB_NO_ANSWER (-1)
 
+/* What the scored output is, told by its shape: N x classes (further sizes 1) holds class scores,
+ * N x {1, 3} x H x W an image; anything else is a tensor without such a meaning. */
+typedef enum qb_output_kind {
+    QB_OUTPUT_CLASSES = 1,
+    QB_OUTPUT_IMAGE = 2,
+    QB_OUTPUT_TENSOR = 4
+} qb_output_kind;
+qb_output_kind qb_output_kind_of(const qb_shape *shape);
+
 /* What one engine answered for one sample: enough for every per-sample metric, in fixed memory.
  * Sums run over the whole output (logits: the value before a final Softmax). An output with a NaN
  * in it is no answer: it is right about nothing and agrees with nothing. */
@@ -21,22 +30,37 @@ typedef struct qb_answer {
     int32_t top1;       /* ties: the lower class index; QB_NO_ANSWER */
     int32_t label_rank; /* classes ahead of the label (ties: lower index first); -1 label unknown,
                            INT32_MAX no answer */
+    int64_t size;       /* values of the output */
     double ref_square;  /* sum of squares of the reference's output */
+    double out_square;  /* of this output */
+    double dot;         /* sum of products of both */
     double err_square;  /* sum of squared differences from the reference */
-    double max_error;
+    double max_error;   /* largest absolute difference */
+    double ref_max;     /* largest absolute value of the reference's output */
 } qb_answer;
 
+/* A metric's value with its 95 % confidence interval (NaN where there is none). */
+typedef struct qb_estimate {
+    double value; /* NaN: cannot be measured */
+    qb_interval ci;
+} qb_estimate;
+
 typedef struct qb_metric {
-    const char *name;  /* "top1" */
-    const char *title; /* "top-1" */
-    const char *unit;  /* "%" or "dB" */
-    bool needs_labels;
+    const char *name;       /* "top1" */
+    const char *title;      /* "top-1" */
+    const char *unit;       /* "%" or "dB" */
+    const char *definition; /* one line, printed under the numbers */
+    unsigned kinds;         /* qb_output_kind bits it makes sense for */
     /* The metric over n samples: `answer` of this engine, `reference` of the first one, in dataset
-     * order. NaN when it cannot be measured. */
-    double (*value)(const qb_answer *answer, const qb_answer *reference, int64_t n);
+     * order. */
+    qb_estimate (*value)(const qb_answer *answer, const qb_answer *reference, int64_t n);
 } qb_metric;
+#define QB_OUTPUT_ANY (QB_OUTPUT_CLASSES | QB_OUTPUT_IMAGE | QB_OUTPUT_TENSOR)
 const qb_metric *const *qb_metrics(int32_t *n);
 const qb_metric *qb_metric_find(const char *name);
+/* Not measured, and a value without an interval. */
+qb_estimate qb_estimate_none(void);
+qb_estimate qb_estimate_of(double value);
 
 /* One engine to compare: a graph (float or quantized) and how to call it. Not owned. */
 typedef struct qb_contender {
@@ -54,6 +78,10 @@ typedef struct qb_compare_options {
     int threads;                 /* latency: threads of one run; 0: qb_threads */
     double warmup_s, duration_s; /* latency: per engine; defaults 0.2 and 2 when 0 */
     int64_t min_runs;            /* latency: at least this many runs an engine; default 20 when 0 */
+    const int64_t *batches;      /* throughput is measured at these as well */
+    int32_t n_batches;
+    const qb_labels *labels; /* names of classes for the record; may be NULL */
+    int32_t thumbnail;       /* largest side of the worst samples' pictures; 0: none */
 } qb_compare_options;
 
 /* Runs every sample through every engine (one at a time, one thread each, so that accuracies do not

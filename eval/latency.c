@@ -23,7 +23,9 @@ void qb_latency_of(double *ms, int64_t n, qb_latency *out) {
                         .p99 = NAN,
                         .min = NAN,
                         .max = NAN,
-                        .cv = NAN};
+                        .cv = NAN,
+                        .median_ci = {NAN, NAN},
+                        .ratio_ci = {NAN, NAN}};
     if (n < 1) return;
     qsort(ms, (size_t)n, sizeof *ms, by_value);
     double sum = 0, square = 0;

@@ -1,3 +1,4 @@
+#include <math.h>
 #include <string.h>
 
 #include "eval/eval.h"
@@ -21,4 +22,17 @@ const qb_metric *qb_metric_find(const char *name) {
     for (size_t i = 0; i < sizeof metrics / sizeof metrics[0]; i++)
         if (strcmp(metrics[i]->name, name) == 0) return metrics[i];
     return NULL;
+}
+
+qb_estimate qb_estimate_of(double value) { return (qb_estimate){value, {NAN, NAN}}; }
+
+qb_estimate qb_estimate_none(void) { return qb_estimate_of(NAN); }
+
+qb_output_kind qb_output_kind_of(const qb_shape *shape) {
+    if (shape->rank == 4 && (shape->dim[1] == 1 || shape->dim[1] == 3) && shape->dim[2] > 1 &&
+        shape->dim[3] > 1)
+        return QB_OUTPUT_IMAGE;
+    int32_t wide = 0; /* dimensions that hold more than one value */
+    for (int32_t i = 1; i < shape->rank; i++) wide += shape->dim[i] != 1;
+    return shape->rank >= 1 && wide <= 1 ? QB_OUTPUT_CLASSES : QB_OUTPUT_TENSOR;
 }

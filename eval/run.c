@@ -1,16 +1,210 @@
-/* The run record as JSON (jansson), both ways. */
+/* The run record as JSON: the tables below say how; record.c does it. */
 #include "eval/run.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "eval/record_internal.h"
 
 #define SCHEMA "qbench.compare/1"
-#define ROWS_MAX 256
-#define JSON_MAX ((size_t)16 << 20)
+#define JSON_MAX ((size_t)64 << 20)
+enum { ROWS_MAX = 256, ITEMS_MAX = 100000 };
+
+#define FIELD(S, KEY, TYPE, MEMBER)                                                                \
+    { .key = (KEY), .type = QB_FIELD_##TYPE, .offset = offsetof(S, MEMBER) }
+#define MAY(S, KEY, TYPE, MEMBER)                                                                  \
+    { .key = (KEY), .type = QB_FIELD_##TYPE, .offset = offsetof(S, MEMBER), .optional = true }
+#define LIST(S, KEY, MEMBER, COUNT, RECORD)                                                        \
+    {                                                                                              \
+        .key = (KEY), .type = QB_FIELD_LIST, .offset = offsetof(S, MEMBER), .record = &(RECORD),   \
+        .count = offsetof(S, COUNT), .most = ITEMS_MAX, .optional = true                           \
+    }
+
+#define R qb_run_metric
+static const qb_field metric_fields[] = {
+    FIELD(R, "name", TEXT, name),    FIELD(R, "title", TEXT, title),
+    FIELD(R, "unit", TEXT, unit),    FIELD(R, "definition", TEXT, definition),
+    FIELD(R, "value", LEVEL, value), FIELD(R, "low", LEVEL, ci.lo),
+    FIELD(R, "high", LEVEL, ci.hi),  {0}};
+static const qb_record metric_record = {sizeof(R), metric_fields};
+#undef R
+
+#define R qb_run_recall
+static const qb_field recall_fields[] = {
+    FIELD(R, "label", INT32, label), FIELD(R, "n", INT64, n), FIELD(R, "right", INT64, right), {0}};
+static const qb_record recall_record = {sizeof(R), recall_fields};
+#undef R
+
+#define R qb_run_confusion
+static const qb_field confusion_fields[] = {FIELD(R, "label", INT32, label),
+                                            FIELD(R, "answer", CLASS, answer),
+                                            FIELD(R, "n", INT64, n),
+                                            {0}};
+static const qb_record confusion_record = {sizeof(R), confusion_fields};
+#undef R
+
+#define R qb_run_worst
+static const qb_field worst_fields[] = {FIELD(R, "sample", INT32, shown),
+                                        FIELD(R, "answer", CLASS, answer),
+                                        FIELD(R, "reference_answer", CLASS, reference_answer),
+                                        FIELD(R, "sqnr_db", LEVEL, sqnr_db),
+                                        {0}};
+static const qb_record worst_record = {sizeof(R), worst_fields};
+#undef R
+
+#define R qb_run_layer
+static const qb_field layer_fields[] = {FIELD(R, "name", TEXT, name),
+                                        FIELD(R, "op", TEXT, op),
+                                        FIELD(R, "value", TEXT, value),
+                                        FIELD(R, "precision", TEXT, precision),
+                                        FIELD(R, "own_db", LEVEL, own_db),
+                                        FIELD(R, "total_db", LEVEL, total_db),
+                                        FIELD(R, "saturated", DOUBLE, saturated),
+                                        FIELD(R, "range_low", DOUBLE, range_lo),
+                                        FIELD(R, "range_high", DOUBLE, range_hi),
+                                        FIELD(R, "seen_low", DOUBLE, seen_lo),
+                                        FIELD(R, "seen_high", DOUBLE, seen_hi),
+                                        FIELD(R, "unused_codes", CLASS, unused_codes),
+                                        FIELD(R, "share", DOUBLE, share),
+                                        {0}};
+static const qb_record layer_record = {sizeof(R), layer_fields};
+#undef R
+
+#define R qb_run_step
+static const qb_field step_fields[] = {
+    FIELD(R, "name", TEXT, name),     FIELD(R, "op", TEXT, op),
+    FIELD(R, "tactic", TEXT, tactic), FIELD(R, "dtype", TEXT, dtype),
+    FIELD(R, "ms", DOUBLE, ms),       FIELD(R, "flops", DOUBLE, flops),
+    FIELD(R, "bytes", DOUBLE, bytes), {0}};
+static const qb_record step_record = {sizeof(R), step_fields};
+#undef R
+
+#define R qb_run_batch
+static const qb_field batch_fields[] = {FIELD(R, "batch", INT64, batch),
+                                        FIELD(R, "median_ms", DOUBLE, median),
+                                        FIELD(R, "throughput", DOUBLE, throughput),
+                                        {0}};
+static const qb_record batch_record = {sizeof(R), batch_fields};
+#undef R
+
+#define R qb_run_row
+static const qb_field latency_fields[] = {FIELD(R, "runs", INT64, latency.runs),
+                                          FIELD(R, "mean", DOUBLE, latency.mean),
+                                          FIELD(R, "median", DOUBLE, latency.median),
+                                          FIELD(R, "p90", DOUBLE, latency.p90),
+                                          FIELD(R, "p95", DOUBLE, latency.p95),
+                                          FIELD(R, "p99", DOUBLE, latency.p99),
+                                          FIELD(R, "min", DOUBLE, latency.min),
+                                          FIELD(R, "max", DOUBLE, latency.max),
+                                          FIELD(R, "cv", DOUBLE, latency.cv),
+                                          MAY(R, "median_low", DOUBLE, latency.median_ci.lo),
+                                          MAY(R, "median_high", DOUBLE, latency.median_ci.hi),
+                                          MAY(R, "ratio_low", DOUBLE, latency.ratio_ci.lo),
+                                          MAY(R, "ratio_high", DOUBLE, latency.ratio_ci.hi),
+                                          {.key = "rounds",
+                                           .type = QB_FIELD_DOUBLES,
+                                           .offset = offsetof(R, round),
+                                           .count = offsetof(R, n_rounds),
+                                           .most = ITEMS_MAX,
+                                           .optional = true},
+                                          {0}};
+static const qb_record latency_record = {0, latency_fields};
+static const qb_field count_fields[] = {FIELD(R, "int8", INT32, layers_int8),
+                                        FIELD(R, "fp16", INT32, layers_fp16),
+                                        FIELD(R, "fp32", INT32, layers_fp32),
+                                        {0}};
+static const qb_record count_record = {0, count_fields};
+static const qb_field paired_fields[] = {
+    MAY(R, "both_right", INT64, paired.both),       MAY(R, "lost", INT64, paired.lost),
+    MAY(R, "gained", INT64, paired.gained),         MAY(R, "both_wrong", INT64, paired.neither),
+    MAY(R, "mcnemar_p", DOUBLE, paired.p_value),    MAY(R, "drop_low", DOUBLE, paired.drop_ci.lo),
+    MAY(R, "drop_high", DOUBLE, paired.drop_ci.hi), {0}};
+static const qb_record paired_record = {0, paired_fields};
+
+static const qb_field row_fields[] = {
+    FIELD(R, "precision", TEXT, precision),
+    FIELD(R, "backend", TEXT, backend),
+    FIELD(R, "calibration", TEXT, calibration),
+    FIELD(R, "top1", DOUBLE, top1),
+    FIELD(R, "top5", DOUBLE, top5),
+    FIELD(R, "agreement_top1", DOUBLE, agreement_top1),
+    FIELD(R, "sqnr_db", LEVEL, sqnr_db),
+    FIELD(R, "drop", DOUBLE, drop),
+    FIELD(R, "speedup", DOUBLE, speedup),
+    FIELD(R, "throughput", DOUBLE, throughput),
+    FIELD(R, "batch", INT64, batch),
+    FIELD(R, "weights_bytes", INT64, weights_bytes),
+    FIELD(R, "arena_bytes", INT64, arena_bytes),
+    FIELD(R, "engine_bytes", INT64, engine_bytes),
+    {.key = "latency_ms", .type = QB_FIELD_OBJECT, .record = &latency_record},
+    {.key = "layers", .type = QB_FIELD_OBJECT, .record = &count_record},
+    {.key = "paired", .type = QB_FIELD_OBJECT, .record = &paired_record},
+    LIST(R, "metrics", metric, n_metrics, metric_record),
+    LIST(R, "recall", recall, n_recall, recall_record),
+    LIST(R, "confusion", confusion, n_confusion, confusion_record),
+    LIST(R, "worst", worst, n_worst, worst_record),
+    LIST(R, "layer_errors", layer, n_layers, layer_record),
+    LIST(R, "steps", step, n_steps, step_record),
+    LIST(R, "batches", batches, n_batches, batch_record),
+    {0}};
+static const qb_record row_record = {sizeof(R), row_fields};
+#undef R
+
+#define R qb_run_class
+static const qb_field class_fields[] = {
+    FIELD(R, "index", INT32, index), FIELD(R, "name", TEXT, name), {0}};
+static const qb_record class_record = {sizeof(R), class_fields};
+#undef R
+
+#define R qb_run_shown
+static const qb_field shown_fields[] = {FIELD(R, "index", INT64, index),
+                                        FIELD(R, "label", CLASS, label),
+                                        FIELD(R, "name", TEXT, name),
+                                        FIELD(R, "thumbnail", TEXT, thumbnail),
+                                        {0}};
+static const qb_record shown_record = {sizeof(R), shown_fields};
+#undef R
+
+#define R qb_run
+static const qb_field model_fields[] = {
+    FIELD(R, "name", TEXT, model), FIELD(R, "hash", HASH, model_hash), {0}};
+static const qb_record model_record = {0, model_fields};
+static const qb_field dataset_fields[] = {FIELD(R, "path", TEXT, dataset),
+                                          FIELD(R, "hash", HASH, data_hash),
+                                          FIELD(R, "samples", INT64, samples),
+                                          FIELD(R, "skipped", INT64, skipped),
+                                          {0}};
+static const qb_record dataset_record = {0, dataset_fields};
+static const qb_field environment_fields[] = {FIELD(R, "qbench", TEXT, version),
+                                              FIELD(R, "cpu", TEXT, cpu),
+                                              FIELD(R, "os", TEXT, host_os),
+                                              FIELD(R, "libraries", TEXT, libraries),
+                                              FIELD(R, "threads", INT32, threads),
+                                              MAY(R, "f32_gops", DOUBLE, ceilings.f32_gops),
+                                              MAY(R, "s8_gops", DOUBLE, ceilings.s8_gops),
+                                              MAY(R, "memory_gbs", DOUBLE, ceilings.memory_gbs),
+                                              {0}};
+static const qb_record environment_record = {0, environment_fields};
+static const qb_field run_fields[] = {
+    {.key = "model", .type = QB_FIELD_OBJECT, .record = &model_record},
+    {.key = "dataset", .type = QB_FIELD_OBJECT, .record = &dataset_record},
+    {.key = "environment", .type = QB_FIELD_OBJECT, .record = &environment_record},
+    LIST(R, "classes", class_name, n_classes, class_record),
+    LIST(R, "samples", shown, n_shown, shown_record),
+    {.key = "rows",
+     .type = QB_FIELD_LIST,
+     .offset = offsetof(R, row),
+     .record = &row_record,
+     .count = offsetof(R, n_rows),
+     .least = 1,
+     .most = ROWS_MAX},
+    {0}};
+static const qb_record run_record = {sizeof(R), run_fields};
+#undef R
+
+/* ---- the structure ---- */
 
 qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
     qb_run *run = qb_alloc(cx, 1, sizeof *run);
@@ -21,124 +215,47 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
         return cx->code;
     }
     run->n_rows = n_rows;
+    run->ceilings = (qb_ceilings){NAN, NAN, NAN};
+    for (int32_t i = 0; i < n_rows; i++) {
+        run->row[i].paired = (qb_paired){.p_value = NAN, .drop_ci = {NAN, NAN}};
+        run->row[i].latency.median_ci = run->row[i].latency.ratio_ci = (qb_interval){NAN, NAN};
+    }
     *out = run;
     return QB_OK;
 }
 
 void qb_run_free(qb_run *run) {
     if (!run) return;
-    for (int32_t i = 0; i < run->n_rows; i++) {
-        qb_free(run->row[i].precision);
-        qb_free(run->row[i].backend);
-        qb_free(run->row[i].calibration);
-    }
-    qb_free(run->row);
-    qb_free(run->model);
-    qb_free(run->dataset);
-    qb_free(run->version);
-    qb_free(run->cpu);
-    qb_free(run->host_os);
-    qb_free(run->libraries);
+    qb_record_release(&run_record, run);
     qb_free(run);
 }
 
-/* Numbers of a row and of its latency by JSON key: writing and reading use the same tables. */
-typedef struct field {
-    const char *key;
-    size_t offset;
-    enum { F_DOUBLE, F_LEVEL, F_INT64, F_INT32 } type; /* a level in dB may be infinite */
-} field;
-
-static const field row_fields[] = {
-    {"top1", offsetof(qb_run_row, top1), F_DOUBLE},
-    {"top5", offsetof(qb_run_row, top5), F_DOUBLE},
-    {"agreement_top1", offsetof(qb_run_row, agreement_top1), F_DOUBLE},
-    {"sqnr_db", offsetof(qb_run_row, sqnr_db), F_LEVEL},
-    {"drop", offsetof(qb_run_row, drop), F_DOUBLE},
-    {"speedup", offsetof(qb_run_row, speedup), F_DOUBLE},
-    {"throughput", offsetof(qb_run_row, throughput), F_DOUBLE},
-    {"batch", offsetof(qb_run_row, batch), F_INT64},
-    {"weights_bytes", offsetof(qb_run_row, weights_bytes), F_INT64},
-    {"arena_bytes", offsetof(qb_run_row, arena_bytes), F_INT64},
-    {"engine_bytes", offsetof(qb_run_row, engine_bytes), F_INT64},
-};
-static const field latency_fields[] = {
-    {"runs", offsetof(qb_latency, runs), F_INT64},
-    {"mean", offsetof(qb_latency, mean), F_DOUBLE},
-    {"median", offsetof(qb_latency, median), F_DOUBLE},
-    {"p90", offsetof(qb_latency, p90), F_DOUBLE},
-    {"p95", offsetof(qb_latency, p95), F_DOUBLE},
-    {"p99", offsetof(qb_latency, p99), F_DOUBLE},
-    {"min", offsetof(qb_latency, min), F_DOUBLE},
-    {"max", offsetof(qb_latency, max), F_DOUBLE},
-    {"cv", offsetof(qb_latency, cv), F_DOUBLE},
-};
-static const field layer_fields[] = {
-    {"int8", offsetof(qb_run_row, layers_int8), F_INT32},
-    {"fp16", offsetof(qb_run_row, layers_fp16), F_INT32},
-    {"fp32", offsetof(qb_run_row, layers_fp32), F_INT32},
-};
-static const field dataset_fields[] = {
-    {"samples", offsetof(qb_run, samples), F_INT64},
-    {"skipped", offsetof(qb_run, skipped), F_INT64},
-};
-static const field environment_fields[] = {{"threads", offsetof(qb_run, threads), F_INT32}};
-#define COUNT(table) (sizeof(table) / sizeof(table)[0])
-
-/* JSON has no infinities: "inf" as a string; what was not measured is null. */
-static json_t *number(double value) {
-    if (isnan(value)) return json_null();
-    if (isinf(value)) return json_string(value > 0 ? "inf" : "-inf");
-    return json_real(value);
+const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name) {
+    for (int32_t i = 0; i < row->n_metrics; i++)
+        if (strcmp(row->metric[i].name, name) == 0) return &row->metric[i];
+    return NULL;
 }
 
-static void write_fields(json_t *object, const void *base, const field *table, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const char *at = (const char *)base + table[i].offset;
-        json_t *value = NULL;
-        switch (table[i].type) {
-        case F_DOUBLE:
-        case F_LEVEL: value = number(*(const double *)(const void *)at); break;
-        case F_INT64: value = json_integer(*(const int64_t *)(const void *)at); break;
-        case F_INT32: value = json_integer(*(const int32_t *)(const void *)at); break;
-        }
-        json_object_set_new(object, table[i].key, value);
-    }
+qb_interval qb_run_metric_ci(const qb_run_row *row, const char *name) {
+    const qb_run_metric *metric = qb_run_metric_find(row, name);
+    return metric ? metric->ci : (qb_interval){NAN, NAN};
 }
 
-static json_t *row_json(const qb_run_row *row) {
-    json_t *object = json_object(), *latency = json_object(), *layers = json_object();
-    json_object_set_new(object, "precision", json_string(row->precision));
-    json_object_set_new(object, "backend", json_string(row->backend));
-    json_object_set_new(object, "calibration", json_string(row->calibration));
-    write_fields(object, row, row_fields, COUNT(row_fields));
-    write_fields(latency, &row->latency, latency_fields, COUNT(latency_fields));
-    write_fields(layers, row, layer_fields, COUNT(layer_fields));
-    json_object_set_new(object, "latency_ms", latency);
-    json_object_set_new(object, "layers", layers);
-    return object;
+const char *qb_run_class_text(const qb_run *run, int32_t index, char text[16]) {
+    for (int32_t i = 0; i < run->n_classes; i++)
+        if (run->class_name[i].index == index) return run->class_name[i].name;
+    snprintf(text, 16, index < 0 ? "none" : "%d", index);
+    return text;
 }
 
-/* The record as a JSON value; NULL when memory runs out or a text is missing or is not UTF-8. */
-static json_t *run_json(const qb_run *run) {
-    char model_hash[33], data_hash[33];
-    qb_hash_hex(run->model_hash, model_hash);
-    qb_hash_hex(run->data_hash, data_hash);
-    json_t *rows = json_array();
-    for (int32_t i = 0; i < run->n_rows; i++) json_array_append_new(rows, row_json(&run->row[i]));
-    json_t *dataset = json_pack("{s:s, s:s}", "path", run->dataset, "hash", data_hash);
-    json_t *environment = json_pack("{s:s, s:s, s:s, s:s}", "qbench", run->version, "cpu", run->cpu,
-                                    "os", run->host_os, "libraries", run->libraries);
-    write_fields(dataset, run, dataset_fields, COUNT(dataset_fields));
-    write_fields(environment, run, environment_fields, COUNT(environment_fields));
-    return json_pack("{s:s, s:{s:s, s:s}, s:o, s:o, s:o}", "schema", SCHEMA, "model", "name",
-                     run->model, "hash", model_hash, "dataset", dataset, "environment", environment,
-                     "rows", rows);
-}
+/* ---- files ---- */
 
 qb_status qb_run_json(qb_ctx *cx, const qb_run *run, char **out) {
-    json_t *root = run_json(run);
+    json_t *body = qb_record_write(&run_record, run);
+    json_t *root = body ? json_pack("{s:s}", "schema", SCHEMA) : NULL;
+    if (root) json_object_update(root, body);
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(body);
     json_decref(root);
     if (!text)
         return qb_fail(cx, QB_STATUS_INTERNAL, "run record: a text is missing or is not UTF-8");
@@ -155,111 +272,25 @@ qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path) {
     return status;
 }
 
-/* ---- reading ---- */
-
-typedef struct reader {
-    qb_ctx *cx;
-    const char *path;
-} reader;
-
-static qb_status bad(const reader *r, const char *where, const char *expected) {
-    return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: %s: expected %s", r->path, where, expected);
-}
-
-static qb_status read_text(const reader *r, const json_t *object, const char *key, char **out) {
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_string(value)) return bad(r, key, "a string");
-    /* Texts go to terminals and into plots as they are. */
-    for (const char *c = json_string_value(value); *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            return bad(r, key, "a string without control characters");
-    *out = qb_strdup(r->cx, json_string_value(value));
-    return *out ? QB_OK : r->cx->code;
-}
-
-static qb_status read_double(const reader *r, const json_t *value, const field *f, double *out) {
-    const char *text = f->type == F_LEVEL ? json_string_value(value) : NULL;
-    if (json_is_null(value))
-        *out = NAN;
-    else if (json_is_number(value))
-        *out = json_number_value(value);
-    else if (text && strcmp(text, "inf") == 0)
-        *out = INFINITY;
-    else if (text && strcmp(text, "-inf") == 0)
-        *out = -INFINITY;
-    else
-        return bad(r, f->key,
-                   f->type == F_LEVEL ? "a number, null, \"inf\" or \"-inf\"" : "a number or null");
+/* What the tables cannot say: indices from one list into another. */
+static qb_status check_links(qb_ctx *cx, const char *name, const qb_run *run) {
+    for (int32_t r = 0; r < run->n_rows; r++)
+        for (int32_t i = 0; i < run->row[r].n_worst; i++)
+            if (run->row[r].worst[i].shown >= run->n_shown)
+                return qb_fail(cx, QB_STATUS_FORMAT, "%s: worst: sample: expected below %d, got %d",
+                               name, run->n_shown, run->row[r].worst[i].shown);
     return QB_OK;
 }
 
-static qb_status read_fields(const reader *r, const json_t *object, void *base, const field *table,
-                             size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        const json_t *value = json_object_get(object, table[i].key);
-        void *at = (char *)base + table[i].offset;
-        if (table[i].type == F_DOUBLE || table[i].type == F_LEVEL) {
-            QB_TRY(read_double(r, value, &table[i], at));
-            continue;
-        }
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return bad(r, table[i].key, "an integer, 0 or more");
-        json_int_t number_read = json_integer_value(value);
-        if (table[i].type == F_INT64)
-            *(int64_t *)at = number_read;
-        else if (number_read > INT32_MAX)
-            return bad(r, table[i].key, "an integer of 31 bits");
-        else
-            *(int32_t *)at = (int32_t)number_read;
-    }
-    return QB_OK;
-}
-
-static qb_status read_row(const reader *r, const json_t *object, qb_run_row *row) {
-    QB_TRY(read_text(r, object, "precision", &row->precision));
-    QB_TRY(read_text(r, object, "backend", &row->backend));
-    QB_TRY(read_text(r, object, "calibration", &row->calibration));
-    QB_TRY(read_fields(r, object, row, row_fields, COUNT(row_fields)));
-    QB_TRY(read_fields(r, json_object_get(object, "latency_ms"), &row->latency, latency_fields,
-                       COUNT(latency_fields)));
-    return read_fields(r, json_object_get(object, "layers"), row, layer_fields,
-                       COUNT(layer_fields));
-}
-
-static qb_status read_hash(const reader *r, const json_t *object, qb_hash *out) {
-    const char *text = json_string_value(json_object_get(object, "hash"));
-    if (!text || !qb_hash_parse(text, out)) return bad(r, "hash", "32 hexadecimal digits");
-    return QB_OK;
-}
-
-static qb_status read_head(const reader *r, const json_t *root, qb_run *run) {
-    const json_t *model = json_object_get(root, "model"), *data = json_object_get(root, "dataset"),
-                 *environment = json_object_get(root, "environment");
-    QB_TRY(read_text(r, model, "name", &run->model));
-    QB_TRY(read_hash(r, model, &run->model_hash));
-    QB_TRY(read_text(r, data, "path", &run->dataset));
-    QB_TRY(read_hash(r, data, &run->data_hash));
-    QB_TRY(read_fields(r, data, run, dataset_fields, COUNT(dataset_fields)));
-    QB_TRY(read_fields(r, environment, run, environment_fields, COUNT(environment_fields)));
-    QB_TRY(read_text(r, environment, "qbench", &run->version));
-    QB_TRY(read_text(r, environment, "cpu", &run->cpu));
-    QB_TRY(read_text(r, environment, "os", &run->host_os));
-    return read_text(r, environment, "libraries", &run->libraries);
-}
-
-static qb_status read_root(const reader *r, const json_t *root, qb_run **out) {
+static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_run **out) {
     const char *schema = json_string_value(json_object_get(root, "schema"));
     if (!schema || strcmp(schema, SCHEMA) != 0)
-        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: schema: expected %s, got %s", r->path, SCHEMA,
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: schema: expected %s, got %s", name, SCHEMA,
                        schema ? schema : "none");
-    const json_t *rows = json_object_get(root, "rows");
-    size_t n = json_array_size(rows);
-    if (n < 1 || n > ROWS_MAX) return bad(r, "rows", "a list of 1 to 256 rows");
-    qb_run *run;
-    QB_TRY(qb_run_create(r->cx, (int32_t)n, &run));
-    qb_status status = read_head(r, root, run);
-    for (size_t i = 0; i < n && status == QB_OK; i++)
-        status = read_row(r, json_array_get(rows, i), &run->row[i]);
+    qb_run *run = qb_alloc(cx, 1, sizeof *run);
+    if (!run) return cx->code;
+    qb_status status = qb_record_read(cx, name, root, &run_record, run);
+    if (status == QB_OK) status = check_links(cx, name, run);
     if (status == QB_OK)
         *out = run;
     else
@@ -273,8 +304,7 @@ qb_status qb_run_parse(qb_ctx *cx, const char *name, const char *text, size_t si
     if (!root)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s:%d:%d: %s", name, error.line, error.column,
                        error.text);
-    const reader r = {cx, name};
-    qb_status status = read_root(&r, root, out);
+    qb_status status = read_root(cx, name, root, out);
     json_decref(root);
     return status;
 }

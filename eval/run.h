@@ -11,17 +11,84 @@
 extern "C" {
 #endif
 
+/* Both ends of a 95 % confidence interval; NaN when it is not known. */
+typedef struct qb_interval {
+    double lo, hi;
+} qb_interval;
+
 /* Milliseconds a run (one batch), after warm-up. Percentile p of n sorted samples is element
  * max(n - 1 - floor((100 - p) n / 100), 0), no interpolation; the median of an even n is the mean
  * of the two middle ones. cv is standard deviation over mean. */
 typedef struct qb_latency {
     int64_t runs;
     double mean, median, p90, p95, p99, min, max, cv;
+    qb_interval median_ci; /* bootstrap over rounds, see eval/stats.h */
+    qb_interval ratio_ci;  /* of this median over the first row's, from the same rounds */
 } qb_latency;
+
+/* One metric of one row; the names are those of eval/metrics.def. */
+typedef struct qb_run_metric {
+    char *name, *title, *unit, *definition;
+    double value; /* NaN: could not be measured */
+    qb_interval ci;
+} qb_run_metric;
+
+/* Labelled samples by who was right: the first row (the reference) and this one. */
+typedef struct qb_paired {
+    int64_t both, lost, gained, neither; /* lost: only the reference was right */
+    double p_value;                      /* McNemar's exact test; NaN without labels */
+    qb_interval drop_ci;                 /* of (lost - gained) / n, points */
+} qb_paired;
+
+/* Samples of one class and how many of them were answered right. */
+typedef struct qb_run_recall {
+    int32_t label;
+    int64_t n, right;
+} qb_run_recall;
+
+/* Samples of class `label` that were answered `answer`, another class. */
+typedef struct qb_run_confusion {
+    int32_t label, answer;
+    int64_t n;
+} qb_run_confusion;
+
+/* A sample on which a row does badly. */
+typedef struct qb_run_worst {
+    int32_t shown; /* index in qb_run.shown */
+    int32_t answer, reference_answer;
+    double sqnr_db; /* of this sample's output alone */
+} qb_run_worst;
+
+/* One layer of an integer engine: where accuracy goes. Errors are relative to the FP32 value. */
+typedef struct qb_run_layer {
+    char *name, *op, *value;   /* node, fused operators, the value it writes */
+    char *precision;           /* type it computes in: "s8", "f32" */
+    double own_db;             /* SQNR of the layer alone, fed with FP32 values */
+    double total_db;           /* SQNR of its value inside the whole engine */
+    double saturated;          /* percent of the FP32 values outside the representable range */
+    double range_lo, range_hi; /* what the codes can represent; NaN: not quantized */
+    double seen_lo, seen_hi;   /* extremes of the FP32 value */
+    int32_t unused_codes;      /* of 256, never taken over the data; -1: not quantized */
+    double share;              /* percent of the noise power that all layers make by themselves,
+                                  relative to their signals */
+} qb_run_layer;
+
+/* One step of an engine: where time goes. */
+typedef struct qb_run_step {
+    char *name, *op, *tactic, *dtype;
+    double ms;           /* mean of one run of a batch */
+    double flops, bytes; /* of one run */
+} qb_run_step;
+
+/* Throughput at another batch size. */
+typedef struct qb_run_batch {
+    int64_t batch;
+    double median, throughput;
+} qb_run_batch;
 
 /* Values that could not be measured are NaN (null in JSON), for example top-1 without labels. */
 typedef struct qb_run_row {
-    char *precision;       /* "fp32", "int8", "int8:percentile:99.99" */
+    char *precision;       /* "fp32", "int8", "int8:percentile:99.99", "other.qdq.onnx" */
     char *backend;         /* "cpu" */
     char *calibration;     /* method for integer engines, else "" */
     double top1, top5;     /* percent */
@@ -34,7 +101,38 @@ typedef struct qb_run_row {
     int64_t batch;
     int64_t weights_bytes, arena_bytes, engine_bytes;
     int32_t layers_int8, layers_fp16, layers_fp32;
+    qb_paired paired;
+    /* Lists; NULL and 0 when they were not measured. */
+    int32_t n_metrics, n_recall, n_confusion, n_worst, n_layers, n_steps, n_batches, n_rounds;
+    qb_run_metric *metric;
+    qb_run_recall *recall;
+    qb_run_confusion *confusion; /* the most frequent ones first */
+    qb_run_worst *worst;         /* the worst first */
+    qb_run_layer *layer;         /* in order of execution */
+    qb_run_step *step;           /* in order of execution */
+    qb_run_batch *batches;
+    double *round; /* median of each round of the latency measurement, milliseconds */
 } qb_run_row;
+
+/* A class by its number. */
+typedef struct qb_run_class {
+    int32_t index;
+    char *name;
+} qb_run_class;
+
+/* A sample that some row's `worst` names. */
+typedef struct qb_run_shown {
+    int64_t index; /* in the dataset */
+    int32_t label; /* -1 unknown */
+    char *name;
+    char *thumbnail; /* a PNG in base64; "" when none was asked for */
+} qb_run_shown;
+
+/* What this machine reaches, measured with the engines' own kernels; NaN: not measured. */
+typedef struct qb_ceilings {
+    double f32_gops, s8_gops; /* 10^9 operations a second, a multiply-add counts two */
+    double memory_gbs;        /* 10^9 bytes a second */
+} qb_ceilings;
 
 typedef struct qb_run {
     char *model, *dataset; /* names as given */
@@ -44,12 +142,22 @@ typedef struct qb_run {
     char *version, *cpu, *host_os;
     int32_t threads;
     char *libraries; /* "oneDNN 2.6.3, ..." */
-    int32_t n_rows;
+    qb_ceilings ceilings;
+    int32_t n_rows, n_classes, n_shown;
     qb_run_row *row;
+    qb_run_class *class_name; /* the classes that occur, by number */
+    qb_run_shown *shown;
 } qb_run;
 
 qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out);
 void qb_run_free(qb_run *run); /* accepts NULL */
+/* A metric of a row by name; NULL when the record has none. */
+const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name);
+/* Its interval; NaN when there is none. */
+qb_interval qb_run_metric_ci(const qb_run_row *row, const char *name);
+/* "airplane", or the number where the record has no name. `text` holds the number. */
+const char *qb_run_class_text(const qb_run *run, int32_t index, char text[16]);
+
 qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path);
 /* Checks the schema, types and bounds; errors name the file and the field. */
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out);

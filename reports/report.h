@@ -10,8 +10,47 @@
 extern "C" {
 #endif
 
-/* The comparison as an aligned table with definitions under the numbers. */
+/* ---- columns: what every form of the table shows ---- */
+
+#define QB_CELL 96 /* longest cell; longer names are cut */
+
+typedef enum qb_column_group { QB_GROUP_ACCURACY, QB_GROUP_SPEED, QB_GROUP_COUNT } qb_column_group;
+
+typedef struct qb_column {
+    const char *key;   /* "top1", for machines */
+    const char *title; /* "top-1 %" */
+    qb_column_group group;
+    const char *format;                             /* of one number; NULL: bytes */
+    double (*value)(const qb_run_row *row);         /* NaN: not measured */
+    qb_interval (*interval)(const qb_run_row *row); /* instead of `value`: low and high */
+    bool always;                                    /* shown even when no row has it */
+    bool detail;                                    /* too much for a terminal's width */
+    const char *definition;                         /* NULL: none, or that of a metric */
+} qb_column;
+
+const qb_column *qb_columns(int32_t *n);
+/* Does any row have it (or is it always shown)? */
+bool qb_column_shown(const qb_column *column, const qb_run *run);
+/* The cell as people read it: "61.60", "57.3 to 65.8", "-" where nothing was measured. */
+void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB_CELL]);
+/* "4.7 MiB" */
+void qb_bytes_text(int64_t bytes, char text[QB_CELL]);
+
+/* The comparison as aligned tables with definitions under the numbers and warnings. */
 void qb_report_table(FILE *stream, const qb_run *run);
+/* The same as Markdown, for a pull request. */
+void qb_report_markdown(FILE *stream, const qb_run *run);
+/* One row an engine, all columns, numbers as they are: tab-separated with a header. */
+void qb_report_tsv(FILE *stream, const qb_run *run);
+
+/* What a reader should know before trusting the numbers: unstable latency, few samples, skipped
+ * files. Calls `say` once a warning; returns how many there were. */
+int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char *text),
+                           void *user);
+/* Definitions of what the tables show, one call each; `detail`: of the columns too that a terminal
+ * has no room for. */
+void qb_report_definitions(const qb_run *run, bool detail,
+                           void (*say)(void *user, const char *term, const char *text), void *user);
 
 typedef struct qb_figure {
     const char *name; /* "latency": NAME.tsv, NAME.gp, NAME.svg, NAME.png */

@@ -1,94 +1,176 @@
+/* The comparison as text: aligned for a terminal, Markdown, tab-separated. */
 #include <math.h>
 #include <string.h>
 
 #include "reports/report.h"
 
-enum { CELL = 96, COLUMNS = 13 }; /* CELL: longer names are cut */
+enum { COLUMNS_MAX = 64, LINE = 100 };
 
-typedef struct column {
-    const char *title;
-    bool left;
-    void (*cell)(const qb_run_row *row, char text[CELL]);
-} column;
+/* The columns of one group that are shown. */
+typedef struct layout {
+    const qb_column *column[COLUMNS_MAX];
+    int width[COLUMNS_MAX], first; /* of the column; of the names */
+    int32_t n;
+} layout;
 
-/* A number, or "-" where nothing was measured. */
-static void put(char text[CELL], const char *format, double value) {
-    if (isnan(value))
-        snprintf(text, CELL, "-");
-    else if (isinf(value))
-        snprintf(text, CELL, value > 0 ? "inf" : "-inf");
-    else
-        snprintf(text, CELL, format, value);
+static int wider(int width, const char *text) {
+    const int n = (int)strlen(text);
+    return n > width ? n : width;
 }
 
-static void put_bytes(char text[CELL], int64_t bytes) {
-    const char *unit[] = {"B", "KiB", "MiB", "GiB"};
-    double value = (double)bytes;
-    int u = 0;
-    for (; value >= 1024 && u < 3; u++) value /= 1024;
-    snprintf(text, CELL, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
-}
-
-static void c_precision(const qb_run_row *r, char *t) { snprintf(t, CELL, "%s", r->precision); }
-static void c_top1(const qb_run_row *r, char *t) { put(t, "%.2f", r->top1); }
-static void c_top5(const qb_run_row *r, char *t) { put(t, "%.2f", r->top5); }
-static void c_drop(const qb_run_row *r, char *t) { put(t, "%+.2f", r->drop); }
-static void c_agree(const qb_run_row *r, char *t) { put(t, "%.2f", r->agreement_top1); }
-static void c_sqnr(const qb_run_row *r, char *t) { put(t, "%.1f", r->sqnr_db); }
-static void c_median(const qb_run_row *r, char *t) { put(t, "%.3f", r->latency.median); }
-static void c_p99(const qb_run_row *r, char *t) { put(t, "%.3f", r->latency.p99); }
-static void c_speedup(const qb_run_row *r, char *t) { put(t, "%.2fx", r->speedup); }
-static void c_rate(const qb_run_row *r, char *t) { put(t, "%.1f", r->throughput); }
-static void c_weights(const qb_run_row *r, char *t) { put_bytes(t, r->weights_bytes); }
-static void c_arena(const qb_run_row *r, char *t) { put_bytes(t, r->arena_bytes); }
-static void c_engine(const qb_run_row *r, char *t) { put_bytes(t, r->engine_bytes); }
-
-static const column columns[COLUMNS] = {
-    {"precision", true, c_precision}, {"top-1 %", false, c_top1},    {"top-5 %", false, c_top5},
-    {"drop", false, c_drop},          {"agree %", false, c_agree},   {"SQNR dB", false, c_sqnr},
-    {"median ms", false, c_median},   {"p99 ms", false, c_p99},      {"speed-up", false, c_speedup},
-    {"items/s", false, c_rate},       {"weights", false, c_weights}, {"arena", false, c_arena},
-    {"engine", false, c_engine},
-};
-
-static void print_cell(FILE *stream, const column *c, int width, const char *text) {
-    fprintf(stream, c->left ? "%s%-*s" : "%s%*s", c == columns ? "" : "  ", width, text);
-}
-
-static int column_width(const qb_run *run, const column *c) {
-    size_t width = strlen(c->title);
-    char text[CELL];
+static void layout_make(const qb_run *run, qb_column_group group, bool detail, layout *l) {
+    int32_t n;
+    const qb_column *all = qb_columns(&n);
+    char text[QB_CELL];
+    *l = (layout){.first = (int)strlen("precision")};
     for (int32_t r = 0; r < run->n_rows; r++) {
-        c->cell(&run->row[r], text);
-        if (strlen(text) > width) width = strlen(text);
+        snprintf(text, sizeof text, "%s", run->row[r].precision);
+        l->first = wider(l->first, text);
     }
-    return (int)width;
+    for (int32_t c = 0; c < n && l->n < COLUMNS_MAX; c++) {
+        if (all[c].group != group || !qb_column_shown(&all[c], run)) continue;
+        if (all[c].detail && !detail) continue;
+        int width = wider(0, all[c].title);
+        for (int32_t r = 0; r < run->n_rows; r++) {
+            qb_column_cell(&all[c], &run->row[r], text);
+            width = wider(width, text);
+        }
+        l->width[l->n] = width;
+        l->column[l->n++] = &all[c];
+    }
 }
 
-void qb_report_table(FILE *stream, const qb_run *run) {
+static void print_group(FILE *stream, const qb_run *run, qb_column_group group) {
+    layout l;
+    layout_make(run, group, false, &l);
+    fprintf(stream, "%-*s", l.first, "precision");
+    for (int32_t c = 0; c < l.n; c++) fprintf(stream, "  %*s", l.width[c], l.column[c]->title);
+    fputc('\n', stream);
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        char text[QB_CELL];
+        fprintf(stream, "%-*.*s", l.first, QB_CELL - 1, run->row[r].precision);
+        for (int32_t c = 0; c < l.n; c++) {
+            qb_column_cell(l.column[c], &run->row[r], text);
+            fprintf(stream, "  %*s", l.width[c], text);
+        }
+        fputc('\n', stream);
+    }
+    fputc('\n', stream);
+}
+
+static void print_head(FILE *stream, const qb_run *run) {
     fprintf(stream, "model %s, data %s: %lld samples", run->model, run->dataset,
             (long long)run->samples);
     if (run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)run->skipped);
     fprintf(stream, "\n%s, %d thread%s, batch %lld, %s\n\n", run->cpu, run->threads,
             run->threads == 1 ? "" : "s", (long long)run->row[0].batch, run->libraries);
-    int width[COLUMNS];
-    for (int c = 0; c < COLUMNS; c++) {
-        width[c] = column_width(run, &columns[c]);
-        print_cell(stream, &columns[c], width[c], columns[c].title);
+}
+
+/* One definition, broken into lines. */
+static void print_definition(void *user, const char *term, const char *text) {
+    FILE *stream = user;
+    int at = fprintf(stream, "%s:", term);
+    while (*text != '\0') {
+        const int n = (int)strcspn(text, " ");
+        if (at + 1 + n > LINE) at = fprintf(stream, "\n ") - 1;
+        at += fprintf(stream, " %.*s", n, text);
+        text += n + (text[n] == ' ');
     }
     fputc('\n', stream);
-    for (int32_t r = 0; r < run->n_rows; r++) {
-        for (int c = 0; c < COLUMNS; c++) {
-            char text[CELL];
-            columns[c].cell(&run->row[r], text);
-            print_cell(stream, &columns[c], width[c], text);
-        }
-        fputc('\n', stream);
+}
+
+static void print_warning(void *user, const char *text) { fprintf(user, "warning: %s\n", text); }
+
+void qb_report_table(FILE *stream, const qb_run *run) {
+    print_head(stream, run);
+    for (int g = 0; g < QB_GROUP_COUNT; g++) print_group(stream, run, (qb_column_group)g);
+    qb_report_definitions(run, false, print_definition, stream);
+    fputc('\n', stream);
+    qb_report_warnings(run, print_warning, stream);
+}
+
+/* ---- Markdown ---- */
+
+/* Text in a table: what Markdown or HTML would take as its own is escaped. */
+static void put_markdown(FILE *stream, const char *text) {
+    for (; *text; text++) {
+        if (strchr("\\`*_{}[]<>#|~!&", *text)) fputc('\\', stream);
+        fputc(*text, stream);
     }
-    fprintf(stream,
-            "\ndrop: points of top-1 lost against %s; agree: samples with its top-1 class;\n"
-            "SQNR: 10 log10(sum ref^2 / sum err^2) on the value before a final Softmax;\n"
-            "median, p99: milliseconds a run of one batch after warm-up, engines alternating;\n"
-            "speed-up: its median over this one's; items/s: batch over mean latency.\n",
-            run->row[0].precision);
+}
+
+static void markdown_group(FILE *stream, const qb_run *run, qb_column_group group) {
+    layout l;
+    layout_make(run, group, true, &l);
+    fprintf(stream, "| precision |");
+    for (int32_t c = 0; c < l.n; c++) fprintf(stream, " %s |", l.column[c]->title);
+    fprintf(stream, "\n| --- |");
+    for (int32_t c = 0; c < l.n; c++) fprintf(stream, " ---: |");
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        char text[QB_CELL];
+        fprintf(stream, "\n| ");
+        put_markdown(stream, run->row[r].precision);
+        fprintf(stream, " |");
+        for (int32_t c = 0; c < l.n; c++) {
+            qb_column_cell(l.column[c], &run->row[r], text);
+            fprintf(stream, " %s |", text);
+        }
+    }
+    fprintf(stream, "\n\n");
+}
+
+static void markdown_definition(void *user, const char *term, const char *text) {
+    fprintf(user, "- %s: ", term);
+    put_markdown(user, text);
+    fputc('\n', user);
+}
+
+static void markdown_warning(void *user, const char *text) {
+    fprintf(user, "> **Warning:** ");
+    put_markdown(user, text);
+    fprintf(user, "\n\n");
+}
+
+void qb_report_markdown(FILE *stream, const qb_run *run) {
+    fprintf(stream, "### ");
+    put_markdown(stream, run->model);
+    fprintf(stream, ": %lld samples of ", (long long)run->samples);
+    put_markdown(stream, run->dataset);
+    fprintf(stream, "\n\n");
+    for (int g = 0; g < QB_GROUP_COUNT; g++) markdown_group(stream, run, (qb_column_group)g);
+    qb_report_warnings(run, markdown_warning, stream);
+    fprintf(stream, "<details><summary>What the columns mean</summary>\n\n");
+    qb_report_definitions(run, true, markdown_definition, stream);
+    fprintf(stream, "- measured on: ");
+    put_markdown(stream, run->cpu);
+    fprintf(stream, ", %d threads, batch %lld, ", run->threads, (long long)run->row[0].batch);
+    put_markdown(stream, run->libraries);
+    fprintf(stream, "\n\n</details>\n");
+}
+
+/* ---- tab-separated ---- */
+
+static void tsv_number(FILE *stream, double value) {
+    if (isnan(value))
+        fputc('\t', stream);
+    else
+        fprintf(stream, "\t%.9g", value);
+}
+
+void qb_report_tsv(FILE *stream, const qb_run *run) {
+    int32_t n;
+    const qb_column *all = qb_columns(&n);
+    fprintf(stream, "precision");
+    for (int32_t c = 0; c < n; c++)
+        fprintf(stream, all[c].interval ? "\t%s_low\t%s_high" : "\t%s", all[c].key, all[c].key);
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        const qb_run_row *row = &run->row[r];
+        fprintf(stream, "\n%s", row->precision);
+        for (int32_t c = 0; c < n; c++) {
+            const qb_interval ci = all[c].interval ? all[c].interval(row) : (qb_interval){0, 0};
+            tsv_number(stream, all[c].interval ? ci.lo : all[c].value(row));
+            if (all[c].interval) tsv_number(stream, ci.hi);
+        }
+    }
+    fputc('\n', stream);
 }

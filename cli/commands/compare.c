@@ -7,6 +7,8 @@ typedef struct options {
     qb_common common;
     qb_project_flags project;
     double duration;
+    const char *batches;
+    int64_t thumbnail;
     bool no_figures;
 } options;
 
@@ -22,6 +24,18 @@ static const qb_opt table[] = {
      .help = "latency measurement an engine (default: 2)",
      .min = 0.001,
      .max = 86400},
+    {.name = "batches",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, batches),
+     .argument = "LIST",
+     .help = "measure throughput at these batch sizes too, such as 1,8,32"},
+    {.name = "thumbnails",
+     .type = QB_OPT_INT,
+     .offset = offsetof(options, thumbnail),
+     .argument = "PIXELS",
+     .help = "largest side of the worst samples' pictures (default: 64; 0: none)",
+     .min = 0,
+     .max = 256},
     {.name = "no-figures",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, no_figures),
@@ -29,14 +43,20 @@ static const qb_opt table[] = {
     {0},
 };
 
-static void defaults(void *opts) { ((options *)opts)->duration = 2; }
+static void defaults(void *opts) {
+    options *o = opts;
+    o->duration = 2;
+    o->thumbnail = 64;
+}
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     static const char *const usual[] = {"fp32", "int8"};
     const qb_compare_settings settings = {.precision = arguments->n > 0 ? arguments->item : usual,
                                           .n_precisions = arguments->n > 0 ? arguments->n : 2,
-                                          .duration_s = o->duration};
+                                          .duration_s = o->duration,
+                                          .batches = o->batches,
+                                          .thumbnail = o->thumbnail};
     qb_project project = {0};
     qb_run *result = NULL;
     qb_status status = QB_OK;

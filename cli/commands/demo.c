@@ -90,8 +90,11 @@ static const char *const precisions[] = {"fp32", "int8", "int8:percentile", "int
                                          "int8:minmax+s8-symmetric+per-tensor"};
 
 static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project, const layout *l) {
-    const qb_compare_settings settings = {precisions,
-                                          (int32_t)(sizeof precisions / sizeof precisions[0]), 0.5};
+    const qb_compare_settings settings = {.precision = precisions,
+                                          .n_precisions =
+                                              (int32_t)(sizeof precisions / sizeof precisions[0]),
+                                          .duration_s = 0.5,
+                                          .thumbnail = 64};
     qb_run *result = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_stage_compare(cx, project, &settings, &result));

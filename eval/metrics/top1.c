@@ -1,9 +1,14 @@
 #include "eval/metrics/top_k.h"
 
-static double value(const qb_answer *answer, const qb_answer *reference, int64_t n) {
+static qb_estimate value(const qb_answer *answer, const qb_answer *reference, int64_t n) {
     (void)reference;
     return qb_top_k(answer, n, 1);
 }
 
-const qb_metric qb_metric_top1 = {
-    .name = "top1", .title = "top-1", .unit = "%", .needs_labels = true, .value = value};
+const qb_metric qb_metric_top1 = {.name = "top1",
+                                  .title = "top-1",
+                                  .unit = "%",
+                                  .definition =
+                                      "samples whose first class is the label; interval: Wilson",
+                                  .kinds = QB_OUTPUT_CLASSES,
+                                  .value = value};

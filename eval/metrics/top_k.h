@@ -5,6 +5,6 @@
 #include "eval/eval.h"
 
 /* Percent of the labelled samples whose label is among the first k classes; NaN without labels. */
-double qb_top_k(const qb_answer *answer, int64_t n, int32_t k);
+qb_estimate qb_top_k(const qb_answer *answer, int64_t n, int32_t k);
 
 #endif

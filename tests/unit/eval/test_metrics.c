@@ -6,7 +6,7 @@
 static double metric(const char *name, const qb_answer *a, const qb_answer *r, int64_t n) {
     const qb_metric *m = qb_metric_find(name);
     assert_non_null(m);
-    return m->value(a, r, n);
+    return m->value(a, r, n).value;
 }
 
 static void ties_go_to_the_lower_class(void **state) {
@@ -88,6 +88,56 @@ static void sqnr_sums_over_all_samples_before_the_logarithm(void **state) {
     assert_true(isnan(metric("sqnr", &broken, &broken, 1)));
 }
 
+static void cosine_and_largest_error_are_over_all_samples(void **state) {
+    (void)state;
+    const float r0[2] = {3, 4}, o0[2] = {4, 3}, r1[2] = {0, 5}, o1[2] = {0, 5};
+    qb_answer a[2];
+    qb_answer_of(o0, r0, 2, -1, &a[0]);
+    qb_answer_of(o1, r1, 2, -1, &a[1]);
+    assert_float_equal(metric("cosine", a, a, 2), 49.0 / 50, 1e-12);
+    assert_float_equal(metric("max_error", a, a, 2), 1, 0);
+    const qb_answer broken = {.err_square = NAN};
+    assert_true(isnan(metric("max_error", &broken, &broken, 1)));
+    assert_true(isnan(metric("cosine", &broken, &broken, 1)));
+}
+
+/* Two images of two pixels with errors 0.1 and 0.01 everywhere: 20 and 40 dB. */
+static void psnr_is_averaged_over_images(void **state) {
+    (void)state;
+    qb_answer a[2] = {{.size = 2, .err_square = 2 * 0.01, .ref_max = 1},
+                      {.size = 2, .err_square = 2 * 0.0001, .ref_max = 0.5}};
+    assert_float_equal(metric("psnr", a, a, 2), 30, 1e-9);
+    const qb_estimate e = qb_metric_find("psnr")->value(a, a, 2);
+    assert_float_equal(e.ci.hi - e.value, 1.959963984540054 * 10, 1e-9); /* s = 14.14 */
+    a[0].ref_max = 200;                                                  /* pixels in 0..255 */
+    assert_float_equal(metric("psnr", a, a, 2), 30 + 20 * log10(255), 1e-9);
+}
+
+static void recall_counts_every_class_alike(void **state) {
+    (void)state;
+    const qb_answer a[5] = {{.label = 3, .label_rank = 0},
+                            {.label = 1, .label_rank = 0},
+                            {.label = 1, .label_rank = 2},
+                            {.label = 1, .label_rank = 0},
+                            {.label = 9, .label_rank = -1}};
+    assert_float_equal(metric("recall", a, a, 5), 100 * (1 + 2.0 / 3) / 2, 1e-9);
+    assert_true(isnan(metric("recall", a + 4, a, 1)));
+}
+
+static void shapes_tell_classes_from_images(void **state) {
+    (void)state;
+    const struct {
+        qb_shape shape;
+        qb_output_kind kind;
+    } cases[] = {{qb_shape_of(2, 1, 1000), QB_OUTPUT_CLASSES},
+                 {qb_shape_of(4, 1, 1000, 1, 1), QB_OUTPUT_CLASSES},
+                 {qb_shape_of(4, 1, 3, 64, 64), QB_OUTPUT_IMAGE},
+                 {qb_shape_of(4, 1, 21, 64, 64), QB_OUTPUT_TENSOR},
+                 {qb_shape_of(3, 1, 4420, 2), QB_OUTPUT_TENSOR}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(qb_output_kind_of(&cases[i].shape), cases[i].kind);
+}
+
 /* Definitions of eval/run.h: index max(n - 1 - (int)((1 - p / 100) n), 0), no interpolation. */
 static void latency_percentiles_follow_the_definition(void **state) {
     (void)state;
@@ -119,6 +169,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(top_k_counts_labelled_samples_only),
     cmocka_unit_test(agreement_is_the_share_of_equal_classes),
     cmocka_unit_test(sqnr_sums_over_all_samples_before_the_logarithm),
+    cmocka_unit_test(cosine_and_largest_error_are_over_all_samples),
+    cmocka_unit_test(psnr_is_averaged_over_images),
+    cmocka_unit_test(recall_counts_every_class_alike),
+    cmocka_unit_test(shapes_tell_classes_from_images),
     cmocka_unit_test(latency_percentiles_follow_the_definition),
 };
 QB_TEST_MAIN(tests)

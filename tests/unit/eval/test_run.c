@@ -70,7 +70,37 @@ static void wrong_records_are_refused_by_field(void **state) {
     refuse(text, "\"int8\",", "\"int8\\u001b[2J\",", "precision");
     refuse(text, "\"top1\": 61.5", "\"top1\": 61.5, \"top1\": 99.0", "duplicate");
     refuse(text, "}", "", "bad.json");
+    refuse(text, "\"sample\": 0", "\"sample\": 1", "worst");
+    refuse(text, "\"answer\": 9", "\"answer\": -2", "answer");
+    refuse(text, "\"recall\": [", "\"recall\": 5, \"old\": [", "recall");
+    refuse(text, "\"median_low\": 3.9", "\"median_low\": \"inf\"", "median_low");
     qb_free(text);
+    qb_run_free(run);
+}
+
+/* Records of before these keys existed are still read: nothing was measured then. */
+static void newer_keys_may_be_absent(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run;
+    assert_ok(&cx, qb_run_load(&cx, QB_SOURCE_DIR "/tests/golden/reports/compare.json", &run));
+    assert_true(isnan(run->row[1].paired.p_value));
+    assert_true(isnan(run->row[1].latency.median_ci.lo));
+    assert_true(isnan(qb_run_metric_ci(&run->row[1], "top1").lo));
+    assert_int_equal(run->row[1].n_layers, 0);
+    qb_run_free(run);
+}
+
+static void classes_without_a_name_are_their_number(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = run_fixture(&cx);
+    char text[16];
+    assert_string_equal(qb_run_class_text(run, 7, text), "horse");
+    assert_string_equal(qb_run_class_text(run, 8, text), "8");
+    assert_string_equal(qb_run_class_text(run, -1, text), "none");
     qb_run_free(run);
 }
 
@@ -86,6 +116,8 @@ static void missing_file_is_named(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(saved_record_reads_back_the_same),
     cmocka_unit_test(wrong_records_are_refused_by_field),
+    cmocka_unit_test(newer_keys_may_be_absent),
+    cmocka_unit_test(classes_without_a_name_are_their_number),
     cmocka_unit_test(missing_file_is_named),
 };
 QB_TEST_MAIN(tests)

@@ -1,0 +1,63 @@
+/* Small pictures of samples as base64 PNG, so that a record shows them without the data. */
+#include <stdlib.h>
+
+#include "base/strbuf.h"
+#include "eval/compare_internal.h"
+
+/* RFC 4648, section 4. */
+static qb_status base64(qb_ctx *cx, const unsigned char *data, size_t n, char **out) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    qb_strbuf text = {0};
+    for (size_t i = 0; i < n; i += 3) {
+        const unsigned bits = (unsigned)data[i] << 16 |
+                              (i + 1 < n ? (unsigned)data[i + 1] << 8 : 0) |
+                              (i + 2 < n ? data[i + 2] : 0u);
+        const char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
+                              i + 1 < n ? digits[bits >> 6 & 63] : '=',
+                              i + 2 < n ? digits[bits & 63] : '='};
+        qb_strbuf_addn(&text, four, sizeof four);
+    }
+    return qb_strbuf_take(cx, &text, out);
+}
+
+/* The image with its long side cut down to `pixels`; smaller ones keep their size. */
+static qb_status shrink(qb_ctx *cx, qb_image *image, int32_t pixels) {
+    const int32_t side = image->width > image->height ? image->width : image->height;
+    if (side <= pixels) return QB_OK;
+    const int64_t width = (int64_t)image->width * pixels / side,
+                  height = (int64_t)image->height * pixels / side;
+    qb_image small = {0};
+    QB_TRY(qb_image_resize(cx, image, width > 0 ? (int32_t)width : 1,
+                           height > 0 ? (int32_t)height : 1, QB_FILTER_BILINEAR, &small));
+    qb_image_release(image);
+    *image = small;
+    return QB_OK;
+}
+
+static qb_status encode(qb_ctx *cx, const char *name, const qb_image *image, char **out) {
+    char *bytes = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&bytes, &size);
+    if (!stream) return qb_fail_errno(cx, "%s", name);
+    qb_status status = qb_image_encode_png(cx, name, image, stream);
+    if (fclose(stream) != 0 && status == QB_OK) status = qb_fail_errno(cx, "%s", name);
+    if (status == QB_OK) status = base64(cx, (const unsigned char *)bytes, size, out);
+    free(bytes);
+    return status;
+}
+
+qb_status qb_thumbnails_fill(qb_ctx *cx, const qb_dataset *dataset, int32_t pixels, qb_run *run) {
+    for (int32_t i = 0; i < run->n_shown && pixels > 0; i++) {
+        qb_run_shown *shown = &run->shown[i];
+        qb_image image = {0};
+        char *text = NULL;
+        QB_TRY(qb_dataset_read(cx, dataset, shown->index, &image, NULL));
+        qb_status status = shrink(cx, &image, pixels);
+        if (status == QB_OK) status = encode(cx, shown->name, &image, &text);
+        qb_image_release(&image);
+        QB_TRY(status);
+        qb_free(shown->thumbnail);
+        shown->thumbnail = text;
+    }
+    return QB_OK;
+}

@@ -1,0 +1,277 @@
+/* Latency of several engines in alternating rounds, so that what disturbs the machine disturbs all
+ * of them; the time of each step; and throughput at other batch sizes. */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "eval/compare_internal.h"
+#include "eval/stats.h"
+
+enum {
+    ROUNDS = 20,          /* a measurement's slices of time */
+    RUNS_MAX = 100000,    /* latencies kept */
+    ROUNDS_MAX = RUNS_MAX /* a round has at least one run */
+};
+
+typedef struct timed {
+    qb_engine *engine;
+    qb_context *context;
+    void **output;
+    double *ms;
+    int32_t *round;
+    int64_t n;
+    double spent; /* seconds measured */
+} timed;
+
+/* Engines of one batch size and what they run on. */
+typedef struct timing {
+    timed *item;
+    int32_t n, n_rounds;
+    float *input;
+} timing;
+
+static void timed_release(timed *t) {
+    const int32_t n = t->engine ? qb_engine_n_outputs(t->engine) : 0;
+    for (int32_t i = 0; t->output && i < n; i++) qb_free(t->output[i]);
+    qb_free(t->output);
+    qb_free(t->ms);
+    qb_free(t->round);
+    qb_context_free(t->context);
+    qb_engine_free(t->engine);
+}
+
+static void timing_release(timing *t) {
+    for (int32_t i = 0; t->item && i < t->n; i++) timed_release(&t->item[i]);
+    qb_free(t->item);
+    qb_free(t->input);
+}
+
+static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+                             int64_t batch, timed *t) {
+    const qb_engine_options build = {.backends = c->backends,
+                                     .batch = batch,
+                                     .threads = o->threads > 0 ? o->threads : qb_threads(cx),
+                                     .time_tactics = true};
+    QB_TRY_WRAP(cx, qb_engine_build(cx, c->graph, &build, &t->engine), "%s", c->precision);
+    QB_TRY(qb_context_create(cx, t->engine, &t->context));
+    const int32_t n = qb_engine_n_outputs(t->engine);
+    t->output = qb_alloc(cx, (size_t)n, sizeof *t->output);
+    t->ms = qb_alloc(cx, RUNS_MAX, sizeof *t->ms);
+    t->round = qb_alloc(cx, RUNS_MAX, sizeof *t->round);
+    if (!t->output || !t->ms || !t->round) return cx->code;
+    for (int32_t i = 0; i < n; i++) {
+        t->output[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_output(t->engine, i)));
+        if (!t->output[i]) return cx->code;
+    }
+    return QB_OK;
+}
+
+/* Normal noise around mid-grey: kernels run at the same speed on any ordinary input. */
+static float *noise_input(qb_ctx *cx, const qb_desc *desc) {
+    const size_t n = qb_desc_bytes(desc) / sizeof(float);
+    float *input = qb_alloc_aligned(cx, n, sizeof *input);
+    qb_rng rng;
+    qb_rng_seed(&rng, 1);
+    for (size_t i = 0; input && i < n; i++) input[i] = (float)qb_rng_normal(&rng);
+    return input;
+}
+
+static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t batch, timing *t) {
+    t->n = o->n_contenders;
+    t->item = qb_alloc(cx, (size_t)t->n, sizeof *t->item);
+    if (!t->item) return cx->code;
+    for (int32_t i = 0; i < t->n; i++)
+        QB_TRY(timed_build(cx, o, &o->contender[i], batch, &t->item[i]));
+    t->input = noise_input(cx, qb_engine_input(t->item[0].engine, 0));
+    return t->input ? QB_OK : cx->code;
+}
+
+/* ---- rounds ---- */
+
+static qb_status run_once(qb_ctx *cx, timed *t, const void *input, double *seconds) {
+    const void *inputs[1] = {input};
+    const double start = qb_now();
+    QB_TRY(qb_context_run(cx, t->context, inputs, t->output));
+    *seconds = qb_now() - start;
+    return QB_OK;
+}
+
+/* Runs an engine for `budget` seconds, at least once. Very fast engines run more often than is
+ * kept: each round keeps its share, so that all rounds count. Round -1 warms up and keeps nothing.
+ */
+static qb_status measure_slice(qb_ctx *cx, timed *t, const void *input, int32_t round,
+                               double budget) {
+    const int64_t keep = round < ROUNDS ? (int64_t)(round + 1) * (RUNS_MAX / ROUNDS) : RUNS_MAX;
+    double spent = 0, seconds;
+    do {
+        QB_TRY(qb_check_cancel(cx));
+        QB_TRY(run_once(cx, t, input, &seconds));
+        spent += seconds;
+        if (t->n < keep) {
+            t->round[t->n] = round;
+            t->ms[t->n++] = seconds * 1e3;
+        }
+    } while (spent < budget);
+    if (round >= 0) t->spent += spent;
+    return QB_OK;
+}
+
+/* Each round gives every engine a slice of time, so that drifts of the machine hit all alike. */
+static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const char *label,
+                                double duration, timing *t) {
+    const double warmup = o->warmup_s > 0 ? o->warmup_s : 0.2;
+    const int64_t min_runs = o->min_runs < 1 ? 20 : o->min_runs > RUNS_MAX ? RUNS_MAX : o->min_runs;
+    for (int32_t e = 0; e < t->n; e++) QB_TRY(measure_slice(cx, &t->item[e], t->input, -1, warmup));
+    qb_progress progress;
+    qb_progress_begin(cx, &progress, label, "rounds", ROUNDS);
+    bool more = true;
+    for (t->n_rounds = 0; more && t->n_rounds < ROUNDS_MAX; t->n_rounds++) {
+        more = false;
+        for (int32_t e = 0; e < t->n; e++) {
+            timed *item = &t->item[e];
+            QB_TRY(measure_slice(cx, item, t->input, t->n_rounds, duration / ROUNDS));
+            more = more || item->n < min_runs || item->spent < duration;
+        }
+        if (progress.done < progress.total) qb_progress_step(&progress, 1);
+    }
+    qb_progress_end(&progress);
+    return QB_OK;
+}
+
+/* ---- what the rounds say ---- */
+
+/* The median of each round, in `row->round`. */
+static qb_status fill_rounds(qb_ctx *cx, const timed *t, int32_t n_rounds, qb_run_row *row) {
+    row->round = qb_alloc(cx, (size_t)n_rounds, sizeof *row->round);
+    double *own = qb_alloc(cx, (size_t)t->n, sizeof *own);
+    if (!row->round || !own) {
+        qb_free(own);
+        return cx->code;
+    }
+    for (int64_t i = 0; i < t->n;) {
+        qb_latency latency;
+        int64_t n = 0;
+        const int32_t round = t->round[i];
+        for (; i < t->n && t->round[i] == round; i++) own[n++] = t->ms[i];
+        qb_latency_of(own, n, &latency);
+        row->round[row->n_rounds++] = latency.median;
+    }
+    qb_free(own);
+    return QB_OK;
+}
+
+static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
+    enum { N = QB_BOOTSTRAP_DRAWS };
+    double *draws = qb_alloc(cx, 2 * N, sizeof *draws), *first = draws + N;
+    if (!draws) return cx->code;
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < t->n && status == QB_OK; i++) {
+        const qb_samples samples = {t->item[i].ms, t->item[i].round, t->item[i].n};
+        qb_latency *latency = &run->row[i].latency;
+        status = qb_bootstrap_medians(cx, &samples, t->n_rounds, draws);
+        if (status != QB_OK) break;
+        if (i == 0) memcpy(first, draws, N * sizeof *draws);
+        double ratio[N];
+        for (int b = 0; b < N; b++) ratio[b] = draws[b] / first[b];
+        if (i > 0) latency->ratio_ci = qb_bootstrap_interval(ratio);
+        latency->median_ci = qb_bootstrap_interval(draws);
+    }
+    qb_free(draws);
+    return status;
+}
+
+static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const timing *t,
+                              qb_run *run) {
+    for (int32_t i = 0; i < run->n_rows; i++) {
+        qb_run_row *row = &run->row[i];
+        timed *item = &t->item[i];
+        qb_engine_memory memory;
+        const qb_latency before = row->latency;
+        qb_engine_memory_of(item->engine, &memory);
+        QB_TRY(fill_rounds(cx, item, t->n_rounds, row));
+        qb_latency_of(item->ms, item->n, &row->latency);
+        row->latency.median_ci = before.median_ci;
+        row->latency.ratio_ci = before.ratio_ci;
+        row->batch = o->batch;
+        row->throughput = (double)o->batch * 1e3 / row->latency.mean;
+        row->speedup = run->row[0].latency.median / row->latency.median;
+        row->weights_bytes = (int64_t)memory.weights;
+        row->arena_bytes = (int64_t)memory.arena;
+        row->engine_bytes = (int64_t)qb_engine_bytes(item->engine);
+        qb_engine_layers(item->engine, &row->layers_int8, &row->layers_fp16, &row->layers_fp32);
+        run->threads = qb_engine_threads(item->engine);
+    }
+    return QB_OK;
+}
+
+/* ---- steps ---- */
+
+static qb_status fill_steps(qb_ctx *cx, timed *t, const float *input, double budget,
+                            qb_run_row *row) {
+    const int32_t n = qb_engine_n_steps(t->engine);
+    double *seconds = qb_alloc(cx, (size_t)n, sizeof *seconds);
+    row->step = qb_alloc(cx, (size_t)n, sizeof *row->step);
+    qb_status status = seconds && row->step ? QB_OK : cx->code;
+    const void *inputs[1] = {input};
+    int64_t runs = 0;
+    for (const double start = qb_now(); status == QB_OK && (!runs || qb_now() - start < budget);
+         runs++)
+        status = qb_context_profile(cx, t->context, inputs, t->output, seconds);
+    for (int32_t s = 0; s < n && status == QB_OK; s++) {
+        qb_step_info info;
+        qb_engine_step(t->engine, s, &info);
+        if (info.flops <= 0 && seconds[s] <= 0) continue; /* aliases take no time */
+        qb_run_step *step = &row->step[row->n_steps++];
+        *step = (qb_run_step){.name = qb_strdup(cx, info.name),
+                              .op = qb_strdup(cx, info.op),
+                              .tactic = qb_strdup(cx, info.tactic),
+                              .dtype = qb_strdup(cx, qb_dtype_text(info.dtype)),
+                              .ms = 1e3 * seconds[s] / (double)runs,
+                              .flops = info.flops,
+                              .bytes = info.bytes};
+        if (!step->name || !step->op || !step->tactic || !step->dtype) status = cx->code;
+    }
+    qb_free(seconds);
+    return status;
+}
+
+/* ---- other batch sizes ---- */
+
+static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, double duration,
+                            qb_run *run) {
+    timing t = {0};
+    char label[64];
+    snprintf(label, sizeof label, "latency, batch %lld", (long long)o->batches[k]);
+    qb_status status = timing_build(cx, o, o->batches[k], &t);
+    if (status == QB_OK) status = measure_rounds(cx, o, label, duration, &t);
+    for (int32_t i = 0; i < run->n_rows && status == QB_OK; i++) {
+        qb_latency latency;
+        qb_latency_of(t.item[i].ms, t.item[i].n, &latency);
+        run->row[i].batches[run->row[i].n_batches++] = (qb_run_batch){
+            o->batches[k], latency.median, (double)o->batches[k] * 1e3 / latency.mean};
+    }
+    timing_release(&t);
+    return status;
+}
+
+qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *run) {
+    const double duration = options->duration_s > 0 ? options->duration_s : 2;
+    timing t = {0};
+    qb_status status = QB_OK;
+    QB_GO(timing_build(cx, options, options->batch, &t));
+    QB_GO(measure_rounds(cx, options, "latency", duration, &t));
+    QB_GO(fill_intervals(cx, &t, run));
+    QB_GO(fill_latency(cx, options, &t, run));
+    for (int32_t i = 0; i < t.n; i++)
+        QB_GO(fill_steps(cx, &t.item[i], t.input, duration / 8, &run->row[i]));
+    for (int32_t i = 0; i < t.n && options->n_batches > 0; i++) {
+        run->row[i].batches = qb_alloc(cx, (size_t)options->n_batches, sizeof(qb_run_batch));
+        if (!run->row[i].batches) QB_GO(cx->code);
+    }
+    for (int32_t k = 0; k < options->n_batches; k++)
+        QB_GO(fill_batch(cx, options, k, duration / 2, run));
+out:
+    timing_release(&t);
+    return status;
+}

@@ -1,0 +1,208 @@
+/* The columns of the comparison, shared by all forms of its table. */
+#include <math.h>
+#include <string.h>
+
+#include "reports/report.h"
+
+#define VALUE(NAME, EXPR)                                                                          \
+    static double NAME(const qb_run_row *r) { return (EXPR); }
+#define INTERVAL(NAME, EXPR)                                                                       \
+    static qb_interval NAME(const qb_run_row *r) { return (EXPR); }
+
+static double metric(const qb_run_row *row, const char *name) {
+    const qb_run_metric *m = qb_run_metric_find(row, name);
+    return m ? m->value : NAN;
+}
+
+INTERVAL(top1_ci, qb_run_metric_ci(r, "top1"))
+INTERVAL(top5_ci, qb_run_metric_ci(r, "top5"))
+INTERVAL(agreement_ci, qb_run_metric_ci(r, "agreement"))
+INTERVAL(psnr_ci, qb_run_metric_ci(r, "psnr"))
+VALUE(recall_value, metric(r, "recall"))
+VALUE(cosine_value, metric(r, "cosine"))
+VALUE(max_error_value, metric(r, "max_error"))
+VALUE(psnr_value, metric(r, "psnr"))
+VALUE(top1_flat, r->top1) /* records without metrics have these */
+VALUE(top5_flat, r->top5)
+VALUE(agreement_flat, r->agreement_top1)
+VALUE(sqnr_flat, r->sqnr_db)
+VALUE(drop, r->drop)
+INTERVAL(drop_ci, r->paired.drop_ci)
+static bool is_paired(const qb_run_row *r) { return !isnan(r->paired.p_value); }
+VALUE(lost, is_paired(r) ? (double)r->paired.lost : NAN)
+VALUE(gained, is_paired(r) ? (double)r->paired.gained : NAN)
+VALUE(p_value, r->paired.p_value)
+VALUE(median, r->latency.median)
+INTERVAL(median_ci, r->latency.median_ci)
+VALUE(p99, r->latency.p99)
+VALUE(cv, 100 * r->latency.cv)
+VALUE(speedup, r->speedup)
+/* The speed-up is one over the ratio, so its ends change places. */
+INTERVAL(speedup_ci, ((qb_interval){1 / r->latency.ratio_ci.hi, 1 / r->latency.ratio_ci.lo}))
+VALUE(throughput, r->throughput)
+VALUE(weights, (double)r->weights_bytes)
+VALUE(arena, (double)r->arena_bytes)
+VALUE(engine, (double)r->engine_bytes)
+
+#define CI "95 % interval"
+#define A QB_GROUP_ACCURACY
+#define S QB_GROUP_SPEED
+static const qb_column columns[] = {
+    {"top1", "top-1 %", A, "%.2f", top1_flat, NULL, true, false, NULL},
+    {"top1", CI, A, "%.1f", NULL, top1_ci, false, false, NULL},
+    {"top5", "top-5 %", A, "%.2f", top5_flat, NULL, true, false, NULL},
+    {"top5", CI, A, "%.1f", NULL, top5_ci, false, true, NULL},
+    {"recall", "mean recall %", A, "%.2f", recall_value, NULL, false, true, NULL},
+    {"drop", "drop", A, "%+.2f", drop, NULL, true, false,
+     "points of top-1 lost against the first row; interval: Tango's score interval of paired "
+     "proportions"},
+    {"drop", CI, A, "%+.2f", NULL, drop_ci, false, false, NULL},
+    {"lost", "lost", A, "%.0f", lost, NULL, false, false,
+     "samples that only the first row answers right; gained: only this one"},
+    {"gained", "gained", A, "%.0f", gained, NULL, false, false, NULL},
+    {"mcnemar_p", "McNemar p", A, "%.2g", p_value, NULL, false, false,
+     "how likely so uneven a split of lost and gained is when both are equally good (exact, "
+     "two-sided)"},
+    {"agreement", "agree %", A, "%.2f", agreement_flat, NULL, true, false, NULL},
+    {"agreement", CI, A, "%.1f", NULL, agreement_ci, false, false, NULL},
+    {"sqnr", "SQNR dB", A, "%.1f", sqnr_flat, NULL, true, false, NULL},
+    {"cosine", "cosine", A, "%.5f", cosine_value, NULL, false, true, NULL},
+    {"max_error", "max error", A, "%.3g", max_error_value, NULL, false, true, NULL},
+    {"psnr", "PSNR dB", A, "%.2f", psnr_value, NULL, false, false, NULL},
+    {"psnr", CI, A, "%.2f", NULL, psnr_ci, false, false, NULL},
+    {"median_ms", "median ms", S, "%.3f", median, NULL, true, false,
+     "milliseconds a run of one batch after warm-up, engines alternating; interval: bootstrap over "
+     "rounds"},
+    {"median_ms", CI, S, "%.3f", NULL, median_ci, false, false, NULL},
+    {"p99_ms", "p99 ms", S, "%.3f", p99, NULL, true, false, NULL},
+    {"cv_percent", "cv %", S, "%.1f", cv, NULL, true, true, "standard deviation over mean latency"},
+    {"speedup", "speed-up", S, "%.2fx", speedup, NULL, true, false,
+     "the first row's median over this one's; interval: from the same rounds of both"},
+    {"speedup", CI, S, "%.2f", NULL, speedup_ci, false, false, NULL},
+    {"throughput", "items/s", S, "%.1f", throughput, NULL, true, false, "batch over mean latency"},
+    {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL},
+    {"arena_bytes", "arena", S, NULL, arena, NULL, true, false, "activations of one batch"},
+    {"engine_bytes", "engine", S, NULL, engine, NULL, true, false, NULL},
+};
+enum { COLUMNS = sizeof columns / sizeof columns[0] };
+
+const qb_column *qb_columns(int32_t *n) {
+    *n = COLUMNS;
+    return columns;
+}
+
+static bool has_value(const qb_column *c, const qb_run_row *row) {
+    return !isnan(c->interval ? c->interval(row).lo : c->value(row));
+}
+
+bool qb_column_shown(const qb_column *column, const qb_run *run) {
+    bool shown = column->always;
+    for (int32_t r = 0; r < run->n_rows; r++) shown = shown || has_value(column, &run->row[r]);
+    return shown;
+}
+
+void qb_bytes_text(int64_t bytes, char text[QB_CELL]) {
+    const char *unit[] = {"B", "KiB", "MiB", "GiB"};
+    double value = (double)bytes;
+    int u = 0;
+    for (; value >= 1024 && u < 3; u++) value /= 1024;
+    snprintf(text, QB_CELL, u ? "%.1f %s" : "%.0f %s", value, unit[u]);
+}
+
+static void put(char text[QB_CELL], const char *format, double value) {
+    if (isinf(value))
+        snprintf(text, QB_CELL, value > 0 ? "inf" : "-inf");
+    else
+        snprintf(text, QB_CELL, format, value);
+}
+
+void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB_CELL]) {
+    if (!has_value(column, row)) {
+        snprintf(text, QB_CELL, "-");
+    } else if (column->interval) {
+        const qb_interval ci = column->interval(row);
+        char low[QB_CELL], high[QB_CELL];
+        put(low, column->format, ci.lo);
+        put(high, column->format, ci.hi);
+        snprintf(text, QB_CELL, "%.40s to %.40s", low, high);
+    } else if (!column->format) {
+        qb_bytes_text((int64_t)column->value(row), text);
+    } else {
+        put(text, column->format, column->value(row));
+    }
+}
+
+/* ---- what stands under the numbers ---- */
+
+void qb_report_definitions(const qb_run *run, bool detail,
+                           void (*say)(void *user, const char *term, const char *text),
+                           void *user) {
+    for (int32_t c = 0; c < COLUMNS; c++) {
+        const qb_column *column = &columns[c];
+        if (column->interval || !qb_column_shown(column, run)) continue;
+        if (column->detail && !detail) continue;
+        const qb_run_metric *m = qb_run_metric_find(&run->row[0], column->key);
+        const char *text = column->definition ? column->definition : m ? m->definition : NULL;
+        if (text) say(user, column->title, text);
+    }
+}
+
+typedef struct teller {
+    void (*say)(void *user, const char *text);
+    void *user;
+    int32_t n;
+} teller;
+
+static void warn(teller *t, const char *format, ...) QB_PRINTF(2, 3);
+static void warn(teller *t, const char *format, ...) {
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    t->say(t->user, text);
+    t->n++;
+}
+
+/* Median of the later half of the rounds over that of the earlier half, minus 1. */
+static double drift_of(const qb_run_row *row) {
+    const int32_t half = row->n_rounds / 2;
+    double sum[2] = {0, 0};
+    if (half < 2) return 0;
+    for (int32_t i = 0; i < half; i++) {
+        sum[0] += row->round[i];
+        sum[1] += row->round[row->n_rounds - 1 - i];
+    }
+    return sum[1] / sum[0] - 1;
+}
+
+/* One line a row, as one cause shows in all three. */
+static void warn_of_latency(teller *t, const qb_run_row *row) {
+    const qb_latency *l = &row->latency;
+    const double width = (l->median_ci.hi - l->median_ci.lo) / l->median, drift = drift_of(row);
+    if (width > 0.1 || fabs(drift) > 0.1)
+        warn(t,
+             "%s: latency is unstable: the median's interval is %.0f %% wide, rounds drifted by "
+             "%+.0f %%, coefficient of variation %.0f %%: measure longer (--duration) or on a "
+             "quiet machine",
+             row->precision, 100 * width, 100 * drift, 100 * l->cv);
+    else if (l->cv > 0.1)
+        warn(t,
+             "%s: single runs are unstable: coefficient of variation %.0f %%; the median is not "
+             "affected",
+             row->precision, 100 * l->cv);
+    if (l->runs > 0 && l->runs < 20)
+        warn(t, "%s: only %lld runs: percentiles mean little", row->precision, (long long)l->runs);
+}
+
+int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char *text),
+                           void *user) {
+    teller t = {say, user, 0};
+    if (run->skipped > 0)
+        warn(&t, "%lld samples could not be read and are left out", (long long)run->skipped);
+    if (run->samples < 100)
+        warn(&t, "%lld samples: one is %.1f points; small drops cannot be told from chance",
+             (long long)run->samples, 100.0 / (double)(run->samples > 0 ? run->samples : 1));
+    for (int32_t r = 0; r < run->n_rows; r++) warn_of_latency(&t, &run->row[r]);
+    return t.n;
+}
