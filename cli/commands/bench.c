@@ -1,0 +1,296 @@
+/* qbench bench: how fast a model runs, with trtexec's options and definitions. */
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/bench_inputs.h"
+#include "cli/bench_report.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+#include "cli/precision.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    const char *precision, *shapes, *load_inputs, *percentile;
+    const char *export_times, *export_profile, *export_layers, *export_output;
+    double warmup, duration, idle;
+    int64_t iterations, average, streams;
+    bool profile, layers, dump_output;
+    bool ignored; /* trtexec's options that say what qbench does anyway */
+} options;
+
+#define TEXT(NAME, FIELD, ARGUMENT, HELP)                                                          \
+    {                                                                                              \
+        .name = NAME, .type = QB_OPT_STRING, .offset = offsetof(options, FIELD),                   \
+        .argument = ARGUMENT, .help = HELP                                                         \
+    }
+#define NUMBER(NAME, FIELD, TYPE, ARGUMENT, MIN, MAX, HELP)                                        \
+    {                                                                                              \
+        .name = NAME, .type = TYPE, .offset = offsetof(options, FIELD), .argument = ARGUMENT,      \
+        .help = HELP, .min = MIN, .max = MAX                                                       \
+    }
+#define FLAG(NAME, FIELD, HELP)                                                                    \
+    { .name = NAME, .type = QB_OPT_FLAG, .offset = offsetof(options, FIELD), .help = HELP }
+#define IGNORED(NAME) FLAG(NAME, ignored, "accepted: always so on this backend")
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    QB_QUANT_OPTIONS(options),
+    TEXT("onnx", project.model, "FILE", "the same as --model"),
+    TEXT("precision", precision, "PRECISION", "fp32 (default) or " QB_PRECISION_FORM),
+    NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
+           "size of a symbolic first dimension (default: 1)"),
+    TEXT("shapes", shapes, "NAME:AxB,...", "sizes of inputs: input:1x3x224x224"),
+    TEXT("loadInputs", load_inputs, "NAME:FILE,...",
+         "raw input data; what is not named gets seeded values"),
+    NUMBER("iterations", iterations, QB_OPT_INT, "N", 1, 1e9,
+           "at least this many queries a stream (default: 10)"),
+    NUMBER("warmUp", warmup, QB_OPT_DOUBLE, "MS", 0, 1e9,
+           "milliseconds before anything counts (default: 200)"),
+    NUMBER("duration", duration, QB_OPT_DOUBLE, "SECONDS", 0, 1e6,
+           "measure for at least this long (default: 3)"),
+    NUMBER("sleepTime", idle, QB_OPT_DOUBLE, "MS", 0, 1e6, "pause between queries (default: 0)"),
+    NUMBER("idleTime", idle, QB_OPT_DOUBLE, "MS", 0, 1e6, "the same as --sleepTime"),
+    NUMBER("avgRuns", average, QB_OPT_INT, "N", 0, 1e9,
+           "queries of one line of the trace (default: 0, no trace)"),
+    TEXT("percentile", percentile, "P,...", "percentiles to print (default: 90,95,99)"),
+    NUMBER("infStreams", streams, QB_OPT_INT, "N", 1, 1024,
+           "execution contexts at once; --threads are divided among them (default: 1)"),
+    FLAG("dumpProfile", profile, "print the time of every step"),
+    FLAG("dumpLayerInfo", layers, "print every step with its tactic"),
+    FLAG("dumpOutput", dump_output, "print the outputs of one run"),
+    TEXT("exportTimes", export_times, "FILE", "times of every query, JSON"),
+    TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
+    TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
+    TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
+    IGNORED("noDataTransfers"),
+    IGNORED("useCudaGraph"),
+    IGNORED("useSpinWait"),
+    IGNORED("separateProfileRun"),
+    IGNORED("stronglyTyped"),
+    {0},
+};
+
+static void defaults(void *opts) {
+    options *o = opts;
+    o->precision = "fp32";
+    o->percentile = "90,95,99";
+    o->warmup = 200;
+    o->duration = 3;
+    o->iterations = 10;
+    o->streams = 1;
+}
+
+/* ---- the engine ---- */
+
+/* The project's graph in the asked-for precision. A Q/DQ model is INT8 by itself. */
+static qb_status load_graph(qb_ctx *cx, const options *o, qb_project *project, qb_graph **out) {
+    qb_precision precision = {.activations = project->activations,
+                              .per_tensor_weights = project->per_tensor_weights};
+    qb_graph *graph = NULL, *quantized = NULL;
+    qb_table *calibration = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_precision_parse(cx, o->precision, &precision));
+    if (precision.kind == QB_PRECISION_FP16)
+        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "fp16: the cpu backend has no fp16 kernels"));
+    QB_GO(qb_stage_load(cx, project, &graph, NULL));
+    if (precision.kind == QB_PRECISION_INT8) {
+        project->activations = precision.activations;
+        project->per_tensor_weights = precision.per_tensor_weights;
+        QB_GO(qb_stage_table(cx, project, graph, &calibration));
+        QB_GO(qb_stage_quantize(cx, project, graph, calibration,
+                                precision.method[0] ? precision.method : NULL, &quantized, NULL));
+    }
+    *out = quantized ? quantized : graph;
+    if (quantized) qb_graph_free(graph);
+    graph = NULL;
+out:
+    if (status != QB_OK) qb_graph_free(quantized);
+    qb_graph_free(graph);
+    qb_table_free(calibration);
+    return status;
+}
+
+static qb_status build(qb_ctx *cx, const options *o, qb_project *project, qb_engine **out) {
+    qb_graph *graph = NULL;
+    qb_shape *shapes = NULL;
+    qb_status status = QB_OK;
+    QB_GO(load_graph(cx, o, project, &graph));
+    QB_GO(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
+    const int threads = qb_threads(cx) / (int)o->streams;
+    const qb_engine_options settings = {.backends = project->backends,
+                                        .input_shapes = shapes,
+                                        .threads = threads > 0 ? threads : 1,
+                                        .time_tactics = true};
+    const double start = qb_now();
+    QB_GO(qb_engine_build(cx, graph, &settings, out));
+    qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads a stream", qb_now() - start,
+            qb_engine_bytes(*out), settings.threads);
+out:
+    qb_free(shapes);
+    qb_graph_free(graph);
+    return status;
+}
+
+/* Items of a query: the first dimension of the first input. */
+static int64_t items(const qb_engine *engine) {
+    if (qb_engine_n_inputs(engine) == 0) return 1;
+    const qb_shape *shape = &qb_engine_input(engine, 0)->shape;
+    return shape->rank > 0 ? shape->dim[0] : 1;
+}
+
+/* ---- outputs ---- */
+
+static json_t *numbers(const qb_desc *desc, const void *data) {
+    json_t *list = json_array();
+    const int64_t n = qb_shape_count(&desc->shape);
+    for (int64_t i = 0; i < n; i++) {
+        json_t *value = NULL;
+        switch (desc->dtype) {
+        case QB_DTYPE_F32: value = json_real(((const float *)data)[i]); break;
+        case QB_DTYPE_F64: value = json_real(((const double *)data)[i]); break;
+        case QB_DTYPE_F16: value = json_real(qb_f16_to_f32(((const uint16_t *)data)[i])); break;
+        case QB_DTYPE_S64: value = json_integer(((const int64_t *)data)[i]); break;
+        case QB_DTYPE_S32: value = json_integer(((const int32_t *)data)[i]); break;
+        case QB_DTYPE_U8:
+        case QB_DTYPE_BOOL: value = json_integer(((const uint8_t *)data)[i]); break;
+        case QB_DTYPE_S8: value = json_integer(((const int8_t *)data)[i]); break;
+        default: break;
+        }
+        json_array_append_new(list, value ? value : json_null()); /* NaN has no JSON either */
+    }
+    return list;
+}
+
+static json_t *outputs_json(const qb_engine *engine, void *const *outputs) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < qb_engine_n_outputs(engine); i++) {
+        const qb_desc *desc = qb_engine_output(engine, i);
+        char shape[128];
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o}", "name",
+                                              qb_json_string(qb_engine_output_name(engine, i)),
+                                              "dtype", qb_dtype_text(desc->dtype), "dimensions",
+                                              qb_shape_text(&desc->shape, shape, sizeof shape),
+                                              "values", numbers(desc, outputs[i])));
+    }
+    return list;
+}
+
+static qb_status export_json(qb_ctx *cx, const char *path, json_t *root) {
+    const qb_common to = {.json = path};
+    return qb_json_out(cx, &to, root);
+}
+
+static qb_status show_outputs(qb_ctx *cx, const options *o, const qb_engine *engine,
+                              const void *const *inputs) {
+    qb_status status = QB_OK;
+    qb_context *context = NULL;
+    void **outputs = qb_outputs_new(cx, engine);
+    json_t *root = NULL;
+    if (!outputs) return cx->code;
+    QB_GO(qb_context_create(cx, engine, &context));
+    QB_GO(qb_context_run(cx, context, inputs, outputs));
+    root = outputs_json(engine, outputs);
+    if (o->dump_output && !qb_json_on_stdout(&o->common)) {
+        printf("\n=== Outputs ===\n");
+        json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        printf("\n");
+    }
+    if (o->export_output) QB_GO(export_json(cx, o->export_output, json_incref(root)));
+out:
+    json_decref(root);
+    qb_context_free(context);
+    qb_outputs_free(engine, outputs);
+    return status;
+}
+
+/* ---- the command ---- */
+
+static qb_status show_profile(qb_ctx *cx, const options *o, const qb_engine *engine,
+                              const void *const *inputs) {
+    double *seconds = NULL;
+    const int64_t runs = o->iterations < 1000 ? o->iterations : 1000;
+    QB_TRY(qb_bench_profile(cx, engine, inputs, runs, &seconds));
+    json_t *profile = qb_bench_profile_json(engine, seconds, runs);
+    qb_free(seconds);
+    if (o->profile && !qb_json_on_stdout(&o->common)) qb_bench_profile_print(profile);
+    qb_status status = QB_OK;
+    if (o->export_profile) status = export_json(cx, o->export_profile, json_incref(profile));
+    json_decref(profile);
+    return status;
+}
+
+static void print_layers(const qb_engine *engine) {
+    printf("\n=== Layers ===\n");
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        qb_step_info s;
+        qb_engine_step(engine, i, &s);
+        printf("%-24s %-6s %-24s %s\n", s.tactic, qb_dtype_text(s.dtype), s.op, s.name);
+    }
+}
+
+static qb_status exports(qb_ctx *cx, const options *o, const qb_engine *engine,
+                         const void *const *inputs, const qb_bench *bench) {
+    if (o->layers && !qb_json_on_stdout(&o->common)) print_layers(engine);
+    if (o->export_layers) QB_TRY(export_json(cx, o->export_layers, qb_bench_layers_json(engine)));
+    if (o->export_times) QB_TRY(export_json(cx, o->export_times, qb_bench_times_json(bench)));
+    if (o->profile || o->export_profile) QB_TRY(show_profile(cx, o, engine, inputs));
+    if (o->dump_output || o->export_output) QB_TRY(show_outputs(cx, o, engine, inputs));
+    return QB_OK;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    const qb_bench_options settings = {.streams = (int32_t)o->streams,
+                                       .warmup_ms = o->warmup,
+                                       .duration_s = o->duration,
+                                       .min_runs = o->iterations,
+                                       .idle_ms = o->idle};
+    qb_project_flags flags = o->project;
+    if (arguments->n > 0) flags.model = arguments->item[0];
+    qb_project project = {0};
+    qb_engine *engine = NULL;
+    void **inputs = NULL;
+    qb_bench bench = {0};
+    qb_bench_summary summary = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_bench_percents(cx, o->percentile, &summary));
+    QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
+    QB_GO(build(cx, o, &project, &engine));
+    QB_GO(qb_bench_inputs(cx, engine, o->load_inputs, &inputs));
+    const void *const *given = (const void *const *)inputs;
+    QB_GO(qb_bench_run(cx, engine, given, &settings, &bench));
+    QB_GO(qb_bench_summarize(cx, &bench, items(engine), &summary));
+    if (!qb_json_on_stdout(&o->common))
+        qb_bench_print(&bench, &summary, o->average, settings.streams);
+    QB_GO(exports(cx, o, engine, given, &bench));
+    QB_GO(qb_json_out(cx, &o->common,
+                      json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:o}", "schema", "qbench.bench/1",
+                                "model", qb_json_string(qb_path_base(project.model)), "precision",
+                                o->precision, "batch", (json_int_t)items(engine), "queries",
+                                (json_int_t)bench.n, "streams", (int)settings.streams, "summary",
+                                qb_bench_summary_json(&summary))));
+out:
+    qb_bench_release(&bench);
+    if (engine) qb_bench_inputs_free(engine, inputs);
+    qb_engine_free(engine);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_bench = {
+    .name = "bench",
+    .usage = "[MODEL] [options]",
+    .summary = "measure latency and throughput of one engine, as trtexec does",
+    .notes = "Options in trtexec's spelling mean what they mean there. A query is one batch.",
+    .example = "qbench bench --onnx=squeezenet1.1.onnx --shapes=data:8x3x224x224 --duration=5\n"
+               "qbench bench --precision int8 --infStreams=2 --percentile=50,99\n"
+               "qbench bench model.qdq.onnx --dumpProfile --exportTimes=times.json",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .defaults = defaults,
+    .run = run,
+};

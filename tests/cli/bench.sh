@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# bench: trtexec's options, its numbers among themselves, exports, errors.
+. "$1/tests/support/cli.sh"
+
+expect 0 "$QBENCH" zoo squeezenet1_1 -o model.onnx
+short=(--duration=0.05 --warmUp=1 --iterations=4)
+
+expect 0 "$QBENCH" bench --onnx=model.onnx "${short[@]}" --avgRuns=2 --percentile=50,99 --dumpProfile --dumpLayerInfo
+says '^Throughput: [0-9.e+]+ qps'
+says '^Latency: min = .*median = .*percentile\(50%\) = .*percentile\(99%\) = '
+says '^Average on 2 runs - Latency: '
+says '^=== Profile \([0-9]+ iterations\) ==='
+says ' Total$'
+
+# Two streams, exports, JSON: the same numbers everywhere.
+expect 0 "$QBENCH" bench model.onnx "${short[@]}" --infStreams=2 --batch 2 --json bench.json \
+    --exportTimes=times.json --exportProfile=profile.json --exportLayerInfo=layers.json --exportOutput=output.json
+if command -v python3 >/dev/null; then
+    expect 0 python3 - <<'CHECK'
+import json
+bench, times = json.load(open('bench.json')), json.load(open('times.json'))
+s = bench['summary']
+assert bench['schema'] == 'qbench.bench/1' and bench['batch'] == 2 and bench['streams'] == 2
+assert bench['queries'] == len(times) >= 8, (bench['queries'], len(times))
+ms = sorted(t['latencyMs'] for t in times)
+assert abs(ms[0] - s['min_ms']) < 1e-5 and abs(ms[-1] - s['max_ms']) < 1e-5
+wall = max(t['endComputeMs'] for t in times)
+assert min(t['startComputeMs'] for t in times) == 0 and abs(wall - s['wall_ms']) < 1e-4
+assert abs(s['throughput_qps'] - 1e3 * len(times) / wall) < 1e-3 * s['throughput_qps']
+assert abs(s['items_per_s'] - 2 * s['throughput_qps']) < 1e-6 * s['items_per_s']
+for stream in (0, 1):
+    mine = [t for t in times if t['stream'] == stream]
+    assert len(mine) >= 4
+    assert all(a['endComputeMs'] <= b['startComputeMs'] for a, b in zip(mine, mine[1:]))
+profile = json.load(open('profile.json'))
+assert abs(sum(p['percentage'] for p in profile[1:]) - 100) < 1e-3
+assert all('tactic' in layer for layer in json.load(open('layers.json')))
+outputs = json.load(open('output.json'))
+assert outputs[0]['dimensions'] == '2x1000' or outputs[0]['dimensions'].startswith('2x1000')
+assert len(outputs[0]['values']) == 2000
+CHECK
+fi
+
+expect 0 "$QBENCH" inspect --model model.onnx --json -
+input=$(sed -n '/"inputs"/,/]/s/.*"name": "\([^"]*\)".*/\1/p' .out | head -1)
+head -c 602112 /dev/zero >zeros.bin
+expect 0 "$QBENCH" bench model.onnx "${short[@]}" --loadInputs="$input:zeros.bin" --exportOutput=zeros.json
+! cmp -s zeros.json output.json || fail '--loadInputs changes nothing'
+
+expect 2 "$QBENCH" bench model.onnx --shapes=nothing:1x3x8x8
+complains "no input 'nothing'"
+expect 2 "$QBENCH" bench model.onnx --shapes="$input:1xa"
+complains 'expected NAME:1x3x224x224'
+expect 2 "$QBENCH" bench model.onnx --percentile=101
+expect 1 "$QBENCH" bench model.onnx --loadInputs="$input:$QBENCH"
+complains "takes 602112 bytes"
+expect 2 "$QBENCH" bench model.onnx --precision int9
+expect 1 "$QBENCH" bench model.onnx --precision int8
+complains "run 'qbench calibrate"
+done_testing
