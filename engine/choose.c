@@ -6,12 +6,25 @@
 
 #define TIMED_RUNS 5
 
+static bool has_weights(qb_kind kind) {
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_MATMUL;
+}
+
+/* oneDNN's threads are OpenMP's, which spin for milliseconds after each loop and so take their
+ * processors from the engine's workers. Beside kernels that use those, its light steps stay on the
+ * caller's thread. */
+static int threads_for(const qb_builder *b, const qb_tactic *tactic) {
+    bool beside_workers = strcmp(b->backends[0], "cpu") == 0;
+    bool light = !has_weights(tactic->kind);
+    return beside_workers && light && strcmp(tactic->backend, "dnnl") == 0 ? 1 : b->engine->threads;
+}
+
 /* One tactic on one form; *out is NULL when it does not take it. */
 static qb_status try_tactic(qb_builder *b, const qb_tactic *tactic, const qb_problem *form,
                             const bool *constant, qb_kernel **out) {
     *out = NULL;
     if (tactic->kind != form->kind || !tactic->supports(form, constant)) return QB_OK;
-    qb_status status = tactic->create(b->cx, tactic, form, constant, b->engine->threads, out);
+    qb_status status = tactic->create(b->cx, tactic, form, constant, threads_for(b, tactic), out);
     if (status == QB_STATUS_UNSUPPORTED) {
         qb_debug(b->cx, "%s: %s", tactic->name, b->cx->message);
         qb_ctx_clear(b->cx);

@@ -1,0 +1,175 @@
+/* Softmax of floats along one axis: exp(x - max) / sum. Lines that lie together in memory go
+ * sixteen elements at a time; others go sixteen neighbouring lines at a time. */
+#include <math.h>
+
+#include "finish_avx512.h"
+
+#define ELEMENTS_PER_TASK 8192
+
+typedef struct softmax {
+    int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
+    int64_t per_task;        /* of the outer dimension */
+    void (*run)(const struct softmax *s, const float *in, float *out); /* n x inner elements */
+} softmax;
+
+static void run_generic(const softmax *s, const float *in, float *out) {
+    for (int64_t i = 0; i < s->inner; i++, in++, out++) {
+        float max = -INFINITY, sum = 0.0f;
+        for (int64_t k = 0; k < s->n; k++) {
+            float v = in[k * s->inner];
+            if (v > max || isnan(v)) max = v;
+        }
+        for (int64_t k = 0; k < s->n; k++) {
+            out[k * s->inner] = expf(in[k * s->inner] - max);
+            sum += out[k * s->inner];
+        }
+        for (int64_t k = 0; k < s->n; k++) out[k * s->inner] /= sum;
+    }
+}
+
+#if QB_X86
+/* exp(x) for x <= 0 within 2 ulp: x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor polynomial of
+ * exp(r), whose rest is below 2^-27. NaN stays NaN. */
+QB_AVX512 QB_FORCE_INLINE __m512 exp_avx512(__m512 x) {
+    x = _mm512_max_ps(_mm512_set1_ps(-110.0f),
+                      x); /* zero from here on; NaN is the second operand */
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)),
+                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e400p-1f), x); /* ln 2 in two parts */
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);
+    static const float factor[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
+                                   1.0f / 6,    0.5f,       1.0f,       1.0f};
+    __m512 sum = _mm512_set1_ps(factor[0]);
+    for (int i = 1; i < 8; i++) sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(factor[i]));
+    return _mm512_scalef_ps(sum, n);
+}
+
+QB_FORCE_INLINE __mmask16 mask_of(int64_t left) {
+    return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1u);
+}
+
+QB_AVX512 static void run_line_avx512(const softmax *s, const float *in, float *out) {
+    __m512 max = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+    for (int64_t k = 0; k < s->n; k += 16) /* NaN is lost here and comes back from exp */
+        max = _mm512_mask_max_ps(max, mask_of(s->n - k),
+                                 _mm512_maskz_loadu_ps(mask_of(s->n - k), in + k), max);
+    max = _mm512_set1_ps(_mm512_reduce_max_ps(max));
+    for (int64_t k = 0; k < s->n; k += 16) {
+        __mmask16 mask = mask_of(s->n - k);
+        __m512 e = exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, in + k), max));
+        sum = _mm512_mask_add_ps(sum, mask, sum, e);
+        _mm512_mask_storeu_ps(out + k, mask, e);
+    }
+    sum = _mm512_set1_ps(_mm512_reduce_add_ps(sum));
+    for (int64_t k = 0; k < s->n; k += 16) {
+        __mmask16 mask = mask_of(s->n - k);
+        _mm512_mask_storeu_ps(out + k, mask,
+                              _mm512_div_ps(_mm512_maskz_loadu_ps(mask, out + k), sum));
+    }
+}
+
+QB_AVX512 static void run_lines_avx512(const softmax *s, const float *in, float *out) {
+    for (int64_t i = 0; i < s->inner; i += 16) {
+        __mmask16 mask = mask_of(s->inner - i);
+        __m512 max = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+        for (int64_t k = 0; k < s->n; k++)
+            max = _mm512_max_ps(_mm512_maskz_loadu_ps(mask, in + k * s->inner + i), max);
+        for (int64_t k = 0; k < s->n; k++) {
+            __m512 v = _mm512_maskz_loadu_ps(mask, in + k * s->inner + i);
+            __m512 e = exp_avx512(_mm512_sub_ps(v, max));
+            sum = _mm512_add_ps(sum, e);
+            _mm512_mask_storeu_ps(out + k * s->inner + i, mask, e);
+        }
+        for (int64_t k = 0; k < s->n; k++) {
+            float *to = out + k * s->inner + i;
+            _mm512_mask_storeu_ps(to, mask, _mm512_div_ps(_mm512_maskz_loadu_ps(mask, to), sum));
+        }
+    }
+}
+#endif
+
+typedef struct job {
+    const softmax *s;
+    const float *in;
+    float *out;
+} job;
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const softmax *s = j->s;
+    int64_t end = qb_min64((task + 1) * s->per_task, s->outer), size = s->n * s->inner;
+    for (int64_t o = task * s->per_task; o < end; o++)
+        s->run(s, j->in + o * size, j->out + o * size);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const softmax *s = kernel->state;
+    job j = {s, args->in[0], args->out};
+    qb_workers_run(args->workers, qb_ceil64(s->outer, s->per_task), run_task, &j);
+    return QB_OK;
+}
+
+static bool is_known(const qb_desc *desc) {
+    return qb_cpu_is_real(desc) && desc->channel_total == 0 &&
+           (desc->layout == QB_LAYOUT_ROW || qb_cpu_is_nhwc(desc));
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    return is_known(x) && is_known(y) && x->layout == y->layout && p->act.kind == QB_ACT_NONE &&
+           x->shape.rank >= 1 && qb_shape_count(&x->shape) > 0;
+}
+
+/* Sizes before, along and behind the axis, in the order of memory. */
+static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
+    const qb_shape *shape = &p->in[0].shape;
+    bool channels_last = layout == QB_LAYOUT_NHWC && shape->rank >= 2;
+    s->outer = s->inner = 1;
+    s->n = shape->dim[p->axis];
+    bool behind = false;
+    for (int32_t at = 0; at < shape->rank; at++) {
+        int32_t d = at;
+        if (channels_last && at > 0) d = at == shape->rank - 1 ? 1 : at + 1;
+        if (d == p->axis)
+            behind = true;
+        else
+            *(behind ? &s->inner : &s->outer) *= shape->dim[d];
+    }
+    s->per_task = qb_max64(1, ELEMENTS_PER_TASK / (s->n * s->inner));
+    s->run = run_generic;
+#if QB_X86
+    if (qb_cpu_has_avx512()) s->run = s->inner == 1 ? run_line_avx512 : run_lines_avx512;
+#endif
+}
+
+static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant, (void)threads;
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    softmax *s = qb_alloc(cx, 1, sizeof *s);
+    if (!s) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    qb_layout layout = p->in[0].layout == QB_LAYOUT_ANY ? QB_LAYOUT_ROW : p->in[0].layout;
+    describe(s, p, layout);
+    kernel->in[0].layout = kernel->problem.out.layout = layout;
+    kernel->in_place_inputs = 1;
+    kernel->state = s;
+    kernel->destroy = destroy;
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_softmax = {.name = "cpu.softmax_f32",
+                                         .backend = "cpu",
+                                         .kind = QB_KIND_SOFTMAX,
+                                         .exactness = QB_WITHIN_1_LSB,
+                                         .supports = supports,
+                                         .create = create};
