@@ -83,6 +83,8 @@ const qb_command *qb_command_find(const char *name); /* one of them; NULL */
  * with the nearest name. */
 const qb_command *qb_command_of_words(qb_ctx *cx, int *argc, char ***argv);
 const char *qb_command_own_name(const qb_command *command); /* "show" of "calib show" */
+/* Calls `visit` for every command that can be run: members in place of their command of commands. */
+void qb_commands_each(void (*visit)(const qb_command *command, void *user), void *user);
 /* The list of commands, or one command's usage, members, options and example. */
 void qb_help_overview(FILE *stream);
 void qb_help_command(FILE *stream, const qb_command *command);

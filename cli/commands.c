@@ -60,6 +60,25 @@ const qb_command *qb_command_of_words(qb_ctx *cx, int *argc, char ***argv) {
     return found;
 }
 
+static void each(const qb_command *const *all, int32_t n,
+                 void (*visit)(const qb_command *command, void *user), void *user) {
+    for (int32_t i = 0; i < n; i++) {
+        int32_t n_members;
+        if (all[i]->members) {
+            const qb_command *const *members = all[i]->members(&n_members);
+            each(members, n_members, visit, user);
+        } else {
+            visit(all[i], user);
+        }
+    }
+}
+
+void qb_commands_each(void (*visit)(const qb_command *command, void *user), void *user) {
+    int32_t n;
+    const qb_command *const *all = qb_commands(&n);
+    each(all, n, visit, user);
+}
+
 void qb_help_overview(FILE *stream) {
     fprintf(stream, "qbench: calibrate, quantize, compare and gate INT8 models\n\n"
                     "usage: qbench COMMAND [options]\n\n");

@@ -32,18 +32,9 @@ static void add_choices(qb_strbuf *out, const qb_opt *option) {
     for (const char *c = option->argument; *c; c++) qb_strbuf_addn(out, *c == '|' ? " " : c, 1);
 }
 
-/* What may follow a command of commands: " show diff"; nothing for others. */
-static void add_member_names(qb_strbuf *out, const qb_command *command) {
-    int32_t n = 0;
-    const qb_command *const *members = command->members ? command->members(&n) : NULL;
-    for (int32_t i = 0; i < n; i++) qb_strbuf_addf(out, " %s", qb_command_own_name(members[i]));
-}
-
-static void add_command_names(qb_strbuf *out) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
-    qb_strbuf_add(out, "help");
-    for (int32_t i = 0; i < n; i++) qb_strbuf_addf(out, " %s", all[i]->name);
+static void add_names(qb_strbuf *out, const qb_command *const *all, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        qb_strbuf_addf(out, "%s%s", i > 0 ? " " : "", qb_command_own_name(all[i]));
 }
 
 /* A text inside single quotes; characters of `also` get a backslash. */
@@ -78,17 +69,28 @@ static void bash_value(qb_strbuf *out, const qb_command *command, const qb_opt *
     qb_strbuf_add(out, "; return ;;\n");
 }
 
-static void bash_options(qb_strbuf *out, const qb_command *command) {
-    qb_strbuf_addf(out, "    %s) options='", command->name);
+static void bash_values(const qb_command *command, void *out) {
+    for (const qb_opt *o = command->options; o->name; o++) bash_value(out, command, o);
+}
+
+static void bash_options(const qb_command *command, void *out) {
+    qb_strbuf_addf(out, "    '%s') options='", command->name);
     for (const qb_opt *o = command->options; o->name; o++)
         qb_strbuf_addf(out, "%s--%s", o == command->options ? "" : " ", o->name);
-    qb_strbuf_add(out, "'");
-    if (command->members) {
-        qb_strbuf_add(out, "; members='");
-        add_member_names(out, command);
-        qb_strbuf_add(out, "'");
-    }
-    qb_strbuf_add(out, " ;;\n");
+    qb_strbuf_add(out, "' ;;\n");
+}
+
+/* A command of commands: its members, then the member's name is part of the command's. */
+static void bash_members(qb_strbuf *out, const qb_command *command) {
+    int32_t n;
+    const qb_command *const *members = command->members(&n);
+    qb_strbuf_addf(out,
+                   "    %s)\n        [ \"$COMP_CWORD\" != 2 ] || {\n"
+                   "            COMPREPLY=($(compgen -W '",
+                   command->name);
+    add_names(out, members, n);
+    qb_strbuf_add(out, "' -- \"$word\"))\n            return\n        }\n"
+                       "        command+=\" ${COMP_WORDS[2]}\"\n        ;;\n");
 }
 
 static void bash(qb_strbuf *out) {
@@ -98,21 +100,24 @@ static void bash(qb_strbuf *out) {
                   "# bash completion of qbench; load it with: source <(qbench completion bash)\n"
                   "_qbench() {\n"
                   "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
-                  "options= members=\n"
+                  "options=\n"
                   "    compopt -o filenames 2>/dev/null\n"
                   "    if [ \"$COMP_CWORD\" = 1 ] || [ \"${COMP_WORDS[1]}\" = help ]; then\n"
-                  "        COMPREPLY=($(compgen -W '");
-    add_command_names(out);
+                  "        COMPREPLY=($(compgen -W 'help ");
+    add_names(out, all, n);
     qb_strbuf_add(out, "' -- \"$word\"))\n        return\n    fi\n"
-                       "    case \"${COMP_WORDS[1]} $before\" in\n");
+                       "    local command=${COMP_WORDS[1]}\n"
+                       "    case $command in\n");
     for (int32_t i = 0; i < n; i++)
-        for (const qb_opt *o = all[i]->options; o->name; o++) bash_value(out, all[i], o);
-    qb_strbuf_add(out, "    esac\n    case ${COMP_WORDS[1]} in\n");
-    for (int32_t i = 0; i < n; i++) bash_options(out, all[i]);
+        if (all[i]->members) bash_members(out, all[i]);
+    qb_strbuf_add(out, "    esac\n    case \"$command $before\" in\n");
+    qb_commands_each(bash_values, out);
+    qb_strbuf_add(out, "    esac\n    case $command in\n");
+    qb_commands_each(bash_options, out);
     qb_strbuf_add(out, "    esac\n"
                        "    case $word in\n"
                        "    -*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n"
-                       "    *) COMPREPLY=($(compgen -f -W \"$members\" -- \"$word\")) ;;\n"
+                       "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
                        "    esac\n}\n"
                        "complete -F _qbench qbench\n");
 }
@@ -144,35 +149,49 @@ static void zsh_option(qb_strbuf *out, const qb_opt *option) {
     qb_strbuf_add(out, "'");
 }
 
+static void zsh_list(qb_strbuf *out, const char *name, const qb_command *const *all, int32_t n) {
+    qb_strbuf_addf(out, "    local -a %s=(\n", name);
+    for (int32_t i = 0; i < n; i++) {
+        qb_strbuf_addf(out, "        '%s:", qb_command_own_name(all[i]));
+        add_quoted(out, all[i]->summary, "\\");
+        qb_strbuf_add(out, "'\n");
+    }
+    qb_strbuf_add(out, "    )\n");
+}
+
+/* `words` loses its first word, so that _arguments sees a command by itself. */
+static void zsh_members(qb_strbuf *out, const qb_command *command) {
+    int32_t n;
+    const qb_command *const *members = command->members(&n);
+    qb_strbuf_addf(out, "    if [ \"$command\" = %s ]; then\n", command->name);
+    zsh_list(out, "members", members, n);
+    qb_strbuf_add(out, "    if ((CURRENT == 2)); then\n        _describe command members\n"
+                       "        return\n    fi\n"
+                       "    command+=\" $words[2]\"\n    shift words\n    ((CURRENT--))\n    fi\n");
+}
+
+static void zsh_command(const qb_command *command, void *out) {
+    qb_strbuf_addf(out, "    '%s')\n        _arguments -S", command->name);
+    for (const qb_opt *o = command->options; o->name; o++) zsh_option(out, o);
+    qb_strbuf_add(out, " \\\n            '*:file:_files'\n        ;;\n");
+}
+
 static void zsh(qb_strbuf *out) {
     int32_t n;
     const qb_command *const *all = qb_commands(&n);
     qb_strbuf_add(out,
                   "#compdef qbench\n# zsh completion of qbench; put it as _qbench into a folder "
-                  "of $fpath\n_qbench() {\n    local -a commands=(\n"
-                  "        'help:show the help of a command or topic'\n");
-    for (int32_t i = 0; i < n; i++) {
-        qb_strbuf_addf(out, "        '%s:", all[i]->name);
-        add_quoted(out, all[i]->summary, "\\");
-        qb_strbuf_add(out, "'\n");
-    }
-    qb_strbuf_add(out, "    )\n"
+                  "of $fpath\n_qbench() {\n");
+    zsh_list(out, "commands", all, n);
+    qb_strbuf_add(out, "    commands+=('help:show the help of a command or topic')\n"
                        "    if ((CURRENT == 2)); then\n        _describe command commands\n"
                        "        return\n    fi\n"
                        "    local command=$words[2]\n"
-                       "    shift words\n    ((CURRENT--))\n"
-                       "    case $command in\n"
-                       "    help) _describe command commands ;;\n");
-    for (int32_t i = 0; i < n; i++) {
-        qb_strbuf_addf(out, "    %s)\n        _arguments -S", all[i]->name);
-        for (const qb_opt *o = all[i]->options; o->name; o++) zsh_option(out, o);
-        if (all[i]->members) {
-            qb_strbuf_add(out, " \\\n            '1:command:(");
-            add_member_names(out, all[i]);
-            qb_strbuf_add(out, ")'");
-        }
-        qb_strbuf_add(out, " \\\n            '*:file:_files'\n        ;;\n");
-    }
+                       "    shift words\n    ((CURRENT--))\n");
+    for (int32_t i = 0; i < n; i++)
+        if (all[i]->members) zsh_members(out, all[i]);
+    qb_strbuf_add(out, "    case $command in\n    help) _describe command commands ;;\n");
+    qb_commands_each(zsh_command, out);
     qb_strbuf_add(out, "    esac\n}\n"
                        "if [ \"$funcstack[1]\" = _qbench ]; then _qbench \"$@\"; "
                        "else compdef _qbench qbench; fi\n");
@@ -186,9 +205,19 @@ static void fish_description(qb_strbuf *out, const char *text) {
     qb_strbuf_add(out, "'\n");
 }
 
+/* "calib show" has been typed: both words have. */
+static void fish_condition(qb_strbuf *out, const qb_command *command) {
+    const char *member = strchr(command->name, ' ');
+    const int length = member ? (int)(member - command->name) : (int)strlen(command->name);
+    qb_strbuf_addf(out, "complete -c qbench -n '__fish_seen_subcommand_from %.*s", length,
+                   command->name);
+    if (member) qb_strbuf_addf(out, "; and __fish_seen_subcommand_from%s", member);
+    qb_strbuf_add(out, "'");
+}
+
 static void fish_option(qb_strbuf *out, const qb_command *command, const qb_opt *option) {
-    qb_strbuf_addf(out, "complete -c qbench -n '__fish_seen_subcommand_from %s' -l %s",
-                   command->name, option->name);
+    fish_condition(out, command);
+    qb_strbuf_addf(out, " -l %s", option->name);
     if (option->letter) qb_strbuf_addf(out, " -s %c", option->letter);
     if (is_choice(option)) {
         qb_strbuf_add(out, " -x -a '");
@@ -198,6 +227,20 @@ static void fish_option(qb_strbuf *out, const qb_command *command, const qb_opt 
         qb_strbuf_add(out, wants_file(option) ? " -r -F" : " -x");
     }
     fish_description(out, option->help ? option->help : "");
+}
+
+static void fish_command(const qb_command *command, void *out) {
+    for (const qb_opt *o = command->options; o->name; o++) fish_option(out, command, o);
+}
+
+static void fish_members(qb_strbuf *out, const qb_command *command) {
+    int32_t n;
+    const qb_command *const *members = command->members(&n);
+    for (int32_t i = 0; i < n; i++) {
+        fish_condition(out, command);
+        qb_strbuf_addf(out, " -f -a %s", qb_command_own_name(members[i]));
+        fish_description(out, members[i]->summary);
+    }
 }
 
 static void fish(qb_strbuf *out) {
@@ -210,14 +253,9 @@ static void fish(qb_strbuf *out) {
     for (int32_t i = 0; i < n; i++) {
         qb_strbuf_addf(out, "complete -c qbench -n __fish_use_subcommand -f -a %s", all[i]->name);
         fish_description(out, all[i]->summary);
-        if (all[i]->members) {
-            qb_strbuf_addf(out, "complete -c qbench -n '__fish_seen_subcommand_from %s' -a '",
-                           all[i]->name);
-            add_member_names(out, all[i]);
-            qb_strbuf_add(out, "'\n");
-        }
-        for (const qb_opt *o = all[i]->options; o->name; o++) fish_option(out, all[i], o);
+        if (all[i]->members) fish_members(out, all[i]);
     }
+    qb_commands_each(fish_command, out);
 }
 
 /* ---- the command ---- */

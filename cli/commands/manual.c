@@ -110,6 +110,14 @@ static void command_page(qb_strbuf *out, const char *page, const qb_command *com
     qb_strbuf_add(out, ".SH SEE ALSO\n\\fBqbench\\fR(1)\n");
 }
 
+static void list_command(const qb_command *command, void *out) {
+    qb_strbuf_add(out, ".TP\n\\fBqbench ");
+    add_text(out, command->name);
+    qb_strbuf_add(out, "\\fR\n");
+    add_text(out, command->summary);
+    qb_strbuf_add(out, "\n");
+}
+
 static void overview_page(qb_strbuf *out) {
     add_title(out, "qbench");
     add_name(out, "qbench", "calibrate, quantize, compare and gate INT8 models");
@@ -117,13 +125,7 @@ static void overview_page(qb_strbuf *out) {
                        ".SH DESCRIPTION\n"
                        "From a trained FP32 ONNX model and a folder of representative data to an "
                        "INT8 engine with numbers behind it.\n.SH COMMANDS\n");
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
-    for (int32_t i = 0; i < n; i++) {
-        qb_strbuf_addf(out, ".TP\n\\fBqbench\\-%s\\fR(1)\n", all[i]->name);
-        add_text(out, all[i]->summary);
-        qb_strbuf_add(out, "\n");
-    }
+    qb_commands_each(list_command, out);
     for (const qb_topic *topic = qb_topics; topic->name; topic++) {
         qb_strbuf_add(out, ".SH ");
         for (const char *c = topic->name; *c; c++)
@@ -145,18 +147,32 @@ static qb_status page_text(qb_ctx *cx, const char *page, const qb_command *comma
 
 /* ---- the command ---- */
 
-static qb_status write_page(qb_ctx *cx, const char *folder, const qb_command *command,
-                            json_t *files) {
+/* "qbench-calib-show"; NULL for the overview. New memory. */
+static char *page_name(qb_ctx *cx, const qb_command *command) {
+    char *page = qb_format(cx, "qbench%s%s", command ? "-" : "", command ? command->name : "");
+    for (char *space = page ? strchr(page, ' ') : NULL; space; space = strchr(space, ' '))
+        *space = '-';
+    return page;
+}
+
+typedef struct book {
+    qb_ctx *cx;
+    const char *folder;
+    json_t *files;
+    qb_status status; /* after the first failure nothing more is written */
+} book;
+
+static qb_status write_page(book *b, const qb_command *command) {
+    qb_ctx *cx = b->cx;
     qb_status status = QB_OK;
-    char *text = NULL, *path = NULL;
-    char *page = command ? qb_format(cx, "qbench-%s", command->name) : qb_strdup(cx, "qbench");
+    char *text = NULL, *path = NULL, *page = page_name(cx, command);
     char *file = page ? qb_format(cx, "%s.1", page) : NULL;
     if (!file) QB_GO(cx->code);
-    path = qb_path_join(cx, folder, file);
+    path = qb_path_join(cx, b->folder, file);
     if (!path) QB_GO(cx->code);
     QB_GO(page_text(cx, page, command, &text));
     QB_GO(qb_file_write(cx, path, text, strlen(text)));
-    json_array_append_new(files, qb_json_string(path));
+    json_array_append_new(b->files, qb_json_string(path));
 out:
     qb_free(page);
     qb_free(file);
@@ -165,33 +181,40 @@ out:
     return status;
 }
 
-static qb_status write_all(qb_ctx *cx, const options *o) {
-    int32_t n;
-    const qb_command *const *all = qb_commands(&n);
-    qb_status status = QB_OK;
-    json_t *files = json_array();
-    QB_GO(qb_make_dirs(cx, o->common.out));
-    QB_GO(write_page(cx, o->common.out, NULL, files));
-    for (int32_t i = 0; i < n; i++) QB_GO(write_page(cx, o->common.out, all[i], files));
-    if (!qb_json_on_stdout(&o->common)) printf("wrote %d pages to %s\n", (int)n + 1, o->common.out);
-    return qb_json_out(cx, &o->common,
-                       json_pack("{s:s, s:o}", "schema", "qbench.manual/1", "files", files));
-out:
-    json_decref(files);
-    return status;
+static void add_page(const qb_command *command, void *user) {
+    book *b = user;
+    if (b->status == QB_OK) b->status = write_page(b, command);
 }
 
-static qb_status print_one(qb_ctx *cx, const options *o, const char *name) {
-    const qb_command *command = name ? qb_command_find(name) : NULL;
-    if (name && !command)
-        return qb_fail(cx, QB_STATUS_USAGE, "unknown command '%s'; see 'qbench help'", name);
-    char page[64], *text;
-    snprintf(page, sizeof page, "qbench%s%s", name ? "-" : "", name ? name : "");
-    QB_TRY(page_text(cx, page, command, &text));
-    if (!qb_json_on_stdout(&o->common)) fputs(text, stdout);
-    qb_status status = qb_json_out(
-        cx, &o->common,
-        json_pack("{s:s, s:s, s:s}", "schema", "qbench.manual/1", "page", page, "roff", text));
+static qb_status write_all(qb_ctx *cx, const options *o) {
+    QB_TRY(qb_make_dirs(cx, o->common.out));
+    book b = {.cx = cx, .folder = o->common.out, .files = json_array()};
+    add_page(NULL, &b);
+    qb_commands_each(add_page, &b);
+    if (b.status != QB_OK) {
+        json_decref(b.files);
+        return b.status;
+    }
+    if (!qb_json_on_stdout(&o->common))
+        printf("wrote %zu pages to %s\n", json_array_size(b.files), b.folder);
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o}", "schema", "qbench.manual/1", "files", b.files));
+}
+
+static qb_status print_one(qb_ctx *cx, const options *o, const qb_opt_list *words) {
+    int n = words->n;
+    char **word = (char **)words->item;
+    const qb_command *command = n > 0 ? qb_command_of_words(cx, &n, &word) : NULL;
+    if (cx->code != QB_OK) return cx->code;
+    char *page = page_name(cx, command), *text = NULL;
+    qb_status status = page ? page_text(cx, page, command, &text) : cx->code;
+    if (status == QB_OK) {
+        if (!qb_json_on_stdout(&o->common)) fputs(text, stdout);
+        status = qb_json_out(
+            cx, &o->common,
+            json_pack("{s:s, s:s, s:s}", "schema", "qbench.manual/1", "page", page, "roff", text));
+    }
+    qb_free(page);
     qb_free(text);
     return status;
 }
@@ -201,8 +224,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (o->common.out && arguments->n > 0)
         return qb_fail(cx, QB_STATUS_USAGE, "-o writes all pages, '%s' is one of them",
                        arguments->item[0]);
-    return o->common.out ? write_all(cx, o)
-                         : print_one(cx, o, arguments->n > 0 ? arguments->item[0] : NULL);
+    return o->common.out ? write_all(cx, o) : print_one(cx, o, arguments);
 }
 
 const qb_command qb_command_manual = {
@@ -214,6 +236,6 @@ const qb_command qb_command_manual = {
                "qbench manual -o /usr/local/share/man/man1",
     .options = table,
     .options_size = sizeof(options),
-    .max_arguments = 1,
+    .max_arguments = 2,
     .run = run,
 };

@@ -17,6 +17,10 @@ offered qbench help comp
 says '^compare$'
 offered qbench calib sh
 says '^show$'
+offered qbench calib sh
+says '^show$'
+offered qbench calib show --js
+says '^--json$'
 mkdir -p data_folder
 offered qbench calibrate --data dat
 says '^data_folder$'
@@ -34,7 +38,7 @@ expect 2 "$QBENCH" completion tcsh
 
 expect 0 "$QBENCH" manual -o pages
 says 'wrote [0-9]+ pages'
-for page in qbench qbench-calibrate qbench-calib qbench-gate; do
+for page in qbench qbench-calibrate qbench-gate qbench-calib-show; do
     [ -s pages/$page.1 ] || fail "no page $page.1"
     command -v groff >/dev/null || continue
     expect 0 groff -man -Tascii -P-cbou -ww pages/$page.1
