@@ -83,8 +83,12 @@ const qb_command *qb_command_find(const char *name); /* one of them; NULL */
  * with the nearest name. */
 const qb_command *qb_command_of_words(qb_ctx *cx, int *argc, char ***argv);
 const char *qb_command_own_name(const qb_command *command); /* "show" of "calib show" */
-/* Calls `visit` for every command that can be run: members in place of their command of commands. */
+/* Calls `visit` for every command that can be run: members in place of their command of commands.
+ */
 void qb_commands_each(void (*visit)(const qb_command *command, void *user), void *user);
+/* Parses argv[1..argc) and runs the command; --help prints its help instead. The context's log and
+ * threads are set as the options say. */
+qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv);
 /* The list of commands, or one command's usage, members, options and example. */
 void qb_help_overview(FILE *stream);
 void qb_help_command(FILE *stream, const qb_command *command);

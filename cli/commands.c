@@ -79,6 +79,32 @@ void qb_commands_each(void (*visit)(const qb_command *command, void *user), void
     each(all, n, visit, user);
 }
 
+qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
+    qb_common *options = qb_alloc(cx, 1, command->options_size);
+    if (!options) return cx->code;
+    if (command->defaults) command->defaults(options);
+    qb_opt_list arguments = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_opt_parse(cx, command->options, argc, argv, options, &arguments));
+    if (options->help) {
+        qb_help_command(stdout, command);
+        goto out; /* the caller looks after standard output */
+    }
+    if (arguments.n > command->max_arguments)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s takes %d argument(s), got '%s' as well",
+                      command->name, command->max_arguments,
+                      arguments.item[command->max_arguments]));
+    cx->log->quiet = options->quiet;
+    cx->log->level = options->quiet     ? QB_LEVEL_ERROR
+                     : options->verbose ? QB_LEVEL_DEBUG
+                                        : QB_LEVEL_INFO;
+    cx->threads = (int)options->threads;
+    QB_GO(command->run(cx, options, &arguments));
+out:
+    qb_free(options);
+    return status;
+}
+
 void qb_help_overview(FILE *stream) {
     fprintf(stream, "qbench: calibrate, quantize, compare and gate INT8 models\n\n"
                     "usage: qbench COMMAND [options]\n\n");

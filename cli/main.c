@@ -47,33 +47,6 @@ static qb_status check_stdout(qb_ctx *cx) {
     return qb_fail_errno(cx, "standard output");
 }
 
-static qb_status run_command(qb_ctx *cx, qb_log *log, const qb_command *command, int argc,
-                             char **argv) {
-    qb_common *options = qb_alloc(cx, 1, command->options_size);
-    if (!options) return cx->code;
-    if (command->defaults) command->defaults(options);
-    qb_opt_list arguments = {0};
-    qb_status status = QB_OK;
-    QB_GO(qb_opt_parse(cx, command->options, argc, argv, options, &arguments));
-    if (options->help) {
-        qb_help_command(stdout, command);
-        goto out; /* the caller looks after standard output */
-    }
-    if (arguments.n > command->max_arguments)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s takes %d argument(s), got '%s' as well",
-                      command->name, command->max_arguments,
-                      arguments.item[command->max_arguments]));
-    log->quiet = options->quiet;
-    log->level = options->quiet     ? QB_LEVEL_ERROR
-                 : options->verbose ? QB_LEVEL_DEBUG
-                                    : QB_LEVEL_INFO;
-    cx->threads = (int)options->threads;
-    QB_GO(command->run(cx, options, &arguments));
-out:
-    qb_free(options);
-    return status;
-}
-
 /* `qbench help [COMMAND|TOPIC]`; without any word at all the overview is an error message. */
 static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
     const bool asked = argc > 1;
@@ -103,21 +76,20 @@ static qb_status run_members(qb_ctx *cx, const qb_command *command, int argc, ch
     return qb_fail(cx, QB_STATUS_USAGE, "%s: expected a command", command->name);
 }
 
-static qb_status run_named(qb_ctx *cx, qb_log *log, int argc, char **argv,
-                           const qb_command **command) {
+static qb_status run_named(qb_ctx *cx, int argc, char **argv, const qb_command **command) {
     *command = qb_command_of_words(cx, &argc, &argv);
     if (!*command) return cx->code;
     if ((*command)->members) return run_members(cx, *command, argc, argv);
-    return run_command(cx, log, *command, argc + 1, argv - 1);
+    return qb_command_start(cx, *command, argc + 1, argv - 1);
 }
 
-static int run(qb_ctx *cx, qb_log *log, int argc, char **argv) {
+static int run(qb_ctx *cx, int argc, char **argv) {
     const char *word = argc > 1 ? argv[1] : "help";
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) word = "help";
     if (strcmp(word, "--version") == 0) argv[1] = "version";
     const qb_command *command = NULL;
     qb_status status = strcmp(word, "help") == 0 ? run_help(cx, argc, argv)
-                                                 : run_named(cx, log, argc - 1, argv + 1, &command);
+                                                 : run_named(cx, argc - 1, argv + 1, &command);
     /* Judgements (exit code 3) are results as well. */
     if (status == QB_OK || status == QB_STATUS_CHECK) {
         const qb_status printed = check_stdout(cx);
@@ -146,5 +118,5 @@ int main(int argc, char **argv) {
         sigaction(SIGHUP, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file over the size limit is an error of that write */
-    return run(&cx, &log, argc, argv);
+    return run(&cx, argc, argv);
 }

@@ -18,6 +18,7 @@ const qb_topic qb_topics[] = {
      "MODEL.calib.h5        statistics and ranges: written by calibrate\n"
      "MODEL.qdq.onnx        explicit Q/DQ model: written by quantize\n"
      "compare.json          the measurements: written by compare, read by gate and report\n"
+     "qbench.run.json       what run made its files from\n"
      "latency.*, accuracy.* charts with their data (.tsv) and script (.gp)\n"
      "\n"
      "Artifacts go to the current folder, or to where -o says. A file appears as a\n"
