@@ -24,6 +24,7 @@ static const char *const known_keys[] = {"model",
                                          "quantization.per_tensor_weights",
                                          "quantization.keep_float",
                                          "compare.batch",
+                                         "compare.duration",
                                          "gate.max_drop",
                                          NULL};
 
@@ -205,10 +206,14 @@ static qb_status config_keep_float(qb_ctx *cx, qb_project *p) {
 static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
     QB_TRY(qb_config_int(cx, p->config, "calibration.samples", &p->samples));
     QB_TRY(qb_config_int(cx, p->config, "compare.batch", &p->batch));
+    QB_TRY(qb_config_double(cx, p->config, "compare.duration", &p->duration_s));
     QB_TRY(qb_config_double(cx, p->config, "gate.max_drop", &p->max_drop));
     if (p->batch < 1 || p->batch > 65536)
         return qb_fail(cx, QB_STATUS_INVALID, "%s: compare.batch: expected 1 to 65536, got %lld",
                        p->config_name, (long long)p->batch);
+    if (!(p->duration_s >= 0 && p->duration_s <= 86400))
+        return qb_fail(cx, QB_STATUS_INVALID, "%s: compare.duration: expected 0 to 86400, got %g",
+                       p->config_name, p->duration_s);
     if (p->samples < 0)
         return qb_fail(cx, QB_STATUS_INVALID,
                        "%s: calibration.samples: expected 0 or more, got %lld", p->config_name,

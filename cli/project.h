@@ -106,6 +106,7 @@ typedef struct qb_project {
     const char *keep_float[QB_PROJECT_NAMES + 1];
     const char *disabled[QB_PROJECT_NAMES + 1];
     int64_t samples, batch;
+    double duration_s;       /* of a latency measurement, an engine; 0: the default */
     double max_drop;         /* the gate's policy; NaN: none */
     qb_config *config;       /* NULL when there is no qbench.yaml */
     const char *config_name; /* its path, for messages */

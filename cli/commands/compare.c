@@ -45,7 +45,6 @@ static const qb_opt table[] = {
 
 static void defaults(void *opts) {
     options *o = opts;
-    o->duration = 2;
     o->thumbnail = 64;
 }
 

@@ -113,6 +113,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, ch
                    "  keep_float: []  # names (globs) of nodes to leave in float\n"
                    "\ncompare:\n"
                    "  batch: %lld  # samples a run in the latency measurement\n"
+                   "  duration: 2  # its seconds, an engine\n"
                    "\ngate:\n"
                    "  max_drop: 1.0  # points of top-1 that int8 may lose\n",
                    p->method, (long long)p->samples, (long long)p->batch);
