@@ -142,12 +142,15 @@ qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options
                        qb_table **out) {
     const qb_engine_options build = {
         .backends = options->backends, .batch = 1, .threads = 1, .observable = true};
+    qb_graph *apart = NULL; /* with the inner values that other engines hold in memory */
     qb_engine *engine = NULL;
     gatherer g = {0};
     qb_table *table = NULL;
     qb_stream_result result;
     qb_status status = QB_OK;
-    QB_GO(qb_engine_build(cx, graph, &build, &engine));
+    QB_GO(qb_graph_clone(cx, graph, &apart));
+    QB_GO(qb_keep_inner(cx, apart));
+    QB_GO(qb_engine_build(cx, apart, &build, &engine));
     QB_GO(gatherer_init(cx, &g, engine, options->workers > 0 ? options->workers : qb_threads(cx)));
     QB_GO(stream_samples(cx, options, &g, &result));
     QB_GO(make_table(cx, &g, &table));
@@ -159,5 +162,6 @@ out:
     qb_table_free(table);
     gatherer_release(&g);
     qb_engine_free(engine);
+    qb_graph_free(apart);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "calibrate");
 }

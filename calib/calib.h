@@ -42,7 +42,8 @@ typedef struct qb_calib_options {
 } qb_calib_options;
 
 /* Streams the data through an FP32 engine of `graph` (optimized, float) once and fills a table with
- * the statistics of every value that reaches memory and the ranges by each method. Every sample
+ * the statistics of every value that reaches memory, here or in engines that fuse less (see
+ * qb_keep_inner), and the ranges by each method. Every sample
  * runs alone on one thread, so the result is the same for any batch size and any number of workers.
  */
 qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,

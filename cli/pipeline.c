@@ -185,14 +185,11 @@ out:
 
 /* ---- quantize ---- */
 
-qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                            const qb_table *table, const char *method, qb_graph **out,
-                            qb_quant_report *report) {
-    const qb_quant_options options = {.method = method,
-                                      .activations = project->activations,
-                                      .per_tensor_weights = project->per_tensor_weights,
-                                      .keep_float = project->keep_float};
-    return qb_quantize(cx, graph, table, &options, out, report);
+qb_quant_options qb_stage_quantization(const qb_project *project, const char *method) {
+    return (qb_quant_options){.method = method,
+                              .activations = project->activations,
+                              .per_tensor_weights = project->per_tensor_weights,
+                              .keep_float = project->keep_float};
 }
 
 /* ---- compare ---- */

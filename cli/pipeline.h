@@ -23,10 +23,8 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
  * checks that it belongs to the graph. */
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                          qb_table **out);
-/* `method`: NULL for the table's chosen one. */
-qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                            const qb_table *table, const char *method, qb_graph **out,
-                            qb_quant_report *report);
+/* What the project says of quantization; `method`: NULL for the table's chosen one. */
+qb_quant_options qb_stage_quantization(const qb_project *project, const char *method);
 
 /* Compares precisions (see precision.h); the first one is the reference. Others that the backend
  * does not have are left out with a warning. */

@@ -333,7 +333,8 @@ char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name) {
 }
 
 char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix) {
-    if (project->out_file && qb_has_suffix(project->out_file, suffix))
+    const char *dot = strrchr(suffix, '.'); /* "-o net.trt.onnx" is fine for a qdq.onnx */
+    if (project->out_file && qb_has_suffix(project->out_file, dot ? dot : suffix))
         return qb_strdup(cx, project->out_file);
     char *name = qb_format(cx, "%s.%s", project->stem, suffix);
     char *path = name ? qb_project_file(cx, project, name) : NULL;

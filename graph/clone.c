@@ -74,6 +74,7 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
         int32_t id = qb_graph_add_named(cx, to, name, value->dtype, &value->shape);
         if (id < 0) return cx->code;
         qb_value *copy = &to->values[id];
+        copy->kept = value->kept;
         QB_TRY(qb_qparams_copy(cx, to->arena, &value->q, &copy->q));
         if (!value->data) continue;
         void *data = qb_arena_alloc(cx, to->arena, 1, value->bytes);

@@ -54,7 +54,8 @@ static bool is_bias(const qb_graph *graph, int32_t value, int32_t weight, int64_
 
 /* May the value stay inside a group, given that all its users are in it? */
 static bool may_vanish(const fuser *f, int32_t value) {
-    return qb_value_is_plain(f->graph, value) && !qb_graph_is_output(f->graph, value);
+    return qb_value_is_plain(f->graph, value) && !f->graph->values[value].kept &&
+           !qb_graph_is_output(f->graph, value);
 }
 
 /* The free node that alone reads the value, which may vanish; else -1. */

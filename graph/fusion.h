@@ -1,8 +1,9 @@
 /* Fusion groups: the nodes that run as one step. The quantizer and the engine use the same
  * grouping, so a value that never reaches memory gets no scale.
  *
- * A value inside a group has its users in the group, is no graph output and carries no quantization
- * parameters of its own. A group runs where its last node stands. What becomes a group:
+ * A value inside a group has its users in the group, is no graph output, is not marked `kept` and
+ * carries no quantization parameters of its own. A group runs where its last node stands. What
+ * becomes a group:
  *
  *   CONV, MATMUL     anchor [+ bias, MATMUL only] [+ residual] [activation], or with `act_first`
  *                    anchor [activation] + residual; the residual has the output's shape
@@ -44,6 +45,11 @@ typedef struct qb_groups {
 
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
+
+/* Marks the values inside CONV groups as kept, but for those that Relu and Clip read: what an
+ * engine holds in memory that fuses a convolution with nothing but its clamp, as onnxruntime does.
+ */
+qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
 
 /* The kernel problem of a group in a graph whose shapes are known; `in` (QB_MAX_INPUTS entries)
  * becomes problem->in. Layouts are ROW, a bias is [n], and integer data beside a float weight count

@@ -30,6 +30,7 @@ typedef struct qb_value {
     const void *data; /* constants: row-major, 64-byte aligned, never changed in place; else NULL */
     size_t bytes;     /* of data */
     qb_qparams q;     /* arrays live in the graph's arena */
+    bool kept;        /* reaches memory: no fusion group keeps it inside */
 } qb_value;
 
 typedef struct qb_node {

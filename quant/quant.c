@@ -40,6 +40,12 @@ bool qb_quant_is_activation(const qb_quant_state *state, int32_t value) {
            state->graph->values[value].dtype == QB_DTYPE_F32;
 }
 
+bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value) {
+    const int32_t maker = state->producer[value];
+    if (maker >= 0 && state->rule[maker] == QB_QRULE_SAME_SCALE) return false;
+    return !qb_table_find(state->table, state->graph->values[value].name);
+}
+
 bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input) {
     const qb_group *g = &state->groups.group[group];
     const bool weighted = state->graph->nodes[g->node[0]].op->qrule == QB_QRULE_COMPUTE;
@@ -90,6 +96,9 @@ static qb_qrule rule_of(const qb_quant_state *s, const qb_group *group) {
 }
 
 static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
+    const qb_target *target = s->options->target;
+    s->activations = target ? target->activations : s->options->activations;
+    if (target && target->quantized_layers) QB_TRY(qb_keep_inner(cx, s->graph));
     QB_TRY(qb_fuse(cx, s->graph, &s->groups));
     qb_arena *arena = s->groups.arena; /* lives as long as the groups */
     s->n_values = s->graph->n_values;
@@ -137,6 +146,7 @@ qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
     QB_GO(prepare(cx, &state));
     warn_of_unused_globs(cx, &state);
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) QB_GO(steps[i]->run(cx, &state));
+    for (int32_t v = 0; v < state.graph->n_values; v++) state.graph->values[v].kept = false;
     if (report) count(&state, report);
     QB_GO(qb_graph_sweep(cx, state.graph)); /* float weights that nobody reads any more */
     *out = state.graph;

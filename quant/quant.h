@@ -4,21 +4,18 @@
 
 #include "calib/table.h"
 #include "graph/graph.h"
+#include "quant/target.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum qb_act_scheme {
-    QB_SCHEME_U8_AFFINE, /* default: never-negative tensors get zero point 0 and all 256 codes */
-    QB_SCHEME_S8_AFFINE,
-    QB_SCHEME_S8_SYMMETRIC /* zero point 0, [-127, 127]: what TensorRT requires */
-} qb_act_scheme;
-
 typedef struct qb_quant_options {
-    const char *method; /* which of the table's methods; NULL: its first */
-    qb_act_scheme activations;
-    bool per_tensor_weights; /* default: per output channel */
+    const char *method;        /* which of the table's methods; NULL: its first */
+    const qb_target *target;   /* whom the result is for; NULL: qbench's own engines */
+    qb_act_scheme activations; /* without a target, which has its own */
+    bool missing_stays_float;  /* tensors without a range stay float instead of being an error */
+    bool per_tensor_weights;   /* default: per output channel */
     const char *const
         *keep_float; /* NULL-terminated node names (globs) left in float; may be NULL */
 } qb_quant_options;

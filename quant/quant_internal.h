@@ -9,6 +9,7 @@ typedef struct qb_quant_state {
     qb_graph *graph; /* the copy at work */
     const qb_table *table;
     const qb_quant_options *options;
+    qb_act_scheme activations;
     int32_t method; /* index in the table */
     qb_groups groups;
     /* By group. */
@@ -26,6 +27,9 @@ typedef struct qb_quant_step {
 
 /* An activation: float in the model and not a constant. */
 bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
+/* Does a value take a range that somebody observed (rather than the one of what it was moved from),
+ * and is there one? */
+bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value);
 /* Inputs of a group that are activations it computes on: all but weight and bias of a COMPUTE group
  * (the residual is one). */
 bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input);

@@ -100,8 +100,9 @@ static qb_status load_graph(qb_ctx *cx, const options *o, qb_project *project, q
         project->activations = precision.activations;
         project->per_tensor_weights = precision.per_tensor_weights;
         QB_GO(qb_stage_table(cx, project, graph, &calibration));
-        QB_GO(qb_stage_quantize(cx, project, graph, calibration,
-                                precision.method[0] ? precision.method : NULL, &quantized, NULL));
+        const qb_quant_options how =
+            qb_stage_quantization(project, precision.method[0] ? precision.method : NULL);
+        QB_GO(qb_quantize(cx, graph, calibration, &how, &quantized, NULL));
     }
     *out = quantized ? quantized : graph;
     if (quantized) qb_graph_free(graph);

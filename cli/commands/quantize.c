@@ -5,7 +5,8 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *method;
+    const char *method, *target;
+    bool skip_missing;
 } options;
 
 static const qb_opt table[] = {
@@ -17,6 +18,15 @@ static const qb_opt table[] = {
      .offset = offsetof(options, method),
      .argument = "NAME",
      .help = "which method of the calibration to use (default: its first)"},
+    {.name = "for",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, target),
+     .argument = "TARGET",
+     .help = "write the form that a runtime wants: trt, ort-cpu or ort-cuda"},
+    {.name = "skip-missing",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, skip_missing),
+     .help = "leave in float what the calibration has no range for"},
     {0},
 };
 
@@ -47,10 +57,17 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_table *calibration = NULL;
     qb_quant_report report = {0};
     qb_status status = QB_OK;
+    const qb_target *target = NULL;
+    if (o->target) QB_GO(qb_target_find(cx, o->target, &target));
+    if (target && flags.activations)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
     QB_GO(qb_stage_table(cx, &project, graph, &calibration));
-    QB_GO(qb_stage_quantize(cx, &project, graph, calibration, o->method, &quantized, &report));
+    qb_quant_options how = qb_stage_quantization(&project, o->method);
+    how.target = target;
+    how.missing_stays_float = o->skip_missing;
+    QB_GO(qb_quantize(cx, graph, calibration, &how, &quantized, &report));
     QB_GO(write_result(cx, o, &project, quantized, &report));
 out:
     qb_graph_free(quantized);
@@ -65,6 +82,7 @@ const qb_command qb_command_quantize = {
     .usage = "[MODEL] [options]",
     .summary = "write the explicit Q/DQ model (MODEL.qdq.onnx) from model and calibration",
     .example = "qbench quantize\n"
+               "qbench quantize --for trt -o model.trt.onnx\n"
                "qbench quantize --method minmax --keep-float 'classifier*' -o release/",
     .options = table,
     .options_size = sizeof(options),

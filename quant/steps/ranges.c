@@ -77,7 +77,7 @@ static qb_status gather_ranges(qb_ctx *cx, qb_quant_state *s, int32_t *parent, q
 }
 
 static qb_status set_params(qb_ctx *cx, qb_quant_state *s, int32_t value, qb_range range) {
-    const qb_act_scheme scheme = s->options->activations;
+    const qb_act_scheme scheme = s->activations;
     float *scale = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *scale);
     int32_t *zero = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *zero);
     if (!scale || !zero) return cx->code;

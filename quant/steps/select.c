@@ -4,7 +4,9 @@
  * - Between integer producers and consumers that can work on integers (pools, Add, tables, moves),
  *   values stay integers rather than going through float.
  * - Operators that only move values need all their inputs in the form of the output.
- * - Graph outputs stay float, and so does what only float operators read. */
+ * - Graph outputs stay float, and so does what only float operators read; but for a target that
+ *   fuses convolutions with quantized outputs only, those are quantized wherever they go.
+ * - Where that is asked for, values without a range stay float. */
 #include "quant/quant_internal.h"
 
 /* Can this group hand out integers: does it compute with them, given what is quantized so far? */
@@ -31,14 +33,28 @@ static appetite appetite_of(const qb_quant_state *s, int32_t group) {
     switch (s->rule[group]) {
     case QB_QRULE_COMPUTE: return MUST;
     case QB_QRULE_SAME_SCALE: return has_quantized_output(s, group) ? MUST : NONE;
-    case QB_QRULE_ELTWISE:
-    case QB_QRULE_LUT: return GAINS;
+    case QB_QRULE_ELTWISE: return GAINS;
+    case QB_QRULE_LUT:
+        return s->options->target && s->options->target->float_functions ? NONE : GAINS;
     default: return NONE;
     }
 }
 
+static bool is_skipped(const qb_quant_state *s, int32_t value) {
+    return s->options->missing_stays_float && qb_quant_lacks_range(s, value);
+}
+
 static bool may_quantize(const qb_quant_state *s, int32_t value) {
-    return qb_quant_is_activation(s, value) && !qb_graph_is_output(s->graph, value);
+    return qb_quant_is_activation(s, value) && !qb_graph_is_output(s->graph, value) &&
+           !is_skipped(s, value);
+}
+
+static void quantize_layers(qb_quant_state *s) {
+    for (int32_t g = 0; g < s->groups.n; g++) {
+        const int32_t out = s->groups.group[g].out;
+        if (s->groups.group[g].kind == QB_KIND_CONV && s->rule[g] == QB_QRULE_COMPUTE)
+            s->quantized[out] = !is_skipped(s, out);
+    }
 }
 
 /* One sweep over all reads; returns whether anything was added. Runs backwards so that chains of
@@ -62,6 +78,7 @@ static bool sweep(qb_quant_state *s) {
 
 static qb_status run(qb_ctx *cx, qb_quant_state *s) {
     (void)cx;
+    if (s->options->target && s->options->target->quantized_layers) quantize_layers(s);
     while (sweep(s)) continue;
     return QB_OK;
 }

@@ -1,6 +1,7 @@
 /* Weights and biases of integer groups: s8 symmetric in [-127, 127], one scale an output channel
  * (or one a tensor); bias s32 with scale Sx * Sw[c]. A bias that is not an input of the anchor
- * itself (MatMul and Add), or that Gemm's alpha does not multiply, stays float. */
+ * itself (MatMul and Add), that Gemm's alpha does not multiply, or that the target wants in float
+ * stays float. */
 #include <math.h>
 #include <string.h>
 
@@ -173,6 +174,7 @@ static void rewire(const work *w, int32_t from, int32_t to) {
 static int32_t integer_bias(const qb_quant_state *s, const qb_group *group) {
     const qb_node *anchor = &s->graph->nodes[group->node[0]];
     const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;
+    if (s->options->target && s->options->target->float_bias) return -1;
     if (anchor->n_in <= QB_IN_BIAS || anchor->in[QB_IN_BIAS] != bias) return -1;
     if (strcmp(anchor->op->name, "Gemm") == 0 && ((const qb_gemm_attrs *)anchor->attrs)->alpha != 1)
         return -1;

@@ -7,7 +7,10 @@
  *       prints "ready", then for each number N read from stdin runs N times and prints the
  *       milliseconds of each on one line
  *   bench_engine profile IN.onnx BATCH THREADS [BACKENDS]
- *       prints each step with its shortest time of many runs */
+ *       prints each step with its shortest time of many runs
+ *   bench_engine answer IN.onnx THREADS
+ *       for each sample (all inputs, raw, one after the other) on stdin the outputs on stdout; at
+ *       the end the number of integer layers and of all on stderr */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,6 +125,26 @@ static qb_status profile(bench *b) {
     return status;
 }
 
+static bool read_sample(bench *b) {
+    bool whole = true;
+    for (int32_t i = 0; i < qb_engine_n_inputs(b->engine); i++)
+        whole =
+            fread(b->in[i], qb_desc_bytes(qb_engine_input(b->engine, i)), 1, stdin) == 1 && whole;
+    return whole;
+}
+
+static qb_status answer(bench *b) {
+    int32_t n_int8, n_fp16, n_fp32;
+    while (read_sample(b)) {
+        QB_TRY(run_once(b));
+        for (int32_t i = 0; i < qb_engine_n_outputs(b->engine); i++)
+            fwrite(b->out[i], qb_desc_bytes(qb_engine_output(b->engine, i)), 1, stdout);
+    }
+    qb_engine_layers(b->engine, &n_int8, &n_fp16, &n_fp32);
+    fprintf(stderr, "%d of %d layers in int8\n", n_int8, n_int8 + n_fp16 + n_fp32);
+    return fflush(stdout) == 0 ? QB_OK : qb_fail_errno(b->cx, "standard output");
+}
+
 /* ---- quantizing ------------------------------------------------------------------------------ */
 
 static qb_status gather(qb_ctx *cx, void *user, int32_t observed, const char *value,
@@ -182,6 +205,10 @@ static qb_status command(bench *b, int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "zoo") == 0) return write_zoo(b, argv[2], argv[3]);
     if (argc >= 4) QB_TRY(load(b->cx, argv[2], &b->graph));
     if (argc == 4 && strcmp(argv[1], "quantize") == 0) return quantize(b, argv[3]);
+    if (argc == 4 && strcmp(argv[1], "answer") == 0) {
+        QB_TRY(open_engine(b, 1, atoi(argv[3]), NULL));
+        return answer(b);
+    }
     bool is_run = argc >= 5 && strcmp(argv[1], "run") == 0;
     if (!is_run && !(argc >= 5 && strcmp(argv[1], "profile") == 0))
         return qb_fail(b->cx, QB_STATUS_USAGE, "usage: see the head of bench_engine.c");

@@ -1,0 +1,46 @@
+/* For targets that fuse a convolution with its quantized output only: Relu and Clip behind an
+ * integer convolution or sum. Where the codes of the output clamp at the same bounds anyway (u8
+ * with zero point 0 is never negative), the operator goes. Where they do not (the parameters are
+ * shared with a signed tensor), the convolution's own output takes the parameters of the clamped
+ * one, which changes no value. */
+#include "quant/quant_internal.h"
+
+/* Do the codes end where the clamp does? */
+static bool is_implied(const qb_act *act, const qb_qparams *q) {
+    const int32_t zero = q->zero ? q->zero[0] : 0;
+    const int32_t least = q->dtype == QB_DTYPE_U8 ? 0 : -128, most = least + 255;
+    const float low = act->kind == QB_ACT_RELU ? 0 : act->alpha;
+    const bool high = act->kind == QB_ACT_RELU ||
+                      qb_quantize_value(act->beta, q->scale[0], zero, q->dtype) == most;
+    return high && qb_quantize_value(low, q->scale[0], zero, q->dtype) == least;
+}
+
+static void settle(qb_graph *graph, const qb_group *group) {
+    const int32_t last = group->node[group->n_nodes - 1];
+    qb_node *clamp = &graph->nodes[last], *maker = &graph->nodes[group->node[group->n_nodes - 2]];
+    qb_value *inner = &graph->values[maker->out[0]];
+    const qb_value *out = &graph->values[clamp->out[0]];
+    if (is_implied(&group->act, &out->q)) {
+        maker->out[0] = clamp->out[0];
+        qb_graph_kill_node(graph, last);
+    } else if (group->kind == QB_KIND_CONV) {
+        inner->dtype = out->dtype;
+        inner->q = out->q;
+    }
+}
+
+static qb_status run(qb_ctx *cx, qb_quant_state *s) {
+    (void)cx;
+    if (!s->options->target || !s->options->target->quantized_layers) return QB_OK;
+    for (int32_t g = 0; g < s->groups.n; g++) {
+        const qb_group *group = &s->groups.group[g];
+        const bool clamped = group->act.kind == QB_ACT_RELU || group->act.kind == QB_ACT_CLIP;
+        const bool layer = (group->kind == QB_KIND_CONV && s->rule[g] == QB_QRULE_COMPUTE) ||
+                           (group->kind == QB_KIND_BINARY && s->rule[g] == QB_QRULE_ELTWISE);
+        if (layer && clamped && group->n_nodes > 1 && s->quantized[group->out])
+            settle(s->graph, group);
+    }
+    return QB_OK;
+}
+
+const qb_quant_step qb_quant_step_clamps = {.name = "clamps", .run = run};

@@ -1,0 +1,36 @@
+#include "quant/target.h"
+
+#include <string.h>
+
+#include "base/strbuf.h"
+
+#define QB_TARGET(name) extern const qb_target qb_target_##name;
+#include "quant/targets.def"
+#undef QB_TARGET
+
+static const qb_target *const targets[] = {
+#define QB_TARGET(name) &qb_target_##name,
+#include "quant/targets.def"
+#undef QB_TARGET
+};
+enum { N_TARGETS = sizeof targets / sizeof targets[0] };
+
+const qb_target *const *qb_targets(int32_t *n) {
+    *n = N_TARGETS;
+    return targets;
+}
+
+qb_status qb_target_find(qb_ctx *cx, const char *name, const qb_target **out) {
+    qb_strbuf names = {0};
+    for (int32_t i = 0; i < N_TARGETS; i++) {
+        qb_strbuf_addf(&names, "%s%s", i ? ", " : "", targets[i]->name);
+        if (strcmp(targets[i]->name, name) != 0) continue;
+        *out = targets[i];
+        qb_strbuf_release(&names);
+        return QB_OK;
+    }
+    qb_status status = qb_fail(cx, QB_STATUS_USAGE, "unknown target '%s': expected one of %s", name,
+                               names.data ? names.data : "the known ones");
+    qb_strbuf_release(&names);
+    return status;
+}
