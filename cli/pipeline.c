@@ -211,6 +211,18 @@ static void contenders_release(contenders *c) {
     qb_graph_free(c->graph);
 }
 
+/* On a device what is not INT8 is FP16, but in an FP32 engine. */
+static qb_contender contender(const qb_project *project, const char *text, const char *method,
+                              const qb_graph *graph, qb_precision_kind kind) {
+    bool half = kind != QB_PRECISION_FP32 && qb_backends_name_device(project->backends);
+    return (qb_contender){.precision = text,
+                          .calibration = method,
+                          .graph = graph,
+                          .backends = project->backends,
+                          .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                          .timing_cache = project->timing_cache};
+}
+
 static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *text,
                           const qb_precision *precision, contenders *c) {
     if (!c->table) QB_TRY(qb_stage_table(cx, project, c->graph, &c->table));
@@ -226,7 +238,7 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
                                       .keep_float = project->keep_float};
     qb_graph **quantized = &c->quantized[c->n];
     QB_TRY_WRAP(cx, qb_quantize(cx, c->graph, c->table, &options, quantized, NULL), "%s", text);
-    c->item[c->n++] = (qb_contender){text, options.method, *quantized, project->backends};
+    c->item[c->n++] = contender(project, text, options.method, *quantized, QB_PRECISION_INT8);
     return QB_OK;
 }
 
@@ -237,10 +249,12 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     QB_TRY(qb_precision_parse(cx, text, &precision));
     switch (precision.kind) {
     case QB_PRECISION_FP32:
-        c->item[c->n++] = (qb_contender){text, "", c->graph, project->backends};
+    case QB_PRECISION_FP16:
+        if (precision.kind == QB_PRECISION_FP16 && !qb_backends_name_device(project->backends))
+            break;
+        c->item[c->n++] = contender(project, text, "", c->graph, precision.kind);
         return QB_OK;
     case QB_PRECISION_INT8: return add_int8(cx, project, text, &precision, c);
-    case QB_PRECISION_FP16: break;
     }
     /* Another reference than the one asked for would be a silent change of every number. */
     if (c->n == 0)

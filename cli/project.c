@@ -271,6 +271,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     p->strict = flags->strict;
     if (flags->per_tensor_given) p->per_tensor_weights = flags->per_tensor_weights;
     p->backends = flags->backends;
+    p->timing_cache = flags->timing_cache;
     return QB_OK;
 }
 

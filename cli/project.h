@@ -15,7 +15,7 @@
 
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
-    const char *model, *data, *labels, *backends, *activations;
+    const char *model, *data, *labels, *backends, *timing_cache, *activations;
     int64_t samples, batch;
     bool strict, per_tensor_weights;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -33,7 +33,17 @@ typedef struct qb_project_flags {
          .type = QB_OPT_STRING,                                                                    \
          .offset = offsetof(STRUCT, project.backends),                                             \
          .argument = "LIST",                                                                       \
-         .help = "kernels in order of preference (default: cpu,dnnl,ref)"},                        \
+         .help = "kernels in order of preference (default: cpu,dnnl,ref; cuda: on a GPU)"},        \
+        {.name = "backend",                                                                        \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.backends),                                             \
+         .argument = "LIST",                                                                       \
+         .help = "the same as --backends"},                                                        \
+        {.name = "timingCacheFile",                                                                \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.timing_cache),                                         \
+         .argument = "FILE",                                                                       \
+         .help = "keep the times of a GPU's kernels here for the next build"},                     \
     {                                                                                              \
         .name = "disable-pass", .type = QB_OPT_LIST,                                               \
         .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
@@ -96,6 +106,7 @@ typedef struct qb_project {
     char *calibration_data, *evaluation_data; /* NULL when unknown */
     char *method;                             /* "entropy" unless told otherwise */
     const char *backends;                     /* NULL: the engine's default */
+    const char *timing_cache;                 /* NULL: none */
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
     qb_labels labels;    /* n == 0: none */

@@ -2,7 +2,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine_internal.h"
+#include "device_choose_internal.h"
+#include "device_internal.h"
 
 static const char *const backend_names[] = {
 #define QB_BACKEND(name, summary) #name,
@@ -21,8 +22,17 @@ static const char *find_backend(const char *name, size_t n) {
 }
 
 /* "dnnl,ref" -> names; the reference is added when it is not there. The default list may name what
- * this build does not have. */
-static qb_status parse_backends(qb_ctx *cx, const char *text, const char **list) {
+ * this build does not have. A device in front is taken off the list, and what it cannot run goes to
+ * the default ones unless others are named. */
+static qb_status parse_backends(qb_ctx *cx, const char *text, const qb_device_api **device,
+                                const char **list) {
+    *device = NULL;
+    if (text) {
+        size_t first = strcspn(text, ",");
+        const char *name = find_backend(text, first);
+        if (name) *device = qb_device_find(name);
+        if (*device) text = text[first] == ',' && text[first + 1] ? text + first + 1 : NULL;
+    }
     bool lenient = !text;
     int n = 0;
     if (lenient) text = DEFAULT_BACKENDS;
@@ -32,6 +42,9 @@ static qb_status parse_backends(qb_ctx *cx, const char *text, const char **list)
         if (!name && !lenient)
             return qb_fail(cx, QB_STATUS_INVALID, "backend '%.*s' is not one of this build's",
                            (int)length, at);
+        if (name && qb_device_find(name))
+            return qb_fail(cx, QB_STATUS_INVALID, "backend '%s' must be the first of the list",
+                           name);
         bool listed = false;
         for (int i = 0; i < n; i++) listed = listed || list[i] == name;
         if (name && !listed) list[n++] = name;
@@ -43,6 +56,11 @@ static qb_status parse_backends(qb_ctx *cx, const char *text, const char **list)
     if (ref) list[n++] = ref;
     list[n] = NULL;
     return QB_OK;
+}
+
+bool qb_backends_name_device(const char *backends) {
+    const char *first = backends ? find_backend(backends, strcspn(backends, ",")) : NULL;
+    return first && qb_device_find(first);
 }
 
 /* Concrete input shapes: the caller's, or the model's with the batch in place of its symbol. */
@@ -83,15 +101,17 @@ static qb_status prepare(qb_builder *b) {
     size_t n = (size_t)b->graph->n_values;
     b->image_of = qb_alloc(b->cx, n, sizeof *b->image_of);
     b->source_of = qb_alloc(b->cx, n, sizeof *b->source_of);
+    b->staged_of = qb_alloc(b->cx, n, sizeof *b->staged_of);
     b->last_group = qb_alloc(b->cx, n, sizeof *b->last_group);
     b->slice_of = qb_alloc(b->cx, n, sizeof *b->slice_of);
     b->slice_offset = qb_alloc(b->cx, n, sizeof *b->slice_offset);
     b->only_windows = qb_alloc(b->cx, n, sizeof *b->only_windows);
-    if (!b->image_of || !b->source_of || !b->last_group || !b->slice_of || !b->slice_offset ||
-        !b->only_windows)
+    if (!b->image_of || !b->source_of || !b->staged_of || !b->last_group || !b->slice_of ||
+        !b->slice_offset || !b->only_windows)
         return b->cx->code;
     for (size_t v = 0; v < n; v++) {
-        b->image_of[v] = b->source_of[v] = b->last_group[v] = b->slice_of[v] = -1;
+        b->image_of[v] = b->source_of[v] = b->staged_of[v] = -1;
+        b->last_group[v] = b->slice_of[v] = -1;
         b->only_windows[v] = true;
     }
     for (int32_t g = 0; g < b->groups.n; g++) {
@@ -105,7 +125,8 @@ static qb_status prepare(qb_builder *b) {
     }
     for (int32_t i = 0; i < b->graph->n_outputs; i++)
         b->last_group[b->graph->outputs[i]] = b->groups.n;
-    b->spatial = strcmp(b->backends[0], "ref") == 0 ? QB_LAYOUT_ROW : QB_LAYOUT_NHWC;
+    bool rows = strcmp(b->backends[0], "ref") == 0 && !b->engine->device;
+    b->spatial = rows ? QB_LAYOUT_ROW : QB_LAYOUT_NHWC;
     return qb_build_slices(b);
 }
 
@@ -145,13 +166,15 @@ static qb_status open_outputs(qb_builder *b) {
     for (int32_t i = 0; i < b->graph->n_outputs; i++) {
         int32_t value = b->graph->outputs[i];
         qb_desc native = qb_build_desc(b, value, QB_LAYOUT_ROW), desc = port_desc(b, value);
-        int32_t from =
-            b->image_of[value] >= 0 ? b->image_of[value] : qb_build_require(b, value, &native);
+        int32_t from = b->image_of[value] >= 0 ? b->image_of[value]
+                                               : qb_build_require(b, value, &native, false);
+        bool there = from >= 0 && qb_image_on_device(e, from);
+        if (there) from = qb_build_require(b, value, &desc, true);
         if (from < 0) return b->cx->code;
         int32_t buffer = qb_build_buffer(b, QB_BUFFER_OUTPUT, i, NULL, qb_desc_bytes(&desc));
         int32_t to = qb_build_image(b, -1, &desc, buffer);
         if (to < 0) return b->cx->code;
-        QB_TRY(qb_build_copy(b, from, to));
+        QB_TRY(there ? qb_build_move(b, from, to) : qb_build_copy(b, from, to));
         e->steps[e->n_steps - 1].name = b->graph->values[value].name;
         e->outputs[i] = (qb_port){b->graph->values[value].name, desc, buffer};
         e->n_outputs++;
@@ -178,23 +201,42 @@ static void touch(qb_engine *e, int32_t image, int32_t step) {
     if (step > buffer->last) buffer->last = step;
 }
 
-static qb_status plan(qb_ctx *cx, qb_engine *e) {
+static void touch_all(qb_engine *e) {
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
         for (int32_t i = 0; i < step->n_in; i++) touch(e, step->in[i], s);
         for (int32_t i = 0; i < step->n_out; i++) touch(e, step->out[i], s);
-        if (step->kernel && step->kernel->workspace_bytes > e->memory.workspace)
-            e->memory.workspace = step->kernel->workspace_bytes;
+        if (!step->kernel) continue;
+        size_t *workspace =
+            step->kernel->tactic->device_memory ? &e->device_workspace : &e->memory.workspace;
+        if (step->kernel->workspace_bytes > *workspace) *workspace = step->kernel->workspace_bytes;
     }
-    return qb_plan_memory(cx, e->buffers, e->n_buffers, e->n_steps, &e->memory.arena,
-                          &e->memory.lower_bound);
+    for (int32_t i = 0; i < e->n_buffers; i++)
+        if (e->buffers[i].lasting) e->buffers[i].last = e->n_steps - 1;
+}
+
+static qb_status plan(qb_ctx *cx, qb_engine *e) {
+    if (e->device) QB_TRY(qb_device_order(cx, e));
+    touch_all(e);
+    QB_TRY(qb_plan_memory(cx, QB_BUFFER_ARENA, e->buffers, e->n_buffers, e->n_steps,
+                          &e->memory.arena, &e->memory.lower_bound));
+    if (!e->device) return QB_OK;
+    size_t lower = 0;
+    for (int32_t i = 0; i < e->n_buffers; i++) /* so that every offset is a multiple, too */
+        if (e->buffers[i].kind == QB_BUFFER_DEVICE)
+            e->buffers[i].bytes = (e->buffers[i].bytes + QB_DEVICE_ALIGNMENT - 1) /
+                                  QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+    QB_TRY(qb_plan_memory(cx, QB_BUFFER_DEVICE, e->buffers, e->n_buffers, e->n_steps,
+                          &e->device_arena, &lower));
+    e->memory.lower_bound += lower;
+    return QB_OK;
 }
 
 static qb_status pack(qb_ctx *cx, qb_engine *e) {
     size_t total = 0;
     for (int32_t s = 0; s < e->n_steps; s++) {
         qb_step *step = &e->steps[s];
-        if (!step->kernel) continue;
+        if (!step->kernel || step->kernel->tactic->device_memory) continue;
         step->packed_offset = total;
         total += (step->kernel->packed_bytes + 63) / 64 * 64;
     }
@@ -203,13 +245,13 @@ static qb_status pack(qb_ctx *cx, qb_engine *e) {
     if (!e->packed) return cx->code;
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
-        if (!step->kernel || !step->kernel->pack) continue;
+        if (!step->kernel || !step->kernel->pack || step->kernel->tactic->device_memory) continue;
         QB_TRY_WRAP(cx,
                     step->kernel->pack(cx, step->kernel, step->constants,
                                        (char *)e->packed + step->packed_offset),
                     "packing the constants of '%s' for %s", step->name, step->tactic);
     }
-    return QB_OK;
+    return e->device ? qb_device_pack(cx, e) : QB_OK;
 }
 
 static void release_builder(qb_builder *b) {
@@ -217,6 +259,9 @@ static void release_builder(qb_builder *b) {
     qb_workers_free(b->workers);
     qb_free(b->image_of);
     qb_free(b->source_of);
+    qb_free(b->staged_of);
+    qb_scratch_free(b->scratch);
+    qb_timings_free(b->timings);
     qb_free(b->last_group);
     qb_free(b->only_windows);
     qb_free(b->slice_of);
@@ -230,12 +275,32 @@ typedef struct request {
     qb_shape *shapes;
     int threads;
     bool time_tactics;
+    const qb_device_api *device; /* NULL: the host */
+    qb_dtype float_type;
+    const char *timing_cache;
 } request;
+
+/* The device, and what is needed to time its tactics. */
+static qb_status open_device(qb_builder *b, const request *r) {
+    char *identity;
+    QB_TRY(r->device->open(b->cx, &identity));
+    b->engine->device = r->device;
+    b->engine->device_name = identity;
+    char *name = qb_format(b->cx, "%s, qbench %s", identity, QB_VERSION);
+    if (!name) return b->cx->code;
+    qb_status status = qb_timings_load(b->cx, r->timing_cache, name, &b->timings);
+    qb_free(name);
+    if (status == QB_OK) status = qb_scratch_create(b->cx, r->device, &b->scratch);
+    return status;
+}
 
 /* All of the engine but the packed constants. */
 static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     qb_status status = QB_OK;
-    qb_builder b = {.cx = cx, .backends = r->backends, .time_tactics = r->time_tactics};
+    qb_builder b = {.cx = cx,
+                    .backends = r->backends,
+                    .time_tactics = r->time_tactics,
+                    .device_float = r->float_type};
     qb_engine *engine = qb_alloc(cx, 1, sizeof *engine);
     if (!engine) return cx->code;
     b.engine = engine;
@@ -244,12 +309,15 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     QB_GO(qb_arena_create(cx, &engine->arena));
     QB_GO(qb_graph_bind(cx, r->graph, r->shapes, &engine->graph));
     b.graph = engine->graph;
+    if (r->device) QB_GO(open_device(&b, r));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
     int before = qb_use_threads(engine->threads);
     status = build_steps(&b);
     if (status == QB_OK) status = plan(cx, engine);
     qb_use_threads(before);
+    if (status == QB_OK && r->timing_cache && engine->device)
+        status = qb_timings_save(cx, b.timings, r->timing_cache);
     if (status != QB_OK) goto out;
     *out = engine;
     engine = NULL;
@@ -314,13 +382,17 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     if (!options) options = &defaults;
     request r = {.graph = graph,
                  .threads = options->threads > 0 ? options->threads : qb_threads(cx),
-                 .time_tactics = options->time_tactics};
-    QB_TRY(parse_backends(cx, options->backends, r.backends));
+                 .time_tactics = options->time_tactics,
+                 .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                 .timing_cache = options->timing_cache};
+    QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
+    if (r.float_type == QB_DTYPE_F16 && !r.device)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type f16: expected a device's backend");
     r.shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *r.shapes);
     if (!r.shapes) return cx->code;
     QB_GO(input_shapes(cx, graph, options, r.shapes));
     QB_GO(draft(cx, &r, &engine));
-    if (!options->observable) QB_GO(split(cx, &r, &engine));
+    if (!options->observable && !engine->device) QB_GO(split(cx, &r, &engine));
     QB_GO(pack(cx, engine));
     *out = engine;
     engine = NULL;

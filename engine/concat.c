@@ -1,6 +1,6 @@
 /* Concat along the channels: producers write their slice of the output where that is legal, the
  * other inputs are copied into theirs. */
-#include "engine_internal.h"
+#include "device_internal.h"
 
 /* The group that computes each value; -1 for inputs and constants. */
 static qb_status producers(qb_builder *b, int32_t **out) {
@@ -68,6 +68,7 @@ qb_status qb_build_slice_desc(qb_builder *b, int32_t value, qb_desc *out) {
     if (whole < 0) return b->cx->code;
     const qb_desc *large = &b->engine->images[whole].desc;
     *out = qb_build_desc(b, value, large->layout);
+    out->dtype = large->dtype;
     out->channel_offset = large->channel_offset + b->slice_offset[value];
     out->channel_total = large->channel_total > 0 ? large->channel_total : large->shape.dim[1];
     return QB_OK;
@@ -75,8 +76,10 @@ qb_status qb_build_slice_desc(qb_builder *b, int32_t value, qb_desc *out) {
 
 int32_t qb_build_whole(qb_builder *b, int32_t value) {
     if (b->image_of[value] >= 0) return b->image_of[value];
+    bool device = b->engine->device != NULL;
     qb_desc desc = qb_build_desc(b, value, b->spatial);
-    if (b->slice_of[value] < 0) return qb_build_fresh(b, value, &desc);
+    if (device) desc = qb_device_desc(b, desc);
+    if (b->slice_of[value] < 0) return qb_build_fresh(b, value, &desc, device);
     if (qb_build_slice_desc(b, value, &desc) != QB_OK) return -1;
     int32_t larger = qb_build_whole(b, b->slice_of[value]);
     return qb_build_image(b, value, &desc, b->engine->images[larger].buffer);
@@ -96,9 +99,11 @@ static qb_status copy_part(qb_builder *b, int32_t value, int32_t whole, int64_t 
     slice.shape = b->graph->values[value].shape;
     slice.channel_offset = large->channel_offset + offset;
     slice.channel_total = total;
+    bool device = qb_image_on_device(b->engine, whole);
     qb_desc plain = qb_build_desc(b, value, large->layout);
-    int32_t from =
-        b->image_of[value] >= 0 ? b->image_of[value] : qb_build_require(b, value, &plain);
+    if (device) plain = qb_device_desc(b, plain);
+    int32_t from = qb_build_first(b, value, device);
+    if (from < 0) from = qb_build_require(b, value, &plain, device);
     if (from < 0) return b->cx->code;
     int32_t part = qb_build_image(b, -1, &slice, b->engine->images[whole].buffer);
     if (part < 0) return b->cx->code;
@@ -116,6 +121,11 @@ static qb_status concat_kernel(qb_builder *b, const qb_group *group, const qb_pr
     bool constant[QB_MAX_INPUTS] = {false};
     qb_kernel *kernel;
     b->slice_of[group->out] = -1;
+    if (b->engine->device) {
+        bool done;
+        QB_TRY(qb_device_step(b, group, problem, &done));
+        if (done) return QB_OK;
+    }
     QB_TRY(qb_build_kernel(b, problem, 1, constant, &kernel));
     qb_status status = qb_build_add_kernel(b, group, &kernel);
     qb_kernel_free(kernel);

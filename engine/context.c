@@ -3,25 +3,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine_internal.h"
-
-/* A pointer that follows a buffer of the caller. */
-typedef struct patch {
-    const void **slot;
-    int32_t buffer;
-} patch;
-
-struct qb_context {
-    const qb_engine *engine;
-    qb_workers *workers;
-    char *memory;          /* arena, then workspace */
-    const void **pointers; /* in, then out, of every kernel step */
-    const void ***in;      /* [n_steps] into pointers */
-    qb_tensor *tensors;    /* in, then out, of every node step */
-    qb_tensor **node_in;   /* [n_steps] into tensors */
-    patch *patches;
-    int32_t n_patches;
-};
+#include "context_internal.h"
+#include "device_internal.h"
 
 int qb_use_threads(int threads) {
     int before = omp_get_max_threads();
@@ -34,6 +17,8 @@ static void *address_of(const qb_context *c, int32_t image) {
     switch (buffer->kind) {
     case QB_BUFFER_ARENA: return c->memory + buffer->offset;
     case QB_BUFFER_CONSTANT: return (void *)(uintptr_t)buffer->data;
+    case QB_BUFFER_DEVICE:
+    case QB_BUFFER_DEVICE_CONSTANT: return qb_device_address(c, buffer);
     case QB_BUFFER_INPUT:
     case QB_BUFFER_OUTPUT: break;
     }
@@ -49,7 +34,7 @@ static void bind_slot(qb_context *c, int32_t image, const void **slot) {
     int32_t buffer = c->engine->images[image].buffer;
     *slot = address_of(c, image);
     if (is_external(&c->engine->buffers[buffer]))
-        c->patches[c->n_patches++] = (patch){slot, buffer};
+        c->patches[c->n_patches++] = (qb_patch){slot, buffer};
 }
 
 static void bind_node(qb_context *c, const qb_step *step, qb_tensor *tensors) {
@@ -103,13 +88,20 @@ qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **ou
         qb_context_free(c);
         return cx->code;
     }
-    bind_all(c);
+    qb_status status = engine->device ? qb_device_run_create(cx, c) : QB_OK;
+    if (status == QB_OK) bind_all(c);
+    if (status == QB_OK && engine->device) status = qb_device_run_record(cx, c);
+    if (status != QB_OK) {
+        qb_context_free(c);
+        return status;
+    }
     *out = c;
     return QB_OK;
 }
 
 void qb_context_free(qb_context *context) {
     if (!context) return;
+    if (context->device) qb_device_run_free(context->device, context->engine->device);
     qb_workers_free(context->workers);
     qb_free(context->memory);
     qb_free(context->pointers);
@@ -140,11 +132,14 @@ static void set_external(qb_context *c, const void *const *inputs, void *const *
     }
 }
 
-static qb_status run_step(qb_ctx *cx, qb_context *c, int32_t s) {
+qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     const qb_engine *e = c->engine;
     const qb_step *step = &e->steps[s];
     qb_status status = QB_OK;
-    if (step->kind == QB_STEP_KERNEL) {
+    if (step->kind == QB_STEP_UPLOAD || step->kind == QB_STEP_DOWNLOAD ||
+        (step->kernel && step->kernel->tactic->device_memory)) {
+        status = qb_device_run_step(cx, c, s);
+    } else if (step->kind == QB_STEP_KERNEL) {
         qb_launch launch = {.in = c->in[s],
                             .out = (void *)(uintptr_t)c->in[s][step->n_in],
                             .packed = (const char *)e->packed + step->packed_offset,
@@ -173,7 +168,10 @@ static qb_status show(qb_ctx *cx, qb_context *c, int32_t s, qb_observe_fn observ
     int32_t number = step->observed;
     for (int32_t i = 0; i < step->n_out; i++) {
         if (step->out[i] < 0 || e->images[step->out[i]].value < 0) continue;
-        qb_tensor tensor = {e->images[step->out[i]].desc, (void *)(uintptr_t)data_of(c, s, i)};
+        void *data = (void *)(uintptr_t)data_of(c, s, i);
+        if (qb_image_on_device(e, step->out[i]))
+            QB_TRY(qb_device_fetch(cx, c, step->out[i], data, &data));
+        qb_tensor tensor = {e->images[step->out[i]].desc, data};
         QB_TRY(observe(cx, user, number, qb_engine_observed_name(e, number), &tensor));
         number++;
     }
@@ -193,7 +191,7 @@ static qb_status run_part(qb_ctx *cx, qb_context *c, double *seconds, qb_observe
                           void *user) {
     for (int32_t s = 0; s < c->engine->n_steps; s++) {
         double start = seconds ? qb_now() : 0.0;
-        QB_TRY(run_step(cx, c, s));
+        QB_TRY(qb_context_step(cx, c, s));
         if (seconds) seconds[s] += qb_now() - start;
         if (observe) QB_TRY(show(cx, c, s, observe, user));
     }
@@ -212,7 +210,8 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
     int before = qb_use_threads(c->engine->threads);
     for (int64_t part = 0; part < c->engine->parts && status == QB_OK; part++) {
         set_external(c, inputs, outputs, part);
-        status = run_part(cx, c, seconds, observe, user);
+        status = c->device && !observe ? qb_device_run_once(cx, c, seconds)
+                                       : run_part(cx, c, seconds, observe, user);
     }
     qb_use_threads(before);
     return status;
@@ -231,4 +230,10 @@ qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const 
 qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, qb_observe_fn observe, void *user) {
     return run(cx, context, inputs, outputs, NULL, observe, user);
+}
+
+qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *ms) {
+    if (!context->device)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "replay: expected an engine of a device");
+    return qb_device_replay(cx, context, n, ms);
 }

@@ -1,9 +1,11 @@
 /* Engines: what is left after the build, and questions about it. */
-#include "engine_internal.h"
+#include "device_internal.h"
 
 void qb_engine_free(qb_engine *engine) {
     if (!engine) return;
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
+    if (engine->device) engine->device->release(engine->device_block);
+    qb_free(engine->device_name);
     qb_free(engine->packed);
     qb_free(engine->observed);
     qb_free(engine->steps);
@@ -28,10 +30,13 @@ const qb_desc *qb_engine_input(const qb_engine *engine, int32_t i) {
 const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i) {
     return &engine->outputs[i].desc;
 }
+const char *qb_engine_device(const qb_engine *engine) { return engine->device_name; }
 int qb_engine_threads(const qb_engine *engine) { return engine->threads; }
 
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
     *out = engine->memory;
+    out->arena += engine->device_arena;
+    out->workspace += engine->device_workspace;
     out->parts = engine->parts;
 }
 
@@ -49,7 +54,12 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .dtype = step->dtype,
                           .flops = step->flops * (double)engine->parts,
                           .bytes = step->bytes * (double)engine->parts,
-                          .output = value >= 0 ? engine->graph->values[value].name : step->name};
+                          .output = value >= 0 ? engine->graph->values[value].name : step->name,
+                          .on_device = step->kernel && step->kernel->tactic->device_memory,
+                          .seconds = step->choice.seconds,
+                          .alternatives = step->choice.alternatives,
+                          .n_alternatives = step->choice.n_alternatives,
+                          .fallback = step->choice.why_not};
 }
 
 void qb_engine_layers(const qb_engine *engine, int32_t *n_int8, int32_t *n_fp16, int32_t *n_fp32) {

@@ -17,8 +17,14 @@ typedef struct qb_context qb_context;
 
 typedef struct qb_engine_options {
     /* Preference list of tactic backends, comma separated: "cpu,dnnl,ref" (the default when NULL),
-     * "cpu,ref", "ref". A step takes the first tactic that can run it. */
+     * "cpu,ref", "ref". A step takes the first tactic that can run it. "cuda" stands first or not
+     * at all: steps then run on the device by the fastest of its tactics, timed there; what it
+     * cannot run goes to the backends behind it (the default ones when none is named). */
     const char *backends;
+    qb_dtype float_type; /* of float values on a device: F32 (also for NONE) or F16 */
+    /* Times of tactics on the device are read from this file and kept there, one machine's beside
+     * another's; NULL: measured for this engine alone. */
+    const char *timing_cache;
     /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
     const qb_shape *input_shapes;
     int64_t batch;   /* used when input_shapes is NULL; 0: 1 */
@@ -28,6 +34,9 @@ typedef struct qb_engine_options {
                         through the steps in parts, a few items at a time */
     bool time_tactics; /* choose among the preferred backend's and lower tactics by timing */
 } qb_engine_options;
+
+/* Does a preference list (NULL: the default) begin with a device that this build knows? */
+bool qb_backends_name_device(const char *backends);
 
 /* Builds from an optimized graph (float or quantized). The graph is not kept. Errors name the node
  * (and the tactic) that failed. */
@@ -58,6 +67,16 @@ size_t qb_engine_bytes(const qb_engine *engine);
 /* The compute libraries compiled in, with their run-time versions ("oneDNN 2.6.3"). New memory. */
 char *qb_engine_libraries(qb_ctx *cx);
 
+/* "NVIDIA H200, driver 13.0, CUDA 13.0, cuDNN 91300"; NULL for an engine of the host. Lives as long
+ * as the engine. */
+const char *qb_engine_device(const qb_engine *engine);
+
+/* A tactic that could have run a step, with its time where it was measured (else 0). */
+typedef struct qb_step_alternative {
+    const char *tactic;
+    double seconds;
+} qb_step_alternative;
+
 /* One row a step, for reports: names live as long as the engine. */
 typedef struct qb_step_info {
     const char *name;   /* the anchor node's name, or its output value's */
@@ -67,6 +86,11 @@ typedef struct qb_step_info {
     qb_dtype dtype;     /* the type it computes in: S8 for integer steps, F32 ... */
     double flops, bytes;
     const char *output; /* value name */
+    bool on_device;
+    double seconds; /* measured when it was chosen; 0: not measured */
+    const qb_step_alternative *alternatives;
+    int32_t n_alternatives;
+    const char *fallback; /* why the device does not run it; NULL */
 } qb_step_info;
 int32_t qb_engine_n_steps(const qb_engine *engine);
 void qb_engine_step(const qb_engine *engine, int32_t step, qb_step_info *out);
@@ -84,6 +108,11 @@ qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inp
 /* Runs and adds each step's seconds to seconds[n_steps]. */
 qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, double *seconds);
+
+/* Engines on a device: runs n times more on the inputs of the last run, without copies from or to
+ * the caller's memory; ms[i] is what the i-th took by the device's clock, the runs following each
+ * other without a pause. QB_STATUS_UNSUPPORTED for an engine of the host. */
+qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *ms);
 
 /* Called right after a value was written, while it is in cache: graph inputs first, then every
  * value that reaches memory. `value` is the value's name in the graph; the tensor is in the

@@ -10,9 +10,11 @@
  * the caller or the graph owns. */
 typedef enum qb_buffer_kind {
     QB_BUFFER_ARENA,
-    QB_BUFFER_INPUT,   /* the caller's input `index` */
-    QB_BUFFER_OUTPUT,  /* the caller's output `index` */
-    QB_BUFFER_CONSTANT /* `data`, in the engine's graph */
+    QB_BUFFER_INPUT,          /* the caller's input `index` */
+    QB_BUFFER_OUTPUT,         /* the caller's output `index` */
+    QB_BUFFER_CONSTANT,       /* `data`, in the engine's graph */
+    QB_BUFFER_DEVICE,         /* in the device's arena */
+    QB_BUFFER_DEVICE_CONSTANT /* `data`, brought into the device's block of constants */
 } qb_buffer_kind;
 
 typedef struct qb_buffer {
@@ -21,6 +23,7 @@ typedef struct qb_buffer {
     const void *data;
     size_t bytes, offset;
     int32_t first, last; /* steps that touch it, both inclusive */
+    bool lasting;        /* it keeps its place to the end: replays read it again */
 } qb_buffer;
 
 /* One form in which a value lies in memory: a value may have several (row-major for one user,
@@ -34,9 +37,19 @@ typedef struct qb_image {
 
 typedef enum qb_step_kind {
     QB_STEP_KERNEL,
-    QB_STEP_NODE, /* the operator's eval on row-major tensors */
-    QB_STEP_ALIAS /* nothing to do: the output lies where the input lies */
+    QB_STEP_NODE,     /* the operator's eval on row-major tensors */
+    QB_STEP_ALIAS,    /* nothing to do: the output lies where the input lies */
+    QB_STEP_UPLOAD,   /* the same bytes on the device */
+    QB_STEP_DOWNLOAD, /* and back */
 } qb_step_kind;
+
+/* How a kernel was chosen. */
+typedef struct qb_choice {
+    double seconds; /* measured, 0: not */
+    int32_t n_alternatives;
+    qb_step_alternative *alternatives; /* in the engine's arena */
+    const char *why_not;               /* why no tactic of the device runs it; NULL */
+} qb_choice;
 
 typedef struct qb_step {
     qb_step_kind kind;
@@ -51,6 +64,7 @@ typedef struct qb_step {
     int32_t observed;  /* number of the value that this step completes, -1 */
     qb_dtype dtype;
     double flops, bytes;
+    qb_choice choice;
 } qb_step;
 
 typedef struct qb_port { /* an input or output as the caller sees it */
@@ -72,15 +86,20 @@ struct qb_engine {
     int32_t *observed; /* value ids: the graph's inputs first */
     void *packed;
     qb_engine_memory memory;
+    const struct qb_device_api *device; /* NULL: everything runs on the host */
+    char *device_name;
+    void *device_block;      /* on the device: packed constants and QB_BUFFER_DEVICE_CONSTANT */
+    size_t device_constants; /* bytes of it */
+    size_t device_arena, device_workspace; /* of one context, on the device */
 };
 
 /* Sets the calling thread's OpenMP team size; returns what it was. */
 int qb_use_threads(int threads);
 
 /* Plans offsets so that buffers which live at the same time do not overlap: largest first, each
- * into the lowest gap that fits best. Only ARENA buffers are placed. */
-qb_status qb_plan_memory(qb_ctx *cx, qb_buffer *buffers, int32_t n, int32_t n_steps, size_t *total,
-                         size_t *lower_bound);
+ * into the lowest gap that fits best. Only buffers of `kind` are placed. */
+qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, int32_t n,
+                         int32_t n_steps, size_t *total, size_t *lower_bound);
 
 /* engine/split.c: running a batch in parts. Does nothing in the graph mix the items? `whole` and
  * `one` are the same graph bound for `batch` items and for one. */
@@ -99,10 +118,15 @@ typedef struct qb_builder {
     int32_t group;               /* at work */
     const char *const *backends; /* in order of preference, ends with NULL */
     bool time_tactics;
-    qb_workers *workers;   /* for timing; NULL otherwise */
-    qb_layout spatial;     /* layout of images between windows: NHWC, or ROW for ref alone */
-    int32_t *image_of;     /* [n_values] first image, -1 */
+    qb_dtype device_float;      /* F32 or F16: what float values are on the device */
+    struct qb_timings *timings; /* of tactics on the device; NULL without one */
+    const char *why_not;        /* why the device does not run the group at work; NULL */
+    struct qb_scratch *scratch; /* the device's memory and stream for timing */
+    qb_workers *workers;        /* for timing; NULL otherwise */
+    qb_layout spatial;          /* layout of images between windows: NHWC, or ROW for ref alone */
+    int32_t *image_of;          /* [n_values] first image, -1 */
     int32_t *source_of;    /* [n_values] quantized graph inputs: the caller's float buffer, -1 */
+    int32_t *staged_of;    /* [n_values] the same bytes on the device, -1 */
     int32_t *last_group;   /* [n_values] last group that reads it; n for graph outputs; -1 */
     bool *only_windows;    /* [n_values] read by sliding windows and additions alone */
     int32_t *slice_of;     /* [n_values] the concat output it will be a slice of, -1 */
@@ -115,16 +139,23 @@ int32_t qb_build_buffer(qb_builder *b, qb_buffer_kind kind, int32_t index, const
                         size_t bytes); /* -1 on failure */
 /* The id, or -1 on failure. Images of value -1 are private to the step that made them. */
 int32_t qb_build_image(qb_builder *b, int32_t value, const qb_desc *desc, int32_t buffer);
-/* A new arena buffer with an image in it. */
-int32_t qb_build_fresh(qb_builder *b, int32_t value, const qb_desc *desc);
+/* A new arena buffer with an image in it, on the device or on the host. */
+int32_t qb_build_fresh(qb_builder *b, int32_t value, const qb_desc *desc, bool device);
 /* The value as it stands in the graph, in a layout. */
 qb_desc qb_build_desc(const qb_builder *b, int32_t value, qb_layout layout);
-/* An image that reads as `want`; -1 when there is none yet. */
-int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want);
-/* The same, with a copy step when there is none; -1 on failure. */
-int32_t qb_build_require(qb_builder *b, int32_t value, const qb_desc *want);
-/* A copy step from one image to another. */
+/* An image that reads as `want` on the device or on the host; -1 when there is none yet. */
+int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want, bool device);
+/* The same, with the copy steps that it takes when there is none; -1 on failure. */
+int32_t qb_build_require(qb_builder *b, int32_t value, const qb_desc *want, bool device);
+/* A copy step from one image to another at the same place (host or device). */
 qb_status qb_build_copy(qb_builder *b, int32_t from, int32_t to);
+/* A step that moves the same bytes between host and device. */
+qb_status qb_build_move(qb_builder *b, int32_t from, int32_t to);
+/* The first image of a value on the device or on the host, -1. */
+int32_t qb_build_first(const qb_builder *b, int32_t value, bool device);
+bool qb_image_on_device(const qb_engine *engine, int32_t image);
+/* Does a step that reads the value and may run anywhere run on the device? */
+bool qb_build_is_there(const qb_builder *b, int32_t value);
 /* The next number for qb_context_observe belongs to this value. */
 qb_status qb_build_observed(qb_builder *b, int32_t value);
 bool qb_same_params(const qb_qparams *a, const qb_qparams *b);
@@ -138,6 +169,17 @@ qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_form
                           const bool *constant, qb_kernel **out);
 
 /* engine/steps.c */
+#define QB_MAX_FORMS 32
+/* The forms in which a problem is offered to the tactics. */
+typedef struct qb_forms {
+    int32_t n;
+    bool device; /* looks at the images there */
+    qb_problem problem[QB_MAX_FORMS];
+    qb_desc in[QB_MAX_FORMS][4];
+} qb_forms;
+/* All forms of `p`, best first; out_slice: where the result should go, or NULL. */
+void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
+                    const qb_desc *out_slice, qb_forms *f);
 qb_step *qb_build_step(qb_builder *b, qb_step_kind kind, int32_t n_in, int32_t n_out);
 qb_status qb_build_group(qb_builder *b, const qb_group *group);
 /* Adds the kernel's step with the copies it needs before it; *kernel becomes NULL once the engine

@@ -2,7 +2,7 @@
  * make one from another. */
 #include <string.h>
 
-#include "engine_internal.h"
+#include "device_internal.h"
 
 int32_t qb_build_buffer(qb_builder *b, qb_buffer_kind kind, int32_t index, const void *data,
                         size_t bytes) {
@@ -34,9 +34,15 @@ int32_t qb_build_image(qb_builder *b, int32_t value, const qb_desc *desc, int32_
     return id;
 }
 
-int32_t qb_build_fresh(qb_builder *b, int32_t value, const qb_desc *desc) {
-    int32_t buffer = qb_build_buffer(b, QB_BUFFER_ARENA, -1, NULL, qb_desc_bytes(desc));
+int32_t qb_build_fresh(qb_builder *b, int32_t value, const qb_desc *desc, bool device) {
+    int32_t buffer = qb_build_buffer(b, device ? QB_BUFFER_DEVICE : QB_BUFFER_ARENA, -1, NULL,
+                                     qb_desc_bytes(desc));
     return qb_build_image(b, value, desc, buffer);
+}
+
+bool qb_image_on_device(const qb_engine *engine, int32_t image) {
+    qb_buffer_kind kind = engine->buffers[engine->images[image].buffer].kind;
+    return kind == QB_BUFFER_DEVICE || kind == QB_BUFFER_DEVICE_CONSTANT;
 }
 
 qb_desc qb_build_desc(const qb_builder *b, int32_t value, qb_layout layout) {
@@ -82,45 +88,140 @@ static bool reads_as(const qb_desc *have, const qb_desc *want) {
     return have->layout == want->layout || (qb_layout_is_row(have) && qb_layout_is_row(want));
 }
 
-int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want) {
+int32_t qb_build_first(const qb_builder *b, int32_t value, bool device) {
     const qb_engine *e = b->engine;
     for (int32_t id = b->image_of[value]; id >= 0; id = e->images[id].next)
-        if (reads_as(&e->images[id].desc, want)) return id;
+        if (qb_image_on_device(e, id) == device) return id;
     return -1;
 }
 
+int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want, bool device) {
+    const qb_engine *e = b->engine;
+    for (int32_t id = b->image_of[value]; id >= 0; id = e->images[id].next)
+        if (qb_image_on_device(e, id) == device && reads_as(&e->images[id].desc, want)) return id;
+    return -1;
+}
+
+bool qb_build_is_there(const qb_builder *b, int32_t value) {
+    const qb_engine *e = b->engine;
+    if (!e->device) return false;
+    int32_t first = b->image_of[value];
+    return first < 0 || e->buffers[e->images[first].buffer].kind != QB_BUFFER_ARENA;
+}
+
 /* Constants get their image when they are first asked for. */
-static int32_t first_image(qb_builder *b, int32_t value) {
-    if (b->image_of[value] >= 0) return b->image_of[value];
+static int32_t constant_image(qb_builder *b, int32_t value, bool device) {
     const qb_value *v = &b->graph->values[value];
-    if (!v->data) return b->source_of[value];
-    int32_t buffer = qb_build_buffer(b, QB_BUFFER_CONSTANT, -1, v->data, v->bytes);
     qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
+    int32_t buffer = qb_build_buffer(b, device ? QB_BUFFER_DEVICE_CONSTANT : QB_BUFFER_CONSTANT, -1,
+                                     v->data, v->bytes);
     return qb_build_image(b, value, &desc, buffer);
 }
 
-int32_t qb_build_require(qb_builder *b, int32_t value, const qb_desc *want) {
-    int32_t from = first_image(b, value);
-    int32_t found = qb_build_find(b, value, want);
-    if (found >= 0) return found;
-    if (from < 0) {
-        if (b->cx->code == QB_OK)
-            qb_fail(b->cx, QB_STATUS_INTERNAL, "value '%s' is read before it is written",
-                    b->graph->values[value].name);
-        return -1;
-    }
-    int32_t to = qb_build_fresh(b, value, want);
-    if (to < 0 || qb_build_copy(b, from, to) != QB_OK) return -1;
+/* The form that others at this place are made from; -1 when the value is only at the other one. */
+static int32_t origin(qb_builder *b, int32_t value, bool device) {
+    int32_t first = qb_build_first(b, value, device);
+    if (first >= 0) return first;
+    if (b->graph->values[value].data) return constant_image(b, value, device);
+    return device ? b->staged_of[value] : b->source_of[value];
+}
+
+qb_status qb_build_move(qb_builder *b, int32_t from, int32_t to) {
+    qb_engine *e = b->engine;
+    bool up = qb_image_on_device(e, to);
+    qb_step *step = qb_build_step(b, up ? QB_STEP_UPLOAD : QB_STEP_DOWNLOAD, 1, 1);
+    if (!step) return b->cx->code;
+    int32_t value = e->images[to].value >= 0 ? e->images[to].value : e->images[from].value;
+    step->name = value >= 0 ? b->graph->values[value].name : "";
+    step->op = step->tactic = up ? "upload" : "download";
+    step->dtype = e->images[to].desc.dtype;
+    step->in[0] = from;
+    step->out[0] = to;
+    step->bytes = 2.0 * (double)qb_desc_bytes(&e->images[to].desc);
+    return QB_OK;
+}
+
+/* An image with the same bytes at the other place. */
+static int32_t moved(qb_builder *b, int32_t value, int32_t from, bool device) {
+    qb_engine *e = b->engine;
+    qb_desc desc = e->images[from].desc;
+    qb_buffer_kind kind = e->buffers[e->images[from].buffer].kind;
+    bool input = kind == QB_BUFFER_INPUT;
+    int32_t to = qb_build_fresh(b, input ? -1 : value, &desc, device);
+    if (to < 0 || qb_build_move(b, from, to) != QB_OK) return -1;
+    e->steps[e->n_steps - 1].name = b->graph->values[value].name;
+    if (input) b->staged_of[value] = to;
+    if (input) e->buffers[e->images[to].buffer].lasting = true;
     return to;
+}
+
+static int32_t copied(qb_builder *b, int32_t value, int32_t from, const qb_desc *want) {
+    bool device = qb_image_on_device(b->engine, from);
+    int32_t to = qb_build_fresh(b, value, want, device);
+    return to < 0 || qb_build_copy(b, from, to) != QB_OK ? -1 : to;
+}
+
+/* Can the value be brought into the form on the device? */
+static bool converts_there(const qb_builder *b, int32_t from, const qb_desc *want) {
+    const qb_desc *have = &b->engine->images[from].desc;
+    return reads_as(have, want) || qb_device_copies(b, have, want);
+}
+
+/* Conversions take place on the device where it can do them. */
+static int32_t require_on_device(qb_builder *b, int32_t value, int32_t from, const qb_desc *want) {
+    int32_t other = from >= 0 ? from : origin(b, value, false);
+    if (other < 0) return -1;
+    if (!converts_there(b, other, want)) {
+        int32_t here = qb_build_require(b, value, want, false);
+        return here < 0 ? -1 : moved(b, value, here, true);
+    }
+    if (from < 0) from = moved(b, value, other, true);
+    if (from < 0 || reads_as(&b->engine->images[from].desc, want)) return from;
+    return copied(b, value, from, want);
+}
+
+static int32_t require_on_host(qb_builder *b, int32_t value, int32_t from, const qb_desc *want) {
+    if (from >= 0) return copied(b, value, from, want);
+    int32_t other = qb_build_first(b, value, true);
+    if (other < 0) return -1;
+    if (!converts_there(b, other, want)) {
+        from = moved(b, value, other, false);
+        return from < 0 ? -1 : copied(b, value, from, want);
+    }
+    int32_t there = qb_build_require(b, value, want, true);
+    return there < 0 ? -1 : moved(b, value, there, false);
+}
+
+int32_t qb_build_require(qb_builder *b, int32_t value, const qb_desc *want, bool device) {
+    int32_t from = origin(b, value, device);
+    int32_t found = qb_build_find(b, value, want, device);
+    if (found >= 0) return found;
+    found =
+        device ? require_on_device(b, value, from, want) : require_on_host(b, value, from, want);
+    if (found < 0 && b->cx->code == QB_OK)
+        qb_fail(b->cx, QB_STATUS_INTERNAL, "value '%s' is read before it is written",
+                b->graph->values[value].name);
+    return found;
+}
+
+static qb_status copy_kernel(qb_builder *b, const qb_problem *problem, bool device,
+                             qb_kernel **kernel, qb_choice *choice) {
+    bool constant = false;
+    if (!device) return qb_build_kernel(b, problem, 1, &constant, kernel);
+    QB_TRY(qb_device_kernel(b, problem, 1, &constant, NULL, kernel, choice));
+    if (*kernel) return QB_OK;
+    return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic of the device copies %s %s to %s %s",
+                   qb_dtype_text(problem->in->dtype), qb_layout_text(problem->in->layout),
+                   qb_dtype_text(problem->out.dtype), qb_layout_text(problem->out.layout));
 }
 
 qb_status qb_build_copy(qb_builder *b, int32_t from, int32_t to) {
     const qb_image *images = b->engine->images;
     qb_desc in = images[from].desc;
     qb_problem problem = {.kind = QB_KIND_COPY, .n_in = 1, .in = &in, .out = images[to].desc};
-    bool constant = false;
     qb_kernel *kernel;
-    QB_TRY(qb_build_kernel(b, &problem, 1, &constant, &kernel));
+    qb_choice choice = {0};
+    QB_TRY(copy_kernel(b, &problem, qb_image_on_device(b->engine, to), &kernel, &choice));
     qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 1, 1);
     if (!step) {
         qb_kernel_free(kernel);
@@ -128,6 +229,7 @@ qb_status qb_build_copy(qb_builder *b, int32_t from, int32_t to) {
     }
     int32_t value = b->engine->images[to].value;
     step->kernel = kernel;
+    step->choice = choice;
     step->name = value >= 0 ? b->graph->values[value].name : "";
     step->op = in.q.n == 0 && problem.out.q.n > 0   ? "quantize"
                : in.q.n > 0 && problem.out.q.n == 0 ? "dequantize"

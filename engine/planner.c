@@ -7,8 +7,8 @@
 
 static size_t padded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-static bool is_placed_kind(const qb_buffer *buffer) {
-    return buffer->kind == QB_BUFFER_ARENA && buffer->bytes > 0 && buffer->first <= buffer->last;
+static bool is_placed(const qb_buffer *buffer, qb_buffer_kind kind) {
+    return buffer->kind == kind && buffer->bytes > 0 && buffer->first <= buffer->last;
 }
 
 static int by_size(const void *a, const void *b) {
@@ -53,8 +53,8 @@ static size_t most_alive(const qb_buffer *const *buffers, int32_t n, size_t *cha
     return most;
 }
 
-qb_status qb_plan_memory(qb_ctx *cx, qb_buffer *buffers, int32_t n, int32_t n_steps, size_t *total,
-                         size_t *lower_bound) {
+qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, int32_t n,
+                         int32_t n_steps, size_t *total, size_t *lower_bound) {
     qb_status status = QB_OK;
     int32_t n_sorted = 0;
     size_t end = 0;
@@ -66,7 +66,7 @@ qb_status qb_plan_memory(qb_ctx *cx, qb_buffer *buffers, int32_t n, int32_t n_st
         goto out;
     }
     for (int32_t i = 0; i < n; i++)
-        if (is_placed_kind(&buffers[i])) sorted[n_sorted++] = &buffers[i];
+        if (is_placed(&buffers[i], kind)) sorted[n_sorted++] = &buffers[i];
     qsort(sorted, (size_t)n_sorted, sizeof *sorted, by_size);
     for (int32_t i = 0; i < n_sorted; i++) {
         place(placed, i, sorted[i]);

@@ -2,9 +2,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "engine_internal.h"
-
-#define MAX_FORMS 32
+#include "device_internal.h"
 
 qb_step *qb_build_step(qb_builder *b, qb_step_kind kind, int32_t n_in, int32_t n_out) {
     qb_engine *e = b->engine;
@@ -49,6 +47,7 @@ static qb_status describe(qb_builder *b, const qb_group *group, qb_step *step) {
     step->name = name;
     step->op = op;
     step->node_index = group->node[0];
+    step->choice.why_not = b->why_not;
     return QB_OK;
 }
 
@@ -102,9 +101,12 @@ qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from,
 
 static qb_status build_alias(qb_builder *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
+    bool device = qb_build_is_there(b, node->in[0]);
     qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
     qb_desc out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW);
-    int32_t from = qb_build_require(b, node->in[0], &in);
+    if (device) in = qb_device_desc(b, in);
+    if (device) out = qb_device_desc(b, out);
+    int32_t from = qb_build_require(b, node->in[0], &in, device);
     if (from < 0) return b->cx->code;
     int32_t to = qb_build_image(b, node->out[0], &out, b->engine->images[from].buffer);
     return to < 0 ? b->cx->code : qb_build_add_alias(b, group, from, to);
@@ -123,7 +125,7 @@ static qb_desc eval_desc(const qb_builder *b, int32_t value) {
 /* A quantized output: eval's float result is private, the value begins with its quantized copy. */
 static qb_status quantize_output(qb_builder *b, int32_t value, int32_t private) {
     qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
-    int32_t to = qb_build_fresh(b, value, &desc);
+    int32_t to = qb_build_fresh(b, value, &desc, false);
     if (to < 0) return b->cx->code;
     QB_TRY(qb_build_copy(b, private, to));
     b->engine->steps[b->engine->n_steps - 1].observed = b->engine->n_observed;
@@ -138,7 +140,7 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
         in[i] = -1;
         if (node->in[i] < 0) continue;
         qb_desc want = eval_desc(b, node->in[i]);
-        in[i] = qb_build_require(b, node->in[i], &want);
+        in[i] = qb_build_require(b, node->in[i], &want, false);
         if (in[i] < 0) return b->cx->code;
     }
     qb_step *step = qb_build_step(b, QB_STEP_NODE, 0, node->n_out);
@@ -154,7 +156,7 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
         if (node->out[i] < 0) continue;
         qb_desc desc = eval_desc(b, node->out[i]);
         bool private = is_quantized(b, node->out[i]);
-        int32_t image = qb_build_fresh(b, private ? -1 : node->out[i], &desc);
+        int32_t image = qb_build_fresh(b, private ? -1 : node->out[i], &desc, false);
         if (image < 0) return b->cx->code;
         step->out[i] = image;
         if (private) continue;
@@ -170,13 +172,6 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
 
 /* ---- steps that run through a tactic --------------------------------------------------------- */
 
-/* The forms in which a problem is offered to the tactics. */
-typedef struct forms {
-    int32_t n;
-    qb_problem problem[MAX_FORMS];
-    qb_desc in[MAX_FORMS][4];
-} forms;
-
 static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
 
 static bool is_window_kind(qb_kind kind) {
@@ -184,8 +179,8 @@ static bool is_window_kind(qb_kind kind) {
 }
 
 static void add_form(qb_builder *b, const qb_group *group, const qb_problem *base, qb_layout layout,
-                     bool slices, const qb_desc *out_slice, forms *f) {
-    if (f->n == MAX_FORMS) return;
+                     bool slices, const qb_desc *out_slice, qb_forms *f) {
+    if (f->n == QB_MAX_FORMS) return;
     qb_problem *p = &f->problem[f->n];
     qb_desc *in = f->in[f->n++];
     *p = *base;
@@ -195,7 +190,7 @@ static void add_form(qb_builder *b, const qb_group *group, const qb_problem *bas
         if (in[i].dtype == QB_DTYPE_NONE || b->graph->values[group->in[i]].data) continue;
         if (in[i].shape.rank == base->out.shape.rank && is_spatial(&in[i].shape))
             in[i].layout = layout;
-        int32_t image = b->image_of[group->in[i]];
+        int32_t image = qb_build_first(b, group->in[i], f->device);
         if (!slices || image < 0) continue;
         const qb_desc *have = &b->engine->images[image].desc;
         if (have->layout == layout) {
@@ -207,9 +202,9 @@ static void add_form(qb_builder *b, const qb_group *group, const qb_problem *bas
     if (out_slice) p->out = *out_slice;
 }
 
-static bool reads_slice(const qb_builder *b, const qb_group *group) {
+static bool reads_slice(const qb_builder *b, const qb_group *group, bool device) {
     for (int32_t i = 0; i < group->n_in; i++) {
-        int32_t image = group->in[i] < 0 ? -1 : b->image_of[group->in[i]];
+        int32_t image = group->in[i] < 0 ? -1 : qb_build_first(b, group->in[i], device);
         if (image >= 0 && b->engine->images[image].desc.channel_total > 0) return true;
     }
     return false;
@@ -220,7 +215,9 @@ static bool reads_slice(const qb_builder *b, const qb_group *group) {
 static int32_t layouts_of(const qb_builder *b, const qb_group *group, const qb_problem *p,
                           qb_layout *layouts) {
     int32_t n = 0;
-    if (!is_spatial(&p->out.shape) || p->kind == QB_KIND_MATMUL) {
+    bool rows = p->kind == QB_KIND_MATMUL || p->kind == QB_KIND_LAYER_NORM ||
+                p->kind == QB_KIND_TRANSPOSE || p->kind == QB_KIND_GATHER;
+    if (!is_spatial(&p->out.shape) || rows) {
         layouts[n++] = QB_LAYOUT_ROW;
         return n;
     }
@@ -256,13 +253,13 @@ static bool wants_room(const qb_builder *b, const qb_group *group, qb_desc *out)
     return bytes % ALIASING_BYTES == 0 && pixels > 1 && b->only_windows[group->out];
 }
 
-static void make_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
-                       const qb_desc *out_slice, forms *f) {
+void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
+                    const qb_desc *out_slice, qb_forms *f) {
     qb_layout layouts[4];
     int32_t n = layouts_of(b, group, p, layouts);
-    bool slices = reads_slice(b, group);
+    bool slices = reads_slice(b, group, f->device);
     qb_desc roomy;
-    if (!out_slice && wants_room(b, group, &roomy)) out_slice = &roomy;
+    if (!out_slice && !f->device && wants_room(b, group, &roomy)) out_slice = &roomy;
     f->n = 0;
     if (out_slice) {
         if (slices) add_form(b, group, p, out_slice->layout, true, out_slice, f);
@@ -280,7 +277,9 @@ static bool is_last_use(const qb_builder *b, int32_t value, int32_t image) {
     const qb_engine *e = b->engine;
     if (b->last_group[value] > b->group) return false;
     int32_t buffer = e->images[image].buffer;
-    if (e->buffers[buffer].kind != QB_BUFFER_ARENA) return false;
+    if (e->buffers[buffer].lasting ||
+        (e->buffers[buffer].kind != QB_BUFFER_ARENA && e->buffers[buffer].kind != QB_BUFFER_DEVICE))
+        return false;
     for (int32_t i = 0; i < e->n_images; i++)
         if (i != image && e->images[i].buffer == buffer) return false;
     return true;
@@ -291,6 +290,7 @@ static qb_status in_place(qb_builder *b, const qb_group *group, const qb_kernel 
                           int32_t *in, int32_t *image) {
     *image = -1;
     const qb_desc *out = &kernel->problem.out;
+    bool device = kernel->tactic->device_memory;
     for (int32_t i = 0; i < group->n_in && *image < 0; i++) {
         if (!(kernel->in_place_inputs >> i & 1) || in[i] < 0) continue;
         bool free_to_use = is_last_use(b, group->in[i], in[i]) &&
@@ -299,7 +299,7 @@ static qb_status in_place(qb_builder *b, const qb_group *group, const qb_kernel 
             free_to_use = free_to_use && (k == i || in[k] != in[i]);
         if (!free_to_use && !kernel->in_place_required) continue;
         if (!free_to_use) { /* a copy that may be overwritten */
-            int32_t copy = qb_build_fresh(b, -1, &kernel->problem.in[i]);
+            int32_t copy = qb_build_fresh(b, -1, &kernel->problem.in[i], device);
             if (copy < 0) return b->cx->code;
             QB_TRY(qb_build_copy(b, in[i], copy));
             in[i] = copy;
@@ -320,16 +320,18 @@ static qb_status output_image(qb_builder *b, const qb_group *group, const qb_ker
         return *image < 0 ? b->cx->code : QB_OK;
     }
     QB_TRY(in_place(b, group, kernel, in, image));
-    if (*image < 0) *image = qb_build_fresh(b, group->out, out);
+    if (*image < 0) *image = qb_build_fresh(b, group->out, out, kernel->tactic->device_memory);
     return *image < 0 ? b->cx->code : QB_OK;
 }
 
 static qb_dtype computes_in(const qb_problem *p) {
+    qb_dtype real = p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
+                                                                                   : QB_DTYPE_F32;
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
     bool has_weight =
         p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
-    if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : QB_DTYPE_F32;
-    return in && out ? QB_DTYPE_S8 : QB_DTYPE_F32;
+    if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : real;
+    return in && out ? QB_DTYPE_S8 : real;
 }
 
 qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **kernel) {
@@ -342,7 +344,7 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
         in[i] = -1;
         if (group->in[i] >= 0) constants[i] = b->graph->values[group->in[i]].data;
         if (group->in[i] < 0 || ((*kernel)->packed_inputs >> i & 1)) continue;
-        in[i] = qb_build_require(b, group->in[i], &p->in[i]);
+        in[i] = qb_build_require(b, group->in[i], &p->in[i], (*kernel)->tactic->device_memory);
         if (in[i] < 0) return b->cx->code;
     }
     int32_t out = -1;
@@ -364,19 +366,16 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
     return qb_build_observed(b, group->out);
 }
 
-static qb_status build_kernel_step(qb_builder *b, const qb_group *group, const qb_problem *p) {
-    forms f;
+static qb_status build_on_host(qb_builder *b, const qb_group *group, const qb_problem *p) {
+    qb_forms f = {0};
     bool constant[QB_MAX_INPUTS] = {false};
     qb_desc slice;
     qb_kernel *kernel = NULL;
-    if (group->n_in > 4)
-        return qb_fail(b->cx, QB_STATUS_INTERNAL, "%s: expected at most 4 inputs, got %d",
-                       qb_kind_text(p->kind), (int)group->n_in);
     for (int32_t i = 0; i < group->n_in; i++)
         constant[i] = group->in[i] >= 0 && b->graph->values[group->in[i]].data;
     bool sliced = b->slice_of[group->out] >= 0;
     if (sliced) QB_TRY(qb_build_slice_desc(b, group->out, &slice));
-    make_forms(b, group, p, sliced ? &slice : NULL, &f);
+    qb_build_forms(b, group, p, sliced ? &slice : NULL, &f);
     QB_TRY(qb_build_kernel(b, f.problem, f.n, constant, &kernel));
     if (kernel->problem.out.channel_total == 0) b->slice_of[group->out] = -1;
     qb_status status = qb_build_add_kernel(b, group, &kernel);
@@ -384,9 +383,23 @@ static qb_status build_kernel_step(qb_builder *b, const qb_group *group, const q
     return status;
 }
 
+static qb_status build_kernel_step(qb_builder *b, const qb_group *group, const qb_problem *p) {
+    bool done = false;
+    if (group->n_in > 4)
+        return qb_fail(b->cx, QB_STATUS_INTERNAL, "%s: expected at most 4 inputs, got %d",
+                       qb_kind_text(p->kind), (int)group->n_in);
+    if (b->engine->device) QB_TRY(qb_device_step(b, group, p, &done));
+    return done ? QB_OK : build_on_host(b, group, p);
+}
+
 qb_status qb_build_group(qb_builder *b, const qb_group *group) {
-    if (group->kind == QB_KIND_NODE)
-        return can_alias(b, group) ? build_alias(b, group) : build_node(b, group);
+    bool done = false;
+    b->why_not = NULL;
+    if (group->kind == QB_KIND_NODE) {
+        if (can_alias(b, group)) return build_alias(b, group);
+        if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));
+        return done ? QB_OK : build_node(b, group);
+    }
     qb_desc in[QB_MAX_INPUTS];
     qb_problem problem;
     QB_TRY(qb_group_problem(b->cx, b->graph, group, in, &problem));

@@ -32,7 +32,11 @@ static qb_status scored_build(qb_ctx *cx, const qb_compare_options *o, scored *s
     if (!s->graph || !s->engine || !s->logits) return cx->code;
     for (int32_t i = 0; i < o->n_contenders; i++) {
         const qb_contender *c = &o->contender[i];
-        const qb_engine_options build = {.backends = c->backends, .batch = 1, .threads = 1};
+        const qb_engine_options build = {.backends = c->backends,
+                                         .float_type = c->float_type,
+                                         .timing_cache = c->timing_cache,
+                                         .batch = 1,
+                                         .threads = 1};
         QB_TRY(qb_expose_logits(cx, c->graph, &s->graph[i], &s->logits[i]));
         QB_TRY_WRAP(cx, qb_engine_build(cx, s->graph[i], &build, &s->engine[i]), "%s",
                     c->precision);
@@ -85,7 +89,8 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
         qb_run_row *row = &run->row[i];
         row->precision = qb_strdup(cx, o->contender[i].precision);
         row->calibration = qb_strdup(cx, o->contender[i].calibration);
-        row->backend = qb_strdup(cx, "cpu");
+        row->backend =
+            qb_strdup(cx, qb_backends_name_device(o->contender[i].backends) ? "cuda" : "cpu");
         if (!row->precision || !row->calibration || !row->backend) return cx->code;
     }
     return QB_OK;

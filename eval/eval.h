@@ -67,6 +67,8 @@ typedef struct qb_contender {
     const char *precision, *calibration;
     const qb_graph *graph;
     const char *backends;
+    qb_dtype float_type; /* these two as in qb_engine_options */
+    const char *timing_cache;
 } qb_contender;
 
 typedef struct qb_compare_options {

@@ -19,9 +19,6 @@
  * Padding contributes the value zero (that is, code Zx). A float bias is added to `real` before the
  * residual; MATMUL's `scale` multiplies Sx * Sw[c]; a weight with zero points counts as w - Zw[c].
  *
- * Float data, residual and result may be f16 (on a device; constants stay f32): sums are in float,
- * only what is written is rounded to half.
- *
  * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
  * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
  * other values become qb_quantize_value of the real value.

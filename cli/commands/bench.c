@@ -39,7 +39,7 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
     TEXT("onnx", project.model, "FILE", "the same as --model"),
-    TEXT("precision", precision, "PRECISION", "fp32 (default) or " QB_PRECISION_FORM),
+    TEXT("precision", precision, "PRECISION", "fp32 (default), fp16 or " QB_PRECISION_FORM),
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
            "size of a symbolic first dimension (default: 1)"),
     TEXT("shapes", shapes, "NAME:AxB,...", "sizes of inputs: input:1x3x224x224"),
@@ -86,14 +86,16 @@ static void defaults(void *opts) {
 /* ---- the engine ---- */
 
 /* The project's graph in the asked-for precision. A Q/DQ model is INT8 by itself. */
-static qb_status load_graph(qb_ctx *cx, const options *o, qb_project *project, qb_graph **out) {
+static qb_status load_graph(qb_ctx *cx, const options *o, qb_project *project, qb_graph **out,
+                            bool *half) {
     qb_precision precision = {.activations = project->activations,
                               .per_tensor_weights = project->per_tensor_weights};
     qb_graph *graph = NULL, *quantized = NULL;
     qb_table *calibration = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_precision_parse(cx, o->precision, &precision));
-    if (precision.kind == QB_PRECISION_FP16)
+    *half = precision.kind != QB_PRECISION_FP32 && qb_backends_name_device(project->backends);
+    if (precision.kind == QB_PRECISION_FP16 && !*half)
         QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "fp16: the cpu backend has no fp16 kernels"));
     QB_GO(qb_stage_load(cx, project, &graph, NULL));
     if (precision.kind == QB_PRECISION_INT8) {
@@ -118,10 +120,13 @@ static qb_status build(qb_ctx *cx, const options *o, qb_project *project, qb_eng
     qb_graph *graph = NULL;
     qb_shape *shapes = NULL;
     qb_status status = QB_OK;
-    QB_GO(load_graph(cx, o, project, &graph));
+    bool half;
+    QB_GO(load_graph(cx, o, project, &graph, &half));
     QB_GO(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
     const int threads = qb_threads(cx) / (int)o->streams;
     const qb_engine_options settings = {.backends = project->backends,
+                                        .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                                        .timing_cache = project->timing_cache,
                                         .input_shapes = shapes,
                                         .threads = threads > 0 ? threads : 1,
                                         .time_tactics = true};

@@ -9,6 +9,7 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
+    const char *precision;
     bool graph, steps;
 } options;
 
@@ -23,6 +24,11 @@ static const qb_opt table[] = {
      .help = "samples a run (default: 1)",
      .min = 1,
      .max = 65536},
+    {.name = "precision",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, precision),
+     .argument = "PRECISION",
+     .help = "of float values on a GPU: fp32 (default) or fp16"},
     {.name = "graph",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, graph),
@@ -97,6 +103,20 @@ static json_t *values_json(const qb_graph *graph, const int32_t *ids, int32_t n)
     return list;
 }
 
+/* What was measured when a step's kernel was chosen on a device, and why others run on the host. */
+static void add_choice(json_t *step, const qb_step_info *s) {
+    if (s->fallback) json_object_set_new(step, "fallback", qb_json_string(s->fallback));
+    if (s->seconds <= 0) return;
+    json_t *others = json_array();
+    for (int32_t i = 0; i < s->n_alternatives; i++)
+        json_array_append_new(others, json_pack("{s:s, s:f}", "tactic", s->alternatives[i].tactic,
+                                                "us", s->alternatives[i].seconds * 1e6));
+    json_object_set_new(step, "us", json_real(s->seconds * 1e6));
+    json_object_set_new(step, "tops", json_real(s->flops / s->seconds * 1e-12));
+    json_object_set_new(step, "gb_per_s", json_real(s->bytes / s->seconds * 1e-9));
+    json_object_set_new(step, "alternatives", others);
+}
+
 /* Steps, sums and memory of the engine; or why there is none (shapes that are not known). */
 static json_t *engine_json(const qb_engine *engine, const char *reason) {
     if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
@@ -106,16 +126,21 @@ static json_t *engine_json(const qb_engine *engine, const char *reason) {
         qb_step_info s;
         qb_engine_step(engine, i, &s);
         flops += s.flops;
-        json_array_append_new(
-            steps, json_pack("{s:o, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name),
-                             "op", s.op, "tactic", s.tactic, "impl", s.impl, "dtype",
-                             qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes));
+        json_t *step =
+            json_pack("{s:o, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name), "op",
+                      s.op, "tactic", s.tactic, "impl", s.impl, "dtype", qb_dtype_text(s.dtype),
+                      "flops", s.flops, "bytes", s.bytes);
+        add_choice(step, &s);
+        json_array_append_new(steps, step);
     }
     qb_engine_memory memory;
     qb_engine_memory_of(engine, &memory);
-    return json_pack("{s:f, s:I, s:I, s:I, s:o}", "macs", flops / 2, "weights_bytes",
-                     (json_int_t)memory.weights, "arena_bytes", (json_int_t)memory.arena,
-                     "arena_lower_bound", (json_int_t)memory.lower_bound, "steps", steps);
+    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o}", "macs", flops / 2, "weights_bytes",
+                          (json_int_t)memory.weights, "arena_bytes", (json_int_t)memory.arena,
+                          "arena_lower_bound", (json_int_t)memory.lower_bound, "steps", steps);
+    if (qb_engine_device(engine))
+        json_object_set_new(e, "device", qb_json_string(qb_engine_device(engine)));
+    return e;
 }
 
 static json_t *describe(const qb_project *project, const qb_graph *graph, const op_count *counts,
@@ -160,6 +185,22 @@ static void print_counts(const char *title, json_t *object, bool zeros) {
     printf("\n");
 }
 
+static void print_choice(const json_t *s) {
+    const json_t *fallback = json_object_get(s, "fallback"), *us = json_object_get(s, "us"), *a;
+    size_t i;
+    if (fallback) printf("     on the host: %s\n", json_string_value(fallback));
+    if (!us) return;
+    printf("     %.1f us, %.2f TOPS, %.0f GB/s", json_number_value(us),
+           json_number_value(json_object_get(s, "tops")),
+           json_number_value(json_object_get(s, "gb_per_s")));
+    json_array_foreach(json_object_get(s, "alternatives"), i, a) {
+        const char *tactic = json_string_value(json_object_get(a, "tactic"));
+        if (strcmp(tactic, json_string_value(json_object_get(s, "tactic"))) != 0)
+            printf("; %s %.1f", tactic, json_number_value(json_object_get(a, "us")));
+    }
+    printf("\n");
+}
+
 static void print_steps(const json_t *steps) {
     size_t i;
     const json_t *s;
@@ -174,6 +215,7 @@ static void print_steps(const json_t *steps) {
                json_number_value(json_object_get(s, "bytes")) / 1024,
                json_string_value(json_object_get(s, "tactic")),
                json_string_value(json_object_get(s, "impl")));
+        print_choice(s);
     }
 }
 
@@ -188,6 +230,8 @@ static void print_engine(const options *o, const json_t *e) {
            (double)json_integer_value(json_object_get(e, "weights_bytes")) / 1024,
            (double)json_integer_value(json_object_get(e, "arena_bytes")) / 1024,
            (double)json_integer_value(json_object_get(e, "arena_lower_bound")) / 1024);
+    if (json_object_get(e, "device"))
+        printf("device     %s\n", json_string_value(json_object_get(e, "device")));
     if (o->steps) print_steps(json_object_get(e, "steps"));
 }
 
@@ -236,10 +280,18 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_stage_load(cx, &project, &graph, &report));
     counts = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *counts);
     if (!counts) QB_GO(cx->code);
-    const qb_engine_options build = {.backends = project.backends, .batch = project.batch};
+    const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
+    if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32 or fp16, got '%s'",
+                      o->precision));
+    const qb_engine_options build = {.backends = project.backends,
+                                     .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                                     .timing_cache = project.timing_cache,
+                                     .batch = project.batch};
     /* A model whose shapes are not all known can still be looked at. */
     status = qb_engine_build(cx, graph, &build, &engine);
     if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) goto out;
+    if (qb_backends_name_device(project.backends)) QB_GO(status);
     QB_GO(print(cx, o, graph,
                 describe(&project, graph, counts, count_ops(graph, counts), &report,
                          engine_json(engine, cx->message))));

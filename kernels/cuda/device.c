@@ -1,6 +1,7 @@
 #include "kernels/cuda/device.h"
 
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 #include <string.h>
 
 qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what) {
@@ -66,6 +67,16 @@ qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {
     return describe(cx, ordinal, out);
 }
 
+int32_t qb_cuda_cudnn_version(void) {
+    void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return 0;
+    size_t (*version)(void) = NULL;
+    *(void **)&version = dlsym(library, "cudnnGetVersion");
+    int32_t number = version ? (int32_t)version() : 0;
+    dlclose(library);
+    return number;
+}
+
 qb_status qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out) {
     void *memory = NULL;
     cudaError_t code = cudaMalloc(&memory, bytes ? bytes : 1);
@@ -125,6 +136,11 @@ void qb_cuda_event_close(void *event) {
 
 qb_status qb_cuda_event_record(qb_ctx *cx, void *event, void *stream) {
     return qb_cuda_check(cx, cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+qb_status qb_cuda_event_mark(qb_ctx *cx, void *event, void *stream) {
+    return qb_cuda_check(cx, cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal),
+                         "cudaEventRecordWithFlags");
 }
 
 qb_status qb_cuda_event_elapsed(qb_ctx *cx, void *from, void *to, float *milliseconds) {

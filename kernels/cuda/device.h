@@ -29,6 +29,8 @@ int32_t qb_cuda_count(void);
 qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out);
 /* Describes the calling thread's current device. */
 qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
+/* The version of the cuDNN library that is found at run time, as it counts (91300); 0: none. */
+int32_t qb_cuda_cudnn_version(void);
 /* Turns a code of the runtime into a status; `what` names the call. */
 qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what);
 
@@ -48,6 +50,8 @@ qb_status qb_cuda_sync(qb_ctx *cx, void *stream);
 qb_status qb_cuda_event_open(qb_ctx *cx, void **event);
 void qb_cuda_event_close(void *event);
 qb_status qb_cuda_event_record(qb_ctx *cx, void *event, void *stream);
+/* While the stream is captured: each replay of the graph records the event at this place. */
+qb_status qb_cuda_event_mark(qb_ctx *cx, void *event, void *stream);
 /* Milliseconds between two events that have happened. */
 qb_status qb_cuda_event_elapsed(qb_ctx *cx, void *from, void *to, float *milliseconds);
 

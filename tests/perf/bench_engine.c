@@ -16,14 +16,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/rng.h"
-#include "engine/engine.h"
+#include "bench_models.h"
 #include "graph/passes.h"
 #include "graph/zoo.h"
-#include "quant/quant.h"
 
-#define MAX_PORTS 16
-#define CALIBRATION_RUNS 4
 #define PROFILE_RUNS 60
 
 typedef struct bench {
@@ -31,7 +27,7 @@ typedef struct bench {
     qb_graph *graph;
     qb_engine *engine;
     qb_context *context;
-    void *in[MAX_PORTS], *out[MAX_PORTS];
+    bench_ports ports;
 } bench;
 
 static qb_status load(qb_ctx *cx, const char *path, qb_graph **out) {
@@ -39,48 +35,22 @@ static qb_status load(qb_ctx *cx, const char *path, qb_graph **out) {
     return qb_optimize(cx, *out, NULL, NULL);
 }
 
-/* Standard normal inputs; integer ports get zeros. */
-static void fill(qb_rng *rng, const qb_desc *desc, void *data) {
-    int64_t n = qb_shape_count(&desc->shape);
-    if (desc->dtype != QB_DTYPE_F32) return;
-    for (int64_t i = 0; i < n; i++) ((float *)data)[i] = (float)qb_rng_normal(rng);
-}
-
 static qb_status open_engine(bench *b, int64_t batch, int threads, const char *backends) {
     qb_engine_options options = {.batch = batch, .threads = threads, .backends = backends};
-    qb_rng rng;
-    qb_rng_seed(&rng, 7);
     QB_TRY(qb_engine_build(b->cx, b->graph, &options, &b->engine));
     QB_TRY(qb_context_create(b->cx, b->engine, &b->context));
-    int32_t n_in = qb_engine_n_inputs(b->engine), n_out = qb_engine_n_outputs(b->engine);
-    if (n_in > MAX_PORTS || n_out > MAX_PORTS)
-        return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "expected at most %d inputs and outputs",
-                       MAX_PORTS);
-    for (int32_t i = 0; i < n_in; i++) {
-        const qb_desc *desc = qb_engine_input(b->engine, i);
-        b->in[i] = qb_alloc_aligned(b->cx, qb_desc_bytes(desc), 1);
-        if (!b->in[i]) return b->cx->code;
-        fill(&rng, desc, b->in[i]);
-    }
-    for (int32_t i = 0; i < n_out; i++) {
-        b->out[i] = qb_alloc_aligned(b->cx, qb_desc_bytes(qb_engine_output(b->engine, i)), 1);
-        if (!b->out[i]) return b->cx->code;
-    }
-    return QB_OK;
+    return bench_ports_new(b->cx, b->engine, 7, &b->ports);
 }
 
 static void close_bench(bench *b) {
-    for (int i = 0; i < MAX_PORTS; i++) {
-        qb_free(b->in[i]);
-        qb_free(b->out[i]);
-    }
+    bench_ports_free(&b->ports);
     qb_context_free(b->context);
     qb_engine_free(b->engine);
     qb_graph_free(b->graph);
 }
 
 static qb_status run_once(bench *b) {
-    return qb_context_run(b->cx, b->context, (const void *const *)b->in, b->out);
+    return qb_context_run(b->cx, b->context, (const void *const *)b->ports.in, b->ports.out);
 }
 
 static qb_status serve(bench *b) {
@@ -107,7 +77,8 @@ static qb_status profile(bench *b) {
     qb_status status = best && seconds ? QB_OK : b->cx->code;
     for (int run = 0; run < PROFILE_RUNS && status == QB_OK; run++) {
         memset(seconds, 0, (size_t)n * sizeof *seconds);
-        status = qb_context_profile(b->cx, b->context, (const void *const *)b->in, b->out, seconds);
+        status = qb_context_profile(b->cx, b->context, (const void *const *)b->ports.in,
+                                    b->ports.out, seconds);
         for (int32_t s = 0; s < n; s++)
             if (run == 0 || seconds[s] < best[s]) best[s] = seconds[s];
     }
@@ -129,7 +100,8 @@ static bool read_sample(bench *b) {
     bool whole = true;
     for (int32_t i = 0; i < qb_engine_n_inputs(b->engine); i++)
         whole =
-            fread(b->in[i], qb_desc_bytes(qb_engine_input(b->engine, i)), 1, stdin) == 1 && whole;
+            fread(b->ports.in[i], qb_desc_bytes(qb_engine_input(b->engine, i)), 1, stdin) == 1 &&
+            whole;
     return whole;
 }
 
@@ -138,7 +110,7 @@ static qb_status answer(bench *b) {
     while (read_sample(b)) {
         QB_TRY(run_once(b));
         for (int32_t i = 0; i < qb_engine_n_outputs(b->engine); i++)
-            fwrite(b->out[i], qb_desc_bytes(qb_engine_output(b->engine, i)), 1, stdout);
+            fwrite(b->ports.out[i], qb_desc_bytes(qb_engine_output(b->engine, i)), 1, stdout);
     }
     qb_engine_layers(b->engine, &n_int8, &n_fp16, &n_fp32);
     fprintf(stderr, "%d of %d layers in int8\n", n_int8, n_int8 + n_fp16 + n_fp32);
@@ -147,52 +119,11 @@ static qb_status answer(bench *b) {
 
 /* ---- quantizing ------------------------------------------------------------------------------ */
 
-static qb_status gather(qb_ctx *cx, void *user, int32_t observed, const char *value,
-                        const qb_tensor *tensor) {
-    (void)cx, (void)value;
-    qb_table *table = user;
-    if (tensor->desc.dtype == QB_DTYPE_F32)
-        qb_stats_add_tensor(table->entry[observed].stats, tensor, -1);
-    return QB_OK;
-}
-
-static qb_status calibrate(bench *b, qb_table *table) {
-    qb_rng rng;
-    qb_rng_seed(&rng, 11);
-    for (int run = 0; run < CALIBRATION_RUNS; run++) {
-        for (int32_t i = 0; i < qb_engine_n_inputs(b->engine); i++)
-            fill(&rng, qb_engine_input(b->engine, i), b->in[i]);
-        QB_TRY(qb_context_observe(b->cx, b->context, (const void *const *)b->in, b->out, gather,
-                                  table));
-    }
-    table->n_methods = 1;
-    table->samples = CALIBRATION_RUNS;
-    table->model_hash = b->graph->hash;
-    snprintf(table->method[0], sizeof table->method[0], "minmax");
-    for (int32_t i = 0; i < table->n_entries; i++) {
-        qb_table_entry *entry = &table->entry[i];
-        entry->name = qb_strdup(b->cx, qb_engine_observed_name(b->engine, i));
-        if (!entry->name) return b->cx->code;
-        if (entry->stats->count > 0)
-            entry->range[0] = (qb_range){entry->stats->min, entry->stats->max};
-    }
-    qb_table_sort(table);
-    return QB_OK;
-}
-
 static qb_status quantize(bench *b, const char *out) {
-    qb_table *table = NULL;
     qb_graph *quantized = NULL;
-    qb_status status = open_engine(b, 1, 0, NULL);
-    if (status == QB_OK) status = qb_table_create(b->cx, qb_engine_n_observed(b->engine), &table);
-    if (status == QB_OK) status = calibrate(b, table);
-    qb_quant_options options = {.activations = QB_SCHEME_U8_AFFINE};
-    qb_quant_report report;
-    if (status == QB_OK)
-        status = qb_quantize(b->cx, b->graph, table, &options, &quantized, &report);
-    if (status == QB_OK) status = qb_onnx_save(b->cx, quantized, out);
+    QB_TRY(bench_quantize(b->cx, b->graph, &quantized));
+    qb_status status = qb_onnx_save(b->cx, quantized, out);
     qb_graph_free(quantized);
-    qb_table_free(table);
     return status;
 }
 

@@ -1,0 +1,29 @@
+/* The execution context, for the files that run one. */
+#ifndef QB_ENGINE_CONTEXT_INTERNAL_H
+#define QB_ENGINE_CONTEXT_INTERNAL_H
+
+#include "engine/engine_internal.h"
+
+/* A pointer that follows a buffer of the caller. */
+typedef struct qb_patch {
+    const void **slot;
+    int32_t buffer;
+} qb_patch;
+
+struct qb_context {
+    const qb_engine *engine;
+    qb_workers *workers;
+    char *memory;          /* arena, then workspace */
+    const void **pointers; /* in, then out, of every kernel step and every copy */
+    const void ***in;      /* [n_steps] into pointers */
+    qb_tensor *tensors;    /* in, then out, of every node step */
+    qb_tensor **node_in;   /* [n_steps] into tensors */
+    qb_patch *patches;
+    int32_t n_patches;
+    struct qb_device_run *device; /* NULL for an engine of the host */
+};
+
+/* Runs one step on the host, or starts it on the device. */
+qb_status qb_context_step(qb_ctx *cx, qb_context *context, int32_t step);
+
+#endif

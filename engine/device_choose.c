@@ -1,0 +1,393 @@
+/* Which of a device's tactics runs a problem: the fastest, by timing it there. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "device_choose_internal.h"
+
+#define NOISE_BYTES ((size_t)4 << 20)
+#define REPLAYS 5
+#define LAUNCHES_MAX 16
+#define GRAPH_SECONDS 2e-3 /* aimed at for one replay */
+#define HOPELESS 4.0       /* times the best so far: not measured further */
+#define TIE 0.98           /* a later tactic must be faster than this share of the best */
+
+static size_t aligned(size_t bytes) {
+    return (bytes + QB_DEVICE_ALIGNMENT - 1) / QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+}
+
+/* ---- scratch memory on the device ------------------------------------------------------------ */
+
+/* A block that only grows. */
+typedef struct block {
+    char *data;
+    size_t bytes;
+} block;
+
+struct qb_scratch {
+    const qb_device_api *device;
+    void *stream, *begin, *end;
+    char *noise_pattern;      /* on the host, NOISE_BYTES */
+    block noise, zeros, work; /* inputs, inputs that index, and all that is written */
+};
+
+qb_status qb_scratch_create(qb_ctx *cx, const qb_device_api *device, qb_scratch **out) {
+    qb_status status = QB_OK;
+    qb_scratch *s = qb_alloc(cx, 1, sizeof *s);
+    if (!s) return cx->code;
+    s->device = device;
+    s->noise_pattern = qb_alloc(cx, NOISE_BYTES, 1);
+    if (!s->noise_pattern) QB_GO(cx->code);
+    qb_rng rng;
+    qb_rng_seed(&rng, 1);
+    /* finite and below 2 as halves and as floats, varied as bytes */
+    for (size_t i = 0; i < NOISE_BYTES; i += 2) {
+        uint64_t bits = qb_rng_below(&rng, 1 << 16);
+        s->noise_pattern[i] = (char)(bits & 0xff);
+        s->noise_pattern[i + 1] = (char)((bits >> 8 & 0x83) | (0x2c + 4 * (bits >> 10 & 3)));
+    }
+    QB_GO(device->stream_open(cx, &s->stream));
+    QB_GO(device->event_open(cx, &s->begin));
+    QB_GO(device->event_open(cx, &s->end));
+    *out = s;
+    s = NULL;
+out:
+    qb_scratch_free(s);
+    return status;
+}
+
+void qb_scratch_free(qb_scratch *s) {
+    if (!s) return;
+    s->device->release(s->noise.data);
+    s->device->release(s->zeros.data);
+    s->device->release(s->work.data);
+    s->device->event_close(s->begin);
+    s->device->event_close(s->end);
+    s->device->stream_close(s->stream);
+    qb_free(s->noise_pattern);
+    qb_free(s);
+}
+
+/* *grown: the block is new. */
+static qb_status grow(qb_ctx *cx, qb_scratch *s, block *b, size_t bytes, bool *grown) {
+    *grown = bytes > b->bytes;
+    if (!*grown) return QB_OK;
+    s->device->release(b->data);
+    *b = (block){0};
+    void *data;
+    QB_TRY(s->device->alloc(cx, bytes, &data));
+    *b = (block){data, bytes};
+    return QB_OK;
+}
+
+static qb_status grow_noise(qb_ctx *cx, qb_scratch *s, size_t bytes) {
+    bool grown;
+    QB_TRY(grow(cx, s, &s->noise, bytes, &grown));
+    for (size_t at = 0; grown && at < s->noise.bytes; at += NOISE_BYTES) {
+        size_t left = s->noise.bytes - at, n = left < NOISE_BYTES ? left : NOISE_BYTES;
+        QB_TRY(s->device->upload(cx, s->noise.data + at, s->noise_pattern, n, s->stream));
+    }
+    return QB_OK;
+}
+
+static qb_status grow_zeros(qb_ctx *cx, qb_scratch *s, size_t bytes) {
+    bool grown;
+    QB_TRY(grow(cx, s, &s->zeros, bytes, &grown));
+    return grown ? s->device->fill(cx, s->zeros.data, 0, bytes, s->stream) : QB_OK;
+}
+
+/* Integers that no scale belongs to may index something: zero is always in range. */
+static bool is_index(const qb_desc *d) { return d->q.n == 0 && !qb_dtype_is_float(d->dtype); }
+
+static bool is_read(const qb_kernel *kernel, int32_t i) {
+    return qb_problem_has(&kernel->problem, i) && !(kernel->packed_inputs >> i & 1);
+}
+
+/* Memory for one launch of a kernel; in[] as for launch. */
+static qb_status place(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, const void **in,
+                       qb_launch *launch) {
+    const qb_problem *p = &kernel->problem;
+    size_t need[2] = {0, 0}, at[2] = {0, 0};
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (is_read(kernel, i))
+            need[is_index(&p->in[i])] += aligned(qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK);
+    QB_TRY(grow_noise(cx, s, need[0]));
+    QB_TRY(grow_zeros(cx, s, need[1]));
+    for (int32_t i = 0; i < p->n_in; i++) {
+        in[i] = NULL;
+        if (!is_read(kernel, i)) continue;
+        int which = is_index(&p->in[i]);
+        in[i] = (which ? s->zeros.data : s->noise.data) + at[which];
+        at[which] += aligned(qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK);
+    }
+    size_t out = aligned(qb_desc_bytes(&p->out) + QB_BUFFER_SLACK);
+    size_t packed = aligned(kernel->packed_bytes), total = out + packed + kernel->workspace_bytes;
+    bool grown;
+    QB_TRY(grow(cx, s, &s->work, total, &grown));
+    *launch = (qb_launch){.in = in,
+                          .out = s->work.data,
+                          .packed = s->work.data + out,
+                          .workspace = kernel->workspace_bytes ? s->work.data + out + packed : NULL,
+                          .stream = s->stream};
+    if (kernel->in_place_required)
+        for (int32_t i = 0; i < p->n_in; i++)
+            if (kernel->in_place_inputs >> i & 1) launch->out = (void *)(uintptr_t)in[i];
+    return QB_OK;
+}
+
+static qb_status bring_constants(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel,
+                                 const void *const *constants, const qb_launch *launch) {
+    if (!kernel->pack || kernel->packed_bytes == 0) return QB_OK;
+    void *packed = qb_alloc_aligned(cx, kernel->packed_bytes, 1);
+    if (!packed) return cx->code;
+    qb_status status = kernel->pack(cx, kernel, constants, packed);
+    if (status == QB_OK)
+        status = s->device->upload(cx, (void *)(uintptr_t)launch->packed, packed,
+                                   kernel->packed_bytes, s->stream);
+    if (status == QB_OK) status = s->device->sync(cx, s->stream);
+    qb_free(packed);
+    return status;
+}
+
+static qb_status elapsed(qb_ctx *cx, qb_scratch *s, double *seconds) {
+    float ms = 0;
+    QB_TRY(s->device->event_record(cx, s->end, s->stream));
+    QB_TRY(s->device->sync(cx, s->stream));
+    QB_TRY(s->device->event_elapsed(cx, s->begin, s->end, &ms));
+    *seconds = (double)ms * 1e-3;
+    return QB_OK;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over replays of a graph of `launches` launches. */
+static qb_status replay(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, const qb_launch *launch,
+                        int launches, double *seconds) {
+    double took[REPLAYS];
+    void *graph = NULL;
+    qb_status status = s->device->capture_begin(cx, s->stream), ended;
+    if (status != QB_OK) return status;
+    for (int i = 0; i < launches && status == QB_OK; i++)
+        status = kernel->launch(cx, kernel, launch);
+    ended = s->device->capture_end(cx, s->stream, &graph); /* a stream must not stay captured */
+    if (status == QB_OK) status = ended;
+    if (status != QB_OK) goto out;
+    QB_GO(s->device->graph_launch(cx, graph, s->stream));
+    for (int i = 0; i < REPLAYS; i++) {
+        QB_GO(s->device->event_record(cx, s->begin, s->stream));
+        QB_GO(s->device->graph_launch(cx, graph, s->stream));
+        QB_GO(elapsed(cx, s, &took[i]));
+    }
+    qsort(took, REPLAYS, sizeof *took, ascending);
+    *seconds = took[REPLAYS / 2] / launches;
+out:
+    s->device->graph_close(graph);
+    return status;
+}
+
+qb_status qb_scratch_time(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel,
+                          const void *const *constants, double best, double *seconds) {
+    const void *in[QB_MAX_INPUTS];
+    qb_launch launch;
+    QB_TRY(place(cx, s, kernel, in, &launch));
+    QB_TRY(bring_constants(cx, s, kernel, constants, &launch));
+    QB_TRY(kernel->launch(cx, kernel, &launch)); /* loads code */
+    QB_TRY(s->device->sync(cx, s->stream));
+    QB_TRY(s->device->event_record(cx, s->begin, s->stream));
+    QB_TRY(kernel->launch(cx, kernel, &launch));
+    QB_TRY(elapsed(cx, s, seconds));
+    if (*seconds > HOPELESS * best + 50e-6) return QB_OK;
+    int launches = (int)(GRAPH_SECONDS / (*seconds + 1e-6));
+    launches = launches < 1 ? 1 : launches > LAUNCHES_MAX ? LAUNCHES_MAX : launches;
+    return replay(cx, s, kernel, &launch, launches, seconds);
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------
+ */
+
+/* A choice in the making. */
+typedef struct contest {
+    qb_builder *b;
+    const qb_problem *forms;
+    int32_t n_forms;
+    const bool *constant;
+    const int32_t *values;
+    qb_kernel *kernel; /* of the best, or NULL where its time was known */
+    const qb_tactic *best;
+    int32_t best_form;
+    double best_total, best_seconds; /* with and without the copies around */
+    qb_choice choice;
+    size_t capacity;
+} contest;
+
+static bool is_ours(const contest *c, const qb_tactic *tactic) {
+    return strcmp(tactic->backend, c->b->engine->device->backend) == 0 &&
+           tactic->kind == c->forms->kind;
+}
+
+static qb_status copy_seconds(qb_builder *b, const qb_desc *from, const qb_desc *to,
+                              double *seconds) {
+    qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = from, .out = *to};
+    bool constant = false;
+    qb_kernel *kernel;
+    qb_choice choice = {0};
+    QB_TRY(qb_device_kernel(b, &copy, 1, &constant, NULL, &kernel, &choice));
+    qb_kernel_free(kernel);
+    *seconds += choice.seconds;
+    return QB_OK;
+}
+
+/* What a form costs besides: inputs that are there in another form only, and a result that must
+ * then be copied to its place in a larger tensor. */
+static qb_status surroundings(const contest *c, const qb_problem *form, double *seconds) {
+    qb_builder *b = c->b;
+    *seconds = 0;
+    if (!c->values) return QB_OK;
+    for (int32_t i = 0; i < form->n_in; i++) {
+        const qb_desc *want = &form->in[i];
+        if (c->values[i] < 0 || c->constant[i] || want->dtype == QB_DTYPE_NONE ||
+            want->layout == QB_LAYOUT_ANY)
+            continue;
+        int32_t first = qb_build_first(b, c->values[i], true);
+        if (first < 0 || qb_build_find(b, c->values[i], want, true) >= 0) continue;
+        qb_desc have = b->engine->images[first].desc;
+        QB_TRY(copy_seconds(b, &have, want, seconds));
+    }
+    if (c->forms->out.channel_total > 0 && form->out.channel_total == 0 &&
+        form->out.layout != QB_LAYOUT_ANY)
+        QB_TRY(copy_seconds(b, &form->out, &c->forms->out, seconds));
+    return QB_OK;
+}
+
+static void constants_of(const contest *c, int32_t n, const void **constants) {
+    for (int32_t i = 0; i < n; i++)
+        constants[i] =
+            c->values && c->values[i] >= 0 ? c->b->graph->values[c->values[i]].data : NULL;
+}
+
+/* Creates and times; *seconds < 0 when the tactic does not take it after all. */
+static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *form,
+                         qb_kernel **kernel, double *seconds) {
+    qb_ctx *cx = c->b->cx;
+    const void *constants[QB_MAX_INPUTS];
+    constants_of(c, form->n_in, constants);
+    *kernel = NULL;
+    *seconds = -1;
+    qb_status status = tactic->create(cx, tactic, form, c->constant, 1, kernel);
+    if (status == QB_OK)
+        status = qb_scratch_time(cx, c->b->scratch, *kernel, constants,
+                                 c->best ? c->best_seconds : 1e30, seconds);
+    else if (status != QB_STATUS_UNSUPPORTED)
+        return qb_wrap(cx, "tactic %s", tactic->name);
+    if (status == QB_OK) return QB_OK;
+    if (status == QB_STATUS_UNSUPPORTED)
+        qb_debug(cx, "%s: %s", tactic->name, cx->message);
+    else if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED)
+        return status;
+    else
+        qb_warn(cx, "%s is left out: %s", tactic->name, cx->message);
+    c->choice.why_not = qb_arena_strdup(cx, c->b->engine->arena, cx->message);
+    qb_ctx_clear(cx);
+    qb_kernel_free(*kernel);
+    *kernel = NULL;
+    *seconds = -1;
+    return QB_OK;
+}
+
+static qb_status note_alternative(contest *c, const qb_tactic *tactic, double seconds) {
+    QB_TRY(qb_grow(c->b->cx, &c->choice.alternatives, &c->capacity,
+                   (size_t)c->choice.n_alternatives + 1, sizeof *c->choice.alternatives));
+    c->choice.alternatives[c->choice.n_alternatives++] =
+        (qb_step_alternative){tactic->name, seconds};
+    return QB_OK;
+}
+
+/* Enters the tactic with the first form that it takes. */
+static qb_status enter(contest *c, const qb_tactic *tactic) {
+    qb_builder *b = c->b;
+    for (int32_t f = 0; f < c->n_forms; f++) {
+        const qb_problem *form = &c->forms[f];
+        if (!tactic->supports(form, c->constant)) continue;
+        qb_kernel *kernel = NULL;
+        double seconds, besides;
+        char *key;
+        QB_TRY(qb_problem_key(b->cx, form, c->constant, &key));
+        qb_status status = QB_OK;
+        if (!qb_timings_find(b->timings, tactic->name, key, &seconds)) {
+            status = measure(c, tactic, form, &kernel, &seconds);
+            if (status == QB_OK)
+                status = qb_timings_add(b->cx, b->timings, tactic->name, key, seconds);
+        }
+        qb_free(key);
+        if (status == QB_OK && seconds < 0) continue;
+        if (status == QB_OK) status = note_alternative(c, tactic, seconds);
+        if (status == QB_OK) status = surroundings(c, form, &besides);
+        if (status != QB_OK || (c->best && seconds + besides > TIE * c->best_total)) {
+            qb_kernel_free(kernel);
+            return status;
+        }
+        qb_kernel_free(c->kernel);
+        c->kernel = kernel;
+        c->best = tactic;
+        c->best_form = f;
+        c->best_seconds = seconds;
+        c->best_total = seconds + besides;
+        return QB_OK;
+    }
+    return QB_OK;
+}
+
+/* Moves the list of alternatives into the engine's arena. */
+static qb_status keep_alternatives(contest *c) {
+    size_t n = (size_t)c->choice.n_alternatives;
+    qb_step_alternative *kept = qb_arena_alloc(c->b->cx, c->b->engine->arena, n, sizeof *kept);
+    if (!kept) return c->b->cx->code;
+    if (n > 0) memcpy(kept, c->choice.alternatives, n * sizeof *kept);
+    qb_free(c->choice.alternatives);
+    c->choice.alternatives = kept;
+    return QB_OK;
+}
+
+qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                           const bool *constant, const int32_t *values, qb_kernel **out,
+                           qb_choice *choice) {
+    contest c = {
+        .b = b, .forms = forms, .n_forms = n_forms, .constant = constant, .values = values};
+    qb_status status = QB_OK;
+    bool any = false;
+    *out = NULL;
+    for (const qb_tactic *const *t = qb_tactics(); *t && status == QB_OK; t++) {
+        if (!is_ours(&c, *t)) continue;
+        any = true;
+        status = enter(&c, *t);
+    }
+    if (status == QB_OK && c.best && !c.kernel)
+        status = c.best->create(b->cx, c.best, &forms[c.best_form], constant, 1, &c.kernel);
+    if (status != QB_OK) {
+        qb_free(c.choice.alternatives);
+        qb_kernel_free(c.kernel);
+        return status;
+    }
+    QB_TRY(keep_alternatives(&c));
+    if (!c.best && !c.choice.why_not)
+        c.choice.why_not = any ? "no tactic takes its types, layout or shape" : "no tactic for it";
+    if (c.best) c.choice.why_not = NULL;
+    c.choice.seconds = c.best ? c.best_seconds : 0;
+    *choice = c.choice;
+    *out = c.kernel;
+    return QB_OK;
+}
+
+bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to) {
+    qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = from, .out = *to};
+    bool constant = false;
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if (strcmp((*t)->backend, b->engine->device->backend) == 0 && (*t)->kind == QB_KIND_COPY &&
+            (*t)->supports(&copy, &constant))
+            return true;
+    return false;
+}

@@ -1,0 +1,82 @@
+/* Devices with memory of their own: what the engine needs of one, and how it runs on it. */
+#ifndef QB_ENGINE_DEVICE_INTERNAL_H
+#define QB_ENGINE_DEVICE_INTERNAL_H
+
+#include "engine/engine_internal.h"
+
+#define QB_DEVICE_ALIGNMENT 256
+
+/* One kind of device. Streams, events and graphs are handles of the device's runtime; work on a
+ * stream runs in order. All calls return a status but those that release (which accept NULL). */
+typedef struct qb_device_api {
+    const char *backend; /* of its tactics, and in the user's list */
+    /* Makes the device the calling thread's; *identity (new memory) names it and its libraries in
+     * one line. Fails with one line where there is no device. */
+    qb_status (*open)(qb_ctx *cx, char **identity);
+    qb_status (*alloc)(qb_ctx *cx, size_t bytes, void **out);
+    void (*release)(void *memory);
+    qb_status (*upload)(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
+    qb_status (*download)(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
+    qb_status (*fill)(qb_ctx *cx, void *to, int byte, size_t bytes, void *stream);
+    qb_status (*stream_open)(qb_ctx *cx, void **stream);
+    void (*stream_close)(void *stream);
+    qb_status (*sync)(qb_ctx *cx, void *stream);
+    qb_status (*event_open)(qb_ctx *cx, void **event);
+    void (*event_close)(void *event);
+    qb_status (*event_record)(qb_ctx *cx, void *event, void *stream);
+    qb_status (*event_mark)(qb_ctx *cx, void *event, void *stream); /* during a capture */
+    qb_status (*event_elapsed)(qb_ctx *cx, void *from, void *to, float *milliseconds);
+    qb_status (*capture_begin)(qb_ctx *cx, void *stream);
+    qb_status (*capture_end)(qb_ctx *cx, void *stream, void **graph);
+    qb_status (*graph_launch)(qb_ctx *cx, void *graph, void *stream);
+    void (*graph_close)(void *graph);
+} qb_device_api;
+
+/* The device of a backend; NULL for backends that run on the host. */
+const qb_device_api *qb_device_find(const char *backend);
+
+/* engine/device_choose.c */
+/* The fastest of the device's tactics, timed on the device with the copies that its form needs;
+ * *out is NULL when none takes the problem, and *why then says what the last one said (new memory
+ * in the engine's arena). `values` are the graph's values behind the inputs (-1: none; NULL: do not
+ * count copies). */
+qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                           const bool *constant, const int32_t *values, qb_kernel **out,
+                           qb_choice *choice);
+/* Does any tactic of the device copy from one form to the other? */
+bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to);
+
+/* engine/device_steps.c */
+/* F32 data in the float type of the device: inputs and result that are no constants. */
+qb_desc qb_device_desc(const qb_builder *b, qb_desc desc);
+/* The group as a step on the device; *done is false where no tactic takes it, and the group then
+ * runs on the host. `problem` is the graph's. */
+qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,
+                         bool *done);
+/* The same for nodes that pose a problem of their own. */
+qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done);
+/* Copies from the caller's memory first, copies to it last, so that what lies between can be
+ * recorded as one. */
+qb_status qb_device_order(qb_ctx *cx, qb_engine *engine);
+/* Packs all constants of device steps and brings them to the device. */
+qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine);
+
+/* engine/device_run.c */
+typedef struct qb_device_run qb_device_run;
+struct qb_context;
+qb_status qb_device_run_create(qb_ctx *cx, struct qb_context *context);
+/* Records the steps; all addresses must be bound. */
+qb_status qb_device_run_record(qb_ctx *cx, struct qb_context *context);
+void qb_device_run_free(qb_device_run *run, const qb_device_api *device);
+/* Where a buffer on the device lies. */
+void *qb_device_address(const struct qb_context *context, const qb_buffer *buffer);
+/* Starts a copy or a kernel of the device. */
+qb_status qb_device_run_step(qb_ctx *cx, struct qb_context *context, int32_t step);
+/* One run on what set_external left; `seconds` (may be NULL) as in qb_context_profile. */
+qb_status qb_device_run_once(qb_ctx *cx, struct qb_context *context, double *seconds);
+qb_status qb_device_replay(qb_ctx *cx, struct qb_context *context, int32_t n, double *ms);
+/* A step's result on the host, for observers; valid until the next call. */
+qb_status qb_device_fetch(qb_ctx *cx, struct qb_context *context, int32_t image, const void *from,
+                          void **data);
+
+#endif

@@ -1,0 +1,247 @@
+/* Running on a device: what lies between copies and steps of the host is recorded once as a graph
+ * of the device and replayed. */
+#include "base/log.h"
+#include "context_internal.h"
+#include "device_internal.h"
+
+/* Steps first to last, as one recorded graph (and one that marks an event before and after each
+ * step), or a single step that is no work of the device. */
+typedef struct segment {
+    int32_t first, last;
+    void *graph, *marked;
+} segment;
+
+struct qb_device_run {
+    void *stream;
+    char *memory; /* arena, then workspace */
+    int32_t n_segments, n_events;
+    segment *segment;
+    void **event; /* [n_steps + 1] */
+    char *fetched;
+    size_t fetched_bytes;
+};
+
+static bool runs_there(const qb_step *step) {
+    return step->kind == QB_STEP_ALIAS || (step->kernel && step->kernel->tactic->device_memory);
+}
+
+static bool touches_caller(const qb_engine *e, const qb_step *step) {
+    if (step->kind != QB_STEP_UPLOAD && step->kind != QB_STEP_DOWNLOAD) return false;
+    int32_t image = step->kind == QB_STEP_UPLOAD ? step->in[0] : step->out[0];
+    qb_buffer_kind kind = e->buffers[e->images[image].buffer].kind;
+    return kind == QB_BUFFER_INPUT || kind == QB_BUFFER_OUTPUT;
+}
+
+qb_status qb_device_run_create(qb_ctx *cx, qb_context *c) {
+    const qb_engine *e = c->engine;
+    const qb_device_api *device = e->device;
+    qb_device_run *run = c->device = qb_alloc(cx, 1, sizeof *run);
+    if (!run) return cx->code;
+    size_t n = (size_t)e->n_steps;
+    run->segment = qb_alloc(cx, n, sizeof *run->segment);
+    run->event = qb_alloc(cx, n + 1, sizeof *run->event);
+    if (!run->segment || !run->event) return cx->code;
+    void *memory;
+    size_t bytes = e->device_arena + QB_DEVICE_ALIGNMENT + e->device_workspace;
+    char *identity;
+    QB_TRY(device->open(cx, &identity)); /* for this thread */
+    qb_free(identity);
+    QB_TRY(device->stream_open(cx, &run->stream));
+    QB_TRY(device->alloc(cx, bytes, &memory));
+    run->memory = memory;
+    return device->fill(cx, memory, 0, bytes, run->stream);
+}
+
+void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
+    if (!run) return;
+    for (int32_t i = 0; i < run->n_segments; i++) {
+        device->graph_close(run->segment[i].graph);
+        device->graph_close(run->segment[i].marked);
+    }
+    for (int32_t i = 0; i < run->n_events; i++) device->event_close(run->event[i]);
+    device->stream_close(run->stream);
+    device->release(run->memory);
+    qb_free(run->segment);
+    qb_free(run->event);
+    qb_free(run->fetched);
+    qb_free(run);
+}
+
+void *qb_device_address(const qb_context *c, const qb_buffer *buffer) {
+    if (buffer->kind == QB_BUFFER_DEVICE) return c->device->memory + buffer->offset;
+    return (char *)c->engine->device_block + buffer->offset;
+}
+
+qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
+    const qb_engine *e = c->engine;
+    const qb_step *step = &e->steps[s];
+    const void *const *in = c->in[s];
+    void *out = (void *)(uintptr_t)in[step->n_in], *stream = c->device->stream;
+    if (step->kind == QB_STEP_UPLOAD || step->kind == QB_STEP_DOWNLOAD) {
+        size_t bytes = qb_desc_bytes(&e->images[step->in[0]].desc);
+        if (!out) return QB_OK; /* an output that the caller does not want */
+        return step->kind == QB_STEP_UPLOAD ? e->device->upload(cx, out, in[0], bytes, stream)
+                                            : e->device->download(cx, out, in[0], bytes, stream);
+    }
+    qb_launch launch = {.in = in,
+                        .out = out,
+                        .packed = (const char *)e->device_block + step->packed_offset,
+                        .workspace = c->device->memory + e->device_arena + QB_DEVICE_ALIGNMENT,
+                        .stream = stream};
+    return step->kernel->launch(cx, step->kernel, &launch);
+}
+
+/* ---- recording --------------------------------------------------------------------------------
+ */
+
+static qb_status launch_all(qb_ctx *cx, qb_context *c, const segment *g, bool marked) {
+    const qb_device_run *run = c->device;
+    const qb_device_api *device = c->engine->device;
+    for (int32_t s = g->first; s <= g->last; s++) {
+        if (marked) QB_TRY(device->event_mark(cx, run->event[s], run->stream));
+        if (c->engine->steps[s].kind != QB_STEP_ALIAS) QB_TRY(qb_context_step(cx, c, s));
+    }
+    return marked ? device->event_mark(cx, run->event[g->last + 1], run->stream) : QB_OK;
+}
+
+static qb_status record(qb_ctx *cx, qb_context *c, const segment *g, bool marked, void **graph) {
+    const qb_device_api *device = c->engine->device;
+    QB_TRY(device->capture_begin(cx, c->device->stream));
+    qb_status status = launch_all(cx, c, g, marked);
+    void *recorded = NULL;
+    if (status != QB_OK) { /* a stream must not stay captured; the first error counts */
+        qb_ctx ended;
+        qb_ctx_child(cx, &ended);
+        if (device->capture_end(&ended, c->device->stream, &recorded) == QB_OK)
+            device->graph_close(recorded);
+        return status;
+    }
+    QB_TRY(device->capture_end(cx, c->device->stream, &recorded));
+    *graph = recorded;
+    return QB_OK;
+}
+
+static void cut(qb_context *c) {
+    qb_device_run *run = c->device;
+    const qb_engine *e = c->engine;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        bool there = runs_there(&e->steps[s]);
+        segment *last = run->n_segments > 0 ? &run->segment[run->n_segments - 1] : NULL;
+        if (there && last && last->last == s - 1 && runs_there(&e->steps[last->first]))
+            last->last = s;
+        else
+            run->segment[run->n_segments++] = (segment){.first = s, .last = s};
+    }
+}
+
+qb_status qb_device_run_record(qb_ctx *cx, qb_context *c) {
+    qb_device_run *run = c->device;
+    cut(c);
+    for (int32_t i = 0; i < run->n_segments; i++) {
+        segment *g = &run->segment[i];
+        if (!runs_there(&c->engine->steps[g->first])) continue;
+        QB_TRY(launch_all(cx, c, g, false)); /* loads code, which cannot happen in a recording */
+        QB_TRY(c->engine->device->sync(cx, run->stream));
+        QB_TRY(record(cx, c, g, false, &g->graph));
+    }
+    return QB_OK;
+}
+
+/* ---- running ----------------------------------------------------------------------------------
+ */
+
+/* One step that is not recorded; what a step of the host reads must have arrived. */
+static qb_status run_single(qb_ctx *cx, qb_context *c, int32_t s, double *seconds) {
+    const qb_step *step = &c->engine->steps[s];
+    bool host = step->kind == QB_STEP_NODE || step->kind == QB_STEP_KERNEL;
+    if (host || seconds) QB_TRY(c->engine->device->sync(cx, c->device->stream));
+    double start = qb_now();
+    QB_TRY(qb_context_step(cx, c, s));
+    if (!seconds) return QB_OK;
+    QB_TRY(c->engine->device->sync(cx, c->device->stream));
+    seconds[s] += qb_now() - start;
+    return QB_OK;
+}
+
+static qb_status run_marked(qb_ctx *cx, qb_context *c, segment *g, double *seconds) {
+    qb_device_run *run = c->device;
+    const qb_device_api *device = c->engine->device;
+    for (; run->n_events <= g->last + 1; run->n_events++)
+        QB_TRY(device->event_open(cx, &run->event[run->n_events]));
+    if (!g->marked) QB_TRY(record(cx, c, g, true, &g->marked));
+    QB_TRY(device->graph_launch(cx, g->marked, run->stream));
+    QB_TRY(device->sync(cx, run->stream));
+    for (int32_t s = g->first; s <= g->last; s++) {
+        float ms = 0;
+        QB_TRY(device->event_elapsed(cx, run->event[s], run->event[s + 1], &ms));
+        seconds[s] += (double)ms * 1e-3;
+    }
+    return QB_OK;
+}
+
+static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *seconds) {
+    qb_device_run *run = c->device;
+    for (int32_t i = 0; i < run->n_segments; i++) {
+        segment *g = &run->segment[i];
+        if (!g->graph) {
+            if (copies || !touches_caller(c->engine, &c->engine->steps[g->first]))
+                QB_TRY(run_single(cx, c, g->first, seconds));
+        } else if (seconds) {
+            QB_TRY(run_marked(cx, c, g, seconds));
+        } else {
+            QB_TRY(c->engine->device->graph_launch(cx, g->graph, run->stream));
+        }
+    }
+    return QB_OK;
+}
+
+qb_status qb_device_run_once(qb_ctx *cx, qb_context *c, double *seconds) {
+    QB_TRY(run_segments(cx, c, true, seconds));
+    return c->engine->device->sync(cx, c->device->stream);
+}
+
+static qb_status replay(qb_ctx *cx, qb_context *c, int32_t n, void **event, double *ms) {
+    const qb_device_api *device = c->engine->device;
+    void *stream = c->device->stream;
+    QB_TRY(run_segments(cx, c, false, NULL)); /* so that the first one follows another too */
+    QB_TRY(device->event_record(cx, event[0], stream));
+    for (int32_t i = 0; i < n; i++) {
+        QB_TRY(run_segments(cx, c, false, NULL));
+        QB_TRY(device->event_record(cx, event[i + 1], stream));
+    }
+    QB_TRY(device->sync(cx, stream));
+    for (int32_t i = 0; i < n; i++) {
+        float took = 0;
+        QB_TRY(device->event_elapsed(cx, event[i], event[i + 1], &took));
+        ms[i] = (double)took;
+    }
+    return QB_OK;
+}
+
+qb_status qb_device_replay(qb_ctx *cx, qb_context *c, int32_t n, double *ms) {
+    qb_status status = QB_OK;
+    void **event = qb_alloc(cx, (size_t)n + 1, sizeof *event);
+    if (!event) return cx->code;
+    for (int32_t i = 0; i <= n; i++) QB_GO(c->engine->device->event_open(cx, &event[i]));
+    QB_GO(replay(cx, c, n, event, ms));
+out:
+    for (int32_t i = 0; i <= n; i++) c->engine->device->event_close(event[i]);
+    qb_free(event);
+    return status;
+}
+
+qb_status qb_device_fetch(qb_ctx *cx, qb_context *c, int32_t image, const void *from, void **data) {
+    qb_device_run *run = c->device;
+    size_t bytes = qb_desc_bytes(&c->engine->images[image].desc);
+    if (bytes > run->fetched_bytes) {
+        qb_free(run->fetched);
+        run->fetched_bytes = 0;
+        run->fetched = qb_alloc_aligned(cx, bytes + QB_BUFFER_SLACK, 1);
+        if (!run->fetched) return cx->code;
+        run->fetched_bytes = bytes;
+    }
+    QB_TRY(c->engine->device->download(cx, run->fetched, from, bytes, run->stream));
+    QB_TRY(c->engine->device->sync(cx, run->stream));
+    *data = run->fetched;
+    return QB_OK;
+}

@@ -1,0 +1,167 @@
+/* Steps on a device: posing problems to its tactics, the order of copies, and its constants. */
+#include <string.h>
+
+#include "base/log.h"
+#include "device_internal.h"
+
+#ifdef QB_HAVE_CUDA
+#include "engine/cuda/device_api_internal.h"
+#endif
+
+const qb_device_api *qb_device_find(const char *backend) {
+#ifdef QB_HAVE_CUDA
+    if (strcmp(backend, qb_cuda_device_api.backend) == 0) return &qb_cuda_device_api;
+#endif
+    (void)backend;
+    return NULL;
+}
+
+qb_desc qb_device_desc(const qb_builder *b, qb_desc desc) {
+    if (desc.dtype == QB_DTYPE_F32 && desc.q.n == 0) desc.dtype = b->device_float;
+    return desc;
+}
+
+static bool is_constant(const qb_builder *b, const qb_group *group, int32_t i) {
+    return group->in[i] >= 0 && b->graph->values[group->in[i]].data;
+}
+
+/* The kernel becomes the group's step. */
+static qb_status add_step(qb_builder *b, const qb_group *group, qb_kernel *kernel,
+                          const qb_choice *choice) {
+    if (kernel->problem.out.channel_total == 0) b->slice_of[group->out] = -1;
+    b->why_not = NULL;
+    qb_status status = qb_build_add_kernel(b, group, &kernel);
+    qb_kernel_free(kernel);
+    if (status == QB_OK) b->engine->steps[b->engine->n_steps - 1].choice = *choice;
+    return status;
+}
+
+qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,
+                         bool *done) {
+    qb_desc in[QB_MAX_INPUTS], slice;
+    bool constant[QB_MAX_INPUTS];
+    qb_problem p = *problem;
+    qb_kernel *kernel;
+    qb_choice choice = {0};
+    qb_forms f = {.device = true};
+    p.in = in;
+    p.out = qb_device_desc(b, p.out);
+    for (int32_t i = 0; i < p.n_in; i++) {
+        constant[i] = is_constant(b, group, i);
+        in[i] = constant[i] ? problem->in[i] : qb_device_desc(b, problem->in[i]);
+    }
+    const qb_problem *forms = f.problem;
+    if (p.kind == QB_KIND_CONCAT) {
+        forms = &p;
+        f.n = 1;
+    } else {
+        bool sliced = b->slice_of[group->out] >= 0;
+        if (sliced) QB_TRY(qb_build_slice_desc(b, group->out, &slice));
+        qb_build_forms(b, group, &p, sliced ? &slice : NULL, &f);
+    }
+    QB_TRY(qb_device_kernel(b, forms, f.n, constant, group->in, &kernel, &choice));
+    *done = kernel != NULL;
+    if (kernel) return add_step(b, group, kernel, &choice);
+    b->why_not = choice.why_not;
+    b->slice_of[group->out] = -1; /* what runs on the host cannot write into the device's memory */
+    return QB_OK;
+}
+
+qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
+    const qb_node *node = &b->graph->nodes[group->node[0]];
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    *done = false;
+    b->why_not = "no tactic for this operator";
+    if (node->n_in > 4 || !qb_node_problem(b->graph, node, in, &problem)) return QB_OK;
+    qb_group posed = *group;
+    posed.kind = problem.kind;
+    posed.n_in = problem.n_in;
+    return qb_device_step(b, &posed, &problem, done);
+}
+
+/* ---- order ------------------------------------------------------------------------------------
+ */
+
+/* 0: from the caller's memory, 2: to it, 1: the rest. */
+static int rank_of(const qb_engine *e, const qb_step *step) {
+    if (step->kind == QB_STEP_UPLOAD &&
+        e->buffers[e->images[step->in[0]].buffer].kind == QB_BUFFER_INPUT)
+        return 0;
+    if (step->kind == QB_STEP_DOWNLOAD &&
+        e->buffers[e->images[step->out[0]].buffer].kind == QB_BUFFER_OUTPUT)
+        return 2;
+    return 1;
+}
+
+qb_status qb_device_order(qb_ctx *cx, qb_engine *engine) {
+    size_t n = (size_t)engine->n_steps, at = 0;
+    qb_step *sorted = qb_alloc(cx, n, sizeof *sorted);
+    if (!sorted) return cx->code;
+    for (int rank = 0; rank < 3; rank++)
+        for (size_t s = 0; s < n; s++)
+            if (rank_of(engine, &engine->steps[s]) == rank) sorted[at++] = engine->steps[s];
+    memcpy(engine->steps, sorted, n * sizeof *sorted);
+    qb_free(sorted);
+    return QB_OK;
+}
+
+/* ---- constants --------------------------------------------------------------------------------
+ */
+
+static size_t aligned(size_t bytes) {
+    return (bytes + QB_DEVICE_ALIGNMENT - 1) / QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+}
+
+static bool is_on_device(const qb_step *step) {
+    return step->kernel && step->kernel->tactic->device_memory;
+}
+
+/* Places of all constants in the device's block; returns its size. */
+static size_t place_constants(qb_engine *e) {
+    size_t total = 0;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        if (!is_on_device(&e->steps[s])) continue;
+        e->steps[s].packed_offset = total;
+        total += aligned(e->steps[s].kernel->packed_bytes);
+    }
+    for (int32_t i = 0; i < e->n_buffers; i++) {
+        if (e->buffers[i].kind != QB_BUFFER_DEVICE_CONSTANT) continue;
+        e->buffers[i].offset = total;
+        total += aligned(e->buffers[i].bytes + QB_BUFFER_SLACK);
+    }
+    return total;
+}
+
+static qb_status pack_into(qb_ctx *cx, const qb_engine *e, char *block) {
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (!is_on_device(step) || !step->kernel->pack) continue;
+        QB_TRY_WRAP(
+            cx, step->kernel->pack(cx, step->kernel, step->constants, block + step->packed_offset),
+            "packing the constants of '%s' for %s", step->name, step->tactic);
+    }
+    for (int32_t i = 0; i < e->n_buffers; i++)
+        if (e->buffers[i].kind == QB_BUFFER_DEVICE_CONSTANT && e->buffers[i].bytes > 0)
+            memcpy(block + e->buffers[i].offset, e->buffers[i].data, e->buffers[i].bytes);
+    return QB_OK;
+}
+
+qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {
+    qb_status status = QB_OK;
+    void *stream = NULL;
+    size_t total = place_constants(engine);
+    char *block = qb_alloc_aligned(cx, total, 1);
+    if (!block) return cx->code;
+    QB_GO(pack_into(cx, engine, block));
+    QB_GO(engine->device->alloc(cx, total, &engine->device_block));
+    QB_GO(engine->device->stream_open(cx, &stream));
+    QB_GO(engine->device->upload(cx, engine->device_block, block, total, stream));
+    QB_GO(engine->device->sync(cx, stream));
+    engine->device_constants = total;
+    engine->memory.weights += total;
+out:
+    engine->device->stream_close(stream);
+    qb_free(block);
+    return status;
+}

@@ -1,0 +1,213 @@
+/* Whole models on the GPU against the same graphs on the CPU: FP32, FP16 and INT8; the same bytes
+ * from run to run and from replays; observers; and what is said where a node falls to the host.
+ * Skips without a device. QB_TEST_MODELS (comma separated) replaces the list of models.
+ * ctest-timeout: 300 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench_models.h"
+#include "graph/passes.h"
+#include "graph/zoo.h"
+#include "kernels/cuda/device.h"
+#include "qb_test.h"
+
+#define MODELS "squeezenet1_1,mobilenet_v2,resnet18,yolov5s"
+#define BATCH 2
+
+typedef struct outcome {
+    bench_ports ports;
+    int64_t n; /* elements of output 0 */
+} outcome;
+
+static void need_device(void) {
+    if (qb_cuda_count() == 0) qb_test_skip("no CUDA device on this machine");
+}
+
+static qb_engine *build(qb_ctx *cx, const qb_graph *graph, const char *backends, qb_dtype type) {
+    const qb_engine_options options = {.backends = backends, .float_type = type, .batch = BATCH};
+    qb_engine *engine;
+    assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
+    return engine;
+}
+
+static void run(qb_ctx *cx, const qb_engine *engine, outcome *o) {
+    qb_context *context;
+    assert_ok(cx, qb_context_create(cx, engine, &context));
+    assert_ok(cx, bench_ports_new(cx, engine, 5, &o->ports));
+    assert_ok(cx, qb_context_run(cx, context, (const void *const *)o->ports.in, o->ports.out));
+    o->n = qb_shape_count(&qb_engine_output(engine, 0)->shape);
+    qb_context_free(context);
+}
+
+/* ||actual - expected|| / ||expected - mean|| */
+static double relative_error(const float *actual, const float *expected, int64_t n) {
+    double mean = 0, error = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) mean += (double)expected[i] / (double)n;
+    for (int64_t i = 0; i < n; i++) {
+        double e = (double)actual[i] - (double)expected[i], s = (double)expected[i] - mean;
+        error += e * e;
+        size += s * s;
+    }
+    return sqrt(error / (size > 0 ? size : 1));
+}
+
+static int32_t steps_on_host(const qb_engine *engine) {
+    int32_t n = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        if (info.fallback) {
+            printf("  on the host: %s '%s': %s\n", info.op, info.name, info.fallback);
+            n++;
+        }
+    }
+    return n;
+}
+
+/* One precision of one model; true when it is as close to the CPU as it should be. */
+static bool agrees(qb_ctx *cx, const qb_graph *graph, const char *model, const char *precision,
+                   qb_dtype type, double limit) {
+    outcome cpu = {0}, gpu = {0};
+    qb_engine *host = build(cx, graph, NULL, QB_DTYPE_F32);
+    qb_engine *device = build(cx, graph, "cuda", type);
+    run(cx, host, &cpu);
+    run(cx, device, &gpu);
+    assert_int_equal(cpu.n, gpu.n);
+    double error = relative_error(gpu.ports.out[0], cpu.ports.out[0], cpu.n);
+    printf("%s %s: relative error %.2e (limit %.0e), %d steps, %d of them on the host\n", model,
+           precision, error, limit, (int)qb_engine_n_steps(device), (int)steps_on_host(device));
+    bench_ports_free(&cpu.ports);
+    bench_ports_free(&gpu.ports);
+    qb_engine_free(host);
+    qb_engine_free(device);
+    return error <= limit;
+}
+
+static qb_graph *zoo(qb_ctx *cx, const char *model) {
+    qb_graph *graph;
+    assert_ok(cx, qb_zoo_build(cx, model, 1, NULL, &graph));
+    assert_ok(cx, qb_optimize(cx, graph, NULL, NULL));
+    return graph;
+}
+
+/* Every model is tried, and all that differ are listed, before the test fails. INT8: codes within
+ * one of the CPU's, and what is left in float is FP16; random weights pass such steps on. */
+static void models_agree_with_the_cpu(void **state) {
+    (void)state;
+    need_device();
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    const char *list = getenv("QB_TEST_MODELS");
+    bool good = true;
+    for (const char *at = list ? list : MODELS; *at;) {
+        char model[64];
+        size_t n = strcspn(at, ",");
+        snprintf(model, sizeof model, "%.*s", (int)n, at);
+        at += n + (at[n] == ',');
+        qb_graph *graph = zoo(&cx, model), *quantized;
+        assert_ok(&cx, bench_quantize(&cx, graph, &quantized));
+        good = agrees(&cx, graph, model, "fp32", QB_DTYPE_F32, 5e-3) && good;
+        good = agrees(&cx, graph, model, "fp16", QB_DTYPE_F16, 2e-2) && good;
+        good = agrees(&cx, quantized, model, "int8", QB_DTYPE_F16, 1e-1) && good;
+        qb_graph_free(quantized);
+        qb_graph_free(graph);
+    }
+    assert_true(good);
+}
+
+static void runs_repeat_bit_for_bit(void **state) {
+    (void)state;
+    need_device();
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = zoo(&cx, "squeezenet1_1"), *quantized;
+    assert_ok(&cx, bench_quantize(&cx, graph, &quantized));
+    qb_engine *engine = build(&cx, quantized, "cuda", QB_DTYPE_F16);
+    outcome first = {0};
+    run(&cx, engine, &first);
+    qb_context *context;
+    bench_ports again = {0};
+    double ms[3];
+    assert_ok(&cx, qb_context_create(&cx, engine, &context));
+    assert_ok(&cx, bench_ports_new(&cx, engine, 5, &again));
+    for (int i = 0; i < 5; i++) {
+        memset(again.out[0], 0xa5, (size_t)first.n * 4);
+        assert_ok(&cx, qb_context_run(&cx, context, (const void *const *)again.in, again.out));
+        assert_memory_equal(again.out[0], first.ports.out[0], (size_t)first.n * 4);
+        assert_ok(&cx, qb_context_replay(&cx, context, 3, ms));
+        assert_true(ms[0] > 0 && ms[1] > 0 && ms[2] > 0);
+    }
+    bench_ports_free(&again);
+    bench_ports_free(&first.ports);
+    qb_context_free(context);
+    qb_engine_free(engine);
+    qb_graph_free(quantized);
+    qb_graph_free(graph);
+}
+
+static qb_status count_values(qb_ctx *cx, void *user, int32_t observed, const char *value,
+                              const qb_tensor *tensor) {
+    (void)cx, (void)observed, (void)value;
+    int32_t *n = user;
+    assert_non_null(tensor->data);
+    const float *data = tensor->data;
+    assert_true(tensor->desc.dtype != QB_DTYPE_F32 || isfinite(data[0]));
+    ++*n;
+    return QB_OK;
+}
+
+static void observers_see_every_value(void **state) {
+    (void)state;
+    need_device();
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = zoo(&cx, "squeezenet1_1");
+    const qb_engine_options options = {.backends = "cuda", .batch = BATCH, .observable = true};
+    qb_engine *engine;
+    qb_context *context;
+    bench_ports ports = {0};
+    int32_t n = 0;
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    assert_ok(&cx, qb_context_create(&cx, engine, &context));
+    assert_ok(&cx, bench_ports_new(&cx, engine, 5, &ports));
+    assert_ok(&cx, qb_context_observe(&cx, context, (const void *const *)ports.in, ports.out,
+                                      count_values, &n));
+    assert_int_equal(n, qb_engine_n_observed(engine));
+    bench_ports_free(&ports);
+    qb_context_free(context);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
+/* Steps measured at build, and the times add up to about the whole. */
+static void steps_say_what_was_measured(void **state) {
+    (void)state;
+    need_device();
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = zoo(&cx, "squeezenet1_1");
+    qb_engine *engine = build(&cx, graph, "cuda", QB_DTYPE_F16);
+    assert_non_null(qb_engine_device(engine));
+    int32_t measured = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        if (!info.on_device || strcmp(info.tactic, "alias") == 0) continue;
+        assert_true(info.seconds > 0);
+        assert_true(info.n_alternatives > 0);
+        measured++;
+    }
+    assert_true(measured > 0);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(runs_repeat_bit_for_bit),
+    cmocka_unit_test(models_agree_with_the_cpu),
+    cmocka_unit_test(observers_see_every_value),
+    cmocka_unit_test(steps_say_what_was_measured),
+};
+QB_TEST_MAIN(tests)

@@ -1,0 +1,251 @@
+/* Times whole models of the zoo on the GPU: random weights, inputs on the device, recorded graphs
+ * replayed one after the other; the figure is the median of the replays.
+ *
+ *   bench_cuda [--models A,B,...] [--batches 1,8,32,128] [--precisions fp16,int8] [--replays N]
+ *              [--seconds S] [--timingCacheFile FILE] [--json FILE] [--steps]
+ *
+ * INT8 is u8 affine, calibrated by min-max on seeded inputs. After S seconds no further engine is
+ * built, so that a run ends in time. The JSON has a row for each engine, with --steps each step's
+ * tactic, time and the alternatives' times. */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "bench_models.h"
+#include "eval/eval.h"
+#include "graph/passes.h"
+#include "graph/zoo.h"
+
+#define PROFILE_RUNS 20
+
+typedef struct options {
+    const char *models, *batches, *precisions, *cache, *json;
+    int replays;
+    double seconds;
+    bool steps;
+} options;
+
+typedef struct bench {
+    qb_ctx *cx;
+    const options *options;
+    double begin;
+    json_t *rows;
+    char device[256];
+} bench;
+
+/* The next word of a comma-separated list into word[64]; false at the end. */
+static bool next_word(const char **list, char *word) {
+    size_t n = strcspn(*list, ",");
+    if (n == 0) return false;
+    snprintf(word, 64, "%.*s", (int)n, *list);
+    *list += n + ((*list)[n] == ',');
+    return true;
+}
+
+static json_t *step_json(const qb_step_info *s, double profiled) {
+    json_t *others = json_array();
+    for (int32_t i = 0; i < s->n_alternatives; i++)
+        json_array_append_new(others, json_pack("{s:s, s:f}", "tactic", s->alternatives[i].tactic,
+                                                "us", s->alternatives[i].seconds * 1e6));
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "name", s->name, "op",
+                     s->op, "tactic", s->tactic, "impl", s->impl, "dtype", qb_dtype_text(s->dtype),
+                     "flops", s->flops, "bytes", s->bytes, "us", s->seconds * 1e6, "us_in_run",
+                     profiled * 1e6, "alternatives", others);
+}
+
+/* Mean seconds of each step by the device's clock; *sum over the steps of the device. */
+static qb_status profile(bench *b, const qb_engine *engine, qb_context *context,
+                         const bench_ports *ports, double *seconds, double *sum) {
+    int32_t n = qb_engine_n_steps(engine);
+    for (int run = 0; run < PROFILE_RUNS; run++)
+        QB_TRY(qb_context_profile(b->cx, context, (const void *const *)ports->in, ports->out,
+                                  seconds));
+    *sum = 0;
+    for (int32_t s = 0; s < n; s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        seconds[s] /= PROFILE_RUNS;
+        if (info.on_device) *sum += seconds[s];
+    }
+    return QB_OK;
+}
+
+static json_t *steps_json(const qb_engine *engine, const double *seconds) {
+    json_t *steps = json_array();
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        json_array_append_new(steps, step_json(&info, seconds[s]));
+    }
+    return steps;
+}
+
+static int32_t fallbacks(const qb_engine *engine) {
+    int32_t n = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        if (!info.fallback) continue;
+        if (n++ < 4) printf("  on the host: %s '%s': %s\n", info.op, info.name, info.fallback);
+    }
+    return n;
+}
+
+static qb_status measure(bench *b, const qb_engine *engine, const char *model, int64_t batch,
+                         const char *precision, double build_s) {
+    qb_status status = QB_OK;
+    qb_context *context = NULL;
+    bench_ports ports = {0};
+    int replays = b->options->replays;
+    double sum = 0, *ms = qb_alloc(b->cx, (size_t)replays, sizeof *ms);
+    double *seconds = qb_alloc(b->cx, (size_t)qb_engine_n_steps(engine), sizeof *seconds);
+    if (!ms || !seconds) QB_GO(b->cx->code);
+    QB_GO(qb_context_create(b->cx, engine, &context));
+    QB_GO(bench_ports_new(b->cx, engine, 3, &ports));
+    QB_GO(qb_context_run(b->cx, context, (const void *const *)ports.in, ports.out));
+    QB_GO(qb_context_replay(b->cx, context, 20, ms));
+    QB_GO(qb_context_replay(b->cx, context, replays, ms));
+    qb_latency latency;
+    qb_latency_of(ms, replays, &latency);
+    QB_GO(profile(b, engine, context, &ports, seconds, &sum));
+    int32_t n_int8, n_fp16, n_fp32, n_host = fallbacks(engine);
+    qb_engine_layers(engine, &n_int8, &n_fp16, &n_fp32);
+    printf("%-16s %-4s batch %4lld: %9.4f ms (min %.4f, p99 %.4f), %10.0f items/s, steps %9.4f ms, "
+           "int8 %d fp16 %d fp32 %d host %d, built in %.1f s\n",
+           model, precision, (long long)batch, latency.median, latency.min, latency.p99,
+           (double)batch * 1e3 / latency.median, sum * 1e3, (int)n_int8, (int)n_fp16, (int)n_fp32,
+           (int)n_host, build_s);
+    fflush(stdout);
+    json_t *row = json_pack("{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}",
+                            "model", model, "precision", precision, "batch", (json_int_t)batch,
+                            "ms_median", latency.median, "ms_min", latency.min, "ms_p99",
+                            latency.p99, "items_per_s", (double)batch * 1e3 / latency.median,
+                            "ms_sum_of_steps", sum * 1e3, "int8", (int)n_int8, "fp16", (int)n_fp16,
+                            "fp32", (int)n_fp32, "on_host", (int)n_host, "build_s", build_s);
+    if (b->options->steps) json_object_set_new(row, "steps", steps_json(engine, seconds));
+    json_array_append_new(b->rows, row);
+    snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine));
+out:
+    bench_ports_free(&ports);
+    qb_context_free(context);
+    qb_free(ms);
+    qb_free(seconds);
+    return status;
+}
+
+static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model, int64_t batch,
+                              const char *precision) {
+    const bool full = strcmp(precision, "fp32") == 0;
+    const qb_engine_options build = {.backends = "cuda",
+                                     .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
+                                     .timing_cache = b->options->cache,
+                                     .batch = batch};
+    qb_engine *engine = NULL;
+    double start = qb_now();
+    qb_status status = qb_engine_build(b->cx, graph, &build, &engine);
+    if (status == QB_OK) status = measure(b, engine, model, batch, precision, qb_now() - start);
+    qb_engine_free(engine);
+    return status;
+}
+
+static qb_status bench_batches(bench *b, const qb_graph *graph, const qb_graph *quantized,
+                               const char *model) {
+    const char *batches = b->options->batches;
+    char batch[64], precision[64];
+    while (next_word(&batches, batch)) {
+        const char *precisions = b->options->precisions;
+        while (next_word(&precisions, precision)) {
+            if (qb_now() - b->begin > b->options->seconds) return QB_OK;
+            const qb_graph *g = strcmp(precision, "int8") == 0 ? quantized : graph;
+            QB_TRY(bench_engine(b, g, model, atoll(batch), precision));
+        }
+    }
+    return QB_OK;
+}
+
+static qb_status bench_model(bench *b, const char *model) {
+    qb_status status = QB_OK;
+    qb_graph *graph = NULL, *quantized = NULL;
+    if (qb_now() - b->begin > b->options->seconds) {
+        printf("%s: no time left\n", model);
+        return QB_OK;
+    }
+    QB_GO(qb_zoo_build(b->cx, model, 1, NULL, &graph));
+    QB_GO(qb_optimize(b->cx, graph, NULL, NULL));
+    if (strstr(b->options->precisions, "int8")) QB_GO(bench_quantize(b->cx, graph, &quantized));
+    QB_GO(bench_batches(b, graph, quantized, model));
+out:
+    qb_graph_free(quantized);
+    qb_graph_free(graph);
+    return status;
+}
+
+/* A model that fails is reported and does not keep the others from being measured. */
+static int bench_all(bench *b) {
+    const char *models = b->options->models;
+    char model[64];
+    int failed = 0;
+    while (next_word(&models, model)) {
+        if (bench_model(b, model) == QB_OK) continue;
+        printf("%s: %s\n", model, b->cx->message);
+        qb_ctx_clear(b->cx);
+        failed = 1;
+    }
+    return failed;
+}
+
+static bool parse(int argc, char **argv, options *o) {
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--steps") == 0) {
+            o->steps = true;
+            continue;
+        }
+        if (!value) return false;
+        if (strcmp(argv[i], "--models") == 0)
+            o->models = value;
+        else if (strcmp(argv[i], "--batches") == 0)
+            o->batches = value;
+        else if (strcmp(argv[i], "--precisions") == 0)
+            o->precisions = value;
+        else if (strcmp(argv[i], "--timingCacheFile") == 0)
+            o->cache = value;
+        else if (strcmp(argv[i], "--json") == 0)
+            o->json = value;
+        else if (strcmp(argv[i], "--replays") == 0)
+            o->replays = atoi(value);
+        else if (strcmp(argv[i], "--seconds") == 0)
+            o->seconds = atof(value);
+        else
+            return false;
+        i++;
+    }
+    return o->replays > 0;
+}
+
+int main(int argc, char **argv) {
+    options o = {.models = "resnet50,mobilenet_v2,squeezenet1_1,resnet18,efficientnet_b0,"
+                           "densenet121,vit_b_16,yolov5s",
+                 .batches = "1,8,32,128",
+                 .precisions = "fp16,int8",
+                 .replays = 200,
+                 .seconds = 3600};
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    bench b = {.cx = &cx, .options = &o, .begin = qb_now(), .rows = json_array()};
+    if (!b.rows || !parse(argc, argv, &o)) {
+        fprintf(stderr, "usage: see the head of bench_cuda.c\n");
+        return 2;
+    }
+    int failed = bench_all(&b);
+    json_t *root = json_pack("{s:s, s:s, s:i, s:o}", "schema", "qbench.bench_cuda/1", "device",
+                             b.device, "replays", o.replays, "rows", b.rows);
+    if (o.json && (!root || json_dump_file(root, o.json, JSON_INDENT(1)) != 0)) {
+        fprintf(stderr, "bench_cuda: %s cannot be written\n", o.json);
+        failed = 1;
+    }
+    json_decref(root);
+    return failed;
+}

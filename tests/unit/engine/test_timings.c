@@ -1,0 +1,153 @@
+/* The timing cache: entries come back from the file, other devices' sections stay, damage is named.
+ */
+#include <string.h>
+
+#include "base/file.h"
+#include "engine/timings.h"
+#include "qb_test.h"
+
+#define HERE "GPU A, driver 1.0"
+#define FILE_TEXT                                                                                  \
+    "qbench timings 1\n"                                                                           \
+    "device GPU B, driver 2.0\n"                                                                   \
+    "9.000\tcuda.x\tconv;1\n"                                                                      \
+    "device GPU A, driver 1.0\n"                                                                   \
+    "12.250\tcuda.x\tconv;1\n"                                                                     \
+    "-\tcuda.y\tconv;1\n"
+
+static void entries_of_this_device_alone_are_found(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_timings *t;
+    double seconds = 0;
+    assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, HERE, &t));
+    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &seconds));
+    assert_true(seconds > 12.2499e-6 && seconds < 12.2501e-6);
+    assert_true(qb_timings_find(t, "cuda.y", "conv;1", &seconds));
+    assert_true(seconds < 0);
+    assert_false(qb_timings_find(t, "cuda.x", "conv;2", &seconds));
+    qb_timings_free(t);
+    assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, "GPU C", &t));
+    assert_false(qb_timings_find(t, "cuda.x", "conv;1", &seconds));
+    qb_timings_free(t);
+}
+
+static void text_keeps_other_devices_as_they_were(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_timings *t;
+    char *text;
+    assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, HERE, &t));
+    assert_ok(&cx, qb_timings_text(&cx, t, &text));
+    assert_string_equal(text, FILE_TEXT);
+    qb_free(text);
+    qb_timings_free(t);
+    assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, "GPU C", &t));
+    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.z", "pool;1", 3e-6));
+    assert_ok(&cx, qb_timings_text(&cx, t, &text));
+    assert_string_equal(text, FILE_TEXT "device GPU C\n3.000\tcuda.z\tpool;1\n");
+    qb_free(text);
+    qb_timings_free(t);
+}
+
+static void files_are_written_when_something_is_new(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_timings *t;
+    double seconds = 0;
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "timing.cache");
+    assert_ok(&cx, qb_timings_load(&cx, path, HERE, &t)); /* absent: empty */
+    assert_ok(&cx, qb_timings_save(&cx, t, path));
+    assert_false(qb_path_exists(path));
+    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.x", "conv;1", 5e-6));
+    assert_ok(&cx, qb_timings_save(&cx, t, path));
+    qb_timings_free(t);
+    assert_ok(&cx, qb_timings_load(&cx, path, HERE, &t));
+    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &seconds));
+    qb_timings_free(t);
+}
+
+static void damage_is_named_with_its_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"something else\n", "f: line 1: expected 'qbench timings 1'"},
+        {"qbench timings 1\n1\ta\tb\n", "f: line 2: expected 'device NAME'"},
+        {"qbench timings 1\ndevice " HERE "\n1\ta\n", "line 3: expected a time, a tactic"},
+        {"qbench timings 1\ndevice " HERE "\n1\t\tb\n", "line 3: expected a time, a tactic"},
+        {"qbench timings 1\ndevice " HERE "\n1\ta\tb\tc\n", "line 3: expected a time, a tactic"},
+        {"qbench timings 1\ndevice " HERE "\nx\ta\tb\n", "line 3: expected microseconds or '-'"},
+        {"qbench timings 1\ndevice " HERE "\n-1\ta\tb\n", "line 3: expected microseconds or '-'"},
+        {"qbench timings 1\ndevice " HERE "\nnan\ta\tb\n", "line 3: expected microseconds or '-'"},
+        {"qbench timings 1\ndevice " HERE "\n1e999\ta\tb\n", "line 3: expected microseconds"}};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qb_timings *t = NULL;
+        assert_fails(&cx, qb_timings_parse(&cx, "f", cases[i].text, HERE, &t), QB_STATUS_FORMAT);
+        assert_message(&cx, cases[i].message);
+        assert_null(t);
+        qb_ctx_clear(&cx);
+    }
+}
+
+/* What changes the time changes the key; scales do not. */
+static void keys_tell_problems_apart(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    const float scale = 0.5f, other_scale = 0.25f;
+    const int32_t zero = 0, other_zero = 3;
+    qb_desc in = {.dtype = QB_DTYPE_U8,
+                  .layout = QB_LAYOUT_NHWC,
+                  .shape = qb_shape_of(4, 1, 16, 8, 8),
+                  .q = {.dtype = QB_DTYPE_U8, .axis = -1, .n = 1, .scale = &scale, .zero = &zero}};
+    qb_problem p = {.kind = QB_KIND_COPY, .n_in = 1, .in = &in, .out = in};
+    const bool constant = false;
+    char *key, *same, *zeroed, *sliced;
+    assert_ok(&cx, qb_problem_key(&cx, &p, &constant, &key));
+    in.q.scale = &other_scale;
+    assert_ok(&cx, qb_problem_key(&cx, &p, &constant, &same));
+    in.q.zero = &other_zero;
+    assert_ok(&cx, qb_problem_key(&cx, &p, &constant, &zeroed));
+    in.channel_total = 32;
+    assert_ok(&cx, qb_problem_key(&cx, &p, &constant, &sliced));
+    assert_string_equal(key, same);
+    assert_string_not_equal(key, zeroed);
+    assert_string_not_equal(zeroed, sliced);
+    assert_null(strpbrk(sliced, " \t\n"));
+    qb_free(key);
+    qb_free(same);
+    qb_free(zeroed);
+    qb_free(sliced);
+}
+
+static qb_status sweep_body(qb_ctx *cx, void *user) {
+    (void)user;
+    qb_timings *t = NULL;
+    qb_status status = qb_timings_parse(cx, "f", FILE_TEXT, HERE, &t);
+    if (status == QB_OK) status = qb_timings_add(cx, t, "cuda.z", "pool;1", 1e-6);
+    qb_timings_free(t);
+    return status;
+}
+
+static void failing_allocations_leak_nothing(void **state) {
+    (void)state;
+    assert_true(qb_test_alloc_sweep(sweep_body, NULL) > 3);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(entries_of_this_device_alone_are_found),
+    cmocka_unit_test(text_keeps_other_devices_as_they_were),
+    cmocka_unit_test(files_are_written_when_something_is_new),
+    cmocka_unit_test(damage_is_named_with_its_line),
+    cmocka_unit_test(keys_tell_problems_apart),
+    cmocka_unit_test(failing_allocations_leak_nothing),
+};
+QB_TEST_MAIN(tests)
