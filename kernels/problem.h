@@ -24,8 +24,9 @@
  * other values become qb_quantize_value of the real value.
  *
  * Devices also take data, residual and result in f16, each for itself. The constants (weight, bias)
- * stay f32 in the problem; a tactic of f16 data rounds the weight to f16 when it packs, and its
- * sums are float. MATMUL's second operand is f16 where it is no constant. */
+ * stay f32 in the problem; a tactic of f16 data may round the weight to f16 when it packs. Sums are
+ * in float, only what is written is rounded to half. MATMUL's second operand is f16 where it is no
+ * constant. */
 #ifndef QB_KERNELS_PROBLEM_H
 #define QB_KERNELS_PROBLEM_H
 

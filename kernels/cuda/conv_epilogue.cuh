@@ -6,40 +6,14 @@
 #ifndef QB_CUDA_CONV_EPILOGUE_CUH
 #define QB_CUDA_CONV_EPILOGUE_CUH
 
-#include <cuda_fp16.h>
-
 #include "kernels/cuda/conv.h"
-
-#define QB_DEVICE static __device__ __forceinline__
+#include "kernels/cuda/real.cuh"
 
 // Adding 1.5 x 2^23 leaves the integer, rounded half even, in the low bits.
 #define QB_ROUND_MAGIC 12582912.0f
 
 QB_DEVICE float qb_apply(const qb_cuda_conv &p, float x) {
-    float a = p.act_alpha, b = p.act_beta;
-    switch (p.act) {
-    case QB_ACT_RELU: return x < 0.0f ? 0.0f : x;
-    case QB_ACT_CLIP: x = x < a ? a : x; return x > b ? b : x;
-    case QB_ACT_LEAKY_RELU: return x < 0.0f ? __fmul_rn(a, x) : x;
-    case QB_ACT_SIGMOID: return __fdiv_rn(1.0f, __fadd_rn(1.0f, expf(-x)));
-    case QB_ACT_TANH: return tanhf(x);
-    case QB_ACT_HARD_SIGMOID: x = __fadd_rn(__fmul_rn(a, x), b); break;
-    case QB_ACT_HARD_SWISH: {
-        float gate = __fadd_rn(__fdiv_rn(x, 6.0f), 0.5f);
-        return __fmul_rn(x, gate < 0.0f ? 0.0f : gate > 1.0f ? 1.0f : gate);
-    }
-    case QB_ACT_SILU: return __fdiv_rn(x, __fadd_rn(1.0f, expf(-x)));
-    case QB_ACT_GELU:
-        return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, erff(__fmul_rn(x, 0x1.6a09e6p-1f))));
-    case QB_ACT_GELU_TANH: {
-        float cube = __fmul_rn(__fmul_rn(__fmul_rn(0.044715f, x), x), x);
-        float inner = __fmul_rn(0.797884561f, __fadd_rn(x, cube));
-        return __fmul_rn(__fmul_rn(0.5f, x), __fadd_rn(1.0f, tanhf(inner)));
-    }
-    case QB_ACT_ELU: return x < 0.0f ? __fmul_rn(a, expm1f(x)) : x;
-    default: return x;
-    }
-    return x < 0.0f ? 0.0f : x > 1.0f ? 1.0f : x; // hard sigmoid
+    return qb_act_of(p.act, p.act_alpha, p.act_beta, x);
 }
 
 QB_DEVICE float qb_load_residual(const qb_cuda_conv &p, const void *residual, size_t at) {

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/real.h"
 #include "kernels/tactic.h"
 
 #define MAX_SPLITS 32
@@ -30,11 +31,6 @@ typedef struct conv_state {
     int32_t multiprocessors;
 } conv_state;
 
-static bool is_smooth(qb_act_kind kind) {
-    return kind == QB_ACT_SIGMOID || kind == QB_ACT_TANH || kind == QB_ACT_SILU ||
-           kind == QB_ACT_GELU || kind == QB_ACT_GELU_TANH || kind == QB_ACT_ELU;
-}
-
 static bool in_byte(int64_t low, int64_t high) { return low >= INT8_MIN && high <= INT8_MAX; }
 
 /* What the copy engine's im2col addresses can express. */
@@ -49,7 +45,8 @@ static bool copy_engine_fits(const qb_cuda_conv *c) {
 
 static bool way_takes(const conv_way *way, const qb_problem *problem, const bool *constant,
                       qb_cuda_conv *conv) {
-    if (problem->kind != QB_KIND_CONV || is_smooth(problem->act.kind) != way->smooth) return false;
+    if (problem->kind != QB_KIND_CONV || qb_cuda_is_smooth(problem->act.kind) != way->smooth)
+        return false;
     if (!qb_cuda_conv_of(problem, constant, way->form, way->block_k, way->block_n, conv))
         return false;
     if (conv->mode == QB_CUDA_GENERAL && !way->general) return false;

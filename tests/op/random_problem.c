@@ -6,6 +6,7 @@
 
 #include "kernels/ref.h"
 #include "qb_test.h"
+#include "random_node.h"
 
 int64_t random_between(qb_rng *rng, int64_t low, int64_t high) {
     return low + (int64_t)qb_rng_below(rng, (uint64_t)(high - low + 1));
@@ -303,6 +304,8 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data, double spread) {
             ((float *)data)[i] = (float)(spread * qb_rng_normal(rng));
         else if (desc->dtype == QB_DTYPE_S32)
             ((int32_t *)data)[i] = (int32_t)random_between(rng, -4000, 4000);
+        else if (desc->dtype == QB_DTYPE_S64) /* indices */
+            ((int64_t *)data)[i] = random_between(rng, -4, 3);
         else
             ((uint8_t *)data)[i] = (uint8_t)qb_rng_u64(rng);
     }
@@ -322,6 +325,10 @@ static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
     case QB_KIND_POOL: return make_pool(rng, c);
     case QB_KIND_BINARY: make_binary(rng, c); return true;
     case QB_KIND_CONCAT: make_concat(rng, c); return true;
+    case QB_KIND_LAYER_NORM:
+    case QB_KIND_TRANSPOSE:
+    case QB_KIND_RESIZE:
+    case QB_KIND_GATHER: random_node_make(rng, c); return true;
     default: make_plain(rng, c); return true;
     }
 }
@@ -330,6 +337,10 @@ static void run_reference(qb_ctx *cx, random_case *c) {
     const qb_tactic *ref = reference(c->problem.kind);
     qb_kernel *kernel;
     const void *in[CASE_INPUTS];
+    if (random_is_node(c->problem.kind)) {
+        random_node_reference(c);
+        return;
+    }
     assert_non_null(ref);
     assert_ok(cx, ref->create(cx, ref, &c->problem, c->constant, 1, &kernel));
     for (int i = 0; i < CASE_INPUTS; i++) in[i] = c->data[i];
@@ -356,6 +367,17 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);
+}
+
+void random_case_halve(qb_ctx *cx, random_case *c) {
+    for (int32_t i = 0; i < c->problem.n_in; i++) {
+        if (c->in[i].dtype != QB_DTYPE_F32 || c->constant[i]) continue;
+        float *data = c->data[i];
+        for (int64_t k = 0, n = qb_shape_count(&c->in[i].shape); k < n; k++)
+            data[k] = qb_f16_to_f32(qb_f32_to_f16(data[k]));
+    }
+    c->half = true;
+    run_reference(cx, c);
 }
 
 void random_case_release(random_case *c) {

@@ -1,0 +1,29 @@
+/* The plain matrix product on the device: every type, stride and broadcasting. */
+#ifndef QB_CUDA_MATMUL_H
+#define QB_CUDA_MATMUL_H
+
+#include "kernels/cuda/real.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Strides in elements; `lead`: the result's leading dimensions, with the strides of a and b. */
+typedef struct qb_cuda_matmul {
+    int32_t m, n, k, n_lead, lead[QB_MAX_RANK], matrices;
+    int64_t a_lead[QB_MAX_RANK], b_lead[QB_MAX_RANK];
+    int64_t a_row, a_step; /* along m and k */
+    int64_t b_row, b_step; /* along k and n */
+    qb_cuda_value a, b;
+    qb_cuda_end end;
+    float scale;
+    int32_t integer, has_bias, has_float_bias;
+    int64_t at_multiplier, at_weight_zero, at_bias, packed_bytes;
+} qb_cuda_matmul;
+int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b, const void *residual,
+                       const char *packed, void *out, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,151 @@
+// Maximum and average pooling. A thread takes 16, 8 or 1 channels of an output pixel (1 where the
+// channels do not lie together). Windows that are large, of few outputs, are shared by eight
+// threads, which meet in shared memory. Bound by device memory, and by L1 where windows overlap.
+//
+// Maxima are compared as codes, which keeps the order. Averages sum in double, as the reference
+// does; sums of dequantized codes are exact, so that their order does not matter.
+#include "kernels/cuda/pool.h"
+#include "kernels/cuda/real.cuh"
+
+#define THREADS 128
+#define SHARE 8
+
+// Of one dimension of a window: taps first ... end - 1 lie inside the data; `counted` of them, the
+// declared padding included, count for AVG_INCLUDE_PAD.
+struct span {
+    int start, first, end, counted;
+};
+
+QB_DEVICE int ceil_div(int a, int b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+
+QB_DEVICE span span_of(const qb_cuda_window &w, int d, int out) {
+    span s;
+    s.start = out * w.stride[d] - w.pad[d];
+    s.first = max(ceil_div(-s.start, w.dilation[d]), 0);
+    s.end = max(min(ceil_div(w.in[d] - s.start, w.dilation[d]), w.kernel[d]), s.first);
+    s.counted = ceil_div(w.in[d] + w.pad_end[d] - s.start, w.dilation[d]);
+    s.counted = min(max(s.counted, 0), w.kernel[d]);
+    return s;
+}
+
+// Output pixel and first channel of place `at`, in the order in which the result lies in memory.
+struct place {
+    int n, c, z, y, x;
+};
+
+QB_DEVICE place place_of(const qb_cuda_window &w, uint32_t at, int width) {
+    place p;
+    uint32_t pieces = w.out_c / width;
+    if (w.channels_last) p.c = at % pieces * width, at /= pieces;
+    p.x = at % w.out[2], at /= w.out[2];
+    p.y = at % w.out[1], at /= w.out[1];
+    p.z = at % w.out[0], at /= w.out[0];
+    if (!w.channels_last) p.c = at % pieces * width, at /= pieces;
+    p.n = at;
+    return p;
+}
+
+template <bool MAX> struct sum_of { typedef double type; };
+template <> struct sum_of<true> { typedef float type; };
+
+template <int V, bool MAX>
+QB_DEVICE void add(const qb_cuda_pool &p, float (&v)[V], typename sum_of<MAX>::type (&sum)[V]) {
+    if constexpr (MAX) {
+#pragma unroll
+        for (int i = 0; i < V; i++) // NaN stays
+            sum[i] = v[i] > sum[i] || v[i] != v[i] ? v[i] : sum[i];
+    } else {
+        qb_scale<V>(p.in, v);
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[i] += (double)v[i];
+    }
+}
+
+template <int V, bool MAX, int THREADS_OF_WINDOW>
+static __global__ void __launch_bounds__(THREADS)
+    pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
+    typedef typename sum_of<MAX>::type sum_type;
+    constexpr int OUTPUTS = THREADS / THREADS_OF_WINDOW;
+    const qb_cuda_window &w = p.w;
+    int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels
+    uint32_t at = blockIdx.x * OUTPUTS + threadIdx.x % OUTPUTS;
+    bool valid = at < count;
+    place to = place_of(w, valid ? at : 0, V);
+    span z = span_of(w, 0, to.z), y = span_of(w, 1, to.y), x = span_of(w, 2, to.x);
+    int64_t from = w.in_first + to.n * w.in_stride[0] + to.c * w.in_stride[1];
+    int height = y.end - y.first, wide = x.end - x.first, taps = (z.end - z.first) * height * wide;
+    sum_type sum[V];
+#pragma unroll
+    for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
+#pragma unroll 4
+    for (int t = part; t < taps; t += THREADS_OF_WINDOW) {
+        int tx = x.first + t % wide, ty = y.first + t / wide % height;
+        int tz = z.first + t / wide / height;
+        float v[V];
+        qb_load_codes<V>(p.in, in,
+                         from + (z.start + tz * w.dilation[0]) * w.in_stride[2] +
+                             (y.start + ty * w.dilation[1]) * w.in_stride[3] +
+                             (x.start + tx * w.dilation[2]) * w.in_stride[4],
+                         v);
+        add<V, MAX>(p, v, sum);
+    }
+    if constexpr (THREADS_OF_WINDOW > 1) {
+        __shared__ sum_type memory[V][THREADS];
+#pragma unroll
+        for (int i = 0; i < V; i++) memory[i][threadIdx.x] = sum[i];
+        __syncthreads();
+        if (part > 0) return;
+        for (int other = 1; other < THREADS_OF_WINDOW; other++)
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                sum_type v = memory[i][other * OUTPUTS + threadIdx.x];
+                if constexpr (MAX)
+                    sum[i] = v > sum[i] || v != v ? v : sum[i];
+                else
+                    sum[i] += v;
+            }
+    }
+    if (!valid) return;
+    float real[V];
+    if constexpr (MAX) {
+#pragma unroll
+        for (int i = 0; i < V; i++) real[i] = sum[i];
+        qb_scale<V>(p.in, real);
+    } else {
+        int counted = p.kind == QB_POOL_AVG_INCLUDE_PAD ? z.counted * y.counted * x.counted : taps;
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            real[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
+    }
+    int64_t end = w.out_first + to.n * w.out_stride[0] + to.c * w.out_stride[1] +
+                  to.z * w.out_stride[2] + to.y * w.out_stride[3] + to.x * w.out_stride[4];
+    if (p.end.act != QB_ACT_NONE) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            real[i] = qb_act_exact(p.end.act, p.end.alpha, p.end.beta, real[i]);
+    }
+    qb_store_real<V, false>(p.end.out, out, end, real);
+}
+
+template <int V, bool MAX>
+static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
+    const qb_cuda_window *w = &p->w;
+    uint32_t count =
+        (uint32_t)((int64_t)w->batch * (w->out_c / V) * w->out[0] * w->out[1] * w->out[2]);
+    unsigned each = THREADS / p->share, blocks = (count + each - 1) / each;
+    if (p->share == SHARE)
+        pool<V, MAX, SHARE><<<blocks, THREADS, 0, s>>>(*p, count, in, out);
+    else
+        pool<V, MAX, 1><<<blocks, THREADS, 0, s>>>(*p, count, in, out);
+    return (int)cudaGetLastError();
+}
+
+extern "C" int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream) {
+    cudaStream_t s = (cudaStream_t)stream;
+    bool max = p->kind == QB_POOL_MAX;
+    switch (p->width) {
+    case 16: return launch<16, true>(p, in, out, s); // maxima of codes
+    case 8: return max ? launch<8, true>(p, in, out, s) : launch<8, false>(p, in, out, s);
+    default: return max ? launch<1, true>(p, in, out, s) : launch<1, false>(p, in, out, s);
+    }
+}

@@ -1,0 +1,28 @@
+/* What the tactics of this folder share. */
+#ifndef QB_CUDA_TACTIC_COMMON_H
+#define QB_CUDA_TACTIC_COMMON_H
+
+#include "kernels/cuda/device.h"
+#include "kernels/tactic.h"
+
+/* Gives descs with layout ANY one: images that of the others (NHWC when there is none), all else
+ * ROW. The inputs go to in[QB_MAX_INPUTS]. */
+void qb_cuda_settle(const qb_problem *from, qb_problem *to, qb_desc *in);
+/* A kernel for a settled problem with a copy of `state` (released with it). UNSUPPORTED without a
+ * device. */
+qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
+                         const void *state, size_t bytes, qb_kernel **out);
+/* Rounds *end up to the next boundary and reserves `bytes` there; returns where. */
+int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
+
+/* The descriptor qb_tactic_SYMBOL of cuda.NAME with functions SYMBOL_supports and SYMBOL_create. */
+#define QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)                                              \
+    const qb_tactic qb_tactic_##SYMBOL = {.name = "cuda." NAME,                                    \
+                                          .backend = "cuda",                                       \
+                                          .kind = KIND,                                            \
+                                          .exactness = EXACTNESS,                                  \
+                                          .device_memory = true,                                   \
+                                          .supports = SYMBOL##_supports,                           \
+                                          .create = SYMBOL##_create}
+
+#endif

@@ -1,0 +1,155 @@
+/* The plain matrix product as a tactic: 8-bit codes, or floats of either size. A constant operand
+ * is packed as it is. */
+#include <string.h>
+
+#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/tactic_common.h"
+
+typedef struct matmul_state {
+    qb_cuda_matmul p;
+    int64_t at_weight; /* of a constant operand, in the packed block; -1: not packed */
+} matmul_state;
+
+static bool is_row(const qb_desc *d) {
+    return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0 &&
+           d->shape.rank >= 2;
+}
+
+static bool pose_operands(const qb_problem *p, const bool *constant, bool smooth,
+                          qb_cuda_matmul *x) {
+    const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
+    x->integer = a->q.n == 1 && b->q.n > 0;
+    qb_desc plain = *b; /* scales by column are looked at elsewhere */
+    if (plain.q.n > 1) plain.q.n = 1;
+    if (!qb_cuda_value_of(a, &x->a) || !qb_cuda_value_of(&plain, &x->b)) return false;
+    if (!x->integer && (a->q.n > 0 || b->q.n > 0)) return false;
+    if (b->q.n > 1 && b->q.n != p->out.shape.dim[p->out.shape.rank - 1]) return false;
+    if (smooth != (x->integer && qb_cuda_is_smooth(p->act.kind))) return false;
+    x->has_bias = qb_problem_has(p, QB_IN_BIAS);
+    if (!x->has_bias) return true;
+    const qb_desc *bias = &p->in[QB_IN_BIAS];
+    x->has_float_bias = bias->dtype == QB_DTYPE_F32;
+    return constant[QB_IN_BIAS] &&
+           (x->has_float_bias || (x->integer && bias->dtype == QB_DTYPE_S32));
+}
+
+static bool pose_shapes(const qb_problem *p, qb_cuda_matmul *x) {
+    const qb_shape *a = &p->in[QB_IN_DATA].shape, *b = &p->in[QB_IN_WEIGHT].shape;
+    const qb_shape *y = &p->out.shape;
+    int64_t count = qb_shape_count(y), matrices = 1;
+    if (count < 0 || count > INT32_MAX || qb_shape_count(a) > INT32_MAX ||
+        qb_shape_count(b) > INT32_MAX)
+        return false;
+    int64_t a_last = a->dim[a->rank - 1], b_last = b->dim[b->rank - 1];
+    x->m = (int32_t)y->dim[y->rank - 2];
+    x->n = (int32_t)y->dim[y->rank - 1];
+    x->k = (int32_t)(p->transpose_a ? a->dim[a->rank - 2] : a_last);
+    x->a_row = p->transpose_a ? 1 : a_last;
+    x->a_step = p->transpose_a ? a_last : 1;
+    x->b_row = p->transpose_b ? 1 : b_last;
+    x->b_step = p->transpose_b ? b_last : 1;
+    x->n_lead = y->rank - 2;
+    int64_t a_stride = a_last * a->dim[a->rank - 2], b_stride = b_last * b->dim[b->rank - 2];
+    for (int32_t d = x->n_lead - 1; d >= 0; d--) {
+        int32_t da = d - (y->rank - a->rank), db = d - (y->rank - b->rank);
+        x->lead[d] = (int32_t)y->dim[d];
+        matrices *= y->dim[d];
+        if (da >= 0) {
+            x->a_lead[d] = a->dim[da] == 1 ? 0 : a_stride;
+            a_stride *= a->dim[da];
+        }
+        if (db >= 0) {
+            x->b_lead[d] = b->dim[db] == 1 ? 0 : b_stride;
+            b_stride *= b->dim[db];
+        }
+    }
+    x->matrices = (int32_t)matrices;
+    return matrices <= 65535;
+}
+
+static bool pose(const qb_problem *p, const bool *constant, bool smooth, matmul_state *s) {
+    *s = (matmul_state){.p = {.scale = p->scale}, .at_weight = -1};
+    if (p->kind != QB_KIND_MATMUL || p->n_in < 2 || p->n_in > 4) return false;
+    if (!is_row(&p->in[QB_IN_DATA]) || !is_row(&p->in[QB_IN_WEIGHT]) || !is_row(&p->out))
+        return false;
+    if (qb_problem_has(p, QB_IN_RESIDUAL) && !is_row(&p->in[QB_IN_RESIDUAL])) return false;
+    if (!pose_operands(p, constant, smooth, &s->p) || !pose_shapes(p, &s->p)) return false;
+    if (!qb_cuda_end_of(p, &s->p.end)) return false;
+    int64_t end = 0, columns = (int64_t)s->p.n * 4;
+    s->p.at_multiplier = qb_cuda_reserve(&end, columns);
+    s->p.at_weight_zero = qb_cuda_reserve(&end, columns);
+    s->p.at_bias = qb_cuda_reserve(&end, columns);
+    if (constant[QB_IN_WEIGHT])
+        s->at_weight = qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&p->in[QB_IN_WEIGHT]));
+    s->p.packed_bytes = end;
+    return true;
+}
+
+static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                      void *packed) {
+    (void)cx;
+    const matmul_state *s = kernel->state;
+    const qb_problem *p = &kernel->problem;
+    const qb_desc *b = &p->in[QB_IN_WEIGHT];
+    char *to = packed;
+    float *multiplier = (float *)(void *)(to + s->p.at_multiplier);
+    int32_t *zero = (int32_t *)(void *)(to + s->p.at_weight_zero);
+    memset(packed, 0, (size_t)s->p.packed_bytes);
+    for (int32_t n = 0; s->p.integer && n < s->p.n; n++) {
+        int32_t k = b->q.n > 1 ? n : 0;
+        multiplier[n] = p->in[QB_IN_DATA].q.scale[0] * b->q.scale[k];
+        if (p->scale != 1.0f) multiplier[n] *= p->scale;
+        zero[n] = b->q.zero ? b->q.zero[k] : 0;
+    }
+    if (s->p.has_bias) memcpy(to + s->p.at_bias, constants[QB_IN_BIAS], (size_t)s->p.n * 4);
+    if (s->at_weight >= 0) memcpy(to + s->at_weight, constants[QB_IN_WEIGHT], qb_desc_bytes(b));
+    return QB_OK;
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const matmul_state *s = kernel->state;
+    const char *packed = args->packed;
+    const void *b = s->at_weight >= 0 ? packed + s->at_weight : args->in[QB_IN_WEIGHT];
+    const void *residual =
+        qb_problem_has(&kernel->problem, QB_IN_RESIDUAL) ? args->in[QB_IN_RESIDUAL] : NULL;
+    return qb_cuda_check(cx,
+                         qb_cuda_matmul_run(&s->p, args->in[QB_IN_DATA], b, residual, packed,
+                                            args->out, args->stream),
+                         kernel->tactic->name);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                        const bool *constant, bool smooth, qb_kernel **out) {
+    qb_problem settled;
+    qb_desc in[4];
+    matmul_state s;
+    if (!pose(problem, constant, smooth, &s))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    qb_cuda_settle(problem, &settled, in);
+    QB_TRY(qb_cuda_create(cx, tactic, &settled, &s, sizeof s, out));
+    qb_kernel *kernel = *out;
+    kernel->problem.out.layout = QB_LAYOUT_ROW;
+    for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
+    kernel->packed_bytes = (size_t)s.p.packed_bytes;
+    if (s.at_weight >= 0) kernel->packed_inputs |= (uint64_t)1 << QB_IN_WEIGHT;
+    if (s.p.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
+    kernel->pack = pack;
+    kernel->launch = launch;
+    return QB_OK;
+}
+
+#define MATMUL(SYMBOL, NAME, SMOOTH, EXACTNESS)                                                    \
+    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
+        matmul_state s;                                                                            \
+        return pose(problem, constant, SMOOTH, &s);                                                \
+    }                                                                                              \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        (void)threads;                                                                             \
+        return create(cx, tactic, problem, constant, SMOOTH, out);                                 \
+    }                                                                                              \
+    QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_MATMUL, EXACTNESS)
+
+MATMUL(cuda_matmul, "matmul", false, QB_EXACT);
+MATMUL(cuda_matmul_smooth, "matmul_smooth", true, QB_WITHIN_1_LSB);

@@ -1,0 +1,62 @@
+/* Pooling: any window over one to three dimensions, ROW or NHWC. */
+#include "kernels/cuda/pool.h"
+#include "kernels/cuda/tactic_common.h"
+
+#define SHARED_TAPS 16     /* windows of at least so many elements are shared by threads ... */
+#define SHARED_OUTPUTS 4e6 /* ... where there are at most so many results */
+#define THREADS_OF_WINDOW 8
+
+static bool multiples(const qb_cuda_window *w, int64_t width) {
+    int64_t all = w->out_c | w->in_first | w->out_first;
+    if (w->in_stride[1] != 1 || w->out_stride[1] != 1) return false;
+    for (int32_t d = 0; d < 5; d++)
+        if (d != 1) all |= w->in_stride[d] | w->out_stride[d];
+    return all % width == 0;
+}
+
+static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_pool *pool) {
+    *pool = (qb_cuda_pool){.kind = (int32_t)p->pool, .share = 1};
+    if (p->kind != QB_KIND_POOL || p->n_in != 1 || qb_cuda_is_smooth(p->act.kind)) return false;
+    qb_cuda_settle(p, settled, in);
+    if (!qb_cuda_window_of(settled, &pool->w) || !qb_cuda_value_of(&in[0], &pool->in) ||
+        !qb_cuda_end_of(settled, &pool->end))
+        return false;
+    const qb_cuda_window *w = &pool->w;
+    if (w->in_c != w->out_c) return false;
+    bool bytes = qb_dtype_size(in[0].dtype) == 1;
+    pool->width = bytes && p->pool == QB_POOL_MAX && multiples(w, 16) ? 16
+                  : multiples(w, 8)                                   ? 8
+                                                                      : 1;
+    if ((double)w->kernel[0] * w->kernel[1] * w->kernel[2] >= SHARED_TAPS &&
+        (double)qb_shape_count(&settled->out.shape) <= SHARED_OUTPUTS)
+        pool->share = THREADS_OF_WINDOW;
+    return true;
+}
+
+static bool cuda_pool_supports(const qb_problem *problem, const bool *constant) {
+    qb_problem settled;
+    qb_desc in[1];
+    qb_cuda_pool pool;
+    (void)constant;
+    return pose(problem, &settled, in, &pool);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return qb_cuda_check(cx, qb_cuda_pool_run(kernel->state, args->in[0], args->out, args->stream),
+                         kernel->tactic->name);
+}
+
+static qb_status cuda_pool_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                  const bool *constant, int threads, qb_kernel **out) {
+    qb_problem settled;
+    qb_desc in[1];
+    qb_cuda_pool pool;
+    (void)constant, (void)threads;
+    if (!pose(problem, &settled, in, &pool))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    QB_TRY(qb_cuda_create(cx, tactic, &settled, &pool, sizeof pool, out));
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+QB_CUDA_TACTIC(cuda_pool, "pool", QB_KIND_POOL, QB_EXACT);

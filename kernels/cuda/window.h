@@ -1,0 +1,27 @@
+/* The plain convolution and transposed convolution: every size, group, dilation, layout and type.
+ */
+#ifndef QB_CUDA_WINDOW_H
+#define QB_CUDA_WINDOW_H
+
+#include "kernels/cuda/real.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The packed weight is [taps][C / g][M] of float, or of s16 with zero points subtracted. Offsets
+ * into `packed` in bytes. */
+typedef struct qb_cuda_direct {
+    qb_cuda_window w;
+    qb_cuda_value in;
+    qb_cuda_end end;
+    int32_t integer, transposed, has_bias, has_float_bias;
+    int64_t at_multiplier, at_bias, packed_bytes;
+} qb_cuda_direct;
+int qb_cuda_direct_run(const qb_cuda_direct *p, const void *in, const void *residual,
+                       const char *packed, void *out, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,169 @@
+#include "random_node.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ref.h"
+
+bool random_is_node(qb_kind kind) {
+    return kind == QB_KIND_LAYER_NORM || kind == QB_KIND_TRANSPOSE || kind == QB_KIND_RESIZE ||
+           kind == QB_KIND_GATHER;
+}
+
+static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
+    qb_shape shape = {.rank = rank};
+    for (int32_t d = 0; d < rank; d++) shape.dim[d] = random_between(rng, 1, most);
+    if (random_chance(rng, 40)) shape.dim[rank - 1] = random_between(rng, 1, 8) * 8;
+    return shape;
+}
+
+static void set_type(qb_rng *rng, random_case *c) {
+    qb_desc *x = &c->in[0];
+    x->dtype = QB_DTYPE_F32;
+    if (random_chance(rng, 50)) {
+        x->dtype = random_chance(rng, 50) ? QB_DTYPE_U8 : QB_DTYPE_S8;
+        c->scale[0] = 0.02f;
+        c->zero[0] = (int32_t)random_between(rng, 0, 40);
+        x->q = (qb_qparams){x->dtype, -1, 1, &c->scale[0], &c->zero[0]};
+    }
+    c->problem.out.dtype = x->dtype;
+    c->problem.out.q = x->q;
+}
+
+void random_node_make(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_desc *x = &c->in[0];
+    int32_t rank = p->kind == QB_KIND_RESIZE ? 4 : (int32_t)random_between(rng, 2, 4);
+    x->shape = random_shape(rng, rank, 12);
+    p->n_in = 1;
+    p->axis = (int32_t)random_between(rng, 0, rank - 1);
+    set_type(rng, c);
+    if (p->kind == QB_KIND_LAYER_NORM) {
+        int64_t n = 1;
+        p->n_in = random_chance(rng, 70) ? 3 : 2;
+        p->epsilon = 1e-5f;
+        p->axis = rank - 1;
+        if (random_chance(rng, 30)) x->shape.dim[rank - 1] = random_between(rng, 1000, 1100);
+        for (int32_t d = p->axis; d < rank; d++) n *= x->shape.dim[d];
+        for (int32_t i = 1; i < p->n_in; i++) {
+            c->in[i].dtype = QB_DTYPE_F32;
+            c->in[i].shape = qb_shape_of(1, (int)n);
+            c->constant[i] = true;
+        }
+    }
+    p->out.shape = x->shape;
+    if (p->kind == QB_KIND_TRANSPOSE)
+        for (int32_t d = 0; d < rank; d++) {
+            int32_t other = (int32_t)random_between(rng, 0, d), moved = p->perm[other];
+            p->perm[other] = d;
+            if (other != d) p->perm[d] = moved;
+        }
+    for (int32_t d = 0; d < rank && p->kind == QB_KIND_TRANSPOSE; d++)
+        p->out.shape.dim[d] = x->shape.dim[p->perm[d]];
+    if (p->kind == QB_KIND_RESIZE) {
+        p->resize = random_chance(rng, 50) ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
+        for (int32_t d = 2; d < 4; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
+    }
+    if (p->kind == QB_KIND_GATHER) {
+        p->n_in = 2;
+        x->shape.dim[p->axis] += 4; /* indices are -4 to 3 */
+        p->out.shape = x->shape;
+        c->in[1].dtype = QB_DTYPE_S64;
+        c->in[1].shape = qb_shape_of(1, (int)random_between(rng, 1, 9));
+        p->out.shape.dim[p->axis] = c->in[1].shape.dim[0];
+    }
+}
+
+static float real_of(const random_case *c, int64_t at) {
+    const qb_desc *x = &c->in[0];
+    double v = qb_number_get(x->dtype, c->data[0], at);
+    return x->q.n > 0 ? x->q.scale[0] * (float)(v - x->q.zero[0]) : (float)v;
+}
+
+static void put(random_case *c, int64_t at, float real) {
+    const qb_desc *y = &c->problem.out;
+    double v = (double)real;
+    if (y->q.n > 0) v = qb_quantize_value(real, y->q.scale[0], y->q.zero[0], y->dtype);
+    qb_number_put(y->dtype, c->expected, at, v);
+}
+
+static void layer_norm(random_case *c) {
+    int64_t n = qb_shape_count(&c->in[1].shape), rows = qb_shape_count(&c->in[0].shape) / n;
+    const float *scale = c->data[1], *bias = c->problem.n_in > 2 ? c->data[2] : NULL;
+    for (int64_t r = 0; r < rows; r++) {
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < n; i++) mean += (double)real_of(c, r * n + i) / (double)n;
+        for (int64_t i = 0; i < n; i++) {
+            double d = (double)real_of(c, r * n + i) - mean;
+            squares += d * d / (double)n;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            double v =
+                ((double)real_of(c, r * n + i) - mean) / sqrt(squares + (double)c->problem.epsilon);
+            put(c, r * n + i, (float)(v * (double)scale[i] + (bias ? (double)bias[i] : 0)));
+        }
+    }
+}
+
+/* Coordinates of the row-major element `at`. */
+static void coordinates(const qb_shape *shape, int64_t at, int64_t *index) {
+    for (int32_t d = shape->rank - 1; d >= 0; d--) {
+        index[d] = at % shape->dim[d];
+        at /= shape->dim[d];
+    }
+}
+
+static int64_t element(const qb_shape *shape, const int64_t *index) {
+    int64_t at = 0;
+    for (int32_t d = 0; d < shape->rank; d++) at = at * shape->dim[d] + index[d];
+    return at;
+}
+
+static float resized(const random_case *c, const int64_t *out) {
+    const qb_shape *x = &c->in[0].shape, *y = &c->problem.out.shape;
+    int64_t low[4], high[4], at[4] = {out[0], out[1], 0, 0};
+    double part[4], sum = 0;
+    for (int32_t d = 2; d < 4; d++) {
+        double ratio = (double)x->dim[d] / (double)y->dim[d];
+        double p = ((double)out[d] + 0.5) * ratio - 0.5;
+        if (c->problem.resize == QB_RESIZE_NEAREST) p = (double)(out[d] * x->dim[d] / y->dim[d]);
+        p = fmin(fmax(p, 0), (double)(x->dim[d] - 1));
+        low[d] = (int64_t)p;
+        part[d] = p - (double)low[d];
+        high[d] = low[d] + (low[d] + 1 < x->dim[d]);
+    }
+    for (int k = 0; k < 4; k++) {
+        at[2] = k & 1 ? high[2] : low[2];
+        at[3] = k & 2 ? high[3] : low[3];
+        sum += (double)real_of(c, element(x, at)) * (k & 1 ? part[2] : 1 - part[2]) *
+               (k & 2 ? part[3] : 1 - part[3]);
+    }
+    return (float)sum;
+}
+
+void random_node_reference(random_case *c) {
+    const qb_problem *p = &c->problem;
+    const qb_shape *x = &c->in[0].shape;
+    size_t size = qb_dtype_size(p->out.dtype);
+    if (p->kind == QB_KIND_LAYER_NORM) {
+        layer_norm(c);
+        return;
+    }
+    for (int64_t i = 0, n = qb_shape_count(&p->out.shape); i < n; i++) {
+        int64_t out[QB_MAX_RANK], in[QB_MAX_RANK];
+        coordinates(&p->out.shape, i, out);
+        if (p->kind == QB_KIND_RESIZE) {
+            put(c, i, resized(c, out));
+            continue;
+        }
+        memcpy(in, out, sizeof in);
+        if (p->kind == QB_KIND_GATHER) {
+            int64_t index = ((const int64_t *)c->data[1])[out[p->axis]];
+            in[p->axis] = index < 0 ? index + x->dim[p->axis] : index;
+        } else {
+            for (int32_t d = 0; d < x->rank; d++) in[p->perm[d]] = out[d];
+        }
+        memcpy((char *)c->expected + (size_t)i * size,
+               (const char *)c->data[0] + (size_t)element(x, in) * size, size);
+    }
+}
