@@ -1,6 +1,7 @@
 #include "calib/calib.h"
 
-#include <string.h>
+#include <math.h>
+#include <stdio.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -13,17 +14,33 @@
 typedef struct gatherer {
     const qb_engine *engine;
     int32_t n_values, workers;
-    qb_stats **stats;  /* [workers x n_values] */
-    void **no_outputs; /* NULLs: outputs are not copied out */
+    int64_t n_samples;  /* of the dataset, where extremes by sample are recorded; else 0 */
+    qb_stats **stats;   /* [workers x n_values] */
+    qb_range *extremes; /* [n_values x n_samples]; lo > hi: nothing finite */
+    bool *seen;         /* [n_samples] */
+    void **no_outputs;  /* NULLs: outputs are not copied out */
 } gatherer;
 
 typedef struct observer {
     const gatherer *gatherer;
     int32_t worker;
+    int64_t sample;
 } observer;
 
 static qb_stats *stats_of(const gatherer *g, int32_t worker, int32_t value) {
     return g->stats[(size_t)worker * (size_t)g->n_values + (size_t)value];
+}
+
+/* Adds a tensor's values and tells their own extremes. */
+static qb_range add_values(qb_stats *stats, const qb_tensor *tensor) {
+    const float min = stats->min, max = stats->max;
+    stats->min = INFINITY;
+    stats->max = -INFINITY;
+    qb_stats_add_tensor(stats, tensor, -1);
+    const qb_range own = {stats->min, stats->max};
+    stats->min = fminf(min, own.lo);
+    stats->max = fmaxf(max, own.hi);
+    return own;
 }
 
 /* Values that are not float (shapes, indices) have no range to choose. */
@@ -31,15 +48,18 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
                           const qb_tensor *tensor) {
     (void)cx, (void)value;
     const observer *o = user;
-    if (tensor->desc.dtype == QB_DTYPE_F32)
-        qb_stats_add_tensor(stats_of(o->gatherer, o->worker, observed), tensor, -1);
+    const gatherer *g = o->gatherer;
+    if (tensor->desc.dtype != QB_DTYPE_F32) return QB_OK;
+    const qb_range own = add_values(stats_of(g, o->worker, observed), tensor);
+    if (g->n_samples > 0) g->extremes[observed * g->n_samples + o->sample] = own;
     return QB_OK;
 }
 
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const gatherer *g = user;
-    observer o = {g, sample->worker};
+    observer o = {g, sample->worker, sample->index};
     const void *inputs[1] = {sample->input};
+    if (g->n_samples > 0) g->seen[sample->index] = true;
     return qb_context_observe(cx, sample->context[0], inputs, g->no_outputs, on_value, &o);
 }
 
@@ -47,25 +67,45 @@ static void gatherer_release(gatherer *g) {
     for (size_t i = 0; g->stats && i < (size_t)g->workers * (size_t)g->n_values; i++)
         qb_free(g->stats[i]);
     qb_free(g->stats);
+    qb_free(g->extremes);
+    qb_free(g->seen);
     qb_free(g->no_outputs);
 }
 
-static qb_status gatherer_init(qb_ctx *cx, gatherer *g, const qb_engine *engine, int32_t workers) {
+/* Memory is taken before the first sample and does not grow: it can be told. */
+static void tell_memory(qb_ctx *cx, const gatherer *g) {
+    const double stats = (double)g->workers * sizeof(qb_stats);
+    const double samples = (double)g->n_samples * sizeof(qb_range);
+    char recorded[64] = "";
+    if (g->n_samples > 0)
+        snprintf(recorded, sizeof recorded, " + %lld samples x %zu B", (long long)g->n_samples,
+                 sizeof(qb_range));
+    qb_info(cx, "statistics: %d tensors x (%zu KiB x %d thread%s%s) = %.1f MiB", g->n_values,
+            sizeof(qb_stats) / 1024, g->workers, g->workers == 1 ? "" : "s", recorded,
+            g->n_values * (stats + samples) / 0x1p20);
+}
+
+static qb_status gatherer_init(qb_ctx *cx, gatherer *g, const qb_engine *engine, int32_t workers,
+                               int64_t n_samples) {
     *g = (gatherer){.engine = engine, .n_values = qb_engine_n_observed(engine)};
     const size_t each = (size_t)g->n_values * sizeof(qb_stats);
     while (workers > 1 && (size_t)workers * each > STATS_LIMIT) workers--;
     g->workers = workers;
-    qb_debug(cx, "calibrate: %d tensors x %zu KiB x %d workers = %.1f MiB", g->n_values,
-             sizeof(qb_stats) / 1024, workers, (double)each * workers / 0x1p20);
-    const size_t n = (size_t)workers * (size_t)g->n_values;
+    g->n_samples = n_samples <= QB_TABLE_SAMPLES ? n_samples : 0;
+    tell_memory(cx, g);
+    const size_t n = (size_t)workers * (size_t)g->n_values, recorded = (size_t)g->n_samples;
     g->stats = qb_alloc(cx, n, sizeof *g->stats);
     g->no_outputs = qb_alloc(cx, (size_t)qb_engine_n_outputs(engine), sizeof *g->no_outputs);
-    if (!g->stats || !g->no_outputs) return cx->code;
+    g->extremes = qb_alloc(cx, (size_t)g->n_values * recorded + 1, sizeof *g->extremes);
+    g->seen = qb_alloc(cx, recorded + 1, sizeof *g->seen);
+    if (!g->stats || !g->no_outputs || !g->extremes || !g->seen) return cx->code;
     for (size_t i = 0; i < n; i++) {
         g->stats[i] = qb_alloc(cx, 1, sizeof(qb_stats));
         if (!g->stats[i]) return cx->code;
         qb_stats_init(g->stats[i]);
     }
+    for (size_t i = 0; i < (size_t)g->n_values * recorded; i++)
+        g->extremes[i] = (qb_range){INFINITY, -INFINITY};
     return QB_OK;
 }
 
@@ -84,6 +124,26 @@ static qb_status check_finite(qb_ctx *cx, const char *name, const qb_stats *s) {
     return QB_OK;
 }
 
+/* The samples that were used, in the dataset's order. */
+static qb_status record_samples(qb_ctx *cx, const gatherer *g, qb_table *table) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < g->n_samples; i++) n += g->seen[i];
+    QB_TRY(qb_table_record(cx, table, n));
+    n = 0;
+    for (int64_t i = 0; i < g->n_samples; i++)
+        if (g->seen[i]) table->sample[n++] = i;
+    return QB_OK;
+}
+
+static void copy_extremes(const gatherer *g, int32_t value, const qb_table *table,
+                          qb_table_entry *entry) {
+    for (int64_t i = 0; i < table->n_recorded; i++) {
+        const qb_range own = g->extremes[value * g->n_samples + table->sample[i]];
+        entry->sample_min[i] = own.lo;
+        entry->sample_max[i] = own.hi;
+    }
+}
+
 /* Merges the workers' statistics into a table of the values that had any. */
 static qb_status make_table(qb_ctx *cx, const gatherer *g, qb_table **out) {
     qb_table *table = NULL;
@@ -96,11 +156,13 @@ static qb_status make_table(qb_ctx *cx, const gatherer *g, qb_table **out) {
         used += stats_of(g, 0, i)->count > 0;
     }
     QB_TRY(qb_table_create(cx, used, &table));
+    QB_GO(record_samples(cx, g, table));
     qb_table_entry *entry = table->entry;
     for (int32_t i = 0; i < g->n_values; i++) {
         if (stats_of(g, 0, i)->count == 0) continue;
         entry->name = qb_strdup(cx, qb_engine_observed_name(g->engine, i));
         if (!entry->name) QB_GO(cx->code);
+        copy_extremes(g, i, table, entry);
         *entry++->stats = *stats_of(g, 0, i);
     }
     qb_table_sort(table);
@@ -151,7 +213,8 @@ qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options
     QB_GO(qb_graph_clone(cx, graph, &apart));
     QB_GO(qb_keep_inner(cx, apart));
     QB_GO(qb_engine_build(cx, apart, &build, &engine));
-    QB_GO(gatherer_init(cx, &g, engine, options->workers > 0 ? options->workers : qb_threads(cx)));
+    QB_GO(gatherer_init(cx, &g, engine, options->workers > 0 ? options->workers : qb_threads(cx),
+                        qb_dataset_count(options->loader.dataset)));
     QB_GO(stream_samples(cx, options, &g, &result));
     QB_GO(make_table(cx, &g, &table));
     QB_GO(describe(cx, graph, &result, table));

@@ -1,5 +1,5 @@
 /* Calibration: from observed histograms to ranges. One row in methods.def and one file in methods/
- * each; a method is a pure function of a histogram. */
+ * each; a method is a pure function of what was observed of a tensor. */
 #ifndef QB_CALIB_CALIB_H
 #define QB_CALIB_CALIB_H
 
@@ -11,27 +11,48 @@
 extern "C" {
 #endif
 
+/* What a method may look at: one tensor. */
+typedef struct qb_observed {
+    const qb_stats *stats; /* has at least one finite value */
+    /* Extremes of each sample in dataset order (low > high: nothing finite in it); NULL where they
+     * were not recorded. */
+    const float *sample_min, *sample_max;
+    int64_t n_samples;
+    /* Ranges of the table's other methods, in their order; only for methods that choose. */
+    const qb_range *candidate;
+    int32_t n_candidates;
+} qb_observed;
+
+typedef struct qb_method_choice qb_method_choice;
+
 typedef struct qb_calib_method {
     const char *name;     /* "entropy" */
     const char *summary;  /* one line for the help */
-    const char *argument; /* meaning of what follows the colon ("percent kept"), or NULL */
+    const char *argument; /* meaning of the number after the colon ("percent kept"), or NULL */
     double argument_default, argument_min, argument_max;
-    /* The range to quantize over, within [stats->min, stats->max]; zero need not be in it. `stats`
-     * has at least one finite value. */
-    qb_status (*range)(qb_ctx *cx, const qb_stats *stats, double argument, qb_range *out);
+    const char *const *variants; /* words that may follow ("nvidia"), ending with NULL; the first is
+                                    meant where none is given. NULL: no variants */
+    bool needs_samples;          /* reads sample_min and sample_max */
+    bool chooses;                /* picks among `candidate`; computed after the other methods */
+    /* The range to quantize over, within [stats->min, stats->max]; zero need not be in it. */
+    qb_status (*range)(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
+                       qb_range *out);
 } qb_calib_method;
 
 const qb_calib_method *const *qb_calib_methods(int32_t *n);
 
-/* A method with its argument, as "percentile:99.99" spells it. */
-typedef struct qb_method_choice {
+/* A method with its argument and variant, as "percentile:99.99:one-sided" spells it. */
+struct qb_method_choice {
     const qb_calib_method *method;
     double argument;
-} qb_method_choice;
-/* Parses "entropy" or "percentile:99.9"; an unknown name lists the known ones. */
+    int32_t variant; /* index in method->variants; 0 without any */
+};
+/* Parses NAME[:NUMBER][:VARIANT]; an unknown name lists the known ones. */
 qb_status qb_method_parse(qb_ctx *cx, const char *text, qb_method_choice *out);
-/* The canonical spelling ("percentile:99.99"). */
+/* The canonical spelling ("percentile:99.99"): with the number, without the first variant. */
 char *qb_method_text(const qb_method_choice *choice, char *text, size_t n);
+/* [lo, hi] in units of the histogram's bins from zero, inside what was seen. */
+qb_range qb_range_of_bins(const qb_stats *stats, double lo, double hi);
 
 typedef struct qb_calib_options {
     const qb_method_choice *methods; /* the first one is the table's chosen method */
@@ -48,7 +69,9 @@ typedef struct qb_calib_options {
  */
 qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
                        qb_table **out);
-/* Chooses ranges again from the statistics in the table: no inference. */
+/* Chooses ranges again from the statistics in the table: no inference. The same ranges for any
+ * number of threads. A method that needs what the table has not recorded is QB_STATUS_UNSUPPORTED.
+ */
 qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
                           int32_t n_methods);
 

@@ -1,5 +1,6 @@
 #include "calib/calib.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,20 @@ const qb_calib_method *const *qb_calib_methods(int32_t *n) {
     return known;
 }
 
+/* "percentile[:P][:two-sided|one-sided]" */
+static void add_form(qb_strbuf *out, const qb_calib_method *method) {
+    qb_strbuf_add(out, method->name);
+    if (method->argument) qb_strbuf_addf(out, "[:%s]", method->argument);
+    for (int i = 0; method->variants && method->variants[i]; i++)
+        qb_strbuf_addf(out, "%s%s", i ? "|" : "[:", method->variants[i]);
+    if (method->variants) qb_strbuf_add(out, "]");
+}
+
 static qb_status unknown_method(qb_ctx *cx, const char *text) {
     qb_strbuf names = {0};
     for (int i = 0; i < N_METHODS; i++) {
-        qb_strbuf_addf(&names, "%s%s", i ? ", " : "", known[i]->name);
-        if (known[i]->argument) qb_strbuf_addf(&names, "[:%s]", known[i]->argument);
+        if (i) qb_strbuf_add(&names, ", ");
+        add_form(&names, known[i]);
     }
     qb_status status = qb_fail(cx, QB_STATUS_USAGE, "unknown calibration method '%s': expected %s",
                                text, names.data ? names.data : "a known one");
@@ -34,20 +44,59 @@ static qb_status unknown_method(qb_ctx *cx, const char *text) {
     return status;
 }
 
-static qb_status parse_argument(qb_ctx *cx, const qb_calib_method *method, const char *text,
-                                double *out) {
-    if (!method->argument)
+/* A word after the colon that is neither a variant nor a number. */
+static qb_status bad_word(qb_ctx *cx, const qb_calib_method *method, const char *word) {
+    if (!method->argument && !method->variants)
         return qb_fail(cx, QB_STATUS_USAGE, "calibration method %s takes no argument, got '%s'",
-                       method->name, text);
+                       method->name, word);
+    qb_strbuf expected = {0};
+    if (method->argument)
+        qb_strbuf_addf(&expected, "a number from %g to %g%s", method->argument_min,
+                       method->argument_max, method->variants ? " or " : "");
+    for (int i = 0; method->variants && method->variants[i]; i++)
+        qb_strbuf_addf(&expected, "%s%s", i ? ", " : "", method->variants[i]);
+    qb_status status =
+        qb_fail(cx, QB_STATUS_USAGE, "calibration method %s: expected %s after the colon, got '%s'",
+                method->name, expected.data ? expected.data : "nothing", word);
+    qb_strbuf_release(&expected);
+    return status;
+}
+
+static int32_t find_variant(const qb_calib_method *method, const char *word) {
+    for (int32_t i = 0; method->variants && method->variants[i]; i++)
+        if (strcmp(method->variants[i], word) == 0) return i;
+    return -1;
+}
+
+static bool parse_number(const qb_calib_method *method, const char *word, double *out) {
+    if (!method->argument) return false;
     char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end != '\0' || !(value >= method->argument_min) ||
+    const double value = strtod(word, &end);
+    if (end == word || *end != '\0' || !(value >= method->argument_min) ||
         !(value <= method->argument_max))
-        return qb_fail(cx, QB_STATUS_USAGE,
-                       "calibration method %s: expected a number from %g to %g after the colon, "
-                       "got '%s'",
-                       method->name, method->argument_min, method->argument_max, text);
+        return false;
     *out = value;
+    return true;
+}
+
+/* What follows the name: ":99.9", ":one-sided" or both in this order. */
+static qb_status parse_words(qb_ctx *cx, const char *text, qb_method_choice *choice) {
+    bool number_allowed = true, variant_allowed = true;
+    while (*text == ':') {
+        char word[QB_METHOD_TEXT];
+        const size_t length = strcspn(++text, ":");
+        snprintf(word, sizeof word, "%.*s", (int)length, text);
+        text += length;
+        const int32_t variant = find_variant(choice->method, word);
+        if (variant >= 0 && variant_allowed) {
+            choice->variant = variant;
+            variant_allowed = number_allowed = false;
+        } else if (number_allowed && parse_number(choice->method, word, &choice->argument)) {
+            number_allowed = false;
+        } else {
+            return bad_word(cx, choice->method, word);
+        }
+    }
     return QB_OK;
 }
 
@@ -56,9 +105,8 @@ qb_status qb_method_parse(qb_ctx *cx, const char *text, qb_method_choice *out) {
     for (int i = 0; i < N_METHODS; i++) {
         if (strlen(known[i]->name) != length || strncmp(known[i]->name, text, length) != 0)
             continue;
-        qb_method_choice choice = {known[i], known[i]->argument_default};
-        if (text[length] == ':')
-            QB_TRY(parse_argument(cx, known[i], text + length + 1, &choice.argument));
+        qb_method_choice choice = {known[i], known[i]->argument_default, 0};
+        QB_TRY(parse_words(cx, text + length, &choice));
         *out = choice;
         return QB_OK;
     }
@@ -66,38 +114,17 @@ qb_status qb_method_parse(qb_ctx *cx, const char *text, qb_method_choice *out) {
 }
 
 char *qb_method_text(const qb_method_choice *choice, char *text, size_t n) {
-    if (choice->method->argument)
-        snprintf(text, n, "%s:%.12g", choice->method->name, choice->argument);
-    else
-        snprintf(text, n, "%s", choice->method->name);
+    const qb_calib_method *method = choice->method;
+    char number[32] = "";
+    if (method->argument) snprintf(number, sizeof number, ":%.12g", choice->argument);
+    snprintf(text, n, "%s%s%s%s", method->name, number, choice->variant > 0 ? ":" : "",
+             choice->variant > 0 ? method->variants[choice->variant] : "");
     return text;
 }
 
-static qb_status name_methods(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
-                              int32_t n_methods) {
-    if (n_methods < 1 || n_methods > QB_TABLE_METHODS)
-        return qb_fail(cx, QB_STATUS_USAGE, "expected 1 to %d calibration methods, got %d",
-                       QB_TABLE_METHODS, n_methods);
-    for (int32_t m = 0; m < n_methods; m++) {
-        qb_method_text(&methods[m], table->method[m], QB_METHOD_TEXT);
-        for (int32_t k = 0; k < m; k++)
-            if (strcmp(table->method[k], table->method[m]) == 0)
-                return qb_fail(cx, QB_STATUS_USAGE, "calibration method %s is given twice",
-                               table->method[m]);
-    }
-    table->n_methods = n_methods;
-    return QB_OK;
-}
-
-qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
-                          int32_t n_methods) {
-    QB_TRY(name_methods(cx, table, methods, n_methods));
-    for (int32_t i = 0; i < table->n_entries; i++) {
-        qb_table_entry *e = &table->entry[i];
-        for (int32_t m = 0; m < n_methods; m++)
-            QB_TRY_WRAP(cx,
-                        methods[m].method->range(cx, e->stats, methods[m].argument, &e->range[m]),
-                        "tensor '%s': %s", e->name, table->method[m]);
-    }
-    return QB_OK;
+qb_range qb_range_of_bins(const qb_stats *stats, double lo, double hi) {
+    const double width = qb_stats_edge(stats, QB_STATS_BINS / 2 + 1);
+    lo = fmin(fmax(lo * width, stats->min), stats->max);
+    hi = fmax(fmin(hi * width, stats->max), lo);
+    return (qb_range){(float)lo, (float)hi};
 }

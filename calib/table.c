@@ -25,13 +25,34 @@ out:
     return status;
 }
 
+qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples) {
+    if (n_samples < 0 || n_samples > QB_TABLE_SAMPLES)
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "calibration table: extremes of 0 to %d samples can be recorded, got %lld",
+                       QB_TABLE_SAMPLES, (long long)n_samples);
+    if (n_samples == 0) return QB_OK;
+    const size_t n = (size_t)n_samples;
+    table->sample = qb_alloc(cx, n, sizeof *table->sample);
+    if (!table->sample) return cx->code;
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        table->entry[i].sample_min = qb_alloc(cx, n, sizeof(float));
+        table->entry[i].sample_max = qb_alloc(cx, n, sizeof(float));
+        if (!table->entry[i].sample_min || !table->entry[i].sample_max) return cx->code;
+    }
+    table->n_recorded = n_samples;
+    return QB_OK;
+}
+
 void qb_table_free(qb_table *table) {
     if (!table) return;
     for (int32_t i = 0; i < table->n_entries; i++) {
         qb_free(table->entry[i].name);
         qb_free(table->entry[i].stats);
+        qb_free(table->entry[i].sample_min);
+        qb_free(table->entry[i].sample_max);
     }
     qb_free(table->entry);
+    qb_free(table->sample);
     qb_free(table->model);
     qb_free(table->dataset);
     qb_free(table);

@@ -11,6 +11,7 @@ extern "C" {
 
 #define QB_TABLE_METHODS 16
 #define QB_TABLE_ENTRIES 16384 /* most that a file may hold: 1 GiB of statistics */
+#define QB_TABLE_SAMPLES 8192  /* most whose extremes are recorded: 64 KiB a tensor */
 #define QB_METHOD_TEXT 48
 
 /* Real values that are represented without clipping, within what was seen. The quantizer widens it
@@ -22,6 +23,8 @@ typedef struct qb_range {
 typedef struct qb_table_entry {
     char *name; /* value name in the optimized graph */
     qb_stats *stats;
+    float *sample_min, *sample_max;   /* [n_recorded], NULL when that is 0: extremes of the finite
+                                         values of each sample; +inf and -inf where it had none */
     qb_range range[QB_TABLE_METHODS]; /* by method, in the table's order */
 } qb_table_entry;
 
@@ -33,11 +36,16 @@ typedef struct qb_table {
     char *dataset;   /* path as given, for messages; files keep its last part */
     int64_t samples; /* used */
     int64_t skipped; /* unreadable */
+    /* Samples whose extremes are recorded: all, or 0 when there were more than QB_TABLE_SAMPLES. */
+    int64_t n_recorded;
+    int64_t *sample; /* [n_recorded] their numbers in the dataset, ascending */
     qb_hash model_hash, data_hash;
 } qb_table;
 
 /* Entries with empty statistics and no names yet. */
 qb_status qb_table_create(qb_ctx *cx, int32_t n_entries, qb_table **out);
+/* Room for the extremes of n samples in every entry, all zero; at most QB_TABLE_SAMPLES. */
+qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples);
 void qb_table_free(qb_table *table);                                          /* accepts NULL */
 const qb_table_entry *qb_table_find(const qb_table *table, const char *name); /* NULL when absent */
 /* Index of a method by canonical spelling, or by bare name when that is unambiguous; -1. */

@@ -15,13 +15,13 @@ const qb_h5_column qb_h5_columns[QB_H5_COLUMNS] = {
 };
 
 hid_t qb_h5_file_type(qb_h5_type type) {
-    return type == QB_H5_I32 ? H5T_STD_I32LE : type == QB_H5_F32 ? H5T_IEEE_F32LE : H5T_STD_U64LE;
+    const hid_t types[] = {H5T_STD_I32LE, H5T_IEEE_F32LE, H5T_STD_U64LE, H5T_STD_I64LE};
+    return types[type];
 }
 
 hid_t qb_h5_memory_type(qb_h5_type type) {
-    return type == QB_H5_I32   ? H5T_NATIVE_INT32
-           : type == QB_H5_F32 ? H5T_NATIVE_FLOAT
-                               : H5T_NATIVE_UINT64;
+    const hid_t types[] = {H5T_NATIVE_INT32, H5T_NATIVE_FLOAT, H5T_NATIVE_UINT64, H5T_NATIVE_INT64};
+    return types[type];
 }
 
 hid_t qb_h5_text_type(size_t size) {
@@ -49,13 +49,15 @@ void qb_h5_user_block(const uint8_t *rest, size_t size, char text[QB_H5_USER_BLO
     snprintf(text, QB_H5_USER_BLOCK, QB_H5_TITLE "%d\nxxh3 %s\n", QB_H5_VERSION, hash);
 }
 
-herr_t qb_h5_row(hid_t set, hid_t space, int32_t row, const uint64_t *out, uint64_t *in) {
-    const hsize_t start[2] = {(hsize_t)row, 0}, count[2] = {1, QB_STATS_BINS};
+herr_t qb_h5_row(hid_t set, hid_t space, qb_h5_type type, int32_t row, hsize_t width,
+                 const void *out, void *in) {
+    const hsize_t start[2] = {(hsize_t)row, 0}, count[2] = {1, width};
+    const hid_t number = qb_h5_memory_type(type);
     hid_t memory = H5Screate_simple(1, &count[1], NULL);
     herr_t done = H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
     if (done >= 0)
-        done = out ? H5Dwrite(set, H5T_NATIVE_UINT64, memory, space, H5P_DEFAULT, out)
-                   : H5Dread(set, H5T_NATIVE_UINT64, memory, space, H5P_DEFAULT, in);
+        done = out ? H5Dwrite(set, number, memory, space, H5P_DEFAULT, out)
+                   : H5Dread(set, number, memory, space, H5P_DEFAULT, in);
     H5Sclose(memory);
     return done;
 }

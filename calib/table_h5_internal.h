@@ -6,7 +6,9 @@
  *   name         text [tensors], ascending
  *   exponent, min, max, count, zeros, nan, pos_inf, neg_inf   [tensors], see qb_stats
  *   bins         u64 [tensors, QB_STATS_BINS], a chunk a tensor, shuffled and deflated
- *   range        f32 [tensors, methods, 2] */
+ *   range        f32 [tensors, methods, 2]
+ *   sample       i64 [recorded], ascending; absent, with the next two, when nothing is recorded
+ *   sample_min, sample_max   f32 [tensors, recorded] */
 #ifndef QB_CALIB_TABLE_H5_INTERNAL_H
 #define QB_CALIB_TABLE_H5_INTERNAL_H
 
@@ -25,9 +27,10 @@ typedef struct qb_h5 {
     qb_ctx *cx;
     const char *name; /* of the file, for messages */
     hid_t file;
+    size_t size; /* bytes of a file being read */
 } qb_h5;
 
-typedef enum qb_h5_type { QB_H5_I32, QB_H5_F32, QB_H5_U64 } qb_h5_type;
+typedef enum qb_h5_type { QB_H5_I32, QB_H5_F32, QB_H5_U64, QB_H5_I64 } qb_h5_type;
 
 /* A column of numbers, one a tensor. */
 typedef struct qb_h5_column {
@@ -48,7 +51,8 @@ hid_t qb_h5_text_type(size_t size);
 qb_status qb_h5_fail(const qb_h5 *h, qb_status code, const char *field);
 /* The user block for what follows it. */
 void qb_h5_user_block(const uint8_t *rest, size_t size, char text[QB_H5_USER_BLOCK]);
-/* Moves one row of bins into (`out`) or from a [tensors, QB_STATS_BINS] dataset. */
-herr_t qb_h5_row(hid_t set, hid_t space, int32_t row, const uint64_t *out, uint64_t *in);
+/* Moves row `row` of an [n, width] dataset of numbers out of `out` or into `in`. */
+herr_t qb_h5_row(hid_t set, hid_t space, qb_h5_type type, int32_t row, hsize_t width,
+                 const void *out, void *in);
 
 #endif

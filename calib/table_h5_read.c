@@ -150,7 +150,7 @@ static bool has_type(hid_t set, hid_t expected) {
 static qb_status read_numbers(const qb_h5 *h, const char *name, qb_h5_type type, int rank,
                               hsize_t *dims, void *data) {
     static const char *const texts[] = {"32-bit integers", "32-bit floats",
-                                        "64-bit unsigned integers"};
+                                        "64-bit unsigned integers", "64-bit integers"};
     hid_t set = -1;
     QB_TRY(open_dataset(h, name, rank, dims, NULL, &set));
     qb_status status = QB_OK;
@@ -268,14 +268,55 @@ static qb_status open_bins(const qb_h5 *h, size_t n, hid_t *out) {
     return status;
 }
 
-static qb_status read_bins(const qb_h5 *h, hid_t set, qb_table *table) {
+static void *bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
+static void *minima_of(const qb_table_entry *entry) { return entry->sample_min; }
+static void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; }
+
+static qb_status read_rows(const qb_h5 *h, const char *name, qb_h5_type type, hid_t set,
+                           const qb_table *table, hsize_t width,
+                           void *(*row)(const qb_table_entry *entry)) {
     hid_t space = H5Dget_space(set);
     qb_status status = QB_OK;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
-        if (qb_h5_row(set, space, i, NULL, table->entry[i].stats->bin) < 0)
-            status = qb_h5_fail(h, QB_STATUS_FORMAT, "bins");
+        if (qb_h5_row(set, space, type, i, width, NULL, row(&table->entry[i])) < 0)
+            status = qb_h5_fail(h, QB_STATUS_FORMAT, name);
     H5Sclose(space);
     return status;
+}
+
+/* Extremes by sample, which the file must hold in full. */
+static qb_status read_extremes(const qb_h5 *h, const char *name, const qb_table *table,
+                               void *(*row)(const qb_table_entry *entry)) {
+    hsize_t dims[2] = {(hsize_t)table->n_entries, (hsize_t)table->n_recorded};
+    hid_t set = -1;
+    QB_TRY(open_dataset(h, name, 2, dims, NULL, &set));
+    qb_status status = QB_OK;
+    if (!has_type(set, qb_h5_file_type(QB_H5_F32)))
+        status = malformed(h, name, "32-bit floats");
+    else if (H5Dget_storage_size(set) != dims[0] * dims[1] * sizeof(float))
+        status = malformed(h, name, "data for every tensor");
+    else
+        status = read_rows(h, name, QB_H5_F32, set, table, dims[1], row);
+    H5Dclose(set);
+    return status;
+}
+
+/* The extremes of each sample, where they were recorded. */
+static qb_status read_samples(const qb_h5 *h, qb_table *table) {
+    if (H5Lexists(h->file, "sample", H5P_DEFAULT) <= 0) return QB_OK;
+    hsize_t n = (hsize_t)table->samples;
+    if (table->samples < 1 || table->samples > QB_TABLE_SAMPLES)
+        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: sample: expected 1 to %d samples, got %lld",
+                       h->name, QB_TABLE_SAMPLES, (long long)table->samples);
+    if ((uint64_t)table->n_entries * (uint64_t)n * 2 * sizeof(float) > h->size)
+        return malformed(h, "sample_min, sample_max", "data for every tensor");
+    QB_TRY(qb_table_record(h->cx, table, table->samples));
+    QB_TRY(read_numbers(h, "sample", QB_H5_I64, 1, &n, table->sample));
+    for (int64_t i = 0; i < table->n_recorded; i++)
+        if (table->sample[i] < 0 || (i > 0 && table->sample[i - 1] >= table->sample[i]))
+            return malformed(h, "sample", "ascending numbers");
+    QB_TRY(read_extremes(h, "sample_min", table, minima_of));
+    return read_extremes(h, "sample_max", table, maxima_of);
 }
 
 /* What is wrong with the statistics, or NULL. */
@@ -302,10 +343,26 @@ static const char *check_stats(const qb_stats *s) {
     return NULL;
 }
 
+/* What is wrong with the extremes by sample, or NULL: together they are those of the tensor. */
+static const char *check_samples(const qb_table_entry *e, int64_t n) {
+    float low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        const float min = e->sample_min[i], max = e->sample_max[i];
+        if (min == INFINITY && max == -INFINITY) continue; /* nothing finite in this sample */
+        if (!(min <= max)) return "sample_min, sample_max: not in order";
+        low = fminf(low, min);
+        high = fmaxf(high, max);
+    }
+    if (n > 0 && (low != e->stats->min || high != e->stats->max))
+        return "sample_min, sample_max: not those of the tensor";
+    return NULL;
+}
+
 static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
     for (int32_t i = 0; i < table->n_entries; i++) {
         const qb_table_entry *e = &table->entry[i];
         const char *wrong = check_stats(e->stats);
+        if (!wrong) wrong = check_samples(e, table->n_recorded);
         for (int32_t m = 0; m < table->n_methods && !wrong; m++) {
             const qb_range r = e->range[m];
             if (!(r.lo >= e->stats->min && r.lo <= r.hi && r.hi <= e->stats->max))
@@ -353,7 +410,8 @@ static qb_status read_all(const qb_h5 *h, qb_table **out) {
     QB_GO(read_methods(h, table));
     QB_GO(read_columns(h, table));
     QB_GO(read_ranges(h, table));
-    QB_GO(read_bins(h, bins, table));
+    QB_GO(read_samples(h, table));
+    QB_GO(read_rows(h, "bins", QB_H5_U64, bins, table, QB_STATS_BINS, bins_of));
     QB_GO(check_entries(h, table));
     *out = table;
     table = NULL;
@@ -377,7 +435,7 @@ static qb_status read_image(qb_h5 *h, const void *bytes, size_t size, qb_table *
 
 qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                          qb_table **out) {
-    qb_h5 h = {cx, name, -1};
+    qb_h5 h = {cx, name, -1, size};
     QB_TRY(check_user_block(&h, bytes, size));
     qb_status status;
     H5E_BEGIN_TRY { status = read_image(&h, bytes, size, out); }

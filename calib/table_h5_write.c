@@ -119,18 +119,33 @@ static qb_status write_ranges(const qb_h5 *h, const qb_table *table) {
     return status;
 }
 
-static qb_status write_bins(const qb_h5 *h, const qb_table *table) {
-    const hsize_t dims[2] = {(hsize_t)table->n_entries, QB_STATS_BINS};
-    const hsize_t chunk[2] = {1, QB_STATS_BINS};
-    hid_t set = make_dataset(h, "bins", H5T_STD_U64LE, 2, dims, chunk);
+/* An entry's row in a dataset [tensors, width]. */
+typedef const void *(*row_of)(const qb_table_entry *entry);
+static const void *bins_of(const qb_table_entry *entry) { return entry->stats->bin; }
+static const void *minima_of(const qb_table_entry *entry) { return entry->sample_min; }
+static const void *maxima_of(const qb_table_entry *entry) { return entry->sample_max; }
+
+/* One row an entry. Rows of bins are mostly zeros: packed, a chunk each. */
+static qb_status write_rows(const qb_h5 *h, const char *name, qb_h5_type type,
+                            const qb_table *table, hsize_t width, bool packed, row_of row) {
+    const hsize_t dims[2] = {(hsize_t)table->n_entries, width}, chunk[2] = {1, width};
+    hid_t set = make_dataset(h, name, qb_h5_file_type(type), 2, dims, packed ? chunk : NULL);
     hid_t space = H5Dget_space(set);
-    qb_status status = set < 0 ? qb_h5_fail(h, QB_STATUS_IO, "bins") : QB_OK;
+    qb_status status = set < 0 ? qb_h5_fail(h, QB_STATUS_IO, name) : QB_OK;
     for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++)
-        if (qb_h5_row(set, space, i, table->entry[i].stats->bin, NULL) < 0)
-            status = qb_h5_fail(h, QB_STATUS_IO, "bins");
+        if (qb_h5_row(set, space, type, i, width, row(&table->entry[i]), NULL) < 0)
+            status = qb_h5_fail(h, QB_STATUS_IO, name);
     H5Sclose(space);
     H5Dclose(set);
     return status;
+}
+
+static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
+    const hsize_t n = (hsize_t)table->n_recorded;
+    if (n == 0) return QB_OK;
+    QB_TRY(write_dataset(h, "sample", H5T_STD_I64LE, H5T_NATIVE_INT64, 1, &n, table->sample));
+    QB_TRY(write_rows(h, "sample_min", QB_H5_F32, table, n, false, minima_of));
+    return write_rows(h, "sample_max", QB_H5_F32, table, n, false, maxima_of);
 }
 
 /* The last part of a path, without slashes at its end. */
@@ -163,7 +178,8 @@ static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     QB_TRY(write_names(h, table));
     QB_TRY(write_columns(h, table));
     QB_TRY(write_ranges(h, table));
-    return write_bins(h, table);
+    QB_TRY(write_samples(h, table));
+    return write_rows(h, "bins", QB_H5_U64, table, QB_STATS_BINS, true, bins_of);
 }
 
 /* Takes the bytes out of HDF5's memory and writes them with the user block filled in. */
@@ -206,7 +222,7 @@ qb_status qb_table_save(qb_ctx *cx, const qb_table *table, const char *path) {
         return qb_fail(cx, QB_STATUS_INVALID,
                        "write %s: expected tensors and methods, got %d and %d", path,
                        table->n_entries, table->n_methods);
-    qb_h5 h = {cx, path, -1};
+    qb_h5 h = {.cx = cx, .name = path, .file = -1};
     qb_status status;
     H5E_BEGIN_TRY { status = write_hdf5(&h, table); }
     H5E_END_TRY

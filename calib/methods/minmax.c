@@ -1,9 +1,10 @@
 /* minmax: everything that was seen. */
 #include "calib/calib.h"
 
-static qb_status range(qb_ctx *cx, const qb_stats *stats, double argument, qb_range *out) {
-    (void)cx, (void)argument;
-    *out = (qb_range){stats->min, stats->max};
+static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
+                       qb_range *out) {
+    (void)cx, (void)choice;
+    *out = (qb_range){seen->stats->min, seen->stats->max};
     return QB_OK;
 }
 

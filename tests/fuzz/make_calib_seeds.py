@@ -29,6 +29,9 @@ def contents():
         "pos_inf": np.array([0, 1], "<u8"),
         "neg_inf": np.zeros(n, "<u8"),
         "range": np.array([[[0, 0.5], [0, 0.9999]], [[-4, 1], [-8, 1.766]]], "<f4"),
+        "sample": np.array([0, 2], "<i8"),
+        "sample_min": np.array([[0, 0], [-8, np.inf]], "<f4"),
+        "sample_max": np.array([[0.9999, 0.5], [1.766, -np.inf]], "<f4"),
         "bins": bins,
     }
     attributes = {
@@ -38,7 +41,7 @@ def contents():
         "dataset": np.bytes_("images"),
         "model_hash": np.bytes_("0123456789abcdef" * 2),
         "data_hash": np.bytes_("fedcba9876543210" * 2),
-        "samples": np.int64(500),
+        "samples": np.int64(2),
         "skipped": np.int64(0),
     }
     return sets, attributes
@@ -79,6 +82,9 @@ write("narrow_bins", put("bins", np.zeros((2, 16), "<u8")))
 write("many_methods", put("method", np.array([b"m"] * 17, "S48")))
 write("unsorted", put("name", np.array(NAMES[::-1], "S11")))
 write("range_is_nan", put("range", np.full((2, 2, 2), np.nan, "<f4")))
+write("no_samples", drop("sample"))
+write("sample_max_missing", drop("sample_max"))
+write("many_samples", put("sample", np.arange(8192)))
 write("linked", drop("max"), lambda file: file.__setitem__("max", h5py.SoftLink("/min")))
 with open(os.path.join(FOLDER, "title_only"), "wb") as file:
     file.write(TITLE)

@@ -16,7 +16,8 @@ static qb_range choose(const char *method, const qb_stats *stats) {
     qb_method_choice choice;
     qb_range range;
     assert_ok(&cx, qb_method_parse(&cx, method, &choice));
-    assert_ok(&cx, choice.method->range(&cx, stats, choice.argument, &range));
+    const qb_observed seen = {.stats = stats};
+    assert_ok(&cx, choice.method->range(&cx, &seen, &choice, &range));
     assert_true(range.lo >= stats->min && range.lo <= range.hi && range.hi <= stats->max);
     return range;
 }
@@ -229,7 +230,16 @@ static void spelling_is_parsed_and_canonical(void **state) {
                                           {"minmax", "minmax"},
                                           {"percentile", "percentile:99.99"},
                                           {"percentile:99.90", "percentile:99.9"},
-                                          {"percentile:100", "percentile:100"}};
+                                          {"percentile:100", "percentile:100"},
+                                          {"percentile:one-sided", "percentile:99.99:one-sided"},
+                                          {"percentile:99:two-sided", "percentile:99"},
+                                          {"percentile:99:one-sided", "percentile:99:one-sided"},
+                                          {"entropy:amplitude", "entropy"},
+                                          {"entropy:nvidia", "entropy:nvidia"},
+                                          {"mse:symmetric", "mse:symmetric"},
+                                          {"moving-average", "moving-average:0.01"},
+                                          {"lp", "lp:2.4"},
+                                          {"auto", "auto"}};
     qb_ctx cx;
     qb_ctx_init(&cx);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -242,14 +252,20 @@ static void spelling_is_parsed_and_canonical(void **state) {
 
 static void bad_spelling_says_what_was_expected(void **state) {
     (void)state;
-    static const char *const rows[][2] = {{"kl", "entropy, percentile[:P], minmax"},
-                                          {"entrop", "unknown calibration method 'entrop'"},
-                                          {"", "unknown calibration method ''"},
-                                          {"entropy:3", "takes no argument, got '3'"},
-                                          {"percentile:", "from 50 to 100"},
-                                          {"percentile:101", "got '101'"},
-                                          {"percentile:nan", "got 'nan'"},
-                                          {"percentile:99x", "got '99x'"}};
+    static const char *const rows[][2] = {
+        {"kl", "percentile[:P][:two-sided|one-sided], minmax, moving-average[:C], mse"},
+        {"entrop", "unknown calibration method 'entrop'"},
+        {"", "unknown calibration method ''"},
+        {"minmax:3", "takes no argument, got '3'"},
+        {"entropy:3", "expected amplitude, nvidia, ort, ncnn, ppq"},
+        {"entropy:ort:ort", "got 'ort'"},
+        {"percentile:one-sided:99", "got '99'"},
+        {"percentile:99:99", "got '99'"},
+        {"moving-average:0", "from 1e-06 to 1"},
+        {"percentile:", "from 50 to 100"},
+        {"percentile:101", "got '101'"},
+        {"percentile:nan", "got 'nan'"},
+        {"percentile:99x", "got '99x'"}};
     qb_ctx cx;
     qb_ctx_init(&cx);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -12,9 +12,25 @@
 #include "calib/table_h5_internal.h"
 
 #define N_VALUES 5000
+#define N_SAMPLES 7
 
 static const char *const names[] = {"conv1/relu", "a", "Zeta", "b\xc3\xbc", "input:0"};
 enum { N_NAMES = sizeof names / sizeof *names };
+
+/* Extremes of samples 0, 3, 6, ...; the second one has no finite value in the first tensor. */
+static void record_extremes(qb_ctx *cx, qb_table *table) {
+    assert_ok(cx, qb_table_record(cx, table, N_SAMPLES));
+    for (int i = 0; i < N_SAMPLES; i++) {
+        table->sample[i] = 3 * i;
+        for (int k = 0; k < N_NAMES; k++) {
+            const qb_stats *s = table->entry[k].stats;
+            table->entry[k].sample_min[i] = i == 4 ? s->min : s->min / 2;
+            table->entry[k].sample_max[i] = i == 2 ? s->max : s->max / 4;
+        }
+    }
+    table->entry[0].sample_min[1] = INFINITY;
+    table->entry[0].sample_max[1] = -INFINITY;
+}
 
 /* A table as a calibration makes it, from seeded data. */
 static qb_table *make_table(qb_ctx *cx) {
@@ -30,6 +46,7 @@ static qb_table *make_table(qb_ctx *cx) {
         value[0] = i == 2 ? NAN : value[0];
         qb_stats_add(table->entry[i].stats, value, N_VALUES);
     }
+    record_extremes(cx, table);
     qb_table_sort(table);
     qb_method_choice choice[3];
     assert_ok(cx, qb_method_parse(cx, "entropy", &choice[0]));
@@ -38,7 +55,7 @@ static qb_table *make_table(qb_ctx *cx) {
     assert_ok(cx, qb_table_choose(cx, table, choice, 3));
     table->model = qb_strdup(cx, "net.onnx");
     table->dataset = qb_strdup(cx, "/somewhere/images/");
-    table->samples = 500;
+    table->samples = N_SAMPLES;
     table->skipped = 2;
     table->model_hash = qb_hash_bytes("model", 5);
     table->data_hash = qb_hash_bytes("data", 4);
@@ -72,6 +89,10 @@ static void round_trip_keeps_everything(void **state) {
     for (int i = 0; i < N_NAMES; i++) {
         assert_string_equal(read->entry[i].name, made->entry[i].name);
         assert_memory_equal(read->entry[i].stats, made->entry[i].stats, sizeof(qb_stats));
+        assert_memory_equal(read->entry[i].sample_min, made->entry[i].sample_min,
+                            N_SAMPLES * sizeof(float));
+        assert_memory_equal(read->entry[i].sample_max, made->entry[i].sample_max,
+                            N_SAMPLES * sizeof(float));
         assert_memory_equal(read->entry[i].range, made->entry[i].range, 3 * sizeof(qb_range));
     }
     assert_int_equal(read->n_methods, 3);
@@ -80,7 +101,9 @@ static void round_trip_keeps_everything(void **state) {
     assert_string_equal(read->method[2], "minmax");
     assert_string_equal(read->model, "net.onnx");
     assert_string_equal(read->dataset, "images");
-    assert_int_equal(read->samples, 500);
+    assert_int_equal(read->samples, N_SAMPLES);
+    assert_int_equal(read->n_recorded, N_SAMPLES);
+    assert_memory_equal(read->sample, made->sample, N_SAMPLES * sizeof *read->sample);
     assert_int_equal(read->skipped, 2);
     assert_true(qb_hash_equal(read->model_hash, made->model_hash));
     assert_true(qb_hash_equal(read->data_hash, made->data_hash));
@@ -313,7 +336,7 @@ static void bins_overflow(hid_t f) {
     hid_t set = H5Dopen2(f, "bins", H5P_DEFAULT), space = H5Dget_space(set);
     uint64_t *row = calloc(QB_STATS_BINS, sizeof *row);
     row[10] = row[20] = UINT64_MAX / 2 + 10;
-    assert_true(qb_h5_row(set, space, 0, row, NULL) >= 0);
+    assert_true(qb_h5_row(set, space, QB_H5_U64, 0, QB_STATS_BINS, row, NULL) >= 0);
     free(row);
     H5Sclose(space);
     H5Dclose(set);
@@ -333,6 +356,31 @@ static void method_is_blank(hid_t f) {
     hid_t type = qb_h5_text_type(8);
     replace(f, "method", type, 1, (hsize_t[]){3});
     H5Tclose(type);
+}
+static void samples_are_cut(hid_t f) {
+    replace(f, "sample", H5T_STD_I64LE, 1, (hsize_t[]){N_SAMPLES - 1});
+}
+static void samples_are_short(hid_t f) {
+    replace(f, "sample", H5T_STD_I32LE, 1, (hsize_t[]){N_SAMPLES});
+}
+static void samples_are_unsorted(hid_t f) {
+    set_number(f, "sample", H5T_NATIVE_INT64, 2, &(int64_t){1});
+}
+static void extremes_are_missing(hid_t f) { H5Ldelete(f, "sample_max", H5P_DEFAULT); }
+static void extremes_are_unwritten(hid_t f) {
+    replace(f, "sample_min", H5T_IEEE_F32LE, 2, (hsize_t[]){N_NAMES, N_SAMPLES});
+}
+static void extremes_are_others(hid_t f) {
+    hid_t set = H5Dopen2(f, "sample_max", H5P_DEFAULT);
+    const float odd[N_NAMES * N_SAMPLES] = {0};
+    H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, odd);
+    H5Dclose(set);
+}
+static void extremes_are_nan(hid_t f) {
+    hid_t set = H5Dopen2(f, "sample_min", H5P_DEFAULT);
+    const float odd[N_NAMES * N_SAMPLES] = {NAN};
+    H5Dwrite(set, H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT, odd);
+    H5Dclose(set);
 }
 static void set_text(hid_t f, const char *name, const char *text) {
     H5Adelete(f, name);
@@ -392,6 +440,13 @@ static void wrong_content_is_refused_by_field(void **state) {
         {zeros_are_many, "zeros: more than"},
         {bins_overflow, "bins: too large"},
         {range_is_nan, "range: not in order"},
+        {samples_are_cut, "sample: expected the shape 7"},
+        {samples_are_short, "sample: expected 64-bit integers"},
+        {samples_are_unsorted, "sample: expected ascending numbers"},
+        {extremes_are_missing, "sample_max: HDF5"},
+        {extremes_are_unwritten, "sample_min: expected data for every tensor"},
+        {extremes_are_others, "sample_min, sample_max: not"},
+        {extremes_are_nan, "sample_min, sample_max: not in order"},
         {method_is_many, "method: expected 1 to 16 texts, got 17"},
         {method_is_blank, "method: expected names that are not empty"},
     };

@@ -1,0 +1,100 @@
+/* Ranges of all tensors of a table by all methods asked for. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "calib/calib.h"
+
+static qb_status name_methods(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
+                              int32_t n_methods) {
+    if (n_methods < 1 || n_methods > QB_TABLE_METHODS)
+        return qb_fail(cx, QB_STATUS_USAGE, "expected 1 to %d calibration methods, got %d",
+                       QB_TABLE_METHODS, n_methods);
+    for (int32_t m = 0; m < n_methods; m++) {
+        qb_method_text(&methods[m], table->method[m], QB_METHOD_TEXT);
+        for (int32_t k = 0; k < m; k++)
+            if (strcmp(table->method[k], table->method[m]) == 0)
+                return qb_fail(cx, QB_STATUS_USAGE, "calibration method %s is given twice",
+                               table->method[m]);
+        if (methods[m].method->needs_samples && table->n_recorded == 0)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "%s needs the extremes of each sample, which are recorded for up to %d "
+                           "samples; this calibration has %lld",
+                           table->method[m], QB_TABLE_SAMPLES, (long long)table->samples);
+    }
+    table->n_methods = n_methods;
+    return QB_OK;
+}
+
+/* Tensors are dealt out to threads one by one; each writes only its own entries. */
+typedef struct job {
+    qb_table *table;
+    const qb_method_choice *methods;
+    atomic_int next; /* tensor to take */
+} job;
+
+typedef struct worker {
+    job *job;
+    qb_ctx cx;
+    qb_status status;
+    pthread_t thread;
+    bool started;
+} worker;
+
+/* All methods that do not choose, then those that do, for one tensor. */
+static qb_status choose_entry(qb_ctx *cx, const job *j, qb_table_entry *e) {
+    const qb_table *table = j->table;
+    qb_range candidate[QB_TABLE_METHODS];
+    qb_observed seen = {.stats = e->stats,
+                        .sample_min = e->sample_min,
+                        .sample_max = e->sample_max,
+                        .n_samples = table->n_recorded,
+                        .candidate = candidate};
+    for (int chooses = 0; chooses < 2; chooses++)
+        for (int32_t m = 0; m < table->n_methods; m++) {
+            const qb_method_choice *choice = &j->methods[m];
+            if (choice->method->chooses != (chooses == 1)) continue;
+            QB_TRY(qb_check_cancel(cx));
+            QB_TRY_WRAP(cx, choice->method->range(cx, &seen, choice, &e->range[m]),
+                        "tensor '%s': %s", e->name, table->method[m]);
+            if (!choice->method->chooses) candidate[seen.n_candidates++] = e->range[m];
+        }
+    return QB_OK;
+}
+
+static void *work(void *argument) {
+    worker *w = argument;
+    qb_table *table = w->job->table;
+    int i;
+    while (w->status == QB_OK && (i = atomic_fetch_add(&w->job->next, 1)) < table->n_entries)
+        w->status = choose_entry(&w->cx, w->job, &table->entry[i]);
+    if (w->status != QB_OK) atomic_store(&w->job->next, table->n_entries); /* the others stop too */
+    return NULL;
+}
+
+qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
+                          int32_t n_methods) {
+    QB_TRY(name_methods(cx, table, methods, n_methods));
+    job j = {.table = table, .methods = methods};
+    const int n = qb_threads(cx) < table->n_entries ? qb_threads(cx) : table->n_entries;
+    worker *workers = qb_alloc(cx, (size_t)(n > 0 ? n : 1), sizeof *workers);
+    if (!workers) return cx->code;
+    qb_status status = QB_OK;
+    for (int i = 0; i < n; i++) {
+        workers[i].job = &j;
+        qb_ctx_child(cx, &workers[i].cx);
+        /* The last share, and that of a thread that cannot start, is done here. */
+        workers[i].started =
+            i < n - 1 && pthread_create(&workers[i].thread, NULL, work, &workers[i]) == 0;
+        if (!workers[i].started) work(&workers[i]);
+    }
+    for (int i = 0; i < n; i++) {
+        if (workers[i].started) pthread_join(workers[i].thread, NULL);
+        if (status == QB_OK && workers[i].status != QB_OK) {
+            qb_ctx_adopt(cx, &workers[i].cx);
+            status = workers[i].status;
+        }
+    }
+    qb_free(workers);
+    return status;
+}

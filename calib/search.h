@@ -1,0 +1,38 @@
+/* Searching the ends of a range: what methods that minimize a cost share.
+ *
+ * Ends are edges of bins, so scaling the data by a power of two scales the range exactly. */
+#ifndef QB_CALIB_SEARCH_H
+#define QB_CALIB_SEARCH_H
+
+#include "calib/spectrum.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bins [a, b); zero is the left edge of bin QB_STATS_BINS / 2, and a <= it <= b. */
+typedef struct qb_bins {
+    int32_t a, b;
+} qb_bins;
+
+/* What a window costs; smaller is better. Whether it is below `beat` is all that matters: when not,
+ * any number from there up will do, infinity too. */
+typedef double (*qb_bins_cost)(const void *user, qb_bins at, double beat);
+
+/* All bins that are not empty, and zero. */
+qb_bins qb_bins_full(const qb_spectrum *spectrum);
+/* The grid of 256 codes over a window. */
+qb_grid qb_bins_grid(qb_bins at);
+/* The window of least cost found by moving one end at a time from the full one, each end until
+ * neither moves: first at every 16th bin, then at every bin around the best; the wider of equals.
+ * It ends with bins that are not empty (or at zero) and has at least 256. */
+qb_bins qb_bins_search(const qb_spectrum *spectrum, qb_bins_cost cost, const void *user);
+/* The same with both ends equally far from zero; at least 128 bins each. Returns that distance. */
+int32_t qb_reach_search(const qb_spectrum *spectrum, qb_bins_cost cost, const void *user);
+/* What a window keeps, within what was seen. */
+qb_range qb_bins_range(const qb_stats *stats, qb_bins at);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
