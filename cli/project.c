@@ -1,11 +1,11 @@
 #include "cli/project.h"
 
 #include <dirent.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "cli/precision.h"
+#include "eval/gate.h"
 
 static const char *const known_keys[] = {"model",
                                          "data.calibration",
@@ -25,7 +25,14 @@ static const char *const known_keys[] = {"model",
                                          "quantization.keep_float",
                                          "compare.batch",
                                          "compare.duration",
-                                         "gate.max_drop",
+#define X(field, option, unit, least, most, text) "gate." #field,
+                                         QB_GATE_LIMITS(X)
+#undef X
+                                             "gate.relative",
+                                         "gate.mlperf",
+                                         "gate.confidence",
+                                         "gate.baseline",
+                                         "gate.precision",
                                          NULL};
 
 /* ---- small pieces ---- */
@@ -98,12 +105,20 @@ out:
 
 /* ---- qbench.yaml ---- */
 
-static qb_status load_config(qb_ctx *cx, const qb_common *common, qb_project *p) {
+qb_status qb_settings_load(qb_ctx *cx, const qb_common *common, const char **name,
+                           qb_config **out) {
     const char *path = common->config ? common->config : QB_CONFIG_NAME;
     if (path[0] == '\0' || (!common->config && !qb_path_exists(path))) return QB_OK;
-    p->config_name = path;
-    QB_TRY(qb_config_load(cx, path, &p->config));
-    return qb_config_check_keys(cx, p->config, known_keys);
+    qb_config *config;
+    QB_TRY(qb_config_load(cx, path, &config));
+    qb_status status = qb_config_check_keys(cx, config, known_keys);
+    if (status != QB_OK) {
+        qb_config_free(config);
+        return status;
+    }
+    *name = path;
+    *out = config;
+    return QB_OK;
 }
 
 /* A path setting, relative to the settings file. */
@@ -207,7 +222,6 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
     QB_TRY(qb_config_int(cx, p->config, "calibration.samples", &p->samples));
     QB_TRY(qb_config_int(cx, p->config, "compare.batch", &p->batch));
     QB_TRY(qb_config_double(cx, p->config, "compare.duration", &p->duration_s));
-    QB_TRY(qb_config_double(cx, p->config, "gate.max_drop", &p->max_drop));
     if (p->batch < 1 || p->batch > 65536)
         return qb_fail(cx, QB_STATUS_INVALID, "%s: compare.batch: expected 1 to 65536, got %lld",
                        p->config_name, (long long)p->batch);
@@ -218,9 +232,6 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
         return qb_fail(cx, QB_STATUS_INVALID,
                        "%s: calibration.samples: expected 0 or more, got %lld", p->config_name,
                        (long long)p->samples);
-    if (p->max_drop < -100 || p->max_drop > 100)
-        return qb_fail(cx, QB_STATUS_INVALID, "%s: gate.max_drop: expected -100 to 100, got %g",
-                       p->config_name, p->max_drop);
     return QB_OK;
 }
 
@@ -296,7 +307,7 @@ static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_proj
                               bool data_is_calibration, qb_project *p) {
     qb_preprocess_default(&p->preprocess);
     QB_TRY(set(cx, &p->method, "entropy"));
-    QB_TRY(load_config(cx, common, p));
+    QB_TRY(qb_settings_load(cx, common, &p->config_name, &p->config));
     if (p->config) QB_TRY(config_path(cx, p, common, "model", &p->model));
     QB_TRY(set(cx, &p->model, flags->model));
     if (!p->model) QB_TRY(find_model(cx, p));
@@ -310,7 +321,7 @@ static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_proj
 
 qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
                           bool data_is_calibration, qb_project *out) {
-    *out = (qb_project){.batch = 1, .max_drop = NAN};
+    *out = (qb_project){.batch = 1};
     qb_status status = project_open(cx, common, flags, data_is_calibration, out);
     if (status != QB_OK) qb_project_close(out);
     return status;

@@ -118,10 +118,13 @@ typedef struct qb_project {
     const char *disabled[QB_PROJECT_NAMES + 1];
     int64_t samples, batch;
     double duration_s;       /* of a latency measurement, an engine; 0: the default */
-    double max_drop;         /* the gate's policy; NaN: none */
     qb_config *config;       /* NULL when there is no qbench.yaml */
     const char *config_name; /* its path, for messages */
 } qb_project;
+
+/* The settings file that --config names, else qbench.yaml here; leaves *name and *out alone when
+ * there is none. Unknown keys are errors. The caller frees *out. */
+qb_status qb_settings_load(qb_ctx *cx, const qb_common *common, const char **name, qb_config **out);
 
 /* `data_is_calibration`: --data names the calibration set, otherwise the evaluation set. */
 qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,

@@ -98,27 +98,6 @@ qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, in
 /* Percentiles and moments of n latencies in milliseconds (sorts `ms` in place). */
 void qb_latency_of(double *ms, int64_t n, qb_latency *out);
 
-/* The release gate. NaN limits are off. */
-typedef struct qb_gate_limits {
-    double max_drop;          /* points of top-1 */
-    double min_agreement;     /* percent */
-    double min_sqnr;          /* dB */
-    double max_latency_ratio; /* this row's median over the first row's */
-} qb_gate_limits;
-
-typedef struct qb_gate_check {
-    char name[64]; /* "max-drop" */
-    char row[96];  /* precision */
-    double value, limit;
-    bool measured, held; /* a check that could not be measured does not hold */
-} qb_gate_check;
-
-/* Evaluates all limits on all rows but the first (or only on `precision` when not NULL). At most
- * `capacity` checks are written. *held is true when there was at least one check and all held. */
-qb_status qb_gate(qb_ctx *cx, const qb_run *run, const char *precision,
-                  const qb_gate_limits *limits, qb_gate_check *checks, int32_t capacity, int32_t *n,
-                  bool *held);
-
 #ifdef __cplusplus
 }
 #endif

@@ -1,62 +1,264 @@
+#include "eval/gate.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "eval/eval.h"
+#define NONE ((qb_interval){NAN, NAN})
+#define MLPERF_PERCENT 99.0 /* of the reference's accuracy */
 
-/* One limit: its option's name, the value it looks at, and which side is allowed. */
-typedef struct gate_rule {
-    const char *name;
-    double limit;
-    double value;
-    bool at_most;
-} gate_rule;
-
-static int32_t rules_of(const qb_run *run, const qb_run_row *row, const qb_gate_limits *limits,
-                        gate_rule rules[4]) {
-    const gate_rule all[4] = {
-        {"max-drop", limits->max_drop, row->drop, true},
-        {"min-agreement", limits->min_agreement, row->agreement_top1, false},
-        {"min-sqnr", limits->min_sqnr, row->sqnr_db, false},
-        {"max-latency-ratio", limits->max_latency_ratio,
-         row->latency.median / run->row[0].latency.median, true},
-    };
-    int32_t n = 0;
-    for (int32_t i = 0; i < 4; i++)
-        if (!isnan(all[i].limit)) rules[n++] = all[i];
-    return n;
+bool qb_confidence_parse(const char *text, qb_confidence *out) {
+    static const char *const names[] = {"point", "fail", "pass"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (qb_confidence)i;
+            return true;
+        }
+    return false;
 }
 
-static qb_gate_check check_of(const gate_rule *rule, const char *precision) {
-    qb_gate_check check = {.value = rule->value, .limit = rule->limit};
-    snprintf(check.name, sizeof check.name, "%s", rule->name);
-    snprintf(check.row, sizeof check.row, "%s", precision);
-    check.measured = !isnan(rule->value);
+qb_gate_limits qb_gate_no_limits(void) {
+    return (qb_gate_limits){
+#define X(field, option, unit, least, most, text) .field = NAN,
+        QB_GATE_LIMITS(X)
+#undef X
+    };
+}
+
+bool qb_gate_has_limit(const qb_gate_limits *l) {
+    return l->mlperf || l->baseline || !isnan(l->max_drop) || !isnan(l->min_agreement) ||
+           !isnan(l->min_sqnr) || !isnan(l->max_latency) || !isnan(l->max_latency_ratio) ||
+           !isnan(l->max_engine_size) || !isnan(l->min_samples);
+}
+
+/* What one check looks at. */
+typedef struct subject {
+    const qb_run *run;
+    const qb_run_row *row, *first;
+    const qb_gate_limits *limits;
+    const qb_run_row *before; /* its namesake in the baseline; may be NULL */
+} subject;
+
+/* A value, its interval, and why there is none. */
+typedef struct finding {
+    double value;
+    qb_interval ci;
+    bool has_interval; /* a number of this kind comes with one */
+    const char *reason;
+} finding;
+
+static double scale_of(const subject *s) { return s->limits->relative ? 100 / s->first->top1 : 1; }
+
+static finding drop(const subject *s) {
+    const qb_interval ci = s->row->paired.drop_ci;
+    const double scale = scale_of(s);
+    return (finding){s->row->drop * scale,
+                     {ci.lo * scale, ci.hi * scale},
+                     true,
+                     isnan(s->row->top1) ? "the data has no labels" : NULL};
+}
+
+static finding mlperf(const subject *s) {
+    const qb_interval ci = s->row->paired.drop_ci;
+    const double scale = 100 / s->first->top1;
+    return (finding){s->row->top1 * scale,
+                     {100 - ci.hi * scale, 100 - ci.lo * scale},
+                     true,
+                     isnan(s->row->top1) ? "the data has no labels" : NULL};
+}
+
+static finding agreement(const subject *s) {
+    return (finding){s->row->agreement_top1, qb_run_metric_ci(s->row, "agreement"), true, NULL};
+}
+
+static finding sqnr(const subject *s) { return (finding){s->row->sqnr_db, NONE, false, NULL}; }
+
+static finding latency(const subject *s) {
+    return (finding){s->row->latency.median, s->row->latency.median_ci, true, NULL};
+}
+
+static finding latency_ratio(const subject *s) {
+    return (finding){s->row->latency.median / s->first->latency.median, s->row->latency.ratio_ci,
+                     true, NULL};
+}
+
+static finding engine_size(const subject *s) {
+    return (finding){s->row->engine_bytes > 0 ? (double)s->row->engine_bytes / 0x1p20 : NAN, NONE,
+                     false, NULL};
+}
+
+static finding samples(const subject *s) {
+    return (finding){(double)s->run->samples, NONE, false, NULL};
+}
+
+/* ---- against the baseline ---- */
+
+static const char *other_data(const subject *s) {
+    if (!s->before) return "the baseline has no such row";
+    return qb_hash_equal(s->run->data_hash, s->limits->baseline->data_hash)
+               ? NULL
+               : "the baseline was scored on other data";
+}
+
+static const char *other_machine(const subject *s) {
+    if (!s->before) return "the baseline has no such row";
+    const qb_run *old = s->limits->baseline;
+    if (strcmp(old->cpu, s->run->cpu) != 0) return "the baseline was measured on another processor";
+    if (old->threads != s->run->threads) return "the baseline ran with other threads";
+    return s->before->batch == s->row->batch ? NULL : "the baseline ran with another batch";
+}
+
+static finding baseline_drop(const subject *s) {
+    const char *reason = other_data(s);
+    /* Without labels, the share of samples with the first row's class stands for accuracy. */
+    const bool labelled = !isnan(s->row->top1);
+    const double now = labelled ? s->row->top1 : s->row->agreement_top1,
+                 before = reason     ? NAN
+                          : labelled ? s->before->top1
+                                     : s->before->agreement_top1;
+    return (finding){(before - now) * (s->limits->relative ? 100 / before : 1), NONE, false,
+                     reason};
+}
+
+static finding baseline_latency(const subject *s) {
+    const char *reason = other_machine(s);
+    const double before = reason ? NAN : s->before->latency.median;
+    const qb_interval ci = s->row->latency.median_ci;
+    return (finding){
+        s->row->latency.median / before, {ci.lo / before, ci.hi / before}, true, reason};
+}
+
+static finding baseline_size(const subject *s) {
+    if (!s->before) return (finding){NAN, NONE, false, "the baseline has no such row"};
+    return (finding){(double)s->row->engine_bytes / (double)s->before->engine_bytes, NONE, false,
+                     NULL};
+}
+
+/* ---- the checks ---- */
+
+typedef struct rule {
+    const char *name;
+    size_t limit; /* offset in qb_gate_limits */
+    bool at_most;
+    finding (*find)(const subject *s);
+} rule;
+
+#define LIMIT(FIELD) offsetof(qb_gate_limits, FIELD)
+static const rule rules[] = {
+    {"min-samples", LIMIT(min_samples), false, samples},
+    {"max-drop", LIMIT(max_drop), true, drop},
+    {"min-agreement", LIMIT(min_agreement), false, agreement},
+    {"min-sqnr", LIMIT(min_sqnr), false, sqnr},
+    {"max-latency", LIMIT(max_latency), true, latency},
+    {"max-latency-ratio", LIMIT(max_latency_ratio), true, latency_ratio},
+    {"max-engine-size", LIMIT(max_engine_size), true, engine_size},
+};
+static const rule baseline_rules[] = {
+    {"baseline-drop", LIMIT(baseline_drop), true, baseline_drop},
+    {"baseline-latency", LIMIT(baseline_ratio), true, baseline_latency},
+    {"baseline-size", LIMIT(baseline_ratio), true, baseline_size},
+};
+static const rule mlperf_rule = {"mlperf", 0, false, mlperf};
+
+static bool keeps(const qb_gate_check *c, double value) {
     /* Percentages of counts such as 1.0 points come out as 0.9999999999 or 1.0000000001. */
-    const double slack = 1e-9 * fmax(1, fabs(rule->limit));
-    check.held = check.measured && (rule->at_most ? rule->value <= rule->limit + slack
-                                                  : rule->value >= rule->limit - slack);
-    return check;
+    const double slack = 1e-9 * fmax(1, fabs(c->limit));
+    return c->at_most ? value <= c->limit + slack : value >= c->limit - slack;
+}
+
+/* By the interval: its better end decides whether to fail, its worse end whether to pass. */
+static void judge_interval(qb_gate_check *c, qb_confidence confidence) {
+    const double better = c->at_most ? c->ci.lo : c->ci.hi,
+                 worse = c->at_most ? c->ci.hi : c->ci.lo;
+    const bool point = keeps(c, c->value);
+    if (isnan(better) || isnan(worse)) {
+        c->measured = c->held = false;
+        snprintf(c->reason, sizeof c->reason, "the record has no interval: compare again");
+        return;
+    }
+    c->held = keeps(c, confidence == QB_CONFIDENCE_FAIL ? better : worse);
+    if (c->held != point)
+        snprintf(c->reason, sizeof c->reason, "the interval from %.4g to %.4g decides", c->ci.lo,
+                 c->ci.hi);
+}
+
+static qb_gate_check check_of(const rule *r, double limit, const subject *s) {
+    const finding f = r->find(s);
+    qb_gate_check c = {.name = r->name,
+                       .row = s->row->precision,
+                       .value = f.value,
+                       .limit = limit,
+                       .ci = f.has_interval ? f.ci : NONE,
+                       .at_most = r->at_most,
+                       .measured = !isnan(f.value) && s->run->samples > 0};
+    if (!c.measured)
+        snprintf(c.reason, sizeof c.reason, "%s",
+                 f.reason              ? f.reason
+                 : s->run->samples > 0 ? "the record has no such number"
+                                       : "no sample was scored");
+    else if (s->limits->confidence != QB_CONFIDENCE_POINT && f.has_interval)
+        judge_interval(&c, s->limits->confidence);
+    else
+        c.held = keeps(&c, c.value);
+    return c;
+}
+
+double qb_gate_margin(const qb_gate_check *c) {
+    if (!c->measured) return -INFINITY;
+    const double inside = c->at_most ? c->limit - c->value : c->value - c->limit;
+    return inside / fmax(fabs(c->limit), 1e-9);
+}
+
+typedef struct list {
+    qb_gate_check *check;
+    int32_t capacity, n;
+} list;
+
+static qb_status add(qb_ctx *cx, list *l, const rule *r, double limit, const subject *s) {
+    if (l->n == l->capacity)
+        return qb_fail(cx, QB_STATUS_INVALID, "gate: more than %d checks", l->capacity);
+    l->check[l->n++] = check_of(r, limit, s);
+    return QB_OK;
+}
+
+static double limit_of(const qb_gate_limits *limits, const rule *r) {
+    return *(const double *)(const void *)((const char *)limits + r->limit);
+}
+
+static const qb_run_row *row_named(const qb_run *run, const char *precision) {
+    for (int32_t i = 0; run && i < run->n_rows; i++)
+        if (strcmp(run->row[i].precision, precision) == 0) return &run->row[i];
+    return NULL;
+}
+
+static qb_status check_row(qb_ctx *cx, const subject *s, list *l) {
+    const qb_gate_limits *limits = s->limits;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const double limit = limit_of(limits, &rules[i]);
+        if (!isnan(limit)) QB_TRY(add(cx, l, &rules[i], limit, s));
+    }
+    if (limits->mlperf) QB_TRY(add(cx, l, &mlperf_rule, MLPERF_PERCENT, s));
+    for (size_t i = 0; limits->baseline && i < sizeof baseline_rules / sizeof baseline_rules[0];
+         i++) {
+        const rule *r = &baseline_rules[i];
+        const double limit = limit_of(limits, r), usual = r->find == baseline_drop ? 0 : 1.1;
+        QB_TRY(add(cx, l, r, isnan(limit) ? usual : limit, s));
+    }
+    return QB_OK;
 }
 
 qb_status qb_gate(qb_ctx *cx, const qb_run *run, const char *precision,
                   const qb_gate_limits *limits, qb_gate_check *checks, int32_t capacity, int32_t *n,
                   bool *held) {
-    *n = 0;
-    *held = true;
+    list l = {checks, capacity, 0};
     for (int32_t r = 1; r < run->n_rows; r++) {
         const qb_run_row *row = &run->row[r];
         if (precision && strcmp(precision, row->precision) != 0) continue;
-        gate_rule rules[4];
-        int32_t n_rules = rules_of(run, row, limits, rules);
-        for (int32_t i = 0; i < n_rules; i++) {
-            if (*n == capacity)
-                return qb_fail(cx, QB_STATUS_INVALID, "gate: more than %d checks", capacity);
-            checks[*n] = check_of(&rules[i], row->precision);
-            *held = *held && checks[*n].held;
-            (*n)++;
-        }
+        const subject s = {run, row, run->row, limits, row_named(limits->baseline, row->precision)};
+        QB_TRY(check_row(cx, &s, &l));
     }
-    *held = *held && *n > 0;
+    *n = l.n;
+    *held = l.n > 0;
+    for (int32_t i = 0; i < l.n; i++) *held = *held && checks[i].held;
     return QB_OK;
 }

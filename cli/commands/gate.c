@@ -1,74 +1,82 @@
 /* qbench gate: compare.json against limits; exit code 3 when one does not hold. */
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/file.h"
+#include "cli/gate_out.h"
+#include "cli/gate_policy.h"
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
 
-enum { CHECKS_MAX = 1024 };
+enum { CHECKS_MAX = 4096 };
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    qb_gate_limits limits;
-    const char *precision;
+    qb_gate_flags gate;
+    const char *junit;
+    bool github;
 } options;
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
-    {.name = "max-drop",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, limits.max_drop),
-     .argument = "PCT",
-     .help = "most points of top-1 that may be lost against the first row",
-     .min = -100,
-     .max = 100},
-    {.name = "min-agreement",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, limits.min_agreement),
-     .argument = "PCT",
-     .help = "least share of samples with the first row's class",
-     .min = 0,
-     .max = 100},
-    {.name = "min-sqnr",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, limits.min_sqnr),
-     .argument = "DB",
-     .help = "least signal-to-quantization-noise ratio of the output",
-     .min = -300,
-     .max = 300},
-    {.name = "max-latency-ratio",
-     .type = QB_OPT_DOUBLE,
-     .offset = offsetof(options, limits.max_latency_ratio),
-     .argument = "R",
-     .help = "most median latency, as a multiple of the first row's",
-     .min = 0,
-     .max = 1e6},
+#define X(field, option, unit, least, most, text)                                                  \
+    {.name = (option),                                                                             \
+     .type = QB_OPT_DOUBLE,                                                                        \
+     .offset = offsetof(options, gate.limits.field),                                               \
+     .argument = (unit),                                                                           \
+     .help = (text),                                                                               \
+     .min = (least),                                                                               \
+     .max = (most)},
+    QB_GATE_LIMITS(X)
+#undef X
+        {.name = "relative",
+         .type = QB_OPT_FLAG,
+         .offset = offsetof(options, gate.limits.relative),
+         .help = "drops are percent of the reference's top-1, not points",
+         .given_offset = offsetof(options, gate.relative_given)},
+    {.name = "mlperf",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, gate.limits.mlperf),
+     .help = "top-1 must be at least 99 % of the first row's",
+     .given_offset = offsetof(options, gate.mlperf_given)},
+    {.name = "confidence",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, gate.confidence),
+     .argument = "point|fail|pass",
+     .help = "what a 95 % interval decides (see below)"},
+    {.name = "baseline",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, gate.baseline),
+     .argument = "LAST.json",
+     .help = "no row may be worse than in this record"},
     {.name = "precision",
      .type = QB_OPT_STRING,
-     .offset = offsetof(options, precision),
+     .offset = offsetof(options, gate.precision),
      .argument = "NAME",
      .help = "check only this row (default: all but the first)"},
+    {.name = "junit",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, junit),
+     .argument = "FILE",
+     .help = "write the checks as JUnit XML"},
+    {.name = "github",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, github),
+     .help = "print GitHub annotations (default where GITHUB_ACTIONS is set)"},
     {0},
 };
 
-static void defaults(void *opts) {
-    options *o = opts;
-    o->limits = (qb_gate_limits){NAN, NAN, NAN, NAN};
-}
-
-static bool has_limit(const qb_gate_limits *l) {
-    return !isnan(l->max_drop) || !isnan(l->min_agreement) || !isnan(l->min_sqnr) ||
-           !isnan(l->max_latency_ratio);
-}
+static void defaults(void *opts) { ((options *)opts)->gate.limits = qb_gate_no_limits(); }
 
 /* What is being judged. */
 typedef struct verdict {
     char *path; /* of the record */
     qb_run *run;
-    qb_gate_limits limits;
+    qb_gate_policy policy;
     qb_gate_check *checks;
     int32_t n, failed;
     bool held;
@@ -90,7 +98,8 @@ static qb_status check_model(qb_ctx *cx, const char *model, const verdict *v) {
 /* The comparison that was not made yet. */
 static qb_status measure(qb_ctx *cx, const qb_project *project, verdict *v) {
     static const char *const precisions[] = {"fp32", "int8"};
-    const qb_compare_settings settings = {.precision = precisions, .n_precisions = 2};
+    const qb_compare_settings settings = {
+        .precision = precisions, .n_precisions = 2, .thumbnail = 64};
     qb_info(cx, "no %s yet: comparing fp32 and int8", v->path);
     QB_TRY(qb_stage_compare(cx, project, &settings, &v->run));
     return qb_run_save(cx, v->run, v->path);
@@ -99,20 +108,18 @@ static qb_status measure(qb_ctx *cx, const qb_project *project, verdict *v) {
 /* compare.json of the output folder, made now when it is not there. A folder with nothing but the
  * record will do when the limits are given. */
 static qb_status obtain(qb_ctx *cx, const options *o, verdict *v) {
-    qb_project project = {.max_drop = NAN};
+    qb_project project = {0};
     qb_status status = QB_OK;
     v->path = qb_path_join(cx, o->common.out, "compare.json");
     if (!v->path) return cx->code;
-    const bool exists = qb_path_exists(v->path);
+    const bool exists = qb_path_exists(v->path), limited = qb_gate_has_limit(&v->policy.limits);
     if (exists) QB_GO(qb_run_load(cx, v->path, &v->run));
     qb_project_flags flags = o->project;
     const bool described = flags.model || o->common.config || qb_path_exists(QB_CONFIG_NAME);
     if (!described && exists && qb_path_exists(v->run->model)) flags.model = v->run->model;
-    if (!exists || !has_limit(&v->limits) || described || flags.model) {
+    if (!exists || !limited || described || flags.model)
         QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
-        if (!has_limit(&v->limits)) v->limits.max_drop = project.max_drop;
-    }
-    if (!has_limit(&v->limits)) goto out; /* the caller complains */
+    if (!limited) goto out; /* the caller complains */
     if (!exists)
         QB_GO(measure(cx, &project, v));
     else if (project.model)
@@ -122,81 +129,72 @@ out:
     return status;
 }
 
-static void print_check(const qb_gate_check *c) {
-    if (!c->measured)
-        printf("FAIL %s %s: could not be measured (limit %g)\n", c->row, c->name, c->limit);
-    else
-        printf("%s %s %s: %.5g, limit %g (%s %.3g)\n", c->held ? "PASS" : "FAIL", c->row, c->name,
-               c->value, c->limit, c->held ? "margin" : "over by", fabs(c->limit - c->value));
-}
-
-static json_t *record_json(const verdict *v) {
-    char model[33], data[33];
-    qb_hash_hex(v->run->model_hash, model);
-    qb_hash_hex(v->run->data_hash, data);
-    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:I}", "file", qb_json_string(v->path),
-                     "model", v->run->model, "model_hash", model, "dataset", v->run->dataset,
-                     "data_hash", data, "samples", (json_int_t)v->run->samples, "skipped",
-                     (json_int_t)v->run->skipped);
-}
-
-static json_t *result_json(const verdict *v) {
-    json_t *list = json_array();
-    for (int32_t i = 0; i < v->n; i++) {
-        const qb_gate_check *c = &v->checks[i];
-        json_array_append_new(
-            list, json_pack("{s:s, s:s, s:o, s:f, s:b}", "check", c->name, "precision", c->row,
-                            "value", isfinite(c->value) ? json_real(c->value) : json_null(),
-                            "limit", c->limit, "held", c->held));
-    }
-    return json_pack("{s:s, s:o, s:b, s:o}", "schema", "qbench.gate/1", "record", record_json(v),
-                     "held", v->held, "checks", list);
-}
-
-static void print_text(const verdict *v) {
-    printf("%s: model %s, data %s, %lld samples", v->path, v->run->model, v->run->dataset,
-           (long long)v->run->samples);
-    if (v->run->skipped > 0) printf(" (%lld skipped)", (long long)v->run->skipped);
-    printf("\n");
-    for (int32_t i = 0; i < v->n; i++) print_check(&v->checks[i]);
-}
-
-static qb_status judge(qb_ctx *cx, const options *o, verdict *v) {
+static qb_status judge(qb_ctx *cx, verdict *v) {
+    const char *precision = v->policy.precision;
     v->checks = qb_alloc(cx, CHECKS_MAX, sizeof *v->checks);
     if (!v->checks) return cx->code;
-    QB_TRY(qb_gate(cx, v->run, o->precision, &v->limits, v->checks, CHECKS_MAX, &v->n, &v->held));
-    if (v->n == 0 && o->precision)
+    QB_TRY(
+        qb_gate(cx, v->run, precision, &v->policy.limits, v->checks, CHECKS_MAX, &v->n, &v->held));
+    if (v->n == 0 && precision)
         return qb_fail(cx, QB_STATUS_USAGE, "gate: %s has no row '%s' after the first one", v->path,
-                       o->precision);
+                       precision);
     if (v->n == 0)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "gate: %s has one row only: there is nothing to judge against it", v->path);
     for (int32_t i = 0; i < v->n; i++) v->failed += !v->checks[i].held;
-    if (!qb_json_on_stdout(&o->common)) print_text(v);
-    QB_TRY(qb_json_out(cx, &o->common, result_json(v)));
+    return QB_OK;
+}
+
+/* Everywhere the verdict goes; an open gate or one that does not hold. */
+static qb_status tell(qb_ctx *cx, const options *o, const verdict *v) {
+    const qb_gate_result result = {v->path, v->run, v->checks, v->n, v->failed};
+    const char *actions = getenv("GITHUB_ACTIONS");
+    const bool to_stdout = !qb_json_on_stdout(&o->common);
+    if (to_stdout) qb_gate_print(stdout, &result);
+    if (o->github || (actions && strcmp(actions, "true") == 0))
+        qb_gate_annotate(to_stdout ? stdout : stderr, &result);
+    if (o->junit) QB_TRY(qb_gate_junit(cx, o->junit, &result, NULL));
+    QB_TRY(qb_json_out(cx, &o->common, qb_gate_json(&result)));
     if (v->held) return QB_OK;
     return qb_fail(cx, QB_STATUS_CHECK, "gate: %d of %d checks did not hold", v->failed, v->n);
 }
 
+static qb_status run_gate(qb_ctx *cx, const options *o, const qb_opt_list *arguments, verdict *v) {
+    QB_TRY(qb_gate_policy_load(cx, &o->common, &o->gate, &v->policy));
+    if (arguments->n > 0) { /* a record given by name needs neither model nor data */
+        v->path = qb_strdup(cx, arguments->item[0]);
+        if (!v->path) return cx->code;
+        QB_TRY(qb_run_load(cx, v->path, &v->run));
+    } else {
+        QB_TRY(obtain(cx, o, v));
+    }
+    if (!qb_gate_has_limit(&v->policy.limits))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "gate: no limit: give --max-drop PCT or gate.max_drop in qbench.yaml");
+    return judge(cx, v);
+}
+
+/* A gate that broke before it judged: whoever waits for the XML must not take silence for a pass.
+ */
+static void report_error(qb_ctx *cx, const options *o) {
+    qb_ctx child;
+    qb_ctx_child(cx, &child);
+    if (o->junit && qb_gate_junit(&child, o->junit, &(qb_gate_result){0}, cx->message) != QB_OK)
+        qb_warn(cx, "%s", child.message);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    verdict v = {.limits = o->limits};
-    qb_status status = QB_OK;
-    if (arguments->n > 0) { /* a record given by name needs neither model nor settings */
-        v.path = qb_strdup(cx, arguments->item[0]);
-        if (!v.path) QB_GO(cx->code);
-        QB_GO(qb_run_load(cx, v.path, &v.run));
-    } else {
-        QB_GO(obtain(cx, o, &v));
-    }
-    if (!has_limit(&v.limits))
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE,
-                      "gate: no limit: give --max-drop PCT or gate.max_drop in qbench.yaml"));
-    QB_GO(judge(cx, o, &v));
-out:
+    verdict v = {.policy = {.limits = qb_gate_no_limits()}};
+    qb_status status = run_gate(cx, o, arguments, &v);
+    if (status == QB_OK)
+        status = tell(cx, o, &v);
+    else
+        report_error(cx, o);
     qb_free(v.checks);
     qb_run_free(v.run);
     qb_free(v.path);
+    qb_gate_policy_release(&v.policy);
     return status;
 }
 
@@ -204,8 +202,15 @@ const qb_command qb_command_gate = {
     .name = "gate",
     .usage = "[COMPARE.json] [options]",
     .summary = "exit 3 unless the comparison keeps within the limits",
+    .notes =
+        "A check that could not be measured does not hold. Limits that are not given here come\n"
+        "from gate: in qbench.yaml (max_drop, min_agreement, ..., confidence, baseline).\n"
+        "--confidence point: the number decides (default); fail: fails only when all of its\n"
+        "95 % interval is beyond the limit; pass: passes only when all of it keeps the limit.",
     .example = "qbench gate --max-drop 1.0\n"
-               "qbench gate release/compare.json --max-drop 0.5 --min-agreement 95",
+               "qbench gate --max-drop 1.0 --confidence pass --junit gate.xml\n"
+               "qbench gate release/compare.json --mlperf --max-latency-ratio 0.8\n"
+               "qbench gate --baseline last/compare.json",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 1,

@@ -115,7 +115,13 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, ch
                    "  batch: %lld  # samples a run in the latency measurement\n"
                    "  duration: 2  # its seconds, an engine\n"
                    "\ngate:\n"
-                   "  max_drop: 1.0  # points of top-1 that int8 may lose\n",
+                   "  max_drop: 1.0  # points of top-1 that int8 may lose\n"
+                   "  # relative: true  # max_drop in percent of FP32's top-1\n"
+                   "  # mlperf: true  # top-1 at least 99 %% of FP32's\n"
+                   "  # confidence: pass  # the whole 95 %% interval must keep the limits\n"
+                   "  # min_agreement: 95.0  # percent of samples with FP32's class\n"
+                   "  # max_latency_ratio: 1.0  # int8 must not be slower\n"
+                   "  # min_samples: 500\n",
                    p->method, (long long)p->samples, (long long)p->batch);
     return qb_strbuf_take(cx, &b, out);
 }

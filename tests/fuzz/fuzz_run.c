@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "eval/eval.h"
+#include "eval/gate.h"
 #include "reports/report.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -22,11 +22,15 @@ static void write_again(qb_ctx *cx, const qb_run *run) {
 }
 
 static void judge(qb_ctx *cx, const qb_run *run) {
-    static qb_gate_check checks[1024];
-    const qb_gate_limits limits = {1, 95, 20, 1};
+    static qb_gate_check checks[4096];
+    qb_gate_limits limits = {.mlperf = true, .relative = true, .baseline = run};
+#define X(field, option, unit, least, most, text) limits.field = 1;
+    QB_GATE_LIMITS(X)
+#undef X
+    limits.confidence = (qb_confidence)(run->samples % 3);
     int32_t n;
     bool held;
-    if (qb_gate(cx, run, NULL, &limits, checks, 1024, &n, &held) != QB_OK) abort();
+    if (qb_gate(cx, run, NULL, &limits, checks, 4096, &n, &held) != QB_OK) abort();
     bool all = n > 0;
     for (int32_t i = 0; i < n; i++) all = all && checks[i].held && checks[i].measured;
     if (held != all) abort();
@@ -40,6 +44,8 @@ static void show(qb_ctx *cx, const qb_run *run) {
     FILE *stream = open_memstream(&text, &size);
     if (!stream) return;
     qb_report_table(stream, run);
+    qb_report_markdown(stream, run);
+    qb_report_tsv(stream, run);
     for (int32_t i = 0; i < n; i++) {
         if (figures[i]->data(cx, run, stream) != QB_OK) abort();
         if (figures[i]->script(cx, run, "x.tsv", stream) != QB_OK) abort();

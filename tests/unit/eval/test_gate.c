@@ -1,11 +1,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "eval/eval.h"
+#include "eval/gate.h"
 #include "qb_test.h"
 #include "run_fixture.h"
-
-static const qb_gate_limits none = {NAN, NAN, NAN, NAN};
 
 /* Runs the gate on the fixture (int8: drop 1.0, agreement 94, 31 dB, latency ratio 0.4). */
 static bool gate(qb_gate_limits limits, int32_t *n, qb_gate_check checks[8]) {
@@ -14,6 +12,7 @@ static bool gate(qb_gate_limits limits, int32_t *n, qb_gate_check checks[8]) {
     qb_run *run = run_fixture(&cx);
     bool held;
     assert_ok(&cx, qb_gate(&cx, run, NULL, &limits, checks, 8, n, &held));
+    for (int32_t i = 0; i < *n; i++) assert_string_equal(checks[i].row, "int8");
     qb_run_free(run);
     return held;
 }
@@ -24,28 +23,27 @@ static bool holds(qb_gate_limits limits) {
     const bool held = gate(limits, &n, checks);
     assert_int_equal(n, 1);
     assert_int_equal(checks[0].held, held);
-    assert_string_equal(checks[0].row, "int8");
     return held;
 }
 
 static void each_limit_holds_at_its_value_and_breaks_beyond(void **state) {
     (void)state;
-    qb_gate_limits l = none;
+    qb_gate_limits l = qb_gate_no_limits();
     l.max_drop = 1.0;
     assert_true(holds(l));
     l.max_drop = 0.99;
     assert_false(holds(l));
-    l = none;
+    l = qb_gate_no_limits();
     l.min_agreement = 94;
     assert_true(holds(l));
     l.min_agreement = 94.01;
     assert_false(holds(l));
-    l = none;
+    l = qb_gate_no_limits();
     l.min_sqnr = 31;
     assert_true(holds(l));
     l.min_sqnr = 31.1;
     assert_false(holds(l));
-    l = none;
+    l = qb_gate_no_limits();
     l.max_latency_ratio = 0.4;
     assert_true(holds(l));
     l.max_latency_ratio = 0.39;
@@ -58,7 +56,7 @@ static void rounding_of_percentages_does_not_break_a_limit(void **state) {
     qb_ctx_init(&cx);
     qb_run *run = run_fixture(&cx);
     run->row[1].drop = 61.6 - 60.6; /* 1.0000000000000000 or just above it */
-    qb_gate_limits limits = none;
+    qb_gate_limits limits = qb_gate_no_limits();
     limits.max_drop = 1.0;
     qb_gate_check checks[1];
     int32_t n;
@@ -74,7 +72,7 @@ static void what_could_not_be_measured_does_not_hold(void **state) {
     qb_ctx_init(&cx);
     qb_run *run = run_fixture(&cx);
     run->row[1].drop = NAN;
-    qb_gate_limits limits = none;
+    qb_gate_limits limits = qb_gate_no_limits();
     limits.max_drop = 100;
     qb_gate_check checks[1];
     int32_t n;
@@ -90,6 +88,7 @@ static void nothing_to_check_does_not_hold(void **state) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_run *run = run_fixture(&cx);
+    const qb_gate_limits none = qb_gate_no_limits();
     qb_gate_limits limits = none;
     limits.max_drop = 100;
     int32_t n = -1;
@@ -104,7 +103,11 @@ static void nothing_to_check_does_not_hold(void **state) {
 
 static void one_broken_limit_of_several_breaks_the_gate(void **state) {
     (void)state;
-    const qb_gate_limits limits = {5, 90, 40, 1};
+    qb_gate_limits limits = qb_gate_no_limits();
+    limits.max_drop = 5;
+    limits.min_agreement = 90;
+    limits.min_sqnr = 40;
+    limits.max_latency_ratio = 1;
     int32_t n;
     qb_gate_check checks[8];
     assert_false(gate(limits, &n, checks));
@@ -118,7 +121,9 @@ static void more_checks_than_room_is_an_error(void **state) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_run *run = run_fixture(&cx);
-    const qb_gate_limits limits = {5, 90, NAN, NAN};
+    qb_gate_limits limits = qb_gate_no_limits();
+    limits.max_drop = 5;
+    limits.min_agreement = 90;
     qb_gate_check checks[1];
     int32_t n;
     bool held;
