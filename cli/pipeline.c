@@ -341,6 +341,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                                   .batches = batches,
                                   .n_batches = n_batches,
                                   .labels = &project->labels,
+                                  .layers = settings->layers,
                                   .thumbnail = (int32_t)settings->thumbnail};
     QB_GO(evaluation_data(cx, project, &c, &data));
     QB_GO(qb_stage_data(cx, project, c.graph, data, &dataset, &options.loader));

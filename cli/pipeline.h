@@ -33,6 +33,7 @@ typedef struct qb_compare_settings {
     int32_t n_precisions;
     double duration_s;   /* of the latency measurement, an engine; 0: default */
     const char *batches; /* "1,8,32": throughput is measured at these as well; may be NULL */
+    bool layers;         /* where accuracy goes, a layer a row */
     int64_t thumbnail;   /* largest side of the worst samples' pictures; 0: none */
 } qb_compare_settings;
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "eval/compare_internal.h"
+#include "eval/layers.h"
 
 /* ---- accuracy ---- */
 
@@ -96,6 +97,15 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
     return QB_OK;
 }
 
+/* Rows that are float have no layers to look at. */
+static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
+    const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
+    for (int32_t i = 1; i < run->n_rows && o->layers; i++)
+        QB_TRY(qb_layers_measure(cx, &o->contender[0], &o->contender[i], &o->loader, workers,
+                                 &run->row[i]));
+    return QB_OK;
+}
+
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
     qb_compare_options o = *options;
     if (o.batch < 1) o.batch = 1;
@@ -103,6 +113,7 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
     QB_TRY(qb_run_create(cx, o.n_contenders, &run));
     qb_status status = fill_environment(cx, &o, run);
     if (status == QB_OK) status = measure_accuracy(cx, &o, run);
+    if (status == QB_OK) status = measure_layers(cx, &o, run);
     if (status == QB_OK) status = qb_timing_fill(cx, &o, run);
     if (status == QB_OK)
         *out = run;

@@ -83,6 +83,7 @@ typedef struct qb_compare_options {
     const int64_t *batches;      /* throughput is measured at these as well */
     int32_t n_batches;
     const qb_labels *labels; /* names of classes for the record; may be NULL */
+    bool layers;             /* where accuracy goes, see eval/layers.h: two more passes a row */
     int32_t thumbnail;       /* largest side of the worst samples' pictures; 0: none */
 } qb_compare_options;
 

@@ -9,7 +9,7 @@ typedef struct options {
     double duration;
     const char *batches;
     int64_t thumbnail;
-    bool no_figures;
+    bool layers, no_figures;
 } options;
 
 static const qb_opt table[] = {
@@ -36,6 +36,10 @@ static const qb_opt table[] = {
      .help = "largest side of the worst samples' pictures (default: 64; 0: none)",
      .min = 0,
      .max = 256},
+    {.name = "layers",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, layers),
+     .help = "measure the error of each layer: where accuracy goes"},
     {.name = "no-figures",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, no_figures),
@@ -55,6 +59,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                                           .n_precisions = arguments->n > 0 ? arguments->n : 2,
                                           .duration_s = o->duration,
                                           .batches = o->batches,
+                                          .layers = o->layers,
                                           .thumbnail = o->thumbnail};
     qb_project project = {0};
     qb_run *result = NULL;

@@ -94,6 +94,7 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
                                           .n_precisions =
                                               (int32_t)(sizeof precisions / sizeof precisions[0]),
                                           .duration_s = 0.5,
+                                          .layers = true,
                                           .thumbnail = 64};
     qb_run *result = NULL;
     qb_status status = QB_OK;

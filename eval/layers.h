@@ -1,0 +1,33 @@
+/* Where accuracy goes: the error of every layer of an integer engine, over a whole data set in
+ * memory that does not depend on its size.
+ *
+ * Three runs of each sample, side by side: the reference engine, the integer engine, and every
+ * layer of the integer engine alone, fed with the reference's values. With v the reference's value
+ * that a layer writes,
+ *   total error  v minus the integer engine's value (dequantized): own and inherited error,
+ *   own error    v minus what the layer alone makes of the reference's inputs: the quantization of
+ *                its inputs, weights and result, and nothing from the layers before,
+ * each as 10 log10(sum v^2 / sum error^2) over all samples. */
+#ifndef QB_EVAL_LAYERS_H
+#define QB_EVAL_LAYERS_H
+
+#include "eval/eval.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Measures the layers of `quantized` that compute or hold integers against `reference`, values
+ * matched by name, and fills row->layer. Layers that cannot run alone get own_db NaN. A graph
+ * without a matching layer leaves the row as it is. `workers`: one-thread contexts side by side. */
+qb_status qb_layers_measure(qb_ctx *cx, const qb_contender *reference,
+                            const qb_contender *quantized, const qb_loader_options *loader,
+                            int32_t workers, qb_run_row *row);
+
+/* Elements of a float or 8-bit quantized tensor in any layout as floats in row-major order. */
+void qb_tensor_floats(const qb_tensor *tensor, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
