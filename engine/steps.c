@@ -392,12 +392,36 @@ static qb_status build_kernel_step(qb_builder *b, const qb_group *group, const q
     return done ? QB_OK : build_on_host(b, group, p);
 }
 
+/* A node that a tactic runs as well as its operator's eval, if there is such a tactic. */
+static qb_status build_node_on_host(qb_builder *b, const qb_group *group, bool *done) {
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    bool constant[QB_MAX_INPUTS] = {false};
+    qb_kernel *kernel = NULL;
+    *done = false;
+    if (!qb_node_problem(b->graph, &b->graph->nodes[group->node[0]], in, &problem)) return QB_OK;
+    qb_group posed = *group;
+    posed.n_in = problem.n_in;
+    for (int32_t i = 0; i < posed.n_in; i++)
+        constant[i] = posed.in[i] >= 0 && b->graph->values[posed.in[i]].data;
+    qb_status status = qb_build_kernel(b, &problem, 1, constant, &kernel);
+    if (status == QB_STATUS_UNSUPPORTED) {
+        qb_ctx_clear(b->cx);
+        return QB_OK;
+    }
+    if (status == QB_OK) status = qb_build_add_kernel(b, &posed, &kernel);
+    qb_kernel_free(kernel);
+    *done = true;
+    return status;
+}
+
 qb_status qb_build_group(qb_builder *b, const qb_group *group) {
     bool done = false;
     b->why_not = NULL;
     if (group->kind == QB_KIND_NODE) {
         if (can_alias(b, group)) return build_alias(b, group);
         if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));
+        if (!done) QB_TRY(build_node_on_host(b, group, &done));
         return done ? QB_OK : build_node(b, group);
     }
     qb_desc in[QB_MAX_INPUTS];

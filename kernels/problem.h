@@ -78,7 +78,9 @@ typedef struct qb_act {
     float alpha, beta;
 } qb_act;
 
-/* The activation in float, as every kernel must compute it (up to its stated accuracy). */
+/* The activation in float, as every kernel must compute it. SIGMOID, TANH, SILU, GELU, GELU_TANH
+ * and ELU may differ by a few units in the last place, and so by one code where they are quantized.
+ */
 float qb_act_apply(qb_act act, float x);
 const char *qb_act_text(qb_act_kind kind);
 

@@ -139,14 +139,19 @@ static void pad_row(int64_t row, void *argument) {
     }
     const char *from = j->data + (image * plan->src_h + y) * plan->src_w * plan->src_stride;
     int64_t width = plan->src_w * plan->in_stride;
+    const size_t tight = (size_t)plan->channels * plan->element;
     memset(to, (uint8_t)plan->zero, (size_t)left);
     if (plan->src_stride == plan->in_stride)
         memcpy(to + left, from, (size_t)width);
     else
         for (int64_t x = 0; x < plan->src_w; x++)
-            memcpy(to + left + x * plan->in_stride, from + x * plan->src_stride,
-                   (size_t)plan->in_stride);
+            memcpy(to + left + x * plan->in_stride, from + x * plan->src_stride, tight);
     memset(to + left + width, (uint8_t)plan->zero, (size_t)(plan->row_bytes - left - width));
+}
+
+size_t qb_conv_workspace(const qb_conv_plan *plan) {
+    if (!plan->padded) return 0;
+    return (size_t)(plan->images * plan->in_h * plan->row_bytes) + QB_BUFFER_SLACK;
 }
 
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -190,9 +195,7 @@ qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     kernel->state = plan;
     kernel->packed_bytes = plan->packed_bytes;
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
-    if (plan->padded)
-        kernel->workspace_bytes =
-            (size_t)(plan->images * plan->in_h * plan->row_bytes) + QB_BUFFER_SLACK;
+    kernel->workspace_bytes = qb_conv_workspace(plan);
     if (plan->finish.residual == plan->finish.out && plan->out_stride == plan->residual_stride &&
         plan->out_offset == plan->residual_offset)
         kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;

@@ -105,7 +105,7 @@ typedef struct qb_conv_region { /* a rectangle of output pixels, of all images *
 typedef struct qb_conv_plan {
     const qb_conv_arch *arch;
     void (*tile)(const qb_tile *tile);
-    bool integer, padded, flipped,
+    bool integer, padded, flipped, is_matrix,
         plain_end; /* plain_end: what qb_tile.fast needs of the problem */
     int64_t images, in_h, in_w, out_h, out_w; /* in_*: after padding when padded */
     int64_t src_h, src_w;                     /* before padding */
@@ -137,6 +137,8 @@ qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arc
                               int threads, qb_conv_plan **out);
 void qb_conv_plan_free(qb_conv_plan *plan);
 
+/* Bytes that one launch needs beside its data: the padded copy. */
+size_t qb_conv_workspace(const qb_conv_plan *plan);
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);

@@ -4,6 +4,9 @@
 #include "conv_internal.h"
 
 #define CACHE_BYTES (256 << 10) /* share of the second level cache for one task's data */
+#define ALIASING_BYTES                                                                             \
+    2048              /* rows that are a multiple of this apart share sets of the first cache */
+#define ROOM_BYTES 64 /* between them in a copy of the data */
 #define THIN_BYTES 32 /* pixels below this are cheap to copy and slow to walk one by one */
 #define MIN_CHUNK 42
 #define TASKS_PER_THREAD 8
@@ -52,8 +55,8 @@ bool qb_matmul_supports(const qb_problem *p, const bool *constant, bool integer)
     if (!types_supported(p, constant, integer, p->transpose_b ? 0 : 1)) return false;
     if (b->shape.rank != 2 || a->shape.rank < 2 || p->transpose_a) return false;
     if (a->layout != QB_LAYOUT_ROW || p->out.layout != QB_LAYOUT_ROW) return false;
-    if (qb_problem_has(p, QB_IN_RESIDUAL) && p->in[QB_IN_RESIDUAL].layout != QB_LAYOUT_ROW)
-        return false;
+    const qb_desc *r = qb_problem_has(p, QB_IN_RESIDUAL) ? &p->in[QB_IN_RESIDUAL] : NULL;
+    if (r && (r->layout != QB_LAYOUT_ROW || r->channel_total > 0)) return false;
     if (a->channel_total > 0 || p->out.channel_total > 0) return false;
     return qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&a->shape) > 0 &&
            fits_32(a->shape.dim[a->shape.rank - 1]) &&
@@ -106,14 +109,15 @@ static void describe_matmul(qb_conv_plan *plan, const qb_problem *p) {
     const qb_shape *a = &p->in[QB_IN_DATA].shape;
     int64_t k = a->dim[a->rank - 1], n = p->out.shape.dim[p->out.shape.rank - 1];
     for (int32_t d = 0; d < 2; d++) plan->kernel[d] = plan->stride[d] = plan->dilation[d] = 1;
-    plan->images = plan->src_h = plan->out_h = 1;
-    plan->src_w = plan->out_w = qb_shape_count(a) / k;
+    plan->images = plan->src_w = plan->out_w = 1;
+    plan->src_h = plan->out_h = qb_shape_count(a) / k;
     plan->channels = k;
     plan->groups = 1;
     plan->outputs = n;
     plan->weight_stride[0] = p->transpose_b ? k : 1;
     plan->weight_stride[1] = p->transpose_b ? 1 : n;
     plan->factor = p->scale;
+    plan->is_matrix = true;
     plan->src_stride = k * (int64_t)plan->element;
     plan->out_stride = n * (int64_t)qb_dtype_size(p->out.dtype);
     if (qb_problem_has(p, QB_IN_RESIDUAL))
@@ -144,14 +148,19 @@ static bool is_clipped(const qb_conv_plan *plan) {
 }
 
 /* Decides how the window is walked: whole kernel rows at once where neighbouring pixels touch in
- * memory, and over a padded copy of the data where units of four codes would straddle pixels or
- * border pixels would take many short runs. */
+ * memory, and over a padded copy of the data where units of four codes would straddle pixels, where
+ * border pixels would take many short runs, or where the rows of a matrix would push each other out
+ * of the cache. */
 static void choose_walk(qb_conv_plan *plan) {
     int64_t tight = plan->channels * (int64_t)plan->element;
     bool dense = plan->groups == 1 && plan->dilation[1] == 1 && plan->kernel[1] > 1;
     bool odd = plan->integer && plan->channels % 4 != 0 && dense;
     bool clipped = is_clipped(plan), thin = dense && tight < THIN_BYTES;
-    plan->padded = (odd && (clipped || plan->src_stride != tight)) || (clipped && thin) ||
+    /* A tile reads a line of each of its rows again and again, and the cache has eight places. */
+    bool aliased = plan->is_matrix && tight % ALIASING_BYTES == 0 && plan->src_h > 8 &&
+                   plan->outputs >= 8 * plan->arch->lanes;
+    plan->padded = aliased || (odd && (clipped || plan->src_stride != tight)) ||
+                   (clipped && thin) ||
                    (clipped && plan->kernel[0] * plan->kernel[1] > QB_TILE_TAPS);
     plan->in_h = plan->src_h;
     plan->in_w = plan->src_w;
@@ -164,7 +173,7 @@ static void choose_walk(qb_conv_plan *plan) {
                        (plan->kernel[d] - 1) * plan->dilation[d] + 1;
         plan->in_h = qb_max64(plan->src_h + plan->pad[0], reach[0]);
         plan->in_w = qb_max64(plan->src_w + plan->pad[1], reach[1]);
-        plan->in_stride = tight;
+        plan->in_stride = tight + (aliased ? ROOM_BYTES : 0);
         plan->in_offset = 0;
         for (int d = 0; d < 2; d++) {
             plan->source_pad[d] = plan->pad[d];

@@ -1,9 +1,9 @@
 /* The end of a fused step, sixteen values at a time. The same operations in the same order as
- * qb_finish_run, so the same bits. */
+ * qb_finish_run, so the same bits but for activations with an exponential. */
 #ifndef QB_CPU_FINISH_AVX512_H
 #define QB_CPU_FINISH_AVX512_H
 
-#include "cpu_internal.h"
+#include "act_avx512.h"
 
 #if QB_X86
 #include <immintrin.h>
@@ -22,6 +22,11 @@ QB_AVX512 static inline __m512 qb_act_avx512(qb_act act, __m512 v) {
         __m512 gate = _mm512_add_ps(_mm512_div_ps(v, _mm512_set1_ps(6.0f)), _mm512_set1_ps(0.5f));
         return _mm512_mul_ps(v, _mm512_min_ps(one, _mm512_max_ps(zero, gate)));
     }
+    case QB_ACT_SIGMOID: return qb_logistic_avx512(one, v);
+    case QB_ACT_SILU: return qb_logistic_avx512(v, v);
+    case QB_ACT_TANH: return qb_tanh_avx512(v);
+    case QB_ACT_GELU: return qb_gelu_avx512(v);
+    case QB_ACT_GELU_TANH: return qb_gelu_tanh_avx512(v);
     default: break;
     }
     float lane[16];

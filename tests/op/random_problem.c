@@ -173,6 +173,7 @@ static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
     bool integer = random_chance(rng, 50), batched = random_chance(rng, 30);
     int m = (int)random_between(rng, 1, 40), k = (int)random_channels(rng);
     int n = (int)random_channels(rng), batch = (int)random_between(rng, 1, 4);
+    if (random_chance(rng, 4)) k = integer ? 2048 : 512, n = 130; /* rows that share cache sets */
     p->transpose_a = random_chance(rng, 15);
     p->transpose_b = random_chance(rng, 40);
     int rows = p->transpose_a ? k : m, columns = p->transpose_a ? m : k;

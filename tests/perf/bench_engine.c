@@ -7,7 +7,7 @@
  *       prints "ready", then for each number N read from stdin runs N times and prints the
  *       milliseconds of each on one line
  *   bench_engine profile IN.onnx BATCH THREADS [BACKENDS]
- *       prints each step with its shortest time of many runs
+ *       prints each step with its shortest time of many runs, or of what fits in a few seconds
  *   bench_engine answer IN.onnx THREADS
  *       for each sample (all inputs, raw, one after the other) on stdin the outputs on stdout; at
  *       the end the number of integer layers and of all on stderr */
@@ -21,6 +21,7 @@
 #include "graph/zoo.h"
 
 #define PROFILE_RUNS 60
+#define PROFILE_SECONDS 5.0
 
 typedef struct bench {
     qb_ctx *cx;
@@ -75,7 +76,9 @@ static qb_status profile(bench *b) {
     double *best = qb_alloc(b->cx, (size_t)n, sizeof *best), total = 0.0;
     double *seconds = qb_alloc(b->cx, (size_t)n, sizeof *seconds);
     qb_status status = best && seconds ? QB_OK : b->cx->code;
+    const double start = qb_now();
     for (int run = 0; run < PROFILE_RUNS && status == QB_OK; run++) {
+        if (run > 0 && qb_now() - start > PROFILE_SECONDS) break;
         memset(seconds, 0, (size_t)n * sizeof *seconds);
         status = qb_context_profile(b->cx, b->context, (const void *const *)b->ports.in,
                                     b->ports.out, seconds);

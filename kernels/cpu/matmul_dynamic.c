@@ -1,0 +1,189 @@
+/* Float matrix products whose right side is computed as well (attention): one product for each item
+ * of the batch. The right side is packed in front of each product, into the workspace, and then it
+ * is the product with a constant right side. */
+#include <string.h>
+
+#include "conv_internal.h"
+
+typedef struct products {
+    qb_conv_plan *plan; /* of one item */
+    int64_t items;
+    int64_t step[4]; /* bytes from item to item of the inputs; 0: the same for all */
+    int64_t out_step;
+    int64_t k;
+    bool transpose_b, by_item;       /* by_item: the threads share the items, not an item's tiles */
+    size_t packed_bytes, item_bytes; /* item_bytes: with the plan's own workspace behind */
+} products;
+
+typedef struct job {
+    const products *p;
+    const qb_launch *args;
+} job;
+
+/* Columns of `b` [k, n], or of its transpose, into the panel of a block. */
+static void pack_block(const products *p, const qb_conv_block *block, const float *b,
+                       char *packed) {
+    const qb_conv_plan *plan = p->plan;
+    const int64_t lanes = (int64_t)block->vectors * plan->arch->lanes, width = block->width;
+    float *panel = (float *)(void *)(packed + block->panel);
+    for (int64_t u = 0; u < p->k && width < lanes; u++)
+        memset(panel + u * lanes + width, 0, (size_t)(lanes - width) * sizeof(float));
+    if (!p->transpose_b) {
+        for (int64_t u = 0; u < p->k; u++)
+            memcpy(panel + u * lanes, b + u * plan->outputs + block->channel,
+                   (size_t)width * sizeof(float));
+    } else {
+        for (int64_t c = 0; c < width; c++)
+            for (int64_t u = 0; u < p->k; u++)
+                panel[u * lanes + c] = b[(block->channel + c) * p->k + u];
+    }
+    for (int64_t i = 0; i < p->k * lanes && plan->factor != 1.0f; i++) panel[i] *= plan->factor;
+}
+
+static void pack(const products *p, const float *b, const float *bias, char *packed) {
+    const qb_conv_plan *plan = p->plan;
+    for (int32_t i = 0; i < plan->n_blocks; i++) pack_block(p, &plan->blocks[i], b, packed);
+    char *start = packed + plan->start;
+    memset(start, 0, (size_t)plan->columns * 4);
+    if (bias) memcpy(start, bias, (size_t)plan->outputs * sizeof(float));
+}
+
+static void one_product(const products *p, const qb_launch *args, int64_t item, char *packed,
+                        qb_workers *workers) {
+    const void *in[4];
+    for (int32_t i = 0; i < 4; i++)
+        in[i] = args->in[i] ? (const char *)args->in[i] + item * p->step[i] : NULL;
+    const bool same = p->step[QB_IN_WEIGHT] == 0 && item > 0 && !p->by_item;
+    if (!same) pack(p, in[QB_IN_WEIGHT], in[QB_IN_BIAS], packed);
+    const qb_kernel one = {.state = p->plan};
+    const qb_launch launch = {.in = in,
+                              .out = (char *)args->out + item * p->out_step,
+                              .packed = packed,
+                              .workspace = packed + p->packed_bytes,
+                              .workers = workers};
+    qb_conv_launch(NULL, &one, &launch);
+}
+
+static void run_item(int64_t item, void *argument) {
+    const job *j = argument;
+    char *packed = (char *)j->args->workspace + (size_t)item * j->p->item_bytes;
+    one_product(j->p, j->args, item, packed, NULL);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const products *p = kernel->state;
+    job j = {p, args};
+    if (p->by_item)
+        qb_workers_run(args->workers, p->items, run_item, &j);
+    else
+        for (int64_t i = 0; i < p->items; i++)
+            one_product(p, args, i, args->workspace, args->workers);
+    return QB_OK;
+}
+
+static void destroy(qb_kernel *kernel) {
+    products *p = kernel->state;
+    if (!p) return;
+    qb_conv_plan_free(p->plan);
+    qb_free(p);
+}
+
+/* The last two dimensions. */
+static qb_shape matrix(const qb_shape *s) {
+    return (qb_shape){.rank = 2, .dim = {s->dim[s->rank - 2], s->dim[s->rank - 1]}};
+}
+
+static int64_t items_of(const qb_shape *s) {
+    int64_t items = 1;
+    for (int32_t d = 0; d < s->rank - 2; d++) items *= s->dim[d];
+    return items;
+}
+
+/* Has `x` the output's batch dimensions, or none? */
+static bool batches_like(const qb_shape *x, const qb_shape *out) {
+    bool same = x->rank == out->rank;
+    for (int32_t d = 0; d < x->rank - 2 && same; d++) same = x->dim[d] == out->dim[d];
+    return x->rank >= 2 && (same || items_of(x) == 1);
+}
+
+/* The problem of one item; `in` has four entries. */
+static qb_problem one_item(const qb_problem *p, qb_desc *in) {
+    qb_problem one = *p;
+    for (int32_t i = 0; i < 4; i++)
+        in[i] = i < p->n_in ? p->in[i] : (qb_desc){.dtype = QB_DTYPE_NONE};
+    in[QB_IN_DATA].shape = matrix(&p->in[QB_IN_DATA].shape);
+    in[QB_IN_WEIGHT].shape = matrix(&p->in[QB_IN_WEIGHT].shape);
+    one.out.shape = matrix(&p->out.shape);
+    if (qb_problem_has(p, QB_IN_RESIDUAL)) in[QB_IN_RESIDUAL].shape = one.out.shape;
+    one.in = in;
+    return one;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    static const bool known[4] = {false, true, true, false};
+    qb_desc in[4];
+    const qb_shape *out = &p->out.shape;
+    if (constant[QB_IN_WEIGHT] || out->rank < 2 || p->n_in > 4) return false;
+    if (!batches_like(&p->in[QB_IN_DATA].shape, out) ||
+        !batches_like(&p->in[QB_IN_WEIGHT].shape, out))
+        return false;
+    if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_shape_equal(&p->in[QB_IN_RESIDUAL].shape, out))
+        return false;
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (qb_problem_has(p, i) &&
+            (p->in[i].layout != QB_LAYOUT_ROW || p->in[i].channel_total > 0))
+            return false;
+    qb_problem one = one_item(p, in);
+    return qb_matmul_supports(&one, known, false);
+}
+
+static const qb_conv_arch *best(void) {
+#if QB_X86
+    if (qb_cpu_has_avx512()) return &qb_conv_f32_avx512;
+#endif
+    return &qb_conv_f32_generic;
+}
+
+static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w) {
+    qb_desc in[4];
+    const qb_problem one = one_item(p, in);
+    w->items = items_of(&p->out.shape);
+    w->by_item = threads > 1 && w->items >= threads;
+    QB_TRY(qb_conv_plan_create(cx, &one, best(), w->by_item ? 1 : threads, &w->plan));
+    w->packed_bytes = qb_pad64(w->plan->packed_bytes);
+    w->item_bytes = w->packed_bytes + qb_pad64(qb_conv_workspace(w->plan));
+    w->transpose_b = p->transpose_b;
+    w->k = w->plan->channels;
+    for (int32_t i = 0; i < 4; i++) {
+        if (!qb_problem_has(p, i) || i == QB_IN_BIAS) continue;
+        if (items_of(&p->in[i].shape) > 1) w->step[i] = (int64_t)qb_desc_bytes(&in[i]);
+    }
+    w->out_step = (int64_t)qb_desc_bytes(&one.out);
+    return QB_OK;
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant;
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    products *w = qb_alloc(cx, 1, sizeof *w);
+    kernel->state = w;
+    kernel->destroy = destroy;
+    if (!w || fill(cx, p, threads, w) != QB_OK) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    kernel->workspace_bytes = w->item_bytes * (size_t)(w->by_item ? w->items : 1);
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_matmul_dynamic = {.name = "cpu.matmul_f32.dynamic",
+                                                .backend = "cpu",
+                                                .kind = QB_KIND_MATMUL,
+                                                .exactness = QB_EXACT,
+                                                .supports = supports,
+                                                .create = create};
