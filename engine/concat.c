@@ -121,6 +121,7 @@ static qb_status concat_kernel(qb_builder *b, const qb_group *group, const qb_pr
     bool constant[QB_MAX_INPUTS] = {false};
     qb_kernel *kernel;
     b->slice_of[group->out] = -1;
+    b->image_of[group->out] = -1; /* what was made ready for parts, and none came */
     if (b->engine->device) {
         bool done;
         QB_TRY(qb_device_step(b, group, problem, &done));
