@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "calib/holdout.h"
 #include "calib/stream.h"
 
 /* Workers are few enough to keep their statistics below this. */
@@ -14,6 +15,7 @@
 typedef struct gatherer {
     const qb_engine *engine;
     int32_t n_values, workers;
+    int64_t hold_back;
     int64_t n_samples;  /* of the dataset, where extremes by sample are recorded; else 0 */
     qb_stats **stats;   /* [workers x n_values] */
     qb_range *extremes; /* [n_values x n_samples]; lo > hi: nothing finite */
@@ -57,6 +59,7 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
 
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const gatherer *g = user;
+    if (qb_is_held_back(sample->index, g->hold_back)) return QB_OK;
     observer o = {g, sample->worker, sample->index};
     const void *inputs[1] = {sample->input};
     if (g->n_samples > 0) g->seen[sample->index] = true;
@@ -215,6 +218,7 @@ qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options
     QB_GO(qb_engine_build(cx, apart, &build, &engine));
     QB_GO(gatherer_init(cx, &g, engine, options->workers > 0 ? options->workers : qb_threads(cx),
                         qb_dataset_count(options->loader.dataset)));
+    g.hold_back = options->hold_back;
     QB_GO(stream_samples(cx, options, &g, &result));
     QB_GO(make_table(cx, &g, &table));
     QB_GO(describe(cx, graph, &result, table));

@@ -59,6 +59,7 @@ typedef struct qb_calib_options {
     int32_t n_methods;
     const char *backends;     /* of the FP32 engine, see qb_engine_options */
     qb_loader_options loader; /* dataset, preprocessing, batch, threads, strict */
+    int64_t hold_back;        /* above 1: of every so many samples the last one is left out */
     int32_t workers;          /* contexts running side by side; 0: qb_threads(cx) */
 } qb_calib_options;
 

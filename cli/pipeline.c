@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "cli/json_out.h"
+#include "cli/methods.h"
 #include "cli/precision.h"
 
 /* ---- load ---- */
@@ -91,61 +93,82 @@ out:
 
 /* ---- calibrate ---- */
 
-static qb_status parse_methods(qb_ctx *cx, const char *text, qb_method_choice *choice, int32_t *n) {
-    *n = 0;
-    for (const char *at = text; *at != '\0';) {
-        const size_t length = strcspn(at, ",");
-        char word[QB_METHOD_TEXT];
-        if (length >= sizeof word || *n == QB_TABLE_METHODS)
-            return qb_fail(cx, QB_STATUS_USAGE,
-                           "--method %s: expected at most %d names of at most %d letters", text,
-                           QB_TABLE_METHODS, QB_METHOD_TEXT - 1);
-        memcpy(word, at, length);
-        word[length] = '\0';
-        QB_TRY(qb_method_parse(cx, word, &choice[(*n)++]));
-        at += length + (at[length] == ',');
-    }
-    if (*n == 0) return qb_fail(cx, QB_STATUS_USAGE, "--method: expected a method, got nothing");
-    return QB_OK;
-}
+/* Of so many samples one is held back when methods are to be judged by the network's output. */
+#define HOLD_BACK 5
 
-/* The methods kept in every table beside the ones asked for: they cost nothing (the statistics are
- * the same) and let `compare int8:minmax` work without another pass. */
-static void add_standard_methods(qb_ctx *cx, qb_method_choice *choice, int32_t *n) {
-    int32_t n_all;
-    const qb_calib_method *const *all = qb_calib_methods(&n_all);
-    for (int32_t i = 0; i < n_all && *n < QB_TABLE_METHODS; i++) {
-        bool there = false;
-        for (int32_t k = 0; k < *n; k++) there = there || choice[k].method == all[i];
-        if (!there && qb_method_parse(cx, all[i]->name, &choice[*n]) == QB_OK) (*n)++;
+/* Statistics without the samples held back give ranges that these can judge; a single method that
+ * beats auto's choice by tensor takes its place in `table`. */
+static qb_status settle_auto(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                             const qb_calib_options *all, int32_t automatic, qb_table *table,
+                             qb_bakeoff *bakeoff) {
+    qb_calib_options options = *all;
+    options.hold_back = HOLD_BACK;
+    if (qb_dataset_count(options.loader.dataset) < 2 * HOLD_BACK) {
+        qb_warn(cx, "auto: %lld samples are too few to hold some back: chosen by tensor only",
+                (long long)qb_dataset_count(options.loader.dataset));
+        return QB_OK;
     }
+    const qb_quant_options quant = {.activations = project->activations,
+                                    .per_tensor_weights = project->per_tensor_weights,
+                                    .keep_float = project->keep_float};
+    qb_table *training;
+    QB_TRY(qb_calibrate(cx, graph, &options, &training));
+    qb_status status = qb_bakeoff_run(cx, graph, training, &quant, project->backends,
+                                      &options.loader, HOLD_BACK, bakeoff);
+    for (int32_t i = 0; status == QB_OK && i < table->n_entries; i++)
+        table->entry[i].range[automatic] = table->entry[i].range[bakeoff->best];
+    qb_table_free(training);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "auto");
 }
 
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                             const char *methods, qb_table **out) {
+                             const char *methods, qb_table **out, qb_bakeoff *bakeoff) {
     if (!project->calibration_data)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "no calibration data: give --data PATH or data.calibration in qbench.yaml");
-    qb_method_choice choice[QB_TABLE_METHODS];
-    qb_calib_options options = {.methods = choice, .backends = project->backends};
-    QB_TRY(parse_methods(cx, methods ? methods : project->method, choice, &options.n_methods));
-    add_standard_methods(cx, choice, &options.n_methods);
+    const char *names = methods ? methods : project->method;
+    qb_methods list;
+    QB_TRY(qb_methods_parse(cx, names, 0, &list)); /* a slip of the fingers shows before the data */
+    qb_calib_options options = {.methods = list.choice, .backends = project->backends};
+    qb_bakeoff judged = {0};
     qb_dataset *dataset;
     qb_table *table = NULL;
     qb_status status = QB_OK;
     QB_TRY(qb_stage_data(cx, project, graph, project->calibration_data, &dataset, &options.loader));
+    QB_GO(qb_methods_parse(cx, names, qb_dataset_count(dataset), &list));
+    options.n_methods = list.n;
     QB_GO(qb_calibrate(cx, graph, &options, &table));
+    if (qb_methods_auto(&list) >= 0)
+        QB_GO(settle_auto(cx, project, graph, &options, qb_methods_auto(&list), table, &judged));
     qb_free(table->dataset);
     qb_free(table->model);
     table->dataset = qb_strdup(cx, project->calibration_data);
     table->model = qb_strdup(cx, qb_path_base(project->model));
     if (!table->dataset || !table->model) QB_GO(cx->code);
+    if (bakeoff) *bakeoff = judged;
     *out = table;
     table = NULL;
 out:
     qb_table_free(table);
     qb_dataset_close(dataset);
     return status;
+}
+
+qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                          const char *from, const char *methods, qb_table **out) {
+    qb_methods list;
+    qb_table *table;
+    QB_TRY(qb_table_load(cx, from, &table));
+    const int64_t recorded = table->n_recorded > 0 ? table->n_recorded : INT64_MAX;
+    qb_status status = QB_OK;
+    QB_GO(qb_table_check_model(cx, table, project->model, graph->hash));
+    QB_GO(qb_methods_parse(cx, methods ? methods : project->method, recorded, &list));
+    QB_GO(qb_table_choose(cx, table, list.choice, list.n));
+    *out = table;
+    return QB_OK;
+out:
+    qb_table_free(table);
+    return status == QB_STATUS_USAGE ? status : qb_wrap(cx, "%s", from);
 }
 
 /* The calibration beside the other artifacts, else in the current folder: `quantize -o release/`

@@ -5,6 +5,7 @@
 
 #include "calib/calib.h"
 #include "cli/project.h"
+#include "eval/bakeoff.h"
 #include "eval/eval.h"
 #include "graph/passes.h"
 #include "quant/quant.h"
@@ -16,9 +17,14 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
  * after use. */
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                         const char *path, qb_dataset **dataset, qb_loader_options *loader);
-/* `methods`: comma separated; NULL: the project's. */
+/* `methods`: comma separated; NULL: the project's. When auto is among them, it is judged end to end
+ * on held-back samples against each single method, and *bakeoff (may be NULL) gets the scores;
+ * otherwise its n is 0. */
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                             const char *methods, qb_table **out);
+                             const char *methods, qb_table **out, qb_bakeoff *bakeoff);
+/* Other methods from the statistics in the file `from`, which must be the model's: no data. */
+qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                          const char *from, const char *methods, qb_table **out);
 /* Loads the project's calibration table, from the output folder or else from the current one, and
  * checks that it belongs to the graph. */
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,

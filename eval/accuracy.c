@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "calib/holdout.h"
+
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out) {
     qb_answer a = {.label = label, .label_rank = -1, .size = n};
@@ -31,6 +33,7 @@ typedef struct collector {
     int32_t n_engines;
     int64_t count; /* of the dataset */
     int64_t size;  /* floats of one scored output */
+    int64_t every; /* above 1: only held-back samples count */
     const int32_t *logits;
     const qb_engine *const *engine;
     float *scratch;    /* [workers x 2 x size]: the reference's output and the one at hand */
@@ -48,6 +51,7 @@ static qb_status run_engine(qb_ctx *cx, const collector *c, int32_t e, qb_contex
 
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const collector *c = user;
+    if (c->every > 1 && !qb_is_held_back(sample->index, c->every)) return QB_OK;
     float *reference = c->scratch + (size_t)sample->worker * 2 * (size_t)c->size;
     float *output = reference + c->size;
     for (int32_t e = 0; e < c->n_engines; e++) {
@@ -91,10 +95,11 @@ static int64_t compact(collector *c, int64_t *index) {
 
 qb_status qb_answers_collect(qb_ctx *cx, const qb_engine *const *engine, const int32_t *logits,
                              int32_t n_engines, const qb_loader_options *loader, int32_t workers,
-                             qb_answers *out) {
+                             int64_t every, qb_answers *out) {
     collector c = {.n_engines = n_engines,
                    .count = qb_dataset_count(loader->dataset),
                    .size = qb_shape_count(&qb_engine_output(engine[0], logits[0])->shape),
+                   .every = every,
                    .logits = logits,
                    .engine = engine};
     qb_stream_result result = {0};

@@ -52,7 +52,7 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_ru
     QB_GO(scored_build(cx, o, &s));
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
     QB_GO(qb_answers_collect(cx, (const qb_engine *const *)s.engine, s.logits, o->n_contenders,
-                             &o->loader, workers, &answers));
+                             &o->loader, workers, 0, &answers));
     QB_GO(qb_score_fill(cx, o, &answers, run));
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, o->thumbnail, run));
 out:

@@ -1,12 +1,14 @@
 /* qbench calibrate: data -> MODEL.calib.h5. */
 #include "base/file.h"
+#include "cli/bakeoff_out.h"
 #include "cli/json_out.h"
+#include "cli/methods.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *method;
+    const char *method, *from;
 } options;
 
 static const qb_opt table[] = {
@@ -17,33 +19,56 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, method),
      .argument = "LIST",
-     .help = "entropy (default), percentile[:P], minmax; the first of a list is the chosen one"},
+     .help = QB_METHODS_HELP},
+    {.name = "from",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, from),
+     .argument = "FILE",
+     .help = "choose by other methods from a calibration's statistics: no data, no inference"},
     {0},
 };
 
-static json_t *result_json(const qb_table *t, const char *path) {
+/* `weighed` (reference taken): what auto weighed, or NULL. */
+static json_t *result_json(const qb_table *t, const char *path, json_t *weighed) {
     char model[33], data[33];
     qb_hash_hex(t->model_hash, model);
     qb_hash_hex(t->data_hash, data);
     json_t *methods = json_array();
     for (int32_t i = 0; i < t->n_methods; i++)
         json_array_append_new(methods, json_string(t->method[i]));
-    return json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o}", "schema", "qbench.calibrate/1",
-        "file", qb_json_string(path), "model", qb_json_string(t->model), "model_hash", model,
-        "dataset", qb_json_string(t->dataset), "data_hash", data, "samples", (json_int_t)t->samples,
-        "skipped", (json_int_t)t->skipped, "tensors", t->n_entries, "methods", methods);
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o*}", "schema",
+                     "qbench.calibrate/1", "file", qb_json_string(path), "model",
+                     qb_json_string(t->model), "model_hash", model, "dataset",
+                     qb_json_string(t->dataset), "data_hash", data, "samples",
+                     (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors",
+                     t->n_entries, "methods", methods, "auto", weighed);
+}
+
+/* Without --json, what auto weighed is part of the printed result. */
+static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *project,
+                             const char *path, const qb_table *t, const qb_bakeoff *bakeoff) {
+    const qb_auto_result weighed = {.table = t,
+                                    .automatic = qb_table_method(t, "auto"),
+                                    .symmetric = project->activations == QB_SCHEME_S8_SYMMETRIC,
+                                    .bakeoff = bakeoff};
+    const bool has_auto = weighed.automatic >= 0;
+    if (!qb_json_on_stdout(&o->common)) {
+        if (has_auto) QB_TRY(qb_auto_print(cx, &weighed));
+        printf("%s: %d tensors, %lld samples, %s\n", path, t->n_entries, (long long)t->samples,
+               t->method[0]);
+    }
+    if (!o->common.json) return QB_OK;
+    json_t *json = has_auto ? qb_auto_json(cx, &weighed) : NULL;
+    if (has_auto && !json) return cx->code;
+    return qb_json_out(cx, &o->common, result_json(t, path, json));
 }
 
 static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *project,
-                              const qb_table *t) {
+                              const qb_table *t, const qb_bakeoff *bakeoff) {
     char *path = qb_project_artifact(cx, project, "calib.h5");
     if (!path) return cx->code;
     qb_status status = qb_table_save(cx, t, path);
-    if (status == QB_OK && !qb_json_on_stdout(&o->common))
-        printf("%s: %d tensors, %lld samples, %s\n", path, t->n_entries, (long long)t->samples,
-               t->method[0]);
-    if (status == QB_OK) status = qb_json_out(cx, &o->common, result_json(t, path));
+    if (status == QB_OK) status = show_result(cx, o, project, path, t, bakeoff);
     qb_free(path);
     return status;
 }
@@ -52,14 +77,21 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    if (o->from && flags.data)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--from takes its statistics from %s: --data would not be read", o->from);
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_table *result = NULL;
+    qb_bakeoff bakeoff = {0};
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
-    QB_GO(qb_stage_calibrate(cx, &project, graph, o->method, &result));
-    QB_GO(write_result(cx, o, &project, result));
+    if (o->from)
+        QB_GO(qb_stage_choose(cx, &project, graph, o->from, o->method, &result));
+    else
+        QB_GO(qb_stage_calibrate(cx, &project, graph, o->method, &result, &bakeoff));
+    QB_GO(write_result(cx, o, &project, result, &bakeoff));
 out:
     qb_table_free(result);
     qb_graph_free(graph);
@@ -71,8 +103,15 @@ const qb_command qb_command_calibrate = {
     .name = "calibrate",
     .usage = "[MODEL] --data PATH [options]",
     .summary = "stream data through the FP32 model and choose ranges (MODEL.calib.h5)",
+    .notes =
+        "Methods: entropy[:nvidia|ort|ncnn|ppq], percentile[:P][:one-sided], minmax,\n"
+        "moving-average[:C], mse[:symmetric], lp[:P], aciq[:gauss|laplace], auto[:symmetric].\n"
+        "auto takes by tensor the range of best SQNR, compares that end to end with every single\n"
+        "method on each fifth sample, which it holds back, and keeps the best of all.",
     .example = "qbench calibrate --data imagenet_val/ --method entropy\n"
-               "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax",
+               "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax\n"
+               "qbench calibrate --data imagenet_val/ --method auto\n"
+               "qbench calibrate --from resnet50.calib.h5 --method mse,entropy:nvidia",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 1,

@@ -1,0 +1,35 @@
+/* Which of a calibration's methods serves the network best: each one's quantized graph against the
+ * float one, by the noise in the output. */
+#ifndef QB_EVAL_BAKEOFF_H
+#define QB_EVAL_BAKEOFF_H
+
+#include "eval/eval.h"
+#include "quant/quant.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qb_bakeoff_item {
+    char method[QB_METHOD_TEXT]; /* as the table spells it */
+    double sqnr_db, agreement;   /* of the output, against the float graph; percent */
+} qb_bakeoff_item;
+
+typedef struct qb_bakeoff {
+    int32_t n; /* the table's methods, in its order; 0: there was none */
+    qb_bakeoff_item item[QB_TABLE_METHODS];
+    int32_t best;    /* highest SQNR; the first of equals */
+    int64_t samples; /* scored */
+} qb_bakeoff;
+
+/* Scores all methods of `table` on the samples that are held back of the loader's data set (see
+ * calib/holdout.h), which the table should not know. `quant` as for qb_quantize, its method is
+ * ignored. The result does not depend on batch or threads. */
+qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
+                         const qb_quant_options *quant, const char *backends,
+                         const qb_loader_options *loader, int64_t every, qb_bakeoff *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
