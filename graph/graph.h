@@ -127,6 +127,12 @@ qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out);
 /* ONNX in and out (graph/onnx). Reading validates everything and reports all unsupported operators
  * at once (name, op, opset, why). External data is found relative to the model. */
 qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out);
+/* The nodes as they stand in the file: nothing is rewritten, folded or inferred, and operators that
+ * qbench does not know have a descriptor that only names them. For looking at, not for running. */
+qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out);
+/* The same from memory, without external data. */
+qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                                   qb_graph **out);
 /* From memory; `name` for messages; external data relative to `folder` (NULL: refused). */
 qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
                         size_t size, qb_graph **out);

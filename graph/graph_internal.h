@@ -37,8 +37,6 @@ qb_status qb_attrs_copy(qb_ctx *cx, qb_arena *arena, const qb_op *op, const void
                         void **out);
 /* Does the field hold the default of the current opset? */
 bool qb_attr_is_default(const qb_attr_desc *desc, const void *attrs);
-/* Fields by name, for nodes that are known to have them: the given value otherwise. */
-int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);
 
 /* Copies quantization parameters into an arena. */
 qb_status qb_qparams_copy(qb_ctx *cx, qb_arena *arena, const qb_qparams *q, qb_qparams *out);

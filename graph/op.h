@@ -96,6 +96,9 @@ const qb_op *qb_op_find(const char *name, const char *domain);
 /* All operators in alphabetical order; *n is their number. */
 const qb_op *const *qb_ops(int32_t *n);
 
+/* An integer attribute by name; `otherwise` when the node has none of that name. */
+int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);
+
 /* The window of a Conv, ConvTranspose or pooling node with all defaults and auto_pad resolved, from
  * the shapes of its data and weight (NULL for pools). Spatial sizes must be known. With ceil_mode
  * the last window may reach beyond pad_end; only the output shape tells. */

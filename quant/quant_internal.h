@@ -30,6 +30,8 @@ bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
 /* Does a value take a range that somebody observed (rather than the one of what it was moved from),
  * and is there one? */
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value);
+/* Do 8-bit codes end where a clamp to [low, high] does, so that it changes no code? */
+bool qb_codes_imply(qb_dtype dtype, float scale, int32_t zero, float low, float high);
 /* Inputs of a group that are activations it computes on: all but weight and bias of a COMPUTE group
  * (the residual is one). */
 bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input);

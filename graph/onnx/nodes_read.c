@@ -184,6 +184,23 @@ static qb_status note_file_node(qb_ctx *cx, qb_onnx_reader *reader, int32_t node
     return QB_OK;
 }
 
+/* A descriptor that only names the operator. */
+static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodeProto *proto,
+                         const qb_op **out) {
+    qb_arena *arena = reader->graph->arena;
+    qb_op *op = qb_arena_alloc(cx, arena, 1, sizeof *op);
+    const char *name = op ? qb_arena_strdup(cx, arena, proto->op_type) : NULL;
+    const char *domain = name ? qb_arena_strdup(cx, arena, domain_of(proto)) : NULL;
+    if (!domain) return cx->code;
+    *op = (qb_op){.name = name,
+                  .domain = domain,
+                  .max_in = INT32_MAX,
+                  .max_out = INT32_MAX,
+                  .weight_input = -1};
+    *out = op;
+    return QB_OK;
+}
+
 /* The row of the operator, or NULL with the reason noted. */
 static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                          const Onnx__NodeProto *proto, const qb_op **out) {
@@ -191,6 +208,7 @@ static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
     int64_t version = qb_onnx_domain_version(reader->model, domain);
     const qb_op *op = qb_op_find(proto->op_type, domain);
     *out = NULL;
+    if (reader->as_written && (!op || version < op->since)) return name_op(cx, reader, proto, out);
     if (!op) return add_reason(cx, reader, index, proto, "unknown operator");
     if (version < op->since) {
         char why[80];
@@ -208,7 +226,9 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
         return qb_fail(cx, QB_STATUS_FORMAT, "a node without an operator");
     if (!*domain_of(proto) && strcmp(proto->op_type, "Constant") == 0) {
         qb_status status = read_constant(cx, reader, proto);
-        return status == QB_STATUS_UNSUPPORTED ? note_error(cx, reader, index, proto) : status;
+        if (status != QB_STATUS_UNSUPPORTED) return status;
+        if (!reader->as_written) return note_error(cx, reader, index, proto);
+        qb_ctx_clear(cx);
     }
     size_t n_in = without_empty_tail(proto->input, proto->n_input);
     size_t n_out = without_empty_tail(proto->output, proto->n_output);
@@ -228,7 +248,11 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     QB_GO(note_file_node(cx, reader, node, (int32_t)index));
     int64_t version = qb_onnx_domain_version(reader->model, domain_of(proto));
     status = qb_onnx_read_attrs(cx, reader, proto, op, version, &graph->nodes[node].attrs);
-    if (status == QB_STATUS_UNSUPPORTED) {
+    if (status == QB_STATUS_UNSUPPORTED && reader->as_written) {
+        qb_ctx_clear(cx);
+        QB_GO(name_op(cx, reader, proto, &graph->nodes[node].op));
+        graph->nodes[node].attrs = NULL;
+    } else if (status == QB_STATUS_UNSUPPORTED) {
         qb_graph_kill_node(graph, node);
         status = note_error(cx, reader, index, proto);
     }
@@ -318,7 +342,7 @@ qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader) {
     for (int32_t i = 0; i < n; i++)
         if (reader->graph->nodes[i].op && resolve_inputs(cx, reader, i) != QB_OK)
             return wrap_node(cx, (size_t)reader->file_node[i], proto->node[reader->file_node[i]]);
-    for (int32_t i = 0; i < n; i++)
+    for (int32_t i = 0; i < n && !reader->as_written; i++)
         if (reader->graph->nodes[i].op) QB_TRY(upgrade(cx, reader, i));
     return reader->n_reasons ? report_reasons(cx, reader) : QB_OK;
 }

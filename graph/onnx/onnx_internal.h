@@ -117,6 +117,7 @@ typedef struct qb_onnx_reason {
 } qb_onnx_reason;
 
 typedef struct qb_onnx_reader {
+    bool as_written; /* see qb_onnx_load_as_written */
     qb_graph *graph;
     Onnx__ModelProto *model; /* without the graph */
     Onnx__GraphProto *proto; /* without initializers */

@@ -234,6 +234,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     QB_TRY(add_outputs(cx, reader));
     graph->hash = qb_hasher_digest(reader->externals.hasher);
     QB_TRY(qb_graph_sort(cx, graph));
+    if (reader->as_written) return QB_OK;
     QB_TRY(qb_graph_infer(cx, graph));
     QB_TRY(declare_outputs(cx, reader));
     QB_TRY(qb_onnx_fold_qdq(cx, graph));
@@ -241,12 +242,13 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
 }
 
 static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
-                       qb_graph **out) {
+                       bool as_written, qb_graph **out) {
     qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
     if (!reader) return cx->code;
     spans initializers = {0};
     qb_status status = QB_OK;
     reader->externals.folder = folder;
+    reader->as_written = as_written;
     if (!bytes.size) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "the file is empty"));
     if (qb_wire_check(cx, &onnx__model_proto__descriptor, bytes) != QB_OK)
         QB_GO(qb_wrap(cx, "not an ONNX model, or a damaged one"));
@@ -269,20 +271,34 @@ out:
 
 qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
                         size_t size, qb_graph **out) {
-    QB_TRY_WRAP(cx, parse(cx, name, folder, (qb_span){bytes, size}, out), "load %s", name);
+    QB_TRY_WRAP(cx, parse(cx, name, folder, (qb_span){bytes, size}, false, out), "load %s", name);
     return QB_OK;
 }
 
-qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out) {
+qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                                   qb_graph **out) {
+    QB_TRY_WRAP(cx, parse(cx, name, NULL, (qb_span){bytes, size}, true, out), "load %s", name);
+    return QB_OK;
+}
+
+static qb_status load(qb_ctx *cx, const char *path, bool as_written, qb_graph **out) {
     qb_map map = {0};
     char *folder = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_map_open(cx, path, &map));
     folder = qb_path_dir(cx, path);
     if (!folder) QB_GO(cx->code);
-    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, out));
+    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, as_written, out));
 out:
     qb_map_close(&map);
     qb_free(folder);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "load %s", path);
+}
+
+qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out) {
+    return load(cx, path, false, out);
+}
+
+qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out) {
+    return load(cx, path, true, out);
 }

@@ -3,16 +3,20 @@
  * with zero point 0 is never negative), the operator goes. Where they do not (the parameters are
  * shared with a signed tensor), the convolution's own output takes the parameters of the clamped
  * one, which changes no value. */
+#include <math.h>
+
 #include "quant/quant_internal.h"
 
-/* Do the codes end where the clamp does? */
+bool qb_codes_imply(qb_dtype dtype, float scale, int32_t zero, float low, float high) {
+    const int32_t least = dtype == QB_DTYPE_U8 ? 0 : -128;
+    return qb_quantize_value(low, scale, zero, dtype) == least &&
+           qb_quantize_value(high, scale, zero, dtype) == least + 255;
+}
+
 static bool is_implied(const qb_act *act, const qb_qparams *q) {
-    const int32_t zero = q->zero ? q->zero[0] : 0;
-    const int32_t least = q->dtype == QB_DTYPE_U8 ? 0 : -128, most = least + 255;
-    const float low = act->kind == QB_ACT_RELU ? 0 : act->alpha;
-    const bool high = act->kind == QB_ACT_RELU ||
-                      qb_quantize_value(act->beta, q->scale[0], zero, q->dtype) == most;
-    return high && qb_quantize_value(low, q->scale[0], zero, q->dtype) == least;
+    const bool relu = act->kind == QB_ACT_RELU;
+    return qb_codes_imply(q->dtype, q->scale[0], q->zero ? q->zero[0] : 0, relu ? 0 : act->alpha,
+                          relu ? INFINITY : act->beta);
 }
 
 static void settle(qb_graph *graph, const qb_group *group) {

@@ -1,10 +1,12 @@
 /* qb_onnx_parse on any bytes, and what the program does with a graph that it accepts: verify,
- * print, write, read back (the same text), fold, bind. */
+ * print, write, read back (the same text), fold, bind; and the rules of `check` on the file as
+ * written. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/graph.h"
+#include "quant/check.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -72,10 +74,29 @@ static void bind(qb_ctx *cx, const qb_graph *graph) {
     qb_graph_free(bound);
 }
 
+static void lint(const uint8_t *data, size_t size) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = NULL;
+    int32_t n_targets;
+    const qb_target *const *targets = qb_targets(&n_targets);
+    if (qb_onnx_parse_as_written(&cx, "fuzz.onnx", data, size, &graph) != QB_OK) {
+        check_failure(&cx, "parse as written");
+        return;
+    }
+    for (int32_t i = 0; i < n_targets; i++) {
+        qb_findings findings;
+        check(&cx, qb_check(&cx, graph, targets[i], &findings) == QB_OK, "check");
+        qb_findings_release(&findings);
+    }
+    qb_graph_free(graph);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_graph *graph = NULL;
+    lint(data, size);
     if (qb_onnx_parse(&cx, "fuzz.onnx", NULL, data, size, &graph) != QB_OK) {
         check_failure(&cx, "parse");
         if (graph) abort();

@@ -13,6 +13,7 @@ graph/zoo.def            graph/zoo            qb_zoo_            own
 kernels/tactics.def      kernels              qb_tactic_         shared
 engine/backends.def      kernels              -                  folder
 calib/methods.def        calib/methods        qb_calib_method_   own
+quant/rules.def          quant/rules          qb_rule_            shared
 quant/targets.def        quant/targets        qb_target_          own
 quant/steps.def          quant/steps          qb_quant_step_     own
 datasets/formats.def     datasets/formats     qb_format_         own

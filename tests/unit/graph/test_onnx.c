@@ -640,6 +640,37 @@ static void tensor_files_are_read(void **state) {
     ob_free(&tensor);
 }
 
+/* --- as written
+ * ------------------------------------------------------------------------------------- */
+
+static void nothing_is_rewritten_on_request(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    ob graph = {0}, model = {0};
+    const float scale = 0.5f;
+    const uint8_t zero = 3;
+    ob_input(&graph, "x", QB_DTYPE_F32, "N,4");
+    ob_floats(&graph, "s", "", 1, &scale);
+    ob_initializer(&graph, "z", QB_DTYPE_U8, "", &zero, 1);
+    ob_node(&graph, "Nonesuch", "n", "x", "t", NULL);
+    ob_node(&graph, "QuantizeLinear", "q", "t s z", "c", NULL);
+    ob_node(&graph, "DequantizeLinear", "d", "c s z", "y", NULL);
+    ob_output(&graph, "y", QB_DTYPE_F32, "N,4");
+    ob_model(&model, 8, 17, &graph);
+    qb_graph *g = NULL;
+    assert_int_equal(qb_onnx_parse(&cx, "m.onnx", NULL, model.data, model.size, &g),
+                     QB_STATUS_UNSUPPORTED);
+    assert_ok(&cx, qb_onnx_parse_as_written(&cx, "m.onnx", model.data, model.size, &g));
+    assert_int_equal(g->n_nodes, 3);
+    assert_string_equal(g->nodes[0].op->name, "Nonesuch");
+    assert_string_equal(g->nodes[1].op->name, "QuantizeLinear");
+    assert_string_equal(g->nodes[2].name, "d");
+    assert_int_equal(g->opset, 17);
+    qb_graph_free(g);
+    ob_free(&model);
+}
+
 /* --- memory
  * ---------------------------------------------------------------------------------------- */
 
@@ -737,6 +768,7 @@ int main(void) {
         cmocka_unit_test(older_forms_are_written_in_the_current_one),
         cmocka_unit_test(a_failed_save_leaves_the_old_file),
         cmocka_unit_test(tensor_files_are_read),
+        cmocka_unit_test(nothing_is_rewritten_on_request),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(real_models_read_back_the_same),
         cmocka_unit_test(foreign_operators_of_a_real_model_are_named),

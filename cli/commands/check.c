@@ -1,0 +1,86 @@
+/* qbench check: does a Q/DQ model keep the rules of the runtime that it is for? */
+#include "quant/check.h"
+
+#include "cli/json_out.h"
+#include "graph/graph.h"
+
+typedef struct options {
+    qb_common common;
+    const char *target, *model;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "model",
+     .letter = 'm',
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, model),
+     .argument = "FILE",
+     .help = "the Q/DQ model"},
+    {.name = "for",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, target),
+     .argument = "TARGET",
+     .help = "whose rules: trt, ort-cpu or ort-cuda"},
+    {0},
+};
+
+static void print(const char *path, const qb_target *target, const qb_findings *f) {
+    for (int32_t i = 0; i < f->n; i++)
+        printf("FAIL %s: %s: %s\n     mend: %s\n", f->item[i].rule, f->item[i].node,
+               f->item[i].what, f->item[i].mend);
+    if (f->n == 0)
+        printf("PASS %s keeps the rules of %s\n", path, target->name);
+    else
+        printf("%s: %d finding%s for %s\n", path, f->n, f->n == 1 ? "" : "s", target->name);
+}
+
+static json_t *finding_json(const qb_finding *f) {
+    return json_pack("{s:s, s:o, s:o, s:s}", "rule", f->rule, "node", qb_json_string(f->node),
+                     "what", qb_json_string(f->what), "mend", f->mend);
+}
+
+static qb_status write_json(qb_ctx *cx, const options *o, const char *path, const qb_target *target,
+                            const qb_findings *f) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < f->n; i++) json_array_append_new(list, finding_json(&f->item[i]));
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o, s:s, s:b, s:o}", "schema", "qbench.check/1", "file",
+                                 qb_json_string(path), "target", target->name, "held", f->n == 0,
+                                 "findings", list));
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    const char *path = arguments->n > 0 ? arguments->item[0] : o->model;
+    const qb_target *target;
+    if (!path) return qb_fail(cx, QB_STATUS_USAGE, "check: which model?");
+    if (!o->target) return qb_fail(cx, QB_STATUS_USAGE, "check: for which runtime? give --for");
+    QB_TRY(qb_target_find(cx, o->target, &target));
+    qb_graph *graph = NULL;
+    qb_findings findings = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_onnx_load_as_written(cx, path, &graph));
+    QB_GO(qb_check(cx, graph, target, &findings));
+    if (!qb_json_on_stdout(&o->common)) print(path, target, &findings);
+    QB_GO(write_json(cx, o, path, target, &findings));
+    if (findings.n > 0)
+        status = qb_fail(cx, QB_STATUS_CHECK, "%s breaks rules of %s", path, target->name);
+out:
+    qb_findings_release(&findings);
+    qb_graph_free(graph);
+    return status;
+}
+
+const qb_command qb_command_check = {
+    .name = "check",
+    .usage = "MODEL --for TARGET [options]",
+    .summary = "lint a Q/DQ model: the rules of TensorRT or onnxruntime that it breaks",
+    .notes = "Exit code 3 when a rule is broken. Any tool's Q/DQ model will do.\n",
+    .example = "qbench check model.qdq.onnx --for trt\n"
+               "qbench check theirs.onnx --for=ort-cpu --json -",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

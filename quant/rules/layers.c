@@ -1,0 +1,148 @@
+/* Rules on what layers read: weights and biases. */
+#include <math.h>
+#include <string.h>
+
+#include "quant/check_internal.h"
+
+#define ALL "trt ort-cpu ort-cuda"
+#define NVIDIA "trt ort-cuda"
+
+/* The axis of a layer's weight that its output channels lie on. */
+static int32_t channel_axis(const qb_lint *lint, int32_t layer, int32_t rank) {
+    if (qb_lint_is(lint, layer, "Conv")) return 0;
+    if (qb_lint_is(lint, layer, "ConvTranspose")) return 1;
+    if (qb_lint_is(lint, layer, "Gemm"))
+        return qb_attr_int(&lint->graph->nodes[layer], "transB", 0) ? 0 : 1;
+    return rank - 1;
+}
+
+/* The constant that a weight's DQ, or the Q before it, stands on. */
+static const qb_value *weight_of(const qb_lint *lint, int32_t dequantizer) {
+    const qb_value *codes = qb_lint_constant(lint, dequantizer, 0);
+    if (codes) return codes;
+    const int32_t maker = qb_lint_maker(lint, dequantizer, 0);
+    return maker < 0 ? NULL : qb_lint_constant(lint, maker, 0);
+}
+
+static qb_status weight_axis(qb_lint *lint, int32_t node) {
+    const float *scale;
+    if (!qb_lint_is_layer(lint, node)) return QB_OK;
+    const int32_t weight = qb_lint_dequantizer(lint, node, 1);
+    const int64_t n = weight < 0 ? 0 : qb_lint_scales(lint, weight, &scale);
+    const qb_value *data = weight < 0 ? NULL : weight_of(lint, weight);
+    if (n <= 1 || !data) return QB_OK;
+    const int32_t rank = data->shape.rank, wanted = channel_axis(lint, node, rank);
+    int64_t axis = qb_attr_int(&lint->graph->nodes[weight], "axis", 1);
+    if (axis < 0) axis += rank;
+    if (axis != wanted)
+        return qb_lint_found(lint, weight, "%lld scales along axis %lld, expected %d for %s",
+                             (long long)n, (long long)axis, wanted,
+                             lint->graph->nodes[node].op->name);
+    const int64_t channels = axis >= 0 && axis < rank ? data->shape.dim[axis] : 0;
+    if (channels != n)
+        return qb_lint_found(lint, weight, "%lld scales for %lld channels", (long long)n,
+                             (long long)channels);
+    return QB_OK;
+}
+
+const qb_rule qb_rule_weight_axis = {
+    .name = "weight-axis",
+    .targets = ALL,
+    .mend = "set `axis` to the output channels: 0 for Conv (ONNX's default is 1)",
+    .check = weight_axis,
+};
+
+static qb_status half_quantized(qb_lint *lint, int32_t node) {
+    if (!qb_lint_is_layer(lint, node)) return QB_OK;
+    const bool data = qb_lint_dequantizer(lint, node, 0) >= 0;
+    const bool weight = qb_lint_dequantizer(lint, node, 1) >= 0;
+    if (data == weight) return QB_OK;
+    if (data && !qb_lint_constant(lint, node, 1)) return QB_OK; /* a product of activations */
+    return qb_lint_found(lint, node,
+                         data ? "its data are quantized, its weight is not"
+                              : "its weight is quantized, its data are not");
+}
+
+const qb_rule qb_rule_half_quantized = {
+    .name = "half-quantized",
+    .targets = ALL,
+    .mend = "quantize both or none: the layer runs in float, the Q/DQ only cost",
+    .check = half_quantized,
+};
+
+static qb_status float_bias(qb_lint *lint, int32_t node) {
+    if (!qb_lint_is(lint, node, "DequantizeLinear")) return QB_OK;
+    const qb_value *data = qb_lint_constant(lint, node, 0);
+    if (!data || data->dtype != QB_DTYPE_S32) return QB_OK;
+    return qb_lint_found(lint, node, "dequantizes s32, which the runtime does not read");
+}
+
+const qb_rule qb_rule_float_bias = {
+    .name = "float-bias",
+    .targets = NVIDIA,
+    .mend = "keep biases in float (quantize --for trt)",
+    .check = float_bias,
+};
+
+/* Data and weight are dequantized: an integer layer as far as they go. */
+static bool is_integer(const qb_lint *lint, int32_t node) {
+    return (qb_lint_is(lint, node, "Conv") || qb_lint_is(lint, node, "Gemm")) &&
+           qb_lint_dequantizer(lint, node, 0) >= 0 && qb_lint_dequantizer(lint, node, 1) >= 0;
+}
+
+static qb_status integer_bias(qb_lint *lint, int32_t node) {
+    if (!is_integer(lint, node) || !qb_lint_constant(lint, node, 2)) return QB_OK;
+    return qb_lint_found(lint, node, "its bias is float");
+}
+
+const qb_rule qb_rule_integer_bias = {
+    .name = "integer-bias",
+    .targets = "ort-cpu",
+    .mend = "quantize the bias to s32 with the scale Sx Sw (quantize --for ort-cpu)",
+    .check = integer_bias,
+};
+
+/* onnxruntime adds the bias to the sums as it is: with another scale the result is wrong. */
+static qb_status bias_scale(qb_lint *lint, int32_t node) {
+    const float *x, *w, *b;
+    if (!is_integer(lint, node) || qb_lint_dequantizer(lint, node, 2) < 0) return QB_OK;
+    const int32_t bias = qb_lint_dequantizer(lint, node, 2);
+    const int64_t nx = qb_lint_scales(lint, qb_lint_dequantizer(lint, node, 0), &x);
+    const int64_t nw = qb_lint_scales(lint, qb_lint_dequantizer(lint, node, 1), &w);
+    const int64_t nb = qb_lint_scales(lint, bias, &b);
+    if (nx != 1 || nw < 1 || nb < 1) return QB_OK;
+    for (int64_t i = 0; i < (nw > nb ? nw : nb); i++) {
+        const double wanted = (double)x[0] * (double)w[nw > 1 && i < nw ? i : 0];
+        const double got = (double)b[nb > 1 && i < nb ? i : 0];
+        if (!(fabs(got - wanted) <= 1e-5 * wanted))
+            return qb_lint_found(lint, bias, "scale %g in channel %lld, expected Sx Sw = %g", got,
+                                 (long long)i, wanted);
+    }
+    return QB_OK;
+}
+
+const qb_rule qb_rule_bias_scale = {
+    .name = "bias-scale",
+    .targets = "ort-cpu",
+    .mend = "quantize the bias with the product of the scales of data and weight",
+    .check = bias_scale,
+};
+
+static qb_status integer_operator(qb_lint *lint, int32_t node) {
+    static const char *const names[] = {
+        "ConvInteger", "MatMulInteger",        "DynamicQuantizeLinear",   "QGemm",
+        "QAttention",  "MatMulIntegerToFloat", "QEmbedLayerNormalization"};
+    if (node < 0) return QB_OK;
+    const char *op = lint->graph->nodes[node].op->name;
+    bool known = strncmp(op, "QLinear", 7) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        known = known || strcmp(op, names[i]) == 0;
+    return known ? qb_lint_found(lint, node, "an operator on integers") : QB_OK;
+}
+
+const qb_rule qb_rule_integer_operator = {
+    .name = "integer-operator",
+    .targets = NVIDIA,
+    .mend = "write the float operator between DequantizeLinear and QuantizeLinear",
+    .check = integer_operator,
+};

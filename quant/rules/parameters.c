@@ -1,0 +1,145 @@
+/* Rules on scales, zero points and types of single Q and DQ nodes. */
+#include <math.h>
+
+#include "quant/check_internal.h"
+
+#define ALL "trt ort-cpu ort-cuda"
+#define NVIDIA "trt ort-cuda"
+
+static qb_status nothing_quantized(qb_lint *lint, int32_t node) {
+    if (node >= 0) return QB_OK;
+    for (int32_t i = 0; i < lint->graph->n_nodes; i++)
+        if (qb_lint_is_qdq(lint, i)) return QB_OK;
+    return qb_lint_found(lint, -1, "no QuantizeLinear or DequantizeLinear node");
+}
+
+const qb_rule qb_rule_nothing_quantized = {
+    .name = "nothing-quantized",
+    .targets = ALL,
+    .mend = "quantize it: qbench calibrate, then qbench quantize --for TARGET",
+    .check = nothing_quantized,
+};
+
+static qb_status opset(qb_lint *lint, int32_t node) {
+    const float *scale;
+    if (lint->graph->opset >= 13 || !qb_lint_is_qdq(lint, node)) return QB_OK;
+    const int64_t n = qb_lint_scales(lint, node, &scale);
+    if (n <= 1) return QB_OK;
+    return qb_lint_found(lint, node, "%lld scales in opset %d, which knows one", (long long)n,
+                         lint->graph->opset);
+}
+
+const qb_rule qb_rule_opset = {
+    .name = "opset",
+    .targets = ALL,
+    .mend = "convert the model to opset 13 or higher",
+    .check = opset,
+};
+
+static qb_status constant_scale(qb_lint *lint, int32_t node) {
+    if (!qb_lint_is_qdq(lint, node)) return QB_OK;
+    const qb_node *n = &lint->graph->nodes[node];
+    if (!qb_lint_constant(lint, node, 1)) return qb_lint_found(lint, node, "the scale is computed");
+    if (n->n_in > 2 && n->in[2] >= 0 && !qb_lint_constant(lint, node, 2))
+        return qb_lint_found(lint, node, "the zero point is computed");
+    return QB_OK;
+}
+
+const qb_rule qb_rule_constant_scale = {
+    .name = "constant-scale",
+    .targets = ALL,
+    .mend = "make it an initializer: only static quantization is compiled to integers",
+    .check = constant_scale,
+};
+
+static qb_status positive_scale(qb_lint *lint, int32_t node) {
+    const float *scale;
+    const int64_t n = qb_lint_is_qdq(lint, node) ? qb_lint_scales(lint, node, &scale) : 0;
+    for (int64_t i = 0; i < n; i++)
+        if (!(scale[i] > 0) || isinf(scale[i]))
+            return qb_lint_found(lint, node, "scale %lld is %g", (long long)i, (double)scale[i]);
+    return QB_OK;
+}
+
+const qb_rule qb_rule_positive_scale = {
+    .name = "positive-scale",
+    .targets = ALL,
+    .mend = "give a tensor or channel that is always zero the scale 1",
+    .check = positive_scale,
+};
+
+static qb_status per_tensor_activation(qb_lint *lint, int32_t node) {
+    const float *scale;
+    if (!qb_lint_is_qdq(lint, node) || qb_lint_constant(lint, node, 0)) return QB_OK;
+    if (qb_lint_is(lint, node, "DequantizeLinear") && qb_lint_is_weight(lint, node)) return QB_OK;
+    const int64_t n = qb_lint_scales(lint, node, &scale);
+    return n <= 1 ? QB_OK : qb_lint_found(lint, node, "%lld scales on an activation", (long long)n);
+}
+
+const qb_rule qb_rule_per_tensor_activation = {
+    .name = "per-tensor-activation",
+    .targets = ALL,
+    .mend = "use one scale: only weights may have one a channel",
+    .check = per_tensor_activation,
+};
+
+static qb_status zero_point(qb_lint *lint, int32_t node) {
+    const qb_value *zero = qb_lint_is_qdq(lint, node) ? qb_lint_constant(lint, node, 2) : NULL;
+    const int64_t n = zero ? qb_shape_count(&zero->shape) : 0;
+    for (int64_t i = 0; i < n; i++)
+        if (qb_lint_zero(lint, node, i) != 0)
+            return qb_lint_found(lint, node, "zero point %d, expected 0",
+                                 qb_lint_zero(lint, node, i));
+    return QB_OK;
+}
+
+const qb_rule qb_rule_zero_point = {
+    .name = "zero-point",
+    .targets = NVIDIA,
+    .mend = "quantize symmetrically (quantize --for trt)",
+    .check = zero_point,
+};
+
+/* s32 is for biases and has rules of its own. */
+static qb_status signed_codes(qb_lint *lint, int32_t node) {
+    const qb_dtype codes = qb_lint_is_qdq(lint, node) ? qb_lint_codes(lint, node) : QB_DTYPE_NONE;
+    if (codes == QB_DTYPE_NONE || codes == QB_DTYPE_S8 || codes == QB_DTYPE_S32) return QB_OK;
+    return qb_lint_found(lint, node, "codes are %s, expected s8%s", qb_dtype_text(codes),
+                         qb_lint_constant(lint, node, 2) ? ""
+                                                         : " (without a zero point ONNX "
+                                                           "means u8)");
+}
+
+const qb_rule qb_rule_signed_codes = {
+    .name = "signed-codes",
+    .targets = NVIDIA,
+    .mend = "quantize to s8 with a typed zero point of 0 (quantize --for trt)",
+    .check = signed_codes,
+};
+
+static qb_status unsigned_codes(qb_lint *lint, int32_t node) {
+    if (!qb_lint_is_layer(lint, node)) return QB_OK;
+    const int32_t data = qb_lint_dequantizer(lint, node, 0);
+    if (data < 0 || qb_lint_codes(lint, data) != QB_DTYPE_S8) return QB_OK;
+    return qb_lint_found(lint, node, "its data are s8: on x86 it stays float or runs slowly");
+}
+
+const qb_rule qb_rule_unsigned_codes = {
+    .name = "unsigned-codes",
+    .targets = "ort-cpu",
+    .mend = "quantize activations to u8 (quantize --for ort-cpu)",
+    .check = unsigned_codes,
+};
+
+static qb_status scalar_data(qb_lint *lint, int32_t node) {
+    const qb_value *data = qb_lint_is_qdq(lint, node) ? qb_lint_constant(lint, node, 0) : NULL;
+    if (!data || data->shape.rank != 0) return QB_OK;
+    return qb_lint_found(lint, node, "its data are a scalar");
+}
+
+const qb_rule qb_rule_scalar_data = {
+    .name = "scalar-data",
+    .targets = NVIDIA,
+    .mend = "leave the constant in float, or give it one dimension",
+    .check = scalar_data,
+};
