@@ -183,6 +183,30 @@ static qb_status upgrade_leaky(qb_ctx *cx, qb_graph *graph, int32_t node, int32_
     return upgrade_unary(cx, graph, node, "LeakyRelu");
 }
 
+/* `opset` says whose Softmax it is: before 13 the tensor counts as a matrix whose rows begin at
+ * `axis`, which is the same where that is the last one. */
+typedef struct softmax_attrs {
+    int64_t axis;
+    int64_t opset;
+} softmax_attrs;
+static const qb_attr_desc softmax_table[] = {
+    QB_A_INT(softmax_attrs, axis, "axis", -1, 0, 0),
+    QB_A_NEED_INT(softmax_attrs, opset, "opset", 1, 1000),
+    QB_A_END,
+};
+
+static qb_status upgrade_softmax(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
+    const softmax_attrs *attrs = graph->nodes[node].attrs;
+    const int64_t axis = attrs->axis;
+    const int32_t rank = graph->values[graph->nodes[node].in[0]].shape.rank;
+    (void)version;
+    if (attrs->opset < 13 && axis != -1 && axis != rank - 1)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "attribute opset: %lld with axis %lld, expected 13 or the last axis",
+                       (long long)attrs->opset, (long long)axis);
+    return upgrade_unary(cx, graph, node, "Softmax"); /* whose attributes begin with the axis */
+}
+
 static const qb_attr_desc leaky_attrs[] = {
     QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.01f),
     QB_A_END,
@@ -281,3 +305,5 @@ FILE_ONLY(qlinear_leaky_relu, "QLinearLeakyRelu", 2, 5, sizeof(qb_alpha_attrs), 
           upgrade_leaky);
 FILE_ONLY(qlinear_mul, "QLinearMul", 2, 8, 0, NULL, upgrade_mul);
 FILE_ONLY(qlinear_sigmoid, "QLinearSigmoid", 2, 5, 0, NULL, upgrade_sigmoid);
+FILE_ONLY(qlinear_softmax, "QLinearSoftmax", 5, 5, sizeof(softmax_attrs), softmax_table,
+          upgrade_softmax);
