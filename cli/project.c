@@ -289,9 +289,9 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
 /* -o names a file when its ending is one of ours; the artifacts then go to its folder. */
 static qb_status apply_output(qb_ctx *cx, const char *out, qb_project *p) {
     if (!out) return QB_OK;
-    static const char *const endings[] = {".h5", ".onnx", ".json", ".yaml"};
+    static const char *const endings[] = {".h5", ".onnx", ".json", ".yaml", ".qbe"};
     bool is_file = false;
-    for (int i = 0; i < 4; i++) is_file = is_file || qb_has_suffix(out, endings[i]);
+    for (int i = 0; i < 5; i++) is_file = is_file || qb_has_suffix(out, endings[i]);
     if (!is_file || qb_path_is_dir(out)) {
         QB_TRY(set(cx, &p->out_dir, out));
         return qb_make_dirs(cx, out);

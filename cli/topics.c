@@ -17,6 +17,7 @@ const qb_topic qb_topics[] = {
      "MODEL.json            preprocessing and labels beside a model, read where present\n"
      "MODEL.calib.h5        statistics and ranges: written by calibrate\n"
      "MODEL.qdq.onnx        explicit Q/DQ model: written by quantize\n"
+     "MODEL.PRECISION.qbe   engine file: written by build, read by bench\n"
      "compare.json          the measurements: written by compare, read by gate and report\n"
      "qbench.run.json       what run made its files from\n"
      "latency.*, accuracy.* charts with their data (.tsv) and script (.gp)\n"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "device_choose_internal.h"
 #include "device_internal.h"
 
@@ -232,7 +233,8 @@ static qb_status plan(qb_ctx *cx, qb_engine *e) {
     return QB_OK;
 }
 
-static qb_status pack(qb_ctx *cx, qb_engine *e) {
+/* Where each kernel's constants will lie. */
+static void place_packed(qb_engine *e) {
     size_t total = 0;
     for (int32_t s = 0; s < e->n_steps; s++) {
         qb_step *step = &e->steps[s];
@@ -241,7 +243,11 @@ static qb_status pack(qb_ctx *cx, qb_engine *e) {
         total += (step->kernel->packed_bytes + 63) / 64 * 64;
     }
     e->memory.weights = total;
-    e->packed = qb_alloc_aligned(cx, total, 1);
+}
+
+static qb_status pack(qb_ctx *cx, qb_engine *e) {
+    place_packed(e);
+    e->packed = qb_alloc_aligned(cx, e->memory.weights, 1);
     if (!e->packed) return cx->code;
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
@@ -271,6 +277,8 @@ static void release_builder(qb_builder *b) {
 /* What the caller asked for, resolved. */
 typedef struct request {
     const qb_graph *graph;
+    qb_graph *bound; /* instead of `graph`: bound already, taken over */
+    const qb_replay *replay;
     const char *backends[MAX_BACKENDS + 1];
     qb_shape *shapes;
     int threads;
@@ -294,20 +302,37 @@ static qb_status open_device(qb_builder *b, const request *r) {
     return status;
 }
 
+/* "cpu,dnnl,ref" */
+static qb_status keep_backends(qb_ctx *cx, const request *r, qb_engine *engine) {
+    qb_strbuf text = {0};
+    for (int i = 0; r->backends[i]; i++)
+        qb_strbuf_addf(&text, "%s%s", i > 0 ? "," : "", r->backends[i]);
+    engine->backends =
+        text.failed ? NULL : qb_arena_strdup(cx, engine->arena, text.data ? text.data : "");
+    qb_strbuf_release(&text);
+    return engine->backends ? QB_OK : cx->code;
+}
+
 /* All of the engine but the packed constants. */
 static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     qb_status status = QB_OK;
     qb_builder b = {.cx = cx,
                     .backends = r->backends,
                     .time_tactics = r->time_tactics,
+                    .replay = r->replay,
                     .device_float = r->float_type};
     qb_engine *engine = qb_alloc(cx, 1, sizeof *engine);
-    if (!engine) return cx->code;
+    if (!engine) {
+        qb_graph_free(r->bound);
+        return cx->code;
+    }
     b.engine = engine;
     engine->threads = r->threads;
     engine->parts = 1;
+    engine->graph = r->bound;
     QB_GO(qb_arena_create(cx, &engine->arena));
-    QB_GO(qb_graph_bind(cx, r->graph, r->shapes, &engine->graph));
+    QB_GO(keep_backends(cx, r, engine));
+    if (!engine->graph) QB_GO(qb_graph_bind(cx, r->graph, r->shapes, &engine->graph));
     b.graph = engine->graph;
     if (r->device) QB_GO(open_device(&b, r));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
@@ -344,8 +369,29 @@ static int64_t common_batch(const request *r) {
     return batch;
 }
 
+static bool is_part(const qb_port *ports, int32_t n, int64_t parts, int64_t batch) {
+    for (int32_t i = 0; i < n; i++) {
+        const qb_shape *shape = &ports[i].desc.shape;
+        if (shape->rank < 1 || shape->dim[0] < 1 || batch / parts != shape->dim[0]) return false;
+    }
+    return batch % parts == 0;
+}
+
+qb_status qb_engine_in_parts(qb_ctx *cx, qb_engine *engine, int64_t parts, int64_t batch) {
+    if (parts == 1) return QB_OK;
+    if (!is_part(engine->inputs, engine->n_inputs, parts, batch) ||
+        !is_part(engine->outputs, engine->n_outputs, parts, batch))
+        return qb_fail(cx, QB_STATUS_MISMATCH, "%lld parts of a batch of %lld do not fit",
+                       (long long)parts, (long long)batch);
+    engine->parts = parts;
+    for (int32_t i = 0; i < engine->n_inputs; i++) engine->inputs[i].desc.shape.dim[0] = batch;
+    for (int32_t i = 0; i < engine->n_outputs; i++) engine->outputs[i].desc.shape.dim[0] = batch;
+    return QB_OK;
+}
+
 /* Replaces a draft for a large batch by one for a part of it, where that is the same. */
 static qb_status split(qb_ctx *cx, const request *r, qb_engine **engine) {
+    qb_status status;
     int64_t batch = common_batch(r);
     size_t budget = qb_cache_budget();
     qb_engine *one, *part;
@@ -365,9 +411,11 @@ static qb_status split(qb_ctx *cx, const request *r, qb_engine **engine) {
         qb_engine_free(part);
         return QB_OK;
     }
-    part->parts = batch / items;
-    for (int32_t i = 0; i < part->n_inputs; i++) part->inputs[i].desc.shape.dim[0] = batch;
-    for (int32_t i = 0; i < part->n_outputs; i++) part->outputs[i].desc.shape.dim[0] = batch;
+    status = qb_engine_in_parts(cx, part, batch / items, batch);
+    if (status != QB_OK) {
+        qb_engine_free(part);
+        return status;
+    }
     qb_debug(cx, "batch of %lld in %lld parts", (long long)batch, (long long)part->parts);
     qb_engine_free(*engine);
     *engine = part;
@@ -400,4 +448,21 @@ out:
     qb_free(r.shapes);
     qb_engine_free(engine);
     return status;
+}
+
+qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const char *backends, int threads,
+                          const qb_replay *replay, qb_engine **out) {
+    request r = {.bound = graph, .replay = replay, .threads = threads};
+    qb_engine *engine;
+    qb_status status = parse_backends(cx, backends, &r.device, r.backends);
+    if (status == QB_OK && r.device)
+        status = qb_fail(cx, QB_STATUS_MISMATCH, "recorded for a device ('%s')", backends);
+    if (status != QB_OK) {
+        qb_graph_free(graph);
+        return status;
+    }
+    QB_TRY(draft(cx, &r, &engine));
+    place_packed(engine);
+    *out = engine;
+    return QB_OK;
 }

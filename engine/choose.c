@@ -118,13 +118,42 @@ static qb_status preferred(qb_builder *b, const qb_problem *forms, int32_t n_for
     return QB_OK;
 }
 
-qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
-                          const bool *constant, qb_kernel **out) {
+/* The tactic of the earlier build. Which form it takes follows from the tactic. */
+static qb_status chosen_before(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                               const bool *constant, qb_kernel **out) {
+    const int32_t i = b->engine->n_recorded;
+    *out = NULL;
+    if (i < b->replay->n)
+        QB_TRY(first_form(b, b->replay->tactic[i], forms, n_forms, constant, out));
+    if (*out) return QB_OK;
+    return qb_fail(b->cx, QB_STATUS_MISMATCH, "tactic %s, which was recorded, does not run it here",
+                   i < b->replay->n ? b->replay->tactic[i]->name : "(none)");
+}
+
+static qb_status choose(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                        const bool *constant, qb_kernel **out) {
     *out = NULL;
     if (b->time_tactics && forms->kind != QB_KIND_COPY)
         QB_TRY(fastest(b, forms, n_forms, constant, out));
-    if (!*out) QB_TRY(preferred(b, forms, n_forms, constant, out));
-    if (*out) return QB_OK;
+    return *out ? QB_OK : preferred(b, forms, n_forms, constant, out);
+}
+
+/* For engine files. */
+static qb_status record(qb_builder *b, const qb_tactic *tactic) {
+    qb_engine *e = b->engine;
+    QB_TRY(qb_grow(b->cx, &e->recorded, &b->cap_recorded, (size_t)e->n_recorded + 1,
+                   sizeof *e->recorded));
+    e->recorded[e->n_recorded++] = tactic;
+    return QB_OK;
+}
+
+qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                          const bool *constant, qb_kernel **out) {
+    if (b->replay)
+        QB_TRY(chosen_before(b, forms, n_forms, constant, out));
+    else
+        QB_TRY(choose(b, forms, n_forms, constant, out));
+    if (*out) return record(b, (*out)->tactic);
     char in[96], to[96];
     return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic runs %s of %s %s to %s %s",
                    qb_kind_text(forms->kind), qb_dtype_text(forms->in[0].dtype),

@@ -1,12 +1,17 @@
 /* Engines: what is left after the build, and questions about it. */
 #include "device_internal.h"
+#include "file_internal.h"
 
 void qb_engine_free(qb_engine *engine) {
     if (!engine) return;
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
     if (engine->device) engine->device->release(engine->device_block);
     qb_free(engine->device_name);
-    qb_free(engine->packed);
+    if (engine->file)
+        qb_engine_file_free(engine->file);
+    else
+        qb_free(engine->packed);
+    qb_free(engine->recorded);
     qb_free(engine->observed);
     qb_free(engine->steps);
     qb_free(engine->images);

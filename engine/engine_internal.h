@@ -85,6 +85,10 @@ struct qb_engine {
     qb_port *inputs, *outputs;
     int32_t *observed; /* value ids: the graph's inputs first */
     void *packed;
+    struct qb_engine_file *file; /* it was loaded from; then `packed` lies there. NULL: built */
+    const char *backends;        /* as the build resolved them: "cpu,dnnl,ref" */
+    const qb_tactic **recorded;  /* what qb_build_kernel chose, call by call */
+    int32_t n_recorded;
     qb_engine_memory memory;
     const struct qb_device_api *device; /* NULL: everything runs on the host */
     char *device_name;
@@ -109,6 +113,19 @@ size_t qb_cache_budget(void);
 /* The largest divisor of the batch whose activations stay within the budget, at least 1. */
 int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget);
 
+/* What an earlier build chose, to be chosen again. */
+typedef struct qb_replay {
+    const qb_tactic *const *tactic;
+    int32_t n;
+} qb_replay;
+
+/* engine/build.c: an engine of the host as it was recorded, from the bound graph of the earlier one
+ * (taken over, also on failure). Constants are not packed: `packed` stays NULL. */
+qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const char *backends, int threads,
+                          const qb_replay *replay, qb_engine **out);
+/* An engine for a part of the batch becomes one for all of it. */
+qb_status qb_engine_in_parts(qb_ctx *cx, qb_engine *engine, int64_t parts, int64_t batch);
+
 /* The builder: state that only lives during qb_engine_build. */
 typedef struct qb_builder {
     qb_ctx *cx;
@@ -118,6 +135,7 @@ typedef struct qb_builder {
     int32_t group;               /* at work */
     const char *const *backends; /* in order of preference, ends with NULL */
     bool time_tactics;
+    const qb_replay *replay;    /* NULL: choose */
     qb_dtype device_float;      /* F32 or F16: what float values are on the device */
     struct qb_timings *timings; /* of tactics on the device; NULL without one */
     const char *why_not;        /* why the device does not run the group at work; NULL */
@@ -131,7 +149,7 @@ typedef struct qb_builder {
     bool *only_windows;    /* [n_values] read by sliding windows and additions alone */
     int32_t *slice_of;     /* [n_values] the concat output it will be a slice of, -1 */
     int64_t *slice_offset; /* [n_values] its first channel there */
-    size_t cap_buffers, cap_images, cap_steps, cap_observed;
+    size_t cap_recorded, cap_buffers, cap_images, cap_steps, cap_observed;
 } qb_builder;
 
 /* engine/images.c */

@@ -6,13 +6,13 @@
 #include "cli/bench_inputs.h"
 #include "cli/bench_report.h"
 #include "cli/json_out.h"
-#include "cli/pipeline.h"
+#include "cli/making.h"
 #include "cli/precision.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision, *shapes, *load_inputs, *percentile;
+    const char *precision, *shapes, *load_inputs, *percentile, *load_engine, *save_engine;
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
     int64_t iterations, average, streams;
@@ -40,6 +40,8 @@ static const qb_opt table[] = {
     QB_QUANT_OPTIONS(options),
     TEXT("onnx", project.model, "FILE", "the same as --model"),
     TEXT("precision", precision, "PRECISION", "fp32 (default), fp16 or " QB_PRECISION_FORM),
+    TEXT("loadEngine", load_engine, "FILE", "an engine file instead of a model"),
+    TEXT("saveEngine", save_engine, "FILE", "keep the engine in a file"),
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
            "size of a symbolic first dimension (default: 1)"),
     TEXT("shapes", shapes, "NAME:AxB,...", "sizes of inputs: input:1x3x224x224"),
@@ -85,58 +87,40 @@ static void defaults(void *opts) {
 
 /* ---- the engine ---- */
 
-/* The project's graph in the asked-for precision. A Q/DQ model is INT8 by itself. */
-static qb_status load_graph(qb_ctx *cx, const options *o, qb_project *project, qb_graph **out,
-                            bool *half) {
-    qb_precision precision = {.activations = project->activations,
-                              .per_tensor_weights = project->per_tensor_weights};
-    qb_graph *graph = NULL, *quantized = NULL;
-    qb_table *calibration = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_precision_parse(cx, o->precision, &precision));
-    *half = precision.kind != QB_PRECISION_FP32 && qb_backends_name_device(project->backends);
-    if (precision.kind == QB_PRECISION_FP16 && !*half)
-        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "fp16: the cpu backend has no fp16 kernels"));
-    QB_GO(qb_stage_load(cx, project, &graph, NULL));
-    if (precision.kind == QB_PRECISION_INT8) {
-        project->activations = precision.activations;
-        project->per_tensor_weights = precision.per_tensor_weights;
-        QB_GO(qb_stage_table(cx, project, graph, &calibration));
-        const qb_quant_options how =
-            qb_stage_quantization(project, precision.method[0] ? precision.method : NULL);
-        QB_GO(qb_quantize(cx, graph, calibration, &how, &quantized, NULL));
-    }
-    *out = quantized ? quantized : graph;
-    if (quantized) qb_graph_free(graph);
-    graph = NULL;
-out:
-    if (status != QB_OK) qb_graph_free(quantized);
-    qb_graph_free(graph);
-    qb_table_free(calibration);
-    return status;
+/* --threads are divided among the streams. */
+static qb_making making_of(qb_ctx *cx, const options *o) {
+    const int threads = qb_threads(cx) / (int)o->streams;
+    return (qb_making){.precision = o->precision,
+                       .shapes = o->shapes,
+                       .threads = threads > 0 ? threads : 1,
+                       .time_tactics = true};
 }
 
-static qb_status build(qb_ctx *cx, const options *o, qb_project *project, qb_engine **out) {
-    qb_graph *graph = NULL;
-    qb_shape *shapes = NULL;
-    qb_status status = QB_OK;
-    bool half;
-    QB_GO(load_graph(cx, o, project, &graph, &half));
-    QB_GO(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
-    const int threads = qb_threads(cx) / (int)o->streams;
-    const qb_engine_options settings = {.backends = project->backends,
-                                        .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
-                                        .timing_cache = project->timing_cache,
-                                        .input_shapes = shapes,
-                                        .threads = threads > 0 ? threads : 1,
-                                        .time_tactics = true};
+static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **name) {
     const double start = qb_now();
-    QB_GO(qb_engine_build(cx, graph, &settings, out));
-    qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads a stream", qb_now() - start,
-            qb_engine_bytes(*out), settings.threads);
+    if (o->shapes || o->save_engine)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--loadEngine: shapes are fixed in the file, and it is "
+                       "there already");
+    QB_TRY(qb_engine_load(cx, o->load_engine, &out->engine));
+    qb_info(cx, "engine loaded in %.3g s: %d threads a stream", qb_now() - start,
+            qb_engine_threads(out->engine));
+    *name = qb_strdup(cx, qb_path_base(o->load_engine));
+    return *name ? QB_OK : cx->code;
+}
+
+static qb_status build_engine(qb_ctx *cx, const options *o, const qb_project_flags *flags,
+                              qb_made *out, char **name) {
+    const qb_making making = making_of(cx, o);
+    qb_project project = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, flags, false, &project));
+    QB_GO(qb_stage_engine(cx, &project, &making, out));
+    if (o->save_engine) QB_GO(qb_made_save(cx, &project, &making, out, o->save_engine));
+    *name = qb_strdup(cx, qb_path_base(project.model));
+    if (!*name) status = cx->code;
 out:
-    qb_free(shapes);
-    qb_graph_free(graph);
+    qb_project_close(&project);
     return status;
 }
 
@@ -256,15 +240,16 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                                        .idle_ms = o->idle};
     qb_project_flags flags = o->project;
     if (arguments->n > 0) flags.model = arguments->item[0];
-    qb_project project = {0};
-    qb_engine *engine = NULL;
+    qb_made made = {0};
+    char *name = NULL;
     void **inputs = NULL;
     qb_bench bench = {0};
     qb_bench_summary summary = {0};
     qb_status status = QB_OK;
     QB_GO(qb_bench_percents(cx, o->percentile, &summary));
-    QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
-    QB_GO(build(cx, o, &project, &engine));
+    QB_GO(o->load_engine ? load_engine(cx, o, &made, &name)
+                         : build_engine(cx, o, &flags, &made, &name));
+    const qb_engine *engine = made.engine;
     QB_GO(qb_bench_inputs(cx, engine, o->load_inputs, &inputs));
     const void *const *given = (const void *const *)inputs;
     QB_GO(qb_bench_run(cx, engine, given, &settings, &bench));
@@ -272,17 +257,17 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!qb_json_on_stdout(&o->common))
         qb_bench_print(&bench, &summary, o->average, settings.streams);
     QB_GO(exports(cx, o, engine, given, &bench));
-    QB_GO(qb_json_out(cx, &o->common,
-                      json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:o}", "schema", "qbench.bench/1",
-                                "model", qb_json_string(qb_path_base(project.model)), "precision",
-                                o->precision, "batch", (json_int_t)items(engine), "queries",
-                                (json_int_t)bench.n, "streams", (int)settings.streams, "summary",
-                                qb_bench_summary_json(&summary))));
+    QB_GO(
+        qb_json_out(cx, &o->common,
+                    json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:o}", "schema", "qbench.bench/1",
+                              "model", qb_json_string(name), "precision", o->precision, "batch",
+                              (json_int_t)items(engine), "queries", (json_int_t)bench.n, "streams",
+                              (int)settings.streams, "summary", qb_bench_summary_json(&summary))));
 out:
     qb_bench_release(&bench);
-    if (engine) qb_bench_inputs_free(engine, inputs);
-    qb_engine_free(engine);
-    qb_project_close(&project);
+    if (inputs) qb_bench_inputs_free(made.engine, inputs);
+    qb_made_release(&made);
+    qb_free(name);
     return status;
 }
 
@@ -292,7 +277,7 @@ const qb_command qb_command_bench = {
     .summary = "measure latency and throughput of one engine, as trtexec does",
     .notes = "Options in trtexec's spelling mean what they mean there. A query is one batch.",
     .example = "qbench bench --onnx=squeezenet1.1.onnx --shapes=data:8x3x224x224 --duration=5\n"
-               "qbench bench --precision int8 --infStreams=2 --percentile=50,99\n"
+               "qbench bench --precision int8 --infStreams=2 --saveEngine=fast.qbe\n"
                "qbench bench model.qdq.onnx --dumpProfile --exportTimes=times.json",
     .options = table,
     .options_size = sizeof(options),

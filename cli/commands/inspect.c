@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "cli/engine_file.h"
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
 #include "graph/op.h"
@@ -268,6 +270,8 @@ static qb_status print(qb_ctx *cx, const options *o, const qb_graph *graph, json
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
+    if (arguments->n > 0 && qb_has_suffix(arguments->item[0], ".qbe"))
+        return qb_engine_file_show(cx, &o->common, o->steps, arguments->item[0]);
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
     qb_project project = {0};
@@ -305,7 +309,7 @@ out:
 
 const qb_command qb_command_inspect = {
     .name = "inspect",
-    .usage = "[MODEL] [options]",
+    .usage = "[MODEL|ENGINE.qbe] [options]",
     .summary = "show a model: inputs, operators, size, and which kernel runs each step",
     .example = "qbench inspect resnet50.onnx --steps\n"
                "qbench inspect resnet50.qdq.onnx --batch 32 --json -",

@@ -12,7 +12,7 @@ says '^qbench [0-9]+\.[0-9]+\.[0-9]+ \(oneDNN'
 expect 0 "$QBENCH" version --json -
 says '"version": "[0-9.]+"'
 
-for command in init run inspect calibrate quantize compare gate report bench demo zoo doctor completion manual version; do
+for command in init run inspect calibrate quantize compare gate report build bench demo zoo doctor completion manual version; do
     expect 0 "$QBENCH" help "$command"
     says "^usage: qbench $command"
     says '^example:'

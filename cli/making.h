@@ -1,0 +1,30 @@
+/* An engine from a project, in one precision: what build writes and bench measures. */
+#ifndef QB_CLI_MAKING_H
+#define QB_CLI_MAKING_H
+
+#include "cli/project.h"
+#include "engine/file.h"
+
+typedef struct qb_making {
+    const char *precision; /* "fp32", "fp16", "int8:entropy+per-tensor" */
+    const char *shapes;    /* as qb_bench_shapes takes them; NULL: the model's, project's batch */
+    int threads;           /* of one run */
+    bool time_tactics;
+} qb_making;
+
+typedef struct qb_made {
+    qb_engine *engine;
+    char *calibration; /* the method of an integer engine; NULL */
+    qb_hash data_hash; /* of its calibration data */
+} qb_made;
+
+/* Loads, quantizes where the precision says so (with the project's calibration), builds. */
+qb_status qb_stage_engine(qb_ctx *cx, const qb_project *project, const qb_making *making,
+                          qb_made *out);
+void qb_made_release(qb_made *made);
+
+/* Writes the engine to a file. */
+qb_status qb_made_save(qb_ctx *cx, const qb_project *project, const qb_making *making,
+                       const qb_made *made, const char *path);
+
+#endif

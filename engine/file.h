@@ -1,0 +1,45 @@
+/* Engine files (.qbe): a built engine with its packed weights, to be loaded where it was built or
+ * on a machine like it. The form is described in docs/formats/engine.md. */
+#ifndef QB_ENGINE_FILE_H
+#define QB_ENGINE_FILE_H
+
+#include "base/hash.h"
+#include "engine/engine.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define QB_ENGINE_FILE_FORMAT 1
+
+/* Where an engine comes from, for those who find its file later. Texts may be NULL. */
+typedef struct qb_engine_origin {
+    const char *model;       /* file name of the ONNX model */
+    const char *precision;   /* "int8:entropy" */
+    const char *calibration; /* the calibration's method */
+    qb_hash data_hash;       /* of the calibration data; zero: none */
+} qb_engine_origin;
+
+/* Writes the file, atomically. The same engine gives the same bytes. Engines of a device and those
+ * with custom operators are refused (QB_STATUS_UNSUPPORTED). */
+qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
+                         const char *path);
+
+/* Checks every byte (hashes), that the file fits this program and processor, and makes the engine
+ * again as it was recorded; packed weights stay in the file, which is mapped read-only and must not
+ * be cut short while the engine lives. Errors: QB_STATUS_FORMAT (damaged, or written by a newer
+ * format), QB_STATUS_MISMATCH (made for another machine or program; the message has both sides and
+ * the command that builds it anew). */
+qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out);
+
+/* The tags of a file as JSON text (new memory), after all of its hashes were checked; works for
+ * files that do not fit this machine. */
+qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json);
+
+/* What kernels ask of a processor, as engine files record it: "avx2 fma avx512f ...". */
+void qb_engine_processor(char *text, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,129 @@
+/* The reader of engine files: the bytes as they are and, so that mutations get past the hashes and
+ * seeds of other machines past the tags, composed anew with tags of this machine. What loads also
+ * runs once, when it is small. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/file_internal.h"
+
+#define ARENA_MAX ((size_t)1 << 20)
+#define FLOPS_MAX 1e7
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static double flops(const qb_engine *engine) {
+    double sum = 0;
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        qb_step_info s;
+        qb_engine_step(engine, i, &s);
+        sum += s.flops;
+    }
+    return sum;
+}
+
+static size_t port_bytes(const qb_engine *engine) {
+    size_t sum = 0;
+    for (int32_t i = 0; i < qb_engine_n_inputs(engine); i++)
+        sum += qb_desc_bytes(qb_engine_input(engine, i));
+    for (int32_t i = 0; i < qb_engine_n_outputs(engine); i++)
+        sum += qb_desc_bytes(qb_engine_output(engine, i));
+    return sum;
+}
+
+static void run(qb_ctx *cx, const qb_engine *engine) {
+    qb_context *context = NULL;
+    qb_engine_memory memory;
+    qb_engine_memory_of(engine, &memory);
+    if (memory.arena + memory.workspace > ARENA_MAX || port_bytes(engine) > ARENA_MAX ||
+        memory.parts > 64 || !(flops(engine) < FLOPS_MAX))
+        return;
+    const int32_t n_in = qb_engine_n_inputs(engine), n_out = qb_engine_n_outputs(engine);
+    void **ports = calloc((size_t)(n_in + n_out) + 1, sizeof *ports);
+    if (!ports) return;
+    for (int32_t i = 0; i < n_in + n_out; i++)
+        ports[i] = calloc(1, qb_desc_bytes(i < n_in ? qb_engine_input(engine, i)
+                                                    : qb_engine_output(engine, i - n_in)) +
+                                 1);
+    if (qb_context_create(cx, engine, &context) == QB_OK)
+        (void)qb_context_run(cx, context, (const void *const *)ports, ports + n_in);
+    qb_context_free(context);
+    for (int32_t i = 0; i < n_in + n_out; i++) free(ports[i]);
+    free(ports);
+}
+
+static void load(const uint8_t *data, size_t size) {
+    qb_ctx cx;
+    char path[64];
+    qb_engine *engine = NULL;
+    qb_ctx_init(&cx);
+    const int fd = memfd_create("fuzz.qbe", 0);
+    if (fd < 0) return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (write(fd, data, size) == (ssize_t)size) {
+        if (qb_engine_load(&cx, path, &engine) == QB_OK)
+            run(&cx, engine);
+        else if (engine || cx.code == QB_OK || cx.message[0] == '\0')
+            abort();
+    }
+    qb_engine_free(engine);
+    close(fd);
+}
+
+static size_t tags_of_here(char *text, size_t n) {
+    qb_ctx cx;
+    char processor[256];
+    qb_ctx_init(&cx);
+    qb_engine_processor(processor, sizeof processor);
+    char *libraries = qb_engine_libraries(&cx);
+    snprintf(text, n,
+             "{\"built\": {\"qbench\": \"%s\", \"processor\": \"%s\", "
+             "\"libraries\": \"%s\"}}",
+             QB_VERSION, processor, libraries ? libraries : "");
+    qb_free(libraries);
+    return strlen(text);
+}
+
+/* The sections that the input's table names, in a file whose table and hashes are right. New
+ * memory; NULL when the table makes no sense. */
+static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
+    qb_file_header from, to = {.format = QB_ENGINE_FILE_FORMAT, .n_sections = QB_FILE_SECTIONS};
+    char tags[1024];
+    memcpy(&from, data, sizeof from);
+    memcpy(to.magic, QB_FILE_MAGIC, sizeof to.magic);
+    size_t end = sizeof to;
+    uint8_t *file = calloc(1, size + sizeof tags + 2 * QB_FILE_PAGE);
+    for (int i = 0; file && i < QB_FILE_SECTIONS; i++) {
+        const qb_file_entry *s = &from.section[i];
+        const size_t unit = i == QB_FILE_PACKED ? QB_FILE_PAGE : QB_FILE_LINE;
+        const bool own = i == QB_FILE_TAGS;
+        if (!own && (s->offset > size || s->size > size - s->offset ||
+                     end + s->size > size + sizeof tags)) {
+            free(file);
+            return NULL;
+        }
+        qb_file_entry *entry = &to.section[i];
+        memcpy(entry->name, qb_file_names[i], sizeof entry->name);
+        entry->size = own ? tags_of_here(tags, sizeof tags) : s->size;
+        entry->offset = end = (end + unit - 1) / unit * unit;
+        memcpy(file + end, own ? (const uint8_t *)tags : data + s->offset, entry->size);
+        entry->hash = qb_hash_bytes(file + end, entry->size);
+        end += entry->size;
+    }
+    if (!file) return NULL;
+    to.file_size = *composed = end;
+    to.hash = qb_hash_bytes(&to, offsetof(qb_file_header, hash));
+    memcpy(file, &to, sizeof to);
+    return file;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    size_t composed;
+    load(data, size);
+    if (size < sizeof(qb_file_header)) return 0;
+    uint8_t *file = compose(data, size, &composed);
+    if (file) load(file, composed);
+    free(file);
+    return 0;
+}
