@@ -3,6 +3,8 @@
 
 #include "conv_internal.h"
 
+#define PAD_BYTES 32768 /* of the padded copy, for one task */
+
 typedef struct job {
     const qb_conv_plan *plan;
     const char *data; /* first pixel, first channel of the convolution's input */
@@ -15,28 +17,30 @@ typedef struct job {
 typedef struct places {
     const char *data[QB_CHUNK];
     int64_t pixel[QB_CHUNK];
-    int32_t y[QB_CHUNK], x[QB_CHUNK]; /* of the first window element in the data */
+    int32_t y[QB_CHUNK], x[QB_CHUNK]; /* of the first window element; for indirect regions */
 } places;
 
 static void find_places(const job *j, const qb_conv_region *r, int64_t first, int64_t n,
                         places *at) {
     const qb_conv_plan *plan = j->plan;
-    int64_t width = r->x1 - r->x0, height = r->y1 - r->y0;
+    int64_t width = r->x1 - r->x0, height = r->y1 - r->y0, step = plan->stride[1] * plan->in_stride;
     int64_t x = first % width, y = first / width % height, image = first / width / height;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t out_y = r->y0 + y, out_x = r->x0 + x;
+    for (int64_t i = 0; i < n; x = 0, y++) { /* row by row */
+        if (y == height) y = 0, image++;
+        int64_t end = qb_min64(n, i + width - x), out_y = r->y0 + y, out_x = r->x0 + x;
         int64_t in_y = out_y * plan->stride[0] - plan->pad[0];
         int64_t in_x = out_x * plan->stride[1] - plan->pad[1];
-        at->data[i] =
+        const char *data =
             j->data + (image * plan->in_h + in_y) * plan->row_bytes + in_x * plan->in_stride;
-        at->pixel[i] = (image * plan->out_h + out_y) * plan->out_w + out_x;
-        at->y[i] = (int32_t)in_y;
-        at->x[i] = (int32_t)in_x;
-        if (++x < width) continue;
-        x = 0;
-        if (++y < height) continue;
-        y = 0;
-        image++;
+        int64_t pixel = (image * plan->out_h + out_y) * plan->out_w + out_x;
+        for (int64_t k = i; r->indirect && k < end; k++) {
+            at->y[k] = (int32_t)in_y;
+            at->x[k] = (int32_t)(in_x + (k - i) * plan->stride[1]);
+        }
+        for (; i < end; i++, data += step, pixel++) {
+            at->data[i] = data;
+            at->pixel[i] = pixel;
+        }
     }
 }
 
@@ -120,15 +124,15 @@ static void run_task(int64_t task, void *argument) {
     }
 }
 
-/* One row of the padded copy. */
+/* The padded copy. */
 typedef struct pad_job {
     const qb_conv_plan *plan;
     const char *data;
     char *out;
+    int64_t rows_per_task;
 } pad_job;
 
-static void pad_row(int64_t row, void *argument) {
-    const pad_job *j = argument;
+static void pad_row(const pad_job *j, int64_t row) {
     const qb_conv_plan *plan = j->plan;
     int64_t image = row / plan->in_h, y = row % plan->in_h - plan->source_pad[0];
     int64_t left = plan->source_pad[1] * plan->in_stride;
@@ -154,13 +158,25 @@ size_t qb_conv_workspace(const qb_conv_plan *plan) {
     return (size_t)(plan->images * plan->in_h * plan->row_bytes) + QB_BUFFER_SLACK;
 }
 
+static void pad_rows(int64_t task, void *argument) {
+    const pad_job *j = argument;
+    int64_t first = task * j->rows_per_task, rows = j->plan->images * j->plan->in_h;
+    for (int64_t row = first; row < qb_min64(rows, first + j->rows_per_task); row++)
+        pad_row(j, row);
+}
+
+static void pad(const qb_conv_plan *plan, const qb_launch *args, const char *data) {
+    int64_t rows = plan->images * plan->in_h;
+    pad_job j = {plan, data, args->workspace, qb_max64(1, PAD_BYTES / plan->row_bytes)};
+    qb_workers_run(args->workers, qb_ceil64(rows, j.rows_per_task), pad_rows, &j);
+}
+
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const qb_conv_plan *plan = kernel->state;
     const char *data = (const char *)args->in[QB_IN_DATA] + plan->src_offset;
     if (plan->padded) {
-        pad_job pad = {plan, data, args->workspace};
-        qb_workers_run(args->workers, plan->images * plan->in_h, pad_row, &pad);
+        pad(plan, args, data);
         data = args->workspace;
     }
     bool residual = plan->finish.residual != QB_DTYPE_NONE;

@@ -60,7 +60,7 @@ QB_AVX512 static void tile(const qb_tile *t) {
 }
 
 const qb_conv_arch qb_conv_f32_avx512 = {
-    .lanes = QB_LANES, .column_bytes = 4, .rows = {0, 14, 14, 9}, .tile = tile};
+    .lanes = QB_LANES, .column_bytes = 4, .rows = {0, 24, 14, 9}, .tile = tile};
 
 static bool supports(const qb_problem *p, const bool *constant) {
     return qb_cpu_has_avx512() && qb_conv_supports(p, constant, false);

@@ -18,9 +18,9 @@
 
 #include "cpu_internal.h"
 
-#define QB_TILE_ROWS 14
+#define QB_TILE_ROWS 24
 #define QB_TILE_VECTORS 3
-#define QB_CHUNK 504 /* most pixels of one task: whole tiles of 14 and of 9 rows */
+#define QB_CHUNK 504 /* most pixels of one task: whole tiles of 24, 14 and 9 rows */
 #define QB_CHAIN                                                                                   \
     256 /* float products: longer sums are cut in four, for the error grows with length */
 #define QB_TILE_TAPS 64 /* most kernel elements for which border pixels read zeros */

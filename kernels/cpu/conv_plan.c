@@ -338,7 +338,7 @@ static void choose_tasks(qb_conv_plan *plan) {
     int64_t most = qb_min64(QB_CHUNK, qb_max64(MIN_CHUNK, CACHE_BYTES / per_pixel));
     int64_t wanted = plan->threads > 1 ? TASKS_PER_THREAD * plan->threads : 1;
     int64_t chunk = qb_max64(MIN_CHUNK, qb_ceil64(pixels, wanted));
-    chunk = qb_ceil64(qb_min64(chunk, most), QB_TILE_ROWS) * QB_TILE_ROWS;
+    chunk = qb_ceil64(qb_min64(chunk, most), 14) * 14;
     plan->chunk = (int32_t)qb_min64(chunk, qb_max64(1, pixels));
     plan->n_chunks = (int32_t)qb_ceil64(pixels, plan->chunk);
     int64_t groups = qb_min64(plan->n_blocks, qb_ceil64(wanted, plan->n_chunks));

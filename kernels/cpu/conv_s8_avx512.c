@@ -128,7 +128,7 @@ const qb_conv_arch qb_conv_s8_avx512 = {.integer = true,
                                         .flips = true,
                                         .lanes = QB_LANES,
                                         .column_bytes = 4,
-                                        .rows = {0, 14, 14, 9},
+                                        .rows = {0, 24, 14, 9},
                                         .tile = tile,
                                         .tile_s8 = tile_s8};
 

@@ -1,4 +1,5 @@
-/* Tiles with AVX-512: up to 14 pixels by 3 vectors of 16 columns, all sums in registers.
+/* Tiles with AVX-512: up to 24 x 1, 14 x 2 or 9 x 3 pixels by vectors of 16 columns, all sums in
+ * registers.
  *
  * Each step broadcasts 4 bytes of data of a pixel (one float, or four codes) and multiplies it with
  * a vector of weights for each 16 columns: with 14 x 2 sums that is 16 loads for 28 multiply-adds,
@@ -13,7 +14,7 @@
 #if QB_X86
 
 #define QB_LANES 16
-#define QB_SUMS (QB_TILE_ROWS * QB_TILE_VECTORS * QB_LANES)
+#define QB_SUMS (28 * QB_LANES) /* of the largest tile */
 
 /* From sums to stored values; `integer`: sums are int32. */
 QB_AVX512 QB_FORCE_INLINE void qb_tile_rows_avx512(const qb_tile *t, const void *sums, bool integer,
@@ -66,6 +67,30 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
 #undef QB_CASE
 }
 
+/* Several units of a single vector at a time: the address of a pixel is loaded once for all of
+ * them, otherwise loads would be the limit. */
+#define QB_TILE_UNROLL(VECTORS) ((VECTORS) == 1 ? 4 : 1)
+
+/* UNITS units from u on: each pixel's sums get them in order. */
+/* clang-format off */
+#define QB_TILE_UNITS(ROWS, VECTORS, UNITS, VECTOR, LOAD, BROADCAST, STEP)                         \
+    {                                                                                              \
+        VECTOR w[UNITS][VECTORS];                                                                  \
+        QB_UNROLL for (int i = 0; i < (UNITS); i++)                                                \
+            QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
+                w[i][v] = LOAD(weight + (i * (VECTORS) + v) * 64);                                 \
+        weight += (UNITS) * (VECTORS) * 64;                                                        \
+        QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
+            const char *from = data[r] + u;                                                        \
+            QB_UNROLL for (int i = 0; i < (UNITS); i++) {                                          \
+                VECTOR x = BROADCAST(from + 4 * i);                                                \
+                QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \
+                    sum[r][v] = STEP(sum[r][v], x, w[i][v]);                                       \
+            }                                                                                      \
+        }                                                                                          \
+    }
+/* clang-format on */
+
 /* One function for each number of rows and vectors: VECTOR is the register type. FLUSH(ROWS,
  * VECTORS) comes after every `segment` units and begins new sums; FAST(ROWS, VECTORS) finishes the
  * sums in their registers where the tile says that it is a fast one. */
@@ -87,16 +112,10 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
             while (u < end) {                                                                      \
                 int64_t stop = end - u < left ? end : u + left;                                    \
                 left -= stop - u;                                                                  \
-                for (; u < stop; u += 4) {                                                         \
-                    VECTOR w[VECTORS];                                                             \
-                    QB_UNROLL for (int v = 0; v < (VECTORS); v++) w[v] = LOAD(weight + v * 64);    \
-                    weight += (VECTORS) * 64;                                                      \
-                    QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                   \
-                        VECTOR x = BROADCAST(data[r] + u);                                         \
-                        QB_UNROLL for (int v = 0; v < (VECTORS); v++)                              \
-                            sum[r][v] = STEP(sum[r][v], x, w[v]);                                  \
-                    }                                                                              \
-                }                                                                                  \
+                for (; u + 4 * QB_TILE_UNROLL(VECTORS) <= stop; u += 4 * QB_TILE_UNROLL(VECTORS))  \
+                    QB_TILE_UNITS(ROWS, VECTORS, QB_TILE_UNROLL(VECTORS), VECTOR, LOAD, BROADCAST, STEP) \
+                for (; u < stop; u += 4)                                                           \
+                    QB_TILE_UNITS(ROWS, VECTORS, 1, VECTOR, LOAD, BROADCAST, STEP)                 \
                 if (left == 0) {                                                                   \
                     FLUSH(ROWS, VECTORS)                                                           \
                     left = t->segment * 4;                                                         \
@@ -121,6 +140,7 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
 #define QB_TILE_SHAPES(X)                                                                          \
     X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1)                                        \
     X(8, 1) X(9, 1) X(10, 1) X(11, 1) X(12, 1) X(13, 1) X(14, 1)                                   \
+    X(15, 1) X(16, 1) X(17, 1) X(18, 1) X(19, 1) X(20, 1) X(21, 1) X(22, 1) X(23, 1) X(24, 1)      \
     X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2)                                        \
     X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) X(13, 2) X(14, 2)                                   \
     X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 3)

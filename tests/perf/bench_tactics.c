@@ -1,6 +1,6 @@
 /* Times every tactic that runs a convolution, shape by shape, on one and two threads:
  *
- *     bench_tactics [f32|s8] [batch] [runs]
+ *     bench_tactics [f32|s8] [batch] [runs] [part of a shape's name [of a tactic's]]
  *
  * Channels last, bias and ReLU fused, weights packed; the least time of all runs, because other
  * work comes and goes on shared machines. The reference is left out. */
@@ -19,6 +19,13 @@ typedef struct conv_shape {
 
 static const conv_shape shapes[] = {
     {"squeezenet conv1", 3, 64, 3, 2, 0, 224, 1},
+    {"resnet8 conv1", 3, 16, 3, 1, 1, 32, 1},
+    {"resnet8 1 3x3 16-16", 16, 16, 3, 1, 1, 32, 1},
+    {"resnet8 2 1x1/2 16-32", 16, 32, 1, 2, 0, 32, 1},
+    {"mobilenet conv1", 3, 32, 3, 2, 1, 224, 1},
+    {"mobilenet 1x1 32-16", 32, 16, 1, 1, 0, 112, 1},
+    {"mobilenet 1x1 16-96", 16, 96, 1, 1, 0, 112, 1},
+    {"mobilenet 1x1 144-24", 144, 24, 1, 1, 0, 56, 1},
     {"squeezenet fire2 squeeze", 64, 16, 1, 1, 0, 55, 1},
     {"squeezenet fire2 expand1", 16, 64, 1, 1, 0, 55, 1},
     {"squeezenet fire2 expand3", 16, 64, 3, 1, 1, 55, 1},
@@ -44,6 +51,7 @@ static const conv_shape shapes[] = {
     {"resnet50 5 1x1 512-2048", 512, 2048, 1, 1, 0, 7, 1},
     {"resnet50 5 1x1 2048-512", 2048, 512, 1, 1, 0, 7, 1},
     {"mobilenet depthwise 144", 144, 144, 3, 1, 1, 56, 144},
+    {"mobilenet depthwise/2 144", 144, 144, 3, 2, 1, 56, 144},
     {"mobilenet depthwise 384", 384, 384, 3, 1, 1, 14, 384},
 };
 
@@ -140,7 +148,8 @@ static void print_tactic(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     fflush(stdout);
 }
 
-static qb_status run_shape(qb_ctx *cx, const conv_shape *s, bool integer, int batch, int runs) {
+static qb_status run_shape(qb_ctx *cx, const conv_shape *s, bool integer, int batch, int runs,
+                           const char *only) {
     static const float data_scale = 0.02f, out_scale = 0.5f;
     static const int32_t data_zero = 5, out_zero = 3;
     int size = (s->size + 2 * s->pad - s->kernel) / s->stride + 1;
@@ -174,7 +183,7 @@ static qb_status run_shape(qb_ctx *cx, const conv_shape *s, bool integer, int ba
                  .bias = random_bytes(cx, qb_desc_bytes(&in[2]), !integer)};
     if (b.data && b.weight && b.bias)
         for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-            print_tactic(cx, *t, &p, &b, s->name, runs);
+            if (strstr((*t)->name, only)) print_tactic(cx, *t, &p, &b, s->name, runs);
     qb_free(b.data);
     qb_free(b.weight);
     qb_free(b.bias);
@@ -190,8 +199,9 @@ int main(int argc, char **argv) {
     printf("%-26s %-28s %9s %7s %9s %7s\n", integer ? "s8" : "f32", "tactic", "ms 1", "GOPS",
            "ms 2", "GOPS");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        if (run_shape(&cx, &shapes[i], integer, batch > 0 ? batch : 1, runs > 0 ? runs : 1) !=
-            QB_OK) {
+        if ((argc < 5 || strstr(shapes[i].name, argv[4])) &&
+            run_shape(&cx, &shapes[i], integer, batch > 0 ? batch : 1, runs > 0 ? runs : 1,
+                      argc > 5 ? argv[5] : "") != QB_OK) {
             fprintf(stderr, "%s: %s\n", shapes[i].name, cx.message);
             return 1;
         }
