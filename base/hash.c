@@ -60,6 +60,15 @@ bool qb_hash_parse(const char *text, qb_hash *out) {
     return true;
 }
 
+void qb_hash_sum(qb_hash *sum, qb_hash term) {
+    unsigned carry = 0;
+    for (size_t i = 0; i < sizeof sum->byte; i++) {
+        carry += (unsigned)sum->byte[i] + term.byte[i];
+        sum->byte[i] = (uint8_t)carry;
+        carry >>= 8;
+    }
+}
+
 qb_status qb_hasher_create(qb_ctx *cx, qb_hasher **out) {
     qb_hasher *hasher = qb_alloc_aligned(cx, 1, sizeof *hasher); /* XXH3 wants 64-byte alignment */
     if (!hasher) return cx->code;

@@ -14,6 +14,10 @@ typedef struct qb_hash {
     uint8_t byte[16];
 } qb_hash;
 
+/* Sum of 128-bit numbers (little-endian bytes) modulo 2^128: the order of the terms is of no
+ * consequence, and unlike with XOR two equal terms do not cancel. */
+void qb_hash_sum(qb_hash *sum, qb_hash term);
+
 typedef struct qb_hasher qb_hasher;
 
 qb_hash qb_hash_bytes(const void *data, size_t n);

@@ -14,8 +14,8 @@ extern "C" {
 /* What a method may look at: one tensor. */
 typedef struct qb_observed {
     const qb_stats *stats; /* has at least one finite value */
-    /* Extremes of each sample in dataset order (low > high: nothing finite in it); NULL where they
-     * were not recorded. */
+    /* Extremes of each sample in the order of their keys (low > high: nothing finite in it); NULL
+     * where they were not recorded. */
     const float *sample_min, *sample_max;
     int64_t n_samples;
     /* Ranges of the table's other methods, in their order; only for methods that choose. */
@@ -61,6 +61,10 @@ typedef struct qb_calib_options {
     qb_loader_options loader; /* dataset, preprocessing, batch, threads, strict */
     int64_t hold_back;        /* above 1: of every so many samples the last one is left out */
     int32_t workers;          /* contexts running side by side; 0: qb_threads(cx) */
+    qb_shards shards;         /* which part of a run the data set is; zeroed: all of it */
+    const char *checkpoint;   /* file to save progress in; NULL: none. The caller removes it */
+    double checkpoint_s;      /* seconds between saves */
+    bool resume;              /* go on from the checkpoint where there is one */
 } qb_calib_options;
 
 /* Streams the data through an FP32 engine of `graph` (optimized, float) once and fills a table with
@@ -70,6 +74,12 @@ typedef struct qb_calib_options {
  */
 qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
                        qb_table **out);
+/* The two halves of it: statistics only (no methods yet), which may be merged with others; and the
+ * check that every tensor has finite values, and the choice. */
+qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
+                          qb_table **out);
+qb_status qb_calib_finish(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
+                          int32_t n_methods);
 /* Chooses ranges again from the statistics in the table: no inference. The same ranges for any
  * number of threads. A method that needs what the table has not recorded is QB_STATUS_UNSUPPORTED.
  */

@@ -4,14 +4,21 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
+#include "calib/engines.h"
 
 typedef struct shared {
     const qb_stream_options *options;
     qb_loader *loader;
-    pthread_mutex_t lock; /* guards progress and samples */
+    qb_engines *engines;
+    int32_t n_inputs;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t idle;  /* a worker put its batch down, or a pause ended */
     qb_progress progress;
     int64_t samples;
-    atomic_bool stop; /* a worker failed: the others finish their sample and leave */
+    int32_t active;    /* workers with a batch */
+    bool pausing;      /* nobody takes another batch */
+    double next_pause; /* on qb_now's clock */
+    atomic_bool stop;  /* a worker failed: the others finish their sample and leave */
 } shared;
 
 typedef struct worker {
@@ -19,78 +26,116 @@ typedef struct worker {
     qb_ctx cx;
     int32_t number;
     qb_status status;
-    qb_context **context;
     pthread_t thread;
     bool started;
 } worker;
 
-static qb_status run_batch(worker *w, const qb_batch *batch) {
+static int32_t count_engines(const qb_stream_options *o) {
+    return o->engine ? o->n_engines : o->n_models;
+}
+
+/* ---- samples ---- */
+
+static qb_status run_sample(worker *w, const qb_batch *batch, int32_t i) {
     const qb_stream_options *o = w->shared->options;
-    const qb_desc *input = qb_engine_input(o->engine[0], 0);
-    const int64_t stride = qb_shape_count(&input->shape);
-    for (int32_t i = 0; i < batch->n && !atomic_load(&w->shared->stop); i++) {
+    const qb_tensor *input = batch->input + (size_t)i * (size_t)batch->n_inputs;
+    const void *inputs[QB_INPUTS_MAX];
+    for (int32_t k = 0; k < batch->n_inputs; k++) inputs[k] = input[k].data;
+    qb_engine_set *set;
+    qb_status status = qb_engines_acquire(&w->cx, w->shared->engines, w->number, input, &set);
+    if (status == QB_OK) {
         const qb_stream_sample sample = {.worker = w->number,
                                          .index = batch->index[i],
                                          .label = batch->label[i],
-                                         .input = batch->data + i * stride,
-                                         .context = w->context};
+                                         .hash = batch->hash[i],
+                                         .input = input,
+                                         .inputs = inputs,
+                                         .engine = set->engine,
+                                         .context = set->context + w->number * count_engines(o)};
+        status = o->sample(&w->cx, o->user, &sample);
+        qb_engines_release(w->shared->engines, set);
+    }
+    if (status == QB_OK || status == QB_STATUS_CANCELLED) return status;
+    return qb_wrap(&w->cx, "sample '%s'",
+                   qb_dataset_sample_name(o->loader->dataset, batch->index[i]));
+}
+
+static qb_status run_batch(worker *w, const qb_batch *batch) {
+    for (int32_t i = 0; i < batch->n && !atomic_load(&w->shared->stop); i++) {
         QB_TRY(qb_check_cancel(&w->cx));
-        QB_TRY(o->sample(&w->cx, o->user, &sample));
+        QB_TRY(run_sample(w, batch, i));
     }
     return QB_OK;
 }
 
-static qb_status run_worker(worker *w) {
-    while (!atomic_load(&w->shared->stop)) {
-        qb_batch batch;
-        QB_TRY(qb_loader_next(&w->cx, w->shared->loader, &batch));
-        if (batch.n == 0) break;
-        qb_status status = run_batch(w, &batch);
-        const int32_t n = batch.n;
-        qb_loader_give_back(w->shared->loader, &batch);
-        QB_TRY(status);
-        pthread_mutex_lock(&w->shared->lock);
-        w->shared->samples += n;
-        qb_progress_step(&w->shared->progress, n);
-        pthread_mutex_unlock(&w->shared->lock);
+/* ---- workers ---- */
+
+static qb_status pause_now(worker *w) {
+    shared *s = w->shared;
+    qb_loader_progress progress;
+    qb_loader_progress_of(s->loader, &progress);
+    qb_status status = s->options->pause(&w->cx, s->options->user, &progress);
+    s->pausing = false;
+    s->next_pause = qb_now() + s->options->pause_s;
+    pthread_cond_broadcast(&s->idle);
+    return status;
+}
+
+/* Before each batch. When a pause is due, whoever finds that nobody has a batch any more makes it;
+ * batches are delivered in order, so what is done then is the data's beginning. */
+static qb_status begin_batch(worker *w) {
+    shared *s = w->shared;
+    qb_status status = QB_OK;
+    pthread_mutex_lock(&s->lock);
+    if (s->options->pause && qb_now() >= s->next_pause) s->pausing = true;
+    while (s->pausing && status == QB_OK && !atomic_load(&s->stop)) {
+        if (s->active == 0)
+            status = pause_now(w);
+        else
+            pthread_cond_wait(&s->idle, &s->lock);
     }
-    return QB_OK;
+    s->active++;
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static void end_batch(worker *w, int32_t n) {
+    shared *s = w->shared;
+    pthread_mutex_lock(&s->lock);
+    s->active--;
+    s->samples += n;
+    qb_progress_step(&s->progress, n);
+    pthread_cond_broadcast(&s->idle);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* *n: samples done, 0 at the end. */
+static qb_status next_batch(worker *w, int32_t *n) {
+    qb_batch batch;
+    QB_TRY(qb_loader_next(&w->cx, w->shared->loader, &batch));
+    *n = batch.n;
+    qb_status status = run_batch(w, &batch);
+    qb_loader_give_back(w->shared->loader, &batch);
+    return status;
+}
+
+static qb_status run_worker(worker *w) {
+    int32_t n = 1;
+    qb_status status = QB_OK;
+    while (status == QB_OK && n > 0 && !atomic_load(&w->shared->stop)) {
+        n = 0;
+        status = begin_batch(w);
+        if (status == QB_OK) status = next_batch(w, &n);
+        if (status != QB_OK) atomic_store(&w->shared->stop, true);
+        end_batch(w, status == QB_OK ? n : 0);
+    }
+    return status;
 }
 
 static void *worker_main(void *argument) {
     worker *w = argument;
     w->status = run_worker(w);
-    if (w->status != QB_OK) atomic_store(&w->shared->stop, true);
     return NULL;
-}
-
-/* Every engine takes one image of the loader's size at a time. */
-static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o) {
-    const int32_t channels = qb_preprocess_channels(&o->loader->preprocess);
-    const qb_shape sample = qb_shape_of(4, 1, channels, o->loader->height, o->loader->width);
-    for (int32_t e = 0; e < o->n_engines; e++) {
-        const qb_engine *engine = o->engine[e];
-        if (qb_engine_n_inputs(engine) != 1)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected a model with 1 input, got %d",
-                           qb_engine_n_inputs(engine));
-        const qb_desc *input = qb_engine_input(engine, 0);
-        char expected[96], got[96];
-        if (input->dtype != QB_DTYPE_F32 ||
-            qb_shape_count(&input->shape) != qb_shape_count(&sample))
-            return qb_fail(
-                cx, QB_STATUS_UNSUPPORTED, "input '%s': expected one sample of %s f32, got %s %s",
-                qb_engine_input_name(engine, 0), qb_shape_text(&sample, expected, sizeof expected),
-                qb_shape_text(&input->shape, got, sizeof got), qb_dtype_text(input->dtype));
-    }
-    return QB_OK;
-}
-
-static qb_status create_contexts(qb_ctx *cx, const qb_stream_options *o, worker *w) {
-    w->context = qb_alloc(cx, (size_t)o->n_engines, sizeof(qb_context *));
-    if (!w->context) return cx->code;
-    for (int32_t e = 0; e < o->n_engines; e++)
-        QB_TRY(qb_context_create(cx, o->engine[e], &w->context[e]));
-    return QB_OK;
 }
 
 static qb_status start_workers(qb_ctx *cx, shared *s, worker *workers) {
@@ -99,53 +144,100 @@ static qb_status start_workers(qb_ctx *cx, shared *s, worker *workers) {
         w->shared = s;
         w->number = i;
         qb_ctx_child(cx, &w->cx);
-        QB_TRY(create_contexts(cx, s->options, w));
-    }
-    for (int32_t i = 0; i < s->options->workers; i++) {
-        if (pthread_create(&workers[i].thread, NULL, worker_main, &workers[i]) != 0)
+        if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
             return qb_fail(cx, QB_STATUS_NOMEM, "cannot start worker thread %d", i);
-        workers[i].started = true;
+        w->started = true;
     }
     return QB_OK;
 }
 
-static void release_worker(const qb_stream_options *o, worker *w) {
-    for (int32_t e = 0; w->context && e < o->n_engines; e++) qb_context_free(w->context[e]);
-    qb_free(w->context);
-}
-
-static qb_status join_workers(qb_ctx *cx, const qb_stream_options *o, worker *workers,
-                              qb_status status) {
-    for (int32_t i = 0; i < o->workers; i++) {
+static qb_status join_workers(qb_ctx *cx, int32_t n, worker *workers, qb_status status) {
+    for (int32_t i = 0; i < n; i++) {
         if (workers[i].started) pthread_join(workers[i].thread, NULL);
         if (status == QB_OK && workers[i].status != QB_OK) {
             qb_ctx_adopt(cx, &workers[i].cx);
             status = workers[i].status;
         }
-        release_worker(o, &workers[i]);
     }
     return status;
 }
 
-qb_status qb_stream(qb_ctx *cx, const qb_stream_options *options, qb_stream_result *out) {
-    QB_TRY(check_inputs(cx, options));
-    shared s = {.options = options, .lock = PTHREAD_MUTEX_INITIALIZER};
-    worker *workers = qb_alloc(cx, (size_t)options->workers, sizeof *workers);
+/* ---- the whole ---- */
+
+static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, const qb_shape *shape,
+                              qb_engine **out) {
+    const qb_stream_model *m = &((const qb_stream_options *)user)->model[e];
+    const qb_engine_options build = {.backends = m->backends,
+                                     .float_type = m->float_type,
+                                     .timing_cache = m->timing_cache,
+                                     .input_shapes = shape,
+                                     .threads = 1,
+                                     .observable = m->observable};
+    qb_status status = qb_engine_build(cx, m->graph, &build, out);
+    return status == QB_OK || !m->name ? status : qb_wrap(cx, "%s", m->name);
+}
+
+/* Images feed one float input; tensors were bound to the loader's inputs. */
+static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o, int32_t n_inputs) {
+    for (int32_t e = 0; e < o->n_engines; e++)
+        if (qb_engine_n_inputs(o->engine[e]) != n_inputs)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected an engine with %d inputs, got %d",
+                           n_inputs, qb_engine_n_inputs(o->engine[e]));
+    for (int32_t e = 0; e < o->n_models; e++) {
+        const qb_graph *graph = o->model[e].graph;
+        if (graph->n_inputs != n_inputs)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected a model with %d input%s, got %d",
+                           n_inputs, n_inputs == 1 ? "" : "s", graph->n_inputs);
+        const qb_value *input = &graph->values[graph->inputs[0]];
+        if (!qb_dataset_has_tensors(o->loader->dataset) && input->q.n == 0 &&
+            input->dtype != QB_DTYPE_F32)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "input '%s': images give f32, it takes %s",
+                           input->name, qb_dtype_text(input->dtype));
+    }
+    return QB_OK;
+}
+
+static qb_status run_workers(qb_ctx *cx, shared *s) {
+    const qb_stream_options *o = s->options;
+    worker *workers = qb_alloc(cx, (size_t)o->workers, sizeof *workers);
     if (!workers) return cx->code;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->idle, NULL);
+    s->next_pause = qb_now() + o->pause_s;
+    qb_progress_begin(cx, &s->progress, o->label, "samples",
+                      qb_dataset_count(o->loader->dataset) - o->loader->start.next);
+    qb_status status = start_workers(cx, s, workers);
+    if (status != QB_OK) atomic_store(&s->stop, true);
+    status = join_workers(cx, o->workers, workers, status);
+    qb_progress_end(&s->progress);
+    pthread_cond_destroy(&s->idle);
+    pthread_mutex_destroy(&s->lock);
+    qb_free(workers);
+    return status;
+}
+
+qb_status qb_stream(qb_ctx *cx, const qb_stream_options *options, qb_stream_result *out) {
+    const bool tensors = qb_dataset_has_tensors(options->loader->dataset);
+    shared s = {.options = options, .n_inputs = tensors ? options->loader->n_inputs : 1};
+    const qb_engines_options engines = {.n_engines = count_engines(options),
+                                        .given = options->engine,
+                                        .n_inputs = s.n_inputs,
+                                        .workers = options->workers,
+                                        .build = build_engine,
+                                        .user = (void *)(uintptr_t)options};
     qb_status status = QB_OK;
+    qb_loader_progress progress;
+    QB_GO(check_inputs(cx, options, s.n_inputs));
+    QB_GO(qb_engines_create(cx, &engines, &s.engines));
     QB_GO(qb_loader_create(cx, options->loader, &s.loader));
-    qb_progress_begin(cx, &s.progress, options->label, "samples",
-                      qb_dataset_count(options->loader->dataset));
-    status = start_workers(cx, &s, workers);
-    if (status != QB_OK) atomic_store(&s.stop, true);
-    status = join_workers(cx, options, workers, status);
-    qb_progress_end(&s.progress);
-    if (status == QB_OK)
-        *out = (qb_stream_result){.samples = s.samples,
-                                  .skipped = qb_loader_skipped(s.loader),
-                                  .data_hash = qb_loader_hash(s.loader)};
+    QB_GO(run_workers(cx, &s));
+    qb_loader_progress_of(s.loader, &progress);
+    *out = (qb_stream_result){.samples = progress.samples,
+                              .skipped = qb_loader_skipped(s.loader),
+                              .data_hash = qb_loader_progress_hash(&progress),
+                              .data_sum = progress.sum};
 out:
     qb_loader_free(s.loader);
-    qb_free(workers);
+    qb_engines_free(s.engines);
     return status;
 }

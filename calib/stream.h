@@ -1,8 +1,8 @@
 /* Streaming a dataset through engines: several workers, each with its own contexts, one sample at a
  * time. Shared by calibration and evaluation.
  *
- * Every sample runs alone (batch 1) on one thread, so what an engine answers for it does not depend
- * on batch size, worker count or the samples around it. */
+ * Every sample runs alone on one thread, at its own shape, so what an engine answers for it does
+ * not depend on batch size, worker count or the samples around it. */
 #ifndef QB_CALIB_STREAM_H
 #define QB_CALIB_STREAM_H
 
@@ -13,30 +13,52 @@
 extern "C" {
 #endif
 
+/* What to run: an engine of one thread is built for each combination of input shapes. */
+typedef struct qb_stream_model {
+    const qb_graph *graph;
+    const char *backends;
+    qb_dtype float_type; /* see qb_engine_options */
+    const char *timing_cache;
+    const char *name; /* for messages: a precision; NULL: none */
+    bool observable;
+} qb_stream_model;
+
 typedef struct qb_stream_sample {
     int32_t worker;             /* 0 .. workers - 1; calls with the same number never overlap */
     int64_t index;              /* in the dataset */
     int32_t label;              /* -1 unknown */
-    const float *input;         /* channels x height x width */
+    qb_hash hash;               /* of its content */
+    const qb_tensor *input;     /* one a graph input */
+    const void *const *inputs;  /* their data, as qb_context_run takes them */
+    qb_engine *const *engine;   /* one a model, for this sample's shapes */
     qb_context *const *context; /* this worker's, one an engine */
 } qb_stream_sample;
 
 /* Called once a sample, from several threads, in no particular order. */
 typedef qb_status (*qb_sample_fn)(qb_ctx *cx, void *user, const qb_stream_sample *sample);
+/* Called while no sample is under way: everything before progress->next has been through `sample`,
+ * nothing else has. */
+typedef qb_status (*qb_pause_fn)(qb_ctx *cx, void *user, const qb_loader_progress *progress);
 
 typedef struct qb_stream_options {
-    const qb_engine *const *engine; /* built for batch 1 and one thread */
+    const qb_stream_model *model;
+    int32_t n_models; /* the first one's inputs are what the loader gives */
+    /* Engines already built for a batch of 1 and one thread, in place of models: they take samples
+     * of their shapes only. */
+    const qb_engine *const *engine;
     int32_t n_engines;
     const qb_loader_options *loader;
     int32_t workers;   /* >= 1 */
     const char *label; /* of the progress bar */
     qb_sample_fn sample;
     void *user;
+    qb_pause_fn pause; /* may be NULL */
+    double pause_s;    /* seconds between its calls */
 } qb_stream_options;
 
 typedef struct qb_stream_result {
     int64_t samples, skipped;
-    qb_hash data_hash; /* see qb_loader_hash */
+    qb_hash data_hash, data_sum; /* see qb_loader_hash; the sum behind it */
 } qb_stream_result;
 
 /* The first error of any worker stops all and is returned. */

@@ -13,6 +13,7 @@ qb_status qb_table_create(qb_ctx *cx, int32_t n_entries, qb_table **out) {
     table->entry = qb_alloc(cx, (size_t)n_entries, sizeof *table->entry);
     if (!table->entry) QB_GO(cx->code);
     table->n_entries = n_entries;
+    table->capacity = (size_t)n_entries;
     for (int32_t i = 0; i < n_entries; i++) {
         table->entry[i].stats = qb_alloc(cx, 1, sizeof(qb_stats));
         if (!table->entry[i].stats) QB_GO(cx->code);
@@ -32,7 +33,7 @@ qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples) {
                        QB_TABLE_SAMPLES, (long long)n_samples);
     if (n_samples == 0) return QB_OK;
     const size_t n = (size_t)n_samples;
-    table->sample = qb_alloc(cx, n, sizeof *table->sample);
+    if (!table->sample) table->sample = qb_alloc(cx, n, sizeof *table->sample);
     if (!table->sample) return cx->code;
     for (int32_t i = 0; i < table->n_entries; i++) {
         table->entry[i].sample_min = qb_alloc(cx, n, sizeof(float));
@@ -55,6 +56,7 @@ void qb_table_free(qb_table *table) {
     qb_free(table->sample);
     qb_free(table->model);
     qb_free(table->dataset);
+    qb_free(table->preprocess);
     qb_free(table);
 }
 
@@ -73,6 +75,47 @@ static int name_and_entry(const void *name, const void *entry) {
 const qb_table_entry *qb_table_find(const qb_table *table, const char *name) {
     return bsearch(name, table->entry, (size_t)table->n_entries, sizeof *table->entry,
                    name_and_entry);
+}
+
+/* Index of the first entry whose name is not below `name`. */
+static int32_t lower_bound(const qb_table *table, const char *name) {
+    int32_t low = 0, high = table->n_entries;
+    while (low < high) {
+        const int32_t middle = low + (high - low) / 2;
+        if (strcmp(table->entry[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static qb_status insert(qb_ctx *cx, qb_table *table, int32_t at, const char *name) {
+    if (table->n_entries >= QB_TABLE_ENTRIES)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "calibration table: more than %d tensors",
+                       QB_TABLE_ENTRIES);
+    QB_TRY(qb_grow(cx, &table->entry, &table->capacity, (size_t)table->n_entries + 1,
+                   sizeof *table->entry));
+    qb_table_entry fresh = {.name = qb_strdup(cx, name)};
+    fresh.stats = fresh.name ? qb_alloc(cx, 1, sizeof *fresh.stats) : NULL;
+    if (!fresh.stats) {
+        qb_free(fresh.name);
+        return cx->code;
+    }
+    qb_stats_init(fresh.stats);
+    qb_table_entry *place = &table->entry[at];
+    memmove(place + 1, place, (size_t)(table->n_entries - at) * sizeof *place);
+    *place = fresh;
+    table->n_entries++;
+    return QB_OK;
+}
+
+qb_status qb_table_slot(qb_ctx *cx, qb_table *table, const char *name, qb_table_entry **out) {
+    const int32_t at = lower_bound(table, name);
+    if (at == table->n_entries || strcmp(table->entry[at].name, name) != 0)
+        QB_TRY(insert(cx, table, at, name));
+    *out = &table->entry[at];
+    return QB_OK;
 }
 
 int32_t qb_table_method(const qb_table *table, const char *text) {

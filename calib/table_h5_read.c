@@ -4,8 +4,10 @@
 
 #include "base/file.h"
 #include "calib/table_h5_internal.h"
+#include "datasets/h5_lock.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
+#define SAMPLES_MOST ((hsize_t)1 << 28)
 #define DEFLATE_MOST 1032 /* deflate cannot shrink by more than this factor */
 
 static qb_status malformed(const qb_h5 *h, const char *field, const char *expected) {
@@ -301,20 +303,41 @@ static qb_status read_extremes(const qb_h5 *h, const char *name, const qb_table 
     return status;
 }
 
-/* The extremes of each sample, where they were recorded. */
+/* Are n 64-bit numbers really in the file? It bounds what a small file can make us allocate. */
+static qb_status check_stored(const qb_h5 *h, const char *name, hsize_t n) {
+    hid_t set = -1;
+    QB_TRY(open_dataset(h, name, 1, &n, NULL, &set));
+    const bool stored = H5Dget_storage_size(set) == n * sizeof(uint64_t);
+    const bool type = has_type(set, qb_h5_file_type(QB_H5_U64));
+    H5Dclose(set);
+    if (!type) return malformed(h, name, "64-bit unsigned integers");
+    return stored ? QB_OK : malformed(h, name, "a number for every sample");
+}
+
+static qb_status read_keys(const qb_h5 *h, qb_table *table) {
+    hsize_t n = (hsize_t)table->samples;
+    if (n < 1 || n > SAMPLES_MOST)
+        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: sample: expected 1 to %llu samples, got %llu",
+                       h->name, (unsigned long long)SAMPLES_MOST, (unsigned long long)n);
+    QB_TRY(check_stored(h, "sample", n));
+    table->sample = qb_alloc(h->cx, (size_t)n, sizeof *table->sample);
+    if (!table->sample) return h->cx->code;
+    QB_TRY(read_numbers(h, "sample", QB_H5_U64, 1, &n, table->sample));
+    for (hsize_t i = 1; i < n; i++)
+        if (table->sample[i - 1] > table->sample[i])
+            return malformed(h, "sample", "ascending numbers");
+    return QB_OK;
+}
+
+/* The samples, and the extremes of each where they were recorded. */
 static qb_status read_samples(const qb_h5 *h, qb_table *table) {
     if (H5Lexists(h->file, "sample", H5P_DEFAULT) <= 0) return QB_OK;
-    hsize_t n = (hsize_t)table->samples;
-    if (table->samples < 1 || table->samples > QB_TABLE_SAMPLES)
-        return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: sample: expected 1 to %d samples, got %lld",
-                       h->name, QB_TABLE_SAMPLES, (long long)table->samples);
-    if ((uint64_t)table->n_entries * (uint64_t)n * 2 * sizeof(float) > h->size)
+    QB_TRY(read_keys(h, table));
+    if (H5Lexists(h->file, "sample_min", H5P_DEFAULT) <= 0) return QB_OK;
+    if (table->samples > QB_TABLE_SAMPLES ||
+        (uint64_t)table->n_entries * (uint64_t)table->samples * 2 * sizeof(float) > h->size)
         return malformed(h, "sample_min, sample_max", "data for every tensor");
     QB_TRY(qb_table_record(h->cx, table, table->samples));
-    QB_TRY(read_numbers(h, "sample", QB_H5_I64, 1, &n, table->sample));
-    for (int64_t i = 0; i < table->n_recorded; i++)
-        if (table->sample[i] < 0 || (i > 0 && table->sample[i - 1] >= table->sample[i]))
-            return malformed(h, "sample", "ascending numbers");
     QB_TRY(read_extremes(h, "sample_min", table, minima_of));
     return read_extremes(h, "sample_max", table, maxima_of);
 }
@@ -374,6 +397,18 @@ static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
     return QB_OK;
 }
 
+/* What merging needs; tables of other origin do without. */
+static qb_status read_origin(const qb_h5 *h, qb_table *table) {
+    char *shards = NULL;
+    if (H5Aexists(h->file, "preprocess") <= 0) return QB_OK;
+    QB_TRY(read_text(h, "preprocess", &table->preprocess));
+    QB_TRY(read_hash(h, "data_sum", &table->data_sum));
+    QB_TRY(read_text(h, "shards", &shards));
+    const bool valid = qb_shards_parse(shards, &table->shards);
+    qb_free(shards);
+    return valid ? QB_OK : malformed(h, "shards", "numbers and their total, such as \"1,3/4\"");
+}
+
 static qb_status read_attributes(const qb_h5 *h, qb_table *table) {
     QB_TRY(read_text(h, "model", &table->model));
     QB_TRY(read_text(h, "dataset", &table->dataset));
@@ -407,6 +442,7 @@ static qb_status read_all(const qb_h5 *h, qb_table **out) {
     QB_GO(qb_table_create(h->cx, (int32_t)names.n, &table));
     QB_GO(read_names(h, &names, table));
     QB_GO(read_attributes(h, table));
+    QB_GO(read_origin(h, table));
     QB_GO(read_methods(h, table));
     QB_GO(read_columns(h, table));
     QB_GO(read_ranges(h, table));
@@ -438,8 +474,10 @@ qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *bytes, size_t
     qb_h5 h = {cx, name, -1, size};
     QB_TRY(check_user_block(&h, bytes, size));
     qb_status status;
+    qb_h5_lock();
     H5E_BEGIN_TRY { status = read_image(&h, bytes, size, out); }
     H5E_END_TRY
+    qb_h5_unlock();
     return status;
 }
 

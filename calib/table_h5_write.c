@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "calib/table_h5_internal.h"
+#include "datasets/h5_lock.h"
 
 #define IMAGE_STEP 4096 /* by which the file grows in memory */
 #define DEFLATE_LEVEL 6
@@ -141,9 +142,10 @@ static qb_status write_rows(const qb_h5 *h, const char *name, qb_h5_type type,
 }
 
 static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
-    const hsize_t n = (hsize_t)table->n_recorded;
-    if (n == 0) return QB_OK;
-    QB_TRY(write_dataset(h, "sample", H5T_STD_I64LE, H5T_NATIVE_INT64, 1, &n, table->sample));
+    const hsize_t n = (hsize_t)table->samples;
+    if (!table->sample) return QB_OK;
+    QB_TRY(write_dataset(h, "sample", H5T_STD_U64LE, H5T_NATIVE_UINT64, 1, &n, table->sample));
+    if (table->n_recorded == 0) return QB_OK;
     QB_TRY(write_rows(h, "sample_min", QB_H5_F32, table, n, false, minima_of));
     return write_rows(h, "sample_max", QB_H5_F32, table, n, false, maxima_of);
 }
@@ -165,6 +167,15 @@ static qb_status write_last_part(const qb_h5 *h, const char *name, const char *p
     return status;
 }
 
+/* What merging needs, where it is known. */
+static qb_status write_origin(const qb_h5 *h, const qb_table *table) {
+    if (!table->preprocess) return QB_OK;
+    char shards[QB_H5_TEXT];
+    QB_TRY(write_text(h, "preprocess", table->preprocess));
+    QB_TRY(write_text(h, "shards", qb_shards_text(&table->shards, shards, sizeof shards)));
+    return write_hash(h, "data_sum", table->data_sum);
+}
+
 static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     QB_TRY(write_text(h, "magic", QB_H5_MAGIC));
     QB_TRY(write_i64(h, "version", QB_H5_VERSION));
@@ -174,6 +185,7 @@ static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     QB_TRY(write_hash(h, "data_hash", table->data_hash));
     QB_TRY(write_i64(h, "samples", table->samples));
     QB_TRY(write_i64(h, "skipped", table->skipped));
+    QB_TRY(write_origin(h, table));
     QB_TRY(write_methods(h, table));
     QB_TRY(write_names(h, table));
     QB_TRY(write_columns(h, table));
@@ -182,8 +194,8 @@ static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     return write_rows(h, "bins", QB_H5_U64, table, QB_STATS_BINS, true, bins_of);
 }
 
-/* Takes the bytes out of HDF5's memory and writes them with the user block filled in. */
-static qb_status write_image(const qb_h5 *h) {
+/* Takes the bytes out of HDF5's memory, with the user block filled in. */
+static qb_status take_image(const qb_h5 *h, uint8_t **bytes, size_t *n) {
     void *handle = NULL;
     hsize_t size = 0;
     if (H5Fflush(h->file, H5F_SCOPE_GLOBAL) < 0 || H5Fget_filesize(h->file, &size) < 0 ||
@@ -194,14 +206,14 @@ static qb_status write_image(const qb_h5 *h) {
     memcpy(image, *(void **)handle,
            (size_t)size); /* the core driver's handle: where its memory is */
     qb_h5_user_block(image + QB_H5_USER_BLOCK, (size_t)size - QB_H5_USER_BLOCK, (char *)image);
-    qb_status status = qb_file_write(h->cx, h->name, image, (size_t)size);
-    qb_free(image);
-    return status;
+    *bytes = image;
+    *n = (size_t)size;
+    return QB_OK;
 }
 
 /* The format and the property lists are fixed, so that the bytes do not depend on the time or on
  * the library's choice. HDF5 works in memory: the disk's errors are ours to report. */
-static qb_status write_hdf5(qb_h5 *h, const qb_table *table) {
+static qb_status write_hdf5(qb_h5 *h, const qb_table *table, uint8_t **bytes, size_t *size) {
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), create = H5Pcreate(H5P_FILE_CREATE);
     H5Pset_fapl_core(access, IMAGE_STEP, false);
     H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
@@ -210,21 +222,37 @@ static qb_status write_hdf5(qb_h5 *h, const qb_table *table) {
     h->file = H5Fcreate("table", H5F_ACC_TRUNC, create, access);
     qb_status status =
         h->file < 0 ? qb_h5_fail(h, QB_STATUS_INTERNAL, "create") : write_all(h, table);
-    if (status == QB_OK) status = write_image(h);
+    if (status == QB_OK) status = take_image(h, bytes, size);
     if (h->file >= 0) H5Fclose(h->file);
     H5Pclose(create);
     H5Pclose(access);
     return status;
 }
 
-qb_status qb_table_save(qb_ctx *cx, const qb_table *table, const char *path) {
+static qb_status write_table(qb_ctx *cx, const qb_table *table, const char *name, uint8_t **bytes,
+                             size_t *size) {
     if (table->n_entries < 1 || table->n_methods < 1)
         return qb_fail(cx, QB_STATUS_INVALID,
-                       "write %s: expected tensors and methods, got %d and %d", path,
+                       "write %s: expected tensors and methods, got %d and %d", name,
                        table->n_entries, table->n_methods);
-    qb_h5 h = {.cx = cx, .name = path, .file = -1};
+    qb_h5 h = {.cx = cx, .name = name, .file = -1};
     qb_status status;
-    H5E_BEGIN_TRY { status = write_hdf5(&h, table); }
+    qb_h5_lock();
+    H5E_BEGIN_TRY { status = write_hdf5(&h, table, bytes, size); }
     H5E_END_TRY
+    qb_h5_unlock();
+    return status;
+}
+
+qb_status qb_table_write(qb_ctx *cx, const qb_table *table, uint8_t **bytes, size_t *size) {
+    return write_table(cx, table, "calibration", bytes, size);
+}
+
+qb_status qb_table_save(qb_ctx *cx, const qb_table *table, const char *path) {
+    uint8_t *bytes;
+    size_t size;
+    QB_TRY(write_table(cx, table, path, &bytes, &size));
+    qb_status status = qb_file_write(cx, path, bytes, size);
+    qb_free(bytes);
     return status;
 }

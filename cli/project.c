@@ -283,6 +283,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     if (flags->per_tensor_given) p->per_tensor_weights = flags->per_tensor_weights;
     p->backends = flags->backends;
     p->timing_cache = flags->timing_cache;
+    p->shapes = flags->shapes;
     return QB_OK;
 }
 
@@ -368,12 +369,21 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *
                            qb_preprocess *out) {
     const qb_value *input = &graph->values[graph->inputs[0]];
     const qb_shape *s = &input->shape;
-    if (s->rank != 4 || s->dim[2] < 1 || s->dim[3] < 1 || s->dim[2] > 65535 || s->dim[3] > 65535)
-        return qb_fail(cx, QB_STATUS_INVALID,
-                       "input '%s' has no fixed image size: describe preprocess in " QB_CONFIG_NAME,
-                       input->name);
+    if (s->rank != 4 || s->dim[2] > 65535 || s->dim[3] > 65535)
+        return qb_fail(
+            cx, QB_STATUS_INVALID,
+            "input '%s' is no image (N x C x H x W): describe preprocess in " QB_CONFIG_NAME
+            ", or give tensors (see 'qbench help data')",
+            input->name);
     qb_preprocess_for_shape(out, s->dim[1], s->dim[2], s->dim[3]);
     for (int c = 0; c < 4; c++) out->std[c] = 255;
+    if (s->dim[2] < 1 || s->dim[3] < 1) {
+        qb_warn(cx,
+                "no preprocessing is described for this model: assuming %s, every image at its own "
+                "size, pixels in 0..1",
+                qb_color_text(out->color));
+        return QB_OK;
+    }
     qb_image first = {0};
     QB_TRY(first_image(cx, dataset, &first));
     if (first.width == out->resize_width && first.height == out->resize_height) {

@@ -15,7 +15,7 @@
 
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
-    const char *model, *data, *labels, *backends, *timing_cache, *activations;
+    const char *model, *data, *labels, *shapes, *backends, *timing_cache, *activations;
     int64_t samples, batch;
     bool strict, per_tensor_weights;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -56,12 +56,17 @@ typedef struct qb_project_flags {
      .type = QB_OPT_STRING,                                                                        \
      .offset = offsetof(STRUCT, project.data),                                                     \
      .argument = "PATH",                                                                           \
-     .help = "folder of class folders, flat folder, list file or HDF5 file"},                      \
+     .help = "folder or file of samples (see 'qbench help data')"},                                \
         {.name = "labels",                                                                         \
          .type = QB_OPT_STRING,                                                                    \
          .offset = offsetof(STRUCT, project.labels),                                               \
          .argument = "FILE",                                                                       \
          .help = "class numbers: lines of [synset TAB] index TAB name"},                           \
+        {.name = "shapes",                                                                         \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.shapes),                                               \
+         .argument = "NAME:1x3x8x8,...",                                                           \
+         .help = "shapes of inputs, for raw .bin data"},                                           \
         {.name = "samples",                                                                        \
          .letter = 'n',                                                                            \
          .type = QB_OPT_INT,                                                                       \
@@ -107,6 +112,7 @@ typedef struct qb_project {
     char *method;                             /* "entropy" unless told otherwise */
     const char *backends;                     /* NULL: the engine's default */
     const char *timing_cache;                 /* NULL: none */
+    const char *shapes;                       /* NAME:1x3x8x8,...; NULL: the model's own */
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
     qb_labels labels;    /* n == 0: none */

@@ -8,6 +8,7 @@ pkg_check_modules(PROTOBUFC REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(ZLIB REQUIRED)
 
 add_library(qb_flags INTERFACE)
 target_compile_options(qb_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
@@ -55,7 +56,8 @@ add_library(qb_dep_graph INTERFACE)
 target_link_libraries(qb_dep_graph INTERFACE qb_onnx_proto)
 
 add_library(qb_dep_datasets INTERFACE)
-target_link_libraries(qb_dep_datasets INTERFACE PkgConfig::PNG PkgConfig::JPEG ${HDF5_C_LIBRARIES})
+target_link_libraries(qb_dep_datasets INTERFACE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB
+  ${HDF5_C_LIBRARIES})
 target_include_directories(qb_dep_datasets SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 
 add_library(qb_dep_calib INTERFACE)

@@ -34,6 +34,25 @@ qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int6
     return QB_OK;
 }
 
+qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const int64_t *label,
+                              const qb_labels *labels) {
+    int64_t highest = -1;
+    for (int64_t i = 0; i < n; i++) {
+        if (i % 65536 == 0) QB_TRY(qb_check_cancel(cx));
+        const char *name = qb_arena_format(cx, dataset->arena, "%s[%lld]",
+                                           qb_path_base(dataset->path), (long long)i);
+        if (!name) return cx->code;
+        if (label) {
+            QB_TRY(qb_label_check(cx, name, label[i], labels));
+            if (label[i] > highest) highest = label[i];
+        }
+        QB_TRY(qb_dataset_add(cx, dataset, name, i, label ? (int32_t)label[i] : -1));
+    }
+    dataset->has_labels = label != NULL;
+    dataset->n_classes = labels ? labels->n : (int32_t)highest + 1;
+    return QB_OK;
+}
+
 static int compare_samples(const void *a, const void *b) {
     const qb_sample *left = a, *right = b;
     return strcmp(left->name, right->name);
@@ -57,6 +76,15 @@ qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_s
     return status;
 }
 
+qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind kind) {
+    qb_names names = {0};
+    qb_status status = qb_scan_folder(cx, dataset->root, kind, dataset->arena, &names);
+    for (size_t i = 0; i < names.n && status == QB_OK; i++)
+        status = qb_dataset_add(cx, dataset, names.name[i], 0, -1);
+    qb_free(names.name);
+    return status;
+}
+
 static qb_status find_format(qb_ctx *cx, const char *path, const qb_dataset_format **out) {
     struct stat info;
     if (stat(path, &info) != 0) return qb_fail_errno(cx, "data %s", path);
@@ -66,7 +94,9 @@ static qb_status find_format(qb_ctx *cx, const char *path, const qb_dataset_form
         return QB_OK;
     }
     if (S_ISDIR(info.st_mode))
-        return qb_fail(cx, QB_STATUS_NOTFOUND, "data %s: no JPEG or PNG images in the folder",
+        return qb_fail(cx, QB_STATUS_NOTFOUND,
+                       "data %s: no JPEG or PNG images in the folder, nor .npy, .npz, .bin or .pb "
+                       "tensors",
                        path);
     qb_strbuf known = {0};
     for (int i = 0; i < N_FORMATS; i++)
@@ -90,6 +120,7 @@ static void thin_out(qb_dataset *dataset, int64_t max) {
 static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
                              const qb_dataset_options *options) {
     QB_TRY(qb_arena_create(cx, &dataset->arena));
+    dataset->has_tensors = !dataset->format->read;
     dataset->path = dataset->root = qb_arena_strdup(cx, dataset->arena, path);
     if (!dataset->path) return cx->code;
     QB_TRY_WRAP(cx, dataset->format->open(cx, dataset, options->labels), "data %s (%s)", path,
@@ -150,11 +181,36 @@ const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index) {
     return dataset->sample[index].name;
 }
 
-qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_image *out,
-                          qb_hash *hash) {
+bool qb_dataset_has_tensors(const qb_dataset *dataset) { return dataset->has_tensors; }
+
+static qb_status check_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, bool tensors) {
     if (index < 0 || (size_t)index >= dataset->n)
         return qb_fail(cx, QB_STATUS_INVALID, "data %s: sample %lld of %zu", dataset->path,
                        (long long)index, dataset->n);
+    if (dataset->has_tensors != tensors)
+        return qb_fail(cx, QB_STATUS_INVALID, "data %s (%s): its samples are %s, expected %s",
+                       dataset->path, dataset->format->name, tensors ? "images" : "tensors",
+                       tensors ? "tensors" : "images");
+    return QB_OK;
+}
+
+qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
+                                  qb_tensors *out) {
+    QB_TRY(check_read(cx, dataset, index, true));
+    qb_tensors tensors = {0};
+    qb_status status =
+        dataset->format->read_tensors(cx, dataset, &dataset->sample[index], &tensors);
+    if (status != QB_OK) {
+        qb_tensors_release(&tensors);
+        return status;
+    }
+    *out = tensors;
+    return QB_OK;
+}
+
+qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_image *out,
+                          qb_hash *hash) {
+    QB_TRY(check_read(cx, dataset, index, false));
     qb_image image = {0};
     qb_hash content = {{0}};
     QB_TRY(dataset->format->read(cx, dataset, &dataset->sample[index], &image, &content));

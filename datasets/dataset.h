@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "datasets/tensors.h"
 #include "kernels/tensor.h"
 
 #ifdef __cplusplus
@@ -60,13 +61,14 @@ typedef struct qb_dataset_options {
 } qb_dataset_options;
 
 /* Opens `path`: a folder of class folders, a flat folder (labels unknown), a list file (.txt:
- * `path [TAB or space label]`, relative to the file), or an HDF5 file with `images` (N,H,W[,C] u8)
- * and optional `labels`. The format is told by looking (each row's `probe`). Images are files named
- * .jpg, .jpeg, .jfif or .png in any case; hidden ones are left out, and class folders hold them
- * directly. With `labels` a class folder is looked up by synset, then by name; one with images that
- * is neither is an error, and so is a folder with both images and folders of images. No sample is
- * an error; whether the samples can be read is not tried. `options` may be NULL; the labels need
- * not outlive the call. */
+ * `path [TAB or space label]`, relative to the file), an HDF5 file with `images` (N,H,W[,C] u8)
+ * and optional `labels`, or tensors: an HDF5 file with a dataset [N, ...] for each input, .npy or
+ * .npz files, folders of them, raw .bin files, ONNX test data (see formats.def). The format is told
+ * by looking (each row's `probe`). Images are files named .jpg, .jpeg, .jfif or .png in any case;
+ * hidden ones are left out, and class folders hold them directly. With `labels` a class folder is
+ * looked up by synset, then by name; one with images that is neither is an error, and so is a
+ * folder with both images and folders of images. No sample is an error; whether the samples can be
+ * read is not tried. `options` may be NULL; the labels need not outlive the call. */
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out);
 void qb_dataset_close(qb_dataset *dataset);
@@ -87,6 +89,11 @@ const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index);
  * reads are serialized inside). */
 qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_image *out,
                           qb_hash *hash);
+/* Are the samples tensors (to be read with the next function), or images? */
+bool qb_dataset_has_tensors(const qb_dataset *dataset);
+/* The same for a sample of tensors, as they are stored; release *out. */
+qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
+                                  qb_tensors *out);
 
 #ifdef __cplusplus
 }

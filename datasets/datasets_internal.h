@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "datasets/dataset.h"
 #include "datasets/loader.h"
+#include "datasets/tensors.h"
 
 #define QB_IMAGE_PIXELS_MAX ((int64_t)100000000)
 #define QB_SAMPLES_MAX ((size_t)1 << 24)
@@ -33,6 +34,15 @@ qb_status qb_jpeg_decode(qb_ctx *cx, const char *name, const uint8_t *data, size
 qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
                         qb_image *out);
 
+/* ---- tensors ---- */
+
+/* Appends a copy of a row-major tensor (data NULL: zeros); `name` may be NULL. */
+qb_status qb_tensors_add(qb_ctx *cx, qb_tensors *tensors, const char *name, const qb_tensor *from);
+/* The same for bytes whose type and shape are not known. */
+qb_status qb_tensors_add_raw(qb_ctx *cx, qb_tensors *tensors, const char *name,
+                             const uint8_t *bytes, size_t size);
+bool qb_name_is_label(const char *name); /* "label" or "labels" */
+
 /* ---- data set formats ---- */
 
 typedef struct qb_sample {
@@ -51,6 +61,7 @@ struct qb_dataset {
     qb_sample *sample;
     size_t n, capacity;
     bool has_labels;
+    bool has_tensors; /* samples come from `read_tensors` */
     int32_t n_classes;
     void *state; /* the format's own, released by its `close` */
 };
@@ -61,15 +72,23 @@ typedef struct qb_dataset_format {
     bool (*probe)(const char *path);
     /* Lists the samples with qb_dataset_add; `labels` may be NULL. Sets has_labels, n_classes. */
     qb_status (*open)(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels);
-    /* As qb_dataset_read; `hash` is never NULL. */
+    /* As qb_dataset_read; `hash` is never NULL. NULL in formats without images. */
     qb_status (*read)(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample, qb_image *out,
                       qb_hash *hash);
+    /* As qb_dataset_read_tensors, into an empty *out, which may hold some after a failure. NULL in
+     * formats without tensors. */
+    qb_status (*read_tensors)(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                              qb_tensors *out);
     void (*close)(qb_dataset *dataset); /* may be NULL; also called after a failed open */
 } qb_dataset_format;
 
 /* Appends a sample; `name` must live in the dataset's arena. */
 qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int64_t position,
                          int32_t label);
+/* Adds samples FILE[0] to FILE[n - 1] of a file of rows with their labels (NULL: none), which are
+ * checked; sets has_labels and n_classes. */
+qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const int64_t *label,
+                              const qb_labels *labels);
 /* Sorts the samples by name, byte-wise. */
 void qb_dataset_sort(qb_dataset *dataset);
 /* Fails unless 0 <= label < number of classes (of `labels`, else QB_CLASSES_MAX). `where` names the
@@ -81,19 +100,25 @@ int32_t qb_labels_find(const qb_labels *labels, const char *text);
 qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                qb_image *out, qb_hash *hash);
 
-typedef enum qb_scan_kind { QB_SCAN_FOLDERS, QB_SCAN_IMAGES } qb_scan_kind;
+/* The same where they are tensor files. */
+qb_status qb_dataset_read_tensor_file(qb_ctx *cx, const qb_dataset *dataset,
+                                      const qb_sample *sample, qb_tensors *out);
+
+typedef enum qb_scan_kind { QB_SCAN_FOLDERS, QB_SCAN_IMAGES, QB_SCAN_TENSORS } qb_scan_kind;
 typedef struct qb_names {
     const char **name;
     size_t n, capacity;
 } qb_names;
-/* The visible subfolders, or the files that are named as images, of a folder; sorted byte-wise,
- * names in the arena. Free names->name. */
+/* The visible subfolders, or the files that are named as images or tensors, of a folder; sorted
+ * byte-wise, names in the arena. Free names->name. */
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names);
+/* Adds a sample for each of them in the data set's folder, labels unknown. */
+qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind kind);
 /* Does the folder hold at least one? False also when it cannot be read. */
 bool qb_scan_any(const char *folder, qb_scan_kind kind);
-/* Does one of its subfolders hold an image? */
-bool qb_scan_any_nested(const char *folder);
+/* Does one of its subfolders hold one? */
+bool qb_scan_any_nested(const char *folder, qb_scan_kind kind);
 bool qb_name_is_image(const char *name);
 
 /* ---- preprocessing ---- */
@@ -123,23 +148,19 @@ typedef struct qb_transform {
 void qb_frame_replace(qb_frame *frame, qb_image *image);
 /* Size after all transforms, from the size before; fails when one cannot be applied. */
 qb_status qb_preprocess_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);
-/* The same, and fails unless the result is height x width. */
+/* The same, and fails unless the result is height x width; 0 is any. */
 qb_status qb_preprocess_check(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
                               int32_t height, int32_t width);
 
-typedef struct qb_window {
+typedef struct qb_region {
     int32_t x, y, width, height;
-} qb_window;
+} qb_region;
 
 /* qb_image_resize of a view, of which only a window of the result is computed. */
-qb_status qb_resize_window(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
-                           const qb_window *window, qb_filter filter, qb_image *out);
+qb_status qb_resize_region(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
+                           const qb_region *window, qb_filter filter, qb_image *out);
 /* Where the crop of `p` lies in an image of this size (the whole image when there is none). The
  * crop must fit. */
-qb_window qb_crop_window(const qb_preprocess *p, int32_t width, int32_t height);
-
-/* Sum of 128-bit numbers (little-endian bytes) modulo 2^128: the order of the terms is of no
- * consequence, and unlike with XOR two equal terms do not cancel. */
-void qb_hash_sum(qb_hash *sum, qb_hash term);
+qb_region qb_crop_region(const qb_preprocess *p, int32_t width, int32_t height);
 
 #endif

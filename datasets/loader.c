@@ -4,7 +4,8 @@
  * order; only then is it known which samples are skipped. The frontier follows in order: it gives
  * each good sample the next row of the batch that is being filled, so batches have no holes and do
  * not depend on the number of threads. A placed sample is then preprocessed straight into its row,
- * by whichever thread is free. Memory: prefetch + 1 batches, and the decoded images in the ring. */
+ * by whichever thread is free; tensors need no more work and move as they are. Memory: prefetch + 1
+ * batches, and the decoded samples in the ring. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -28,20 +29,23 @@ typedef struct slot {
     int64_t sequence;   /* number of the batch */
     int32_t n;          /* rows given away */
     int32_t unfinished; /* of which not preprocessed yet */
-    float *data;
+    float *data;        /* of all rows, when they have one size */
+    qb_tensor *input;   /* [batch x n_inputs]; views of `data`, else with memory of their own */
+    qb_hash *hash;
     int64_t *index;
     int32_t *label;
-    qb_hash sum;
+    int64_t skipped; /* samples skipped before its last one */
 } slot;
 
 typedef struct cell {
     cell_state state;
     int64_t sample;
     qb_image image;
+    qb_tensor *input; /* [n_inputs], of a sample of tensors */
     qb_hash hash;
     qb_ctx error; /* of decoding; code QB_OK when it went well */
     slot *slot;
-    float *row;
+    qb_tensor *row;
 } cell;
 
 typedef struct worker {
@@ -53,7 +57,9 @@ typedef struct worker {
 struct qb_loader {
     qb_loader_options options;
     int64_t total;      /* samples */
-    size_t sample_size; /* floats */
+    bool tensors;       /* or images */
+    size_t sample_size; /* floats of an image; 0: each has its own size, as tensors do */
+    int32_t n_inputs;
     int32_t n_cells, n_slots, n_workers;
     cell *cells;
     slot *slots;
@@ -69,21 +75,11 @@ struct qb_loader {
     slot *filling;
     int64_t opened, delivered; /* batches */
     int64_t skipped, usable;
-    qb_hash sum;
-    int64_t summed; /* samples in `sum` */
-    qb_ctx error;   /* ends the work */
-    bool broken;    /* the error left a row of some batch unwritten: nothing more is delivered */
+    qb_loader_progress progress; /* of what was delivered */
+    qb_ctx error;                /* ends the work */
+    bool broken; /* the error left a row of some batch unwritten: nothing more is delivered */
     bool stop;
 };
-
-void qb_hash_sum(qb_hash *sum, qb_hash term) {
-    unsigned carry = 0;
-    for (size_t i = 0; i < sizeof sum->byte; i++) {
-        carry += (unsigned)sum->byte[i] + term.byte[i];
-        sum->byte[i] = (uint8_t)carry;
-        carry >>= 8;
-    }
-}
 
 /* Damage of one sample's data; everything else (memory, a wrong configuration) concerns all. */
 static bool is_skippable(qb_status status) {
@@ -120,7 +116,6 @@ static slot *open_slot(qb_loader *l) {
         s->state = SLOT_FILLING;
         s->sequence = l->opened++;
         s->n = s->unfinished = 0;
-        memset(&s->sum, 0, sizeof s->sum);
         return s;
     }
     return NULL;
@@ -129,14 +124,21 @@ static slot *open_slot(qb_loader *l) {
 static void place_sample(qb_loader *l, cell *c) {
     slot *s = l->filling;
     c->slot = s;
-    c->row = s->data + (size_t)s->n * l->sample_size;
-    c->state = CELL_PLACED;
+    c->row = s->input + (size_t)s->n * (size_t)l->n_inputs;
     s->index[s->n] = c->sample;
     s->label[s->n] = qb_dataset_label(l->options.dataset, c->sample);
-    qb_hash_sum(&s->sum, c->hash);
+    s->hash[s->n] = c->hash;
+    s->skipped = l->skipped;
     s->n++;
-    s->unfinished++;
     l->usable++;
+    if (l->tensors) {
+        memcpy(c->row, c->input, (size_t)l->n_inputs * sizeof *c->input);
+        memset(c->input, 0, (size_t)l->n_inputs * sizeof *c->input);
+        c->state = CELL_FREE;
+    } else {
+        c->state = CELL_PLACED;
+        s->unfinished++;
+    }
     if (s->n < l->options.batch) return;
     s->state = SLOT_FULL;
     l->filling = NULL;
@@ -192,31 +194,54 @@ static slot *find_complete(qb_loader *l) {
 
 /* ---- the threads ---- */
 
+static qb_status decode_image(qb_ctx *cx, const qb_loader_options *o, cell *c) {
+    QB_TRY(qb_dataset_read(cx, o->dataset, c->sample, &c->image, &c->hash));
+    qb_status status = qb_preprocess_check(cx, &o->preprocess, &c->image, o->height, o->width);
+    if (status != QB_OK) qb_image_release(&c->image);
+    return status;
+}
+
+static qb_status decode_tensors(qb_ctx *cx, const qb_loader_options *o, cell *c) {
+    qb_tensors tensors;
+    QB_TRY(qb_dataset_read_tensors(cx, o->dataset, c->sample, &tensors));
+    qb_status status = qb_tensors_bind(cx, o->input, o->n_inputs, &tensors, c->input);
+    qb_tensors_release(&tensors);
+    if (status == QB_OK) c->hash = qb_tensors_hash(c->input, o->n_inputs);
+    return status;
+}
+
 static void decode_sample(worker *w, cell *c) {
     qb_loader *l = w->loader;
     const qb_loader_options *o = &l->options;
     pthread_mutex_unlock(&l->lock);
     qb_ctx_clear(&w->cx);
-    qb_status status = qb_dataset_read(&w->cx, o->dataset, c->sample, &c->image, &c->hash);
-    if (status == QB_OK)
-        status = qb_preprocess_check(&w->cx, &o->preprocess, &c->image, o->height, o->width);
-    if (status != QB_OK) {
-        qb_image_release(&c->image);
-        qb_ctx_adopt(&c->error, &w->cx);
-    }
+    qb_status status = l->tensors ? decode_tensors(&w->cx, o, c) : decode_image(&w->cx, o, c);
+    if (status != QB_OK) qb_ctx_adopt(&c->error, &w->cx);
     pthread_mutex_lock(&l->lock);
     c->state = CELL_DECODED;
     advance_frontier(l);
 }
 
+/* An image whose size is open gets memory of its own. */
+static qb_status preprocess_image(qb_ctx *cx, const qb_loader *l, cell *c) {
+    const qb_preprocess *p = &l->options.preprocess;
+    int32_t width = c->image.width, height = c->image.height;
+    QB_TRY(qb_preprocess_size(cx, p, &width, &height));
+    if (l->sample_size == 0) {
+        *c->row = qb_tensor_of(QB_DTYPE_F32,
+                               qb_shape_of(4, 1, qb_preprocess_channels(p), height, width), NULL);
+        c->row->data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&c->row->desc));
+        if (!c->row->data) return cx->code;
+    }
+    return qb_preprocess_image(cx, p, &c->image, height, width, c->row->data);
+}
+
 static void preprocess_sample(worker *w, cell *c) {
     qb_loader *l = w->loader;
-    const qb_loader_options *o = &l->options;
     c->state = CELL_PREPROCESSING;
     pthread_mutex_unlock(&l->lock);
     qb_ctx_clear(&w->cx);
-    qb_status status =
-        qb_preprocess_image(&w->cx, &o->preprocess, &c->image, o->height, o->width, c->row);
+    qb_status status = preprocess_image(&w->cx, l, c);
     qb_image_release(&c->image);
     pthread_mutex_lock(&l->lock);
     if (status != QB_OK) {
@@ -249,17 +274,51 @@ static void *worker_main(void *argument) {
 /* ---- making and freeing ---- */
 
 static qb_status check_options(qb_ctx *cx, const qb_loader_options *o, size_t *sample_size) {
-    if (o->batch < 1 || o->threads < 1 || o->prefetch < 1 || o->height < 1 || o->width < 1)
+    *sample_size = 0;
+    const bool tensors = qb_dataset_has_tensors(o->dataset);
+    const int32_t least = o->any_size ? 0 : 1;
+    if (tensors && (o->n_inputs < 1 || o->n_inputs > QB_INPUTS_MAX))
+        return qb_fail(cx, QB_STATUS_INVALID, "loader: expected 1 to %d inputs, got %d",
+                       QB_INPUTS_MAX, o->n_inputs);
+    if (o->batch < 1 || o->threads < 1 || o->prefetch < 1 ||
+        (!tensors && (o->height < least || o->width < least)))
         return qb_fail(
             cx, QB_STATUS_INVALID,
             "loader: expected at least 1 of each, got batch %d, threads %d, prefetch %d, "
             "height %d, width %d",
             o->batch, o->threads, o->prefetch, o->height, o->width);
+    if (tensors) return QB_OK;
     QB_TRY(qb_preprocess_validate(cx, &o->preprocess));
+    if (o->height == 0 || o->width == 0) return QB_OK;
     QB_TRY(qb_image_check_size(cx, "model input", o->width, o->height));
     *sample_size =
         (size_t)o->height * (size_t)o->width * (size_t)qb_preprocess_channels(&o->preprocess);
     return QB_OK;
+}
+
+static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
+    const size_t batch = (size_t)l->options.batch;
+    s->index = qb_alloc(cx, batch, sizeof *s->index);
+    s->label = qb_alloc(cx, batch, sizeof *s->label);
+    s->hash = qb_alloc(cx, batch, sizeof *s->hash);
+    s->input = qb_alloc(cx, batch * (size_t)l->n_inputs, sizeof *s->input);
+    if (!s->index || !s->label || !s->hash || !s->input) return cx->code;
+    if (l->sample_size == 0) return QB_OK;
+    s->data = qb_alloc_aligned(cx, batch, l->sample_size * sizeof(float));
+    if (!s->data) return cx->code;
+    const qb_shape shape = qb_shape_of(4, 1, qb_preprocess_channels(&l->options.preprocess),
+                                       l->options.height, l->options.width);
+    for (size_t i = 0; i < batch; i++)
+        s->input[i] = qb_tensor_of(QB_DTYPE_F32, shape, s->data + i * l->sample_size);
+    return QB_OK;
+}
+
+/* Frees what the samples of a slot own. */
+static void empty_slot(const qb_loader *l, slot *s) {
+    for (int32_t i = 0; !s->data && s->input && i < s->n * l->n_inputs; i++) {
+        qb_free(s->input[i].data);
+        s->input[i].data = NULL;
+    }
 }
 
 static qb_status make_buffers(qb_ctx *cx, qb_loader *l) {
@@ -267,13 +326,10 @@ static qb_status make_buffers(qb_ctx *cx, qb_loader *l) {
     l->slots = qb_alloc(cx, (size_t)l->n_slots, sizeof *l->slots);
     l->workers = qb_alloc(cx, (size_t)l->options.threads, sizeof *l->workers);
     if (!l->cells || !l->slots || !l->workers) return cx->code;
-    size_t batch = (size_t)l->options.batch;
-    for (int32_t i = 0; i < l->n_slots; i++) {
-        slot *s = &l->slots[i];
-        s->data = qb_alloc_aligned(cx, batch, l->sample_size * sizeof(float));
-        s->index = s->data ? qb_alloc(cx, batch, sizeof *s->index) : NULL;
-        s->label = s->index ? qb_alloc(cx, batch, sizeof *s->label) : NULL;
-        if (!s->label) return cx->code;
+    for (int32_t i = 0; i < l->n_slots; i++) QB_TRY(make_slot(cx, l, &l->slots[i]));
+    for (int32_t i = 0; l->tensors && i < l->n_cells; i++) {
+        l->cells[i].input = qb_alloc(cx, (size_t)l->n_inputs, sizeof(qb_tensor));
+        if (!l->cells[i].input) return cx->code;
     }
     return QB_OK;
 }
@@ -313,6 +369,12 @@ qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_load
     if (!l) return cx->code;
     l->options = *options;
     l->total = qb_dataset_count(options->dataset);
+    l->tensors = qb_dataset_has_tensors(options->dataset);
+    l->n_inputs = l->tensors ? options->n_inputs : 1;
+    l->progress = options->start;
+    l->claimed = l->placed = options->start.next;
+    l->skipped = options->start.skipped;
+    l->usable = options->start.samples;
     /* More threads than samples have nothing to do. */
     if (l->options.threads > l->total) l->options.threads = (int32_t)l->total;
     l->sample_size = sample_size;
@@ -341,11 +403,20 @@ void qb_loader_free(qb_loader *l) {
         pthread_cond_destroy(&l->work);
         pthread_mutex_destroy(&l->lock);
     }
-    for (int32_t i = 0; l->cells && i < l->n_cells; i++) qb_image_release(&l->cells[i].image);
+    for (int32_t i = 0; l->cells && i < l->n_cells; i++) {
+        cell *c = &l->cells[i];
+        qb_image_release(&c->image);
+        for (int32_t k = 0; c->input && k < l->n_inputs; k++) qb_free(c->input[k].data);
+        qb_free(c->input);
+    }
     for (int32_t i = 0; l->slots && i < l->n_slots; i++) {
-        qb_free(l->slots[i].data);
-        qb_free(l->slots[i].index);
-        qb_free(l->slots[i].label);
+        slot *s = &l->slots[i];
+        empty_slot(l, s);
+        qb_free(s->data);
+        qb_free(s->input);
+        qb_free(s->hash);
+        qb_free(s->index);
+        qb_free(s->label);
     }
     qb_free(l->cells);
     qb_free(l->slots);
@@ -370,13 +441,22 @@ static qb_status wait_ready(qb_ctx *cx, qb_loader *l) {
 
 static void deliver(qb_loader *l, slot *s, qb_batch *out) {
     size_t rest = (size_t)(l->options.batch - s->n);
-    if (rest)
+    if (rest && s->data)
         memset(s->data + (size_t)s->n * l->sample_size, 0, rest * l->sample_size * sizeof(float));
     s->state = SLOT_HELD;
     l->delivered++;
-    qb_hash_sum(&l->sum, s->sum);
-    l->summed += s->n;
-    *out = (qb_batch){s->n, s->data, s->index, s->label, s};
+    for (int32_t i = 0; i < s->n; i++) qb_hash_sum(&l->progress.sum, s->hash[i]);
+    l->progress.samples += s->n;
+    l->progress.skipped = s->skipped;
+    l->progress.next = s->index[s->n - 1] + 1;
+    *out = (qb_batch){.n = s->n,
+                      .n_inputs = l->n_inputs,
+                      .input = s->input,
+                      .data = s->data,
+                      .hash = s->hash,
+                      .index = s->index,
+                      .label = s->label,
+                      .slot = s};
     pthread_cond_broadcast(&l->ready); /* another consumer may wait for the batch after this one */
 }
 
@@ -413,6 +493,7 @@ qb_status qb_loader_next(qb_ctx *cx, qb_loader *loader, qb_batch *out) {
 void qb_loader_give_back(qb_loader *loader, qb_batch *batch) {
     if (!batch->slot) return;
     slot *s = batch->slot;
+    empty_slot(loader, s);
     pthread_mutex_lock(&loader->lock);
     s->state = SLOT_FREE;
     advance_frontier(loader);
@@ -428,16 +509,25 @@ int64_t qb_loader_skipped(const qb_loader *loader) {
     return skipped;
 }
 
-qb_hash qb_loader_hash(const qb_loader *loader) {
+void qb_loader_progress_of(const qb_loader *loader, qb_loader_progress *out) {
     qb_loader *l = (qb_loader *)loader;
+    pthread_mutex_lock(&l->lock);
+    *out = l->progress;
+    pthread_mutex_unlock(&l->lock);
+}
+
+qb_hash qb_loader_progress_hash(const qb_loader_progress *progress) {
     struct {
         qb_hash sum;
         uint8_t count[8];
-    } content = {{{0}}, {0}};
-    pthread_mutex_lock(&l->lock);
-    content.sum = l->sum;
-    for (int i = 0; i < 8; i++) content.count[i] = (uint8_t)((uint64_t)l->summed >> (8 * i));
-    bool any = l->summed > 0;
-    pthread_mutex_unlock(&l->lock);
-    return any ? qb_hash_bytes(&content, sizeof content) : (qb_hash){{0}};
+    } content = {progress->sum, {0}};
+    for (int i = 0; i < 8; i++)
+        content.count[i] = (uint8_t)((uint64_t)progress->samples >> (8 * i));
+    return progress->samples > 0 ? qb_hash_bytes(&content, sizeof content) : (qb_hash){{0}};
+}
+
+qb_hash qb_loader_hash(const qb_loader *loader) {
+    qb_loader_progress progress;
+    qb_loader_progress_of(loader, &progress);
+    return qb_loader_progress_hash(&progress);
 }

@@ -1,4 +1,5 @@
-/* From samples to network inputs: preprocessing, batching, and decode threads that run ahead. */
+/* From samples to network inputs: preprocessing or binding of tensors, batching, and threads that
+ * run ahead. */
 #ifndef QB_DATASETS_LOADER_H
 #define QB_DATASETS_LOADER_H
 
@@ -58,24 +59,40 @@ qb_status qb_preprocess_image(qb_ctx *cx, const qb_preprocess *p, const qb_image
 
 typedef struct qb_loader qb_loader;
 
+/* How far a loader is: everything before sample `next` is delivered or skipped. */
+typedef struct qb_loader_progress {
+    int64_t next, samples, skipped;
+    qb_hash sum; /* of the delivered samples' hashes, modulo 2^128 */
+} qb_loader_progress;
+
 typedef struct qb_loader_options {
     const qb_dataset *dataset; /* not owned */
+    /* Images: how they become the one input. */
     qb_preprocess preprocess;
     int32_t height, width; /* of the model's input */
-    int32_t batch;         /* samples a batch, >= 1 */
-    int32_t threads;       /* decode threads, >= 1 */
-    int32_t prefetch;      /* batches decoded ahead, >= 1: memory is bounded by them */
-    bool strict;           /* a corrupt sample is an error; otherwise named, counted, skipped */
+    bool any_size;         /* height and width may be 0: open, each image keeps its own there */
+    /* Tensors: the model's inputs. Names are not owned. */
+    int32_t n_inputs;
+    qb_input_spec input[QB_INPUTS_MAX];
+    int32_t batch;            /* samples a batch, >= 1 */
+    int32_t threads;          /* decode threads, >= 1 */
+    int32_t prefetch;         /* batches decoded ahead, >= 1: memory is bounded by them */
+    bool strict;              /* a corrupt sample is an error; otherwise named, counted, skipped */
+    qb_loader_progress start; /* goes on from here; zeroed: at the beginning */
 } qb_loader_options;
 
 /* One batch: `n` samples (fewer at the end), filled without gaps in dataset order. The memory
  * belongs to the loader and may be used until the batch is given back or the loader freed. */
 typedef struct qb_batch {
     int32_t n;
-    float *data;          /* batch x channels x height x width; rows past n are zero */
-    const int64_t *index; /* n sample numbers in the dataset */
-    const int32_t *label; /* n labels, -1 unknown */
-    void *slot;           /* the loader's own */
+    int32_t n_inputs;
+    const qb_tensor *input; /* n x n_inputs, row-major; sample i's begin at i * n_inputs */
+    float *data;            /* images of one size: batch x channels x height x width; rows past n
+                               are zero. NULL otherwise */
+    const qb_hash *hash;    /* of each sample's content */
+    const int64_t *index;   /* n sample numbers in the dataset */
+    const int32_t *label;   /* n labels, -1 unknown */
+    void *slot;             /* the loader's own */
 } qb_batch;
 
 qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_loader **out);
@@ -84,16 +101,25 @@ qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_load
  * another waits for ever. Skipped samples never leave holes: every batch but the last is full.
  * Errors come where the sample would have: the full batches before it are delivered. No usable
  * sample at all is an error at the end. An image that does not have the input's size after
- * preprocessing is an error, not a skipped sample: the configuration is wrong. Notices
+ * preprocessing is an error, not a skipped sample: the configuration is wrong; so is a tensor
+ * that does not fit its input. Notices
  * qb_ctx.cancel within 50 ms. */
 qb_status qb_loader_next(qb_ctx *cx, qb_loader *loader, qb_batch *out);
 void qb_loader_give_back(qb_loader *loader, qb_batch *batch); /* accepts zeroed */
 /* Samples skipped so far because they could not be read; each was named in a warning, in order. */
 int64_t qb_loader_skipped(const qb_loader *loader);
 /* Content hash of the samples delivered so far: their number and the sum, modulo 2^128, of the
- * hashes of their stored bytes (HDF5: of their pixels). Names, labels, order, batch size and thread
- * count are of no consequence; a sample that is there twice counts twice. Zero before the first. */
+ * hashes of their stored bytes (HDF5: of their pixels; tensors: of what the model gets). Names,
+ * labels, order, batch size and thread count are of no consequence; a sample that is there twice
+ * counts twice. Zero before the first. */
 qb_hash qb_loader_hash(const qb_loader *loader);
+/* Where a loader with this as `start` would go on, at the batches delivered so far. */
+void qb_loader_progress_of(const qb_loader *loader, qb_loader_progress *out);
+/* The hash that belongs to a progress (see qb_loader_hash). */
+qb_hash qb_loader_progress_hash(const qb_loader_progress *progress);
+/* How samples become inputs, as text that is the same for the same preparation: "tensors", or
+ * "RGB, resize short_side 256 bilinear, crop 224x224, mean 0 0 0, std 1 1 1, input 224x224". */
+char *qb_loader_text(const qb_loader_options *options, char *text, size_t n);
 /* Stops the threads, also in the middle. No other thread may still use the loader. */
 void qb_loader_free(qb_loader *loader); /* accepts NULL */
 

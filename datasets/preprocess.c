@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "datasets_internal.h"
@@ -114,13 +115,39 @@ qb_status qb_preprocess_check(qb_ctx *cx, const qb_preprocess *p, const qb_image
                               int32_t height, int32_t width) {
     int32_t got_width = image->width, got_height = image->height;
     QB_TRY(qb_preprocess_size(cx, p, &got_width, &got_height));
-    if (got_width == width && got_height == height) return QB_OK;
+    if ((got_width == width || width == 0) && (got_height == height || height == 0)) return QB_OK;
     return qb_fail(
         cx, QB_STATUS_INVALID,
         "an image of %dx%d pixels is %dx%d after preprocessing (resize %s%s), the model's "
         "input is %dx%d (width x height)",
         image->width, image->height, got_width, got_height, qb_resize_mode_text(p->resize),
         p->crop_width ? ", crop" : "", width, height);
+}
+
+char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
+    const qb_preprocess *p = &o->preprocess;
+    char resize[64] = "", crop[48] = "";
+    if (qb_dataset_has_tensors(o->dataset)) {
+        snprintf(text, n, "tensors");
+        return text;
+    }
+    if (p->resize == QB_RESIZE_SHORT_SIDE)
+        snprintf(resize, sizeof resize, ", resize short_side %d %s", p->resize_width,
+                 qb_filter_text(p->filter));
+    if (p->resize == QB_RESIZE_STRETCH)
+        snprintf(resize, sizeof resize, ", resize stretch %dx%d %s", p->resize_width,
+                 p->resize_height, qb_filter_text(p->filter));
+    if (p->crop_width) snprintf(crop, sizeof crop, ", crop %dx%d", p->crop_width, p->crop_height);
+    const bool grey = qb_preprocess_channels(p) == 1;
+    int used = snprintf(text, n, "%s%s%s", qb_color_text(p->color), resize, crop);
+    for (int k = 0; k < 2 && used > 0 && (size_t)used < n; k++) {
+        const float *v = k == 0 ? p->mean : p->std;
+        used += snprintf(text + used, n - (size_t)used, grey ? ", %s %.9g" : ", %s %.9g %.9g %.9g",
+                         k == 0 ? "mean" : "std", (double)v[0], (double)v[1], (double)v[2]);
+    }
+    if (used > 0 && (size_t)used < n)
+        snprintf(text + used, n - (size_t)used, ", input %dx%d", o->width, o->height);
+    return text;
 }
 
 void qb_frame_replace(qb_frame *frame, qb_image *image) {

@@ -293,7 +293,7 @@ static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, cons
 }
 
 /* Each pass only where the size changes, and only on the pixels that the window needs. */
-static qb_status resample(qb_ctx *cx, const qb_frame *in, const qb_window *window, taps *h, taps *v,
+static qb_status resample(qb_ctx *cx, const qb_frame *in, const qb_region *window, taps *h, taps *v,
                           bool vertical_first, uint8_t *out) {
     int32_t x, y, width, height;
     needed(h, window->x, window->width, &x, &width);
@@ -319,8 +319,8 @@ static bool is_vertical_first(const qb_frame *in, int32_t width, int32_t height)
     return fewer_rows > 0 && fewer_rows > 2 * fewer_columns;
 }
 
-qb_status qb_resize_window(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
-                           const qb_window *window, qb_filter filter, qb_image *out) {
+qb_status qb_resize_region(qb_ctx *cx, const qb_frame *in, int32_t width, int32_t height,
+                           const qb_region *window, qb_filter filter, qb_image *out) {
     QB_TRY(qb_image_check_size(cx, "resize", width, height));
     qb_image image = {0};
     taps h = {0}, v = {0};
@@ -346,6 +346,6 @@ qb_status qb_image_resize(qb_ctx *cx, const qb_image *in, int32_t width, int32_t
                        in->channels);
     qb_frame frame = view_of(in->pixel, (size_t)in->width * (size_t)in->channels, in->width,
                              in->height, in->channels);
-    qb_window all = {0, 0, width, height};
-    return qb_resize_window(cx, &frame, width, height, &all, filter, out);
+    qb_region all = {0, 0, width, height};
+    return qb_resize_region(cx, &frame, width, height, &all, filter, out);
 }

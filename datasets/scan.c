@@ -24,8 +24,9 @@ bool qb_name_is_image(const char *name) {
 static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
     if (entry->d_name[0] == '.') return false;
     if (kind == QB_SCAN_IMAGES && !qb_name_is_image(entry->d_name)) return false;
+    if (kind == QB_SCAN_TENSORS && !qb_name_is_tensor(entry->d_name)) return false;
     if (entry->d_type == DT_DIR) return kind == QB_SCAN_FOLDERS;
-    if (entry->d_type == DT_REG) return kind == QB_SCAN_IMAGES;
+    if (entry->d_type == DT_REG) return kind != QB_SCAN_FOLDERS;
     struct stat info;
     if (fstatat(dirfd(dir), entry->d_name, &info, 0) != 0) return false;
     return kind == QB_SCAN_FOLDERS ? S_ISDIR(info.st_mode) : S_ISREG(info.st_mode);
@@ -73,7 +74,7 @@ static bool any_in(DIR *dir, qb_scan_kind kind) {
 
 bool qb_scan_any(const char *folder, qb_scan_kind kind) { return any_in(opendir(folder), kind); }
 
-bool qb_scan_any_nested(const char *folder) {
+bool qb_scan_any_nested(const char *folder, qb_scan_kind kind) {
     DIR *dir = opendir(folder);
     if (!dir) return false;
     bool found = false;
@@ -82,7 +83,7 @@ bool qb_scan_any_nested(const char *folder) {
         int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         DIR *inner = fd < 0 ? NULL : fdopendir(fd);
         if (fd >= 0 && !inner) close(fd);
-        found = any_in(inner, QB_SCAN_IMAGES);
+        found = any_in(inner, kind);
     }
     closedir(dir);
     return found;

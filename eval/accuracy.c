@@ -28,58 +28,92 @@ void qb_answer_of(const float *output, const float *reference, int64_t n, int32_
     *out = a;
 }
 
-/* What the workers share: answers by dataset index, and a scratch buffer a worker and engine. */
+/* Where a worker's engines write: the reference's output and the one at hand. */
+typedef struct scratch {
+    float *reference, *output;
+    size_t reference_capacity, output_capacity;
+    void **outputs; /* [most outputs of a model] */
+} scratch;
+
+/* What the workers share: answers by dataset index. */
 typedef struct collector {
     int32_t n_engines;
     int64_t count; /* of the dataset */
-    int64_t size;  /* floats of one scored output */
     int64_t every; /* above 1: only held-back samples count */
     const int32_t *logits;
-    const qb_engine *const *engine;
-    float *scratch;    /* [workers x 2 x size]: the reference's output and the one at hand */
+    scratch *scratch;  /* one a worker */
     qb_answer *answer; /* [n_engines x count] */
     bool *seen;        /* [count] */
 } collector;
 
-static qb_status run_engine(qb_ctx *cx, const collector *c, int32_t e, qb_context *context,
-                            const float *input, float *output) {
-    void *outputs[64] = {0};
-    const void *inputs[1] = {input};
-    outputs[c->logits[e]] = output;
-    return qb_context_run(cx, context, inputs, outputs);
+/* Runs model `e`, its scored output into memory that grows with it; *n is the output's size. */
+static qb_status run_engine(qb_ctx *cx, const collector *c, const qb_stream_sample *sample,
+                            int32_t e, float **output, size_t *capacity, int64_t *n) {
+    void **outputs = c->scratch[sample->worker].outputs;
+    const qb_engine *engine = sample->engine[e];
+    const qb_desc *desc = qb_engine_output(engine, c->logits[e]);
+    if (desc->dtype != QB_DTYPE_F32)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "evaluation: output '%s': expected f32 values, got %s",
+                       qb_engine_output_name(engine, c->logits[e]), qb_dtype_text(desc->dtype));
+    *n = qb_shape_count(&desc->shape);
+    QB_TRY(qb_grow(cx, output, capacity, (size_t)*n + 1, sizeof **output));
+    outputs[c->logits[e]] = *output;
+    qb_status status = qb_context_run(cx, sample->context[e], sample->inputs, outputs);
+    outputs[c->logits[e]] = NULL;
+    return status;
 }
 
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const collector *c = user;
     if (c->every > 1 && !qb_is_held_back(sample->index, c->every)) return QB_OK;
-    float *reference = c->scratch + (size_t)sample->worker * 2 * (size_t)c->size;
-    float *output = reference + c->size;
-    for (int32_t e = 0; e < c->n_engines; e++) {
-        float *target = e == 0 ? reference : output;
-        QB_TRY(run_engine(cx, c, e, sample->context[e], sample->input, target));
-        qb_answer_of(target, reference, c->size, sample->label,
-                     &c->answer[e * c->count + sample->index]);
+    scratch *s = &c->scratch[sample->worker];
+    qb_answer *answer = c->answer + sample->index;
+    int64_t size, n;
+    QB_TRY(run_engine(cx, c, sample, 0, &s->reference, &s->reference_capacity, &size));
+    qb_answer_of(s->reference, s->reference, size, sample->label, answer);
+    for (int32_t e = 1; e < c->n_engines; e++) {
+        QB_TRY(run_engine(cx, c, sample, e, &s->output, &s->output_capacity, &n));
+        if (n != size)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "evaluation: output '%s': expected %lld values, got %lld",
+                           qb_engine_output_name(sample->engine[e], c->logits[e]), (long long)size,
+                           (long long)n);
+        qb_answer_of(s->output, s->reference, size, sample->label, answer + e * c->count);
     }
     c->seen[sample->index] = true;
     return QB_OK;
 }
 
-/* Every engine must take one float image and give a float output of the same size to score on. */
-static qb_status check_engines(qb_ctx *cx, const collector *c) {
-    for (int32_t e = 0; e < c->n_engines; e++) {
-        const qb_engine *engine = c->engine[e];
-        if (qb_engine_n_inputs(engine) != 1 || qb_engine_n_outputs(engine) > 64)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                           "evaluation: expected 1 input and at most 64 outputs, got %d and %d",
-                           qb_engine_n_inputs(engine), qb_engine_n_outputs(engine));
-        const qb_desc *output = qb_engine_output(engine, c->logits[e]);
-        if (output->dtype != QB_DTYPE_F32 || qb_shape_count(&output->shape) != c->size)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                           "evaluation: output '%s': expected %lld f32 values, got %lld %s",
-                           qb_engine_output_name(engine, c->logits[e]), (long long)c->size,
-                           (long long)qb_shape_count(&output->shape), qb_dtype_text(output->dtype));
+static qb_status create_scratch(qb_ctx *cx, const qb_stream_model *model, int32_t workers,
+                                collector *c) {
+    int32_t n_outputs = 0;
+    for (int32_t e = 0; e < c->n_engines; e++)
+        if (model[e].graph->n_outputs > n_outputs) n_outputs = model[e].graph->n_outputs;
+    c->scratch = qb_alloc(cx, (size_t)workers, sizeof *c->scratch);
+    if (!c->scratch) return cx->code;
+    for (int32_t i = 0; i < workers; i++) {
+        c->scratch[i].outputs = qb_alloc(cx, (size_t)n_outputs, sizeof(void *));
+        if (!c->scratch[i].outputs) return cx->code;
     }
     return QB_OK;
+}
+
+static void release_scratch(collector *c, int32_t workers) {
+    for (int32_t i = 0; c->scratch && i < workers; i++) {
+        qb_free(c->scratch[i].reference);
+        qb_free(c->scratch[i].output);
+        qb_free(c->scratch[i].outputs);
+    }
+    qb_free(c->scratch);
+}
+
+/* Open axes hold more than one value; the first one is the batch. */
+static qb_output_kind kind_of(const qb_graph *graph, int32_t output) {
+    qb_shape shape = graph->values[graph->outputs[output]].shape;
+    for (int32_t i = 1; i < shape.rank; i++)
+        if (shape.dim[i] < 0) shape.dim[i] = 2;
+    return qb_output_kind_of(&shape);
 }
 
 /* Closes the gaps that unreadable samples left. */
@@ -93,45 +127,42 @@ static int64_t compact(collector *c, int64_t *index) {
     return kept;
 }
 
-qb_status qb_answers_collect(qb_ctx *cx, const qb_engine *const *engine, const int32_t *logits,
-                             int32_t n_engines, const qb_loader_options *loader, int32_t workers,
+qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
+                             int32_t n_models, const qb_loader_options *loader, int32_t workers,
                              int64_t every, qb_answers *out) {
-    collector c = {.n_engines = n_engines,
+    collector c = {.n_engines = n_models,
                    .count = qb_dataset_count(loader->dataset),
-                   .size = qb_shape_count(&qb_engine_output(engine[0], logits[0])->shape),
                    .every = every,
-                   .logits = logits,
-                   .engine = engine};
+                   .logits = logits};
     qb_stream_result result = {0};
     int64_t *index = NULL;
     qb_status status = QB_OK;
-    QB_GO(check_engines(cx, &c));
-    c.answer = qb_alloc(cx, (size_t)n_engines * (size_t)c.count, sizeof *c.answer);
+    QB_GO(create_scratch(cx, model, workers, &c));
+    c.answer = qb_alloc(cx, (size_t)n_models * (size_t)c.count, sizeof *c.answer);
     c.seen = qb_alloc(cx, (size_t)c.count, sizeof *c.seen);
-    c.scratch = qb_alloc(cx, (size_t)workers * 2, (size_t)c.size * sizeof *c.scratch);
     index = qb_alloc(cx, (size_t)c.count, sizeof *index);
-    if (!c.answer || !c.seen || !c.scratch || !index) QB_GO(cx->code);
-    const qb_stream_options stream = {.engine = engine,
-                                      .n_engines = n_engines,
+    if (!c.answer || !c.seen || !index) QB_GO(cx->code);
+    const qb_stream_options stream = {.model = model,
+                                      .n_models = n_models,
                                       .loader = loader,
                                       .workers = workers,
                                       .label = "evaluate",
                                       .sample = on_sample,
                                       .user = &c};
     QB_GO(qb_stream(cx, &stream, &result));
-    *out = (qb_answers){.n_engines = n_engines,
+    *out = (qb_answers){.n_engines = n_models,
                         .n = compact(&c, index),
                         .index = index,
                         .answer = c.answer,
-                        .kind = qb_output_kind_of(&qb_engine_output(engine[0], logits[0])->shape),
+                        .kind = kind_of(model[0].graph, logits[0]),
                         .stream = result};
     c.answer = NULL;
     index = NULL;
 out:
+    release_scratch(&c, workers);
     qb_free(index);
     qb_free(c.answer);
     qb_free(c.seen);
-    qb_free(c.scratch);
     return status;
 }
 

@@ -18,10 +18,11 @@ typedef struct qb_answers {
     qb_stream_result stream;
 } qb_answers;
 
-/* Engines are built for batch 1 and one thread; logits[e] is the output to score on. `every` above
- * 1: only the samples that are held back by it (see calib/holdout.h) are scored. */
-qb_status qb_answers_collect(qb_ctx *cx, const qb_engine *const *engine, const int32_t *logits,
-                             int32_t n_engines, const qb_loader_options *loader, int32_t workers,
+/* logits[e] is the output of model e to score on: float, and for a sample of the same size in all
+ * models. `every` above 1: only the samples that are held back by it (see calib/holdout.h) are
+ * scored. */
+qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
+                             int32_t n_models, const qb_loader_options *loader, int32_t workers,
                              int64_t every, qb_answers *out);
 void qb_answers_release(qb_answers *answers);
 

@@ -10,22 +10,19 @@
 typedef struct kitchen {
     int32_t n;
     qb_graph *graph[ENGINES]; /* with logits exposed */
-    qb_engine *engine[ENGINES];
+    qb_stream_model model[ENGINES];
     int32_t logits[ENGINES];
 } kitchen;
 
 static void kitchen_release(kitchen *k) {
-    for (int32_t i = 0; i < k->n; i++) {
-        qb_engine_free(k->engine[i]);
-        qb_graph_free(k->graph[i]);
-    }
+    for (int32_t i = 0; i < k->n; i++) qb_graph_free(k->graph[i]);
 }
 
-static qb_status add_engine(qb_ctx *cx, kitchen *k, const qb_graph *graph, const char *backends) {
-    const qb_engine_options build = {.backends = backends, .batch = 1, .threads = 1};
+static qb_status add_model(qb_ctx *cx, kitchen *k, const qb_graph *graph, const char *backends) {
     const int32_t i = k->n++;
     QB_TRY(qb_expose_logits(cx, graph, &k->graph[i], &k->logits[i]));
-    return qb_engine_build(cx, k->graph[i], &build, &k->engine[i]);
+    k->model[i] = (qb_stream_model){.graph = k->graph[i], .backends = backends};
+    return QB_OK;
 }
 
 static qb_status add_method(qb_ctx *cx, kitchen *k, const qb_graph *graph, const qb_table *table,
@@ -34,7 +31,7 @@ static qb_status add_method(qb_ctx *cx, kitchen *k, const qb_graph *graph, const
     options.method = table->method[method];
     qb_graph *quantized = NULL;
     QB_TRY(qb_quantize(cx, graph, table, &options, &quantized, NULL));
-    qb_status status = add_engine(cx, k, quantized, backends);
+    qb_status status = add_model(cx, k, quantized, backends);
     qb_graph_free(quantized);
     return status;
 }
@@ -61,7 +58,7 @@ qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *tabl
     kitchen k = {0};
     qb_answers answers = {0};
     qb_status status = QB_OK;
-    QB_GO(add_engine(cx, &k, graph, backends));
+    QB_GO(add_model(cx, &k, graph, backends));
     for (int32_t m = 0; m < table->n_methods; m++) {
         status = add_method(cx, &k, graph, table, quant, m, backends);
         if (status != QB_OK) {
@@ -69,8 +66,7 @@ qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *tabl
             goto out;
         }
     }
-    QB_GO(qb_answers_collect(cx, (const qb_engine *const *)k.engine, k.logits, k.n, loader,
-                             qb_threads(cx), every, &answers));
+    QB_GO(qb_answers_collect(cx, k.model, k.logits, k.n, loader, qb_threads(cx), every, &answers));
     score(&answers, table, out);
 out:
     qb_answers_release(&answers);

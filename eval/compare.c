@@ -10,37 +10,32 @@
 /* ---- accuracy ---- */
 
 typedef struct scored {
-    qb_graph **graph;   /* with logits exposed */
-    qb_engine **engine; /* batch 1, one thread */
+    qb_graph **graph; /* with logits exposed */
+    qb_stream_model *model;
     int32_t *logits;
 } scored;
 
 static void scored_release(scored *s, int32_t n) {
-    for (int32_t i = 0; i < n; i++) {
-        if (s->engine) qb_engine_free(s->engine[i]);
-        if (s->graph) qb_graph_free(s->graph[i]);
-    }
+    for (int32_t i = 0; s->graph && i < n; i++) qb_graph_free(s->graph[i]);
     qb_free(s->graph);
-    qb_free(s->engine);
+    qb_free(s->model);
     qb_free(s->logits);
 }
 
-static qb_status scored_build(qb_ctx *cx, const qb_compare_options *o, scored *s) {
+static qb_status scored_prepare(qb_ctx *cx, const qb_compare_options *o, scored *s) {
     const size_t n = (size_t)o->n_contenders;
     s->graph = qb_alloc(cx, n, sizeof *s->graph);
-    s->engine = qb_alloc(cx, n, sizeof *s->engine);
+    s->model = qb_alloc(cx, n, sizeof *s->model);
     s->logits = qb_alloc(cx, n, sizeof *s->logits);
-    if (!s->graph || !s->engine || !s->logits) return cx->code;
+    if (!s->graph || !s->model || !s->logits) return cx->code;
     for (int32_t i = 0; i < o->n_contenders; i++) {
         const qb_contender *c = &o->contender[i];
-        const qb_engine_options build = {.backends = c->backends,
-                                         .float_type = c->float_type,
-                                         .timing_cache = c->timing_cache,
-                                         .batch = 1,
-                                         .threads = 1};
         QB_TRY(qb_expose_logits(cx, c->graph, &s->graph[i], &s->logits[i]));
-        QB_TRY_WRAP(cx, qb_engine_build(cx, s->graph[i], &build, &s->engine[i]), "%s",
-                    c->precision);
+        s->model[i] = (qb_stream_model){.graph = s->graph[i],
+                                        .backends = c->backends,
+                                        .float_type = c->float_type,
+                                        .timing_cache = c->timing_cache,
+                                        .name = c->precision};
     }
     return QB_OK;
 }
@@ -49,10 +44,10 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_ru
     scored s = {0};
     qb_answers answers = {0};
     qb_status status = QB_OK;
-    QB_GO(scored_build(cx, o, &s));
+    QB_GO(scored_prepare(cx, o, &s));
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
-    QB_GO(qb_answers_collect(cx, (const qb_engine *const *)s.engine, s.logits, o->n_contenders,
-                             &o->loader, workers, 0, &answers));
+    QB_GO(qb_answers_collect(cx, s.model, s.logits, o->n_contenders, &o->loader, workers, 0,
+                             &answers));
     QB_GO(qb_score_fill(cx, o, &answers, run));
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, o->thumbnail, run));
 out:

@@ -314,9 +314,10 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
     const survey *s = user;
     bench *b = &s->bench[sample->worker];
     observer o = {s, b};
-    const void *inputs[1] = {sample->input};
-    QB_TRY(qb_context_observe(cx, sample->context[0], inputs, s->no_outputs, keep_float, &o));
-    QB_TRY(qb_context_observe(cx, sample->context[1], inputs, s->no_outputs, compare_integer, &o));
+    QB_TRY(
+        qb_context_observe(cx, sample->context[0], sample->inputs, s->no_outputs, keep_float, &o));
+    QB_TRY(qb_context_observe(cx, sample->context[1], sample->inputs, s->no_outputs,
+                              compare_integer, &o));
     for (int32_t i = 0; i < s->n_layers; i++)
         if (b->alone[i]) QB_TRY(run_alone(cx, s, b, i));
     return QB_OK;

@@ -32,9 +32,16 @@ static int32_t softmax_input(const qb_graph *graph) {
     return -1;
 }
 
+/* The output to score on where there is no Softmax. */
+static int32_t first_float(const qb_graph *graph) {
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->values[graph->outputs[i]].dtype == QB_DTYPE_F32) return i;
+    return 0;
+}
+
 qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits) {
     const int32_t value = softmax_input(graph);
-    *logits = 0;
+    *logits = first_float(graph);
     if (value < 0 || qb_graph_is_output(graph, value)) {
         for (int32_t i = 0; value >= 0 && i < graph->n_outputs; i++)
             if (graph->outputs[i] == value) *logits = i;

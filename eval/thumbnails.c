@@ -47,6 +47,7 @@ static qb_status encode(qb_ctx *cx, const char *name, const qb_image *image, cha
 }
 
 qb_status qb_thumbnails_fill(qb_ctx *cx, const qb_dataset *dataset, int32_t pixels, qb_run *run) {
+    if (qb_dataset_has_tensors(dataset)) return QB_OK;
     for (int32_t i = 0; i < run->n_shown && pixels > 0; i++) {
         qb_run_shown *shown = &run->shown[i];
         qb_image image = {0};

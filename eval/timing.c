@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/rng.h"
 #include "eval/compare_internal.h"
+#include "eval/probe.h"
 #include "eval/stats.h"
 
 enum {
@@ -29,7 +29,7 @@ typedef struct timed {
 typedef struct timing {
     timed *item;
     int32_t n, n_rounds;
-    float *input;
+    qb_probe probe;
 } timing;
 
 static void timed_release(timed *t) {
@@ -45,15 +45,15 @@ static void timed_release(timed *t) {
 static void timing_release(timing *t) {
     for (int32_t i = 0; t->item && i < t->n; i++) timed_release(&t->item[i]);
     qb_free(t->item);
-    qb_free(t->input);
+    qb_probe_release(&t->probe);
 }
 
 static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
-                             int64_t batch, timed *t) {
+                             const qb_shape *shapes, timed *t) {
     const qb_engine_options build = {.backends = c->backends,
                                      .float_type = c->float_type,
                                      .timing_cache = c->timing_cache,
-                                     .batch = batch,
+                                     .input_shapes = shapes,
                                      .threads = o->threads > 0 ? o->threads : qb_threads(cx),
                                      .time_tactics = true};
     QB_TRY_WRAP(cx, qb_engine_build(cx, c->graph, &build, &t->engine), "%s", c->precision);
@@ -70,24 +70,14 @@ static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_c
     return QB_OK;
 }
 
-/* Normal noise around mid-grey: kernels run at the same speed on any ordinary input. */
-static float *noise_input(qb_ctx *cx, const qb_desc *desc) {
-    const size_t n = qb_desc_bytes(desc) / sizeof(float);
-    float *input = qb_alloc_aligned(cx, n, sizeof *input);
-    qb_rng rng;
-    qb_rng_seed(&rng, 1);
-    for (size_t i = 0; input && i < n; i++) input[i] = (float)qb_rng_normal(&rng);
-    return input;
-}
-
 static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t batch, timing *t) {
     t->n = o->n_contenders;
     t->item = qb_alloc(cx, (size_t)t->n, sizeof *t->item);
     if (!t->item) return cx->code;
+    QB_TRY(qb_probe_load(cx, o->contender[0].graph, &o->loader, batch, &t->probe));
     for (int32_t i = 0; i < t->n; i++)
-        QB_TRY(timed_build(cx, o, &o->contender[i], batch, &t->item[i]));
-    t->input = noise_input(cx, qb_engine_input(t->item[0].engine, 0));
-    return t->input ? QB_OK : cx->code;
+        QB_TRY(timed_build(cx, o, &o->contender[i], t->probe.shape, &t->item[i]));
+    return QB_OK;
 }
 
 /* ---- rounds ---- */
@@ -102,11 +92,11 @@ static qb_status run_there(qb_ctx *cx, timed *t, const void *const *inputs, doub
     return QB_OK;
 }
 
-static qb_status run_once(qb_ctx *cx, timed *t, const void *input, double *seconds) {
-    const void *inputs[1] = {input};
-    if (qb_engine_device(t->engine)) return run_there(cx, t, inputs, seconds);
+static qb_status run_once(qb_ctx *cx, timed *t, const qb_probe *probe, double *seconds) {
+    if (qb_engine_device(t->engine))
+        return run_there(cx, t, (const void *const *)probe->data, seconds);
     const double start = qb_now();
-    QB_TRY(qb_context_run(cx, t->context, inputs, t->output));
+    QB_TRY(qb_context_run(cx, t->context, (const void *const *)probe->data, t->output));
     *seconds = qb_now() - start;
     return QB_OK;
 }
@@ -114,13 +104,13 @@ static qb_status run_once(qb_ctx *cx, timed *t, const void *input, double *secon
 /* Runs an engine for `budget` seconds, at least once. Very fast engines run more often than is
  * kept: each round keeps its share, so that all rounds count. Round -1 warms up and keeps nothing.
  */
-static qb_status measure_slice(qb_ctx *cx, timed *t, const void *input, int32_t round,
+static qb_status measure_slice(qb_ctx *cx, timed *t, const qb_probe *probe, int32_t round,
                                double budget) {
     const int64_t keep = round < ROUNDS ? (int64_t)(round + 1) * (RUNS_MAX / ROUNDS) : RUNS_MAX;
     double spent = 0, seconds;
     do {
         QB_TRY(qb_check_cancel(cx));
-        QB_TRY(run_once(cx, t, input, &seconds));
+        QB_TRY(run_once(cx, t, probe, &seconds));
         spent += seconds;
         if (t->n < keep) {
             t->round[t->n] = round;
@@ -136,7 +126,8 @@ static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const c
                                 double duration, timing *t) {
     const double warmup = o->warmup_s > 0 ? o->warmup_s : 0.2;
     const int64_t min_runs = o->min_runs < 1 ? 20 : o->min_runs > RUNS_MAX ? RUNS_MAX : o->min_runs;
-    for (int32_t e = 0; e < t->n; e++) QB_TRY(measure_slice(cx, &t->item[e], t->input, -1, warmup));
+    for (int32_t e = 0; e < t->n; e++)
+        QB_TRY(measure_slice(cx, &t->item[e], &t->probe, -1, warmup));
     qb_progress progress;
     qb_progress_begin(cx, &progress, label, "rounds", ROUNDS);
     bool more = true;
@@ -144,7 +135,7 @@ static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const c
         more = false;
         for (int32_t e = 0; e < t->n; e++) {
             timed *item = &t->item[e];
-            QB_TRY(measure_slice(cx, item, t->input, t->n_rounds, duration / ROUNDS));
+            QB_TRY(measure_slice(cx, item, &t->probe, t->n_rounds, duration / ROUNDS));
             more = more || item->n < min_runs || item->spent < duration;
         }
         if (progress.done < progress.total) qb_progress_step(&progress, 1);
@@ -221,17 +212,17 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
 
 /* ---- steps ---- */
 
-static qb_status fill_steps(qb_ctx *cx, timed *t, const float *input, double budget,
+static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_probe *probe, double budget,
                             qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
     double *seconds = qb_alloc(cx, (size_t)n, sizeof *seconds);
     row->step = qb_alloc(cx, (size_t)n, sizeof *row->step);
     qb_status status = seconds && row->step ? QB_OK : cx->code;
-    const void *inputs[1] = {input};
     int64_t runs = 0;
     for (const double start = qb_now(); status == QB_OK && (!runs || qb_now() - start < budget);
          runs++)
-        status = qb_context_profile(cx, t->context, inputs, t->output, seconds);
+        status = qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
+                                    seconds);
     for (int32_t s = 0; s < n && status == QB_OK; s++) {
         qb_step_info info;
         qb_engine_step(t->engine, s, &info);
@@ -278,7 +269,7 @@ qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *
     QB_GO(fill_intervals(cx, &t, run));
     QB_GO(fill_latency(cx, options, &t, run));
     for (int32_t i = 0; i < t.n; i++)
-        QB_GO(fill_steps(cx, &t.item[i], t.input, duration / 8, &run->row[i]));
+        QB_GO(fill_steps(cx, &t.item[i], &t.probe, duration / 8, &run->row[i]));
     for (int32_t i = 0; i < t.n && options->n_batches > 0; i++) {
         run->row[i].batches = qb_alloc(cx, (size_t)options->n_batches, sizeof(qb_run_batch));
         if (!run->row[i].batches) QB_GO(cx->code);

@@ -1,42 +1,49 @@
-/* class_folder: PATH/CLASS/NAME.jpg. Without labels the folders count 0, 1, ... in byte order, also
- * those that are empty; with labels a folder is the class with its synset or else its name. */
+/* class_folder: PATH/CLASS/NAME.jpg (or tensor files, one a sample). Without labels the folders
+ * count 0, 1, ... in byte order, also those that are empty; with labels a folder is the class with
+ * its synset or else its name. */
 #include "base/file.h"
 #include "datasets/datasets_internal.h"
 
 static bool class_folder_probe(const char *path) {
-    return qb_path_is_dir(path) && qb_scan_any_nested(path);
+    return qb_path_is_dir(path) &&
+           (qb_scan_any_nested(path, QB_SCAN_IMAGES) || qb_scan_any_nested(path, QB_SCAN_TENSORS));
 }
 
-/* A folder without images may have any name. */
+static qb_scan_kind kind_of(const qb_dataset *dataset) {
+    return dataset->has_tensors ? QB_SCAN_TENSORS : QB_SCAN_IMAGES;
+}
+
+/* A folder without samples may have any name. */
 static qb_status class_of(qb_ctx *cx, const char *folder, size_t number, const qb_labels *labels,
-                          size_t n_images, int32_t *out) {
+                          size_t n_files, int32_t *out) {
     *out = labels ? qb_labels_find(labels, folder) : (int32_t)number;
-    if (*out >= 0 || n_images == 0) return QB_OK;
+    if (*out >= 0 || n_files == 0) return QB_OK;
     return qb_fail(
         cx, QB_STATUS_NOTFOUND,
         "folder '%s' with %zu images is none of the %d classes of the labels, neither by "
         "synset nor by name",
-        folder, n_images, labels->n);
+        folder, n_files, labels->n);
 }
 
 static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset, const char *folder, size_t number,
-                            const qb_labels *labels, qb_names *images) {
+                            const qb_labels *labels, qb_names *files) {
     char *path = qb_path_join(cx, dataset->root, folder);
     if (!path) return cx->code;
-    qb_status status = qb_scan_folder(cx, path, QB_SCAN_IMAGES, dataset->arena, images);
+    qb_status status = qb_scan_folder(cx, path, kind_of(dataset), dataset->arena, files);
     qb_free(path);
     int32_t label = -1;
-    if (status == QB_OK) status = class_of(cx, folder, number, labels, images->n, &label);
-    for (size_t i = 0; i < images->n && status == QB_OK; i++) {
-        const char *name = qb_arena_format(cx, dataset->arena, "%s/%s", folder, images->name[i]);
+    if (status == QB_OK) status = class_of(cx, folder, number, labels, files->n, &label);
+    for (size_t i = 0; i < files->n && status == QB_OK; i++) {
+        const char *name = qb_arena_format(cx, dataset->arena, "%s/%s", folder, files->name[i]);
         status = name ? qb_dataset_add(cx, dataset, name, 0, label) : cx->code;
     }
     return status;
 }
 
 static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
-    qb_names folders = {0}, images = {0};
+    qb_names folders = {0}, files = {0};
     qb_status status = QB_OK;
+    dataset->has_tensors = !qb_scan_any_nested(dataset->root, QB_SCAN_IMAGES);
     /* Taking either for the data set could silently be the wrong half. */
     if (qb_scan_any(dataset->root, QB_SCAN_IMAGES))
         return qb_fail(cx, QB_STATUS_FORMAT,
@@ -44,21 +51,22 @@ static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_lab
     QB_GO(qb_scan_folder(cx, dataset->root, QB_SCAN_FOLDERS, dataset->arena, &folders));
     for (size_t i = 0; i < folders.n; i++) {
         QB_GO(qb_check_cancel(cx));
-        QB_GO(add_folder(cx, dataset, folders.name[i], i, labels, &images));
+        QB_GO(add_folder(cx, dataset, folders.name[i], i, labels, &files));
     }
     qb_dataset_sort(dataset);
     dataset->has_labels = true;
     dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
 out:
     qb_free(folders.name);
-    qb_free(images.name);
+    qb_free(files.name);
     return status;
 }
 
 const qb_dataset_format qb_format_class_folder = {
     .name = "class_folder",
-    .text = "a folder of class folders of JPEG or PNG images",
+    .text = "a folder of class folders of JPEG or PNG images, or of .npy and other tensor files",
     .probe = class_folder_probe,
     .open = class_folder_open,
     .read = qb_dataset_read_file,
+    .read_tensors = qb_dataset_read_tensor_file,
 };

@@ -8,12 +8,7 @@ static bool flat_folder_probe(const char *path) {
 
 static qb_status flat_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
     (void)labels; /* there is nothing that they could name */
-    qb_names images = {0};
-    qb_status status = qb_scan_folder(cx, dataset->root, QB_SCAN_IMAGES, dataset->arena, &images);
-    for (size_t i = 0; i < images.n && status == QB_OK; i++)
-        status = qb_dataset_add(cx, dataset, images.name[i], 0, -1);
-    qb_free(images.name);
-    return status;
+    return qb_dataset_add_folder(cx, dataset, QB_SCAN_IMAGES);
 }
 
 const qb_dataset_format qb_format_flat_folder = {

@@ -1,22 +1,23 @@
-/* hdf5: a file with `images`, unsigned bytes of shape [N,H,W] or [N,H,W,C] with C 1 or 3 (RGB), and
- * where there are any `labels`, integers of shape [N]. Sizes come from the file and are not
- * trusted: each is checked before memory depends on it. */
-#include <pthread.h>
+/* hdf5: a file with `images`, unsigned bytes of shape [N,H,W] or [N,H,W,C] with C 1 or 3 (RGB); or
+ * one whose datasets are named after the model's inputs, [N, ...] each. Where there are any,
+ * `labels` are integers of shape [N]. */
+#include <stdio.h>
 #include <string.h>
-
-#include <hdf5.h>
 
 #include "base/file.h"
 #include "datasets/datasets_internal.h"
+#include "datasets/h5_lock.h"
+#include "datasets/h5_rows_internal.h"
 
-#define CHUNK_BYTES_MAX ((size_t)512 << 20)
-#define CACHE_BYTES_MAX ((size_t)256 << 20)
+typedef struct column {
+    char name[256];
+    qb_h5_rows rows;
+} column;
 
 typedef struct state {
-    pthread_mutex_t lock; /* HDF5 handles are used by one thread at a time */
-    hid_t file, images;   /* negative: not open */
-    int rank;
-    hsize_t dim[4];
+    hid_t file; /* negative: not open */
+    int32_t n;  /* 1 for images */
+    column column[QB_INPUTS_MAX];
 } state;
 
 static bool hdf5_probe(const char *path) {
@@ -31,117 +32,110 @@ static bool hdf5_probe(const char *path) {
     return same;
 }
 
-/* The innermost reason that the library has for its last failure. */
-static herr_t keep_text(unsigned n, const H5E_error2_t *error, void *text) {
-    if (n == 0 && error->desc) snprintf(text, 128, "%s", error->desc);
-    return 0;
+static qb_status check_count(qb_ctx *cx, const column *c) {
+    if (c->rows.dim[0] <= QB_SAMPLES_MAX) return QB_OK;
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %llu samples, the limit is %zu", c->name,
+                   (unsigned long long)c->rows.dim[0], QB_SAMPLES_MAX);
 }
 
-static qb_status fail_hdf5(qb_ctx *cx, qb_status code, const char *what) {
-    char text[128] = "unknown reason";
-    H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, keep_text, text);
-    return qb_fail(cx, code, "%s: %s", what, text);
-}
+static hsize_t channels_of(const qb_h5_rows *r) { return r->rank == 4 ? r->dim[3] : 1; }
 
-static qb_status check_shape(qb_ctx *cx, hid_t set, state *s) {
-    hid_t space = H5Dget_space(set);
-    int rank = H5Sget_simple_extent_ndims(space);
-    if (rank == 3 || rank == 4) H5Sget_simple_extent_dims(space, s->dim, NULL);
-    H5Sclose(space);
-    if (rank != 3 && rank != 4)
-        return qb_fail(cx, QB_STATUS_FORMAT, "images: expected 3 or 4 dimensions, got %d", rank);
-    s->rank = rank;
-    if (rank == 3) s->dim[3] = 1;
-    if (s->dim[0] > QB_SAMPLES_MAX)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "images: %llu samples, the limit is %zu",
-                       (unsigned long long)s->dim[0], QB_SAMPLES_MAX);
-    if (s->dim[3] != 1 && s->dim[3] != 3)
+static qb_status check_images(qb_ctx *cx, const column *c) {
+    const qb_h5_rows *r = &c->rows;
+    if (r->rank != 3 && r->rank != 4)
+        return qb_fail(cx, QB_STATUS_FORMAT, "images: expected 3 or 4 dimensions, got %d", r->rank);
+    QB_TRY(check_count(cx, c));
+    if (channels_of(r) != 1 && channels_of(r) != 3)
         return qb_fail(cx, QB_STATUS_FORMAT, "images: expected 1 or 3 channels last, got %llu",
-                       (unsigned long long)s->dim[3]);
-    if (s->dim[1] > INT32_MAX || s->dim[2] > INT32_MAX)
+                       (unsigned long long)channels_of(r));
+    if (r->dtype != QB_DTYPE_U8)
+        return qb_fail(cx, QB_STATUS_FORMAT, "images: expected unsigned bytes (uint8) elements");
+    if (r->dim[1] > INT32_MAX || r->dim[2] > INT32_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "images of %llux%llu pixels",
-                       (unsigned long long)s->dim[2], (unsigned long long)s->dim[1]);
-    return qb_image_check_size(cx, "images", (int64_t)s->dim[2], (int64_t)s->dim[1]);
+                       (unsigned long long)r->dim[2], (unsigned long long)r->dim[1]);
+    return qb_image_check_size(cx, "images", (int64_t)r->dim[2], (int64_t)r->dim[1]);
 }
 
-static qb_status check_type(qb_ctx *cx, hid_t set) {
-    hid_t type = H5Dget_type(set);
-    bool bytes = H5Tget_class(type) == H5T_INTEGER && H5Tget_size(type) == 1 &&
-                 H5Tget_sign(type) == H5T_SGN_NONE;
-    H5Tclose(type);
-    return bytes
-               ? QB_OK
-               : qb_fail(cx, QB_STATUS_FORMAT, "images: expected unsigned bytes (uint8) elements");
-}
-
-/* How the data lie in the file; *cache becomes what holds the chunks of two samples, so that a
- * chunk with many samples is unpacked once, not once a sample. */
-static qb_status check_storage(qb_ctx *cx, hid_t set, const state *s, size_t *cache) {
-    hid_t list = H5Dget_create_plist(set);
-    H5D_layout_t layout = H5Pget_layout(list);
-    int external = H5Pget_external_count(list);
-    hsize_t chunk[4] = {1, 1, 1, 1};
-    int rank = layout == H5D_CHUNKED ? H5Pget_chunk(list, 4, chunk) : s->rank;
-    H5Pclose(list);
-    *cache = 0;
-    if (external != 0 ||
-        (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "images: data outside the file");
-    if (layout != H5D_CHUNKED) return QB_OK;
-    if (rank != s->rank)
-        return qb_fail(cx, QB_STATUS_FORMAT, "images: chunks of %d dimensions, expected %d", rank,
-                       s->rank);
-    double bytes = 1, chunks = 1;
-    for (int i = 0; i < rank; i++) {
-        bytes *= (double)chunk[i];
-        if (i > 0) chunks *= (double)((s->dim[i] + chunk[i] - 1) / chunk[i]);
-    }
-    if (bytes > (double)CHUNK_BYTES_MAX)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "images: chunks of %.0f bytes, the limit is %zu",
-                       bytes, CHUNK_BYTES_MAX);
-    double wanted = 2 * bytes * chunks;
-    *cache = wanted > (double)CACHE_BYTES_MAX ? CACHE_BYTES_MAX : (size_t)wanted;
+/* `images` of bytes are images; anything else is tensors. */
+static qb_status open_column(qb_ctx *cx, state *s, const char *name) {
+    column *c = &s->column[s->n];
+    if (s->n == QB_INPUTS_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d datasets", QB_INPUTS_MAX);
+    if (snprintf(c->name, sizeof c->name, "%s", name) >= (int)sizeof c->name)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name %.40s... is too long", name);
+    QB_TRY(qb_h5_rows_open(cx, s->file, name, &c->rows));
+    s->n++;
     return QB_OK;
 }
 
-static qb_status open_images(qb_ctx *cx, state *s) {
-    s->images = H5Dopen2(s->file, "images", H5P_DEFAULT);
-    if (s->images < 0) return fail_hdf5(cx, QB_STATUS_FORMAT, "no data set 'images'");
-    QB_TRY(check_shape(cx, s->images, s));
-    QB_TRY(check_type(cx, s->images));
-    size_t cache;
-    QB_TRY(check_storage(cx, s->images, s, &cache));
-    if (cache <= (size_t)1 << 20) return QB_OK; /* the library's own size will do */
-    H5Dclose(s->images);
-    hid_t list = H5Pcreate(H5P_DATASET_ACCESS);
-    H5Pset_chunk_cache(list, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, cache, 1.0);
-    s->images = H5Dopen2(s->file, "images", list);
-    H5Pclose(list);
-    return s->images < 0 ? fail_hdf5(cx, QB_STATUS_FORMAT, "images") : QB_OK;
+static qb_status check_columns(qb_ctx *cx, const state *s) {
+    for (int32_t i = 0; i < s->n; i++) {
+        QB_TRY(check_count(cx, &s->column[i]));
+        if (s->column[i].rows.dim[0] != s->column[0].rows.dim[0])
+            return qb_fail(cx, QB_STATUS_FORMAT, "%s holds %llu samples, %s %llu",
+                           s->column[i].name, (unsigned long long)s->column[i].rows.dim[0],
+                           s->column[0].name, (unsigned long long)s->column[0].rows.dim[0]);
+    }
+    if (s->n > 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT,
+                   "no data set 'images', nor one named after an input of the model");
+}
+
+/* The datasets of the file's top level, by name; groups are left alone. */
+static qb_status open_columns(qb_ctx *cx, state *s) {
+    H5G_info_t group;
+    if (H5Gget_info(s->file, &group) < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "top level");
+    for (hsize_t i = 0; i < group.nlinks; i++) {
+        char name[256];
+        const ssize_t length = H5Lget_name_by_idx(s->file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
+                                                  sizeof name, H5P_DEFAULT);
+        H5L_info_t link;
+        H5O_info_t object;
+        if (length < 0 || (size_t)length >= sizeof name || qb_name_is_label(name)) continue;
+        if (H5Lget_info(s->file, name, &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD ||
+            H5Oget_info_by_name(s->file, name, &object, H5P_DEFAULT) < 0 ||
+            object.type != H5O_TYPE_DATASET)
+            continue;
+        QB_TRY(open_column(cx, s, name));
+    }
+    return check_columns(cx, s);
+}
+
+static qb_status open_data(qb_ctx *cx, qb_dataset *dataset, state *s) {
+    if (H5Lexists(s->file, "images", H5P_DEFAULT) > 0) {
+        QB_TRY(open_column(cx, s, "images"));
+        if (!qb_dtype_is_float(s->column[0].rows.dtype)) return check_images(cx, &s->column[0]);
+        qb_h5_rows_close(&s->column[0].rows);
+        s->n = 0;
+    }
+    dataset->has_tensors = true;
+    return open_columns(cx, s);
 }
 
 /* *out: one number a sample, or NULL when the file has no labels. */
 static qb_status read_labels(qb_ctx *cx, const state *s, int64_t **out) {
     *out = NULL;
-    if (H5Lexists(s->file, "labels", H5P_DEFAULT) <= 0) return QB_OK;
-    hid_t set = H5Dopen2(s->file, "labels", H5P_DEFAULT);
-    if (set < 0) return fail_hdf5(cx, QB_STATUS_FORMAT, "labels");
+    const char *name = H5Lexists(s->file, "labels", H5P_DEFAULT) > 0 ? "labels" : "label";
+    if (H5Lexists(s->file, name, H5P_DEFAULT) <= 0) return QB_OK;
+    hid_t set = H5Dopen2(s->file, name, H5P_DEFAULT);
+    if (set < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name);
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     hsize_t n = 0;
+    const hsize_t expected = s->column[0].rows.dim[0];
     int rank = H5Sget_simple_extent_ndims(space);
     if (rank == 1) H5Sget_simple_extent_dims(space, &n, NULL);
     int64_t *labels = NULL;
     qb_status status = QB_OK;
-    if (H5Tget_class(type) != H5T_INTEGER || rank != 1 || n != s->dim[0])
+    if (H5Tget_class(type) != H5T_INTEGER || rank != 1 || n != expected)
         QB_GO(qb_fail(cx, QB_STATUS_FORMAT,
-                      "labels: expected %llu integers, got %s of rank %d with %llu elements",
-                      (unsigned long long)s->dim[0],
+                      "%s: expected %llu integers, got %s of rank %d with %llu elements", name,
+                      (unsigned long long)expected,
                       H5Tget_class(type) == H5T_INTEGER ? "integers" : "another type", rank,
                       (unsigned long long)n));
     labels = qb_alloc(cx, (size_t)n, sizeof *labels);
     if (!labels) QB_GO(cx->code);
     if (H5Dread(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels) < 0)
-        QB_GO(fail_hdf5(cx, QB_STATUS_FORMAT, "read labels"));
+        QB_GO(qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels"));
     *out = labels;
     labels = NULL;
 out:
@@ -152,32 +146,14 @@ out:
     return status;
 }
 
-static qb_status add_samples(qb_ctx *cx, qb_dataset *dataset, const state *s, const int64_t *label,
-                             const qb_labels *labels) {
-    int64_t highest = -1;
-    for (hsize_t i = 0; i < s->dim[0]; i++) {
-        if (i % 65536 == 0) QB_TRY(qb_check_cancel(cx));
-        const char *name = qb_arena_format(cx, dataset->arena, "%s[%llu]",
-                                           qb_path_base(dataset->path), (unsigned long long)i);
-        if (!name) return cx->code;
-        if (label) {
-            QB_TRY(qb_label_check(cx, name, label[i], labels));
-            if (label[i] > highest) highest = label[i];
-        }
-        QB_TRY(qb_dataset_add(cx, dataset, name, (int64_t)i, label ? (int32_t)label[i] : -1));
-    }
-    dataset->has_labels = label != NULL;
-    dataset->n_classes = labels ? labels->n : (int32_t)highest + 1;
-    return QB_OK;
-}
-
 static qb_status open_quiet(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_labels *labels) {
     s->file = H5Fopen(dataset->path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (s->file < 0) return fail_hdf5(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
-    QB_TRY(open_images(cx, s));
+    if (s->file < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
+    QB_TRY(open_data(cx, dataset, s));
     int64_t *label;
     QB_TRY(read_labels(cx, s, &label));
-    qb_status status = add_samples(cx, dataset, s, label, labels);
+    qb_status status =
+        qb_dataset_add_rows(cx, dataset, (int64_t)s->column[0].rows.dim[0], label, labels);
     qb_free(label);
     return status;
 }
@@ -186,63 +162,73 @@ static qb_status hdf5_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *lab
     state *s = qb_alloc(cx, 1, sizeof *s);
     if (!s) return cx->code;
     dataset->state = s;
-    s->file = s->images = -1;
-    pthread_mutex_init(&s->lock, NULL);
+    s->file = -1;
     qb_status status = QB_OK;
     /* Without the library's own printing of errors. */
+    qb_h5_lock();
     H5E_BEGIN_TRY { status = open_quiet(cx, dataset, s, labels); }
     H5E_END_TRY
+    qb_h5_unlock();
     return status;
 }
 
-static qb_status read_sample(qb_ctx *cx, const state *s, const qb_sample *sample, uint8_t *pixel) {
-    hsize_t start[4] = {(hsize_t)sample->position, 0, 0, 0};
-    hsize_t count[4] = {1, s->dim[1], s->dim[2], s->dim[3]};
-    hid_t from = H5Dget_space(s->images), to = H5Screate_simple(s->rank, count, NULL);
+static qb_status read_row(qb_ctx *cx, const column *c, const qb_sample *sample, void *out) {
     qb_status status = QB_OK;
-    if (from < 0 || to < 0 ||
-        H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
-        H5Dread(s->images, H5T_NATIVE_UINT8, to, from, H5P_DEFAULT, pixel) < 0)
-        status = fail_hdf5(cx, QB_STATUS_FORMAT, sample->name);
-    if (from >= 0) H5Sclose(from);
-    if (to >= 0) H5Sclose(to);
+    qb_h5_lock();
+    H5E_BEGIN_TRY {
+        status = qb_h5_rows_read(cx, &c->rows, (hsize_t)sample->position, sample->name, out);
+    }
+    H5E_END_TRY
+    qb_h5_unlock();
     return status;
 }
 
 static qb_status hdf5_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                            qb_image *out, qb_hash *hash) {
     state *s = dataset->state;
+    const qb_h5_rows *r = &s->column[0].rows;
+    const hsize_t channels = channels_of(r);
     qb_image image;
-    QB_TRY(qb_image_create(cx, sample->name, (int64_t)s->dim[2], (int64_t)s->dim[1], (int)s->dim[3],
+    QB_TRY(qb_image_create(cx, sample->name, (int64_t)r->dim[2], (int64_t)r->dim[1], (int)channels,
                            &image));
-    qb_status status = QB_OK;
-    pthread_mutex_lock(&s->lock);
-    H5E_BEGIN_TRY { status = read_sample(cx, s, sample, image.pixel); }
-    H5E_END_TRY
-    pthread_mutex_unlock(&s->lock);
+    qb_status status = read_row(cx, &s->column[0], sample, image.pixel);
     if (status != QB_OK) {
         qb_image_release(&image);
         return status;
     }
-    *hash = qb_hash_bytes(image.pixel, (size_t)(s->dim[1] * s->dim[2] * s->dim[3]));
+    *hash = qb_hash_bytes(image.pixel, (size_t)(r->dim[1] * r->dim[2] * channels));
     *out = image;
+    return QB_OK;
+}
+
+static qb_status hdf5_read_tensors(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                                   qb_tensors *out) {
+    state *s = dataset->state;
+    for (int32_t i = 0; i < s->n; i++) {
+        const qb_tensor row = {.desc = qb_h5_rows_desc(&s->column[i].rows)};
+        QB_TRY(qb_tensors_add(cx, out, s->column[i].name, &row));
+        QB_TRY(read_row(cx, &s->column[i], sample, out->item[i].tensor.data));
+    }
     return QB_OK;
 }
 
 static void hdf5_close(qb_dataset *dataset) {
     state *s = dataset->state;
     if (!s) return;
-    if (s->images >= 0) H5Dclose(s->images);
+    qb_h5_lock();
+    for (int32_t i = 0; i < s->n; i++) qb_h5_rows_close(&s->column[i].rows);
     if (s->file >= 0) H5Fclose(s->file);
-    pthread_mutex_destroy(&s->lock);
+    qb_h5_unlock();
     qb_free(s);
 }
 
 const qb_dataset_format qb_format_hdf5 = {
     .name = "hdf5",
-    .text = "an HDF5 file with images [N,H,W,C] (uint8) and, where known, labels [N]",
+    .text = "an HDF5 file with images [N,H,W,C] (uint8) or a dataset [N,...] for each input and, "
+            "where known, labels [N]",
     .probe = hdf5_probe,
     .open = hdf5_open,
     .read = hdf5_read,
+    .read_tensors = hdf5_read_tensors,
     .close = hdf5_close,
 };

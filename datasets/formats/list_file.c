@@ -1,4 +1,5 @@
-/* list_file: a text file with a line for each sample, `path`, `path TAB label` or `path label`.
+/* list_file: a text file with a line for each sample, `path`, `path TAB label` or `path label`. The
+ * paths name images, or all of them tensor files (.npy, .npz, .bin, .pb).
  * Paths are relative to the file's folder and may contain spaces; labels are class numbers, or
  * class names or synsets of the labels. Empty lines and lines that begin with # are skipped. */
 #include <stdlib.h>
@@ -46,7 +47,8 @@ static qb_status parse_label(lines *l, const char *text, int32_t *out) {
 static char *split_label(char *line) {
     char *cut = strrchr(line, '\t');
     if (!cut) {
-        if (qb_name_is_image(line)) return NULL; /* spaces then belong to the name */
+        if (qb_name_is_image(line) || qb_name_is_tensor(line))
+            return NULL; /* spaces then belong to the name */
         cut = strrchr(line, ' ');
         if (!cut) return NULL;
     }
@@ -64,6 +66,11 @@ static qb_status add_line(lines *l, char *line) {
     if (l->any && l->labelled != (label_text != NULL))
         return qb_fail(l->cx, QB_STATUS_FORMAT, "line %d ('%s') has %s label, unlike those before",
                        l->number, line, label_text ? "a" : "no");
+    const bool tensor = qb_name_is_tensor(line);
+    if (l->any && l->dataset->has_tensors != tensor)
+        return qb_fail(l->cx, QB_STATUS_FORMAT, "line %d ('%s') is %s, unlike those before",
+                       l->number, line, tensor ? "a tensor file" : "an image");
+    l->dataset->has_tensors = tensor;
     int32_t label = -1;
     if (label_text) QB_TRY(parse_label(l, label_text, &label));
     if (label > l->highest) l->highest = label;
@@ -112,8 +119,9 @@ static qb_status list_file_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels
 
 const qb_dataset_format qb_format_list_file = {
     .name = "list_file",
-    .text = "a .txt file of image paths, each with or without a label",
+    .text = "a .txt file of paths of images or tensor files, each with or without a label",
     .probe = list_file_probe,
     .open = list_file_open,
     .read = qb_dataset_read_file,
+    .read_tensors = qb_dataset_read_tensor_file,
 };

@@ -1,9 +1,9 @@
 /* crop: the centre; an odd rest leaves one pixel more at the right and bottom. */
 #include "datasets/datasets_internal.h"
 
-qb_window qb_crop_window(const qb_preprocess *p, int32_t width, int32_t height) {
-    if (!p->crop_width) return (qb_window){0, 0, width, height};
-    return (qb_window){(width - p->crop_width) / 2, (height - p->crop_height) / 2, p->crop_width,
+qb_region qb_crop_region(const qb_preprocess *p, int32_t width, int32_t height) {
+    if (!p->crop_width) return (qb_region){0, 0, width, height};
+    return (qb_region){(width - p->crop_width) / 2, (height - p->crop_height) / 2, p->crop_width,
                        p->crop_height};
 }
 
@@ -21,7 +21,7 @@ static qb_status crop_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, i
 
 static qb_status crop_apply(qb_ctx *cx, const qb_preprocess *p, qb_frame *frame) {
     (void)cx;
-    qb_window window = qb_crop_window(p, frame->width, frame->height);
+    qb_region window = qb_crop_region(p, frame->width, frame->height);
     frame->pixel += (size_t)window.y * frame->stride + (size_t)window.x * (size_t)frame->channels;
     frame->width = window.width;
     frame->height = window.height;

@@ -34,9 +34,9 @@ static qb_status resize_apply(qb_ctx *cx, const qb_preprocess *p, qb_frame *fram
     target_size(p, &width, &height);
     if (width == frame->width && height == frame->height) return QB_OK;
     /* What the crop is going to drop is not computed; the crop then finds its work done. */
-    qb_window window = qb_crop_window(p, width, height);
+    qb_region window = qb_crop_region(p, width, height);
     qb_image image;
-    QB_TRY(qb_resize_window(cx, frame, width, height, &window, p->filter, &image));
+    QB_TRY(qb_resize_region(cx, frame, width, height, &window, p->filter, &image));
     qb_frame_replace(frame, &image);
     return QB_OK;
 }

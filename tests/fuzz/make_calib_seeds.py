@@ -29,7 +29,7 @@ def contents():
         "pos_inf": np.array([0, 1], "<u8"),
         "neg_inf": np.zeros(n, "<u8"),
         "range": np.array([[[0, 0.5], [0, 0.9999]], [[-4, 1], [-8, 1.766]]], "<f4"),
-        "sample": np.array([0, 2], "<i8"),
+        "sample": np.array([0, 2], "<u8"),
         "sample_min": np.array([[0, 0], [-8, np.inf]], "<f4"),
         "sample_max": np.array([[0.9999, 0.5], [1.766, -np.inf]], "<f4"),
         "bins": bins,
@@ -43,6 +43,9 @@ def contents():
         "data_hash": np.bytes_("fedcba9876543210" * 2),
         "samples": np.int64(2),
         "skipped": np.int64(0),
+        "preprocess": np.bytes_("tensors"),
+        "shards": np.bytes_("1,3/4"),
+        "data_sum": np.bytes_("0011223344556677" * 2),
     }
     return sets, attributes
 
@@ -85,6 +88,7 @@ write("range_is_nan", put("range", np.full((2, 2, 2), np.nan, "<f4")))
 write("no_samples", drop("sample"))
 write("sample_max_missing", drop("sample_max"))
 write("many_samples", put("sample", np.arange(8192)))
+write("shard_of_none", lambda sets, attributes: attributes.__setitem__("shards", np.bytes_("5/4")))
 write("linked", drop("max"), lambda file: file.__setitem__("max", h5py.SoftLink("/min")))
 with open(os.path.join(FOLDER, "title_only"), "wb") as file:
     file.write(TITLE)

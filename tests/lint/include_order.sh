@@ -13,7 +13,7 @@ check() {
             allowed["base"]     = "^base/"
             allowed["kernels"]  = "^(base|kernels)/"
             allowed["graph"]    = "^(base|kernels|graph)/"
-            allowed["datasets"] = "^(base|datasets)/|^kernels/tensor[.]h$"
+            allowed["datasets"] = "^(base|datasets)/|^kernels/(tensor|ref)[.]h$|^graph/graph[.]h$"
             allowed["engine"]   = "^(base|kernels|graph|engine)/"
             allowed["calib"]    = "^(base|kernels|graph|datasets|engine|calib)/"
             allowed["quant"]    = "^(base|kernels|graph|quant)/|^calib/table[.]h$"

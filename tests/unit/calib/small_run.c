@@ -77,11 +77,16 @@ static int32_t random_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb
     return id;
 }
 
-static int32_t add_input(qb_ctx *cx, qb_graph *graph, int64_t side) {
-    qb_shape shape = {4, {qb_graph_add_symbol(cx, graph, "N"), 3, side, side}};
-    int32_t id = qb_graph_add_value(cx, graph, "image", QB_DTYPE_F32, &shape);
+static int32_t add_named_input(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
+                               qb_shape shape) {
+    int32_t id = qb_graph_add_value(cx, graph, name, dtype, &shape);
     assert_ok(cx, qb_graph_add_input(cx, graph, id));
     return id;
+}
+
+static int32_t add_input(qb_ctx *cx, qb_graph *graph, int64_t side) {
+    const qb_shape shape = {4, {qb_graph_add_symbol(cx, graph, "N"), 3, side, side}};
+    return add_named_input(cx, graph, "image", QB_DTYPE_F32, shape);
 }
 
 static qb_graph *finish(qb_ctx *cx, qb_graph *graph, int32_t output) {
@@ -104,6 +109,18 @@ qb_graph *run_graph(qb_ctx *cx, int64_t side) {
     int32_t f = ADD("Flatten", "f", p);
     int32_t wd = random_constant(cx, graph, "wd", qb_shape_of(2, 8, 4), 0.3);
     return finish(cx, graph, ADD("Softmax", "y", ADD("Gemm", "logits", f, wd)));
+}
+
+qb_graph *run_tokens(qb_ctx *cx) {
+    qb_graph *graph;
+    assert_ok(cx, qb_graph_create(cx, &graph));
+    const int64_t n = qb_graph_add_symbol(cx, graph, "N"), l = qb_graph_add_symbol(cx, graph, "L");
+    int32_t ids = add_named_input(cx, graph, "ids", QB_DTYPE_S64, (qb_shape){2, {n, l}});
+    int32_t shift = add_named_input(cx, graph, "shift", QB_DTYPE_F32, (qb_shape){3, {n, l, 8}});
+    int32_t rows = random_constant(cx, graph, "rows", qb_shape_of(2, 16, 8), 1);
+    int32_t wd = random_constant(cx, graph, "wd", qb_shape_of(2, 8, 4), 0.3);
+    int32_t sum = ADD("Add", "sum", ADD("Gather", "found", rows, ids), shift);
+    return finish(cx, graph, ADD("Relu", "y", ADD("MatMul", "m", sum, wd)));
 }
 
 qb_graph *run_unary(qb_ctx *cx, const char *op) {

@@ -17,6 +17,9 @@ qb_loader_options run_loader(const qb_dataset *dataset, int32_t batch, int32_t t
 
 /* Conv + Relu, Conv + Add + Relu, MaxPool, Flatten, Gemm, Softmax on [N, 3, side, side]. */
 qb_graph *run_graph(qb_ctx *cx, int64_t side);
+/* ids s64 [N, L] -> Gather in a table of 16 rows of 8, plus shift f32 [N, L, 8], MatMul, Relu: L
+ * and N are open. */
+qb_graph *run_tokens(qb_ctx *cx);
 /* A graph of one operator behind the input. */
 qb_graph *run_unary(qb_ctx *cx, const char *op);
 

@@ -152,8 +152,8 @@ static void another_input_size_is_refused(void **state) {
     qb_loader_options loader = run_loader(dataset, 4, 1);
     qb_graph *graph = run_graph(&cx, RUN_SIDE + 1);
     qb_table *table = NULL;
-    assert_fails(&cx, calibrate(&cx, graph, &loader, 1, &table), QB_STATUS_UNSUPPORTED);
-    assert_message(&cx, "input 'image': expected one sample of 1x3x8x8 f32, got 1x3x9x9 f32");
+    assert_fails(&cx, calibrate(&cx, graph, &loader, 1, &table), QB_STATUS_INVALID);
+    assert_message(&cx, "input 'image': dimension 2: the model has 9, got 8");
     qb_graph_free(graph);
     qb_dataset_close(dataset);
 }
@@ -183,20 +183,16 @@ static qb_status visit(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
 static qb_status stream(qb_ctx *cx, visitor *v, int32_t workers, qb_stream_result *result) {
     qb_dataset *dataset = run_dataset(cx);
     qb_graph *graph = run_graph(cx, RUN_SIDE);
-    const qb_engine_options build = {.backends = "ref", .batch = 1, .threads = 1};
-    qb_engine *engine;
-    assert_ok(cx, qb_engine_build(cx, graph, &build, &engine));
-    const qb_engine *engines[] = {engine};
+    const qb_stream_model model = {.graph = graph, .backends = "ref"};
     qb_loader_options loader = run_loader(dataset, 2, 2);
-    const qb_stream_options options = {.engine = engines,
-                                       .n_engines = 1,
+    const qb_stream_options options = {.model = &model,
+                                       .n_models = 1,
                                        .loader = &loader,
                                        .workers = workers,
                                        .label = "visit",
                                        .sample = visit,
                                        .user = v};
     qb_status status = qb_stream(cx, &options, result);
-    qb_engine_free(engine);
     qb_graph_free(graph);
     qb_dataset_close(dataset);
     return status;

@@ -17,11 +17,12 @@
 static const char *const names[] = {"conv1/relu", "a", "Zeta", "b\xc3\xbc", "input:0"};
 enum { N_NAMES = sizeof names / sizeof *names };
 
-/* Extremes of samples 0, 3, 6, ...; the second one has no finite value in the first tensor. */
+/* Extremes of samples with keys 0, 3, 6, ...; the second one has no finite value in the first
+ * tensor. */
 static void record_extremes(qb_ctx *cx, qb_table *table) {
     assert_ok(cx, qb_table_record(cx, table, N_SAMPLES));
     for (int i = 0; i < N_SAMPLES; i++) {
-        table->sample[i] = 3 * i;
+        table->sample[i] = 3 * (uint64_t)i;
         for (int k = 0; k < N_NAMES; k++) {
             const qb_stats *s = table->entry[k].stats;
             table->entry[k].sample_min[i] = i == 4 ? s->min : s->min / 2;
@@ -441,7 +442,7 @@ static void wrong_content_is_refused_by_field(void **state) {
         {bins_overflow, "bins: too large"},
         {range_is_nan, "range: not in order"},
         {samples_are_cut, "sample: expected the shape 7"},
-        {samples_are_short, "sample: expected 64-bit integers"},
+        {samples_are_short, "sample: expected 64-bit unsigned integers"},
         {samples_are_unsorted, "sample: expected ascending numbers"},
         {extremes_are_missing, "sample_max: HDF5"},
         {extremes_are_unwritten, "sample_min: expected data for every tensor"},

@@ -1,0 +1,108 @@
+/* The file: a block of text that says the plan and the position, then a .calib.h5. */
+#include "calib/checkpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/calib.h"
+
+#define BLOCK 512
+#define TITLE "qbench checkpoint 1\n"
+#define FILE_LIMIT ((size_t)1 << 30)
+
+qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader) {
+    char text[512];
+    qb_hash chain[2] = {model};
+    const int64_t n = qb_dataset_count(loader->dataset);
+    qb_loader_text(loader, text, sizeof text);
+    chain[1] = qb_hash_bytes(text, strlen(text));
+    for (int64_t i = 0; i < n; i++) {
+        const char *name = qb_dataset_sample_name(loader->dataset, i);
+        chain[0] = qb_hash_bytes(chain, sizeof chain);
+        chain[1] = qb_hash_bytes(name, strlen(name));
+    }
+    return qb_hash_bytes(chain, sizeof chain);
+}
+
+/* Statistics that a file can hold; ranges are chosen at the end and are any here. */
+static qb_status prepare(qb_ctx *cx, qb_table *table, bool *fit) {
+    *fit = table->n_entries > 0;
+    for (int32_t i = 0; i < table->n_entries; i++) *fit = *fit && table->entry[i].stats->count > 0;
+    qb_method_choice minmax;
+    QB_TRY(qb_method_parse(cx, "minmax", &minmax));
+    return *fit ? qb_table_choose(cx, table, &minmax, 1) : QB_OK;
+}
+
+static qb_status write_file(qb_ctx *cx, const char *path, const char block[BLOCK],
+                            const uint8_t *bytes, size_t size) {
+    qb_writer writer;
+    QB_TRY(qb_writer_open(cx, path, true, &writer));
+    if (fwrite(block, BLOCK, 1, writer.stream) == 1 && fwrite(bytes, size, 1, writer.stream) == 1)
+        return qb_writer_commit(cx, &writer);
+    qb_status status = qb_fail_errno(cx, "write %s", path);
+    qb_writer_abort(&writer);
+    return status;
+}
+
+qb_status qb_checkpoint_save(qb_ctx *cx, const char *path, qb_hash plan,
+                             const qb_loader_progress *progress, qb_table *table) {
+    bool fit;
+    QB_TRY(prepare(cx, table, &fit));
+    if (!fit) return QB_OK;
+    table->skipped = progress->skipped;
+    table->data_sum = progress->sum;
+    uint8_t *bytes;
+    size_t size;
+    QB_TRY(qb_table_write(cx, table, &bytes, &size));
+    char block[BLOCK] = {0}, hex[33];
+    qb_hash_hex(plan, hex);
+    snprintf(block, sizeof block, TITLE "plan %s\nnext %lld\n", hex, (long long)progress->next);
+    qb_status status = write_file(cx, path, block, bytes, size);
+    qb_free(bytes);
+    return status;
+}
+
+qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
+                              qb_hash *plan, qb_loader_progress *progress, qb_table **table) {
+    char block[BLOCK + 1] = {0}, hex[33];
+    long long next;
+    if (size > BLOCK) memcpy(block, bytes, BLOCK);
+    if (strncmp(block, TITLE, strlen(TITLE)) != 0 ||
+        sscanf(block + strlen(TITLE), "plan %32[0-9a-f] next %18lld", hex, &next) != 2 ||
+        !qb_hash_parse(hex, plan))
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: not a checkpoint of a calibration", name);
+    qb_table *t;
+    QB_TRY(qb_table_parse(cx, name, bytes + BLOCK, size - BLOCK, &t));
+    if (!t->sample || next < t->samples) {
+        qb_table_free(t);
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: next: expected at least the samples, got %lld",
+                       name, next);
+    }
+    *progress = (qb_loader_progress){
+        .next = next, .samples = t->samples, .skipped = t->skipped, .sum = t->data_sum};
+    *table = t;
+    return QB_OK;
+}
+
+qb_status qb_checkpoint_load(qb_ctx *cx, const char *path, qb_hash plan,
+                             qb_loader_progress *progress, qb_table **table) {
+    char *bytes;
+    size_t size;
+    qb_hash got;
+    qb_table *t;
+    QB_TRY(qb_file_read(cx, path, FILE_LIMIT, &bytes, &size));
+    qb_status status =
+        qb_checkpoint_parse(cx, path, (const uint8_t *)bytes, size, &got, progress, &t);
+    qb_free(bytes);
+    if (status != QB_OK) return status;
+    if (qb_hash_equal(got, plan)) {
+        *table = t;
+        return QB_OK;
+    }
+    qb_table_free(t);
+    return qb_fail(cx, QB_STATUS_MISMATCH,
+                   "%s: the checkpoint is of another run (model, data or preprocessing differ): "
+                   "remove it, or run without --resume",
+                   path);
+}

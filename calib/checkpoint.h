@@ -1,0 +1,30 @@
+/* Progress of a calibration on disk: what was gathered so far and how far in the data that is. */
+#ifndef QB_CALIB_CHECKPOINT_H
+#define QB_CALIB_CHECKPOINT_H
+
+#include "calib/table.h"
+#include "datasets/loader.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a run does: model, preparation and the samples in their order, as a hash. A checkpoint is
+ * for one plan. */
+qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader);
+
+/* A table of statistics without ranges, as qb_gather_table gives it, and how far it reaches.
+ * Atomic. While some tensor has had no finite value yet nothing is saved. */
+qb_status qb_checkpoint_save(qb_ctx *cx, const char *path, qb_hash plan,
+                             const qb_loader_progress *progress, qb_table *table);
+/* QB_STATUS_MISMATCH when it belongs to another plan. */
+qb_status qb_checkpoint_load(qb_ctx *cx, const char *path, qb_hash plan,
+                             qb_loader_progress *progress, qb_table **table);
+/* The same from memory; `name` for messages. */
+qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
+                              qb_hash *plan, qb_loader_progress *progress, qb_table **table);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

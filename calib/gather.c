@@ -1,0 +1,205 @@
+#include "calib/gather.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+/* Workers are few enough to keep their statistics below this. */
+#define STATS_LIMIT ((size_t)192 << 20)
+
+qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_gather *out) {
+    /* About every second node's output reaches memory: fusion takes the rest. */
+    const size_t each = ((size_t)graph->n_nodes / 2 + 1) * sizeof(qb_stats);
+    while (workers > 1 && (size_t)workers * each > STATS_LIMIT) workers--;
+    qb_gather g = {.workers = workers};
+    qb_status status = QB_OK;
+    g.part = qb_alloc(cx, (size_t)workers, sizeof *g.part);
+    g.no_outputs = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *g.no_outputs);
+    if (!g.part || !g.no_outputs) status = cx->code;
+    for (int32_t i = 0; i < workers && status == QB_OK; i++)
+        status = qb_table_create(cx, 0, &g.part[i].table);
+    if (status == QB_OK)
+        *out = g;
+    else
+        qb_gather_release(&g);
+    return status;
+}
+
+void qb_gather_release(qb_gather *gather) {
+    for (int32_t i = 0; gather->part && i < gather->workers; i++) {
+        qb_table_free(gather->part[i].table);
+        qb_free(gather->part[i].key);
+    }
+    qb_free(gather->part);
+    qb_free(gather->no_outputs);
+    *gather = (qb_gather){0};
+}
+
+/* ---- samples of one worker ---- */
+
+static bool records(const qb_gather_part *part) { return part->n <= QB_TABLE_SAMPLES; }
+
+/* An array of `old` values becomes one of `wanted`, filled up with `empty`. */
+static qb_status widen(qb_ctx *cx, float **array, int64_t old, int64_t wanted, float empty) {
+    float *wide = qb_alloc(cx, (size_t)wanted, sizeof *wide);
+    if (!wide) return cx->code;
+    if (*array) memcpy(wide, *array, (size_t)old * sizeof *wide);
+    for (int64_t i = *array ? old : 0; i < wanted; i++) wide[i] = empty;
+    qb_free(*array);
+    *array = wide;
+    return QB_OK;
+}
+
+static qb_status widen_entry(qb_ctx *cx, qb_table_entry *entry, int64_t old, int64_t wanted) {
+    QB_TRY(widen(cx, &entry->sample_min, old, wanted, INFINITY));
+    return widen(cx, &entry->sample_max, old, wanted, -INFINITY);
+}
+
+/* Room for the extremes of one more sample in all entries. */
+static qb_status make_room(qb_ctx *cx, qb_gather_part *part) {
+    if (!records(part) || (int64_t)part->n <= part->capacity) return QB_OK;
+    const int64_t wanted = part->capacity > 0 ? 2 * part->capacity : 64;
+    for (int32_t i = 0; i < part->table->n_entries; i++)
+        if (part->table->entry[i].sample_min)
+            QB_TRY(widen_entry(cx, &part->table->entry[i], part->capacity, wanted));
+    part->capacity = wanted;
+    return QB_OK;
+}
+
+static qb_status add_keys(qb_ctx *cx, qb_gather_part *part, const uint64_t *key, size_t n) {
+    QB_TRY(qb_grow(cx, &part->key, &part->key_capacity, part->n + n, sizeof *part->key));
+    memcpy(part->key + part->n, key, n * sizeof *key);
+    part->n += n;
+    return QB_OK;
+}
+
+/* Adds a tensor's values and tells their own extremes. */
+static qb_range add_values(qb_stats *stats, const qb_tensor *tensor) {
+    const float min = stats->min, max = stats->max;
+    stats->min = INFINITY;
+    stats->max = -INFINITY;
+    qb_stats_add_tensor(stats, tensor, -1);
+    const qb_range own = {stats->min, stats->max};
+    stats->min = fminf(min, own.lo);
+    stats->max = fmaxf(max, own.hi);
+    return own;
+}
+
+/* Values that are not float (shapes, indices) have no range to choose. */
+static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *value,
+                          const qb_tensor *tensor) {
+    (void)observed;
+    qb_gather_part *part = user;
+    qb_table_entry *entry;
+    if (tensor->desc.dtype != QB_DTYPE_F32) return QB_OK;
+    QB_TRY(qb_table_slot(cx, part->table, value, &entry));
+    const qb_range own = add_values(entry->stats, tensor);
+    if (!records(part)) return QB_OK;
+    if (!entry->sample_min) QB_TRY(widen_entry(cx, entry, 0, part->capacity));
+    entry->sample_min[part->n - 1] = own.lo;
+    entry->sample_max[part->n - 1] = own.hi;
+    return QB_OK;
+}
+
+qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample) {
+    qb_gather_part *part = &gather->part[sample->worker];
+    uint64_t key = 0;
+    for (int i = 0; i < 8; i++) key = key << 8 | sample->hash.byte[i];
+    QB_TRY(add_keys(cx, part, &key, 1));
+    QB_TRY(make_room(cx, part));
+    return qb_context_observe(cx, sample->context[0], sample->inputs, gather->no_outputs, on_value,
+                              part);
+}
+
+/* ---- all of them ---- */
+
+/* A sample and who saw it. */
+typedef struct seen {
+    uint64_t key;
+    const qb_gather_part *part;
+    int64_t at;
+} seen;
+
+static int by_key(const void *a, const void *b) {
+    const uint64_t left = ((const seen *)a)->key, right = ((const seen *)b)->key;
+    return left < right ? -1 : left > right;
+}
+
+/* All samples in ascending order; equal keys stand for equal content, so their order is of no
+ * consequence. New memory. */
+static seen *sort_samples(qb_ctx *cx, const qb_gather *gather, int64_t *n) {
+    *n = 0;
+    for (int32_t i = 0; i < gather->workers; i++) *n += (int64_t)gather->part[i].n;
+    seen *all = qb_alloc(cx, (size_t)*n, sizeof *all);
+    int64_t at = 0;
+    for (int32_t i = 0; all && i < gather->workers; i++)
+        for (size_t k = 0; k < gather->part[i].n; k++)
+            all[at++] = (seen){gather->part[i].key[k], &gather->part[i], (int64_t)k};
+    if (all && *n > 1) qsort(all, (size_t)*n, sizeof *all, by_key);
+    return all;
+}
+
+static qb_status add_stats(qb_ctx *cx, qb_table *into, const qb_table *from) {
+    for (int32_t i = 0; i < from->n_entries; i++) {
+        qb_table_entry *entry;
+        QB_TRY(qb_table_slot(cx, into, from->entry[i].name, &entry));
+        qb_stats_merge(entry->stats, from->entry[i].stats);
+    }
+    return QB_OK;
+}
+
+static void fill_extremes(const seen *all, int64_t n, qb_table_entry *entry) {
+    for (int64_t i = 0; i < n; i++) {
+        const qb_table_entry *from = qb_table_find(all[i].part->table, entry->name);
+        const bool there = from && from->sample_min;
+        entry->sample_min[i] = there ? from->sample_min[all[i].at] : INFINITY;
+        entry->sample_max[i] = there ? from->sample_max[all[i].at] : -INFINITY;
+    }
+}
+
+static qb_status add_samples(qb_ctx *cx, const seen *all, int64_t n, qb_table *table) {
+    table->sample = qb_alloc(cx, (size_t)n, sizeof *table->sample);
+    if (!table->sample) return cx->code;
+    for (int64_t i = 0; i < n; i++) table->sample[i] = all[i].key;
+    table->samples = n;
+    if (n > QB_TABLE_SAMPLES) return QB_OK;
+    QB_TRY(qb_table_record(cx, table, n));
+    for (int32_t i = 0; i < table->n_entries && n > 0; i++) fill_extremes(all, n, &table->entry[i]);
+    return QB_OK;
+}
+
+qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out) {
+    qb_table *table = NULL;
+    int64_t n;
+    seen *all = sort_samples(cx, gather, &n);
+    qb_status status = all ? QB_OK : cx->code;
+    if (status == QB_OK) status = qb_table_create(cx, 0, &table);
+    for (int32_t i = 0; i < gather->workers && status == QB_OK; i++)
+        status = add_stats(cx, table, gather->part[i].table);
+    if (status == QB_OK) status = add_samples(cx, all, n, table);
+    qb_free(all);
+    if (status == QB_OK)
+        *out = table;
+    else
+        qb_table_free(table);
+    return status;
+}
+
+qb_status qb_gather_add(qb_ctx *cx, qb_gather *gather, const qb_table *table) {
+    qb_gather_part *part = &gather->part[0];
+    QB_TRY(add_stats(cx, part->table, table));
+    QB_TRY(add_keys(cx, part, table->sample, (size_t)table->samples));
+    if (table->n_recorded == 0) return QB_OK;
+    part->capacity = table->n_recorded;
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        qb_table_entry *entry;
+        const size_t bytes = (size_t)table->n_recorded * sizeof(float);
+        QB_TRY(qb_table_slot(cx, part->table, table->entry[i].name, &entry));
+        QB_TRY(widen_entry(cx, entry, 0, part->capacity));
+        memcpy(entry->sample_min, table->entry[i].sample_min, bytes);
+        memcpy(entry->sample_max, table->entry[i].sample_max, bytes);
+    }
+    return QB_OK;
+}

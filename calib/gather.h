@@ -1,0 +1,43 @@
+/* Statistics of what an FP32 engine computes, gathered by several workers. */
+#ifndef QB_CALIB_GATHER_H
+#define QB_CALIB_GATHER_H
+
+#include "calib/stream.h"
+#include "calib/table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What one worker saw: a table of its own without ranges. Its samples are in the order they came,
+ * and each entry's extremes have room for `capacity` of them; recording ends when there are more
+ * than QB_TABLE_SAMPLES. */
+typedef struct qb_gather_part {
+    qb_table *table;
+    uint64_t *key;
+    size_t n, key_capacity;
+    int64_t capacity;
+} qb_gather_part;
+
+typedef struct qb_gather {
+    int32_t workers;
+    qb_gather_part *part;
+    void **no_outputs; /* NULLs: outputs are not copied out */
+} qb_gather;
+
+/* `workers` becomes fewer where the statistics of the graph's values would not fit into memory that
+ * is meant for them. */
+qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_gather *out);
+void qb_gather_release(qb_gather *gather); /* accepts zeroed */
+/* Runs engine 0 on a sample and adds what its values hold; one call a worker at a time. */
+qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample);
+/* Everything so far as one table: statistics (also of values with nothing finite yet) and samples
+ * in ascending order. Nobody may be gathering meanwhile. */
+qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out);
+/* Adds the statistics and samples of an earlier run to what is gathered. */
+qb_status qb_gather_add(qb_ctx *cx, qb_gather *gather, const qb_table *table);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

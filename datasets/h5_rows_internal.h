@@ -1,0 +1,30 @@
+/* HDF5 datasets whose first axis counts samples, read a row at a time. Sizes and types come from
+ * the file and are not trusted: each is checked before memory depends on it. Callers hold
+ * qb_h5_lock. */
+#ifndef QB_DATASETS_H5_ROWS_INTERNAL_H
+#define QB_DATASETS_H5_ROWS_INTERNAL_H
+
+#include <hdf5.h>
+
+#include "kernels/tensor.h"
+
+typedef struct qb_h5_rows {
+    hid_t set, memory; /* the dataset; the type of its elements in memory. Negative: not open */
+    qb_dtype dtype;
+    int rank;
+    hsize_t dim[QB_MAX_RANK];
+} qb_h5_rows;
+
+/* Opens a dataset of numbers of rank 1 to 8. Floats of any size up to 32 bits become f32; booleans
+ * as h5py writes them are known. External storage and chunks over 512 MiB are refused. */
+qb_status qb_h5_rows_open(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *out);
+void qb_h5_rows_close(qb_h5_rows *rows); /* accepts closed ones */
+/* Type and shape of one row: [1, ...]. */
+qb_desc qb_h5_rows_desc(const qb_h5_rows *rows);
+/* Reads row `at` into memory of that size; `name` is for messages. */
+qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, const char *name,
+                          void *out);
+/* Fails with the library's own innermost reason. */
+qb_status qb_h5_rows_fail(qb_ctx *cx, qb_status code, const char *what);
+
+#endif

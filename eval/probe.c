@@ -1,0 +1,61 @@
+#include "eval/probe.h"
+
+#include <string.h>
+
+void qb_probe_release(qb_probe *probe) {
+    for (int32_t i = 0; probe->data && i < probe->n; i++) qb_free(probe->data[i]);
+    qb_free(probe->data);
+    qb_free(probe->shape);
+    *probe = (qb_probe){0};
+}
+
+static qb_status repeat(qb_ctx *cx, const qb_value *input, const qb_tensor *sample, int64_t batch,
+                        qb_shape *shape, void **data) {
+    const size_t bytes = qb_desc_bytes(&sample->desc);
+    const qb_shape *declared = &input->shape;
+    *shape = sample->desc.shape;
+    size_t times = 1;
+    if (batch > 1 && shape->rank > 0 && shape->dim[0] == 1) {
+        if (declared->rank > 0 && declared->dim[0] >= 0)
+            return qb_fail(cx, QB_STATUS_INVALID,
+                           "input '%s': the model has a fixed batch of %lld, got %lld", input->name,
+                           (long long)declared->dim[0], (long long)batch);
+        shape->dim[0] = batch;
+        times = (size_t)batch;
+    }
+    *data = qb_alloc_aligned(cx, times, bytes + 1);
+    if (!*data) return cx->code;
+    for (size_t i = 0; i < times; i++) memcpy((uint8_t *)*data + i * bytes, sample->data, bytes);
+    return QB_OK;
+}
+
+static qb_status take(qb_ctx *cx, const qb_graph *graph, const qb_batch *sample, int64_t batch,
+                      qb_probe *probe) {
+    probe->n = sample->n_inputs;
+    probe->shape = qb_alloc(cx, (size_t)probe->n, sizeof *probe->shape);
+    probe->data = qb_alloc(cx, (size_t)probe->n, sizeof *probe->data);
+    if (!probe->shape || !probe->data) return cx->code;
+    for (int32_t i = 0; i < probe->n; i++)
+        QB_TRY(repeat(cx, &graph->values[graph->inputs[i]], &sample->input[i], batch,
+                      &probe->shape[i], &probe->data[i]));
+    return QB_OK;
+}
+
+qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_options *loader,
+                        int64_t batch, qb_probe *out) {
+    qb_loader_options options = *loader;
+    options.batch = options.threads = options.prefetch = 1;
+    qb_loader *l = NULL;
+    qb_batch sample;
+    qb_probe probe = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_loader_create(cx, &options, &l));
+    QB_GO(qb_loader_next(cx, l, &sample));
+    QB_GO(take(cx, graph, &sample, batch, &probe));
+    *out = probe;
+    probe = (qb_probe){0};
+out:
+    qb_probe_release(&probe);
+    qb_loader_free(l);
+    return status;
+}
