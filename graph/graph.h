@@ -123,6 +123,9 @@ qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input
                         qb_graph **out);
 /* The graph as stable text, one line a node: for golden tests and --verbose. */
 qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out);
+/* The graph in Graphviz's language: what runs as one step is framed, quantized values have bold
+ * edges, colors tell what the quantizer does with an operator. */
+qb_status qb_graph_dot(qb_ctx *cx, const qb_graph *graph, FILE *stream);
 
 /* ONNX in and out (graph/onnx). Reading validates everything and reports all unsupported operators
  * at once (name, op, opset, why). External data is found relative to the model. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "cli/bench_inputs.h"
 #include "cli/engine_file.h"
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
@@ -11,8 +12,8 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision;
-    bool graph, steps;
+    const char *precision, *shapes, *dot;
+    bool graph, steps, passes;
 } options;
 
 static const qb_opt table[] = {
@@ -31,6 +32,20 @@ static const qb_opt table[] = {
      .offset = offsetof(options, precision),
      .argument = "PRECISION",
      .help = "of float values on a GPU: fp32 (default) or fp16"},
+    {.name = "shapes",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, shapes),
+     .argument = "NAME:AxB,...",
+     .help = "sizes of inputs, where more than the batch is open: input:1x1x224x224"},
+    {.name = "passes",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, passes),
+     .help = "print what each optimizer pass did, and the operators before and after"},
+    {.name = "dot",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, dot),
+     .argument = "FILE",
+     .help = "write the optimized graph for Graphviz (dot -Tsvg FILE)"},
     {.name = "graph",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, graph),
@@ -52,9 +67,11 @@ static int by_count(const void *a, const void *b) {
     return x->n != y->n ? (x->n < y->n) - (x->n > y->n) : strcmp(x->name, y->name);
 }
 
-/* Node counts by operator, most frequent first; the array has one entry a node at most. */
-static int32_t count_ops(const qb_graph *graph, op_count *counts) {
+/* Node counts by operator, most frequent first. */
+static json_t *count_ops(qb_ctx *cx, const qb_graph *graph) {
     int32_t n = 0;
+    op_count *counts = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *counts);
+    if (!counts) return NULL;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         int32_t k = 0;
         while (k < n && strcmp(counts[k].name, graph->nodes[i].op->name) != 0) k++;
@@ -62,13 +79,19 @@ static int32_t count_ops(const qb_graph *graph, op_count *counts) {
         counts[k].n++;
     }
     qsort(counts, (size_t)n, sizeof *counts, by_count);
-    return n;
+    json_t *ops = json_object();
+    for (int32_t i = 0; i < n; i++)
+        json_object_set_new(ops, counts[i].name, json_integer(counts[i].n));
+    qb_free(counts);
+    return ops;
 }
 
+/* Elements of constants that are, or stand for, real numbers. */
 static int64_t parameters(const qb_graph *graph) {
     int64_t n = 0;
     for (int32_t v = 0; v < graph->n_values; v++)
-        if (graph->values[v].data && graph->values[v].dtype == QB_DTYPE_F32)
+        if (graph->values[v].data &&
+            (graph->values[v].q.n > 0 || qb_dtype_is_float(graph->values[v].dtype)))
             n += qb_shape_count(&graph->values[v].shape);
     return n;
 }
@@ -119,10 +142,19 @@ static void add_choice(json_t *step, const qb_step_info *s) {
     json_object_set_new(step, "alternatives", others);
 }
 
+/* "cpu.conv_f32.avx512" counts for cpu; "node" (the operator's definition) and "alias" for
+ * themselves. */
+static void count_backend(json_t *counts, const char *tactic) {
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(tactic, "."), tactic);
+    json_object_set_new(counts, name,
+                        json_integer(json_integer_value(json_object_get(counts, name)) + 1));
+}
+
 /* Steps, sums and memory of the engine; or why there is none (shapes that are not known). */
 static json_t *engine_json(const qb_engine *engine, const char *reason) {
     if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
-    json_t *steps = json_array();
+    json_t *steps = json_array(), *backends = json_object();
     double flops = 0;
     for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
         qb_step_info s;
@@ -133,34 +165,41 @@ static json_t *engine_json(const qb_engine *engine, const char *reason) {
                       s.op, "tactic", s.tactic, "impl", s.impl, "dtype", qb_dtype_text(s.dtype),
                       "flops", s.flops, "bytes", s.bytes);
         add_choice(step, &s);
+        count_backend(backends, s.tactic);
         json_array_append_new(steps, step);
     }
     qb_engine_memory memory;
     qb_engine_memory_of(engine, &memory);
-    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o}", "macs", flops / 2, "weights_bytes",
+    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o, s:o}", "macs", flops / 2, "weights_bytes",
                           (json_int_t)memory.weights, "arena_bytes", (json_int_t)memory.arena,
-                          "arena_lower_bound", (json_int_t)memory.lower_bound, "steps", steps);
+                          "arena_lower_bound", (json_int_t)memory.lower_bound, "backends", backends,
+                          "steps", steps);
     if (qb_engine_device(engine))
         json_object_set_new(e, "device", qb_json_string(qb_engine_device(engine)));
     return e;
 }
 
-static json_t *describe(const qb_project *project, const qb_graph *graph, const op_count *counts,
-                        int32_t n_counts, const qb_optimize_report *report, json_t *engine) {
-    json_t *ops = json_object(), *passes = json_object();
-    for (int32_t i = 0; i < n_counts; i++)
-        json_object_set_new(ops, counts[i].name, json_integer(counts[i].n));
+/* What inspect has gathered of a model. */
+typedef struct findings {
+    const qb_graph *graph; /* optimized */
+    json_t *ops_before, *ops;
+    qb_optimize_report report;
+} findings;
+
+static json_t *describe(const qb_project *project, const findings *f, json_t *engine) {
+    const qb_graph *graph = f->graph;
+    json_t *passes = json_object();
     int32_t n_passes;
     const qb_pass *const *all = qb_passes(&n_passes);
     for (int32_t i = 0; i < n_passes; i++)
-        json_object_set_new(passes, all[i]->name, json_integer(report->n_changes[i]));
-    return json_pack("{s:s, s:o, s:i, s:o, s:o, s:i, s:i, s:o, s:o, s:I, s:o}", "schema",
+        json_object_set_new(passes, all[i]->name, json_integer(f->report.n_changes[i]));
+    return json_pack("{s:s, s:o, s:i, s:o, s:o, s:i, s:i, s:O, s:O, s:o, s:I, s:o}", "schema",
                      "qbench.inspect/1", "model", qb_json_string(project->model), "opset",
                      graph->opset, "inputs", values_json(graph, graph->inputs, graph->n_inputs),
                      "outputs", values_json(graph, graph->outputs, graph->n_outputs),
-                     "nodes_before", report->nodes_before, "nodes_after", report->nodes_after,
-                     "ops", ops, "passes", passes, "parameters", (json_int_t)parameters(graph),
-                     "engine", engine);
+                     "nodes_before", f->report.nodes_before, "nodes_after", f->report.nodes_after,
+                     "ops_before", f->ops_before, "ops", f->ops, "passes", passes, "parameters",
+                     (json_int_t)parameters(graph), "engine", engine);
 }
 
 /* ---- text ---- */
@@ -232,9 +271,37 @@ static void print_engine(const options *o, const json_t *e) {
            (double)json_integer_value(json_object_get(e, "weights_bytes")) / 1024,
            (double)json_integer_value(json_object_get(e, "arena_bytes")) / 1024,
            (double)json_integer_value(json_object_get(e, "arena_lower_bound")) / 1024);
+    print_counts("steps", json_object_get(e, "backends"), true);
     if (json_object_get(e, "device"))
         printf("device     %s\n", json_string_value(json_object_get(e, "device")));
     if (o->steps) print_steps(json_object_get(e, "steps"));
+}
+
+static void print_change(const char *op, json_int_t before, json_int_t after) {
+    printf("  %-24s %6lld -> %lld\n", op, (long long)before, (long long)after);
+}
+
+/* Passes that changed something, then the operators whose number changed. */
+static void print_passes(const json_t *d) {
+    json_t *before = json_object_get(d, "ops_before"), *after = json_object_get(d, "ops"), *count;
+    const char *op;
+    int32_t n;
+    const qb_pass *const *all = qb_passes(&n);
+    printf("\npasses\n");
+    for (int32_t i = 0; i < n; i++) {
+        const json_t *changes = json_object_get(json_object_get(d, "passes"), all[i]->name);
+        if (json_integer_value(changes) > 0)
+            printf("  %-24s %6lld  %s\n", all[i]->name, (long long)json_integer_value(changes),
+                   all[i]->summary);
+    }
+    printf("operators before and after\n");
+    json_object_foreach(before, op, count) {
+        const json_int_t left = json_integer_value(json_object_get(after, op));
+        if (json_integer_value(count) != left) print_change(op, json_integer_value(count), left);
+    }
+    json_object_foreach(after, op, count) {
+        if (!json_object_get(before, op)) print_change(op, 0, json_integer_value(count));
+    }
 }
 
 static void print_text(const options *o, const json_t *d) {
@@ -249,6 +316,7 @@ static void print_text(const options *o, const json_t *d) {
     print_counts("passes", json_object_get(d, "passes"), false);
     printf("size       %.3f M parameters\n",
            (double)json_integer_value(json_object_get(d, "parameters")) / 1e6);
+    if (o->passes) print_passes(d);
     print_engine(o, json_object_get(d, "engine"));
 }
 
@@ -268,6 +336,48 @@ static qb_status print(qb_ctx *cx, const options *o, const qb_graph *graph, json
     return qb_json_out(cx, &o->common, d);
 }
 
+static qb_status write_dot(qb_ctx *cx, const qb_graph *graph, const char *path) {
+    qb_writer writer = {0};
+    qb_status status = qb_writer_open(cx, path, true, &writer);
+    if (status == QB_OK) status = qb_graph_dot(cx, graph, writer.stream);
+    if (status == QB_OK) return qb_writer_commit(cx, &writer);
+    qb_writer_abort(&writer);
+    return status;
+}
+
+/* The model before and after the optimizer. */
+static qb_status load(qb_ctx *cx, const qb_project *project, findings *f, qb_graph **out) {
+    const qb_optimize_options wanted = {.disabled = project->disabled};
+    QB_TRY(qb_onnx_load(cx, project->model, out));
+    f->graph = *out;
+    f->ops_before = count_ops(cx, *out);
+    QB_TRY(qb_optimize(cx, *out, &wanted, &f->report));
+    f->ops = count_ops(cx, *out);
+    return f->ops_before && f->ops ? QB_OK : cx->code;
+}
+
+/* The engine, or NULL with the reason in the context: a model whose shapes are not all known can
+ * still be looked at. */
+static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
+                       const qb_graph *graph, qb_engine **out) {
+    qb_shape *shapes = NULL;
+    const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
+    if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
+        return qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32 or fp16, got '%s'",
+                       o->precision);
+    if (o->shapes) QB_TRY(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
+    const qb_engine_options wanted = {.backends = project->backends,
+                                      .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                                      .timing_cache = project->timing_cache,
+                                      .input_shapes = shapes,
+                                      .batch = project->batch};
+    const qb_status status = qb_engine_build(cx, graph, &wanted, out);
+    qb_free(shapes);
+    const bool fatal = status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED ||
+                       qb_backends_name_device(project->backends);
+    return fatal ? status : QB_OK;
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     if (arguments->n > 0 && qb_has_suffix(arguments->item[0], ".qbe"))
@@ -277,30 +387,16 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_engine *engine = NULL;
-    op_count *counts = NULL;
-    qb_optimize_report report = {0};
+    findings f = {0};
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, &report));
-    counts = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *counts);
-    if (!counts) QB_GO(cx->code);
-    const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
-    if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
-        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32 or fp16, got '%s'",
-                      o->precision));
-    const qb_engine_options build = {.backends = project.backends,
-                                     .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
-                                     .timing_cache = project.timing_cache,
-                                     .batch = project.batch};
-    /* A model whose shapes are not all known can still be looked at. */
-    status = qb_engine_build(cx, graph, &build, &engine);
-    if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) goto out;
-    if (qb_backends_name_device(project.backends)) QB_GO(status);
-    QB_GO(print(cx, o, graph,
-                describe(&project, graph, counts, count_ops(graph, counts), &report,
-                         engine_json(engine, cx->message))));
+    QB_GO(load(cx, &project, &f, &graph));
+    if (o->dot) QB_GO(write_dot(cx, graph, o->dot));
+    QB_GO(build(cx, o, &project, graph, &engine));
+    QB_GO(print(cx, o, graph, describe(&project, &f, engine_json(engine, cx->message))));
 out:
-    qb_free(counts);
+    json_decref(f.ops_before);
+    json_decref(f.ops);
     qb_engine_free(engine);
     qb_graph_free(graph);
     qb_project_close(&project);
@@ -311,7 +407,8 @@ const qb_command qb_command_inspect = {
     .name = "inspect",
     .usage = "[MODEL|ENGINE.qbe] [options]",
     .summary = "show a model: inputs, operators, size, and which kernel runs each step",
-    .example = "qbench inspect resnet50.onnx --steps\n"
+    .example = "qbench inspect resnet50.onnx --steps --passes\n"
+               "qbench inspect sr.onnx --shapes input:1x1x224x224 --dot sr.dot\n"
                "qbench inspect resnet50.qdq.onnx --batch 32 --json -",
     .options = table,
     .options_size = sizeof(options),

@@ -1,23 +1,18 @@
 #!/usr/bin/env bash
-# What `quantize --for` writes, in onnxruntime: every file loads, the one for its CPU provider keeps no
-# float convolution, and its answers are those of qbench's engine on the same file. Where Python has
-# onnxruntime (QB_PYTHON names the interpreter).
+# Outputs of the small shared models beside onnxruntime's, at batch 1 and 8, and of what `optimize`
+# writes. QB_PYTHON: a python that has onnxruntime and onnx (default: python3).
+# ctest-timeout: 300
 . "$1/tests/support/cli.sh"
-python=${QB_PYTHON:-python3}
-"$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null || skip "no onnxruntime for $python"
-own=$QB_BUILD/tests/bench_engine
 
-expect 0 "$QBENCH" demo -o demo --test-images 5 --calibration-images 5
-expect 0 "$QBENCH" zoo mobilenet_v2 -o mobilenet.onnx
-cp -r demo/calib images
-# Rounding alone parts them: a little in a trained network, more in one of random weights.
-for job in demo/model:30 mobilenet:10; do
-    model=${job%:*}
-    name=$(basename "$model")
-    expect 0 "$QBENCH" calibrate -m "$model.onnx" --data images --samples 4 --method minmax -o "$name.calib.h5"
-    for target in trt ort-cpu ort-cuda; do
-        expect 0 "$QBENCH" quantize -m "$model.onnx" --for "$target" -o "$name.$target.onnx"
-        expect 0 "$python" "$1/tests/cli/ort_answers.py" "$own" "$target" "$name.$target.onnx" "${job#*:}"
-    done
+python=${QB_PYTHON:-python3}
+"$python" -c 'import onnx, onnxruntime' 2>/dev/null || skip "$python has no onnxruntime"
+models=()
+for name in ad01_toycar kws_dscnn mnist resnet8_cifar10 resnet8_cifar10_ort_qdq_minmax vww_96 \
+    super_resolution_core; do
+    [ ! -e "$QB_SHARED/models/$name.onnx" ] || models+=("$QB_SHARED/models/$name.onnx")
 done
+[ ${#models[@]} -gt 0 ] || skip "no models in $QB_SHARED"
+expect 0 "$python" "$1/tests/e2e/onnxruntime_models.py" --qbench "$QBENCH" "${models[@]}"
+cat "$work/.out"
+
 done_testing

@@ -87,24 +87,40 @@ static void check_set(qb_ctx *cx, const qb_graph *graph, const char *folder, con
 }
 
 /* All test_data_set_K of a model; at least one. */
-static void check_model(const char *name, const char *backends) {
+static void check_files(const char *model, const char *data, const char *backends) {
     qb_ctx cx;
     qb_ctx_init(&cx);
-    char path[QB_TEST_PATH], file[128];
-    snprintf(file, sizeof file, "models/%s.onnx", name);
-    qb_test_need_shared(path, file);
+    char path[QB_TEST_PATH], file[160];
+    qb_test_need_shared(path, model);
     qb_graph *graph;
     assert_ok(&cx, qb_onnx_load(&cx, path, &graph));
     assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
     int sets = 0;
     for (;; sets++) {
-        snprintf(file, sizeof file, "models/testdata/%s/test_data_set_%d", name, sets);
+        snprintf(file, sizeof file, "%s/test_data_set_%d", data, sets);
         if (!qb_test_shared(path, file)) break;
         check_set(&cx, graph, path, backends);
     }
     assert_true(sets > 0);
     qb_graph_free(graph);
 }
+
+static void check_model(const char *name, const char *backends) {
+    char model[128], data[128];
+    snprintf(model, sizeof model, "models/%s.onnx", name);
+    snprintf(data, sizeof data, "models/testdata/%s", name);
+    check_files(model, data, backends);
+}
+
+/* Whole graphs of opset 9 whose weights are computed; by the default kernels alone. */
+#define LIGHT(name)                                                                                \
+    static void name##_matches(void **state) {                                                     \
+        (void)state;                                                                               \
+        check_files("onnx-light/" #name "/model.onnx", "onnx-light/" #name, NULL);                 \
+    }
+LIGHT(light_squeezenet)
+LIGHT(light_resnet50)
+LIGHT(light_densenet121)
 
 #define MODEL(identifier, name)                                                                    \
     static void identifier##_matches(void **state) {                                               \
@@ -130,8 +146,17 @@ MODEL(super_resolution, "super_resolution_core")
         cmocka_unit_test(identifier##_matches_on_reference_kernels)
 
 static const struct CMUnitTest tests[] = {
-    BOTH(squeezenet), BOTH(resnet8),   BOTH(vww),
-    BOTH(kws),        BOTH(str_ww),    BOTH(ad01),
-    BOTH(mnist),      BOTH(ultraface), BOTH(super_resolution),
+    BOTH(squeezenet),
+    BOTH(resnet8),
+    BOTH(vww),
+    BOTH(kws),
+    BOTH(str_ww),
+    BOTH(ad01),
+    BOTH(mnist),
+    BOTH(ultraface),
+    BOTH(super_resolution),
+    cmocka_unit_test(light_squeezenet_matches),
+    cmocka_unit_test(light_resnet50_matches),
+    cmocka_unit_test(light_densenet121_matches),
 };
 QB_TEST_MAIN(tests)
