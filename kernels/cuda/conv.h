@@ -1,4 +1,4 @@
-/* INT8 convolutions on the device: what host code and device code agree on.
+/* Convolutions on the device, of 8-bit codes and of f16: what host code and device code agree on.
  *
  * Data and result are NHWC. A zero point of the data is folded into the bias: padding is filled
  * with code 0, so acc = sum over valid taps of x w, and what is missing, -Zx sum over valid taps of
@@ -18,11 +18,16 @@ extern "C" {
 /* How the packed weight lies. */
 typedef enum qb_cuda_form {
     QB_CUDA_FORM_DIRECT, /* s16 [M][taps][C / g], zero points subtracted */
-    /* s8 [n_pad][taps][k_pad], channels of each 64 in the order in which the accumulators of the
-     * Tensor Cores come to a thread: thread q of four holds columns 8 j + 2 q + e, and row
-     * 8 j + 2 q + e of the packed weight is channel 16 q + 2 j + e, so that each thread ends up
-     * with 16 consecutive channels: one 16-byte store. */
-    QB_CUDA_FORM_TENSOR
+    /* s8 (f16 for f16 data) [n_pad][taps][k_pad], channels of each 64 in the order in which the
+     * accumulators of the Tensor Cores come to a thread: thread q of four holds columns 8 j + 2 q +
+     * e, and row 8 j + 2 q + e of the packed weight is channel 16 q + 2 j + e, so that each thread
+     * ends up with 16 consecutive channels: one 16-byte store. */
+    QB_CUDA_FORM_TENSOR,
+    /* [rows of the kernel][KW / 4][C] words of four taps s8, or [rows][KW][C] floats for f16 */
+    QB_CUDA_FORM_DEPTHWISE,
+    /* Operands of mma in the order in which they are read, see conv_stem.cu; channels as in TENSOR
+     */
+    QB_CUDA_FORM_STEM
 } qb_cuda_form;
 
 /* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 codes at
@@ -33,7 +38,10 @@ typedef enum qb_cuda_mode {
     QB_CUDA_RESIDUAL,      /* PLAIN and a residual of codes */
     QB_CUDA_RESIDUAL_ZERO, /* ... with the value zero as the lower bound */
     QB_CUDA_BORDER,        /* a bias for each class */
-    QB_CUDA_GENERAL        /* everything, element by element */
+    QB_CUDA_GENERAL,       /* everything, element by element */
+    QB_CUDA_HALF,          /* f16: float bias and bounds to f16 */
+    QB_CUDA_HALF_RESIDUAL, /* ... and a residual in f16 */
+    QB_CUDA_HALF_GENERAL   /* f16 data to everything, element by element */
 } qb_cuda_mode;
 
 /* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
@@ -47,15 +55,18 @@ typedef struct qb_cuda_conv {
     int32_t classes;              /* pairs of classes; 1: no look-up */
     int32_t splits;               /* of K; 1: none */
     int32_t in_signed;            /* data is s8 */
+    int32_t half;                 /* data is f16: weight f16 or float, float sums and bias */
     int32_t mode;                 /* qb_cuda_mode */
     int32_t out_dtype, res_dtype; /* qb_dtype; res_dtype NONE: no residual */
     int32_t act, act_first;
     float act_alpha, act_beta;
-    float inverse, lowest, highest; /* 1 / Sy; bounds of the code less its zero point */
+    float inverse, lowest, highest; /* 1 / Sy; bounds of the code less its zero point (of the real
+                                       value in the f16 modes) */
     int32_t out_zero;
     float res_scale;
     int32_t res_zero;
     int32_t has_float_bias;
+    int32_t wide; /* 16 channels of the result lie together and on a boundary */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 
@@ -66,17 +77,29 @@ typedef struct qb_cuda_conv_io {
     void *workspace;
 } qb_cuda_conv_io;
 
-/* Fills *conv from the problem; false when it is no 2-D (or 1-D) convolution of 8-bit codes with a
- * constant weight. `block_k`, `block_n`: what k_pad and n_pad are multiples of. */
+/* Fills *conv from the problem; false when it is no 2-D (or 1-D) convolution of 8-bit codes (or
+ * f16) with a constant weight. `block_k`, `block_n`: what k_pad and n_pad are multiples of, in
+ * elements. */
 bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
                      int32_t block_n, qb_cuda_conv *conv);
 /* Writes all constants (host memory, conv->packed_bytes). */
 void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_form form,
                        const void *const *constants, void *packed);
 
+/* The driver's cuTensorMapEncodeIm2col and cuTensorMapEncodeTiled. */
+typedef struct qb_cuda_encode {
+    void *im2col, *tiled;
+} qb_cuda_encode;
+
 /* The launchers return a code of the CUDA runtime (0: fine). `prepare` is called once, outside of
  * any capture. */
 int qb_cuda_conv_direct(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, void *stream);
+
+int qb_cuda_conv_depthwise(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
+                           const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
+int qb_cuda_conv_stem(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
+                      const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
+int qb_cuda_conv_stem_shared(const qb_cuda_conv *conv); /* bytes of shared memory */
 
 /* Tiles of the mma.sync kernels (compute capability 8.0 and later). */
 typedef enum qb_cuda_mma_tile {
@@ -100,10 +123,6 @@ int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv, const qb_c
     X(128, 256, 128, 2, 1, 0)                                                                      \
     X(256, 64, 64, 2, 1, 0)                                                                        \
     X(256, 128, 128, 2, 1, 0)
-/* `encode_im2col`, `encode_tiled`: the driver's functions of these names. */
-typedef struct qb_cuda_encode {
-    void *im2col, *tiled;
-} qb_cuda_encode;
 qb_status qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
 #define X(m, n, k, groups, share, general)                                                         \
     int qb_cuda_conv_wgmma_##m##x##n##x##k##_prepare(qb_cuda_mode mode);                           \
@@ -111,6 +130,20 @@ qb_status qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
                                            const qb_cuda_encode *encode, int32_t multiprocessors,  \
                                            void *stream);
 QB_CUDA_WGMMA_LIST(X)
+#undef X
+
+/* The same for f16, K still in bytes; all have a kernel of mode HALF_GENERAL. */
+#define QB_CUDA_WGMMA_HALF_LIST(X)                                                                 \
+    X(64, 128, 128, 3, 0)                                                                          \
+    X(128, 64, 128, 3, 0)                                                                          \
+    X(128, 128, 128, 2, 0)                                                                         \
+    X(256, 128, 128, 2, 1)
+#define X(m, n, k, groups, share)                                                                  \
+    int qb_cuda_conv_half_##m##x##n##x##k##_prepare(qb_cuda_mode mode);                            \
+    int qb_cuda_conv_half_##m##x##n##x##k(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,     \
+                                          const qb_cuda_encode *encode, int32_t multiprocessors,   \
+                                          void *stream);
+QB_CUDA_WGMMA_HALF_LIST(X)
 #undef X
 
 #ifdef __cplusplus

@@ -46,14 +46,9 @@ QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row
            __ldg((const int *)(io.packed + p.at_col_class) + x);
 }
 
-// One accumulator without its bias to one element of the result.
-QB_DEVICE void qb_finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int acc, int row,
-                         int cls, int channel) {
-    acc += __ldg((const int *)(io.packed + p.at_bias) + (size_t)cls * p.n_pad + channel);
-    float real =
-        __fmul_rn((float)acc, __ldg((const float *)(io.packed + p.at_multiplier) + channel));
-    if (p.has_float_bias)
-        real = __fadd_rn(real, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
+// What follows bias and scale: activation and residual.
+QB_DEVICE float qb_finish_real(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float real,
+                               int row, int channel) {
     bool res = p.res_dtype != QB_DTYPE_NONE;
     if (!res || p.act_first) real = qb_apply(p, real);
     if (res) {
@@ -61,16 +56,109 @@ QB_DEVICE void qb_finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int a
         real = __fadd_rn(real, qb_load_residual(p, io.residual, at));
         if (!p.act_first) real = qb_apply(p, real);
     }
+    return real;
+}
+
+// One accumulator without its bias to the real value of the result.
+QB_DEVICE float qb_finish_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int acc, int row,
+                              int cls, int channel) {
+    acc += __ldg((const int *)(io.packed + p.at_bias) + (size_t)cls * p.n_pad + channel);
+    float real =
+        __fmul_rn((float)acc, __ldg((const float *)(io.packed + p.at_multiplier) + channel));
+    if (p.has_float_bias)
+        real = __fadd_rn(real, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
+    return qb_finish_real(p, io, real, row, channel);
+}
+
+QB_DEVICE float qb_finish_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float acc, int row,
+                              int cls, int channel) {
+    float bias = __ldg((const float *)(io.packed + p.at_float_bias) + channel);
+    return qb_finish_real(p, io, __fadd_rn(acc, bias), row, channel);
+}
+
+template <class T>
+QB_DEVICE void qb_finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, T acc, int row, int cls,
+                         int channel) {
+    float real = qb_finish_sum(p, io, acc, row, cls, channel);
     qb_store(p, io.out, (size_t)row * p.out_total + p.out_offset + channel, real);
 }
 
-// 16 consecutive channels of one row, staged in shared memory `step` ints apart.
-QB_DEVICE void qb_finish_staged(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const int *slot,
-                                int step, int row, int channel) {
+// Eight real values to 16 bytes of f16.
+QB_DEVICE uint4 qb_pack_half(const float (&v)[8]) {
+    uint32_t word[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) word[i] = qb_bits_half(v[2 * i]) | qb_bits_half(v[2 * i + 1]) << 16;
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// 16 consecutive channels of one row, staged in shared memory `step` words apart, which is
+// overwritten. First all real values, then the result, in 16-byte stores where it is wide.
+template <class T>
+QB_DEVICE void qb_finish_staged(const qb_cuda_conv &p, const qb_cuda_conv_io &io, T *slot, int step,
+                                int row, int channel) {
     int cls = qb_class(p, io, row);
+    float *real = (float *)slot; // a thread's own: each word is read before it is written
 #pragma unroll 1
-    for (int i = 0; i < 16 && channel + i < p.out_c; i++)
-        qb_finish(p, io, slot[i * step], row, cls, channel + i);
+    for (int i = 0; i < 16 && channel + i < p.out_c; i++) {
+        float v = qb_finish_sum(p, io, slot[i * step], row, cls, channel + i);
+        memcpy(real + i * step, &v, sizeof v);
+    }
+    size_t at = (size_t)row * p.out_total + p.out_offset + channel;
+    if (p.wide && p.out_dtype == QB_DTYPE_F16 && channel < p.out_c) {
+#pragma unroll 1
+        for (int half = 0; half < 2; half++) {
+            float v[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) memcpy(&v[i], real + (half * 8 + i) * step, sizeof v[i]);
+            ((uint4 *)((__half *)io.out + at))[half] = qb_pack_half(v);
+        }
+        return;
+    }
+#pragma unroll 1
+    for (int i = 0; i < 16 && channel + i < p.out_c; i++) {
+        float v;
+        memcpy(&v, real + i * step, sizeof v);
+        qb_store(p, io.out, at + i, v);
+    }
+}
+
+// The larger (smaller) one; NaN stays.
+QB_DEVICE float qb_at_least(float v, float low) { return v < low ? low : v; }
+QB_DEVICE float qb_at_most(float v, float high) { return v > high ? high : v; }
+
+// The end of one thread's float sums in the modes HALF and HALF_RESIDUAL; see qb_finish_vector.
+template <int MODE, int ROWS, int BLOCKS, class Acc, class RowOf>
+QB_DEVICE void qb_finish_half(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                              RowOf row_of, Acc acc) {
+    constexpr bool RES = MODE == QB_CUDA_HALF_RESIDUAL;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+#pragma unroll
+        for (int part = 0; part < 2; part++) { // eight channels at a time
+            int c = channel + block * 64 + (threadIdx.x & 3) * 16 + part * 8;
+            if (c >= p.out_c) break;
+            qb_words<32> bias = qb_read<32>(io.packed + p.at_float_bias + (size_t)c * 4);
+#pragma unroll
+            for (int i = 0; i < ROWS; i++) {
+                if (row_of(i) >= p.rows) continue;
+                qb_words<16> res = {};
+                if (RES)
+                    res = qb_read<16>((const __half *)io.residual +
+                                      ((size_t)row_of(i) * p.res_total + p.res_offset + c));
+                float v[8];
+#pragma unroll
+                for (int j = 0; j < 8; j++) {
+                    v[j] = __fadd_rn(acc(i, block, part * 8 + j), __uint_as_float(bias.word[j]));
+                    if (RES)
+                        v[j] =
+                            __fadd_rn(v[j], qb_half_bits(res.word[j / 2] >> j % 2 * 16 & 0xffffu));
+                    v[j] = qb_at_most(qb_at_least(v[j], p.lowest), p.highest);
+                }
+                *(uint4 *)((__half *)io.out +
+                           ((size_t)row_of(i) * p.out_total + p.out_offset + c)) = qb_pack_half(v);
+            }
+        }
+    }
 }
 
 // Byte i of a word of four residual codes as a float: 2^23 + code, less 2^23 and the zero point

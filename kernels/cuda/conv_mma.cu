@@ -12,6 +12,7 @@
 // splits > 1 blocks of the same tile share K and leave int32 partial sums in the workspace, which a
 // second kernel adds up and finishes; integer sums do not depend on the order.
 #include "kernels/cuda/conv_epilogue.cuh"
+#include "kernels/cuda/mma.cuh"
 
 #define BLOCK_K 64
 #define STAGES 4
@@ -30,20 +31,6 @@ QB_DEVICE void load_matrices(uint32_t (&r)[4], uint32_t from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                  : "r"(from));
-}
-
-template <bool SIGNED>
-QB_DEVICE void multiply(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-    if (SIGNED)
-        asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-            "{%8, %9}, {%0, %1, %2, %3};"
-            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-    else
-        asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-            "{%8, %9}, {%0, %1, %2, %3};"
-            : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-            : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 // Byte offset of 16-byte piece `piece` of row `row`.
@@ -132,8 +119,8 @@ QB_DEVICE void multiply_step(uint32_t stage, int warp_row, int warp_channel, int
                                           k * 2 + (lane >> 3 & 1)));
 #pragma unroll
             for (int i = 0; i < MT; i++) {
-                multiply<SIGNED>(acc[i][2 * j], a[i], b[0], b[1]);
-                multiply<SIGNED>(acc[i][2 * j + 1], a[i], b[2], b[3]);
+                qb_mma<SIGNED>(acc[i][2 * j], a[i], b[0], b[1]);
+                qb_mma<SIGNED>(acc[i][2 * j + 1], a[i], b[2], b[3]);
             }
         }
     }

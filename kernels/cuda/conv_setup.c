@@ -1,4 +1,5 @@
-/* Host side of the INT8 convolutions: which problems they take, and the packed constants. */
+/* Host side of the convolutions: which problems they take, and the packed constants. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,20 +29,33 @@ static int32_t weight_zero(const qb_qparams *q, int32_t channel) {
     return q->zero ? q->zero[q->n > 1 ? channel : 0] : 0;
 }
 
-static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_form form) {
+static bool is_half(const qb_problem *p) {
+    return p->in[QB_IN_DATA].dtype == QB_DTYPE_F16 && p->in[QB_IN_DATA].q.n == 0;
+}
+
+static bool check_weight(const qb_problem *p, qb_cuda_form form) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
-    if (!constant[QB_IN_WEIGHT] || !is_codes(x) || !is_channels_last(x)) return false;
+    bool depthwise = p->group == x->shape.dim[1] && p->group == p->out.shape.dim[1];
+    if (form == QB_CUDA_FORM_DEPTHWISE ? !depthwise : form != QB_CUDA_FORM_DIRECT && p->group != 1)
+        return false;
+    if (is_half(p)) return w->dtype == QB_DTYPE_F32 && form != QB_CUDA_FORM_DIRECT;
+    if (!is_codes(x)) return false;
     if ((w->dtype != QB_DTYPE_S8 && w->dtype != QB_DTYPE_U8) || w->q.n < 1) return false;
     if (w->q.n > 1 && w->q.n != p->out.shape.dim[1]) return false;
-    if (form == QB_CUDA_FORM_TENSOR) { /* the unit takes s8 as it is */
-        if (w->dtype != QB_DTYPE_S8 || p->group != 1) return false;
-        for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
-            if (w->q.zero[i] != 0) return false;
-    }
+    if (form == QB_CUDA_FORM_DIRECT) return true;
+    if (w->dtype != QB_DTYPE_S8) return false; /* the units take s8 as it is */
+    for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
+        if (w->q.zero[i] != 0) return false;
+    return true;
+}
+
+static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_form form) {
+    if (!constant[QB_IN_WEIGHT] || !is_channels_last(&p->in[QB_IN_DATA]) || !check_weight(p, form))
+        return false;
     if (qb_problem_has(p, QB_IN_BIAS)) {
         const qb_desc *b = &p->in[QB_IN_BIAS];
-        if (!constant[QB_IN_BIAS] || (b->dtype != QB_DTYPE_S32 && b->dtype != QB_DTYPE_F32))
-            return false;
+        bool integer = b->dtype == QB_DTYPE_S32 && !is_half(p);
+        if (!constant[QB_IN_BIAS] || (!integer && b->dtype != QB_DTYPE_F32)) return false;
     }
     if (qb_problem_has(p, QB_IN_RESIDUAL)) {
         const qb_desc *r = &p->in[QB_IN_RESIDUAL];
@@ -100,6 +114,8 @@ static uint64_t valid_taps(int32_t at, int32_t stride, int32_t pad, int32_t taps
     return mask;
 }
 
+#define MAX_GRID 65535   /* blocks in the last dimensions of a grid */
+#define MAX_SHARED 49152 /* bytes that a block has without asking */
 #define MAX_CLASSES 64
 #define MAX_TAPS 63 /* of one dimension, where borders matter */
 
@@ -142,7 +158,7 @@ static bool small_enough(const qb_cuda_conv *c) {
 
 /* Multiplying by 1 / Sy and rounding keep the order, so that ReLU and Clip are bounds of the code,
  * as long as nothing comes after them. */
-static void set_epilogue(const qb_problem *p, qb_cuda_conv *c) {
+static void set_epilogue(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c) {
     const qb_desc *y = &p->out;
     bool has_res = qb_problem_has(p, QB_IN_RESIDUAL), bounded = true;
     bool to_codes = y->q.n > 0;
@@ -159,6 +175,8 @@ static void set_epilogue(const qb_problem *p, qb_cuda_conv *c) {
     c->out_zero = to_codes ? zero_of(&y->q) : 0;
     c->lowest = (float)((y->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - c->out_zero);
     c->highest = (float)((y->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - c->out_zero);
+    int32_t piece = form == QB_CUDA_FORM_DEPTHWISE ? 8 : 16; /* channels that are written at once */
+    c->wide = (c->out_c | c->out_total | c->out_offset) % piece == 0;
     float low = c->lowest, high = c->highest;
     switch (p->act.kind) {
     case QB_ACT_NONE: break;
@@ -173,7 +191,7 @@ static void set_epilogue(const qb_problem *p, qb_cuda_conv *c) {
     if (has_res && !is_codes(&p->in[QB_IN_RESIDUAL])) bounded = false;
     int32_t multiple = c->out_c | c->out_total | c->out_offset;
     if (has_res) multiple |= c->res_total | c->res_offset;
-    bool vector = bounded && to_codes && !c->has_float_bias && multiple % 16 == 0 &&
+    bool vector = bounded && to_codes && !c->has_float_bias && multiple % piece == 0 &&
                   !(has_res && c->classes > 1) && small_enough(c);
     c->mode = QB_CUDA_GENERAL;
     if (!vector) return;
@@ -185,10 +203,53 @@ static void set_epilogue(const qb_problem *p, qb_cuda_conv *c) {
                                : QB_CUDA_PLAIN;
 }
 
+/* f16: bounds are those of the real value. */
+static void set_half_epilogue(const qb_problem *p, qb_cuda_conv *c) {
+    bool has_res = c->res_dtype != QB_DTYPE_NONE, bounded = p->act.kind == QB_ACT_NONE;
+    c->has_float_bias = 1;
+    c->mode = QB_CUDA_HALF_GENERAL;
+    if (c->out_dtype != QB_DTYPE_F16 || !c->wide) return;
+    if (has_res && (c->res_dtype != QB_DTYPE_F16 || (c->res_total | c->res_offset) % 8)) return;
+    c->lowest = -INFINITY;
+    c->highest = INFINITY;
+    if (p->act.kind == QB_ACT_RELU || p->act.kind == QB_ACT_CLIP) {
+        bounded = !has_res || !p->act_first;
+        c->lowest = p->act.kind == QB_ACT_RELU ? 0.0f : p->act.alpha;
+        if (p->act.kind == QB_ACT_CLIP) c->highest = p->act.beta;
+    }
+    if (bounded) c->mode = has_res ? QB_CUDA_HALF_RESIDUAL : QB_CUDA_HALF;
+}
+
 static int64_t place(int64_t *end, int64_t bytes) {
     int64_t at = *end;
     *end = (at + bytes + 255) / 256 * 256;
     return at;
+}
+
+/* Sizes of the packed weight; returns its bytes, or -1 where the form does not fit the problem. */
+static int64_t set_weight(qb_cuda_form form, int32_t block_k, int32_t block_n, qb_cuda_conv *c) {
+    int64_t taps = (int64_t)c->kernel_h * c->kernel_w, element = c->half ? 2 : 1;
+    int32_t data = c->in_c | c->in_total | c->in_offset;
+    bool dense = c->dilation_h == 1 && c->dilation_w == 1;
+    c->n_pad = round_up(c->out_c, block_n);
+    switch (form) {
+    case QB_CUDA_FORM_DIRECT:
+        c->k_pad = c->in_c / c->group;
+        return (int64_t)c->out_c * taps * c->k_pad * (int64_t)sizeof(int16_t);
+    case QB_CUDA_FORM_TENSOR:
+        if (data % (16 / element)) return -1; /* 16-byte copies */
+        c->k_pad = round_up(c->in_c, block_k);
+        return taps * c->k_pad < INT32_MAX ? c->n_pad * taps * c->k_pad * element : -1;
+    case QB_CUDA_FORM_DEPTHWISE:
+        if (data % 8 || !dense || (c->kernel_w != 3 && c->kernel_w != 5)) return -1;
+        if (c->stride_h != c->stride_w || c->stride_w > 2) return -1;
+        return c->n_pad * c->kernel_h * (c->half ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
+    case QB_CUDA_FORM_STEM:
+        if (c->in_c > 4 || !dense || c->batch * (c->n_pad / 64) > MAX_GRID) return -1;
+        if (qb_cuda_conv_stem_shared(c) > MAX_SHARED) return -1;
+        return (int64_t)c->n_pad * c->kernel_h * round_up(c->kernel_w * element, 8) * 4;
+    }
+    return -1;
 }
 
 bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
@@ -202,18 +263,11 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
         set_slice(&p->in[QB_IN_RESIDUAL], &c.res_total, &c.res_offset);
     if (!set_classes(p, &c)) return false;
     c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
-    set_epilogue(p, &c);
-    int64_t taps = (int64_t)c.kernel_h * c.kernel_w, weight;
-    c.n_pad = round_up(c.out_c, block_n);
-    if (form == QB_CUDA_FORM_DIRECT) {
-        c.k_pad = c.in_c / c.group;
-        weight = (int64_t)c.out_c * taps * c.k_pad * (int64_t)sizeof(int16_t);
-    } else {
-        if ((c.in_c | c.in_total | c.in_offset) % 16) return false; /* 16-byte copies */
-        c.k_pad = round_up(c.in_c, block_k);
-        weight = c.n_pad * taps * c.k_pad;
-        if (taps * c.k_pad >= INT32_MAX) return false;
-    }
+    c.half = is_half(p);
+    set_epilogue(p, form, &c);
+    if (c.half) set_half_epilogue(p, &c);
+    int64_t weight = set_weight(form, block_k, block_n, &c);
+    if (weight < 0) return false;
     int64_t end = 0, channel = (int64_t)c.n_pad * 4;
     place(&end, weight);
     c.at_multiplier = place(&end, channel);
@@ -230,23 +284,93 @@ static int32_t code_of(qb_dtype dtype, const void *weight, int64_t at) {
     return dtype == QB_DTYPE_U8 ? ((const uint8_t *)weight)[at] : ((const int8_t *)weight)[at];
 }
 
+/* Row of the packed weight that channel m is; see QB_CUDA_FORM_TENSOR. */
+static int32_t tensor_row(int32_t m) {
+    int32_t lane = m % 64;
+    return m - lane + (lane % 16 / 2) * 8 + lane / 16 * 2 + lane % 2;
+}
+
+/* The packed weight being written, element by element. */
+typedef struct weight_pack {
+    const qb_cuda_conv *c;
+    const qb_desc *desc;
+    const void *from;
+    char *to;
+} weight_pack;
+
+static float weight_float(const weight_pack *w, int64_t m, int64_t k, int64_t tap) {
+    int64_t taps = w->c->kernel_h * w->c->kernel_w, per_group = w->c->in_c / w->c->group;
+    return ((const float *)w->from)[(m * per_group + k) * taps + tap];
+}
+
+static int32_t weight_code(const weight_pack *w, int32_t m, int64_t k, int64_t tap) {
+    int64_t taps = w->c->kernel_h * w->c->kernel_w, per_group = w->c->in_c / w->c->group;
+    return code_of(w->desc->dtype, w->from, (m * per_group + k) * taps + tap) -
+           weight_zero(&w->desc->q, m);
+}
+
+/* Element `at`, of the data's size, from (m, k, tap). */
+static void put_weight(const weight_pack *w, int64_t at, int32_t m, int64_t k, int64_t tap) {
+    if (w->c->half)
+        ((uint16_t *)w->to)[at] = qb_f32_to_f16(weight_float(w, m, k, tap));
+    else
+        ((int8_t *)w->to)[at] = (int8_t)weight_code(w, m, k, tap);
+}
+
+static void pack_direct(const weight_pack *w, int32_t m) {
+    int32_t taps = w->c->kernel_h * w->c->kernel_w;
+    for (int32_t k = 0; k < w->c->k_pad; k++)
+        for (int32_t t = 0; t < taps; t++)
+            ((int16_t *)w->to)[((int64_t)m * taps + t) * w->c->k_pad + k] =
+                (int16_t)weight_code(w, m, k, t);
+}
+
+static void pack_tensor(const weight_pack *w, int32_t m) {
+    int32_t taps = w->c->kernel_h * w->c->kernel_w;
+    for (int32_t k = 0; k < w->c->in_c; k++)
+        for (int32_t t = 0; t < taps; t++)
+            put_weight(w, ((int64_t)tensor_row(m) * taps + t) * w->c->k_pad + k, m, k, t);
+}
+
+static void pack_depthwise(const weight_pack *w, int32_t m) {
+    const qb_cuda_conv *c = w->c;
+    int64_t words = round_up(c->kernel_w, 4) / 4;
+    for (int32_t r = 0; r < c->kernel_h; r++)
+        for (int32_t s = 0; s < c->kernel_w; s++) {
+            int32_t tap = r * c->kernel_w + s;
+            if (c->half)
+                ((float *)w->to)[(int64_t)tap * c->n_pad + m] = weight_float(w, m, 0, tap);
+            else
+                put_weight(w, ((r * words + s / 4) * c->n_pad + m) * 4 + s % 4, m, 0, tap);
+        }
+}
+
+/* Words of four bytes: [64 channels][kernel row][step][tile of 8][lane][2]. Lane 4 g + t holds
+ * words t and t + 4 of the step for row g of the tile. */
+static void pack_stem(const weight_pack *w, int32_t m) {
+    const qb_cuda_conv *c = w->c;
+    int32_t per_pixel = c->half ? 2 : 1, in_word = c->half ? 2 : 4; /* words, and channels in one */
+    int32_t steps = round_up(c->kernel_w * per_pixel, 8) / 8;
+    int32_t row = tensor_row(m) % 64, tile = row / 8;
+    for (int32_t r = 0; r < c->kernel_h; r++)
+        for (int32_t s = 0; s < c->kernel_w; s++)
+            for (int32_t k = 0; k < c->in_c; k++) {
+                int32_t word = s * per_pixel + k / in_word, lane = row % 8 * 4 + word % 4;
+                int64_t step = ((int64_t)(m / 64) * c->kernel_h + r) * steps + word / 8;
+                int64_t at = ((step * 8 + tile) * 32 + lane) * 2 + word % 8 / 4;
+                put_weight(w, at * in_word + k % in_word, m, k, r * c->kernel_w + s);
+            }
+}
+
 static void pack_weight(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form form,
                         const void *weight, char *packed) {
-    const qb_desc *w = &p->in[QB_IN_WEIGHT];
-    int32_t per_group = c->in_c / c->group, taps = c->kernel_h * c->kernel_w;
-    for (int32_t m = 0; m < c->out_c; m++) {
-        int32_t zero = weight_zero(&w->q, m), lane = m % 64;
-        int32_t row = m - lane + (lane % 16 / 2) * 8 + lane / 16 * 2 + lane % 2;
-        for (int32_t k = 0; k < per_group; k++)
-            for (int32_t t = 0; t < taps; t++) {
-                int32_t v =
-                    code_of(w->dtype, weight, ((int64_t)m * per_group + k) * taps + t) - zero;
-                if (form == QB_CUDA_FORM_DIRECT)
-                    ((int16_t *)packed)[((int64_t)m * taps + t) * c->k_pad + k] = (int16_t)v;
-                else
-                    ((int8_t *)packed)[((int64_t)row * taps + t) * c->k_pad + k] = (int8_t)v;
-            }
-    }
+    static void (*const packers[])(const weight_pack *w,
+                                   int32_t m) = {[QB_CUDA_FORM_DIRECT] = pack_direct,
+                                                 [QB_CUDA_FORM_TENSOR] = pack_tensor,
+                                                 [QB_CUDA_FORM_DEPTHWISE] = pack_depthwise,
+                                                 [QB_CUDA_FORM_STEM] = pack_stem};
+    weight_pack w = {.c = c, .desc = &p->in[QB_IN_WEIGHT], .from = weight, .to = packed};
+    for (int32_t m = 0; m < c->out_c; m++) packers[form](&w, m);
 }
 
 /* bias[class][m] = bias[m] - Zx sum of w over the taps that are valid in the class; sums wrap as
@@ -280,6 +404,9 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form 
     uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
     memset(packed, 0, (size_t)c->packed_bytes);
     pack_weight(p, c, form, constants[QB_IN_WEIGHT], to);
+    if (bias && c->has_float_bias)
+        memcpy(to + c->at_float_bias, bias, (size_t)c->out_c * sizeof(float));
+    if (c->half) return;
     float *multiplier = (float *)(to + c->at_multiplier);
     for (int32_t m = 0; m < c->out_c; m++)
         multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
@@ -291,5 +418,4 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form 
     }
     pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
               (uint32_t *)(to + c->at_bias), row_mask, col_mask);
-    if (c->has_float_bias) memcpy(to + c->at_float_bias, bias, (size_t)c->out_c * sizeof(float));
 }

@@ -1,5 +1,5 @@
-// INT8 convolution as an implicit matrix product on Hopper's wgmma (sm_90a only): rows are output
-// pixels, columns output channels, K runs over taps and input channels.
+// INT8 and f16 convolution as an implicit matrix product on Hopper's wgmma (sm_90a only): rows are
+// output pixels, columns output channels, K runs over taps and input channels.
 //
 //   tile      BM (64, 128, 256) rows x BN (64, 128, 256) channels, BK (64, 128) bytes of K a step
 //   threads   GROUPS (2, 3) groups of four warps that multiply, and one of which one thread copies:
@@ -28,11 +28,17 @@
 
 #define QB_SHARED_BYTES 232448 // that a block may have: 227 KiB
 
+template <bool HALF> struct qb_sum { typedef int type; };
+template <> struct qb_sum<true> { typedef float type; };
+
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE> struct qb_wgmma_tile {
+    static constexpr bool half = MODE >= QB_CUDA_HALF;
+    static constexpr bool staged = MODE == QB_CUDA_GENERAL || MODE == QB_CUDA_HALF_GENERAL;
+    typedef typename qb_sum<half>::type sum_type;
     static constexpr int workers = GROUPS * 128, threads = workers + 128;
     static constexpr int repeats = (SHARE ? BM / GROUPS : BM) / 64; // of 64 rows for each group
     static constexpr int stage_bytes = (BM + BN) * BK;
-    static constexpr int staging_bytes = MODE == QB_CUDA_GENERAL ? workers * 64 : 0;
+    static constexpr int staging_bytes = staged ? workers * 64 : 0;
     // 1024 to align the ring, 256 for the barriers behind it
     static constexpr int fitting = (QB_SHARED_BYTES - 1024 - 256 - staging_bytes) / stage_bytes;
     static constexpr int stages = fitting > 12 ? 12 : fitting;
@@ -54,7 +60,8 @@ template <int STAGES> struct qb_ring {
     }
 };
 
-template <int BM, int BN, int BK, int STAGES>
+// ELEMENT: bytes of one.
+template <int BM, int BN, int BK, int STAGES, int ELEMENT>
 QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b, const qb_cuda_conv &p,
                           int flat, int tiles, int columns, uint32_t ring, uint32_t full,
                           uint32_t empty) {
@@ -66,7 +73,7 @@ QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b, co
         int n = row0 / p.out_w / p.out_h, k = 0;
         for (int r = 0; r < p.kernel_h; r++)
             for (int s = 0; s < p.kernel_w; s++)
-                for (int c = 0; c < p.k_pad; c += BK, k += BK) {
+                for (int c = 0; c < p.k_pad; c += BK / ELEMENT, k += BK / ELEMENT) {
                     uint32_t to = ring + at.stage * ((BM + BN) * BK), ready = full + at.stage * 8;
                     qb_barrier_wait(empty + at.stage * 8, at.parity);
                     qb_barrier_expect(ready, (BM + BN) * BK);
@@ -83,9 +90,9 @@ QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b, co
 
 // One tile's sums. `pass_on`: the turn of the next group, 0 for none. A step of K is released as
 // soon as the multiplication after it has begun.
-template <int BM, int BN, int BK, int REPEATS, int STAGES, bool SIGNED>
+template <int BM, int BN, int BK, int REPEATS, int STAGES, bool SIGNED, class T>
 QB_DEVICE void qb_consume(int steps, int row0, uint32_t ring, uint32_t full, uint32_t empty,
-                          uint32_t pass_on, qb_ring<STAGES> &at, int (&acc)[REPEATS][BN / 2]) {
+                          uint32_t pass_on, qb_ring<STAGES> &at, T (&acc)[REPEATS][BN / 2]) {
     int elected = threadIdx.x % 128 == 0, before = 0;
     for (int step = 0; step < steps; step++) {
         uint32_t from = ring + at.stage * ((BM + BN) * BK);
@@ -98,7 +105,7 @@ QB_DEVICE void qb_consume(int steps, int row0, uint32_t ring, uint32_t full, uin
 #pragma unroll
             for (int i = 0; i < REPEATS; i++) {
                 uint64_t a = qb_operand<BK>(from + (row0 + i * 64) * BK) + k * 2;
-                qb_wgmma<BN, SIGNED>(acc[i], a, b, step > 0 || k > 0);
+                qb_multiply<BN, SIGNED>(acc[i], a, b, step > 0 || k > 0);
             }
         }
         qb_wgmma_commit();
@@ -116,14 +123,15 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
                        uint32_t ring, uint32_t full, uint32_t empty, char *staging) {
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
     int group = threadIdx.x / 128, lane = threadIdx.x % 32;
-    int steps = p.kernel_h * p.kernel_w * (p.k_pad / BK);
+    int steps = p.kernel_h * p.kernel_w * (p.k_pad / (T::half ? BK / 2 : BK));
     int first = SHARE ? group * (T::repeats * 64) : 0; // row in the tile
     int tile = blockIdx.x + (SHARE ? 0 : group * gridDim.x);
-    int acc[T::repeats][BN / 2];
+    typename T::sum_type acc[T::repeats][BN / 2];
     // constants stay in registers where there is room for them beside the sums
     constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
     constexpr int ROOM = GROUPS == 3 ? 96 : RES ? 160 : 192;
-    constexpr bool HELD = MODE != QB_CUDA_GENERAL && T::repeats * BN / 2 + BN / 2 <= ROOM;
+    constexpr bool HELD =
+        MODE != QB_CUDA_GENERAL && !T::half && T::repeats * BN / 2 + BN / 2 <= ROOM;
     qb_constants<HELD ? BN / 64 : 1> held;
     int held_channel = -1; // where those begin; the grid is such that it seldom changes
     qb_ring<T::stages> at = {0, 0};
@@ -137,7 +145,7 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
             held_channel = channel0;
         }
         if (!SHARE) qb_barrier_wait(turn + group * 8, parity);
-        if (p.in_signed)
+        if (!T::half && p.in_signed)
             qb_consume<BM, BN, BK, T::repeats, T::stages, true>(steps, first, ring, full, empty,
                                                                 pass_on, at, acc);
         else
@@ -149,11 +157,14 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         auto value = [&](int i, int block, int j) {
             return acc[i / 2][(block * 8 + j / 2) * 4 + i % 2 * 2 + j % 2];
         };
-        if constexpr (MODE != QB_CUDA_GENERAL) {
+        if constexpr (T::half && !T::staged) {
+            qb_finish_half<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
+        } else if constexpr (!T::staged) {
             qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
                                                                   value);
         } else {
-            int *slot = (int *)staging + threadIdx.x; // a thread reads only what it wrote
+            typename T::sum_type *slot =
+                (typename T::sum_type *)staging + threadIdx.x; // a thread reads only what it wrote
 #pragma unroll
             for (int block = 0; block < BN / 64; block++)
 #pragma unroll
@@ -194,8 +205,8 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     if (threadIdx.x >= T::workers) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
         if (threadIdx.x == T::workers)
-            qb_produce<BM, BN, BK, T::stages>(&map_a, &map_b, p, flat, tiles, columns, ring, full,
-                                              empty);
+            qb_produce<BM, BN, BK, T::stages, T::half ? 2 : 1>(&map_a, &map_b, p, flat, tiles,
+                                                               columns, ring, full, empty);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 2 ? 240 : 160));
         qb_work<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, tiles, columns, ring, full, empty,
@@ -213,33 +224,39 @@ typedef CUresult (*qb_encode_im2col)(CUtensorMap *, CUtensorMapDataType, cuuint3
                                      CUtensorMapInterleave, CUtensorMapSwizzle,
                                      CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-// A matrix of bytes, `width` innermost, read in boxes of bk x rows.
+static CUtensorMapDataType qb_map_type(int element) {
+    return element == 2 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
+}
+
+// A matrix of elements of 1 or 2 bytes, `width` innermost, read in boxes of bk bytes x rows.
 static int qb_map_matrix(const qb_cuda_encode *encode, CUtensorMap *map, const void *data,
-                         int64_t width, int64_t height, int64_t pitch, int bk, int rows) {
-    cuuint64_t dim[2] = {(cuuint64_t)width, (cuuint64_t)height}, stride[1] = {(cuuint64_t)pitch};
-    cuuint32_t box[2] = {(cuuint32_t)bk, (cuuint32_t)rows}, step[2] = {1, 1};
+                         int64_t width, int64_t height, int64_t pitch, int element, int bk,
+                         int rows) {
+    cuuint64_t dim[2] = {(cuuint64_t)width, (cuuint64_t)height};
+    cuuint64_t stride[1] = {(cuuint64_t)(pitch * element)};
+    cuuint32_t box[2] = {(cuuint32_t)(bk / element), (cuuint32_t)rows}, step[2] = {1, 1};
     return ((qb_encode_tiled)encode->tiled)(
-        map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, (void *)data, dim, stride, box, step,
+        map, qb_map_type(element), 2, (void *)data, dim, stride, box, step,
         CU_TENSOR_MAP_INTERLEAVE_NONE,
         bk == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-// The data as im2col columns of `rows` pixels x bk channels. The bounding box of base pixels starts
-// at -pad and holds out_w x out_h of them, a stride apart.
+// The data as im2col columns of `rows` pixels x bk bytes of channels. The bounding box of base
+// pixels starts at -pad and holds out_w x out_h of them, a stride apart.
 static int qb_map_im2col(const qb_cuda_encode *encode, CUtensorMap *map, const qb_cuda_conv *p,
-                         const void *data, int bk, int rows) {
+                         const void *data, int element, int bk, int rows) {
     cuuint64_t dim[4] = {(cuuint64_t)p->in_c, (cuuint64_t)p->in_w, (cuuint64_t)p->in_h,
                          (cuuint64_t)p->batch};
-    cuuint64_t pixel = (cuuint64_t)p->in_total;
+    cuuint64_t pixel = (cuuint64_t)p->in_total * (cuuint64_t)element;
     cuuint64_t stride[3] = {pixel, pixel * dim[1], pixel * dim[1] * dim[2]};
     int lower[2] = {-p->pad_w, -p->pad_h};
     int upper[2] = {lower[0] + (p->out_w - 1) * p->stride_w + 1 - p->in_w,
                     lower[1] + (p->out_h - 1) * p->stride_h + 1 - p->in_h};
     cuuint32_t step[4] = {1, (cuuint32_t)p->stride_w, (cuuint32_t)p->stride_h, 1};
     return ((qb_encode_im2col)encode->im2col)(
-        map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, (void *)data, dim, stride, lower, upper,
-        (cuuint32_t)bk, (cuuint32_t)rows, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        map, qb_map_type(element), 4, (void *)data, dim, stride, lower, upper,
+        (cuuint32_t)(bk / element), (cuuint32_t)rows, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
         bk == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
@@ -256,11 +273,14 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
     int taps = p->kernel_h * p->kernel_w;
     int flat = taps == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_h == 0 &&
                p->pad_w == 0 && p->out_h == p->in_h && p->out_w == p->in_w;
-    const char *data = (const char *)io->in + p->in_offset;
-    int code = flat ? qb_map_matrix(encode, &a, data, p->in_c, p->rows, p->in_total, BK, BM)
-                    : qb_map_im2col(encode, &a, p, data, BK, BM);
+    constexpr int element = T::half ? 2 : 1;
+    const char *data = (const char *)io->in + (size_t)p->in_offset * element;
+    int code = flat
+                   ? qb_map_matrix(encode, &a, data, p->in_c, p->rows, p->in_total, element, BK, BM)
+                   : qb_map_im2col(encode, &a, p, data, element, BK, BM);
     int64_t k = (int64_t)taps * p->k_pad;
-    if (code == CUDA_SUCCESS) code = qb_map_matrix(encode, &b, io->packed, k, p->n_pad, k, BK, BN);
+    if (code == CUDA_SUCCESS)
+        code = qb_map_matrix(encode, &b, io->packed, k, p->n_pad, k, element, BK, BN);
     if (code != CUDA_SUCCESS) return (int)cudaErrorInvalidValue;
     int64_t tiles = (int64_t)((p->rows + BM - 1) / BM) * (p->n_pad / BN);
     cudaLaunchAttribute early = {};
@@ -311,6 +331,32 @@ static int qb_wgmma_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_c
         int32_t multiprocessors, void *stream) {                                                   \
         return qb_wgmma_launch_mode<BM, BN, BK, GROUPS, SHARE, GENERAL>(p->mode, p, io, encode,    \
                                                                         multiprocessors, stream);  \
+    }
+
+// The same for f16.
+template <int BM, int BN, int BK, int GROUPS, bool SHARE>
+static int qb_half_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                               const qb_cuda_encode *encode, int32_t sms, void *stream) {
+#define QB_MODE(MODE)                                                                              \
+    case MODE: return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, encode, sms, stream)
+    switch (mode) {
+        QB_MODE(QB_CUDA_HALF);
+        QB_MODE(QB_CUDA_HALF_RESIDUAL);
+        QB_MODE(QB_CUDA_HALF_GENERAL);
+    default: return (int)cudaErrorInvalidValue;
+    }
+#undef QB_MODE
+}
+
+#define QB_CUDA_HALF_TILE(BM, BN, BK, GROUPS, SHARE)                                               \
+    extern "C" int qb_cuda_conv_half_##BM##x##BN##x##BK##_prepare(qb_cuda_mode mode) {             \
+        return qb_half_launch_mode<BM, BN, BK, GROUPS, SHARE>(mode, NULL, NULL, NULL, 0, NULL);    \
+    }                                                                                              \
+    extern "C" int qb_cuda_conv_half_##BM##x##BN##x##BK(                                           \
+        const qb_cuda_conv *p, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,            \
+        int32_t multiprocessors, void *stream) {                                                   \
+        return qb_half_launch_mode<BM, BN, BK, GROUPS, SHARE>(p->mode, p, io, encode,              \
+                                                              multiprocessors, stream);            \
     }
 
 #endif

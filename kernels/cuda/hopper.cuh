@@ -152,4 +152,44 @@ template <> __device__ __forceinline__ void qb_wgmma<256, true>(int (&d)[128], u
 // clang-format on
 #undef QB_D8
 
+// d (64 rows x N) = a (64 x 16, f16) b (N x 16, f16) + (add ? d : 0).
+template <int N> __device__ void qb_wgmma_half(float (&d)[N / 2], uint64_t a, uint64_t b, int add);
+
+#define QB_F8(i)                                                                                   \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
+        "+f"(d[i + 6]), "+f"(d[i + 7])
+// clang-format off
+template <> __device__ __forceinline__ void qb_wgmma_half<64>(float (&d)[32], uint64_t a, uint64_t b, int add) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %34, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+                 "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+                 "}, %32, %33, p, 1, 1, 0, 0;}"
+                 : QB_F8(0), QB_F8(8), QB_F8(16), QB_F8(24)
+                 : "l"(a), "l"(b), "r"(add));
+}
+template <> __device__ __forceinline__ void qb_wgmma_half<128>(float (&d)[64], uint64_t a, uint64_t b, int add) {
+    asm volatile("{.reg .pred p; setp.ne.b32 p, %66, 0; "
+                 "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+                 "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, "
+                 "%34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, "
+                 "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+                 "}, %64, %65, p, 1, 1, 0, 0;}"
+                 : QB_F8(0), QB_F8(8), QB_F8(16), QB_F8(24), QB_F8(32), QB_F8(40), QB_F8(48), QB_F8(56)
+                 : "l"(a), "l"(b), "r"(add));
+}
+// clang-format on
+#undef QB_F8
+
+// Sums of any type on the unit.
+template <int N, bool SIGNED>
+QB_DEVICE void qb_multiply(int (&d)[N / 2], uint64_t a, uint64_t b, int add) {
+    qb_wgmma<N, SIGNED>(d, a, b, add);
+}
+template <int N, bool SIGNED>
+QB_DEVICE void qb_multiply(float (&d)[N / 2], uint64_t a, uint64_t b, int add) {
+    qb_wgmma_half<N>(d, a, b, add);
+}
+
 #endif

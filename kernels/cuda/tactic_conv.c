@@ -1,5 +1,6 @@
-/* The INT8 convolutions of this folder as tactics. Activations without exact arithmetic on the
- * device (exp, tanh, erf) have rows of their own, which promise results within one code. */
+/* The INT8 and f16 convolutions of this folder as tactics. INT8 activations without exact
+ * arithmetic on the device (exp, tanh, erf) have rows of their own, which promise results within
+ * one code. */
 #include <string.h>
 
 #include "kernels/cuda/conv.h"
@@ -17,6 +18,7 @@ typedef struct conv_way {
     bool only;     /* sm_90a code runs on 9.0 alone */
     bool smooth;   /* takes the activations that are not exact, and no others */
     bool general;  /* has a kernel of mode GENERAL */
+    bool half;     /* f16 data */
     bool split;    /* shares K among blocks; only where the grid would not fill the device */
     qb_cuda_mma_tile tile;
     int (*prepare)(qb_cuda_mode mode);
@@ -45,14 +47,16 @@ static bool copy_engine_fits(const qb_cuda_conv *c) {
 
 static bool way_takes(const conv_way *way, const qb_problem *problem, const bool *constant,
                       qb_cuda_conv *conv) {
-    if (problem->kind != QB_KIND_CONV || qb_cuda_is_smooth(problem->act.kind) != way->smooth)
+    bool smooth = !way->half && qb_cuda_is_smooth(problem->act.kind);
+    if (problem->kind != QB_KIND_CONV || smooth != way->smooth) return false;
+    if (!qb_cuda_conv_of(problem, constant, way->form, way->half ? way->block_k / 2 : way->block_k,
+                         way->block_n, conv))
         return false;
-    if (!qb_cuda_conv_of(problem, constant, way->form, way->block_k, way->block_n, conv))
-        return false;
+    if (conv->half != way->half) return false;
     if (conv->mode == QB_CUDA_GENERAL && !way->general) return false;
     /* a narrower tile does the same with less waste */
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
-    if (way->block_k > 64 && conv->in_c <= 64) return false;
+    if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
     return way->only ? copy_engine_fits(conv) : true;
 }
 
@@ -109,11 +113,11 @@ static qb_status open_way(qb_ctx *cx, const qb_tactic *tactic, conv_state *state
         if (state->conv.splits < 2)
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: nothing to split", tactic->name);
     }
-    if (way->run) {
+    if (way->prepare) {
         QB_TRY(qb_cuda_encode_find(cx, &state->encode));
         return qb_cuda_check(cx, way->prepare((qb_cuda_mode)state->conv.mode), tactic->name);
     }
-    if (way->form == QB_CUDA_FORM_DIRECT) return QB_OK;
+    if (way->form != QB_CUDA_FORM_TENSOR) return QB_OK;
     return qb_cuda_check(cx, qb_cuda_conv_mma_prepare(way->tile, (qb_cuda_mode)state->conv.mode),
                          tactic->name);
 }
@@ -164,79 +168,127 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
         return create(cx, tactic, &SYMBOL##_way, problem, constant, out);                          \
     }
 #define CONV_FIELDS(SYMBOL, NAME, EXACTNESS)                                                       \
-    .name = "cuda.conv_s8." NAME, .backend = "cuda", .kind = QB_KIND_CONV, .exactness = EXACTNESS, \
+    .name = "cuda.conv_" NAME, .backend = "cuda", .kind = QB_KIND_CONV, .exactness = EXACTNESS,    \
     .device_memory = true, .supports = SYMBOL##_supports, .create = SYMBOL##_create
 
 #define WGMMA(M, N, K, SMOOTH, GENERAL)                                                            \
     .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = K, .major = 9, .only = true,  \
     .smooth = SMOOTH, .general = GENERAL, .prepare = qb_cuda_conv_wgmma_##M##x##N##x##K##_prepare, \
     .run = qb_cuda_conv_wgmma_##M##x##N##x##K
+#define HALF(M, N, K)                                                                              \
+    .form = QB_CUDA_FORM_TENSOR, .half = true, .rows = M, .block_n = N, .block_k = K, .major = 9,  \
+    .only = true, .prepare = qb_cuda_conv_half_##M##x##N##x##K##_prepare,                          \
+    .run = qb_cuda_conv_half_##M##x##N##x##K
 #define MMA(M, N, SMOOTH, SPLIT)                                                                   \
     .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = 64, .major = 8,               \
     .smooth = SMOOTH, .general = true, .split = SPLIT, .tile = QB_CUDA_MMA_##M##X##N
+#define DEPTHWISE(SMOOTH, HALF)                                                                    \
+    .form = QB_CUDA_FORM_DEPTHWISE, .half = HALF, .smooth = SMOOTH, .rows = 1, .block_n = 8,       \
+    .block_k = 1, .major = 8, .general = true, .run = qb_cuda_conv_depthwise
+#define STEM(SMOOTH, HALF)                                                                         \
+    .form = QB_CUDA_FORM_STEM, .half = HALF, .smooth = SMOOTH, .rows = 1, .block_n = 64,           \
+    .block_k = 1, .major = 8, .general = true, .run = qb_cuda_conv_stem
 #define DIRECT(SMOOTH)                                                                             \
     .form = QB_CUDA_FORM_DIRECT, .rows = 1, .block_n = 1, .block_k = 1, .smooth = SMOOTH,          \
     .general = true
 
 CONV_FUNCTIONS(wgmma_128x128x128, WGMMA(128, 128, 128, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x128x128 = {
-    CONV_FIELDS(wgmma_128x128x128, "wgmma_nhwc_128x128x128", QB_EXACT)};
+    CONV_FIELDS(wgmma_128x128x128, "s8.wgmma_nhwc_128x128x128", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_256x128x128, WGMMA(256, 128, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x128x128 = {
-    CONV_FIELDS(wgmma_256x128x128, "wgmma_nhwc_256x128x128", QB_EXACT)};
+    CONV_FIELDS(wgmma_256x128x128, "s8.wgmma_nhwc_256x128x128", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_128x256x128, WGMMA(128, 256, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x256x128 = {
-    CONV_FIELDS(wgmma_128x256x128, "wgmma_nhwc_128x256x128", QB_EXACT)};
+    CONV_FIELDS(wgmma_128x256x128, "s8.wgmma_nhwc_128x256x128", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_64x128x128, WGMMA(64, 128, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_64x128x128 = {
-    CONV_FIELDS(wgmma_64x128x128, "wgmma_nhwc_64x128x128", QB_EXACT)};
+    CONV_FIELDS(wgmma_64x128x128, "s8.wgmma_nhwc_64x128x128", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_64x128x64, WGMMA(64, 128, 64, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_64x128x64 = {
-    CONV_FIELDS(wgmma_64x128x64, "wgmma_nhwc_64x128x64", QB_EXACT)};
+    CONV_FIELDS(wgmma_64x128x64, "s8.wgmma_nhwc_64x128x64", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_256x64x64, WGMMA(256, 64, 64, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x64x64 = {
-    CONV_FIELDS(wgmma_256x64x64, "wgmma_nhwc_256x64x64", QB_EXACT)};
+    CONV_FIELDS(wgmma_256x64x64, "s8.wgmma_nhwc_256x64x64", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_128x64x128, WGMMA(128, 64, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x128 = {
-    CONV_FIELDS(wgmma_128x64x128, "wgmma_nhwc_128x64x128", QB_EXACT)};
+    CONV_FIELDS(wgmma_128x64x128, "s8.wgmma_nhwc_128x64x128", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_128x64x64, WGMMA(128, 64, 64, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x64 = {
-    CONV_FIELDS(wgmma_128x64x64, "wgmma_nhwc_128x64x64", QB_EXACT)};
+    CONV_FIELDS(wgmma_128x64x64, "s8.wgmma_nhwc_128x64x64", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_smooth, WGMMA(128, 64, 64, true, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth = {
-    CONV_FIELDS(wgmma_smooth, "wgmma_nhwc_128x64x64_smooth", QB_WITHIN_1_LSB)};
+    CONV_FIELDS(wgmma_smooth, "s8.wgmma_nhwc_128x64x64_smooth", QB_WITHIN_1_LSB)};
 
 CONV_FUNCTIONS(mma_128x128, MMA(128, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128 = {
-    CONV_FIELDS(mma_128x128, "mma_nhwc_128x128x64", QB_EXACT)};
+    CONV_FIELDS(mma_128x128, "s8.mma_nhwc_128x128x64", QB_EXACT)};
 
 CONV_FUNCTIONS(mma_128x64, MMA(128, 64, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_128x64 = {
-    CONV_FIELDS(mma_128x64, "mma_nhwc_128x64x64", QB_EXACT)};
+    CONV_FIELDS(mma_128x64, "s8.mma_nhwc_128x64x64", QB_EXACT)};
 
 CONV_FUNCTIONS(mma_64x64, MMA(64, 64, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_64x64 = {
-    CONV_FIELDS(mma_64x64, "mma_nhwc_64x64x64", QB_EXACT)};
+    CONV_FIELDS(mma_64x64, "s8.mma_nhwc_64x64x64", QB_EXACT)};
 
 CONV_FUNCTIONS(mma_split, MMA(64, 64, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_split = {
-    CONV_FIELDS(mma_split, "mma_nhwc_64x64x64_splitk", QB_EXACT)};
+    CONV_FIELDS(mma_split, "s8.mma_nhwc_64x64x64_splitk", QB_EXACT)};
 
 CONV_FUNCTIONS(mma_smooth, MMA(64, 64, true, false))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_smooth = {
-    CONV_FIELDS(mma_smooth, "mma_nhwc_64x64x64_smooth", QB_WITHIN_1_LSB)};
+    CONV_FIELDS(mma_smooth, "s8.mma_nhwc_64x64x64_smooth", QB_WITHIN_1_LSB)};
 
 CONV_FUNCTIONS(direct, DIRECT(false))
-const qb_tactic qb_tactic_cuda_conv_s8_direct = {CONV_FIELDS(direct, "direct_nhwc", QB_EXACT)};
+const qb_tactic qb_tactic_cuda_conv_s8_direct = {CONV_FIELDS(direct, "s8.direct_nhwc", QB_EXACT)};
 
 CONV_FUNCTIONS(direct_smooth, DIRECT(true))
 const qb_tactic qb_tactic_cuda_conv_s8_direct_smooth = {
-    CONV_FIELDS(direct_smooth, "direct_nhwc_smooth", QB_WITHIN_1_LSB)};
+    CONV_FIELDS(direct_smooth, "s8.direct_nhwc_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(half_128x128x128, HALF(128, 128, 128))
+const qb_tactic qb_tactic_cuda_conv_f16_wgmma_128x128x128 = {
+    CONV_FIELDS(half_128x128x128, "f16.wgmma_nhwc_128x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(half_256x128x128, HALF(256, 128, 128))
+const qb_tactic qb_tactic_cuda_conv_f16_wgmma_256x128x128 = {
+    CONV_FIELDS(half_256x128x128, "f16.wgmma_nhwc_256x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(half_64x128x128, HALF(64, 128, 128))
+const qb_tactic qb_tactic_cuda_conv_f16_wgmma_64x128x128 = {
+    CONV_FIELDS(half_64x128x128, "f16.wgmma_nhwc_64x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(half_128x64x128, HALF(128, 64, 128))
+const qb_tactic qb_tactic_cuda_conv_f16_wgmma_128x64x128 = {
+    CONV_FIELDS(half_128x64x128, "f16.wgmma_nhwc_128x64x128", QB_EXACT)};
+
+CONV_FUNCTIONS(depthwise, DEPTHWISE(false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_depthwise = {
+    CONV_FIELDS(depthwise, "s8.depthwise_nhwc", QB_EXACT)};
+
+CONV_FUNCTIONS(depthwise_smooth, DEPTHWISE(true, false))
+const qb_tactic qb_tactic_cuda_conv_s8_depthwise_smooth = {
+    CONV_FIELDS(depthwise_smooth, "s8.depthwise_nhwc_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(depthwise_half, DEPTHWISE(false, true))
+const qb_tactic qb_tactic_cuda_conv_f16_depthwise = {
+    CONV_FIELDS(depthwise_half, "f16.depthwise_nhwc", QB_EXACT)};
+
+CONV_FUNCTIONS(stem, STEM(false, false))
+const qb_tactic qb_tactic_cuda_conv_s8_stem = {CONV_FIELDS(stem, "s8.stem_nhwc", QB_EXACT)};
+
+CONV_FUNCTIONS(stem_smooth, STEM(true, false))
+const qb_tactic qb_tactic_cuda_conv_s8_stem_smooth = {
+    CONV_FIELDS(stem_smooth, "s8.stem_nhwc_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(stem_half, STEM(false, true))
+const qb_tactic qb_tactic_cuda_conv_f16_stem = {CONV_FIELDS(stem_half, "f16.stem_nhwc", QB_EXACT)};

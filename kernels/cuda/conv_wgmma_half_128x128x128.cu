@@ -1,0 +1,3 @@
+#include "kernels/cuda/conv_wgmma.cuh"
+
+QB_CUDA_HALF_TILE(128, 128, 128, 2, false)
