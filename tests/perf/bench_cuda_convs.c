@@ -12,15 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
-#include "kernels/cuda/device.h"
-#include "kernels/tactic.h"
+#include "cuda_timing.h"
 
 #define FLOOR_OPS 1979e12  /* 8-bit operations a second, the H200's datasheet */
 #define FLOOR_BYTES 4.3e12 /* bytes a second, measured by copies */
-#define MAX_SETS 24
-#define LAUNCHES 12 /* of a graph, at least */
-#define WARM_UP 5
 #define TRIAL_REPLAYS 15
 #define MAX_TACTICS 32
 
@@ -120,118 +115,13 @@ static void job_release(job *j) {
     qb_free(j->bias);
 }
 
-/* Sets of buffers for one shape, filled with random bytes. */
-typedef struct sets {
-    void *in[MAX_SETS], *out[MAX_SETS];
-    int n;
-} sets;
-
-static void sets_close(sets *s) {
-    for (int i = 0; i < s->n; i++) {
-        qb_cuda_free(s->in[i]);
-        qb_cuda_free(s->out[i]);
-    }
-}
-
-static qb_status sets_open(qb_ctx *cx, sets *s, const qb_cuda_device *device, size_t in_bytes,
-                           size_t out_bytes, const char *random) {
-    size_t n = 4 * device->l2_bytes / (in_bytes + out_bytes) + 2;
-    *s = (sets){.n = 0};
-    for (size_t i = 0; i < n && i < MAX_SETS; i++) {
-        s->n++;
-        QB_TRY(qb_cuda_alloc(cx, in_bytes, &s->in[i]));
-        QB_TRY(qb_cuda_alloc(cx, out_bytes, &s->out[i]));
-        QB_TRY(qb_cuda_upload(cx, s->in[i], random + i * 4096, in_bytes, NULL));
-    }
-    return qb_cuda_sync(cx, NULL);
-}
-
-static int by_value(const void *a, const void *b) {
-    float x = *(const float *)a, y = *(const float *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Median microseconds of one launch over `replays` replays. */
-static qb_status time_graph(qb_ctx *cx, void *graph, void *stream, int launches, int replays,
-                            double *us) {
-    qb_status status = QB_OK;
-    void *begin = NULL, *end = NULL;
-    float *ms = qb_alloc(cx, (size_t)replays, sizeof *ms);
-    if (!ms) return QB_STATUS_NOMEM;
-    QB_GO(qb_cuda_event_open(cx, &begin));
-    QB_GO(qb_cuda_event_open(cx, &end));
-    for (int i = 0; i < WARM_UP; i++) QB_GO(qb_cuda_graph_launch(cx, graph, stream));
-    for (int i = 0; i < replays; i++) {
-        QB_GO(qb_cuda_event_record(cx, begin, stream));
-        QB_GO(qb_cuda_graph_launch(cx, graph, stream));
-        QB_GO(qb_cuda_event_record(cx, end, stream));
-        QB_GO(qb_cuda_sync(cx, stream));
-        QB_GO(qb_cuda_event_elapsed(cx, begin, end, &ms[i]));
-    }
-    qsort(ms, (size_t)replays, sizeof *ms, by_value);
-    *us = 1e3 * (double)ms[replays / 2] / launches;
-out:
-    qb_cuda_event_close(begin);
-    qb_cuda_event_close(end);
-    qb_free(ms);
-    return status;
-}
-
-static qb_status time_kernel(qb_ctx *cx, const job *j, const qb_kernel *kernel, const sets *s,
-                             int replays, double *us) {
-    qb_status status = QB_OK;
-    void *packed = NULL, *workspace = NULL, *stream = NULL, *graph = NULL;
-    const void *constants[4] = {NULL, j->weight, j->bias, NULL};
-    char *host = qb_alloc_aligned(cx, kernel->packed_bytes, 1);
-    if (!host) return QB_STATUS_NOMEM;
-    int launches = (LAUNCHES + s->n - 1) / s->n * s->n;
-    QB_GO(kernel->pack(cx, kernel, constants, host));
-    QB_GO(qb_cuda_alloc(cx, kernel->packed_bytes, &packed));
-    QB_GO(qb_cuda_alloc(cx, kernel->workspace_bytes, &workspace));
-    QB_GO(qb_cuda_upload(cx, packed, host, kernel->packed_bytes, NULL));
-    QB_GO(qb_cuda_sync(cx, NULL));
-    QB_GO(qb_cuda_stream_open(cx, &stream));
-    for (int capture = 0; capture < 2; capture++) { /* the first time loads the code */
-        if (capture) QB_GO(qb_cuda_capture_begin(cx, stream));
-        for (int i = 0; i < (capture ? launches : 1); i++) {
-            const void *in[4] = {s->in[i % s->n]};
-            qb_launch launch = {.in = in,
-                                .out = s->out[i % s->n],
-                                .packed = packed,
-                                .workspace = workspace,
-                                .stream = stream};
-            QB_GO(kernel->launch(cx, kernel, &launch));
-        }
-        if (capture) QB_GO(qb_cuda_capture_end(cx, stream, &graph));
-        QB_GO(qb_cuda_sync(cx, stream));
-    }
-    QB_GO(time_graph(cx, graph, stream, launches, replays, us));
-out:
-    qb_cuda_graph_close(graph);
-    qb_cuda_stream_close(stream);
-    qb_cuda_free(packed);
-    qb_cuda_free(workspace);
-    qb_free(host);
-    return status;
-}
-
 /* Times one tactic; us stays 0 when it does not take the problem. */
-static qb_status time_tactic(qb_ctx *cx, const job *j, const qb_tactic *t, const sets *s,
+static qb_status time_tactic(qb_ctx *cx, const job *j, const qb_tactic *t, const timing_sets *s,
                              int replays, timing *out) {
-    qb_kernel *kernel = NULL;
+    const void *constants[4] = {NULL, j->weight, j->bias, NULL};
     *out = (timing){.name = t->name};
-    if (!t->supports(&j->problem, j->constant)) return QB_OK;
-    qb_status status = t->create(cx, t, &j->problem, j->constant, 1, &kernel);
-    if (status == QB_STATUS_UNSUPPORTED) {
-        fprintf(stderr, "%s\n", cx->message);
-        qb_ctx_clear(cx);
-        return QB_OK;
-    }
-    QB_TRY(status);
-    status = time_kernel(cx, j, kernel, s, replays, &out->us);
-    memcpy(out->impl, kernel->impl, sizeof out->impl);
-    qb_kernel_free(kernel);
-    return status;
+    return timing_tactic(cx, t, &j->problem, j->constant, constants, s, replays, &out->us,
+                         out->impl);
 }
 
 static bool is_ours(const qb_tactic *t) {
@@ -240,7 +130,8 @@ static bool is_ours(const qb_tactic *t) {
 }
 
 /* Times the fastest of the trial again, with all replays, until the fastest is one of those. */
-static qb_status time_best(qb_ctx *cx, const options *o, const job *j, const sets *s, result *r) {
+static qb_status time_best(qb_ctx *cx, const options *o, const job *j, const timing_sets *s,
+                           result *r) {
     bool timed[MAX_TACTICS] = {false};
     for (;;) {
         int best = -1;
@@ -255,10 +146,10 @@ static qb_status time_best(qb_ctx *cx, const options *o, const job *j, const set
 }
 
 static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device *device,
-                             const shape *sh, const char *random, result *r) {
+                             const shape *sh, result *r) {
     qb_status status = QB_OK;
     job ours = {0}, theirs = {0};
-    sets s = {0};
+    timing_sets s = {.n = 0};
     qb_rng rng;
     qb_rng_seed(&rng, 1);
     *r = (result){.best = -1};
@@ -266,7 +157,7 @@ static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device 
     QB_GO(job_init(cx, &theirs, sh, o->batch, QB_DTYPE_S8, &rng));
     size_t in_bytes = (size_t)qb_shape_count(&ours.in[0].shape);
     size_t out_bytes = (size_t)qb_shape_count(&ours.problem.out.shape);
-    QB_GO(sets_open(cx, &s, device, in_bytes, out_bytes, random));
+    QB_GO(timing_sets_open(cx, &s, device, &ours.problem, ours.constant));
     r->ops = qb_problem_flops(&ours.problem);
     r->bytes = (double)(in_bytes + out_bytes) + (double)qb_shape_count(&ours.in[1].shape);
     r->floor_us = 1e6 * fmax(r->ops / FLOOR_OPS, r->bytes / FLOOR_BYTES);
@@ -285,7 +176,7 @@ static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device 
         memcpy(r->cudnn_impl, t.impl, sizeof r->cudnn_impl);
     }
 out:
-    sets_close(&s);
+    timing_sets_close(&s);
     job_release(&ours);
     job_release(&theirs);
     return status;
@@ -394,24 +285,14 @@ int main(int argc, char **argv) {
     printf("%s, batch %lld, median of %d replays, us a launch\n", device.name, (long long)o.batch,
            o.replays);
     printf("   C  H    K conv        ours    cuDNN   floor  ratio    TOPS   TB/s  tactic\n");
-    size_t bytes = (size_t)(o.batch * 56 * 56 * 256) + MAX_SETS * 4096;
-    char *random = malloc(bytes);
-    if (!random) return 1;
-    qb_rng rng;
-    qb_rng_seed(&rng, 2);
-    for (size_t i = 0; i + 8 <= bytes; i += 8) {
-        uint64_t v = qb_rng_u64(&rng);
-        memcpy(random + i, &v, 8);
-    }
     for (size_t i = 0; i < N_SHAPES; i++) {
         if (o.only >= 0 && (size_t)o.only != i) continue;
-        if (bench_shape(&cx, &o, &device, &shapes[i], random, &results[i]) != QB_OK) {
+        if (bench_shape(&cx, &o, &device, &shapes[i], &results[i]) != QB_OK) {
             printf("failed: %s\n", cx.message);
             return 1;
         }
         print_result(&shapes[i], &results[i]);
     }
-    free(random);
     print_summary(&o, results);
     return o.json ? write_json(&o, &device, results) : 0;
 }
