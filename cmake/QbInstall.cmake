@@ -16,3 +16,16 @@ install(CODE "
   execute_process(COMMAND \"\${program}\" manual --quiet -o
     \"\${prefix}/${CMAKE_INSTALL_MANDIR}/man1\" COMMAND_ERROR_IS_FATAL ANY)
 ")
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME qbench)
+set(CPACK_PACKAGE_VENDOR qbench)
+set(CPACK_PACKAGE_CONTACT "The qbench authors <maintainers@qbench.invalid>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Quantization and calibration workbench for ONNX models")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS gnuplot-nox)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+include(CPack)

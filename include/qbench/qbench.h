@@ -1,0 +1,140 @@
+/* libqbench: engines in other programs. Load an engine file (.qbe) or build from an ONNX model,
+ * feed it, read its outputs; make inputs from images as calibration made them.
+ *
+ * Handles are opaque. A session carries the text of the last error and belongs to one thread at a
+ * time; an engine is immutable and may be shared by any number of threads, each with its own
+ * session and context. Every call that can fail returns QBENCH_OK (0) or a status, and its outputs
+ * are set only on success. Names returned live as long as the handle that they came from. */
+#ifndef QBENCH_QBENCH_H
+#define QBENCH_QBENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define QBENCH_API __attribute__((visibility("default")))
+#else
+#define QBENCH_API
+#endif
+
+typedef enum qbench_status {
+    QBENCH_OK,
+    QBENCH_NOMEM,
+    QBENCH_IO,          /* a file cannot be read or written */
+    QBENCH_FORMAT,      /* a damaged file, or one of another kind */
+    QBENCH_UNSUPPORTED, /* an operator, a type, a shape */
+    QBENCH_INVALID,     /* an argument that makes no sense */
+    QBENCH_NOTFOUND,
+    QBENCH_MISMATCH, /* an engine file of another machine or program */
+    QBENCH_INTERNAL
+} qbench_status;
+
+/* ONNX's numbers of element types, as far as engines take and give them. */
+typedef enum qbench_dtype {
+    QBENCH_FLOAT32 = 1,
+    QBENCH_UINT8 = 2,
+    QBENCH_INT8 = 3,
+    QBENCH_UINT16 = 4,
+    QBENCH_INT16 = 5,
+    QBENCH_INT32 = 6,
+    QBENCH_INT64 = 7,
+    QBENCH_BOOL = 9,
+    QBENCH_FLOAT16 = 10,
+    QBENCH_FLOAT64 = 11,
+    QBENCH_UINT32 = 12,
+    QBENCH_UINT64 = 13,
+    QBENCH_BFLOAT16 = 16
+} qbench_dtype;
+
+#define QBENCH_MAX_RANK 8
+
+typedef struct qbench_tensor {
+    const char *name;
+    qbench_dtype dtype;
+    int32_t rank;
+    int64_t dim[QBENCH_MAX_RANK]; /* row-major, the last one fastest */
+    size_t bytes;
+} qbench_tensor;
+
+typedef struct qbench_session qbench_session;
+typedef struct qbench_engine qbench_engine;
+typedef struct qbench_context qbench_context;
+typedef struct qbench_inputs qbench_inputs;
+
+/* "0.1.0" */
+QBENCH_API const char *qbench_version(void);
+
+/* NULL when memory runs out. */
+QBENCH_API qbench_session *qbench_session_create(void);
+QBENCH_API void qbench_session_free(qbench_session *session); /* accepts NULL */
+/* What went wrong in the session's last failed call, with file, node and reason; "" before one.
+ * Valid until the session's next call. */
+QBENCH_API const char *qbench_error(const qbench_session *session);
+
+/* ---- engines ---- */
+
+typedef struct qbench_build_options {
+    int64_t batch;        /* size of a symbolic first dimension; 0: 1 */
+    int32_t threads;      /* of one run; 0: as many as there are processors */
+    int32_t time_tactics; /* not 0: choose kernels by timing them now */
+    const char *backends; /* "cpu,dnnl,ref"; NULL: the default */
+} qbench_build_options;
+
+/* Loads an engine file that `qbench build` or qbench_engine_save wrote. QBENCH_MISMATCH says what
+ * it was made for and how to make it here. The file must not be cut short while the engine lives.
+ */
+QBENCH_API qbench_status qbench_engine_load(qbench_session *session, const char *path,
+                                            qbench_engine **out);
+/* Reads, optimizes and builds an ONNX model: FP32, or INT8 where it has Q/DQ nodes. `options` may
+ * be NULL. */
+QBENCH_API qbench_status qbench_engine_build(qbench_session *session, const char *onnx_path,
+                                             const qbench_build_options *options,
+                                             qbench_engine **out);
+/* Writes the engine to a file, atomically. */
+QBENCH_API qbench_status qbench_engine_save(qbench_session *session, const qbench_engine *engine,
+                                            const char *path);
+/* Accepts NULL. Its contexts must be gone. */
+QBENCH_API void qbench_engine_free(qbench_engine *engine);
+
+QBENCH_API int32_t qbench_engine_n_inputs(const qbench_engine *engine);
+QBENCH_API int32_t qbench_engine_n_outputs(const qbench_engine *engine);
+/* Describes input or output i; QBENCH_INVALID when there is none. */
+QBENCH_API qbench_status qbench_engine_input(const qbench_engine *engine, int32_t i,
+                                             qbench_tensor *out);
+QBENCH_API qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i,
+                                              qbench_tensor *out);
+
+/* ---- execution ---- */
+
+/* One context a thread: its activations and workspace. */
+QBENCH_API qbench_status qbench_context_create(qbench_session *session, const qbench_engine *engine,
+                                               qbench_context **out);
+QBENCH_API void qbench_context_free(qbench_context *context); /* accepts NULL */
+/* Runs once. One host buffer an input and an output, of the described types and sizes; an output
+ * that is NULL is not copied out. Allocates nothing. */
+QBENCH_API qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
+                                            const void *const *inputs, void *const *outputs);
+
+/* ---- inputs from images ---- */
+
+/* How images become inputs and what classes are called: a model's JSON sidecar (resize, crop,
+ * color, mean, std, labels). */
+QBENCH_API qbench_status qbench_inputs_load(qbench_session *session, const char *sidecar_path,
+                                            qbench_inputs **out);
+QBENCH_API void qbench_inputs_free(qbench_inputs *inputs); /* accepts NULL */
+/* Decodes a JPEG or PNG file and prepares it as calibration did, into out[channels x height x
+ * width] of n elements in all; another n is QBENCH_INVALID. */
+QBENCH_API qbench_status qbench_inputs_image(qbench_session *session, const qbench_inputs *inputs,
+                                             const char *image_path, int32_t height, int32_t width,
+                                             float *out, size_t n);
+/* The name of a class; NULL when it has none. */
+QBENCH_API const char *qbench_inputs_label(const qbench_inputs *inputs, int32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

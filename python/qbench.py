@@ -1,0 +1,187 @@
+"""Engines of qbench on numpy arrays: a thin layer over libqbench, without a build step.
+
+    import qbench
+    engine = qbench.Engine.load("squeezenet1.1.int8.qbe")
+    scores, = engine.run(image)          # arrays in the order of engine.inputs, or a dict by name
+
+The library is looked for as $QBENCH_LIBRARY, beside this file and on the system.
+"""
+
+import ctypes
+import os
+from collections import namedtuple
+
+import numpy as np
+
+__all__ = ["Engine", "Error", "Inputs", "Tensor", "version"]
+
+_MAX_RANK = 8
+_DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+           9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"}
+
+Tensor = namedtuple("Tensor", "name dtype shape")
+
+
+class Error(RuntimeError):
+    """What libqbench says went wrong; `status` is its number."""
+
+    def __init__(self, status, text):
+        super().__init__(text)
+        self.status = status
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("dtype", ctypes.c_int), ("rank", ctypes.c_int32),
+                ("dim", ctypes.c_int64 * _MAX_RANK), ("bytes", ctypes.c_size_t)]
+
+
+class _BuildOptions(ctypes.Structure):
+    _fields_ = [("batch", ctypes.c_int64), ("threads", ctypes.c_int32),
+                ("time_tactics", ctypes.c_int32), ("backends", ctypes.c_char_p)]
+
+
+def _open_library():
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libqbench.so.0")
+    name = os.environ.get("QBENCH_LIBRARY") or (beside if os.path.exists(beside) else "libqbench.so.0")
+    lib = ctypes.CDLL(name)
+    handle, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
+    slot = ctypes.POINTER(ctypes.c_void_p)
+    signatures = {
+        "version": (text,), "session_create": (handle,), "session_free": (None, handle),
+        "error": (text, handle),
+        "engine_load": (number, handle, text, slot),
+        "engine_build": (number, handle, text, ctypes.POINTER(_BuildOptions), slot),
+        "engine_save": (number, handle, handle, text), "engine_free": (None, handle),
+        "engine_n_inputs": (number, handle), "engine_n_outputs": (number, handle),
+        "engine_input": (number, handle, number, ctypes.POINTER(_Tensor)),
+        "engine_output": (number, handle, number, ctypes.POINTER(_Tensor)),
+        "context_create": (number, handle, handle, slot), "context_free": (None, handle),
+        "context_run": (number, handle, handle, slot, slot),
+        "inputs_load": (number, handle, text, slot), "inputs_free": (None, handle),
+        "inputs_image": (number, handle, handle, text, number, number, handle, ctypes.c_size_t),
+        "inputs_label": (text, handle, number),
+    }
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(lib, "qbench_" + name)
+        function.restype, function.argtypes = result, arguments
+    return lib
+
+
+_lib = _open_library()
+
+
+def version():
+    return _lib.qbench_version().decode()
+
+
+class _Session:
+    def __init__(self):
+        self.handle = _lib.qbench_session_create()
+        if not self.handle:
+            raise MemoryError("qbench_session_create")
+
+    def __del__(self):
+        _lib.qbench_session_free(self.handle)
+
+    def check(self, status):
+        if status:
+            raise Error(status, _lib.qbench_error(self.handle).decode("utf-8", "replace"))
+
+    def make(self, function, *arguments):
+        """Calls a function whose last argument is the place of a new handle."""
+        out = ctypes.c_void_p()
+        self.check(function(self.handle, *arguments, ctypes.byref(out)))
+        return out.value
+
+
+def _pointers(arrays):
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
+
+
+class Engine:
+    """An engine with one execution context. Not for several threads at once: use one each."""
+
+    def __init__(self, session, handle):
+        self._session, self._handle, self._context = session, handle, None
+        self._context = session.make(_lib.qbench_context_create, handle)
+        count = _lib.qbench_engine_n_inputs, _lib.qbench_engine_n_outputs
+        self.inputs = [self._tensor(_lib.qbench_engine_input, i) for i in range(count[0](handle))]
+        self.outputs = [self._tensor(_lib.qbench_engine_output, i) for i in range(count[1](handle))]
+
+    @classmethod
+    def load(cls, path):
+        session = _Session()
+        return cls(session, session.make(_lib.qbench_engine_load, os.fsencode(path)))
+
+    @classmethod
+    def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None):
+        """From an ONNX model: FP32, or INT8 where it has Q/DQ nodes."""
+        session = _Session()
+        options = _BuildOptions(batch, threads, time_tactics, backends and backends.encode())
+        return cls(session, session.make(_lib.qbench_engine_build, os.fsencode(onnx_path),
+                                         ctypes.byref(options)))
+
+    def save(self, path):
+        self._session.check(
+            _lib.qbench_engine_save(self._session.handle, self._handle, os.fsencode(path)))
+
+    def run(self, *arrays, **named):
+        """Runs on arrays in the order of `inputs`, or given by name; returns a list of arrays."""
+        if len(arrays) == 1 and isinstance(arrays[0], dict):
+            named, arrays = arrays[0], ()
+        if named:
+            missing = [t.name for t in self.inputs if t.name not in named]
+            if arrays or missing or len(named) != len(self.inputs):
+                raise ValueError(f"inputs are {[t.name for t in self.inputs]}, got {list(named)}")
+            arrays = [named[t.name] for t in self.inputs]
+        if len(arrays) != len(self.inputs):
+            raise ValueError(f"{len(self.inputs)} inputs, got {len(arrays)}")
+        arrays = [self._checked(a, t) for a, t in zip(arrays, self.inputs)]
+        results = [np.empty(t.shape, t.dtype) for t in self.outputs]
+        self._session.check(_lib.qbench_context_run(self._session.handle, self._context,
+                                                    _pointers(arrays), _pointers(results)))
+        return results
+
+    def _tensor(self, function, i):
+        t = _Tensor()
+        self._session.check(function(self._handle, i, ctypes.byref(t)))
+        if t.dtype not in _DTYPES:
+            raise Error(4, f"'{t.name.decode()}': numpy has no type for ONNX's {t.dtype}")
+        return Tensor(t.name.decode(), np.dtype(_DTYPES[t.dtype]), tuple(t.dim[:t.rank]))
+
+    @staticmethod
+    def _checked(array, tensor):
+        array = np.ascontiguousarray(array)
+        if array.dtype != tensor.dtype or array.shape != tensor.shape:
+            raise ValueError(f"input '{tensor.name}' is {tensor.dtype} {tensor.shape}, "
+                             f"got {array.dtype} {array.shape}")
+        return array
+
+    def __del__(self):
+        if self._context:
+            _lib.qbench_context_free(self._context)
+        _lib.qbench_engine_free(self._handle)
+
+
+class Inputs:
+    """How images become inputs and what classes are called: a model's JSON sidecar."""
+
+    def __init__(self, sidecar_path):
+        self._handle = None
+        self._session = _Session()
+        self._handle = self._session.make(_lib.qbench_inputs_load, os.fsencode(sidecar_path))
+
+    def image(self, path, shape):
+        """A JPEG or PNG file as an array of shape (1, channels, height, width)."""
+        out = np.empty(shape, np.float32)
+        self._session.check(_lib.qbench_inputs_image(
+            self._session.handle, self._handle, os.fsencode(path), shape[-2], shape[-1],
+            out.ctypes.data, out.size))
+        return out
+
+    def label(self, index):
+        name = _lib.qbench_inputs_label(self._handle, int(index))
+        return name.decode() if name else None
+
+    def __del__(self):
+        _lib.qbench_inputs_free(self._handle)

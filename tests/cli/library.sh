@@ -1,0 +1,75 @@
+#!/usr/bin/env bash
+# libqbench: the example program and the Python module give what the command line gives.
+. "$1/tests/support/cli.sh"
+source=$1
+build=$QB_BUILD
+
+expect 0 "$QBENCH" demo -o demo --calibration-images 3 --test-images 2
+cd demo || exit 1
+expect 0 "$QBENCH" build --precision int8
+image=$(find test -name '*.png' | sort | head -1)
+expect 0 "$build/tests/example_classify" model.int8.qbe model.json "$image"
+says "^$image: [0-9]+ [a-z]+ \([0-9.-]+\)$"
+cp "$work/.out" example.out
+expect 1 "$build/tests/example_classify" nothing.qbe model.json "$image"
+complains 'classify: .*nothing.qbe'
+expect 1 "$build/tests/example_classify" model.int8.qbe model.json model.onnx
+complains 'model.onnx'
+
+# Only qbench_* can be seen from outside, with a version.
+library=$build/libqbench.so.0
+checks=$((checks + 1))
+others=$(nm -D --defined-only "$library" | awk '$3 !~ /^qbench_|^QBENCH_1$|__asan|__ubsan|__odr/ {print $3}')
+[ -z "$others" ] || fail "visible: $others"
+nm -D --defined-only "$library" | grep -q ' qbench_engine_load@@QBENCH_1$' || fail 'no symbol version'
+
+# The static archive is complete.
+if ! nm -D "$library" | grep -q __asan_init; then
+    read -ra libs < <(PKG_CONFIG_PATH=$build pkg-config --static --libs qbench | sed "s|-lqbench||")
+    expect 0 "${CC:-cc}" -I "$source/include" "$source/examples/classify.c" "$build/libqbench.a" "${libs[@]}" -o static
+    expect 0 ./static model.int8.qbe model.json "$image"
+    same_bytes "$work/.out" example.out
+fi
+
+python=${QB_PYTHON:-python3}
+if nm -D "$library" | grep -q __asan_init || ! "$python" -c 'import numpy' 2>/dev/null; then
+    echo 'the Python module is not tried: no numpy, or a sanitizer'
+    done_testing
+    exit
+fi
+export PYTHONPATH=$source/python QBENCH_LIBRARY=$library
+expect 0 "$QBENCH" bench --loadEngine=model.int8.qbe --duration=0.01 --warmUp=0 --iterations=1 --exportOutput=zero.json
+expect 0 "$python" - "$image" "$(cut -d' ' -f2 example.out)" <<'PYTHON'
+import sys
+import numpy as np
+import qbench
+
+engine = qbench.Engine.load("model.int8.qbe")
+shape = engine.inputs[0].shape
+inputs = qbench.Inputs("model.json")
+scores, = engine.run(inputs.image(sys.argv[1], shape))
+assert scores.shape == engine.outputs[0].shape and scores.dtype == np.float32
+assert scores.argmax() == int(sys.argv[2]), (scores, sys.argv)
+assert inputs.label(scores.argmax()) and inputs.label(10 ** 6) is None
+
+built = qbench.Engine.build("model.onnx", batch=3, threads=1)
+x = np.random.default_rng(0).standard_normal((3,) + shape[1:], dtype=np.float32)
+whole, = built.run({built.inputs[0].name: x})
+one = qbench.Engine.build("model.onnx", threads=1)
+for i in range(3):
+    assert np.array_equal(one.run(x[i:i + 1])[0][0], whole[i])
+built.save("saved.qbe")
+assert np.array_equal(qbench.Engine.load("saved.qbe").run(x)[0], whole)
+
+for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
+                    (lambda: engine.run(x), ValueError),
+                    (lambda: engine.run(wrong=x), ValueError),
+                    (lambda: inputs.image(sys.argv[1], (1, 1, 8, 8)), qbench.Error)]:
+    try:
+        call()
+    except error as e:
+        assert str(e)
+    else:
+        raise AssertionError("no error")
+PYTHON
+done_testing
