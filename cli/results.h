@@ -14,4 +14,12 @@ qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run);
 /* The same for a command whose numbers stand without charts: no gnuplot is a warning. */
 qb_status qb_results_try_draw(qb_ctx *cx, const char *folder, const qb_run *run);
 
+/* The page in the file `path`, its charts in figures/ beside it where gnuplot is there and
+ * `figures` asks for them. */
+qb_status qb_results_html(qb_ctx *cx, const char *path, const qb_run *run, bool figures);
+/* The page printed by Chromium; QB_STATUS_NOTFOUND when there is none. */
+qb_status qb_results_pdf(qb_ctx *cx, const char *path, const qb_run *run, bool figures);
+/* Charts and FOLDER/report.html (NULL: the current folder), as compare and demo leave them. */
+qb_status qb_results_page(qb_ctx *cx, const char *folder, const qb_run *run);
+
 #endif

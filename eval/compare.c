@@ -110,6 +110,7 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
     if (status == QB_OK) status = measure_accuracy(cx, &o, run);
     if (status == QB_OK) status = measure_layers(cx, &o, run);
     if (status == QB_OK) status = qb_timing_fill(cx, &o, run);
+    if (status == QB_OK && o.layers) status = qb_ceilings_measure(cx, run->threads, &run->ceilings);
     if (status == QB_OK)
         *out = run;
     else

@@ -11,5 +11,7 @@ qb_status qb_score_fill(qb_ctx *cx, const qb_compare_options *options, const qb_
 qb_status qb_thumbnails_fill(qb_ctx *cx, const qb_dataset *dataset, int32_t pixels, qb_run *run);
 /* Latency of every row, and throughput at the batches asked for (timing.c). */
 qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *run);
+/* What `threads` threads of this machine reach (ceilings.c). */
+qb_status qb_ceilings_measure(qb_ctx *cx, int threads, qb_ceilings *out);
 
 #endif

@@ -76,7 +76,7 @@ typedef struct qb_run_layer {
 /* One step of an engine: where time goes. */
 typedef struct qb_run_step {
     char *name, *op, *tactic, *dtype;
-    double ms;           /* mean of one run of a batch */
+    double ms;           /* median over runs of a batch */
     double flops, bytes; /* of one run */
 } qb_run_step;
 

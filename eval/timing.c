@@ -1,6 +1,7 @@
 /* Latency of several engines in alternating rounds, so that what disturbs the machine disturbs all
  * of them; the time of each step; and throughput at other batch sizes. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -212,27 +213,43 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
 
 /* ---- steps ---- */
 
+enum { PROFILES_MAX = 101 };
+
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median over runs of one step; seconds[run x n + step]. */
+static double median_of(const double *seconds, int64_t runs, int32_t n, int32_t step) {
+    double own[PROFILES_MAX];
+    for (int64_t r = 0; r < runs; r++) own[r] = seconds[r * n + step];
+    qsort(own, (size_t)runs, sizeof *own, by_value);
+    return runs % 2 ? own[runs / 2] : (own[runs / 2 - 1] + own[runs / 2]) / 2;
+}
+
 static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_probe *probe, double budget,
                             qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
-    double *seconds = qb_alloc(cx, (size_t)n, sizeof *seconds);
+    double *seconds = qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds);
     row->step = qb_alloc(cx, (size_t)n, sizeof *row->step);
     qb_status status = seconds && row->step ? QB_OK : cx->code;
     int64_t runs = 0;
-    for (const double start = qb_now(); status == QB_OK && (!runs || qb_now() - start < budget);
-         runs++)
+    const double start = qb_now();
+    while (status == QB_OK && runs < PROFILES_MAX && (!runs || qb_now() - start < budget))
         status = qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
-                                    seconds);
+                                    seconds + runs++ * n);
     for (int32_t s = 0; s < n && status == QB_OK; s++) {
         qb_step_info info;
         qb_engine_step(t->engine, s, &info);
-        if (info.flops <= 0 && seconds[s] <= 0) continue; /* aliases take no time */
+        const double median = median_of(seconds, runs, n, s);
+        if (info.flops <= 0 && median < 1e-7) continue; /* aliases take no time */
         qb_run_step *step = &row->step[row->n_steps++];
         *step = (qb_run_step){.name = qb_strdup(cx, info.name),
                               .op = qb_strdup(cx, info.op),
                               .tactic = qb_strdup(cx, info.tactic),
                               .dtype = qb_strdup(cx, qb_dtype_text(info.dtype)),
-                              .ms = 1e3 * seconds[s] / (double)runs,
+                              .ms = 1e3 * median,
                               .flops = info.flops,
                               .bytes = info.bytes};
         if (!step->name || !step->op || !step->tactic || !step->dtype) status = cx->code;

@@ -72,6 +72,26 @@ void qb_tsv_number(FILE *stream, double value) {
         fprintf(stream, "\t%.6g", value);
 }
 
+int32_t qb_layered_row(const qb_run *run) {
+    for (int32_t r = 0; r < run->n_rows; r++)
+        if (run->row[r].n_layers > 0) return r;
+    return -1;
+}
+
+const qb_run_step *qb_step_named(const qb_run_row *row, const char *name) {
+    for (int32_t i = 0; i < row->n_steps; i++)
+        if (row->step[i].flops > 0 && strcmp(row->step[i].name, name) == 0) return &row->step[i];
+    return NULL;
+}
+
+void qb_tsv_finite(FILE *stream, double value) {
+    qb_tsv_number(stream, isfinite(value) ? value : NAN);
+}
+
+void qb_tsv_name(FILE *stream, const char *text) {
+    for (; *text; text++) fputc(*text == '"' ? '\'' : *text, stream);
+}
+
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
     fprintf(stream,
             "set yrange [%.1f:-0.6]\n"
@@ -87,7 +107,7 @@ void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
  * second one the PNG. */
 static qb_status write_script(const drawing *d, FILE *stream) {
     const char *name = d->figure->name;
-    const int height = 150 + 46 * d->run->n_rows;
+    const int height = d->figure->height ? d->figure->height(d->run) : 150 + 46 * d->run->n_rows;
     char *tsv = qb_format(d->cx, "%s.tsv", name);
     if (!tsv) return d->cx->code;
     fprintf(stream,
@@ -225,6 +245,7 @@ qb_status qb_report_figures(qb_ctx *cx, const qb_run *run, const char *folder) {
     QB_TRY(qb_make_dirs(cx, folder));
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const drawing d = {cx, run, figures[i], folder};
+        if (figures[i]->applies && !figures[i]->applies(run)) continue;
         const qb_status status = draw(&d);
         if (status != QB_OK && status != QB_STATUS_NOTFOUND) return status;
         if (first == QB_OK) first = status;

@@ -55,6 +55,8 @@ void qb_report_definitions(const qb_run *run, bool detail,
 typedef struct qb_figure {
     const char *name; /* "latency": NAME.tsv, NAME.gp, NAME.svg, NAME.png */
     const char *title;
+    bool (*applies)(const qb_run *run); /* is there anything to draw? NULL: always */
+    int (*height)(const qb_run *run);   /* pixels at a width of 900; NULL: by the number of rows */
     /* Writes the figure's data as TSV (with a header line). */
     qb_status (*data)(qb_ctx *cx, const qb_run *run, FILE *stream);
     /* Writes the gnuplot script's body: it plots `tsv`; the caller sets terminal and output. */
@@ -62,10 +64,15 @@ typedef struct qb_figure {
 } qb_figure;
 const qb_figure *const *qb_figures(int32_t *n);
 
-/* Draws all figures into a folder: data, script, SVG and PNG each. Pictures
+/* Draws all figures that apply into a folder: data, script, SVG and PNG each. Pictures
  * appear whole or not at all. No gnuplot: QB_STATUS_NOTFOUND once data and scripts of all figures
  * are written; gnuplot failing: QB_STATUS_IO with what it said. */
 qb_status qb_report_figures(qb_ctx *cx, const qb_run *run, const char *folder);
+
+/* The report as one HTML page that needs no other file and no network; it is whole without
+ * JavaScript (which sorts its tables). `figures`: the folder that qb_report_figures drew into;
+ * NULL: a page without figures. */
+qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const char *figures, FILE *stream);
 
 #ifdef __cplusplus
 }

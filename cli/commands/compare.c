@@ -1,4 +1,4 @@
-/* qbench compare: engines side by side -> table, compare.json, figures. */
+/* qbench compare: engines side by side -> table, compare.json, figures, report.html. */
 #include "cli/pipeline.h"
 #include "cli/precision.h"
 #include "cli/results.h"
@@ -68,7 +68,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_stage_compare(cx, &project, &settings, &result));
     QB_GO(qb_results_save(cx, project.out_dir, result));
     QB_GO(qb_results_show(cx, &o->common, result));
-    if (!o->no_figures) QB_GO(qb_results_try_draw(cx, project.out_dir, result));
+    if (!o->no_figures) QB_GO(qb_results_page(cx, project.out_dir, result));
 out:
     qb_run_free(result);
     qb_project_close(&project);

@@ -105,7 +105,7 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
         printf("\nEverything is in %s/: go on from there, for example\n"
                "  cd %s && qbench gate --max-drop 1.0 --precision int8\n",
                l->folder, l->folder);
-    QB_GO(qb_results_try_draw(cx, project->out_dir, result));
+    QB_GO(qb_results_page(cx, project->out_dir, result));
 out:
     qb_run_free(result);
     return status;

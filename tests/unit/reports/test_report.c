@@ -93,7 +93,7 @@ static void pictures_have_their_kind_and_nothing_else_is_left(void **state) {
     assert_ok(&cx, qb_file_read(&cx, path, 1 << 24, &text, &size));
     for (int32_t i = 0; i < run->n_rows; i++) assert_non_null(strstr(text, run->row[i].precision));
     qb_free(text);
-    char *command = qb_format(&cx, "test $(ls -A '%s' | wc -l) = 8", folder);
+    char *command = qb_format(&cx, "test $(ls -A '%s' | wc -l) = 12", folder);
     assert_int_equal(system(command), 0);
     qb_free(command);
     qb_run_free(run);

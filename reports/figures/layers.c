@@ -1,0 +1,59 @@
+/* Errors of the layers of one integer engine: alone, and inside the engine. */
+#include "reports/figure_internal.h"
+
+enum { LAYERS_MAX = 120 };
+
+static bool applies(const qb_run *run) { return qb_layered_row(run) >= 0; }
+
+static int32_t shown(const qb_run *run) {
+    const int32_t n = run->row[qb_layered_row(run)].n_layers;
+    return n < LAYERS_MAX ? n : LAYERS_MAX;
+}
+
+static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
+    (void)cx;
+    if (!applies(run)) return QB_OK;
+    const qb_run_row *row = &run->row[qb_layered_row(run)];
+    fprintf(stream, "layer\town_db\ttotal_db\tshare\n");
+    for (int32_t i = 0; i < shown(run); i++) {
+        const qb_run_layer *l = &row->layer[i];
+        qb_tsv_name(stream, l->name[0] ? l->name : l->value);
+        qb_tsv_finite(stream, l->own_db);
+        qb_tsv_finite(stream, l->total_db);
+        qb_tsv_finite(stream, l->share);
+        fputc('\n', stream);
+    }
+    return QB_OK;
+}
+
+static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
+    if (!applies(run)) return QB_OK;
+    char *title =
+        qb_format(cx, "Error of the layers of %s", run->row[qb_layered_row(run)].precision);
+    if (!title) return cx->code;
+    fprintf(stream, "set title ");
+    qb_gnuplot_string(stream, title);
+    qb_free(title);
+    fprintf(stream, "\nset xlabel 'SQNR against FP32, dB (right is better)'\n");
+    qb_gnuplot_rows(stream, shown(run));
+    fprintf(stream,
+            "set grid ytics lc rgb '#d0d0d0'\n"
+            "set key above center horizontal\n"
+            "plot '%s' skip 1 using 3:0:($2-$3):(0):ytic(1) with vectors nohead lw 1.5 lc rgb "
+            "'#909090' notitle, \\\n"
+            "     '' skip 1 using 2:0 with points pt 7 ps 0.9 lc rgb " QB_BLUE
+            " title 'alone, fed with FP32 values', \\\n"
+            "     '' skip 1 using 3:0 with points pt 5 ps 0.8 lc rgb " QB_ORANGE
+            " title 'inside the engine'\n",
+            tsv);
+    return QB_OK;
+}
+
+static int height(const qb_run *run) { return 130 + 20 * shown(run); }
+
+const qb_figure qb_figure_layers = {.name = "layers",
+                                    .title = "Where accuracy goes",
+                                    .applies = applies,
+                                    .height = height,
+                                    .data = data,
+                                    .script = script};

@@ -1,0 +1,77 @@
+/* Layers against what the machine reaches: operations a second over operations a byte (Williams,
+ * Waterman and Patterson, "Roofline", CACM 52, 2009). */
+#include <math.h>
+#include <string.h>
+
+#include "reports/figure_internal.h"
+
+static bool applies(const qb_run *run) {
+    const qb_ceilings *c = &run->ceilings;
+    return c->f32_gops > 0 && c->s8_gops > 0 && c->memory_gbs > 0 && c->f32_gops < 1e9 &&
+           c->s8_gops < 1e9 && c->memory_gbs < 1e9 && run->row[0].n_steps > 0;
+}
+
+static bool is_integer(const qb_run_step *step) {
+    return strcmp(step->dtype, "s8") == 0 || strcmp(step->dtype, "u8") == 0;
+}
+
+static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
+    (void)cx;
+    fprintf(stream, "precision\tlayer\tdtype\tops_per_byte\tgops\tf32_gops\ts8_gops\n");
+    for (int32_t r = 0; r < run->n_rows; r++)
+        for (int32_t i = 0; i < run->row[r].n_steps; i++) {
+            const qb_run_step *s = &run->row[r].step[i];
+            if (!(s->flops > 0 && s->bytes > 0 && s->ms > 0)) continue;
+            const double gops = s->flops / s->ms * 1e-6;
+            qb_tsv_name(stream, run->row[r].precision);
+            fputc('\t', stream);
+            qb_tsv_name(stream, s->name);
+            fputc('\t', stream);
+            qb_tsv_name(stream, s->dtype);
+            qb_tsv_finite(stream, s->flops / s->bytes);
+            qb_tsv_finite(stream, gops);
+            qb_tsv_finite(stream, is_integer(s) ? NAN : gops);
+            qb_tsv_finite(stream, is_integer(s) ? gops : NAN);
+            fputc('\n', stream);
+        }
+    return QB_OK;
+}
+
+static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
+    (void)cx;
+    const qb_ceilings *c = &run->ceilings;
+    fprintf(stream,
+            "set title 'Layers against what this machine reaches'\n"
+            "set xlabel 'operations a byte (logarithmic)'\n"
+            "set ylabel '10^9 operations a second'\n"
+            "set logscale xy\n"
+            "set samples 400\n"
+            "set offsets 0, 0, graph 0.05, 0\n"
+            "set grid lc rgb '#d0d0d0'\n"
+            "set border 3\n"
+            "set tics nomirror out\n"
+            "set format xy '%%g'\n"
+            "set key outside right top Left reverse\n"
+            "roof(x, peak) = x * %.6g < peak ? x * %.6g : peak\n"
+            "plot '%s' skip 1 using 4:6 with points pt 7 ps 0.8 lc rgb " QB_BLUE
+            " title 'FP32 layers', \\\n"
+            "     '' skip 1 using 4:7 with points pt 5 ps 0.8 lc rgb " QB_ORANGE
+            " title 'INT8 layers', \\\n"
+            "     roof(x, %.6g) lw 2 lc rgb " QB_BLUE " title 'FP32 %.0f, memory %.0f GB/s', \\\n"
+            "     roof(x, %.6g) lw 2 lc rgb " QB_ORANGE " title 'INT8 %.0f'\n",
+            c->memory_gbs, c->memory_gbs, tsv, c->f32_gops, c->f32_gops, c->memory_gbs, c->s8_gops,
+            c->s8_gops);
+    return QB_OK;
+}
+
+static int height(const qb_run *run) {
+    (void)run;
+    return 440;
+}
+
+const qb_figure qb_figure_roofline = {.name = "roofline",
+                                      .title = "Layers against the machine",
+                                      .applies = applies,
+                                      .height = height,
+                                      .data = data,
+                                      .script = script};

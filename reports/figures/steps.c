@@ -1,0 +1,71 @@
+/* Time of the layers in the first engine and in the first integer one, a pair of bars a layer. */
+#include <math.h>
+
+#include "reports/figure_internal.h"
+
+enum { STEPS_MAX = 60 };
+
+/* The first row that computes something in integers; -1: none. */
+static int32_t integer_row(const qb_run *run) {
+    for (int32_t r = 1; r < run->n_rows; r++)
+        if (run->row[r].layers_int8 > 0 && run->row[r].n_steps > 0) return r;
+    return -1;
+}
+
+static bool applies(const qb_run *run) { return run->row[0].n_steps > 0 && integer_row(run) > 0; }
+
+static bool is_layer(const qb_run_step *step) { return step->flops > 0 && step->ms > 0; }
+
+static int32_t shown(const qb_run *run) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < run->row[0].n_steps; i++) n += is_layer(&run->row[0].step[i]);
+    return n < STEPS_MAX ? n : STEPS_MAX;
+}
+
+static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
+    (void)cx;
+    if (!applies(run)) return QB_OK;
+    const qb_run_row *first = run->row, *other = &run->row[integer_row(run)];
+    int32_t left = shown(run);
+    fprintf(stream, "layer\tfirst_ms\tinteger_ms\n");
+    for (int32_t i = 0; i < first->n_steps && left > 0; i++) {
+        const qb_run_step *step = &first->step[i];
+        if (!is_layer(step)) continue;
+        const qb_run_step *twin = qb_step_named(other, step->name);
+        qb_tsv_name(stream, step->name);
+        qb_tsv_finite(stream, step->ms);
+        qb_tsv_finite(stream, twin ? twin->ms : NAN);
+        fputc('\n', stream);
+        left--;
+    }
+    return QB_OK;
+}
+
+static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
+    (void)cx;
+    if (!applies(run)) return QB_OK;
+    fprintf(stream, "set title 'Where time goes'\n"
+                    "set xlabel 'milliseconds a batch'\n"
+                    "set xrange [0:*]\n");
+    qb_gnuplot_rows(stream, shown(run));
+    fprintf(stream,
+            "set key above center horizontal\nplot '%s' skip 1 using 2:0:(0):2:($0-0.38):"
+            "($0):ytic(1) with boxxyerror lc rgb " QB_BLUE " title ",
+            tsv);
+    qb_gnuplot_string(stream, run->row[0].precision);
+    fprintf(stream,
+            ", \\\n     '' skip 1 using 3:0:(0):3:($0):($0+0.38) with boxxyerror lc rgb " QB_ORANGE
+            " title ");
+    qb_gnuplot_string(stream, run->row[integer_row(run)].precision);
+    fputc('\n', stream);
+    return QB_OK;
+}
+
+static int height(const qb_run *run) { return 130 + 22 * shown(run); }
+
+const qb_figure qb_figure_steps = {.name = "steps",
+                                   .title = "Where time goes",
+                                   .applies = applies,
+                                   .height = height,
+                                   .data = data,
+                                   .script = script};

@@ -1,0 +1,56 @@
+/* Items a second over batch size, a line a row. */
+#include <math.h>
+
+#include "reports/figure_internal.h"
+
+static bool applies(const qb_run *run) { return run->row[0].n_batches > 1; }
+
+static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
+    (void)cx;
+    fprintf(stream, "batch");
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        fputc('\t', stream);
+        qb_tsv_name(stream, run->row[r].precision);
+    }
+    for (int32_t k = 0; k < run->row[0].n_batches; k++) {
+        fprintf(stream, "\n%lld", (long long)run->row[0].batches[k].batch);
+        for (int32_t r = 0; r < run->n_rows; r++) {
+            const qb_run_row *row = &run->row[r];
+            qb_tsv_finite(stream, k < row->n_batches ? row->batches[k].throughput : NAN);
+        }
+    }
+    fputc('\n', stream);
+    return QB_OK;
+}
+
+static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
+    (void)cx;
+    fprintf(stream,
+            "set title 'Throughput over batch size, %d thread%s'\n"
+            "set xlabel 'items a batch (logarithmic)'\n"
+            "set ylabel 'items a second'\n"
+            "set logscale x 2\n"
+            "set yrange [0:*]\n"
+            "set offsets 0, 0, graph 0.05, 0\n"
+            "set grid lc rgb '#d0d0d0'\n"
+            "set border 3\n"
+            "set tics nomirror out\n"
+            "set key outside right top Left reverse\n"
+            "plot for [i=2:%d] '%s' using 1:i with linespoints lw 2 pt i lc rgb "
+            "word('#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9', (i - 2) %% 6 + 1) "
+            "title columnheader(i)\n",
+            run->threads, run->threads == 1 ? "" : "s", run->n_rows + 1, tsv);
+    return QB_OK;
+}
+
+static int height(const qb_run *run) {
+    (void)run;
+    return 380;
+}
+
+const qb_figure qb_figure_throughput = {.name = "throughput",
+                                        .title = "Throughput over batch size",
+                                        .applies = applies,
+                                        .height = height,
+                                        .data = data,
+                                        .script = script};

@@ -1,0 +1,182 @@
+/* The HTML report: one file that needs nothing else. */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "reports/html_internal.h"
+
+#define SVG_MAX ((size_t)4 << 20)
+
+/* ---- pieces ---- */
+
+void qb_html_text(FILE *stream, const char *text) {
+    for (; *text; text++) {
+        switch (*text) {
+        case '&': fputs("&amp;", stream); break;
+        case '<': fputs("&lt;", stream); break;
+        case '>': fputs("&gt;", stream); break;
+        case '"': fputs("&quot;", stream); break;
+        case '\'': fputs("&#39;", stream); break;
+        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
+        }
+    }
+}
+
+void qb_html_cell(FILE *stream, const char *text, double sort) {
+    if (isnan(sort))
+        fprintf(stream, "<td data-v=\"\">");
+    else if (isinf(sort))
+        fprintf(stream, "<td data-v=\"%s1e300\">", sort < 0 ? "-" : "");
+    else
+        fprintf(stream, "<td data-v=\"%.9g\">", sort);
+    qb_html_text(stream, text);
+    fputs("</td>", stream);
+}
+
+void qb_html_name_cell(FILE *stream, const char *text) {
+    fputs("<th scope=\"row\" title=\"", stream);
+    qb_html_text(stream, text);
+    fputs("\">", stream);
+    qb_html_text(stream, text);
+    fputs("</th>", stream);
+}
+
+void qb_html_number(FILE *stream, const char *format, double value) {
+    char text[64];
+    if (isnan(value))
+        snprintf(text, sizeof text, "-");
+    else if (isinf(value))
+        snprintf(text, sizeof text, value > 0 ? "inf" : "-inf");
+    else
+        snprintf(text, sizeof text, format, value);
+    qb_html_cell(stream, text, value);
+}
+
+void qb_html_table(FILE *stream, const char *caption, const char *const *titles, int32_t n) {
+    fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"data\">", stream);
+    if (caption) {
+        fputs("<caption>", stream);
+        qb_html_text(stream, caption);
+        fputs("</caption>", stream);
+    }
+    fputs("<thead><tr>", stream);
+    for (int32_t i = 0; i < n; i++) {
+        fputs("<th scope=\"col\">", stream);
+        qb_html_text(stream, titles[i]);
+        fputs("</th>", stream);
+    }
+    fputs("</tr></thead><tbody>\n", stream);
+}
+
+void qb_html_table_end(FILE *stream) { fputs("</tbody></table></div>\n", stream); }
+
+/* ---- figures ---- */
+
+/* gnuplot numbers its symbols alike in every picture: inside one page they get a name each. Only
+ * ids and references to them are changed, never text. */
+static void put_svg(FILE *stream, const char *svg, const char *name) {
+    for (const char *at = svg; *at; at++) {
+        fputc(*at, stream);
+        const bool id =
+            at - svg >= 4 && (*at == '\'' || *at == '"') && memcmp(at - 3, "id=", 3) == 0;
+        const bool reference = *at == '#' && (strncmp(at + 1, "gp", 2) == 0);
+        if (id || reference) fprintf(stream, "%s-", name);
+    }
+}
+
+/* The element without the XML declaration, and without the title that would show as "Gnuplot". */
+static char *svg_body(char *text) {
+    char *start = strstr(text, "<svg"), *title = strstr(text, "<title>"),
+         *end = strstr(text, "</desc>");
+    if (start && title && end && title < end) memset(title, ' ', (size_t)(end + 7 - title));
+    return start;
+}
+
+static const qb_figure *figure_named(const char *name) {
+    int32_t n;
+    const qb_figure *const *all = qb_figures(&n);
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(all[i]->name, name) == 0) return all[i];
+    return NULL;
+}
+
+qb_status qb_html_figure(const qb_page *page, const char *name) {
+    const qb_figure *figure = figure_named(name);
+    if (!page->figures || !figure || (figure->applies && !figure->applies(page->run))) return QB_OK;
+    char *path = qb_format(page->cx, "%s/%s.svg", page->figures, name), *text = NULL;
+    if (!path) return page->cx->code;
+    qb_status status = qb_file_read(page->cx, path, SVG_MAX, &text, NULL);
+    qb_free(path);
+    QB_TRY(status);
+    const char *svg = svg_body(text);
+    if (svg) {
+        fprintf(page->stream, "<figure role=\"img\" aria-label=\"%s\">\n", figure->title);
+        put_svg(page->stream, svg, name);
+        fprintf(
+            page->stream,
+            "<figcaption>Data and script: figures/%s.tsv, figures/%s.gp</figcaption></figure>\n",
+            name, name);
+    }
+    qb_free(text);
+    return QB_OK;
+}
+
+/* ---- the page ---- */
+
+static void head(const qb_page *p) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+          "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n<title>",
+          p->stream);
+    qb_html_text(p->stream, p->run->model);
+    fputs(": quantization report</title>\n<style>\n", p->stream);
+    for (const char *const *piece = qb_html_style; *piece; piece++) fputs(*piece, p->stream);
+    fputs("</style></head><body>\n", p->stream);
+}
+
+static void put_hash(FILE *stream, const char *title, qb_hash hash) {
+    char hex[33];
+    qb_hash_hex(hash, hex);
+    fprintf(stream, "<dt>%s</dt><dd><code>%s</code></dd>", title, hex);
+}
+
+static void put_term(FILE *stream, const char *term, const char *text) {
+    fprintf(stream, "<dt>%s</dt><dd>", term);
+    qb_html_text(stream, text);
+    fputs("</dd>", stream);
+}
+
+static void environment(const qb_page *p) {
+    const qb_run *run = p->run;
+    fputs("<section id=\"measured\"><h2>What was measured, on what</h2><dl class=\"terms\">",
+          p->stream);
+    put_term(p->stream, "model", run->model);
+    put_hash(p->stream, "model hash", run->model_hash);
+    put_term(p->stream, "data", run->dataset);
+    fprintf(p->stream, "<dt>samples</dt><dd>%lld scored, %lld skipped</dd>",
+            (long long)run->samples, (long long)run->skipped);
+    put_hash(p->stream, "data hash", run->data_hash);
+    put_term(p->stream, "processor", run->cpu);
+    fprintf(p->stream, "<dt>threads, batch</dt><dd>%d, %lld</dd>", run->threads,
+            (long long)run->row[0].batch);
+    put_term(p->stream, "system", run->host_os);
+    put_term(p->stream, "libraries", run->libraries);
+    put_term(p->stream, "qbench", run->version);
+    fputs("</dl></section>\n", p->stream);
+}
+
+qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const char *figures, FILE *stream) {
+    const qb_page page = {cx, run, figures, stream};
+    head(&page);
+    qb_html_summary(&page);
+    QB_TRY(qb_html_accuracy(&page));
+    QB_TRY(qb_html_speed(&page));
+    QB_TRY(qb_html_layers(&page));
+    qb_html_worst(&page);
+    qb_html_classes(&page);
+    QB_TRY(qb_html_steps(&page));
+    environment(&page);
+    fprintf(stream, "<script>\n%s</script></body></html>\n", qb_html_script);
+    return QB_OK;
+}

@@ -1,0 +1,349 @@
+/* Layers, samples, classes and steps: why the numbers are what they are. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reports/figure_internal.h"
+#include "reports/html_internal.h"
+
+enum { KEEP = 3, CLASSES_MAX = 60, CONFUSIONS_MAX = 20 };
+
+/* ---- where accuracy goes ---- */
+
+static int by_share(const void *a, const void *b) {
+    const qb_run_layer *x = *(const qb_run_layer *const *)a, *y = *(const qb_run_layer *const *)b;
+    const double sx = isnan(x->share) ? -1 : x->share, sy = isnan(y->share) ? -1 : y->share;
+    if (sx != sy) return sx < sy ? 1 : -1;
+    return (x > y) - (x < y); /* both from one list: in order of execution */
+}
+
+static void range_cell(FILE *stream, double low, double high) {
+    char text[64] = "float";
+    if (!isnan(low)) snprintf(text, sizeof text, "%.3g to %.3g", low, high);
+    qb_html_cell(stream, text, high - low);
+}
+
+static void layer_line(FILE *s, const qb_run_layer *l) {
+    fputs("<tr>", s);
+    qb_html_name_cell(s, l->name[0] ? l->name : l->value);
+    qb_html_cell(s, l->op, NAN);
+    qb_html_number(s, "%.1f", l->share);
+    qb_html_number(s, "%.1f", l->own_db);
+    qb_html_number(s, "%.1f", l->total_db);
+    qb_html_number(s, "%.1f", isfinite(l->own_db) ? l->own_db - l->total_db : NAN);
+    qb_html_number(s, "%.3f", l->saturated);
+    range_cell(s, l->range_lo, l->range_hi);
+    range_cell(s, l->seen_lo, l->seen_hi);
+    qb_html_number(s, "%.0f", l->unused_codes < 0 ? NAN : l->unused_codes);
+    fputs("</tr>\n", s);
+}
+
+/* A shell word: single quotes around anything but the plainest names. */
+static void shell_word(FILE *stream, const char *text) {
+    fputc('\'', stream);
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs("'\\''", stream);
+        else
+            fputc(*text, stream);
+    }
+    fputc('\'', stream);
+}
+
+/* The line that keeps the worst layers in float, and its price by the times of their steps. */
+static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_layer **ranked) {
+    char *line = NULL;
+    size_t size;
+    double cost = 0, gain = 0, all = 0;
+    int32_t kept = 0;
+    FILE *text = open_memstream(&line, &size);
+    if (!text) return;
+    fprintf(text, "qbench compare fp32 ");
+    shell_word(text, row->precision);
+    for (int32_t i = 0; i < row->n_layers && kept < KEEP; i++) {
+        if (!(ranked[i]->share > 0) || ranked[i]->name[0] == '\0') continue;
+        const qb_run_step *slow = qb_step_named(&p->run->row[0], ranked[i]->name),
+                          *fast = qb_step_named(row, ranked[i]->name);
+        fprintf(text, " --keep-float ");
+        shell_word(text, ranked[i]->name);
+        cost += slow && fast ? slow->ms - fast->ms : NAN;
+        gain += ranked[i]->share;
+        kept++;
+    }
+    for (int32_t i = 0; i < row->n_steps; i++) all += row->step[i].ms;
+    fclose(text);
+    if (kept > 0) {
+        fprintf(p->stream,
+                "<p>To keep the %d worst in float (%.0f %% of the layers' own noise):</p><pre>",
+                kept, gain);
+        qb_html_text(p->stream, line);
+        fputs("</pre>", p->stream);
+        if (!isnan(cost))
+            fprintf(p->stream,
+                    "<p>Expected price: %+.3f ms on %.3f ms a batch (%+.0f %%), from the times of "
+                    "these steps in both engines; conversions around them are not counted.</p>\n",
+                    cost, all, 100 * cost / all);
+    }
+    free(line);
+}
+
+static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open) {
+    static const char *const titles[] = {
+        "layer",        "operators",   "share of own noise %", "own dB",      "in the engine dB",
+        "inherited dB", "saturated %", "range of codes",       "FP32 values", "unused codes"};
+    const qb_run_layer **ranked = qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *));
+    if (!ranked) return p->cx->code;
+    for (int32_t i = 0; i < row->n_layers; i++) ranked[i] = &row->layer[i];
+    qsort(ranked, (size_t)row->n_layers, sizeof(qb_run_layer *), by_share);
+    fprintf(p->stream, "<details%s><summary>", open ? " open" : "");
+    qb_html_text(p->stream, row->precision);
+    if (row->calibration[0]) {
+        fputs(", ranges by ", p->stream);
+        qb_html_text(p->stream, row->calibration);
+    }
+    fputs("</summary>\n", p->stream);
+    keep_line(p, row, ranked);
+    qb_html_table(p->stream, "Worst first", titles, sizeof titles / sizeof titles[0]);
+    for (int32_t i = 0; i < row->n_layers; i++) layer_line(p->stream, ranked[i]);
+    qb_html_table_end(p->stream);
+    fputs("</details>\n", p->stream);
+    qb_free(ranked);
+    return QB_OK;
+}
+
+qb_status qb_html_layers(const qb_page *p) {
+    const int32_t first = qb_layered_row(p->run);
+    if (first < 0) return QB_OK;
+    fputs(
+        "<section id=\"layers\"><h2>Where accuracy goes</h2>\n"
+        "<p>Own: SQNR of the layer alone, fed with FP32 values: what its own quantization costs. "
+        "In "
+        "the engine: SQNR of its value after everything before it was quantized too; the "
+        "difference is inherited. Share: its own relative noise among all layers'. Saturated: FP32 "
+        "values beyond what the codes can represent.</p>\n",
+        p->stream);
+    QB_TRY(qb_html_figure(p, "layers"));
+    for (int32_t r = first; r < p->run->n_rows; r++)
+        if (p->run->row[r].n_layers > 0) QB_TRY(layer_table(p, &p->run->row[r], r == first));
+    fputs("</section>\n", p->stream);
+    return QB_OK;
+}
+
+/* ---- samples ---- */
+
+static void answer(FILE *stream, const qb_run *run, const char *who, int32_t class, int32_t label) {
+    char number[16];
+    fprintf(stream, "%s: <span class=\"%s\">", who,
+            label < 0        ? "soft"
+            : class == label ? "good"
+                             : "bad");
+    qb_html_text(stream, qb_run_class_text(run, class, number));
+    fputs("</span><br>", stream);
+}
+
+/* A thumbnail comes from a record: only what base64 is made of may enter the attribute. */
+static bool is_base64(const char *text) {
+    return text[0] != '\0' && text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv"
+                                                "wxyz0123456789+/=")] == '\0';
+}
+
+static void sample(const qb_page *p, const qb_run_worst *w) {
+    const qb_run_shown *shown = &p->run->shown[w->shown];
+    char number[16];
+    FILE *s = p->stream;
+    fputs("<li>", s);
+    if (is_base64(shown->thumbnail)) {
+        fprintf(s, "<img alt=\"\" src=\"data:image/png;base64,%s\">", shown->thumbnail);
+    }
+    qb_html_text(s, shown->name);
+    fputs("<br>", s);
+    if (w->answer >= 0 || w->reference_answer >= 0) {
+        if (shown->label >= 0) {
+            fputs("label: ", s);
+            qb_html_text(s, qb_run_class_text(p->run, shown->label, number));
+            fputs("<br>", s);
+        }
+        answer(s, p->run, "first row", w->reference_answer, shown->label);
+        answer(s, p->run, "this row", w->answer, shown->label);
+    }
+    if (isfinite(w->sqnr_db)) fprintf(s, "<span class=\"soft\">%.1f dB</span>", w->sqnr_db);
+    fputs("</li>\n", s);
+}
+
+void qb_html_worst(const qb_page *p) {
+    bool any = false;
+    for (int32_t r = 1; r < p->run->n_rows; r++) {
+        const qb_run_row *row = &p->run->row[r];
+        if (row->n_worst == 0) continue;
+        if (!any)
+            fputs(
+                "<section id=\"worst\"><h2>Worst samples</h2><p>Those with another answer than the "
+                "first row's come first, then those with the noisiest output.</p>\n",
+                p->stream);
+        fprintf(p->stream, "<details%s><summary>", any ? "" : " open");
+        any = true;
+        qb_html_text(p->stream, row->precision);
+        fputs("</summary><ul class=\"shots\">\n", p->stream);
+        for (int32_t i = 0; i < row->n_worst; i++) sample(p, &row->worst[i]);
+        fputs("</ul></details>\n", p->stream);
+    }
+    if (any) fputs("</section>\n", p->stream);
+}
+
+/* ---- classes ---- */
+
+static const qb_run_recall *recall_of(const qb_run_row *row, int32_t label) {
+    for (int32_t i = 0; i < row->n_recall; i++)
+        if (row->recall[i].label == label) return &row->recall[i];
+    return NULL;
+}
+
+static double percent(const qb_run_recall *r) {
+    return r && r->n > 0 ? 100 * (double)r->right / (double)r->n : NAN;
+}
+
+/* The largest loss of a class over all rows. */
+static double loss_of(const qb_run *run, const qb_run_recall *reference) {
+    double worst = -INFINITY;
+    for (int32_t r = 1; r < run->n_rows; r++)
+        worst =
+            fmax(worst, percent(reference) - percent(recall_of(&run->row[r], reference->label)));
+    return worst;
+}
+
+typedef struct class_loss {
+    const qb_run_recall *recall;
+    double loss;
+} class_loss;
+
+static int by_loss(const void *a, const void *b) {
+    const class_loss *x = a, *y = b;
+    if (x->loss != y->loss) return x->loss < y->loss ? 1 : -1;
+    return (x->recall > y->recall) - (x->recall < y->recall);
+}
+
+static void recall_table(const qb_page *p, const class_loss *list, int32_t n) {
+    const qb_run *run = p->run;
+    const char *titles[258] = {"class", "samples"};
+    for (int32_t r = 0; r < run->n_rows; r++) titles[2 + r] = run->row[r].precision;
+    qb_html_table(p->stream, "Recall in percent, classes that lose most first", titles,
+                  2 + run->n_rows);
+    for (int32_t i = 0; i < n && i < CLASSES_MAX; i++) {
+        char number[16];
+        fputs("<tr>", p->stream);
+        qb_html_name_cell(p->stream, qb_run_class_text(run, list[i].recall->label, number));
+        qb_html_number(p->stream, "%.0f", (double)list[i].recall->n);
+        for (int32_t r = 0; r < run->n_rows; r++)
+            qb_html_number(p->stream, "%.1f",
+                           percent(recall_of(&run->row[r], list[i].recall->label)));
+        fputs("</tr>\n", p->stream);
+    }
+    qb_html_table_end(p->stream);
+    if (n > CLASSES_MAX)
+        fprintf(p->stream,
+                "<p class=\"soft\">%d more classes lose less; compare.json has all.</p>\n",
+                n - CLASSES_MAX);
+}
+
+static int64_t confused(const qb_run_row *row, const qb_run_confusion *c) {
+    for (int32_t i = 0; i < row->n_confusion; i++)
+        if (row->confusion[i].label == c->label && row->confusion[i].answer == c->answer)
+            return row->confusion[i].n;
+    return 0;
+}
+
+/* The most frequent mistakes of one row beside the reference's number of the same mistake. */
+static void confusion_table(const qb_page *p, const qb_run_row *row) {
+    static const char *const titles[] = {"class", "taken for", "times", "by the first row"};
+    if (row->n_confusion == 0) return;
+    fputs("<details><summary>Most frequent mistakes of ", p->stream);
+    qb_html_text(p->stream, row->precision);
+    fputs("</summary>\n", p->stream);
+    qb_html_table(p->stream, NULL, titles, 4);
+    for (int32_t i = 0; i < row->n_confusion && i < CONFUSIONS_MAX; i++) {
+        const qb_run_confusion *c = &row->confusion[i];
+        char number[16];
+        fputs("<tr>", p->stream);
+        qb_html_name_cell(p->stream, qb_run_class_text(p->run, c->label, number));
+        qb_html_cell(p->stream, qb_run_class_text(p->run, c->answer, number), NAN);
+        qb_html_number(p->stream, "%.0f", (double)c->n);
+        qb_html_number(p->stream, "%.0f", (double)confused(&p->run->row[0], c));
+        fputs("</tr>\n", p->stream);
+    }
+    qb_html_table_end(p->stream);
+    fputs("</details>\n", p->stream);
+}
+
+void qb_html_classes(const qb_page *p) {
+    const qb_run_row *first = &p->run->row[0];
+    class_loss *list = first->n_recall > 0 && p->run->n_rows > 1
+                           ? calloc((size_t)first->n_recall, sizeof *list)
+                           : NULL;
+    if (!list) return;
+    for (int32_t i = 0; i < first->n_recall; i++)
+        list[i] = (class_loss){&first->recall[i], loss_of(p->run, &first->recall[i])};
+    qsort(list, (size_t)first->n_recall, sizeof *list, by_loss);
+    fputs("<section id=\"classes\"><h2>Classes</h2>\n", p->stream);
+    recall_table(p, list, first->n_recall);
+    for (int32_t r = 1; r < p->run->n_rows; r++) confusion_table(p, &p->run->row[r]);
+    fputs("</section>\n", p->stream);
+    free(list);
+}
+
+/* ---- where time goes ---- */
+
+/* What the roofline allows a step: the lower of the processor's and the memory's ceiling. */
+static double ceiling_of(const qb_run *run, const qb_run_step *s) {
+    const qb_ceilings *c = &run->ceilings;
+    const double peak = s->dtype[0] == 's' || s->dtype[0] == 'u' ? c->s8_gops : c->f32_gops;
+    const double memory = c->memory_gbs * s->flops / s->bytes;
+    return isnan(memory) ? peak : fmin(peak, memory);
+}
+
+static void step_table(const qb_page *p, const qb_run_row *row) {
+    static const char *const titles[] = {"step",    "operators", "type",     "tactic",      "ms",
+                                         "share %", "GOPS",      "ops/byte", "of ceiling %"};
+    double all = 0;
+    for (int32_t i = 0; i < row->n_steps; i++) all += row->step[i].ms;
+    fputs("<details><summary>", p->stream);
+    qb_html_text(p->stream, row->precision);
+    fprintf(p->stream, ": %.3f ms in %d steps</summary>\n", all, row->n_steps);
+    qb_html_table(p->stream, NULL, titles, sizeof titles / sizeof titles[0]);
+    for (int32_t i = 0; i < row->n_steps; i++) {
+        const qb_run_step *s = &row->step[i];
+        const bool computes = s->flops > 0 && s->ms > 0;
+        const double gops = computes ? s->flops / s->ms * 1e-6 : NAN;
+        fputs("<tr>", p->stream);
+        qb_html_name_cell(p->stream, s->name);
+        qb_html_cell(p->stream, s->op, NAN);
+        qb_html_cell(p->stream, s->dtype, NAN);
+        qb_html_cell(p->stream, s->tactic, NAN);
+        qb_html_number(p->stream, "%.4f", s->ms);
+        qb_html_number(p->stream, "%.1f", 100 * s->ms / all);
+        qb_html_number(p->stream, "%.1f", gops);
+        qb_html_number(p->stream, "%.1f", computes && s->bytes > 0 ? s->flops / s->bytes : NAN);
+        qb_html_number(p->stream, "%.0f", 100 * gops / ceiling_of(p->run, s));
+        fputs("</tr>\n", p->stream);
+    }
+    qb_html_table_end(p->stream);
+    fputs("</details>\n", p->stream);
+}
+
+qb_status qb_html_steps(const qb_page *p) {
+    const qb_run *run = p->run;
+    if (run->row[0].n_steps == 0) return QB_OK;
+    fputs("<section id=\"steps\"><h2>Where time goes</h2>\n", p->stream);
+    QB_TRY(qb_html_figure(p, "steps"));
+    QB_TRY(qb_html_figure(p, "roofline"));
+    if (!isnan(run->ceilings.f32_gops))
+        fprintf(p->stream,
+                "<p>Ceilings, measured with the engine's own kernels on a 3x3 convolution of 256 "
+                "channels, and with a copy of 64 MiB: FP32 %.0f and INT8 %.0f 10^9 operations a "
+                "second, memory %.1f GB/s. Layers whose values stay in the caches may be above the "
+                "memory's line.</p>\n",
+                run->ceilings.f32_gops, run->ceilings.s8_gops, run->ceilings.memory_gbs);
+    for (int32_t r = 0; r < run->n_rows; r++)
+        if (run->row[r].n_steps > 0) step_table(p, &run->row[r]);
+    fputs("</section>\n", p->stream);
+    return QB_OK;
+}

@@ -1,0 +1,222 @@
+/* The first screen: what INT8 costs and gains, how sure that is; then the two tables. */
+#include <math.h>
+
+#include "reports/html_internal.h"
+
+/* ---- cards ---- */
+
+static void item(FILE *stream, const char *term, const char *format, ...) QB_PRINTF(3, 4);
+static void item(FILE *stream, const char *term, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fprintf(stream, "<dt>%s</dt><dd>", term);
+    vfprintf(stream, format, args);
+    fputs("</dd>", stream);
+    va_end(args);
+}
+
+static void interval(FILE *stream, const char *term, const char *value, const char *format,
+                     qb_interval ci) {
+    char low[32], high[32];
+    if (isnan(ci.lo) || isnan(ci.hi)) {
+        item(stream, term, "%s", value);
+        return;
+    }
+    snprintf(low, sizeof low, format, ci.lo);
+    snprintf(high, sizeof high, format, ci.hi);
+    item(stream, term, "<b>%s</b> <span class=\"soft fix\">(%s to %s)</span>", value, low, high);
+}
+
+/* One sentence: is the loss more than chance? */
+static void judgement(FILE *stream, const qb_run_row *row) {
+    const qb_interval ci = row->paired.drop_ci;
+    if (isnan(ci.lo))
+        fputs("<p class=\"soft\">No labels: judged by agreement with the first engine.</p>",
+              stream);
+    else if (ci.lo > 0)
+        fprintf(stream,
+                "<p class=\"bad\">Loses accuracy: %.1f to %.1f points, more than chance.</p>",
+                ci.lo, ci.hi);
+    else if (ci.hi < 0)
+        fprintf(stream, "<p class=\"good\">Gains accuracy: %.1f to %.1f points.</p>", -ci.hi,
+                -ci.lo);
+    else
+        fprintf(stream,
+                "<p class=\"good\">No loss beyond chance; a loss of more than %.2f points is ruled "
+                "out.</p>",
+                ci.hi);
+}
+
+/* The limits of the gate under which the row would be shipped. */
+static void gate_hint(FILE *stream, const qb_run *run, const qb_run_row *row) {
+    const qb_interval ci = row->paired.drop_ci;
+    const double needed = fmax(row->drop, 0), sure = fmax(ci.hi, 0);
+    if (isnan(row->drop)) return;
+    fprintf(stream, "<p class=\"soft\">The gate opens from <code>--max-drop %.2f</code>",
+            needed > 0 ? ceil(needed * 100 - 1e-6) / 100 : 0.0);
+    if (!isnan(ci.hi))
+        fprintf(stream, ", with <code>--confidence pass</code> from %.2f", ceil(sure * 100) / 100);
+    fprintf(stream, "; the 99 %% rule (<code>--mlperf</code>) %s.</p>",
+            row->top1 >= 0.99 * run->row[0].top1 - 1e-9 ? "holds" : "does not hold");
+}
+
+static void card(const qb_page *p, const qb_run_row *row) {
+    FILE *s = p->stream;
+    char text[64], size[QB_CELL];
+    const qb_interval ratio = row->latency.ratio_ci;
+    fputs("<div class=\"card\"><h3>", s);
+    qb_html_text(s, row->precision);
+    fputs("</h3>", s);
+    judgement(s, row);
+    fputs("<dl>", s);
+    if (!isnan(row->top1)) {
+        snprintf(text, sizeof text, "%.2f %%", row->top1);
+        interval(s, "top-1", text, "%.1f", qb_run_metric_ci(row, "top1"));
+        snprintf(text, sizeof text, "%+.2f points", row->drop);
+        interval(s, "drop", text, "%+.2f", row->paired.drop_ci);
+    }
+    if (!isnan(row->paired.p_value))
+        item(s, "images lost, gained", "%lld, %lld <span class=\"soft\">(p = %.2g)</span>",
+             (long long)row->paired.lost, (long long)row->paired.gained, row->paired.p_value);
+    if (!isnan(row->agreement_top1)) {
+        snprintf(text, sizeof text, "%.2f %%", row->agreement_top1);
+        interval(s, "same answer", text, "%.1f", qb_run_metric_ci(row, "agreement"));
+    }
+    if (!isnan(row->sqnr_db)) item(s, "output SQNR", "<b>%.1f dB</b>", row->sqnr_db);
+    if (!isnan(row->speedup)) {
+        snprintf(text, sizeof text, "%.2fx", row->speedup);
+        interval(s, "speed-up", text, "%.2f", (qb_interval){1 / ratio.hi, 1 / ratio.lo});
+        item(s, "median latency", "%.3f ms", row->latency.median);
+    }
+    qb_bytes_text(row->engine_bytes, size);
+    item(s, "engine", "%s <span class=\"soft\">(%.1fx smaller)</span>", size,
+         (double)p->run->row[0].engine_bytes /
+             (double)(row->engine_bytes > 0 ? row->engine_bytes : 1));
+    fputs("</dl>", s);
+    gate_hint(s, p->run, row);
+    fputs("</div>\n", s);
+}
+
+/* Has the row no loss that chance cannot explain? Without labels nobody knows. */
+static bool is_safe(const qb_run_row *row) { return row->paired.drop_ci.lo <= 0; }
+
+/* The fastest row without a proven loss, else the one that loses least. */
+static void bottom_line(const qb_page *p) {
+    const qb_run_row *fast = NULL, *close = NULL;
+    for (int32_t r = 1; r < p->run->n_rows; r++) {
+        const qb_run_row *row = &p->run->row[r];
+        if (is_safe(row) && (!fast || row->speedup > fast->speedup)) fast = row;
+        if (!isnan(row->drop) && (!close || row->drop < close->drop)) close = row;
+    }
+    if (!close) return;
+    const qb_run_row *best = fast ? fast : close;
+    fputs(fast ? "<p class=\"line\">Fastest without a loss beyond chance: <b>"
+               : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
+          p->stream);
+    qb_html_text(p->stream, best->precision);
+    fprintf(p->stream, "</b>, %+.2f points of top-1", -best->drop);
+    if (!isnan(best->speedup)) fprintf(p->stream, ", %.2f times as fast", best->speedup);
+    fputs(".</p>\n", p->stream);
+}
+
+static void put_warning(void *user, const char *text) {
+    fputs("<p class=\"warn\">", user);
+    qb_html_text(user, text);
+    fputs("</p>\n", user);
+}
+
+static void contents(const qb_page *p) {
+    const qb_run *run = p->run;
+    bool worst = false, classes = false, layers = false;
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        worst = worst || run->row[r].n_worst > 0;
+        classes = classes || run->row[r].n_recall > 0;
+        layers = layers || run->row[r].n_layers > 0;
+    }
+    fputs("<nav><a href=\"#accuracy\">Accuracy</a><a href=\"#speed\">Speed and size</a>",
+          p->stream);
+    if (layers) fputs("<a href=\"#layers\">Where accuracy goes</a>", p->stream);
+    if (worst) fputs("<a href=\"#worst\">Worst samples</a>", p->stream);
+    if (classes) fputs("<a href=\"#classes\">Classes</a>", p->stream);
+    if (run->row[0].n_steps > 0) fputs("<a href=\"#steps\">Where time goes</a>", p->stream);
+    fputs("<a href=\"#measured\">What was measured</a></nav>\n", p->stream);
+}
+
+void qb_html_summary(const qb_page *p) {
+    const qb_run *run = p->run;
+    fputs("<header><h1>", p->stream);
+    qb_html_text(p->stream, run->model);
+    fprintf(p->stream, "</h1><p class=\"soft\">%lld samples of ", (long long)run->samples);
+    qb_html_text(p->stream, run->dataset);
+    fputs("; on ", p->stream);
+    qb_html_text(p->stream, run->cpu);
+    fprintf(p->stream, ", %d thread%s, batch %lld. Against ", run->threads,
+            run->threads == 1 ? "" : "s", (long long)run->row[0].batch);
+    qb_html_text(p->stream, run->row[0].precision);
+    if (!isnan(run->row[0].top1)) fprintf(p->stream, " (top-1 %.2f %%)", run->row[0].top1);
+    fprintf(p->stream, ", median %.3f ms. Intervals are at 95 %%.</p></header>\n",
+            run->row[0].latency.median);
+    contents(p);
+    bottom_line(p);
+    fputs("<section class=\"cards\">\n", p->stream);
+    for (int32_t r = 1; r < run->n_rows; r++) card(p, &run->row[r]);
+    fputs("</section>\n", p->stream);
+    qb_report_warnings(run, put_warning, p->stream);
+}
+
+/* ---- the two tables ---- */
+
+enum { TITLES_MAX = 64 };
+
+static void group_table(const qb_page *p, qb_column_group group) {
+    int32_t n, used = 1;
+    const qb_column *all = qb_columns(&n);
+    const char *titles[TITLES_MAX] = {"precision"};
+    for (int32_t c = 0; c < n && used < TITLES_MAX; c++)
+        if (all[c].group == group && qb_column_shown(&all[c], p->run))
+            titles[used++] = all[c].title;
+    qb_html_table(p->stream, NULL, titles, used);
+    for (int32_t r = 0; r < p->run->n_rows; r++) {
+        const qb_run_row *row = &p->run->row[r];
+        fputs("<tr>", p->stream);
+        qb_html_name_cell(p->stream, row->precision);
+        for (int32_t c = 0; c < n; c++) {
+            char text[QB_CELL];
+            if (all[c].group != group || !qb_column_shown(&all[c], p->run)) continue;
+            qb_column_cell(&all[c], row, text);
+            qb_html_cell(p->stream, text,
+                         all[c].interval ? all[c].interval(row).lo : all[c].value(row));
+        }
+        fputs("</tr>\n", p->stream);
+    }
+    qb_html_table_end(p->stream);
+}
+
+static void put_definition(void *user, const char *term, const char *text) {
+    fputs("<dt>", user);
+    qb_html_text(user, term);
+    fputs("</dt><dd>", user);
+    qb_html_text(user, text);
+    fputs("</dd>", user);
+}
+
+qb_status qb_html_accuracy(const qb_page *p) {
+    fputs("<section id=\"accuracy\"><h2>Accuracy</h2>\n", p->stream);
+    group_table(p, QB_GROUP_ACCURACY);
+    fputs("<details><summary>What the columns mean</summary><dl class=\"terms\">", p->stream);
+    qb_report_definitions(p->run, true, put_definition, p->stream);
+    fputs("</dl></details>\n", p->stream);
+    QB_TRY(qb_html_figure(p, "accuracy"));
+    QB_TRY(qb_html_figure(p, "pareto"));
+    fputs("</section>\n", p->stream);
+    return QB_OK;
+}
+
+qb_status qb_html_speed(const qb_page *p) {
+    fputs("<section id=\"speed\"><h2>Speed and size</h2>\n", p->stream);
+    group_table(p, QB_GROUP_SPEED);
+    QB_TRY(qb_html_figure(p, "latency"));
+    QB_TRY(qb_html_figure(p, "throughput"));
+    fputs("</section>\n", p->stream);
+    return QB_OK;
+}
