@@ -26,7 +26,6 @@ static void range_cell(FILE *stream, double low, double high) {
 static void layer_line(FILE *s, const qb_run_layer *l) {
     fputs("<tr>", s);
     qb_html_name_cell(s, l->name[0] ? l->name : l->value);
-    qb_html_cell(s, l->op, NAN);
     qb_html_number(s, "%.1f", l->share);
     qb_html_number(s, "%.1f", l->own_db);
     qb_html_number(s, "%.1f", l->total_db);
@@ -35,6 +34,7 @@ static void layer_line(FILE *s, const qb_run_layer *l) {
     range_cell(s, l->range_lo, l->range_hi);
     range_cell(s, l->seen_lo, l->seen_hi);
     qb_html_number(s, "%.0f", l->unused_codes < 0 ? NAN : l->unused_codes);
+    qb_html_cell(s, l->op, NAN);
     fputs("</tr>\n", s);
 }
 
@@ -89,8 +89,8 @@ static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_laye
 
 static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open) {
     static const char *const titles[] = {
-        "layer",        "operators",   "share of own noise %", "own dB",      "in the engine dB",
-        "inherited dB", "saturated %", "range of codes",       "FP32 values", "unused codes"};
+        "layer",       "share of own noise %", "own dB",      "in the engine dB", "inherited dB",
+        "saturated %", "range of codes",       "FP32 values", "unused codes",     "operators"};
     const qb_run_layer **ranked = qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *));
     if (!ranked) return p->cx->code;
     for (int32_t i = 0; i < row->n_layers; i++) ranked[i] = &row->layer[i];
