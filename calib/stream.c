@@ -170,6 +170,7 @@ static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, const qb_shape 
     const qb_engine_options build = {.backends = m->backends,
                                      .float_type = m->float_type,
                                      .timing_cache = m->timing_cache,
+                                     .no_mixing = m->no_mixing,
                                      .input_shapes = shape,
                                      .threads = 1,
                                      .observable = m->observable};

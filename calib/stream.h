@@ -19,6 +19,7 @@ typedef struct qb_stream_model {
     const char *backends;
     qb_dtype float_type; /* see qb_engine_options */
     const char *timing_cache;
+    bool no_mixing;
     const char *name; /* for messages: a precision; NULL: none */
     bool observable;
 } qb_stream_model;

@@ -41,6 +41,7 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
                                        .threads = making->threads,
                                        .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
                                        .timing_cache = project->timing_cache,
+                                       .no_mixing = project->no_mixing,
                                        .time_tactics = making->time_tactics};
     const double start = qb_now();
     qb_status status = qb_engine_build(cx, graph, &options, out);

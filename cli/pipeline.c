@@ -176,7 +176,8 @@ static qb_contender contender(const qb_project *project, const char *text, const
                           .graph = graph,
                           .backends = project->backends,
                           .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
-                          .timing_cache = project->timing_cache};
+                          .timing_cache = project->timing_cache,
+                          .no_mixing = project->no_mixing};
 }
 
 static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *text,

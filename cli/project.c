@@ -284,6 +284,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     p->backends = flags->backends;
     p->timing_cache = flags->timing_cache;
     p->shapes = flags->shapes;
+    p->no_mixing = flags->no_mixing;
     return QB_OK;
 }
 

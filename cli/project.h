@@ -17,7 +17,7 @@
 typedef struct qb_project_flags {
     const char *model, *data, *labels, *shapes, *backends, *timing_cache, *activations;
     int64_t samples, batch;
-    bool strict, per_tensor_weights;
+    bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
     qb_opt_list disable_pass, keep_float;
 } qb_project_flags;
@@ -44,6 +44,10 @@ typedef struct qb_project_flags {
          .offset = offsetof(STRUCT, project.timing_cache),                                         \
          .argument = "FILE",                                                                       \
          .help = "keep the times of a GPU's kernels here for the next build"},                     \
+        {.name = "no-mixing",                                                                      \
+         .type = QB_OPT_FLAG,                                                                      \
+         .offset = offsetof(STRUCT, project.no_mixing),                                            \
+         .help = "INT8 on a GPU: no step in FP16, also where that is faster"},                     \
     {                                                                                              \
         .name = "disable-pass", .type = QB_OPT_LIST,                                               \
         .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
@@ -113,6 +117,7 @@ typedef struct qb_project {
     const char *backends;                     /* NULL: the engine's default */
     const char *timing_cache;                 /* NULL: none */
     const char *shapes;                       /* NAME:1x3x8x8,...; NULL: the model's own */
+    bool no_mixing;
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
     qb_labels labels;    /* n == 0: none */

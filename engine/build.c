@@ -266,6 +266,8 @@ static void release_builder(qb_builder *b) {
     qb_free(b->image_of);
     qb_free(b->source_of);
     qb_free(b->staged_of);
+    qb_free(b->is_half);
+    qb_free(b->half_note);
     qb_scratch_free(b->scratch);
     qb_timings_free(b->timings);
     qb_free(b->last_group);
@@ -286,6 +288,7 @@ typedef struct request {
     const qb_device_api *device; /* NULL: the host */
     qb_dtype float_type;
     const char *timing_cache;
+    bool mix;
 } request;
 
 /* The device, and what is needed to time its tactics. */
@@ -336,6 +339,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     b.graph = engine->graph;
     if (r->device) QB_GO(open_device(&b, r));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
+    if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(qb_device_mix(&b));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
     int before = qb_use_threads(engine->threads);
     status = build_steps(&b);
@@ -432,7 +436,8 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .threads = options->threads > 0 ? options->threads : qb_threads(cx),
                  .time_tactics = options->time_tactics,
                  .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
-                 .timing_cache = options->timing_cache};
+                 .timing_cache = options->timing_cache,
+                 .mix = !options->no_mixing};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
     if (r.float_type == QB_DTYPE_F16 && !r.device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type f16: expected a device's backend");

@@ -69,6 +69,7 @@ qb_status qb_build_slice_desc(qb_builder *b, int32_t value, qb_desc *out) {
     const qb_desc *large = &b->engine->images[whole].desc;
     *out = qb_build_desc(b, value, large->layout);
     out->dtype = large->dtype;
+    out->q = large->q;
     out->channel_offset = large->channel_offset + b->slice_offset[value];
     out->channel_total = large->channel_total > 0 ? large->channel_total : large->shape.dim[1];
     return QB_OK;
@@ -77,8 +78,8 @@ qb_status qb_build_slice_desc(qb_builder *b, int32_t value, qb_desc *out) {
 int32_t qb_build_whole(qb_builder *b, int32_t value) {
     if (b->image_of[value] >= 0) return b->image_of[value];
     bool device = b->engine->device != NULL;
-    qb_desc desc = qb_build_desc(b, value, b->spatial);
-    if (device) desc = qb_device_desc(b, desc);
+    qb_desc desc =
+        device ? qb_device_value(b, value, b->spatial) : qb_build_desc(b, value, b->spatial);
     if (b->slice_of[value] < 0) return qb_build_fresh(b, value, &desc, device);
     if (qb_build_slice_desc(b, value, &desc) != QB_OK) return -1;
     int32_t larger = qb_build_whole(b, b->slice_of[value]);
@@ -100,8 +101,8 @@ static qb_status copy_part(qb_builder *b, int32_t value, int32_t whole, int64_t 
     slice.channel_offset = large->channel_offset + offset;
     slice.channel_total = total;
     bool device = qb_image_on_device(b->engine, whole);
-    qb_desc plain = qb_build_desc(b, value, large->layout);
-    if (device) plain = qb_device_desc(b, plain);
+    qb_desc plain =
+        device ? qb_device_value(b, value, large->layout) : qb_build_desc(b, value, large->layout);
     int32_t from = qb_build_first(b, value, device);
     if (from < 0) from = qb_build_require(b, value, &plain, device);
     if (from < 0) return b->cx->code;

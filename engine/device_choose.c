@@ -246,7 +246,7 @@ static qb_status copy_seconds(qb_builder *b, const qb_desc *from, const qb_desc 
 static qb_status surroundings(const contest *c, const qb_problem *form, double *seconds) {
     qb_builder *b = c->b;
     *seconds = 0;
-    if (!c->values) return QB_OK;
+    if (!c->values || !b->image_of) return QB_OK;
     for (int32_t i = 0; i < form->n_in; i++) {
         const qb_desc *want = &form->in[i];
         if (c->values[i] < 0 || c->constant[i] || want->dtype == QB_DTYPE_NONE ||
@@ -372,7 +372,10 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
         qb_kernel_free(c.kernel);
         return status;
     }
-    QB_TRY(keep_alternatives(&c));
+    if (keep_alternatives(&c) != QB_OK) {
+        qb_kernel_free(c.kernel);
+        return b->cx->code;
+    }
     if (!c.best && !c.choice.why_not)
         c.choice.why_not = any ? "no tactic takes its types, layout or shape" : "no tactic for it";
     if (c.best) c.choice.why_not = NULL;

@@ -46,9 +46,20 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
 /* Does any tactic of the device copy from one form to the other? */
 bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to);
 
+/* engine/device_mix.c */
+/* Decides which groups of codes run in f16, and gives them float constants (before qb_build_...
+ * arrays are made, since it adds values to the graph). */
+qb_status qb_device_mix(qb_builder *b);
+
 /* engine/device_steps.c */
 /* F32 data in the float type of the device: inputs and result that are no constants. */
 qb_desc qb_device_desc(const qb_builder *b, qb_desc desc);
+/* The form in which the step that makes a value leaves it on the device. */
+qb_desc qb_device_value(const qb_builder *b, int32_t value, qb_layout layout);
+/* A group's problem as the device takes it: float inputs and result that are no constants in the
+ * device's float type, or all that is no constant in f16 where `half`. `in` is problem->in. */
+void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb_desc *in,
+                       qb_problem *problem, bool *constant);
 /* The group as a step on the device; *done is false where no tactic takes it, and the group then
  * runs on the host. `problem` is the graph's. */
 qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,

@@ -16,6 +16,19 @@ const qb_device_api *qb_device_find(const char *backend) {
     return NULL;
 }
 
+static qb_desc as_half(qb_desc desc) {
+    if (desc.dtype != QB_DTYPE_NONE) desc.dtype = QB_DTYPE_F16;
+    desc.q = (qb_qparams){.axis = -1};
+    return desc;
+}
+
+static bool is_half(const qb_builder *b, int32_t value) { return b->is_half && b->is_half[value]; }
+
+qb_desc qb_device_value(const qb_builder *b, int32_t value, qb_layout layout) {
+    qb_desc desc = qb_build_desc(b, value, layout);
+    return is_half(b, value) ? as_half(desc) : qb_device_desc(b, desc);
+}
+
 qb_desc qb_device_desc(const qb_builder *b, qb_desc desc) {
     if (desc.dtype == QB_DTYPE_F32 && desc.q.n == 0) desc.dtype = b->device_float;
     return desc;
@@ -36,6 +49,15 @@ static qb_status add_step(qb_builder *b, const qb_group *group, qb_kernel *kerne
     return status;
 }
 
+void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb_desc *in,
+                       qb_problem *problem, bool *constant) {
+    problem->out = half ? as_half(problem->out) : qb_device_desc(b, problem->out);
+    for (int32_t i = 0; i < problem->n_in; i++) {
+        constant[i] = is_constant(b, group, i);
+        if (!constant[i]) in[i] = half ? as_half(in[i]) : qb_device_desc(b, in[i]);
+    }
+}
+
 qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,
                          bool *done) {
     qb_desc in[QB_MAX_INPUTS], slice;
@@ -45,11 +67,8 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     qb_choice choice = {0};
     qb_forms f = {.device = true};
     p.in = in;
-    p.out = qb_device_desc(b, p.out);
-    for (int32_t i = 0; i < p.n_in; i++) {
-        constant[i] = is_constant(b, group, i);
-        in[i] = constant[i] ? problem->in[i] : qb_device_desc(b, problem->in[i]);
-    }
+    for (int32_t i = 0; i < p.n_in; i++) in[i] = problem->in[i];
+    qb_device_problem(b, group, is_half(b, group->out), in, &p, constant);
     const qb_problem *forms = f.problem;
     if (p.kind == QB_KIND_CONCAT) {
         forms = &p;
@@ -61,6 +80,7 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     }
     QB_TRY(qb_device_kernel(b, forms, f.n, constant, group->in, &kernel, &choice));
     *done = kernel != NULL;
+    if (is_half(b, group->out)) choice.why_half = b->half_note[group->out];
     if (kernel) return add_step(b, group, kernel, &choice);
     b->why_not = choice.why_not;
     b->slice_of[group->out] = -1; /* what runs on the host cannot write into the device's memory */

@@ -64,7 +64,8 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .seconds = step->choice.seconds,
                           .alternatives = step->choice.alternatives,
                           .n_alternatives = step->choice.n_alternatives,
-                          .fallback = step->choice.why_not};
+                          .fallback = step->choice.why_not,
+                          .half = step->choice.why_half};
 }
 
 void qb_engine_layers(const qb_engine *engine, int32_t *n_int8, int32_t *n_fp16, int32_t *n_fp32) {

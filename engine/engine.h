@@ -25,6 +25,7 @@ typedef struct qb_engine_options {
     /* Times of tactics on the device are read from this file and kept there, one machine's beside
      * another's; NULL: measured for this engine alone. */
     const char *timing_cache;
+    bool no_mixing; /* f16: a step of codes stays so even where f16 with conversions is faster */
     /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
     const qb_shape *input_shapes;
     int64_t batch;   /* used when input_shapes is NULL; 0: 1 */
@@ -91,6 +92,7 @@ typedef struct qb_step_info {
     const qb_step_alternative *alternatives;
     int32_t n_alternatives;
     const char *fallback; /* why the device does not run it; NULL */
+    const char *half;     /* why a step of an INT8 engine runs in f16; NULL */
 } qb_step_info;
 int32_t qb_engine_n_steps(const qb_engine *engine);
 void qb_engine_step(const qb_engine *engine, int32_t step, qb_step_info *out);

@@ -49,6 +49,7 @@ typedef struct qb_choice {
     int32_t n_alternatives;
     qb_step_alternative *alternatives; /* in the engine's arena */
     const char *why_not;               /* why no tactic of the device runs it; NULL */
+    const char *why_half;              /* why it runs in f16, in an INT8 engine; NULL */
 } qb_choice;
 
 typedef struct qb_step {
@@ -138,6 +139,8 @@ typedef struct qb_builder {
     const qb_replay *replay;    /* NULL: choose */
     qb_dtype device_float;      /* F32 or F16: what float values are on the device */
     struct qb_timings *timings; /* of tactics on the device; NULL without one */
+    bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
+    const char **half_note;     /* [n_values] and why */
     const char *why_not;        /* why the device does not run the group at work; NULL */
     struct qb_scratch *scratch; /* the device's memory and stream for timing */
     qb_workers *workers;        /* for timing; NULL otherwise */

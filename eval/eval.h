@@ -67,8 +67,9 @@ typedef struct qb_contender {
     const char *precision, *calibration;
     const qb_graph *graph;
     const char *backends;
-    qb_dtype float_type; /* these two as in qb_engine_options */
+    qb_dtype float_type; /* these three as in qb_engine_options */
     const char *timing_cache;
+    bool no_mixing;
 } qb_contender;
 
 typedef struct qb_compare_options {

@@ -55,6 +55,7 @@ static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_c
                                      .float_type = c->float_type,
                                      .timing_cache = c->timing_cache,
                                      .input_shapes = shapes,
+                                     .no_mixing = c->no_mixing,
                                      .threads = o->threads > 0 ? o->threads : qb_threads(cx),
                                      .time_tactics = true};
     QB_TRY_WRAP(cx, qb_engine_build(cx, c->graph, &build, &t->engine), "%s", c->precision);
@@ -277,11 +278,23 @@ static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, 
     return status;
 }
 
+/* The device that was measured belongs to the libraries of the record. */
+static qb_status note_device(qb_ctx *cx, const timing *t, qb_run *run) {
+    const char *device = qb_engine_device(t->item[0].engine);
+    if (!device) return QB_OK;
+    char *both = qb_format(cx, "%s; %s", device, run->libraries);
+    if (!both) return cx->code;
+    qb_free(run->libraries);
+    run->libraries = both;
+    return QB_OK;
+}
+
 qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *run) {
     const double duration = options->duration_s > 0 ? options->duration_s : 2;
     timing t = {0};
     qb_status status = QB_OK;
     QB_GO(timing_build(cx, options, options->batch, &t));
+    QB_GO(note_device(cx, &t, run));
     QB_GO(measure_rounds(cx, options, "latency", duration, &t));
     QB_GO(fill_intervals(cx, &t, run));
     QB_GO(fill_latency(cx, options, &t, run));

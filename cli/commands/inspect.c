@@ -131,6 +131,7 @@ static json_t *values_json(const qb_graph *graph, const int32_t *ids, int32_t n)
 /* What was measured when a step's kernel was chosen on a device, and why others run on the host. */
 static void add_choice(json_t *step, const qb_step_info *s) {
     if (s->fallback) json_object_set_new(step, "fallback", qb_json_string(s->fallback));
+    if (s->half) json_object_set_new(step, "half", qb_json_string(s->half));
     if (s->seconds <= 0) return;
     json_t *others = json_array();
     for (int32_t i = 0; i < s->n_alternatives; i++)
@@ -230,6 +231,8 @@ static void print_choice(const json_t *s) {
     const json_t *fallback = json_object_get(s, "fallback"), *us = json_object_get(s, "us"), *a;
     size_t i;
     if (fallback) printf("     on the host: %s\n", json_string_value(fallback));
+    if (json_object_get(s, "half"))
+        printf("     in f16: %s\n", json_string_value(json_object_get(s, "half")));
     if (!us) return;
     printf("     %.1f us, %.2f TOPS, %.0f GB/s", json_number_value(us),
            json_number_value(json_object_get(s, "tops")),
@@ -369,6 +372,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
     const qb_engine_options wanted = {.backends = project->backends,
                                       .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
                                       .timing_cache = project->timing_cache,
+                                      .no_mixing = project->no_mixing,
                                       .input_shapes = shapes,
                                       .batch = project->batch};
     const qb_status status = qb_engine_build(cx, graph, &wanted, out);

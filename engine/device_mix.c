@@ -1,0 +1,242 @@
+/* The precision of each step of an INT8 engine on a device: codes, or f16 where that is faster with
+ * the conversions around it.
+ *
+ * Every group is timed both ways. A group's precision is also that of its result, and a value whose
+ * producer and consumers differ is converted once. The sum of all that is made small by changing
+ * one group at a time for as long as it falls, from all codes and from all f16; the better end
+ * counts. So the plan is never slower, by its measured times, than all codes or all f16. */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "device_internal.h"
+
+#define ROUNDS_MAX 20
+#define WORTH_IT 0.99 /* f16 must bring the sum below this share of what it was */
+
+typedef struct mixer {
+    qb_builder *b;
+    int32_t n;            /* groups */
+    double *codes, *half; /* [n] seconds; the same where there is no choice */
+    int32_t **half_in;    /* [n] inputs in f16: weights and biases as floats; NULL: no choice */
+    double *conversion;   /* [n_values] seconds, 0 for what is never converted */
+    int32_t *producer;    /* [n_values] group or -1 */
+    bool *is_half;        /* [n] */
+} mixer;
+
+static bool is_codes(const qb_builder *b, int32_t value) {
+    return value >= 0 && b->graph->values[value].q.n == 1 && !b->graph->values[value].data;
+}
+
+/* A constant's real values as a new constant. */
+static int32_t as_floats(qb_builder *b, int32_t value) {
+    const qb_value *v = &b->graph->values[value];
+    int64_t n = qb_shape_count(&v->shape), inner = 1;
+    float *real = qb_alloc(b->cx, (size_t)n, sizeof *real);
+    if (!real) return -1;
+    if (v->q.n > 1)
+        for (int32_t d = v->q.axis + 1; d < v->shape.rank; d++) inner *= v->shape.dim[d];
+    for (int64_t i = 0; i < n; i++) {
+        int64_t c = v->q.n > 1 ? i / inner % v->q.n : 0;
+        double zero = v->q.zero ? (double)v->q.zero[c] : 0.0;
+        double code = v->dtype == QB_DTYPE_S32  ? (double)((const int32_t *)v->data)[i]
+                      : v->dtype == QB_DTYPE_U8 ? (double)((const uint8_t *)v->data)[i]
+                                                : (double)((const int8_t *)v->data)[i];
+        real[i] = (float)((code - zero) * (double)v->q.scale[c]);
+    }
+    qb_shape shape = v->shape;
+    int32_t id = qb_graph_add_constant(b->cx, b->graph, v->name, QB_DTYPE_F32, &shape, real);
+    qb_free(real);
+    return id;
+}
+
+/* The group's inputs with every quantized constant as floats. */
+static int32_t *float_inputs(qb_builder *b, const qb_group *group) {
+    int32_t *in = qb_arena_alloc(b->cx, b->groups.arena, (size_t)group->n_in, sizeof *in);
+    for (int32_t i = 0; in && i < group->n_in; i++) {
+        in[i] = group->in[i];
+        const qb_value *v = in[i] < 0 ? NULL : &b->graph->values[in[i]];
+        if (!v || !v->data || v->q.n == 0) continue;
+        in[i] = as_floats(b, in[i]);
+        if (in[i] < 0) return NULL;
+    }
+    return in;
+}
+
+/* Seconds of the group's fastest tactic; infinite when none takes it. */
+static qb_status time_group(qb_builder *b, const qb_group *group, bool half, double *seconds) {
+    qb_desc in[2][QB_MAX_INPUTS];
+    bool constant[QB_MAX_INPUTS];
+    qb_problem forms[2];
+    qb_kernel *kernel;
+    qb_choice choice = {0};
+    QB_TRY(qb_group_problem(b->cx, b->graph, group, in[0], &forms[0]));
+    qb_device_problem(b, group, half, in[0], &forms[0], constant);
+    forms[1] = forms[0];
+    forms[1].in = in[1];
+    memcpy(in[1], in[0], sizeof in[1]);
+    int32_t rank = forms[0].out.shape.rank;
+    bool spatial = rank >= 3 && rank <= 5 && group->kind != QB_KIND_MATMUL;
+    for (int32_t i = 0; spatial && i < group->n_in; i++)
+        if (!constant[i] && in[0][i].shape.rank == rank) in[0][i].layout = QB_LAYOUT_NHWC;
+    if (spatial) forms[0].out.layout = QB_LAYOUT_NHWC;
+    QB_TRY(qb_device_kernel(b, forms, spatial ? 2 : 1, constant, group->in, &kernel, &choice));
+    *seconds = kernel ? choice.seconds : (double)INFINITY;
+    qb_kernel_free(kernel);
+    return QB_OK;
+}
+
+/* Groups of codes in and out have a choice. A concatenation takes no time in either. */
+static qb_status time_both(mixer *m, int32_t g) {
+    qb_builder *b = m->b;
+    const qb_group *group = &b->groups.group[g];
+    if (group->kind == QB_KIND_NODE || !is_codes(b, group->out) || !is_codes(b, group->in[0]))
+        return QB_OK;
+    m->half_in[g] = float_inputs(b, group);
+    if (!m->half_in[g]) return b->cx->code;
+    if (group->kind == QB_KIND_CONCAT) return QB_OK;
+    qb_group floats = *group;
+    floats.in = m->half_in[g];
+    QB_TRY(time_group(b, group, false, &m->codes[g]));
+    QB_TRY(time_group(b, &floats, true, &m->half[g]));
+    if (isinf(m->codes[g]) || isinf(m->half[g])) { /* the host runs one: no choice */
+        m->half_in[g] = NULL;
+        m->codes[g] = m->half[g] = 0;
+    }
+    return QB_OK;
+}
+
+static qb_status time_conversion(mixer *m, int32_t value) {
+    qb_builder *b = m->b;
+    if (!is_codes(b, value) || m->conversion[value] > 0) return QB_OK;
+    qb_desc codes = qb_build_desc(b, value, QB_LAYOUT_ROW), half = codes;
+    half.dtype = QB_DTYPE_F16;
+    half.q = (qb_qparams){.axis = -1};
+    qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = &codes, .out = half};
+    bool constant = false;
+    qb_kernel *kernel;
+    qb_choice choice = {0};
+    QB_TRY(qb_device_kernel(b, &copy, 1, &constant, NULL, &kernel, &choice));
+    qb_kernel_free(kernel);
+    m->conversion[value] = kernel ? choice.seconds : 1.0;
+    return QB_OK;
+}
+
+/* What converting a value costs: nothing while all who touch it agree. */
+static double conversion_cost(const mixer *m, int32_t value) {
+    bool codes = false, half = false;
+    if (value < 0 || m->conversion[value] <= 0) return 0;
+    int32_t p = m->producer[value];
+    if (p >= 0) *(m->is_half[p] ? &half : &codes) = true;
+    for (int32_t g = 0; g < m->n; g++) {
+        const qb_group *group = &m->b->groups.group[g];
+        for (int32_t i = 0; i < group->n_in; i++)
+            if (group->in[i] == value) *(m->is_half[g] ? &half : &codes) = true;
+    }
+    return codes && half ? m->conversion[value] : 0;
+}
+
+static double total(const mixer *m) {
+    double sum = 0;
+    for (int32_t g = 0; g < m->n; g++) sum += m->is_half[g] ? m->half[g] : m->codes[g];
+    for (int32_t v = 0; v < m->b->graph->n_values; v++)
+        if (m->conversion[v] > 0) sum += conversion_cost(m, v);
+    return sum;
+}
+
+/* What depends on the precision of one group. */
+static double around(const mixer *m, int32_t g) {
+    const qb_group *group = &m->b->groups.group[g];
+    double sum = m->is_half[g] ? m->half[g] : m->codes[g];
+    for (int32_t i = 0; i < group->n_in; i++) sum += conversion_cost(m, group->in[i]);
+    return sum + conversion_cost(m, group->out);
+}
+
+static void descend(mixer *m) {
+    bool changed = true;
+    for (int round = 0; changed && round < ROUNDS_MAX; round++) {
+        changed = false;
+        for (int32_t g = 0; g < m->n; g++) {
+            if (!m->half_in[g]) continue;
+            double before = around(m, g);
+            m->is_half[g] = !m->is_half[g];
+            bool better = around(m, g) < before * (1 - 1e-9);
+            if (!better) m->is_half[g] = !m->is_half[g];
+            changed = changed || better;
+        }
+    }
+}
+
+static qb_status search(mixer *m) {
+    double all_codes = total(m), from_codes, from_half;
+    bool *kept = qb_alloc(m->b->cx, (size_t)m->n, sizeof *kept);
+    if (!kept) return m->b->cx->code;
+    descend(m);
+    from_codes = total(m);
+    memcpy(kept, m->is_half, (size_t)m->n * sizeof *kept);
+    for (int32_t g = 0; g < m->n; g++) m->is_half[g] = m->half_in[g] != NULL;
+    descend(m);
+    from_half = total(m);
+    if (from_codes <= from_half) memcpy(m->is_half, kept, (size_t)m->n * sizeof *kept);
+    if (fmin(from_codes, from_half) > WORTH_IT * all_codes)
+        memset(m->is_half, 0, (size_t)m->n * sizeof *kept);
+    qb_debug(m->b->cx, "precision: all codes %.1f us, mixed %.1f us", all_codes * 1e6,
+             fmin(from_codes, from_half) * 1e6);
+    qb_free(kept);
+    return QB_OK;
+}
+
+/* The groups that are to run in f16 get their float inputs, and a note. */
+static qb_status apply(mixer *m) {
+    qb_builder *b = m->b;
+    for (int32_t g = 0; g < m->n; g++) {
+        if (!m->is_half[g]) continue;
+        char text[128];
+        qb_group *group = &b->groups.group[g];
+        group->in = m->half_in[g];
+        b->is_half[group->out] = true;
+        snprintf(text, sizeof text, "f16 %.1f us, int8 %.1f us, conversions counted",
+                 m->half[g] * 1e6, m->codes[g] * 1e6);
+        b->half_note[group->out] = qb_arena_strdup(b->cx, b->engine->arena, text);
+        if (!b->half_note[group->out]) return b->cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status mix(mixer *m) {
+    qb_builder *b = m->b;
+    for (int32_t g = 0; g < m->n; g++) QB_TRY(time_both(m, g));
+    size_t n = (size_t)b->graph->n_values;
+    m->conversion = qb_alloc(b->cx, n, sizeof *m->conversion);
+    m->producer = qb_alloc(b->cx, n, sizeof *m->producer);
+    b->is_half = qb_alloc(b->cx, n, sizeof *b->is_half);
+    b->half_note = qb_alloc(b->cx, n, sizeof *b->half_note);
+    if (!m->conversion || !m->producer || !b->is_half || !b->half_note) return b->cx->code;
+    for (size_t v = 0; v < n; v++) m->producer[v] = -1;
+    for (int32_t g = 0; g < m->n; g++) {
+        const qb_group *group = &b->groups.group[g];
+        m->producer[group->out] = g;
+        if (!m->half_in[g]) continue;
+        QB_TRY(time_conversion(m, group->out));
+        for (int32_t i = 0; i < group->n_in; i++) QB_TRY(time_conversion(m, group->in[i]));
+    }
+    QB_TRY(search(m));
+    return apply(m);
+}
+
+qb_status qb_device_mix(qb_builder *b) {
+    mixer m = {.b = b, .n = b->groups.n};
+    size_t n = (size_t)m.n;
+    m.codes = qb_alloc(b->cx, n, sizeof *m.codes);
+    m.half = qb_alloc(b->cx, n, sizeof *m.half);
+    m.half_in = qb_alloc(b->cx, n, sizeof *m.half_in);
+    m.is_half = qb_alloc(b->cx, n, sizeof *m.is_half);
+    qb_status status = m.codes && m.half && m.half_in && m.is_half ? mix(&m) : b->cx->code;
+    qb_free(m.codes);
+    qb_free(m.half);
+    qb_free(m.half_in);
+    qb_free(m.is_half);
+    qb_free(m.conversion);
+    qb_free(m.producer);
+    return status;
+}
