@@ -1,82 +1,19 @@
 /* Engine files: what is loaded runs as what was saved, and nothing damaged is loaded. */
-#include "qb_test.h"
+#include "small_engine.h"
 
 #include <string.h>
 
 #include "base/file.h"
-#include "base/rng.h"
 #include "engine/file_internal.h"
-#include "graph/op.h"
 
-typedef struct fixture {
-    qb_ctx cx;
-    qb_graph *graph;
-    qb_engine *engine;
-    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
-} fixture;
-
-static int32_t constant(fixture *f, const char *name, qb_shape shape, uint64_t seed) {
-    float data[4096];
-    qb_rng rng;
-    qb_rng_seed(&rng, seed);
-    for (int64_t i = 0; i < qb_shape_count(&shape); i++)
-        data[i] = (float)(qb_rng_uniform(&rng) - 0.5);
-    return qb_graph_add_constant(&f->cx, f->graph, name, QB_DTYPE_F32, &shape, data);
-}
-
-static int32_t node(fixture *f, const char *op, const char *name, const int32_t *in, int32_t n) {
-    const qb_shape unknown = {.rank = -1};
-    int32_t out = qb_graph_add_value(&f->cx, f->graph, name, QB_DTYPE_NONE, &unknown);
-    const int32_t id =
-        qb_graph_add_node(&f->cx, f->graph, qb_op_find(op, ""), name, in, n, &out, 1);
-    assert_true(id >= 0);
-    return out;
-}
-
-/* Conv (weights larger than what is always kept), Relu, MatMul with a constant. */
-static void make_graph(fixture *f) {
-    const qb_shape image = qb_shape_of(4, 2, 8, 6, 6);
-    assert_ok(&f->cx, qb_graph_create(&f->cx, &f->graph));
-    f->graph->name = f->graph->source = "small";
-    f->graph->opset = QB_GRAPH_OPSET;
-    const int32_t x = qb_graph_add_value(&f->cx, f->graph, "x", QB_DTYPE_F32, &image);
-    assert_ok(&f->cx, qb_graph_add_input(&f->cx, f->graph, x));
-    const int32_t w = constant(f, "w", qb_shape_of(4, 16, 8, 3, 3), 1);
-    const int32_t conv = node(f, "Conv", "conv", (int32_t[]){x, w}, 2);
-    const int32_t relu = node(f, "Relu", "relu", &conv, 1);
-    const int32_t pool = node(f, "GlobalAveragePool", "pool", &relu, 1);
-    const int32_t flat = node(f, "Flatten", "flat", &pool, 1);
-    const int32_t m = constant(f, "m", qb_shape_of(2, 16, 5), 2);
-    const int32_t y = node(f, "MatMul", "y", (int32_t[]){flat, m}, 2);
-    assert_ok(&f->cx, qb_graph_add_output(&f->cx, f->graph, y));
-    assert_ok(&f->cx, qb_graph_infer(&f->cx, f->graph));
-}
-
-static void setup(fixture *f, const char *backends) {
-    *f = (fixture){0};
-    qb_ctx_init(&f->cx);
-    make_graph(f);
-    const qb_engine_options options = {.backends = backends, .threads = 2};
-    assert_ok(&f->cx, qb_engine_build(&f->cx, f->graph, &options, &f->engine));
-    qb_test_temp_dir(f->folder);
-    qb_test_join(f->path, f->folder, "small.qbe");
-}
-
-static void save(fixture *f, const char *path) {
+static void save(small_engine *f, const char *path) {
     const qb_engine_origin origin = {.model = "small.onnx", .precision = "fp32"};
     assert_ok(&f->cx, qb_engine_save(&f->cx, f->engine, &origin, path));
 }
 
-static void teardown(fixture *f) {
-    qb_engine_free(f->engine);
-    qb_graph_free(f->graph);
-}
-
-static void run(fixture *f, const qb_engine *engine, float y[10]) {
-    float x[2 * 8 * 6 * 6];
-    qb_rng rng;
-    qb_rng_seed(&rng, 3);
-    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)qb_rng_normal(&rng);
+static void run(small_engine *f, const qb_engine *engine, float y[SMALL_OUTPUTS]) {
+    float x[SMALL_INPUTS];
+    small_engine_input(3, x);
     const void *inputs[] = {x};
     void *outputs[] = {y};
     qb_context *context;
@@ -89,10 +26,10 @@ static void a_loaded_engine_runs_as_the_saved_one(void **state) {
     (void)state;
     static const char *const backends[] = {NULL, "ref", "cpu,ref"};
     for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
-        fixture f;
+        small_engine f;
         qb_engine *loaded;
-        float saved_y[10], loaded_y[10];
-        setup(&f, backends[i]);
+        float saved_y[SMALL_OUTPUTS], loaded_y[SMALL_OUTPUTS];
+        small_engine_make(&f, backends[i]);
         save(&f, f.path);
         assert_ok(&f.cx, qb_engine_load(&f.cx, f.path, &loaded));
         run(&f, f.engine, saved_y);
@@ -107,17 +44,17 @@ static void a_loaded_engine_runs_as_the_saved_one(void **state) {
             assert_string_equal(a.name, b.name);
         }
         qb_engine_free(loaded);
-        teardown(&f);
+        small_engine_release(&f);
     }
 }
 
 static void the_same_engine_gives_the_same_bytes(void **state) {
     (void)state;
-    fixture f, g;
+    small_engine f, g;
     qb_map a, b;
     qb_engine *loaded;
-    setup(&f, NULL);
-    setup(&g, NULL);
+    small_engine_make(&f, NULL);
+    small_engine_make(&g, NULL);
     save(&f, f.path);
     save(&g, g.path);
     assert_ok(&f.cx, qb_map_open(&f.cx, f.path, &a));
@@ -135,11 +72,11 @@ static void the_same_engine_gives_the_same_bytes(void **state) {
     assert_memory_equal(a.data, b.data, a.size);
     qb_map_close(&a);
     qb_map_close(&b);
-    teardown(&f);
-    teardown(&g);
+    small_engine_release(&f);
+    small_engine_release(&g);
 }
 
-static void refuse(fixture *f, const void *bytes, size_t size) {
+static void refuse(small_engine *f, const void *bytes, size_t size) {
     qb_engine *loaded = NULL;
     char path[QB_TEST_PATH];
     qb_test_join(path, f->folder, "damaged.qbe");
@@ -155,10 +92,10 @@ static void refuse(fixture *f, const void *bytes, size_t size) {
 
 static void every_changed_byte_is_noticed(void **state) {
     (void)state;
-    fixture f;
+    small_engine f;
     char *bytes;
     size_t size;
-    setup(&f, "cpu,ref");
+    small_engine_make(&f, "cpu,ref");
     save(&f, f.path);
     assert_ok(&f.cx, qb_file_read(&f.cx, f.path, (size_t)1 << 24, &bytes, &size));
     for (size_t i = 0; i < size; i++) {
@@ -168,24 +105,24 @@ static void every_changed_byte_is_noticed(void **state) {
     }
     print_message("%zu bytes, each with one bit flipped: all refused\n", size);
     qb_free(bytes);
-    teardown(&f);
+    small_engine_release(&f);
 }
 
 static void every_cut_is_noticed(void **state) {
     (void)state;
-    fixture f;
+    small_engine f;
     char *bytes;
     size_t size;
-    setup(&f, "cpu,ref");
+    small_engine_make(&f, "cpu,ref");
     save(&f, f.path);
     assert_ok(&f.cx, qb_file_read(&f.cx, f.path, (size_t)1 << 24, &bytes, &size));
     for (size_t n = 0; n < size; n += n < 256 ? 1 : 61) refuse(&f, bytes, n);
     qb_free(bytes);
-    teardown(&f);
+    small_engine_release(&f);
 }
 
 /* Changes the tags' text and makes all hashes right again. */
-static void forge(fixture *f, const char *from, const char *to) {
+static void forge(small_engine *f, const char *from, const char *to) {
     char *bytes, *found;
     size_t size;
     qb_file_header h;
@@ -205,10 +142,10 @@ static void forge(fixture *f, const char *from, const char *to) {
 
 static void another_machine_is_named_with_the_way_out(void **state) {
     (void)state;
-    fixture f;
+    small_engine f;
     qb_engine *loaded = NULL;
     char *tags, processor[256], other[256];
-    setup(&f, NULL);
+    small_engine_make(&f, NULL);
     save(&f, f.path);
     qb_engine_processor(processor, sizeof processor);
     strcpy(other, processor);
@@ -222,16 +159,16 @@ static void another_machine_is_named_with_the_way_out(void **state) {
     assert_ok(&f.cx, qb_engine_file_tags(&f.cx, f.path, &tags)); /* it can be looked at */
     assert_non_null(strstr(tags, "\"schema\": \"qbench.engine/1\""));
     qb_free(tags);
-    teardown(&f);
+    small_engine_release(&f);
 }
 
 static void a_newer_format_is_named(void **state) {
     (void)state;
-    fixture f;
+    small_engine f;
     qb_engine *loaded = NULL;
     char *bytes;
     size_t size;
-    setup(&f, NULL);
+    small_engine_make(&f, NULL);
     save(&f, f.path);
     assert_ok(&f.cx, qb_file_read(&f.cx, f.path, (size_t)1 << 24, &bytes, &size));
     bytes[offsetof(qb_file_header, format)] = 9;
@@ -239,7 +176,7 @@ static void a_newer_format_is_named(void **state) {
     assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_FORMAT);
     assert_message(&f.cx, "newer qbench: format 9");
     qb_free(bytes);
-    teardown(&f);
+    small_engine_release(&f);
 }
 
 static qb_status load_once(qb_ctx *cx, void *user) {
@@ -251,11 +188,11 @@ static qb_status load_once(qb_ctx *cx, void *user) {
 
 static void no_memory_is_an_error_everywhere(void **state) {
     (void)state;
-    fixture f;
-    setup(&f, "cpu,ref");
+    small_engine f;
+    small_engine_make(&f, "cpu,ref");
     save(&f, f.path);
     assert_true(qb_test_alloc_sweep(load_once, f.path) > 20);
-    teardown(&f);
+    small_engine_release(&f);
 }
 
 int main(void) {
