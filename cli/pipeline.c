@@ -199,10 +199,28 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
     return QB_OK;
 }
 
+static bool has_integers(const qb_graph *graph) {
+    for (int32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].q.n > 0) return true;
+    return false;
+}
+
+/* A model of its own beside the precisions, as others write it: "other.qdq.onnx". */
+static qb_status add_file(qb_ctx *cx, const qb_project *project, const char *path, contenders *c) {
+    const qb_optimize_options options = {.disabled = project->disabled};
+    qb_graph **graph = &c->quantized[c->n];
+    QB_TRY(qb_onnx_load(cx, path, graph));
+    QB_TRY_WRAP(cx, qb_optimize(cx, *graph, &options, NULL), "%s", path);
+    c->item[c->n++] = contender(project, path, "", *graph,
+                                has_integers(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32);
+    return QB_OK;
+}
+
 static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char *text,
                                contenders *c) {
     qb_precision precision = {.activations = project->activations,
                               .per_tensor_weights = project->per_tensor_weights};
+    if (qb_has_suffix(text, ".onnx")) return add_file(cx, project, text, c);
     QB_TRY(qb_precision_parse(cx, text, &precision));
     switch (precision.kind) {
     case QB_PRECISION_FP32:
@@ -256,6 +274,7 @@ static qb_status evaluation_data(qb_ctx *cx, const qb_project *project, const co
 static void repair_texts(qb_run *run) {
     qb_utf8_repair(run->model);
     qb_utf8_repair(run->dataset);
+    for (int32_t i = 0; i < run->n_rows; i++) qb_utf8_repair(run->row[i].precision);
     for (int32_t i = 0; i < run->n_shown; i++) qb_utf8_repair(run->shown[i].name);
     for (int32_t i = 0; i < run->n_classes; i++) qb_utf8_repair(run->class_name[i].name);
 }

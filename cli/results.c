@@ -31,11 +31,3 @@ qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run) {
     qb_free(figures);
     return status;
 }
-
-qb_status qb_results_try_draw(qb_ctx *cx, const char *folder, const qb_run *run) {
-    qb_status status = qb_results_draw(cx, folder, run);
-    if (status != QB_STATUS_NOTFOUND) return status;
-    qb_warn(cx, "%s", cx->message);
-    qb_ctx_clear(cx);
-    return QB_OK;
-}

@@ -11,9 +11,6 @@ qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run
 qb_status qb_results_save(qb_ctx *cx, const char *folder, const qb_run *run);
 /* Charts in FOLDER/figures. */
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run);
-/* The same for a command whose numbers stand without charts: no gnuplot is a warning. */
-qb_status qb_results_try_draw(qb_ctx *cx, const char *folder, const qb_run *run);
-
 /* The page in the file `path`, its charts in figures/ beside it where gnuplot is there and
  * `figures` asks for them. */
 qb_status qb_results_html(qb_ctx *cx, const char *path, const qb_run *run, bool figures);

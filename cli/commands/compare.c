@@ -77,15 +77,19 @@ out:
 
 const qb_command qb_command_compare = {
     .name = "compare",
-    .usage = "[PRECISION...] [options]",
+    .usage = "[PRECISION|FILE.onnx...] [options]",
     .summary = "score engines side by side: accuracy, agreement, latency, memory (compare.json)",
-    .notes = "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
-             "is what the others are measured against (default: fp32 int8).\n"
-             "METHOD: one of the calibration's; then the form of the activations, and one weight\n"
-             "scale a tensor instead of one an output channel.",
+    .notes =
+        "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
+        "is what the others are measured against (default: fp32 int8).\n"
+        "METHOD: one of the calibration's; then the form of the activations, and one weight\n"
+        "scale a tensor instead of one an output channel.\n"
+        "FILE.onnx: another model with the same input and output, such as a Q/DQ file that some\n"
+        "other tool wrote; it takes its turns in the same rounds.",
     .example = "qbench compare fp32 int8\n"
                "qbench compare fp32 int8:entropy int8:minmax --data val/ --batch 32\n"
-               "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor",
+               "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"
+               "qbench compare fp32 int8 other.qdq.onnx --layers --batches 1,8,32",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 64,
