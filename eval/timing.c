@@ -56,8 +56,7 @@ static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_c
                                      .timing_cache = c->timing_cache,
                                      .input_shapes = shapes,
                                      .no_mixing = c->no_mixing,
-                                     .threads = o->threads > 0 ? o->threads : qb_threads(cx),
-                                     .time_tactics = true};
+                                     .threads = o->threads > 0 ? o->threads : qb_threads(cx)};
     QB_TRY_WRAP(cx, qb_engine_build(cx, c->graph, &build, &t->engine), "%s", c->precision);
     QB_TRY(qb_context_create(cx, t->engine, &t->context));
     const int32_t n = qb_engine_n_outputs(t->engine);

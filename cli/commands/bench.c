@@ -16,7 +16,7 @@ typedef struct options {
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
     int64_t iterations, average, streams;
-    bool profile, layers, dump_output;
+    bool profile, layers, dump_output, time_tactics;
     bool ignored; /* trtexec's options that say what qbench does anyway */
 } options;
 
@@ -60,6 +60,8 @@ static const qb_opt table[] = {
     TEXT("percentile", percentile, "P,...", "percentiles to print (default: 90,95,99)"),
     NUMBER("infStreams", streams, QB_OPT_INT, "N", 1, 1024,
            "execution contexts at once; --threads are divided among them (default: 1)"),
+    FLAG("time-tactics", time_tactics,
+         "choose the processor's kernels by timing them now (a GPU's always are)"),
     FLAG("dumpProfile", profile, "print the time of every step"),
     FLAG("dumpLayerInfo", layers, "print every step with its tactic"),
     FLAG("dumpOutput", dump_output, "print the outputs of one run"),
@@ -93,7 +95,7 @@ static qb_making making_of(qb_ctx *cx, const options *o) {
     return (qb_making){.precision = o->precision,
                        .shapes = o->shapes,
                        .threads = threads > 0 ? threads : 1,
-                       .time_tactics = true};
+                       .time_tactics = o->time_tactics};
 }
 
 static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **name) {
