@@ -54,30 +54,81 @@ static qb_status settle_auto(qb_ctx *cx, const qb_project *project, const qb_gra
     return status == QB_OK ? QB_OK : qb_wrap(cx, "auto");
 }
 
+/* The part of the data set that falls to this process, and its name in the table. Processes share
+ * what the shard has. */
+static void take_share(const qb_calibrate_settings *s, qb_dataset *dataset, qb_shards *shards) {
+    if (s->shards > 1) {
+        qb_dataset_keep_part(dataset, s->shard - 1, s->shards);
+        shards->n = s->shards;
+        shards->has[s->shard - 1] = true;
+    }
+    if (s->ranks && s->ranks->size > 1) {
+        qb_dataset_keep_part(dataset, s->ranks->rank, s->ranks->size);
+        *shards = (qb_shards){.n = s->ranks->size};
+        shards->has[s->ranks->rank] = true;
+    }
+}
+
+/* The statistics of all processes in the first one; a shard of a run stays one. */
+static qb_status gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
+                        const qb_calibrate_settings *s, qb_table **table) {
+    if (qb_dataset_count(options->loader.dataset) > 0)
+        QB_TRY(qb_calib_gather(cx, graph, options, table));
+    else if (!s->ranks || s->ranks->size < 2)
+        return qb_fail(cx, QB_STATUS_NOTFOUND, "shard %d/%d holds no sample", s->shard, s->shards);
+    if (!s->ranks || s->ranks->size < 2) return QB_OK;
+    QB_TRY(qb_ranks_reduce(cx, s->ranks, table));
+    if (!*table || s->shards < 2) return QB_OK;
+    (*table)->shards = (qb_shards){.n = s->shards};
+    (*table)->shards.has[s->shard - 1] = true;
+    return QB_OK;
+}
+
+static qb_status check_auto(qb_ctx *cx, const qb_calibrate_settings *s, const qb_methods *list) {
+    if (qb_methods_auto(list) < 0 || (s->shards < 2 && (!s->ranks || s->ranks->size < 2)))
+        return QB_OK;
+    return qb_fail(
+        cx, QB_STATUS_USAGE,
+        "--method auto judges on all of the data: calibrate the parts by another method, "
+        "then 'qbench calibrate --from FILE --method auto'");
+}
+
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                             const char *methods, qb_table **out, qb_bakeoff *bakeoff) {
+                             const qb_calibrate_settings *settings, qb_table **out,
+                             qb_bakeoff *bakeoff) {
     if (!project->calibration_data)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "no calibration data: give --data PATH or data.calibration in qbench.yaml");
-    const char *names = methods ? methods : project->method;
+    const char *names = settings->methods ? settings->methods : project->method;
     qb_methods list;
     QB_TRY(qb_methods_parse(cx, names, 0, &list)); /* a slip of the fingers shows before the data */
-    qb_calib_options options = {.methods = list.choice, .backends = project->backends};
+    QB_TRY(check_auto(cx, settings, &list));
+    qb_calib_options options = {.backends = project->backends,
+                                .checkpoint = settings->checkpoint,
+                                .checkpoint_s = settings->checkpoint_s,
+                                .resume = settings->resume};
     qb_bakeoff judged = {0};
     qb_dataset *dataset;
     qb_table *table = NULL;
     qb_status status = QB_OK;
     QB_TRY(qb_stage_data(cx, project, graph, project->calibration_data, &dataset, &options.loader));
-    QB_GO(qb_methods_parse(cx, names, qb_dataset_count(dataset), &list));
-    options.n_methods = list.n;
-    QB_GO(qb_calibrate(cx, graph, &options, &table));
-    if (qb_methods_auto(&list) >= 0)
-        QB_GO(settle_auto(cx, project, graph, &options, qb_methods_auto(&list), table, &judged));
-    qb_free(table->dataset);
-    qb_free(table->model);
-    table->dataset = qb_strdup(cx, project->calibration_data);
-    table->model = qb_strdup(cx, qb_path_base(project->model));
-    if (!table->dataset || !table->model) QB_GO(cx->code);
+    take_share(settings, dataset, &options.shards);
+    QB_GO(gather(cx, graph, &options, settings, &table));
+    if (table) {
+        QB_GO(qb_methods_parse(cx, names, table->samples, &list));
+        options.methods = list.choice;
+        options.n_methods = list.n;
+        options.checkpoint = NULL;
+        QB_GO(qb_calib_finish(cx, table, list.choice, list.n));
+        if (qb_methods_auto(&list) >= 0)
+            QB_GO(
+                settle_auto(cx, project, graph, &options, qb_methods_auto(&list), table, &judged));
+        qb_free(table->dataset);
+        qb_free(table->model);
+        table->dataset = qb_strdup(cx, project->calibration_data);
+        table->model = qb_strdup(cx, qb_path_base(project->model));
+        if (!table->dataset || !table->model) QB_GO(cx->code);
+    }
     if (bakeoff) *bakeoff = judged;
     *out = table;
     table = NULL;

@@ -4,6 +4,7 @@
 #define QB_CLI_PIPELINE_H
 
 #include "calib/calib.h"
+#include "calib/distribute.h"
 #include "cli/project.h"
 #include "eval/bakeoff.h"
 #include "eval/eval.h"
@@ -17,11 +18,21 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
  * after use. */
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                         const char *path, qb_dataset **dataset, qb_loader_options *loader);
-/* `methods`: comma separated; NULL: the project's. When auto is among them, it is judged end to end
- * on held-back samples against each single method, and *bakeoff (may be NULL) gets the scores;
+/* How a calibration runs; all zero: alone, over all of the data, without checkpoints. */
+typedef struct qb_calibrate_settings {
+    const char *methods;    /* comma separated; NULL: the project's */
+    int32_t shard, shards;  /* part 1..shards; 0: all of the data */
+    const qb_ranks *ranks;  /* processes to share the data with; NULL: none */
+    const char *checkpoint; /* see qb_calib_options */
+    double checkpoint_s;
+    bool resume;
+} qb_calibrate_settings;
+/* *out is NULL in other processes than the first one. When auto is among them, it is judged end to
+ * end on held-back samples against each single method, and *bakeoff (may be NULL) gets the scores;
  * otherwise its n is 0. */
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                             const char *methods, qb_table **out, qb_bakeoff *bakeoff);
+                             const qb_calibrate_settings *settings, qb_table **out,
+                             qb_bakeoff *bakeoff);
 /* Other methods from the statistics in the file `from`, which must be the model's: no data. */
 qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                           const char *from, const char *methods, qb_table **out);

@@ -10,6 +10,7 @@ function(qb_folder name)
   if(NOT QB_HAVE_CUDA)
     list(FILTER sources EXCLUDE REGEX "/engine/cuda/")
   endif()
+  list(FILTER sources EXCLUDE REGEX "/calib/distribute\\.c$") # a module of its own, see QbMpi
   list(FILTER sources EXCLUDE REGEX "/kernels/cuda/") # a library of its own, see QbCuda
   add_library(qb_${name} STATIC ${sources})
   set_target_properties(qb_${name} PROPERTIES LINKER_LANGUAGE C POSITION_INDEPENDENT_CODE ON)

@@ -117,6 +117,13 @@ static void thin_out(qb_dataset *dataset, int64_t max) {
     dataset->n = (size_t)max;
 }
 
+void qb_dataset_keep_part(qb_dataset *dataset, int64_t part, int64_t of) {
+    size_t kept = 0;
+    for (int64_t i = part; i < (int64_t)dataset->n; i += of)
+        dataset->sample[kept++] = dataset->sample[i];
+    dataset->n = kept;
+}
+
 static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
                              const qb_dataset_options *options) {
     QB_TRY(qb_arena_create(cx, &dataset->arena));

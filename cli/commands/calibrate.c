@@ -1,14 +1,20 @@
 /* qbench calibrate: data -> MODEL.calib.h5. */
+#include <math.h>
+#include <unistd.h>
+
 #include "base/file.h"
 #include "cli/bakeoff_out.h"
 #include "cli/json_out.h"
 #include "cli/methods.h"
 #include "cli/pipeline.h"
+#include "cli/ranks.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *method, *from;
+    const char *method, *from, *shard;
+    double checkpoint;
+    bool resume;
 } options;
 
 static const qb_opt table[] = {
@@ -25,6 +31,22 @@ static const qb_opt table[] = {
      .offset = offsetof(options, from),
      .argument = "FILE",
      .help = "choose by other methods from a calibration's statistics: no data, no inference"},
+    {.name = "shard",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, shard),
+     .argument = "I/N",
+     .help = "only part I of N of the samples, for 'qbench calib merge'"},
+    {.name = "checkpoint",
+     .type = QB_OPT_DOUBLE,
+     .offset = offsetof(options, checkpoint),
+     .argument = "SECONDS",
+     .help = "save progress this often beside the result (default: 60; 0: never)",
+     .min = 0,
+     .max = 1e9},
+    {.name = "resume",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, resume),
+     .help = "go on where a run that was cut off saved its progress"},
     {0},
 };
 
@@ -63,13 +85,54 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
     return qb_json_out(cx, &o->common, result_json(t, path, json));
 }
 
-static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *project,
-                              const qb_table *t, const qb_bakeoff *bakeoff) {
-    char *path = qb_project_artifact(cx, project, "calib.h5");
-    if (!path) return cx->code;
-    qb_status status = qb_table_save(cx, t, path);
-    if (status == QB_OK) status = show_result(cx, o, project, path, t, bakeoff);
-    qb_free(path);
+static void defaults(void *opts) { ((options *)opts)->checkpoint = 60; }
+
+static qb_status parse_shard(qb_ctx *cx, const char *text, qb_calibrate_settings *out) {
+    int n = 0;
+    if (!text) return QB_OK;
+    if (sscanf(text, "%6d/%6d%n", &out->shard, &out->shards, &n) == 2 && text[n] == '\0' &&
+        out->shard >= 1 && out->shard <= out->shards && out->shards <= QB_TABLE_SHARDS)
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE, "--shard %s: expected I/N with 1 <= I <= N <= %d", text,
+                   QB_TABLE_SHARDS);
+}
+
+/* OUT.part, by rank where there are several. New memory. */
+static char *checkpoint_path(qb_ctx *cx, const qb_ranks *ranks, const char *path) {
+    return ranks->size > 1 ? qb_format(cx, "%s.part.%d", path, ranks->rank)
+                           : qb_format(cx, "%s.part", path);
+}
+
+/* Runs over the data, alone or with the others that mpirun started; the first writes the result. */
+static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *project,
+                           const qb_graph *graph, const char *path, const qb_ranks *ranks,
+                           qb_bakeoff *bakeoff) {
+    qb_calibrate_settings settings = {
+        .methods = o->method, .ranks = ranks, .checkpoint_s = o->checkpoint, .resume = o->resume};
+    qb_table *result = NULL;
+    char *part = checkpoint_path(cx, ranks, path);
+    qb_status status = part ? QB_OK : cx->code;
+    if (status != QB_OK) return status;
+    if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
+    if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
+    QB_GO(parse_shard(cx, o->shard, &settings));
+    QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, bakeoff));
+    if (result) QB_GO(qb_table_save(cx, result, path));
+    unlink(part);
+    if (result) status = show_result(cx, o, project, path, result, bakeoff);
+out:
+    qb_table_free(result);
+    qb_free(part);
+    return status;
+}
+
+static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
+                        const qb_graph *graph, const char *path) {
+    qb_table *result;
+    QB_TRY(qb_stage_choose(cx, project, graph, o->from, o->method, &result));
+    qb_status status = qb_table_save(cx, result, path);
+    if (status == QB_OK) status = show_result(cx, o, project, path, result, &(qb_bakeoff){0});
+    qb_table_free(result);
     return status;
 }
 
@@ -82,18 +145,23 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                        "--from takes its statistics from %s: --data would not be read", o->from);
     qb_project project = {0};
     qb_graph *graph = NULL;
-    qb_table *result = NULL;
     qb_bakeoff bakeoff = {0};
+    qb_ranks ranks = {.size = 1};
+    char *path = NULL;
     qb_status status = QB_OK;
+    if (!o->from) QB_GO(qb_ranks_join(cx, &ranks));
+    /* The first process speaks for all. */
+    if (ranks.rank > 0 && cx->log) cx->log->quiet = true;
+    if (ranks.rank > 0 && cx->log && cx->log->level > QB_LEVEL_WARN) cx->log->level = QB_LEVEL_WARN;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
-    if (o->from)
-        QB_GO(qb_stage_choose(cx, &project, graph, o->from, o->method, &result));
-    else
-        QB_GO(qb_stage_calibrate(cx, &project, graph, o->method, &result, &bakeoff));
-    QB_GO(write_result(cx, o, &project, result, &bakeoff));
+    path = qb_project_artifact(cx, &project, "calib.h5");
+    if (!path) QB_GO(cx->code);
+    status = o->from ? choose(cx, o, &project, graph, path)
+                     : calibrate(cx, o, &project, graph, path, &ranks, &bakeoff);
+    if (status == QB_OK) qb_ranks_leave(&ranks);
 out:
-    qb_table_free(result);
+    qb_free(path);
     qb_graph_free(graph);
     qb_project_close(&project);
     return status;
@@ -111,9 +179,12 @@ const qb_command qb_command_calibrate = {
     .example = "qbench calibrate --data imagenet_val/ --method entropy\n"
                "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax\n"
                "qbench calibrate --data imagenet_val/ --method auto\n"
+               "qbench calibrate --data imagenet_val/ --resume\n"
+               "mpirun -n 4 qbench calibrate --data imagenet_val/ --threads 8\n"
                "qbench calibrate --from resnet50.calib.h5 --method mse,entropy:nvidia",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 1,
+    .defaults = defaults,
     .run = run,
 };

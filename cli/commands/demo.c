@@ -73,7 +73,7 @@ static qb_status calibrate(qb_ctx *cx, const qb_project *project) {
     char *path = NULL;
     QB_TRY(qb_stage_load(cx, project, &graph, NULL));
     qb_status status = QB_OK;
-    QB_GO(qb_stage_calibrate(cx, project, graph, NULL, &calibration, NULL));
+    QB_GO(qb_stage_calibrate(cx, project, graph, &(qb_calibrate_settings){0}, &calibration, NULL));
     path = qb_project_artifact(cx, project, "calib.h5");
     if (!path) QB_GO(cx->code);
     QB_GO(qb_table_save(cx, calibration, path));

@@ -1,0 +1,12 @@
+# qbench_mpi.so: what `mpirun qbench calibrate` loads. The program itself does not link MPI.
+find_package(MPI COMPONENTS C)
+if(MPI_C_FOUND)
+  add_library(qbench_mpi MODULE calib/distribute.c)
+  set_target_properties(qbench_mpi PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  target_include_directories(qbench_mpi PRIVATE ${CMAKE_SOURCE_DIR})
+  target_include_directories(qbench_mpi SYSTEM PRIVATE ${MPI_C_INCLUDE_DIRS})
+  target_link_libraries(qbench_mpi PRIVATE qb_flags ${MPI_C_LIBRARIES})
+  install(TARGETS qbench_mpi LIBRARY DESTINATION lib/qbench)
+elseif(QB_MPI STREQUAL "ON")
+  message(FATAL_ERROR "QB_MPI is ON, but MPI was not found: install libopenmpi-dev")
+endif()

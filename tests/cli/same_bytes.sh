@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# One calibration, many ways: any batch, threads, order of the samples, processes; cut off and resumed;
+# in parts that are merged. The file is always the same. On the demo's data, so that it runs everywhere,
+# and on CIFAR-10 where that is.
+# ctest-timeout: 300
+. "$1/tests/support/cli.sh"
+
+# MPI has leaks of its own and wants to be asked before it runs as root.
+ranks() {
+    ASAN_OPTIONS=detect_leaks=0 mpirun --allow-run-as-root --oversubscribe -n "$@"
+}
+
+# cut_off COMMAND...: kills it when it has saved its progress for the second time.
+cut_off() {
+    local pid
+    rm -f x.calib.h5 x.calib.h5.part
+    "$@" >/dev/null 2>&1 &
+    pid=$!
+    for _ in $(seq 1000); do
+        [ ! -e x.calib.h5.part ] || break
+        sleep 0.01
+    done
+    sleep 0.05
+    kill -KILL $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    checks=$((checks + 1))
+    [ -e x.calib.h5.part ] && [ ! -e x.calib.h5 ] || fail 'no progress was saved before the end'
+}
+
+# all_ways MODEL LIST: LIST names images by absolute paths.
+all_ways() {
+    local model=$1 list=$2
+    local run=("$QBENCH" calibrate "$model" --method minmax,entropy --threads 2)
+    rm -f ./*.calib.h5
+    expect 0 "${run[@]}" --data "$list" -o one.calib.h5
+    for batch in 7 32; do
+        expect 0 "${run[@]}" --data "$list" --batch $batch -o x.calib.h5
+        same_bytes one.calib.h5 x.calib.h5
+    done
+    expect 0 "${run[@]}" --data "$list" --threads 1 -o x.calib.h5
+    same_bytes one.calib.h5 x.calib.h5
+
+    mkdir -p shuffled
+    sort -R --random-source="$model" "$list" >"shuffled/$list"
+    expect 0 "${run[@]}" --data "shuffled/$list" -o x.calib.h5
+    same_bytes one.calib.h5 x.calib.h5
+
+    cut_off "${run[@]}" --data "$list" --checkpoint 0.01 -o x.calib.h5
+    expect 0 "${run[@]}" --data "$list" --resume -o x.calib.h5
+    complains 'going on at sample'
+    same_bytes one.calib.h5 x.calib.h5
+    absent x.calib.h5.part
+    expect 0 "${run[@]}" --data "$list" --resume -o x.calib.h5
+    complains 'no checkpoint'
+
+    for i in 1 2 3 4; do
+        expect 0 "${run[@]}" --data "$list" --shard $i/4 -o part$i.calib.h5
+    done
+    expect 0 "$QBENCH" calib merge part3.calib.h5 part1.calib.h5 -o some.calib.h5
+    says 'shards 1,3/4'
+    expect 0 "$QBENCH" calib merge part4.calib.h5 some.calib.h5 part2.calib.h5 -o x.calib.h5
+    same_bytes one.calib.h5 x.calib.h5
+
+    command -v mpirun >/dev/null && [ -e "$QB_BUILD/qbench_mpi.so" ] || return
+    for n in 2 3; do
+        rm -f x.calib.h5
+        expect 0 ranks $n "${run[@]}" --data "$list" --threads 1 -o x.calib.h5
+        same_bytes one.calib.h5 x.calib.h5
+        absent x.calib.h5.part.0
+    done
+}
+
+expect 0 "$QBENCH" demo -o demo --test-images 2 --calibration-images 12
+for image in demo/calib/*/*.png; do echo "$PWD/$image"; done >list.txt
+for _ in $(seq 12); do cat list.txt; done >many.txt && mv many.txt list.txt
+all_ways demo/model.onnx list.txt
+
+# What must not be merged.
+expect 1 "$QBENCH" calib merge part1.calib.h5 some.calib.h5 -o y.calib.h5
+complains 'both hold shard 1/4'
+expect 1 "$QBENCH" calib merge part1.calib.h5 one.calib.h5 -o y.calib.h5
+complains 'not parts of one run: 1/4 and all of the data'
+head -5 list.txt >few.txt
+expect 0 "$QBENCH" calibrate demo/model.onnx --data few.txt --method minmax,entropy -o few.calib.h5
+expect 1 "$QBENCH" calib merge few.calib.h5 one.calib.h5 -o y.calib.h5
+complains 'they overlap: 5 of 5 samples are in both'
+cp demo/model.onnx other.onnx
+sed 's/"RGB"/"BGR"/' demo/model.json >other.json
+tail -5 list.txt >last.txt
+expect 0 "$QBENCH" calibrate other.onnx --data last.txt --method minmax,entropy -o y.calib.h5
+expect 1 "$QBENCH" calib merge few.calib.h5 y.calib.h5 -o z.calib.h5
+complains 'different preprocessing: .*RGB.* and BGR'
+absent z.calib.h5
+expect 2 "$QBENCH" calib merge few.calib.h5 -o z.calib.h5
+expect 2 "$QBENCH" calibrate demo/model.onnx --data few.txt --shard 3/2
+complains 'expected I/N'
+expect 2 "$QBENCH" calibrate demo/model.onnx --data few.txt --shard 1/2 --method auto
+
+# A checkpoint of another run.
+cut_off "$QBENCH" calibrate demo/model.onnx --data list.txt --checkpoint 0.01 -o x.calib.h5
+expect 1 "$QBENCH" calibrate demo/model.onnx --data few.txt --resume -o x.calib.h5
+complains 'the checkpoint is of another run'
+head -c 700 x.calib.h5.part >cut && mv cut x.calib.h5.part
+expect 1 "$QBENCH" calibrate demo/model.onnx --data list.txt --resume -o x.calib.h5
+complains 'x.calib.h5.part'
+
+if [ -d "${QB_SHARED:-}/cifar10/train" ]; then
+    find "$QB_SHARED/cifar10/train" -name '*.jpg' | sort | awk 'NR % 4 == 0' >cifar.txt
+    all_ways "$QB_SHARED/models/resnet8_cifar10.onnx" cifar.txt
+fi
+done_testing
