@@ -88,7 +88,8 @@ static void choose_tasks(qb_dw *dw) {
     int64_t rows = dw->images * dw->out_h;
     int64_t work = rows * dw->out_w * dw->channels * dw->taps;
     int64_t tasks = qb_min64(qb_min64(rows, 8 * dw->threads), qb_ceil64(work, 32768));
-    dw->rows_per_task = qb_ceil64(rows, tasks);
+    int64_t at_once = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
+    dw->rows_per_task = qb_ceil64(qb_ceil64(rows, tasks), at_once) * at_once;
     dw->n_tasks = qb_ceil64(rows, dw->rows_per_task);
 }
 
@@ -176,9 +177,9 @@ void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char
     while ((next - taps) % dw->arch->tap_group) *next++ = zeros;
 }
 
-void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, qb_dw_line line[3]) {
+void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line) {
     int64_t y0 = row->out_y * dw->stride[0] - dw->pad[0];
-    for (int64_t k = 0; k < 3; k++) {
+    for (int k = 0; k < n; k++) {
         bool inside = y0 + k >= 0 && y0 + k < dw->in_h;
         line[k].start =
             inside ? row->in + (y0 + k) * dw->in_w * dw->in_stride : row->packed + dw->zeros;
@@ -203,10 +204,13 @@ static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const qb_dw *dw = j->dw;
     int64_t end = qb_min64((task + 1) * dw->rows_per_task, dw->images * dw->out_h);
-    for (int64_t r = task * dw->rows_per_task; r < end; r++) {
+    int64_t most = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
+    for (int64_t r = task * dw->rows_per_task, n; r < end; r += n) {
         int64_t image = r / dw->out_h, pixel = r * dw->out_w;
+        n = qb_min64(most, qb_min64(end, (image + 1) * dw->out_h) - r);
         qb_dw_row row = {.in = j->in + image * dw->in_h * dw->in_w * dw->in_stride,
                          .out_y = r % dw->out_h,
+                         .rows = (int)n,
                          .out = j->out + pixel * dw->out_stride,
                          .residual = j->residual ? j->residual + pixel * dw->residual_stride : NULL,
                          .packed = j->packed};

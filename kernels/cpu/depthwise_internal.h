@@ -20,10 +20,11 @@ typedef struct qb_dw_block { /* channels that go through the loops together */
 
 typedef struct qb_dw qb_dw;
 
-/* One row of output: where its taps are. */
+/* One row of output, or a few: where their taps are. */
 typedef struct qb_dw_row {
     const char *in; /* the image, first channel of the slice */
     int64_t out_y;
+    int rows;  /* from out_y on, all in this image */
     char *out; /* the row's first pixel */
     const char *residual;
     const char *packed;
@@ -33,12 +34,13 @@ typedef struct qb_dw_arch {
     bool integer;
     int lanes[3];  /* widths of blocks, largest first; 0: none */
     int tap_group; /* taps that are multiplied together */
+    int rows_3x3;  /* most rows that `row` takes at once for a 3x3 window; 0: one */
     int32_t flip;  /* what reading s8 as unsigned codes adds to them */
     /* Packs one block: the weights of channel c are weight[c * taps ...]; `start` (int32 or float),
      * multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
                  const float *multiplier, const float *bias, char *packed);
-    /* All blocks of one row. */
+    /* All blocks of one row, or of row->rows of them. */
     void (*row)(const qb_dw *dw, const qb_dw_row *row);
 } qb_dw_arch;
 
@@ -67,12 +69,13 @@ qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
  * and so do entries up to a whole group. */
 void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps);
 
-/* A row of a 3x3 window: its start, or zeros, and the bytes from pixel to pixel (0 for zeros). */
+/* A row of data for a 3x3 window: its start, or zeros, and the bytes from pixel to pixel (0 for
+ * zeros); the first n rows from the top of the window on. */
 typedef struct qb_dw_line {
     const char *start;
     int64_t step;
 } qb_dw_line;
-void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, qb_dw_line line[3]);
+void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line);
 bool qb_dw_is_3x3(const qb_dw *dw); /* without dilation, the same stride of 1 or 2 both ways */
 
 #endif

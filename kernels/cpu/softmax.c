@@ -2,7 +2,7 @@
  * sixteen elements at a time; others go sixteen neighbouring lines at a time. */
 #include <math.h>
 
-#include "finish_avx512.h"
+#include "act_avx512.h"
 
 #define ELEMENTS_PER_TASK 8192
 
@@ -28,22 +28,6 @@ static void run_generic(const softmax *s, const float *in, float *out) {
 }
 
 #if QB_X86
-/* exp(x) for x <= 0 within 2 ulp: x = n ln 2 + r with |r| <= ln 2 / 2, and the Taylor polynomial of
- * exp(r), whose rest is below 2^-27. NaN stays NaN. */
-QB_AVX512 QB_FORCE_INLINE __m512 exp_avx512(__m512 x) {
-    x = _mm512_max_ps(_mm512_set1_ps(-110.0f),
-                      x); /* zero from here on; NaN is the second operand */
-    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(0x1.715476p+0f)),
-                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.62e400p-1f), x); /* ln 2 in two parts */
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0x1.7f7d1cp-20f), r);
-    static const float factor[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24,
-                                   1.0f / 6,    0.5f,       1.0f,       1.0f};
-    __m512 sum = _mm512_set1_ps(factor[0]);
-    for (int i = 1; i < 8; i++) sum = _mm512_fmadd_ps(sum, r, _mm512_set1_ps(factor[i]));
-    return _mm512_scalef_ps(sum, n);
-}
-
 QB_FORCE_INLINE __mmask16 mask_of(int64_t left) {
     return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1u);
 }
@@ -56,7 +40,7 @@ QB_AVX512 static void run_line_avx512(const softmax *s, const float *in, float *
     max = _mm512_set1_ps(_mm512_reduce_max_ps(max));
     for (int64_t k = 0; k < s->n; k += 16) {
         __mmask16 mask = mask_of(s->n - k);
-        __m512 e = exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, in + k), max));
+        __m512 e = qb_exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, in + k), max));
         sum = _mm512_mask_add_ps(sum, mask, sum, e);
         _mm512_mask_storeu_ps(out + k, mask, e);
     }
@@ -76,7 +60,7 @@ QB_AVX512 static void run_lines_avx512(const softmax *s, const float *in, float 
             max = _mm512_max_ps(_mm512_maskz_loadu_ps(mask, in + k * s->inner + i), max);
         for (int64_t k = 0; k < s->n; k++) {
             __m512 v = _mm512_maskz_loadu_ps(mask, in + k * s->inner + i);
-            __m512 e = exp_avx512(_mm512_sub_ps(v, max));
+            __m512 e = qb_exp_avx512(_mm512_sub_ps(v, max));
             sum = _mm512_add_ps(sum, e);
             _mm512_mask_storeu_ps(out + k * s->inner + i, mask, e);
         }
