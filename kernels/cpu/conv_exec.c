@@ -49,13 +49,16 @@ static void find_runs(const job *j, const qb_tile *tile, const places *at, int64
                       int64_t group_offset, const char **far) {
     const qb_conv_plan *plan = j->plan;
     const char *zeros = j->packed + plan->zeros;
+    const uint32_t height = (uint32_t)plan->in_h, width = (uint32_t)plan->in_w;
     for (int32_t k = 0; k < tile->n_runs; k++) {
         const qb_run *run = &tile->runs[k];
-        for (int i = 0; i < tile->rows; i++) {
-            int64_t y = at->y[first + i] + run->y * plan->dilation[0];
-            int64_t x = at->x[first + i] + run->x * plan->dilation[1];
-            bool there = y >= 0 && y < plan->in_h && x >= 0 && x < plan->in_w;
-            *far++ = there ? at->data[first + i] + group_offset + run->data : zeros;
+        const int32_t down = run->y * (int32_t)plan->dilation[0];
+        const int32_t right = run->x * (int32_t)plan->dilation[1];
+        const int64_t offset = group_offset + run->data;
+        for (int i = 0; i < tile->rows; i++) { /* negative numbers are large ones, too */
+            bool there = ((uint32_t)(at->y[first + i] + down) < height) &
+                         ((uint32_t)(at->x[first + i] + right) < width);
+            *far++ = there ? at->data[first + i] + offset : zeros;
         }
     }
 }

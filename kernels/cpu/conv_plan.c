@@ -3,12 +3,13 @@
 
 #include "conv_internal.h"
 
-#define CACHE_BYTES (256 << 10) /* share of the second level cache for one task's data */
+#define CACHE_BYTES ((size_t)256 << 10) /* share of the second level cache for one task's data */
 #define ALIASING_BYTES                                                                             \
-    2048              /* rows that are a multiple of this apart share sets of the first cache */
-#define ROOM_BYTES 64 /* between them in a copy of the data */
-#define THIN_BYTES 32 /* pixels below this are cheap to copy and slow to walk one by one */
-#define MIN_CHUNK 42
+    2048                 /* rows that are a multiple of this apart share sets of the first cache */
+#define ROOM_BYTES 64    /* between them in a copy of the data */
+#define THIN_BYTES 32    /* pixels below this are cheap to copy and slow to walk one by one */
+#define MIN_CHUNK 42     /* pixels of a task */
+#define MIN_CHUNK_FAR 98 /* ... when float weights come from beyond the second level cache */
 #define TASKS_PER_THREAD 8
 
 /* ---- what can be run ------------------------------------------------------------------------- */
@@ -335,11 +336,14 @@ static void choose_tasks(qb_conv_plan *plan) {
     int64_t pixels = plan->images * plan->out_h * plan->out_w;
     int64_t per_pixel =
         qb_max64(1, plan->channels * (int64_t)plan->element * plan->stride[0] * plan->stride[1]);
-    int64_t most = qb_min64(QB_CHUNK, qb_max64(MIN_CHUNK, CACHE_BYTES / per_pixel));
+    bool far = !plan->integer && plan->packed_bytes > CACHE_BYTES;
+    int64_t least = far ? MIN_CHUNK_FAR : MIN_CHUNK;
+    int64_t most = qb_min64(QB_CHUNK, qb_max64(least, (int64_t)CACHE_BYTES / per_pixel));
     int64_t wanted = plan->threads > 1 ? TASKS_PER_THREAD * plan->threads : 1;
-    int64_t chunk = qb_max64(MIN_CHUNK, qb_ceil64(pixels, wanted));
-    chunk = qb_ceil64(qb_min64(chunk, most), 14) * 14;
-    plan->chunk = (int32_t)qb_min64(chunk, qb_max64(1, pixels));
+    int64_t chunk = qb_min64(qb_max64(least, qb_ceil64(pixels, wanted)), most);
+    if (pixels < chunk + chunk / 2 && pixels <= QB_CHUNK) chunk = pixels; /* no small rest */
+    chunk = qb_ceil64(qb_ceil64(pixels, qb_ceil64(pixels, chunk)), 14) * 14;
+    plan->chunk = (int32_t)qb_min64(chunk, qb_max64(1, qb_min64(pixels, QB_CHUNK)));
     plan->n_chunks = (int32_t)qb_ceil64(pixels, plan->chunk);
     int64_t groups = qb_min64(plan->n_blocks, qb_ceil64(wanted, plan->n_chunks));
     plan->block_group = (int32_t)qb_ceil64(plan->n_blocks, groups);
