@@ -3,23 +3,31 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/opt.h"
 #include "base/strbuf.h"
 #include "onnx_internal.h"
 
 static const char *text_of(const char *text) { return text ? text : ""; }
 
-static const char *domain_of(const Onnx__NodeProto *proto) {
-    const char *domain = text_of(proto->domain);
-    return strcmp(domain, "ai.onnx") == 0 ? "" : domain;
+const char *qb_onnx_domain(const char *domain) {
+    return !domain || strcmp(domain, "ai.onnx") == 0 ? "" : domain;
 }
 
-int64_t qb_onnx_domain_version(const Onnx__ModelProto *model, const char *domain) {
-    for (size_t i = 0; i < model->n_opset_import; i++) {
-        const char *name = text_of(model->opset_import[i]->domain);
-        if (strcmp(name, "ai.onnx") == 0) name = "";
-        if (strcmp(name, domain) == 0) return model->opset_import[i]->version;
-    }
+static const char *domain_of(const Onnx__NodeProto *proto) { return qb_onnx_domain(proto->domain); }
+
+int64_t qb_onnx_domain_version(qb_onnx_imports imports, const char *domain) {
+    for (size_t i = 0; i < imports.n; i++)
+        if (strcmp(qb_onnx_domain(imports.import[i]->domain), domain) == 0)
+            return imports.import[i]->version;
     return 1;
+}
+
+qb_onnx_imports qb_onnx_model_imports(const Onnx__ModelProto *model) {
+    return (qb_onnx_imports){model->n_opset_import, model->opset_import};
+}
+
+static int64_t version_of(const qb_onnx_reader *reader, size_t index, const char *domain) {
+    return qb_onnx_domain_version(reader->node[index].imports, domain);
 }
 
 /* "node 17 Conv 'conv1'" with the index in the file. */
@@ -51,7 +59,7 @@ static qb_status add_reason(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
     reader->reason[reader->n_reasons++] =
         (qb_onnx_reason){.op = op,
                          .domain = domain,
-                         .version = qb_onnx_domain_version(reader->model, domain),
+                         .version = version_of(reader, index, domain),
                          .why = copy,
                          .n_nodes = 1,
                          .first = (int32_t)index,
@@ -201,15 +209,40 @@ static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodePro
     return QB_OK;
 }
 
+/* Why there is no such operator, with what comes nearest. */
+static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
+                            const Onnx__NodeProto *proto) {
+    static const struct {
+        const char *op, *why;
+    } control[] = {{"If", "runs only where its condition is a constant"},
+                   {"Loop", "runs only where its number of iterations (at most 1024) and its "
+                            "condition are constants"},
+                   {"Scan", "is not unrolled; export with a fixed number of steps"}};
+    char why[120];
+    int32_t n;
+    for (size_t i = 0; i < sizeof control / sizeof *control && !*domain_of(proto); i++)
+        if (strcmp(control[i].op, proto->op_type) == 0)
+            return add_reason(cx, reader, index, proto, control[i].why);
+    const qb_op *const *ops = qb_ops(&n);
+    const char **names = qb_alloc(cx, (size_t)n + 1, sizeof *names);
+    if (!names) return cx->code;
+    for (int32_t i = 0; i < n; i++) names[i] = ops[i]->name;
+    const char *nearest = qb_nearest(proto->op_type, names);
+    snprintf(why, sizeof why, "unknown operator%s%s%s", nearest ? "; the nearest is " : "",
+             nearest ? nearest : "", nearest && *domain_of(proto) ? " of ai.onnx" : "");
+    qb_free(names);
+    return add_reason(cx, reader, index, proto, why);
+}
+
 /* The row of the operator, or NULL with the reason noted. */
 static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                          const Onnx__NodeProto *proto, const qb_op **out) {
     const char *domain = domain_of(proto);
-    int64_t version = qb_onnx_domain_version(reader->model, domain);
+    int64_t version = version_of(reader, index, domain);
     const qb_op *op = qb_op_find(proto->op_type, domain);
     *out = NULL;
     if (reader->as_written && (!op || version < op->since)) return name_op(cx, reader, proto, out);
-    if (!op) return add_reason(cx, reader, index, proto, "unknown operator");
+    if (!op) return unknown_op(cx, reader, index, proto);
     if (version < op->since) {
         char why[80];
         snprintf(why, sizeof why, "older than opset %d, the first that is read", (int)op->since);
@@ -220,7 +253,7 @@ static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
 }
 
 static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
-    const Onnx__NodeProto *proto = reader->proto->node[index];
+    const Onnx__NodeProto *proto = reader->node[index].proto;
     qb_graph *graph = reader->graph;
     if (!proto->op_type || !*proto->op_type)
         return qb_fail(cx, QB_STATUS_FORMAT, "a node without an operator");
@@ -246,7 +279,7 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
                                      ids + n_in, (int32_t)n_out);
     if (node < 0) QB_GO(cx->code);
     QB_GO(note_file_node(cx, reader, node, (int32_t)index));
-    int64_t version = qb_onnx_domain_version(reader->model, domain_of(proto));
+    int64_t version = version_of(reader, index, domain_of(proto));
     status = qb_onnx_read_attrs(cx, reader, proto, op, version, &graph->nodes[node].attrs);
     if (status == QB_STATUS_UNSUPPORTED && reader->as_written) {
         qb_ctx_clear(cx);
@@ -262,7 +295,7 @@ out:
 }
 
 static qb_status resolve_inputs(qb_ctx *cx, qb_onnx_reader *reader, int32_t node) {
-    const Onnx__NodeProto *proto = reader->proto->node[reader->file_node[node]];
+    const Onnx__NodeProto *proto = reader->node[reader->file_node[node]].proto;
     qb_node *it = &reader->graph->nodes[node];
     for (int32_t i = 0; i < it->n_in; i++) {
         if (!*proto->input[i]) continue;
@@ -317,8 +350,8 @@ static qb_status upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t node) {
     int32_t n_before = graph->n_nodes;
     const qb_op *op = graph->nodes[node].op;
     size_t index = (size_t)reader->file_node[node];
-    const Onnx__NodeProto *proto = reader->proto->node[index];
-    int64_t version = qb_onnx_domain_version(reader->model, op->domain);
+    const Onnx__NodeProto *proto = reader->node[index].proto;
+    int64_t version = version_of(reader, index, op->domain);
     qb_status status = check_given(cx, graph, node);
     if (status == QB_OK && op->upgrade) status = op->upgrade(cx, graph, node, (int32_t)version);
     if (status == QB_OK && graph->nodes[node].op) status = check_arity(cx, graph, node);
@@ -333,15 +366,16 @@ static qb_status upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t node) {
 }
 
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader) {
-    const Onnx__GraphProto *proto = reader->proto;
-    if (proto->n_node > INT32_MAX / 4)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%zu nodes are too many", proto->n_node);
-    for (size_t i = 0; i < proto->n_node; i++)
-        if (read_node(cx, reader, i) != QB_OK) return wrap_node(cx, i, proto->node[i]);
+    QB_TRY(qb_onnx_expand(cx, reader));
+    const qb_onnx_source *node = reader->node;
+    if (reader->n_nodes > INT32_MAX / 4)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%zu nodes are too many", reader->n_nodes);
+    for (size_t i = 0; i < reader->n_nodes; i++)
+        if (read_node(cx, reader, i) != QB_OK) return wrap_node(cx, i, node[i].proto);
     int32_t n = reader->graph->n_nodes;
     for (int32_t i = 0; i < n; i++)
         if (reader->graph->nodes[i].op && resolve_inputs(cx, reader, i) != QB_OK)
-            return wrap_node(cx, (size_t)reader->file_node[i], proto->node[reader->file_node[i]]);
+            return wrap_node(cx, (size_t)reader->file_node[i], node[reader->file_node[i]].proto);
     for (int32_t i = 0; i < n && !reader->as_written; i++)
         if (reader->graph->nodes[i].op) QB_TRY(upgrade(cx, reader, i));
     return reader->n_reasons ? report_reasons(cx, reader) : QB_OK;

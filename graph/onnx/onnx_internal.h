@@ -95,6 +95,8 @@ typedef struct qb_onnx_tensor {
 
 /* Reads type and shape and checks them against the data at hand. `proto` and `raw` are set. */
 qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tensor *tensor);
+/* The only element of an s64 or bool tensor inside a message; false when it is no such tensor. */
+bool qb_onnx_tensor_scalar(const Onnx__TensorProto *proto, int64_t *out);
 /* Writes the elements of a checked tensor. */
 qb_status qb_onnx_tensor_fill(qb_ctx *cx, const qb_onnx_tensor *tensor, void *out);
 /* Unpacks checked bytes of a TensorProto, leaving raw_data where it is, and checks them. The caller
@@ -116,20 +118,41 @@ typedef struct qb_onnx_reason {
     const char *first_name;
 } qb_onnx_reason;
 
+/* The opsets that a node's operators come from: the model's or a function's. */
+typedef struct qb_onnx_imports {
+    size_t n;
+    Onnx__OperatorSetIdProto *const *import;
+} qb_onnx_imports;
+
+/* A node to read: of the file, or made by expanding functions, branches and loops. */
+typedef struct qb_onnx_source {
+    const Onnx__NodeProto *proto;
+    qb_onnx_imports imports;
+} qb_onnx_source;
+
 typedef struct qb_onnx_reader {
     bool as_written; /* see qb_onnx_load_as_written */
     qb_graph *graph;
     Onnx__ModelProto *model; /* without the graph */
     Onnx__GraphProto *proto; /* without initializers */
+    qb_onnx_source *node;    /* [n_nodes] expanded */
+    size_t n_nodes;
     qb_externals externals;
     qb_onnx_reason reason[QB_ONNX_MAX_REASONS];
     int32_t n_reasons, n_more; /* more: nodes whose reason found no place */
-    int32_t *file_node; /* by node of the graph: its index in the file; -1: made by an upgrade */
+    int32_t *file_node; /* by node of the graph: its index in `node`; -1: made by an upgrade */
     size_t file_nodes;
 } qb_onnx_reader;
 
-/* The opset version of a domain; 1 for domains that the file does not import. */
-int64_t qb_onnx_domain_version(const Onnx__ModelProto *model, const char *domain);
+/* The opset version of a domain; 1 for domains that are not imported. */
+int64_t qb_onnx_domain_version(qb_onnx_imports imports, const char *domain);
+qb_onnx_imports qb_onnx_model_imports(const Onnx__ModelProto *model);
+/* "" for the default domain, which has two names. */
+const char *qb_onnx_domain(const char *domain);
+/* Sets reader->node: the file's nodes, where calls of the model's functions, If with a constant
+ * condition and Loop with a constant number of iterations are replaced by their bodies. Constants
+ * (initializers) are in the graph already. What cannot be replaced stays as it is. */
+qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader);
 /* Adds the nodes of reader->proto: Constant nodes become constants, attributes are read, older
  * forms upgraded. What is not supported is gathered and reported in one error. */
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader);

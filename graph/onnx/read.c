@@ -77,7 +77,7 @@ static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32
         const char *domain = text_of(import->domain);
         found = found || !*domain || strcmp(domain, "ai.onnx") == 0;
     }
-    int64_t version = qb_onnx_domain_version(model, "");
+    int64_t version = qb_onnx_domain_version(qb_onnx_model_imports(model), "");
     if (!found)
         return qb_fail(cx, QB_STATUS_FORMAT, "the model imports no opset of the default domain");
     if (version < QB_ONNX_OPSET_OLDEST)
@@ -263,6 +263,7 @@ out:
     qb_externals_close(&reader->externals);
     qb_hasher_free(reader->externals.hasher);
     qb_free(reader->file_node);
+    qb_free(reader->node);
     qb_wire_free((ProtobufCMessage *)reader->model);
     qb_wire_free((ProtobufCMessage *)reader->proto);
     qb_free(reader);

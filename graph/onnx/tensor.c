@@ -176,3 +176,24 @@ qb_status qb_onnx_load_tensor(qb_ctx *cx, const char *path, qb_tensor *out, char
     qb_map_close(&map);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "load tensor %s", path);
 }
+
+bool qb_onnx_tensor_scalar(const Onnx__TensorProto *proto, int64_t *out) {
+    const qb_dtype dtype = qb_dtype_from_onnx(proto->data_type);
+    const bool wide = dtype == QB_DTYPE_S64;
+    const size_t size = wide ? 8 : 1;
+    for (size_t i = 0; i < proto->n_dims; i++)
+        if (proto->dims[i] != 1) return false;
+    if ((!wide && dtype != QB_DTYPE_BOOL) || proto->data_location == 1) return false;
+    if (proto->raw_data.len == size) {
+        *out = 0;
+        memcpy(out, proto->raw_data.data, size);
+        return true;
+    }
+    if (wide && proto->n_int64_data == 1)
+        *out = proto->int64_data[0];
+    else if (!wide && proto->n_int32_data == 1)
+        *out = proto->int32_data[0] != 0;
+    else
+        return false;
+    return true;
+}

@@ -72,6 +72,71 @@ def typed_model():
     return model(nodes, [io("x", ["N", 2])], [io("y", None)], tensors)
 
 
+def branches_model():
+    """y = x + x where the first condition says so (it does), and the branch's own constant."""
+    yes = h.make_graph([h.make_node("Add", ["x", "x"], ["t"]), h.make_node("Mul", ["t", "k"], ["o"])],
+                       "yes", [], [io("o", None)], [nh.from_array(np.array(0.5, np.float32), "k")])
+    no = h.make_graph([h.make_node("Neg", ["x"], ["o"])], "no", [], [io("o", None)])
+    nodes = [h.make_node("Constant", [], ["c"], value=nh.from_array(np.array(True), "")),
+             h.make_node("Identity", ["c"], ["d"]),
+             h.make_node("If", ["d"], ["a"], then_branch=yes, else_branch=no),
+             h.make_node("If", ["never"], ["b"], then_branch=yes, else_branch=no),
+             h.make_node("Add", ["a", "b"], ["y"])]
+    return model(nodes, [io("x", ["N", 2])], [io("y", ["N", 2])],
+                 [nh.from_array(np.array(False), "never")])
+
+
+def loop_model(trips=3, condition=True):
+    """s = x * 2 ** trips, all = the sums after each iteration plus its number."""
+    body = h.make_graph(
+        [h.make_node("Add", ["s_in", "s_in"], ["s_out"]),
+         h.make_node("Cast", ["i"], ["f"], to=T.FLOAT),
+         h.make_node("Mul", ["f", "one"], ["g"]), h.make_node("Add", ["s_out", "g"], ["each"]),
+         h.make_node("Identity", ["go"], ["go_on"])],
+        "body", [io("i", [], T.INT64), io("go", [], T.BOOL), io("s_in", None)],
+        [io("go_on", [], T.BOOL), io("s_out", None), io("each", None)],
+        [nh.from_array(np.array(1, np.float32), "one")])
+    nodes = [h.make_node("Loop", ["n", "go0", "x"], ["s", "all"], body=body)]
+    return model(nodes, [io("x", [2])], [io("s", [2]), io("all", ["M", 2])],
+                 [nh.from_array(np.array(trips, np.int64), "n"),
+                  nh.from_array(np.array(condition), "go0")])
+
+
+def function_model():
+    """y = scaled(scaled(x, 3), 0.5 by default), scaled = leaky(x) * factor, leaky a function, too."""
+    leaky = h.make_function("local", "leaky", ["v"], ["w"],
+                            [h.make_node("LeakyRelu", ["v"], ["w"], alpha=0.25)],
+                            [h.make_opsetid("", 17)])
+    factor = h.make_node("Constant", [], ["k"])
+    attr = factor.attribute.add()
+    attr.name, attr.ref_attr_name, attr.type = "value_float", "factor", onnx.AttributeProto.FLOAT
+    scaled = h.make_function(
+        "local", "scaled", ["v"], ["w"],
+        [h.make_node("leaky", ["v"], ["t"], domain="local"), factor,
+         h.make_node("Mul", ["t", "k"], ["w"])],
+        [h.make_opsetid("", 17), h.make_opsetid("local", 1)],
+        attribute_protos=[h.make_attribute("factor", 0.5)])
+    out = model([h.make_node("scaled", ["x"], ["a"], "first", domain="local", factor=3.0),
+                 h.make_node("scaled", ["a"], ["y"], "second", domain="local")],
+                [io("x", ["N", 2])], [io("y", ["N", 2])])
+    out.opset_import.append(h.make_opsetid("local", 1))
+    out.functions.extend([leaky, scaled])
+    return out
+
+
+def control_model():
+    """A branch and a loop that depend on an input: both refused at once."""
+    out = loop_model()
+    out.graph.node[0].input[0] = "trips"
+    out.graph.input.append(io("trips", [], T.INT64))
+    out.graph.input.append(io("which", [], T.BOOL))
+    one = h.make_graph([h.make_node("Neg", ["x"], ["o"])], "one", [], [io("o", None)])
+    out.graph.node.append(h.make_node("If", ["which"], ["z"], then_branch=one, else_branch=one))
+    out.graph.node.append(h.make_node("Convolution", ["z"], ["q"]))
+    out.graph.output.append(io("q", None))
+    return out
+
+
 def models():
     x = io("x", ["N", 3, 8, 8])
     yield "conv", model(
@@ -185,6 +250,11 @@ def models():
         entry = w.external_data.add()
         entry.key, entry.value = key, value
     yield "external", external
+    yield "branches", branches_model()
+    yield "loop", loop_model()
+    yield "loop_stops", loop_model(condition=False)
+    yield "function", function_model()
+    yield "control", control_model()
 
 
 def main():

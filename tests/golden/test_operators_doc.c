@@ -57,7 +57,11 @@ static qb_kind kind_with(const qb_op *op, const qb_shape *data, const qb_shape *
     assert_ok(&cx, qb_graph_create(&cx, &graph));
     if (one_node(&cx, graph, op, data, others, constant) == QB_OK &&
         qb_fuse(&cx, graph, &groups) == QB_OK) {
+        qb_desc in[QB_MAX_INPUTS];
+        qb_problem problem;
         kind = groups.group[0].kind;
+        if (kind == QB_KIND_NODE && qb_node_problem(graph, &graph->nodes[0], in, &problem))
+            kind = problem.kind;
         qb_groups_release(&groups);
     }
     qb_graph_free(graph);
@@ -122,7 +126,9 @@ static void write_page(qb_strbuf *text) {
         "by\n"
         "  node (*kernel* -).\n"
         "- *Quantizable*: what quantization makes of the operator.\n\n"
-        "If, Loop and Scan are refused by name, like text, sequences, maps and sparse tensors. An\n"
+        "Functions of a model, If with a constant condition and Loop with a constant number of\n"
+        "iterations are expanded when the file is read; other control flow is refused by name,\n"
+        "like text, sequences, maps and sparse tensors. An\n"
         "engine also refuses shapes that follow from values (NonZero, NonMaxSuppression, a "
         "computed k\n"
         "of TopK); `qbench verify --backends eval` runs them.\n\n"

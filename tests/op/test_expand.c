@@ -1,0 +1,87 @@
+/* Functions, branches and loops of files become plain nodes: by what they compute, on the models of
+ * the fuzzer's corpus (tests/fuzz/make_onnx_corpus.py). */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "graph/passes.h"
+#include "qb_test.h"
+
+#define CORPUS QB_SOURCE_DIR "/tests/fuzz/corpus/onnx/"
+
+/* The outputs for x = {1, -2}, floats one behind the other. */
+static void run(const char *file, qb_shape shape, float *out, int64_t n) {
+    static const float x[2] = {1, -2};
+    const void *in[1] = {x};
+    void *outputs[4];
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_onnx_load(&cx, file, &graph));
+    assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
+    const qb_engine_options options = {.input_shapes = &shape, .threads = 1};
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    assert_ok(&cx, qb_context_create(&cx, engine, &context));
+    int64_t total = 0;
+    for (int32_t i = 0; i < qb_engine_n_outputs(engine); i++) {
+        outputs[i] = out + total;
+        total += qb_shape_count(&qb_engine_output(engine, i)->shape);
+    }
+    assert_int_equal(total, n);
+    assert_ok(&cx, qb_context_run(&cx, context, in, outputs));
+    qb_context_free(context);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
+static void expect(const float *got, const float *wanted, size_t n) {
+    for (size_t i = 0; i < n; i++) assert_float_equal(got[i], wanted[i], 1e-6);
+}
+
+static void branches_with_constant_conditions_are_inlined(void **state) {
+    (void)state;
+    float y[2];
+    run(CORPUS "branches.onnx", qb_shape_of(2, 1, 2), y, 2);
+    expect(y, (const float[]){0, 0}, 2); /* (x + x) / 2 - x */
+}
+
+static void loops_with_a_constant_number_of_iterations_are_unrolled(void **state) {
+    (void)state;
+    float y[8];
+    run(CORPUS "loop.onnx", qb_shape_of(1, 2), y, 8);
+    expect(y, (const float[]){8, -16, 2, -4, 5, -7, 10, -14}, 8);
+}
+
+static void functions_take_attributes_and_their_defaults(void **state) {
+    (void)state;
+    float y[2];
+    run(CORPUS "function.onnx", qb_shape_of(2, 1, 2), y, 2);
+    expect(y, (const float[]){1.5f, -0.1875f}, 2); /* 3 x, then leaky * 0.5, each time */
+}
+
+/* `text` is part of the reason. */
+static void refused(const char *file, const char *text) {
+    qb_ctx cx;
+    qb_graph *graph = NULL;
+    qb_ctx_init(&cx);
+    assert_int_equal(qb_onnx_load(&cx, file, &graph), QB_STATUS_UNSUPPORTED);
+    if (!strstr(cx.message, text)) fail_msg("'%s' is not in: %s", text, cx.message);
+}
+
+static void what_depends_on_data_is_refused_all_at_once(void **state) {
+    (void)state;
+    refused(CORPUS "control.onnx", "Loop (opset 17): runs only where its number of iterations");
+    refused(CORPUS "control.onnx", "If (opset 17): runs only where its condition is a constant");
+    refused(CORPUS "control.onnx", "Convolution (opset 17): unknown operator");
+    refused(CORPUS "loop_stops.onnx", "Loop");
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(branches_with_constant_conditions_are_inlined),
+    cmocka_unit_test(loops_with_a_constant_number_of_iterations_are_unrolled),
+    cmocka_unit_test(functions_take_attributes_and_their_defaults),
+    cmocka_unit_test(what_depends_on_data_is_refused_all_at_once),
+};
+QB_TEST_MAIN(tests)
