@@ -123,7 +123,7 @@ static qb_status measure(bench *b, const qb_engine *engine, const char *model, i
            (int)n_host, build_s);
     fflush(stdout);
     json_t *row = json_pack(
-        "{s:s, s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}", "model", model,
+        "{s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}", "model", model,
         "precision", precision, "replays", replays, "batch", (json_int_t)batch, "ms_median",
         latency.median, "ms_min", latency.min, "ms_p99", latency.p99, "items_per_s",
         (double)batch * 1e3 / latency.median, "ms_sum_of_steps", sum * 1e3, "int8", (int)n_int8,
