@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs everything that needs a GPU and leaves logs and JSON in a folder.
 #
-#   tests/gpu/run_all.sh BINARIES OUT [test] [memcheck] [racecheck] [bench] [small] [ours] [profile]
+#   tests/gpu/run_all.sh BINARIES OUT [test] [memcheck] [racecheck] [bench] [small] [ours] [models]
+#     [profile]
 #
-# BINARIES holds test_gpu_* and bench_cuda_convs, and in lib/ the shared libraries that the machine
+# BINARIES holds test_gpu_*, bench_cuda and bench_cuda_convs, and in lib/ the shared libraries that the machine
 # does not have. cuDNN and NVRTC are looked for among Python's packages.
 set -uo pipefail
 bin=$1 out=$2
@@ -38,6 +39,7 @@ for what in "${@:-test}"; do
         ;;
     bench) lines=240 step bench 170 "$bin/bench_cuda_convs" --json "$out/cuda_convs.json" ;;
     small) lines=240 step small 100 "$bin/bench_cuda_convs" --batch 1 --json "$out/small.json" ;;
+    models) lines=80 step models "${seconds:-200}" "$bin/bench_cuda" --json "$out/cuda_models.json" ;;
     ours) lines=240 step ours 60 "$bin/bench_cuda_convs" --no-cudnn --json "$out/ours.json" ;;
     profile) # of the first kernels of one shape: only=I
         lines=${profile_lines:-130} step "profile-${only:-2}" 90 ncu --clock-control none \
