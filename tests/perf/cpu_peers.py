@@ -67,7 +67,8 @@ class Onnxruntime:
         options.add_session_config_entry("session.intra_op.allow_spinning", "1")
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self.session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        self.feed = inputs_of([(i.name, i.shape) for i in self.session.get_inputs()], batch)
+        self.feed = inputs_of([(i.name, i.shape, "int" in i.type)
+                               for i in self.session.get_inputs()], batch)
 
     def run(self, n):
         return timed(lambda: self.session.run(None, self.feed), n)
@@ -86,7 +87,8 @@ class Openvino:
         self.request = core.compile_model(net, "CPU", {
             "INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
-        feed = inputs_of(list(shapes.items()), batch)
+        feed = inputs_of([(p.any_name, shapes[p.any_name], p.element_type.is_integral())
+                          for p in net.inputs], batch)
         for name, value in feed.items():
             self.request.set_tensor(name, ov.Tensor(value))
 
@@ -99,8 +101,12 @@ class Openvino:
 
 def inputs_of(ports, batch):
     rng = np.random.default_rng(7)
-    return {name: rng.standard_normal([d if isinstance(d, int) and d > 0 else batch for d in shape])
-            .astype(np.float32) for name, shape in ports}
+    feed = {}
+    for name, shape, integer in ports:  # integers are zeros, as bench_engine's
+        sizes = [d if isinstance(d, int) and d > 0 else batch for d in shape]
+        feed[name] = (np.zeros(sizes, np.int64) if integer
+                      else rng.standard_normal(sizes).astype(np.float32))
+    return feed
 
 
 def measure(engines, rounds, budget):
