@@ -51,7 +51,9 @@ struct qb_method_choice {
 qb_status qb_method_parse(qb_ctx *cx, const char *text, qb_method_choice *out);
 /* The canonical spelling ("percentile:99.99"): with the number, without the first variant. */
 char *qb_method_text(const qb_method_choice *choice, char *text, size_t n);
-/* [lo, hi] in units of the histogram's bins from zero, inside what was seen. */
+/* [lo, hi] moved into what was seen, in order whatever its ends are. */
+qb_range qb_range_within(const qb_stats *stats, double lo, double hi);
+/* The same for ends in units of the histogram's bins from zero. */
 qb_range qb_range_of_bins(const qb_stats *stats, double lo, double hi);
 
 typedef struct qb_calib_options {

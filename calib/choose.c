@@ -10,6 +10,7 @@ static qb_status name_methods(qb_ctx *cx, qb_table *table, const qb_method_choic
     if (n_methods < 1 || n_methods > QB_TABLE_METHODS)
         return qb_fail(cx, QB_STATUS_USAGE, "expected 1 to %d calibration methods, got %d",
                        QB_TABLE_METHODS, n_methods);
+    memset(table->method, 0, sizeof table->method); /* files hold the bytes behind the text too */
     for (int32_t m = 0; m < n_methods; m++) {
         qb_method_text(&methods[m], table->method[m], QB_METHOD_TEXT);
         for (int32_t k = 0; k < m; k++)

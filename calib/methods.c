@@ -122,9 +122,13 @@ char *qb_method_text(const qb_method_choice *choice, char *text, size_t n) {
     return text;
 }
 
+qb_range qb_range_within(const qb_stats *stats, double lo, double hi) {
+    lo = fmin(fmax(lo, stats->min), stats->max);
+    hi = fmax(fmin(hi, stats->max), lo);
+    return (qb_range){(float)lo, (float)hi};
+}
+
 qb_range qb_range_of_bins(const qb_stats *stats, double lo, double hi) {
     const double width = qb_stats_edge(stats, QB_STATS_BINS / 2 + 1);
-    lo = fmin(fmax(lo * width, stats->min), stats->max);
-    hi = fmax(fmin(hi * width, stats->max), lo);
-    return (qb_range){(float)lo, (float)hi};
+    return qb_range_within(stats, lo * width, hi * width);
 }

@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "calib/calib.h"
+
 #define HALF (QB_STATS_BINS / 2)
 #define CODES 256
 #define STRIDE 16
@@ -19,18 +21,11 @@ qb_grid qb_bins_grid(qb_bins at) {
 }
 
 qb_range qb_bins_range(const qb_stats *stats, qb_bins at) {
-    return (qb_range){fmaxf((float)qb_stats_edge(stats, at.a), stats->min),
-                      fminf((float)qb_stats_edge(stats, at.b), stats->max)};
+    return qb_range_of_bins(stats, at.a - HALF, at.b - HALF);
 }
 
 /* Which ends move. */
 typedef enum ends { LEFT, RIGHT, BOTH } ends;
-
-typedef struct search {
-    const qb_spectrum *spectrum;
-    qb_bins_cost cost;
-    const void *user;
-} search;
 
 /* The window with the moving ends `reach` bins from zero. */
 static qb_bins with_reach(qb_bins at, ends moving, int32_t reach) {
@@ -53,10 +48,11 @@ typedef struct best {
     int32_t reach;
 } best;
 
-/* Tries the first window at or inside `reach` that ends with a bin that is not empty. */
-static void try_reach(const search *s, ends moving, int32_t reach, int32_t least, best *found) {
+/* Tries the first window at or inside `reach` whose ends will do. */
+static void try_reach(const qb_bins_problem *s, ends moving, int32_t reach, int32_t least,
+                      best *found) {
     qb_bins at = with_reach(found->at, moving, reach);
-    while (reach >= least && ends_empty(s->spectrum, at, moving))
+    while (s->ends_used && reach >= least && ends_empty(s->spectrum, at, moving))
         at = with_reach(found->at, moving, --reach);
     if (reach < least) return;
     const double cost = s->cost(s->user, at, found->cost);
@@ -64,7 +60,8 @@ static void try_reach(const search *s, ends moving, int32_t reach, int32_t least
 }
 
 /* The best window that moves ends of `at`; `most` is their reach in the full one. */
-static best search_ends(const search *s, qb_bins at, ends moving, int32_t most, int32_t least) {
+static best search_ends(const qb_bins_problem *s, qb_bins at, ends moving, int32_t most,
+                        int32_t least) {
     best found = {INFINITY, at, most};
     for (int32_t reach = most; reach >= least; reach -= STRIDE)
         try_reach(s, moving, reach, least, &found);
@@ -76,30 +73,28 @@ static best search_ends(const search *s, qb_bins at, ends moving, int32_t most, 
 }
 
 /* One end, with the other one where it is. */
-static qb_bins search_end(const search *s, qb_bins at, ends moving, int32_t most) {
+static qb_bins search_end(const qb_bins_problem *s, qb_bins at, ends moving, int32_t most) {
     const int32_t other = moving == RIGHT ? HALF - at.a : at.b - HALF;
     const int32_t least = CODES - other > 1 ? CODES - other : 1;
     return search_ends(s, at, moving, most, least).at;
 }
 
-qb_bins qb_bins_search(const qb_spectrum *spectrum, qb_bins_cost cost, const void *user) {
-    const search s = {spectrum, cost, user};
-    const qb_bins full = qb_bins_full(spectrum);
-    qb_bins at = full;
+qb_bins qb_bins_search(const qb_bins_problem *problem, qb_bins start) {
+    const qb_bins full = qb_bins_full(problem->spectrum);
+    qb_bins at = start;
     for (int round = 0; round < ROUNDS; round++) {
         const qb_bins before = at;
-        if (full.b > HALF) at = search_end(&s, at, RIGHT, full.b - HALF);
-        if (full.a < HALF) at = search_end(&s, at, LEFT, HALF - full.a);
+        if (full.b > HALF) at = search_end(problem, at, RIGHT, full.b - HALF);
+        if (full.a < HALF) at = search_end(problem, at, LEFT, HALF - full.a);
         const bool one_sided = full.a == HALF || full.b == HALF;
         if (one_sided || (at.a == before.a && at.b == before.b)) break;
     }
     return at;
 }
 
-int32_t qb_reach_search(const qb_spectrum *spectrum, qb_bins_cost cost, const void *user) {
-    const search s = {spectrum, cost, user};
-    const qb_bins full = qb_bins_full(spectrum);
+int32_t qb_reach_search(const qb_bins_problem *problem) {
+    const qb_bins full = qb_bins_full(problem->spectrum);
     const int32_t left = HALF - full.a, right = full.b - HALF;
     const int32_t most = left > right ? left : right;
-    return search_ends(&s, full, BOTH, most, CODES / 2).reach;
+    return search_ends(problem, full, BOTH, most, CODES / 2).reach;
 }

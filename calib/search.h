@@ -19,16 +19,23 @@ typedef struct qb_bins {
  * any number from there up will do, infinity too. */
 typedef double (*qb_bins_cost)(const void *user, qb_bins at, double beat);
 
+typedef struct qb_bins_problem {
+    const qb_spectrum *spectrum;
+    qb_bins_cost cost;
+    const void *user;
+    bool ends_used; /* a window ends with bins that are not empty, or at zero */
+} qb_bins_problem;
+
 /* All bins that are not empty, and zero. */
 qb_bins qb_bins_full(const qb_spectrum *spectrum);
 /* The grid of 256 codes over a window. */
 qb_grid qb_bins_grid(qb_bins at);
-/* The window of least cost found by moving one end at a time from the full one, each end until
- * neither moves: first at every 16th bin, then at every bin around the best; the wider of equals.
- * It ends with bins that are not empty (or at zero) and has at least 256. */
-qb_bins qb_bins_search(const qb_spectrum *spectrum, qb_bins_cost cost, const void *user);
+/* The window of least cost found by moving one end at a time from `start`, each end until neither
+ * moves: first at every 16th bin, then at every bin around the best; the wider of equals. It
+ * has at least 256 bins. */
+qb_bins qb_bins_search(const qb_bins_problem *problem, qb_bins start);
 /* The same with both ends equally far from zero; at least 128 bins each. Returns that distance. */
-int32_t qb_reach_search(const qb_spectrum *spectrum, qb_bins_cost cost, const void *user);
+int32_t qb_reach_search(const qb_bins_problem *problem);
 /* What a window keeps, within what was seen. */
 qb_range qb_bins_range(const qb_stats *stats, qb_bins at);
 

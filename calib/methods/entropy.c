@@ -124,8 +124,10 @@ static qb_status own_range(qb_ctx *cx, const qb_stats *stats, qb_range *out) {
     weigh(stats, w);
     *out = (qb_range){stats->min, stats->max};
     if (w->spectrum.last >= 0) {
-        w->error_limit = ERROR_FACTOR * squared_error(w, qb_bins_full(&w->spectrum));
-        *out = qb_bins_range(stats, qb_bins_search(&w->spectrum, cost, w));
+        const qb_bins_problem problem = {&w->spectrum, cost, w, true};
+        const qb_bins full = qb_bins_full(&w->spectrum);
+        w->error_limit = ERROR_FACTOR * squared_error(w, full);
+        *out = qb_bins_range(stats, qb_bins_search(&problem, full));
     }
     qb_free(w);
     return QB_OK;

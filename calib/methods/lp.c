@@ -57,8 +57,10 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
     if (!w) return cx->code;
     powers_init(seen->stats, choice->argument, w);
     *out = (qb_range){seen->stats->min, seen->stats->max};
-    if (w->spectrum.last >= 0)
-        *out = qb_bins_range(seen->stats, qb_bins_search(&w->spectrum, cost, w));
+    if (w->spectrum.last >= 0) {
+        const qb_bins_problem problem = {&w->spectrum, cost, w, false};
+        *out = qb_bins_range(seen->stats, qb_bins_search(&problem, qb_bins_full(&w->spectrum)));
+    }
     qb_free(w);
     return QB_OK;
 }

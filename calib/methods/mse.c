@@ -10,6 +10,8 @@
 #include "calib/calib.h"
 #include "calib/search.h"
 
+#define SHRINKS 64 /* sizes tried with both ends moved alike */
+
 static double affine_cost(const void *user, qb_bins at, double beat) {
     (void)beat;
     return qb_spectrum_error(user, qb_bins_grid(at));
@@ -20,10 +22,45 @@ static double symmetric_cost(const void *user, qb_bins at, double beat) {
     return qb_spectrum_error(user, (qb_grid){(at.b - at.a) / 254.0, 0, -127, 127});
 }
 
-static qb_range searched(const qb_stats *stats, const qb_spectrum *spectrum, bool symmetric) {
-    if (!symmetric) return qb_bins_range(stats, qb_bins_search(spectrum, affine_cost, spectrum));
-    const int32_t reach = qb_reach_search(spectrum, symmetric_cost, spectrum);
-    return qb_bins_range(stats, (qb_bins){QB_STATS_BINS / 2 - reach, QB_STATS_BINS / 2 + reach});
+/* The window with both ends `reach` bins from zero, within the full one. */
+static qb_bins around_zero(qb_bins full, int32_t reach) {
+    const int32_t a = QB_STATS_BINS / 2 - reach, b = QB_STATS_BINS / 2 + reach;
+    return (qb_bins){a > full.a ? a : full.a, b < full.b ? b : full.b};
+}
+
+/* The best of the windows with both ends moved in alike. */
+static qb_bins shrunk(const qb_spectrum *s, qb_bins full) {
+    const int32_t zero = QB_STATS_BINS / 2;
+    qb_bins best = full;
+    double least = affine_cost(s, full, 0);
+    for (int32_t k = SHRINKS - 1; k > 0; k--) {
+        const qb_bins at = {zero - (zero - full.a) * k / SHRINKS,
+                            zero + (full.b - zero) * k / SHRINKS};
+        const double cost = at.b - at.a >= 256 ? affine_cost(s, at, 0) : INFINITY;
+        if (cost >= least) continue;
+        least = cost;
+        best = at;
+    }
+    return best;
+}
+
+/* One end at a time finds the nearest optimum: of those near several starts the best one. */
+static qb_bins searched_affine(const qb_spectrum *s, qb_bins symmetric) {
+    const qb_bins full = qb_bins_full(s), starts[] = {full, shrunk(s, full), symmetric};
+    const qb_bins_problem problem = {s, affine_cost, s, false};
+    qb_bins best = full;
+    for (int i = 0; i < 3; i++) {
+        const qb_bins at = qb_bins_search(&problem, starts[i]);
+        if (affine_cost(s, at, 0) < affine_cost(s, best, 0)) best = at;
+    }
+    return best;
+}
+
+static qb_range searched(const qb_stats *stats, const qb_spectrum *s, bool symmetric) {
+    const qb_bins full = qb_bins_full(s);
+    const qb_bins_problem problem = {s, symmetric_cost, s, false};
+    const qb_bins even = around_zero(full, qb_reach_search(&problem));
+    return qb_bins_range(stats, symmetric ? even : searched_affine(s, even));
 }
 
 static const char *const variants[] = {"affine", "symmetric", NULL};

@@ -38,16 +38,13 @@ static double magnitude_quantile(const qb_stats *stats, double rank) {
 
 static qb_range two_sided(const qb_stats *stats, double lost) {
     const double count = (double)stats->count, tail = lost / 2;
-    qb_range kept = {stats->min, stats->max};
-    if (stats->min < 0) kept.lo = fmaxf((float)quantile(stats, tail), stats->min);
-    if (stats->max > 0) kept.hi = fminf((float)quantile(stats, count - tail), stats->max);
-    return kept;
+    return qb_range_within(stats, stats->min < 0 ? quantile(stats, tail) : stats->min,
+                           stats->max > 0 ? quantile(stats, count - tail) : stats->max);
 }
 
 static qb_range one_sided(const qb_stats *stats, double lost) {
-    const float t = (float)magnitude_quantile(stats, (double)stats->count - lost);
-    return (qb_range){fminf(fmaxf(-t, stats->min), stats->max),
-                      fmaxf(fminf(t, stats->max), stats->min)};
+    const double t = magnitude_quantile(stats, (double)stats->count - lost);
+    return qb_range_within(stats, -t, t);
 }
 
 static const char *const variants[] = {"two-sided", "one-sided", NULL};

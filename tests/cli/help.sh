@@ -22,7 +22,7 @@ done
 
 expect 0 "$QBENCH" calib --help
 says '^usage: qbench calib COMMAND'
-for command in show diff; do
+for command in show diff plot; do
     expect 0 "$QBENCH" help calib $command
     says "^usage: qbench calib $command"
     expect 0 "$QBENCH" calib $command --help

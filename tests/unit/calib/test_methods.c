@@ -18,7 +18,9 @@ static qb_range choose(const char *method, const qb_stats *stats) {
     assert_ok(&cx, qb_method_parse(&cx, method, &choice));
     const qb_observed seen = {.stats = stats};
     assert_ok(&cx, choice.method->range(&cx, &seen, &choice, &range));
-    assert_true(range.lo >= stats->min && range.lo <= range.hi && range.hi <= stats->max);
+    if (!(range.lo >= stats->min && range.lo <= range.hi && range.hi <= stats->max))
+        fail_msg("%s: [%g, %g] is not inside [%g, %g]", method, (double)range.lo, (double)range.hi,
+                 (double)stats->min, (double)stats->max);
     return range;
 }
 
@@ -184,7 +186,10 @@ static void entropy_ignores_how_many_zeros_there_are(void **state) {
 
 static void ranges_scale_exactly_with_powers_of_two(void **state) {
     (void)state;
-    static const char *const methods[] = {"minmax", "percentile", "percentile:99", "entropy"};
+    static const char *const methods[] = {"minmax",      "percentile",   "percentile:99:one-sided",
+                                          "entropy",     "mse",          "mse:symmetric",
+                                          "lp",          "aciq",         "entropy:nvidia",
+                                          "entropy:ort", "entropy:ncnn", "entropy:ppq"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
         for (int shape = 0; shape < DATA_COUNT; shape++) {
             qb_range one = range_of(methods[m], (shape_of_data)shape, 1);
@@ -209,7 +214,9 @@ static void mirrored_data_gives_a_mirrored_entropy_range(void **state) {
 
 static void degenerate_data_gives_what_was_seen(void **state) {
     (void)state;
-    static const char *const methods[] = {"minmax", "percentile", "entropy"};
+    static const char *const methods[] = {"minmax",  "percentile", "percentile:99:one-sided",
+                                          "entropy", "mse",        "mse:symmetric",
+                                          "lp:3",    "aciq"};
     const float zeros[] = {0, -0.0f, 0};
     const float one[] = {2.5f};
     const float tiny[] = {FLT_TRUE_MIN, -FLT_TRUE_MIN, 0};
@@ -221,6 +228,149 @@ static void degenerate_data_gives_what_was_seen(void **state) {
         assert_true(isfinite(range.lo) && isfinite(range.hi));
         range = range_of_values(methods[m], huge, 3);
         assert_true(isfinite(range.lo) && isfinite(range.hi));
+    }
+}
+
+/* Ranges stay in what was seen (choose() checks it) whatever a tool's definition says. */
+static void every_method_survives_crafted_data(void **state) {
+    (void)state;
+    static const char *const methods[] = {"minmax",        "percentile",
+                                          "percentile:50", "percentile:99.9:one-sided",
+                                          "entropy",       "entropy:nvidia",
+                                          "entropy:ort",   "entropy:ncnn",
+                                          "entropy:ppq",   "mse",
+                                          "mse:symmetric", "lp:0.5",
+                                          "lp:8",          "aciq",
+                                          "aciq:gauss",    "aciq:laplace"};
+    float value[4000];
+    qb_rng rng;
+    qb_rng_seed(&rng, 5);
+    for (int kind = 0; kind < 6; kind++) {
+        for (int i = 0; i < 4000; i++) {
+            const float g = (float)qb_rng_normal(&rng);
+            switch (kind) {
+            case 0: value[i] = i % 10 ? 0 : fabsf(g); break;    /* ReLU: a spike at zero */
+            case 1: value[i] = -7; break;                       /* a single value */
+            case 2: value[i] = -1 - fabsf(g); break;            /* all negative */
+            case 3: value[i] = i == 1234 ? 1e6f : g; break;     /* a huge outlier */
+            case 4: value[i] = 100 + 1e-3f * g; break;          /* far from zero and narrow */
+            default: value[i] = i % 2 ? 1e-38f : -1e38f; break; /* both ends of the scale */
+            }
+        }
+        for (size_t m = 0; m < sizeof methods / sizeof *methods; m++) {
+            const qb_range range = range_of_values(methods[m], value, 4000);
+            assert_true(isfinite(range.lo) && isfinite(range.hi));
+        }
+    }
+}
+
+/* Errors counted value by value: no other window of the grid that was searched is better. */
+static void mse_is_the_least_squared_error(void **state) {
+    (void)state;
+    for (int shape = 0; shape < DATA_COUNT; shape++) {
+        float *value = data_make((shape_of_data)shape, 1);
+        qb_stats *stats = data_stats(value, N_DATA);
+        const qb_range mse = choose("mse", stats);
+        const double found = data_sqnr(value, N_DATA, mse.lo, mse.hi);
+        const bool signed_data = stats->min < 0;
+        for (int k = 100; k >= 10; k -= 3) {
+            const float hi = stats->max * (float)k / 100;
+            const float lo = signed_data ? fmaxf(stats->min, stats->min * (float)k / 100) : 0;
+            const double other = data_sqnr(value, N_DATA, lo, hi);
+            if (other > found + 0.05 && other < 60)
+                fail_msg("data %d: [%g, %g] has %.2f dB, mse's [%g, %g] %.2f dB", shape, (double)lo,
+                         (double)hi, other, (double)mse.lo, (double)mse.hi, found);
+        }
+        free(stats);
+        free(value);
+    }
+}
+
+static void mse_symmetric_is_symmetric_and_wider_than_needed_nowhere(void **state) {
+    (void)state;
+    const qb_range gauss = range_of("mse:symmetric", DATA_GAUSS, 1);
+    assert_range(gauss, -gauss.hi, gauss.hi, 0);
+    assert_true(gauss.hi > 3.7 && gauss.hi < 4.3); /* of a Gaussian: 3.92 sigma */
+    const qb_range outlier = range_of("mse:symmetric", DATA_OUTLIER, 1);
+    assert_true(outlier.hi < 60); /* 120 would cost every other value its precision */
+}
+
+/* Source: the table in the head of aciq.c. */
+static void aciq_knows_gauss_and_laplace(void **state) {
+    (void)state;
+    assert_range(range_of("aciq", DATA_GAUSS, 1), -3.92, 3.92, 0.05);
+    assert_range(range_of("aciq", DATA_LAPLACE, 1), -9.9, 9.9, 0.15);
+    const qb_range all = range_of("minmax", DATA_GAUSS, 1); /* a Laplace wants +-7.9 */
+    assert_range(range_of("aciq:laplace", DATA_GAUSS, 1), all.lo, all.hi, 0);
+    assert_range(range_of("aciq:gauss", DATA_GAUSS, 8), -31.4, 31.4, 0.4);
+}
+
+static void a_larger_power_clips_less(void **state) {
+    (void)state;
+    double before = 0;
+    static const char *const methods[] = {"lp:1", "lp:2", "lp:2.4", "lp:4", "lp:8"};
+    for (int i = 0; i < 5; i++) {
+        const qb_range range = range_of(methods[i], DATA_HEAVY, 1);
+        assert_true(range.hi >= before);
+        before = range.hi;
+    }
+    const qb_range mse = range_of("mse", DATA_LAPLACE, 1), two = range_of("lp:2", DATA_LAPLACE, 1);
+    assert_range(two, mse.lo, mse.hi, 0.5);
+}
+
+static void one_sided_percentile_is_of_the_magnitudes(void **state) {
+    (void)state;
+    float value[1000];
+    for (int i = 0; i < 1000; i++) value[i] = (i % 2 ? -1.0f : 1.0f) * ((float)i + 0.5f);
+    assert_range(range_of_values("percentile:90:one-sided", value, 1000), -900, 900, 0.6);
+    for (int i = 0; i < 1000; i++) value[i] = i < 990 ? (float)i / 100 : -(float)i;
+    assert_range(range_of_values("percentile:99:one-sided", value, 1000), -9.9, 9.9, 0.3);
+}
+
+/* In the order of the samples, starting from the first that has values. */
+static void moving_average_goes_by_sample(void **state) {
+    (void)state;
+    const float low[] = {INFINITY, -4, 0, -8}, high[] = {-INFINITY, 2, 10, 4};
+    const float value[] = {-8, 10};
+    qb_stats *stats = data_stats(value, 2);
+    const qb_observed seen = {
+        .stats = stats, .sample_min = low, .sample_max = high, .n_samples = 4};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_method_choice choice;
+    qb_range range;
+    assert_ok(&cx, qb_method_parse(&cx, "moving-average:0.5", &choice));
+    assert_ok(&cx, choice.method->range(&cx, &seen, &choice, &range));
+    assert_range(range, -5, 5, 0);
+    assert_ok(&cx, qb_method_parse(&cx, "moving-average:1", &choice));
+    assert_ok(&cx, choice.method->range(&cx, &seen, &choice, &range));
+    assert_range(range, -8, 4, 0);
+    free(stats);
+}
+
+static void auto_takes_the_best_and_never_less_than_minmax(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (int shape = 0; shape < DATA_COUNT; shape++) {
+        float *value = data_make((shape_of_data)shape, 1);
+        qb_stats *stats = data_stats(value, N_DATA);
+        const qb_range mse = choose("mse", stats);
+        const qb_range candidates[] = {choose("percentile:50", stats), mse};
+        qb_method_choice choice;
+        assert_ok(&cx, qb_method_parse(&cx, "auto", &choice));
+        for (int n = 0; n <= 2; n++) {
+            qb_range range;
+            const qb_observed seen = {.stats = stats, .candidate = candidates, .n_candidates = n};
+            assert_ok(&cx, choice.method->range(&cx, &seen, &choice, &range));
+            const double got = data_sqnr(value, N_DATA, range.lo, range.hi);
+            const double full = data_sqnr(value, N_DATA, stats->min, stats->max);
+            assert_true(got >= full - 0.05 || got > 55); /* counted by bins and value by value */
+            if (n == 2)
+                assert_true(got >= data_sqnr(value, N_DATA, mse.lo, mse.hi) - 0.05 || got > 55);
+        }
+        free(stats);
+        free(value);
     }
 }
 
@@ -290,6 +440,14 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(ranges_scale_exactly_with_powers_of_two),
     cmocka_unit_test(mirrored_data_gives_a_mirrored_entropy_range),
     cmocka_unit_test(degenerate_data_gives_what_was_seen),
+    cmocka_unit_test(every_method_survives_crafted_data),
+    cmocka_unit_test(mse_is_the_least_squared_error),
+    cmocka_unit_test(mse_symmetric_is_symmetric_and_wider_than_needed_nowhere),
+    cmocka_unit_test(aciq_knows_gauss_and_laplace),
+    cmocka_unit_test(a_larger_power_clips_less),
+    cmocka_unit_test(one_sided_percentile_is_of_the_magnitudes),
+    cmocka_unit_test(moving_average_goes_by_sample),
+    cmocka_unit_test(auto_takes_the_best_and_never_less_than_minmax),
     cmocka_unit_test(spelling_is_parsed_and_canonical),
     cmocka_unit_test(bad_spelling_says_what_was_expected),
 };

@@ -1,0 +1,214 @@
+/* qbench calib plot: each tensor's histogram with every method's range drawn into it. */
+#include <ctype.h>
+#include <fnmatch.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/spectrum.h"
+#include "cli/json_out.h"
+#include "reports/draw.h"
+
+#define BARS 512        /* most that the axis is divided into */
+#define NAME_LETTERS 80 /* of a tensor's name in a file's name */
+
+typedef struct options {
+    qb_common common;
+    const char *tensor;
+    bool symmetric;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "tensor",
+     .letter = 't',
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, tensor),
+     .argument = "NAME",
+     .help = "only tensors of this name (glob)"},
+    {.name = "symmetric",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, symmetric),
+     .help = "judge ranges as symmetric int8 (default: affine)"},
+    {0},
+};
+
+/* One tensor's figure. */
+typedef struct picture {
+    const qb_table *table;
+    const qb_table_entry *entry;
+    const qb_spectrum *spectrum;
+    bool symmetric;
+} picture;
+
+/* ---- the figure ---- */
+
+/* Bars of equal width over the bins that hold something, zero among them. Exact zeros are apart:
+ * their spike would dwarf all else. */
+static qb_status write_data(qb_ctx *cx, const void *user, FILE *stream) {
+    (void)cx;
+    const picture *p = user;
+    const qb_stats *s = p->entry->stats;
+    const int32_t zero = QB_STATS_BINS / 2;
+    const int32_t first = p->spectrum->first < zero ? p->spectrum->first : zero;
+    const int32_t last = p->spectrum->last > zero ? p->spectrum->last : zero;
+    const int32_t width = (last - first) / BARS + 1;
+    fprintf(stream, "value\tcount\n");
+    for (int32_t at = first; at <= last; at += width) {
+        const int32_t end = at + width < QB_STATS_BINS ? at + width : QB_STATS_BINS;
+        const double count = p->spectrum->count[end] - p->spectrum->count[at];
+        const double center = (qb_stats_edge(s, at) + qb_stats_edge(s, end)) / 2;
+        if (count > 0) fprintf(stream, "%.9g\t%.17g\n", center, count);
+    }
+    return QB_OK;
+}
+
+static const char *color(int32_t method) {
+    static const char *const colors[] = {"#D55E00", "#0072B2", "#009E73", "#CC79A7",
+                                         "#E69F00", "#56B4E9", "#000000", "#8A6D00"};
+    return colors[method % 8];
+}
+
+static int dashes(int32_t method) { return method / 8 + 1; }
+
+static void write_range(const picture *p, int32_t m, FILE *stream) {
+    const qb_range r = p->entry->range[m];
+    const float ends[2] = {r.lo, r.hi};
+    for (int k = 0; k < 2; k++)
+        if (k == 1 || r.lo < 0) /* a range from zero has one end to see */
+            fprintf(stream,
+                    "set arrow from %.9g, graph 0 to %.9g, graph %.3f nohead lw 2 dt %d lc rgb "
+                    "'%s' front\n",
+                    (double)ends[k], (double)ends[k], 0.98 - 0.03 * (m % 8), dashes(m), color(m));
+}
+
+static void write_legend(const picture *p, int32_t m, FILE *stream) {
+    qb_range_quality q;
+    char text[160];
+    const qb_range r = p->entry->range[m];
+    qb_range_quality_of(p->spectrum, r, p->symmetric, &q);
+    snprintf(text, sizeof text,
+             "%s: %.5g to %.5g, %.2f dB, %.3g %% saturated, %.3g %% codes unused",
+             p->table->method[m], (double)r.lo, (double)r.hi, q.sqnr_db, 100 * q.saturated,
+             100 * q.unused);
+    fprintf(stream, ", \\\n     NaN with lines lw 2 dt %d lc rgb '%s' title ", dashes(m), color(m));
+    qb_gnuplot_string(stream, text);
+}
+
+static qb_status write_script(qb_ctx *cx, const void *user, const char *tsv, FILE *stream) {
+    (void)cx;
+    const picture *p = user;
+    const qb_stats *s = p->entry->stats;
+    char text[320];
+    snprintf(text, sizeof text, "%.160s: %llu values, %.1f %% zeros (not drawn)", p->entry->name,
+             (unsigned long long)s->count, 100.0 * (double)s->zeros / (double)s->count);
+    fprintf(stream, "set title ");
+    qb_gnuplot_string(stream, text);
+    const double low = fmin(s->min, 0), high = fmax(s->max, 0);
+    const double margin = high > low ? 0.02 * (high - low) : 1;
+    fprintf(stream,
+            "\nset xlabel 'value' offset 0,0.4\n"
+            "set ylabel 'values a bar (logarithmic)'\n"
+            "set logscale y\n"
+            "set format y '1e%%T'\n"
+            "set xrange [%.9g:%.9g]\n"
+            "set yrange [0.5:*]\n"
+            "set border 3\n"
+            "set tics nomirror out\n"
+            "set key below left Left reverse vertical maxcols 1\n"
+            "set style fill solid 1.0 noborder\n",
+            low - margin, high + margin);
+    for (int32_t m = 0; m < p->table->n_methods; m++) write_range(p, m, stream);
+    fprintf(stream, "plot '%s' skip 1 using 1:2 with impulses lw 1.5 lc rgb '#B0B0B0' notitle",
+            tsv);
+    for (int32_t m = 0; m < p->table->n_methods; m++) write_legend(p, m, stream);
+    fputc('\n', stream);
+    return QB_OK;
+}
+
+/* ---- the command ---- */
+
+/* "histogram_003_conv1_relu": unique, and made of what every file system takes. */
+static char *picture_name(qb_ctx *cx, int32_t number, const char *tensor) {
+    char safe[NAME_LETTERS + 1];
+    size_t n = 0;
+    for (; tensor[n] && n < NAME_LETTERS; n++)
+        safe[n] = isalnum((unsigned char)tensor[n]) || strchr(".-", tensor[n]) ? tensor[n] : '_';
+    safe[n] = '\0';
+    return qb_format(cx, "histogram_%03d_%s", number, safe);
+}
+
+static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t number,
+                      const char *folder, qb_spectrum *spectrum, json_t *files) {
+    const qb_table_entry *e = &t->entry[number];
+    char *name = picture_name(cx, number, e->name);
+    if (!name) return cx->code;
+    qb_spectrum_init(e->stats, spectrum);
+    const picture p = {t, e, spectrum, o->symmetric};
+    const qb_drawing drawing = {.name = name,
+                                .height = 420 + 22 * t->n_methods,
+                                .data = write_data,
+                                .script = write_script,
+                                .user = &p};
+    qb_status status = qb_draw(cx, &drawing, folder);
+    if (status == QB_OK) {
+        if (!qb_json_on_stdout(&o->common)) printf("%s/%s.svg\n", folder, name);
+        char *path = qb_format(cx, "%s/%s.svg", folder, name);
+        json_array_append_new(files, json_pack("{s:o, s:o}", "tensor", qb_json_string(e->name),
+                                               "file", qb_json_string(path ? path : "")));
+        qb_free(path);
+    }
+    qb_free(name);
+    return status;
+}
+
+static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const char *folder) {
+    qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
+    if (!spectrum) return cx->code;
+    json_t *files = json_array();
+    qb_status status = qb_make_dirs(cx, folder);
+    bool any = false;
+    for (int32_t i = 0; i < t->n_entries && status == QB_OK; i++) {
+        if (o->tensor && fnmatch(o->tensor, t->entry[i].name, 0) != 0) continue;
+        any = true;
+        status = draw(cx, o, t, i, folder, spectrum, files);
+    }
+    qb_free(spectrum);
+    if (status == QB_OK && !any)
+        status = qb_fail(cx, QB_STATUS_NOTFOUND, "no tensor is called '%s': see qbench calib show",
+                         o->tensor);
+    if (status == QB_OK)
+        return qb_json_out(
+            cx, &o->common,
+            json_pack("{s:s, s:o}", "schema", "qbench.calib-plot/1", "files", files));
+    json_decref(files);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (arguments->n < 1)
+        return qb_fail(cx, QB_STATUS_USAGE, "calib plot: expected a .calib.h5 file");
+    qb_table *t = NULL;
+    char *folder = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_table_load(cx, arguments->item[0], &t));
+    folder = qb_path_join(cx, o->common.out, "figures");
+    if (!folder) QB_GO(cx->code);
+    status = plot(cx, o, t, folder);
+out:
+    qb_free(folder);
+    qb_table_free(t);
+    return status;
+}
+
+const qb_command qb_calib_command_plot = {
+    .name = "calib plot",
+    .usage = "FILE.calib.h5 [options]",
+    .summary = "histogram of each tensor with every method's range (figures/histogram_*)",
+    .example = "qbench calib plot squeezenet1.1.calib.h5 --tensor 'fire9*' -o release/",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};
