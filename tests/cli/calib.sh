@@ -8,7 +8,7 @@ expect 0 "$QBENCH" demo -o demo --test-images 10 --calibration-images 5
 cd demo || exit 1
 
 expect 0 "$QBENCH" calibrate --data calib --method mse,moving-average,entropy:nvidia
-complains 'statistics: [0-9]+ tensors x \(64 KiB x [0-9]+ threads? \+ 50 samples x 8 B\) = [0-9.]+ MiB'
+complains 'statistics: [0-9]+ tensors x \(64 KiB \+ 50 samples x 8 B\) x [0-9]+ threads? = [0-9.]+ MiB'
 says '50 samples, mse$'
 
 # The same ranges without data, also when asked for in another order, and from another file.
