@@ -55,6 +55,7 @@ typedef struct qb_cuda_conv {
     int32_t classes;              /* pairs of classes; 1: no look-up */
     int32_t splits;               /* of K; 1: none */
     int32_t in_signed;            /* data is s8 */
+    int32_t narrow;               /* channels come in pieces of 8 bytes, not 16 */
     int32_t half;                 /* data is f16: weight f16 or float, float sums and bias */
     int32_t mode;                 /* qb_cuda_mode */
     int32_t out_dtype, res_dtype; /* qb_dtype; res_dtype NONE: no residual */

@@ -27,6 +27,14 @@ QB_DEVICE void copy16(uint32_t to, const void *from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
+// Two pieces of 8 bytes, zero-filled each for itself.
+QB_DEVICE void copy8x2(uint32_t to, const char *from, bool valid, bool valid_too) {
+    int first = valid ? 8 : 0, second = valid_too ? 8 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(first));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to + 8),
+                 "l"(valid_too ? from + 8 : from), "r"(second));
+}
+
 QB_DEVICE void load_matrices(uint32_t (&r)[4], uint32_t from) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -87,7 +95,11 @@ template <class T> struct loader {
             bool valid =
                 (unsigned)iy < (unsigned)p.in_h && (unsigned)ix < (unsigned)p.in_w && k < p.in_c;
             size_t at = valid ? (size_t)(iy * p.in_w + ix) * p.in_total + k : 0;
-            copy16(stage + to + i * (T::threads / 4 * BLOCK_K), image[i] + at, valid);
+            uint32_t slot = stage + to + i * (T::threads / 4 * BLOCK_K);
+            if (p.narrow)
+                copy8x2(slot, image[i] + at, valid, valid && k + 8 < p.in_c);
+            else
+                copy16(slot, image[i] + at, valid);
         }
 #pragma unroll
         for (int i = 0; i < T::b_pieces; i++)

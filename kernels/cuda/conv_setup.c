@@ -237,7 +237,8 @@ static int64_t set_weight(qb_cuda_form form, int32_t block_k, int32_t block_n, q
         c->k_pad = c->in_c / c->group;
         return (int64_t)c->out_c * taps * c->k_pad * (int64_t)sizeof(int16_t);
     case QB_CUDA_FORM_TENSOR:
-        if (data % (16 / element)) return -1; /* 16-byte copies */
+        if (data % 8) return -1; /* copies of 16 bytes, or of 8 where that is all that fits */
+        c->narrow = data * element % 16 != 0;
         c->k_pad = round_up(c->in_c, block_k);
         return taps * c->k_pad < INT32_MAX ? c->n_pad * taps * c->k_pad * element : -1;
     case QB_CUDA_FORM_DEPTHWISE:

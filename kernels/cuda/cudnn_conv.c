@@ -326,7 +326,7 @@ static void destroy(qb_kernel *kernel) {
 }
 
 static bool takes(const qb_problem *p, const bool *constant, qb_cuda_conv *c) {
-    if (!qb_cuda_conv_of(p, constant, QB_CUDA_FORM_TENSOR, 16, 16, c)) return false;
+    if (!qb_cuda_conv_of(p, constant, QB_CUDA_FORM_TENSOR, 16, 16, c) || c->narrow) return false;
     return (c->mode == QB_CUDA_PLAIN || c->mode == QB_CUDA_PLAIN_ZERO) && c->in_signed &&
            p->out.dtype == QB_DTYPE_S8 && c->out_zero == 0 &&
            (p->act.kind == QB_ACT_NONE || p->act.kind == QB_ACT_RELU) &&

@@ -38,6 +38,23 @@ QB_DEVICE void load(const qb_cuda_value &p, const void *data, int64_t first, int
     }
 }
 
+// One sum to the result.
+template <class T>
+QB_DEVICE void finish(const qb_cuda_matmul &p, const void *residual, const char *packed, void *out,
+                      T sum, int m, int n) {
+    float real = (float)sum;
+    if (p.integer) {
+        if (p.has_bias && !p.has_float_bias)
+            real = (float)((int)sum + ((const int *)(packed + p.at_bias))[n]);
+        real = __fmul_rn(real, ((const float *)(packed + p.at_multiplier))[n]);
+    } else {
+        real = __fmul_rn(real, p.scale);
+    }
+    if (p.has_float_bias) real = __fadd_rn(real, ((const float *)(packed + p.at_bias))[n]);
+    int64_t at = ((int64_t)blockIdx.y * p.m + m) * p.n + n;
+    qb_end_one(p.end, residual, at, out, at, real);
+}
+
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     matmul(const __grid_constant__ qb_cuda_matmul p, uint32_t columns, const void *a, const void *b,
@@ -74,24 +91,17 @@ static __global__ void __launch_bounds__(THREADS)
                 }
         __syncthreads();
     }
+    T *mine = &left[0][0] + threadIdx.x; // by shared memory: the end is long and written once
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 4; i++) {
 #pragma unroll
+        for (int j = 0; j < 4; j++) mine[j * THREADS] = sum[i][j];
+#pragma unroll 1
         for (int j = 0; j < 4; j++) {
             int m = m0 + row + i, n = n0 + column + j;
-            if (m >= p.m || n >= p.n) continue;
-            float real = (float)sum[i][j];
-            if (p.integer) {
-                if (p.has_bias && !p.has_float_bias)
-                    real = (float)((int)sum[i][j] + ((const int *)(packed + p.at_bias))[n]);
-                real = __fmul_rn(real, ((const float *)(packed + p.at_multiplier))[n]);
-            } else {
-                real = __fmul_rn(real, p.scale);
-            }
-            if (p.has_float_bias) real = __fadd_rn(real, ((const float *)(packed + p.at_bias))[n]);
-            int64_t at = ((int64_t)blockIdx.y * p.m + m) * p.n + n;
-            qb_end_one(p.end, residual, at, out, at, real);
+            if (m < p.m && n < p.n) finish(p, residual, packed, out, mine[j * THREADS], m, n);
         }
+    }
 }
 
 extern "C" int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b,

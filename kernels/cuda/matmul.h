@@ -1,4 +1,5 @@
-/* The plain matrix product on the device: every type, stride and broadcasting. */
+/* Matrix products on the device with any strides and broadcasting: the plain one for every type,
+ * and one of two f16 tensors on Tensor Cores. */
 #ifndef QB_CUDA_MATMUL_H
 #define QB_CUDA_MATMUL_H
 
@@ -18,10 +19,15 @@ typedef struct qb_cuda_matmul {
     qb_cuda_end end;
     float scale;
     int32_t integer, has_bias, has_float_bias;
+    int32_t wide; /* f16: all strides but the contiguous ones, and K, m or n beside them, fit 16
+                     bytes */
     int64_t at_multiplier, at_weight_zero, at_bias, packed_bytes;
 } qb_cuda_matmul;
 int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b, const void *residual,
                        const char *packed, void *out, void *stream);
+/* Both operands f16. */
+int qb_cuda_matmul_mma_run(const qb_cuda_matmul *p, const void *a, const void *b,
+                           const void *residual, const char *packed, void *out, void *stream);
 
 #ifdef __cplusplus
 }

@@ -168,7 +168,7 @@ QB_DEVICE void qb_store_real(const qb_cuda_value &p, void *data, int64_t at, con
     }
 }
 
-// The end of a step for one element.
+// The end of a step for one element. Long: not for unrolled loops.
 QB_DEVICE void qb_end_one(const qb_cuda_end &p, const void *residual, int64_t res_at, void *out,
                           int64_t at, float real) {
     bool has = p.residual.dtype != QB_DTYPE_NONE;

@@ -52,7 +52,7 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     if (!qb_cuda_conv_of(problem, constant, way->form, way->half ? way->block_k / 2 : way->block_k,
                          way->block_n, conv))
         return false;
-    if (conv->half != way->half) return false;
+    if (conv->half != way->half || (conv->narrow && way->only)) return false;
     if (conv->mode == QB_CUDA_GENERAL && !way->general) return false;
     /* a narrower tile does the same with less waste */
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;

@@ -85,6 +85,24 @@ static bool pose(const qb_problem *p, const bool *constant, bool smooth, matmul_
     return true;
 }
 
+/* May the operand be read 16 bytes at a time? `across`: its size along m or n. */
+static bool is_wide(int64_t across_stride, int64_t down_stride, int64_t across, int64_t down,
+                    const int64_t *lead, int32_t n_lead) {
+    bool deep = down_stride == 1;
+    int64_t all = deep ? across_stride | down : down_stride | across;
+    for (int32_t d = 0; d < n_lead; d++) all |= lead[d];
+    return (deep || across_stride == 1) && all % 8 == 0;
+}
+
+static bool pose_half(const qb_problem *p, const bool *constant, matmul_state *s) {
+    if (!pose(p, constant, false, s) || constant[QB_IN_WEIGHT]) return false;
+    qb_cuda_matmul *x = &s->p;
+    if (x->a.dtype != QB_DTYPE_F16 || x->b.dtype != QB_DTYPE_F16) return false;
+    x->wide = is_wide(x->a_row, x->a_step, x->m, x->k, x->a_lead, x->n_lead) &&
+              is_wide(x->b_step, x->b_row, x->n, x->k, x->b_lead, x->n_lead);
+    return true;
+}
+
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                       void *packed) {
     (void)cx;
@@ -106,50 +124,64 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return QB_OK;
 }
 
-static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+typedef int matmul_run(const qb_cuda_matmul *p, const void *a, const void *b, const void *residual,
+                       const char *packed, void *out, void *stream);
+
+static qb_status launch_with(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args,
+                             matmul_run *run) {
     const matmul_state *s = kernel->state;
     const char *packed = args->packed;
     const void *b = s->at_weight >= 0 ? packed + s->at_weight : args->in[QB_IN_WEIGHT];
     const void *residual =
         qb_problem_has(&kernel->problem, QB_IN_RESIDUAL) ? args->in[QB_IN_RESIDUAL] : NULL;
-    return qb_cuda_check(cx,
-                         qb_cuda_matmul_run(&s->p, args->in[QB_IN_DATA], b, residual, packed,
-                                            args->out, args->stream),
-                         kernel->tactic->name);
+    return qb_cuda_check(
+        cx, run(&s->p, args->in[QB_IN_DATA], b, residual, packed, args->out, args->stream),
+        kernel->tactic->name);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                        const bool *constant, bool smooth, qb_kernel **out) {
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return launch_with(cx, kernel, args, qb_cuda_matmul_run);
+}
+
+static qb_status launch_half(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return launch_with(cx, kernel, args, qb_cuda_matmul_mma_run);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem, bool posed,
+                        const matmul_state *state, qb_kernel **out) {
     qb_problem settled;
     qb_desc in[4];
-    matmul_state s;
-    if (!pose(problem, constant, smooth, &s))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!posed) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     qb_cuda_settle(problem, &settled, in);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &s, sizeof s, out));
+    QB_TRY(qb_cuda_create(cx, tactic, &settled, state, sizeof *state, out));
     qb_kernel *kernel = *out;
     kernel->problem.out.layout = QB_LAYOUT_ROW;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
-    kernel->packed_bytes = (size_t)s.p.packed_bytes;
-    if (s.at_weight >= 0) kernel->packed_inputs |= (uint64_t)1 << QB_IN_WEIGHT;
-    if (s.p.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
+    kernel->packed_bytes = (size_t)state->p.packed_bytes;
+    if (state->at_weight >= 0) kernel->packed_inputs |= (uint64_t)1 << QB_IN_WEIGHT;
+    if (state->p.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;
-    kernel->launch = launch;
     return QB_OK;
 }
 
-#define MATMUL(SYMBOL, NAME, SMOOTH, EXACTNESS)                                                    \
+#define MATMUL(SYMBOL, NAME, EXACTNESS, LAUNCH, POSE)                                              \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         matmul_state s;                                                                            \
-        return pose(problem, constant, SMOOTH, &s);                                                \
+        return POSE;                                                                               \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \
                                      qb_kernel **out) {                                            \
+        matmul_state s;                                                                            \
         (void)threads;                                                                             \
-        return create(cx, tactic, problem, constant, SMOOTH, out);                                 \
+        QB_TRY(create(cx, tactic, problem, POSE, &s, out));                                        \
+        (*out)->launch = LAUNCH;                                                                   \
+        return QB_OK;                                                                              \
     }                                                                                              \
     QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_MATMUL, EXACTNESS)
 
-MATMUL(cuda_matmul, "matmul", false, QB_EXACT);
-MATMUL(cuda_matmul_smooth, "matmul_smooth", true, QB_WITHIN_1_LSB);
+MATMUL(cuda_matmul, "matmul", QB_EXACT, launch, pose(problem, constant, false, &s));
+MATMUL(cuda_matmul_smooth, "matmul_smooth", QB_WITHIN_1_LSB, launch,
+       pose(problem, constant, true, &s));
+MATMUL(cuda_matmul_f16_mma, "matmul_f16.mma_64x64x32", QB_EXACT, launch_half,
+       pose_half(problem, constant, &s));

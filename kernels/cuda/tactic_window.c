@@ -87,13 +87,25 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return QB_OK;
 }
 
-static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+typedef int direct_run(const qb_cuda_direct *p, const void *in, const void *residual,
+                       const char *packed, void *out, void *stream);
+
+static qb_status launch_with(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args,
+                             direct_run *run) {
     const void *residual =
         qb_problem_has(&kernel->problem, QB_IN_RESIDUAL) ? args->in[QB_IN_RESIDUAL] : NULL;
-    return qb_cuda_check(cx,
-                         qb_cuda_direct_run(kernel->state, args->in[QB_IN_DATA], residual,
-                                            args->packed, args->out, args->stream),
-                         kernel->tactic->name);
+    return qb_cuda_check(
+        cx,
+        run(kernel->state, args->in[QB_IN_DATA], residual, args->packed, args->out, args->stream),
+        kernel->tactic->name);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return launch_with(cx, kernel, args, qb_cuda_direct_run);
+}
+
+static qb_status launch_tile(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return launch_with(cx, kernel, args, qb_cuda_direct_tile_run);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
@@ -109,27 +121,32 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (d.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;
-    kernel->launch = launch;
     return QB_OK;
 }
 
-#define WINDOW(SYMBOL, NAME, KIND, SMOOTH, EXACTNESS)                                              \
+#define WINDOW(SYMBOL, NAME, KIND, SMOOTH, EXACTNESS, LAUNCH)                                      \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         qb_problem settled;                                                                        \
         qb_desc in[4];                                                                             \
         qb_cuda_direct d;                                                                          \
+        if (LAUNCH == launch_tile && problem->group != 1) return false;                            \
         return problem->kind == KIND && pose(problem, constant, SMOOTH, &settled, in, &d);         \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \
                                      qb_kernel **out) {                                            \
         (void)threads;                                                                             \
-        return create(cx, tactic, problem, constant, SMOOTH, out);                                 \
+        QB_TRY(create(cx, tactic, problem, constant, SMOOTH, out));                                \
+        (*out)->launch = LAUNCH;                                                                   \
+        return QB_OK;                                                                              \
     }                                                                                              \
     QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
 
-WINDOW(cuda_conv, "conv", QB_KIND_CONV, false, QB_EXACT);
-WINDOW(cuda_conv_smooth, "conv_smooth", QB_KIND_CONV, true, QB_WITHIN_1_LSB);
-WINDOW(cuda_conv_transpose, "conv_transpose", QB_KIND_CONV_TRANSPOSE, false, QB_EXACT);
+WINDOW(cuda_conv_tile, "conv.tile_64x64x16", QB_KIND_CONV, false, QB_EXACT, launch_tile);
+WINDOW(cuda_conv_tile_smooth, "conv.tile_64x64x16_smooth", QB_KIND_CONV, true, QB_WITHIN_1_LSB,
+       launch_tile);
+WINDOW(cuda_conv, "conv", QB_KIND_CONV, false, QB_EXACT, launch);
+WINDOW(cuda_conv_smooth, "conv_smooth", QB_KIND_CONV, true, QB_WITHIN_1_LSB, launch);
+WINDOW(cuda_conv_transpose, "conv_transpose", QB_KIND_CONV_TRANSPOSE, false, QB_EXACT, launch);
 WINDOW(cuda_conv_transpose_smooth, "conv_transpose_smooth", QB_KIND_CONV_TRANSPOSE, true,
-       QB_WITHIN_1_LSB);
+       QB_WITHIN_1_LSB, launch);

@@ -20,6 +20,9 @@ typedef struct qb_cuda_direct {
 } qb_cuda_direct;
 int qb_cuda_direct_run(const qb_cuda_direct *p, const void *in, const void *residual,
                        const char *packed, void *out, void *stream);
+/* The same by tiles through shared memory: one group, not transposed. */
+int qb_cuda_direct_tile_run(const qb_cuda_direct *p, const void *in, const void *residual,
+                            const char *packed, void *out, void *stream);
 
 #ifdef __cplusplus
 }
