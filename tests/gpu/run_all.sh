@@ -4,8 +4,8 @@
 #   tests/gpu/run_all.sh BINARIES OUT [test] [memcheck] [racecheck] [bench] [small] [ours] [models]
 #     [profile]
 #
-# BINARIES holds test_gpu_*, bench_cuda and bench_cuda_convs, and in lib/ the shared libraries that the machine
-# does not have. cuDNN and NVRTC are looked for among Python's packages.
+# BINARIES holds test_gpu_*, bench_cuda and bench_cuda_convs, and in lib/ the shared libraries that
+# the machine does not have. cuDNN and NVRTC are looked for among Python's packages.
 set -uo pipefail
 bin=$1 out=$2
 shift 2
