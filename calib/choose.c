@@ -75,6 +75,11 @@ static void *work(void *argument) {
 
 qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *methods,
                           int32_t n_methods) {
+    for (int32_t i = 0; i < table->n_entries; i++)
+        if (table->entry[i].stats->count == 0)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "tensor '%s' has no statistics to choose a range from: it was imported",
+                           table->entry[i].name);
     QB_TRY(name_methods(cx, table, methods, n_methods));
     job j = {.table = table, .methods = methods};
     const int n = qb_threads(cx) < table->n_entries ? qb_threads(cx) : table->n_entries;

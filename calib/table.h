@@ -22,8 +22,8 @@ typedef struct qb_range {
 } qb_range;
 
 typedef struct qb_table_entry {
-    char *name; /* value name in the optimized graph */
-    qb_stats *stats;
+    char *name;      /* value name in the optimized graph */
+    qb_stats *stats; /* of no values where the range was imported from another tool */
     float *sample_min, *sample_max;   /* [n_recorded], NULL when that is 0: extremes of the finite
                                          values of each sample; +inf and -inf where it had none */
     qb_range range[QB_TABLE_METHODS]; /* by method, in the table's order */

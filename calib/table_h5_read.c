@@ -343,10 +343,16 @@ static qb_status read_samples(const qb_h5 *h, qb_table *table) {
 }
 
 /* What is wrong with the statistics, or NULL. */
+static const char *check_no_stats(const qb_stats *s) {
+    for (int32_t b = 0; b < QB_STATS_BINS; b++)
+        if (s->bin[b] != 0) return "bins: values where count has none";
+    return s->zeros ? "zeros: more than count" : NULL;
+}
+
 static const char *check_stats(const qb_stats *s) {
     if (s->exponent < QB_STATS_MIN_EXPONENT || s->exponent > QB_STATS_MAX_EXPONENT)
         return "exponent: out of bounds";
-    if (s->count == 0) return "count: no values";
+    if (s->count == 0) return check_no_stats(s); /* the range was imported */
     if (!isfinite(s->min) || !isfinite(s->max) || s->min > s->max)
         return "min, max: not finite or not in order";
     uint64_t sum = 0;
@@ -388,7 +394,9 @@ static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
         if (!wrong) wrong = check_samples(e, table->n_recorded);
         for (int32_t m = 0; m < table->n_methods && !wrong; m++) {
             const qb_range r = e->range[m];
-            if (!(r.lo >= e->stats->min && r.lo <= r.hi && r.hi <= e->stats->max))
+            const bool imported = e->stats->count == 0; /* then there is no min and max */
+            if (!(r.lo <= r.hi) || !isfinite(r.lo) || !isfinite(r.hi) ||
+                (!imported && !(r.lo >= e->stats->min && r.hi <= e->stats->max)))
                 wrong = "range: not in order inside min and max";
         }
         if (wrong)

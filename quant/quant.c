@@ -41,9 +41,18 @@ bool qb_quant_is_activation(const qb_quant_state *state, int32_t value) {
 }
 
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value) {
+    if (qb_table_find(state->table, state->graph->values[value].name)) return false;
     const int32_t maker = state->producer[value];
-    if (maker >= 0 && state->rule[maker] == QB_QRULE_SAME_SCALE) return false;
-    return !qb_table_find(state->table, state->graph->values[value].name);
+    if (maker < 0 || state->rule[maker] != QB_QRULE_SAME_SCALE) return true;
+    const qb_group *group = &state->groups.group[maker];
+    for (int32_t i = 0; i < group->n_in; i++) {
+        const int32_t in = group->in[i];
+        if (in < 0 || state->graph->values[in].dtype != QB_DTYPE_F32) continue;
+        if (!qb_quant_is_activation(state, in) || qb_graph_is_output(state->graph, in) ||
+            qb_quant_lacks_range(state, in))
+            return true;
+    }
+    return false;
 }
 
 bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input) {

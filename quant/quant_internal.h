@@ -27,8 +27,8 @@ typedef struct qb_quant_step {
 
 /* An activation: float in the model and not a constant. */
 bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
-/* Does a value take a range that somebody observed (rather than the one of what it was moved from),
- * and is there one? */
+/* Is there no range to be had for a value: neither in the table nor from all that it was moved
+ * from? */
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value);
 /* Do 8-bit codes end where a clamp to [low, high] does, so that it changes no code? */
 bool qb_codes_imply(qb_dtype dtype, float scale, int32_t zero, float low, float high);

@@ -41,6 +41,11 @@ static double percent(uint64_t part, uint64_t whole) {
 static void print_tensor(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
                          bool symmetric) {
     const qb_stats *s = e->stats;
+    if (s->count == 0) {
+        printf("\n%s: %s, %g to %g, without statistics\n", e->name, t->method[0],
+               (double)e->range[0].lo, (double)e->range[0].hi);
+        return;
+    }
     printf("\n%s: %llu values from %g to %g, %.1f %% zeros", e->name, (unsigned long long)s->count,
            (double)s->min, (double)s->max, percent(s->zeros, s->count));
     if (s->nan + s->pos_inf + s->neg_inf > 0)
@@ -66,11 +71,11 @@ static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_
     for (int32_t m = 0; m < t->n_methods; m++) {
         qb_range_quality q;
         qb_range_quality_of(spectrum, e->range[m], symmetric, &q);
-        json_array_append_new(ranges,
-                              json_pack("{s:s, s:f, s:f, s:o, s:f, s:f}", "method", t->method[m],
-                                        "low", (double)e->range[m].lo, "high",
-                                        (double)e->range[m].hi, "sqnr_db", number(q.sqnr_db),
-                                        "saturated", q.saturated, "unused_codes", q.unused));
+        json_array_append_new(ranges, json_pack("{s:s, s:f, s:f, s:o, s:o, s:o}", "method",
+                                                t->method[m], "low", (double)e->range[m].lo, "high",
+                                                (double)e->range[m].hi, "sqnr_db",
+                                                number(q.sqnr_db), "saturated", number(q.saturated),
+                                                "unused_codes", number(q.unused)));
     }
     return ranges;
 }
@@ -78,11 +83,11 @@ static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_
 static json_t *tensor_json(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
                            bool symmetric) {
     const qb_stats *s = e->stats;
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "name",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
                      qb_json_string(e->name), "values", (json_int_t)s->count, "zeros",
                      (json_int_t)s->zeros, "nan", (json_int_t)s->nan, "inf", (json_int_t)s->pos_inf,
-                     "minus_inf", (json_int_t)s->neg_inf, "min", (double)s->min, "max",
-                     (double)s->max, "ranges", ranges_json(t, e, spectrum, symmetric));
+                     "minus_inf", (json_int_t)s->neg_inf, "min", number((double)s->min), "max",
+                     number((double)s->max), "ranges", ranges_json(t, e, spectrum, symmetric));
 }
 
 /* ---- the command ---- */

@@ -12,6 +12,7 @@ graph/passes.def         graph/passes         qb_pass_           own
 graph/zoo.def            graph/zoo            qb_zoo_            own
 kernels/tactics.def      kernels              qb_tactic_         shared
 engine/backends.def      kernels              -                  folder
+calib/formats.def        calib/formats        qb_calib_format_   own
 calib/methods.def        calib/methods        qb_calib_method_   own
 quant/rules.def          quant/rules          qb_rule_            shared
 quant/targets.def        quant/targets        qb_target_          own

@@ -437,7 +437,7 @@ static void wrong_content_is_refused_by_field(void **state) {
         {min_is_elsewhere, "min: not in the first bin"},
         {exponent_is_out, "exponent: out of bounds"},
         {count_is_off, "bins: their sum is not count"},
-        {count_is_zero, "count: no values"},
+        {count_is_zero, "bins: values where count has none"},
         {zeros_are_many, "zeros: more than"},
         {bins_overflow, "bins: too large"},
         {range_is_nan, "range: not in order"},

@@ -1,0 +1,133 @@
+/* ncnn's .table: multipliers 127 / absmax by layer. First "layer_param_0" and one number an output
+ * channel of its weight, then "layer" and one number for what it reads. A 3x3 convolution with
+ * stride and dilation 1 has 6-bit weights (31 / absmax), for the Winograd algorithm. A line that
+ * begins with # leaves its layer in float. */
+#include <math.h>
+#include <string.h>
+
+#include "calib/ranges_internal.h"
+#include "graph/fusion.h"
+
+static size_t key_length(const qb_line *line) {
+    const char *blank = memchr(line->text, ' ', line->n);
+    return blank ? (size_t)(blank - line->text) : line->n;
+}
+
+/* "conv1_param_0" */
+static bool is_weight_key(const char *key, size_t n) {
+    static const char word[] = "_param_";
+    const size_t length = sizeof word - 1;
+    return n > length + 1 && key[n - 1] >= '0' && key[n - 1] <= '9' &&
+           memcmp(key + n - 1 - length, word, length) == 0;
+}
+
+static bool probe(const char *bytes, size_t size) {
+    const char *at = bytes;
+    qb_line line = {0};
+    return qb_line_next(&at, bytes + size, &line) && is_weight_key(line.text, key_length(&line));
+}
+
+static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *out) {
+    const size_t key = key_length(line);
+    double multiplier;
+    if (line->n == 0 || line->text[0] == '#' || is_weight_key(line->text, key)) return QB_OK;
+    if (!qb_line_number(line->text + key, line->n - key, &multiplier) || !(multiplier > 0) ||
+        isinf(multiplier))
+        return qb_fail(cx, QB_STATUS_FORMAT,
+                       "line %lld: expected a layer and one positive multiplier",
+                       (long long)line->number);
+    QB_TRY_WRAP(cx, qb_ranges_add(cx, out, line->text, key, -127 / multiplier, 127 / multiplier),
+                "line %lld", (long long)line->number);
+    return QB_OK;
+}
+
+static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
+    const char *at = bytes, *end = bytes + size;
+    qb_line line = {0};
+    while (qb_line_next(&at, end, &line)) QB_TRY(read_line(cx, &line, out));
+    return QB_OK;
+}
+
+/* ---- writing ---- */
+
+static const qb_named_range *range_of(const qb_ranges *ranges, const char *name) {
+    for (int32_t i = 0; i < ranges->n; i++)
+        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
+    return NULL;
+}
+
+static const char *layer_name(const qb_graph *graph, const qb_node *node) {
+    return *node->name ? node->name : graph->values[node->out[0]].name;
+}
+
+/* Layers that ncnn quantizes, with a range of what they read. */
+static const qb_named_range *layer_range(const qb_ranges *ranges, const qb_graph *graph,
+                                         const qb_group *group) {
+    const qb_node *node = &graph->nodes[group->node[0]];
+    if (strcmp(node->op->name, "Conv") != 0 && strcmp(node->op->name, "Gemm") != 0) return NULL;
+    const qb_value *weight = &graph->values[node->in[QB_IN_WEIGHT]];
+    if (!weight->data || weight->dtype != QB_DTYPE_F32 || weight->shape.rank < 2) return NULL;
+    const qb_named_range *range = range_of(ranges, graph->values[node->in[QB_IN_DATA]].name);
+    return range && qb_named_range_amax(range) > 0 ? range : NULL;
+}
+
+static bool is_winograd(const qb_node *node, const qb_shape *weight) {
+    const qb_conv_attrs *a = node->attrs;
+    if (strcmp(node->op->name, "Conv") != 0 || weight->rank != 4 || a->group != 1) return false;
+    bool plain = weight->dim[2] == 3 && weight->dim[3] == 3;
+    for (int32_t i = 0; i < a->strides.n; i++) plain = plain && a->strides.v[i] == 1;
+    for (int32_t i = 0; i < a->dilations.n; i++) plain = plain && a->dilations.v[i] == 1;
+    return plain;
+}
+
+static void write_weight(const qb_graph *graph, const qb_node *node, qb_strbuf *out) {
+    const qb_value *weight = &graph->values[node->in[QB_IN_WEIGHT]];
+    const float *w = weight->data;
+    const bool gemm = strcmp(node->op->name, "Gemm") == 0;
+    const bool columns = gemm && ((const qb_gemm_attrs *)node->attrs)->trans_b == 0;
+    const int64_t n = weight->shape.dim[columns ? 1 : 0];
+    const int64_t each = n > 0 ? qb_shape_count(&weight->shape) / n : 0;
+    const double most = is_winograd(node, &weight->shape) ? 31 : 127;
+    qb_strbuf_addf(out, "%s_param_0 ", layer_name(graph, node));
+    for (int64_t c = 0; c < n; c++) {
+        double largest = 0;
+        for (int64_t i = 0; i < each; i++)
+            largest = fmax(largest, fabs((double)w[columns ? i * n + c : c * each + i]));
+        qb_strbuf_addf(out, "%f ", largest > 0 ? most / largest : 1);
+    }
+    qb_strbuf_add(out, "\n");
+}
+
+static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_graph *graph,
+                              qb_strbuf *out) {
+    qb_groups groups;
+    QB_TRY(qb_fuse(cx, graph, &groups));
+    qb_status status = QB_OK;
+    for (int32_t pass = 0; pass < 2; pass++)
+        for (int32_t g = 0; g < groups.n && status == QB_OK; g++) {
+            const qb_node *node = &graph->nodes[groups.group[g].node[0]];
+            const qb_named_range *range = layer_range(ranges, graph, &groups.group[g]);
+            if (!range) continue;
+            const char *name = layer_name(graph, node);
+            status = strchr(name, ' ') ? qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                                                 "the name of layer '%s' has a blank", name)
+                                       : qb_ranges_check_line_name(cx, name);
+            if (status == QB_OK && pass == 0)
+                write_weight(graph, node, out);
+            else if (status == QB_OK)
+                qb_strbuf_addf(out, "%s %f \n", name, 127 / qb_named_range_amax(range));
+        }
+    qb_groups_release(&groups);
+    return status;
+}
+
+const qb_calib_format qb_calib_format_ncnn = {
+    .name = "ncnn",
+    .summary = "ncnn's .table, by layer",
+    .suffix = ".table",
+    .by_layer = true,
+    .wants_graph = true,
+    .probe = probe,
+    .read = read_ranges,
+    .write = write_ranges,
+};

@@ -1,0 +1,72 @@
+/* onnxruntime's JSON: the calibration cache of quantize_static, {"CLS": "TensorsData", "data":
+ * {tensor: {"CLS": "TensorData", "lowest": l, "highest": h}}}, and calibration.json, which is the
+ * inner object alone. A bound is a number, or an array of one ({"CLS": "numpy.array", "data": l}).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "calib/ranges_internal.h"
+
+static bool probe(const char *bytes, size_t size) {
+    return qb_ranges_is_json_with(bytes, size, "\"TensorData\"");
+}
+
+static bool number(const json_t *value, double *out) {
+    for (int depth = 0; depth < 4; depth++) {
+        if (json_is_number(value)) {
+            *out = json_number_value(value);
+            return true;
+        }
+        value = json_is_array(value) && json_array_size(value) == 1
+                    ? json_array_get(value, 0)
+                    : json_object_get(value, "data");
+    }
+    return false;
+}
+
+static qb_status read_tensors(qb_ctx *cx, json_t *tensors, qb_ranges *out) {
+    const char *name;
+    json_t *tensor;
+    json_object_foreach(tensors, name, tensor) {
+        double lo, hi;
+        if (!number(json_object_get(tensor, "lowest"), &lo) ||
+            !number(json_object_get(tensor, "highest"), &hi))
+            return qb_fail(cx, QB_STATUS_FORMAT, "'%s': expected numbers called lowest and highest",
+                           name);
+        QB_TRY(qb_ranges_add(cx, out, name, strlen(name), lo, hi));
+    }
+    return QB_OK;
+}
+
+static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
+    json_t *root;
+    QB_TRY(qb_ranges_parse_json(cx, bytes, size, &root));
+    const char *class = json_string_value(json_object_get(root, "CLS"));
+    const bool whole = class && strcmp(class, "TensorsData") == 0;
+    qb_status status = read_tensors(cx, whole ? json_object_get(root, "data") : root, out);
+    json_decref(root);
+    return status;
+}
+
+static json_t *value(const qb_named_range *range) {
+    return json_pack("{s:f, s:f, s:s}", "lowest", range->lo, "highest", range->hi, "CLS",
+                     "TensorData");
+}
+
+static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_graph *graph,
+                              qb_strbuf *out) {
+    (void)graph;
+    json_t *root =
+        json_pack("{s:s, s:{s:s, s:s}, s:b}", "CLS", "TensorsData", "calibration_method", "CLS",
+                  "CalibrationMethod", "value", "CalibrationMethod.MinMax", "smooth_quant", 0);
+    return qb_ranges_write_json(cx, ranges, root, "data", value, out);
+}
+
+const qb_calib_format qb_calib_format_ort_json = {
+    .name = "ort-json",
+    .summary = "onnxruntime's calibration cache and calibration.json",
+    .suffix = ".ort.json",
+    .probe = probe,
+    .read = read_ranges,
+    .write = write_ranges,
+};

@@ -1,0 +1,189 @@
+#include "calib/ranges.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/ranges_internal.h"
+
+#define QB_CALIB_FORMAT(name) extern const qb_calib_format qb_calib_format_##name;
+#include "calib/formats.def"
+#undef QB_CALIB_FORMAT
+
+static const qb_calib_format *const formats[] = {
+#define QB_CALIB_FORMAT(name) &qb_calib_format_##name,
+#include "calib/formats.def"
+#undef QB_CALIB_FORMAT
+};
+enum { N_FORMATS = sizeof formats / sizeof formats[0], NAME_LIMIT = 1024 };
+
+const qb_calib_format *const *qb_calib_formats(int32_t *n) {
+    *n = N_FORMATS;
+    return formats;
+}
+
+qb_status qb_calib_format_find(qb_ctx *cx, const char *name, const qb_calib_format **out) {
+    qb_strbuf names = {0};
+    for (int32_t i = 0; i < N_FORMATS; i++) {
+        qb_strbuf_addf(&names, "%s%s", i ? ", " : "", formats[i]->name);
+        if (strcmp(formats[i]->name, name) != 0) continue;
+        *out = formats[i];
+        qb_strbuf_release(&names);
+        return QB_OK;
+    }
+    qb_status status =
+        qb_fail(cx, QB_STATUS_USAGE, "unknown calibration format '%s': expected one of %s", name,
+                names.data ? names.data : "the known ones");
+    qb_strbuf_release(&names);
+    return status;
+}
+
+/* ---- the list ---- */
+
+qb_status qb_ranges_add(qb_ctx *cx, qb_ranges *ranges, const char *name, size_t n, double lo,
+                        double hi) {
+    if (n == 0 || n > NAME_LIMIT || memchr(name, '\0', n))
+        return qb_fail(cx, QB_STATUS_FORMAT, "a name of %zu bytes, expected 1 to %d without zeros",
+                       n, NAME_LIMIT);
+    if (!isfinite((float)lo) || !isfinite((float)hi) || lo > hi)
+        return qb_fail(cx, QB_STATUS_FORMAT, "'%.*s': range %g to %g", (int)n, name, lo, hi);
+    if (ranges->n == QB_TABLE_ENTRIES)
+        return qb_fail(cx, QB_STATUS_FORMAT, "more than %d names", QB_TABLE_ENTRIES);
+    QB_TRY(
+        qb_grow(cx, &ranges->item, &ranges->capacity, (size_t)ranges->n + 1, sizeof *ranges->item));
+    char *copy = qb_alloc(cx, n + 1, 1);
+    if (!copy) return cx->code;
+    memcpy(copy, name, n);
+    ranges->item[ranges->n++] = (qb_named_range){copy, lo, hi};
+    return QB_OK;
+}
+
+void qb_ranges_release(qb_ranges *ranges) {
+    for (int32_t i = 0; i < ranges->n; i++) qb_free(ranges->item[i].name);
+    qb_free(ranges->item);
+    *ranges = (qb_ranges){0};
+}
+
+/* ---- files ---- */
+
+static const qb_calib_format *guess(const char *bytes, size_t size) {
+    for (int32_t i = 0; i < N_FORMATS; i++)
+        if (formats[i]->probe(bytes, size)) return formats[i];
+    return NULL;
+}
+
+qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_t size,
+                          const qb_calib_format **format, qb_ranges *out) {
+    const qb_calib_format *used = *format ? *format : guess(bytes, size);
+    if (!used)
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: not a calibration in a format that is known",
+                       name);
+    qb_ranges ranges = {0};
+    qb_status status = used->read(cx, bytes, size, &ranges);
+    if (status == QB_OK && ranges.n == 0) status = qb_fail(cx, QB_STATUS_FORMAT, "no ranges in it");
+    if (status != QB_OK) {
+        qb_ranges_release(&ranges);
+        return qb_wrap(cx, "%s (%s)", name, used->name);
+    }
+    *format = used;
+    *out = ranges;
+    return QB_OK;
+}
+
+qb_status qb_ranges_load(qb_ctx *cx, const char *path, const qb_calib_format **format,
+                         qb_ranges *out) {
+    char *bytes = NULL;
+    size_t size = 0;
+    QB_TRY(qb_file_read(cx, path, QB_RANGES_FILE_LIMIT, &bytes, &size));
+    qb_status status = qb_ranges_parse(cx, path, bytes, size, format, out);
+    qb_free(bytes);
+    return status;
+}
+
+qb_status qb_ranges_save(qb_ctx *cx, const qb_ranges *ranges, const qb_calib_format *format,
+                         const qb_graph *graph, const char *path) {
+    qb_strbuf text = {0};
+    qb_status status = format->write(cx, ranges, graph, &text);
+    if (status == QB_OK && text.failed) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    if (status == QB_OK) status = qb_file_write(cx, path, text.data ? text.data : "", text.size);
+    qb_strbuf_release(&text);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s (%s)", path, format->name);
+}
+
+/* ---- what formats share ---- */
+
+bool qb_line_next(const char **at, const char *end, qb_line *line) {
+    if (*at >= end) return false;
+    const char *stop = memchr(*at, '\n', (size_t)(end - *at));
+    if (!stop) stop = end;
+    line->text = *at;
+    line->n = (size_t)(stop - *at);
+    line->number++;
+    if (line->n > 0 && line->text[line->n - 1] == '\r') line->n--;
+    *at = stop < end ? stop + 1 : end;
+    return true;
+}
+
+bool qb_line_number(const char *text, size_t n, double *out) {
+    char copy[64], *stop;
+    while (n > 0 && (*text == ' ' || *text == '\t')) text++, n--;
+    while (n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t')) n--;
+    if (n == 0 || n >= sizeof copy) return false;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    *out = strtod(copy, &stop);
+    return stop == copy + n;
+}
+
+double qb_named_range_amax(const qb_named_range *range) {
+    return fmax(fabs(range->lo), fabs(range->hi));
+}
+
+qb_status qb_ranges_check_line_name(qb_ctx *cx, const char *name) {
+    for (const char *at = name; *at; at++)
+        if ((unsigned char)*at < ' ')
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "the name of tensor '%s' has a control character", name);
+    return QB_OK;
+}
+
+qb_status qb_ranges_parse_json(qb_ctx *cx, const char *bytes, size_t size, json_t **out) {
+    json_error_t error;
+    json_t *root =
+        json_loadb(bytes, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    if (!root)
+        return qb_fail(cx, QB_STATUS_FORMAT, "line %d, column %d: %s", error.line, error.column,
+                       error.text);
+    if (!json_is_object(root)) {
+        json_decref(root);
+        return qb_fail(cx, QB_STATUS_FORMAT, "expected a JSON object");
+    }
+    *out = root;
+    return QB_OK;
+}
+
+qb_status qb_ranges_write_json(qb_ctx *cx, const qb_ranges *ranges, json_t *root, const char *key,
+                               json_t *(*value)(const qb_named_range *range), qb_strbuf *out) {
+    json_t *tensors = json_object();
+    qb_status status = QB_OK;
+    json_object_set_new(root, key, tensors);
+    for (int32_t i = 0; i < ranges->n && status == QB_OK; i++)
+        if (json_object_set_new(tensors, ranges->item[i].name, value(&ranges->item[i])) != 0)
+            status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name of tensor '%s' is not UTF-8",
+                             ranges->item[i].name);
+    char *text = status == QB_OK ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(root);
+    if (status != QB_OK) return status;
+    if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    qb_strbuf_add(out, text);
+    qb_strbuf_add(out, "\n");
+    free(text);
+    return QB_OK;
+}
+
+bool qb_ranges_is_json_with(const char *bytes, size_t size, const char *word) {
+    size_t i = 0;
+    while (i < size && strchr(" \t\r\n", bytes[i]) && bytes[i]) i++;
+    return i < size && bytes[i] == '{' && memmem(bytes, size, word, strlen(word)) != NULL;
+}

@@ -1,0 +1,104 @@
+/* qbench calib export: MODEL.calib.h5 -> another tool's calibration. */
+#include "base/file.h"
+#include "calib/ranges.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    const char *format, *method;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    {.name = "format",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, format),
+     .argument = "NAME",
+     .help = "trt, ort-json, ort-cache, ort-flatbuffers, ncnn, ppq or aimet"},
+    {.name = "method",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, method),
+     .argument = "NAME",
+     .help = "the ranges by this method (default: the calibration's first)"},
+    {0},
+};
+
+/* -o when it names something other than a folder, else MODEL.SUFFIX there. New memory. */
+static char *output_path(qb_ctx *cx, const options *o, const qb_project *project,
+                         const qb_calib_format *format) {
+    if (o->common.out && !qb_path_is_dir(o->common.out) && !qb_has_suffix(o->common.out, "/"))
+        return qb_strdup(cx, o->common.out);
+    char *name = qb_format(cx, "%s%s", project->stem, format->suffix);
+    char *path = name ? qb_path_join(cx, o->common.out, name) : NULL;
+    qb_free(name);
+    return path;
+}
+
+static qb_status load_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                            const char *path, qb_table **out) {
+    if (!path) return qb_stage_table(cx, project, graph, out);
+    QB_TRY(qb_table_load(cx, path, out));
+    QB_TRY_WRAP(cx, qb_table_check_model(cx, *out, project->model, graph->hash), "%s", path);
+    return QB_OK;
+}
+
+static qb_status find_method(qb_ctx *cx, const options *o, const qb_table *calibration,
+                             int32_t *out) {
+    *out = o->method ? qb_table_method(calibration, o->method) : 0;
+    if (*out >= 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_NOTFOUND, "the calibration has no method '%s'", o->method);
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    const qb_calib_format *format;
+    if (!o->format) return qb_fail(cx, QB_STATUS_USAGE, "calib export: give --format");
+    QB_TRY(qb_calib_format_find(cx, o->format, &format));
+    qb_project project = {0};
+    qb_graph *graph = NULL;
+    qb_table *calibration = NULL;
+    qb_ranges ranges = {0};
+    char *path = NULL;
+    int32_t method;
+    qb_common common = o->common;
+    common.out = NULL; /* names the result, not a folder of artifacts */
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &common, &o->project, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(load_table(cx, &project, graph, arguments->n > 0 ? arguments->item[0] : NULL,
+                     &calibration));
+    QB_GO(find_method(cx, o, calibration, &method));
+    QB_GO(qb_ranges_of_table(cx, calibration, method, &ranges));
+    path = output_path(cx, o, &project, format);
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_ranges_save(cx, &ranges, format, graph, path));
+    if (!qb_json_on_stdout(&o->common))
+        printf("%s: %d tensors, %s, for %s\n", path, ranges.n, calibration->method[method],
+               format->name);
+    QB_GO(qb_json_out(cx, &o->common,
+                      json_pack("{s:s, s:o, s:s, s:s, s:i}", "schema", "qbench.calib-export/1",
+                                "file", qb_json_string(path), "format", format->name, "method",
+                                calibration->method[method], "tensors", ranges.n)));
+out:
+    qb_free(path);
+    qb_ranges_release(&ranges);
+    qb_table_free(calibration);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_calib_command_export = {
+    .name = "calib export",
+    .usage = "[CALIB.calib.h5] --format NAME [options]",
+    .summary = "write a calibration as another tool's (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
+    .example = "qbench calib export --format trt\n"
+               "qbench calib export --format ncnn --method minmax -o resnet50.table",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

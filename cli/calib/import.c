@@ -1,0 +1,70 @@
+/* qbench calib import: another tool's calibration -> MODEL.calib.h5. */
+#include "cli/foreign.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    const char *format;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    {.name = "format",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, format),
+     .argument = "NAME",
+     .help = "trt, ort-json, ort-cache, ort-flatbuffers, ncnn, ppq or aimet (default: found out)"},
+    {0},
+};
+
+static qb_status report(qb_ctx *cx, const options *o, const char *path, const qb_foreign *f) {
+    if (!qb_json_on_stdout(&o->common)) {
+        printf("%s: %d tensors from %s, %d without a range, %d not in the model\n", path,
+               f->fit.used, f->format->name, f->fit.n_missing, f->fit.n_extra);
+        qb_foreign_print(f);
+    }
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o, s:o}", "schema", "qbench.calib-import/1", "file",
+                                 qb_json_string(path), "fit", qb_foreign_json(f)));
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (arguments->n < 1) return qb_fail(cx, QB_STATUS_USAGE, "calib import: which file?");
+    qb_project project = {0};
+    qb_graph *graph = NULL;
+    qb_foreign foreign = {0};
+    char *path = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, &o->project, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_foreign_load(cx, arguments->item[0], o->format, project.model, graph, &foreign));
+    path = qb_project_artifact(cx, &project, "calib.h5");
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_table_save(cx, foreign.table, path));
+    QB_GO(report(cx, o, path, &foreign));
+out:
+    qb_free(path);
+    qb_foreign_release(&foreign);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_calib_command_import = {
+    .name = "calib import",
+    .usage = "FILE [options]",
+    .summary = "read another tool's calibration (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
+    .notes =
+        "The result holds ranges without histograms: quantize uses them, other methods cannot\n"
+        "be chosen from them. Tensors without a range stay float with quantize --skip-missing.",
+    .example = "qbench calib import old.calib --model resnet50.onnx\n"
+               "qbench calib import resnet50.table --format ncnn --model resnet50.onnx",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 1,
+    .run = run,
+};

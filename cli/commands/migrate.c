@@ -1,0 +1,100 @@
+/* qbench migrate: MODEL.onnx + a TensorRT 10 calibration cache -> an explicit Q/DQ model. */
+#include "cli/foreign.h"
+#include "cli/json_out.h"
+#include "cli/pipeline.h"
+
+typedef struct options {
+    qb_common common;
+    qb_project_flags project;
+    const char *format, *target;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    {.name = "keep-float",
+     .type = QB_OPT_LIST,
+     .offset = offsetof(options, project.keep_float),
+     .argument = "NODE",
+     .help = "leave nodes of this name (glob) in float (repeatable)"},
+    {.name = "format",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, format),
+     .argument = "NAME",
+     .help = "of the old calibration, see calib import (default: found out)"},
+    {.name = "for",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, target),
+     .argument = "TARGET",
+     .help = "trt (default), ort-cpu or ort-cuda"},
+    {0},
+};
+
+static void defaults(void *opts) { ((options *)opts)->target = "trt"; }
+
+static qb_status report(qb_ctx *cx, const options *o, const char *path, const qb_target *target,
+                        const qb_foreign *f, const qb_quant_report *r) {
+    if (!qb_json_on_stdout(&o->common)) {
+        printf("%s: for %s, %d layers in int8, %d kept in float; %d tensors had a range, %d had "
+               "none, %d names are not in the model\n",
+               path, target->name, r->quantized, r->kept_float, f->fit.used, f->fit.n_missing,
+               f->fit.n_extra);
+        qb_foreign_print(f);
+    }
+    return qb_json_out(cx, &o->common,
+                       json_pack("{s:s, s:o, s:s, s:i, s:i, s:o}", "schema", "qbench.migrate/1",
+                                 "file", qb_json_string(path), "target", target->name,
+                                 "layers_int8", r->quantized, "layers_float", r->kept_float, "fit",
+                                 qb_foreign_json(f)));
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (arguments->n < 2)
+        return qb_fail(cx, QB_STATUS_USAGE, "migrate: expected a model and its old calibration");
+    qb_project_flags flags = o->project;
+    flags.model = arguments->item[0];
+    qb_project project = {0};
+    qb_graph *graph = NULL, *quantized = NULL;
+    qb_foreign foreign = {0};
+    qb_quant_report made = {0};
+    char *path = NULL;
+    qb_quant_options how;
+    qb_status status = QB_OK;
+    const qb_target *target;
+    QB_GO(qb_target_find(cx, o->target, &target));
+    QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
+    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_foreign_load(cx, arguments->item[1], o->format, project.model, graph, &foreign));
+    how = qb_stage_quantization(&project, NULL);
+    how.target = target;
+    how.missing_stays_float = true;
+    QB_GO(qb_quantize(cx, graph, foreign.table, &how, &quantized, &made));
+    path = qb_project_artifact(cx, &project, "qdq.onnx");
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_onnx_save(cx, quantized, path));
+    QB_GO(report(cx, o, path, target, &foreign, &made));
+out:
+    qb_free(path);
+    qb_graph_free(quantized);
+    qb_foreign_release(&foreign);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_migrate = {
+    .name = "migrate",
+    .usage = "MODEL OLD_CALIBRATION [options]",
+    .summary = "turn a TensorRT 10 calibration cache into a Q/DQ model for TensorRT 11",
+    .notes =
+        "TensorRT 11 has no calibrators: it takes scales from Q/DQ nodes. Layers whose input has\n"
+        "no scale in the cache stay float, as they did, and are listed.",
+    .example = "qbench migrate resnet50.onnx resnet50.calib -o resnet50.qdq.onnx\n"
+               "qbench migrate resnet50.onnx resnet50.table --for ort-cpu",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = 2,
+    .defaults = defaults,
+    .run = run,
+};

@@ -1,0 +1,270 @@
+/* Calibration files of other tools: what their own files say, what is written reads back, and how
+ * names fit a model. */
+#include "qb_test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "calib/ranges.h"
+#include "graph/op.h"
+
+#define RECORDED QB_SOURCE_DIR "/tests/fuzz/corpus/ranges/"
+
+static const qb_named_range *find(const qb_ranges *r, const char *name) {
+    for (int32_t i = 0; i < r->n; i++)
+        if (strcmp(r->item[i].name, name) == 0) return &r->item[i];
+    fail_msg("no range for '%s'", name);
+    return NULL;
+}
+
+static qb_ranges load(const char *file, const char *format) {
+    qb_ctx cx;
+    qb_ranges ranges = {0};
+    const qb_calib_format *found = NULL;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_ranges_load(&cx, file, &found, &ranges));
+    assert_string_equal(found->name, format);
+    return ranges;
+}
+
+/* The first four are onnxruntime's own; its cache and table keep the largest end, not the largest
+ * magnitude, of a range. */
+static void files_of_other_tools(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *format, *name;
+        double lo, hi;
+        int32_t n;
+    } rows[] = {
+        {"ort_cache.json", "ort-json", "input", -2, 2.5, 2},
+        {"ort_calibration.json", "ort-json", "conv1/relu:0", 0, 7.25, 2},
+        {"ort_calibration.cache", "ort-cache", "conv1/relu:0", -7.25, 7.25, 2},
+        {"ort_calibration.flatbuffers", "ort-flatbuffers", "input", -2.5, 2.5, 2},
+        {"trt.calib", "trt", "input", -0.500122, 0.500122, 4},
+        {"trt.calib", "trt", "(Unnamed Layer* 22) [Constant]_output", -0.0983593, 0.0983593, 4},
+        {"trt.calib", "trt", "conv1/relu:0", -7.25, 7.25, 4},
+        {"ncnn.table", "ncnn", "fc", -2, 2, 2},
+        {"ppq.json", "ppq", "input", -2.5, 2.5, 2},
+        {"aimet_061.encodings", "aimet", "input", -1, 1.55, 2},
+        {"aimet_061.encodings", "aimet", "conv1/relu:0", -1.27, 1.27, 2},
+        {"aimet_100.encodings", "aimet", "input", -1, 1.55, 1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char path[QB_TEST_PATH];
+        snprintf(path, sizeof path, RECORDED "%s", rows[i].file);
+        qb_ranges r = load(path, rows[i].format);
+        assert_int_equal(r.n, rows[i].n);
+        const qb_named_range *range = find(&r, rows[i].name);
+        if (fabs(range->lo - rows[i].lo) > 2e-5 || fabs(range->hi - rows[i].hi) > 2e-5)
+            fail_msg("%s: %s: %g to %g", rows[i].file, rows[i].name, range->lo, range->hi);
+        qb_ranges_release(&r);
+    }
+}
+
+static qb_ranges sample(qb_ctx *cx) {
+    qb_ranges r = {0};
+    assert_ok(cx, qb_ranges_add(cx, &r, "relu:0", 6, 0, 6));
+    assert_ok(cx, qb_ranges_add(cx, &r, "a b", 3, -5.1, 2.6));
+    assert_ok(cx, qb_ranges_add(cx, &r, "dead", 4, 0, 0));
+    return r;
+}
+
+static void what_is_written_reads_back(void **state) {
+    (void)state;
+    static const struct {
+        const char *format;
+        bool symmetric;
+        double step; /* of the range's ends */
+    } rows[] = {{"trt", true, 1e-6},       {"ort-json", false, 1e-6},
+                {"ort-cache", true, 1e-6}, {"ort-flatbuffers", true, 1e-6},
+                {"ppq", true, 1e-6},       {"aimet", false, 0.02}};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const qb_calib_format *format, *found = NULL;
+        qb_ranges r = sample(&cx), again;
+        qb_strbuf text = {0};
+        assert_ok(&cx, qb_calib_format_find(&cx, rows[i].format, &format));
+        assert_ok(&cx, format->write(&cx, &r, NULL, &text));
+        assert_ok(&cx, qb_ranges_parse(&cx, "again", text.data, text.size, &found, &again));
+        assert_ptr_equal(found, format);
+        assert_int_equal(again.n, 3);
+        for (int32_t k = 0; k < 3; k++) {
+            const qb_named_range *a = &r.item[k], *b = find(&again, a->name);
+            const double most = fmax(fabs(a->lo), fabs(a->hi));
+            const double lo = rows[i].symmetric ? -most : a->lo;
+            const double hi = rows[i].symmetric ? most : a->hi;
+            if (strcmp(a->name, "dead") == 0 && strcmp(rows[i].format, "aimet") == 0) continue;
+            assert_true(fabs(b->lo - lo) <= rows[i].step && fabs(b->hi - hi) <= rows[i].step);
+        }
+        qb_strbuf_release(&text);
+        qb_ranges_release(&again);
+        qb_ranges_release(&r);
+    }
+}
+
+static void the_scale_of_a_tensorrt_cache(void **state) {
+    (void)state;
+    qb_ctx cx;
+    const qb_calib_format *trt;
+    qb_ranges r = {0};
+    qb_strbuf text = {0};
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_calib_format_find(&cx, "trt", &trt));
+    assert_ok(&cx, qb_ranges_add(&cx, &r, "x", 1, -127, 3));
+    assert_ok(&cx, trt->write(&cx, &r, NULL, &text));
+    assert_string_equal(text.data, "TRT-101600-EntropyCalibration2\nx: 3f800000\n");
+    qb_strbuf_release(&text);
+    qb_ranges_release(&r);
+}
+
+static void what_is_wrong_is_said_with_its_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *format, *text, *says;
+    } rows[] = {
+        {"trt", "nonsense\n", "line 1"},
+        {"trt", "TRT-1-A\nx 3f800000\n", "line 2"},
+        {"trt", "TRT-1-A\n\nx: 3f8000000\n", "line 3"},
+        {"trt", "TRT-1-A\nx: 7f800000\n", "scale is inf"},
+        {"trt", "TRT-1-A\nx: bf800000\n", "scale is -1"},
+        {"trt", "TRT-1-A\n: 3f800000\n", "name"},
+        {"trt", "TRT-1-A\n", "no ranges"},
+        {"ort-cache", "x one\n", "line 1"},
+        {"ort-cache", "x 1\ny nan\n", "line 2"},
+        {"ort-json", "{\"x\": {\"CLS\": \"TensorData\", \"lowest\": 1}}", "'x'"},
+        {"ort-json", "[1]", "JSON object"},
+        {"ort-json", "{\"x\": ", "line 1"},
+        {"ort-json", "{\"x\": {\"lowest\": 3, \"highest\": 1}}", "range 3 to 1"},
+        {"ppq", "{\"act_quant_info\": {\"x\": -1}}", "not negative"},
+        {"ppq", "{\"act_quant_info\": 3}", "act_quant_info"},
+        {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 40}]}}", "bit width"},
+        {"aimet", "{\"activation_encodings\": {\"x\": []}}", "list of one"},
+        {"ncnn", "c_param_0 1 \nc 0 \n", "line 2"},
+        {"ort-flatbuffers", "\x04\0\0", "FlatBuffers"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        qb_ctx cx;
+        qb_ranges r;
+        const qb_calib_format *format;
+        qb_ctx_init(&cx);
+        assert_ok(&cx, qb_calib_format_find(&cx, rows[i].format, &format));
+        assert_int_equal(
+            qb_ranges_parse(&cx, "bad", rows[i].text, strlen(rows[i].text), &format, &r),
+            QB_STATUS_FORMAT);
+        if (!strstr(cx.message, rows[i].says) || !strstr(cx.message, "bad"))
+            fail_msg("'%s' lacks '%s'", cx.message, rows[i].says);
+    }
+    qb_ctx cx;
+    qb_ranges r;
+    const qb_calib_format *none = NULL;
+    qb_ctx_init(&cx);
+    assert_int_equal(qb_ranges_parse(&cx, "bad", "?", 1, &none, &r), QB_STATUS_FORMAT);
+    assert_int_equal(qb_calib_format_find(&cx, "tflite", &none), QB_STATUS_USAGE);
+}
+
+/* x -> conv1 (3x3) -> a -> fc (1x1) -> y */
+static qb_graph *network(qb_ctx *cx) {
+    static const float w1[18] = {2, 0, 0, 0, 0, 0, 0, 0, 0, -0.5f}, w2[2] = {0.25f, -1};
+    qb_graph *graph;
+    assert_ok(cx, qb_graph_create(cx, &graph));
+    const qb_shape x = qb_shape_of(4, 1, 1, 4, 4), unknown = {.rank = -1};
+    const qb_shape s1 = qb_shape_of(4, 2, 1, 3, 3), s2 = qb_shape_of(4, 1, 2, 1, 1);
+    int32_t v[5] = {qb_graph_add_value(cx, graph, "x", QB_DTYPE_F32, &x),
+                    qb_graph_add_constant(cx, graph, "w1", QB_DTYPE_F32, &s1, w1),
+                    qb_graph_add_value(cx, graph, "a", QB_DTYPE_NONE, &unknown),
+                    qb_graph_add_constant(cx, graph, "w2", QB_DTYPE_F32, &s2, w2),
+                    qb_graph_add_value(cx, graph, "y", QB_DTYPE_NONE, &unknown)};
+    const qb_op *conv = qb_op_find("Conv", "");
+    assert_ok(cx, qb_graph_add_input(cx, graph, v[0]));
+    assert_true(qb_graph_add_node(cx, graph, conv, "conv1", v, 2, &v[2], 1) >= 0);
+    assert_true(qb_graph_add_node(cx, graph, conv, "fc", &v[2], 2, &v[4], 1) >= 0);
+    assert_ok(cx, qb_graph_add_output(cx, graph, v[4]));
+    assert_ok(cx, qb_graph_infer(cx, graph));
+    return graph;
+}
+
+static void ncnn_tables_are_by_layer(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = network(&cx);
+    const qb_calib_format *ncnn;
+    qb_ranges r = {0}, again;
+    qb_ranges_fit fit;
+    qb_table *table;
+    qb_strbuf text = {0};
+    assert_ok(&cx, qb_calib_format_find(&cx, "ncnn", &ncnn));
+    assert_ok(&cx, qb_ranges_add(&cx, &r, "x", 1, -1, 0.5));
+    assert_ok(&cx, qb_ranges_add(&cx, &r, "a", 1, 0, 2));
+    assert_ok(&cx, ncnn->write(&cx, &r, graph, &text));
+    assert_string_equal(text.data, "conv1_param_0 15.500000 62.000000 \n" /* 31 / 2, 31 / 0.5 */
+                                   "fc_param_0 127.000000 \n"
+                                   "conv1 127.000000 \n"
+                                   "fc 63.500000 \n");
+    assert_ok(&cx, qb_ranges_parse(&cx, "t.table", text.data, text.size, &ncnn, &again));
+    assert_ok(&cx, qb_ranges_to_table(&cx, &again, ncnn, "t.table", graph, &table, &fit));
+    assert_int_equal(fit.used, 2);
+    assert_int_equal(fit.n_missing + fit.n_extra, 0);
+    assert_string_equal(table->method[0], "import:ncnn");
+    const qb_range *a = qb_table_find(table, "a")->range;
+    assert_true(fabs((double)a->hi - 2) < 1e-6 && a->lo == -a->hi);
+    qb_ranges_fit_release(&fit);
+    qb_table_free(table);
+    qb_strbuf_release(&text);
+    qb_ranges_release(&again);
+    qb_ranges_release(&r);
+    qb_graph_free(graph);
+}
+
+static void names_that_do_not_fit_are_listed(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = network(&cx);
+    const qb_calib_format *trt;
+    qb_ranges r = {0};
+    qb_ranges_fit fit;
+    qb_table *table = NULL;
+    assert_ok(&cx, qb_calib_format_find(&cx, "trt", &trt));
+    assert_ok(&cx, qb_ranges_add(&cx, &r, "bn1", 3, -1, 1));
+    assert_int_equal(qb_ranges_to_table(&cx, &r, trt, "old.calib", graph, &table, &fit),
+                     QB_STATUS_MISMATCH);
+    assert_non_null(strstr(cx.message, "old.calib"));
+    assert_null(table);
+    assert_ok(&cx, qb_ranges_add(&cx, &r, "x", 1, -1, 1));
+    assert_ok(&cx, qb_ranges_add(&cx, &r, "w1", 2, -1, 1)); /* a constant has no range to take */
+    assert_ok(&cx, qb_ranges_to_table(&cx, &r, trt, "old.calib", graph, &table, &fit));
+    assert_int_equal(fit.used, 1);
+    assert_int_equal(fit.n_missing, 1);
+    assert_string_equal(fit.missing[0], "a");
+    assert_int_equal(fit.n_extra, 2);
+    assert_string_equal(fit.extra[1], "w1");
+
+    /* Without statistics it can be stored, but no other method chosen. */
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "x.calib.h5");
+    qb_table *again;
+    assert_ok(&cx, qb_table_save(&cx, table, path));
+    assert_ok(&cx, qb_table_load(&cx, path, &again));
+    assert_int_equal(again->entry[0].stats->count, 0);
+    assert_true(again->entry[0].range[0].hi == 1);
+    qb_table_free(again);
+    qb_table_free(table);
+    qb_ranges_fit_release(&fit);
+    qb_ranges_release(&r);
+    qb_graph_free(graph);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(files_of_other_tools),
+    cmocka_unit_test(what_is_written_reads_back),
+    cmocka_unit_test(the_scale_of_a_tensorrt_cache),
+    cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+    cmocka_unit_test(ncnn_tables_are_by_layer),
+    cmocka_unit_test(names_that_do_not_fit_are_listed),
+};
+
+QB_TEST_MAIN(tests)
