@@ -1,18 +1,17 @@
 // Convolution of images with at most four channels, codes or f16, channels last: the first layer of
-// a network. A block computes 8 rows x 64 pixels x 64 channels. The pixels it needs are laid in
+// a network. A block computes 4 rows x 64 pixels x 64 channels. The pixels it needs are laid in
 // shared memory with four channels each, so that a row of the matrix, the pixels under one kernel
 // row, is a run of words: operands of mma are read from where the pixels lie, without im2col.
 //
-//   threads   8 warps, each 32 pixels of a row x 64 channels, twice
-//   shared    the pixels under the block, the weight in the order of the operands, and behind them
-//             16 KiB of staging in the general modes
+//   threads   8 warps, each 32 pixels of a row x 64 channels
+//   shared    the pixels under the block, the weight in the order of the operands, and 16 KiB of
+//             staging in the general mode
 //   bound by  shared memory reads of the weight
 #include "kernels/cuda/conv_epilogue.cuh"
 #include "kernels/cuda/mma.cuh"
 
 #define THREADS 256
-#define ROWS 8
-#define PASSES 2 // of four rows
+#define ROWS 4
 #define WIDTH 64
 #define TILES 8 // of 8 channels
 
@@ -46,9 +45,9 @@ QB_DEVICE void load_pixel(const qb_cuda_conv &p, const void *in, size_t at, bool
         for (int c = 0; c < 4; c++) {
             if (c >= p.in_c) break;
             if (HALF)
-                word[c / 2] |= (uint32_t)__ldg((const uint16_t *)in + at + c) << c % 2 * 16;
+                word[c / 2] |= (uint32_t)((const uint16_t *)in)[at + c] << c % 2 * 16;
             else
-                word[0] |= (uint32_t)__ldg((const uint8_t *)in + at + c) << c * 8;
+                word[0] |= (uint32_t)((const uint8_t *)in)[at + c] << c * 8;
         }
     }
 #pragma unroll
@@ -84,7 +83,7 @@ QB_DEVICE void multiply(const qb_cuda_conv &p, const uint32_t *pixels, const uin
 }
 
 template <int MODE>
-static __global__ void __launch_bounds__(THREADS, MODE == QB_CUDA_BORDER ? 1 : 2)
+static __global__ void __launch_bounds__(THREADS)
     stem(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
     constexpr bool HALF = MODE >= QB_CUDA_HALF;
     constexpr bool STAGED = MODE == QB_CUDA_GENERAL || MODE == QB_CUDA_HALF_GENERAL;
@@ -98,51 +97,41 @@ static __global__ void __launch_bounds__(THREADS, MODE == QB_CUDA_BORDER ? 1 : 2
     int y0 = blockIdx.y * ROWS, x0 = blockIdx.x * WIDTH, blocks = p.n_pad / 64;
     int image = blockIdx.z / blocks, channel = blockIdx.z % blocks * 64;
     const uint2 *packed = (const uint2 *)io.packed + (size_t)(channel / 64) * weights;
-#pragma unroll 4 // loads under way together
-    for (int i = threadIdx.x; i < weights; i += THREADS) weight[i] = __ldg(packed + i);
-    const int warps = THREADS / 32;
-#pragma unroll 1
-    for (int l = threadIdx.x / 32; l < lines; l += warps) { // a warp a line
-        int iy = y0 * p.stride_h - p.pad_h + l;
-        size_t first = ((size_t)image * p.in_h + iy) * p.in_w;
-#pragma unroll 4
-        for (int i = threadIdx.x % 32; i < line; i += 32) {
-            int ix = x0 * p.stride_w - p.pad_w + i;
-            bool valid = iy >= 0 && iy < p.in_h && ix >= 0 && ix < p.in_w;
-            load_pixel<HALF>(p, io.in, (first + ix) * p.in_total + p.in_offset, valid,
-                             pixels + (l * line + i) * WORDS);
-        }
+    for (int i = threadIdx.x; i < weights; i += THREADS) weight[i] = packed[i];
+    for (int i = threadIdx.x; i < line * lines; i += THREADS) {
+        int iy = y0 * p.stride_h - p.pad_h + i / line, ix = x0 * p.stride_w - p.pad_w + i % line;
+        bool valid = iy >= 0 && iy < p.in_h && ix >= 0 && ix < p.in_w;
+        size_t at =
+            valid ? (((size_t)image * p.in_h + iy) * p.in_w + ix) * p.in_total + p.in_offset : 0;
+        load_pixel<HALF>(p, io.in, at, valid, pixels + i * WORDS);
     }
     __syncthreads();
-    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, x = warp % 2 * 32;
-#pragma unroll 1
-    for (int pass = 0; pass < PASSES; pass++) {
-        int row = pass * (ROWS / PASSES) + warp / 2;
-        sum_type sum[2][TILES][4] = {};
-        if (!HALF && p.in_signed)
-            multiply<HALF, true>(p, pixels, weight, row, x, sum);
-        else
-            multiply<HALF, false>(p, pixels, weight, row, x, sum);
-        int oy = y0 + row, ox = x0 + x + (lane >> 2);
-        auto row_of = [&](int i) { // p.rows: not there
-            bool there = oy < p.out_h && ox + i * 8 < p.out_w;
-            return there ? (image * p.out_h + oy) * p.out_w + ox + i * 8 : p.rows;
-        };
-        auto value = [&](int i, int, int j) { return sum[i / 2][j / 2][i % 2 * 2 + j % 2]; };
-        if constexpr (STAGED) {
-            sum_type *slot = (sum_type *)(pixels + line * lines * WORDS) + threadIdx.x;
+    int warp = threadIdx.x >> 5, lane = threadIdx.x & 31, row = warp / 2, x = warp % 2 * 32;
+    sum_type sum[2][TILES][4] = {};
+    if (!HALF && p.in_signed)
+        multiply<HALF, true>(p, pixels, weight, row, x, sum);
+    else
+        multiply<HALF, false>(p, pixels, weight, row, x, sum);
+    int oy = y0 + row, ox = x0 + x + (lane >> 2);
+    auto row_of = [&](int i) { // p.rows: not there
+        bool there = oy < p.out_h && ox + i * 8 < p.out_w;
+        return there ? (image * p.out_h + oy) * p.out_w + ox + i * 8 : p.rows;
+    };
+    auto value = [&](int i, int, int j) { return sum[i / 2][j / 2][i % 2 * 2 + j % 2]; };
+    if constexpr (STAGED) {
+        __syncthreads(); // the staging lies over the pixels
+        sum_type *slot = (sum_type *)memory + threadIdx.x;
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < 4; i++) {
 #pragma unroll
-                for (int j = 0; j < 16; j++) slot[j * THREADS] = value(i, 0, j);
-                if (row_of(i) < p.rows)
-                    qb_finish_staged(p, io, slot, THREADS, row_of(i), channel + (lane & 3) * 16);
-            }
-        } else if constexpr (HALF) {
-            qb_finish_half<MODE, 4, 1>(p, io, channel, row_of, value);
-        } else {
-            qb_finish_vector<MODE, 4, 1, false>(p, io, channel, NULL, row_of, value);
+            for (int j = 0; j < 16; j++) slot[j * THREADS] = value(i, 0, j);
+            if (row_of(i) < p.rows)
+                qb_finish_staged(p, io, slot, THREADS, row_of(i), channel + (lane & 3) * 16);
         }
+    } else if constexpr (HALF) {
+        qb_finish_half<MODE, 4, 1>(p, io, channel, row_of, value);
+    } else {
+        qb_finish_vector<MODE, 4, 1, false>(p, io, channel, NULL, row_of, value);
     }
 }
 
@@ -155,11 +144,10 @@ static int launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io, cudaStream_t
 }
 
 extern "C" int qb_cuda_conv_stem_shared(const qb_cuda_conv *p) {
-    bool staged = p->mode != QB_CUDA_PLAIN && p->mode != QB_CUDA_PLAIN_ZERO &&
-                  p->mode != QB_CUDA_BORDER && p->mode != QB_CUDA_HALF;
-    int words = p->half ? 2 : 1;
-    return p->kernel_h * steps_of(*p, words) * TILES * 32 * 8 +
-           line_of(*p, words) * lines_of(*p) * words * 4 + (staged ? THREADS * 64 : 0);
+    int words = p->half ? 2 : 1, staging = THREADS * 64;
+    int bytes = p->kernel_h * steps_of(*p, words) * TILES * 32 * 8 +
+                line_of(*p, words) * lines_of(*p) * words * 4;
+    return bytes > staging ? bytes : staging;
 }
 
 extern "C" int qb_cuda_conv_stem(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
