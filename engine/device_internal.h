@@ -47,8 +47,8 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
 bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to);
 
 /* engine/device_mix.c */
-/* Decides which groups of codes run in f16 and gives them float constants. Adds values to the graph,
- * so it comes before whatever is allocated for each value. */
+/* Decides which groups of codes run in f16 and gives them float constants. Adds values to the
+ * graph, so it comes before whatever is allocated for each value. */
 qb_status qb_device_mix(qb_builder *b);
 
 /* engine/device_steps.c */

@@ -65,8 +65,8 @@ static void on_own_kernels(void **state) {
     threads_get_what_one_gets("cpu,ref");
 }
 
-/* The reference and oneDNN share their work among OpenMP's threads, which the thread sanitizer cannot
- * see into. */
+/* The reference and oneDNN share their work among OpenMP's threads, which the thread sanitizer
+ * cannot see into. */
 static void skip_where_blind(void) {
 #ifdef __SANITIZE_THREAD__
     qb_test_skip("OpenMP is not instrumented");
