@@ -2,10 +2,11 @@
  * fused operation. The library is opened when the first kernel is made, so that nothing depends on
  * its being installed.
  *
- * It takes s8 with zero point 0 only (see issue of affine activations). The scale has 1 / Sy folded
+ * It takes s8 with zero point 0 only. The scale has 1 / Sy folded
  * in and the bias is added in float: results are within one code of the reference. */
 #include <cudnn.h>
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,6 +43,7 @@ enum { ID_DATA = 1, ID_WEIGHT, ID_SCALE, ID_BIAS, ID_OUT, ID_CONV, ID_SCALED, ID
 
 typedef struct cudnn_state {
     cudnn_api api;
+    pthread_mutex_t lock; /* of the handle: launches come from several threads */
     cudnnHandle_t handle;
     cudnnBackendDescriptor_t object[MAX_OBJECTS]; /* all that were made, in order */
     int32_t n_objects;
@@ -312,6 +314,7 @@ out:
 }
 
 static void release(cudnn_state *s) {
+    pthread_mutex_destroy(&s->lock);
     if (s->api.library) {
         while (s->n_objects > 0)
             (void)s->api.cudnnBackendDestroyDescriptor(s->object[--s->n_objects]);
@@ -365,9 +368,11 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
-    const cudnn_state *s = kernel->state;
+    cudnn_state *s = kernel->state;
+    pthread_mutex_lock(&s->lock);
     cudnnStatus_t status = execute(s, s->plan, args->in[QB_IN_DATA], args->packed, args->out,
                                    args->workspace, args->stream);
+    pthread_mutex_unlock(&s->lock);
     if (status == CUDNN_STATUS_SUCCESS) return QB_OK;
     return qb_fail(cx, QB_STATUS_INTERNAL, "cuDNN: %s", s->api.cudnnGetErrorString(status));
 }
@@ -404,6 +409,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_kernel_alloc(cx, tactic, problem, &kernel));
     cudnn_state *s = kernel->state = qb_alloc(cx, 1, sizeof *s);
     kernel->destroy = destroy;
+    if (s) pthread_mutex_init(&s->lock, NULL);
     qb_status status =
         s ? open_state(cx, problem, &conv, s, kernel->impl, sizeof kernel->impl) : QB_STATUS_NOMEM;
     if (status != QB_OK) {
