@@ -171,7 +171,12 @@ static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const cha
     for (int32_t i = 0; i < t->n_entries && status == QB_OK; i++) {
         if (o->tensor && fnmatch(o->tensor, t->entry[i].name, 0) != 0) continue;
         any = true;
-        status = draw(cx, o, t, i, folder, spectrum, files);
+        if (t->entry[i].stats->count == 0)
+            status = qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                             "tensor '%s' was imported: it has no histogram to draw",
+                             t->entry[i].name);
+        else
+            status = draw(cx, o, t, i, folder, spectrum, files);
     }
     qb_free(spectrum);
     if (status == QB_OK && !any)

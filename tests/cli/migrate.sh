@@ -15,6 +15,8 @@ for format in $formats; do
 done
 expect 0 "$QBENCH" calib show trt.calib.h5
 says 'without statistics'
+expect 1 "$QBENCH" calib plot trt.calib.h5
+complains 'imported: it has no histogram'
 expect 1 "$QBENCH" calibrate -m model.onnx --from trt.calib.h5 --method minmax
 expect 2 "$QBENCH" calib export -m model.onnx
 complains 'give --format'
