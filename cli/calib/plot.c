@@ -172,9 +172,9 @@ static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const cha
         if (o->tensor && fnmatch(o->tensor, t->entry[i].name, 0) != 0) continue;
         any = true;
         if (t->entry[i].stats->count == 0)
-            status = qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                             "tensor '%s' was imported: it has no histogram to draw",
-                             t->entry[i].name);
+            status =
+                qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                        "tensor '%s' was imported: it has no histogram to draw", t->entry[i].name);
         else
             status = draw(cx, o, t, i, folder, spectrum, files);
     }
