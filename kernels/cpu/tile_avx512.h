@@ -69,7 +69,11 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
 
 /* Several units of a single vector at a time: the address of a pixel is loaded once for all of
  * them, otherwise loads would be the limit. */
+#if defined(__SANITIZE_ADDRESS__) /* whose checks of each load would take minutes to compile */
+#define QB_TILE_UNROLL(VECTORS) 1
+#else
 #define QB_TILE_UNROLL(VECTORS) ((VECTORS) == 1 ? 4 : 1)
+#endif
 
 /* UNITS units from u on: each pixel's sums get them in order. */
 /* clang-format off */
@@ -112,7 +116,8 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
             while (u < end) {                                                                      \
                 int64_t stop = end - u < left ? end : u + left;                                    \
                 left -= stop - u;                                                                  \
-                for (; u + 4 * QB_TILE_UNROLL(VECTORS) <= stop; u += 4 * QB_TILE_UNROLL(VECTORS))  \
+                for (; QB_TILE_UNROLL(VECTORS) > 1 && u + 4 * QB_TILE_UNROLL(VECTORS) <= stop;     \
+                     u += 4 * QB_TILE_UNROLL(VECTORS))                                             \
                     QB_TILE_UNITS(ROWS, VECTORS, QB_TILE_UNROLL(VECTORS), VECTOR, LOAD, BROADCAST, STEP) \
                 for (; u < stop; u += 4)                                                           \
                     QB_TILE_UNITS(ROWS, VECTORS, 1, VECTOR, LOAD, BROADCAST, STEP)                 \
