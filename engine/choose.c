@@ -153,7 +153,12 @@ qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_form
         QB_TRY(chosen_before(b, forms, n_forms, constant, out));
     else
         QB_TRY(choose(b, forms, n_forms, constant, out));
-    if (*out) return record(b, (*out)->tactic);
+    if (*out && record(b, (*out)->tactic) != QB_OK) {
+        qb_kernel_free(*out);
+        *out = NULL;
+        return b->cx->code;
+    }
+    if (*out) return QB_OK;
     char in[96], to[96];
     return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic runs %s of %s %s to %s %s",
                    qb_kind_text(forms->kind), qb_dtype_text(forms->in[0].dtype),

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""PyTorch on the GPU beside bench_cuda: the same architectures, random weights, FP16, channels last,
+inputs on the device, recorded as a CUDA graph and replayed; median of the replays.
+
+    gpu_peers.py [--models A,B] [--batches 1,128] [--compile A,B] [--replays 200] [--seconds S] --json FILE
+
+--compile: these models also through torch.compile (max-autotune without its own CUDA graphs). After S
+seconds nothing new is begun. Needs torch and torchvision.
+"""
+import argparse
+import json
+import statistics
+import time
+
+import torch
+import torchvision
+
+
+def replay_ms(function, replays):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream), torch.inference_mode():
+        for _ in range(3):
+            function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph), torch.inference_mode():
+        function()
+    for _ in range(10):
+        graph.replay()
+    times = []
+    for _ in range(replays):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(begin.elapsed_time(end))
+    return statistics.median(times)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default="resnet50,mobilenet_v2,squeezenet1_1,vit_b_16")
+    parser.add_argument("--batches", default="1,128")
+    parser.add_argument("--compile", default="")
+    parser.add_argument("--replays", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--json", required=True)
+    options = parser.parse_args()
+    began, rows = time.monotonic(), []
+    jobs = [(name, how) for how in ("eager", "compile") for name in options.models.split(",")
+            if how == "eager" or name in options.compile.split(",")]
+    for name, how in jobs:
+        model = getattr(torchvision.models, name)(weights=None).cuda().half().eval()
+        model = model.to(memory_format=torch.channels_last)
+        if how == "compile":
+            model = torch.compile(model, mode="max-autotune-no-cudagraphs")
+        for batch in map(int, options.batches.split(",")):
+            if time.monotonic() - began > options.seconds:
+                break
+            x = torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.half)
+            x = x.to(memory_format=torch.channels_last)
+            ms = replay_ms(lambda: model(x), options.replays)
+            rows.append({"model": name, "how": how, "batch": batch, "ms": ms})
+            print(f"{name:16} {how:8} {batch:4} {ms:8.3f} ms", flush=True)
+            with open(options.json, "w") as file:  # whatever is done so far
+                json.dump({"torch": torch.__version__, "device": torch.cuda.get_device_name(),
+                           "replays": options.replays, "rows": rows}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
