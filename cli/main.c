@@ -50,7 +50,8 @@ static qb_status check_stdout(qb_ctx *cx) {
 /* `qbench help [COMMAND|TOPIC]`; without any word at all the overview is an error message. */
 static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
     const bool asked = argc > 1;
-    const qb_topic *text = argc > 2 ? qb_topic_find(argv[2]) : NULL;
+    /* "help data" is the topic, "help data doctor" the command. */
+    const qb_topic *text = argc == 3 ? qb_topic_find(argv[2]) : NULL;
     if (text) {
         printf("%s: %s\n\n%s", text->name, text->summary, text->text);
         return QB_OK;

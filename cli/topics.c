@@ -45,7 +45,9 @@ const qb_topic qb_topics[] = {
      "may be missing. Samples may differ in size where the model's axes are open.\n"
      "\n"
      "  qbench calibrate bert.onnx --data tokens.npz\n"
-     "  qbench calibrate net.onnx --data raw/ --shapes image:1x3x224x224\n"},
+     "  qbench calibrate net.onnx --data raw/ --shapes image:1x3x224x224\n"
+     "\n"
+     "'qbench data doctor' looks for what is wrong with a set.\n"},
     {"precisions", "what compare can be asked for",
      "fp32                    the reference; the first precision is what others are held\n"
      "                        against\n"

@@ -20,6 +20,13 @@ for command in init run inspect calibrate quantize compare gate report build ben
     says '--json'
 done
 
+expect 0 "$QBENCH" data --help
+says '^usage: qbench data COMMAND'
+expect 0 "$QBENCH" help data # the topic of this name
+says "qbench data doctor"
+expect 0 "$QBENCH" help data doctor
+says '^usage: qbench data doctor'
+
 expect 0 "$QBENCH" calib --help
 says '^usage: qbench calib COMMAND'
 for command in show diff plot; do

@@ -24,6 +24,8 @@ reports/figures.def      reports/figures      qb_figure_         own
 cli/commands.def         cli/commands         qb_command_        own
 cli/checks.def           cli/checks           qb_check_          own
 cli/calib.def            cli/calib            qb_calib_command_  own
+cli/data.def             cli/data             qb_data_command_   own
+cli/data_checks.def      cli/data_checks      qb_data_check_     own
 "
 
 # The first argument of each row: "X(resize)", "QB_OP_ROW(conv, ...)".

@@ -1,0 +1,49 @@
+/* What `qbench data doctor` looks at: one row in data_checks.def and one file in data_checks/ each.
+ */
+#ifndef QB_CLI_DATA_CHECK_H
+#define QB_CLI_DATA_CHECK_H
+
+#include "cli/diagnosis.h"
+#include "cli/pipeline.h"
+
+/* What is known of one sample after it was read once. */
+typedef struct qb_sample_facts {
+    bool readable, blank; /* blank: an image of one colour, or black but for noise */
+    qb_hash content;      /* of its bytes (tensors: names, types, shapes and elements) */
+    qb_hash form;         /* tensors: of names, types and shapes */
+} qb_sample_facts;
+
+/* A data set all of whose samples were read. */
+typedef struct qb_survey {
+    const char *path; /* not owned */
+    qb_dataset *dataset;
+    int64_t n;
+    qb_sample_facts *fact; /* [n] */
+} qb_survey;
+
+/* Opens `path` as the project says and reads every sample, in qb_threads threads. Unreadable
+ * samples are facts, not errors. */
+qb_status qb_survey_make(qb_ctx *cx, const qb_project *project, const char *path, qb_survey *out);
+void qb_survey_release(qb_survey *survey); /* accepts zeroed */
+
+typedef struct qb_data_case {
+    const qb_project *project;
+    const qb_graph *graph; /* optimized, float */
+    const qb_survey *set;  /* the calibration data, then the evaluation data when there are some */
+    int32_t n_sets;
+} qb_data_case;
+
+typedef struct qb_data_check {
+    const char *name;
+    /* Says what it finds, also when all is well; nothing where it has nothing to look at. */
+    qb_status (*look)(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out);
+} qb_data_check;
+
+/* The first names of many: "a, b, c ...". */
+typedef struct qb_some_names {
+    char text[256];
+    int64_t n;
+} qb_some_names;
+void qb_some_names_add(qb_some_names *names, const char *name);
+
+#endif

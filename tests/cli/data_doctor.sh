@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# `qbench data doctor`: a clean set is clean, and each planted fault is found.
+. "$1/tests/support/cli.sh"
+
+expect 0 "$QBENCH" demo -o demo --test-images 20 --calibration-images 20
+cd demo || exit 1
+expect 0 "$QBENCH" data doctor calib --evaluation test
+says '^good  samples +calib: 200 samples \(class_folder\), all readable$'
+says '^good  duplicates calibration and evaluation share no sample$'
+says '^good  blank +test: every image shows something$'
+says '^good  classes +calib: samples in 10 of 10 classes, from 20 '
+says '^good  ranges +200 calibrated samples in two halves: '
+says '^good  preprocess FP32 top-1 is 9[0-9.]+ % on 200 samples; '
+grep -Eq '^(note|bad)' "$work/.out" && fail "a clean set has findings"
+
+# No settings: the same from qbench.yaml, and as JSON.
+cat >qbench.yaml <<'YAML'
+model: model.onnx
+data:
+  calibration: calib
+  evaluation: test
+YAML
+expect 0 "$QBENCH" data doctor --json -
+says '"schema": "qbench.data-doctor/1"'
+says '"check": "duplicates"'
+grep -q '"kind": "bad"' "$work/.out" && fail "a clean set is bad in JSON"
+
+# Copies, under the right label and under another one; a sample of the other set.
+cp calib/circle/0003.png calib/circle/copy.png
+expect 0 "$QBENCH" data doctor
+says '^note  duplicates calib: 1 samples are copies of others: circle/0003.png = circle/copy.png$'
+mv calib/circle/copy.png calib/ring/copy.png
+expect 3 "$QBENCH" data doctor
+says '^bad   duplicates calib: 1 samples are there under two labels: circle/0003.png = ring/copy.png$'
+mv calib/ring/copy.png test/circle/copy.png
+expect 3 "$QBENCH" data doctor
+says '^bad   duplicates 1 of 201 evaluation samples are calibration samples too: circle/copy.png$'
+complains '1 of the checks are bad'
+expect 0 "$QBENCH" data doctor -e calib # one and the same set shares nothing with itself
+rm test/circle/copy.png
+
+# A black image, 32 x 32 RGB.
+base64 -d >calib/heart/black.png <<'PNG'
+iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAGUlEQVR4nO3BMQEAAADCoPVP7WENoAAAAG4MIAABt9NlCQAAAABJRU5ErkJggg==
+PNG
+expect 0 "$QBENCH" data doctor
+says '^note  blank +calib: 1 of 201 images are of one colour or near-black: heart/black.png$'
+for i in 1 2 3; do cp calib/heart/black.png "calib/heart/black$i.png"; done
+expect 3 "$QBENCH" data doctor
+says '^bad   blank +calib: 4 of 204 images .*: heart/black.png, heart/black1.png, heart/black2.png \.\.\.$'
+rm calib/heart/black*.png
+
+# A damaged image; a class that was forgotten.
+head -c 200 calib/star/0000.png >calib/star/half.png
+expect 3 "$QBENCH" data doctor
+says '^bad   samples +calib: 1 of 201 samples cannot be read: star/half.png$'
+rm calib/star/half.png
+mv calib/spiral .
+expect 3 "$QBENCH" data doctor
+says '^bad   classes +calib: 1 of 10 classes have no sample: spiral$'
+mv spiral calib/
+mkdir few && cp -r calib/star calib/ring few && rm few/star/00[01]*.png && cp calib/star/0000.png few/star
+expect 0 "$QBENCH" data doctor few
+says '^note  classes +few: samples in 2 of 10 classes, from 1 \(star\) to 20 \(ring\)$'
+mv few ..
+
+# Wrong mean and std: as if pixels were in 0..1, and none at all.
+cp qbench.yaml ../plain.yaml
+printf 'preprocess:\n  mean: 0.502\n  std: 0.251\n' >>qbench.yaml
+expect 3 "$QBENCH" data doctor
+says '^bad   preprocess (mean and std times 255|ImageNet.s mean and std): FP32 top-1 9[0-9.]+ % on 200 samples, as configured [67][0-9.]+ %$'
+says '-> check preprocess.mean'
+sed 's/mean: .*/crop: 16/; /std:/d' qbench.yaml >crop.yaml # does not fit the model
+expect 3 "$QBENCH" data doctor --config crop.yaml
+says '^bad   preprocess the samples cannot be scored: .*16'
+cp ../plain.yaml qbench.yaml
+expect 1 "$QBENCH" data doctor --model missing.onnx
+expect 1 "$QBENCH" data doctor missing
+cd "$work" || exit 1
+expect 2 "$QBENCH" data doctor --model demo/model.onnx
+complains 'no data to look at'
+
+# Tensors: what makes sense of them.
+mkdir -p raw && head -c 64 /dev/zero >raw/a.bin && cp raw/a.bin raw/b.bin && head -c 32 /dev/zero >raw/c.bin
+expect 0 "$QBENCH" data doctor raw --model demo/model.onnx
+says '^note  duplicates raw: 1 samples are copies of others: a.bin = b.bin$'
+says '^note  shapes +raw: 1 of 3 samples differ in types or shapes from a.bin: c.bin$'
+
+# Wrong colour order: a model that tells red, green and blue images by their mean colour, trained on
+# RGB (the demo's drawings have the same shapes in any colour).
+command -v python3 >/dev/null || { done_testing; exit; }
+expect 0 python3 - <<'PY'
+import os, random, struct, zlib
+
+def png(pixels, side):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + pixels[i * side * 3:(i + 1) * side * 3] for i in range(side))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+def field(number, data):  # protobuf: bytes below 128 long, or a small number
+    if isinstance(data, int):
+        return bytes([number << 3, data])
+    data = data.encode() if isinstance(data, str) else data
+    assert len(data) < 16384
+    size = [len(data)] if len(data) < 128 else [len(data) & 127 | 128, len(data) >> 7]
+    return bytes([number << 3 | 2] + size) + data
+
+def value(name, *dims):
+    shape = b"".join(field(1, field(1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+def node(op, source, result):
+    return field(1, source) + field(2, result) + field(4, op)
+
+graph = (field(1, node("GlobalAveragePool", "image", "mean")) + field(1, node("Flatten", "mean", "scores"))
+         + field(2, "colors") + field(11, value("image", 1, 3, 8, 8)) + field(12, value("scores", 1, 3)))
+open("colors.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)))
+random.seed(1)
+for c, name in enumerate(["0red", "1green", "2blue"]):
+    os.makedirs("colors/" + name)
+    for i in range(20):
+        pixels = bytes(random.randrange(60, 256) if k % 3 == c else random.randrange(140) for k in range(192))
+        open(f"colors/{name}/{i}.png", "wb").write(png(pixels, 8))
+PY
+cat >colors.yaml <<'YAML'
+model: colors.onnx
+data:
+  calibration: colors
+preprocess:
+  color: RGB
+YAML
+expect 0 "$QBENCH" data doctor --config colors.yaml
+says '^good  preprocess FP32 top-1 is 100.0 % on 60 samples; '
+sed -i 's/RGB/BGR/' colors.yaml
+expect 3 "$QBENCH" data doctor --config colors.yaml
+says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 60 samples, as configured 33.3 %$'
+says '-> check preprocess.color$'
+done_testing
