@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "device_choose_internal.h"
 #include "device_internal.h"
+#include "graph/dequantize.h"
 
 static const char *const backend_names[] = {
 #define QB_BACKEND(name, summary) #name,
@@ -426,6 +427,56 @@ static qb_status split(qb_ctx *cx, const request *r, qb_engine **engine) {
     return QB_OK;
 }
 
+/* The same network without any quantization, in f16; *out is NULL when there is none. */
+static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
+    request half = *r;
+    qb_graph *graph;
+    qb_engine *engine;
+    *out = NULL;
+    if (qb_graph_dequantize(cx, r->graph, &graph) != QB_OK) {
+        if (cx->code != QB_STATUS_UNSUPPORTED) return cx->code;
+        qb_ctx_clear(cx);
+        return QB_OK;
+    }
+    half.graph = graph;
+    qb_status status = draft(cx, &half, &engine);
+    if (status == QB_OK) {
+        status = pack(cx, engine);
+        if (status == QB_OK)
+            *out = engine;
+        else
+            qb_engine_free(engine);
+    }
+    qb_graph_free(graph);
+    return status;
+}
+
+/* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and the
+ * faster one stays. Sums of step times cannot promise that. */
+static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
+    int32_t n_int8, n_fp16, n_fp32;
+    qb_engine_layers(*engine, &n_int8, &n_fp16, &n_fp32);
+    if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix || n_int8 == 0) return QB_OK;
+    qb_engine *half;
+    double mixed_ms = 0, half_ms = 0;
+    qb_status status = QB_OK;
+    QB_TRY(build_half(cx, r, &half));
+    if (!half) return QB_OK;
+    QB_GO(qb_device_race(cx, *engine, &mixed_ms));
+    QB_GO(qb_device_race(cx, half, &half_ms));
+    if (half_ms < mixed_ms) {
+        qb_info(cx, "INT8 takes %.3f ms, FP16 %.3f ms: all steps stay in FP16", mixed_ms, half_ms);
+        qb_engine *slower = *engine;
+        *engine = half;
+        half = slower;
+    }
+out:
+    qb_engine_free(half);
+    if (status != QB_STATUS_NOMEM) return status;
+    qb_ctx_clear(cx); /* the device has no room for two: the planned one it is */
+    return QB_OK;
+}
+
 qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
                           qb_engine **out) {
     static const qb_engine_options defaults = {0};
@@ -447,6 +498,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     QB_GO(draft(cx, &r, &engine));
     if (!options->observable && !engine->device) QB_GO(split(cx, &r, &engine));
     QB_GO(pack(cx, engine));
+    if (!options->observable) QB_GO(keep_faster(cx, &r, &engine));
     *out = engine;
     engine = NULL;
 out:

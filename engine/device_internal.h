@@ -51,6 +51,10 @@ bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *t
  * graph, so it comes before whatever is allocated for each value. */
 qb_status qb_device_mix(qb_builder *b);
 
+/* engine/device_race.c: how long one run of a whole engine takes, by the device's clock: the median
+ * of a few replays on zeros. */
+qb_status qb_device_race(qb_ctx *cx, const qb_engine *engine, double *ms);
+
 /* engine/device_steps.c */
 /* F32 data in the float type of the device: inputs and result that are no constants. */
 qb_desc qb_device_desc(const qb_builder *b, qb_desc desc);

@@ -4,12 +4,15 @@
  * Every group is timed both ways. A group's precision is also that of its result, and a value whose
  * producer and consumers differ is converted once. The sum of all that is made small by changing
  * one group at a time for as long as it falls, from all codes and from all f16; the better end
- * counts. So the plan is never slower, by its measured times, than all codes or all f16. */
+ * counts. So the plan is never slower, by its measured times, than all codes or all f16; what the
+ * sum leaves out (conversions of floats that float steps make) is looked at as a whole afterwards,
+ * by qb_device_race. */
 #include <math.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "device_internal.h"
+#include "graph/dequantize.h"
 
 #define ROUNDS_MAX 20
 #define WORTH_IT 0.99 /* f16 must bring the sum below this share of what it was */
@@ -31,19 +34,9 @@ static bool is_codes(const qb_builder *b, int32_t value) {
 /* A constant's real values as a new constant. */
 static int32_t as_floats(qb_builder *b, int32_t value) {
     const qb_value *v = &b->graph->values[value];
-    int64_t n = qb_shape_count(&v->shape), inner = 1;
-    float *real = qb_alloc(b->cx, (size_t)n, sizeof *real);
+    float *real = qb_alloc(b->cx, (size_t)qb_shape_count(&v->shape), sizeof *real);
     if (!real) return -1;
-    if (v->q.n > 1)
-        for (int32_t d = v->q.axis + 1; d < v->shape.rank; d++) inner *= v->shape.dim[d];
-    for (int64_t i = 0; i < n; i++) {
-        int64_t c = v->q.n > 1 ? i / inner % v->q.n : 0;
-        double zero = v->q.zero ? (double)v->q.zero[c] : 0.0;
-        double code = v->dtype == QB_DTYPE_S32  ? (double)((const int32_t *)v->data)[i]
-                      : v->dtype == QB_DTYPE_U8 ? (double)((const uint8_t *)v->data)[i]
-                                                : (double)((const int8_t *)v->data)[i];
-        real[i] = (float)((code - zero) * (double)v->q.scale[c]);
-    }
+    qb_value_reals(v, real);
     qb_shape shape = v->shape;
     int32_t id = qb_graph_add_constant(b->cx, b->graph, v->name, QB_DTYPE_F32, &shape, real);
     qb_free(real);

@@ -1,0 +1,59 @@
+#include "graph/dequantize.h"
+
+#include <string.h>
+
+#include "graph_internal.h"
+
+void qb_value_reals(const qb_value *value, float *real) {
+    const qb_qparams *q = &value->q;
+    const int64_t n = qb_shape_count(&value->shape);
+    int64_t inner = 1;
+    if (q->n > 1)
+        for (int32_t d = q->axis + 1; d < value->shape.rank; d++) inner *= value->shape.dim[d];
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t c = q->n > 1 ? i / inner % q->n : 0;
+        const double zero = q->zero ? (double)q->zero[c] : 0.0;
+        const double code = value->dtype == QB_DTYPE_S32 ? (double)((const int32_t *)value->data)[i]
+                            : value->dtype == QB_DTYPE_U8
+                                ? (double)((const uint8_t *)value->data)[i]
+                                : (double)((const int8_t *)value->data)[i];
+        real[i] = (float)((code - zero) * (double)q->scale[c]);
+    }
+}
+
+/* Operators whose definition needs integers. */
+static bool works_on_integers(const char *op) {
+    return strstr(op, "Quantize") || strstr(op, "QLinear") || strstr(op, "Integer");
+}
+
+static qb_status make_real(qb_ctx *cx, qb_graph *graph, qb_value *value) {
+    if (value->data) {
+        const size_t n = (size_t)qb_shape_count(&value->shape);
+        float *real = qb_arena_alloc(cx, graph->arena, n, sizeof *real);
+        if (!real) return cx->code;
+        qb_value_reals(value, real);
+        value->data = real;
+        value->bytes = n * sizeof *real;
+    }
+    value->dtype = QB_DTYPE_F32;
+    value->q = (qb_qparams){.axis = -1};
+    return QB_OK;
+}
+
+qb_status qb_graph_dequantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
+    qb_graph *copy;
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op && works_on_integers(graph->nodes[i].op->name))
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s works on integers",
+                           graph->nodes[i].op->name);
+    QB_TRY(qb_graph_clone(cx, graph, &copy));
+    qb_status status = QB_OK;
+    for (int32_t v = 0; status == QB_OK && v < copy->n_values; v++)
+        if (copy->values[v].q.n > 0) status = make_real(cx, copy, &copy->values[v]);
+    if (status == QB_OK) status = qb_graph_infer(cx, copy);
+    if (status == QB_OK)
+        *out = copy;
+    else
+        qb_graph_free(copy);
+    return status;
+}
