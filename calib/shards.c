@@ -148,8 +148,8 @@ static int by_text(const void *a, const void *b) {
 static char *join_names(qb_ctx *cx, const char *a, const char *b) {
     qb_strbuf joined = {0};
     char *both = qb_format(cx, "%s+%s", a, b), *result = NULL;
-    char **part =
-        both ? qb_alloc(cx, strlen(both) + 1, sizeof *part) : NULL; /* all "+": one more */
+    /* n letters that are all "+" part n + 1 names, all empty: ranks have no name yet. */
+    char **part = both ? qb_alloc(cx, strlen(both) + 1, sizeof *part) : NULL;
     size_t n = 0;
     for (char *rest = both; part && rest;) part[n++] = strsep(&rest, "+");
     if (part) qsort(part, n, sizeof *part, by_text);

@@ -22,7 +22,7 @@ static void print_steps(const json_t *steps) {
     const json_t *step;
     size_t i;
     json_array_foreach(steps, i, step)
-        printf("%4zu %-5s %-26s %-24s %s\n", i, text(step, "dtype"), text(step, "tactic"),
+        printf("%4zu %-5s %-28s %-24s %s\n", i, text(step, "dtype"), text(step, "tactic"),
                text(step, "op"), text(step, "name"));
 }
 

@@ -18,7 +18,7 @@ done
 
 expect 0 "$QBENCH" inspect model.int8.qbe --steps --json tags.json
 says '^engine +int8 of model.onnx'
-says 'conv_s8|conv'
+says '^ *[0-9]+ s8 +[a-z]+\.conv_s8'
 grep -q '"schema": "qbench.engine/1"' tags.json || fail 'no tags'
 
 expect 0 "$QBENCH" build --precision fp32 --batch 4 -o batch.qbe
