@@ -66,9 +66,10 @@ typedef struct qb_dataset_options {
  * .npz files, folders of them, raw .bin files, ONNX test data (see formats.def). The format is told
  * by looking (each row's `probe`). Images are files named .jpg, .jpeg, .jfif or .png in any case;
  * hidden ones are left out, and class folders hold them directly. With `labels` a class folder is
- * looked up by synset, then by name; one with images that is neither is an error, and so is a
- * folder with both images and folders of images. No sample is an error; whether the samples can be
- * read is not tried. `options` may be NULL; the labels need not outlive the call. */
+ * looked up by synset, then by name; one with images that is neither is an error, unless none of
+ * them is a class (a warning: labels unknown). A folder with both images and folders of images is
+ * an error, and so is no sample; whether the samples can be read is not tried. `options` may be
+ * NULL; the labels need not outlive the call. */
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out);
 void qb_dataset_close(qb_dataset *dataset);

@@ -1,7 +1,10 @@
 /* class_folder: PATH/CLASS/NAME.jpg (or tensor files, one a sample). Without labels the folders
  * count 0, 1, ... in byte order, also those that are empty; with labels a folder is the class with
- * its synset or else its name. */
+ * its synset or else its name. Where no folder at all is, the samples are other people's and have
+ * no labels: good enough to calibrate with. One folder among others that is no class is an error.
+ */
 #include "base/file.h"
+#include "base/log.h"
 #include "datasets/datasets_internal.h"
 
 static bool class_folder_probe(const char *path) {
@@ -14,10 +17,10 @@ static qb_scan_kind kind_of(const qb_dataset *dataset) {
 }
 
 /* A folder without samples may have any name. */
-static qb_status class_of(qb_ctx *cx, const char *folder, size_t number, const qb_labels *labels,
-                          size_t n_files, int32_t *out) {
+static qb_status class_of(qb_ctx *cx, const qb_dataset *dataset, const char *folder, size_t number,
+                          const qb_labels *labels, size_t n_files, int32_t *out) {
     *out = labels ? qb_labels_find(labels, folder) : (int32_t)number;
-    if (*out >= 0 || n_files == 0) return QB_OK;
+    if (*out >= 0 || n_files == 0 || !dataset->has_labels) return QB_OK;
     return qb_fail(
         cx, QB_STATUS_NOTFOUND,
         "folder '%s' with %zu images is none of the %d classes of the labels, neither by "
@@ -32,12 +35,18 @@ static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset, const char *folder,
     qb_status status = qb_scan_folder(cx, path, kind_of(dataset), dataset->arena, files);
     qb_free(path);
     int32_t label = -1;
-    if (status == QB_OK) status = class_of(cx, folder, number, labels, files->n, &label);
+    if (status == QB_OK) status = class_of(cx, dataset, folder, number, labels, files->n, &label);
     for (size_t i = 0; i < files->n && status == QB_OK; i++) {
         const char *name = qb_arena_format(cx, dataset->arena, "%s/%s", folder, files->name[i]);
         status = name ? qb_dataset_add(cx, dataset, name, 0, label) : cx->code;
     }
     return status;
+}
+
+static bool any_is_class(const qb_names *folders, const qb_labels *labels) {
+    for (size_t i = 0; i < folders->n; i++)
+        if (qb_labels_find(labels, folders->name[i]) >= 0) return true;
+    return false;
 }
 
 static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
@@ -49,13 +58,18 @@ static qb_status class_folder_open(qb_ctx *cx, qb_dataset *dataset, const qb_lab
         return qb_fail(cx, QB_STATUS_FORMAT,
                        "it holds both images and folders of images, expected one of them");
     QB_GO(qb_scan_folder(cx, dataset->root, QB_SCAN_FOLDERS, dataset->arena, &folders));
+    dataset->has_labels = !labels || any_is_class(&folders, labels);
+    if (!dataset->has_labels)
+        qb_warn(cx,
+                "data %s: none of its %zu folders is one of the %d classes of the labels: the "
+                "samples have no labels",
+                dataset->root, folders.n, labels->n);
     for (size_t i = 0; i < folders.n; i++) {
         QB_GO(qb_check_cancel(cx));
         QB_GO(add_folder(cx, dataset, folders.name[i], i, labels, &files));
     }
     qb_dataset_sort(dataset);
-    dataset->has_labels = true;
-    dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
+    if (dataset->has_labels) dataset->n_classes = labels ? labels->n : (int32_t)folders.n;
 out:
     qb_free(folders.name);
     qb_free(files.name);

@@ -10,7 +10,11 @@ peak_kib() { # of the command that ran last under `measured`
     awk '/Maximum resident/ {print $NF}' .time
 }
 measured() {
-    if [ -x /usr/bin/time ]; then /usr/bin/time -v -o .time "$@"; else "$@"; fi
+    if [ -z "${QB_SANITIZE:-}" ] && [ -x /usr/bin/time ]; then # sanitizers take memory of their own
+        /usr/bin/time -v -o .time "$@"
+    else
+        "$@"
+    fi
 }
 
 # squeezenet1.1 on 500 images: bars of accuracy, agreement with FP32 and output SQNR.

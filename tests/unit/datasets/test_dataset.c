@@ -94,6 +94,19 @@ static void labels_number_folders_by_synset_or_name(void **state) {
                  "folder 'b' with 2 images is none of the 3 classes");
 }
 
+static void folders_of_other_classes_have_no_labels(void **state) {
+    (void)state;
+    make_classes();
+    char *name[] = {"cat", "dog"}, *synset[] = {NULL, NULL};
+    qb_labels labels = {2, name, synset};
+    qb_dataset *set = open_set("set", &(qb_dataset_options){.labels = &labels});
+    assert_false(qb_dataset_has_labels(set));
+    assert_int_equal(qb_dataset_classes(set), 0);
+    expect_sample(set, 0, "a/x.jpg", -1);
+    expect_sample(set, 3, "b/it's one.jpg", -1);
+    qb_dataset_close(set);
+}
+
 static void samples_are_decoded_and_hashed_by_content(void **state) {
     (void)state;
     make_classes();
@@ -305,6 +318,7 @@ static void every_failed_allocation_is_reported(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(class_folders_are_numbered_alphabetically, make_folder),
     cmocka_unit_test_setup(labels_number_folders_by_synset_or_name, make_folder),
+    cmocka_unit_test_setup(folders_of_other_classes_have_no_labels, make_folder),
     cmocka_unit_test_setup(samples_are_decoded_and_hashed_by_content, make_folder),
     cmocka_unit_test_setup(bad_samples_are_errors_with_their_path, make_folder),
     cmocka_unit_test_setup(flat_folder_has_no_labels, make_folder),
