@@ -109,6 +109,9 @@ out:
     return status;
 }
 
+/* Some exporters call every dimension that they do not know "?": that is no name. */
+static bool names_symbol(const char *param) { return *param && strcmp(param, "?") != 0; }
+
 static qb_status read_type(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *type,
                            qb_dtype *dtype, qb_shape *shape) {
     if (!type || !type->tensor_type)
@@ -130,7 +133,7 @@ static qb_status read_type(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *t
         if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
             if (dim->dim_value >= 0) shape->dim[i] = dim->dim_value; /* some write -1: unknown */
         } else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                   *text_of(dim->dim_param)) {
+                   names_symbol(text_of(dim->dim_param))) {
             if (graph->n_symbols >= MAX_SYMBOLS)
                 return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d symbolic dimensions",
                                MAX_SYMBOLS);

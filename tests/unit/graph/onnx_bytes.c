@@ -151,7 +151,7 @@ static void add_symbolic_dim(ob *b, int field, const char *word) {
     if ((*word >= '0' && *word <= '9') || *word == '-')
         ob_int(&dim, 1, atoll(word));
     else if (strcmp(word, "?"))
-        ob_text(&dim, 2, word);
+        ob_text(&dim, 2, strcmp(word, "'?'") ? word : "?");
     ob_message(b, field, &dim);
 }
 

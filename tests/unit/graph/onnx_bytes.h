@@ -40,7 +40,8 @@ void ob_tensor(ob *tensor, const char *name, qb_dtype dtype, const char *dims, c
 void ob_initializer(ob *graph, const char *name, qb_dtype dtype, const char *dims, const void *data,
                     size_t n);
 void ob_floats(ob *graph, const char *name, const char *dims, int n, const float *data);
-/* Inputs and outputs: dims as text with symbols ("N,3,?"), NULL for no shape at all. */
+/* Inputs and outputs: dims as text with symbols ("N,3,?"; '?' in quotes: a symbol of that name),
+ * NULL for no shape at all. */
 void ob_input(ob *graph, const char *name, qb_dtype dtype, const char *dims);
 void ob_output(ob *graph, const char *name, qb_dtype dtype, const char *dims);
 /* The model around a graph, which is released. */

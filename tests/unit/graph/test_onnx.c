@@ -48,6 +48,22 @@ static void graph_has_names_shapes_symbols_and_attributes(void **state) {
     qb_graph_free(g);
 }
 
+static void a_question_mark_names_no_dimension(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    ob graph = {0};
+    ob_node(&graph, "Relu", "", "x", "y", NULL);
+    ob_input(&graph, "x", QB_DTYPE_F32, "'?',3,'?',?");
+    ob_output(&graph, "y", QB_DTYPE_F32, "'?',3,'?',?");
+    qb_graph *g = NULL;
+    assert_ok(&cx, ob_parse_graph(&cx, &graph, &g));
+    const qb_shape *x = &g->values[g->inputs[0]].shape;
+    assert_int_equal(g->n_symbols, 0);
+    assert_true(x->dim[0] == -1 && x->dim[1] == 3 && x->dim[2] == -1 && x->dim[3] == -1);
+    qb_graph_free(g);
+}
+
 static void initializers_listed_as_inputs_are_no_inputs(void **state) {
     (void)state;
     qb_ctx cx;
@@ -747,6 +763,7 @@ static void foreign_operators_of_a_real_model_are_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graph_has_names_shapes_symbols_and_attributes),
+        cmocka_unit_test(a_question_mark_names_no_dimension),
         cmocka_unit_test(initializers_listed_as_inputs_are_no_inputs),
         cmocka_unit_test(unsorted_nodes_and_unused_domains_are_fine),
         cmocka_unit_test(typed_fields_hold_every_type),
