@@ -6,6 +6,7 @@
 #include "device_choose_internal.h"
 #include "device_internal.h"
 #include "graph/dequantize.h"
+#include "plans_internal.h"
 
 static const char *const backend_names[] = {
 #define QB_BACKEND(name, summary) #name,
@@ -246,7 +247,7 @@ static void place_packed(qb_engine *e) {
     e->memory.weights = total;
 }
 
-static qb_status pack(qb_ctx *cx, qb_engine *e) {
+qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
     place_packed(e);
     e->packed = qb_alloc_aligned(cx, e->memory.weights, 1);
     if (!e->packed) return cx->code;
@@ -281,7 +282,10 @@ static void release_builder(qb_builder *b) {
 typedef struct request {
     const qb_graph *graph;
     qb_graph *bound; /* instead of `graph`: bound already, taken over */
+    bool share;      /* the constants of `graph`, which outlives the engine */
     const qb_replay *replay;
+    const qb_hints *hints;
+    size_t workspace_limit;
     const char *backends[MAX_BACKENDS + 1];
     qb_shape *shapes;
     int threads;
@@ -324,6 +328,8 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
                     .backends = r->backends,
                     .time_tactics = r->time_tactics,
                     .replay = r->replay,
+                    .hints = r->hints,
+                    .workspace_limit = r->workspace_limit,
                     .device_float = r->float_type};
     qb_engine *engine = qb_alloc(cx, 1, sizeof *engine);
     if (!engine) {
@@ -336,7 +342,9 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     engine->graph = r->bound;
     QB_GO(qb_arena_create(cx, &engine->arena));
     QB_GO(keep_backends(cx, r, engine));
-    if (!engine->graph) QB_GO(qb_graph_bind(cx, r->graph, r->shapes, &engine->graph));
+    if (!engine->graph)
+        QB_GO((r->share ? qb_graph_bind_sharing : qb_graph_bind)(cx, r->graph, r->shapes,
+                                                                 &engine->graph));
     b.graph = engine->graph;
     if (r->device) QB_GO(open_device(&b, r));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
@@ -441,7 +449,7 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
     half.graph = graph;
     qb_status status = draft(cx, &half, &engine);
     if (status == QB_OK) {
-        status = pack(cx, engine);
+        status = qb_engine_pack(cx, engine);
         if (status == QB_OK)
             *out = engine;
         else
@@ -477,6 +485,22 @@ out:
     return QB_OK;
 }
 
+/* Plans of an engine with profiles run on the host. */
+static qb_status build_profiles(qb_ctx *cx, const request *r, const qb_engine_options *options,
+                                qb_engine **out) {
+    qb_strbuf backends = {0};
+    if (r->device)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "profiles: expected a backend of the host, not %s", r->device->backend);
+    for (int i = 0; r->backends[i]; i++)
+        qb_strbuf_addf(&backends, "%s%s", i > 0 ? "," : "", r->backends[i]);
+    qb_status status =
+        backends.failed ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory")
+                        : qb_profiles_build(cx, r->graph, options, backends.data, r->threads, out);
+    qb_strbuf_release(&backends);
+    return status;
+}
+
 qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
                           qb_engine **out) {
     static const qb_engine_options defaults = {0};
@@ -486,24 +510,52 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     request r = {.graph = graph,
                  .threads = options->threads > 0 ? options->threads : qb_threads(cx),
                  .time_tactics = options->time_tactics,
+                 .workspace_limit = options->workspace_limit,
                  .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
                  .timing_cache = options->timing_cache,
                  .mix = !options->no_mixing};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
     if (r.float_type == QB_DTYPE_F16 && !r.device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type f16: expected a device's backend");
+    if (options->n_profiles > 0) return build_profiles(cx, &r, options, out);
     r.shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *r.shapes);
     if (!r.shapes) return cx->code;
     QB_GO(input_shapes(cx, graph, options, r.shapes));
     QB_GO(draft(cx, &r, &engine));
     if (!options->observable && !engine->device) QB_GO(split(cx, &r, &engine));
-    QB_GO(pack(cx, engine));
+    QB_GO(qb_engine_pack(cx, engine));
     if (!options->observable) QB_GO(keep_faster(cx, &r, &engine));
     *out = engine;
     engine = NULL;
 out:
     qb_free(r.shapes);
     qb_engine_free(engine);
+    return status;
+}
+
+qb_status qb_engine_plan(qb_ctx *cx, const qb_plans *plans, const qb_shape *shapes,
+                         const qb_hints *hints, bool time_tactics, qb_engine **out) {
+    request r = {.graph = plans->graph,
+                 .share = true,
+                 .hints = hints,
+                 .workspace_limit = plans->workspace_limit,
+                 .threads = plans->threads,
+                 .time_tactics = time_tactics};
+    const size_t n = (size_t)plans->n_inputs;
+    qb_engine *engine = NULL;
+    qb_status status = QB_OK;
+    QB_TRY(parse_backends(cx, plans->backends, &r.device, r.backends));
+    r.shapes = qb_alloc(cx, n, sizeof *r.shapes);
+    if (!r.shapes) return cx->code;
+    if (n) memcpy(r.shapes, shapes, n * sizeof *r.shapes);
+    QB_GO(draft(cx, &r, &engine));
+    QB_GO(split(cx, &r, &engine));
+    place_packed(engine);
+    *out = engine;
+    engine = NULL;
+out:
+    if (engine) qb_engine_destroy(engine);
+    qb_free(r.shapes);
     return status;
 }
 

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "engine_internal.h"
+#include "plans_internal.h"
 
 #define TIMED_RUNS 5
 
@@ -19,6 +19,20 @@ static int threads_for(const qb_builder *b, const qb_tactic *tactic) {
     return beside_workers && light && strcmp(tactic->backend, "dnnl") == 0 ? 1 : b->engine->threads;
 }
 
+static const char *group_name(const qb_builder *b) {
+    if (b->group >= b->groups.n) return "";
+    return b->graph->values[b->groups.group[b->group].out].name;
+}
+
+bool qb_build_within_limit(const qb_builder *b, const qb_kernel *kernel) {
+    const double mib = 1 << 20;
+    if (b->workspace_limit == 0 || kernel->workspace_bytes <= b->workspace_limit) return true;
+    qb_info(b->cx, "'%s': tactic %s is left out: it wants %.3g MiB of workspace, the limit is %.3g",
+            group_name(b), kernel->tactic->name, (double)kernel->workspace_bytes / mib,
+            (double)b->workspace_limit / mib);
+    return false;
+}
+
 /* One tactic on one form; *out is NULL when it does not take it. */
 static qb_status try_tactic(qb_builder *b, const qb_tactic *tactic, const qb_problem *form,
                             const bool *constant, qb_kernel **out) {
@@ -32,6 +46,9 @@ static qb_status try_tactic(qb_builder *b, const qb_tactic *tactic, const qb_pro
         return QB_OK;
     }
     if (status != QB_OK) return qb_wrap(b->cx, "tactic %s", tactic->name);
+    if (qb_build_within_limit(b, *out)) return QB_OK;
+    qb_kernel_free(*out);
+    *out = NULL;
     return QB_OK;
 }
 
@@ -130,9 +147,19 @@ static qb_status chosen_before(qb_builder *b, const qb_problem *forms, int32_t n
                    i < b->replay->n ? b->replay->tactic[i]->name : "(none)");
 }
 
+/* What timing found best for the step at the shapes that a profile is tuned for. */
+static qb_status hinted(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                        const bool *constant, qb_kernel **out) {
+    const qb_tactic *tactic = qb_hints_find(b->hints, group_name(b));
+    *out = NULL;
+    return tactic ? first_form(b, tactic, forms, n_forms, constant, out) : QB_OK;
+}
+
 static qb_status choose(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                         const bool *constant, qb_kernel **out) {
     *out = NULL;
+    if (b->hints && forms->kind != QB_KIND_COPY) QB_TRY(hinted(b, forms, n_forms, constant, out));
+    if (*out) return QB_OK;
     if (b->time_tactics && forms->kind != QB_KIND_COPY)
         QB_TRY(fastest(b, forms, n_forms, constant, out));
     return *out ? QB_OK : preferred(b, forms, n_forms, constant, out);
@@ -160,9 +187,9 @@ qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_form
     }
     if (*out) return QB_OK;
     char in[96], to[96];
-    return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic runs %s of %s %s to %s %s",
+    return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic runs %s of %s %s to %s %s%s",
                    qb_kind_text(forms->kind), qb_dtype_text(forms->in[0].dtype),
                    qb_shape_text(&forms->in[0].shape, in, sizeof in),
-                   qb_dtype_text(forms->out.dtype),
-                   qb_shape_text(&forms->out.shape, to, sizeof to));
+                   qb_dtype_text(forms->out.dtype), qb_shape_text(&forms->out.shape, to, sizeof to),
+                   b->workspace_limit ? " within the limit of workspace" : "");
 }

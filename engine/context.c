@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "context_internal.h"
 #include "device_internal.h"
+#include "plans_internal.h"
 
 int qb_use_threads(int threads) {
     int before = omp_get_max_threads();
@@ -52,6 +53,7 @@ static void bind_all(qb_context *c) {
     const qb_engine *e = c->engine;
     const void **pointer = c->pointers;
     qb_tensor *tensor = c->tensors;
+    c->n_patches = 0;
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
         if (step->kind == QB_STEP_NODE) {
@@ -66,37 +68,79 @@ static void bind_all(qb_context *c) {
     }
 }
 
+static qb_status reserve(qb_ctx *cx, qb_context *c, size_t arena, size_t workspace) {
+    const size_t bytes = arena + QB_BUFFER_SLACK + workspace;
+    if (c->memory && bytes <= c->n_memory) return QB_OK;
+    char *memory = qb_alloc_aligned(cx, bytes, 1);
+    if (!memory) return cx->code;
+    qb_free(c->memory);
+    c->memory = memory;
+    c->n_memory = bytes;
+    return QB_OK;
+}
+
+/* Room for the pointers and the memory of `plan`; never less than there was. What was bound is so
+ * no more. */
+static qb_status make_room(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
+    size_t n = 1, n_steps = (size_t)plan->n_steps + 1;
+    for (int32_t s = 0; s < plan->n_steps; s++)
+        n += (size_t)(plan->steps[s].n_in + plan->steps[s].n_out);
+    QB_TRY(reserve(cx, c, plan->memory.arena, plan->memory.workspace));
+    QB_TRY(qb_grow(cx, &c->pointers, &c->cap_pointers, n, sizeof *c->pointers));
+    QB_TRY(qb_grow(cx, &c->tensors, &c->cap_tensors, n, sizeof *c->tensors));
+    QB_TRY(qb_grow(cx, &c->patches, &c->cap_patches, n, sizeof *c->patches));
+    QB_TRY(qb_grow(cx, &c->in, &c->cap_in, n_steps, sizeof *c->in));
+    return qb_grow(cx, &c->node_in, &c->cap_node_in, n_steps, sizeof *c->node_in);
+}
+
+/* Of the largest shapes, where there are several. */
+static qb_status make_memory(qb_ctx *cx, qb_context *c) {
+    size_t arena = c->engine->memory.arena, workspace = c->engine->memory.workspace;
+    if (c->engine->plans) qb_plans_memory(c->engine->plans, &arena, &workspace);
+    return reserve(cx, c, arena, workspace);
+}
+
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
-    size_t n = 0, bytes = engine->memory.arena + QB_BUFFER_SLACK + engine->memory.workspace;
-    for (int32_t s = 0; s < engine->n_steps; s++)
-        n += (size_t)(engine->steps[s].n_in + engine->steps[s].n_out);
+    qb_status status = QB_OK;
     qb_context *c = qb_alloc(cx, 1, sizeof *c);
     if (!c) return cx->code;
-    size_t n_steps = (size_t)engine->n_steps;
-    c->engine = engine;
-    c->memory = qb_alloc_aligned(cx, bytes, 1);
-    c->pointers = qb_alloc(cx, n, sizeof *c->pointers);
-    c->in = qb_alloc(cx, n_steps, sizeof *c->in);
-    c->tensors = qb_alloc(cx, n, sizeof *c->tensors);
-    c->node_in = qb_alloc(cx, n_steps, sizeof *c->node_in);
-    c->patches = qb_alloc(cx, n, sizeof *c->patches);
-    if (!c->memory || !c->pointers || !c->in || !c->tensors || !c->node_in || !c->patches) {
-        qb_context_free(c);
-        return cx->code;
-    }
-    if (qb_workers_create(cx, engine->threads, &c->workers) != QB_OK) {
-        qb_context_free(c);
-        return cx->code;
-    }
-    qb_status status = engine->device ? qb_device_run_create(cx, c) : QB_OK;
-    if (status == QB_OK) bind_all(c);
-    if (status == QB_OK && engine->device) status = qb_device_run_record(cx, c);
-    if (status != QB_OK) {
-        qb_context_free(c);
-        return status;
-    }
+    c->engine = c->whole = engine;
+    QB_GO(make_memory(cx, c));
+    QB_GO(make_room(cx, c, engine));
+    QB_GO(qb_workers_create(cx, engine->threads, &c->workers));
+    if (engine->device) QB_GO(qb_device_run_create(cx, c));
+    bind_all(c);
+    if (engine->device) QB_GO(qb_device_run_record(cx, c));
     *out = c;
-    return QB_OK;
+    c = NULL;
+out:
+    qb_context_free(c);
+    return status;
+}
+
+qb_status qb_context_set_shapes(qb_ctx *cx, qb_context *context, const qb_shape *shapes) {
+    const qb_engine *before = context->engine, *plan;
+    QB_TRY(qb_engine_at(cx, context->whole, shapes, &plan));
+    if (plan == before) { /* which is held already */
+        qb_engine_release(plan);
+        return QB_OK;
+    }
+    qb_status status = make_room(cx, context, plan);
+    if (status == QB_OK) context->engine = plan;
+    bind_all(context);
+    if (status != QB_OK)
+        qb_engine_release(plan);
+    else if (before != context->whole)
+        qb_engine_release(before);
+    return status;
+}
+
+const qb_engine *qb_context_engine(const qb_context *context) { return context->engine; }
+
+size_t qb_context_bytes(const qb_context *c) {
+    return sizeof *c + c->n_memory + c->cap_pointers * sizeof *c->pointers +
+           c->cap_tensors * sizeof *c->tensors + c->cap_patches * sizeof *c->patches +
+           c->cap_in * sizeof *c->in + c->cap_node_in * sizeof *c->node_in;
 }
 
 void qb_context_free(qb_context *context) {
@@ -109,6 +153,7 @@ void qb_context_free(qb_context *context) {
     qb_free(context->tensors);
     qb_free(context->node_in);
     qb_free(context->patches);
+    if (context->engine != context->whole) qb_engine_release(context->engine);
     qb_free(context);
 }
 
@@ -142,7 +187,8 @@ qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     } else if (step->kind == QB_STEP_KERNEL) {
         qb_launch launch = {.in = c->in[s],
                             .out = (void *)(uintptr_t)c->in[s][step->n_in],
-                            .packed = (const char *)e->packed + step->packed_offset,
+                            .packed = step->shared ? step->shared
+                                                   : (const char *)e->packed + step->packed_offset,
                             .workspace = c->memory + e->memory.arena + QB_BUFFER_SLACK,
                             .workers = c->workers};
         if (!launch.out) return QB_OK; /* an output that the caller does not want */

@@ -11,7 +11,9 @@ typedef struct qb_patch {
 } qb_patch;
 
 struct qb_context {
-    const qb_engine *engine;
+    const qb_engine *engine; /* what runs: `whole`, or its plan for the shapes of now */
+    const qb_engine *whole;  /* what the context was made for */
+    size_t n_memory, cap_pointers, cap_tensors, cap_patches, cap_in, cap_node_in;
     qb_workers *workers;
     char *memory;          /* arena, then workspace */
     const void **pointers; /* in, then out, of every kernel step and every copy */

@@ -1,9 +1,9 @@
 /* Engines: what is left after the build, and questions about it. */
 #include "device_internal.h"
 #include "file_internal.h"
+#include "plans_internal.h"
 
-void qb_engine_free(qb_engine *engine) {
-    if (!engine) return;
+void qb_engine_destroy(qb_engine *engine) {
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
     if (engine->device) engine->device->release(engine->device_block);
     qb_free(engine->device_name);
@@ -11,6 +11,7 @@ void qb_engine_free(qb_engine *engine) {
         qb_engine_file_free(engine->file);
     else
         qb_free(engine->packed);
+    qb_free(engine->packs);
     qb_free(engine->recorded);
     qb_free(engine->observed);
     qb_free(engine->steps);
@@ -19,6 +20,13 @@ void qb_engine_free(qb_engine *engine) {
     qb_arena_free(engine->arena);
     qb_graph_free(engine->graph);
     qb_free(engine);
+}
+
+void qb_engine_free(qb_engine *engine) {
+    if (!engine) return;
+    qb_plans *plans = engine->plans; /* the graph's constants lie there */
+    qb_engine_destroy(engine);
+    qb_plans_free(plans);
 }
 
 int32_t qb_engine_n_inputs(const qb_engine *engine) { return engine->n_inputs; }
@@ -40,6 +48,11 @@ int qb_engine_threads(const qb_engine *engine) { return engine->threads; }
 
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
     *out = engine->memory;
+    if (engine->plans) {
+        qb_plans_memory(engine->plans, &out->arena, &out->workspace);
+        out->weights += qb_packs_bytes(engine->plans);
+    }
+    out->planned = engine->memory.arena + engine->device_arena;
     out->arena += engine->device_arena;
     out->workspace += engine->device_workspace;
     out->parts = engine->parts;

@@ -15,6 +15,11 @@ extern "C" {
 typedef struct qb_engine qb_engine;
 typedef struct qb_context qb_context;
 
+/* Shapes that an engine is to take, one an input in each: engine/profiles.h. */
+typedef struct qb_profile {
+    const qb_shape *min, *opt, *max;
+} qb_profile;
+
 typedef struct qb_engine_options {
     /* Preference list of tactic backends, comma separated: "cpu,dnnl,ref" (the default when NULL),
      * "cpu,ref", "ref". A step takes the first tactic that can run it. "cuda" stands first or not
@@ -28,8 +33,12 @@ typedef struct qb_engine_options {
     bool no_mixing; /* f16: a step of codes stays so even where f16 with conversions is faster */
     /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
     const qb_shape *input_shapes;
-    int64_t batch;   /* used when input_shapes is NULL; 0: 1 */
-    int threads;     /* OpenMP threads of one run; 0: qb_threads(cx) */
+    int64_t batch; /* used when input_shapes is NULL; 0: 1 */
+    /* Ranges of shapes instead, for engines of the host. */
+    const qb_profile *profiles;
+    int32_t n_profiles;
+    size_t workspace_limit; /* tactics that want more scratch memory are left out; 0: no limit */
+    int threads;            /* OpenMP threads of one run; 0: qb_threads(cx) */
     bool observable; /* qb_context_observe will be used: every value of the whole batch is in memory
                         once. Otherwise a batch whose activations exceed the caches may go
                         through the steps in parts, a few items at a time */
@@ -57,9 +66,10 @@ int qb_engine_threads(const qb_engine *engine);
 
 typedef struct qb_engine_memory {
     size_t weights;     /* packed constants */
-    size_t arena;       /* activations of one context */
-    size_t workspace;   /* scratch of one context */
-    size_t lower_bound; /* max over steps of live activation bytes: what a perfect planner needs */
+    size_t arena;       /* activations of one context, for the largest shapes that it may take */
+    size_t workspace;   /* scratch of one context, likewise */
+    size_t planned;     /* activations for the shapes of the engine's inputs */
+    size_t lower_bound; /* max over steps of live bytes among them: what a perfect planner needs */
     int64_t parts; /* a run goes through the steps this often, each time with a part of the batch */
 } qb_engine_memory;
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out);

@@ -58,6 +58,7 @@ typedef struct qb_step {
     qb_kernel *kernel;      /* KERNEL */
     const void **constants; /* KERNEL: [n_in] data of constant inputs, for packing; else NULL */
     size_t packed_offset;   /* KERNEL: in the engine's packed block */
+    const void *shared;     /* KERNEL of a plan: packed constants of all plans, instead */
     const qb_node *node;    /* NODE */
     int32_t node_index;     /* for messages, -1 for copies */
     int32_t n_in, n_out;
@@ -73,6 +74,8 @@ typedef struct qb_port { /* an input or output as the caller sees it */
     qb_desc desc;
     int32_t buffer;
 } qb_port;
+
+typedef struct qb_plans qb_plans;
 
 struct qb_engine {
     qb_graph *graph; /* bound; owns names, constants and quantization parameters */
@@ -96,6 +99,12 @@ struct qb_engine {
     void *device_block;      /* on the device: packed constants and QB_BUFFER_DEVICE_CONSTANT */
     size_t device_constants; /* bytes of it */
     size_t device_arena, device_workspace; /* of one context, on the device */
+    qb_plans *plans;                       /* of an engine with profiles; NULL */
+    qb_plans *plan_of;                     /* this is one of its plans; NULL */
+    struct qb_pack **packs;                /* that the plan reads */
+    int32_t n_packs, refs;                 /* refs: of who uses the plan now */
+    bool cached;                           /* the plan stays when nobody uses it */
+    int64_t last_use;
 };
 
 /* Sets the calling thread's OpenMP team size; returns what it was. */
@@ -136,9 +145,11 @@ typedef struct qb_builder {
     int32_t group;               /* at work */
     const char *const *backends; /* in order of preference, ends with NULL */
     bool time_tactics;
-    const qb_replay *replay;    /* NULL: choose */
-    qb_dtype device_float;      /* F32 or F16: what float values are on the device */
-    struct qb_timings *timings; /* of tactics on the device; NULL without one */
+    const struct qb_hints *hints; /* tactics to try first; NULL */
+    size_t workspace_limit;       /* 0: none */
+    const qb_replay *replay;      /* NULL: choose */
+    qb_dtype device_float;        /* F32 or F16: what float values are on the device */
+    struct qb_timings *timings;   /* of tactics on the device; NULL without one */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */
     const char *why_not;        /* why the device does not run the group at work; NULL */
@@ -188,6 +199,9 @@ bool qb_layout_is_row(const qb_desc *desc);
  * first tactic in the user's order of backends that takes any, or the fastest with time_tactics. */
 qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                           const bool *constant, qb_kernel **out);
+
+/* Does the kernel keep to the limit of workspace? Says so when it does not. */
+bool qb_build_within_limit(const qb_builder *b, const qb_kernel *kernel);
 
 /* engine/steps.c */
 #define QB_MAX_FORMS 32

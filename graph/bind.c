@@ -59,15 +59,15 @@ static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
     return QB_OK;
 }
 
-qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
-                        qb_graph **out) {
+static qb_status bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes, bool share,
+                      qb_graph **out) {
     qb_status status = QB_OK;
     qb_graph *copy = NULL;
     int32_t n_folded;
     int64_t *symbol = qb_alloc(cx, (size_t)graph->n_symbols, sizeof *symbol);
     if (!symbol) return cx->code;
     for (int32_t i = 0; i < graph->n_symbols; i++) symbol[i] = -1;
-    QB_GO(qb_graph_clone(cx, graph, &copy));
+    QB_GO(qb_graph_copy(cx, graph, share, &copy));
     QB_GO(bind_inputs(cx, copy, input_shapes, symbol));
     QB_GO(qb_graph_fold(cx, copy, &n_folded));
     QB_GO(qb_graph_sweep(cx, copy));
@@ -79,4 +79,14 @@ out:
     qb_graph_free(copy);
     qb_free(symbol);
     return status;
+}
+
+qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
+                        qb_graph **out) {
+    return bind(cx, graph, input_shapes, false, out);
+}
+
+qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
+                                qb_graph **out) {
+    return bind(cx, graph, input_shapes, true, out);
 }

@@ -65,7 +65,8 @@ qb_status qb_graph_sweep(qb_ctx *cx, qb_graph *graph) {
     return QB_OK;
 }
 
-static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *map, qb_graph *to) {
+static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *map, bool share,
+                             qb_graph *to) {
     for (int32_t i = 0; i < from->n_values; i++) {
         if (map[i] < 0) continue;
         const qb_value *value = &from->values[i];
@@ -77,11 +78,13 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
         copy->kept = value->kept;
         QB_TRY(qb_qparams_copy(cx, to->arena, &value->q, &copy->q));
         if (!value->data) continue;
+        copy->bytes = value->bytes;
+        copy->data = value->data;
+        if (share) continue;
         void *data = qb_arena_alloc(cx, to->arena, 1, value->bytes);
         if (!data) return cx->code;
         if (value->bytes) memcpy(data, value->data, value->bytes);
         copy->data = data;
-        copy->bytes = value->bytes;
     }
     return QB_OK;
 }
@@ -125,14 +128,14 @@ static qb_status copy_head(qb_ctx *cx, const qb_graph *from, qb_graph *to) {
     return QB_OK;
 }
 
-qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
+qb_status qb_graph_copy(qb_ctx *cx, const qb_graph *graph, bool share, qb_graph **out) {
     qb_graph *copy = NULL;
     int32_t *map = NULL, n_values;
     qb_status status = QB_OK;
     QB_GO(number_live(cx, graph, &map, &n_values));
     QB_GO(qb_graph_create(cx, &copy));
     QB_GO(copy_head(cx, graph, copy));
-    QB_GO(copy_values(cx, graph, map, copy));
+    QB_GO(copy_values(cx, graph, map, share, copy));
     QB_GO(copy_nodes(cx, graph, map, copy));
     QB_GO(copy_list(cx, copy->arena, graph->inputs, graph->n_inputs, map, &copy->inputs));
     QB_GO(copy_list(cx, copy->arena, graph->outputs, graph->n_outputs, map, &copy->outputs));
@@ -144,4 +147,8 @@ out:
     qb_graph_free(copy);
     qb_free(map);
     return status;
+}
+
+qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
+    return qb_graph_copy(cx, graph, false, out);
 }

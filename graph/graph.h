@@ -121,6 +121,9 @@ qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n);
  * constant-folded until every shape is known; an error names the first value that is not. */
 qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                         qb_graph **out);
+/* The same with the constants of `graph` itself, which must outlive the copy. */
+qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
+                                qb_graph **out);
 /* The graph as stable text, one line a node: for golden tests and --verbose. */
 qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out);
 /* The graph in Graphviz's language: what runs as one step is framed, quantized values have bold

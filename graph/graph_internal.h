@@ -27,6 +27,9 @@ void *qb_graph_new_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb_dt
 int32_t qb_graph_add_named(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
                            const qb_shape *shape);
 
+/* qb_graph_clone; share: constants stay those of `graph`, which must outlive the copy. */
+qb_status qb_graph_copy(qb_ctx *cx, const qb_graph *graph, bool share, qb_graph **out);
+
 /* The row of an attribute in the operator's table; NULL when there is none. */
 const qb_attr_desc *qb_attr_find(const qb_op *op, const char *name);
 /* Attribute struct with the defaults that hold in opset `version`; NULL with an error recorded, or

@@ -41,6 +41,9 @@ struct qb_kernel {
     qb_problem problem;       /* with the layouts that the kernel wants; owns its arrays */
     qb_desc *in;              /* problem.in, writable until create returns */
     size_t packed_bytes;      /* constants (weight, bias, multipliers) in the kernel's own form */
+    uint64_t packed_form;     /* what that form depends on beside the constants, the types and the
+                                 quantization: kernels of one tactic with the same number pack the
+                                 same bytes, for inputs of any size. 0: unknown */
     size_t workspace_bytes;   /* scratch for one launch */
     uint64_t packed_inputs;   /* bit i: input i is in `packed`, launch does not look at in[i] */
     uint64_t in_place_inputs; /* bit i: `out` may be the buffer of input i */
@@ -78,6 +81,12 @@ typedef struct qb_tactic {
  * for each kind up to COPY but NODE (eval runs that and the kinds behind). Ends with NULL. */
 const qb_tactic *const *qb_tactics(void);
 const qb_tactic *qb_tactic_find(const char *name);
+
+/* A packed_form of one more number. */
+static inline uint64_t qb_form_add(uint64_t form, uint64_t number) {
+    form = (form ^ number) * UINT64_C(0x9E3779B97F4A7C15);
+    return (form ^ form >> 29) | 1;
+}
 
 /* Allocates a kernel with the problem copied, descs and quantization parameters included
  * (QB_MAX_INPUTS inputs at most). One block: qb_kernel_free releases it all. */

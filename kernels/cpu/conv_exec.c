@@ -213,6 +213,7 @@ qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     }
     kernel->state = plan;
     kernel->packed_bytes = plan->packed_bytes;
+    kernel->packed_form = qb_conv_form(plan);
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
     kernel->workspace_bytes = qb_conv_workspace(plan);
     if (plan->finish.residual == plan->finish.out && plan->out_stride == plan->residual_stride &&

@@ -139,6 +139,8 @@ void qb_conv_plan_free(qb_conv_plan *plan);
 
 /* Bytes that one launch needs beside its data: the padded copy. */
 size_t qb_conv_workspace(const qb_conv_plan *plan);
+/* qb_kernel.packed_form of a plan. */
+uint64_t qb_conv_form(const qb_conv_plan *plan);
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);

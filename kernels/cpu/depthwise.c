@@ -250,6 +250,7 @@ qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
         return cx->code;
     }
     kernel->packed_bytes = dw->packed_bytes;
+    kernel->packed_form = 1; /* the image has no part in it */
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
     if (dw->finish.residual == dw->finish.out && dw->out_stride == dw->residual_stride &&
         dw->out_offset == dw->residual_offset)

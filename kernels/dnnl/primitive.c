@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "dnnl_internal.h"
 
 qb_status qb_dnnl_check(qb_ctx *cx, dnnl_status_t status, const char *what) {
@@ -257,6 +258,8 @@ qb_status qb_dnnl_bind_constants(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primi
     kernel->packed_bytes = s->bias_at;
     kernel->packed_inputs = UINT64_C(1) << QB_IN_WEIGHT | UINT64_C(1) << QB_IN_BIAS;
     kernel->pack = pack;
+    const qb_hash form = qb_hash_bytes(weight, sizeof *weight);
+    memcpy(&kernel->packed_form, form.byte, sizeof kernel->packed_form);
     s->arg[s->n_args++] =
         (qb_dnnl_arg){.id = DNNL_ARG_WEIGHTS, .from = QB_DNNL_PACKED, .desc = *weight};
     if (!qb_problem_has(&kernel->problem, QB_IN_BIAS)) return QB_OK;
