@@ -79,6 +79,8 @@ static bool is_alias_op(const char *name) {
 static bool can_alias(const qb_builder *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     if (!is_alias_op(node->op->name) || node->out[0] < 0) return false;
+    /* whether Dropout trains, an input may tell: its definition refuses to */
+    if (node->n_in > 2 && node->in[2] >= 0) return false;
     for (int32_t i = 1; i < node->n_out; i++)
         if (node->out[i] >= 0) return false;
     qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);

@@ -16,7 +16,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little en
 
 #define QB_ONNX_OPSET_OLDEST 7
 #define QB_ONNX_OPSET_NEWEST                                                                       \
-    22 /* newer ones are read with this one's rules, unknown attributes refused */
+    27 /* newer ones are read with this one's rules, unknown attributes refused */
 #define QB_ONNX_IR_OLDEST 3
 
 /* AttributeProto.AttributeType */

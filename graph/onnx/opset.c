@@ -25,6 +25,9 @@ typedef struct rule {
 /* From the version notes in onnx/docs/Changelog.md. */
 static const rule rules[] = {
     {"Attention", 23, ALWAYS, 0, NULL, NULL},
+    {"Attention", 24, INPUT, 6, NULL, NULL},
+    {"Attention", 25, ATTRIBUTE, 0, "left_window_size", NULL},
+    {"Attention", 25, ATTRIBUTE, 0, "right_window_size", NULL},
     {"AveragePool", 19, ATTRIBUTE, 0, "dilations", NULL},
     {"BitwiseAnd", 18, ALWAYS, 0, NULL, NULL},
     {"BitwiseNot", 18, ALWAYS, 0, NULL, NULL},

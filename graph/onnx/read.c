@@ -193,6 +193,28 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     return status;
 }
 
+/* Outputs that an operator only has in training are gone by now, whoever read them. */
+static qb_status check_made(qb_ctx *cx, const qb_graph *graph, const qb_uses *uses, bool *given) {
+    for (int32_t i = 0; i < graph->n_inputs; i++) given[graph->inputs[i]] = true;
+    for (int32_t i = 0; i < graph->n_outputs; i++) uses->n_users[graph->outputs[i]]++;
+    for (int32_t i = 0; i < graph->n_values; i++)
+        if (uses->n_users[i] && uses->producer[i] < 0 && !given[i] && !graph->values[i].data)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "'%.80s': used, but only made in training, or by nothing",
+                           graph->values[i].name);
+    return QB_OK;
+}
+
+static qb_status check_all_made(qb_ctx *cx, const qb_graph *graph) {
+    qb_uses uses;
+    QB_TRY(qb_uses_build(cx, graph, &uses));
+    bool *given = qb_alloc(cx, (size_t)graph->n_values, sizeof *given);
+    const qb_status status = given ? check_made(cx, graph, &uses, given) : cx->code;
+    qb_free(given);
+    qb_uses_release(&uses);
+    return status;
+}
+
 /* Where inference cannot even tell an output's rank, the file's word is better than nothing: ONNX
  * wants some shape there when the graph is written again. */
 static qb_status declare_output(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *type,
@@ -235,6 +257,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     QB_TRY(add_inputs(cx, reader));
     QB_TRY(qb_onnx_read_nodes(cx, reader));
     QB_TRY(add_outputs(cx, reader));
+    QB_TRY(check_all_made(cx, graph));
     graph->hash = qb_hasher_digest(reader->externals.hasher);
     QB_TRY(qb_graph_sort(cx, graph));
     if (reader->as_written) return QB_OK;

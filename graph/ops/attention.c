@@ -1,18 +1,21 @@
-/* Attention (opset 23 and 24) and RotaryEmbedding. */
+/* Attention (opset 23 to 25) and RotaryEmbedding. */
 #include <math.h>
 
 #include "ops_internal.h"
 
 typedef struct attention_attrs {
     int64_t is_causal, q_num_heads, kv_num_heads, qk_matmul_output_mode, softmax_precision;
-    float scale; /* NaN: 1 / sqrt(head size) */
+    int64_t left_window_size, right_window_size; /* -1: open on that side */
+    float scale;                                 /* NaN: 1 / sqrt(head size) */
     float softcap;
 } attention_attrs;
 static const qb_attr_desc attention_table[] = {
     QB_A_INT(attention_attrs, is_causal, "is_causal", 0, 0, 1),
     QB_A_INT(attention_attrs, kv_num_heads, "kv_num_heads", 0, 0, QB_ATTR_BIG),
+    QB_A_INT(attention_attrs, left_window_size, "left_window_size", -1, -1, QB_ATTR_BIG),
     QB_A_INT(attention_attrs, q_num_heads, "q_num_heads", 0, 0, QB_ATTR_BIG),
     QB_A_INT(attention_attrs, qk_matmul_output_mode, "qk_matmul_output_mode", 0, 0, 3),
+    QB_A_INT(attention_attrs, right_window_size, "right_window_size", -1, -1, QB_ATTR_BIG),
     QB_A_FLOAT(attention_attrs, scale, "scale", NAN),
     QB_A_FLOAT(attention_attrs, softcap, "softcap", 0.0f),
     QB_A_INT(attention_attrs, softmax_precision, "softmax_precision", 0, 0, 0),
@@ -168,7 +171,7 @@ static void join(const heads *h, int64_t past, const float *cached, const float 
 typedef struct bias {
     const qb_tensor *mask;
     int64_t stride[4], width; /* of the mask; positions behind its width are masked */
-    int64_t visible;          /* keys from here on are masked */
+    int64_t first, visible;   /* keys before the first and from `visible` on are masked */
 } bias;
 
 static bias bias_of(const qb_tensor *mask) {
@@ -185,7 +188,7 @@ static bias bias_of(const qb_tensor *mask) {
 }
 
 static double bias_at(const bias *m, int64_t b, int64_t h, int64_t i, int64_t j) {
-    if (j >= m->visible) return -INFINITY;
+    if (j < m->first || j >= m->visible) return -INFINITY;
     if (!m->mask) return 0.0;
     if (m->width > 1 && j >= m->width) return -INFINITY;
     int64_t at = b * m->stride[0] + h * m->stride[1] + i * m->stride[2] + j * m->stride[3];
@@ -241,18 +244,25 @@ static void attend(const attention *a, const attention_attrs *attrs, const bias 
     for (int64_t k = 0; k < a->v.size; k++) q->y[k] = (float)sums[k];
 }
 
-/* Keys that query i of sample b may see: all, those that are not padding, and with is_causal those
- * up to its own place, which counts from the end of what came before. */
-static int64_t visible_keys(const attention *a, const attention_attrs *attrs,
-                            const qb_tensor *lengths, int64_t b, int64_t i) {
-    int64_t n = a->total, before = a->past;
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Keys that query i of sample b may see: all that are not padding, with is_causal those up to its
+ * own place, and those inside the window around it. Its place counts from the end of what came
+ * before. */
+static void see_keys(const attention *a, const attention_attrs *attrs, const qb_tensor *lengths,
+                     int64_t b, int64_t i, bias *m) {
+    int64_t place = a->past + i;
+    m->first = 0;
+    m->visible = a->total;
     if (lengths) {
         int64_t length = (int64_t)qb_integer_get(lengths->desc.dtype, lengths->data, b);
-        n = length < n ? length : n;
-        if (a->past == 0) before = length - a->q.length;
+        m->visible = least(m->visible, length);
+        if (a->past == 0) place += length - a->q.length;
     }
-    if (!attrs->is_causal) return n;
-    return before + i + 1 < n ? before + i + 1 : n;
+    if (attrs->is_causal) m->visible = least(m->visible, place + 1);
+    if (attrs->right_window_size >= 0)
+        m->visible = least(m->visible, place + attrs->right_window_size + 1);
+    if (attrs->left_window_size >= 0) m->first = place - attrs->left_window_size;
 }
 
 static void attend_all(const attention *a, const qb_node *node, const qb_tensor *in, qb_tensor *out,
@@ -273,7 +283,7 @@ static void attend_all(const attention *a, const qb_node *node, const qb_tensor 
         q.values = values + kv * a->total * a->v.size;
         q.y = (float *)out[0].data + to * a->v.size;
         q.shown = shows ? (float *)out[3].data + r * a->total : NULL;
-        m.visible = visible_keys(a, attrs, lengths, b, i);
+        see_keys(a, attrs, lengths, b, i, &m);
         attend(a, attrs, &m, &q, scratch, scratch + a->total);
     }
 }

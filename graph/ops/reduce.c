@@ -173,6 +173,10 @@ static qb_status eval_reduce(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     for (qb_walk_strided(&w, &s.kept, s.kept_stride); w.left > 0; qb_walk_next(&w))
         for (int64_t i = 0; i < w.run; i++) {
             int64_t at = w.at[0] + i * w.step[0];
+            if (dtype == QB_DTYPE_BOOL && count == 0) { /* the least and the greatest of the type */
+                ((uint8_t *)out[0].data)[w.out + i] = kind == REDUCE_MIN;
+                continue;
+            }
             if (reduces_exactly(kind, dtype) && count > 0) {
                 qb_integer_put(dtype, out[0].data, w.out + i,
                                reduce_integers(kind, &in[0], at, &s.reduced, s.reduced_stride));

@@ -1,12 +1,18 @@
 /* qb_onnx_parse on any bytes, and what the program does with a graph that it accepts: verify,
  * print, write, read back (the same text), fold, bind; and the rules of `check` on the file as
- * written. */
+ * written. Reading may take four times the memory that the file has, and a fixed amount. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc_limit.h"
 #include "graph/graph.h"
 #include "quant/check.h"
+
+/* One block, so that an empty file may have an arena's chunk; and all that is alive at once: nodes
+ * of functions and loops are bounded by the reader, not by the file. */
+#define BLOCK_LIMIT(file_size) (4 * (file_size) + ((size_t)1 << 20))
+#define LIVE_LIMIT(file_size) (4 * (file_size) + ((size_t)64 << 20))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -97,7 +103,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qb_ctx_init(&cx);
     qb_graph *graph = NULL;
     lint(data, size);
-    if (qb_onnx_parse(&cx, "fuzz.onnx", NULL, data, size, &graph) != QB_OK) {
+    qb_alloc_limit_begin(BLOCK_LIMIT(size), LIVE_LIMIT(size));
+    const qb_status status = qb_onnx_parse(&cx, "fuzz.onnx", NULL, data, size, &graph);
+    qb_alloc_limit_end();
+    if (status != QB_OK) {
         check_failure(&cx, "parse");
         if (graph) abort();
         return 0;

@@ -1,6 +1,7 @@
 /* Runs a fuzz target over every file of the given folders, so that a corpus is a regression test in
  * every build: fuzz_x_replay [--mutations N] FOLDER... With mutations each file is also tried N
- * times with bytes changed, cut off or doubled, always the same ones. Exit 77 without any file. */
+ * times with bytes changed, cut off or doubled, always the same ones, and as often with changes of
+ * the target's own mutator where it has one. Exit 77 without any file. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
 #define FILE_LIMIT ((size_t)64 << 20)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+    __attribute__((weak));
 
 /* On memory of exactly `size` bytes, so that address checkers see a read behind the end. */
 static void run_copy(const void *data, size_t size) {
@@ -53,6 +56,16 @@ static void run_mutations(const char *data, size_t size, int count) {
     free(changed);
 }
 
+static void run_own_mutations(const char *data, size_t size, int count) {
+    uint8_t *changed = malloc(2 * size + 1);
+    if (!changed) abort();
+    for (int i = 0; i < count; i++) {
+        if (size) memcpy(changed, data, size);
+        run_copy(changed, LLVMFuzzerCustomMutator(changed, size, 2 * size, (unsigned)i));
+    }
+    free(changed);
+}
+
 static int run_folder(qb_ctx *cx, const char *folder, int mutations) {
     struct dirent **entries;
     int n = scandir(folder, &entries, NULL, alphasort), files = 0;
@@ -75,6 +88,7 @@ static int run_folder(qb_ctx *cx, const char *folder, int mutations) {
         fprintf(stderr, "%s\n", path); /* the last line before a crash names the file */
         run_copy(data, size);
         run_mutations(data, size, mutations);
+        if (LLVMFuzzerCustomMutator) run_own_mutations(data, size, mutations);
         qb_free(data);
         files++;
     }
