@@ -83,13 +83,14 @@ static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
                    (long long)result->skipped);
 }
 
-/* What the statistics take, and each thread had as much. */
-static void tell_memory(qb_ctx *cx, const qb_table *table, int32_t workers) {
-    const double each = sizeof(qb_stats) + (double)table->n_recorded * sizeof(qb_range);
-    qb_info(
-        cx, "statistics: %d tensors x (%zu KiB + %lld samples x %zu B) x %d thread%s = %.1f MiB",
-        table->n_entries, sizeof(qb_stats) / 1024, (long long)table->n_recorded, sizeof(qb_range),
-        workers, workers == 1 ? "" : "s", table->n_entries * each * workers / 0x1p20);
+/* Before the start: what the statistics will take. */
+static void tell_memory(qb_ctx *cx, const calibration *c) {
+    const qb_calib_memory m = qb_gather_memory(&c->gather, qb_dataset_count(c->loader.dataset));
+    qb_info(cx, "statistics: %d tensors x %zu KiB = %.1f MiB%s, extremes of %lld samples: %.1f MiB",
+            m.tensors, m.histogram / 1024, (double)m.tensors * (double)m.histogram / 0x1p20,
+            m.threads > 1 ? " a thread" : "", (long long)m.samples,
+            (double)m.tensors * (double)m.samples * sizeof(qb_range) / 0x1p20);
+    if (c->options->memory) *c->options->memory = m;
 }
 
 qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
@@ -101,7 +102,8 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     qb_status status = QB_OK;
     QB_GO(qb_graph_clone(cx, graph, &c.apart));
     QB_GO(qb_keep_inner(cx, c.apart));
-    QB_GO(qb_gather_init(cx, graph, workers, &c.gather));
+    QB_GO(qb_gather_init(cx, c.apart, workers, &c.gather));
+    tell_memory(cx, &c);
     if (options->checkpoint) {
         c.plan = qb_checkpoint_plan(graph->hash, &c.loader);
         QB_GO(resume(cx, &c));
@@ -109,7 +111,6 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     QB_GO(run(cx, &c, &result));
     QB_GO(qb_gather_table(cx, &c.gather, &table));
     QB_GO(describe(cx, &c, table));
-    tell_memory(cx, table, c.gather.workers);
     table->skipped = result.skipped;
     table->data_hash = result.data_hash;
     table->data_sum = result.data_sum;

@@ -56,6 +56,14 @@ qb_range qb_range_within(const qb_stats *stats, double lo, double hi);
 /* The same for ends in units of the histogram's bins from zero. */
 qb_range qb_range_of_bins(const qb_stats *stats, double lo, double hi);
 
+/* What the statistics of a run take, which is known before it starts. */
+typedef struct qb_calib_memory {
+    int32_t tensors, threads;
+    size_t histogram; /* bytes of a tensor's histogram and counts, for each thread */
+    int64_t samples;  /* whose extremes are recorded, for each tensor */
+    size_t bytes;     /* all of it */
+} qb_calib_memory;
+
 typedef struct qb_calib_options {
     const qb_method_choice *methods; /* the first one is the table's chosen method */
     int32_t n_methods;
@@ -67,6 +75,7 @@ typedef struct qb_calib_options {
     const char *checkpoint;   /* file to save progress in; NULL: none. The caller removes it */
     double checkpoint_s;      /* seconds between saves */
     bool resume;              /* go on from the checkpoint where there is one */
+    qb_calib_memory *memory;  /* set and told before the first sample; may be NULL */
 } qb_calib_options;
 
 /* Streams the data through an FP32 engine of `graph` (optimized, float) once and fills a table with

@@ -4,22 +4,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "graph/fusion.h"
 
 /* Workers are few enough to keep their statistics below this. */
 #define STATS_LIMIT ((size_t)192 << 20)
 
+static qb_status add_slot(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_table *table) {
+    qb_table_entry *entry;
+    if (value < 0 || graph->values[value].dtype != QB_DTYPE_F32) return QB_OK;
+    return qb_table_slot(cx, table, graph->values[value].name, &entry);
+}
+
+/* An entry for each value that an engine shows. */
+static qb_status add_slots(qb_ctx *cx, const qb_graph *graph, const qb_groups *groups,
+                           qb_table *table) {
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        QB_TRY(add_slot(cx, graph, graph->inputs[i], table));
+    for (int32_t g = 0; g < groups->n; g++) {
+        const qb_group *group = &groups->group[g];
+        const qb_node *last = &graph->nodes[group->node[group->n_nodes - 1]];
+        for (int32_t o = 0; o < last->n_out; o++) QB_TRY(add_slot(cx, graph, last->out[o], table));
+    }
+    return QB_OK;
+}
+
 qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_gather *out) {
-    /* About every second node's output reaches memory: fusion takes the rest. */
-    const size_t each = ((size_t)graph->n_nodes / 2 + 1) * sizeof(qb_stats);
-    while (workers > 1 && (size_t)workers * each > STATS_LIMIT) workers--;
-    qb_gather g = {.workers = workers};
+    qb_gather g = {.workers = 1};
+    qb_groups groups;
     qb_status status = QB_OK;
+    QB_TRY(qb_fuse(cx, graph, &groups));
     g.part = qb_alloc(cx, (size_t)workers, sizeof *g.part);
     g.no_outputs = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *g.no_outputs);
     if (!g.part || !g.no_outputs) status = cx->code;
-    for (int32_t i = 0; i < workers && status == QB_OK; i++)
+    for (int32_t i = 0; i < workers && status == QB_OK; i++) {
+        const int32_t n = i > 0 ? g.part[0].table->n_entries : 0;
+        if ((size_t)(i + 1) * (size_t)n * sizeof(qb_stats) > STATS_LIMIT) break;
+        g.workers = i + 1;
         status = qb_table_create(cx, 0, &g.part[i].table);
+        if (status == QB_OK) status = add_slots(cx, graph, &groups, g.part[i].table);
+    }
+    qb_groups_release(&groups);
     if (status == QB_OK)
         *out = g;
     else
@@ -35,6 +59,16 @@ void qb_gather_release(qb_gather *gather) {
     qb_free(gather->part);
     qb_free(gather->no_outputs);
     *gather = (qb_gather){0};
+}
+
+qb_calib_memory qb_gather_memory(const qb_gather *gather, int64_t n_samples) {
+    qb_calib_memory m = {.tensors = gather->part[0].table->n_entries,
+                         .threads = gather->workers,
+                         .histogram = sizeof(qb_stats),
+                         .samples = n_samples <= QB_TABLE_SAMPLES ? n_samples : QB_TABLE_SAMPLES};
+    const size_t extremes = (size_t)m.samples * sizeof(qb_range);
+    m.bytes = (size_t)m.tensors * ((size_t)m.threads * m.histogram + extremes);
+    return m;
 }
 
 /* ---- samples of one worker ---- */

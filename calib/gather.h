@@ -2,6 +2,7 @@
 #ifndef QB_CALIB_GATHER_H
 #define QB_CALIB_GATHER_H
 
+#include "calib/calib.h"
 #include "calib/stream.h"
 #include "calib/table.h"
 
@@ -25,9 +26,12 @@ typedef struct qb_gather {
     void **no_outputs; /* NULLs: outputs are not copied out */
 } qb_gather;
 
-/* `workers` becomes fewer where the statistics of the graph's values would not fit into memory that
- * is meant for them. */
+/* Empty statistics of every float value of the graph that reaches memory, for each worker: nothing
+ * but the samples' extremes grows later. `workers` becomes fewer where they would not fit into
+ * memory that is meant for them. */
 qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_gather *out);
+/* What a run over n samples takes. */
+qb_calib_memory qb_gather_memory(const qb_gather *gather, int64_t n_samples);
 void qb_gather_release(qb_gather *gather); /* accepts zeroed */
 /* Runs engine 0 on a sample and adds what its values hold; one call a worker at a time. */
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample);

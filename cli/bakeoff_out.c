@@ -97,7 +97,7 @@ static void print_end_to_end(const qb_auto_result *r) {
         printf("\nauto: %s for all tensors, %+.2f dB over the choice by tensor\n",
                b->item[b->best].method, b->item[b->best].sqnr_db - b->item[r->automatic].sqnr_db);
     else
-        printf("\nauto: the choice by tensor is the best of all\n");
+        printf("\nauto: the choice by tensor; no single method is surely better\n");
 }
 
 qb_status qb_auto_print(qb_ctx *cx, const qb_auto_result *result) {

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "cli/bench_inputs.h"
 #include "cli/pipeline.h"
-#include "cli/precision.h"
 
 /* The graph in the asked-for precision. A Q/DQ model is INT8 by itself. */
 static qb_status quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
@@ -18,9 +17,8 @@ static qb_status quantize(qb_ctx *cx, const qb_project *project, const qb_precis
         QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
                       "the calibration has no method '%s': run 'qbench calibrate --method %s'",
                       precision->method, precision->method));
-    qb_quant_options options = qb_stage_quantization(project, table->method[method]);
-    options.activations = precision->activations;
-    options.per_tensor_weights = precision->per_tensor_weights;
+    const qb_quant_options options =
+        qb_stage_quantization(project, precision, table->method[method]);
     QB_GO(qb_quantize(cx, *graph, table, &options, &quantized, NULL));
     qb_graph_free(*graph);
     *graph = quantized;
@@ -54,8 +52,7 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
 
 qb_status qb_stage_engine(qb_ctx *cx, const qb_project *project, const qb_making *making,
                           qb_made *out) {
-    qb_precision precision = {.activations = project->activations,
-                              .per_tensor_weights = project->per_tensor_weights};
+    qb_precision precision = qb_stage_precision(project);
     qb_graph *graph = NULL;
     qb_made made = {0};
     qb_status status = QB_OK;

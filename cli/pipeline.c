@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "cli/json_out.h"
 #include "cli/methods.h"
-#include "cli/precision.h"
 
 /* ---- load ---- */
 
@@ -30,24 +29,25 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
 #define HOLD_BACK 5
 
 /* Statistics without the samples held back give ranges that these can judge; a single method that
- * beats auto's choice by tensor takes its place in `table`. */
+ * surely beats auto's choice by tensor takes its place in `table`. */
 static qb_status settle_auto(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                              const qb_calib_options *all, int32_t automatic, qb_table *table,
                              qb_bakeoff *bakeoff) {
     qb_calib_options options = *all;
     options.hold_back = HOLD_BACK;
+    options.memory = NULL;
     if (qb_dataset_count(options.loader.dataset) < 2 * HOLD_BACK) {
         qb_warn(cx, "auto: %lld samples are too few to hold some back: chosen by tensor only",
                 (long long)qb_dataset_count(options.loader.dataset));
         return QB_OK;
     }
-    const qb_quant_options quant = {.activations = project->activations,
-                                    .per_tensor_weights = project->per_tensor_weights,
-                                    .keep_float = project->keep_float};
+    const qb_quant_options quant = qb_stage_quantization(project, NULL, NULL);
     qb_table *training;
+    qb_info(cx, "auto: once more without each %dth sample, to judge the methods on those",
+            HOLD_BACK);
     QB_TRY(qb_calibrate(cx, graph, &options, &training));
     qb_status status = qb_bakeoff_run(cx, graph, training, &quant, project->backends,
-                                      &options.loader, HOLD_BACK, bakeoff);
+                                      &options.loader, HOLD_BACK, automatic, bakeoff);
     for (int32_t i = 0; status == QB_OK && i < table->n_entries; i++)
         table->entry[i].range[automatic] = table->entry[i].range[bakeoff->best];
     qb_table_free(training);
@@ -106,7 +106,8 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
     qb_calib_options options = {.backends = project->backends,
                                 .checkpoint = settings->checkpoint,
                                 .checkpoint_s = settings->checkpoint_s,
-                                .resume = settings->resume};
+                                .resume = settings->resume,
+                                .memory = settings->memory};
     qb_bakeoff judged = {0};
     qb_dataset *dataset;
     qb_table *table = NULL;
@@ -192,10 +193,20 @@ out:
 
 /* ---- quantize ---- */
 
-qb_quant_options qb_stage_quantization(const qb_project *project, const char *method) {
+qb_precision qb_stage_precision(const qb_project *project) {
+    return (qb_precision){.kind = QB_PRECISION_INT8,
+                          .activations = project->activations,
+                          .per_tensor_weights = project->per_tensor_weights,
+                          .weights = project->weights};
+}
+
+qb_quant_options qb_stage_quantization(const qb_project *project, const qb_precision *precision,
+                                       const char *method) {
+    const qb_precision own = qb_stage_precision(project), *p = precision ? precision : &own;
     return (qb_quant_options){.method = method,
-                              .activations = project->activations,
-                              .per_tensor_weights = project->per_tensor_weights,
+                              .activations = p->activations,
+                              .per_tensor_weights = p->per_tensor_weights,
+                              .weights = p->weights,
                               .keep_float = project->keep_float};
 }
 
@@ -240,10 +251,8 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
         return qb_fail(cx, QB_STATUS_NOTFOUND,
                        "%s: the calibration has no method '%s': run 'qbench calibrate --method %s'",
                        text, precision->method, precision->method);
-    const qb_quant_options options = {.method = c->table->method[index],
-                                      .activations = precision->activations,
-                                      .per_tensor_weights = precision->per_tensor_weights,
-                                      .keep_float = project->keep_float};
+    const qb_quant_options options =
+        qb_stage_quantization(project, precision, c->table->method[index]);
     qb_graph **quantized = &c->quantized[c->n];
     QB_TRY_WRAP(cx, qb_quantize(cx, c->graph, c->table, &options, quantized, NULL), "%s", text);
     c->item[c->n++] = contender(project, text, options.method, *quantized, QB_PRECISION_INT8);
@@ -269,8 +278,7 @@ static qb_status add_file(qb_ctx *cx, const qb_project *project, const char *pat
 
 static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char *text,
                                contenders *c) {
-    qb_precision precision = {.activations = project->activations,
-                              .per_tensor_weights = project->per_tensor_weights};
+    qb_precision precision = qb_stage_precision(project);
     if (qb_has_suffix(text, ".onnx")) return add_file(cx, project, text, c);
     QB_TRY(qb_precision_parse(cx, text, &precision));
     switch (precision.kind) {

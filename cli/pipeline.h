@@ -5,6 +5,7 @@
 
 #include "calib/calib.h"
 #include "calib/distribute.h"
+#include "cli/precision.h"
 #include "cli/project.h"
 #include "eval/bakeoff.h"
 #include "eval/eval.h"
@@ -26,6 +27,7 @@ typedef struct qb_calibrate_settings {
     const char *checkpoint; /* see qb_calib_options */
     double checkpoint_s;
     bool resume;
+    qb_calib_memory *memory; /* what the statistics take; may be NULL */
 } qb_calibrate_settings;
 /* *out is NULL in other processes than the first one. When auto is among them, it is judged end to
  * end on held-back samples against each single method, and *bakeoff (may be NULL) gets the scores;
@@ -40,8 +42,12 @@ qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph 
  * checks that it belongs to the graph. */
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                          qb_table **out);
-/* What the project says of quantization; `method`: NULL for the table's chosen one. */
-qb_quant_options qb_stage_quantization(const qb_project *project, const char *method);
+/* INT8 as the project says: what a precision leaves open. */
+qb_precision qb_stage_precision(const qb_project *project);
+/* How to quantize in a precision (NULL: as the project says); `method`: NULL for the table's chosen
+ * one. */
+qb_quant_options qb_stage_quantization(const qb_project *project, const qb_precision *precision,
+                                       const char *method);
 
 /* Compares precisions (see precision.h); the first one is the reference. Others that the backend
  * does not have are left out with a warning. */

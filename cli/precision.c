@@ -19,30 +19,36 @@ static qb_status bad_form(qb_ctx *cx, const char *text, const char *why, const c
                    text, why, word);
 }
 
-/* What follows a '+'. */
-static qb_status apply_variant(qb_ctx *cx, const char *text, const char *word, bool *has_scheme,
-                               bool *has_weights, qb_precision *out) {
-    bool *twice = has_scheme;
+/* The kinds of variants, each of which may come once. */
+typedef enum variant { SCHEME, GRANULARITY, WEIGHTS, N_VARIANTS } variant;
+
+/* What follows a '+'; `given`, by kind, tells what came before. */
+static qb_status apply_variant(qb_ctx *cx, const char *text, const char *word,
+                               bool given[N_VARIANTS], qb_precision *out) {
+    variant kind = SCHEME;
     if (strcmp(word, "per-tensor") == 0) {
         out->per_tensor_weights = true;
-        twice = has_weights;
+        kind = GRANULARITY;
+    } else if (strncmp(word, "weights-", 8) == 0) {
+        QB_TRY_WRAP(cx, qb_weight_range_find(cx, word + 8, &out->weights), "precision '%s'", text);
+        kind = WEIGHTS;
     } else if (!qb_scheme_parse(word, &out->activations)) {
         return bad_form(cx, text, "unknown variant", word);
     }
-    if (*twice) return bad_form(cx, text, "one too many:", word);
-    *twice = true;
+    if (given[kind]) return bad_form(cx, text, "one too many:", word);
+    given[kind] = true;
     return QB_OK;
 }
 
 static qb_status parse_variants(qb_ctx *cx, const char *text, qb_precision *out) {
-    bool has_scheme = false, has_weights = false;
+    bool given[N_VARIANTS] = {false};
     for (const char *at = text + strcspn(text, "+"); *at == '+';) {
         char word[32];
         const size_t length = strcspn(++at, "+");
         if (length >= sizeof word) return bad_form(cx, text, "unknown variant", at);
         memcpy(word, at, length);
         word[length] = '\0';
-        QB_TRY(apply_variant(cx, text, word, &has_scheme, &has_weights, out));
+        QB_TRY(apply_variant(cx, text, word, given, out));
         at += length;
     }
     return QB_OK;

@@ -1,4 +1,5 @@
-/* What `compare` can be asked for: fp32, fp16, int8[:METHOD][+SCHEME][+per-tensor]. */
+/* What `compare` can be asked for: fp32, fp16, int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE].
+ */
 #ifndef QB_CLI_PRECISION_H
 #define QB_CLI_PRECISION_H
 
@@ -6,7 +7,8 @@
 #include "quant/quant.h"
 
 #define QB_SCHEME_WORDS "u8-affine, s8-affine or s8-symmetric"
-#define QB_PRECISION_FORM "int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor]"
+#define QB_PRECISION_FORM                                                                          \
+    "int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor][+weights-mse]"
 
 typedef enum qb_precision_kind {
     QB_PRECISION_FP32,
@@ -19,6 +21,7 @@ typedef struct qb_precision {
     char method[QB_METHOD_TEXT]; /* "": the calibration's chosen one */
     qb_act_scheme activations;
     bool per_tensor_weights;
+    const qb_weight_range *weights; /* NULL: the default */
 } qb_precision;
 
 /* What the text leaves open keeps the value that *out comes with. Errors are QB_STATUS_USAGE. */

@@ -21,6 +21,7 @@ static const char *const known_keys[] = {"model",
                                          "calibration.method",
                                          "calibration.samples",
                                          "quantization.activations",
+                                         "quantization.weights",
                                          "quantization.per_tensor_weights",
                                          "quantization.keep_float",
                                          "compare.batch",
@@ -237,7 +238,7 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
 
 static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p) {
     if (!p->config) return QB_OK;
-    const char *method = NULL, *scheme = NULL;
+    const char *method = NULL, *scheme = NULL, *weights = NULL;
     QB_TRY(config_path(cx, p, common, "data.calibration", &p->calibration_data));
     QB_TRY(config_path(cx, p, common, "data.evaluation", &p->evaluation_data));
     QB_TRY(config_labels(cx, common, p));
@@ -247,6 +248,10 @@ static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p
     QB_TRY(qb_config_string(cx, p->config, "quantization.activations", &scheme));
     if (scheme && !qb_scheme_parse(scheme, &p->activations))
         return bad_word(cx, p, "quantization.activations", scheme, QB_SCHEME_WORDS);
+    QB_TRY(qb_config_string(cx, p->config, "quantization.weights", &weights));
+    if (weights)
+        QB_TRY_WRAP(cx, qb_weight_range_find(cx, weights, &p->weights), "%s: quantization.weights",
+                    p->config_name);
     QB_TRY(
         qb_config_bool(cx, p->config, "quantization.per_tensor_weights", &p->per_tensor_weights));
     QB_TRY(config_keep_float(cx, p));
@@ -277,6 +282,8 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     if (flags->activations && !qb_scheme_parse(flags->activations, &p->activations))
         return qb_fail(cx, QB_STATUS_USAGE, "--activations: expected " QB_SCHEME_WORDS ", got '%s'",
                        flags->activations);
+    if (flags->weights)
+        QB_TRY_WRAP(cx, qb_weight_range_find(cx, flags->weights, &p->weights), "--weights");
     if (flags->samples_given) p->samples = flags->samples;
     if (flags->batch > 0) p->batch = flags->batch;
     p->strict = flags->strict;

@@ -15,7 +15,7 @@
 
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
-    const char *model, *data, *labels, *shapes, *backends, *timing_cache, *activations;
+    const char *model, *data, *labels, *shapes, *backends, *timing_cache, *activations, *weights;
     int64_t samples, batch;
     bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -99,6 +99,11 @@ typedef struct qb_project_flags {
      .offset = offsetof(STRUCT, project.activations),                                              \
      .argument = "SCHEME",                                                                         \
      .help = "u8-affine (default), s8-affine or s8-symmetric"},                                    \
+        {.name = "weights",                                                                        \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.weights),                                              \
+         .argument = "RANGE",                                                                      \
+         .help = "of a channel's weights: minmax (default) or mse (least squared error)"},         \
         {.name = "per-tensor-weights",                                                             \
          .type = QB_OPT_FLAG,                                                                      \
          .offset = offsetof(STRUCT, project.per_tensor_weights),                                   \
@@ -125,6 +130,7 @@ typedef struct qb_project {
     qb_preprocess preprocess;
     qb_act_scheme activations;
     bool per_tensor_weights, strict;
+    const qb_weight_range *weights; /* NULL: the default */
     const char *keep_float[QB_PROJECT_NAMES + 1];
     const char *disabled[QB_PROJECT_NAMES + 1];
     int64_t samples, batch;

@@ -36,25 +36,49 @@ static qb_status add_method(qb_ctx *cx, kitchen *k, const qb_graph *graph, const
     return status;
 }
 
-static void score(const qb_answers *answers, const qb_table *table, qb_bakeoff *out) {
-    const qb_answer *reference = answers->answer;
+/* Is the squared error of `a` less than that of `b` by more than twice the difference's standard
+ * error? */
+static bool surely_beats(const qb_answer *a, const qb_answer *b, int64_t n) {
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double gain = b[i].err_square - a[i].err_square;
+        sum += gain;
+        squares += gain * gain;
+    }
+    const double variance = fmax(0, squares / (double)n - sum / (double)n * (sum / (double)n));
+    return sum > 2 * sqrt((double)n * variance);
+}
+
+static double sqnr(const qb_answer *answer, const qb_answer *reference, int64_t n) {
+    return qb_metric_find("sqnr")->value(answer, reference, n).value;
+}
+
+static void score(const qb_answers *answers, const qb_table *table, int32_t standing,
+                  qb_bakeoff *out) {
+    const int64_t n = answers->n;
+    const qb_answer *reference = answers->answer, *own = reference + (standing + 1) * n;
+    const bool broken = isnan(sqnr(own, reference, n));
+    double best = sqnr(own, reference, n);
     out->n = table->n_methods;
-    out->samples = answers->n;
-    out->best = 0;
+    out->samples = n;
+    out->best = standing;
     for (int32_t m = 0; m < out->n; m++) {
         qb_bakeoff_item *item = &out->item[m];
-        const qb_answer *answer = reference + (m + 1) * answers->n;
+        const qb_answer *answer = reference + (m + 1) * n;
         strcpy(item->method, table->method[m]);
-        item->sqnr_db = qb_metric_find("sqnr")->value(answer, reference, answers->n).value;
-        item->agreement = qb_metric_find("agreement")->value(answer, reference, answers->n).value;
-        if (item->sqnr_db > out->item[out->best].sqnr_db || isnan(out->item[out->best].sqnr_db))
-            out->best = m;
+        item->sqnr_db = sqnr(answer, reference, n);
+        item->agreement = qb_metric_find("agreement")->value(answer, reference, n).value;
+        if (!(item->sqnr_db > best || isnan(best))) continue;
+        if (!broken && !surely_beats(answer, own, n)) continue;
+        best = item->sqnr_db;
+        out->best = m;
     }
 }
 
 qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
                          const qb_quant_options *quant, const char *backends,
-                         const qb_loader_options *loader, int64_t every, qb_bakeoff *out) {
+                         const qb_loader_options *loader, int64_t every, int32_t standing,
+                         qb_bakeoff *out) {
     kitchen k = {0};
     qb_answers answers = {0};
     qb_status status = QB_OK;
@@ -67,7 +91,7 @@ qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *tabl
         }
     }
     QB_GO(qb_answers_collect(cx, k.model, k.logits, k.n, loader, qb_threads(cx), every, &answers));
-    score(&answers, table, out);
+    score(&answers, table, standing, out);
 out:
     qb_answers_release(&answers);
     kitchen_release(&k);

@@ -18,16 +18,19 @@ typedef struct qb_bakeoff_item {
 typedef struct qb_bakeoff {
     int32_t n; /* the table's methods, in its order; 0: there was none */
     qb_bakeoff_item item[QB_TABLE_METHODS];
-    int32_t best;    /* highest SQNR; the first of equals */
+    int32_t best;    /* the standing method, or the one of highest SQNR that surely beats it */
     int64_t samples; /* scored */
 } qb_bakeoff;
 
 /* Scores all methods of `table` on the samples that are held back of the loader's data set (see
- * calib/holdout.h), which the table should not know. `quant` as for qb_quantize, its method is
- * ignored. The result does not depend on batch or threads. */
+ * calib/holdout.h), which the table should not know. The method number `standing` is the best one
+ * unless another's squared error is less by more than twice the standard error of that difference,
+ * sample against sample: a few images must not decide by chance. `quant` as for qb_quantize, its
+ * method is ignored. The result does not depend on batch or threads. */
 qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
                          const qb_quant_options *quant, const char *backends,
-                         const qb_loader_options *loader, int64_t every, qb_bakeoff *out);
+                         const qb_loader_options *loader, int64_t every, int32_t standing,
+                         qb_bakeoff *out);
 
 #ifdef __cplusplus
 }

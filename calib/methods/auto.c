@@ -3,7 +3,8 @@
  * minmax by that measure. The first of equals.
  *
  * What is best tensor by tensor need not be best for the network: `qbench calibrate --method auto`
- * scores it end to end against each single method and may put one of those in its place. */
+ * scores it end to end against each single method and puts one of those in its place where that is
+ * better beyond chance. */
 #include "calib/calib.h"
 #include "calib/spectrum.h"
 

@@ -50,25 +50,35 @@ static const qb_opt table[] = {
     {0},
 };
 
+/* Of a run over data; NULL where there was none. */
+static json_t *memory_json(const qb_calib_memory *m) {
+    if (m->tensors == 0) return NULL;
+    return json_pack("{s:i, s:I, s:i, s:I, s:I}", "tensors", m->tensors, "histogram_bytes",
+                     (json_int_t)m->histogram, "threads", m->threads, "samples_recorded",
+                     (json_int_t)m->samples, "bytes", (json_int_t)m->bytes);
+}
+
 /* `weighed` (reference taken): what auto weighed, or NULL. */
-static json_t *result_json(const qb_table *t, const char *path, json_t *weighed) {
+static json_t *result_json(const qb_table *t, const char *path, const qb_calib_memory *memory,
+                           json_t *weighed) {
     char model[33], data[33];
     qb_hash_hex(t->model_hash, model);
     qb_hash_hex(t->data_hash, data);
     json_t *methods = json_array();
     for (int32_t i = 0; i < t->n_methods; i++)
         json_array_append_new(methods, json_string(t->method[i]));
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o*}", "schema",
-                     "qbench.calibrate/1", "file", qb_json_string(path), "model",
-                     qb_json_string(t->model), "model_hash", model, "dataset",
-                     qb_json_string(t->dataset), "data_hash", data, "samples",
-                     (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors",
-                     t->n_entries, "methods", methods, "auto", weighed);
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o*, s:o*}", "schema",
+        "qbench.calibrate/1", "file", qb_json_string(path), "model", qb_json_string(t->model),
+        "model_hash", model, "dataset", qb_json_string(t->dataset), "data_hash", data, "samples",
+        (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors", t->n_entries,
+        "methods", methods, "statistics", memory_json(memory), "auto", weighed);
 }
 
 /* Without --json, what auto weighed is part of the printed result. */
 static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *project,
-                             const char *path, const qb_table *t, const qb_bakeoff *bakeoff) {
+                             const char *path, const qb_table *t, const qb_calib_memory *memory,
+                             const qb_bakeoff *bakeoff) {
     const qb_auto_result weighed = {.table = t,
                                     .automatic = qb_table_method(t, "auto"),
                                     .symmetric = project->activations == QB_SCHEME_S8_SYMMETRIC,
@@ -82,7 +92,7 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
     if (!o->common.json) return QB_OK;
     json_t *json = has_auto ? qb_auto_json(cx, &weighed) : NULL;
     if (has_auto && !json) return cx->code;
-    return qb_json_out(cx, &o->common, result_json(t, path, json));
+    return qb_json_out(cx, &o->common, result_json(t, path, memory, json));
 }
 
 static void defaults(void *opts) { ((options *)opts)->checkpoint = 60; }
@@ -107,8 +117,12 @@ static char *checkpoint_path(qb_ctx *cx, const qb_ranks *ranks, const char *path
 static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *project,
                            const qb_graph *graph, const char *path, const qb_ranks *ranks,
                            qb_bakeoff *bakeoff) {
-    qb_calibrate_settings settings = {
-        .methods = o->method, .ranks = ranks, .checkpoint_s = o->checkpoint, .resume = o->resume};
+    qb_calib_memory memory = {0};
+    qb_calibrate_settings settings = {.methods = o->method,
+                                      .ranks = ranks,
+                                      .checkpoint_s = o->checkpoint,
+                                      .resume = o->resume,
+                                      .memory = &memory};
     qb_table *result = NULL;
     char *part = checkpoint_path(cx, ranks, path);
     qb_status status = part ? QB_OK : cx->code;
@@ -119,7 +133,7 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, bakeoff));
     if (result) QB_GO(qb_table_save(cx, result, path));
     unlink(part);
-    if (result) status = show_result(cx, o, project, path, result, bakeoff);
+    if (result) status = show_result(cx, o, project, path, result, &memory, bakeoff);
 out:
     qb_table_free(result);
     qb_free(part);
@@ -131,7 +145,8 @@ static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
     qb_table *result;
     QB_TRY(qb_stage_choose(cx, project, graph, o->from, o->method, &result));
     qb_status status = qb_table_save(cx, result, path);
-    if (status == QB_OK) status = show_result(cx, o, project, path, result, &(qb_bakeoff){0});
+    if (status == QB_OK)
+        status = show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_bakeoff){0});
     qb_table_free(result);
     return status;
 }
@@ -175,7 +190,8 @@ const qb_command qb_command_calibrate = {
         "Methods: entropy[:nvidia|ort|ncnn|ppq], percentile[:P][:one-sided], minmax,\n"
         "moving-average[:C], mse[:symmetric], lp[:P], aciq[:gauss|laplace], auto[:symmetric].\n"
         "auto takes by tensor the range of best SQNR, compares that end to end with every single\n"
-        "method on each fifth sample, which it holds back, and keeps the best of all.",
+        "method on each fifth sample, which it holds back, and takes one of those instead where\n"
+        "that is better beyond chance.",
     .example = "qbench calibrate --data imagenet_val/ --method entropy\n"
                "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax\n"
                "qbench calibrate --data imagenet_val/ --method auto\n"

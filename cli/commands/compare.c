@@ -82,8 +82,8 @@ const qb_command qb_command_compare = {
     .notes =
         "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
         "is what the others are measured against (default: fp32 int8).\n"
-        "METHOD: one of the calibration's; then the form of the activations, and one weight\n"
-        "scale a tensor instead of one an output channel.\n"
+        "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"
+        "tensor instead of one an output channel, and weight ranges of least squared error.\n"
         "FILE.onnx: another model with the same input and output, such as a Q/DQ file that some\n"
         "other tool wrote; it takes its turns in the same rounds.",
     .example = "qbench compare fp32 int8\n"

@@ -109,6 +109,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, ch
                    "  samples: %lld  # 0: all; otherwise that many, evenly spread\n"
                    "\nquantization:\n"
                    "  activations: u8-affine  # or s8-affine, s8-symmetric (TensorRT)\n"
+                   "  weights: minmax  # or mse: the range of least squared error\n"
                    "  per_tensor_weights: false  # one weight scale an output channel\n"
                    "  keep_float: []  # names (globs) of nodes to leave in float\n"
                    "\ncompare:\n"

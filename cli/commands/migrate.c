@@ -66,7 +66,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
     QB_GO(qb_foreign_load(cx, arguments->item[1], o->format, project.model, graph, &foreign));
-    how = qb_stage_quantization(&project, NULL);
+    how = qb_stage_quantization(&project, NULL, NULL);
     how.target = target;
     how.missing_stays_float = true;
     QB_GO(qb_quantize(cx, graph, foreign.table, &how, &quantized, &made));

@@ -64,7 +64,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
     QB_GO(qb_stage_table(cx, &project, graph, &calibration));
-    qb_quant_options how = qb_stage_quantization(&project, o->method);
+    qb_quant_options how = qb_stage_quantization(&project, NULL, o->method);
     how.target = target;
     how.missing_stays_float = o->skip_missing;
     QB_GO(qb_quantize(cx, graph, calibration, &how, &quantized, &report));

@@ -1,7 +1,7 @@
 /* Weights and biases of integer groups: s8 symmetric in [-127, 127], one scale an output channel
- * (or one a tensor); bias s32 with scale Sx * Sw[c]. A bias that is not an input of the anchor
- * itself (MatMul and Add), that Gemm's alpha does not multiply, or that the target wants in float
- * stays float. */
+ * (or one a tensor) over the range that options->weights chooses; bias s32 with scale Sx * Sw[c]. A
+ * bias that is not an input of the anchor itself (MatMul and Add), that Gemm's alpha does not
+ * multiply, or that the target wants in float stays float. */
 #include <math.h>
 #include <string.h>
 
@@ -43,13 +43,19 @@ static int32_t weight_axis(const qb_quant_state *s, const qb_group *group) {
     return node->op->weight_axis < 0 ? shape->rank + node->op->weight_axis : node->op->weight_axis;
 }
 
-/* Largest magnitude by channel (n == 1: of all). */
-static void channel_max(const float *w, channels c, float *max) {
-    memset(max, 0, (size_t)c.n * sizeof *max);
-    for (int64_t o = 0; o < c.outer; o++)
-        for (int64_t k = 0; k < c.n; k++)
-            for (int64_t i = 0; i < c.inner; i++)
-                max[k] = fmaxf(max[k], fabsf(w[(o * c.n + k) * c.inner + i]));
+/* The largest magnitude that each channel keeps (n == 1: one for all). */
+static qb_status channel_bounds(qb_ctx *cx, const float *w, channels c,
+                                const qb_weight_range *range, float *bound) {
+    const size_t row = (size_t)c.inner * sizeof *w;
+    float *own = qb_alloc(cx, (size_t)(c.outer * c.inner), sizeof *own);
+    if (!own) return cx->code;
+    for (int64_t k = 0; k < c.n; k++) {
+        for (int64_t o = 0; o < c.outer; o++)
+            memcpy(own + o * c.inner, w + (o * c.n + k) * c.inner, row);
+        bound[k] = range->bound(own, c.outer * c.inner);
+    }
+    qb_free(own);
+    return QB_OK;
 }
 
 static void quantize_channels(const float *w, channels c, const float *scale, int8_t *q) {
@@ -73,10 +79,11 @@ static int32_t add_integers(qb_ctx *cx, qb_graph *graph, int32_t like, qb_dtype 
     return id;
 }
 
-/* The scale of a channel with largest weight `max`: at least so large that the bias fits s32. */
-static float channel_scale(float max, float bias, float input_scale) {
+/* The scale of a channel whose weights reach to `bound`: at least so large that the bias fits s32.
+ */
+static float channel_scale(float bound, float bias, float input_scale) {
     const double needed = fabs((double)bias) / (BIAS_MAX * (double)input_scale);
-    const double scale = fmax((double)max / 127, needed);
+    const double scale = fmax((double)bound / 127, needed);
     return scale >= 1.17549435e-38 ? (float)scale : 1; /* no weights and no bias */
 }
 
@@ -112,7 +119,9 @@ static qb_status choose_scales(qb_ctx *cx, work *w) {
     if (bias) QB_TRY(check_finite(cx, &graph->values[w->bias]));
     w->scale = qb_arena_alloc(cx, w->s->graph->arena, (size_t)w->c.n, sizeof *w->scale);
     if (!w->scale) return cx->code;
-    channel_max(graph->values[w->weight].data, w->c, w->scale);
+    const qb_weight_range *range = w->s->options->weights;
+    QB_TRY(channel_bounds(cx, graph->values[w->weight].data, w->c,
+                          range ? range : qb_weight_ranges(NULL)[0], w->scale));
     for (int64_t k = 0; k < w->c.n; k++) {
         float largest = 0;
         for (int64_t i = 0; i < n_bias; i++)

@@ -8,7 +8,7 @@ expect 0 "$QBENCH" demo -o demo --test-images 10 --calibration-images 5
 cd demo || exit 1
 
 expect 0 "$QBENCH" calibrate --data calib --method mse,moving-average,entropy:nvidia
-complains 'statistics: [0-9]+ tensors x \(64 KiB \+ 50 samples x 8 B\) x [0-9]+ threads? = [0-9.]+ MiB'
+complains '^statistics: [0-9]+ tensors x 64 KiB = [0-9.]+ MiB.*, extremes of 50 samples'
 says '50 samples, mse$'
 
 # The same ranges without data, also when asked for in another order, and from another file.
@@ -27,6 +27,13 @@ complains 'missing.calib.h5'
 expect 2 "$QBENCH" calibrate --from first.calib.h5 --method entropy:tensorrt
 complains "expected amplitude, nvidia, ort, ncnn, ppq after the colon, got 'tensorrt'"
 expect 0 "$QBENCH" quantize
+cp model.qdq.onnx minmax.qdq.onnx
+expect 0 "$QBENCH" quantize --weights mse
+cmp -s model.qdq.onnx minmax.qdq.onnx && fail '--weights mse changed nothing'
+expect 0 "$QBENCH" quantize --weights minmax
+same_bytes model.qdq.onnx minmax.qdq.onnx
+expect 2 "$QBENCH" quantize --weights entropy
+complains "unknown range of weights 'entropy': expected minmax, mse"
 expect 1 "$QBENCH" calibrate --model model.qdq.onnx --from first.calib.h5
 complains 'artifacts do not belong together'
 
@@ -38,6 +45,8 @@ says '^auto: '
 says '50 samples, auto$'
 expect 0 "$QBENCH" calibrate --data calib --method auto --json -
 says '"end_to_end"'
+says '"histogram_bytes": 65592'
+complains '^statistics: [0-9]+ tensors x 64 KiB = [0-9.]+ MiB'
 says '"chosen": "[a-z]'
 expect 0 "$QBENCH" calibrate --data calib --method auto --samples 4
 complains 'too few to hold some back'

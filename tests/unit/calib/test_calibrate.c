@@ -12,6 +12,8 @@
 
 static const char *const standard[] = {"entropy", "percentile", "minmax"};
 
+static qb_calib_memory memory; /* of the last calibration */
+
 static qb_status calibrate(qb_ctx *cx, const qb_graph *graph, const qb_loader_options *loader,
                            int32_t workers, qb_table **out) {
     qb_method_choice choice[3];
@@ -20,7 +22,8 @@ static qb_status calibrate(qb_ctx *cx, const qb_graph *graph, const qb_loader_op
                                       .n_methods = 3,
                                       .backends = "ref",
                                       .loader = *loader,
-                                      .workers = workers};
+                                      .workers = workers,
+                                      .memory = &memory};
     return qb_calibrate(cx, graph, &options, out);
 }
 
@@ -35,6 +38,9 @@ static void statistics_are_those_of_the_data(void **state) {
     qb_loader_options loader = run_loader(dataset, 4, 1);
     qb_table *table;
     assert_ok(&cx, calibrate(&cx, graph, &loader, 1, &table));
+    assert_int_equal(memory.tensors, table->n_entries);
+    assert_int_equal(memory.threads, 1);
+    assert_int_equal(memory.bytes, 8 * (sizeof(qb_stats) + RUN_IMAGES * 2 * sizeof(float)));
     static const char *const observed[] = {"a", "c2", "f", "image", "logits", "p", "r", "y"};
     assert_int_equal(table->n_entries, 8);
     for (int i = 0; i < 8; i++) assert_string_equal(table->entry[i].name, observed[i]);

@@ -42,6 +42,15 @@ static void variants_come_in_any_order_and_without_a_method(void **state) {
     assert_int_equal(parse("int8+s8-affine", (qb_precision){0}).activations, QB_SCHEME_S8_AFFINE);
 }
 
+static void weights_have_a_range(void **state) {
+    (void)state;
+    const qb_precision p = parse("int8:mse+weights-mse+per-tensor", (qb_precision){0});
+    assert_string_equal(p.weights->name, "mse");
+    assert_true(p.per_tensor_weights);
+    assert_string_equal(parse("int8+weights-minmax", p).weights->name, "minmax");
+    assert_string_equal(parse("int8", p).weights->name, "mse"); /* what the project says */
+}
+
 static void a_method_may_have_its_own_argument(void **state) {
     (void)state;
     const qb_precision p = parse("int8:percentile:99.9+s8-affine", (qb_precision){0});
@@ -74,6 +83,8 @@ static void anything_else_is_a_usage_error_that_names_the_word(void **state) {
     refuse("int8+symmetric", "unknown variant 'symmetric'");
     refuse("int8+a-word-that-is-longer-than-any-variant-is", "unknown variant 'a-word");
     refuse("int8+per-tensor+per-tensor", "one too many: 'per-tensor'");
+    refuse("int8+weights-entropy", "unknown range of weights 'entropy': expected minmax, mse");
+    refuse("int8+weights-mse+weights-minmax", "one too many: 'weights-minmax'");
     refuse("int8+u8-affine+s8-affine", "one too many: 's8-affine'");
     refuse("int8:a-method-with-a-name-that-is-far-too-long-to-be-one-of-ours", "unknown method");
 }
@@ -100,6 +111,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(plain_names_keep_what_the_project_says),
     cmocka_unit_test(the_careless_one_has_all_three_parts),
     cmocka_unit_test(variants_come_in_any_order_and_without_a_method),
+    cmocka_unit_test(weights_have_a_range),
     cmocka_unit_test(a_method_may_have_its_own_argument),
     cmocka_unit_test(anything_else_is_a_usage_error_that_names_the_word),
     cmocka_unit_test(bytes_that_are_not_utf8_become_question_marks),
