@@ -144,7 +144,7 @@ static qb_status wrong_shape(qb_ctx *cx, const qb_engines *e, const qb_tensor *i
            qb_shape_equal(&e->set[0]->shape[i], &input[i].desc.shape))
         i++;
     char expected[96], got[96];
-    return qb_fail(cx, QB_STATUS_INVALID, "input '%s': expected shape %s, got %s",
+    return qb_fail(cx, QB_STATUS_MISMATCH, "input '%s': expected shape %s, got %s",
                    qb_engine_input_name(e->options.given[0], i),
                    qb_shape_text(&e->set[0]->shape[i], expected, sizeof expected),
                    qb_shape_text(&input[i].desc.shape, got, sizeof got));

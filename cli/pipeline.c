@@ -329,6 +329,17 @@ static qb_status evaluation_data(qb_ctx *cx, const qb_project *project, const co
     return QB_OK;
 }
 
+/* Ground truth images: those that are named, else what the data's own file holds. *out stays NULL
+ * where there are none. */
+static qb_status open_targets(qb_ctx *cx, const qb_project *project, const char *data,
+                              const qb_dataset *dataset, qb_dataset **out) {
+    const bool inside = !project->targets && qb_dataset_has_targets(dataset);
+    const qb_dataset_options options = {.max_samples = project->samples,
+                                        .images = inside ? "targets" : NULL};
+    if (!inside && !project->targets) return QB_OK;
+    return qb_dataset_open(cx, inside ? data : project->targets, &options, out);
+}
+
 /* Names that come from files are any bytes. */
 static void repair_texts(qb_run *run) {
     qb_utf8_repair(run->model);
@@ -360,7 +371,7 @@ static qb_status parse_batches(qb_ctx *cx, const char *text, int64_t *batches, i
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out) {
     contenders c = {0};
-    qb_dataset *dataset = NULL;
+    qb_dataset *dataset = NULL, *targets = NULL;
     qb_run *run = NULL;
     const char *data;
     int64_t batches[BATCHES_MAX];
@@ -380,6 +391,8 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                                   .thumbnail = (int32_t)settings->thumbnail};
     QB_GO(evaluation_data(cx, project, &c, &data));
     QB_GO(qb_stage_data(cx, project, c.graph, data, &dataset, &options.loader));
+    QB_GO(open_targets(cx, project, data, dataset, &targets));
+    options.targets = targets;
     QB_GO(qb_compare(cx, &options, &run));
     run->model_hash = c.graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
@@ -390,6 +403,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     run = NULL;
 out:
     qb_run_free(run);
+    qb_dataset_close(targets);
     qb_dataset_close(dataset);
     contenders_release(&c);
     return status;

@@ -10,6 +10,7 @@
 static const char *const known_keys[] = {"model",
                                          "data.calibration",
                                          "data.evaluation",
+                                         "data.targets",
                                          "data.labels",
                                          "preprocess.resize.mode",
                                          "preprocess.resize.size",
@@ -241,6 +242,7 @@ static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p
     const char *method = NULL, *scheme = NULL, *weights = NULL;
     QB_TRY(config_path(cx, p, common, "data.calibration", &p->calibration_data));
     QB_TRY(config_path(cx, p, common, "data.evaluation", &p->evaluation_data));
+    QB_TRY(config_path(cx, p, common, "data.targets", &p->targets));
     QB_TRY(config_labels(cx, common, p));
     QB_TRY(config_preprocess(cx, p));
     QB_TRY(qb_config_string(cx, p->config, "calibration.method", &method));
@@ -273,6 +275,7 @@ static qb_status copy_names(qb_ctx *cx, const char *option, const qb_opt_list *l
 static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool data_is_calibration,
                              qb_project *p) {
     QB_TRY(set(cx, data_is_calibration ? &p->calibration_data : &p->evaluation_data, flags->data));
+    QB_TRY(set(cx, &p->targets, flags->targets));
     QB_TRY(copy_names(cx, "keep-float", &flags->keep_float, p->keep_float));
     QB_TRY(copy_names(cx, "disable-pass", &flags->disable_pass, p->disabled));
     if (flags->labels) {
@@ -341,6 +344,7 @@ void qb_project_close(qb_project *project) {
     qb_free(project->stem);
     qb_free(project->calibration_data);
     qb_free(project->evaluation_data);
+    qb_free(project->targets);
     qb_free(project->method);
     qb_free(project->out_dir);
     qb_free(project->out_file);

@@ -15,7 +15,8 @@
 
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
-    const char *model, *data, *labels, *shapes, *backends, *timing_cache, *activations, *weights;
+    const char *model, *data, *targets, *labels, *shapes;
+    const char *backends, *timing_cache, *activations, *weights;
     int64_t samples, batch;
     bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -118,10 +119,11 @@ typedef struct qb_project {
     char *model; /* path, never NULL */
     char *stem;  /* its base name without .onnx: artifacts are named after it */
     char *calibration_data, *evaluation_data; /* NULL when unknown */
-    char *method;                             /* "entropy" unless told otherwise */
-    const char *backends;                     /* NULL: the engine's default */
-    const char *timing_cache;                 /* NULL: none */
-    const char *shapes;                       /* NAME:1x3x8x8,...; NULL: the model's own */
+    char *targets;            /* images that the evaluation data should become; NULL: none */
+    char *method;             /* "entropy" unless told otherwise */
+    const char *backends;     /* NULL: the engine's default */
+    const char *timing_cache; /* NULL: none */
+    const char *shapes;       /* NAME:1x3x8x8,...; NULL: the model's own */
     bool no_mixing;
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */

@@ -129,6 +129,7 @@ static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
     QB_TRY(qb_arena_create(cx, &dataset->arena));
     dataset->has_tensors = !dataset->format->read;
     dataset->path = dataset->root = qb_arena_strdup(cx, dataset->arena, path);
+    dataset->images = options->images ? options->images : "images"; /* while it is opened */
     if (!dataset->path) return cx->code;
     QB_TRY_WRAP(cx, dataset->format->open(cx, dataset, options->labels), "data %s (%s)", path,
                 dataset->format->name);
@@ -189,6 +190,8 @@ const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index) {
 }
 
 bool qb_dataset_has_tensors(const qb_dataset *dataset) { return dataset->has_tensors; }
+
+bool qb_dataset_has_targets(const qb_dataset *dataset) { return dataset->has_targets; }
 
 static qb_status check_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, bool tensors) {
     if (index < 0 || (size_t)index >= dataset->n)

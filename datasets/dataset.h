@@ -58,6 +58,7 @@ typedef struct qb_dataset_options {
     const qb_labels *labels; /* numbers class folders; NULL: alphabetical folders 0, 1, ... */
     int64_t max_samples;     /* 0: all. Taken evenly over the sorted list, so that classes stay
                                 balanced: sample k is number floor(k * total / max). */
+    const char *images;      /* HDF5: the data set that holds the images; NULL: "images" */
 } qb_dataset_options;
 
 /* Opens `path`: a folder of class folders, a flat folder (labels unknown), a list file (.txt:
@@ -94,6 +95,9 @@ qb_status qb_dataset_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, 
                           qb_hash *hash);
 /* Are the samples tensors (to be read with the next function), or images? */
 bool qb_dataset_has_tensors(const qb_dataset *dataset);
+/* Is it an HDF5 file of images whose `targets` hold, image by image, what a model should make of
+ * them? Opened with `images` "targets", the same file gives those. */
+bool qb_dataset_has_targets(const qb_dataset *dataset);
 /* The same for a sample of tensors, as they are stored; release *out. */
 qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                   qb_tensors *out);

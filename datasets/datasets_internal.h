@@ -61,7 +61,9 @@ struct qb_dataset {
     qb_sample *sample;
     size_t n, capacity;
     bool has_labels;
-    bool has_tensors; /* samples come from `read_tensors` */
+    bool has_tensors;   /* samples come from `read_tensors` */
+    bool has_targets;   /* see qb_dataset_has_targets */
+    const char *images; /* as in the options; never NULL */
     int32_t n_classes;
     void *state; /* the format's own, released by its `close` */
 };

@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "calib/holdout.h"
+#include "eval/targets.h"
 
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out) {
-    qb_answer a = {.label = label, .label_rank = -1, .size = n};
+    qb_answer a = {.label = label, .label_rank = -1, .size = n, .target_square = NAN};
     int64_t best = 0, ahead = 0;
     const bool ranked = label >= 0 && label < n;
     bool answered = true;
@@ -28,10 +29,10 @@ void qb_answer_of(const float *output, const float *reference, int64_t n, int32_
     *out = a;
 }
 
-/* Where a worker's engines write: the reference's output and the one at hand. */
+/* Where a worker's engines write: the reference's output and the one at hand; and the target. */
 typedef struct scratch {
-    float *reference, *output;
-    size_t reference_capacity, output_capacity;
+    float *reference, *output, *target;
+    size_t reference_capacity, output_capacity, target_capacity;
     void **outputs; /* [most outputs of a model] */
 } scratch;
 
@@ -41,6 +42,8 @@ typedef struct collector {
     int64_t count; /* of the dataset */
     int64_t every; /* above 1: only held-back samples count */
     const int32_t *logits;
+    const qb_dataset *targets; /* may be NULL */
+    const qb_preprocess *preprocess;
     scratch *scratch;  /* one a worker */
     qb_answer *answer; /* [n_engines x count] */
     bool *seen;        /* [count] */
@@ -64,14 +67,33 @@ static qb_status run_engine(qb_ctx *cx, const collector *c, const qb_stream_samp
     return status;
 }
 
+/* The sample's target, in the scratch. */
+static qb_status read_target(qb_ctx *cx, const collector *c, const qb_stream_sample *sample) {
+    scratch *s = &c->scratch[sample->worker];
+    const qb_shape *shape = &qb_engine_output(sample->engine[0], c->logits[0])->shape;
+    QB_TRY(qb_grow(cx, &s->target, &s->target_capacity, (size_t)qb_shape_count(shape) + 1,
+                   sizeof *s->target));
+    return qb_target_read(cx, c->targets, sample->index, c->preprocess, shape, s->target);
+}
+
+static void score_target(const collector *c, const qb_stream_sample *sample, const float *output,
+                         qb_answer *answer) {
+    if (c->targets)
+        answer->target_square =
+            qb_target_error(output, c->scratch[sample->worker].target, c->preprocess,
+                            &qb_engine_output(sample->engine[0], c->logits[0])->shape);
+}
+
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const collector *c = user;
     if (c->every > 1 && !qb_is_held_back(sample->index, c->every)) return QB_OK;
     scratch *s = &c->scratch[sample->worker];
     qb_answer *answer = c->answer + sample->index;
     int64_t size, n;
+    if (c->targets) QB_TRY(read_target(cx, c, sample));
     QB_TRY(run_engine(cx, c, sample, 0, &s->reference, &s->reference_capacity, &size));
     qb_answer_of(s->reference, s->reference, size, sample->label, answer);
+    score_target(c, sample, s->reference, answer);
     for (int32_t e = 1; e < c->n_engines; e++) {
         QB_TRY(run_engine(cx, c, sample, e, &s->output, &s->output_capacity, &n));
         if (n != size)
@@ -80,6 +102,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
                            qb_engine_output_name(sample->engine[e], c->logits[e]), (long long)size,
                            (long long)n);
         qb_answer_of(s->output, s->reference, size, sample->label, answer + e * c->count);
+        score_target(c, sample, s->output, answer + e * c->count);
     }
     c->seen[sample->index] = true;
     return QB_OK;
@@ -103,17 +126,10 @@ static void release_scratch(collector *c, int32_t workers) {
     for (int32_t i = 0; c->scratch && i < workers; i++) {
         qb_free(c->scratch[i].reference);
         qb_free(c->scratch[i].output);
+        qb_free(c->scratch[i].target);
         qb_free(c->scratch[i].outputs);
     }
     qb_free(c->scratch);
-}
-
-/* Open axes hold more than one value; the first one is the batch. */
-static qb_output_kind kind_of(const qb_graph *graph, int32_t output) {
-    qb_shape shape = graph->values[graph->outputs[output]].shape;
-    for (int32_t i = 1; i < shape.rank; i++)
-        if (shape.dim[i] < 0) shape.dim[i] = 2;
-    return qb_output_kind_of(&shape);
 }
 
 /* Closes the gaps that unreadable samples left. */
@@ -129,14 +145,17 @@ static int64_t compact(collector *c, int64_t *index) {
 
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
                              int32_t n_models, const qb_loader_options *loader, int32_t workers,
-                             int64_t every, qb_answers *out) {
+                             int64_t every, const qb_dataset *targets, qb_answers *out) {
     collector c = {.n_engines = n_models,
+                   .targets = targets,
+                   .preprocess = &loader->preprocess,
                    .count = qb_dataset_count(loader->dataset),
                    .every = every,
                    .logits = logits};
     qb_stream_result result = {0};
     int64_t *index = NULL;
     qb_status status = QB_OK;
+    if (targets) QB_GO(qb_targets_check(cx, loader->dataset, targets));
     QB_GO(create_scratch(cx, model, workers, &c));
     c.answer = qb_alloc(cx, (size_t)n_models * (size_t)c.count, sizeof *c.answer);
     c.seen = qb_alloc(cx, (size_t)c.count, sizeof *c.seen);
@@ -154,7 +173,8 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
                         .n = compact(&c, index),
                         .index = index,
                         .answer = c.answer,
-                        .kind = kind_of(model[0].graph, logits[0]),
+                        .kind = qb_output_kind_of(
+                            &model[0].graph->values[model[0].graph->outputs[logits[0]]].shape),
                         .stream = result};
     c.answer = NULL;
     index = NULL;

@@ -20,10 +20,10 @@ typedef struct qb_answers {
 
 /* logits[e] is the output of model e to score on: float, and for a sample of the same size in all
  * models. `every` above 1: only the samples that are held back by it (see calib/holdout.h) are
- * scored. */
+ * scored. `targets` may be NULL (see eval/targets.h). */
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
                              int32_t n_models, const qb_loader_options *loader, int32_t workers,
-                             int64_t every, qb_answers *out);
+                             int64_t every, const qb_dataset *targets, qb_answers *out);
 void qb_answers_release(qb_answers *answers);
 
 /* Scores one output of n floats against the reference output (may be the same). */

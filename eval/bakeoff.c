@@ -90,7 +90,8 @@ qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *tabl
             goto out;
         }
     }
-    QB_GO(qb_answers_collect(cx, k.model, k.logits, k.n, loader, qb_threads(cx), every, &answers));
+    QB_GO(qb_answers_collect(cx, k.model, k.logits, k.n, loader, qb_threads(cx), every, NULL,
+                             &answers));
     score(&answers, table, standing, out);
 out:
     qb_answers_release(&answers);

@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "eval/compare_internal.h"
 #include "eval/layers.h"
 
@@ -48,7 +49,7 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_ru
     QB_GO(scored_prepare(cx, o, &s));
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
     QB_GO(qb_answers_collect(cx, s.model, s.logits, o->n_contenders, &o->loader, workers, 0,
-                             &answers));
+                             o->targets, &answers));
     QB_GO(qb_score_fill(cx, o, &answers, run));
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, o->thumbnail, run));
 out:
@@ -93,12 +94,20 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
     return QB_OK;
 }
 
-/* Rows that are float have no layers to look at. */
+/* Rows that are float have no layers to look at; values of samples of several shapes do not add up
+ * to layers. */
 static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
-    for (int32_t i = 1; i < run->n_rows && o->layers; i++)
-        QB_TRY(qb_layers_measure(cx, &o->contender[0], &o->contender[i], &o->loader, workers,
-                                 &run->row[i]));
+    for (int32_t i = 1; i < run->n_rows && o->layers; i++) {
+        const qb_status status = qb_layers_measure(cx, &o->contender[0], &o->contender[i],
+                                                   &o->loader, workers, &run->row[i]);
+        if (status == QB_STATUS_MISMATCH) {
+            qb_warn(cx, "--layers needs samples of one shape: %s", cx->message);
+            qb_ctx_clear(cx);
+        } else {
+            QB_TRY(status);
+        }
+    }
     return QB_OK;
 }
 

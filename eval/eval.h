@@ -14,7 +14,8 @@ extern "C" {
 #define QB_NO_ANSWER (-1)
 
 /* What the scored output is, told by its shape: N x classes (further sizes 1) holds class scores,
- * N x {1, 3} x H x W an image; anything else is a tensor without such a meaning. */
+ * N x {1, 3} x H x W an image; anything else is a tensor without such a meaning. Open sizes hold
+ * more than one value. */
 typedef enum qb_output_kind {
     QB_OUTPUT_CLASSES = 1,
     QB_OUTPUT_IMAGE = 2,
@@ -26,17 +27,19 @@ qb_output_kind qb_output_kind_of(const qb_shape *shape);
  * Sums run over the whole output (logits: the value before a final Softmax). An output with a NaN
  * in it is no answer: it is right about nothing and agrees with nothing. */
 typedef struct qb_answer {
-    int32_t label;      /* -1 unknown */
-    int32_t top1;       /* ties: the lower class index; QB_NO_ANSWER */
-    int32_t label_rank; /* classes ahead of the label (ties: lower index first); -1 label unknown,
-                           INT32_MAX no answer */
-    int64_t size;       /* values of the output */
-    double ref_square;  /* sum of squares of the reference's output */
-    double out_square;  /* of this output */
-    double dot;         /* sum of products of both */
-    double err_square;  /* sum of squared differences from the reference */
-    double max_error;   /* largest absolute difference */
-    double ref_max;     /* largest absolute value of the reference's output */
+    int32_t label;        /* -1 unknown */
+    int32_t top1;         /* ties: the lower class index; QB_NO_ANSWER */
+    int32_t label_rank;   /* classes ahead of the label (ties: lower index first); -1 label unknown,
+                             INT32_MAX no answer */
+    int64_t size;         /* values of the output */
+    double ref_square;    /* sum of squares of the reference's output */
+    double out_square;    /* of this output */
+    double dot;           /* sum of products of both */
+    double err_square;    /* sum of squared differences from the reference */
+    double max_error;     /* largest absolute difference */
+    double ref_max;       /* largest absolute value of the reference's output */
+    double target_square; /* sum of squared differences from the target, in pixels of 0..255; NaN
+                             without targets. See eval/targets.h */
 } qb_answer;
 
 /* A metric's value with its 95 % confidence interval (NaN where there is none). */
@@ -76,6 +79,7 @@ typedef struct qb_compare_options {
     const qb_contender *contender;
     int32_t n_contenders;
     qb_loader_options loader;    /* data for accuracy */
+    const qb_dataset *targets;   /* ground truth for outputs that are images; NULL: none */
     int32_t workers;             /* accuracy: one-thread contexts side by side; 0: qb_threads */
     int64_t batch;               /* latency: samples a run */
     int threads;                 /* latency: threads of one run; 0: qb_threads */

@@ -45,9 +45,17 @@ typedef struct finding {
     qb_interval ci;
     bool has_interval; /* a number of this kind comes with one */
     const char *reason;
+    double one; /* what one sample more or less makes; 0: no such number */
 } finding;
 
 static double scale_of(const subject *s) { return s->limits->relative ? 100 / s->first->top1 : 1; }
+
+/* One sample in percent of those with a label, or of all where that is not known. */
+static double one_of(const subject *s) {
+    const qb_paired *p = &s->row->paired;
+    const int64_t labelled = p->both + p->lost + p->gained + p->neither;
+    return 100 / (double)(labelled > 0 ? labelled : s->run->samples);
+}
 
 static finding drop(const subject *s) {
     const qb_interval ci = s->row->paired.drop_ci;
@@ -55,7 +63,8 @@ static finding drop(const subject *s) {
     return (finding){s->row->drop * scale,
                      {ci.lo * scale, ci.hi * scale},
                      true,
-                     isnan(s->row->top1) ? "the data has no labels" : NULL};
+                     isnan(s->row->top1) ? "the data has no labels" : NULL,
+                     one_of(s) * scale};
 }
 
 static finding mlperf(const subject *s) {
@@ -64,31 +73,33 @@ static finding mlperf(const subject *s) {
     return (finding){s->row->top1 * scale,
                      {100 - ci.hi * scale, 100 - ci.lo * scale},
                      true,
-                     isnan(s->row->top1) ? "the data has no labels" : NULL};
+                     isnan(s->row->top1) ? "the data has no labels" : NULL,
+                     one_of(s) * scale};
 }
 
 static finding agreement(const subject *s) {
-    return (finding){s->row->agreement_top1, qb_run_metric_ci(s->row, "agreement"), true, NULL};
+    return (finding){s->row->agreement_top1, qb_run_metric_ci(s->row, "agreement"), true, NULL,
+                     100 / (double)s->run->samples};
 }
 
-static finding sqnr(const subject *s) { return (finding){s->row->sqnr_db, NONE, false, NULL}; }
+static finding sqnr(const subject *s) { return (finding){s->row->sqnr_db, NONE, false, NULL, 0}; }
 
 static finding latency(const subject *s) {
-    return (finding){s->row->latency.median, s->row->latency.median_ci, true, NULL};
+    return (finding){s->row->latency.median, s->row->latency.median_ci, true, NULL, 0};
 }
 
 static finding latency_ratio(const subject *s) {
     return (finding){s->row->latency.median / s->first->latency.median, s->row->latency.ratio_ci,
-                     true, NULL};
+                     true, NULL, 0};
 }
 
 static finding engine_size(const subject *s) {
     return (finding){s->row->engine_bytes > 0 ? (double)s->row->engine_bytes / 0x1p20 : NAN, NONE,
-                     false, NULL};
+                     false, NULL, 0};
 }
 
 static finding samples(const subject *s) {
-    return (finding){(double)s->run->samples, NONE, false, NULL};
+    return (finding){(double)s->run->samples, NONE, false, NULL, 0};
 }
 
 /* ---- against the baseline ---- */
@@ -116,8 +127,8 @@ static finding baseline_drop(const subject *s) {
                  before = reason     ? NAN
                           : labelled ? s->before->top1
                                      : s->before->agreement_top1;
-    return (finding){(before - now) * (s->limits->relative ? 100 / before : 1), NONE, false,
-                     reason};
+    const double scale = s->limits->relative ? 100 / before : 1;
+    return (finding){(before - now) * scale, NONE, false, reason, one_of(s) * scale};
 }
 
 static finding baseline_latency(const subject *s) {
@@ -125,13 +136,13 @@ static finding baseline_latency(const subject *s) {
     const double before = reason ? NAN : s->before->latency.median;
     const qb_interval ci = s->row->latency.median_ci;
     return (finding){
-        s->row->latency.median / before, {ci.lo / before, ci.hi / before}, true, reason};
+        s->row->latency.median / before, {ci.lo / before, ci.hi / before}, true, reason, 0};
 }
 
 static finding baseline_size(const subject *s) {
-    if (!s->before) return (finding){NAN, NONE, false, "the baseline has no such row"};
+    if (!s->before) return (finding){NAN, NONE, false, "the baseline has no such row", 0};
     return (finding){(double)s->row->engine_bytes / (double)s->before->engine_bytes, NONE, false,
-                     NULL};
+                     NULL, 0};
 }
 
 /* ---- the checks ---- */
@@ -182,6 +193,18 @@ static void judge_interval(qb_gate_check *c, qb_confidence confidence) {
                  c->ci.hi);
 }
 
+/* A limit that allows less than one sample cannot be told from one that allows none: the number
+ * decides, but nobody may take it for more than it is. `one`: what a sample makes of n. */
+static void note_resolution(qb_gate_check *c, double one, int64_t n) {
+    const double allowed = c->at_most ? c->limit : 100 - c->limit;
+    if (!(one > 0 && allowed > 0) || allowed >= one * (1 - 1e-9) || c->reason[0] != '\0') return;
+    snprintf(
+        c->reason, sizeof c->reason,
+        "one of %lld samples is %.3g, so less than that cannot be told from none; %.0f samples "
+        "could",
+        (long long)n, one, ceil((double)n * one / allowed * (1 - 1e-9)));
+}
+
 static qb_gate_check check_of(const rule *r, double limit, const subject *s) {
     const finding f = r->find(s);
     qb_gate_check c = {.name = r->name,
@@ -200,6 +223,7 @@ static qb_gate_check check_of(const rule *r, double limit, const subject *s) {
         judge_interval(&c, s->limits->confidence);
     else
         c.held = keeps(&c, c.value);
+    if (c.measured && c.held) note_resolution(&c, f.one, s->run->samples);
     return c;
 }
 

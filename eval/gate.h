@@ -59,7 +59,7 @@ typedef struct qb_gate_check {
     qb_interval ci; /* NaN: none */
     bool at_most;   /* which side of the limit is allowed */
     bool measured, held;
-    char reason[160]; /* why it was not measured; what the interval says */
+    char reason[160]; /* why it was not measured; what the interval says; what n cannot tell */
 } qb_gate_check;
 
 /* How far inside the limit the value is, as a share of the limit; negative outside; -inf when it

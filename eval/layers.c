@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "calib/stream.h"
 #include "eval/layer_alone_internal.h"
+#include "eval/probe.h"
 
 enum { CODES = 256, INPUTS_MAX = 8 };
 
@@ -156,14 +157,26 @@ static qb_status bind(qb_ctx *cx, const qb_contender *c, survey *s) {
     return qb_fuse(cx, s->bound, &s->groups);
 }
 
-static qb_status survey_init(qb_ctx *cx, const qb_contender *reference, const qb_contender *c,
-                             survey *s) {
-    const qb_engine_options float_options = {
-        .backends = reference->backends, .batch = 1, .threads = 1, .observable = true};
+/* Both engines, for samples of the first one's shapes. */
+static qb_status build_pair(qb_ctx *cx, const qb_contender *reference, const qb_contender *c,
+                            const qb_loader_options *loader, survey *s) {
+    qb_probe probe;
+    QB_TRY(qb_probe_load(cx, reference->graph, loader, 1, &probe));
+    const qb_engine_options float_options = {.backends = reference->backends,
+                                             .input_shapes = probe.shape,
+                                             .threads = 1,
+                                             .observable = true};
     qb_engine_options integer_options = float_options;
     integer_options.backends = c->backends;
-    QB_TRY(qb_engine_build(cx, reference->graph, &float_options, &s->reference));
-    QB_TRY(qb_engine_build(cx, c->graph, &integer_options, &s->integer));
+    qb_status status = qb_engine_build(cx, reference->graph, &float_options, &s->reference);
+    if (status == QB_OK) status = qb_engine_build(cx, c->graph, &integer_options, &s->integer);
+    qb_probe_release(&probe);
+    return status;
+}
+
+static qb_status survey_init(qb_ctx *cx, const qb_contender *reference, const qb_contender *c,
+                             const qb_loader_options *loader, survey *s) {
+    QB_TRY(build_pair(cx, reference, c, loader, s));
     QB_TRY(bind(cx, c, s));
     const int32_t n_float = qb_engine_n_observed(s->reference),
                   n_integer = qb_engine_n_observed(s->integer),
@@ -397,7 +410,7 @@ qb_status qb_layers_measure(qb_ctx *cx, const qb_contender *reference,
     char label[96];
     snprintf(label, sizeof label, "layers of %s", row->precision);
     qb_status status = QB_OK;
-    QB_GO(survey_init(cx, reference, quantized, &s));
+    QB_GO(survey_init(cx, reference, quantized, loader, &s));
     if (s.n_layers == 0) goto out;
     s.bench = qb_alloc(cx, (size_t)workers, sizeof *s.bench);
     if (!s.bench) QB_GO(cx->code);

@@ -29,8 +29,8 @@ qb_estimate qb_estimate_of(double value) { return (qb_estimate){value, {NAN, NAN
 qb_estimate qb_estimate_none(void) { return qb_estimate_of(NAN); }
 
 qb_output_kind qb_output_kind_of(const qb_shape *shape) {
-    if (shape->rank == 4 && (shape->dim[1] == 1 || shape->dim[1] == 3) && shape->dim[2] > 1 &&
-        shape->dim[3] > 1)
+    if (shape->rank == 4 && (shape->dim[1] == 1 || shape->dim[1] == 3) && shape->dim[2] != 1 &&
+        shape->dim[3] != 1)
         return QB_OUTPUT_IMAGE;
     int32_t wide = 0; /* dimensions that hold more than one value */
     for (int32_t i = 1; i < shape->rank; i++) wide += shape->dim[i] != 1;

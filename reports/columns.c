@@ -18,10 +18,12 @@ INTERVAL(top1_ci, qb_run_metric_ci(r, "top1"))
 INTERVAL(top5_ci, qb_run_metric_ci(r, "top5"))
 INTERVAL(agreement_ci, qb_run_metric_ci(r, "agreement"))
 INTERVAL(psnr_ci, qb_run_metric_ci(r, "psnr"))
+INTERVAL(target_psnr_ci, qb_run_metric_ci(r, "target_psnr"))
 VALUE(recall_value, metric(r, "recall"))
 VALUE(cosine_value, metric(r, "cosine"))
 VALUE(max_error_value, metric(r, "max_error"))
 VALUE(psnr_value, metric(r, "psnr"))
+VALUE(target_psnr_value, metric(r, "target_psnr"))
 VALUE(top1_flat, r->top1) /* records without metrics have these */
 VALUE(top5_flat, r->top5)
 VALUE(agreement_flat, r->agreement_top1)
@@ -70,6 +72,8 @@ static const qb_column columns[] = {
     {"max_error", "max error", A, "%.3g", max_error_value, NULL, false, true, NULL},
     {"psnr", "PSNR dB", A, "%.2f", psnr_value, NULL, false, false, NULL},
     {"psnr", CI, A, "%.2f", NULL, psnr_ci, false, false, NULL},
+    {"target_psnr", "PSNR to target dB", A, "%.2f", target_psnr_value, NULL, false, false, NULL},
+    {"target_psnr", CI, A, "%.2f", NULL, target_psnr_ci, false, false, NULL},
     {"median_ms", "median ms", S, "%.3f", median, NULL, true, false,
      "milliseconds a run of one batch after warm-up, engines alternating; interval: bootstrap over "
      "rounds"},
@@ -96,7 +100,9 @@ static bool has_value(const qb_column *c, const qb_run_row *row) {
 }
 
 bool qb_column_shown(const qb_column *column, const qb_run *run) {
-    bool shown = column->always;
+    const qb_run_row *first = &run->row[0];
+    const bool classes = !isnan(first->agreement_top1) || !isnan(first->top1);
+    bool shown = column->always && (classes || column->group != QB_GROUP_ACCURACY);
     for (int32_t r = 0; r < run->n_rows; r++) shown = shown || has_value(column, &run->row[r]);
     return shown;
 }

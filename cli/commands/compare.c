@@ -17,6 +17,12 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
+    {.name = "targets",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, project.targets),
+     .argument = "PATH",
+     .help = "images that those of --data should become, in the same order: PSNR (default: "
+             "'targets' of an HDF5 file with 'images')"},
     {.name = "duration",
      .type = QB_OPT_DOUBLE,
      .offset = offsetof(options, duration),

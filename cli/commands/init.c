@@ -85,7 +85,8 @@ static void add_preprocess(qb_strbuf *b, const qb_preprocess *p, bool guessed) {
     qb_strbuf_add(b, "\n");
 }
 
-static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, char **out) {
+static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, bool image_output,
+                         char **out) {
     qb_strbuf b = {0};
     qb_strbuf_add(&b, "# qbench settings. Flags on the command line win over this file;\n"
                       "# paths are relative to it.\n");
@@ -95,6 +96,9 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, ch
                 "folder of class folders, flat folder, list file or .h5");
     add_setting(&b, "  evaluation", p->calibration_data,
                 "what compare scores on; better a set that was held out");
+    if (image_output)
+        add_setting(&b, "  targets", NULL,
+                    "what the evaluation images should become, in the same order: PSNR");
     if (labels)
         add_setting(&b, "  labels", labels, "lines of [synset TAB] index TAB name");
     else if (p->labels.n > 0)
@@ -198,7 +202,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(make_absolute(cx, &project.calibration_data));
         QB_GO(make_absolute(cx, &labels));
     }
-    QB_GO(compose(cx, &project, labels, &text));
+    QB_GO(compose(cx, &project, labels,
+                  qb_output_kind_of(&graph->values[graph->outputs[0]].shape) == QB_OUTPUT_IMAGE,
+                  &text));
     QB_GO(write_config(cx, o, path, text));
 out:
     qb_free(text);

@@ -108,6 +108,7 @@ static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
     if (s->evaluation_data) {
         QB_GO(qb_fingerprint_path(cx, hasher,
                                   p->evaluation_data ? p->evaluation_data : p->calibration_data));
+        if (p->targets) QB_GO(qb_fingerprint_path(cx, hasher, p->targets));
         for (int i = 0; i < f->precisions->n; i++) qb_hasher_string(hasher, f->precisions->item[i]);
     }
     if (s->calibration) {

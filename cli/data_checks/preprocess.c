@@ -76,7 +76,7 @@ static qb_status try_it(qb_ctx *cx, const qb_data_case *data, const qb_loader_op
     const qb_stream_model model = {.graph = graph, .backends = data->project->backends};
     qb_answers answers = {0};
     qb_status status =
-        qb_answers_collect(cx, &model, &logits, 1, loader, qb_threads(cx), 0, &answers);
+        qb_answers_collect(cx, &model, &logits, 1, loader, qb_threads(cx), 0, NULL, &answers);
     *out = (trial){.kind = answers.kind};
     for (int64_t i = 0; status == QB_OK && i < answers.n && out->n < SAMPLES; i++) {
         if (answers.answer[i].label_rank < 0) continue;

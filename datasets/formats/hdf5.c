@@ -1,6 +1,6 @@
 /* hdf5: a file with `images`, unsigned bytes of shape [N,H,W] or [N,H,W,C] with C 1 or 3 (RGB); or
  * one whose datasets are named after the model's inputs, [N, ...] each. Where there are any,
- * `labels` are integers of shape [N]. */
+ * `labels` are integers of shape [N], and `targets` images as well. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +8,8 @@
 #include "datasets/datasets_internal.h"
 #include "datasets/h5_lock.h"
 #include "datasets/h5_rows_internal.h"
+
+#define TARGETS "targets" /* images that a model should make of `images` */
 
 typedef struct column {
     char name[256];
@@ -43,17 +45,19 @@ static hsize_t channels_of(const qb_h5_rows *r) { return r->rank == 4 ? r->dim[3
 static qb_status check_images(qb_ctx *cx, const column *c) {
     const qb_h5_rows *r = &c->rows;
     if (r->rank != 3 && r->rank != 4)
-        return qb_fail(cx, QB_STATUS_FORMAT, "images: expected 3 or 4 dimensions, got %d", r->rank);
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected 3 or 4 dimensions, got %d", c->name,
+                       r->rank);
     QB_TRY(check_count(cx, c));
     if (channels_of(r) != 1 && channels_of(r) != 3)
-        return qb_fail(cx, QB_STATUS_FORMAT, "images: expected 1 or 3 channels last, got %llu",
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected 1 or 3 channels last, got %llu", c->name,
                        (unsigned long long)channels_of(r));
     if (r->dtype != QB_DTYPE_U8)
-        return qb_fail(cx, QB_STATUS_FORMAT, "images: expected unsigned bytes (uint8) elements");
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected unsigned bytes (uint8) elements",
+                       c->name);
     if (r->dim[1] > INT32_MAX || r->dim[2] > INT32_MAX)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "images of %llux%llu pixels",
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s of %llux%llu pixels", c->name,
                        (unsigned long long)r->dim[2], (unsigned long long)r->dim[1]);
-    return qb_image_check_size(cx, "images", (int64_t)r->dim[2], (int64_t)r->dim[1]);
+    return qb_image_check_size(cx, c->name, (int64_t)r->dim[2], (int64_t)r->dim[1]);
 }
 
 /* `images` of bytes are images; anything else is tensors. */
@@ -102,9 +106,11 @@ static qb_status open_columns(qb_ctx *cx, state *s) {
 }
 
 static qb_status open_data(qb_ctx *cx, qb_dataset *dataset, state *s) {
-    if (H5Lexists(s->file, "images", H5P_DEFAULT) > 0) {
-        QB_TRY(open_column(cx, s, "images"));
+    if (H5Lexists(s->file, dataset->images, H5P_DEFAULT) > 0) {
+        QB_TRY(open_column(cx, s, dataset->images));
+        dataset->has_targets = H5Lexists(s->file, TARGETS, H5P_DEFAULT) > 0;
         if (!qb_dtype_is_float(s->column[0].rows.dtype)) return check_images(cx, &s->column[0]);
+        dataset->has_targets = false;
         qb_h5_rows_close(&s->column[0].rows);
         s->n = 0;
     }

@@ -35,6 +35,16 @@ gate 0 now.json --max-drop 1.2 --confidence pass
 gate 0 now.json --max-drop 0.1 --confidence fail
 says 'PASS int8 max-drop: 0.2, limit 0.1 \(over by 0.1\): the interval .* decides$'
 gate 3 now.json --max-drop -0.7 --confidence fail
+# a limit that allows less than one of the 1,000 samples
+plant even.json 's/"drop": 0.2[0-9]*,/"drop": 0,/'
+gate 0 even.json --max-drop 0.05
+says '^PASS int8 max-drop: 0, limit 0.05 \(margin 0.05\): one of 1000 samples is 0.1, so less than that cannot be told from none; 2000 samples could$'
+gate 3 even.json --max-drop 0.05 --confidence pass
+gate 0 even.json --max-drop 0.1
+says '\(margin 0.1\)$'
+gate 0 even.json --max-drop 0
+gate 3 now.json --max-drop 0.05
+says '^FAIL int8 max-drop: 0.2, limit 0.05 \(over by 0.15\)$'
 # 5 relative: 0.2 points of 95.8 are 0.209 percent
 gate 3 now.json --max-drop 0.205 --relative
 gate 0 now.json --max-drop 0.205

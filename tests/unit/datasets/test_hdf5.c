@@ -103,6 +103,35 @@ static void color_images_and_labels(void **state) {
     qb_dataset_close(set);
 }
 
+static void images_have_targets_beside_them(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_dataset *set;
+    uint8_t bytes[5 * 12 * 9 * 3];
+    qb_ctx_init(&cx);
+    make_file(&(layout){.rank = 4, .dim = {5, 4, 3, 3}});
+    set = open_set(NULL);
+    assert_false(qb_dataset_has_targets(set));
+    qb_dataset_close(set);
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (uint8_t)(i % 251);
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+    hid_t space = H5Screate_simple(4, (hsize_t[]){5, 12, 9, 3}, NULL);
+    hid_t targets =
+        H5Dcreate2(file, "targets", H5T_STD_U8LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(targets, H5T_NATIVE_UINT8, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes) >= 0);
+    H5Dclose(targets);
+    H5Sclose(space);
+    H5Fclose(file);
+    set = open_set(NULL);
+    assert_true(qb_dataset_has_targets(set));
+    check_set(set, 5, 4, 3, 3);
+    qb_dataset_close(set);
+    const qb_dataset_options options = {.images = "targets"};
+    assert_ok(&cx, qb_dataset_open(&cx, path, &options, &set));
+    check_set(set, 5, 12, 9, 3);
+    qb_dataset_close(set);
+}
+
 static void grey_images_in_chunks_without_labels(void **state) {
     (void)state;
     make_file(&(layout){.rank = 3, .dim = {40, 6, 5}, .chunk = {16, 4, 5}});
@@ -262,6 +291,7 @@ static void every_failed_allocation_is_reported(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(color_images_and_labels, make_folder),
+    cmocka_unit_test_setup(images_have_targets_beside_them, make_folder),
     cmocka_unit_test_setup(grey_images_in_chunks_without_labels, make_folder),
     cmocka_unit_test_setup(large_chunks_fit_the_cache, make_folder),
     cmocka_unit_test_setup(found_without_a_suffix_by_its_signature, make_folder),
