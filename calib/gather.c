@@ -33,9 +33,10 @@ qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_
     qb_groups groups;
     qb_status status = QB_OK;
     QB_TRY(qb_fuse(cx, graph, &groups));
+    status = qb_unions_find(cx, graph, &groups, &g.unions);
     g.part = qb_alloc(cx, (size_t)workers, sizeof *g.part);
     g.no_outputs = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *g.no_outputs);
-    if (!g.part || !g.no_outputs) status = cx->code;
+    if (status == QB_OK && (!g.part || !g.no_outputs)) status = cx->code;
     for (int32_t i = 0; i < workers && status == QB_OK; i++) {
         const int32_t n = i > 0 ? g.part[0].table->n_entries : 0;
         if ((size_t)(i + 1) * (size_t)n * sizeof(qb_stats) > STATS_LIMIT) break;
@@ -56,6 +57,7 @@ void qb_gather_release(qb_gather *gather) {
         qb_table_free(gather->part[i].table);
         qb_free(gather->part[i].key);
     }
+    qb_unions_release(&gather->unions);
     qb_free(gather->part);
     qb_free(gather->no_outputs);
     *gather = (qb_gather){0};
@@ -121,13 +123,19 @@ static qb_range add_values(qb_stats *stats, const qb_tensor *tensor) {
     return own;
 }
 
+typedef struct visit {
+    const qb_unions *unions;
+    qb_gather_part *part;
+} visit;
+
 /* Values that are not float (shapes, indices) have no range to choose. */
 static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *value,
                           const qb_tensor *tensor) {
     (void)observed;
-    qb_gather_part *part = user;
+    const visit *v = user;
+    qb_gather_part *part = v->part;
     qb_table_entry *entry;
-    if (tensor->desc.dtype != QB_DTYPE_F32) return QB_OK;
+    if (tensor->desc.dtype != QB_DTYPE_F32 || qb_unions_has(v->unions, value)) return QB_OK;
     QB_TRY(qb_table_slot(cx, part->table, value, &entry));
     const qb_range own = add_values(entry->stats, tensor);
     if (!records(part)) return QB_OK;
@@ -139,12 +147,13 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
 
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample) {
     qb_gather_part *part = &gather->part[sample->worker];
+    visit v = {&gather->unions, part};
     uint64_t key = 0;
     for (int i = 0; i < 8; i++) key = key << 8 | sample->hash.byte[i];
     QB_TRY(add_keys(cx, part, &key, 1));
     QB_TRY(make_room(cx, part));
     return qb_context_observe(cx, sample->context[0], sample->inputs, gather->no_outputs, on_value,
-                              part);
+                              &v);
 }
 
 /* ---- all of them ---- */
@@ -214,10 +223,12 @@ qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out) {
         status = add_stats(cx, table, gather->part[i].table);
     if (status == QB_OK) status = add_samples(cx, all, n, table);
     qb_free(all);
-    if (status == QB_OK)
+    if (status == QB_OK) {
+        qb_unions_fill(&gather->unions, table);
         *out = table;
-    else
+    } else {
         qb_table_free(table);
+    }
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include "calib/calib.h"
 #include "calib/stream.h"
 #include "calib/table.h"
+#include "calib/unions.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -14,7 +15,7 @@ extern "C" {
  * and each entry's extremes have room for `capacity` of them; recording ends when there are more
  * than QB_TABLE_SAMPLES. */
 typedef struct qb_gather_part {
-    qb_table *table;
+    qb_table *table; /* unions are empty in it */
     uint64_t *key;
     size_t n, key_capacity;
     int64_t capacity;
@@ -23,6 +24,7 @@ typedef struct qb_gather_part {
 typedef struct qb_gather {
     int32_t workers;
     qb_gather_part *part;
+    qb_unions unions;  /* values that are not looked at */
     void **no_outputs; /* NULLs: outputs are not copied out */
 } qb_gather;
 

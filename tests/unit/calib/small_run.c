@@ -123,6 +123,27 @@ qb_graph *run_tokens(qb_ctx *cx) {
     return finish(cx, graph, ADD("Relu", "y", ADD("MatMul", "m", sum, wd)));
 }
 
+qb_graph *run_unions(qb_ctx *cx, int64_t side) {
+    static const int64_t flat[] = {0, -1};
+    qb_graph *graph;
+    assert_ok(cx, qb_graph_create(cx, &graph));
+    int32_t x = add_input(cx, graph, side);
+    int32_t w1 = random_constant(cx, graph, "w1", qb_shape_of(4, 4, 3, 1, 1), 0.01);
+    int32_t w2 = random_constant(cx, graph, "w2", qb_shape_of(4, 2, 3, 1, 1), 0.01);
+    int32_t a = ADD("Relu", "a", ADD("Conv", "c1", x, w1)), b = ADD("Conv", "b", x, w2);
+    int32_t joined = ADD("Concat", "joined", a, b, a);
+    qb_axis_attrs *axis = graph->nodes[graph->n_nodes - 1].attrs;
+    axis->axis = 1;
+    int32_t more = ADD("Concat", "more", joined, x);
+    axis = graph->nodes[graph->n_nodes - 1].attrs;
+    axis->axis = 1;
+    const qb_shape two = qb_shape_of(1, 2);
+    int32_t form = qb_graph_add_constant(cx, graph, "form", QB_DTYPE_S64, &two, flat);
+    int32_t turned = ADD("Transpose", "turned", more);
+    int32_t long_one = ADD("Reshape", "long", ADD("Identity", "same", turned), form);
+    return finish(cx, graph, ADD("Softmax", "y", long_one));
+}
+
 qb_graph *run_unary(qb_ctx *cx, const char *op) {
     qb_graph *graph;
     assert_ok(cx, qb_graph_create(cx, &graph));

@@ -1,6 +1,7 @@
 /* The calibration run: statistics over a data set, whatever the batch and the threads. */
 #include "small_run.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,6 +104,63 @@ static void same_bytes_for_any_batch_and_number_of_threads(void **state) {
     }
     qb_free(first);
     qb_graph_free(graph);
+}
+
+/* Each value of a sample, looked at. */
+static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *name,
+                      const qb_tensor *tensor) {
+    (void)observed;
+    qb_table_entry *entry;
+    if (tensor->desc.dtype != QB_DTYPE_F32) return QB_OK;
+    QB_TRY(qb_table_slot(cx, user, name, &entry));
+    qb_stats_add_tensor(entry->stats, tensor, -1);
+    return QB_OK;
+}
+
+static qb_status look_at_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
+    void *no_output = NULL;
+    return qb_context_observe(cx, sample->context[0], sample->inputs, &no_output, look, user);
+}
+
+/* Joined and reordered values are not looked at, and have the statistics as if they were. */
+static void values_made_of_others_have_their_sums(void **state) {
+    (void)state;
+    static const char *const unions[] = {"joined", "long", "more", "same", "turned"};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_dataset *dataset = run_dataset(&cx);
+    qb_loader_options loader = run_loader(dataset, 4, 1);
+    qb_graph *graph = run_unions(&cx, RUN_SIDE);
+    const qb_stream_model model = {.graph = graph, .backends = "ref", .observable = true};
+    const qb_stream_options options = {
+        .model = &model, .n_models = 1, .loader = &loader, .workers = 1, .sample = look_at_sample};
+    qb_stream_options with_table = options;
+    qb_stream_result result;
+    qb_table *table, *expected;
+    assert_ok(&cx, qb_table_create(&cx, 0, &expected));
+    with_table.user = expected;
+    assert_ok(&cx, qb_stream(&cx, &with_table, &result));
+    assert_ok(&cx, calibrate(&cx, graph, &loader, 2, &table));
+    assert_int_equal(table->n_entries, expected->n_entries);
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const qb_table_entry *got = &table->entry[i], *want = &expected->entry[i];
+        assert_string_equal(got->name, want->name);
+        assert_memory_equal(got->stats, want->stats, sizeof *got->stats);
+    }
+    for (int i = 0; i < 5; i++) assert_non_null(qb_table_find(table, unions[i]));
+    /* The extremes of each sample as well. */
+    const qb_table_entry *a = qb_table_find(table, "a"), *b = qb_table_find(table, "b");
+    const qb_table_entry *image = qb_table_find(table, "image");
+    const qb_table_entry *last = qb_table_find(table, "long");
+    for (int64_t i = 0; i < table->n_recorded; i++) {
+        const float low = fminf(fminf(a->sample_min[i], b->sample_min[i]), image->sample_min[i]);
+        const float high = fmaxf(fmaxf(a->sample_max[i], b->sample_max[i]), image->sample_max[i]);
+        assert_true(last->sample_min[i] == low && last->sample_max[i] == high);
+    }
+    qb_table_free(table);
+    qb_table_free(expected);
+    qb_graph_free(graph);
+    qb_dataset_close(dataset);
 }
 
 static void tensors_with_nothing_finite_are_an_error(void **state) {
@@ -248,6 +306,7 @@ static void a_cancelled_run_stops(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(statistics_are_those_of_the_data),
     cmocka_unit_test(same_bytes_for_any_batch_and_number_of_threads),
+    cmocka_unit_test(values_made_of_others_have_their_sums),
     cmocka_unit_test(tensors_with_nothing_finite_are_an_error),
     cmocka_unit_test(single_odd_values_are_a_warning),
     cmocka_unit_test(another_input_size_is_refused),

@@ -1,0 +1,111 @@
+#include "calib/unions.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Operators that give each value of their data once; all but Concat have one data input. */
+static const char *const reorder[] = {"Concat",   "DepthToSpace", "Flatten",
+                                      "Identity", "Reshape",      "SpaceToDepth",
+                                      "Squeeze",  "Transpose",    "Unsqueeze"};
+
+static bool is_union_op(const qb_op *op) {
+    for (size_t i = 0; i < sizeof reorder / sizeof reorder[0]; i++)
+        if (op->domain[0] == '\0' && strcmp(op->name, reorder[i]) == 0) return true;
+    return false;
+}
+
+/* Which values depend on more of the inputs than their shapes. The others may be constants once the
+ * shapes are known, and engines do not show constants. */
+static void mark_dependent(const qb_graph *graph, const qb_groups *groups, bool *dependent) {
+    for (int32_t i = 0; i < graph->n_inputs; i++) dependent[graph->inputs[i]] = true;
+    for (int32_t g = 0; g < groups->n; g++)
+        for (int32_t k = 0; k < groups->group[g].n_nodes; k++) {
+            const qb_node *node = &graph->nodes[groups->group[g].node[k]];
+            bool any = false;
+            for (int32_t i = 0; i < node->n_in; i++)
+                any = any || (node->in[i] >= 0 && dependent[node->in[i]]);
+            for (int32_t o = 0; o < node->n_out; o++)
+                if (node->out[o] >= 0) dependent[node->out[o]] = any && !node->op->shape_only;
+        }
+}
+
+static bool is_union(const qb_graph *graph, const qb_group *group, const bool *dependent) {
+    const qb_node *node = &graph->nodes[group->node[0]];
+    if (group->n_nodes != 1 || !is_union_op(node->op)) return false;
+    const int32_t n = strcmp(node->op->name, "Concat") == 0 ? node->n_in : 1;
+    for (int32_t i = 0; i < n; i++)
+        if (!dependent[node->in[i]] || graph->values[node->in[i]].dtype != QB_DTYPE_F32)
+            return false;
+    return true;
+}
+
+static qb_status add(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_unions *u) {
+    qb_union *item = &u->item[u->n];
+    item->name = graph->values[node->out[0]].name;
+    item->n_parts = strcmp(node->op->name, "Concat") == 0 ? node->n_in : 1;
+    item->part = qb_arena_alloc(cx, u->arena, (size_t)item->n_parts, sizeof *item->part);
+    if (!item->part) return cx->code;
+    for (int32_t i = 0; i < item->n_parts; i++) item->part[i] = graph->values[node->in[i]].name;
+    u->sorted[u->n++] = item->name;
+    return QB_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+qb_status qb_unions_find(qb_ctx *cx, const qb_graph *graph, const qb_groups *groups,
+                         qb_unions *out) {
+    qb_unions u = {0};
+    bool *dependent = qb_alloc(cx, (size_t)graph->n_values, sizeof *dependent);
+    qb_status status = dependent ? qb_arena_create(cx, &u.arena) : cx->code;
+    if (status == QB_OK) {
+        u.item = qb_arena_alloc(cx, u.arena, (size_t)groups->n, sizeof *u.item);
+        u.sorted = qb_arena_alloc(cx, u.arena, (size_t)groups->n, sizeof *u.sorted);
+        if (!u.item || !u.sorted) status = cx->code;
+    }
+    if (status == QB_OK) mark_dependent(graph, groups, dependent);
+    for (int32_t g = 0; g < groups->n && status == QB_OK; g++)
+        if (is_union(graph, &groups->group[g], dependent))
+            status = add(cx, graph, &graph->nodes[groups->group[g].node[0]], &u);
+    qb_free(dependent);
+    if (status != QB_OK) {
+        qb_unions_release(&u);
+        return status;
+    }
+    qsort(u.sorted, (size_t)u.n, sizeof *u.sorted, by_name);
+    *out = u;
+    return QB_OK;
+}
+
+void qb_unions_release(qb_unions *unions) {
+    qb_arena_free(unions->arena);
+    *unions = (qb_unions){0};
+}
+
+bool qb_unions_has(const qb_unions *unions, const char *name) {
+    return bsearch(&name, unions->sorted, (size_t)unions->n, sizeof *unions->sorted, by_name);
+}
+
+static void fill(const qb_union *u, qb_table *table, qb_table_entry *entry) {
+    qb_stats_init(entry->stats);
+    for (int64_t i = 0; i < table->n_recorded; i++) {
+        entry->sample_min[i] = INFINITY;
+        entry->sample_max[i] = -INFINITY;
+    }
+    for (int32_t p = 0; p < u->n_parts; p++) {
+        const qb_table_entry *part = qb_table_find(table, u->part[p]);
+        qb_stats_merge(entry->stats, part->stats);
+        for (int64_t i = 0; i < table->n_recorded; i++) {
+            entry->sample_min[i] = fminf(entry->sample_min[i], part->sample_min[i]);
+            entry->sample_max[i] = fmaxf(entry->sample_max[i], part->sample_max[i]);
+        }
+    }
+}
+
+void qb_unions_fill(const qb_unions *unions, qb_table *table) {
+    for (int32_t i = 0; i < unions->n; i++)
+        fill(&unions->item[i], table,
+             (qb_table_entry *)(uintptr_t)qb_table_find(table, unions->item[i].name));
+}
