@@ -8,6 +8,7 @@
 #include "datasets/sidecar.h"
 #include "engine/file.h"
 #include "graph/passes.h"
+#include "graph/plugin.h"
 
 #define IMAGE_MAX ((size_t)1 << 30)
 
@@ -21,6 +22,7 @@ struct qbench_session {
 struct qbench_engine {
     qb_engine *engine;
     char *model;
+    qb_plugins *plugins; /* its operators; a reference */
 };
 
 struct qbench_context {
@@ -60,9 +62,18 @@ qbench_session *qbench_session_create(void) {
     return session;
 }
 
-void qbench_session_free(qbench_session *session) { free(session); }
+void qbench_session_free(qbench_session *session) {
+    if (session) qb_plugins_release(session->cx.plugins);
+    free(session);
+}
 
 const char *qbench_error(const qbench_session *session) { return session->cx.message; }
+
+qbench_status qbench_plugin_load(qbench_session *session, const char *path) {
+    qb_ctx *cx = begin(session);
+    qb_status status = cx->plugins ? QB_OK : qb_plugins_create(cx, &cx->plugins);
+    return outer(status == QB_OK ? qb_plugins_load(cx, cx->plugins, path) : status);
+}
 
 /* ---- engines ---- */
 
@@ -75,7 +86,7 @@ static qb_status wrap_engine(qb_ctx *cx, qb_engine *inner, const char *path, qbe
         qb_engine_free(inner);
         return cx->code;
     }
-    *engine = (qbench_engine){inner, model};
+    *engine = (qbench_engine){inner, model, qb_plugins_retain(cx->plugins)};
     *out = engine;
     return QB_OK;
 }
@@ -120,6 +131,7 @@ qbench_status qbench_engine_save(qbench_session *session, const qbench_engine *e
 void qbench_engine_free(qbench_engine *engine) {
     if (!engine) return;
     qb_engine_free(engine->engine);
+    qb_plugins_release(engine->plugins);
     qb_free(engine->model);
     qb_free(engine);
 }

@@ -17,6 +17,7 @@ void qb_ctx_child(const qb_ctx *parent, qb_ctx *child) {
     qb_ctx_init(child);
     child->log = parent->log;
     child->cancel = parent->cancel;
+    child->plugins = parent->plugins;
     child->threads = parent->threads;
 }
 

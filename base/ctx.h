@@ -19,12 +19,14 @@ extern "C" {
 #define QB_MESSAGE_MAX 4096
 
 struct qb_log;
+struct qb_plugins;
 
 typedef struct qb_ctx {
     qb_status code;                      /* code of the last error, QB_OK when none */
     char message[QB_MESSAGE_MAX];        /* its text, outermost context first */
     struct qb_log *log;                  /* may be NULL: nothing is logged */
     const volatile sig_atomic_t *cancel; /* non-zero once the user asked to stop; may be NULL */
+    struct qb_plugins *plugins;          /* foreign operators, see graph/plugin.h; may be NULL */
     int threads;        /* worker threads to use; 0: as many as there are processors */
     long fail_alloc_at; /* tests: make the n-th allocation from now fail; 0: never */
 } qb_ctx;
@@ -36,7 +38,7 @@ typedef struct qb_ctx {
 #endif
 
 void qb_ctx_init(qb_ctx *cx);
-/* A context for a worker thread: shares log and cancel flag, starts without an error. */
+/* A context for a worker thread: shares log, cancel flag and plugins, starts without an error. */
 void qb_ctx_child(const qb_ctx *parent, qb_ctx *child);
 /* Copies the child's error into the parent unless the parent has one already. */
 void qb_ctx_adopt(qb_ctx *parent, const qb_ctx *child);

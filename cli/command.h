@@ -13,6 +13,7 @@ typedef struct qb_common {
     const char *out;  /* -o PATH */
     const char
         *config; /* --config FILE; NULL: qbench.yaml in the current folder when there is one */
+    qb_opt_list plugins; /* --plugin LIB.so ... */
     bool quiet, verbose, help;
     int64_t threads;
 } qb_common;
@@ -44,6 +45,11 @@ typedef struct qb_common {
          .help = "threads to use (default: all processors)",                                       \
          .min = 0,                                                                                 \
          .max = 4096},                                                                             \
+        {.name = "plugin",                                                                         \
+         .type = QB_OPT_LIST,                                                                      \
+         .offset = offsetof(qb_common, plugins),                                                   \
+         .argument = "LIB.so",                                                                     \
+         .help = "operators of a plugin (repeatable; see 'qbench help plugins')"},                 \
         {.name = "quiet",                                                                          \
          .letter = 'q',                                                                            \
          .type = QB_OPT_FLAG,                                                                      \

@@ -2,6 +2,7 @@
 
 #include "cli/command.h"
 #include "cli/topics.h"
+#include "graph/plugin.h"
 
 #define QB_COMMAND(name) extern const qb_command qb_command_##name;
 #include "cli/commands.def"
@@ -79,11 +80,19 @@ void qb_commands_each(void (*visit)(const qb_command *command, void *user), void
     each(all, n, visit, user);
 }
 
+/* A command that another one starts has its plugins as well. */
+static qb_status load_plugins(qb_ctx *cx, const qb_opt_list *paths) {
+    if (!cx->plugins) QB_TRY(qb_plugins_create(cx, &cx->plugins));
+    for (int i = 0; i < paths->n; i++) QB_TRY(qb_plugins_load(cx, cx->plugins, paths->item[i]));
+    return QB_OK;
+}
+
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     qb_common *options = qb_alloc(cx, 1, command->options_size);
     if (!options) return cx->code;
     if (command->defaults) command->defaults(options);
     qb_opt_list arguments = {0};
+    const bool outermost = !cx->plugins;
     qb_status status = QB_OK;
     QB_GO(qb_opt_parse(cx, command->options, argc, argv, options, &arguments));
     if (options->help) {
@@ -99,8 +108,13 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
                      : options->verbose ? QB_LEVEL_DEBUG
                                         : QB_LEVEL_INFO;
     cx->threads = (int)options->threads;
+    QB_GO(load_plugins(cx, &options->plugins));
     QB_GO(command->run(cx, options, &arguments));
 out:
+    if (outermost) {
+        qb_plugins_release(cx->plugins);
+        cx->plugins = NULL;
+    }
     qb_free(options);
     return status;
 }

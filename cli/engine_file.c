@@ -26,6 +26,14 @@ static void print_steps(const json_t *steps) {
                text(step, "op"), text(step, "name"));
 }
 
+static void print_plugins(const json_t *plugins) {
+    const json_t *plugin;
+    size_t i;
+    json_array_foreach(plugins, i, plugin)
+        printf("%-11s %s %s, ABI %d\n", i == 0 ? "plugins" : "", text(plugin, "name"),
+               text(plugin, "version"), (int)json_integer_value(json_object_get(plugin, "abi")));
+}
+
 static double mib(const json_t *memory, const char *key) {
     return (double)json_integer_value(json_object_get(memory, key)) / (1 << 20);
 }
@@ -39,6 +47,7 @@ static void print(const json_t *tags, bool steps) {
     printf("built by    qbench %s, %s, %d threads\n", text(built, "qbench"),
            text(built, "libraries"), (int)json_integer_value(json_object_get(built, "threads")));
     printf("built for   %s: %s\n", text(built, "backend"), text(built, "processor"));
+    print_plugins(json_object_get(tags, "plugins"));
     print_ports(tags, "inputs", "inputs");
     print_ports(tags, "outputs", "outputs");
     printf("memory      %.1f MiB of weights, %.1f MiB of activations, %.1f MiB of workspace\n",

@@ -121,3 +121,9 @@ void qb_fingerprint_section(qb_hasher *hasher, const qb_config *config, const ch
     qb_hasher_string(hasher, section);
     if (node) add_node(hasher, node);
 }
+
+qb_status qb_fingerprint_plugin(qb_ctx *cx, qb_hasher *hasher, const qb_plugin *plugin) {
+    qb_hasher_string(hasher, plugin->name);
+    qb_hasher_string(hasher, plugin->version);
+    return qb_path_exists(plugin->path) ? qb_fingerprint_content(cx, hasher, plugin->path) : QB_OK;
+}

@@ -6,8 +6,10 @@
 #include "base/file.h"
 #include "cli/precision.h"
 #include "eval/gate.h"
+#include "graph/plugin.h"
 
 static const char *const known_keys[] = {"model",
+                                         "plugins",
                                          "data.calibration",
                                          "data.evaluation",
                                          "data.targets",
@@ -237,9 +239,31 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
     return QB_OK;
 }
 
+/* Plugins that the settings name, relative to their file. */
+static qb_status config_plugins(qb_ctx *cx, const qb_project *p, const qb_common *common) {
+    const qb_config_node *list = qb_config_find(p->config, "plugins");
+    const int n = list ? qb_config_size(list) : 0;
+    char *folder = common->config ? qb_path_dir(cx, common->config) : NULL;
+    qb_status status = common->config && !folder ? cx->code : QB_OK;
+    for (int i = 0; i < n && status == QB_OK; i++) {
+        const char *name = qb_config_text(qb_config_at(list, i));
+        char *path = name ? qb_path_join(cx, folder, name) : NULL;
+        if (path)
+            status = qb_plugins_load(cx, cx->plugins, path);
+        else
+            status = name ? cx->code
+                          : qb_fail(cx, QB_STATUS_INVALID,
+                                    "%s: plugins: expected a list of libraries", p->config_name);
+        qb_free(path);
+    }
+    qb_free(folder);
+    return status;
+}
+
 static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p) {
     if (!p->config) return QB_OK;
     const char *method = NULL, *scheme = NULL, *weights = NULL;
+    QB_TRY(config_plugins(cx, p, common));
     QB_TRY(config_path(cx, p, common, "data.calibration", &p->calibration_data));
     QB_TRY(config_path(cx, p, common, "data.evaluation", &p->evaluation_data));
     QB_TRY(config_path(cx, p, common, "data.targets", &p->targets));

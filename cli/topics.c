@@ -75,6 +75,15 @@ const qb_topic qb_topics[] = {
      "speed-up       the first precision's median latency over this one's\n"
      "throughput     items of a batch over the mean latency\n"
      "weights        packed constants of the engine; arena: activations of one context\n"},
+    {"plugins", "operators of your own",
+     "A plugin is a shared library of operators in ONNX domains of their own\n"
+     "(qbench/plugin.h). --plugin LIB.so loads one for a command; qbench.yaml names those\n"
+     "of a project under plugins: [LIB.so, ...]. Its nodes are calibrated, quantized by the\n"
+     "plugin's rule, measured and shown like others. An engine file knows which plugins it\n"
+     "needs, by name and version, and is refused without them.\n"
+     "\n"
+     "  qbench plugin new NAME         a plugin that compiles, to start from\n"
+     "  qbench plugin inspect LIB.so   what a plugin says of itself\n"},
     {"quantization", "the arithmetic of INT8 in qbench",
      "v = S (q - Z): a real value v from its code q, scale S and zero point Z.\n"
      "\n"

@@ -46,3 +46,5 @@ install(EXPORT qbench NAMESPACE qbench:: FILE qbenchConfig.cmake
 install(FILES ${CMAKE_SOURCE_DIR}/python/qbench.py
   DESTINATION lib/python3/dist-packages)
 install(FILES ${CMAKE_SOURCE_DIR}/examples/classify.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/plugins DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples
+  PATTERN skeleton EXCLUDE)

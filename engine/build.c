@@ -209,10 +209,8 @@ static void touch_all(qb_engine *e) {
         const qb_step *step = &e->steps[s];
         for (int32_t i = 0; i < step->n_in; i++) touch(e, step->in[i], s);
         for (int32_t i = 0; i < step->n_out; i++) touch(e, step->out[i], s);
-        if (!step->kernel) continue;
-        size_t *workspace =
-            step->kernel->tactic->device_memory ? &e->device_workspace : &e->memory.workspace;
-        if (step->kernel->workspace_bytes > *workspace) *workspace = step->kernel->workspace_bytes;
+        size_t *workspace = step->on_device ? &e->device_workspace : &e->memory.workspace;
+        if (step->workspace_bytes > *workspace) *workspace = step->workspace_bytes;
     }
     for (int32_t i = 0; i < e->n_buffers; i++)
         if (e->buffers[i].lasting) e->buffers[i].last = e->n_steps - 1;
@@ -240,7 +238,7 @@ static void place_packed(qb_engine *e) {
     size_t total = 0;
     for (int32_t s = 0; s < e->n_steps; s++) {
         qb_step *step = &e->steps[s];
-        if (!step->kernel || step->kernel->tactic->device_memory) continue;
+        if (!step->kernel || step->on_device) continue;
         step->packed_offset = total;
         total += (step->kernel->packed_bytes + 63) / 64 * 64;
     }
@@ -253,7 +251,7 @@ qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
     if (!e->packed) return cx->code;
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
-        if (!step->kernel || !step->kernel->pack || step->kernel->tactic->device_memory) continue;
+        if (!step->kernel || !step->kernel->pack || step->on_device) continue;
         QB_TRY_WRAP(cx,
                     step->kernel->pack(cx, step->kernel, step->constants,
                                        (char *)e->packed + step->packed_offset),

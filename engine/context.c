@@ -181,18 +181,20 @@ qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     const qb_engine *e = c->engine;
     const qb_step *step = &e->steps[s];
     qb_status status = QB_OK;
-    if (step->kind == QB_STEP_UPLOAD || step->kind == QB_STEP_DOWNLOAD ||
-        (step->kernel && step->kernel->tactic->device_memory)) {
+    void *workspace = c->memory + e->memory.arena + QB_BUFFER_SLACK;
+    if (step->kind == QB_STEP_UPLOAD || step->kind == QB_STEP_DOWNLOAD || step->on_device) {
         status = qb_device_run_step(cx, c, s);
     } else if (step->kind == QB_STEP_KERNEL) {
         qb_launch launch = {.in = c->in[s],
                             .out = (void *)(uintptr_t)c->in[s][step->n_in],
                             .packed = step->shared ? step->shared
                                                    : (const char *)e->packed + step->packed_offset,
-                            .workspace = c->memory + e->memory.arena + QB_BUFFER_SLACK,
+                            .workspace = workspace,
                             .workers = c->workers};
         if (!launch.out) return QB_OK; /* an output that the caller does not want */
         status = step->kernel->launch(cx, step->kernel, &launch);
+    } else if (step->kind == QB_STEP_PLUGIN) {
+        status = qb_plugin_step_run(cx, step, c->in[s], workspace, NULL, e->threads);
     } else if (step->kind == QB_STEP_NODE) {
         qb_tensor *in = c->node_in[s];
         status = step->node->op->eval(cx, step->node, in, in + step->n_in);

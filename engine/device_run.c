@@ -22,7 +22,7 @@ struct qb_device_run {
 };
 
 static bool runs_there(const qb_step *step) {
-    return step->kind == QB_STEP_ALIAS || (step->kernel && step->kernel->tactic->device_memory);
+    return step->kind == QB_STEP_ALIAS || step->on_device;
 }
 
 static bool touches_caller(const qb_engine *e, const qb_step *step) {
@@ -83,10 +83,12 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
         return step->kind == QB_STEP_UPLOAD ? e->device->upload(cx, out, in[0], bytes, stream)
                                             : e->device->download(cx, out, in[0], bytes, stream);
     }
+    void *workspace = c->device->memory + e->device_arena + QB_DEVICE_ALIGNMENT;
+    if (step->kind == QB_STEP_PLUGIN) return qb_plugin_step_run(cx, step, in, workspace, stream, 1);
     qb_launch launch = {.in = in,
                         .out = out,
                         .packed = (const char *)e->device_block + step->packed_offset,
-                        .workspace = c->device->memory + e->device_arena + QB_DEVICE_ALIGNMENT,
+                        .workspace = workspace,
                         .stream = stream};
     return step->kernel->launch(cx, step->kernel, &launch);
 }
@@ -153,7 +155,7 @@ qb_status qb_device_run_record(qb_ctx *cx, qb_context *c) {
 /* One step that is not recorded; what a step of the host reads must have arrived. */
 static qb_status run_single(qb_ctx *cx, qb_context *c, int32_t s, double *seconds) {
     const qb_step *step = &c->engine->steps[s];
-    bool host = step->kind == QB_STEP_NODE || step->kind == QB_STEP_KERNEL;
+    bool host = step->kind != QB_STEP_UPLOAD && step->kind != QB_STEP_DOWNLOAD;
     if (host || seconds) QB_TRY(c->engine->device->sync(cx, c->device->stream));
     double start = qb_now();
     QB_TRY(qb_context_step(cx, c, s));

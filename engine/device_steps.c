@@ -133,9 +133,7 @@ static size_t aligned(size_t bytes) {
     return (bytes + QB_DEVICE_ALIGNMENT - 1) / QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
 }
 
-static bool is_on_device(const qb_step *step) {
-    return step->kernel && step->kernel->tactic->device_memory;
-}
+static bool is_on_device(const qb_step *step) { return step->kernel && step->on_device; }
 
 /* Places of all constants in the device's block; returns its size. */
 static size_t place_constants(qb_engine *e) {

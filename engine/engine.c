@@ -1,6 +1,7 @@
 /* Engines: what is left after the build, and questions about it. */
 #include "device_internal.h"
 #include "file_internal.h"
+#include "graph/plugin.h"
 #include "plans_internal.h"
 
 void qb_engine_destroy(qb_engine *engine) {
@@ -60,6 +61,11 @@ void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
 
 int32_t qb_engine_n_steps(const qb_engine *engine) { return engine->n_steps; }
 
+static const char *impl_of(const qb_step *step) {
+    if (step->kernel) return step->kernel->impl;
+    return step->kind == QB_STEP_PLUGIN ? qb_plugin_op_of(step->node->op)->plugin->version : "";
+}
+
 void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
     const qb_step *step = &engine->steps[index];
     int32_t value = -1;
@@ -68,12 +74,12 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
     *out = (qb_step_info){.name = step->name,
                           .op = step->op,
                           .tactic = step->tactic,
-                          .impl = step->kernel ? step->kernel->impl : "",
+                          .impl = impl_of(step),
                           .dtype = step->dtype,
                           .flops = step->flops * (double)engine->parts,
                           .bytes = step->bytes * (double)engine->parts,
                           .output = value >= 0 ? engine->graph->values[value].name : step->name,
-                          .on_device = step->kernel && step->kernel->tactic->device_memory,
+                          .on_device = step->on_device,
                           .seconds = step->choice.seconds,
                           .alternatives = step->choice.alternatives,
                           .n_alternatives = step->choice.n_alternatives,

@@ -38,6 +38,7 @@ typedef struct qb_image {
 typedef enum qb_step_kind {
     QB_STEP_KERNEL,
     QB_STEP_NODE,     /* the operator's eval on row-major tensors */
+    QB_STEP_PLUGIN,   /* a plugin's function, on the host or on the device */
     QB_STEP_ALIAS,    /* nothing to do: the output lies where the input lies */
     QB_STEP_UPLOAD,   /* the same bytes on the device */
     QB_STEP_DOWNLOAD, /* and back */
@@ -59,8 +60,11 @@ typedef struct qb_step {
     const void **constants; /* KERNEL: [n_in] data of constant inputs, for packing; else NULL */
     size_t packed_offset;   /* KERNEL: in the engine's packed block */
     const void *shared;     /* KERNEL of a plan: packed constants of all plans, instead */
-    const qb_node *node;    /* NODE */
-    int32_t node_index;     /* for messages, -1 for copies */
+    const qb_node *node;    /* NODE, PLUGIN */
+    const struct qbench_plugin_tensor *described; /* PLUGIN: [n_in + n_out] without data */
+    bool on_device;                               /* the device runs it */
+    size_t workspace_bytes;                       /* scratch of one run, where it runs */
+    int32_t node_index;                           /* for messages, -1 for copies */
     int32_t n_in, n_out;
     int32_t *in, *out; /* images; -1 for what is left out */
     int32_t observed;  /* number of the value that this step completes, -1 */
@@ -215,6 +219,15 @@ typedef struct qb_forms {
 /* All forms of `p`, best first; out_slice: where the result should go, or NULL. */
 void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
                     const qb_desc *out_slice, qb_forms *f);
+/* Name, operator and node of the group's step. */
+qb_status qb_build_describe(qb_builder *b, const qb_group *group, qb_step *step);
+/* Bytes that a step moves: its images once each, and what was packed. */
+double qb_step_bytes(const qb_engine *engine, const qb_step *step);
+/* The real-valued, row-major form of a value: f32 where it is quantized. */
+qb_desc qb_build_real_desc(const qb_builder *b, int32_t value);
+/* A quantized output of an operator that made real values: `private` is those, the value begins
+ * with its quantized copy, at the same place. */
+qb_status qb_build_quantized(qb_builder *b, int32_t value, int32_t private);
 qb_step *qb_build_step(qb_builder *b, qb_step_kind kind, int32_t n_in, int32_t n_out);
 qb_status qb_build_group(qb_builder *b, const qb_group *group);
 /* Adds the kernel's step with the copies it needs before it; *kernel becomes NULL once the engine
@@ -222,6 +235,13 @@ qb_status qb_build_group(qb_builder *b, const qb_group *group);
 qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **kernel);
 /* The group's output is there already, in the memory of `from`. */
 qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from, int32_t to);
+
+/* engine/plugin_steps.c */
+/* The node of a plugin, on the device where there is one and the plugin runs there. */
+qb_status qb_build_plugin(qb_builder *b, const qb_group *group);
+/* Runs it; `data` has n_in + n_out pointers. */
+qb_status qb_plugin_step_run(qb_ctx *cx, const qb_step *step, const void *const *data,
+                             void *workspace, void *stream, int threads);
 
 /* engine/concat.c */
 /* Finds the values that can be written straight into the output of a Concat. */

@@ -20,8 +20,8 @@ typedef struct qb_engine_origin {
     qb_hash data_hash;       /* of the calibration data; zero: none */
 } qb_engine_origin;
 
-/* Writes the file, atomically. The same engine gives the same bytes. Engines of a device and those
- * with custom operators are refused (QB_STATUS_UNSUPPORTED). */
+/* Writes the file, atomically. The same engine gives the same bytes. Engines of a device are
+ * refused (QB_STATUS_UNSUPPORTED). */
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path);
 

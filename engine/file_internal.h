@@ -2,6 +2,8 @@
 #ifndef QB_ENGINE_FILE_INTERNAL_H
 #define QB_ENGINE_FILE_INTERNAL_H
 
+#include <jansson.h>
+
 #include "base/file.h"
 #include "engine/engine_internal.h"
 #include "engine/file.h"
@@ -43,6 +45,11 @@ typedef struct qb_engine_file {
     size_t n_zeros;
 } qb_engine_file;
 void qb_engine_file_free(qb_engine_file *file); /* accepts NULL */
+
+/* engine/file_plugins.c: the tag "plugins": name, version, ABI and first node of each plugin. */
+json_t *qb_file_plugins_json(const qb_engine *engine);
+/* Are those that the tags name loaded, in the same version? */
+qb_status qb_file_plugins_check(qb_ctx *cx, const char *path, const json_t *tags);
 
 /* The PLAN section, followed by the tactics' names, each length-prefixed. */
 typedef struct qb_file_plan {

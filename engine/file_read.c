@@ -130,7 +130,7 @@ static qb_status check_fit(const opened *f, const json_t *tags) {
                          text_of(built, "processor"), QB_VERSION, libraries, processor,
                          text_of(tags, "model"), text_of(tags, "precision"), f->path);
     qb_free(libraries);
-    return status;
+    return status == QB_OK ? qb_file_plugins_check(f->cx, f->path, tags) : status;
 }
 
 static qb_status check_tags(const opened *f) {

@@ -54,12 +54,13 @@ static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const ch
     json_t *memory =
         json_pack("{s:I, s:I, s:I}", "weights", (json_int_t)e->memory.weights, "arena",
                   (json_int_t)e->memory.arena, "workspace", (json_int_t)e->memory.workspace);
-    return json_pack(
-        "{s:s, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o}", "schema", "qbench.engine/1",
-        "built", built, "model", o->model, "model_hash", hash_json(e->graph->hash), "precision",
-        o->precision, "calibration", o->calibration, "data_hash", hash_json(o->data_hash), "inputs",
-        ports_json(e->inputs, e->n_inputs), "outputs", ports_json(e->outputs, e->n_outputs),
-        "memory", memory, "steps", steps_json(e));
+    return json_pack("{s:s, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+                     "qbench.engine/1", "built", built, "model", o->model, "model_hash",
+                     hash_json(e->graph->hash), "precision", o->precision, "calibration",
+                     o->calibration, "data_hash", hash_json(o->data_hash), "inputs",
+                     ports_json(e->inputs, e->n_inputs), "outputs",
+                     ports_json(e->outputs, e->n_outputs), "memory", memory, "plugins",
+                     qb_file_plugins_json(e), "steps", steps_json(e));
 }
 
 static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,

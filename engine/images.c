@@ -229,6 +229,8 @@ qb_status qb_build_copy(qb_builder *b, int32_t from, int32_t to) {
     }
     int32_t value = b->engine->images[to].value;
     step->kernel = kernel;
+    step->on_device = kernel->tactic->device_memory;
+    step->workspace_bytes = kernel->workspace_bytes;
     step->choice = choice;
     step->name = value >= 0 ? b->graph->values[value].name : "";
     step->op = in.q.n == 0 && problem.out.q.n > 0   ? "quantize"

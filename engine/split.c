@@ -82,6 +82,7 @@ static const void *attribute(const qb_node *node, const char *name) {
 static bool keeps_items_apart(const qb_graph *graph, const qb_node *node) {
     const char *op = node->op->name;
     const int64_t *training = attribute(node, "training_mode");
+    if (*node->op->domain) return false;
     if (training && *training) return false; /* statistics of the whole batch */
     if (is_itemwise(op)) return true;
     if (has_axis(op)) {

@@ -38,7 +38,7 @@ static const char *group_op(qb_builder *b, const qb_group *group) {
     return kept;
 }
 
-static qb_status describe(qb_builder *b, const qb_group *group, qb_step *step) {
+qb_status qb_build_describe(qb_builder *b, const qb_group *group, qb_step *step) {
     const qb_node *anchor = &b->graph->nodes[group->node[0]];
     const char *name =
         anchor->name && *anchor->name ? anchor->name : b->graph->values[group->out].name;
@@ -51,9 +51,8 @@ static qb_status describe(qb_builder *b, const qb_group *group, qb_step *step) {
     return QB_OK;
 }
 
-/* Bytes that a step moves: its images once each, and what was packed. */
-static double step_bytes(const qb_builder *b, const qb_step *step) {
-    const qb_image *images = b->engine->images;
+double qb_step_bytes(const qb_engine *engine, const qb_step *step) {
+    const qb_image *images = engine->images;
     double bytes = step->kernel ? (double)step->kernel->packed_bytes : 0.0;
     for (int32_t i = 0; i < step->n_in; i++)
         if (step->in[i] >= 0) bytes += (double)qb_desc_bytes(&images[step->in[i]].desc);
@@ -97,7 +96,7 @@ qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from,
     step->tactic = "alias";
     step->dtype = b->engine->images[to].desc.dtype;
     step->observed = b->engine->n_observed;
-    QB_TRY(describe(b, group, step));
+    QB_TRY(qb_build_describe(b, group, step));
     return qb_build_observed(b, group->out);
 }
 
@@ -114,8 +113,7 @@ static qb_status build_alias(qb_builder *b, const qb_group *group) {
     return to < 0 ? b->cx->code : qb_build_add_alias(b, group, from, to);
 }
 
-/* The real-valued, row-major form in which eval takes and gives a value. */
-static qb_desc eval_desc(const qb_builder *b, int32_t value) {
+qb_desc qb_build_real_desc(const qb_builder *b, int32_t value) {
     qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
     if (desc.q.n > 0) {
         desc.dtype = QB_DTYPE_F32;
@@ -124,10 +122,9 @@ static qb_desc eval_desc(const qb_builder *b, int32_t value) {
     return desc;
 }
 
-/* A quantized output: eval's float result is private, the value begins with its quantized copy. */
-static qb_status quantize_output(qb_builder *b, int32_t value, int32_t private) {
+qb_status qb_build_quantized(qb_builder *b, int32_t value, int32_t private) {
     qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
-    int32_t to = qb_build_fresh(b, value, &desc, false);
+    int32_t to = qb_build_fresh(b, value, &desc, qb_image_on_device(b->engine, private));
     if (to < 0) return b->cx->code;
     QB_TRY(qb_build_copy(b, private, to));
     b->engine->steps[b->engine->n_steps - 1].observed = b->engine->n_observed;
@@ -141,7 +138,7 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
     for (int32_t i = 0; i < node->n_in; i++) {
         in[i] = -1;
         if (node->in[i] < 0) continue;
-        qb_desc want = eval_desc(b, node->in[i]);
+        qb_desc want = qb_build_real_desc(b, node->in[i]);
         in[i] = qb_build_require(b, node->in[i], &want, false);
         if (in[i] < 0) return b->cx->code;
     }
@@ -153,10 +150,10 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
     step->n_in = node->n_in;
     step->tactic = "node";
     step->dtype = QB_DTYPE_F32;
-    QB_TRY(describe(b, group, step));
+    QB_TRY(qb_build_describe(b, group, step));
     for (int32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
-        qb_desc desc = eval_desc(b, node->out[i]);
+        qb_desc desc = qb_build_real_desc(b, node->out[i]);
         bool private = is_quantized(b, node->out[i]);
         int32_t image = qb_build_fresh(b, private ? -1 : node->out[i], &desc, false);
         if (image < 0) return b->cx->code;
@@ -165,10 +162,10 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
         if (step->observed < 0) step->observed = b->engine->n_observed;
         QB_TRY(qb_build_observed(b, node->out[i]));
     }
-    step->bytes = step_bytes(b, step);
+    step->bytes = qb_step_bytes(b->engine, step);
     for (int32_t i = 0; i < node->n_out; i++)
         if (is_quantized(b, node->out[i]))
-            QB_TRY(quantize_output(b, node->out[i], b->engine->steps[index].out[i]));
+            QB_TRY(qb_build_quantized(b, node->out[i], b->engine->steps[index].out[i]));
     return QB_OK;
 }
 
@@ -354,6 +351,8 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
     qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 0, 1);
     if (!step) return b->cx->code;
     step->kernel = *kernel;
+    step->on_device = (*kernel)->tactic->device_memory;
+    step->workspace_bytes = (*kernel)->workspace_bytes;
     *kernel = NULL;
     step->in = in;
     step->n_in = group->n_in;
@@ -362,9 +361,9 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
     step->tactic = step->kernel->tactic->name;
     step->dtype = computes_in(p);
     step->flops = qb_problem_flops(p);
-    step->bytes = step_bytes(b, step);
+    step->bytes = qb_step_bytes(b->engine, step);
     step->observed = b->engine->n_observed;
-    QB_TRY(describe(b, group, step));
+    QB_TRY(qb_build_describe(b, group, step));
     return qb_build_observed(b, group->out);
 }
 
@@ -420,6 +419,7 @@ static qb_status build_node_on_host(qb_builder *b, const qb_group *group, bool *
 qb_status qb_build_group(qb_builder *b, const qb_group *group) {
     bool done = false;
     b->why_not = NULL;
+    if (b->graph->nodes[group->node[0]].op->of_plugin) return qb_build_plugin(b, group);
     if (group->kind == QB_KIND_NODE) {
         if (can_alias(b, group)) return build_alias(b, group);
         if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));

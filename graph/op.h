@@ -88,10 +88,12 @@ typedef struct qb_op {
      * they are the same. May add nodes and constants. */
     qb_status (*upgrade)(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version);
     bool shape_only;   /* output depends on input shapes only (Shape, Size) */
+    bool of_plugin;    /* the row is a qb_plugin_op's */
     const char *types; /* element types of the data, for docs/operators.md; NULL: all */
 } qb_op;
 
-/* By ONNX name and domain ("" and "ai.onnx" are one); NULL when unknown. */
+/* By ONNX name and domain ("" and "ai.onnx" are one); NULL when unknown. Readers of files ask
+ * qb_op_lookup, which knows those of plugins as well. */
 const qb_op *qb_op_find(const char *name, const char *domain);
 /* All operators in alphabetical order; *n is their number. */
 const qb_op *const *qb_ops(int32_t *n);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "graph/plugin.h"
 #include "graph_internal.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are stored as they are");
@@ -311,7 +312,7 @@ static qb_status get_node(reader *r) {
     QB_TRY(get_text(r, &domain));
     QB_TRY(get_ids(r, &n_in, &in));
     QB_TRY(get_ids(r, &n_out, &out));
-    const qb_op *op = qb_op_find(op_name, domain);
+    const qb_op *op = qb_op_lookup(r->cx, op_name, domain);
     if (!op)
         return qb_fail(r->cx, QB_STATUS_UNSUPPORTED, "%s: graph: unknown operator '%s'", r->name,
                        op_name);

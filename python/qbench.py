@@ -48,7 +48,7 @@ def _open_library():
     slot = ctypes.POINTER(ctypes.c_void_p)
     signatures = {
         "version": (text,), "session_create": (handle,), "session_free": (None, handle),
-        "error": (text, handle),
+        "error": (text, handle), "plugin_load": (number, handle, text),
         "engine_load": (number, handle, text, slot),
         "engine_build": (number, handle, text, ctypes.POINTER(_BuildOptions), slot),
         "engine_save": (number, handle, handle, text), "engine_free": (None, handle),
@@ -75,10 +75,12 @@ def version():
 
 
 class _Session:
-    def __init__(self):
+    def __init__(self, plugins=()):
         self.handle = _lib.qbench_session_create()
         if not self.handle:
             raise MemoryError("qbench_session_create")
+        for path in plugins:
+            self.check(_lib.qbench_plugin_load(self.handle, os.fsencode(path)))
 
     def __del__(self):
         _lib.qbench_session_free(self.handle)
@@ -109,14 +111,16 @@ class Engine:
         self.outputs = [self._tensor(_lib.qbench_engine_output, i) for i in range(count[1](handle))]
 
     @classmethod
-    def load(cls, path):
-        session = _Session()
+    def load(cls, path, plugins=()):
+        """From an engine file; `plugins` are the libraries of its custom operators."""
+        session = _Session(plugins)
         return cls(session, session.make(_lib.qbench_engine_load, os.fsencode(path)))
 
     @classmethod
-    def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None):
+    def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None,
+              plugins=()):
         """From an ONNX model: FP32, or INT8 where it has Q/DQ nodes."""
-        session = _Session()
+        session = _Session(plugins)
         options = _BuildOptions(batch, threads, time_tactics, backends and backends.encode())
         return cls(session, session.make(_lib.qbench_engine_build, os.fsencode(onnx_path),
                                          ctypes.byref(options)))

@@ -90,12 +90,12 @@ static void warn_of_unused_globs(qb_ctx *cx, const qb_quant_state *s) {
 
 /* COMPUTE needs a float weight that is known; without one it is an ordinary float operator. What
  * the engine runs through the operator's eval computes in float: to go there through integers would
- * only add rounding. */
+ * only add rounding. Plugins say themselves what they do with integers. */
 static qb_qrule rule_of(const qb_quant_state *s, const qb_group *group) {
     const qb_op *op = s->graph->nodes[group->node[0]].op;
     if (kept_float(s, group)) return QB_QRULE_FLOAT;
     if (op->qrule == QB_QRULE_SAME_SCALE) return op->qrule;
-    if (group->kind == QB_KIND_NODE) return QB_QRULE_FLOAT;
+    if (group->kind == QB_KIND_NODE && !op->of_plugin) return QB_QRULE_FLOAT;
     if (op->qrule != QB_QRULE_COMPUTE) return op->qrule;
     const qb_value *weight = &s->graph->values[group->in[QB_IN_WEIGHT]];
     const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;

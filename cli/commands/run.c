@@ -103,6 +103,8 @@ static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
     QB_GO(qb_fingerprint_content(cx, hasher, p->model));
     QB_GO(qb_sidecar_find(cx, p->model, &sidecar));
     if (sidecar) QB_GO(qb_fingerprint_content(cx, hasher, sidecar));
+    for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
+        QB_GO(qb_fingerprint_plugin(cx, hasher, qb_plugins_at(cx->plugins, i)));
     add_labels(hasher, &p->labels);
     if (s->calibration_data) QB_GO(qb_fingerprint_path(cx, hasher, p->calibration_data));
     if (s->evaluation_data) {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph/plugin.h"
 #include "onnx_internal.h"
 
 #define MAX_NESTING 16
@@ -385,6 +386,13 @@ static const Onnx__FunctionProto *function_of(const expander *e, const Onnx__Nod
     return NULL;
 }
 
+/* A loaded plugin runs what the model's own function only defines. */
+static bool is_of_plugin(const expander *e, const Onnx__NodeProto *node) {
+    const qb_op *op =
+        node->op_type ? qb_op_lookup(e->cx, node->op_type, qb_onnx_domain(node->domain)) : NULL;
+    return op && op->of_plugin;
+}
+
 static qb_status expand_function(expander *e, frame *outer, const Onnx__NodeProto *node,
                                  const Onnx__FunctionProto *function) {
     frame f = inner(e, outer, (qb_onnx_imports){function->n_opset_import, function->opset_import});
@@ -489,7 +497,7 @@ static qb_status emit_plain(expander *e, frame *f, const Onnx__NodeProto *node) 
 static qb_status expand_node(expander *e, frame *f, const Onnx__NodeProto *node) {
     bool done = false;
     if (!node->op_type) return emit(e, node, f->imports); /* refused when it is read */
-    const Onnx__FunctionProto *function = function_of(e, node);
+    const Onnx__FunctionProto *function = is_of_plugin(e, node) ? NULL : function_of(e, node);
     const bool standard = !*qb_onnx_domain(node->domain);
     if (f->depth >= MAX_NESTING && (function || standard))
         if (function || body_of(node, "body") || body_of(node, "then_branch"))

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/opt.h"
 #include "base/strbuf.h"
+#include "graph/plugin.h"
 #include "onnx_internal.h"
 
 static const char *text_of(const char *text) { return text ? text : ""; }
@@ -218,7 +219,7 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                    {"Loop", "runs only where its number of iterations (at most 1024) and its "
                             "condition are constants"},
                    {"Scan", "is not unrolled; export with a fixed number of steps"}};
-    char why[120];
+    char why[180];
     int32_t n;
     for (size_t i = 0; i < sizeof control / sizeof *control && !*domain_of(proto); i++)
         if (strcmp(control[i].op, proto->op_type) == 0)
@@ -228,8 +229,10 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
     if (!names) return cx->code;
     for (int32_t i = 0; i < n; i++) names[i] = ops[i]->name;
     const char *nearest = qb_nearest(proto->op_type, names);
-    snprintf(why, sizeof why, "unknown operator%s%s%s", nearest ? "; the nearest is " : "",
-             nearest ? nearest : "", nearest && *domain_of(proto) ? " of ai.onnx" : "");
+    const bool foreign = *domain_of(proto) != '\0';
+    snprintf(why, sizeof why, "unknown operator%s%s%s%s", nearest ? "; the nearest is " : "",
+             nearest ? nearest : "", nearest && foreign ? " of ai.onnx" : "",
+             foreign ? "; is its plugin loaded (--plugin LIB.so)?" : "");
     qb_free(names);
     return add_reason(cx, reader, index, proto, why);
 }
@@ -239,7 +242,7 @@ static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                          const Onnx__NodeProto *proto, const qb_op **out) {
     const char *domain = domain_of(proto);
     int64_t version = version_of(reader, index, domain);
-    const qb_op *op = qb_op_find(proto->op_type, domain);
+    const qb_op *op = qb_op_lookup(cx, proto->op_type, domain);
     *out = NULL;
     if (reader->as_written && (!op || version < op->since)) return name_op(cx, reader, proto, out);
     if (!op) return unknown_op(cx, reader, index, proto);

@@ -75,6 +75,11 @@ QBENCH_API void qbench_session_free(qbench_session *session); /* accepts NULL */
  * Valid until the session's next call. */
 QBENCH_API const char *qbench_error(const qbench_session *session);
 
+/* Loads a plugin (qbench/plugin.h) for the models and engine files that the session reads from now
+ * on. Its library stays open until the session and all engines made in it are freed. One that is
+ * loaded already is no error. */
+QBENCH_API qbench_status qbench_plugin_load(qbench_session *session, const char *path);
+
 /* ---- engines ---- */
 
 typedef struct qbench_build_options {

@@ -74,6 +74,9 @@ gives 0 doctor doctor
 gives 0 data-doctor data doctor --model model.onnx --data test
 gives 0 zoo zoo
 gives 0 zoo zoo mobilenet_v2 -o zoo.onnx
+gives 0 plugins plugin inspect "$QB_BUILD/plugins/gate.so"
+gives 0 plugin-new plugin new sampler
+rm -r sampler
 gives 0 completion completion bash
 gives 0 manual manual gate
 gives 0 manual manual -o man

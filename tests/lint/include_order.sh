@@ -12,9 +12,9 @@ check() {
         BEGIN {
             allowed["base"]     = "^base/"
             allowed["kernels"]  = "^(base|kernels)/"
-            allowed["graph"]    = "^(base|kernels|graph)/"
+            allowed["graph"]    = "^(base|kernels|include|graph)/"
             allowed["datasets"] = "^(base|datasets)/|^kernels/(tensor|ref)[.]h$|^graph/graph[.]h$"
-            allowed["engine"]   = "^(base|kernels|graph|engine)/"
+            allowed["engine"]   = "^(base|kernels|include|graph|engine)/"
             allowed["include"]  = "^include/"
             allowed["api"]      = "^(base|kernels|graph|datasets|engine|include|api)/"
             allowed["examples"] = "^examples/"
@@ -29,7 +29,7 @@ check() {
         function check_vendor(name) {
             if (name ~ /^(dnnl|oneapi\/)/ && file !~ /^(kernels|engine)\/dnnl\//)
                 bad("<" name "> belongs into kernels/dnnl or engine/dnnl")
-            if (name ~ /^(cuda|cudnn|cublas|nvml|nvrtc|cutlass|cute|mma)/ && file !~ /^(kernels|engine)\/cuda\//)
+            if (name ~ /^(cuda|cudnn|cublas|nvml|nvrtc|cutlass|cute|mma)/ && file !~ /^(kernels|engine)\/cuda\/|^examples\/plugins\//)
                 bad("<" name "> belongs into kernels/cuda or engine/cuda")
             if (name == "mpi.h" && file !~ /^(calib|eval)\/distribute[.]c$/)
                 bad("<mpi.h> belongs into calib/distribute.c or eval/distribute.c")

@@ -25,6 +25,7 @@ reports/figures.def      reports/figures      qb_figure_         own
 cli/commands.def         cli/commands         qb_command_        own
 cli/checks.def           cli/checks           qb_check_          own
 cli/calib.def            cli/calib            qb_calib_command_  own
+cli/plugin.def           cli/plugin           qb_plugin_command_  own
 cli/data.def             cli/data             qb_data_command_   own
 cli/data_checks.def      cli/data_checks      qb_data_check_     own
 "

@@ -537,7 +537,8 @@ static void all_unsupported_operators_are_reported_at_once(void **state) {
     qb_graph *g = NULL;
     assert_fails(&cx, ob_parse(&cx, &model, &g), QB_STATUS_UNSUPPORTED);
     assert_message(&cx, "NoSuchOp (opset 17): unknown operator; node 0 'first' and 1 more");
-    assert_message(&cx, "Decode (example.org opset 3): unknown operator; node 2");
+    assert_message(&cx, "Decode (example.org opset 3): unknown operator; is its plugin loaded "
+                        "(--plugin LIB.so)?; node 2");
     assert_message(&cx, "Gelu (opset 17): older than opset 20");
     assert_message(&cx, "Constant (opset 17): attribute value_string is not supported");
     assert_null(strstr(cx.message, "Relu"));

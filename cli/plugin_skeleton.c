@@ -1,0 +1,6 @@
+#include "cli/plugin_skeleton.h"
+
+#include "base/embed.h"
+
+QB_EMBED(qb_skeleton_c, "examples/plugins/skeleton/skeleton.c");
+QB_EMBED(qb_skeleton_cmake, "examples/plugins/skeleton/CMakeLists.txt");

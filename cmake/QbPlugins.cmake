@@ -1,0 +1,22 @@
+# The example plugins, built as those of users are: against the public header alone. The sampler's
+# kernel is compiled where CUDA is.
+function(qb_example_plugin name)
+  add_library(plugin_${name} MODULE ${ARGN})
+  set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+  target_include_directories(plugin_${name} PRIVATE ${CMAKE_SOURCE_DIR}/include)
+  target_link_libraries(plugin_${name} PRIVATE qb_flags)
+endfunction()
+
+qb_example_plugin(gate ${CMAKE_SOURCE_DIR}/examples/plugins/gate.c)
+qb_example_plugin(skeleton ${CMAKE_SOURCE_DIR}/examples/plugins/skeleton/skeleton.c)
+qb_example_plugin(sampler ${CMAKE_SOURCE_DIR}/examples/plugins/sampler.c)
+if(QB_HAVE_CUDA)
+  add_library(plugin_sampler_cuda OBJECT ${CMAKE_SOURCE_DIR}/examples/plugins/sampler.cu)
+  set_target_properties(plugin_sampler_cuda PROPERTIES CUDA_ARCHITECTURES "80;90"
+    POSITION_INDEPENDENT_CODE ON)
+  target_sources(plugin_sampler PRIVATE $<TARGET_OBJECTS:plugin_sampler_cuda>)
+  set_target_properties(plugin_sampler PROPERTIES LINKER_LANGUAGE C)
+  target_compile_definitions(plugin_sampler PRIVATE SAMPLER_CUDA)
+  target_link_libraries(plugin_sampler PRIVATE CUDA::cudart_static)
+endif()
