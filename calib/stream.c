@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "calib/engines.h"
+#include "engine/file.h"
 
 typedef struct shared {
     const qb_stream_options *options;
@@ -164,9 +165,37 @@ static qb_status join_workers(qb_ctx *cx, int32_t n, worker *workers, qb_status 
 
 /* ---- the whole ---- */
 
+/* An engine file in the place of a build: made for one shape, which must be the samples'. */
+static qb_status load_engine(qb_ctx *cx, const char *path, int32_t n_inputs, const qb_shape *shape,
+                             qb_engine **out) {
+    char made[96], asked[96];
+    qb_engine *engine;
+    QB_TRY(qb_engine_load(cx, path, &engine));
+    if (qb_engine_n_inputs(engine) != n_inputs) {
+        qb_fail(cx, QB_STATUS_MISMATCH, "%s: expected %d inputs, got %d", path, n_inputs,
+                qb_engine_n_inputs(engine));
+        qb_engine_free(engine);
+        return cx->code;
+    }
+    for (int32_t i = 0; i < n_inputs; i++) {
+        const qb_shape *own = &qb_engine_input(engine, i)->shape;
+        if (qb_shape_equal(own, &shape[i])) continue;
+        qb_fail(cx, QB_STATUS_MISMATCH,
+                "%s: input '%s' was built for %s, a sample is %s: build it with batch 1 and the "
+                "samples' size",
+                path, qb_engine_input_name(engine, i), qb_shape_text(own, made, sizeof made),
+                qb_shape_text(&shape[i], asked, sizeof asked));
+        qb_engine_free(engine);
+        return cx->code;
+    }
+    *out = engine;
+    return QB_OK;
+}
+
 static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, const qb_shape *shape,
                               qb_engine **out) {
     const qb_stream_model *m = &((const qb_stream_options *)user)->model[e];
+    if (m->file) return load_engine(cx, m->file, m->graph->n_inputs, shape, out);
     const qb_engine_options build = {.backends = m->backends,
                                      .float_type = m->float_type,
                                      .timing_cache = m->timing_cache,

@@ -16,6 +16,8 @@ extern "C" {
 /* What to run: an engine of one thread is built for each combination of input shapes. */
 typedef struct qb_stream_model {
     const qb_graph *graph;
+    const char *file; /* an engine file, loaded instead of building from the graph: it takes samples
+                         of its own shapes only. NULL: none */
     const char *backends;
     qb_dtype float_type; /* see qb_engine_options */
     const char *timing_cache;

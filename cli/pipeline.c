@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "cli/json_out.h"
 #include "cli/methods.h"
+#include "engine/file.h"
 
 /* ---- load ---- */
 
@@ -218,11 +219,14 @@ typedef struct contenders {
     qb_table *table; /* NULL until a precision needs it */
     qb_graph **quantized;
     qb_contender *item;
-    int32_t n;
+    char **text; /* what items say that nothing else keeps */
+    int32_t n, n_texts;
 } contenders;
 
 static void contenders_release(contenders *c) {
     for (int32_t i = 0; c->quantized && i < c->n; i++) qb_graph_free(c->quantized[i]);
+    for (int32_t i = 0; i < c->n_texts; i++) qb_free(c->text[i]);
+    qb_free(c->text);
     qb_free(c->quantized);
     qb_free(c->item);
     qb_table_free(c->table);
@@ -265,14 +269,50 @@ static bool has_integers(const qb_graph *graph) {
     return false;
 }
 
+/* What a row of a file is called: the file's name, or its path where another row has that name. */
+static const char *file_title(const contenders *c, const char *path) {
+    const char *name = qb_path_base(path);
+    for (int32_t i = 0; i < c->n; i++)
+        if (strcmp(c->item[i].precision, name) == 0) return path;
+    return name;
+}
+
+/* An engine file that was built before, such as the last release's: "release.qbe". */
+static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *path,
+                            contenders *c) {
+    char *tags = NULL;
+    QB_TRY(qb_engine_file_tags(cx, path, &tags));
+    json_t *root = json_loads(tags, JSON_REJECT_DUPLICATES, NULL);
+    const char *method = json_string_value(json_object_get(root, "calibration"));
+    const size_t inputs = json_array_size(json_object_get(root, "inputs")),
+                 outputs = json_array_size(json_object_get(root, "outputs"));
+    qb_free(tags);
+    qb_status status = QB_OK;
+    if (inputs != (size_t)c->graph->n_inputs || outputs != (size_t)c->graph->n_outputs)
+        status = qb_fail(cx, QB_STATUS_MISMATCH,
+                         "%s: expected %d inputs and %d outputs as %s has, got %zu and %zu", path,
+                         c->graph->n_inputs, c->graph->n_outputs, project->model, inputs, outputs);
+    else if (!(c->text[c->n_texts] = qb_strdup(cx, method ? method : "")))
+        status = cx->code;
+    json_decref(root);
+    QB_TRY(status);
+    qb_contender *item = &c->item[c->n];
+    *item =
+        contender(project, file_title(c, path), c->text[c->n_texts++], c->graph, QB_PRECISION_INT8);
+    item->file = path;
+    c->n++;
+    return QB_OK;
+}
+
 /* A model of its own beside the precisions, as others write it: "other.qdq.onnx". */
 static qb_status add_file(qb_ctx *cx, const qb_project *project, const char *path, contenders *c) {
     const qb_optimize_options options = {.disabled = project->disabled};
     qb_graph **graph = &c->quantized[c->n];
     QB_TRY(qb_onnx_load(cx, path, graph));
     QB_TRY_WRAP(cx, qb_optimize(cx, *graph, &options, NULL), "%s", path);
-    c->item[c->n++] = contender(project, path, "", *graph,
-                                has_integers(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32);
+    c->item[c->n] = contender(project, file_title(c, path), "", *graph,
+                              has_integers(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32);
+    c->n++;
     return QB_OK;
 }
 
@@ -280,6 +320,7 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
                                contenders *c) {
     qb_precision precision = qb_stage_precision(project);
     if (qb_has_suffix(text, ".onnx")) return add_file(cx, project, text, c);
+    if (qb_has_suffix(text, ".qbe")) return add_engine(cx, project, text, c);
     QB_TRY(qb_precision_parse(cx, text, &precision));
     switch (precision.kind) {
     case QB_PRECISION_FP32:
@@ -304,7 +345,8 @@ static qb_status collect(qb_ctx *cx, const qb_project *project, const qb_compare
     QB_TRY(qb_stage_load(cx, project, &c->graph, NULL));
     c->quantized = qb_alloc(cx, (size_t)settings->n_precisions, sizeof(qb_graph *));
     c->item = qb_alloc(cx, (size_t)settings->n_precisions, sizeof *c->item);
-    if (!c->quantized || !c->item) return cx->code;
+    c->text = qb_alloc(cx, (size_t)settings->n_precisions, sizeof *c->text);
+    if (!c->quantized || !c->item || !c->text) return cx->code;
     for (int32_t i = 0; i < settings->n_precisions; i++)
         QB_TRY(add_precision(cx, project, settings->precision[i], c));
     return QB_OK;

@@ -29,10 +29,16 @@ static qb_status scored_prepare(qb_ctx *cx, const qb_compare_options *o, scored 
     s->model = qb_alloc(cx, n, sizeof *s->model);
     s->logits = qb_alloc(cx, n, sizeof *s->logits);
     if (!s->graph || !s->model || !s->logits) return cx->code;
+    bool files = false;
+    for (int32_t i = 0; i < o->n_contenders; i++) files = files || o->contender[i].file;
+    if (files)
+        qb_info(cx, "with an engine file: outputs are compared as they are, after a Softmax");
     for (int32_t i = 0; i < o->n_contenders; i++) {
         const qb_contender *c = &o->contender[i];
-        QB_TRY(qb_expose_logits(cx, c->graph, &s->graph[i], &s->logits[i]));
+        QB_TRY(files ? qb_expose_output(cx, c->graph, &s->graph[i], &s->logits[i])
+                     : qb_expose_logits(cx, c->graph, &s->graph[i], &s->logits[i]));
         s->model[i] = (qb_stream_model){.graph = s->graph[i],
+                                        .file = c->file,
                                         .backends = c->backends,
                                         .float_type = c->float_type,
                                         .timing_cache = c->timing_cache,
@@ -99,6 +105,7 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
 static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
     for (int32_t i = 1; i < run->n_rows && o->layers; i++) {
+        if (o->contender[i].file) continue; /* values inside it are not to be seen */
         const qb_status status = qb_layers_measure(cx, &o->contender[0], &o->contender[i],
                                                    &o->loader, workers, &run->row[i]);
         if (status == QB_STATUS_MISMATCH) {

@@ -69,6 +69,8 @@ qb_estimate qb_estimate_of(double value);
 typedef struct qb_contender {
     const char *precision, *calibration;
     const qb_graph *graph;
+    const char *file; /* an engine file to load instead of building from the graph, whose inputs and
+                         outputs it has; NULL: none */
     const char *backends;
     qb_dtype float_type; /* these three as in qb_engine_options */
     const char *timing_cache;
@@ -100,6 +102,8 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
 /* A copy of the graph with the input of a final Softmax as an additional last output (or the graph
  * unchanged when there is none); *logits is the output's index to score on. */
 qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits);
+/* The same copy without that: *logits is the first float output. */
+qb_status qb_expose_output(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits);
 
 /* Percentiles and moments of n latencies in milliseconds (sorts `ms` in place). */
 void qb_latency_of(double *ms, int64_t n, qb_latency *out);

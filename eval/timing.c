@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "engine/file.h"
 #include "eval/compare_internal.h"
 #include "eval/probe.h"
 #include "eval/stats.h"
@@ -49,15 +50,40 @@ static void timing_release(timing *t) {
     qb_probe_release(&t->probe);
 }
 
-static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
-                             const qb_shape *shapes, timed *t) {
+/* An engine file runs at its own batch only: at others the item stays empty. */
+static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+                            const qb_shape *shapes, timed *t) {
+    const int threads = o->threads > 0 ? o->threads : qb_threads(cx);
+    bool fits = true;
+    QB_TRY(qb_engine_load(cx, c->file, &t->engine));
+    for (int32_t i = 0; i < qb_engine_n_inputs(t->engine); i++)
+        fits = fits && qb_shape_equal(&qb_engine_input(t->engine, i)->shape, &shapes[i]);
+    if (!fits) {
+        qb_engine_free(t->engine);
+        t->engine = NULL;
+    } else if (qb_engine_threads(t->engine) != threads) {
+        qb_warn(cx, "%s was built for %d threads, the others run in %d", c->precision,
+                qb_engine_threads(t->engine), threads);
+    }
+    return QB_OK;
+}
+
+static qb_status timed_make(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+                            const qb_shape *shapes, timed *t) {
+    if (c->file) return timed_load(cx, o, c, shapes, t);
     const qb_engine_options build = {.backends = c->backends,
                                      .float_type = c->float_type,
                                      .timing_cache = c->timing_cache,
                                      .input_shapes = shapes,
                                      .no_mixing = c->no_mixing,
                                      .threads = o->threads > 0 ? o->threads : qb_threads(cx)};
-    QB_TRY_WRAP(cx, qb_engine_build(cx, c->graph, &build, &t->engine), "%s", c->precision);
+    return qb_engine_build(cx, c->graph, &build, &t->engine);
+}
+
+static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+                             const qb_shape *shapes, timed *t) {
+    QB_TRY_WRAP(cx, timed_make(cx, o, c, shapes, t), "%s", c->precision);
+    if (!t->engine) return QB_OK;
     QB_TRY(qb_context_create(cx, t->engine, &t->context));
     const int32_t n = qb_engine_n_outputs(t->engine);
     t->output = qb_alloc(cx, (size_t)n, sizeof *t->output);
@@ -109,6 +135,7 @@ static qb_status measure_slice(qb_ctx *cx, timed *t, const qb_probe *probe, int3
                                double budget) {
     const int64_t keep = round < ROUNDS ? (int64_t)(round + 1) * (RUNS_MAX / ROUNDS) : RUNS_MAX;
     double spent = 0, seconds;
+    if (!t->engine) return QB_OK;
     do {
         QB_TRY(qb_check_cancel(cx));
         QB_TRY(run_once(cx, t, probe, &seconds));
@@ -137,7 +164,7 @@ static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const c
         for (int32_t e = 0; e < t->n; e++) {
             timed *item = &t->item[e];
             QB_TRY(measure_slice(cx, item, &t->probe, t->n_rounds, duration / ROUNDS));
-            more = more || item->n < min_runs || item->spent < duration;
+            more = more || (item->engine && (item->n < min_runs || item->spent < duration));
         }
         if (progress.done < progress.total) qb_progress_step(&progress, 1);
     }
@@ -189,6 +216,7 @@ static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
 
 static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const timing *t,
                               qb_run *run) {
+    run->threads = o->threads > 0 ? o->threads : qb_threads(cx);
     for (int32_t i = 0; i < run->n_rows; i++) {
         qb_run_row *row = &run->row[i];
         timed *item = &t->item[i];
@@ -206,7 +234,6 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
         row->arena_bytes = (int64_t)memory.arena;
         row->engine_bytes = (int64_t)qb_engine_bytes(item->engine);
         qb_engine_layers(item->engine, &row->layers_int8, &row->layers_fp16, &row->layers_fp32);
-        run->threads = qb_engine_threads(item->engine);
     }
     return QB_OK;
 }
@@ -268,8 +295,8 @@ static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, 
     qb_status status = timing_build(cx, o, o->batches[k], &t);
     if (status == QB_OK) status = measure_rounds(cx, o, label, duration, &t);
     for (int32_t i = 0; i < run->n_rows && status == QB_OK; i++) {
-        qb_latency latency;
-        qb_latency_of(t.item[i].ms, t.item[i].n, &latency);
+        qb_latency latency = {.median = NAN, .mean = NAN};
+        if (t.item[i].engine) qb_latency_of(t.item[i].ms, t.item[i].n, &latency);
         run->row[i].batches[run->row[i].n_batches++] = (qb_run_batch){
             o->batches[k], latency.median, (double)o->batches[k] * 1e3 / latency.mean};
     }
@@ -293,6 +320,10 @@ qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *
     timing t = {0};
     qb_status status = QB_OK;
     QB_GO(timing_build(cx, options, options->batch, &t));
+    for (int32_t i = 0; i < t.n; i++)
+        if (!t.item[i].engine)
+            QB_GO(qb_fail(cx, QB_STATUS_MISMATCH, "%s was not built for batch %lld",
+                          options->contender[i].precision, (long long)options->batch));
     QB_GO(note_device(cx, &t, run));
     QB_GO(measure_rounds(cx, options, "latency", duration, &t));
     QB_GO(fill_intervals(cx, &t, run));

@@ -83,7 +83,7 @@ out:
 
 const qb_command qb_command_compare = {
     .name = "compare",
-    .usage = "[PRECISION|FILE.onnx...] [options]",
+    .usage = "[PRECISION|FILE.onnx|FILE.qbe...] [options]",
     .summary = "score engines side by side: accuracy, agreement, latency, memory (compare.json)",
     .notes =
         "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
@@ -91,11 +91,14 @@ const qb_command qb_command_compare = {
         "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"
         "tensor instead of one an output channel, and weight ranges of least squared error.\n"
         "FILE.onnx: another model with the same input and output, such as a Q/DQ file that some\n"
-        "other tool wrote; it takes its turns in the same rounds.",
+        "other tool wrote; it takes its turns in the same rounds. FILE.qbe: an engine that "
+        "'build'\n"
+        "made before, such as the last release's.",
     .example = "qbench compare fp32 int8\n"
                "qbench compare fp32 int8:entropy int8:minmax --data val/ --batch 32\n"
                "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"
-               "qbench compare fp32 int8 other.qdq.onnx --layers --batches 1,8,32",
+               "qbench compare fp32 int8 other.qdq.onnx --layers --batches 1,8,32\n"
+               "qbench compare fp32 int8 release/model.int8.qbe",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 64,

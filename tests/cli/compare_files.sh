@@ -21,4 +21,29 @@ complains 'nowhere.onnx'
 expect 0 "$QBENCH" zoo squeezenet1_1 -o big.onnx
 expect 1 "$QBENCH" compare fp32 big.onnx --model model.onnx --data test --duration 0.01
 complains 'big.onnx|input'
+
+rm big.onnx
+# An engine file takes its turns too, and answers as the engine that is built from the same artifacts.
+expect 0 "$QBENCH" build --precision int8 -o old
+expect 0 "$QBENCH" compare fp32 int8 old/model.int8.qbe --data test --duration 0.05 --no-figures --layers --batches 1,2
+complains 'outputs are compared as they are, after a Softmax'
+cat >same.py <<'END'
+import json
+fp32, int8, engine = json.load(open("compare.json"))["rows"]
+assert engine["precision"] == "model.int8.qbe" and engine["calibration"] == int8["calibration"] != ""
+for key in "top1", "agreement_top1", "sqnr_db", "paired", "metrics", "layers", "engine_bytes":
+    assert engine[key] == int8[key], (key, engine[key], int8[key])
+assert "layer_errors" not in engine and int8["layer_errors"]
+assert engine["batches"][0]["median_ms"] > 0 and engine["batches"][1]["median_ms"] is None
+END
+expect 0 python3 same.py
+expect 0 "$QBENCH" report -f html -o report.html --no-figures
+expect 1 "$QBENCH" compare fp32 old/model.int8.qbe --data test --duration 0.05 --no-figures --batch 4
+complains 'model.int8.qbe was not built for batch 4'
+expect 0 "$QBENCH" build --precision int8 --batch 4 -o wide
+expect 1 "$QBENCH" compare fp32 wide/model.int8.qbe --data test --duration 0.05 --no-figures
+complains "input 'image' was built for 4x3x[0-9x]+, a sample is 1x3x"
+printf 'x' >>old/model.int8.qbe
+expect 1 "$QBENCH" compare fp32 old/model.int8.qbe --data test --no-figures
+complains 'model.int8.qbe'
 done_testing
