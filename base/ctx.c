@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base_internal.h"
 
 #define ALIGNMENT 64u
+#define HUGE_PAGE ((size_t)2 << 20)
 
 void qb_ctx_init(qb_ctx *cx) { memset(cx, 0, sizeof *cx); }
 
@@ -128,11 +130,14 @@ void *qb_alloc_aligned(qb_ctx *cx, size_t n, size_t size) {
     }
     bytes = bytes ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : ALIGNMENT;
     if (!qb_alloc_permit(cx, bytes)) return NULL;
-    void *memory = aligned_alloc(ALIGNMENT, bytes);
+    const bool large = bytes >= HUGE_PAGE && bytes <= SIZE_MAX - HUGE_PAGE;
+    size_t whole = large ? (bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE : bytes;
+    void *memory = aligned_alloc(large ? HUGE_PAGE : ALIGNMENT, whole);
     if (!memory) {
         out_of_memory(cx, bytes);
         return NULL;
     }
+    if (large) madvise(memory, whole, MADV_HUGEPAGE); /* where not: the same, only slower */
     return memset(memory, 0, bytes);
 }
 

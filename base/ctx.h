@@ -80,7 +80,8 @@ int qb_threads(const qb_ctx *cx);
 /* Zeroed memory for n elements of `size` bytes; NULL with an error recorded when there is none or
  * when n * size overflows. Free with qb_free. n == 0 gives a valid pointer. */
 void *qb_alloc(qb_ctx *cx, size_t n, size_t size);
-/* The same, aligned to 64 bytes and padded to a multiple of 64 bytes. */
+/* The same, aligned to 64 bytes and padded to a multiple of 64 bytes. Large blocks lie in huge
+ * pages where the system has them: fewer misses when addresses are translated. */
 void *qb_alloc_aligned(qb_ctx *cx, size_t n, size_t size);
 /* Grows an array so that it holds at least `need` elements; *capacity is updated. New elements are
  * zeroed. The array stays valid on failure. */

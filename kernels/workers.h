@@ -2,8 +2,9 @@
  *
  * The caller of qb_workers_run takes part and waits only for tasks that somebody has begun: on a
  * busy machine, where a team member may not get a processor for milliseconds, the others do its
- * share. (An OpenMP region waits at its end for every member to have been there.) Between loops the
- * members spin for a moment, then sleep. */
+ * share. (An OpenMP region waits at its end for every member to have been there.) Each thread
+ * begins with a part of neighbouring tasks that is the same for every loop of as many tasks.
+ * Between loops the members spin for a moment, then sleep. */
 #ifndef QB_KERNELS_WORKERS_H
 #define QB_KERNELS_WORKERS_H
 

@@ -111,10 +111,13 @@ static void run_block(const job *j, const qb_conv_region *r, const qb_conv_block
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const qb_conv_plan *plan = j->plan;
-    int64_t first = task / plan->n_block_groups * plan->chunk, group = task % plan->n_block_groups;
-    int64_t end = first + plan->chunk;
-    int32_t block0 = (int32_t)group * plan->block_group;
-    int32_t block1 = (int32_t)qb_min64(block0 + plan->block_group, plan->n_blocks);
+    const qb_conv_region *last = &plan->regions[plan->n_regions - 1];
+    int64_t pixels = last->first_pixel + last->n_pixels;
+    int64_t chunk = task / plan->n_block_groups, group = task % plan->n_block_groups;
+    int64_t first = qb_part_begin(pixels, plan->n_chunks, chunk);
+    int64_t end = qb_part_begin(pixels, plan->n_chunks, chunk + 1);
+    int32_t block0 = (int32_t)qb_part_begin(plan->n_blocks, plan->n_block_groups, group);
+    int32_t block1 = (int32_t)qb_part_begin(plan->n_blocks, plan->n_block_groups, group + 1);
     places at;
     for (int32_t i = 0; i < plan->n_regions; i++) {
         const qb_conv_region *r = &plan->regions[i];

@@ -120,7 +120,7 @@ typedef struct qb_conv_plan {
     int64_t tap_units; /* units of one kernel element; merged rows: see run_units */
     bool merged;       /* one run a kernel row */
     int64_t row_bytes, total_units;
-    int32_t n_blocks, n_regions, n_runs, n_starts, chunk, n_chunks, block_group, n_block_groups;
+    int32_t n_blocks, n_regions, n_runs, n_starts, n_chunks, n_block_groups;
     qb_conv_block *blocks;
     qb_conv_region *regions;
     qb_run *runs;

@@ -11,6 +11,7 @@
 #define MIN_CHUNK 42     /* pixels of a task */
 #define MIN_CHUNK_FAR 98 /* ... when float weights come from beyond the second level cache */
 #define TASKS_PER_THREAD 8
+#define PIXELS_AT_ONCE 14 /* of the most common tile */
 
 /* ---- what can be run ------------------------------------------------------------------------- */
 
@@ -341,13 +342,13 @@ static void choose_tasks(qb_conv_plan *plan) {
     int64_t most = qb_min64(QB_CHUNK, qb_max64(least, (int64_t)CACHE_BYTES / per_pixel));
     int64_t wanted = plan->threads > 1 ? TASKS_PER_THREAD * plan->threads : 1;
     int64_t chunk = qb_min64(qb_max64(least, qb_ceil64(pixels, wanted)), most);
-    if (pixels < chunk + chunk / 2 && pixels <= QB_CHUNK) chunk = pixels; /* no small rest */
-    chunk = qb_ceil64(qb_ceil64(pixels, qb_ceil64(pixels, chunk)), 14) * 14;
-    plan->chunk = (int32_t)qb_min64(chunk, qb_max64(1, qb_min64(pixels, QB_CHUNK)));
-    plan->n_chunks = (int32_t)qb_ceil64(pixels, plan->chunk);
+    int64_t chunks = qb_ceil64(pixels, chunk);
+    if (pixels < chunk + chunk / 2 && pixels <= QB_CHUNK) chunks = 1; /* no small rest */
+    plan->n_chunks = (int32_t)qb_parts(pixels, chunks, QB_CHUNK, PIXELS_AT_ONCE, plan->threads);
     int64_t groups = qb_min64(plan->n_blocks, qb_ceil64(wanted, plan->n_chunks));
-    plan->block_group = (int32_t)qb_ceil64(plan->n_blocks, groups);
-    plan->n_block_groups = (int32_t)qb_ceil64(plan->n_blocks, plan->block_group);
+    plan->n_block_groups =
+        (int32_t)qb_parts(plan->n_blocks, groups, plan->n_blocks, 1,
+                          plan->n_chunks % plan->threads == 0 ? 1 : plan->threads);
 }
 
 static qb_status allocate(qb_ctx *cx, qb_conv_plan *plan) {

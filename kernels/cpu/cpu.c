@@ -36,3 +36,17 @@ bool qb_cpu_is_real(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 &&
 int32_t qb_cpu_zero(const qb_desc *desc) {
     return desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
 }
+
+int64_t qb_parts(int64_t n, int64_t wanted, int64_t most, int64_t at_once, int threads) {
+    if (wanted <= 1 && n <= most) return 1;
+    int64_t least = qb_max64(qb_max64(1, wanted / 2), qb_ceil64(n, most));
+    int64_t parts = qb_ceil64(qb_max64(wanted, least), threads) * threads, best = parts;
+    int64_t fewest = INT64_MAX;
+    for (; parts >= least; parts -= threads) {
+        int64_t groups = parts * qb_ceil64(qb_ceil64(n, parts), at_once);
+        if (groups >= fewest) continue;
+        fewest = groups;
+        best = parts;
+    }
+    return qb_min64(best, n);
+}

@@ -60,4 +60,12 @@ static inline int64_t qb_max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t qb_ceil64(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline size_t qb_pad64(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+/* Parts of a loop for the workers. Part i of n things cut into `parts` begins here (and the last
+ * one ends at i == parts): sizes differ by one at most. */
+static inline int64_t qb_part_begin(int64_t n, int64_t parts, int64_t i) { return n * i / parts; }
+/* About `wanted` parts of n things, `most` things in each at most: as many for each thread, so that
+ * threads keep to the same part of the image from layer to layer, and such that the things, which
+ * are done `at_once` together, leave few such groups unfilled. */
+int64_t qb_parts(int64_t n, int64_t wanted, int64_t most, int64_t at_once, int threads);
+
 #endif

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#define FEW_PIXELS 128 /* their rows cannot be shared out evenly */
+
 bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
@@ -84,13 +86,15 @@ static int32_t cut_blocks(qb_dw *dw, qb_dw_block *blocks) {
     return n;
 }
 
+/* By rows; where there are few pixels by channels, as the convolutions around do. */
 static void choose_tasks(qb_dw *dw) {
     int64_t rows = dw->images * dw->out_h;
     int64_t work = rows * dw->out_w * dw->channels * dw->taps;
-    int64_t tasks = qb_min64(qb_min64(rows, 8 * dw->threads), qb_ceil64(work, 32768));
+    int64_t wanted = qb_min64(8 * dw->threads, qb_ceil64(work, 32768));
     int64_t at_once = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
-    dw->rows_per_task = qb_ceil64(qb_ceil64(rows, tasks), at_once) * at_once;
-    dw->n_tasks = qb_ceil64(rows, dw->rows_per_task);
+    bool by_channel = dw->images * dw->in_h * dw->in_w <= FEW_PIXELS && dw->n_blocks > 1;
+    dw->row_parts = by_channel ? 1 : qb_parts(rows, wanted, rows, at_once, dw->threads);
+    dw->block_parts = by_channel ? qb_parts(dw->n_blocks, wanted, dw->n_blocks, 1, dw->threads) : 1;
 }
 
 static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, int threads,
@@ -203,17 +207,23 @@ typedef struct job {
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const qb_dw *dw = j->dw;
-    int64_t end = qb_min64((task + 1) * dw->rows_per_task, dw->images * dw->out_h);
+    int64_t rows = dw->images * dw->out_h;
+    int64_t part = task / dw->block_parts, block_part = task % dw->block_parts;
+    int64_t first = qb_part_begin(rows, dw->row_parts, part);
+    int64_t end = qb_part_begin(rows, dw->row_parts, part + 1);
     int64_t most = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
-    for (int64_t r = task * dw->rows_per_task, n; r < end; r += n) {
+    for (int64_t r = first, n; r < end; r += n) {
         int64_t image = r / dw->out_h, pixel = r * dw->out_w;
         n = qb_min64(most, qb_min64(end, (image + 1) * dw->out_h) - r);
-        qb_dw_row row = {.in = j->in + image * dw->in_h * dw->in_w * dw->in_stride,
-                         .out_y = r % dw->out_h,
-                         .rows = (int)n,
-                         .out = j->out + pixel * dw->out_stride,
-                         .residual = j->residual ? j->residual + pixel * dw->residual_stride : NULL,
-                         .packed = j->packed};
+        qb_dw_row row = {
+            .first_block = (int32_t)qb_part_begin(dw->n_blocks, dw->block_parts, block_part),
+            .end_block = (int32_t)qb_part_begin(dw->n_blocks, dw->block_parts, block_part + 1),
+            .in = j->in + image * dw->in_h * dw->in_w * dw->in_stride,
+            .out_y = r % dw->out_h,
+            .rows = (int)n,
+            .out = j->out + pixel * dw->out_stride,
+            .residual = j->residual ? j->residual + pixel * dw->residual_stride : NULL,
+            .packed = j->packed};
         dw->arch->row(dw, &row);
     }
 }
@@ -228,7 +238,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
              .residual =
                  residual ? (const char *)args->in[QB_IN_RESIDUAL] + dw->residual_offset : NULL,
              .packed = args->packed};
-    qb_workers_run(args->workers, dw->n_tasks, run_task, &j);
+    qb_workers_run(args->workers, dw->row_parts * dw->block_parts, run_task, &j);
     return QB_OK;
 }
 

@@ -145,7 +145,7 @@ QB_AVX512 static void two_rows_s2(const qb_dw *dw, const qb_dw_row *row, const q
 
 QB_AVX512 static void some_outputs(const qb_dw *dw, const qb_dw_row *row, int64_t x0, int n,
                                    const char *const *taps, int64_t tap_count) {
-    for (int32_t b = 0; b < dw->n_blocks; b++) {
+    for (int32_t b = row->first_block; b < row->end_block; b++) {
         const qb_dw_block *block = &dw->blocks[b];
         const target t = target_of(dw, row, block);
         const __mmask16 mask = mask_of(block->width);
@@ -178,7 +178,7 @@ static void run_rows(const qb_dw *dw, const qb_dw_row *row) {
         return;
     }
     bool two = row->rows == 2;
-    for (int32_t b = 0; b < dw->n_blocks; b++)
+    for (int32_t b = row->first_block; b < row->end_block; b++)
         if (dw->stride[1] == 1)
             (two ? two_rows : one_row)(dw, row, &dw->blocks[b]);
         else

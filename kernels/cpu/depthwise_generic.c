@@ -69,7 +69,7 @@ static void row(const qb_dw *dw, const qb_dw_row *row) {
     float real[LANES];
     for (int64_t x = 0; x < dw->out_w; x++) {
         qb_dw_taps(dw, row, x, taps);
-        for (int32_t b = 0; b < dw->n_blocks; b++) {
+        for (int32_t b = row->first_block; b < row->end_block; b++) {
             const qb_dw_block *block = &dw->blocks[b];
             if (dw->integer)
                 sum_codes(dw, block, taps, row->packed, real);

@@ -24,8 +24,9 @@ typedef struct qb_dw qb_dw;
 typedef struct qb_dw_row {
     const char *in; /* the image, first channel of the slice */
     int64_t out_y;
-    int rows;  /* from out_y on, all in this image */
-    char *out; /* the row's first pixel */
+    int rows;                       /* from out_y on, all in this image */
+    int32_t first_block, end_block; /* of these channels */
+    char *out;                      /* the row's first pixel */
     const char *residual;
     const char *packed;
 } qb_dw_row;
@@ -40,7 +41,7 @@ typedef struct qb_dw_arch {
      * multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
                  const float *multiplier, const float *bias, char *packed);
-    /* All blocks of one row, or of row->rows of them. */
+    /* The blocks named in `row` of one row, or of row->rows of them. */
     void (*row)(const qb_dw *dw, const qb_dw_row *row);
 } qb_dw_arch;
 
@@ -57,7 +58,7 @@ struct qb_dw {
     int32_t n_blocks;
     qb_dw_block *blocks;
     size_t zeros, packed_bytes;
-    int64_t rows_per_task, n_tasks;
+    int64_t row_parts, block_parts; /* a task is one of each */
     int threads;
 };
 

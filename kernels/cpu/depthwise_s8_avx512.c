@@ -105,7 +105,7 @@ static void pack(const qb_dw *dw, const qb_dw_block *block, const void *weight, 
 
 static void row_3x3(const qb_dw *dw, const qb_dw_row *row) {
     typedef void (*loop)(const qb_dw *, const qb_dw_row *, const qb_dw_block *);
-    for (int32_t b = 0; b < dw->n_blocks; b++) {
+    for (int32_t b = row->first_block; b < row->end_block; b++) {
         const qb_dw_block *block = &dw->blocks[b];
         bool two = dw->stride[1] == 2;
         loop run = block->lanes == 64   ? (two ? row_3x3_s2_64 : row_3x3_64)
@@ -119,7 +119,7 @@ static void row_any(const qb_dw *dw, const qb_dw_row *row) {
     const char *taps[QB_DW_TAPS + 4];
     for (int64_t x = 0; x < dw->out_w; x++) {
         qb_dw_taps(dw, row, x, taps);
-        for (int32_t b = 0; b < dw->n_blocks; b++) {
+        for (int32_t b = row->first_block; b < row->end_block; b++) {
             const qb_dw_block *block = &dw->blocks[b];
             if (block->lanes == 64)
                 pixel_64(dw, row, block, taps, x);
