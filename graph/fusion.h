@@ -46,9 +46,10 @@ typedef struct qb_groups {
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
-/* Marks the values inside CONV groups as kept, but for those that Relu and Clip read: what an
+/* Marks as kept the values inside CONV groups, but for those that Relu and Clip read: what an
  * engine holds in memory that fuses a convolution with nothing but its clamp, as onnxruntime does.
- */
+ * Marks what the groups write, too: where shapes are open less can be fused than once they are
+ * known, and these values are to be there all the same. */
 qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
 
 /* The kernel problem of a group in a graph whose shapes are known; `in` (QB_MAX_INPUTS entries)

@@ -6,11 +6,12 @@ static bool is_clamp(const qb_node *node) {
     return strcmp(node->op->name, "Relu") == 0 || strcmp(node->op->name, "Clip") == 0;
 }
 
-/* Marks what these groups keep inside; returns whether anything was. */
+/* Marks what these groups write, and what they keep inside; returns whether there was such. */
 static bool keep(qb_graph *graph, const qb_groups *groups) {
     bool changed = false;
     for (int32_t g = 0; g < groups->n; g++) {
         const qb_group *group = &groups->group[g];
+        if (group->out >= 0) graph->values[group->out].kept = true;
         for (int32_t i = 0; group->kind == QB_KIND_CONV && i + 1 < group->n_nodes; i++) {
             if (is_clamp(&graph->nodes[group->node[i + 1]])) continue;
             graph->values[graph->nodes[group->node[i]].out[0]].kept = changed = true;

@@ -186,6 +186,29 @@ static void every_operand_of_a_sum_is_kept(void **state) {
     small_release(&s);
 }
 
+/* While sizes are open nobody knows that the operands of a sum have one shape; once they are known
+ * a convolution could take it in, and a value that has a scale by then would be gone. */
+static void what_open_sizes_keep_apart_stays_apart(void **state) {
+    (void)state;
+    small s;
+    small_init(&s);
+    int32_t x = small_input(&s, "x", "1x2x4x4"), w = small_constant(&s, "w", "2x2x1x1", ones);
+    s.graph->values[x].shape.dim[2] = -1;
+    int32_t a = NODE(&s, "Conv", "a", x, w), b = NODE(&s, "Conv", "b", x, w);
+    small_output(&s, NODE(&s, "Add", "sum", a, b));
+    assert_ok(&s.cx, qb_graph_infer(&s.cx, s.graph));
+    assert_ok(&s.cx, qb_keep_inner(&s.cx, s.graph));
+    const qb_shape shape = {.rank = 4, .dim = {1, 2, 4, 4}};
+    qb_graph *bound;
+    qb_groups groups;
+    assert_ok(&s.cx, qb_graph_bind(&s.cx, s.graph, &shape, &bound));
+    assert_ok(&s.cx, qb_fuse(&s.cx, bound, &groups));
+    assert_int_equal(groups.n, 3);
+    qb_groups_release(&groups);
+    qb_graph_free(bound);
+    small_release(&s);
+}
+
 static void unknown_targets_list_the_known_ones(void **state) {
     (void)state;
     qb_ctx cx;
@@ -203,6 +226,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(functions_stay_float_for_tensorrt),
     cmocka_unit_test(layers_without_a_range_stay_float_on_request),
     cmocka_unit_test(every_operand_of_a_sum_is_kept),
+    cmocka_unit_test(what_open_sizes_keep_apart_stays_apart),
     cmocka_unit_test(unknown_targets_list_the_known_ones),
 };
 
