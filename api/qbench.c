@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "datasets/sidecar.h"
 #include "engine/file.h"
+#include "engine/providers.h"
 #include "graph/passes.h"
 #include "graph/plugin.h"
 
@@ -101,7 +102,13 @@ qbench_status qbench_engine_load(qbench_session *session, const char *path, qben
 static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options *o,
                        qb_engine **out) {
     const qb_optimize_options all = {0};
-    const qb_engine_options options = {.backends = o->backends,
+    const char *backends = o->backends;
+    char *missing = NULL;
+    if (backends && o->providers)
+        return qb_fail(cx, QB_STATUS_INVALID, "backends and providers: give one");
+    if (o->providers) QB_TRY(qb_providers_choose(cx, o->providers, &backends, &missing));
+    qb_free(missing);
+    const qb_engine_options options = {.backends = backends,
                                        .batch = o->batch,
                                        .threads = o->threads,
                                        .time_tactics = o->time_tactics != 0};
@@ -134,6 +141,12 @@ void qbench_engine_free(qbench_engine *engine) {
     qb_plugins_release(engine->plugins);
     qb_free(engine->model);
     qb_free(engine);
+}
+
+const char *qbench_engine_provider(const qbench_engine *engine) {
+    qb_provider_count n;
+    qb_providers_count(engine->engine, &n);
+    return n.cuda > 0 ? "cuda" : "cpu";
 }
 
 int32_t qbench_engine_n_inputs(const qbench_engine *engine) {

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/precision.h"
+#include "engine/providers.h"
 #include "eval/gate.h"
 #include "graph/plugin.h"
 
@@ -315,7 +316,12 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     if (flags->batch > 0) p->batch = flags->batch;
     p->strict = flags->strict;
     if (flags->per_tensor_given) p->per_tensor_weights = flags->per_tensor_weights;
+    if (flags->backends && flags->providers)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--backends chooses kernels, --providers where nodes run: give one");
     p->backends = flags->backends;
+    if (flags->providers)
+        QB_TRY(qb_providers_choose(cx, flags->providers, &p->backends, &p->missing_provider));
     p->timing_cache = flags->timing_cache;
     p->shapes = flags->shapes;
     p->no_mixing = flags->no_mixing;
@@ -370,6 +376,7 @@ void qb_project_close(qb_project *project) {
     qb_free(project->evaluation_data);
     qb_free(project->targets);
     qb_free(project->method);
+    qb_free(project->missing_provider);
     qb_free(project->out_dir);
     qb_free(project->out_file);
     qb_labels_release(&project->labels);

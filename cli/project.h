@@ -16,7 +16,7 @@
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
     const char *model, *data, *targets, *labels, *shapes;
-    const char *backends, *timing_cache, *activations, *weights;
+    const char *backends, *providers, *timing_cache, *activations, *weights;
     int64_t samples, batch;
     bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -40,6 +40,11 @@ typedef struct qb_project_flags {
          .offset = offsetof(STRUCT, project.backends),                                             \
          .argument = "LIST",                                                                       \
          .help = "the same as --backends"},                                                        \
+        {.name = "providers",                                                                      \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.providers),                                            \
+         .argument = "LIST",                                                                       \
+         .help = "where nodes run, in order of preference: cuda,cpu (see help providers)"},        \
         {.name = "timingCacheFile",                                                                \
          .type = QB_OPT_STRING,                                                                    \
          .offset = offsetof(STRUCT, project.timing_cache),                                         \
@@ -122,6 +127,7 @@ typedef struct qb_project {
     char *targets;            /* images that the evaluation data should become; NULL: none */
     char *method;             /* "entropy" unless told otherwise */
     const char *backends;     /* NULL: the engine's default */
+    char *missing_provider;   /* why the first of --providers is not used; NULL */
     const char *timing_cache; /* NULL: none */
     const char *shapes;       /* NAME:1x3x8x8,...; NULL: the model's own */
     bool no_mixing;

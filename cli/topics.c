@@ -77,6 +77,18 @@ const qb_topic qb_topics[] = {
      "speed-up       the first precision's median latency over this one's\n"
      "throughput     items of a batch over the mean latency\n"
      "weights        packed constants of the engine; arena: activations of one context\n"},
+    {"providers", "where nodes run: a GPU, the CPU",
+     "--providers cuda,cpu: each node runs on the GPU where it can, else on the CPU;\n"
+     "copies are planned where the two meet. inspect --steps says for each step where it\n"
+     "runs and, on the CPU, why not on the GPU. --providers cpu, and no option: the CPU.\n"
+     "\n"
+     "A provider that is not there (no GPU, or a qbench without CUDA) is passed over with\n"
+     "one warning, and the CPU stands last whether it is named or not, as in onnxruntime:\n"
+     "the same model and command run everywhere. Results and compare.json name the\n"
+     "provider that really ran.\n"
+     "\n"
+     "--backends chooses families of kernels (cpu, dnnl, ref) to compare or to debug; there\n"
+     "what is missing is an error. --backends cuda is the GPU, or an error.\n"},
     {"plugins", "operators of your own",
      "A plugin is a shared library of operators in ONNX domains of their own\n"
      "(qbench/plugin.h). --plugin LIB.so loads one for a command; qbench.yaml names those\n"

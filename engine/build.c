@@ -8,19 +8,29 @@
 #include "graph/dequantize.h"
 #include "plans_internal.h"
 
-static const char *const backend_names[] = {
-#define QB_BACKEND(name, summary) #name,
+typedef struct backend {
+    const char *name;
+    bool is_device;
+} backend;
+
+static const backend known_backends[] = {
+#define QB_BACKEND(name, summary) {#name, false},
+#define QB_DEVICE(name, summary) {#name, true},
 #include "backends.def"
 #undef QB_BACKEND
-    NULL};
+#undef QB_DEVICE
+};
 
-#define MAX_BACKENDS (int)(sizeof backend_names / sizeof *backend_names)
+#define MAX_BACKENDS (int)(sizeof known_backends / sizeof *known_backends)
 #define DEFAULT_BACKENDS "cpu,dnnl,ref"
 
+/* One that this build has; else NULL. */
 static const char *find_backend(const char *name, size_t n) {
-    for (int i = 0; backend_names[i]; i++)
-        if (strlen(backend_names[i]) == n && memcmp(backend_names[i], name, n) == 0)
-            return backend_names[i];
+    for (int i = 0; i < MAX_BACKENDS; i++) {
+        const backend *b = &known_backends[i];
+        if (strlen(b->name) == n && memcmp(b->name, name, n) == 0)
+            return b->is_device && !qb_device_find(b->name) ? NULL : b->name;
+    }
     return NULL;
 }
 

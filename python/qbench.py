@@ -37,7 +37,8 @@ class _Tensor(ctypes.Structure):
 
 class _BuildOptions(ctypes.Structure):
     _fields_ = [("batch", ctypes.c_int64), ("threads", ctypes.c_int32),
-                ("time_tactics", ctypes.c_int32), ("backends", ctypes.c_char_p)]
+                ("time_tactics", ctypes.c_int32), ("backends", ctypes.c_char_p),
+                ("providers", ctypes.c_char_p)]
 
 
 def _open_library():
@@ -52,6 +53,7 @@ def _open_library():
         "engine_load": (number, handle, text, slot),
         "engine_build": (number, handle, text, ctypes.POINTER(_BuildOptions), slot),
         "engine_save": (number, handle, handle, text), "engine_free": (None, handle),
+        "engine_provider": (text, handle),
         "engine_n_inputs": (number, handle), "engine_n_outputs": (number, handle),
         "engine_input": (number, handle, number, ctypes.POINTER(_Tensor)),
         "engine_output": (number, handle, number, ctypes.POINTER(_Tensor)),
@@ -118,10 +120,12 @@ class Engine:
 
     @classmethod
     def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None,
-              plugins=()):
-        """From an ONNX model: FP32, or INT8 where it has Q/DQ nodes."""
+              plugins=(), providers=None):
+        """From an ONNX model: FP32, or INT8 where it has Q/DQ nodes. `providers`: where nodes run,
+        in order of preference, as ["cuda", "cpu"]; what is not there is passed over, see `provider`."""
         session = _Session(plugins)
-        options = _BuildOptions(batch, threads, time_tactics, backends and backends.encode())
+        options = _BuildOptions(batch, threads, time_tactics, backends and backends.encode(),
+                                providers and ",".join(providers).encode())
         return cls(session, session.make(_lib.qbench_engine_build, os.fsencode(onnx_path),
                                          ctypes.byref(options)))
 
@@ -145,6 +149,11 @@ class Engine:
         self._session.check(_lib.qbench_context_run(self._session.handle, self._context,
                                                     _pointers(arrays), _pointers(results)))
         return results
+
+    @property
+    def provider(self):
+        """"cuda" when at least one step runs on a GPU, else "cpu"."""
+        return _lib.qbench_engine_provider(self._handle).decode()
 
     def _tensor(self, function, i):
         t = _Tensor()

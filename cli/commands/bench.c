@@ -100,9 +100,9 @@ static qb_making making_of(qb_ctx *cx, const options *o) {
 
 static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **name) {
     const double start = qb_now();
-    if (o->shapes || o->save_engine)
+    if (o->shapes || o->save_engine || o->project.providers)
         return qb_fail(cx, QB_STATUS_USAGE,
-                       "--loadEngine: shapes are fixed in the file, and it is "
+                       "--loadEngine: shapes and providers are fixed in the file, and it is "
                        "there already");
     QB_TRY(qb_engine_load(cx, o->load_engine, &out->engine));
     qb_info(cx, "engine loaded in %.3g s: %d threads a stream", qb_now() - start,

@@ -7,6 +7,7 @@
 #include "cli/engine_file.h"
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
+#include "engine/providers.h"
 #include "graph/op.h"
 
 typedef struct options {
@@ -152,8 +153,16 @@ static void count_backend(json_t *counts, const char *tactic) {
                         json_integer(json_integer_value(json_object_get(counts, name)) + 1));
 }
 
+/* Steps by provider, copies between them, and what was asked for and is not there. */
+static json_t *providers_json(const qb_engine *engine, const char *missing) {
+    qb_provider_count n;
+    qb_providers_count(engine, &n);
+    return json_pack("{s:i, s:i, s:i, s:o}", "cuda", n.cuda, "cpu", n.cpu, "copies", n.copies,
+                     "missing", missing ? qb_json_string(missing) : json_null());
+}
+
 /* Steps, sums and memory of the engine; or why there is none (shapes that are not known). */
-static json_t *engine_json(const qb_engine *engine, const char *reason) {
+static json_t *engine_json(const qb_engine *engine, const char *missing, const char *reason) {
     if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
     json_t *steps = json_array(), *backends = json_object();
     double flops = 0;
@@ -162,19 +171,19 @@ static json_t *engine_json(const qb_engine *engine, const char *reason) {
         qb_engine_step(engine, i, &s);
         flops += s.flops;
         json_t *step =
-            json_pack("{s:o, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name), "op",
-                      s.op, "tactic", s.tactic, "impl", s.impl, "dtype", qb_dtype_text(s.dtype),
-                      "flops", s.flops, "bytes", s.bytes);
+            json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name),
+                      "op", s.op, "provider", qb_provider_of(&s), "tactic", s.tactic, "impl",
+                      s.impl, "dtype", qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes);
         add_choice(step, &s);
         count_backend(backends, s.tactic);
         json_array_append_new(steps, step);
     }
     qb_engine_memory memory;
     qb_engine_memory_of(engine, &memory);
-    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o, s:o}", "macs", flops / 2, "weights_bytes",
+    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o, s:o, s:o}", "macs", flops / 2, "weights_bytes",
                           (json_int_t)memory.weights, "arena_bytes", (json_int_t)memory.arena,
                           "arena_lower_bound", (json_int_t)memory.lower_bound, "backends", backends,
-                          "steps", steps);
+                          "providers", providers_json(engine, missing), "steps", steps);
     if (qb_engine_device(engine))
         json_object_set_new(e, "device", qb_json_string(qb_engine_device(engine)));
     return e;
@@ -230,7 +239,7 @@ static void print_counts(const char *title, json_t *object, bool zeros) {
 static void print_choice(const json_t *s) {
     const json_t *fallback = json_object_get(s, "fallback"), *us = json_object_get(s, "us"), *a;
     size_t i;
-    if (fallback) printf("     on the host: %s\n", json_string_value(fallback));
+    if (fallback) printf("     not on cuda: %s\n", json_string_value(fallback));
     if (json_object_get(s, "half"))
         printf("     in f16: %s\n", json_string_value(json_object_get(s, "half")));
     if (!us) return;
@@ -248,19 +257,30 @@ static void print_choice(const json_t *s) {
 static void print_steps(const json_t *steps) {
     size_t i;
     const json_t *s;
-    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %s\n", "step", "name", "op", "type", "MMACs", "KiB",
-           "kernel");
+    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %-4s %s\n", "step", "name", "op", "type", "MMACs",
+           "KiB", "on", "kernel");
     json_array_foreach(steps, i, s) {
-        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %s %s\n", i,
+        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %-4s %s %s\n", i,
                json_string_value(json_object_get(s, "name")),
                json_string_value(json_object_get(s, "op")),
                json_string_value(json_object_get(s, "dtype")),
                json_number_value(json_object_get(s, "flops")) / 2e6,
                json_number_value(json_object_get(s, "bytes")) / 1024,
+               json_string_value(json_object_get(s, "provider")),
                json_string_value(json_object_get(s, "tactic")),
                json_string_value(json_object_get(s, "impl")));
         print_choice(s);
     }
+}
+
+static void print_providers(const json_t *providers) {
+    const char *missing = json_string_value(json_object_get(providers, "missing"));
+    const json_int_t cuda = json_integer_value(json_object_get(providers, "cuda"));
+    if (!missing && cuda == 0) return; /* nobody asked for anything but the CPU */
+    printf("providers  cuda %lld, cpu %lld, copies between them %lld%s%s\n", (long long)cuda,
+           (long long)json_integer_value(json_object_get(providers, "cpu")),
+           (long long)json_integer_value(json_object_get(providers, "copies")),
+           missing ? "; not there: " : "", missing ? missing : "");
 }
 
 static void print_engine(const options *o, const json_t *e) {
@@ -275,6 +295,7 @@ static void print_engine(const options *o, const json_t *e) {
            (double)json_integer_value(json_object_get(e, "arena_bytes")) / 1024,
            (double)json_integer_value(json_object_get(e, "arena_lower_bound")) / 1024);
     print_counts("steps", json_object_get(e, "backends"), true);
+    print_providers(json_object_get(e, "providers"));
     if (json_object_get(e, "device"))
         printf("device     %s\n", json_string_value(json_object_get(e, "device")));
     if (o->steps) print_steps(json_object_get(e, "steps"));
@@ -397,7 +418,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(load(cx, &project, &f, &graph));
     if (o->dot) QB_GO(write_dot(cx, graph, o->dot));
     QB_GO(build(cx, o, &project, graph, &engine));
-    QB_GO(print(cx, o, graph, describe(&project, &f, engine_json(engine, cx->message))));
+    QB_GO(
+        print(cx, o, graph,
+              describe(&project, &f, engine_json(engine, project.missing_provider, cx->message))));
 out:
     json_decref(f.ops_before);
     json_decref(f.ops);

@@ -87,6 +87,9 @@ typedef struct qbench_build_options {
     int32_t threads;      /* of one run; 0: as many as there are processors */
     int32_t time_tactics; /* not 0: choose kernels by timing them now */
     const char *backends; /* "cpu,dnnl,ref"; NULL: the default */
+    /* Where nodes run, in order of preference: "cuda,cpu"; NULL: the CPU. What is not there is
+     * passed over (see qbench_engine_provider), the CPU stands last. Not beside `backends`. */
+    const char *providers;
 } qbench_build_options;
 
 /* Loads an engine file that `qbench build` or qbench_engine_save wrote. QBENCH_MISMATCH says what
@@ -105,6 +108,8 @@ QBENCH_API qbench_status qbench_engine_save(qbench_session *session, const qbenc
 /* Accepts NULL. Its contexts must be gone. */
 QBENCH_API void qbench_engine_free(qbench_engine *engine);
 
+/* "cuda" when at least one step runs on a GPU, else "cpu". */
+QBENCH_API const char *qbench_engine_provider(const qbench_engine *engine);
 QBENCH_API int32_t qbench_engine_n_inputs(const qbench_engine *engine);
 QBENCH_API int32_t qbench_engine_n_outputs(const qbench_engine *engine);
 /* Describes input or output i; QBENCH_INVALID when there is none. */

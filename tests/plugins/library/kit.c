@@ -5,6 +5,8 @@
  *     test.Kit(x, y?) -> sum, back
  *     sum = x + y (without y: x times the product of `factors`) moved by the sum of `shifts`
  *     back = x from behind */
+#include "fake_stream.h"
+
 #include <qbench/plugin.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +38,8 @@ static int infer(const qbench_plugin_node *node, const qbench_plugin_tensor *in,
 static int workspace(const qbench_plugin_node *node, int32_t place, const qbench_plugin_tensor *in,
                      const qbench_plugin_tensor *out, size_t *bytes) {
     (void)out;
-    if (place != QBENCH_ON_CPU) return node->fail(node, "expected the CPU");
+    if (place != (is("cuda") ? QBENCH_ON_CUDA : QBENCH_ON_CPU))
+        return node->fail(node, "not asked to run there");
     *bytes = is("huge-workspace") ? SIZE_MAX / 2 : in[0].bytes;
     return is("no-workspace") ? node->fail(node, "no room today") : 0;
 }
@@ -57,17 +60,47 @@ static float sum_of(const qbench_plugin_node *node) {
     return (float)sum;
 }
 
+typedef struct work {
+    size_t n;
+    const float *x, *y; /* y may be NULL */
+    float *scratch, *sum, *back;
+    float factor, shift;
+} work;
+
+static void compute(const void *args) {
+    const work *w = args;
+    for (size_t i = 0; i < w->n; i++) w->scratch[i] = w->x[w->n - 1 - i];
+    for (size_t i = 0; i < w->n; i++)
+        w->sum[i] = (w->y ? w->x[i] + w->y[i] : w->x[i] * w->factor) + w->shift;
+    if (w->back) memcpy(w->back, w->scratch, w->n * sizeof *w->scratch);
+}
+
+static work work_of(const qbench_plugin_node *node, const qbench_plugin_run *run) {
+    return (work){.n = run->in[0].bytes / sizeof(float),
+                  .x = fake_to_host(run->in[0].data),
+                  .y = node->n_in > 1 ? fake_to_host(run->in[1].data) : NULL,
+                  .scratch = fake_to_host(run->workspace),
+                  .sum = fake_to_host(run->out[0].data),
+                  .back = node->n_out > 1 ? fake_to_host(run->out[1].data) : NULL,
+                  .factor = product_of(node),
+                  .shift = sum_of(node)};
+}
+
 static int run(const qbench_plugin_node *node, const qbench_plugin_run *run) {
     if (is("fails")) return node->fail(node, "the kit is broken");
     if (is("fails-silently")) return -3;
     if ((uintptr_t)run->workspace % 64 != 0) return node->fail(node, "workspace is not aligned");
-    const size_t n = run->in[0].bytes / sizeof(float);
-    const float *x = run->in[0].data, *y = node->n_in > 1 ? run->in[1].data : NULL;
-    float *scratch = run->workspace, *sum = run->out[0].data;
-    const float factor = product_of(node), shift = sum_of(node);
-    for (size_t i = 0; i < n; i++) scratch[i] = x[n - 1 - i];
-    for (size_t i = 0; i < n; i++) sum[i] = (y ? x[i] + y[i] : x[i] * factor) + shift;
-    if (node->n_out > 1) memcpy(run->out[1].data, scratch, n * sizeof *scratch);
+    const work w = work_of(node, run);
+    compute(&w);
+    return 0;
+}
+
+/* On the fake device of tests/providers. */
+static int run_cuda(const qbench_plugin_node *node, const qbench_plugin_run *run) {
+    fake_stream *stream = run->stream;
+    if (((uintptr_t)run->in[0].data & FAKE_BIT) == 0) return node->fail(node, "not on the device");
+    const work w = work_of(node, run);
+    stream->submit(stream, compute, &w, sizeof w);
     return 0;
 }
 
@@ -101,6 +134,7 @@ const qbench_plugin *qbench_plugin_entry(void) {
                                    .ops = ops,
                                    .n_ops = 1};
     if (is("null")) return NULL;
+    if (is("cuda")) ops[0].run_cuda = run_cuda, formats[0].place = QBENCH_ON_CUDA;
     if (is("abi")) plugin.abi = QBENCH_PLUGIN_ABI + 1;
     if (is("small")) plugin.struct_size = 8;
     if (is("small-op")) ops[0].struct_size = 16;

@@ -1,0 +1,271 @@
+#include "fake_device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/device_internal.h"
+#include "fake_stream.h"
+#include "kernels/tactic.h"
+
+bool fake_device_is_there = true;
+
+/* ---- memory ---- */
+
+static void *to_device(void *host) { return (void *)((uintptr_t)host | FAKE_BIT); }
+static bool is_device(const void *address) { return ((uintptr_t)address & FAKE_BIT) != 0; }
+
+static qb_status open_device(qb_ctx *cx, char **identity) {
+    if (!fake_device_is_there) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no device is plugged in");
+    *identity = qb_strdup(cx, "fake device");
+    return *identity ? QB_OK : cx->code;
+}
+
+static qb_status alloc(qb_ctx *cx, size_t bytes, void **out) {
+    void *memory = qb_alloc_aligned(cx, bytes, 1);
+    if (!memory) return cx->code;
+    memset(memory, 0xa5, bytes);
+    *out = to_device(memory);
+    return QB_OK;
+}
+
+static void release(void *memory) { qb_free(fake_to_host(memory)); }
+
+/* ---- streams and graphs ---- */
+
+typedef struct work {
+    void (*run)(const void *args);
+    struct work *next;
+    max_align_t args[];
+} work;
+
+/* Recorded work, in order. */
+typedef struct graph {
+    work *first, **last;
+} graph;
+
+typedef struct stream {
+    fake_stream base;
+    graph *recording;
+} stream;
+
+static void submit(fake_stream *base, void (*run)(const void *args), const void *args, size_t n) {
+    stream *s = (stream *)base;
+    if (!s->recording) {
+        run(args);
+        return;
+    }
+    work *w = malloc(sizeof *w + n);
+    assert(w);
+    *w = (work){.run = run};
+    memcpy(w->args, args, n);
+    *s->recording->last = w;
+    s->recording->last = &w->next;
+}
+
+static qb_status stream_open(qb_ctx *cx, void **out) {
+    stream *s = qb_alloc(cx, 1, sizeof *s);
+    if (!s) return cx->code;
+    s->base.submit = submit;
+    *out = s;
+    return QB_OK;
+}
+
+static void stream_close(void *s) { qb_free(s); }
+
+static qb_status capture_begin(qb_ctx *cx, void *on) {
+    stream *s = on;
+    s->recording = qb_alloc(cx, 1, sizeof *s->recording);
+    if (!s->recording) return cx->code;
+    s->recording->last = &s->recording->first;
+    return QB_OK;
+}
+
+static qb_status capture_end(qb_ctx *cx, void *on, void **out) {
+    (void)cx;
+    stream *s = on;
+    *out = s->recording;
+    s->recording = NULL;
+    return QB_OK;
+}
+
+static qb_status graph_launch(qb_ctx *cx, void *recorded, void *on) {
+    (void)cx;
+    (void)on;
+    for (const work *w = ((graph *)recorded)->first; w; w = w->next) w->run(w->args);
+    return QB_OK;
+}
+
+static void graph_close(void *recorded) {
+    if (!recorded) return;
+    for (work *w = ((graph *)recorded)->first, *next; w; w = next) {
+        next = w->next;
+        free(w);
+    }
+    qb_free(recorded);
+}
+
+/* ---- copies, events ---- */
+
+static qb_status upload(qb_ctx *cx, void *to, const void *from, size_t bytes, void *on) {
+    (void)on;
+    if (!is_device(to) || is_device(from))
+        return qb_fail(cx, QB_STATUS_INTERNAL, "upload: expected host to device");
+    memcpy(fake_to_host(to), from, bytes);
+    return QB_OK;
+}
+
+static qb_status download(qb_ctx *cx, void *to, const void *from, size_t bytes, void *on) {
+    (void)on;
+    if (is_device(to) || !is_device(from))
+        return qb_fail(cx, QB_STATUS_INTERNAL, "download: expected device to host");
+    memcpy(to, fake_to_host(from), bytes);
+    return QB_OK;
+}
+
+static qb_status fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *on) {
+    (void)cx;
+    (void)on;
+    memset(fake_to_host(to), byte, bytes);
+    return QB_OK;
+}
+
+static qb_status sync_stream(qb_ctx *cx, void *on) {
+    (void)cx;
+    (void)on;
+    return QB_OK;
+}
+
+static qb_status event_open(qb_ctx *cx, void **event) {
+    *event = qb_alloc(cx, 1, 1);
+    return *event ? QB_OK : cx->code;
+}
+
+static void event_close(void *event) { qb_free(event); }
+
+static qb_status event_record(qb_ctx *cx, void *event, void *on) {
+    (void)event;
+    return sync_stream(cx, on);
+}
+
+static qb_status event_elapsed(qb_ctx *cx, void *from, void *to, float *milliseconds) {
+    (void)from;
+    *milliseconds = 0.5f;
+    return sync_stream(cx, to);
+}
+
+static const qb_device_api fake = {.backend = "cuda",
+                                   .open = open_device,
+                                   .alloc = alloc,
+                                   .release = release,
+                                   .upload = upload,
+                                   .download = download,
+                                   .fill = fill,
+                                   .stream_open = stream_open,
+                                   .stream_close = stream_close,
+                                   .sync = sync_stream,
+                                   .event_open = event_open,
+                                   .event_close = event_close,
+                                   .event_record = event_record,
+                                   .event_mark = event_record,
+                                   .event_elapsed = event_elapsed,
+                                   .capture_begin = capture_begin,
+                                   .capture_end = capture_end,
+                                   .graph_launch = graph_launch,
+                                   .graph_close = graph_close};
+
+/* ---- tactics ---- */
+
+typedef struct launch_args {
+    const qb_kernel *kernel;
+    const void *in[QB_MAX_INPUTS];
+    void *out;
+} launch_args;
+
+static qb_status (*real_launch[QB_KIND_COUNT])(qb_ctx *, const qb_kernel *, const qb_launch *);
+
+static void run_kernel(const void *args) {
+    const launch_args *a = args;
+    const qb_launch launch = {.in = a->in, .out = a->out};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    real_launch[a->kernel->problem.kind](&cx, a->kernel, &launch);
+    assert(cx.code == QB_OK);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    launch_args a = {.kernel = kernel, .out = fake_to_host(args->out)};
+    for (int32_t i = 0; i < kernel->problem.n_in; i++) {
+        if (args->in[i] && !is_device(args->in[i]))
+            return qb_fail(cx, QB_STATUS_INTERNAL, "input %d is not on the device", (int)i);
+        a.in[i] = fake_to_host(args->in[i]);
+    }
+    if (!is_device(args->out)) return qb_fail(cx, QB_STATUS_INTERNAL, "output not on the device");
+    fake_stream *s = args->stream;
+    s->submit(s, run_kernel, &a, sizeof a);
+    return QB_OK;
+}
+
+static const qb_tactic *twin_of(qb_kind kind) {
+    static const struct {
+        qb_kind kind;
+        const char *name;
+    } rows[] = {{QB_KIND_CONV, "ref.conv"},
+                {QB_KIND_POOL, "ref.pool"},
+                {QB_KIND_UNARY, "ref.unary"},
+                {QB_KIND_BINARY, "ref.binary"},
+                {QB_KIND_COPY, "ref.copy"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].kind == kind) return qb_tactic_find(rows[i].name);
+    return NULL;
+}
+
+static bool supports(qb_kind kind, const qb_problem *problem, const bool *constant) {
+    return twin_of(kind)->supports(problem, constant);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                        const bool *constant, int threads, qb_kernel **out) {
+    QB_TRY(twin_of(tactic->kind)->create(cx, tactic, problem, constant, threads, out));
+    real_launch[tactic->kind] = (*out)->launch;
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+#define FAKE(NAME, KIND)                                                                           \
+    static bool supports_##NAME(const qb_problem *p, const bool *constant) {                       \
+        return supports(KIND, p, constant);                                                        \
+    }                                                                                              \
+    static const qb_tactic fake_##NAME = {.name = "cuda.fake_" #NAME,                              \
+                                          .backend = "cuda",                                       \
+                                          .kind = KIND,                                            \
+                                          .device_memory = true,                                   \
+                                          .supports = supports_##NAME,                             \
+                                          .create = create};
+FAKE(conv, QB_KIND_CONV)
+FAKE(pool, QB_KIND_POOL)
+FAKE(unary, QB_KIND_UNARY)
+FAKE(binary, QB_KIND_BINARY)
+FAKE(copy, QB_KIND_COPY)
+
+/* ---- in place of the real ones ---- */
+
+const qb_device_api *__wrap_qb_device_find(const char *backend);
+const qb_tactic *const *__wrap_qb_tactics(void);
+const qb_tactic *const *__real_qb_tactics(void);
+
+const qb_device_api *__wrap_qb_device_find(const char *backend) {
+    return strcmp(backend, "cuda") == 0 ? &fake : NULL;
+}
+
+const qb_tactic *const *__wrap_qb_tactics(void) {
+    static const qb_tactic *const fakes[] = {&fake_conv, &fake_pool, &fake_unary, &fake_binary,
+                                             &fake_copy};
+    static const qb_tactic *all[1024];
+    size_t n = 0;
+    if (all[0]) return all;
+    for (; n < sizeof fakes / sizeof *fakes; n++) all[n] = fakes[n];
+    for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)
+        if (!(*t)->device_memory) all[n++] = *t;
+    return all;
+}

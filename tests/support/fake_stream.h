@@ -1,0 +1,22 @@
+/* What the fake device of tests/providers and the plugins that run on it agree on. */
+#ifndef FAKE_STREAM_H
+#define FAKE_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Addresses of the fake device are those of the host with this bit set: whoever reads device memory
+ * as if it were the host's dies of it. */
+#define FAKE_BIT ((uintptr_t)1 << 62)
+
+static inline void *fake_to_host(const void *device) {
+    return device ? (void *)((uintptr_t)device & ~FAKE_BIT) : NULL;
+}
+
+/* A stream begins with the function that puts work on it; `n` bytes of arguments are copied. */
+typedef struct fake_stream {
+    void (*submit)(struct fake_stream *stream, void (*work)(const void *args), const void *args,
+                   size_t n);
+} fake_stream;
+
+#endif
