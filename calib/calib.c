@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "calib/checkpoint.h"
+#include "calib/collect.h"
 #include "calib/gather.h"
 #include "calib/holdout.h"
 
@@ -65,9 +66,35 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
     return qb_gather_sample(cx, &c->gather, sample);
 }
 
-static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
+static bool leaves_out(void *user, int64_t index) {
+    const calibration *c = user;
+    return qb_is_held_back(index, c->options->hold_back);
+}
+
+/* *done is false where the values can only be observed on the host. */
+static qb_status run_on_device(qb_ctx *cx, calibration *c, bool *done, qb_stream_result *result) {
     const qb_calib_options *o = c->options;
-    const qb_stream_model model = {.graph = c->apart, .backends = o->backends, .observable = true};
+    const qb_collect_options collect = {.graph = c->apart,
+                                        .backends = o->backends,
+                                        .loader = &c->loader,
+                                        .label = "calibrate",
+                                        .leaves_out = leaves_out,
+                                        .pause = o->checkpoint ? save_progress : NULL,
+                                        .pause_s = o->checkpoint_s,
+                                        .user = c};
+    bool begun;
+    qb_status status = qb_collect(cx, &collect, &c->gather, &begun, result);
+    *done = begun || status != QB_STATUS_UNSUPPORTED;
+    if (*done) return status;
+    qb_info(cx, "statistics are gathered by the processor: %s", cx->message);
+    qb_ctx_clear(cx);
+    return QB_OK;
+}
+
+static qb_status run_on_host(qb_ctx *cx, calibration *c, qb_stream_result *result) {
+    const qb_calib_options *o = c->options;
+    const qb_stream_model model = {
+        .graph = c->apart, .backends = o->backends, .observable = true, .first_tactic = true};
     const qb_stream_options stream = {.model = &model,
                                       .n_models = 1,
                                       .loader = &c->loader,
@@ -77,7 +104,13 @@ static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
                                       .user = c,
                                       .pause = o->checkpoint ? save_progress : NULL,
                                       .pause_s = o->checkpoint_s};
-    QB_TRY(qb_stream(cx, &stream, result));
+    return qb_stream(cx, &stream, result);
+}
+
+static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
+    bool done = false;
+    if (qb_backends_name_device(c->options->backends)) QB_TRY(run_on_device(cx, c, &done, result));
+    if (!done) QB_TRY(run_on_host(cx, c, result));
     if (result->samples > 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_NOTFOUND, "no usable sample (%lld could not be read)",
                    (long long)result->skipped);

@@ -128,6 +128,14 @@ typedef struct visit {
     qb_gather_part *part;
 } visit;
 
+static qb_status put_extremes(qb_ctx *cx, const qb_gather_part *part, qb_table_entry *entry,
+                              int64_t at, qb_range own) {
+    if (!entry->sample_min) QB_TRY(widen_entry(cx, entry, 0, part->capacity));
+    entry->sample_min[at] = own.lo;
+    entry->sample_max[at] = own.hi;
+    return QB_OK;
+}
+
 /* Values that are not float (shapes, indices) have no range to choose. */
 static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *value,
                           const qb_tensor *tensor) {
@@ -138,22 +146,52 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
     if (tensor->desc.dtype != QB_DTYPE_F32 || qb_unions_has(v->unions, value)) return QB_OK;
     QB_TRY(qb_table_slot(cx, part->table, value, &entry));
     const qb_range own = add_values(entry->stats, tensor);
-    if (!records(part)) return QB_OK;
-    if (!entry->sample_min) QB_TRY(widen_entry(cx, entry, 0, part->capacity));
-    entry->sample_min[part->n - 1] = own.lo;
-    entry->sample_max[part->n - 1] = own.hi;
-    return QB_OK;
+    return records(part) ? put_extremes(cx, part, entry, (int64_t)part->n - 1, own) : QB_OK;
+}
+
+uint64_t qb_gather_key(const qb_hash *hash) {
+    uint64_t key = 0;
+    for (int i = 0; i < 8; i++) key = key << 8 | hash->byte[i];
+    return key;
 }
 
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample) {
     qb_gather_part *part = &gather->part[sample->worker];
     visit v = {&gather->unions, part};
-    uint64_t key = 0;
-    for (int i = 0; i < 8; i++) key = key << 8 | sample->hash.byte[i];
+    const uint64_t key = qb_gather_key(&sample->hash);
     QB_TRY(add_keys(cx, part, &key, 1));
     QB_TRY(make_room(cx, part));
     return qb_context_observe(cx, sample->context[0], sample->inputs, gather->no_outputs, on_value,
                               &v);
+}
+
+/* ---- what a device gathered ---- */
+
+bool qb_gather_wants(const qb_gather *gather, const char *value) {
+    return !qb_unions_has(&gather->unions, value);
+}
+
+qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, uint64_t key, int64_t *at) {
+    qb_gather_part *part = &gather->part[0];
+    *at = (int64_t)part->n;
+    QB_TRY(add_keys(cx, part, &key, 1));
+    return make_room(cx, part);
+}
+
+qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, const char *value, int64_t at,
+                             qb_range own) {
+    qb_gather_part *part = &gather->part[0];
+    qb_table_entry *entry;
+    if (!records(part)) return QB_OK;
+    QB_TRY(qb_table_slot(cx, part->table, value, &entry));
+    return put_extremes(cx, part, entry, at, own);
+}
+
+qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, const char *value, qb_stats **out) {
+    qb_table_entry *entry;
+    QB_TRY(qb_table_slot(cx, gather->part[0].table, value, &entry));
+    *out = entry->stats;
+    return QB_OK;
 }
 
 /* ---- all of them ---- */

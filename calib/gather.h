@@ -37,6 +37,17 @@ qb_calib_memory qb_gather_memory(const qb_gather *gather, int64_t n_samples);
 void qb_gather_release(qb_gather *gather); /* accepts zeroed */
 /* Runs engine 0 on a sample and adds what its values hold; one call a worker at a time. */
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample);
+/* Is this value gathered, or does it follow from others? */
+bool qb_gather_wants(const qb_gather *gather, const char *value);
+/* What a device gathered, by the one worker there is: a sample (*at is its number), the extremes of
+ * one value of it, and statistics of a value over samples. */
+qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, uint64_t key, int64_t *at);
+qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, const char *value, int64_t at,
+                             qb_range own);
+/* Where they are to be merged into; valid until the next value that is new. */
+qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, const char *value, qb_stats **out);
+/* The key of a sample with this content. */
+uint64_t qb_gather_key(const qb_hash *hash);
 /* Everything so far as one table: statistics (also of values with nothing finite yet) and samples
  * in ascending order. Nobody may be gathering meanwhile. */
 qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out);

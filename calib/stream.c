@@ -202,7 +202,8 @@ static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, const qb_shape 
                                      .no_mixing = m->no_mixing,
                                      .input_shapes = shape,
                                      .threads = 1,
-                                     .observable = m->observable};
+                                     .observable = m->observable,
+                                     .first_tactic = m->first_tactic};
     qb_status status = qb_engine_build(cx, m->graph, &build, out);
     return status == QB_OK || !m->name ? status : qb_wrap(cx, "%s", m->name);
 }

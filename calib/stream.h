@@ -23,7 +23,7 @@ typedef struct qb_stream_model {
     const char *timing_cache;
     bool no_mixing;
     const char *name; /* for messages: a precision; NULL: none */
-    bool observable;
+    bool observable, first_tactic;
 } qb_stream_model;
 
 typedef struct qb_stream_sample {

@@ -297,7 +297,7 @@ typedef struct request {
     const char *backends[MAX_BACKENDS + 1];
     qb_shape *shapes;
     int threads;
-    bool time_tactics;
+    bool time_tactics, first_tactic;
     const qb_device_api *device; /* NULL: the host */
     qb_dtype float_type;
     const char *timing_cache;
@@ -335,6 +335,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     qb_builder b = {.cx = cx,
                     .backends = r->backends,
                     .time_tactics = r->time_tactics,
+                    .first_tactic = r->first_tactic,
                     .replay = r->replay,
                     .hints = r->hints,
                     .workspace_limit = r->workspace_limit,
@@ -408,6 +409,21 @@ qb_status qb_engine_in_parts(qb_ctx *cx, qb_engine *engine, int64_t parts, int64
     for (int32_t i = 0; i < engine->n_inputs; i++) engine->inputs[i].desc.shape.dim[0] = batch;
     for (int32_t i = 0; i < engine->n_outputs; i++) engine->outputs[i].desc.shape.dim[0] = batch;
     return QB_OK;
+}
+
+/* Fails unless the items of the batch have nothing to do with each other. */
+static qb_status check_apart(qb_ctx *cx, const request *r, const qb_engine *engine) {
+    const int64_t batch = common_batch(r);
+    qb_graph *one;
+    if (batch == 1) return QB_OK;
+    for (int32_t i = 0; batch > 0 && i < r->graph->n_inputs; i++) r->shapes[i].dim[0] = 1;
+    qb_status status = qb_graph_bind(cx, r->graph, r->shapes, &one);
+    for (int32_t i = 0; batch > 0 && i < r->graph->n_inputs; i++) r->shapes[i].dim[0] = batch;
+    if (status != QB_OK) return status;
+    const bool apart = batch > 0 && qb_is_separable(engine->graph, one, batch);
+    qb_graph_free(one);
+    return apart ? QB_OK
+                 : qb_fail(cx, QB_STATUS_UNSUPPORTED, "the model may mix the items of a batch");
 }
 
 /* Replaces a draft for a large batch by one for a part of it, where that is the same. */
@@ -519,6 +535,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .threads = options->threads > 0 ? options->threads : qb_threads(cx),
                  .time_tactics = options->time_tactics,
                  .workspace_limit = options->workspace_limit,
+                 .first_tactic = options->first_tactic,
                  .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
                  .timing_cache = options->timing_cache,
                  .mix = !options->no_mixing};
@@ -530,6 +547,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     if (!r.shapes) return cx->code;
     QB_GO(input_shapes(cx, graph, options, r.shapes));
     QB_GO(draft(cx, &r, &engine));
+    if (options->items_apart) QB_GO(check_apart(cx, &r, engine));
     if (!options->observable && !engine->device) QB_GO(split(cx, &r, &engine));
     QB_GO(qb_engine_pack(cx, engine));
     if (!options->observable) QB_GO(keep_faster(cx, &r, &engine));

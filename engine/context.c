@@ -165,9 +165,7 @@ static qb_status check_inputs(qb_ctx *cx, const qb_engine *e, const void *const 
     return QB_OK;
 }
 
-/* Points the steps at the caller's buffers: at the items of one part of the batch. */
-static void set_external(qb_context *c, const void *const *inputs, void *const *outputs,
-                         int64_t part) {
+void qb_context_bind(qb_context *c, const void *const *inputs, void *const *outputs, int64_t part) {
     for (int32_t i = 0; i < c->n_patches; i++) {
         const qb_buffer *buffer = &c->engine->buffers[c->patches[i].buffer];
         const char *data = buffer->kind == QB_BUFFER_INPUT ? inputs[buffer->index]
@@ -257,7 +255,7 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
     qb_status status = QB_OK;
     int before = qb_use_threads(c->engine->threads);
     for (int64_t part = 0; part < c->engine->parts && status == QB_OK; part++) {
-        set_external(c, inputs, outputs, part);
+        qb_context_bind(c, inputs, outputs, part);
         status = c->device && !observe ? qb_device_run_once(cx, c, seconds)
                                        : run_part(cx, c, seconds, observe, user);
     }

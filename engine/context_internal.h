@@ -23,7 +23,13 @@ struct qb_context {
     qb_patch *patches;
     int32_t n_patches;
     struct qb_device_run *device; /* NULL for an engine of the host */
+    void *device_stream;          /* all of its work runs on this one */
 };
+
+/* Points the steps at the caller's buffers: at the items of one part of the batch. `outputs` may be
+ * NULL. */
+void qb_context_bind(qb_context *context, const void *const *inputs, void *const *outputs,
+                     int64_t part);
 
 /* Runs one step on the host, or starts it on the device. */
 qb_status qb_context_step(qb_ctx *cx, qb_context *context, int32_t step);

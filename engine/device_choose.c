@@ -341,6 +341,20 @@ static qb_status enter(contest *c, const qb_tactic *tactic) {
     return QB_OK;
 }
 
+/* Takes the tactic if it takes any form, without looking at the time. */
+static qb_status take(contest *c, const qb_tactic *tactic) {
+    qb_ctx *cx = c->b->cx;
+    for (int32_t f = 0; f < c->n_forms && !c->best; f++) {
+        if (!tactic->supports(&c->forms[f], c->constant)) continue;
+        qb_status status = tactic->create(cx, tactic, &c->forms[f], c->constant, 1, &c->kernel);
+        if (status != QB_OK && status != QB_STATUS_UNSUPPORTED)
+            return qb_wrap(cx, "tactic %s", tactic->name);
+        if (status == QB_OK) c->best = tactic;
+        qb_ctx_clear(cx);
+    }
+    return QB_OK;
+}
+
 /* Moves the list of alternatives into the engine's arena. */
 static qb_status keep_alternatives(contest *c) {
     size_t n = (size_t)c->choice.n_alternatives;
@@ -363,7 +377,10 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     for (const qb_tactic *const *t = qb_tactics(); *t && status == QB_OK; t++) {
         if (!is_ours(&c, *t)) continue;
         any = true;
-        status = enter(&c, *t);
+        if (!b->first_tactic)
+            status = enter(&c, *t);
+        else if (!c.best)
+            status = take(&c, *t);
     }
     if (status == QB_OK && c.best && !c.kernel)
         status = c.best->create(b->cx, c.best, &forms[c.best_form], constant, 1, &c.kernel);

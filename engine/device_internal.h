@@ -6,6 +6,18 @@
 
 #define QB_DEVICE_ALIGNMENT 256
 
+/* Statistics of tensors gathered on the device, as qb_stats_add_tensor defines them. */
+typedef struct qb_device_observers {
+    size_t state_bytes;   /* of one tensor; begins with a qb_stats */
+    size_t scratch_bytes; /* zeros at first; tensors observed one after the other share it */
+    bool (*takes)(const qb_desc *desc);
+    qb_status (*reset)(qb_ctx *cx, void *state, void *stream);
+    /* Adds the first n_items; low and high: [n_items], all ones before, kept as keys. */
+    qb_status (*observe)(qb_ctx *cx, const qb_desc *desc, const void *data, int64_t n_items,
+                         void *state, void *scratch, uint32_t *low, uint32_t *high, void *stream);
+    void (*extremes)(uint32_t low_key, uint32_t high_key, float *low, float *high);
+} qb_device_observers;
+
 /* One kind of device. Streams, events and graphs are handles of the device's runtime; work on a
  * stream runs in order. All calls return a status but those that release (which accept NULL). */
 typedef struct qb_device_api {
@@ -15,6 +27,7 @@ typedef struct qb_device_api {
     qb_status (*open)(qb_ctx *cx, char **identity);
     qb_status (*alloc)(qb_ctx *cx, size_t bytes, void **out);
     void (*release)(void *memory);
+    /* `from` may also be on the device. */
     qb_status (*upload)(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
     qb_status (*download)(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
     qb_status (*fill)(qb_ctx *cx, void *to, int byte, size_t bytes, void *stream);
@@ -30,6 +43,12 @@ typedef struct qb_device_api {
     qb_status (*capture_end)(qb_ctx *cx, void *stream, void **graph);
     qb_status (*graph_launch)(qb_ctx *cx, void *graph, void *stream);
     void (*graph_close)(void *graph);
+    /* Page-locked memory of the host, from and to which copies need nobody to wait. */
+    qb_status (*host_alloc)(qb_ctx *cx, size_t bytes, void **out);
+    void (*host_release)(void *memory);
+    qb_status (*event_wait)(qb_ctx *cx, void *event);                /* by the host */
+    qb_status (*stream_wait)(qb_ctx *cx, void *stream, void *event); /* by later work on it */
+    const qb_device_observers *observers;                            /* NULL: it has none */
 } qb_device_api;
 
 /* The device of a backend; NULL for backends that run on the host. */
@@ -87,7 +106,7 @@ void qb_device_run_free(qb_device_run *run, const qb_device_api *device);
 void *qb_device_address(const struct qb_context *context, const qb_buffer *buffer);
 /* Starts a copy or a kernel of the device. */
 qb_status qb_device_run_step(qb_ctx *cx, struct qb_context *context, int32_t step);
-/* One run on what set_external left; `seconds` (may be NULL) as in qb_context_profile. */
+/* One run on what qb_context_bind left; `seconds` (may be NULL) as in qb_context_profile. */
 qb_status qb_device_run_once(qb_ctx *cx, struct qb_context *context, double *seconds);
 qb_status qb_device_replay(qb_ctx *cx, struct qb_context *context, int32_t n, double *ms);
 /* A step's result on the host, for observers; valid until the next call. */

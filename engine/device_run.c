@@ -47,6 +47,7 @@ qb_status qb_device_run_create(qb_ctx *cx, qb_context *c) {
     QB_TRY(device->open(cx, &identity)); /* for this thread */
     qb_free(identity);
     QB_TRY(device->stream_open(cx, &run->stream));
+    c->device_stream = run->stream;
     QB_TRY(device->alloc(cx, bytes, &memory));
     run->memory = memory;
     return device->fill(cx, memory, 0, bytes, run->stream);

@@ -42,6 +42,11 @@ typedef struct qb_engine_options {
     bool observable; /* qb_context_observe will be used: every value of the whole batch is in memory
                         once. Otherwise a batch whose activations exceed the caches may go
                         through the steps in parts, a few items at a time */
+    /* On a device: every step takes the first tactic of the list that can run it, nothing is timed,
+     * and every build computes the same. */
+    bool first_tactic;
+    /* Fails (UNSUPPORTED) where an item's results may depend on the others of its batch. */
+    bool items_apart;
     bool time_tactics; /* choose among the preferred backend's and lower tactics by timing */
 } qb_engine_options;
 

@@ -1,6 +1,9 @@
 /* CUDA as a device of the engine. */
 #include "engine/cuda/device_api_internal.h"
+#include <math.h>
+
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/observe.h"
 
 static qb_status open_device(qb_ctx *cx, char **identity) {
     qb_cuda_device device;
@@ -14,6 +17,32 @@ static qb_status open_device(qb_ctx *cx, char **identity) {
                                       device.runtime / 1000, device.runtime % 1000 / 10);
     return *identity ? QB_OK : cx->code;
 }
+
+static qb_status reset(qb_ctx *cx, void *state, void *stream) {
+    static const struct { /* what qb_stats_init leaves before the zeros */
+        int32_t exponent;
+        float min, max;
+    } empty = {QB_STATS_MIN_EXPONENT, INFINITY, -INFINITY};
+    QB_TRY(qb_cuda_fill(cx, state, 0, sizeof(qb_cuda_observed), stream));
+    return qb_cuda_upload(cx, state, &empty, sizeof empty, stream);
+}
+
+static qb_status observe(qb_ctx *cx, const qb_desc *desc, const void *data, int64_t n_items,
+                         void *state, void *scratch, uint32_t *low, uint32_t *high, void *stream) {
+    return qb_cuda_observe(cx, desc, data, n_items, state, scratch, low, high, stream);
+}
+
+static void extremes(uint32_t low_key, uint32_t high_key, float *low, float *high) {
+    *low = qb_cuda_extreme_low(low_key);
+    *high = qb_cuda_extreme_high(high_key);
+}
+
+static const qb_device_observers observers = {.state_bytes = sizeof(qb_cuda_observed),
+                                              .scratch_bytes = QB_CUDA_OBSERVE_TABLE,
+                                              .takes = qb_cuda_observe_takes,
+                                              .reset = reset,
+                                              .observe = observe,
+                                              .extremes = extremes};
 
 const qb_device_api qb_cuda_device_api = {.backend = "cuda",
                                           .open = open_device,
@@ -33,4 +62,9 @@ const qb_device_api qb_cuda_device_api = {.backend = "cuda",
                                           .capture_begin = qb_cuda_capture_begin,
                                           .capture_end = qb_cuda_capture_end,
                                           .graph_launch = qb_cuda_graph_launch,
-                                          .graph_close = qb_cuda_graph_close};
+                                          .graph_close = qb_cuda_graph_close,
+                                          .host_alloc = qb_cuda_host_alloc,
+                                          .host_release = qb_cuda_host_free,
+                                          .event_wait = qb_cuda_event_wait,
+                                          .stream_wait = qb_cuda_stream_wait,
+                                          .observers = &observers};

@@ -67,6 +67,14 @@ qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {
     return describe(cx, ordinal, out);
 }
 
+int32_t qb_cuda_multiprocessors(void) {
+    int ordinal = 0, value = 0;
+    const bool known =
+        cudaGetDevice(&ordinal) == cudaSuccess &&
+        cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, ordinal) == cudaSuccess;
+    return known && value > 0 ? value : 1;
+}
+
 int32_t qb_cuda_cudnn_version(void) {
     void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     if (!library) return 0;
@@ -93,9 +101,19 @@ void qb_cuda_free(void *memory) {
     if (memory) (void)cudaFree(memory);
 }
 
+qb_status qb_cuda_host_alloc(qb_ctx *cx, size_t bytes, void **out) {
+    void *memory = NULL;
+    QB_TRY(qb_cuda_check(cx, cudaMallocHost(&memory, bytes ? bytes : 1), "cudaMallocHost"));
+    *out = memory;
+    return QB_OK;
+}
+
+void qb_cuda_host_free(void *memory) {
+    if (memory) (void)cudaFreeHost(memory);
+}
+
 qb_status qb_cuda_upload(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream) {
-    return qb_cuda_check(cx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream),
-                         "upload");
+    return qb_cuda_check(cx, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "upload");
 }
 
 qb_status qb_cuda_download(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream) {
@@ -136,6 +154,14 @@ void qb_cuda_event_close(void *event) {
 
 qb_status qb_cuda_event_record(qb_ctx *cx, void *event, void *stream) {
     return qb_cuda_check(cx, cudaEventRecord(event, stream), "cudaEventRecord");
+}
+
+qb_status qb_cuda_event_wait(qb_ctx *cx, void *event) {
+    return qb_cuda_check(cx, cudaEventSynchronize(event), "waiting for the device");
+}
+
+qb_status qb_cuda_stream_wait(qb_ctx *cx, void *stream, void *event) {
+    return qb_cuda_check(cx, cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent");
 }
 
 qb_status qb_cuda_event_mark(qb_ctx *cx, void *event, void *stream) {

@@ -29,6 +29,7 @@ int32_t qb_cuda_count(void);
 qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out);
 /* Describes the calling thread's current device. */
 qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
+int32_t qb_cuda_multiprocessors(void); /* of that device; 1 where it does not tell */
 /* The version of the cuDNN library that is found at run time, as it counts (91300); 0: none. */
 int32_t qb_cuda_cudnn_version(void);
 /* Turns a code of the runtime into a status; `what` names the call. */
@@ -36,8 +37,12 @@ qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what);
 
 qb_status qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out);
 void qb_cuda_free(void *memory); /* accepts NULL */
+/* Page-locked memory of the host: copies to and from it need nobody to wait. */
+qb_status qb_cuda_host_alloc(qb_ctx *cx, size_t bytes, void **out);
+void qb_cuda_host_free(void *memory); /* accepts NULL */
 /* Copies and fills are ordered on the stream. The host side of a copy stays the caller's until the
  * stream is synchronized. */
+/* `from` may also be on the device. */
 qb_status qb_cuda_upload(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
 qb_status qb_cuda_download(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
 qb_status qb_cuda_fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *stream);
@@ -50,6 +55,9 @@ qb_status qb_cuda_sync(qb_ctx *cx, void *stream);
 qb_status qb_cuda_event_open(qb_ctx *cx, void **event);
 void qb_cuda_event_close(void *event);
 qb_status qb_cuda_event_record(qb_ctx *cx, void *event, void *stream);
+/* Waits until what was recorded before the event is done; later work on a stream waits for it. */
+qb_status qb_cuda_event_wait(qb_ctx *cx, void *event);
+qb_status qb_cuda_stream_wait(qb_ctx *cx, void *stream, void *event);
 /* While the stream is captured: each replay of the graph records the event at this place. */
 qb_status qb_cuda_event_mark(qb_ctx *cx, void *event, void *stream);
 /* Milliseconds between two events that have happened. */
