@@ -149,18 +149,12 @@ typedef struct qb_builder {
     int32_t group;               /* at work */
     const char *const *backends; /* in order of preference, ends with NULL */
     bool time_tactics;
-<<<<<<< HEAD
     const struct qb_hints *hints; /* tactics to try first; NULL */
     size_t workspace_limit;       /* 0: none */
     const qb_replay *replay;      /* NULL: choose */
     qb_dtype device_float;        /* F32 or F16: what float values are on the device */
     struct qb_timings *timings;   /* of tactics on the device; NULL without one */
-=======
-    bool first_tactic;          /* on the device: nothing is timed */
-    const qb_replay *replay;    /* NULL: choose */
-    qb_dtype device_float;      /* F32 or F16: what float values are on the device */
-    struct qb_timings *timings; /* of tactics on the device; NULL without one */
->>>>>>> abf8a09 (calib, engine: statistics gathered on the GPU while it runs batch after batch)
+    bool first_tactic;            /* on the device: nothing is timed */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */
     const char *why_not;        /* why the device does not run the group at work; NULL */
