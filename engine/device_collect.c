@@ -12,6 +12,7 @@ typedef struct watched {
     int32_t number; /* as observed */
     int32_t step;   /* it is there after this one */
     int32_t image;
+    void *seen; /* event: its observer is done */
 } watched;
 
 typedef struct slot {
@@ -33,6 +34,8 @@ struct qb_collector {
     char *states;  /* on the device, [n] of observers->state_bytes */
     void *scratch; /* on the device */
     void *uploads; /* a stream: inputs arrive while the other slot runs */
+    void *looking; /* a stream: observers run beside the steps that follow */
+    void *written; /* event: the step is done whose result is to be observed */
     slot slot[SLOTS];
     int32_t at; /* slot of the last turn */
 };
@@ -61,7 +64,7 @@ static qb_status watch(qb_ctx *cx, qb_collector *c, int32_t number, int32_t step
     if (e->images[image].desc.dtype != QB_DTYPE_F32) return QB_OK;
     if (!qb_image_on_device(e, image) || !c->observers->takes(&e->images[image].desc))
         return not_there(cx, e, step, "its result cannot be observed on the device");
-    c->value[c->n++] = (watched){number, step, image};
+    c->value[c->n++] = (watched){.number = number, .step = step, .image = image};
     return QB_OK;
 }
 
@@ -147,6 +150,9 @@ static qb_status open_all(qb_ctx *cx, qb_collector *c) {
     QB_TRY(device->fill(cx, c->scratch, 0, c->observers->scratch_bytes, c->context->device_stream));
     for (int32_t v = 0; v < c->n; v++) QB_TRY(reset(cx, c, v));
     QB_TRY(device->stream_open(cx, &c->uploads));
+    QB_TRY(device->stream_open(cx, &c->looking));
+    QB_TRY(device->event_open(cx, &c->written));
+    for (int32_t v = 0; v < c->n; v++) QB_TRY(device->event_open(cx, &c->value[v].seen));
     for (int32_t i = 0; i < SLOTS; i++) QB_TRY(open_slot(cx, c, &c->slot[i]));
     return device->sync(cx, c->context->device_stream);
 }
@@ -177,7 +183,10 @@ void qb_collector_free(qb_collector *c) {
         (void)device->sync(&cx, c->context->device_stream); /* nothing may still be written */
     }
     for (int32_t i = 0; i < SLOTS; i++) close_slot(c, &c->slot[i]);
+    for (int32_t v = 0; v < c->n; v++) device->event_close(c->value[v].seen);
+    device->event_close(c->written);
     device->stream_close(c->uploads);
+    device->stream_close(c->looking);
     device->release(c->states);
     device->release(c->scratch);
     qb_context_free(c->context);
@@ -200,24 +209,49 @@ qb_status qb_collector_turn(qb_ctx *cx, qb_collector *c, qb_collector_slot **out
     return QB_OK;
 }
 
+/* Behind the step that has just been launched, beside those that follow. */
 static qb_status observe(qb_ctx *cx, const qb_collector *c, const slot *s, int32_t v) {
-    const int32_t image = c->value[v].image;
     const qb_engine *e = c->engine;
+    const qb_device_api *device = e->device;
+    const qb_image *image = &e->images[c->value[v].image];
     uint32_t *low = (uint32_t *)s->extremes + (size_t)v * 2 * (size_t)c->batch;
-    const void *data = qb_device_address(c->context, &e->buffers[e->images[image].buffer]);
-    return c->observers->observe(cx, &e->images[image].desc, data, s->shown.n_items,
-                                 c->states + (size_t)v * c->observers->state_bytes, c->scratch, low,
-                                 low + c->batch, c->context->device_stream);
+    QB_TRY(device->event_record(cx, c->written, c->context->device_stream));
+    QB_TRY(device->stream_wait(cx, c->looking, c->written));
+    QB_TRY(c->observers->observe(
+        cx, &image->desc, qb_device_address(c->context, &e->buffers[image->buffer]),
+        s->shown.n_items, c->states + (size_t)v * c->observers->state_bytes, c->scratch, low,
+        low + c->batch, c->looking));
+    return device->event_record(cx, c->value[v].seen, c->looking);
 }
 
+/* Does the step write where this value lies? Memory of values that nobody reads any more is free
+ * for others. */
+static bool takes_place_of(const qb_engine *e, int32_t s, int32_t image) {
+    const qb_step *step = &e->steps[s];
+    const int32_t buffer = e->images[image].buffer;
+    if (step->kind == QB_STEP_ALIAS) return false;
+    for (int32_t i = 0; i < step->n_out; i++)
+        if (step->out[i] >= 0 && e->images[step->out[i]].buffer == buffer) return true;
+    return e->buffers[buffer].last < s;
+}
+
+/* Steps wait for observers of what they overwrite; those run in order, so for the last of them. */
 static qb_status run_steps(qb_ctx *cx, const qb_collector *c, const slot *s) {
-    int32_t v = 0;
+    const qb_device_api *device = c->engine->device;
+    void *stream = c->context->device_stream;
+    int32_t launched = 0, awaited = 0;
     for (int32_t step = 0; step < c->engine->n_steps; step++) {
+        int32_t last = launched;
+        while (last > awaited && !takes_place_of(c->engine, step, c->value[last - 1].image)) last--;
+        if (last > awaited) QB_TRY(device->stream_wait(cx, stream, c->value[last - 1].seen));
+        if (last > awaited) awaited = last;
         if (c->engine->steps[step].kind != QB_STEP_ALIAS)
             QB_TRY(qb_context_step(cx, c->context, step));
-        for (; v < c->n && c->value[v].step == step; v++) QB_TRY(observe(cx, c, s, v));
+        for (; launched < c->n && c->value[launched].step == step; launched++)
+            QB_TRY(observe(cx, c, s, launched));
     }
-    return QB_OK;
+    return launched > awaited ? device->stream_wait(cx, stream, c->value[launched - 1].seen)
+                              : QB_OK;
 }
 
 qb_status qb_collector_start(qb_ctx *cx, qb_collector *c, int64_t n_items) {

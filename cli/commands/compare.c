@@ -86,6 +86,9 @@ const qb_command qb_command_compare = {
     .usage = "[PRECISION|FILE.onnx|FILE.qbe...] [options]",
     .summary = "score engines side by side: accuracy, agreement, latency, memory (compare.json)",
     .notes =
+        "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in "
+        "every\n"
+        "run; latency is that of the engine as it is built, with steps in FP16 where faster.\n\n"
         "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
         "is what the others are measured against (default: fp32 int8).\n"
         "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"

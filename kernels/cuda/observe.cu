@@ -226,8 +226,10 @@ static __global__ void __launch_bounds__(THREADS, 1)
     add_count(&stats->bin[HALF], s.zeros);
     if (s.outside) atomicMax(&state->outside, 1u);
     __syncthreads();
-    for (int i = threadIdx.x; i < QB_STATS_BINS; i += THREADS)
+    for (int k = threadIdx.x; k < QB_STATS_BINS; k += THREADS) {
+        int i = (k + blockIdx.x * 256) % QB_STATS_BINS; // blocks begin at different places
         if (bins[i]) atomicAdd((unsigned long long *)&stats->bin[i], (unsigned long long)bins[i]);
+    }
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) is_last = atomicAdd(&state->done, 1u) == gridDim.x - 1;
