@@ -98,7 +98,8 @@ static void check_answers(job *j, const char *model) {
         {.graph = exposed},
         {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16},
         {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16, .no_mixing = true}};
-    assert_ok(cx, qb_answers_collect(cx, models, logits, 3, &j->loader, WORKERS, 0, &answers));
+    assert_ok(cx,
+              qb_answers_collect(cx, models, logits, 3, &j->loader, WORKERS, 0, NULL, &answers));
     const qb_answer *cpu = answers.answer, *mixed = cpu + answers.n, *pure = mixed + answers.n;
     const double top1[] = {correct(cpu, answers.n), correct(mixed, answers.n),
                            correct(pure, answers.n)};
