@@ -391,6 +391,34 @@ static void repair_texts(qb_run *run) {
     for (int32_t i = 0; i < run->n_classes; i++) qb_utf8_repair(run->class_name[i].name);
 }
 
+/* The method that auto took for a tensor: the first one with its range. */
+static const char *method_behind(const qb_table *table, const qb_table_entry *entry,
+                                 int32_t automatic) {
+    for (int32_t m = 0; m < table->n_methods; m++)
+        if (m != automatic && entry->range[m].lo == entry->range[automatic].lo &&
+            entry->range[m].hi == entry->range[automatic].hi)
+            return table->method[m];
+    return table->method[automatic];
+}
+
+/* Layers of an engine by auto name the method behind each range. */
+static qb_status resolve_auto(qb_ctx *cx, const qb_table *table, qb_run *run) {
+    const int32_t automatic = table ? qb_table_method(table, "auto") : -1;
+    for (int32_t r = 0; r < run->n_rows && automatic >= 0; r++) {
+        qb_run_row *row = &run->row[r];
+        for (int32_t i = 0; i < row->n_layers && strcmp(row->calibration, "auto") == 0; i++) {
+            qb_run_layer *layer = &row->layer[i];
+            const qb_table_entry *entry = qb_table_find(table, layer->value);
+            if (!entry) continue;
+            char *method = qb_strdup(cx, method_behind(table, entry, automatic));
+            if (!method) return cx->code;
+            qb_free(layer->method);
+            layer->method = method;
+        }
+    }
+    return QB_OK;
+}
+
 enum { BATCHES_MAX = 32 };
 
 static qb_status parse_batches(qb_ctx *cx, const char *text, int64_t *batches, int32_t *n) {
@@ -436,6 +464,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     QB_GO(open_targets(cx, project, data, dataset, &targets));
     options.targets = targets;
     QB_GO(qb_compare(cx, &options, &run));
+    QB_GO(resolve_auto(cx, c.table, run));
     run->model_hash = c.graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);

@@ -365,7 +365,7 @@ static int32_t unused(const layer *l, const sums *sum) {
 }
 
 static qb_status describe(qb_ctx *cx, const survey *s, const layer *l, const sums *sum,
-                          qb_run_layer *out) {
+                          const qb_run_row *row, qb_run_layer *out) {
     qb_step_info info;
     qb_engine_step(s->integer, l->step, &info);
     const int32_t zero = l->q->n > 0 && l->q->zero ? l->q->zero[0] : 0;
@@ -383,8 +383,9 @@ static qb_status describe(qb_ctx *cx, const survey *s, const layer *l, const sum
                           .seen_lo = (double)sum->low,
                           .seen_hi = (double)sum->high,
                           .unused_codes = unused(l, sum),
+                          .method = qb_strdup(cx, row->calibration),
                           .share = NAN};
-    return out->name && out->op && out->value && out->precision ? QB_OK : cx->code;
+    return out->name && out->op && out->value && out->precision && out->method ? QB_OK : cx->code;
 }
 
 static qb_status fill(qb_ctx *cx, const survey *s, qb_run_row *row) {
@@ -394,7 +395,7 @@ static qb_status fill(qb_ctx *cx, const survey *s, qb_run_row *row) {
     for (int32_t i = 0; i < s->n_layers; i++) {
         const sums sum = merged(s, i);
         qb_run_layer *out = &row->layer[row->n_layers++];
-        QB_TRY(describe(cx, s, &s->layer[i], &sum, out));
+        QB_TRY(describe(cx, s, &s->layer[i], &sum, row, out));
         if (s->layer[i].alone && sum.signal > 0) out->share = 100 * sum.own / sum.signal;
         if (out->share > 0) all += out->share / 100;
     }

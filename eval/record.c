@@ -51,15 +51,20 @@ static json_t *write_value(const qb_field *f, const void *object) {
     return NULL;
 }
 
-static bool is_empty_list(const qb_field *f, const void *object) {
-    return f->optional && (f->type == QB_FIELD_LIST || f->type == QB_FIELD_DOUBLES) &&
-           *(const int32_t *)at(object, f->count) == 0;
+/* Optional texts and lists that say nothing. */
+static bool is_empty(const qb_field *f, const void *object) {
+    if (!f->optional) return false;
+    if (f->type == QB_FIELD_LIST || f->type == QB_FIELD_DOUBLES)
+        return *(const int32_t *)at(object, f->count) == 0;
+    if (f->type != QB_FIELD_TEXT) return false;
+    const char *text = *(char *const *)at(object, f->offset);
+    return !text || text[0] == '\0';
 }
 
 json_t *qb_record_write(const qb_record *record, const void *object) {
     json_t *out = json_object();
     for (const qb_field *f = record->field; f->key; f++) {
-        if (is_empty_list(f, object)) continue;
+        if (is_empty(f, object)) continue;
         if (json_object_set_new(out, f->key, write_value(f, object)) == 0) continue;
         json_decref(out);
         return NULL;

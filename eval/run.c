@@ -67,17 +67,22 @@ static const qb_field layer_fields[] = {FIELD(R, "name", TEXT, name),
                                         FIELD(R, "seen_low", DOUBLE, seen_lo),
                                         FIELD(R, "seen_high", DOUBLE, seen_hi),
                                         FIELD(R, "unused_codes", CLASS, unused_codes),
+                                        MAY(R, "method", TEXT, method),
                                         FIELD(R, "share", DOUBLE, share),
                                         {0}};
 static const qb_record layer_record = {sizeof(R), layer_fields};
 #undef R
 
 #define R qb_run_step
-static const qb_field step_fields[] = {
-    FIELD(R, "name", TEXT, name),     FIELD(R, "op", TEXT, op),
-    FIELD(R, "tactic", TEXT, tactic), FIELD(R, "dtype", TEXT, dtype),
-    FIELD(R, "ms", DOUBLE, ms),       FIELD(R, "flops", DOUBLE, flops),
-    FIELD(R, "bytes", DOUBLE, bytes), {0}};
+static const qb_field step_fields[] = {FIELD(R, "name", TEXT, name),
+                                       FIELD(R, "op", TEXT, op),
+                                       FIELD(R, "tactic", TEXT, tactic),
+                                       FIELD(R, "dtype", TEXT, dtype),
+                                       MAY(R, "reason", TEXT, reason),
+                                       FIELD(R, "ms", DOUBLE, ms),
+                                       FIELD(R, "flops", DOUBLE, flops),
+                                       FIELD(R, "bytes", DOUBLE, bytes),
+                                       {0}};
 static const qb_record step_record = {sizeof(R), step_fields};
 #undef R
 

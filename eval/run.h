@@ -69,6 +69,7 @@ typedef struct qb_run_layer {
     double range_lo, range_hi; /* what the codes can represent; NaN: not quantized */
     double seen_lo, seen_hi;   /* extremes of the FP32 value */
     int32_t unused_codes;      /* of 256, never taken over the data; -1: not quantized */
+    char *method;              /* whose range it is; "" where that is not known */
     double share;              /* percent of the noise power that all layers make by themselves,
                                   relative to their signals */
 } qb_run_layer;
@@ -76,6 +77,7 @@ typedef struct qb_run_layer {
 /* One step of an engine: where time goes. */
 typedef struct qb_run_step {
     char *name, *op, *tactic, *dtype;
+    char *reason;        /* why it computes in float in an integer engine; "" where it does not */
     double ms;           /* median over runs of a batch */
     double flops, bytes; /* of one run */
 } qb_run_step;

@@ -9,6 +9,7 @@
 #include "eval/compare_internal.h"
 #include "eval/probe.h"
 #include "eval/stats.h"
+#include "graph/op.h"
 
 enum {
     ROUNDS = 20,          /* a measurement's slices of time */
@@ -255,8 +256,26 @@ static double median_of(const double *seconds, int64_t runs, int32_t n, int32_t 
     return runs % 2 ? own[runs / 2] : (own[runs / 2 - 1] + own[runs / 2]) / 2;
 }
 
-static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_probe *probe, double budget,
-                            qb_run_row *row) {
+/* Why a step of an integer engine computes in float, new memory; "" where it does not. */
+static char *reason_of(qb_ctx *cx, const qb_graph *graph, const qb_step_info *step) {
+    if (step->fallback || step->half)
+        return qb_strdup(cx, step->fallback ? step->fallback : step->half);
+    if (!qb_dtype_is_float(step->dtype) || step->flops <= 0) return qb_strdup(cx, "");
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        if (strcmp(node->name, step->name) != 0) continue;
+        if (node->op->qrule == QB_QRULE_FLOAT)
+            return qb_format(cx, "%s has no integer form", node->op->name);
+        for (int32_t k = 0; k < node->n_in; k++)
+            if (node->in[k] >= 0 && graph->values[node->in[k]].q.n > 0)
+                return qb_strdup(cx, "no integer kernel takes it");
+        return qb_strdup(cx, "left in float: its values have no scale");
+    }
+    return qb_strdup(cx, "");
+}
+
+static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const qb_probe *probe,
+                            double budget, qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
     double *seconds = qb_alloc(cx, (size_t)n * PROFILES_MAX, sizeof *seconds);
     row->step = qb_alloc(cx, (size_t)n, sizeof *row->step);
@@ -276,10 +295,13 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_probe *probe, double 
                               .op = qb_strdup(cx, info.op),
                               .tactic = qb_strdup(cx, info.tactic),
                               .dtype = qb_strdup(cx, qb_dtype_text(info.dtype)),
+                              .reason = row->layers_int8 > 0 ? reason_of(cx, graph, &info)
+                                                             : qb_strdup(cx, ""),
                               .ms = 1e3 * median,
                               .flops = info.flops,
                               .bytes = info.bytes};
-        if (!step->name || !step->op || !step->tactic || !step->dtype) status = cx->code;
+        if (!step->name || !step->op || !step->tactic || !step->dtype || !step->reason)
+            status = cx->code;
     }
     qb_free(seconds);
     return status;
@@ -329,7 +351,8 @@ qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *
     QB_GO(fill_intervals(cx, &t, run));
     QB_GO(fill_latency(cx, options, &t, run));
     for (int32_t i = 0; i < t.n; i++)
-        QB_GO(fill_steps(cx, &t.item[i], &t.probe, duration / 8, &run->row[i]));
+        QB_GO(fill_steps(cx, &t.item[i], options->contender[i].graph, &t.probe, duration / 8,
+                         &run->row[i]));
     for (int32_t i = 0; i < t.n && options->n_batches > 0; i++) {
         run->row[i].batches = qb_alloc(cx, (size_t)options->n_batches, sizeof(qb_run_batch));
         if (!run->row[i].batches) QB_GO(cx->code);

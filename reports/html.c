@@ -9,18 +9,20 @@
 
 /* ---- pieces ---- */
 
-void qb_html_text(FILE *stream, const char *text) {
-    for (; *text; text++) {
-        switch (*text) {
+static void put_escaped(FILE *stream, const char *text, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        switch (text[i]) {
         case '&': fputs("&amp;", stream); break;
         case '<': fputs("&lt;", stream); break;
         case '>': fputs("&gt;", stream); break;
         case '"': fputs("&quot;", stream); break;
         case '\'': fputs("&#39;", stream); break;
-        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
+        default: fputc((unsigned char)text[i] < ' ' ? ' ' : text[i], stream);
         }
     }
 }
+
+void qb_html_text(FILE *stream, const char *text) { put_escaped(stream, text, strlen(text)); }
 
 void qb_html_cell(FILE *stream, const char *text, double sort) {
     if (isnan(sort))
@@ -52,6 +54,19 @@ void qb_html_number(FILE *stream, const char *format, double value) {
     qb_html_cell(stream, text, value);
 }
 
+/* Headings may break between words, not at the hyphen of "top-1". */
+static void put_title(FILE *stream, const char *title) {
+    while (*title) {
+        const size_t n = strcspn(title, " ");
+        const bool whole = memchr(title, '-', n) != NULL;
+        if (whole) fputs("<span>", stream);
+        put_escaped(stream, title, n);
+        if (whole) fputs("</span>", stream);
+        title += n;
+        if (*title) fputc(*title++, stream);
+    }
+}
+
 void qb_html_table(FILE *stream, const char *caption, const char *const *titles, int32_t n) {
     fputs("<div class=\"scroll\" tabindex=\"0\"><table class=\"data\">", stream);
     if (caption) {
@@ -62,7 +77,7 @@ void qb_html_table(FILE *stream, const char *caption, const char *const *titles,
     fputs("<thead><tr>", stream);
     for (int32_t i = 0; i < n; i++) {
         fputs("<th scope=\"col\">", stream);
-        qb_html_text(stream, titles[i]);
+        put_title(stream, titles[i]);
         fputs("</th>", stream);
     }
     fputs("</tr></thead><tbody>\n", stream);

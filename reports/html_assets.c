@@ -6,14 +6,8 @@ const char *const qb_html_style[] = {
     "@media (prefers-color-scheme:dark){:root{--ink:#e6edf3;--soft:#9198a1;--paper:#0d1117;"
     "--panel:#161b22;--line:#30363d;--grid:#30363d;--blue:#58a6ff;--orange:#e69f00;--good:#3fb950;"
     "--bad:#ff7b72}}\n",
-    "@media print{:root{color-scheme:light;--ink:#000;--soft:#444;--paper:#fff;--panel:#fff;"
-    "--line:#999;--grid:#ccc;--blue:#0072b2;--orange:#b26a00;--good:#1a7f37;--bad:#cf222e}"
-    "body{font-size:10pt;max-width:none}.scroll{overflow:visible}section{break-inside:auto}"
-    "figure,.card,tr{break-inside:avoid}table{font-size:7pt}nav{display:none}"
-    "table.data td,table.data th{padding:.15rem .25rem}"
-    "figure svg{min-width:0}table.data thead{display:table-header-group}}\n",
     "*{box-sizing:border-box}\n",
-    "body{margin:0 auto;padding:1rem;max-width:1200px;background:var(--paper);color:var(--ink);"
+    "body{margin:0 auto;padding:1rem;max-width:1320px;background:var(--paper);color:var(--ink);"
     "font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;"
     "overflow-wrap:break-word}\n",
     "h1{font-size:1.6rem;line-height:1.2;margin:.2rem 0}h2{font-size:1.25rem;margin:2.2rem 0 .4rem;"
@@ -32,16 +26,18 @@ const char *const qb_html_style[] = {
     ".fix,.card "
     "code{white-space:nowrap}.line{font-size:1.1rem;max-width:none}.good{color:var(--good);font-"
     "weight:600}.bad{color:var(--bad);font-weight:600}\n",
-    ".warn{border-left:4px solid var(--orange);background:var(--panel);padding:.4rem .8rem;margin:"
-    ".3rem 0;max-width:none}\n",
+    ".warn{border-left:4px solid var(--orange);background:var(--panel);padding:.4rem .8rem .4rem "
+    "1.8rem;margin:.6rem 0;font-size:.875rem}.warn li{margin:.15rem 0}\n",
     ".scroll{overflow-x:auto;margin:.5rem 0}\n",
     "table.data{border-collapse:separate;border-spacing:0;font-size:.875rem;font-variant-numeric:"
     "tabular-nums;"
     "min-width:50%}table.data caption{text-align:left;color:var(--soft);padding-bottom:.2rem}"
-    "table.data td,table.data th{padding:.25rem .6rem;border-bottom:1px solid var(--line);"
+    "table.data td,table.data th{padding:.25rem .5rem;border-bottom:1px solid var(--line);"
     "text-align:right;white-space:nowrap}table.data th:first-child{text-align:left;position:sticky;"
     "left:0;background:var(--paper);max-width:18rem;overflow:hidden;text-overflow:ellipsis}"
-    "table.data thead th{color:var(--soft);font-weight:600;vertical-align:bottom}"
+    "table.data thead th{color:var(--soft);font-weight:600;vertical-align:bottom;"
+    "white-space:normal;max-width:11rem;overflow:hidden;text-overflow:ellipsis}"
+    "table.data thead span{white-space:nowrap}"
     "table.data tbody th{font-weight:500}table.data tbody tr:hover td,table.data tbody tr:hover "
     "th{background:var(--panel)}"
     ".js table.data thead th{cursor:pointer}"
@@ -49,7 +45,7 @@ const char *const qb_html_style[] = {
     "table.data th[aria-sort=descending]::after{content:' \\25bc'}\n",
     "@media (max-width:600px){body{padding:.7rem;font-size:15px}table.data "
     "th:first-child{max-width:9.5rem}table.data td,table.data th{padding:.25rem .4rem}}\n",
-    "figure{margin:1rem 0;overflow-x:auto}figure svg{width:100%;min-width:640px;max-width:900px;"
+    "figure{margin:1rem 0;overflow-x:auto}figure svg{width:100%;min-width:560px;max-width:900px;"
     "height:auto;display:block}figcaption{color:var(--soft);font-size:.875rem}\n",
     "figure svg [fill='black']{fill:var(--ink)}figure svg [stroke='black']{stroke:var(--ink)}"
     "figure svg [color='black'],figure svg [color='gray']{color:var(--ink)}"
@@ -64,6 +60,22 @@ const char *const qb_html_style[] = {
     "details>summary{cursor:pointer;color:var(--blue)}dl.terms{display:grid;grid-template-columns:"
     "minmax(6rem,auto) 1fr;gap:.1rem .8rem;font-size:.875rem}dl.terms dt{color:var(--soft)}"
     "dl.terms dd{margin:0}\n",
+    /* Paper comes last: it takes back what screens were given. */
+    "@media print{:root{color-scheme:light;--ink:#000;--soft:#444;--paper:#fff;--panel:#fff;"
+    "--line:#999;--grid:#ccc;--blue:#0072b2;--orange:#b26a00;--good:#1a7f37;--bad:#cf222e}"
+    "@page{size:A4;margin:14mm 12mm}"
+    "body{font-size:9.5pt;max-width:none;padding:0}nav{display:none}h1{font-size:16pt}"
+    "h2{font-size:12.5pt;margin-top:1.2rem}h2,h3,summary,caption,thead{break-after:avoid}"
+    "figure,.card,.shots li,.warn,tr,pre{break-inside:avoid}"
+    ".cards{grid-template-columns:repeat(3,1fr)}.card{padding:.5rem .6rem;font-size:8.5pt}"
+    ".scroll,figure{overflow:visible}figure svg{min-width:0;max-width:17cm}"
+    "details>summary{color:var(--ink);font-weight:600;list-style:none}"
+    "table.data{font-size:7pt;min-width:0}table.data thead{display:table-header-group}"
+    "table.data td,table.data th{padding:.1rem .22rem;white-space:normal}"
+    "table.data th:first-child{position:static;min-width:2.4cm;max-width:5.5cm;"
+    "overflow-wrap:anywhere}"
+    "details:not([open])::details-content{content-visibility:visible;block-size:auto}"
+    ".shots{grid-template-columns:repeat(5,1fr)}}\n",
     NULL};
 
 const char qb_html_script[] =
@@ -82,4 +94,9 @@ const char qb_html_script[] =
     "document.querySelectorAll('table.data thead th').forEach(function(th){th.tabIndex=0;"
     "th.addEventListener('click',function(){sort(th);});"
     "th.addEventListener('keydown',function(e){if(e.key==='Enter'||e.key===' '){"
-    "e.preventDefault();sort(th);}});});\n";
+    "e.preventDefault();sort(th);}});});\n"
+    /* Paper cannot be unfolded. */
+    "var closed=[];addEventListener('beforeprint',function(){"
+    "closed=Array.from(document.querySelectorAll('details:not([open])'));"
+    "closed.forEach(function(d){d.open=true;});});"
+    "addEventListener('afterprint',function(){closed.forEach(function(d){d.open=false;});});\n";

@@ -6,7 +6,7 @@
 #include "reports/figure_internal.h"
 #include "reports/html_internal.h"
 
-enum { KEEP = 3, CLASSES_MAX = 60, CONFUSIONS_MAX = 20 };
+enum { KEEP = 3, CLASSES_FEW = 20, CLASSES_MAX = 60, CONFUSIONS_MAX = 20 };
 
 /* ---- where accuracy goes ---- */
 
@@ -34,12 +34,19 @@ static void layer_line(FILE *s, const qb_run_layer *l) {
     range_cell(s, l->range_lo, l->range_hi);
     range_cell(s, l->seen_lo, l->seen_hi);
     qb_html_number(s, "%.0f", l->unused_codes < 0 ? NAN : l->unused_codes);
+    qb_html_cell(s, l->method[0] ? l->method : "-", NAN);
     qb_html_cell(s, l->op, NAN);
     fputs("</tr>\n", s);
 }
 
 /* A shell word: single quotes around anything but the plainest names. */
 static void shell_word(FILE *stream, const char *text) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-+:./=";
+    if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
+        fputs(text, stream);
+        return;
+    }
     fputc('\'', stream);
     for (; *text; text++) {
         if (*text == '\'')
@@ -90,7 +97,8 @@ static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_laye
 static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open) {
     static const char *const titles[] = {
         "layer",       "share of own noise %", "own dB",      "in the engine dB", "inherited dB",
-        "saturated %", "range of codes",       "FP32 values", "unused codes",     "operators"};
+        "saturated %", "range of codes",       "FP32 values", "unused codes",     "method",
+        "operators"};
     const qb_run_layer **ranked = qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *));
     if (!ranked) return p->cx->code;
     for (int32_t i = 0; i < row->n_layers; i++) ranked[i] = &row->layer[i];
@@ -102,7 +110,7 @@ static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open)
         qb_html_text(p->stream, row->calibration);
     }
     fputs("</summary>\n", p->stream);
-    keep_line(p, row, ranked);
+    if (row->calibration[0]) keep_line(p, row, ranked); /* files are as they are */
     qb_html_table(p->stream, "Worst first", titles, sizeof titles / sizeof titles[0]);
     for (int32_t i = 0; i < row->n_layers; i++) layer_line(p->stream, ranked[i]);
     qb_html_table_end(p->stream);
@@ -133,10 +141,8 @@ qb_status qb_html_layers(const qb_page *p) {
 
 static void answer(FILE *stream, const qb_run *run, const char *who, int32_t class, int32_t label) {
     char number[16];
-    fprintf(stream, "%s: <span class=\"%s\">", who,
-            label < 0        ? "soft"
-            : class == label ? "good"
-                             : "bad");
+    qb_html_text(stream, who);
+    fprintf(stream, ": <span class=\"%s\">", label < 0 ? "soft" : class == label ? "good" : "bad");
     qb_html_text(stream, qb_run_class_text(run, class, number));
     fputs("</span><br>", stream);
 }
@@ -147,7 +153,7 @@ static bool is_base64(const char *text) {
                                                 "wxyz0123456789+/=")] == '\0';
 }
 
-static void sample(const qb_page *p, const qb_run_worst *w) {
+static void sample(const qb_page *p, const qb_run_row *row, const qb_run_worst *w) {
     const qb_run_shown *shown = &p->run->shown[w->shown];
     char number[16];
     FILE *s = p->stream;
@@ -163,8 +169,8 @@ static void sample(const qb_page *p, const qb_run_worst *w) {
             qb_html_text(s, qb_run_class_text(p->run, shown->label, number));
             fputs("<br>", s);
         }
-        answer(s, p->run, "first row", w->reference_answer, shown->label);
-        answer(s, p->run, "this row", w->answer, shown->label);
+        answer(s, p->run, p->run->row[0].precision, w->reference_answer, shown->label);
+        answer(s, p->run, row->precision, w->answer, shown->label);
     }
     if (isfinite(w->sqnr_db)) fprintf(s, "<span class=\"soft\">%.1f dB</span>", w->sqnr_db);
     fputs("</li>\n", s);
@@ -178,13 +184,14 @@ void qb_html_worst(const qb_page *p) {
         if (!any)
             fputs(
                 "<section id=\"worst\"><h2>Worst samples</h2><p>Those with another answer than the "
-                "first row's come first, then those with the noisiest output.</p>\n",
+                "first row's come first, then those with the noisiest output. Green answers are "
+                "right.</p>\n",
                 p->stream);
         fprintf(p->stream, "<details%s><summary>", any ? "" : " open");
         any = true;
         qb_html_text(p->stream, row->precision);
         fputs("</summary><ul class=\"shots\">\n", p->stream);
-        for (int32_t i = 0; i < row->n_worst; i++) sample(p, &row->worst[i]);
+        for (int32_t i = 0; i < row->n_worst; i++) sample(p, row, &row->worst[i]);
         fputs("</ul></details>\n", p->stream);
     }
     if (any) fputs("</section>\n", p->stream);
@@ -211,6 +218,15 @@ static double loss_of(const qb_run *run, const qb_run_recall *reference) {
     return worst;
 }
 
+/* Does some row answer more or fewer samples of the class right than the reference? */
+static bool changed(const qb_run *run, const qb_run_recall *reference) {
+    for (int32_t r = 1; r < run->n_rows; r++) {
+        const qb_run_recall *other = recall_of(&run->row[r], reference->label);
+        if (!other || other->right != reference->right) return true;
+    }
+    return false;
+}
+
 typedef struct class_loss {
     const qb_run_recall *recall;
     double loss;
@@ -226,10 +242,13 @@ static void recall_table(const qb_page *p, const class_loss *list, int32_t n) {
     const qb_run *run = p->run;
     const char *titles[258] = {"class", "samples"};
     for (int32_t r = 0; r < run->n_rows; r++) titles[2 + r] = run->row[r].precision;
+    int32_t shown = 0;
     qb_html_table(p->stream, "Recall in percent, classes that lose most first", titles,
                   2 + run->n_rows);
-    for (int32_t i = 0; i < n && i < CLASSES_MAX; i++) {
+    for (int32_t i = 0; i < n && shown < CLASSES_MAX; i++) {
         char number[16];
+        if (n > CLASSES_FEW && !changed(run, list[i].recall)) continue;
+        shown++;
         fputs("<tr>", p->stream);
         qb_html_name_cell(p->stream, qb_run_class_text(run, list[i].recall->label, number));
         qb_html_number(p->stream, "%.0f", (double)list[i].recall->n);
@@ -239,10 +258,11 @@ static void recall_table(const qb_page *p, const class_loss *list, int32_t n) {
         fputs("</tr>\n", p->stream);
     }
     qb_html_table_end(p->stream);
-    if (n > CLASSES_MAX)
+    if (n > shown)
         fprintf(p->stream,
-                "<p class=\"soft\">%d more classes lose less; compare.json has all.</p>\n",
-                n - CLASSES_MAX);
+                "<p class=\"soft\">%d more classes change less or not at all; compare.json has "
+                "all.</p>\n",
+                n - shown);
 }
 
 static int64_t confused(const qb_run_row *row, const qb_run_confusion *c) {
@@ -301,14 +321,19 @@ static double ceiling_of(const qb_run *run, const qb_run_step *s) {
 }
 
 static void step_table(const qb_page *p, const qb_run_row *row) {
-    static const char *const titles[] = {"step",    "operators", "type",     "tactic",      "ms",
-                                         "share %", "GOPS",      "ops/byte", "of ceiling %"};
+    static const char *const titles[] = {
+        "step",    "operators", "type",     "tactic",       "ms",
+        "share %", "GOPS",      "ops/byte", "of ceiling %", "why not in integers"};
     double all = 0;
-    for (int32_t i = 0; i < row->n_steps; i++) all += row->step[i].ms;
+    bool reasons = false;
+    for (int32_t i = 0; i < row->n_steps; i++) {
+        all += row->step[i].ms;
+        reasons = reasons || row->step[i].reason[0];
+    }
     fputs("<details><summary>", p->stream);
     qb_html_text(p->stream, row->precision);
     fprintf(p->stream, ": %.3f ms in %d steps</summary>\n", all, row->n_steps);
-    qb_html_table(p->stream, NULL, titles, sizeof titles / sizeof titles[0]);
+    qb_html_table(p->stream, NULL, titles, (int32_t)(sizeof titles / sizeof titles[0]) - !reasons);
     for (int32_t i = 0; i < row->n_steps; i++) {
         const qb_run_step *s = &row->step[i];
         const bool computes = s->flops > 0 && s->ms > 0;
@@ -323,6 +348,7 @@ static void step_table(const qb_page *p, const qb_run_row *row) {
         qb_html_number(p->stream, "%.1f", gops);
         qb_html_number(p->stream, "%.1f", computes && s->bytes > 0 ? s->flops / s->bytes : NAN);
         qb_html_number(p->stream, "%.0f", 100 * gops / ceiling_of(p->run, s));
+        if (reasons) qb_html_cell(p->stream, s->reason, NAN);
         fputs("</tr>\n", p->stream);
     }
     qb_html_table_end(p->stream);

@@ -114,15 +114,29 @@ static void bottom_line(const qb_page *p) {
                : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
           p->stream);
     qb_html_text(p->stream, best->precision);
-    fprintf(p->stream, "</b>, %+.2f points of top-1", -best->drop);
+    fprintf(p->stream, "</b>, %+.2f points of top-1", 0.0 - best->drop); /* no -0.00 */
     if (!isnan(best->speedup)) fprintf(p->stream, ", %.2f times as fast", best->speedup);
     fputs(".</p>\n", p->stream);
 }
 
 static void put_warning(void *user, const char *text) {
-    fputs("<p class=\"warn\">", user);
+    fputs("<li>", user);
     qb_html_text(user, text);
-    fputs("</p>\n", user);
+    fputs("</li>\n", user);
+}
+
+static void count_warning(void *user, const char *text) {
+    (void)text;
+    ++*(int32_t *)user;
+}
+
+static void warnings(const qb_page *p) {
+    int32_t n = 0;
+    qb_report_warnings(p->run, count_warning, &n);
+    if (n == 0) return;
+    fputs("<ul class=\"warn\">\n", p->stream);
+    qb_report_warnings(p->run, put_warning, p->stream);
+    fputs("</ul>\n", p->stream);
 }
 
 static void contents(const qb_page *p) {
@@ -161,7 +175,7 @@ void qb_html_summary(const qb_page *p) {
     fputs("<section class=\"cards\">\n", p->stream);
     for (int32_t r = 1; r < run->n_rows; r++) card(p, &run->row[r]);
     fputs("</section>\n", p->stream);
-    qb_report_warnings(run, put_warning, p->stream);
+    warnings(p);
 }
 
 /* ---- the two tables ---- */

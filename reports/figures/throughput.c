@@ -35,7 +35,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set grid lc rgb '#d0d0d0'\n"
             "set border 3\n"
             "set tics nomirror out\n"
-            "set key outside right top Left reverse\n"
+            "set key below center horizontal Left reverse\n"
             "plot for [i=2:%d] '%s' using 1:i with linespoints lw 2 pt i lc rgb "
             "word('#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9', (i - 2) %% 6 + 1) "
             "title columnheader(i)\n",
