@@ -20,8 +20,9 @@ qb_graph *run_graph(qb_ctx *cx, int64_t side);
 /* ids s64 [N, L] -> Gather in a table of 16 rows of 8, plus shift f32 [N, L, 8], MatMul, Relu: L
  * and N are open. */
 qb_graph *run_tokens(qb_ctx *cx);
-/* Values that are made of others: Concat (with one value twice, and of a Concat), Transpose, Reshape,
- * beside values that only the shapes make. image [N, 3, side, side], side open where below 1. */
+/* Values that are made of others: Concat (with one value twice, and of a Concat), Transpose,
+ * Reshape, beside values that only the shapes make. image [N, 3, side, side], side open where
+ * below 1. */
 qb_graph *run_unions(qb_ctx *cx, int64_t side);
 /* A graph of one operator behind the input. */
 qb_graph *run_unary(qb_ctx *cx, const char *op);
