@@ -279,8 +279,12 @@ static bool is_last_use(const qb_builder *b, int32_t value, int32_t image) {
     if (e->buffers[buffer].lasting ||
         (e->buffers[buffer].kind != QB_BUFFER_ARENA && e->buffers[buffer].kind != QB_BUFFER_DEVICE))
         return false;
-    for (int32_t i = 0; i < e->n_images; i++)
-        if (i != image && e->images[i].buffer == buffer) return false;
+    for (int32_t i = 0; i < e->n_images; i++) { /* those that were overwritten before are gone */
+        int32_t other = e->images[i].value;
+        if (i != image && e->images[i].buffer == buffer &&
+            (other < 0 || b->last_group[other] >= b->group))
+            return false;
+    }
     return true;
 }
 

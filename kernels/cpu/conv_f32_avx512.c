@@ -1,5 +1,7 @@
 /* f32 convolution and matrix product with AVX-512. Bound by the multipliers: one 16-wide fused
  * multiply-add a cycle on this kind of machine. */
+#include <math.h>
+
 #include "tile_avx512.h"
 
 #if QB_X86
@@ -22,21 +24,23 @@
     flushed = true;
 /* clang-format on */
 
-/* f32 out, bounds as the activation, perhaps an f32 residual */
+/* f32 out, bounds as the activation, perhaps an f32 residual. Bounds that bound nothing are left
+ * out: they would go through the multipliers' ports. */
 /* clang-format off */
+#define EACH_SUM(ROWS, VECTORS, value)                                                             \
+    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
+        QB_UNROLL for (int v = 0; v < (VECTORS); v++) sum[r][v] = value;
 #define FAST(ROWS, VECTORS)                                                                        \
     if (t->fast) {                                                                                 \
-        const __m512 low = _mm512_set1_ps(t->finish->low), high = _mm512_set1_ps(t->finish->high); \
+        const float low = t->finish->low, high = t->finish->high;                                  \
+        if (t->residual)                                                                           \
+            EACH_SUM(ROWS, VECTORS,                                                                \
+                     _mm512_add_ps(sum[r][v], LOAD(t->residual + t->pixel[r] * t->residual_stride + v * 64))) \
+        if (low > -INFINITY) EACH_SUM(ROWS, VECTORS, _mm512_max_ps(_mm512_set1_ps(low), sum[r][v])) \
+        if (high < INFINITY) EACH_SUM(ROWS, VECTORS, _mm512_min_ps(_mm512_set1_ps(high), sum[r][v])) \
         QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
             char *to = t->out + t->pixel[r] * t->out_stride;                                       \
-            if (t->residual) {                                                                     \
-                const char *from = t->residual + t->pixel[r] * t->residual_stride;                 \
-                QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \
-                    sum[r][v] = _mm512_add_ps(sum[r][v], LOAD(from + v * 64));                     \
-            }                                                                                      \
-            QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
-                _mm512_storeu_ps(to + v * 64,                                                      \
-                                 _mm512_min_ps(high, _mm512_max_ps(low, sum[r][v])));              \
+            QB_UNROLL for (int v = 0; v < (VECTORS); v++) _mm512_storeu_ps(to + v * 64, sum[r][v]); \
         }                                                                                          \
         return true;                                                                               \
     }

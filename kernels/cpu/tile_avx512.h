@@ -75,6 +75,10 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
 #define QB_TILE_UNROLL(VECTORS) ((VECTORS) == 1 ? 4 : 1)
 #endif
 
+/* Panels are read from front to back. The processor fetches ahead by itself, but not beyond a page
+ * of 4 KB, which is 16 or 32 steps; so ask for what comes this many bytes later. */
+#define QB_AHEAD 2048
+
 /* UNITS units from u on: each pixel's sums get them in order. */
 /* clang-format off */
 #define QB_TILE_UNITS(ROWS, VECTORS, UNITS, VECTOR, LOAD, BROADCAST, STEP)                         \
@@ -82,7 +86,10 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
         VECTOR w[UNITS][VECTORS];                                                                  \
         QB_UNROLL for (int i = 0; i < (UNITS); i++)                                                \
             QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
+            {                                                                                      \
                 w[i][v] = LOAD(weight + (i * (VECTORS) + v) * 64);                                 \
+                __builtin_prefetch(weight + (i * (VECTORS) + v) * 64 + QB_AHEAD);                  \
+            }                                                                                      \
         weight += (UNITS) * (VECTORS) * 64;                                                        \
         QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
             const char *from = data[r] + u;                                                        \
