@@ -148,6 +148,7 @@ void qb_context_free(qb_context *context) {
     if (context->device) qb_device_run_free(context->device, context->engine->device);
     qb_workers_free(context->workers);
     qb_free(context->memory);
+    qb_temp_free(&context->temp);
     qb_free(context->pointers);
     qb_free(context->in);
     qb_free(context->tensors);
@@ -175,6 +176,13 @@ void qb_context_bind(qb_context *c, const void *const *inputs, void *const *outp
     }
 }
 
+static qb_status run_node(qb_ctx *cx, qb_context *c, const qb_step *step, qb_tensor *in) {
+    qb_temp_open(&c->temp);
+    qb_status status = step->node->op->eval(cx, step->node, in, in + step->n_in);
+    qb_status closed = qb_temp_close(cx, &c->temp);
+    return status == QB_OK ? closed : status;
+}
+
 qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     const qb_engine *e = c->engine;
     const qb_step *step = &e->steps[s];
@@ -194,8 +202,7 @@ qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     } else if (step->kind == QB_STEP_PLUGIN) {
         status = qb_plugin_step_run(cx, step, c->in[s], workspace, NULL, e->threads);
     } else if (step->kind == QB_STEP_NODE) {
-        qb_tensor *in = c->node_in[s];
-        status = step->node->op->eval(cx, step->node, in, in + step->n_in);
+        status = run_node(cx, c, step, c->node_in[s]);
     }
     if (status == QB_OK) return QB_OK;
     return qb_wrap(cx, "step %d %s '%s' (%s)", (int)s, step->op, step->name, step->tactic);

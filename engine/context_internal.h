@@ -2,6 +2,7 @@
 #ifndef QB_ENGINE_CONTEXT_INTERNAL_H
 #define QB_ENGINE_CONTEXT_INTERNAL_H
 
+#include "base/temp.h"
 #include "engine/engine_internal.h"
 
 /* A pointer that follows a buffer of the caller. */
@@ -22,6 +23,7 @@ struct qb_context {
     qb_tensor **node_in;   /* [n_steps] into tensors */
     qb_patch *patches;
     int32_t n_patches;
+    qb_temp temp;                 /* of node steps */
     struct qb_device_run *device; /* NULL for an engine of the host */
     void *device_stream;          /* all of its work runs on this one */
 };

@@ -1,7 +1,9 @@
 /* Engines: a graph with known shapes, planned and packed for one machine, ready to run.
  *
  * An engine is immutable once built and may be shared by any number of threads; each thread runs
- * its own execution context (activation arena and workspace). run allocates nothing. */
+ * its own execution context (activation arena and workspace). run allocates nothing; only its first
+ * time finds out how much memory the operators without a kernel work in. (oneDNN makes a small
+ * table of arguments for each of its primitives.) */
 #ifndef QB_ENGINE_ENGINE_H
 #define QB_ENGINE_ENGINE_H
 

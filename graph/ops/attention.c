@@ -299,9 +299,9 @@ static qb_status eval_attention(qb_ctx *cx, const qb_node *node, const qb_tensor
     qb_status status = QB_OK;
     int64_t n_key = a.k.batch * a.k.heads * a.total * a.k.size;
     int64_t n_value = a.v.batch * a.v.heads * a.total * a.v.size;
-    float *keys = qb_alloc(cx, (size_t)n_key, sizeof *keys);
-    float *values = qb_alloc(cx, (size_t)n_value, sizeof *values);
-    double *scratch = qb_alloc(cx, (size_t)(a.total + a.v.size), sizeof *scratch);
+    float *keys = qb_temp_take(cx, (size_t)n_key, sizeof *keys);
+    float *values = qb_temp_take(cx, (size_t)n_value, sizeof *values);
+    double *scratch = qb_temp_take(cx, (size_t)(a.total + a.v.size), sizeof *scratch);
     if (!keys || !values || !scratch) QB_GO(cx->code);
     join(&a.k, a.past, a.past ? in[IN_PAST_KEY].data : NULL, in[IN_K].data, keys);
     join(&a.v, a.past, a.past ? in[IN_PAST_VALUE].data : NULL, in[IN_V].data, values);
@@ -311,9 +311,9 @@ static qb_status eval_attention(qb_ctx *cx, const qb_node *node, const qb_tensor
     if (node->n_out > 2 && node->out[2] >= 0 && n_value)
         memcpy(out[2].data, values, (size_t)n_value * sizeof *values);
 out:
-    qb_free(scratch);
-    qb_free(values);
-    qb_free(keys);
+    qb_temp_give(scratch);
+    qb_temp_give(values);
+    qb_temp_give(keys);
     return status;
 }
 

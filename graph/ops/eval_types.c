@@ -16,7 +16,7 @@ static bool is_wide(const qb_tensor *tensor) {
 /* A float tensor in new memory with the values of `from` when there are any. */
 static qb_status widen(qb_ctx *cx, const qb_tensor *from, bool copy, qb_tensor *to) {
     int64_t n = qb_shape_count(&from->desc.shape);
-    *to = qb_tensor_of(QB_DTYPE_F32, from->desc.shape, qb_alloc(cx, (size_t)n, sizeof(float)));
+    *to = qb_tensor_of(QB_DTYPE_F32, from->desc.shape, qb_temp_take(cx, (size_t)n, sizeof(float)));
     if (!to->data) return cx->code;
     for (int64_t i = 0; copy && i < n; i++)
         ((float *)to->data)[i] = (float)qb_number_get(from->desc.dtype, from->data, i);
@@ -27,7 +27,7 @@ qb_status qb_eval_widened(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
                           qb_eval_fn eval) {
     qb_status status = QB_OK;
     int32_t n = node->n_in + node->n_out;
-    qb_tensor *wide = qb_alloc(cx, (size_t)n, sizeof *wide);
+    qb_tensor *wide = qb_temp_take(cx, (size_t)n, sizeof *wide);
     if (!wide) return cx->code;
     for (int32_t i = 0; i < n; i++) {
         bool input = i < node->n_in, given;
@@ -47,9 +47,9 @@ qb_status qb_eval_widened(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 out:
     for (int32_t i = 0; i < n; i++) {
         const qb_tensor *from = i < node->n_in ? &in[i] : &out[i - node->n_in];
-        if (wide[i].data != from->data) qb_free(wide[i].data);
+        if (wide[i].data != from->data) qb_temp_give(wide[i].data);
     }
-    qb_free(wide);
+    qb_temp_give(wide);
     return status;
 }
 

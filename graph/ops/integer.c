@@ -66,7 +66,7 @@ static qb_status eval_qlinear_matmul(qb_ctx *cx, const qb_node *node, const qb_t
     int64_t rows = a.dim[a.rank - 2], columns = b.dim[b.rank - 1];
     int64_t n = qb_shape_count(&out[0].desc.shape);
     QB_TRY(check_lengths(cx, in, rows, columns));
-    int32_t *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
+    int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;
     qb_eval_operand left = {.tensor = &in[0], .zero = &in[2]};
     qb_eval_operand right = {.tensor = &in[3], .zero = &in[5]};
@@ -78,7 +78,7 @@ static qb_status eval_qlinear_matmul(qb_ctx *cx, const qb_node *node, const qb_t
         int32_t q = qb_quantize_value((float)sums[i] * scale, y_scale, zero_at(&in[7], 0), dtype);
         qb_integer_put(dtype, out[0].data, i, (uint64_t)q);
     }
-    qb_free(sums);
+    qb_temp_give(sums);
     return status;
 }
 
@@ -236,7 +236,7 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
                            (long long)c.filters);
     }
     int64_t n = qb_shape_count(&out[0].desc.shape), plane = c.out[0] * c.out[1] * c.out[2];
-    int32_t *sums = qb_alloc(cx, (size_t)n, sizeof *sums);
+    int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
     if (!sums) return cx->code;
     conv_all(&c, in[0].desc.shape.dim[0], sums);
     const int32_t *bias = qb_eval_has(node, in, 8) ? in[8].data : NULL;
@@ -249,7 +249,7 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
         int32_t q = qb_quantize_value(real, y_scale, zero_at(&in[7], 0), dtype);
         qb_integer_put(dtype, out[0].data, i, (uint64_t)q);
     }
-    qb_free(sums);
+    qb_temp_give(sums);
     return QB_OK;
 }
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/temp.h"
 #include "graph/graph_internal.h"
 #include "kernels/ref.h"
 

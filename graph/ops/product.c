@@ -26,7 +26,7 @@ static qb_status load(qb_ctx *cx, const qb_eval_operand *operand, bool left, voi
     const qb_shape *shape = &tensor->desc.shape;
     qb_dtype dtype = tensor->desc.dtype;
     int64_t n = qb_shape_count(shape);
-    uint64_t *v = qb_alloc(cx, (size_t)n, sizeof *v), *turned = NULL;
+    uint64_t *v = qb_temp_take(cx, (size_t)n, sizeof *v), *turned = NULL;
     qb_status status = QB_OK;
     if (!v) return cx->code;
     for (int64_t i = 0; i < n; i++) {
@@ -48,12 +48,12 @@ static qb_status load(qb_ctx *cx, const qb_eval_operand *operand, bool left, voi
                     qb_integer_get(zero->desc.dtype, zero->data, w.at[0] + i * w.step[0]);
     }
     if (operand->transposed) {
-        turned = qb_alloc(cx, (size_t)n, sizeof *turned);
+        turned = qb_temp_take(cx, (size_t)n, sizeof *turned);
         if (!turned) QB_GO(cx->code);
         transpose(turned, v, shape->dim[0], shape->dim[1]);
     }
 out:
-    if (status != QB_OK || turned) qb_free(v);
+    if (status != QB_OK || turned) qb_temp_give(v);
     if (status == QB_OK) *out = turned ? turned : v;
     return status;
 }
@@ -116,7 +116,7 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
     qb_status status = QB_OK;
     QB_GO(load(cx, a, true, &va));
     QB_GO(load(cx, b, false, &vb));
-    sums = qb_alloc(cx, (size_t)n, sizeof *sums);
+    sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
     if (!sums) QB_GO(cx->code);
     multiply_all(ma, mb, va, vb, doubles, &batch, sums);
     for (int64_t i = 0; i < n; i++) {
@@ -126,8 +126,8 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
             qb_integer_put(dtype, out, i, sums[i]);
     }
 out:
-    qb_free(sums);
-    qb_free(vb);
-    qb_free(va);
+    qb_temp_give(sums);
+    qb_temp_give(vb);
+    qb_temp_give(va);
     return status;
 }

@@ -288,8 +288,8 @@ static void weights_at(const plan *p, const resize_attrs *attrs, int32_t d, int6
 }
 
 static void taps_release(taps *t) {
-    qb_free(t->index);
-    qb_free(t->weight);
+    qb_temp_give(t->index);
+    qb_temp_give(t->weight);
     *t = (taps){0};
 }
 
@@ -298,8 +298,8 @@ static qb_status taps_make(qb_ctx *cx, const plan *p, const resize_attrs *attrs,
     taps t = {0};
     QB_TRY(taps_count(cx, p, attrs, d, &t.n));
     size_t count = (size_t)p->size[d] * (size_t)t.n;
-    t.index = qb_alloc(cx, count, sizeof *t.index);
-    if (p->mode != RESIZE_NEAREST) t.weight = qb_alloc(cx, count, sizeof *t.weight);
+    t.index = qb_temp_take(cx, count, sizeof *t.index);
+    if (p->mode != RESIZE_NEAREST) t.weight = qb_temp_take(cx, count, sizeof *t.weight);
     if (!t.index || (p->mode != RESIZE_NEAREST && !t.weight)) {
         taps_release(&t);
         return QB_STATUS_NOMEM;
@@ -353,19 +353,19 @@ static qb_status eval_weighted(qb_ctx *cx, const resize_attrs *attrs, const plan
         if (!p->resized[d]) continue;
         qb_shape next = shape;
         next.dim[d] = p->size[d];
-        float *to = qb_alloc(cx, (size_t)qb_shape_count(&next), sizeof *to);
+        float *to = qb_temp_take(cx, (size_t)qb_shape_count(&next), sizeof *to);
         status = to ? taps_make(cx, p, attrs, &in->desc.shape, d, &t) : QB_STATUS_NOMEM;
         if (status == QB_OK)
             resize_dim(from, to, &shape, d, p->size[d], &t, attrs->extrapolation_value);
         taps_release(&t);
-        qb_free(owned);
+        qb_temp_give(owned);
         from = owned = to;
         if (status != QB_OK) goto out;
         shape = next;
     }
     memcpy(out->data, from, (size_t)qb_shape_count(&shape) * sizeof(float));
 out:
-    qb_free(owned);
+    qb_temp_give(owned);
     return status;
 }
 

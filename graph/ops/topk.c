@@ -90,7 +90,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     if (k > n)
         return qb_fail(cx, QB_STATUS_INVALID, "k: expected at most %lld, got %lld", (long long)n,
                        (long long)k);
-    int64_t *index = qb_alloc(cx, (size_t)n * 2, sizeof *index);
+    int64_t *index = qb_temp_take(cx, (size_t)n * 2, sizeof *index);
     if (!index) return cx->code;
     bool wants_indices = node->n_out > 1 && node->out[1] >= 0;
     for (int64_t line = 0; line < outer * inner; line++) {
@@ -105,7 +105,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
             if (wants_indices) ((int64_t *)out[1].data)[to] = index[i];
         }
     }
-    qb_free(index);
+    qb_temp_give(index);
     return QB_OK;
 }
 
@@ -256,10 +256,10 @@ static qb_status run_nms(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in
                          int64_t *out, int64_t *found) {
     nms s;
     QB_TRY(nms_of(cx, attrs, in, given, &s));
-    int64_t *index = qb_alloc(cx, (size_t)s.n * 3, sizeof *index);
+    int64_t *index = qb_temp_take(cx, (size_t)s.n * 3, sizeof *index);
     if (!index) return cx->code;
     *found = select_boxes(&s, index, out);
-    qb_free(index);
+    qb_temp_give(index);
     return QB_OK;
 }
 
