@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "datasets/sidecar.h"
 #include "engine/file.h"
+#include "engine/profiles.h"
 #include "engine/providers.h"
 #include "graph/passes.h"
 #include "graph/plugin.h"
@@ -99,6 +100,90 @@ qbench_status qbench_engine_load(qbench_session *session, const char *path, qben
     return outer(status == QB_OK ? wrap_engine(cx, inner, path, out) : status);
 }
 
+/* ---- ranges of sizes ---- */
+
+static qb_status bad_range(qb_ctx *cx, const qbench_range *r, const char *why) {
+    return qb_fail(cx, QB_STATUS_INVALID, "range of input '%s' in profile %d: %s",
+                   r->input ? r->input : "(null)", (int)r->profile, why);
+}
+
+static qb_shape shape_of(int32_t rank, const int64_t *dim) {
+    qb_shape shape = {.rank = rank};
+    for (int32_t d = 0; d < rank; d++) shape.dim[d] = dim[d];
+    return shape;
+}
+
+static qb_status place_range(qb_ctx *cx, const qb_graph *graph, const qbench_range *r,
+                             const qb_profile *profiles) {
+    int32_t i = graph->n_inputs - 1;
+    while (i >= 0 && (!r->input || strcmp(graph->values[graph->inputs[i]].name, r->input) != 0))
+        i--;
+    if (i < 0) return bad_range(cx, r, "the model has no such input");
+    if (r->rank < 0 || r->rank > QBENCH_MAX_RANK) return bad_range(cx, r, "too many dimensions");
+    qb_shape *min = (qb_shape *)(uintptr_t)&profiles[r->profile].min[i];
+    if (min->rank >= 0) return bad_range(cx, r, "given twice");
+    *min = shape_of(r->rank, r->min);
+    *(qb_shape *)(uintptr_t)&profiles[r->profile].opt[i] = shape_of(r->rank, r->opt);
+    *(qb_shape *)(uintptr_t)&profiles[r->profile].max[i] = shape_of(r->rank, r->max);
+    return QB_OK;
+}
+
+/* The profiles of the options as one block of new memory; none when there are no ranges. */
+static qb_status take_ranges(qb_ctx *cx, const qb_graph *graph, const qbench_build_options *o,
+                             qb_profile **out, int32_t *n) {
+    const size_t inputs = (size_t)graph->n_inputs;
+    int32_t count = 0;
+    for (int32_t i = 0; i < o->n_ranges; i++) {
+        if (o->ranges[i].profile < 0 || o->ranges[i].profile >= o->n_ranges)
+            return bad_range(cx, &o->ranges[i], "profiles are numbered from 0 on, without gaps");
+        if (o->ranges[i].profile >= count) count = o->ranges[i].profile + 1;
+    }
+    if (count == 0) return QB_OK;
+    qb_profile *profiles =
+        qb_alloc(cx, 1, (size_t)count * (sizeof *profiles + 3 * inputs * sizeof(qb_shape)));
+    if (!profiles) return cx->code;
+    qb_shape *shape = (qb_shape *)(void *)(profiles + count);
+    for (int32_t p = 0; p < count; p++, shape += 3 * inputs)
+        profiles[p] = (qb_profile){shape, shape + inputs, shape + 2 * inputs};
+    for (qb_shape *s = (qb_shape *)(void *)(profiles + count); s < shape; s++) s->rank = -1;
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < o->n_ranges && status == QB_OK; i++)
+        status = place_range(cx, graph, &o->ranges[i], profiles);
+    for (int32_t p = 0; p < count && status == QB_OK; p++)
+        for (size_t i = 0; i < inputs && status == QB_OK; i++)
+            if (profiles[p].min[i].rank < 0)
+                status = qb_fail(cx, QB_STATUS_INVALID, "profile %d: input '%s' has no range",
+                                 (int)p, graph->values[graph->inputs[i]].name);
+    if (status == QB_OK) {
+        *out = profiles;
+        *n = count;
+    } else {
+        qb_free(profiles);
+    }
+    return status;
+}
+
+int32_t qbench_engine_n_profiles(const qbench_engine *engine) {
+    return qb_engine_n_profiles(engine->engine);
+}
+
+qbench_status qbench_engine_range(const qbench_engine *engine, int32_t profile, int32_t i,
+                                  qbench_range *out) {
+    if (profile < 0 || profile >= qb_engine_n_profiles(engine->engine) || i < 0 ||
+        i >= qb_engine_n_inputs(engine->engine))
+        return QBENCH_INVALID;
+    const qb_profile *p = qb_engine_profile(engine->engine, profile);
+    *out = (qbench_range){.input = qb_engine_input_name(engine->engine, i),
+                          .profile = profile,
+                          .rank = p->min[i].rank};
+    for (int32_t d = 0; d < out->rank; d++) {
+        out->min[d] = p->min[i].dim[d];
+        out->opt[d] = p->opt[i].dim[d];
+        out->max[d] = p->max[i].dim[d];
+    }
+    return QBENCH_OK;
+}
+
 static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options *o,
                        qb_engine **out) {
     const qb_optimize_options all = {0};
@@ -108,14 +193,21 @@ static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options 
         return qb_fail(cx, QB_STATUS_INVALID, "backends and providers: give one");
     if (o->providers) QB_TRY(qb_providers_choose(cx, o->providers, &backends, &missing));
     qb_free(missing);
-    const qb_engine_options options = {.backends = backends,
-                                       .batch = o->batch,
-                                       .threads = o->threads,
-                                       .time_tactics = o->time_tactics != 0};
-    qb_graph *graph;
-    QB_TRY(qb_onnx_load(cx, path, &graph));
-    qb_status status = qb_optimize(cx, graph, &all, NULL);
-    if (status == QB_OK) status = qb_engine_build(cx, graph, &options, out);
+    qb_engine_options options = {.backends = backends,
+                                 .batch = o->batch,
+                                 .threads = o->threads,
+                                 .workspace_limit = o->workspace_limit,
+                                 .time_tactics = o->time_tactics != 0};
+    qb_graph *graph = NULL;
+    qb_profile *profiles = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_onnx_load(cx, path, &graph));
+    QB_GO(qb_optimize(cx, graph, &all, NULL));
+    QB_GO(take_ranges(cx, graph, o, &profiles, &options.n_profiles));
+    options.profiles = profiles;
+    QB_GO(qb_engine_build(cx, graph, &options, out));
+out:
+    qb_free(profiles);
     qb_graph_free(graph);
     return status;
 }
@@ -165,16 +257,24 @@ static void describe(const char *name, const qb_desc *desc, qbench_tensor *out) 
     for (int32_t i = 0; i < desc->shape.rank; i++) out->dim[i] = desc->shape.dim[i];
 }
 
-qbench_status qbench_engine_input(const qbench_engine *engine, int32_t i, qbench_tensor *out) {
-    if (i < 0 || i >= qb_engine_n_inputs(engine->engine)) return QBENCH_INVALID;
-    describe(qb_engine_input_name(engine->engine, i), qb_engine_input(engine->engine, i), out);
+static qbench_status describe_input(const qb_engine *engine, int32_t i, qbench_tensor *out) {
+    if (i < 0 || i >= qb_engine_n_inputs(engine)) return QBENCH_INVALID;
+    describe(qb_engine_input_name(engine, i), qb_engine_input(engine, i), out);
     return QBENCH_OK;
 }
 
-qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i, qbench_tensor *out) {
-    if (i < 0 || i >= qb_engine_n_outputs(engine->engine)) return QBENCH_INVALID;
-    describe(qb_engine_output_name(engine->engine, i), qb_engine_output(engine->engine, i), out);
+static qbench_status describe_output(const qb_engine *engine, int32_t i, qbench_tensor *out) {
+    if (i < 0 || i >= qb_engine_n_outputs(engine)) return QBENCH_INVALID;
+    describe(qb_engine_output_name(engine, i), qb_engine_output(engine, i), out);
     return QBENCH_OK;
+}
+
+qbench_status qbench_engine_input(const qbench_engine *engine, int32_t i, qbench_tensor *out) {
+    return describe_input(engine->engine, i, out);
+}
+
+qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i, qbench_tensor *out) {
+    return describe_output(engine->engine, i, out);
 }
 
 /* ---- execution ---- */
@@ -196,6 +296,31 @@ void qbench_context_free(qbench_context *context) {
     if (!context) return;
     qb_context_free(context->context);
     qb_free(context);
+}
+
+qbench_status qbench_context_input(const qbench_context *context, int32_t i, qbench_tensor *out) {
+    return describe_input(qb_context_engine(context->context), i, out);
+}
+
+qbench_status qbench_context_output(const qbench_context *context, int32_t i, qbench_tensor *out) {
+    return describe_output(qb_context_engine(context->context), i, out);
+}
+
+static qb_status set_shapes(qb_ctx *cx, qb_context *context, const int64_t *const *dim) {
+    const qb_engine *now = qb_context_engine(context);
+    const int32_t n = qb_engine_n_inputs(now);
+    qb_shape *shapes = qb_alloc(cx, (size_t)n, sizeof *shapes);
+    if (!shapes) return cx->code;
+    for (int32_t i = 0; i < n; i++)
+        shapes[i] = shape_of(qb_engine_input(now, i)->shape.rank, dim[i]);
+    qb_status status = qb_context_set_shapes(cx, context, shapes);
+    qb_free(shapes);
+    return status;
+}
+
+qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,
+                                        const int64_t *const *dim) {
+    return outer(set_shapes(begin(session), context->context, dim));
 }
 
 qbench_status qbench_context_run(qbench_session *session, qbench_context *context,

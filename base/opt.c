@@ -12,7 +12,7 @@
 
 typedef struct parser {
     qb_ctx *cx;
-    const qb_opt *table;
+    const qb_opt *table, *also;
     int argc, at;
     char **argv;
     char *options;
@@ -163,6 +163,12 @@ static qb_status set_value(const parser *ps, const qb_opt *opt, const char *text
         QB_TRY(list_add(ps, list, opt->name, text));
         break;
     }
+    case QB_OPT_NAMED: {
+        qb_opt_list *list = (qb_opt_list *)(void *)(ps->options + opt->offset);
+        QB_TRY(list_add(ps, list, opt->name, opt->name));
+        QB_TRY(list_add(ps, list, opt->name, text));
+        break;
+    }
     case QB_OPT_FLAG: break; /* takes no value, set by set_flag */
     }
     if (opt->given_offset) *(bool *)(ps->options + opt->given_offset) = true;
@@ -197,6 +203,7 @@ static qb_status parse_long(parser *ps, const char *name) {
     const char *value = name[n] == '=' ? name + n + 1 : NULL;
     const qb_opt *opt = find_name(ps->table, name, n);
     bool on = true;
+    if (!opt && ps->also) opt = find_name(ps->also, name, n);
     if (!opt && n > 3 && strncmp(name, "no-", 3) == 0) {
         opt = find_name(ps->table, name + 3, n - 3);
         if (opt && opt->type != QB_OPT_FLAG) opt = NULL;
@@ -210,6 +217,7 @@ static qb_status parse_long(parser *ps, const char *name) {
         set_flag(ps, opt, on);
         return QB_OK;
     }
+    if (!value && opt->type == QB_OPT_NAMED && !opt->argument) value = "";
     return value ? set_value(ps, opt, value) : take_value(ps, opt);
 }
 
@@ -227,7 +235,12 @@ static qb_status parse_short(parser *ps, const char *letters) {
 
 qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, void *options,
                        qb_opt_list *rest) {
-    parser ps = {cx, table, argc, 1, argv, options, rest};
+    return qb_opt_parse_also(cx, table, NULL, argc, argv, options, rest);
+}
+
+qb_status qb_opt_parse_also(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc,
+                            char **argv, void *options, qb_opt_list *rest) {
+    parser ps = {cx, table, also, argc, 1, argv, options, rest};
     bool only_positional = false;
     for (; ps.at < argc; ps.at++) {
         const char *word = argv[ps.at];

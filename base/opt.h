@@ -16,7 +16,10 @@ typedef enum qb_opt_type {
     QB_OPT_INT,    /* int64_t */
     QB_OPT_DOUBLE, /* double */
     QB_OPT_STRING, /* const char *, points into argv */
-    QB_OPT_LIST    /* qb_opt_list: may be given several times; values point into argv */
+    QB_OPT_LIST,   /* qb_opt_list: may be given several times; values point into argv */
+    QB_OPT_NAMED   /* qb_opt_list: the option's name, then its value, each time: rows with the same
+                      offset keep the order among them. Without an `argument` the value may be
+                      left out ("") */
 } qb_opt_type;
 
 #define QB_OPT_LIST_MAX 4096 /* a shell pattern over a large folder fits */
@@ -44,6 +47,9 @@ typedef struct qb_opt {
  * says what was expected; an unknown option names the nearest known one. */
 qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, void *options,
                        qb_opt_list *rest);
+/* The same with a second table of options that are taken, but that no help lists. */
+qb_status qb_opt_parse_also(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc,
+                            char **argv, void *options, qb_opt_list *rest);
 /* Aligned help text of a table. */
 void qb_opt_help(FILE *stream, const qb_opt *table);
 /* The nearest of `names` (ends with NULL) by edit distance when it is plausibly a slip of the

@@ -5,56 +5,12 @@
 
 #include "base/file.h"
 #include "base/rng.h"
-
-/* ---- lists of NAME:VALUE ---- */
-
-/* One element of a list. Names may hold colons and commas never stand in values, so the name ends
- * at the element's last colon. */
-typedef struct pair {
-    const char *name, *value;
-    size_t name_length, value_length;
-} pair;
-
-/* The next element of *at; false at the end. Without a colon `name` is NULL. */
-static bool next_pair(const char **at, pair *out) {
-    if (!*at || **at == '\0') return false;
-    const char *text = *at;
-    const size_t length = strcspn(text, ",");
-    const char *colon = memrchr(text, ':', length);
-    *out = (pair){.name = colon ? text : NULL,
-                  .name_length = colon ? (size_t)(colon - text) : 0,
-                  .value = colon ? colon + 1 : text};
-    out->value_length = length - (size_t)(out->value - text);
-    *at = text + length + (text[length] == ',');
-    return true;
-}
-
-static bool is_name(const pair *p, const char *name) {
-    return p->name && strlen(name) == p->name_length && memcmp(p->name, name, p->name_length) == 0;
-}
+#include "cli/pairs.h"
+#include "cli/shape_flags.h"
 
 /* ---- shapes ---- */
 
-static qb_status parse_shape(qb_ctx *cx, const pair *p, qb_shape *out) {
-    qb_shape shape = {0};
-    const char *at = p->value, *end = p->value + p->value_length;
-    while (at < end) {
-        char *stop;
-        const long long dim = strtoll(at, &stop, 10);
-        if (stop == at || stop > end || dim < 1 || shape.rank == QB_MAX_RANK ||
-            (stop < end && *stop != 'x' && *stop != '*'))
-            return qb_fail(cx, QB_STATUS_USAGE,
-                           "--shapes: expected NAME:1x3x224x224 of at most %d sizes, got '%.*s'",
-                           QB_MAX_RANK, (int)p->value_length, p->value);
-        shape.dim[shape.rank++] = dim;
-        at = stop + (stop < end);
-    }
-    *out = shape;
-    return QB_OK;
-}
-
-/* The model's own shape; a first dimension without a size is the batch. */
-static qb_status own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, qb_shape *out) {
+qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, qb_shape *out) {
     *out = input->shape;
     if (out->rank > 0 && out->dim[0] < 0) out->dim[0] = batch;
     if (qb_shape_known(out)) return QB_OK;
@@ -63,39 +19,24 @@ static qb_status own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, qb_
                    input->name, qb_shape_text(&input->shape, text, sizeof text), input->name);
 }
 
-static int32_t find_input(const qb_graph *graph, const pair *p) {
-    for (int32_t i = 0; i < graph->n_inputs; i++)
-        if (is_name(p, graph->values[graph->inputs[i]].name)) return i;
-    return p->name || graph->n_inputs != 1 ? -1 : 0; /* the only input needs no name */
-}
-
-static qb_status named_shapes(qb_ctx *cx, const qb_graph *graph, const char *text,
-                              qb_shape *shapes) {
-    pair p;
-    while (next_pair(&text, &p)) {
-        const int32_t i = find_input(graph, &p);
-        if (i < 0)
-            return qb_fail(cx, QB_STATUS_USAGE, "--shapes: the model has no input '%.*s'",
-                           (int)(p.name ? p.name_length : p.value_length),
-                           p.name ? p.name : p.value);
-        QB_TRY(parse_shape(cx, &p, &shapes[i]));
-    }
-    return QB_OK;
-}
-
 qb_status qb_bench_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, int64_t batch,
                           qb_shape **out) {
     qb_status status = QB_OK;
     qb_shape *shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *shapes);
-    if (!shapes) return cx->code;
-    for (int32_t i = 0; i < graph->n_inputs; i++) shapes[i].rank = -1;
-    QB_GO(named_shapes(cx, graph, text, shapes));
+    const char **names = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *names);
+    if (!shapes || !names) QB_GO(cx->code);
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        names[i] = graph->values[graph->inputs[i]].name;
+        shapes[i].rank = -1;
+    }
+    QB_GO(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
     for (int32_t i = 0; i < graph->n_inputs; i++)
         if (shapes[i].rank < 0)
-            QB_GO(own_shape(cx, &graph->values[graph->inputs[i]], batch, &shapes[i]));
+            QB_GO(qb_bench_own_shape(cx, &graph->values[graph->inputs[i]], batch, &shapes[i]));
     *out = shapes;
-    return QB_OK;
+    shapes = NULL;
 out:
+    qb_free(names);
     qb_free(shapes);
     return status;
 }
@@ -124,7 +65,7 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data) {
     }
 }
 
-static qb_status load(qb_ctx *cx, const pair *p, const char *name, size_t bytes, void *data) {
+static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t bytes, void *data) {
     char *path = qb_format(cx, "%.*s", (int)p->value_length, p->value);
     qb_map map;
     if (!path) return cx->code;
@@ -142,10 +83,10 @@ static qb_status load(qb_ctx *cx, const pair *p, const char *name, size_t bytes,
 }
 
 static qb_status load_named(qb_ctx *cx, const qb_engine *engine, const char *text, void **inputs) {
-    pair p;
-    while (next_pair(&text, &p)) {
+    qb_pair p;
+    while (qb_pair_next(&text, &p)) {
         int32_t i = qb_engine_n_inputs(engine) - 1;
-        while (i >= 0 && !is_name(&p, qb_engine_input_name(engine, i))) i--;
+        while (i >= 0 && !qb_pair_is(&p, qb_engine_input_name(engine, i))) i--;
         if (i < 0)
             return qb_fail(cx, QB_STATUS_USAGE,
                            "--loadInputs: expected NAME:FILE with an input's name, got '%.*s'",

@@ -4,6 +4,9 @@
 
 #include "engine/engine.h"
 
+/* The model's own shape of an input; a first dimension without a size is the batch. */
+qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, qb_shape *out);
+
 /* One shape an input of the graph, new memory. `text`: "in:1x3x224x224,in2:8x128", the part before
  * the last colon is the name; NULL or an input left out: the model's own shape with a symbolic
  * first dimension = batch. */

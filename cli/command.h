@@ -72,6 +72,7 @@ typedef struct qb_command {
     const char *notes;     /* what the arguments mean, under the options; NULL: nothing to add */
     const char *example;   /* whole command lines, newline separated */
     const qb_opt *options; /* begins with QB_COMMON_OPTIONS */
+    const qb_opt *also;    /* taken as well, but not listed anywhere; NULL: none */
     size_t options_size;
     int max_arguments;               /* positional ones; more is a usage error */
     void (*defaults)(void *options); /* may be NULL: all zero */

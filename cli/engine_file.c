@@ -34,6 +34,31 @@ static void print_plugins(const json_t *plugins) {
                text(plugin, "version"), (int)json_integer_value(json_object_get(plugin, "abi")));
 }
 
+static void print_profiles(const json_t *profiles) {
+    static const char *const bounds[] = {"min", "opt", "max"};
+    size_t p, i;
+    json_t *profile;
+    const char *input;
+    json_t *shape;
+    json_array_foreach(profiles, p, profile) for (i = 0; i < sizeof bounds / sizeof *bounds; i++) {
+        printf("%-9s %zu %s", i == 0 ? "profile" : "", p, bounds[i]);
+        json_object_foreach(json_object_get(profile, bounds[i]), input, shape)
+            printf(" %s:%s", input, json_string_value(shape));
+        printf("\n");
+    }
+}
+
+/* "other versions, other processors" */
+static void print_compatible(const json_t *list) {
+    const json_t *what;
+    size_t i;
+    if (json_array_size(list) > 0) printf("loads on    ");
+    json_array_foreach(list, i, what)
+        printf("%sother %s", i > 0 ? ", " : "",
+               strcmp(json_string_value(what), "version") == 0 ? "versions" : "processors");
+    if (json_array_size(list) > 0) printf("\n");
+}
+
 static double mib(const json_t *memory, const char *key) {
     return (double)json_integer_value(json_object_get(memory, key)) / (1 << 20);
 }
@@ -48,10 +73,17 @@ static void print(const json_t *tags, bool steps) {
            text(built, "libraries"), (int)json_integer_value(json_object_get(built, "threads")));
     printf("built for   %s: %s\n", text(built, "backend"), text(built, "processor"));
     print_plugins(json_object_get(tags, "plugins"));
+    print_compatible(json_object_get(tags, "compatible"));
     print_ports(tags, "inputs", "inputs");
     print_ports(tags, "outputs", "outputs");
-    printf("memory      %.1f MiB of weights, %.1f MiB of activations, %.1f MiB of workspace\n",
-           mib(memory, "weights"), mib(memory, "arena"), mib(memory, "workspace"));
+    print_profiles(json_object_get(tags, "profiles"));
+    printf("memory      %.1f MiB of weights, %.1f MiB of activations, %.1f MiB of workspace: "
+           "%.1f MiB at the peak\n",
+           mib(memory, "weights"), mib(memory, "arena"), mib(memory, "workspace"),
+           mib(memory, "weights") + mib(memory, "arena") + mib(memory, "workspace"));
+    if (mib(memory, "lower_bound") > 0)
+        printf("planned     %.1f MiB of activations, %.3f times the most that live at once\n",
+               mib(memory, "planned"), mib(memory, "planned") / mib(memory, "lower_bound"));
     printf("steps       %zu\n", json_array_size(json_object_get(tags, "steps")));
     if (steps) print_steps(json_object_get(tags, "steps"));
 }

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "cli/bench_inputs.h"
 #include "cli/pipeline.h"
 
@@ -32,20 +33,28 @@ out:
 
 static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *making,
                        const qb_graph *graph, bool half, qb_engine **out) {
-    qb_shape *shapes;
-    QB_TRY(qb_bench_shapes(cx, graph, making->shapes, project->batch, &shapes));
-    const qb_engine_options options = {.backends = project->backends,
-                                       .input_shapes = shapes,
-                                       .threads = making->threads,
-                                       .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
-                                       .timing_cache = project->timing_cache,
-                                       .no_mixing = project->no_mixing,
-                                       .time_tactics = making->time_tactics};
+    qb_engine_options options = {.backends = project->backends,
+                                 .threads = making->threads,
+                                 .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                                 .timing_cache = project->timing_cache,
+                                 .no_mixing = project->no_mixing,
+                                 .time_tactics = making->time_tactics};
+    qb_shape *shapes = NULL;
+    qb_profile *profiles = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_workspace_parse(cx, making->sizes->pools, &options.workspace_limit));
+    QB_GO(qb_profiles_parse(cx, making->sizes, graph, project->batch, &profiles,
+                            &options.n_profiles));
+    if (!profiles)
+        QB_GO(qb_bench_shapes(cx, graph, making->sizes->shapes, project->batch, &shapes));
+    options.profiles = profiles;
+    options.input_shapes = shapes;
     const double start = qb_now();
-    qb_status status = qb_engine_build(cx, graph, &options, out);
-    if (status == QB_OK)
-        qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads", qb_now() - start,
-                qb_engine_bytes(*out), making->threads);
+    QB_GO(qb_engine_build(cx, graph, &options, out));
+    qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads", qb_now() - start,
+            qb_engine_bytes(*out), making->threads);
+out:
+    qb_free(profiles);
     qb_free(shapes);
     return status;
 }
@@ -79,11 +88,73 @@ void qb_made_release(qb_made *made) {
     *made = (qb_made){0};
 }
 
+/* ---- memory ---- */
+
+static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
+
+void qb_memory_print(const qb_engine *engine) {
+    qb_engine_memory m;
+    qb_engine_memory_of(engine, &m);
+    printf("memory: %.1f MiB of weights, %.1f MiB of activations, %.1f MiB of workspace; "
+           "%.1f MiB at the peak of this process\n",
+           mib(m.weights), mib(m.arena), mib(m.workspace), mib(qb_peak_rss()));
+    if (m.lower_bound > 0)
+        printf("activations: %.1f MiB planned, %.3f times the most that live at once\n",
+               mib(m.planned), (double)m.planned / (double)m.lower_bound);
+}
+
+json_t *qb_memory_json(const qb_engine *engine) {
+    qb_engine_memory m;
+    qb_engine_memory_of(engine, &m);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "weights_bytes", (json_int_t)m.weights,
+                     "arena_bytes", (json_int_t)m.arena, "workspace_bytes", (json_int_t)m.workspace,
+                     "planned_bytes", (json_int_t)m.planned, "lower_bound_bytes",
+                     (json_int_t)m.lower_bound, "peak_bytes", (json_int_t)qb_peak_rss());
+}
+
+/* ---- files ---- */
+
+static void add_text(qb_strbuf *out, const char *name, const char *value) {
+    if (value) qb_strbuf_addf(out, " --%s=%s", name, value);
+}
+
+static void add_flag(qb_strbuf *out, const char *name, bool given) {
+    if (given) qb_strbuf_addf(out, " --%s", name);
+}
+
+/* What `qbench build` needs beside model and precision to make the same engine. */
+static char *options_of(qb_ctx *cx, const qb_project *project, const qb_making *making) {
+    const qb_shape_flags *sizes = making->sizes;
+    qb_strbuf out = {0};
+    if (project->batch > 1) qb_strbuf_addf(&out, " --batch=%lld", (long long)project->batch);
+    if (sizes->profiles.n == 0) add_text(&out, "shapes", sizes->shapes);
+    for (int i = 0; i < sizes->profiles.n; i += 2)
+        add_text(&out, sizes->profiles.item[i], sizes->profiles.item[i + 1]);
+    add_text(&out, "memPoolSize", sizes->pools);
+    add_text(&out, "backends", project->backends);
+    for (int i = 0; project->disabled[i]; i++) add_text(&out, "disable-pass", project->disabled[i]);
+    for (int i = 0; project->keep_float[i]; i++)
+        add_text(&out, "keep-float", project->keep_float[i]);
+    add_flag(&out, "time-tactics", making->time_tactics);
+    add_flag(&out, "version-compatible", making->version_compatible);
+    add_flag(&out, "hardware-compatible", making->hardware_compatible);
+    char *text = out.failed ? NULL : qb_strdup(cx, out.size > 0 ? out.data + 1 : "");
+    qb_strbuf_release(&out);
+    return text;
+}
+
 qb_status qb_made_save(qb_ctx *cx, const qb_project *project, const qb_making *making,
                        const qb_made *made, const char *path) {
+    char *options = options_of(cx, project, making);
+    if (!options) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     const qb_engine_origin origin = {.model = qb_path_base(project->model),
                                      .precision = making->precision,
                                      .calibration = made->calibration,
-                                     .data_hash = made->data_hash};
-    return qb_engine_save(cx, made->engine, &origin, path);
+                                     .data_hash = made->data_hash,
+                                     .options = options,
+                                     .version_compatible = making->version_compatible,
+                                     .hardware_compatible = making->hardware_compatible};
+    qb_status status = qb_engine_save(cx, made->engine, &origin, path);
+    qb_free(options);
+    return status;
 }

@@ -2,14 +2,19 @@
 #ifndef QB_CLI_MAKING_H
 #define QB_CLI_MAKING_H
 
+#include <jansson.h>
+
 #include "cli/project.h"
+#include "cli/shape_flags.h"
 #include "engine/file.h"
 
 typedef struct qb_making {
-    const char *precision; /* "fp32", "fp16", "int8:entropy+per-tensor" */
-    const char *shapes;    /* as qb_bench_shapes takes them; NULL: the model's, project's batch */
-    int threads;           /* of one run */
+    const char *precision;       /* "fp32", "fp16", "int8:entropy+per-tensor" */
+    const qb_shape_flags *sizes; /* of inputs; what they leave open is the model's own, with the
+                                    project's batch */
+    int threads;                 /* of one run */
     bool time_tactics;
+    bool version_compatible, hardware_compatible; /* of the file; see qb_engine_origin */
 } qb_making;
 
 typedef struct qb_made {
@@ -22,6 +27,10 @@ typedef struct qb_made {
 qb_status qb_stage_engine(qb_ctx *cx, const qb_project *project, const qb_making *making,
                           qb_made *out);
 void qb_made_release(qb_made *made);
+
+/* Prints what a context of the engine takes, and the process so far. */
+void qb_memory_print(const qb_engine *engine);
+json_t *qb_memory_json(const qb_engine *engine);
 
 /* Writes the engine to a file. */
 qb_status qb_made_save(qb_ctx *cx, const qb_project *project, const qb_making *making,

@@ -347,6 +347,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     }
     b.engine = engine;
     engine->threads = r->threads;
+    engine->workspace_limit = r->workspace_limit;
     engine->parts = 1;
     engine->graph = r->bound;
     QB_GO(qb_arena_create(cx, &engine->arena));
@@ -586,8 +587,9 @@ out:
 }
 
 qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const char *backends, int threads,
-                          const qb_replay *replay, qb_engine **out) {
-    request r = {.bound = graph, .replay = replay, .threads = threads};
+                          size_t workspace_limit, const qb_replay *replay, qb_engine **out) {
+    request r = {
+        .bound = graph, .replay = replay, .threads = threads, .workspace_limit = workspace_limit};
     qb_engine *engine;
     qb_status status = parse_backends(cx, backends, &r.device, r.backends);
     if (status == QB_OK && r.device)

@@ -24,9 +24,12 @@ static const char *group_name(const qb_builder *b) {
     return b->graph->values[b->groups.group[b->group].out].name;
 }
 
-bool qb_build_within_limit(const qb_builder *b, const qb_kernel *kernel) {
+bool qb_build_within_limit(qb_builder *b, const qb_kernel *kernel) {
     const double mib = 1 << 20;
     if (b->workspace_limit == 0 || kernel->workspace_bytes <= b->workspace_limit) return true;
+    if (b->left_out == kernel->tactic && b->left_out_group == b->group) return false; /* again */
+    b->left_out = kernel->tactic;
+    b->left_out_group = b->group;
     qb_info(b->cx, "'%s': tactic %s is left out: it wants %.3g MiB of workspace, the limit is %.3g",
             group_name(b), kernel->tactic->name, (double)kernel->workspace_bytes / mib,
             (double)b->workspace_limit / mib);
@@ -140,11 +143,11 @@ static qb_status chosen_before(qb_builder *b, const qb_problem *forms, int32_t n
                                const bool *constant, qb_kernel **out) {
     const int32_t i = b->engine->n_recorded;
     *out = NULL;
-    if (i < b->replay->n)
+    if (i < b->replay->n && b->replay->tactic[i])
         QB_TRY(first_form(b, b->replay->tactic[i], forms, n_forms, constant, out));
     if (*out) return QB_OK;
     return qb_fail(b->cx, QB_STATUS_MISMATCH, "tactic %s, which was recorded, does not run it here",
-                   i < b->replay->n ? b->replay->tactic[i]->name : "(none)");
+                   i < b->replay->n ? b->replay->name[i] : "(none)");
 }
 
 /* What timing found best for the step at the shapes that a profile is tuned for. */

@@ -8,10 +8,8 @@ void qb_engine_destroy(qb_engine *engine) {
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
     if (engine->device) engine->device->release(engine->device_block);
     qb_free(engine->device_name);
-    if (engine->file)
-        qb_engine_file_free(engine->file);
-    else
-        qb_free(engine->packed);
+    if (!engine->packed_mapped) qb_free(engine->packed);
+    qb_engine_file_free(engine->file);
     qb_free(engine->packs);
     qb_free(engine->recorded);
     qb_free(engine->observed);

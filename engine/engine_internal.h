@@ -93,8 +93,10 @@ struct qb_engine {
     qb_port *inputs, *outputs;
     int32_t *observed; /* value ids: the graph's inputs first */
     void *packed;
-    struct qb_engine_file *file; /* it was loaded from; then `packed` lies there. NULL: built */
+    bool packed_mapped;          /* `packed` lies in the file */
+    struct qb_engine_file *file; /* it was loaded from; NULL: built */
     const char *backends;        /* as the build resolved them: "cpu,dnnl,ref" */
+    size_t workspace_limit;      /* 0: none */
     const qb_tactic **recorded;  /* what qb_build_kernel chose, call by call */
     int32_t n_recorded;
     qb_engine_memory memory;
@@ -129,14 +131,16 @@ int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget);
 
 /* What an earlier build chose, to be chosen again. */
 typedef struct qb_replay {
-    const qb_tactic *const *tactic;
+    const qb_tactic *const *tactic; /* NULL: this program has it no more */
+    const char *const *name;
     int32_t n;
 } qb_replay;
 
-/* engine/build.c: an engine of the host as it was recorded, from the bound graph of the earlier one
- * (taken over, also on failure). Constants are not packed: `packed` stays NULL. */
+/* engine/build.c: an engine of the host from the bound graph of an earlier one (taken over, also on
+ * failure), with the tactics that were recorded or, with replay NULL, those that are best here.
+ * Constants are not packed: `packed` stays NULL. */
 qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const char *backends, int threads,
-                          const qb_replay *replay, qb_engine **out);
+                          size_t workspace_limit, const qb_replay *replay, qb_engine **out);
 /* An engine for a part of the batch becomes one for all of it. */
 qb_status qb_engine_in_parts(qb_ctx *cx, qb_engine *engine, int64_t parts, int64_t batch);
 
@@ -151,6 +155,8 @@ typedef struct qb_builder {
     bool time_tactics;
     const struct qb_hints *hints; /* tactics to try first; NULL */
     size_t workspace_limit;       /* 0: none */
+    const qb_tactic *left_out;    /* the last one over the limit, */
+    int32_t left_out_group;       /* and for which group */
     const qb_replay *replay;      /* NULL: choose */
     qb_dtype device_float;        /* F32 or F16: what float values are on the device */
     struct qb_timings *timings;   /* of tactics on the device; NULL without one */
@@ -206,7 +212,7 @@ qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_form
                           const bool *constant, qb_kernel **out);
 
 /* Does the kernel keep to the limit of workspace? Says so when it does not. */
-bool qb_build_within_limit(const qb_builder *b, const qb_kernel *kernel);
+bool qb_build_within_limit(qb_builder *b, const qb_kernel *kernel);
 
 /* engine/steps.c */
 #define QB_MAX_FORMS 32

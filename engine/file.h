@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QB_ENGINE_FILE_FORMAT 1
+#define QB_ENGINE_FILE_FORMAT 2
 
 /* Where an engine comes from, for those who find its file later. Texts may be NULL. */
 typedef struct qb_engine_origin {
@@ -18,18 +18,24 @@ typedef struct qb_engine_origin {
     const char *precision;   /* "int8:entropy" */
     const char *calibration; /* the calibration's method */
     qb_hash data_hash;       /* of the calibration data; zero: none */
+    const char *options;     /* more of the command that builds it: "--batch 4"; NULL: none */
+    /* Where else than here the file is to load. Either keeps the weights as the model has them, and
+     * they are packed at every load; where something differs, kernels are chosen anew. */
+    bool version_compatible;  /* with other versions of qbench and its libraries */
+    bool hardware_compatible; /* on other processors */
 } qb_engine_origin;
 
 /* Writes the file, atomically. The same engine gives the same bytes. Engines of a device are
- * refused (QB_STATUS_UNSUPPORTED). */
+ * refused (QB_STATUS_UNSUPPORTED), and compatible files of an engine that has no plain weights any
+ * more, because it was loaded from a file that is not. */
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path);
 
-/* Checks every byte (hashes), that the file fits this program and processor, and makes the engine
- * again as it was recorded; packed weights stay in the file, which is mapped read-only and must not
- * be cut short while the engine lives. Errors: QB_STATUS_FORMAT (damaged, or written by a newer
- * format), QB_STATUS_MISMATCH (made for another machine or program; the message has both sides and
- * the command that builds it anew). */
+/* Checks every byte (hashes), that the file fits this program and processor, as far as it says that
+ * it must, and makes the engine again as it was recorded; packed weights stay in the file, which is
+ * mapped read-only and must not be cut short while the engine lives. Errors: QB_STATUS_FORMAT
+ * (damaged, or written by a newer format), QB_STATUS_MISMATCH (made for another machine or program;
+ * the message has both sides and the command that builds it anew). */
 qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out);
 
 /* The tags of a file as JSON text (new memory), after all of its hashes were checked; works for

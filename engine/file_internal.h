@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "engine/engine_internal.h"
 #include "engine/file.h"
 
@@ -13,14 +14,18 @@
 #define QB_FILE_LINE 64
 
 /* TAGS: JSON for people and for the check of fit. GRAPH: as in graph/store.h. PLAN: what the build
- * decided. PACKED: constants in the kernels' own forms, page-aligned. */
+ * decided. WEIGHTS: constants as the graph has them. PACKED: constants in the kernels' own forms.
+ * The last two are mapped. */
 typedef enum qb_file_section {
     QB_FILE_TAGS,
     QB_FILE_GRAPH,
     QB_FILE_PLAN,
+    QB_FILE_WEIGHTS,
     QB_FILE_PACKED
 } qb_file_section;
-#define QB_FILE_SECTIONS 4
+#define QB_FILE_SECTIONS 5
+/* The multiple of which a section's offset is. */
+#define QB_FILE_UNIT(section) ((section) == QB_FILE_PACKED ? QB_FILE_PAGE : QB_FILE_LINE)
 
 typedef struct qb_file_entry {
     char name[8];
@@ -51,12 +56,37 @@ json_t *qb_file_plugins_json(const qb_engine *engine);
 /* Are those that the tags name loaded, in the same version? */
 qb_status qb_file_plugins_check(qb_ctx *cx, const char *path, const json_t *tags);
 
-/* The PLAN section, followed by the tactics' names, each length-prefixed. */
+#define QB_FILE_VERSION_COMPATIBLE 1u
+#define QB_FILE_HARDWARE_COMPATIBLE 2u
+
+/* The head of the PLAN section. Behind it, texts being length-prefixed: the name of each tactic;
+ * for each profile min, opt and max, each with a shape an input; for each profile the number of its
+ * hints, and for each hint the value's and the tactic's name. */
 typedef struct qb_file_plan {
     int64_t parts, batch; /* of the whole engine: items of a run */
-    uint64_t hole_bytes;
-    int32_t threads, n_tactics, n_steps, reserved;
+    uint64_t hole_bytes, arena, workspace, workspace_limit;
+    int32_t threads, n_tactics, n_steps, n_profiles, n_inputs;
+    uint32_t compatible;
     char backends[64];
 } qb_file_plan;
+
+/* engine/file_plan.c */
+qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *engine, size_t hole_bytes,
+                           uint32_t compatible, qb_strbuf *out);
+/* What was read: everything is in the arena. A tactic that this program lacks is NULL. */
+typedef struct qb_file_plan_read {
+    qb_file_plan head;
+    const qb_tactic **tactics; /* [n_tactics] */
+    const char **names;        /* of the tactics */
+    qb_profile *profiles;      /* [n_profiles] */
+    struct qb_hints *hints;    /* [n_profiles] */
+} qb_file_plan_read;
+qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,
+                           size_t size, qb_file_plan_read *out);
+
+/* engine/file_fit.c: may a file with these tags be used here? *same: program and processor are
+ * those that built it. */
+qb_status qb_file_fit(qb_ctx *cx, const char *path, const json_t *tags, uint32_t compatible,
+                      bool *same);
 
 #endif

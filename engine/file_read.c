@@ -1,35 +1,11 @@
 /* Files to engines. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "engine/file_internal.h"
+#include "engine/plans_internal.h"
 #include "graph/store.h"
-
-#define TACTICS_MAX 1000000
-#define THREADS_MAX 4096
-
-void qb_engine_processor(char *text, size_t n) {
-    text[0] = '\0';
-#if defined(__x86_64__)
-#define FEATURE(name)                                                                              \
-    if (__builtin_cpu_supports(name)) {                                                            \
-        const size_t at = strlen(text);                                                            \
-        snprintf(text + at, n - at, "%s%s", at ? " " : "", name);                                  \
-    }
-    FEATURE("avx2")
-    FEATURE("fma")
-    FEATURE("avx512f")
-    FEATURE("avx512bw")
-    FEATURE("avx512dq")
-    FEATURE("avx512vl")
-    FEATURE("avx512vnni")
-    FEATURE("avx512bf16")
-#undef FEATURE
-#endif
-    if (!text[0]) snprintf(text, n, "portable");
-}
 
 void qb_engine_file_free(qb_engine_file *file) {
     if (!file) return;
@@ -60,6 +36,10 @@ static qb_status check_header(opened *f) {
         return qb_fail(f->cx, QB_STATUS_FORMAT,
                        "%s: written by a newer qbench: format %u, this one reads up to %d", f->path,
                        h->format, QB_ENGINE_FILE_FORMAT);
+    if (h->format == 1)
+        return qb_fail(f->cx, QB_STATUS_FORMAT,
+                       "%s: written by an older qbench: format 1, this one reads %d: build it anew",
+                       f->path, QB_ENGINE_FILE_FORMAT);
     if (!qb_hash_equal(h->hash, qb_hash_bytes(h, offsetof(qb_file_header, hash))))
         return damaged(f, "the header does not have its hash");
     if (h->format != QB_ENGINE_FILE_FORMAT || h->n_sections != QB_FILE_SECTIONS)
@@ -76,7 +56,7 @@ static qb_status check_sections(const opened *f) {
     uint64_t end = sizeof f->header;
     for (int i = 0; i < QB_FILE_SECTIONS; i++) {
         const qb_file_entry *s = &f->header.section[i];
-        const uint64_t unit = i == QB_FILE_PACKED ? QB_FILE_PAGE : QB_FILE_LINE;
+        const uint64_t unit = QB_FILE_UNIT(i);
         if (memcmp(s->name, qb_file_names[i], sizeof s->name) != 0 || s->offset % unit != 0 ||
             s->offset < end || s->offset - end >= unit || s->offset > f->map.size ||
             s->size > f->map.size - s->offset)
@@ -106,112 +86,70 @@ static const uint8_t *section(const opened *f, qb_file_section which, size_t *si
     return f->map.data + f->header.section[which].offset;
 }
 
-/* ---- does it fit? ---- */
+/* ---- engine ---- */
 
-static const char *text_of(const json_t *tags, const char *key) {
-    const char *text = json_string_value(json_object_get(tags, key));
-    return text ? text : "?";
-}
+typedef struct loading {
+    opened *f;
+    qb_arena *arena; /* of what was read */
+    qb_file_plan_read plan;
+    bool same; /* program and processor are those of the build */
+    qb_engine_file *file;
+} loading;
 
-static qb_status check_fit(const opened *f, const json_t *tags) {
-    const json_t *built = json_object_get(tags, "built");
-    char processor[256];
-    qb_engine_processor(processor, sizeof processor);
-    char *libraries = qb_engine_libraries(f->cx);
-    if (!libraries) return f->cx->code;
-    qb_status status = QB_OK;
-    if (strcmp(text_of(built, "qbench"), QB_VERSION) != 0 ||
-        strcmp(text_of(built, "processor"), processor) != 0 ||
-        strcmp(text_of(built, "libraries"), libraries) != 0)
-        status = qb_fail(f->cx, QB_STATUS_MISMATCH,
-                         "%s: built by qbench %s (%s) for '%s'; this is qbench %s (%s) on '%s': "
-                         "build it here with 'qbench build --model %s --precision %s -o %s'",
-                         f->path, text_of(built, "qbench"), text_of(built, "libraries"),
-                         text_of(built, "processor"), QB_VERSION, libraries, processor,
-                         text_of(tags, "model"), text_of(tags, "precision"), f->path);
-    qb_free(libraries);
-    return status == QB_OK ? qb_file_plugins_check(f->cx, f->path, tags) : status;
-}
-
-static qb_status check_tags(const opened *f) {
+static qb_status check_tags(loading *l) {
     size_t size;
-    const uint8_t *text = section(f, QB_FILE_TAGS, &size);
+    const uint8_t *text = section(l->f, QB_FILE_TAGS, &size);
     json_t *tags = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL);
-    qb_status status = json_is_object(tags) ? check_fit(f, tags) : damaged(f, "tags are no JSON");
+    qb_status status = json_is_object(tags) ? qb_file_fit(l->f->cx, l->f->path, tags,
+                                                          l->plan.head.compatible, &l->same)
+                                            : damaged(l->f, "tags are no JSON");
     json_decref(tags);
     return status;
 }
 
-/* ---- plan ---- */
-
-static qb_status read_plan(const opened *f, qb_file_plan *plan, const qb_tactic ***tactics) {
-    size_t size;
-    const uint8_t *at = section(f, QB_FILE_PLAN, &size), *end = at + size;
-    if (size < sizeof *plan) return damaged(f, "the plan is cut short");
-    memcpy(plan, at, sizeof *plan);
-    at += sizeof *plan;
-    if (plan->parts < 1 || plan->batch < 0 || plan->threads < 1 || plan->threads > THREADS_MAX ||
-        plan->n_tactics < 0 || plan->n_tactics > TACTICS_MAX || plan->reserved != 0 ||
-        (plan->parts > 1 && plan->batch % plan->parts != 0) ||
-        !memchr(plan->backends, '\0', sizeof plan->backends))
-        return damaged(f, "the plan's numbers");
-    *tactics = qb_alloc(f->cx, (size_t)plan->n_tactics, sizeof **tactics);
-    if (!*tactics) return f->cx->code;
-    for (int32_t i = 0; i < plan->n_tactics; i++) {
-        char name[128];
-        uint32_t n;
-        if ((size_t)(end - at) < sizeof n) return damaged(f, "the plan is cut short");
-        memcpy(&n, at, sizeof n);
-        at += sizeof n;
-        if (n >= sizeof name || n > (size_t)(end - at)) return damaged(f, "a tactic's name");
-        memcpy(name, at, n);
-        name[n] = '\0';
-        at += n;
-        (*tactics)[i] = qb_tactic_find(name);
-        if (!(*tactics)[i] || (*tactics)[i]->device_memory)
-            return qb_fail(f->cx, QB_STATUS_MISMATCH, "%s: this qbench has no tactic '%s'", f->path,
-                           name);
-    }
-    return at == end ? QB_OK : damaged(f, "bytes behind the plan");
-}
-
-/* ---- engine ---- */
-
-static qb_status make_zeros(const opened *f, uint64_t bytes, qb_engine_file *file) {
+static qb_status make_zeros(const loading *l) {
+    const uint64_t bytes = l->plan.head.hole_bytes;
     if (bytes == 0) return QB_OK;
-    if (bytes > SIZE_MAX / 2) return damaged(f, "a constant that does not fit");
+    if (bytes > SIZE_MAX / 2) return damaged(l->f, "a constant that does not fit");
     void *zeros =
         mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (zeros == MAP_FAILED)
-        return qb_fail_errno(f->cx, "%s: %llu bytes of address space", f->path,
+        return qb_fail_errno(l->f->cx, "%s: %llu bytes of address space", l->f->path,
                              (unsigned long long)bytes);
-    file->zeros = zeros;
-    file->n_zeros = (size_t)bytes;
+    l->file->zeros = zeros;
+    l->file->n_zeros = (size_t)bytes;
     return QB_OK;
 }
 
-/* The graph belongs to the engine, and its holes to the file: the engine goes first. */
-static qb_status rebuild(const opened *f, const qb_file_plan *plan, const qb_tactic *const *tactics,
-                         const qb_engine_file *file, qb_engine **out) {
+/* The graph's constants belong to the file. */
+static qb_status read_graph(const loading *l, qb_graph **out) {
     size_t size;
-    const uint8_t *bytes = section(f, QB_FILE_GRAPH, &size);
-    const qb_replay replay = {.tactic = tactics, .n = plan->n_tactics};
-    qb_graph *graph;
+    const uint8_t *bytes = section(l->f, QB_FILE_GRAPH, &size);
+    qb_store_memory memory = {.zeros = l->file->zeros, .n_zeros = l->file->n_zeros};
+    memory.apart = section(l->f, QB_FILE_WEIGHTS, &memory.n_apart);
+    QB_TRY(qb_graph_restore(l->f->cx, l->f->path, bytes, size, &memory, out));
+    if ((*out)->n_inputs == l->plan.head.n_inputs) return QB_OK;
+    qb_graph_free(*out);
+    return damaged(l->f, "the plan is of another graph");
+}
+
+/* The same kernels as at the build; where program or processor are others, those that are best
+ * here. Takes the graph over. */
+static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) {
+    const qb_file_plan *head = &l->plan.head;
+    const qb_replay replay = {l->plan.tactics, l->plan.names, head->n_tactics};
     qb_engine *engine;
-    QB_TRY(qb_graph_restore(f->cx, f->path, bytes, size, file->zeros, file->n_zeros, &graph));
-    QB_TRY_WRAP(f->cx,
-                qb_engine_again(f->cx, graph, plan->backends, plan->threads, &replay, &engine),
-                "%s", f->path);
+    QB_TRY_WRAP(l->f->cx,
+                qb_engine_again(l->f->cx, graph, head->backends, head->threads,
+                                (size_t)head->workspace_limit, l->same ? &replay : NULL, &engine),
+                "%s", l->f->path);
     qb_status status = QB_OK;
-    section(f, QB_FILE_PACKED, &size);
-    if (engine->n_steps != plan->n_steps || engine->n_recorded != plan->n_tactics ||
-        engine->memory.weights != size)
-        status = qb_fail(f->cx, QB_STATUS_MISMATCH,
-                         "%s: made again, the engine has %d steps and %zu bytes of weights, the "
-                         "file %d and %zu: build it anew",
-                         f->path, engine->n_steps, engine->memory.weights, plan->n_steps, size);
+    if (l->same && (engine->n_steps != head->n_steps || engine->n_recorded != head->n_tactics))
+        status = qb_fail(l->f->cx, QB_STATUS_MISMATCH,
+                         "%s: made again, the engine has %d steps, the file %d: build it anew",
+                         l->f->path, engine->n_steps, head->n_steps);
     else
-        status = qb_engine_in_parts(f->cx, engine, plan->parts, plan->batch);
+        status = qb_engine_in_parts(l->f->cx, engine, head->parts, head->batch);
     if (status == QB_OK)
         *out = engine;
     else
@@ -219,28 +157,95 @@ static qb_status rebuild(const opened *f, const qb_file_plan *plan, const qb_tac
     return status;
 }
 
+/* Packed constants from the file, or from its plain weights. */
+static qb_status take_weights(const loading *l, qb_engine *engine) {
+    size_t size;
+    const uint8_t *packed = section(l->f, QB_FILE_PACKED, &size);
+    if (l->plan.head.compatible) return qb_engine_pack(l->f->cx, engine);
+    if (engine->memory.weights != size)
+        return qb_fail(l->f->cx, QB_STATUS_MISMATCH,
+                       "%s: made again, the engine has %zu bytes of weights, the file %zu: build "
+                       "it anew",
+                       l->f->path, engine->memory.weights, size);
+    engine->packed = (void *)(uintptr_t)packed; /* never written */
+    engine->packed_mapped = true;
+    return QB_OK;
+}
+
+static qb_status load_fixed(const loading *l, qb_graph *graph, qb_engine **out) {
+    qb_engine *engine;
+    QB_TRY(plan_again(l, graph, &engine));
+    qb_status status = take_weights(l, engine);
+    if (status == QB_OK)
+        *out = engine;
+    else
+        qb_engine_free(engine);
+    return status;
+}
+
+/* The engine's own shapes; those of a part where it runs the batch in parts. */
+static qb_status bind_usual(const loading *l, const qb_plans *plans, qb_graph **out) {
+    const size_t n = (size_t)plans->n_inputs;
+    qb_shape *shapes = qb_alloc(l->f->cx, n, sizeof *shapes);
+    if (!shapes) return l->f->cx->code;
+    for (size_t i = 0; i < n; i++) {
+        shapes[i] = plans->profiles[0].opt[i];
+        if (shapes[i].rank > 0) shapes[i].dim[0] /= l->plan.head.parts;
+    }
+    qb_status status = qb_graph_bind_sharing(l->f->cx, plans->graph, shapes, out);
+    qb_free(shapes);
+    return status;
+}
+
+static qb_status load_profiles(const loading *l, qb_graph *graph, qb_engine **out) {
+    const qb_file_plan *head = &l->plan.head;
+    qb_ctx *cx = l->f->cx;
+    qb_status status = QB_OK;
+    qb_plans *plans;
+    qb_engine *engine = NULL;
+    qb_graph *bound;
+    QB_TRY(qb_plans_create(cx, graph, l->plan.profiles, head->n_profiles, head->backends,
+                           head->threads, (size_t)head->workspace_limit, &plans));
+    QB_GO(qb_plans_hint(cx, plans, l->plan.hints));
+    QB_GO(bind_usual(l, plans, &bound));
+    QB_GO(load_fixed(l, bound, &engine));
+    plans->arena_bytes = (size_t)head->arena;
+    plans->workspace_bytes = (size_t)head->workspace;
+    status = qb_plans_attach(cx, plans, engine);
+    plans = NULL;
+    if (status != QB_OK) goto out;
+    *out = engine;
+    engine = NULL;
+out:
+    qb_engine_free(engine);
+    qb_plans_free(plans);
+    return status;
+}
+
 /* The engine takes the map over. */
 static qb_status load(opened *f, qb_engine **out) {
-    qb_file_plan plan;
-    const qb_tactic **tactics = NULL;
+    loading l = {.f = f};
     qb_engine *engine = NULL;
+    qb_graph *graph;
     size_t size;
     qb_status status = QB_OK;
-    qb_engine_file *file = qb_alloc(f->cx, 1, sizeof *file);
-    if (!file) return f->cx->code;
-    QB_GO(check_tags(f));
-    QB_GO(read_plan(f, &plan, &tactics));
-    QB_GO(make_zeros(f, plan.hole_bytes, file));
-    QB_GO(rebuild(f, &plan, tactics, file, &engine));
-    engine->packed = (void *)section(f, QB_FILE_PACKED, &size); /* never written */
-    engine->file = file;
-    file->map = f->map;
+    QB_TRY(qb_arena_create(f->cx, &l.arena));
+    l.file = qb_alloc(f->cx, 1, sizeof *l.file);
+    if (!l.file) QB_GO(f->cx->code);
+    const uint8_t *plan = section(f, QB_FILE_PLAN, &size);
+    QB_GO(qb_file_plan_get(f->cx, l.arena, f->path, plan, size, &l.plan));
+    QB_GO(check_tags(&l));
+    QB_GO(make_zeros(&l));
+    QB_GO(read_graph(&l, &graph));
+    QB_GO((l.plan.head.n_profiles > 0 ? load_profiles : load_fixed)(&l, graph, &engine));
+    engine->file = l.file;
+    l.file->map = f->map;
     f->map = (qb_map){0};
-    file = NULL;
+    l.file = NULL;
     *out = engine;
 out:
-    qb_engine_file_free(file);
-    qb_free(tactics);
+    qb_engine_file_free(l.file);
+    qb_arena_free(l.arena);
     return status;
 }
 

@@ -1,16 +1,16 @@
 /* Engines to files. */
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/file_internal.h"
+#include "engine/plans_internal.h"
 #include "graph/op.h"
 #include "graph/store.h"
 
 #define SMALL_CONSTANT                                                                             \
     4096 /* bytes: kept whether a step reads it or not, planning may look at it */
 
-const char qb_file_names[QB_FILE_SECTIONS][8] = {"tags", "graph", "plan", "packed"};
+const char qb_file_names[QB_FILE_SECTIONS][8] = {"tags", "graph", "plan", "weights", "packed"};
 
 /* ---- tags ---- */
 
@@ -45,22 +45,58 @@ static json_t *hash_json(qb_hash hash) {
     return qb_hash_is_zero(hash) ? json_null() : json_string(hex);
 }
 
+static json_t *memory_json(const qb_engine *e) {
+    qb_engine_memory m;
+    qb_engine_memory_of(e, &m);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)e->memory.weights, "arena",
+                     (json_int_t)m.arena, "workspace", (json_int_t)m.workspace, "planned",
+                     (json_int_t)m.planned, "lower_bound", (json_int_t)m.lower_bound);
+}
+
+static json_t *shapes_json(const qb_engine *e, const qb_shape *shapes) {
+    json_t *list = json_object();
+    for (int32_t i = 0; i < e->n_inputs; i++) {
+        char shape[128];
+        qb_shape_text(&shapes[i], shape, sizeof shape);
+        json_object_set_new(list, e->inputs[i].name, json_string(shape));
+    }
+    return list;
+}
+
+static json_t *profiles_json(const qb_engine *e) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < qb_engine_n_profiles(e); i++) {
+        const qb_profile *p = qb_engine_profile(e, i);
+        json_array_append_new(list,
+                              json_pack("{s:o, s:o, s:o}", "min", shapes_json(e, p->min), "opt",
+                                        shapes_json(e, p->opt), "max", shapes_json(e, p->max)));
+    }
+    return list;
+}
+
+/* What the file was built to fit beside this machine. */
+static json_t *compatible_json(const qb_engine_origin *o) {
+    json_t *list = json_array();
+    if (o->version_compatible) json_array_append_new(list, json_string("version"));
+    if (o->hardware_compatible) json_array_append_new(list, json_string("hardware"));
+    return list;
+}
+
 static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const char *libraries) {
     char processor[256];
     qb_engine_processor(processor, sizeof processor);
     json_t *built =
         json_pack("{s:s, s:s, s:s, s:s, s:i}", "qbench", QB_VERSION, "backend", "cpu", "processor",
                   processor, "libraries", libraries, "threads", e->threads);
-    json_t *memory =
-        json_pack("{s:I, s:I, s:I}", "weights", (json_int_t)e->memory.weights, "arena",
-                  (json_int_t)e->memory.arena, "workspace", (json_int_t)e->memory.workspace);
-    return json_pack("{s:s, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-                     "qbench.engine/1", "built", built, "model", o->model, "model_hash",
-                     hash_json(e->graph->hash), "precision", o->precision, "calibration",
-                     o->calibration, "data_hash", hash_json(o->data_hash), "inputs",
-                     ports_json(e->inputs, e->n_inputs), "outputs",
-                     ports_json(e->outputs, e->n_outputs), "memory", memory, "plugins",
-                     qb_file_plugins_json(e), "steps", steps_json(e));
+    json_t *memory = memory_json(e);
+    return json_pack(
+        "{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        "qbench.engine/1", "built", built, "compatible", compatible_json(o), "options", o->options,
+        "profiles", profiles_json(e), "model", o->model, "model_hash", hash_json(e->graph->hash),
+        "precision", o->precision, "calibration", o->calibration, "data_hash",
+        hash_json(o->data_hash), "inputs", ports_json(e->inputs, e->n_inputs), "outputs",
+        ports_json(e->outputs, e->n_outputs), "memory", memory, "plugins", qb_file_plugins_json(e),
+        "steps", steps_json(e));
 }
 
 static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
@@ -78,52 +114,46 @@ static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_o
 
 /* ---- graph ---- */
 
-/* Constants that a run reads, and small ones. */
-static qb_status kept_constants(qb_ctx *cx, const qb_engine *e, bool **out) {
-    const qb_graph *graph = e->graph;
-    bool *keep = qb_alloc(cx, (size_t)graph->n_values, sizeof *keep);
-    if (!keep) return cx->code;
+/* The graph that the file holds: with open shapes where there are profiles. */
+static const qb_graph *graph_of(const qb_engine *e) {
+    return e->plans ? e->plans->graph : e->graph;
+}
+
+/* Small constants lie in the graph. Of the others an engine that can pack again needs all, one of
+ * fixed shapes for this machine those that a run reads. */
+static void place_constants(const qb_engine *e, bool all, qb_store_where *where) {
+    const qb_graph *graph = graph_of(e);
+    const qb_store_where large = all ? QB_STORE_APART : QB_STORE_HOLE;
     for (int32_t v = 0; v < graph->n_values; v++)
-        keep[v] = graph->values[v].bytes <= SMALL_CONSTANT;
-    for (int32_t i = 0; i < e->n_images; i++) {
+        where[v] = graph->values[v].bytes <= SMALL_CONSTANT ? QB_STORE_INSIDE : large;
+    for (int32_t i = 0; i < e->n_images && !all; i++) {
         const qb_image *image = &e->images[i];
-        if (image->value >= 0 && e->buffers[image->buffer].kind == QB_BUFFER_CONSTANT)
-            keep[image->value] = true;
+        if (image->value >= 0 && e->buffers[image->buffer].kind == QB_BUFFER_CONSTANT &&
+            where[image->value] == QB_STORE_HOLE)
+            where[image->value] = QB_STORE_APART;
     }
-    *out = keep;
-    return QB_OK;
 }
 
-static qb_status put_graph(qb_ctx *cx, const qb_engine *engine, qb_strbuf *out,
-                           size_t *hole_bytes) {
-    bool *keep;
-    QB_TRY(kept_constants(cx, engine, &keep));
-    qb_status status = qb_graph_store(cx, engine->graph, keep, out, hole_bytes);
-    qb_free(keep);
+/* The graph and the constants that lie apart from it. */
+typedef struct graph_bytes {
+    qb_strbuf graph;
+    size_t hole_bytes, n_weights;
+    char *weights;
+} graph_bytes;
+
+static qb_status store_graph(qb_ctx *cx, const qb_engine *engine, bool all, graph_bytes *out) {
+    const qb_graph *graph = graph_of(engine);
+    qb_status status = QB_OK;
+    qb_store_where *where = qb_alloc(cx, (size_t)graph->n_values, sizeof *where);
+    if (!where) return cx->code;
+    place_constants(engine, all, where);
+    QB_GO(qb_graph_store(cx, graph, where, &out->graph, &out->hole_bytes, &out->n_weights));
+    out->weights = qb_alloc_aligned(cx, out->n_weights, 1);
+    if (!out->weights) QB_GO(cx->code);
+    qb_graph_store_apart(graph, where, out->weights);
+out:
+    qb_free(where);
     return status;
-}
-
-/* ---- plan ---- */
-
-static qb_status put_plan(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, qb_strbuf *out) {
-    qb_file_plan plan = {.parts = e->parts,
-                         .batch = e->n_inputs > 0 && e->inputs[0].desc.shape.rank > 0
-                                      ? e->inputs[0].desc.shape.dim[0]
-                                      : 1,
-                         .hole_bytes = hole_bytes,
-                         .threads = e->threads,
-                         .n_tactics = e->n_recorded,
-                         .n_steps = e->n_steps};
-    if (strlen(e->backends) >= sizeof plan.backends)
-        return qb_fail(cx, QB_STATUS_INTERNAL, "engine file: '%s' is too long", e->backends);
-    memcpy(plan.backends, e->backends, strlen(e->backends));
-    qb_strbuf_addn(out, (const char *)&plan, sizeof plan);
-    for (int32_t i = 0; i < e->n_recorded; i++) {
-        const uint32_t n = (uint32_t)strlen(e->recorded[i]->name);
-        qb_strbuf_addn(out, (const char *)&n, sizeof n);
-        qb_strbuf_add(out, e->recorded[i]->name);
-    }
-    return out->failed ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory") : QB_OK;
 }
 
 /* ---- the file ---- */
@@ -142,7 +172,7 @@ static void fill_header(const section *sections, qb_file_header *h) {
     for (int i = 0; i < QB_FILE_SECTIONS; i++) {
         qb_file_entry *entry = &h->section[i];
         memcpy(entry->name, qb_file_names[i], sizeof entry->name);
-        entry->offset = aligned(end, i == QB_FILE_PACKED ? QB_FILE_PAGE : QB_FILE_LINE);
+        entry->offset = aligned(end, QB_FILE_UNIT(i));
         entry->size = sections[i].size;
         entry->hash = qb_hash_bytes(sections[i].data, sections[i].size);
         end = entry->offset + entry->size;
@@ -162,28 +192,44 @@ static void write_all(FILE *stream, const qb_file_header *h, const section *sect
     }
 }
 
-static qb_status check_supported(qb_ctx *cx, const qb_engine *engine, const char *path) {
+static qb_status check_supported(qb_ctx *cx, const qb_engine *engine, bool compatible,
+                                 const char *path) {
     if (engine->device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: engines of %s cannot be written to a file",
                        path, engine->device_name);
+    if (engine->plan_of)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: a plan is no engine of its own", path);
+    if (compatible && engine->file && engine->file->n_zeros > 0)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: the engine's weights are packed for one processor; build it from the "
+                       "model",
+                       path);
     return QB_OK;
+}
+
+static uint32_t compatible_of(const qb_engine_origin *origin) {
+    return (origin->version_compatible ? QB_FILE_VERSION_COMPATIBLE : 0) |
+           (origin->hardware_compatible ? QB_FILE_HARDWARE_COMPATIBLE : 0);
 }
 
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path) {
+    const uint32_t compatible = compatible_of(origin);
     qb_status status = QB_OK;
-    qb_strbuf tags = {0}, graph = {0}, plan = {0};
+    qb_strbuf tags = {0}, plan = {0};
+    graph_bytes stored = {0};
     qb_file_header header;
     qb_writer writer = {0};
-    size_t hole_bytes;
-    QB_TRY(check_supported(cx, engine, path));
+    QB_TRY(check_supported(cx, engine, compatible != 0, path));
     QB_GO(put_tags(cx, engine, origin, &tags));
-    QB_GO(put_graph(cx, engine, &graph, &hole_bytes));
-    QB_GO(put_plan(cx, engine, hole_bytes, &plan));
-    const section sections[QB_FILE_SECTIONS] = {{tags.data, tags.size},
-                                                {graph.data, graph.size},
-                                                {plan.data, plan.size},
-                                                {engine->packed, engine->memory.weights}};
+    QB_GO(store_graph(cx, engine, compatible != 0 || engine->plans, &stored));
+    QB_GO(qb_file_plan_put(cx, engine, stored.hole_bytes, compatible, &plan));
+    const section sections[QB_FILE_SECTIONS] = {
+        {tags.data, tags.size},
+        {stored.graph.data, stored.graph.size},
+        {plan.data, plan.size},
+        {stored.weights, stored.n_weights},
+        {engine->packed, compatible ? 0 : engine->memory.weights}};
     fill_header(sections, &header);
     QB_GO(qb_writer_open(cx, path, true, &writer));
     write_all(writer.stream, &header, sections);
@@ -191,7 +237,8 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
 out:
     qb_writer_abort(&writer);
     qb_strbuf_release(&tags);
-    qb_strbuf_release(&graph);
+    qb_strbuf_release(&stored.graph);
     qb_strbuf_release(&plan);
+    qb_free(stored.weights);
     return status;
 }

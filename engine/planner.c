@@ -1,5 +1,8 @@
-/* The memory plan: offsets of buffers in one arena, from the steps during which they live. */
+/* The memory plan: offsets of buffers in one arena, from the steps during which they live. Each
+ * buffer goes into the lowest gap that fits best; the order in which they are placed decides, so a
+ * few orders are tried until no memory is wasted at the moment that needs most. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine_internal.h"
 
@@ -11,11 +14,26 @@ static bool is_placed(const qb_buffer *buffer, qb_buffer_kind kind) {
     return buffer->kind == kind && buffer->bytes > 0 && buffer->first <= buffer->last;
 }
 
+static int by_address(const qb_buffer *x, const qb_buffer *y) { return x < y ? -1 : x > y; }
+
 static int by_size(const void *a, const void *b) {
     const qb_buffer *x = *(const qb_buffer *const *)a, *y = *(const qb_buffer *const *)b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return x < y ? -1 : x > y;
+    return by_address(x, y);
+}
+
+/* Memory times time: what is large and stays long is in everybody's way. */
+static int by_area(const void *a, const void *b) {
+    const qb_buffer *x = *(const qb_buffer *const *)a, *y = *(const qb_buffer *const *)b;
+    const double s = (double)x->bytes * (x->last - x->first + 1),
+                 t = (double)y->bytes * (y->last - y->first + 1);
+    return s != t ? (s > t ? -1 : 1) : by_size(a, b);
+}
+
+static int by_start(const void *a, const void *b) {
+    const qb_buffer *x = *(const qb_buffer *const *)a, *y = *(const qb_buffer *const *)b;
+    return x->first != y->first ? (x->first < y->first ? -1 : 1) : by_size(a, b);
 }
 
 /* Puts `buffer` among the buffers placed[0..n), which are in order of offset, and keeps the order.
@@ -53,31 +71,83 @@ static size_t most_alive(const qb_buffer *const *buffers, int32_t n, size_t *cha
     return most;
 }
 
+/* A plan in the making: buffers in the order in which they are placed. */
+typedef struct plan {
+    qb_buffer **order;
+    const qb_buffer **placed;
+    size_t *best; /* offsets of the best order so far */
+    int32_t n;
+    size_t end, best_end;
+} plan;
+
+/* Places all in order, keeps what is better than before. */
+static void place_all(plan *p) {
+    p->end = 0;
+    for (int32_t i = 0; i < p->n; i++) {
+        place(p->placed, i, p->order[i]);
+        const size_t end = p->order[i]->offset + padded(p->order[i]->bytes);
+        if (end > p->end) p->end = end;
+    }
+}
+
+static void keep_better(plan *p, const qb_buffer *buffers) {
+    place_all(p);
+    if (p->end >= p->best_end) return;
+    p->best_end = p->end;
+    for (int32_t i = 0; i < p->n; i++) p->best[p->order[i] - buffers] = p->order[i]->offset;
+}
+
+/* Brings the buffer that ends highest to the front: it finds room lower down next time. */
+static void promote_highest(plan *p) {
+    int32_t highest = 0;
+    for (int32_t i = 0; i < p->n; i++)
+        if (p->order[i]->offset + padded(p->order[i]->bytes) == p->end) highest = i;
+    qb_buffer *buffer = p->order[highest];
+    memmove(p->order + 1, p->order, (size_t)highest * sizeof *p->order);
+    p->order[0] = buffer;
+}
+
+/* Comparisons of buffers that a search may take: what is found by then is good enough. */
+#define SEARCH_WORK 4000000
+
+/* Tries a few orders, each of them improved step by step, until the bound is met. */
+static void search(plan *p, const qb_buffer *buffers, size_t lower_bound) {
+    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_start};
+    const int64_t work = (int64_t)p->n * p->n + 1;
+    const int64_t rounds = SEARCH_WORK / work;
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+        qsort(p->order, (size_t)p->n, sizeof *p->order, orders[o]);
+        keep_better(p, buffers);
+        for (int64_t round = 0; round < rounds && p->best_end > lower_bound; round++) {
+            promote_highest(p);
+            keep_better(p, buffers);
+        }
+        if (p->best_end <= lower_bound) return;
+    }
+}
+
 qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, int32_t n,
                          int32_t n_steps, size_t *total, size_t *lower_bound) {
     qb_status status = QB_OK;
-    int32_t n_sorted = 0;
-    size_t end = 0;
-    qb_buffer **sorted = qb_alloc(cx, (size_t)n, sizeof *sorted);
-    const qb_buffer **placed = qb_alloc(cx, (size_t)n, sizeof *placed);
+    plan p = {.order = qb_alloc(cx, (size_t)n, sizeof *p.order),
+              .placed = qb_alloc(cx, (size_t)n, sizeof *p.placed),
+              .best = qb_alloc(cx, (size_t)n, sizeof *p.best),
+              .best_end = SIZE_MAX};
     size_t *change = qb_alloc(cx, (size_t)n_steps + 1, sizeof *change);
-    if (!sorted || !placed || !change) {
+    if (!p.order || !p.placed || !p.best || !change) {
         status = cx->code;
         goto out;
     }
     for (int32_t i = 0; i < n; i++)
-        if (is_placed(&buffers[i], kind)) sorted[n_sorted++] = &buffers[i];
-    qsort(sorted, (size_t)n_sorted, sizeof *sorted, by_size);
-    for (int32_t i = 0; i < n_sorted; i++) {
-        place(placed, i, sorted[i]);
-        size_t this_end = sorted[i]->offset + padded(sorted[i]->bytes);
-        if (this_end > end) end = this_end;
-    }
-    *total = end;
-    *lower_bound = most_alive((const qb_buffer *const *)sorted, n_sorted, change, n_steps);
+        if (is_placed(&buffers[i], kind)) p.order[p.n++] = &buffers[i];
+    *lower_bound = most_alive((const qb_buffer *const *)p.order, p.n, change, n_steps);
+    search(&p, buffers, *lower_bound);
+    for (int32_t i = 0; i < p.n; i++) p.order[i]->offset = p.best[p.order[i] - buffers];
+    *total = p.best_end;
 out:
     qb_free(change);
-    qb_free(placed);
-    qb_free(sorted);
+    qb_free(p.best);
+    qb_free(p.placed);
+    qb_free(p.order);
     return status;
 }

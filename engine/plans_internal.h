@@ -55,6 +55,8 @@ qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_profile *profile
 void qb_plans_free(qb_plans *plans); /* accepts NULL */
 /* engine/engine.c: without regard to plans and references. */
 void qb_engine_destroy(qb_engine *engine);
+/* Hints of an earlier build, one list a profile. */
+qb_status qb_plans_hint(qb_ctx *cx, qb_plans *plans, const qb_hints *hints);
 /* The profile that holds the shapes; -1 with an error when none of `only` (-1: all) does. */
 int32_t qb_plans_profile(qb_ctx *cx, const qb_plans *plans, int32_t only, const qb_shape *shapes);
 /* A context that runs any plan of now needs this much. */

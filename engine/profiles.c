@@ -303,6 +303,22 @@ static qb_status take_hints(qb_ctx *cx, qb_plans *plans, const qb_engine *plan, 
     return QB_OK;
 }
 
+qb_status qb_plans_hint(qb_ctx *cx, qb_plans *plans, const qb_hints *hints) {
+    for (int32_t p = 0; p < plans->n_profiles; p++) {
+        const size_t n = (size_t)hints[p].n;
+        qb_hints *to = &plans->hints[p];
+        to->value = qb_arena_alloc(cx, plans->arena, n, sizeof *to->value);
+        to->tactic = qb_arena_alloc(cx, plans->arena, n, sizeof *to->tactic);
+        if (!to->value || !to->tactic) return cx->code;
+        for (; to->n < hints[p].n; to->n++) {
+            to->tactic[to->n] = hints[p].tactic[to->n];
+            to->value[to->n] = qb_arena_strdup(cx, plans->arena, hints[p].value[to->n]);
+            if (!to->value[to->n]) return cx->code;
+        }
+    }
+    return QB_OK;
+}
+
 /* Times tactics at the usual shapes of each profile. */
 static qb_status tune(qb_ctx *cx, qb_plans *plans) {
     for (int32_t p = 0; p < plans->n_profiles; p++) {

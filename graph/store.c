@@ -7,7 +7,10 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are stored as they are");
 
-typedef enum content { CONTENT_NONE, CONTENT_DATA, CONTENT_HOLE } content;
+/* APART is followed by an offset in the block. */
+typedef enum content { CONTENT_NONE, CONTENT_DATA, CONTENT_HOLE, CONTENT_APART } content;
+
+#define APART_ALIGNMENT 64
 
 /* ---- writing ---- */
 
@@ -44,14 +47,21 @@ static void put_qparams(qb_strbuf *out, const qb_qparams *q) {
     if (q->zero) put_array(out, q->zero, (size_t)q->n, sizeof *q->zero);
 }
 
-static void put_value(qb_strbuf *out, const qb_value *value, bool keep) {
-    const content what = !value->data ? CONTENT_NONE : keep ? CONTENT_DATA : CONTENT_HOLE;
+static void put_value(qb_strbuf *out, const qb_value *value, qb_store_where where,
+                      uint64_t offset) {
+    static const content contents[] = {CONTENT_DATA, CONTENT_HOLE, CONTENT_APART};
+    const content what = value->data ? contents[where] : CONTENT_NONE;
     put_text(out, value->name);
     put_u8(out, (uint8_t)value->dtype);
     put_shape(out, &value->shape);
     put_qparams(out, &value->q);
     put_u8(out, (uint8_t)what);
     if (what == CONTENT_DATA) put_array(out, value->data, value->bytes, 1);
+    if (what == CONTENT_APART) put_array(out, &offset, 1, sizeof offset);
+}
+
+static size_t padded(size_t bytes) {
+    return (bytes + APART_ALIGNMENT - 1) / APART_ALIGNMENT * APART_ALIGNMENT;
 }
 
 static void put_attr(qb_strbuf *out, const qb_attr_desc *desc, const void *attrs) {
@@ -99,9 +109,9 @@ static void put_node(qb_strbuf *out, const qb_node *node) {
         put_attr(out, desc, node->attrs);
 }
 
-qb_status qb_graph_store(qb_ctx *cx, const qb_graph *graph, const bool *keep, qb_strbuf *out,
-                         size_t *hole_bytes) {
-    *hole_bytes = 0;
+qb_status qb_graph_store(qb_ctx *cx, const qb_graph *graph, const qb_store_where *where,
+                         qb_strbuf *out, size_t *hole_bytes, size_t *apart_bytes) {
+    *hole_bytes = *apart_bytes = 0;
     put_text(out, graph->name);
     put_text(out, graph->source);
     put_i32(out, graph->opset);
@@ -111,9 +121,11 @@ qb_status qb_graph_store(qb_ctx *cx, const qb_graph *graph, const bool *keep, qb
     put_i32(out, graph->n_values);
     for (int32_t i = 0; i < graph->n_values; i++) {
         const qb_value *value = &graph->values[i];
-        const bool kept = !keep || keep[i];
-        if (value->data && !kept && value->bytes > *hole_bytes) *hole_bytes = value->bytes;
-        put_value(out, value, kept);
+        const qb_store_where to = where ? where[i] : QB_STORE_INSIDE;
+        put_value(out, value, to, *apart_bytes);
+        if (!value->data) continue;
+        if (to == QB_STORE_APART) *apart_bytes += padded(value->bytes);
+        if (to == QB_STORE_HOLE && value->bytes > *hole_bytes) *hole_bytes = value->bytes;
     }
     put_i32(out, graph->n_nodes);
     for (int32_t i = 0; i < graph->n_nodes; i++) put_node(out, &graph->nodes[i]);
@@ -122,14 +134,22 @@ qb_status qb_graph_store(qb_ctx *cx, const qb_graph *graph, const bool *keep, qb
     return out->failed ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory") : QB_OK;
 }
 
+void qb_graph_store_apart(const qb_graph *graph, const qb_store_where *where, char *block) {
+    for (int32_t i = 0; i < graph->n_values; i++) {
+        const qb_value *value = &graph->values[i];
+        if (!value->data || where[i] != QB_STORE_APART) continue;
+        if (value->bytes) memcpy(block, value->data, value->bytes);
+        block += padded(value->bytes);
+    }
+}
+
 /* ---- reading ---- */
 
 typedef struct reader {
     qb_ctx *cx;
     const char *name;
     const char *at, *end;
-    const void *zeros;
-    size_t n_zeros;
+    qb_store_memory memory;
     qb_graph *graph;
 } reader;
 
@@ -228,9 +248,14 @@ static qb_status get_content(reader *r, qb_value *value) {
         return get(r, copy, value->bytes);
     }
     const qb_desc desc = {.dtype = value->dtype, .shape = value->shape};
-    if (what != CONTENT_HOLE || !qb_shape_known(&value->shape) || qb_desc_bytes(&desc) > r->n_zeros)
+    const bool hole = what == CONTENT_HOLE;
+    const size_t room = hole ? r->memory.n_zeros : r->memory.n_apart;
+    uint64_t offset = 0;
+    if (what == CONTENT_APART) QB_TRY(get(r, &offset, sizeof offset));
+    if ((!hole && what != CONTENT_APART) || !qb_shape_known(&value->shape) ||
+        offset % APART_ALIGNMENT != 0 || offset > room || qb_desc_bytes(&desc) > room - offset)
         return bad(r, "a constant that does not fit");
-    value->data = r->zeros;
+    value->data = (const char *)(hole ? r->memory.zeros : r->memory.apart) + offset;
     value->bytes = qb_desc_bytes(&desc);
     return QB_OK;
 }
@@ -378,13 +403,9 @@ static qb_status check(reader *r) {
 }
 
 qb_status qb_graph_restore(qb_ctx *cx, const char *name, const void *bytes, size_t size,
-                           const void *zeros, size_t n_zeros, qb_graph **out) {
-    reader r = {.cx = cx,
-                .name = name,
-                .at = bytes,
-                .end = (const char *)bytes + size,
-                .zeros = zeros,
-                .n_zeros = n_zeros};
+                           const qb_store_memory *memory, qb_graph **out) {
+    reader r = {
+        .cx = cx, .name = name, .at = bytes, .end = (const char *)bytes + size, .memory = *memory};
     QB_TRY(qb_graph_create(cx, &r.graph));
     qb_status status = get_all(&r);
     if (status == QB_OK) status = check(&r);

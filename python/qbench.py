@@ -35,10 +35,17 @@ class _Tensor(ctypes.Structure):
                 ("dim", ctypes.c_int64 * _MAX_RANK), ("bytes", ctypes.c_size_t)]
 
 
+class _Range(ctypes.Structure):
+    _fields_ = [("input", ctypes.c_char_p), ("profile", ctypes.c_int32), ("rank", ctypes.c_int32),
+                ("min", ctypes.c_int64 * _MAX_RANK), ("opt", ctypes.c_int64 * _MAX_RANK),
+                ("max", ctypes.c_int64 * _MAX_RANK)]
+
+
 class _BuildOptions(ctypes.Structure):
     _fields_ = [("batch", ctypes.c_int64), ("threads", ctypes.c_int32),
                 ("time_tactics", ctypes.c_int32), ("backends", ctypes.c_char_p),
-                ("providers", ctypes.c_char_p)]
+                ("providers", ctypes.c_char_p), ("ranges", ctypes.POINTER(_Range)),
+                ("n_ranges", ctypes.c_int32), ("workspace_limit", ctypes.c_size_t)]
 
 
 def _open_library():
@@ -57,7 +64,12 @@ def _open_library():
         "engine_n_inputs": (number, handle), "engine_n_outputs": (number, handle),
         "engine_input": (number, handle, number, ctypes.POINTER(_Tensor)),
         "engine_output": (number, handle, number, ctypes.POINTER(_Tensor)),
+        "engine_n_profiles": (number, handle),
+        "engine_range": (number, handle, number, number, ctypes.POINTER(_Range)),
         "context_create": (number, handle, handle, slot), "context_free": (None, handle),
+        "context_set_shapes": (number, handle, handle, ctypes.POINTER(ctypes.POINTER(ctypes.c_int64))),
+        "context_input": (number, handle, number, ctypes.POINTER(_Tensor)),
+        "context_output": (number, handle, number, ctypes.POINTER(_Tensor)),
         "context_run": (number, handle, handle, slot, slot),
         "inputs_load": (number, handle, text, slot), "inputs_free": (None, handle),
         "inputs_image": (number, handle, handle, text, number, number, handle, ctypes.c_size_t),
@@ -102,6 +114,13 @@ def _pointers(arrays):
     return (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))
 
 
+def _range(profile, name, *shapes):
+    r = _Range(name.encode(), profile, len(shapes[0]))
+    for row, shape in zip((r.min, r.opt, r.max), shapes):
+        row[:len(shape)] = shape
+    return r
+
+
 class Engine:
     """An engine with one execution context. Not for several threads at once: use one each."""
 
@@ -111,6 +130,7 @@ class Engine:
         count = _lib.qbench_engine_n_inputs, _lib.qbench_engine_n_outputs
         self.inputs = [self._tensor(_lib.qbench_engine_input, i) for i in range(count[0](handle))]
         self.outputs = [self._tensor(_lib.qbench_engine_output, i) for i in range(count[1](handle))]
+        self.profiles = [self._profile(p) for p in range(_lib.qbench_engine_n_profiles(handle))]
 
     @classmethod
     def load(cls, path, plugins=()):
@@ -120,12 +140,19 @@ class Engine:
 
     @classmethod
     def build(cls, onnx_path, batch=1, threads=0, time_tactics=False, backends=None,
-              plugins=(), providers=None):
+              plugins=(), providers=None, profiles=(), workspace=0):
         """From an ONNX model: FP32, or INT8 where it has Q/DQ nodes. `providers`: where nodes run,
-        in order of preference, as ["cuda", "cpu"]; what is not there is passed over, see `provider`."""
+        in order of preference, as ["cuda", "cpu"]; what is not there is passed over, see `provider`.
+        Each of `profiles` gives every input's smallest, usual and largest shape:
+        {"x": ((1, 3, 8, 8), (1, 3, 64, 64), (4, 3, 99, 99))}. `workspace`: most MiB of scratch memory
+        of a kernel, 0 for no limit."""
         session = _Session(plugins)
+        ranges = [_range(p, name, *shapes) for p, profile in enumerate(profiles)
+                  for name, shapes in profile.items()]
         options = _BuildOptions(batch, threads, time_tactics, backends and backends.encode(),
-                                providers and ",".join(providers).encode())
+                                providers and ",".join(providers).encode(),
+                                (_Range * len(ranges))(*ranges), len(ranges),
+                                int(workspace * (1 << 20)))
         return cls(session, session.make(_lib.qbench_engine_build, os.fsencode(onnx_path),
                                          ctypes.byref(options)))
 
@@ -134,7 +161,8 @@ class Engine:
             _lib.qbench_engine_save(self._session.handle, self._handle, os.fsencode(path)))
 
     def run(self, *arrays, **named):
-        """Runs on arrays in the order of `inputs`, or given by name; returns a list of arrays."""
+        """Runs on arrays in the order of `inputs`, or given by name; returns a list of arrays. An
+        engine with profiles takes every shape inside one of them."""
         if len(arrays) == 1 and isinstance(arrays[0], dict):
             named, arrays = arrays[0], ()
         if named:
@@ -144,6 +172,8 @@ class Engine:
             arrays = [named[t.name] for t in self.inputs]
         if len(arrays) != len(self.inputs):
             raise ValueError(f"{len(self.inputs)} inputs, got {len(arrays)}")
+        if self.profiles:
+            self._set_shapes([np.shape(a) for a in arrays])
         arrays = [self._checked(a, t) for a, t in zip(arrays, self.inputs)]
         results = [np.empty(t.shape, t.dtype) for t in self.outputs]
         self._session.check(_lib.qbench_context_run(self._session.handle, self._context,
@@ -155,9 +185,35 @@ class Engine:
         """"cuda" when at least one step runs on a GPU, else "cpu"."""
         return _lib.qbench_engine_provider(self._handle).decode()
 
-    def _tensor(self, function, i):
+    def _set_shapes(self, shapes):
+        """The next runs take inputs of these shapes; `inputs` and `outputs` say so."""
+        if shapes == [t.shape for t in self.inputs]:
+            return
+        for shape, tensor in zip(shapes, self.inputs):
+            if len(shape) != len(tensor.shape):
+                raise ValueError(f"input '{tensor.name}' has {len(tensor.shape)} dimensions, got {shape}")
+        rows = [(ctypes.c_int64 * max(1, len(s)))(*s) for s in shapes]
+        pointer = ctypes.POINTER(ctypes.c_int64)
+        dims = (pointer * max(1, len(rows)))(*(ctypes.cast(r, pointer) for r in rows))
+        self._session.check(
+            _lib.qbench_context_set_shapes(self._session.handle, self._context, dims))
+        self.inputs = [self._tensor(_lib.qbench_context_input, i, self._context)
+                       for i in range(len(self.inputs))]
+        self.outputs = [self._tensor(_lib.qbench_context_output, i, self._context)
+                        for i in range(len(self.outputs))]
+
+    def _profile(self, p):
+        """{input: (min, opt, max)}"""
+        profile = {}
+        for i in range(len(self.inputs)):
+            r = _Range()
+            self._session.check(_lib.qbench_engine_range(self._handle, p, i, ctypes.byref(r)))
+            profile[r.input.decode()] = tuple(tuple(s[:r.rank]) for s in (r.min, r.opt, r.max))
+        return profile
+
+    def _tensor(self, function, i, handle=None):
         t = _Tensor()
-        self._session.check(function(self._handle, i, ctypes.byref(t)))
+        self._session.check(function(handle or self._handle, i, ctypes.byref(t)))
         if t.dtype not in _DTYPES:
             raise Error(4, f"'{t.name.decode()}': numpy has no type for ONNX's {t.dtype}")
         return Tensor(t.name.decode(), np.dtype(_DTYPES[t.dtype]), tuple(t.dim[:t.rank]))

@@ -8,16 +8,19 @@
 #include "cli/json_out.h"
 #include "cli/making.h"
 #include "cli/precision.h"
+#include "cli/trtexec.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision, *shapes, *load_inputs, *percentile, *load_engine, *save_engine;
+    const char *precision, *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level;
+    qb_shape_flags sizes;
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
-    int64_t iterations, average, streams;
-    bool profile, layers, dump_output, time_tactics;
-    bool ignored; /* trtexec's options that say what qbench does anyway */
+    int64_t iterations, average, streams, use_profile;
+    bool profile, layers, dump_output, dump_profiles, time_tactics, only_build, time_load;
+    bool fp16, bf16, int8, version_compatible, hardware_compatible;
+    qb_opt_list trtexec; /* its flags that qbench does not act on */
 } options;
 
 #define TEXT(NAME, FIELD, ARGUMENT, HELP)                                                          \
@@ -32,7 +35,6 @@ typedef struct options {
     }
 #define FLAG(NAME, FIELD, HELP)                                                                    \
     { .name = NAME, .type = QB_OPT_FLAG, .offset = offsetof(options, FIELD), .help = HELP }
-#define IGNORED(NAME) FLAG(NAME, ignored, "accepted: always so on this backend")
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
@@ -44,7 +46,26 @@ static const qb_opt table[] = {
     TEXT("saveEngine", save_engine, "FILE", "keep the engine in a file"),
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
            "size of a symbolic first dimension (default: 1)"),
-    TEXT("shapes", shapes, "NAME:AxB,...", "sizes of inputs: input:1x3x224x224"),
+    QB_SHAPE_OPTIONS(options),
+    NUMBER("useProfile", use_profile, QB_OPT_INT, "N", 0, 15,
+           "run at the usual sizes of this profile (default: 0)"),
+    NUMBER("useOptimizationProfile", use_profile, QB_OPT_INT, "N", 0, 15,
+           "the same as --useProfile"),
+    FLAG("dumpOptimizationProfile", dump_profiles, "print the profiles"),
+    FLAG("skipInference", only_build, "build (and save), measure nothing"),
+    FLAG("buildOnly", only_build, "the same as --skipInference"),
+    FLAG("fp16", fp16, "the same as --precision fp16"),
+    FLAG("bf16", bf16, "the same as --precision bf16"),
+    FLAG("int8", int8, "the same as --precision int8"),
+    FLAG("version-compatible", version_compatible,
+         "the file of --saveEngine loads in other versions, see build"),
+    FLAG("versionCompatible", version_compatible, "the same as --version-compatible"),
+    FLAG("vc", version_compatible, "the same as --version-compatible"),
+    FLAG("hardware-compatible", hardware_compatible,
+         "the file of --saveEngine loads on other processors, see build"),
+    TEXT("hardwareCompatibilityLevel", hardware_level, "LEVEL",
+         "anything but none: the same as --hardware-compatible"),
+    FLAG("timeDeserialize", time_load, "print how long --loadEngine takes, twice over"),
     TEXT("loadInputs", load_inputs, "NAME:FILE,...",
          "raw input data; what is not named gets seeded values"),
     NUMBER("iterations", iterations, QB_OPT_INT, "N", 1, 1e9,
@@ -58,6 +79,7 @@ static const qb_opt table[] = {
     NUMBER("avgRuns", average, QB_OPT_INT, "N", 0, 1e9,
            "queries of one line of the trace (default: 0, no trace)"),
     TEXT("percentile", percentile, "P,...", "percentiles to print (default: 90,95,99)"),
+    NUMBER("streams", streams, QB_OPT_INT, "N", 1, 1024, "the same as --infStreams"),
     NUMBER("infStreams", streams, QB_OPT_INT, "N", 1, 1024,
            "execution contexts at once; --threads are divided among them (default: 1)"),
     FLAG("time-tactics", time_tactics,
@@ -69,11 +91,17 @@ static const qb_opt table[] = {
     TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
     TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
     TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
-    IGNORED("noDataTransfers"),
-    IGNORED("useCudaGraph"),
-    IGNORED("useSpinWait"),
-    IGNORED("separateProfileRun"),
-    IGNORED("stronglyTyped"),
+    {0},
+};
+
+/* trtexec's flags that change nothing, or that qbench has no answer to. */
+#define TRTEXEC_HANDLED(NAME)
+#define TRTEXEC_ACCEPTED(NAME)                                                                     \
+    {.name = #NAME, .type = QB_OPT_NAMED, .offset = offsetof(options, trtexec)},
+#define TRTEXEC_REFUSED TRTEXEC_ACCEPTED
+#define TRTEXEC(VERDICT, NAME, WHY) TRTEXEC_##VERDICT(NAME)
+static const qb_opt foreign[] = {
+#include "cli/trtexec.inc"
     {0},
 };
 
@@ -85,6 +113,7 @@ static void defaults(void *opts) {
     o->duration = 3;
     o->iterations = 10;
     o->streams = 1;
+    o->use_profile = -1;
 }
 
 /* ---- the engine ---- */
@@ -92,21 +121,34 @@ static void defaults(void *opts) {
 /* --threads are divided among the streams. */
 static qb_making making_of(qb_ctx *cx, const options *o) {
     const int threads = qb_threads(cx) / (int)o->streams;
-    return (qb_making){.precision = o->precision,
-                       .shapes = o->shapes,
+    const char *level = o->hardware_level;
+    return (qb_making){.precision = o->int8   ? "int8"
+                                    : o->fp16 ? "fp16"
+                                    : o->bf16 ? "bf16"
+                                              : o->precision,
+                       .sizes = &o->sizes,
                        .threads = threads > 0 ? threads : 1,
-                       .time_tactics = o->time_tactics};
+                       .time_tactics = o->time_tactics,
+                       .version_compatible = o->version_compatible,
+                       .hardware_compatible =
+                           o->hardware_compatible || (level && strcmp(level, "none") != 0)};
 }
 
 static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **name) {
-    const double start = qb_now();
-    if (o->shapes || o->save_engine || o->project.providers)
+    if (o->sizes.profiles.n > 0 || o->save_engine || o->project.providers)
         return qb_fail(cx, QB_STATUS_USAGE,
-                       "--loadEngine: shapes and providers are fixed in the file, and it is "
+                       "--loadEngine: profiles and providers are fixed in the file, and it is "
                        "there already");
-    QB_TRY(qb_engine_load(cx, o->load_engine, &out->engine));
-    qb_info(cx, "engine loaded in %.3g s: %d threads a stream", qb_now() - start,
-            qb_engine_threads(out->engine));
+    for (int times = o->time_load ? 2 : 1; times > 0; times--) {
+        const double start = qb_now();
+        qb_engine_free(out->engine);
+        out->engine = NULL;
+        QB_TRY(qb_engine_load(cx, o->load_engine, &out->engine));
+        if (o->time_load && !qb_json_on_stdout(&o->common))
+            printf("Engine deserialized in %.6g sec.\n", qb_now() - start);
+        qb_info(cx, "engine loaded in %.3g s: %d threads a stream", qb_now() - start,
+                qb_engine_threads(out->engine));
+    }
     *name = qb_strdup(cx, qb_path_base(o->load_engine));
     return *name ? QB_OK : cx->code;
 }
@@ -233,41 +275,77 @@ static qb_status exports(qb_ctx *cx, const options *o, const qb_engine *engine,
     return QB_OK;
 }
 
-static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
-    const options *o = opts;
+static void print_profiles(const qb_engine *engine) {
+    char text[3][128];
+    printf("\n=== Profiles ===\n");
+    for (int32_t p = 0; p < qb_engine_n_profiles(engine); p++)
+        for (int32_t i = 0; i < qb_engine_n_inputs(engine); i++) {
+            const qb_profile *profile = qb_engine_profile(engine, p);
+            printf("%d %s: min %s, opt %s, max %s\n", (int)p, qb_engine_input_name(engine, i),
+                   qb_shape_text(&profile->min[i], text[0], sizeof text[0]),
+                   qb_shape_text(&profile->opt[i], text[1], sizeof text[1]),
+                   qb_shape_text(&profile->max[i], text[2], sizeof text[2]));
+        }
+}
+
+static json_t *result(const options *o, const qb_making *making, const char *model,
+                      const qb_engine *engine, const qb_engine *plan, const qb_bench *bench,
+                      const qb_bench_summary *summary) {
+    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o}", "schema", "qbench.bench/1",
+                     "model", qb_json_string(model), "precision", making->precision, "batch",
+                     (json_int_t)items(plan), "queries", (json_int_t)bench->n, "streams",
+                     (int)o->streams, "memory", qb_memory_json(engine), "summary",
+                     qb_bench_summary_json(summary));
+}
+
+/* Measures one plan of the engine. */
+static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, const char *model,
+                         const qb_engine *engine, const qb_engine *plan) {
     const qb_bench_options settings = {.streams = (int32_t)o->streams,
                                        .warmup_ms = o->warmup,
                                        .duration_s = o->duration,
                                        .min_runs = o->iterations,
                                        .idle_ms = o->idle};
-    qb_project_flags flags = o->project;
-    if (arguments->n > 0) flags.model = arguments->item[0];
-    qb_made made = {0};
-    char *name = NULL;
+    const bool print = !qb_json_on_stdout(&o->common);
     void **inputs = NULL;
     qb_bench bench = {0};
     qb_bench_summary summary = {0};
     qb_status status = QB_OK;
     QB_GO(qb_bench_percents(cx, o->percentile, &summary));
-    QB_GO(o->load_engine ? load_engine(cx, o, &made, &name)
-                         : build_engine(cx, o, &flags, &made, &name));
-    const qb_engine *engine = made.engine;
-    QB_GO(qb_bench_inputs(cx, engine, o->load_inputs, &inputs));
+    QB_GO(qb_bench_inputs(cx, plan, o->load_inputs, &inputs));
     const void *const *given = (const void *const *)inputs;
-    QB_GO(qb_bench_run(cx, engine, given, &settings, &bench));
-    QB_GO(qb_bench_summarize(cx, &bench, items(engine), &summary));
-    if (!qb_json_on_stdout(&o->common))
-        qb_bench_print(&bench, &summary, o->average, settings.streams);
-    QB_GO(exports(cx, o, engine, given, &bench));
-    QB_GO(
-        qb_json_out(cx, &o->common,
-                    json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:o}", "schema", "qbench.bench/1",
-                              "model", qb_json_string(name), "precision", o->precision, "batch",
-                              (json_int_t)items(engine), "queries", (json_int_t)bench.n, "streams",
-                              (int)settings.streams, "summary", qb_bench_summary_json(&summary))));
+    QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
+    QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
+    if (print) qb_bench_print(&bench, &summary, o->average, settings.streams);
+    if (print) qb_memory_print(engine);
+    QB_GO(exports(cx, o, plan, given, &bench));
+    QB_GO(qb_json_out(cx, &o->common, result(o, making, model, engine, plan, &bench, &summary)));
 out:
     qb_bench_release(&bench);
-    if (inputs) qb_bench_inputs_free(made.engine, inputs);
+    if (inputs) qb_bench_inputs_free(plan, inputs);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    const qb_making making = making_of(cx, o);
+    qb_project_flags flags = o->project;
+    if (arguments->n > 0) flags.model = arguments->item[0];
+    qb_made made = {0};
+    char *name = NULL;
+    const qb_engine *plan = NULL;
+    qb_status status = QB_OK;
+    qb_bench_summary percents;
+    QB_GO(qb_trtexec_check(cx, &o->trtexec));
+    QB_GO(qb_bench_percents(cx, o->percentile, &percents)); /* before the engine is built */
+    QB_GO(o->load_engine ? load_engine(cx, o, &made, &name)
+                         : build_engine(cx, o, &flags, &made, &name));
+    if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(made.engine);
+    const bool ranges = o->load_engine || qb_engine_n_profiles(made.engine) > 0;
+    QB_GO(qb_shapes_plan(cx, made.engine, ranges ? o->sizes.shapes : NULL, o->use_profile, &plan));
+    if (!o->only_build) QB_GO(measure(cx, o, &making, name, made.engine, plan));
+out:
+    qb_engine_release(plan);
     qb_made_release(&made);
     qb_free(name);
     return status;
@@ -277,11 +355,14 @@ const qb_command qb_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [options]",
     .summary = "measure latency and throughput of one engine, as trtexec does",
-    .notes = "Options in trtexec's spelling mean what they mean there. A query is one batch.",
+    .notes =
+        "Options in trtexec's spelling mean what they mean there, and those that change nothing\n"
+        "here are accepted (docs/trtexec.md lists all). A query is one batch.",
     .example = "qbench bench --onnx=squeezenet1.1.onnx --shapes=data:8x3x224x224 --duration=5\n"
                "qbench bench --precision int8 --infStreams=2 --saveEngine=fast.qbe\n"
                "qbench bench model.qdq.onnx --dumpProfile --exportTimes=times.json",
     .options = table,
+    .also = foreign,
     .options_size = sizeof(options),
     .max_arguments = 1,
     .defaults = defaults,

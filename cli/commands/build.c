@@ -7,8 +7,9 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision, *shapes;
-    bool time_tactics;
+    const char *precision;
+    qb_shape_flags sizes;
+    bool time_tactics, version_compatible, hardware_compatible;
 } options;
 
 static const qb_opt table[] = {
@@ -28,15 +29,19 @@ static const qb_opt table[] = {
      .help = "size of a symbolic first dimension (default: 1)",
      .min = 1,
      .max = 65536},
-    {.name = "shapes",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, shapes),
-     .argument = "NAME:AxB,...",
-     .help = "sizes of inputs: input:1x3x224x224"},
+    QB_SHAPE_OPTIONS(options),
     {.name = "time-tactics",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, time_tactics),
      .help = "choose kernels by timing them here: faster, but two builds may differ"},
+    {.name = "version-compatible",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, version_compatible),
+     .help = "the file loads in other versions of qbench: slower, weights are packed at each load"},
+    {.name = "hardware-compatible",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, hardware_compatible),
+     .help = "the file loads on other processors: likewise, and kernels are chosen there"},
     {0},
 };
 
@@ -53,19 +58,19 @@ static char *artifact(qb_ctx *cx, const qb_project *project, const char *precisi
 }
 
 static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, const char *path) {
-    qb_engine_memory memory;
-    qb_engine_memory_of(engine, &memory);
-    if (!qb_json_on_stdout(&o->common))
-        printf("%s: %d steps, %.1f MiB of weights, %.1f MiB of activations\n", path,
-               qb_engine_n_steps(engine), (double)memory.weights / (1 << 20),
-               (double)memory.arena / (1 << 20));
-    return qb_json_out(cx, &o->common,
-                       json_pack("{s:s, s:o, s:s, s:i, s:I, s:I, s:I}", "schema", "qbench.build/1",
-                                 "file", qb_json_string(path), "precision", o->precision, "steps",
-                                 qb_engine_n_steps(engine), "weights_bytes",
-                                 (json_int_t)memory.weights, "arena_bytes",
-                                 (json_int_t)memory.arena, "workspace_bytes",
-                                 (json_int_t)memory.workspace));
+    json_t *root = json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
+                             qb_json_string(path), "precision", o->precision, "steps",
+                             qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
+    json_t *memory = qb_memory_json(engine);
+    json_object_update(root, memory);
+    json_decref(memory);
+    if (!qb_json_on_stdout(&o->common)) {
+        printf("%s: %d steps", path, qb_engine_n_steps(engine));
+        if (qb_engine_n_profiles(engine) > 0) printf(", %d profiles", qb_engine_n_profiles(engine));
+        printf("\n");
+        qb_memory_print(engine);
+    }
+    return qb_json_out(cx, &o->common, root);
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
@@ -73,9 +78,11 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
     const qb_making making = {.precision = o->precision,
-                              .shapes = o->shapes,
+                              .sizes = &o->sizes,
                               .threads = qb_threads(cx),
-                              .time_tactics = o->time_tactics};
+                              .time_tactics = o->time_tactics,
+                              .version_compatible = o->version_compatible,
+                              .hardware_compatible = o->hardware_compatible};
     qb_project project = {0};
     qb_made made = {0};
     char *path = NULL;
@@ -98,8 +105,12 @@ const qb_command qb_command_build = {
     .usage = "[MODEL] [options]",
     .summary = "write an engine file (MODEL.PRECISION.qbe) that loads at once",
     .notes = "An engine file runs on machines like this one, with this qbench and its libraries;\n"
-             "elsewhere it says so, with the command that builds it there.",
+             "elsewhere it says so, with the command that builds it there. --version-compatible\n"
+             "and --hardware-compatible files run there as well.\n"
+             "With --minShapes and --maxShapes one engine takes all sizes between them.",
     .example = "qbench build --precision int8\n"
+               "qbench build net.onnx --precision fp32 --minShapes=x:1x3x64x64 "
+               "--optShapes=x:1x3x224x224 --maxShapes=x:8x3x512x512\n"
                "qbench bench --loadEngine=squeezenet1.1.int8.qbe",
     .options = table,
     .options_size = sizeof(options),

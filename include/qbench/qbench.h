@@ -82,6 +82,15 @@ QBENCH_API qbench_status qbench_plugin_load(qbench_session *session, const char 
 
 /* ---- engines ---- */
 
+/* Sizes that an input may have, in one profile of an engine. A profile is the ranges of all inputs
+ * with its number; kernels are chosen for `opt`, memory is planned for `max`. */
+typedef struct qbench_range {
+    const char *input;
+    int32_t profile; /* from 0 on, without gaps */
+    int32_t rank;
+    int64_t min[QBENCH_MAX_RANK], opt[QBENCH_MAX_RANK], max[QBENCH_MAX_RANK];
+} qbench_range;
+
 typedef struct qbench_build_options {
     int64_t batch;        /* size of a symbolic first dimension; 0: 1 */
     int32_t threads;      /* of one run; 0: as many as there are processors */
@@ -90,6 +99,10 @@ typedef struct qbench_build_options {
     /* Where nodes run, in order of preference: "cuda,cpu"; NULL: the CPU. What is not there is
      * passed over (see qbench_engine_provider), the CPU stands last. Not beside `backends`. */
     const char *providers;
+    /* Ranges of sizes, one for each input in each profile; NULL: the model's own shapes. */
+    const qbench_range *ranges;
+    int32_t n_ranges;
+    size_t workspace_limit; /* bytes: kernels that want more scratch memory are left out; 0: none */
 } qbench_build_options;
 
 /* Loads an engine file that `qbench build` or qbench_engine_save wrote. QBENCH_MISMATCH says what
@@ -118,14 +131,32 @@ QBENCH_API qbench_status qbench_engine_input(const qbench_engine *engine, int32_
 QBENCH_API qbench_status qbench_engine_output(const qbench_engine *engine, int32_t i,
                                               qbench_tensor *out);
 
+/* 0 for an engine of one set of shapes. What qbench_engine_input and _output describe, and what a
+ * new context takes, are the `opt` sizes of profile 0. */
+QBENCH_API int32_t qbench_engine_n_profiles(const qbench_engine *engine);
+/* The range of input i in a profile; QBENCH_INVALID when there is none. */
+QBENCH_API qbench_status qbench_engine_range(const qbench_engine *engine, int32_t profile,
+                                             int32_t i, qbench_range *out);
+
 /* ---- execution ---- */
 
 /* One context a thread: its activations and workspace. */
 QBENCH_API qbench_status qbench_context_create(qbench_session *session, const qbench_engine *engine,
                                                qbench_context **out);
 QBENCH_API void qbench_context_free(qbench_context *context); /* accepts NULL */
-/* Runs once. One host buffer an input and an output, of the described types and sizes; an output
- * that is NULL is not copied out. Allocates nothing. */
+/* The next runs take inputs of these sizes: dim[i] has as many entries as input i has dimensions.
+ * They must lie in one profile of the engine; QBENCH_INVALID names input, axis, value and range,
+ * and the context keeps the sizes that it had. The first time that sizes come up a plan is made for
+ * them; the context's memory is that of the largest sizes from the start. */
+QBENCH_API qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,
+                                                   const int64_t *const *dim);
+/* Describes input or output i at the sizes of now; QBENCH_INVALID when there is none. */
+QBENCH_API qbench_status qbench_context_input(const qbench_context *context, int32_t i,
+                                              qbench_tensor *out);
+QBENCH_API qbench_status qbench_context_output(const qbench_context *context, int32_t i,
+                                               qbench_tensor *out);
+/* Runs once. One host buffer an input and an output, of the types and sizes of now; an output that
+ * is NULL is not copied out. Allocates nothing. */
 QBENCH_API qbench_status qbench_context_run(qbench_session *session, qbench_context *context,
                                             const void *const *inputs, void *const *outputs);
 

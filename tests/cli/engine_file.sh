@@ -35,7 +35,46 @@ expect 1 "$QBENCH" bench --loadEngine=model.onnx
 complains 'model.onnx: not a qbench engine file'
 expect 1 "$QBENCH" bench --loadEngine=nothing.qbe
 complains 'nothing.qbe'
-expect 2 "$QBENCH" bench --loadEngine=model.int8.qbe --shapes=input:1x3x8x8
+expect 1 "$QBENCH" bench --loadEngine=model.int8.qbe --shapes=image:1x3x8x8
+complains 'was built for .* alone'
+
+# Ranges of batches: in build, inspect, bench; a fixed engine gives the same numbers.
+input=image side=$(sed -n 's/^inputs .* 1x3x\([0-9]*\)x.*/\1/p' <("$QBENCH" inspect model.fp32.qbe))
+ranges=(--minShapes=$input:1x3x${side}x$side --optShapes=$input:4x3x${side}x$side --maxShapes=$input:8x3x${side}x$side)
+expect 0 "$QBENCH" build --precision int8 "${ranges[@]}" --profile=1 --maxShapes=$input:32x3x${side}x$side -o open.qbe
+says '^open.qbe: [0-9]+ steps, 2 profiles$'
+says '^memory: [0-9.]+ MiB of weights, [0-9.]+ MiB of activations, .* MiB at the peak of this process$'
+expect 0 "$QBENCH" inspect open.qbe
+says "^profile   0 min $input:1x3x${side}x$side\$"
+says "^          1 max $input:32x3x${side}x$side\$"
+says '^planned  .*times the most that live at once'
+for batch in 1 3 8 32; do
+    expect 0 "$QBENCH" bench --loadEngine=open.qbe --shapes=$input:${batch}x3x${side}x$side "${short[@]}" --exportOutput=open.json
+    expect 0 "$QBENCH" bench --precision int8 --batch $batch "${short[@]}" --exportOutput=fixed.json
+    same_bytes open.json fixed.json
+done
+expect 0 "$QBENCH" bench --loadEngine=open.qbe --useProfile=1 "${short[@]}" --dumpOptimizationProfile --timeDeserialize
+says "^1 $input: min 32x3"
+says '^Engine deserialized in '
+expect 1 "$QBENCH" bench --loadEngine=open.qbe --shapes=$input:9x3x${side}x$side
+complains "input '$input': axis 0: 9 is outside of 1 to 8 \(profile 0\); .*: 9 is outside of 32 to 32 \(profile 1\)"
+expect 2 "$QBENCH" build --precision fp32 --profile=2 "${ranges[@]}"
+complains '--profile: expected 0 to 0 here'
+
+# What is built for more than this machine loads here, too.
+expect 0 "$QBENCH" build --precision int8 --version-compatible --hardware-compatible -o far.qbe
+expect 0 "$QBENCH" inspect far.qbe
+says '^loads on    other versions, other processors$'
+expect 0 "$QBENCH" bench --loadEngine=far.qbe "${short[@]}" --exportOutput=far.json
+expect 0 "$QBENCH" bench --precision int8 "${short[@]}" --exportOutput=built.json
+same_bytes far.json built.json
+
+# The limit on scratch memory: what is left out is said.
+expect 0 "$QBENCH" build --precision fp32 --memPoolSize=workspace:1K -o small.qbe
+complains 'is left out: it wants .* MiB of workspace, the limit is 0.000977'
+expect 2 "$QBENCH" build --precision fp32 --memPoolSize=dlaSRAM:1
+complains 'there is no other pool'
+expect 2 "$QBENCH" build --precision fp32 --memPoolSize=workspace:much
 expect 1 "$QBENCH" build --precision int8:median
 complains "no method 'median'"
 [ "$(id -u)" = 0 ] || { expect 1 "$QBENCH" build -o /model.qbe; absent /model.qbe; }

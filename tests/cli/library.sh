@@ -63,6 +63,24 @@ for i in range(3):
 built.save("saved.qbe")
 assert np.array_equal(qbench.Engine.load("saved.qbe").run(x)[0], whole)
 
+ranges = {built.inputs[0].name: ((1,) + shape[1:], (2,) + shape[1:], (5,) + shape[1:])}
+open_ = qbench.Engine.build("model.onnx", threads=1, profiles=[ranges], workspace=64)
+assert open_.profiles == [ranges] and open_.inputs[0].shape[0] == 2
+five = np.concatenate([x, x[:2]])
+for again in range(2):
+    assert np.array_equal(open_.run(five)[0][:3], whole) and open_.outputs[0].shape[0] == 5
+    for i in range(3):
+        assert np.array_equal(open_.run(x[i:i + 1])[0][0], whole[i])
+open_.save("open.qbe")
+loaded = qbench.Engine.load("open.qbe")
+assert loaded.profiles == [ranges] and np.array_equal(loaded.run(x)[0], whole)
+try:
+    loaded.run(np.concatenate([five, x]))
+except qbench.Error as e:
+    assert "axis 0: 8 is outside of 1 to 5" in str(e), e
+else:
+    raise AssertionError("no error")
+
 for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
                     (lambda: engine.run(x), ValueError),
                     (lambda: engine.run(wrong=x), ValueError),

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "engine/file_internal.h"
+#include "engine/profiles.h"
 
 #define ARENA_MAX ((size_t)1 << 20)
 #define FLOPS_MAX 1e7
@@ -32,25 +33,50 @@ static size_t port_bytes(const qb_engine *engine) {
     return sum;
 }
 
-static void run(qb_ctx *cx, const qb_engine *engine) {
-    qb_context *context = NULL;
+static bool is_small(const qb_engine *engine) {
     qb_engine_memory memory;
     qb_engine_memory_of(engine, &memory);
-    if (memory.arena + memory.workspace > ARENA_MAX || port_bytes(engine) > ARENA_MAX ||
-        memory.parts > 64 || !(flops(engine) < FLOPS_MAX))
-        return;
+    return memory.arena + memory.workspace <= ARENA_MAX && port_bytes(engine) <= ARENA_MAX &&
+           memory.parts <= 64 && flops(engine) < FLOPS_MAX;
+}
+
+static void run_plan(qb_ctx *cx, qb_context *context) {
+    const qb_engine *engine = qb_context_engine(context);
     const int32_t n_in = qb_engine_n_inputs(engine), n_out = qb_engine_n_outputs(engine);
+    if (!is_small(engine)) return;
     void **ports = calloc((size_t)(n_in + n_out) + 1, sizeof *ports);
     if (!ports) return;
     for (int32_t i = 0; i < n_in + n_out; i++)
         ports[i] = calloc(1, qb_desc_bytes(i < n_in ? qb_engine_input(engine, i)
                                                     : qb_engine_output(engine, i - n_in)) +
                                  1);
-    if (qb_context_create(cx, engine, &context) == QB_OK)
-        (void)qb_context_run(cx, context, (const void *const *)ports, ports + n_in);
-    qb_context_free(context);
+    (void)qb_context_run(cx, context, (const void *const *)ports, ports + n_in);
     for (int32_t i = 0; i < n_in + n_out; i++) free(ports[i]);
     free(ports);
+}
+
+static bool is_small_shape(const qb_engine *engine, const qb_shape *shapes) {
+    for (int32_t i = 0; i < qb_engine_n_inputs(engine); i++)
+        if (!qb_shape_known(&shapes[i]) || qb_shape_count(&shapes[i]) < 0 ||
+            qb_shape_count(&shapes[i]) > 4096)
+            return false;
+    return true;
+}
+
+/* At its own shapes, then at both ends of each profile. */
+static void run(qb_ctx *cx, const qb_engine *engine) {
+    qb_context *context = NULL;
+    if (!is_small(engine) || qb_context_create(cx, engine, &context) != QB_OK) return;
+    run_plan(cx, context);
+    for (int32_t p = 0; p < qb_engine_n_profiles(engine); p++) {
+        const qb_profile *profile = qb_engine_profile(engine, p);
+        if (!is_small_shape(engine, profile->max)) continue;
+        qb_ctx_clear(cx);
+        if (qb_context_set_shapes(cx, context, profile->min) == QB_OK) run_plan(cx, context);
+        qb_ctx_clear(cx);
+        if (qb_context_set_shapes(cx, context, profile->max) == QB_OK) run_plan(cx, context);
+    }
+    qb_context_free(context);
 }
 
 static void load(const uint8_t *data, size_t size) {
@@ -96,7 +122,7 @@ static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
     uint8_t *file = calloc(1, size + sizeof tags + 2 * QB_FILE_PAGE);
     for (int i = 0; file && i < QB_FILE_SECTIONS; i++) {
         const qb_file_entry *s = &from.section[i];
-        const size_t unit = i == QB_FILE_PACKED ? QB_FILE_PAGE : QB_FILE_LINE;
+        const size_t unit = QB_FILE_UNIT(i);
         const bool own = i == QB_FILE_TAGS;
         if (!own && (s->offset > size || s->size > size - s->offset ||
                      end + s->size > size + sizeof tags)) {

@@ -7,7 +7,8 @@
 #include "engine/file_internal.h"
 
 static void save(small_engine *f, const char *path) {
-    const qb_engine_origin origin = {.model = "small.onnx", .precision = "fp32"};
+    const qb_engine_origin origin = {
+        .model = "small.onnx", .precision = "fp32", .options = "--batch 2"};
     assert_ok(&f->cx, qb_engine_save(&f->cx, f->engine, &origin, path));
 }
 
@@ -154,11 +155,67 @@ static void another_machine_is_named_with_the_way_out(void **state) {
     assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_MISMATCH);
     assert_message(&f.cx, other);
     assert_message(&f.cx, processor);
-    assert_message(&f.cx, "qbench build --model small.onnx --precision fp32 -o ");
+    assert_message(&f.cx, "qbench build --model small.onnx --precision fp32 --batch 2 -o ");
+    assert_message(&f.cx, "or there with --hardware-compatible");
     qb_ctx_clear(&f.cx);
     assert_ok(&f.cx, qb_engine_file_tags(&f.cx, f.path, &tags)); /* it can be looked at */
     assert_non_null(strstr(tags, "\"schema\": \"qbench.engine/1\""));
     qb_free(tags);
+    small_engine_release(&f);
+}
+
+/* A file for more than this machine: what it was built with does not matter, as far as it says. */
+static void compatible_files_load_elsewhere(void **state) {
+    (void)state;
+    char processor[256], other[256];
+    qb_engine_processor(processor, sizeof processor);
+    strcpy(other, processor);
+    other[0] = 'X';
+    for (int kind = 0; kind < 2; kind++) {
+        const bool version = kind == 0;
+        const qb_engine_origin origin = {.model = "small.onnx",
+                                         .precision = "fp32",
+                                         .version_compatible = version,
+                                         .hardware_compatible = !version};
+        small_engine f;
+        qb_engine *loaded = NULL;
+        float saved_y[SMALL_OUTPUTS], loaded_y[SMALL_OUTPUTS];
+        small_engine_make(&f, "cpu,ref");
+        run(&f, f.engine, saved_y);
+        assert_ok(&f.cx, qb_engine_save(&f.cx, f.engine, &origin, f.path));
+        for (int elsewhere = 0; elsewhere < 2; elsewhere++) {
+            assert_ok(&f.cx, qb_engine_load(&f.cx, f.path, &loaded));
+            run(&f, loaded, loaded_y);
+            assert_memory_equal(saved_y, loaded_y, sizeof saved_y);
+            qb_engine_free(loaded);
+            if (elsewhere) continue;
+            if (version)
+                forge(&f, "\"qbench\": \"0", "\"qbench\": \"9");
+            else
+                forge(&f, processor, other);
+        }
+        if (version)
+            forge(&f, processor, other);
+        else
+            forge(&f, "\"qbench\": \"0", "\"qbench\": \"9");
+        assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_MISMATCH);
+        assert_message(&f.cx, version ? "or there with --hardware-compatible"
+                                      : "or there with --version-compatible");
+        small_engine_release(&f);
+    }
+}
+
+static void packed_weights_cannot_be_unpacked(void **state) {
+    (void)state;
+    const qb_engine_origin origin = {.version_compatible = true};
+    small_engine f;
+    qb_engine *loaded;
+    small_engine_make(&f, "cpu,ref");
+    save(&f, f.path);
+    assert_ok(&f.cx, qb_engine_load(&f.cx, f.path, &loaded));
+    assert_fails(&f.cx, qb_engine_save(&f.cx, loaded, &origin, f.path), QB_STATUS_UNSUPPORTED);
+    assert_message(&f.cx, "build it from the model");
+    qb_engine_free(loaded);
     small_engine_release(&f);
 }
 
@@ -202,6 +259,8 @@ int main(void) {
         cmocka_unit_test(every_changed_byte_is_noticed),
         cmocka_unit_test(every_cut_is_noticed),
         cmocka_unit_test(another_machine_is_named_with_the_way_out),
+        cmocka_unit_test(compatible_files_load_elsewhere),
+        cmocka_unit_test(packed_weights_cannot_be_unpacked),
         cmocka_unit_test(a_newer_format_is_named),
         cmocka_unit_test(no_memory_is_an_error_everywhere),
     };

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/file.h"
+#include "engine/file.h"
 #include "engine/plans_internal.h"
 
 typedef void (*make_model)(qb_ctx *cx, qb_graph **out);
@@ -151,6 +153,62 @@ static void all_shapes_read_the_same_weights(void **state) {
     qb_engine_free(engine);
 }
 
+static void same_bytes(qb_ctx *cx, const char *a, const char *b) {
+    qb_map x, y;
+    assert_ok(cx, qb_map_open(cx, a, &x));
+    assert_ok(cx, qb_map_open(cx, b, &y));
+    assert_int_equal(x.size, y.size);
+    assert_memory_equal(x.data, y.data, x.size);
+    qb_map_close(&x);
+    qb_map_close(&y);
+}
+
+/* Saved and loaded in each way: the same answers for every shape, and the same file again. */
+static void files_keep_the_profiles(void **state) {
+    (void)state;
+    const qb_shape min = qb_shape_of(3, 1, 1, 16), opt = qb_shape_of(3, 2, 24, 16),
+                   max = qb_shape_of(3, 4, 64, 16), other = qb_shape_of(3, 1, 100, 16);
+    const qb_profile profiles[] = {{&min, &opt, &max}, {&other, &other, &other}};
+    const qb_shape shapes[] = {opt, min, max, other, qb_shape_of(3, 3, 7, 16)};
+    static const qb_engine_origin origins[] = {{.model = "m.onnx", .precision = "fp32"},
+                                               {.version_compatible = true},
+                                               {.hardware_compatible = true}};
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH], again[QB_TEST_PATH];
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "open.qbe");
+    qb_test_join(again, folder, "again.qbe");
+    for (size_t o = 0; o < sizeof origins / sizeof *origins; o++) {
+        qb_ctx cx;
+        qb_engine *loaded;
+        qb_context *before, *after;
+        qb_ctx_init(&cx);
+        qb_engine *engine = build(&cx, open_sequence_model, NULL, profiles, 2);
+        assert_ok(&cx, qb_engine_save(&cx, engine, &origins[o], path));
+        assert_ok(&cx, qb_engine_load(&cx, path, &loaded));
+        assert_ok(&cx, qb_engine_save(&cx, loaded, &origins[o], again));
+        same_bytes(&cx, path, again);
+        assert_int_equal(qb_engine_n_profiles(loaded), 2);
+        assert_true(qb_shape_equal(&qb_engine_profile(loaded, 0)->max[0], &max));
+        assert_ok(&cx, qb_context_create(&cx, engine, &before));
+        assert_ok(&cx, qb_context_create(&cx, loaded, &after));
+        assert_int_equal(qb_context_bytes(before), qb_context_bytes(after));
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+            size_t n, m;
+            assert_ok(&cx, qb_context_set_shapes(&cx, before, &shapes[i]));
+            assert_ok(&cx, qb_context_set_shapes(&cx, after, &shapes[i]));
+            float *y = open_run(&cx, before, 3, &n), *z = open_run(&cx, after, 3, &m);
+            assert_int_equal(n, m);
+            assert_memory_equal(y, z, n * sizeof *y);
+            qb_free(y);
+            qb_free(z);
+        }
+        qb_context_free(before);
+        qb_context_free(after);
+        qb_engine_free(loaded);
+        qb_engine_free(engine);
+    }
+}
+
 static void refuses(qb_ctx *cx, qb_context *context, qb_shape shape, const char *why) {
     const qb_engine *before = qb_context_engine(context);
     assert_fails(cx, qb_context_set_shapes(cx, context, &shape), QB_STATUS_INVALID);
@@ -278,6 +336,7 @@ int main(void) {
         cmocka_unit_test(sequences_of_any_length),
         cmocka_unit_test(nothing_grows_when_shapes_alternate),
         cmocka_unit_test(all_shapes_read_the_same_weights),
+        cmocka_unit_test(files_keep_the_profiles),
         cmocka_unit_test(outside_is_an_error_with_axis_value_and_range),
         cmocka_unit_test(profiles_that_make_no_sense_are_refused),
         cmocka_unit_test(tactics_are_timed_at_the_usual_shapes),
