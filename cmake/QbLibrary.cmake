@@ -43,6 +43,11 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/qbench DESTINATION ${CMAKE_INSTALL
 install(FILES ${CMAKE_BINARY_DIR}/qbench.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(EXPORT qbench NAMESPACE qbench:: FILE qbenchConfig.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qbench)
+include(CMakePackageConfigHelpers)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qbench)
 install(FILES ${CMAKE_SOURCE_DIR}/python/qbench.py
   DESTINATION lib/python3/dist-packages)
 install(FILES ${CMAKE_SOURCE_DIR}/examples/classify.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

@@ -32,6 +32,7 @@ typedef struct expander {
     qb_ctx *cx;
     qb_onnx_reader *reader;
     qb_arena *arena;
+    qb_onnx_imports own_imports; /* of nodes that are made here */
     qb_onnx_source *node;
     size_t n, capacity, serial, constant_bytes;
     qb_names known; /* outputs of Constant and Identity; number: index in `node` */
@@ -91,15 +92,16 @@ static qb_status emit(expander *e, const Onnx__NodeProto *proto, qb_onnx_imports
     return qb_names_put(e->cx, e->arena, &e->known, proto->output[0], (int32_t)(e->n - 1));
 }
 
-/* The opset of nodes that are made here. */
-static qb_onnx_imports own_imports(void) {
-    static Onnx__OperatorSetIdProto standard;
-    static Onnx__OperatorSetIdProto *list[] = {&standard};
-    if (!standard.base.descriptor) {
-        onnx__operator_set_id_proto__init(&standard);
-        standard.version = QB_GRAPH_OPSET;
-    }
-    return (qb_onnx_imports){1, list};
+/* The opset of nodes that are made here; it lives as long as they do. */
+static qb_status make_own_imports(expander *e) {
+    Onnx__OperatorSetIdProto *standard = qb_arena_alloc(e->cx, e->arena, 1, sizeof *standard);
+    Onnx__OperatorSetIdProto **list = qb_arena_alloc(e->cx, e->arena, 1, sizeof *list);
+    if (!standard || !list) return e->cx->code;
+    onnx__operator_set_id_proto__init(standard);
+    standard->version = QB_GRAPH_OPSET;
+    *list = standard;
+    e->own_imports = (qb_onnx_imports){1, list};
+    return QB_OK;
 }
 
 static Onnx__NodeProto *new_node(expander *e, const char *op, size_t n_in, const char **in,
@@ -136,7 +138,7 @@ static Onnx__AttributeProto *add_attribute(expander *e, Onnx__NodeProto *node, c
 static qb_status emit_simple(expander *e, const char *op, size_t n_in, const char **in,
                              const char *out) {
     const Onnx__NodeProto *node = new_node(e, op, n_in, in, out);
-    return node ? emit(e, node, own_imports()) : e->cx->code;
+    return node ? emit(e, node, e->own_imports) : e->cx->code;
 }
 
 static size_t tensor_bytes(const Onnx__TensorProto *t) {
@@ -153,7 +155,7 @@ static qb_status emit_tensor(expander *e, Onnx__TensorProto *tensor, const char 
     if (e->constant_bytes > MAX_CONSTANTS)
         return qb_fail(e->cx, QB_STATUS_UNSUPPORTED,
                        "constants in functions and loops take more than %zu bytes", MAX_CONSTANTS);
-    return emit(e, node, own_imports());
+    return emit(e, node, e->own_imports);
 }
 
 /* A scalar s64 or bool; *name is new. */
@@ -315,7 +317,7 @@ static qb_status emit_scan(expander *e, const char **items, size_t n, const char
     Onnx__AttributeProto *axis = concat ? add_attribute(e, concat, "axis", QB_ONNX_ATTR_INT) : NULL;
     if (!axis) return e->cx->code;
     axis->has_i = true;
-    return emit(e, concat, own_imports());
+    return emit(e, concat, e->own_imports);
 }
 
 static qb_status unroll(expander *e, frame *f, loop *l) {
@@ -521,7 +523,8 @@ static qb_status expand_nodes(expander *e, frame *f, size_t n, Onnx__NodeProto *
 qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader) {
     expander e = {.cx = cx, .reader = reader, .arena = reader->graph->arena};
     frame f = {.imports = qb_onnx_model_imports(reader->model)};
-    const qb_status status = expand_nodes(&e, &f, reader->proto->n_node, reader->proto->node);
+    qb_status status = make_own_imports(&e);
+    if (status == QB_OK) status = expand_nodes(&e, &f, reader->proto->n_node, reader->proto->node);
     release(&f);
     reader->node = e.node; /* freed with the reader, also on failure */
     reader->n_nodes = e.n;

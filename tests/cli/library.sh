@@ -25,6 +25,11 @@ others=$(nm -D --defined-only "$library" | awk '$3 !~ /^qbench_|^QBENCH_1$|__asa
 [ -z "$others" ] || fail "visible: $others"
 grep -q ' qbench_engine_load@@QBENCH_1$' "$work/.symbols" || fail 'no symbol version'
 
+# Nothing in it can be written by two threads at once but a lock (HDF5 is not safe for threads).
+checks=$((checks + 1))
+globals=$(objdump -t "$build/libqbench.a" | awk '($3 == "O" && ($4 == ".data" || $4 == ".bss")) {print $NF}')
+[ "$instrumented" != 0 ] || [ "$globals" = library_lock ] || fail "mutable globals: $globals"
+
 # The static archive is complete.
 if [ "$instrumented" = 0 ]; then
     read -ra libs < <(PKG_CONFIG_PATH=$build pkg-config --static --libs qbench | sed "s|-lqbench||")
