@@ -303,6 +303,31 @@ static bool is_softmax(const qb_graph *graph, const qb_node *node) {
            is_real(graph, node->out[0]) && graph->values[node->in[0]].shape.rank >= 1;
 }
 
+/* Where(IsNaN(s), 0, s) behind a Softmax, as PyTorch writes attention: a line where everything is
+ * masked becomes 0. */
+static void take_nan_guard(const fuser *f, draft *d) {
+    const qb_graph *graph = f->graph;
+    const int32_t value = d->group.out;
+    if (!may_vanish(f, value) || f->uses.n_users[value] != 2) return;
+    for (int32_t i = 0; i < 2; i++) {
+        int32_t test = f->uses.users[value][i], where = f->uses.users[value][1 - i];
+        if (!qb_node_is(&graph->nodes[test], "IsNaN") || !qb_node_is(&graph->nodes[where], "Where"))
+            continue;
+        const qb_node *choice = &graph->nodes[where];
+        double otherwise;
+        const int32_t is_nan = graph->nodes[test].out[0];
+        if (qb_graph_is_output(graph, is_nan) || choice->in[0] != is_nan ||
+            qb_uses_sole_user(graph, &f->uses, is_nan) != where || choice->in[2] != value ||
+            !qb_value_scalar(graph, choice->in[1], &otherwise) || otherwise != 0 ||
+            graph->values[choice->in[1]].shape.rank > graph->values[value].shape.rank)
+            continue;
+        d->group.out = choice->out[0];
+        add_node(d, test);
+        add_node(d, where);
+        return;
+    }
+}
+
 static bool draft_unary(const fuser *f, int32_t index, draft *d) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
@@ -333,6 +358,7 @@ static qb_status fuse_rest(fuser *f, int32_t index) {
                    : is_softmax(graph, node) ? QB_KIND_SOFTMAX
                    : is_concat(graph, node)  ? QB_KIND_CONCAT
                                              : QB_KIND_NODE;
+    if (d.group.kind == QB_KIND_SOFTMAX) take_nan_guard(f, &d);
     bool one_input = d.group.kind == QB_KIND_POOL || d.group.kind == QB_KIND_SOFTMAX;
     return commit(f, &d, node->in, one_input ? 1 : node->n_in);
 }

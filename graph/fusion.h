@@ -8,7 +8,8 @@
  *   CONV, MATMUL     anchor [+ bias, MATMUL only] [+ residual] [activation], or with `act_first`
  *                    anchor [activation] + residual; the residual has the output's shape
  *   CONV_TRANSPOSE, BINARY   anchor [activation]
- *   UNARY, POOL, SOFTMAX, CONCAT   alone
+ *   SOFTMAX          alone, or with Where(IsNaN(s), 0, s)
+ *   UNARY, POOL, CONCAT   alone
  *   NODE             the rest: computed convolution weights, a Gemm whose C is no constant row,
  * types other than f32 and quantized ones, per-channel activations ...
  *

@@ -104,7 +104,8 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
                     .group = 1,
                     .scale = 1,
                     .act = group->act,
-                    .act_first = group->act_first};
+                    .act_first = group->act_first,
+                    .zero_nan = group->kind == QB_KIND_SOFTMAX && group->n_nodes > 1};
     if (group->n_in > QB_MAX_INPUTS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s '%s': expected at most %d inputs, got %d",
                        anchor->op->name, anchor->name, QB_MAX_INPUTS, group->n_in);

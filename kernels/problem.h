@@ -119,7 +119,8 @@ typedef struct qb_problem {
     float scale;                   /* MATMUL: factor on a b (Gemm's alpha), 1 for none */
     qb_pool_kind pool;
     qb_binary_kind binary;
-    int32_t axis; /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */
+    int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */
+    bool zero_nan; /* SOFTMAX: a line of NaN (nothing but -inf, or an infinity) becomes 0 */
     qb_act act;
     bool act_first;            /* activation before the residual is added */
     float epsilon;             /* LAYER_NORM */

@@ -1,4 +1,6 @@
 /* Comparisons, logic, and choosing by a condition. */
+#include <math.h>
+
 #include "ops_internal.h"
 
 typedef void (*compare_run)(const void *x, int64_t sx, const void *y, int64_t sy, uint8_t *z,
@@ -112,3 +114,47 @@ static qb_status eval_where(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(where, "Where", 9, 3, 3, 1, 0, NULL, FLOAT, infer_where, eval_where, );
+
+/* --- IsNaN and IsInf ---------------------------------------------------------------------------
+ */
+
+typedef struct is_inf_attrs {
+    int64_t detect_negative, detect_positive;
+} is_inf_attrs;
+static const qb_attr_desc is_inf_table[] = {
+    QB_A_INT(is_inf_attrs, detect_negative, "detect_negative", 1, 0, 1),
+    QB_A_INT(is_inf_attrs, detect_positive, "detect_positive", 1, 0, 1),
+    QB_A_END,
+};
+
+static qb_status infer_is(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *x = qb_infer_in(args, 0);
+    if (x->dtype != QB_DTYPE_NONE && !qb_dtype_is_float(x->dtype))
+        return qb_fail(cx, QB_STATUS_INVALID, "input 0 '%s': expected a float type, got %s",
+                       x->name, qb_dtype_text(x->dtype));
+    return qb_infer_set(cx, args, 0, QB_DTYPE_BOOL, &x->shape);
+}
+
+static qb_status eval_is_nan(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    uint8_t *y = out->data;
+    (void)cx, (void)node;
+    for (int64_t i = 0, n = qb_shape_count(&in->desc.shape); i < n; i++)
+        y[i] = isnan(qb_number_get(in->desc.dtype, in->data, i)) != 0;
+    return QB_OK;
+}
+
+static qb_status eval_is_inf(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const is_inf_attrs *attrs = node->attrs;
+    uint8_t *y = out->data;
+    (void)cx;
+    for (int64_t i = 0, n = qb_shape_count(&in->desc.shape); i < n; i++) {
+        double x = qb_number_get(in->desc.dtype, in->data, i);
+        y[i] = isinf(x) && (x < 0 ? attrs->detect_negative : attrs->detect_positive);
+    }
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(is_nan, "IsNaN", 9, 1, 1, 1, 0, NULL, FLOAT, infer_is, eval_is_nan,
+             .types = QB_TYPES_FLOATS);
+QB_OP_SIMPLE(is_inf, "IsInf", 10, 1, 1, 1, sizeof(is_inf_attrs), is_inf_table, FLOAT, infer_is,
+             eval_is_inf, .types = QB_TYPES_FLOATS);

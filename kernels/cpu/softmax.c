@@ -9,6 +9,7 @@
 typedef struct softmax {
     int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
     int64_t per_task;        /* of the outer dimension */
+    bool zero_nan;
     void (*run)(const struct softmax *s, const float *in, float *out); /* n x inner elements */
 } softmax;
 
@@ -23,13 +24,21 @@ static void run_generic(const softmax *s, const float *in, float *out) {
             out[k * s->inner] = expf(in[k * s->inner] - max);
             sum += out[k * s->inner];
         }
-        for (int64_t k = 0; k < s->n; k++) out[k * s->inner] /= sum;
+        if (s->zero_nan && isnan(sum))
+            for (int64_t k = 0; k < s->n; k++) out[k * s->inner] = 0.0f;
+        else
+            for (int64_t k = 0; k < s->n; k++) out[k * s->inner] /= sum;
     }
 }
 
 #if QB_X86
 QB_FORCE_INLINE __mmask16 mask_of(int64_t left) {
     return left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1u);
+}
+
+/* Where a quotient is wanted rather than 0. */
+QB_AVX512 static inline __mmask16 wanted(const softmax *s, __m512 sum) {
+    return s->zero_nan ? _mm512_cmp_ps_mask(sum, sum, _CMP_ORD_Q) : 0xffff;
 }
 
 QB_AVX512 static void run_line_avx512(const softmax *s, const float *in, float *out) {
@@ -45,10 +54,11 @@ QB_AVX512 static void run_line_avx512(const softmax *s, const float *in, float *
         _mm512_mask_storeu_ps(out + k, mask, e);
     }
     sum = _mm512_set1_ps(_mm512_reduce_add_ps(sum));
+    __mmask16 keep = wanted(s, sum);
     for (int64_t k = 0; k < s->n; k += 16) {
         __mmask16 mask = mask_of(s->n - k);
         _mm512_mask_storeu_ps(out + k, mask,
-                              _mm512_div_ps(_mm512_maskz_loadu_ps(mask, out + k), sum));
+                              _mm512_maskz_div_ps(keep, _mm512_maskz_loadu_ps(mask, out + k), sum));
     }
 }
 
@@ -64,9 +74,11 @@ QB_AVX512 static void run_lines_avx512(const softmax *s, const float *in, float 
             sum = _mm512_add_ps(sum, e);
             _mm512_mask_storeu_ps(out + k * s->inner + i, mask, e);
         }
+        __mmask16 keep = wanted(s, sum);
         for (int64_t k = 0; k < s->n; k++) {
             float *to = out + k * s->inner + i;
-            _mm512_mask_storeu_ps(to, mask, _mm512_div_ps(_mm512_maskz_loadu_ps(mask, to), sum));
+            __m512 e = _mm512_maskz_loadu_ps(mask, to);
+            _mm512_mask_storeu_ps(to, mask, _mm512_maskz_div_ps(keep, e, sum));
         }
     }
 }
@@ -112,6 +124,7 @@ static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
     bool channels_last = layout == QB_LAYOUT_NHWC && shape->rank >= 2;
     s->outer = s->inner = 1;
     s->n = shape->dim[p->axis];
+    s->zero_nan = p->zero_nan;
     bool behind = false;
     for (int32_t at = 0; at < shape->rank; at++) {
         int32_t d = at;

@@ -42,16 +42,17 @@ static __global__ void __launch_bounds__(WARPS * 32)
         for (int at = lane; at < p.n; at += 32) sum += expf(load(p, in, first + at * p.step) - top);
     }
     sum = qb_warp_sum(sum);
+    bool zero = p.zero_nan && sum != sum;
     if constexpr (IN_REGISTERS) {
 #pragma unroll
         for (int i = 0; i < HELD; i++) {
             int64_t at = first + (i * 32 + lane) * p.step;
-            float v[1] = {held[i] / sum};
+            float v[1] = {zero ? 0.0f : held[i] / sum};
             if (i * 32 + lane < p.n) qb_store_real<1, false>(p.out, out, at, v);
         }
     } else {
         for (int at = lane; at < p.n; at += 32) {
-            float v[1] = {expf(load(p, in, first + at * p.step) - top) / sum};
+            float v[1] = {zero ? 0.0f : expf(load(p, in, first + at * p.step) - top) / sum};
             qb_store_real<1, false>(p.out, out, first + at * p.step, v);
         }
     }

@@ -13,6 +13,7 @@ typedef struct qb_cuda_softmax {
     qb_cuda_value in, out;
     int32_t n;
     int64_t outer, step;
+    bool zero_nan; /* lines of NaN become 0 */
 } qb_cuda_softmax;
 int qb_cuda_softmax_run(const qb_cuda_softmax *p, const void *in, void *out, void *stream);
 

@@ -3,7 +3,7 @@
 #include "kernels/cuda/tactic_common.h"
 
 static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_softmax *s) {
-    *s = (qb_cuda_softmax){.n = 1, .outer = 1, .step = 1};
+    *s = (qb_cuda_softmax){.n = 1, .outer = 1, .step = 1, .zero_nan = p->zero_nan};
     if (p->kind != QB_KIND_SOFTMAX || p->n_in != 1 || p->act.kind != QB_ACT_NONE) return false;
     qb_cuda_settle(p, settled, in);
     const qb_shape *shape = &in[0].shape;

@@ -21,7 +21,7 @@ static bool supports_unary(const qb_problem *p, const bool *constant) {
 static bool supports_softmax(const qb_problem *p, const bool *constant) {
     (void)constant;
     return is_float_map(p, QB_KIND_SOFTMAX) && p->in[0].shape.rank >= 1 && p->axis >= 0 &&
-           p->axis < p->in[0].shape.rank;
+           p->axis < p->in[0].shape.rank && !p->zero_nan;
 }
 
 /* ANY is ROW for both. */

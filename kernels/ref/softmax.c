@@ -1,4 +1,6 @@
-/* Softmax along one axis: exp(x - max) / sum, the sum in double. */
+/* Softmax along one axis: exp(x - max) / sum, the sum in double. An element is NaN where the sum
+ * is.
+ */
 #include <math.h>
 
 #include "ref_internal.h"
@@ -18,7 +20,7 @@ static void one_line(const qb_problem *p, const void *in, void *out, int64_t at,
     }
     for (int64_t i = 0; i < n; i++) {
         qb_ref_load(x, in, at + i * step, 1, 1, &value);
-        value = (float)((double)expf(value - max) / sum);
+        value = p->zero_nan && isnan(sum) ? 0.0f : (float)((double)expf(value - max) / sum);
         qb_ref_act_run(p->act, &value, 1);
         qb_ref_store(&p->out, out, at + i * step, 1, &value);
     }

@@ -269,7 +269,10 @@ static void make_plain(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_UNARY) do
             p->act = random_act(rng);
         while (p->act.kind == QB_ACT_NONE);
-    if (p->kind == QB_KIND_SOFTMAX) p->axis = (int32_t)random_between(rng, 0, shape.rank - 1);
+    if (p->kind == QB_KIND_SOFTMAX) {
+        p->axis = (int32_t)random_between(rng, 0, shape.rank - 1);
+        p->zero_nan = random_chance(rng, 50);
+    }
     if (p->kind == QB_KIND_COPY && random_chance(rng, 20)) { /* same bits, other places */
         p->out.dtype = c->in[0].dtype;
         p->out.q = c->in[0].q;
@@ -309,6 +312,21 @@ static void fill(qb_rng *rng, const qb_desc *desc, void *data, double spread) {
             ((int64_t *)data)[i] = random_between(rng, -4, 3);
         else
             ((uint8_t *)data)[i] = (uint8_t)qb_rng_u64(rng);
+    }
+}
+
+/* Masks everything in about every fourth line of a softmax that makes 0 of such lines. */
+static void mask_lines(qb_rng *rng, random_case *c) {
+    const qb_problem *p = &c->problem;
+    const qb_shape *shape = &c->in[0].shape;
+    if (p->kind != QB_KIND_SOFTMAX || !p->zero_nan || c->in[0].dtype != QB_DTYPE_F32) return;
+    int64_t outer = 1, inner = 1, n = shape->dim[p->axis];
+    for (int32_t d = 0; d < p->axis; d++) outer *= shape->dim[d];
+    for (int32_t d = p->axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    for (int64_t line = 0; line < outer * inner; line++) {
+        if (!random_chance(rng, 25)) continue;
+        float *x = (float *)c->data[0] + line / inner * n * inner + line % inner;
+        for (int64_t i = 0; i < n; i++) x[i * inner] = -INFINITY;
     }
 }
 
@@ -365,6 +383,7 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
         assert_non_null(out->data[i]);
         fill(rng, &out->in[i], out->data[i], i == QB_IN_WEIGHT ? 0.3 : 1.0);
     }
+    mask_lines(rng, out);
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);

@@ -1,6 +1,7 @@
 #include "graph/fusion.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/passes.h"
@@ -531,6 +532,32 @@ static void softmax_concat_and_layout_nodes(void **state) {
     maker_release(&m);
 }
 
+/* Where(IsNaN(s), 0, s) joins the softmax; with another constant or another reader it does not. */
+static void lines_of_nan_that_become_zero(void **state) {
+    (void)state;
+    static const char *const names[] = {"a", "b", "c"};
+    maker m;
+    maker_init(&m, 17);
+    int32_t x = image(&m);
+    for (int i = 0; i < 3; i++) {
+        char text[3][8];
+        snprintf(text[0], sizeof *text, "s%s", names[i]);
+        snprintf(text[1], sizeof *text, "n%s", names[i]);
+        snprintf(text[2], sizeof *text, "z%s", names[i]);
+        int32_t s = NODE(&m, "Softmax", text[0], x), test = NODE(&m, "IsNaN", text[1], s);
+        int32_t other = make_scalar(&m, text[2], i == 1 ? 1 : 0);
+        make_output(&m, NODE(&m, "Where", names[i], test, other, s));
+        if (i == 2) make_output(&m, NODE(&m, "Exp", "exp", s));
+    }
+    qb_groups groups = fuse(&m);
+    expect(&m, &groups, "a", QB_KIND_SOFTMAX, "sa na a", "x");
+    expect(&m, &groups, "sb", QB_KIND_SOFTMAX, "sb", "x");
+    expect(&m, &groups, "sc", QB_KIND_SOFTMAX, "sc", "x");
+    qb_groups_release(&groups);
+    assert_groups_compute_the_graph(&m, TOLERANCE);
+    maker_release(&m);
+}
+
 /* --- quantized graphs ------------------------------------------------------------------------ */
 
 static void quantized_operands_need_partners(void **state) {
@@ -622,6 +649,7 @@ int main(void) {
         cmocka_unit_test(windows_are_resolved_from_the_shapes),
         cmocka_unit_test(problems_need_known_shapes),
         cmocka_unit_test(softmax_concat_and_layout_nodes),
+        cmocka_unit_test(lines_of_nan_that_become_zero),
         cmocka_unit_test(quantized_operands_need_partners),
         cmocka_unit_test(groups_of_random_graphs_compute_the_same),
         cmocka_unit_test(every_failing_allocation_is_reported),
