@@ -15,6 +15,21 @@ qb_bins qb_bins_full(const qb_spectrum *spectrum) {
                      spectrum->last >= HALF ? spectrum->last + 1 : HALF};
 }
 
+static int32_t longest_reach(qb_bins at) {
+    const int32_t left = HALF - at.a, right = at.b - HALF;
+    return left > right ? left : right;
+}
+
+qb_bins qb_bins_mirrored(qb_bins at) {
+    const int32_t reach = longest_reach(at);
+    return (qb_bins){HALF - reach, HALF + reach};
+}
+
+qb_bins qb_bins_around_zero(qb_bins full, int32_t reach) {
+    const int32_t a = HALF - reach, b = HALF + reach;
+    return (qb_bins){a > full.a ? a : full.a, b < full.b ? b : full.b};
+}
+
 qb_grid qb_bins_grid(qb_bins at) {
     const double step = (at.b - at.a) / (CODES - 1.0);
     return (qb_grid){step, step > 0 ? (int32_t)rint((HALF - at.a) / step) : 0, 0, CODES - 1};
@@ -94,7 +109,5 @@ qb_bins qb_bins_search(const qb_bins_problem *problem, qb_bins start) {
 
 int32_t qb_reach_search(const qb_bins_problem *problem) {
     const qb_bins full = qb_bins_full(problem->spectrum);
-    const int32_t left = HALF - full.a, right = full.b - HALF;
-    const int32_t most = left > right ? left : right;
-    return search_ends(problem, full, BOTH, most, CODES / 2).reach;
+    return search_ends(problem, full, BOTH, longest_reach(full), CODES / 2).reach;
 }

@@ -28,6 +28,10 @@ typedef struct qb_bins_problem {
 
 /* All bins that are not empty, and zero. */
 qb_bins qb_bins_full(const qb_spectrum *spectrum);
+/* The same widened to both ends equally far from zero. */
+qb_bins qb_bins_mirrored(qb_bins at);
+/* The window with both ends `reach` bins from zero, within the full one. */
+qb_bins qb_bins_around_zero(qb_bins full, int32_t reach);
 /* The grid of 256 codes over a window. */
 qb_grid qb_bins_grid(qb_bins at);
 /* The window of least cost found by moving one end at a time from `start`, each end until neither

@@ -4,9 +4,13 @@
 
 #define HALF (QB_STATS_BINS / 2)
 
+/* fmin and fmax are calls, and these are numbers. */
+static inline double lesser(double a, double b) { return a < b ? a : b; }
+static inline double greater(double a, double b) { return a > b ? a : b; }
+
 /* Where bin j's values lie: the extremes are known exactly. */
-static double left_of(const qb_spectrum *s, int32_t j) { return fmax(j - HALF, s->min); }
-static double right_of(const qb_spectrum *s, int32_t j) { return fmin(j - HALF + 1, s->max); }
+static double left_of(const qb_spectrum *s, int32_t j) { return greater(j - HALF, s->min); }
+static double right_of(const qb_spectrum *s, int32_t j) { return lesser(j - HALF + 1, s->max); }
 
 void qb_spectrum_init(const qb_stats *stats, qb_spectrum *out) {
     out->width = qb_stats_edge(stats, HALF + 1);
@@ -41,7 +45,7 @@ typedef struct moments {
 } moments;
 
 static moments below(const qb_spectrum *s, double x) {
-    const double at = fmin(fmax(x + HALF, 0), QB_STATS_BINS);
+    const double at = lesser(greater(x + HALF, 0), QB_STATS_BINS);
     int32_t j = (int32_t)at;
     if (j == QB_STATS_BINS) j--;
     const moments before = {s->count[j], s->moment1[j], s->moment2[j]};
@@ -69,8 +73,8 @@ double qb_spectrum_error(const qb_spectrum *spectrum, qb_grid grid) {
         const moments end =
             code < grid.high ? below(spectrum, value + grid.step / 2) : all(spectrum);
         /* A cell's error is not negative, whatever the difference of large sums says. */
-        sum += fmax(0, end.second - before.second - 2 * value * (end.first - before.first) +
-                           value * value * (end.count - before.count));
+        sum += greater(0, end.second - before.second - 2 * value * (end.first - before.first) +
+                              value * value * (end.count - before.count));
         before = end;
     }
     return sum;

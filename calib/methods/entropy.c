@@ -31,6 +31,9 @@
  * eight bits. Without this veto spikes decide: divergence counts it as loss when a code covers
  * several of them, though no value moved by more than half a step.
  *
+ * symmetric: the same with windows whose ends are equally far from zero, at least 128 bins each,
+ * for codes that are (s8 symmetric); the range is the window's part that holds values.
+ *
  * All is in whole bins (see calib/search.h for the search). With prefix sums a window costs 256
  * logarithms, a tensor 1 to 10 ms.
  *
@@ -118,35 +121,56 @@ static double cost(const void *user, qb_bins at, double beat) {
     return value < beat && squared_error(w, at) <= w->error_limit ? value : INFINITY;
 }
 
-static qb_status own_range(qb_ctx *cx, const qb_stats *stats, qb_range *out) {
+/* What is clipped must have a bin to go to: here one of the two end bins may be empty. */
+static double symmetric_cost(const void *user, qb_bins at, double beat) {
+    const weights *w = user;
+    const bool left_lost = w->sum[at.a] > 0 && w->bin[at.a] <= 0;
+    const bool right_lost = w->sum[QB_STATS_BINS] > w->sum[at.b] && w->bin[at.b - 1] <= 0;
+    return left_lost || right_lost ? INFINITY : cost(user, at, beat);
+}
+
+/* The best window of either kind, within the full one. */
+static qb_bins search(const weights *w, bool symmetric) {
+    const qb_bins full = qb_bins_full(&w->spectrum);
+    if (symmetric) {
+        const qb_bins_problem problem = {&w->spectrum, symmetric_cost, w, true};
+        return qb_bins_around_zero(full, qb_reach_search(&problem));
+    }
+    const qb_bins_problem problem = {&w->spectrum, cost, w, true};
+    return qb_bins_search(&problem, full);
+}
+
+static qb_status own_range(qb_ctx *cx, const qb_stats *stats, bool symmetric, qb_range *out) {
     weights *w = qb_alloc(cx, 1, sizeof *w);
     if (!w) return cx->code;
     weigh(stats, w);
     *out = (qb_range){stats->min, stats->max};
     if (w->spectrum.last >= 0) {
-        const qb_bins_problem problem = {&w->spectrum, cost, w, true};
         const qb_bins full = qb_bins_full(&w->spectrum);
-        w->error_limit = ERROR_FACTOR * squared_error(w, full);
-        *out = qb_bins_range(stats, qb_bins_search(&problem, full));
+        const qb_bins widest = symmetric ? qb_bins_mirrored(full) : full;
+        w->error_limit = ERROR_FACTOR * squared_error(w, widest);
+        *out = qb_bins_range(stats, search(w, symmetric));
     }
     qb_free(w);
     return QB_OK;
 }
 
-static const char *const variants[] = {"amplitude", "nvidia", "ort", "ncnn", "ppq", NULL};
+static const char *const variants[] = {"amplitude", "symmetric", "nvidia", "ort",
+                                       "ncnn",      "ppq",       NULL};
 
 static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choice *choice,
                        qb_range *out) {
     static const qb_entropy_peer *const peers[] = {&qb_entropy_nvidia, &qb_entropy_ort,
                                                    &qb_entropy_ncnn, &qb_entropy_ppq};
-    if (choice->variant == 0) return own_range(cx, seen->stats, out);
-    return qb_entropy_peer_range(cx, seen->stats, peers[choice->variant - 1], out);
+    if (choice->variant < 2) return own_range(cx, seen->stats, choice->variant == 1, out);
+    return qb_entropy_peer_range(cx, seen->stats, peers[choice->variant - 2], out);
 }
 
 const qb_calib_method qb_calib_method_entropy = {
     .name = "entropy",
     .summary = "least Kullback-Leibler divergence of the signal's amplitude over 256 codes;\n"
-               "nvidia, ort, ncnn, ppq: the definitions of these tools",
+               "symmetric: both ends equally far from zero; nvidia, ort, ncnn, ppq: the "
+               "definitions of these tools",
     .variants = variants,
     .range = range,
 };

@@ -22,12 +22,6 @@ static double symmetric_cost(const void *user, qb_bins at, double beat) {
     return qb_spectrum_error(user, (qb_grid){(at.b - at.a) / 254.0, 0, -127, 127});
 }
 
-/* The window with both ends `reach` bins from zero, within the full one. */
-static qb_bins around_zero(qb_bins full, int32_t reach) {
-    const int32_t a = QB_STATS_BINS / 2 - reach, b = QB_STATS_BINS / 2 + reach;
-    return (qb_bins){a > full.a ? a : full.a, b < full.b ? b : full.b};
-}
-
 /* The best of the windows with both ends moved in alike. */
 static qb_bins shrunk(const qb_spectrum *s, qb_bins full) {
     const int32_t zero = QB_STATS_BINS / 2;
@@ -59,7 +53,7 @@ static qb_bins searched_affine(const qb_spectrum *s, qb_bins symmetric) {
 static qb_range searched(const qb_stats *stats, const qb_spectrum *s, bool symmetric) {
     const qb_bins full = qb_bins_full(s);
     const qb_bins_problem problem = {s, symmetric_cost, s, false};
-    const qb_bins even = around_zero(full, qb_reach_search(&problem));
+    const qb_bins even = qb_bins_around_zero(full, qb_reach_search(&problem));
     return qb_bins_range(stats, symmetric ? even : searched_affine(s, even));
 }
 

@@ -67,12 +67,13 @@ static json_t *result_json(const qb_table *t, const char *path, const qb_calib_m
     json_t *methods = json_array();
     for (int32_t i = 0; i < t->n_methods; i++)
         json_array_append_new(methods, json_string(t->method[i]));
-    return json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o*, s:o*}", "schema",
-        "qbench.calibrate/1", "file", qb_json_string(path), "model", qb_json_string(t->model),
-        "model_hash", model, "dataset", qb_json_string(t->dataset), "data_hash", data, "samples",
-        (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors", t->n_entries,
-        "methods", methods, "statistics", memory_json(memory), "auto", weighed);
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o*, s:I, s:o*}",
+                     "schema", "qbench.calibrate/1", "file", qb_json_string(path), "model",
+                     qb_json_string(t->model), "model_hash", model, "dataset",
+                     qb_json_string(t->dataset), "data_hash", data, "samples",
+                     (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors",
+                     t->n_entries, "methods", methods, "statistics", memory_json(memory),
+                     "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
 }
 
 /* Without --json, what auto weighed is part of the printed result. */
@@ -187,8 +188,9 @@ const qb_command qb_command_calibrate = {
     .usage = "[MODEL] --data PATH [options]",
     .summary = "stream data through the FP32 model and choose ranges (MODEL.calib.h5)",
     .notes =
-        "Methods: entropy[:nvidia|ort|ncnn|ppq], percentile[:P][:one-sided], minmax,\n"
-        "moving-average[:C], mse[:symmetric], lp[:P], aciq[:gauss|laplace], auto[:symmetric].\n"
+        "Methods: entropy[:symmetric|nvidia|ort|ncnn|ppq],\n"
+        "percentile[:P][:one-sided], minmax, moving-average[:C], mse[:symmetric], lp[:P],\n"
+        "aciq[:gauss|laplace], auto[:symmetric].\n"
         "auto takes by tensor the range of best SQNR, compares that end to end with every single\n"
         "method on each fifth sample, which it holds back, and takes one of those instead where\n"
         "that is better beyond chance.",

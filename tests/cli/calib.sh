@@ -25,7 +25,7 @@ complains 'data would not be read'
 expect 1 "$QBENCH" calibrate --from missing.calib.h5
 complains 'missing.calib.h5'
 expect 2 "$QBENCH" calibrate --from first.calib.h5 --method entropy:tensorrt
-complains "expected amplitude, nvidia, ort, ncnn, ppq after the colon, got 'tensorrt'"
+complains "expected amplitude, symmetric, nvidia, ort, ncnn, ppq after the colon, got 'tensorrt'"
 expect 0 "$QBENCH" quantize
 cp model.qdq.onnx minmax.qdq.onnx
 expect 0 "$QBENCH" quantize --weights mse

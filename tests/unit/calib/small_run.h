@@ -21,8 +21,7 @@ qb_graph *run_graph(qb_ctx *cx, int64_t side);
  * and N are open. */
 qb_graph *run_tokens(qb_ctx *cx);
 /* Values that are made of others: Concat (with one value twice, and of a Concat), Transpose,
- * Reshape, beside values that only the shapes make. image [N, 3, side, side], side open where
- * below 1. */
+ * Identity, Reshape. */
 qb_graph *run_unions(qb_ctx *cx, int64_t side);
 /* A graph of one operator behind the input. */
 qb_graph *run_unary(qb_ctx *cx, const char *op);

@@ -102,6 +102,16 @@ static void entropy_clips_an_outlier_but_not_the_signal(void **state) {
     assert_range(range, without.lo, without.hi, 3);
 }
 
+/* Both ends equally far from zero where both clip; one-sided data keeps its one side. */
+static void symmetric_entropy_has_ends_equally_far_from_zero(void **state) {
+    (void)state;
+    const qb_range both = range_of("entropy:symmetric", DATA_OUTLIER, 1);
+    assert_true(both.hi < 15 && both.hi > 7 && both.lo == -both.hi);
+    const qb_range right = range_of("entropy:symmetric", DATA_RELU, 1);
+    assert_true(right.lo == 0 && right.hi > 0);
+    assert_range(range_of("entropy:symmetric", DATA_UNIFORM, 1), -3, 5, 0.02);
+}
+
 static void entropy_keeps_the_full_range_of_uniform_data(void **state) {
     (void)state;
     qb_range range = range_of("entropy", DATA_UNIFORM, 1);
@@ -186,10 +196,19 @@ static void entropy_ignores_how_many_zeros_there_are(void **state) {
 
 static void ranges_scale_exactly_with_powers_of_two(void **state) {
     (void)state;
-    static const char *const methods[] = {"minmax",      "percentile",   "percentile:99:one-sided",
-                                          "entropy",     "mse",          "mse:symmetric",
-                                          "lp",          "aciq",         "entropy:nvidia",
-                                          "entropy:ort", "entropy:ncnn", "entropy:ppq"};
+    static const char *const methods[] = {"minmax",
+                                          "percentile",
+                                          "percentile:99:one-sided",
+                                          "entropy",
+                                          "mse",
+                                          "mse:symmetric",
+                                          "lp",
+                                          "aciq",
+                                          "entropy:nvidia",
+                                          "entropy:ort",
+                                          "entropy:ncnn",
+                                          "entropy:ppq",
+                                          "entropy:symmetric"};
     for (size_t m = 0; m < sizeof methods / sizeof *methods; m++)
         for (int shape = 0; shape < DATA_COUNT; shape++) {
             qb_range one = range_of(methods[m], (shape_of_data)shape, 1);
@@ -216,7 +235,7 @@ static void degenerate_data_gives_what_was_seen(void **state) {
     (void)state;
     static const char *const methods[] = {"minmax",  "percentile", "percentile:99:one-sided",
                                           "entropy", "mse",        "mse:symmetric",
-                                          "lp:3",    "aciq"};
+                                          "lp:3",    "aciq",       "entropy:symmetric"};
     const float zeros[] = {0, -0.0f, 0};
     const float one[] = {2.5f};
     const float tiny[] = {FLT_TRUE_MIN, -FLT_TRUE_MIN, 0};
@@ -234,14 +253,23 @@ static void degenerate_data_gives_what_was_seen(void **state) {
 /* Ranges stay in what was seen (choose() checks it) whatever a tool's definition says. */
 static void every_method_survives_crafted_data(void **state) {
     (void)state;
-    static const char *const methods[] = {"minmax",        "percentile",
-                                          "percentile:50", "percentile:99.9:one-sided",
-                                          "entropy",       "entropy:nvidia",
-                                          "entropy:ort",   "entropy:ncnn",
-                                          "entropy:ppq",   "mse",
-                                          "mse:symmetric", "lp:0.5",
-                                          "lp:8",          "aciq",
-                                          "aciq:gauss",    "aciq:laplace"};
+    static const char *const methods[] = {"minmax",
+                                          "percentile",
+                                          "percentile:50",
+                                          "percentile:99.9:one-sided",
+                                          "entropy",
+                                          "entropy:nvidia",
+                                          "entropy:ort",
+                                          "entropy:ncnn",
+                                          "entropy:ppq",
+                                          "mse",
+                                          "mse:symmetric",
+                                          "lp:0.5",
+                                          "lp:8",
+                                          "aciq",
+                                          "aciq:gauss",
+                                          "aciq:laplace",
+                                          "entropy:symmetric"};
     float value[4000];
     qb_rng rng;
     qb_rng_seed(&rng, 5);
@@ -407,7 +435,7 @@ static void bad_spelling_says_what_was_expected(void **state) {
         {"entrop", "unknown calibration method 'entrop'"},
         {"", "unknown calibration method ''"},
         {"minmax:3", "takes no argument, got '3'"},
-        {"entropy:3", "expected amplitude, nvidia, ort, ncnn, ppq"},
+        {"entropy:3", "expected amplitude, symmetric, nvidia, ort, ncnn, ppq"},
         {"entropy:ort:ort", "got 'ort'"},
         {"percentile:one-sided:99", "got '99'"},
         {"percentile:99:99", "got '99'"},
@@ -431,6 +459,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(percentile_interpolates_inside_a_bin),
     cmocka_unit_test(percentile_clips_an_outlier),
     cmocka_unit_test(entropy_clips_an_outlier_but_not_the_signal),
+    cmocka_unit_test(symmetric_entropy_has_ends_equally_far_from_zero),
     cmocka_unit_test(entropy_keeps_the_full_range_of_uniform_data),
     cmocka_unit_test(entropy_keeps_spikes_at_the_ends_and_exact_grids),
     cmocka_unit_test(entropy_does_not_collapse_onto_the_values_near_zero),
