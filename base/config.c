@@ -329,6 +329,19 @@ static qb_status wrong_type(qb_ctx *cx, const qb_config *config, const char *pat
                    node->line, node->column, path, expected, quote, got, quote);
 }
 
+qb_status qb_config_fail(qb_ctx *cx, const qb_config *config, const char *path, const char *fmt,
+                         ...) {
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const qb_config_node *node = qb_config_find(config, path);
+    if (!node) return qb_fail(cx, QB_STATUS_INVALID, "%s: %s: %s", config->name, path, text);
+    return qb_fail(cx, QB_STATUS_INVALID, "%s:%d:%d: %s: %s", config->name, node->line,
+                   node->column, path, text);
+}
+
 /* The node at `path`; NULL when it is absent or empty ("key:" without a value, null, ~). */
 static const qb_config_node *present(const qb_config *config, const char *path) {
     const qb_config_node *node = qb_config_find(config, path);

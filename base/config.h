@@ -36,6 +36,10 @@ qb_status qb_config_bool(qb_ctx *cx, const qb_config *config, const char *path, 
 /* At most `capacity` numbers of a list (or one scalar); *n is 0 when the path is absent. */
 qb_status qb_config_doubles(qb_ctx *cx, const qb_config *config, const char *path, double *out,
                             int capacity, int *n);
+/* Fails (QB_STATUS_INVALID) with the position of what stands at `path`, or the file alone where
+ * nothing does, the path and the text. */
+qb_status qb_config_fail(qb_ctx *cx, const qb_config *config, const char *path, const char *fmt,
+                         ...) QB_PRINTF(4, 5);
 /* Fails with the position of the first key that none of `known` (dotted paths, NULL-terminated;
  * "a.*" allows any child) names, and the nearest known key. */
 qb_status qb_config_check_keys(qb_ctx *cx, const qb_config *config, const char *const *known);

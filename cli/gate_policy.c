@@ -19,8 +19,7 @@ static qb_status number(qb_ctx *cx, const source *s, const char *key, double lea
     if (!isnan(*out)) return QB_OK;
     QB_TRY(qb_config_double(cx, s->config, key, &value));
     if (value < least || value > most)
-        return qb_fail(cx, QB_STATUS_INVALID, "%s: %s: expected %g to %g, got %g", s->name, key,
-                       least, most, value);
+        return qb_config_fail(cx, s->config, key, "expected %g to %g, got %g", least, most, value);
     *out = value;
     return QB_OK;
 }
@@ -62,9 +61,13 @@ static qb_status load(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
     out->limits = flags->limits;
     if (s->config)
         QB_TRY(apply_settings(cx, s, flags, &confidence, &baseline, &precision, &out->limits));
-    if (confidence && !qb_confidence_parse(confidence, &out->limits.confidence))
-        return qb_fail(cx, flags->confidence ? QB_STATUS_USAGE : QB_STATUS_INVALID,
-                       "gate: confidence: expected point, fail or pass, got '%s'", confidence);
+    if (confidence && !qb_confidence_parse(confidence, &out->limits.confidence)) {
+        if (!flags->confidence)
+            return qb_config_fail(cx, s->config, "gate.confidence",
+                                  "expected point, fail or pass, got '%s'", confidence);
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "gate: --confidence: expected point, fail or pass, got '%s'", confidence);
+    }
     if (precision) {
         out->precision = qb_strdup(cx, precision);
         if (!out->precision) return cx->code;

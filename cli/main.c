@@ -47,6 +47,21 @@ static qb_status check_stdout(qb_ctx *cx) {
     return qb_fail_errno(cx, "standard output");
 }
 
+/* Help on one word: the nearest of commands and topics where it is neither. */
+static qb_status check_word(qb_ctx *cx, const char *word) {
+    const char *known[128];
+    int32_t n, used = 0;
+    const qb_command *const *commands = qb_commands(&n);
+    if (qb_command_find(word)) return QB_OK;
+    for (int32_t i = 0; i < n && used < 64; i++) known[used++] = commands[i]->name;
+    for (const qb_topic *t = qb_topics; t->name && used < 127; t++) known[used++] = t->name;
+    known[used] = NULL;
+    const char *nearest = qb_nearest(word, known);
+    return nearest
+               ? qb_fail(cx, QB_STATUS_USAGE, "no help on '%s'; did you mean '%s'?", word, nearest)
+               : qb_fail(cx, QB_STATUS_USAGE, "no help on '%s'; see 'qbench help'", word);
+}
+
 /* `qbench help [COMMAND|TOPIC]`; without any word at all the overview is an error message. */
 static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
     const bool asked = argc > 1;
@@ -58,6 +73,7 @@ static qb_status run_help(qb_ctx *cx, int argc, char **argv) {
     }
     argc -= 2;
     argv += 2;
+    if (argc == 1) QB_TRY(check_word(cx, argv[0]));
     const qb_command *topic = argc > 0 ? qb_command_of_words(cx, &argc, &argv) : NULL;
     if (cx->code != QB_OK) return cx->code;
     if (topic)

@@ -54,8 +54,7 @@ static qb_status set(qb_ctx *cx, char **slot, const char *text) {
 
 static qb_status bad_word(qb_ctx *cx, const qb_project *p, const char *key, const char *word,
                           const char *expected) {
-    return qb_fail(cx, QB_STATUS_INVALID, "%s: %s: unknown value '%s': expected %s", p->config_name,
-                   key, word, expected);
+    return qb_config_fail(cx, p->config, key, "unknown value '%s': expected %s", word, expected);
 }
 
 /* ---- model ---- */
@@ -150,8 +149,7 @@ static qb_status config_size(qb_ctx *cx, const qb_project *p, const char *key, i
     QB_TRY(qb_config_doubles(cx, p->config, key, size, 2, &n));
     for (int i = 0; i < n; i++)
         if (!(size[i] >= 1 && size[i] <= 65535))
-            return qb_fail(cx, QB_STATUS_INVALID, "%s: %s: expected 1 to 65535, got %g",
-                           p->config_name, key, size[i]);
+            return qb_config_fail(cx, p->config, key, "expected 1 to 65535, got %g", size[i]);
     if (n > 0) {
         *width = (int32_t)size[0];
         *height = (int32_t)size[n - 1];
@@ -192,7 +190,10 @@ static qb_status config_preprocess(qb_ctx *cx, qb_project *p) {
     QB_TRY(config_channels(cx, p, "preprocess.mean", q->mean));
     QB_TRY(config_channels(cx, p, "preprocess.std", q->std));
     p->has_preprocess = true;
-    return qb_preprocess_validate(cx, q) == QB_OK ? QB_OK : qb_wrap(cx, "%s", p->config_name);
+    if (qb_preprocess_validate(cx, q) == QB_OK) return QB_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%.255s", cx->message);
+    return qb_config_fail(cx, p->config, "preprocess", "%s", why);
 }
 
 static qb_status config_labels(qb_ctx *cx, const qb_common *common, qb_project *p) {
@@ -209,15 +210,13 @@ static qb_status config_keep_float(qb_ctx *cx, qb_project *p) {
     const qb_config_node *list = qb_config_find(p->config, "quantization.keep_float");
     const int n = list ? qb_config_size(list) : 0;
     if (n > QB_PROJECT_NAMES)
-        return qb_fail(cx, QB_STATUS_INVALID,
-                       "%s: quantization.keep_float: at most %d names, got %d", p->config_name,
-                       QB_PROJECT_NAMES, n);
+        return qb_config_fail(cx, p->config, "quantization.keep_float", "at most %d names, got %d",
+                              QB_PROJECT_NAMES, n);
     for (int i = 0; i < n; i++) {
         const char *name = qb_config_text(qb_config_at(list, i));
         if (!name)
-            return qb_fail(cx, QB_STATUS_INVALID,
-                           "%s: quantization.keep_float: expected a list of node names",
-                           p->config_name);
+            return qb_config_fail(cx, p->config, "quantization.keep_float",
+                                  "expected a list of node names");
         p->keep_float[i] = name;
     }
     return QB_OK;
@@ -228,15 +227,14 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
     QB_TRY(qb_config_int(cx, p->config, "compare.batch", &p->batch));
     QB_TRY(qb_config_double(cx, p->config, "compare.duration", &p->duration_s));
     if (p->batch < 1 || p->batch > 65536)
-        return qb_fail(cx, QB_STATUS_INVALID, "%s: compare.batch: expected 1 to 65536, got %lld",
-                       p->config_name, (long long)p->batch);
+        return qb_config_fail(cx, p->config, "compare.batch", "expected 1 to 65536, got %lld",
+                              (long long)p->batch);
     if (!(p->duration_s >= 0 && p->duration_s <= 86400))
-        return qb_fail(cx, QB_STATUS_INVALID, "%s: compare.duration: expected 0 to 86400, got %g",
-                       p->config_name, p->duration_s);
+        return qb_config_fail(cx, p->config, "compare.duration", "expected 0 to 86400, got %g",
+                              p->duration_s);
     if (p->samples < 0)
-        return qb_fail(cx, QB_STATUS_INVALID,
-                       "%s: calibration.samples: expected 0 or more, got %lld", p->config_name,
-                       (long long)p->samples);
+        return qb_config_fail(cx, p->config, "calibration.samples", "expected 0 or more, got %lld",
+                              (long long)p->samples);
     return QB_OK;
 }
 
@@ -252,9 +250,9 @@ static qb_status config_plugins(qb_ctx *cx, const qb_project *p, const qb_common
         if (path)
             status = qb_plugins_load(cx, cx->plugins, path);
         else
-            status = name ? cx->code
-                          : qb_fail(cx, QB_STATUS_INVALID,
-                                    "%s: plugins: expected a list of libraries", p->config_name);
+            status = name
+                         ? cx->code
+                         : qb_config_fail(cx, p->config, "plugins", "expected a list of libraries");
         qb_free(path);
     }
     qb_free(folder);

@@ -86,4 +86,25 @@ complains 'compare.json'
 printf 'model: [unclosed\n' >qbench.yaml
 expect 1 "$QBENCH" calibrate --data data
 complains 'qbench.yaml:[0-9]+'
+
+# Values that a setting cannot have are found with line and column.
+mistake() { # mistake YAML-LINES WANTED
+    printf 'model: model.onnx\n'"$1" >qbench.yaml
+    expect 1 "$QBENCH" gate
+    complains "^qbench: error: qbench.yaml:$2"
+}
+rm -f compare.json
+mistake 'preprocess:\n  color: RBG\n' "3:10: preprocess.color: unknown value 'RBG'"
+mistake 'preprocess:\n  resize:\n    mode: none\n    size: [0, 2]\n' '5:11: preprocess.resize.size: expected 1 to 65535, got 0'
+mistake 'preprocess:\n  std: [0]\n' '3:3: preprocess: .*std'
+mistake 'compare:\n  batch: 0\n' '3:10: compare.batch: expected 1 to 65536, got 0'
+mistake 'compare:\n\n  duration: -1\n' '4:13: compare.duration: expected 0 to 86400, got -1'
+mistake 'quantization:\n  activations: u4\n' "3:16: quantization.activations: unknown value 'u4'"
+mistake 'quantization:\n  keep_float: [[a]]\n' '3:15: quantization.keep_float: expected a list of node names'
+mistake 'gate:\n  confidence: maybe\n' '3:15: gate.confidence: expected point, fail or pass'
+mistake 'gate:\n  max_drop: 2000\n' '3:13: gate.max_drop: expected -100 to 100, got 2000'
+mistake 'gate:\n  max_dorp: 1\n' "3:3: unknown key 'gate.max_dorp'; did you mean 'gate.max_drop'"
+rm qbench.yaml
+expect 2 "$QBENCH" help exit-code
+complains "no help on 'exit-code'; did you mean 'exit-codes'"
 done_testing
