@@ -69,7 +69,7 @@ qb_status qb_stage_engine(qb_ctx *cx, const qb_project *project, const qb_making
     const bool half =
         precision.kind != QB_PRECISION_FP32 && qb_backends_name_device(project->backends);
     if (precision.kind == QB_PRECISION_FP16 && !half)
-        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "fp16: the cpu backend has no fp16 kernels"));
+        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "fp16: " QB_NO_FP16));
     QB_GO(qb_stage_load(cx, project, &graph, NULL));
     if (precision.kind == QB_PRECISION_INT8)
         QB_GO(quantize(cx, project, &precision, &graph, &made));

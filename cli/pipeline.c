@@ -334,9 +334,9 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     /* Another reference than the one asked for would be a silent change of every number. */
     if (c->n == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "fp16: the cpu backend has no fp16 kernels, and the first precision is what "
+                       "fp16: " QB_NO_FP16 ", and the first precision is what "
                        "the others are measured against: begin with fp32");
-    qb_warn(cx, "fp16 is left out: the cpu backend has no fp16 kernels");
+    qb_warn(cx, "fp16 is left out: " QB_NO_FP16);
     return QB_OK;
 }
 

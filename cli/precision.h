@@ -10,6 +10,11 @@
 #define QB_PRECISION_FORM                                                                          \
     "int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor][+weights-mse]"
 
+/* Why a processor refuses fp16. */
+#define QB_NO_FP16                                                                                 \
+    "the cpu backend computes in fp32 and int8 only, its own kernels and oneDNN's alike; fp16 "    \
+    "runs on a GPU (--providers cuda)"
+
 typedef enum qb_precision_kind {
     QB_PRECISION_FP32,
     QB_PRECISION_FP16,

@@ -19,7 +19,7 @@ typedef struct options {
     double warmup, duration, idle;
     int64_t iterations, average, streams, use_profile;
     bool profile, layers, dump_output, dump_profiles, time_tactics, only_build, time_load;
-    bool fp16, bf16, int8, version_compatible, hardware_compatible;
+    bool fp16, int8, version_compatible, hardware_compatible;
     qb_opt_list trtexec; /* its flags that qbench does not act on */
 } options;
 
@@ -55,7 +55,6 @@ static const qb_opt table[] = {
     FLAG("skipInference", only_build, "build (and save), measure nothing"),
     FLAG("buildOnly", only_build, "the same as --skipInference"),
     FLAG("fp16", fp16, "the same as --precision fp16"),
-    FLAG("bf16", bf16, "the same as --precision bf16"),
     FLAG("int8", int8, "the same as --precision int8"),
     FLAG("version-compatible", version_compatible,
          "the file of --saveEngine loads in other versions, see build"),
@@ -124,7 +123,6 @@ static qb_making making_of(qb_ctx *cx, const options *o) {
     const char *level = o->hardware_level;
     return (qb_making){.precision = o->int8   ? "int8"
                                     : o->fp16 ? "fp16"
-                                    : o->bf16 ? "bf16"
                                               : o->precision,
                        .sizes = &o->sizes,
                        .threads = threads > 0 ? threads : 1,

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Engine files of the model zoo: how long building, loading and reading take, and what memory they need.
+
+    engine_files.py QBENCH FOLDER [MODEL ...]      measures, writes FOLDER/engine_files.json
+    engine_files.py --table FILE.json              prints the Markdown table
+
+Build: graph optimized already, kernels chosen, weights packed (from the program's own clock). Load: the
+better of two in one process (`bench --timeDeserialize`). Read: the same file read twice into memory,
+from the page cache as the load is.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+ZOO = ["squeezenet1_1", "mobilenet_v2", "efficientnet_b0", "densenet121", "resnet18", "yolov5s", "resnet50",
+       "vit_b_16", "bert_base"]
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return done.stdout + done.stderr
+
+
+def read_twice(path):
+    start = time.perf_counter()
+    for _ in range(2):
+        with open(path, "rb", buffering=0) as f:
+            f.readall()
+    return time.perf_counter() - start
+
+
+def measure(qbench, folder, name):
+    model, engine = (os.path.join(folder, name + end) for end in (".onnx", ".qbe"))
+    if not os.path.exists(model):
+        run(qbench, "zoo", name, "-o", model)
+    record = os.path.join(folder, "build.json")
+    log = run(qbench, "build", model, "--precision", "fp32", "-o", engine, "--json", record)
+    built = float(re.search(r"engine built in ([0-9.e+-]+) s", log).group(1))
+    loads = run(qbench, "bench", "--loadEngine=" + engine, "--skipInference", "--timeDeserialize")
+    loaded = min(float(s) for s in re.findall(r"Engine deserialized in ([0-9.e+-]+) sec", loads))
+    with open(record) as f:
+        memory = json.load(f)
+    row = {"model": name, "file_bytes": os.path.getsize(engine), "build_s": built, "load_s": loaded,
+           "read_twice_s": min(read_twice(engine) for _ in range(3))}
+    row.update((k, memory[k]) for k in memory if k.endswith("_bytes"))
+    os.remove(engine)
+    os.remove(record)
+    return row
+
+
+def table(rows):
+    print("| model | file | weights | activations | over the bound | workspace | peak of the build | build | load "
+          "| build / load | file read twice |")
+    print("| --- |" + " ---: |" * 10)
+    mib = lambda n: f"{n / 2**20:.1f} MiB"
+    for r in rows:
+        print(f"| {r['model']} | {mib(r['file_bytes'])} | {mib(r['weights_bytes'])} | {mib(r['planned_bytes'])} "
+              f"| {r['planned_bytes'] / r['lower_bound_bytes']:.3f} | {mib(r['workspace_bytes'])} "
+              f"| {mib(r['peak_bytes'])} | {1e3 * r['build_s']:.0f} ms | {1e3 * r['load_s']:.1f} ms "
+              f"| {r['build_s'] / r['load_s']:.0f} | {1e3 * r['read_twice_s']:.1f} ms |")
+
+
+def main(arguments):
+    if arguments[:1] == ["--table"] and len(arguments) == 2:
+        with open(arguments[1]) as f:
+            return table(json.load(f))
+    if len(arguments) < 2:
+        sys.exit(__doc__)
+    qbench, folder, *names = arguments
+    path = os.path.join(folder, "engine_files.json")
+    rows = []
+    if os.path.exists(path):
+        with open(path) as f:
+            rows = [r for r in json.load(f) if r["model"] not in (names or ZOO)]
+    for name in names or ZOO:
+        rows.append(measure(qbench, folder, name))
+        with open(path, "w") as f:
+            json.dump(sorted(rows, key=lambda r: ZOO.index(r["model"])), f, indent=1)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,89 @@
+/* The memory plan: no two buffers that live at once share memory, and little is wasted. */
+#include "qb_test.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "engine/engine_internal.h"
+#include "graph/passes.h"
+#include "graph/zoo.h"
+
+enum { BUFFERS = 120, STEPS = 90 };
+
+static bool meet(const qb_buffer *a, const qb_buffer *b) {
+    return a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes &&
+           b->offset < a->offset + a->bytes;
+}
+
+/* Networks of random chains with shortcuts of random length. */
+static void draw(qb_rng *rng, qb_buffer *buffers) {
+    for (int i = 0; i < BUFFERS; i++) {
+        const int32_t first = (int32_t)(qb_rng_uniform(rng) * (STEPS - 1));
+        const double longer = qb_rng_uniform(rng);
+        int32_t last = first + 1 + (longer > 0.8 ? (int32_t)(qb_rng_uniform(rng) * 20) : 0);
+        buffers[i] = (qb_buffer){.kind = QB_BUFFER_ARENA,
+                                 .bytes = 1 + (size_t)(qb_rng_uniform(rng) * 100000),
+                                 .first = first,
+                                 .last = last < STEPS ? last : STEPS - 1};
+    }
+}
+
+static void nothing_alive_is_overwritten(void **state) {
+    (void)state;
+    qb_buffer buffers[BUFFERS], again[BUFFERS];
+    qb_ctx cx;
+    qb_rng rng;
+    qb_ctx_init(&cx);
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        size_t total, bound, same;
+        qb_rng_seed(&rng, seed);
+        draw(&rng, buffers);
+        memcpy(again, buffers, sizeof buffers);
+        assert_ok(&cx,
+                  qb_plan_memory(&cx, QB_BUFFER_ARENA, buffers, BUFFERS, STEPS, &total, &bound));
+        for (int i = 0; i < BUFFERS; i++) {
+            assert_int_equal(buffers[i].offset % 64, 0);
+            assert_true(buffers[i].offset + buffers[i].bytes <= total);
+            for (int k = 0; k < i; k++) assert_false(meet(&buffers[i], &buffers[k]));
+        }
+        assert_true(total >= bound);
+        assert_true((double)total <= 1.25 * (double)bound); /* harder than any network */
+        assert_ok(&cx, qb_plan_memory(&cx, QB_BUFFER_ARENA, again, BUFFERS, STEPS, &same, &bound));
+        assert_int_equal(same, total);
+        assert_memory_equal(again, buffers, sizeof buffers);
+    }
+}
+
+/* Shortcuts, depthwise blocks, squeezes that are concatenated, dense blocks. */
+static void networks_waste_at_most_a_twentieth(void **state) {
+    (void)state;
+    static const char *const names[] = {"squeezenet1_1", "mobilenet_v2", "efficientnet_b0",
+                                        "densenet121"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const qb_optimize_options all = {0};
+        const qb_engine_options options = {.threads = 2};
+        qb_ctx cx;
+        qb_graph *graph;
+        qb_engine *engine;
+        qb_engine_memory memory;
+        qb_ctx_init(&cx);
+        assert_ok(&cx, qb_zoo_build(&cx, names[i], 1, NULL, &graph));
+        assert_ok(&cx, qb_optimize(&cx, graph, &all, NULL));
+        assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+        qb_engine_memory_of(engine, &memory);
+        print_message("%s: %zu bytes, %.3f times the bound\n", names[i], memory.planned,
+                      (double)memory.planned / (double)memory.lower_bound);
+        assert_true((double)memory.planned <= 1.05 * (double)memory.lower_bound);
+        qb_engine_free(engine);
+        qb_graph_free(graph);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_alive_is_overwritten),
+        cmocka_unit_test(networks_waste_at_most_a_twentieth),
+    };
+    return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
+                             sizeof tests / sizeof *tests);
+}
