@@ -103,10 +103,12 @@ static void format_rate(const qb_progress *p, double elapsed, char *text, size_t
              rate, p->unit);
 }
 
-/* "label [=====>    ]  42 %  210/500 images  61.3 images/s  4.7 s left", or without the bar. */
+/* "label [=====>    ]  42 %  210/500 images  61.3 images/s  4.7 s left  51 MiB" (the most memory so
+ * far), or without the bar and the memory. */
 static int format_line(const qb_progress *p, double now, bool bar, char *text, size_t n) {
-    char rate[64], left[64] = "", drawing[BAR_WIDTH + 8] = "", counts[80];
+    char rate[64], left[64] = "", drawing[BAR_WIDTH + 8] = "", counts[80], memory[32] = "";
     double elapsed = now - p->started;
+    if (bar) snprintf(memory, sizeof memory, "  %zu MiB", qb_peak_rss() >> 20);
     format_rate(p, elapsed, rate, sizeof rate);
     if (p->total > 0) {
         double share = (double)p->done / (double)p->total;
@@ -131,7 +133,7 @@ static int format_line(const qb_progress *p, double now, bool bar, char *text, s
     } else {
         snprintf(counts, sizeof counts, "%lld %s", (long long)p->done, p->unit);
     }
-    return snprintf(text, n, "%s%s %s  %s%s", p->label, drawing, counts, rate, left);
+    return snprintf(text, n, "%s%s %s  %s%s%s", p->label, drawing, counts, rate, left, memory);
 }
 
 static void draw(qb_progress *p, double now) {
