@@ -146,7 +146,10 @@ static qb_status chosen_before(qb_builder *b, const qb_problem *forms, int32_t n
     if (i < b->replay->n && b->replay->tactic[i])
         QB_TRY(first_form(b, b->replay->tactic[i], forms, n_forms, constant, out));
     if (*out) return QB_OK;
-    return qb_fail(b->cx, QB_STATUS_MISMATCH, "tactic %s, which was recorded, does not run it here",
+    /* Where eval runs a node because no tactic did, none was recorded. */
+    const bool optional = forms->kind > QB_KIND_COPY;
+    return qb_fail(b->cx, optional ? QB_STATUS_UNSUPPORTED : QB_STATUS_MISMATCH,
+                   "tactic %s, which was recorded, does not run it here",
                    i < b->replay->n ? b->replay->name[i] : "(none)");
 }
 
