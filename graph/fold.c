@@ -10,20 +10,20 @@ static bool plain_known(const qb_value *value) {
     return value->q.n == 0 && value->dtype != QB_DTYPE_NONE && qb_shape_known(&value->shape);
 }
 
-/* Upper bound of the multiplications that folding one node may take: the reference is slow, and no
- * honest model computes that much from constants alone. */
-#define MAX_FOLD_WORK ((double)(1ull << 34))
+/* The multiplications that folding may take for each byte that it may make: the reference is slow,
+ * and no honest model computes that much from constants alone. */
+#define WORK_PER_BYTE 8.0
 
 /* Most operators touch each element once or so; those with a kernel, a weight or a window may look
  * at a whole input for each element of the output. */
-static bool affordable(const qb_graph *graph, const qb_node *node) {
+static double work_of(const qb_graph *graph, const qb_node *node) {
     static const char *const products[] = {"Attention", "MatMulInteger", "NonMaxSuppression",
                                            "QLinearMatMul"};
     bool window = node->op->qrule == QB_QRULE_COMPUTE || qb_attr_find(node->op, "kernel_shape") ||
                   qb_attr_find(node->op, "size") || qb_attr_find(node->op, "equation");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         window = window || strcmp(node->op->name, products[i]) == 0;
-    if (!window) return true;
+    if (!window) return 0;
     double most = 1, out = 0;
     for (int32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] < 0) continue;
@@ -32,11 +32,11 @@ static bool affordable(const qb_graph *graph, const qb_node *node) {
     }
     for (int32_t i = 0; i < node->n_out; i++)
         out += (double)qb_shape_count(&graph->values[node->out[i]].shape);
-    return most * out <= MAX_FOLD_WORK;
+    return most * out;
 }
 
 /* Can the node be evaluated now? *bytes is what its outputs take. */
-static bool foldable(const qb_graph *graph, const qb_node *node, size_t *bytes) {
+static bool foldable(const qb_graph *graph, const qb_node *node, size_t limit, size_t *bytes) {
     if (!node->op->eval || node->n_in > MAX_FOLD_INPUTS || node->n_out > MAX_FOLD_OUTPUTS)
         return false;
     for (int32_t i = 0; i < node->n_in; i++) {
@@ -54,22 +54,23 @@ static bool foldable(const qb_graph *graph, const qb_node *node, size_t *bytes) 
         if (!plain_known(value)) return false;
         qb_desc desc = {.dtype = value->dtype, .shape = value->shape};
         size_t more = qb_desc_bytes(&desc);
-        if (more > QB_FOLD_LIMIT || *bytes > QB_FOLD_LIMIT - more) return false;
+        if (more > limit || *bytes > limit - more) return false;
         *bytes += more;
     }
-    return affordable(graph, node);
+    return true;
 }
 
-static qb_status evaluate(qb_ctx *cx, qb_graph *graph, int32_t index) {
+/* Runs a node's definition on what its inputs hold, the first on `first` when given. */
+static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, const void *first,
+                          qb_tensor *out) {
     const qb_node *node = &graph->nodes[index];
-    qb_tensor in[MAX_FOLD_INPUTS], out[MAX_FOLD_OUTPUTS];
+    qb_tensor in[MAX_FOLD_INPUTS];
     for (int32_t i = 0; i < node->n_in; i++) {
-        if (node->in[i] < 0) {
-            in[i] = (qb_tensor){0};
-            continue;
-        }
+        in[i] = (qb_tensor){0};
+        if (node->in[i] < 0) continue;
         const qb_value *value = &graph->values[node->in[i]];
-        in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
+        const void *data = i == 0 && first ? first : value->data;
+        in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)data);
     }
     for (int32_t i = 0; i < node->n_out; i++) {
         const qb_value *value = &graph->values[node->out[i]];
@@ -77,31 +78,82 @@ static qb_status evaluate(qb_ctx *cx, qb_graph *graph, int32_t index) {
         out[i].data = qb_arena_alloc(cx, graph->arena, 1, qb_desc_bytes(&out[i].desc));
         if (!out[i].data) return cx->code;
     }
-    QB_TRY(node->op->eval(cx, node, in, out));
+    return node->op->eval(cx, node, in, out);
+}
+
+static void make_constants(qb_graph *graph, int32_t index, const qb_tensor *out) {
+    const qb_node *node = &graph->nodes[index];
     for (int32_t i = 0; i < node->n_out; i++) {
         qb_value *value = &graph->values[node->out[i]];
         value->data = out[i].data;
         value->bytes = qb_desc_bytes(&out[i].desc);
     }
     qb_graph_kill_node(graph, index);
+}
+
+typedef struct folding {
+    size_t limit, taken;
+    double work;
+    int32_t n;
+    const qb_shape **shape_in; /* by value: what a Shape node that stays looks at, else NULL */
+} folding;
+
+/* Single dimensions may be known where the shape is not: Gather and Slice of Shape's output. There
+ * unknown dimensions are negative, and no others. */
+static qb_status fold_part_of_shape(qb_ctx *cx, qb_graph *graph, int32_t index, folding *f) {
+    const qb_node *node = &graph->nodes[index];
+    const qb_shape *shape = node->n_in > 0 && node->in[0] >= 0 ? f->shape_in[node->in[0]] : NULL;
+    const bool part = strcmp(node->op->name, "Gather") == 0 || strcmp(node->op->name, "Slice") == 0;
+    if (!shape || !part || node->n_out != 1 || !plain_known(&graph->values[node->out[0]]))
+        return QB_OK;
+    for (int32_t i = 1; i < node->n_in; i++)
+        if (node->in[i] >= 0 && !graph->values[node->in[i]].data) return QB_OK;
+    if (qb_shape_count(&graph->values[node->out[0]].shape) > QB_MAX_RANK) return QB_OK;
+    qb_tensor out;
+    QB_TRY(run_node(cx, graph, index, shape->dim, &out));
+    for (int64_t i = 0; i < qb_shape_count(&out.desc.shape); i++)
+        if (((const int64_t *)out.data)[i] < 0) return QB_OK;
+    make_constants(graph, index, &out);
+    f->n++;
     return QB_OK;
 }
 
-static qb_status fold_all(qb_ctx *cx, qb_graph *graph, int32_t *n) {
-    size_t taken = 0;
+/* Whole shapes only: Shape may leave dimensions out at either end. */
+static void note_shape(const qb_graph *graph, const qb_node *node, folding *f) {
+    if (strcmp(node->op->name, "Shape") != 0 || node->out[0] < 0) return;
+    const qb_shape *shape = &graph->values[node->in[0]].shape;
+    const qb_shape *out = &graph->values[node->out[0]].shape;
+    if (shape->rank >= 0 && out->rank == 1 && out->dim[0] == shape->rank)
+        f->shape_in[node->out[0]] = shape;
+}
+
+static qb_status fold_node(qb_ctx *cx, qb_graph *graph, int32_t index, folding *f) {
+    const qb_node *node = &graph->nodes[index];
+    qb_tensor out[MAX_FOLD_OUTPUTS];
+    size_t bytes;
+    if (!foldable(graph, node, f->limit - f->taken, &bytes)) {
+        note_shape(graph, node, f);
+        return fold_part_of_shape(cx, graph, index, f);
+    }
+    const double work = work_of(graph, node);
+    if (f->work + work > WORK_PER_BYTE * (double)f->limit) return QB_OK;
+    f->work += work;
+    QB_TRY(run_node(cx, graph, index, NULL, out));
+    make_constants(graph, index, out);
+    f->taken += bytes;
+    f->n++;
+    return QB_OK;
+}
+
+static qb_status fold_all(qb_ctx *cx, qb_graph *graph, folding *f) {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!graph->nodes[i].op) continue;
         QB_TRY(qb_check_cancel(cx));
         QB_TRY(qb_infer_node(cx, graph, i));
-        size_t bytes;
-        if (!foldable(graph, &graph->nodes[i], &bytes) || bytes > QB_FOLD_LIMIT - taken) continue;
-        qb_status status = evaluate(cx, graph, i);
-        if (status == QB_OK) {
-            taken += bytes;
-            ++*n;
-        } else if (status == QB_STATUS_UNSUPPORTED) {
+        const qb_status status = fold_node(cx, graph, i, f);
+        if (status == QB_STATUS_UNSUPPORTED) {
             qb_ctx_clear(cx); /* the node stays; whoever runs it reports why it cannot */
-        } else {
+        } else if (status != QB_OK) {
             char label[QB_LABEL_MAX];
             return qb_wrap(cx, "%s", qb_node_text(graph, i, label, sizeof label));
         }
@@ -110,11 +162,19 @@ static qb_status fold_all(qb_ctx *cx, qb_graph *graph, int32_t *n) {
 }
 
 qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n) {
+    return qb_graph_fold_within(cx, graph, QB_FOLD_LIMIT, n);
+}
+
+qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n) {
     qb_disguise disguise;
-    int32_t folded = 0;
-    QB_TRY(qb_disguise_begin(cx, graph, &disguise));
-    qb_status status = fold_all(cx, graph, &folded);
-    qb_disguise_end(graph, &disguise);
-    if (status == QB_OK) *n = folded;
+    folding f = {.limit = bytes};
+    f.shape_in = qb_alloc(cx, (size_t)graph->n_values, sizeof *f.shape_in);
+    qb_status status = f.shape_in ? qb_disguise_begin(cx, graph, &disguise) : cx->code;
+    if (status == QB_OK) {
+        status = fold_all(cx, graph, &f);
+        qb_disguise_end(graph, &disguise);
+    }
+    qb_free(f.shape_in);
+    if (status == QB_OK) *n = f.n;
     return status;
 }

@@ -117,6 +117,8 @@ qb_status qb_graph_infer(qb_ctx *cx, qb_graph *graph);
  * the number of nodes folded. */
 #define QB_FOLD_LIMIT ((size_t)2 << 30)
 qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n);
+/* The same with another limit of bytes. */
+qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n);
 /* A copy whose inputs have the given concrete shapes (in order of graph->inputs), inferred and
  * constant-folded until every shape is known; an error names the first value that is not. */
 qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,

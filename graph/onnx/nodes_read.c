@@ -218,7 +218,8 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
     } control[] = {{"If", "runs only where its condition is a constant"},
                    {"Loop", "runs only where its number of iterations (at most 1024) and its "
                             "condition are constants"},
-                   {"Scan", "is not unrolled; export with a fixed number of steps"}};
+                   {"Scan", "runs only from opset 9 on and where the length of its inputs is known "
+                            "(at most 1024)"}};
     char why[180];
     int32_t n;
     for (size_t i = 0; i < sizeof control / sizeof *control && !*domain_of(proto); i++)
@@ -370,6 +371,10 @@ static qb_status upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t node) {
 
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader) {
     QB_TRY(qb_onnx_expand(cx, reader));
+    return qb_onnx_read_expanded(cx, reader);
+}
+
+qb_status qb_onnx_read_expanded(qb_ctx *cx, qb_onnx_reader *reader) {
     const qb_onnx_source *node = reader->node;
     if (reader->n_nodes > INT32_MAX / 4)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%zu nodes are too many", reader->n_nodes);

@@ -150,12 +150,15 @@ qb_onnx_imports qb_onnx_model_imports(const Onnx__ModelProto *model);
 /* "" for the default domain, which has two names. */
 const char *qb_onnx_domain(const char *domain);
 /* Sets reader->node: the file's nodes, where calls of the model's functions, If with a constant
- * condition and Loop with a constant number of iterations are replaced by their bodies. Constants
+ * condition, Loop with a constant number of iterations and Scan over inputs of known length are
+ * replaced by their bodies. Constants
  * (initializers) are in the graph already. What cannot be replaced stays as it is. */
 qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader);
 /* Adds the nodes of reader->proto: Constant nodes become constants, attributes are read, older
  * forms upgraded. What is not supported is gathered and reported in one error. */
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader);
+/* The same for the nodes in reader->node. */
+qb_status qb_onnx_read_expanded(qb_ctx *cx, qb_onnx_reader *reader);
 /* The attributes of one node into a new struct. QB_STATUS_UNSUPPORTED is an attribute form that
  * this version does not read. */
 qb_status qb_onnx_read_attrs(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodeProto *proto,

@@ -32,13 +32,16 @@ typedef struct heads {
     int64_t stride[4];
 } heads;
 
+/* Wraps where a size is not known yet or absurd: strides are used only when memory holds it all. */
+static int64_t times(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+
 static qb_status heads_of(qb_ctx *cx, const char *what, const qb_shape *shape, int64_t n_heads,
                           heads *out) {
     const int64_t *dim = shape->dim;
     if (shape->rank == 4) {
         *out = (heads){dim[0], dim[1], dim[2], dim[3], {0}};
-        out->stride[0] = dim[1] * dim[2] * dim[3];
-        out->stride[1] = dim[2] * dim[3];
+        out->stride[1] = times(dim[2], dim[3]);
+        out->stride[0] = times(dim[1], out->stride[1]);
         out->stride[2] = dim[3];
     } else {
         if (n_heads < 1 || (dim[2] >= 0 && dim[2] % n_heads != 0))
@@ -47,7 +50,7 @@ static qb_status heads_of(qb_ctx *cx, const char *what, const qb_shape *shape, i
                            (long long)n_heads, (long long)dim[2]);
         int64_t size = dim[2] < 0 ? QB_DIM_UNKNOWN : dim[2] / n_heads;
         *out = (heads){dim[0], n_heads, dim[1], size, {0}};
-        out->stride[0] = dim[1] * dim[2];
+        out->stride[0] = times(dim[1], dim[2]);
         out->stride[1] = size;
         out->stride[2] = dim[2];
     }
@@ -81,10 +84,11 @@ static qb_status attention_of(qb_ctx *cx, const attention_attrs *attrs, const qb
         return qb_fail(cx, QB_STATUS_INVALID, "%lld query heads do not share %lld key heads evenly",
                        (long long)a->q.heads, (long long)a->k.heads);
     a->past = in[IN_PAST_KEY] ? in[IN_PAST_KEY]->dim[2] : 0;
-    a->total = a->past == 0                ? a->k.length
-               : a->past < 0               ? QB_DIM_UNKNOWN
-               : qb_dim_known(a->k.length) ? a->past + a->k.length
-                                           : QB_DIM_UNKNOWN;
+    a->total = a->past == 0 ? a->k.length : QB_DIM_UNKNOWN;
+    if (a->past > 0 && qb_dim_known(a->k.length) &&
+        __builtin_add_overflow(a->past, a->k.length, &a->total))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "too many keys: %lld and %lld",
+                       (long long)a->past, (long long)a->k.length);
     for (int32_t i = 0; i < 2; i++) {
         const qb_shape *past = in[IN_PAST_KEY + i];
         const heads *with = i ? &a->v : &a->k;

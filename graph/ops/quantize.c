@@ -45,7 +45,8 @@ static qb_status grid_of(qb_ctx *cx, const quantize_attrs *attrs, const qb_shape
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
     out->size = x->dim[axis];
-    for (int32_t d = axis + 1; d < x->rank; d++) out->inner *= x->dim[d];
+    for (int32_t d = axis + 1; d < x->rank; d++) /* wraps only where nothing can be run */
+        out->inner = (int64_t)((uint64_t)out->inner * (uint64_t)x->dim[d]);
     out->n = n;
     if (attrs->block_size == 0) {
         if (scale->rank == 1 && n == out->size) return QB_OK;
@@ -54,7 +55,7 @@ static qb_status grid_of(qb_ctx *cx, const quantize_attrs *attrs, const qb_shape
     }
     out->block = attrs->block_size;
     qb_shape wanted = *x;
-    wanted.dim[axis] = out->n = (out->size + out->block - 1) / out->block;
+    wanted.dim[axis] = out->n = out->size / out->block + (out->size % out->block > 0);
     if (qb_shape_equal(&wanted, scale)) return QB_OK;
     char a[QB_TEXT_MAX], b[QB_TEXT_MAX];
     return qb_fail(cx, QB_STATUS_INVALID, "scale: expected shape %s for blocks of %lld, got %s",

@@ -81,17 +81,19 @@ static void reduce_add(reducer *r, double v) {
     }
 }
 
-static double reduce_finish(const reducer *r, int64_t count, bool is_float) {
+static double reduce_real(const reducer *r, int64_t count) {
     switch (r->kind) {
-    case REDUCE_MEAN: {
-        double mean = r->value / (double)count;
-        return is_float ? mean : trunc(mean);
-    }
+    case REDUCE_MEAN: return r->value / (double)count;
     case REDUCE_L2: return sqrt(r->value);
     case REDUCE_LOG_SUM: return log(r->value);
     case REDUCE_LOG_SUM_EXP: return log(r->value) + r->scale;
     default: return r->value;
     }
+}
+
+static double reduce_finish(const reducer *r, int64_t count, bool is_float) {
+    const double value = reduce_real(r, count);
+    return is_float ? value : trunc(value);
 }
 
 /* Integers add up modulo 2^64, which agrees with any narrower type, and are never rounded. Roots

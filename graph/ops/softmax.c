@@ -94,7 +94,10 @@ static qb_status upgrade_softmax(qb_ctx *cx, qb_graph *graph, int32_t node, int3
     QB_TRY(add_node(cx, graph, "Flatten", &x, 1, flat, &added));
     ((qb_axis_attrs *)graph->nodes[added].attrs)->axis = given;
     QB_TRY(add_node(cx, graph, "Shape", &x, 1, dims, &added));
-    return add_node(cx, graph, "Reshape", (int32_t[]){rows, dims}, 2, out, &added);
+    QB_TRY(add_node(cx, graph, "Reshape", (int32_t[]){rows, dims}, 2, out, &added));
+    ((qb_reshape_attrs *)graph->nodes[added].attrs)->allowzero =
+        1; /* the shape is meant as it is */
+    return QB_OK;
 }
 
 QB_OP_SIMPLE(softmax, "Softmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attrs, FLOAT,

@@ -106,7 +106,7 @@ static qb_status plan_slice(qb_ctx *cx, const slice_lists *lists, const qb_shape
             start = clamp(start, 0, size), end = clamp(end, 0, size);
             plan->size[axis] = end > start ? (end - start - 1) / step + 1 : 0;
         } else {
-            start = clamp(start, -1, size - 1), end = clamp(end, -1, size - 1);
+            start = clamp(start, size ? 0 : -1, size - 1), end = clamp(end, -1, size - 1);
             plan->size[axis] = start > end ? (start - end - 1) / -step + 1 : 0;
         }
         plan->first[axis] = plan->size[axis] > 0 ? start : 0;

@@ -149,7 +149,7 @@ static qb_status eval_threshold(qb_ctx *cx, const qb_node *node, const qb_tensor
 
 QB_OP_SIMPLE(selu, "Selu", 7, 1, 1, 1, sizeof(qb_alpha_attrs), selu_attrs, LUT, infer_float,
              eval_selu, .types = QB_TYPES_FLOATS);
-QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 10, 1, 1, 1, sizeof(qb_alpha_attrs),
+QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_attrs),
              threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS);
 
 /* --- Gelu ------------------------------------------------------------------------------------- */

@@ -102,6 +102,38 @@ def loop_model(trips=3, condition=True):
                   nh.from_array(np.array(condition), "go0")])
 
 
+def scan_model():
+    """Through the columns of w from the last on: s = x + w[:, 2] + w[:, 1] + w[:, 0]; the sums of each
+    step, first step last, as columns."""
+    body = h.make_graph(
+        [h.make_node("Add", ["s_in", "column"], ["s_out"]), h.make_node("Mul", ["s_out", "k"], ["each"])],
+        "body", [io("s_in", None), io("column", None)], [io("s_out", None), io("each", None)],
+        [nh.from_array(np.array(2, np.float32), "k")])
+    nodes = [h.make_node("Abs", ["w"], ["v"]),
+             h.make_node("Scan", ["x", "v"], ["s", "all"], body=body, num_scan_inputs=1, scan_input_axes=[1],
+                         scan_input_directions=[1], scan_output_axes=[-1], scan_output_directions=[1])]
+    return model(nodes, [io("x", [2])], [io("s", [2]), io("all", [2, 3])],
+                 [nh.from_array(np.array([[1, 2, 4], [8, 16, 32]], np.float32), "w")])
+
+
+def computed_model():
+    """A branch by the size of x, taken when x has 2 columns: y = x + x, else -x; and a loop that goes
+    on while its number is below 2: z = 8 x."""
+    double = h.make_graph([h.make_node("Add", ["x", "x"], ["t"])], "double", [], [io("t", None)])
+    minus = h.make_graph([h.make_node("Neg", ["x"], ["t"])], "minus", [], [io("t", None)])
+    body = h.make_graph(
+        [h.make_node("Add", ["a", "a"], ["b"]), h.make_node("Less", ["i", "last"], ["again"])],
+        "body", [io("i", [], T.INT64), io("go", [], T.BOOL), io("a", None)],
+        [io("again", [], T.BOOL), io("b", None)], [nh.from_array(np.array(2, np.int64), "last")])
+    nodes = [h.make_node("Shape", ["x"], ["shape"]), h.make_node("Gather", ["shape", "one"], ["columns"]),
+             h.make_node("Equal", ["columns", "two"], ["is_two"]),
+             h.make_node("If", ["is_two"], ["y"], then_branch=double, else_branch=minus),
+             h.make_node("Loop", ["many", "", "x"], ["z"], body=body)]
+    return model(nodes, [io("x", ["N", 2])], [io("y", ["N", 2]), io("z", ["N", 2])],
+                 [nh.from_array(np.array(v, np.int64), n) for n, v in
+                  (("one", 1), ("two", 2), ("many", 2**62))])
+
+
 def function_model():
     """y = scaled(scaled(x, 3), 0.5 by default), scaled = leaky(x) * factor, leaky a function, too."""
     leaky = h.make_function("local", "leaky", ["v"], ["w"],
@@ -253,6 +285,8 @@ def models():
     yield "branches", branches_model()
     yield "loop", loop_model()
     yield "loop_stops", loop_model(condition=False)
+    yield "scan", scan_model()
+    yield "computed", computed_model()
     yield "function", function_model()
     yield "control", control_model()
 

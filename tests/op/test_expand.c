@@ -54,6 +54,20 @@ static void loops_with_a_constant_number_of_iterations_are_unrolled(void **state
     expect(y, (const float[]){8, -16, 2, -4, 5, -7, 10, -14}, 8);
 }
 
+static void scans_over_a_known_length_are_unrolled(void **state) {
+    (void)state;
+    float y[8];
+    run(CORPUS "scan.onnx", qb_shape_of(1, 2), y, 8);
+    expect(y, (const float[]){8, 54, 16, 14, 10, 108, 92, 60}, 8);
+}
+
+static void conditions_are_computed_from_constants_and_shapes(void **state) {
+    (void)state;
+    float y[4];
+    run(CORPUS "computed.onnx", qb_shape_of(2, 1, 2), y, 4);
+    expect(y, (const float[]){2, -4, 8, -16}, 4);
+}
+
 static void functions_take_attributes_and_their_defaults(void **state) {
     (void)state;
     float y[2];
@@ -81,6 +95,8 @@ static void what_depends_on_data_is_refused_all_at_once(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(branches_with_constant_conditions_are_inlined),
     cmocka_unit_test(loops_with_a_constant_number_of_iterations_are_unrolled),
+    cmocka_unit_test(scans_over_a_known_length_are_unrolled),
+    cmocka_unit_test(conditions_are_computed_from_constants_and_shapes),
     cmocka_unit_test(functions_take_attributes_and_their_defaults),
     cmocka_unit_test(what_depends_on_data_is_refused_all_at_once),
 };
