@@ -1,5 +1,6 @@
 # The CUDA backend: kernels/cuda as library qb_cuda, linked into whatever links qb_kernels. Needs
-# nvcc and cuDNN's headers; cuDNN itself is opened when it is used. Sets QB_HAVE_CUDA.
+# nvcc and the headers of cuDNN and cuBLASLt; both libraries are opened when they are used. Sets
+# QB_HAVE_CUDA.
 set(QB_HAVE_CUDA OFF)
 include(CheckLanguage)
 if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
@@ -8,12 +9,14 @@ endif()
 check_language(CUDA)
 find_path(QB_CUDNN_INCLUDE cudnn_backend.h HINTS ENV CUDNN_PATH /usr/local/cuda/include
   PATH_SUFFIXES include)
-if(NOT CMAKE_CUDA_COMPILER OR NOT QB_CUDNN_INCLUDE)
+find_path(QB_CUBLASLT_INCLUDE cublasLt.h HINTS ENV CUDA_PATH /usr/local/cuda/include
+  PATH_SUFFIXES include)
+if(NOT CMAKE_CUDA_COMPILER OR NOT QB_CUDNN_INCLUDE OR NOT QB_CUBLASLT_INCLUDE)
   if(NOT QB_CUDA STREQUAL AUTO)
-    message(FATAL_ERROR "QB_CUDA is ${QB_CUDA}: expected nvcc and cudnn_backend.h, "
-      "got '${CMAKE_CUDA_COMPILER}' and '${QB_CUDNN_INCLUDE}'")
+    message(FATAL_ERROR "QB_CUDA is ${QB_CUDA}: expected nvcc, cudnn_backend.h and cublasLt.h, "
+      "got '${CMAKE_CUDA_COMPILER}', '${QB_CUDNN_INCLUDE}' and '${QB_CUBLASLT_INCLUDE}'")
   endif()
-  message(STATUS "CUDA backend: left out (no nvcc or no cudnn_backend.h)")
+  message(STATUS "CUDA backend: left out (no nvcc, cudnn_backend.h or cublasLt.h)")
   return()
 endif()
 
@@ -45,7 +48,8 @@ file(GLOB qb_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
 add_library(qb_cuda STATIC ${qb_cuda_host} $<TARGET_OBJECTS:qb_cuda_portable>
   $<TARGET_OBJECTS:qb_cuda_hopper>)
 set_target_properties(qb_cuda PROPERTIES LINKER_LANGUAGE C POSITION_INDEPENDENT_CODE ON)
-target_include_directories(qb_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${QB_CUDNN_INCLUDE})
+target_include_directories(qb_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${QB_CUDNN_INCLUDE}
+  ${QB_CUBLASLT_INCLUDE})
 target_include_directories(qb_cuda PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(qb_cuda PUBLIC qb_flags qb_kernels CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_libraries(qb_kernels PUBLIC qb_cuda)

@@ -301,7 +301,7 @@ typedef struct request {
     const qb_device_api *device; /* NULL: the host */
     qb_dtype float_type;
     const char *timing_cache;
-    bool mix;
+    bool mix, observable;
 } request;
 
 /* The device, and what is needed to time its tactics. */
@@ -357,6 +357,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
                                                                  &engine->graph));
     b.graph = engine->graph;
     if (r->device) QB_GO(open_device(&b, r));
+    if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(qb_device_fuse(&b));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
     if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(qb_device_mix(&b));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
@@ -539,7 +540,8 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .first_tactic = options->first_tactic,
                  .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
                  .timing_cache = options->timing_cache,
-                 .mix = !options->no_mixing};
+                 .mix = !options->no_mixing,
+                 .observable = options->observable};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
     if (r.float_type == QB_DTYPE_F16 && !r.device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type f16: expected a device's backend");

@@ -83,6 +83,8 @@ qb_desc qb_device_value(const qb_builder *b, int32_t value, qb_layout layout);
  * device's float type, or all that is no constant in f16 where `half`. `in` is problem->in. */
 void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb_desc *in,
                        qb_problem *problem, bool *constant);
+/* Makes attention one node wherever a tactic of the device takes it (in f16). Before fusion. */
+qb_status qb_device_fuse(qb_builder *b);
 /* The group as a step on the device; *done is false where no tactic takes it, and the group then
  * runs on the host. `problem` is the graph's. */
 qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,

@@ -87,6 +87,29 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     return QB_OK;
 }
 
+/* Does a tactic of the builder's device take it, with its floats in f16? */
+static bool takes_in_half(const void *user, const qb_problem *problem) {
+    const qb_builder *b = user;
+    const bool constant[QB_MAX_INPUTS] = {false};
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem p = *problem;
+    p.in = in;
+    p.out = qb_device_desc(b, problem->out);
+    for (int32_t i = 0; i < p.n_in; i++) in[i] = qb_device_desc(b, problem->in[i]);
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if (strcmp((*t)->backend, b->engine->device->backend) == 0 && (*t)->kind == p.kind &&
+            (*t)->supports(&p, constant))
+            return true;
+    return false;
+}
+
+qb_status qb_device_fuse(qb_builder *b) {
+    int32_t n;
+    QB_TRY(qb_fuse_attention(b->cx, b->graph, takes_in_half, b, &n));
+    if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
+    return QB_OK;
+}
+
 qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     qb_desc in[QB_MAX_INPUTS];

@@ -215,7 +215,8 @@ static int32_t layouts_of(const qb_builder *b, const qb_group *group, const qb_p
                           qb_layout *layouts) {
     int32_t n = 0;
     bool rows = p->kind == QB_KIND_MATMUL || p->kind == QB_KIND_LAYER_NORM ||
-                p->kind == QB_KIND_TRANSPOSE || p->kind == QB_KIND_GATHER;
+                p->kind == QB_KIND_TRANSPOSE || p->kind == QB_KIND_GATHER ||
+                p->kind == QB_KIND_ATTENTION;
     if (!is_spatial(&p->out.shape) || rows) {
         layouts[n++] = QB_LAYOUT_ROW;
         return n;

@@ -53,6 +53,15 @@ void qb_groups_release(qb_groups *groups);
  * known, and these values are to be there all the same. */
 qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
 
+/* Attention written as MatMul, Softmax and MatMul, with what splits and joins heads around them,
+ * becomes one Attention node wherever `accept` takes its problem (as qb_node_problem poses it). For
+ * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.
+ * Those that are marked `kept` or carry parameters of their own stay, and so does the pattern
+ * around them. Shapes must be known. */
+typedef bool (*qb_attention_filter)(const void *user, const qb_problem *problem);
+qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
+                            const void *user, int32_t *n_changes);
+
 /* The kernel problem of a group in a graph whose shapes are known; `in` (QB_MAX_INPUTS entries)
  * becomes problem->in. Layouts are ROW, a bias is [n], and integer data beside a float weight count
  * as f32 (the caller converts them). Not for NODE. */

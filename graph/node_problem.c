@@ -1,4 +1,5 @@
 /* Nodes outside of fusion groups as problems for kernels. */
+#include <math.h>
 #include <string.h>
 
 #include "graph/fusion.h"
@@ -42,6 +43,28 @@ static bool pose_gather(const qb_graph *graph, const qb_node *node, qb_problem *
                        &p->axis);
 }
 
+/* As many key heads as query heads, nothing cached, no cap, no causal order, no window. */
+static bool pose_attention(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const qb_shape *q = &graph->values[node->in[0]].shape, *k = &graph->values[node->in[1]].shape;
+    int64_t heads = qb_node_int(node, "q_num_heads", 0);
+    int64_t key_heads = qb_node_int(node, "kv_num_heads", 0);
+    if (q->rank == 4 && k->rank == 4) heads = q->dim[1], key_heads = k->dim[1];
+    p->kind = QB_KIND_ATTENTION;
+    p->n_in = qb_node_in(node, 3) >= 0 ? 4 : 3;
+    p->group = heads;
+    p->scale = qb_node_float(node, "scale", NAN);
+    for (int32_t i = 4; i < node->n_in; i++)
+        if (node->in[i] >= 0) return false;
+    if (qb_node_int(node, "is_causal", 0) || qb_node_float(node, "softcap", 0) != 0 ||
+        qb_node_int(node, "left_window_size", -1) >= 0 ||
+        qb_node_int(node, "right_window_size", -1) >= 0 || heads < 1 || heads != key_heads ||
+        q->rank < 3)
+        return false;
+    int64_t size = q->rank == 4 ? q->dim[3] : q->dim[2] / heads;
+    if (isnan(p->scale)) p->scale = (float)(1 / sqrt((double)size));
+    return true;
+}
+
 /* Is the size of dimension `d` of the output exactly the input's times the scale that is meant? */
 static bool scales_evenly(const qb_graph *graph, const qb_node *node, int32_t d) {
     int64_t in = graph->values[node->in[0]].shape.dim[d];
@@ -83,6 +106,7 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
     } rows[] = {{"LayerNormalization", pose_layer_norm},
                 {"Transpose", pose_transpose},
                 {"Gather", pose_gather},
+                {"Attention", pose_attention},
                 {"Resize", pose_resize}};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     bool posed = false;

@@ -18,6 +18,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_TRANSPOSE] = "transpose",
         [QB_KIND_RESIZE] = "resize",
         [QB_KIND_GATHER] = "gather",
+        [QB_KIND_ATTENTION] = "attention",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -89,6 +90,10 @@ double qb_problem_flops(const qb_problem *p) {
         const qb_shape *a = &p->in[QB_IN_DATA].shape;
         int32_t k = a->rank - (p->transpose_a ? 2 : 1);
         return k < 0 ? 0.0 : 2.0 * out * (double)a->dim[k];
+    }
+    case QB_KIND_ATTENTION: { /* two products */
+        const qb_shape *k = &p->in[1].shape;
+        return 4.0 * out * (double)(k->rank == 4 ? k->dim[2] : k->dim[1]);
     }
     case QB_KIND_POOL: {
         double window = 1.0;

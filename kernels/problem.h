@@ -53,6 +53,10 @@ typedef enum qb_kind {
     QB_KIND_TRANSPOSE,  /* in: x; out.dim[d] = in.dim[perm[d]], all ROW */
     QB_KIND_RESIZE,     /* in: x [N, C, H, W] */
     QB_KIND_GATHER,     /* in: x, indices (s64 or s32, negative ones count from the end); `axis` */
+    QB_KIND_ATTENTION,  /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
+                           [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
+                           to [N, heads, queries, keys]. Where it is minus infinity for all keys of
+                           a query, the result is 0 */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -114,9 +118,9 @@ typedef struct qb_problem {
     qb_desc out;
     qb_window window; /* CONV, CONV_TRANSPOSE, POOL (global pooling: kernel = spatial size);
                          with ceil_mode the last window may reach beyond pad_end */
-    int64_t group;    /* CONV, CONV_TRANSPOSE */
+    int64_t group;    /* CONV, CONV_TRANSPOSE; ATTENTION: heads */
     bool transpose_a, transpose_b; /* MATMUL: the last two axes are swapped in memory */
-    float scale;                   /* MATMUL: factor on a b (Gemm's alpha), 1 for none */
+    float scale; /* MATMUL: factor on a b (Gemm's alpha), 1 for none; ATTENTION: on q k^T */
     qb_pool_kind pool;
     qb_binary_kind binary;
     int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */

@@ -39,9 +39,11 @@ typedef enum qb_cuda_mode {
     QB_CUDA_RESIDUAL_ZERO, /* ... with the value zero as the lower bound */
     QB_CUDA_BORDER,        /* a bias for each class */
     QB_CUDA_GENERAL,       /* everything, element by element */
+    QB_CUDA_REAL,          /* GENERAL where `real` is set: 16 real values at once */
     QB_CUDA_HALF,          /* f16: float bias and bounds to f16 */
     QB_CUDA_HALF_RESIDUAL, /* ... and a residual in f16 */
-    QB_CUDA_HALF_GENERAL   /* f16 data to everything, element by element */
+    QB_CUDA_HALF_GENERAL,  /* f16 data to everything, element by element */
+    QB_CUDA_HALF_REAL      /* HALF_GENERAL where `real` is set */
 } qb_cuda_mode;
 
 /* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
@@ -68,6 +70,8 @@ typedef struct qb_cuda_conv {
     int32_t res_zero;
     int32_t has_float_bias;
     int32_t wide; /* 16 channels of the result lie together and on a boundary */
+    int32_t real; /* in the general modes: wide, result and residual codes or f16, one class, and an
+                     activation that is a bound, GELU or SiLU; kernels may take (HALF_)REAL */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 
@@ -112,6 +116,10 @@ typedef enum qb_cuda_mma_tile {
 int qb_cuda_conv_mma_prepare(qb_cuda_mma_tile tile, qb_cuda_mode mode);
 int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
                      void *stream);
+
+/* The end of a step on int32 sums without bias in the workspace, [splits][rows][n_pad], by the
+ * constants of form TENSOR: what the splitting kernels do last. */
+int qb_cuda_conv_finish(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, void *stream);
 
 /* Tiles of the wgmma kernels (compute capability 9.0): rows x channels x bytes of K, groups of
  * warps, whether they share a tile, and whether there is a kernel of mode GENERAL. */

@@ -161,6 +161,196 @@ QB_DEVICE void qb_finish_half(const qb_cuda_conv &p, const qb_cuda_conv_io &io, 
     }
 }
 
+QB_DEVICE float qb_power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+QB_DEVICE float qb_reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+QB_DEVICE float qb_tanh_fast(float x) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// GELU with 1 - erf z = P(1 / (1 + p z)) exp(-z^2), z >= 0, to 1.5e-7 (Abramowitz and Stegun 1964,
+// 7.1.26): 0.5 x (1 + erf(x / sqrt 2)) = max(x, 0) - 0.5 |x| (1 - erf(|x| / sqrt 2)).
+QB_DEVICE float qb_gelu_fast(float x) {
+    float z = fabsf(x) * 0.70710678f, t = qb_reciprocal(__fmaf_rn(0.3275911f, z, 1.0f));
+    float series = __fmaf_rn(1.061405429f, t, -1.453152027f);
+    series = __fmaf_rn(series, t, 1.421413741f);
+    series = __fmaf_rn(series, t, -0.284496736f);
+    series = __fmaf_rn(series, t, 0.254829592f) * t;
+    float tail = series * qb_power_of_2(z * z * -1.44269504f);
+    return __fmaf_rn(fabsf(x) * -0.5f, tail, fmaxf(x, 0.0f));
+}
+
+// GELU to 1.2e-3, for codes of a larger scale: erf(x / sqrt 2) as tanh(sqrt(2 / pi) (x + 0.044715
+// x^3)), which is off by 4.8e-4 at most, with the unit's tanh, 2^-11.
+#define QB_GELU_COARSE 1.2e-3f
+QB_DEVICE float qb_gelu_coarse(float x) {
+    float inner = x * __fmaf_rn(0.0356774081f, x * x, 0.797884561f), half = 0.5f * x;
+    return __fmaf_rn(half, qb_tanh_fast(inner), half);
+}
+
+QB_DEVICE float qb_silu_fast(float x) {
+    return x * qb_reciprocal(1.0f + qb_power_of_2(x * -1.44269504f));
+}
+
+// The activations of the modes REAL and HALF_REAL. `coarse`: see qb_gelu_coarse.
+QB_DEVICE void qb_act_fast(const qb_cuda_conv &p, bool coarse, float (&v)[16]) {
+    if (p.act == QB_ACT_GELU && coarse) {
+#pragma unroll
+        for (int j = 0; j < 16; j++) v[j] = qb_gelu_coarse(v[j]);
+    } else if (p.act == QB_ACT_GELU) {
+#pragma unroll
+        for (int j = 0; j < 16; j++) v[j] = qb_gelu_fast(v[j]);
+    } else if (p.act == QB_ACT_SILU) {
+#pragma unroll
+        for (int j = 0; j < 16; j++) v[j] = qb_silu_fast(v[j]);
+    } else if (p.act != QB_ACT_NONE) {
+        float low = p.act == QB_ACT_RELU ? 0.0f : p.act_alpha;
+        float high = p.act == QB_ACT_RELU ? INFINITY : p.act_beta;
+#pragma unroll
+        for (int j = 0; j < 16; j++) v[j] = qb_at_most(qb_at_least(v[j], low), high);
+    }
+}
+
+QB_DEVICE uint32_t qb_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+// The low byte is the code less its zero point. MAYBE_NAN: NaN becomes the zero point.
+template <bool MAYBE_NAN> QB_DEVICE uint32_t qb_code_bits(const qb_cuda_conv &p, float real) {
+    float code = fminf(fmaxf(__fmul_rn(real, p.inverse), p.lowest), p.highest);
+    if (MAYBE_NAN && real != real) code = 0.0f;
+    return __float_as_uint(__fadd_rn(code, QB_ROUND_MAGIC));
+}
+
+// 32 bytes of f16 from `to` on, of all lanes of a warp that have some. The lanes 2 i and 2 i + 1,
+// whose 64 bytes follow each other, exchange halves, so that each store fills sectors of 32 bytes.
+QB_DEVICE void qb_store_half16(__half *to, bool valid, const uint32_t (&word)[8]) {
+    bool odd = threadIdx.x & 1, both = __shfl_xor_sync(0xffffffffu, valid, 1) && valid;
+    uint32_t other[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        other[j] = __shfl_xor_sync(0xffffffffu, odd ? word[j] : word[4 + j], 1);
+    uint4 first = make_uint4(word[0], word[1], word[2], word[3]);
+    uint4 second = make_uint4(word[4], word[5], word[6], word[7]);
+    uint4 swapped = make_uint4(other[0], other[1], other[2], other[3]);
+    if (!valid) return;
+    *(uint4 *)(both && odd ? to - 8 : to) = both && odd ? swapped : first;
+    *(uint4 *)(both && !odd ? to + 16 : to + 8) = both && !odd ? swapped : second;
+}
+
+// 16 real values to 16 channels from element `at` on, f16 or codes; `valid`: they exist. All lanes
+// of a warp call together.
+template <bool MAYBE_NAN>
+QB_DEVICE void qb_store_real16(const qb_cuda_conv &p, void *out, size_t at, bool valid,
+                               const float (&v)[16]) {
+    if (p.out_dtype == QB_DTYPE_F16) {
+        uint32_t word[8];
+#pragma unroll
+        for (int j = 0; j < 8; j++)
+            word[j] = qb_bits_half(v[2 * j]) | qb_bits_half(v[2 * j + 1]) << 16;
+        qb_store_half16((__half *)out + at, valid, word);
+        return;
+    }
+    uint32_t word[4], zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
+    auto code = [&](int i) { return qb_code_bits<MAYBE_NAN>(p, v[i]); };
+#pragma unroll
+    for (int j = 0; j < 16; j += 4)
+        word[j / 4] = __vadd4(qb_join(code(j), code(j + 1), code(j + 2), code(j + 3)), zero);
+    if (valid) *(uint4 *)((char *)out + at) = make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// Adds 16 elements of the residual, codes or f16, as they were read.
+QB_DEVICE void qb_add_residual16(const qb_cuda_conv &p, const qb_words<32> &w, float (&v)[16]) {
+    if (p.res_dtype == QB_DTYPE_F16) {
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+            v[j] = __fadd_rn(v[j], qb_half_bits(w.word[j / 2] >> j % 2 * 16 & 0xffffu));
+        return;
+    }
+    uint32_t flip = p.res_dtype == QB_DTYPE_S8 ? 0x80808080u : 0u; // 2^23 + code, and exactly back
+    float offset = 8388608.0f + (float)(p.res_zero + (flip ? 128 : 0));
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        uint32_t code = __byte_perm(w.word[j / 4] ^ flip, 0x4b000000u, 0x7440 | j % 4);
+        v[j] = __fadd_rn(v[j], __fmul_rn(p.res_scale, __fsub_rn(__uint_as_float(code), offset)));
+    }
+}
+
+// 16 elements of the residual from element `at` on.
+QB_DEVICE qb_words<32> qb_read_residual16(const qb_cuda_conv &p, const void *residual, size_t at) {
+    if (p.res_dtype == QB_DTYPE_F16) return qb_read<32>((const __half *)residual + at);
+    qb_words<16> w = qb_read<16>((const char *)residual + at);
+    return {{w.word[0], w.word[1], w.word[2], w.word[3]}};
+}
+
+// 16 consecutive floats of a packed array.
+QB_DEVICE void qb_read16(const char *from, float (&to)[16]) {
+    qb_words<64> w = qb_read<64>(from);
+#pragma unroll
+    for (int j = 0; j < 16; j++) to[j] = __uint_as_float(w.word[j]);
+}
+
+// The end of one thread's sums in the modes REAL and HALF_REAL; see qb_finish_vector. All lanes of
+// a warp call together.
+template <int ROWS, int BLOCKS, class Sum, class Acc, class RowOf>
+QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                               RowOf row_of, Acc acc) {
+    constexpr bool CODES = Sum(1) / Sum(2) == Sum(0);
+    bool res = p.res_dtype != QB_DTYPE_NONE, more = CODES && p.has_float_bias;
+    bool coarse = p.out_dtype != QB_DTYPE_F16 && p.inverse * QB_GELU_COARSE < 0.5f;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        bool exists = c < p.out_c;
+        if (channel + block * 64 >= p.out_c) break;
+        const char *at = io.packed + (size_t)c * 4;
+        float multiplier[16] = {};
+        if (CODES && exists) qb_read16(at + p.at_multiplier, multiplier);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            float v[16];
+            qb_words<32> residual = {};
+            size_t from = (size_t)row_of(i) * p.res_total + p.res_offset + c;
+            if (res && exists && row_of(i) < p.rows)
+                residual = qb_read_residual16(p, io.residual, from);
+            float bias[16] =
+                {}; // of codes: the bits of integers. From the cache: registers are scarce
+            if (exists) qb_read16(at + (CODES ? p.at_bias : p.at_float_bias), bias);
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                if constexpr (CODES) {
+                    int sum = (int)((unsigned)acc(i, block, j) + __float_as_uint(bias[j]));
+                    v[j] = __fmul_rn((float)sum, multiplier[j]);
+                } else {
+                    v[j] = __fadd_rn(acc(i, block, j), bias[j]);
+                }
+            }
+            if (more && exists) {
+                float float_bias[16];
+                qb_read16(at + p.at_float_bias, float_bias);
+#pragma unroll
+                for (int j = 0; j < 16; j++) v[j] = __fadd_rn(v[j], float_bias[j]);
+            }
+            if (res && !p.act_first) qb_add_residual16(p, residual, v);
+            qb_act_fast(p, coarse, v);
+            if (res && p.act_first) qb_add_residual16(p, residual, v);
+            qb_store_real16<!CODES>(p, io.out, (size_t)row_of(i) * p.out_total + p.out_offset + c,
+                                    exists && row_of(i) < p.rows, v);
+        }
+    }
+}
+
 // Byte i of a word of four residual codes as a float: 2^23 + code, less 2^23 and the zero point
 // (of codes shifted to be unsigned). All exact.
 template <int I> QB_DEVICE float qb_code(uint32_t word, float offset) {
@@ -181,10 +371,6 @@ QB_DEVICE uint32_t qb_requantize(const qb_cuda_conv &p, int acc, int bias, float
     }
     v = fminf(fmaxf(__fmul_rn(v, p.inverse), p.lowest), p.highest);
     return __float_as_uint(__fadd_rn(v, QB_ROUND_MAGIC));
-}
-
-QB_DEVICE uint32_t qb_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
 
 // What the residual's words need to become floats.

@@ -272,11 +272,7 @@ static int launch_mode(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *s
     dim3 grid(p->n_pad / T::channels * ((p->rows + T::rows - 1) / T::rows), p->splits);
     conv_mma<WARPS_M, WARPS_N, MT, MODE>
         <<<grid, T::threads, T::shared_bytes, (cudaStream_t)stream>>>(*p, *io);
-    if (p->splits > 1) {
-        int64_t n = (int64_t)p->rows * ((p->out_c + 15) / 16);
-        reduce<<<(unsigned)((n + REDUCE_THREADS - 1) / REDUCE_THREADS), REDUCE_THREADS, 0,
-                 (cudaStream_t)stream>>>(*p, *io);
-    }
+    if (p->splits > 1) return qb_cuda_conv_finish(p, io, stream);
     return (int)cudaGetLastError();
 }
 
@@ -300,6 +296,13 @@ static int launch_tile(qb_cuda_mma_tile tile, int mode, const qb_cuda_conv *p,
     case QB_CUDA_MMA_128X64: return launch<4, 1, 2>(mode, p, io, stream);
     default: return launch<4, 1, 1>(mode, p, io, stream);
     }
+}
+
+extern "C" int qb_cuda_conv_finish(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+    int64_t n = (int64_t)p->rows * ((p->out_c + 15) / 16);
+    reduce<<<(unsigned)((n + REDUCE_THREADS - 1) / REDUCE_THREADS), REDUCE_THREADS, 0,
+             (cudaStream_t)stream>>>(*p, *io);
+    return (int)cudaGetLastError();
 }
 
 extern "C" int qb_cuda_conv_mma_prepare(qb_cuda_mma_tile tile, qb_cuda_mode mode) {

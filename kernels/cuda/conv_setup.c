@@ -220,6 +220,20 @@ static void set_half_epilogue(const qb_problem *p, qb_cuda_conv *c) {
     if (bounded) c->mode = has_res ? QB_CUDA_HALF_RESIDUAL : QB_CUDA_HALF;
 }
 
+static bool has_real_act(qb_act_kind kind) {
+    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP ||
+           kind == QB_ACT_GELU || kind == QB_ACT_SILU;
+}
+
+static bool is_real(const qb_problem *p, const qb_cuda_conv *c) {
+    bool general = c->mode == QB_CUDA_GENERAL || c->mode == QB_CUDA_HALF_GENERAL;
+    bool residual = c->res_dtype != QB_DTYPE_NONE;
+    if (residual && (c->res_dtype == QB_DTYPE_F32 || (c->res_total | c->res_offset) % 16 != 0))
+        return false;
+    return general && c->wide && c->classes == 1 && c->out_dtype != QB_DTYPE_F32 &&
+           has_real_act(p->act.kind);
+}
+
 static int64_t place(int64_t *end, int64_t bytes) {
     int64_t at = *end;
     *end = (at + bytes + 255) / 256 * 256;
@@ -267,6 +281,7 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
     c.half = is_half(p);
     set_epilogue(p, form, &c);
     if (c.half) set_half_epilogue(p, &c);
+    c.real = is_real(p, &c);
     int64_t weight = set_weight(form, block_k, block_n, &c);
     if (weight < 0) return false;
     int64_t end = 0, channel = (int64_t)c.n_pad * 4;

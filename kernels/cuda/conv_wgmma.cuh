@@ -130,8 +130,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     // constants stay in registers where there is room for them beside the sums
     constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
     constexpr int ROOM = GROUPS == 3 ? 96 : RES ? 160 : 192;
-    constexpr bool HELD =
-        MODE != QB_CUDA_GENERAL && !T::half && T::repeats * BN / 2 + BN / 2 <= ROOM;
+    constexpr bool HELD = MODE != QB_CUDA_GENERAL && MODE != QB_CUDA_REAL && !T::half &&
+                          T::repeats * BN / 2 + BN / 2 <= ROOM;
     qb_constants<HELD ? BN / 64 : 1> held;
     int held_channel = -1; // where those begin; the grid is such that it seldom changes
     qb_ring<T::stages> at = {0, 0};
@@ -157,7 +157,10 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         auto value = [&](int i, int block, int j) {
             return acc[i / 2][(block * 8 + j / 2) * 4 + i % 2 * 2 + j % 2];
         };
-        if constexpr (T::half && !T::staged) {
+        if constexpr (MODE == QB_CUDA_REAL || MODE == QB_CUDA_HALF_REAL) {
+            qb_finish_reals<T::repeats * 2, BN / 64, typename T::sum_type>(p, io, channel0, row_of,
+                                                                           value);
+        } else if constexpr (T::half && !T::staged) {
             qb_finish_half<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
         } else if constexpr (!T::staged) {
             qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
@@ -300,6 +303,17 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                    *p, *io, flat);
 }
 
+// Either of the general modes; prepares both.
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, int GENERAL, int REAL>
+static int qb_wgmma_launch_general(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                                   const qb_cuda_encode *encode, int32_t sms, void *stream) {
+    int code = 0;
+    if (!p || p->real)
+        code = qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, REAL>(p, io, encode, sms, stream);
+    if (code || (p && p->real)) return code;
+    return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, GENERAL>(p, io, encode, sms, stream);
+}
+
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, bool GENERAL>
 static int qb_wgmma_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                 const qb_cuda_encode *encode, int32_t sms, void *stream) {
@@ -315,8 +329,8 @@ static int qb_wgmma_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_c
     }
 #undef QB_MODE
     if constexpr (GENERAL)
-        return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, QB_CUDA_GENERAL>(p, io, encode, sms,
-                                                                           stream);
+        return qb_wgmma_launch_general<BM, BN, BK, GROUPS, SHARE, QB_CUDA_GENERAL, QB_CUDA_REAL>(
+            p, io, encode, sms, stream);
     return (int)cudaErrorInvalidValue;
 }
 
@@ -342,8 +356,9 @@ static int qb_half_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_co
     switch (mode) {
         QB_MODE(QB_CUDA_HALF);
         QB_MODE(QB_CUDA_HALF_RESIDUAL);
-        QB_MODE(QB_CUDA_HALF_GENERAL);
-    default: return (int)cudaErrorInvalidValue;
+    default:
+        return qb_wgmma_launch_general<BM, BN, BK, GROUPS, SHARE, QB_CUDA_HALF_GENERAL,
+                                       QB_CUDA_HALF_REAL>(p, io, encode, sms, stream);
     }
 #undef QB_MODE
 }

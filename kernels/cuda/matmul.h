@@ -23,6 +23,9 @@ typedef struct qb_cuda_matmul {
                      bytes */
     int64_t at_multiplier, at_weight_zero, at_bias, packed_bytes;
 } qb_cuda_matmul;
+/* The problem without the places in the packed block; false when it is none, or an operand is not
+ * row-major. `smooth`: takes the activations that are not exact on codes, and no others. */
+bool qb_cuda_matmul_of(const qb_problem *p, const bool *constant, bool smooth, qb_cuda_matmul *x);
 int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b, const void *residual,
                        const char *packed, void *out, void *stream);
 /* Both operands f16. */

@@ -5,54 +5,81 @@
 
 #define WARPS 4
 #define THREADS 128
-#define HELD 8 // pieces of four elements that a lane keeps: rows of up to 1024
+#define WIDE 8 // wide layer normalization: elements that a lane reads at once,
+#define WIDE_WARPS 8
+#define WIDE_BLOCKS 4 // and blocks that a multiprocessor holds
 
-// Rows that fit stay in registers between the passes; others are read three times.
-template <bool IN_REGISTERS, int V>
+// A lane has WIDE consecutive elements of each 256 of the row in registers; scale and bias stay in
+// shared memory while a warp takes one row after the other.
+template <int PIECES>
+static __global__ void __launch_bounds__(WIDE_WARPS * 32, WIDE_BLOCKS)
+    layer_norm_wide(const __grid_constant__ qb_cuda_layer_norm p, const void *in,
+                    const float *scale, const float *bias, void *out) {
+    __shared__ __align__(16) float gain[PIECES * 32 * WIDE], shift[PIECES * 32 * WIDE];
+    int lane = threadIdx.x % 32;
+    float x[PIECES][WIDE];
+    auto place = [&](int i) { return (i * 32 + lane) * WIDE; };
+    for (int i = threadIdx.x; i < p.n; i += WIDE_WARPS * 32) {
+        gain[i] = scale[i];
+        shift[i] = bias[i];
+    }
+    __syncthreads();
+    int64_t step = (int64_t)gridDim.x * WIDE_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * WIDE_WARPS + threadIdx.x / 32; row < p.rows;
+         row += step) {
+        float sum = 0.0f, squares = 0.0f;
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+            if (place(i) < p.n) qb_load_real<WIDE>(p.in, in, row * p.n + place(i), x[i]);
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+#pragma unroll
+            for (int k = 0; k < WIDE; k++) sum += place(i) < p.n ? x[i][k] : 0.0f;
+        float mean = qb_warp_sum(sum) / (float)p.n;
+#pragma unroll
+        for (int i = 0; i < PIECES; i++)
+#pragma unroll
+            for (int k = 0; k < WIDE; k++) {
+                x[i][k] -= mean;
+                squares += place(i) < p.n ? x[i][k] * x[i][k] : 0.0f;
+            }
+        float factor = 1.0f / sqrtf(qb_warp_sum(squares) / (float)p.n + p.epsilon);
+#pragma unroll
+        for (int i = 0; i < PIECES; i++) {
+            if (place(i) >= p.n) continue;
+            qb_words<WIDE * 4> a = qb_read<WIDE * 4>(gain + place(i));
+            qb_words<WIDE * 4> b = qb_read<WIDE * 4>(shift + place(i));
+            float y[WIDE];
+#pragma unroll
+            for (int k = 0; k < WIDE; k++)
+                y[k] = x[i][k] * factor * __uint_as_float(a.word[k]) + __uint_as_float(b.word[k]);
+            qb_store_real<WIDE, false>(p.out, out, row * p.n + place(i), y);
+        }
+    }
+}
+
+// Any row, read three times.
 static __global__ void __launch_bounds__(WARPS * 32)
     layer_norm(const __grid_constant__ qb_cuda_layer_norm p, const void *in, const float *scale,
                const float *bias, void *out) {
-    constexpr int PIECES = IN_REGISTERS ? HELD : 1;
     int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (row >= p.rows) return; // whole warps leave
-    int first = threadIdx.x % 32 * V;
-    float x[PIECES][V], sum = 0.0f, squares = 0.0f;
-    auto load = [&](int at, float(&v)[V]) { qb_load_real<V>(p.in, in, row * p.n + at, v); };
-    // the same loop over the lane's pieces in each pass
-    auto each = [&](auto body) {
-        if constexpr (IN_REGISTERS) {
-#pragma unroll
-            for (int i = 0; i < HELD; i++)
-                if (first + i * 32 * V < p.n) body(first + i * 32 * V, x[i]);
-        } else {
-            for (int at = first; at < p.n; at += 32 * V) {
-                load(at, x[0]);
-                body(at, x[0]);
-            }
-        }
-    };
-    if constexpr (IN_REGISTERS) {
-#pragma unroll
-        for (int i = 0; i < HELD; i++)
-            if (first + i * 32 * V < p.n) load(first + i * 32 * V, x[i]);
+    float sum = 0.0f, squares = 0.0f, v[1];
+    for (int at = threadIdx.x % 32; at < p.n; at += 32) {
+        qb_load_real<1>(p.in, in, row * p.n + at, v);
+        sum += v[0];
     }
-    each([&](int, float(&v)[V]) {
-#pragma unroll
-        for (int i = 0; i < V; i++) sum += v[i];
-    });
     float mean = qb_warp_sum(sum) / (float)p.n;
-    each([&](int, float(&v)[V]) {
-#pragma unroll
-        for (int i = 0; i < V; i++) squares += (v[i] - mean) * (v[i] - mean);
-    });
+    for (int at = threadIdx.x % 32; at < p.n; at += 32) {
+        qb_load_real<1>(p.in, in, row * p.n + at, v);
+        squares += (v[0] - mean) * (v[0] - mean);
+    }
     float factor = 1.0f / sqrtf(qb_warp_sum(squares) / (float)p.n + p.epsilon);
-    each([&](int at, float(&v)[V]) {
-        float y[V];
-#pragma unroll
-        for (int i = 0; i < V; i++)
-            y[i] = (v[i] - mean) * factor * scale[at + i] + (bias ? bias[at + i] : 0.0f);
-        qb_store_real<V, false>(p.out, out, row * p.n + at, y);
-    });
+    for (int at = threadIdx.x % 32; at < p.n; at += 32) {
+        qb_load_real<1>(p.in, in, row * p.n + at, v);
+        v[0] = (v[0] - mean) * factor * scale[at] + bias[at];
+        qb_store_real<1, false>(p.out, out, row * p.n + at, v);
+    }
 }
 
 extern "C" int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *in,
@@ -60,11 +87,23 @@ extern "C" int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *i
                                       void *stream) {
     cudaStream_t s = (cudaStream_t)stream;
     unsigned blocks = (unsigned)((p->rows + WARPS - 1) / WARPS);
+    unsigned wide = (unsigned)((p->rows + WIDE_WARPS - 1) / WIDE_WARPS);
+    int device = 0, multiprocessors = 0;
     if (p->rows == 0 || p->n == 0) return 0;
-    if (p->n % 4 == 0 && p->n <= HELD * 128)
-        layer_norm<true, 4><<<blocks, WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
+    cudaError_t code = cudaGetDevice(&device);
+    if (code == cudaSuccess)
+        code = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device);
+    if (code != cudaSuccess) return (int)code;
+    unsigned most = (unsigned)multiprocessors * WIDE_BLOCKS; // they stay for several rows
+    unsigned lasting = wide < most ? wide : most;
+    if (p->n % WIDE || p->n > 4 * 32 * WIDE)
+        layer_norm<<<blocks, WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
+    else if (p->n <= 2 * 32 * WIDE)
+        layer_norm_wide<2><<<lasting, WIDE_WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
+    else if (p->n <= 3 * 32 * WIDE)
+        layer_norm_wide<3><<<lasting, WIDE_WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
     else
-        layer_norm<false, 1><<<blocks, WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
+        layer_norm_wide<4><<<lasting, WIDE_WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
     return (int)cudaGetLastError();
 }
 

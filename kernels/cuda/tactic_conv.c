@@ -228,6 +228,10 @@ CONV_FUNCTIONS(wgmma_smooth, WGMMA(128, 64, 64, true, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth = {
     CONV_FIELDS(wgmma_smooth, "s8.wgmma_nhwc_128x64x64_smooth", QB_WITHIN_1_LSB)};
 
+CONV_FUNCTIONS(wgmma_smooth_wide, WGMMA(128, 128, 128, true, true))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_wide = {
+    CONV_FIELDS(wgmma_smooth_wide, "s8.wgmma_nhwc_128x128x128_smooth", QB_WITHIN_1_LSB)};
+
 CONV_FUNCTIONS(mma_128x128, MMA(128, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128 = {
     CONV_FIELDS(mma_128x128, "s8.mma_nhwc_128x128x64", QB_EXACT)};

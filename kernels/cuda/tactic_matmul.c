@@ -67,14 +67,18 @@ static bool pose_shapes(const qb_problem *p, qb_cuda_matmul *x) {
     return matrices <= 65535;
 }
 
-static bool pose(const qb_problem *p, const bool *constant, bool smooth, matmul_state *s) {
-    *s = (matmul_state){.p = {.scale = p->scale}, .at_weight = -1};
+bool qb_cuda_matmul_of(const qb_problem *p, const bool *constant, bool smooth, qb_cuda_matmul *x) {
+    *x = (qb_cuda_matmul){.scale = p->scale};
     if (p->kind != QB_KIND_MATMUL || p->n_in < 2 || p->n_in > 4) return false;
     if (!is_row(&p->in[QB_IN_DATA]) || !is_row(&p->in[QB_IN_WEIGHT]) || !is_row(&p->out))
         return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !is_row(&p->in[QB_IN_RESIDUAL])) return false;
-    if (!pose_operands(p, constant, smooth, &s->p) || !pose_shapes(p, &s->p)) return false;
-    if (!qb_cuda_end_of(p, &s->p.end)) return false;
+    return pose_operands(p, constant, smooth, x) && pose_shapes(p, x) && qb_cuda_end_of(p, &x->end);
+}
+
+static bool pose(const qb_problem *p, const bool *constant, bool smooth, matmul_state *s) {
+    *s = (matmul_state){.at_weight = -1};
+    if (!qb_cuda_matmul_of(p, constant, smooth, &s->p)) return false;
     int64_t end = 0, columns = (int64_t)s->p.n * 4;
     s->p.at_multiplier = qb_cuda_reserve(&end, columns);
     s->p.at_weight_zero = qb_cuda_reserve(&end, columns);

@@ -9,6 +9,7 @@ extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_64x128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth;
+extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_wide;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_split;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_smooth;
@@ -149,6 +150,8 @@ MATMUL(cuda_matmul_s8_wgmma_64x128x128, "matmul_s8.wgmma_64x128x128",
        qb_tactic_cuda_conv_s8_wgmma_64x128x128, QB_EXACT);
 MATMUL(cuda_matmul_s8_wgmma_128x64x128, "matmul_s8.wgmma_128x64x128",
        qb_tactic_cuda_conv_s8_wgmma_128x64x128, QB_EXACT);
+MATMUL(cuda_matmul_s8_wgmma_smooth_wide, "matmul_s8.wgmma_128x128x128_smooth",
+       qb_tactic_cuda_conv_s8_wgmma_smooth_wide, QB_WITHIN_1_LSB);
 MATMUL(cuda_matmul_s8_wgmma_smooth, "matmul_s8.wgmma_128x64x64_smooth",
        qb_tactic_cuda_conv_s8_wgmma_smooth, QB_WITHIN_1_LSB);
 MATMUL(cuda_matmul_s8_mma_128x128, "matmul_s8.mma_128x128x64", qb_tactic_cuda_conv_s8_mma_128x128,

@@ -80,6 +80,42 @@ static void random_operands(qb_rng *rng, conv_spec *s) {
     s->per_channel = chance(rng, 80);
 }
 
+/* Windows side by side, as the patches of a vision transformer. */
+static void random_patches(qb_rng *rng, conv_spec *s) {
+    s->kernel_h = s->kernel_w = s->stride = chance(rng, 50) ? 4 : 8;
+    s->in_c = chance(rng, 50) ? 4 : 8 * pick(rng, 1, 3);
+    s->in_h = s->kernel_h * pick(rng, 1, 4) + pick(rng, 0, 2);
+    s->in_w = s->kernel_w * pick(rng, 1, 4);
+    s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = s->in_slice = 0;
+    s->dilation = s->group = 1;
+    s->weight = QB_DTYPE_S8;
+}
+
+static void random_depthwise(qb_rng *rng, conv_spec *s) {
+    s->kernel_h = s->kernel_w = chance(rng, 70) ? 3 : 5;
+    s->group = s->in_c = s->out_c = 8 * pick(rng, 1, 20);
+    s->in_h = pick(rng, 5, 19);
+    s->in_w = pick(rng, 5, 19);
+    s->stride = pick(rng, 1, 2);
+    s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = pick(rng, 0, 2);
+    s->dilation = 1;
+    s->weight = QB_DTYPE_S8;
+    s->in_slice = 0;
+}
+
+/* The first layer of a network. */
+static void random_stem(qb_rng *rng, conv_spec *s) {
+    s->kernel_h = s->kernel_w = 3 + 2 * pick(rng, 0, 2);
+    s->in_c = pick(rng, 1, 4);
+    s->in_h = pick(rng, 7, 30);
+    s->in_w = pick(rng, 7, 90);
+    s->stride = pick(rng, 1, 2);
+    s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = s->kernel_h / 2;
+    s->dilation = s->group = 1;
+    s->weight = QB_DTYPE_S8;
+    s->in_slice = 0;
+}
+
 conv_spec conv_spec_random(qb_rng *rng) {
     static const int64_t kernels[] = {1, 1, 3, 3, 2, 5, 7};
     conv_spec s = {.batch = pick(rng, 1, 5), .group = 1, .weight = QB_DTYPE_S8};
@@ -108,6 +144,9 @@ conv_spec conv_spec_random(qb_rng *rng) {
     s.in_slice = chance(rng, 20) ? 16 * pick(rng, 1, 3) : 0;
     s.out_slice = chance(rng, 20) ? (chance(rng, 70) ? 16 : 3) * pick(rng, 1, 3) : 0;
     s.residual_slice = chance(rng, 10) ? 16 * pick(rng, 1, 3) : 0;
+    if (chance(rng, 8)) random_patches(rng, &s);
+    if (chance(rng, 8)) random_depthwise(rng, &s);
+    if (chance(rng, 10)) random_stem(rng, &s);
     return s;
 }
 

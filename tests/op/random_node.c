@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "kernels/ref.h"
+#include "random_attention.h"
 
 bool random_is_node(qb_kind kind) {
     return kind == QB_KIND_LAYER_NORM || kind == QB_KIND_TRANSPOSE || kind == QB_KIND_RESIZE ||
-           kind == QB_KIND_GATHER;
+           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
@@ -33,6 +34,10 @@ static void set_type(qb_rng *rng, random_case *c) {
 void random_node_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_desc *x = &c->in[0];
+    if (p->kind == QB_KIND_ATTENTION) {
+        random_attention_make(rng, c);
+        return;
+    }
     int32_t rank = p->kind == QB_KIND_RESIZE ? 4 : (int32_t)random_between(rng, 2, 4);
     x->shape = random_shape(rng, rank, 12);
     p->n_in = 1;
@@ -147,6 +152,10 @@ void random_node_reference(random_case *c) {
     size_t size = qb_dtype_size(p->out.dtype);
     if (p->kind == QB_KIND_LAYER_NORM) {
         layer_norm(c);
+        return;
+    }
+    if (p->kind == QB_KIND_ATTENTION) {
+        random_attention_reference(c);
         return;
     }
     for (int64_t i = 0, n = qb_shape_count(&p->out.shape); i < n; i++) {

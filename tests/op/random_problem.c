@@ -6,6 +6,7 @@
 
 #include "kernels/ref.h"
 #include "qb_test.h"
+#include "random_attention.h"
 #include "random_node.h"
 
 int64_t random_between(qb_rng *rng, int64_t low, int64_t high) {
@@ -347,7 +348,8 @@ static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
     case QB_KIND_LAYER_NORM:
     case QB_KIND_TRANSPOSE:
     case QB_KIND_RESIZE:
-    case QB_KIND_GATHER: random_node_make(rng, c); return true;
+    case QB_KIND_GATHER:
+    case QB_KIND_ATTENTION: random_node_make(rng, c); return true;
     default: make_plain(rng, c); return true;
     }
 }
@@ -384,6 +386,7 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
         fill(rng, &out->in[i], out->data[i], i == QB_IN_WEIGHT ? 0.3 : 1.0);
     }
     mask_lines(rng, out);
+    if (kind == QB_KIND_ATTENTION) random_attention_mask(rng, out);
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);

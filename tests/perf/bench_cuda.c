@@ -4,7 +4,8 @@
  *   bench_cuda [--models A,B,...] [--batches 1,8,32,128] [--precisions fp16,int8] [--replays N]
  *              [--seconds S] [--timingCacheFile FILE] [--json FILE] [--steps]
  *
- * INT8 is u8 affine, calibrated by min-max on seeded inputs. After S seconds no further engine is
+ * INT8 is u8 affine, calibrated by min-max on seeded inputs; "pure" as precision is INT8 without
+ * steps in FP16. After S seconds no further engine is
  * built, so that a run ends in time. The JSON has a row for each engine, with --steps each step's
  * tactic, time and the alternatives' times. */
 #include <jansson.h>
@@ -145,6 +146,7 @@ static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model
     const qb_engine_options build = {.backends = "cuda",
                                      .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
                                      .timing_cache = b->options->cache,
+                                     .no_mixing = strcmp(precision, "pure") == 0,
                                      .batch = batch};
     qb_engine *engine = NULL;
     double start = qb_now();
@@ -152,6 +154,11 @@ static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model
     if (status == QB_OK) status = measure(b, engine, model, batch, precision, qb_now() - start);
     qb_engine_free(engine);
     return status;
+}
+
+/* Is "int8" or "pure" in the list? */
+static bool has_codes(const char *precisions) {
+    return strstr(precisions, "int8") || strstr(precisions, "pure");
 }
 
 static qb_status bench_batches(bench *b, const qb_graph *graph, const qb_graph *quantized,
@@ -162,7 +169,7 @@ static qb_status bench_batches(bench *b, const qb_graph *graph, const qb_graph *
         const char *precisions = b->options->precisions;
         while (next_word(&precisions, precision)) {
             if (qb_now() - b->begin > b->options->seconds) return QB_OK;
-            const qb_graph *g = strcmp(precision, "int8") == 0 ? quantized : graph;
+            const qb_graph *g = has_codes(precision) ? quantized : graph;
             QB_TRY(bench_engine(b, g, model, atoll(batch), precision));
         }
     }
@@ -178,7 +185,7 @@ static qb_status bench_model(bench *b, const char *model) {
     }
     QB_GO(qb_zoo_build(b->cx, model, 1, NULL, &graph));
     QB_GO(qb_optimize(b->cx, graph, NULL, NULL));
-    if (strstr(b->options->precisions, "int8")) QB_GO(bench_quantize(b->cx, graph, &quantized));
+    if (has_codes(b->options->precisions)) QB_GO(bench_quantize(b->cx, graph, &quantized));
     QB_GO(bench_batches(b, graph, quantized, model));
 out:
     qb_graph_free(quantized);

@@ -5,7 +5,7 @@ inputs on the device, recorded as a CUDA graph and replayed; median of the repla
     gpu_peers.py [--models A,B] [--batches 1,128] [--compile A,B] [--replays 200] [--seconds S] --json FILE
 
 --compile: these models also through torch.compile (max-autotune without its own CUDA graphs). After S
-seconds nothing new is begun. Needs torch and torchvision.
+seconds nothing new is begun. Needs torch and torchvision, for bert_base (128 tokens) transformers.
 """
 import argparse
 import json
@@ -38,6 +38,22 @@ def replay_ms(function, replays):
     return statistics.median(times)
 
 
+def make_model(name):
+    if name == "bert_base":
+        import transformers
+        return transformers.BertModel(transformers.BertConfig()).cuda().half().eval()
+    model = getattr(torchvision.models, name)(weights=None).cuda().half().eval()
+    return model.to(memory_format=torch.channels_last)
+
+
+def make_input(name, batch):
+    if name == "bert_base":
+        ids = torch.randint(0, 30000, (batch, 128), device="cuda")
+        return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    x = torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.half)
+    return x.to(memory_format=torch.channels_last)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", default="resnet50,mobilenet_v2,squeezenet1_1,vit_b_16")
@@ -51,16 +67,15 @@ def main():
     jobs = [(name, how) for how in ("eager", "compile") for name in options.models.split(",")
             if how == "eager" or name in options.compile.split(",")]
     for name, how in jobs:
-        model = getattr(torchvision.models, name)(weights=None).cuda().half().eval()
-        model = model.to(memory_format=torch.channels_last)
+        model = make_model(name)
         if how == "compile":
             model = torch.compile(model, mode="max-autotune-no-cudagraphs")
         for batch in map(int, options.batches.split(",")):
             if time.monotonic() - began > options.seconds:
                 break
-            x = torch.randn(batch, 3, 224, 224, device="cuda", dtype=torch.half)
-            x = x.to(memory_format=torch.channels_last)
-            ms = replay_ms(lambda: model(x), options.replays)
+            x = make_input(name, batch)
+            run = (lambda: model(**x)) if isinstance(x, dict) else (lambda: model(x))
+            ms = replay_ms(run, options.replays)
             rows.append({"model": name, "how": how, "batch": batch, "ms": ms})
             print(f"{name:16} {how:8} {batch:4} {ms:8.3f} ms", flush=True)
             with open(options.json, "w") as file:  # whatever is done so far

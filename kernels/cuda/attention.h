@@ -1,0 +1,33 @@
+/* Fused attention on the device: softmax(scale q k^T + mask) v for each head, f16 on Tensor Cores.
+ */
+#ifndef QB_CUDA_ATTENTION_H
+#define QB_CUDA_ATTENTION_H
+
+#include "kernels/cuda/real.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Strides in elements of batch, head and token; the elements of a head lie together. Those of the
+ * mask: batch, head, query, key; 0 where it is broadcast. */
+typedef struct qb_cuda_attention {
+    int32_t batch, heads, rows, keys, size; /* queries, keys, elements of a head */
+    int64_t q[3], k[3], v[3], out[3], mask[4];
+    float scale;
+    int32_t queries; /* of a warp: 16; or 32, where heads have up to 64 elements */
+    qb_cuda_value mask_value, out_value; /* mask dtype NONE: no mask */
+} qb_cuda_attention;
+
+#define QB_CUDA_ATTENTION_SIZE 128 /* most elements of a head, a multiple of eight */
+
+/* Call once before launches that may be captured. The functions return a code of the CUDA runtime.
+ */
+int qb_cuda_attention_prepare(const qb_cuda_attention *p);
+int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, const void *k, const void *v,
+                          const void *mask, void *out, int32_t multiprocessors, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,178 @@
+/* Attention written as single operators becomes one node that computes the same. */
+#include "build_graph.h"
+#include "graph/fusion.h"
+
+#define TOKENS 5
+#define HEADS 2
+#define SIZE 8
+#define WIDTH (HEADS * SIZE)
+
+typedef struct seen {
+    bool accept;
+    int32_t n;
+    qb_problem problem; /* of the last question, without its inputs */
+    int32_t key_rank;
+    int64_t keys, size; /* last two dimensions of k */
+} seen;
+
+static seen asked;
+
+static bool note(const void *user, const qb_problem *problem) {
+    const qb_shape *k = &problem->in[1].shape;
+    (void)user;
+    asked.n++;
+    asked.problem = *problem;
+    asked.key_rank = k->rank;
+    asked.keys = k->dim[k->rank - 2];
+    asked.size = k->dim[k->rank - 1];
+    return asked.accept;
+}
+
+/* [2, TOKENS, WIDTH] -> heads in front; keys: the last two axes swapped. */
+static int32_t split(maker *m, const char *name, int32_t x, bool keys) {
+    char text[64];
+    snprintf(text, sizeof text, "%s_split", name);
+    int32_t y = NODE(m, "Reshape", text, x, INTS(m, "target", 0, 0, HEADS, SIZE));
+    y = NODE(m, "Transpose", name, y);
+    if (keys)
+        SET_INTS(m, "perm", 0, 2, 3, 1);
+    else
+        SET_INTS(m, "perm", 0, 2, 1, 3);
+    return y;
+}
+
+static int32_t joined(maker *m, int32_t y) {
+    y = NODE(m, "Transpose", "tokens", y);
+    SET_INTS(m, "perm", 0, 2, 1, 3);
+    return NODE(m, "Reshape", "y", y, INTS(m, "back", 0, 0, WIDTH));
+}
+
+static int32_t token_input(maker *m, const char *name) {
+    return make_input(m, name, DIMS(2, TOKENS, WIDTH));
+}
+
+/* Fuses a copy; the results must be the same. Returns how often it was done. */
+static int32_t fuse_copy(maker *m, bool accept) {
+    qb_graph *copy;
+    int32_t n = -1;
+    asked = (seen){.accept = accept};
+    assert_ok(&m->cx, qb_graph_clone(&m->cx, m->graph, &copy));
+    assert_ok(&m->cx, qb_fuse_attention(&m->cx, copy, note, NULL, &n));
+    assert_ok(&m->cx, qb_graph_infer(&m->cx, copy));
+    assert_ok(&m->cx, qb_graph_verify(&m->cx, copy));
+    assert_same_results(m, m->graph, copy, 1e-5);
+    assert_int_equal(count_op(copy, "Attention"), n);
+    maker_replace(m, copy);
+    return n;
+}
+
+static void heads_split_and_joined_vanish(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        maker m;
+        maker_init(&m, 31 + (uint64_t)variant);
+        int32_t q = split(&m, "q", token_input(&m, "xq"), false);
+        int32_t k = split(&m, "k", token_input(&m, "xk"), true);
+        int32_t v = split(&m, "v", token_input(&m, "xv"), false);
+        if (variant == 2) { /* the scale on both sides */
+            q = NODE(&m, "Mul", "q_scaled", q, make_scalar(&m, "a", 0.5f));
+            k = NODE(&m, "Div", "k_scaled", k, make_scalar(&m, "b", 2.0f));
+        }
+        int32_t s = NODE(&m, "MatMul", "scores", q, k);
+        if (variant < 2) s = NODE(&m, "Mul", "scaled", make_scalar(&m, "factor", 0.25f), s);
+        if (variant == 1)
+            s = NODE(&m, "Add", "masked", make_input(&m, "mask", DIMS(2, 1, 1, TOKENS)), s);
+        s = NODE(&m, "Softmax", "weights", s);
+        if (variant == 2) /* as PyTorch writes it */
+            s = NODE(&m, "Where", "guarded", NODE(&m, "IsNaN", "is_nan", s),
+                     make_scalar(&m, "zero", 0.0f), s);
+        make_output(&m, joined(&m, NODE(&m, "MatMul", "mixed", s, v)));
+        assert_int_equal(fuse_copy(&m, true), 1);
+        assert_int_equal(count_nodes(m.graph), 1);
+        const qb_node *node = node_writing(&m, "y");
+        assert_int_equal(node->n_in, variant == 1 ? 4 : 3);
+        assert_true(asked.problem.scale == (variant == 3 ? 1.0f : 0.25f));
+        assert_int_equal(asked.problem.group, HEADS);
+        assert_int_equal(asked.key_rank, 3);
+        maker_release(&m);
+    }
+}
+
+static void heads_in_front_stay(void **state) {
+    (void)state;
+    for (int rank = 3; rank <= 4; rank++) {
+        maker m;
+        maker_init(&m, 41 + (uint64_t)rank);
+        qb_shape shape = rank == 4 ? DIMS(2, HEADS, TOKENS, SIZE) : DIMS(2, TOKENS, SIZE);
+        int32_t q = make_input(&m, "q", shape), v = make_input(&m, "v", shape);
+        int32_t k = NODE(&m, "Transpose", "turned", make_input(&m, "k", shape));
+        if (rank == 4)
+            SET_INTS(&m, "perm", 0, 1, 3, 2);
+        else
+            SET_INTS(&m, "perm", 0, 2, 1);
+        int32_t s = NODE(&m, "Softmax", "weights", NODE(&m, "MatMul", "scores", q, k));
+        make_output(&m, NODE(&m, "MatMul", "y", s, v));
+        assert_int_equal(fuse_copy(&m, true), 1);
+        assert_int_equal(count_op(m.graph, "MatMul") + count_op(m.graph, "Softmax"), 0);
+        assert_int_equal(asked.problem.group, rank == 4 ? HEADS : 1);
+        assert_int_equal(asked.keys, TOKENS);
+        assert_int_equal(asked.size, SIZE);
+        maker_release(&m);
+    }
+}
+
+/* Scores that someone else reads, another axis, a value that is observed, a kernel that does not
+ * take it: everything stays. */
+static void what_is_seen_elsewhere_stays(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        maker m;
+        maker_init(&m, 51 + (uint64_t)variant);
+        int32_t q = split(&m, "q", token_input(&m, "xq"), false);
+        int32_t k = split(&m, "k", token_input(&m, "xk"), true);
+        int32_t v = split(&m, "v", token_input(&m, "xv"), false);
+        int32_t scores = NODE(&m, "MatMul", "scores", q, k);
+        int32_t s = NODE(&m, "Softmax", "weights", scores);
+        if (variant == 1) set_int(&m, "axis", 2);
+        make_output(&m, joined(&m, NODE(&m, "MatMul", "mixed", s, v)));
+        if (variant == 0) make_output(&m, scores);
+        if (variant == 2) m.graph->values[s].kept = true;
+        assert_int_equal(fuse_copy(&m, variant != 3), 0);
+        assert_int_equal(asked.n, variant == 3);
+        assert_int_equal(count_op(m.graph, "MatMul"), 2);
+        maker_release(&m);
+    }
+}
+
+/* A quantized result keeps its parameters; other codes inside are no attention. */
+static void a_quantized_result_keeps_its_codes(void **state) {
+    (void)state;
+    for (int inner = 0; inner < 2; inner++) {
+        maker m;
+        int32_t n;
+        maker_init(&m, 61);
+        int32_t q = split(&m, "q", token_input(&m, "xq"), false);
+        int32_t k = split(&m, "k", token_input(&m, "xk"), true);
+        int32_t v = split(&m, "v", token_input(&m, "xv"), false);
+        int32_t s = NODE(&m, "Softmax", "weights", NODE(&m, "MatMul", "scores", q, k));
+        int32_t mixed = NODE(&m, "MatMul", "mixed", s, v), y = joined(&m, mixed);
+        make_output(&m, NODE(&m, "Relu", "z", y));
+        make_quantized(&m, mixed, 0.02f, 128);
+        make_quantized(&m, qb_graph_find_value(m.graph, "tokens"), 0.02f, 128);
+        make_quantized(&m, y, 0.02f, 128);
+        if (inner) make_quantized(&m, s, 0.004f, 0);
+        asked = (seen){.accept = true};
+        assert_ok(&m.cx, qb_fuse_attention(&m.cx, m.graph, note, NULL, &n));
+        assert_int_equal(n, !inner);
+        assert_true(inner || asked.problem.out.q.n == 1);
+        maker_release(&m);
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(heads_split_and_joined_vanish),
+    cmocka_unit_test(heads_in_front_stay),
+    cmocka_unit_test(what_is_seen_elsewhere_stays),
+    cmocka_unit_test(a_quantized_result_keeps_its_codes),
+};
+QB_TEST_MAIN(tests)
