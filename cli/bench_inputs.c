@@ -107,7 +107,7 @@ qb_status qb_bench_inputs(qb_ctx *cx, const qb_engine *engine, const char *text,
     qb_rng_seed(&rng, 1);
     for (int32_t i = 0; i < n; i++) {
         const qb_desc *desc = qb_engine_input(engine, i);
-        inputs[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(desc));
+        inputs[i] = qb_engine_buffer(cx, engine, qb_desc_bytes(desc));
         if (!inputs[i]) QB_GO(cx->code);
         fill(&rng, desc, inputs[i]);
     }
@@ -120,6 +120,7 @@ out:
 }
 
 void qb_bench_inputs_free(const qb_engine *engine, void **inputs) {
-    for (int32_t i = 0; inputs && i < qb_engine_n_inputs(engine); i++) qb_free(inputs[i]);
+    for (int32_t i = 0; inputs && i < qb_engine_n_inputs(engine); i++)
+        qb_engine_buffer_free(engine, inputs[i]);
     qb_free(inputs);
 }

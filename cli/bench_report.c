@@ -24,28 +24,67 @@ qb_status qb_bench_percents(qb_ctx *cx, const char *text, qb_bench_summary *out)
     return QB_OK;
 }
 
-static double latency(const qb_query *q) { return q->end_ms - q->start_ms; }
+static const struct {
+    const char *label, *key;
+} parts[QB_BENCH_PARTS] = {[QB_BENCH_ENQUEUE] = {"Enqueue Time", "enqueue"},
+                           [QB_BENCH_H2D] = {"H2D Latency", "h2d"},
+                           [QB_BENCH_COMPUTE] = {"GPU Compute Time", "compute"},
+                           [QB_BENCH_D2H] = {"D2H Latency", "d2h"}};
+
+static double part_of(const qb_query *q, qb_bench_part part) {
+    switch (part) {
+    case QB_BENCH_ENQUEUE: return q->device.enqueue;
+    case QB_BENCH_H2D: return q->device.h2d;
+    case QB_BENCH_COMPUTE: return q->device.compute;
+    default: return q->device.d2h;
+    }
+}
+
+/* trtexec's: host buffer to host buffer, on a device the sum of copies and steps. */
+static double latency(const qb_bench *bench, const qb_query *q) {
+    return bench->on_device ? q->device.h2d + q->device.compute + q->device.d2h
+                            : q->end_ms - q->start_ms;
+}
+
+/* Sorts ms. */
+static void spread_of(double *ms, int64_t n, const qb_bench_summary *s, qb_bench_spread *out) {
+    double square = 0;
+    for (int64_t i = 0; i < n; i++) out->sum += ms[i];
+    qsort(ms, (size_t)n, sizeof *ms, qb_by_value);
+    out->mean = out->sum / (double)n;
+    for (int64_t i = 0; i < n; i++) square += (ms[i] - out->mean) * (ms[i] - out->mean);
+    out->cv = out->mean > 0 ? sqrt(square / (double)n) / out->mean : 0;
+    out->min = ms[0];
+    out->max = ms[n - 1];
+    out->median = qb_median(ms, n);
+    for (int32_t i = 0; i < s->n_percentiles; i++)
+        out->percentile[i] = qb_percentile(ms, n, s->percent[i]);
+}
 
 qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
                              qb_bench_summary *out) {
     const int64_t n = bench->n;
-    double *ms = qb_alloc(cx, (size_t)n, sizeof *ms), sum = 0, square = 0;
+    double *ms = qb_alloc(cx, (size_t)n, sizeof *ms);
     if (!ms) return cx->code;
-    for (int64_t i = 0; i < n; i++) sum += ms[i] = latency(&bench->query[i]);
-    qsort(ms, (size_t)n, sizeof *ms, qb_by_value);
-    out->mean = sum / (double)n;
-    for (int64_t i = 0; i < n; i++) square += (ms[i] - out->mean) * (ms[i] - out->mean);
-    out->cv = sqrt(square / (double)n) / out->mean;
-    out->min = ms[0];
-    out->max = ms[n - 1];
-    out->median = qb_median(ms, n);
-    for (int32_t i = 0; i < out->n_percentiles; i++)
-        out->percentile[i] = qb_percentile(ms, n, out->percent[i]);
+    for (int64_t i = 0; i < n; i++) ms[i] = latency(bench, &bench->query[i]);
+    spread_of(ms, n, out, &out->latency);
+    for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++) {
+        for (int64_t i = 0; i < n; i++) ms[i] = part_of(&bench->query[i], (qb_bench_part)p);
+        spread_of(ms, n, out, &out->part[p]);
+    }
     out->wall_ms = bench->wall_ms;
     out->throughput = (double)n / (bench->wall_ms / 1e3);
     out->items_per_s = out->throughput * (double)batch;
     qb_free(ms);
     return QB_OK;
+}
+
+static void print_spread(const char *label, const qb_bench_summary *s, const qb_bench_spread *v) {
+    printf("%s: min = %g ms, max = %g ms, mean = %g ms, median = %g ms", label, v->min, v->max,
+           v->mean, v->median);
+    for (int32_t i = 0; i < s->n_percentiles; i++)
+        printf(", percentile(%g%%) = %g ms", s->percent[i], v->percentile[i]);
+    printf("\n");
 }
 
 void qb_bench_print(const qb_bench *bench, const qb_bench_summary *s, int64_t every,
@@ -56,7 +95,7 @@ void qb_bench_print(const qb_bench *bench, const qb_bench_summary *s, int64_t ev
         printf("=== Trace details ===\nTrace averages of %lld runs:\n", (long long)every);
         for (int64_t i = 0; i + every <= bench->n; i += every) {
             double sum = 0;
-            for (int64_t k = i; k < i + every; k++) sum += latency(&bench->query[k]);
+            for (int64_t k = i; k < i + every; k++) sum += latency(bench, &bench->query[k]);
             printf("Average on %lld runs - Latency: %g ms\n", (long long)every,
                    sum / (double)every);
         }
@@ -64,43 +103,58 @@ void qb_bench_print(const qb_bench *bench, const qb_bench_summary *s, int64_t ev
     }
     printf("=== Performance summary ===\nThroughput: %g qps (%g items/s)\n", s->throughput,
            s->items_per_s);
-    printf("Latency: min = %g ms, max = %g ms, mean = %g ms, median = %g ms", s->min, s->max,
-           s->mean, s->median);
-    for (int32_t i = 0; i < s->n_percentiles; i++)
-        printf(", percentile(%g%%) = %g ms", s->percent[i], s->percentile[i]);
-    printf("\nTotal Host Walltime: %g s\n\n", s->wall_ms / 1e3);
-    printf(
-        "Latency: one run of a batch, host buffer to host buffer. Throughput: queries (batches)\n"
-        "over the wall time from the first start to the last end.\n");
-    if (s->cv > UNSTABLE_CV)
+    print_spread("Latency", s, &s->latency);
+    for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++)
+        print_spread(parts[p].label, s, &s->part[p]);
+    printf("Total Host Walltime: %g s\n", s->wall_ms / 1e3);
+    if (bench->on_device)
+        printf("Total GPU Compute Time: %g s\n", s->part[QB_BENCH_COMPUTE].sum / 1e3);
+    printf(bench->on_device
+               ? "\nLatency: copies in (H2D), steps and copies out (D2H) of a batch, by the GPU's "
+                 "clock.\nEnqueue: until all of it was started. "
+               : "\nLatency: one run of a batch, host buffer to host buffer. ");
+    printf("Throughput: queries (batches)\nover the wall time from the first start to the last "
+           "end.\n");
+    if (s->latency.cv > UNSTABLE_CV)
         printf("Unstable: the coefficient of variation is %.1f %% (over %.1f %%); look at the "
                "median.\n",
-               100 * s->cv, 100 * UNSTABLE_CV);
+               100 * s->latency.cv, 100 * UNSTABLE_CV);
     if (streams > 1)
         printf("%d streams at once: latencies include waiting for each other; look at the "
                "throughput.\n",
                (int)streams);
 }
 
-json_t *qb_bench_summary_json(const qb_bench_summary *s) {
+json_t *qb_bench_summary_json(const qb_bench *bench, const qb_bench_summary *s) {
+    const qb_bench_spread *l = &s->latency;
     json_t *percentiles = json_array();
     for (int32_t i = 0; i < s->n_percentiles; i++)
         json_array_append_new(
-            percentiles, json_pack("{s:f, s:f}", "percent", s->percent[i], "ms", s->percentile[i]));
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "throughput_qps",
-                     s->throughput, "items_per_s", s->items_per_s, "wall_ms", s->wall_ms, "min_ms",
-                     s->min, "max_ms", s->max, "mean_ms", s->mean, "median_ms", s->median, "cv",
-                     s->cv, "percentiles", percentiles);
+            percentiles, json_pack("{s:f, s:f}", "percent", s->percent[i], "ms", l->percentile[i]));
+    json_t *root = json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "throughput_qps",
+                             s->throughput, "items_per_s", s->items_per_s, "wall_ms", s->wall_ms,
+                             "min_ms", l->min, "max_ms", l->max, "mean_ms", l->mean, "median_ms",
+                             l->median, "cv", l->cv, "percentiles", percentiles);
+    for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++)
+        json_object_set_new(root, parts[p].key,
+                            json_pack("{s:f, s:f, s:f, s:f}", "min_ms", s->part[p].min, "max_ms",
+                                      s->part[p].max, "mean_ms", s->part[p].mean, "median_ms",
+                                      s->part[p].median));
+    return root;
 }
 
 json_t *qb_bench_times_json(const qb_bench *bench) {
     json_t *list = json_array();
     for (int64_t i = 0; i < bench->n; i++) {
         const qb_query *q = &bench->query[i];
-        json_array_append_new(list,
-                              json_pack("{s:i, s:f, s:f, s:f, s:f}", "stream", (int)q->stream,
-                                        "startComputeMs", q->start_ms, "endComputeMs", q->end_ms,
-                                        "computeMs", latency(q), "latencyMs", latency(q)));
+        const bool there = bench->on_device;
+        json_array_append_new(
+            list,
+            json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "stream", (int)q->stream,
+                      "startComputeMs", q->start_ms + (there ? q->device.h2d : 0), "endComputeMs",
+                      q->end_ms - (there ? q->device.d2h : 0), "inMs", q->device.h2d, "computeMs",
+                      there ? q->device.compute : latency(bench, q), "outMs", q->device.d2h,
+                      "enqueueMs", q->device.enqueue, "latencyMs", latency(bench, q)));
     }
     return list;
 }

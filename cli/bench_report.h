@@ -8,11 +8,28 @@
 
 #define QB_BENCH_PERCENTILES 16
 
+/* How one time is distributed over the queries, in milliseconds. */
+typedef struct qb_bench_spread {
+    double min, max, mean, median, cv, sum;
+    double percentile[QB_BENCH_PERCENTILES];
+} qb_bench_spread;
+
+/* Parts of a query on a device, as trtexec names them. */
+typedef enum qb_bench_part {
+    QB_BENCH_ENQUEUE,
+    QB_BENCH_H2D,
+    QB_BENCH_COMPUTE,
+    QB_BENCH_D2H,
+    QB_BENCH_PARTS
+} qb_bench_part;
+
 typedef struct qb_bench_summary {
     double throughput;  /* queries a second over the wall time */
     double items_per_s; /* the same times the items of a batch */
-    double wall_ms, min, max, mean, median, cv;
-    double percent[QB_BENCH_PERCENTILES], percentile[QB_BENCH_PERCENTILES];
+    double wall_ms;
+    qb_bench_spread latency;
+    qb_bench_spread part[QB_BENCH_PARTS]; /* zeros for an engine of the host */
+    double percent[QB_BENCH_PERCENTILES];
     int32_t n_percentiles;
 } qb_bench_summary;
 
@@ -25,7 +42,7 @@ qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
 void qb_bench_print(const qb_bench *bench, const qb_bench_summary *s, int64_t every,
                     int32_t streams);
 /* New references; NULL when memory runs out. */
-json_t *qb_bench_summary_json(const qb_bench_summary *s);
+json_t *qb_bench_summary_json(const qb_bench *bench, const qb_bench_summary *s);
 json_t *qb_bench_times_json(const qb_bench *bench);
 json_t *qb_bench_layers_json(const qb_engine *engine);
 

@@ -290,3 +290,26 @@ qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "replay: expected an engine of a device");
     return qb_device_replay(cx, context, n, ms);
 }
+
+qb_status qb_context_run_timed(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                               void *const *outputs, bool transfers, qb_run_times *times) {
+    if (!context->device)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "times of a run: expected an engine of a device");
+    QB_TRY(check_inputs(cx, context->engine, inputs));
+    qb_context_bind(context, inputs, outputs, 0);
+    return qb_device_run_timed(cx, context, transfers, times);
+}
+
+void *qb_engine_buffer(qb_ctx *cx, const qb_engine *engine, size_t bytes) {
+    void *memory = NULL;
+    if (!engine->device) return qb_alloc_aligned(cx, 1, bytes);
+    if (engine->device->host_alloc(cx, bytes, &memory) != QB_OK) return NULL;
+    return memset(memory, 0, bytes);
+}
+
+void qb_engine_buffer_free(const qb_engine *engine, void *buffer) {
+    if (engine->device)
+        engine->device->host_release(buffer);
+    else
+        qb_free(buffer);
+}

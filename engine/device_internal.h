@@ -110,6 +110,9 @@ void *qb_device_address(const struct qb_context *context, const qb_buffer *buffe
 qb_status qb_device_run_step(qb_ctx *cx, struct qb_context *context, int32_t step);
 /* One run on what qb_context_bind left; `seconds` (may be NULL) as in qb_context_profile. */
 qb_status qb_device_run_once(qb_ctx *cx, struct qb_context *context, double *seconds);
+/* The same with its parts timed; see qb_context_run_timed. */
+qb_status qb_device_run_timed(qb_ctx *cx, struct qb_context *context, bool transfers,
+                              qb_run_times *times);
 qb_status qb_device_replay(qb_ctx *cx, struct qb_context *context, int32_t n, double *ms);
 /* A step's result on the host, for observers; valid until the next call. */
 qb_status qb_device_fetch(qb_ctx *cx, struct qb_context *context, int32_t image, const void *from,

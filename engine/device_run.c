@@ -11,12 +11,16 @@ typedef struct segment {
     void *graph, *marked;
 } segment;
 
+/* Of a run: inputs in, steps, outputs out. */
+#define PHASES 3
+
 struct qb_device_run {
     void *stream;
     char *memory; /* arena, then workspace */
     int32_t n_segments, n_events;
     segment *segment;
-    void **event; /* [n_steps + 1] */
+    void **event;           /* [n_steps + 1] */
+    void *mark[PHASES + 1]; /* between the parts of a run that is timed */
     char *fetched;
     size_t fetched_bytes;
 };
@@ -60,6 +64,7 @@ void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
         device->graph_close(run->segment[i].marked);
     }
     for (int32_t i = 0; i < run->n_events; i++) device->event_close(run->event[i]);
+    for (int32_t i = 0; i <= PHASES; i++) device->event_close(run->mark[i]);
     device->stream_close(run->stream);
     device->release(run->memory);
     qb_free(run->segment);
@@ -201,6 +206,47 @@ static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *se
 qb_status qb_device_run_once(qb_ctx *cx, qb_context *c, double *seconds) {
     QB_TRY(run_segments(cx, c, true, seconds));
     return c->engine->device->sync(cx, c->device->stream);
+}
+
+static int phase_of(const qb_engine *e, const segment *g) {
+    const qb_step *step = &e->steps[g->first];
+    return !touches_caller(e, step) ? 1 : step->kind == QB_STEP_UPLOAD ? 0 : 2;
+}
+
+/* All of a run with a mark before each phase and behind the last. */
+static qb_status start_marked(qb_ctx *cx, qb_context *c, bool transfers) {
+    qb_device_run *run = c->device;
+    const qb_device_api *device = c->engine->device;
+    int at = 0;
+    QB_TRY(device->event_record(cx, run->mark[0], run->stream));
+    for (int32_t i = 0; i < run->n_segments; i++) {
+        const segment *g = &run->segment[i];
+        const int phase = phase_of(c->engine, g);
+        while (at < phase) QB_TRY(device->event_record(cx, run->mark[++at], run->stream));
+        if (g->graph)
+            QB_TRY(device->graph_launch(cx, g->graph, run->stream));
+        else if (transfers || phase == 1)
+            QB_TRY(run_single(cx, c, g->first, NULL));
+    }
+    while (at < PHASES) QB_TRY(device->event_record(cx, run->mark[++at], run->stream));
+    return QB_OK;
+}
+
+qb_status qb_device_run_timed(qb_ctx *cx, qb_context *c, bool transfers, qb_run_times *times) {
+    qb_device_run *run = c->device;
+    const qb_device_api *device = c->engine->device;
+    float ms[PHASES];
+    for (int32_t i = 0; i <= PHASES; i++)
+        if (!run->mark[i]) QB_TRY(device->event_open(cx, &run->mark[i]));
+    const double begin = qb_now();
+    QB_TRY(start_marked(cx, c, transfers));
+    const double enqueue = (qb_now() - begin) * 1e3;
+    QB_TRY(device->sync(cx, run->stream));
+    for (int32_t i = 0; i < PHASES; i++)
+        QB_TRY(device->event_elapsed(cx, run->mark[i], run->mark[i + 1], &ms[i]));
+    *times = (qb_run_times){
+        .h2d = (double)ms[0], .compute = (double)ms[1], .d2h = (double)ms[2], .enqueue = enqueue};
+    return QB_OK;
 }
 
 static qb_status replay(qb_ctx *cx, qb_context *c, int32_t n, void **event, double *ms) {

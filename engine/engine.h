@@ -128,6 +128,21 @@ qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inp
 qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, double *seconds);
 
+/* Where the time of one run on a device went, in milliseconds: the inputs' way there, the steps,
+ * the outputs' way back, by the device's clock; and until all of it was started, by the host's. */
+typedef struct qb_run_times {
+    double h2d, compute, d2h, enqueue;
+} qb_run_times;
+/* qb_context_run that tells it. Without `transfers` it runs on the inputs of the last run and
+ * leaves the outputs there. QB_STATUS_UNSUPPORTED for an engine of the host. */
+qb_status qb_context_run_timed(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                               void *const *outputs, bool transfers, qb_run_times *times);
+
+/* Memory for inputs and outputs; page-locked for an engine of a device: copies from and to it need
+ * nobody to wait. NULL with an error when there is none. */
+void *qb_engine_buffer(qb_ctx *cx, const qb_engine *engine, size_t bytes);
+void qb_engine_buffer_free(const qb_engine *engine, void *buffer); /* accepts NULL */
+
 /* Engines on a device: runs n times more on the inputs of the last run, without copies from or to
  * the caller's memory; ms[i] is what the i-th took by the device's clock, the runs following each
  * other without a pause. QB_STATUS_UNSUPPORTED for an engine of the host. */

@@ -29,7 +29,8 @@ double qb_median(const double *sorted, int64_t n) {
 /* ---- outputs ---- */
 
 void qb_outputs_free(const qb_engine *engine, void **outputs) {
-    for (int32_t i = 0; outputs && i < qb_engine_n_outputs(engine); i++) qb_free(outputs[i]);
+    for (int32_t i = 0; outputs && i < qb_engine_n_outputs(engine); i++)
+        qb_engine_buffer_free(engine, outputs[i]);
     qb_free(outputs);
 }
 
@@ -37,7 +38,7 @@ void **qb_outputs_new(qb_ctx *cx, const qb_engine *engine) {
     const int32_t n = qb_engine_n_outputs(engine);
     void **outputs = qb_alloc(cx, (size_t)n, sizeof *outputs);
     for (int32_t i = 0; outputs && i < n; i++) {
-        outputs[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(qb_engine_output(engine, i)));
+        outputs[i] = qb_engine_buffer(cx, engine, qb_desc_bytes(qb_engine_output(engine, i)));
         if (!outputs[i]) {
             qb_outputs_free(engine, outputs);
             return NULL;
@@ -80,14 +81,21 @@ static void pause_ms(double ms) {
     nanosleep(&t, NULL);
 }
 
-static qb_status one_query(stream *s) {
-    return qb_context_run(&s->cx, s->context, s->shared->inputs, s->outputs);
+/* The first query of a stream brings the inputs to the device in any case. */
+static qb_status one_query(stream *s, qb_run_times *times) {
+    const session *b = s->shared;
+    *times = (qb_run_times){0};
+    if (!qb_engine_device(b->engine))
+        return qb_context_run(&s->cx, s->context, b->inputs, s->outputs);
+    const bool transfers = !b->options->no_transfers || s->warmup_queries == 0;
+    return qb_context_run_timed(&s->cx, s->context, b->inputs, s->outputs, transfers, times);
 }
 
 static qb_status warm_up(stream *s) {
     const double begin = qb_now();
+    qb_run_times times;
     do {
-        QB_TRY(one_query(s));
+        QB_TRY(one_query(s, &times));
         s->warmup_queries++;
     } while ((qb_now() - begin) * 1e3 < s->shared->options->warmup_ms && !s->shared->failed &&
              qb_check_cancel(&s->cx) == QB_OK);
@@ -103,10 +111,11 @@ static qb_status measure(stream *s) {
     do {
         QB_TRY(qb_grow(&s->cx, &s->query, &s->capacity, (size_t)s->n + 1, sizeof *s->query));
         const double start = qb_now();
-        QB_TRY(one_query(s));
+        qb_run_times times;
+        QB_TRY(one_query(s, &times));
         const double end = qb_now();
-        s->query[s->n++] =
-            (qb_query){s->number, (start - s->shared->begin) * 1e3, (end - s->shared->begin) * 1e3};
+        s->query[s->n++] = (qb_query){s->number, (start - s->shared->begin) * 1e3,
+                                      (end - s->shared->begin) * 1e3, times};
         pause_ms(s->shared->options->idle_ms);
         QB_TRY(qb_check_cancel(&s->cx));
     } while (goes_on(s) && !s->shared->failed);
@@ -140,7 +149,8 @@ static void stream_release(stream *s) {
 static qb_status gather(qb_ctx *cx, const stream *streams, int32_t n, qb_bench *out) {
     int64_t total = 0;
     for (int32_t i = 0; i < n; i++) total += streams[i].n;
-    qb_bench result = {.query = qb_alloc(cx, (size_t)total, sizeof *result.query)};
+    qb_bench result = {.query = qb_alloc(cx, (size_t)total, sizeof *result.query),
+                       .on_device = qb_engine_device(streams->shared->engine) != NULL};
     if (!result.query) return cx->code;
     double first = INFINITY, last = -INFINITY;
     for (int32_t i = 0; i < n; i++) {

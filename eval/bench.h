@@ -14,12 +14,14 @@ typedef struct qb_bench_options {
     double duration_s; /* queries start for this long ... */
     int64_t min_runs;  /* ... and until a stream has done this many */
     double idle_ms;    /* pause between a stream's queries */
+    bool no_transfers; /* on a device: inputs and outputs stay there */
 } qb_bench_options;
 
 /* One run of a batch. Times are milliseconds since the first query that counts began. */
 typedef struct qb_query {
     int32_t stream;
     double start_ms, end_ms;
+    qb_run_times device; /* zeros for an engine of the host */
 } qb_query;
 
 typedef struct qb_bench {
@@ -27,6 +29,7 @@ typedef struct qb_bench {
     int64_t n;
     int64_t warmup_queries; /* over all streams */
     double wall_ms;         /* from the first start to the last end */
+    bool on_device;
 } qb_bench;
 
 /* Measures. `inputs` are one host buffer an input, shared by all streams; outputs are computed and

@@ -19,7 +19,7 @@ typedef struct options {
     double warmup, duration, idle;
     int64_t iterations, average, streams, use_profile;
     bool profile, layers, dump_output, dump_profiles, time_tactics, only_build, time_load;
-    bool fp16, int8, version_compatible, hardware_compatible;
+    bool fp16, int8, version_compatible, hardware_compatible, no_transfers;
     qb_opt_list trtexec; /* its flags that qbench does not act on */
 } options;
 
@@ -90,6 +90,7 @@ static const qb_opt table[] = {
     TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
     TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
     TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
+    FLAG("noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
     {0},
 };
 
@@ -293,7 +294,7 @@ static json_t *result(const options *o, const qb_making *making, const char *mod
                      "model", qb_json_string(model), "precision", making->precision, "batch",
                      (json_int_t)items(plan), "queries", (json_int_t)bench->n, "streams",
                      (int)o->streams, "memory", qb_memory_json(engine), "summary",
-                     qb_bench_summary_json(summary));
+                     qb_bench_summary_json(bench, summary));
 }
 
 /* Measures one plan of the engine. */
@@ -303,7 +304,8 @@ static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, 
                                        .warmup_ms = o->warmup,
                                        .duration_s = o->duration,
                                        .min_runs = o->iterations,
-                                       .idle_ms = o->idle};
+                                       .idle_ms = o->idle,
+                                       .no_transfers = o->no_transfers};
     const bool print = !qb_json_on_stdout(&o->common);
     void **inputs = NULL;
     qb_bench bench = {0};
