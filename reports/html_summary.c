@@ -164,8 +164,10 @@ void qb_html_summary(const qb_page *p) {
     qb_html_text(p->stream, run->dataset);
     fputs("; on ", p->stream);
     qb_html_text(p->stream, run->cpu);
-    fprintf(p->stream, ", %d thread%s, batch %lld. Against ", run->threads,
-            run->threads == 1 ? "" : "s", (long long)run->row[0].batch);
+    fprintf(p->stream, ", %d thread%s, batch %lld, ", run->threads, run->threads == 1 ? "" : "s",
+            (long long)run->row[0].batch);
+    qb_html_text(p->stream, run->libraries);
+    fputs(". Against ", p->stream);
     qb_html_text(p->stream, run->row[0].precision);
     if (!isnan(run->row[0].top1)) fprintf(p->stream, " (top-1 %.2f %%)", run->row[0].top1);
     fprintf(p->stream, ", median %.3f ms. Intervals are at 95 %%.</p></header>\n",

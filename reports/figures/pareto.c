@@ -95,7 +95,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set tics nomirror out\n"
             "set format x '%%.3g'\n"
             "set xtics add (%.3g, %.3g)\n"
-            "set key below center horizontal Left reverse\n"
+            "set key above center horizontal Left reverse\n"
             "plot '%s' skip 1 using 2:5:3:4:6:7 with xyerrorbars pt 0 lw 1.2 lc rgb '#909090' "
             "notitle",
             axis_of(run).label, low / 1.2, high * 1.2, low, high, tsv);
