@@ -54,28 +54,31 @@ static qb_status write_text(qb_ctx *cx, const char *folder, const char *file, co
     return status;
 }
 
-/* x [N, 3, 8, 8] -> the operator -> y. Its row is made up here: the plugin is not compiled yet. */
-static qb_status make_model(qb_ctx *cx, const char *op, const char *domain, qb_graph **out) {
+/* The operator's row is made up here: the plugin is not compiled yet. */
+static qb_op make_row(const char *op, const char *domain) {
     static const qb_attr_desc attrs[] = {
         {.name = "factor", .type = QB_ATTR_FLOAT, .default_float = 1}, {0}};
-    const qb_op row = {.name = op,
-                       .domain = domain,
-                       .since = 1,
-                       .min_in = 1,
-                       .max_in = 1,
-                       .min_out = 1,
-                       .max_out = 1,
-                       .attr_size = sizeof(float),
-                       .attrs = attrs,
-                       .weight_input = -1};
-    qb_graph *graph = *out;
+    return (qb_op){.name = op,
+                   .domain = domain,
+                   .since = 1,
+                   .min_in = 1,
+                   .max_in = 1,
+                   .min_out = 1,
+                   .max_out = 1,
+                   .attr_size = sizeof(float),
+                   .attrs = attrs,
+                   .weight_input = -1};
+}
+
+/* x [N, 3, 8, 8] -> the operator -> y; the graph refers to the row. */
+static qb_status make_model(qb_ctx *cx, const qb_op *row, qb_graph *graph) {
     const qb_shape shape = {4, {qb_graph_add_symbol(cx, graph, "N"), 3, 8, 8}};
     const int32_t x = qb_graph_add_value(cx, graph, "x", QB_DTYPE_F32, &shape);
     const int32_t y = qb_graph_add_value(cx, graph, "y", QB_DTYPE_F32, &shape);
     if (x < 0 || y < 0) return cx->code;
     QB_TRY(qb_graph_add_input(cx, graph, x));
     QB_TRY(qb_graph_add_output(cx, graph, y));
-    const int32_t node = qb_graph_add_node(cx, graph, &row, op, &x, 1, &y, 1);
+    const int32_t node = qb_graph_add_node(cx, graph, row, row->name, &x, 1, &y, 1);
     if (node < 0) return cx->code;
     *(float *)graph->nodes[node].attrs = 2;
     return QB_OK;
@@ -89,7 +92,8 @@ static qb_status write_model(qb_ctx *cx, const char *folder, const char *name, c
     if (!domain) QB_GO(cx->code);
     QB_GO(qb_graph_create(cx, &graph));
     graph->name = name;
-    QB_GO(make_model(cx, op, domain, &graph));
+    const qb_op row = make_row(op, domain);
+    QB_GO(make_model(cx, &row, graph));
     QB_GO(qb_onnx_save(cx, graph, path));
 out:
     qb_graph_free(graph);
