@@ -89,9 +89,10 @@ static void card(const qb_page *p, const qb_run_row *row) {
         item(s, "median latency", "%.3f ms", row->latency.median);
     }
     qb_bytes_text(row->engine_bytes, size);
-    item(s, "engine", "%s <span class=\"soft\">(%.1fx smaller)</span>", size,
-         (double)p->run->row[0].engine_bytes /
-             (double)(row->engine_bytes > 0 ? row->engine_bytes : 1));
+    const double smaller = (double)p->run->row[0].engine_bytes /
+                           (double)(row->engine_bytes > 0 ? row->engine_bytes : 1);
+    item(s, "engine", "%s <span class=\"soft\">(%.1fx %s)</span>", size,
+         smaller < 1 ? 1 / smaller : smaller, smaller < 1 ? "larger" : "smaller");
     fputs("</dl>", s);
     gate_hint(s, p->run, row);
     fputs("</div>\n", s);
