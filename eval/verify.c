@@ -27,8 +27,8 @@ static qb_status compare_elements(qb_ctx *cx, const char *name, const qb_tensor 
     qb_dtype dtype = got->desc.dtype;
     size_t size = qb_dtype_size(dtype);
     bool is_float = qb_dtype_is_float(dtype);
-    double usual = dtype == QB_DTYPE_F16 ? 2e-3 : dtype == QB_DTYPE_BF16 ? 1.6e-2 : 1e-3;
-    double rtol = tolerance(options->rtol, usual), atol = tolerance(options->atol, 1e-5);
+    double usual = dtype == QB_DTYPE_F16 ? 1e-3 : dtype == QB_DTYPE_BF16 ? 1e-2 : 1e-5;
+    double rtol = tolerance(options->rtol, usual), atol = tolerance(options->atol, 1e-6);
     int64_t n = qb_shape_count(&got->desc.shape), wrong = 0, first = 0;
     for (int64_t i = 0; i < n; i++) {
         const char *a = (const char *)got->data + (size_t)i * size;

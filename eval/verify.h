@@ -16,9 +16,8 @@ typedef struct qb_verify_options {
     /* "eval", or an engine's preference list as in qb_engine_options (NULL: its default). */
     const char *backends;
     /* A float output passes when |got - expected| <= atol + rtol |expected| for all elements (NaN
-     * equals NaN); NaN here takes the type's own: rtol 1e-3 (what ONNX's own runner allows) for f32
-     * and f64, two units in the last place for f16 (2e-3) and bf16 (1.6e-2), and atol 1e-5. All
-     * other types are compared bit for bit. */
+     * equals NaN); NaN here takes the type's own: rtol 1e-5 for f32 and f64, 1e-3 for f16, 1e-2 for
+     * bf16, and atol 1e-6. All other types are compared bit for bit. */
     double rtol, atol;
 } qb_verify_options;
 

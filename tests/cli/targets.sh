@@ -60,8 +60,8 @@ expect 0 "$QBENCH" compare fp32 int8 "${common[@]}" --config /dev/null
 grep -q 'PSNR to target' "$work/.out" && fail 'PSNR without targets'
 
 # What does not pair up.
-expect 1 "$QBENCH" compare fp32 int8 "${common[@]}" --config /dev/null --targets lr
-complains "target '[0-9].png' is 16x16 pixels, the model's output 48x48"
+expect 1 "$QBENCH" compare fp32 int8 "${common[@]}" --config /dev/null --targets lr -j 1
+complains "target '0.png' is 16x16 pixels, the model's output 48x48"
 rm hr/2.png
 expect 1 "$QBENCH" compare fp32 int8 "${common[@]}" --config /dev/null --targets hr
 complains 'targets: expected 3 as the data has, got 2'
