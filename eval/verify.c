@@ -294,12 +294,16 @@ static bool has_small_input(const vectors *v) {
     return false;
 }
 
+static bool by_definitions(const qb_verify_options *options) {
+    return options->backends && strcmp(options->backends, QB_VERIFY_EVAL) == 0;
+}
+
 static qb_status run_set(qb_ctx *cx, const qb_graph *graph, const char *folder,
                          const qb_verify_options *options, double *max_error) {
     vectors v;
     QB_TRY(vectors_load(cx, graph, folder, &v));
     qb_status status;
-    if (options->backends && strcmp(options->backends, QB_VERIFY_EVAL) == 0) {
+    if (by_definitions(options)) {
         status = run_definitions(cx, graph, &v, options, max_error);
     } else {
         status = run_engine(cx, graph, &v, options, false, max_error);
@@ -334,7 +338,8 @@ qb_status qb_verify_case(qb_ctx *cx, const char *folder, const qb_verify_options
     qb_graph *graph = NULL;
     char *path = qb_format(cx, "%s/model.onnx", folder);
     if (!path) return cx->code;
-    qb_status status = qb_onnx_load(cx, path, &graph);
+    qb_status status = by_definitions(options) ? qb_onnx_load_unfolded(cx, path, &graph)
+                                               : qb_onnx_load(cx, path, &graph);
     if (status == QB_OK) status = run_sets(cx, graph, folder, options, out);
     qb_graph_free(graph);
     qb_free(path);

@@ -135,6 +135,9 @@ qb_status qb_graph_dot(qb_ctx *cx, const qb_graph *graph, FILE *stream);
 /* ONNX in and out (graph/onnx). Reading validates everything and reports all unsupported operators
  * at once (name, op, opset, why). External data is found relative to the model. */
 qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out);
+/* The same with QuantizeLinear and DequantizeLinear left as the nodes that they are: for evaluating
+ * by the operators' definitions, where no value has quantization parameters. */
+qb_status qb_onnx_load_unfolded(qb_ctx *cx, const char *path, qb_graph **out);
 /* The nodes as they stand in the file: nothing is rewritten, folded or inferred, and operators that
  * qbench does not know have a descriptor that only names them. For looking at, not for running. */
 qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out);

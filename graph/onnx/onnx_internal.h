@@ -132,6 +132,7 @@ typedef struct qb_onnx_source {
 
 typedef struct qb_onnx_reader {
     bool as_written; /* see qb_onnx_load_as_written */
+    bool unfolded;   /* see qb_onnx_load_unfolded */
     qb_graph *graph;
     Onnx__ModelProto *model; /* without the graph */
     Onnx__GraphProto *proto; /* without initializers */

@@ -263,18 +263,22 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     if (reader->as_written) return QB_OK;
     QB_TRY(qb_graph_infer(cx, graph));
     QB_TRY(declare_outputs(cx, reader));
-    QB_TRY(qb_onnx_fold_qdq(cx, graph));
+    if (!reader->unfolded) QB_TRY(qb_onnx_fold_qdq(cx, graph));
     return qb_graph_sweep(cx, graph);
 }
 
+/* What is done to the nodes of the file. */
+typedef enum reading { READ_FOLDED, READ_UNFOLDED, READ_AS_WRITTEN } reading;
+
 static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
-                       bool as_written, qb_graph **out) {
+                       reading how, qb_graph **out) {
     qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
     if (!reader) return cx->code;
     spans initializers = {0};
     qb_status status = QB_OK;
     reader->externals.folder = folder;
-    reader->as_written = as_written;
+    reader->as_written = how == READ_AS_WRITTEN;
+    reader->unfolded = how == READ_UNFOLDED;
     if (!bytes.size) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "the file is empty"));
     if (qb_wire_check(cx, &onnx__model_proto__descriptor, bytes) != QB_OK)
         QB_GO(qb_wrap(cx, "not an ONNX model, or a damaged one"));
@@ -298,24 +302,26 @@ out:
 
 qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
                         size_t size, qb_graph **out) {
-    QB_TRY_WRAP(cx, parse(cx, name, folder, (qb_span){bytes, size}, false, out), "load %s", name);
+    QB_TRY_WRAP(cx, parse(cx, name, folder, (qb_span){bytes, size}, READ_FOLDED, out), "load %s",
+                name);
     return QB_OK;
 }
 
 qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                                    qb_graph **out) {
-    QB_TRY_WRAP(cx, parse(cx, name, NULL, (qb_span){bytes, size}, true, out), "load %s", name);
+    QB_TRY_WRAP(cx, parse(cx, name, NULL, (qb_span){bytes, size}, READ_AS_WRITTEN, out), "load %s",
+                name);
     return QB_OK;
 }
 
-static qb_status load(qb_ctx *cx, const char *path, bool as_written, qb_graph **out) {
+static qb_status load(qb_ctx *cx, const char *path, reading how, qb_graph **out) {
     qb_map map = {0};
     char *folder = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_map_open(cx, path, &map));
     folder = qb_path_dir(cx, path);
     if (!folder) QB_GO(cx->code);
-    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, as_written, out));
+    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, how, out));
 out:
     qb_map_close(&map);
     qb_free(folder);
@@ -323,9 +329,13 @@ out:
 }
 
 qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out) {
-    return load(cx, path, false, out);
+    return load(cx, path, READ_FOLDED, out);
+}
+
+qb_status qb_onnx_load_unfolded(qb_ctx *cx, const char *path, qb_graph **out) {
+    return load(cx, path, READ_UNFOLDED, out);
 }
 
 qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out) {
-    return load(cx, path, true, out);
+    return load(cx, path, READ_AS_WRITTEN, out);
 }
