@@ -198,7 +198,8 @@ qb_precision qb_stage_precision(const qb_project *project) {
     return (qb_precision){.kind = QB_PRECISION_INT8,
                           .activations = project->activations,
                           .per_tensor_weights = project->per_tensor_weights,
-                          .weights = project->weights};
+                          .weights = project->weights,
+                          .backends = project->backends};
 }
 
 qb_quant_options qb_stage_quantization(const qb_project *project, const qb_precision *precision,
@@ -212,6 +213,8 @@ qb_quant_options qb_stage_quantization(const qb_project *project, const qb_preci
 }
 
 /* ---- compare ---- */
+
+enum { TEXTS_EACH = 3 }; /* most that a precision keeps */
 
 /* The graphs behind the precisions of one comparison. */
 typedef struct contenders {
@@ -233,15 +236,17 @@ static void contenders_release(contenders *c) {
     qb_graph_free(c->graph);
 }
 
-/* On a device what is not INT8 is FP16, but in an FP32 engine. */
+/* Keeps a new text until the end; NULL stays NULL. */
+static const char *keep(contenders *c, char *text) { return c->text[c->n_texts++] = text; }
+
 static qb_contender contender(const qb_project *project, const char *text, const char *method,
-                              const qb_graph *graph, qb_precision_kind kind) {
-    bool half = kind != QB_PRECISION_FP32 && qb_backends_name_device(project->backends);
+                              const qb_graph *graph, const qb_precision *precision) {
     return (qb_contender){.precision = text,
                           .calibration = method,
                           .graph = graph,
-                          .backends = project->backends,
-                          .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                          .backends = precision->backends,
+                          .float_type =
+                              qb_precision_is_half(precision) ? QB_DTYPE_F16 : QB_DTYPE_F32,
                           .timing_cache = project->timing_cache,
                           .no_mixing = project->no_mixing};
 }
@@ -259,7 +264,7 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
         qb_stage_quantization(project, precision, c->table->method[index]);
     qb_graph **quantized = &c->quantized[c->n];
     QB_TRY_WRAP(cx, qb_quantize(cx, c->graph, c->table, &options, quantized, NULL), "%s", text);
-    c->item[c->n++] = contender(project, text, options.method, *quantized, QB_PRECISION_INT8);
+    c->item[c->n++] = contender(project, text, options.method, *quantized, precision);
     return QB_OK;
 }
 
@@ -283,55 +288,46 @@ static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *p
     char *tags = NULL;
     QB_TRY(qb_engine_file_tags(cx, path, &tags));
     json_t *root = json_loads(tags, JSON_REJECT_DUPLICATES, NULL);
-    const char *method = json_string_value(json_object_get(root, "calibration"));
+    const char *method = json_string_value(json_object_get(root, "calibration")),
+               *backend =
+                   json_string_value(json_object_get(json_object_get(root, "built"), "backend"));
     const size_t inputs = json_array_size(json_object_get(root, "inputs")),
                  outputs = json_array_size(json_object_get(root, "outputs"));
+    const qb_precision precision = {.kind = QB_PRECISION_INT8,
+                                    .backends = keep(c, qb_strdup(cx, backend ? backend : "cpu"))};
+    method = keep(c, qb_strdup(cx, method ? method : ""));
     qb_free(tags);
-    qb_status status = QB_OK;
-    if (inputs != (size_t)c->graph->n_inputs || outputs != (size_t)c->graph->n_outputs)
-        status = qb_fail(cx, QB_STATUS_MISMATCH,
-                         "%s: expected %d inputs and %d outputs as %s has, got %zu and %zu", path,
-                         c->graph->n_inputs, c->graph->n_outputs, project->model, inputs, outputs);
-    else if (!(c->text[c->n_texts] = qb_strdup(cx, method ? method : "")))
-        status = cx->code;
     json_decref(root);
-    QB_TRY(status);
+    if (!precision.backends || !method) return cx->code;
+    if (inputs != (size_t)c->graph->n_inputs || outputs != (size_t)c->graph->n_outputs)
+        return qb_fail(cx, QB_STATUS_MISMATCH,
+                       "%s: expected %d inputs and %d outputs as %s has, got %zu and %zu", path,
+                       c->graph->n_inputs, c->graph->n_outputs, project->model, inputs, outputs);
     qb_contender *item = &c->item[c->n];
-    *item =
-        contender(project, file_title(c, path), c->text[c->n_texts++], c->graph, QB_PRECISION_INT8);
+    *item = contender(project, file_title(c, path), method, c->graph, &precision);
     item->file = path;
     c->n++;
     return QB_OK;
 }
 
-/* A model of its own beside the precisions, as others write it: "other.qdq.onnx". */
-static qb_status add_file(qb_ctx *cx, const qb_project *project, const char *path, contenders *c) {
+/* A model of its own beside the precisions, as others write it: "other.qdq.onnx@ref". */
+static qb_status add_model(qb_ctx *cx, const qb_project *project, const char *text,
+                           const char *path, qb_precision *precision, contenders *c) {
     const qb_optimize_options options = {.disabled = project->disabled};
     qb_graph **graph = &c->quantized[c->n];
     QB_TRY(qb_onnx_load(cx, path, graph));
     QB_TRY_WRAP(cx, qb_optimize(cx, *graph, &options, NULL), "%s", path);
-    c->item[c->n] = contender(project, file_title(c, path), "", *graph,
-                              has_integers(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32);
+    precision->kind = has_integers(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32;
+    c->item[c->n] = contender(project, file_title(c, text), "", *graph, precision);
     c->n++;
     return QB_OK;
 }
 
-static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char *text,
-                               contenders *c) {
-    qb_precision precision = qb_stage_precision(project);
-    if (qb_has_suffix(text, ".onnx")) return add_file(cx, project, text, c);
-    if (qb_has_suffix(text, ".qbe")) return add_engine(cx, project, text, c);
-    QB_TRY(qb_precision_parse(cx, text, &precision));
-    switch (precision.kind) {
-    case QB_PRECISION_FP32:
-    case QB_PRECISION_FP16:
-        if (precision.kind == QB_PRECISION_FP16 && !qb_backends_name_device(project->backends))
-            break;
-        c->item[c->n++] = contender(project, text, "", c->graph, precision.kind);
-        return QB_OK;
-    case QB_PRECISION_INT8: return add_int8(cx, project, text, &precision, c);
-    }
-    /* Another reference than the one asked for would be a silent change of every number. */
+/* fp16 where only some of the backends have it: another reference than the one asked for would be a
+ * silent change of every number. */
+static qb_status refuse_half(qb_ctx *cx, const char *text, const qb_precision *precision,
+                             const contenders *c) {
+    if (precision->placed) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: " QB_NO_FP16, text);
     if (c->n == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "fp16: " QB_NO_FP16 ", and the first precision is what "
@@ -340,12 +336,36 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     return QB_OK;
 }
 
+static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char *text,
+                               contenders *c) {
+    qb_precision precision = qb_stage_precision(project);
+    const char *where = qb_precision_where(text);
+    const char *path = keep(c, qb_format(cx, "%.*s", (int)(where - text), text));
+    if (!path) return cx->code;
+    if (qb_has_suffix(path, ".qbe") && *where)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "%s: an engine file runs on what it was built for: leave out '%s', or build "
+                       "it anew with --backends",
+                       text, where);
+    if (qb_has_suffix(path, ".qbe")) return add_engine(cx, project, path, c);
+    if (qb_has_suffix(path, ".onnx")) {
+        QB_TRY(qb_precision_place(cx, text, &precision));
+        return add_model(cx, project, text, path, &precision, c);
+    }
+    QB_TRY(qb_precision_parse(cx, text, &precision));
+    if (precision.kind == QB_PRECISION_INT8) return add_int8(cx, project, text, &precision, c);
+    if (precision.kind == QB_PRECISION_FP16 && !qb_precision_is_half(&precision))
+        return refuse_half(cx, text, &precision, c);
+    c->item[c->n++] = contender(project, text, "", c->graph, &precision);
+    return QB_OK;
+}
+
 static qb_status collect(qb_ctx *cx, const qb_project *project, const qb_compare_settings *settings,
                          contenders *c) {
     QB_TRY(qb_stage_load(cx, project, &c->graph, NULL));
     c->quantized = qb_alloc(cx, (size_t)settings->n_precisions, sizeof(qb_graph *));
     c->item = qb_alloc(cx, (size_t)settings->n_precisions, sizeof *c->item);
-    c->text = qb_alloc(cx, (size_t)settings->n_precisions, sizeof *c->text);
+    c->text = qb_alloc(cx, (size_t)settings->n_precisions * TEXTS_EACH, sizeof *c->text);
     if (!c->quantized || !c->item || !c->text) return cx->code;
     for (int32_t i = 0; i < settings->n_precisions; i++)
         QB_TRY(add_precision(cx, project, settings->precision[i], c));

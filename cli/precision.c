@@ -1,6 +1,12 @@
 #include "cli/precision.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include "base/file.h"
+#include "engine/providers.h"
+
+#define LONGEST 256
 
 bool qb_scheme_parse(const char *text, qb_act_scheme *out) {
     static const char *const names[] = {[QB_SCHEME_U8_AFFINE] = "u8-affine",
@@ -54,7 +60,14 @@ static qb_status parse_variants(qb_ctx *cx, const char *text, qb_precision *out)
     return QB_OK;
 }
 
-qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out) {
+const char *qb_precision_where(const char *text) {
+    const char *at = strrchr(text, '@');
+    return !at || qb_has_suffix(text, ".onnx") || qb_has_suffix(text, ".qbe") ? text + strlen(text)
+                                                                              : at;
+}
+
+/* What stands in front of the '@'. */
+static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
     qb_precision p = *out;
     p.method[0] = '\0';
     const size_t name = strcspn(text, ":+"), head = strcspn(text, "+");
@@ -76,4 +89,29 @@ qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out) {
     }
     *out = p;
     return QB_OK;
+}
+
+qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out) {
+    const char *where = qb_precision_where(text);
+    if (!*where) return QB_OK;
+    QB_TRY_WRAP(cx, qb_backends_require(cx, where + 1, &out->backends), "%s", text);
+    out->placed = true;
+    return QB_OK;
+}
+
+qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out) {
+    const char *where = qb_precision_where(text);
+    qb_precision p = *out;
+    char kind[LONGEST];
+    if (where - text >= LONGEST)
+        return qb_fail(cx, QB_STATUS_USAGE, "precision '%.32s...' is too long", text);
+    snprintf(kind, sizeof kind, "%.*s", (int)(where - text), text);
+    QB_TRY(parse_kind(cx, kind, &p));
+    QB_TRY(qb_precision_place(cx, text, &p));
+    *out = p;
+    return QB_OK;
+}
+
+bool qb_precision_is_half(const qb_precision *precision) {
+    return precision->kind != QB_PRECISION_FP32 && qb_backends_name_device(precision->backends);
 }

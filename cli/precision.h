@@ -1,4 +1,5 @@
-/* What `compare` can be asked for: fp32, fp16, int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE].
+/* What `compare` can be asked for: fp32, fp16, int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE],
+ * each with @WHERE behind it: the providers or families of kernels that it runs on.
  */
 #ifndef QB_CLI_PRECISION_H
 #define QB_CLI_PRECISION_H
@@ -9,6 +10,8 @@
 #define QB_SCHEME_WORDS "u8-affine, s8-affine or s8-symmetric"
 #define QB_PRECISION_FORM                                                                          \
     "int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor][+weights-mse]"
+
+#define QB_WHERE_FORM "[@cpu|@dnnl|@ref|@cuda]"
 
 /* Why a processor refuses fp16. */
 #define QB_NO_FP16                                                                                 \
@@ -27,10 +30,20 @@ typedef struct qb_precision {
     qb_act_scheme activations;
     bool per_tensor_weights;
     const qb_weight_range *weights; /* NULL: the default */
+    const char *backends;           /* as for an engine; lives as long as the text */
+    bool placed;                    /* the text says where it runs */
 } qb_precision;
 
-/* What the text leaves open keeps the value that *out comes with. Errors are QB_STATUS_USAGE. */
+/* What the text leaves open keeps the value that *out comes with. Errors are QB_STATUS_USAGE, but
+ * those of a device that is not there. */
 qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out);
+/* Only what stands behind the '@': backends and placed. */
+qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out);
+/* On a device what is not INT8 is FP16, but in an FP32 engine. */
+bool qb_precision_is_half(const qb_precision *precision);
+/* The '@' in front of where a precision or a file runs; the text's end where it has none. A file's
+ * name may hold one: "net@2x.onnx". */
+const char *qb_precision_where(const char *text);
 /* One of QB_SCHEME_WORDS; false leaves *out alone. */
 bool qb_scheme_parse(const char *text, qb_act_scheme *out);
 

@@ -317,6 +317,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     if (flags->backends && flags->providers)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--backends chooses kernels, --providers where nodes run: give one");
+    if (flags->backends) QB_TRY(qb_backends_check(cx, flags->backends));
     p->backends = flags->backends;
     if (flags->providers)
         QB_TRY(qb_providers_choose(cx, flags->providers, &p->backends, &p->missing_provider));

@@ -63,7 +63,19 @@ const qb_topic qb_topics[] = {
      "FILE.onnx               another model with the same inputs and outputs\n"
      "FILE.qbe                an engine that build made, for the same batch and threads\n"
      "\n"
-     "Parts combine: int8:minmax+s8-symmetric+per-tensor\n"},
+     "Parts combine: int8:minmax+s8-symmetric+per-tensor\n"
+     "\n"
+     "Behind an @ stands where it runs, so that one run compares backends too:\n"
+     "\n"
+     "...@cuda                the GPU (@cuda,cpu: the CPU takes what it cannot)\n"
+     "...@cpu                 the CPU, with all kernels: the default without --providers\n"
+     "...@dnnl, ...@ref       only oneDNN, only the scalar reference; lists as --backends\n"
+     "                        takes them (@cpu,ref: the own kernels alone)\n"
+     "\n"
+     "  qbench compare fp32 fp32@dnnl int8 int8@ref other.onnx@dnnl\n"
+     "\n"
+     "What this build or machine lacks is an error. An engine file runs on what it was\n"
+     "built for. gate --precision int8@dnnl names such a row.\n"},
     {"numbers", "definitions of what is measured",
      "top-1, top-5   samples whose label is the largest, among the five largest outputs\n"
      "drop           points of top-1 lost against the first precision\n"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/opt.h"
 #include "base/strbuf.h"
 #include "device_choose_internal.h"
 #include "device_internal.h"
@@ -34,6 +35,31 @@ static const char *find_backend(const char *name, size_t n) {
     return NULL;
 }
 
+/* What stands in a list but is nothing that this build has. */
+static qb_status unknown_backend(qb_ctx *cx, const char *text, size_t n) {
+    const char *names[MAX_BACKENDS + 1] = {NULL};
+    char word[32];
+    int known = 0;
+    snprintf(word, sizeof word, "%.*s", (int)n, text);
+    for (int i = 0; i < MAX_BACKENDS; i++) {
+        const backend *b = &known_backends[i];
+        if (strcmp(b->name, word) == 0)
+            return qb_fail(cx, QB_STATUS_USAGE, "backend '%s': this qbench was built without it",
+                           word);
+        if (!b->is_device || qb_device_find(b->name)) names[known++] = b->name;
+    }
+    const char *nearest = qb_nearest(word, names);
+    if (nearest)
+        return qb_fail(cx, QB_STATUS_USAGE, "backend '%s'; did you mean '%s'?", word, nearest);
+    qb_strbuf known_text = {0};
+    for (int i = 0; i < known; i++)
+        qb_strbuf_addf(&known_text, "%s%s", i > 0 ? ", " : "", names[i]);
+    qb_fail(cx, QB_STATUS_USAGE, "backend '%s': this qbench has %s", word,
+            known_text.failed ? "others" : known_text.data);
+    qb_strbuf_release(&known_text);
+    return cx->code;
+}
+
 /* "dnnl,ref" -> names; the reference is added when it is not there. The default list may name what
  * this build does not have. A device in front is taken off the list, and what it cannot run goes to
  * the default ones unless others are named. */
@@ -52,12 +78,9 @@ static qb_status parse_backends(qb_ctx *cx, const char *text, const qb_device_ap
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, ",");
         const char *name = find_backend(at, length);
-        if (!name && !lenient)
-            return qb_fail(cx, QB_STATUS_INVALID, "backend '%.*s' is not one of this build's",
-                           (int)length, at);
+        if (!name && !lenient) return unknown_backend(cx, at, length);
         if (name && qb_device_find(name))
-            return qb_fail(cx, QB_STATUS_INVALID, "backend '%s' must be the first of the list",
-                           name);
+            return qb_fail(cx, QB_STATUS_USAGE, "backend '%s' must be the first of the list", name);
         bool listed = false;
         for (int i = 0; i < n; i++) listed = listed || list[i] == name;
         if (name && !listed) list[n++] = name;
@@ -69,6 +92,40 @@ static qb_status parse_backends(qb_ctx *cx, const char *text, const qb_device_ap
     if (ref) list[n++] = ref;
     list[n] = NULL;
     return QB_OK;
+}
+
+qb_status qb_backends_check(qb_ctx *cx, const char *backends) {
+    const char *list[MAX_BACKENDS + 1];
+    const qb_device_api *device;
+    char *identity = NULL;
+    QB_TRY(parse_backends(cx, backends, &device, list));
+    if (!*backends) return unknown_backend(cx, "", 0);
+    if (device) QB_TRY_WRAP(cx, device->open(cx, &identity), "backend '%s'", backends);
+    qb_free(identity);
+    return QB_OK;
+}
+
+static bool same_list(const char *const *a, const char *const *b) {
+    while (*a && *a == *b) a++, b++;
+    return !*a && !*b;
+}
+
+char *qb_backends_name(qb_ctx *cx, const char *backends) {
+    const char *list[MAX_BACKENDS + 1], *usual[MAX_BACKENDS + 1];
+    const qb_device_api *device, *none;
+    qb_strbuf text = {0};
+    if (parse_backends(cx, backends, &device, list) != QB_OK) return NULL;
+    parse_backends(cx, NULL, &none, usual); /* never fails */
+    const bool default_behind = same_list(list, usual), own = strcmp(list[0], "cpu") == 0;
+    if (device) qb_strbuf_addf(&text, "%.*s", (int)strcspn(backends, ","), backends);
+    if (!device && default_behind) qb_strbuf_add(&text, "cpu");
+    for (int i = 0; list[i] && !default_behind; i++)
+        if (list[i + 1] || i == 0 || (i == 1 && own))
+            qb_strbuf_addf(&text, "%s%s", text.size > 0 ? "," : "", list[i]);
+    char *name = text.failed ? NULL : qb_strdup(cx, text.data);
+    if (text.failed) qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    qb_strbuf_release(&text);
+    return name;
 }
 
 bool qb_backends_name_device(const char *backends) {

@@ -55,6 +55,14 @@ typedef struct qb_engine_options {
 /* Does a preference list (NULL: the default) begin with a device that this build knows? */
 bool qb_backends_name_device(const char *backends);
 
+/* Are all of a preference list here and now? QB_STATUS_USAGE for what this build does not have, the
+ * device's own error where it cannot be opened. */
+qb_status qb_backends_check(qb_ctx *cx, const char *backends);
+/* A preference list as records name it, new memory: "cpu" for NULL and whatever means the same in
+ * this build, else its families without the reference at the end that each has: "dnnl", "ref",
+ * "cuda"; "cpu,ref" for the own kernels alone. NULL with an error for a list that is none. */
+char *qb_backends_name(qb_ctx *cx, const char *backends);
+
 /* Builds from an optimized graph (float or quantized). The graph is not kept. Errors name the node
  * (and the tactic) that failed. */
 qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,

@@ -82,12 +82,13 @@ static json_t *compatible_json(const qb_engine_origin *o) {
     return list;
 }
 
-static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const char *libraries) {
+static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const char *backend,
+                         const char *libraries) {
     char processor[256];
     qb_engine_processor(processor, sizeof processor);
     json_t *built =
-        json_pack("{s:s, s:s, s:s, s:s, s:i}", "qbench", QB_VERSION, "backend", "cpu", "processor",
-                  processor, "libraries", libraries, "threads", e->threads);
+        json_pack("{s:s, s:s, s:s, s:s, s:i}", "qbench", QB_VERSION, "backend", backend,
+                  "processor", processor, "libraries", libraries, "threads", e->threads);
     json_t *memory = memory_json(e);
     return json_pack(
         "{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
@@ -101,14 +102,16 @@ static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const ch
 
 static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                           qb_strbuf *out) {
-    char *libraries = qb_engine_libraries(cx);
-    if (!libraries) return cx->code;
-    json_t *root = tags_json(engine, origin, libraries);
+    char *libraries = qb_engine_libraries(cx), *backend = qb_backends_name(cx, engine->backends);
+    json_t *root = libraries && backend ? tags_json(engine, origin, backend, libraries) : NULL;
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     if (text) qb_strbuf_add(out, text);
     free(text);
     json_decref(root);
+    const bool named = libraries && backend;
     qb_free(libraries);
+    qb_free(backend);
+    if (!named) return cx->code;
     return text ? QB_OK : qb_fail(cx, QB_STATUS_INVALID, "a name of the model is not UTF-8");
 }
 

@@ -65,6 +65,16 @@ qb_status qb_providers_choose(qb_ctx *cx, const char *list, const char **backend
     return QB_OK;
 }
 
+qb_status qb_backends_require(qb_ctx *cx, const char *list, const char **backends) {
+    /* The CPU's default families stand behind whatever comes first, and alone they are the CPU. */
+    const char *found = strcmp(list, "cpu") == 0        ? NULL
+                        : strcmp(list, "cuda,cpu") == 0 ? "cuda"
+                                                        : list;
+    if (found) QB_TRY(qb_backends_check(cx, found));
+    *backends = found;
+    return QB_OK;
+}
+
 const char *qb_provider_of(const qb_step_info *step) {
     if (strcmp(step->tactic, "upload") == 0 || strcmp(step->tactic, "download") == 0) return "copy";
     return step->on_device ? "cuda" : "cpu";

@@ -18,6 +18,12 @@ extern "C" {
  * unknown name or an empty list. */
 qb_status qb_providers_choose(qb_ctx *cx, const char *list, const char **backends, char **missing);
 
+/* What stands behind an '@' in "fp32@cuda": providers as above ("cuda,cpu"), or families of kernels
+ * ("dnnl", "cpu,ref") -> *backends, constant text or the list itself; "cpu" alone is the provider.
+ * Nothing is passed over: QB_STATUS_USAGE for a name that this build does not have, and the
+ * device's own error where there is none. */
+qb_status qb_backends_require(qb_ctx *cx, const char *list, const char **backends);
+
 /* How many steps of an engine run where, and how many copy from one place to the other. */
 typedef struct qb_provider_count {
     int32_t cuda, cpu, copies;

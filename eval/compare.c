@@ -93,8 +93,7 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
         qb_run_row *row = &run->row[i];
         row->precision = qb_strdup(cx, o->contender[i].precision);
         row->calibration = qb_strdup(cx, o->contender[i].calibration);
-        row->backend =
-            qb_strdup(cx, qb_backends_name_device(o->contender[i].backends) ? "cuda" : "cpu");
+        row->backend = qb_backends_name(cx, o->contender[i].backends);
         if (!row->precision || !row->calibration || !row->backend) return cx->code;
     }
     return QB_OK;

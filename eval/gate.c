@@ -116,6 +116,8 @@ static const char *other_machine(const subject *s) {
     const qb_run *old = s->limits->baseline;
     if (strcmp(old->cpu, s->run->cpu) != 0) return "the baseline was measured on another processor";
     if (old->threads != s->run->threads) return "the baseline ran with other threads";
+    if (strcmp(s->before->backend, s->row->backend) != 0)
+        return "the baseline ran on another backend";
     return s->before->batch == s->row->batch ? NULL : "the baseline ran with another batch";
 }
 

@@ -34,6 +34,7 @@ static bool is_paired(const qb_run_row *r) { return !isnan(r->paired.p_value); }
 VALUE(lost, is_paired(r) ? (double)r->paired.lost : NAN)
 VALUE(gained, is_paired(r) ? (double)r->paired.gained : NAN)
 VALUE(p_value, r->paired.p_value)
+static const char *backend(const qb_run_row *row) { return row->backend; }
 VALUE(median, r->latency.median)
 INTERVAL(median_ci, r->latency.median_ci)
 VALUE(p99, r->latency.p99)
@@ -50,43 +51,55 @@ VALUE(engine, (double)r->engine_bytes)
 #define A QB_GROUP_ACCURACY
 #define S QB_GROUP_SPEED
 static const qb_column columns[] = {
-    {"top1", "top-1 %", A, "%.2f", top1_flat, NULL, true, false, NULL},
-    {"top1", CI, A, "%.1f", NULL, top1_ci, false, false, NULL},
-    {"top5", "top-5 %", A, "%.2f", top5_flat, NULL, true, false, NULL},
-    {"top5", CI, A, "%.1f", NULL, top5_ci, false, true, NULL},
-    {"recall", "mean recall %", A, "%.2f", recall_value, NULL, false, true, NULL},
-    {"drop", "drop", A, "%+.2f", drop, NULL, true, false,
+    {"top1", "top-1 %", A, "%.2f", top1_flat, NULL, false, false, NULL, NULL},
+    {"top1", CI, A, "%.1f", NULL, top1_ci, false, false, NULL, NULL},
+    {"top5", "top-5 %", A, "%.2f", top5_flat, NULL, false, false, NULL, NULL},
+    {"top5", CI, A, "%.1f", NULL, top5_ci, false, true, NULL, NULL},
+    {"recall", "mean recall %", A, "%.2f", recall_value, NULL, false, true, NULL, NULL},
+    {"drop", "drop", A, "%+.2f", drop, NULL, false, false,
      "points of top-1 lost against the first row; interval: Tango's score interval of paired "
-     "proportions"},
-    {"drop", CI, A, "%+.2f", NULL, drop_ci, false, false, NULL},
+     "proportions",
+     NULL},
+    {"drop", CI, A, "%+.2f", NULL, drop_ci, false, false, NULL, NULL},
     {"lost", "lost", A, "%.0f", lost, NULL, false, false,
-     "samples that only the first row answers right; gained: only this one"},
-    {"gained", "gained", A, "%.0f", gained, NULL, false, false, NULL},
+     "samples that only the first row answers right; gained: only this one", NULL},
+    {"gained", "gained", A, "%.0f", gained, NULL, false, false, NULL, NULL},
     {"mcnemar_p", "McNemar p", A, "%.2g", p_value, NULL, false, false,
      "how likely so uneven a split of lost and gained is when both are equally good (exact, "
-     "two-sided)"},
-    {"agreement", "agree %", A, "%.2f", agreement_flat, NULL, true, false, NULL},
-    {"agreement", CI, A, "%.1f", NULL, agreement_ci, false, false, NULL},
-    {"sqnr", "SQNR dB", A, "%.1f", sqnr_flat, NULL, true, false, NULL},
-    {"cosine", "cosine", A, "%.5f", cosine_value, NULL, false, true, NULL},
-    {"max_error", "max error", A, "%.3g", max_error_value, NULL, false, true, NULL},
-    {"psnr", "PSNR dB", A, "%.2f", psnr_value, NULL, false, false, NULL},
-    {"psnr", CI, A, "%.2f", NULL, psnr_ci, false, false, NULL},
-    {"target_psnr", "PSNR to target dB", A, "%.2f", target_psnr_value, NULL, false, false, NULL},
-    {"target_psnr", CI, A, "%.2f", NULL, target_psnr_ci, false, false, NULL},
+     "two-sided)",
+     NULL},
+    {"agreement", "agree %", A, "%.2f", agreement_flat, NULL, false, false, NULL, NULL},
+    {"agreement", CI, A, "%.1f", NULL, agreement_ci, false, false, NULL, NULL},
+    {"sqnr", "SQNR dB", A, "%.1f", sqnr_flat, NULL, true, false, NULL, NULL},
+    {"cosine", "cosine", A, "%.5f", cosine_value, NULL, false, true, NULL, NULL},
+    {"max_error", "max error", A, "%.3g", max_error_value, NULL, false, true, NULL, NULL},
+    {"psnr", "PSNR dB", A, "%.2f", psnr_value, NULL, false, false, NULL, NULL},
+    {"psnr", CI, A, "%.2f", NULL, psnr_ci, false, false, NULL, NULL},
+    {"target_psnr", "PSNR to target dB", A, "%.2f", target_psnr_value, NULL, false, false, NULL,
+     NULL},
+    {"target_psnr", CI, A, "%.2f", NULL, target_psnr_ci, false, false, NULL, NULL},
+    {.key = "backend",
+     .title = "backend",
+     .group = S,
+     .definition = "what ran it: cpu is every family of kernels for the processor, cpu,ref "
+                   "qbench's own alone",
+     .text = backend},
     {"median_ms", "median ms", S, "%.3f", median, NULL, true, false,
      "milliseconds a run of one batch after warm-up, engines alternating; interval: bootstrap over "
-     "rounds"},
-    {"median_ms", CI, S, "%.3f", NULL, median_ci, false, false, NULL},
-    {"p99_ms", "p99 ms", S, "%.3f", p99, NULL, true, false, NULL},
-    {"cv_percent", "cv %", S, "%.1f", cv, NULL, true, true, "standard deviation over mean latency"},
+     "rounds",
+     NULL},
+    {"median_ms", CI, S, "%.3f", NULL, median_ci, false, false, NULL, NULL},
+    {"p99_ms", "p99 ms", S, "%.3f", p99, NULL, true, false, NULL, NULL},
+    {"cv_percent", "cv %", S, "%.1f", cv, NULL, true, true, "standard deviation over mean latency",
+     NULL},
     {"speedup", "speed-up", S, "%.2fx", speedup, NULL, true, false,
-     "the first row's median over this one's; interval: from the same rounds of both"},
-    {"speedup", CI, S, "%.2f", NULL, speedup_ci, false, false, NULL},
-    {"throughput", "items/s", S, "%.1f", throughput, NULL, true, false, "batch over mean latency"},
-    {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL},
-    {"arena_bytes", "arena", S, NULL, arena, NULL, true, false, "activations of one batch"},
-    {"engine_bytes", "engine", S, NULL, engine, NULL, true, false, NULL},
+     "the first row's median over this one's; interval: from the same rounds of both", NULL},
+    {"speedup", CI, S, "%.2f", NULL, speedup_ci, false, false, NULL, NULL},
+    {"throughput", "items/s", S, "%.1f", throughput, NULL, true, false, "batch over mean latency",
+     NULL},
+    {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL, NULL},
+    {"arena_bytes", "arena", S, NULL, arena, NULL, true, false, "activations of one batch", NULL},
+    {"engine_bytes", "engine", S, NULL, engine, NULL, true, false, NULL, NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
@@ -95,15 +108,21 @@ const qb_column *qb_columns(int32_t *n) {
     return columns;
 }
 
-static bool has_value(const qb_column *c, const qb_run_row *row) {
-    return !isnan(c->interval ? c->interval(row).lo : c->value(row));
+double qb_column_order(const qb_column *c, const qb_run_row *row) {
+    return c->text ? NAN : c->interval ? c->interval(row).lo : c->value(row);
+}
+
+static bool rows_differ(const qb_column *c, const qb_run *run) {
+    for (int32_t r = 1; r < run->n_rows; r++)
+        if (strcmp(c->text(&run->row[r]), c->text(&run->row[0])) != 0) return true;
+    return false;
 }
 
 bool qb_column_shown(const qb_column *column, const qb_run *run) {
-    const qb_run_row *first = &run->row[0];
-    const bool classes = !isnan(first->agreement_top1) || !isnan(first->top1);
-    bool shown = column->always && (classes || column->group != QB_GROUP_ACCURACY);
-    for (int32_t r = 0; r < run->n_rows; r++) shown = shown || has_value(column, &run->row[r]);
+    if (column->text) return rows_differ(column, run);
+    bool shown = column->always;
+    for (int32_t r = 0; r < run->n_rows; r++)
+        shown = shown || !isnan(qb_column_order(column, &run->row[r]));
     return shown;
 }
 
@@ -123,7 +142,9 @@ static void put(char text[QB_CELL], const char *format, double value) {
 }
 
 void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB_CELL]) {
-    if (!has_value(column, row)) {
+    if (column->text) {
+        snprintf(text, QB_CELL, "%s", column->text(row));
+    } else if (isnan(qb_column_order(column, row))) {
         snprintf(text, QB_CELL, "-");
     } else if (column->interval) {
         const qb_interval ci = column->interval(row);
@@ -136,6 +157,12 @@ void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB
     } else {
         put(text, column->format, column->value(row));
     }
+}
+
+bool qb_report_lacks_labels(const qb_run *run) {
+    for (int32_t r = 0; r < run->n_rows; r++)
+        if (!isnan(run->row[r].top1)) return false;
+    return !isnan(run->row[0].agreement_top1);
 }
 
 /* ---- what stands under the numbers ---- */
@@ -182,15 +209,15 @@ static double drift_of(const qb_run_row *row) {
     return sum[1] / sum[0] - 1;
 }
 
-/* One line a row, as one cause shows in all three. */
-static void warn_of_latency(teller *t, const qb_run_row *row) {
+/* One line a row, as one cause shows in all three; true where only another measurement helps. */
+static bool warn_of_latency(teller *t, const qb_run_row *row) {
     const qb_latency *l = &row->latency;
     const double width = (l->median_ci.hi - l->median_ci.lo) / l->median, drift = drift_of(row);
-    if (width > 0.1 || fabs(drift) > 0.1)
+    const bool unstable = width > 0.1 || fabs(drift) > 0.1;
+    if (unstable)
         warn(t,
              "%s: latency is unstable: the median's interval is %.0f %% wide, rounds drifted by "
-             "%+.0f %%, coefficient of variation %.0f %%: measure longer (--duration) or on a "
-             "quiet machine",
+             "%+.0f %%, coefficient of variation %.0f %%",
              row->precision, 100 * width, 100 * drift, 100 * l->cv);
     else if (l->cv > 0.1)
         warn(t,
@@ -199,6 +226,7 @@ static void warn_of_latency(teller *t, const qb_run_row *row) {
              row->precision, 100 * l->cv);
     if (l->runs > 0 && l->runs < 20)
         warn(t, "%s: only %lld runs: percentiles mean little", row->precision, (long long)l->runs);
+    return unstable;
 }
 
 int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char *text),
@@ -209,6 +237,9 @@ int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char
     if (run->samples < 100)
         warn(&t, "%lld samples: one is %.1f points; small drops cannot be told from chance",
              (long long)run->samples, 100.0 / (double)(run->samples > 0 ? run->samples : 1));
-    for (int32_t r = 0; r < run->n_rows; r++) warn_of_latency(&t, &run->row[r]);
+    bool unstable = false;
+    for (int32_t r = 0; r < run->n_rows; r++)
+        unstable = warn_of_latency(&t, &run->row[r]) || unstable;
+    if (unstable) warn(&t, "unstable latencies: measure longer (--duration) or on a quiet machine");
     return t.n;
 }

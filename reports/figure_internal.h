@@ -16,11 +16,22 @@ void qb_tsv_number(FILE *stream, double value);
 void qb_tsv_finite(FILE *stream, double value);
 /* A name for a data file that gnuplot reads: double quotes would swallow tabs. */
 void qb_tsv_name(FILE *stream, const char *text);
+/* Backends of a record, numbered in order of their first row: how many there are, which one a row
+ * has, and how it is drawn: a colour ("#0072B2"), a gnuplot point type, hollow or filled. */
+int32_t qb_backends_count(const qb_run *run);
+int32_t qb_backend_index(const qb_run *run, int32_t row);
+const char *qb_color(int32_t index);
+int qb_point(int32_t index, bool filled);
+/* What a row is called in a key, as a gnuplot string: its precision, and its backend where the
+ * record has several and the precision does not say it. */
+void qb_gnuplot_row_title(FILE *stream, const qb_run *run, int32_t row);
 /* The first row with errors of layers; -1: none. */
 int32_t qb_layered_row(const qb_run *run);
 /* The step of a row that computes the node of this name; NULL: none. */
 const qb_run_step *qb_step_named(const qb_run_row *row, const char *name);
 /* Horizontal bars, a row each, the first on top: axes without the x range. */
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows);
+/* Ticks of a logarithmic x axis at round numbers, dense enough that less than a decade has some. */
+void qb_gnuplot_log_ticks(FILE *stream, double low, double high);
 
 #endif

@@ -47,6 +47,51 @@ void qb_tsv_name(FILE *stream, const char *text) {
     for (; *text; text++) fputc(*text == '"' ? '\'' : *text, stream);
 }
 
+/* ---- backends ---- */
+
+static bool same_backend(const qb_run *run, int32_t a, int32_t b) {
+    return strcmp(run->row[a].backend, run->row[b].backend) == 0;
+}
+
+static int32_t first_with(const qb_run *run, int32_t row) {
+    int32_t first = 0;
+    while (!same_backend(run, first, row)) first++;
+    return first;
+}
+
+int32_t qb_backend_index(const qb_run *run, int32_t row) {
+    const int32_t first = first_with(run, row);
+    int32_t index = 0;
+    for (int32_t r = 0; r < first; r++) index += first_with(run, r) == r;
+    return index;
+}
+
+int32_t qb_backends_count(const qb_run *run) {
+    int32_t n = 0;
+    for (int32_t r = 0; r < run->n_rows; r++) n += first_with(run, r) == r;
+    return n;
+}
+
+const char *qb_color(int32_t index) {
+    static const char *const color[] = {"#0072B2", "#E69F00", "#009E73",
+                                        "#D55E00", "#CC79A7", "#56B4E9"};
+    return color[(size_t)index % (sizeof color / sizeof color[0])];
+}
+
+int qb_point(int32_t index, bool filled) {
+    static const int hollow[] = {6, 4, 8, 12, 10};
+    return hollow[index % 5] + filled;
+}
+
+void qb_gnuplot_row_title(FILE *stream, const qb_run *run, int32_t row) {
+    char title[256];
+    const qb_run_row *r = &run->row[row];
+    const bool told = qb_backends_count(run) < 2 || strchr(r->precision, '@');
+    snprintf(title, sizeof title, "%s%s%s", r->precision, told ? "" : " on ",
+             told ? "" : r->backend);
+    qb_gnuplot_string(stream, title);
+}
+
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
     fprintf(stream,
             "set yrange [%.1f:-0.6]\n"
@@ -56,6 +101,25 @@ void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
             "set border 3\n"
             "set tics nomirror out\n",
             n_rows - 0.4);
+}
+
+void qb_gnuplot_log_ticks(FILE *stream, double low, double high) {
+    static const double decades[] = {1}, coarse[] = {1, 2, 5}, medium[] = {1, 1.5, 2, 3, 4, 5, 7},
+                        fine[] = {1,   1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8,
+                                  3.2, 3.6, 4,   4.5, 5,   5.5, 6,   7, 8,   9};
+    const double ratio = high / low;
+    const double *step = ratio > 1000 ? decades : ratio > 20 ? coarse : ratio > 4 ? medium : fine;
+    const int n = ratio > 1000 ? 1 : ratio > 20 ? 3 : ratio > 4 ? 7 : 21;
+    const char *comma = "";
+    fprintf(stream, "set xtics (");
+    for (int e = (int)floor(log10(low)); e <= (int)ceil(log10(high)); e++)
+        for (int i = 0; i < n; i++) {
+            const double at = step[i] * pow(10, e);
+            if (at < low || at > high) continue;
+            fprintf(stream, "%s'%.10g' %.10g", comma, at, at);
+            comma = ", ";
+        }
+    fprintf(stream, ")\n");
 }
 
 /* A figure of a record, as qb_draw wants it. */

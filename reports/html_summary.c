@@ -163,7 +163,7 @@ void qb_html_summary(const qb_page *p) {
     qb_html_text(p->stream, run->model);
     fprintf(p->stream, "</h1><p class=\"soft\">%lld samples of ", (long long)run->samples);
     qb_html_text(p->stream, run->dataset);
-    fputs("; on ", p->stream);
+    fputs(qb_report_lacks_labels(run) ? ", without labels; on " : "; on ", p->stream);
     qb_html_text(p->stream, run->cpu);
     fprintf(p->stream, ", %d thread%s, batch %lld, ", run->threads, run->threads == 1 ? "" : "s",
             (long long)run->row[0].batch);
@@ -201,8 +201,7 @@ static void group_table(const qb_page *p, qb_column_group group) {
             char text[QB_CELL];
             if (all[c].group != group || !qb_column_shown(&all[c], p->run)) continue;
             qb_column_cell(&all[c], row, text);
-            qb_html_cell(p->stream, text,
-                         all[c].interval ? all[c].interval(row).lo : all[c].value(row));
+            qb_html_cell(p->stream, text, qb_column_order(&all[c], row));
         }
         fputs("</tr>\n", p->stream);
     }

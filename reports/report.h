@@ -26,15 +26,21 @@ typedef struct qb_column {
     bool always;                                    /* shown even when no row has it */
     bool detail;                                    /* too much for a terminal's width */
     const char *definition;                         /* NULL: none, or that of a metric */
+    const char *(*text)(const qb_run_row *row);     /* instead of both: a name */
 } qb_column;
 
 const qb_column *qb_columns(int32_t *n);
-/* Does any row have it (or is it always shown)? */
+/* Does any row have it (or is it always shown)? Names: do the rows differ in it? */
 bool qb_column_shown(const qb_column *column, const qb_run *run);
 /* The cell as people read it: "61.60", "57.3 to 65.8", "-" where nothing was measured. */
 void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB_CELL]);
+/* What a table is sorted by: the number, the interval's lower end; NaN for names. */
+double qb_column_order(const qb_column *column, const qb_run_row *row);
 /* "4.7 MiB" */
 void qb_bytes_text(int64_t bytes, char text[QB_CELL]);
+
+/* Is it a classifier's record of samples that nobody labelled? */
+bool qb_report_lacks_labels(const qb_run *run);
 
 /* The comparison as aligned tables with definitions under the numbers and warnings. */
 void qb_report_table(FILE *stream, const qb_run *run);

@@ -40,18 +40,24 @@ static void layout_make(const qb_run *run, qb_column_group group, bool detail, l
     }
 }
 
+/* Names stand at the left of their column, numbers at the right. */
+static void print_cell(FILE *stream, const qb_column *column, int width, const char *text) {
+    fprintf(stream, "  %*s", column->text ? -width : width, text);
+}
+
 static void print_group(FILE *stream, const qb_run *run, qb_column_group group) {
     layout l;
     layout_make(run, group, false, &l);
     fprintf(stream, "%-*s", l.first, "precision");
-    for (int32_t c = 0; c < l.n; c++) fprintf(stream, "  %*s", l.width[c], l.column[c]->title);
+    for (int32_t c = 0; c < l.n; c++)
+        print_cell(stream, l.column[c], l.width[c], l.column[c]->title);
     fputc('\n', stream);
     for (int32_t r = 0; r < run->n_rows; r++) {
         char text[QB_CELL];
         fprintf(stream, "%-*.*s", l.first, QB_CELL - 1, run->row[r].precision);
         for (int32_t c = 0; c < l.n; c++) {
             qb_column_cell(l.column[c], &run->row[r], text);
-            fprintf(stream, "  %*s", l.width[c], text);
+            print_cell(stream, l.column[c], l.width[c], text);
         }
         fputc('\n', stream);
     }
@@ -59,8 +65,8 @@ static void print_group(FILE *stream, const qb_run *run, qb_column_group group) 
 }
 
 static void print_head(FILE *stream, const qb_run *run) {
-    fprintf(stream, "model %s, data %s: %lld samples", run->model, run->dataset,
-            (long long)run->samples);
+    fprintf(stream, "model %s, data %s: %lld samples%s", run->model, run->dataset,
+            (long long)run->samples, qb_report_lacks_labels(run) ? " without labels" : "");
     if (run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)run->skipped);
     fprintf(stream, "\n%s, %d thread%s, batch %lld, %s\n\n", run->cpu, run->threads,
             run->threads == 1 ? "" : "s", (long long)run->row[0].batch, run->libraries);
@@ -136,7 +142,7 @@ void qb_report_markdown(FILE *stream, const qb_run *run) {
     put_markdown(stream, run->model);
     fprintf(stream, ": %lld samples of ", (long long)run->samples);
     put_markdown(stream, run->dataset);
-    fprintf(stream, "\n\n");
+    fprintf(stream, "%s\n\n", qb_report_lacks_labels(run) ? ", without labels" : "");
     for (int g = 0; g < QB_GROUP_COUNT; g++) markdown_group(stream, run, (qb_column_group)g);
     qb_report_warnings(run, markdown_warning, stream);
     fprintf(stream, "<details><summary>What the columns mean</summary>\n\n");
@@ -167,9 +173,11 @@ void qb_report_tsv(FILE *stream, const qb_run *run) {
         const qb_run_row *row = &run->row[r];
         fprintf(stream, "\n%s", row->precision);
         for (int32_t c = 0; c < n; c++) {
-            const qb_interval ci = all[c].interval ? all[c].interval(row) : (qb_interval){0, 0};
-            tsv_number(stream, all[c].interval ? ci.lo : all[c].value(row));
-            if (all[c].interval) tsv_number(stream, ci.hi);
+            if (all[c].text)
+                fprintf(stream, "\t%s", all[c].text(row));
+            else
+                tsv_number(stream, qb_column_order(&all[c], row));
+            if (all[c].interval) tsv_number(stream, all[c].interval(row).hi);
         }
     }
     fputc('\n', stream);

@@ -89,7 +89,8 @@ const qb_command qb_command_compare = {
         "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in "
         "every\n"
         "run; latency is that of the engine as it is built, with steps in FP16 where faster.\n\n"
-        "PRECISION: fp32, fp16 or " QB_PRECISION_FORM "; the first one\n"
+        "PRECISION: fp32, fp16 or " QB_PRECISION_FORM ",\n"
+        "each with " QB_WHERE_FORM " behind it (see 'qbench help precisions'); the first one\n"
         "is what the others are measured against (default: fp32 int8).\n"
         "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"
         "tensor instead of one an output channel, and weight ranges of least squared error.\n"
@@ -101,7 +102,8 @@ const qb_command qb_command_compare = {
                "qbench compare fp32 int8:entropy int8:minmax --data val/ --batch 32\n"
                "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"
                "qbench compare fp32 int8 other.qdq.onnx --layers --batches 1,8,32\n"
-               "qbench compare fp32 int8 release/model.int8.qbe",
+               "qbench compare fp32 int8 release/model.int8.qbe\n"
+               "qbench compare fp32 fp32@dnnl int8 int8@dnnl int8@cuda",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 64,

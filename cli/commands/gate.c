@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "cli/gate_out.h"
 #include "cli/gate_policy.h"
 #include "cli/json_out.h"
@@ -129,15 +130,24 @@ out:
     return status;
 }
 
+/* A row that the record does not have, or not to be judged: those that it has. */
+static qb_status no_such_row(qb_ctx *cx, const verdict *v) {
+    qb_strbuf rows = {0};
+    for (int32_t r = 1; r < v->run->n_rows; r++)
+        qb_strbuf_addf(&rows, "%s%s", r > 1 ? ", " : "", v->run->row[r].precision);
+    qb_fail(cx, QB_STATUS_USAGE, "gate: %s has no row '%s' after the first one; it has %s", v->path,
+            v->policy.precision, rows.size > 0 ? rows.data : "none");
+    qb_strbuf_release(&rows);
+    return cx->code;
+}
+
 static qb_status judge(qb_ctx *cx, verdict *v) {
     const char *precision = v->policy.precision;
     v->checks = qb_alloc(cx, CHECKS_MAX, sizeof *v->checks);
     if (!v->checks) return cx->code;
     QB_TRY(
         qb_gate(cx, v->run, precision, &v->policy.limits, v->checks, CHECKS_MAX, &v->n, &v->held));
-    if (v->n == 0 && precision)
-        return qb_fail(cx, QB_STATUS_USAGE, "gate: %s has no row '%s' after the first one", v->path,
-                       precision);
+    if (v->n == 0 && precision) return no_such_row(cx, v);
     if (v->n == 0)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "gate: %s has one row only: there is nothing to judge against it", v->path);

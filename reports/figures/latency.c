@@ -1,17 +1,20 @@
-/* Latency of each engine on a logarithmic axis: median as a bar, a line from there to p99. */
+/* Latency of each engine on a logarithmic axis: median as a bar, a line from there to p99. Bars of
+ * one backend have one colour. */
 #include <math.h>
 
 #include "reports/figure_internal.h"
 
 static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     (void)cx;
-    fprintf(stream, "precision\tmedian_ms\tp90_ms\tp99_ms\tmin_ms\tspeedup\n");
+    fprintf(stream, "precision\tmedian_ms\tp90_ms\tp99_ms\tmin_ms\tspeedup\tbackend\n");
     for (int32_t i = 0; i < run->n_rows; i++) {
         const qb_run_row *r = &run->row[i];
         const double cells[] = {r->latency.median, r->latency.p90, r->latency.p99, r->latency.min,
                                 r->speedup};
         fprintf(stream, "%s", r->precision);
         for (size_t k = 0; k < sizeof cells / sizeof cells[0]; k++) qb_tsv_number(stream, cells[k]);
+        fputc('\t', stream);
+        qb_tsv_name(stream, r->backend);
         fputc('\n', stream);
     }
     return QB_OK;
@@ -35,24 +38,27 @@ static void extent(const qb_run *run, double *low, double *high) {
     *high = fmin(fmax(*high, *low), 1e12);
 }
 
-/* Ticks at round numbers, dense enough that an axis of less than a decade has some too. */
-static void write_ticks(FILE *stream, double low, double high) {
-    static const double decades[] = {1}, coarse[] = {1, 2, 5}, medium[] = {1, 1.5, 2, 3, 4, 5, 7},
-                        fine[] = {1,   1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8,
-                                  3.2, 3.6, 4,   4.5, 5,   5.5, 6,   7, 8,   9};
-    const double ratio = high / low;
-    const double *step = ratio > 1000 ? decades : ratio > 20 ? coarse : ratio > 4 ? medium : fine;
-    const int n = ratio > 1000 ? 1 : ratio > 20 ? 3 : ratio > 4 ? 7 : 21;
-    const char *comma = "";
-    fprintf(stream, "set xtics (");
-    for (int e = (int)floor(log10(low)); e <= (int)ceil(log10(high)); e++)
-        for (int i = 0; i < n; i++) {
-            const double at = step[i] * pow(10, e);
-            if (at < low || at > high) continue;
-            fprintf(stream, "%s'%.10g' %.10g", comma, at, at);
-            comma = ", ";
-        }
-    fprintf(stream, ")\n");
+/* The bars of one backend; of all when there is only one. */
+static void write_bars(FILE *stream, const qb_run *run, int32_t row, const char *tsv, double left) {
+    const bool several = qb_backends_count(run) > 1;
+    if (row == 0)
+        fprintf(stream, "plot '%s' skip 1 using ", tsv);
+    else
+        fprintf(stream, "     '' skip 1 using ");
+    if (several) {
+        fprintf(stream, "(strcol(7) eq ");
+        qb_gnuplot_string(stream, run->row[row].backend);
+        fprintf(stream, " ? $2 : NaN)");
+    } else {
+        fprintf(stream, "2");
+    }
+    fprintf(stream, ":0:(%.6g):2:($0-0.3):($0+0.3):ytic(1) with boxxyerror lc rgb '%s'", left,
+            qb_color(qb_backend_index(run, row)));
+    if (several) {
+        fprintf(stream, " title ");
+        qb_gnuplot_string(stream, run->row[row].backend);
+    }
+    fprintf(stream, ", \\\n");
 }
 
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
@@ -71,18 +77,19 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set logscale x\n"
             "set xrange [%.6g:%.6g]\n",
             left, right);
-    write_ticks(stream, left, right);
+    qb_gnuplot_log_ticks(stream, left, right);
     qb_gnuplot_rows(stream, run->n_rows);
-    fprintf(stream,
-            "unset key\n"
-            "end(median, p99) = p99 > median ? p99 : median\n"
-            "plot '%s' skip 1 using 2:0:(%.6g):2:($0-0.3):($0+0.3):ytic(1) with boxxyerror "
-            "lc rgb " QB_BLUE ", \\\n"
-            "     '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb '#202020', "
-            "\\\n"
-            "     '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%%#.3g ms, %%.2fx' : "
-            "'%%.0f ms, %%.2fx', $2, $6)) with labels left offset 1,0\n",
-            tsv, left);
+    fprintf(stream, "%s\nend(median, p99) = p99 > median ? p99 : median\n",
+            qb_backends_count(run) > 1 ? "set key above center horizontal" : "unset key");
+    for (int32_t r = 0, shown = 0; r < run->n_rows; r++)
+        if (qb_backend_index(run, r) == shown) {
+            write_bars(stream, run, r, tsv, left);
+            shown++;
+        }
+    fprintf(stream, "     '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb "
+                    "'#202020' notitle, \\\n"
+                    "     '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%%#.3g ms, %%.2fx' : "
+                    "'%%.0f ms, %%.2fx', $2, $6)) with labels left offset 1,0 notitle\n");
     return QB_OK;
 }
 

@@ -1,5 +1,5 @@
 /* Accuracy against latency, each with its interval: what is above and to the left is better. Rows
- * that another one beats in both are hollow. */
+ * that another one beats in both are hollow; each backend has its shape. */
 #include <math.h>
 
 #include "reports/figure_internal.h"
@@ -79,8 +79,6 @@ static void extent(const qb_run *run, double *low, double *high) {
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
     (void)cx;
     double low, high;
-    static const char *const color[] = {"#0072B2", "#E69F00", "#009E73",
-                                        "#D55E00", "#CC79A7", "#56B4E9"};
     int32_t point = 0;
     extent(run, &low, &high);
     fprintf(stream,
@@ -93,19 +91,21 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set grid lc rgb '#d0d0d0'\n"
             "set border 3\n"
             "set tics nomirror out\n"
-            "set format x '%%.3g'\n"
-            "set xtics add (%.3g, %.3g)\n"
-            "set key above center horizontal Left reverse\n"
+            "set key above center horizontal Left reverse\n",
+            axis_of(run).label, low / 1.2, high * 1.2);
+    qb_gnuplot_log_ticks(stream, low / 1.2, high * 1.2);
+    fprintf(stream,
             "plot '%s' skip 1 using 2:5:3:4:6:7 with xyerrorbars pt 0 lw 1.2 lc rgb '#909090' "
             "notitle",
-            axis_of(run).label, low / 1.2, high * 1.2, low, high, tsv);
+            tsv);
     for (int32_t i = 0; i < run->n_rows; i++) {
         if (!has_point(run, &run->row[i])) continue;
         fprintf(stream,
                 ", \\\n     '' skip 1 every ::%d::%d using 2:5 with points pt %d ps 1.4 lc rgb "
                 "'%s' title ",
-                point, point, beaten(run, &run->row[i]) ? 6 : 7, color[point % 6]);
-        qb_gnuplot_string(stream, run->row[i].precision);
+                point, point, qb_point(qb_backend_index(run, i), !beaten(run, &run->row[i])),
+                qb_color(point));
+        qb_gnuplot_row_title(stream, run, i);
         point++;
     }
     fputc('\n', stream);

@@ -1,4 +1,4 @@
-/* Items a second over batch size, a line a row. */
+/* Items a second over batch size, a line a row; each backend has its point and its dashes. */
 #include <math.h>
 
 #include "reports/figure_internal.h"
@@ -35,11 +35,17 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set grid lc rgb '#d0d0d0'\n"
             "set border 3\n"
             "set tics nomirror out\n"
-            "set key below center horizontal Left reverse\n"
-            "plot for [i=2:%d] '%s' using 1:i with linespoints lw 2 pt i lc rgb "
-            "word('#0072B2 #E69F00 #009E73 #D55E00 #CC79A7 #56B4E9', (i - 2) %% 6 + 1) "
-            "title columnheader(i)\n",
-            run->threads, run->threads == 1 ? "" : "s", run->n_rows + 1, tsv);
+            "set key below center horizontal Left reverse\n",
+            run->threads, run->threads == 1 ? "" : "s");
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        const int32_t backend = qb_backend_index(run, r);
+        fprintf(stream,
+                "%s'%s' skip 1 using 1:%d with linespoints lw 2 dt %d pt %d lc rgb '%s' title ",
+                r == 0 ? "plot " : ", \\\n     ", r == 0 ? tsv : "", r + 2, backend % 5 + 1,
+                qb_point(backend, true), qb_color(r));
+        qb_gnuplot_row_title(stream, run, r);
+    }
+    fputc('\n', stream);
     return QB_OK;
 }
 

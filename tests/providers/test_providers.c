@@ -187,12 +187,71 @@ static void providers_are_taken_in_order(void **state) {
     }
 }
 
+/* "fp32@WHERE": what is not there is an error, not a warning. */
+static void where_a_precision_runs_must_be_there(void **state) {
+    (void)state;
+    static const struct {
+        const char *list, *backends;
+    } rows[] = {{"cpu", NULL},        {"cuda", "cuda"},
+                {"cuda,cpu", "cuda"}, {"cuda,ref", "cuda,ref"},
+                {"ref", "ref"},       {"cpu,ref", "cpu,ref"}};
+    static const struct {
+        const char *list, *message;
+    } wrong[] = {{"", "backend ''"},
+                 {"gpu", "'gpu'; did you mean 'cpu'?"},
+                 {"ref,cuda", "'cuda' must be the first of the list"},
+                 {"cdua", "did you mean 'cuda'?"},
+                 {"tensorrt", "backend 'tensorrt': this qbench has cpu"}};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const char *backends = "unset";
+        assert_ok(&cx, qb_backends_require(&cx, rows[i].list, &backends));
+        assert_true((backends == NULL) == (rows[i].backends == NULL));
+        if (backends) assert_string_equal(backends, rows[i].backends);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const char *backends = "unset";
+        assert_fails(&cx, qb_backends_require(&cx, wrong[i].list, &backends), QB_STATUS_USAGE);
+        assert_message(&cx, wrong[i].message);
+        assert_string_equal(backends, "unset");
+        qb_ctx_clear(&cx);
+    }
+    const char *backends = "unset";
+    fake_device_is_there = false;
+    assert_fails(&cx, qb_backends_require(&cx, "cuda", &backends), QB_STATUS_UNSUPPORTED);
+    assert_message(&cx, "backend 'cuda': no device is plugged in");
+    fake_device_is_there = true;
+}
+
+static void lists_have_one_name(void **state) {
+    (void)state;
+    static const struct {
+        const char *list, *name;
+    } rows[] = {{NULL, "cpu"},           {"cpu,dnnl,ref", "cpu"},
+                {"cuda", "cuda"},        {"cuda,ref", "cuda,ref"},
+                {"ref", "ref"},          {"dnnl", "dnnl"},
+                {"dnnl,ref", "dnnl"},    {"cpu", "cpu,ref"},
+                {"dnnl,cpu", "dnnl,cpu"}};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    if (qb_backends_check(&cx, "dnnl") != QB_OK) qb_test_skip("built without oneDNN");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char *name = qb_backends_name(&cx, rows[i].list);
+        assert_string_equal(name, rows[i].name);
+        qb_free(name);
+    }
+    assert_null(qb_backends_name(&cx, "nonsense"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_run_where_they_can),
         cmocka_unit_test(both_sides_are_observed),
         cmocka_unit_test(plugins_run_on_the_device),
         cmocka_unit_test(providers_are_taken_in_order),
+        cmocka_unit_test(where_a_precision_runs_must_be_there),
+        cmocka_unit_test(lists_have_one_name),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

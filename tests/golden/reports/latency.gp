@@ -17,8 +17,8 @@ set tics nomirror out
 unset key
 end(median, p99) = p99 > median ? p99 : median
 plot 'latency.tsv' skip 1 using 2:0:(0.066):2:($0-0.3):($0+0.3):ytic(1) with boxxyerror lc rgb '#0072B2', \
-     '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb '#202020', \
-     '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%#.3g ms, %.2fx' : '%.0f ms, %.2fx', $2, $6)) with labels left offset 1,0
+     '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb '#202020' notitle, \
+     '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%#.3g ms, %.2fx' : '%.0f ms, %.2fx', $2, $6)) with labels left offset 1,0 notitle
 set terminal pngcairo noenhanced size 1350,570 font 'Helvetica,16' background '#ffffff'
 set output prefix.'latency.png'
 replot

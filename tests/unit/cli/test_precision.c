@@ -58,6 +58,37 @@ static void a_method_may_have_its_own_argument(void **state) {
     assert_int_equal(p.activations, QB_SCHEME_S8_AFFINE);
 }
 
+static void a_precision_may_say_where_it_runs(void **state) {
+    (void)state;
+    const qb_precision project = {.backends = "dnnl"};
+    assert_string_equal(parse("fp32", project).backends, "dnnl"); /* what the project says */
+    assert_false(parse("fp32", project).placed);
+    const qb_precision p = parse("int8:percentile:99.9+per-tensor@cpu,ref", project);
+    assert_string_equal(p.method, "percentile:99.9");
+    assert_true(p.per_tensor_weights && p.placed);
+    assert_string_equal(p.backends, "cpu,ref");
+    assert_string_equal(parse("fp32@ref", project).backends, "ref");
+    assert_null(parse("int8@cpu", project).backends); /* all that the processor has */
+    assert_true(parse("int8@cpu", project).placed);
+}
+
+static void files_have_their_own_sign(void **state) {
+    (void)state;
+    assert_string_equal(qb_precision_where("net@2x.onnx"), "");
+    assert_string_equal(qb_precision_where("net@2x.onnx@ref"), "@ref");
+    assert_string_equal(qb_precision_where("old/net.qbe@ref"), "@ref");
+    assert_string_equal(qb_precision_where("a@b/net.qbe"), "");
+    assert_string_equal(qb_precision_where("fp32"), "");
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_precision p = {0};
+    assert_ok(&cx, qb_precision_place(&cx, "net@2x.onnx@ref", &p));
+    assert_string_equal(p.backends, "ref");
+    p = (qb_precision){0};
+    assert_ok(&cx, qb_precision_place(&cx, "net@2x.onnx", &p));
+    assert_false(p.placed);
+}
+
 static void refuse(const char *text, const char *message) {
     qb_ctx cx;
     qb_ctx_init(&cx);
@@ -85,6 +116,10 @@ static void anything_else_is_a_usage_error_that_names_the_word(void **state) {
     refuse("int8+per-tensor+per-tensor", "one too many: 'per-tensor'");
     refuse("int8+weights-entropy", "unknown range of weights 'entropy': expected minmax, mse");
     refuse("int8+weights-mse+weights-minmax", "one too many: 'weights-minmax'");
+    refuse("fp32@", "fp32@: backend ''");
+    refuse("fp32@rfe", "fp32@rfe: backend 'rfe'; did you mean 'ref'?");
+    refuse("int8@ref,tpu", "int8@ref,tpu: backend 'tpu'");
+    refuse("int4@ref", "unknown precision 'int4'");
     refuse("int8+u8-affine+s8-affine", "one too many: 's8-affine'");
     refuse("int8:a-method-with-a-name-that-is-far-too-long-to-be-one-of-ours", "unknown method");
 }
@@ -113,6 +148,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(variants_come_in_any_order_and_without_a_method),
     cmocka_unit_test(weights_have_a_range),
     cmocka_unit_test(a_method_may_have_its_own_argument),
+    cmocka_unit_test(a_precision_may_say_where_it_runs),
+    cmocka_unit_test(files_have_their_own_sign),
     cmocka_unit_test(anything_else_is_a_usage_error_that_names_the_word),
     cmocka_unit_test(bytes_that_are_not_utf8_become_question_marks),
 };

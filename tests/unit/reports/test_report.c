@@ -23,16 +23,22 @@ static void same_text(qb_ctx *cx, const char *text, const char *golden) {
     qb_free(expected);
 }
 
+/* What `write` prints, new memory. */
+static char *printed(void (*write)(FILE *stream, const qb_run *run), const qb_run *run) {
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    write(stream, run);
+    fclose(stream);
+    return text;
+}
+
 static void table_is_the_golden_one(void **state) {
     (void)state;
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_run *run = load(&cx);
-    char *text = NULL;
-    size_t size;
-    FILE *stream = open_memstream(&text, &size);
-    qb_report_table(stream, run);
-    fclose(stream);
+    char *text = printed(qb_report_table, run);
     same_text(&cx, text, GOLDEN "table.txt");
     free(text);
     qb_run_free(run);
@@ -118,6 +124,59 @@ static void names_cannot_leave_their_string(void **state) {
     qb_run_free(run);
 }
 
+static void script_has(qb_ctx *cx, const char *folder, const char *name, const char *words) {
+    char path[QB_TEST_PATH], *text;
+    qb_test_join(path, folder, name);
+    assert_ok(cx, qb_file_read(cx, path, 1 << 20, &text, NULL));
+    if (!strstr(text, words)) fail_msg("%s lacks %s:\n%s", name, words, text);
+    qb_free(text);
+}
+
+/* Rows of several backends are told apart: colours of bars, shapes of points, dashes of lines. */
+static void charts_group_by_backend(void **state) {
+    (void)state;
+    need_gnuplot();
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    char folder[QB_TEST_PATH];
+    qb_test_temp_dir(folder);
+    qb_run *run;
+    assert_ok(&cx, qb_run_load(&cx, GOLDEN "full.json", &run));
+    qb_free(run->row[1].backend);
+    run->row[1].backend = qb_strdup(&cx, "it's");
+    assert_int_equal(qb_backends_count(run), 2);
+    assert_int_equal(qb_backend_index(run, 1), 1);
+    assert_int_equal(qb_backend_index(run, 2), 0);
+    assert_ok(&cx, qb_report_figures(&cx, run, folder));
+    script_has(&cx, folder, "latency.gp", "(strcol(7) eq 'it''s' ? $2 : NaN)");
+    script_has(&cx, folder, "latency.gp", "title 'cpu'");
+    script_has(&cx, folder, "pareto.gp", "title 'int8 on it''s'");
+    script_has(&cx, folder, "throughput.gp", "using 1:3 with linespoints lw 2 dt 2 pt 5");
+    char *text = printed(qb_report_table, run);
+    assert_non_null(strstr(text, "\nint8                                 it's     "));
+    free(text);
+    qb_run_free(run);
+}
+
+/* Without labels there is nothing to say about top-1, top-5 and drop: no columns of dashes. */
+static void columns_that_no_row_has_are_left_out(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx);
+    for (int32_t i = 0; i < run->n_rows; i++)
+        run->row[i].top1 = run->row[i].top5 = run->row[i].drop = NAN;
+    char *table = printed(qb_report_table, run), *markdown = printed(qb_report_markdown, run);
+    assert_null(strstr(table, "top-"));
+    assert_null(strstr(markdown, "drop"));
+    assert_non_null(strstr(table, "1000 samples without labels (3 skipped)"));
+    assert_non_null(strstr(table, "agree %"));
+    assert_non_null(strstr(markdown, "without labels"));
+    free(table);
+    free(markdown);
+    qb_run_free(run);
+}
+
 /* Records may hold nothing but nulls: there is less to see, but no error. */
 static void unmeasured_values_draw_nothing(void **state) {
     (void)state;
@@ -165,6 +224,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(data_and_scripts_are_the_golden_ones_and_stay_without_gnuplot),
     cmocka_unit_test(pictures_have_their_kind_and_nothing_else_is_left),
     cmocka_unit_test(names_cannot_leave_their_string),
+    cmocka_unit_test(charts_group_by_backend),
+    cmocka_unit_test(columns_that_no_row_has_are_left_out),
     cmocka_unit_test(unmeasured_values_draw_nothing),
     cmocka_unit_test(gnuplot_failing_is_an_error_with_its_words),
 };
