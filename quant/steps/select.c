@@ -6,7 +6,11 @@
  * - Operators that only move values need all their inputs in the form of the output.
  * - Graph outputs stay float, and so does what only float operators read; but for a target that
  *   fuses convolutions with quantized outputs only, those are quantized wherever they go.
+ * - A target that fuses a convolution with the sum behind it gets that operand in float, also where
+ *   open shapes kept the two in groups of their own.
  * - Where that is asked for, values without a range stay float. */
+#include <string.h>
+
 #include "quant/quant_internal.h"
 
 /* Can this group hand out integers: does it compute with them, given what is quantized so far? */
@@ -40,6 +44,31 @@ static appetite appetite_of(const qb_quant_state *s, int32_t group) {
     }
 }
 
+/* The group of a convolution, nothing behind it, whose result only this sum reads; else -1. */
+static int32_t sole_convolution(const qb_quant_state *s, int32_t sum, int32_t value) {
+    const int32_t maker = s->producer[value];
+    if (maker < 0 || s->groups.group[maker].kind != QB_KIND_CONV ||
+        s->groups.group[maker].n_nodes != 1)
+        return -1;
+    for (int32_t g = 0; g < s->groups.n; g++) {
+        const qb_group *group = &s->groups.group[g];
+        for (int32_t i = 0; i < group->n_in && g != sum; i++)
+            if (group->in[i] == value) return -1;
+    }
+    return maker;
+}
+
+/* Does a convolution that makes `value` fuse with this sum: of two, the later one? */
+static bool fuses_with_sum(const qb_quant_state *s, int32_t sum, int32_t value) {
+    const qb_group *group = &s->groups.group[sum];
+    if (!s->options->target || s->options->target->quantized_layers ||
+        strcmp(s->graph->nodes[group->node[0]].op->name, "Add") != 0)
+        return false;
+    const int32_t maker = sole_convolution(s, sum, value);
+    const int32_t other = group->in[group->in[0] == value];
+    return maker >= 0 && other != value && maker > sole_convolution(s, sum, other);
+}
+
 static bool is_skipped(const qb_quant_state *s, int32_t value) {
     return s->options->missing_stays_float && qb_quant_lacks_range(s, value);
 }
@@ -70,6 +99,7 @@ static bool sweep(qb_quant_state *s) {
                 continue;
             const int32_t maker = s->producer[value];
             if (wish == GAINS && (maker < 0 || !makes_integers(s, maker))) continue;
+            if (group->kind == QB_KIND_BINARY && fuses_with_sum(s, g, value)) continue;
             s->quantized[value] = changed = true;
         }
     }

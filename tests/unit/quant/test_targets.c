@@ -2,6 +2,7 @@
 #include "graph/fusion.h"
 #include "small_graph.h"
 
+#include <math.h>
 #include <string.h>
 
 static const float ones[64] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
@@ -71,12 +72,31 @@ static void onnxruntime_reads_and_makes_integers_everywhere(void **state) {
     expect_params(&s, "x", QB_DTYPE_U8, 0.00996078, 100);
     expect_params(&s, "a", QB_DTYPE_U8, 2.54 / 255, 0);
     expect_params(&s, "c2", QB_DTYPE_U8, 0.01, 100);
-    expect_params(&s, "r", QB_DTYPE_U8, 5.08 / 255, 0);
     assert_int_equal(small_value(&s, "b_quantized")->dtype, QB_DTYPE_S32);
     assert_null(node(&s, "a")); /* codes from 0 clamp by themselves */
     assert_null(node(&s, "r"));
     assert_string_equal(s.quantized->values[node(&s, "c1")->out[0]].name, "a");
     assert_string_equal(s.quantized->values[node(&s, "sum")->out[0]].name, "r");
+    small_release(&s);
+}
+
+/* The ranges above end on bins of a histogram: half of all sums of a and c2 would lie exactly
+ * between two codes of r. */
+static void sums_of_codes_do_not_lie_between_codes(void **state) {
+    (void)state;
+    small s;
+    residual_network(&s);
+    quantize_for(&s, "ort-cpu");
+    const double a = small_value(&s, "a")->q.scale[0], c2 = small_value(&s, "c2")->q.scale[0];
+    const double r = small_value(&s, "r")->q.scale[0], plain = 5.08 / 255;
+    assert_true(r > plain && r < plain * (1 + 1.0 / 2048 + 1e-6));
+    int32_t between = 0;
+    for (int32_t i = 0; i < 256; i++)
+        for (int32_t j = -100; j < 156; j++) {
+            const double code = (i * a + j * c2) / r;
+            between += fabs(fabs(code - trunc(code)) - 0.5) < 1e-4;
+        }
+    assert_in_range(between, 0, 65); /* of 65,536; by chance 13 */
     small_release(&s);
 }
 
@@ -209,6 +229,26 @@ static void what_open_sizes_keep_apart_stays_apart(void **state) {
     small_release(&s);
 }
 
+/* Two convolutions whose sum no group takes in while sizes are open: the runtime fuses the later. */
+static void one_operand_of_an_open_sum_stays_float(void **state) {
+    (void)state;
+    small s;
+    small_init(&s);
+    int32_t x = small_input(&s, "x", "1x2x4x4"), w = small_constant(&s, "w", "2x2x1x1", ones);
+    s.graph->values[x].shape.dim[2] = -1;
+    int32_t b = NODE(&s, "Conv", "b", x, w), a = NODE(&s, "Conv", "a", x, w);
+    small_output(&s, NODE(&s, "Conv", "y", NODE(&s, "Add", "sum", a, b), w));
+    static const char *const names[] = {"x", "a", "b", "sum", "y"};
+    for (int i = 0; i < 5; i++) small_range(&s, names[i], -1, 1);
+    quantize_for(&s, "trt");
+    expect_params(&s, "b", QB_DTYPE_S8, 1.0 / 127, 0);
+    expect_float(&s, "a");
+    quantize_for(&s, "ort-cpu");
+    assert_int_equal(small_value(&s, "a")->q.n, 1);
+    assert_int_equal(small_value(&s, "b")->q.n, 1);
+    small_release(&s);
+}
+
 static void unknown_targets_list_the_known_ones(void **state) {
     (void)state;
     qb_ctx cx;
@@ -220,14 +260,16 @@ static void unknown_targets_list_the_known_ones(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tensorrt_reads_symmetric_inputs_and_float_biases),
-    cmocka_unit_test(onnxruntime_reads_and_makes_integers_everywhere),
+    cmocka_unit_test(sums_of_codes_do_not_lie_between_codes),
+        cmocka_unit_test(onnxruntime_reads_and_makes_integers_everywhere),
     cmocka_unit_test(a_clamp_that_codes_do_not_imply_stays),
     cmocka_unit_test(clips_are_implied_up_to_their_bounds),
     cmocka_unit_test(functions_stay_float_for_tensorrt),
     cmocka_unit_test(layers_without_a_range_stay_float_on_request),
     cmocka_unit_test(every_operand_of_a_sum_is_kept),
     cmocka_unit_test(what_open_sizes_keep_apart_stays_apart),
-    cmocka_unit_test(unknown_targets_list_the_known_ones),
+    cmocka_unit_test(one_operand_of_an_open_sum_stays_float),
+        cmocka_unit_test(unknown_targets_list_the_known_ones),
 };
 
 QB_TEST_MAIN(tests)
