@@ -1,5 +1,7 @@
 #include "arena.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,13 +80,21 @@ static void *take(qb_ctx *cx, qb_arena *arena, size_t bytes, size_t alignment) {
     return chunk_data(c) + start;
 }
 
-void *qb_arena_alloc(qb_ctx *cx, qb_arena *arena, size_t n, size_t size) {
+static void *take_items(qb_ctx *cx, qb_arena *arena, size_t n, size_t size, size_t alignment) {
     size_t bytes;
     if (__builtin_mul_overflow(n, size, &bytes)) {
         qb_fail(cx, QB_STATUS_NOMEM, "out of memory: %zu elements of %zu bytes overflow", n, size);
         return NULL;
     }
-    return take(cx, arena, bytes ? bytes : 1, ALIGNMENT);
+    return take(cx, arena, bytes ? bytes : 1, alignment);
+}
+
+void *qb_arena_alloc(qb_ctx *cx, qb_arena *arena, size_t n, size_t size) {
+    return take_items(cx, arena, n, size, ALIGNMENT);
+}
+
+void *qb_arena_pack(qb_ctx *cx, qb_arena *arena, size_t n, size_t size) {
+    return take_items(cx, arena, n, size, alignof(max_align_t));
 }
 
 char *qb_arena_strndup(qb_ctx *cx, qb_arena *arena, const char *text, size_t n) {

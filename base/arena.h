@@ -14,6 +14,8 @@ qb_status qb_arena_create(qb_ctx *cx, qb_arena **out);
 void qb_arena_free(qb_arena *arena); /* accepts NULL */
 /* n elements of `size` bytes, 64-byte aligned, zeroed; NULL with an error recorded on failure. */
 void *qb_arena_alloc(qb_ctx *cx, qb_arena *arena, size_t n, size_t size);
+/* The same, aligned for pointers and numbers only: for many small structs. */
+void *qb_arena_pack(qb_ctx *cx, qb_arena *arena, size_t n, size_t size);
 char *qb_arena_strdup(qb_ctx *cx, qb_arena *arena, const char *text);
 /* Copy of `n` bytes plus a terminating zero. */
 char *qb_arena_strndup(qb_ctx *cx, qb_arena *arena, const char *text, size_t n);

@@ -10,16 +10,47 @@
 #include "graph/plugin.h"
 
 #define MAX_NESTING 16
-#define MAX_ADDED ((size_t)1 << 16)      /* nodes beyond those of the file */
-#define MAX_CONSTANTS ((size_t)64 << 20) /* bytes of constants in all copies */
+/* Copies, and what the graph makes of them, may take this many times the model's bytes, and any
+ * model may make it LIMIT_LEAST. */
+#define LIMIT_PER_BYTE 4
+#define LIMIT_LEAST ((size_t)4 << 20)
+/* Places in lists and indices, here and in the graph. Each is half empty at worst, and lies beside
+ * what it grew from; a slot of an index has 16 bytes. */
+#define PLACE_OF_NODE (3 * (sizeof(qb_onnx_source) + sizeof(qb_node)) + 128 /* ids, attributes */)
+#define PLACE_OF_NAME (3 * sizeof(qb_value) + (size_t)2 * 128)
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static size_t limit_of(const qb_onnx_reader *reader) {
+    size_t limit;
+    if (__builtin_mul_overflow(reader->file_bytes, LIMIT_PER_BYTE, &limit)) limit = SIZE_MAX;
+    return limit > LIMIT_LEAST ? limit : LIMIT_LEAST;
+}
+
+qb_status qb_expand_spend(qb_expander *e, size_t bytes) {
+    if (bytes > e->limit - e->spent)
+        return qb_fail(e->cx, QB_STATUS_UNSUPPORTED,
+                       "functions, branches and loops expand to more than %zu bytes, which is the "
+                       "limit for a model of %zu bytes",
+                       e->limit, e->reader->file_bytes);
+    e->spent += bytes;
+    return QB_OK;
+}
+
+void *qb_expand_alloc(qb_expander *e, size_t n, size_t size) {
+    /* no product overflows: n counts what is in memory already */
+    if (qb_expand_spend(e, n * size) != QB_OK) return NULL;
+    return qb_arena_pack(e->cx, e->arena, n, size);
+}
 
 /* --- names ------------------------------------------------------------------------------------ */
 
 qb_status qb_frame_bind(qb_expander *e, qb_frame *f, const char *from, const char *to) {
+    if (!f->arena) QB_TRY(qb_arena_create(e->cx, &f->arena));
     QB_TRY(qb_grow(e->cx, &f->to, &f->capacity, f->n + 1, sizeof *f->to));
     if (qb_names_find(&f->names, from) >= 0)
         return qb_fail(e->cx, QB_STATUS_FORMAT, "'%.80s': the name is taken in its body", from);
-    QB_TRY(qb_names_put(e->cx, e->arena, &f->names, from, (int32_t)f->n));
+    QB_TRY(qb_names_put(e->cx, f->arena, &f->names, from, (int32_t)f->n));
     f->to[f->n++] = to;
     return QB_OK;
 }
@@ -35,6 +66,7 @@ const char *qb_frame_find(const qb_frame *f, const char *name) {
 
 /* A new name of the graph for what a body makes. */
 char *qb_expand_name(qb_expander *e, const char *name) {
+    if (qb_expand_spend(e, 2 * strlen(name) + PLACE_OF_NAME) != QB_OK) return NULL;
     return qb_arena_format(e->cx, e->arena, "%s/%zu", name, ++e->serial);
 }
 
@@ -45,23 +77,41 @@ qb_status qb_frame_define(qb_expander *e, qb_frame *f, const char *name, const c
     return *out ? qb_frame_bind(e, f, name, *out) : e->cx->code;
 }
 
-qb_frame qb_frame_inner(qb_expander *e, const qb_frame *parent, qb_onnx_imports imports) {
-    return (qb_frame){
+qb_status qb_frame_open(qb_expander *e, const qb_frame *parent, qb_onnx_imports imports,
+                        qb_frame *out) {
+    *out = (qb_frame){
         .parent = parent, .imports = imports, .serial = ++e->serial, .depth = parent->depth + 1};
+    return qb_expand_spend(e, sizeof *out); /* so that empty bodies come to an end, too */
+}
+
+void qb_frame_release(qb_frame *f) {
+    qb_arena_free(f->arena);
+    qb_free(f->to);
 }
 
 /* --- making nodes ----------------------------------------------------------------------------- */
 
 static qb_status emit(qb_expander *e, const Onnx__NodeProto *proto, qb_onnx_imports imports) {
-    if (e->n >= e->reader->proto->n_node + MAX_ADDED)
-        return qb_fail(e->cx, QB_STATUS_UNSUPPORTED, "functions and loops give more than %zu nodes",
-                       MAX_ADDED);
     QB_TRY(qb_grow(e->cx, &e->node, &e->capacity, e->n + 1, sizeof *e->node));
     e->node[e->n++] = (qb_onnx_source){proto, imports};
     for (size_t i = 0; i < proto->n_output && proto->op_type; i++)
         if (*proto->output[i] && qb_names_find(&e->known, proto->output[i]) < 0)
             QB_TRY(qb_names_put(e->cx, e->arena, &e->known, proto->output[i], (int32_t)(e->n - 1)));
     return QB_OK;
+}
+
+/* A node to come, with room for its names: inputs, then outputs. */
+static Onnx__NodeProto *alloc_node(qb_expander *e, size_t n_in, size_t n_out) {
+    if (qb_expand_spend(e, PLACE_OF_NODE) != QB_OK) return NULL;
+    Onnx__NodeProto *node = qb_expand_alloc(e, 1, sizeof *node);
+    char **names = qb_expand_alloc(e, n_in + n_out, sizeof *names);
+    if (!node || !names) return NULL;
+    onnx__node_proto__init(node);
+    node->n_input = n_in;
+    node->input = names;
+    node->n_output = n_out;
+    node->output = names + n_in;
+    return node;
 }
 
 /* The opset of nodes that are made here; it lives as long as they do. */
@@ -78,24 +128,18 @@ static qb_status make_own_imports(qb_expander *e) {
 
 static Onnx__NodeProto *new_node(qb_expander *e, const char *op, size_t n_in, const char **in,
                                  const char *out) {
-    Onnx__NodeProto *node = qb_arena_alloc(e->cx, e->arena, 1, sizeof *node);
-    char **names = qb_arena_alloc(e->cx, e->arena, n_in + 1, sizeof *names);
-    if (!node || !names) return NULL;
-    onnx__node_proto__init(node);
-    for (size_t i = 0; i < n_in; i++) names[i] = (char *)(uintptr_t)in[i];
-    names[n_in] = (char *)(uintptr_t)out;
+    Onnx__NodeProto *node = alloc_node(e, n_in, 1);
+    if (!node) return NULL;
+    for (size_t i = 0; i < n_in; i++) node->input[i] = (char *)(uintptr_t)in[i];
+    node->output[0] = (char *)(uintptr_t)out;
     node->op_type = (char *)(uintptr_t)op;
-    node->n_input = n_in;
-    node->input = names;
-    node->n_output = 1;
-    node->output = names + n_in;
     return node;
 }
 
 static Onnx__AttributeProto *add_attribute(qb_expander *e, Onnx__NodeProto *node, const char *name,
                                            int type) {
-    Onnx__AttributeProto *attr = qb_arena_alloc(e->cx, e->arena, 1, sizeof *attr);
-    Onnx__AttributeProto **list = qb_arena_alloc(e->cx, e->arena, 1, sizeof *list);
+    Onnx__AttributeProto *attr = qb_expand_alloc(e, 1, sizeof *attr);
+    Onnx__AttributeProto **list = qb_expand_alloc(e, 1, sizeof *list);
     if (!attr || !list) return NULL;
     onnx__attribute_proto__init(attr);
     attr->name = (char *)(uintptr_t)name;
@@ -125,23 +169,27 @@ static size_t tensor_bytes(const Onnx__TensorProto *t) {
            t->n_double_data * 8 + t->n_uint64_data * 8;
 }
 
+/* What an attribute takes once more in each copy of its node. */
+static size_t attribute_bytes(const Onnx__AttributeProto *attr) {
+    size_t total = attr->s.len + attr->n_floats * 4 + attr->n_ints * 8;
+    for (size_t i = 0; i < attr->n_strings; i++) total += attr->strings[i].len;
+    return total + (attr->t ? tensor_bytes(attr->t) : 0);
+}
+
 static qb_status emit_tensor(qb_expander *e, Onnx__TensorProto *tensor, const char *out) {
     Onnx__NodeProto *node = new_node(e, "Constant", 0, NULL, out);
     Onnx__AttributeProto *attr = node ? add_attribute(e, node, "value", QB_ONNX_ATTR_TENSOR) : NULL;
     if (!attr) return e->cx->code;
     attr->t = tensor;
-    e->constant_bytes += tensor_bytes(tensor);
-    if (e->constant_bytes > MAX_CONSTANTS)
-        return qb_fail(e->cx, QB_STATUS_UNSUPPORTED,
-                       "constants in functions and loops take more than %zu bytes", MAX_CONSTANTS);
+    QB_TRY(qb_expand_spend(e, tensor_bytes(tensor)));
     return emit(e, node, e->own_imports);
 }
 
 /* A scalar s64 or bool; *name is new. */
 qb_status qb_expand_scalar(qb_expander *e, int type, int64_t value, const char **name) {
-    Onnx__TensorProto *t = qb_arena_alloc(e->cx, e->arena, 1, sizeof *t);
-    int64_t *wide = qb_arena_alloc(e->cx, e->arena, 1, sizeof *wide);
-    int32_t *narrow = qb_arena_alloc(e->cx, e->arena, 1, sizeof *narrow);
+    Onnx__TensorProto *t = qb_expand_alloc(e, 1, sizeof *t);
+    int64_t *wide = qb_expand_alloc(e, 1, sizeof *wide);
+    int32_t *narrow = qb_expand_alloc(e, 1, sizeof *narrow);
     *name = qb_expand_name(e, "loop");
     if (!t || !wide || !narrow || !*name) return e->cx->code;
     onnx__tensor_proto__init(t);
@@ -202,8 +250,6 @@ qb_status qb_expand_initializers(qb_expander *e, qb_frame *f, const Onnx__GraphP
     return QB_OK;
 }
 
-void qb_frame_release(qb_frame *f) { qb_free(f->to); }
-
 /* Output i of a body under the caller's name. */
 static qb_status yield(qb_expander *e, const qb_frame *f, const char *name, const char *to) {
     const char *from = qb_frame_find(f, name ? name : "");
@@ -212,8 +258,9 @@ static qb_status yield(qb_expander *e, const qb_frame *f, const char *name, cons
 
 static qb_status expand_branch(qb_expander *e, qb_frame *outer, const Onnx__NodeProto *node,
                                const Onnx__GraphProto *body) {
-    qb_frame f = qb_frame_inner(e, outer, outer->imports);
-    qb_status status = QB_OK;
+    qb_frame f;
+    qb_status status;
+    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
     if (body->n_output != node->n_output)
         return qb_fail(e->cx, QB_STATUS_FORMAT, "the branch has %zu outputs, If has %zu",
                        body->n_output, node->n_output);
@@ -263,9 +310,10 @@ static bool is_of_plugin(const qb_expander *e, const Onnx__NodeProto *node) {
 
 static qb_status expand_function(qb_expander *e, qb_frame *outer, const Onnx__NodeProto *node,
                                  const Onnx__FunctionProto *function) {
-    qb_frame f = qb_frame_inner(
-        e, outer, (qb_onnx_imports){function->n_opset_import, function->opset_import});
-    qb_status status = QB_OK;
+    qb_frame f;
+    qb_status status;
+    QB_GO(qb_frame_open(e, outer,
+                        (qb_onnx_imports){function->n_opset_import, function->opset_import}, &f));
     if (node->n_input > function->n_input || node->n_output > function->n_output)
         return qb_fail(e->cx, QB_STATUS_FORMAT,
                        "function '%.60s' has %zu inputs and %zu outputs, the call %zu and %zu",
@@ -311,7 +359,7 @@ static Onnx__AttributeProto *resolve_attribute(qb_expander *e, const qb_frame *f
     Onnx__AttributeProto *given = named(of->call->n_attribute, of->call->attribute, ref);
     if (!given) given = named(of->function->n_attribute_proto, of->function->attribute_proto, ref);
     if (!given) return NULL;
-    Onnx__AttributeProto *copy = qb_arena_alloc(e->cx, e->arena, 1, sizeof *copy);
+    Onnx__AttributeProto *copy = qb_expand_alloc(e, 1, sizeof *copy);
     if (!copy) {
         *status = e->cx->code;
         return NULL;
@@ -325,12 +373,10 @@ static Onnx__AttributeProto *resolve_attribute(qb_expander *e, const qb_frame *f
 
 static qb_status copy_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
                            Onnx__NodeProto **out) {
-    Onnx__NodeProto *copy = qb_arena_alloc(e->cx, e->arena, 1, sizeof *copy);
-    size_t n_names = node->n_input + node->n_output;
-    char **names = qb_arena_alloc(e->cx, e->arena, n_names, sizeof *names);
-    Onnx__AttributeProto **attrs =
-        qb_arena_alloc(e->cx, e->arena, node->n_attribute, sizeof *attrs);
-    if (!copy || !names || !attrs) return e->cx->code;
+    Onnx__NodeProto *copy = alloc_node(e, node->n_input, node->n_output);
+    Onnx__AttributeProto **attrs = qb_expand_alloc(e, node->n_attribute, sizeof *attrs);
+    if (!copy || !attrs) return e->cx->code;
+    char **names = copy->input;
     *copy = *node;
     copy->input = names;
     copy->output = names + node->n_input;
@@ -343,7 +389,9 @@ static qb_status copy_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto *n
         qb_status status = QB_OK;
         Onnx__AttributeProto *attr = resolve_attribute(e, f, node->attribute[i], &status);
         QB_TRY(status);
-        if (attr) attrs[copy->n_attribute++] = attr;
+        if (!attr) continue;
+        QB_TRY(qb_expand_spend(e, attribute_bytes(attr)));
+        attrs[copy->n_attribute++] = attr;
     }
     *out = copy;
     return QB_OK;
@@ -390,7 +438,8 @@ qb_status qb_expand_nodes(qb_expander *e, qb_frame *f, size_t n, Onnx__NodeProto
 }
 
 qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader) {
-    qb_expander e = {.cx = cx, .reader = reader, .arena = reader->graph->arena};
+    qb_expander e = {
+        .cx = cx, .reader = reader, .arena = reader->graph->arena, .limit = limit_of(reader)};
     qb_frame f = {.imports = qb_onnx_model_imports(reader->model)};
     qb_status status = make_own_imports(&e);
     if (status == QB_OK)

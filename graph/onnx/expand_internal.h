@@ -12,7 +12,8 @@ typedef struct qb_frame {
     const Onnx__NodeProto *call;   /* function: gives the attributes */
     const Onnx__FunctionProto *function;
     qb_onnx_imports imports;
-    qb_names names; /* number: index in `to` */
+    qb_arena *arena; /* of `names`; NULL before the first */
+    qb_names names;  /* number: index in `to` */
     const char **to;
     size_t n, capacity;
     size_t serial; /* 0: the graph itself, whose names stay */
@@ -25,15 +26,26 @@ typedef struct qb_expander {
     qb_arena *arena;
     qb_onnx_imports own_imports; /* of nodes that are made here */
     qb_onnx_source *node;
-    size_t n, capacity, serial, constant_bytes;
-    qb_names known;   /* outputs of nodes; number: index in `node` */
-    size_t evaluated; /* nodes read to evaluate conditions and lengths */
+    size_t n, capacity, serial;
+    size_t spent, limit; /* bytes that copies take, and may take */
+    qb_names known;      /* outputs of nodes; number: index in `node` */
+    size_t evaluated;    /* nodes read to evaluate conditions and lengths */
 } qb_expander;
+
+/* --- memory: expand.c -------------------------------------------------------------------------
+ * A file of a few hundred bytes can ask for any number of copies: what they take is bounded by the
+ * file's size. */
+
+/* QB_STATUS_UNSUPPORTED when copies take more than the model may ask for. */
+qb_status qb_expand_spend(qb_expander *e, size_t bytes);
+/* Memory that lives as long as the graph, spent; NULL on failure. */
+void *qb_expand_alloc(qb_expander *e, size_t n, size_t size);
 
 /* --- names: expand.c -------------------------------------------------------------------------- */
 
 /* A frame inside `parent`; qb_frame_release frees what it holds. */
-qb_frame qb_frame_inner(qb_expander *e, const qb_frame *parent, qb_onnx_imports imports);
+qb_status qb_frame_open(qb_expander *e, const qb_frame *parent, qb_onnx_imports imports,
+                        qb_frame *out);
 void qb_frame_release(qb_frame *f);
 qb_status qb_frame_bind(qb_expander *e, qb_frame *f, const char *from, const char *to);
 /* The graph's name for a name of a body. */

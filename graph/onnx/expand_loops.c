@@ -12,7 +12,8 @@ typedef struct loop {
     const Onnx__NodeProto *node;
     const Onnx__GraphProto *body;
     size_t n_carried, n_gathered;
-    const char **carried, **gathered; /* gathered: [MAX_ITERATIONS] of each */
+    const char **carried, **gathered; /* gathered: [trips] of each */
+    const char *condition;            /* Loop: true, as each iteration finds it */
     int64_t trips;                    /* at most MAX_ITERATIONS */
     size_t done;                      /* iterations */
     bool open; /* Loop: it cannot be told whether there is a next one, or there are too many */
@@ -21,8 +22,8 @@ typedef struct loop {
 static const char *text_of(const char *text) { return text ? text : ""; }
 
 static qb_status prepare(qb_expander *e, const qb_frame *f, loop *l, size_t first_carried) {
-    l->carried = qb_arena_alloc(e->cx, e->arena, l->n_carried, sizeof *l->carried);
-    l->gathered = qb_alloc(e->cx, l->n_gathered * MAX_ITERATIONS, sizeof *l->gathered);
+    l->carried = qb_expand_alloc(e, l->n_carried, sizeof *l->carried);
+    l->gathered = qb_expand_alloc(e, l->n_gathered * (size_t)l->trips, sizeof *l->gathered);
     if (!l->carried || !l->gathered) return e->cx->code;
     for (size_t i = 0; i < l->n_carried; i++)
         l->carried[i] = qb_frame_find(f, l->node->input[first_carried + i]);
@@ -36,7 +37,7 @@ static void take_outputs(loop *l, const qb_frame *f, size_t first) {
         if (i < l->n_carried)
             l->carried[i] = from;
         else
-            l->gathered[(i - l->n_carried) * MAX_ITERATIONS + l->done] = from;
+            l->gathered[(i - l->n_carried) * (size_t)l->trips + l->done] = from;
     }
 }
 
@@ -65,16 +66,16 @@ static qb_status emit_gathered(qb_expander *e, const char **items, size_t n, int
 
 static qb_status loop_iteration(qb_expander *e, const qb_frame *outer, loop *l, bool *again) {
     const Onnx__GraphProto *body = l->body;
-    const char *number, *condition;
+    const char *number;
     int64_t more = 0;
-    qb_frame f = qb_frame_inner(e, outer, outer->imports);
-    qb_status status = QB_OK;
+    qb_frame f;
+    qb_status status;
+    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
     QB_GO(qb_expand_scalar(e, QB_ONNX_TYPE_S64, (int64_t)l->done, &number));
-    QB_GO(qb_expand_scalar(e, QB_ONNX_TYPE_BOOL, 1, &condition));
     for (size_t i = 0; i < body->n_input; i++)
         QB_GO(qb_frame_bind(e, &f, text_of(body->input[i]->name),
                             i == 0   ? number
-                            : i == 1 ? condition
+                            : i == 1 ? l->condition
                                      : l->carried[i - 2]));
     QB_GO(qb_expand_nodes(e, &f, body->n_node, body->node));
     take_outputs(l, &f, 1);
@@ -87,9 +88,12 @@ out:
 }
 
 static qb_status unroll_loop(qb_expander *e, qb_frame *f, loop *l, int64_t trips) {
-    qb_frame shared = qb_frame_inner(e, f, f->imports); /* its initializers do not change */
+    qb_frame shared; /* its initializers do not change */
     bool again = true;
-    qb_status status = qb_expand_initializers(e, &shared, l->body);
+    qb_status status;
+    QB_GO(qb_frame_open(e, f, f->imports, &shared));
+    QB_GO(qb_expand_scalar(e, QB_ONNX_TYPE_BOOL, 1, &l->condition));
+    QB_GO(qb_expand_initializers(e, &shared, l->body));
     for (int64_t i = 0; i < l->trips && again && status == QB_OK && !l->open; i++)
         status = loop_iteration(e, &shared, l, &again);
     /* after the last trip nobody asks for the condition */
@@ -101,7 +105,7 @@ static qb_status unroll_loop(qb_expander *e, qb_frame *f, loop *l, int64_t trips
         if (i < l->n_carried)
             QB_GO(qb_expand_emit(e, "Identity", 1, &l->carried[i], to, NULL, 0));
         else
-            QB_GO(emit_gathered(e, l->gathered + (i - l->n_carried) * MAX_ITERATIONS, l->done, 0,
+            QB_GO(emit_gathered(e, l->gathered + (i - l->n_carried) * (size_t)l->trips, l->done, 0,
                                 false, to));
     }
 out:
@@ -133,7 +137,6 @@ qb_status qb_expand_loop(qb_expander *e, qb_frame *f, const Onnx__NodeProto *nod
     if (status == QB_OK) status = unroll_loop(e, f, &l, trips);
     if (status == QB_OK && l.open) e->n = before; /* it stays a Loop, and is refused by name */
     *done = !l.open;
-    qb_free(l.gathered);
     return status;
 }
 
@@ -186,8 +189,9 @@ static qb_status emit_item(qb_expander *e, const char *from, int64_t axis, int64
 static qb_status scan_iteration(qb_expander *e, const qb_frame *outer, const qb_frame *names,
                                 const scan_attrs *attrs, loop *l) {
     const Onnx__GraphProto *body = l->body;
-    qb_frame f = qb_frame_inner(e, outer, outer->imports);
-    qb_status status = QB_OK;
+    qb_frame f;
+    qb_status status;
+    QB_GO(qb_frame_open(e, outer, outer->imports, &f));
     for (size_t i = 0; i < body->n_input; i++) {
         const size_t k = i - l->n_carried; /* among the inputs that are gone through */
         const char *given = i < l->n_carried ? l->carried[i] : NULL;
@@ -207,8 +211,10 @@ out:
 }
 
 static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attrs, loop *l) {
-    qb_frame shared = qb_frame_inner(e, f, f->imports);
-    qb_status status = qb_expand_initializers(e, &shared, l->body);
+    qb_frame shared;
+    qb_status status;
+    QB_GO(qb_frame_open(e, f, f->imports, &shared));
+    QB_GO(qb_expand_initializers(e, &shared, l->body));
     while ((int64_t)l->done < l->trips && status == QB_OK)
         status = scan_iteration(e, &shared, f, attrs, l);
     for (size_t i = 0; i < l->node->n_output && status == QB_OK; i++) {
@@ -219,7 +225,7 @@ static qb_status unroll_scan(qb_expander *e, qb_frame *f, const scan_attrs *attr
         if (i < l->n_carried)
             QB_GO(qb_expand_emit(e, "Identity", 1, &l->carried[i], to, NULL, 0));
         else
-            QB_GO(emit_gathered(e, l->gathered + k * MAX_ITERATIONS, l->done,
+            QB_GO(emit_gathered(e, l->gathered + k * (size_t)l->trips, l->done,
                                 item(attrs->out_axes, k), item(attrs->out_reversed, k) != 0, to));
     }
 out:
@@ -248,6 +254,5 @@ qb_status qb_expand_scan(qb_expander *e, qb_frame *f, const Onnx__NodeProto *nod
     qb_status status = prepare(e, f, &l, 0);
     if (status == QB_OK) status = unroll_scan(e, f, &attrs, &l);
     *done = true;
-    qb_free(l.gathered);
     return status;
 }

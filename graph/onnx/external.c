@@ -94,6 +94,7 @@ qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__Tens
             cx, QB_STATUS_FORMAT, "external data '%s': bytes %llu to %llu wanted, the file has %zu",
             location, (unsigned long long)offset, (unsigned long long)(offset + length), map->size);
     *out = (qb_span){map->data + offset, has_length ? (size_t)length : map->size - (size_t)offset};
+    externals->bytes += out->size;
     if (externals->hasher) qb_hasher_update(externals->hasher, out->data, out->size);
     return QB_OK;
 }

@@ -77,6 +77,7 @@ typedef struct qb_externals {
     qb_external_file *file;
     size_t n, capacity;
     qb_hasher *hasher; /* takes what was used; NULL: nobody asks */
+    size_t bytes;      /* that were used */
 } qb_externals;
 void qb_externals_close(qb_externals *externals);
 /* The bytes that a tensor's external_data entries name. */
@@ -138,6 +139,7 @@ typedef struct qb_onnx_reader {
     Onnx__GraphProto *proto; /* without initializers */
     qb_onnx_source *node;    /* [n_nodes] expanded */
     size_t n_nodes;
+    size_t file_bytes; /* of the file and of the external data that it uses */
     qb_externals externals;
     qb_onnx_reason reason[QB_ONNX_MAX_REASONS];
     int32_t n_reasons, n_more; /* more: nodes whose reason found no place */

@@ -254,6 +254,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     qb_hasher_update(reader->externals.hasher, bytes.data, bytes.size);
     for (size_t i = 0; i < initializers->n; i++)
         QB_TRY(add_initializer(cx, reader, i, initializers->span[i]));
+    reader->file_bytes = bytes.size + reader->externals.bytes;
     QB_TRY(add_inputs(cx, reader));
     QB_TRY(qb_onnx_read_nodes(cx, reader));
     QB_TRY(add_outputs(cx, reader));

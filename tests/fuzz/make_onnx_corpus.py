@@ -102,6 +102,30 @@ def loop_model(trips=3, condition=True):
                   nh.from_array(np.array(condition), "go0")])
 
 
+def nested_loops_model():
+    """Three loops of 1000 iterations, one inside the other: a thousand million Adds in 600 bytes."""
+    nodes = [h.make_node("Add", ["s_in", "s_in"], ["s_out"])]
+    for depth in range(3):
+        body = h.make_graph(nodes, "body", [io("i", [], T.INT64), io("go", [], T.BOOL), io("s_in", None)],
+                            [io("go", [], T.BOOL), io("s_out", None)])
+        nodes = [h.make_node("Loop", ["n", "", "s_in" if depth < 2 else "x"],
+                             ["s_out" if depth < 2 else "y"], body=body)]
+    return model(nodes, [io("x", [2])], [io("y", [2])], [nh.from_array(np.array(1000, np.int64), "n")])
+
+
+def nested_calls_model():
+    """Functions that call the next one 64 times and yield nothing: 64 ** 6 calls that make no node."""
+    functions = [h.make_function("local", f"f{i}", [], [],
+                                 [h.make_node(f"f{i + 1}", [], [], domain="local")] * (64 if i < 6 else 0),
+                                 [h.make_opsetid("", 17), h.make_opsetid("local", 1)])
+                 for i in range(7)]
+    out = model([h.make_node("f0", [], [], domain="local"), h.make_node("Abs", ["x"], ["y"])],
+                [io("x", [2])], [io("y", [2])])
+    out.opset_import.append(h.make_opsetid("local", 1))
+    out.functions.extend(functions)
+    return out
+
+
 def scan_model():
     """Through the columns of w from the last on: s = x + w[:, 2] + w[:, 1] + w[:, 0]; the sums of each
     step, first step last, as columns."""
@@ -284,6 +308,8 @@ def models():
     yield "external", external
     yield "branches", branches_model()
     yield "loop", loop_model()
+    yield "nested_loops", nested_loops_model()
+    yield "nested_calls", nested_calls_model()
     yield "loop_stops", loop_model(condition=False)
     yield "scan", scan_model()
     yield "computed", computed_model()
