@@ -90,12 +90,35 @@ qb_status qb_infer_node(qb_ctx *cx, qb_graph *graph, int32_t node) {
     return status == QB_OK ? QB_OK : wrap_with_inputs(cx, graph, node);
 }
 
+/* Where inference cannot even tell an output's rank, what was said before (by the file) is better
+ * than nothing: ONNX wants some shape there. But sizes must not outlive what they were made from. */
+static void keep_ranks(qb_graph *graph, const qb_shape *before) {
+    for (int32_t i = 0; i < graph->n_outputs; i++) {
+        qb_shape *shape = &graph->values[graph->outputs[i]].shape;
+        if (shape->rank >= 0 || before[i].rank < 0) continue;
+        *shape = before[i];
+        for (int32_t d = 0; d < shape->rank && qb_shape_known(&before[i]); d++) shape->dim[d] = -1;
+    }
+}
+
+static qb_status infer_nodes(qb_ctx *cx, qb_graph *graph) {
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op) QB_TRY(qb_infer_node(cx, graph, i));
+    return QB_OK;
+}
+
 qb_status qb_graph_infer(qb_ctx *cx, qb_graph *graph) {
-    qb_disguise disguise;
-    QB_TRY(qb_disguise_begin(cx, graph, &disguise));
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < graph->n_nodes && status == QB_OK; i++)
-        if (graph->nodes[i].op) status = qb_infer_node(cx, graph, i);
-    qb_disguise_end(graph, &disguise);
+    qb_disguise disguise = {0};
+    qb_shape *before = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *before);
+    if (!before) return cx->code;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        before[i] = graph->values[graph->outputs[i]].shape;
+    qb_status status = qb_disguise_begin(cx, graph, &disguise);
+    if (status == QB_OK) {
+        status = infer_nodes(cx, graph);
+        qb_disguise_end(graph, &disguise);
+    }
+    if (status == QB_OK) keep_ranks(graph, before);
+    qb_free(before);
     return status;
 }

@@ -202,8 +202,11 @@ static qb_status infer_expand(qb_ctx *cx, const qb_infer_args *args) {
             if (wanted.dim[d] < 0)
                 return qb_fail(cx, QB_STATUS_INVALID, "shape: expected at least 0 at %d, got %lld",
                                d, (long long)wanted.dim[d]);
-        QB_TRY(qb_shape_broadcast(cx, &x->shape, &wanted, &out));
+    } else {
+        const int64_t length = qb_infer_length(args, 1);
+        if (length >= 0 && length <= QB_MAX_RANK) wanted = qb_shape_unknown((int32_t)length);
     }
+    if (wanted.rank >= 0) QB_TRY(qb_shape_broadcast(cx, &x->shape, &wanted, &out));
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 

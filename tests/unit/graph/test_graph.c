@@ -295,6 +295,31 @@ static void quantized_values_infer_as_floats_and_stay_integers(void **state) {
     maker_release(&m);
 }
 
+/* A Reshape to sizes of which not even the number is known. */
+static void an_output_keeps_the_rank_that_the_file_gave_it(void **state) {
+    (void)state;
+    const qb_shape open = {.rank = 1, .dim = {-1}}, given = qb_shape_of(2, 3, 4);
+    maker m;
+    maker_init(&m, 1);
+    int32_t x = make_input(&m, "x", DIMS(-1, 4));
+    int32_t sizes = qb_graph_add_value(&m.cx, m.graph, "sizes", QB_DTYPE_S64, &open);
+    assert_ok(&m.cx, qb_graph_add_input(&m.cx, m.graph, sizes));
+    int32_t y = NODE(&m, "Reshape", "y", x, sizes), z = NODE(&m, "Expand", "z", x, sizes);
+    make_output(&m, y);
+    make_output(&m, z);
+    m.graph->values[y].shape = given;
+    assert_ok(&m.cx, qb_graph_infer(&m.cx, m.graph));
+    assert_int_equal(value_of(&m, y)->shape.rank, 2);
+    assert_int_equal(value_of(&m, y)->shape.dim[0], -1); /* what 3 was made from may have changed */
+    assert_int_equal(value_of(&m, z)->shape.rank, -1);
+    m.graph->values[sizes].shape.dim[0] = 3;
+    assert_ok(&m.cx, qb_graph_infer(&m.cx, m.graph));
+    assert_int_equal(value_of(&m, y)->shape.rank, 3);
+    assert_int_equal(value_of(&m, z)->shape.rank, 3); /* the number of sizes tells */
+    assert_int_equal(value_of(&m, z)->shape.dim[2], 4);
+    maker_release(&m);
+}
+
 static void text_escapes_odd_names(void **state) {
     (void)state;
     maker m;
@@ -341,6 +366,7 @@ int main(void) {
         cmocka_unit_test(verify_finds_each_kind_of_damage),
         cmocka_unit_test(verify_checks_quantization),
         cmocka_unit_test(quantized_values_infer_as_floats_and_stay_integers),
+        cmocka_unit_test(an_output_keeps_the_rank_that_the_file_gave_it),
         cmocka_unit_test(text_escapes_odd_names),
         cmocka_unit_test(text_tells_large_constants_apart),
     };
