@@ -91,7 +91,8 @@ qb_status qb_infer_node(qb_ctx *cx, qb_graph *graph, int32_t node) {
 }
 
 /* Where inference cannot even tell an output's rank, what was said before (by the file) is better
- * than nothing: ONNX wants some shape there. But sizes must not outlive what they were made from. */
+ * than nothing: ONNX wants some shape there. But sizes must not outlive what they were made from.
+ */
 static void keep_ranks(qb_graph *graph, const qb_shape *before) {
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         qb_shape *shape = &graph->values[graph->outputs[i]].shape;

@@ -27,12 +27,16 @@ static qb_status infer_concat(qb_ctx *cx, const qb_infer_args *args) {
         QB_TRY(qb_infer_rank(cx, args, i, out.rank, out.rank));
         for (int32_t d = 0; d < out.rank; d++) {
             int64_t dim = x->shape.dim[d];
-            if (d == axis || dim < 0 || dim == out.dim[d]) continue;
+            if (d == axis || dim == out.dim[d]) continue;
+            if (dim < 0) {
+                if (out.dim[d] == QB_DIM_UNKNOWN) out.dim[d] = dim;
+                continue;
+            }
             if (out.dim[d] >= 0)
                 return qb_fail(cx, QB_STATUS_INVALID,
                                "input %d '%s': dimension %d: expected %lld, got %lld", i, x->name,
                                d, (long long)out.dim[d], (long long)dim);
-            out.dim[d] = dim; /* a number beats a symbol */
+            out.dim[d] = dim; /* a number beats a symbol, which beats nothing */
         }
         int64_t dim = x->shape.dim[axis];
         if (sum < 0 || dim < 0)

@@ -229,7 +229,8 @@ static void what_open_sizes_keep_apart_stays_apart(void **state) {
     small_release(&s);
 }
 
-/* Two convolutions whose sum no group takes in while sizes are open: the runtime fuses the later. */
+/* Two convolutions whose sum no group takes in while sizes are open: the runtime fuses the later.
+ */
 static void one_operand_of_an_open_sum_stays_float(void **state) {
     (void)state;
     small s;
@@ -261,7 +262,7 @@ static void unknown_targets_list_the_known_ones(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tensorrt_reads_symmetric_inputs_and_float_biases),
     cmocka_unit_test(sums_of_codes_do_not_lie_between_codes),
-        cmocka_unit_test(onnxruntime_reads_and_makes_integers_everywhere),
+    cmocka_unit_test(onnxruntime_reads_and_makes_integers_everywhere),
     cmocka_unit_test(a_clamp_that_codes_do_not_imply_stays),
     cmocka_unit_test(clips_are_implied_up_to_their_bounds),
     cmocka_unit_test(functions_stay_float_for_tensorrt),
@@ -269,7 +270,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_operand_of_a_sum_is_kept),
     cmocka_unit_test(what_open_sizes_keep_apart_stays_apart),
     cmocka_unit_test(one_operand_of_an_open_sum_stays_float),
-        cmocka_unit_test(unknown_targets_list_the_known_ones),
+    cmocka_unit_test(unknown_targets_list_the_known_ones),
 };
 
 QB_TEST_MAIN(tests)
