@@ -48,19 +48,29 @@ static void print_profiles(const json_t *profiles) {
     }
 }
 
-/* "other versions, other processors" */
+/* "other versions, other hardware" */
 static void print_compatible(const json_t *list) {
     const json_t *what;
     size_t i;
     if (json_array_size(list) > 0) printf("loads on    ");
     json_array_foreach(list, i, what)
         printf("%sother %s", i > 0 ? ", " : "",
-               strcmp(json_string_value(what), "version") == 0 ? "versions" : "processors");
+               strcmp(json_string_value(what), "version") == 0 ? "versions" : "hardware");
     if (json_array_size(list) > 0) printf("\n");
 }
 
 static double mib(const json_t *memory, const char *key) {
     return (double)json_integer_value(json_object_get(memory, key)) / (1 << 20);
+}
+
+/* A processor counts where it runs some of the steps. */
+static void print_target(const json_t *built) {
+    const bool device = json_object_get(built, "device") != NULL;
+    const int host = (int)json_integer_value(json_object_get(built, "host_steps"));
+    printf("built for   %s: %s\n", text(built, "backend"),
+           text(built, device ? "device" : "processor"));
+    if (device) printf("driver      %s\n", text(built, "driver"));
+    if (host > 0) printf("beside it   %d steps on %s\n", host, text(built, "processor"));
 }
 
 static void print(const json_t *tags, bool steps) {
@@ -71,7 +81,7 @@ static void print(const json_t *tags, bool steps) {
         printf("calibration %s, data %s\n", text(tags, "calibration"), text(tags, "data_hash"));
     printf("built by    qbench %s, %s, %d threads\n", text(built, "qbench"),
            text(built, "libraries"), (int)json_integer_value(json_object_get(built, "threads")));
-    printf("built for   %s: %s\n", text(built, "backend"), text(built, "processor"));
+    print_target(built);
     print_plugins(json_object_get(tags, "plugins"));
     print_compatible(json_object_get(tags, "compatible"));
     print_ports(tags, "inputs", "inputs");

@@ -52,8 +52,10 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
     options.input_shapes = shapes;
     const double start = qb_now();
     QB_GO(qb_engine_build(cx, graph, &options, out));
-    qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads", qb_now() - start,
+    const double device = qb_engine_device_seconds(*out);
+    qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads", qb_now() - start - device,
             qb_engine_bytes(*out), making->threads);
+    if (device > 0) qb_info(cx, "device opened in %.3g s", device);
 out:
     qb_free(profiles);
     qb_free(shapes);
@@ -134,6 +136,7 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_making *
     for (int i = 0; project->disabled[i]; i++) add_text(&out, "disable-pass", project->disabled[i]);
     for (int i = 0; project->keep_float[i]; i++)
         add_text(&out, "keep-float", project->keep_float[i]);
+    add_flag(&out, "no-mixing", project->no_mixing);
     add_flag(&out, "time-tactics", making->time_tactics);
     add_flag(&out, "version-compatible", making->version_compatible);
     add_flag(&out, "hardware-compatible", making->hardware_compatible);

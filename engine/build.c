@@ -97,11 +97,9 @@ static qb_status parse_backends(qb_ctx *cx, const char *text, const qb_device_ap
 qb_status qb_backends_check(qb_ctx *cx, const char *backends) {
     const char *list[MAX_BACKENDS + 1];
     const qb_device_api *device;
-    char *identity = NULL;
     QB_TRY(parse_backends(cx, backends, &device, list));
     if (!*backends) return unknown_backend(cx, "", 0);
-    if (device) QB_TRY_WRAP(cx, device->open(cx, &identity), "backend '%s'", backends);
-    qb_free(identity);
+    if (device) QB_TRY_WRAP(cx, device->open(cx, 0, NULL), "backend '%s'", backends);
     return QB_OK;
 }
 
@@ -359,18 +357,31 @@ typedef struct request {
     qb_dtype float_type;
     const char *timing_cache;
     bool mix, observable;
+    int32_t ordinal; /* of the device */
 } request;
+
+static qb_status load_timings(qb_ctx *cx, const qb_engine *e, const char *path,
+                              qb_timings **timings) {
+    char *name = qb_format(cx, "%s, qbench %s", e->device_name, QB_VERSION);
+    if (!name) return cx->code;
+    qb_status status = qb_timings_load(cx, path, name, timings);
+    qb_free(name);
+    return status;
+}
 
 /* The device, and what is needed to time its tactics. */
 static qb_status open_device(qb_builder *b, const request *r) {
-    char *identity;
-    QB_TRY(r->device->open(b->cx, &identity));
-    b->engine->device = r->device;
-    b->engine->device_name = identity;
-    char *name = qb_format(b->cx, "%s, qbench %s", identity, QB_VERSION);
-    if (!name) return b->cx->code;
-    qb_status status = qb_timings_load(b->cx, r->timing_cache, name, &b->timings);
-    qb_free(name);
+    qb_engine *e = b->engine;
+    qb_device_identity identity;
+    const double start = qb_now();
+    QB_TRY(r->device->open(b->cx, r->ordinal, &identity));
+    e->device_seconds = qb_now() - start;
+    e->device = r->device;
+    e->ordinal = r->ordinal;
+    e->device_name = qb_format(b->cx, "%s, %s", identity.hardware, identity.software);
+    if (!e->device_name) return b->cx->code;
+    if (r->replay) return QB_OK;
+    qb_status status = load_timings(b->cx, e, r->timing_cache, &b->timings);
     if (status == QB_OK) status = qb_scratch_create(b->cx, r->device, &b->scratch);
     return status;
 }
@@ -378,6 +389,7 @@ static qb_status open_device(qb_builder *b, const request *r) {
 /* "cpu,dnnl,ref" */
 static qb_status keep_backends(qb_ctx *cx, const request *r, qb_engine *engine) {
     qb_strbuf text = {0};
+    if (r->device) qb_strbuf_addf(&text, "%s,", r->device->backend);
     for (int i = 0; r->backends[i]; i++)
         qb_strbuf_addf(&text, "%s%s", i > 0 ? "," : "", r->backends[i]);
     engine->backends =
@@ -407,6 +419,8 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     engine->workspace_limit = r->workspace_limit;
     engine->parts = 1;
     engine->graph = r->bound;
+    engine->device_float = r->device ? r->float_type : QB_DTYPE_NONE;
+    engine->mixed = r->mix;
     QB_GO(qb_arena_create(cx, &engine->arena));
     QB_GO(keep_backends(cx, r, engine));
     if (!engine->graph)
@@ -416,13 +430,14 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     if (r->device) QB_GO(open_device(&b, r));
     if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(qb_device_fuse(&b));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
-    if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(qb_device_mix(&b));
+    if (r->device && r->float_type == QB_DTYPE_F16 && r->mix)
+        QB_GO((r->replay ? qb_device_mix_again : qb_device_mix)(&b));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
     int before = qb_use_threads(engine->threads);
     status = build_steps(&b);
     if (status == QB_OK) status = plan(cx, engine);
     qb_use_threads(before);
-    if (status == QB_OK && r->timing_cache && engine->device)
+    if (status == QB_OK && r->timing_cache && b.timings)
         status = qb_timings_save(cx, b.timings, r->timing_cache);
     if (status != QB_OK) goto out;
     *out = engine;
@@ -549,12 +564,15 @@ static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     qb_engine_layers(*engine, &n_int8, &n_fp16, &n_fp32);
     if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix || n_int8 == 0) return QB_OK;
     qb_engine *half;
+    qb_timings *timings = NULL;
     double mixed_ms = 0, half_ms = 0;
     qb_status status = QB_OK;
     QB_TRY(build_half(cx, r, &half));
     if (!half) return QB_OK;
-    QB_GO(qb_device_race(cx, *engine, &mixed_ms));
-    QB_GO(qb_device_race(cx, half, &half_ms));
+    QB_GO(load_timings(cx, half, r->timing_cache, &timings));
+    QB_GO(qb_device_race(cx, *engine, timings, &mixed_ms));
+    QB_GO(qb_device_race(cx, half, timings, &half_ms));
+    if (r->timing_cache) QB_GO(qb_timings_save(cx, timings, r->timing_cache));
     if (half_ms < mixed_ms) {
         qb_info(cx, "INT8 takes %.3f ms, FP16 %.3f ms: all steps stay in FP16", mixed_ms, half_ms);
         qb_engine *slower = *engine;
@@ -563,6 +581,7 @@ static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     }
 out:
     qb_engine_free(half);
+    qb_timings_free(timings);
     if (status != QB_STATUS_NOMEM) return status;
     qb_ctx_clear(cx); /* the device has no room for two: the planned one it is */
     return QB_OK;
@@ -598,6 +617,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
                  .timing_cache = options->timing_cache,
                  .mix = !options->no_mixing,
+                 .ordinal = options->device,
                  .observable = options->observable};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
     if (r.float_type == QB_DTYPE_F16 && !r.device)
@@ -645,20 +665,26 @@ out:
     return status;
 }
 
-qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const char *backends, int threads,
-                          size_t workspace_limit, const qb_replay *replay, qb_engine **out) {
-    request r = {
-        .bound = graph, .replay = replay, .threads = threads, .workspace_limit = workspace_limit};
+qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_engine **out) {
+    request r = {.bound = graph,
+                 .replay = how->replay,
+                 .threads = how->threads,
+                 .workspace_limit = how->workspace_limit,
+                 .float_type = how->device_float,
+                 .mix = how->mixed,
+                 .ordinal = how->ordinal};
     qb_engine *engine;
-    qb_status status = parse_backends(cx, backends, &r.device, r.backends);
-    if (status == QB_OK && r.device)
-        status = qb_fail(cx, QB_STATUS_MISMATCH, "recorded for a device ('%s')", backends);
+    qb_status status = parse_backends(cx, how->backends, &r.device, r.backends);
+    if (status == QB_OK && !r.device != (how->device_float == QB_DTYPE_NONE))
+        status = qb_fail(cx, QB_STATUS_MISMATCH, "recorded for '%s', which does not fit here",
+                         how->backends);
     if (status != QB_OK) {
         qb_graph_free(graph);
         return status;
     }
     QB_TRY(draft(cx, &r, &engine));
     place_packed(engine);
+    if (engine->device) qb_device_place(engine);
     *out = engine;
     return QB_OK;
 }

@@ -138,19 +138,33 @@ static qb_status preferred(qb_builder *b, const qb_problem *forms, int32_t n_for
     return QB_OK;
 }
 
-/* The tactic of the earlier build. Which form it takes follows from the tactic. */
-static qb_status chosen_before(qb_builder *b, const qb_problem *forms, int32_t n_forms,
-                               const bool *constant, qb_kernel **out) {
+/* The first form that the tactic takes with that algorithm. */
+static qb_status same_variant(qb_builder *b, const qb_tactic *tactic, int32_t variant,
+                              const qb_problem *forms, int32_t n_forms, const bool *constant,
+                              qb_kernel **out) {
+    for (int32_t f = 0; f < n_forms && !*out; f++) {
+        qb_problem form = forms[f];
+        form.variant = variant;
+        QB_TRY(try_tactic(b, tactic, &form, constant, out));
+    }
+    return QB_OK;
+}
+
+qb_status qb_build_again(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                         const bool *constant, bool device, qb_kernel **out) {
+    const qb_replay *replay = b->replay;
     const int32_t i = b->engine->n_recorded;
+    const qb_tactic *tactic = i < replay->n ? replay->tactic[i] : NULL;
     *out = NULL;
-    if (i < b->replay->n && b->replay->tactic[i])
-        QB_TRY(first_form(b, b->replay->tactic[i], forms, n_forms, constant, out));
+    if (device && i < replay->n && !replay->name[i][0]) return QB_OK;
+    if (tactic && tactic->device_memory == device)
+        QB_TRY(same_variant(b, tactic, replay->variant[i], forms, n_forms, constant, out));
     if (*out) return QB_OK;
     /* Where eval runs a node because no tactic did, none was recorded. */
     const bool optional = forms->kind > QB_KIND_COPY;
     return qb_fail(b->cx, optional ? QB_STATUS_UNSUPPORTED : QB_STATUS_MISMATCH,
                    "tactic %s, which was recorded, does not run it here",
-                   i < b->replay->n ? b->replay->name[i] : "(none)");
+                   i < replay->n ? replay->name[i] : "(none)");
 }
 
 /* What timing found best for the step at the shapes that a profile is tuned for. */
@@ -171,22 +185,22 @@ static qb_status choose(qb_builder *b, const qb_problem *forms, int32_t n_forms,
     return *out ? QB_OK : preferred(b, forms, n_forms, constant, out);
 }
 
-/* For engine files. */
-static qb_status record(qb_builder *b, const qb_tactic *tactic) {
+qb_status qb_build_record(qb_builder *b, const qb_kernel *kernel) {
     qb_engine *e = b->engine;
     QB_TRY(qb_grow(b->cx, &e->recorded, &b->cap_recorded, (size_t)e->n_recorded + 1,
                    sizeof *e->recorded));
-    e->recorded[e->n_recorded++] = tactic;
+    e->recorded[e->n_recorded++] =
+        kernel ? (qb_chosen){kernel->tactic, kernel->problem.variant} : (qb_chosen){0};
     return QB_OK;
 }
 
 qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                           const bool *constant, qb_kernel **out) {
     if (b->replay)
-        QB_TRY(chosen_before(b, forms, n_forms, constant, out));
+        QB_TRY(qb_build_again(b, forms, n_forms, constant, false, out));
     else
         QB_TRY(choose(b, forms, n_forms, constant, out));
-    if (*out && record(b, (*out)->tactic) != QB_OK) {
+    if (*out && qb_build_record(b, *out) != QB_OK) {
         qb_kernel_free(*out);
         *out = NULL;
         return b->cx->code;

@@ -145,7 +145,8 @@ size_t qb_context_bytes(const qb_context *c) {
 
 void qb_context_free(qb_context *context) {
     if (!context) return;
-    if (context->device) qb_device_run_free(context->device, context->engine->device);
+    qb_engine_select(context->whole);
+    if (context->device) qb_device_run_free(context->device, context->whole->device);
     qb_workers_free(context->workers);
     qb_free(context->memory);
     qb_temp_free(&context->temp);
@@ -254,6 +255,7 @@ static qb_status run_part(qb_ctx *cx, qb_context *c, double *seconds, qb_observe
 /* All three ways to run: `seconds` and `observe` may be NULL. */
 static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void *const *outputs,
                      double *seconds, qb_observe_fn observe, void *user) {
+    qb_engine_select(c->whole);
     QB_TRY(check_inputs(cx, c->engine, inputs));
     if (observe && c->engine->parts > 1)
         return qb_fail(cx, QB_STATUS_INVALID,
@@ -288,6 +290,7 @@ qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const 
 qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *ms) {
     if (!context->device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "replay: expected an engine of a device");
+    qb_engine_select(context->whole);
     return qb_device_replay(cx, context, n, ms);
 }
 
@@ -296,6 +299,7 @@ qb_status qb_context_run_timed(qb_ctx *cx, qb_context *context, const void *cons
     if (!context->device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "times of a run: expected an engine of a device");
     QB_TRY(check_inputs(cx, context->engine, inputs));
+    qb_engine_select(context->whole);
     qb_context_bind(context, inputs, outputs, 0);
     return qb_device_run_timed(cx, context, transfers, times);
 }
@@ -303,6 +307,7 @@ qb_status qb_context_run_timed(qb_ctx *cx, qb_context *context, const void *cons
 void *qb_engine_buffer(qb_ctx *cx, const qb_engine *engine, size_t bytes) {
     void *memory = NULL;
     if (!engine->device) return qb_alloc_aligned(cx, 1, bytes);
+    qb_engine_select(engine);
     if (engine->device->host_alloc(cx, bytes, &memory) != QB_OK) return NULL;
     return memset(memory, 0, bytes);
 }

@@ -218,7 +218,7 @@ typedef struct contest {
     const int32_t *values;
     qb_kernel *kernel; /* of the best, or NULL where its time was known */
     const qb_tactic *best;
-    int32_t best_form;
+    int32_t best_form, best_variant;
     double best_total, best_seconds; /* with and without the copies around */
     qb_choice choice;
     size_t capacity;
@@ -269,18 +269,19 @@ static void constants_of(const contest *c, int32_t n, const void **constants) {
             c->values && c->values[i] >= 0 ? c->b->graph->values[c->values[i]].data : NULL;
 }
 
-/* Creates and times; *seconds < 0 when the tactic does not take it after all. */
+/* Creates and times; timing->seconds < 0 when the tactic does not take it after all. */
 static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *form,
-                         qb_kernel **kernel, double *seconds) {
+                         qb_kernel **kernel, qb_timing *timing) {
     qb_ctx *cx = c->b->cx;
     const void *constants[QB_MAX_INPUTS];
     constants_of(c, form->n_in, constants);
     *kernel = NULL;
-    *seconds = -1;
+    *timing = (qb_timing){.seconds = -1};
     qb_status status = tactic->create(cx, tactic, form, c->constant, 1, kernel);
+    if (status == QB_OK) timing->variant = (*kernel)->problem.variant;
     if (status == QB_OK)
         status = qb_scratch_time(cx, c->b->scratch, *kernel, constants,
-                                 c->best ? c->best_seconds : 1e30, seconds);
+                                 c->best ? c->best_seconds : 1e30, &timing->seconds);
     else if (status != QB_STATUS_UNSUPPORTED)
         return qb_wrap(cx, "tactic %s", tactic->name);
     if (status == QB_OK) return QB_OK;
@@ -294,7 +295,7 @@ static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *
     qb_ctx_clear(cx);
     qb_kernel_free(*kernel);
     *kernel = NULL;
-    *seconds = -1;
+    *timing = (qb_timing){.seconds = -1};
     return QB_OK;
 }
 
@@ -313,20 +314,21 @@ static qb_status enter(contest *c, const qb_tactic *tactic) {
         const qb_problem *form = &c->forms[f];
         if (!tactic->supports(form, c->constant)) continue;
         qb_kernel *kernel = NULL;
-        double seconds, besides;
+        qb_timing timing;
+        double besides;
         char *key;
         QB_TRY(qb_problem_key(b->cx, form, c->constant, &key));
         qb_status status = QB_OK;
-        if (!qb_timings_find(b->timings, tactic->name, key, &seconds)) {
-            status = measure(c, tactic, form, &kernel, &seconds);
+        if (!qb_timings_find(b->timings, tactic->name, key, &timing)) {
+            status = measure(c, tactic, form, &kernel, &timing);
             if (status == QB_OK)
-                status = qb_timings_add(b->cx, b->timings, tactic->name, key, seconds);
+                status = qb_timings_add(b->cx, b->timings, tactic->name, key, &timing);
         }
         qb_free(key);
-        if (status == QB_OK && seconds < 0) continue;
-        if (status == QB_OK) status = note_alternative(c, tactic, seconds);
+        if (status == QB_OK && timing.seconds < 0) continue;
+        if (status == QB_OK) status = note_alternative(c, tactic, timing.seconds);
         if (status == QB_OK) status = surroundings(c, form, &besides);
-        if (status != QB_OK || (c->best && seconds + besides > TIE * c->best_total)) {
+        if (status != QB_OK || (c->best && timing.seconds + besides > TIE * c->best_total)) {
             qb_kernel_free(kernel);
             return status;
         }
@@ -334,11 +336,20 @@ static qb_status enter(contest *c, const qb_tactic *tactic) {
         c->kernel = kernel;
         c->best = tactic;
         c->best_form = f;
-        c->best_seconds = seconds;
-        c->best_total = seconds + besides;
+        c->best_variant = timing.variant;
+        c->best_seconds = timing.seconds;
+        c->best_total = timing.seconds + besides;
         return QB_OK;
     }
     return QB_OK;
+}
+
+/* The kernel with one of its library's algorithms, without trying them. */
+static qb_status create_variant(const contest *c, const qb_tactic *tactic, int32_t form,
+                                int32_t variant, qb_kernel **out) {
+    qb_problem problem = c->forms[form];
+    problem.variant = variant;
+    return tactic->create(c->b->cx, tactic, &problem, c->constant, 1, out);
 }
 
 /* Takes the tactic if it takes any form, without looking at the time. */
@@ -346,7 +357,7 @@ static qb_status take(contest *c, const qb_tactic *tactic) {
     qb_ctx *cx = c->b->cx;
     for (int32_t f = 0; f < c->n_forms && !c->best; f++) {
         if (!tactic->supports(&c->forms[f], c->constant)) continue;
-        qb_status status = tactic->create(cx, tactic, &c->forms[f], c->constant, 1, &c->kernel);
+        qb_status status = create_variant(c, tactic, f, 1, &c->kernel);
         if (status != QB_OK && status != QB_STATUS_UNSUPPORTED)
             return qb_wrap(cx, "tactic %s", tactic->name);
         if (status == QB_OK) c->best = tactic;
@@ -383,7 +394,7 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
             status = take(&c, *t);
     }
     if (status == QB_OK && c.best && !c.kernel)
-        status = c.best->create(b->cx, c.best, &forms[c.best_form], constant, 1, &c.kernel);
+        status = create_variant(&c, c.best, c.best_form, c.best_variant, &c.kernel);
     if (status != QB_OK) {
         qb_free(c.choice.alternatives);
         qb_kernel_free(c.kernel);
@@ -400,6 +411,21 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     *choice = c.choice;
     *out = c.kernel;
     return QB_OK;
+}
+
+qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                           const bool *constant, const int32_t *values, qb_kernel **out,
+                           qb_choice *choice) {
+    if (b->replay)
+        QB_TRY(qb_build_again(b, forms, n_forms, constant, true, out));
+    else
+        QB_TRY(qb_device_kernel(b, forms, n_forms, constant, values, out, choice));
+    if (b->replay && !*out) choice->why_not = "as it was when the file was built";
+    qb_status status = qb_build_record(b, *out);
+    if (status == QB_OK) return QB_OK;
+    qb_kernel_free(*out);
+    *out = NULL;
+    return status;
 }
 
 bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to) {

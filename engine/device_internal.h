@@ -18,13 +18,21 @@ typedef struct qb_device_observers {
     void (*extremes)(uint32_t low_key, uint32_t high_key, float *low, float *high);
 } qb_device_observers;
 
+/* What an engine was tuned for, and an engine file is bound to. */
+typedef struct qb_device_identity {
+    char hardware[160]; /* "NVIDIA H200, compute capability 9.0" */
+    char software[96];  /* "driver 13.0, CUDA 13.0, cuDNN 91300" */
+} qb_device_identity;
+
 /* One kind of device. Streams, events and graphs are handles of the device's runtime; work on a
  * stream runs in order. All calls return a status but those that release (which accept NULL). */
 typedef struct qb_device_api {
     const char *backend; /* of its tactics, and in the user's list */
-    /* Makes the device the calling thread's; *identity (new memory) names it and its libraries in
-     * one line. Fails with one line where there is no device. */
-    qb_status (*open)(qb_ctx *cx, char **identity);
+    /* Makes a device the calling thread's, and says what it is (`identity` may be NULL). Fails with
+     * one line where there is none. */
+    qb_status (*open)(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity);
+    /* The same for one that is open, when another thread goes on: costs next to nothing. */
+    void (*select)(int32_t ordinal);
     qb_status (*alloc)(qb_ctx *cx, size_t bytes, void **out);
     void (*release)(void *memory);
     /* `from` may also be on the device. */
@@ -62,6 +70,10 @@ const qb_device_api *qb_device_find(const char *backend);
 qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                            const bool *constant, const int32_t *values, qb_kernel **out,
                            qb_choice *choice);
+/* The same for a step of the engine: what is chosen is recorded, or chosen as it was recorded. */
+qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                           const bool *constant, const int32_t *values, qb_kernel **out,
+                           qb_choice *choice);
 /* Does any tactic of the device copy from one form to the other? */
 bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to);
 
@@ -69,10 +81,15 @@ bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *t
 /* Decides which groups of codes run in f16 and gives them float constants. Adds values to the
  * graph, so it comes before whatever is allocated for each value. */
 qb_status qb_device_mix(qb_builder *b);
+/* The same as the earlier build decided, whose graph has the float constants. QB_STATUS_MISMATCH
+ * where what was recorded does not fit the graph. */
+qb_status qb_device_mix_again(qb_builder *b);
 
 /* engine/device_race.c: how long one run of a whole engine takes, by the device's clock: the median
- * of a few replays on zeros. */
-qb_status qb_device_race(qb_ctx *cx, const qb_engine *engine, double *ms);
+ * of a few replays on zeros. Kept among the timings, so that a build with them decides the same. */
+struct qb_timings;
+qb_status qb_device_race(qb_ctx *cx, const qb_engine *engine, struct qb_timings *timings,
+                         double *ms);
 
 /* engine/device_steps.c */
 /* F32 data in the float type of the device: inputs and result that are no constants. */
@@ -96,6 +113,15 @@ qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done);
 qb_status qb_device_order(qb_ctx *cx, qb_engine *engine);
 /* Packs all constants of device steps and brings them to the device. */
 qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine);
+/* The two halves of it: where the constants lie and how many bytes they are, and bringing them
+ * there, packed (device_constants bytes of the host). */
+void qb_device_place(qb_engine *engine);
+qb_status qb_device_adopt(qb_ctx *cx, qb_engine *engine, const void *block);
+/* The packed constants back from the device. */
+qb_status qb_device_constants(qb_ctx *cx, const qb_engine *engine, void *block);
+
+/* Makes the engine's device the calling thread's; nothing for an engine of the host. */
+void qb_engine_select(const qb_engine *engine);
 
 /* engine/device_run.c */
 typedef struct qb_device_run qb_device_run;

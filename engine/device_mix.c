@@ -217,6 +217,67 @@ static qb_status mix(mixer *m) {
     return apply(m);
 }
 
+/* ---- for engine files ------------------------------------------------------------------------ */
+
+static qb_status keep_half(qb_builder *b) {
+    qb_engine *e = b->engine;
+    int32_t n = 0, *half;
+    for (int32_t g = 0; g < b->groups.n; g++)
+        if (b->is_half[b->groups.group[g].out]) n += 2 + b->groups.group[g].n_in;
+    half = qb_arena_alloc(b->cx, e->arena, (size_t)n, sizeof *half);
+    if (!half) return b->cx->code;
+    e->half = half;
+    e->n_half = n;
+    for (int32_t g = 0; g < b->groups.n; g++) {
+        const qb_group *group = &b->groups.group[g];
+        if (!b->is_half[group->out]) continue;
+        *half++ = group->out;
+        *half++ = group->n_in;
+        for (int32_t i = 0; i < group->n_in; i++) *half++ = group->in[i];
+    }
+    return QB_OK;
+}
+
+/* May `id` be what the group reads in the place of `value`? */
+static bool stands_for(const qb_graph *graph, int32_t id, int32_t value) {
+    if (id == value) return true;
+    if (id < 0 || id >= graph->n_values || value < 0) return false;
+    const qb_value *real = &graph->values[id], *codes = &graph->values[value];
+    return codes->data && codes->q.n > 0 && real->data && real->dtype == QB_DTYPE_F32 &&
+           qb_shape_equal(&real->shape, &codes->shape);
+}
+
+static qb_status half_again(qb_builder *b, qb_group *group, const int32_t *ids) {
+    int32_t *in = qb_arena_alloc(b->cx, b->groups.arena, (size_t)group->n_in, sizeof *in);
+    if (!in) return b->cx->code;
+    for (int32_t i = 0; i < group->n_in; i++) {
+        if (!stands_for(b->graph, ids[i], group->in[i]))
+            return qb_fail(b->cx, QB_STATUS_MISMATCH, "a step in f16 reads what is not its own");
+        in[i] = ids[i];
+    }
+    group->in = in;
+    b->is_half[group->out] = true;
+    b->half_note[group->out] = "as it was when the file was built";
+    return QB_OK;
+}
+
+qb_status qb_device_mix_again(qb_builder *b) {
+    const size_t n = (size_t)b->graph->n_values;
+    const int32_t *half = b->replay->half, *end = half + b->replay->n_half;
+    b->is_half = qb_alloc(b->cx, n, sizeof *b->is_half);
+    b->half_note = qb_alloc(b->cx, n, sizeof *b->half_note);
+    if (!b->is_half || !b->half_note) return b->cx->code;
+    for (int32_t g = 0; g < b->groups.n && half < end; g++) {
+        qb_group *group = &b->groups.group[g];
+        if (group->out != *half) continue;
+        if (end - half < 2 || half[1] != group->n_in || end - half - 2 < group->n_in) break;
+        QB_TRY(half_again(b, group, half + 2));
+        half += 2 + group->n_in;
+    }
+    if (half == end) return keep_half(b);
+    return qb_fail(b->cx, QB_STATUS_MISMATCH, "a step in f16 that is not there");
+}
+
 qb_status qb_device_mix(qb_builder *b) {
     mixer m = {.b = b, .n = b->groups.n};
     size_t n = (size_t)m.n;
@@ -225,6 +286,7 @@ qb_status qb_device_mix(qb_builder *b) {
     m.half_in = qb_alloc(b->cx, n, sizeof *m.half_in);
     m.is_half = qb_alloc(b->cx, n, sizeof *m.is_half);
     qb_status status = m.codes && m.half && m.half_in && m.is_half ? mix(&m) : b->cx->code;
+    if (status == QB_OK) status = keep_half(b);
     qb_free(m.codes);
     qb_free(m.half);
     qb_free(m.half_in);

@@ -47,9 +47,7 @@ qb_status qb_device_run_create(qb_ctx *cx, qb_context *c) {
     if (!run->segment || !run->event) return cx->code;
     void *memory;
     size_t bytes = e->device_arena + QB_DEVICE_ALIGNMENT + e->device_workspace;
-    char *identity;
-    QB_TRY(device->open(cx, &identity)); /* for this thread */
-    qb_free(identity);
+    QB_TRY(device->open(cx, e->ordinal, NULL)); /* for this thread */
     QB_TRY(device->stream_open(cx, &run->stream));
     c->device_stream = run->stream;
     QB_TRY(device->alloc(cx, bytes, &memory));

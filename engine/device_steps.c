@@ -16,6 +16,10 @@ const qb_device_api *qb_device_find(const char *backend) {
     return NULL;
 }
 
+void qb_engine_select(const qb_engine *engine) {
+    if (engine->device) engine->device->select(engine->ordinal);
+}
+
 static qb_desc as_half(qb_desc desc) {
     if (desc.dtype != QB_DTYPE_NONE) desc.dtype = QB_DTYPE_F16;
     desc.q = (qb_qparams){.axis = -1};
@@ -78,7 +82,7 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
         if (sliced) QB_TRY(qb_build_slice_desc(b, group->out, &slice));
         qb_build_forms(b, group, &p, sliced ? &slice : NULL, &f);
     }
-    QB_TRY(qb_device_kernel(b, forms, f.n, constant, group->in, &kernel, &choice));
+    QB_TRY(qb_device_decide(b, forms, f.n, constant, group->in, &kernel, &choice));
     *done = kernel != NULL;
     if (is_half(b, group->out)) choice.why_half = b->half_note[group->out];
     if (kernel) return add_step(b, group, kernel, &choice);
@@ -188,21 +192,44 @@ static qb_status pack_into(qb_ctx *cx, const qb_engine *e, char *block) {
     return QB_OK;
 }
 
-qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {
+void qb_device_place(qb_engine *engine) {
+    engine->device_constants = place_constants(engine);
+    engine->memory.weights += engine->device_constants;
+}
+
+qb_status qb_device_adopt(qb_ctx *cx, qb_engine *engine, const void *block) {
+    const qb_device_api *device = engine->device;
+    const size_t bytes = engine->device_constants;
     qb_status status = QB_OK;
     void *stream = NULL;
-    size_t total = place_constants(engine);
-    char *block = qb_alloc_aligned(cx, total, 1);
-    if (!block) return cx->code;
-    QB_GO(pack_into(cx, engine, block));
-    QB_GO(engine->device->alloc(cx, total, &engine->device_block));
-    QB_GO(engine->device->stream_open(cx, &stream));
-    QB_GO(engine->device->upload(cx, engine->device_block, block, total, stream));
-    QB_GO(engine->device->sync(cx, stream));
-    engine->device_constants = total;
-    engine->memory.weights += total;
+    QB_GO(device->alloc(cx, bytes, &engine->device_block));
+    QB_GO(device->stream_open(cx, &stream));
+    if (bytes > 0) QB_GO(device->upload(cx, engine->device_block, block, bytes, stream));
+    QB_GO(device->sync(cx, stream));
 out:
-    engine->device->stream_close(stream);
+    device->stream_close(stream);
+    return status;
+}
+
+qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {
+    qb_device_place(engine);
+    char *block = qb_alloc_aligned(cx, engine->device_constants, 1);
+    if (!block) return cx->code;
+    qb_status status = pack_into(cx, engine, block);
+    if (status == QB_OK) status = qb_device_adopt(cx, engine, block);
     qb_free(block);
+    return status;
+}
+
+qb_status qb_device_constants(qb_ctx *cx, const qb_engine *engine, void *block) {
+    const qb_device_api *device = engine->device;
+    const size_t bytes = engine->device_constants;
+    qb_status status = QB_OK;
+    void *stream = NULL;
+    QB_GO(device->stream_open(cx, &stream));
+    if (bytes > 0) QB_GO(device->download(cx, block, engine->device_block, bytes, stream));
+    QB_GO(device->sync(cx, stream));
+out:
+    device->stream_close(stream);
     return status;
 }

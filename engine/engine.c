@@ -6,6 +6,7 @@
 
 void qb_engine_destroy(qb_engine *engine) {
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
+    qb_engine_select(engine);
     if (engine->device) engine->device->release(engine->device_block);
     qb_free(engine->device_name);
     if (!engine->packed_mapped) qb_free(engine->packed);
@@ -43,6 +44,7 @@ const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i) {
     return &engine->outputs[i].desc;
 }
 const char *qb_engine_device(const qb_engine *engine) { return engine->device_name; }
+double qb_engine_device_seconds(const qb_engine *engine) { return engine->device_seconds; }
 int qb_engine_threads(const qb_engine *engine) { return engine->threads; }
 
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {

@@ -28,6 +28,7 @@ typedef struct qb_engine_options {
      * at all: steps then run on the device by the fastest of its tactics, timed there; what it
      * cannot run goes to the backends behind it (the default ones when none is named). */
     const char *backends;
+    int32_t device;      /* which one of several, counted from 0 */
     qb_dtype float_type; /* of float values on a device: F32 (also for NONE) or F16 */
     /* Times of tactics on the device are read from this file and kept there, one machine's beside
      * another's; NULL: measured for this engine alone. */
@@ -93,9 +94,12 @@ size_t qb_engine_bytes(const qb_engine *engine);
 /* The compute libraries compiled in, with their run-time versions ("oneDNN 2.6.3"). New memory. */
 char *qb_engine_libraries(qb_ctx *cx);
 
-/* "NVIDIA H200, driver 13.0, CUDA 13.0, cuDNN 91300"; NULL for an engine of the host. Lives as long
- * as the engine. */
+/* "NVIDIA H200, compute capability 9.0, driver 13.0, CUDA 13.0, cuDNN 91300"; NULL for an engine of
+ * the host. Lives as long as the engine. */
 const char *qb_engine_device(const qb_engine *engine);
+/* Seconds of the build or the load until the device was open: the first time in a process its
+ * driver makes a context, which is none of the engine's work. 0 for an engine of the host. */
+double qb_engine_device_seconds(const qb_engine *engine);
 
 /* A tactic that could have run a step, with its time where it was measured (else 0). */
 typedef struct qb_step_alternative {

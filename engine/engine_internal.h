@@ -81,6 +81,12 @@ typedef struct qb_port { /* an input or output as the caller sees it */
 
 typedef struct qb_plans qb_plans;
 
+/* One choice of a build, for engine files. */
+typedef struct qb_chosen {
+    const qb_tactic *tactic; /* NULL: the device had none, and the host came next */
+    int32_t variant;         /* as in qb_problem */
+} qb_chosen;
+
 struct qb_engine {
     qb_graph *graph; /* bound; owns names, constants and quantization parameters */
     qb_arena *arena; /* owns everything below but kernels and packed */
@@ -97,19 +103,26 @@ struct qb_engine {
     struct qb_engine_file *file; /* it was loaded from; NULL: built */
     const char *backends;        /* as the build resolved them: "cpu,dnnl,ref" */
     size_t workspace_limit;      /* 0: none */
-    const qb_tactic **recorded;  /* what qb_build_kernel chose, call by call */
+    qb_chosen *recorded;         /* choice by choice */
     int32_t n_recorded;
     qb_engine_memory memory;
     const struct qb_device_api *device; /* NULL: everything runs on the host */
+    int32_t ordinal;                    /* which one of the devices */
     char *device_name;
     void *device_block;      /* on the device: packed constants and QB_BUFFER_DEVICE_CONSTANT */
     size_t device_constants; /* bytes of it */
     size_t device_arena, device_workspace; /* of one context, on the device */
-    qb_plans *plans;                       /* of an engine with profiles; NULL */
-    qb_plans *plan_of;                     /* this is one of its plans; NULL */
-    struct qb_pack **packs;                /* that the plan reads */
-    int32_t n_packs, refs;                 /* refs: of who uses the plan now */
-    bool cached;                           /* the plan stays when nobody uses it */
+    qb_dtype device_float;                 /* F32 or F16; NONE: no device */
+    bool mixed;                            /* steps of codes might go to f16 */
+    double device_seconds;                 /* until the device was open */
+    const int32_t *half; /* [n_half]: for each group of codes that runs in f16 its value, the number
+                            of its inputs, and these */
+    int32_t n_half;
+    qb_plans *plans;        /* of an engine with profiles; NULL */
+    qb_plans *plan_of;      /* this is one of its plans; NULL */
+    struct qb_pack **packs; /* that the plan reads */
+    int32_t n_packs, refs;  /* refs: of who uses the plan now */
+    bool cached;            /* the plan stays when nobody uses it */
     int64_t last_use;
 };
 
@@ -132,15 +145,27 @@ int64_t qb_items_at_once(int64_t batch, size_t bytes_of_one, size_t budget);
 /* What an earlier build chose, to be chosen again. */
 typedef struct qb_replay {
     const qb_tactic *const *tactic; /* NULL: this program has it no more */
-    const char *const *name;
+    const char *const *name;        /* "": the device had none */
+    const int32_t *variant;
     int32_t n;
+    const int32_t *half; /* as in qb_engine */
+    int32_t n_half;
 } qb_replay;
 
-/* engine/build.c: an engine of the host from the bound graph of an earlier one (taken over, also on
- * failure), with the tactics that were recorded or, with replay NULL, those that are best here.
- * Constants are not packed: `packed` stays NULL. */
-qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const char *backends, int threads,
-                          size_t workspace_limit, const qb_replay *replay, qb_engine **out);
+/* How an engine is made again. */
+typedef struct qb_again {
+    const char *backends;
+    int threads;
+    size_t workspace_limit;
+    qb_dtype device_float; /* NONE: of the host */
+    bool mixed;
+    int32_t ordinal;         /* of the device */
+    const qb_replay *replay; /* NULL: tactics are those that are best here */
+} qb_again;
+
+/* engine/build.c: an engine from the bound graph of an earlier one (taken over, also on failure).
+ * Constants are not packed, but have their places: `packed` stays NULL. */
+qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_engine **out);
 /* An engine for a part of the batch becomes one for all of it. */
 qb_status qb_engine_in_parts(qb_ctx *cx, qb_engine *engine, int64_t parts, int64_t batch);
 
@@ -210,6 +235,13 @@ bool qb_layout_is_row(const qb_desc *desc);
  * first tactic in the user's order of backends that takes any, or the fastest with time_tactics. */
 qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                           const bool *constant, qb_kernel **out);
+
+/* Notes what was chosen, for engine files; NULL: the device has no tactic for it. */
+qb_status qb_build_record(qb_builder *b, const qb_kernel *kernel);
+/* What the earlier build chose here; *out is NULL where that was to leave it to the host. Which
+ * form it takes follows from the tactic. */
+qb_status qb_build_again(qb_builder *b, const qb_problem *forms, int32_t n_forms,
+                         const bool *constant, bool device, qb_kernel **out);
 
 /* Does the kernel keep to the limit of workspace? Says so when it does not. */
 bool qb_build_within_limit(qb_builder *b, const qb_kernel *kernel);

@@ -25,9 +25,10 @@ typedef struct qb_engine_origin {
     bool hardware_compatible; /* on other processors */
 } qb_engine_origin;
 
-/* Writes the file, atomically. The same engine gives the same bytes. Engines of a device are
- * refused (QB_STATUS_UNSUPPORTED), and compatible files of an engine that has no plain weights any
- * more, because it was loaded from a file that is not. */
+/* Writes the file, atomically. The same engine gives the same bytes. An engine of a device is bound
+ * to such a device, its driver and libraries, and to a processor only where that runs some of its
+ * steps. Refused (QB_STATUS_UNSUPPORTED): compatible files of an engine that has no plain weights
+ * any more, because it was loaded from a file that is not. */
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path);
 
@@ -37,6 +38,9 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
  * (damaged, or written by a newer format), QB_STATUS_MISMATCH (made for another machine or program;
  * the message has both sides and the command that builds it anew). */
 qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out);
+/* The same on another one of several devices than the first, 0; for an engine of the host that
+ * number means nothing. */
+qb_status qb_engine_load_on(qb_ctx *cx, const char *path, int32_t device, qb_engine **out);
 
 /* The tags of a file as JSON text (new memory), after all of its hashes were checked; works for
  * files that do not fit this machine. */

@@ -61,7 +61,8 @@ qb_status qb_file_plugins_check(qb_ctx *cx, const char *path, const json_t *tags
 
 /* The head of the PLAN section. Behind it, texts being length-prefixed: the name of each tactic;
  * for each profile min, opt and max, each with a shape an input; for each profile the number of its
- * hints, and for each hint the value's and the tactic's name. */
+ * hints, and for each hint the value's and the tactic's name; for an engine of a device its part.
+ */
 typedef struct qb_file_plan {
     int64_t parts, batch; /* of the whole engine: items of a run */
     uint64_t hole_bytes, arena, workspace, workspace_limit;
@@ -69,6 +70,14 @@ typedef struct qb_file_plan {
     uint32_t compatible;
     char backends[64];
 } qb_file_plan;
+
+/* The device's part of the PLAN section. Behind it the variant of each tactic (i32) and n_half
+ * numbers (i32, see qb_engine). */
+typedef struct qb_file_device {
+    uint32_t float_type; /* qb_dtype: F32 or F16 */
+    int32_t mixed, n_half, reserved;
+    uint64_t arena, workspace; /* on the device, of the plan's */
+} qb_file_device;
 
 /* engine/file_plan.c */
 qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *engine, size_t hole_bytes,
@@ -78,15 +87,18 @@ typedef struct qb_file_plan_read {
     qb_file_plan head;
     const qb_tactic **tactics; /* [n_tactics] */
     const char **names;        /* of the tactics */
+    const int32_t *variants;   /* [n_tactics] */
     qb_profile *profiles;      /* [n_profiles] */
     struct qb_hints *hints;    /* [n_profiles] */
+    qb_file_device device;     /* zeros where it is the host's */
+    const int32_t *half;       /* [device.n_half] */
 } qb_file_plan_read;
 qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,
                            size_t size, qb_file_plan_read *out);
 
-/* engine/file_fit.c: may a file with these tags be used here? *same: program and processor are
- * those that built it. */
+/* engine/file_fit.c: may a file with these tags be used here (on the device of that number)? *same:
+ * program, processor and device are those that built it. */
 qb_status qb_file_fit(qb_ctx *cx, const char *path, const json_t *tags, uint32_t compatible,
-                      bool *same);
+                      int32_t ordinal, bool *same);
 
 #endif

@@ -42,6 +42,19 @@ static void put_profiles(qb_strbuf *out, const qb_plans *plans) {
     }
 }
 
+static void put_device(qb_strbuf *out, const qb_engine *e) {
+    const qb_file_device device = {.float_type = (uint32_t)e->device_float,
+                                   .mixed = e->mixed,
+                                   .n_half = e->n_half,
+                                   .arena = e->device_arena,
+                                   .workspace = e->device_workspace};
+    qb_strbuf_addn(out, (const char *)&device, sizeof device);
+    for (int32_t i = 0; i < e->n_recorded; i++)
+        qb_strbuf_addn(out, (const char *)&e->recorded[i].variant, sizeof e->recorded[i].variant);
+    if (e->n_half > 0)
+        qb_strbuf_addn(out, (const char *)e->half, (size_t)e->n_half * sizeof *e->half);
+}
+
 qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, uint32_t compatible,
                            qb_strbuf *out) {
     qb_engine_memory memory;
@@ -63,8 +76,10 @@ qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, ui
         return qb_fail(cx, QB_STATUS_INTERNAL, "engine file: '%s' is too long", e->backends);
     memcpy(plan.backends, e->backends, strlen(e->backends));
     qb_strbuf_addn(out, (const char *)&plan, sizeof plan);
-    for (int32_t i = 0; i < e->n_recorded; i++) put_text(out, e->recorded[i]->name);
+    for (int32_t i = 0; i < e->n_recorded; i++)
+        put_text(out, e->recorded[i].tactic ? e->recorded[i].tactic->name : "");
     if (e->plans) put_profiles(out, e->plans);
+    if (e->device) put_device(out, e);
     return out->failed ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory") : QB_OK;
 }
 
@@ -125,8 +140,7 @@ static qb_status get_tactics(reader *r) {
     QB_TRY(room(r, n, sizeof(uint32_t), sizeof *r->plan->tactics, &r->plan->tactics));
     for (int32_t i = 0; i < n; i++) {
         QB_TRY(get_text(r, &r->plan->names[i]));
-        const qb_tactic *tactic = qb_tactic_find(r->plan->names[i]);
-        r->plan->tactics[i] = tactic && !tactic->device_memory ? tactic : NULL;
+        r->plan->tactics[i] = qb_tactic_find(r->plan->names[i]);
     }
     return QB_OK;
 }
@@ -155,8 +169,7 @@ static qb_status get_hints(reader *r, qb_hints *hints) {
         QB_TRY(get_text(r, &hints->value[hints->n]));
         QB_TRY(get_text(r, &name));
         hints->tactic[hints->n] = qb_tactic_find(name);
-        /* What this program lacks is no hint to it. */
-        if (hints->tactic[hints->n] && !hints->tactic[hints->n]->device_memory) hints->n++;
+        if (hints->tactic[hints->n]) hints->n++; /* what this program lacks is no hint to it */
     }
     return QB_OK;
 }
@@ -175,6 +188,30 @@ static qb_status get_profiles(reader *r) {
     return QB_OK;
 }
 
+static qb_status get_numbers(reader *r, int32_t n, const int32_t **out) {
+    int32_t *numbers;
+    QB_TRY(room(r, n, sizeof *numbers, sizeof *numbers, &numbers));
+    *out = numbers;
+    return get(r, numbers, (size_t)n * sizeof *numbers);
+}
+
+/* Tactics of the host have no choice. */
+static qb_status no_variants(reader *r) {
+    const size_t n = (size_t)r->plan->head.n_tactics;
+    r->plan->variants = qb_arena_alloc(r->cx, r->arena, n, sizeof *r->plan->variants);
+    return r->plan->variants ? QB_OK : r->cx->code;
+}
+
+static qb_status get_device(reader *r) {
+    qb_file_device *d = &r->plan->device;
+    QB_TRY(get(r, d, sizeof *d));
+    if ((d->float_type != QB_DTYPE_F32 && d->float_type != QB_DTYPE_F16) || d->reserved != 0 ||
+        (d->mixed != 0 && d->mixed != 1) || d->arena > MEMORY_MAX || d->workspace > MEMORY_MAX)
+        return bad(r, "the device's part of the plan");
+    QB_TRY(get_numbers(r, r->plan->head.n_tactics, &r->plan->variants));
+    return get_numbers(r, d->n_half, &r->plan->half);
+}
+
 qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,
                            size_t size, qb_file_plan_read *out) {
     reader r = {.cx = cx,
@@ -188,5 +225,9 @@ qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const 
     if (!is_sane(&out->head)) return bad(&r, "the plan's numbers");
     QB_TRY(get_tactics(&r));
     QB_TRY(get_profiles(&r));
+    if (r.at < r.end)
+        QB_TRY(get_device(&r));
+    else
+        QB_TRY(no_variants(&r));
     return r.at == r.end ? QB_OK : bad(&r, "bytes behind the plan");
 }

@@ -1,8 +1,11 @@
 /* Files to engines. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/log.h"
+#include "engine/device_internal.h"
 #include "engine/file_internal.h"
 #include "engine/plans_internal.h"
 #include "graph/store.h"
@@ -74,9 +77,11 @@ static qb_status check_sections(const opened *f) {
 
 static qb_status open_file(qb_ctx *cx, const char *path, opened *f) {
     *f = (opened){.cx = cx, .path = path};
+    const double start = qb_now();
     QB_TRY(qb_map_open(cx, path, &f->map));
     qb_status status = check_header(f);
     if (status == QB_OK) status = check_sections(f);
+    qb_debug(cx, "load: every byte checked in %.3g ms", (qb_now() - start) * 1e3);
     if (status != QB_OK) qb_map_close(&f->map);
     return status;
 }
@@ -92,17 +97,36 @@ typedef struct loading {
     opened *f;
     qb_arena *arena; /* of what was read */
     qb_file_plan_read plan;
-    bool same; /* program and processor are those of the build */
+    int32_t ordinal;       /* of the device */
+    double device_seconds; /* until it was open */
+    bool same;             /* program and processor are those of the build */
     qb_engine_file *file;
 } loading;
+
+/* Opens the device where one is needed, to know how long that takes; the check of fit says why it
+ * cannot be. */
+static void wake_device(loading *l) {
+    const char *backends = l->plan.head.backends;
+    char first[sizeof l->plan.head.backends];
+    qb_ctx cx;
+    if (l->plan.device.float_type == QB_DTYPE_NONE) return;
+    snprintf(first, sizeof first, "%.*s", (int)strcspn(backends, ","), backends);
+    const qb_device_api *device = qb_device_find(first);
+    const double start = qb_now();
+    qb_ctx_child(l->f->cx, &cx);
+    if (device) (void)device->open(&cx, l->ordinal, NULL);
+    l->device_seconds = qb_now() - start;
+    qb_ctx_clear(&cx);
+}
 
 static qb_status check_tags(loading *l) {
     size_t size;
     const uint8_t *text = section(l->f, QB_FILE_TAGS, &size);
     json_t *tags = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL);
-    qb_status status = json_is_object(tags) ? qb_file_fit(l->f->cx, l->f->path, tags,
-                                                          l->plan.head.compatible, &l->same)
-                                            : damaged(l->f, "tags are no JSON");
+    qb_status status =
+        json_is_object(tags)
+            ? qb_file_fit(l->f->cx, l->f->path, tags, l->plan.head.compatible, l->ordinal, &l->same)
+            : damaged(l->f, "tags are no JSON");
     json_decref(tags);
     return status;
 }
@@ -137,12 +161,23 @@ static qb_status read_graph(const loading *l, qb_graph **out) {
  * here. Takes the graph over. */
 static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) {
     const qb_file_plan *head = &l->plan.head;
-    const qb_replay replay = {l->plan.tactics, l->plan.names, head->n_tactics};
+    const qb_replay replay = {.tactic = l->plan.tactics,
+                              .name = l->plan.names,
+                              .variant = l->plan.variants,
+                              .n = head->n_tactics,
+                              .half = l->plan.half,
+                              .n_half = l->plan.device.n_half};
+    const qb_again how = {.backends = head->backends,
+                          .threads = head->threads,
+                          .workspace_limit = (size_t)head->workspace_limit,
+                          .device_float = (qb_dtype)l->plan.device.float_type,
+                          .mixed = l->plan.device.mixed,
+                          .ordinal = l->ordinal,
+                          .replay = l->same ? &replay : NULL};
     qb_engine *engine;
-    QB_TRY_WRAP(l->f->cx,
-                qb_engine_again(l->f->cx, graph, head->backends, head->threads,
-                                (size_t)head->workspace_limit, l->same ? &replay : NULL, &engine),
-                "%s", l->f->path);
+    const double start = qb_now();
+    QB_TRY_WRAP(l->f->cx, qb_engine_again(l->f->cx, graph, &how, &engine), "%s", l->f->path);
+    qb_debug(l->f->cx, "load: planned again in %.3g ms", (qb_now() - start) * 1e3);
     qb_status status = QB_OK;
     if (l->same && (engine->n_steps != head->n_steps || engine->n_recorded != head->n_tactics))
         status = qb_fail(l->f->cx, QB_STATUS_MISMATCH,
@@ -169,6 +204,11 @@ static qb_status take_weights(const loading *l, qb_engine *engine) {
                        l->f->path, engine->memory.weights, size);
     engine->packed = (void *)(uintptr_t)packed; /* never written */
     engine->packed_mapped = true;
+    if (!engine->device) return QB_OK;
+    const double start = qb_now();
+    QB_TRY(qb_device_adopt(l->f->cx, engine, packed + size - engine->device_constants));
+    qb_debug(l->f->cx, "load: %zu bytes brought to the device in %.3g ms", engine->device_constants,
+             (qb_now() - start) * 1e3);
     return QB_OK;
 }
 
@@ -223,8 +263,8 @@ out:
 }
 
 /* The engine takes the map over. */
-static qb_status load(opened *f, qb_engine **out) {
-    loading l = {.f = f};
+static qb_status load(opened *f, int32_t ordinal, qb_engine **out) {
+    loading l = {.f = f, .ordinal = ordinal};
     qb_engine *engine = NULL;
     qb_graph *graph;
     size_t size;
@@ -234,10 +274,12 @@ static qb_status load(opened *f, qb_engine **out) {
     if (!l.file) QB_GO(f->cx->code);
     const uint8_t *plan = section(f, QB_FILE_PLAN, &size);
     QB_GO(qb_file_plan_get(f->cx, l.arena, f->path, plan, size, &l.plan));
+    wake_device(&l);
     QB_GO(check_tags(&l));
     QB_GO(make_zeros(&l));
     QB_GO(read_graph(&l, &graph));
     QB_GO((l.plan.head.n_profiles > 0 ? load_profiles : load_fixed)(&l, graph, &engine));
+    engine->device_seconds = l.device_seconds;
     engine->file = l.file;
     l.file->map = f->map;
     f->map = (qb_map){0};
@@ -249,12 +291,16 @@ out:
     return status;
 }
 
-qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out) {
+qb_status qb_engine_load_on(qb_ctx *cx, const char *path, int32_t device, qb_engine **out) {
     opened f;
     QB_TRY(open_file(cx, path, &f));
-    qb_status status = load(&f, out);
+    qb_status status = load(&f, device, out);
     qb_map_close(&f.map);
     return status;
+}
+
+qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out) {
+    return qb_engine_load_on(cx, path, 0, out);
 }
 
 qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json) {

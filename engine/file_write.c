@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/device_internal.h"
 #include "engine/file_internal.h"
 #include "engine/plans_internal.h"
 #include "graph/op.h"
@@ -26,15 +27,28 @@ static json_t *ports_json(const qb_port *ports, int32_t n) {
     return list;
 }
 
+/* What timing on the device found. */
+static void add_choice(json_t *step, const qb_step_info *s) {
+    json_t *others = json_array();
+    for (int32_t i = 0; i < s->n_alternatives; i++)
+        json_array_append_new(others, json_pack("{s:s, s:f}", "tactic", s->alternatives[i].tactic,
+                                                "us", s->alternatives[i].seconds * 1e6));
+    json_object_set_new(step, "us", json_real(s->seconds * 1e6));
+    json_object_set_new(step, "alternatives", others);
+    if (s->half) json_object_set_new(step, "half", json_string(s->half));
+    if (s->fallback) json_object_set_new(step, "fallback", json_string(s->fallback));
+}
+
 static json_t *steps_json(const qb_engine *engine) {
     json_t *list = json_array();
     for (int32_t i = 0; i < engine->n_steps; i++) {
         qb_step_info s;
         qb_engine_step(engine, i, &s);
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", s.name,
-                                              "op", s.op, "tactic", s.tactic, "impl", s.impl,
-                                              "dtype", qb_dtype_text(s.dtype), "flops", s.flops,
-                                              "bytes", s.bytes));
+        json_t *step = json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", s.name, "op", s.op,
+                                 "tactic", s.tactic, "impl", s.impl, "dtype",
+                                 qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes);
+        if (engine->device) add_choice(step, &s);
+        json_array_append_new(list, step);
     }
     return list;
 }
@@ -82,13 +96,22 @@ static json_t *compatible_json(const qb_engine_origin *o) {
     return list;
 }
 
+/* What the engine is bound to beside or instead of the processor. */
+static json_t *device_json(const qb_engine *e, const qb_device_identity *identity) {
+    int host = 0;
+    for (int32_t s = 0; s < e->n_steps; s++) host += e->steps[s].kernel && !e->steps[s].on_device;
+    return json_pack("{s:s, s:s, s:i}", "device", identity->hardware, "driver", identity->software,
+                     "host_steps", host);
+}
+
 static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const char *backend,
-                         const char *libraries) {
+                         const char *libraries, const qb_device_identity *identity) {
     char processor[256];
     qb_engine_processor(processor, sizeof processor);
     json_t *built =
         json_pack("{s:s, s:s, s:s, s:s, s:i}", "qbench", QB_VERSION, "backend", backend,
                   "processor", processor, "libraries", libraries, "threads", e->threads);
+    if (identity) json_object_update_new(built, device_json(e, identity));
     json_t *memory = memory_json(e);
     return json_pack(
         "{s:s, s:o, s:o, s:s?, s:o, s:s?, s:o, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
@@ -102,8 +125,12 @@ static json_t *tags_json(const qb_engine *e, const qb_engine_origin *o, const ch
 
 static qb_status put_tags(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                           qb_strbuf *out) {
+    qb_device_identity identity;
+    if (engine->device) QB_TRY(engine->device->open(cx, engine->ordinal, &identity));
     char *libraries = qb_engine_libraries(cx), *backend = qb_backends_name(cx, engine->backends);
-    json_t *root = libraries && backend ? tags_json(engine, origin, backend, libraries) : NULL;
+    json_t *root = libraries && backend ? tags_json(engine, origin, backend, libraries,
+                                                    engine->device ? &identity : NULL)
+                                        : NULL;
     char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     if (text) qb_strbuf_add(out, text);
     free(text);
@@ -197,9 +224,6 @@ static void write_all(FILE *stream, const qb_file_header *h, const section *sect
 
 static qb_status check_supported(qb_ctx *cx, const qb_engine *engine, bool compatible,
                                  const char *path) {
-    if (engine->device)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: engines of %s cannot be written to a file",
-                       path, engine->device_name);
     if (engine->plan_of)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: a plan is no engine of its own", path);
     if (compatible && engine->file && engine->file->n_zeros > 0)
@@ -215,6 +239,18 @@ static uint32_t compatible_of(const qb_engine_origin *origin) {
            (origin->hardware_compatible ? QB_FILE_HARDWARE_COMPATIBLE : 0);
 }
 
+/* The host's packed constants, then the device's; `own` is new memory where these must be one. */
+static qb_status packed_of(qb_ctx *cx, const qb_engine *e, char **own, section *out) {
+    *out = (section){e->packed, e->memory.weights};
+    if (!e->device || e->packed_mapped) return QB_OK;
+    const size_t host = e->memory.weights - e->device_constants;
+    *own = qb_alloc_aligned(cx, e->memory.weights, 1);
+    if (!*own) return cx->code;
+    if (host > 0) memcpy(*own, e->packed, host);
+    out->data = *own;
+    return qb_device_constants(cx, e, *own + host);
+}
+
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path) {
     const uint32_t compatible = compatible_of(origin);
@@ -223,16 +259,18 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
     graph_bytes stored = {0};
     qb_file_header header;
     qb_writer writer = {0};
+    char *own = NULL;
+    section packed = {0};
     QB_TRY(check_supported(cx, engine, compatible != 0, path));
     QB_GO(put_tags(cx, engine, origin, &tags));
     QB_GO(store_graph(cx, engine, compatible != 0 || engine->plans, &stored));
     QB_GO(qb_file_plan_put(cx, engine, stored.hole_bytes, compatible, &plan));
-    const section sections[QB_FILE_SECTIONS] = {
-        {tags.data, tags.size},
-        {stored.graph.data, stored.graph.size},
-        {plan.data, plan.size},
-        {stored.weights, stored.n_weights},
-        {engine->packed, compatible ? 0 : engine->memory.weights}};
+    if (!compatible) QB_GO(packed_of(cx, engine, &own, &packed));
+    const section sections[QB_FILE_SECTIONS] = {{tags.data, tags.size},
+                                                {stored.graph.data, stored.graph.size},
+                                                {plan.data, plan.size},
+                                                {stored.weights, stored.n_weights},
+                                                packed};
     fill_header(sections, &header);
     QB_GO(qb_writer_open(cx, path, true, &writer));
     write_all(writer.stream, &header, sections);
@@ -243,5 +281,6 @@ out:
     qb_strbuf_release(&stored.graph);
     qb_strbuf_release(&plan);
     qb_free(stored.weights);
+    qb_free(own);
     return status;
 }

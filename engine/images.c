@@ -208,7 +208,7 @@ static qb_status copy_kernel(qb_builder *b, const qb_problem *problem, bool devi
                              qb_kernel **kernel, qb_choice *choice) {
     bool constant = false;
     if (!device) return qb_build_kernel(b, problem, 1, &constant, kernel);
-    QB_TRY(qb_device_kernel(b, problem, 1, &constant, NULL, kernel, choice));
+    QB_TRY(qb_device_decide(b, problem, 1, &constant, NULL, kernel, choice));
     if (*kernel) return QB_OK;
     return qb_fail(b->cx, QB_STATUS_UNSUPPORTED, "no tactic of the device copies %s %s to %s %s",
                    qb_dtype_text(problem->in->dtype), qb_layout_text(problem->in->layout),

@@ -11,14 +11,12 @@
 /* Can the device be used here and now? If not, *why is one line (new memory). */
 static qb_status try_device(qb_ctx *cx, const char *name, bool *there, char **why) {
     const qb_device_api *device = qb_device_find(name);
-    char *identity = NULL;
     *there = false;
     if (!device) {
         *why = qb_format(cx, "this qbench was built without it");
         return *why ? QB_OK : cx->code;
     }
-    const qb_status status = device->open(cx, &identity);
-    qb_free(identity);
+    const qb_status status = device->open(cx, 0, NULL);
     *there = status == QB_OK;
     if (status == QB_OK || status == QB_STATUS_NOMEM) return status;
     *why = qb_strdup(cx, cx->message);

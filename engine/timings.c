@@ -2,6 +2,7 @@
 #include "engine/timings.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 typedef struct timing {
     const char *tactic, *problem;
     qb_hash hash; /* of both */
-    double seconds;
+    qb_timing value;
 } timing;
 
 struct qb_timings {
@@ -51,20 +52,28 @@ static const timing *find(const qb_timings *t, const char *tactic, const char *p
 }
 
 bool qb_timings_find(const qb_timings *timings, const char *tactic, const char *problem,
-                     double *seconds) {
+                     qb_timing *value) {
     const timing *entry = find(timings, tactic, problem);
-    if (entry) *seconds = entry->seconds;
+    if (entry) *value = entry->value;
     return entry != NULL;
 }
 
+/* Through the file's text, so that a build with the file sees what the build that wrote it saw. */
+static double rounded(double seconds) {
+    char text[64];
+    snprintf(text, sizeof text, "%.3f", seconds * 1e6);
+    return seconds < 0 ? -1.0 : strtod(text, NULL) * 1e-6;
+}
+
 qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
-                         double seconds) {
+                         qb_timing *value) {
+    value->seconds = rounded(value->seconds);
     QB_TRY(
         qb_grow(cx, &timings->entry, &timings->capacity, timings->n + 1, sizeof *timings->entry));
     timing added = {.tactic = qb_arena_strdup(cx, timings->arena, tactic),
                     .problem = qb_arena_strdup(cx, timings->arena, problem),
                     .hash = hash_of(tactic, problem),
-                    .seconds = seconds};
+                    .value = *value};
     if (!added.tactic || !added.problem) return cx->code;
     timings->entry[timings->n++] = added;
     return QB_OK;
@@ -74,12 +83,25 @@ static qb_status bad_line(qb_ctx *cx, const char *name, int32_t line, const char
     return qb_fail(cx, QB_STATUS_FORMAT, "%s: line %d: expected %s", name, line, expected);
 }
 
-/* "12.5<TAB>tactic<TAB>problem"; the line is cut at its tabs. */
+/* Cuts the number of an algorithm off the line; false where there is none. */
+static bool parse_variant(char *tab, int32_t *variant) {
+    char *end;
+    const long number = strtol(tab + 1, &end, 10);
+    *tab = '\0';
+    *variant = (int32_t)number;
+    return end != tab + 1 && !*end && number >= 1 && number <= INT32_MAX;
+}
+
+/* "12.5<TAB>tactic<TAB>problem" or "...<TAB>variant"; the line is cut at its tabs. */
 static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_t number,
                              char *line) {
+    qb_timing value = {0};
     char *tactic = strchr(line, '\t'), *problem = tactic ? strchr(tactic + 1, '\t') : NULL;
-    if (!problem || problem == tactic + 1 || !problem[1] || strchr(problem + 1, '\t'))
+    char *more = problem ? strchr(problem + 1, '\t') : NULL;
+    if (!problem || problem == tactic + 1 || !problem[1] || more == problem + 1)
         return bad_line(cx, name, number, "a time, a tactic and a problem between tabs");
+    if (more && !parse_variant(more, &value.variant))
+        return bad_line(cx, name, number, "the number of an algorithm behind the problem");
     *tactic++ = *problem++ = '\0';
     char *end = line;
     double microseconds = strcmp(line, "-") == 0 ? -1.0 : strtod(line, &end);
@@ -87,7 +109,8 @@ static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_
     if (taken ? *end || !isfinite(microseconds) || microseconds < 0 : strcmp(line, "-") != 0)
         return bad_line(cx, name, number, "microseconds or '-'");
     if (find(t, tactic, problem)) return QB_OK;
-    return qb_timings_add(cx, t, tactic, problem, taken ? microseconds * 1e-6 : -1.0);
+    value.seconds = taken ? microseconds * 1e-6 : -1.0;
+    return qb_timings_add(cx, t, tactic, problem, &value);
 }
 
 static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) {
@@ -159,11 +182,13 @@ qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text) {
     qb_strbuf_addf(&buf, "%s\n%s%s%s\n", FIRST_LINE, timings->others, SECTION, timings->device);
     for (size_t i = 0; i < timings->n; i++) {
         const timing *t = &timings->entry[i];
-        if (t->seconds < 0)
+        if (t->value.seconds < 0)
             qb_strbuf_add(&buf, "-");
         else
-            qb_strbuf_addf(&buf, "%.3f", t->seconds * 1e6);
-        qb_strbuf_addf(&buf, "\t%s\t%s\n", t->tactic, t->problem);
+            qb_strbuf_addf(&buf, "%.3f", t->value.seconds * 1e6);
+        qb_strbuf_addf(&buf, "\t%s\t%s", t->tactic, t->problem);
+        if (t->value.variant > 0) qb_strbuf_addf(&buf, "\t%d", (int)t->value.variant);
+        qb_strbuf_add(&buf, "\n");
     }
     qb_status status = qb_strbuf_take(cx, &buf, text);
     qb_strbuf_release(&buf);

@@ -4,8 +4,10 @@
  *   device NVIDIA H200, driver 13.0, CUDA 13.0, cuDNN 91300, qbench 0.1.0
  *   12.25<TAB>cuda.conv_s8.mma_nhwc_64x64x64<TAB>conv;u8:nhwc:1x64x56x56:t;...
  *   -<TAB>cuda.conv_s8.cudnn<TAB>conv;...
+ *   6.1<TAB>cuda.matmul_f16.cublaslt<TAB>matmul;...<TAB>3
  *
- * Microseconds, or '-' where the tactic does not take the problem. Sections of other devices (or of
+ * Microseconds, or '-' where the tactic does not take the problem; last, where the tactic has a
+ * choice, the algorithm (qb_problem.variant) that was fastest. Sections of other devices (or of
  * other versions of the driver, the libraries or qbench) are kept and not looked at. One object
  * belongs to one thread at a time. */
 #ifndef QB_ENGINE_TIMINGS_H
@@ -30,12 +32,18 @@ qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text);
 qb_status qb_timings_save(qb_ctx *cx, const qb_timings *timings, const char *path);
 void qb_timings_free(qb_timings *timings); /* accepts NULL */
 
-/* Is there an entry? Seconds, or a negative number where the tactic does not take the problem. */
+/* How long a tactic took, by which of its algorithms. */
+typedef struct qb_timing {
+    double seconds;  /* a multiple of a nanosecond, as the file has it; negative: not taken */
+    int32_t variant; /* 0: it has no choice */
+} qb_timing;
+
+/* Is there an entry? */
 bool qb_timings_find(const qb_timings *timings, const char *tactic, const char *problem,
-                     double *seconds);
-/* Adds an entry; seconds < 0: not taken. */
+                     qb_timing *timing);
+/* Adds an entry, rounded to what the file will say; *timing is that. */
 qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
-                         double seconds);
+                         qb_timing *timing);
 
 /* The problem as one word, new memory: all that its time may depend on (types, layouts, shapes,
  * slices, zero points or none, the window, what is fused), and not its scales. */

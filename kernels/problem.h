@@ -130,6 +130,9 @@ typedef struct qb_problem {
     float epsilon;             /* LAYER_NORM */
     int32_t perm[QB_MAX_RANK]; /* TRANSPOSE */
     qb_resize_kind resize;
+    int32_t variant; /* which of a library's algorithms; 0: the tactic tries them, 1: the one that
+                        the library puts first. A kernel's own problem says which one it has, 0
+                        where there is no choice; what else the number says is the tactic's */
 } qb_problem;
 
 /* Input positions of CONV, CONV_TRANSPOSE and MATMUL. */

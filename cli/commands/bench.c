@@ -143,9 +143,12 @@ static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **
         qb_engine_free(out->engine);
         out->engine = NULL;
         QB_TRY(qb_engine_load(cx, o->load_engine, &out->engine));
-        if (o->time_load && !qb_json_on_stdout(&o->common))
-            printf("Engine deserialized in %.6g sec.\n", qb_now() - start);
-        qb_info(cx, "engine loaded in %.3g s: %d threads a stream", qb_now() - start,
+        const double device = qb_engine_device_seconds(out->engine);
+        const double took = qb_now() - start - device;
+        const bool print = o->time_load && !qb_json_on_stdout(&o->common);
+        if (print && device > 0) printf("Device opened in %.6g sec.\n", device);
+        if (print) printf("Engine deserialized in %.6g sec.\n", took);
+        qb_info(cx, "engine loaded in %.3g s: %d threads a stream", took,
                 qb_engine_threads(out->engine));
     }
     *name = qb_strdup(cx, qb_path_base(o->load_engine));

@@ -1,21 +1,24 @@
 /* CUDA as a device of the engine. */
 #include "engine/cuda/device_api_internal.h"
 #include <math.h>
+#include <stdio.h>
 
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/observe.h"
 
-static qb_status open_device(qb_ctx *cx, char **identity) {
+static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity) {
     qb_cuda_device device;
-    QB_TRY(qb_cuda_open(cx, 0, &device));
-    int32_t cudnn = qb_cuda_cudnn_version();
-    *identity = cudnn > 0 ? qb_format(cx, "%s, driver %d.%d, CUDA %d.%d, cuDNN %d", device.name,
-                                      device.driver / 1000, device.driver % 1000 / 10,
-                                      device.runtime / 1000, device.runtime % 1000 / 10, cudnn)
-                          : qb_format(cx, "%s, driver %d.%d, CUDA %d.%d, no cuDNN", device.name,
-                                      device.driver / 1000, device.driver % 1000 / 10,
-                                      device.runtime / 1000, device.runtime % 1000 / 10);
-    return *identity ? QB_OK : cx->code;
+    QB_TRY(qb_cuda_open(cx, ordinal, &device));
+    if (!identity) return QB_OK;
+    const int32_t cudnn = qb_cuda_cudnn_version();
+    char library[24] = "no cuDNN";
+    if (cudnn > 0) snprintf(library, sizeof library, "cuDNN %d", cudnn);
+    snprintf(identity->hardware, sizeof identity->hardware, "%s, compute capability %d.%d",
+             device.name, device.major, device.minor);
+    snprintf(identity->software, sizeof identity->software, "driver %d.%d, CUDA %d.%d, %s",
+             device.driver / 1000, device.driver % 1000 / 10, device.runtime / 1000,
+             device.runtime % 1000 / 10, library);
+    return QB_OK;
 }
 
 static qb_status reset(qb_ctx *cx, void *state, void *stream) {
@@ -46,6 +49,7 @@ static const qb_device_observers observers = {.state_bytes = sizeof(qb_cuda_obse
 
 const qb_device_api qb_cuda_device_api = {.backend = "cuda",
                                           .open = open_device,
+                                          .select = qb_cuda_select,
                                           .alloc = qb_cuda_alloc,
                                           .release = qb_cuda_free,
                                           .upload = qb_cuda_upload,

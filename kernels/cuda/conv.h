@@ -96,8 +96,8 @@ typedef struct qb_cuda_encode {
     void *im2col, *tiled;
 } qb_cuda_encode;
 
-/* The launchers return a code of the CUDA runtime (0: fine). `prepare` is called once, outside of
- * any capture. */
+/* The launchers return a code of the CUDA runtime (0: fine). `prepare` comes before a launch; the
+ * first one on a device is outside of any capture, since it loads code. */
 int qb_cuda_conv_direct(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, void *stream);
 
 int qb_cuda_conv_depthwise(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,

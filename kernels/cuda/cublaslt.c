@@ -31,10 +31,14 @@
     X(cublasLtGetStatusString)                                                                     \
     X(cublasLtMatmul)
 
-/* Open for as long as the process runs: the library keeps its kernels in it. */
+#define DEVICES_MAX 64
+
+/* Open for as long as the process runs: the library keeps its kernels in it, in a handle for each
+ * device. */
 static struct {
     bool ready;
-    cublasLtHandle_t handle;
+    pthread_mutex_t lock;
+    cublasLtHandle_t handle[DEVICES_MAX];
 #define X(name) __typeof__(&name) name;
     CUBLASLT_FUNCTIONS(X)
 #undef X
@@ -54,14 +58,27 @@ static void open_library(void) {
     }
     CUBLASLT_FUNCTIONS(X)
 #undef X
-    lt.ready = complete && lt.cublasLtCreate(&lt.handle) == CUBLAS_STATUS_SUCCESS;
+    pthread_mutex_init(&lt.lock, NULL);
+    lt.ready = complete;
 }
+
+/* A variant: the number of the algorithm in the heuristic's list, and its workspace in pages, so
+ * that a plan whose variant is known need not ask the library before it runs: opening that takes a
+ * tenth of a second. */
+#define NUMBER_BITS 8
+#define PAGE 4096
+#define KNOWN (1 << 30)
 
 struct qb_cuda_gemm_plan {
     qb_cuda_gemm gemm;
+    size_t workspace;
+    int32_t number; /* of the algorithm, from 1 on; 0: to be chosen */
+    /* From the first run on, or from the beginning: */
+    pthread_mutex_t lock;
+    bool ready;
     cublasLtMatrixLayoutOpaque_t a, b, out;
     cublasLtMatmulAlgo_t algorithm;
-    size_t workspace;
+    cublasLtHandle_t handle;
 };
 
 static qb_status check(qb_ctx *cx, cublasStatus_t status, const char *what) {
@@ -176,16 +193,16 @@ static qb_status ask(qb_ctx *cx, const qb_cuda_gemm_plan *p, cublasLtMatmulHeuri
 #undef SET
     *n = 0;
     QB_TRY(check(cx,
-                 lt.cublasLtMatmulAlgoGetHeuristic(lt.handle, &description, &b_layout, &a_layout,
+                 lt.cublasLtMatmulAlgoGetHeuristic(p->handle, &description, &b_layout, &a_layout,
                                                    &out_layout, &out_layout, &preference,
                                                    MAX_ALGORITHMS, found, n),
                  "heuristic"));
     return *n > 0 ? QB_OK : qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuBLASLt has no algorithm");
 }
 
-qb_status qb_cuda_gemm_run(qb_ctx *cx, const qb_cuda_gemm_plan *p, const void *a, const void *b,
-                           const void *bias, const void *residual, void *out, void *workspace,
-                           void *stream) {
+static qb_status product(qb_ctx *cx, const qb_cuda_gemm_plan *p, const void *a, const void *b,
+                         const void *bias, const void *residual, void *out, void *workspace,
+                         void *stream) {
     const qb_cuda_gemm *g = &p->gemm;
     cublasLtMatmulDescOpaque_t description;
     cublasLtMatrixLayoutOpaque_t a_layout = p->a, b_layout = p->b, out_layout = p->out;
@@ -194,7 +211,7 @@ qb_status qb_cuda_gemm_run(qb_ctx *cx, const qb_cuda_gemm_plan *p, const void *a
     bool codes = g->in == QB_DTYPE_S8;
     QB_TRY(describe(cx, g, bias, &description));
     return check(cx,
-                 lt.cublasLtMatmul(lt.handle, &description,
+                 lt.cublasLtMatmul(p->handle, &description,
                                    codes ? (const void *)&one : (const void *)&scale, b, &b_layout,
                                    a, &a_layout, codes ? (const void *)&zero : (const void *)&rest,
                                    g->has_residual ? residual : out, &out_layout, out, &out_layout,
@@ -237,8 +254,7 @@ static void close_trial(trial *t) {
 static qb_status time_one(qb_ctx *cx, const qb_cuda_gemm_plan *p, const trial *t, float *ms) {
     for (int run = 0; run < WARM_UP + TIMED_RUNS; run++) {
         if (run == WARM_UP) QB_TRY(qb_cuda_event_record(cx, t->begin, t->stream));
-        QB_TRY(
-            qb_cuda_gemm_run(cx, p, t->a, t->b, t->bias, t->out, t->out, t->workspace, t->stream));
+        QB_TRY(product(cx, p, t->a, t->b, t->bias, t->out, t->out, t->workspace, t->stream));
     }
     QB_TRY(qb_cuda_event_record(cx, t->end, t->stream));
     QB_TRY(qb_cuda_sync(cx, t->stream));
@@ -257,55 +273,119 @@ static void name_algorithm(const cublasLtMatmulAlgo_t *algorithm, int index, int
     snprintf(impl, size, "cublasLt algorithm %d, tile %u (%d of %d)", id, tile, index + 1, n);
 }
 
-/* The fastest of what the heuristic offers; an algorithm that fails when it runs is left out. */
-static qb_status choose(qb_ctx *cx, qb_cuda_gemm_plan *p, char *impl, size_t impl_size) {
-    cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
-    int n = 0, best = -1;
+static bool take(qb_cuda_gemm_plan *p, const cublasLtMatmulHeuristicResult_t *found) {
+    p->algorithm = found->algo;
+    p->workspace = found->workspaceSize;
+    return found->state == CUBLAS_STATUS_SUCCESS && p->workspace <= WORKSPACE;
+}
+
+/* *best: the fastest of what the heuristic offers; an algorithm that fails when it runs is left
+ * out. */
+static qb_status time_all(qb_ctx *cx, qb_cuda_gemm_plan *p,
+                          const cublasLtMatmulHeuristicResult_t *found, int n, int *best) {
     float best_ms = 0;
     trial t = {0};
     qb_status status = QB_OK;
-    QB_TRY(ask(cx, p, found, &n));
+    *best = -1;
     QB_GO(open_trial(cx, &p->gemm, &t));
     for (int i = 0; i < n; i++) {
         float ms = 0;
-        p->algorithm = found[i].algo;
-        p->workspace = found[i].workspaceSize;
-        if (found[i].state != CUBLAS_STATUS_SUCCESS || p->workspace > WORKSPACE) continue;
+        if (!take(p, &found[i])) continue;
         if (time_one(cx, p, &t, &ms) != QB_OK) {
             qb_ctx_clear(cx);
             continue;
         }
-        if (best < 0 || ms < best_ms) {
-            best = i;
+        if (*best < 0 || ms < best_ms) {
+            *best = i;
             best_ms = ms;
         }
     }
-    if (best < 0) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "no algorithm of cuBLASLt ran"));
-    p->algorithm = found[best].algo;
-    p->workspace = found[best].workspaceSize;
-    name_algorithm(&p->algorithm, best, n, impl, impl_size);
 out:
     close_trial(&t);
     return status;
 }
 
-qb_status qb_cuda_gemm_open(qb_ctx *cx, const qb_cuda_gemm *gemm, qb_cuda_gemm_plan **out,
-                            char *impl, size_t impl_size) {
+static qb_status choose(qb_ctx *cx, qb_cuda_gemm_plan *p, char *impl, size_t impl_size) {
+    cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
+    int n = 0, best = p->number - 1;
+    QB_TRY(ask(cx, p, found, &n));
+    if (best < 0) QB_TRY(time_all(cx, p, found, n, &best));
+    if (best < 0 || best >= n || !take(p, &found[best]))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no algorithm of cuBLASLt ran");
+    p->number = best + 1;
+    name_algorithm(&p->algorithm, best, n, impl, impl_size);
+    return QB_OK;
+}
+
+/* The current device's handle. */
+static qb_status find_handle(qb_ctx *cx, cublasLtHandle_t *out) {
+    qb_cuda_device device;
+    QB_TRY(qb_cuda_current(cx, &device));
+    if (device.ordinal >= DEVICES_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuBLASLt: a device beyond the first %d",
+                       DEVICES_MAX);
+    cublasLtHandle_t *handle = &lt.handle[device.ordinal];
+    cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
+    pthread_mutex_lock(&lt.lock);
+    if (!*handle) code = lt.cublasLtCreate(handle);
+    *out = *handle;
+    pthread_mutex_unlock(&lt.lock);
+    return check(cx, code, "opening");
+}
+
+static qb_status make_ready(qb_ctx *cx, qb_cuda_gemm_plan *p, char *impl, size_t impl_size) {
     pthread_once(&once, open_library);
     if (!lt.ready) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s was not found", LIBRARY);
+    QB_TRY(find_handle(cx, &p->handle));
+    QB_TRY(lay_all(cx, p));
+    QB_TRY(choose(cx, p, impl, impl_size));
+    p->ready = true;
+    return QB_OK;
+}
+
+static size_t pages(size_t bytes) { return (bytes + PAGE - 1) / PAGE; }
+
+qb_status qb_cuda_gemm_open(qb_ctx *cx, const qb_cuda_gemm *gemm, int32_t *variant,
+                            qb_cuda_gemm_plan **out, char *impl, size_t impl_size) {
+    qb_status status = QB_OK;
     qb_cuda_gemm_plan *plan = qb_alloc(cx, 1, sizeof *plan);
     if (!plan) return cx->code;
     plan->gemm = *gemm;
-    qb_status status = lay_all(cx, plan);
-    if (status == QB_OK) status = choose(cx, plan, impl, impl_size);
-    if (status != QB_OK) {
-        qb_free(plan);
-        return status;
+    plan->number = *variant & ((1 << NUMBER_BITS) - 1);
+    plan->workspace = (size_t)((*variant & ~KNOWN) >> NUMBER_BITS) * PAGE;
+    pthread_mutex_init(&plan->lock, NULL);
+    if (*variant & KNOWN)
+        snprintf(impl, impl_size, "cublasLt algorithm %d of its list", (int)plan->number);
+    else
+        status = make_ready(cx, plan, impl, impl_size);
+    if (status != QB_OK || plan->workspace > WORKSPACE) {
+        qb_cuda_gemm_close(plan);
+        return status != QB_OK ? status : qb_fail(cx, QB_STATUS_MISMATCH, "no such algorithm");
     }
+    *variant = KNOWN | (int32_t)pages(plan->workspace) << NUMBER_BITS | plan->number;
     *out = plan;
     return QB_OK;
 }
 
-void qb_cuda_gemm_close(qb_cuda_gemm_plan *plan) { qb_free(plan); }
+void qb_cuda_gemm_close(qb_cuda_gemm_plan *plan) {
+    pthread_mutex_destroy(&plan->lock);
+    qb_free(plan);
+}
+
+qb_status qb_cuda_gemm_run(qb_ctx *cx, qb_cuda_gemm_plan *p, const void *a, const void *b,
+                           const void *bias, const void *residual, void *out, void *workspace,
+                           void *stream) {
+    char impl[64];
+    const size_t planned = p->workspace;
+    pthread_mutex_lock(&p->lock);
+    qb_status status = p->ready ? QB_OK : make_ready(cx, p, impl, sizeof impl);
+    if (status == QB_OK && p->workspace > planned)
+        status = qb_fail(cx, QB_STATUS_MISMATCH,
+                         "cuBLASLt: the algorithm wants %zu bytes of "
+                         "workspace, %zu when the engine was built",
+                         p->workspace, planned);
+    pthread_mutex_unlock(&p->lock);
+    return status == QB_OK ? product(cx, p, a, b, bias, residual, out, workspace, stream) : status;
+}
 
 size_t qb_cuda_gemm_workspace(const qb_cuda_gemm_plan *plan) { return plan->workspace; }

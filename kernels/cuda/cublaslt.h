@@ -25,14 +25,17 @@ typedef struct qb_cuda_gemm {
 
 typedef struct qb_cuda_gemm_plan qb_cuda_gemm_plan;
 
-/* Asks the library's heuristic and times what it offers. `impl` gets its name for the algorithm.
- * UNSUPPORTED without the library or where it has nothing. */
-qb_status qb_cuda_gemm_open(qb_ctx *cx, const qb_cuda_gemm *gemm, qb_cuda_gemm_plan **out,
-                            char *impl, size_t impl_size);
+/* Asks the library's heuristic and times what it offers, for the calling thread's device; with
+ * *variant 1 takes the first, untried. *variant becomes that of what was taken: with it the same
+ * plan is made again without asking, and the library is opened by the first run. `impl` gets its
+ * name for the algorithm. UNSUPPORTED without the library or where it has nothing. */
+qb_status qb_cuda_gemm_open(qb_ctx *cx, const qb_cuda_gemm *gemm, int32_t *variant,
+                            qb_cuda_gemm_plan **out, char *impl, size_t impl_size);
 void qb_cuda_gemm_close(qb_cuda_gemm_plan *plan);
 size_t qb_cuda_gemm_workspace(const qb_cuda_gemm_plan *plan);
-/* May be captured, and called from many threads. Pointers are aligned to 256 bytes. */
-qb_status qb_cuda_gemm_run(qb_ctx *cx, const qb_cuda_gemm_plan *plan, const void *a, const void *b,
+/* May be captured but for the first time, and called from many threads. Pointers are aligned to 256
+ * bytes. */
+qb_status qb_cuda_gemm_run(qb_ctx *cx, qb_cuda_gemm_plan *plan, const void *a, const void *b,
                            const void *bias, const void *residual, void *out, void *workspace,
                            void *stream);
 

@@ -51,6 +51,7 @@ typedef struct cudnn_state {
     cudnnStatus_t status; /* of the first call that failed */
     int64_t weight_at, scale_at, bias_at, packed_bytes, workspace_bytes;
     int32_t in_offset, out_offset;
+    int32_t variant; /* the plan's number */
 } cudnn_state;
 
 static bool open_library(cudnn_api *api) {
@@ -268,17 +269,26 @@ static float time_plan(qb_ctx *cx, const cudnn_state *s, cudnnBackendDescriptor_
     return qb_cuda_event_elapsed(cx, m->begin, m->end, &ms) == QB_OK ? ms / TIMED_RUNS : -1.0f;
 }
 
-/* Times all plans on the device and keeps the fastest; *n_plans is how many ran. */
+/* The plan of one of the configurations, by its number from 1 on. */
+static qb_status take_plan(qb_ctx *cx, cudnn_state *s, cudnnBackendDescriptor_t *configs,
+                           int64_t n_configs, int32_t variant, char *impl, size_t impl_size) {
+    s->plan = variant <= n_configs ? plan_of(s, configs[variant - 1], &s->workspace_bytes) : NULL;
+    if (!s->plan) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no such plan here");
+    s->variant = variant;
+    snprintf(impl, impl_size, "cudnn plan %d of %d", (int)variant, (int)n_configs);
+    return QB_OK;
+}
+
+/* Times all plans on the device and keeps the fastest. */
 static qb_status choose_plan(qb_ctx *cx, cudnn_state *s, const qb_problem *p,
-                             cudnnBackendDescriptor_t *configs, int64_t n_configs, int32_t *n_plans,
-                             char *impl, size_t impl_size) {
+                             cudnnBackendDescriptor_t *configs, int64_t n_configs, char *impl,
+                             size_t impl_size) {
     qb_status status = QB_OK;
     scratch m = {0};
     float best = -1.0f;
     cudnnBackendDescriptor_t plans[MAX_PLANS];
-    int64_t bytes[MAX_PLANS] = {0}, most = 0, n = 0;
-    for (int64_t i = 0; i < n_configs; i++)
-        if ((plans[n] = plan_of(s, configs[i], &bytes[n]))) n++;
+    int64_t bytes[MAX_PLANS] = {0}, most = 0, n = n_configs;
+    for (int64_t i = 0; i < n; i++) plans[i] = plan_of(s, configs[i], &bytes[i]);
     for (int64_t i = 0; i < n; i++)
         if (bytes[i] > most) most = bytes[i];
     QB_GO(qb_cuda_alloc(cx, qb_desc_bytes(&p->in[QB_IN_DATA]), &m.in));
@@ -292,14 +302,14 @@ static qb_status choose_plan(qb_ctx *cx, cudnn_state *s, const qb_problem *p,
     QB_GO(qb_cuda_fill(cx, m.in, 0x5a, qb_desc_bytes(&p->in[QB_IN_DATA]), m.stream));
     QB_GO(qb_cuda_fill(cx, m.packed, 0x3c, (size_t)s->packed_bytes, m.stream));
     for (int64_t i = 0; i < n; i++) {
-        float ms = time_plan(cx, s, plans[i], &m);
+        float ms = plans[i] ? time_plan(cx, s, plans[i], &m) : -1.0f;
         if (ms <= 0.0f) continue;
-        ++*n_plans;
         if (best > 0.0f && ms >= best) continue;
         best = ms;
         s->plan = plans[i];
         s->workspace_bytes = bytes[i];
-        snprintf(impl, impl_size, "cudnn plan %d of %d", (int)i, (int)n);
+        s->variant = (int32_t)i + 1;
+        snprintf(impl, impl_size, "cudnn plan %d of %d", (int)s->variant, (int)n);
     }
     if (!s->plan) status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no plan for this problem");
 out:
@@ -393,8 +403,8 @@ static qb_status open_state(qb_ctx *cx, const qb_problem *p, const qb_cuda_conv 
     if (s->status != CUDNN_STATUS_SUCCESS || n == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN does not take this problem: %s",
                        s->api.cudnnGetErrorString(s->status));
-    int32_t n_plans = 0;
-    return choose_plan(cx, s, p, configs, n, &n_plans, impl, impl_size);
+    return p->variant > 0 ? take_plan(cx, s, configs, n, p->variant, impl, impl_size)
+                          : choose_plan(cx, s, p, configs, n, impl, impl_size);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
@@ -416,6 +426,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         qb_kernel_free(kernel);
         return status;
     }
+    kernel->problem.variant = s->variant;
     kernel->in[QB_IN_DATA].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
     kernel->in[QB_IN_WEIGHT].layout = QB_LAYOUT_ROW;
     kernel->packed_bytes = (size_t)s->packed_bytes;

@@ -26,26 +26,33 @@ static qb_status attribute(qb_ctx *cx, int ordinal, enum cudaDeviceAttr which, i
     return QB_OK;
 }
 
-static qb_status describe(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
-    struct cudaDeviceProp properties;
+/* What kernels want to know; a microsecond. */
+static qb_status describe_units(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
     qb_cuda_device d = {.ordinal = ordinal};
-    int driver = 0, runtime = 0;
     int32_t l2 = 0;
-    QB_TRY(qb_cuda_check(cx, cudaGetDeviceProperties(&properties, ordinal),
-                         "cudaGetDeviceProperties"));
-    memcpy(d.name, properties.name, sizeof d.name - 1);
-    d.memory_bytes = properties.totalGlobalMem;
     QB_TRY(attribute(cx, ordinal, cudaDevAttrComputeCapabilityMajor, &d.major));
     QB_TRY(attribute(cx, ordinal, cudaDevAttrComputeCapabilityMinor, &d.minor));
     QB_TRY(attribute(cx, ordinal, cudaDevAttrMultiProcessorCount, &d.multiprocessors));
     QB_TRY(attribute(cx, ordinal, cudaDevAttrMaxSharedMemoryPerBlockOptin, &d.shared_per_block));
     QB_TRY(attribute(cx, ordinal, cudaDevAttrL2CacheSize, &l2));
     d.l2_bytes = (size_t)l2;
+    *out = d;
+    return QB_OK;
+}
+
+/* And its name, memory and software; milliseconds. */
+static qb_status describe(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
+    struct cudaDeviceProp properties;
+    int driver = 0, runtime = 0;
+    QB_TRY(describe_units(cx, ordinal, out));
+    QB_TRY(qb_cuda_check(cx, cudaGetDeviceProperties(&properties, ordinal),
+                         "cudaGetDeviceProperties"));
+    memcpy(out->name, properties.name, sizeof out->name - 1);
+    out->memory_bytes = properties.totalGlobalMem;
     QB_TRY(qb_cuda_check(cx, cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
     QB_TRY(qb_cuda_check(cx, cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion"));
-    d.driver = driver;
-    d.runtime = runtime;
-    *out = d;
+    out->driver = driver;
+    out->runtime = runtime;
     return QB_OK;
 }
 
@@ -64,8 +71,10 @@ qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {
     if (qb_cuda_count() == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
     QB_TRY(qb_cuda_check(cx, cudaGetDevice(&ordinal), "cudaGetDevice"));
-    return describe(cx, ordinal, out);
+    return describe_units(cx, ordinal, out);
 }
+
+void qb_cuda_select(int32_t ordinal) { (void)cudaSetDevice(ordinal); }
 
 int32_t qb_cuda_multiprocessors(void) {
     int ordinal = 0, value = 0;

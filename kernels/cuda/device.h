@@ -27,7 +27,9 @@ int32_t qb_cuda_count(void);
 /* Makes device `ordinal` the calling thread's and describes it. UNSUPPORTED with one line when
  * there is none. */
 qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out);
-/* Describes the calling thread's current device. */
+/* Makes a device that is open the calling thread's. */
+void qb_cuda_select(int32_t ordinal);
+/* The units of the calling thread's current device: no name, memory or versions. */
 qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
 int32_t qb_cuda_multiprocessors(void); /* of that device; 1 where it does not tell */
 /* The version of the cuDNN library that is found at run time, as it counts (91300); 0: none. */

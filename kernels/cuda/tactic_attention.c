@@ -75,6 +75,7 @@ static bool pose(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
     const void *mask = qb_problem_has(&kernel->problem, IN_MASK) ? args->in[IN_MASK] : NULL;
+    QB_TRY(qb_cuda_check(cx, qb_cuda_attention_prepare(&s->p), kernel->tactic->name));
     return qb_cuda_check(cx,
                          qb_cuda_attention_run(&s->p, args->in[IN_QUERY], args->in[IN_KEY],
                                                args->in[IN_VALUE], mask, args->out,
@@ -90,7 +91,6 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     s.multiprocessors = device.multiprocessors;
-    QB_TRY(qb_cuda_check(cx, qb_cuda_attention_prepare(&s.p), tactic->name));
     QB_TRY(qb_cuda_create(cx, tactic, problem, &s, sizeof s, out));
     for (int32_t i = 0; i < problem->n_in; i++) (*out)->in[i].layout = QB_LAYOUT_ROW;
     (*out)->problem.out.layout = QB_LAYOUT_ROW;

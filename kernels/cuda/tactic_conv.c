@@ -71,9 +71,19 @@ static int32_t choose_splits(const conv_way *way, const qb_cuda_conv *c, int32_t
     return splits;
 }
 
+/* Asks for the shared memory that the kernel needs: the first time loads its code, on each device,
+ * so that this is left to the first launch. */
+static int prepare(const conv_state *state) {
+    const conv_way *way = state->way;
+    const qb_cuda_mode mode = (qb_cuda_mode)state->conv.mode;
+    if (way->prepare) return way->prepare(mode);
+    return way->form == QB_CUDA_FORM_TENSOR ? qb_cuda_conv_mma_prepare(way->tile, mode) : 0;
+}
+
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const conv_state *state = kernel->state;
     const qb_problem *p = &kernel->problem;
+    QB_TRY(qb_cuda_check(cx, prepare(state), kernel->tactic->name));
     qb_cuda_conv_io io = {.in = args->in[QB_IN_DATA],
                           .residual =
                               qb_problem_has(p, QB_IN_RESIDUAL) ? args->in[QB_IN_RESIDUAL] : NULL,
@@ -113,13 +123,7 @@ static qb_status open_way(qb_ctx *cx, const qb_tactic *tactic, conv_state *state
         if (state->conv.splits < 2)
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: nothing to split", tactic->name);
     }
-    if (way->prepare) {
-        QB_TRY(qb_cuda_encode_find(cx, &state->encode));
-        return qb_cuda_check(cx, way->prepare((qb_cuda_mode)state->conv.mode), tactic->name);
-    }
-    if (way->form != QB_CUDA_FORM_TENSOR) return QB_OK;
-    return qb_cuda_check(cx, qb_cuda_conv_mma_prepare(way->tile, (qb_cuda_mode)state->conv.mode),
-                         tactic->name);
+    return way->prepare ? qb_cuda_encode_find(cx, &state->encode) : QB_OK;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way,

@@ -27,7 +27,8 @@ static void destroy(qb_kernel *kernel) {
 static qb_status make(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                       cublaslt_state *s, qb_kernel **out) {
     char impl[64] = "";
-    QB_TRY(qb_cuda_gemm_open(cx, &s->gemm, &s->plan, impl, sizeof impl));
+    int32_t variant = problem->variant;
+    QB_TRY(qb_cuda_gemm_open(cx, &s->gemm, &variant, &s->plan, impl, sizeof impl));
     qb_status status = qb_cuda_create(cx, tactic, problem, s, sizeof *s, out);
     if (status != QB_OK) {
         qb_cuda_gemm_close(s->plan);
@@ -37,6 +38,7 @@ static qb_status make(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *pro
     memcpy(kernel->impl, impl, sizeof impl);
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
     kernel->problem.out.layout = QB_LAYOUT_ROW;
+    kernel->problem.variant = variant;
     kernel->packed_bytes = (size_t)s->packed_bytes;
     kernel->workspace_bytes = s->data_bytes + s->sum_bytes + qb_cuda_gemm_workspace(s->plan);
     if (s->at_weight >= 0) kernel->packed_inputs |= (uint64_t)1 << QB_IN_WEIGHT;

@@ -64,7 +64,7 @@ complains '--profile: expected 0 to 0 here'
 # What is built for more than this machine loads here, too.
 expect 0 "$QBENCH" build --precision int8 --version-compatible --hardware-compatible -o far.qbe
 expect 0 "$QBENCH" inspect far.qbe
-says '^loads on    other versions, other processors$'
+says '^loads on    other versions, other hardware$'
 expect 0 "$QBENCH" bench --loadEngine=far.qbe "${short[@]}" --exportOutput=far.json
 expect 0 "$QBENCH" bench --precision int8 "${short[@]}" --exportOutput=built.json
 same_bytes far.json built.json

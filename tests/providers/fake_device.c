@@ -1,6 +1,7 @@
 #include "fake_device.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,22 +10,40 @@
 #include "kernels/tactic.h"
 
 bool fake_device_is_there = true;
+const char *fake_device_hardware = "fake device", *fake_device_software = "driver 1";
+_Atomic int fake_device_allocations, fake_device_recordings;
+static _Thread_local int32_t current;
 
 /* ---- memory ---- */
 
-static void *to_device(void *host) { return (void *)((uintptr_t)host | FAKE_BIT); }
-static bool is_device(const void *address) { return ((uintptr_t)address & FAKE_BIT) != 0; }
-
-static qb_status open_device(qb_ctx *cx, char **identity) {
-    if (!fake_device_is_there) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no device is plugged in");
-    *identity = qb_strdup(cx, "fake device");
-    return *identity ? QB_OK : cx->code;
+static void *to_device(void *host) {
+    return (void *)((uintptr_t)host | FAKE_BIT | (current ? FAKE_SECOND : 0));
 }
+
+/* Of the device that is the calling thread's. */
+static bool is_device(const void *address) {
+    const uintptr_t bits = (uintptr_t)address & (FAKE_BIT | FAKE_SECOND);
+    return bits == (FAKE_BIT | (current ? FAKE_SECOND : 0));
+}
+
+static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity) {
+    if (!fake_device_is_there) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no device is plugged in");
+    if (ordinal < 0 || ordinal > 1)
+        return qb_fail(cx, QB_STATUS_INVALID, "fake device: expected 0 to 1, got %d", (int)ordinal);
+    current = ordinal;
+    if (!identity) return QB_OK;
+    snprintf(identity->hardware, sizeof identity->hardware, "%s", fake_device_hardware);
+    snprintf(identity->software, sizeof identity->software, "%s", fake_device_software);
+    return QB_OK;
+}
+
+static void select_device(int32_t ordinal) { current = ordinal; }
 
 static qb_status alloc(qb_ctx *cx, size_t bytes, void **out) {
     void *memory = qb_alloc_aligned(cx, bytes, 1);
     if (!memory) return cx->code;
     memset(memory, 0xa5, bytes);
+    fake_device_allocations++;
     *out = to_device(memory);
     return QB_OK;
 }
@@ -75,6 +94,7 @@ static void stream_close(void *s) { qb_free(s); }
 
 static qb_status capture_begin(qb_ctx *cx, void *on) {
     stream *s = on;
+    fake_device_recordings++;
     s->recording = qb_alloc(cx, 1, sizeof *s->recording);
     if (!s->recording) return cx->code;
     s->recording->last = &s->recording->first;
@@ -149,13 +169,16 @@ static qb_status event_record(qb_ctx *cx, void *event, void *on) {
 }
 
 static qb_status event_elapsed(qb_ctx *cx, void *from, void *to, float *milliseconds) {
+    static _Atomic uint32_t clock; /* never the same twice, as on a real one */
     (void)from;
-    *milliseconds = 0.5f;
+    clock = clock * 1664525 + 1013904223;
+    *milliseconds = 0.5f + 0.5f * (float)(clock >> 8) / (1 << 24);
     return sync_stream(cx, to);
 }
 
 static const qb_device_api fake = {.backend = "cuda",
                                    .open = open_device,
+                                   .select = select_device,
                                    .alloc = alloc,
                                    .release = release,
                                    .upload = upload,
@@ -253,6 +276,7 @@ FAKE(copy, QB_KIND_COPY)
 const qb_device_api *__wrap_qb_device_find(const char *backend);
 const qb_tactic *const *__wrap_qb_tactics(void);
 const qb_tactic *const *__real_qb_tactics(void);
+const qb_tactic *__wrap_qb_tactic_find(const char *name);
 
 const qb_device_api *__wrap_qb_device_find(const char *backend) {
     return strcmp(backend, "cuda") == 0 ? &fake : NULL;
@@ -268,4 +292,10 @@ const qb_tactic *const *__wrap_qb_tactics(void) {
     for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)
         if (!(*t)->device_memory) all[n++] = *t;
     return all;
+}
+
+const qb_tactic *__wrap_qb_tactic_find(const char *name) {
+    for (const qb_tactic *const *t = __wrap_qb_tactics(); *t; t++)
+        if (strcmp((*t)->name, name) == 0) return *t;
+    return NULL;
 }

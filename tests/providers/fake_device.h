@@ -7,5 +7,9 @@
 
 /* Is there a device when it is opened? */
 extern bool fake_device_is_there;
+/* What it says that it is, all of them. */
+extern const char *fake_device_hardware, *fake_device_software;
+/* Counted: blocks of its memory, and recordings of work. */
+extern _Atomic int fake_device_allocations, fake_device_recordings;
 
 #endif

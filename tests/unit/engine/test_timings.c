@@ -13,23 +13,27 @@
     "9.000\tcuda.x\tconv;1\n"                                                                      \
     "device GPU A, driver 1.0\n"                                                                   \
     "12.250\tcuda.x\tconv;1\n"                                                                     \
-    "-\tcuda.y\tconv;1\n"
+    "-\tcuda.y\tconv;1\n"                                                                          \
+    "7.125\tcuda.lt\tconv;1\t3\n"
 
 static void entries_of_this_device_alone_are_found(void **state) {
     (void)state;
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_timings *t;
-    double seconds = 0;
+    qb_timing timing = {0};
     assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, HERE, &t));
-    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &seconds));
-    assert_true(seconds > 12.2499e-6 && seconds < 12.2501e-6);
-    assert_true(qb_timings_find(t, "cuda.y", "conv;1", &seconds));
-    assert_true(seconds < 0);
-    assert_false(qb_timings_find(t, "cuda.x", "conv;2", &seconds));
+    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &timing));
+    assert_true(timing.seconds > 12.2499e-6 && timing.seconds < 12.2501e-6);
+    assert_int_equal(timing.variant, 0);
+    assert_true(qb_timings_find(t, "cuda.y", "conv;1", &timing));
+    assert_true(timing.seconds < 0);
+    assert_true(qb_timings_find(t, "cuda.lt", "conv;1", &timing));
+    assert_int_equal(timing.variant, 3);
+    assert_false(qb_timings_find(t, "cuda.x", "conv;2", &timing));
     qb_timings_free(t);
     assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, "GPU C", &t));
-    assert_false(qb_timings_find(t, "cuda.x", "conv;1", &seconds));
+    assert_false(qb_timings_find(t, "cuda.x", "conv;1", &timing));
     qb_timings_free(t);
 }
 
@@ -38,6 +42,7 @@ static void text_keeps_other_devices_as_they_were(void **state) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_timings *t;
+    qb_timing timing = {.seconds = 3.00049e-6, .variant = 2};
     char *text;
     assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, HERE, &t));
     assert_ok(&cx, qb_timings_text(&cx, t, &text));
@@ -45,9 +50,10 @@ static void text_keeps_other_devices_as_they_were(void **state) {
     qb_free(text);
     qb_timings_free(t);
     assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, "GPU C", &t));
-    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.z", "pool;1", 3e-6));
+    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.z", "pool;1", &timing));
     assert_ok(&cx, qb_timings_text(&cx, t, &text));
-    assert_string_equal(text, FILE_TEXT "device GPU C\n3.000\tcuda.z\tpool;1\n");
+    assert_string_equal(text, FILE_TEXT "device GPU C\n3.000\tcuda.z\tpool;1\t2\n");
+    assert_true(timing.seconds > 2.99999e-6 && timing.seconds < 3.00001e-6); /* as it is there */
     qb_free(text);
     qb_timings_free(t);
 }
@@ -58,17 +64,18 @@ static void files_are_written_when_something_is_new(void **state) {
     qb_ctx_init(&cx);
     char folder[QB_TEST_PATH], path[QB_TEST_PATH];
     qb_timings *t;
-    double seconds = 0;
+    qb_timing timing = {0};
     qb_test_temp_dir(folder);
     qb_test_join(path, folder, "timing.cache");
     assert_ok(&cx, qb_timings_load(&cx, path, HERE, &t)); /* absent: empty */
     assert_ok(&cx, qb_timings_save(&cx, t, path));
     assert_false(qb_path_exists(path));
-    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.x", "conv;1", 5e-6));
+    timing.seconds = 5e-6;
+    assert_ok(&cx, qb_timings_add(&cx, t, "cuda.x", "conv;1", &timing));
     assert_ok(&cx, qb_timings_save(&cx, t, path));
     qb_timings_free(t);
     assert_ok(&cx, qb_timings_load(&cx, path, HERE, &t));
-    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &seconds));
+    assert_true(qb_timings_find(t, "cuda.x", "conv;1", &timing));
     qb_timings_free(t);
 }
 
@@ -81,7 +88,10 @@ static void damage_is_named_with_its_line(void **state) {
         {"qbench timings 1\n1\ta\tb\n", "f: line 2: expected 'device NAME'"},
         {"qbench timings 1\ndevice " HERE "\n1\ta\n", "line 3: expected a time, a tactic"},
         {"qbench timings 1\ndevice " HERE "\n1\t\tb\n", "line 3: expected a time, a tactic"},
-        {"qbench timings 1\ndevice " HERE "\n1\ta\tb\tc\n", "line 3: expected a time, a tactic"},
+        {"qbench timings 1\ndevice " HERE "\n1\ta\t\t3\n", "line 3: expected a time, a tactic"},
+        {"qbench timings 1\ndevice " HERE "\n1\ta\tb\tc\n", "line 3: expected the number of an"},
+        {"qbench timings 1\ndevice " HERE "\n1\ta\tb\t0\n", "line 3: expected the number of an"},
+        {"qbench timings 1\ndevice " HERE "\n1\ta\tb\t1\t2\n", "line 3: expected the number"},
         {"qbench timings 1\ndevice " HERE "\nx\ta\tb\n", "line 3: expected microseconds or '-'"},
         {"qbench timings 1\ndevice " HERE "\n-1\ta\tb\n", "line 3: expected microseconds or '-'"},
         {"qbench timings 1\ndevice " HERE "\nnan\ta\tb\n", "line 3: expected microseconds or '-'"},
@@ -132,7 +142,8 @@ static qb_status sweep_body(qb_ctx *cx, void *user) {
     (void)user;
     qb_timings *t = NULL;
     qb_status status = qb_timings_parse(cx, "f", FILE_TEXT, HERE, &t);
-    if (status == QB_OK) status = qb_timings_add(cx, t, "cuda.z", "pool;1", 1e-6);
+    qb_timing timing = {.seconds = 1e-6};
+    if (status == QB_OK) status = qb_timings_add(cx, t, "cuda.z", "pool;1", &timing);
     qb_timings_free(t);
     return status;
 }
