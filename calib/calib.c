@@ -133,7 +133,7 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     qb_stream_result result;
     qb_table *table = NULL;
     qb_status status = QB_OK;
-    QB_GO(qb_graph_clone(cx, graph, &c.apart));
+    QB_GO(qb_graph_clone_sharing(cx, graph, &c.apart));
     QB_GO(qb_keep_inner(cx, c.apart));
     QB_GO(qb_gather_init(cx, c.apart, workers, &c.gather));
     tell_memory(cx, &c);

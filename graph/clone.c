@@ -152,3 +152,7 @@ out:
 qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
     return qb_graph_copy(cx, graph, false, out);
 }
+
+qb_status qb_graph_clone_sharing(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
+    return qb_graph_copy(cx, graph, true, out);
+}

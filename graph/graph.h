@@ -62,6 +62,8 @@ qb_status qb_graph_create(qb_ctx *cx, qb_graph **out);
 void qb_graph_free(qb_graph *graph); /* accepts NULL */
 /* A deep copy that shares nothing. Dead values are dropped. */
 qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
+/* The same with the constants of `graph` itself, which must outlive the copy. */
+qb_status qb_graph_clone_sharing(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
 
 /* Adds a value; the name is copied and made unique ("x", "x_1", ...). Returns its id or -1. */
 int32_t qb_graph_add_value(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,

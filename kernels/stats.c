@@ -5,18 +5,19 @@
 #include <string.h>
 
 /* Values go through in chunks that stay in the first-level cache. Counting uses 16-bit counters,
- * several a bin in turn, so that runs of equal values do not wait for their own stores; they are
- * emptied into the 64-bit bins before any can overflow. */
+ * two a bin in turn, so that runs of equal values wait less for their own stores, and all that are
+ * in use stay in that cache, too; they are emptied into the 64-bit bins before any can overflow. */
 #define CHUNK 2048
-#define WAYS 4
+#define WAYS 2
 #define COUNTER_MAX 65535u
-#define CHUNK_PER_COUNTER (CHUNK / WAYS + WAYS) /* most that one chunk adds to one counter */
+#define CHUNK_PER_COUNTER (CHUNK / WAYS + 4) /* most that one chunk adds to one counter */
 #define DIRECT_BELOW 4096 /* fewer values than this are not worth clearing the counters */
 #define HALF QB_STATS_ZERO_BIN
 
 typedef struct accumulator {
     qb_stats *stats;
     const qb_stats_path *path;
+    float scale;      /* 2^-exponent HALF */
     bool direct;      /* count straight into the bins */
     uint32_t pending; /* no counter is above this */
     float low, high;  /* extent of what the counters hold */
@@ -88,19 +89,20 @@ static void count_direct(accumulator *acc, size_t n) {
     for (size_t i = 0; i < n; i++) acc->stats->bin[acc->index[i]]++;
 }
 
-static void count_interleaved(accumulator *acc, size_t n, qb_stats_extent extent) {
+static void count_interleaved(accumulator *acc, const qb_stats_found *found) {
+    const size_t n = found->used;
     bool fresh = acc->pending == 0;
-    acc->low = fresh || extent.min < acc->low ? extent.min : acc->low;
-    acc->high = fresh || extent.max > acc->high ? extent.max : acc->high;
+    acc->low = fresh || found->min < acc->low ? found->min : acc->low;
+    acc->high = fresh || found->max > acc->high ? found->max : acc->high;
     acc->pending += CHUNK_PER_COUNTER;
     size_t i = 0;
-    for (; i + WAYS <= n; i += WAYS) {
+    for (; i + 4 <= n; i += 4) {
         uint64_t four;
         memcpy(&four, acc->index + i, sizeof four);
         acc->counter[four & 0xffff][0]++;
         acc->counter[four >> 16 & 0xffff][1]++;
-        acc->counter[four >> 32 & 0xffff][2]++;
-        acc->counter[four >> 48][3]++;
+        acc->counter[four >> 32 & 0xffff][0]++;
+        acc->counter[four >> 48][1]++;
     }
     for (; i < n; i++) acc->counter[acc->index[i]][0]++;
     if (acc->pending > COUNTER_MAX - CHUNK_PER_COUNTER) flush(acc);
@@ -120,38 +122,46 @@ static size_t keep_finite(accumulator *acc, const float *value, size_t n) {
     return kept;
 }
 
+/* The range grows until it holds these n >= 1 finite values. */
+static void widen(accumulator *acc, const float *value, size_t n) {
+    float low = value[0], high = value[0];
+    for (size_t i = 1; i < n; i++) {
+        low = value[i] < low ? value[i] : low;
+        high = value[i] > high ? value[i] : high;
+    }
+    const int32_t exponent = exponent_for(low, high);
+    if (exponent <= acc->stats->exponent) return;
+    flush(acc);
+    grow(acc->stats, exponent);
+    acc->scale = ldexpf(HALF, -exponent);
+}
+
 static void add_chunk(accumulator *acc, const float *value, size_t n) {
     qb_stats *stats = acc->stats;
-    qb_stats_extent extent = acc->path->scan(value, n);
-    if (!extent.finite) {
+    qb_stats_found found = acc->path->locate(value, n, acc->scale, acc->index);
+    if (!found.inside) {
         n = keep_finite(acc, value, n);
         if (n == 0) return;
-        value = acc->finite;
-        extent = acc->path->scan(value, n);
+        widen(acc, acc->finite, n);
+        found = acc->path->locate(acc->finite, n, acc->scale, acc->index);
     }
-    extent.min += 0.0f; /* -0 becomes 0: which zero came first must not show */
-    extent.max += 0.0f;
-    int32_t exponent = exponent_for(extent.min, extent.max);
-    if (exponent > stats->exponent) {
-        flush(acc);
-        grow(stats, exponent);
-    }
-    stats->min = extent.min < stats->min ? extent.min : stats->min;
-    stats->max = extent.max > stats->max ? extent.max : stats->max;
+    found.min += 0.0f; /* -0 becomes 0: which zero came first must not show */
+    found.max += 0.0f;
+    stats->min = found.min < stats->min ? found.min : stats->min;
+    stats->max = found.max > stats->max ? found.max : stats->max;
     stats->count += n;
-    float scale = ldexpf(HALF, -stats->exponent);
-    size_t located = acc->path->locate(value, n, scale, acc->index);
-    stats->zeros += n - located;
-    stats->bin[HALF] += n - located;
+    stats->zeros += n - found.used;
+    stats->bin[HALF] += n - found.used;
     if (acc->direct)
-        count_direct(acc, located);
+        count_direct(acc, found.used);
     else
-        count_interleaved(acc, located, extent);
+        count_interleaved(acc, &found);
 }
 
 static void begin(accumulator *acc, qb_stats *stats, const qb_stats_path *path, size_t n) {
     acc->stats = stats;
     acc->path = path;
+    acc->scale = ldexpf(HALF, -stats->exponent);
     acc->direct = n < DIRECT_BELOW;
     acc->pending = 0;
     acc->n_held = 0;

@@ -7,19 +7,19 @@
 #define QB_STATS_ZERO_BIN (QB_STATS_BINS / 2) /* the bin whose left edge is zero */
 #define QB_STATS_INDEX_SLACK 16               /* `index` may be written this far past the end */
 
-typedef struct qb_stats_extent {
-    float min, max; /* undefined when not finite */
-    bool finite;    /* no NaN and no infinity */
-} qb_stats_extent;
+/* What one pass over a chunk finds. */
+typedef struct qb_stats_found {
+    bool inside;    /* all values are finite and in the range; else nothing else is defined */
+    float min, max; /* of the values */
+    size_t used;    /* values that are not zero */
+} qb_stats_found;
 
 typedef struct qb_stats_path {
     const char *name;
     bool (*supported)(void);
-    /* Extremes of n >= 1 values. */
-    qb_stats_extent (*scan)(const float *value, size_t n);
-    /* Writes the bins of the values that are not zero, in order, and returns their number. All
-     * values are inside the range; `scale` is 2^-exponent * QB_STATS_BINS / 2. */
-    size_t (*locate)(const float *value, size_t n, float scale, uint16_t *index);
+    /* Writes the bins of those of n >= 1 values that are not zero, in order. `scale` is 2^-exponent
+     * * QB_STATS_BINS / 2. */
+    qb_stats_found (*locate)(const float *value, size_t n, float scale, uint16_t *index);
 } qb_stats_path;
 
 /* Fastest first; the last one runs everywhere. */
