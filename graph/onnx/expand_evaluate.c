@@ -65,6 +65,7 @@ static qb_status evaluate(qb_ctx *cx, qb_expander *e, slice *s, const char *name
     int32_t n_folded;
     QB_TRY(qb_graph_create(cx, &s->reader.graph));
     QB_TRY(gather(cx, e, s, name));
+    s->reader.partial = true;
     s->reader.model = e->reader->model;
     s->reader.proto = e->reader->proto;
     s->reader.node = s->source;

@@ -210,6 +210,19 @@ static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodePro
     return QB_OK;
 }
 
+/* Is an unknown operator's reason on the list? Finding it once is enough: copies of a loop's body
+ * may name it a thousand times. */
+static bool counted_before(qb_onnx_reader *reader, const Onnx__NodeProto *proto) {
+    for (int32_t i = 0; i < reader->n_reasons; i++) {
+        qb_onnx_reason *reason = &reader->reason[i];
+        if (strcmp(reason->op, proto->op_type) || strcmp(reason->domain, domain_of(proto)))
+            continue;
+        reason->n_nodes++;
+        return true;
+    }
+    return false;
+}
+
 /* Why there is no such operator, with what comes nearest. */
 static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                             const Onnx__NodeProto *proto) {
@@ -222,6 +235,12 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                             "(at most 1024)"}};
     char why[180];
     int32_t n;
+    if (reader->partial) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "unknown operator");
+    if (counted_before(reader, proto)) return QB_OK;
+    if (reader->n_reasons == QB_ONNX_MAX_REASONS) {
+        reader->n_more++;
+        return QB_OK;
+    }
     for (size_t i = 0; i < sizeof control / sizeof *control && !*domain_of(proto); i++)
         if (strcmp(control[i].op, proto->op_type) == 0)
             return add_reason(cx, reader, index, proto, control[i].why);
@@ -325,6 +344,12 @@ static qb_status check_given(qb_ctx *cx, const qb_graph *graph, int32_t node) {
     return QB_OK;
 }
 
+/* An upgrade may leave its last inputs out, as files do: they are none. */
+static void drop_empty_tail(qb_graph *graph, int32_t node) {
+    qb_node *it = &graph->nodes[node];
+    while (it->op && it->n_in > 0 && it->in[it->n_in - 1] < 0) it->n_in--;
+}
+
 /* After `upgrade`: older versions have fewer inputs, where attributes became inputs. */
 static qb_status check_arity(qb_ctx *cx, const qb_graph *graph, int32_t node) {
     const qb_node *it = &graph->nodes[node];
@@ -358,6 +383,8 @@ static qb_status upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t node) {
     int64_t version = version_of(reader, index, op->domain);
     qb_status status = check_given(cx, graph, node);
     if (status == QB_OK && op->upgrade) status = op->upgrade(cx, graph, node, (int32_t)version);
+    drop_empty_tail(graph, node);
+    for (int32_t i = n_before; i < graph->n_nodes; i++) drop_empty_tail(graph, i);
     if (status == QB_OK && graph->nodes[node].op) status = check_arity(cx, graph, node);
     if (status == QB_OK) { /* added nodes may stand before or behind this one */
         infer_ahead(graph, n_before, graph->n_nodes - n_before);

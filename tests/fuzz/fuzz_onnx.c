@@ -4,11 +4,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "alloc_limit.h"
 #include "graph/graph.h"
 #include "quant/check.h"
 
+/* Of processor time: what an input may take of a clock on the wall depends on who else computes. */
+#define SECONDS_LIMIT 5
 /* One block, so that an empty file may have an arena's chunk; and all that is alive at once, since
  * copies of bodies may take 4 MiB in any file. */
 #define BLOCK_LIMIT(file_size) (4 * (file_size) + ((size_t)1 << 20))
@@ -98,22 +101,30 @@ static void lint(const uint8_t *data, size_t size) {
     qb_graph_free(graph);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void read_and_use(const uint8_t *data, size_t size) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_graph *graph = NULL;
-    lint(data, size);
     qb_alloc_limit_begin(BLOCK_LIMIT(size), LIVE_LIMIT(size));
     const qb_status status = qb_onnx_parse(&cx, "fuzz.onnx", NULL, data, size, &graph);
     qb_alloc_limit_end();
     if (status != QB_OK) {
         check_failure(&cx, "parse");
         if (graph) abort();
-        return 0;
+        return;
     }
     check(&cx, qb_graph_verify(&cx, graph) == QB_OK, "verify");
     round_trip(&cx, graph);
     if (element_count(graph) < 1 << 14) bind(&cx, graph);
     qb_graph_free(graph);
-    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    const clock_t start = clock();
+    lint(data, size);
+    read_and_use(data, size);
+    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    if (seconds <= SECONDS_LIMIT) return 0;
+    fprintf(stderr, "%.1f s for one input, limit %d s\n", seconds, SECONDS_LIMIT);
+    abort();
 }

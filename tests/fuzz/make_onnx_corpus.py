@@ -126,6 +126,21 @@ def nested_calls_model():
     return out
 
 
+def unknown_in_loop_model():
+    """A thousand copies of a node that nobody knows: looking for the nearest name once is enough."""
+    body = h.make_graph([h.make_node("QLinearMull", ["s_in"], ["s_out"])], "body",
+                        [io("i", [], T.INT64), io("go", [], T.BOOL), io("s_in", None)],
+                        [io("go", [], T.BOOL), io("s_out", None)])
+    return model([h.make_node("Loop", ["n", "", "x"], ["y"], body=body)], [io("x", [2])], [io("y", [2])],
+                 [nh.from_array(np.array(1000, np.int64), "n")])
+
+
+def upsample_bare_model():
+    """An old Upsample without its scales, of a scalar: nothing to scale."""
+    return model([h.make_node("Upsample", ["n"], ["y"])], [io("x", [2])], [io("y", [])],
+                 [nh.from_array(np.array(1000, np.int64), "n")], opset=9)
+
+
 def scan_model():
     """Through the columns of w from the last on: s = x + w[:, 2] + w[:, 1] + w[:, 0]; the sums of each
     step, first step last, as columns."""
@@ -310,6 +325,8 @@ def models():
     yield "loop", loop_model()
     yield "nested_loops", nested_loops_model()
     yield "nested_calls", nested_calls_model()
+    yield "unknown_in_loop", unknown_in_loop_model()
+    yield "upsample_bare", upsample_bare_model()
     yield "loop_stops", loop_model(condition=False)
     yield "scan", scan_model()
     yield "computed", computed_model()

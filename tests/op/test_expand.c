@@ -90,6 +90,9 @@ static void what_depends_on_data_is_refused_all_at_once(void **state) {
     refused(CORPUS "control.onnx", "If (opset 17): runs only where its condition is a constant");
     refused(CORPUS "control.onnx", "Convolution (opset 17): unknown operator");
     refused(CORPUS "loop_stops.onnx", "Loop");
+    refused(
+        CORPUS "unknown_in_loop.onnx",
+        "QLinearMull (opset 17): unknown operator; the nearest is QLinearMul; node 2 and 999 more");
 }
 
 /* Neither time nor memory follows what a small file asks for. */
