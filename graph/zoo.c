@@ -81,7 +81,7 @@ static qb_status draw_sample(qb_zoo *z, int32_t image, const qb_shape *shape) {
 
 /* The shape of the finished model's input. */
 static qb_shape input_shape(const qb_zoo *z, const qb_zoo_model *model, int64_t batch) {
-    if (model->channels == 0) return (qb_shape){.rank = 2, .dim = {batch, z->side}};
+    if (model->channels == 0) return (qb_shape){.rank = 2, .dim = {batch, z->length}};
     return (qb_shape){.rank = 4, .dim = {batch, model->channels, z->side, z->side}};
 }
 
@@ -113,7 +113,10 @@ static qb_status build(qb_zoo *z, const qb_zoo_model *model, const char *batch_n
     QB_TRY(qb_graph_create(z->cx, &z->graph));
     z->graph->name = qb_arena_strdup(z->cx, z->graph->arena, model->name);
     int64_t batch = z->graph->name ? qb_graph_add_symbol(z->cx, z->graph, batch_name) : 0;
-    int32_t input = batch == 0 ? -1 : add_input(z, model, batch);
+    const bool open = model->channels == 0 && z->length == 0;
+    if (open && batch != 0) z->length = qb_graph_add_symbol(z->cx, z->graph, "length");
+    const bool named = batch != 0 && !(open && z->length == 0);
+    int32_t input = named ? add_input(z, model, batch) : -1;
     int32_t out = input < 0 ? -1 : model->build(z, input);
     if (out < 0) return z->cx->code;
     return finish(z, model, batch, input, out);
@@ -127,7 +130,10 @@ qb_status qb_zoo_build(qb_ctx *cx, const char *name, uint64_t seed, const qb_zoo
     if (given.side < 0 || given.side > 65536)
         return qb_fail(cx, QB_STATUS_INVALID, "side: expected 1 to 65536, got %lld",
                        (long long)given.side);
-    qb_zoo z = {.cx = cx, .drawn = !model->plain, .side = given.side ? given.side : model->side};
+    qb_zoo z = {.cx = cx,
+                .drawn = !model->plain,
+                .side = given.side ? given.side : model->side,
+                .length = given.side};
     qb_rng_seed(&z.rng, seed);
     qb_status status = build(&z, model, given.batch ? given.batch : "N");
     for (size_t i = 0; i < z.cap_samples; i++) qb_free(z.sample[i]);

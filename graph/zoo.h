@@ -19,7 +19,7 @@ typedef struct qb_zoo_model {
     const char *summary;
     int64_t parameters; /* trained ones, as the original's authors count: no running statistics */
     int64_t channels, side; /* input "image" [N, channels, side, side]; channels 0: int64 token
-                               numbers "input_ids" [N, side] */
+                               numbers "input_ids" [N, length], `side` being the usual length */
     /* Adds the layers after the input and returns the value of the output; -1 on failure. */
     int32_t (*build)(struct qb_zoo *zoo, int32_t input);
     const char *output; /* name of the output; NULL: "logits" */
@@ -33,7 +33,8 @@ const qb_zoo_model *qb_zoo_find(const char *name); /* NULL when unknown */
 
 typedef struct qb_zoo_options {
     const char *batch; /* name of the symbolic batch dimension; NULL: "N" */
-    int64_t side;      /* height and width (or length) of the input; 0: the model's own */
+    int64_t side;      /* height and width of images, 0: the model's own; number of tokens, 0: a
+                          symbol "length" */
 } qb_zoo_options;
 
 /* The same name, seed and options give the same bytes wherever log, sin and cos round alike (same C

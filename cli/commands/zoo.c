@@ -7,7 +7,7 @@
 
 typedef struct options {
     qb_common common;
-    int64_t seed;
+    int64_t seed, side;
 } options;
 
 static const qb_opt table[] = {
@@ -19,6 +19,14 @@ static const qb_opt table[] = {
      .help = "seed of the weights (default: 1)",
      .min = 0,
      .max = 9e15},
+    {.name = "side",
+     .type = QB_OPT_INT,
+     .offset = offsetof(options, side),
+     .argument = "N",
+     .help = "height and width of images (default: the architecture's own), number of tokens "
+             "(default: open, \"length\")",
+     .min = 1,
+     .max = 65536},
     {0},
 };
 
@@ -43,7 +51,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     char *path = NULL;
     qb_graph *graph = NULL;
     qb_status status = QB_OK;
-    QB_GO(qb_zoo_build(cx, name, (uint64_t)o->seed, NULL, &graph));
+    const qb_zoo_options shape = {.side = o->side};
+    QB_GO(qb_zoo_build(cx, name, (uint64_t)o->seed, &shape, &graph));
     const bool named = o->common.out && qb_has_suffix(o->common.out, ".onnx");
     path = named ? qb_strdup(cx, o->common.out)
                  : qb_format(cx, "%s/%s.onnx", o->common.out ? o->common.out : ".", name);

@@ -1,5 +1,6 @@
 /* Devlin et al. 2018, "BERT": the base model with its pooler. Inputs are the token numbers, the
- * mask (1: a token, 0: padding) and the segment numbers, all int64 [N, length]. */
+ * mask (1: a token, 0: padding) and the segment numbers, all int64 [N, length], length at most 512.
+ */
 #include "graph/zoo/zoo_internal.h"
 
 enum { WORDS = 30522, POSITIONS = 512, SEGMENTS = 2, WIDTH = 768, LAYERS = 12, HEADS = 12 };
@@ -10,18 +11,27 @@ static int32_t embedding(qb_zoo *z, const char *name, int64_t rows, int32_t ids)
     return qb_zoo_binary(z, "Gather", name, table, ids);
 }
 
+/* The first rows of a table of positions, as many as there are tokens. */
+static int32_t positions(qb_zoo *z, const char *name, int32_t ids) {
+    qb_shape shape = {.rank = 2, .dim = {POSITIONS, WIDTH}};
+    int32_t table = qb_zoo_normal(z, qb_zoo_name(z, "%s.weight", name), shape, 1);
+    int32_t sizes = qb_zoo_node(z, "Shape", qb_zoo_name(z, "%s.sizes", name), &ids, 1);
+    int32_t length =
+        qb_zoo_binary(z, "Gather", qb_zoo_name(z, "%s.length", name), sizes,
+                      qb_zoo_ints(z, qb_zoo_name(z, "%s.axis", name), (int64_t[]){1}, 1));
+    int32_t zero = qb_zoo_ints(z, qb_zoo_name(z, "%s.first", name), (int64_t[]){0}, 1);
+    return qb_zoo_node(z, "Slice", name, (int32_t[]){table, zero, length}, 3);
+}
+
 static int32_t embeddings(qb_zoo *z, int32_t ids, int32_t segments) {
-    int64_t rows[POSITIONS];
-    for (int64_t i = 0; i < POSITIONS; i++) rows[i] = i;
-    if (z->side > POSITIONS) {
+    if (z->length > POSITIONS) {
         qb_fail(z->cx, QB_STATUS_INVALID, "length: expected at most %d, got %lld", POSITIONS,
-                (long long)z->side);
+                (long long)z->length);
         return -1;
     }
-    int32_t numbers = qb_zoo_ints(z, "embeddings.positions", rows, (int32_t)z->side);
     int32_t x = embedding(z, "embeddings.word_embeddings", WORDS, ids);
     x = qb_zoo_binary(z, "Add", "embeddings.add_1", x,
-                      embedding(z, "embeddings.position_embeddings", POSITIONS, numbers));
+                      positions(z, "embeddings.position_embeddings", ids));
     x = qb_zoo_binary(z, "Add", "embeddings.add_2", x,
                       embedding(z, "embeddings.token_type_embeddings", SEGMENTS, segments));
     return qb_zoo_layer_norm(z, "embeddings.LayerNorm", x, 1e-12);
@@ -63,7 +73,7 @@ static int32_t build(qb_zoo *z, int32_t ids) {
 
 const qb_zoo_model qb_zoo_bert_base = {
     .name = "bert_base",
-    .summary = "BERT base with pooler, 128 tokens, 11 GMACs",
+    .summary = "BERT base with pooler, up to 512 tokens, 11 GMACs with 128",
     .parameters = 109482240,
     .channels = 0,
     .side = 128,

@@ -14,9 +14,10 @@ typedef struct qb_zoo {
     qb_ctx *cx;
     qb_graph *graph;
     qb_rng rng;
-    bool drawn;    /* run each layer over drawn images: not qb_zoo_model.plain */
-    int64_t side;  /* of the input of the finished model */
-    void **sample; /* [n_values] the values for the drawn images; NULL: not computed */
+    bool drawn;     /* run each layer over drawn images: not qb_zoo_model.plain */
+    int64_t side;   /* of the finished model's images */
+    int64_t length; /* its tokens: a number or a symbol */
+    void **sample;  /* [n_values] the values for the drawn images; NULL: not computed */
     size_t cap_samples;
 } qb_zoo;
 

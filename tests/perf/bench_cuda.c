@@ -17,7 +17,6 @@
 #include "bench_models.h"
 #include "eval/eval.h"
 #include "graph/passes.h"
-#include "graph/zoo.h"
 
 #define PROFILE_RUNS 20
 #define WARM_UP 5
@@ -183,7 +182,7 @@ static qb_status bench_model(bench *b, const char *model) {
         printf("%s: no time left\n", model);
         return QB_OK;
     }
-    QB_GO(qb_zoo_build(b->cx, model, 1, NULL, &graph));
+    QB_GO(bench_zoo(b->cx, model, &graph));
     QB_GO(qb_optimize(b->cx, graph, NULL, NULL));
     if (has_codes(b->options->precisions)) QB_GO(bench_quantize(b->cx, graph, &quantized));
     QB_GO(bench_batches(b, graph, quantized, model));

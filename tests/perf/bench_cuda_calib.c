@@ -18,7 +18,6 @@
 #include "engine/collect.h"
 #include "eval/eval.h"
 #include "graph/passes.h"
-#include "graph/zoo.h"
 
 #define REPLAYS 30
 #define WARM_UP 3
@@ -81,7 +80,7 @@ static qb_status measure(qb_ctx *cx, const options *o) {
     int32_t values;
     qb_status status = QB_OK;
     qb_engine_options build = {.backends = "cuda", .batch = o->batch};
-    QB_GO(qb_zoo_build(cx, o->model, 1, NULL, &graph));
+    QB_GO(bench_zoo(cx, o->model, &graph));
     QB_GO(qb_optimize(cx, graph, NULL, NULL));
     QB_GO(qb_engine_build(cx, graph, &build, &fast));
     QB_GO(time_replays(cx, fast, &inference));

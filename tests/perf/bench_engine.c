@@ -1,7 +1,7 @@
 /* The engine's side of tests/perf/cpu_peers.py: makes models, and times one engine on request so
  * that the script can take turns between qbench and its peers in one run.
  *
- *   bench_engine zoo NAME OUT.onnx          a model of the zoo
+ *   bench_engine zoo NAME OUT.onnx          a model of the zoo, tokens as usual
  *   bench_engine quantize IN.onnx OUT.onnx  Q/DQ model, calibrated by min-max on seeded inputs
  *   bench_engine run IN.onnx BATCH THREADS [BACKENDS]
  *       prints "ready", then for each number N read from stdin runs N times and prints the
@@ -18,7 +18,6 @@
 #include "base/log.h"
 #include "bench_models.h"
 #include "graph/passes.h"
-#include "graph/zoo.h"
 
 #define PROFILE_RUNS 60
 #define PROFILE_SECONDS 5.0
@@ -131,7 +130,7 @@ static qb_status quantize(bench *b, const char *out) {
 }
 
 static qb_status write_zoo(bench *b, const char *name, const char *out) {
-    QB_TRY(qb_zoo_build(b->cx, name, 1, NULL, &b->graph));
+    QB_TRY(bench_zoo(b->cx, name, &b->graph));
     return qb_onnx_save(b->cx, b->graph, out);
 }
 

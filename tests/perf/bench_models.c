@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "graph/zoo.h"
 #include "quant/quant.h"
 
 #define CALIBRATION_RUNS 4
@@ -39,6 +40,12 @@ void bench_ports_free(bench_ports *ports) {
     qb_free(ports->in);
     qb_free(ports->out);
     *ports = (bench_ports){0};
+}
+
+qb_status bench_zoo(qb_ctx *cx, const char *name, qb_graph **out) {
+    const qb_zoo_model *model = qb_zoo_find(name);
+    const qb_zoo_options options = {.side = model ? model->side : 0};
+    return qb_zoo_build(cx, name, 1, &options, out);
 }
 
 static qb_status gather(qb_ctx *cx, void *user, int32_t observed, const char *value,

@@ -15,6 +15,8 @@ typedef struct bench_ports {
 } bench_ports;
 qb_status bench_ports_new(qb_ctx *cx, const qb_engine *engine, uint64_t seed, bench_ports *ports);
 void bench_ports_free(bench_ports *ports); /* accepts a zeroed one */
+/* A model of the zoo with its usual number of tokens; only the batch is open. */
+qb_status bench_zoo(qb_ctx *cx, const char *name, qb_graph **out);
 /* The optimized graph in INT8, u8 affine, calibrated by min-max on seeded inputs. */
 qb_status bench_quantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
 

@@ -36,7 +36,7 @@ def read_twice(path):
 def measure(qbench, folder, name):
     model, engine = (os.path.join(folder, name + end) for end in (".onnx", ".qbe"))
     if not os.path.exists(model):
-        run(qbench, "zoo", name, "-o", model)
+        run(qbench, "zoo", name, "-o", model, *(["--side", "128"] if name == "bert_base" else []))
     record = os.path.join(folder, "build.json")
     log = run(qbench, "build", model, "--precision", "fp32", "-o", engine, "--json", record)
     built = float(re.search(r"engine built in ([0-9.e+-]+) s", log).group(1))
