@@ -32,11 +32,11 @@ out:
 }
 
 static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *making,
-                       const qb_precision *precision, const qb_graph *graph, qb_engine **out) {
+                       const qb_precision *precision, qb_dtype float_type, const qb_graph *graph,
+                       qb_engine **out) {
     qb_engine_options options = {.backends = precision->backends,
                                  .threads = making->threads,
-                                 .float_type =
-                                     qb_precision_is_half(precision) ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                                 .float_type = float_type,
                                  .timing_cache = project->timing_cache,
                                  .no_mixing = project->no_mixing,
                                  .time_tactics = making->time_tactics};
@@ -69,12 +69,13 @@ qb_status qb_stage_engine(qb_ctx *cx, const qb_project *project, const qb_making
     qb_made made = {0};
     qb_status status = QB_OK;
     QB_GO(qb_precision_parse(cx, making->precision, &precision));
-    if (precision.kind == QB_PRECISION_FP16 && !qb_precision_is_half(&precision))
-        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "fp16: " QB_NO_FP16));
+    qb_dtype float_type;
+    const char *refusal = qb_precision_float(&precision, &float_type);
+    if (refusal) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", making->precision, refusal));
     QB_GO(qb_stage_load(cx, project, &graph, NULL));
     if (precision.kind == QB_PRECISION_INT8)
         QB_GO(quantize(cx, project, &precision, &graph, &made));
-    QB_GO(build(cx, project, making, &precision, graph, &made.engine));
+    QB_GO(build(cx, project, making, &precision, float_type, graph, &made.engine));
     *out = made;
     made = (qb_made){0};
 out:

@@ -9,7 +9,7 @@
 #include "engine/file.h"
 
 typedef struct qb_making {
-    const char *precision;       /* "fp32", "fp16", "int8:entropy+per-tensor" */
+    const char *precision;       /* "fp32", "bf16", "int8:entropy+per-tensor" */
     const qb_shape_flags *sizes; /* of inputs; what they leave open is the model's own, with the
                                     project's batch */
     int threads;                 /* of one run */

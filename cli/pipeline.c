@@ -241,12 +241,13 @@ static const char *keep(contenders *c, char *text) { return c->text[c->n_texts++
 
 static qb_contender contender(const qb_project *project, const char *text, const char *method,
                               const qb_graph *graph, const qb_precision *precision) {
+    qb_dtype float_type;
+    qb_precision_float(precision, &float_type);
     return (qb_contender){.precision = text,
                           .calibration = method,
                           .graph = graph,
                           .backends = precision->backends,
-                          .float_type =
-                              qb_precision_is_half(precision) ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                          .float_type = float_type,
                           .timing_cache = project->timing_cache,
                           .no_mixing = project->no_mixing};
 }
@@ -323,16 +324,17 @@ static qb_status add_model(qb_ctx *cx, const qb_project *project, const char *te
     return QB_OK;
 }
 
-/* fp16 where only some of the backends have it: another reference than the one asked for would be a
+/* Floats that the backends do not compute in: another reference than the one asked for would be a
  * silent change of every number. */
-static qb_status refuse_half(qb_ctx *cx, const char *text, const qb_precision *precision,
-                             const contenders *c) {
-    if (precision->placed) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: " QB_NO_FP16, text);
+static qb_status refuse(qb_ctx *cx, const char *text, const qb_precision *precision,
+                        const char *refusal, const contenders *c) {
+    if (precision->placed) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", text, refusal);
     if (c->n == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "fp16: " QB_NO_FP16 ", and the first precision is what "
-                       "the others are measured against: begin with fp32");
-    qb_warn(cx, "fp16 is left out: " QB_NO_FP16);
+                       "%s: %s; and the first precision is what the others are measured against: "
+                       "begin with fp32",
+                       text, refusal);
+    qb_warn(cx, "%s is left out: %s", text, refusal);
     return QB_OK;
 }
 
@@ -354,8 +356,9 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     }
     QB_TRY(qb_precision_parse(cx, text, &precision));
     if (precision.kind == QB_PRECISION_INT8) return add_int8(cx, project, text, &precision, c);
-    if (precision.kind == QB_PRECISION_FP16 && !qb_precision_is_half(&precision))
-        return refuse_half(cx, text, &precision, c);
+    qb_dtype type;
+    const char *refusal = qb_precision_float(&precision, &type);
+    if (refusal) return refuse(cx, text, &precision, refusal, c);
     c->item[c->n++] = contender(project, text, "", c->graph, &precision);
     return QB_OK;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "engine/engine.h"
 #include "engine/providers.h"
 
 #define LONGEST 256
@@ -75,6 +76,8 @@ static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
         p.kind = QB_PRECISION_FP32;
     } else if (strcmp(text, "fp16") == 0) {
         p.kind = QB_PRECISION_FP16;
+    } else if (strcmp(text, "bf16") == 0) {
+        p.kind = QB_PRECISION_BF16;
     } else if (name == 4 && strncmp(text, "int8", 4) == 0) {
         const size_t length = text[name] == ':' ? head - name - 1 : 0;
         if (text[name] == ':' && length == 0) return bad_form(cx, text, "no method after", ":");
@@ -85,7 +88,8 @@ static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
         QB_TRY(parse_variants(cx, text, &p));
     } else {
         return qb_fail(cx, QB_STATUS_USAGE,
-                       "unknown precision '%s': expected fp32, fp16 or " QB_PRECISION_FORM, text);
+                       "unknown precision '%s': expected fp32, fp16, bf16 or " QB_PRECISION_FORM,
+                       text);
     }
     *out = p;
     return QB_OK;
@@ -112,6 +116,28 @@ qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out) {
     return QB_OK;
 }
 
-bool qb_precision_is_half(const qb_precision *precision) {
-    return precision->kind != QB_PRECISION_FP32 && qb_backends_name_device(precision->backends);
+#define FP16_IS_OF_GPUS                                                                            \
+    "no kernel of the processor computes in fp16, its own ones and oneDNN's alike; it runs on a "  \
+    "GPU (--providers cuda)"
+
+const char *qb_precision_float(const qb_precision *precision, qb_dtype *type) {
+    const char *backends = precision->backends;
+    const bool device = qb_backends_name_device(backends);
+    *type = QB_DTYPE_F32;
+    switch (precision->kind) {
+    case QB_PRECISION_FP32: break;
+    case QB_PRECISION_FP16:
+        if (!device && qb_engine_no_bf16(backends)) return FP16_IS_OF_GPUS;
+        if (!device) return FP16_IS_OF_GPUS "; this processor computes in bf16 (--precision bf16)";
+        *type = QB_DTYPE_F16;
+        break;
+    case QB_PRECISION_BF16:
+        if (device) return "the kernels of a GPU compute in fp16, use that there";
+        *type = QB_DTYPE_BF16;
+        return qb_engine_no_bf16(backends);
+    case QB_PRECISION_INT8: /* what is not INT8 on a GPU is FP16 */
+        if (device) *type = QB_DTYPE_F16;
+        break;
+    }
+    return NULL;
 }

@@ -1,4 +1,5 @@
-/* What `compare` can be asked for: fp32, fp16, int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE],
+/* What `compare` can be asked for: fp32, fp16, bf16,
+ * int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE],
  * each with @WHERE behind it: the providers or families of kernels that it runs on.
  */
 #ifndef QB_CLI_PRECISION_H
@@ -13,14 +14,10 @@
 
 #define QB_WHERE_FORM "[@cpu|@dnnl|@ref|@cuda]"
 
-/* Why a processor refuses fp16. */
-#define QB_NO_FP16                                                                                 \
-    "the cpu backend computes in fp32 and int8 only, its own kernels and oneDNN's alike; fp16 "    \
-    "runs on a GPU (--providers cuda)"
-
 typedef enum qb_precision_kind {
     QB_PRECISION_FP32,
     QB_PRECISION_FP16,
+    QB_PRECISION_BF16,
     QB_PRECISION_INT8
 } qb_precision_kind;
 
@@ -39,8 +36,9 @@ typedef struct qb_precision {
 qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out);
 /* Only what stands behind the '@': backends and placed. */
 qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out);
-/* On a device what is not INT8 is FP16, but in an FP32 engine. */
-bool qb_precision_is_half(const qb_precision *precision);
+/* The type of float values in an engine of this precision: on a device what is not INT8 is F16, but
+ * in an FP32 engine. Returns NULL, or why its backends do not compute in it. */
+const char *qb_precision_float(const qb_precision *precision, qb_dtype *type);
 /* The '@' in front of where a precision or a file runs; the text's end where it has none. A file's
  * name may hold one: "net@2x.onnx". */
 const char *qb_precision_where(const char *text);

@@ -55,7 +55,10 @@ const qb_topic qb_topics[] = {
     {"precisions", "what compare can be asked for",
      "fp32                    the reference; the first precision is what others are held\n"
      "                        against\n"
-     "fp16                    where the backend has it\n"
+     "fp16                    on a GPU\n"
+     "bf16                    on a processor with AVX512-BF16: weights and activations of\n"
+     "                        convolutions and matrix products have 8 bits of precision,\n"
+     "                        sums are in fp32; inspect --steps shows what stays in fp32\n"
      "int8                    with the calibration's chosen method\n"
      "int8:METHOD             with another one of the calibration: int8:percentile:99.9\n"
      "int8+s8-symmetric       another scheme: u8-affine, s8-affine or s8-symmetric\n"

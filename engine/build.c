@@ -332,6 +332,7 @@ static void release_builder(qb_builder *b) {
     qb_free(b->source_of);
     qb_free(b->staged_of);
     qb_free(b->is_half);
+    qb_free(b->wanted_bf16);
     qb_free(b->half_note);
     qb_scratch_free(b->scratch);
     qb_timings_free(b->timings);
@@ -354,7 +355,7 @@ typedef struct request {
     int threads;
     bool time_tactics, first_tactic;
     const qb_device_api *device; /* NULL: the host */
-    qb_dtype float_type;
+    qb_dtype float_type;         /* F32, F16 or BF16 */
     const char *timing_cache;
     bool mix, observable;
     int32_t ordinal; /* of the device */
@@ -417,6 +418,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     b.engine = engine;
     engine->threads = r->threads;
     engine->workspace_limit = r->workspace_limit;
+    engine->bf16 = r->float_type == QB_DTYPE_BF16;
     engine->parts = 1;
     engine->graph = r->bound;
     engine->device_float = r->device ? r->float_type : QB_DTYPE_NONE;
@@ -432,6 +434,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
     if (r->device && r->float_type == QB_DTYPE_F16 && r->mix)
         QB_GO((r->replay ? qb_device_mix_again : qb_device_mix)(&b));
+    if (engine->bf16) QB_GO(qb_bf16_prepare(&b));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
     int before = qb_use_threads(engine->threads);
     status = build_steps(&b);
@@ -560,9 +563,9 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
 /* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and the
  * faster one stays. Sums of step times cannot promise that. */
 static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
-    int32_t n_int8, n_fp16, n_fp32;
-    qb_engine_layers(*engine, &n_int8, &n_fp16, &n_fp32);
-    if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix || n_int8 == 0) return QB_OK;
+    if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix ||
+        qb_engine_layers(*engine).int8 == 0)
+        return QB_OK;
     qb_engine *half;
     qb_timings *timings = NULL;
     double mixed_ms = 0, half_ms = 0;
@@ -603,6 +606,18 @@ static qb_status build_profiles(qb_ctx *cx, const request *r, const qb_engine_op
     return status;
 }
 
+/* Can it compute in the type of floats that is asked for? */
+static qb_status check_float_type(qb_ctx *cx, const request *r, const char *backends) {
+    if (r->float_type == QB_DTYPE_F16 && !r->device)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type f16: expected a device's backend");
+    if (r->float_type != QB_DTYPE_BF16) return QB_OK;
+    if (r->device)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "float type bf16: expected a backend of the host");
+    const char *reason = qb_engine_no_bf16(backends);
+    return reason ? qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type bf16: %s", reason) : QB_OK;
+}
+
 qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
                           qb_engine **out) {
     static const qb_engine_options defaults = {0};
@@ -614,14 +629,13 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .time_tactics = options->time_tactics,
                  .workspace_limit = options->workspace_limit,
                  .first_tactic = options->first_tactic,
-                 .float_type = options->float_type == QB_DTYPE_F16 ? QB_DTYPE_F16 : QB_DTYPE_F32,
+                 .float_type = options->float_type ? options->float_type : QB_DTYPE_F32,
                  .timing_cache = options->timing_cache,
                  .mix = !options->no_mixing,
                  .ordinal = options->device,
                  .observable = options->observable};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
-    if (r.float_type == QB_DTYPE_F16 && !r.device)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "float type f16: expected a device's backend");
+    QB_TRY(check_float_type(cx, &r, options->backends));
     if (options->n_profiles > 0) return build_profiles(cx, &r, options, out);
     r.shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *r.shapes);
     if (!r.shapes) return cx->code;
@@ -645,6 +659,7 @@ qb_status qb_engine_plan(qb_ctx *cx, const qb_plans *plans, const qb_shape *shap
                  .share = true,
                  .hints = hints,
                  .workspace_limit = plans->workspace_limit,
+                 .float_type = plans->bf16 ? QB_DTYPE_BF16 : QB_DTYPE_F32,
                  .threads = plans->threads,
                  .time_tactics = time_tactics};
     const size_t n = (size_t)plans->n_inputs;
@@ -670,7 +685,7 @@ qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_e
                  .replay = how->replay,
                  .threads = how->threads,
                  .workspace_limit = how->workspace_limit,
-                 .float_type = how->device_float,
+                 .float_type = how->bf16 ? QB_DTYPE_BF16 : how->device_float,
                  .mix = how->mixed,
                  .ordinal = how->ordinal};
     qb_engine *engine;
@@ -678,6 +693,7 @@ qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_e
     if (status == QB_OK && !r.device != (how->device_float == QB_DTYPE_NONE))
         status = qb_fail(cx, QB_STATUS_MISMATCH, "recorded for '%s', which does not fit here",
                          how->backends);
+    if (status == QB_OK) status = check_float_type(cx, &r, how->backends);
     if (status != QB_OK) {
         qb_graph_free(graph);
         return status;

@@ -161,7 +161,7 @@ qb_status qb_build_again(qb_builder *b, const qb_problem *forms, int32_t n_forms
         QB_TRY(same_variant(b, tactic, replay->variant[i], forms, n_forms, constant, out));
     if (*out) return QB_OK;
     /* Where eval runs a node because no tactic did, none was recorded. */
-    const bool optional = forms->kind > QB_KIND_COPY;
+    const bool optional = b->trying || forms->kind > QB_KIND_COPY;
     return qb_fail(b->cx, optional ? QB_STATUS_UNSUPPORTED : QB_STATUS_MISMATCH,
                    "tactic %s, which was recorded, does not run it here",
                    i < replay->n ? replay->name[i] : "(none)");

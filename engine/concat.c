@@ -80,6 +80,7 @@ int32_t qb_build_whole(qb_builder *b, int32_t value) {
     bool device = b->engine->device != NULL;
     qb_desc desc =
         device ? qb_device_value(b, value, b->spatial) : qb_build_desc(b, value, b->spatial);
+    if (!device) desc.dtype = qb_bf16_type(b, value);
     if (b->slice_of[value] < 0) return qb_build_fresh(b, value, &desc, device);
     if (qb_build_slice_desc(b, value, &desc) != QB_OK) return -1;
     int32_t larger = qb_build_whole(b, b->slice_of[value]);

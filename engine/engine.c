@@ -87,16 +87,20 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .half = step->choice.why_half};
 }
 
-void qb_engine_layers(const qb_engine *engine, int32_t *n_int8, int32_t *n_fp16, int32_t *n_fp32) {
-    *n_int8 = *n_fp16 = *n_fp32 = 0;
+qb_layer_counts qb_engine_layers(const qb_engine *engine) {
+    qb_layer_counts n = {0};
     for (int32_t s = 0; s < engine->n_steps; s++) {
         const qb_step *step = &engine->steps[s];
         if (step->flops <= 0.0) continue;
-        int32_t *count = step->dtype == QB_DTYPE_S8 || step->dtype == QB_DTYPE_U8 ? n_int8
-                         : step->dtype == QB_DTYPE_F16                            ? n_fp16
-                                                                                  : n_fp32;
-        ++*count;
+        switch (step->dtype) {
+        case QB_DTYPE_S8:
+        case QB_DTYPE_U8: n.int8++; break;
+        case QB_DTYPE_F16: n.fp16++; break;
+        case QB_DTYPE_BF16: n.bf16++; break;
+        default: n.fp32++; break;
+        }
     }
+    return n;
 }
 
 int32_t qb_engine_n_observed(const qb_engine *engine) { return engine->n_observed; }

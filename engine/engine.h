@@ -28,8 +28,11 @@ typedef struct qb_engine_options {
      * at all: steps then run on the device by the fastest of its tactics, timed there; what it
      * cannot run goes to the backends behind it (the default ones when none is named). */
     const char *backends;
-    int32_t device;      /* which one of several, counted from 0 */
-    qb_dtype float_type; /* of float values on a device: F32 (also for NONE) or F16 */
+    int32_t device; /* which one of several, counted from 0 */
+    /* Of float values: F32 (also for NONE); F16 on a device; BF16 on the host, where
+     * qb_engine_no_bf16 has nothing against it: steps that no tactic computes in bf16 stay in f32.
+     */
+    qb_dtype float_type;
     /* Times of tactics on the device are read from this file and kept there, one machine's beside
      * another's; NULL: measured for this engine alone. */
     const char *timing_cache;
@@ -52,6 +55,10 @@ typedef struct qb_engine_options {
     bool items_apart;
     bool time_tactics; /* choose among the preferred backend's and lower tactics by timing */
 } qb_engine_options;
+
+/* NULL, or why engines with these backends of the host (NULL: the default ones) do not compute in
+ * bf16 here. */
+const char *qb_engine_no_bf16(const char *backends);
 
 /* Does a preference list (NULL: the default) begin with a device that this build knows? */
 bool qb_backends_name_device(const char *backends);
@@ -125,8 +132,11 @@ typedef struct qb_step_info {
 } qb_step_info;
 int32_t qb_engine_n_steps(const qb_engine *engine);
 void qb_engine_step(const qb_engine *engine, int32_t step, qb_step_info *out);
-/* Counted over steps with flops > 0. */
-void qb_engine_layers(const qb_engine *engine, int32_t *n_int8, int32_t *n_fp16, int32_t *n_fp32);
+/* By what they compute in, counted over steps with flops > 0. */
+typedef struct qb_layer_counts {
+    int32_t int8, fp16, bf16, fp32;
+} qb_layer_counts;
+qb_layer_counts qb_engine_layers(const qb_engine *engine);
 
 /* One allocation for arena and workspace. */
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out);

@@ -103,6 +103,7 @@ struct qb_engine {
     struct qb_engine_file *file; /* it was loaded from; NULL: built */
     const char *backends;        /* as the build resolved them: "cpu,dnnl,ref" */
     size_t workspace_limit;      /* 0: none */
+    bool bf16;                   /* float steps of the host are in bf16 where they can */
     qb_chosen *recorded;         /* choice by choice */
     int32_t n_recorded;
     qb_engine_memory memory;
@@ -159,6 +160,7 @@ typedef struct qb_again {
     size_t workspace_limit;
     qb_dtype device_float; /* NONE: of the host */
     bool mixed;
+    bool bf16;               /* see qb_engine */
     int32_t ordinal;         /* of the device */
     const qb_replay *replay; /* NULL: tactics are those that are best here */
 } qb_again;
@@ -183,9 +185,11 @@ typedef struct qb_builder {
     const qb_tactic *left_out;    /* the last one over the limit, */
     int32_t left_out_group;       /* and for which group */
     const qb_replay *replay;      /* NULL: choose */
-    qb_dtype device_float;        /* F32 or F16: what float values are on the device */
-    struct qb_timings *timings;   /* of tactics on the device; NULL without one */
-    bool first_tactic;            /* on the device: nothing is timed */
+    bool *wanted_bf16;          /* [n_values] floats that some step reads in bf16; NULL: none is */
+    bool trying;                /* another form of the group is tried when no tactic takes this */
+    qb_dtype device_float;      /* F32 or F16: what float values are on the device */
+    struct qb_timings *timings; /* of tactics on the device; NULL without one */
+    bool first_tactic;          /* on the device: nothing is timed */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */
     const char *why_not;        /* why the device does not run the group at work; NULL */
@@ -246,7 +250,19 @@ qb_status qb_build_again(qb_builder *b, const qb_problem *forms, int32_t n_forms
 /* Does the kernel keep to the limit of workspace? Says so when it does not. */
 bool qb_build_within_limit(qb_builder *b, const qb_kernel *kernel);
 
+/* engine/bf16.c */
+/* Finds the values that are to be in bf16; for engines of the host with `bf16`. */
+qb_status qb_bf16_prepare(qb_builder *b);
+bool qb_bf16_is(const qb_builder *b, int32_t value); /* was it computed in bf16? */
+/* The type that a value is to have in memory: its own, or BF16. */
+qb_dtype qb_bf16_type(const qb_builder *b, int32_t value);
+/* The group's problem in bf16, with room for its inputs in `in`; false: it stays as it is. */
+bool qb_bf16_pose(const qb_builder *b, const qb_group *group, const qb_problem *problem,
+                  qb_desc *in, qb_problem *out);
+
 /* engine/steps.c */
+/* Is the group one node whose output is its input's memory? */
+bool qb_build_is_alias(const qb_builder *b, const qb_group *group);
 #define QB_MAX_FORMS 32
 /* The forms in which a problem is offered to the tactics. */
 typedef struct qb_forms {

@@ -58,6 +58,8 @@ qb_status qb_file_plugins_check(qb_ctx *cx, const char *path, const json_t *tags
 
 #define QB_FILE_VERSION_COMPATIBLE 1u
 #define QB_FILE_HARDWARE_COMPATIBLE 2u
+#define QB_FILE_COMPATIBLE (QB_FILE_VERSION_COMPATIBLE | QB_FILE_HARDWARE_COMPATIBLE)
+#define QB_FILE_BF16 4u /* float steps are in bf16 where they can */
 
 /* The head of the PLAN section. Behind it, texts being length-prefixed: the name of each tactic;
  * for each profile min, opt and max, each with a shape an input; for each profile the number of its
@@ -67,7 +69,7 @@ typedef struct qb_file_plan {
     int64_t parts, batch; /* of the whole engine: items of a run */
     uint64_t hole_bytes, arena, workspace, workspace_limit;
     int32_t threads, n_tactics, n_steps, n_profiles, n_inputs;
-    uint32_t compatible;
+    uint32_t flags;
     char backends[64];
 } qb_file_plan;
 
@@ -80,8 +82,8 @@ typedef struct qb_file_device {
 } qb_file_device;
 
 /* engine/file_plan.c */
-qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *engine, size_t hole_bytes,
-                           uint32_t compatible, qb_strbuf *out);
+qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *engine, size_t hole_bytes, uint32_t flags,
+                           qb_strbuf *out);
 /* What was read: everything is in the arena. A tactic that this program lacks is NULL. */
 typedef struct qb_file_plan_read {
     qb_file_plan head;

@@ -55,7 +55,7 @@ static void put_device(qb_strbuf *out, const qb_engine *e) {
         qb_strbuf_addn(out, (const char *)e->half, (size_t)e->n_half * sizeof *e->half);
 }
 
-qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, uint32_t compatible,
+qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, uint32_t flags,
                            qb_strbuf *out) {
     qb_engine_memory memory;
     qb_engine_memory_of(e, &memory);
@@ -71,7 +71,7 @@ qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, ui
                          .n_steps = e->n_steps,
                          .n_profiles = qb_engine_n_profiles(e),
                          .n_inputs = e->n_inputs,
-                         .compatible = compatible};
+                         .flags = flags | (e->bf16 ? QB_FILE_BF16 : 0)};
     if (strlen(e->backends) >= sizeof plan.backends)
         return qb_fail(cx, QB_STATUS_INTERNAL, "engine file: '%s' is too long", e->backends);
     memcpy(plan.backends, e->backends, strlen(e->backends));
@@ -129,8 +129,7 @@ static bool is_sane(const qb_file_plan *p) {
            p->n_tactics >= 0 && p->n_tactics <= TACTICS_MAX && p->n_profiles >= 0 &&
            p->n_profiles <= QB_PROFILES_MAX && p->n_inputs >= 0 &&
            (p->parts == 1 || p->batch % p->parts == 0) && p->arena <= MEMORY_MAX &&
-           p->workspace <= MEMORY_MAX &&
-           p->compatible <= (QB_FILE_VERSION_COMPATIBLE | QB_FILE_HARDWARE_COMPATIBLE) &&
+           p->workspace <= MEMORY_MAX && (p->flags & ~(QB_FILE_COMPATIBLE | QB_FILE_BF16)) == 0 &&
            memchr(p->backends, '\0', sizeof p->backends);
 }
 

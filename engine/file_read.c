@@ -123,10 +123,10 @@ static qb_status check_tags(loading *l) {
     size_t size;
     const uint8_t *text = section(l->f, QB_FILE_TAGS, &size);
     json_t *tags = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL);
-    qb_status status =
-        json_is_object(tags)
-            ? qb_file_fit(l->f->cx, l->f->path, tags, l->plan.head.compatible, l->ordinal, &l->same)
-            : damaged(l->f, "tags are no JSON");
+    qb_status status = json_is_object(tags) ? qb_file_fit(l->f->cx, l->f->path, tags,
+                                                          l->plan.head.flags & QB_FILE_COMPATIBLE,
+                                                          l->ordinal, &l->same)
+                                            : damaged(l->f, "tags are no JSON");
     json_decref(tags);
     return status;
 }
@@ -172,6 +172,7 @@ static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) 
                           .workspace_limit = (size_t)head->workspace_limit,
                           .device_float = (qb_dtype)l->plan.device.float_type,
                           .mixed = l->plan.device.mixed,
+                          .bf16 = head->flags & QB_FILE_BF16,
                           .ordinal = l->ordinal,
                           .replay = l->same ? &replay : NULL};
     qb_engine *engine;
@@ -196,7 +197,7 @@ static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) 
 static qb_status take_weights(const loading *l, qb_engine *engine) {
     size_t size;
     const uint8_t *packed = section(l->f, QB_FILE_PACKED, &size);
-    if (l->plan.head.compatible) return qb_engine_pack(l->f->cx, engine);
+    if (l->plan.head.flags & QB_FILE_COMPATIBLE) return qb_engine_pack(l->f->cx, engine);
     if (engine->memory.weights != size)
         return qb_fail(l->f->cx, QB_STATUS_MISMATCH,
                        "%s: made again, the engine has %zu bytes of weights, the file %zu: build "
@@ -246,6 +247,7 @@ static qb_status load_profiles(const loading *l, qb_graph *graph, qb_engine **ou
     qb_graph *bound;
     QB_TRY(qb_plans_create(cx, graph, l->plan.profiles, head->n_profiles, head->backends,
                            head->threads, (size_t)head->workspace_limit, &plans));
+    plans->bf16 = head->flags & QB_FILE_BF16;
     QB_GO(qb_plans_hint(cx, plans, l->plan.hints));
     QB_GO(bind_usual(l, plans, &bound));
     QB_GO(load_fixed(l, bound, &engine));

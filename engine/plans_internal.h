@@ -39,6 +39,7 @@ struct qb_plans {
     const char *backends;
     int threads;
     size_t workspace_limit;
+    bool bf16; /* see qb_engine */
     /* ---- */
     size_t arena_bytes, workspace_bytes; /* the most that a plan needs */
     qb_engine *plan[QB_PLANS_MAX];

@@ -365,6 +365,7 @@ qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_o
     QB_TRY(qb_graph_clone(cx, graph, &copy));
     QB_TRY(qb_plans_create(cx, copy, options->profiles, options->n_profiles, backends, threads,
                            options->workspace_limit, &plans));
+    plans->bf16 = options->float_type == QB_DTYPE_BF16;
     if (options->time_tactics) QB_GO(tune(cx, plans));
     const qb_hints *hints = plans->hints[0].n > 0 ? &plans->hints[0] : NULL;
     QB_GO(qb_engine_plan(cx, plans, plans->profiles[0].opt, hints, false, &engine));

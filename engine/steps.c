@@ -75,9 +75,10 @@ static bool is_alias_op(const char *name) {
     return false;
 }
 
-static bool can_alias(const qb_builder *b, const qb_group *group) {
+bool qb_build_is_alias(const qb_builder *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
-    if (!is_alias_op(node->op->name) || node->out[0] < 0) return false;
+    if (group->kind != QB_KIND_NODE || !is_alias_op(node->op->name) || node->out[0] < 0)
+        return false;
     /* whether Dropout trains, an input may tell: its definition refuses to */
     if (node->n_in > 2 && node->in[2] >= 0) return false;
     for (int32_t i = 1; i < node->n_out; i++)
@@ -107,6 +108,7 @@ static qb_status build_alias(qb_builder *b, const qb_group *group) {
     qb_desc out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW);
     if (device) in = qb_device_desc(b, in);
     if (device) out = qb_device_desc(b, out);
+    if (qb_bf16_is(b, node->in[0])) in.dtype = out.dtype = QB_DTYPE_BF16;
     int32_t from = qb_build_require(b, node->in[0], &in, device);
     if (from < 0) return b->cx->code;
     int32_t to = qb_build_image(b, node->out[0], &out, b->engine->images[from].buffer);
@@ -259,7 +261,8 @@ void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
     int32_t n = layouts_of(b, group, p, layouts);
     bool slices = reads_slice(b, group, f->device);
     qb_desc roomy;
-    if (!out_slice && !f->device && wants_room(b, group, &roomy)) out_slice = &roomy;
+    if (!out_slice && !f->device && p->out.dtype != QB_DTYPE_BF16 && wants_room(b, group, &roomy))
+        out_slice = &roomy;
     f->n = 0;
     if (out_slice) {
         if (slices) add_form(b, group, p, out_slice->layout, true, out_slice, f);
@@ -329,8 +332,9 @@ static qb_status output_image(qb_builder *b, const qb_group *group, const qb_ker
 }
 
 static qb_dtype computes_in(const qb_problem *p) {
-    qb_dtype real = p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
-                                                                                   : QB_DTYPE_F32;
+    qb_dtype real = p->in[0].dtype == QB_DTYPE_BF16                                  ? QB_DTYPE_BF16
+                    : p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
+                                                                                     : QB_DTYPE_F32;
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
     bool has_weight =
         p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
@@ -372,17 +376,39 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
     return qb_build_observed(b, group->out);
 }
 
-static qb_status build_on_host(qb_builder *b, const qb_group *group, const qb_problem *p) {
+/* The kernel for the problem; UNSUPPORTED when no tactic takes it. */
+static qb_status kernel_on_host(qb_builder *b, const qb_group *group, const qb_problem *p,
+                                qb_kernel **out) {
     qb_forms f = {0};
     bool constant[QB_MAX_INPUTS] = {false};
     qb_desc slice;
-    qb_kernel *kernel = NULL;
     for (int32_t i = 0; i < group->n_in; i++)
         constant[i] = group->in[i] >= 0 && b->graph->values[group->in[i]].data;
     bool sliced = b->slice_of[group->out] >= 0;
     if (sliced) QB_TRY(qb_build_slice_desc(b, group->out, &slice));
     qb_build_forms(b, group, p, sliced ? &slice : NULL, &f);
-    QB_TRY(qb_build_kernel(b, f.problem, f.n, constant, &kernel));
+    return qb_build_kernel(b, f.problem, f.n, constant, out);
+}
+
+/* In bf16 where that is asked for and a tactic does it; *out stays NULL where not. */
+static qb_status bf16_on_host(qb_builder *b, const qb_group *group, const qb_problem *p,
+                              qb_kernel **out) {
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem posed;
+    *out = NULL;
+    if (!qb_bf16_pose(b, group, p, in, &posed)) return QB_OK;
+    b->trying = true;
+    qb_status status = kernel_on_host(b, group, &posed, out);
+    b->trying = false;
+    if (status != QB_STATUS_UNSUPPORTED) return status;
+    qb_ctx_clear(b->cx);
+    return QB_OK;
+}
+
+static qb_status build_on_host(qb_builder *b, const qb_group *group, const qb_problem *p) {
+    qb_kernel *kernel = NULL;
+    QB_TRY(bf16_on_host(b, group, p, &kernel));
+    if (!kernel) QB_TRY(kernel_on_host(b, group, p, &kernel));
     if (kernel->problem.out.channel_total == 0) b->slice_of[group->out] = -1;
     qb_status status = qb_build_add_kernel(b, group, &kernel);
     qb_kernel_free(kernel);
@@ -426,7 +452,7 @@ qb_status qb_build_group(qb_builder *b, const qb_group *group) {
     b->why_not = NULL;
     if (b->graph->nodes[group->node[0]].op->of_plugin) return qb_build_plugin(b, group);
     if (group->kind == QB_KIND_NODE) {
-        if (can_alias(b, group)) return build_alias(b, group);
+        if (qb_build_is_alias(b, group)) return build_alias(b, group);
         if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));
         if (!done) QB_TRY(build_node_on_host(b, group, &done));
         return done ? QB_OK : build_node(b, group);

@@ -116,9 +116,10 @@ static const qb_field latency_fields[] = {FIELD(R, "runs", INT64, latency.runs),
                                            .optional = true},
                                           {0}};
 static const qb_record latency_record = {0, latency_fields};
-static const qb_field count_fields[] = {FIELD(R, "int8", INT32, layers_int8),
-                                        FIELD(R, "fp16", INT32, layers_fp16),
-                                        FIELD(R, "fp32", INT32, layers_fp32),
+static const qb_field count_fields[] = {FIELD(R, "int8", INT32, layers.int8),
+                                        FIELD(R, "fp16", INT32, layers.fp16),
+                                        MAY(R, "bf16", INT32, layers.bf16),
+                                        FIELD(R, "fp32", INT32, layers.fp32),
                                         {0}};
 static const qb_record count_record = {0, count_fields};
 static const qb_field paired_fields[] = {

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/hash.h"
+#include "engine/engine.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -102,7 +103,7 @@ typedef struct qb_run_row {
     double throughput; /* items a second: batch / mean latency */
     int64_t batch;
     int64_t weights_bytes, arena_bytes, engine_bytes;
-    int32_t layers_int8, layers_fp16, layers_fp32;
+    qb_layer_counts layers;
     qb_paired paired;
     /* Lists; NULL and 0 when they were not measured. */
     int32_t n_metrics, n_recall, n_confusion, n_worst, n_layers, n_steps, n_batches, n_rounds;

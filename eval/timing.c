@@ -234,7 +234,7 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
         row->weights_bytes = (int64_t)memory.weights;
         row->arena_bytes = (int64_t)memory.arena;
         row->engine_bytes = (int64_t)qb_engine_bytes(item->engine);
-        qb_engine_layers(item->engine, &row->layers_int8, &row->layers_fp16, &row->layers_fp32);
+        row->layers = qb_engine_layers(item->engine);
     }
     return QB_OK;
 }
@@ -295,7 +295,7 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
                               .op = qb_strdup(cx, info.op),
                               .tactic = qb_strdup(cx, info.tactic),
                               .dtype = qb_strdup(cx, qb_dtype_text(info.dtype)),
-                              .reason = row->layers_int8 > 0 ? reason_of(cx, graph, &info)
+                              .reason = row->layers.int8 > 0 ? reason_of(cx, graph, &info)
                                                              : qb_strdup(cx, ""),
                               .ms = 1e3 * median,
                               .flops = info.flops,

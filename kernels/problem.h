@@ -23,6 +23,9 @@
  * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
  * other values become qb_quantize_value of the real value.
  *
+ * Data, result and residual may be bf16, each for itself: constants stay f32 in the problem, a
+ * weight is rounded to bf16 when it is packed, sums are in float, what is written is rounded.
+ *
  * Devices also take data, residual and result in f16, each for itself. The constants (weight, bias)
  * stay f32 in the problem; a tactic of f16 data may round the weight to f16 when it packs. Sums are
  * in float, only what is written is rounded to half. MATMUL's second operand is f16 where it is no

@@ -19,7 +19,7 @@ typedef struct options {
     double warmup, duration, idle;
     int64_t iterations, average, streams, use_profile;
     bool profile, layers, dump_output, dump_profiles, time_tactics, only_build, time_load;
-    bool fp16, int8, version_compatible, hardware_compatible, no_transfers;
+    bool fp16, bf16, int8, version_compatible, hardware_compatible, no_transfers;
     qb_opt_list trtexec; /* its flags that qbench does not act on */
 } options;
 
@@ -41,7 +41,7 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
     TEXT("onnx", project.model, "FILE", "the same as --model"),
-    TEXT("precision", precision, "PRECISION", "fp32 (default), fp16 or " QB_PRECISION_FORM),
+    TEXT("precision", precision, "PRECISION", "fp32 (default), fp16, bf16 or " QB_PRECISION_FORM),
     TEXT("loadEngine", load_engine, "FILE", "an engine file instead of a model"),
     TEXT("saveEngine", save_engine, "FILE", "keep the engine in a file"),
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
@@ -55,6 +55,7 @@ static const qb_opt table[] = {
     FLAG("skipInference", only_build, "build (and save), measure nothing"),
     FLAG("buildOnly", only_build, "the same as --skipInference"),
     FLAG("fp16", fp16, "the same as --precision fp16"),
+    FLAG("bf16", bf16, "the same as --precision bf16"),
     FLAG("int8", int8, "the same as --precision int8"),
     FLAG("version-compatible", version_compatible,
          "the file of --saveEngine loads in other versions, see build"),
@@ -123,6 +124,7 @@ static qb_making making_of(qb_ctx *cx, const options *o) {
     const int threads = qb_threads(cx) / (int)o->streams;
     const char *level = o->hardware_level;
     return (qb_making){.precision = o->int8   ? "int8"
+                                    : o->bf16 ? "bf16"
                                     : o->fp16 ? "fp16"
                                               : o->precision,
                        .sizes = &o->sizes,

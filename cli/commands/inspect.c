@@ -7,6 +7,7 @@
 #include "cli/engine_file.h"
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
+#include "cli/precision.h"
 #include "engine/providers.h"
 #include "graph/op.h"
 
@@ -32,7 +33,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, precision),
      .argument = "PRECISION",
-     .help = "of float values on a GPU: fp32 (default) or fp16"},
+     .help = "of float values: fp32 (default), fp16 on a GPU, bf16"},
     {.name = "shapes",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, shapes),
@@ -385,13 +386,17 @@ static qb_status load(qb_ctx *cx, const qb_project *project, findings *f, qb_gra
 static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
                        const qb_graph *graph, qb_engine **out) {
     qb_shape *shapes = NULL;
-    const bool half = o->precision && strcmp(o->precision, "fp16") == 0;
-    if (o->precision && !half && strcmp(o->precision, "fp32") != 0)
-        return qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32 or fp16, got '%s'",
+    qb_precision precision = {.backends = project->backends};
+    qb_dtype float_type;
+    if (o->precision) QB_TRY(qb_precision_parse(cx, o->precision, &precision));
+    if (precision.kind == QB_PRECISION_INT8)
+        return qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32, fp16 or bf16, got '%s'",
                        o->precision);
+    const char *refusal = qb_precision_float(&precision, &float_type);
+    if (refusal) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", o->precision, refusal);
     if (o->shapes) QB_TRY(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
-    const qb_engine_options wanted = {.backends = project->backends,
-                                      .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32,
+    const qb_engine_options wanted = {.backends = precision.backends,
+                                      .float_type = float_type,
                                       .timing_cache = project->timing_cache,
                                       .no_mixing = project->no_mixing,
                                       .input_shapes = shapes,
@@ -399,7 +404,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
     const qb_status status = qb_engine_build(cx, graph, &wanted, out);
     qb_free(shapes);
     const bool fatal = status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED ||
-                       qb_backends_name_device(project->backends);
+                       qb_backends_name_device(precision.backends);
     return fatal ? status : QB_OK;
 }
 

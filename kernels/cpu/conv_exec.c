@@ -151,6 +151,7 @@ static void pad_row(const pad_job *j, int64_t row) {
     int64_t width = plan->src_w * plan->in_stride;
     const size_t tight = (size_t)plan->channels * plan->element;
     memset(to, (uint8_t)plan->zero, (size_t)left);
+    if (plan->per_unit == 2 && plan->channels % 2 != 0) memset(to + left, 0, (size_t)width);
     if (plan->src_stride == plan->in_stride)
         memcpy(to + left, from, (size_t)width);
     else

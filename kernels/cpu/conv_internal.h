@@ -66,6 +66,7 @@ typedef struct qb_conv_arch {
 } qb_conv_arch;
 
 extern const qb_conv_arch qb_conv_f32_avx512, qb_conv_f32_avx2, qb_conv_f32_generic;
+extern const qb_conv_arch qb_conv_bf16_avx512;
 extern const qb_conv_arch qb_conv_s8_avx512, qb_conv_s8_avx2, qb_conv_s8_generic;
 
 /* What a file for another processor defines instead of its tactic's functions. */
@@ -80,8 +81,9 @@ extern const qb_conv_arch qb_conv_s8_avx512, qb_conv_s8_avx2, qb_conv_s8_generic
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this processor", tactic->name);     \
     }
 
-bool qb_conv_supports(const qb_problem *p, const bool *constant, bool integer);
-bool qb_matmul_supports(const qb_problem *p, const bool *constant, bool integer);
+/* `data`: F32, BF16 (constants in f32, residual and result in either) or S8 (codes). */
+bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data);
+bool qb_matmul_supports(const qb_problem *p, const bool *constant, qb_dtype data);
 /* For both kinds. */
 qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                          const bool *constant, int threads, const qb_conv_arch *arch,
@@ -117,6 +119,7 @@ typedef struct qb_conv_plan {
     size_t element;    /* bytes of a data element */
     int32_t zero;      /* of the data */
     int64_t segment;   /* see qb_tile */
+    int64_t per_unit;  /* elements in a unit of 4 bytes */
     int64_t tap_units; /* units of one kernel element; merged rows: see run_units */
     bool merged;       /* one run a kernel row */
     int64_t row_bytes, total_units;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "conv_internal.h"
+#include "kernels/ref.h"
 
 static const qb_conv_plan *plan_of(const qb_kernel *kernel) { return kernel->state; }
 
@@ -19,7 +20,7 @@ uint64_t qb_conv_form(const qb_conv_plan *plan) {
 
 /* The unit and the place in it of channel c of kernel element (y, x). */
 static int64_t unit_of(const qb_conv_plan *plan, int64_t y, int64_t x, int64_t c, int *lane) {
-    int64_t row_units = plan->total_units / plan->kernel[0], width = plan->integer ? 4 : 1;
+    int64_t row_units = plan->total_units / plan->kernel[0], width = plan->per_unit;
     if (plan->tap_units == 0) {
         int64_t at = x * plan->channels + c;
         *lane = (int)(at % 4);
@@ -29,11 +30,18 @@ static int64_t unit_of(const qb_conv_plan *plan, int64_t y, int64_t x, int64_t c
     return y * row_units + x * plan->tap_units + c / width;
 }
 
+/* Rounded where data are bf16. */
+static void put_weight(const qb_conv_plan *plan, char *to, int64_t at, float value) {
+    if (plan->per_unit == 2)
+        qb_number_put(QB_DTYPE_BF16, to, at, (double)value);
+    else
+        memcpy(to + at * 4, &value, sizeof value);
+}
+
 /* The weights of one column, unit by unit. */
-static void gather_column(const qb_conv_plan *plan, const void *weight, int64_t output, float *real,
-                          int8_t *code) {
+static void gather_column(const qb_conv_plan *plan, const void *weight, int64_t output, char *to) {
     int64_t base = output * plan->weight_stride[0];
-    if (plan->integer) memset(code, 0, (size_t)plan->total_units * 4);
+    memset(to, 0, (size_t)plan->total_units * 4);
     for (int64_t y = 0; y < plan->kernel[0]; y++)
         for (int64_t x = 0; x < plan->kernel[1]; x++)
             for (int64_t c = 0; c < plan->group_channels; c++) {
@@ -41,28 +49,28 @@ static void gather_column(const qb_conv_plan *plan, const void *weight, int64_t 
                 int64_t unit = unit_of(plan, y, x, c, &lane);
                 int64_t from = base + c * plan->weight_stride[1] + y * plan->weight_stride[2] +
                                x * plan->weight_stride[3];
+                int64_t at = unit * plan->per_unit + lane;
                 if (plan->integer)
-                    code[unit * 4 + lane] = ((const int8_t *)weight)[from];
+                    to[at] = ((const char *)weight)[from];
                 else
-                    real[unit] = ((const float *)weight)[from] * plan->factor;
+                    put_weight(plan, to, at, ((const float *)weight)[from] * plan->factor);
             }
 }
 
 static void pack_block(const qb_conv_plan *plan, const qb_conv_block *block, const void *weight,
-                       float *real, int8_t *code, char *packed) {
+                       char *column_units, char *packed) {
     const qb_conv_arch *arch = plan->arch;
     size_t unit_bytes = (size_t)(block->vectors * arch->lanes) * (size_t)arch->column_bytes;
     char *panel = packed + block->panel;
     memset(panel, 0, unit_bytes * (size_t)plan->total_units);
     for (int32_t column = 0; column < block->width; column++) {
-        gather_column(plan, weight, block->channel + column, real, code);
+        gather_column(plan, weight, block->channel + column, column_units);
         for (int64_t u = 0; u < plan->total_units; u++) {
             char *to = panel + (size_t)u * unit_bytes + (size_t)column * (size_t)arch->column_bytes;
             if (arch->spread)
-                arch->spread(to, code + u * 4);
+                arch->spread(to, (const int8_t *)column_units + u * 4);
             else
-                memcpy(to, plan->integer ? (const void *)(code + u * 4) : (const void *)(real + u),
-                       4);
+                memcpy(to, column_units + u * 4, 4);
         }
     }
 }
@@ -118,18 +126,14 @@ qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *c
     const qb_conv_plan *plan = plan_of(kernel);
     const void *weight = constants[QB_IN_WEIGHT];
     const void *bias = qb_problem_has(&kernel->problem, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    float *real = qb_alloc(cx, (size_t)plan->total_units, sizeof *real);
-    int8_t *code = qb_alloc(cx, (size_t)plan->total_units, 4);
-    if (real && code) {
-        for (int32_t b = 0; b < plan->n_blocks; b++)
-            pack_block(plan, &plan->blocks[b], weight, real, code, packed);
-        pack_starts(plan, weight, bias, packed);
-        if (plan->integer) pack_multipliers(plan, &kernel->problem, bias, packed);
-        memset((char *)packed + plan->zeros, (uint8_t)plan->zero,
-               (size_t)plan->channels * plan->element + QB_BUFFER_SLACK);
-    }
-    bool done = real && code;
-    qb_free(code);
-    qb_free(real);
-    return done ? QB_OK : cx->code;
+    char *column_units = qb_alloc(cx, (size_t)plan->total_units, 4);
+    if (!column_units) return cx->code;
+    for (int32_t b = 0; b < plan->n_blocks; b++)
+        pack_block(plan, &plan->blocks[b], weight, column_units, packed);
+    pack_starts(plan, weight, bias, packed);
+    if (plan->integer) pack_multipliers(plan, &kernel->problem, bias, packed);
+    memset((char *)packed + plan->zeros, (uint8_t)plan->zero,
+           (size_t)plan->channels * plan->element + QB_BUFFER_SLACK);
+    qb_free(column_units);
+    return QB_OK;
 }

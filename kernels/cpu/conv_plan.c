@@ -24,10 +24,26 @@ static bool weight_supported(const qb_desc *w, int32_t axis) {
     return true;
 }
 
-static bool types_supported(const qb_problem *p, const bool *constant, bool integer,
+static bool is_float(const qb_desc *desc) { return qb_cpu_is_real(desc) || qb_cpu_is_bf16(desc); }
+
+/* Two values of a group that has an odd number would meet those of the next one in a unit. */
+static bool bf16_supported(const qb_problem *p, const bool *constant) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
+    const qb_desc *residual = qb_problem_has(p, QB_IN_RESIDUAL) ? &p->in[QB_IN_RESIDUAL] : NULL;
+    return qb_cpu_is_bf16(x) && qb_cpu_is_real(w) && is_float(&p->out) &&
+           (!residual || (is_float(residual) && qb_shape_equal(&residual->shape, &p->out.shape))) &&
+           (p->group == 1 || w->shape.dim[1] % 2 == 0) &&
+           (!qb_problem_has(p, QB_IN_BIAS) ||
+            (constant[QB_IN_BIAS] && qb_cpu_is_real(&p->in[QB_IN_BIAS])));
+}
+
+static bool types_supported(const qb_problem *p, const bool *constant, qb_dtype data,
                             int32_t weight_axis) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
-    if (!constant[QB_IN_WEIGHT] || !qb_finish_supports(p)) return false;
+    const bool integer = data == QB_DTYPE_S8;
+    if (!constant[QB_IN_WEIGHT]) return false;
+    if (data == QB_DTYPE_BF16) return bf16_supported(p, constant);
+    if (!qb_finish_supports(p)) return false;
     if (integer ? !qb_cpu_is_code(x) || !weight_supported(w, weight_axis)
                 : !qb_cpu_is_real(x) || !qb_cpu_is_real(w))
         return false;
@@ -36,10 +52,9 @@ static bool types_supported(const qb_problem *p, const bool *constant, bool inte
     return qb_cpu_is_real(bias) || (integer && bias->dtype == QB_DTYPE_S32);
 }
 
-bool qb_conv_supports(const qb_problem *p, const bool *constant, bool integer) {
+bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data) {
     const qb_desc *x = &p->in[QB_IN_DATA];
-    if (p->window.n < 1 || p->window.n > 2 || !types_supported(p, constant, integer, 0))
-        return false;
+    if (p->window.n < 1 || p->window.n > 2 || !types_supported(p, constant, data, 0)) return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(&p->in[QB_IN_RESIDUAL])) return false;
     int64_t taps = 1;
@@ -52,9 +67,9 @@ bool qb_conv_supports(const qb_problem *p, const bool *constant, bool integer) {
 }
 
 /* [..., m, k] x [k, n] with the right side constant, two-dimensional and packed. */
-bool qb_matmul_supports(const qb_problem *p, const bool *constant, bool integer) {
+bool qb_matmul_supports(const qb_problem *p, const bool *constant, qb_dtype data) {
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
-    if (!types_supported(p, constant, integer, p->transpose_b ? 0 : 1)) return false;
+    if (!types_supported(p, constant, data, p->transpose_b ? 0 : 1)) return false;
     if (b->shape.rank != 2 || a->shape.rank < 2 || p->transpose_a) return false;
     if (a->layout != QB_LAYOUT_ROW || p->out.layout != QB_LAYOUT_ROW) return false;
     const qb_desc *r = qb_problem_has(p, QB_IN_RESIDUAL) ? &p->in[QB_IN_RESIDUAL] : NULL;
@@ -152,16 +167,17 @@ static bool is_clipped(const qb_conv_plan *plan) {
 /* Decides how the window is walked: whole kernel rows at once where neighbouring pixels touch in
  * memory, and over a padded copy of the data where units of four codes would straddle pixels, where
  * border pixels would take many short runs, or where the rows of a matrix would push each other out
- * of the cache. */
+ * of the cache. An odd number of bf16 values gets a zero: what else follows may be infinite. */
 static void choose_walk(qb_conv_plan *plan) {
     int64_t tight = plan->channels * (int64_t)plan->element;
     bool dense = plan->groups == 1 && plan->dilation[1] == 1 && plan->kernel[1] > 1;
     bool odd = plan->integer && plan->channels % 4 != 0 && dense;
+    bool uneven = plan->per_unit == 2 && plan->channels % 2 != 0;
     bool clipped = is_clipped(plan), thin = dense && tight < THIN_BYTES;
     /* A tile reads a line of each of its rows again and again, and the cache has eight places. */
     bool aliased = plan->is_matrix && tight % ALIASING_BYTES == 0 && plan->src_h > 8 &&
                    plan->outputs >= 8 * plan->arch->lanes;
-    plan->padded = aliased || (odd && (clipped || plan->src_stride != tight)) ||
+    plan->padded = aliased || uneven || (odd && (clipped || plan->src_stride != tight)) ||
                    (clipped && thin) ||
                    (clipped && plan->kernel[0] * plan->kernel[1] > QB_TILE_TAPS);
     plan->in_h = plan->src_h;
@@ -175,6 +191,7 @@ static void choose_walk(qb_conv_plan *plan) {
                        (plan->kernel[d] - 1) * plan->dilation[d] + 1;
         plan->in_h = qb_max64(plan->src_h + plan->pad[0], reach[0]);
         plan->in_w = qb_max64(plan->src_w + plan->pad[1], reach[1]);
+        if (uneven) tight += (int64_t)plan->element;
         plan->in_stride = tight + (aliased ? ROOM_BYTES : 0);
         plan->in_offset = 0;
         for (int d = 0; d < 2; d++) {
@@ -184,7 +201,7 @@ static void choose_walk(qb_conv_plan *plan) {
     }
     plan->merged = dense && plan->in_stride == tight;
     plan->row_bytes = plan->in_w * plan->in_stride;
-    plan->tap_units = plan->integer ? qb_ceil64(plan->group_channels, 4) : plan->group_channels;
+    plan->tap_units = qb_ceil64(plan->group_channels, plan->per_unit);
     int64_t row_units = plan->kernel[1] * plan->tap_units;
     if (odd && plan->merged) {
         row_units = qb_ceil64(plan->kernel[1] * plan->channels, 4);
@@ -374,10 +391,9 @@ static bool stays_in_int32(const qb_conv_plan *plan, const qb_problem *p) {
 static bool has_plain_end(const qb_conv_plan *plan, const qb_problem *p) {
     const qb_finish *f = &plan->finish;
     if (f->act.kind != QB_ACT_NONE || f->clamp_first || plan->float_bias) return false;
-    qb_dtype usual = plan->integer ? QB_DTYPE_U8 : QB_DTYPE_F32;
+    qb_dtype usual = plan->integer ? QB_DTYPE_U8 : p->in[QB_IN_DATA].dtype;
     return (f->residual == QB_DTYPE_NONE || f->residual == usual) &&
-           (f->out == QB_DTYPE_F32) == (usual == QB_DTYPE_F32) &&
-           (!plan->integer || stays_in_int32(plan, p));
+           (plan->integer ? f->out != QB_DTYPE_F32 && stays_in_int32(plan, p) : f->out == usual);
 }
 
 qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arch *arch,
@@ -391,6 +407,7 @@ qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arc
     plan->flipped = is_s8 && arch->flips;
     plan->threads = threads;
     plan->element = qb_dtype_size(p->in[QB_IN_DATA].dtype);
+    plan->per_unit = 4 / (int64_t)plan->element;
     plan->zero = qb_cpu_zero(&p->in[QB_IN_DATA]);
     plan->float_bias =
         plan->integer && qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;

@@ -133,7 +133,7 @@ const qb_conv_arch qb_conv_s8_avx512 = {.integer = true,
                                         .tile_s8 = tile_s8};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_avx512() && qb_conv_supports(p, constant, true);
+    return qb_cpu_has_avx512() && qb_conv_supports(p, constant, QB_DTYPE_S8);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

@@ -45,7 +45,7 @@ const qb_conv_arch qb_conv_s8_generic = {.integer = true,
                                          .tile_s8 = tile_s8};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_conv_supports(p, constant, true);
+    return qb_conv_supports(p, constant, QB_DTYPE_S8);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

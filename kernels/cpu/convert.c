@@ -13,6 +13,8 @@ static bool same_params(const qb_desc *a, const qb_desc *b) {
 
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to) {
     if (same_params(from, to)) return qb_dtype_size(from->dtype) > 0;
+    if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to))
+        return qb_cpu_is_real(qb_cpu_is_bf16(from) ? to : from);
     return (qb_cpu_is_real(from) || qb_cpu_is_code(from)) &&
            (qb_cpu_is_real(to) || qb_cpu_is_code(to));
 }
@@ -48,7 +50,48 @@ static void dequantize(const qb_convert *c, const void *in, void *out, int64_t n
     for (int64_t i = 0; i < n; i++) to[i] = real_of(c, from[i]);
 }
 
+/* bf16 is the upper half of a float. */
+static void widen(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const uint16_t *from = in;
+    uint32_t *to = out;
+    (void)c;
+    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)from[i] << 16;
+}
+
+/* To the nearest, ties to even; a NaN stays one. */
+static void narrow(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const uint32_t *from = in;
+    uint16_t *to = out;
+    (void)c;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t bits = from[i];
+        const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
+        const uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1u);
+        to[i] = (uint16_t)((nan ? bits | 0x400000u : rounded) >> 16);
+    }
+}
+
 #if QB_X86
+QB_AVX512 static void widen_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const uint16_t *from = in;
+    float *to = out;
+    (void)c;
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
+        _mm512_mask_storeu_ps(to + i, mask, qb_load_bf16(from + i, mask));
+    }
+}
+
+QB_AVX512 static void narrow_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const float *from = in;
+    uint16_t *to = out;
+    (void)c;
+    for (int64_t i = 0; i < n; i += 16) {
+        __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
+        qb_store_bf16(to + i, mask, _mm512_maskz_loadu_ps(mask, from + i));
+    }
+}
+
 QB_AVX512 static void quantize_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
     const float *from = in;
     uint8_t *to = out;
@@ -94,6 +137,13 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     qb_convert c = {.in_size = qb_dtype_size(from->dtype), .out_size = qb_dtype_size(to->dtype)};
     if (same_params(from, to)) {
         c.run = move;
+        return c;
+    }
+    if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to)) {
+        c.run = qb_cpu_is_bf16(from) ? widen : narrow;
+#if QB_X86
+        if (qb_cpu_has_avx512()) c.run = qb_cpu_is_bf16(from) ? widen_avx512 : narrow_avx512;
+#endif
         return c;
     }
     if (from->q.n > 0 && to->q.n > 0) {

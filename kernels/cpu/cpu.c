@@ -11,6 +11,14 @@ bool qb_cpu_has_avx512(void) {
 #endif
 }
 
+bool qb_cpu_has_bf16(void) {
+#if QB_X86
+    return qb_cpu_has_avx512() && __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
 bool qb_cpu_has_avx2(void) {
 #if QB_X86
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -32,6 +40,8 @@ bool qb_cpu_is_code(const qb_desc *desc) {
 }
 
 bool qb_cpu_is_real(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
+
+bool qb_cpu_is_bf16(const qb_desc *desc) { return desc->dtype == QB_DTYPE_BF16 && desc->q.n == 0; }
 
 int32_t qb_cpu_zero(const qb_desc *desc) {
     return desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;

@@ -7,6 +7,8 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define QB_X86 1
 #define QB_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
+#define QB_AVX512_BF16                                                                             \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma")))
 #define QB_AVX2 __attribute__((target("avx2,fma")))
 #else
 #define QB_X86 0
@@ -18,8 +20,9 @@
 #define QB_UNROLL _Pragma("GCC unroll 64")
 #endif
 
-/* Can this machine run the functions marked QB_AVX512 or QB_AVX2? */
+/* Can this machine run the functions marked QB_AVX512, QB_AVX512_BF16 or QB_AVX2? */
 bool qb_cpu_has_avx512(void);
+bool qb_cpu_has_bf16(void);
 bool qb_cpu_has_avx2(void);
 
 /* The end of a fused step, in the terms of problem.h; made once at build. Bounds are applied to the
@@ -29,7 +32,7 @@ typedef struct qb_finish {
     qb_dtype out, residual; /* residual NONE: there is none */
     float residual_scale;
     int32_t residual_zero;
-    float inverse; /* 1 / scale of the output; 1 for f32 */
+    float inverse; /* 1 / scale of the output; 1 for f32 and bf16 */
     int32_t zero;
     float low, high;
     int32_t low_code, high_code; /* integers: the bounds as codes */
@@ -53,6 +56,7 @@ bool qb_cpu_is_nhwc(const qb_desc *desc);
 /* An 8-bit tensor with one scale. */
 bool qb_cpu_is_code(const qb_desc *desc);
 bool qb_cpu_is_real(const qb_desc *desc); /* plain f32 */
+bool qb_cpu_is_bf16(const qb_desc *desc); /* plain bf16 */
 int32_t qb_cpu_zero(const qb_desc *desc);
 
 static inline int64_t qb_min64(int64_t a, int64_t b) { return a < b ? a : b; }

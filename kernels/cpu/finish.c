@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cpu_internal.h"
+#include "kernels/ref.h"
 
 bool qb_finish_supports(const qb_problem *p) {
     bool residual = p->kind != QB_KIND_BINARY && qb_problem_has(p, QB_IN_RESIDUAL);
@@ -66,6 +67,7 @@ qb_finish qb_finish_of(const qb_problem *p) {
 static float residual_at(const qb_finish *f, const void *residual, int64_t i) {
     switch (f->residual) {
     case QB_DTYPE_F32: return ((const float *)residual)[i];
+    case QB_DTYPE_BF16: return (float)qb_number_get(QB_DTYPE_BF16, residual, i);
     case QB_DTYPE_U8:
         return f->residual_scale * (float)(((const uint8_t *)residual)[i] - f->residual_zero);
     default: return f->residual_scale * (float)(((const int8_t *)residual)[i] - f->residual_zero);
@@ -88,6 +90,10 @@ void qb_finish_run(const qb_finish *f, const float *real, int64_t n, const void 
         v = clamp(v * f->inverse, f->low, f->high);
         if (f->out == QB_DTYPE_F32) {
             ((float *)out)[i] = v;
+            continue;
+        }
+        if (f->out == QB_DTYPE_BF16) {
+            qb_number_put(QB_DTYPE_BF16, out, i, (double)v);
             continue;
         }
         int32_t code = (isnan(v) ? 0 : (int32_t)lrintf(v)) + f->zero;

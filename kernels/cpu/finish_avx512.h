@@ -68,10 +68,27 @@ QB_AVX512 QB_FORCE_INLINE __m512i qb_pack_codes(const qb_pack_avx512 *p, __m512i
     return _mm512_xor_si512(_mm512_packus_epi16(ab, cd), p->flip);
 }
 
+/* Sixteen bf16 values, which are the upper halves of floats. */
+QB_AVX512 QB_FORCE_INLINE __m512 qb_load_bf16(const void *from, __mmask16 mask) {
+    __m512i bits = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+}
+
+/* To the nearest, ties to even; a NaN stays one. */
+QB_AVX512 QB_FORCE_INLINE void qb_store_bf16(void *to, __mmask16 mask, __m512 v) {
+    const __m512i bits = _mm512_castps_si512(v);
+    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
+    __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
+    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
+    _mm256_mask_storeu_epi16(to, mask, _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+
 /* Residuals of the lanes in `mask`. */
 QB_AVX512 QB_FORCE_INLINE __m512 qb_residual_avx512(const qb_finish *f, const char *from,
                                                     __mmask16 mask) {
     if (f->residual == QB_DTYPE_F32) return _mm512_maskz_loadu_ps(mask, from);
+    if (f->residual == QB_DTYPE_BF16) return qb_load_bf16(from, mask);
     return qb_codes_avx512(_mm_maskz_loadu_epi8(mask, from), f->residual == QB_DTYPE_S8,
                            _mm512_set1_epi32(f->residual_zero), _mm512_set1_ps(f->residual_scale));
 }
@@ -97,6 +114,10 @@ QB_AVX512 QB_FORCE_INLINE void qb_finish_avx512(const qb_finish *f, __m512 v, __
             _mm512_storeu_ps(to, v);
         else
             _mm512_mask_storeu_ps(to, mask, v);
+        return;
+    }
+    if (out == QB_DTYPE_BF16) {
+        qb_store_bf16(to, mask, v);
         return;
     }
     /* ordered with itself: not NaN, which becomes the zero point */

@@ -10,7 +10,7 @@ static const qb_conv_arch *best(void) {
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_matmul_supports(p, constant, false);
+    return qb_matmul_supports(p, constant, QB_DTYPE_F32);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

@@ -15,7 +15,9 @@ static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0], *y = &p->out;
     if (p->window.n < 1 || p->window.n > 2 || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
         return false;
-    if (!(qb_cpu_is_code(x) || qb_cpu_is_real(x)) || !qb_finish_supports(p)) return false;
+    const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_cpu_has_avx512();
+    if (!half && (!(qb_cpu_is_code(x) || qb_cpu_is_real(x)) || !qb_finish_supports(p)))
+        return false;
     if (p->pool == QB_POOL_MAX && qb_cpu_is_code(x) != qb_cpu_is_code(y)) return false;
     return p->act.kind == QB_ACT_NONE && qb_shape_count(&y->shape) > 0 &&
            qb_shape_count(&x->shape) > 0;

@@ -13,18 +13,29 @@
         for (int64_t x = 0; x < w->columns; x++, from += w->right) best = MAX(best, LOAD(from));   \
     }
 
+/* of two operands the second is the result when either is NaN, so NaN is kept from both sides */
+#define MAX_FLOAT(best, v)                                                                         \
+    _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v)
+
 QB_AVX512 static void max_f32(const qb_pool_window *w) {
     for (int64_t c = 0; c < w->channels; c += 16) {
         int64_t at = c * 4, left = w->channels - c;
         __mmask16 mask = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1u);
 #define LOAD(p) _mm512_maskz_loadu_ps(mask, p)
-/* of two operands the second is the result when either is NaN, so NaN is kept from both sides */
-#define MAX(best, v)                                                                               \
-    _mm512_mask_mov_ps(_mm512_max_ps(v, best), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), v)
-        MAXIMUM(__m512, LOAD, MAX)
+        MAXIMUM(__m512, LOAD, MAX_FLOAT)
 #undef LOAD
-#undef MAX
         _mm512_mask_storeu_ps(w->out + at, mask, best);
+    }
+}
+
+QB_AVX512 static void max_bf16(const qb_pool_window *w) {
+    for (int64_t c = 0; c < w->channels; c += 16) {
+        int64_t at = c * 2, left = w->channels - c;
+        __mmask16 mask = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1u);
+#define LOAD(p) qb_load_bf16(p, mask)
+        MAXIMUM(__m512, LOAD, MAX_FLOAT)
+#undef LOAD
+        qb_store_bf16(w->out + at, mask, best);
     }
 }
 
@@ -53,6 +64,8 @@ QB_AVX512 static void max_code(const qb_pool *p, const qb_pool_window *w) {
 void qb_pool_max_avx512(const qb_pool *pool, const qb_pool_window *window) {
     if (pool->in_dtype == QB_DTYPE_F32)
         max_f32(window);
+    else if (pool->in_dtype == QB_DTYPE_BF16)
+        max_bf16(window);
     else
         max_code(pool, window);
 }
@@ -60,13 +73,14 @@ void qb_pool_max_avx512(const qb_pool *pool, const qb_pool_window *window) {
 /* Sixteen reals of any input type. */
 QB_AVX512 QB_FORCE_INLINE __m512 load_real(const qb_pool *p, const char *from, __mmask16 mask) {
     if (p->in_dtype == QB_DTYPE_F32) return _mm512_maskz_loadu_ps(mask, from);
+    if (p->in_dtype == QB_DTYPE_BF16) return qb_load_bf16(from, mask);
     return qb_codes_avx512(_mm_maskz_loadu_epi8(mask, from), p->in_dtype == QB_DTYPE_S8,
                            _mm512_set1_epi32(p->zero), _mm512_set1_ps(p->scale));
 }
 
 QB_AVX512 void qb_pool_average_avx512(const qb_pool *pool, const qb_pool_window *w) {
-    int64_t in_size = pool->in_dtype == QB_DTYPE_F32 ? 4 : 1;
-    int64_t out_size = pool->out_dtype == QB_DTYPE_F32 ? 4 : 1;
+    int64_t in_size = (int64_t)qb_dtype_size(pool->in_dtype);
+    int64_t out_size = (int64_t)qb_dtype_size(pool->out_dtype);
     __m512d count = _mm512_set1_pd(w->count);
     for (int64_t c = 0; c < w->channels; c += 16) {
         int64_t left = w->channels - c;

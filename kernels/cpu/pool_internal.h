@@ -33,7 +33,7 @@ struct qb_pool {
     int threads;
 };
 
-/* Maxima and averages of f32, u8 and s8. */
+/* Maxima and averages of f32, u8 and s8; bf16 with AVX-512. */
 void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *window);
 void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *window);
 #if QB_X86

@@ -1,10 +1,11 @@
 /* Tiles with AVX-512: up to 24 x 1, 14 x 2 or 9 x 3 pixels by vectors of 16 columns, all sums in
  * registers.
  *
- * Each step broadcasts 4 bytes of data of a pixel (one float, or four codes) and multiplies it with
- * a vector of weights for each 16 columns: with 14 x 2 sums that is 16 loads for 28 multiply-adds,
- * so the multipliers are the limit (measured: 99 % of their peak while panel and data are in the
- * caches). Included by the float and the integer file, which define STEP and the types. */
+ * Each step broadcasts 4 bytes of data of a pixel (one float, two bf16 or four codes) and
+ * multiplies it with a vector of weights for each 16 columns: with 14 x 2 sums that is 16 loads for
+ * 28 multiply-adds, so the multipliers are the limit (measured: 99 % of their peak while panel and
+ * data are in the caches). Included by a file for each type of data, which defines STEP and the
+ * types. */
 #ifndef QB_CPU_TILE_AVX512_H
 #define QB_CPU_TILE_AVX512_H
 
@@ -16,11 +17,15 @@
 #define QB_LANES 16
 #define QB_SUMS (28 * QB_LANES) /* of the largest tile */
 
+/* Of what a step writes or adds. */
+QB_FORCE_INLINE size_t qb_element_bytes(qb_dtype dtype) {
+    return dtype == QB_DTYPE_F32 ? 4 : dtype == QB_DTYPE_BF16 ? 2 : 1;
+}
+
 /* From sums to stored values; `integer`: sums are int32. */
 QB_AVX512 QB_FORCE_INLINE void qb_tile_rows_avx512(const qb_tile *t, const void *sums, bool integer,
                                                    qb_dtype out, bool has_residual, bool has_act) {
-    size_t out_size = out == QB_DTYPE_F32 ? 4 : 1;
-    size_t residual_size = t->finish->residual == QB_DTYPE_F32 ? 4 : 1;
+    size_t out_size = qb_element_bytes(out), residual_size = qb_element_bytes(t->finish->residual);
     for (int v = 0; v < t->vectors; v++) {
         int left = t->width - v * QB_LANES;
         __mmask16 mask = left >= QB_LANES ? 0xffff : (__mmask16)((1u << left) - 1u);
@@ -60,6 +65,7 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
         break;
     switch (f->out) {
         QB_CASE(QB_DTYPE_F32)
+        QB_CASE(QB_DTYPE_BF16)
         QB_CASE(QB_DTYPE_U8)
         QB_CASE(QB_DTYPE_S8)
     default: break;
@@ -163,8 +169,8 @@ typedef bool (*qb_sum_fn)(const qb_tile *t, void *sums);
 
 /* Asks for the lines that the end of the tile will read and write: they arrive while it sums up. */
 QB_FORCE_INLINE void qb_tile_prefetch(const qb_tile *t) {
-    int64_t out_bytes = t->width * (int64_t)(t->finish->out == QB_DTYPE_F32 ? 4 : 1);
-    int64_t residual_bytes = t->width * (int64_t)(t->finish->residual == QB_DTYPE_F32 ? 4 : 1);
+    int64_t out_bytes = t->width * (int64_t)qb_element_bytes(t->finish->out);
+    int64_t residual_bytes = t->width * (int64_t)qb_element_bytes(t->finish->residual);
     for (int r = 0; r < t->rows; r++) {
         const char *out = t->out + t->pixel[r] * t->out_stride;
         for (int64_t i = 0; i < out_bytes; i += 64) __builtin_prefetch(out + i, 1);

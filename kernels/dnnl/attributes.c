@@ -15,6 +15,11 @@ bool qb_dnnl_has_vnni(void) {
     return (isa & wide) == wide || (isa & narrow) == narrow;
 }
 
+bool qb_dnnl_has_bf16(void) {
+    const unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
+    return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+}
+
 float qb_dnnl_multiplier(const qb_problem *p, int64_t channel) {
     const qb_qparams *weight = &p->in[QB_IN_WEIGHT].q;
     float product = p->in[QB_IN_DATA].q.scale[0] * weight->scale[weight->n > 1 ? channel : 0];
@@ -36,16 +41,35 @@ static bool usable_multipliers(const qb_problem *p, int64_t channels) {
     return true;
 }
 
-bool qb_dnnl_anchor_types(const qb_problem *p, bool integer, int64_t channels, int32_t axis) {
+dnnl_data_type_t qb_dnnl_weight_type(const qb_problem *p) {
+    return qb_dnnl_is_bf16(&p->in[QB_IN_DATA]) ? dnnl_bf16
+                                               : qb_dnnl_type(p->in[QB_IN_WEIGHT].dtype);
+}
+
+bool qb_dnnl_float_types(const qb_desc *in, const qb_desc *out) {
+    return (qb_dnnl_is_real(in) && qb_dnnl_is_real(out)) ||
+           (qb_dnnl_is_bf16(in) && qb_dnnl_is_bf16(out) && qb_dnnl_has_bf16());
+}
+
+static bool is_float(const qb_desc *desc, bool half) {
+    return qb_dnnl_is_real(desc) || (half && qb_dnnl_is_bf16(desc));
+}
+
+static bool float_anchor(const qb_problem *p, bool half) {
+    const qb_desc *data = &p->in[QB_IN_DATA];
+    return (half ? qb_dnnl_is_bf16(data) && qb_dnnl_has_bf16() : qb_dnnl_is_real(data)) &&
+           qb_dnnl_is_real(&p->in[QB_IN_WEIGHT]) && is_float(&p->out, half) &&
+           (!qb_problem_has(p, QB_IN_BIAS) || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32) &&
+           (!qb_problem_has(p, QB_IN_RESIDUAL) || is_float(&p->in[QB_IN_RESIDUAL], half));
+}
+
+bool qb_dnnl_anchor_types(const qb_problem *p, qb_dnnl_class type, int64_t channels, int32_t axis) {
     const qb_desc *data = &p->in[QB_IN_DATA], *weight = &p->in[QB_IN_WEIGHT];
     bool has_bias = qb_problem_has(p, QB_IN_BIAS), has_residual = qb_problem_has(p, QB_IN_RESIDUAL);
     const qb_desc *residual = has_residual ? &p->in[QB_IN_RESIDUAL] : NULL;
     if (has_bias && qb_shape_count(&p->in[QB_IN_BIAS].shape) != channels) return false;
     if (residual && !qb_shape_equal(&residual->shape, &p->out.shape)) return false;
-    if (!integer)
-        return qb_dnnl_is_real(data) && qb_dnnl_is_real(weight) && qb_dnnl_is_real(&p->out) &&
-               (!has_bias || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32) &&
-               (!residual || qb_dnnl_is_real(residual));
+    if (type != QB_DNNL_S8) return float_anchor(p, type == QB_DNNL_BF16);
     bool scales = weight->q.n == 1 || (weight->q.n == channels && weight->q.axis == axis);
     return qb_dnnl_has_vnni() && qb_dnnl_is_code(data) && weight->dtype == QB_DTYPE_S8 && scales &&
            all_zero(&weight->q) && usable_multipliers(p, channels) &&
@@ -58,7 +82,7 @@ bool qb_dnnl_anchor_types(const qb_problem *p, bool integer, int64_t channels, i
 bool qb_dnnl_can_sum(const qb_problem *p) {
     const qb_desc *r = &p->in[QB_IN_RESIDUAL], *out = &p->out;
     return r->channel_total == 0 && out->channel_total == 0 && r->layout == out->layout &&
-           qb_dnnl_is_real(r) == qb_dnnl_is_real(out);
+           (qb_dnnl_is_code(r) ? qb_dnnl_is_code(out) : r->dtype == out->dtype);
 }
 
 bool qb_dnnl_act(qb_act act, dnnl_alg_kind_t *alg, float *alpha, float *beta) {

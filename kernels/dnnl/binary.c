@@ -1,4 +1,4 @@
-/* Binary functions of floats, with broadcasting of the second operand. */
+/* Binary functions of f32 or bf16, with broadcasting of the second operand. */
 #include "dnnl_internal.h"
 
 static bool commutes(qb_binary_kind kind) { return kind != QB_BINARY_SUB && kind != QB_BINARY_DIV; }
@@ -15,7 +15,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
         return false;
     for (int32_t i = 0; i < 3; i++) {
         const qb_desc *desc = i < 2 ? &p->in[i] : &p->out;
-        if (!qb_dnnl_is_real(desc) || desc->channel_total > 0 ||
+        if (!qb_dnnl_float_types(desc, &p->out) || desc->channel_total > 0 ||
             desc->shape.rank > p->out.shape.rank)
             return false;
     }
@@ -74,7 +74,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_dnnl_binary = {.name = "dnnl.binary_f32.jit",
+const qb_tactic qb_tactic_dnnl_binary = {.name = "dnnl.binary.jit",
                                          .backend = "dnnl",
                                          .kind = QB_KIND_BINARY,
                                          .exactness = QB_WITHIN_1_LSB,

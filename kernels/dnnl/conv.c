@@ -10,7 +10,7 @@ static bool sees_data(const qb_window *w) {
     return true;
 }
 
-static bool is_conv(const qb_problem *p, const bool *constant, bool integer) {
+static bool is_conv(const qb_problem *p, const bool *constant, qb_dnnl_class type) {
     if (p->kind != QB_KIND_CONV || qb_dnnl_is_empty(p) || !constant[QB_IN_WEIGHT] ||
         (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
         return false;
@@ -18,7 +18,7 @@ static bool is_conv(const qb_problem *p, const bool *constant, bool integer) {
     qb_dnnl_window w;
     return rank >= 3 && rank <= 5 && p->in[0].shape.rank == rank && p->window.n == rank - 2 &&
            p->group >= 1 && sees_data(&p->window) &&
-           qb_dnnl_anchor_types(p, integer, p->out.shape.dim[1], 0) &&
+           qb_dnnl_anchor_types(p, type, p->out.shape.dim[1], 0) &&
            qb_dnnl_window_of(&p->window, &p->in[0].shape, &p->out.shape, &w);
 }
 
@@ -70,11 +70,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 }
 
 static bool supports_f32(const qb_problem *p, const bool *constant) {
-    return is_conv(p, constant, false);
+    return is_conv(p, constant, QB_DNNL_F32);
 }
 
 static bool supports_s8(const qb_problem *p, const bool *constant) {
-    return is_conv(p, constant, true);
+    return is_conv(p, constant, QB_DNNL_S8);
 }
 
 const qb_tactic qb_tactic_dnnl_conv_f32 = {.name = "dnnl.conv_f32.packed",

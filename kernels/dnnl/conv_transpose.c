@@ -1,7 +1,7 @@
-/* Transposed convolution in float. */
+/* Transposed convolution in f32 and bf16. */
 #include "dnnl_internal.h"
 
-static bool supports(const qb_problem *p, const bool *constant) {
+static bool is_conv(const qb_problem *p, const bool *constant, qb_dnnl_class type) {
     if (p->kind != QB_KIND_CONV_TRANSPOSE || qb_dnnl_is_empty(p) || !constant[QB_IN_WEIGHT] ||
         (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]) ||
         qb_problem_has(p, QB_IN_RESIDUAL))
@@ -9,7 +9,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     int32_t rank = p->out.shape.rank;
     qb_dnnl_window w;
     return rank >= 3 && rank <= 5 && p->in[0].shape.rank == rank && p->window.n == rank - 2 &&
-           p->group >= 1 && qb_dnnl_anchor_types(p, false, p->out.shape.dim[1], 1) &&
+           p->group >= 1 && qb_dnnl_anchor_types(p, type, p->out.shape.dim[1], 1) &&
            qb_dnnl_window_of(&p->window, &p->out.shape, &p->in[0].shape, &w);
 }
 
@@ -29,9 +29,9 @@ static qb_status describe_weight(qb_ctx *cx, const qb_problem *p, dnnl_memory_de
     dnnl_format_tag_t tag = tags[p->group > 1][w->rank - 3];
     QB_TRY(qb_dnnl_check(cx, dnnl_memory_desc_init_by_tag(row, n, dims, dnnl_f32, tag),
                          "describing the weight"));
-    return qb_dnnl_check(cx,
-                         dnnl_memory_desc_init_by_tag(any, n, dims, dnnl_f32, dnnl_format_tag_any),
-                         "describing the weight");
+    return qb_dnnl_check(
+        cx, dnnl_memory_desc_init_by_tag(any, n, dims, qb_dnnl_weight_type(p), dnnl_format_tag_any),
+        "describing the weight");
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -56,9 +56,24 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return qb_dnnl_anchor_create(cx, tactic, p, threads, &a, out);
 }
 
+static bool supports_f32(const qb_problem *p, const bool *constant) {
+    return is_conv(p, constant, QB_DNNL_F32);
+}
+
+static bool supports_bf16(const qb_problem *p, const bool *constant) {
+    return is_conv(p, constant, QB_DNNL_BF16);
+}
+
+const qb_tactic qb_tactic_dnnl_conv_transpose_bf16 = {.name = "dnnl.conv_transpose_bf16.packed",
+                                                      .backend = "dnnl",
+                                                      .kind = QB_KIND_CONV_TRANSPOSE,
+                                                      .exactness = QB_WITHIN_1_LSB,
+                                                      .supports = supports_bf16,
+                                                      .create = create};
+
 const qb_tactic qb_tactic_dnnl_conv_transpose_f32 = {.name = "dnnl.conv_transpose_f32.packed",
                                                      .backend = "dnnl",
                                                      .kind = QB_KIND_CONV_TRANSPOSE,
                                                      .exactness = QB_WITHIN_1_LSB,
-                                                     .supports = supports,
+                                                     .supports = supports_f32,
                                                      .create = create};

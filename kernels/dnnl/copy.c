@@ -13,8 +13,11 @@ static bool supports(const qb_problem *p, const bool *constant) {
     /* jit:uni of 2.6.3 has moved slices of channels to the wrong place. */
     if (from->channel_total > 0 || to->channel_total > 0) return false;
     bool from_code = qb_dnnl_is_code(from), to_code = qb_dnnl_is_code(to);
+    bool half = qb_dnnl_is_bf16(from) || qb_dnnl_is_bf16(to);
+    if (half && (from_code || to_code || !qb_dnnl_has_bf16())) return false;
     return from->shape.rank >= 1 && qb_shape_equal(&from->shape, &to->shape) &&
-           (from_code || qb_dnnl_is_real(from)) && (to_code || qb_dnnl_is_real(to)) &&
+           (from_code || qb_dnnl_is_real(from) || qb_dnnl_is_bf16(from)) &&
+           (to_code || qb_dnnl_is_real(to) || qb_dnnl_is_bf16(to)) &&
            (!from_code || !to_code || same_params(from, to));
 }
 

@@ -71,14 +71,25 @@ bool qb_dnnl_window_of(const qb_window *window, const qb_shape *big, const qb_sh
 
 /* Descriptions in problems. */
 bool qb_dnnl_is_real(const qb_desc *desc); /* plain f32 */
+bool qb_dnnl_is_bf16(const qb_desc *desc); /* plain bf16 */
 bool qb_dnnl_is_code(const qb_desc *desc); /* u8 or s8 with one scale */
 int32_t qb_dnnl_zero(const qb_desc *desc);
 bool qb_dnnl_is_empty(const qb_problem *p);
 /* Are 8-bit products exact here? Without VNNI pairs of them saturate at 16 bits. */
 bool qb_dnnl_has_vnni(void);
-/* Types of an anchor (CONV, CONV_TRANSPOSE, MATMUL) that oneDNN can compute within one code:
- * all f32, or codes with symmetric weights. Weight scales: one, or `channels` along `axis`. */
-bool qb_dnnl_anchor_types(const qb_problem *p, bool integer, int64_t channels, int32_t axis);
+/* Does the processor multiply bf16? Without, oneDNN converts in each step and is slower than f32.
+ */
+bool qb_dnnl_has_bf16(void);
+/* What an anchor (CONV, CONV_TRANSPOSE, MATMUL) computes in. */
+typedef enum qb_dnnl_class { QB_DNNL_F32, QB_DNNL_BF16, QB_DNNL_S8 } qb_dnnl_class;
+/* Types of an anchor that oneDNN can compute, integers within one code: all f32; bf16 data and f32
+ * constants (weights are rounded when they are packed) to bf16 or f32; or codes with symmetric
+ * weights. Weight scales: one, or `channels` along `axis`. */
+bool qb_dnnl_anchor_types(const qb_problem *p, qb_dnnl_class type, int64_t channels, int32_t axis);
+/* The type of packed weights: bf16 beside bf16 data. */
+dnnl_data_type_t qb_dnnl_weight_type(const qb_problem *p);
+/* Data and result of steps without constants: both f32, or both bf16 where the processor has it. */
+bool qb_dnnl_float_types(const qb_desc *in, const qb_desc *out);
 
 /* The end of a fused step as attributes. `residual_sum`: the residual lies in the output's memory;
  * otherwise it is a binary post-op number `*binary` (-1: none) with description `residual`.

@@ -10,7 +10,7 @@ static bool is_matrix(const qb_shape *shape) {
     return shape->rank >= 2;
 }
 
-static bool is_matmul(const qb_problem *p, const bool *constant, bool integer) {
+static bool is_matmul(const qb_problem *p, const bool *constant, qb_dnnl_class type) {
     if (p->kind != QB_KIND_MATMUL || qb_dnnl_is_empty(p) || !constant[QB_IN_WEIGHT] ||
         (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
         return false;
@@ -24,7 +24,7 @@ static bool is_matmul(const qb_problem *p, const bool *constant, bool integer) {
     int32_t axis = b->rank - (p->transpose_b ? 2 : 1);
     /* A transposed left side of several matrices is not one matrix. */
     return is_matrix(b) && a->rank >= 2 && p->out.shape.rank >= 2 && p->out.shape.rank == a->rank &&
-           (!p->transpose_a || is_matrix(a)) && qb_dnnl_anchor_types(p, integer, columns(p), axis);
+           (!p->transpose_a || is_matrix(a)) && qb_dnnl_anchor_types(p, type, columns(p), axis);
 }
 
 static qb_status strided(qb_ctx *cx, dnnl_data_type_t type, int64_t rows, int64_t cols,
@@ -75,11 +75,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 }
 
 static bool supports_f32(const qb_problem *p, const bool *constant) {
-    return is_matmul(p, constant, false);
+    return is_matmul(p, constant, QB_DNNL_F32);
 }
 
 static bool supports_s8(const qb_problem *p, const bool *constant) {
-    return is_matmul(p, constant, true);
+    return is_matmul(p, constant, QB_DNNL_S8);
 }
 
 const qb_tactic qb_tactic_dnnl_matmul_f32 = {.name = "dnnl.matmul_f32.packed",

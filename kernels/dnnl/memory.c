@@ -9,6 +9,7 @@ _Static_assert(sizeof row_tags / sizeof *row_tags == QB_MAX_RANK + 1, "one tag f
 dnnl_data_type_t qb_dnnl_type(qb_dtype dtype) {
     switch (dtype) {
     case QB_DTYPE_F32: return dnnl_f32;
+    case QB_DTYPE_BF16: return dnnl_bf16;
     case QB_DTYPE_U8: return dnnl_u8;
     case QB_DTYPE_S8: return dnnl_s8;
     case QB_DTYPE_S32: return dnnl_s32;
@@ -96,6 +97,8 @@ bool qb_dnnl_window_of(const qb_window *window, const qb_shape *big, const qb_sh
 }
 
 bool qb_dnnl_is_real(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
+
+bool qb_dnnl_is_bf16(const qb_desc *desc) { return desc->dtype == QB_DTYPE_BF16 && desc->q.n == 0; }
 
 bool qb_dnnl_is_code(const qb_desc *desc) {
     return (desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8) && desc->q.n == 1;

@@ -1,4 +1,4 @@
-/* Activations of floats that stand alone, and softmax. */
+/* Activations of f32 and bf16 that stand alone, and softmax. */
 #include "dnnl_internal.h"
 
 static bool same_place(const qb_desc *a, const qb_desc *b) {
@@ -7,8 +7,8 @@ static bool same_place(const qb_desc *a, const qb_desc *b) {
 }
 
 static bool is_float_map(const qb_problem *p, qb_kind kind) {
-    return p->kind == kind && !qb_dnnl_is_empty(p) && qb_dnnl_is_real(&p->in[0]) &&
-           qb_dnnl_is_real(&p->out) && same_place(&p->in[0], &p->out);
+    return p->kind == kind && !qb_dnnl_is_empty(p) && qb_dnnl_float_types(&p->in[0], &p->out) &&
+           same_place(&p->in[0], &p->out);
 }
 
 static bool supports_unary(const qb_problem *p, const bool *constant) {
@@ -20,8 +20,9 @@ static bool supports_unary(const qb_problem *p, const bool *constant) {
 
 static bool supports_softmax(const qb_problem *p, const bool *constant) {
     (void)constant;
-    return is_float_map(p, QB_KIND_SOFTMAX) && p->in[0].shape.rank >= 1 && p->axis >= 0 &&
-           p->axis < p->in[0].shape.rank && !p->zero_nan;
+    return is_float_map(p, QB_KIND_SOFTMAX) && qb_dnnl_is_real(&p->in[0]) &&
+           p->in[0].shape.rank >= 1 && p->axis >= 0 && p->axis < p->in[0].shape.rank &&
+           !p->zero_nan;
 }
 
 /* ANY is ROW for both. */
@@ -49,7 +50,7 @@ static qb_status create_unary(qb_ctx *cx, const qb_tactic *tactic, const qb_prob
     if (blocked) /* the padding lanes stay zero */
         QB_TRY(qb_dnnl_desc(cx, &in, &md));
     else
-        QB_TRY(qb_dnnl_row(cx, dnnl_f32, 1, &count, &md));
+        QB_TRY(qb_dnnl_row(cx, qb_dnnl_type(in.dtype), 1, &count, &md));
     QB_TRY(qb_dnnl_check(
         cx, dnnl_eltwise_forward_desc_init(&op, dnnl_forward_inference, alg, &md, alpha, beta),
         "describing the activation"));
@@ -76,7 +77,7 @@ static qb_status create_softmax(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_dnnl_unary = {.name = "dnnl.unary_f32.jit",
+const qb_tactic qb_tactic_dnnl_unary = {.name = "dnnl.unary.jit",
                                         .backend = "dnnl",
                                         .kind = QB_KIND_UNARY,
                                         .exactness = QB_WITHIN_1_LSB,

@@ -8,7 +8,7 @@ enum { STEPS_MAX = 60 };
 /* The first row that computes something in integers; -1: none. */
 static int32_t integer_row(const qb_run *run) {
     for (int32_t r = 1; r < run->n_rows; r++)
-        if (run->row[r].layers_int8 > 0 && run->row[r].n_steps > 0) return r;
+        if (run->row[r].layers.int8 > 0 && run->row[r].n_steps > 0) return r;
     return -1;
 }
 

@@ -76,7 +76,7 @@ refused 2 fp32@rfe "fp32@rfe: backend 'rfe'; did you mean 'ref'\?"
 refused 2 int8@tensorrt "backend 'tensorrt': this qbench has cpu"
 refused 2 model.onnx@ "model.onnx@: backend ''"
 refused 2 fp32@ref,cuda "cuda"
-refused 1 fp16@ref 'fp16@ref: the cpu backend computes in fp32 and int8 only'
+refused 1 fp16@ref 'fp16@ref: no kernel of the processor computes in fp16'
 expect 2 "$QBENCH" compare --backends rfe "${short[@]}"
 complains "did you mean 'ref'"
 if ! "$QBENCH" compare fp32 fp32@cuda "${short[@]}" --no-figures >/dev/null 2>"$work/.err"; then

@@ -16,6 +16,29 @@ for precision in fp32 int8 int8:minmax+per-tensor; do
     same_bytes loaded.json built.json
 done
 
+# bf16: as built where the processor has it, else a reason; fp16 never on a processor.
+if grep -q avx512_bf16 /proc/cpuinfo; then
+    expect 0 "$QBENCH" build --precision bf16
+    expect 0 "$QBENCH" bench --loadEngine=model.bf16.qbe "${short[@]}" --exportOutput=loaded.json
+    expect 0 "$QBENCH" bench --bf16 "${short[@]}" --exportOutput=built.json
+    same_bytes loaded.json built.json
+    expect 0 "$QBENCH" inspect model.bf16.qbe --steps
+    says '^engine +bf16 of model.onnx'
+    says '^ *[0-9]+ bf16 +cpu.conv_bf16.avx512bf16'
+    expect 0 "$QBENCH" compare fp32 bf16 int8 fp16 --duration 0.05
+    says '^bf16 +[0-9.]+ +[0-9.]+ to'
+    complains 'fp16 is left out: .* this processor computes in bf16 \(--precision bf16\)'
+    grep -q '"bf16": [1-9]' compare.json || fail 'no layers in bf16'
+    expect 0 "$QBENCH" gate --max-drop 5 --precision bf16
+    expect 1 "$QBENCH" build --precision fp16
+    complains 'fp16: .* \(--precision bf16\)'
+else
+    expect 1 "$QBENCH" build --precision bf16
+    complains 'bf16: .* AVX512-BF16, which this one lacks'
+fi
+expect 1 "$QBENCH" build --precision bf16 --backends ref
+complains 'bf16: .* backend cpu'
+
 expect 0 "$QBENCH" inspect model.int8.qbe --steps --json tags.json
 says '^engine +int8 of model.onnx'
 says '^ *[0-9]+ s8 +[a-z]+\.conv_s8'

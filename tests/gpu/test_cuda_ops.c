@@ -30,7 +30,7 @@ static int try_tactic(qb_ctx *cx, qb_rng *rng, const qb_tactic *t, int cases, in
     for (; done < cases && offered < attempts; offered++) {
         random_case c;
         random_case_make(cx, rng, t->kind, &c);
-        if (random_chance(rng, 50)) random_case_halve(cx, &c);
+        if (random_chance(rng, 50)) random_case_halve(cx, &c, QB_DTYPE_F16);
         done += trial_run(cx, rng, t, &c, NULL);
         random_case_release(&c);
     }

@@ -392,14 +392,23 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
     run_reference(cx, out);
 }
 
-void random_case_halve(qb_ctx *cx, random_case *c) {
+static bool is_rounded(const random_case *c, int32_t i, qb_dtype type) {
+    if (c->in[i].dtype != QB_DTYPE_F32) return false;
+    return !c->constant[i] || (type == QB_DTYPE_BF16 && i == QB_IN_WEIGHT);
+}
+
+void random_case_halve(qb_ctx *cx, random_case *c, qb_dtype type) {
     for (int32_t i = 0; i < c->problem.n_in; i++) {
-        if (c->in[i].dtype != QB_DTYPE_F32 || c->constant[i]) continue;
+        if (!is_rounded(c, i, type)) continue;
         float *data = c->data[i];
-        for (int64_t k = 0, n = qb_shape_count(&c->in[i].shape); k < n; k++)
-            data[k] = qb_f16_to_f32(qb_f32_to_f16(data[k]));
+        for (int64_t k = 0, n = qb_shape_count(&c->in[i].shape); k < n; k++) {
+            uint16_t bits;
+            qb_number_put(type, &bits, 0, (double)data[k]);
+            data[k] = (float)qb_number_get(type, &bits, 0);
+        }
     }
-    c->half = true;
+    c->half = type;
+    if (type == QB_DTYPE_BF16) c->problem.scale = 1.0f;
     run_reference(cx, c);
 }
 

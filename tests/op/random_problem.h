@@ -16,14 +16,15 @@ typedef struct random_case {
     float scale[CASE_INPUTS + 1]; /* storage of the quantization parameters */
     int32_t zero[CASE_INPUTS + 1];
     float *weight_scale;
-    bool half; /* random_case_halve was here */
+    qb_dtype half; /* of random_case_halve; NONE */
 } random_case;
 
 /* A problem of the kind that the reference runs, data and expected output included. Integer data
  * and weights with probability 1/2. Every draw comes from `rng`. */
 void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out);
-/* Rounds all floats that are no constants to binary16 numbers, and computes the answer again. */
-void random_case_halve(qb_ctx *cx, random_case *c);
+/* Rounds all floats that are no constants to numbers of F16 or BF16, and computes the answer again.
+ * In BF16 weights are rounded, too, as all kernels do; the factor of a product becomes 1. */
+void random_case_halve(qb_ctx *cx, random_case *c, qb_dtype type);
 void random_case_release(random_case *c);
 
 /* Uniform integer in [low, high]. */

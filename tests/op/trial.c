@@ -14,7 +14,8 @@
 #define GUARD 256 /* keeps the alignment of device memory */
 #define GUARD_BYTE 0xa5
 #define FLOAT_TOLERANCE 1e-4
-#define HALF_TOLERANCE 2e-3 /* results, and perhaps weights, rounded to binary16 */
+#define HALF_TOLERANCE 2e-3       /* results, and perhaps weights, rounded to binary16 */
+#define BF16_ROUNDING (1.0 / 256) /* of a result: half a unit of its 8 bits */
 
 /* ---- guarded memory -------------------------------------------------------------------------- */
 
@@ -112,12 +113,13 @@ static bool fits_half(const random_case *c) {
     return true;
 }
 
-/* Floats that are no constants become f16: the data of the case are binary16 numbers. */
+/* Floats that are no constants become f16 or bf16: the data of the case are such numbers. */
 static void pose_half(trial *t) {
     for (int32_t i = 0; i < t->problem.n_in; i++)
-        if (t->in[i].dtype == QB_DTYPE_F32 && !t->c->constant[i]) t->in[i].dtype = QB_DTYPE_F16;
-    if (t->problem.out.dtype == QB_DTYPE_F32 && fits_half(t->c) && random_chance(t->rng, 80))
-        t->problem.out.dtype = QB_DTYPE_F16;
+        if (t->in[i].dtype == QB_DTYPE_F32 && !t->c->constant[i]) t->in[i].dtype = t->c->half;
+    bool fits = t->c->half == QB_DTYPE_BF16 || fits_half(t->c);
+    if (t->problem.out.dtype == QB_DTYPE_F32 && fits && random_chance(t->rng, 80))
+        t->problem.out.dtype = t->c->half;
 }
 
 /* A random form of the problem: layout of all images, and perhaps slices. */
@@ -153,7 +155,7 @@ static void reform(qb_ctx *cx, const qb_desc *from, const void *in, const qb_des
 
 /* Garbage that would show in a result: for floats NaN. */
 static void spoil(const qb_desc *desc, guarded *g) {
-    bool is_float = desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_F16;
+    bool is_float = qb_dtype_is_float(desc->dtype);
     memset(g->data, is_float ? 0xff : 0x7b, g->bytes);
 }
 
@@ -207,10 +209,14 @@ static void compare_floats(const trial *t, const float *got, const float *expect
         if (expected[i] < low) low = (double)expected[i];
         if (expected[i] > high) high = (double)expected[i];
     }
-    double most = t->c->half ? HALF_TOLERANCE * fmax(fmax(high - low, 1e-3), spread_of_sums(t))
-                             : FLOAT_TOLERANCE * fmax(high - low, 1e-3);
+    double most = t->c->half == QB_DTYPE_F16
+                      ? HALF_TOLERANCE * fmax(fmax(high - low, 1e-3), spread_of_sums(t))
+                      : FLOAT_TOLERANCE * fmax(high - low, 1e-3);
+    /* bf16: the sums are those of f32, and what is written is rounded */
+    double rounding = t->problem.out.dtype == QB_DTYPE_BF16 ? BF16_ROUNDING : 0.0;
     for (int64_t i = 0; i < n; i++)
-        if (!(fabs((double)got[i] - (double)expected[i]) <= most))
+        if (!(fabs((double)got[i] - (double)expected[i]) <=
+              most + rounding * (fabs((double)expected[i]) + most)))
             fail_msg("%s (%s): element %lld: expected %.9g, got %.9g", t->tactic->name,
                      t->kernel->impl, (long long)i, (double)expected[i], (double)got[i]);
 }

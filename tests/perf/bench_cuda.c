@@ -114,20 +114,20 @@ static qb_status measure(bench *b, const qb_engine *engine, const char *model, i
     qb_latency latency;
     qb_latency_of(ms, replays, &latency);
     QB_GO(profile(b, engine, context, &ports, seconds, &sum));
-    int32_t n_int8, n_fp16, n_fp32, n_host = fallbacks(engine);
-    qb_engine_layers(engine, &n_int8, &n_fp16, &n_fp32);
+    const int32_t n_host = fallbacks(engine);
+    const qb_layer_counts n = qb_engine_layers(engine);
     printf("%-16s %-4s batch %4lld: %9.4f ms (min %.4f, p99 %.4f), %10.0f items/s, steps %9.4f ms, "
            "int8 %d fp16 %d fp32 %d host %d, built in %.1f s\n",
            model, precision, (long long)batch, latency.median, latency.min, latency.p99,
-           (double)batch * 1e3 / latency.median, sum * 1e3, (int)n_int8, (int)n_fp16, (int)n_fp32,
+           (double)batch * 1e3 / latency.median, sum * 1e3, (int)n.int8, (int)n.fp16, (int)n.fp32,
            (int)n_host, build_s);
     fflush(stdout);
     json_t *row = json_pack(
         "{s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}", "model", model,
         "precision", precision, "replays", replays, "batch", (json_int_t)batch, "ms_median",
         latency.median, "ms_min", latency.min, "ms_p99", latency.p99, "items_per_s",
-        (double)batch * 1e3 / latency.median, "ms_sum_of_steps", sum * 1e3, "int8", (int)n_int8,
-        "fp16", (int)n_fp16, "fp32", (int)n_fp32, "on_host", (int)n_host, "build_s", build_s);
+        (double)batch * 1e3 / latency.median, "ms_sum_of_steps", sum * 1e3, "int8", (int)n.int8,
+        "fp16", (int)n.fp16, "fp32", (int)n.fp32, "on_host", (int)n_host, "build_s", build_s);
     if (b->options->steps) json_object_set_new(row, "steps", steps_json(engine, seconds));
     json_array_append_new(b->rows, row);
     snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine));

@@ -108,14 +108,13 @@ static bool read_sample(bench *b) {
 }
 
 static qb_status answer(bench *b) {
-    int32_t n_int8, n_fp16, n_fp32;
     while (read_sample(b)) {
         QB_TRY(run_once(b));
         for (int32_t i = 0; i < qb_engine_n_outputs(b->engine); i++)
             fwrite(b->ports.out[i], qb_desc_bytes(qb_engine_output(b->engine, i)), 1, stdout);
     }
-    qb_engine_layers(b->engine, &n_int8, &n_fp16, &n_fp32);
-    fprintf(stderr, "%d of %d layers in int8\n", n_int8, n_int8 + n_fp16 + n_fp32);
+    const qb_layer_counts n = qb_engine_layers(b->engine);
+    fprintf(stderr, "%d of %d layers in int8\n", n.int8, n.int8 + n.fp16 + n.bf16 + n.fp32);
     return fflush(stdout) == 0 ? QB_OK : qb_fail_errno(b->cx, "standard output");
 }
 

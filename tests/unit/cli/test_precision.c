@@ -16,6 +16,7 @@ static void plain_names_keep_what_the_project_says(void **state) {
     const qb_precision project = {.activations = QB_SCHEME_S8_AFFINE, .per_tensor_weights = true};
     assert_int_equal(parse("fp32", project).kind, QB_PRECISION_FP32);
     assert_int_equal(parse("fp16", project).kind, QB_PRECISION_FP16);
+    assert_int_equal(parse("bf16", project).kind, QB_PRECISION_BF16);
     const qb_precision p = parse("int8", project);
     assert_int_equal(p.kind, QB_PRECISION_INT8);
     assert_string_equal(p.method, "");

@@ -93,8 +93,8 @@ qb_run *run_fixture(qb_ctx *cx) {
         row->weights_bytes = 1000;
         row->arena_bytes = 2000;
         row->engine_bytes = 3000;
-        row->layers_int8 = i * 26;
-        row->layers_fp32 = 26 - i * 26;
+        row->layers.int8 = i * 26;
+        row->layers.fp32 = 26 - i * 26;
         if (!fill_lists(cx, row)) return NULL;
     }
     run->class_name = qb_alloc(cx, 1, sizeof *run->class_name);

@@ -22,7 +22,7 @@ static void saved_record_reads_back_the_same(void **state) {
     assert_true(isinf(back->row[0].sqnr_db));
     assert_true(isnan(back->row[1].top5));
     assert_true(qb_hash_equal(back->data_hash, run->data_hash));
-    assert_int_equal(back->row[1].layers_int8, 26);
+    assert_int_equal(back->row[1].layers.int8, 26);
     qb_free(first);
     qb_free(second);
     qb_run_free(run);

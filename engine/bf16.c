@@ -1,0 +1,98 @@
+/* Steps of the host in bf16: data and results in bf16, constants rounded when they are packed, sums
+ * in f32.
+ *
+ * What has a weight computes in bf16 wherever a tactic takes it, but depthwise convolutions: they
+ * wait for memory, and f32 loses nothing there. Steps without a weight follow their input:
+ * converting for their sake would cost more than they gain. A result that only f32 steps or the
+ * caller read is written in f32, so that it is rounded once less. */
+#include <string.h>
+
+#include "engine_internal.h"
+
+static bool processor_has_it(void) {
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+#else
+    return false;
+#endif
+}
+
+const char *qb_engine_no_bf16(const char *backends) {
+    if (backends && !strstr(backends, "cpu"))
+        return "bf16 is computed by the backend cpu, which is not among those asked for";
+    return processor_has_it() ? NULL
+                              : "bf16 is computed on processors with AVX512-BF16, which this one "
+                                "lacks";
+}
+
+static bool is_constant(const qb_builder *b, int32_t value) {
+    return value >= 0 && b->graph->values[value].data;
+}
+
+static bool is_depthwise(const qb_builder *b, const qb_group *group) {
+    const qb_shape *weight = &b->graph->values[group->in[QB_IN_WEIGHT]].shape;
+    return weight->rank >= 3 && weight->dim[1] == 1 &&
+           b->graph->values[group->in[QB_IN_DATA]].shape.dim[1] > 1;
+}
+
+static bool has_weight(const qb_builder *b, const qb_group *group) {
+    if (group->kind == QB_KIND_CONV && is_depthwise(b, group)) return false;
+    const bool anchor = group->kind == QB_KIND_CONV || group->kind == QB_KIND_CONV_TRANSPOSE ||
+                        group->kind == QB_KIND_MATMUL;
+    return anchor && group->n_in > QB_IN_WEIGHT && is_constant(b, group->in[QB_IN_WEIGHT]);
+}
+
+static bool reads_bf16(const qb_builder *b, const qb_group *group) {
+    switch (group->kind) {
+    case QB_KIND_POOL:
+    case QB_KIND_BINARY:
+    case QB_KIND_UNARY:
+    case QB_KIND_CONCAT: return true;
+    case QB_KIND_NODE: return qb_build_is_alias(b, group);
+    default: return has_weight(b, group);
+    }
+}
+
+qb_status qb_bf16_prepare(qb_builder *b) {
+    b->wanted_bf16 = qb_alloc(b->cx, (size_t)b->graph->n_values, sizeof *b->wanted_bf16);
+    if (!b->wanted_bf16) return b->cx->code;
+    for (int32_t g = 0; g < b->groups.n; g++) {
+        const qb_group *group = &b->groups.group[g];
+        for (int32_t i = 0; i < group->n_in && reads_bf16(b, group); i++)
+            if (group->in[i] >= 0) b->wanted_bf16[group->in[i]] = true;
+    }
+    for (int32_t i = 0; i < b->graph->n_outputs; i++) b->wanted_bf16[b->graph->outputs[i]] = false;
+    return QB_OK;
+}
+
+bool qb_bf16_is(const qb_builder *b, int32_t value) {
+    const int32_t first = value < 0 ? -1 : b->image_of[value];
+    return first >= 0 && b->engine->images[first].desc.dtype == QB_DTYPE_BF16;
+}
+
+qb_dtype qb_bf16_type(const qb_builder *b, int32_t value) {
+    const qb_value *v = &b->graph->values[value];
+    const bool half =
+        b->wanted_bf16 && b->wanted_bf16[value] && v->dtype == QB_DTYPE_F32 && v->q.n == 0;
+    return half ? QB_DTYPE_BF16 : v->dtype;
+}
+
+static bool is_plain(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
+
+bool qb_bf16_pose(const qb_builder *b, const qb_group *group, const qb_problem *problem,
+                  qb_desc *in, qb_problem *out) {
+    const bool weight = has_weight(b, group);
+    if (!b->wanted_bf16 || !is_plain(&problem->out) ||
+        (!weight && (group->kind == QB_KIND_SOFTMAX || !qb_bf16_is(b, group->in[0]))))
+        return false;
+    *out = *problem;
+    out->in = in;
+    for (int32_t i = 0; i < problem->n_in; i++) {
+        in[i] = problem->in[i];
+        if (in[i].dtype == QB_DTYPE_NONE) continue;
+        if (!is_plain(&in[i])) return false;
+        if (!is_constant(b, group->in[i])) in[i].dtype = QB_DTYPE_BF16;
+    }
+    out->out.dtype = weight ? qb_bf16_type(b, group->out) : QB_DTYPE_BF16;
+    return true;
+}

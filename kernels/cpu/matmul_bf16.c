@@ -1,0 +1,23 @@
+/* bf16 matrix product with a constant right side: a convolution with a 1x1 window whose pixels are
+ * the rows. */
+#include "conv_internal.h"
+
+#if QB_X86
+static bool supports(const qb_problem *p, const bool *constant) {
+    return qb_cpu_has_bf16() && qb_matmul_supports(p, constant, QB_DTYPE_BF16);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    return qb_conv_create(cx, tactic, p, constant, threads, &qb_conv_bf16_avx512, out);
+}
+#else
+QB_CPU_ABSENT
+#endif
+
+const qb_tactic qb_tactic_cpu_matmul_bf16 = {.name = "cpu.matmul_bf16.avx512bf16",
+                                             .backend = "cpu",
+                                             .kind = QB_KIND_MATMUL,
+                                             .exactness = QB_WITHIN_1_LSB,
+                                             .supports = supports,
+                                             .create = create};
