@@ -184,6 +184,12 @@ static qb_status run_node(qb_ctx *cx, qb_context *c, const qb_step *step, qb_ten
     return status == QB_OK ? closed : status;
 }
 
+/* The kernel's constants; NULL where it has none and the engine's block is not there (plans). */
+static const void *packed_of(const qb_engine *e, const qb_step *step) {
+    if (step->shared || !e->packed) return step->shared;
+    return (const char *)e->packed + step->packed_offset;
+}
+
 qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     const qb_engine *e = c->engine;
     const qb_step *step = &e->steps[s];
@@ -194,8 +200,7 @@ qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     } else if (step->kind == QB_STEP_KERNEL) {
         qb_launch launch = {.in = c->in[s],
                             .out = (void *)(uintptr_t)c->in[s][step->n_in],
-                            .packed = step->shared ? step->shared
-                                                   : (const char *)e->packed + step->packed_offset,
+                            .packed = packed_of(e, step),
                             .workspace = workspace,
                             .workers = c->workers};
         if (!launch.out) return QB_OK; /* an output that the caller does not want */
