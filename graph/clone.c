@@ -65,6 +65,15 @@ qb_status qb_graph_sweep(qb_ctx *cx, qb_graph *graph) {
     return QB_OK;
 }
 
+static qb_status copy_sizes(qb_ctx *cx, qb_arena *arena, const qb_sizes *from,
+                            const qb_sizes **to) {
+    qb_sizes *copy = qb_arena_alloc(cx, arena, 1, sizeof *copy);
+    if (!copy) return cx->code;
+    *copy = *from;
+    *to = copy;
+    return QB_OK;
+}
+
 static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *map, bool share,
                              qb_graph *to) {
     for (int32_t i = 0; i < from->n_values; i++) {
@@ -77,6 +86,7 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
         qb_value *copy = &to->values[id];
         copy->kept = value->kept;
         QB_TRY(qb_qparams_copy(cx, to->arena, &value->q, &copy->q));
+        if (value->sizes) QB_TRY(copy_sizes(cx, to->arena, value->sizes, &copy->sizes));
         if (!value->data) continue;
         copy->bytes = value->bytes;
         copy->data = value->data;

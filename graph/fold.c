@@ -60,17 +60,15 @@ static bool foldable(const qb_graph *graph, const qb_node *node, size_t limit, s
     return true;
 }
 
-/* Runs a node's definition on what its inputs hold, the first on `first` when given. */
-static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, const void *first,
-                          qb_tensor *out) {
+/* Runs a node's definition on what its inputs hold. */
+static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, qb_tensor *out) {
     const qb_node *node = &graph->nodes[index];
     qb_tensor in[MAX_FOLD_INPUTS];
     for (int32_t i = 0; i < node->n_in; i++) {
         in[i] = (qb_tensor){0};
         if (node->in[i] < 0) continue;
         const qb_value *value = &graph->values[node->in[i]];
-        const void *data = i == 0 && first ? first : value->data;
-        in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)data);
+        in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
     }
     for (int32_t i = 0; i < node->n_out; i++) {
         const qb_value *value = &graph->values[node->out[i]];
@@ -95,50 +93,32 @@ typedef struct folding {
     size_t limit, taken;
     double work;
     int32_t n;
-    const qb_shape **shape_in; /* by value: what a Shape node that stays looks at, else NULL */
 } folding;
 
-/* Single dimensions may be known where the shape is not: Gather and Slice of Shape's output. There
- * unknown dimensions are negative, and no others. */
-static qb_status fold_part_of_shape(qb_ctx *cx, qb_graph *graph, int32_t index, folding *f) {
+/* Integers may all be known where a shape that they come from is not. */
+static qb_status fold_sizes(qb_ctx *cx, qb_graph *graph, int32_t index, folding *f) {
     const qb_node *node = &graph->nodes[index];
-    const qb_shape *shape = node->n_in > 0 && node->in[0] >= 0 ? f->shape_in[node->in[0]] : NULL;
-    const bool part = strcmp(node->op->name, "Gather") == 0 || strcmp(node->op->name, "Slice") == 0;
-    if (!shape || !part || node->n_out != 1 || !plain_known(&graph->values[node->out[0]]))
-        return QB_OK;
-    for (int32_t i = 1; i < node->n_in; i++)
-        if (node->in[i] >= 0 && !graph->values[node->in[i]].data) return QB_OK;
-    if (qb_shape_count(&graph->values[node->out[0]].shape) > QB_MAX_RANK) return QB_OK;
-    qb_tensor out;
-    QB_TRY(run_node(cx, graph, index, shape->dim, &out));
-    for (int64_t i = 0; i < qb_shape_count(&out.desc.shape); i++)
-        if (((const int64_t *)out.data)[i] < 0) return QB_OK;
+    if (node->n_out != 1 || node->out[0] < 0) return QB_OK;
+    const qb_value *value = &graph->values[node->out[0]];
+    if (!value->sizes || !qb_sizes_are_numbers(value->sizes)) return QB_OK;
+    qb_tensor out = qb_tensor_of(value->dtype, value->shape, NULL);
+    out.data = qb_arena_alloc(cx, graph->arena, 1, qb_desc_bytes(&out.desc));
+    if (!out.data) return cx->code;
+    qb_sizes_put(value->sizes, value->dtype, out.data);
     make_constants(graph, index, &out);
     f->n++;
     return QB_OK;
-}
-
-/* Whole shapes only: Shape may leave dimensions out at either end. */
-static void note_shape(const qb_graph *graph, const qb_node *node, folding *f) {
-    if (strcmp(node->op->name, "Shape") != 0 || node->out[0] < 0) return;
-    const qb_shape *shape = &graph->values[node->in[0]].shape;
-    const qb_shape *out = &graph->values[node->out[0]].shape;
-    if (shape->rank >= 0 && out->rank == 1 && out->dim[0] == shape->rank)
-        f->shape_in[node->out[0]] = shape;
 }
 
 static qb_status fold_node(qb_ctx *cx, qb_graph *graph, int32_t index, folding *f) {
     const qb_node *node = &graph->nodes[index];
     qb_tensor out[MAX_FOLD_OUTPUTS];
     size_t bytes;
-    if (!foldable(graph, node, f->limit - f->taken, &bytes)) {
-        note_shape(graph, node, f);
-        return fold_part_of_shape(cx, graph, index, f);
-    }
+    if (!foldable(graph, node, f->limit - f->taken, &bytes)) return fold_sizes(cx, graph, index, f);
     const double work = work_of(graph, node);
     if (f->work + work > WORK_PER_BYTE * (double)f->limit) return QB_OK;
     f->work += work;
-    QB_TRY(run_node(cx, graph, index, NULL, out));
+    QB_TRY(run_node(cx, graph, index, out));
     make_constants(graph, index, out);
     f->taken += bytes;
     f->n++;
@@ -168,13 +148,9 @@ qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n) {
 qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n) {
     qb_disguise disguise;
     folding f = {.limit = bytes};
-    f.shape_in = qb_alloc(cx, (size_t)graph->n_values, sizeof *f.shape_in);
-    qb_status status = f.shape_in ? qb_disguise_begin(cx, graph, &disguise) : cx->code;
-    if (status == QB_OK) {
-        status = fold_all(cx, graph, &f);
-        qb_disguise_end(graph, &disguise);
-    }
-    qb_free(f.shape_in);
+    QB_TRY(qb_disguise_begin(cx, graph, &disguise));
+    const qb_status status = fold_all(cx, graph, &f);
+    qb_disguise_end(graph, &disguise);
     if (status == QB_OK) *n = f.n;
     return status;
 }

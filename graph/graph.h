@@ -22,6 +22,7 @@ extern "C" {
 
 struct qb_op;
 struct qb_names;
+struct qb_sizes;
 
 typedef struct qb_value {
     const char *name; /* unique, never NULL or empty; changed by qb_graph_rename only */
@@ -30,7 +31,8 @@ typedef struct qb_value {
     const void *data; /* constants: row-major, 64-byte aligned, never changed in place; else NULL */
     size_t bytes;     /* of data */
     qb_qparams q;     /* arrays live in the graph's arena */
-    bool kept;        /* reaches memory: no fusion group keeps it inside */
+    const struct qb_sizes *sizes; /* what is known of short integers without data; else NULL */
+    bool kept;                    /* reaches memory: no fusion group keeps it inside */
 } qb_value;
 
 typedef struct qb_node {

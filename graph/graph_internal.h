@@ -41,6 +41,26 @@ qb_status qb_attrs_copy(qb_ctx *cx, qb_arena *arena, const qb_op *op, const void
 /* Does the field hold the default of the current opset? */
 bool qb_attr_is_default(const qb_attr_desc *desc, const void *attrs);
 
+/* What is known of a short integer tensor (see sizes.c): a number, a symbol or nothing for each
+ * element. */
+#define QB_SIZES_MAX (2 * QB_MAX_RANK)
+#define QB_SIZE_UNKNOWN INT64_MIN
+typedef struct qb_sizes {
+    int32_t n;
+    int64_t v[QB_SIZES_MAX];
+} qb_sizes;
+static inline bool qb_size_is_number(int64_t size) { return size > INT64_MIN / 2; }
+/* Between elements and dimensions of shapes (symbols are <= -2 there, -1 is unknown). */
+int64_t qb_size_of_dim(int64_t dim);
+int64_t qb_dim_of_size(int64_t size);
+/* What is known of a value, constants included; false when it is no short tensor of integers. */
+bool qb_sizes_get(const qb_graph *graph, int32_t value, qb_sizes *out);
+bool qb_sizes_are_numbers(const qb_sizes *sizes);
+/* Writes numbers as the elements of a tensor of type int64, int32 or bool. */
+void qb_sizes_put(const qb_sizes *sizes, qb_dtype dtype, void *data);
+/* Notes what is known of the output of a node whose shapes were inferred. */
+qb_status qb_sizes_infer(qb_ctx *cx, qb_graph *graph, int32_t node);
+
 /* Copies quantization parameters into an arena. */
 qb_status qb_qparams_copy(qb_ctx *cx, qb_arena *arena, const qb_qparams *q, qb_qparams *out);
 

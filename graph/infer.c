@@ -87,6 +87,7 @@ qb_status qb_infer_node(qb_ctx *cx, qb_graph *graph, int32_t node) {
     qb_infer_args args = {graph, node};
     qb_status status = it.op->infer(cx, &args);
     if (status == QB_OK) status = check_outputs(cx, graph, &it);
+    if (status == QB_OK) status = qb_sizes_infer(cx, graph, node);
     return status == QB_OK ? QB_OK : wrap_with_inputs(cx, graph, node);
 }
 

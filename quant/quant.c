@@ -37,7 +37,7 @@ void qb_affine_params(qb_range range, qb_act_scheme scheme, float *scale, int32_
 
 bool qb_quant_is_activation(const qb_quant_state *state, int32_t value) {
     return value >= 0 && !state->graph->values[value].data &&
-           state->graph->values[value].dtype == QB_DTYPE_F32;
+           state->graph->values[value].dtype == QB_DTYPE_F32 && state->from_data[value];
 }
 
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value) {
@@ -97,11 +97,24 @@ static qb_qrule rule_of(const qb_quant_state *s, const qb_group *group) {
     if (op->qrule == QB_QRULE_SAME_SCALE) return op->qrule;
     if (group->kind == QB_KIND_NODE && !op->of_plugin) return QB_QRULE_FLOAT;
     if (op->qrule != QB_QRULE_COMPUTE) return op->qrule;
+    if (!qb_quant_is_activation(s, group->in[0])) return QB_QRULE_FLOAT;
     const qb_value *weight = &s->graph->values[group->in[QB_IN_WEIGHT]];
     const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;
     const bool known =
         weight->data && weight->dtype == QB_DTYPE_F32 && (bias < 0 || s->graph->values[bias].data);
     return known ? QB_QRULE_COMPUTE : QB_QRULE_FLOAT;
+}
+
+static void trace_data(const qb_graph *graph, bool *from_data) {
+    for (int32_t i = 0; i < graph->n_inputs; i++) from_data[graph->inputs[i]] = true;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        bool any = false;
+        for (int32_t k = 0; k < node->n_in && !node->op->shape_only; k++)
+            any = any || (node->in[k] >= 0 && from_data[node->in[k]]);
+        for (int32_t k = 0; k < node->n_out; k++)
+            if (node->out[k] >= 0) from_data[node->out[k]] = any;
+    }
 }
 
 static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
@@ -115,7 +128,9 @@ static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
     s->rule = qb_arena_alloc(cx, arena, (size_t)s->groups.n, sizeof *s->rule);
     s->quantized = qb_arena_alloc(cx, arena, n, sizeof *s->quantized);
     s->producer = qb_arena_alloc(cx, arena, n, sizeof *s->producer);
-    if (!s->rule || !s->quantized || !s->producer) return cx->code;
+    s->from_data = qb_arena_alloc(cx, arena, n, sizeof *s->from_data);
+    if (!s->rule || !s->quantized || !s->producer || !s->from_data) return cx->code;
+    trace_data(s->graph, s->from_data);
     for (size_t v = 0; v < n; v++) s->producer[v] = -1;
     for (int32_t i = 0; i < s->groups.n; i++) {
         int32_t value;

@@ -18,6 +18,7 @@ typedef struct qb_quant_state {
     int32_t n_values;
     bool *quantized;   /* activations that get parameters */
     int32_t *producer; /* group that writes it, -1 */
+    bool *from_data;   /* computed from the model's inputs, and not from their shapes alone */
 } qb_quant_state;
 
 typedef struct qb_quant_step {
@@ -25,7 +26,8 @@ typedef struct qb_quant_step {
     qb_status (*run)(qb_ctx *cx, qb_quant_state *state);
 } qb_quant_step;
 
-/* An activation: float in the model and not a constant. */
+/* An activation: float in the model, and neither a constant nor what becomes one as soon as the
+ * inputs' shapes are known (calibration never sees those). */
 bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
 /* Is there no range to be had for a value: neither in the table nor from all that it was moved
  * from? */

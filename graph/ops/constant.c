@@ -79,20 +79,14 @@ static qb_status infer_of_shape(qb_ctx *cx, const qb_infer_args *args) {
     if (attrs->value.data && qb_shape_count(&attrs->value.desc.shape) != 1)
         return qb_fail(cx, QB_STATUS_INVALID, "attribute value: expected one element, got %lld",
                        (long long)qb_shape_count(&attrs->value.desc.shape));
-    int64_t dims[QB_MAX_RANK], length = qb_infer_length(args, 0);
-    int32_t n;
-    QB_TRY(qb_infer_ints(cx, args, 0, dims, QB_MAX_RANK, &n));
-    qb_shape out = {.rank = -1};
-    if (n >= 0) {
-        out.rank = n;
-        for (int32_t d = 0; d < n; d++) {
-            if (dims[d] < 0)
-                return qb_fail(cx, QB_STATUS_INVALID, "dimension %d: expected at least 0, got %lld",
-                               d, (long long)dims[d]);
-            out.dim[d] = dims[d];
-        }
-    } else if (length >= 0 && length <= QB_MAX_RANK) {
-        out = qb_shape_unknown((int32_t)length);
+    qb_sizes wanted;
+    QB_TRY(qb_infer_sizes(cx, args, 0, &wanted));
+    qb_shape out = {.rank = wanted.n};
+    for (int32_t d = 0; d < wanted.n; d++) {
+        if (qb_size_is_number(wanted.v[d]) && wanted.v[d] < 0)
+            return qb_fail(cx, QB_STATUS_INVALID, "dimension %d: expected at least 0, got %lld", d,
+                           (long long)wanted.v[d]);
+        out.dim[d] = qb_dim_of_size(wanted.v[d]);
     }
     return qb_infer_set(cx, args, 0, dtype, &out);
 }

@@ -90,11 +90,27 @@ static qb_status read_ints(qb_ctx *cx, const char *what, qb_dtype dtype, const q
 qb_status qb_infer_ints(qb_ctx *cx, const qb_infer_args *args, int32_t i, int64_t *v, int32_t max,
                         int32_t *n) {
     const qb_value *x = qb_infer_in(args, i);
+    qb_sizes sizes;
     *n = -1;
+    if (x && !x->data && qb_sizes_get(args->graph, qb_infer_at(args)->in[i], &sizes) &&
+        qb_sizes_are_numbers(&sizes) && x->shape.rank <= 1 && sizes.n <= max) {
+        *n = sizes.n;
+        memcpy(v, sizes.v, (size_t)sizes.n * sizeof *v);
+    }
     if (!x || !x->data) return QB_OK;
     char what[96];
     snprintf(what, sizeof what, "input %d '%s'", i, x->name);
     return read_ints(cx, what, x->dtype, &x->shape, x->data, v, max, n);
+}
+
+qb_status qb_infer_sizes(qb_ctx *cx, const qb_infer_args *args, int32_t i, qb_sizes *out) {
+    const qb_value *x = qb_infer_in(args, i);
+    const int64_t length = qb_infer_length(args, i);
+    if (x && x->data) return qb_infer_ints(cx, args, i, out->v, QB_MAX_RANK, &out->n);
+    if (length < 0 || length > QB_MAX_RANK ||
+        !qb_sizes_get(args->graph, qb_infer_at(args)->in[i], out))
+        out->n = -1;
+    return QB_OK;
 }
 
 bool qb_infer_const(const qb_infer_args *args, int32_t i, qb_tensor *out) {

@@ -74,10 +74,13 @@ qb_status qb_infer_same_type(qb_ctx *cx, const qb_infer_args *args, int32_t i);
 /* Input i must have rank `low` to `high` when its shape is known. */
 qb_status qb_infer_rank(qb_ctx *cx, const qb_infer_args *args, int32_t i, int32_t low,
                         int32_t high);
-/* The integers of constant input i (type int64 or int32, rank 0 or 1). *n is -1 when the input is
- * not constant; more than `max` are an error. */
+/* The integers of input i (type int64 or int32, rank 0 or 1). *n is -1 when they are not all known;
+ * more than `max` are an error. */
 qb_status qb_infer_ints(qb_ctx *cx, const qb_infer_args *args, int32_t i, int64_t *v, int32_t max,
                         int32_t *n);
+/* Input i as the dimensions that it asks for, with open ones and unknown ones; n is -1 when not
+ * even their number is known. */
+qb_status qb_infer_sizes(qb_ctx *cx, const qb_infer_args *args, int32_t i, qb_sizes *out);
 /* The constant input i as a row-major tensor; false when it is absent or not constant. */
 bool qb_infer_const(const qb_infer_args *args, int32_t i, qb_tensor *out);
 /* Number of elements of the 1-D input i, or -1 while unknown. */

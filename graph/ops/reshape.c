@@ -57,15 +57,21 @@ static qb_status check_count(qb_ctx *cx, const qb_shape *x, const qb_shape *out)
                    qb_shape_text(out, to, sizeof to), (long long)qb_shape_count(out));
 }
 
-static qb_status reshape_dims(qb_ctx *cx, const qb_shape *x, const int64_t *dims, int32_t n,
+static qb_status reshape_dims(qb_ctx *cx, const qb_shape *x, const qb_sizes *wanted,
                               bool allow_zero, qb_shape *out) {
+    const int32_t n = wanted->n;
     product total = {.number = 1}, part = {.number = 1};
     int32_t free_at = -1;
     *out = (qb_shape){.rank = n};
     if (x->rank < 0) total.unknown = true;
     for (int32_t d = 0; d < x->rank; d++) QB_TRY(product_add(cx, &total, x->dim[d]));
     for (int32_t d = 0; d < n; d++) {
-        int64_t dim = dims[d];
+        int64_t dim = wanted->v[d];
+        if (!qb_size_is_number(dim)) {
+            out->dim[d] = qb_dim_of_size(dim);
+            QB_TRY(product_add(cx, &part, out->dim[d]));
+            continue;
+        }
         if (dim == -1) {
             if (free_at >= 0)
                 return qb_fail(cx, QB_STATUS_INVALID, "shape: -1 at %d and %d", free_at, d);
@@ -91,16 +97,10 @@ static qb_status reshape_dims(qb_ctx *cx, const qb_shape *x, const int64_t *dims
 static qb_status infer_reshape(qb_ctx *cx, const qb_infer_args *args) {
     const qb_reshape_attrs *attrs = qb_infer_at(args)->attrs;
     const qb_value *x = qb_infer_in(args, 0);
-    int64_t dims[QB_MAX_RANK];
-    int32_t n;
+    qb_sizes wanted;
     qb_shape out = {.rank = -1};
-    QB_TRY(qb_infer_ints(cx, args, 1, dims, QB_MAX_RANK, &n));
-    if (n >= 0) {
-        QB_TRY(reshape_dims(cx, &x->shape, dims, n, attrs->allowzero != 0, &out));
-    } else {
-        int64_t length = qb_infer_length(args, 1);
-        if (length >= 0 && length <= QB_MAX_RANK) out = qb_shape_unknown((int32_t)length);
-    }
+    QB_TRY(qb_infer_sizes(cx, args, 1, &wanted));
+    if (wanted.n >= 0) QB_TRY(reshape_dims(cx, &x->shape, &wanted, attrs->allowzero != 0, &out));
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 

@@ -193,20 +193,17 @@ QB_OP_SIMPLE(slice, "Slice", 7, 3, 5, 1, sizeof(slice_attrs), slice_table, SAME_
 
 static qb_status infer_expand(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0);
-    qb_shape wanted = {.rank = -1}, out = {.rank = -1};
-    int32_t n;
-    QB_TRY(qb_infer_ints(cx, args, 1, wanted.dim, QB_MAX_RANK, &n));
-    if (n >= 0) {
-        wanted.rank = n;
-        for (int32_t d = 0; d < n; d++)
-            if (wanted.dim[d] < 0)
-                return qb_fail(cx, QB_STATUS_INVALID, "shape: expected at least 0 at %d, got %lld",
-                               d, (long long)wanted.dim[d]);
-    } else {
-        const int64_t length = qb_infer_length(args, 1);
-        if (length >= 0 && length <= QB_MAX_RANK) wanted = qb_shape_unknown((int32_t)length);
+    qb_shape wanted = {.rank = -1}, out;
+    qb_sizes sizes;
+    QB_TRY(qb_infer_sizes(cx, args, 1, &sizes));
+    wanted.rank = sizes.n;
+    for (int32_t d = 0; d < sizes.n; d++) {
+        if (qb_size_is_number(sizes.v[d]) && sizes.v[d] < 0)
+            return qb_fail(cx, QB_STATUS_INVALID, "shape: expected at least 0 at %d, got %lld", d,
+                           (long long)sizes.v[d]);
+        wanted.dim[d] = qb_dim_of_size(sizes.v[d]);
     }
-    if (wanted.rank >= 0) QB_TRY(qb_shape_broadcast(cx, &x->shape, &wanted, &out));
+    QB_TRY(qb_shape_broadcast(cx, &x->shape, &wanted, &out));
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 

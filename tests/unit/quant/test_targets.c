@@ -250,6 +250,28 @@ static void one_operand_of_an_open_sum_stays_float(void **state) {
     small_release(&s);
 }
 
+/* A position embedding that is made from the input's shape: calibration saw a constant. */
+static void what_shapes_alone_make_stays_float(void **state) {
+    (void)state;
+    small s;
+    small_init(&s);
+    int32_t x = small_input(&s, "x", "1x2x4x4"), w = small_constant(&s, "w", "2x2x1x1", ones);
+    s.graph->values[x].shape.dim[0] = -1;
+    int32_t zeros = NODE(&s, "ConstantOfShape", "zeros", NODE(&s, "Shape", "shape", x));
+    int32_t wave = NODE(&s, "Cos", "wave", zeros), p = NODE(&s, "Conv", "p", wave, w);
+    int32_t sum = NODE(&s, "Add", "sum", NODE(&s, "Conv", "c", x, w), p);
+    small_output(&s, NODE(&s, "Conv", "y", sum, w));
+    static const char *const names[] = {"x", "c", "sum", "y"};
+    for (int i = 0; i < 4; i++) small_range(&s, names[i], -1, 1);
+    quantize_for(&s, "ort-cpu");
+    expect_float(&s, "wave");
+    expect_float(&s, "p");
+    assert_int_equal(small_value(&s, "sum")->q.n, 1);
+    assert_int_equal(s.report.quantized, 2);
+    assert_int_equal(s.report.kept_float, 1);
+    small_release(&s);
+}
+
 static void unknown_targets_list_the_known_ones(void **state) {
     (void)state;
     qb_ctx cx;
@@ -269,6 +291,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(layers_without_a_range_stay_float_on_request),
     cmocka_unit_test(every_operand_of_a_sum_is_kept),
     cmocka_unit_test(what_open_sizes_keep_apart_stays_apart),
+    cmocka_unit_test(what_shapes_alone_make_stays_float),
     cmocka_unit_test(one_operand_of_an_open_sum_stays_float),
     cmocka_unit_test(unknown_targets_list_the_known_ones),
 };
