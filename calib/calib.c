@@ -109,7 +109,8 @@ static qb_status run_on_host(qb_ctx *cx, calibration *c, qb_stream_result *resul
 
 static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
     bool done = false;
-    if (qb_backends_name_device(c->options->backends)) QB_TRY(run_on_device(cx, c, &done, result));
+    if (qb_backends_name_device(c->options->backends) && !c->options->per_channel)
+        QB_TRY(run_on_device(cx, c, &done, result));
     if (!done) QB_TRY(run_on_host(cx, c, result));
     if (result->samples > 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_NOTFOUND, "no usable sample (%lld could not be read)",
@@ -123,6 +124,9 @@ static void tell_memory(qb_ctx *cx, const calibration *c) {
             m.tensors, m.histogram / 1024, (double)m.tensors * (double)m.histogram / 0x1p20,
             m.threads > 1 ? " a thread" : "", (long long)m.samples,
             (double)m.tensors * (double)m.samples * sizeof(qb_range) / 0x1p20);
+    if (m.channels > 0)
+        qb_info(cx, "extremes of %lld channels: %.1f KiB%s", (long long)m.channels,
+                (double)m.channels * sizeof(qb_range) / 0x1p10, m.threads > 1 ? " a thread" : "");
     if (c->options->memory) *c->options->memory = m;
 }
 
@@ -135,10 +139,10 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     qb_status status = QB_OK;
     QB_GO(qb_graph_clone_sharing(cx, graph, &c.apart));
     QB_GO(qb_keep_inner(cx, c.apart));
-    QB_GO(qb_gather_init(cx, c.apart, workers, &c.gather));
+    QB_GO(qb_gather_init(cx, c.apart, workers, options->per_channel, &c.gather));
     tell_memory(cx, &c);
     if (options->checkpoint) {
-        c.plan = qb_checkpoint_plan(graph->hash, &c.loader);
+        c.plan = qb_checkpoint_plan(graph->hash, &c.loader, options->per_channel);
         QB_GO(resume(cx, &c));
     }
     QB_GO(run(cx, &c, &result));
@@ -181,10 +185,7 @@ static qb_status check_tensors(qb_ctx *cx, qb_table *table) {
         if (entry.stats->count > 0) {
             table->entry[kept++] = entry;
         } else {
-            qb_free(entry.name);
-            qb_free(entry.stats);
-            qb_free(entry.sample_min);
-            qb_free(entry.sample_max);
+            qb_table_entry_release(&table->entry[i]);
         }
     }
     table->n_entries = kept;

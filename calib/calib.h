@@ -61,6 +61,7 @@ typedef struct qb_calib_memory {
     int32_t tensors, threads;
     size_t histogram; /* bytes of a tensor's histogram and counts, for each thread */
     int64_t samples;  /* whose extremes are recorded, for each tensor */
+    int64_t channels; /* whose extremes are kept, over all tensors of known shape; 0: none */
     size_t bytes;     /* all of it */
 } qb_calib_memory;
 
@@ -75,6 +76,7 @@ typedef struct qb_calib_options {
     const char *checkpoint;   /* file to save progress in; NULL: none. The caller removes it */
     double checkpoint_s;      /* seconds between saves */
     bool resume;              /* go on from the checkpoint where there is one */
+    bool per_channel;         /* also the extremes of each channel, by the processor */
     qb_calib_memory *memory;  /* set and told before the first sample; may be NULL */
 } qb_calib_options;
 

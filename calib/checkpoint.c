@@ -11,11 +11,12 @@
 #define TITLE "qbench checkpoint 1\n"
 #define FILE_LIMIT ((size_t)1 << 30)
 
-qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader) {
+qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader, bool per_channel) {
     char text[512];
     qb_hash chain[2] = {model};
     const int64_t n = qb_dataset_count(loader->dataset);
     qb_loader_text(loader, text, sizeof text);
+    if (per_channel) chain[0] = qb_hash_bytes(chain, sizeof chain);
     chain[1] = qb_hash_bytes(text, strlen(text));
     for (int64_t i = 0; i < n; i++) {
         const char *name = qb_dataset_sample_name(loader->dataset, i);

@@ -11,7 +11,7 @@ extern "C" {
 
 /* What a run does: model, preparation and the samples in their order, as a hash. A checkpoint is
  * for one plan. */
-qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader);
+qb_hash qb_checkpoint_plan(qb_hash model, const qb_loader_options *loader, bool per_channel);
 
 /* A table of statistics without ranges, as qb_gather_table gives it, and how far it reaches.
  * Atomic. While some tensor has had no finite value yet nothing is saved. */

@@ -15,6 +15,18 @@ static qb_status add_slot(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_t
     return qb_table_slot(cx, table, graph->values[value].name, &entry);
 }
 
+static int64_t count_channels(const qb_gather *g, const qb_graph *graph) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < graph->n_values; i++) {
+        const qb_value *value = &graph->values[i];
+        const int64_t n = qb_channels_of(&value->shape);
+        if (n > 0 && n <= QB_CHANNELS_MOST && !qb_unions_has(&g->unions, value->name) &&
+            qb_table_find(g->part[0].table, value->name))
+            sum += n;
+    }
+    return sum;
+}
+
 /* An entry for each value that an engine shows. */
 static qb_status add_slots(qb_ctx *cx, const qb_graph *graph, const qb_groups *groups,
                            qb_table *table) {
@@ -28,8 +40,9 @@ static qb_status add_slots(qb_ctx *cx, const qb_graph *graph, const qb_groups *g
     return QB_OK;
 }
 
-qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_gather *out) {
-    qb_gather g = {.workers = 1};
+qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, bool per_channel,
+                         qb_gather *out) {
+    qb_gather g = {.workers = 1, .per_channel = per_channel};
     qb_groups groups;
     qb_status status = QB_OK;
     QB_TRY(qb_fuse(cx, graph, &groups));
@@ -45,6 +58,7 @@ qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_
         if (status == QB_OK) status = add_slots(cx, graph, &groups, g.part[i].table);
     }
     qb_groups_release(&groups);
+    if (status == QB_OK && per_channel) g.channels = count_channels(&g, graph);
     if (status == QB_OK)
         *out = g;
     else
@@ -69,7 +83,9 @@ qb_calib_memory qb_gather_memory(const qb_gather *gather, int64_t n_samples) {
                          .histogram = sizeof(qb_stats),
                          .samples = n_samples <= QB_TABLE_SAMPLES ? n_samples : QB_TABLE_SAMPLES};
     const size_t extremes = (size_t)m.samples * sizeof(qb_range);
-    m.bytes = (size_t)m.tensors * ((size_t)m.threads * m.histogram + extremes);
+    m.channels = gather->channels;
+    m.bytes = (size_t)m.tensors * ((size_t)m.threads * m.histogram + extremes) +
+              (size_t)m.threads * (size_t)m.channels * sizeof(qb_range);
     return m;
 }
 
@@ -124,7 +140,7 @@ static qb_range add_values(qb_stats *stats, const qb_tensor *tensor) {
 }
 
 typedef struct visit {
-    const qb_unions *unions;
+    const qb_gather *gather;
     qb_gather_part *part;
 } visit;
 
@@ -143,9 +159,11 @@ static qb_status on_value(qb_ctx *cx, void *user, int32_t observed, const char *
     const visit *v = user;
     qb_gather_part *part = v->part;
     qb_table_entry *entry;
-    if (tensor->desc.dtype != QB_DTYPE_F32 || qb_unions_has(v->unions, value)) return QB_OK;
+    if (tensor->desc.dtype != QB_DTYPE_F32 || qb_unions_has(&v->gather->unions, value))
+        return QB_OK;
     QB_TRY(qb_table_slot(cx, part->table, value, &entry));
     const qb_range own = add_values(entry->stats, tensor);
+    if (v->gather->per_channel) QB_TRY(qb_channels_add(cx, &entry->channels, tensor));
     return records(part) ? put_extremes(cx, part, entry, (int64_t)part->n - 1, own) : QB_OK;
 }
 
@@ -157,7 +175,7 @@ uint64_t qb_gather_key(const qb_hash *hash) {
 
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample) {
     qb_gather_part *part = &gather->part[sample->worker];
-    visit v = {&gather->unions, part};
+    visit v = {gather, part};
     const uint64_t key = qb_gather_key(&sample->hash);
     QB_TRY(add_keys(cx, part, &key, 1));
     QB_TRY(make_room(cx, part));
@@ -227,6 +245,7 @@ static qb_status add_stats(qb_ctx *cx, qb_table *into, const qb_table *from) {
         qb_table_entry *entry;
         QB_TRY(qb_table_slot(cx, into, from->entry[i].name, &entry));
         qb_stats_merge(entry->stats, from->entry[i].stats);
+        QB_TRY(qb_channels_merge(cx, &entry->channels, &from->entry[i].channels));
     }
     return QB_OK;
 }
@@ -262,6 +281,7 @@ qb_status qb_gather_table(qb_ctx *cx, const qb_gather *gather, qb_table **out) {
     if (status == QB_OK) status = add_samples(cx, all, n, table);
     qb_free(all);
     if (status == QB_OK) {
+        table->per_channel = gather->per_channel;
         qb_unions_fill(&gather->unions, table);
         *out = table;
     } else {

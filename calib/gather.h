@@ -23,6 +23,8 @@ typedef struct qb_gather_part {
 
 typedef struct qb_gather {
     int32_t workers;
+    bool per_channel; /* extremes of channels, too */
+    int64_t channels; /* how many there are in values of known shape */
     qb_gather_part *part;
     qb_unions unions;  /* values that are not looked at */
     void **no_outputs; /* NULLs: outputs are not copied out */
@@ -31,7 +33,8 @@ typedef struct qb_gather {
 /* Empty statistics of every float value of the graph that reaches memory, for each worker: nothing
  * but the samples' extremes grows later. `workers` becomes fewer where they would not fit into
  * memory that is meant for them. */
-qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, qb_gather *out);
+qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, bool per_channel,
+                         qb_gather *out);
 /* What a run over n samples takes. */
 qb_calib_memory qb_gather_memory(const qb_gather *gather, int64_t n_samples);
 void qb_gather_release(qb_gather *gather); /* accepts zeroed */

@@ -167,6 +167,8 @@ static qb_status join_tensors(qb_ctx *cx, const qb_table *from, qb_table *into) 
         qb_table_entry *entry;
         QB_TRY(qb_table_slot(cx, into, from->entry[i].name, &entry));
         qb_stats_merge(entry->stats, from->entry[i].stats);
+        if (into->per_channel)
+            QB_TRY(qb_channels_merge(cx, &entry->channels, &from->entry[i].channels));
     }
     return QB_OK;
 }
@@ -175,6 +177,7 @@ static qb_status join_tensors(qb_ctx *cx, const qb_table *from, qb_table *into) 
 static qb_status join_data(const merger *m, qb_table *both) {
     const qb_table *a = m->x, *b = m->y;
     qb_ctx *cx = m->cx;
+    both->per_channel = a->per_channel && b->per_channel;
     QB_TRY(join_tensors(cx, a, both));
     QB_TRY(join_tensors(cx, b, both));
     origin *samples = join_samples(cx, a, b);

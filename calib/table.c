@@ -44,14 +44,17 @@ qb_status qb_table_record(qb_ctx *cx, qb_table *table, int64_t n_samples) {
     return QB_OK;
 }
 
+void qb_table_entry_release(qb_table_entry *entry) {
+    qb_free(entry->name);
+    qb_free(entry->stats);
+    qb_free(entry->sample_min);
+    qb_free(entry->sample_max);
+    qb_channels_release(&entry->channels);
+}
+
 void qb_table_free(qb_table *table) {
     if (!table) return;
-    for (int32_t i = 0; i < table->n_entries; i++) {
-        qb_free(table->entry[i].name);
-        qb_free(table->entry[i].stats);
-        qb_free(table->entry[i].sample_min);
-        qb_free(table->entry[i].sample_max);
-    }
+    for (int32_t i = 0; i < table->n_entries; i++) qb_table_entry_release(&table->entry[i]);
     qb_free(table->entry);
     qb_free(table->sample);
     qb_free(table->model);

@@ -3,6 +3,7 @@
 #define QB_CALIB_TABLE_H
 
 #include "base/hash.h"
+#include "calib/channels.h"
 #include "kernels/stats.h"
 
 #ifdef __cplusplus
@@ -26,6 +27,7 @@ typedef struct qb_table_entry {
     qb_stats *stats; /* of no values where the range was imported from another tool */
     float *sample_min, *sample_max;   /* [n_recorded], NULL when that is 0: extremes of the finite
                                          values of each sample; +inf and -inf where it had none */
+    qb_channels channels;             /* n is 0 unless the table is `per_channel` */
     qb_range range[QB_TABLE_METHODS]; /* by method, in the table's order */
 } qb_table_entry;
 
@@ -53,6 +55,8 @@ typedef struct qb_table {
     uint64_t *sample; /* [samples] used, ascending, each as the first 64 bits of its content's hash;
                          NULL: not known */
     qb_hash model_hash, data_hash;
+    bool per_channel; /* extremes of channels were looked at; values that join or reorder others
+                         have none of their own */
     /* What merging needs. */
     char *preprocess; /* how samples became inputs, as text; NULL: not known */
     qb_shards shards;
@@ -69,6 +73,7 @@ const qb_table_entry *qb_table_find(const qb_table *table, const char *name); /*
 /* Index of a method by canonical spelling, or by bare name when that is unambiguous; -1. */
 int32_t qb_table_method(const qb_table *table, const char *text);
 
+void qb_table_entry_release(qb_table_entry *entry);
 /* Sorts the entries by name, as files and qb_table_find want them. */
 void qb_table_sort(qb_table *table);
 /* The entry of this tensor, made empty and without extremes at its place when there is none. It

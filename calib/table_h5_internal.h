@@ -8,7 +8,10 @@
  *   bins         u64 [tensors, QB_STATS_BINS], a chunk a tensor, shuffled and deflated
  *   range        f32 [tensors, methods, 2]
  *   sample       i64 [recorded], ascending; absent, with the next two, when nothing is recorded
- *   sample_min, sample_max   f32 [tensors, recorded] */
+ *   sample_min, sample_max   f32 [tensors, recorded]
+ *   channels     i32 [tensors], see qb_channels; absent, with the next two, when not looked at
+ *   channel_min, channel_max   f32 [all channels], tensor after tensor; absent when there are none
+ */
 #ifndef QB_CALIB_TABLE_H5_INTERNAL_H
 #define QB_CALIB_TABLE_H5_INTERNAL_H
 

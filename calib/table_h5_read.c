@@ -342,6 +342,55 @@ static qb_status read_samples(const qb_h5 *h, qb_table *table) {
     return read_extremes(h, "sample_max", table, maxima_of);
 }
 
+/* Room for each tensor's channels; *all is their number. */
+static qb_status read_channel_counts(const qb_h5 *h, qb_table *table, hsize_t *all) {
+    hsize_t n = (hsize_t)table->n_entries;
+    int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
+    if (!count) return h->cx->code;
+    qb_status status = read_numbers(h, "channels", QB_H5_I32, 1, &n, count);
+    *all = 0;
+    for (hsize_t i = 0; i < n && status == QB_OK; i++) {
+        if (count[i] < QB_CHANNELS_MIXED || count[i] > QB_CHANNELS_MOST)
+            status = malformed(h, "channels", "-1 to 65536 of each tensor");
+        else
+            *all += count[i] > 0 ? (hsize_t)count[i] : 0;
+        if (status == QB_OK && *all * 2 * sizeof(float) > h->size)
+            status = malformed(h, "channel_min, channel_max", "data for every channel");
+    }
+    for (hsize_t i = 0; i < n && status == QB_OK; i++) {
+        table->entry[i].channels.n = count[i];
+        if (count[i] > 0) status = qb_channels_alloc(h->cx, count[i], &table->entry[i].channels);
+    }
+    qb_free(count);
+    return status;
+}
+
+static qb_status read_channels(const qb_h5 *h, const char *name, hsize_t all, bool maxima,
+                               const qb_table *table) {
+    float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
+    if (!data) return h->cx->code;
+    qb_status status = read_numbers(h, name, QB_H5_F32, 1, &all, data);
+    size_t at = 0;
+    for (int32_t i = 0; i < table->n_entries && status == QB_OK; i++) {
+        const qb_channels *c = &table->entry[i].channels;
+        if (c->n <= 0) continue;
+        memcpy(maxima ? c->max : c->min, data + at, (size_t)c->n * sizeof *data);
+        at += (size_t)c->n;
+    }
+    qb_free(data);
+    return status;
+}
+
+static qb_status read_all_channels(const qb_h5 *h, qb_table *table) {
+    hsize_t all;
+    if (H5Lexists(h->file, "channels", H5P_DEFAULT) <= 0) return QB_OK;
+    table->per_channel = true;
+    QB_TRY(read_channel_counts(h, table, &all));
+    if (all == 0) return QB_OK;
+    QB_TRY(read_channels(h, "channel_min", all, false, table));
+    return read_channels(h, "channel_max", all, true, table);
+}
+
 /* What is wrong with the statistics, or NULL. */
 static const char *check_no_stats(const qb_stats *s) {
     for (int32_t b = 0; b < QB_STATS_BINS; b++)
@@ -387,11 +436,27 @@ static const char *check_samples(const qb_table_entry *e, int64_t n) {
     return NULL;
 }
 
+/* What is wrong with the extremes by channel, or NULL: together they are those of the tensor. */
+static const char *check_channels(const qb_table_entry *e) {
+    const qb_channels *c = &e->channels;
+    float low = INFINITY, high = -INFINITY;
+    for (int32_t i = 0; i < c->n; i++) {
+        if (c->min[i] == INFINITY && c->max[i] == -INFINITY) continue;
+        if (!(c->min[i] <= c->max[i])) return "channel_min, channel_max: not in order";
+        low = fminf(low, c->min[i]);
+        high = fmaxf(high, c->max[i]);
+    }
+    if (c->n > 0 && (low != e->stats->min || high != e->stats->max))
+        return "channel_min, channel_max: not those of the tensor";
+    return NULL;
+}
+
 static qb_status check_entries(const qb_h5 *h, const qb_table *table) {
     for (int32_t i = 0; i < table->n_entries; i++) {
         const qb_table_entry *e = &table->entry[i];
         const char *wrong = check_stats(e->stats);
         if (!wrong) wrong = check_samples(e, table->n_recorded);
+        if (!wrong) wrong = check_channels(e);
         for (int32_t m = 0; m < table->n_methods && !wrong; m++) {
             const qb_range r = e->range[m];
             const bool imported = e->stats->count == 0; /* then there is no min and max */
@@ -455,6 +520,7 @@ static qb_status read_all(const qb_h5 *h, qb_table **out) {
     QB_GO(read_columns(h, table));
     QB_GO(read_ranges(h, table));
     QB_GO(read_samples(h, table));
+    QB_GO(read_all_channels(h, table));
     QB_GO(read_rows(h, "bins", QB_H5_U64, bins, table, QB_STATS_BINS, bins_of));
     QB_GO(check_entries(h, table));
     *out = table;

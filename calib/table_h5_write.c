@@ -150,6 +150,40 @@ static qb_status write_samples(const qb_h5 *h, const qb_table *table) {
     return write_rows(h, "sample_max", QB_H5_F32, table, n, false, maxima_of);
 }
 
+/* The extremes of all tensors' channels as one list. */
+static qb_status write_channels(const qb_h5 *h, const qb_table *table, const char *name,
+                                hsize_t all, bool maxima) {
+    float *data = qb_alloc(h->cx, (size_t)all, sizeof *data);
+    if (!data) return h->cx->code;
+    size_t at = 0;
+    for (int32_t i = 0; i < table->n_entries; i++) {
+        const qb_channels *c = &table->entry[i].channels;
+        if (c->n <= 0) continue;
+        memcpy(data + at, maxima ? c->max : c->min, (size_t)c->n * sizeof *data);
+        at += (size_t)c->n;
+    }
+    qb_status status = write_dataset(h, name, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, 1, &all, data);
+    qb_free(data);
+    return status;
+}
+
+static qb_status write_all_channels(const qb_h5 *h, const qb_table *table) {
+    const hsize_t n = (hsize_t)table->n_entries;
+    hsize_t all = 0;
+    if (!table->per_channel) return QB_OK;
+    int32_t *count = qb_alloc(h->cx, (size_t)n, sizeof *count);
+    if (!count) return h->cx->code;
+    for (hsize_t i = 0; i < n; i++) {
+        count[i] = table->entry[i].channels.n;
+        all += count[i] > 0 ? (hsize_t)count[i] : 0;
+    }
+    qb_status status = write_dataset(h, "channels", H5T_STD_I32LE, H5T_NATIVE_INT32, 1, &n, count);
+    qb_free(count);
+    if (status == QB_OK && all > 0) status = write_channels(h, table, "channel_min", all, false);
+    if (status == QB_OK && all > 0) status = write_channels(h, table, "channel_max", all, true);
+    return status;
+}
+
 /* The last part of a path, without slashes at its end. */
 static char *last_part(qb_ctx *cx, const char *path) {
     size_t end = strlen(path);
@@ -191,6 +225,7 @@ static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     QB_TRY(write_columns(h, table));
     QB_TRY(write_ranges(h, table));
     QB_TRY(write_samples(h, table));
+    QB_TRY(write_all_channels(h, table));
     return write_rows(h, "bins", QB_H5_U64, table, QB_STATS_BINS, true, bins_of);
 }
 

@@ -108,6 +108,7 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
                                 .checkpoint = settings->checkpoint,
                                 .checkpoint_s = settings->checkpoint_s,
                                 .resume = settings->resume,
+                                .per_channel = settings->per_channel,
                                 .memory = settings->memory};
     qb_bakeoff judged = {0};
     qb_dataset *dataset;

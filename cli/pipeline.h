@@ -27,6 +27,7 @@ typedef struct qb_calibrate_settings {
     const char *checkpoint; /* see qb_calib_options */
     double checkpoint_s;
     bool resume;
+    bool per_channel;
     qb_calib_memory *memory; /* what the statistics take; may be NULL */
 } qb_calibrate_settings;
 /* *out is NULL in other processes than the first one. When auto is among them, it is judged end to

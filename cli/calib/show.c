@@ -61,9 +61,36 @@ static void print_tensor(const qb_table *t, const qb_table_entry *e, const qb_sp
     }
 }
 
+/* What one range for all channels means for the narrow ones. */
+static void print_channels(qb_ctx *cx, const qb_channels *channels) {
+    qb_channels_spread s;
+    if (!qb_channels_spread_of(cx, channels, &s)) return;
+    printf("  %d channels: reach %g (channel %d), median %g, least %g", channels->n,
+           (double)s.widest, s.widest_at, (double)s.median, (double)s.narrowest);
+    if (s.few_codes > 0)
+        printf("; %d reach less than a sixteenth of it: below 4 bits in one range", s.few_codes);
+    printf("\n");
+}
+
 /* ---- JSON ---- */
 
 static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *numbers(const float *value, int32_t n) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++) json_array_append_new(list, number((double)value[i]));
+    return list;
+}
+
+/* NULL: not looked at. */
+static json_t *channels_json(qb_ctx *cx, const qb_channels *c) {
+    qb_channels_spread s;
+    if (!qb_channels_spread_of(cx, c, &s)) return NULL;
+    return json_pack("{s:i, s:f, s:i, s:f, s:f, s:i, s:o, s:o}", "count", c->n, "widest",
+                     (double)s.widest, "widest_at", s.widest_at, "median", (double)s.median,
+                     "narrowest", (double)s.narrowest, "below_4_bits", s.few_codes, "low",
+                     numbers(c->min, c->n), "high", numbers(c->max, c->n));
+}
 
 static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
                            bool symmetric) {
@@ -80,14 +107,15 @@ static json_t *ranges_json(const qb_table *t, const qb_table_entry *e, const qb_
     return ranges;
 }
 
-static json_t *tensor_json(const qb_table *t, const qb_table_entry *e, const qb_spectrum *spectrum,
-                           bool symmetric) {
+static json_t *tensor_json(qb_ctx *cx, const qb_table *t, const qb_table_entry *e,
+                           const qb_spectrum *spectrum, bool symmetric) {
     const qb_stats *s = e->stats;
-    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "name",
+    return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o*, s:o}", "name",
                      qb_json_string(e->name), "values", (json_int_t)s->count, "zeros",
                      (json_int_t)s->zeros, "nan", (json_int_t)s->nan, "inf", (json_int_t)s->pos_inf,
                      "minus_inf", (json_int_t)s->neg_inf, "min", number((double)s->min), "max",
-                     number((double)s->max), "ranges", ranges_json(t, e, spectrum, symmetric));
+                     number((double)s->max), "channels", channels_json(cx, &e->channels), "ranges",
+                     ranges_json(t, e, spectrum, symmetric));
 }
 
 /* ---- the command ---- */
@@ -103,8 +131,11 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
     for (int32_t i = 0; i < t->n_entries; i++) {
         if (!wanted(o, &t->entry[i])) continue;
         qb_spectrum_init(t->entry[i].stats, spectrum);
-        if (text) print_tensor(t, &t->entry[i], spectrum, o->symmetric);
-        json_array_append_new(tensors, tensor_json(t, &t->entry[i], spectrum, o->symmetric));
+        if (text) {
+            print_tensor(t, &t->entry[i], spectrum, o->symmetric);
+            print_channels(cx, &t->entry[i].channels);
+        }
+        json_array_append_new(tensors, tensor_json(cx, t, &t->entry[i], spectrum, o->symmetric));
     }
     qb_free(spectrum);
     return qb_json_out(cx, &o->common,
@@ -129,7 +160,10 @@ const qb_command qb_calib_command_show = {
     .name = "calib show",
     .usage = "FILE.calib.h5 [options]",
     .summary = "statistics by tensor; range, SQNR, saturation and unused codes by method",
-    .notes = "SQNR is that of the tensor itself after rounding to 8 bits, from its histogram.",
+    .notes =
+        "SQNR is that of the tensor itself after rounding to 8 bits, from its histogram.\n"
+        "Of calibrations with --per-channel: how far the channels reach; where some reach far\n"
+        "less than the widest one, one range leaves them few codes.",
     .example = "qbench calib show squeezenet1.1.calib.h5 --tensor 'conv1*'",
     .options = table,
     .options_size = sizeof(options),

@@ -14,7 +14,7 @@ typedef struct options {
     qb_project_flags project;
     const char *method, *from, *shard;
     double checkpoint;
-    bool resume;
+    bool resume, per_channel;
 } options;
 
 static const qb_opt table[] = {
@@ -47,15 +47,20 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, resume),
      .help = "go on where a run that was cut off saved its progress"},
+    {.name = "per-channel",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, per_channel),
+     .help = "keep each channel's extremes as well, see 'qbench calib show'"},
     {0},
 };
 
 /* Of a run over data; NULL where there was none. */
 static json_t *memory_json(const qb_calib_memory *m) {
     if (m->tensors == 0) return NULL;
-    return json_pack("{s:i, s:I, s:i, s:I, s:I}", "tensors", m->tensors, "histogram_bytes",
+    return json_pack("{s:i, s:I, s:i, s:I, s:I, s:I}", "tensors", m->tensors, "histogram_bytes",
                      (json_int_t)m->histogram, "threads", m->threads, "samples_recorded",
-                     (json_int_t)m->samples, "bytes", (json_int_t)m->bytes);
+                     (json_int_t)m->samples, "channels", (json_int_t)m->channels, "bytes",
+                     (json_int_t)m->bytes);
 }
 
 /* `weighed` (reference taken): what auto weighed, or NULL. */
@@ -123,6 +128,7 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
                                       .ranks = ranks,
                                       .checkpoint_s = o->checkpoint,
                                       .resume = o->resume,
+                                      .per_channel = o->per_channel,
                                       .memory = &memory};
     qb_table *result = NULL;
     char *part = checkpoint_path(cx, ranks, path);
@@ -191,6 +197,9 @@ const qb_command qb_command_calibrate = {
         "Methods: entropy[:symmetric|nvidia|ort|ncnn|ppq],\n"
         "percentile[:P][:one-sided], minmax, moving-average[:C], mse[:symmetric], lp[:P],\n"
         "aciq[:gauss|laplace], auto[:symmetric].\n"
+        "moving-average takes the samples in the order of their contents' hashes: the same for "
+        "any\n"
+        "order of reading, and never class after class.\n"
         "auto takes by tensor the range of best SQNR, compares that end to end with every single\n"
         "method on each fifth sample, which it holds back, and takes one of those instead where\n"
         "that is better beyond chance.",

@@ -59,6 +59,10 @@ says '^  entropy:nvidia +[-0-9.e+]+ +[0-9.e+]+ +[0-9.]+ '
 expect 0 "$QBENCH" calib show first.calib.h5 --json -
 says '"schema": "qbench.calib-show/1"'
 says '"unused_codes"'
+expect 0 "$QBENCH" calibrate --data calib --per-channel --method minmax -o channels.calib.h5
+complains '^extremes of [0-9]+ channels: [0-9.]+ KiB'
+expect 0 "$QBENCH" calib show channels.calib.h5
+says '^  3 channels: reach [0-9.]+ \(channel [0-2]\), median [0-9.]+, least'
 expect 1 "$QBENCH" calib show model.onnx
 complains 'is this a .calib.h5 file'
 expect 3 "$QBENCH" calib diff first.calib.h5 model.calib.h5 --max-change 0

@@ -27,10 +27,10 @@ cut_off() {
     [ -e x.calib.h5.part ] && [ ! -e x.calib.h5 ] || fail 'no progress was saved before the end'
 }
 
-# all_ways MODEL LIST: LIST names images by absolute paths.
+# all_ways MODEL LIST [OPTION]: LIST names images by absolute paths.
 all_ways() {
     local model=$1 list=$2
-    local run=("$QBENCH" calibrate "$model" --method minmax,entropy --threads 2)
+    local run=("$QBENCH" calibrate "$model" --method minmax,entropy --threads 2 "${@:3}")
     rm -f ./*.calib.h5
     expect 0 "${run[@]}" --data "$list" -o one.calib.h5
     for batch in 7 32; do
@@ -73,7 +73,7 @@ all_ways() {
 expect 0 "$QBENCH" demo -o demo --test-images 2 --calibration-images 12
 for image in demo/calib/*/*.png; do echo "$PWD/$image"; done >list.txt
 for _ in $(seq 12); do cat list.txt; done >many.txt && mv many.txt list.txt
-all_ways demo/model.onnx list.txt
+all_ways demo/model.onnx list.txt --per-channel
 
 # What must not be merged.
 expect 1 "$QBENCH" calib merge part1.calib.h5 some.calib.h5 -o y.calib.h5

@@ -76,6 +76,12 @@ def put(key, value):
     return lambda sets, attributes: sets.__setitem__(key, value)
 
 
+def channels(counts, low, high):
+    return lambda sets, attributes: sets.update(
+        channels=np.array(counts, "<i4"), channel_min=np.array(low, "<f4"),
+        channel_max=np.array(high, "<f4"))
+
+
 os.makedirs(FOLDER, exist_ok=True)
 write("whole")
 write("no_bins", drop("bins"))
@@ -90,5 +96,8 @@ write("sample_max_missing", drop("sample_max"))
 write("many_samples", put("sample", np.arange(8192)))
 write("shard_of_none", lambda sets, attributes: attributes.__setitem__("shards", np.bytes_("5/4")))
 write("linked", drop("max"), lambda file: file.__setitem__("max", h5py.SoftLink("/min")))
+write("channels", channels([2, -1], [0, np.inf], [0.9999, -np.inf]))
+write("channels_unlike_min", channels([2, 0], [0, 0.5], [0.5, 0.75]))
+write("channels_many", channels([65536, 65536], [0], [1]))
 with open(os.path.join(FOLDER, "title_only"), "wb") as file:
     file.write(TITLE)
