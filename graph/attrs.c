@@ -25,6 +25,7 @@ void *qb_attrs_new(qb_ctx *cx, qb_arena *arena, const qb_op *op, int32_t version
         case QB_ATTR_STRING: *(const char **)field = desc->default_string; break;
         case QB_ATTR_INTS:
         case QB_ATTR_FLOATS:
+        case QB_ATTR_STRINGS:
         case QB_ATTR_TENSOR: break; /* empty */
         }
     }
@@ -36,6 +37,15 @@ static const void *copy_block(qb_ctx *cx, qb_arena *arena, const void *data, siz
     void *copy = qb_arena_alloc(cx, arena, n, size);
     if (copy && n) memcpy(copy, data, n * size);
     return copy;
+}
+
+static qb_status copy_strings(qb_ctx *cx, qb_arena *arena, qb_strings *list) {
+    const char **copy = qb_arena_alloc(cx, arena, (size_t)list->n, sizeof *copy);
+    if (!copy) return cx->code;
+    for (int32_t i = 0; i < list->n; i++)
+        if (!(copy[i] = qb_arena_strdup(cx, arena, list->v[i]))) return cx->code;
+    list->v = copy;
+    return QB_OK;
 }
 
 static qb_status copy_field(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *desc, void *field) {
@@ -61,6 +71,7 @@ static qb_status copy_field(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *des
             return cx->code;
         return QB_OK;
     }
+    case QB_ATTR_STRINGS: return copy_strings(cx, arena, field);
     case QB_ATTR_TENSOR: {
         qb_tensor *tensor = field;
         if (!tensor->data) return QB_OK;
@@ -99,6 +110,7 @@ bool qb_attr_is_default(const qb_attr_desc *desc, const void *attrs) {
     }
     case QB_ATTR_INTS: return ((const qb_ints *)field)->n == 0;
     case QB_ATTR_FLOATS: return ((const qb_floats *)field)->n == 0;
+    case QB_ATTR_STRINGS: return ((const qb_strings *)field)->n == 0;
     case QB_ATTR_TENSOR: return ((const qb_tensor *)field)->data == NULL;
     }
     return true;

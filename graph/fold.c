@@ -14,11 +14,20 @@ static bool plain_known(const qb_value *value) {
  * and no honest model computes that much from constants alone. */
 #define WORK_PER_BYTE 8.0
 
+/* The input times both weights: each step multiplies by all of them. */
+static double recurrent_work(const qb_graph *graph, const qb_node *node) {
+    double count[3];
+    for (int32_t i = 0; i < 3; i++)
+        count[i] = (double)qb_shape_count(&graph->values[node->in[i]].shape);
+    return count[0] * (count[1] + count[2]);
+}
+
 /* Most operators touch each element once or so; those with a kernel, a weight or a window may look
  * at a whole input for each element of the output. */
 static double work_of(const qb_graph *graph, const qb_node *node) {
     static const char *const products[] = {"Attention", "MatMulInteger", "NonMaxSuppression",
                                            "QLinearMatMul"};
+    if (qb_attr_find(node->op, "hidden_size")) return recurrent_work(graph, node);
     bool window = node->op->qrule == QB_QRULE_COMPUTE || qb_attr_find(node->op, "kernel_shape") ||
                   qb_attr_find(node->op, "size") || qb_attr_find(node->op, "equation");
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)

@@ -10,12 +10,13 @@ extern "C" {
 #endif
 
 typedef enum qb_attr_type {
-    QB_ATTR_INT,    /* int64_t */
-    QB_ATTR_FLOAT,  /* float */
-    QB_ATTR_STRING, /* const char * */
-    QB_ATTR_INTS,   /* qb_ints */
-    QB_ATTR_FLOATS, /* qb_floats */
-    QB_ATTR_TENSOR  /* qb_tensor, row-major */
+    QB_ATTR_INT,     /* int64_t */
+    QB_ATTR_FLOAT,   /* float */
+    QB_ATTR_STRING,  /* const char * */
+    QB_ATTR_INTS,    /* qb_ints */
+    QB_ATTR_FLOATS,  /* qb_floats */
+    QB_ATTR_STRINGS, /* qb_strings */
+    QB_ATTR_TENSOR   /* qb_tensor, row-major */
 } qb_attr_type;
 
 typedef struct qb_ints {
@@ -28,9 +29,14 @@ typedef struct qb_floats {
     const float *v;
 } qb_floats;
 
+typedef struct qb_strings {
+    int32_t n;
+    const char *const *v;
+} qb_strings;
+
 /* One attribute: drives reading, writing, printing and hashing. A field that was not given holds
- * the default; for INTS, FLOATS, TENSOR that is empty (n == 0, data == NULL). Attributes that only
- * older opsets have carry `import_only` and are rewritten by the op's `upgrade`. */
+ * the default; for INTS, FLOATS, STRINGS, TENSOR that is empty (n == 0, data == NULL). Attributes
+ * that only older opsets have carry `import_only` and are rewritten by the op's `upgrade`. */
 typedef struct qb_attr_desc {
     const char *name;
     qb_attr_type type;

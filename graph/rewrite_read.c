@@ -50,6 +50,12 @@ static bool same_attr(const qb_attr_desc *desc, const void *a, const void *b) {
         const qb_floats *s = a, *t = b;
         return s->n == t->n && (s->n == 0 || memcmp(s->v, t->v, (size_t)s->n * sizeof *s->v) == 0);
     }
+    case QB_ATTR_STRINGS: {
+        const qb_strings *s = a, *t = b;
+        int32_t same = 0;
+        while (s->n == t->n && same < s->n && strcmp(s->v[same], t->v[same]) == 0) same++;
+        return s->n == t->n && same == s->n;
+    }
     case QB_ATTR_TENSOR: {
         const qb_tensor *s = a, *t = b;
         if (!s->data || !t->data) return s->data == t->data;

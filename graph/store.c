@@ -87,6 +87,12 @@ static void put_attr(qb_strbuf *out, const qb_attr_desc *desc, const void *attrs
         put_array(out, list->v, (size_t)list->n, sizeof *list->v);
         break;
     }
+    case QB_ATTR_STRINGS: {
+        const qb_strings *list = field;
+        put_i32(out, list->n);
+        for (int32_t i = 0; i < list->n; i++) put_text(out, list->v[i]);
+        break;
+    }
     case QB_ATTR_TENSOR: {
         const qb_tensor *tensor = field;
         put_u8(out, tensor->data != NULL);
@@ -295,6 +301,16 @@ static qb_status get_tensor(reader *r, qb_tensor *out) {
     return out->data ? get(r, out->data, bytes) : r->cx->code;
 }
 
+static qb_status get_strings(reader *r, qb_strings *list) {
+    int32_t n;
+    QB_TRY(get_count(r, sizeof(uint32_t), &n)); /* each text begins with its length */
+    const char **v = qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, sizeof *v);
+    if (!v) return r->cx->code;
+    for (int32_t i = 0; i < n; i++) QB_TRY(get_text(r, &v[i]));
+    *list = (qb_strings){n, v};
+    return QB_OK;
+}
+
 static qb_status get_attr(reader *r, const qb_attr_desc *desc, void *attrs) {
     void *field = (char *)attrs + desc->offset;
     switch (desc->type) {
@@ -319,6 +335,7 @@ static qb_status get_attr(reader *r, const qb_attr_desc *desc, void *attrs) {
         QB_TRY(get_count(r, sizeof *list->v, &list->n));
         return get_array(r, list->n, sizeof *list->v, &list->v);
     }
+    case QB_ATTR_STRINGS: return get_strings(r, field);
     case QB_ATTR_TENSOR: return get_tensor(r, field);
     }
     return QB_OK;

@@ -147,6 +147,15 @@ static void add_attribute(qb_strbuf *text, const qb_graph *graph, const qb_attr_
         qb_strbuf_add(text, "]");
         break;
     }
+    case QB_ATTR_STRINGS: {
+        const qb_strings *list = field;
+        for (int32_t i = 0; i < list->n; i++) {
+            qb_strbuf_add(text, i ? "," : "[");
+            add_name(text, list->v[i]);
+        }
+        qb_strbuf_add(text, "]");
+        break;
+    }
     case QB_ATTR_TENSOR: {
         const qb_tensor *tensor = field;
         qb_strbuf_add(text, qb_dtype_text(tensor->desc.dtype));

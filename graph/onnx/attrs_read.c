@@ -33,6 +33,7 @@ static int wanted_type(qb_attr_type type) {
     case QB_ATTR_STRING: return QB_ONNX_ATTR_STRING;
     case QB_ATTR_INTS: return QB_ONNX_ATTR_INTS;
     case QB_ATTR_FLOATS: return QB_ONNX_ATTR_FLOATS;
+    case QB_ATTR_STRINGS: return QB_ONNX_ATTR_STRINGS;
     case QB_ATTR_TENSOR: return QB_ONNX_ATTR_TENSOR;
     }
     return 0;
@@ -80,6 +81,18 @@ static qb_status read_floats(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *de
     return QB_OK;
 }
 
+static qb_status read_strings(qb_ctx *cx, qb_arena *arena, const qb_attr_desc *desc,
+                              const Onnx__AttributeProto *attr, qb_strings *out) {
+    const size_t n = attr->n_strings;
+    if (n > INT32_MAX)
+        return qb_fail(cx, QB_STATUS_FORMAT, "attribute %s: %zu elements", desc->name, n);
+    const char **v = qb_arena_alloc(cx, arena, n, sizeof *v);
+    if (!v) return cx->code;
+    for (size_t i = 0; i < n; i++) QB_TRY(read_string(cx, arena, desc, &attr->strings[i], &v[i]));
+    *out = (qb_strings){(int32_t)n, v};
+    return QB_OK;
+}
+
 static qb_status read_tensor(qb_ctx *cx, qb_onnx_reader *reader, const qb_attr_desc *desc,
                              const Onnx__AttributeProto *attr, qb_tensor *out) {
     if (!attr->t) return qb_fail(cx, QB_STATUS_FORMAT, "attribute %s: no tensor", desc->name);
@@ -98,7 +111,8 @@ static qb_status read_tensor(qb_ctx *cx, qb_onnx_reader *reader, const qb_attr_d
 static qb_status read_one(qb_ctx *cx, qb_onnx_reader *reader, const qb_attr_desc *desc,
                           const Onnx__AttributeProto *attr, void *field) {
     int type = qb_onnx_attr_type(attr), wanted = wanted_type(desc->type);
-    bool empty_list = type == 0 && (wanted == QB_ONNX_ATTR_INTS || wanted == QB_ONNX_ATTR_FLOATS);
+    bool empty_list = type == 0 && (wanted == QB_ONNX_ATTR_INTS || wanted == QB_ONNX_ATTR_FLOATS ||
+                                    wanted == QB_ONNX_ATTR_STRINGS);
     if (type != wanted && !empty_list)
         return qb_fail(cx, QB_STATUS_FORMAT, "attribute %s: expected type %s, got %s", desc->name,
                        qb_onnx_attr_type_text(wanted), qb_onnx_attr_type_text(type));
@@ -109,6 +123,7 @@ static qb_status read_one(qb_ctx *cx, qb_onnx_reader *reader, const qb_attr_desc
     case QB_ATTR_STRING: return read_string(cx, arena, desc, &attr->s, field);
     case QB_ATTR_INTS: return read_ints(cx, arena, desc, attr, field);
     case QB_ATTR_FLOATS: return read_floats(cx, arena, desc, attr, field);
+    case QB_ATTR_STRINGS: return read_strings(cx, arena, desc, attr, field);
     case QB_ATTR_TENSOR: return read_tensor(cx, reader, desc, attr, field);
     }
     return QB_OK;

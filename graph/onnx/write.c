@@ -151,6 +151,18 @@ static qb_status add_qdq_node(writer *w, const char *op, const char *in, const c
     return axis < 0 ? QB_OK : add_axis(w, node, axis);
 }
 
+static qb_status fill_strings(writer *w, const qb_strings *list, Onnx__AttributeProto *attr) {
+    attr->type = QB_ONNX_ATTR_STRINGS;
+    attr->strings = take(w, (size_t)list->n, sizeof *attr->strings);
+    if (!attr->strings) return w->cx->code;
+    for (; attr->n_strings < (size_t)list->n; attr->n_strings++) {
+        const char *string = list->v[attr->n_strings];
+        attr->strings[attr->n_strings] =
+            (ProtobufCBinaryData){strlen(string), (uint8_t *)(uintptr_t)string};
+    }
+    return QB_OK;
+}
+
 static qb_status fill_attribute(writer *w, const qb_attr_desc *desc, const void *field,
                                 Onnx__AttributeProto *attr) {
     onnx__attribute_proto__init(attr);
@@ -189,6 +201,7 @@ static qb_status fill_attribute(writer *w, const qb_attr_desc *desc, const void 
         attr->floats = (float *)(uintptr_t)list->v;
         return QB_OK;
     }
+    case QB_ATTR_STRINGS: return fill_strings(w, field, attr);
     case QB_ATTR_TENSOR: {
         const qb_tensor *tensor = field;
         attr->type = QB_ONNX_ATTR_TENSOR;

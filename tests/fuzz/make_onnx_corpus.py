@@ -208,6 +208,18 @@ def control_model():
     return out
 
 
+def recurrent_model():
+    """Two layers that share weights, one both ways with lists of texts and floats."""
+    lstm = h.make_node("LSTM", ["x", "w", "r", "", "n"], ["y", "", "c"], hidden_size=2,
+                       direction="bidirectional", clip=2.0, activation_alpha=[0.3, 0.1],
+                       activation_beta=[0.6], activations=["HardSigmoid", "Tanh", "Elu"] + ["Tanh"] * 3)
+    gru = h.make_node("GRU", ["x", "v", "u"], ["", "z"], linear_before_reset=1)
+    lengths = nh.from_array(np.array([3], np.int32), "n")
+    return model([lstm, gru], [io("x", [3, "N", 3])], [io(o, None) for o in "ycz"],
+                 [weight("w", 2, 8, 3), weight("r", 2, 8, 2), weight("v", 1, 6, 3), weight("u", 1, 6, 2),
+                  lengths])
+
+
 def models():
     x = io("x", ["N", 3, 8, 8])
     yield "conv", model(
@@ -332,6 +344,7 @@ def models():
     yield "computed", computed_model()
     yield "function", function_model()
     yield "control", control_model()
+    yield "recurrent", recurrent_model()
 
 
 def main():

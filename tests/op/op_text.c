@@ -86,7 +86,8 @@ static void set_attr(qb_ctx *cx, qb_graph *graph, char *text) {
     case QB_ATTR_STRING: *(const char **)field = qb_arena_strdup(cx, graph->arena, value); break;
     case QB_ATTR_INTS: *(qb_ints *)field = (qb_ints){n, ints}; break;
     case QB_ATTR_FLOATS: *(qb_floats *)field = (qb_floats){n, floats}; break;
-    case QB_ATTR_TENSOR: fail_msg("attribute %s is a tensor", text);
+    case QB_ATTR_STRINGS:
+    case QB_ATTR_TENSOR: fail_msg("attribute %s is no number", text);
     }
 }
 

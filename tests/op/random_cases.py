@@ -13,6 +13,8 @@ import os
 import sys
 import warnings
 
+import random_recurrent
+
 try:
     import numpy as np
     import onnx
@@ -966,18 +968,19 @@ MAKERS = {
     "QuantizeLinear": quantize, "DequantizeLinear": quantize, "DynamicQuantizeLinear": dynamic_quantize,
     "QLinearMatMul": qlinear_matmul, "QLinearConv": qlinear_conv, "Attention": attention,
     "RotaryEmbedding": rotary, "Dropout": dropout, "EyeLike": eye, "MeanVarianceNormalization": mean_variance,
-    "Gelu": gelu, "NonZero": nonzero,
+    "Gelu": gelu, "NonZero": nonzero, **random_recurrent.MAKERS,
 }
 
 
 def model_of(d):
     outputs = [f"y{i}" for i in range(d.n_out)]
-    node = helper.make_node(d.op, d.names, outputs, **d.attrs)
+    node = helper.make_node(d.op, d.names, outputs, domain=d.domain, **d.attrs)
     inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
               for n, v in d.inputs.items()]
     constants = [numpy_helper.from_array(v, n) for n, v in d.constants.items()]
     graph = helper.make_graph([node], d.op, inputs, [onnx.ValueInfoProto(name=n) for n in outputs], constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", d.opset)], ir_version=10)
+    opsets = [helper.make_opsetid("", d.opset)] + [helper.make_opsetid(d.domain, 1)] * bool(d.domain)
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
 def expected_of(model, feed):
@@ -989,7 +992,10 @@ def expected_of(model, feed):
 
 
 def disputed(model, feed, outputs):
-    """Does the onnx package's own evaluator contradict? Not when it cannot run the operator."""
+    """Does the onnx package's own evaluator contradict? Not when it cannot run the operator. It leaves
+    attributes of recurrent layers out: of those only the ones that grow beyond measure are dropped."""
+    if model.graph.node[0].op_type in random_recurrent.MAKERS:
+        return not all(np.all(np.abs(y) < 1e3) for y in outputs)
     try:
         others = ReferenceEvaluator(model).run(None, feed)
     except Exception:
