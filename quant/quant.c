@@ -23,8 +23,8 @@ void qb_affine_params(qb_range range, qb_act_scheme scheme, float *scale, int32_
     const bool symmetric = scheme == QB_SCHEME_S8_SYMMETRIC;
     const double step = symmetric ? fmax(-lo, hi) / 127 : (hi - lo) / 255;
     const int32_t lowest = scheme == QB_SCHEME_U8_AFFINE ? 0 : -128;
-    /* A range too small for a normal float cannot be divided by: everything becomes zero. */
-    if (!(step >= 1.17549435e-38)) {
+    /* A range too small for that is no signal: everything becomes zero. */
+    if (!(step >= QB_LEAST_SCALE)) {
         *scale = 1;
         *zero = symmetric ? 0 : lowest;
         return;

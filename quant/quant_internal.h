@@ -5,6 +5,9 @@
 #include "graph/fusion.h"
 #include "quant/quant.h"
 
+/* Of activations and weights: the product of two is still a normal float, for biases. */
+#define QB_LEAST_SCALE 0x1p-63
+
 typedef struct qb_quant_state {
     qb_graph *graph; /* the copy at work */
     const qb_table *table;

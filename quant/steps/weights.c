@@ -84,7 +84,7 @@ static int32_t add_integers(qb_ctx *cx, qb_graph *graph, int32_t like, qb_dtype 
 static float channel_scale(float bound, float bias, float input_scale) {
     const double needed = fabs((double)bias) / (BIAS_MAX * (double)input_scale);
     const double scale = fmax((double)bound / 127, needed);
-    return scale >= 1.17549435e-38 ? (float)scale : 1; /* no weights and no bias */
+    return scale >= QB_LEAST_SCALE ? (float)scale : 1; /* no weights and no bias */
 }
 
 typedef struct work {

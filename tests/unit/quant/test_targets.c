@@ -229,6 +229,21 @@ static void what_open_sizes_keep_apart_stays_apart(void **state) {
     small_release(&s);
 }
 
+/* Scales of both would have a product that no float holds. */
+static void a_layer_without_a_signal_has_a_bias_scale(void **state) {
+    (void)state;
+    static const float none[2] = {0}, faint[4] = {1e-18f, 1e-18f, 1e-18f, 1e-18f};
+    small s;
+    small_init(&s);
+    int32_t x = small_input(&s, "x", "1x2x4x4"), w = small_constant(&s, "w", "2x2x1x1", faint);
+    small_output(&s, NODE(&s, "Conv", "y", x, w, small_constant(&s, "b", "2", none)));
+    small_range(&s, "x", 0, 1e-30f);
+    small_range(&s, "y", 0, 1e-30f);
+    quantize_for(&s, "ort-cpu");
+    assert_true(small_value(&s, "b_quantized")->q.scale[0] > 0);
+    small_release(&s);
+}
+
 /* Two convolutions whose sum no group takes in while sizes are open: the runtime fuses the later.
  */
 static void one_operand_of_an_open_sum_stays_float(void **state) {
@@ -293,6 +308,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_open_sizes_keep_apart_stays_apart),
     cmocka_unit_test(what_shapes_alone_make_stays_float),
     cmocka_unit_test(one_operand_of_an_open_sum_stays_float),
+    cmocka_unit_test(a_layer_without_a_signal_has_a_bias_scale),
     cmocka_unit_test(unknown_targets_list_the_known_ones),
 };
 
