@@ -37,6 +37,7 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
     qb_engine_options options = {.backends = precision->backends,
                                  .threads = making->threads,
                                  .float_type = float_type,
+                                 .tf32 = precision->kind == QB_PRECISION_TF32,
                                  .timing_cache = project->timing_cache,
                                  .no_mixing = project->no_mixing,
                                  .time_tactics = making->time_tactics};

@@ -250,7 +250,8 @@ static qb_contender contender(const qb_project *project, const char *text, const
                           .backends = precision->backends,
                           .float_type = float_type,
                           .timing_cache = project->timing_cache,
-                          .no_mixing = project->no_mixing};
+                          .no_mixing = project->no_mixing,
+                          .tf32 = precision->kind == QB_PRECISION_TF32};
 }
 
 static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *text,

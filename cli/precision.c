@@ -74,6 +74,8 @@ static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
     const size_t name = strcspn(text, ":+"), head = strcspn(text, "+");
     if (strcmp(text, "fp32") == 0) {
         p.kind = QB_PRECISION_FP32;
+    } else if (strcmp(text, "tf32") == 0) {
+        p.kind = QB_PRECISION_TF32;
     } else if (strcmp(text, "fp16") == 0) {
         p.kind = QB_PRECISION_FP16;
     } else if (strcmp(text, "bf16") == 0) {
@@ -87,9 +89,9 @@ static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
         p.method[length] = '\0';
         QB_TRY(parse_variants(cx, text, &p));
     } else {
-        return qb_fail(cx, QB_STATUS_USAGE,
-                       "unknown precision '%s': expected fp32, fp16, bf16 or " QB_PRECISION_FORM,
-                       text);
+        return qb_fail(
+            cx, QB_STATUS_USAGE,
+            "unknown precision '%s': expected fp32, tf32, fp16, bf16 or " QB_PRECISION_FORM, text);
     }
     *out = p;
     return QB_OK;
@@ -126,6 +128,10 @@ const char *qb_precision_float(const qb_precision *precision, qb_dtype *type) {
     *type = QB_DTYPE_F32;
     switch (precision->kind) {
     case QB_PRECISION_FP32: break;
+    case QB_PRECISION_TF32:
+        if (!device)
+            return "a processor computes in fp32 itself; it runs on a GPU (--providers cuda)";
+        break;
     case QB_PRECISION_FP16:
         if (!device && qb_engine_no_bf16(backends)) return FP16_IS_OF_GPUS;
         if (!device) return FP16_IS_OF_GPUS "; this processor computes in bf16 (--precision bf16)";

@@ -1,4 +1,4 @@
-/* What `compare` can be asked for: fp32, fp16, bf16,
+/* What `compare` can be asked for: fp32, tf32, fp16, bf16,
  * int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE],
  * each with @WHERE behind it: the providers or families of kernels that it runs on.
  */
@@ -16,6 +16,7 @@
 
 typedef enum qb_precision_kind {
     QB_PRECISION_FP32,
+    QB_PRECISION_TF32, /* fp32 whose products may round their factors to TF32 */
     QB_PRECISION_FP16,
     QB_PRECISION_BF16,
     QB_PRECISION_INT8
@@ -37,7 +38,7 @@ qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out);
 /* Only what stands behind the '@': backends and placed. */
 qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out);
 /* The type of float values in an engine of this precision: on a device what is not INT8 is F16, but
- * in an FP32 engine. Returns NULL, or why its backends do not compute in it. */
+ * in an FP32 or TF32 engine. Returns NULL, or why its backends do not compute in it. */
 const char *qb_precision_float(const qb_precision *precision, qb_dtype *type);
 /* The '@' in front of where a precision or a file runs; the text's end where it has none. A file's
  * name may hold one: "net@2x.onnx". */

@@ -55,6 +55,7 @@ const qb_topic qb_topics[] = {
     {"precisions", "what compare can be asked for",
      "fp32                    the reference; the first precision is what others are held\n"
      "                        against\n"
+     "tf32                    fp32 whose products may round their factors to 10 bits; on a GPU\n"
      "fp16                    on a GPU\n"
      "bf16                    on a processor with AVX512-BF16: weights and activations of\n"
      "                        convolutions and matrix products have 8 bits of precision,\n"

@@ -357,7 +357,7 @@ typedef struct request {
     const qb_device_api *device; /* NULL: the host */
     qb_dtype float_type;         /* F32, F16 or BF16 */
     const char *timing_cache;
-    bool mix, observable;
+    bool mix, observable, tf32;
     int32_t ordinal; /* of the device */
 } request;
 
@@ -409,7 +409,8 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
                     .replay = r->replay,
                     .hints = r->hints,
                     .workspace_limit = r->workspace_limit,
-                    .device_float = r->float_type};
+                    .device_float = r->float_type,
+                    .tf32 = r->tf32};
     qb_engine *engine = qb_alloc(cx, 1, sizeof *engine);
     if (!engine) {
         qb_graph_free(r->bound);
@@ -422,6 +423,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     engine->parts = 1;
     engine->graph = r->bound;
     engine->device_float = r->device ? r->float_type : QB_DTYPE_NONE;
+    engine->tf32 = r->device && r->tf32;
     engine->mixed = r->mix;
     QB_GO(qb_arena_create(cx, &engine->arena));
     QB_GO(keep_backends(cx, r, engine));
@@ -633,6 +635,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .timing_cache = options->timing_cache,
                  .mix = !options->no_mixing,
                  .ordinal = options->device,
+                 .tf32 = options->tf32,
                  .observable = options->observable};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
     QB_TRY(check_float_type(cx, &r, options->backends));
@@ -686,6 +689,7 @@ qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_e
                  .threads = how->threads,
                  .workspace_limit = how->workspace_limit,
                  .float_type = how->bf16 ? QB_DTYPE_BF16 : how->device_float,
+                 .tf32 = how->tf32,
                  .mix = how->mixed,
                  .ordinal = how->ordinal};
     qb_engine *engine;

@@ -279,6 +279,9 @@ static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *
     *timing = (qb_timing){.seconds = -1};
     qb_status status = tactic->create(cx, tactic, form, c->constant, 1, kernel);
     if (status == QB_OK) timing->variant = (*kernel)->problem.variant;
+    if (status == QB_OK && !qb_build_within_limit(c->b, *kernel))
+        status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "it wants %zu bytes of workspace",
+                         (*kernel)->workspace_bytes);
     if (status == QB_OK)
         status = qb_scratch_time(cx, c->b->scratch, *kernel, constants,
                                  c->best ? c->best_seconds : 1e30, &timing->seconds);
@@ -319,7 +322,8 @@ static qb_status enter(contest *c, const qb_tactic *tactic) {
         char *key;
         QB_TRY(qb_problem_key(b->cx, form, c->constant, &key));
         qb_status status = QB_OK;
-        if (!qb_timings_find(b->timings, tactic->name, key, &timing)) {
+        /* a limit of workspace needs the kernel itself */
+        if (b->workspace_limit || !qb_timings_find(b->timings, tactic->name, key, &timing)) {
             status = measure(c, tactic, form, &kernel, &timing);
             if (status == QB_OK)
                 status = qb_timings_add(b->cx, b->timings, tactic->name, key, &timing);
@@ -360,7 +364,12 @@ static qb_status take(contest *c, const qb_tactic *tactic) {
         qb_status status = create_variant(c, tactic, f, 1, &c->kernel);
         if (status != QB_OK && status != QB_STATUS_UNSUPPORTED)
             return qb_wrap(cx, "tactic %s", tactic->name);
-        if (status == QB_OK) c->best = tactic;
+        if (status == QB_OK && qb_build_within_limit(c->b, c->kernel)) {
+            c->best = tactic;
+        } else {
+            qb_kernel_free(c->kernel);
+            c->kernel = NULL;
+        }
         qb_ctx_clear(cx);
     }
     return QB_OK;

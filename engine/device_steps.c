@@ -55,6 +55,7 @@ static qb_status add_step(qb_builder *b, const qb_group *group, qb_kernel *kerne
 
 void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb_desc *in,
                        qb_problem *problem, bool *constant) {
+    problem->tf32 = b->tf32;
     problem->out = half ? as_half(problem->out) : qb_device_desc(b, problem->out);
     for (int32_t i = 0; i < problem->n_in; i++) {
         constant[i] = is_constant(b, group, i);

@@ -33,6 +33,7 @@ typedef struct qb_engine_options {
      * qb_engine_no_bf16 has nothing against it: steps that no tactic computes in bf16 stay in f32.
      */
     qb_dtype float_type;
+    bool tf32; /* f32 on a device: tactics may round the factors of products to TF32 */
     /* Times of tactics on the device are read from this file and kept there, one machine's beside
      * another's; NULL: measured for this engine alone. */
     const char *timing_cache;

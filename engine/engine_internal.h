@@ -114,6 +114,7 @@ struct qb_engine {
     size_t device_constants; /* bytes of it */
     size_t device_arena, device_workspace; /* of one context, on the device */
     qb_dtype device_float;                 /* F32 or F16; NONE: no device */
+    bool tf32;                             /* as in qb_engine_options */
     bool mixed;                            /* steps of codes might go to f16 */
     double device_seconds;                 /* until the device was open */
     const int32_t *half; /* [n_half]: for each group of codes that runs in f16 its value, the number
@@ -159,6 +160,7 @@ typedef struct qb_again {
     int threads;
     size_t workspace_limit;
     qb_dtype device_float; /* NONE: of the host */
+    bool tf32;
     bool mixed;
     bool bf16;               /* see qb_engine */
     int32_t ordinal;         /* of the device */
@@ -188,6 +190,7 @@ typedef struct qb_builder {
     bool *wanted_bf16;          /* [n_values] floats that some step reads in bf16; NULL: none is */
     bool trying;                /* another form of the group is tried when no tactic takes this */
     qb_dtype device_float;      /* F32 or F16: what float values are on the device */
+    bool tf32;                  /* the device may round the factors of f32 products */
     struct qb_timings *timings; /* of tactics on the device; NULL without one */
     bool first_tactic;          /* on the device: nothing is timed */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */

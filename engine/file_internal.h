@@ -77,7 +77,7 @@ typedef struct qb_file_plan {
  * numbers (i32, see qb_engine). */
 typedef struct qb_file_device {
     uint32_t float_type; /* qb_dtype: F32 or F16 */
-    int32_t mixed, n_half, reserved;
+    int32_t mixed, n_half, tf32;
     uint64_t arena, workspace; /* on the device, of the plan's */
 } qb_file_device;
 

@@ -46,6 +46,7 @@ static void put_device(qb_strbuf *out, const qb_engine *e) {
     const qb_file_device device = {.float_type = (uint32_t)e->device_float,
                                    .mixed = e->mixed,
                                    .n_half = e->n_half,
+                                   .tf32 = e->tf32,
                                    .arena = e->device_arena,
                                    .workspace = e->device_workspace};
     qb_strbuf_addn(out, (const char *)&device, sizeof device);
@@ -204,8 +205,9 @@ static qb_status no_variants(reader *r) {
 static qb_status get_device(reader *r) {
     qb_file_device *d = &r->plan->device;
     QB_TRY(get(r, d, sizeof *d));
-    if ((d->float_type != QB_DTYPE_F32 && d->float_type != QB_DTYPE_F16) || d->reserved != 0 ||
-        (d->mixed != 0 && d->mixed != 1) || d->arena > MEMORY_MAX || d->workspace > MEMORY_MAX)
+    if ((d->float_type != QB_DTYPE_F32 && d->float_type != QB_DTYPE_F16) ||
+        (d->tf32 != 0 && d->tf32 != 1) || (d->mixed != 0 && d->mixed != 1) ||
+        d->arena > MEMORY_MAX || d->workspace > MEMORY_MAX)
         return bad(r, "the device's part of the plan");
     QB_TRY(get_numbers(r, r->plan->head.n_tactics, &r->plan->variants));
     return get_numbers(r, d->n_half, &r->plan->half);

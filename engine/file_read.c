@@ -173,6 +173,7 @@ static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) 
                           .device_float = (qb_dtype)l->plan.device.float_type,
                           .mixed = l->plan.device.mixed,
                           .bf16 = head->flags & QB_FILE_BF16,
+                          .tf32 = l->plan.device.tf32,
                           .ordinal = l->ordinal,
                           .replay = l->same ? &replay : NULL};
     qb_engine *engine;

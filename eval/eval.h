@@ -72,9 +72,10 @@ typedef struct qb_contender {
     const char *file; /* an engine file to load instead of building from the graph, whose inputs and
                          outputs it has; NULL: none */
     const char *backends;
-    qb_dtype float_type; /* these three as in qb_engine_options */
+    qb_dtype float_type; /* these as in qb_engine_options */
     const char *timing_cache;
     bool no_mixing;
+    bool tf32;
 } qb_contender;
 
 typedef struct qb_compare_options {

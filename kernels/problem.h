@@ -123,6 +123,8 @@ typedef struct qb_problem {
                          with ceil_mode the last window may reach beyond pad_end */
     int64_t group;    /* CONV, CONV_TRANSPOSE; ATTENTION: heads */
     bool transpose_a, transpose_b; /* MATMUL: the last two axes are swapped in memory */
+    bool tf32;   /* CONV, MATMUL of f32: a tactic may round the factors to TF32 (10 bits after the
+                    point) before it multiplies; sums stay in float */
     float scale; /* MATMUL: factor on a b (Gemm's alpha), 1 for none; ATTENTION: on q k^T */
     qb_pool_kind pool;
     qb_binary_kind binary;

@@ -89,7 +89,7 @@ const qb_command qb_command_compare = {
         "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in "
         "every\n"
         "run; latency is that of the engine as it is built, with steps in FP16 where faster.\n\n"
-        "PRECISION: fp32, fp16, bf16 or " QB_PRECISION_FORM ",\n"
+        "PRECISION: fp32, tf32, fp16, bf16 or " QB_PRECISION_FORM ",\n"
         "each with " QB_WHERE_FORM " behind it (see 'qbench help precisions'); the first one\n"
         "is what the others are measured against (default: fp32 int8).\n"
         "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"

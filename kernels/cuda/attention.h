@@ -4,6 +4,7 @@
 #define QB_CUDA_ATTENTION_H
 
 #include "kernels/cuda/real.h"
+#include "kernels/problem.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,8 @@ typedef struct qb_cuda_attention {
 
 #define QB_CUDA_ATTENTION_SIZE 128 /* most elements of a head, a multiple of eight */
 
+/* Fills *a from the problem; false where it is none of f16, or its heads are too long. */
+bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a);
 /* Call once before launches that may be captured. The functions return a code of the CUDA runtime.
  */
 int qb_cuda_attention_prepare(const qb_cuda_attention *p);

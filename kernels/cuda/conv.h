@@ -87,6 +87,9 @@ typedef struct qb_cuda_conv_io {
  * elements. */
 bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
                      int32_t block_n, qb_cuda_conv *conv);
+/* Fills in the sizes, the window and the channel slices alone, of data of any type; false when it
+ * is no 2-D (or 1-D) convolution of known size. */
+bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv);
 /* Writes all constants (host memory, conv->packed_bytes). */
 void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_form form,
                        const void *const *constants, void *packed);

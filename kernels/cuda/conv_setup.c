@@ -267,15 +267,21 @@ static int64_t set_weight(qb_cuda_form form, int32_t block_k, int32_t block_n, q
     return -1;
 }
 
-bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
-                     int32_t block_n, qb_cuda_conv *conv) {
+bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {
     qb_cuda_conv c = {.splits = 1};
-    if (p->kind != QB_KIND_CONV || !check_operands(p, constant, form)) return false;
-    if (!set_geometry(p, &c)) return false;
+    if (p->kind != QB_KIND_CONV || !set_geometry(p, &c)) return false;
     set_slice(&p->in[QB_IN_DATA], &c.in_total, &c.in_offset);
     set_slice(&p->out, &c.out_total, &c.out_offset);
     if (qb_problem_has(p, QB_IN_RESIDUAL))
         set_slice(&p->in[QB_IN_RESIDUAL], &c.res_total, &c.res_offset);
+    *conv = c;
+    return true;
+}
+
+bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form form, int32_t block_k,
+                     int32_t block_n, qb_cuda_conv *conv) {
+    qb_cuda_conv c;
+    if (!qb_cuda_conv_geometry(p, &c) || !check_operands(p, constant, form)) return false;
     if (!set_classes(p, &c)) return false;
     c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
     c.half = is_half(p);

@@ -113,11 +113,13 @@ static qb_status describe(qb_ctx *cx, const qb_cuda_gemm *g, const void *bias,
     cublasOperation_t a = g->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasOperation_t b = g->b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(g);
-    QB_TRY(check(cx,
-                 lt.cublasLtMatmulDescInit_internal(d, sizeof *d,
-                                                    codes ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F,
-                                                    codes ? CUDA_R_32I : CUDA_R_32F),
-                 "description"));
+    const cublasComputeType_t compute = codes     ? CUBLAS_COMPUTE_32I
+                                        : g->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                  : CUBLAS_COMPUTE_32F;
+    QB_TRY(check(
+        cx,
+        lt.cublasLtMatmulDescInit_internal(d, sizeof *d, compute, codes ? CUDA_R_32I : CUDA_R_32F),
+        "description"));
 #define SET(NAME, VALUE)                                                                           \
     QB_TRY(check(cx,                                                                               \
                  lt.cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_##NAME, &(VALUE),       \

@@ -20,6 +20,7 @@ typedef struct qb_cuda_gemm {
     qb_act_kind act;  /* NONE, RELU or GELU_TANH; S8: NONE */
     bool has_bias;    /* [n], of the type of the result; not for S8 */
     bool has_residual;
+    bool tf32;   /* F32: factors are rounded to TF32 */
     float scale; /* S8: 1 */
 } qb_cuda_gemm;
 

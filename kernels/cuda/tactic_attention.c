@@ -45,7 +45,7 @@ static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride
     return true;
 }
 
-static bool pose(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
+bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
     int32_t keys, sizes[3], out_rows, out_size;
     *a = (qb_cuda_attention){.heads = (int32_t)p->group, .scale = p->scale, .queries = queries};
     if (p->kind != QB_KIND_ATTENTION || p->n_in < 3 || p->n_in > 4) return false;
@@ -87,7 +87,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         int32_t queries, qb_kernel **out) {
     attention_state s;
     qb_cuda_device device;
-    if (!pose(problem, queries, &s.p))
+    if (!qb_cuda_attention_of(problem, queries, &s.p))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     s.multiprocessors = device.multiprocessors;
@@ -102,7 +102,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         qb_cuda_attention a;                                                                       \
         (void)constant;                                                                            \
-        return pose(problem, QUERIES, &a);                                                         \
+        return qb_cuda_attention_of(problem, QUERIES, &a);                                         \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \

@@ -148,10 +148,11 @@ static qb_status launch_float(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
 }
 
 static qb_status create_float(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                              const bool *constant, qb_dtype dtype, qb_kernel **out) {
+                              const bool *constant, qb_dtype dtype, bool tf32, qb_kernel **out) {
     cublaslt_state s;
     if (!pose_float(problem, constant, dtype, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    s.gemm.tf32 = tf32;
     QB_TRY(make(cx, tactic, problem, &s, out));
     (*out)->pack = pack_float;
     (*out)->launch = launch_float;
@@ -303,10 +304,13 @@ static qb_status create_codes(qb_ctx *cx, const qb_tactic *tactic, const qb_prob
 
 CUBLASLT(cuda_matmul_f16_cublaslt, "matmul_f16.cublaslt", QB_EXACT,
          pose_float(problem, constant, QB_DTYPE_F16, &s),
-         create_float(cx, tactic, problem, constant, QB_DTYPE_F16, out));
+         create_float(cx, tactic, problem, constant, QB_DTYPE_F16, false, out));
 CUBLASLT(cuda_matmul_f32_cublaslt, "matmul_f32.cublaslt", QB_EXACT,
          pose_float(problem, constant, QB_DTYPE_F32, &s),
-         create_float(cx, tactic, problem, constant, QB_DTYPE_F32, out));
+         create_float(cx, tactic, problem, constant, QB_DTYPE_F32, false, out));
+CUBLASLT(cuda_matmul_tf32_cublaslt, "matmul_tf32.cublaslt", QB_EXACT,
+         problem->tf32 &&pose_float(problem, constant, QB_DTYPE_F32, &s),
+         create_float(cx, tactic, problem, constant, QB_DTYPE_F32, true, out));
 CUBLASLT(cuda_matmul_s8_cublaslt, "matmul_s8.cublaslt", QB_EXACT,
          pose_codes(problem, constant, false, &s),
          create_codes(cx, tactic, problem, constant, false, out));

@@ -12,10 +12,17 @@
 #define CASES 80
 #define ATTEMPTS 6000
 #define LIBRARY_CASES 6 /* where a library makes and times plans for each problem */
-#define LIBRARY_ATTEMPTS 400
+#define LIBRARY_ATTEMPTS 1500
 
 static bool is_library(const qb_tactic *t) {
     return strstr(t->name, "cudnn") != NULL || strstr(t->name, "cublas") != NULL;
+}
+
+/* A library's that is not here; or s8 convolutions of cuDNN, which random problems hardly ever are:
+ * they have a test of their own too. */
+static bool is_absent(const qb_tactic *t) {
+    return strstr(t->name, "cudnn") &&
+           (qb_cuda_cudnn_version() == 0 || strcmp(t->name, "cuda.conv_s8.cudnn") == 0);
 }
 
 static bool is_chosen(const qb_tactic *t, const char *only) {
@@ -58,7 +65,7 @@ static void every_tactic_agrees_with_the_reference(void **state) {
                               is_library(*t) ? LIBRARY_ATTEMPTS : ATTEMPTS);
         /* the tiles of Tensor Cores have a test of their own, with problems made for them */
         bool tile = strstr((*t)->name, "wgmma") || strstr((*t)->name, "mma_");
-        missing += done == 0 && !is_library(*t) && !tile;
+        missing += done == 0 && !is_absent(*t) && !tile;
     }
     assert_int_equal(missing, 0);
 }

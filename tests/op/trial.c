@@ -16,6 +16,7 @@
 #define FLOAT_TOLERANCE 1e-4
 #define HALF_TOLERANCE 2e-3       /* results, and perhaps weights, rounded to binary16 */
 #define BF16_ROUNDING (1.0 / 256) /* of a result: half a unit of its 8 bits */
+#define TF32_TOLERANCE 2e-3       /* factors rounded to 10 bits: a product is off by up to 2^-10 */
 
 /* ---- guarded memory -------------------------------------------------------------------------- */
 
@@ -122,6 +123,9 @@ static void pose_half(trial *t) {
         t->problem.out.dtype = t->c->half;
 }
 
+/* Such a tactic takes problems that allow it alone. */
+static bool rounds_to_tf32(const qb_tactic *tactic) { return strstr(tactic->name, "tf32") != NULL; }
+
 /* A random form of the problem: layout of all images, and perhaps slices. */
 static void pose(trial *t) {
     const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC, QB_LAYOUT_NHWC, QB_LAYOUT_ANY};
@@ -130,6 +134,7 @@ static void pose(trial *t) {
     if (copy && layout == QB_LAYOUT_ANY) layout = QB_LAYOUT_NHWC;
     t->problem = t->c->problem;
     t->problem.in = t->in;
+    t->problem.tf32 = rounds_to_tf32(t->tactic);
     for (int32_t i = 0; i < t->problem.n_in; i++) {
         t->in[i] = t->c->in[i];
         if (!qb_problem_has(&t->c->problem, i) || t->c->constant[i] || !is_image(&t->in[i].shape))
@@ -209,9 +214,10 @@ static void compare_floats(const trial *t, const float *got, const float *expect
         if (expected[i] < low) low = (double)expected[i];
         if (expected[i] > high) high = (double)expected[i];
     }
-    double most = t->c->half == QB_DTYPE_F16
-                      ? HALF_TOLERANCE * fmax(fmax(high - low, 1e-3), spread_of_sums(t))
-                      : FLOAT_TOLERANCE * fmax(high - low, 1e-3);
+    const double range = fmax(high - low, 1e-3), sums = fmax(range, spread_of_sums(t));
+    const double most = t->c->half == QB_DTYPE_F16  ? HALF_TOLERANCE * sums
+                        : rounds_to_tf32(t->tactic) ? TF32_TOLERANCE * sums
+                                                    : FLOAT_TOLERANCE * range;
     /* bf16: the sums are those of f32, and what is written is rounded */
     double rounding = t->problem.out.dtype == QB_DTYPE_BF16 ? BF16_ROUNDING : 0.0;
     for (int64_t i = 0; i < n; i++)

@@ -141,9 +141,11 @@ out:
 
 static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model, int64_t batch,
                               const char *precision) {
-    const bool full = strcmp(precision, "fp32") == 0;
+    const bool tf32 = strcmp(precision, "tf32") == 0;
+    const bool full = tf32 || strcmp(precision, "fp32") == 0;
     const qb_engine_options build = {.backends = "cuda",
                                      .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
+                                     .tf32 = tf32,
                                      .timing_cache = b->options->cache,
                                      .no_mixing = strcmp(precision, "pure") == 0,
                                      .batch = batch};

@@ -6,13 +6,15 @@
  * Each launch of a captured graph works on its own set of buffers, together well beyond the L2
  * cache; a time is that of a replay divided by its launches, and the figure is the median of the
  * replays. Data are random. cuDNN gets s8 data and results (u8 is not for it) and the same
- * epilogue: scale per channel, bias, ReLU, requantize. */
+ * epilogue: scale per channel, bias, ReLU, requantize. Its time is that of the fastest of all plans
+ * of all its heuristics. The same in FP16: ours, and cuDNN's with bias and ReLU. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda_timing.h"
+#include "kernels/cuda/cudnn_graph.h"
 
 #define FLOOR_OPS 1979e12  /* 8-bit operations a second, the H200's datasheet */
 #define FLOOR_BYTES 4.3e12 /* bytes a second, measured by copies */
@@ -48,8 +50,8 @@ typedef struct timing {
 typedef struct result {
     timing tactic[MAX_TACTICS];
     int n, best;
-    double cudnn_us, floor_us, ops, bytes;
-    char cudnn_impl[64];
+    double floor_us, ops, bytes;
+    timing cudnn, half, cudnn_half; /* cuDNN on s8; the best of ours, and cuDNN, on f16 */
 } result;
 
 /* The problem of a shape and what it points to. */
@@ -60,6 +62,7 @@ typedef struct job {
     float scale[2], *weight_scale;
     int8_t *weight;
     int32_t *bias;
+    float *half_weight, *half_bias; /* what f16 problems have instead */
 } job;
 
 static void set_desc(qb_desc *d, qb_dtype dtype, int64_t n, int64_t c, int64_t side,
@@ -78,9 +81,14 @@ static qb_status job_init(qb_ctx *cx, job *j, const shape *s, int64_t batch, qb_
     j->weight_scale = qb_alloc(cx, (size_t)s->out_c, sizeof(float));
     j->weight = qb_alloc(cx, (size_t)weights, 1);
     j->bias = qb_alloc(cx, (size_t)s->out_c, sizeof(int32_t));
-    if (!j->weight_scale || !j->weight || !j->bias) return QB_STATUS_NOMEM;
-    for (int64_t i = 0; i < weights; i++)
+    j->half_weight = qb_alloc(cx, (size_t)weights, sizeof(float));
+    j->half_bias = qb_alloc(cx, (size_t)s->out_c, sizeof(float));
+    if (!j->weight_scale || !j->weight || !j->bias || !j->half_weight || !j->half_bias)
+        return QB_STATUS_NOMEM;
+    for (int64_t i = 0; i < weights; i++) {
         j->weight[i] = (int8_t)((int)qb_rng_below(rng, 255) - 127);
+        j->half_weight[i] = (float)j->weight[i] / 1024.0f;
+    }
     for (int64_t i = 0; i < s->out_c; i++) {
         j->weight_scale[i] = 0.002f + 0.002f * (float)qb_rng_uniform(rng);
         j->bias[i] = (int32_t)qb_rng_below(rng, 20001) - 10000;
@@ -106,6 +114,13 @@ static qb_status job_init(qb_ctx *cx, job *j, const shape *s, int64_t batch, qb_
                                     .pad_begin = {pad, pad},
                                     .pad_end = {pad, pad}};
     j->constant[1] = j->constant[2] = true;
+    if (dtype == QB_DTYPE_F16) {
+        qb_desc *floats[] = {&j->in[0], &j->in[1], &j->in[2], &j->problem.out};
+        for (int i = 0; i < 4; i++) {
+            floats[i]->dtype = i == 1 || i == 2 ? QB_DTYPE_F32 : QB_DTYPE_F16;
+            floats[i]->q = (qb_qparams){.axis = -1};
+        }
+    }
     return QB_OK;
 }
 
@@ -113,12 +128,16 @@ static void job_release(job *j) {
     qb_free(j->weight_scale);
     qb_free(j->weight);
     qb_free(j->bias);
+    qb_free(j->half_weight);
+    qb_free(j->half_bias);
 }
 
 /* Times one tactic; us stays 0 when it does not take the problem. */
 static qb_status time_tactic(qb_ctx *cx, const job *j, const qb_tactic *t, const timing_sets *s,
                              int replays, timing *out) {
-    const void *constants[4] = {NULL, j->weight, j->bias, NULL};
+    const bool half = j->in[0].dtype == QB_DTYPE_F16;
+    const void *constants[4] = {NULL, half ? (void *)j->half_weight : j->weight,
+                                half ? (void *)j->half_bias : j->bias, NULL};
     *out = (timing){.name = t->name};
     return timing_tactic(cx, t, &j->problem, j->constant, constants, s, replays, &out->us,
                          out->impl);
@@ -145,36 +164,58 @@ static qb_status time_best(qb_ctx *cx, const options *o, const job *j, const tim
     }
 }
 
-static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device *device,
-                             const shape *sh, result *r) {
+/* The best of ours on a job; leaves the list of all in *r. */
+static qb_status time_ours(qb_ctx *cx, const options *o, const job *j, const timing_sets *s,
+                           result *r) {
+    r->n = 0;
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
+        if (!is_ours(*t) || r->n == MAX_TACTICS) continue;
+        timing *to = &r->tactic[r->n];
+        QB_TRY(time_tactic(cx, j, *t, s, TRIAL_REPLAYS, to));
+        r->n += to->us > 0.0;
+    }
+    return time_best(cx, o, j, s, r);
+}
+
+static qb_status time_cudnn(qb_ctx *cx, const options *o, const job *j, const timing_sets *s,
+                            const char *name, timing *out) {
+    const qb_tactic *cudnn = qb_tactic_find(name);
+    return o->cudnn && cudnn ? time_tactic(cx, j, cudnn, s, o->replays, out) : QB_OK;
+}
+
+static qb_status bench_half(qb_ctx *cx, const options *o, const qb_cuda_device *device,
+                            const shape *sh, qb_rng *rng, result *r) {
+    static result ours;
+    qb_status status = QB_OK;
+    job j = {0};
+    timing_sets s = {.n = 0};
+    ours = (result){.best = -1};
+    QB_GO(job_init(cx, &j, sh, o->batch, QB_DTYPE_F16, rng));
+    QB_GO(timing_sets_open(cx, &s, device, &j.problem, j.constant));
+    QB_GO(time_ours(cx, o, &j, &s, &ours));
+    if (ours.best >= 0) r->half = ours.tactic[ours.best];
+    QB_GO(time_cudnn(cx, o, &j, &s, "cuda.conv_f16.cudnn", &r->cudnn_half));
+out:
+    timing_sets_close(&s);
+    job_release(&j);
+    return status;
+}
+
+static qb_status bench_codes(qb_ctx *cx, const options *o, const qb_cuda_device *device,
+                             const shape *sh, qb_rng *rng, result *r) {
     qb_status status = QB_OK;
     job ours = {0}, theirs = {0};
     timing_sets s = {.n = 0};
-    qb_rng rng;
-    qb_rng_seed(&rng, 1);
-    *r = (result){.best = -1};
-    QB_GO(job_init(cx, &ours, sh, o->batch, QB_DTYPE_U8, &rng));
-    QB_GO(job_init(cx, &theirs, sh, o->batch, QB_DTYPE_S8, &rng));
+    QB_GO(job_init(cx, &ours, sh, o->batch, QB_DTYPE_U8, rng));
+    QB_GO(job_init(cx, &theirs, sh, o->batch, QB_DTYPE_S8, rng));
     size_t in_bytes = (size_t)qb_shape_count(&ours.in[0].shape);
     size_t out_bytes = (size_t)qb_shape_count(&ours.problem.out.shape);
     QB_GO(timing_sets_open(cx, &s, device, &ours.problem, ours.constant));
     r->ops = qb_problem_flops(&ours.problem);
     r->bytes = (double)(in_bytes + out_bytes) + (double)qb_shape_count(&ours.in[1].shape);
     r->floor_us = 1e6 * fmax(r->ops / FLOOR_OPS, r->bytes / FLOOR_BYTES);
-    for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
-        if (!is_ours(*t) || r->n == MAX_TACTICS) continue;
-        timing *to = &r->tactic[r->n];
-        QB_GO(time_tactic(cx, &ours, *t, &s, TRIAL_REPLAYS, to));
-        r->n += to->us > 0.0;
-    }
-    QB_GO(time_best(cx, o, &ours, &s, r));
-    const qb_tactic *cudnn = qb_tactic_find("cuda.conv_s8.cudnn");
-    if (o->cudnn && cudnn) {
-        timing t;
-        QB_GO(time_tactic(cx, &theirs, cudnn, &s, o->replays, &t));
-        r->cudnn_us = t.us;
-        memcpy(r->cudnn_impl, t.impl, sizeof r->cudnn_impl);
-    }
+    QB_GO(time_ours(cx, o, &ours, &s, r));
+    QB_GO(time_cudnn(cx, o, &theirs, &s, "cuda.conv_s8.cudnn", &r->cudnn));
 out:
     timing_sets_close(&s);
     job_release(&ours);
@@ -182,14 +223,24 @@ out:
     return status;
 }
 
+static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device *device,
+                             const shape *sh, result *r) {
+    qb_rng rng;
+    qb_rng_seed(&rng, 1);
+    *r = (result){.best = -1};
+    QB_TRY(bench_codes(cx, o, device, sh, &rng, r));
+    return bench_half(cx, o, device, sh, &rng, r);
+}
+
 static void print_result(const shape *s, const result *r) {
     const timing *best = r->best < 0 ? NULL : &r->tactic[r->best];
-    printf("%4lld %2lld %4lld %lldx%lld/%lld  %7.1f  %7.1f  %6.1f  %5.2f  %6.0f  %5.2f  %s\n",
+    printf("%4lld %2lld %4lld %lldx%lld/%lld  %7.1f  %7.1f  %6.1f  %5.2f  %6.0f  %5.2f  %7.1f  "
+           "%7.1f  %s\n",
            (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
-           (long long)s->kernel, (long long)s->stride, best ? best->us : 0.0, r->cudnn_us,
-           r->floor_us, best && r->cudnn_us > 0 ? r->cudnn_us / best->us : 0.0,
+           (long long)s->kernel, (long long)s->stride, best ? best->us : 0.0, r->cudnn.us,
+           r->floor_us, best && r->cudnn.us > 0 ? r->cudnn.us / best->us : 0.0,
            best ? r->ops / best->us * 1e-6 : 0.0, best ? r->bytes / best->us * 1e-6 : 0.0,
-           best ? best->name : "-");
+           r->half.us, r->cudnn_half.us, best ? best->name : "-");
     for (int i = 0; i < r->n; i++)
         printf("    %-40s %8.1f us\n", r->tactic[i].name, r->tactic[i].us);
     fflush(stdout);
@@ -197,13 +248,16 @@ static void print_result(const shape *s, const result *r) {
 
 static void write_shape(FILE *f, const shape *s, const result *r, const char *end) {
     const timing *best = r->best < 0 ? NULL : &r->tactic[r->best];
-    fprintf(f,
-            "    {\"c\": %lld, \"h\": %lld, \"k\": %lld, \"r\": %lld, \"stride\": %lld, \"count\": "
-            "%d, \"ours_us\": %.2f, \"tactic\": \"%s\", \"cudnn_us\": %.2f, \"cudnn\": \"%s\", "
-            "\"floor_us\": %.2f, \"operations\": %.0f, \"bytes\": %.0f, \"tactics_us\": {",
-            (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
-            (long long)s->stride, s->count, best ? best->us : 0.0, best ? best->name : "",
-            r->cudnn_us, r->cudnn_impl, r->floor_us, r->ops, r->bytes);
+    fprintf(
+        f,
+        "    {\"c\": %lld, \"h\": %lld, \"k\": %lld, \"r\": %lld, \"stride\": %lld, \"count\": "
+        "%d, \"ours_us\": %.2f, \"tactic\": \"%s\", \"cudnn_us\": %.2f, \"cudnn\": \"%s\", "
+        "\"f16_us\": %.2f, \"f16_tactic\": \"%s\", \"cudnn_f16_us\": %.2f, \"cudnn_f16\": \"%s\", "
+        "\"floor_us\": %.2f, \"operations\": %.0f, \"bytes\": %.0f, \"tactics_us\": {",
+        (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
+        (long long)s->stride, s->count, best ? best->us : 0.0, best ? best->name : "", r->cudnn.us,
+        r->cudnn.impl, r->half.us, r->half.name ? r->half.name : "", r->cudnn_half.us,
+        r->cudnn_half.impl, r->floor_us, r->ops, r->bytes);
     for (int i = 0; i < r->n; i++)
         fprintf(f, "%s\"%s\": %.2f", i ? ", " : "", r->tactic[i].name, r->tactic[i].us);
     fprintf(f, "}}%s\n", end);
@@ -251,19 +305,24 @@ static bool parse(int argc, char **argv, options *o) {
 }
 
 static void print_summary(const options *o, const result *r) {
-    double ours = 0.0, cudnn = 0.0, lowest = 0.0;
-    int ahead = 0, n = 0;
+    double ours = 0.0, cudnn = 0.0, lowest = 0.0, half = 0.0, cudnn_half = 0.0;
+    int ahead = 0, half_ahead = 0, n = 0;
     for (size_t i = 0; i < N_SHAPES; i++) {
         if ((o->only >= 0 && (size_t)o->only != i) || r[i].best < 0) continue;
         double us = r[i].tactic[r[i].best].us;
         ours += shapes[i].count * us;
-        cudnn += shapes[i].count * r[i].cudnn_us;
+        cudnn += shapes[i].count * r[i].cudnn.us;
+        half += shapes[i].count * r[i].half.us;
+        cudnn_half += shapes[i].count * r[i].cudnn_half.us;
+        half_ahead += r[i].half.us < r[i].cudnn_half.us;
         lowest += shapes[i].count * r[i].floor_us;
-        ahead += us < r[i].cudnn_us;
+        ahead += us < r[i].cudnn.us;
         n++;
     }
     printf("ahead of cuDNN on %d of %d; times count: ours %.0f us, cuDNN %.0f us, floor %.0f us\n",
            ahead, n, ours, cudnn, lowest);
+    printf("FP16: ahead on %d of %d; ours %.0f us, cuDNN %.0f us\n", half_ahead, n, half,
+           cudnn_half);
 }
 
 int main(int argc, char **argv) {
@@ -282,9 +341,11 @@ int main(int argc, char **argv) {
         printf("skipped: %s\n", cx.message);
         return 77;
     }
+    qb_cudnn_try_all(true);
     printf("%s, batch %lld, median of %d replays, us a launch\n", device.name, (long long)o.batch,
            o.replays);
-    printf("   C  H    K conv        ours    cuDNN   floor  ratio    TOPS   TB/s  tactic\n");
+    printf("   C  H    K conv        ours    cuDNN   floor  ratio    TOPS   TB/s     FP16    cuDNN "
+           " tactic\n");
     for (size_t i = 0; i < N_SHAPES; i++) {
         if (o.only >= 0 && (size_t)o.only != i) continue;
         if (bench_shape(&cx, &o, &device, &shapes[i], &results[i]) != QB_OK) {

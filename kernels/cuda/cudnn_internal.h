@@ -1,0 +1,54 @@
+/* What the files of the cuDNN graphs share. */
+#ifndef QB_CUDA_CUDNN_INTERNAL_H
+#define QB_CUDA_CUDNN_INTERNAL_H
+
+#include <cudnn.h>
+
+#include "kernels/cuda/cudnn_graph.h"
+
+#define QB_CUDNN_OPS 12
+#define QB_CUDNN_OBJECTS 64
+
+/* The functions used, by name. */
+#define QB_CUDNN_FUNCTIONS(X)                                                                      \
+    X(cudnnCreate)                                                                                 \
+    X(cudnnSetStream)                                                                              \
+    X(cudnnGetErrorString)                                                                         \
+    X(cudnnBackendCreateDescriptor)                                                                \
+    X(cudnnBackendDestroyDescriptor)                                                               \
+    X(cudnnBackendSetAttribute)                                                                    \
+    X(cudnnBackendGetAttribute)                                                                    \
+    X(cudnnBackendFinalize)                                                                        \
+    X(cudnnBackendExecute)
+
+/* The library with one handle, open for as long as the process runs: it keeps its kernels in it. */
+typedef struct qb_cudnn_api {
+    bool ready;
+    cudnnHandle_t handle;
+#define X(name) __typeof__(&name) name;
+    QB_CUDNN_FUNCTIONS(X)
+#undef X
+} qb_cudnn_api;
+
+struct qb_cudnn_graph {
+    const qb_cudnn_api *api;
+    cudnnBackendDescriptor_t object[QB_CUDNN_OBJECTS]; /* all that were made, in order */
+    int32_t n_objects;
+    cudnnBackendDescriptor_t op[QB_CUDNN_OPS];
+    int64_t n_ops;
+    bool bound[QB_CUDNN_BOUND];
+    cudnnStatus_t status;                  /* of the first call that failed */
+    cudnnBackendDescriptor_t plan, config; /* chosen; not among the objects */
+    int64_t workspace;
+};
+
+void qb_cudnn_note(qb_cudnn_graph *graph, cudnnStatus_t status);
+cudnnBackendDescriptor_t qb_cudnn_make(qb_cudnn_graph *graph, cudnnBackendDescriptorType_t type);
+void qb_cudnn_set(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object,
+                  cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
+                  const void *value);
+void qb_cudnn_set_object(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object,
+                         cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value);
+void qb_cudnn_finish(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object);
+
+#endif

@@ -1,0 +1,27 @@
+/* Kernels that run one graph of cuDNN. */
+#include <string.h>
+
+#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/tactic_common.h"
+
+static void destroy(qb_kernel *kernel) {
+    qb_cudnn_close(*(qb_cudnn_graph **)kernel->state);
+    qb_free(kernel->state);
+}
+
+qb_status qb_cudnn_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                          const void *state, size_t bytes, int32_t variant,
+                          const char impl[QB_CUDNN_IMPL], qb_kernel **out) {
+    qb_cudnn_graph *graph = *(qb_cudnn_graph *const *)state;
+    const qb_status status = qb_cuda_create(cx, tactic, problem, state, bytes, out);
+    if (status != QB_OK) {
+        qb_cudnn_close(graph);
+        return status;
+    }
+    qb_kernel *kernel = *out;
+    memcpy(kernel->impl, impl, QB_CUDNN_IMPL);
+    kernel->workspace_bytes = qb_cudnn_workspace(graph);
+    kernel->problem.variant = variant;
+    kernel->destroy = destroy;
+    return QB_OK;
+}

@@ -1,0 +1,340 @@
+/* From a graph to the plan that runs it: proposals of cuDNN's heuristics, compiled by several
+ * threads, each timed on the device. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kernels/cuda/cudnn_internal.h"
+#include "kernels/cuda/device.h"
+
+#define LISTED 32                          /* of one heuristic */
+#define LISTS 3                            /* heuristics */
+#define TRIED 5                            /* of the first list, unless all are */
+#define WORKSPACE_MAX ((int64_t)512 << 20) /* bytes that a plan may use */
+#define COMPILERS 8                        /* threads at most */
+#define TIMED_RUNS 10
+#define REPLAYS 3
+#define FILLING 0x39 /* bytes of trial data: zeros run faster than data does; 0.65 as f16 */
+
+static bool try_all;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the handle */
+
+void qb_cudnn_try_all(bool all) { try_all = all; }
+
+typedef struct proposal {
+    cudnnBackendDescriptor_t config, plan; /* no plan: cuDNN cannot make one; that is no error */
+    int64_t workspace;
+} proposal;
+
+typedef struct search {
+    const qb_cudnn_api *api;
+    cudnnBackendDescriptor_t whole; /* the operations as one */
+    qb_cudnn_math math;
+    proposal *proposal; /* [LISTS x LISTED] */
+    int n, next, best;
+    pthread_mutex_t lock; /* of `next` */
+} search;
+
+static cudnnBackendDescriptor_t create(const qb_cudnn_api *api, cudnnBackendDescriptorType_t type) {
+    cudnnBackendDescriptor_t made = NULL;
+    return api->cudnnBackendCreateDescriptor(type, &made) == CUDNN_STATUS_SUCCESS ? made : NULL;
+}
+
+static void destroy(const qb_cudnn_api *api, cudnnBackendDescriptor_t object) {
+    if (object) (void)api->cudnnBackendDestroyDescriptor(object);
+}
+
+/* ---- proposals ------------------------------------------------------------------------------- */
+
+static bool is_allowed(qb_cudnn_math math, cudnnBackendNumericalNote_t note) {
+    switch (note) {
+    case CUDNN_NUMERICAL_NOTE_TENSOR_CORE:
+    case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS: return math == QB_CUDNN_ANY;
+    case CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP: return true;
+    default: return false;
+    }
+}
+
+static bool is_config_allowed(const search *s, cudnnBackendDescriptor_t config) {
+    const qb_cudnn_api *api = s->api;
+    cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+    int64_t one = 0, n = 0;
+    cudnnBackendDescriptor_t engine = create(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    bool allowed = engine &&
+                   api->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one,
+                                                 &engine) == CUDNN_STATUS_SUCCESS &&
+                   api->cudnnBackendGetAttribute(
+                       engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                       CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS;
+    for (int64_t i = 0; allowed && i < n; i++) allowed = is_allowed(s->math, note[i]);
+    destroy(api, engine);
+    return allowed;
+}
+
+/* Adds at most `most` of what a heuristic proposes, best first; false where it has no answer. */
+static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
+    const qb_cudnn_api *api = s->api;
+    cudnnBackendDescriptor_t config[LISTED] = {NULL};
+    cudnnBackendDescriptor_t list = create(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    int64_t n = 0;
+    bool answered =
+        list &&
+        api->cudnnBackendSetAttribute(list, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
+                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &s->whole) == CUDNN_STATUS_SUCCESS &&
+        api->cudnnBackendSetAttribute(list, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1,
+                                      &mode) == CUDNN_STATUS_SUCCESS &&
+        api->cudnnBackendFinalize(list) == CUDNN_STATUS_SUCCESS;
+    for (int i = 0; answered && i < LISTED; i++)
+        answered = (config[i] = create(api, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) != NULL;
+    answered = answered && api->cudnnBackendGetAttribute(list, CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, LISTED, &n,
+                                                         config) == CUDNN_STATUS_SUCCESS;
+    for (int i = 0; i < LISTED; i++) {
+        if (answered && i < n && most > 0 && is_config_allowed(s, config[i])) {
+            s->proposal[s->n++] = (proposal){.config = config[i]};
+            most--;
+        } else {
+            destroy(api, config[i]);
+        }
+    }
+    destroy(api, list);
+    return answered && n > 0;
+}
+
+static void compile(const qb_cudnn_api *api, proposal *p) {
+    int64_t n = 0;
+    p->plan = create(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    const bool made =
+        p->plan &&
+        api->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG,
+                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                      &p->config) == CUDNN_STATUS_SUCCESS &&
+        api->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
+                                      1, &api->handle) == CUDNN_STATUS_SUCCESS &&
+        api->cudnnBackendFinalize(p->plan) == CUDNN_STATUS_SUCCESS &&
+        api->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                      CUDNN_TYPE_INT64, 1, &n,
+                                      &p->workspace) == CUDNN_STATUS_SUCCESS;
+    if (made && p->workspace <= WORKSPACE_MAX) return;
+    destroy(api, p->plan);
+    p->plan = NULL;
+}
+
+static void *compile_some(void *argument) {
+    search *s = argument;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        const int mine = s->next++;
+        pthread_mutex_unlock(&s->lock);
+        if (mine >= s->n) return NULL;
+        compile(s->api, &s->proposal[mine]);
+    }
+}
+
+static void compile_all(search *s, int threads) {
+    pthread_t helper[COMPILERS];
+    int started = 0;
+    if (threads > s->n) threads = s->n;
+    while (started < threads - 1 && started < COMPILERS - 1 &&
+           pthread_create(&helper[started], NULL, compile_some, s) == 0)
+        started++;
+    compile_some(s);
+    while (started > 0) pthread_join(helper[--started], NULL);
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static cudnnStatus_t execute(const qb_cudnn_graph *g, cudnnBackendDescriptor_t plan,
+                             void *const data[QB_CUDNN_BOUND], void *workspace, void *stream) {
+    const qb_cudnn_api *a = g->api;
+    int64_t id[QB_CUDNN_BOUND], n = 0;
+    void *at[QB_CUDNN_BOUND];
+    cudnnBackendDescriptor_t pack = NULL;
+    for (int i = 0; i < QB_CUDNN_BOUND; i++)
+        if (g->bound[i]) {
+            id[n] = i + 1;
+            at[n++] = data[i];
+        }
+    cudnnStatus_t status = a->cudnnSetStream(a->handle, stream);
+#define STEP(call)                                                                                 \
+    if (status == CUDNN_STATUS_SUCCESS) status = (call)
+    STEP(a->cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack));
+    STEP(a->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n,
+                                     id));
+    STEP(a->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS,
+                                     CUDNN_TYPE_VOID_PTR, n, at));
+    STEP(a->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
+                                     1, &workspace));
+    STEP(a->cudnnBackendFinalize(pack));
+    STEP(a->cudnnBackendExecute(a->handle, plan, pack));
+#undef STEP
+    destroy(a, pack);
+    return status;
+}
+
+static qb_status check(qb_ctx *cx, const qb_cudnn_api *api, cudnnStatus_t status) {
+    if (status == CUDNN_STATUS_SUCCESS) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INTERNAL, "cuDNN: %s", api->cudnnGetErrorString(status));
+}
+
+qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *g, void *const data[QB_CUDNN_BOUND],
+                       void *workspace, void *stream) {
+    pthread_mutex_lock(&lock);
+    const cudnnStatus_t status = execute(g, g->plan, data, workspace, stream);
+    pthread_mutex_unlock(&lock);
+    return check(cx, g->api, status);
+}
+
+size_t qb_cudnn_workspace(const qb_cudnn_graph *g) { return (size_t)g->workspace; }
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+typedef struct scratch {
+    void *data[QB_CUDNN_BOUND], *workspace, *stream, *begin, *end;
+} scratch;
+
+static qb_status open_scratch(qb_ctx *cx, const size_t bytes[QB_CUDNN_BOUND], int64_t workspace,
+                              scratch *m) {
+    QB_TRY(qb_cuda_stream_open(cx, &m->stream));
+    QB_TRY(qb_cuda_event_open(cx, &m->begin));
+    QB_TRY(qb_cuda_event_open(cx, &m->end));
+    for (int i = 0; i < QB_CUDNN_BOUND; i++) {
+        if (bytes[i] == 0) continue;
+        QB_TRY(qb_cuda_alloc(cx, bytes[i], &m->data[i]));
+        QB_TRY(qb_cuda_fill(cx, m->data[i], FILLING, bytes[i], m->stream));
+    }
+    return qb_cuda_alloc(cx, (size_t)workspace, &m->workspace);
+}
+
+static void close_scratch(scratch *m) {
+    qb_cuda_event_close(m->begin);
+    qb_cuda_event_close(m->end);
+    qb_cuda_stream_close(m->stream);
+    for (int i = 0; i < QB_CUDNN_BOUND; i++) qb_cuda_free(m->data[i]);
+    qb_cuda_free(m->workspace);
+}
+
+/* The shortest of some replays of a recorded graph, as engines run it. */
+static qb_status time_plan(qb_ctx *cx, const qb_cudnn_graph *g, const scratch *m, float *ms) {
+    void *recorded = NULL;
+    qb_status status = QB_OK, ended;
+    QB_TRY(qb_cudnn_run(cx, g, m->data, m->workspace, m->stream)); /* loads code */
+    QB_TRY(qb_cuda_sync(cx, m->stream));
+    QB_TRY(qb_cuda_capture_begin(cx, m->stream));
+    for (int i = 0; i < TIMED_RUNS && status == QB_OK; i++)
+        status = qb_cudnn_run(cx, g, m->data, m->workspace, m->stream);
+    ended = qb_cuda_capture_end(cx, m->stream, &recorded); /* a stream must not stay captured */
+    if (status == QB_OK) status = ended;
+    for (int i = 0; i < REPLAYS && status == QB_OK; i++) {
+        float took = 0.0f;
+        QB_GO(qb_cuda_event_record(cx, m->begin, m->stream));
+        QB_GO(qb_cuda_graph_launch(cx, recorded, m->stream));
+        QB_GO(qb_cuda_event_record(cx, m->end, m->stream));
+        QB_GO(qb_cuda_sync(cx, m->stream));
+        QB_GO(qb_cuda_event_elapsed(cx, m->begin, m->end, &took));
+        if (i == 0 || took < *ms) *ms = took;
+    }
+out:
+    qb_cuda_graph_close(recorded);
+    return status;
+}
+
+/* The proposal becomes the graph's. */
+static void keep(qb_cudnn_graph *g, search *s, int which, char impl[QB_CUDNN_IMPL]) {
+    proposal *p = &s->proposal[which];
+    g->plan = p->plan;
+    g->config = p->config;
+    g->workspace = p->workspace;
+    p->plan = p->config = NULL;
+    snprintf(impl, QB_CUDNN_IMPL, "cudnn plan %d of %d", which + 1, s->n);
+}
+
+/* Keeps the fastest plan; one that fails when it runs is left out. */
+static qb_status choose(qb_ctx *cx, qb_cudnn_graph *g, search *s,
+                        const size_t bytes[QB_CUDNN_BOUND], char impl[QB_CUDNN_IMPL]) {
+    scratch m = {0};
+    qb_status status = QB_OK;
+    int64_t workspace = 0;
+    int best = -1;
+    float shortest = 0.0f;
+    for (int i = 0; i < s->n; i++)
+        if (s->proposal[i].plan && s->proposal[i].workspace > workspace)
+            workspace = s->proposal[i].workspace;
+    QB_GO(open_scratch(cx, bytes, workspace, &m));
+    for (int i = 0; i < s->n; i++) {
+        float ms = 0.0f;
+        if (!s->proposal[i].plan) continue;
+        g->plan = s->proposal[i].plan;
+        if (time_plan(cx, g, &m, &ms) != QB_OK) {
+            qb_ctx_clear(cx);
+            continue;
+        }
+        if (best >= 0 && ms >= shortest) continue;
+        best = i;
+        shortest = ms;
+    }
+    g->plan = NULL;
+    if (best < 0) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no plan for this problem"));
+    s->best = best;
+    keep(g, s, best, impl);
+out:
+    close_scratch(&m);
+    return status;
+}
+
+/* The proposal of this number, from 1 on, without trying it. */
+static qb_status take(qb_ctx *cx, qb_cudnn_graph *g, search *s, int32_t variant,
+                      char impl[QB_CUDNN_IMPL]) {
+    if (variant > s->n) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no such plan here");
+    compile(s->api, &s->proposal[variant - 1]);
+    if (!s->proposal[variant - 1].plan)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN cannot make plan %d", (int)variant);
+    keep(g, s, variant - 1, impl);
+    return QB_OK;
+}
+
+static qb_status search_plans(qb_ctx *cx, qb_cudnn_graph *g, search *s,
+                              const size_t bytes[QB_CUDNN_BOUND], int32_t *variant,
+                              char impl[QB_CUDNN_IMPL]) {
+    const bool all = try_all;
+    bool answered = propose(s, CUDNN_HEUR_MODE_A, all ? LISTED : TRIED);
+    if (all) answered |= propose(s, CUDNN_HEUR_MODE_B, LISTED);
+    if (all || s->n == 0) answered |= propose(s, CUDNN_HEUR_MODE_FALLBACK, all ? LISTED : TRIED);
+    if (s->n == 0)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN %s",
+                       answered ? "has only plans of less precision" : "does not take this graph");
+    if (*variant > 0) return take(cx, g, s, *variant, impl);
+    compile_all(s, qb_threads(cx));
+    QB_TRY(choose(cx, g, s, bytes, impl));
+    *variant = s->best + 1;
+    return QB_OK;
+}
+
+qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
+                          const size_t bytes[QB_CUDNN_BOUND], int32_t *variant,
+                          char impl[QB_CUDNN_IMPL]) {
+    search s = {.api = g->api, .math = math};
+    s.whole = qb_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+    qb_cudnn_set(g, s.whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_ops,
+                 g->op);
+    qb_cudnn_set(g, s.whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
+                 &g->api->handle);
+    qb_cudnn_finish(g, s.whole);
+    if (g->status != CUDNN_STATUS_SUCCESS)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN does not take this graph: %s",
+                       g->api->cudnnGetErrorString(g->status));
+    s.proposal = qb_alloc(cx, LISTS * LISTED, sizeof *s.proposal);
+    if (!s.proposal) return cx->code;
+    pthread_mutex_init(&s.lock, NULL);
+    const qb_status status = search_plans(cx, g, &s, bytes, variant, impl);
+    for (int i = 0; i < s.n; i++) {
+        destroy(g->api, s.proposal[i].plan);
+        destroy(g->api, s.proposal[i].config);
+    }
+    pthread_mutex_destroy(&s.lock);
+    qb_free(s.proposal);
+    return status;
+}
