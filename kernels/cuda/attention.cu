@@ -52,10 +52,6 @@ QB_DEVICE float power_of_2(float x) {
     return y;
 }
 
-QB_DEVICE uint32_t pack_pair(float low, float high) {
-    return qb_bits_half(low) | qb_bits_half(high) << 16;
-}
-
 // Where 16-byte piece `piece` of row `row` lies: pieces change places so that eight rows of a
 // column of pieces fall into different banks.
 template <int SIZE> QB_DEVICE uint32_t piece_at(int row, int piece) {
@@ -185,7 +181,7 @@ QB_DEVICE void mix(float (&s)[GROUPS][KEYS / 8][4], uint32_t values, int live,
             for (int i = 0; i < 4; i++) {
                 const float(&from)[4] = s[group][2 * k + i / 2];
                 a[group][i] = FULL || k * 16 + i / 2 * 8 < live
-                                  ? pack_pair(from[i % 2 * 2], from[i % 2 * 2 + 1])
+                                  ? qb_half_pair(from[i % 2 * 2], from[i % 2 * 2 + 1])
                                   : 0u;
             }
 #pragma unroll

@@ -16,7 +16,7 @@ typedef struct qb_cuda_attention {
     int32_t batch, heads, rows, keys, size; /* queries, keys, elements of a head */
     int64_t q[3], k[3], v[3], out[3], mask[4];
     float scale;
-    int32_t queries; /* of a warp: 16; or 32, where heads have up to 64 elements */
+    int32_t queries; /* of a warp: 16; or 32, where heads have up to 64 elements; 64: wgmma */
     qb_cuda_value mask_value, out_value; /* mask dtype NONE: no mask */
 } qb_cuda_attention;
 
@@ -29,6 +29,14 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
 int qb_cuda_attention_prepare(const qb_cuda_attention *p);
 int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, const void *k, const void *v,
                           const void *mask, void *out, int32_t multiprocessors, void *stream);
+
+/* The same on wgmma (compute capability 9.0 alone): heads of up to 64 elements, up to
+ * QB_CUDA_ATTENTION_KEYS keys, and a mask that is the same for all queries. */
+#define QB_CUDA_ATTENTION_KEYS 256
+int qb_cuda_attention_wgmma_prepare(const qb_cuda_attention *p);
+int qb_cuda_attention_wgmma_run(const qb_cuda_attention *p, const void *q, const void *k,
+                                const void *v, const void *mask, void *out, int32_t multiprocessors,
+                                void *stream);
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include "kernels/cuda/tactic_common.h"
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_MASK };
+#define WGMMA 64 /* queries of a tile on wgmma */
 
 typedef struct attention_state {
     qb_cuda_attention p;
@@ -69,17 +70,21 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
         (!mask_of(&p->in[IN_MASK], a, a->mask) || p->in[IN_MASK].q.n > 0 ||
          !qb_cuda_value_of(&p->in[IN_MASK], &a->mask_value)))
         return false;
+    if (queries == WGMMA && (a->keys > QB_CUDA_ATTENTION_KEYS || a->mask[2] != 0)) return false;
     return qb_cuda_value_of(&p->out, &a->out_value);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
     const void *mask = qb_problem_has(&kernel->problem, IN_MASK) ? args->in[IN_MASK] : NULL;
-    QB_TRY(qb_cuda_check(cx, qb_cuda_attention_prepare(&s->p), kernel->tactic->name));
+    bool wgmma = s->p.queries == WGMMA;
+    QB_TRY(qb_cuda_check(
+        cx, (wgmma ? qb_cuda_attention_wgmma_prepare : qb_cuda_attention_prepare)(&s->p),
+        kernel->tactic->name));
     return qb_cuda_check(cx,
-                         qb_cuda_attention_run(&s->p, args->in[IN_QUERY], args->in[IN_KEY],
-                                               args->in[IN_VALUE], mask, args->out,
-                                               s->multiprocessors, args->stream),
+                         (wgmma ? qb_cuda_attention_wgmma_run : qb_cuda_attention_run)(
+                             &s->p, args->in[IN_QUERY], args->in[IN_KEY], args->in[IN_VALUE], mask,
+                             args->out, s->multiprocessors, args->stream),
                          kernel->tactic->name);
 }
 
@@ -90,6 +95,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (!qb_cuda_attention_of(problem, queries, &s.p))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
+    bool wgmma = queries == WGMMA;
+    if (wgmma && (device.major != 9 || device.minor != 0))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: expected compute capability 9.0, got %d.%d",
+                       tactic->name, device.major, device.minor);
     s.multiprocessors = device.multiprocessors;
     QB_TRY(qb_cuda_create(cx, tactic, problem, &s, sizeof s, out));
     for (int32_t i = 0; i < problem->n_in; i++) (*out)->in[i].layout = QB_LAYOUT_ROW;
@@ -112,5 +121,6 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     }                                                                                              \
     QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_ATTENTION, QB_WITHIN_1_LSB)
 
+ATTENTION(cuda_attention_wgmma, "attention_f16.wgmma_64", WGMMA);
 ATTENTION(cuda_attention_32, "attention_f16.mma_32x64", 32);
 ATTENTION(cuda_attention_16, "attention_f16.mma_16x64", 16);

@@ -17,7 +17,8 @@ void random_attention_make(qb_rng *rng, random_case *c) {
     bool joined = random_chance(rng, 50);
     int64_t n = random_between(rng, 1, 2), heads = random_between(rng, 1, 3);
     int64_t size = 8 * random_between(rng, 1, random_chance(rng, 70) ? 8 : 16);
-    int64_t rows = random_between(rng, 1, 80), keys = random_between(rng, 1, 150);
+    int64_t rows = random_between(rng, 1, 80),
+            keys = random_between(rng, 1, random_chance(rng, 30) ? 260 : 150);
     if (random_chance(rng, 20)) keys = 64 * random_between(rng, 1, 2);
     p->group = heads;
     p->scale = (float)(1 / sqrt((double)size));
