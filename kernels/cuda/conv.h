@@ -132,9 +132,9 @@ int qb_cuda_conv_finish(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, voi
     X(128, 64, 64, 3, 0, 1)                                                                        \
     X(128, 64, 128, 3, 0, 0)                                                                       \
     X(128, 128, 128, 2, 0, 1)                                                                      \
-    X(128, 256, 128, 2, 1, 0)                                                                      \
+    X(128, 256, 128, 2, 1, 1)                                                                      \
     X(256, 64, 64, 2, 1, 0)                                                                        \
-    X(256, 128, 128, 2, 1, 0)
+    X(256, 128, 128, 2, 1, 1)
 qb_status qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
 #define X(m, n, k, groups, share, general)                                                         \
     int qb_cuda_conv_wgmma_##m##x##n##x##k##_prepare(qb_cuda_mode mode);                           \

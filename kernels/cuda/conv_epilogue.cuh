@@ -9,9 +9,6 @@
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/real.cuh"
 
-// Adding 1.5 x 2^23 leaves the integer, rounded half even, in the low bits.
-#define QB_ROUND_MAGIC 12582912.0f
-
 QB_DEVICE float qb_apply(const qb_cuda_conv &p, float x) {
     return qb_act_of(p.act, p.act_alpha, p.act_beta, x);
 }
@@ -87,7 +84,7 @@ QB_DEVICE void qb_finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, T acc
 QB_DEVICE uint4 qb_pack_half(const float (&v)[8]) {
     uint32_t word[4];
 #pragma unroll
-    for (int i = 0; i < 4; i++) word[i] = qb_bits_half(v[2 * i]) | qb_bits_half(v[2 * i + 1]) << 16;
+    for (int i = 0; i < 4; i++) word[i] = qb_half_pair(v[2 * i], v[2 * i + 1]);
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
@@ -222,10 +219,6 @@ QB_DEVICE void qb_act_fast(const qb_cuda_conv &p, bool coarse, float (&v)[16]) {
     }
 }
 
-QB_DEVICE uint32_t qb_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
-}
-
 // The low byte is the code less its zero point. MAYBE_NAN: NaN becomes the zero point.
 template <bool MAYBE_NAN> QB_DEVICE uint32_t qb_code_bits(const qb_cuda_conv &p, float real) {
     float code = fminf(fmaxf(__fmul_rn(real, p.inverse), p.lowest), p.highest);
@@ -257,8 +250,7 @@ QB_DEVICE void qb_store_real16(const qb_cuda_conv &p, void *out, size_t at, bool
     if (p.out_dtype == QB_DTYPE_F16) {
         uint32_t word[8];
 #pragma unroll
-        for (int j = 0; j < 8; j++)
-            word[j] = qb_bits_half(v[2 * j]) | qb_bits_half(v[2 * j + 1]) << 16;
+        for (int j = 0; j < 8; j++) word[j] = qb_half_pair(v[2 * j], v[2 * j + 1]);
         qb_store_half16((__half *)out + at, valid, word);
         return;
     }
@@ -301,13 +293,41 @@ QB_DEVICE void qb_read16(const char *from, float (&to)[16]) {
     for (int j = 0; j < 16; j++) to[j] = __uint_as_float(w.word[j]);
 }
 
+// 16 real values, by way of the coarse GELU, to 16 codes.
+QB_DEVICE void qb_store_gelu16(const qb_cuda_conv &p, void *out, size_t at, bool valid,
+                               const float (&v)[16]) {
+    float half = 0.5f * p.inverse, magic = QB_ROUND_MAGIC + (float)p.out_zero;
+    uint32_t bits[16];
+#pragma unroll
+    for (int j = 0; j < 16; j++) {
+        float inner = v[j] * __fmaf_rn(0.0356774081f, v[j] * v[j], 0.797884561f), h = half * v[j];
+        float code = __fmaf_rn(h, qb_tanh_fast(inner), h);
+        bits[j] = __float_as_uint(__fadd_rn(fminf(fmaxf(code, p.lowest), p.highest), magic));
+    }
+    uint32_t word[4];
+#pragma unroll
+    for (int j = 0; j < 4; j++)
+        word[j] = qb_join(bits[4 * j], bits[4 * j + 1], bits[4 * j + 2], bits[4 * j + 3]);
+    if (valid) *(uint4 *)((char *)out + at) = make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+// 16 float biases of sums of codes, in place of the integers whose bits are there.
+QB_DEVICE void qb_float_biases(const float (&multiplier)[16], float (&bias)[16]) {
+#pragma unroll
+    for (int j = 0; j < 16; j++)
+        bias[j] = __fmul_rn((float)(int)__float_as_uint(bias[j]), multiplier[j]);
+}
+
 // The end of one thread's sums in the modes REAL and HALF_REAL; see qb_finish_vector. All lanes of
-// a warp call together.
+// a warp call together. Sums of codes that go through a smooth activation, whose results are within
+// a code, are multiplied and biased with one rounding.
 template <int ROWS, int BLOCKS, class Sum, class Acc, class RowOf>
 QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                                RowOf row_of, Acc acc) {
     constexpr bool CODES = Sum(1) / Sum(2) == Sum(0);
-    bool res = p.res_dtype != QB_DTYPE_NONE, more = CODES && p.has_float_bias;
+    bool res = p.res_dtype != QB_DTYPE_NONE;
+    bool smooth = CODES && (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
+    bool more = CODES && p.has_float_bias;
     bool coarse = p.out_dtype != QB_DTYPE_F16 && p.inverse * QB_GELU_COARSE < 0.5f;
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
@@ -315,38 +335,43 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
         bool exists = c < p.out_c;
         if (channel + block * 64 >= p.out_c) break;
         const char *at = io.packed + (size_t)c * 4;
-        float multiplier[16] = {};
+        float multiplier[16] = {}, bias[16] = {}; // of codes: the bits of integers
         if (CODES && exists) qb_read16(at + p.at_multiplier, multiplier);
+        if (exists) qb_read16(at + (CODES ? p.at_bias : p.at_float_bias), bias);
+        if (smooth) qb_float_biases(multiplier, bias);
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             float v[16];
             qb_words<32> residual = {};
             size_t from = (size_t)row_of(i) * p.res_total + p.res_offset + c;
-            if (res && exists && row_of(i) < p.rows)
-                residual = qb_read_residual16(p, io.residual, from);
-            float bias[16] =
-                {}; // of codes: the bits of integers. From the cache: registers are scarce
-            if (exists) qb_read16(at + (CODES ? p.at_bias : p.at_float_bias), bias);
+            size_t to = (size_t)row_of(i) * p.out_total + p.out_offset + c;
+            bool valid = exists && row_of(i) < p.rows;
+            if (res && valid) residual = qb_read_residual16(p, io.residual, from);
 #pragma unroll
             for (int j = 0; j < 16; j++) {
-                if constexpr (CODES) {
-                    int sum = (int)((unsigned)acc(i, block, j) + __float_as_uint(bias[j]));
-                    v[j] = __fmul_rn((float)sum, multiplier[j]);
-                } else {
+                if constexpr (!CODES)
                     v[j] = __fadd_rn(acc(i, block, j), bias[j]);
-                }
+                else if (smooth)
+                    v[j] = __fmaf_rn((float)acc(i, block, j), multiplier[j], bias[j]);
+                else
+                    v[j] = __fmul_rn(
+                        (float)(int)((unsigned)acc(i, block, j) + __float_as_uint(bias[j])),
+                        multiplier[j]);
             }
-            if (more && exists) {
+            if (more && exists) { // from the cache: registers are scarce
                 float float_bias[16];
                 qb_read16(at + p.at_float_bias, float_bias);
 #pragma unroll
                 for (int j = 0; j < 16; j++) v[j] = __fadd_rn(v[j], float_bias[j]);
             }
+            if (CODES && coarse && !res && p.act == QB_ACT_GELU) {
+                qb_store_gelu16(p, io.out, to, valid, v);
+                continue;
+            }
             if (res && !p.act_first) qb_add_residual16(p, residual, v);
             qb_act_fast(p, coarse, v);
             if (res && p.act_first) qb_add_residual16(p, residual, v);
-            qb_store_real16<!CODES>(p, io.out, (size_t)row_of(i) * p.out_total + p.out_offset + c,
-                                    exists && row_of(i) < p.rows, v);
+            qb_store_real16<!CODES>(p, io.out, to, valid, v);
         }
     }
 }

@@ -17,7 +17,7 @@ typedef struct qb_cuda_layer_norm {
     float epsilon;
 } qb_cuda_layer_norm;
 int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *in, const float *scale,
-                           const float *bias, void *out, void *stream);
+                           const float *bias, void *out, int32_t multiprocessors, void *stream);
 
 /* Strides: image, channel, row, column. */
 typedef struct qb_cuda_resize {

@@ -11,6 +11,14 @@
 #define QB_DEVICE static __device__ __forceinline__
 #endif
 
+// Adding 1.5 x 2^23 leaves the integer, rounded half even, in the low bits.
+#define QB_ROUND_MAGIC 12582912.0f
+
+// The lowest bytes of four words.
+QB_DEVICE uint32_t qb_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
 // The activations that are exact: the same bits as on the host.
 QB_DEVICE float qb_act_exact(int act, float a, float b, float x) {
     switch (act) {
@@ -92,6 +100,12 @@ QB_DEVICE float qb_half_bits(uint32_t bits) {
 }
 
 QB_DEVICE uint32_t qb_bits_half(float v) { return __half_as_ushort(__float2half_rn(v)); }
+
+// Two values as f16, `low` in the low half: one instruction.
+QB_DEVICE uint32_t qb_half_pair(float low, float high) {
+    __half2 pair = __floats2half2_rn(low, high);
+    return *(const uint32_t *)&pair;
+}
 
 // Element I of a word of codes as an integer.
 QB_DEVICE int qb_code_at(uint32_t word, int i, bool is_signed) {

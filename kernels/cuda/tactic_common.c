@@ -43,6 +43,29 @@ qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     return QB_OK;
 }
 
+static void destroy_both(qb_kernel *kernel) {
+    qb_kernel_free(*(qb_kernel **)kernel->state);
+    qb_free(kernel->state);
+}
+
+qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                const qb_tactic *tactic_in, const qb_problem *in,
+                                const bool *constant, int threads, void *state, size_t bytes,
+                                qb_kernel **out) {
+    qb_kernel **inner = state;
+    QB_TRY(tactic_in->create(cx, tactic_in, in, constant, threads, inner));
+    qb_status status = qb_cuda_create(cx, tactic, problem, state, bytes, out);
+    if (status != QB_OK) {
+        qb_kernel_free(*inner);
+        return status;
+    }
+    (*out)->packed_bytes = (*inner)->packed_bytes;
+    (*out)->packed_inputs = (*inner)->packed_inputs;
+    (*out)->workspace_bytes = (*inner)->workspace_bytes;
+    (*out)->destroy = destroy_both;
+    return QB_OK;
+}
+
 int64_t qb_cuda_reserve(int64_t *end, int64_t bytes) {
     int64_t at = *end;
     *end = (at + bytes + 255) / 256 * 256;

@@ -12,6 +12,14 @@ void qb_cuda_settle(const qb_problem *from, qb_problem *to, qb_desc *in);
  * device. */
 qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
                          const void *state, size_t bytes, qb_kernel **out);
+/* A kernel that leaves the arithmetic to one of `tactic_in` for the problem `in`: that one's
+ * constants and workspace are its own. The state's first member is a qb_kernel *, which becomes the
+ * inner kernel and is released with the outer one. Layouts, pack and launch are left to the caller.
+ */
+qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                const qb_tactic *tactic_in, const qb_problem *in,
+                                const bool *constant, int threads, void *state, size_t bytes,
+                                qb_kernel **out);
 /* Rounds *end up to the next boundary and reserves `bytes` there; returns where. */
 int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
 

@@ -200,11 +200,11 @@ CONV_FUNCTIONS(wgmma_128x128x128, WGMMA(128, 128, 128, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x128x128 = {
     CONV_FIELDS(wgmma_128x128x128, "s8.wgmma_nhwc_128x128x128", QB_EXACT)};
 
-CONV_FUNCTIONS(wgmma_256x128x128, WGMMA(256, 128, 128, false, false))
+CONV_FUNCTIONS(wgmma_256x128x128, WGMMA(256, 128, 128, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x128x128 = {
     CONV_FIELDS(wgmma_256x128x128, "s8.wgmma_nhwc_256x128x128", QB_EXACT)};
 
-CONV_FUNCTIONS(wgmma_128x256x128, WGMMA(128, 256, 128, false, false))
+CONV_FUNCTIONS(wgmma_128x256x128, WGMMA(128, 256, 128, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x256x128 = {
     CONV_FIELDS(wgmma_128x256x128, "s8.wgmma_nhwc_128x256x128", QB_EXACT)};
 
@@ -235,6 +235,14 @@ const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth = {
 CONV_FUNCTIONS(wgmma_smooth_wide, WGMMA(128, 128, 128, true, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_wide = {
     CONV_FIELDS(wgmma_smooth_wide, "s8.wgmma_nhwc_128x128x128_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(wgmma_smooth_tall, WGMMA(256, 128, 128, true, true))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_tall = {
+    CONV_FIELDS(wgmma_smooth_tall, "s8.wgmma_nhwc_256x128x128_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(wgmma_smooth_broad, WGMMA(128, 256, 128, true, true))
+const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_broad = {
+    CONV_FIELDS(wgmma_smooth_broad, "s8.wgmma_nhwc_128x256x128_smooth", QB_WITHIN_1_LSB)};
 
 CONV_FUNCTIONS(mma_128x128, MMA(128, 128, false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128 = {

@@ -7,9 +7,12 @@
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_256x128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_64x128x128;
+extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x256x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth;
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_wide;
+extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_tall;
+extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth_broad;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_split;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_smooth;
@@ -100,12 +103,6 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return s->conv->launch(cx, s->conv, args);
 }
 
-static void destroy(qb_kernel *kernel) {
-    matmul_state *s = kernel->state;
-    qb_kernel_free(s->conv);
-    qb_free(s);
-}
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *conv,
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
@@ -113,21 +110,13 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     matmul_state s;
     if (!pose(problem, constant, &c))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(conv->create(cx, conv, &c.problem, constant, threads, &s.conv));
-    qb_status status = qb_cuda_create(cx, tactic, problem, &s, sizeof s, out);
-    if (status != QB_OK) {
-        qb_kernel_free(s.conv);
-        return status;
-    }
+    QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &c.problem, constant, threads, &s,
+                                 sizeof s, out));
     qb_kernel *kernel = *out;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
     kernel->problem.out.layout = QB_LAYOUT_ROW;
-    kernel->packed_bytes = s.conv->packed_bytes;
-    kernel->packed_inputs = s.conv->packed_inputs;
-    kernel->workspace_bytes = s.conv->workspace_bytes;
     kernel->pack = pack;
     kernel->launch = launch;
-    kernel->destroy = destroy;
     return QB_OK;
 }
 
@@ -146,12 +135,18 @@ MATMUL(cuda_matmul_s8_wgmma_128x128x128, "matmul_s8.wgmma_128x128x128",
        qb_tactic_cuda_conv_s8_wgmma_128x128x128, QB_EXACT);
 MATMUL(cuda_matmul_s8_wgmma_256x128x128, "matmul_s8.wgmma_256x128x128",
        qb_tactic_cuda_conv_s8_wgmma_256x128x128, QB_EXACT);
+MATMUL(cuda_matmul_s8_wgmma_128x256x128, "matmul_s8.wgmma_128x256x128",
+       qb_tactic_cuda_conv_s8_wgmma_128x256x128, QB_EXACT);
 MATMUL(cuda_matmul_s8_wgmma_64x128x128, "matmul_s8.wgmma_64x128x128",
        qb_tactic_cuda_conv_s8_wgmma_64x128x128, QB_EXACT);
 MATMUL(cuda_matmul_s8_wgmma_128x64x128, "matmul_s8.wgmma_128x64x128",
        qb_tactic_cuda_conv_s8_wgmma_128x64x128, QB_EXACT);
 MATMUL(cuda_matmul_s8_wgmma_smooth_wide, "matmul_s8.wgmma_128x128x128_smooth",
        qb_tactic_cuda_conv_s8_wgmma_smooth_wide, QB_WITHIN_1_LSB);
+MATMUL(cuda_matmul_s8_wgmma_smooth_tall, "matmul_s8.wgmma_256x128x128_smooth",
+       qb_tactic_cuda_conv_s8_wgmma_smooth_tall, QB_WITHIN_1_LSB);
+MATMUL(cuda_matmul_s8_wgmma_smooth_broad, "matmul_s8.wgmma_128x256x128_smooth",
+       qb_tactic_cuda_conv_s8_wgmma_smooth_broad, QB_WITHIN_1_LSB);
 MATMUL(cuda_matmul_s8_wgmma_smooth, "matmul_s8.wgmma_128x64x64_smooth",
        qb_tactic_cuda_conv_s8_wgmma_smooth, QB_WITHIN_1_LSB);
 MATMUL(cuda_matmul_s8_mma_128x128, "matmul_s8.mma_128x128x64", qb_tactic_cuda_conv_s8_mma_128x128,

@@ -63,9 +63,10 @@ static qb_status pack_layer_norm(qb_ctx *cx, const qb_kernel *kernel, const void
 static qb_status launch_layer_norm(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const qb_cuda_layer_norm *l = kernel->state;
     const float *scale = args->packed;
-    return qb_cuda_check(
-        cx, qb_cuda_layer_norm_run(l, args->in[0], scale, scale + l->n, args->out, args->stream),
-        kernel->tactic->name);
+    return qb_cuda_check(cx,
+                         qb_cuda_layer_norm_run(l, args->in[0], scale, scale + l->n, args->out,
+                                                qb_cuda_multiprocessors(), args->stream),
+                         kernel->tactic->name);
 }
 
 static qb_status cuda_layer_norm_create(qb_ctx *cx, const qb_tactic *tactic,

@@ -13,8 +13,8 @@ extern const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128;
 extern const qb_tactic qb_tactic_cuda_conv_f16_wgmma_128x128x128;
 
 typedef struct patches_state {
-    qb_cuda_patches patches;
     qb_kernel *conv;
+    qb_cuda_patches patches;
     size_t bytes; /* of all patches, in front of the inner workspace */
 } patches_state;
 
@@ -111,12 +111,6 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return s->conv->launch(cx, s->conv, &rest);
 }
 
-static void destroy(qb_kernel *kernel) {
-    patches_state *s = kernel->state;
-    qb_kernel_free(s->conv);
-    qb_free(s);
-}
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *conv,
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
@@ -127,23 +121,16 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     patches_state s = {.patches = inner.patches};
     qb_cuda_reserve(&end, (int64_t)qb_desc_bytes(&inner.in[QB_IN_DATA]) + QB_BUFFER_SLACK);
     s.bytes = (size_t)end;
-    QB_TRY(conv->create(cx, conv, &inner.problem, constant, threads, &s.conv));
-    qb_status status = qb_cuda_create(cx, tactic, problem, &s, sizeof s, out);
-    if (status != QB_OK) {
-        qb_kernel_free(s.conv);
-        return status;
-    }
+    QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &inner.problem, constant, threads, &s,
+                                 sizeof s, out));
     qb_kernel *kernel = *out;
     for (int32_t i = 0; i < problem->n_in; i++)
         kernel->in[i].layout =
             i == QB_IN_DATA || i == QB_IN_RESIDUAL ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
     kernel->problem.out.layout = QB_LAYOUT_NHWC;
-    kernel->packed_bytes = s.conv->packed_bytes;
-    kernel->packed_inputs = s.conv->packed_inputs;
-    kernel->workspace_bytes = s.bytes + s.conv->workspace_bytes;
+    kernel->workspace_bytes += s.bytes;
     kernel->pack = pack;
     kernel->launch = launch;
-    kernel->destroy = destroy;
     return QB_OK;
 }
 

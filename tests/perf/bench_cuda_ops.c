@@ -45,9 +45,9 @@ typedef struct step {
         .name = NAME, .kind = KIND, .in = IN, .out = OUT, .c = C, .side = SIDE, .out_c = C,        \
         __VA_ARGS__                                                                                \
     }
-#define MATRIX(NAME, KIND, TYPE, ROWS, C, OUT, ...)                                                \
+#define MATRIX(NAME, KIND, IN, OUT, ROWS, C, OUT_C, ...)                                           \
     {                                                                                              \
-        .name = NAME, .kind = KIND, .in = TYPE, .out = TYPE, .rows = ROWS, .c = C, .out_c = OUT,   \
+        .name = NAME, .kind = KIND, .in = IN, .out = OUT, .rows = ROWS, .c = C, .out_c = OUT_C,    \
         __VA_ARGS__                                                                                \
     }
 
@@ -80,14 +80,23 @@ static const step steps[] = {
     IMAGE("requantize_u8", QB_KIND_COPY, U8, U8, 256, 28, .from_row = false),
     IMAGE("silu_96_112_u8", QB_KIND_UNARY, U8, U8, 96, 112, .act = QB_ACT_SILU),
     IMAGE("silu_96_112_f16", QB_KIND_UNARY, F16, F16, 96, 112, .act = QB_ACT_SILU),
-    MATRIX("fc_2048_1000_u8", QB_KIND_MATMUL, U8, 1, 2048, 1000, .act = QB_ACT_NONE),
-    MATRIX("fc_2048_1000_f16", QB_KIND_MATMUL, F16, 1, 2048, 1000, .act = QB_ACT_NONE),
-    MATRIX("mlp_768_3072_u8", QB_KIND_MATMUL, U8, 197, 768, 3072, .act = QB_ACT_NONE),
-    MATRIX("mlp_768_3072_gelu_f16", QB_KIND_MATMUL, F16, 197, 768, 3072, .act = QB_ACT_GELU),
-    MATRIX("mlp_3072_768_f16", QB_KIND_MATMUL, F16, 197, 3072, 768, .residual = true),
-    MATRIX("gelu_3072_f16", QB_KIND_UNARY, F16, 197, 3072, 3072, .act = QB_ACT_GELU),
-    MATRIX("softmax_12x197_f16", QB_KIND_SOFTMAX, F16, 12 * 197, 197, 197, .act = QB_ACT_NONE),
-    MATRIX("layer_norm_768_f16", QB_KIND_LAYER_NORM, F16, 197, 768, 768, .act = QB_ACT_NONE),
+    MATRIX("fc_2048_1000_u8", QB_KIND_MATMUL, U8, U8, 1, 2048, 1000, .act = QB_ACT_NONE),
+    MATRIX("fc_2048_1000_f16", QB_KIND_MATMUL, F16, F16, 1, 2048, 1000, .act = QB_ACT_NONE),
+    MATRIX("mlp_768_3072_u8", QB_KIND_MATMUL, U8, U8, 197, 768, 3072, .act = QB_ACT_NONE),
+    MATRIX("mlp_768_3072_gelu_f16", QB_KIND_MATMUL, F16, F16, 197, 768, 3072, .act = QB_ACT_GELU),
+    MATRIX("mlp_3072_768_f16", QB_KIND_MATMUL, F16, F16, 197, 3072, 768, .residual = true),
+    MATRIX("gelu_3072_f16", QB_KIND_UNARY, F16, F16, 197, 3072, 3072, .act = QB_ACT_GELU),
+    MATRIX("softmax_12x197_f16", QB_KIND_SOFTMAX, F16, F16, 12 * 197, 197, 197, .act = QB_ACT_NONE),
+    MATRIX("layer_norm_768_f16", QB_KIND_LAYER_NORM, F16, F16, 197, 768, 768, .act = QB_ACT_NONE),
+    MATRIX("layer_norm_768_u8", QB_KIND_LAYER_NORM, U8, U8, 197, 768, 768, .act = QB_ACT_NONE),
+    MATRIX("mlp_768_3072_gelu_u8", QB_KIND_MATMUL, U8, U8, 197, 768, 3072, .act = QB_ACT_GELU),
+    MATRIX("mlp_3072_768_u8", QB_KIND_MATMUL, U8, U8, 197, 3072, 768, .residual = true),
+    MATRIX("project_768_u8", QB_KIND_MATMUL, U8, U8, 197, 768, 768, .residual = true),
+    MATRIX("queries_768_u8", QB_KIND_MATMUL, U8, F16, 197, 768, 768, .act = QB_ACT_NONE),
+    MATRIX("queries_768_f16", QB_KIND_MATMUL, F16, F16, 197, 768, 768, .act = QB_ACT_NONE),
+    MATRIX("attention_197_f16", QB_KIND_ATTENTION, F16, F16, 197, 768, 768, .group = 12),
+    MATRIX("attention_197_u8", QB_KIND_ATTENTION, F16, U8, 197, 768, 768, .group = 12),
+    MATRIX("attention_128_f16", QB_KIND_ATTENTION, F16, F16, 128, 768, 768, .group = 12),
 };
 #define N_STEPS (sizeof steps / sizeof *steps)
 
@@ -169,6 +178,14 @@ static qb_status job_init(qb_ctx *cx, job *j, const step *s, int batch, qb_rng *
     } else if (s->kind == QB_KIND_BINARY) {
         p->n_in = 2;
         j->in[1] = desc_of(j, s->in, x, 2);
+    } else if (s->kind == QB_KIND_ATTENTION) {
+        p->n_in = 3;
+        p->scale = 0.125f; /* heads of 64 */
+        p->out.shape = qb_shape_of(3, batch, s->rows, s->c);
+        for (int i = 0; i < 3; i++) {
+            j->in[i] = j->in[0];
+            j->in[i].shape = p->out.shape;
+        }
     } else if (s->kind == QB_KIND_LAYER_NORM) {
         p->n_in = 3;
         for (int i = 1; i < 3; i++) QB_TRY(set_constant(cx, j, i, F32, qb_shape_of(1, s->c), rng));
@@ -197,6 +214,7 @@ static qb_status bench_step(qb_ctx *cx, const options *o, const qb_cuda_device *
     QB_GO(job_init(cx, &j, s, o->batch, &rng));
     QB_GO(timing_sets_open(cx, &sets, device, &j.problem, j.constant));
     bool multiplies = s->kind == QB_KIND_CONV || s->kind == QB_KIND_MATMUL;
+    multiplies = multiplies || s->kind == QB_KIND_ATTENTION;
     double ops = multiplies ? qb_problem_flops(&j.problem) : 0.0, bytes = bytes_of(&j);
     double rate = s->in == U8 ? FLOOR_OPS_CODE : FLOOR_OPS_HALF;
     double floor_us = 1e6 * fmax(ops / rate, bytes / FLOOR_BYTES);
