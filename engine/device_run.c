@@ -4,11 +4,13 @@
 #include "context_internal.h"
 #include "device_internal.h"
 
-/* Steps first to last, as one recorded graph (and one that marks an event before and after each
- * step), or a single step that is no work of the device. */
+/* Events that a recording marks: none, before the first step and after the last, or around each. */
+typedef enum marks { MARK_NONE, MARK_ENDS, MARK_STEPS, MARKS } marks;
+
+/* Steps first to last, as recorded graphs, or a single step that is no work of the device. */
 typedef struct segment {
     int32_t first, last;
-    void *graph, *marked;
+    void *graph[MARKS];
 } segment;
 
 /* Of a run: inputs in, steps, outputs out. */
@@ -57,10 +59,8 @@ qb_status qb_device_run_create(qb_ctx *cx, qb_context *c) {
 
 void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
     if (!run) return;
-    for (int32_t i = 0; i < run->n_segments; i++) {
-        device->graph_close(run->segment[i].graph);
-        device->graph_close(run->segment[i].marked);
-    }
+    for (int32_t i = 0; i < run->n_segments; i++)
+        for (int m = 0; m < MARKS; m++) device->graph_close(run->segment[i].graph[m]);
     for (int32_t i = 0; i < run->n_events; i++) device->event_close(run->event[i]);
     for (int32_t i = 0; i <= PHASES; i++) device->event_close(run->mark[i]);
     device->stream_close(run->stream);
@@ -100,17 +100,18 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
 /* ---- recording --------------------------------------------------------------------------------
  */
 
-static qb_status launch_all(qb_ctx *cx, qb_context *c, const segment *g, bool marked) {
+static qb_status launch_all(qb_ctx *cx, qb_context *c, const segment *g, marks marked) {
     const qb_device_run *run = c->device;
     const qb_device_api *device = c->engine->device;
     for (int32_t s = g->first; s <= g->last; s++) {
-        if (marked) QB_TRY(device->event_mark(cx, run->event[s], run->stream));
+        if (marked == MARK_STEPS || (marked == MARK_ENDS && s == g->first))
+            QB_TRY(device->event_mark(cx, run->event[s], run->stream));
         if (c->engine->steps[s].kind != QB_STEP_ALIAS) QB_TRY(qb_context_step(cx, c, s));
     }
     return marked ? device->event_mark(cx, run->event[g->last + 1], run->stream) : QB_OK;
 }
 
-static qb_status record(qb_ctx *cx, qb_context *c, const segment *g, bool marked, void **graph) {
+static qb_status record(qb_ctx *cx, qb_context *c, segment *g, marks marked) {
     const qb_device_api *device = c->engine->device;
     QB_TRY(device->capture_begin(cx, c->device->stream));
     qb_status status = launch_all(cx, c, g, marked);
@@ -123,7 +124,7 @@ static qb_status record(qb_ctx *cx, qb_context *c, const segment *g, bool marked
         return status;
     }
     QB_TRY(device->capture_end(cx, c->device->stream, &recorded));
-    *graph = recorded;
+    g->graph[marked] = recorded;
     return QB_OK;
 }
 
@@ -146,9 +147,10 @@ qb_status qb_device_run_record(qb_ctx *cx, qb_context *c) {
     for (int32_t i = 0; i < run->n_segments; i++) {
         segment *g = &run->segment[i];
         if (!runs_there(&c->engine->steps[g->first])) continue;
-        QB_TRY(launch_all(cx, c, g, false)); /* loads code, which cannot happen in a recording */
+        QB_TRY(
+            launch_all(cx, c, g, MARK_NONE)); /* loads code, which cannot happen in a recording */
         QB_TRY(c->engine->device->sync(cx, run->stream));
-        QB_TRY(record(cx, c, g, false, &g->graph));
+        QB_TRY(record(cx, c, g, MARK_NONE));
     }
     return QB_OK;
 }
@@ -169,19 +171,49 @@ static qb_status run_single(qb_ctx *cx, qb_context *c, int32_t s, double *second
     return QB_OK;
 }
 
+/* Twice, so that the marks that stay are those of a run that follows another one. */
+static qb_status run_recorded(qb_ctx *cx, qb_context *c, segment *g, marks marked) {
+    if (!g->graph[marked]) QB_TRY(record(cx, c, g, marked));
+    for (int i = 0; i < 2; i++)
+        QB_TRY(c->engine->device->graph_launch(cx, g->graph[marked], c->device->stream));
+    return c->engine->device->sync(cx, c->device->stream);
+}
+
+/* From one event to another. */
+static qb_status span(qb_ctx *cx, const qb_context *c, int32_t from, int32_t to, double *seconds) {
+    float ms = 0;
+    QB_TRY(c->engine->device->event_elapsed(cx, c->device->event[from], c->device->event[to], &ms));
+    *seconds = (double)ms * 1e-3;
+    return QB_OK;
+}
+
+/* A mark between two steps takes time, and keeps the second from starting while the first one ends.
+ * What all marks cost together is the difference to a run that has marks at its ends alone; each
+ * step has an equal part of it, and no step ends up with less than nothing. So the steps' times add
+ * up to the run's. */
 static qb_status run_marked(qb_ctx *cx, qb_context *c, segment *g, double *seconds) {
     qb_device_run *run = c->device;
-    const qb_device_api *device = c->engine->device;
+    double whole, all, sum = 0;
+    int32_t n = 0;
     for (; run->n_events <= g->last + 1; run->n_events++)
-        QB_TRY(device->event_open(cx, &run->event[run->n_events]));
-    if (!g->marked) QB_TRY(record(cx, c, g, true, &g->marked));
-    QB_TRY(device->graph_launch(cx, g->marked, run->stream));
-    QB_TRY(device->sync(cx, run->stream));
-    for (int32_t s = g->first; s <= g->last; s++) {
-        float ms = 0;
-        QB_TRY(device->event_elapsed(cx, run->event[s], run->event[s + 1], &ms));
-        seconds[s] += (double)ms * 1e-3;
-    }
+        QB_TRY(c->engine->device->event_open(cx, &run->event[run->n_events]));
+    QB_TRY(run_recorded(cx, c, g, MARK_ENDS));
+    QB_TRY(span(cx, c, g->first, g->last + 1, &whole));
+    QB_TRY(run_recorded(cx, c, g, MARK_STEPS));
+    QB_TRY(span(cx, c, g->first, g->last + 1, &all));
+    for (int32_t s = g->first; s <= g->last; s++) n += c->engine->steps[s].kind != QB_STEP_ALIAS;
+    double part = n > 0 && all > whole ? (all - whole) / n : 0;
+    for (int pass = 0; pass < 2; pass++) /* the sum, then the shares of the whole */
+        for (int32_t s = g->first; s <= g->last; s++) {
+            double took;
+            if (c->engine->steps[s].kind == QB_STEP_ALIAS) continue;
+            QB_TRY(span(cx, c, s, s + 1, &took));
+            took = took > part ? took - part : 0;
+            if (pass == 0)
+                sum += took;
+            else if (sum > 0)
+                seconds[s] += took * (whole / sum);
+        }
     return QB_OK;
 }
 
@@ -189,13 +221,13 @@ static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *se
     qb_device_run *run = c->device;
     for (int32_t i = 0; i < run->n_segments; i++) {
         segment *g = &run->segment[i];
-        if (!g->graph) {
+        if (!g->graph[MARK_NONE]) {
             if (copies || !touches_caller(c->engine, &c->engine->steps[g->first]))
                 QB_TRY(run_single(cx, c, g->first, seconds));
         } else if (seconds) {
             QB_TRY(run_marked(cx, c, g, seconds));
         } else {
-            QB_TRY(c->engine->device->graph_launch(cx, g->graph, run->stream));
+            QB_TRY(c->engine->device->graph_launch(cx, g->graph[MARK_NONE], run->stream));
         }
     }
     return QB_OK;
@@ -221,8 +253,8 @@ static qb_status start_marked(qb_ctx *cx, qb_context *c, bool transfers) {
         const segment *g = &run->segment[i];
         const int phase = phase_of(c->engine, g);
         while (at < phase) QB_TRY(device->event_record(cx, run->mark[++at], run->stream));
-        if (g->graph)
-            QB_TRY(device->graph_launch(cx, g->graph, run->stream));
+        if (g->graph[MARK_NONE])
+            QB_TRY(device->graph_launch(cx, g->graph[MARK_NONE], run->stream));
         else if (transfers || phase == 1)
             QB_TRY(run_single(cx, c, g->first, NULL));
     }

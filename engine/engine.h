@@ -147,7 +147,9 @@ void qb_context_free(qb_context *context); /* accepts NULL */
  * outputs[i] may be NULL (not copied out). */
 qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
                          void *const *outputs);
-/* Runs and adds each step's seconds to seconds[n_steps]. */
+/* Runs and adds each step's seconds to seconds[n_steps]. On a device each recorded part runs
+ * several times, and the marks between steps, which cost time themselves, are taken off: the steps'
+ * times add up to those of the parts. */
 qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, double *seconds);
 

@@ -291,6 +291,8 @@ qb_status qb_build_group(qb_builder *b, const qb_group *group);
 /* Adds the kernel's step with the copies it needs before it; *kernel becomes NULL once the engine
  * owns it. */
 qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **kernel);
+/* *done: the node moves nothing, and its step is an alias (see alias.c). */
+qb_status qb_build_alias(qb_builder *b, const qb_group *group, bool *done);
 /* The group's output is there already, in the memory of `from`. */
 qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from, int32_t to);
 

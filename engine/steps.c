@@ -67,54 +67,6 @@ static bool is_quantized(const qb_builder *b, int32_t value) {
 
 /* ---- operators that run through eval --------------------------------------------------------- */
 
-static bool is_alias_op(const char *name) {
-    static const char *const names[] = {"Reshape",   "Flatten",  "Squeeze",
-                                        "Unsqueeze", "Identity", "Dropout"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(name, names[i]) == 0) return true;
-    return false;
-}
-
-bool qb_build_is_alias(const qb_builder *b, const qb_group *group) {
-    const qb_node *node = &b->graph->nodes[group->node[0]];
-    if (group->kind != QB_KIND_NODE || !is_alias_op(node->op->name) || node->out[0] < 0)
-        return false;
-    /* whether Dropout trains, an input may tell: its definition refuses to */
-    if (node->n_in > 2 && node->in[2] >= 0) return false;
-    for (int32_t i = 1; i < node->n_out; i++)
-        if (node->out[i] >= 0) return false;
-    qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
-    qb_desc out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW);
-    return in.dtype == out.dtype && qb_same_params(&in.q, &out.q) &&
-           qb_desc_bytes(&in) == qb_desc_bytes(&out);
-}
-
-qb_status qb_build_add_alias(qb_builder *b, const qb_group *group, int32_t from, int32_t to) {
-    qb_step *step = qb_build_step(b, QB_STEP_ALIAS, 1, 1);
-    if (!step) return b->cx->code;
-    step->in[0] = from;
-    step->out[0] = to;
-    step->tactic = "alias";
-    step->dtype = b->engine->images[to].desc.dtype;
-    step->observed = b->engine->n_observed;
-    QB_TRY(qb_build_describe(b, group, step));
-    return qb_build_observed(b, group->out);
-}
-
-static qb_status build_alias(qb_builder *b, const qb_group *group) {
-    const qb_node *node = &b->graph->nodes[group->node[0]];
-    bool device = qb_build_is_there(b, node->in[0]);
-    qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
-    qb_desc out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW);
-    if (device) in = qb_device_desc(b, in);
-    if (device) out = qb_device_desc(b, out);
-    if (qb_bf16_is(b, node->in[0])) in.dtype = out.dtype = QB_DTYPE_BF16;
-    int32_t from = qb_build_require(b, node->in[0], &in, device);
-    if (from < 0) return b->cx->code;
-    int32_t to = qb_build_image(b, node->out[0], &out, b->engine->images[from].buffer);
-    return to < 0 ? b->cx->code : qb_build_add_alias(b, group, from, to);
-}
-
 qb_desc qb_build_real_desc(const qb_builder *b, int32_t value) {
     qb_desc desc = qb_build_desc(b, value, QB_LAYOUT_ROW);
     if (desc.q.n > 0) {
@@ -452,7 +404,8 @@ qb_status qb_build_group(qb_builder *b, const qb_group *group) {
     b->why_not = NULL;
     if (b->graph->nodes[group->node[0]].op->of_plugin) return qb_build_plugin(b, group);
     if (group->kind == QB_KIND_NODE) {
-        if (qb_build_is_alias(b, group)) return build_alias(b, group);
+        QB_TRY(qb_build_alias(b, group, &done));
+        if (done) return QB_OK;
         if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));
         if (!done) QB_TRY(build_node_on_host(b, group, &done));
         return done ? QB_OK : build_node(b, group);

@@ -253,10 +253,36 @@ static void steps_say_what_was_measured(void **state) {
     qb_graph_free(graph);
 }
 
+/* The image of vit_b_16's first convolution lies channels last: as tokens it is only seen
+ * otherwise. */
+static void patches_become_tokens_without_a_copy(void **state) {
+    (void)state;
+    need_device();
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = zoo(&cx, "vit_b_16");
+    outcome exact = {0};
+    assert_true(agrees(&cx, graph, "vit_b_16", "fp16", QB_DTYPE_F16, 3e-2, NULL, &exact));
+    qb_engine *engine = build(&cx, graph, "cuda", QB_DTYPE_F16);
+    int32_t turned = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        if (strcmp(info.op, "Transpose") != 0) continue;
+        assert_string_equal(info.tactic, "alias");
+        turned++;
+    }
+    assert_int_equal(turned, 1);
+    bench_ports_free(&exact.ports);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs_repeat_bit_for_bit),
     cmocka_unit_test(models_agree_with_the_cpu),
     cmocka_unit_test(observers_see_every_value),
     cmocka_unit_test(steps_say_what_was_measured),
+    cmocka_unit_test(patches_become_tokens_without_a_copy),
 };
 QB_TEST_MAIN(tests)
