@@ -10,9 +10,6 @@
 #define CASES 260
 #define MAX_TACTICS 64
 #define CUDNN_CASES 9
-/* Of the largest value, for results of other functions than libm's. */
-#define SMOOTH_FLOAT 64.0 /* f32: 2^-14 */
-#define SMOOTH_HALF 512.0 /* f16: 2^-11, as far as numbers there are apart */
 
 static qb_cuda_device device;
 
@@ -27,8 +24,6 @@ static bool is_cuda_conv(const qb_tactic *t) {
 
 static bool is_cudnn(const qb_tactic *t) { return strstr(t->name, "cudnn") != NULL; }
 
-static bool is_code(qb_dtype dtype) { return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8; }
-
 /* Runs one tactic on a case; 1: right, 0: not for it, -1: wrong (printed). */
 static int try_tactic(qb_ctx *cx, const conv_case *c, const qb_tactic *t, char *got) {
     char text[512];
@@ -40,10 +35,7 @@ static int try_tactic(qb_ctx *cx, const conv_case *c, const qb_tactic *t, char *
                     conv_spec_text(&c->spec, text, sizeof text));
         return -1;
     }
-    double limit = t->exactness == QB_EXACT      ? 0.0
-                   : is_code(c->spec.out)        ? 1.0
-                   : c->spec.out == QB_DTYPE_F16 ? SMOOTH_HALF
-                                                 : SMOOTH_FLOAT;
+    double limit = t->exactness == QB_EXACT ? 0.0 : 1.0; /* see conv_case_distance */
     double distance = conv_case_distance(c, got);
     if (distance <= limit) return 1;
     print_error("%s: off by %g, expected at most %g\n  %s\n", t->name, distance, limit,
