@@ -8,12 +8,10 @@
 //   bound by  shared memory reads of keys and values, which every warp makes for its queries
 //
 // A row whose keys are all masked with minus infinity gives zeros.
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "kernels/cuda/real.cuh"
 
 #define KEYS 64
-#define LOG2E 1.4426950408889634f
 
 struct yes {
     static constexpr bool value = true;
@@ -44,12 +42,6 @@ template <bool TRANSPOSED> QB_DEVICE void load_matrices(uint32_t (&to)[4], uint3
                      : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                      : "r"(from)
                      : "memory");
-}
-
-QB_DEVICE float power_of_2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
 }
 
 // Where 16-byte piece `piece` of row `row` lies: pieces change places so that eight rows of a
@@ -87,11 +79,6 @@ QB_DEVICE void load_queries(const qb_cuda_attention &p, const uint16_t *from, in
                                      ? __ldg((const uint32_t *)(from + r * p.q[2] + column))
                                      : 0u;
             }
-}
-
-QB_DEVICE float mask_at(const qb_cuda_attention &p, const void *mask, int64_t at) {
-    return p.mask_value.dtype == QB_DTYPE_F16 ? __half2float(((const __half *)mask)[at])
-                                              : ((const float *)mask)[at];
 }
 
 // Products of queries and keys; those of keys from `live` on, which do not exist, are minus
@@ -146,7 +133,7 @@ QB_DEVICE void soften(float factor, int live, float (&s)[KEYS / 8][4], float (&t
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
         most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
         float from = most == -INFINITY ? 0.0f : most * factor;
-        shrink[h] = power_of_2(__fmaf_rn(top[h], factor, -from));
+        shrink[h] = qb_power_of_2(__fmaf_rn(top[h], factor, -from));
         top[h] = most;
         sum[h] *= shrink[h];
 #pragma unroll
@@ -154,7 +141,7 @@ QB_DEVICE void soften(float factor, int live, float (&s)[KEYS / 8][4], float (&t
             if (!FULL && j * 8 >= live) continue; // mix does not look at them
 #pragma unroll
             for (int i = 0; i < 2; i++) {
-                s[j][h * 2 + i] = power_of_2(__fmaf_rn(s[j][h * 2 + i], factor, -from));
+                s[j][h * 2 + i] = qb_power_of_2(__fmaf_rn(s[j][h * 2 + i], factor, -from));
                 sum[h] += s[j][h * 2 + i];
             }
         }

@@ -11,26 +11,12 @@
 //   bound by  the unit of exponentials (16 a cycle), about as long as the multiplications
 //
 // A row whose keys are all masked with minus infinity gives zeros.
-#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/hopper.cuh"
-#include "kernels/cuda/real.cuh"
 
 #define SIZE 64 // elements of a head, with zeros at the end where there are fewer
 #define ROW_BYTES (SIZE * 2)
 #define QUERIES 64
-#define LOG2E 1.4426950408889634f
-
-QB_DEVICE float power_of_2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-QB_DEVICE float reciprocal(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
 
 // Tokens first ... first + n - 1 of one head, of which `limit` exist; the others are zero.
 QB_DEVICE void load_rows(const uint16_t *from, int64_t step, int first, int n, int limit, int size,
@@ -52,11 +38,6 @@ QB_DEVICE void await_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
-}
-
-QB_DEVICE float mask_at(const qb_cuda_attention &p, const void *mask, int64_t at) {
-    return p.mask_value.dtype == QB_DTYPE_F16 ? __half2float(((const __half *)mask)[at])
-                                              : ((const float *)mask)[at];
 }
 
 // What the mask adds to the scores of each key, to base 2; minus infinity for keys that do not
@@ -113,8 +94,8 @@ QB_DEVICE void soften(float factor, int keys, float (&s)[KEYS / 2], uint32_t (&w
     for (int j = 0; j < KEYS / 8; j++)
 #pragma unroll
         for (int h = 0; h < 2; h++) {
-            float a = power_of_2(__fmaf_rn(s[j * 4 + h * 2], factor, -from[h]));
-            float b = power_of_2(__fmaf_rn(s[j * 4 + h * 2 + 1], factor, -from[h]));
+            float a = qb_power_of_2(__fmaf_rn(s[j * 4 + h * 2], factor, -from[h]));
+            float b = qb_power_of_2(__fmaf_rn(s[j * 4 + h * 2 + 1], factor, -from[h]));
             sum[h] += a + b;
             weights[j / 2][j % 2 * 2 + h] = qb_half_pair(a, b);
         }
@@ -213,7 +194,7 @@ static __global__ void __launch_bounds__(128, BLOCKS)
         for (int h = 0; h < 2; h++) {
             sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 1);
             sum[h] += __shfl_xor_sync(0xffffffffu, sum[h], 2);
-            share[h] = sum[h] == 0.0f ? 0.0f : reciprocal(sum[h]);
+            share[h] = sum[h] == 0.0f ? 0.0f : qb_reciprocal(sum[h]);
         }
         qb_wgmma_wait<0>();
         store(p, result, share, row, out, out_first);

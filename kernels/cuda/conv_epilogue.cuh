@@ -158,18 +158,6 @@ QB_DEVICE void qb_finish_half(const qb_cuda_conv &p, const qb_cuda_conv_io &io, 
     }
 }
 
-QB_DEVICE float qb_power_of_2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-QB_DEVICE float qb_reciprocal(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
 QB_DEVICE float qb_tanh_fast(float x) {
     float y;
     asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -19,6 +19,19 @@ QB_DEVICE uint32_t qb_join(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
 
+// To 2 ulp, and 1.
+QB_DEVICE float qb_power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+QB_DEVICE float qb_reciprocal(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 // The activations that are exact: the same bits as on the host.
 QB_DEVICE float qb_act_exact(int act, float a, float b, float x) {
     switch (act) {
