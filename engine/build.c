@@ -562,8 +562,11 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
     return status;
 }
 
-/* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and the
- * faster one stays. Sums of step times cannot promise that. */
+#define CLEARLY 0.99 /* INT8 must take less than this share of FP16's time */
+
+/* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and INT8
+ * stays where it is clearly faster; a tie is FP16's, so that what stays is that very engine. Sums
+ * of step times cannot promise that. */
 static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix ||
         qb_engine_layers(*engine).int8 == 0)
@@ -578,7 +581,7 @@ static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     QB_GO(qb_device_race(cx, *engine, timings, &mixed_ms));
     QB_GO(qb_device_race(cx, half, timings, &half_ms));
     if (r->timing_cache) QB_GO(qb_timings_save(cx, timings, r->timing_cache));
-    if (half_ms < mixed_ms) {
+    if (mixed_ms >= CLEARLY * half_ms) {
         qb_info(cx, "INT8 takes %.3f ms, FP16 %.3f ms: all steps stay in FP16", mixed_ms, half_ms);
         qb_engine *slower = *engine;
         *engine = half;
