@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""What each CUDA kernel takes on sm_90a: registers, spills, shared memory; as a Markdown table.
+
+  scripts/kernel_report.py build/release/libqb_cuda.a > docs/benchmarks/cuda_kernels.md
+
+Needs cuobjdump (CUDA toolkit) and c++filt. A kernel whose stack frame or local memory is not empty
+spills registers: exit status 1, and its name on standard error. 77: cuobjdump is missing."""
+import collections
+import re
+import shutil
+import subprocess
+import sys
+
+MODES = ("plain", "plain, zero", "residual", "residual, zero", "border classes", "general", "real",
+         "half", "half, residual", "half, general", "half, real")
+MOST_SHARED = 232448  # bytes a block may have
+
+
+def dynamic_shared(name):
+    """Bytes that the launcher asks for, for the kernels that fill the multiprocessor (see there)."""
+    tile = re.match(r"qb_conv_wgmma<(\d+), (\d+), (\d+), (\d+), \w+, (\d+)>", name)
+    if tile:
+        rows, columns, depth, groups, mode = map(int, tile.groups())
+        staging = groups * 128 * 64 if mode in (5, 9) else 0
+        stage = (rows + columns) * depth
+        stages = min((MOST_SHARED - 1024 - 256 - staging) // stage, 12)
+        return 1024 + stages * stage + 256 + staging
+    keys = re.match(r"attention<(\d+), \d+, [234], (?:true|false)>\(.*wgmma", name)
+    if keys:
+        n = int(keys.group(1))
+        return 1024 + (64 + n + (n + 15) // 16 * 16) * 128
+    return 0
+
+
+def readable(name):
+    name = re.sub(r"^void ", "", re.sub(r"\(.*\)$", "", name))
+    mode = re.match(r"(qb_conv_wgmma<.*), (\d+)>$", name)
+    return f"{mode.group(1)}>, {MODES[int(mode.group(2))]}" if mode else name
+
+
+def kernels_of(library):
+    """(file, name, registers, stack, local, static shared) of each kernel for sm_90a."""
+    text = subprocess.run(["cuobjdump", "--dump-resource-usage", "--gpu-architecture", "sm_90a",
+                           library], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["c++filt"], input=text, capture_output=True, text=True,
+                          check=True).stdout
+    found, member, name = collections.OrderedDict(), "", None
+    for line in text.splitlines():
+        if line.startswith("member "):
+            member = line.strip().rstrip(":").split(":")[-1].removesuffix(".o")
+        elif line.strip().startswith("Function "):
+            name = line.strip()[len("Function "):].rstrip(":")
+        elif name and "REG:" in line:
+            use = {k: int(v) for k, v in re.findall(r"(REG|STACK|SHARED|LOCAL):(\d+)", line)}
+            found[member, name] = use
+            name = None
+    return found
+
+
+def main():
+    if len(sys.argv) != 2:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if not shutil.which("cuobjdump") or not shutil.which("c++filt"):
+        print("skipped: cuobjdump or c++filt is not there")
+        return 77
+    found = kernels_of(sys.argv[1])
+    if not found:
+        print(f"{sys.argv[1]}: expected kernels for sm_90a, got none", file=sys.stderr)
+        return 1
+    print("# What the CUDA kernels take\n\nOn sm_90a, by `scripts/kernel_report.py` (`cuobjdump "
+          "--dump-resource-usage`). Shared memory is static, and what the\nlauncher adds. A "
+          "multiprocessor has 65,536 registers and 227 KiB; wgmma kernels shift registers from\n"
+          "the copying warps to the others (`setmaxnreg`), up to 240.\n\n"
+          "| file | kernel | registers | spills | shared |\n| --- | --- | --- | --- | --- |")
+    spilled = 0
+    for (member, name), use in sorted(found.items()):
+        spills = use["STACK"] + use["LOCAL"]
+        dynamic = dynamic_shared(name if "wgmma" not in member else name + "wgmma")
+        shared = f"{use['SHARED']} + {dynamic}" if dynamic else str(use["SHARED"])
+        print(f"| {member} | `{readable(name)}` | {use['REG']} | {spills or 'none'} | {shared} |")
+        if spills:
+            print(f"{member}: {readable(name)}: {spills} bytes of stack", file=sys.stderr)
+            spilled += 1
+    print(f"\n{len(found)} kernels, {spilled} with spills.")
+    return 1 if spilled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
