@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bench_models.h"
+#include "eval/eval.h"
 #include "graph/passes.h"
 #include "graph/zoo.h"
 #include "kernels/cuda/device.h"
@@ -230,7 +231,39 @@ static void observers_see_every_value(void **state) {
     qb_graph_free(graph);
 }
 
-/* Steps measured at build, and the times add up to about the whole. */
+/* Seconds of all steps of the device, by a profile, and of a run among replays: medians. */
+static void profile_and_replay(qb_ctx *cx, const qb_engine *engine, double *profiled,
+                               double *replayed) {
+    enum { RUNS = 21 };
+    double ms[RUNS], sum[RUNS];
+    int32_t n = qb_engine_n_steps(engine);
+    qb_context *context;
+    bench_ports ports = {0};
+    assert_ok(cx, qb_context_create(cx, engine, &context));
+    assert_ok(cx, bench_ports_new(cx, engine, 5, &ports));
+    for (int run = 0; run < RUNS; run++) {
+        double *seconds = calloc((size_t)n, sizeof *seconds);
+        assert_ok(
+            cx, qb_context_profile(cx, context, (const void *const *)ports.in, ports.out, seconds));
+        sum[run] = 0;
+        for (int32_t s = 0; s < n; s++) {
+            qb_step_info info;
+            qb_engine_step(engine, s, &info);
+            if (info.on_device) sum[run] += seconds[s];
+        }
+        free(seconds);
+    }
+    assert_ok(cx, qb_context_replay(cx, context, RUNS, ms));
+    qb_latency a, b;
+    qb_latency_of(sum, RUNS, &a);
+    qb_latency_of(ms, RUNS, &b);
+    *profiled = a.median;
+    *replayed = b.median * 1e-3;
+    bench_ports_free(&ports);
+    qb_context_free(context);
+}
+
+/* Steps measured at build, and their times in a run add up to the whole, within 5 %. */
 static void steps_say_what_was_measured(void **state) {
     (void)state;
     need_device();
@@ -249,6 +282,10 @@ static void steps_say_what_was_measured(void **state) {
         measured++;
     }
     assert_true(measured > 0);
+    double profiled, replayed;
+    profile_and_replay(&cx, engine, &profiled, &replayed);
+    printf("steps %.1f us, whole %.1f us\n", profiled * 1e6, replayed * 1e6);
+    assert_true(fabs(profiled - replayed) <= 0.05 * replayed);
     qb_engine_free(engine);
     qb_graph_free(graph);
 }

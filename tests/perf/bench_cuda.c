@@ -108,8 +108,10 @@ static qb_status measure(bench *b, const qb_engine *engine, const char *model, i
     QB_GO(bench_ports_new(b->cx, engine, 3, &ports));
     QB_GO(qb_context_run(b->cx, context, (const void *const *)ports.in, ports.out));
     QB_GO(qb_context_replay(b->cx, context, WARM_UP, ms));
-    if (ms[WARM_UP - 1] * replays > MOST_MS) /* hopeless ones must not eat the time of the others */
-        replays = (int)(MOST_MS / ms[WARM_UP - 1]) + 3;
+    if (ms[WARM_UP - 1] * replays > MOST_MS) { /* hopeless ones must not eat the others' time */
+        int fewer = (int)(MOST_MS / ms[WARM_UP - 1]) + 3;
+        if (fewer < replays) replays = fewer; /* there is room for no more */
+    }
     QB_GO(qb_context_replay(b->cx, context, replays, ms));
     qb_latency latency;
     qb_latency_of(ms, replays, &latency);
