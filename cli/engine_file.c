@@ -107,6 +107,15 @@ qb_status qb_engine_file_show(qb_ctx *cx, const qb_common *common, bool steps, c
         json_decref(root);
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: the tags are no JSON object", path);
     }
-    if (!qb_json_on_stdout(common)) print(root, steps);
+    char *command = NULL;
+    if (qb_engine_file_command(cx, path, &command) != QB_OK) {
+        json_decref(root);
+        return cx->code;
+    }
+    if (!qb_json_on_stdout(common)) {
+        print(root, steps);
+        printf("built with  %s\n", command);
+    }
+    qb_free(command);
     return qb_json_out(cx, common, root);
 }

@@ -1,10 +1,13 @@
 #include "cli/making.h"
 
+#include <string.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "cli/bench_inputs.h"
 #include "cli/pipeline.h"
+#include "graph/plugin.h"
 
 /* The graph in the asked-for precision. A Q/DQ model is INT8 by itself. */
 static qb_status quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
@@ -117,18 +120,44 @@ json_t *qb_memory_json(const qb_engine *engine) {
 
 /* ---- files ---- */
 
+/* Quoted where a shell would see more than a word. */
 static void add_text(qb_strbuf *out, const char *name, const char *value) {
-    if (value) qb_strbuf_addf(out, " --%s=%s", name, value);
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "_-+./:,@%=";
+    if (!value) return;
+    qb_strbuf_addf(out, " --%s=", name);
+    if (value[strspn(value, plain)] == '\0') {
+        qb_strbuf_add(out, value);
+        return;
+    }
+    qb_strbuf_add(out, "'");
+    for (const char *c = value; *c; c++)
+        if (*c == '\'')
+            qb_strbuf_add(out, "'\\''");
+        else
+            qb_strbuf_addn(out, c, 1);
+    qb_strbuf_add(out, "'");
 }
 
 static void add_flag(qb_strbuf *out, const char *name, bool given) {
     if (given) qb_strbuf_addf(out, " --%s", name);
 }
 
+/* Of an integer engine: what the project says, for the precision's text may leave it open. */
+static void add_quantization(qb_strbuf *out, const qb_project *project) {
+    add_text(out, "activations", qb_scheme_text(project->activations));
+    add_text(out, "weights", project->weights ? project->weights->name : NULL);
+    add_flag(out, project->per_tensor_weights ? "per-tensor-weights" : "no-per-tensor-weights",
+             true);
+    for (int i = 0; project->keep_float[i]; i++)
+        add_text(out, "keep-float", project->keep_float[i]);
+}
+
 /* What `qbench build` needs beside model and precision to make the same engine. */
 static char *options_of(qb_ctx *cx, const qb_project *project, const qb_making *making) {
     const qb_shape_flags *sizes = making->sizes;
     qb_strbuf out = {0};
+    qb_strbuf_addf(&out, " --threads=%d", making->threads);
     if (project->batch > 1) qb_strbuf_addf(&out, " --batch=%lld", (long long)project->batch);
     if (sizes->profiles.n == 0) add_text(&out, "shapes", sizes->shapes);
     for (int i = 0; i < sizes->profiles.n; i += 2)
@@ -136,8 +165,9 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_making *
     add_text(&out, "memPoolSize", sizes->pools);
     add_text(&out, "backends", project->backends);
     for (int i = 0; project->disabled[i]; i++) add_text(&out, "disable-pass", project->disabled[i]);
-    for (int i = 0; project->keep_float[i]; i++)
-        add_text(&out, "keep-float", project->keep_float[i]);
+    if (strncmp(making->precision, "int8", 4) == 0) add_quantization(&out, project);
+    for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
+        add_text(&out, "plugin", qb_plugins_at(cx->plugins, i)->path);
     add_flag(&out, "no-mixing", project->no_mixing);
     add_flag(&out, "time-tactics", making->time_tactics);
     add_flag(&out, "version-compatible", making->version_compatible);

@@ -9,12 +9,15 @@
 
 #define LONGEST 256
 
+static const char *const schemes[] = {[QB_SCHEME_U8_AFFINE] = "u8-affine",
+                                      [QB_SCHEME_S8_AFFINE] = "s8-affine",
+                                      [QB_SCHEME_S8_SYMMETRIC] = "s8-symmetric"};
+
+const char *qb_scheme_text(qb_act_scheme scheme) { return schemes[scheme]; }
+
 bool qb_scheme_parse(const char *text, qb_act_scheme *out) {
-    static const char *const names[] = {[QB_SCHEME_U8_AFFINE] = "u8-affine",
-                                        [QB_SCHEME_S8_AFFINE] = "s8-affine",
-                                        [QB_SCHEME_S8_SYMMETRIC] = "s8-symmetric"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strcmp(text, names[i]) == 0) {
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (strcmp(text, schemes[i]) == 0) {
             *out = (qb_act_scheme)i;
             return true;
         }

@@ -45,5 +45,6 @@ const char *qb_precision_float(const qb_precision *precision, qb_dtype *type);
 const char *qb_precision_where(const char *text);
 /* One of QB_SCHEME_WORDS; false leaves *out alone. */
 bool qb_scheme_parse(const char *text, qb_act_scheme *out);
+const char *qb_scheme_text(qb_act_scheme scheme); /* and back */
 
 #endif

@@ -46,6 +46,9 @@ qb_status qb_engine_load_on(qb_ctx *cx, const char *path, int32_t device, qb_eng
  * files that do not fit this machine. */
 qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json);
 
+/* The command that builds the file anew ("qbench build --model ..."), new memory. */
+qb_status qb_engine_file_command(qb_ctx *cx, const char *path, char **command);
+
 /* What kernels ask of a processor, as engine files record it: "avx2 fma avx512f ...". */
 void qb_engine_processor(char *text, size_t n);
 

@@ -43,17 +43,24 @@ static void release(machine *m) {
     qb_free(m->hardware);
 }
 
+char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
+    const char *more = json_string_value(json_object_get(tags, "options"));
+    return qb_format(cx, "qbench build --model %s --precision %s%s%s -o %s", text_of(tags, "model"),
+                     text_of(tags, "precision"), more && *more ? " " : "", more ? more : "", path);
+}
+
 /* Both sides, and the command that builds the same engine here. */
 static qb_status misfit(qb_ctx *cx, const char *path, const json_t *tags, const machine *built,
                         const machine *here, const char *way_out) {
-    const char *more = json_string_value(json_object_get(tags, "options"));
-    return qb_fail(cx, QB_STATUS_MISMATCH,
-                   "%s: built by qbench %s for '%s'; this is qbench %s on '%s': "
-                   "build it here with 'qbench build --model %s --precision %s%s%s -o %s', or "
-                   "there with %s",
-                   path, built->software, built->hardware, here->software, here->hardware,
-                   text_of(tags, "model"), text_of(tags, "precision"), more && *more ? " " : "",
-                   more ? more : "", path, way_out);
+    char *command = qb_file_command(cx, path, tags);
+    if (!command) return cx->code;
+    qb_status status = qb_fail(cx, QB_STATUS_MISMATCH,
+                               "%s: built by qbench %s for '%s'; this is qbench %s on '%s': "
+                               "build it here with '%s', or there with %s",
+                               path, built->software, built->hardware, here->software,
+                               here->hardware, command, way_out);
+    qb_free(command);
+    return status;
 }
 
 static qb_status compare(qb_ctx *cx, const char *path, const json_t *tags, uint32_t compatible,

@@ -98,6 +98,8 @@ typedef struct qb_file_plan_read {
 qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,
                            size_t size, qb_file_plan_read *out);
 
+/* engine/file_fit.c: the command that builds the file of these tags; new memory. */
+char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags);
 /* engine/file_fit.c: may a file with these tags be used here (on the device of that number)? *same:
  * program, processor and device are those that built it. */
 qb_status qb_file_fit(qb_ctx *cx, const char *path, const json_t *tags, uint32_t compatible,

@@ -315,3 +315,17 @@ qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json) {
     qb_map_close(&f.map);
     return *json ? QB_OK : cx->code;
 }
+
+qb_status qb_engine_file_command(qb_ctx *cx, const char *path, char **command) {
+    char *text;
+    QB_TRY(qb_engine_file_tags(cx, path, &text));
+    json_t *tags = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    qb_free(text);
+    if (!json_is_object(tags))
+        qb_fail(cx, QB_STATUS_FORMAT, "%s: the tags are no JSON object", path);
+    else
+        *command = qb_file_command(cx, path, tags);
+    const qb_status status = json_is_object(tags) && *command ? QB_OK : cx->code;
+    json_decref(tags);
+    return status;
+}

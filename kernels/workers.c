@@ -108,8 +108,9 @@ static bool spin(const qb_workers *w, int own) {
 
 static void sleep_until_open(qb_workers *w, int own) {
     pthread_mutex_lock(&w->lock);
-    atomic_fetch_add(&w->sleepers, 1); /* before the last look: the publisher looks here after it */
-    atomic_thread_fence(memory_order_seq_cst);
+    /* Publisher and sleeper both change this number, so one of them comes second: a publisher then
+     * sees the sleeper, a sleeper that acquires what the publisher released sees the loop. */
+    atomic_fetch_add(&w->sleepers, 1);
     while (!is_open(w, own)) pthread_cond_wait(&w->wake, &w->lock);
     atomic_fetch_sub(&w->sleepers, 1);
     pthread_mutex_unlock(&w->lock);
@@ -128,8 +129,7 @@ static void *member_main(void *argument) {
 }
 
 static void wake_all(qb_workers *w) {
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&w->sleepers) == 0) return;
+    if (atomic_fetch_add(&w->sleepers, 0) == 0) return;
     pthread_mutex_lock(&w->lock);
     pthread_cond_broadcast(&w->wake);
     pthread_mutex_unlock(&w->lock);
