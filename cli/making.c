@@ -39,6 +39,7 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
                        qb_engine **out) {
     qb_engine_options options = {.backends = precision->backends,
                                  .threads = making->threads,
+                                 .device = making->device,
                                  .float_type = float_type,
                                  .tf32 = precision->kind == QB_PRECISION_TF32,
                                  .timing_cache = project->timing_cache,

@@ -12,6 +12,7 @@ typedef struct qb_making {
     const char *precision;       /* "fp32", "bf16", "int8:entropy+per-tensor" */
     const qb_shape_flags *sizes; /* of inputs; what they leave open is the model's own, with the
                                     project's batch */
+    int32_t device;              /* which GPU, for an engine of one */
     int threads;                 /* of one run */
     bool time_tactics;
     bool version_compatible, hardware_compatible; /* of the file; see qb_engine_origin */

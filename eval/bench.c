@@ -65,6 +65,7 @@ typedef struct session {
 typedef struct stream {
     session *shared;
     int32_t number;
+    const qb_engine *engine; /* the session's, or that of another device */
     pthread_t thread;
     qb_ctx cx;
     qb_context *context;
@@ -85,7 +86,7 @@ static void pause_ms(double ms) {
 static qb_status one_query(stream *s, qb_run_times *times) {
     const session *b = s->shared;
     *times = (qb_run_times){0};
-    if (!qb_engine_device(b->engine))
+    if (!qb_engine_device(s->engine))
         return qb_context_run(&s->cx, s->context, b->inputs, s->outputs);
     const bool transfers = !b->options->no_transfers || s->warmup_queries == 0;
     return qb_context_run_timed(&s->cx, s->context, b->inputs, s->outputs, transfers, times);
@@ -128,8 +129,8 @@ static void *stream_main(void *user) {
     pthread_mutex_lock(&b->gate);
     pthread_mutex_unlock(&b->gate);
     if (b->failed) return NULL; /* not all threads could be started: nobody may wait for them */
-    qb_status status = qb_context_create(&s->cx, b->engine, &s->context);
-    if (status == QB_OK) s->outputs = qb_outputs_new(&s->cx, b->engine);
+    qb_status status = qb_context_create(&s->cx, s->engine, &s->context);
+    if (status == QB_OK) s->outputs = qb_outputs_new(&s->cx, s->engine);
     if (status == QB_OK) status = s->outputs ? warm_up(s) : s->cx.code;
     if (status != QB_OK) b->failed = 1;
     /* All have warmed up; then the clock starts for all at once. */
@@ -140,7 +141,7 @@ static void *stream_main(void *user) {
 }
 
 static void stream_release(stream *s) {
-    if (s->outputs) qb_outputs_free(s->shared->engine, s->outputs);
+    if (s->outputs) qb_outputs_free(s->engine, s->outputs);
     qb_context_free(s->context);
     qb_free(s->query);
 }
@@ -181,6 +182,12 @@ static qb_status first_error(qb_ctx *cx, const stream *streams, int32_t n) {
     return cx->code;
 }
 
+/* Streams are dealt out to the devices in turn. */
+static const qb_engine *engine_of(const session *shared, int32_t number) {
+    const int32_t device = number % (shared->options->n_others + 1);
+    return device == 0 ? shared->engine : shared->options->others[device - 1];
+}
+
 /* The last stream is the calling thread: with one stream nothing is handed over. */
 static qb_status run_streams(qb_ctx *cx, session *shared, stream *streams, int32_t n) {
     int32_t running = 0;
@@ -190,6 +197,7 @@ static qb_status run_streams(qb_ctx *cx, session *shared, stream *streams, int32
     for (int32_t i = 0; i < n; i++) {
         streams[i].shared = shared;
         streams[i].number = i;
+        streams[i].engine = engine_of(shared, i);
         qb_ctx_child(cx, &streams[i].cx);
     }
     pthread_mutex_lock(&shared->gate);
@@ -212,7 +220,7 @@ static qb_status run_streams(qb_ctx *cx, session *shared, stream *streams, int32
 
 qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
                        const qb_bench_options *options, qb_bench *out) {
-    const int32_t n = options->streams > 0 ? options->streams : 1;
+    const int32_t n = (options->streams > 0 ? options->streams : 1) * (options->n_others + 1);
     session shared = {.engine = engine, .inputs = inputs, .options = options};
     stream *streams = qb_alloc(cx, (size_t)n, sizeof *streams);
     if (!streams) return cx->code;

@@ -1,8 +1,11 @@
 /* qbench bench: how fast a model runs, with trtexec's options and definitions. */
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/bench_devices.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_report.h"
 #include "cli/json_out.h"
@@ -13,7 +16,8 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision, *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level;
+    const char *precision, *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level,
+        *devices;
     qb_shape_flags sizes;
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
@@ -92,6 +96,9 @@ static const qb_opt table[] = {
     TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
     TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
     TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
+    TEXT("device", devices, "N", "the GPU, counted from 0 (default: 0)"),
+    TEXT("devices", devices, "N,...",
+         "several GPUs: one engine and --infStreams streams on each, all at once"),
     FLAG("noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
     {0},
 };
@@ -121,7 +128,7 @@ static void defaults(void *opts) {
 /* ---- the engine ---- */
 
 /* --threads are divided among the streams. */
-static qb_making making_of(qb_ctx *cx, const options *o) {
+static qb_making making_of(qb_ctx *cx, const options *o, int32_t device) {
     const int threads = qb_threads(cx) / (int)o->streams;
     const char *level = o->hardware_level;
     return (qb_making){.precision = o->int8   ? "int8"
@@ -129,6 +136,7 @@ static qb_making making_of(qb_ctx *cx, const options *o) {
                                     : o->fp16 ? "fp16"
                                               : o->precision,
                        .sizes = &o->sizes,
+                       .device = device,
                        .threads = threads > 0 ? threads : 1,
                        .time_tactics = o->time_tactics,
                        .version_compatible = o->version_compatible,
@@ -136,7 +144,8 @@ static qb_making making_of(qb_ctx *cx, const options *o) {
                            o->hardware_compatible || (level && strcmp(level, "none") != 0)};
 }
 
-static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **name) {
+static qb_status load_engine(qb_ctx *cx, const options *o, qb_devices *devices, qb_made *out,
+                             char **name) {
     if (o->sizes.profiles.n > 0 || o->save_engine || o->project.providers)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--loadEngine: profiles and providers are fixed in the file, and it is "
@@ -145,7 +154,7 @@ static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **
         const double start = qb_now();
         qb_engine_free(out->engine);
         out->engine = NULL;
-        QB_TRY(qb_engine_load(cx, o->load_engine, &out->engine));
+        QB_TRY(qb_engine_load_on(cx, o->load_engine, devices->number[0], &out->engine));
         const double device = qb_engine_device_seconds(out->engine);
         const double took = qb_now() - start - device;
         const bool print = o->time_load && !qb_json_on_stdout(&o->common);
@@ -154,18 +163,35 @@ static qb_status load_engine(qb_ctx *cx, const options *o, qb_made *out, char **
         qb_info(cx, "engine loaded in %.3g s: %d threads a stream", took,
                 qb_engine_threads(out->engine));
     }
+    if (devices->n > 1) QB_TRY(qb_devices_load(cx, out->engine, o->load_engine, devices));
     *name = qb_strdup(cx, qb_path_base(o->load_engine));
     return *name ? QB_OK : cx->code;
 }
 
+/* The other devices take the engine from its file: the one of --saveEngine or one that goes again.
+ */
+static qb_status spread(qb_ctx *cx, const options *o, const qb_project *project,
+                        const qb_making *making, const qb_made *made, qb_devices *devices) {
+    if (o->save_engine) return qb_devices_load(cx, made->engine, o->save_engine, devices);
+    const char *folder = getenv("TMPDIR");
+    char *path = qb_format(cx, "%s/qbench-%ld.qbe", folder ? folder : "/tmp", (long)getpid());
+    if (!path) return cx->code;
+    qb_status status = qb_made_save(cx, project, making, made, path);
+    if (status == QB_OK) status = qb_devices_load(cx, made->engine, path, devices);
+    (void)unlink(path); /* what is mapped stays */
+    qb_free(path);
+    return status;
+}
+
 static qb_status build_engine(qb_ctx *cx, const options *o, const qb_project_flags *flags,
-                              qb_made *out, char **name) {
-    const qb_making making = making_of(cx, o);
+                              qb_devices *devices, qb_made *out, char **name) {
+    const qb_making making = making_of(cx, o, devices->number[0]);
     qb_project project = {0};
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, flags, false, &project));
     QB_GO(qb_stage_engine(cx, &project, &making, out));
     if (o->save_engine) QB_GO(qb_made_save(cx, &project, &making, out, o->save_engine));
+    if (devices->n > 1) QB_GO(spread(cx, o, &project, &making, out, devices));
     *name = qb_strdup(cx, qb_path_base(project.model));
     if (!*name) status = cx->code;
 out:
@@ -295,18 +321,21 @@ static void print_profiles(const qb_engine *engine) {
 
 static json_t *result(const options *o, const qb_making *making, const char *model,
                       const qb_engine *engine, const qb_engine *plan, const qb_bench *bench,
-                      const qb_bench_summary *summary) {
-    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o}", "schema", "qbench.bench/1",
+                      const qb_bench_summary *summary, int32_t devices) {
+    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o}", "schema", "qbench.bench/1",
                      "model", qb_json_string(model), "precision", making->precision, "batch",
                      (json_int_t)items(plan), "queries", (json_int_t)bench->n, "streams",
-                     (int)o->streams, "memory", qb_memory_json(engine), "summary",
-                     qb_bench_summary_json(bench, summary));
+                     (int)o->streams, "devices", (int)devices, "memory", qb_memory_json(engine),
+                     "summary", qb_bench_summary_json(bench, summary));
 }
 
 /* Measures one plan of the engine. */
 static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, const char *model,
-                         const qb_engine *engine, const qb_engine *plan) {
+                         const qb_engine *engine, const qb_engine *plan,
+                         const qb_devices *devices) {
     const qb_bench_options settings = {.streams = (int32_t)o->streams,
+                                       .others = devices->engine + 1,
+                                       .n_others = devices->n - 1,
                                        .warmup_ms = o->warmup,
                                        .duration_s = o->duration,
                                        .min_runs = o->iterations,
@@ -322,10 +351,11 @@ static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, 
     const void *const *given = (const void *const *)inputs;
     QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
     QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
-    if (print) qb_bench_print(&bench, &summary, o->average, settings.streams);
+    if (print) qb_bench_print(&bench, &summary, o->average, settings.streams * devices->n);
     if (print) qb_memory_print(engine);
     QB_GO(exports(cx, o, plan, given, &bench));
-    QB_GO(qb_json_out(cx, &o->common, result(o, making, model, engine, plan, &bench, &summary)));
+    QB_GO(qb_json_out(cx, &o->common,
+                      result(o, making, model, engine, plan, &bench, &summary, devices->n)));
 out:
     qb_bench_release(&bench);
     if (inputs) qb_bench_inputs_free(plan, inputs);
@@ -334,7 +364,9 @@ out:
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    const qb_making making = making_of(cx, o);
+    qb_devices devices;
+    QB_TRY(qb_devices_parse(cx, o->devices, &devices));
+    const qb_making making = making_of(cx, o, devices.number[0]);
     qb_project_flags flags = o->project;
     if (arguments->n > 0) flags.model = arguments->item[0];
     qb_made made = {0};
@@ -344,14 +376,15 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_bench_summary percents;
     QB_GO(qb_trtexec_check(cx, &o->trtexec));
     QB_GO(qb_bench_percents(cx, o->percentile, &percents)); /* before the engine is built */
-    QB_GO(o->load_engine ? load_engine(cx, o, &made, &name)
-                         : build_engine(cx, o, &flags, &made, &name));
+    QB_GO(o->load_engine ? load_engine(cx, o, &devices, &made, &name)
+                         : build_engine(cx, o, &flags, &devices, &made, &name));
     if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(made.engine);
     const bool ranges = o->load_engine || qb_engine_n_profiles(made.engine) > 0;
     QB_GO(qb_shapes_plan(cx, made.engine, ranges ? o->sizes.shapes : NULL, o->use_profile, &plan));
-    if (!o->only_build) QB_GO(measure(cx, o, &making, name, made.engine, plan));
+    if (!o->only_build) QB_GO(measure(cx, o, &making, name, made.engine, plan, &devices));
 out:
     qb_engine_release(plan);
+    qb_devices_release(&devices);
     qb_made_release(&made);
     qb_free(name);
     return status;
@@ -366,6 +399,7 @@ const qb_command qb_command_bench = {
         "here are accepted (docs/trtexec.md lists all). A query is one batch.",
     .example = "qbench bench --onnx=squeezenet1.1.onnx --shapes=data:8x3x224x224 --duration=5\n"
                "qbench bench --precision int8 --infStreams=2 --saveEngine=fast.qbe\n"
+               "qbench bench --providers=cuda --devices=0,1 --infStreams=4\n"
                "qbench bench model.qdq.onnx --dumpProfile --exportTimes=times.json",
     .options = table,
     .also = foreign,

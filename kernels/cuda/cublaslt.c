@@ -27,7 +27,6 @@
     X(cublasLtMatmulPreferenceInit_internal)                                                       \
     X(cublasLtMatmulPreferenceSetAttribute)                                                        \
     X(cublasLtMatmulAlgoGetHeuristic)                                                              \
-    X(cublasLtMatmulAlgoConfigGetAttribute)                                                        \
     X(cublasLtGetStatusString)                                                                     \
     X(cublasLtMatmul)
 
@@ -263,18 +262,6 @@ static qb_status time_one(qb_ctx *cx, const qb_cuda_gemm_plan *p, const trial *t
     return qb_cuda_event_elapsed(cx, t->begin, t->end, ms);
 }
 
-static void name_algorithm(const cublasLtMatmulAlgo_t *algorithm, int index, int n, char *impl,
-                           size_t size) {
-    int id = 0;
-    uint32_t tile = 0;
-    size_t written;
-    (void)lt.cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_ID, &id,
-                                                  sizeof id, &written);
-    (void)lt.cublasLtMatmulAlgoConfigGetAttribute(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID, &tile,
-                                                  sizeof tile, &written);
-    snprintf(impl, size, "cublasLt algorithm %d, tile %u (%d of %d)", id, tile, index + 1, n);
-}
-
 static bool take(qb_cuda_gemm_plan *p, const cublasLtMatmulHeuristicResult_t *found) {
     p->algorithm = found->algo;
     p->workspace = found->workspaceSize;
@@ -307,7 +294,7 @@ out:
     return status;
 }
 
-static qb_status choose(qb_ctx *cx, qb_cuda_gemm_plan *p, char *impl, size_t impl_size) {
+static qb_status choose(qb_ctx *cx, qb_cuda_gemm_plan *p) {
     cublasLtMatmulHeuristicResult_t found[MAX_ALGORITHMS];
     int n = 0, best = p->number - 1;
     QB_TRY(ask(cx, p, found, &n));
@@ -315,7 +302,6 @@ static qb_status choose(qb_ctx *cx, qb_cuda_gemm_plan *p, char *impl, size_t imp
     if (best < 0 || best >= n || !take(p, &found[best]))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no algorithm of cuBLASLt ran");
     p->number = best + 1;
-    name_algorithm(&p->algorithm, best, n, impl, impl_size);
     return QB_OK;
 }
 
@@ -335,12 +321,12 @@ static qb_status find_handle(qb_ctx *cx, cublasLtHandle_t *out) {
     return check(cx, code, "opening");
 }
 
-static qb_status make_ready(qb_ctx *cx, qb_cuda_gemm_plan *p, char *impl, size_t impl_size) {
+static qb_status make_ready(qb_ctx *cx, qb_cuda_gemm_plan *p) {
     pthread_once(&once, open_library);
     if (!lt.ready) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s was not found", LIBRARY);
     QB_TRY(find_handle(cx, &p->handle));
     QB_TRY(lay_all(cx, p));
-    QB_TRY(choose(cx, p, impl, impl_size));
+    QB_TRY(choose(cx, p));
     p->ready = true;
     return QB_OK;
 }
@@ -356,14 +342,12 @@ qb_status qb_cuda_gemm_open(qb_ctx *cx, const qb_cuda_gemm *gemm, int32_t *varia
     plan->number = *variant & ((1 << NUMBER_BITS) - 1);
     plan->workspace = (size_t)((*variant & ~KNOWN) >> NUMBER_BITS) * PAGE;
     pthread_mutex_init(&plan->lock, NULL);
-    if (*variant & KNOWN)
-        snprintf(impl, impl_size, "cublasLt algorithm %d of its list", (int)plan->number);
-    else
-        status = make_ready(cx, plan, impl, impl_size);
+    if (!(*variant & KNOWN)) status = make_ready(cx, plan);
     if (status != QB_OK || plan->workspace > WORKSPACE) {
         qb_cuda_gemm_close(plan);
         return status != QB_OK ? status : qb_fail(cx, QB_STATUS_MISMATCH, "no such algorithm");
     }
+    snprintf(impl, impl_size, "cublasLt algorithm %d of its list", (int)plan->number);
     *variant = KNOWN | (int32_t)pages(plan->workspace) << NUMBER_BITS | plan->number;
     *out = plan;
     return QB_OK;
@@ -377,10 +361,9 @@ void qb_cuda_gemm_close(qb_cuda_gemm_plan *plan) {
 qb_status qb_cuda_gemm_run(qb_ctx *cx, qb_cuda_gemm_plan *p, const void *a, const void *b,
                            const void *bias, const void *residual, void *out, void *workspace,
                            void *stream) {
-    char impl[64];
     const size_t planned = p->workspace;
     pthread_mutex_lock(&p->lock);
-    qb_status status = p->ready ? QB_OK : make_ready(cx, p, impl, sizeof impl);
+    qb_status status = p->ready ? QB_OK : make_ready(cx, p);
     if (status == QB_OK && p->workspace > planned)
         status = qb_fail(cx, QB_STATUS_MISMATCH,
                          "cuBLASLt: the algorithm wants %zu bytes of "

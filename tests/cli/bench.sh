@@ -55,6 +55,10 @@ expect 2 "$QBENCH" bench model.onnx --percentile=101
 expect 1 "$QBENCH" bench model.onnx --loadInputs="$input:$QBENCH"
 complains "takes 602112 bytes"
 expect 2 "$QBENCH" bench model.onnx --precision int9
+expect 2 "$QBENCH" bench model.onnx --devices=0,0
+complains "expected numbers like 0,1, each once, got '0,0'"
+expect 1 "$QBENCH" bench model.onnx "${short[@]}" --backends cpu --devices=0,1
+complains 'expected an engine of a GPU'
 expect 1 "$QBENCH" bench model.onnx --precision int8
 complains "run 'qbench calibrate"
 done_testing

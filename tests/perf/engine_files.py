@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Engine files of the model zoo: how long building, loading and reading take, and what memory they need.
 
-    engine_files.py QBENCH FOLDER [MODEL ...]      measures, writes FOLDER/engine_files.json
-    engine_files.py --table FILE.json              prints the Markdown table
+    engine_files.py QBENCH FOLDER [MODEL ...]           measures, writes FOLDER/engine_files.json
+    engine_files.py --cuda QBENCH FOLDER [MODEL ...]    in FP16 on a GPU
+    engine_files.py --table FILE.json                   prints the Markdown table
 
 Build: graph optimized already, kernels chosen, weights packed (from the program's own clock). Load: the
 better of two in one process (`bench --timeDeserialize`). Read: the same file read twice into memory,
-from the page cache as the load is.
+from the page cache as the load is. On a GPU: without what the driver takes to open the device; a second
+build with the timing cache of the first must give the same bytes, and the first load of a process counts.
 """
 
+import filecmp
 import json
 import os
 import re
@@ -52,6 +55,38 @@ def measure(qbench, folder, name):
     return row
 
 
+def build_cuda(qbench, model, engine, cache):
+    log = run(qbench, "build", model, "--precision", "fp16", "--providers", "cuda", "-o", engine,
+              "--timingCacheFile=" + cache)
+    return float(re.search(r"engine built in ([0-9.e+-]+) s", log).group(1))
+
+
+def measure_cuda(qbench, folder, name):
+    model, engine, again, cache = (os.path.join(folder, name + end) for end in (".onnx", ".qbe", ".2.qbe", ".cache"))
+    if not os.path.exists(model):
+        run(qbench, "zoo", name, "-o", model)
+    if os.path.exists(cache):
+        os.remove(cache)
+    built, rebuilt = build_cuda(qbench, model, engine, cache), build_cuda(qbench, model, again, cache)
+    log = run(qbench, "bench", "--loadEngine=" + engine, "--skipInference", "--timeDeserialize")
+    loads = [float(s) for s in re.findall(r"Engine deserialized in ([0-9.e+-]+) sec", log)]
+    row = {"model": name, "file_bytes": os.path.getsize(engine), "build_s": built, "build_with_cache_s": rebuilt,
+           "same_bytes": filecmp.cmp(engine, again, shallow=False), "load_s": loads[0], "load_again_s": loads[1],
+           "open_device_s": float(re.search(r"Device opened in ([0-9.e+-]+) sec", log).group(1))}
+    for path in (model, engine, again, cache):
+        os.remove(path)
+    return row
+
+
+def table_cuda(rows):
+    print("| model | file | build | with its timing cache | same bytes | load | load again | build / load |")
+    print("| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: |")
+    for r in rows:
+        print(f"| {r['model']} | {r['file_bytes'] / 2**20:.1f} MiB | {1e3 * r['build_s']:.0f} ms "
+              f"| {1e3 * r['build_with_cache_s']:.0f} ms | {'yes' if r['same_bytes'] else 'no'} "
+              f"| {1e3 * r['load_s']:.1f} ms | {1e3 * r['load_again_s']:.1f} ms | {r['build_s'] / r['load_s']:.0f} |")
+
+
 def table(rows):
     print("| model | file | weights | activations | over the bound | workspace | peak of the build | build | load "
           "| build / load | file read twice |")
@@ -67,7 +102,10 @@ def table(rows):
 def main(arguments):
     if arguments[:1] == ["--table"] and len(arguments) == 2:
         with open(arguments[1]) as f:
-            return table(json.load(f))
+            rows = json.load(f)
+        return (table_cuda if "same_bytes" in rows[0] else table)(rows)
+    cuda = arguments[:1] == ["--cuda"]
+    arguments = arguments[cuda:]
     if len(arguments) < 2:
         sys.exit(__doc__)
     qbench, folder, *names = arguments
@@ -77,7 +115,7 @@ def main(arguments):
         with open(path) as f:
             rows = [r for r in json.load(f) if r["model"] not in (names or ZOO)]
     for name in names or ZOO:
-        rows.append(measure(qbench, folder, name))
+        rows.append((measure_cuda if cuda else measure)(qbench, folder, name))
         with open(path, "w") as f:
             json.dump(sorted(rows, key=lambda r: ZOO.index(r["model"])), f, indent=1)
 

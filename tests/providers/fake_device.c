@@ -143,6 +143,13 @@ static qb_status download(qb_ctx *cx, void *to, const void *from, size_t bytes, 
     return QB_OK;
 }
 
+static qb_status host_alloc(qb_ctx *cx, size_t bytes, void **out) {
+    *out = qb_alloc_aligned(cx, bytes, 1);
+    return *out ? QB_OK : cx->code;
+}
+
+static void host_release(void *memory) { qb_free(memory); }
+
 static qb_status fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *on) {
     (void)cx;
     (void)on;
@@ -195,7 +202,9 @@ static const qb_device_api fake = {.backend = "cuda",
                                    .capture_begin = capture_begin,
                                    .capture_end = capture_end,
                                    .graph_launch = graph_launch,
-                                   .graph_close = graph_close};
+                                   .graph_close = graph_close,
+                                   .host_alloc = host_alloc,
+                                   .host_release = host_release};
 
 /* ---- tactics ---- */
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "engine/file.h"
+#include "eval/bench.h"
 #include "fake_device.h"
 #include "plugin_graph.h"
 
@@ -261,6 +262,30 @@ static void a_file_loads_on_any_of_the_devices(void **state) {
     close_files(&f);
 }
 
+/* Streams are dealt out to the devices, each with its own context. */
+static void streams_run_on_all_devices(void **state) {
+    (void)state;
+    files f;
+    float image[IMAGE] = {0};
+    qb_engine *second;
+    qb_bench bench;
+    int64_t of_stream[4] = {0};
+    open_files(&f, true);
+    qb_engine *first = build(&f, NULL);
+    save(&f, first, f.path, false, false);
+    assert_ok(&f.cx, qb_engine_load_on(&f.cx, f.path, 1, &second));
+    const qb_bench_options options = {
+        .streams = 2, .others = &second, .n_others = 1, .min_runs = 5, .warmup_ms = 1};
+    assert_ok(&f.cx, qb_bench_run(&f.cx, first, (const void *[]){image}, &options, &bench));
+    assert_true(bench.on_device);
+    for (int64_t i = 0; i < bench.n; i++) of_stream[bench.query[i].stream]++;
+    for (int i = 0; i < 4; i++) assert_true(of_stream[i] >= 5);
+    qb_bench_release(&bench);
+    qb_engine_free(second);
+    qb_engine_free(first);
+    close_files(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_engine_runs_as_the_saved_one),
@@ -270,6 +295,7 @@ int main(void) {
         cmocka_unit_test(the_same_timings_give_the_same_bytes),
         cmocka_unit_test(damage_is_noticed),
         cmocka_unit_test(a_file_loads_on_any_of_the_devices),
+        cmocka_unit_test(streams_run_on_all_devices),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);
