@@ -20,12 +20,16 @@ qb_interval qb_wilson(int64_t right, int64_t n) {
 
 double qb_mcnemar(int64_t lost, int64_t gained) {
     if (lost < 0 || gained < 0) return NAN;
-    const int64_t n = lost + gained, least = lost < gained ? lost : gained;
-    double sum = 0; /* P(X <= least), terms through logarithms: 2^-n alone underflows */
-    for (int64_t k = 0; k <= least; k++)
-        sum += exp(lgamma((double)n + 1) - lgamma((double)k + 1) - lgamma((double)(n - k) + 1) -
-                   (double)n * M_LN2);
-    return fmin(1, 2 * sum);
+    const double least = (double)(lost < gained ? lost : gained), n = (double)lost + (double)gained;
+    /* P(X <= least) from its largest term downwards, which through logarithms: 2^-n underflows. */
+    const double largest =
+        exp(lgamma(n + 1) - lgamma(least + 1) - lgamma(n - least + 1) - n * M_LN2);
+    double sum = 0, term = 1;
+    for (double k = least; term > 1e-17 * sum; k--) {
+        sum += term;
+        term *= k / (n - k + 1);
+    }
+    return fmin(1, 2 * largest * sum);
 }
 
 /* Tango's score statistic for the hypothesis that the difference is `delta` (a proportion). */
