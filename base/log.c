@@ -1,5 +1,6 @@
 #include "log.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -9,6 +10,7 @@
 
 #define CLEAR_LINE "\r\x1b[K"
 #define BAR_WIDTH 24
+#define BAR_LEAST 6
 #define TERMINAL_INTERVAL 0.1 /* seconds between two drawings */
 #define PLAIN_INTERVAL 10.0
 
@@ -103,55 +105,67 @@ static void format_rate(const qb_progress *p, double elapsed, char *text, size_t
              rate, p->unit);
 }
 
+/* "[=====>    ] " as wide as there is room, at most BAR_WIDTH inside; "" where there is little. */
+static void format_bar(double share, int room, char drawing[BAR_WIDTH + 4]) {
+    const int width = room - 3 < BAR_WIDTH ? room - 3 : BAR_WIDTH;
+    char *d = drawing;
+    if (width >= BAR_LEAST) {
+        const int filled = (int)(share * width);
+        *d++ = '[';
+        for (int i = 0; i < width; i++) *d++ = i < filled ? '=' : i == filled ? '>' : ' ';
+        *d++ = ']';
+        *d++ = ' ';
+    }
+    *d = '\0';
+}
+
 /* "label [=====>    ]  42 %  210/500 images  61.3 images/s  4.7 s left  51 MiB" (the most memory so
- * far), or without the bar and the memory. */
-static int format_line(const qb_progress *p, double now, bool bar, char *text, size_t n) {
-    char rate[64], left[64] = "", drawing[BAR_WIDTH + 8] = "", counts[80], memory[32] = "";
-    double elapsed = now - p->started;
-    if (bar) snprintf(memory, sizeof memory, "  %zu MiB", qb_peak_rss() >> 20);
+ * far) in `room` characters: the bar gives way first, then the memory and the rate. Room 0: a line
+ * of a log, without bar and memory. */
+static int format_line(const qb_progress *p, double now, int room, char *text, size_t n) {
+    char rate[64], left[64] = "", drawing[BAR_WIDTH + 4] = "", counts[80], memory[32] = "";
+    const double elapsed = now - p->started;
+    double share = 0;
     format_rate(p, elapsed, rate, sizeof rate);
+    if (room > 0) snprintf(memory, sizeof memory, "  %zu MiB", qb_peak_rss() >> 20);
     if (p->total > 0) {
-        double share = (double)p->done / (double)p->total;
-        if (share > 1) share = 1;
-        if (bar) {
-            int filled = (int)(share * BAR_WIDTH);
-            char *d = drawing;
-            *d++ = ' ';
-            *d++ = '[';
-            for (int i = 0; i < BAR_WIDTH; i++) *d++ = i < filled ? '=' : i == filled ? '>' : ' ';
-            *d++ = ']';
-            *d = '\0';
-        }
+        share = fmin((double)p->done / (double)p->total, 1);
         snprintf(counts, sizeof counts, "%3.0f %%  %lld/%lld %s", 100 * share, (long long)p->done,
                  (long long)p->total, p->unit);
-        if (p->done > 0 && p->done < p->total) {
-            char seconds[32];
-            format_seconds(elapsed * (double)(p->total - p->done) / (double)p->done, seconds,
-                           sizeof seconds);
-            snprintf(left, sizeof left, "  %s left", seconds);
-        }
     } else {
         snprintf(counts, sizeof counts, "%lld %s", (long long)p->done, p->unit);
     }
-    return snprintf(text, n, "%s%s %s  %s%s%s", p->label, drawing, counts, rate, left, memory);
+    if (p->done > 0 && p->done < p->total) {
+        char seconds[32];
+        format_seconds(elapsed * (double)(p->total - p->done) / (double)p->done, seconds,
+                       sizeof seconds);
+        snprintf(left, sizeof left, "  %s left", seconds);
+    }
+    int words = (int)(strlen(p->label) + 1 + strlen(counts) + 2 + strlen(rate) + strlen(left));
+    if (words + (int)strlen(memory) > room) memory[0] = '\0';
+    words += (int)strlen(memory);
+    if (p->total > 0 && room > 0) format_bar(share, room - words, drawing);
+    const bool all = room == 0 || words <= room;
+    return snprintf(text, n, "%s %s%s%s%s%s%s", p->label, drawing, counts, all ? "  " : "",
+                    all ? rate : "", left, memory);
+}
+
+/* What a line may fill: one that wraps could not be cleared again. */
+static int terminal_room(const qb_log *log) {
+    struct winsize size;
+    const bool known = ioctl(fileno(log->stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    return known ? size.ws_col - 1 : 79;
 }
 
 static void draw(qb_progress *p, double now) {
     const qb_log *log = p->cx->log;
     char text[512], line[600];
+    const int room = log->terminal ? terminal_room(log) : 0;
     p->drawn = now;
-    int n = format_line(p, now, log->terminal, text, sizeof text);
+    int n = format_line(p, now, room, text, sizeof text);
     if (n < 0) return;
-    if (!log->terminal) {
-        n = snprintf(line, sizeof line, "%s\n", text);
-    } else {
-        struct winsize size;
-        int width = 80;
-        if (ioctl(fileno(log->stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-            width = size.ws_col;
-        /* A line that wraps could not be cleared again. */
-        n = snprintf(line, sizeof line, CLEAR_LINE "%.*s", width - 1, text);
-    }
+    n = log->terminal ? snprintf(line, sizeof line, CLEAR_LINE "%.*s", room, text)
+                      : snprintf(line, sizeof line, "%s\n", text);
     if (n > 0) put(log, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 

@@ -92,7 +92,7 @@ const qb_topic qb_topics[] = {
      "               so that all of them see the same noise\n"
      "speed-up       the first precision's median latency over this one's\n"
      "throughput     items of a batch over the mean latency\n"
-     "weights        packed constants of the engine; arena: activations of one context\n"},
+     "weights        constants that a run reads; arena: activations of one context\n"},
     {"providers", "where nodes run: a GPU, the CPU",
      "--providers cuda,cpu: each node runs on the GPU where it can, else on the CPU;\n"
      "copies are planned where the two meet. inspect --steps says for each step where it\n"

@@ -47,8 +47,16 @@ const char *qb_engine_device(const qb_engine *engine) { return engine->device_na
 double qb_engine_device_seconds(const qb_engine *engine) { return engine->device_seconds; }
 int qb_engine_threads(const qb_engine *engine) { return engine->threads; }
 
+size_t qb_engine_weights(const qb_engine *engine) {
+    size_t in_place = 0;
+    for (int32_t i = 0; i < engine->n_buffers; i++)
+        if (engine->buffers[i].kind == QB_BUFFER_CONSTANT) in_place += engine->buffers[i].bytes;
+    return engine->memory.weights + in_place;
+}
+
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
     *out = engine->memory;
+    out->weights = qb_engine_weights(engine);
     if (engine->plans) {
         qb_plans_memory(engine->plans, &out->arena, &out->workspace);
         out->weights += qb_packs_bytes(engine->plans);

@@ -89,7 +89,7 @@ const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i);
 int qb_engine_threads(const qb_engine *engine);
 
 typedef struct qb_engine_memory {
-    size_t weights;     /* packed constants */
+    size_t weights;     /* constants, packed for their kernels or read as they are */
     size_t arena;       /* activations of one context, for the largest shapes that it may take */
     size_t workspace;   /* scratch of one context, likewise */
     size_t planned;     /* activations for the shapes of the engine's inputs */
@@ -97,7 +97,7 @@ typedef struct qb_engine_memory {
     int64_t parts; /* a run goes through the steps this often, each time with a part of the batch */
 } qb_engine_memory;
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out);
-/* What the engine occupies by itself, without contexts: packed constants and the plan. */
+/* What the engine occupies by itself, without contexts: constants and the plan. */
 size_t qb_engine_bytes(const qb_engine *engine);
 /* The compute libraries compiled in, with their run-time versions ("oneDNN 2.6.3"). New memory. */
 char *qb_engine_libraries(qb_ctx *cx);

@@ -154,6 +154,9 @@ typedef struct qb_replay {
     int32_t n_half;
 } qb_replay;
 
+/* Bytes of the constants that its steps read: packed ones and those that lie in the graph. */
+size_t qb_engine_weights(const qb_engine *engine);
+
 /* How an engine is made again. */
 typedef struct qb_again {
     const char *backends;

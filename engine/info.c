@@ -6,7 +6,7 @@
 #endif
 
 size_t qb_engine_bytes(const qb_engine *engine) {
-    return sizeof *engine + engine->memory.weights + qb_arena_bytes(engine->arena) +
+    return sizeof *engine + qb_engine_weights(engine) + qb_arena_bytes(engine->arena) +
            (size_t)engine->n_steps * sizeof *engine->steps +
            (size_t)engine->n_images * sizeof *engine->images +
            (size_t)engine->n_buffers * sizeof *engine->buffers;

@@ -257,6 +257,13 @@ static double median_of(const double *seconds, int64_t runs, int32_t n, int32_t 
     return runs % 2 ? own[runs / 2] : (own[runs / 2 - 1] + own[runs / 2]) / 2;
 }
 
+/* Are the weights of a convolution or a product float? Somebody left them so. */
+static bool has_float_weights(const qb_graph *graph, const qb_node *node) {
+    if (node->op->qrule != QB_QRULE_COMPUTE || node->n_in < 2 || node->in[1] < 0) return false;
+    const qb_value *weights = &graph->values[node->in[1]];
+    return weights->data && weights->q.n == 0;
+}
+
 /* Why a step of an integer engine computes in float, new memory; "" where it does not. */
 static char *reason_of(qb_ctx *cx, const qb_graph *graph, const qb_step_info *step) {
     if (step->fallback || step->half)
@@ -267,6 +274,7 @@ static char *reason_of(qb_ctx *cx, const qb_graph *graph, const qb_step_info *st
         if (strcmp(node->name, step->name) != 0) continue;
         if (node->op->qrule == QB_QRULE_FLOAT)
             return qb_format(cx, "%s has no integer form", node->op->name);
+        if (has_float_weights(graph, node)) return qb_strdup(cx, "kept in float");
         for (int32_t k = 0; k < node->n_in; k++)
             if (node->in[k] >= 0 && graph->values[node->in[k]].q.n > 0)
                 return qb_strdup(cx, "no integer kernel takes it");

@@ -19,7 +19,7 @@ static int by_share(const void *a, const void *b) {
 
 static void range_cell(FILE *stream, double low, double high) {
     char text[64] = "float";
-    if (!isnan(low)) snprintf(text, sizeof text, "%.3g to %.3g", low, high);
+    if (!isnan(low)) snprintf(text, sizeof text, "%.4g to %.4g", low, high);
     qb_html_cell(stream, text, high - low);
 }
 
@@ -42,7 +42,7 @@ static void layer_line(FILE *s, const qb_run_layer *l) {
 /* A shell word: single quotes around anything but the plainest names. */
 static void shell_word(FILE *stream, const char *text) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "_-+:./=";
+                                "_-+:./=@,";
     if (text[0] != '\0' && text[strspn(text, plain)] == '\0') {
         fputs(text, stream);
         return;
@@ -57,6 +57,18 @@ static void shell_word(FILE *stream, const char *text) {
     fputc('\'', stream);
 }
 
+/* The same for a pattern that matches just this name. */
+static void shell_pattern(FILE *stream, const char *name) {
+    char *pattern = NULL;
+    size_t size;
+    FILE *text = open_memstream(&pattern, &size);
+    if (!text) return;
+    for (; *name; name++) fprintf(text, "%s%c", strchr("*?[\\", *name) ? "\\" : "", *name);
+    fclose(text);
+    shell_word(stream, pattern);
+    free(pattern);
+}
+
 /* The line that keeps the worst layers in float, and its price by the times of their steps. */
 static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_layer **ranked) {
     char *line = NULL;
@@ -65,14 +77,18 @@ static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_laye
     int32_t kept = 0;
     FILE *text = open_memstream(&line, &size);
     if (!text) return;
-    fprintf(text, "qbench compare fp32 ");
+    fprintf(text, "qbench compare ");
+    shell_word(text, p->run->row[0].precision);
+    fputc(' ', text);
     shell_word(text, row->precision);
+    fprintf(text, " --data ");
+    shell_word(text, p->run->dataset);
     for (int32_t i = 0; i < row->n_layers && kept < KEEP; i++) {
         if (!(ranked[i]->share > 0) || ranked[i]->name[0] == '\0') continue;
         const qb_run_step *slow = qb_step_named(&p->run->row[0], ranked[i]->name),
                           *fast = qb_step_named(row, ranked[i]->name);
         fprintf(text, " --keep-float ");
-        shell_word(text, ranked[i]->name);
+        shell_pattern(text, ranked[i]->name);
         cost += slow && fast ? slow->ms - fast->ms : NAN;
         gain += ranked[i]->share;
         kept++;
@@ -238,16 +254,27 @@ static int by_loss(const void *a, const void *b) {
     return (x->recall > y->recall) - (x->recall < y->recall);
 }
 
+/* Many classes: only those in which rows differ. */
+static bool listed(const qb_run *run, const class_loss *c, int32_t n) {
+    return n <= CLASSES_FEW || changed(run, c->recall);
+}
+
 static void recall_table(const qb_page *p, const class_loss *list, int32_t n) {
     const qb_run *run = p->run;
     const char *titles[258] = {"class", "samples"};
+    int32_t shown = 0, wanted = 0;
+    for (int32_t i = 0; i < n; i++) wanted += listed(run, &list[i], n);
+    if (wanted == 0) {
+        fprintf(p->stream, "<p>In each of the %d classes all rows are right equally often.</p>\n",
+                n);
+        return;
+    }
     for (int32_t r = 0; r < run->n_rows; r++) titles[2 + r] = run->row[r].precision;
-    int32_t shown = 0;
     qb_html_table(p->stream, "Recall in percent, classes that lose most first", titles,
                   2 + run->n_rows);
     for (int32_t i = 0; i < n && shown < CLASSES_MAX; i++) {
         char number[16];
-        if (n > CLASSES_FEW && !changed(run, list[i].recall)) continue;
+        if (!listed(run, &list[i], n)) continue;
         shown++;
         fputs("<tr>", p->stream);
         qb_html_name_cell(p->stream, qb_run_class_text(run, list[i].recall->label, number));

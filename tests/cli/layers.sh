@@ -35,5 +35,7 @@ expect 0 python3 - <<'PY'
 import json
 before, after = (json.load(open(f + "/compare.json"))["rows"][1] for f in ("t1", "kept"))
 assert after["sqnr_db"] > before["sqnr_db"] + 3, (before["sqnr_db"], after["sqnr_db"])
+kept = [s for s in after["steps"] if "depthwise" in s["name"] and s["flops"] > 0]
+assert kept and all(s["reason"] == "kept in float" for s in kept), kept
 PY
 done_testing

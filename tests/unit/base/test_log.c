@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -120,6 +121,58 @@ static void plain_progress_tells_every_ten_seconds(void **state) {
     assert_int_equal(strlen(text), 63);
 }
 
+/* One drawing of 125 of 500 samples on a terminal so wide, without the code that clears the line.
+ */
+static void drawn_on_a_terminal(fixture *f, int columns, char text[256]) {
+    const struct winsize size = {.ws_row = 24, .ws_col = (unsigned short)columns};
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0)
+        qb_test_skip("no pseudo-terminal");
+    const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_int_equal(ioctl(slave, TIOCSWINSZ, &size), 0);
+    FILE *stream = fdopen(slave, "w");
+    qb_log log;
+    qb_log_init(&log, stream, QB_LEVEL_INFO, false);
+    assert_true(log.terminal);
+    f->cx.log = &log;
+    qb_progress p = {.cx = &f->cx, .total = 500, .done = 124, .open = true};
+    strcpy(p.label, "evaluate");
+    strcpy(p.unit, "samples");
+    p.started = qb_now() - 100;
+    qb_progress_step(&p, 1);
+    fflush(stream);
+    const ssize_t n = read(master, text, 255);
+    assert_true(n > 4);
+    text[n] = '\0';
+    memmove(text, text + 4, (size_t)n - 3);
+    fclose(stream);
+    close(master);
+    f->cx.log = &f->log;
+}
+
+/* Words are never cut where the bar, the memory or the rate can give way. */
+static void progress_fits_the_terminal(void **state) {
+    fixture *f = *state;
+    static const struct {
+        int columns, bar;
+        const char *words;
+    } rows[] = {{120, 24, " 25 %  125/500 samples  1.25 samples/s  5 min 00 s left  "},
+                {84, 9, " 25 %  125/500 samples  1.25 samples/s  5 min 00 s left  "},
+                {75, 0, "evaluate  25 %  125/500 samples  1.25 samples/s  5 min 00 s left  "},
+                {66, 0, "evaluate  25 %  125/500 samples  1.25 samples/s  5 min 00 s left"},
+                {60, 0, "evaluate  25 %  125/500 samples  5 min 00 s left"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        drawn_on_a_terminal(f, rows[i].columns, text);
+        if (!strstr(text, rows[i].words) || (int)strlen(text) >= rows[i].columns)
+            fail_msg("%d columns: '%s'", rows[i].columns, text);
+        const char *open = strchr(text, '['), *close = strchr(text, ']');
+        assert_true((open != NULL) == (rows[i].bar > 0));
+        if (open && close - open - 1 > rows[i].bar) fail_msg("'%s'", text);
+        if (rows[i].columns > 70) assert_non_null(strstr(text, " MiB"));
+    }
+}
+
 static void progress_without_a_total_has_no_share(void **state) {
     fixture *f = *state;
     qb_progress p;
@@ -156,7 +209,7 @@ static void terminal_progress_redraws_one_line(void **state) {
     fixture *f = *state;
     f->log.terminal = true;
     qb_progress p;
-    qb_progress_begin(&f->cx, &p, "calibrate", "images", 4);
+    qb_progress_begin(&f->cx, &p, "run", "x", 4);        /* leaves room for the whole bar */
     for (int i = 0; i < 2; i++) qb_progress_step(&p, 1); /* faster than ten a second: not drawn */
     p.drawn -= 1;
     p.started -= 1;
@@ -217,6 +270,7 @@ static const struct CMUnitTest tests[] = {
     TEST(lines_of_threads_do_not_mix),
     TEST(plain_progress_is_one_closing_line_when_fast),
     TEST(plain_progress_tells_every_ten_seconds),
+    TEST(progress_fits_the_terminal),
     TEST(progress_without_a_total_has_no_share),
     TEST(quiet_and_error_level_show_no_progress),
     TEST(terminal_progress_redraws_one_line),

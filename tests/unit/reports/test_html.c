@@ -149,6 +149,52 @@ static void figures_are_inside_the_page(void **state) {
     qb_run_free(run);
 }
 
+/* The line to paste says all that a shell and the command need. */
+static void keep_line_can_be_pasted(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx, "full.json");
+    qb_run_layer *worst = &run->row[1].layer[0];
+    qb_free(worst->name);
+    qb_free(run->dataset);
+    qb_free(run->row[0].precision);
+    worst->name = qb_strdup(&cx, "it's block[0]/conv");
+    worst->share = 99;
+    run->dataset = qb_strdup(&cx, "my val");
+    run->row[0].precision = qb_strdup(&cx, "fp32@dnnl");
+    char *page = page_of(&cx, run, NULL);
+    contains(page, "qbench compare fp32@dnnl int8 --data &#39;my val&#39; --keep-float "
+                   "&#39;it&#39;\\&#39;&#39;s block\\[0]/conv&#39; --keep-float ");
+    free(page);
+    qb_run_free(run);
+}
+
+static void equal_classes_make_no_table(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx, "full.json");
+    qb_run_row *first = &run->row[0];
+    enum { MANY = 30 };
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        qb_free(run->row[r].recall);
+        run->row[r].recall = qb_alloc(&cx, MANY, sizeof(qb_run_recall));
+        run->row[r].n_recall = MANY;
+        for (int32_t i = 0; i < MANY; i++) run->row[r].recall[i] = (qb_run_recall){i, 2, 1};
+    }
+    char *page = page_of(&cx, run, NULL);
+    contains(page, "In each of the 30 classes all rows are right equally often.");
+    lacks(page, "Recall in percent");
+    free(page);
+    first->recall[3].right = 2;
+    page = page_of(&cx, run, NULL);
+    contains(page, "Recall in percent");
+    contains(page, "29 more classes");
+    free(page);
+    qb_run_free(run);
+}
+
 static void markdown_and_tsv_have_a_line_a_row(void **state) {
     (void)state;
     qb_ctx cx;
@@ -174,6 +220,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tags_are_balanced),
     cmocka_unit_test(texts_of_a_record_stay_texts),
     cmocka_unit_test(figures_are_inside_the_page),
+    cmocka_unit_test(keep_line_can_be_pasted),
+    cmocka_unit_test(equal_classes_make_no_table),
     cmocka_unit_test(markdown_and_tsv_have_a_line_a_row),
 };
 QB_TEST_MAIN(tests)
