@@ -12,15 +12,14 @@ typedef struct source {
     const char *name;
 } source;
 
-/* A number of the settings where the command line has none. */
+/* A number of the settings where the command line has none; a wrong one is an error in any case. */
 static qb_status number(qb_ctx *cx, const source *s, const char *key, double least, double most,
                         double *out) {
     double value = NAN;
-    if (!isnan(*out)) return QB_OK;
     QB_TRY(qb_config_double(cx, s->config, key, &value));
     if (value < least || value > most)
         return qb_config_fail(cx, s->config, key, "expected %g to %g, got %g", least, most, value);
-    *out = value;
+    if (isnan(*out)) *out = value;
     return QB_OK;
 }
 

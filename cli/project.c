@@ -435,10 +435,17 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *
         out->crop_width = out->crop_height = out->resize_width;
     }
     qb_image_release(&first);
-    qb_warn(cx,
-            "no preprocessing is described for this model: assuming %s, %s to %d x %d, pixels in "
-            "0..1; if FP32 accuracy looks wrong, run 'qbench init' and edit " QB_CONFIG_NAME,
-            qb_color_text(out->color), qb_resize_mode_text(out->resize), out->resize_width,
-            out->resize_height);
+    char *resizing =
+        out->resize == QB_RESIZE_NONE
+            ? qb_strdup(cx, "as they are")
+            : qb_format(cx, "resized (%s) to %d x %d", qb_resize_mode_text(out->resize),
+                        out->resize_width, out->resize_height);
+    if (!resizing) return cx->code;
+    qb_warn(
+        cx,
+        "no preprocessing is described for this model: assuming %s images %s, pixels in 0..1; if "
+        "FP32 accuracy looks wrong, run 'qbench init' and edit " QB_CONFIG_NAME,
+        qb_color_text(out->color), resizing);
+    qb_free(resizing);
     return QB_OK;
 }

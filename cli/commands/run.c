@@ -7,7 +7,9 @@
 #include "base/log.h"
 #include "cli/fingerprint.h"
 #include "cli/json_out.h"
+#include "cli/precision.h"
 #include "cli/project.h"
+#include "graph/graph.h"
 
 #define RECORD_NAME "qbench.run.json"
 #define RECORD_MAX ((size_t)1 << 20)
@@ -67,6 +69,7 @@ typedef struct flow {
     const options *o;
     const qb_opt_list *precisions;
     qb_project project;
+    qb_hash model_hash; /* with its external data */
     char *record_path;
     json_t *record; /* {stage: {inputs, output}} of the last run */
     json_t *report; /* what happened, for --json */
@@ -89,6 +92,18 @@ static void add_labels(qb_hasher *hasher, const qb_labels *labels) {
     }
 }
 
+/* What compare is asked for; a model or an engine by what is in the file. */
+static qb_status add_precision(qb_ctx *cx, qb_hasher *hasher, const char *text) {
+    qb_hasher_string(hasher, text);
+    char *path = qb_format(cx, "%.*s", (int)(qb_precision_where(text) - text), text);
+    if (!path) return cx->code;
+    const bool is_file = qb_has_suffix(path, ".onnx") || qb_has_suffix(path, ".qbe");
+    qb_status status =
+        is_file && qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
+    qb_free(path);
+    return status;
+}
+
 static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
     qb_ctx *cx = f->cx;
     const qb_project *p = &f->project;
@@ -100,7 +115,7 @@ static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
     for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);
     for (int i = 0; i < 5 && s->sections[i]; i++)
         qb_fingerprint_section(hasher, p->config, s->sections[i]);
-    QB_GO(qb_fingerprint_content(cx, hasher, p->model));
+    qb_hasher_update(hasher, f->model_hash.byte, sizeof f->model_hash.byte);
     QB_GO(qb_sidecar_find(cx, p->model, &sidecar));
     if (sidecar) QB_GO(qb_fingerprint_content(cx, hasher, sidecar));
     for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
@@ -111,7 +126,8 @@ static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
         QB_GO(qb_fingerprint_path(cx, hasher,
                                   p->evaluation_data ? p->evaluation_data : p->calibration_data));
         if (p->targets) QB_GO(qb_fingerprint_path(cx, hasher, p->targets));
-        for (int i = 0; i < f->precisions->n; i++) qb_hasher_string(hasher, f->precisions->item[i]);
+        for (int i = 0; i < f->precisions->n; i++)
+            QB_GO(add_precision(cx, hasher, f->precisions->item[i]));
     }
     if (s->calibration) {
         calibration = qb_project_artifact(cx, p, stages[0].suffix);
@@ -273,6 +289,15 @@ static qb_status do_all(flow *f) {
     return QB_OK;
 }
 
+/* The model is read once: its weights may lie in files of their own. */
+static qb_status hash_model(flow *f) {
+    qb_graph *graph;
+    QB_TRY(qb_onnx_load(f->cx, f->project.model, &graph));
+    f->model_hash = graph->hash;
+    qb_graph_free(graph);
+    return QB_OK;
+}
+
 /* With --json - the stages' own results go to standard error. */
 static int divert(const qb_common *common) {
     if (!qb_json_on_stdout(common)) return -1;
@@ -294,6 +319,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     flow f = {.cx = cx, .o = o, .precisions = arguments, .report = json_array()};
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &o->project, true, &f.project));
+    QB_GO(hash_model(&f));
     QB_GO(record_load(&f));
     const int kept = divert(&o->common);
     status = do_all(&f);

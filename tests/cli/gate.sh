@@ -69,4 +69,11 @@ expect 1 "$QBENCH" gate --max-drop 100 --precision int8
 complains "compare.json was made from another model"
 complains "run 'qbench compare' again"
 expect 0 "$QBENCH" gate compare.json --max-drop 100 --precision int8
+# A wrong limit in the settings is an error, whether the command line has one or not.
+printf 'gate:\n  max_drop: lots\n' >qbench.yaml
+expect 1 "$QBENCH" gate compare.json --max-drop 100 --precision int8
+complains 'qbench.yaml:2:13: gate.max_drop: expected a'
+printf 'gate:\n  max_drop: 500\n' >qbench.yaml
+expect 1 "$QBENCH" gate compare.json --max-drop 100 --precision int8
+complains 'qbench.yaml:2:13: gate.max_drop: expected -100 to 100, got 500'
 done_testing

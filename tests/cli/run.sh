@@ -44,6 +44,18 @@ expect 0 "$QBENCH" run
 stages calibrate quantize compare gate
 expect 0 "$QBENCH" run fp32 int8:minmax
 stages compare gate
+# A file among the precisions counts by what is in it.
+cp model.qdq.onnx other.onnx
+expect 0 "$QBENCH" run fp32 other.onnx
+stages compare gate
+expect 0 "$QBENCH" run fp32 other.onnx
+stages gate
+cp model.onnx other.onnx
+expect 0 "$QBENCH" run fp32 other.onnx
+stages compare gate
+rm other.onnx
+expect 0 "$QBENCH" run fp32 int8:minmax
+stages compare gate
 printf 'x' >>model.qdq.onnx
 expect 0 "$QBENCH" run fp32 int8:minmax
 stages quantize gate
