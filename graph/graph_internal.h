@@ -19,6 +19,10 @@ void qb_names_remove(qb_names *names, const char *name);
 void qb_names_renumber(qb_names *names, const char *name, int32_t id); /* of a present name */
 /* The name itself, or with "_1", "_2" ... behind it when it is taken; "value" for an empty one. */
 const char *qb_names_unique(qb_ctx *cx, qb_arena *arena, const qb_names *names, const char *name);
+/* A name of its own for each node of the graph, as a file needs them: out[n_nodes], "" for nodes
+ * without one. The first of several nodes of one name keeps it. All are in `names` afterwards. */
+qb_status qb_names_of_nodes(qb_ctx *cx, qb_arena *arena, const qb_graph *graph, qb_names *names,
+                            const char **out);
 
 /* Adds a constant whose memory (zeroed) the caller fills; *id is its value. NULL on failure. */
 void *qb_graph_new_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,

@@ -81,3 +81,19 @@ const char *qb_names_unique(qb_ctx *cx, qb_arena *arena, const qb_names *names, 
         if (qb_names_find(names, text) < 0) return text;
     }
 }
+
+qb_status qb_names_of_nodes(qb_ctx *cx, qb_arena *arena, const qb_graph *graph, qb_names *names,
+                            const char **out) {
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        out[i] = graph->nodes[i].op ? graph->nodes[i].name : "";
+        if (*out[i] && qb_names_find(names, out[i]) < 0)
+            QB_TRY(qb_names_put(cx, arena, names, out[i], i));
+    }
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        if (!*out[i] || qb_names_find(names, out[i]) == i) continue;
+        out[i] = qb_names_unique(cx, arena, names, out[i]);
+        if (!out[i]) return cx->code;
+        QB_TRY(qb_names_put(cx, arena, names, out[i], i));
+    }
+    return QB_OK;
+}

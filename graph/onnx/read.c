@@ -170,12 +170,22 @@ static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
     return QB_OK;
 }
 
+/* A value that the file lists as an output once more: a copy under a new name. -1 on failure. */
+static int32_t add_second_output(qb_ctx *cx, qb_graph *graph, int32_t id) {
+    const char *name = graph->values[id].name;
+    const int32_t copy = qb_graph_add_value(cx, graph, name, QB_DTYPE_NONE, NULL);
+    if (copy < 0) return -1;
+    const int32_t node =
+        qb_graph_add_node(cx, graph, qb_op_find("Identity", ""), "", &id, 1, &copy, 1);
+    return node < 0 ? -1 : copy;
+}
+
 static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     const Onnx__GraphProto *proto = reader->proto;
     qb_graph *graph = reader->graph;
     if (!proto->n_output) return qb_fail(cx, QB_STATUS_FORMAT, "the graph has no output");
     graph->outputs = qb_arena_alloc(cx, graph->arena, proto->n_output, sizeof *graph->outputs);
-    bool *listed = qb_alloc(cx, (size_t)graph->n_values, sizeof *listed);
+    bool *listed = qb_alloc(cx, (size_t)graph->n_values + proto->n_output, sizeof *listed);
     qb_status status = graph->outputs && listed ? QB_OK : cx->code;
     for (size_t i = 0; i < proto->n_output && status == QB_OK; i++) {
         const char *name = text_of(proto->output[i]->name);
@@ -183,8 +193,8 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
         if (id < 0)
             status =
                 qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': nothing makes this value", name);
-        else if (listed[id])
-            status = qb_fail(cx, QB_STATUS_FORMAT, "output '%.80s': listed twice", name);
+        else if (listed[id] && (id = add_second_output(cx, graph, id)) < 0)
+            status = cx->code;
         if (status != QB_OK) break;
         listed[id] = true;
         graph->outputs[graph->n_outputs++] = id;
@@ -242,6 +252,26 @@ static qb_status declare_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
     return status;
 }
 
+/* Copies of bodies, upgrades and careless exporters give several nodes one name. */
+static qb_status name_nodes(qb_ctx *cx, qb_graph *graph) {
+    qb_names names = {0};
+    qb_arena *scratch = NULL;
+    qb_status status = QB_OK;
+    const char **name = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *name);
+    if (!name) return cx->code;
+    QB_GO(qb_arena_create(cx, &scratch));
+    QB_GO(qb_names_of_nodes(cx, scratch, graph, &names, name));
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        if (!graph->nodes[i].op || strcmp(graph->nodes[i].name, name[i]) == 0) continue;
+        graph->nodes[i].name = qb_arena_strdup(cx, graph->arena, name[i]);
+        if (!graph->nodes[i].name) QB_GO(cx->code);
+    }
+out:
+    qb_arena_free(scratch);
+    qb_free(name);
+    return status;
+}
+
 static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, qb_span bytes,
                        const spans *initializers) {
     qb_graph *graph = reader->graph;
@@ -265,7 +295,8 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     QB_TRY(qb_graph_infer(cx, graph));
     QB_TRY(declare_outputs(cx, reader));
     if (!reader->unfolded) QB_TRY(qb_onnx_fold_qdq(cx, graph));
-    return qb_graph_sweep(cx, graph);
+    QB_TRY(qb_graph_sweep(cx, graph));
+    return name_nodes(cx, graph);
 }
 
 /* What is done to the nodes of the file. */

@@ -20,8 +20,10 @@ typedef struct writer {
     qb_arena *arena; /* everything that goes into the message */
     Onnx__GraphProto *proto;
     size_t cap_nodes, cap_initializers;
-    qb_names names;   /* of values, those made here included */
-    const char **use; /* [n_values] what users call the value; NULL: not written yet */
+    qb_names names; /* of values, those made here included */
+    qb_names node_names;
+    const char **node_name; /* [n_nodes] no two alike: onnxruntime refuses such files */
+    const char **use;       /* [n_values] what users call the value; NULL: not written yet */
 } writer;
 
 static void *take(writer *w, size_t n, size_t size) {
@@ -141,8 +143,11 @@ static qb_status add_qparams(writer *w, const char *base, const qb_qparams *q, c
 /* A QuantizeLinear or DequantizeLinear node named after its output. */
 static qb_status add_qdq_node(writer *w, const char *op, const char *in, const char *scale,
                               const char *zero, const char *out, const char *base, int32_t axis) {
-    const char *name = qb_arena_format(w->cx, w->arena, "%s_%s", base, op);
-    Onnx__NodeProto *node = name ? new_node(w, op, name, zero ? 3 : 2, 1) : NULL;
+    const char *joined = qb_arena_format(w->cx, w->arena, "%s_%s", base, op);
+    const char *name = joined ? qb_names_unique(w->cx, w->arena, &w->node_names, joined) : NULL;
+    if (!name || qb_names_put(w->cx, w->arena, &w->node_names, name, w->graph->n_nodes) != QB_OK)
+        return w->cx->code;
+    Onnx__NodeProto *node = new_node(w, op, name, zero ? 3 : 2, 1);
     if (!node) return w->cx->code;
     node->input[0] = text(in);
     node->input[1] = text(scale);
@@ -274,14 +279,15 @@ static qb_status write_pair(writer *w, int32_t id, const char *made) {
                         value->q.axis);
 }
 
-static qb_status write_node(writer *w, const qb_node *node, const bool *is_output) {
+static qb_status write_node(writer *w, int32_t index, const bool *is_output) {
+    const qb_node *node = &w->graph->nodes[index];
     size_t n_in = (size_t)node->n_in, n_out = (size_t)node->n_out;
     while (n_in && node->in[n_in - 1] < 0) n_in--;
     while (n_out && node->out[n_out - 1] < 0) n_out--;
     for (size_t i = 0; i < n_in; i++)
         if (node->in[i] >= 0 && w->graph->values[node->in[i]].data)
             QB_TRY(write_constant(w, node->in[i]));
-    Onnx__NodeProto *proto = new_node(w, node->op->name, node->name, n_in, n_out);
+    Onnx__NodeProto *proto = new_node(w, node->op->name, w->node_name[index], n_in, n_out);
     if (!proto) return w->cx->code;
     if (*node->op->domain) proto->domain = text(node->op->domain);
     for (size_t i = 0; i < n_in; i++)
@@ -385,10 +391,13 @@ static qb_status fill_graph(writer *w) {
     for (int32_t i = 0; i < graph->n_outputs; i++) is_output[graph->outputs[i]] = true;
     for (int32_t i = 0; i < graph->n_values; i++)
         QB_TRY(qb_names_put(w->cx, w->arena, &w->names, graph->values[i].name, i));
+    w->node_name = take(w, (size_t)graph->n_nodes, sizeof *w->node_name);
+    if (!w->node_name) return w->cx->code;
+    QB_TRY(qb_names_of_nodes(w->cx, w->arena, graph, &w->node_names, w->node_name));
     w->proto->name = text(graph->name);
     QB_TRY(write_inputs(w, is_output));
     for (int32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].op) QB_TRY(write_node(w, &graph->nodes[i], is_output));
+        if (graph->nodes[i].op) QB_TRY(write_node(w, i, is_output));
     return write_outputs(w);
 }
 
