@@ -6,7 +6,7 @@
 
 #include "kernels/cuda/cudnn_internal.h"
 
-static qb_cudnn_api api;
+static qb_cudnn_api cudnn;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void open_library(void) {
@@ -16,30 +16,30 @@ static void open_library(void) {
 #define X(name)                                                                                    \
     {                                                                                              \
         void *symbol = dlsym(library, #name);                                                      \
-        memcpy(&api.name, &symbol, sizeof symbol);                                                 \
+        memcpy(&cudnn.name, &symbol, sizeof symbol);                                               \
         complete = complete && symbol;                                                             \
     }
     QB_CUDNN_FUNCTIONS(X)
 #undef X
-    api.ready = complete && api.cudnnCreate(&api.handle) == CUDNN_STATUS_SUCCESS;
+    cudnn.ready = complete && cudnn.cudnnCreate(&cudnn.handle) == CUDNN_STATUS_SUCCESS;
 }
 
 qb_status qb_cudnn_open(qb_ctx *cx, qb_cudnn_graph **out) {
     pthread_once(&once, open_library);
-    if (!api.ready) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "libcudnn.so.9 was not found");
+    if (!cudnn.ready) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "libcudnn.so.9 was not found");
     qb_cudnn_graph *graph = qb_alloc(cx, 1, sizeof *graph);
     if (!graph) return cx->code;
-    graph->api = &api;
+    graph->api = &cudnn;
     *out = graph;
     return QB_OK;
 }
 
 void qb_cudnn_close(qb_cudnn_graph *graph) {
     if (!graph) return;
-    if (graph->plan) (void)api.cudnnBackendDestroyDescriptor(graph->plan);
-    if (graph->config) (void)api.cudnnBackendDestroyDescriptor(graph->config);
+    if (graph->plan) (void)cudnn.cudnnBackendDestroyDescriptor(graph->plan);
+    if (graph->config) (void)cudnn.cudnnBackendDestroyDescriptor(graph->config);
     while (graph->n_objects > 0)
-        (void)api.cudnnBackendDestroyDescriptor(graph->object[--graph->n_objects]);
+        (void)cudnn.cudnnBackendDestroyDescriptor(graph->object[--graph->n_objects]);
     qb_free(graph);
 }
 
@@ -55,7 +55,7 @@ cudnnBackendDescriptor_t qb_cudnn_make(qb_cudnn_graph *g, cudnnBackendDescriptor
         qb_cudnn_note(g, CUDNN_STATUS_ALLOC_FAILED);
         return NULL;
     }
-    qb_cudnn_note(g, api.cudnnBackendCreateDescriptor(type, &made));
+    qb_cudnn_note(g, cudnn.cudnnBackendCreateDescriptor(type, &made));
     if (made) g->object[g->n_objects++] = made;
     return made;
 }
@@ -64,7 +64,7 @@ void qb_cudnn_set(qb_cudnn_graph *g, cudnnBackendDescriptor_t object,
                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
                   const void *value) {
     if (g->status != CUDNN_STATUS_SUCCESS) return;
-    qb_cudnn_note(g, api.cudnnBackendSetAttribute(object, name, type, n, value));
+    qb_cudnn_note(g, cudnn.cudnnBackendSetAttribute(object, name, type, n, value));
 }
 
 void qb_cudnn_set_object(qb_cudnn_graph *g, cudnnBackendDescriptor_t object,
@@ -73,7 +73,7 @@ void qb_cudnn_set_object(qb_cudnn_graph *g, cudnnBackendDescriptor_t object,
 }
 
 void qb_cudnn_finish(qb_cudnn_graph *g, cudnnBackendDescriptor_t object) {
-    if (g->status == CUDNN_STATUS_SUCCESS) qb_cudnn_note(g, api.cudnnBackendFinalize(object));
+    if (g->status == CUDNN_STATUS_SUCCESS) qb_cudnn_note(g, cudnn.cudnnBackendFinalize(object));
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */

@@ -64,8 +64,9 @@ typedef enum qb_cudnn_math {
 qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *graph, qb_cudnn_math math,
                           const size_t bytes[QB_CUDNN_BOUND], int32_t *variant,
                           char impl[QB_CUDNN_IMPL]);
-/* How many proposals are tried from now on: the first few of the first list (the default, since
- * most are compiled when they are tried), or all of all lists, as a benchmark wants. */
+/* How many proposals the calling thread tries from now on: the first few of the first list (the
+ * default, since most are compiled when they are tried), or all of all lists, as a benchmark wants.
+ */
 void qb_cudnn_try_all(bool all);
 size_t qb_cudnn_workspace(const qb_cudnn_graph *graph);
 /* data[] by identifier. May be captured, and called from many threads. */

@@ -1,5 +1,5 @@
-/* From a graph to the plan that runs it: proposals of cuDNN's heuristics, compiled by several
- * threads, each timed on the device. */
+/* From a graph to the plan that runs it: proposals of cuDNN's heuristics, each compiled and timed
+ * on the device. One after the other: threads must not use a handle of cuDNN at the same time. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,16 +9,15 @@
 
 #define LISTED 32                          /* of one heuristic */
 #define LISTS 3                            /* heuristics */
-#define TRIED 5                            /* of the first list, unless all are */
+#define TRIED 3                            /* of the first list, unless all are */
 #define WORKSPACE_MAX ((int64_t)512 << 20) /* bytes that a plan may use */
-#define COMPILERS 8                        /* threads at most */
 #define TIMED_RUNS 10
 #define REPLAYS 3
 #define FILLING 0x39 /* bytes of trial data: zeros run faster than data does; 0.65 as f16 */
 
-static bool try_all;
+static _Thread_local bool try_all;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the handle */
+static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void qb_cudnn_try_all(bool all) { try_all = all; }
 
@@ -32,8 +31,7 @@ typedef struct search {
     cudnnBackendDescriptor_t whole; /* the operations as one */
     qb_cudnn_math math;
     proposal *proposal; /* [LISTS x LISTED] */
-    int n, next, best;
-    pthread_mutex_t lock; /* of `next` */
+    int n, best;
 } search;
 
 static cudnnBackendDescriptor_t create(const qb_cudnn_api *api, cudnnBackendDescriptorType_t type) {
@@ -79,6 +77,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     cudnnBackendDescriptor_t config[LISTED] = {NULL};
     cudnnBackendDescriptor_t list = create(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t n = 0;
+    pthread_mutex_lock(&handle_lock);
     bool answered =
         list &&
         api->cudnnBackendSetAttribute(list, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -92,6 +91,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     answered = answered && api->cudnnBackendGetAttribute(list, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, LISTED, &n,
                                                          config) == CUDNN_STATUS_SUCCESS;
+    pthread_mutex_unlock(&handle_lock);
     for (int i = 0; i < LISTED; i++) {
         if (answered && i < n && most > 0 && is_config_allowed(s, config[i])) {
             s->proposal[s->n++] = (proposal){.config = config[i]};
@@ -106,6 +106,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
 
 static void compile(const qb_cudnn_api *api, proposal *p) {
     int64_t n = 0;
+    pthread_mutex_lock(&handle_lock);
     p->plan = create(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     const bool made =
         p->plan &&
@@ -118,31 +119,10 @@ static void compile(const qb_cudnn_api *api, proposal *p) {
         api->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                       CUDNN_TYPE_INT64, 1, &n,
                                       &p->workspace) == CUDNN_STATUS_SUCCESS;
+    pthread_mutex_unlock(&handle_lock);
     if (made && p->workspace <= WORKSPACE_MAX) return;
     destroy(api, p->plan);
     p->plan = NULL;
-}
-
-static void *compile_some(void *argument) {
-    search *s = argument;
-    for (;;) {
-        pthread_mutex_lock(&s->lock);
-        const int mine = s->next++;
-        pthread_mutex_unlock(&s->lock);
-        if (mine >= s->n) return NULL;
-        compile(s->api, &s->proposal[mine]);
-    }
-}
-
-static void compile_all(search *s, int threads) {
-    pthread_t helper[COMPILERS];
-    int started = 0;
-    if (threads > s->n) threads = s->n;
-    while (started < threads - 1 && started < COMPILERS - 1 &&
-           pthread_create(&helper[started], NULL, compile_some, s) == 0)
-        started++;
-    compile_some(s);
-    while (started > 0) pthread_join(helper[--started], NULL);
 }
 
 /* ---- running --------------------------------------------------------------------------------- */
@@ -182,9 +162,9 @@ static qb_status check(qb_ctx *cx, const qb_cudnn_api *api, cudnnStatus_t status
 
 qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *g, void *const data[QB_CUDNN_BOUND],
                        void *workspace, void *stream) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&handle_lock);
     const cudnnStatus_t status = execute(g, g->plan, data, workspace, stream);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&handle_lock);
     return check(cx, g->api, status);
 }
 
@@ -307,7 +287,7 @@ static qb_status search_plans(qb_ctx *cx, qb_cudnn_graph *g, search *s,
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN %s",
                        answered ? "has only plans of less precision" : "does not take this graph");
     if (*variant > 0) return take(cx, g, s, *variant, impl);
-    compile_all(s, qb_threads(cx));
+    for (int i = 0; i < s->n; i++) compile(s->api, &s->proposal[i]);
     QB_TRY(choose(cx, g, s, bytes, impl));
     *variant = s->best + 1;
     return QB_OK;
@@ -328,13 +308,11 @@ qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
                        g->api->cudnnGetErrorString(g->status));
     s.proposal = qb_alloc(cx, LISTS * LISTED, sizeof *s.proposal);
     if (!s.proposal) return cx->code;
-    pthread_mutex_init(&s.lock, NULL);
     const qb_status status = search_plans(cx, g, &s, bytes, variant, impl);
     for (int i = 0; i < s.n; i++) {
         destroy(g->api, s.proposal[i].plan);
         destroy(g->api, s.proposal[i].config);
     }
-    pthread_mutex_destroy(&s.lock);
     qb_free(s.proposal);
     return status;
 }
