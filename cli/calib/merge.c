@@ -54,8 +54,8 @@ static qb_status add_file(qb_ctx *cx, const options *o, const char *first, const
     qb_table *next = NULL, *both = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_table_load(cx, path, &next));
+    QB_GO(qb_table_merge(cx, *all, next, first, path, &both)); /* of one model? that first */
     if (!o->method) QB_GO(same_methods(cx, *all, next, (const char *[]){first, path}));
-    QB_GO(qb_table_merge(cx, *all, next, first, path, &both));
     if (!o->method) drop_unavailable(both, methods);
     QB_GO(qb_table_choose(cx, both, methods->choice, methods->n));
     qb_table_free(*all);

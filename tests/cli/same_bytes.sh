@@ -91,6 +91,9 @@ expect 0 "$QBENCH" calibrate other.onnx --data last.txt --method minmax,entropy 
 expect 1 "$QBENCH" calib merge few.calib.h5 y.calib.h5 -o z.calib.h5
 complains 'different preprocessing: .*RGB.* and BGR'
 absent z.calib.h5
+expect 0 "$QBENCH" calibrate other.onnx --data last.txt --method mse -o y.calib.h5
+expect 1 "$QBENCH" calib merge few.calib.h5 y.calib.h5 -o z.calib.h5
+complains 'different preprocessing: .*RGB.* and BGR' # before that the methods are others
 expect 2 "$QBENCH" calib merge few.calib.h5 -o z.calib.h5
 expect 2 "$QBENCH" calibrate demo/model.onnx --data few.txt --shard 3/2
 complains 'expected I/N'
