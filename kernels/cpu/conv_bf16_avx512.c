@@ -2,8 +2,6 @@
  * channels and adds both products to a float. Bound by the multipliers, which do twice as many
  * products a cycle as in f32. Products of bf16 are exact in f32; sums are rounded to nearest, with
  * subnormal numbers as zero. */
-#include <math.h>
-
 #include "tile_avx512.h"
 
 #if QB_X86
@@ -24,41 +22,13 @@ QB_AVX512_BF16 QB_FORCE_INLINE void store_half(char *to, __m512 v) {
     _mm256_storeu_si256((__m256i *)(void *)to, (__m256i)_mm512_cvtneps_pbh(v));
 }
 
-/* Sums of a segment go to memory, the first ones as they are, and the registers begin anew. */
-/* clang-format off */
-#define FLUSH(ROWS, VECTORS)                                                                       \
-    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
-        QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
-            float *to = (float *)sums + (r * (VECTORS) + v) * QB_LANES;                            \
-            if (flushed) sum[r][v] = _mm512_add_ps(LOAD(to), sum[r][v]);                           \
-            STORE(to, sum[r][v]);                                                                  \
-            sum[r][v] = _mm512_setzero_ps();                                                       \
-        }                                                                                          \
-    flushed = true;
-
-/* bf16 out, bounds as the activation, perhaps a bf16 residual. */
-#define EACH_SUM(ROWS, VECTORS, value)                                                             \
-    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
-        QB_UNROLL for (int v = 0; v < (VECTORS); v++) sum[r][v] = value;
-#define FAST(ROWS, VECTORS)                                                                        \
-    if (t->fast) {                                                                                 \
-        const float low = t->finish->low, high = t->finish->high;                                  \
-        if (t->residual)                                                                           \
-            EACH_SUM(ROWS, VECTORS,                                                                \
-                     _mm512_add_ps(sum[r][v], qb_load_bf16(t->residual + t->pixel[r] * t->residual_stride + v * 32, 0xffff))) \
-        if (low > -INFINITY) EACH_SUM(ROWS, VECTORS, _mm512_max_ps(_mm512_set1_ps(low), sum[r][v])) \
-        if (high < INFINITY) EACH_SUM(ROWS, VECTORS, _mm512_min_ps(_mm512_set1_ps(high), sum[r][v])) \
-        QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
-            char *to = t->out + t->pixel[r] * t->out_stride;                                       \
-            QB_UNROLL for (int v = 0; v < (VECTORS); v++) store_half(to + v * 32, sum[r][v]);      \
-        }                                                                                          \
-        return true;                                                                               \
-    }
-/* clang-format on */
+#define LOAD_HALF(p) qb_load_bf16(p, 0xffff)
+#define FAST(ROWS, VECTORS) QB_TILE_FAST_FLOATS(ROWS, VECTORS, 32, LOAD_HALF, store_half)
 
 #define DEFINE(ROWS, VECTORS)                                                                      \
-    QB_AVX512_BF16 static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(  \
-        ROWS, VECTORS, __m512, LOAD, BROADCAST, STEP, _mm512_add_ps, FLUSH, FAST, STORE)
+    QB_AVX512_BF16 static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums)                \
+        QB_TILE_BODY(ROWS, VECTORS, __m512, LOAD, BROADCAST, STEP, _mm512_add_ps,                  \
+                     QB_TILE_FLUSH_FLOATS, FAST, STORE)
 QB_TILE_SHAPES(DEFINE)
 
 static const qb_sum_fn sum[QB_TILE_VECTORS + 1][QB_TILE_ROWS + 1] = {

@@ -1,7 +1,5 @@
 /* f32 convolution and matrix product with AVX-512. Bound by the multipliers: one 16-wide fused
  * multiply-add a cycle on this kind of machine. */
-#include <math.h>
-
 #include "tile_avx512.h"
 
 #if QB_X86
@@ -11,44 +9,12 @@
 #define STEP(sum, x, w) _mm512_fmadd_ps(x, w, sum)
 #define STORE(p, v) _mm512_store_ps(p, v)
 
-/* Sums of a segment go to memory, the first ones as they are, and the registers begin anew. */
-/* clang-format off */
-#define FLUSH(ROWS, VECTORS)                                                                       \
-    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
-        QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
-            float *to = (float *)sums + (r * (VECTORS) + v) * QB_LANES;                            \
-            if (flushed) sum[r][v] = _mm512_add_ps(LOAD(to), sum[r][v]);                           \
-            STORE(to, sum[r][v]);                                                                  \
-            sum[r][v] = _mm512_setzero_ps();                                                       \
-        }                                                                                          \
-    flushed = true;
-/* clang-format on */
-
-/* f32 out, bounds as the activation, perhaps an f32 residual. Bounds that bound nothing are left
- * out: they would go through the multipliers' ports. */
-/* clang-format off */
-#define EACH_SUM(ROWS, VECTORS, value)                                                             \
-    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
-        QB_UNROLL for (int v = 0; v < (VECTORS); v++) sum[r][v] = value;
-#define FAST(ROWS, VECTORS)                                                                        \
-    if (t->fast) {                                                                                 \
-        const float low = t->finish->low, high = t->finish->high;                                  \
-        if (t->residual)                                                                           \
-            EACH_SUM(ROWS, VECTORS,                                                                \
-                     _mm512_add_ps(sum[r][v], LOAD(t->residual + t->pixel[r] * t->residual_stride + v * 64))) \
-        if (low > -INFINITY) EACH_SUM(ROWS, VECTORS, _mm512_max_ps(_mm512_set1_ps(low), sum[r][v])) \
-        if (high < INFINITY) EACH_SUM(ROWS, VECTORS, _mm512_min_ps(_mm512_set1_ps(high), sum[r][v])) \
-        QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
-            char *to = t->out + t->pixel[r] * t->out_stride;                                       \
-            QB_UNROLL for (int v = 0; v < (VECTORS); v++) _mm512_storeu_ps(to + v * 64, sum[r][v]); \
-        }                                                                                          \
-        return true;                                                                               \
-    }
-/* clang-format on */
+#define FAST(ROWS, VECTORS) QB_TILE_FAST_FLOATS(ROWS, VECTORS, 64, LOAD, _mm512_storeu_ps)
 
 #define DEFINE(ROWS, VECTORS)                                                                      \
-    QB_AVX512 static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(       \
-        ROWS, VECTORS, __m512, LOAD, BROADCAST, STEP, _mm512_add_ps, FLUSH, FAST, STORE)
+    QB_AVX512 static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums)                     \
+        QB_TILE_BODY(ROWS, VECTORS, __m512, LOAD, BROADCAST, STEP, _mm512_add_ps,                  \
+                     QB_TILE_FLUSH_FLOATS, FAST, STORE)
 QB_TILE_SHAPES(DEFINE)
 
 static const qb_sum_fn sum[QB_TILE_VECTORS + 1][QB_TILE_ROWS + 1] = {

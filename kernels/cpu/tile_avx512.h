@@ -9,6 +9,8 @@
 #ifndef QB_CPU_TILE_AVX512_H
 #define QB_CPU_TILE_AVX512_H
 
+#include <math.h>
+
 #include "conv_internal.h"
 #include "finish_avx512.h"
 
@@ -150,6 +152,41 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
             QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
                 STORE((char *)sums + (r * (VECTORS) + v) * 64, sum[r][v]);                         \
         return false;                                                                              \
+    }
+/* clang-format on */
+
+/* Sums of a segment in float go to memory, the first ones as they are, and the registers begin
+ * anew. */
+/* clang-format off */
+#define QB_TILE_FLUSH_FLOATS(ROWS, VECTORS)                                                        \
+    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
+        QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
+            float *to = (float *)sums + (r * (VECTORS) + v) * QB_LANES;                            \
+            if (flushed) sum[r][v] = _mm512_add_ps(_mm512_loadu_ps(to), sum[r][v]);                \
+            _mm512_store_ps(to, sum[r][v]);                                                        \
+            sum[r][v] = _mm512_setzero_ps();                                                       \
+        }                                                                                          \
+    flushed = true;
+
+/* The fast end of a float tile: what LOAD and SAVE move is BYTES a vector, as the result and perhaps the
+ * residual have it; bounds are the activation. Bounds that bound nothing are left out: they would go
+ * through the multipliers' ports. */
+#define QB_EACH_SUM(ROWS, VECTORS, value)                                                          \
+    QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
+        QB_UNROLL for (int v = 0; v < (VECTORS); v++) sum[r][v] = value;
+#define QB_TILE_FAST_FLOATS(ROWS, VECTORS, BYTES, LOAD, SAVE)                                      \
+    if (t->fast) {                                                                                 \
+        const float low = t->finish->low, high = t->finish->high;                                  \
+        if (t->residual)                                                                           \
+            QB_EACH_SUM(ROWS, VECTORS,                                                             \
+                        _mm512_add_ps(sum[r][v], LOAD(t->residual + t->pixel[r] * t->residual_stride + v * (BYTES)))) \
+        if (low > -INFINITY) QB_EACH_SUM(ROWS, VECTORS, _mm512_max_ps(_mm512_set1_ps(low), sum[r][v])) \
+        if (high < INFINITY) QB_EACH_SUM(ROWS, VECTORS, _mm512_min_ps(_mm512_set1_ps(high), sum[r][v])) \
+        QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
+            char *to = t->out + t->pixel[r] * t->out_stride;                                       \
+            QB_UNROLL for (int v = 0; v < (VECTORS); v++) SAVE(to + v * (BYTES), sum[r][v]);       \
+        }                                                                                          \
+        return true;                                                                               \
     }
 /* clang-format on */
 
