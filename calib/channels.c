@@ -69,24 +69,9 @@ static void add_last_axis(const float *value, int64_t n, int64_t stride, int64_t
         add_lanes(value + i * stride, 1, 1, 1, min + i % last, max + i % last);
 }
 
-/* Where axis 1 lies in a buffer, see qb_layout. */
-typedef struct place {
-    int64_t n, offset, total, block, spatial, stored;
-} place;
-
-static place place_of(const qb_desc *desc) {
-    const qb_shape *shape = &desc->shape;
-    place p = {.n = shape->rank > 1 ? shape->dim[1] : 1, .spatial = 1};
-    for (int32_t i = 2; i < shape->rank; i++) p.spatial *= shape->dim[i];
-    p.offset = desc->channel_total > 0 ? desc->channel_offset : 0;
-    p.total = desc->channel_total > 0 ? desc->channel_total : p.n;
-    p.block = desc->layout == QB_LAYOUT_C16 ? 16 : desc->layout == QB_LAYOUT_C8 ? 8 : 1;
-    p.stored = (p.total + p.block - 1) / p.block * p.block * p.spatial;
-    return p;
-}
-
 /* Images: channels are axis 1. */
-static void add_image(const float *item, const place *p, qb_layout layout, qb_channels *c) {
+static void add_image(const float *item, const qb_channel_view *p, qb_layout layout,
+                      qb_channels *c) {
     if (layout == QB_LAYOUT_NHWC) {
         add_lanes(item + p->offset, p->spatial, p->n, p->total, c->min, c->max);
         return;
@@ -100,7 +85,8 @@ static void add_image(const float *item, const place *p, qb_layout layout, qb_ch
 }
 
 /* Tokens: channels are the last axis. */
-static void add_tokens(const float *item, const place *p, qb_layout layout, qb_channels *c) {
+static void add_tokens(const float *item, const qb_channel_view *p, qb_layout layout,
+                       qb_channels *c) {
     for (int64_t at = 0; at < p->n; at++) {
         const int64_t first = p->offset + at, inner = first % p->block;
         if (layout == QB_LAYOUT_NHWC)
@@ -118,7 +104,7 @@ qb_status qb_channels_add(qb_ctx *cx, qb_channels *channels, const qb_tensor *te
     if (qb_shape_count(shape) == 0) return QB_OK;
     QB_TRY(expect(cx, channels, qb_channels_of(shape), &there));
     if (!there) return QB_OK;
-    const place p = place_of(desc);
+    const qb_channel_view p = qb_desc_channels(desc);
     const int32_t axis = channel_axis(shape);
     for (int64_t i = 0; i < shape->dim[0]; i++) {
         const float *item = (const float *)tensor->data + i * p.stored;

@@ -206,22 +206,6 @@ void qb_stats_add(qb_stats *stats, const float *value, size_t n) {
     qb_stats_add_by(stats, fastest(), value, n);
 }
 
-/* Channels of the tensor and of the buffer it lies in, and the size of a channel block. */
-typedef struct channel_view {
-    int64_t n, offset, total, block;
-    int64_t spatial;
-} channel_view;
-
-static channel_view channels_of(const qb_desc *desc) {
-    const qb_shape *shape = &desc->shape;
-    channel_view view = {.n = shape->rank > 1 ? shape->dim[1] : 1, .spatial = 1};
-    for (int32_t i = 2; i < shape->rank; i++) view.spatial *= shape->dim[i];
-    view.offset = desc->channel_total > 0 ? desc->channel_offset : 0;
-    view.total = desc->channel_total > 0 ? desc->channel_total : view.n;
-    view.block = desc->layout == QB_LAYOUT_C16 ? 16 : desc->layout == QB_LAYOUT_C8 ? 8 : 1;
-    return view;
-}
-
 /* `lanes` neighbouring values at each of `n` places `stride` apart. */
 static void add_strided(accumulator *acc, const float *value, int64_t n, int64_t lanes,
                         int64_t stride) {
@@ -232,7 +216,8 @@ static void add_strided(accumulator *acc, const float *value, int64_t n, int64_t
     for (int64_t i = 0; i < n; i++) add_run(acc, value + i * stride, (size_t)lanes);
 }
 
-static void add_item(accumulator *acc, const float *item, const channel_view *c, qb_layout layout) {
+static void add_item(accumulator *acc, const float *item, const qb_channel_view *c,
+                     qb_layout layout) {
     if (layout == QB_LAYOUT_ROW) {
         add_run(acc, item + c->offset * c->spatial, (size_t)(c->n * c->spatial));
     } else if (layout == QB_LAYOUT_NHWC) {
@@ -254,15 +239,14 @@ void qb_stats_add_tensor(qb_stats *stats, const qb_tensor *tensor, int64_t n_ite
     assert(desc->dtype == QB_DTYPE_F32 && desc->layout != QB_LAYOUT_ANY);
     int64_t items = desc->shape.rank > 0 ? desc->shape.dim[0] : 1;
     if (n_items >= 0 && n_items < items) items = n_items;
-    channel_view c = channels_of(desc);
-    int64_t stored = (c.total + c.block - 1) / c.block * c.block * c.spatial; /* of one item */
+    const qb_channel_view c = qb_desc_channels(desc);
     accumulator acc;
     begin(&acc, stats, fastest(), (size_t)(items * c.n * c.spatial));
-    if (desc->channel_total == 0 && stored == c.n * c.spatial)
-        add_run(&acc, tensor->data, (size_t)(items * stored));
+    if (desc->channel_total == 0 && c.stored == c.n * c.spatial)
+        add_run(&acc, tensor->data, (size_t)(items * c.stored));
     else
         for (int64_t i = 0; i < items; i++)
-            add_item(&acc, (const float *)tensor->data + i * stored, &c, desc->layout);
+            add_item(&acc, (const float *)tensor->data + i * c.stored, &c, desc->layout);
     finish(&acc);
 }
 

@@ -105,6 +105,17 @@ static int64_t channel_block(qb_layout layout) {
     return layout == QB_LAYOUT_C8 ? 8 : layout == QB_LAYOUT_C16 ? 16 : 1;
 }
 
+qb_channel_view qb_desc_channels(const qb_desc *desc) {
+    const qb_shape *shape = &desc->shape;
+    qb_channel_view view = {.n = shape->rank > 1 ? shape->dim[1] : 1, .spatial = 1};
+    for (int32_t i = 2; i < shape->rank; i++) view.spatial *= shape->dim[i];
+    view.offset = desc->channel_total > 0 ? desc->channel_offset : 0;
+    view.total = desc->channel_total > 0 ? desc->channel_total : view.n;
+    view.block = channel_block(desc->layout);
+    view.stored = (view.total + view.block - 1) / view.block * view.block * view.spatial;
+    return view;
+}
+
 size_t qb_desc_bytes(const qb_desc *desc) {
     if (!qb_shape_known(&desc->shape)) return SIZE_MAX;
     qb_shape buffer = desc->shape;

@@ -104,6 +104,14 @@ typedef struct qb_tensor {
 /* Bytes of the whole buffer (padding lanes, and all channels of the larger one for a slice).
  * The shape must be known. SIZE_MAX when that overflows. */
 size_t qb_desc_bytes(const qb_desc *desc);
+/* Where axis 1 lies in the buffer of a tensor of known shape. */
+typedef struct qb_channel_view {
+    int64_t n, offset, total; /* channels: of the tensor, before them, of the buffer */
+    int64_t block;            /* channels that lie side by side in a blocked layout; else 1 */
+    int64_t spatial;          /* values of a channel */
+    int64_t stored;           /* values of an item, padding lanes and other channels included */
+} qb_channel_view;
+qb_channel_view qb_desc_channels(const qb_desc *desc);
 /* A row-major, unquantized tensor view. */
 qb_tensor qb_tensor_of(qb_dtype dtype, qb_shape shape, void *data);
 
