@@ -21,15 +21,18 @@ static void open_library(void) {
     }
     QB_CUDNN_FUNCTIONS(X)
 #undef X
-    cudnn.ready = complete && cudnn.cudnnCreate(&cudnn.handle) == CUDNN_STATUS_SUCCESS;
+    cudnn.ready = complete;
 }
 
 qb_status qb_cudnn_open(qb_ctx *cx, qb_cudnn_graph **out) {
     pthread_once(&once, open_library);
     if (!cudnn.ready) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "libcudnn.so.9 was not found");
+    cudnnHandle_t maker;
+    QB_TRY(qb_cudnn_handle(cx, &cudnn, NULL, &maker));
     qb_cudnn_graph *graph = qb_alloc(cx, 1, sizeof *graph);
     if (!graph) return cx->code;
     graph->api = &cudnn;
+    graph->maker = maker;
     *out = graph;
     return QB_OK;
 }
@@ -44,6 +47,11 @@ void qb_cudnn_close(qb_cudnn_graph *graph) {
 }
 
 /* ---- descriptors ----------------------------------------------------------------------------- */
+
+qb_status qb_cudnn_check(qb_ctx *cx, const qb_cudnn_api *api, cudnnStatus_t status) {
+    if (status == CUDNN_STATUS_SUCCESS) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INTERNAL, "cuDNN: %s", api->cudnnGetErrorString(status));
+}
 
 void qb_cudnn_note(qb_cudnn_graph *g, cudnnStatus_t status) {
     if (g->status == CUDNN_STATUS_SUCCESS) g->status = status;

@@ -21,10 +21,9 @@
     X(cudnnBackendFinalize)                                                                        \
     X(cudnnBackendExecute)
 
-/* The library with one handle, open for as long as the process runs: it keeps its kernels in it. */
+/* The library, open for as long as the process runs. */
 typedef struct qb_cudnn_api {
     bool ready;
-    cudnnHandle_t handle;
 #define X(name) __typeof__(&name) name;
     QB_CUDNN_FUNCTIONS(X)
 #undef X
@@ -32,6 +31,7 @@ typedef struct qb_cudnn_api {
 
 struct qb_cudnn_graph {
     const qb_cudnn_api *api;
+    cudnnHandle_t maker; /* with which plans are made: the default stream's */
     cudnnBackendDescriptor_t object[QB_CUDNN_OBJECTS]; /* all that were made, in order */
     int32_t n_objects;
     cudnnBackendDescriptor_t op[QB_CUDNN_OPS];
@@ -41,6 +41,10 @@ struct qb_cudnn_graph {
     cudnnBackendDescriptor_t plan, config; /* chosen; not among the objects */
     int64_t workspace;
 };
+
+/* The stream's own handle, made where it has none; NULL: the default stream's. Any thread. */
+qb_status qb_cudnn_handle(qb_ctx *cx, const qb_cudnn_api *api, void *stream, cudnnHandle_t *out);
+qb_status qb_cudnn_check(qb_ctx *cx, const qb_cudnn_api *api, cudnnStatus_t status);
 
 void qb_cudnn_note(qb_cudnn_graph *graph, cudnnStatus_t status);
 cudnnBackendDescriptor_t qb_cudnn_make(qb_cudnn_graph *graph, cudnnBackendDescriptorType_t type);

@@ -1,5 +1,6 @@
 /* From a graph to the plan that runs it: proposals of cuDNN's heuristics, each compiled and timed
- * on the device. One after the other: threads must not use a handle of cuDNN at the same time. */
+ * on the device. One after the other: threads must not use a handle of cuDNN at the same time,
+ * nor, as nothing says that they may, a plan. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 static _Thread_local bool try_all;
 
-static pthread_mutex_t handle_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void qb_cudnn_try_all(bool all) { try_all = all; }
 
@@ -77,7 +78,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     cudnnBackendDescriptor_t config[LISTED] = {NULL};
     cudnnBackendDescriptor_t list = create(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t n = 0;
-    pthread_mutex_lock(&handle_lock);
+    pthread_mutex_lock(&plan_lock);
     bool answered =
         list &&
         api->cudnnBackendSetAttribute(list, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -91,7 +92,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     answered = answered && api->cudnnBackendGetAttribute(list, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, LISTED, &n,
                                                          config) == CUDNN_STATUS_SUCCESS;
-    pthread_mutex_unlock(&handle_lock);
+    pthread_mutex_unlock(&plan_lock);
     for (int i = 0; i < LISTED; i++) {
         if (answered && i < n && most > 0 && is_config_allowed(s, config[i])) {
             s->proposal[s->n++] = (proposal){.config = config[i]};
@@ -104,9 +105,9 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     return answered && n > 0;
 }
 
-static void compile(const qb_cudnn_api *api, proposal *p) {
+static void compile(const qb_cudnn_api *api, cudnnHandle_t maker, proposal *p) {
     int64_t n = 0;
-    pthread_mutex_lock(&handle_lock);
+    pthread_mutex_lock(&plan_lock);
     p->plan = create(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     const bool made =
         p->plan &&
@@ -114,12 +115,12 @@ static void compile(const qb_cudnn_api *api, proposal *p) {
                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
                                       &p->config) == CUDNN_STATUS_SUCCESS &&
         api->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
-                                      1, &api->handle) == CUDNN_STATUS_SUCCESS &&
+                                      1, &maker) == CUDNN_STATUS_SUCCESS &&
         api->cudnnBackendFinalize(p->plan) == CUDNN_STATUS_SUCCESS &&
         api->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                       CUDNN_TYPE_INT64, 1, &n,
                                       &p->workspace) == CUDNN_STATUS_SUCCESS;
-    pthread_mutex_unlock(&handle_lock);
+    pthread_mutex_unlock(&plan_lock);
     if (made && p->workspace <= WORKSPACE_MAX) return;
     destroy(api, p->plan);
     p->plan = NULL;
@@ -128,7 +129,8 @@ static void compile(const qb_cudnn_api *api, proposal *p) {
 /* ---- running --------------------------------------------------------------------------------- */
 
 static cudnnStatus_t execute(const qb_cudnn_graph *g, cudnnBackendDescriptor_t plan,
-                             void *const data[QB_CUDNN_BOUND], void *workspace, void *stream) {
+                             void *const data[QB_CUDNN_BOUND], void *workspace,
+                             cudnnHandle_t handle) {
     const qb_cudnn_api *a = g->api;
     int64_t id[QB_CUDNN_BOUND], n = 0;
     void *at[QB_CUDNN_BOUND];
@@ -138,7 +140,7 @@ static cudnnStatus_t execute(const qb_cudnn_graph *g, cudnnBackendDescriptor_t p
             id[n] = i + 1;
             at[n++] = data[i];
         }
-    cudnnStatus_t status = a->cudnnSetStream(a->handle, stream);
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
 #define STEP(call)                                                                                 \
     if (status == CUDNN_STATUS_SUCCESS) status = (call)
     STEP(a->cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack));
@@ -149,23 +151,20 @@ static cudnnStatus_t execute(const qb_cudnn_graph *g, cudnnBackendDescriptor_t p
     STEP(a->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR,
                                      1, &workspace));
     STEP(a->cudnnBackendFinalize(pack));
-    STEP(a->cudnnBackendExecute(a->handle, plan, pack));
+    STEP(a->cudnnBackendExecute(handle, plan, pack));
 #undef STEP
     destroy(a, pack);
     return status;
 }
 
-static qb_status check(qb_ctx *cx, const qb_cudnn_api *api, cudnnStatus_t status) {
-    if (status == CUDNN_STATUS_SUCCESS) return QB_OK;
-    return qb_fail(cx, QB_STATUS_INTERNAL, "cuDNN: %s", api->cudnnGetErrorString(status));
-}
-
 qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *g, void *const data[QB_CUDNN_BOUND],
                        void *workspace, void *stream) {
-    pthread_mutex_lock(&handle_lock);
-    const cudnnStatus_t status = execute(g, g->plan, data, workspace, stream);
-    pthread_mutex_unlock(&handle_lock);
-    return check(cx, g->api, status);
+    cudnnHandle_t handle;
+    QB_TRY(qb_cudnn_handle(cx, g->api, stream, &handle));
+    pthread_mutex_lock(&plan_lock);
+    const cudnnStatus_t status = execute(g, g->plan, data, workspace, handle);
+    pthread_mutex_unlock(&plan_lock);
+    return qb_cudnn_check(cx, g->api, status);
 }
 
 size_t qb_cudnn_workspace(const qb_cudnn_graph *g) { return (size_t)g->workspace; }
@@ -269,7 +268,7 @@ out:
 static qb_status take(qb_ctx *cx, qb_cudnn_graph *g, search *s, int32_t variant,
                       char impl[QB_CUDNN_IMPL]) {
     if (variant > s->n) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no such plan here");
-    compile(s->api, &s->proposal[variant - 1]);
+    compile(s->api, g->maker, &s->proposal[variant - 1]);
     if (!s->proposal[variant - 1].plan)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN cannot make plan %d", (int)variant);
     keep(g, s, variant - 1, impl);
@@ -287,7 +286,7 @@ static qb_status search_plans(qb_ctx *cx, qb_cudnn_graph *g, search *s,
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN %s",
                        answered ? "has only plans of less precision" : "does not take this graph");
     if (*variant > 0) return take(cx, g, s, *variant, impl);
-    for (int i = 0; i < s->n; i++) compile(s->api, &s->proposal[i]);
+    for (int i = 0; i < s->n; i++) compile(s->api, g->maker, &s->proposal[i]);
     QB_TRY(choose(cx, g, s, bytes, impl));
     *variant = s->best + 1;
     return QB_OK;
@@ -300,8 +299,7 @@ qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
     s.whole = qb_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     qb_cudnn_set(g, s.whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_ops,
                  g->op);
-    qb_cudnn_set(g, s.whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1,
-                 &g->api->handle);
+    qb_cudnn_set(g, s.whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->maker);
     qb_cudnn_finish(g, s.whole);
     if (g->status != CUDNN_STATUS_SUCCESS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN does not take this graph: %s",

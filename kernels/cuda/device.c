@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "kernels/cuda/cudnn_streams.h"
+
 qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what) {
     if (code == cudaSuccess) return QB_OK;
     qb_status status = code == cudaErrorMemoryAllocation ? QB_STATUS_NOMEM : QB_STATUS_INTERNAL;
@@ -143,7 +145,9 @@ qb_status qb_cuda_stream_open(qb_ctx *cx, void **stream) {
 }
 
 void qb_cuda_stream_close(void *stream) {
-    if (stream) (void)cudaStreamDestroy(stream);
+    if (!stream) return;
+    qb_cudnn_stream_close(stream);
+    (void)cudaStreamDestroy(stream);
 }
 
 qb_status qb_cuda_sync(qb_ctx *cx, void *stream) {
@@ -183,6 +187,7 @@ qb_status qb_cuda_event_elapsed(qb_ctx *cx, void *from, void *to, float *millise
 }
 
 qb_status qb_cuda_capture_begin(qb_ctx *cx, void *stream) {
+    QB_TRY(qb_cudnn_stream_ready(cx, stream));
     return qb_cuda_check(cx, cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
                          "cudaStreamBeginCapture");
 }
