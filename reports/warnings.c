@@ -85,6 +85,17 @@ static void warn_of_reference(teller *t, const qb_run_row *row) {
              row->precision, 100 * slow / all, name, row->backend);
 }
 
+/* Accuracy is that of INT8 in every layer, so that it does not depend on what timing found; latency
+ * is that of the engine which runs. Whoever reads both in one row should know where they part. */
+static void warn_of_mixing(teller *t, const qb_run_row *row) {
+    const int32_t half = row->layers.fp16, codes = row->layers.int8;
+    if (half == 0 || strncmp(row->precision, "int8", 4) != 0) return;
+    warn(t,
+         "%s: %d of %d layers run in FP16, as that is faster here: the latency is of this engine, "
+         "the accuracy of INT8 in all of them (--no-mixing times that one)",
+         row->precision, half, half + codes + row->layers.fp32);
+}
+
 int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char *text),
                            void *user) {
     teller t = {say, user, 0};
@@ -94,7 +105,10 @@ int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char
         warn(&t, "%lld samples: one is %.1f points; small drops cannot be told from chance",
              (long long)run->samples, 100.0 / (double)(run->samples > 0 ? run->samples : 1));
     warn_of_labels(&t, run);
-    for (int32_t r = 0; r < run->n_rows; r++) warn_of_reference(&t, &run->row[r]);
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        warn_of_reference(&t, &run->row[r]);
+        warn_of_mixing(&t, &run->row[r]);
+    }
     bool unstable = false;
     for (int32_t r = 0; r < run->n_rows; r++)
         unstable = warn_of_latency(&t, &run->row[r]) || unstable;

@@ -187,8 +187,8 @@ static void warnings_of(const qb_run *run, char text[4096]) {
     qb_report_warnings(run, listen, text);
 }
 
-/* Labels of other numbers than the model's, and a row that waits for a kernel which is not there.
- */
+/* Labels of other numbers than the model's, a row that waits for a kernel which is not there, and
+ * one whose latency is not of the engine that was scored. */
 static void numbers_that_mislead_come_with_a_warning(void **state) {
     (void)state;
     qb_ctx cx;
@@ -214,6 +214,12 @@ static void numbers_that_mislead_come_with_a_warning(void **state) {
     run->row[1].backend = qb_strdup(&cx, "ref");
     warnings_of(run, text);
     assert_null(strstr(text, "reference's"));
+    assert_null(strstr(text, "FP16"));
+    for (int32_t i = 0; i < run->n_rows; i++)
+        run->row[i].layers = (qb_layer_counts){.int8 = 7, .fp16 = 3};
+    warnings_of(run, text);
+    assert_non_null(strstr(text, "int8: 3 of 10 layers run in FP16"));
+    assert_null(strstr(text, "fp32: 3 of 10"));
     qb_run_free(run);
 }
 
