@@ -73,13 +73,15 @@ bool qb_shape_known(const qb_shape *shape) {
 }
 
 int64_t qb_shape_count(const qb_shape *shape) {
-    /* A zero anywhere makes the product zero, also beside sizes whose product overflows. */
-    for (int i = 0; i < shape->rank; i++)
-        if (shape->dim[i] == 0) return 0;
+    /* A zero makes the product zero, but the others must fit all the same: they become strides. */
     int64_t count = 1;
-    for (int i = 0; i < shape->rank; i++)
-        if (__builtin_mul_overflow(count, shape->dim[i], &count)) return -1;
-    return count;
+    bool empty = false;
+    for (int i = 0; i < shape->rank; i++) {
+        const int64_t size = shape->dim[i];
+        empty |= size == 0;
+        if (size != 0 && __builtin_mul_overflow(count, size, &count)) return -1;
+    }
+    return empty ? 0 : count;
 }
 
 char *qb_shape_text(const qb_shape *shape, char *text, size_t n) {

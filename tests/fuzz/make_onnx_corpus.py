@@ -141,6 +141,13 @@ def upsample_bare_model():
                  [nh.from_array(np.array(1000, np.int64), "n")], opset=9)
 
 
+def empty_huge_model():
+    """No elements beside sizes whose product overflows: strides of the transposed would, too."""
+    sizes = [3, 0, 63, 2**62]
+    return model([h.make_node("Transpose", ["x"], ["y"], perm=[1, 0, 2, 3])], [io("x", sizes, T.INT64)],
+                 [io("y", None, T.INT64)])
+
+
 def scan_model():
     """Through the columns of w from the last on: s = x + w[:, 2] + w[:, 1] + w[:, 0]; the sums of each
     step, first step last, as columns."""
@@ -339,6 +346,7 @@ def models():
     yield "nested_calls", nested_calls_model()
     yield "unknown_in_loop", unknown_in_loop_model()
     yield "upsample_bare", upsample_bare_model()
+    yield "empty_huge", empty_huge_model()
     yield "loop_stops", loop_model(condition=False)
     yield "scan", scan_model()
     yield "computed", computed_model()
