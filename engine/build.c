@@ -184,7 +184,8 @@ static qb_status prepare(qb_builder *b) {
     }
     for (int32_t g = 0; g < b->groups.n; g++) {
         const qb_group *group = &b->groups.group[g];
-        bool window = group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL;
+        bool window =
+            group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL || qb_build_is_sum(b, group);
         for (int32_t i = 0; i < group->n_in; i++) {
             if (group->in[i] < 0) continue;
             b->last_group[group->in[i]] = g;

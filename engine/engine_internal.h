@@ -280,6 +280,8 @@ typedef struct qb_forms {
 /* All forms of `p`, best first; out_slice: where the result should go, or NULL. */
 void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
                     const qb_desc *out_slice, qb_forms *f);
+/* Does it add two float images of one shape? The processor's kernel for it takes them as slices. */
+bool qb_build_is_sum(const qb_builder *b, const qb_group *group);
 /* Name, operator and node of the group's step. */
 qb_status qb_build_describe(qb_builder *b, const qb_group *group, qb_step *step);
 /* Bytes that a step moves: its images once each, and what was packed. */

@@ -196,10 +196,27 @@ static int32_t layouts_of(const qb_builder *b, const qb_group *group, const qb_p
 #define ALIASING_BYTES 2048
 #define ROOM_BYTES 64
 
+bool qb_build_is_sum(const qb_builder *b, const qb_group *group) {
+    const qb_act_kind act = group->act.kind;
+    if (group->kind != QB_KIND_BINARY || group->n_in != 2 ||
+        strcmp(b->graph->nodes[group->node[0]].op->name, "Add") != 0 ||
+        (act != QB_ACT_NONE && act != QB_ACT_RELU && act != QB_ACT_CLIP))
+        return false;
+    const qb_value *out = &b->graph->values[group->out];
+    if (!is_spatial(&out->shape)) return false;
+    for (int32_t i = 0; i < 3; i++) {
+        const qb_value *value = i < 2 ? &b->graph->values[group->in[i]] : out;
+        if (value->dtype != QB_DTYPE_F32 || value->q.n > 0 || value->data ||
+            !qb_shape_equal(&value->shape, &out->shape))
+            return false;
+    }
+    return true;
+}
+
 static bool wants_room(const qb_builder *b, const qb_group *group, qb_desc *out) {
     const qb_shape *shape = &b->graph->values[group->out].shape;
-    if (strcmp(b->backends[0], "cpu") != 0 || !is_window_kind(group->kind) || !is_spatial(shape))
-        return false;
+    const bool writes_slices = is_window_kind(group->kind) || qb_build_is_sum(b, group);
+    if (strcmp(b->backends[0], "cpu") != 0 || !writes_slices || !is_spatial(shape)) return false;
     *out = qb_build_desc(b, group->out, QB_LAYOUT_NHWC);
     int64_t size = (int64_t)qb_dtype_size(out->dtype), bytes = shape->dim[1] * size, pixels = 1;
     for (int32_t d = 2; d < shape->rank; d++) pixels *= shape->dim[d];

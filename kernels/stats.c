@@ -4,13 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Values go through in chunks that stay in the first-level cache. Counting uses 16-bit counters,
- * two a bin in turn, so that runs of equal values wait less for their own stores, and all that are
- * in use stay in that cache, too; they are emptied into the 64-bit bins before any can overflow. */
-#define CHUNK 2048
+/* Bins are located run by run and counted by the chunk, which stays in the first-level cache.
+ * Counting uses 16-bit counters, two a bin in turn, so that runs of equal values wait less for
+ * their own stores, and all that are in use stay in that cache, too; they are emptied into the
+ * 64-bit bins before any can overflow. */
+#define CHUNK 1024
 #define WAYS 2
 #define COUNTER_MAX 65535u
-#define CHUNK_PER_COUNTER (CHUNK / WAYS + 4) /* most that one chunk adds to one counter */
+#define CHUNK_PER_COUNTER (2 * CHUNK / WAYS + 4) /* most that one count adds to one counter */
 #define DIRECT_BELOW 4096 /* fewer values than this are not worth clearing the counters */
 #define HALF QB_STATS_ZERO_BIN
 
@@ -20,11 +21,11 @@ typedef struct accumulator {
     float scale;      /* 2^-exponent HALF */
     bool direct;      /* count straight into the bins */
     uint32_t pending; /* no counter is above this */
-    float low, high;  /* extent of what the counters hold */
-    size_t n_held;
-    float held[CHUNK];   /* gathered from runs too short to be worth a pass of their own */
-    float finite[CHUNK]; /* a chunk without its NaNs and infinities */
-    uint16_t index[CHUNK + QB_STATS_INDEX_SLACK];
+    float low,
+        high; /* extent of what was located since the counters were empty; low > high: none */
+    size_t n_located; /* below CHUNK between runs */
+    uint16_t index[2 * CHUNK + QB_STATS_INDEX_SLACK];
+    float finite[CHUNK]; /* a run without its NaNs and infinities */
     _Alignas(64) uint16_t counter[QB_STATS_BINS][WAYS];
 } accumulator;
 
@@ -83,28 +84,31 @@ static void flush(accumulator *acc) {
     }
     memset(acc->counter[first], 0, (size_t)(last - first + 1) * sizeof acc->counter[0]);
     acc->pending = 0;
+    acc->low = INFINITY;
+    acc->high = -INFINITY;
 }
 
-static void count_direct(accumulator *acc, size_t n) {
-    for (size_t i = 0; i < n; i++) acc->stats->bin[acc->index[i]]++;
-}
-
-static void count_interleaved(accumulator *acc, const qb_stats_found *found) {
-    const size_t n = found->used;
-    bool fresh = acc->pending == 0;
-    acc->low = fresh || found->min < acc->low ? found->min : acc->low;
-    acc->high = fresh || found->max > acc->high ? found->max : acc->high;
-    acc->pending += CHUNK_PER_COUNTER;
+/* Counts what was located. */
+static void count(accumulator *acc) {
+    const size_t n = acc->n_located;
+    const uint16_t *index = acc->index;
     size_t i = 0;
+    if (n == 0) return;
+    acc->n_located = 0;
+    if (acc->direct) {
+        for (; i < n; i++) acc->stats->bin[index[i]]++;
+        return;
+    }
+    acc->pending += CHUNK_PER_COUNTER;
     for (; i + 4 <= n; i += 4) {
         uint64_t four;
-        memcpy(&four, acc->index + i, sizeof four);
+        memcpy(&four, index + i, sizeof four);
         acc->counter[four & 0xffff][0]++;
         acc->counter[four >> 16 & 0xffff][1]++;
         acc->counter[four >> 32 & 0xffff][0]++;
         acc->counter[four >> 48][1]++;
     }
-    for (; i < n; i++) acc->counter[acc->index[i]][0]++;
+    for (; i < n; i++) acc->counter[index[i]][0]++;
     if (acc->pending > COUNTER_MAX - CHUNK_PER_COUNTER) flush(acc);
 }
 
@@ -131,31 +135,33 @@ static void widen(accumulator *acc, const float *value, size_t n) {
     }
     const int32_t exponent = exponent_for(low, high);
     if (exponent <= acc->stats->exponent) return;
+    count(acc);
     flush(acc);
     grow(acc->stats, exponent);
     acc->scale = ldexpf(HALF, -exponent);
 }
 
-static void add_chunk(accumulator *acc, const float *value, size_t n) {
+/* At most CHUNK values, n >= 1. */
+static void add_part(accumulator *acc, const float *value, size_t n) {
     qb_stats *stats = acc->stats;
-    qb_stats_found found = acc->path->locate(value, n, acc->scale, acc->index);
+    qb_stats_found found = acc->path->locate(value, n, acc->scale, acc->index + acc->n_located);
     if (!found.inside) {
         n = keep_finite(acc, value, n);
         if (n == 0) return;
         widen(acc, acc->finite, n);
-        found = acc->path->locate(acc->finite, n, acc->scale, acc->index);
+        found = acc->path->locate(acc->finite, n, acc->scale, acc->index + acc->n_located);
     }
     found.min += 0.0f; /* -0 becomes 0: which zero came first must not show */
     found.max += 0.0f;
+    acc->low = found.min < acc->low ? found.min : acc->low;
+    acc->high = found.max > acc->high ? found.max : acc->high;
     stats->min = found.min < stats->min ? found.min : stats->min;
     stats->max = found.max > stats->max ? found.max : stats->max;
     stats->count += n;
     stats->zeros += n - found.used;
     stats->bin[HALF] += n - found.used;
-    if (acc->direct)
-        count_direct(acc, found.used);
-    else
-        count_interleaved(acc, &found);
+    acc->n_located += found.used;
+    if (acc->n_located >= CHUNK) count(acc);
 }
 
 static void begin(accumulator *acc, qb_stats *stats, const qb_stats_path *path, size_t n) {
@@ -164,27 +170,18 @@ static void begin(accumulator *acc, qb_stats *stats, const qb_stats_path *path, 
     acc->scale = ldexpf(HALF, -stats->exponent);
     acc->direct = n < DIRECT_BELOW;
     acc->pending = 0;
-    acc->n_held = 0;
+    acc->low = INFINITY;
+    acc->high = -INFINITY;
+    acc->n_located = 0;
     if (!acc->direct) memset(acc->counter, 0, sizeof acc->counter);
 }
 
 static void add_run(accumulator *acc, const float *value, size_t n) {
-    if (n < CHUNK) {
-        size_t room = CHUNK - acc->n_held, part = n < room ? n : room;
-        memcpy(acc->held + acc->n_held, value, part * sizeof *value);
-        acc->n_held += part;
-        if (acc->n_held == CHUNK) {
-            add_chunk(acc, acc->held, CHUNK);
-            acc->n_held = n - part;
-            memcpy(acc->held, value + part, (n - part) * sizeof *value);
-        }
-        return;
-    }
-    for (size_t i = 0; i < n; i += CHUNK) add_chunk(acc, value + i, n - i < CHUNK ? n - i : CHUNK);
+    for (size_t i = 0; i < n; i += CHUNK) add_part(acc, value + i, n - i < CHUNK ? n - i : CHUNK);
 }
 
 static void finish(accumulator *acc) {
-    if (acc->n_held > 0) add_chunk(acc, acc->held, acc->n_held);
+    count(acc);
     flush(acc);
 }
 
