@@ -3,6 +3,7 @@
 #ifndef QB_CLI_DATA_CHECK_H
 #define QB_CLI_DATA_CHECK_H
 
+#include "base/log.h"
 #include "cli/diagnosis.h"
 #include "cli/pipeline.h"
 
@@ -38,6 +39,11 @@ typedef struct qb_data_check {
     /* Says what it finds, also when all is well; nothing where it has nothing to look at. */
     qb_status (*look)(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out);
 } qb_data_check;
+
+/* The survey has named what cannot be read, and progress of runs would bury the findings: errors
+ * alone are told from here on. Returns what unhush takes back. */
+qb_log qb_data_check_hush(qb_ctx *cx);
+void qb_data_check_unhush(qb_ctx *cx, const qb_log *before);
 
 /* The first names of many: "a, b, c ...". */
 typedef struct qb_some_names {

@@ -127,6 +127,18 @@ void qb_survey_release(qb_survey *survey) {
     *survey = (qb_survey){0};
 }
 
+qb_log qb_data_check_hush(qb_ctx *cx) {
+    if (!cx->log) return (qb_log){0};
+    const qb_log before = *cx->log;
+    cx->log->level = QB_LEVEL_ERROR;
+    cx->log->quiet = true;
+    return before;
+}
+
+void qb_data_check_unhush(qb_ctx *cx, const qb_log *before) {
+    if (cx->log) *cx->log = *before;
+}
+
 void qb_some_names_add(qb_some_names *names, const char *name) {
     enum { SHOWN = 3 };
     const size_t used = strlen(names->text), room = sizeof names->text - used;

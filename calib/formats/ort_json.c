@@ -2,10 +2,11 @@
  * {tensor: {"CLS": "TensorData", "lowest": l, "highest": h}}}, and calibration.json, which is the
  * inner object alone. A bound is a number, or an array of one ({"CLS": "numpy.array", "data": l}).
  */
-#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "calib/ranges_internal.h"
+#include "graph/op.h"
 
 static bool probe(const char *bytes, size_t size) {
     return qb_ranges_is_json_with(bytes, size, "\"TensorData\"");
@@ -53,13 +54,56 @@ static json_t *value(const qb_named_range *range) {
                      "TensorData");
 }
 
-static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_graph *graph,
-                              qb_strbuf *out) {
-    (void)graph;
+static const qb_named_range *find(const qb_ranges *ranges, const char *name) {
+    for (int32_t i = 0; i < ranges->n; i++)
+        if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
+    return NULL;
+}
+
+/* quantize_static stops where a tensor that a Relu or Clip reads has no range, though it puts the
+ * activation's in its place. qbench measures what comes out: the same range is right for both, as
+ * what lies outside is cut off anyhow. */
+static qb_status add_before_activations(qb_ctx *cx, const qb_graph *graph, qb_ranges *ranges) {
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        if (strcmp(node->op->name, "Relu") != 0 && strcmp(node->op->name, "Clip") != 0) continue;
+        const char *read = graph->values[node->in[0]].name;
+        const qb_named_range *range = find(ranges, graph->values[node->out[0]].name);
+        if (!range || find(ranges, read)) continue;
+        QB_TRY(qb_ranges_add(cx, ranges, read, strlen(read), range->lo, range->hi));
+    }
+    return QB_OK;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(((const qb_named_range *)a)->name, ((const qb_named_range *)b)->name);
+}
+
+static qb_status copy(qb_ctx *cx, const qb_ranges *from, qb_ranges *to) {
+    for (int32_t i = 0; i < from->n; i++) {
+        const qb_named_range *range = &from->item[i];
+        QB_TRY(qb_ranges_add(cx, to, range->name, strlen(range->name), range->lo, range->hi));
+    }
+    return QB_OK;
+}
+
+static qb_status write_tensors(qb_ctx *cx, const qb_ranges *ranges, qb_strbuf *out) {
     json_t *root =
         json_pack("{s:s, s:{s:s, s:s}, s:b}", "CLS", "TensorsData", "calibration_method", "CLS",
                   "CalibrationMethod", "value", "CalibrationMethod.MinMax", "smooth_quant", 0);
     return qb_ranges_write_json(cx, ranges, root, "data", value, out);
+}
+
+static qb_status write_ranges(qb_ctx *cx, const qb_ranges *ranges, const qb_graph *graph,
+                              qb_strbuf *out) {
+    if (!graph) return write_tensors(cx, ranges, out);
+    qb_ranges all = {0};
+    qb_status status = copy(cx, ranges, &all);
+    if (status == QB_OK) status = add_before_activations(cx, graph, &all);
+    if (all.n > 0) qsort(all.item, (size_t)all.n, sizeof *all.item, by_name);
+    if (status == QB_OK) status = write_tensors(cx, &all, out);
+    qb_ranges_release(&all);
+    return status;
 }
 
 const qb_calib_format qb_calib_format_ort_json = {

@@ -98,16 +98,19 @@ static qb_status make_rows(qb_ctx *cx, pair *p) {
 }
 
 static void print_rows(const pair *p) {
-    printf("%-24s %25s %25s %9s %9s\n", "tensor", p->a->method[p->method_a],
+    int width = (int)strlen("tensor"); /* of the longest name */
+    for (int32_t i = 0; i < p->n; i++)
+        if ((int)strlen(p->row[i].name) > width) width = (int)strlen(p->row[i].name);
+    printf("%-*s %25s %25s %9s %9s\n", width, "tensor", p->a->method[p->method_a],
            p->b->method[p->method_b], "change %", "shape %");
     for (int32_t i = 0; i < p->n; i++) {
         const row *r = &p->row[i];
         if (!r->a || !r->b) {
-            printf("%-24s only in the %s\n", r->name, r->a ? "first" : "second");
+            printf("%-*s only in the %s\n", width, r->name, r->a ? "first" : "second");
             continue;
         }
         const qb_range a = r->a->range[p->method_a], b = r->b->range[p->method_b];
-        printf("%-24s %12.6g %12.6g %12.6g %12.6g %9.3f %9.3f\n", r->name, (double)a.lo,
+        printf("%-*s %12.6g %12.6g %12.6g %12.6g %9.3f %9.3f\n", width, r->name, (double)a.lo,
                (double)a.hi, (double)b.lo, (double)b.hi, 100 * r->change, 100 * r->shape);
     }
 }

@@ -79,11 +79,13 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
 const qb_command qb_data_command_doctor = {
     .name = "data doctor",
     .usage = "[PATH] [--evaluation PATH] [options]",
-    .summary = "duplicates, blank images, missing classes, wrong preprocessing, too few samples",
+    .summary =
+        "duplicates, blank images, missing classes, wrong preprocessing, drift, too few samples",
     .notes =
         "PATH: the calibration data (default: data.calibration in qbench.yaml). 'bad' spoils\n"
         "ranges or scores (exit code 3), 'note' may be meant so. With labels the FP32 model also\n"
-        "answers up to 200 samples, prepared as configured and after usual mistakes. Whether\n"
+        "answers up to 200 samples, prepared as configured and after usual mistakes. With both\n"
+        "sets it runs up to 100 samples of each, to see whether they reach alike. Whether\n"
         "samples are too few is told from MODEL.calib.h5 once there is one.",
     .example = "qbench data doctor calib/ --evaluation val/\n"
                "qbench data doctor --model resnet50.onnx --data images.h5 --json doctor.json",

@@ -10,6 +10,7 @@ says '^good  duplicates calibration and evaluation share no sample$'
 says '^good  blank +test: every image shows something$'
 says '^good  classes +calib: samples in 10 of 10 classes, from 20 '
 says '^good  ranges +200 calibrated samples in two halves: '
+says '^good  drift +samples of both sets reach alike in ([0-9]+) of \1 tensors \(100 and 100 samples\)$'
 says '^good  preprocess FP32 top-1 is 9[0-9.]+ % on 200 samples; '
 grep -Eq '^(note|bad)' "$work/.out" && fail "a clean set has findings"
 
@@ -118,11 +119,13 @@ graph = (field(1, node("GlobalAveragePool", "image", "mean")) + field(1, node("F
          + field(2, "colors") + field(11, value("image", 1, 3, 8, 8)) + field(12, value("scores", 1, 3)))
 open("colors.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)))
 random.seed(1)
-for c, name in enumerate(["0red", "1green", "2blue"]):
-    os.makedirs("colors/" + name)
-    for i in range(20):
-        pixels = bytes(random.randrange(60, 256) if k % 3 == c else random.randrange(140) for k in range(192))
-        open(f"colors/{name}/{i}.png", "wb").write(png(pixels, 8))
+for folder, dim in [("colors", 1), ("dim", 6)]:
+    for c, name in enumerate(["0red", "1green", "2blue"]):
+        os.makedirs(f"{folder}/{name}")
+        for i in range(20):
+            pixels = bytes((random.randrange(60, 256) if k % 3 == c else random.randrange(140)) // dim
+                           for k in range(192))
+            open(f"{folder}/{name}/{i}.png", "wb").write(png(pixels, 8))
 PY
 cat >colors.yaml <<'YAML'
 model: colors.onnx
@@ -133,6 +136,9 @@ preprocess:
 YAML
 expect 0 "$QBENCH" data doctor --config colors.yaml
 says '^good  preprocess FP32 top-1 is 100.0 % on 60 samples; '
+expect 3 "$QBENCH" data doctor --config colors.yaml --evaluation dim
+says "^bad   drift +samples of the two sets reach differently in 3 of 3 tensors, most in '"
+says '-> calibrate with data like those to evaluate$'
 sed -i 's/RGB/BGR/' colors.yaml
 expect 3 "$QBENCH" data doctor --config colors.yaml
 says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 60 samples, as configured 33.3 %$'

@@ -24,5 +24,6 @@ done
 # Its own readers take the calibrations that qbench writes for it.
 expect 0 "$QBENCH" calib export model.calib.h5 -m demo/model.onnx --format ort-json -o r.json
 expect 0 "$QBENCH" calib export model.calib.h5 -m demo/model.onnx --format ort-flatbuffers -o r.flatbuffers
-expect 0 "$python" "$1/tests/cli/ort_formats.py" r.json r.flatbuffers
+expect 0 "$QBENCH" optimize demo/model.onnx -o folded.onnx # it has batch normalization
+expect 0 "$python" "$1/tests/cli/ort_formats.py" r.json r.flatbuffers folded.onnx r.qdq.onnx
 done_testing
