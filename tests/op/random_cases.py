@@ -355,6 +355,17 @@ def resize(d):
             d.maybe(0.3, keep_aspect_ratio_policy=d.pick(["not_larger", "not_smaller", "stretch"]))
 
 
+def grid_sample(d):
+    d.opset = max(d.opset, 16)
+    spatial = 3 if d.opset >= 20 and d.chance(0.3) else 2
+    modes = ["nearest", "bilinear", "bicubic"] if d.opset < 20 else ["nearest", "linear", "cubic"]
+    d.maybe(0.8, mode=d.pick(modes[:2] if spatial == 3 else modes),
+            padding_mode=d.pick(["zeros", "border", "reflection"]), align_corners=d.int(0, 1))
+    samples = d.int(1, 2)
+    d.tensor([samples, d.int(1, 3)] + [d.int(2, 6) for _ in range(spatial)], constant=False)
+    d.tensor([samples] + [d.int(1, 5) for _ in range(spatial)] + [spatial], spread=1.7, constant=False)
+
+
 def pad(d):
     shape = d.shape(1, 4, 5, 0)
     modes = ["constant", "reflect", "edge"] + (["wrap"] if d.opset >= 19 else [])
@@ -955,7 +966,7 @@ MAKERS = {
     "ReduceLogSum": reduction([np.float32]), "ArgMax": arg, "ArgMin": arg,
     "MaxPool": pool, "AveragePool": pool, "GlobalAveragePool": global_pool, "GlobalMaxPool": global_pool,
     "Conv": conv, "ConvTranspose": conv, "ConvInteger": conv_integer, "MatMul": matmul, "Gemm": gemm,
-    "MatMulInteger": matmul_integer, "Einsum": einsum, "Resize": resize, "Pad": pad, "Slice": slices,
+    "MatMulInteger": matmul_integer, "Einsum": einsum, "Resize": resize, "GridSample": grid_sample, "Pad": pad, "Slice": slices,
     "Split": split, "Concat": concat, "Gather": gather, "GatherElements": gather, "GatherND": gather_nd,
     "ScatterElements": scatter, "ScatterND": scatter_nd, "Reshape": reshape, "Flatten": flatten,
     "Squeeze": squeeze, "Unsqueeze": unsqueeze, "Transpose": transpose, "Expand": expand, "Tile": tile,

@@ -214,6 +214,33 @@ static void places_outside_the_data_are_errors(void **state) {
         }
 }
 
+/* The image 0 1 / 2 3 between its pixels, half a pixel and more outside, and where no place is, by
+ * each way of going on beyond the border. The first coordinate runs along the rows. */
+static void grids_read_between_pixels_and_beyond_them(void **state) {
+    (void)state;
+    static const float grid[] = {0, 0, -0.5f, -0.5f, 1, -0.5f, 1.75f, -0.5f, INFINITY, NAN};
+    static const struct {
+        const char *attrs;
+        float y[5];
+    } expected[] = {{"padding_mode=zeros", {1.5f, 0, 0.5f, 0, 0}},
+                    {"padding_mode=border", {1.5f, 0, 1, 1, 1}},
+                    {"padding_mode=reflection", {1.5f, 0, 1, 0.75f, 1}}};
+    for (size_t i = 0; i < 3; i++) {
+        qb_graph *graph =
+            graph_of("GridSample", "f32:1,1,2,2 f32:1,1,5,2", expected[i].attrs, 1, QB_GRAPH_OPSET);
+        const qb_node *node = &graph->nodes[0];
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        count_up(graph, node->in[0], (qb_shape){.rank = 4, .dim = {1, 1, 2, 2}});
+        graph->values[node->in[1]].data = grid;
+        graph->values[node->in[1]].bytes = sizeof grid;
+        assert_ok(&cx, evaluate_graph(&cx, graph));
+        const float *y = graph->values[node->out[0]].data;
+        for (int k = 0; k < 5; k++) assert_true(y[k] == expected[i].y[k]);
+        qb_graph_free(graph);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(integers_stay_exact_beyond_2_to_53),
     cmocka_unit_test(halves_are_rounded_once),
@@ -222,5 +249,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(quantized_conv_becomes_a_conv_on_quantized_values),
     cmocka_unit_test(training_normalizes_by_the_batch),
     cmocka_unit_test(places_outside_the_data_are_errors),
+    cmocka_unit_test(grids_read_between_pixels_and_beyond_them),
 };
 QB_TEST_MAIN(tests)
