@@ -1,4 +1,4 @@
-/* Softmax and LogSoftmax. */
+/* Softmax, LogSoftmax and Hardmax. */
 #include <math.h>
 
 #include "ops_internal.h"
@@ -59,6 +59,28 @@ static qb_status eval_log_softmax(qb_ctx *cx, const qb_node *node, const qb_tens
     return QB_OK;
 }
 
+/* 1 at the first of the largest elements along the axis, 0 elsewhere. */
+static qb_status eval_hardmax(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                              qb_tensor *out) {
+    const qb_axis_attrs *attrs = node->attrs;
+    const qb_shape *shape = &in[0].desc.shape;
+    QB_EVAL_IN_F32(eval_hardmax);
+    int32_t axis = 0;
+    if (shape->rank > 0) QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
+    int64_t inner = 1, n = shape->rank > 0 ? shape->dim[axis] : 1, count = qb_shape_count(shape);
+    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    float *y = out[0].data;
+    memset(y, 0, (size_t)count * sizeof *y);
+    for (int64_t line = 0; n > 0 && line < count / n; line++) {
+        const float *x = (const float *)in[0].data + line / inner * n * inner + line % inner;
+        int64_t largest = 0;
+        for (int64_t i = 1; i < n; i++)
+            if (x[i * inner] > x[largest * inner]) largest = i;
+        y[x - (const float *)in[0].data + largest * inner] = 1.0f;
+    }
+    return QB_OK;
+}
+
 static qb_status add_node(qb_ctx *cx, qb_graph *graph, const char *op, const int32_t *in,
                           int32_t n_in, int32_t out, int32_t *node) {
     const qb_op *found = qb_op_find(op, "");
@@ -104,3 +126,5 @@ QB_OP_SIMPLE(softmax, "Softmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attr
              infer_softmax, eval_softmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS);
 QB_OP_SIMPLE(log_softmax, "LogSoftmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attrs, FLOAT,
              infer_softmax, eval_log_softmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS);
+QB_OP_SIMPLE(hardmax, "Hardmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attrs, FLOAT,
+             infer_softmax, eval_hardmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS);

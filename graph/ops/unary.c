@@ -152,6 +152,28 @@ QB_OP_SIMPLE(selu, "Selu", 7, 1, 1, 1, sizeof(qb_alpha_attrs), selu_attrs, LUT, 
 QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_attrs),
              threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS);
 
+/* --- Shrink ----------------------------------------------------------------------------------- */
+
+static const qb_attr_desc shrink_attrs[] = {
+    QB_A_FLOAT(qb_alpha_attrs, alpha, "lambd", 0.5f),
+    QB_A_FLOAT(qb_alpha_attrs, beta, "bias", 0.0f),
+    QB_A_END,
+};
+
+static qb_status eval_shrink(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const qb_alpha_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_shrink);
+    const float *x = in[0].data, lambda = attrs->alpha, bias = attrs->beta;
+    float *y = out[0].data;
+    int64_t n = qb_shape_count(&in[0].desc.shape);
+    for (int64_t i = 0; i < n; i++)
+        y[i] = x[i] < -lambda ? x[i] + bias : x[i] > lambda ? x[i] - bias : 0.0f;
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(shrink, "Shrink", 9, 1, 1, 1, sizeof(qb_alpha_attrs), shrink_attrs, LUT, infer_float,
+             eval_shrink, .types = QB_TYPES_FLOATS);
+
 /* --- Gelu ------------------------------------------------------------------------------------- */
 
 static const qb_attr_desc gelu_attrs[] = {

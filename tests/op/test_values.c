@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/ref.h"
+
 /* Value of a constant: type, up to 3 dimensions (0: none), elements. */
 static int32_t constant(qb_graph *graph, qb_dtype dtype, int64_t d0, int64_t d1, const void *data) {
     qb_ctx cx;
@@ -241,6 +243,34 @@ static void grids_read_between_pixels_and_beyond_them(void **state) {
     }
 }
 
+/* Shifts by the width and more included: they leave 0, or the sign. */
+static void bits_and_choices(void **state) {
+    (void)state;
+    static const struct {
+        const char *op, *inputs, *attrs;
+        double y[3];
+    } cases[] = {
+        {"BitShift", "=u8:3,255,1 =u8:7,8,0", "direction=LEFT", {128, 0, 1}},
+        {"BitShift", "=s32:-5,7,-1 =s32:1,40,40", "direction=RIGHT", {-3, 0, -1}},
+        {"BitwiseAnd", "=s32:6,-1,9 =s32:3", "", {2, 3, 1}},
+        {"BitwiseOr", "=u8:6,0,9 =u8:3", "", {7, 3, 11}},
+        {"BitwiseXor", "=s32:6,-1,9 =s32:3", "", {5, -4, 10}},
+        {"BitwiseNot", "=u8:0,200,255", "", {255, 55, 0}},
+        {"Hardmax", "=f32:2,5,5", "", {0, 1, 0}},
+        {"Shrink", "=f32:-2,0.25,1", "lambd=0.5 bias=0.25", {-1.75, 0, 0.75}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qb_graph *graph = graph_of(cases[i].op, cases[i].inputs, cases[i].attrs, 1, QB_GRAPH_OPSET);
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        assert_ok(&cx, evaluate_graph(&cx, graph));
+        const qb_value *y = &graph->values[graph->nodes[0].out[0]];
+        for (int k = 0; k < 3; k++)
+            assert_true(qb_number_get(y->dtype, y->data, k) == cases[i].y[k]);
+        qb_graph_free(graph);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(integers_stay_exact_beyond_2_to_53),
     cmocka_unit_test(halves_are_rounded_once),
@@ -250,5 +280,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(training_normalizes_by_the_batch),
     cmocka_unit_test(places_outside_the_data_are_errors),
     cmocka_unit_test(grids_read_between_pixels_and_beyond_them),
+    cmocka_unit_test(bits_and_choices),
 };
 QB_TEST_MAIN(tests)
