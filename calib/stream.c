@@ -200,6 +200,7 @@ static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, const qb_shape 
                                      .float_type = m->float_type,
                                      .timing_cache = m->timing_cache,
                                      .no_mixing = m->no_mixing,
+                                     .without = m->without,
                                      .tf32 = m->tf32,
                                      .input_shapes = shape,
                                      .threads = 1,

@@ -22,6 +22,7 @@ typedef struct qb_stream_model {
     qb_dtype float_type; /* see qb_engine_options */
     const char *timing_cache;
     bool no_mixing;
+    uint32_t without;
     bool tf32;
     const char *name; /* for messages: a precision; NULL: none */
     bool observable, first_tactic;

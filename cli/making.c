@@ -44,6 +44,7 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
                                  .tf32 = precision->kind == QB_PRECISION_TF32,
                                  .timing_cache = project->timing_cache,
                                  .no_mixing = project->no_mixing,
+                                 .without = project->without,
                                  .time_tactics = making->time_tactics};
     qb_shape *shapes = NULL;
     qb_profile *profiles = NULL;
@@ -170,6 +171,7 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_making *
     for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
         add_text(&out, "plugin", qb_plugins_at(cx->plugins, i)->path);
     add_flag(&out, "no-mixing", project->no_mixing);
+    add_text(&out, "tacticSources", project->tactic_sources);
     add_flag(&out, "time-tactics", making->time_tactics);
     add_flag(&out, "version-compatible", making->version_compatible);
     add_flag(&out, "hardware-compatible", making->hardware_compatible);

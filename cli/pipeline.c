@@ -251,6 +251,7 @@ static qb_contender contender(const qb_project *project, const char *text, const
                           .float_type = float_type,
                           .timing_cache = project->timing_cache,
                           .no_mixing = project->no_mixing,
+                          .without = project->without,
                           .tf32 = precision->kind == QB_PRECISION_TF32};
 }
 

@@ -8,6 +8,7 @@
 #include "engine/providers.h"
 #include "eval/gate.h"
 #include "graph/plugin.h"
+#include "kernels/sources.h"
 
 static const char *const known_keys[] = {"model",
                                          "plugins",
@@ -324,7 +325,8 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     p->timing_cache = flags->timing_cache;
     p->shapes = flags->shapes;
     p->no_mixing = flags->no_mixing;
-    return QB_OK;
+    p->tactic_sources = flags->tactic_sources;
+    return qb_sources_parse(cx, flags->tactic_sources, &p->without);
 }
 
 /* -o names a file when its ending is one of ours; the artifacts then go to its folder. */

@@ -16,7 +16,7 @@
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
     const char *model, *data, *targets, *labels, *shapes;
-    const char *backends, *providers, *timing_cache, *activations, *weights;
+    const char *backends, *providers, *timing_cache, *activations, *weights, *tactic_sources;
     int64_t samples, batch;
     bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -54,6 +54,12 @@ typedef struct qb_project_flags {
          .type = QB_OPT_FLAG,                                                                      \
          .offset = offsetof(STRUCT, project.no_mixing),                                            \
          .help = "INT8 on a GPU: no step in FP16, also where that is faster"},                     \
+        {.name = "tacticSources",                                                                  \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.tactic_sources),                                       \
+         .argument = "LIST",                                                                       \
+         .help = "libraries of a GPU's kernels: -CUDNN leaves cuDNN's out, +CUDNN does not "       \
+                 "(default: all; also CUBLAS_LT)"},                                                \
     {                                                                                              \
         .name = "disable-pass", .type = QB_OPT_LIST,                                               \
         .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
@@ -131,6 +137,8 @@ typedef struct qb_project {
     const char *timing_cache; /* NULL: none */
     const char *shapes;       /* NAME:1x3x8x8,...; NULL: the model's own */
     bool no_mixing;
+    const char *tactic_sources; /* as given; NULL: all */
+    uint32_t without;           /* the sources that it leaves out */
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
     qb_labels labels;    /* n == 0: none */

@@ -336,11 +336,21 @@ static void release_builder(qb_builder *b) {
     qb_free(b->wanted_bf16);
     qb_free(b->half_note);
     qb_scratch_free(b->scratch);
-    qb_timings_free(b->timings);
     qb_free(b->last_group);
     qb_free(b->only_windows);
     qb_free(b->slice_of);
     qb_free(b->slice_offset);
+}
+
+/* What is known of a device's kernels; all drafts of a build share it. */
+typedef struct knowledge {
+    qb_timings *timings;   /* loaded when the device is open; NULL: nothing is timed */
+    qb_compiled *compiled; /* instead, where kernels are made again */
+} knowledge;
+
+static void forget(knowledge *known) {
+    qb_timings_free(known->timings);
+    qb_compiled_free(known->compiled);
 }
 
 /* What the caller asked for, resolved. */
@@ -359,16 +369,29 @@ typedef struct request {
     qb_dtype float_type;         /* F32, F16 or BF16 */
     const char *timing_cache;
     bool mix, observable, tf32;
-    int32_t ordinal; /* of the device */
+    uint32_t without; /* sources of tactics */
+    int32_t ordinal;  /* of the device */
+    knowledge *known; /* NULL for the host */
 } request;
 
 static qb_status load_timings(qb_ctx *cx, const qb_engine *e, const char *path,
                               qb_timings **timings) {
+    if (*timings) return QB_OK;
     char *name = qb_format(cx, "%s, qbench %s", e->device_name, QB_VERSION);
     if (!name) return cx->code;
     qb_status status = qb_timings_load(cx, path, name, timings);
     qb_free(name);
     return status;
+}
+
+static qb_status lend_compiled(qb_ctx *cx, const qb_compiled *from, qb_compiled *to) {
+    for (int32_t i = 0; i < qb_compiled_count(from); i++) {
+        qb_hash key;
+        size_t bytes;
+        const void *data = qb_compiled_entry(from, i, &key, &bytes);
+        QB_TRY(qb_compiled_lend(cx, to, key, data, bytes));
+    }
+    return QB_OK;
 }
 
 /* The device, and what is needed to time its tactics. */
@@ -382,10 +405,26 @@ static qb_status open_device(qb_builder *b, const request *r) {
     e->ordinal = r->ordinal;
     e->device_name = qb_format(b->cx, "%s, %s", identity.hardware, identity.software);
     if (!e->device_name) return b->cx->code;
-    if (r->replay) return QB_OK;
-    qb_status status = load_timings(b->cx, e, r->timing_cache, &b->timings);
-    if (status == QB_OK) status = qb_scratch_create(b->cx, r->device, &b->scratch);
-    return status;
+    if (r->replay) {
+        QB_TRY(qb_compiled_create(b->cx, &r->known->compiled));
+        b->compiled = r->known->compiled;
+        return lend_compiled(b->cx, r->replay->compiled, b->compiled);
+    }
+    QB_TRY(load_timings(b->cx, e, r->timing_cache, &r->known->timings));
+    b->timings = r->known->timings;
+    b->compiled = qb_timings_compiled(b->timings);
+    return qb_scratch_create(b->cx, r->device, &b->scratch);
+}
+
+/* What its kernels are made of again stays with the engine, for its file. */
+static qb_status keep_compiled(qb_ctx *cx, const qb_compiled *known, qb_engine *engine) {
+    QB_TRY(qb_compiled_create(cx, &engine->compiled));
+    for (int32_t s = 0; s < engine->n_steps; s++) {
+        const qb_kernel *kernel = engine->steps[s].kernel;
+        if (kernel && !qb_hash_is_zero(kernel->compiled))
+            QB_TRY(qb_compiled_take(cx, engine->compiled, known, kernel->compiled));
+    }
+    return QB_OK;
 }
 
 /* "cpu,dnnl,ref" */
@@ -426,6 +465,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     engine->device_float = r->device ? r->float_type : QB_DTYPE_NONE;
     engine->tf32 = r->device && r->tf32;
     engine->mixed = r->mix;
+    engine->without = r->without;
     QB_GO(qb_arena_create(cx, &engine->arena));
     QB_GO(keep_backends(cx, r, engine));
     if (!engine->graph)
@@ -443,6 +483,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     status = build_steps(&b);
     if (status == QB_OK) status = plan(cx, engine);
     qb_use_threads(before);
+    if (status == QB_OK && b.compiled) status = keep_compiled(cx, b.compiled, engine);
     if (status == QB_OK && r->timing_cache && b.timings)
         status = qb_timings_save(cx, b.timings, r->timing_cache);
     if (status != QB_OK) goto out;
@@ -573,24 +614,21 @@ static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
         qb_engine_layers(*engine).int8 == 0)
         return QB_OK;
     qb_engine *half;
-    qb_timings *timings = NULL;
-    double mixed_ms = 0, half_ms = 0;
+    double ms[2] = {0, 0};
     qb_status status = QB_OK;
     QB_TRY(build_half(cx, r, &half));
     if (!half) return QB_OK;
-    QB_GO(load_timings(cx, half, r->timing_cache, &timings));
-    QB_GO(qb_device_race(cx, *engine, timings, &mixed_ms));
-    QB_GO(qb_device_race(cx, half, timings, &half_ms));
-    if (r->timing_cache) QB_GO(qb_timings_save(cx, timings, r->timing_cache));
-    if (mixed_ms >= CLEARLY * half_ms) {
-        qb_info(cx, "INT8 takes %.3f ms, FP16 %.3f ms: all steps stay in FP16", mixed_ms, half_ms);
+    const qb_engine *const both[2] = {*engine, half};
+    QB_GO(qb_device_race(cx, both, r->known->timings, ms));
+    if (r->timing_cache) QB_GO(qb_timings_save(cx, r->known->timings, r->timing_cache));
+    if (ms[0] >= CLEARLY * ms[1]) {
+        qb_info(cx, "INT8 takes %.3f ms, FP16 %.3f ms: all steps stay in FP16", ms[0], ms[1]);
         qb_engine *slower = *engine;
         *engine = half;
         half = slower;
     }
 out:
     qb_engine_free(half);
-    qb_timings_free(timings);
     if (status != QB_STATUS_NOMEM) return status;
     qb_ctx_clear(cx); /* the device has no room for two: the planned one it is */
     return QB_OK;
@@ -629,8 +667,10 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     static const qb_engine_options defaults = {0};
     qb_status status = QB_OK;
     qb_engine *engine = NULL;
+    knowledge known = {0};
     if (!options) options = &defaults;
     request r = {.graph = graph,
+                 .known = &known,
                  .threads = options->threads > 0 ? options->threads : qb_threads(cx),
                  .time_tactics = options->time_tactics,
                  .workspace_limit = options->workspace_limit,
@@ -638,6 +678,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .float_type = options->float_type ? options->float_type : QB_DTYPE_F32,
                  .timing_cache = options->timing_cache,
                  .mix = !options->no_mixing,
+                 .without = options->without,
                  .ordinal = options->device,
                  .tf32 = options->tf32,
                  .observable = options->observable};
@@ -657,6 +698,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
 out:
     qb_free(r.shapes);
     qb_engine_free(engine);
+    forget(&known);
     return status;
 }
 
@@ -688,13 +730,16 @@ out:
 }
 
 qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_engine **out) {
+    knowledge known = {0};
     request r = {.bound = graph,
+                 .known = &known,
                  .replay = how->replay,
                  .threads = how->threads,
                  .workspace_limit = how->workspace_limit,
                  .float_type = how->bf16 ? QB_DTYPE_BF16 : how->device_float,
                  .tf32 = how->tf32,
                  .mix = how->mixed,
+                 .without = how->without,
                  .ordinal = how->ordinal};
     qb_engine *engine;
     qb_status status = parse_backends(cx, how->backends, &r.device, r.backends);
@@ -706,7 +751,9 @@ qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_e
         qb_graph_free(graph);
         return status;
     }
-    QB_TRY(draft(cx, &r, &engine));
+    status = draft(cx, &r, &engine);
+    forget(&known);
+    if (status != QB_OK) return status;
     place_packed(engine);
     if (engine->device) qb_device_place(engine);
     *out = engine;

@@ -145,6 +145,7 @@ static qb_status same_variant(qb_builder *b, const qb_tactic *tactic, int32_t va
     for (int32_t f = 0; f < n_forms && !*out; f++) {
         qb_problem form = forms[f];
         form.variant = variant;
+        form.compiled = b->compiled;
         QB_TRY(try_tactic(b, tactic, &form, constant, out));
     }
     return QB_OK;

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "device_choose_internal.h"
+#include "kernels/sources.h"
 
 #define NOISE_BYTES ((size_t)4 << 20)
 #define REPLAYS 5
@@ -224,9 +225,9 @@ typedef struct contest {
     size_t capacity;
 } contest;
 
-static bool is_ours(const contest *c, const qb_tactic *tactic) {
-    return strcmp(tactic->backend, c->b->engine->device->backend) == 0 &&
-           tactic->kind == c->forms->kind;
+bool qb_device_has(const qb_builder *b, const qb_tactic *tactic, qb_kind kind) {
+    return strcmp(tactic->backend, b->engine->device->backend) == 0 && tactic->kind == kind &&
+           !(qb_tactic_source(tactic) & b->engine->without);
 }
 
 static qb_status copy_seconds(qb_builder *b, const qb_desc *from, const qb_desc *to,
@@ -275,9 +276,13 @@ static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *
     qb_ctx *cx = c->b->cx;
     const void *constants[QB_MAX_INPUTS];
     constants_of(c, form->n_in, constants);
+    qb_problem problem = *form;
+    problem.compiled = c->b->compiled;
     *kernel = NULL;
     *timing = (qb_timing){.seconds = -1};
-    qb_status status = tactic->create(cx, tactic, form, c->constant, 1, kernel);
+    const double start = qb_now();
+    qb_status status = tactic->create(cx, tactic, &problem, c->constant, 1, kernel);
+    const double made = qb_now() - start;
     if (status == QB_OK) timing->variant = (*kernel)->problem.variant;
     if (status == QB_OK && !qb_build_within_limit(c->b, *kernel))
         status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "it wants %zu bytes of workspace",
@@ -287,6 +292,8 @@ static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *
                                  c->best ? c->best_seconds : 1e30, &timing->seconds);
     else if (status != QB_STATUS_UNSUPPORTED)
         return qb_wrap(cx, "tactic %s", tactic->name);
+    qb_debug(cx, "%s: made in %.3g ms, timed in %.3g ms", tactic->name, made * 1e3,
+             (qb_now() - start - made) * 1e3);
     if (status == QB_OK) return QB_OK;
     if (status == QB_STATUS_UNSUPPORTED)
         qb_debug(cx, "%s: %s", tactic->name, cx->message);
@@ -353,6 +360,7 @@ static qb_status create_variant(const contest *c, const qb_tactic *tactic, int32
                                 int32_t variant, qb_kernel **out) {
     qb_problem problem = c->forms[form];
     problem.variant = variant;
+    problem.compiled = c->b->compiled;
     return tactic->create(c->b->cx, tactic, &problem, c->constant, 1, out);
 }
 
@@ -395,7 +403,7 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     bool any = false;
     *out = NULL;
     for (const qb_tactic *const *t = qb_tactics(); *t && status == QB_OK; t++) {
-        if (!is_ours(&c, *t)) continue;
+        if (!qb_device_has(b, *t, forms->kind)) continue;
         any = true;
         if (!b->first_tactic)
             status = enter(&c, *t);
@@ -441,8 +449,6 @@ bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *t
     qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = from, .out = *to};
     bool constant = false;
     for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-        if (strcmp((*t)->backend, b->engine->device->backend) == 0 && (*t)->kind == QB_KIND_COPY &&
-            (*t)->supports(&copy, &constant))
-            return true;
+        if (qb_device_has(b, *t, QB_KIND_COPY) && (*t)->supports(&copy, &constant)) return true;
     return false;
 }

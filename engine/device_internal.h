@@ -74,6 +74,8 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
 qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                            const bool *constant, const int32_t *values, qb_kernel **out,
                            qb_choice *choice);
+/* Is the tactic the device's, of that kind, and of a source that is not left out? */
+bool qb_device_has(const qb_builder *b, const qb_tactic *tactic, qb_kind kind);
 /* Does any tactic of the device copy from one form to the other? */
 bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to);
 
@@ -85,11 +87,12 @@ qb_status qb_device_mix(qb_builder *b);
  * where what was recorded does not fit the graph. */
 qb_status qb_device_mix_again(qb_builder *b);
 
-/* engine/device_race.c: how long one run of a whole engine takes, by the device's clock: the median
- * of a few replays on zeros. Kept among the timings, so that a build with them decides the same. */
+/* engine/device_race.c: how long one run of each of two engines takes, by the device's clock:
+ * medians of replays on zeros, by turns. Kept among the timings, so that a build with them decides
+ * the same. */
 struct qb_timings;
-qb_status qb_device_race(qb_ctx *cx, const qb_engine *engine, struct qb_timings *timings,
-                         double *ms);
+qb_status qb_device_race(qb_ctx *cx, const qb_engine *const engine[2], struct qb_timings *timings,
+                         double ms[2]);
 
 /* engine/device_steps.c */
 /* F32 data in the float type of the device: inputs and result that are no constants. */

@@ -102,9 +102,7 @@ static bool takes_in_half(const void *user, const qb_problem *problem) {
     p.out = qb_device_desc(b, problem->out);
     for (int32_t i = 0; i < p.n_in; i++) in[i] = qb_device_desc(b, problem->in[i]);
     for (const qb_tactic *const *t = qb_tactics(); *t; t++)
-        if (strcmp((*t)->backend, b->engine->device->backend) == 0 && (*t)->kind == p.kind &&
-            (*t)->supports(&p, constant))
-            return true;
+        if (qb_device_has(b, *t, p.kind) && (*t)->supports(&p, constant)) return true;
     return false;
 }
 

@@ -11,6 +11,7 @@ void qb_engine_destroy(qb_engine *engine) {
     qb_free(engine->device_name);
     if (!engine->packed_mapped) qb_free(engine->packed);
     qb_engine_file_free(engine->file);
+    qb_compiled_free(engine->compiled);
     qb_free(engine->packs);
     qb_free(engine->recorded);
     qb_free(engine->observed);

@@ -37,7 +37,8 @@ typedef struct qb_engine_options {
     /* Times of tactics on the device are read from this file and kept there, one machine's beside
      * another's; NULL: measured for this engine alone. */
     const char *timing_cache;
-    bool no_mixing; /* f16: a step of codes stays so even where f16 with conversions is faster */
+    bool no_mixing;   /* f16: a step of codes stays so even where f16 with conversions is faster */
+    uint32_t without; /* on a device: tactics of these sources are left out (kernels/sources.h) */
     /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
     const qb_shape *input_shapes;
     int64_t batch; /* used when input_shapes is NULL; 0: 1 */

@@ -103,6 +103,7 @@ struct qb_engine {
     struct qb_engine_file *file; /* it was loaded from; NULL: built */
     const char *backends;        /* as the build resolved them: "cpu,dnnl,ref" */
     size_t workspace_limit;      /* 0: none */
+    qb_compiled *compiled;       /* what was compiled for its kernels; NULL: nothing */
     bool bf16;                   /* float steps of the host are in bf16 where they can */
     qb_chosen *recorded;         /* choice by choice */
     int32_t n_recorded;
@@ -116,6 +117,7 @@ struct qb_engine {
     qb_dtype device_float;                 /* F32 or F16; NONE: no device */
     bool tf32;                             /* as in qb_engine_options */
     bool mixed;                            /* steps of codes might go to f16 */
+    uint32_t without;                      /* sources of tactics that are left out */
     double device_seconds;                 /* until the device was open */
     const int32_t *half; /* [n_half]: for each group of codes that runs in f16 its value, the number
                             of its inputs, and these */
@@ -152,6 +154,7 @@ typedef struct qb_replay {
     int32_t n;
     const int32_t *half; /* as in qb_engine */
     int32_t n_half;
+    const qb_compiled *compiled; /* for its kernels */
 } qb_replay;
 
 /* Bytes of the constants that its steps read: packed ones and those that lie in the graph. */
@@ -165,6 +168,7 @@ typedef struct qb_again {
     qb_dtype device_float; /* NONE: of the host */
     bool tf32;
     bool mixed;
+    uint32_t without;        /* see qb_engine */
     bool bf16;               /* see qb_engine */
     int32_t ordinal;         /* of the device */
     const qb_replay *replay; /* NULL: tactics are those that are best here */
@@ -195,6 +199,7 @@ typedef struct qb_builder {
     qb_dtype device_float;      /* F32 or F16: what float values are on the device */
     bool tf32;                  /* the device may round the factors of f32 products */
     struct qb_timings *timings; /* of tactics on the device; NULL without one */
+    qb_compiled *compiled;      /* for the device's kernels; NULL without one */
     bool first_tactic;          /* on the device: nothing is timed */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */

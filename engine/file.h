@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QB_ENGINE_FILE_FORMAT 2
+#define QB_ENGINE_FILE_FORMAT 3
 
 /* Where an engine comes from, for those who find its file later. Texts may be NULL. */
 typedef struct qb_engine_origin {

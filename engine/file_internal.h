@@ -73,18 +73,22 @@ typedef struct qb_file_plan {
     char backends[64];
 } qb_file_plan;
 
-/* The device's part of the PLAN section. Behind it the variant of each tactic (i32) and n_half
- * numbers (i32, see qb_engine). */
+/* The device's part of the PLAN section. Behind it the variant of each tactic (i32), n_half numbers
+ * (i32, see qb_engine) and what was compiled for its kernels: how many (i32), and of each the key
+ * (qb_hash), the number of bytes (u32) and these. */
 typedef struct qb_file_device {
     uint32_t float_type; /* qb_dtype: F32 or F16 */
     int32_t mixed, n_half, tf32;
+    uint32_t without, none;    /* sources of tactics; 0 */
     uint64_t arena, workspace; /* on the device, of the plan's */
 } qb_file_device;
 
 /* engine/file_plan.c */
 qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *engine, size_t hole_bytes, uint32_t flags,
                            qb_strbuf *out);
-/* What was read: everything is in the arena. A tactic that this program lacks is NULL. */
+#define QB_FILE_COMPILED_MAX ((uint32_t)16 << 20) /* bytes compiled for one kernel */
+/* What was read: everything is in the arena but what was compiled. A tactic that this program lacks
+ * is NULL. */
 typedef struct qb_file_plan_read {
     qb_file_plan head;
     const qb_tactic **tactics; /* [n_tactics] */
@@ -94,6 +98,7 @@ typedef struct qb_file_plan_read {
     struct qb_hints *hints;    /* [n_profiles] */
     qb_file_device device;     /* zeros where it is the host's */
     const int32_t *half;       /* [device.n_half] */
+    qb_compiled *compiled;     /* lent from the file; the caller frees it. NULL: it is the host's */
 } qb_file_plan_read;
 qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,
                            size_t size, qb_file_plan_read *out);

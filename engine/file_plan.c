@@ -3,6 +3,7 @@
 
 #include "engine/file_internal.h"
 #include "engine/plans_internal.h"
+#include "kernels/sources.h"
 
 #define TACTICS_MAX 1000000
 #define THREADS_MAX 4096
@@ -42,11 +43,26 @@ static void put_profiles(qb_strbuf *out, const qb_plans *plans) {
     }
 }
 
+static void put_compiled(qb_strbuf *out, const qb_compiled *compiled) {
+    const int32_t n = qb_compiled_count(compiled);
+    qb_strbuf_addn(out, (const char *)&n, sizeof n);
+    for (int32_t i = 0; i < n; i++) {
+        qb_hash key;
+        size_t bytes;
+        const void *data = qb_compiled_entry(compiled, i, &key, &bytes);
+        const uint32_t size = (uint32_t)bytes; /* see QB_FILE_COMPILED_MAX */
+        qb_strbuf_addn(out, (const char *)&key, sizeof key);
+        qb_strbuf_addn(out, (const char *)&size, sizeof size);
+        qb_strbuf_addn(out, data, bytes);
+    }
+}
+
 static void put_device(qb_strbuf *out, const qb_engine *e) {
     const qb_file_device device = {.float_type = (uint32_t)e->device_float,
                                    .mixed = e->mixed,
                                    .n_half = e->n_half,
                                    .tf32 = e->tf32,
+                                   .without = e->without,
                                    .arena = e->device_arena,
                                    .workspace = e->device_workspace};
     qb_strbuf_addn(out, (const char *)&device, sizeof device);
@@ -54,6 +70,7 @@ static void put_device(qb_strbuf *out, const qb_engine *e) {
         qb_strbuf_addn(out, (const char *)&e->recorded[i].variant, sizeof e->recorded[i].variant);
     if (e->n_half > 0)
         qb_strbuf_addn(out, (const char *)e->half, (size_t)e->n_half * sizeof *e->half);
+    put_compiled(out, e->compiled);
 }
 
 qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, uint32_t flags,
@@ -202,15 +219,34 @@ static qb_status no_variants(reader *r) {
     return r->plan->variants ? QB_OK : r->cx->code;
 }
 
+static qb_status get_compiled(reader *r) {
+    int32_t n;
+    QB_TRY(get(r, &n, sizeof n));
+    if (n < 0 || n > r->plan->head.n_tactics) return bad(r, "the number of compiled kernels");
+    QB_TRY(qb_compiled_create(r->cx, &r->plan->compiled));
+    for (int32_t i = 0; i < n; i++) {
+        qb_hash key;
+        uint32_t size;
+        QB_TRY(get(r, &key, sizeof key));
+        QB_TRY(get(r, &size, sizeof size));
+        if (size > QB_FILE_COMPILED_MAX || size > (size_t)(r->end - r->at) || qb_hash_is_zero(key))
+            return bad(r, "a compiled kernel");
+        QB_TRY(qb_compiled_lend(r->cx, r->plan->compiled, key, r->at, size));
+        r->at += size;
+    }
+    return QB_OK;
+}
+
 static qb_status get_device(reader *r) {
     qb_file_device *d = &r->plan->device;
     QB_TRY(get(r, d, sizeof *d));
     if ((d->float_type != QB_DTYPE_F32 && d->float_type != QB_DTYPE_F16) ||
-        (d->tf32 != 0 && d->tf32 != 1) || (d->mixed != 0 && d->mixed != 1) ||
-        d->arena > MEMORY_MAX || d->workspace > MEMORY_MAX)
+        (d->tf32 != 0 && d->tf32 != 1) || (d->without & ~(uint32_t)QB_SOURCES_ALL) || d->none ||
+        (d->mixed != 0 && d->mixed != 1) || d->arena > MEMORY_MAX || d->workspace > MEMORY_MAX)
         return bad(r, "the device's part of the plan");
     QB_TRY(get_numbers(r, r->plan->head.n_tactics, &r->plan->variants));
-    return get_numbers(r, d->n_half, &r->plan->half);
+    QB_TRY(get_numbers(r, d->n_half, &r->plan->half));
+    return get_compiled(r);
 }
 
 qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,

@@ -39,10 +39,11 @@ static qb_status check_header(opened *f) {
         return qb_fail(f->cx, QB_STATUS_FORMAT,
                        "%s: written by a newer qbench: format %u, this one reads up to %d", f->path,
                        h->format, QB_ENGINE_FILE_FORMAT);
-    if (h->format == 1)
-        return qb_fail(f->cx, QB_STATUS_FORMAT,
-                       "%s: written by an older qbench: format 1, this one reads %d: build it anew",
-                       f->path, QB_ENGINE_FILE_FORMAT);
+    if (h->format > 0 && h->format < QB_ENGINE_FILE_FORMAT)
+        return qb_fail(
+            f->cx, QB_STATUS_FORMAT,
+            "%s: written by an older qbench: format %u, this one reads %d: build it anew", f->path,
+            h->format, QB_ENGINE_FILE_FORMAT);
     if (!qb_hash_equal(h->hash, qb_hash_bytes(h, offsetof(qb_file_header, hash))))
         return damaged(f, "the header does not have its hash");
     if (h->format != QB_ENGINE_FILE_FORMAT || h->n_sections != QB_FILE_SECTIONS)
@@ -166,12 +167,14 @@ static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) 
                               .variant = l->plan.variants,
                               .n = head->n_tactics,
                               .half = l->plan.half,
-                              .n_half = l->plan.device.n_half};
+                              .n_half = l->plan.device.n_half,
+                              .compiled = l->plan.compiled};
     const qb_again how = {.backends = head->backends,
                           .threads = head->threads,
                           .workspace_limit = (size_t)head->workspace_limit,
                           .device_float = (qb_dtype)l->plan.device.float_type,
                           .mixed = l->plan.device.mixed,
+                          .without = l->plan.device.without,
                           .bf16 = head->flags & QB_FILE_BF16,
                           .tf32 = l->plan.device.tf32,
                           .ordinal = l->ordinal,
@@ -290,6 +293,7 @@ static qb_status load(opened *f, int32_t ordinal, qb_engine **out) {
     *out = engine;
 out:
     qb_engine_file_free(l.file);
+    qb_compiled_free(l.plan.compiled);
     qb_arena_free(l.arena);
     return status;
 }

@@ -13,6 +13,7 @@
 
 #define FIRST_LINE "qbench timings 1"
 #define SECTION "device "
+#define COMPILED "compiled\t"
 #define FILE_LIMIT ((size_t)256 << 20)
 
 typedef struct timing {
@@ -27,6 +28,8 @@ struct qb_timings {
     const char *others; /* other devices' sections, as they were */
     timing *entry;
     size_t n, capacity, n_loaded;
+    qb_compiled *compiled;
+    int32_t n_compiled; /* of them loaded */
 };
 
 static qb_hash hash_of(const char *tactic, const char *problem) {
@@ -113,6 +116,24 @@ static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_
     return qb_timings_add(cx, t, tactic, problem, &value);
 }
 
+/* "HASH<TAB>text" */
+static qb_status parse_compiled(qb_ctx *cx, qb_timings *t, const char *name, int32_t number,
+                                char *line) {
+    char *text = strchr(line, '\t');
+    qb_hash key;
+    if (text) *text++ = '\0';
+    if (!text || !*text || !qb_hash_parse(line, &key))
+        return bad_line(cx, name, number, "a hash, a tab and a text behind 'compiled'");
+    return qb_compiled_add(cx, t->compiled, key, text, strlen(text));
+}
+
+static qb_status parse_line(qb_ctx *cx, qb_timings *t, const char *name, int32_t number,
+                            char *line) {
+    if (strncmp(line, COMPILED, strlen(COMPILED)) == 0)
+        return parse_compiled(cx, t, name, number, line + strlen(COMPILED));
+    return parse_entry(cx, t, name, number, line);
+}
+
 static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) {
     qb_strbuf others = {0};
     qb_status status = QB_OK;
@@ -135,13 +156,14 @@ static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) 
             qb_strbuf_add(&others, line);
             qb_strbuf_add(&others, "\n");
         } else if (!section) {
-            QB_GO(parse_entry(cx, t, name, number, line));
+            QB_GO(parse_line(cx, t, name, number, line));
         }
     }
     if (others.failed) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name));
     t->others = qb_arena_strdup(cx, t->arena, others.data ? others.data : "");
     if (!t->others) status = cx->code;
     t->n_loaded = t->n;
+    t->n_compiled = qb_compiled_count(t->compiled);
 out:
     qb_strbuf_release(&others);
     return status;
@@ -154,6 +176,7 @@ qb_status qb_timings_parse(qb_ctx *cx, const char *name, const char *text, const
     qb_timings *t = qb_alloc(cx, 1, sizeof *t);
     if (!copy || !t) QB_GO(cx->code);
     QB_GO(qb_arena_create(cx, &t->arena));
+    QB_GO(qb_compiled_create(cx, &t->compiled));
     t->device = qb_arena_strdup(cx, t->arena, device);
     if (!t->device) QB_GO(cx->code);
     QB_GO(parse(cx, t, name, copy));
@@ -177,6 +200,23 @@ qb_status qb_timings_load(qb_ctx *cx, const char *path, const char *device, qb_t
     return status;
 }
 
+/* What is no line of text stays out of the file. */
+static void add_compiled(qb_strbuf *buf, const qb_compiled *compiled) {
+    for (int32_t i = 0; i < qb_compiled_count(compiled); i++) {
+        qb_hash key;
+        size_t bytes;
+        char hex[33];
+        const char *text = qb_compiled_entry(compiled, i, &key, &bytes);
+        if (bytes == 0 || memchr(text, '\n', bytes) || memchr(text, '\0', bytes)) continue;
+        qb_hash_hex(key, hex);
+        qb_strbuf_addf(buf, COMPILED "%s\t", hex);
+        qb_strbuf_addn(buf, text, bytes);
+        qb_strbuf_add(buf, "\n");
+    }
+}
+
+qb_compiled *qb_timings_compiled(qb_timings *timings) { return timings->compiled; }
+
 qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text) {
     qb_strbuf buf = {0};
     qb_strbuf_addf(&buf, "%s\n%s%s%s\n", FIRST_LINE, timings->others, SECTION, timings->device);
@@ -190,13 +230,16 @@ qb_status qb_timings_text(qb_ctx *cx, const qb_timings *timings, char **text) {
         if (t->value.variant > 0) qb_strbuf_addf(&buf, "\t%d", (int)t->value.variant);
         qb_strbuf_add(&buf, "\n");
     }
+    add_compiled(&buf, timings->compiled);
     qb_status status = qb_strbuf_take(cx, &buf, text);
     qb_strbuf_release(&buf);
     return status;
 }
 
 qb_status qb_timings_save(qb_ctx *cx, const qb_timings *timings, const char *path) {
-    if (timings->n == timings->n_loaded) return QB_OK;
+    if (timings->n == timings->n_loaded &&
+        qb_compiled_count(timings->compiled) == timings->n_compiled)
+        return QB_OK;
     char *text;
     QB_TRY(qb_timings_text(cx, timings, &text));
     qb_status status = qb_file_write(cx, path, text, strlen(text));
@@ -207,6 +250,7 @@ qb_status qb_timings_save(qb_ctx *cx, const qb_timings *timings, const char *pat
 void qb_timings_free(qb_timings *timings) {
     if (!timings) return;
     qb_arena_free(timings->arena);
+    qb_compiled_free(timings->compiled);
     qb_free(timings->entry);
     qb_free(timings);
 }

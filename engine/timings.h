@@ -5,14 +5,18 @@
  *   12.25<TAB>cuda.conv_s8.mma_nhwc_64x64x64<TAB>conv;u8:nhwc:1x64x56x56:t;...
  *   -<TAB>cuda.conv_s8.cudnn<TAB>conv;...
  *   6.1<TAB>cuda.matmul_f16.cublaslt<TAB>matmul;...<TAB>3
+ *   compiled<TAB>0123456789abcdef0123456789abcdef<TAB>{"cudnnVersion":91900,...
  *
  * Microseconds, or '-' where the tactic does not take the problem; last, where the tactic has a
- * choice, the algorithm (qb_problem.variant) that was fastest. Sections of other devices (or of
- * other versions of the driver, the libraries or qbench) are kept and not looked at. One object
+ * choice, the algorithm (qb_problem.variant) that was fastest. "compiled" is what a library
+ * compiled for such an algorithm (kernels/compiled.h): compiled once more it works the same, but
+ * may differ in bytes that mean nothing, and so would engine files. Sections of other devices (or
+ * of other versions of the driver, the libraries or qbench) are kept and not looked at. One object
  * belongs to one thread at a time. */
 #ifndef QB_ENGINE_TIMINGS_H
 #define QB_ENGINE_TIMINGS_H
 
+#include "kernels/compiled.h"
 #include "kernels/problem.h"
 
 #ifdef __cplusplus
@@ -44,6 +48,9 @@ bool qb_timings_find(const qb_timings *timings, const char *tactic, const char *
 /* Adds an entry, rounded to what the file will say; *timing is that. */
 qb_status qb_timings_add(qb_ctx *cx, qb_timings *timings, const char *tactic, const char *problem,
                          qb_timing *timing);
+
+/* What was compiled; lines of text are kept in the file. */
+qb_compiled *qb_timings_compiled(qb_timings *timings);
 
 /* The problem as one word, new memory: all that its time may depend on (types, layouts, shapes,
  * slices, zero points or none, the window, what is fused), and not its scales. */

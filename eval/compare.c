@@ -43,6 +43,7 @@ static qb_status scored_prepare(qb_ctx *cx, const qb_compare_options *o, scored 
                                         .float_type = c->float_type,
                                         .timing_cache = c->timing_cache,
                                         .tf32 = c->tf32,
+                                        .without = c->without,
                                         .no_mixing = true, /* not what timing found this time */
                                         .name = c->precision};
     }

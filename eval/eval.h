@@ -75,6 +75,7 @@ typedef struct qb_contender {
     qb_dtype float_type; /* these as in qb_engine_options */
     const char *timing_cache;
     bool no_mixing;
+    uint32_t without;
     bool tf32;
 } qb_contender;
 

@@ -77,6 +77,7 @@ static qb_status timed_make(qb_ctx *cx, const qb_compare_options *o, const qb_co
                                      .timing_cache = c->timing_cache,
                                      .input_shapes = shapes,
                                      .no_mixing = c->no_mixing,
+                                     .without = c->without,
                                      .tf32 = c->tf32,
                                      .threads = o->threads > 0 ? o->threads : qb_threads(cx)};
     return qb_engine_build(cx, c->graph, &build, &t->engine);

@@ -138,6 +138,9 @@ typedef struct qb_problem {
     int32_t variant; /* which of a library's algorithms; 0: the tactic tries them, 1: the one that
                         the library puts first. A kernel's own problem says which one it has, 0
                         where there is no choice; what else the number says is the tactic's */
+    struct qb_compiled *compiled; /* what was compiled before for this or another problem, and where
+                                     the tactic keeps what it compiles; NULL: nowhere. Of the
+                                     creation alone: a kernel's own problem has none */
 } qb_problem;
 
 /* Input positions of CONV, CONV_TRANSPOSE and MATMUL. */

@@ -46,6 +46,7 @@ qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
     if (!kernel) return QB_STATUS_NOMEM;
     kernel->tactic = tactic;
     kernel->problem = *problem;
+    kernel->problem.compiled = NULL;
     kernel->in = (qb_desc *)(kernel + 1);
     if (descs > 0) memcpy(kernel->in, problem->in, descs);
     kernel->problem.in = kernel->in;

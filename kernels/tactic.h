@@ -6,6 +6,7 @@
 #ifndef QB_KERNELS_TACTIC_H
 #define QB_KERNELS_TACTIC_H
 
+#include "kernels/compiled.h"
 #include "kernels/problem.h"
 #include "kernels/workers.h"
 
@@ -48,6 +49,7 @@ struct qb_kernel {
     uint64_t packed_inputs;   /* bit i: input i is in `packed`, launch does not look at in[i] */
     uint64_t in_place_inputs; /* bit i: `out` may be the buffer of input i */
     bool in_place_required;   /* ... and must be that of the one input named there */
+    qb_hash compiled;         /* of what problem.compiled has of it; zero: nothing */
     /* Fills `packed` from the problem's constant inputs (row-major; entries of data that are not
      * constant are NULL). Called once at build. NULL when packed_bytes is 0. */
     qb_status (*pack)(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,

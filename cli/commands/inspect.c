@@ -399,6 +399,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
                                       .float_type = float_type,
                                       .timing_cache = project->timing_cache,
                                       .no_mixing = project->no_mixing,
+                                      .without = project->without,
                                       .input_shapes = shapes,
                                       .batch = project->batch};
     const qb_status status = qb_engine_build(cx, graph, &wanted, out);

@@ -57,7 +57,45 @@ void qb_cudnn_note(qb_cudnn_graph *g, cudnnStatus_t status) {
     if (g->status == CUDNN_STATUS_SUCCESS) g->status = status;
 }
 
+/* ---- the key: what was set, objects by their numbers ---- */
+
+static void add_to_key(qb_cudnn_graph *g, const void *data, size_t n) {
+    const qb_hash both[2] = {g->key, qb_hash_bytes(data, n)};
+    g->key = qb_hash_bytes(both, sizeof both);
+}
+
+static size_t size_of(cudnnBackendAttributeType_t type) {
+    switch (type) {
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE: return 8;
+    case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
+    case CUDNN_TYPE_FRACTION: return sizeof(cudnnFraction_t);
+    default: return 4; /* float and enumerations */
+    }
+}
+
+static int32_t number_of(const qb_cudnn_graph *g, cudnnBackendDescriptor_t object) {
+    int32_t i = 0;
+    while (i < g->n_objects && g->object[i] != object) i++;
+    return i;
+}
+
+static void note_attribute(qb_cudnn_graph *g, cudnnBackendDescriptor_t object,
+                           cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                           int64_t n, const void *value) {
+    const int64_t head[4] = {number_of(g, object), name, type, n};
+    if (type == CUDNN_TYPE_HANDLE) return;
+    add_to_key(g, head, sizeof head);
+    if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) add_to_key(g, value, (size_t)n * size_of(type));
+    for (int64_t i = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && i < n; i++) {
+        const int32_t number = number_of(g, ((const cudnnBackendDescriptor_t *)value)[i]);
+        add_to_key(g, &number, sizeof number);
+    }
+}
+
 cudnnBackendDescriptor_t qb_cudnn_make(qb_cudnn_graph *g, cudnnBackendDescriptorType_t type) {
+    const int64_t kind = type;
+    add_to_key(g, &kind, sizeof kind);
     cudnnBackendDescriptor_t made = NULL;
     if (g->n_objects == QB_CUDNN_OBJECTS) {
         qb_cudnn_note(g, CUDNN_STATUS_ALLOC_FAILED);
@@ -72,6 +110,7 @@ void qb_cudnn_set(qb_cudnn_graph *g, cudnnBackendDescriptor_t object,
                   cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
                   const void *value) {
     if (g->status != CUDNN_STATUS_SUCCESS) return;
+    note_attribute(g, object, name, type, n, value);
     qb_cudnn_note(g, cudnn.cudnnBackendSetAttribute(object, name, type, n, value));
 }
 

@@ -19,7 +19,6 @@ typedef void *qb_cudnn_tensor; /* belongs to its graph */
  */
 #define QB_CUDNN_BOUND 8
 #define QB_CUDNN_INNER (-1)
-#define QB_CUDNN_IMPL sizeof(((qb_kernel *)0)->impl)
 
 /* UNSUPPORTED without the library or where it does not start. */
 qb_status qb_cudnn_open(qb_ctx *cx, qb_cudnn_graph **out);
@@ -59,16 +58,15 @@ typedef enum qb_cudnn_math {
 } qb_cudnn_math;
 
 /* Times the plans that cuDNN's heuristics propose on scratch memory and keeps the fastest, where
- * *variant is 0, which becomes its number from 1 on; else takes the one of that number; bytes[] by
- * identifier (0: not bound). `impl` gets a name for it. UNSUPPORTED where there is none. */
+ * the problem's variant is 0; else takes the one of that number, from 1 on, out of what the problem
+ * has compiled where it is there; bytes[] by identifier (0: not bound). UNSUPPORTED where there is
+ * none. */
 qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *graph, qb_cudnn_math math,
-                          const size_t bytes[QB_CUDNN_BOUND], int32_t *variant,
-                          char impl[QB_CUDNN_IMPL]);
+                          const qb_problem *problem, const size_t bytes[QB_CUDNN_BOUND]);
 /* How many proposals the calling thread tries from now on: the first few of the first list (the
  * default, since most are compiled when they are tried), or all of all lists, as a benchmark wants.
  */
 void qb_cudnn_try_all(bool all);
-size_t qb_cudnn_workspace(const qb_cudnn_graph *graph);
 /* data[] by identifier. May be captured, and called from many threads. */
 qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *graph, void *const data[QB_CUDNN_BOUND],
                        void *workspace, void *stream);
@@ -76,8 +74,7 @@ qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *graph, void *const data
 /* A kernel whose state, `bytes` long, begins with its graph, chosen before: the graph is the
  * kernel's, or closed where this fails. Layouts, constants and launch are the caller's to set. */
 qb_status qb_cudnn_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                          const void *state, size_t bytes, int32_t variant,
-                          const char impl[QB_CUDNN_IMPL], qb_kernel **out);
+                          const void *state, size_t bytes, qb_kernel **out);
 
 #ifdef __cplusplus
 }

@@ -4,10 +4,12 @@
 
 #include <cudnn.h>
 
+#include "base/hash.h"
 #include "kernels/cuda/cudnn_graph.h"
 
 #define QB_CUDNN_OPS 12
 #define QB_CUDNN_OBJECTS 64
+#define QB_CUDNN_WORKSPACE_MAX ((int64_t)512 << 20) /* bytes that a plan may use */
 
 /* The functions used, by name. */
 #define QB_CUDNN_FUNCTIONS(X)                                                                      \
@@ -38,8 +40,11 @@ struct qb_cudnn_graph {
     int64_t n_ops;
     bool bound[QB_CUDNN_BOUND];
     cudnnStatus_t status;                  /* of the first call that failed */
+    qb_hash key;                           /* of all that was set */
     cudnnBackendDescriptor_t plan, config; /* chosen; not among the objects */
     int64_t workspace;
+    int32_t variant;  /* the plan's number */
+    qb_hash compiled; /* under which it is kept; zero: it is not */
 };
 
 /* The stream's own handle, made where it has none; NULL: the default stream's. Any thread. */
@@ -54,5 +59,15 @@ void qb_cudnn_set(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object,
 void qb_cudnn_set_object(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object,
                          cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value);
 void qb_cudnn_finish(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object);
+
+/* Around whatever makes or runs a plan. */
+void qb_cudnn_lock(void);
+void qb_cudnn_unlock(void);
+
+/* cudnn_keep.c: plans as text. Does the plan of this key lie in what was compiled before, and can
+ * it be made again here? It is then the graph's. */
+bool qb_cudnn_restore(qb_ctx *cx, qb_cudnn_graph *graph, const qb_compiled *from, qb_hash key);
+/* Keeps the graph's plan under the key, where cuDNN gives its text. */
+qb_status qb_cudnn_keep(qb_ctx *cx, qb_cudnn_graph *graph, qb_compiled *to, qb_hash key);
 
 #endif

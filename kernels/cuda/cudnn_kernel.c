@@ -1,7 +1,7 @@
 /* Kernels that run one graph of cuDNN. */
-#include <string.h>
+#include <stdio.h>
 
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/cudnn_internal.h"
 #include "kernels/cuda/tactic_common.h"
 
 static void destroy(qb_kernel *kernel) {
@@ -10,8 +10,7 @@ static void destroy(qb_kernel *kernel) {
 }
 
 qb_status qb_cudnn_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                          const void *state, size_t bytes, int32_t variant,
-                          const char impl[QB_CUDNN_IMPL], qb_kernel **out) {
+                          const void *state, size_t bytes, qb_kernel **out) {
     qb_cudnn_graph *graph = *(qb_cudnn_graph *const *)state;
     const qb_status status = qb_cuda_create(cx, tactic, problem, state, bytes, out);
     if (status != QB_OK) {
@@ -19,9 +18,10 @@ qb_status qb_cudnn_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
         return status;
     }
     qb_kernel *kernel = *out;
-    memcpy(kernel->impl, impl, QB_CUDNN_IMPL);
-    kernel->workspace_bytes = qb_cudnn_workspace(graph);
-    kernel->problem.variant = variant;
+    snprintf(kernel->impl, sizeof kernel->impl, "cudnn plan %d", (int)graph->variant);
+    kernel->workspace_bytes = (size_t)graph->workspace;
+    kernel->problem.variant = graph->variant;
+    kernel->compiled = graph->compiled;
     kernel->destroy = destroy;
     return QB_OK;
 }

@@ -2,16 +2,14 @@
  * on the device. One after the other: threads must not use a handle of cuDNN at the same time,
  * nor, as nothing says that they may, a plan. */
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "kernels/cuda/cudnn_internal.h"
 #include "kernels/cuda/device.h"
 
-#define LISTED 32                          /* of one heuristic */
-#define LISTS 3                            /* heuristics */
-#define TRIED 3                            /* of the first list, unless all are */
-#define WORKSPACE_MAX ((int64_t)512 << 20) /* bytes that a plan may use */
+#define LISTED 32 /* of one heuristic */
+#define LISTS 3   /* heuristics */
+#define TRIED 3   /* of the first list, unless all are */
 #define TIMED_RUNS 10
 #define REPLAYS 3
 #define FILLING 0x39 /* bytes of trial data: zeros run faster than data does; 0.65 as f16 */
@@ -21,6 +19,8 @@ static _Thread_local bool try_all;
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void qb_cudnn_try_all(bool all) { try_all = all; }
+void qb_cudnn_lock(void) { pthread_mutex_lock(&plan_lock); }
+void qb_cudnn_unlock(void) { pthread_mutex_unlock(&plan_lock); }
 
 typedef struct proposal {
     cudnnBackendDescriptor_t config, plan; /* no plan: cuDNN cannot make one; that is no error */
@@ -32,7 +32,7 @@ typedef struct search {
     cudnnBackendDescriptor_t whole; /* the operations as one */
     qb_cudnn_math math;
     proposal *proposal; /* [LISTS x LISTED] */
-    int n, best;
+    int n;
 } search;
 
 static cudnnBackendDescriptor_t create(const qb_cudnn_api *api, cudnnBackendDescriptorType_t type) {
@@ -78,7 +78,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     cudnnBackendDescriptor_t config[LISTED] = {NULL};
     cudnnBackendDescriptor_t list = create(api, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     int64_t n = 0;
-    pthread_mutex_lock(&plan_lock);
+    qb_cudnn_lock();
     bool answered =
         list &&
         api->cudnnBackendSetAttribute(list, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH,
@@ -92,7 +92,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     answered = answered && api->cudnnBackendGetAttribute(list, CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, LISTED, &n,
                                                          config) == CUDNN_STATUS_SUCCESS;
-    pthread_mutex_unlock(&plan_lock);
+    qb_cudnn_unlock();
     for (int i = 0; i < LISTED; i++) {
         if (answered && i < n && most > 0 && is_config_allowed(s, config[i])) {
             s->proposal[s->n++] = (proposal){.config = config[i]};
@@ -107,7 +107,7 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
 
 static void compile(const qb_cudnn_api *api, cudnnHandle_t maker, proposal *p) {
     int64_t n = 0;
-    pthread_mutex_lock(&plan_lock);
+    qb_cudnn_lock();
     p->plan = create(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     const bool made =
         p->plan &&
@@ -120,8 +120,8 @@ static void compile(const qb_cudnn_api *api, cudnnHandle_t maker, proposal *p) {
         api->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                                       CUDNN_TYPE_INT64, 1, &n,
                                       &p->workspace) == CUDNN_STATUS_SUCCESS;
-    pthread_mutex_unlock(&plan_lock);
-    if (made && p->workspace <= WORKSPACE_MAX) return;
+    qb_cudnn_unlock();
+    if (made && p->workspace <= QB_CUDNN_WORKSPACE_MAX) return;
     destroy(api, p->plan);
     p->plan = NULL;
 }
@@ -161,13 +161,11 @@ qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *g, void *const data[QB_
                        void *workspace, void *stream) {
     cudnnHandle_t handle;
     QB_TRY(qb_cudnn_handle(cx, g->api, stream, &handle));
-    pthread_mutex_lock(&plan_lock);
+    qb_cudnn_lock();
     const cudnnStatus_t status = execute(g, g->plan, data, workspace, handle);
-    pthread_mutex_unlock(&plan_lock);
+    qb_cudnn_unlock();
     return qb_cudnn_check(cx, g->api, status);
 }
-
-size_t qb_cudnn_workspace(const qb_cudnn_graph *g) { return (size_t)g->workspace; }
 
 /* ---- choosing -------------------------------------------------------------------------------- */
 
@@ -222,18 +220,25 @@ out:
 }
 
 /* The proposal becomes the graph's. */
-static void keep(qb_cudnn_graph *g, search *s, int which, char impl[QB_CUDNN_IMPL]) {
+static void keep(qb_cudnn_graph *g, search *s, int which) {
     proposal *p = &s->proposal[which];
     g->plan = p->plan;
     g->config = p->config;
     g->workspace = p->workspace;
+    g->variant = which + 1;
     p->plan = p->config = NULL;
-    snprintf(impl, QB_CUDNN_IMPL, "cudnn plan %d of %d", which + 1, s->n);
+}
+
+/* After a plan that failed: a device that it broke does nothing more in this process. */
+static qb_status check_alive(qb_ctx *cx, void *stream) {
+    QB_TRY_WRAP(cx, qb_cuda_sync(cx, stream),
+                "a plan of cuDNN broke the device; --tacticSources=-CUDNN builds without cuDNN");
+    return QB_OK;
 }
 
 /* Keeps the fastest plan; one that fails when it runs is left out. */
 static qb_status choose(qb_ctx *cx, qb_cudnn_graph *g, search *s,
-                        const size_t bytes[QB_CUDNN_BOUND], char impl[QB_CUDNN_IMPL]) {
+                        const size_t bytes[QB_CUDNN_BOUND]) {
     scratch m = {0};
     qb_status status = QB_OK;
     int64_t workspace = 0;
@@ -249,6 +254,7 @@ static qb_status choose(qb_ctx *cx, qb_cudnn_graph *g, search *s,
         g->plan = s->proposal[i].plan;
         if (time_plan(cx, g, &m, &ms) != QB_OK) {
             qb_ctx_clear(cx);
+            QB_GO(check_alive(cx, m.stream));
             continue;
         }
         if (best >= 0 && ms >= shortest) continue;
@@ -257,27 +263,24 @@ static qb_status choose(qb_ctx *cx, qb_cudnn_graph *g, search *s,
     }
     g->plan = NULL;
     if (best < 0) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no plan for this problem"));
-    s->best = best;
-    keep(g, s, best, impl);
+    keep(g, s, best);
 out:
     close_scratch(&m);
     return status;
 }
 
 /* The proposal of this number, from 1 on, without trying it. */
-static qb_status take(qb_ctx *cx, qb_cudnn_graph *g, search *s, int32_t variant,
-                      char impl[QB_CUDNN_IMPL]) {
+static qb_status take(qb_ctx *cx, qb_cudnn_graph *g, search *s, int32_t variant) {
     if (variant > s->n) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN has no such plan here");
     compile(s->api, g->maker, &s->proposal[variant - 1]);
     if (!s->proposal[variant - 1].plan)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN cannot make plan %d", (int)variant);
-    keep(g, s, variant - 1, impl);
+    keep(g, s, variant - 1);
     return QB_OK;
 }
 
 static qb_status search_plans(qb_ctx *cx, qb_cudnn_graph *g, search *s,
-                              const size_t bytes[QB_CUDNN_BOUND], int32_t *variant,
-                              char impl[QB_CUDNN_IMPL]) {
+                              const size_t bytes[QB_CUDNN_BOUND], int32_t variant) {
     const bool all = try_all;
     bool answered = propose(s, CUDNN_HEUR_MODE_A, all ? LISTED : TRIED);
     if (all) answered |= propose(s, CUDNN_HEUR_MODE_B, LISTED);
@@ -285,16 +288,14 @@ static qb_status search_plans(qb_ctx *cx, qb_cudnn_graph *g, search *s,
     if (s->n == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN %s",
                        answered ? "has only plans of less precision" : "does not take this graph");
-    if (*variant > 0) return take(cx, g, s, *variant, impl);
+    if (variant > 0) return take(cx, g, s, variant);
     for (int i = 0; i < s->n; i++) compile(s->api, g->maker, &s->proposal[i]);
-    QB_TRY(choose(cx, g, s, bytes, impl));
-    *variant = s->best + 1;
-    return QB_OK;
+    return choose(cx, g, s, bytes);
 }
 
-qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
-                          const size_t bytes[QB_CUDNN_BOUND], int32_t *variant,
-                          char impl[QB_CUDNN_IMPL]) {
+/* By the heuristics. */
+static qb_status find_plan(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
+                           const size_t bytes[QB_CUDNN_BOUND], int32_t variant) {
     search s = {.api = g->api, .math = math};
     s.whole = qb_cudnn_make(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     qb_cudnn_set(g, s.whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->n_ops,
@@ -306,11 +307,32 @@ qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
                        g->api->cudnnGetErrorString(g->status));
     s.proposal = qb_alloc(cx, LISTS * LISTED, sizeof *s.proposal);
     if (!s.proposal) return cx->code;
-    const qb_status status = search_plans(cx, g, &s, bytes, variant, impl);
+    const qb_status status = search_plans(cx, g, &s, bytes, variant);
     for (int i = 0; i < s.n; i++) {
         destroy(g->api, s.proposal[i].plan);
         destroy(g->api, s.proposal[i].config);
     }
     qb_free(s.proposal);
     return status;
+}
+
+/* A plan's number means something with the same limits alone. */
+static qb_hash key_of(qb_hash posed, qb_cudnn_math math, int32_t variant) {
+    const int32_t more[3] = {(int32_t)math, try_all, variant};
+    const qb_hash both[2] = {posed, qb_hash_bytes(more, sizeof more)};
+    return qb_hash_bytes(both, sizeof both);
+}
+
+qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
+                          const qb_problem *problem, const size_t bytes[QB_CUDNN_BOUND]) {
+    const int32_t variant = problem->variant;
+    const qb_hash posed = g->key; /* the search adds to it */
+    if (variant > 0 && problem->compiled &&
+        qb_cudnn_restore(cx, g, problem->compiled, key_of(posed, math, variant))) {
+        g->variant = variant;
+        return QB_OK;
+    }
+    QB_TRY(find_plan(cx, g, math, bytes, variant));
+    if (!problem->compiled) return QB_OK;
+    return qb_cudnn_keep(cx, g, problem->compiled, key_of(posed, math, g->variant));
 }

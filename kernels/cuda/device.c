@@ -86,6 +86,12 @@ int32_t qb_cuda_multiprocessors(void) {
     return known && value > 0 ? value : 1;
 }
 
+int32_t qb_cuda_place(int32_t ordinal) {
+    int value = 0;
+    return cudaDeviceGetAttribute(&value, cudaDevAttrPciDeviceId, ordinal) == cudaSuccess ? value
+                                                                                          : 0;
+}
+
 int32_t qb_cuda_cudnn_version(void) {
     void *library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
     if (!library) return 0;

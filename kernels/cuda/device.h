@@ -32,6 +32,8 @@ void qb_cuda_select(int32_t ordinal);
 /* The units of the calling thread's current device: no name, memory or versions. */
 qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
 int32_t qb_cuda_multiprocessors(void); /* of that device; 1 where it does not tell */
+int32_t
+qb_cuda_place(int32_t ordinal); /* the device's number on the PCI bus; 0: it does not tell */
 /* The version of the cuDNN library that is found at run time, as it counts (91300); 0: none. */
 int32_t qb_cuda_cudnn_version(void);
 /* Turns a code of the runtime into a status; `what` names the call. */

@@ -38,6 +38,8 @@ static bool starts_aligned(const conv_state *s) {
 static bool pose_floats(const qb_problem *p, const bool *constant, conv_state *s) {
     const qb_desc *w = &p->in[QB_IN_WEIGHT];
     if (!qb_cuda_conv_geometry(p, &s->conv) || p->group != 1) return false;
+    /* cuDNN 9.19's f32 plans for slices broke the device where a SiLU follows the sum */
+    if (s->dtype == QB_DTYPE_F32 && p->out.channel_total > 0) return false;
     if (!is_plain(&p->in[QB_IN_DATA], s->dtype) || !is_plain(&p->out, s->dtype)) return false;
     if (!constant[QB_IN_WEIGHT] || w->dtype != QB_DTYPE_F32 || w->q.n > 0) return false;
     if (s->has_bias && (!constant[QB_IN_BIAS] || p->in[QB_IN_BIAS].dtype != QB_DTYPE_F32))
@@ -256,8 +258,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math, conv_state *s,
-                            int32_t *variant, char impl[QB_CUDNN_IMPL]) {
+static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math, conv_state *s) {
     size_t bytes[QB_CUDNN_BOUND] = {[ID_DATA] = qb_desc_bytes(&p->in[QB_IN_DATA]),
                                     [ID_WEIGHT] = (size_t)s->packed_bytes,
                                     [ID_SCALE] = (size_t)s->conv.out_c * 4,
@@ -267,7 +268,7 @@ static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math,
     if (s->has_residual) bytes[ID_RESIDUAL] = qb_desc_bytes(&p->in[QB_IN_RESIDUAL]);
     QB_TRY(qb_cudnn_open(cx, &s->graph));
     describe(s);
-    const qb_status status = qb_cudnn_choose(cx, s->graph, math, bytes, variant, impl);
+    const qb_status status = qb_cudnn_choose(cx, s->graph, math, p, bytes);
     if (status != QB_OK) qb_cudnn_close(s->graph);
     return status;
 }
@@ -275,14 +276,12 @@ static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math,
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, qb_dtype dtype, qb_cudnn_math math, qb_kernel **out) {
     conv_state s;
-    int32_t variant = problem->variant;
-    char impl[QB_CUDNN_IMPL] = "";
     qb_cuda_device device;
     if (!pose(problem, constant, dtype, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
-    QB_TRY(open_graph(cx, problem, math, &s, &variant, impl));
-    QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, variant, impl, out));
+    QB_TRY(open_graph(cx, problem, math, &s));
+    QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));
     qb_kernel *kernel = *out;
     kernel->in[QB_IN_DATA].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
     kernel->in[QB_IN_WEIGHT].layout = QB_LAYOUT_ROW;

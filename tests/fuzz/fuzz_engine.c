@@ -8,6 +8,7 @@
 
 #include "engine/file_internal.h"
 #include "engine/profiles.h"
+#include "kernels/cudnn_text.h"
 
 #define ARENA_MAX ((size_t)1 << 20)
 #define FLOPS_MAX 1e7
@@ -144,12 +145,38 @@ static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
     return file;
 }
 
+/* What was compiled for a device, looked at as it is before cuDNN gets it. */
+static void look_at_compiled(const uint8_t *file) {
+    qb_ctx cx;
+    qb_arena *arena;
+    qb_file_header header;
+    qb_file_plan_read plan;
+    qb_ctx_init(&cx);
+    memcpy(&header, file, sizeof header);
+    const qb_file_entry *section = &header.section[QB_FILE_PLAN];
+    if (qb_arena_create(&cx, &arena) != QB_OK) return;
+    if (qb_file_plan_get(&cx, arena, "fuzz", file + section->offset, section->size, &plan) == QB_OK)
+        for (int32_t i = 0; plan.compiled && i < qb_compiled_count(plan.compiled); i++) {
+            qb_hash key;
+            size_t bytes;
+            const char *text = qb_compiled_entry(plan.compiled, i, &key, &bytes);
+            char *moved = NULL;
+            if (!qb_cudnn_text_is_plan(text, bytes)) continue;
+            if (qb_cudnn_text_on(&cx, text, bytes, 1, 20, &moved) != QB_OK) abort();
+            if (!qb_cudnn_text_is_plan(moved, strlen(moved))) abort();
+            qb_free(moved);
+        }
+    qb_compiled_free(plan.compiled);
+    qb_arena_free(arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t composed;
     load(data, size);
     if (size < sizeof(qb_file_header)) return 0;
     uint8_t *file = compose(data, size, &composed);
     if (file) load(file, composed);
+    if (file) look_at_compiled(file);
     free(file);
     return 0;
 }

@@ -12,9 +12,11 @@
 #include "graph/passes.h"
 #include "graph/zoo.h"
 #include "kernels/cuda/device.h"
+#include "kernels/sources.h"
 #include "qb_test.h"
 
 #define MODELS "squeezenet1_1,mobilenet_v2,resnet18,yolov5s"
+#define WITH_CUDNN "squeezenet1_1"
 #define BATCH 2
 
 typedef struct outcome {
@@ -26,10 +28,28 @@ static void need_device(void) {
     if (qb_cuda_count() == 0) qb_test_skip("no CUDA device on this machine");
 }
 
+/* cuDNN compiles for each problem: one model runs with its plans, the others with qbench's kernels.
+ */
+static uint32_t sources_without = QB_SOURCE_CUDNN;
+
+/* Times of kernels that one engine finds serve the next. */
+static const char *timing_cache(void) {
+    static char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    if (!path[0]) {
+        qb_test_temp_dir(folder);
+        qb_test_join(path, folder, "timing.cache");
+    }
+    return path;
+}
+
 /* INT8 engines are pure: which steps run better in f16 depends on the machine. */
 static qb_engine *build(qb_ctx *cx, const qb_graph *graph, const char *backends, qb_dtype type) {
-    const qb_engine_options options = {
-        .backends = backends, .float_type = type, .batch = BATCH, .no_mixing = true};
+    const qb_engine_options options = {.backends = backends,
+                                       .float_type = type,
+                                       .batch = BATCH,
+                                       .timing_cache = timing_cache(),
+                                       .without = sources_without,
+                                       .no_mixing = true};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     return engine;
@@ -108,8 +128,11 @@ static bool agrees(qb_ctx *cx, const qb_graph *graph, const char *model, const c
 /* With steps in f16 where they are faster: about as far from FP32 as pure INT8 is, or nearer. */
 static bool mixed_is_no_worse(qb_ctx *cx, const qb_graph *graph, const char *model,
                               const outcome *exact, const outcome *codes) {
-    const qb_engine_options options = {
-        .backends = "cuda", .float_type = QB_DTYPE_F16, .batch = BATCH};
+    const qb_engine_options options = {.backends = "cuda",
+                                       .float_type = QB_DTYPE_F16,
+                                       .batch = BATCH,
+                                       .timing_cache = timing_cache(),
+                                       .without = sources_without};
     outcome mixed = {0};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
@@ -150,6 +173,7 @@ static void models_agree_with_the_cpu(void **state) {
         char model[64];
         size_t n = strcspn(at, ",");
         snprintf(model, sizeof model, "%.*s", (int)n, at);
+        sources_without = strcmp(model, WITH_CUDNN) == 0 ? 0 : QB_SOURCE_CUDNN;
         at += n + (at[n] == ',');
         qb_graph *graph = zoo(&cx, model), *quantized;
         assert_ok(&cx, bench_quantize(&cx, graph, &quantized));

@@ -2,7 +2,11 @@
  * replayed one after the other; the figure is the median of the replays.
  *
  *   bench_cuda [--models A,B,...] [--batches 1,8,32,128] [--precisions fp16,int8] [--replays N]
- *              [--seconds S] [--timingCacheFile FILE] [--json FILE] [--steps]
+ *              [--seconds S] [--timingCacheFile FILE] [--tacticSources LIST] [--json FILE]
+ *              [--steps] [--pairs]
+ *
+ * --pairs builds FP16 and INT8 of each model and batch with one timing cache and replays both by
+ * turns: each row has the ratio of the two, and the exit code is 1 where an INT8 engine is slower.
  *
  * INT8 is u8 affine, calibrated by min-max on seeded inputs; "pure" as precision is INT8 without
  * steps in FP16. After S seconds no further engine is
@@ -15,18 +19,21 @@
 
 #include "base/log.h"
 #include "bench_models.h"
+#include "bench_pairs.h"
 #include "eval/eval.h"
 #include "graph/passes.h"
+#include "kernels/sources.h"
 
 #define PROFILE_RUNS 20
 #define WARM_UP 5
 #define MOST_MS 4000.0
 
 typedef struct options {
-    const char *models, *batches, *precisions, *cache, *json;
+    const char *models, *batches, *precisions, *cache, *sources, *json;
     int replays;
     double seconds;
-    bool steps;
+    bool steps, pairs;
+    uint32_t without;
 } options;
 
 typedef struct bench {
@@ -34,6 +41,7 @@ typedef struct bench {
     const options *options;
     double begin;
     json_t *rows;
+    int slower; /* INT8 engines, of pairs */
     char device[256];
 } bench;
 
@@ -141,21 +149,67 @@ out:
     return status;
 }
 
-static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model, int64_t batch,
-                              const char *precision) {
+static qb_status build(bench *b, const qb_graph *graph, int64_t batch, const char *precision,
+                       qb_engine **out) {
     const bool tf32 = strcmp(precision, "tf32") == 0;
     const bool full = tf32 || strcmp(precision, "fp32") == 0;
-    const qb_engine_options build = {.backends = "cuda",
-                                     .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
-                                     .tf32 = tf32,
-                                     .timing_cache = b->options->cache,
-                                     .no_mixing = strcmp(precision, "pure") == 0,
-                                     .batch = batch};
+    const qb_engine_options how = {.backends = "cuda",
+                                   .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
+                                   .tf32 = tf32,
+                                   .timing_cache = b->options->cache,
+                                   .without = b->options->without,
+                                   .no_mixing = strcmp(precision, "pure") == 0,
+                                   .batch = batch};
+    return qb_engine_build(b->cx, graph, &how, out);
+}
+
+static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model, int64_t batch,
+                              const char *precision) {
     qb_engine *engine = NULL;
     double start = qb_now();
-    qb_status status = qb_engine_build(b->cx, graph, &build, &engine);
+    qb_status status = build(b, graph, batch, precision, &engine);
     if (status == QB_OK) status = measure(b, engine, model, batch, precision, qb_now() - start);
     qb_engine_free(engine);
+    return status;
+}
+
+static json_t *pair_json(const char *model, int64_t batch, const bench_pair *p, int int8,
+                         const double build_s[2]) {
+    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:i, s:i, s:f, s:f}", "model", model,
+                     "batch", (json_int_t)batch, "ms_fp16", p->ms[0], "ms_int8", p->ms[1], "ratio",
+                     p->ratio, "ratio_low", p->low, "ratio_high", p->high, "same_engine", p->same,
+                     "rounds", p->rounds, "int8_steps", int8, "build_fp16_s", build_s[0],
+                     "build_int8_s", build_s[1]);
+}
+
+static qb_status bench_pair_of(bench *b, const qb_graph *const graph[2], const char *model,
+                               int64_t batch) {
+    static const char *const precision[2] = {"fp16", "int8"};
+    qb_engine *engine[2] = {NULL, NULL};
+    double build_s[2];
+    bench_pair pair;
+    qb_status status = QB_OK;
+    for (int e = 0; e < 2; e++) {
+        const double start = qb_now();
+        QB_GO(build(b, graph[e], batch, precision[e], &engine[e]));
+        build_s[e] = qb_now() - start;
+    }
+    QB_GO(bench_pair_measure(b->cx, engine[0], engine[1], &pair));
+    const bool slower = bench_pair_slower(&pair);
+    b->slower += slower;
+    printf("%-16s batch %4lld: INT8 %9.4f ms, FP16 %9.4f ms, ratio %.4f (%.4f to %.4f)%s, built in "
+           "%.1f and %.1f s\n",
+           model, (long long)batch, pair.ms[1], pair.ms[0], pair.ratio, pair.low, pair.high,
+           pair.same ? ", the same engine"
+           : slower  ? ", SLOWER"
+                     : "",
+           build_s[1], build_s[0]);
+    fflush(stdout);
+    json_array_append_new(
+        b->rows, pair_json(model, batch, &pair, (int)qb_engine_layers(engine[1]).int8, build_s));
+    snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine[1]));
+out:
+    for (int e = 0; e < 2; e++) qb_engine_free(engine[e]);
     return status;
 }
 
@@ -168,7 +222,13 @@ static qb_status bench_batches(bench *b, const qb_graph *graph, const qb_graph *
                                const char *model) {
     const char *batches = b->options->batches;
     char batch[64], precision[64];
+    const qb_graph *const both[2] = {graph, quantized};
     while (next_word(&batches, batch)) {
+        if (b->options->pairs) {
+            if (qb_now() - b->begin > b->options->seconds) return QB_OK;
+            QB_TRY(bench_pair_of(b, both, model, atoll(batch)));
+            continue;
+        }
         const char *precisions = b->options->precisions;
         while (next_word(&precisions, precision)) {
             if (qb_now() - b->begin > b->options->seconds) return QB_OK;
@@ -213,8 +273,11 @@ static int bench_all(bench *b) {
 static bool parse(int argc, char **argv, options *o) {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--steps") == 0) {
-            o->steps = true;
+        bool *flag = strcmp(argv[i], "--steps") == 0   ? &o->steps
+                     : strcmp(argv[i], "--pairs") == 0 ? &o->pairs
+                                                       : NULL;
+        if (flag) {
+            *flag = true;
             continue;
         }
         if (!value) return false;
@@ -226,6 +289,8 @@ static bool parse(int argc, char **argv, options *o) {
             o->precisions = value;
         else if (strcmp(argv[i], "--timingCacheFile") == 0)
             o->cache = value;
+        else if (strcmp(argv[i], "--tacticSources") == 0)
+            o->sources = value;
         else if (strcmp(argv[i], "--json") == 0)
             o->json = value;
         else if (strcmp(argv[i], "--replays") == 0)
@@ -241,7 +306,7 @@ static bool parse(int argc, char **argv, options *o) {
 
 int main(int argc, char **argv) {
     options o = {.models = "resnet50,mobilenet_v2,squeezenet1_1,resnet18,efficientnet_b0,"
-                           "densenet121,vit_b_16,yolov5s",
+                           "densenet121,vit_b_16,yolov5s,bert_base",
                  .batches = "1,8,32,128",
                  .precisions = "fp16,int8",
                  .replays = 200,
@@ -249,11 +314,14 @@ int main(int argc, char **argv) {
     static qb_ctx cx;
     qb_ctx_init(&cx);
     bench b = {.cx = &cx, .options = &o, .begin = qb_now(), .rows = json_array()};
-    if (!b.rows || !parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: see the head of bench_cuda.c\n");
+    if (!b.rows || !parse(argc, argv, &o) || qb_sources_parse(&cx, o.sources, &o.without)) {
+        fprintf(stderr, "%s\nusage: see the head of bench_cuda.c\n", cx.message);
         return 2;
     }
     int failed = bench_all(&b);
+    if (o.pairs)
+        printf("%zu pairs, INT8 slower than FP16 in %d\n", json_array_size(b.rows), b.slower);
+    failed = failed || b.slower > 0;
     json_t *root = json_pack("{s:s, s:s, s:i, s:o}", "schema", "qbench.bench_cuda/1", "device",
                              b.device, "replays", o.replays, "rows", b.rows);
     if (o.json && (!root || json_dump_file(root, o.json, JSON_INDENT(1)) != 0)) {

@@ -14,7 +14,8 @@
     "device GPU A, driver 1.0\n"                                                                   \
     "12.250\tcuda.x\tconv;1\n"                                                                     \
     "-\tcuda.y\tconv;1\n"                                                                          \
-    "7.125\tcuda.lt\tconv;1\t3\n"
+    "7.125\tcuda.lt\tconv;1\t3\n"                                                                  \
+    "compiled\t00112233445566778899aabbccddeeff\t{\"a\": 1}\n"
 
 static void entries_of_this_device_alone_are_found(void **state) {
     (void)state;
@@ -31,6 +32,11 @@ static void entries_of_this_device_alone_are_found(void **state) {
     assert_true(qb_timings_find(t, "cuda.lt", "conv;1", &timing));
     assert_int_equal(timing.variant, 3);
     assert_false(qb_timings_find(t, "cuda.x", "conv;2", &timing));
+    qb_hash key;
+    size_t bytes = 0;
+    assert_true(qb_hash_parse("00112233445566778899aabbccddeeff", &key));
+    assert_memory_equal(qb_compiled_find(qb_timings_compiled(t), key, &bytes), "{\"a\": 1}", 8);
+    assert_int_equal(bytes, 8);
     qb_timings_free(t);
     assert_ok(&cx, qb_timings_parse(&cx, "f", FILE_TEXT, "GPU C", &t));
     assert_false(qb_timings_find(t, "cuda.x", "conv;1", &timing));
@@ -95,6 +101,8 @@ static void damage_is_named_with_its_line(void **state) {
         {"qbench timings 1\ndevice " HERE "\nx\ta\tb\n", "line 3: expected microseconds or '-'"},
         {"qbench timings 1\ndevice " HERE "\n-1\ta\tb\n", "line 3: expected microseconds or '-'"},
         {"qbench timings 1\ndevice " HERE "\nnan\ta\tb\n", "line 3: expected microseconds or '-'"},
+        {"qbench timings 1\ndevice " HERE "\ncompiled\t12\tx\n", "line 3: expected a hash, a tab"},
+        {"qbench timings 1\ndevice " HERE "\ncompiled\t\n", "line 3: expected a hash, a tab"},
         {"qbench timings 1\ndevice " HERE "\n1e999\ta\tb\n", "line 3: expected microseconds"}};
     qb_ctx cx;
     qb_ctx_init(&cx);

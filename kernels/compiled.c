@@ -1,0 +1,77 @@
+#include "kernels/compiled.h"
+
+#include <string.h>
+
+typedef struct entry {
+    qb_hash key;
+    const void *data;
+    size_t bytes;
+    void *own; /* a copy of its own, or NULL */
+} entry;
+
+struct qb_compiled {
+    entry *entry;
+    int32_t n;
+    size_t capacity;
+};
+
+qb_status qb_compiled_create(qb_ctx *cx, qb_compiled **out) {
+    qb_compiled *c = qb_alloc(cx, 1, sizeof *c);
+    if (!c) return cx->code;
+    *out = c;
+    return QB_OK;
+}
+
+void qb_compiled_free(qb_compiled *c) {
+    if (!c) return;
+    for (int32_t i = 0; i < c->n; i++) qb_free(c->entry[i].own);
+    qb_free(c->entry);
+    qb_free(c);
+}
+
+static const entry *find(const qb_compiled *c, qb_hash key) {
+    for (int32_t i = 0; i < c->n; i++)
+        if (qb_hash_equal(c->entry[i].key, key)) return &c->entry[i];
+    return NULL;
+}
+
+const void *qb_compiled_find(const qb_compiled *c, qb_hash key, size_t *bytes) {
+    const entry *e = find(c, key);
+    if (e) *bytes = e->bytes;
+    return e ? e->data : NULL;
+}
+
+qb_status qb_compiled_lend(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *data,
+                           size_t bytes) {
+    if (find(c, key)) return QB_OK;
+    QB_TRY(qb_grow(cx, &c->entry, &c->capacity, (size_t)c->n + 1, sizeof *c->entry));
+    c->entry[c->n++] = (entry){.key = key, .data = data, .bytes = bytes};
+    return QB_OK;
+}
+
+qb_status qb_compiled_add(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *data, size_t bytes) {
+    if (find(c, key)) return QB_OK;
+    void *own = qb_alloc(cx, bytes, 1);
+    if (!own) return cx->code;
+    memcpy(own, data, bytes);
+    const qb_status status = qb_compiled_lend(cx, c, key, own, bytes);
+    if (status == QB_OK)
+        c->entry[c->n - 1].own = own;
+    else
+        qb_free(own);
+    return status;
+}
+
+qb_status qb_compiled_take(qb_ctx *cx, qb_compiled *c, const qb_compiled *from, qb_hash key) {
+    const entry *e = find(from, key);
+    if (!e) return QB_OK;
+    return (e->own ? qb_compiled_add : qb_compiled_lend)(cx, c, key, e->data, e->bytes);
+}
+
+int32_t qb_compiled_count(const qb_compiled *c) { return c->n; }
+
+const void *qb_compiled_entry(const qb_compiled *c, int32_t i, qb_hash *key, size_t *bytes) {
+    *key = c->entry[i].key;
+    *bytes = c->entry[i].bytes;
+    return c->entry[i].data;
+}
