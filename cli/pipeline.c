@@ -8,6 +8,7 @@
 #include "cli/json_out.h"
 #include "cli/methods.h"
 #include "engine/file.h"
+#include "graph/dequantize.h"
 
 /* ---- load ---- */
 
@@ -272,12 +273,6 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
     return QB_OK;
 }
 
-static bool has_integers(const qb_graph *graph) {
-    for (int32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i].q.n > 0) return true;
-    return false;
-}
-
 /* What a row of a file is called: the file's name, or its path where another row has that name. */
 static const char *file_title(const contenders *c, const char *path) {
     const char *name = qb_path_base(path);
@@ -321,7 +316,7 @@ static qb_status add_model(qb_ctx *cx, const qb_project *project, const char *te
     qb_graph **graph = &c->quantized[c->n];
     QB_TRY(qb_onnx_load(cx, path, graph));
     QB_TRY_WRAP(cx, qb_optimize(cx, *graph, &options, NULL), "%s", path);
-    precision->kind = has_integers(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32;
+    precision->kind = qb_graph_is_quantized(*graph) ? QB_PRECISION_INT8 : QB_PRECISION_FP32;
     c->item[c->n] = contender(project, file_title(c, text), "", *graph, precision);
     c->n++;
     return QB_OK;

@@ -608,10 +608,11 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
 
 /* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and INT8
  * stays where it is clearly faster; a tie is FP16's, so that what stays is that very engine. Sums
- * of step times cannot promise that. */
+ * of step times cannot promise that, and where they keep every layer in FP16, pools and their
+ * conversions may still be in codes. */
 static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix ||
-        qb_engine_layers(*engine).int8 == 0)
+        !qb_graph_is_quantized(r->graph))
         return QB_OK;
     qb_engine *half;
     double ms[2] = {0, 0};

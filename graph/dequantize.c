@@ -21,6 +21,12 @@ void qb_value_reals(const qb_value *value, float *real) {
     }
 }
 
+bool qb_graph_is_quantized(const qb_graph *graph) {
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].q.n > 0) return true;
+    return false;
+}
+
 /* Operators whose definition needs integers. */
 static bool works_on_integers(const char *op) {
     return strstr(op, "Quantize") || strstr(op, "QLinear") || strstr(op, "Integer");

@@ -11,6 +11,9 @@ extern "C" {
 /* The real values scale (q - zero) of a quantized constant, row-major, into real[elements]. */
 void qb_value_reals(const qb_value *value, float *real);
 
+/* Has it a value in codes? */
+bool qb_graph_is_quantized(const qb_graph *graph);
+
 /* A copy in which no value is quantized: constants hold their real values, activations are not
  * rounded any more. QB_STATUS_UNSUPPORTED where nodes work on integers by themselves (Q/DQ that was
  * not folded, ConvInteger ...). */
