@@ -8,6 +8,8 @@
 
 /* As trtexec warns: above this, the clock or other work disturbs. */
 #define UNSTABLE_CV 0.025
+/* So does this part of the GPU's time that the host takes to start a query. */
+#define SLOW_ENQUEUE 0.8
 
 qb_status qb_bench_percents(qb_ctx *cx, const char *text, qb_bench_summary *out) {
     for (const char *at = text; *at;) {
@@ -79,51 +81,108 @@ qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
     return QB_OK;
 }
 
-static void print_spread(const char *label, const qb_bench_summary *s, const qb_bench_spread *v) {
-    printf("%s: min = %g ms, max = %g ms, mean = %g ms, median = %g ms", label, v->min, v->max,
-           v->mean, v->median);
-    for (int32_t i = 0; i < s->n_percentiles; i++)
-        printf(", percentile(%g%%) = %g ms", s->percent[i], v->percentile[i]);
-    printf("\n");
+static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
+
+qb_status qb_bench_print_engine(qb_ctx *cx, const qb_engine *engine) {
+    const char *device = qb_engine_device(engine);
+    char *processor = device ? NULL : qb_processor_name(cx);
+    qb_engine_memory memory;
+    if (!device && !processor) return cx->code;
+    qb_engine_memory_of(engine, &memory);
+    printf("=== Device Information ===\nSelected Device: %s\n", device ? device : processor);
+    if (!device) printf("Threads of a stream: %d\n", qb_engine_threads(engine));
+    printf("Created engine with size: %.4g MiB\n"
+           "Created execution context with device memory size: %.4g MiB\n\n",
+           mib(qb_engine_bytes(engine)), mib(memory.arena + memory.workspace));
+    qb_free(processor);
+    return QB_OK;
 }
 
-void qb_bench_print(const qb_bench *bench, const qb_bench_summary *s, int64_t every,
-                    int32_t streams) {
-    printf("Warmup completed %lld queries\n", (long long)bench->warmup_queries);
-    printf("Timing trace has %lld queries over %.3g s\n\n", (long long)bench->n, s->wall_ms / 1e3);
-    if (every > 0) {
-        printf("=== Trace details ===\nTrace averages of %lld runs:\n", (long long)every);
-        for (int64_t i = 0; i + every <= bench->n; i += every) {
-            double sum = 0;
-            for (int64_t k = i; k < i + every; k++) sum += latency(bench, &bench->query[k]);
-            printf("Average on %lld runs - Latency: %g ms\n", (long long)every,
-                   sum / (double)every);
-        }
-        printf("\n");
-    }
-    printf("=== Performance summary ===\nThroughput: %g qps (%g items/s)\n", s->throughput,
-           s->items_per_s);
-    print_spread("Latency", s, &s->latency);
-    for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++)
-        print_spread(parts[p].label, s, &s->part[p]);
-    printf("Total Host Walltime: %g s\n", s->wall_ms / 1e3);
-    if (bench->on_device)
-        printf("Total GPU Compute Time: %g s\n", s->part[QB_BENCH_COMPUTE].sum / 1e3);
-    printf(bench->on_device
-               ? "\nLatency: copies in (H2D), steps and copies out (D2H) of a batch, by the GPU's "
-                 "clock.\nEnqueue: until all of it was started. "
-               : "\nLatency: one run of a batch, host buffer to host buffer. ");
-    printf("Throughput: queries (batches)\nover the wall time from the first start to the last "
-           "end.\n");
-    if (s->latency.cv > UNSTABLE_CV)
-        printf("Unstable: the coefficient of variation is %.1f %% (over %.1f %%); look at the "
-               "median.\n",
-               100 * s->latency.cv, 100 * UNSTABLE_CV);
-    if (streams > 1)
-        printf("%d streams at once: latencies include waiting for each other; look at the "
-               "throughput.\n",
-               (int)streams);
+/* ---- text ---- */
+
+static void print_spread(FILE *to, const char *label, const qb_bench_summary *s,
+                         const qb_bench_spread *v) {
+    fprintf(to, "%s: min = %g ms, max = %g ms, mean = %g ms, median = %g ms", label, v->min, v->max,
+            v->mean, v->median);
+    for (int32_t i = 0; i < s->n_percentiles; i++)
+        fprintf(to, ", percentile(%g%%) = %g ms", s->percent[i], v->percentile[i]);
+    fprintf(to, "\n");
 }
+
+static void print_trace(FILE *to, const qb_bench *bench, int64_t every) {
+    fprintf(to, "=== Trace details ===\nTrace averages of %lld runs:\n", (long long)every);
+    for (int64_t i = 0; i + every <= bench->n; i += every) {
+        double host = 0, compute = 0, enqueue = 0;
+        for (int64_t k = i; k < i + every; k++) {
+            host += latency(bench, &bench->query[k]) / (double)every;
+            compute += bench->query[k].device.compute / (double)every;
+            enqueue += bench->query[k].device.enqueue / (double)every;
+        }
+        if (bench->on_device)
+            fprintf(to,
+                    "Average on %lld runs - GPU latency: %g ms - Host latency: %g ms "
+                    "(enqueue %g ms)\n",
+                    (long long)every, compute, host, enqueue);
+        else
+            fprintf(to, "Average on %lld runs - Latency: %g ms\n", (long long)every, host);
+    }
+    fprintf(to, "\n");
+}
+
+/* trtexec's, with its bounds. */
+static void print_warnings(FILE *to, const qb_bench *bench, const qb_bench_summary *s,
+                           int32_t streams) {
+    const qb_bench_spread *compute = &s->part[QB_BENCH_COMPUTE];
+    const qb_bench_spread *unsteady = bench->on_device ? compute : &s->latency;
+    if (bench->on_device && s->part[QB_BENCH_ENQUEUE].median > SLOW_ENQUEUE * compute->median)
+        fprintf(to,
+                "Throughput may be bound by the host: starting a query (enqueue) takes %.0f %% of "
+                "the GPU's time for it.\n",
+                100 * s->part[QB_BENCH_ENQUEUE].median / compute->median);
+    for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++)
+        if ((p == QB_BENCH_H2D || p == QB_BENCH_D2H) && s->part[p].median >= compute->median)
+            fprintf(to,
+                    "Throughput may be bound by copies: %s is not below GPU Compute Time; "
+                    "--noDataTransfers leaves them out.\n",
+                    parts[p].label);
+    if (unsteady->cv > UNSTABLE_CV)
+        fprintf(to,
+                "Unstable: the coefficient of variation is %.1f %% (over %.1f %%); look at the "
+                "median.\n",
+                100 * unsteady->cv, 100 * UNSTABLE_CV);
+    if (streams > 1)
+        fprintf(to,
+                "%d streams at once: latencies include waiting for each other; look at the "
+                "throughput.\n",
+                (int)streams);
+}
+
+void qb_bench_print(FILE *to, const qb_bench *bench, const qb_bench_summary *s,
+                    const qb_bench_said *said) {
+    fprintf(to, "Warmup completed %lld queries over %g ms\n", (long long)bench->warmup_queries,
+            said->warmup_ms);
+    fprintf(to, "Timing trace has %lld queries over %.3g s\n\n", (long long)bench->n,
+            s->wall_ms / 1e3);
+    if (said->every > 0) print_trace(to, bench, said->every);
+    fprintf(to, "=== Performance summary ===\nThroughput: %g qps (%g items/s)\n", s->throughput,
+            s->items_per_s);
+    print_spread(to, "Latency", s, &s->latency);
+    for (int p = 0; p < QB_BENCH_PARTS && bench->on_device; p++)
+        print_spread(to, parts[p].label, s, &s->part[p]);
+    fprintf(to, "Total Host Walltime: %g s\n", s->wall_ms / 1e3);
+    if (bench->on_device)
+        fprintf(to, "Total GPU Compute Time: %g s\n", s->part[QB_BENCH_COMPUTE].sum / 1e3);
+    fprintf(to,
+            "\n%s Throughput: queries (batches)\nover the wall time from the first start to "
+            "the last end.\n",
+            bench->on_device
+                ? "Latency: copies in (H2D), steps and copies out (D2H) of a batch, by the GPU's "
+                  "clock.\nEnqueue: until all of it was started."
+                : "Latency: one run of a batch, host buffer to host buffer.");
+    print_warnings(to, bench, s, said->streams);
+}
+
+/* ---- JSON ---- */
 
 json_t *qb_bench_summary_json(const qb_bench *bench, const qb_bench_summary *s) {
     const qb_bench_spread *l = &s->latency;
@@ -143,18 +202,21 @@ json_t *qb_bench_summary_json(const qb_bench *bench, const qb_bench_summary *s) 
     return root;
 }
 
+/* On the host, copies and the start of a query take no time. */
 json_t *qb_bench_times_json(const qb_bench *bench) {
     json_t *list = json_array();
     for (int64_t i = 0; i < bench->n; i++) {
         const qb_query *q = &bench->query[i];
-        const bool there = bench->on_device;
+        const double begin = q->start_ms + q->device.h2d, end = q->end_ms - q->device.d2h;
         json_array_append_new(
             list,
-            json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "stream", (int)q->stream,
-                      "startComputeMs", q->start_ms + (there ? q->device.h2d : 0), "endComputeMs",
-                      q->end_ms - (there ? q->device.d2h : 0), "inMs", q->device.h2d, "computeMs",
-                      there ? q->device.compute : latency(bench, q), "outMs", q->device.d2h,
-                      "enqueueMs", q->device.enqueue, "latencyMs", latency(bench, q)));
+            json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}",
+                      "stream", (int)q->stream, "startEnqMs", q->start_ms, "endEnqMs",
+                      q->start_ms + q->device.enqueue, "startH2dMs", q->start_ms, "endH2dMs", begin,
+                      "startComputeMs", begin, "endComputeMs", end, "startD2hMs", end, "endD2hMs",
+                      q->end_ms, "enqMs", q->device.enqueue, "h2dMs", q->device.h2d, "computeMs",
+                      bench->on_device ? q->device.compute : latency(bench, q), "d2hMs",
+                      q->device.d2h, "latencyMs", latency(bench, q)));
     }
     return list;
 }

@@ -3,6 +3,7 @@
 #define QB_CLI_BENCH_REPORT_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "eval/bench.h"
 
@@ -38,9 +39,17 @@ qb_status qb_bench_percents(qb_ctx *cx, const char *text, qb_bench_summary *out)
 /* Fills what `percent` does not say. `batch`: items of a query. */
 qb_status qb_bench_summarize(qb_ctx *cx, const qb_bench *bench, int64_t batch,
                              qb_bench_summary *out);
-/* Averages of `every` queries at a time, then the summary, then warnings, all to stdout. */
-void qb_bench_print(const qb_bench *bench, const qb_bench_summary *s, int64_t every,
-                    int32_t streams);
+typedef struct qb_bench_said {
+    double warmup_ms; /* of each stream */
+    int64_t every;    /* queries of one line of the trace; 0: no trace */
+    int32_t streams;  /* over all devices */
+} qb_bench_said;
+
+/* Where it runs and what a context takes there. */
+qb_status qb_bench_print_engine(qb_ctx *cx, const qb_engine *engine);
+/* Averages of some queries at a time, then the summary, then warnings. */
+void qb_bench_print(FILE *to, const qb_bench *bench, const qb_bench_summary *s,
+                    const qb_bench_said *said);
 /* New references; NULL when memory runs out. */
 json_t *qb_bench_summary_json(const qb_bench *bench, const qb_bench_summary *s);
 json_t *qb_bench_times_json(const qb_bench *bench);

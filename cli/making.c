@@ -59,7 +59,7 @@ static qb_status build(qb_ctx *cx, const qb_project *project, const qb_making *m
     const double start = qb_now();
     QB_GO(qb_engine_build(cx, graph, &options, out));
     const double device = qb_engine_device_seconds(*out);
-    qb_info(cx, "engine built in %.3g s: %zu bytes, %d threads", qb_now() - start - device,
+    qb_info(cx, "Engine built in %.3g sec.: %zu bytes, %d threads", qb_now() - start - device,
             qb_engine_bytes(*out), making->threads);
     if (device > 0) qb_info(cx, "device opened in %.3g s", device);
 out:

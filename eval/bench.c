@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/log.h"
 
 #define PROFILE_WARMUP 2
@@ -105,7 +106,7 @@ static qb_status warm_up(stream *s) {
 
 static bool goes_on(const stream *s) {
     const qb_bench_options *o = s->shared->options;
-    return qb_now() - s->shared->begin < o->duration_s || s->n < o->min_runs;
+    return o->duration_s < 0 || qb_now() - s->shared->begin < o->duration_s || s->n < o->min_runs;
 }
 
 static qb_status measure(stream *s) {
@@ -234,6 +235,23 @@ qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *i
 void qb_bench_release(qb_bench *bench) {
     qb_free(bench->query);
     *bench = (qb_bench){0};
+}
+
+/* ---- machine ---- */
+
+char *qb_processor_name(qb_ctx *cx) {
+    char *text, *name = NULL;
+    size_t size;
+    if (qb_file_read(cx, "/proc/cpuinfo", 1 << 22, &text, &size) == QB_OK) {
+        const char *line = strstr(text, "model name");
+        const char *colon = line ? strchr(line, ':') : NULL;
+        const char *words = colon ? colon + 1 + strspn(colon + 1, " \t") : "";
+        const int length = (int)strcspn(words, "\n");
+        if (length > 0) name = qb_format(cx, "%.*s", length, words);
+        qb_free(text);
+    }
+    qb_ctx_clear(cx);
+    return name ? name : qb_strdup(cx, "unknown processor");
 }
 
 /* ---- profile ---- */

@@ -13,7 +13,7 @@ typedef struct qb_bench_options {
     qb_engine *const *others; /* the same engine on other devices, each with as many streams */
     int32_t n_others;
     double warmup_ms;  /* each stream runs this long before anything counts */
-    double duration_s; /* queries start for this long ... */
+    double duration_s; /* queries start for this long (negative: until cancelled) ... */
     int64_t min_runs;  /* ... and until a stream has done this many */
     double idle_ms;    /* pause between a stream's queries */
     bool no_transfers; /* on a device: inputs and outputs stay there */
@@ -43,6 +43,9 @@ void qb_bench_release(qb_bench *bench);
 /* Times every step in `runs` runs by themselves: (*seconds)[step * runs + run], new memory. */
 qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
                            int64_t runs, double **seconds);
+
+/* "AMD EPYC" as the system names it, else "unknown processor". New memory. */
+char *qb_processor_name(qb_ctx *cx);
 
 /* One buffer an output of the engine; NULL with an error when memory runs out. */
 void **qb_outputs_new(qb_ctx *cx, const qb_engine *engine);

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#include "base/file.h"
 #include "base/log.h"
+#include "eval/bench.h"
 #include "eval/compare_internal.h"
 #include "eval/layers.h"
 
@@ -68,26 +68,11 @@ out:
 
 /* ---- environment ---- */
 
-static char *cpu_name(qb_ctx *cx) {
-    char *text, *name = NULL;
-    size_t size;
-    if (qb_file_read(cx, "/proc/cpuinfo", 1 << 22, &text, &size) == QB_OK) {
-        const char *line = strstr(text, "model name");
-        const char *colon = line ? strchr(line, ':') : NULL;
-        const char *words = colon ? colon + 1 + strspn(colon + 1, " \t") : "";
-        const int length = (int)strcspn(words, "\n");
-        if (length > 0) name = qb_format(cx, "%.*s", length, words);
-        qb_free(text);
-    }
-    qb_ctx_clear(cx);
-    return name ? name : qb_strdup(cx, "unknown processor");
-}
-
 static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
     struct utsname os;
     const bool known = uname(&os) == 0;
     run->version = qb_strdup(cx, QB_VERSION);
-    run->cpu = cpu_name(cx);
+    run->cpu = qb_processor_name(cx);
     run->host_os = qb_format(cx, "%s %s", known ? os.sysname : "unknown", known ? os.release : "");
     run->libraries = qb_engine_libraries(cx);
     if (!run->version || !run->cpu || !run->host_os || !run->libraries) return cx->code;

@@ -77,8 +77,8 @@ static const qb_opt table[] = {
            "at least this many queries a stream (default: 10)"),
     NUMBER("warmUp", warmup, QB_OPT_DOUBLE, "MS", 0, 1e9,
            "milliseconds before anything counts (default: 200)"),
-    NUMBER("duration", duration, QB_OPT_DOUBLE, "SECONDS", 0, 1e6,
-           "measure for at least this long (default: 3)"),
+    NUMBER("duration", duration, QB_OPT_DOUBLE, "SECONDS", -1, 1e6,
+           "measure for at least this long (default: 3); -1: until interrupted"),
     NUMBER("sleepTime", idle, QB_OPT_DOUBLE, "MS", 0, 1e6, "pause between queries (default: 0)"),
     NUMBER("idleTime", idle, QB_OPT_DOUBLE, "MS", 0, 1e6, "the same as --sleepTime"),
     NUMBER("avgRuns", average, QB_OPT_INT, "N", 0, 1e9,
@@ -308,7 +308,8 @@ static qb_status exports(qb_ctx *cx, const options *o, const qb_engine *engine,
 
 static void print_profiles(const qb_engine *engine) {
     char text[3][128];
-    printf("\n=== Profiles ===\n");
+    printf("=== Profiles ===\n");
+    if (qb_engine_n_profiles(engine) == 0) printf("none: the shapes are fixed\n");
     for (int32_t p = 0; p < qb_engine_n_profiles(engine); p++)
         for (int32_t i = 0; i < qb_engine_n_inputs(engine); i++) {
             const qb_profile *profile = qb_engine_profile(engine, p);
@@ -317,6 +318,7 @@ static void print_profiles(const qb_engine *engine) {
                    qb_shape_text(&profile->opt[i], text[1], sizeof text[1]),
                    qb_shape_text(&profile->max[i], text[2], sizeof text[2]));
         }
+    printf("\n");
 }
 
 static json_t *result(const options *o, const qb_making *making, const char *model,
@@ -349,10 +351,14 @@ static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, 
     QB_GO(qb_bench_percents(cx, o->percentile, &summary));
     QB_GO(qb_bench_inputs(cx, plan, o->load_inputs, &inputs));
     const void *const *given = (const void *const *)inputs;
+    if (print) QB_GO(qb_bench_print_engine(cx, engine));
     QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
     QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
-    if (print) qb_bench_print(&bench, &summary, o->average, settings.streams * devices->n);
-    if (print) qb_memory_print(engine);
+    if (print) {
+        const qb_bench_said said = {o->warmup, o->average, settings.streams * devices->n};
+        qb_bench_print(stdout, &bench, &summary, &said);
+        qb_memory_print(engine);
+    }
     QB_GO(exports(cx, o, plan, given, &bench));
     QB_GO(qb_json_out(cx, &o->common,
                       result(o, making, model, engine, plan, &bench, &summary, devices->n)));

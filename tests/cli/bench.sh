@@ -8,6 +8,10 @@ short=(--duration=0.05 --warmUp=1 --iterations=4)
 expect 0 "$QBENCH" bench --onnx=model.onnx "${short[@]}" --avgRuns=2 --percentile=50,99 --dumpProfile --dumpLayerInfo
 says '^Throughput: [0-9.e+]+ qps'
 says '^Latency: min = .*median = .*percentile\(50%\) = .*percentile\(99%\) = '
+says '^Selected Device: '
+says '^Created execution context with device memory size: [0-9.]+ MiB$'
+says '^Warmup completed [0-9]+ queries over 1 ms$'
+says '^Timing trace has [0-9]+ queries over [0-9.]+ s$'
 says '^Average on 2 runs - Latency: '
 says '^=== Profile \([0-9]+ iterations\) ==='
 says ' Total$'
@@ -31,7 +35,11 @@ assert abs(s['items_per_s'] - 2 * s['throughput_qps']) < 1e-6 * s['items_per_s']
 for stream in (0, 1):
     mine = [t for t in times if t['stream'] == stream]
     assert len(mine) >= 4
-    assert all(a['endComputeMs'] <= b['startComputeMs'] for a, b in zip(mine, mine[1:]))
+    assert all(a['endD2hMs'] <= b['startEnqMs'] for a, b in zip(mine, mine[1:]))
+for t in times:
+    assert t['startEnqMs'] == t['endEnqMs'] == t['startH2dMs'] == t['endH2dMs'] == t['startComputeMs']
+    assert t['endComputeMs'] == t['startD2hMs'] == t['endD2hMs']
+    assert abs(t['endComputeMs'] - t['startComputeMs'] - t['latencyMs']) < 1e-5 and t['computeMs'] == t['latencyMs']
 profile = json.load(open('profile.json'))
 assert abs(sum(p['percentage'] for p in profile[1:]) - 100) < 1e-3
 assert all('tactic' in layer for layer in json.load(open('layers.json')))
@@ -46,6 +54,18 @@ input=$(sed -n '/"inputs"/,/]/s/.*"name": "\([^"]*\)".*/\1/p' .out | head -1)
 head -c 602112 /dev/zero >zeros.bin
 expect 0 "$QBENCH" bench model.onnx "${short[@]}" --loadInputs="$input:zeros.bin" --exportOutput=zeros.json
 ! cmp -s zeros.json output.json || fail '--loadInputs changes nothing'
+
+# Without an end: until interrupted, and what was measured counts.
+setsid "$QBENCH" bench model.onnx --warmUp=0 --duration=-1 >endless.out 2>endless.err &
+endless=$!
+sleep 1.5
+kill -INT "$endless"
+wait "$endless"
+checks=$((checks + 1))
+grep -q '^Throughput: [1-9]' endless.out || fail "interrupted: $(cat endless.out endless.err)"
+
+expect 0 "$QBENCH" bench model.onnx "${short[@]}" --skipInference --dumpOptimizationProfile
+says '^none: the shapes are fixed$'
 
 expect 2 "$QBENCH" bench model.onnx --shapes=nothing:1x3x8x8
 complains "no input 'nothing'"

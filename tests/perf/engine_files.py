@@ -42,7 +42,7 @@ def measure(qbench, folder, name):
         run(qbench, "zoo", name, "-o", model, *(["--side", "128"] if name == "bert_base" else []))
     record = os.path.join(folder, "build.json")
     log = run(qbench, "build", model, "--precision", "fp32", "-o", engine, "--json", record)
-    built = float(re.search(r"engine built in ([0-9.e+-]+) s", log).group(1))
+    built = float(re.search(r"Engine built in ([0-9.e+-]+) sec", log).group(1))
     loads = run(qbench, "bench", "--loadEngine=" + engine, "--skipInference", "--timeDeserialize")
     loaded = min(float(s) for s in re.findall(r"Engine deserialized in ([0-9.e+-]+) sec", loads))
     with open(record) as f:
@@ -58,7 +58,7 @@ def measure(qbench, folder, name):
 def build_cuda(qbench, model, engine, cache):
     log = run(qbench, "build", model, "--precision", "fp16", "--providers", "cuda", "-o", engine,
               "--timingCacheFile=" + cache)
-    return float(re.search(r"engine built in ([0-9.e+-]+) s", log).group(1))
+    return float(re.search(r"Engine built in ([0-9.e+-]+) sec", log).group(1))
 
 
 def measure_cuda(qbench, folder, name):
