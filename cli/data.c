@@ -123,7 +123,8 @@ static qb_status tensor_inputs(qb_ctx *cx, const qb_project *project, const qb_g
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                         const char *path, qb_dataset **dataset, qb_loader_options *loader) {
     const qb_dataset_options options = {.labels = project->labels.n > 0 ? &project->labels : NULL,
-                                        .max_samples = project->samples};
+                                        .max_samples = project->samples,
+                                        .decoder = project->decoder};
     qb_dataset *opened;
     QB_TRY(qb_dataset_open(cx, path, &options, &opened));
     qb_status status = QB_OK;

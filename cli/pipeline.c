@@ -489,7 +489,9 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     run->model_hash = c.graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);
-    if (!run->model || !run->dataset) QB_GO(cx->code);
+    const char *decoder = qb_dataset_decoder(dataset);
+    run->decoder = qb_strdup(cx, strcmp(decoder, "cpu") == 0 ? "" : decoder);
+    if (!run->model || !run->dataset || !run->decoder) QB_GO(cx->code);
     repair_texts(run);
     *out = run;
     run = NULL;

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "cli/precision.h"
+#include "datasets/decoder.h"
 #include "engine/providers.h"
 #include "eval/gate.h"
 #include "graph/plugin.h"
@@ -16,6 +17,7 @@ static const char *const known_keys[] = {"model",
                                          "data.evaluation",
                                          "data.targets",
                                          "data.labels",
+                                         "data.decoder",
                                          "preprocess.resize.mode",
                                          "preprocess.resize.size",
                                          "preprocess.resize.filter",
@@ -268,6 +270,7 @@ static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p
     QB_TRY(config_path(cx, p, common, "data.evaluation", &p->evaluation_data));
     QB_TRY(config_path(cx, p, common, "data.targets", &p->targets));
     QB_TRY(config_labels(cx, common, p));
+    QB_TRY(qb_config_string(cx, p->config, "data.decoder", &p->decoder));
     QB_TRY(config_preprocess(cx, p));
     QB_TRY(qb_config_string(cx, p->config, "calibration.method", &method));
     QB_TRY(set(cx, &p->method, method));
@@ -311,6 +314,9 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
                        flags->activations);
     if (flags->weights)
         QB_TRY_WRAP(cx, qb_weight_range_find(cx, flags->weights, &p->weights), "--weights");
+    const qb_jpeg_batch_api *decoder;
+    if (flags->decoder) p->decoder = flags->decoder;
+    if (p->decoder) QB_TRY(qb_decoder_find(cx, p->decoder, &decoder));
     if (flags->samples_given) p->samples = flags->samples;
     if (flags->batch > 0) p->batch = flags->batch;
     p->strict = flags->strict;

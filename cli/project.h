@@ -16,7 +16,8 @@
 /* Flags that the stages share; the second member of their option structs. */
 typedef struct qb_project_flags {
     const char *model, *data, *targets, *labels, *shapes;
-    const char *backends, *providers, *timing_cache, *activations, *weights, *tactic_sources;
+    const char *backends, *providers, *timing_cache, *activations, *weights, *tactic_sources,
+        *decoder;
     int64_t samples, batch;
     bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -64,6 +65,14 @@ typedef struct qb_project_flags {
         .name = "disable-pass", .type = QB_OPT_LIST,                                               \
         .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
         .help = "leave an optimizer pass out (repeatable; see inspect)"                            \
+    }
+
+#define QB_DECODER_OPTION(STRUCT)                                                                  \
+    {                                                                                              \
+        .name = "decoder", .type = QB_OPT_STRING, .offset = offsetof(STRUCT, project.decoder),     \
+        .argument = "cpu|nvjpeg",                                                                  \
+        .help = "what decodes JPEG files: nvjpeg is a GPU, its pixels differ by 1 here and there " \
+                "(default: cpu)"                                                                   \
     }
 
 #define QB_DATA_OPTIONS(STRUCT)                                                                    \
@@ -131,6 +140,7 @@ typedef struct qb_project {
     char *stem;  /* its base name without .onnx: artifacts are named after it */
     char *calibration_data, *evaluation_data; /* NULL when unknown */
     char *targets;            /* images that the evaluation data should become; NULL: none */
+    const char *decoder;      /* of image files, see datasets/decoder.h; NULL: the default */
     char *method;             /* "entropy" unless told otherwise */
     const char *backends;     /* NULL: the engine's default */
     char *missing_provider;   /* why the first of --providers is not used; NULL */

@@ -11,6 +11,8 @@ find_path(QB_CUDNN_INCLUDE cudnn_backend.h HINTS ENV CUDNN_PATH /usr/local/cuda/
   PATH_SUFFIXES include)
 find_path(QB_CUBLASLT_INCLUDE cublasLt.h HINTS ENV CUDA_PATH /usr/local/cuda/include
   PATH_SUFFIXES include)
+find_path(QB_NVJPEG_INCLUDE nvjpeg.h HINTS ENV CUDA_PATH /usr/local/cuda/include
+  PATH_SUFFIXES include)
 if(NOT CMAKE_CUDA_COMPILER OR NOT QB_CUDNN_INCLUDE OR NOT QB_CUBLASLT_INCLUDE)
   if(NOT QB_CUDA STREQUAL AUTO)
     message(FATAL_ERROR "QB_CUDA is ${QB_CUDA}: expected nvcc, cudnn_backend.h and cublasLt.h, "
@@ -54,3 +56,7 @@ target_include_directories(qb_cuda PUBLIC ${CMAKE_SOURCE_DIR})
 target_link_libraries(qb_cuda PUBLIC qb_flags qb_kernels CUDA::cudart_static ${CMAKE_DL_LIBS})
 target_link_libraries(qb_kernels PUBLIC qb_cuda)
 target_compile_definitions(qb_kernels PUBLIC QB_HAVE_CUDA)
+if(QB_NVJPEG_INCLUDE) # JPEG decoding, left out without
+  target_include_directories(qb_cuda SYSTEM PRIVATE ${QB_NVJPEG_INCLUDE})
+  target_compile_definitions(qb_cuda PRIVATE QB_HAVE_NVJPEG)
+endif()

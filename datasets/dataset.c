@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 #include "datasets_internal.h"
 
@@ -69,7 +70,8 @@ qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_s
     if (!path) return cx->code;
     qb_map map = {0};
     qb_status status = qb_map_open(cx, path, &map);
-    if (status == QB_OK) status = qb_image_decode(cx, path, map.data, map.size, out);
+    if (status == QB_OK)
+        status = qb_decoder_decode(cx, dataset->decoder, path, map.data, map.size, out);
     if (status == QB_OK) *hash = qb_hash_bytes(map.data, map.size);
     qb_map_close(&map);
     qb_free(path);
@@ -140,6 +142,17 @@ static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
     return QB_OK;
 }
 
+static qb_status open_decoder(qb_ctx *cx, const qb_dataset_options *options, qb_dataset *dataset) {
+    const qb_jpeg_batch_api *api = NULL;
+    if (options->decoder) QB_TRY(qb_decoder_find(cx, options->decoder, &api));
+    if (!api) return QB_OK;
+    if (dataset->format->read == qb_dataset_read_file)
+        return qb_decoder_open(cx, api, options->device, &dataset->decoder);
+    qb_warn(cx, "data %s (%s): no image files: nothing for decoder %s", dataset->path,
+            dataset->format->name, api->name);
+    return QB_OK;
+}
+
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out) {
     static const qb_dataset_options defaults = {0};
@@ -153,6 +166,7 @@ qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options
     if (!dataset) return cx->code;
     dataset->format = format;
     qb_status status = open_format(cx, dataset, path, options);
+    if (status == QB_OK) status = open_decoder(cx, options, dataset);
     if (status != QB_OK) {
         qb_dataset_close(dataset);
         return status;
@@ -164,9 +178,14 @@ qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options
 void qb_dataset_close(qb_dataset *dataset) {
     if (!dataset) return;
     if (dataset->format->close) dataset->format->close(dataset);
+    qb_decoder_close(dataset->decoder);
     qb_free(dataset->sample);
     qb_arena_free(dataset->arena);
     qb_free(dataset);
+}
+
+const char *qb_dataset_decoder(const qb_dataset *dataset) {
+    return qb_decoder_name(dataset->decoder);
 }
 
 const char *qb_dataset_format_name(const qb_dataset *dataset) { return dataset->format->name; }

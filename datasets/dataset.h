@@ -59,6 +59,8 @@ typedef struct qb_dataset_options {
     int64_t max_samples;     /* 0: all. Taken evenly over the sorted list, so that classes stay
                                 balanced: sample k is number floor(k * total / max). */
     const char *images;      /* HDF5: the data set that holds the images; NULL: "images" */
+    const char *decoder; /* of image files, see datasets/decoder.h: "cpu" (also NULL), "nvjpeg" */
+    int32_t device;      /* on which it decodes */
 } qb_dataset_options;
 
 /* Opens `path`: a folder of class folders, a flat folder (labels unknown), a list file (.txt:
@@ -69,7 +71,8 @@ typedef struct qb_dataset_options {
  * hidden ones are left out, and class folders hold them directly. With `labels` a class folder is
  * looked up by synset, then by name; one with images that is neither is an error, unless none of
  * them is a class (a warning: labels unknown). A folder with both images and folders of images is
- * an error, and so is no sample; whether the samples can be read is not tried. `options` may be
+ * an error, and so is no sample; whether the samples can be read is not tried. A decoder that is
+ * not there is an error, one that has nothing to do (no image files) a warning. `options` may be
  * NULL; the labels need not outlive the call. */
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out);
@@ -81,6 +84,8 @@ void qb_dataset_keep_part(qb_dataset *dataset, int64_t part, int64_t of);
 const char *qb_dataset_format_row(int row, const char **text);
 
 const char *qb_dataset_format_name(const qb_dataset *dataset);
+/* What decodes its samples: "cpu", also where there are no image files to be decoded. */
+const char *qb_dataset_decoder(const qb_dataset *dataset);
 int64_t qb_dataset_count(const qb_dataset *dataset);
 bool qb_dataset_has_labels(const qb_dataset *dataset);
 int32_t qb_dataset_classes(const qb_dataset *dataset); /* 0 when there are no labels */

@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "datasets/dataset.h"
+#include "datasets/decoder.h"
 #include "datasets/loader.h"
 #include "datasets/tensors.h"
 
@@ -61,9 +62,10 @@ struct qb_dataset {
     qb_sample *sample;
     size_t n, capacity;
     bool has_labels;
-    bool has_tensors;   /* samples come from `read_tensors` */
-    bool has_targets;   /* see qb_dataset_has_targets */
-    const char *images; /* as in the options; never NULL */
+    bool has_tensors;    /* samples come from `read_tensors` */
+    bool has_targets;    /* see qb_dataset_has_targets */
+    const char *images;  /* as in the options; never NULL */
+    qb_decoder *decoder; /* of image files; NULL: the processor */
     int32_t n_classes;
     void *state; /* the format's own, released by its `close` */
 };

@@ -375,6 +375,8 @@ qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_load
     l->claimed = l->placed = options->start.next;
     l->skipped = options->start.skipped;
     l->usable = options->start.samples;
+    if (strcmp(qb_dataset_decoder(options->dataset), "cpu") != 0)
+        l->options.threads += QB_DECODER_CALLERS;
     /* More threads than samples have nothing to do. */
     if (l->options.threads > l->total) l->options.threads = (int32_t)l->total;
     l->sample_size = sample_size;

@@ -118,7 +118,8 @@ void qb_loader_progress_of(const qb_loader *loader, qb_loader_progress *out);
 /* The hash that belongs to a progress (see qb_loader_hash). */
 qb_hash qb_loader_progress_hash(const qb_loader_progress *progress);
 /* How samples become inputs, as text that is the same for the same preparation: "tensors", or
- * "RGB, resize short_side 256 bilinear, crop 224x224, mean 0 0 0, std 1 1 1, input 224x224". */
+ * "RGB, resize short_side 256 bilinear, crop 224x224, mean 0 0 0, std 1 1 1, input 224x224", with
+ * ", decoder nvjpeg" behind it where the processor does not decode the images. */
 char *qb_loader_text(const qb_loader_options *options, char *text, size_t n);
 /* Stops the threads, also in the middle. No other thread may still use the loader. */
 void qb_loader_free(qb_loader *loader); /* accepts NULL */

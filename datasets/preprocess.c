@@ -146,7 +146,12 @@ char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
                          k == 0 ? "mean" : "std", (double)v[0], (double)v[1], (double)v[2]);
     }
     if (used > 0 && (size_t)used < n)
-        snprintf(text + used, n - (size_t)used, ", input %dx%d", o->width, o->height);
+        used += snprintf(text + used, n - (size_t)used, ", input %dx%d", o->width, o->height);
+    /* Only where pixels differ from the usual ones: what was recorded before stays the same text.
+     */
+    const char *decoder = qb_dataset_decoder(o->dataset);
+    if (used > 0 && (size_t)used < n && strcmp(decoder, "cpu") != 0)
+        snprintf(text + used, n - (size_t)used, ", decoder %s", decoder);
     return text;
 }
 

@@ -104,8 +104,15 @@ static finding samples(const subject *s) {
 
 /* ---- against the baseline ---- */
 
+/* A record that names no decoder had the processor's. */
+static bool same_decoder(const qb_run *a, const qb_run *b) {
+    return strcmp(a->decoder ? a->decoder : "", b->decoder ? b->decoder : "") == 0;
+}
+
 static const char *other_data(const subject *s) {
     if (!s->before) return "the baseline has no such row";
+    if (!same_decoder(s->run, s->limits->baseline))
+        return "the baseline's images were decoded by another decoder";
     return qb_hash_equal(s->run->data_hash, s->limits->baseline->data_hash)
                ? NULL
                : "the baseline was scored on other data";

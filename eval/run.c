@@ -177,11 +177,10 @@ static const qb_record shown_record = {sizeof(R), shown_fields};
 static const qb_field model_fields[] = {
     FIELD(R, "name", TEXT, model), FIELD(R, "hash", HASH, model_hash), {0}};
 static const qb_record model_record = {0, model_fields};
-static const qb_field dataset_fields[] = {FIELD(R, "path", TEXT, dataset),
-                                          FIELD(R, "hash", HASH, data_hash),
-                                          FIELD(R, "samples", INT64, samples),
-                                          FIELD(R, "skipped", INT64, skipped),
-                                          {0}};
+static const qb_field dataset_fields[] = {
+    FIELD(R, "path", TEXT, dataset),     FIELD(R, "hash", HASH, data_hash),
+    FIELD(R, "samples", INT64, samples), FIELD(R, "skipped", INT64, skipped),
+    MAY(R, "decoder", TEXT, decoder),    {0}};
 static const qb_record dataset_record = {0, dataset_fields};
 static const qb_field environment_fields[] = {FIELD(R, "qbench", TEXT, version),
                                               FIELD(R, "cpu", TEXT, cpu),

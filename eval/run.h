@@ -139,6 +139,7 @@ typedef struct qb_ceilings {
 
 typedef struct qb_run {
     char *model, *dataset; /* names as given */
+    char *decoder;         /* of the images: "nvjpeg"; NULL or "": the processor */
     int64_t samples, skipped;
     qb_hash model_hash, data_hash;
     /* Environment. */

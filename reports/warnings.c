@@ -101,6 +101,11 @@ int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char
     teller t = {say, user, 0};
     if (run->skipped > 0)
         warn(&t, "%lld samples could not be read and are left out", (long long)run->skipped);
+    if (run->decoder && run->decoder[0] != '\0')
+        warn(&t,
+             "images decoded by %s, to pixels that differ a little from the processor's: to be "
+             "compared with records of the same decoder only",
+             run->decoder);
     if (run->samples < 100)
         warn(&t, "%lld samples: one is %.1f points; small drops cannot be told from chance",
              (long long)run->samples, 100.0 / (double)(run->samples > 0 ? run->samples : 1));

@@ -21,6 +21,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
+    QB_DECODER_OPTION(options),
     {.name = "method",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, method),

@@ -16,6 +16,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
+    QB_DECODER_OPTION(options),
     QB_QUANT_OPTIONS(options),
     {.name = "targets",
      .type = QB_OPT_STRING,

@@ -24,6 +24,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
+    QB_DECODER_OPTION(options),
 #define X(field, option, unit, least, most, text)                                                  \
     {.name = (option),                                                                             \
      .type = QB_OPT_DOUBLE,                                                                        \

@@ -24,6 +24,7 @@ typedef struct options {
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
+    QB_DECODER_OPTION(options),
     {.name = "force",
      .letter = 'f',
      .type = QB_OPT_FLAG,
@@ -112,6 +113,8 @@ static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
     qb_hasher_string(hasher, QB_VERSION);
     qb_hasher_string(hasher, s->command);
     qb_hasher_string(hasher, p->backends ? p->backends : "");
+    if (s->calibration_data || s->evaluation_data)
+        qb_hasher_string(hasher, p->decoder ? p->decoder : "");
     for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);
     for (int i = 0; i < 5 && s->sections[i]; i++)
         qb_fingerprint_section(hasher, p->config, s->sections[i]);
@@ -226,6 +229,8 @@ static qb_status run_stage(const flow *f, const stage *s) {
     add_word(words, &n, "--backends", f->project.backends);
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);
     add_word(words, &n, "--threads", threads);
+    if (s->calibration_data || s->evaluation_data)
+        add_word(words, &n, "--decoder", f->project.decoder);
     if (common->quiet) add_word(words, &n, NULL, "--quiet");
     if (common->verbose) add_word(words, &n, NULL, "--verbose");
     for (int i = 0; f->project.disabled[i] && n + 2 < WORDS_MAX; i++)

@@ -34,6 +34,13 @@ complains 'nowhere'
 mkdir empty
 expect 1 "$QBENCH" calibrate model.onnx --data empty
 complains 'empty'
+expect 2 "$QBENCH" calibrate model.onnx --data data --decoder gpu
+complains "decoder 'gpu': expected cpu or nvjpeg"
+if [ ! -e /dev/nvidiactl ]; then # no GPU: one line says why
+    expect 1 "$QBENCH" calibrate model.onnx --data data --decoder nvjpeg
+    complains 'decoder nvjpeg: '
+    absent model.calib.h5
+fi
 cp -r data broken
 first=$(find broken -name '*.png' | sort | head -1)
 head -c 40 "$first" >"$first.cut" && mv "$first.cut" "$first"

@@ -1,8 +1,9 @@
-/* The image decoders, and the transforms on what comes out of them. The first two bytes choose the
- * preprocessing, the rest is the file. */
+/* The image decoders, what tells a device's JPEG files from others, and the transforms on what
+ * comes out of them. The first two bytes choose the preprocessing, the rest is the file. */
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "datasets/decoder.h"
 #include "datasets/loader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -29,7 +30,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_image image = {0};
+    qb_jpeg_job job;
+    const bool plain = qb_jpeg_plain(data + 2, size - 2, &job);
     if (qb_image_decode(&cx, "fuzz", data + 2, size - 2, &image) == QB_OK) {
+        if (plain &&
+            (image.width != job.width || image.height != job.height || image.channels != 3))
+            abort();
         preprocess(&cx, &image, data[0] | (unsigned)data[1] << 8);
         qb_image_release(&image);
     } else if (image.pixel || cx.message[0] == '\0') {
