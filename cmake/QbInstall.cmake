@@ -1,6 +1,7 @@
 # The program, and what it writes about itself: man pages and shell completions.
 include(GNUInstallDirs)
 install(TARGETS qbench RUNTIME)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright) # where Debian looks
 install(CODE "
   set(prefix \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
   set(program \"\${prefix}/${CMAKE_INSTALL_BINDIR}/qbench\")
