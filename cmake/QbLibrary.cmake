@@ -35,6 +35,11 @@ set(QB_STATIC_CUDA "")
 if(QB_HAVE_CUDA)
   set(QB_STATIC_CUDA "-L${CUDAToolkit_LIBRARY_DIR} -lcudart_static -lrt -lstdc++ ")
 endif()
+# By their names, not as Requires.private: pkg-config would want the headers of all of them where a
+# program is linked with the shared library, which needs none.
+execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs
+  libprotobuf-c libpng libjpeg zlib hdf5-serial yaml-0.1 jansson
+  OUTPUT_VARIABLE QB_STATIC_LIBRARIES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 configure_file(${CMAKE_SOURCE_DIR}/cmake/qbench.pc.in ${CMAKE_BINARY_DIR}/qbench.pc @ONLY)
 install(TARGETS libqbench EXPORT qbench LIBRARY)
 install(FILES ${qb_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -33,6 +33,10 @@ globals=$(objdump -t "$build/libqbench.a" | awk '($3 == "O" && ($4 == ".data" ||
     grep -Ev '__device_stub_|__cudaFatCubinHandle|__fatDeviceText|^_ZGVZ|^(library_lock|plan_lock|handles_lock|handles|lt|cudnn|once)$')
 [ "$instrumented" != 0 ] || [ -z "$globals" ] || fail "mutable globals: $globals"
 
+# A program that uses the shared library needs no package of what qbench itself is made of.
+checks=$((checks + 1))
+if grep -q '^Requires' "$build/qbench.pc"; then fail 'qbench.pc requires other packages'; fi
+
 # The static archive is complete.
 if [ "$instrumented" = 0 ]; then
     read -ra libs < <(PKG_CONFIG_PATH=$build pkg-config --static --libs qbench | sed "s|-lqbench||")
