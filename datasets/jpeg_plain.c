@@ -99,8 +99,8 @@ static bool codes(scan *s) {
 }
 
 bool qb_jpeg_plain(const uint8_t *data, size_t size, qb_jpeg_job *job) {
-    scan s = {.at = data + 2, .end = data + size};
     if (size < 4 || data[0] != 0xff || data[1] != SOI) return false;
+    scan s = {.at = data + 2, .end = data + size};
     for (;;) {
         if (s.end - s.at < 4 || s.at[0] != 0xff) return false;
         const int marker = s.at[1];

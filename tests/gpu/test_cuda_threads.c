@@ -41,7 +41,7 @@ static qb_status run_once(qb_ctx *cx, const qb_engine *engine, bench_ports *port
 
 static void *work(void *user) {
     worker *w = user;
-    bench_ports ports;
+    bench_ports ports = {0};
     w->status = bench_ports_new(&w->cx, w->engine, 5, &ports);
     for (int i = 0; i < ROUNDS && w->status == QB_OK; i++) {
         w->status = run_once(&w->cx, w->engine, &ports);
