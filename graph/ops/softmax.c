@@ -33,18 +33,36 @@ static qb_status eval_softmax(qb_ctx *cx, const qb_node *node, const qb_tensor *
     return QB_OK;
 }
 
+/* Lines of n elements along an axis, `inner` elements apart; a scalar is one line. */
+typedef struct lines {
+    int64_t n, inner, count;
+} lines;
+
+static qb_status lines_along(qb_ctx *cx, const qb_shape *shape, int64_t wanted, lines *out) {
+    int32_t axis = 0;
+    *out = (lines){.n = 1, .inner = 1};
+    if (shape->rank > 0) {
+        QB_TRY(qb_axis_resolve(cx, wanted, shape->rank, &axis));
+        out->n = shape->dim[axis];
+    }
+    for (int32_t d = axis + 1; d < shape->rank; d++) out->inner *= shape->dim[d];
+    out->count = out->n > 0 ? qb_shape_count(shape) / out->n : 0;
+    return QB_OK;
+}
+
+static int64_t first_of(const lines *l, int64_t line) {
+    return line / l->inner * l->n * l->inner + line % l->inner;
+}
+
 static qb_status eval_log_softmax(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                   qb_tensor *out) {
     const qb_axis_attrs *attrs = node->attrs;
-    const qb_shape *shape = &in[0].desc.shape;
     QB_EVAL_IN_F32(eval_log_softmax);
-    int32_t axis = 0;
-    if (shape->rank > 0) QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    int64_t outer = 1, inner = 1, n = shape->rank > 0 ? shape->dim[axis] : 1;
-    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
-    for (int64_t line = 0; line < outer * inner; line++) {
-        int64_t at = line / inner * n * inner + line % inner;
+    lines l;
+    QB_TRY(lines_along(cx, &in[0].desc.shape, attrs->axis, &l));
+    const int64_t n = l.n, inner = l.inner;
+    for (int64_t line = 0; line < l.count; line++) {
+        const int64_t at = first_of(&l, line);
         const float *x = (const float *)in[0].data + at;
         float *y = (float *)out[0].data + at;
         float max = -INFINITY;
@@ -63,20 +81,17 @@ static qb_status eval_log_softmax(qb_ctx *cx, const qb_node *node, const qb_tens
 static qb_status eval_hardmax(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                               qb_tensor *out) {
     const qb_axis_attrs *attrs = node->attrs;
-    const qb_shape *shape = &in[0].desc.shape;
     QB_EVAL_IN_F32(eval_hardmax);
-    int32_t axis = 0;
-    if (shape->rank > 0) QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    int64_t inner = 1, n = shape->rank > 0 ? shape->dim[axis] : 1, count = qb_shape_count(shape);
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
-    float *y = out[0].data;
-    memset(y, 0, (size_t)count * sizeof *y);
-    for (int64_t line = 0; n > 0 && line < count / n; line++) {
-        const float *x = (const float *)in[0].data + line / inner * n * inner + line % inner;
+    lines l;
+    QB_TRY(lines_along(cx, &in[0].desc.shape, attrs->axis, &l));
+    memset(out[0].data, 0, (size_t)(l.count * l.n) * sizeof(float));
+    for (int64_t line = 0; line < l.count; line++) {
+        const int64_t at = first_of(&l, line);
+        const float *x = (const float *)in[0].data + at;
         int64_t largest = 0;
-        for (int64_t i = 1; i < n; i++)
-            if (x[i * inner] > x[largest * inner]) largest = i;
-        y[x - (const float *)in[0].data + largest * inner] = 1.0f;
+        for (int64_t i = 1; i < l.n; i++)
+            if (x[i * l.inner] > x[largest * l.inner]) largest = i;
+        ((float *)out[0].data)[at + largest * l.inner] = 1.0f;
     }
     return QB_OK;
 }
