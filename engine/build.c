@@ -343,12 +343,12 @@ static void release_builder(qb_builder *b) {
 }
 
 /* What is known of a device's kernels; all drafts of a build share it. */
-typedef struct knowledge {
+struct qb_knowledge {
     qb_timings *timings;   /* loaded when the device is open; NULL: nothing is timed */
     qb_compiled *compiled; /* instead, where kernels are made again */
-} knowledge;
+};
 
-static void forget(knowledge *known) {
+static void forget(qb_knowledge *known) {
     qb_timings_free(known->timings);
     qb_compiled_free(known->compiled);
 }
@@ -359,7 +359,10 @@ typedef struct request {
     qb_graph *bound; /* instead of `graph`: bound already, taken over */
     bool share;      /* the constants of `graph`, which outlives the engine */
     const qb_replay *replay;
+    qb_plans *plans; /* as in qb_builder */
     const qb_hints *hints;
+    bool usual;
+    const qb_engine_options *ranges; /* it has profiles; NULL: one set of shapes */
     size_t workspace_limit;
     const char *backends[MAX_BACKENDS + 1];
     qb_shape *shapes;
@@ -369,9 +372,9 @@ typedef struct request {
     qb_dtype float_type;         /* F32, F16 or BF16 */
     const char *timing_cache;
     bool mix, observable, tf32;
-    uint32_t without; /* sources of tactics */
-    int32_t ordinal;  /* of the device */
-    knowledge *known; /* NULL for the host */
+    uint32_t without;    /* sources of tactics */
+    int32_t ordinal;     /* of the device */
+    qb_knowledge *known; /* NULL for the host, and where all is as the hints of `plans` say */
 } request;
 
 static qb_status load_timings(qb_ctx *cx, const qb_engine *e, const char *path,
@@ -384,31 +387,27 @@ static qb_status load_timings(qb_ctx *cx, const qb_engine *e, const char *path,
     return status;
 }
 
-static qb_status lend_compiled(qb_ctx *cx, const qb_compiled *from, qb_compiled *to) {
-    for (int32_t i = 0; i < qb_compiled_count(from); i++) {
-        qb_hash key;
-        size_t bytes;
-        const void *data = qb_compiled_entry(from, i, &key, &bytes);
-        QB_TRY(qb_compiled_lend(cx, to, key, data, bytes));
-    }
-    return QB_OK;
-}
-
-/* The device, and what is needed to time its tactics. */
+/* The device, and what is needed to time its tactics. What it is, plans know already. */
 static qb_status open_device(qb_builder *b, const request *r) {
     qb_engine *e = b->engine;
     qb_device_identity identity;
+    const char *name = r->plans ? r->plans->device_name : NULL;
     const double start = qb_now();
-    QB_TRY(r->device->open(b->cx, r->ordinal, &identity));
+    QB_TRY(r->device->open(b->cx, r->ordinal, name ? NULL : &identity));
     e->device_seconds = qb_now() - start;
     e->device = r->device;
     e->ordinal = r->ordinal;
-    e->device_name = qb_format(b->cx, "%s, %s", identity.hardware, identity.software);
+    e->device_name = name ? qb_strdup(b->cx, name)
+                          : qb_format(b->cx, "%s, %s", identity.hardware, identity.software);
     if (!e->device_name) return b->cx->code;
     if (r->replay) {
         QB_TRY(qb_compiled_create(b->cx, &r->known->compiled));
         b->compiled = r->known->compiled;
-        return lend_compiled(b->cx, r->replay->compiled, b->compiled);
+        return qb_compiled_lend_all(b->cx, b->compiled, r->replay->compiled);
+    }
+    if (r->hints) {
+        b->compiled = r->plans->compiled;
+        return QB_OK;
     }
     QB_TRY(load_timings(b->cx, e, r->timing_cache, &r->known->timings));
     b->timings = r->known->timings;
@@ -427,16 +426,22 @@ static qb_status keep_compiled(qb_ctx *cx, const qb_compiled *known, qb_engine *
     return QB_OK;
 }
 
-/* "cpu,dnnl,ref" */
-static qb_status keep_backends(qb_ctx *cx, const request *r, qb_engine *engine) {
+/* "cpu,dnnl,ref", in an arena; NULL with an error. */
+static const char *backends_text(qb_ctx *cx, const request *r, qb_arena *arena) {
     qb_strbuf text = {0};
     if (r->device) qb_strbuf_addf(&text, "%s,", r->device->backend);
     for (int i = 0; r->backends[i]; i++)
         qb_strbuf_addf(&text, "%s%s", i > 0 ? "," : "", r->backends[i]);
-    engine->backends =
-        text.failed ? NULL : qb_arena_strdup(cx, engine->arena, text.data ? text.data : "");
+    if (text.failed) qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    const char *kept = text.failed ? NULL : qb_arena_strdup(cx, arena, text.data ? text.data : "");
     qb_strbuf_release(&text);
-    return engine->backends ? QB_OK : cx->code;
+    return kept;
+}
+
+/* The precision of each step of codes: decided now, or as it was. */
+static qb_status mix(qb_builder *b) {
+    if (b->hints) return qb_device_mix_hinted(b);
+    return b->replay ? qb_device_mix_again(b) : qb_device_mix(b);
 }
 
 /* All of the engine but the packed constants. */
@@ -447,7 +452,9 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
                     .time_tactics = r->time_tactics,
                     .first_tactic = r->first_tactic,
                     .replay = r->replay,
+                    .plans = r->plans,
                     .hints = r->hints,
+                    .usual = r->usual,
                     .workspace_limit = r->workspace_limit,
                     .device_float = r->float_type,
                     .tf32 = r->tf32};
@@ -467,7 +474,8 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     engine->mixed = r->mix;
     engine->without = r->without;
     QB_GO(qb_arena_create(cx, &engine->arena));
-    QB_GO(keep_backends(cx, r, engine));
+    engine->backends = backends_text(cx, r, engine->arena);
+    if (!engine->backends) QB_GO(cx->code);
     if (!engine->graph)
         QB_GO((r->share ? qb_graph_bind_sharing : qb_graph_bind)(cx, r->graph, r->shapes,
                                                                  &engine->graph));
@@ -475,15 +483,14 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     if (r->device) QB_GO(open_device(&b, r));
     if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(qb_device_fuse(&b));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
-    if (r->device && r->float_type == QB_DTYPE_F16 && r->mix)
-        QB_GO((r->replay ? qb_device_mix_again : qb_device_mix)(&b));
+    if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(mix(&b));
     if (engine->bf16) QB_GO(qb_bf16_prepare(&b));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));
     int before = qb_use_threads(engine->threads);
     status = build_steps(&b);
     if (status == QB_OK) status = plan(cx, engine);
     qb_use_threads(before);
-    if (status == QB_OK && b.compiled) status = keep_compiled(cx, b.compiled, engine);
+    if (status == QB_OK && b.compiled && r->known) status = keep_compiled(cx, b.compiled, engine);
     if (status == QB_OK && r->timing_cache && b.timings)
         status = qb_timings_save(cx, b.timings, r->timing_cache);
     if (status != QB_OK) goto out;
@@ -580,11 +587,23 @@ static qb_status split(qb_ctx *cx, const request *r, qb_engine **engine) {
     return QB_OK;
 }
 
+static qb_status build_ranges(qb_ctx *cx, const request *r, qb_engine **out);
+
+static qb_status build_packed(qb_ctx *cx, const request *r, qb_engine **out) {
+    qb_engine *engine;
+    QB_TRY(draft(cx, r, &engine));
+    qb_status status = qb_engine_pack(cx, engine);
+    if (status == QB_OK)
+        *out = engine;
+    else
+        qb_engine_free(engine);
+    return status;
+}
+
 /* The same network without any quantization, in f16; *out is NULL when there is none. */
 static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
     request half = *r;
     qb_graph *graph;
-    qb_engine *engine;
     *out = NULL;
     if (qb_graph_dequantize(cx, r->graph, &graph) != QB_OK) {
         if (cx->code != QB_STATUS_UNSUPPORTED) return cx->code;
@@ -592,14 +611,7 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
         return QB_OK;
     }
     half.graph = graph;
-    qb_status status = draft(cx, &half, &engine);
-    if (status == QB_OK) {
-        status = qb_engine_pack(cx, engine);
-        if (status == QB_OK)
-            *out = engine;
-        else
-            qb_engine_free(engine);
-    }
+    qb_status status = (r->ranges ? build_ranges : build_packed)(cx, &half, out);
     qb_graph_free(graph);
     return status;
 }
@@ -609,7 +621,8 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
 /* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and INT8
  * stays where it is clearly faster; a tie is FP16's, so that what stays is that very engine. Sums
  * of step times cannot promise that, and where they keep every layer in FP16, pools and their
- * conversions may still be in codes. */
+ * conversions may still be in codes. Ranges of shapes are decided at the first profile's usual
+ * ones. */
 static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix ||
         !qb_graph_is_quantized(r->graph))
@@ -635,19 +648,22 @@ out:
     return QB_OK;
 }
 
-/* Plans of an engine with profiles run on the host. */
-static qb_status build_profiles(qb_ctx *cx, const request *r, const qb_engine_options *options,
-                                qb_engine **out) {
-    qb_strbuf backends = {0};
-    if (r->device)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "profiles: expected a backend of the host, not %s", r->device->backend);
-    for (int i = 0; r->backends[i]; i++)
-        qb_strbuf_addf(&backends, "%s%s", i > 0 ? "," : "", r->backends[i]);
+static qb_status build_ranges(qb_ctx *cx, const request *r, qb_engine **out) {
+    qb_arena *arena;
+    QB_TRY(qb_arena_create(cx, &arena));
+    const qb_again how = {.backends = backends_text(cx, r, arena),
+                          .threads = r->threads,
+                          .workspace_limit = r->workspace_limit,
+                          .device_float = r->device ? r->float_type : QB_DTYPE_NONE,
+                          .tf32 = r->tf32,
+                          .mixed = r->mix,
+                          .without = r->without,
+                          .known = r->known,
+                          .bf16 = r->float_type == QB_DTYPE_BF16,
+                          .ordinal = r->ordinal};
     qb_status status =
-        backends.failed ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory")
-                        : qb_profiles_build(cx, r->graph, options, backends.data, r->threads, out);
-    qb_strbuf_release(&backends);
+        how.backends ? qb_profiles_build(cx, r->graph, r->ranges, &how, out) : cx->code;
+    qb_arena_free(arena);
     return status;
 }
 
@@ -668,7 +684,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     static const qb_engine_options defaults = {0};
     qb_status status = QB_OK;
     qb_engine *engine = NULL;
-    knowledge known = {0};
+    qb_knowledge known = {0};
     if (!options) options = &defaults;
     request r = {.graph = graph,
                  .known = &known,
@@ -685,7 +701,14 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
                  .observable = options->observable};
     QB_TRY(parse_backends(cx, options->backends, &r.device, r.backends));
     QB_TRY(check_float_type(cx, &r, options->backends));
-    if (options->n_profiles > 0) return build_profiles(cx, &r, options, out);
+    if (options->n_profiles > 0) {
+        r.ranges = options;
+        QB_GO(build_ranges(cx, &r, &engine));
+        QB_GO(keep_faster(cx, &r, &engine));
+        *out = engine;
+        engine = NULL;
+        goto out;
+    }
     r.shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *r.shapes);
     if (!r.shapes) return cx->code;
     QB_GO(input_shapes(cx, graph, options, r.shapes));
@@ -703,24 +726,52 @@ out:
     return status;
 }
 
-qb_status qb_engine_plan(qb_ctx *cx, const qb_plans *plans, const qb_shape *shapes,
-                         const qb_hints *hints, bool time_tactics, qb_engine **out) {
-    request r = {.graph = plans->graph,
-                 .share = true,
-                 .hints = hints,
-                 .workspace_limit = plans->workspace_limit,
-                 .float_type = plans->bf16 ? QB_DTYPE_BF16 : QB_DTYPE_F32,
-                 .threads = plans->threads,
-                 .time_tactics = time_tactics};
+/* What is to be made as it is written down. */
+static qb_status request_again(qb_ctx *cx, const qb_again *how, request *r) {
+    *r = (request){.replay = how->replay,
+                   .plans = how->plans,
+                   .hints = how->hints,
+                   .threads = how->threads,
+                   .workspace_limit = how->workspace_limit,
+                   .float_type = how->bf16 ? QB_DTYPE_BF16 : how->device_float,
+                   .tf32 = how->tf32,
+                   .mix = how->mixed,
+                   .without = how->without,
+                   .known = how->known,
+                   .ordinal = how->ordinal};
+    QB_TRY(parse_backends(cx, how->backends, &r->device, r->backends));
+    if (!r->device != (how->device_float == QB_DTYPE_NONE))
+        return qb_fail(cx, QB_STATUS_MISMATCH, "recorded for '%s', which does not fit here",
+                       how->backends);
+    return check_float_type(cx, r, how->backends);
+}
+
+static bool are_usual(const qb_plans *plans, int32_t profile, const qb_shape *shapes) {
+    for (int32_t i = 0; i < plans->n_inputs; i++)
+        if (!qb_shape_equal(&plans->profiles[profile].opt[i], &shapes[i])) return false;
+    return true;
+}
+
+qb_status qb_engine_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
+                         const qb_engine_options *tune, qb_engine **out) {
     const size_t n = (size_t)plans->n_inputs;
+    request r;
     qb_engine *engine = NULL;
     qb_status status = QB_OK;
-    QB_TRY(parse_backends(cx, plans->backends, &r.device, r.backends));
+    QB_TRY(request_again(cx, &plans->how, &r));
+    r.graph = plans->graph;
+    r.share = true;
+    r.plans = plans;
+    r.hints = tune ? NULL : &plans->hints[profile];
+    r.usual = are_usual(plans, profile, shapes);
+    r.time_tactics = tune && tune->time_tactics;
+    r.first_tactic = tune && tune->first_tactic;
+    r.timing_cache = tune ? tune->timing_cache : NULL;
     r.shapes = qb_alloc(cx, n, sizeof *r.shapes);
     if (!r.shapes) return cx->code;
     if (n) memcpy(r.shapes, shapes, n * sizeof *r.shapes);
     QB_GO(draft(cx, &r, &engine));
-    QB_GO(split(cx, &r, &engine));
+    if (!engine->device) QB_GO(split(cx, &r, &engine));
     place_packed(engine);
     *out = engine;
     engine = NULL;
@@ -731,27 +782,16 @@ out:
 }
 
 qb_status qb_engine_again(qb_ctx *cx, qb_graph *graph, const qb_again *how, qb_engine **out) {
-    knowledge known = {0};
-    request r = {.bound = graph,
-                 .known = &known,
-                 .replay = how->replay,
-                 .threads = how->threads,
-                 .workspace_limit = how->workspace_limit,
-                 .float_type = how->bf16 ? QB_DTYPE_BF16 : how->device_float,
-                 .tf32 = how->tf32,
-                 .mix = how->mixed,
-                 .without = how->without,
-                 .ordinal = how->ordinal};
+    qb_knowledge known = {0};
+    request r;
     qb_engine *engine;
-    qb_status status = parse_backends(cx, how->backends, &r.device, r.backends);
-    if (status == QB_OK && !r.device != (how->device_float == QB_DTYPE_NONE))
-        status = qb_fail(cx, QB_STATUS_MISMATCH, "recorded for '%s', which does not fit here",
-                         how->backends);
-    if (status == QB_OK) status = check_float_type(cx, &r, how->backends);
+    qb_status status = request_again(cx, how, &r);
     if (status != QB_OK) {
         qb_graph_free(graph);
         return status;
     }
+    r.bound = graph;
+    r.known = &known;
     status = draft(cx, &r, &engine);
     forget(&known);
     if (status != QB_OK) return status;

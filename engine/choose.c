@@ -19,7 +19,7 @@ static int threads_for(const qb_builder *b, const qb_tactic *tactic) {
     return beside_workers && light && strcmp(tactic->backend, "dnnl") == 0 ? 1 : b->engine->threads;
 }
 
-static const char *group_name(const qb_builder *b) {
+const char *qb_build_group_name(const qb_builder *b) {
     if (b->group >= b->groups.n) return "";
     return b->graph->values[b->groups.group[b->group].out].name;
 }
@@ -31,7 +31,7 @@ bool qb_build_within_limit(qb_builder *b, const qb_kernel *kernel) {
     b->left_out = kernel->tactic;
     b->left_out_group = b->group;
     qb_info(b->cx, "'%s': tactic %s is left out: it wants %.3g MiB of workspace, the limit is %.3g",
-            group_name(b), kernel->tactic->name, (double)kernel->workspace_bytes / mib,
+            qb_build_group_name(b), kernel->tactic->name, (double)kernel->workspace_bytes / mib,
             (double)b->workspace_limit / mib);
     return false;
 }
@@ -171,9 +171,10 @@ qb_status qb_build_again(qb_builder *b, const qb_problem *forms, int32_t n_forms
 /* What timing found best for the step at the shapes that a profile is tuned for. */
 static qb_status hinted(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                         const bool *constant, qb_kernel **out) {
-    const qb_tactic *tactic = qb_hints_find(b->hints, group_name(b));
+    const qb_hint *hint = qb_hints_find(b->hints, qb_build_group_name(b));
     *out = NULL;
-    return tactic ? first_form(b, tactic, forms, n_forms, constant, out) : QB_OK;
+    if (!hint || !hint->tactic || hint->tactic->device_memory) return QB_OK;
+    return first_form(b, hint->tactic, forms, n_forms, constant, out);
 }
 
 static qb_status choose(qb_builder *b, const qb_problem *forms, int32_t n_forms,

@@ -49,7 +49,7 @@ static void bind_node(qb_context *c, const qb_step *step, qb_tensor *tensors) {
     }
 }
 
-static void bind_all(qb_context *c) {
+void qb_context_bind_all(qb_context *c) {
     const qb_engine *e = c->engine;
     const void **pointer = c->pointers;
     qb_tensor *tensor = c->tensors;
@@ -95,9 +95,10 @@ static qb_status make_room(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
 
 /* Of the largest shapes, where there are several. */
 static qb_status make_memory(qb_ctx *cx, qb_context *c) {
-    size_t arena = c->engine->memory.arena, workspace = c->engine->memory.workspace;
-    if (c->engine->plans) qb_plans_memory(c->engine->plans, &arena, &workspace);
-    return reserve(cx, c, arena, workspace);
+    const qb_engine_memory *m = &c->engine->memory;
+    qb_plans_need need = {.arena = m->arena, .workspace = m->workspace};
+    if (c->engine->plans) need = qb_plans_memory(c->engine->plans);
+    return reserve(cx, c, need.arena, need.workspace);
 }
 
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out) {
@@ -109,8 +110,8 @@ qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **ou
     QB_GO(make_room(cx, c, engine));
     QB_GO(qb_workers_create(cx, engine->threads, &c->workers));
     if (engine->device) QB_GO(qb_device_run_create(cx, c));
-    bind_all(c);
-    if (engine->device) QB_GO(qb_device_run_record(cx, c));
+    qb_context_bind_all(c);
+    if (engine->device) QB_GO(qb_device_run_turn(cx, c));
     *out = c;
     c = NULL;
 out:
@@ -118,20 +119,30 @@ out:
     return status;
 }
 
+/* Whatever was bound is for the engine of before or for none: afterwards it is for `plan`. */
+static qb_status turn_to(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
+    qb_status status = make_room(cx, c, plan);
+    if (status == QB_OK) c->engine = plan;
+    qb_context_bind_all(c);
+    return status == QB_OK && c->device ? qb_device_run_turn(cx, c) : status;
+}
+
 qb_status qb_context_set_shapes(qb_ctx *cx, qb_context *context, const qb_shape *shapes) {
     const qb_engine *before = context->engine, *plan;
+    qb_engine_select(context->whole);
     QB_TRY(qb_engine_at(cx, context->whole, shapes, &plan));
     if (plan == before) { /* which is held already */
         qb_engine_release(plan);
         return QB_OK;
     }
-    qb_status status = make_room(cx, context, plan);
-    if (status == QB_OK) context->engine = plan;
-    bind_all(context);
-    if (status != QB_OK)
+    const qb_status status = turn_to(cx, context, plan);
+    if (status != QB_OK) {
+        context->engine = before;
+        qb_context_bind_all(context);
         qb_engine_release(plan);
-    else if (before != context->whole)
+    } else if (before != context->whole) {
         qb_engine_release(before);
+    }
     return status;
 }
 
@@ -140,7 +151,8 @@ const qb_engine *qb_context_engine(const qb_context *context) { return context->
 size_t qb_context_bytes(const qb_context *c) {
     return sizeof *c + c->n_memory + c->cap_pointers * sizeof *c->pointers +
            c->cap_tensors * sizeof *c->tensors + c->cap_patches * sizeof *c->patches +
-           c->cap_in * sizeof *c->in + c->cap_node_in * sizeof *c->node_in;
+           c->cap_in * sizeof *c->in + c->cap_node_in * sizeof *c->node_in +
+           (c->device ? qb_device_run_bytes(c->device) : 0);
 }
 
 void qb_context_free(qb_context *context) {
@@ -262,6 +274,7 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
                      double *seconds, qb_observe_fn observe, void *user) {
     qb_engine_select(c->whole);
     QB_TRY(check_inputs(cx, c->engine, inputs));
+    if (c->device) QB_TRY(qb_device_run_turn(cx, c));
     if (observe && c->engine->parts > 1)
         return qb_fail(cx, QB_STATUS_INVALID,
                        "the engine runs its batch in parts; build it observable");
@@ -296,6 +309,7 @@ qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *
     if (!context->device)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "replay: expected an engine of a device");
     qb_engine_select(context->whole);
+    QB_TRY(qb_device_run_turn(cx, context));
     return qb_device_replay(cx, context, n, ms);
 }
 
@@ -305,6 +319,7 @@ qb_status qb_context_run_timed(qb_ctx *cx, qb_context *context, const void *cons
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "times of a run: expected an engine of a device");
     QB_TRY(check_inputs(cx, context->engine, inputs));
     qb_engine_select(context->whole);
+    QB_TRY(qb_device_run_turn(cx, context));
     qb_context_bind(context, inputs, outputs, 0);
     return qb_device_run_timed(cx, context, transfers, times);
 }

@@ -33,6 +33,9 @@ struct qb_context {
 void qb_context_bind(qb_context *context, const void *const *inputs, void *const *outputs,
                      int64_t part);
 
+/* Points them at all that lies in the context's memory and in the engine. */
+void qb_context_bind_all(qb_context *context);
+
 /* Runs one step on the host, or starts it on the device. */
 qb_status qb_context_step(qb_ctx *cx, qb_context *context, int32_t step);
 

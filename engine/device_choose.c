@@ -6,6 +6,7 @@
 #include "base/rng.h"
 #include "device_choose_internal.h"
 #include "kernels/sources.h"
+#include "plans_internal.h"
 
 #define NOISE_BYTES ((size_t)4 << 20)
 #define REPLAYS 5
@@ -365,11 +366,11 @@ static qb_status create_variant(const contest *c, const qb_tactic *tactic, int32
 }
 
 /* Takes the tactic if it takes any form, without looking at the time. */
-static qb_status take(contest *c, const qb_tactic *tactic) {
+static qb_status take(contest *c, const qb_tactic *tactic, int32_t variant) {
     qb_ctx *cx = c->b->cx;
     for (int32_t f = 0; f < c->n_forms && !c->best; f++) {
         if (!tactic->supports(&c->forms[f], c->constant)) continue;
-        qb_status status = create_variant(c, tactic, f, 1, &c->kernel);
+        qb_status status = create_variant(c, tactic, f, variant, &c->kernel);
         if (status != QB_OK && status != QB_STATUS_UNSUPPORTED)
             return qb_wrap(cx, "tactic %s", tactic->name);
         if (status == QB_OK && qb_build_within_limit(c->b, c->kernel)) {
@@ -381,6 +382,16 @@ static qb_status take(contest *c, const qb_tactic *tactic) {
         qb_ctx_clear(cx);
     }
     return QB_OK;
+}
+
+/* What was the fastest at the usual shapes, if it takes these. The algorithms of a library are
+ * numbered anew for each shape: elsewhere its own first choice. */
+static qb_status take_hinted(contest *c) {
+    const qb_hint *hint = qb_hints_find(c->b->hints, qb_build_group_name(c->b));
+    if (!hint || !hint->tactic || hint->tactic->kind == QB_KIND_COPY ||
+        !qb_device_has(c->b, hint->tactic, c->forms->kind))
+        return QB_OK;
+    return take(c, hint->tactic, c->b->usual ? hint->variant : 1);
 }
 
 /* Moves the list of alternatives into the engine's arena. */
@@ -402,13 +413,14 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     qb_status status = QB_OK;
     bool any = false;
     *out = NULL;
+    if (b->hints) status = take_hinted(&c);
     for (const qb_tactic *const *t = qb_tactics(); *t && status == QB_OK; t++) {
         if (!qb_device_has(b, *t, forms->kind)) continue;
         any = true;
-        if (!b->first_tactic)
+        if (!b->first_tactic && !b->hints)
             status = enter(&c, *t);
         else if (!c.best)
-            status = take(&c, *t);
+            status = take(&c, *t, 1);
     }
     if (status == QB_OK && c.best && !c.kernel)
         status = create_variant(&c, c.best, c.best_form, c.best_variant, &c.kernel);

@@ -86,6 +86,8 @@ qb_status qb_device_mix(qb_builder *b);
 /* The same as the earlier build decided, whose graph has the float constants. QB_STATUS_MISMATCH
  * where what was recorded does not fit the graph. */
 qb_status qb_device_mix_again(qb_builder *b);
+/* The same as at the usual shapes, by the names of the hints. */
+qb_status qb_device_mix_hinted(qb_builder *b);
 
 /* engine/device_race.c: how long one run of each of two engines takes, by the device's clock:
  * medians of replays on zeros, by turns. Kept among the timings, so that a build with them decides
@@ -120,6 +122,9 @@ qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine);
  * there, packed (device_constants bytes of the host). */
 void qb_device_place(qb_engine *engine);
 qb_status qb_device_adopt(qb_ctx *cx, qb_engine *engine, const void *block);
+/* New memory there with these bytes of the host; NULL for none. */
+qb_status qb_device_bring(qb_ctx *cx, const qb_device_api *device, const void *bytes, size_t n,
+                          void **out);
 /* The packed constants back from the device. */
 qb_status qb_device_constants(qb_ctx *cx, const qb_engine *engine, void *block);
 
@@ -130,8 +135,10 @@ void qb_engine_select(const qb_engine *engine);
 typedef struct qb_device_run qb_device_run;
 struct qb_context;
 qb_status qb_device_run_create(qb_ctx *cx, struct qb_context *context);
-/* Records the steps; all addresses must be bound. */
-qb_status qb_device_run_record(qb_ctx *cx, struct qb_context *context);
+/* Makes the context's engine the one that runs: with memory for it and the recording of its steps,
+ * made now or kept from before. All addresses are bound anew where memory moves. */
+qb_status qb_device_run_turn(qb_ctx *cx, struct qb_context *context);
+size_t qb_device_run_bytes(const qb_device_run *run); /* on the device */
 void qb_device_run_free(qb_device_run *run, const qb_device_api *device);
 /* Where a buffer on the device lies. */
 void *qb_device_address(const struct qb_context *context, const qb_buffer *buffer);

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "device_internal.h"
 #include "graph/dequantize.h"
+#include "plans_internal.h"
 
 #define ROUNDS_MAX 20
 #define WORTH_IT 0.99 /* f16 must bring the sum below this share of what it was */
@@ -31,9 +32,24 @@ static bool is_codes(const qb_builder *b, int32_t value) {
     return value >= 0 && b->graph->values[value].q.n == 1 && !b->graph->values[value].data;
 }
 
+/* The same whose data belongs to all plans. */
+static int32_t as_shared_floats(qb_builder *b, int32_t value) {
+    const qb_value *v = &b->graph->values[value];
+    const size_t bytes = (size_t)qb_shape_count(&v->shape) * sizeof(float);
+    const float *real = qb_plans_reals(b->cx, b->plans, v);
+    if (!real) return -1;
+    const qb_shape shape = v->shape;
+    int32_t id = qb_graph_add_value(b->cx, b->graph, v->name, QB_DTYPE_F32, &shape);
+    if (id < 0) return -1;
+    b->graph->values[id].data = real;
+    b->graph->values[id].bytes = bytes;
+    return id;
+}
+
 /* A constant's real values as a new constant. */
 static int32_t as_floats(qb_builder *b, int32_t value) {
     const qb_value *v = &b->graph->values[value];
+    if (b->plans && qb_plans_own(b->plans, v)) return as_shared_floats(b, value);
     float *real = qb_alloc(b->cx, (size_t)qb_shape_count(&v->shape), sizeof *real);
     if (!real) return -1;
     qb_value_reals(v, real);
@@ -261,12 +277,17 @@ static qb_status half_again(qb_builder *b, qb_group *group, const int32_t *ids) 
     return QB_OK;
 }
 
-qb_status qb_device_mix_again(qb_builder *b) {
+/* [n_values] of what the graph has by now. */
+static qb_status make_marks(qb_builder *b) {
     const size_t n = (size_t)b->graph->n_values;
-    const int32_t *half = b->replay->half, *end = half + b->replay->n_half;
     b->is_half = qb_alloc(b->cx, n, sizeof *b->is_half);
     b->half_note = qb_alloc(b->cx, n, sizeof *b->half_note);
-    if (!b->is_half || !b->half_note) return b->cx->code;
+    return b->is_half && b->half_note ? QB_OK : b->cx->code;
+}
+
+qb_status qb_device_mix_again(qb_builder *b) {
+    const int32_t *half = b->replay->half, *end = half + b->replay->n_half;
+    QB_TRY(make_marks(b));
     for (int32_t g = 0; g < b->groups.n && half < end; g++) {
         qb_group *group = &b->groups.group[g];
         if (group->out != *half) continue;
@@ -276,6 +297,43 @@ qb_status qb_device_mix_again(qb_builder *b) {
     }
     if (half == end) return keep_half(b);
     return qb_fail(b->cx, QB_STATUS_MISMATCH, "a step in f16 that is not there");
+}
+
+/* ---- for other shapes ------------------------------------------------------------------------ */
+
+static bool is_hinted(const qb_builder *b, const qb_group *group) {
+    const char *name = b->graph->values[group->out].name;
+    for (int32_t i = 0; i < b->hints->n_half; i++)
+        if (strcmp(b->hints->half[i], name) == 0)
+            return group->kind != QB_KIND_NODE && is_codes(b, group->out) &&
+                   is_codes(b, group->in[0]);
+    return false;
+}
+
+/* Float constants are added to the graph before there is a mark for each value. */
+qb_status qb_device_mix_hinted(qb_builder *b) {
+    const size_t n = (size_t)b->groups.n;
+    qb_status status = QB_OK;
+    bool *hinted = qb_alloc(b->cx, n, sizeof *hinted);
+    if (!hinted) return b->cx->code;
+    for (int32_t g = 0; g < b->groups.n; g++) {
+        qb_group *group = &b->groups.group[g];
+        hinted[g] = is_hinted(b, group);
+        if (!hinted[g]) continue;
+        int32_t *in = float_inputs(b, group);
+        if (!in) QB_GO(b->cx->code);
+        group->in = in;
+    }
+    QB_GO(make_marks(b));
+    for (int32_t g = 0; g < b->groups.n; g++) {
+        if (!hinted[g]) continue;
+        b->is_half[b->groups.group[g].out] = true;
+        b->half_note[b->groups.group[g].out] = "as it was at the usual shapes";
+    }
+    status = keep_half(b);
+out:
+    qb_free(hinted);
+    return status;
 }
 
 qb_status qb_device_mix(qb_builder *b) {

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "context_internal.h"
 #include "device_internal.h"
+#include "plans_internal.h"
 
 /* Events that a recording marks: none, before the first step and after the last, or around each. */
 typedef enum marks { MARK_NONE, MARK_ENDS, MARK_STEPS, MARKS } marks;
@@ -13,15 +14,29 @@ typedef struct segment {
     void *graph[MARKS];
 } segment;
 
+/* The steps of an engine, or of its plan for some shapes, as this context runs them. */
+typedef struct recording {
+    const qb_engine *engine; /* held */
+    int32_t n_segments;
+    segment *segment;
+    int64_t last_use;
+} recording;
+
+/* Recordings of one context; beyond that, the longest unused goes. */
+#define RECORDINGS_MAX 16
+
 /* Of a run: inputs in, steps, outputs out. */
 #define PHASES 3
 
 struct qb_device_run {
     void *stream;
     char *memory; /* arena, then workspace */
-    int32_t n_segments, n_events;
-    segment *segment;
-    void **event;           /* [n_steps + 1] */
+    size_t bytes; /* of it */
+    recording kept[RECORDINGS_MAX], *now;
+    int32_t n_kept, n_events;
+    int64_t clock; /* counts turns */
+    void **event;  /* [n_steps + 1] of the longest */
+    size_t cap_events;
     void *mark[PHASES + 1]; /* between the parts of a run that is timed */
     char *fetched;
     size_t fetched_bytes;
@@ -38,34 +53,58 @@ static bool touches_caller(const qb_engine *e, const qb_step *step) {
     return kind == QB_BUFFER_INPUT || kind == QB_BUFFER_OUTPUT;
 }
 
-qb_status qb_device_run_create(qb_ctx *cx, qb_context *c) {
-    const qb_engine *e = c->engine;
-    const qb_device_api *device = e->device;
-    qb_device_run *run = c->device = qb_alloc(cx, 1, sizeof *run);
-    if (!run) return cx->code;
-    size_t n = (size_t)e->n_steps;
-    run->segment = qb_alloc(cx, n, sizeof *run->segment);
-    run->event = qb_alloc(cx, n + 1, sizeof *run->event);
-    if (!run->segment || !run->event) return cx->code;
+static void forget(recording *r) {
+    for (int32_t i = 0; i < r->n_segments; i++)
+        for (int m = 0; m < MARKS; m++) r->engine->device->graph_close(r->segment[i].graph[m]);
+    qb_free(r->segment);
+    qb_engine_release(r->engine);
+    *r = (recording){0};
+}
+
+static void forget_all(qb_device_run *run) {
+    for (int32_t i = 0; i < run->n_kept; i++) forget(&run->kept[i]);
+    run->n_kept = 0;
+    run->now = NULL;
+}
+
+/* Room for `arena` and `workspace`; what was recorded in less is no more. */
+static qb_status reserve(qb_ctx *cx, qb_context *c, size_t arena, size_t workspace) {
+    qb_device_run *run = c->device;
+    const qb_device_api *device = c->whole->device;
+    const size_t bytes = arena + QB_DEVICE_ALIGNMENT + workspace;
     void *memory;
-    size_t bytes = e->device_arena + QB_DEVICE_ALIGNMENT + e->device_workspace;
-    QB_TRY(device->open(cx, e->ordinal, NULL)); /* for this thread */
-    QB_TRY(device->stream_open(cx, &run->stream));
-    c->device_stream = run->stream;
+    if (bytes <= run->bytes) return QB_OK;
     QB_TRY(device->alloc(cx, bytes, &memory));
+    forget_all(run);
+    device->release(run->memory);
     run->memory = memory;
+    run->bytes = bytes;
     return device->fill(cx, memory, 0, bytes, run->stream);
 }
 
+/* With memory for the largest shapes, where there are several. */
+qb_status qb_device_run_create(qb_ctx *cx, qb_context *c) {
+    const qb_engine *e = c->engine;
+    const qb_device_api *device = e->device;
+    qb_plans_need need = {.device_arena = e->device_arena, .device_workspace = e->device_workspace};
+    qb_device_run *run = c->device = qb_alloc(cx, 1, sizeof *run);
+    if (!run) return cx->code;
+    QB_TRY(device->open(cx, e->ordinal, NULL)); /* for this thread */
+    QB_TRY(device->stream_open(cx, &run->stream));
+    c->device_stream = run->stream;
+    if (e->plans) need = qb_plans_memory(e->plans);
+    return reserve(cx, c, need.device_arena, need.device_workspace);
+}
+
+size_t qb_device_run_bytes(const qb_device_run *run) { return run->bytes; }
+
 void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
     if (!run) return;
-    for (int32_t i = 0; i < run->n_segments; i++)
-        for (int m = 0; m < MARKS; m++) device->graph_close(run->segment[i].graph[m]);
+    forget_all(run);
     for (int32_t i = 0; i < run->n_events; i++) device->event_close(run->event[i]);
     for (int32_t i = 0; i <= PHASES; i++) device->event_close(run->mark[i]);
     device->stream_close(run->stream);
     device->release(run->memory);
-    qb_free(run->segment);
     qb_free(run->event);
     qb_free(run->fetched);
     qb_free(run);
@@ -73,6 +112,7 @@ void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
 
 void *qb_device_address(const qb_context *c, const qb_buffer *buffer) {
     if (buffer->kind == QB_BUFFER_DEVICE) return c->device->memory + buffer->offset;
+    if (buffer->shared) return (void *)(uintptr_t)buffer->shared;
     return (char *)c->engine->device_block + buffer->offset;
 }
 
@@ -89,11 +129,12 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
     }
     void *workspace = c->device->memory + e->device_arena + QB_DEVICE_ALIGNMENT;
     if (step->kind == QB_STEP_PLUGIN) return qb_plugin_step_run(cx, step, in, workspace, stream, 1);
-    qb_launch launch = {.in = in,
-                        .out = out,
-                        .packed = (const char *)e->device_block + step->packed_offset,
-                        .workspace = workspace,
-                        .stream = stream};
+    qb_launch launch = {
+        .in = in,
+        .out = out,
+        .packed = step->shared ? step->shared : (const char *)e->device_block + step->packed_offset,
+        .workspace = workspace,
+        .stream = stream};
     return step->kernel->launch(cx, step->kernel, &launch);
 }
 
@@ -128,30 +169,71 @@ static qb_status record(qb_ctx *cx, qb_context *c, segment *g, marks marked) {
     return QB_OK;
 }
 
-static void cut(qb_context *c) {
-    qb_device_run *run = c->device;
-    const qb_engine *e = c->engine;
+static void cut(recording *r) {
+    const qb_engine *e = r->engine;
     for (int32_t s = 0; s < e->n_steps; s++) {
         bool there = runs_there(&e->steps[s]);
-        segment *last = run->n_segments > 0 ? &run->segment[run->n_segments - 1] : NULL;
+        segment *last = r->n_segments > 0 ? &r->segment[r->n_segments - 1] : NULL;
         if (there && last && last->last == s - 1 && runs_there(&e->steps[last->first]))
             last->last = s;
         else
-            run->segment[run->n_segments++] = (segment){.first = s, .last = s};
+            r->segment[r->n_segments++] = (segment){.first = s, .last = s};
     }
 }
 
-qb_status qb_device_run_record(qb_ctx *cx, qb_context *c) {
+static qb_status record_all(qb_ctx *cx, qb_context *c, recording *r) {
     qb_device_run *run = c->device;
-    cut(c);
-    for (int32_t i = 0; i < run->n_segments; i++) {
-        segment *g = &run->segment[i];
+    const size_t n = (size_t)c->engine->n_steps;
+    r->segment = qb_alloc(cx, n, sizeof *r->segment);
+    if (!r->segment) return cx->code;
+    QB_TRY(qb_grow(cx, &run->event, &run->cap_events, n + 1, sizeof *run->event));
+    cut(r);
+    for (int32_t i = 0; i < r->n_segments; i++) {
+        segment *g = &r->segment[i];
         if (!runs_there(&c->engine->steps[g->first])) continue;
         QB_TRY(
             launch_all(cx, c, g, MARK_NONE)); /* loads code, which cannot happen in a recording */
         QB_TRY(c->engine->device->sync(cx, run->stream));
         QB_TRY(record(cx, c, g, MARK_NONE));
     }
+    return QB_OK;
+}
+
+/* An empty place for one more recording. */
+static recording *free_place(qb_device_run *run) {
+    recording *oldest = &run->kept[0];
+    if (run->n_kept < RECORDINGS_MAX) return &run->kept[run->n_kept++];
+    for (int32_t i = 1; i < run->n_kept; i++)
+        if (run->kept[i].last_use < oldest->last_use) oldest = &run->kept[i];
+    forget(oldest);
+    return oldest;
+}
+
+static qb_status record_new(qb_ctx *cx, qb_context *c) {
+    qb_device_run *run = c->device;
+    recording *r = free_place(run);
+    r->engine = c->engine;
+    qb_engine_hold(r->engine);
+    run->now = r;
+    const qb_status status = record_all(cx, c, r);
+    if (status == QB_OK) return QB_OK;
+    forget(r);
+    *r = run->kept[--run->n_kept];
+    run->now = NULL;
+    return status;
+}
+
+qb_status qb_device_run_turn(qb_ctx *cx, qb_context *c) {
+    qb_device_run *run = c->device;
+    if (run->now && run->now->engine == c->engine) return QB_OK;
+    const char *before = run->memory;
+    QB_TRY(reserve(cx, c, c->engine->device_arena, c->engine->device_workspace));
+    if (run->memory != before) qb_context_bind_all(c);
+    run->now = NULL;
+    for (int32_t i = 0; i < run->n_kept; i++)
+        if (run->kept[i].engine == c->engine) run->now = &run->kept[i];
+    if (!run->now) QB_TRY(record_new(cx, c));
+    run->now->last_use = ++run->clock;
     return QB_OK;
 }
 
@@ -219,8 +301,8 @@ static qb_status run_marked(qb_ctx *cx, qb_context *c, segment *g, double *secon
 
 static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *seconds) {
     qb_device_run *run = c->device;
-    for (int32_t i = 0; i < run->n_segments; i++) {
-        segment *g = &run->segment[i];
+    for (int32_t i = 0; i < run->now->n_segments; i++) {
+        segment *g = &run->now->segment[i];
         if (!g->graph[MARK_NONE]) {
             if (copies || !touches_caller(c->engine, &c->engine->steps[g->first]))
                 QB_TRY(run_single(cx, c, g->first, seconds));
@@ -249,8 +331,8 @@ static qb_status start_marked(qb_ctx *cx, qb_context *c, bool transfers) {
     const qb_device_api *device = c->engine->device;
     int at = 0;
     QB_TRY(device->event_record(cx, run->mark[0], run->stream));
-    for (int32_t i = 0; i < run->n_segments; i++) {
-        const segment *g = &run->segment[i];
+    for (int32_t i = 0; i < run->now->n_segments; i++) {
+        const segment *g = &run->now->segment[i];
         const int phase = phase_of(c->engine, g);
         while (at < phase) QB_TRY(device->event_record(cx, run->mark[++at], run->stream));
         if (g->graph[MARK_NONE])

@@ -161,16 +161,16 @@ static size_t aligned(size_t bytes) {
 
 static bool is_on_device(const qb_step *step) { return step->kernel && step->on_device; }
 
-/* Places of all constants in the device's block; returns its size. */
+/* Places of all constants that plans do not share in the device's block; returns its size. */
 static size_t place_constants(qb_engine *e) {
     size_t total = 0;
     for (int32_t s = 0; s < e->n_steps; s++) {
-        if (!is_on_device(&e->steps[s])) continue;
+        if (!is_on_device(&e->steps[s]) || e->steps[s].shared) continue;
         e->steps[s].packed_offset = total;
         total += aligned(e->steps[s].kernel->packed_bytes);
     }
     for (int32_t i = 0; i < e->n_buffers; i++) {
-        if (e->buffers[i].kind != QB_BUFFER_DEVICE_CONSTANT) continue;
+        if (e->buffers[i].kind != QB_BUFFER_DEVICE_CONSTANT || e->buffers[i].shared) continue;
         e->buffers[i].offset = total;
         total += aligned(e->buffers[i].bytes + QB_BUFFER_SLACK);
     }
@@ -180,14 +180,16 @@ static size_t place_constants(qb_engine *e) {
 static qb_status pack_into(qb_ctx *cx, const qb_engine *e, char *block) {
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
-        if (!is_on_device(step) || !step->kernel->pack) continue;
+        if (!is_on_device(step) || !step->kernel->pack || step->shared) continue;
         QB_TRY_WRAP(
             cx, step->kernel->pack(cx, step->kernel, step->constants, block + step->packed_offset),
             "packing the constants of '%s' for %s", step->name, step->tactic);
     }
-    for (int32_t i = 0; i < e->n_buffers; i++)
-        if (e->buffers[i].kind == QB_BUFFER_DEVICE_CONSTANT && e->buffers[i].bytes > 0)
-            memcpy(block + e->buffers[i].offset, e->buffers[i].data, e->buffers[i].bytes);
+    for (int32_t i = 0; i < e->n_buffers; i++) {
+        const qb_buffer *buffer = &e->buffers[i];
+        if (buffer->kind == QB_BUFFER_DEVICE_CONSTANT && buffer->bytes > 0 && !buffer->shared)
+            memcpy(block + buffer->offset, buffer->data, buffer->bytes);
+    }
     return QB_OK;
 }
 
@@ -196,18 +198,27 @@ void qb_device_place(qb_engine *engine) {
     engine->memory.weights += engine->device_constants;
 }
 
-qb_status qb_device_adopt(qb_ctx *cx, qb_engine *engine, const void *block) {
-    const qb_device_api *device = engine->device;
-    const size_t bytes = engine->device_constants;
+qb_status qb_device_bring(qb_ctx *cx, const qb_device_api *device, const void *bytes, size_t n,
+                          void **out) {
     qb_status status = QB_OK;
-    void *stream = NULL;
-    QB_GO(device->alloc(cx, bytes, &engine->device_block));
+    void *stream = NULL, *there = NULL;
+    *out = NULL;
+    if (n == 0) return QB_OK;
+    QB_GO(device->alloc(cx, n, &there));
     QB_GO(device->stream_open(cx, &stream));
-    if (bytes > 0) QB_GO(device->upload(cx, engine->device_block, block, bytes, stream));
+    QB_GO(device->upload(cx, there, bytes, n, stream));
     QB_GO(device->sync(cx, stream));
+    *out = there;
+    there = NULL;
 out:
     device->stream_close(stream);
+    device->release(there);
     return status;
+}
+
+qb_status qb_device_adopt(qb_ctx *cx, qb_engine *engine, const void *block) {
+    return qb_device_bring(cx, engine->device, block, engine->device_constants,
+                           &engine->device_block);
 }
 
 qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {

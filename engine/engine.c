@@ -59,12 +59,15 @@ void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
     *out = engine->memory;
     out->weights = qb_engine_weights(engine);
     if (engine->plans) {
-        qb_plans_memory(engine->plans, &out->arena, &out->workspace);
+        const qb_plans_need need = qb_plans_memory(engine->plans);
+        out->arena = need.arena + need.device_arena;
+        out->workspace = need.workspace + need.device_workspace;
         out->weights += qb_packs_bytes(engine->plans);
+    } else {
+        out->arena += engine->device_arena;
+        out->workspace += engine->device_workspace;
     }
     out->planned = engine->memory.arena + engine->device_arena;
-    out->arena += engine->device_arena;
-    out->workspace += engine->device_workspace;
     out->parts = engine->parts;
 }
 

@@ -42,7 +42,7 @@ typedef struct qb_engine_options {
     /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
     const qb_shape *input_shapes;
     int64_t batch; /* used when input_shapes is NULL; 0: 1 */
-    /* Ranges of shapes instead, for engines of the host. */
+    /* Ranges of shapes instead. */
     const qb_profile *profiles;
     int32_t n_profiles;
     size_t workspace_limit; /* tactics that want more scratch memory are left out; 0: no limit */

@@ -22,6 +22,8 @@ typedef struct qb_buffer {
     int32_t index;
     const void *data;
     size_t bytes, offset;
+    const void
+        *shared; /* DEVICE_CONSTANT of a plan: where it lies for all plans; NULL: at `offset` */
     int32_t first, last; /* steps that touch it, both inclusive */
     bool lasting;        /* it keeps its place to the end: replays read it again */
 } qb_buffer;
@@ -80,6 +82,7 @@ typedef struct qb_port { /* an input or output as the caller sees it */
 } qb_port;
 
 typedef struct qb_plans qb_plans;
+typedef struct qb_knowledge qb_knowledge; /* engine/build.c */
 
 /* One choice of a build, for engine files. */
 typedef struct qb_chosen {
@@ -172,6 +175,9 @@ typedef struct qb_again {
     bool bf16;               /* see qb_engine */
     int32_t ordinal;         /* of the device */
     const qb_replay *replay; /* NULL: tactics are those that are best here */
+    qb_plans *plans;         /* it becomes their engine, to which these were true; NULL: none */
+    const struct qb_hints *hints; /* of these, for what `replay` does not say */
+    qb_knowledge *known;          /* of the build that times; NULL: none does */
 } qb_again;
 
 /* engine/build.c: an engine from the bound graph of an earlier one (taken over, also on failure).
@@ -189,7 +195,9 @@ typedef struct qb_builder {
     int32_t group;               /* at work */
     const char *const *backends; /* in order of preference, ends with NULL */
     bool time_tactics;
-    const struct qb_hints *hints; /* tactics to try first; NULL */
+    qb_plans *plans;              /* those that the engine is for or one of; NULL */
+    const struct qb_hints *hints; /* tactics to try first, without timing on a device; NULL */
+    bool usual;                   /* the shapes are those that the hints are from */
     size_t workspace_limit;       /* 0: none */
     const qb_tactic *left_out;    /* the last one over the limit, */
     int32_t left_out_group;       /* and for which group */
@@ -250,6 +258,9 @@ bool qb_layout_is_row(const qb_desc *desc);
  * first tactic in the user's order of backends that takes any, or the fastest with time_tactics. */
 qb_status qb_build_kernel(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                           const bool *constant, qb_kernel **out);
+
+/* The value that the group at work makes. */
+const char *qb_build_group_name(const qb_builder *b);
 
 /* Notes what was chosen, for engine files; NULL: the device has no tactic for it. */
 qb_status qb_build_record(qb_builder *b, const qb_kernel *kernel);

@@ -74,13 +74,14 @@ typedef struct qb_file_plan {
 } qb_file_plan;
 
 /* The device's part of the PLAN section. Behind it the variant of each tactic (i32), n_half numbers
- * (i32, see qb_engine) and what was compiled for its kernels: how many (i32), and of each the key
- * (qb_hash), the number of bytes (u32) and these. */
+ * (i32, see qb_engine), what was compiled for its kernels: how many (i32), and of each the key
+ * (qb_hash), the number of bytes (u32) and these; and for each profile the variant of each hint
+ * (i32), the number of values in f16 (i32) and their names. */
 typedef struct qb_file_device {
     uint32_t float_type; /* qb_dtype: F32 or F16 */
     int32_t mixed, n_half, tf32;
     uint32_t without, none;    /* sources of tactics; 0 */
-    uint64_t arena, workspace; /* on the device, of the plan's */
+    uint64_t arena, workspace; /* the device's part of the plan's */
 } qb_file_device;
 
 /* engine/file_plan.c */

@@ -37,8 +37,8 @@ static void put_profiles(qb_strbuf *out, const qb_plans *plans) {
         const qb_hints *hints = &plans->hints[p];
         qb_strbuf_addn(out, (const char *)&hints->n, sizeof hints->n);
         for (int32_t i = 0; i < hints->n; i++) {
-            put_text(out, hints->value[i]);
-            put_text(out, hints->tactic[i]->name);
+            put_text(out, hints->hint[i].value);
+            put_text(out, hints->hint[i].tactic->name);
         }
     }
 }
@@ -57,20 +57,35 @@ static void put_compiled(qb_strbuf *out, const qb_compiled *compiled) {
     }
 }
 
+/* What the hints of the profiles have beside values and tactics. */
+static void put_device_hints(qb_strbuf *out, const qb_plans *plans) {
+    for (int32_t p = 0; p < plans->n_profiles; p++) {
+        const qb_hints *hints = &plans->hints[p];
+        for (int32_t i = 0; i < hints->n; i++)
+            qb_strbuf_addn(out, (const char *)&hints->hint[i].variant,
+                           sizeof hints->hint[i].variant);
+        qb_strbuf_addn(out, (const char *)&hints->n_half, sizeof hints->n_half);
+        for (int32_t i = 0; i < hints->n_half; i++) put_text(out, hints->half[i]);
+    }
+}
+
 static void put_device(qb_strbuf *out, const qb_engine *e) {
+    qb_plans_need need = {.device_arena = e->device_arena, .device_workspace = e->device_workspace};
+    if (e->plans) need = qb_plans_memory(e->plans);
     const qb_file_device device = {.float_type = (uint32_t)e->device_float,
                                    .mixed = e->mixed,
-                                   .n_half = e->n_half,
+                                   .n_half = e->plans ? 0 : e->n_half, /* hints name them */
                                    .tf32 = e->tf32,
                                    .without = e->without,
-                                   .arena = e->device_arena,
-                                   .workspace = e->device_workspace};
+                                   .arena = need.device_arena,
+                                   .workspace = need.device_workspace};
     qb_strbuf_addn(out, (const char *)&device, sizeof device);
     for (int32_t i = 0; i < e->n_recorded; i++)
         qb_strbuf_addn(out, (const char *)&e->recorded[i].variant, sizeof e->recorded[i].variant);
-    if (e->n_half > 0)
-        qb_strbuf_addn(out, (const char *)e->half, (size_t)e->n_half * sizeof *e->half);
+    if (device.n_half > 0)
+        qb_strbuf_addn(out, (const char *)e->half, (size_t)device.n_half * sizeof *e->half);
     put_compiled(out, e->compiled);
+    if (e->plans) put_device_hints(out, e->plans);
 }
 
 qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, uint32_t flags,
@@ -179,14 +194,12 @@ static qb_status get_shapes(reader *r, const qb_shape **out) {
 static qb_status get_hints(reader *r, qb_hints *hints) {
     int32_t n;
     QB_TRY(get(r, &n, sizeof n));
-    QB_TRY(room(r, n, 2 * sizeof(uint32_t), sizeof *hints->value, &hints->value));
-    QB_TRY(room(r, n, 2 * sizeof(uint32_t), sizeof *hints->tactic, &hints->tactic));
-    for (int32_t i = 0; i < n; i++) {
+    QB_TRY(room(r, n, 2 * sizeof(uint32_t), sizeof *hints->hint, &hints->hint));
+    for (; hints->n < n; hints->n++) {
         const char *name;
-        QB_TRY(get_text(r, &hints->value[hints->n]));
+        QB_TRY(get_text(r, &hints->hint[hints->n].value));
         QB_TRY(get_text(r, &name));
-        hints->tactic[hints->n] = qb_tactic_find(name);
-        if (hints->tactic[hints->n]) hints->n++; /* what this program lacks is no hint to it */
+        hints->hint[hints->n].tactic = qb_tactic_find(name);
     }
     return QB_OK;
 }
@@ -237,16 +250,30 @@ static qb_status get_compiled(reader *r) {
     return QB_OK;
 }
 
+static qb_status get_device_hints(reader *r, qb_hints *hints) {
+    int32_t n;
+    for (int32_t i = 0; i < hints->n; i++)
+        QB_TRY(get(r, &hints->hint[i].variant, sizeof hints->hint[i].variant));
+    QB_TRY(get(r, &n, sizeof n));
+    QB_TRY(room(r, n, sizeof(uint32_t), sizeof *hints->half, &hints->half));
+    for (; hints->n_half < n; hints->n_half++) QB_TRY(get_text(r, &hints->half[hints->n_half]));
+    return QB_OK;
+}
+
 static qb_status get_device(reader *r) {
     qb_file_device *d = &r->plan->device;
     QB_TRY(get(r, d, sizeof *d));
     if ((d->float_type != QB_DTYPE_F32 && d->float_type != QB_DTYPE_F16) ||
         (d->tf32 != 0 && d->tf32 != 1) || (d->without & ~(uint32_t)QB_SOURCES_ALL) || d->none ||
-        (d->mixed != 0 && d->mixed != 1) || d->arena > MEMORY_MAX || d->workspace > MEMORY_MAX)
+        (d->mixed != 0 && d->mixed != 1) || d->arena > r->plan->head.arena ||
+        d->workspace > r->plan->head.workspace)
         return bad(r, "the device's part of the plan");
     QB_TRY(get_numbers(r, r->plan->head.n_tactics, &r->plan->variants));
     QB_TRY(get_numbers(r, d->n_half, &r->plan->half));
-    return get_compiled(r);
+    QB_TRY(get_compiled(r));
+    for (int32_t i = 0; i < r->plan->head.n_profiles; i++)
+        QB_TRY(get_device_hints(r, &r->plan->hints[i]));
+    return QB_OK;
 }
 
 qb_status qb_file_plan_get(qb_ctx *cx, qb_arena *arena, const char *path, const void *bytes,

@@ -158,9 +158,22 @@ static qb_status read_graph(const loading *l, qb_graph **out) {
     return damaged(l->f, "the plan is of another graph");
 }
 
+static qb_again how_of(const loading *l) {
+    const qb_file_plan *head = &l->plan.head;
+    return (qb_again){.backends = head->backends,
+                      .threads = head->threads,
+                      .workspace_limit = (size_t)head->workspace_limit,
+                      .device_float = (qb_dtype)l->plan.device.float_type,
+                      .mixed = l->plan.device.mixed,
+                      .without = l->plan.device.without,
+                      .bf16 = head->flags & QB_FILE_BF16,
+                      .tf32 = l->plan.device.tf32,
+                      .ordinal = l->ordinal};
+}
+
 /* The same kernels as at the build; where program or processor are others, those that are best
- * here. Takes the graph over. */
-static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) {
+ * here. Takes the graph over; `plans` (NULL: none) will be the engine's. */
+static qb_status plan_again(const loading *l, qb_graph *graph, qb_plans *plans, qb_engine **out) {
     const qb_file_plan *head = &l->plan.head;
     const qb_replay replay = {.tactic = l->plan.tactics,
                               .name = l->plan.names,
@@ -169,16 +182,10 @@ static qb_status plan_again(const loading *l, qb_graph *graph, qb_engine **out) 
                               .half = l->plan.half,
                               .n_half = l->plan.device.n_half,
                               .compiled = l->plan.compiled};
-    const qb_again how = {.backends = head->backends,
-                          .threads = head->threads,
-                          .workspace_limit = (size_t)head->workspace_limit,
-                          .device_float = (qb_dtype)l->plan.device.float_type,
-                          .mixed = l->plan.device.mixed,
-                          .without = l->plan.device.without,
-                          .bf16 = head->flags & QB_FILE_BF16,
-                          .tf32 = l->plan.device.tf32,
-                          .ordinal = l->ordinal,
-                          .replay = l->same ? &replay : NULL};
+    qb_again how = how_of(l);
+    how.replay = l->same ? &replay : NULL;
+    how.plans = plans;
+    how.hints = plans && l->same ? &plans->hints[0] : NULL;
     qb_engine *engine;
     const double start = qb_now();
     QB_TRY_WRAP(l->f->cx, qb_engine_again(l->f->cx, graph, &how, &engine), "%s", l->f->path);
@@ -217,15 +224,19 @@ static qb_status take_weights(const loading *l, qb_engine *engine) {
     return QB_OK;
 }
 
-static qb_status load_fixed(const loading *l, qb_graph *graph, qb_engine **out) {
+static qb_status make_engine(const loading *l, qb_graph *graph, qb_plans *plans, qb_engine **out) {
     qb_engine *engine;
-    QB_TRY(plan_again(l, graph, &engine));
+    QB_TRY(plan_again(l, graph, plans, &engine));
     qb_status status = take_weights(l, engine);
     if (status == QB_OK)
         *out = engine;
     else
         qb_engine_free(engine);
     return status;
+}
+
+static qb_status load_fixed(const loading *l, qb_graph *graph, qb_engine **out) {
+    return make_engine(l, graph, NULL, out);
 }
 
 /* The engine's own shapes; those of a part where it runs the batch in parts. */
@@ -249,14 +260,17 @@ static qb_status load_profiles(const loading *l, qb_graph *graph, qb_engine **ou
     qb_plans *plans;
     qb_engine *engine = NULL;
     qb_graph *bound;
-    QB_TRY(qb_plans_create(cx, graph, l->plan.profiles, head->n_profiles, head->backends,
-                           head->threads, (size_t)head->workspace_limit, &plans));
-    plans->bf16 = head->flags & QB_FILE_BF16;
+    const qb_file_device *device = &l->plan.device;
+    const qb_again how = how_of(l);
+    QB_TRY(qb_plans_create(cx, graph, l->plan.profiles, head->n_profiles, &how, &plans));
     QB_GO(qb_plans_hint(cx, plans, l->plan.hints));
     QB_GO(bind_usual(l, plans, &bound));
-    QB_GO(load_fixed(l, bound, &engine));
-    plans->arena_bytes = (size_t)head->arena;
-    plans->workspace_bytes = (size_t)head->workspace;
+    QB_GO(make_engine(l, bound, plans, &engine));
+    if (engine->device && !l->same) QB_GO(qb_plans_take_hints(cx, plans, 0, engine));
+    plans->need = (qb_plans_need){.arena = (size_t)(head->arena - device->arena),
+                                  .workspace = (size_t)(head->workspace - device->workspace),
+                                  .device_arena = (size_t)device->arena,
+                                  .device_workspace = (size_t)device->workspace};
     status = qb_plans_attach(cx, plans, engine);
     plans = NULL;
     if (status != QB_OK) goto out;

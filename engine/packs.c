@@ -1,7 +1,12 @@
-/* Packed constants that the plans of an engine share. */
+/* Packed constants that the plans of an engine share, on the host and on its device. */
 #include <string.h>
 
+#include "device_internal.h"
+#include "graph/dequantize.h"
 #include "plans_internal.h"
+
+/* Smaller ones of a device lie in each plan's own block. */
+#define SHARED_CONSTANT 4096 /* bytes */
 
 static void add(qb_hasher *h, const qb_qparams *q) {
     qb_hasher_update(h, &q->n, sizeof q->n);
@@ -34,8 +39,27 @@ static qb_status key_of(qb_ctx *cx, const qb_step *step, qb_hash *key) {
     return QB_OK;
 }
 
-static bool is_packed(const qb_step *step) {
-    return step->kernel && step->kernel->pack && step->kernel->packed_bytes > 0;
+/* Constants that a kernel reads from the device as the graph has them. */
+static qb_status key_of_constant(qb_ctx *cx, const qb_buffer *buffer, qb_hash *key) {
+    qb_hasher *h;
+    QB_TRY(qb_hasher_create(cx, &h));
+    qb_hasher_string(h, "constant");
+    qb_hasher_update(h, &buffer->data, sizeof buffer->data);
+    qb_hasher_update(h, &buffer->bytes, sizeof buffer->bytes);
+    *key = qb_hasher_digest(h);
+    qb_hasher_free(h);
+    return QB_OK;
+}
+
+/* What no other plan could read stays in the plan's own block of the device. */
+static bool is_shared(const qb_step *step) {
+    const qb_kernel *kernel = step->kernel;
+    return kernel && kernel->pack && kernel->packed_bytes > 0 &&
+           (!step->on_device || kernel->packed_form);
+}
+
+static bool is_shared_constant(const qb_buffer *buffer) {
+    return buffer->kind == QB_BUFFER_DEVICE_CONSTANT && buffer->bytes > SHARED_CONSTANT;
 }
 
 static qb_pack *find(const qb_plans *plans, qb_hash key) {
@@ -48,7 +72,14 @@ static qb_pack *find(const qb_plans *plans, qb_hash key) {
 static void drop(qb_plans *plans, qb_pack *pack) {
     for (size_t i = 0; i < plans->n_packs; i++)
         if (plans->packs[i] == pack) plans->packs[i] = plans->packs[--plans->n_packs];
-    qb_free(pack->own);
+    qb_pack_free(pack);
+}
+
+void qb_pack_free(qb_pack *pack) {
+    if (pack->device)
+        pack->device->release(pack->own);
+    else
+        qb_free(pack->own);
     qb_free(pack);
 }
 
@@ -61,47 +92,89 @@ static qb_status enter(qb_ctx *cx, qb_plans *plans, const qb_pack *pack, qb_pack
     return QB_OK;
 }
 
+static qb_status enter_of_engine(qb_ctx *cx, qb_plans *plans, const void *data, qb_hash key) {
+    const qb_pack pack = {.key = key, .data = data, .refs = 1};
+    qb_pack *entered;
+    return find(plans, key) ? QB_OK : enter(cx, plans, &pack, &entered);
+}
+
 qb_status qb_packs_of_engine(qb_ctx *cx, qb_plans *plans, const qb_engine *engine) {
+    const char *host = engine->packed, *device = engine->device_block;
+    qb_hash key;
     for (int32_t s = 0; s < engine->n_steps; s++) {
         const qb_step *step = &engine->steps[s];
-        qb_pack pack = {.data = (const char *)engine->packed + step->packed_offset, .refs = 1};
-        qb_pack *entered;
-        if (!is_packed(step)) continue;
-        QB_TRY(key_of(cx, step, &pack.key));
-        if (!find(plans, pack.key)) QB_TRY(enter(cx, plans, &pack, &entered));
+        if (!is_shared(step)) continue;
+        QB_TRY(key_of(cx, step, &key));
+        QB_TRY(enter_of_engine(cx, plans, (step->on_device ? device : host) + step->packed_offset,
+                               key));
+    }
+    for (int32_t i = 0; i < engine->n_buffers; i++) {
+        const qb_buffer *buffer = &engine->buffers[i];
+        if (!is_shared_constant(buffer)) continue;
+        QB_TRY(key_of_constant(cx, buffer, &key));
+        QB_TRY(enter_of_engine(cx, plans, device + buffer->offset, key));
     }
     return QB_OK;
 }
 
-static qb_status make(qb_ctx *cx, qb_plans *plans, const qb_step *step, qb_hash key,
-                      qb_pack **out) {
-    qb_pack pack = {.key = key, .bytes = step->kernel->packed_bytes};
-    pack.data = pack.own = qb_alloc_aligned(cx, pack.bytes, 1);
-    if (!pack.own) return cx->code;
-    qb_status status = step->kernel->pack(cx, step->kernel, step->constants, pack.own);
-    if (status == QB_OK)
-        status = enter(cx, plans, &pack, out);
-    else
-        qb_wrap(cx, "packing the constants of '%s' for %s", step->name, step->tactic);
-    if (status != QB_OK) qb_free(pack.own);
+/* Brings what lies on the host to the device; the pack is entered with it there. */
+static qb_status enter_on_device(qb_ctx *cx, qb_plans *plans, const qb_device_api *device,
+                                 const void *bytes, size_t n, qb_hash key, qb_pack **out) {
+    qb_pack pack = {.key = key, .device = device, .bytes = n};
+    QB_TRY(qb_device_bring(cx, device, bytes, n, &pack.own));
+    pack.data = pack.own;
+    const qb_status status = enter(cx, plans, &pack, out);
+    if (status != QB_OK) device->release(pack.own);
     return status;
 }
 
+static qb_status make(qb_ctx *cx, qb_plans *plans, const qb_engine *plan, const qb_step *step,
+                      qb_hash key, qb_pack **out) {
+    const qb_kernel *kernel = step->kernel;
+    qb_pack pack = {.key = key, .bytes = kernel->packed_bytes};
+    pack.data = pack.own = qb_alloc_aligned(cx, pack.bytes, 1);
+    if (!pack.own) return cx->code;
+    qb_status status = kernel->pack(cx, kernel, step->constants, pack.own);
+    if (status != QB_OK)
+        qb_wrap(cx, "packing the constants of '%s' for %s", step->name, step->tactic);
+    else if (step->on_device)
+        status = enter_on_device(cx, plans, plan->device, pack.own, pack.bytes, key, out);
+    else
+        status = enter(cx, plans, &pack, out);
+    if (status != QB_OK || step->on_device) qb_free(pack.own);
+    return status;
+}
+
+static const void *take(qb_engine *plan, qb_pack *pack) {
+    pack->refs++;
+    plan->packs[plan->n_packs++] = pack;
+    return pack->data;
+}
+
 qb_status qb_packs_take(qb_ctx *cx, qb_plans *plans, qb_engine *plan) {
-    plan->packs = qb_alloc(cx, (size_t)plan->n_steps, sizeof *plan->packs);
+    qb_hash key;
+    plan->packs =
+        qb_alloc(cx, (size_t)plan->n_steps + (size_t)plan->n_buffers, sizeof *plan->packs);
     if (!plan->packs) return cx->code;
     for (int32_t s = 0; s < plan->n_steps; s++) {
         qb_step *step = &plan->steps[s];
-        qb_hash key;
-        if (!is_packed(step)) continue;
+        if (!is_shared(step)) continue;
         QB_TRY(key_of(cx, step, &key));
         qb_pack *pack = find(plans, key);
-        if (!pack) QB_TRY(make(cx, plans, step, key, &pack));
-        pack->refs++;
-        plan->packs[plan->n_packs++] = pack;
-        step->shared = pack->data;
+        if (!pack) QB_TRY(make(cx, plans, plan, step, key, &pack));
+        step->shared = take(plan, pack);
     }
-    return QB_OK;
+    for (int32_t i = 0; i < plan->n_buffers; i++) {
+        qb_buffer *buffer = &plan->buffers[i];
+        if (!is_shared_constant(buffer)) continue;
+        QB_TRY(key_of_constant(cx, buffer, &key));
+        qb_pack *pack = find(plans, key);
+        if (!pack)
+            QB_TRY(
+                enter_on_device(cx, plans, plan->device, buffer->data, buffer->bytes, key, &pack));
+        buffer->shared = take(plan, pack);
+    }
+    return plan->device ? qb_device_pack(cx, plan) : QB_OK;
 }
 
 void qb_packs_give_back(qb_plans *plans, qb_engine *plan) {
@@ -116,4 +189,23 @@ size_t qb_packs_bytes(qb_plans *plans) {
     for (size_t i = 0; i < plans->n_packs; i++) bytes += plans->packs[i]->bytes;
     pthread_mutex_unlock(&plans->lock);
     return bytes;
+}
+
+bool qb_plans_own(const qb_plans *plans, const qb_value *value) {
+    const int32_t id = qb_graph_find_value(plans->graph, value->name);
+    return id >= 0 && plans->graph->values[id].data == value->data;
+}
+
+const float *qb_plans_reals(qb_ctx *cx, qb_plans *plans, const qb_value *value) {
+    for (size_t i = 0; i < plans->n_reals; i++)
+        if (plans->reals[i].codes == value->data) return plans->reals[i].real;
+    if (qb_grow(cx, &plans->reals, &plans->cap_reals, plans->n_reals + 1, sizeof *plans->reals) !=
+        QB_OK)
+        return NULL;
+    const size_t n = (size_t)qb_shape_count(&value->shape);
+    float *real = qb_arena_alloc(cx, plans->arena, n, sizeof *real);
+    if (!real) return NULL;
+    qb_value_reals(value, real);
+    plans->reals[plans->n_reals++] = (qb_reals){value->data, real};
+    return real;
 }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "device_internal.h"
 #include "plans_internal.h"
 
 /* ---- ranges ---- */
@@ -83,9 +84,9 @@ const qb_profile *qb_engine_profile(const qb_engine *engine, int32_t profile) {
     return &engine->plans->profiles[profile];
 }
 
-const qb_tactic *qb_hints_find(const qb_hints *hints, const char *value) {
+const qb_hint *qb_hints_find(const qb_hints *hints, const char *value) {
     for (int32_t i = 0; i < hints->n; i++)
-        if (strcmp(hints->value[i], value) == 0) return hints->tactic[i];
+        if (strcmp(hints->hint[i].value, value) == 0) return &hints->hint[i];
     return NULL;
 }
 
@@ -140,8 +141,7 @@ static qb_status keep_profiles(qb_ctx *cx, qb_plans *plans, const qb_profile *pr
 }
 
 qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_profile *profiles,
-                          int32_t n_profiles, const char *backends, int threads,
-                          size_t workspace_limit, qb_plans **out) {
+                          int32_t n_profiles, const qb_again *how, qb_plans **out) {
     qb_status status = QB_OK;
     qb_plans *plans = qb_alloc(cx, 1, sizeof *plans);
     if (!plans) {
@@ -150,12 +150,11 @@ qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_profile *profile
     }
     plans->graph = graph;
     plans->n_inputs = graph->n_inputs;
-    plans->threads = threads;
-    plans->workspace_limit = workspace_limit;
+    plans->how = *how;
     pthread_mutex_init(&plans->lock, NULL);
     QB_GO(qb_arena_create(cx, &plans->arena));
-    plans->backends = qb_arena_strdup(cx, plans->arena, backends);
-    if (!plans->backends) QB_GO(cx->code);
+    plans->how.backends = qb_arena_strdup(cx, plans->arena, how->backends);
+    if (!plans->how.backends) QB_GO(cx->code);
     QB_GO(keep_profiles(cx, plans, profiles, n_profiles));
     *out = plans;
     plans = NULL;
@@ -165,6 +164,7 @@ out:
 }
 
 static void free_plan(qb_plans *plans, qb_engine *plan) {
+    qb_engine_select(plan);
     qb_packs_give_back(plans, plan);
     qb_engine_destroy(plan);
 }
@@ -172,22 +172,22 @@ static void free_plan(qb_plans *plans, qb_engine *plan) {
 void qb_plans_free(qb_plans *plans) {
     if (!plans) return;
     for (int32_t i = 0; i < plans->n_plans; i++) free_plan(plans, plans->plan[i]);
-    for (size_t i = 0; i < plans->n_packs; i++) {
-        qb_free(plans->packs[i]->own);
-        qb_free(plans->packs[i]);
-    }
+    for (size_t i = 0; i < plans->n_packs; i++) qb_pack_free(plans->packs[i]);
     qb_free(plans->packs);
+    qb_free(plans->reals);
+    qb_free(plans->device_name);
+    qb_compiled_free(plans->compiled);
     qb_graph_free(plans->graph);
     qb_arena_free(plans->arena);
     pthread_mutex_destroy(&plans->lock);
     qb_free(plans);
 }
 
-void qb_plans_memory(qb_plans *plans, size_t *arena, size_t *workspace) {
+qb_plans_need qb_plans_memory(qb_plans *plans) {
     pthread_mutex_lock(&plans->lock);
-    *arena = plans->arena_bytes;
-    *workspace = plans->workspace_bytes;
+    const qb_plans_need need = plans->need;
     pthread_mutex_unlock(&plans->lock);
+    return need;
 }
 
 /* ---- the cache ---- */
@@ -204,17 +204,37 @@ static int32_t free_place(qb_plans *plans) {
     return oldest;
 }
 
+static void at_least(size_t *need, size_t bytes) {
+    if (bytes > *need) *need = bytes;
+}
+
 static void reserve(qb_plans *plans, const qb_engine *plan) {
-    const qb_engine_memory *m = &plan->memory;
-    if (m->arena > plans->arena_bytes) plans->arena_bytes = m->arena;
-    if (m->workspace > plans->workspace_bytes) plans->workspace_bytes = m->workspace;
+    at_least(&plans->need.arena, plan->memory.arena);
+    at_least(&plans->need.workspace, plan->memory.workspace);
+    at_least(&plans->need.device_arena, plan->device_arena);
+    at_least(&plans->need.device_workspace, plan->device_workspace);
+}
+
+/* A new store that has what the engine has. */
+static qb_status renew_compiled(qb_ctx *cx, qb_plans *plans) {
+    qb_compiled *compiled;
+    QB_TRY(qb_compiled_create(cx, &compiled));
+    qb_status status = qb_compiled_lend_all(cx, compiled, plans->engine->compiled);
+    if (status != QB_OK) {
+        qb_compiled_free(compiled);
+        return status;
+    }
+    qb_compiled_free(plans->compiled);
+    plans->compiled = compiled;
+    return QB_OK;
 }
 
 static qb_status make_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
                            qb_engine **out) {
-    const qb_hints *hints = &plans->hints[profile];
     qb_engine *plan;
-    QB_TRY(qb_engine_plan(cx, plans, shapes, hints->n > 0 ? hints : NULL, false, &plan));
+    if (plans->compiled && qb_compiled_count(plans->compiled) > QB_PLANS_COMPILED_MAX)
+        QB_TRY(renew_compiled(cx, plans));
+    QB_TRY(qb_engine_plan(cx, plans, profile, shapes, NULL, &plan));
     if (qb_packs_take(cx, plans, plan) != QB_OK) {
         free_plan(plans, plan);
         return cx->code;
@@ -256,13 +276,16 @@ qb_status qb_engine_at(qb_ctx *cx, const qb_engine *engine, const qb_shape *shap
                        const qb_engine **plan) {
     if (!engine->plans) QB_TRY(only_its_own(cx, engine, shapes));
     if (!same_shapes(engine, shapes)) return plan_at(cx, engine->plans, shapes, plan);
-    if (engine->plan_of) {
-        pthread_mutex_lock(&engine->plan_of->lock);
-        ((qb_engine *)(uintptr_t)engine)->refs++;
-        pthread_mutex_unlock(&engine->plan_of->lock);
-    }
+    qb_engine_hold(engine);
     *plan = engine;
     return QB_OK;
+}
+
+void qb_engine_hold(const qb_engine *engine) {
+    if (!engine->plan_of) return;
+    pthread_mutex_lock(&engine->plan_of->lock);
+    ((qb_engine *)(uintptr_t)engine)->refs++;
+    pthread_mutex_unlock(&engine->plan_of->lock);
 }
 
 void qb_engine_release(const qb_engine *engine) {
@@ -284,48 +307,74 @@ int32_t qb_engine_n_plans(const qb_engine *engine) {
 
 /* ---- building ---- */
 
-/* What timing chose in a plan, under the names of the values that the steps make. */
-static qb_status take_hints(qb_ctx *cx, qb_plans *plans, const qb_engine *plan, qb_hints *hints) {
-    const size_t n = (size_t)plan->n_steps;
-    hints->value = qb_arena_alloc(cx, plans->arena, n, sizeof *hints->value);
-    hints->tactic = qb_arena_alloc(cx, plans->arena, n, sizeof *hints->tactic);
-    if (!hints->value || !hints->tactic) return cx->code;
+static const char *keep_name(qb_ctx *cx, qb_plans *plans, const qb_engine *plan, int32_t value) {
+    return qb_arena_strdup(cx, plans->arena, plan->graph->values[value].name);
+}
+
+/* Which codes are made in f16; see qb_engine. */
+static qb_status take_half(qb_ctx *cx, qb_plans *plans, const qb_engine *plan, qb_hints *hints) {
+    hints->n_half = 0;
+    hints->half = qb_arena_alloc(cx, plans->arena, (size_t)plan->n_half, sizeof *hints->half);
+    if (!hints->half) return cx->code;
+    for (int32_t i = 0; i < plan->n_half; i += 2 + plan->half[i + 1]) {
+        hints->half[hints->n_half] = keep_name(cx, plans, plan, plan->half[i]);
+        if (!hints->half[hints->n_half++]) return cx->code;
+    }
+    return QB_OK;
+}
+
+qb_status qb_plans_take_hints(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_engine *plan) {
+    qb_hints *hints = &plans->hints[profile];
+    hints->n = 0;
+    hints->hint = qb_arena_alloc(cx, plans->arena, (size_t)plan->n_steps, sizeof *hints->hint);
+    if (!hints->hint) return cx->code;
     for (int32_t s = 0; s < plan->n_steps; s++) {
         const qb_step *step = &plan->steps[s];
         const int32_t value =
             step->n_out > 0 && step->out[0] >= 0 ? plan->images[step->out[0]].value : -1;
         if (!step->kernel || step->kernel->tactic->kind == QB_KIND_COPY || value < 0) continue;
-        const char *name = plan->graph->values[value].name;
-        hints->value[hints->n] = qb_arena_strdup(cx, plans->arena, name);
-        if (!hints->value[hints->n]) return cx->code;
-        hints->tactic[hints->n++] = step->kernel->tactic;
+        qb_hint *hint = &hints->hint[hints->n];
+        *hint = (qb_hint){keep_name(cx, plans, plan, value), step->kernel->tactic,
+                          step->kernel->problem.variant};
+        if (!hint->value) return cx->code;
+        hints->n++;
     }
-    return QB_OK;
+    return take_half(cx, plans, plan, hints);
 }
 
 qb_status qb_plans_hint(qb_ctx *cx, qb_plans *plans, const qb_hints *hints) {
     for (int32_t p = 0; p < plans->n_profiles; p++) {
-        const size_t n = (size_t)hints[p].n;
+        const qb_hints *from = &hints[p];
         qb_hints *to = &plans->hints[p];
-        to->value = qb_arena_alloc(cx, plans->arena, n, sizeof *to->value);
-        to->tactic = qb_arena_alloc(cx, plans->arena, n, sizeof *to->tactic);
-        if (!to->value || !to->tactic) return cx->code;
-        for (; to->n < hints[p].n; to->n++) {
-            to->tactic[to->n] = hints[p].tactic[to->n];
-            to->value[to->n] = qb_arena_strdup(cx, plans->arena, hints[p].value[to->n]);
-            if (!to->value[to->n]) return cx->code;
+        to->hint = qb_arena_alloc(cx, plans->arena, (size_t)from->n, sizeof *to->hint);
+        to->half = qb_arena_alloc(cx, plans->arena, (size_t)from->n_half, sizeof *to->half);
+        if (!to->hint || !to->half) return cx->code;
+        for (int32_t i = 0; i < from->n; i++) {
+            if (!from->hint[i].tactic) continue;
+            qb_hint *hint = &to->hint[to->n++];
+            *hint = from->hint[i];
+            hint->value = qb_arena_strdup(cx, plans->arena, from->hint[i].value);
+            if (!hint->value) return cx->code;
+        }
+        for (; to->n_half < from->n_half; to->n_half++) {
+            to->half[to->n_half] = qb_arena_strdup(cx, plans->arena, from->half[to->n_half]);
+            if (!to->half[to->n_half]) return cx->code;
         }
     }
     return QB_OK;
 }
 
-/* Times tactics at the usual shapes of each profile. */
-static qb_status tune(qb_ctx *cx, qb_plans *plans) {
+/* Times tactics at the usual shapes of each profile; the first one's plan becomes the engine. */
+static qb_status tune(qb_ctx *cx, qb_plans *plans, const qb_engine_options *options,
+                      qb_engine **engine) {
     for (int32_t p = 0; p < plans->n_profiles; p++) {
         qb_engine *plan;
-        QB_TRY(qb_engine_plan(cx, plans, plans->profiles[p].opt, NULL, true, &plan));
-        qb_status status = take_hints(cx, plans, plan, &plans->hints[p]);
-        qb_engine_destroy(plan);
+        QB_TRY(qb_engine_plan(cx, plans, p, plans->profiles[p].opt, options, &plan));
+        qb_status status = qb_plans_take_hints(cx, plans, p, plan);
+        if (p == 0)
+            *engine = plan;
+        else
+            qb_engine_destroy(plan);
         QB_TRY(status);
     }
     return QB_OK;
@@ -352,23 +401,29 @@ static qb_status try_profiles(qb_ctx *cx, const qb_engine *engine) {
 
 qb_status qb_plans_attach(qb_ctx *cx, qb_plans *plans, qb_engine *engine) {
     engine->plans = plans;
+    plans->engine = engine;
+    plans->how.known = NULL; /* the build's */
     reserve(plans, engine);
+    if (engine->device) {
+        plans->device_name = qb_strdup(cx, engine->device_name);
+        if (!plans->device_name) return cx->code;
+        QB_TRY(renew_compiled(cx, plans));
+    }
     return qb_packs_of_engine(cx, plans, engine);
 }
 
 qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
-                            const char *backends, int threads, qb_engine **out) {
+                            const qb_again *how, qb_engine **out) {
     qb_status status = QB_OK;
     qb_graph *copy;
     qb_plans *plans = NULL;
     qb_engine *engine = NULL;
     QB_TRY(qb_graph_clone(cx, graph, &copy));
-    QB_TRY(qb_plans_create(cx, copy, options->profiles, options->n_profiles, backends, threads,
-                           options->workspace_limit, &plans));
-    plans->bf16 = options->float_type == QB_DTYPE_BF16;
-    if (options->time_tactics) QB_GO(tune(cx, plans));
-    const qb_hints *hints = plans->hints[0].n > 0 ? &plans->hints[0] : NULL;
-    QB_GO(qb_engine_plan(cx, plans, plans->profiles[0].opt, hints, false, &engine));
+    QB_TRY(qb_plans_create(cx, copy, options->profiles, options->n_profiles, how, &plans));
+    if (options->time_tactics || how->device_float)
+        QB_GO(tune(cx, plans, options, &engine));
+    else
+        QB_GO(qb_engine_plan(cx, plans, 0, plans->profiles[0].opt, NULL, &engine));
     QB_GO(qb_engine_pack(cx, engine));
     status = qb_plans_attach(cx, plans, engine);
     plans = NULL;

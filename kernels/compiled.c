@@ -49,6 +49,13 @@ qb_status qb_compiled_lend(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *
     return QB_OK;
 }
 
+qb_status qb_compiled_lend_all(qb_ctx *cx, qb_compiled *c, const qb_compiled *from) {
+    for (int32_t i = 0; i < from->n; i++)
+        QB_TRY(
+            qb_compiled_lend(cx, c, from->entry[i].key, from->entry[i].data, from->entry[i].bytes));
+    return QB_OK;
+}
+
 qb_status qb_compiled_add(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *data, size_t bytes) {
     if (find(c, key)) return QB_OK;
     void *own = qb_alloc(cx, bytes, 1);

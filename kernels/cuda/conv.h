@@ -90,6 +90,8 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
 /* Fills in the sizes, the window and the channel slices alone, of data of any type; false when it
  * is no 2-D (or 1-D) convolution of known size. */
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv);
+/* qb_kernel.packed_form: borders that have a bias of their own are those of one size of image. */
+uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *conv);
 /* Writes all constants (host memory, conv->packed_bytes). */
 void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_form form,
                        const void *const *constants, void *packed);

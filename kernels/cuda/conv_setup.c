@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kernels/cuda/conv.h"
+#include "kernels/tactic.h"
 
 #define MAX_SIDE 32768 /* of a plane: products of sizes stay inside 31 bits where they must */
 
@@ -295,11 +296,21 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
     c.at_multiplier = place(&end, channel);
     c.at_bias = place(&end, channel * c.classes);
     c.at_float_bias = place(&end, c.has_float_bias ? channel : 0);
-    c.at_row_class = place(&end, (int64_t)c.out_h * 4);
-    c.at_col_class = place(&end, (int64_t)c.out_w * 4);
+    c.at_row_class = place(&end, c.classes > 1 ? (int64_t)c.out_h * 4 : 0);
+    c.at_col_class = place(&end, c.classes > 1 ? (int64_t)c.out_w * 4 : 0);
     c.packed_bytes = end;
     *conv = c;
     return true;
+}
+
+uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *c) {
+    const int32_t image[] = {c->in_h,     c->in_w,  c->out_h, c->out_w,      c->stride_h,
+                             c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w};
+    uint64_t form = qb_form_add(qb_form_add(qb_form_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
+                                (uint64_t)c->group);
+    for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
+        form = qb_form_add(form, (uint64_t)image[i]);
+    return form;
 }
 
 static int32_t code_of(qb_dtype dtype, const void *weight, int64_t at) {
@@ -433,10 +444,11 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form 
     for (int32_t m = 0; m < c->out_c; m++)
         multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
     if (c->classes > 1 || zero_of(&p->in[QB_IN_DATA].q) != 0) {
+        const bool several = c->classes > 1; /* else nobody asks for the class of a row */
         classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, row_mask,
-                 (int32_t *)(to + c->at_row_class));
+                 several ? (int32_t *)(to + c->at_row_class) : NULL);
         classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, col_mask,
-                 (int32_t *)(to + c->at_col_class));
+                 several ? (int32_t *)(to + c->at_col_class) : NULL);
     }
     pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
               (uint32_t *)(to + c->at_bias), row_mask, col_mask);

@@ -102,6 +102,11 @@ int32_t qb_cuda_cudnn_version(void) {
     return number;
 }
 
+qb_status qb_cuda_memory_left(qb_ctx *cx, size_t *bytes) {
+    size_t all;
+    return qb_cuda_check(cx, cudaMemGetInfo(bytes, &all), "cudaMemGetInfo");
+}
+
 qb_status qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out) {
     void *memory = NULL;
     cudaError_t code = cudaMalloc(&memory, bytes ? bytes : 1);

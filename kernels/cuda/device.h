@@ -39,6 +39,8 @@ int32_t qb_cuda_cudnn_version(void);
 /* Turns a code of the runtime into a status; `what` names the call. */
 qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what);
 
+/* Bytes of that device that nobody holds. */
+qb_status qb_cuda_memory_left(qb_ctx *cx, size_t *bytes);
 qb_status qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out);
 void qb_cuda_free(void *memory); /* accepts NULL */
 /* Page-locked memory of the host: copies to and from it need nobody to wait. */

@@ -60,6 +60,7 @@ qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
         return status;
     }
     (*out)->packed_bytes = (*inner)->packed_bytes;
+    (*out)->packed_form = (*inner)->packed_form;
     (*out)->packed_inputs = (*inner)->packed_inputs;
     (*out)->workspace_bytes = (*inner)->workspace_bytes;
     (*out)->destroy = destroy_both;

@@ -154,6 +154,8 @@ static qb_status create_float(qb_ctx *cx, const qb_tactic *tactic, const qb_prob
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     s.gemm.tf32 = tf32;
     QB_TRY(make(cx, tactic, problem, &s, out));
+    (*out)->packed_form =
+        qb_form_add(qb_form_add(1, problem->transpose_b), (uint64_t)problem->out.dtype);
     (*out)->pack = pack_float;
     (*out)->launch = launch_float;
     return QB_OK;
@@ -282,6 +284,7 @@ static qb_status create_codes(qb_ctx *cx, const qb_tactic *tactic, const qb_prob
     if (!pose_codes(problem, constant, smooth, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(make(cx, tactic, problem, &s, out));
+    (*out)->packed_form = qb_form_add(qb_cuda_conv_packed_form(&s.conv), problem->transpose_b);
     (*out)->pack = pack_codes;
     (*out)->launch = launch_codes;
     return QB_OK;

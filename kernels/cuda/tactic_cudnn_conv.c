@@ -288,6 +288,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (s.has_residual) kernel->in[QB_IN_RESIDUAL].layout = QB_LAYOUT_NHWC;
     if (qb_problem_has(problem, QB_IN_BIAS)) kernel->in[QB_IN_BIAS].layout = QB_LAYOUT_ROW;
     kernel->packed_bytes = (size_t)s.packed_bytes;
+    kernel->packed_form = 1; /* the image has no part in it */
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (qb_problem_has(problem, QB_IN_BIAS)) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;

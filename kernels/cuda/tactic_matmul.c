@@ -162,6 +162,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     kernel->problem.out.layout = QB_LAYOUT_ROW;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
     kernel->packed_bytes = (size_t)state->p.packed_bytes;
+    kernel->packed_form = state->at_weight >= 0; /* else the shapes say how many columns */
     if (state->at_weight >= 0) kernel->packed_inputs |= (uint64_t)1 << QB_IN_WEIGHT;
     if (state->p.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;

@@ -115,6 +115,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
     qb_kernel *kernel = *out;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
     kernel->problem.out.layout = QB_LAYOUT_ROW;
+    kernel->packed_form = qb_form_add(kernel->packed_form, problem->transpose_b);
     kernel->pack = pack;
     kernel->launch = launch;
     return QB_OK;

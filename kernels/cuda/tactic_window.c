@@ -118,6 +118,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_cuda_create(cx, tactic, &settled, &d, sizeof d, out));
     qb_kernel *kernel = *out;
     kernel->packed_bytes = (size_t)d.packed_bytes;
+    kernel->packed_form = qb_form_add(1, (uint64_t)d.w.group);
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (d.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;

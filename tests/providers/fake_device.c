@@ -11,7 +11,7 @@
 
 bool fake_device_is_there = true;
 const char *fake_device_hardware = "fake device", *fake_device_software = "driver 1";
-_Atomic int fake_device_allocations, fake_device_recordings;
+_Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs;
 static _Thread_local int32_t current;
 
 /* ---- memory ---- */
@@ -44,11 +44,15 @@ static qb_status alloc(qb_ctx *cx, size_t bytes, void **out) {
     if (!memory) return cx->code;
     memset(memory, 0xa5, bytes);
     fake_device_allocations++;
+    fake_device_blocks++;
     *out = to_device(memory);
     return QB_OK;
 }
 
-static void release(void *memory) { qb_free(fake_to_host(memory)); }
+static void release(void *memory) {
+    if (memory) fake_device_blocks--;
+    qb_free(fake_to_host(memory));
+}
 
 /* ---- streams and graphs ---- */
 
@@ -232,6 +236,11 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
             return qb_fail(cx, QB_STATUS_INTERNAL, "input %d is not on the device", (int)i);
         a.in[i] = fake_to_host(args->in[i]);
     }
+    if (kernel->packed_inputs) {
+        if (!is_device(args->packed))
+            return qb_fail(cx, QB_STATUS_INTERNAL, "packed constants are not on the device");
+        a.in[QB_IN_WEIGHT] = fake_to_host(args->packed);
+    }
     if (!is_device(args->out)) return qb_fail(cx, QB_STATUS_INTERNAL, "output not on the device");
     fake_stream *s = args->stream;
     s->submit(s, run_kernel, &a, sizeof a);
@@ -256,11 +265,25 @@ static bool supports(qb_kind kind, const qb_problem *problem, const bool *consta
     return twin_of(kind)->supports(problem, constant);
 }
 
+static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                      void *packed) {
+    (void)cx;
+    fake_device_packs++;
+    memcpy(packed, constants[QB_IN_WEIGHT], kernel->packed_bytes);
+    return QB_OK;
+}
+
+/* Weights of convolutions are packed: as they are. */
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, int threads, qb_kernel **out) {
     QB_TRY(twin_of(tactic->kind)->create(cx, tactic, problem, constant, threads, out));
     real_launch[tactic->kind] = (*out)->launch;
     (*out)->launch = launch;
+    if (tactic->kind != QB_KIND_CONV || !constant[QB_IN_WEIGHT]) return QB_OK;
+    (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
+    (*out)->packed_bytes = qb_desc_bytes(&problem->in[QB_IN_WEIGHT]);
+    (*out)->packed_form = 1;
+    (*out)->pack = pack;
     return QB_OK;
 }
 

@@ -9,7 +9,9 @@
 extern bool fake_device_is_there;
 /* What it says that it is, all of them. */
 extern const char *fake_device_hardware, *fake_device_software;
-/* Counted: blocks of its memory, and recordings of work. */
-extern _Atomic int fake_device_allocations, fake_device_recordings;
+/* Counted: blocks of its memory that were ever made and those that are there, recordings of work
+ * that were ever made, and constants that were packed. */
+extern _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings,
+    fake_device_packs;
 
 #endif

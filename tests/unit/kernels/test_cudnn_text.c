@@ -65,7 +65,7 @@ static void a_plan_belongs_to_a_place(void **state) {
 static void entries_are_found_by_hash(void **state) {
     (void)state;
     qb_ctx cx;
-    qb_compiled *a, *b;
+    qb_compiled *a, *b, *all;
     size_t bytes = 0;
     char text[] = "compiled";
     const qb_hash one = qb_hash_bytes("1", 1), two = qb_hash_bytes("2", 1);
@@ -83,6 +83,11 @@ static void entries_are_found_by_hash(void **state) {
     assert_ok(&cx, qb_compiled_add(&cx, a, one, "other", 5)); /* the first stays */
     assert_ok(&cx, qb_compiled_take(&cx, b, a, two));
     assert_ok(&cx, qb_compiled_take(&cx, b, a, one));
+    assert_ok(&cx, qb_compiled_create(&cx, &all));
+    assert_ok(&cx, qb_compiled_lend_all(&cx, all, a));
+    assert_int_equal(qb_compiled_count(all), 2);
+    assert_ptr_equal(qb_compiled_find(all, one, &bytes), qb_compiled_find(a, one, &bytes));
+    qb_compiled_free(all);
     assert_ok(&cx, qb_compiled_take(&cx, b, a, three));
     qb_compiled_free(a);
     assert_int_equal(qb_compiled_count(b), 2);
