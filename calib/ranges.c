@@ -55,7 +55,7 @@ qb_status qb_ranges_add(qb_ctx *cx, qb_ranges *ranges, const char *name, size_t 
     char *copy = qb_alloc(cx, n + 1, 1);
     if (!copy) return cx->code;
     memcpy(copy, name, n);
-    ranges->item[ranges->n++] = (qb_named_range){copy, lo, hi};
+    ranges->item[ranges->n++] = (qb_named_range){.name = copy, .lo = lo, .hi = hi};
     return QB_OK;
 }
 
@@ -73,6 +73,51 @@ static const qb_calib_format *guess(const char *bytes, size_t size) {
     return NULL;
 }
 
+/* By name, then as in the file. */
+static int by_name(const void *a, const void *b) {
+    const qb_named_range *x = *(const qb_named_range *const *)a;
+    const qb_named_range *y = *(const qb_named_range *const *)b;
+    const int order = strcmp(x->name, y->name);
+    return order ? order : (x > y) - (x < y);
+}
+
+static char *place_text(const qb_ranges *ranges, const qb_named_range *range, char *text,
+                        size_t n) {
+    if (range->line > 0)
+        snprintf(text, n, "line %lld", (long long)range->line);
+    else
+        snprintf(text, n, "entry %lld", (long long)(range - ranges->item) + 1);
+    return text;
+}
+
+static qb_status contradiction(qb_ctx *cx, const qb_ranges *ranges, const qb_named_range *first,
+                               const qb_named_range *second) {
+    char at[2][32];
+    return qb_fail(cx, QB_STATUS_FORMAT,
+                   "'%s' is there twice: with the scale %.6g (range %.6g to %.6g) in %s, and %.6g "
+                   "(%.6g to %.6g) in %s",
+                   first->name, qb_named_range_amax(first) / 127, first->lo, first->hi,
+                   place_text(ranges, first, at[0], sizeof at[0]),
+                   qb_named_range_amax(second) / 127, second->lo, second->hi,
+                   place_text(ranges, second, at[1], sizeof at[1]));
+}
+
+/* Repeats of the same range are harmless. */
+static qb_status check_names_once(qb_ctx *cx, const qb_ranges *ranges) {
+    const qb_named_range **sorted = qb_alloc(cx, (size_t)ranges->n, sizeof(qb_named_range *));
+    if (!sorted) return cx->code;
+    for (int32_t i = 0; i < ranges->n; i++) sorted[i] = &ranges->item[i];
+    qsort(sorted, (size_t)ranges->n, sizeof(qb_named_range *), by_name);
+    qb_status status = QB_OK;
+    for (int32_t i = 1; i < ranges->n && status == QB_OK; i++) {
+        const qb_named_range *x = sorted[i - 1], *y = sorted[i];
+        if (strcmp(x->name, y->name) == 0 && (x->lo != y->lo || x->hi != y->hi))
+            status = contradiction(cx, ranges, x, y);
+    }
+    qb_free(sorted);
+    return status;
+}
+
 qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_t size,
                           const qb_calib_format **format, qb_ranges *out) {
     const qb_calib_format *used = *format ? *format : guess(bytes, size);
@@ -82,6 +127,7 @@ qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_
     qb_ranges ranges = {0};
     qb_status status = used->read(cx, bytes, size, &ranges);
     if (status == QB_OK && ranges.n == 0) status = qb_fail(cx, QB_STATUS_FORMAT, "no ranges in it");
+    if (status == QB_OK) status = check_names_once(cx, &ranges);
     if (status != QB_OK) {
         qb_ranges_release(&ranges);
         return qb_wrap(cx, "%s (%s)", name, used->name);
@@ -123,6 +169,14 @@ bool qb_line_next(const char **at, const char *end, qb_line *line) {
     if (line->n > 0 && line->text[line->n - 1] == '\r') line->n--;
     *at = stop < end ? stop + 1 : end;
     return true;
+}
+
+qb_status qb_ranges_add_line(qb_ctx *cx, qb_ranges *ranges, const qb_line *line, size_t n,
+                             double amax) {
+    QB_TRY_WRAP(cx, qb_ranges_add(cx, ranges, line->text, n, -amax, amax), "line %lld",
+                (long long)line->number);
+    ranges->item[ranges->n - 1].line = line->number;
+    return QB_OK;
 }
 
 bool qb_line_number(const char *text, size_t n, double *out) {

@@ -16,6 +16,7 @@ extern "C" {
 typedef struct qb_named_range {
     char *name;    /* of a tensor, or of the layer that reads it */
     double lo, hi; /* finite, lo <= hi */
+    int64_t line;  /* of the file that gave it; 0: not from a file of lines */
 } qb_named_range;
 
 typedef struct qb_ranges {
@@ -48,7 +49,9 @@ qb_status qb_ranges_add(qb_ctx *cx, qb_ranges *ranges, const char *name, size_t 
                         double hi);
 void qb_ranges_release(qb_ranges *ranges); /* accepts a zeroed one */
 
-/* Reads a file. `*format` NULL: found out, and set. Errors name the file and the place. */
+/* Reads a file. `*format` NULL: found out, and set. Errors name the file and the place. A name that
+ * is there twice with different ranges is QB_STATUS_FORMAT: which of them counted where the file
+ * was used cannot be told. */
 qb_status qb_ranges_load(qb_ctx *cx, const char *path, const qb_calib_format **format,
                          qb_ranges *out);
 /* The same from memory; `name` for messages. */

@@ -14,6 +14,10 @@ typedef struct qb_line {
 } qb_line;
 /* Takes the next line off [*at, end); starts from a zeroed line. False at the end. */
 bool qb_line_next(const char **at, const char *end, qb_line *line);
+/* qb_ranges_add of the symmetric range to amax, which this line gives the name in its first n
+ * bytes. */
+qb_status qb_ranges_add_line(qb_ctx *cx, qb_ranges *ranges, const qb_line *line, size_t n,
+                             double amax);
 /* A number that fills n bytes but for blanks around it. */
 bool qb_line_number(const char *text, size_t n, double *out);
 

@@ -1,7 +1,7 @@
 /* ncnn's .table: multipliers 127 / absmax by layer. First "layer_param_0" and one number an output
  * channel of its weight, then "layer" and one number for what it reads. A 3x3 convolution with
- * stride and dilation 1 has 6-bit weights (31 / absmax), for the Winograd algorithm. A line that
- * begins with # leaves its layer in float. */
+ * stride and dilation 1 has 6-bit weights (31 / absmax), for the Winograd algorithm. A line of
+ * either kind that begins with # leaves its layer in float. */
 #include <math.h>
 #include <string.h>
 
@@ -13,12 +13,12 @@ static size_t key_length(const qb_line *line) {
     return blank ? (size_t)(blank - line->text) : line->n;
 }
 
+enum { WEIGHT_SUFFIX = sizeof "_param_0" - 1 };
+
 /* "conv1_param_0" */
 static bool is_weight_key(const char *key, size_t n) {
-    static const char word[] = "_param_";
-    const size_t length = sizeof word - 1;
-    return n > length + 1 && key[n - 1] >= '0' && key[n - 1] <= '9' &&
-           memcmp(key + n - 1 - length, word, length) == 0;
+    return n > WEIGHT_SUFFIX && key[n - 1] >= '0' && key[n - 1] <= '9' &&
+           memcmp(key + n - WEIGHT_SUFFIX, "_param_", WEIGHT_SUFFIX - 1) == 0;
 }
 
 static bool probe(const char *bytes, size_t size) {
@@ -27,34 +27,54 @@ static bool probe(const char *bytes, size_t size) {
     return qb_line_next(&at, bytes + size, &line) && is_weight_key(line.text, key_length(&line));
 }
 
-static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *out) {
-    const size_t key = key_length(line);
-    double multiplier;
-    if (line->n == 0 || line->text[0] == '#' || is_weight_key(line->text, key)) return QB_OK;
-    if (!qb_line_number(line->text + key, line->n - key, &multiplier) || !(multiplier > 0) ||
-        isinf(multiplier))
-        return qb_fail(cx, QB_STATUS_FORMAT,
-                       "line %lld: expected a layer and one positive multiplier",
-                       (long long)line->number);
-    QB_TRY_WRAP(cx, qb_ranges_add(cx, out, line->text, key, -127 / multiplier, 127 / multiplier),
-                "line %lld", (long long)line->number);
-    return QB_OK;
-}
-
-static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
-    const char *at = bytes, *end = bytes + size;
-    qb_line line = {0};
-    while (qb_line_next(&at, end, &line)) QB_TRY(read_line(cx, &line, out));
-    return QB_OK;
-}
-
-/* ---- writing ---- */
-
 static const qb_named_range *range_of(const qb_ranges *ranges, const char *name) {
     for (int32_t i = 0; i < ranges->n; i++)
         if (strcmp(ranges->item[i].name, name) == 0) return &ranges->item[i];
     return NULL;
 }
+
+/* `in_float`: the layers whose weight's line is commented out. */
+static qb_status read_line(qb_ctx *cx, const qb_line *line, qb_ranges *in_float, qb_ranges *out) {
+    const char *text = line->text;
+    const size_t key = key_length(line);
+    double multiplier;
+    if (line->n > 0 && *text == '#' && is_weight_key(text + 1, key - 1)) {
+        const qb_line weight = {text + 1, line->n - 1, line->number};
+        return qb_ranges_add_line(cx, in_float, &weight, key - 1 - WEIGHT_SUFFIX, 0);
+    }
+    if (line->n == 0 || *text == '#' || is_weight_key(text, key)) return QB_OK;
+    /* inf: the layer reads zeros only */
+    if (!qb_line_number(text + key, line->n - key, &multiplier) || !(multiplier > 0))
+        return qb_fail(cx, QB_STATUS_FORMAT,
+                       "line %lld: expected a layer and one positive multiplier",
+                       (long long)line->number);
+    return qb_ranges_add_line(cx, out, line, key, 127 / multiplier);
+}
+
+static void drop(qb_ranges *ranges, const qb_ranges *in_float) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < ranges->n; i++) {
+        if (range_of(in_float, ranges->item[i].name))
+            qb_free(ranges->item[i].name);
+        else
+            ranges->item[kept++] = ranges->item[i];
+    }
+    ranges->n = kept;
+}
+
+static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_ranges *out) {
+    const char *at = bytes, *end = bytes + size;
+    qb_line line = {0};
+    qb_ranges in_float = {0};
+    qb_status status = QB_OK;
+    while (status == QB_OK && qb_line_next(&at, end, &line))
+        status = read_line(cx, &line, &in_float, out);
+    if (status == QB_OK) drop(out, &in_float);
+    qb_ranges_release(&in_float);
+    return status;
+}
+
+/* ---- writing ---- */
 
 static const char *layer_name(const qb_graph *graph, const qb_node *node) {
     return *node->name ? node->name : graph->values[node->out[0]].name;

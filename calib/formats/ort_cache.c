@@ -29,8 +29,7 @@ static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_rang
             return qb_fail(cx, QB_STATUS_FORMAT,
                            "line %lld: expected a name and a largest magnitude",
                            (long long)line.number);
-        QB_TRY_WRAP(cx, qb_ranges_add(cx, out, line.text, name, -amax, amax), "line %lld",
-                    (long long)line.number);
+        QB_TRY(qb_ranges_add_line(cx, out, &line, name, amax));
     }
     return QB_OK;
 }

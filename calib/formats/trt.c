@@ -44,9 +44,7 @@ static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_rang
         if (!isfinite(scale) || scale < 0)
             return qb_fail(cx, QB_STATUS_FORMAT, "line %lld: the scale is %g",
                            (long long)line.number, (double)scale);
-        const double amax = (double)scale * 127;
-        QB_TRY_WRAP(cx, qb_ranges_add(cx, out, line.text, name, -amax, amax), "line %lld",
-                    (long long)line.number);
+        QB_TRY(qb_ranges_add_line(cx, out, &line, name, (double)scale * 127));
     }
     return QB_OK;
 }

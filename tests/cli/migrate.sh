@@ -53,6 +53,15 @@ complains 'empty.trt \(trt\): no ranges'
 printf 'TRT-8205-X\nconv: zz\n' >bad.trt
 expect 1 "$QBENCH" calib import bad.trt -m model.onnx
 complains 'bad.trt \(trt\): line 2'
+{
+    cat old.trt
+    echo 'image: 3f800000'
+} >twice.trt
+for command in 'calib import twice.trt -m model.onnx' 'migrate model.onnx twice.trt'; do
+    # shellcheck disable=SC2086
+    expect 1 "$QBENCH" $command
+    complains "twice.trt \(trt\): 'image' is there twice: with the scale 0.0[0-9]+ .*in line [0-9]+, and 1 \(-127 to 127\) in line $(wc -l <twice.trt)$"
+done
 expect 1 "$QBENCH" calib import nothing.trt -m model.onnx
 complains 'nothing.trt'
 done_testing

@@ -142,6 +142,14 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
         {"aimet", "{\"activation_encodings\": {\"x\": [{\"bitwidth\": 40}]}}", "bit width"},
         {"aimet", "{\"activation_encodings\": {\"x\": []}}", "list of one"},
         {"ncnn", "c_param_0 1 \nc 0 \n", "line 2"},
+        {"ncnn", "c_param_0 1 \nc nan \n", "line 2"},
+        {"ncnn", "#c_param_0 1 \nc 2 \n", "no ranges"},
+        {"trt", "TRT-1-A\nx: 3f800000\ny: 3f800000\n\nx: 40000000\n",
+         "'x' is there twice: with the scale 1 (range -127 to 127) in line 2, and 2 (-254 to 254) "
+         "in "
+         "line 5"},
+        {"ort-cache", "x 1\nx 2\n", "in line 1, and"},
+        {"ncnn", "c_param_0 1 \nc 127 \nc 63.5 \n", "(-2 to 2) in line 3"},
         {"ort-flatbuffers", "\x04\0\0", "FlatBuffers"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -162,6 +170,51 @@ static void what_is_wrong_is_said_with_its_place(void **state) {
     qb_ctx_init(&cx);
     assert_int_equal(qb_ranges_parse(&cx, "bad", "?", 1, &none, &r), QB_STATUS_FORMAT);
     assert_int_equal(qb_calib_format_find(&cx, "tflite", &none), QB_STATUS_USAGE);
+}
+
+/* The same range again contradicts nothing. */
+static void a_repeated_line_is_no_contradiction(void **state) {
+    (void)state;
+    static const char text[] = "TRT-1-A\nx: 3f800000\nx: 3F800000\n";
+    qb_ctx cx;
+    qb_ranges r;
+    const qb_calib_format *format = NULL;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_ranges_parse(&cx, "twice", text, strlen(text), &format, &r));
+    assert_int_equal(r.n, 2);
+    qb_ranges_release(&r);
+}
+
+/* A table as ncnn2table prints it (numbers by "%f ", a blank at each end): all weights, then what
+ * all layers read, then weights of embedding and attention layers, which have no range of their
+ * input. `dead` reads zeros only; `float1` and `float2` were commented out by a person. */
+static void an_ncnn_table_with_all_it_may_hold(void **state) {
+    (void)state;
+    static const char text[] = "conv1_param_0 131.352173 inf 97.130001 \n"
+                               "dead_param_0 6.250000 \n"
+                               "#float1_param_0 31.500000 \n"
+                               "float2_param_0 31.500000 \n"
+                               "conv1 0.841235 \n"
+                               "dead inf \n"
+                               "float1 63.500000 \n"
+                               "#float2 63.500000 \n"
+                               "words_param_0 12.000000 \n"
+                               "mha_param_0 1.000000 2.000000 \n"
+                               "mha_param_1 1.000000 2.000000 \n"
+                               "mha_param_2 1.000000 2.000000 \n"
+                               "mha_param_3 1.000000 \n";
+    qb_ctx cx;
+    qb_ranges r;
+    const qb_calib_format *format = NULL;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_ranges_parse(&cx, "t.table", text, strlen(text), &format, &r));
+    assert_string_equal(format->name, "ncnn");
+    assert_int_equal(r.n, 2);
+    assert_string_equal(r.item[0].name, "conv1");
+    assert_true(fabs(r.item[0].hi - 127 / 0.841235) < 1e-9 && r.item[0].lo == -r.item[0].hi);
+    assert_string_equal(r.item[1].name, "dead");
+    assert_true(r.item[1].lo == 0 && r.item[1].hi == 0);
+    qb_ranges_release(&r);
 }
 
 /* x -> conv1 (3x3) -> a -> fc (1x1) -> y */
@@ -263,6 +316,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(what_is_written_reads_back),
     cmocka_unit_test(the_scale_of_a_tensorrt_cache),
     cmocka_unit_test(what_is_wrong_is_said_with_its_place),
+    cmocka_unit_test(a_repeated_line_is_no_contradiction),
+    cmocka_unit_test(an_ncnn_table_with_all_it_may_hold),
     cmocka_unit_test(ncnn_tables_are_by_layer),
     cmocka_unit_test(names_that_do_not_fit_are_listed),
 };
