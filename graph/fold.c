@@ -25,8 +25,9 @@ static double recurrent_work(const qb_graph *graph, const qb_node *node) {
 /* Most operators touch each element once or so; those with a kernel, a weight or a window may look
  * at a whole input for each element of the output. */
 static double work_of(const qb_graph *graph, const qb_node *node) {
-    static const char *const products[] = {"Attention", "MatMulInteger", "NonMaxSuppression",
-                                           "QLinearMatMul"};
+    static const char *const products[] = {
+        "Attention",     "DFT",      "MatMulInteger", "NonMaxSuppression",
+        "QLinearMatMul", "RoiAlign", "STFT"};
     if (qb_attr_find(node->op, "hidden_size")) return recurrent_work(graph, node);
     bool window = node->op->qrule == QB_QRULE_COMPUTE || qb_attr_find(node->op, "kernel_shape") ||
                   qb_attr_find(node->op, "size") || qb_attr_find(node->op, "equation");
@@ -39,6 +40,8 @@ static double work_of(const qb_graph *graph, const qb_node *node) {
         double count = (double)qb_shape_count(&graph->values[node->in[i]].shape);
         if (count > most) most = count;
     }
+    const double samples = (double)qb_attr_int(node, "sampling_ratio", 0);
+    if (samples * samples > most) most = samples * samples;
     for (int32_t i = 0; i < node->n_out; i++)
         out += (double)qb_shape_count(&graph->values[node->out[i]].shape);
     return most * out;

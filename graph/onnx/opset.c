@@ -39,6 +39,7 @@ static const rule rules[] = {
     {"CastLike", 24, ATTRIBUTE, 0, "round_mode", NULL},
     {"CenterCropPad", 18, ALWAYS, 0, NULL, NULL},
     {"Col2Im", 18, ALWAYS, 0, NULL, NULL},
+    {"DFT", 20, ALWAYS, 0, NULL, NULL},
     {"DeformConv", 19, ALWAYS, 0, NULL, NULL},
     {"DequantizeLinear", 19, TYPE, QB_DTYPE_F16, NULL, NULL},
     {"DequantizeLinear", 21, TYPE, QB_DTYPE_S16, NULL, NULL},

@@ -92,3 +92,18 @@ qb_status qb_node_detach_output(qb_ctx *cx, qb_graph *graph, int32_t node, const
     graph->nodes[node].out[0] = id;
     return QB_OK;
 }
+
+void qb_sort_indices(const void *what, qb_before_fn before, int64_t *index, int64_t *other,
+                     int64_t n) {
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t start = 0; start < n; start += 2 * width) {
+            int64_t middle = start + width < n ? start + width : n;
+            int64_t end = start + 2 * width < n ? start + 2 * width : n, a = start, b = middle;
+            for (int64_t to = start; to < end; to++) {
+                bool left = b == end || (a < middle && !before(what, index[b], index[a]));
+                other[to] = left ? index[a++] : index[b++];
+            }
+        }
+        memcpy(index, other, (size_t)n * sizeof *index);
+    }
+}

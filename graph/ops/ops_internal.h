@@ -177,6 +177,11 @@ qb_status qb_eval_index(qb_ctx *cx, const qb_tensor *tensor, int64_t at, int64_t
                         int64_t *out);
 /* The integers of a tensor of type int64 or int32; more than `max` are an error. */
 qb_status qb_eval_ints(qb_ctx *cx, const qb_tensor *tensor, int64_t *v, int32_t max, int32_t *n);
+/* Must element i come before element j? */
+typedef bool (*qb_before_fn)(const void *what, int64_t i, int64_t j);
+/* Merge sort of index[n]: what is equal keeps its order. `other` is as long. */
+void qb_sort_indices(const void *what, qb_before_fn before, int64_t *index, int64_t *other,
+                     int64_t n);
 /* Mean and 1 / sqrt(variance + epsilon) of n numbers. */
 void qb_moments(const float *x, int64_t n, float epsilon, double *mean, double *inverse);
 /* Output 0 holds the bytes of input 0. */

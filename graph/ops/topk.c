@@ -15,25 +15,10 @@ typedef struct order {
 } order;
 
 /* Does element i come before element j? Equal ones keep their order. */
-static bool before(const order *o, int64_t i, int64_t j) {
+static bool before(const void *what, int64_t i, int64_t j) {
+    const order *o = what;
     int sign = qb_element_order(o->dtype, o->data, o->first + i * o->step, o->first + j * o->step);
-    if (sign == 0) return i < j;
     return o->largest ? sign > 0 : sign < 0;
-}
-
-/* Merge sort of index[n]; `other` is as long. */
-static void sort_indices(const order *o, int64_t *index, int64_t *other, int64_t n) {
-    for (int64_t width = 1; width < n; width *= 2) {
-        for (int64_t start = 0; start < n; start += 2 * width) {
-            int64_t middle = start + width < n ? start + width : n;
-            int64_t end = start + 2 * width < n ? start + 2 * width : n, a = start, b = middle;
-            for (int64_t to = start; to < end; to++) {
-                bool left = b == end || (a < middle && before(o, index[a], index[b]));
-                other[to] = left ? index[a++] : index[b++];
-            }
-        }
-        memcpy(index, other, (size_t)n * sizeof *index);
-    }
 }
 
 /* --- TopK ---------------------------------------------------------------------------------------
@@ -97,7 +82,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
         order o = {dtype, in[0].data, line / inner * n * inner + line % inner, inner,
                    attrs->largest != 0};
         for (int64_t i = 0; i < n; i++) index[i] = i;
-        sort_indices(&o, index, index + n, n);
+        qb_sort_indices(&o, before, index, index + n, n);
         for (int64_t i = 0; i < k; i++) {
             int64_t to = line / inner * k * inner + line % inner + i * inner;
             memcpy((char *)out[0].data + (size_t)to * size,
@@ -203,7 +188,7 @@ static int64_t select_boxes(const nms *s, int64_t *index, int64_t *out) {
         int64_t kept = 0, candidates = 0;
         for (int64_t i = 0; i < s->n; i++)
             if (!s->has_score || s->scores[o.first + i] > s->score) index[candidates++] = i;
-        sort_indices(&o, index, index + s->n, candidates);
+        qb_sort_indices(&o, before, index, index + s->n, candidates);
         for (int64_t i = 0; i < candidates && kept < s->most; i++) {
             bool good = true;
             for (int64_t k = 0; k < kept && good; k++)

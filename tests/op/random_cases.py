@@ -14,6 +14,7 @@ import sys
 import warnings
 
 import random_recurrent
+import random_regions
 
 try:
     import numpy as np
@@ -981,7 +982,7 @@ MAKERS = {
     "QuantizeLinear": quantize, "DequantizeLinear": quantize, "DynamicQuantizeLinear": dynamic_quantize,
     "QLinearMatMul": qlinear_matmul, "QLinearConv": qlinear_conv, "Attention": attention,
     "RotaryEmbedding": rotary, "Dropout": dropout, "EyeLike": eye, "MeanVarianceNormalization": mean_variance,
-    "Gelu": gelu, "NonZero": nonzero, **random_recurrent.MAKERS,
+    "Gelu": gelu, "NonZero": nonzero, **random_recurrent.MAKERS, **random_regions.MAKERS,
 }
 
 
