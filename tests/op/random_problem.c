@@ -122,6 +122,15 @@ static qb_shape random_image(qb_rng *rng, int32_t spatial) {
     return shape;
 }
 
+/* Each pixel by itself, as a scale and a shift of each channel. */
+static void one_pixel_window(int32_t spatial, const qb_shape *in, qb_window *w, qb_shape *out) {
+    for (int32_t d = 0; d < spatial; d++) {
+        w->kernel[d] = w->stride[d] = w->dilation[d] = 1;
+        w->pad_begin[d] = w->pad_end[d] = 0;
+        out->dim[2 + d] = in->dim[2 + d];
+    }
+}
+
 static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 80) ? 1 : 3;
@@ -140,6 +149,8 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     x.dim[1] = channels;
     y.dim[1] = outputs;
     if (!random_window(rng, spatial, &x, false, &p->window, &y)) return false;
+    if (p->group == channels && random_chance(rng, 20))
+        one_pixel_window(spatial, &x, &p->window, &y);
     if (transpose) {
         qb_shape small = y; /* the convolution's output is the transposed one's input */
         y = x, x = small;

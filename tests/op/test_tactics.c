@@ -28,7 +28,8 @@ static bool machine_has(const qb_tactic *tactic) {
 static bool in_bf16(qb_rng *rng, const qb_tactic *tactic) {
     if (strstr(tactic->name, "bf16")) return true;
     const bool light = tactic->kind == QB_KIND_POOL || tactic->kind == QB_KIND_BINARY ||
-                       tactic->kind == QB_KIND_UNARY || tactic->kind == QB_KIND_COPY;
+                       tactic->kind == QB_KIND_UNARY || tactic->kind == QB_KIND_COPY ||
+                       strstr(tactic->name, "scale_shift");
     return light && strcmp(tactic->backend, "ref") != 0 && random_chance(rng, 30);
 }
 

@@ -187,6 +187,63 @@ static void division_by_zero_stays_where_it_is(void **state) {
     maker_release(&m);
 }
 
+/* --- scale-to-conv --------------------------------------------------------------------------- */
+
+static void scales_and_shifts_of_channels_become_convolutions(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 33);
+    int32_t x = make_image(&m);
+    int32_t scaled = NODE(&m, "Mul", "scaled", make_random(&m, "s", DIMS(4, 1, 1)), x);
+    make_output(&m, NODE(&m, "Add", "y", make_random(&m, "t", DIMS(1, 4, 1, 1)), scaled));
+    scaled = NODE(&m, "Mul", "doubled", x, make_scalar(&m, "two", 2));
+    make_output(&m, NODE(&m, "Add", "z", scaled, make_random(&m, "u", DIMS(4, 1, 1))));
+    int32_t line = make_input(&m, "line", DIMS(-1, 3, 5));
+    scaled = NODE(&m, "Mul", "line_scaled", line, make_random(&m, "v", DIMS(3, 1)));
+    make_output(&m, NODE(&m, "Add", "w", scaled, make_random(&m, "r", DIMS(3, 1))));
+    assert_int_equal(optimize(&m, "scale-to-conv", TOLERANCE), 3);
+    assert_int_equal(count_op(m.graph, "Conv"), 3);
+    assert_int_equal(count_nodes(m.graph), 3);
+    maker_release(&m);
+}
+
+static void other_products_and_sums_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 34);
+    int32_t x = make_image(&m);
+    int32_t s = make_random(&m, "s", DIMS(4, 1, 1)), t = make_random(&m, "t", DIMS(4, 1, 1));
+    int32_t seen = NODE(&m, "Mul", "seen", x, s); /* an output */
+    make_output(&m, seen);
+    make_output(&m, NODE(&m, "Add", "a", seen, t));
+    int32_t twice = NODE(&m, "Mul", "twice", x, s);
+    make_output(&m, NODE(&m, "Add", "b", twice, t));
+    make_output(&m, NODE(&m, "Relu", "c", twice));
+    int32_t columns = make_random(&m, "columns", DIMS(1, 6));
+    make_output(&m, NODE(&m, "Add", "d", NODE(&m, "Mul", "dm", x, columns), t));
+    make_output(&m, NODE(&m, "Add", "e", NODE(&m, "Mul", "em", x, s), x));
+    int32_t two = make_scalar(&m, "two", 2); /* no channel differs from another */
+    make_output(&m, NODE(&m, "Add", "f", NODE(&m, "Mul", "fm", x, two), two));
+    make_output(&m, NODE(&m, "Sub", "g", t, NODE(&m, "Mul", "gm", x, s)));
+    int32_t flat = make_input(&m, "flat", DIMS(-1, 4)), row = make_random(&m, "row", DIMS(4));
+    make_output(&m, NODE(&m, "Add", "h", NODE(&m, "Mul", "hm", flat, row), row));
+    int32_t wider = make_random(&m, "wider", DIMS(1, 1, 4, 1, 1));
+    make_output(&m, NODE(&m, "Add", "i", NODE(&m, "Mul", "im", x, wider), t));
+    assert_int_equal(optimize(&m, "scale-to-conv", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+static void scales_of_quantized_values_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 35);
+    int32_t scaled = NODE(&m, "Mul", "scaled", make_image(&m), make_random(&m, "s", DIMS(4, 1, 1)));
+    make_output(&m, NODE(&m, "Add", "y", scaled, make_random(&m, "t", DIMS(4, 1, 1))));
+    make_quantized(&m, scaled, 0.5f, 3);
+    assert_int_equal(optimize_unchecked(&m, "scale-to-conv"), 0);
+    maker_release(&m);
+}
+
 /* --- pad-into-conv --------------------------------------------------------------------------- */
 
 static void zero_padding_moves_into_convolutions(void **state) {
@@ -359,6 +416,9 @@ int main(void) {
         cmocka_unit_test(constant_scales_move_into_weights),
         cmocka_unit_test(scales_that_do_not_fit_stay),
         cmocka_unit_test(division_by_zero_stays_where_it_is),
+        cmocka_unit_test(scales_and_shifts_of_channels_become_convolutions),
+        cmocka_unit_test(other_products_and_sums_stay),
+        cmocka_unit_test(scales_of_quantized_values_stay),
         cmocka_unit_test(zero_padding_moves_into_convolutions),
         cmocka_unit_test(other_padding_stays),
         cmocka_unit_test(padding_of_quantized_values_stays),

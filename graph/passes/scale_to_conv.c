@@ -1,0 +1,81 @@
+/* x scale[c] + shift[c], which nothing took in, as in networks that normalize and clamp before they
+ * convolve, becomes a depthwise Conv with windows of one pixel: one step with what follows, in
+ * place of two over the same memory, and exact in integers, where each channel's weight has its own
+ * scale. */
+#include "graph/passes_internal.h"
+
+/* The input that is no constant of a Mul or Add with one number a channel, written to `numbers`;
+ * *varies: with more than one for all. -1: none. */
+static int32_t scaled(const qb_graph *graph, const qb_node *node, int64_t n, double *numbers,
+                      bool *varies) {
+    const qb_shape *out = &graph->values[node->out[0]].shape;
+    for (int32_t side = 0; side < 2; side++) {
+        const int32_t x = node->in[side], constant = node->in[1 - side];
+        if (qb_value_is_const(graph, x) || !qb_value_is_plain(graph, x) ||
+            graph->values[x].shape.rank != out->rank ||
+            !qb_value_channels(graph, constant, out->rank, 1, n, numbers))
+            continue;
+        *varies = *varies || qb_shape_count(&graph->values[constant].shape) > 1;
+        return x;
+    }
+    return -1;
+}
+
+static qb_status to_conv(qb_rewrite *rw, int32_t add, int32_t x, int64_t n, const float *scale,
+                         const float *shift) {
+    qb_graph *graph = rw->graph;
+    const int32_t out = graph->nodes[add].out[0], spatial = graph->values[out].shape.rank - 2;
+    const qb_shape vector = {.rank = 1, .dim = {n}};
+    int64_t ones[3] = {1, 1, 1};
+    qb_shape weight = {.rank = spatial + 2, .dim = {n, 1, 1, 1, 1}};
+    int32_t in[3] = {x};
+    QB_TRY(qb_rewrite_floats(rw, out, "_scale", &weight, scale, &in[1]));
+    QB_TRY(qb_rewrite_floats(rw, out, "_shift", &vector, shift, &in[2]));
+    QB_TRY(qb_rewrite_node(rw, add, qb_op_find("Conv", ""), in, 3, out));
+    QB_TRY(qb_node_set_ints(rw, add, "kernel_shape", ones, spatial));
+    return qb_node_set_int(rw, add, "group", n);
+}
+
+static qb_status rewrite(qb_rewrite *rw, int32_t add, int32_t mul, int64_t n, double *work) {
+    const qb_graph *graph = rw->graph;
+    double *scale = work, *shift = work + n;
+    bool varies = false;
+    scaled(graph, &graph->nodes[add], n, shift, &varies);
+    const int32_t x = scaled(graph, &graph->nodes[mul], n, scale, &varies);
+    if (x < 0 || !varies) return QB_OK;
+    float *numbers = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers);
+    if (!numbers) return rw->cx->code;
+    for (int64_t i = 0; i < 2 * n; i++) numbers[i] = (float)work[i];
+    const qb_status status = to_conv(rw, add, x, n, numbers, numbers + n);
+    qb_free(numbers);
+    QB_TRY(status);
+    qb_graph_kill_node(rw->graph, mul);
+    qb_rewrite_changed(rw);
+    return QB_OK;
+}
+
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    const qb_graph *graph = rw->graph;
+    const qb_node *add = &graph->nodes[index];
+    if (!qb_node_is(add, "Add") || !qb_value_is_plain(graph, add->out[0])) return QB_OK;
+    const qb_shape *shape = &graph->values[add->out[0]].shape;
+    const int64_t n = shape->rank < 3 || shape->rank > 5 ? 0 : shape->dim[1];
+    if (n < 2) return QB_OK;
+    double *work = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *work);
+    if (!work) return rw->cx->code;
+    bool varies = false;
+    const int32_t product = scaled(graph, add, n, work, &varies);
+    const int32_t mul = product < 0 ? -1 : qb_rewrite_from(rw, product, "Mul");
+    qb_status status = QB_OK;
+    if (mul >= 0 && qb_uses_sole_user(graph, &rw->uses, product) == index)
+        status = rewrite(rw, index, mul, n, work);
+    qb_free(work);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
+    return qb_rewrite_each(cx, graph, match, n_changes);
+}
+
+const qb_pass qb_pass_scale_to_conv = {
+    "scale-to-conv", "makes Mul and Add by constants a channel a depthwise Conv of one pixel", run};
