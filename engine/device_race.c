@@ -17,41 +17,51 @@ static double median(double *ms, size_t n) {
     return ms[n / 2];
 }
 
-static qb_status run_on_zeros(qb_ctx *cx, const qb_engine *e, qb_context *context) {
-    qb_status status = QB_OK;
-    void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
-    void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs); /* none is wanted */
-    if (!inputs || !outputs) QB_GO(cx->code);
+/* An engine at the start, with inputs that stay for as long as it is replayed: steps of the
+ * processor read them where they are. */
+typedef struct racer {
+    const qb_engine *engine;
+    qb_context *context;
+    void **inputs, **outputs; /* of zeros; none is wanted */
+} racer;
+
+static qb_status start(qb_ctx *cx, const qb_engine *e, racer *out) {
+    out->engine = e;
+    out->inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *out->inputs);
+    out->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *out->outputs);
+    if (!out->inputs || !out->outputs) return cx->code;
     for (int32_t i = 0; i < e->n_inputs; i++) {
-        inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc));
-        if (!inputs[i]) QB_GO(cx->code);
+        out->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc));
+        if (!out->inputs[i]) return cx->code;
     }
-    QB_GO(qb_context_run(cx, context, (const void *const *)inputs, outputs));
-out:
-    for (int32_t i = 0; inputs && i < e->n_inputs; i++) qb_free(inputs[i]);
-    qb_free(inputs);
-    qb_free(outputs);
-    return status;
+    QB_TRY(qb_context_create(cx, e, &out->context));
+    return qb_context_run(cx, out->context, (const void *const *)out->inputs, out->outputs);
+}
+
+static void leave(racer *r) {
+    qb_context_free(r->context);
+    for (int32_t i = 0; r->inputs && i < r->engine->n_inputs; i++) qb_free(r->inputs[i]);
+    qb_free(r->inputs);
+    qb_free(r->outputs);
 }
 
 /* By turns, so that what else goes on at a time meets both. */
 static qb_status race(qb_ctx *cx, const qb_engine *const engine[2], double ms[2]) {
     double lap[LAPS], round[2][ROUNDS];
-    qb_context *context[2] = {NULL, NULL};
+    racer run[2] = {{0}, {0}};
     qb_status status = QB_OK;
     for (int e = 0; e < 2; e++) {
-        QB_GO(qb_context_create(cx, engine[e], &context[e]));
-        QB_GO(run_on_zeros(cx, engine[e], context[e]));
-        QB_GO(qb_context_replay(cx, context[e], LAPS, lap)); /* warms up */
+        QB_GO(start(cx, engine[e], &run[e]));
+        QB_GO(qb_context_replay(cx, run[e].context, LAPS, lap)); /* warms up */
     }
     for (int r = 0; r < ROUNDS; r++)
         for (int e = 0; e < 2; e++) {
-            QB_GO(qb_context_replay(cx, context[e], LAPS, lap));
+            QB_GO(qb_context_replay(cx, run[e].context, LAPS, lap));
             round[e][r] = median(lap, LAPS);
         }
     for (int e = 0; e < 2; e++) ms[e] = median(round[e], ROUNDS);
 out:
-    for (int e = 0; e < 2; e++) qb_context_free(context[e]);
+    for (int e = 0; e < 2; e++) leave(&run[e]);
     return status;
 }
 

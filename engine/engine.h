@@ -171,7 +171,8 @@ void qb_engine_buffer_free(const qb_engine *engine, void *buffer); /* accepts NU
 
 /* Engines on a device: runs n times more on the inputs of the last run, without copies from or to
  * the caller's memory; ms[i] is what the i-th took by the device's clock, the runs following each
- * other without a pause. QB_STATUS_UNSUPPORTED for an engine of the host. */
+ * other without a pause. Those inputs must still be there: steps of the processor read them.
+ * QB_STATUS_UNSUPPORTED for an engine of the host. */
 qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *ms);
 
 /* Called right after a value was written, while it is in cache: graph inputs first, then every

@@ -1,6 +1,7 @@
 /* The reader of engine files: the bytes as they are and, so that mutations get past the hashes and
  * seeds of other machines past the tags, composed anew with tags of this machine. What loads also
- * runs once, when it is small. */
+ * runs once, when it is small. Plans of a device load and run on the one of tests/providers, which
+ * needs no GPU. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,6 +9,7 @@
 
 #include "engine/file_internal.h"
 #include "engine/profiles.h"
+#include "fake_device.h"
 #include "kernels/cudnn_text.h"
 
 #define ARENA_MAX ((size_t)1 << 20)
@@ -98,16 +100,22 @@ static void load(const uint8_t *data, size_t size) {
     close(fd);
 }
 
-static size_t tags_of_here(char *text, size_t n) {
+/* Where the input's own tags name a device, these do: the plan may say otherwise. */
+static size_t tags_of_here(const uint8_t *own, size_t own_size, char *text, size_t n) {
+    static const char key[] = "\"device\":";
     qb_ctx cx;
     char processor[256];
+    const bool device = memmem(own, own_size, key, sizeof key - 1) != NULL;
     qb_ctx_init(&cx);
     qb_engine_processor(processor, sizeof processor);
     char *libraries = qb_engine_libraries(&cx);
-    snprintf(text, n,
-             "{\"built\": {\"qbench\": \"%s\", \"processor\": \"%s\", "
-             "\"libraries\": \"%s\"}}",
-             QB_VERSION, processor, libraries ? libraries : "");
+    snprintf(
+        text, n,
+        "{\"built\": {\"qbench\": \"%s\", \"processor\": \"%s\", \"libraries\": \"%s\"%s%s%s%s%s}}",
+        QB_VERSION, processor, libraries ? libraries : "",
+        device ? ", \"backend\": \"cuda,cpu,ref\", \"host_steps\": 1, \"device\": \"" : "",
+        device ? fake_device_hardware : "", device ? "\", \"driver\": \"" : "",
+        device ? fake_device_software : "", device ? "\"" : "");
     qb_free(libraries);
     return strlen(text);
 }
@@ -125,14 +133,14 @@ static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
         const qb_file_entry *s = &from.section[i];
         const size_t unit = QB_FILE_UNIT(i);
         const bool own = i == QB_FILE_TAGS;
-        if (!own && (s->offset > size || s->size > size - s->offset ||
-                     end + s->size > size + sizeof tags)) {
+        if (s->offset > size || s->size > size - s->offset ||
+            (!own && end + s->size > size + sizeof tags)) {
             free(file);
             return NULL;
         }
         qb_file_entry *entry = &to.section[i];
         memcpy(entry->name, qb_file_names[i], sizeof entry->name);
-        entry->size = own ? tags_of_here(tags, sizeof tags) : s->size;
+        entry->size = own ? tags_of_here(data + s->offset, s->size, tags, sizeof tags) : s->size;
         entry->offset = end = (end + unit - 1) / unit * unit;
         memcpy(file + end, own ? (const uint8_t *)tags : data + s->offset, entry->size);
         entry->hash = qb_hash_bytes(file + end, entry->size);

@@ -9,6 +9,7 @@
 #include "base/rng.h"
 #include "engine/providers.h"
 #include "fake_device.h"
+#include "graph/passes.h"
 #include "plugin_graph.h"
 
 #define IMAGE (3 * 32 * 32)
@@ -150,6 +151,26 @@ static void plugins_run_on_the_device(void **state) {
     unsetenv("QB_FAULT");
 }
 
+/* Steps of codes race against the same ones in FP16, some of which the processor runs: it reads the
+ * inputs at every replay. */
+static void engines_race_with_steps_on_the_host(void **state) {
+    (void)state;
+    const qb_engine_options options = {
+        .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1};
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_provider_count n;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_onnx_load(&cx, QB_SOURCE_DIR "/tests/fuzz/corpus/onnx/qdq.onnx", &graph));
+    assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    qb_providers_count(engine, &n);
+    assert_true(n.cpu > 0);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
 static void providers_are_taken_in_order(void **state) {
     (void)state;
     static const struct {
@@ -249,6 +270,7 @@ int main(void) {
         cmocka_unit_test(nodes_run_where_they_can),
         cmocka_unit_test(both_sides_are_observed),
         cmocka_unit_test(plugins_run_on_the_device),
+        cmocka_unit_test(engines_race_with_steps_on_the_host),
         cmocka_unit_test(providers_are_taken_in_order),
         cmocka_unit_test(where_a_precision_runs_must_be_there),
         cmocka_unit_test(lists_have_one_name),

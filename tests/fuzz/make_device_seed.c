@@ -1,0 +1,33 @@
+/* Writes a seed for corpus/engine: the engine of a model for the device of tests/providers, which
+ * runs what it can, the processor the rest. Part of builds for fuzzing:
+ *   make_device_seed MODEL.onnx f32|f16 tests/fuzz/corpus/engine/NAME
+ * Those of the host are written by `qbench build`. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/file.h"
+#include "graph/passes.h"
+
+static qb_status make(qb_ctx *cx, const char *model, bool half, const char *path) {
+    const qb_engine_options options = {
+        .backends = "cuda,cpu,ref", .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32, .threads = 1};
+    const qb_engine_origin origin = {.model = "seed.onnx", .precision = half ? "fp16" : "fp32"};
+    qb_graph *graph = NULL;
+    qb_engine *engine = NULL;
+    QB_TRY(qb_onnx_load(cx, model, &graph));
+    qb_status status = qb_optimize(cx, graph, NULL, NULL);
+    if (status == QB_OK) status = qb_engine_build(cx, graph, &options, &engine);
+    if (status == QB_OK) status = qb_engine_save(cx, engine, &origin, path);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    if (argc != 4) return 2;
+    if (make(&cx, argv[1], strcmp(argv[2], "f16") == 0, argv[3]) == QB_OK) return 0;
+    fprintf(stderr, "%s\n", cx.message);
+    return 1;
+}
