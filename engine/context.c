@@ -269,9 +269,9 @@ static qb_status run_part(qb_ctx *cx, qb_context *c, double *seconds, qb_observe
     return QB_OK;
 }
 
-/* All three ways to run: `seconds` and `observe` may be NULL. */
+/* All three ways to run: `seconds`, `raw` and `observe` may be NULL. */
 static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void *const *outputs,
-                     double *seconds, qb_observe_fn observe, void *user) {
+                     double *seconds, qb_profile_raw *raw, qb_observe_fn observe, void *user) {
     qb_engine_select(c->whole);
     QB_TRY(check_inputs(cx, c->engine, inputs));
     if (c->device) QB_TRY(qb_device_run_turn(cx, c));
@@ -283,7 +283,7 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
     int before = qb_use_threads(c->engine->threads);
     for (int64_t part = 0; part < c->engine->parts && status == QB_OK; part++) {
         qb_context_bind(c, inputs, outputs, part);
-        status = c->device && !observe ? qb_device_run_once(cx, c, seconds)
+        status = c->device && !observe ? qb_device_run_once(cx, c, seconds, raw)
                                        : run_part(cx, c, seconds, observe, user);
     }
     qb_use_threads(before);
@@ -292,17 +292,33 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
 
 qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
                          void *const *outputs) {
-    return run(cx, context, inputs, outputs, NULL, NULL, NULL);
+    return run(cx, context, inputs, outputs, NULL, NULL, NULL, NULL);
 }
 
 qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, double *seconds) {
-    return run(cx, context, inputs, outputs, seconds, NULL, NULL);
+    return run(cx, context, inputs, outputs, seconds, NULL, NULL, NULL);
+}
+
+qb_status qb_context_profile_raw(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                                 void *const *outputs, double *seconds, qb_profile_raw *raw) {
+    const int32_t n = context->engine->n_steps;
+    if (context->device) return run(cx, context, inputs, outputs, seconds, raw, NULL, NULL);
+    double *one = qb_alloc(cx, (size_t)n, sizeof *one);
+    if (!one) return cx->code;
+    qb_status status = run(cx, context, inputs, outputs, one, NULL, NULL, NULL);
+    for (int32_t s = 0; s < n && status == QB_OK; s++) {
+        seconds[s] += one[s];
+        raw->step[s] += one[s];
+        raw->whole += one[s];
+    }
+    qb_free(one);
+    return status;
 }
 
 qb_status qb_context_observe(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, qb_observe_fn observe, void *user) {
-    return run(cx, context, inputs, outputs, NULL, observe, user);
+    return run(cx, context, inputs, outputs, NULL, NULL, observe, user);
 }
 
 qb_status qb_context_replay(qb_ctx *cx, qb_context *context, int32_t n, double *ms) {

@@ -282,7 +282,10 @@ static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *
     *kernel = NULL;
     *timing = (qb_timing){.seconds = -1};
     const double start = qb_now();
-    qb_status status = tactic->create(cx, tactic, &problem, c->constant, 1, kernel);
+    qb_status status = tactic->compete
+                           ? tactic->compete(cx, tactic, &problem, c->constant,
+                                             c->best ? c->best_seconds : 0, kernel)
+                           : tactic->create(cx, tactic, &problem, c->constant, 1, kernel);
     const double made = qb_now() - start;
     if (status == QB_OK) timing->variant = (*kernel)->problem.variant;
     if (status == QB_OK && !qb_build_within_limit(c->b, *kernel))

@@ -144,8 +144,10 @@ void qb_device_run_free(qb_device_run *run, const qb_device_api *device);
 void *qb_device_address(const struct qb_context *context, const qb_buffer *buffer);
 /* Starts a copy or a kernel of the device. */
 qb_status qb_device_run_step(qb_ctx *cx, struct qb_context *context, int32_t step);
-/* One run on what qb_context_bind left; `seconds` (may be NULL) as in qb_context_profile. */
-qb_status qb_device_run_once(qb_ctx *cx, struct qb_context *context, double *seconds);
+/* One run on what qb_context_bind left; `seconds` and `raw` (may be NULL) as in
+ * qb_context_profile_raw. */
+qb_status qb_device_run_once(qb_ctx *cx, struct qb_context *context, double *seconds,
+                             qb_profile_raw *raw);
 /* The same with its parts timed; see qb_context_run_timed. */
 qb_status qb_device_run_timed(qb_ctx *cx, struct qb_context *context, bool transfers,
                               qb_run_times *times);

@@ -5,8 +5,9 @@
 #include "device_internal.h"
 #include "plans_internal.h"
 
-/* Events that a recording marks: none, before the first step and after the last, or around each. */
-typedef enum marks { MARK_NONE, MARK_ENDS, MARK_STEPS, MARKS } marks;
+/* Events that a recording marks: none, before the first step and after the last, around each, or
+ * around each without the steps. */
+typedef enum marks { MARK_NONE, MARK_ENDS, MARK_STEPS, MARK_ALONE, MARKS } marks;
 
 /* Steps first to last, as recorded graphs, or a single step that is no work of the device. */
 typedef struct segment {
@@ -145,9 +146,10 @@ static qb_status launch_all(qb_ctx *cx, qb_context *c, const segment *g, marks m
     const qb_device_run *run = c->device;
     const qb_device_api *device = c->engine->device;
     for (int32_t s = g->first; s <= g->last; s++) {
-        if (marked == MARK_STEPS || (marked == MARK_ENDS && s == g->first))
+        const bool alias = c->engine->steps[s].kind == QB_STEP_ALIAS;
+        if (s == g->first ? marked : marked >= MARK_STEPS && !alias)
             QB_TRY(device->event_mark(cx, run->event[s], run->stream));
-        if (c->engine->steps[s].kind != QB_STEP_ALIAS) QB_TRY(qb_context_step(cx, c, s));
+        if (!alias && marked != MARK_ALONE) QB_TRY(qb_context_step(cx, c, s));
     }
     return marked ? device->event_mark(cx, run->event[g->last + 1], run->stream) : QB_OK;
 }
@@ -269,37 +271,54 @@ static qb_status span(qb_ctx *cx, const qb_context *c, int32_t from, int32_t to,
     return QB_OK;
 }
 
+/* A recording that was run, with the events of its marks. */
+static qb_status measure(qb_ctx *cx, qb_context *c, segment *g, marks marked, double *whole) {
+    QB_TRY(run_recorded(cx, c, g, marked));
+    return span(cx, c, g->first, g->last + 1, whole);
+}
+
+/* The mark behind step s: before the next step that has one. */
+static int32_t behind(const qb_context *c, const segment *g, int32_t s) {
+    while (++s <= g->last && c->engine->steps[s].kind == QB_STEP_ALIAS) continue;
+    return s;
+}
+
 /* A mark between two steps takes time, and keeps the second from starting while the first one ends.
  * What all marks cost together is the difference to a run that has marks at its ends alone; each
  * step has an equal part of it, and no step ends up with less than nothing. So the steps' times add
- * up to the run's. */
-static qb_status run_marked(qb_ctx *cx, qb_context *c, segment *g, double *seconds) {
+ * up to the run's; `raw` has what was measured. */
+static qb_status run_marked(qb_ctx *cx, qb_context *c, segment *g, double *seconds,
+                            qb_profile_raw *raw) {
     qb_device_run *run = c->device;
-    double whole, all, sum = 0;
+    double whole, all, alone, sum = 0;
     int32_t n = 0;
     for (; run->n_events <= g->last + 1; run->n_events++)
         QB_TRY(c->engine->device->event_open(cx, &run->event[run->n_events]));
-    QB_TRY(run_recorded(cx, c, g, MARK_ENDS));
-    QB_TRY(span(cx, c, g->first, g->last + 1, &whole));
-    QB_TRY(run_recorded(cx, c, g, MARK_STEPS));
-    QB_TRY(span(cx, c, g->first, g->last + 1, &all));
+    QB_TRY(measure(cx, c, g, MARK_ENDS, &whole));
+    if (raw) QB_TRY(measure(cx, c, g, MARK_ALONE, &alone));
+    QB_TRY(measure(cx, c, g, MARK_STEPS, &all));
     for (int32_t s = g->first; s <= g->last; s++) n += c->engine->steps[s].kind != QB_STEP_ALIAS;
     double part = n > 0 && all > whole ? (all - whole) / n : 0;
     for (int pass = 0; pass < 2; pass++) /* the sum, then the shares of the whole */
         for (int32_t s = g->first; s <= g->last; s++) {
-            double took;
+            double between, took;
             if (c->engine->steps[s].kind == QB_STEP_ALIAS) continue;
-            QB_TRY(span(cx, c, s, s + 1, &took));
-            took = took > part ? took - part : 0;
+            QB_TRY(span(cx, c, s, behind(c, g, s), &between));
+            took = between > part ? between - part : 0;
             if (pass == 0)
                 sum += took;
             else if (sum > 0)
                 seconds[s] += took * (whole / sum);
+            if (raw && pass == 0) raw->step[s] += between;
         }
+    if (!raw) return QB_OK;
+    raw->marks += alone;
+    raw->whole += whole;
     return QB_OK;
 }
 
-static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *seconds) {
+static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *seconds,
+                              qb_profile_raw *raw) {
     qb_device_run *run = c->device;
     for (int32_t i = 0; i < run->now->n_segments; i++) {
         segment *g = &run->now->segment[i];
@@ -307,7 +326,7 @@ static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *se
             if (copies || !touches_caller(c->engine, &c->engine->steps[g->first]))
                 QB_TRY(run_single(cx, c, g->first, seconds));
         } else if (seconds) {
-            QB_TRY(run_marked(cx, c, g, seconds));
+            QB_TRY(run_marked(cx, c, g, seconds, raw));
         } else {
             QB_TRY(c->engine->device->graph_launch(cx, g->graph[MARK_NONE], run->stream));
         }
@@ -315,8 +334,8 @@ static qb_status run_segments(qb_ctx *cx, qb_context *c, bool copies, double *se
     return QB_OK;
 }
 
-qb_status qb_device_run_once(qb_ctx *cx, qb_context *c, double *seconds) {
-    QB_TRY(run_segments(cx, c, true, seconds));
+qb_status qb_device_run_once(qb_ctx *cx, qb_context *c, double *seconds, qb_profile_raw *raw) {
+    QB_TRY(run_segments(cx, c, true, seconds, raw));
     return c->engine->device->sync(cx, c->device->stream);
 }
 
@@ -364,10 +383,10 @@ qb_status qb_device_run_timed(qb_ctx *cx, qb_context *c, bool transfers, qb_run_
 static qb_status replay(qb_ctx *cx, qb_context *c, int32_t n, void **event, double *ms) {
     const qb_device_api *device = c->engine->device;
     void *stream = c->device->stream;
-    QB_TRY(run_segments(cx, c, false, NULL)); /* so that the first one follows another too */
+    QB_TRY(run_segments(cx, c, false, NULL, NULL)); /* so that the first one follows another too */
     QB_TRY(device->event_record(cx, event[0], stream));
     for (int32_t i = 0; i < n; i++) {
-        QB_TRY(run_segments(cx, c, false, NULL));
+        QB_TRY(run_segments(cx, c, false, NULL, NULL));
         QB_TRY(device->event_record(cx, event[i + 1], stream));
     }
     QB_TRY(device->sync(cx, stream));

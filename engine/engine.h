@@ -150,9 +150,22 @@ qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inp
                          void *const *outputs);
 /* Runs and adds each step's seconds to seconds[n_steps]. On a device each recorded part runs
  * several times, and the marks between steps, which cost time themselves, are taken off: the steps'
- * times add up to those of the parts. */
+ * times are made to add up to those of the parts. */
 qb_status qb_context_profile(qb_ctx *cx, qb_context *context, const void *const *inputs,
                              void *const *outputs, double *seconds);
+
+/* What a profile was made of, in seconds: nothing in it was scaled. */
+typedef struct qb_profile_raw {
+    double *step; /* [n_steps], the caller's: between the marks before and behind it, so that the
+                     cost of one mark is in it. On a device only what is recorded: no copies from
+                     and to the caller's memory, no steps of the host */
+    double marks; /* what the marks of all steps cost: the same marks without the steps */
+    double whole; /* the steps without marks between them */
+} qb_profile_raw;
+/* The same, and adds up what was measured; so the steps' sum less the marks is what they take one
+ * by one, to be held against the whole, where a step may begin while the one before it ends. */
+qb_status qb_context_profile_raw(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                                 void *const *outputs, double *seconds, qb_profile_raw *raw);
 
 /* Where the time of one run on a device went, in milliseconds: the inputs' way there, the steps,
  * the outputs' way back, by the device's clock; and until all of it was started, by the host's. */

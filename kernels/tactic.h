@@ -77,6 +77,11 @@ typedef struct qb_tactic {
      * to the next tactic. */
     qb_status (*create)(qb_ctx *cx, const struct qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, int threads, qb_kernel **out);
+    /* The same for a tactic that tries algorithms of a library, which may each have to be compiled:
+     * it leaves off where the first ones are far behind `to_beat` seconds (0: nothing is there to
+     * be beaten). NULL: it tries nothing, or all. */
+    qb_status (*compete)(qb_ctx *cx, const struct qb_tactic *tactic, const qb_problem *problem,
+                         const bool *constant, double to_beat, qb_kernel **out);
 } qb_tactic;
 
 /* All tactics compiled in, in order of preference within a backend; a reference tactic stands last

@@ -58,14 +58,16 @@ typedef enum qb_cudnn_math {
 } qb_cudnn_math;
 
 /* Times the plans that cuDNN's heuristics propose on scratch memory and keeps the fastest, where
- * the problem's variant is 0; else takes the one of that number, from 1 on, out of what the problem
- * has compiled where it is there; bytes[] by identifier (0: not bound). UNSUPPORTED where there is
+ * the problem's variant is 0; it leaves off where they are far behind `to_beat` seconds (0: there
+ * is nothing to beat). Else takes the one of that number, from 1 on, out of what the problem has
+ * compiled where it is there. bytes[] by identifier (0: not bound). UNSUPPORTED where there is
  * none. */
 qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *graph, qb_cudnn_math math,
-                          const qb_problem *problem, const size_t bytes[QB_CUDNN_BOUND]);
+                          const qb_problem *problem, double to_beat,
+                          const size_t bytes[QB_CUDNN_BOUND]);
 /* How many proposals the calling thread tries from now on: the first few of the first list (the
- * default, since most are compiled when they are tried), or all of all lists, as a benchmark wants.
- */
+ * default, since most are compiled when they are tried), or all of all lists and to the end, as a
+ * benchmark wants. */
 void qb_cudnn_try_all(bool all);
 /* data[] by identifier. May be captured, and called from many threads. */
 qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *graph, void *const data[QB_CUDNN_BOUND],

@@ -26,12 +26,24 @@ int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
 
 /* The descriptor qb_tactic_SYMBOL of cuda.NAME with functions SYMBOL_supports and SYMBOL_create. */
 #define QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)                                              \
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, NULL)
+/* The same with SYMBOL_compete, of which SYMBOL_create is made. */
+#define QB_CUDA_TACTIC_COMPETING(SYMBOL, NAME, KIND, EXACTNESS)                                    \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        (void)threads;                                                                             \
+        return SYMBOL##_compete(cx, tactic, problem, constant, 0, out);                            \
+    }                                                                                              \
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, SYMBOL##_compete)
+#define QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, COMPETE)                                 \
     const qb_tactic qb_tactic_##SYMBOL = {.name = "cuda." NAME,                                    \
                                           .backend = "cuda",                                       \
                                           .kind = KIND,                                            \
                                           .exactness = EXACTNESS,                                  \
                                           .device_memory = true,                                   \
                                           .supports = SYMBOL##_supports,                           \
-                                          .create = SYMBOL##_create}
+                                          .create = SYMBOL##_create,                               \
+                                          .compete = COMPETE}
 
 #endif

@@ -62,7 +62,7 @@ static bool cuda_attention_cudnn_supports(const qb_problem *problem, const bool 
     return pose(problem, &a);
 }
 
-static qb_status open_graph(qb_ctx *cx, const qb_problem *p, attention_state *s) {
+static qb_status open_graph(qb_ctx *cx, const qb_problem *p, double to_beat, attention_state *s) {
     const size_t bytes[QB_CUDNN_BOUND] = {[ID_QUERY] = qb_desc_bytes(&p->in[IN_QUERY]),
                                           [ID_KEY] = qb_desc_bytes(&p->in[IN_KEY]),
                                           [ID_VALUE] = qb_desc_bytes(&p->in[IN_VALUE]),
@@ -70,21 +70,21 @@ static qb_status open_graph(qb_ctx *cx, const qb_problem *p, attention_state *s)
                                           [ID_OUT] = qb_desc_bytes(&p->out)};
     QB_TRY(qb_cudnn_open(cx, &s->graph));
     describe(s);
-    const qb_status status = qb_cudnn_choose(cx, s->graph, QB_CUDNN_ANY, p, bytes);
+    const qb_status status = qb_cudnn_choose(cx, s->graph, QB_CUDNN_ANY, p, to_beat, bytes);
     if (status != QB_OK) qb_cudnn_close(s->graph);
     return status;
 }
 
-static qb_status cuda_attention_cudnn_create(qb_ctx *cx, const qb_tactic *tactic,
-                                             const qb_problem *problem, const bool *constant,
-                                             int threads, qb_kernel **out) {
+static qb_status cuda_attention_cudnn_compete(qb_ctx *cx, const qb_tactic *tactic,
+                                              const qb_problem *problem, const bool *constant,
+                                              double to_beat, qb_kernel **out) {
     attention_state s = {0};
     qb_cuda_device device;
-    (void)constant, (void)threads;
+    (void)constant;
     if (!pose(problem, &s.p))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
-    QB_TRY(open_graph(cx, problem, &s));
+    QB_TRY(open_graph(cx, problem, to_beat, &s));
     QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));
     qb_kernel *kernel = *out;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
@@ -95,4 +95,4 @@ static qb_status cuda_attention_cudnn_create(qb_ctx *cx, const qb_tactic *tactic
     return QB_OK;
 }
 
-QB_CUDA_TACTIC(cuda_attention_cudnn, "attention_f16.cudnn", QB_KIND_ATTENTION, QB_EXACT);
+QB_CUDA_TACTIC_COMPETING(cuda_attention_cudnn, "attention_f16.cudnn", QB_KIND_ATTENTION, QB_EXACT);

@@ -258,7 +258,8 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 /* ---- creation -------------------------------------------------------------------------------- */
 
-static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math, conv_state *s) {
+static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math, double to_beat,
+                            conv_state *s) {
     size_t bytes[QB_CUDNN_BOUND] = {[ID_DATA] = qb_desc_bytes(&p->in[QB_IN_DATA]),
                                     [ID_WEIGHT] = (size_t)s->packed_bytes,
                                     [ID_SCALE] = (size_t)s->conv.out_c * 4,
@@ -268,19 +269,20 @@ static qb_status open_graph(qb_ctx *cx, const qb_problem *p, qb_cudnn_math math,
     if (s->has_residual) bytes[ID_RESIDUAL] = qb_desc_bytes(&p->in[QB_IN_RESIDUAL]);
     QB_TRY(qb_cudnn_open(cx, &s->graph));
     describe(s);
-    const qb_status status = qb_cudnn_choose(cx, s->graph, math, p, bytes);
+    const qb_status status = qb_cudnn_choose(cx, s->graph, math, p, to_beat, bytes);
     if (status != QB_OK) qb_cudnn_close(s->graph);
     return status;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                        const bool *constant, qb_dtype dtype, qb_cudnn_math math, qb_kernel **out) {
+                        const bool *constant, double to_beat, qb_dtype dtype, qb_cudnn_math math,
+                        qb_kernel **out) {
     conv_state s;
     qb_cuda_device device;
     if (!pose(problem, constant, dtype, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
-    QB_TRY(open_graph(cx, problem, math, &s));
+    QB_TRY(open_graph(cx, problem, math, to_beat, &s));
     QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));
     qb_kernel *kernel = *out;
     kernel->in[QB_IN_DATA].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
@@ -301,16 +303,17 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         conv_state s;                                                                              \
         return (ALLOWED) && pose(problem, constant, DTYPE, &s);                                    \
     }                                                                                              \
-    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
-                                     const qb_problem *problem, const bool *constant, int threads, \
-                                     qb_kernel **out) {                                            \
-        (void)threads;                                                                             \
-        return create(cx, tactic, problem, constant, DTYPE, MATH, out);                            \
+    static qb_status SYMBOL##_compete(qb_ctx *cx, const qb_tactic *tactic,                         \
+                                      const qb_problem *problem, const bool *constant,             \
+                                      double to_beat, qb_kernel **out) {                           \
+        return create(cx, tactic, problem, constant, to_beat, DTYPE, MATH, out);                   \
     }                                                                                              \
-    QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_CONV, EXACTNESS)
+    QB_CUDA_TACTIC_COMPETING(SYMBOL, NAME, QB_KIND_CONV, EXACTNESS)
 
 CUDNN_CONV(cuda_conv_s8_cudnn, "conv_s8.cudnn", QB_WITHIN_1_LSB, QB_DTYPE_S8, QB_CUDNN_ANY, true);
 CUDNN_CONV(cuda_conv_f16_cudnn, "conv_f16.cudnn", QB_EXACT, QB_DTYPE_F16, QB_CUDNN_ANY, true);
-CUDNN_CONV(cuda_conv_f32_cudnn, "conv_f32.cudnn", QB_EXACT, QB_DTYPE_F32, QB_CUDNN_EXACT, true);
+/* TF32's plans have those of f32 among them */
+CUDNN_CONV(cuda_conv_f32_cudnn, "conv_f32.cudnn", QB_EXACT, QB_DTYPE_F32, QB_CUDNN_EXACT,
+           !problem->tf32);
 CUDNN_CONV(cuda_conv_tf32_cudnn, "conv_tf32.cudnn", QB_EXACT, QB_DTYPE_F32, QB_CUDNN_ANY,
            problem->tf32);

@@ -52,13 +52,13 @@ static qb_cudnn_tensor add_image(qb_cudnn_graph *g, int id, const qb_desc *d) {
     return qb_cudnn_add(g, id, d->dtype, dim, stride);
 }
 
-static qb_status open_graph(qb_ctx *cx, const qb_problem *p, pool_state *s) {
+static qb_status open_graph(qb_ctx *cx, const qb_problem *p, double to_beat, pool_state *s) {
     const size_t bytes[QB_CUDNN_BOUND] = {
         [ID_DATA] = qb_desc_bytes(&p->in[0]), [ID_OUT] = qb_desc_bytes(&p->out)};
     QB_TRY(qb_cudnn_open(cx, &s->graph));
     qb_cudnn_tensor x = add_image(s->graph, ID_DATA, &p->in[0]);
     qb_cudnn_pool(s->graph, &s->window, p->pool, x, add_image(s->graph, ID_OUT, &p->out));
-    const qb_status status = qb_cudnn_choose(cx, s->graph, QB_CUDNN_EXACT, p, bytes);
+    const qb_status status = qb_cudnn_choose(cx, s->graph, QB_CUDNN_EXACT, p, to_beat, bytes);
     if (status != QB_OK) qb_cudnn_close(s->graph);
     return status;
 }
@@ -76,16 +76,16 @@ static bool cuda_pool_cudnn_supports(const qb_problem *problem, const bool *cons
     return pose(problem, &s);
 }
 
-static qb_status cuda_pool_cudnn_create(qb_ctx *cx, const qb_tactic *tactic,
-                                        const qb_problem *problem, const bool *constant,
-                                        int threads, qb_kernel **out) {
+static qb_status cuda_pool_cudnn_compete(qb_ctx *cx, const qb_tactic *tactic,
+                                         const qb_problem *problem, const bool *constant,
+                                         double to_beat, qb_kernel **out) {
     pool_state s;
     qb_cuda_device device;
-    (void)constant, (void)threads;
+    (void)constant;
     if (!pose(problem, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
-    QB_TRY(open_graph(cx, problem, &s));
+    QB_TRY(open_graph(cx, problem, to_beat, &s));
     QB_TRY(qb_cudnn_create(cx, tactic, problem, &s, sizeof s, out));
     qb_kernel *kernel = *out;
     kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
@@ -93,4 +93,4 @@ static qb_status cuda_pool_cudnn_create(qb_ctx *cx, const qb_tactic *tactic,
     return QB_OK;
 }
 
-QB_CUDA_TACTIC(cuda_pool_cudnn, "pool.cudnn", QB_KIND_POOL, QB_EXACT);
+QB_CUDA_TACTIC_COMPETING(cuda_pool_cudnn, "pool.cudnn", QB_KIND_POOL, QB_EXACT);

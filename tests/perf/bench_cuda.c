@@ -3,15 +3,17 @@
  *
  *   bench_cuda [--models A,B,...] [--batches 1,8,32,128] [--precisions fp16,int8] [--replays N]
  *              [--seconds S] [--timingCacheFile FILE] [--tacticSources LIST] [--json FILE]
- *              [--steps] [--pairs]
+ *              [--steps] [--pairs] [--trace]
  *
  * --pairs builds FP16 and INT8 of each model and batch with one timing cache and replays both by
  * turns: each row has the ratio of the two, and the exit code is 1 where an INT8 engine is slower.
  *
  * INT8 is u8 affine, calibrated by min-max on seeded inputs; "pure" as precision is INT8 without
  * steps in FP16. After S seconds no further engine is
- * built, so that a run ends in time. The JSON has a row for each engine, with --steps each step's
- * tactic, time and the alternatives' times. */
+ * built, so that a run ends in time. The JSON has a row for each engine: "raw" has the times
+ * between marks, unscaled, beside what the marks alone and the run without them take; with --steps
+ * each step's tactic, times and the alternatives' times; with --trace for how long no kernel ran,
+ * by CUPTI's records of each kernel's begin and end. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +22,13 @@
 #include "base/log.h"
 #include "bench_models.h"
 #include "bench_pairs.h"
+#include "cuda_trace.h"
 #include "eval/eval.h"
 #include "graph/passes.h"
 #include "kernels/sources.h"
 
 #define PROFILE_RUNS 20
+#define TRACED_RUNS 20
 #define WARM_UP 5
 #define MOST_MS 4000.0
 
@@ -32,7 +36,7 @@ typedef struct options {
     const char *models, *batches, *precisions, *cache, *sources, *json;
     int replays;
     double seconds;
-    bool steps, pairs;
+    bool steps, pairs, trace;
     uint32_t without;
 } options;
 
@@ -54,42 +58,71 @@ static bool next_word(const char **list, char *word) {
     return true;
 }
 
-static json_t *step_json(const qb_step_info *s, double profiled) {
+static json_t *step_json(const qb_step_info *s, double in_run, double raw) {
     json_t *others = json_array();
     for (int32_t i = 0; i < s->n_alternatives; i++)
         json_array_append_new(others, json_pack("{s:s, s:f}", "tactic", s->alternatives[i].tactic,
                                                 "us", s->alternatives[i].seconds * 1e6));
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:o}", "name", s->name, "op",
-                     s->op, "tactic", s->tactic, "impl", s->impl, "dtype", qb_dtype_text(s->dtype),
-                     "flops", s->flops, "bytes", s->bytes, "us", s->seconds * 1e6, "us_in_run",
-                     profiled * 1e6, "alternatives", others);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:o}", "name", s->name,
+                     "op", s->op, "tactic", s->tactic, "impl", s->impl, "dtype",
+                     qb_dtype_text(s->dtype), "flops", s->flops, "bytes", s->bytes, "us",
+                     s->seconds * 1e6, "us_in_run", in_run * 1e6, "us_raw", raw * 1e6,
+                     "alternatives", others);
 }
 
-/* Mean seconds of each step by the device's clock; *sum over the steps of the device. */
+/* Means by the device's clock. */
+typedef struct profiled {
+    double *seconds, *raw;     /* of each step */
+    double sum, marked, marks; /* of the device's steps: scaled, as measured, and their marks */
+    double whole, alone;       /* the run; the steps by themselves, as the build timed them */
+} profiled;
+
 static qb_status profile(bench *b, const qb_engine *engine, qb_context *context,
-                         const bench_ports *ports, double *seconds, double *sum) {
-    int32_t n = qb_engine_n_steps(engine);
+                         const bench_ports *ports, profiled *p) {
+    qb_profile_raw raw = {.step = p->raw};
     for (int run = 0; run < PROFILE_RUNS; run++)
-        QB_TRY(qb_context_profile(b->cx, context, (const void *const *)ports->in, ports->out,
-                                  seconds));
-    *sum = 0;
-    for (int32_t s = 0; s < n; s++) {
+        QB_TRY(qb_context_profile_raw(b->cx, context, (const void *const *)ports->in, ports->out,
+                                      p->seconds, &raw));
+    p->marks = raw.marks / PROFILE_RUNS;
+    p->whole = raw.whole / PROFILE_RUNS;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        seconds[s] /= PROFILE_RUNS;
-        if (info.on_device) *sum += seconds[s];
+        p->seconds[s] /= PROFILE_RUNS;
+        p->raw[s] /= PROFILE_RUNS;
+        p->marked += p->raw[s];
+        if (!info.on_device) continue;
+        p->sum += p->seconds[s];
+        p->alone += info.seconds;
     }
     return QB_OK;
 }
 
-static json_t *steps_json(const qb_engine *engine, const double *seconds) {
+static json_t *steps_json(const qb_engine *engine, const profiled *p) {
     json_t *steps = json_array();
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        json_array_append_new(steps, step_json(&info, seconds[s]));
+        json_array_append_new(steps, step_json(&info, p->seconds[s], p->raw[s]));
     }
     return steps;
+}
+
+/* A context of its own: what was recorded before the trace began is not seen in it. */
+static qb_status trace_runs(bench *b, const qb_engine *engine, const bench_ports *ports,
+                            bench_trace *trace) {
+    double ms[TRACED_RUNS];
+    qb_context *context = NULL;
+    qb_status status = QB_OK;
+    QB_GO(bench_trace_begin(b->cx));
+    QB_GO(qb_context_create(b->cx, engine, &context));
+    QB_GO(qb_context_run(b->cx, context, (const void *const *)ports->in, ports->out));
+    bench_trace_forget();
+    QB_GO(qb_context_replay(b->cx, context, TRACED_RUNS, ms));
+    QB_GO(bench_trace_end(b->cx, TRACED_RUNS + 1, trace));
+out:
+    qb_context_free(context);
+    return status;
 }
 
 static int32_t fallbacks(const qb_engine *engine) {
@@ -109,9 +142,12 @@ static qb_status measure(bench *b, const qb_engine *engine, const char *model, i
     qb_context *context = NULL;
     bench_ports ports = {0};
     int replays = b->options->replays < WARM_UP ? WARM_UP : b->options->replays;
-    double sum = 0, *ms = qb_alloc(b->cx, (size_t)replays, sizeof *ms);
-    double *seconds = qb_alloc(b->cx, (size_t)qb_engine_n_steps(engine), sizeof *seconds);
-    if (!ms || !seconds) QB_GO(b->cx->code);
+    const size_t n_steps = (size_t)qb_engine_n_steps(engine);
+    double *ms = qb_alloc(b->cx, (size_t)replays, sizeof *ms);
+    profiled p = {.seconds = qb_alloc(b->cx, n_steps, sizeof *p.seconds),
+                  .raw = qb_alloc(b->cx, n_steps, sizeof *p.raw)};
+    bench_trace trace = {0};
+    if (!ms || !p.seconds || !p.raw) QB_GO(b->cx->code);
     QB_GO(qb_context_create(b->cx, engine, &context));
     QB_GO(bench_ports_new(b->cx, engine, 3, &ports));
     QB_GO(qb_context_run(b->cx, context, (const void *const *)ports.in, ports.out));
@@ -123,29 +159,41 @@ static qb_status measure(bench *b, const qb_engine *engine, const char *model, i
     QB_GO(qb_context_replay(b->cx, context, replays, ms));
     qb_latency latency;
     qb_latency_of(ms, replays, &latency);
-    QB_GO(profile(b, engine, context, &ports, seconds, &sum));
+    QB_GO(profile(b, engine, context, &ports, &p));
+    if (b->options->trace && trace_runs(b, engine, &ports, &trace) != QB_OK) {
+        printf("  no trace: %s\n", b->cx->message);
+        qb_ctx_clear(b->cx);
+    }
     const int32_t n_host = fallbacks(engine);
     const qb_layer_counts n = qb_engine_layers(engine);
-    printf("%-16s %-4s batch %4lld: %9.4f ms (min %.4f, p99 %.4f), %10.0f items/s, steps %9.4f ms, "
-           "int8 %d fp16 %d fp32 %d host %d, built in %.1f s\n",
+    printf("%-16s %-4s batch %4lld: %9.4f ms (min %.4f, p99 %.4f), %10.0f items/s, steps %.4f ms "
+           "(by marks %.4f less %.4f, whole %.4f, alone %.4f, idle %.1f %%), int8 %d fp16 %d fp32 "
+           "%d host %d, built in %.1f s\n",
            model, precision, (long long)batch, latency.median, latency.min, latency.p99,
-           (double)batch * 1e3 / latency.median, sum * 1e3, (int)n.int8, (int)n.fp16, (int)n.fp32,
+           (double)batch * 1e3 / latency.median, p.sum * 1e3, p.marked * 1e3, p.marks * 1e3,
+           p.whole * 1e3, p.alone * 1e3, 100 * trace.idle, (int)n.int8, (int)n.fp16, (int)n.fp32,
            (int)n_host, build_s);
     fflush(stdout);
     json_t *row = json_pack(
         "{s:s, s:s, s:i, s:I, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:i, s:i, s:f}", "model", model,
         "precision", precision, "replays", replays, "batch", (json_int_t)batch, "ms_median",
         latency.median, "ms_min", latency.min, "ms_p99", latency.p99, "items_per_s",
-        (double)batch * 1e3 / latency.median, "ms_sum_of_steps", sum * 1e3, "int8", (int)n.int8,
+        (double)batch * 1e3 / latency.median, "ms_sum_of_steps", p.sum * 1e3, "int8", (int)n.int8,
         "fp16", (int)n.fp16, "fp32", (int)n.fp32, "on_host", (int)n_host, "build_s", build_s);
-    if (b->options->steps) json_object_set_new(row, "steps", steps_json(engine, seconds));
+    json_object_set_new(row, "raw",
+                        json_pack("{s:f, s:f, s:f, s:f}", "ms_between_marks", p.marked * 1e3,
+                                  "ms_marks", p.marks * 1e3, "ms_whole", p.whole * 1e3,
+                                  "ms_steps_alone", p.alone * 1e3));
+    if (b->options->trace) json_object_set_new(row, "trace", bench_trace_json(&trace));
+    if (b->options->steps) json_object_set_new(row, "steps", steps_json(engine, &p));
     json_array_append_new(b->rows, row);
     snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine));
 out:
     bench_ports_free(&ports);
     qb_context_free(context);
     qb_free(ms);
-    qb_free(seconds);
+    qb_free(p.seconds);
+    qb_free(p.raw);
     return status;
 }
 
@@ -275,6 +323,7 @@ static bool parse(int argc, char **argv, options *o) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool *flag = strcmp(argv[i], "--steps") == 0   ? &o->steps
                      : strcmp(argv[i], "--pairs") == 0 ? &o->pairs
+                     : strcmp(argv[i], "--trace") == 0 ? &o->trace
                                                        : NULL;
         if (flag) {
             *flag = true;
