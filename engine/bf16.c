@@ -2,8 +2,9 @@
  * in f32.
  *
  * What has a weight computes in bf16 wherever a tactic takes it, but depthwise convolutions: they
- * wait for memory, and f32 loses nothing there. Steps without a weight follow their input:
- * converting for their sake would cost more than they gain. A result that only f32 steps or the
+ * wait for memory, and f32 loses nothing there. Steps without a weight, and those that only scale
+ * and shift channels, follow their input: converting for their sake would cost more than they
+ * gain. A result that only f32 steps or the
  * caller read is written in f32, so that it is rounded once less. */
 #include <string.h>
 
@@ -35,6 +36,12 @@ static bool is_depthwise(const qb_builder *b, const qb_group *group) {
            b->graph->values[group->in[QB_IN_DATA]].shape.dim[1] > 1;
 }
 
+/* A depthwise convolution with one weight a channel. */
+static bool is_scale(const qb_builder *b, const qb_group *group) {
+    const qb_shape *weight = &b->graph->values[group->in[QB_IN_WEIGHT]].shape;
+    return is_depthwise(b, group) && qb_shape_count(weight) == weight->dim[0];
+}
+
 static bool has_weight(const qb_builder *b, const qb_group *group) {
     if (group->kind == QB_KIND_CONV && is_depthwise(b, group)) return false;
     const bool anchor = group->kind == QB_KIND_CONV || group->kind == QB_KIND_CONV_TRANSPOSE ||
@@ -48,6 +55,7 @@ static bool reads_bf16(const qb_builder *b, const qb_group *group) {
     case QB_KIND_BINARY:
     case QB_KIND_UNARY:
     case QB_KIND_CONCAT: return true;
+    case QB_KIND_CONV: return has_weight(b, group) || is_scale(b, group);
     case QB_KIND_NODE: return qb_build_is_alias(b, group);
     default: return has_weight(b, group);
     }

@@ -29,11 +29,17 @@ static channels view(const qb_shape *shape, int32_t axis) {
     return c;
 }
 
+/* One weight a channel, as the pass scale-to-conv makes of a normalization: they are factors, which
+ * one scale for all would not tell apart. */
+static bool is_scale(const qb_group *group, const qb_shape *weight) {
+    return group->kind == QB_KIND_CONV && qb_shape_count(weight) == weight->dim[0];
+}
+
 /* The output-channel axis of a group's weight; -1 where one scale must do for the whole tensor. */
 static int32_t weight_axis(const qb_quant_state *s, const qb_group *group) {
     const qb_node *node = &s->graph->nodes[group->node[0]];
     const qb_shape *shape = &s->graph->values[group->in[QB_IN_WEIGHT]].shape;
-    if (s->options->per_tensor_weights) return -1;
+    if (s->options->per_tensor_weights && !is_scale(group, shape)) return -1;
     if (strcmp(node->op->name, "Gemm") == 0)
         return ((const qb_gemm_attrs *)node->attrs)->trans_b ? 0 : 1;
     if (strcmp(node->op->name, "MatMul") == 0 && shape->rank != 2) return -1;

@@ -236,6 +236,26 @@ static void schemes_and_per_tensor_weights(void **state) {
     small_release(&s);
 }
 
+/* One weight a channel is a factor of its own, whatever the other weights share. */
+static void scales_of_channels_share_nothing(void **state) {
+    (void)state;
+    static const float w[] = {0.0127f, -1.27f};
+    small s;
+    small_init(&s);
+    int32_t x = small_input(&s, "x", "1x2x4x4");
+    int32_t y = NODE(&s, "Conv", "y", x, small_constant(&s, "w", "2x1x1x1", w));
+    ((qb_conv_attrs *)small_attrs(&s))->group = 2;
+    small_output(&s, y);
+    small_range(&s, "x", 0, 2.55f);
+    small_quantize(&s, &(qb_quant_options){.per_tensor_weights = true});
+    const qb_value *v = small_value(&s, "w_quantized");
+    assert_int_equal(v->q.n, 2);
+    assert_int_equal(v->q.axis, 0);
+    static const int8_t q[] = {127, -127};
+    assert_memory_equal(v->data, q, sizeof q);
+    small_release(&s);
+}
+
 static void output_channels_lie_where_the_operator_has_them(void **state) {
     (void)state;
     float w[12];
@@ -432,6 +452,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(graph_outputs_and_what_float_operators_read_stay_float),
     cmocka_unit_test(elementwise_operators_between_integers_are_integers),
     cmocka_unit_test(schemes_and_per_tensor_weights),
+    cmocka_unit_test(scales_of_channels_share_nothing),
     cmocka_unit_test(output_channels_lie_where_the_operator_has_them),
     cmocka_unit_test(depthwise_weights_have_a_scale_a_channel),
     cmocka_unit_test(bias_outside_the_anchor_stays_float),
