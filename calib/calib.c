@@ -149,6 +149,7 @@ qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_opti
     QB_GO(qb_gather_table(cx, &c.gather, &table));
     QB_GO(describe(cx, &c, table));
     table->skipped = result.skipped;
+    table->blank = result.blank;
     table->data_hash = result.data_hash;
     table->data_sum = result.data_sum;
     *out = table;

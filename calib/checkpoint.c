@@ -52,6 +52,7 @@ qb_status qb_checkpoint_save(qb_ctx *cx, const char *path, qb_hash plan,
     QB_TRY(prepare(cx, table, &fit));
     if (!fit) return QB_OK;
     table->skipped = progress->skipped;
+    table->blank = progress->blank;
     table->data_sum = progress->sum;
     uint8_t *bytes;
     size_t size;
@@ -80,8 +81,11 @@ qb_status qb_checkpoint_parse(qb_ctx *cx, const char *name, const uint8_t *bytes
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: next: expected at least the samples, got %lld",
                        name, next);
     }
-    *progress = (qb_loader_progress){
-        .next = next, .samples = t->samples, .skipped = t->skipped, .sum = t->data_sum};
+    *progress = (qb_loader_progress){.next = next,
+                                     .samples = t->samples,
+                                     .skipped = t->skipped,
+                                     .blank = t->blank,
+                                     .sum = t->data_sum};
     *table = t;
     return QB_OK;
 }

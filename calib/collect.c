@@ -240,6 +240,7 @@ qb_status qb_collect(qb_ctx *cx, const qb_collect_options *options, qb_gather *g
     qb_loader_progress_of(loader, &progress);
     *out = (qb_stream_result){.samples = progress.samples,
                               .skipped = qb_loader_skipped(loader),
+                              .blank = progress.blank,
                               .data_hash = qb_loader_progress_hash(&progress),
                               .data_sum = progress.sum};
 out:

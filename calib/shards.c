@@ -199,6 +199,7 @@ static qb_status join_data(const merger *m, qb_table *both) {
 
 static void join_rest(const qb_table *a, const qb_table *b, qb_table *both) {
     both->skipped = a->skipped + b->skipped;
+    both->blank = a->blank + b->blank;
     both->model_hash = a->model_hash;
     both->data_sum = a->data_sum;
     qb_hash_sum(&both->data_sum, b->data_sum);

@@ -267,6 +267,7 @@ qb_status qb_stream(qb_ctx *cx, const qb_stream_options *options, qb_stream_resu
     qb_loader_progress_of(s.loader, &progress);
     *out = (qb_stream_result){.samples = progress.samples,
                               .skipped = qb_loader_skipped(s.loader),
+                              .blank = progress.blank,
                               .data_hash = qb_loader_progress_hash(&progress),
                               .data_sum = progress.sum};
 out:

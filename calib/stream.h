@@ -62,8 +62,8 @@ typedef struct qb_stream_options {
 } qb_stream_options;
 
 typedef struct qb_stream_result {
-    int64_t samples, skipped;
-    qb_hash data_hash, data_sum; /* see qb_loader_hash; the sum behind it */
+    int64_t samples, skipped, blank; /* blank: see qb_loader_progress */
+    qb_hash data_hash, data_sum;     /* see qb_loader_hash; the sum behind it */
 } qb_stream_result;
 
 /* The first error of any worker stops all and is returned. */

@@ -135,6 +135,10 @@ int32_t qb_table_method(const qb_table *table, const char *text) {
     return n_bare == 1 ? bare : -1;
 }
 
+bool qb_table_is_imported(const qb_table *table) {
+    return table->n_entries > 0 && table->entry[0].stats->count == 0;
+}
+
 qb_status qb_table_check_model(qb_ctx *cx, const qb_table *table, const char *model,
                                qb_hash model_hash) {
     if (qb_hash_equal(table->model_hash, model_hash)) return QB_OK;

@@ -50,6 +50,7 @@ typedef struct qb_table {
     char *dataset;   /* path as given, for messages; files keep its last part */
     int64_t samples; /* used */
     int64_t skipped; /* unreadable */
+    int64_t blank;   /* images that show nothing; 0 also where samples are tensors */
     /* Samples whose extremes are recorded: all, or 0 when there were more than QB_TABLE_SAMPLES. */
     int64_t n_recorded;
     uint64_t *sample; /* [samples] used, ascending, each as the first 64 bits of its content's hash;
@@ -98,6 +99,9 @@ qb_status qb_table_load(qb_ctx *cx, const char *path, qb_table **out);
 /* The same from memory; `name` for messages. */
 qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                          qb_table **out);
+/* Ranges of another tool, without statistics: of the tensors that it gives a range, which need not
+ * be all that integer layers read or write. */
+bool qb_table_is_imported(const qb_table *table);
 /* QB_STATUS_MISMATCH naming both sides unless the table was made from the model with this hash. */
 qb_status qb_table_check_model(qb_ctx *cx, const qb_table *table, const char *model,
                                qb_hash model_hash);

@@ -475,6 +475,7 @@ static qb_status read_origin(const qb_h5 *h, qb_table *table) {
     char *shards = NULL;
     if (H5Aexists(h->file, "preprocess") <= 0) return QB_OK;
     QB_TRY(read_text(h, "preprocess", &table->preprocess));
+    if (H5Aexists(h->file, "blank") > 0) QB_TRY(read_i64(h, "blank", &table->blank));
     QB_TRY(read_hash(h, "data_sum", &table->data_sum));
     QB_TRY(read_text(h, "shards", &shards));
     const bool valid = qb_shards_parse(shards, &table->shards);

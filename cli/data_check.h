@@ -40,6 +40,11 @@ typedef struct qb_data_check {
     qb_status (*look)(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out);
 } qb_data_check;
 
+/* Statistics of up to `most` samples of each of the first `n_sets` sets, evenly spread, from the
+ * float model: new tables. Samples that cannot be run are a note: then out[0] is NULL. */
+qb_status qb_data_check_gather(qb_ctx *cx, const qb_data_case *data, int64_t most, int32_t n_sets,
+                               qb_table **out, qb_diagnosis *diagnosis);
+
 /* The survey has named what cannot be read, and progress of runs would bury the findings: errors
  * alone are told from here on. Returns what unhush takes back. */
 qb_log qb_data_check_hush(qb_ctx *cx);

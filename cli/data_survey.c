@@ -5,34 +5,13 @@
 #include "cli/data_check.h"
 #include "kernels/workers.h"
 
-enum {
-    CHUNK = 256,   /* samples between two looks at the cancel flag */
-    SPREAD = 2,    /* a channel that varies by no more holds no picture: JPEG noise */
-    NEAR_BLACK = 8 /* of 255: all values up to this */
-};
-
-static bool is_blank(const qb_image *image) {
-    uint8_t low[3] = {255, 255, 255}, high[3] = {0};
-    const size_t n = (size_t)image->width * (size_t)image->height;
-    for (size_t i = 0; i < n; i++)
-        for (int32_t c = 0; c < image->channels; c++) {
-            const uint8_t value = image->pixel[i * (size_t)image->channels + (size_t)c];
-            if (value < low[c]) low[c] = value;
-            if (value > high[c]) high[c] = value;
-        }
-    bool constant = true, black = true;
-    for (int32_t c = 0; c < image->channels; c++) {
-        constant = constant && high[c] - low[c] <= SPREAD;
-        black = black && high[c] <= NEAR_BLACK;
-    }
-    return constant || black;
-}
+enum { CHUNK = 256 }; /* samples between two looks at the cancel flag */
 
 static qb_status look_at_image(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                qb_sample_facts *fact) {
     qb_image image = {0};
     QB_TRY(qb_dataset_read(cx, dataset, index, &image, &fact->content));
-    fact->blank = is_blank(&image);
+    fact->blank = qb_image_is_blank(&image);
     qb_image_release(&image);
     return QB_OK;
 }

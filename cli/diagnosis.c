@@ -35,6 +35,10 @@ static json_t *finding_json(const char *check, const qb_finding *f) {
 }
 
 qb_status qb_diagnosis_add(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding *finding) {
+    if (diagnosis->faults_only && finding->kind == QB_FINDING_GOOD) {
+        qb_finding_release(finding);
+        return QB_OK;
+    }
     if (!diagnosis->list) diagnosis->list = json_array();
     diagnosis->n_bad += finding->kind == QB_FINDING_BAD;
     if (!qb_json_on_stdout(diagnosis->common)) {
@@ -59,12 +63,16 @@ qb_status qb_diagnosis_say(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding_kind 
     return status;
 }
 
-qb_status qb_diagnosis_end(qb_ctx *cx, qb_diagnosis *diagnosis, const char *schema) {
+json_t *qb_diagnosis_take(qb_diagnosis *diagnosis) {
     json_t *list = diagnosis->list ? diagnosis->list : json_array();
     diagnosis->list = NULL;
-    QB_TRY(qb_json_out(
-        cx, diagnosis->common,
-        json_pack("{s:s, s:s, s:o}", "schema", schema, "version", QB_VERSION, "findings", list)));
+    return list;
+}
+
+qb_status qb_diagnosis_end(qb_ctx *cx, qb_diagnosis *diagnosis, const char *schema) {
+    QB_TRY(qb_json_out(cx, diagnosis->common,
+                       json_pack("{s:s, s:s, s:o}", "schema", schema, "version", QB_VERSION,
+                                 "findings", qb_diagnosis_take(diagnosis))));
     if (diagnosis->n_bad == 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_CHECK, "%d of the checks are bad", diagnosis->n_bad);
 }

@@ -25,6 +25,7 @@ void qb_finding_release(qb_finding *finding); /* accepts zeroed */
 typedef struct qb_diagnosis {
     const qb_common *common;
     const char *check; /* whose findings come now */
+    bool faults_only;  /* what is good is not worth a word here */
     int32_t n_bad;
     json_t *list; /* of {check, kind, text, remedy}; NULL before the first */
 } qb_diagnosis;
@@ -34,6 +35,8 @@ qb_status qb_diagnosis_add(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding *find
 /* The same from formatted text, as qb_found. */
 qb_status qb_diagnosis_say(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding_kind kind,
                            const char *remedy, const char *fmt, ...) QB_PRINTF(5, 6);
+/* Takes the list out; an empty one where nothing was found. */
+json_t *qb_diagnosis_take(qb_diagnosis *diagnosis);
 /* Writes what --json asks for under this schema and hands the list over: QB_STATUS_CHECK when
  * something was bad. */
 qb_status qb_diagnosis_end(qb_ctx *cx, qb_diagnosis *diagnosis, const char *schema);

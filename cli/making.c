@@ -21,8 +21,8 @@ static qb_status quantize(qb_ctx *cx, const qb_project *project, const qb_precis
         QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
                       "the calibration has no method '%s': run 'qbench calibrate --method %s'",
                       precision->method, precision->method));
-    const qb_quant_options options =
-        qb_stage_quantization(project, precision, table->method[method]);
+    qb_quant_options options = qb_stage_quantization(project, precision, table->method[method]);
+    options.missing_stays_float = qb_table_is_imported(table);
     QB_GO(qb_quantize(cx, *graph, table, &options, &quantized, NULL));
     qb_graph_free(*graph);
     *graph = quantized;

@@ -265,8 +265,8 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
         return qb_fail(cx, QB_STATUS_NOTFOUND,
                        "%s: the calibration has no method '%s': run 'qbench calibrate --method %s'",
                        text, precision->method, precision->method);
-    const qb_quant_options options =
-        qb_stage_quantization(project, precision, c->table->method[index]);
+    qb_quant_options options = qb_stage_quantization(project, precision, c->table->method[index]);
+    options.missing_stays_float = qb_table_is_imported(c->table);
     qb_graph **quantized = &c->quantized[c->n];
     QB_TRY_WRAP(cx, qb_quantize(cx, c->graph, c->table, &options, quantized, NULL), "%s", text);
     c->item[c->n++] = contender(project, text, options.method, *quantized, precision);

@@ -22,6 +22,8 @@ typedef struct qb_image {
 } qb_image;
 
 void qb_image_release(qb_image *image); /* accepts zeroed */
+/* Of one colour (but for JPEG's noise), or near-black: there is nothing to see. */
+bool qb_image_is_blank(const qb_image *image);
 
 /* Decodes JPEG or PNG from memory, told apart by their first bytes, to the pixels that Pillow
  * gives. Grey stays 1 channel, of any depth and with or without alpha; colour, palettes and

@@ -8,6 +8,24 @@ void qb_image_release(qb_image *image) {
     memset(image, 0, sizeof *image);
 }
 
+/* A picture is told by its first few pixels, a blank image is looked through. */
+bool qb_image_is_blank(const qb_image *image) {
+    enum { SPREAD = 2, NEAR_BLACK = 8 }; /* of 255 */
+    uint8_t low[4] = {255, 255, 255, 255}, high[4] = {0};
+    const size_t n = (size_t)image->width * (size_t)image->height;
+    const int32_t channels = image->channels;
+    bool constant = true, black = true;
+    for (size_t i = 0; i < n && (constant || black); i++)
+        for (int32_t c = 0; c < channels; c++) {
+            const uint8_t value = image->pixel[i * (size_t)channels + (size_t)c];
+            if (value < low[c]) low[c] = value;
+            if (value > high[c]) high[c] = value;
+            constant = constant && high[c] - low[c] <= SPREAD;
+            black = black && high[c] <= NEAR_BLACK;
+        }
+    return constant || black;
+}
+
 qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64_t height) {
     if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: image of %lldx%lld pixels", name,

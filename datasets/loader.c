@@ -35,6 +35,7 @@ typedef struct slot {
     int64_t *index;
     int32_t *label;
     int64_t skipped; /* samples skipped before its last one */
+    int64_t blank;   /* blank images among its rows */
 } slot;
 
 typedef struct cell {
@@ -43,6 +44,7 @@ typedef struct cell {
     qb_image image;
     qb_tensor *input; /* [n_inputs], of a sample of tensors */
     qb_hash hash;
+    bool blank;
     qb_ctx error; /* of decoding; code QB_OK when it went well */
     slot *slot;
     qb_tensor *row;
@@ -116,6 +118,7 @@ static slot *open_slot(qb_loader *l) {
         s->state = SLOT_FILLING;
         s->sequence = l->opened++;
         s->n = s->unfinished = 0;
+        s->blank = 0;
         return s;
     }
     return NULL;
@@ -129,6 +132,7 @@ static void place_sample(qb_loader *l, cell *c) {
     s->label[s->n] = qb_dataset_label(l->options.dataset, c->sample);
     s->hash[s->n] = c->hash;
     s->skipped = l->skipped;
+    s->blank += c->blank;
     s->n++;
     l->usable++;
     if (l->tensors) {
@@ -196,6 +200,7 @@ static slot *find_complete(qb_loader *l) {
 
 static qb_status decode_image(qb_ctx *cx, const qb_loader_options *o, cell *c) {
     QB_TRY(qb_dataset_read(cx, o->dataset, c->sample, &c->image, &c->hash));
+    c->blank = qb_image_is_blank(&c->image);
     qb_status status = qb_preprocess_check(cx, &o->preprocess, &c->image, o->height, o->width);
     if (status != QB_OK) qb_image_release(&c->image);
     return status;
@@ -450,6 +455,7 @@ static void deliver(qb_loader *l, slot *s, qb_batch *out) {
     for (int32_t i = 0; i < s->n; i++) qb_hash_sum(&l->progress.sum, s->hash[i]);
     l->progress.samples += s->n;
     l->progress.skipped = s->skipped;
+    l->progress.blank += s->blank;
     l->progress.next = s->index[s->n - 1] + 1;
     *out = (qb_batch){.n = s->n,
                       .n_inputs = l->n_inputs,

@@ -62,7 +62,8 @@ typedef struct qb_loader qb_loader;
 /* How far a loader is: everything before sample `next` is delivered or skipped. */
 typedef struct qb_loader_progress {
     int64_t next, samples, skipped;
-    qb_hash sum; /* of the delivered samples' hashes, modulo 2^128 */
+    int64_t blank; /* images among the samples that show nothing (qb_image_is_blank) */
+    qb_hash sum;   /* of the delivered samples' hashes, modulo 2^128 */
 } qb_loader_progress;
 
 typedef struct qb_loader_options {

@@ -60,7 +60,8 @@ const qb_command qb_calib_command_import = {
     .summary = "read another tool's calibration (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
     .notes =
         "The result holds ranges without histograms: quantize uses them, other methods cannot\n"
-        "be chosen from them. Tensors without a range stay float with quantize --skip-missing.",
+        "be chosen from them. Tensors without a range stay float in compare and build, and with\n"
+        "quantize --skip-missing.",
     .example = "qbench calib import old.calib --model resnet50.onnx\n"
                "qbench calib import resnet50.table --format ncnn --model resnet50.onnx",
     .options = table,

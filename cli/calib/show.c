@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "calib/spectrum.h"
-#include "cli/json_out.h"
+#include "cli/sampling_out.h"
 
 typedef struct options {
     qb_common common;
@@ -124,10 +124,12 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
     qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
     if (!spectrum) return cx->code;
     const bool text = !qb_json_on_stdout(&o->common);
+    qb_diagnosis diagnosis = {.common = &o->common};
     json_t *tensors = json_array();
     if (text)
         printf("%s: %d tensors, %lld samples of %s, model %s\n", path, t->n_entries,
                (long long)t->samples, t->dataset, t->model);
+    qb_status status = qb_sampling_say(cx, t, &diagnosis);
     for (int32_t i = 0; i < t->n_entries; i++) {
         if (!wanted(o, &t->entry[i])) continue;
         qb_spectrum_init(t->entry[i].stats, spectrum);
@@ -138,11 +140,14 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
         json_array_append_new(tensors, tensor_json(cx, t, &t->entry[i], spectrum, o->symmetric));
     }
     qb_free(spectrum);
-    return qb_json_out(cx, &o->common,
-                       json_pack("{s:s, s:o, s:o, s:o, s:I, s:o}", "schema", "qbench.calib-show/1",
-                                 "file", qb_json_string(path), "model", qb_json_string(t->model),
-                                 "dataset", qb_json_string(t->dataset), "samples",
-                                 (json_int_t)t->samples, "tensors", tensors));
+    json_t *root =
+        json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "qbench.calib-show/1", "file",
+                  qb_json_string(path), "model", qb_json_string(t->model), "dataset",
+                  qb_json_string(t->dataset), "samples", (json_int_t)t->samples, "findings",
+                  qb_diagnosis_take(&diagnosis), "tensors", tensors);
+    if (status == QB_OK) return qb_json_out(cx, &o->common, root);
+    json_decref(root);
+    return status;
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

@@ -8,6 +8,7 @@
 #include "cli/methods.h"
 #include "cli/pipeline.h"
 #include "cli/ranks.h"
+#include "cli/sampling_out.h"
 
 typedef struct options {
     qb_common common;
@@ -64,22 +65,22 @@ static json_t *memory_json(const qb_calib_memory *m) {
                      (json_int_t)m->bytes);
 }
 
-/* `weighed` (reference taken): what auto weighed, or NULL. */
+/* Takes the references of `findings`, and of `weighed`: what auto weighed, or NULL. */
 static json_t *result_json(const qb_table *t, const char *path, const qb_calib_memory *memory,
-                           json_t *weighed) {
+                           json_t *findings, json_t *weighed) {
     char model[33], data[33];
     qb_hash_hex(t->model_hash, model);
     qb_hash_hex(t->data_hash, data);
     json_t *methods = json_array();
     for (int32_t i = 0; i < t->n_methods; i++)
         json_array_append_new(methods, json_string(t->method[i]));
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o*, s:I, s:o*}",
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o, s:o*, s:I, s:o*}",
                      "schema", "qbench.calibrate/1", "file", qb_json_string(path), "model",
                      qb_json_string(t->model), "model_hash", model, "dataset",
                      qb_json_string(t->dataset), "data_hash", data, "samples",
                      (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors",
-                     t->n_entries, "methods", methods, "statistics", memory_json(memory),
-                     "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
+                     t->n_entries, "methods", methods, "findings", findings, "statistics",
+                     memory_json(memory), "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
 }
 
 /* Without --json, what auto weighed is part of the printed result. */
@@ -91,15 +92,21 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
                                     .symmetric = project->activations == QB_SCHEME_S8_SYMMETRIC,
                                     .bakeoff = bakeoff};
     const bool has_auto = weighed.automatic >= 0;
+    qb_diagnosis diagnosis = {.common = &o->common, .faults_only = true};
     if (!qb_json_on_stdout(&o->common)) {
         if (has_auto) QB_TRY(qb_auto_print(cx, &weighed));
         printf("%s: %d tensors, %lld samples, %s\n", path, t->n_entries, (long long)t->samples,
                t->method[0]);
     }
-    if (!o->common.json) return QB_OK;
+    qb_status status = qb_sampling_say(cx, t, &diagnosis);
+    if (!o->common.json || status != QB_OK) QB_GO(status);
     json_t *json = has_auto ? qb_auto_json(cx, &weighed) : NULL;
-    if (has_auto && !json) return cx->code;
-    return qb_json_out(cx, &o->common, result_json(t, path, memory, json));
+    if (has_auto && !json) QB_GO(cx->code);
+    json_t *findings = qb_diagnosis_take(&diagnosis);
+    status = qb_json_out(cx, &o->common, result_json(t, path, memory, findings, json));
+out:
+    qb_diagnosis_release(&diagnosis);
+    return status;
 }
 
 static void defaults(void *opts) { ((options *)opts)->checkpoint = 60; }

@@ -86,7 +86,8 @@ const qb_command qb_data_command_doctor = {
         "ranges or scores (exit code 3), 'note' may be meant so. With labels the FP32 model also\n"
         "answers up to 200 samples, prepared as configured and after usual mistakes. With both\n"
         "sets it runs up to 100 samples of each, to see whether they reach alike. Whether\n"
-        "samples are too few is told from MODEL.calib.h5 once there is one.",
+        "samples are too few is told from MODEL.calib.h5, or before there is one from up to 200.\n"
+        "calibrate and 'calib show' tell what follows from a calibration alone.",
     .example = "qbench data doctor calib/ --evaluation val/\n"
                "qbench data doctor --model resnet50.onnx --data images.h5 --json doctor.json",
     .options = table,

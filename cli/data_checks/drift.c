@@ -4,7 +4,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "calib/calib.h"
 #include "cli/data_check.h"
 
 enum {
@@ -102,39 +101,13 @@ static qb_status judge(qb_ctx *cx, const qb_table *a, const qb_table *b, qb_diag
         d.moved, d.tensors, d.tensor, d.end, (double)d.usual[0], (double)d.usual[1]);
 }
 
-static qb_status gather(qb_ctx *cx, const qb_data_case *data, const char *path, qb_table **out) {
-    qb_project few = *data->project;
-    qb_calib_options options = {.backends = data->project->backends};
-    qb_dataset *dataset;
-    if (few.samples == 0 || few.samples > SAMPLES) few.samples = SAMPLES;
-    few.strict = false;
-    QB_TRY(qb_stage_data(cx, &few, data->graph, path, &dataset, &options.loader));
-    qb_status status = qb_calib_gather(cx, data->graph, &options, out);
-    qb_dataset_close(dataset);
-    return status;
-}
-
-static qb_status compare(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    qb_table *table[2] = {NULL};
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < 2 && status == QB_OK; i++)
-        status = gather(cx, data, data->set[i].path, &table[i]);
-    if (status == QB_OK) status = judge(cx, table[0], table[1], out);
-    for (int32_t i = 0; i < 2; i++) qb_table_free(table[i]);
-    return status;
-}
-
 static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     if (data->n_sets < 2 || data->set[0].n < FEWEST || data->set[1].n < FEWEST) return QB_OK;
+    qb_table *table[2] = {NULL};
     qb_info(cx, "drift: up to %d samples of each set", SAMPLES);
-    const qb_log before = qb_data_check_hush(cx);
-    qb_status status = compare(cx, data, out);
-    qb_data_check_unhush(cx, &before);
-    if (status == QB_OK || status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED)
-        return status;
-    status = qb_diagnosis_say(cx, out, QB_FINDING_NOTE, NULL, "the samples cannot be run: %s",
-                              cx->message);
-    if (status == QB_OK) qb_ctx_clear(cx);
+    qb_status status = qb_data_check_gather(cx, data, SAMPLES, data->n_sets, table, out);
+    if (status == QB_OK && table[0]) status = judge(cx, table[0], table[1], out);
+    for (int32_t i = 0; i < 2; i++) qb_table_free(table[i]);
     return status;
 }
 

@@ -55,6 +55,11 @@ static bool is_moved(const qb_quant_state *s, int32_t value) {
 static qb_status range_of(qb_ctx *cx, const qb_quant_state *s, int32_t value, qb_range *out) {
     const char *name = s->graph->values[value].name;
     const qb_table_entry *entry = qb_table_find(s->table, name);
+    if (!entry && qb_table_is_imported(s->table))
+        return qb_fail(cx, QB_STATUS_MISMATCH,
+                       "tensor '%s' has no range in the imported calibration of %s: "
+                       "--skip-missing leaves it in float",
+                       name, s->table->model ? s->table->model : "this model");
     if (!entry)
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "tensor '%s' has no statistics in the calibration of %s: calibrate again",

@@ -41,6 +41,13 @@ expect 0 "$QBENCH" migrate model.onnx part.trt -o part.onnx
 says '^  not in the model: \(Unnamed Layer\* 22\) \[Constant\]_output'
 expect 0 "$QBENCH" migrate model.onnx part.trt -o part.onnx --json -
 says '"schema": "qbench.migrate/1"'
+cp model.calib.h5 whole.calib.h5
+expect 0 "$QBENCH" calib import part.trt -m model.onnx
+expect 0 "$QBENCH" compare fp32 int8 -m model.onnx --data calib --samples 10 --duration 0.01 --no-figures
+expect 1 "$QBENCH" quantize -m model.onnx
+complains 'no range in the imported calibration of model.onnx: --skip-missing leaves it in float'
+expect 0 "$QBENCH" quantize -m model.onnx --skip-missing
+mv whole.calib.h5 model.calib.h5
 expect 0 "$QBENCH" check part.onnx --for trt
 
 # Another model's file.

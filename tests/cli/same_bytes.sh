@@ -72,8 +72,14 @@ all_ways() {
 
 expect 0 "$QBENCH" demo -o demo --test-images 2 --calibration-images 12
 for image in demo/calib/*/*.png; do echo "$PWD/$image"; done >list.txt
+black_image black.png
+echo "$PWD/black.png" >>list.txt
 for _ in $(seq 12); do cat list.txt; done >many.txt && mv many.txt list.txt
 all_ways demo/model.onnx list.txt --per-channel
+
+expect 0 "$QBENCH" calib show one.calib.h5 --tensor none
+says '^note  duplicates 1331 of 1452 samples are copies'
+says '^note  blank +12 of 1452 images '
 
 # What must not be merged.
 expect 1 "$QBENCH" calib merge part1.calib.h5 some.calib.h5 -o y.calib.h5

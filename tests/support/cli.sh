@@ -53,3 +53,10 @@ done_testing() {
     echo "$((checks - failures)) of $checks checks held"
     [ "$failures" = 0 ]
 }
+
+# black_image FILE: a black PNG, 32 x 32 RGB.
+black_image() {
+    base64 -d >"$1" <<'PNG'
+iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAGUlEQVR4nO3BMQEAAADCoPVP7WENoAAAAG4MIAABt9NlCQAAAABJRU5ErkJggg==
+PNG
+}

@@ -58,6 +58,8 @@ static qb_table *make_table(qb_ctx *cx) {
     table->dataset = qb_strdup(cx, "/somewhere/images/");
     table->samples = N_SAMPLES;
     table->skipped = 2;
+    table->blank = 3;
+    table->preprocess = qb_strdup(cx, "RGB");
     table->model_hash = qb_hash_bytes("model", 5);
     table->data_hash = qb_hash_bytes("data", 4);
     return table;
@@ -106,6 +108,7 @@ static void round_trip_keeps_everything(void **state) {
     assert_int_equal(read->n_recorded, N_SAMPLES);
     assert_memory_equal(read->sample, made->sample, N_SAMPLES * sizeof *read->sample);
     assert_int_equal(read->skipped, 2);
+    assert_int_equal(read->blank, 3);
     assert_true(qb_hash_equal(read->model_hash, made->model_hash));
     assert_true(qb_hash_equal(read->data_hash, made->data_hash));
     qb_table_free(made);
