@@ -26,8 +26,8 @@ static double recurrent_work(const qb_graph *graph, const qb_node *node) {
  * at a whole input for each element of the output. */
 static double work_of(const qb_graph *graph, const qb_node *node) {
     static const char *const products[] = {
-        "Attention",     "DFT",      "MatMulInteger", "NonMaxSuppression",
-        "QLinearMatMul", "RoiAlign", "STFT"};
+        "Attention",     "CausalConvWithState", "DFT",           "DeformConv", "LinearAttention",
+        "MatMulInteger", "NonMaxSuppression",   "QLinearMatMul", "RoiAlign",   "STFT"};
     if (qb_attr_find(node->op, "hidden_size")) return recurrent_work(graph, node);
     bool window = node->op->qrule == QB_QRULE_COMPUTE || qb_attr_find(node->op, "kernel_shape") ||
                   qb_attr_find(node->op, "size") || qb_attr_find(node->op, "equation");

@@ -24,11 +24,13 @@ typedef struct rule {
 
 /* From the version notes in onnx/docs/Changelog.md. */
 static const rule rules[] = {
+    {"AffineGrid", 20, ALWAYS, 0, NULL, NULL},
     {"Attention", 23, ALWAYS, 0, NULL, NULL},
     {"Attention", 24, INPUT, 6, NULL, NULL},
     {"Attention", 25, ATTRIBUTE, 0, "left_window_size", NULL},
     {"Attention", 25, ATTRIBUTE, 0, "right_window_size", NULL},
     {"AveragePool", 19, ATTRIBUTE, 0, "dilations", NULL},
+    {"BitCast", 26, ALWAYS, 0, NULL, NULL},
     {"BitwiseAnd", 18, ALWAYS, 0, NULL, NULL},
     {"BitwiseNot", 18, ALWAYS, 0, NULL, NULL},
     {"BitwiseOr", 18, ALWAYS, 0, NULL, NULL},
@@ -37,8 +39,10 @@ static const rule rules[] = {
     {"Cast", 24, ATTRIBUTE, 0, "round_mode", NULL},
     {"CastLike", 19, ATTRIBUTE, 0, "saturate", NULL},
     {"CastLike", 24, ATTRIBUTE, 0, "round_mode", NULL},
+    {"CausalConvWithState", 27, ALWAYS, 0, NULL, NULL},
     {"CenterCropPad", 18, ALWAYS, 0, NULL, NULL},
     {"Col2Im", 18, ALWAYS, 0, NULL, NULL},
+    {"CumProd", 26, ALWAYS, 0, NULL, NULL},
     {"DFT", 20, ALWAYS, 0, NULL, NULL},
     {"DeformConv", 19, ALWAYS, 0, NULL, NULL},
     {"DequantizeLinear", 19, TYPE, QB_DTYPE_F16, NULL, NULL},
@@ -49,6 +53,7 @@ static const rule rules[] = {
     {"Gelu", 20, ALWAYS, 0, NULL, NULL},
     {"GridSample", 20, ALWAYS, 0, NULL, NULL},
     {"GroupNormalization", 21, ALWAYS, 0, NULL, NULL},
+    {"LinearAttention", 27, ALWAYS, 0, NULL, NULL},
     {"LpPool", 18, ATTRIBUTE, 0, "ceil_mode", NULL},
     {"LpPool", 18, ATTRIBUTE, 0, "dilations", NULL},
     {"Mish", 18, ALWAYS, 0, NULL, NULL},

@@ -1,4 +1,4 @@
-/* Cast and CastLike. */
+/* Cast, CastLike and BitCast. */
 #include <math.h>
 
 #include "ops_internal.h"
@@ -50,3 +50,24 @@ QB_OP_SIMPLE(cast, "Cast", 7, 1, 1, 1, sizeof(qb_cast_attrs), cast_attrs, FLOAT,
              eval_cast, );
 QB_OP_SIMPLE(cast_like, "CastLike", 15, 2, 2, 1, sizeof(qb_cast_attrs), cast_like_attrs, FLOAT,
              infer_cast_like, eval_cast, );
+
+/* --- BitCast: the same bytes as another type of the same size -----------------------------------
+ */
+
+static const qb_attr_desc bit_cast_attrs[] = {
+    QB_A_NEED_INT(qb_cast_attrs, to, "to", 0, 0),
+    QB_A_END,
+};
+
+static qb_status infer_bit_cast(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_cast_attrs *attrs = qb_infer_at(args)->attrs;
+    const qb_value *x = qb_infer_in(args, 0);
+    QB_TRY(infer_cast(cx, args));
+    const qb_dtype to = qb_dtype_from_onnx((int)attrs->to);
+    if (x->dtype == QB_DTYPE_NONE || qb_dtype_size(x->dtype) == qb_dtype_size(to)) return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "attribute to: %s has another size than %s",
+                   qb_dtype_text(to), qb_dtype_text(x->dtype));
+}
+
+QB_OP_SIMPLE(bit_cast, "BitCast", 26, 1, 1, 1, sizeof(qb_cast_attrs), bit_cast_attrs, FLOAT,
+             infer_bit_cast, qb_eval_same_bytes, );

@@ -1,4 +1,4 @@
-/* CumSum, Trilu, EyeLike. */
+/* CumSum, CumProd, Trilu, EyeLike. */
 #include "ops_internal.h"
 
 /* --- CumSum -------------------------------------------------------------------------------------
@@ -22,24 +22,30 @@ static qb_status infer_cumsum(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 /* One line: elements `step` apart. */
-static void cumsum_line(qb_dtype dtype, const void *x, void *y, int64_t at, int64_t n, int64_t step,
-                        bool exclusive) {
-    double sum = 0.0;
-    uint64_t total = 0;
-    bool integer = qb_dtype_is_integer(dtype);
-    for (int64_t i = 0; i < n; i++, at += step) {
-        double v = integer ? 0.0 : qb_number_get(dtype, x, at);
-        uint64_t k = integer ? qb_integer_get(dtype, x, at) : 0;
-        if (!exclusive) sum += v, total += k;
-        if (integer)
-            qb_integer_put(dtype, y, at, total);
-        else
-            qb_number_put(dtype, y, at, sum);
-        if (exclusive) sum += v, total += k;
+static void run_line(qb_dtype dtype, const void *x, void *y, int64_t at, int64_t n, int64_t step,
+                     bool exclusive, bool product) {
+    double real = product ? 1.0 : 0.0;
+    uint64_t whole = product;
+    const bool integer = qb_dtype_is_integer(dtype);
+    for (int64_t i = 0; i <= n; i++) {
+        /* after i elements: where the one before, or exclusively the next one, is written */
+        const int64_t to = at + (exclusive ? i : i - 1) * step;
+        if (exclusive ? i < n : i > 0) {
+            if (integer)
+                qb_integer_put(dtype, y, to, whole);
+            else
+                qb_number_put(dtype, y, to, real);
+        }
+        if (i == n) break;
+        const double v = integer ? 0.0 : qb_number_get(dtype, x, at + i * step);
+        const uint64_t k = integer ? qb_integer_get(dtype, x, at + i * step) : 0;
+        real = product ? real * v : real + v;
+        whole = product ? whole * k : whole + k;
     }
 }
 
-static qb_status eval_cumsum(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+static qb_status run_lines(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out,
+                           bool product) {
     const cumsum_attrs *attrs = node->attrs;
     const qb_shape *shape = &in[0].desc.shape;
     int64_t given;
@@ -50,15 +56,26 @@ static qb_status eval_cumsum(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     int64_t outer = 1, inner = 1, size = shape->dim[axis];
     for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
     for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
-    for (int64_t line = 0; line < outer * inner; line++) {
+    for (int64_t line = 0; line < outer * inner && size > 0; line++) {
         int64_t first = line / inner * size * inner + line % inner;
         int64_t at = attrs->reverse ? first + (size - 1) * inner : first;
-        cumsum_line(in[0].desc.dtype, in[0].data, out[0].data, at, size,
-                    attrs->reverse ? -inner : inner, attrs->exclusive != 0);
+        run_line(in[0].desc.dtype, in[0].data, out[0].data, at, size,
+                 attrs->reverse ? -inner : inner, attrs->exclusive != 0, product);
     }
     return QB_OK;
 }
 
+static qb_status eval_cumsum(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    return run_lines(cx, node, in, out, false);
+}
+
+static qb_status eval_cumprod(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                              qb_tensor *out) {
+    return run_lines(cx, node, in, out, true);
+}
+
+QB_OP_SIMPLE(cumprod, "CumProd", 26, 2, 2, 1, sizeof(cumsum_attrs), cumsum_table, FLOAT,
+             infer_cumsum, eval_cumprod, .types = QB_TYPES_NUMBERS);
 QB_OP_SIMPLE(cumsum, "CumSum", 11, 2, 2, 1, sizeof(cumsum_attrs), cumsum_table, FLOAT, infer_cumsum,
              eval_cumsum, .types = QB_TYPES_NUMBERS);
 

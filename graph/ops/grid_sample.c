@@ -1,4 +1,6 @@
-/* GridSample: each output element is read from a place of its own, given in [-1, 1] along each
+/* GridSample and AffineGrid.
+ *
+ * GridSample: each output element is read from a place of its own, given in [-1, 1] along each
  * spatial dimension, the last dimension first. Interpolation is separable: a few taps along each
  * dimension. */
 #include <math.h>
@@ -185,3 +187,78 @@ static qb_status upgrade_grid(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
 
 QB_OP_SIMPLE(grid_sample, "GridSample", 16, 2, 2, 1, sizeof(grid_attrs), grid_table, FLOAT,
              infer_grid, eval_grid, .upgrade = upgrade_grid, .types = QB_TYPES_FLOATS);
+
+/* --- AffineGrid: the places of an image's pixels, moved by a matrix ------------------------------
+ */
+
+static const qb_attr_desc affine_table[] = {
+    QB_A_INT(grid_attrs, align_corners, "align_corners", 0, 0, 1),
+    QB_A_END,
+};
+
+static qb_status infer_affine(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *theta = qb_infer_in(args, 0);
+    int64_t size[2 + SPATIAL_MAX];
+    int32_t n;
+    QB_TRY(qb_infer_rank(cx, args, 0, 3, 3));
+    QB_TRY(qb_infer_ints(cx, args, 1, size, 2 + SPATIAL_MAX, &n));
+    const int64_t known = n >= 0 ? n : qb_infer_length(args, 1);
+    qb_shape out = {.rank = -1};
+    if (known < 0) return qb_infer_set(cx, args, 0, theta->dtype, &out);
+    if (known < 4 || known > 2 + SPATIAL_MAX)
+        return qb_fail(cx, QB_STATUS_INVALID, "size: expected 4 or 5 numbers, got %lld",
+                       (long long)known);
+    out = qb_shape_unknown((int32_t)known);
+    out.dim[known - 1] = known - 2;
+    for (int32_t d = 0; d < n - 1; d++) {
+        out.dim[d] = size[d == 0 ? 0 : d + 1];
+        if (out.dim[d] < 0)
+            return qb_fail(cx, QB_STATUS_INVALID, "size: expected no negative number, got %lld",
+                           (long long)out.dim[d]);
+    }
+    if (theta->shape.rank == 3) {
+        const int64_t expected[3] = {out.dim[0], known - 2, known - 1};
+        for (int32_t d = 0; d < 3; d++)
+            if (expected[d] >= 0 && theta->shape.dim[d] >= 0 && theta->shape.dim[d] != expected[d])
+                return qb_fail(cx, QB_STATUS_INVALID,
+                               "theta: dimension %d: expected %lld, got %lld", d,
+                               (long long)expected[d], (long long)theta->shape.dim[d]);
+        if (out.dim[0] == QB_DIM_UNKNOWN) out.dim[0] = theta->shape.dim[0];
+    }
+    return qb_infer_set(cx, args, 0, theta->dtype, &out);
+}
+
+/* The middle of pixel i of n, where -1 and 1 are the middles of the corners or their outer edges. A
+ * single pixel lies in the middle. */
+static double pixel_place(int64_t i, int64_t n, bool corners) {
+    if (corners) return n > 1 ? 2.0 * (double)i / (double)(n - 1) - 1.0 : 0.0;
+    return (2.0 * (double)i + 1.0) / (double)n - 1.0;
+}
+
+static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const grid_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_affine);
+    const qb_shape *shape = &out[0].desc.shape;
+    const int32_t n = shape->rank - 2;
+    const int64_t places = qb_shape_count(shape) / n;
+    float *to = out[0].data;
+    for (int64_t i = 0; i < places; i++) {
+        double at[SPATIAL_MAX]; /* x first */
+        int64_t rest = i;
+        for (int32_t d = 0; d < n; d++) {
+            const int64_t size = shape->dim[n - d];
+            at[d] = pixel_place(rest % size, size, attrs->align_corners != 0);
+            rest /= size;
+        }
+        const float *theta = (const float *)in[0].data + rest * n * (n + 1);
+        for (int32_t row = 0; row < n; row++, theta += n + 1) {
+            double sum = (double)theta[n];
+            for (int32_t d = 0; d < n; d++) sum += (double)theta[d] * at[d];
+            *to++ = (float)sum;
+        }
+    }
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(affine_grid, "AffineGrid", 20, 2, 2, 1, sizeof(grid_attrs), affine_table, FLOAT,
+             infer_affine, eval_affine, .types = QB_TYPES_FLOATS);

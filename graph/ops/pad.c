@@ -1,4 +1,4 @@
-/* Pad: constant, reflect, edge and wrap; negative pads crop. */
+/* Pad: constant, reflect, edge and wrap; negative pads crop. CenterCropPad. */
 #include "ops_internal.h"
 
 static const qb_attr_desc pad_table[] = {
@@ -160,3 +160,80 @@ static qb_status upgrade_pad(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 
 QB_OP_SIMPLE(pad, "Pad", 7, 2, 4, 1, sizeof(qb_pad_attrs), pad_table, FLOAT, infer_pad, eval_pad,
              .upgrade = upgrade_pad);
+
+/* --- CenterCropPad ------------------------------------------------------------------------------
+ */
+
+typedef struct center_attrs {
+    qb_ints axes;
+} center_attrs;
+static const qb_attr_desc center_table[] = {
+    QB_A_INTS(center_attrs, axes, "axes", 0, 0),
+    QB_A_END,
+};
+
+/* Puts `sizes` at their axes of `shape`: all of them, or those that the attribute lists. */
+static qb_status set_sizes(qb_ctx *cx, const center_attrs *attrs, const int64_t *sizes, int32_t n,
+                           qb_shape *shape) {
+    const int32_t wanted = attrs->axes.n ? attrs->axes.n : shape->rank;
+    uint32_t mask;
+    QB_TRY(qb_axes_resolve(cx, attrs->axes.v, attrs->axes.n, shape->rank, &mask));
+    if (n != wanted)
+        return qb_fail(cx, QB_STATUS_INVALID, "shape: expected %d sizes, got %d", wanted, n);
+    for (int32_t i = 0; i < n; i++) {
+        const int64_t axis = attrs->axes.n ? attrs->axes.v[i] : i;
+        if (sizes[i] < 0)
+            return qb_fail(cx, QB_STATUS_INVALID, "shape: expected no negative size, got %lld",
+                           (long long)sizes[i]);
+        shape->dim[axis < 0 ? axis + shape->rank : axis] = sizes[i];
+    }
+    return QB_OK;
+}
+
+static qb_status infer_center(qb_ctx *cx, const qb_infer_args *args) {
+    const center_attrs *attrs = qb_infer_at(args)->attrs;
+    const qb_value *x = qb_infer_in(args, 0);
+    qb_shape out = x->shape;
+    int64_t sizes[QB_MAX_RANK];
+    int32_t n;
+    QB_TRY(qb_infer_ints(cx, args, 1, sizes, QB_MAX_RANK, &n));
+    if (out.rank >= 0) {
+        if (n < 0)
+            out = qb_shape_unknown(out.rank);
+        else
+            QB_TRY(set_sizes(cx, attrs, sizes, n, &out));
+    }
+    return qb_infer_set(cx, args, 0, x->dtype, &out);
+}
+
+/* What both have is copied, from the middle of the one to the middle of the other. */
+static qb_status eval_center(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
+    const size_t size = qb_dtype_size(in[0].desc.dtype);
+    qb_shape both = *x;
+    int64_t from[QB_MAX_RANK], to[QB_MAX_RANK], stride_x[QB_MAX_RANK], stride_y[QB_MAX_RANK];
+    (void)cx, (void)node;
+    qb_strides_of(x, stride_x);
+    qb_strides_of(y, stride_y);
+    memset(out[0].data, 0, qb_desc_bytes(&out[0].desc));
+    for (int32_t d = 0; d < x->rank; d++) {
+        both.dim[d] = x->dim[d] < y->dim[d] ? x->dim[d] : y->dim[d];
+        from[d] = (x->dim[d] - both.dim[d]) / 2;
+        to[d] = (y->dim[d] - both.dim[d]) / 2;
+    }
+    for (int64_t i = 0, n = qb_shape_count(&both); i < n; i++) {
+        int64_t rest = i, at_x = 0, at_y = 0;
+        for (int32_t d = x->rank - 1; d >= 0; d--) {
+            const int64_t k = rest % both.dim[d];
+            rest /= both.dim[d];
+            at_x += (from[d] + k) * stride_x[d];
+            at_y += (to[d] + k) * stride_y[d];
+        }
+        memcpy((char *)out[0].data + (size_t)at_y * size,
+               (const char *)in[0].data + (size_t)at_x * size, size);
+    }
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(center_crop_pad, "CenterCropPad", 18, 2, 2, 1, sizeof(center_attrs), center_table,
+             FLOAT, infer_center, eval_center, );

@@ -1,4 +1,6 @@
-/* MaxPool, AveragePool and their global forms. */
+/* MaxPool, AveragePool, LpPool and their global forms. */
+#include <math.h>
+
 #include "ops_internal.h"
 
 #define COMMON                                                                                     \
@@ -141,3 +143,87 @@ QB_OP_SIMPLE(global_max_pool, "GlobalMaxPool", 7, 1, 1, 1, 0, NULL, SAME_SCALE, 
              eval_global_max, .types = QB_TYPES_FLOATS);
 QB_OP_SIMPLE(global_average_pool, "GlobalAveragePool", 7, 1, 1, 1, 0, NULL, ELTWISE, infer_global,
              eval_global_average, .types = QB_TYPES_FLOATS);
+
+/* --- LpPool: the p-norm of each window ----------------------------------------------------------
+ */
+
+typedef struct lp_attrs {
+    qb_pool_attrs pool; /* first, as the table's rows of all pools have it */
+    int64_t p;
+} lp_attrs;
+static const qb_attr_desc lp_table[] = {
+    COMMON,
+    QB_A_INT(lp_attrs, p, "p", 2, 1, QB_ATTR_BIG),
+    QB_A_END,
+};
+static const qb_attr_desc global_lp_table[] = {
+    QB_A_INT(lp_attrs, p, "p", 2, 1, QB_ATTR_BIG),
+    QB_A_END,
+};
+
+/* The elements of a window that lie inside the data, in one dimension: first, first + step ... */
+static void inside(const qb_window *w, int32_t d, int64_t size, int64_t place, int64_t *first,
+                   int64_t *n) {
+    const int64_t start = place * w->stride[d] - w->pad_begin[d], step = w->dilation[d];
+    const int64_t skip = start < 0 ? (-start + step - 1) / step : 0;
+    *first = start + skip * step;
+    const int64_t fit = *first < size ? (size - 1 - *first) / step + 1 : 0;
+    *n = w->kernel[d] - skip < fit ? w->kernel[d] - skip : fit;
+    if (*n < 0) *n = 0;
+}
+
+/* The window whose place among the outputs has row-major number `place`. */
+static double norm_of(const float *x, const qb_shape *shape, const qb_shape *out,
+                      const qb_window *w, int64_t place, double p) {
+    int64_t first[3], n[3], stride[3], count = 1, next = 1;
+    double sum = 0.0;
+    for (int32_t d = w->n - 1; d >= 0; d--) {
+        inside(w, d, shape->dim[2 + d], place % out->dim[2 + d], &first[d], &n[d]);
+        place /= out->dim[2 + d];
+        stride[d] = next;
+        next *= shape->dim[2 + d];
+        count *= n[d];
+    }
+    for (int64_t i = 0; i < count; i++) {
+        int64_t rest = i, at = 0;
+        for (int32_t d = w->n - 1; d >= 0; d--) {
+            at += (first[d] + rest % n[d] * w->dilation[d]) * stride[d];
+            rest /= n[d];
+        }
+        sum += pow(fabs((double)x[at]), p);
+    }
+    return pow(sum, 1.0 / p);
+}
+
+static qb_status run_lp(const qb_node *node, const qb_window *w, const qb_tensor *in,
+                        qb_tensor *out) {
+    const lp_attrs *attrs = node->attrs;
+    const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
+    int64_t plane = 1, places = 1;
+    for (int32_t d = 2; d < x->rank; d++) plane *= x->dim[d], places *= y->dim[d];
+    for (int64_t i = 0, n = qb_shape_count(y); i < n; i++)
+        ((float *)out[0].data)[i] = (float)norm_of((const float *)in[0].data + i / places * plane,
+                                                   x, y, w, i % places, (double)attrs->p);
+    return QB_OK;
+}
+
+static qb_status eval_lp(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    const lp_attrs *attrs = node->attrs;
+    QB_EVAL_IN_F32(eval_lp);
+    qb_window w;
+    QB_TRY(qb_pool_window(cx, &attrs->pool, &in[0].desc.shape, &w, NULL));
+    return run_lp(node, &w, in, out);
+}
+
+static qb_status eval_global_lp(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                qb_tensor *out) {
+    QB_EVAL_IN_F32(eval_global_lp);
+    qb_window w;
+    QB_TRY(qb_global_window(cx, &in[0].desc.shape, &w));
+    return run_lp(node, &w, in, out);
+}
+
+QB_OP_SIMPLE(lp_pool, "LpPool", 7, 1, 1, 1, sizeof(lp_attrs), lp_table, FLOAT, infer_pool, eval_lp,
+             .types = QB_TYPES_FLOATS);
+QB_OP_SIMPLE(global_lp_pool, "GlobalLpPool", 7, 1, 1, 1, sizeof(lp_attrs), global_lp_table, FLOAT,
+             infer_global, eval_global_lp, .types = QB_TYPES_FLOATS);

@@ -47,48 +47,82 @@ static qb_status one_node(qb_ctx *cx, qb_graph *graph, const qb_op *op, const qb
     return qb_graph_infer(cx, graph);
 }
 
-static qb_kind kind_with(const qb_op *op, const qb_shape *data, const qb_shape *others,
-                         bool constant) {
+/* What the page says of an operator: its kind of problem, and which backends have kernels for it.
+ */
+static const char *const backends[] = {"dnnl", "cpu"};
+enum { N_BACKENDS = 2 };
+typedef struct behind {
+    qb_kind kind;
+    bool has[N_BACKENDS];
+} behind;
+
+/* Does the tactic take this very operator? Asked where one kind stands for many of them; what the
+ * others take depends on the processor. Images are tried as channel slices, too. */
+static bool takes(const qb_tactic *tactic, qb_problem *problem, qb_desc *in) {
+    static const bool constant[QB_MAX_INPUTS];
+    if (problem->kind != QB_KIND_BINARY && problem->kind != QB_KIND_UNARY) return true;
+    if (tactic->supports(problem, constant)) return true;
+    for (int32_t i = 0; i <= problem->n_in; i++) {
+        qb_desc *desc = i < problem->n_in ? &in[i] : &problem->out;
+        if (desc->shape.rank != 4) return false;
+        desc->layout = QB_LAYOUT_NHWC;
+        desc->channel_total = 2 * desc->shape.dim[1];
+    }
+    return tactic->supports(problem, constant);
+}
+
+static void ask_backends(const qb_problem *problem, behind *out) {
+    for (int b = 0; b < N_BACKENDS; b++)
+        for (const qb_tactic *const *t = qb_tactics(); *t && !out->has[b]; t++) {
+            qb_desc in[QB_MAX_INPUTS];
+            qb_problem copy = *problem;
+            memcpy(in, problem->in, (size_t)problem->n_in * sizeof *in);
+            copy.in = in;
+            out->has[b] = (*t)->kind == problem->kind && strcmp((*t)->backend, backends[b]) == 0 &&
+                          takes(*t, &copy, in);
+        }
+}
+
+static behind behind_with(const qb_op *op, const qb_shape *data, const qb_shape *others,
+                          bool constant) {
     qb_ctx cx;
     qb_graph *graph;
     qb_groups groups;
-    qb_kind kind = QB_KIND_NODE;
+    behind out = {.kind = QB_KIND_NODE};
     qb_ctx_init(&cx);
     assert_ok(&cx, qb_graph_create(&cx, &graph));
     if (one_node(&cx, graph, op, data, others, constant) == QB_OK &&
         qb_fuse(&cx, graph, &groups) == QB_OK) {
         qb_desc in[QB_MAX_INPUTS];
-        qb_problem problem;
-        kind = groups.group[0].kind;
-        if (kind == QB_KIND_NODE && qb_node_problem(graph, &graph->nodes[0], in, &problem))
-            kind = problem.kind;
+        qb_problem problem = {.kind = QB_KIND_NODE};
+        if (groups.group[0].kind != QB_KIND_NODE)
+            assert_ok(&cx, qb_group_problem(&cx, graph, &groups.group[0], in, &problem));
+        else if (!qb_node_problem(graph, &graph->nodes[0], in, &problem))
+            problem.kind = QB_KIND_NODE;
+        out.kind = problem.kind;
+        if (out.kind != QB_KIND_NODE) ask_backends(&problem, &out);
         qb_groups_release(&groups);
     }
     qb_graph_free(graph);
-    return kind;
+    return out;
 }
 
-static qb_kind kind_of(const qb_op *op) {
-    qb_kind kind = QB_KIND_NODE;
+static behind behind_of(const qb_op *op) {
+    behind out = {.kind = QB_KIND_NODE};
     for (size_t d = 0; d < sizeof data_shapes / sizeof *data_shapes; d++)
         for (size_t o = 0; o < sizeof other_shapes / sizeof *other_shapes; o++)
-            for (int constant = 0; constant < 2 && kind == QB_KIND_NODE; constant++)
-                kind = kind_with(op, &data_shapes[d], &other_shapes[o], constant != 0);
-    return kind;
+            for (int constant = 0; constant < 2 && out.kind == QB_KIND_NODE; constant++)
+                out = behind_with(op, &data_shapes[d], &other_shapes[o], constant != 0);
+    return out;
 }
 
 /* --- the page -----------------------------------------------------------------------------------
  */
 
-/* Backends with a kernel of this kind. CUDA's rows depend on the build and are left out. */
-static void add_backends(qb_strbuf *text, qb_kind kind) {
-    static const char *const backends[] = {"dnnl", "cpu"};
-    for (size_t b = 0; b < 2 && kind != QB_KIND_NODE; b++)
-        for (const qb_tactic *const *t = qb_tactics(); *t; t++) {
-            if ((*t)->kind != kind || strcmp((*t)->backend, backends[b]) != 0) continue;
-            qb_strbuf_addf(text, "%s, ", backends[b]);
-            break;
-        }
+/* CUDA's rows depend on the build and are left out. */
+static void add_backends(qb_strbuf *text, const behind *kernels) {
+    for (int b = 0; b < N_BACKENDS; b++)
+        if (kernels->has[b]) qb_strbuf_addf(text, "%s, ", backends[b]);
     qb_strbuf_add(text, "ref");
 }
 
@@ -98,11 +132,12 @@ static void add_row(qb_strbuf *text, const qb_op *op) {
                                         [QB_QRULE_SAME_SCALE] = "moves integers",
                                         [QB_QRULE_ELTWISE] = "integers in and out",
                                         [QB_QRULE_LUT] = "integers in and out, by table"};
-    qb_kind kind = kind_of(op);
+    const behind kernels = behind_of(op);
     qb_strbuf_addf(text, "| %s | %s | %d+ | %s | ", op->name, *op->domain ? op->domain : "ai.onnx",
                    (int)op->since, op->types ? op->types : "all");
-    add_backends(text, kind);
-    qb_strbuf_addf(text, " | %s | %s |\n", kind == QB_KIND_NODE ? "-" : qb_kind_text(kind),
+    add_backends(text, &kernels);
+    qb_strbuf_addf(text, " | %s | %s |\n",
+                   kernels.kind == QB_KIND_NODE ? "-" : qb_kind_text(kernels.kind),
                    rules[op->qrule]);
 }
 

@@ -112,7 +112,84 @@ def mel(d):
     d.maybe(output_datatype=d.pick([1, 11]))
 
 
+def affine_grid(d):
+    d.opset = max(d.opset, 20)
+    n, spatial = d.int(1, 2), d.int(2, 3)
+    d.tensor([n, spatial, spatial + 1], spread=1.0, constant=False)
+    d.give(np.asarray([n, 3] + [d.int(2, 5) for _ in range(spatial)], np.int64), True)
+    d.maybe(align_corners=d.int(0, 1))
+
+
+def center_crop_pad(d):
+    d.opset = max(d.opset, 18)
+    shape = d.shape(1, 4, 5, 0)
+    d.tensor(shape, d.pick([np.float32, np.int64]), constant=False)
+    count = len(shape)
+    if d.chance(0.5):
+        d.attrs["axes"] = d.axes(len(shape))
+        count = len(d.attrs["axes"])
+    d.give(np.asarray([d.int(1, 7) for _ in range(count)], np.int64), True)
+
+
+def window_1d(d, size):
+    """kernel, stride, dilation, pads and the number of windows along a dimension of this size"""
+    kernel, stride, dilation, before, after = d.int(1, 3), d.int(1, 2), d.int(1, 2), d.int(0, 1), d.int(0, 1)
+    return kernel, stride, dilation, before, after, (size + before + after - dilation * (kernel - 1) - 1) // stride + 1
+
+
+def col2im(d):
+    d.opset = max(d.opset, 18)
+    n, c, image = d.int(1, 2), d.int(1, 3), [d.int(5, 7) for _ in range(d.int(2, 3))]
+    each = list(zip(*(window_1d(d, size) for size in image)))
+    d.tensor([n, c * int(np.prod(each[0])), int(np.prod(each[5]))], constant=False)
+    d.ints(image)
+    d.ints(each[0])
+    d.attrs.update(strides=each[1], dilations=each[2], pads=each[3] + each[4])
+
+
+def deform_conv(d):
+    d.opset = max(d.opset, 19)
+    n, group, offset_group, size = d.int(1, 2), d.int(1, 2), d.int(1, 2), [d.int(5, 7), d.int(5, 7)]
+    c, m = group * offset_group * d.int(1, 2), group * d.int(1, 2)
+    each = list(zip(*(window_1d(d, s) for s in size)))
+    kernel, out = list(each[0]), list(each[5])
+    d.attrs.update(strides=each[1], dilations=each[2], pads=each[3] + each[4], group=group, offset_group=offset_group)
+    d.tensor([n, c] + size, constant=False)
+    d.tensor([m, c // group] + kernel)
+    d.tensor([n, 2 * offset_group * int(np.prod(kernel))] + out, spread=1.5)
+    if d.chance(0.7):
+        d.tensor([m]) if d.chance(0.5) else d.absent()
+        d.tensor([n, offset_group * int(np.prod(kernel))] + out, spread=1.0)
+
+
+def lp_pool(d):
+    each = list(zip(*(window_1d(d, 6) for _ in range(d.int(1, 3)))))
+    d.tensor([d.int(1, 2), d.int(1, 3)] + [6] * len(each[0]), constant=False)
+    d.attrs.update(kernel_shape=each[0], strides=each[1], pads=each[3] + each[4])
+    d.maybe(p=d.int(1, 3))
+    if d.opset >= 18:
+        d.maybe(dilations=each[2])
+
+
+def global_lp_pool(d):
+    d.tensor([d.int(1, 2), d.int(1, 4)] + [d.int(1, 5) for _ in range(d.int(1, 3))], constant=False)
+    d.maybe(p=d.int(1, 3))
+
+
+def max_unpool(d):
+    d.opset = max(d.opset, 11)
+    size, stride = [d.int(1, 3), d.int(1, 3)], d.int(1, 2)
+    full = [(s - 1) * stride + 2 for s in size]
+    planes = d.int(1, 3)
+    d.attrs.update(kernel_shape=[2, 2], strides=[stride, stride])
+    d.tensor([1, planes] + size, constant=False)
+    places = [d.rng.permutation(int(np.prod(full)))[:int(np.prod(size))] + i * np.prod(full) for i in range(planes)]
+    d.give(np.asarray(places, np.int64).reshape([1, planes] + size))
+
+
 MAKERS = {
+    "AffineGrid": affine_grid, "CenterCropPad": center_crop_pad, "Col2Im": col2im, "DeformConv": deform_conv,
+    "LpPool": lp_pool, "GlobalLpPool": global_lp_pool, "MaxUnpool": max_unpool,
     "RoiAlign": roi_align, "ReverseSequence": reverse_sequence, "TensorScatter": tensor_scatter,
     "Compress": compress, "Unique": unique, "DFT": dft, "STFT": stft,
     **{name: window for name in "HannWindow HammingWindow BlackmanWindow".split()}, "MelWeightMatrix": mel,
