@@ -106,7 +106,14 @@ qb_status qb_infer_ints(qb_ctx *cx, const qb_infer_args *args, int32_t i, int64_
 qb_status qb_infer_sizes(qb_ctx *cx, const qb_infer_args *args, int32_t i, qb_sizes *out) {
     const qb_value *x = qb_infer_in(args, i);
     const int64_t length = qb_infer_length(args, i);
-    if (x && x->data) return qb_infer_ints(cx, args, i, out->v, QB_MAX_RANK, &out->n);
+    if (x && x->data) {
+        QB_TRY(qb_infer_ints(cx, args, i, out->v, QB_MAX_RANK, &out->n));
+        for (int32_t k = 0; k < out->n; k++) /* the lowest integers stand for symbols */
+            if (!qb_size_is_number(out->v[k]))
+                return qb_fail(cx, QB_STATUS_INVALID, "input %d '%s': %lld is no size", i, x->name,
+                               (long long)out->v[k]);
+        return QB_OK;
+    }
     if (length < 0 || length > QB_MAX_RANK ||
         !qb_sizes_get(args->graph, qb_infer_at(args)->in[i], out))
         out->n = -1;
