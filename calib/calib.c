@@ -76,6 +76,7 @@ static qb_status run_on_device(qb_ctx *cx, calibration *c, bool *done, qb_stream
     const qb_calib_options *o = c->options;
     const qb_collect_options collect = {.graph = c->apart,
                                         .backends = o->backends,
+                                        .devices = o->devices,
                                         .loader = &c->loader,
                                         .label = "calibrate",
                                         .leaves_out = leaves_out,
@@ -93,8 +94,11 @@ static qb_status run_on_device(qb_ctx *cx, calibration *c, bool *done, qb_stream
 
 static qb_status run_on_host(qb_ctx *cx, calibration *c, qb_stream_result *result) {
     const qb_calib_options *o = c->options;
-    const qb_stream_model model = {
-        .graph = c->apart, .backends = o->backends, .observable = true, .first_tactic = true};
+    const qb_stream_model model = {.graph = c->apart,
+                                   .backends = o->backends,
+                                   .devices = o->devices,
+                                   .observable = true,
+                                   .first_tactic = true};
     const qb_stream_options stream = {.model = &model,
                                       .n_models = 1,
                                       .loader = &c->loader,
@@ -133,13 +137,15 @@ static void tell_memory(qb_ctx *cx, const calibration *c) {
 qb_status qb_calib_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
                           qb_table **out) {
     calibration c = {.graph = graph, .options = options, .loader = options->loader};
-    const int32_t workers = options->workers > 0 ? options->workers : qb_threads(cx);
+    const int32_t wanted = options->workers > 0 ? options->workers : qb_threads(cx);
+    const int32_t least = qb_devices_count(&options->devices); /* one each */
     qb_stream_result result;
     qb_table *table = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_graph_clone_sharing(cx, graph, &c.apart));
     QB_GO(qb_keep_inner(cx, c.apart));
-    QB_GO(qb_gather_init(cx, c.apart, workers, options->per_channel, &c.gather));
+    QB_GO(qb_gather_init(cx, c.apart, wanted > least ? wanted : least, least, options->per_channel,
+                         &c.gather));
     tell_memory(cx, &c);
     if (options->checkpoint) {
         c.plan = qb_checkpoint_plan(graph->hash, &c.loader, options->per_channel);

@@ -5,7 +5,7 @@
 
 #include "calib/table.h"
 #include "datasets/loader.h"
-#include "engine/engine.h"
+#include "engine/devices.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,6 +69,7 @@ typedef struct qb_calib_options {
     const qb_method_choice *methods; /* the first one is the table's chosen method */
     int32_t n_methods;
     const char *backends;     /* of the FP32 engine, see qb_engine_options */
+    qb_devices devices;       /* which ones, for backends that begin with a device */
     qb_loader_options loader; /* dataset, preprocessing, batch, threads, strict */
     int64_t hold_back;        /* above 1: of every so many samples the last one is left out */
     int32_t workers;          /* contexts running side by side; 0: qb_threads(cx) */
@@ -83,8 +84,8 @@ typedef struct qb_calib_options {
 /* Streams the data through an FP32 engine of `graph` (optimized, float) once and fills a table with
  * the statistics of every value that reaches memory, here or in engines that fuse less (see
  * qb_keep_inner), and the ranges by each method. Every sample
- * runs alone on one thread, so the result is the same for any batch size and any number of workers.
- */
+ * runs alone on one thread, so the result is the same for any batch size and any number of workers
+ * or devices. */
 qb_status qb_calibrate(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
                        qb_table **out);
 /* The two halves of it: statistics only (no methods yet), which may be merged with others; and the

@@ -1,10 +1,11 @@
-/* Gathering statistics on a device: samples of one shape run there together, while the next ones
- * are decoded. Observers look at each sample by itself, and only samples that cannot influence each
- * other share a batch, so the result is that of samples which run alone. */
+/* Gathering statistics on devices: samples of one shape run there together, while the next ones are
+ * decoded. Observers look at each sample by itself, and only samples that cannot influence each
+ * other share a batch, so the result is that of samples which run alone, on any of the devices. */
 #ifndef QB_CALIB_COLLECT_H
 #define QB_CALIB_COLLECT_H
 
 #include "calib/gather.h"
+#include "engine/devices.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +17,7 @@ extern "C" {
 typedef struct qb_collect_options {
     const qb_graph *graph;
     const char *backends; /* beginning with a device */
+    qb_devices devices;   /* one thread each, which are the gather's first workers */
     const qb_loader_options *loader;
     const char *label; /* of the progress bar */
     /* Is this sample (by its index in the data set) left out? */
@@ -25,7 +27,7 @@ typedef struct qb_collect_options {
     void *user;
 } qb_collect_options;
 
-/* Streams the data set through a device into `gather`. UNSUPPORTED with *begun false: nothing has
+/* Streams the data set through devices into `gather`. UNSUPPORTED with *begun false: nothing has
  * happened, and this model's values can only be observed on the host. */
 qb_status qb_collect(qb_ctx *cx, const qb_collect_options *options, qb_gather *gather, bool *begun,
                      qb_stream_result *out);

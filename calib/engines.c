@@ -12,12 +12,19 @@ struct qb_engines {
     qb_engine_set **set;
 };
 
+/* Does the set own this engine, or does it serve several devices and stands there for another? */
+static bool owns(const qb_engines *e, const qb_engine_set *set, int32_t i) {
+    const int32_t n = e->options.n_engines;
+    return !set->given && (i < n || set->engine[i] != set->engine[i % n]);
+}
+
 static void set_free(const qb_engines *e, qb_engine_set *set) {
     if (!set) return;
     const int32_t n = e->options.n_engines;
     for (int32_t i = 0; set->context && i < n * e->options.workers; i++)
         qb_context_free(set->context[i]);
-    for (int32_t i = 0; set->engine && i < n && !set->given; i++) qb_engine_free(set->engine[i]);
+    for (int32_t i = n * e->options.n_devices - 1; set->engine && i >= 0; i--)
+        if (owns(e, set, i)) qb_engine_free(set->engine[i]);
     qb_free(set->context);
     qb_free(set->engine);
     qb_free(set->shape);
@@ -29,7 +36,7 @@ static qb_status set_create(qb_ctx *cx, const qb_engines *e, qb_engine_set **out
     qb_engine_set *set = qb_alloc(cx, 1, sizeof *set);
     if (!set) return cx->code;
     set->shape = qb_alloc(cx, (size_t)e->options.n_inputs, sizeof *set->shape);
-    set->engine = qb_alloc(cx, n, sizeof *set->engine);
+    set->engine = qb_alloc(cx, n * (size_t)e->options.n_devices, sizeof *set->engine);
     set->context = qb_alloc(cx, n * (size_t)e->options.workers, sizeof *set->context);
     if (!set->shape || !set->engine || !set->context) {
         set_free(e, set);
@@ -118,19 +125,29 @@ static void shrink(qb_engines *e) {
     }
 }
 
+/* An engine for each device, and what it and the contexts of all workers take. */
+static qb_status build_kind(qb_ctx *cx, const qb_engines *e, qb_engine_set *set, int32_t kind,
+                            size_t *bytes) {
+    const qb_engines_options *o = &e->options;
+    qb_engine_memory memory;
+    for (int32_t d = 0; d < o->n_devices; d++) {
+        const int32_t i = d * o->n_engines + kind;
+        QB_TRY(o->build(cx, o->user, kind, d, d > 0 ? set->engine[kind] : NULL, set->shape,
+                        &set->engine[i]));
+        if (owns(e, set, i)) *bytes += qb_engine_bytes(set->engine[i]);
+    }
+    qb_engine_memory_of(set->engine[kind], &memory);
+    *bytes += (memory.arena + memory.workspace) * (size_t)o->workers;
+    return QB_OK;
+}
+
 /* Builds without the lock, so that others go on with what is there. */
 static qb_status build(qb_ctx *cx, qb_engines *e, qb_engine_set *set) {
     pthread_mutex_unlock(&e->lock);
     qb_status status = QB_OK;
     size_t bytes = 0;
-    for (int32_t i = 0; i < e->options.n_engines && status == QB_OK; i++) {
-        status = e->options.build(cx, e->options.user, i, set->shape, &set->engine[i]);
-        if (status != QB_OK) break;
-        qb_engine_memory memory;
-        qb_engine_memory_of(set->engine[i], &memory);
-        bytes += qb_engine_bytes(set->engine[i]) +
-                 (memory.arena + memory.workspace) * (size_t)e->options.workers;
-    }
+    for (int32_t i = 0; i < e->options.n_engines && status == QB_OK; i++)
+        status = build_kind(cx, e, set, i, &bytes);
     pthread_mutex_lock(&e->lock);
     set->bytes = bytes;
     set->ready = status == QB_OK;
@@ -176,11 +193,15 @@ static qb_status obtain(qb_ctx *cx, qb_engines *e, const qb_tensor *input, qb_en
 
 /* ---- */
 
+qb_engine *const *qb_engines_of(const qb_engines *e, const qb_engine_set *set, int32_t worker) {
+    return set->engine + worker % e->options.n_devices * e->options.n_engines;
+}
+
 static qb_status make_contexts(qb_ctx *cx, const qb_engines *e, int32_t worker,
                                qb_engine_set *set) {
     qb_context **own = set->context + (size_t)worker * (size_t)e->options.n_engines;
     for (int32_t i = 0; i < e->options.n_engines; i++)
-        if (!own[i]) QB_TRY(qb_context_create(cx, set->engine[i], &own[i]));
+        if (!own[i]) QB_TRY(qb_context_create(cx, qb_engines_of(e, set, worker)[i], &own[i]));
     return QB_OK;
 }
 

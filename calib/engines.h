@@ -16,7 +16,7 @@ extern "C" {
 /* The engines for one combination of shapes and each worker's execution contexts. */
 typedef struct qb_engine_set {
     qb_shape *shape;      /* of the inputs */
-    qb_engine **engine;   /* as many as the cache has kinds of */
+    qb_engine **engine;   /* [devices x engines], see qb_engines_of */
     qb_context **context; /* [workers x engines], made when a worker first comes */
     size_t bytes;
     int32_t users;
@@ -25,15 +25,19 @@ typedef struct qb_engine_set {
     bool given;    /* the caller's engines */
 } qb_engine_set;
 
-/* Builds engine `e` for these input shapes. */
-typedef qb_status (*qb_engine_build_fn)(qb_ctx *cx, void *user, int32_t e, const qb_shape *shape,
+/* Builds engine `e` for these input shapes, for the first device (`device` 0, `first` NULL); then
+ * its equal for each of the others, or `first` itself where that serves them, too. */
+typedef qb_status (*qb_engine_build_fn)(qb_ctx *cx, void *user, int32_t e, int32_t device,
+                                        const qb_engine *first, const qb_shape *shape,
                                         qb_engine **out);
 
 typedef struct qb_engines qb_engines;
 
 typedef struct qb_engines_options {
     int32_t n_engines, n_inputs, workers;
-    const qb_engine *const *given; /* engines for the only shapes there are; NULL: they are built */
+    int32_t n_devices;             /* >= 1; worker w is for device w modulo their number */
+    const qb_engine *const *given; /* engines for the only shapes there are, and of one device;
+                                      NULL: they are built */
     qb_engine_build_fn build;      /* unless they are given */
     void *user;
 } qb_engines_options;
@@ -45,6 +49,9 @@ void qb_engines_free(qb_engines *engines); /* accepts NULL; nothing may be in us
 qb_status qb_engines_acquire(qb_ctx *cx, qb_engines *engines, int32_t worker,
                              const qb_tensor *input, qb_engine_set **out);
 void qb_engines_release(qb_engines *engines, qb_engine_set *set);
+/* The engines that a worker runs, one a kind. */
+qb_engine *const *qb_engines_of(const qb_engines *engines, const qb_engine_set *set,
+                                int32_t worker);
 
 #ifdef __cplusplus
 }

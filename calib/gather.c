@@ -40,8 +40,8 @@ static qb_status add_slots(qb_ctx *cx, const qb_graph *graph, const qb_groups *g
     return QB_OK;
 }
 
-qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, bool per_channel,
-                         qb_gather *out) {
+qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, int32_t least,
+                         bool per_channel, qb_gather *out) {
     qb_gather g = {.workers = 1, .per_channel = per_channel};
     qb_groups groups;
     qb_status status = QB_OK;
@@ -52,7 +52,7 @@ qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, boo
     if (status == QB_OK && (!g.part || !g.no_outputs)) status = cx->code;
     for (int32_t i = 0; i < workers && status == QB_OK; i++) {
         const int32_t n = i > 0 ? g.part[0].table->n_entries : 0;
-        if ((size_t)(i + 1) * (size_t)n * sizeof(qb_stats) > STATS_LIMIT) break;
+        if (i >= least && (size_t)(i + 1) * (size_t)n * sizeof(qb_stats) > STATS_LIMIT) break;
         g.workers = i + 1;
         status = qb_table_create(cx, 0, &g.part[i].table);
         if (status == QB_OK) status = add_slots(cx, graph, &groups, g.part[i].table);
@@ -189,25 +189,27 @@ bool qb_gather_wants(const qb_gather *gather, const char *value) {
     return !qb_unions_has(&gather->unions, value);
 }
 
-qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, uint64_t key, int64_t *at) {
-    qb_gather_part *part = &gather->part[0];
+qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, int32_t worker, uint64_t key,
+                          int64_t *at) {
+    qb_gather_part *part = &gather->part[worker];
     *at = (int64_t)part->n;
     QB_TRY(add_keys(cx, part, &key, 1));
     return make_room(cx, part);
 }
 
-qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, const char *value, int64_t at,
-                             qb_range own) {
-    qb_gather_part *part = &gather->part[0];
+qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, int32_t worker, const char *value,
+                             int64_t at, qb_range own) {
+    qb_gather_part *part = &gather->part[worker];
     qb_table_entry *entry;
     if (!records(part)) return QB_OK;
     QB_TRY(qb_table_slot(cx, part->table, value, &entry));
     return put_extremes(cx, part, entry, at, own);
 }
 
-qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, const char *value, qb_stats **out) {
+qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, int32_t worker, const char *value,
+                          qb_stats **out) {
     qb_table_entry *entry;
-    QB_TRY(qb_table_slot(cx, gather->part[0].table, value, &entry));
+    QB_TRY(qb_table_slot(cx, gather->part[worker].table, value, &entry));
     *out = entry->stats;
     return QB_OK;
 }

@@ -31,10 +31,10 @@ typedef struct qb_gather {
 } qb_gather;
 
 /* Empty statistics of every float value of the graph that reaches memory, for each worker: nothing
- * but the samples' extremes grows later. `workers` becomes fewer where they would not fit into
- * memory that is meant for them. */
-qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, bool per_channel,
-                         qb_gather *out);
+ * but the samples' extremes grows later. `workers` becomes fewer, but no fewer than `least`, where
+ * they would not fit into memory that is meant for them. */
+qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, int32_t least,
+                         bool per_channel, qb_gather *out);
 /* What a run over n samples takes. */
 qb_calib_memory qb_gather_memory(const qb_gather *gather, int64_t n_samples);
 void qb_gather_release(qb_gather *gather); /* accepts zeroed */
@@ -42,13 +42,14 @@ void qb_gather_release(qb_gather *gather); /* accepts zeroed */
 qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample *sample);
 /* Is this value gathered, or does it follow from others? */
 bool qb_gather_wants(const qb_gather *gather, const char *value);
-/* What a device gathered, by the one worker there is: a sample (*at is its number), the extremes of
- * one value of it, and statistics of a value over samples. */
-qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, uint64_t key, int64_t *at);
-qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, const char *value, int64_t at,
-                             qb_range own);
-/* Where they are to be merged into; valid until the next value that is new. */
-qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, const char *value, qb_stats **out);
+/* What a device gathered, as one of the workers: a sample (*at is its number with that worker), the
+ * extremes of one value of it, and statistics of a value over samples. */
+qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, int32_t worker, uint64_t key, int64_t *at);
+qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, int32_t worker, const char *value,
+                             int64_t at, qb_range own);
+/* Where they are to be merged into; valid until the worker's next value that is new. */
+qb_status qb_gather_stats(qb_ctx *cx, qb_gather *gather, int32_t worker, const char *value,
+                          qb_stats **out);
 /* The key of a sample with this content. */
 uint64_t qb_gather_key(const qb_hash *hash);
 /* Everything so far as one table: statistics (also of values with nothing finite yet) and samples

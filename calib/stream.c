@@ -1,176 +1,53 @@
 #include "calib/stream.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-
-#include "base/log.h"
 #include "calib/engines.h"
 #include "engine/file.h"
 
-typedef struct shared {
+typedef struct stream {
     const qb_stream_options *options;
-    qb_loader *loader;
     qb_engines *engines;
     int32_t n_inputs;
-    pthread_mutex_t lock; /* guards what follows */
-    pthread_cond_t idle;  /* a worker put its batch down, or a pause ended */
-    qb_progress progress;
-    int64_t samples;
-    int32_t active;    /* workers with a batch */
-    bool pausing;      /* nobody takes another batch */
-    double next_pause; /* on qb_now's clock */
-    atomic_bool stop;  /* a worker failed: the others finish their sample and leave */
-} shared;
-
-typedef struct worker {
-    shared *shared;
-    qb_ctx cx;
-    int32_t number;
-    qb_status status;
-    pthread_t thread;
-    bool started;
-} worker;
+} stream;
 
 static int32_t count_engines(const qb_stream_options *o) {
     return o->engine ? o->n_engines : o->n_models;
 }
 
-/* ---- samples ---- */
-
-static qb_status run_sample(worker *w, const qb_batch *batch, int32_t i) {
-    const qb_stream_options *o = w->shared->options;
+static qb_status on_sample(qb_ctx *cx, void *user, int32_t worker, const qb_batch *batch,
+                           int32_t i) {
+    const stream *s = user;
+    const qb_stream_options *o = s->options;
     const qb_tensor *input = batch->input + (size_t)i * (size_t)batch->n_inputs;
     const void *inputs[QB_INPUTS_MAX];
     for (int32_t k = 0; k < batch->n_inputs; k++) inputs[k] = input[k].data;
     qb_engine_set *set;
-    qb_status status = qb_engines_acquire(&w->cx, w->shared->engines, w->number, input, &set);
-    if (status == QB_OK) {
-        const qb_stream_sample sample = {.worker = w->number,
-                                         .index = batch->index[i],
-                                         .label = batch->label[i],
-                                         .hash = batch->hash[i],
-                                         .input = input,
-                                         .inputs = inputs,
-                                         .engine = set->engine,
-                                         .context = set->context + w->number * count_engines(o)};
-        status = o->sample(&w->cx, o->user, &sample);
-        qb_engines_release(w->shared->engines, set);
-    }
-    if (status == QB_OK || status == QB_STATUS_CANCELLED) return status;
-    return qb_wrap(&w->cx, "sample '%s'",
-                   qb_dataset_sample_name(o->loader->dataset, batch->index[i]));
-}
-
-static qb_status run_batch(worker *w, const qb_batch *batch) {
-    for (int32_t i = 0; i < batch->n && !atomic_load(&w->shared->stop); i++) {
-        QB_TRY(qb_check_cancel(&w->cx));
-        QB_TRY(run_sample(w, batch, i));
-    }
-    return QB_OK;
-}
-
-/* ---- workers ---- */
-
-static qb_status pause_now(worker *w) {
-    shared *s = w->shared;
-    qb_loader_progress progress;
-    qb_loader_progress_of(s->loader, &progress);
-    qb_status status = s->options->pause(&w->cx, s->options->user, &progress);
-    s->pausing = false;
-    s->next_pause = qb_now() + s->options->pause_s;
-    pthread_cond_broadcast(&s->idle);
+    QB_TRY(qb_engines_acquire(cx, s->engines, worker, input, &set));
+    const qb_stream_sample sample = {.worker = worker,
+                                     .index = batch->index[i],
+                                     .label = batch->label[i],
+                                     .hash = batch->hash[i],
+                                     .input = input,
+                                     .inputs = inputs,
+                                     .engine = qb_engines_of(s->engines, set, worker),
+                                     .context = set->context + worker * count_engines(o)};
+    qb_status status = o->sample(cx, o->user, &sample);
+    qb_engines_release(s->engines, set);
     return status;
 }
 
-/* Before each batch. When a pause is due, whoever finds that nobody has a batch any more makes it;
- * batches are delivered in order, so what is done then is the data's beginning. */
-static qb_status begin_batch(worker *w) {
-    shared *s = w->shared;
-    qb_status status = QB_OK;
-    pthread_mutex_lock(&s->lock);
-    if (s->options->pause && qb_now() >= s->next_pause) s->pausing = true;
-    while (s->pausing && status == QB_OK && !atomic_load(&s->stop)) {
-        if (s->active == 0)
-            status = pause_now(w);
-        else
-            pthread_cond_wait(&s->idle, &s->lock);
-    }
-    s->active++;
-    pthread_mutex_unlock(&s->lock);
-    return status;
+static qb_status on_pause(qb_ctx *cx, void *user, const qb_loader_progress *progress) {
+    const qb_stream_options *o = ((const stream *)user)->options;
+    return o->pause(cx, o->user, progress);
 }
 
-static void end_batch(worker *w, int32_t n) {
-    shared *s = w->shared;
-    pthread_mutex_lock(&s->lock);
-    s->active--;
-    s->samples += n;
-    qb_progress_step(&s->progress, n);
-    pthread_cond_broadcast(&s->idle);
-    pthread_mutex_unlock(&s->lock);
-}
-
-/* *n: samples done, 0 at the end. */
-static qb_status next_batch(worker *w, int32_t *n) {
-    qb_batch batch;
-    QB_TRY(qb_loader_next(&w->cx, w->shared->loader, &batch));
-    *n = batch.n;
-    qb_status status = run_batch(w, &batch);
-    qb_loader_give_back(w->shared->loader, &batch);
-    return status;
-}
-
-static qb_status run_worker(worker *w) {
-    int32_t n = 1;
-    qb_status status = QB_OK;
-    while (status == QB_OK && n > 0 && !atomic_load(&w->shared->stop)) {
-        n = 0;
-        status = begin_batch(w);
-        if (status == QB_OK) status = next_batch(w, &n);
-        if (status != QB_OK) atomic_store(&w->shared->stop, true);
-        end_batch(w, status == QB_OK ? n : 0);
-    }
-    return status;
-}
-
-static void *worker_main(void *argument) {
-    worker *w = argument;
-    w->status = run_worker(w);
-    return NULL;
-}
-
-static qb_status start_workers(qb_ctx *cx, shared *s, worker *workers) {
-    for (int32_t i = 0; i < s->options->workers; i++) {
-        worker *w = &workers[i];
-        w->shared = s;
-        w->number = i;
-        qb_ctx_child(cx, &w->cx);
-        if (pthread_create(&w->thread, NULL, worker_main, w) != 0)
-            return qb_fail(cx, QB_STATUS_NOMEM, "cannot start worker thread %d", i);
-        w->started = true;
-    }
-    return QB_OK;
-}
-
-static qb_status join_workers(qb_ctx *cx, int32_t n, worker *workers, qb_status status) {
-    for (int32_t i = 0; i < n; i++) {
-        if (workers[i].started) pthread_join(workers[i].thread, NULL);
-        if (status == QB_OK && workers[i].status != QB_OK) {
-            qb_ctx_adopt(cx, &workers[i].cx);
-            status = workers[i].status;
-        }
-    }
-    return status;
-}
-
-/* ---- the whole ---- */
+/* ---- engines ---- */
 
 /* An engine file in the place of a build: made for one shape, which must be the samples'. */
-static qb_status load_engine(qb_ctx *cx, const char *path, int32_t n_inputs, const qb_shape *shape,
-                             qb_engine **out) {
+static qb_status load_engine(qb_ctx *cx, const char *path, int32_t device, int32_t n_inputs,
+                             const qb_shape *shape, qb_engine **out) {
     char made[96], asked[96];
     qb_engine *engine;
-    QB_TRY(qb_engine_load(cx, path, &engine));
+    QB_TRY(qb_engine_load_on(cx, path, device, &engine));
     if (qb_engine_n_inputs(engine) != n_inputs) {
         qb_fail(cx, QB_STATUS_MISMATCH, "%s: expected %d inputs, got %d", path, n_inputs,
                 qb_engine_n_inputs(engine));
@@ -192,11 +69,20 @@ static qb_status load_engine(qb_ctx *cx, const char *path, int32_t n_inputs, con
     return QB_OK;
 }
 
-static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, const qb_shape *shape,
-                              qb_engine **out) {
+/* `first`: the same engine on the first device, when it is another one's turn; an engine of the
+ * host serves all. */
+static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, int32_t place,
+                              const qb_engine *first, const qb_shape *shape, qb_engine **out) {
     const qb_stream_model *m = &((const qb_stream_options *)user)->model[e];
-    if (m->file) return load_engine(cx, m->file, m->graph->n_inputs, shape, out);
+    const int32_t device = m->devices.number[place % qb_devices_count(&m->devices)];
+    if (first && !qb_engine_device(first)) {
+        *out = (qb_engine *)(uintptr_t)first;
+        return QB_OK;
+    }
+    if (m->file) return load_engine(cx, m->file, device, m->graph->n_inputs, shape, out);
+    if (first && !m->first_tactic) return qb_engine_copy(cx, first, device, out);
     const qb_engine_options build = {.backends = m->backends,
+                                     .device = device,
                                      .float_type = m->float_type,
                                      .timing_cache = m->timing_cache,
                                      .no_mixing = m->no_mixing,
@@ -230,48 +116,38 @@ static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o, int32_t n_
     return QB_OK;
 }
 
-static qb_status run_workers(qb_ctx *cx, shared *s) {
-    const qb_stream_options *o = s->options;
-    worker *workers = qb_alloc(cx, (size_t)o->workers, sizeof *workers);
-    if (!workers) return cx->code;
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->idle, NULL);
-    s->next_pause = qb_now() + o->pause_s;
-    qb_progress_begin(cx, &s->progress, o->label, "samples",
-                      qb_dataset_count(o->loader->dataset) - o->loader->start.next);
-    qb_status status = start_workers(cx, s, workers);
-    if (status != QB_OK) atomic_store(&s->stop, true);
-    status = join_workers(cx, o->workers, workers, status);
-    qb_progress_end(&s->progress);
-    pthread_cond_destroy(&s->idle);
-    pthread_mutex_destroy(&s->lock);
-    qb_free(workers);
-    return status;
+/* The most that any model is to run on. */
+static qb_status count_devices(qb_ctx *cx, const qb_stream_options *o, int32_t *n) {
+    *n = 1;
+    for (int32_t e = 0; !o->engine && e < o->n_models; e++) {
+        const qb_stream_model *m = &o->model[e];
+        if (!qb_backends_name_device(m->backends)) continue;
+        QB_TRY(qb_devices_check(cx, m->backends, &m->devices));
+        if (qb_devices_count(&m->devices) > *n) *n = qb_devices_count(&m->devices);
+    }
+    return QB_OK;
 }
 
 qb_status qb_stream(qb_ctx *cx, const qb_stream_options *options, qb_stream_result *out) {
     const bool tensors = qb_dataset_has_tensors(options->loader->dataset);
-    shared s = {.options = options, .n_inputs = tensors ? options->loader->n_inputs : 1};
-    const qb_engines_options engines = {.n_engines = count_engines(options),
-                                        .given = options->engine,
-                                        .n_inputs = s.n_inputs,
-                                        .workers = options->workers,
-                                        .build = build_engine,
-                                        .user = (void *)(uintptr_t)options};
-    qb_status status = QB_OK;
-    qb_loader_progress progress;
-    QB_GO(check_inputs(cx, options, s.n_inputs));
-    QB_GO(qb_engines_create(cx, &engines, &s.engines));
-    QB_GO(qb_loader_create(cx, options->loader, &s.loader));
-    QB_GO(run_workers(cx, &s));
-    qb_loader_progress_of(s.loader, &progress);
-    *out = (qb_stream_result){.samples = progress.samples,
-                              .skipped = qb_loader_skipped(s.loader),
-                              .blank = progress.blank,
-                              .data_hash = qb_loader_progress_hash(&progress),
-                              .data_sum = progress.sum};
-out:
-    qb_loader_free(s.loader);
+    stream s = {.options = options, .n_inputs = tensors ? options->loader->n_inputs : 1};
+    qb_engines_options engines = {.n_engines = count_engines(options),
+                                  .given = options->engine,
+                                  .n_inputs = s.n_inputs,
+                                  .workers = options->workers,
+                                  .build = build_engine,
+                                  .user = (void *)(uintptr_t)options};
+    const qb_crew_options crew = {.loader = options->loader,
+                                  .workers = options->workers,
+                                  .label = options->label,
+                                  .sample = on_sample,
+                                  .pause = options->pause ? on_pause : NULL,
+                                  .pause_s = options->pause_s,
+                                  .user = &s};
+    QB_TRY(check_inputs(cx, options, s.n_inputs));
+    QB_TRY(count_devices(cx, options, &engines.n_devices));
+    QB_TRY(qb_engines_create(cx, &engines, &s.engines));
+    qb_status status = qb_crew_run(cx, &crew, out);
     qb_engines_free(s.engines);
     return status;
 }

@@ -6,19 +6,22 @@
 #ifndef QB_CALIB_STREAM_H
 #define QB_CALIB_STREAM_H
 
-#include "datasets/loader.h"
-#include "engine/engine.h"
+#include "calib/crew.h"
+#include "engine/devices.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* What to run: an engine of one thread is built for each combination of input shapes. */
+/* What to run: an engine of one thread is built for each combination of input shapes. On several
+ * devices it is built on the first and copied to the others, or built on each where `first_tactic`
+ * makes all builds the same; worker w runs on the device w modulo their number. */
 typedef struct qb_stream_model {
     const qb_graph *graph;
     const char *file; /* an engine file, loaded instead of building from the graph: it takes samples
                          of its own shapes only. NULL: none */
     const char *backends;
+    qb_devices devices;  /* for backends that begin with a device */
     qb_dtype float_type; /* see qb_engine_options */
     const char *timing_cache;
     bool no_mixing;
@@ -41,10 +44,6 @@ typedef struct qb_stream_sample {
 
 /* Called once a sample, from several threads, in no particular order. */
 typedef qb_status (*qb_sample_fn)(qb_ctx *cx, void *user, const qb_stream_sample *sample);
-/* Called while no sample is under way: everything before progress->next has been through `sample`,
- * nothing else has. */
-typedef qb_status (*qb_pause_fn)(qb_ctx *cx, void *user, const qb_loader_progress *progress);
-
 typedef struct qb_stream_options {
     const qb_stream_model *model;
     int32_t n_models; /* the first one's inputs are what the loader gives */
@@ -60,11 +59,6 @@ typedef struct qb_stream_options {
     qb_pause_fn pause; /* may be NULL */
     double pause_s;    /* seconds between its calls */
 } qb_stream_options;
-
-typedef struct qb_stream_result {
-    int64_t samples, skipped, blank; /* blank: see qb_loader_progress */
-    qb_hash data_hash, data_sum;     /* see qb_loader_hash; the sum behind it */
-} qb_stream_result;
 
 /* The first error of any worker stops all and is returned. */
 qb_status qb_stream(qb_ctx *cx, const qb_stream_options *options, qb_stream_result *out);

@@ -2,22 +2,18 @@
 #ifndef QB_CLI_BENCH_DEVICES_H
 #define QB_CLI_BENCH_DEVICES_H
 
-#include "engine/engine.h"
+#include "engine/devices.h"
 
-#define QB_DEVICES_MAX 64
-
-typedef struct qb_devices {
-    int32_t n;
-    int32_t number[QB_DEVICES_MAX];
+typedef struct qb_bench_devices {
+    qb_devices at;
     qb_engine *engine[QB_DEVICES_MAX]; /* of all but the first */
-} qb_devices;
+} qb_bench_devices;
 
-/* "0,1,3"; NULL: the first alone. */
-qb_status qb_devices_parse(qb_ctx *cx, const char *text, qb_devices *out);
-/* The engine in the file, which was built on the first of the devices, on each of the others.
- * QB_STATUS_UNSUPPORTED for an engine of the host or one with profiles. */
-qb_status qb_devices_load(qb_ctx *cx, const qb_engine *first, const char *path,
-                          qb_devices *devices);
-void qb_devices_release(qb_devices *devices);
+/* The engine, which was built on the first of the devices, on each of the others: from its file
+ * where it has one (else `path` is NULL). QB_STATUS_UNSUPPORTED for an engine of the host or one
+ * with profiles. */
+qb_status qb_bench_devices_load(qb_ctx *cx, const qb_engine *first, const char *path,
+                                qb_bench_devices *devices);
+void qb_bench_devices_release(qb_bench_devices *devices);
 
 #endif

@@ -48,8 +48,7 @@ static qb_status settle_auto(qb_ctx *cx, const qb_project *project, const qb_gra
     qb_info(cx, "auto: once more without each %dth sample, to judge the methods on those",
             HOLD_BACK);
     QB_TRY(qb_calibrate(cx, graph, &options, &training));
-    qb_status status = qb_bakeoff_run(cx, graph, training, &quant, project->backends,
-                                      &options.loader, HOLD_BACK, automatic, bakeoff);
+    qb_status status = qb_bakeoff_run(cx, graph, training, &quant, &options, automatic, bakeoff);
     for (int32_t i = 0; status == QB_OK && i < table->n_entries; i++)
         table->entry[i].range[automatic] = table->entry[i].range[bakeoff->best];
     qb_table_free(training);
@@ -86,6 +85,14 @@ static qb_status gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_option
     return QB_OK;
 }
 
+/* --devices needs something that runs on one. */
+static qb_status check_devices(qb_ctx *cx, const qb_project *project, bool on_device) {
+    if (project->devices.n == 0 || on_device) return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE,
+                   "--devices chooses among GPUs, and nothing here runs on one: add "
+                   "--providers=cuda,cpu");
+}
+
 static qb_status check_auto(qb_ctx *cx, const qb_calibrate_settings *s, const qb_methods *list) {
     if (qb_methods_auto(list) < 0 || (s->shards < 2 && (!s->ranks || s->ranks->size < 2)))
         return QB_OK;
@@ -105,7 +112,9 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
     qb_methods list;
     QB_TRY(qb_methods_parse(cx, names, 0, &list)); /* a slip of the fingers shows before the data */
     QB_TRY(check_auto(cx, settings, &list));
+    QB_TRY(check_devices(cx, project, qb_backends_name_device(project->backends)));
     qb_calib_options options = {.backends = project->backends,
+                                .devices = project->devices,
                                 .checkpoint = settings->checkpoint,
                                 .checkpoint_s = settings->checkpoint_s,
                                 .resume = settings->resume,
@@ -249,6 +258,7 @@ static qb_contender contender(const qb_project *project, const char *text, const
                           .calibration = method,
                           .graph = graph,
                           .backends = precision->backends,
+                          .devices = project->devices,
                           .float_type = float_type,
                           .timing_cache = project->timing_cache,
                           .no_mixing = project->no_mixing,
@@ -368,9 +378,12 @@ static qb_status collect(qb_ctx *cx, const qb_project *project, const qb_compare
     c->item = qb_alloc(cx, (size_t)settings->n_precisions, sizeof *c->item);
     c->text = qb_alloc(cx, (size_t)settings->n_precisions * TEXTS_EACH, sizeof *c->text);
     if (!c->quantized || !c->item || !c->text) return cx->code;
+    bool on_device = false;
     for (int32_t i = 0; i < settings->n_precisions; i++)
         QB_TRY(add_precision(cx, project, settings->precision[i], c));
-    return QB_OK;
+    for (int32_t i = 0; i < c->n; i++)
+        on_device = on_device || qb_backends_name_device(c->item[i].backends);
+    return check_devices(cx, project, on_device);
 }
 
 /* What to score on: the evaluation set, else the set that the calibration was made from. */

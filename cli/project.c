@@ -328,6 +328,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     p->backends = flags->backends;
     if (flags->providers)
         QB_TRY(qb_providers_choose(cx, flags->providers, &p->backends, &p->missing_provider));
+    QB_TRY(qb_devices_parse(cx, flags->devices, &p->devices));
     p->timing_cache = flags->timing_cache;
     p->shapes = flags->shapes;
     p->no_mixing = flags->no_mixing;

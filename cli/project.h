@@ -5,6 +5,7 @@
 
 #include "base/config.h"
 #include "cli/command.h"
+#include "cli/devices.h"
 #include "datasets/loader.h"
 #include "datasets/sidecar.h"
 #include "graph/graph.h"
@@ -17,7 +18,7 @@
 typedef struct qb_project_flags {
     const char *model, *data, *targets, *labels, *shapes;
     const char *backends, *providers, *timing_cache, *activations, *weights, *tactic_sources,
-        *decoder;
+        *decoder, *devices;
     int64_t samples, batch;
     bool strict, per_tensor_weights, no_mixing;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
@@ -73,6 +74,14 @@ typedef struct qb_project_flags {
         .argument = "cpu|nvjpeg",                                                                  \
         .help = "what decodes JPEG files: nvjpeg is a GPU, its pixels differ by 1 here and there " \
                 "(default: cpu)"                                                                   \
+    }
+
+#define QB_DEVICES_OPTION(STRUCT)                                                                  \
+    {                                                                                              \
+        .name = "devices", .type = QB_OPT_STRING, .offset = offsetof(STRUCT, project.devices),     \
+        .argument = "N,...",                                                                       \
+        .help = "GPUs that share the samples, counted from 0: the same result, sooner "            \
+                "(default: 0)"                                                                     \
     }
 
 #define QB_DATA_OPTIONS(STRUCT)                                                                    \
@@ -143,6 +152,7 @@ typedef struct qb_project {
     const char *decoder;      /* of image files, see datasets/decoder.h; NULL: the default */
     char *method;             /* "entropy" unless told otherwise */
     const char *backends;     /* NULL: the engine's default */
+    qb_devices devices;       /* GPUs that share the samples; n == 0: not told */
     char *missing_provider;   /* why the first of --providers is not used; NULL */
     const char *timing_cache; /* NULL: none */
     const char *shapes;       /* NAME:1x3x8x8,...; NULL: the model's own */

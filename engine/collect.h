@@ -2,7 +2,7 @@
  * is looked at where it was written, and only the extremes of the items come back. The host fills
  * one of two sets of page-locked inputs while the device works on the other.
  *
- * One thread uses a collector at a time. */
+ * One thread uses a collector at a time, and another may go on with it. */
 #ifndef QB_ENGINE_COLLECT_H
 #define QB_ENGINE_COLLECT_H
 

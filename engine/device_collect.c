@@ -162,6 +162,7 @@ qb_status qb_collector_create(qb_ctx *cx, const qb_engine *engine, qb_collector 
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected an engine of a device with observers");
     qb_collector *c = qb_alloc(cx, 1, sizeof *c);
     if (!c) return cx->code;
+    qb_engine_select(engine);
     c->engine = engine;
     c->observers = engine->device->observers;
     const qb_shape *shape = &engine->inputs[0].desc.shape;
@@ -177,6 +178,7 @@ qb_status qb_collector_create(qb_ctx *cx, const qb_engine *engine, qb_collector 
 void qb_collector_free(qb_collector *c) {
     if (!c) return;
     const qb_device_api *device = c->engine->device;
+    qb_engine_select(c->engine);
     if (c->context) {
         qb_ctx cx;
         qb_ctx_init(&cx);
@@ -204,6 +206,7 @@ static qb_status wait_for(qb_ctx *cx, qb_collector *c, slot *s) {
 
 qb_status qb_collector_turn(qb_ctx *cx, qb_collector *c, qb_collector_slot **out) {
     c->at = (c->at + 1) % SLOTS;
+    qb_engine_select(c->engine);
     QB_TRY(wait_for(cx, c, &c->slot[c->at]));
     *out = &c->slot[c->at].shown;
     return QB_OK;
@@ -259,6 +262,7 @@ qb_status qb_collector_start(qb_ctx *cx, qb_collector *c, int64_t n_items) {
     void *stream = c->context->device_stream;
     slot *s = &c->slot[c->at];
     s->shown.n_items = n_items;
+    qb_engine_select(c->engine);
     for (int32_t i = 0; i < c->engine->n_inputs; i++)
         QB_TRY(device->upload(cx, s->staged[i], s->shown.input[i],
                               qb_desc_bytes(&c->engine->inputs[i].desc), c->uploads));
@@ -275,6 +279,7 @@ qb_status qb_collector_start(qb_ctx *cx, qb_collector *c, int64_t n_items) {
 }
 
 qb_status qb_collector_wait(qb_ctx *cx, qb_collector *c) {
+    qb_engine_select(c->engine);
     for (int32_t i = 0; i < SLOTS; i++) QB_TRY(wait_for(cx, c, &c->slot[i]));
     return QB_OK;
 }
@@ -298,6 +303,7 @@ qb_status qb_collector_take(qb_ctx *cx, qb_collector *c, int32_t value, qb_stats
     void *stream = c->context->device_stream;
     qb_stats *seen = qb_alloc(cx, 1, sizeof *seen);
     if (!seen) return cx->code;
+    qb_engine_select(c->engine);
     qb_status status = device->download(
         cx, seen, c->states + (size_t)value * c->observers->state_bytes, sizeof *seen, stream);
     if (status == QB_OK) status = device->sync(cx, stream);

@@ -146,6 +146,9 @@ static int64_t compact(collector *c, int64_t *index) {
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
                              int32_t n_models, const qb_loader_options *loader, int32_t workers,
                              int64_t every, const qb_dataset *targets, qb_answers *out) {
+    for (int32_t e = 0; e < n_models; e++) /* no device stands idle */
+        if (workers < qb_devices_count(&model[e].devices))
+            workers = qb_devices_count(&model[e].devices);
     collector c = {.n_engines = n_models,
                    .targets = targets,
                    .preprocess = &loader->preprocess,

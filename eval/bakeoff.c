@@ -18,20 +18,23 @@ static void kitchen_release(kitchen *k) {
     for (int32_t i = 0; i < k->n; i++) qb_graph_free(k->graph[i]);
 }
 
-static qb_status add_model(qb_ctx *cx, kitchen *k, const qb_graph *graph, const char *backends) {
+static qb_status add_model(qb_ctx *cx, kitchen *k, const qb_graph *graph,
+                           const qb_calib_options *calibration) {
     const int32_t i = k->n++;
     QB_TRY(qb_expose_logits(cx, graph, &k->graph[i], &k->logits[i]));
-    k->model[i] = (qb_stream_model){.graph = k->graph[i], .backends = backends};
+    k->model[i] = (qb_stream_model){
+        .graph = k->graph[i], .backends = calibration->backends, .devices = calibration->devices};
     return QB_OK;
 }
 
 static qb_status add_method(qb_ctx *cx, kitchen *k, const qb_graph *graph, const qb_table *table,
-                            const qb_quant_options *quant, int32_t method, const char *backends) {
+                            const qb_quant_options *quant, int32_t method,
+                            const qb_calib_options *calibration) {
     qb_quant_options options = *quant;
     options.method = table->method[method];
     qb_graph *quantized = NULL;
     QB_TRY(qb_quantize(cx, graph, table, &options, &quantized, NULL));
-    qb_status status = add_model(cx, k, quantized, backends);
+    qb_status status = add_model(cx, k, quantized, calibration);
     qb_graph_free(quantized);
     return status;
 }
@@ -76,22 +79,21 @@ static void score(const qb_answers *answers, const qb_table *table, int32_t stan
 }
 
 qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
-                         const qb_quant_options *quant, const char *backends,
-                         const qb_loader_options *loader, int64_t every, int32_t standing,
-                         qb_bakeoff *out) {
+                         const qb_quant_options *quant, const qb_calib_options *calibration,
+                         int32_t standing, qb_bakeoff *out) {
     kitchen k = {0};
     qb_answers answers = {0};
     qb_status status = QB_OK;
-    QB_GO(add_model(cx, &k, graph, backends));
+    QB_GO(add_model(cx, &k, graph, calibration));
     for (int32_t m = 0; m < table->n_methods; m++) {
-        status = add_method(cx, &k, graph, table, quant, m, backends);
+        status = add_method(cx, &k, graph, table, quant, m, calibration);
         if (status != QB_OK) {
             qb_wrap(cx, "%s", table->method[m]);
             goto out;
         }
     }
-    QB_GO(qb_answers_collect(cx, k.model, k.logits, k.n, loader, qb_threads(cx), every, NULL,
-                             &answers));
+    QB_GO(qb_answers_collect(cx, k.model, k.logits, k.n, &calibration->loader, qb_threads(cx),
+                             calibration->hold_back, NULL, &answers));
     score(&answers, table, standing, out);
 out:
     qb_answers_release(&answers);

@@ -40,6 +40,7 @@ static qb_status scored_prepare(qb_ctx *cx, const qb_compare_options *o, scored 
         s->model[i] = (qb_stream_model){.graph = s->graph[i],
                                         .file = c->file,
                                         .backends = c->backends,
+                                        .devices = c->devices,
                                         .float_type = c->float_type,
                                         .timing_cache = c->timing_cache,
                                         .tf32 = c->tf32,

@@ -4,7 +4,7 @@
 #define QB_EVAL_EVAL_H
 
 #include "datasets/loader.h"
-#include "engine/engine.h"
+#include "engine/devices.h"
 #include "eval/run.h"
 
 #ifdef __cplusplus
@@ -72,6 +72,8 @@ typedef struct qb_contender {
     const char *file; /* an engine file to load instead of building from the graph, whose inputs and
                          outputs it has; NULL: none */
     const char *backends;
+    qb_devices devices;  /* for backends that begin with a device: accuracy is measured on all of
+                            them, the rest on the first */
     qb_dtype float_type; /* these as in qb_engine_options */
     const char *timing_cache;
     bool no_mixing;

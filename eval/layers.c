@@ -97,7 +97,8 @@ static int32_t observed_named(const qb_engine *engine, const char *name) {
 /* Builds the layer's own engine; a layer that cannot run alone is no error. */
 static qb_status build_alone(qb_ctx *cx, const survey *s, const qb_contender *c,
                              const qb_group *group, layer *l) {
-    const qb_engine_options options = {.backends = c->backends, .batch = 1, .threads = 1};
+    const qb_engine_options options = {
+        .backends = c->backends, .device = c->devices.number[0], .batch = 1, .threads = 1};
     qb_graph *graph = NULL;
     qb_status status = QB_OK;
     if (group->kind == QB_KIND_NODE) return QB_OK;
@@ -163,11 +164,13 @@ static qb_status build_pair(qb_ctx *cx, const qb_contender *reference, const qb_
     qb_probe probe;
     QB_TRY(qb_probe_load(cx, reference->graph, loader, 1, &probe));
     const qb_engine_options float_options = {.backends = reference->backends,
+                                             .device = reference->devices.number[0],
                                              .input_shapes = probe.shape,
                                              .threads = 1,
                                              .observable = true};
     qb_engine_options integer_options = float_options;
     integer_options.backends = c->backends;
+    integer_options.device = c->devices.number[0];
     qb_status status = qb_engine_build(cx, reference->graph, &float_options, &s->reference);
     if (status == QB_OK) status = qb_engine_build(cx, c->graph, &integer_options, &s->integer);
     qb_probe_release(&probe);

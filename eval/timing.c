@@ -56,7 +56,7 @@ static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_co
                             const qb_shape *shapes, timed *t) {
     const int threads = o->threads > 0 ? o->threads : qb_threads(cx);
     bool fits = true;
-    QB_TRY(qb_engine_load(cx, c->file, &t->engine));
+    QB_TRY(qb_engine_load_on(cx, c->file, c->devices.number[0], &t->engine));
     for (int32_t i = 0; i < qb_engine_n_inputs(t->engine); i++)
         fits = fits && qb_shape_equal(&qb_engine_input(t->engine, i)->shape, &shapes[i]);
     if (!fits) {
@@ -73,6 +73,7 @@ static qb_status timed_make(qb_ctx *cx, const qb_compare_options *o, const qb_co
                             const qb_shape *shapes, timed *t) {
     if (c->file) return timed_load(cx, o, c, shapes, t);
     const qb_engine_options build = {.backends = c->backends,
+                                     .device = c->devices.number[0],
                                      .float_type = c->float_type,
                                      .timing_cache = c->timing_cache,
                                      .input_shapes = shapes,

@@ -1,13 +1,13 @@
 /* qbench bench: how fast a model runs, with trtexec's options and definitions. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/bench_devices.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_report.h"
+#include "cli/devices.h"
 #include "cli/json_out.h"
 #include "cli/making.h"
 #include "cli/precision.h"
@@ -16,8 +16,7 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision, *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level,
-        *devices;
+    const char *precision, *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level;
     qb_shape_flags sizes;
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
@@ -96,8 +95,8 @@ static const qb_opt table[] = {
     TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
     TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
     TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
-    TEXT("device", devices, "N", "the GPU, counted from 0 (default: 0)"),
-    TEXT("devices", devices, "N,...",
+    TEXT("device", project.devices, "N", "the GPU, counted from 0 (default: 0)"),
+    TEXT("devices", project.devices, "N,...",
          "several GPUs: one engine and --infStreams streams on each, all at once"),
     FLAG("noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
     {0},
@@ -144,7 +143,7 @@ static qb_making making_of(qb_ctx *cx, const options *o, int32_t device) {
                            o->hardware_compatible || (level && strcmp(level, "none") != 0)};
 }
 
-static qb_status load_engine(qb_ctx *cx, const options *o, qb_devices *devices, qb_made *out,
+static qb_status load_engine(qb_ctx *cx, const options *o, qb_bench_devices *devices, qb_made *out,
                              char **name) {
     if (o->sizes.profiles.n > 0 || o->save_engine || o->project.providers)
         return qb_fail(cx, QB_STATUS_USAGE,
@@ -154,7 +153,7 @@ static qb_status load_engine(qb_ctx *cx, const options *o, qb_devices *devices, 
         const double start = qb_now();
         qb_engine_free(out->engine);
         out->engine = NULL;
-        QB_TRY(qb_engine_load_on(cx, o->load_engine, devices->number[0], &out->engine));
+        QB_TRY(qb_engine_load_on(cx, o->load_engine, devices->at.number[0], &out->engine));
         const double device = qb_engine_device_seconds(out->engine);
         const double took = qb_now() - start - device;
         const bool print = o->time_load && !qb_json_on_stdout(&o->common);
@@ -163,35 +162,20 @@ static qb_status load_engine(qb_ctx *cx, const options *o, qb_devices *devices, 
         qb_info(cx, "engine loaded in %.3g s: %d threads a stream", took,
                 qb_engine_threads(out->engine));
     }
-    if (devices->n > 1) QB_TRY(qb_devices_load(cx, out->engine, o->load_engine, devices));
+    QB_TRY(qb_bench_devices_load(cx, out->engine, o->load_engine, devices));
     *name = qb_strdup(cx, qb_path_base(o->load_engine));
     return *name ? QB_OK : cx->code;
 }
 
-/* The other devices take the engine from its file: the one of --saveEngine or one that goes again.
- */
-static qb_status spread(qb_ctx *cx, const options *o, const qb_project *project,
-                        const qb_making *making, const qb_made *made, qb_devices *devices) {
-    if (o->save_engine) return qb_devices_load(cx, made->engine, o->save_engine, devices);
-    const char *folder = getenv("TMPDIR");
-    char *path = qb_format(cx, "%s/qbench-%ld.qbe", folder ? folder : "/tmp", (long)getpid());
-    if (!path) return cx->code;
-    qb_status status = qb_made_save(cx, project, making, made, path);
-    if (status == QB_OK) status = qb_devices_load(cx, made->engine, path, devices);
-    (void)unlink(path); /* what is mapped stays */
-    qb_free(path);
-    return status;
-}
-
 static qb_status build_engine(qb_ctx *cx, const options *o, const qb_project_flags *flags,
-                              qb_devices *devices, qb_made *out, char **name) {
-    const qb_making making = making_of(cx, o, devices->number[0]);
+                              qb_bench_devices *devices, qb_made *out, char **name) {
+    const qb_making making = making_of(cx, o, devices->at.number[0]);
     qb_project project = {0};
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, flags, false, &project));
     QB_GO(qb_stage_engine(cx, &project, &making, out));
     if (o->save_engine) QB_GO(qb_made_save(cx, &project, &making, out, o->save_engine));
-    if (devices->n > 1) QB_GO(spread(cx, o, &project, &making, out, devices));
+    QB_GO(qb_bench_devices_load(cx, out->engine, o->save_engine, devices));
     *name = qb_strdup(cx, qb_path_base(project.model));
     if (!*name) status = cx->code;
 out:
@@ -334,10 +318,11 @@ static json_t *result(const options *o, const qb_making *making, const char *mod
 /* Measures one plan of the engine. */
 static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, const char *model,
                          const qb_engine *engine, const qb_engine *plan,
-                         const qb_devices *devices) {
+                         const qb_bench_devices *devices) {
+    const int32_t n_devices = qb_devices_count(&devices->at);
     const qb_bench_options settings = {.streams = (int32_t)o->streams,
                                        .others = devices->engine + 1,
-                                       .n_others = devices->n - 1,
+                                       .n_others = n_devices - 1,
                                        .warmup_ms = o->warmup,
                                        .duration_s = o->duration,
                                        .min_runs = o->iterations,
@@ -355,13 +340,13 @@ static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, 
     QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
     QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
     if (print) {
-        const qb_bench_said said = {o->warmup, o->average, settings.streams * devices->n};
+        const qb_bench_said said = {o->warmup, o->average, settings.streams * n_devices};
         qb_bench_print(stdout, &bench, &summary, &said);
         qb_memory_print(engine);
     }
     QB_GO(exports(cx, o, plan, given, &bench));
     QB_GO(qb_json_out(cx, &o->common,
-                      result(o, making, model, engine, plan, &bench, &summary, devices->n)));
+                      result(o, making, model, engine, plan, &bench, &summary, n_devices)));
 out:
     qb_bench_release(&bench);
     if (inputs) qb_bench_inputs_free(plan, inputs);
@@ -370,9 +355,9 @@ out:
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    qb_devices devices;
-    QB_TRY(qb_devices_parse(cx, o->devices, &devices));
-    const qb_making making = making_of(cx, o, devices.number[0]);
+    qb_bench_devices devices = {0};
+    QB_TRY(qb_devices_parse(cx, o->project.devices, &devices.at));
+    const qb_making making = making_of(cx, o, devices.at.number[0]);
     qb_project_flags flags = o->project;
     if (arguments->n > 0) flags.model = arguments->item[0];
     qb_made made = {0};
@@ -390,7 +375,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!o->only_build) QB_GO(measure(cx, o, &making, name, made.engine, plan, &devices));
 out:
     qb_engine_release(plan);
-    qb_devices_release(&devices);
+    qb_bench_devices_release(&devices);
     qb_made_release(&made);
     qb_free(name);
     return status;

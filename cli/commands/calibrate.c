@@ -23,6 +23,7 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
     QB_DECODER_OPTION(options),
+    QB_DEVICES_OPTION(options),
     {.name = "method",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, method),
@@ -215,6 +216,7 @@ const qb_command qb_command_calibrate = {
                "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax\n"
                "qbench calibrate --data imagenet_val/ --method auto\n"
                "qbench calibrate --data imagenet_val/ --resume\n"
+               "qbench calibrate --data imagenet_val/ --providers=cuda,cpu --devices=0,1\n"
                "mpirun -n 4 qbench calibrate --data imagenet_val/ --threads 8\n"
                "qbench calibrate --from resnet50.calib.h5 --method mse,entropy:nvidia",
     .options = table,

@@ -17,6 +17,7 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
     QB_DECODER_OPTION(options),
+    QB_DEVICES_OPTION(options),
     QB_QUANT_OPTIONS(options),
     {.name = "targets",
      .type = QB_OPT_STRING,
@@ -104,6 +105,7 @@ const qb_command qb_command_compare = {
                "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"
                "qbench compare fp32 int8 other.qdq.onnx --layers --batches 1,8,32\n"
                "qbench compare fp32 int8 release/model.int8.qbe\n"
+               "qbench compare fp32 int8 --providers=cuda,cpu --devices=0,1\n"
                "qbench compare fp32 fp32@dnnl int8 int8@dnnl int8@cuda",
     .options = table,
     .options_size = sizeof(options),

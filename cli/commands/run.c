@@ -25,6 +25,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_DECODER_OPTION(options),
+    QB_DEVICES_OPTION(options),
     {.name = "force",
      .letter = 'f',
      .type = QB_OPT_FLAG,
@@ -229,8 +230,10 @@ static qb_status run_stage(const flow *f, const stage *s) {
     add_word(words, &n, "--backends", f->project.backends);
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);
     add_word(words, &n, "--threads", threads);
-    if (s->calibration_data || s->evaluation_data)
+    if (s->calibration_data || s->evaluation_data) {
         add_word(words, &n, "--decoder", f->project.decoder);
+        add_word(words, &n, "--devices", f->o->project.devices);
+    }
     if (common->quiet) add_word(words, &n, NULL, "--quiet");
     if (common->verbose) add_word(words, &n, NULL, "--verbose");
     for (int i = 0; f->project.disabled[i] && n + 2 < WORDS_MAX; i++)

@@ -41,6 +41,13 @@ if [ ! -e /dev/nvidiactl ]; then # no GPU: one line says why
     complains 'decoder nvjpeg: '
     absent model.calib.h5
 fi
+expect 2 "$QBENCH" calibrate model.onnx --data data --devices=0,1
+complains '--devices chooses among GPUs, and nothing here runs on one'
+expect 2 "$QBENCH" compare fp32 fp32 --model model.onnx --data data --devices=1
+complains '--devices chooses among GPUs, and nothing here runs on one'
+expect 2 "$QBENCH" run --model model.onnx --devices=0,one
+complains "--devices: expected numbers like 0,1, each once, got '0,one'"
+absent model.calib.h5
 cp -r data broken
 first=$(find broken -name '*.png' | sort | head -1)
 head -c 40 "$first" >"$first.cut" && mv "$first.cut" "$first"

@@ -1,38 +1,44 @@
 #include "fake_device.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/device_internal.h"
 #include "fake_stream.h"
+#include "kernels/stats.h"
 #include "kernels/tactic.h"
 
 bool fake_device_is_there = true;
 const char *fake_device_hardware = "fake device", *fake_device_software = "driver 1";
+const char *fake_device_last_hardware;
+qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs;
 static _Thread_local int32_t current;
 
 /* ---- memory ---- */
 
 static void *to_device(void *host) {
-    return (void *)((uintptr_t)host | FAKE_BIT | (current ? FAKE_SECOND : 0));
+    return (void *)((uintptr_t)host | FAKE_BIT | FAKE_NUMBER(current));
 }
 
 /* Of the device that is the calling thread's. */
 static bool is_device(const void *address) {
-    const uintptr_t bits = (uintptr_t)address & (FAKE_BIT | FAKE_SECOND);
-    return bits == (FAKE_BIT | (current ? FAKE_SECOND : 0));
+    return ((uintptr_t)address & FAKE_BITS) == (FAKE_BIT | FAKE_NUMBER(current));
 }
 
 static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity) {
     if (!fake_device_is_there) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no device is plugged in");
-    if (ordinal < 0 || ordinal > 1)
-        return qb_fail(cx, QB_STATUS_INVALID, "fake device: expected 0 to 1, got %d", (int)ordinal);
+    if (ordinal < 0 || ordinal >= FAKE_DEVICES)
+        return qb_fail(cx, QB_STATUS_INVALID, "fake device: expected 0 to %d, got %d",
+                       FAKE_DEVICES - 1, (int)ordinal);
     current = ordinal;
     if (!identity) return QB_OK;
-    snprintf(identity->hardware, sizeof identity->hardware, "%s", fake_device_hardware);
+    const bool odd = fake_device_last_hardware && ordinal == FAKE_DEVICES - 1;
+    snprintf(identity->hardware, sizeof identity->hardware, "%s",
+             odd ? fake_device_last_hardware : fake_device_hardware);
     snprintf(identity->software, sizeof identity->software, "%s", fake_device_software);
     return QB_OK;
 }
@@ -133,9 +139,10 @@ static void graph_close(void *recorded) {
 
 static qb_status upload(qb_ctx *cx, void *to, const void *from, size_t bytes, void *on) {
     (void)on;
-    if (!is_device(to) || is_device(from))
-        return qb_fail(cx, QB_STATUS_INTERNAL, "upload: expected host to device");
-    memcpy(fake_to_host(to), from, bytes);
+    const bool from_host = ((uintptr_t)from & FAKE_BITS) == 0;
+    if (!is_device(to) || !(from_host || is_device(from)))
+        return qb_fail(cx, QB_STATUS_INTERNAL, "upload: expected host or device to device");
+    memcpy(fake_to_host(to), fake_to_host(from), bytes);
     return QB_OK;
 }
 
@@ -187,6 +194,69 @@ static qb_status event_elapsed(qb_ctx *cx, void *from, void *to, float *millisec
     return sync_stream(cx, to);
 }
 
+static qb_status stream_wait(qb_ctx *cx, void *on, void *event) {
+    (void)event;
+    return sync_stream(cx, on);
+}
+
+/* ---- observers ---- */
+
+static bool takes(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32; }
+
+static qb_status reset(qb_ctx *cx, void *state, void *on) {
+    (void)on;
+    if (!is_device(state)) return qb_fail(cx, QB_STATUS_INTERNAL, "reset: not on the device");
+    qb_stats_init(fake_to_host(state));
+    return QB_OK;
+}
+
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* Extremes are kept as they are; all ones, which are no number, where there are none. */
+static qb_status observe(qb_ctx *cx, const qb_desc *desc, const void *data, int64_t n_items,
+                         void *state, void *scratch, uint32_t *low, uint32_t *high, void *on) {
+    (void)on;
+    if (!is_device(data) || !is_device(state) || !is_device(scratch) || !is_device(low))
+        return qb_fail(cx, QB_STATUS_INTERNAL, "observe: not on the device");
+    qb_tensor item = {.desc = *desc, .data = fake_to_host(data)};
+    uint32_t *lows = fake_to_host(low), *highs = fake_to_host(high);
+    qb_stats *own = qb_alloc(cx, 1, sizeof *own);
+    if (!own) return cx->code;
+    item.desc.shape.dim[0] = 1;
+    for (int64_t i = 0; i < n_items; i++) {
+        qb_stats_init(own);
+        qb_stats_add_tensor(own, &item, -1);
+        qb_stats_merge(fake_to_host(state), own);
+        if (own->count > 0) lows[i] = bits_of(own->min);
+        if (own->count > 0) highs[i] = bits_of(own->max);
+        item.data = (char *)item.data + qb_desc_bytes(&item.desc);
+    }
+    qb_free(own);
+    return QB_OK;
+}
+
+static float number_of(uint32_t bits, float none) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return bits == UINT32_MAX ? none : value;
+}
+
+static void extremes(uint32_t low_key, uint32_t high_key, float *low, float *high) {
+    *low = number_of(low_key, INFINITY);
+    *high = number_of(high_key, -INFINITY);
+}
+
+static const qb_device_observers observers = {.state_bytes = sizeof(qb_stats),
+                                              .scratch_bytes = 1,
+                                              .takes = takes,
+                                              .reset = reset,
+                                              .observe = observe,
+                                              .extremes = extremes};
+
 static const qb_device_api fake = {.backend = "cuda",
                                    .open = open_device,
                                    .select = select_device,
@@ -208,7 +278,10 @@ static const qb_device_api fake = {.backend = "cuda",
                                    .graph_launch = graph_launch,
                                    .graph_close = graph_close,
                                    .host_alloc = host_alloc,
-                                   .host_release = host_release};
+                                   .host_release = host_release,
+                                   .event_wait = sync_stream,
+                                   .stream_wait = stream_wait,
+                                   .observers = &observers};
 
 /* ---- tactics ---- */
 
@@ -231,6 +304,7 @@ static void run_kernel(const void *args) {
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     launch_args a = {.kernel = kernel, .out = fake_to_host(args->out)};
+    if (fake_device_on_launch) QB_TRY(fake_device_on_launch(cx, current));
     for (int32_t i = 0; i < kernel->problem.n_in; i++) {
         if (args->in[i] && !is_device(args->in[i]))
             return qb_fail(cx, QB_STATUS_INTERNAL, "input %d is not on the device", (int)i);

@@ -4,14 +4,23 @@
 #define FAKE_DEVICE_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/ctx.h"
 
 /* Is there a device when it is opened? */
 extern bool fake_device_is_there;
-/* What it says that it is, all of them. */
+#define FAKE_DEVICES 3 /* of them, numbered from 0 */
+/* What it says that it is, all of them, unless the last one is another. */
 extern const char *fake_device_hardware, *fake_device_software;
+extern const char *fake_device_last_hardware; /* NULL: as the others */
 /* Counted: blocks of its memory that were ever made and those that are there, recordings of work
  * that were ever made, and constants that were packed. */
 extern _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings,
     fake_device_packs;
+
+/* Called before each launch of a kernel on that device, for what a test wants to go wrong there;
+ * NULL: nothing. */
+extern qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 
 #endif

@@ -256,8 +256,9 @@ static void a_file_loads_on_any_of_the_devices(void **state) {
     qb_engine_free(engine);
     qb_engine_free(loaded);
     loaded = NULL;
-    assert_fails(&f.cx, qb_engine_load_on(&f.cx, f.path, 2, &loaded), QB_STATUS_MISMATCH);
-    assert_message(&f.cx, "expected 0 to 1, got 2");
+    assert_fails(&f.cx, qb_engine_load_on(&f.cx, f.path, FAKE_DEVICES, &loaded),
+                 QB_STATUS_MISMATCH);
+    assert_message(&f.cx, "expected 0 to 2, got 3");
     assert_null(loaded);
     close_files(&f);
 }

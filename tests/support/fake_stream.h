@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 /* Addresses of the fake device are those of the host with this bit set: whoever reads device memory
- * as if it were the host's dies of it. The next bit says on which of two devices it lies. */
+ * as if it were the host's dies of it. The next two say on which of the devices it lies. */
 #define FAKE_BIT ((uintptr_t)1 << 62)
-#define FAKE_SECOND ((uintptr_t)1 << 61)
+#define FAKE_NUMBER(n) ((uintptr_t)(n) << 60)
+#define FAKE_BITS (FAKE_BIT | FAKE_NUMBER(3))
 
 static inline void *fake_to_host(const void *device) {
-    return device ? (void *)((uintptr_t)device & ~(FAKE_BIT | FAKE_SECOND)) : NULL;
+    return device ? (void *)((uintptr_t)device & ~FAKE_BITS) : NULL;
 }
 
 /* A stream begins with the function that puts work on it; `n` bytes of arguments are copied. */

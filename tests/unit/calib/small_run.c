@@ -96,19 +96,31 @@ static qb_graph *finish(qb_ctx *cx, qb_graph *graph, int32_t output) {
     return graph;
 }
 
-qb_graph *run_graph(qb_ctx *cx, int64_t side) {
-    qb_graph *graph;
-    assert_ok(cx, qb_graph_create(cx, &graph));
-    int32_t x = add_input(cx, graph, side);
+/* Down to a value a channel. */
+static int32_t add_convs(qb_ctx *cx, qb_graph *graph, int32_t x) {
     int32_t w1 = random_constant(cx, graph, "w1", qb_shape_of(4, 8, 3, 3, 3), 0.01);
     int32_t b1 = random_constant(cx, graph, "b1", qb_shape_of(1, 8), 0.5);
     int32_t w2 = random_constant(cx, graph, "w2", qb_shape_of(4, 8, 8, 1, 1), 0.3);
     int32_t a = ADD("Relu", "a", ADD("Conv", "c1", x, w1, b1));
     int32_t r = ADD("Relu", "r", ADD("Add", "s", ADD("Conv", "c2", a, w2), a));
-    int32_t p = ADD("GlobalMaxPool", "p", r);
-    int32_t f = ADD("Flatten", "f", p);
+    return ADD("GlobalMaxPool", "p", r);
+}
+
+qb_graph *run_graph(qb_ctx *cx, int64_t side) {
+    qb_graph *graph;
+    assert_ok(cx, qb_graph_create(cx, &graph));
+    int32_t f = ADD("Flatten", "f", add_convs(cx, graph, add_input(cx, graph, side)));
     int32_t wd = random_constant(cx, graph, "wd", qb_shape_of(2, 8, 4), 0.3);
     return finish(cx, graph, ADD("Softmax", "y", ADD("Gemm", "logits", f, wd)));
+}
+
+qb_graph *run_convs(qb_ctx *cx, int64_t batch) {
+    qb_graph *graph;
+    assert_ok(cx, qb_graph_create(cx, &graph));
+    const int64_t n = batch > 0 ? batch : qb_graph_add_symbol(cx, graph, "N");
+    const qb_shape shape = {4, {n, 3, RUN_SIDE, RUN_SIDE}};
+    int32_t x = add_named_input(cx, graph, "image", QB_DTYPE_F32, shape);
+    return finish(cx, graph, add_convs(cx, graph, x));
 }
 
 qb_graph *run_tokens(qb_ctx *cx) {

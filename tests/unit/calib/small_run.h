@@ -17,6 +17,8 @@ qb_loader_options run_loader(const qb_dataset *dataset, int32_t batch, int32_t t
 
 /* Conv + Relu, Conv + Add + Relu, MaxPool, Flatten, Gemm, Softmax on [N, 3, side, side]. */
 qb_graph *run_graph(qb_ctx *cx, int64_t side);
+/* The convolutions of it alone, as far as the pool; `batch` 0: N is open. */
+qb_graph *run_convs(qb_ctx *cx, int64_t batch);
 /* ids s64 [N, L] -> Gather in a table of 16 rows of 8, plus shift f32 [N, L, 8], MatMul, Relu: L
  * and N are open. */
 qb_graph *run_tokens(qb_ctx *cx);

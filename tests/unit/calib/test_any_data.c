@@ -113,9 +113,12 @@ typedef struct builder {
     int32_t built;
 } builder;
 
-static qb_status build(qb_ctx *cx, void *user, int32_t e, const qb_shape *shape, qb_engine **out) {
+static qb_status build(qb_ctx *cx, void *user, int32_t e, int32_t device, const qb_engine *first,
+                       const qb_shape *shape, qb_engine **out) {
     builder *b = user;
     (void)e;
+    assert_int_equal(device, 0);
+    assert_null(first);
     b->built++;
     if (shape[0].dim[1] == 99) return qb_fail(cx, QB_STATUS_CHECK, "no engine for 99");
     const qb_engine_options options = {.backends = "ref", .input_shapes = shape, .threads = 1};
@@ -134,7 +137,7 @@ static void few_engines_are_kept_and_the_oldest_goes(void **state) {
     qb_ctx_init(&cx);
     builder b = {.graph = run_tokens(&cx)};
     const qb_engines_options options = {
-        .n_engines = 1, .n_inputs = 2, .workers = 1, .build = build, .user = &b};
+        .n_engines = 1, .n_inputs = 2, .workers = 1, .n_devices = 1, .build = build, .user = &b};
     qb_engines *engines;
     qb_engine_set *set;
     assert_ok(&cx, qb_engines_create(&cx, &options, &engines));
