@@ -241,23 +241,50 @@ static double sum_of(const double *value, int64_t n) {
     return sum;
 }
 
-json_t *qb_bench_profile_json(const qb_engine *engine, double *seconds, int64_t runs) {
+/* The first row: how many runs; on a device their means, unscaled. */
+static json_t *profile_head(const qb_engine *engine, const qb_bench_steps *p) {
+    json_t *head = json_pack("{s:I}", "count", (json_int_t)p->runs);
+    if (!qb_engine_device(engine) || p->runs == 0) return head;
+    const double ms = 1e3 / (double)p->runs;
+    json_object_set_new(head, "raw",
+                        json_pack("{s:f, s:f, s:f}", "betweenMarksMs",
+                                  sum_of(p->raw.step, qb_engine_n_steps(engine)) * ms, "marksMs",
+                                  p->raw.marks * ms, "wholeMs", p->raw.whole * ms));
+    return head;
+}
+
+json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p) {
     const int32_t n = qb_engine_n_steps(engine);
-    const double total = sum_of(seconds, n * runs);
-    json_t *list = json_pack("[{s:I}]", "count", (json_int_t)runs);
+    const double total = sum_of(p->seconds, n * p->runs);
+    json_t *list = json_pack("[o]", profile_head(engine, p));
     for (int32_t i = 0; i < n; i++) {
         qb_step_info s;
-        double *step = seconds + i * runs;
-        const double sum = sum_of(step, runs);
+        double *step = p->seconds + i * p->runs;
+        const double sum = sum_of(step, p->runs);
         qb_engine_step(engine, i, &s);
-        qsort(step, (size_t)runs, sizeof *step, qb_by_value);
-        json_array_append_new(list, json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name",
-                                              qb_json_string(s.name), "tactic", s.tactic, "timeMs",
-                                              sum * 1e3, "averageMs", sum * 1e3 / (double)runs,
-                                              "medianMs", qb_median(step, runs) * 1e3, "percentage",
-                                              100 * sum / total));
+        qsort(step, (size_t)p->runs, sizeof *step, qb_by_value);
+        json_t *row =
+            json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", qb_json_string(s.name), "tactic",
+                      s.tactic, "timeMs", sum * 1e3, "averageMs", sum * 1e3 / (double)p->runs,
+                      "medianMs", qb_median(step, p->runs) * 1e3, "percentage", 100 * sum / total);
+        if (s.on_device)
+            json_object_set_new(row, "rawMs", json_real(p->raw.step[i] * 1e3 / (double)p->runs));
+        json_array_append_new(list, row);
     }
     return list;
+}
+
+/* What the sums of the steps were scaled from. */
+static void print_raw(const json_t *head) {
+    double between, marks, whole;
+    json_t *raw = json_object_get(head, "raw");
+    if (json_unpack(raw, "{s:F, s:F, s:F}", "betweenMarksMs", &between, "marksMs", &marks,
+                    "wholeMs", &whole) != 0)
+        return;
+    printf("The steps' times are scaled to the run without marks between them, %.4f ms. Unscaled: "
+           "%.4f ms between marks, which cost %.4f ms by themselves, and keep a step from starting "
+           "while the one before it ends.\n",
+           whole, between, marks);
 }
 
 void qb_bench_profile_print(json_t *profile) {
@@ -277,4 +304,5 @@ void qb_bench_profile_print(json_t *profile) {
         total += time, average += avg, median += med;
     }
     printf("%10.2f %10.4f %10.4f %8.1f  %-24s %s\n", total, average, median, 100.0, "", "Total");
+    print_raw(json_array_get(profile, 0));
 }

@@ -55,9 +55,9 @@ json_t *qb_bench_summary_json(const qb_bench *bench, const qb_bench_summary *s);
 json_t *qb_bench_times_json(const qb_bench *bench);
 json_t *qb_bench_layers_json(const qb_engine *engine);
 
-/* One row a step: mean and median over `runs` and its share of the whole.
- * `seconds` as from qb_bench_profile; it is sorted within each step. */
-json_t *qb_bench_profile_json(const qb_engine *engine, double *seconds, int64_t runs);
+/* One row a step: mean and median over the runs and its share of the whole; its seconds are sorted.
+ * On a device also what was measured before it was scaled. */
+json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *steps);
 void qb_bench_profile_print(json_t *profile);
 
 #endif

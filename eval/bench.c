@@ -256,29 +256,46 @@ char *qb_processor_name(qb_ctx *cx) {
 
 /* ---- profile ---- */
 
+void qb_bench_steps_release(qb_bench_steps *steps) {
+    qb_free(steps->seconds);
+    qb_free(steps->raw.step);
+    *steps = (qb_bench_steps){0};
+}
+
+static qb_status profile_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
+                             void **outputs, size_t n_steps, int64_t run, double *one,
+                             qb_bench_steps *to) {
+    memset(one, 0, n_steps * sizeof *one);
+    QB_TRY(qb_check_cancel(cx));
+    QB_TRY(qb_context_profile_raw(cx, context, inputs, outputs, one, &to->raw));
+    for (size_t s = 0; s < n_steps; s++) to->seconds[s * (size_t)to->runs + (size_t)run] = one[s];
+    return QB_OK;
+}
+
 qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
-                           int64_t runs, double **seconds) {
+                           int64_t runs, qb_bench_steps *out) {
     const size_t n_steps = (size_t)qb_engine_n_steps(engine);
     qb_status status = QB_OK;
     qb_context *context = NULL;
     void **outputs = qb_outputs_new(cx, engine);
     double *one = qb_alloc(cx, n_steps, sizeof *one);
-    double *all = qb_alloc(cx, n_steps * (size_t)runs, sizeof *all);
-    if (!outputs || !one || !all) QB_GO(cx->code);
+    qb_bench_steps all = {.runs = runs};
+    all.seconds = qb_alloc(cx, n_steps * (size_t)runs, sizeof *all.seconds);
+    all.raw.step = qb_alloc(cx, n_steps, sizeof *all.raw.step);
+    if (!outputs || !one || !all.seconds || !all.raw.step) QB_GO(cx->code);
     QB_GO(qb_context_create(cx, engine, &context));
-    for (int64_t run = -PROFILE_WARMUP; run < runs; run++) {
-        memset(one, 0, n_steps * sizeof *one);
+    for (int run = 0; run < PROFILE_WARMUP; run++) {
         QB_GO(qb_check_cancel(cx));
         QB_GO(qb_context_profile(cx, context, inputs, outputs, one));
-        for (size_t s = 0; s < n_steps && run >= 0; s++)
-            all[s * (size_t)runs + (size_t)run] = one[s];
     }
-    *seconds = all;
-    all = NULL;
+    for (int64_t run = 0; run < runs; run++)
+        QB_GO(profile_run(cx, context, inputs, outputs, n_steps, run, one, &all));
+    *out = all;
+    all = (qb_bench_steps){0};
 out:
     qb_context_free(context);
     qb_outputs_free(engine, outputs);
     qb_free(one);
-    qb_free(all);
+    qb_bench_steps_release(&all);
     return status;
 }

@@ -40,9 +40,15 @@ qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *i
                        const qb_bench_options *options, qb_bench *out);
 void qb_bench_release(qb_bench *bench);
 
-/* Times every step in `runs` runs by themselves: (*seconds)[step * runs + run], new memory. */
+typedef struct qb_bench_steps {
+    int64_t runs;
+    double *seconds;    /* [step * runs + run] */
+    qb_profile_raw raw; /* sums over the runs */
+} qb_bench_steps;
+/* Times every step in `runs` runs by themselves. */
 qb_status qb_bench_profile(qb_ctx *cx, const qb_engine *engine, const void *const *inputs,
-                           int64_t runs, double **seconds);
+                           int64_t runs, qb_bench_steps *out);
+void qb_bench_steps_release(qb_bench_steps *steps);
 
 /* "AMD EPYC" as the system names it, else "unknown processor". New memory. */
 char *qb_processor_name(qb_ctx *cx);

@@ -85,31 +85,46 @@ static double agreement(const qb_answer *a, const qb_answer *b, int64_t n) {
     return (double)same / (double)n;
 }
 
+/* The GPU's INT8 in codes alone is the CPU's arithmetic, and answers as it does. With steps in f16
+ * it is another one, nearer to FP32 where quantization is what the two differ by: the more of it is
+ * in f16, the less can it agree with INT8's errors. So it is held to what it may not be: less right
+ * than the CPU's INT8, or further from FP32. */
 static void check_answers(job *j, const char *model) {
+    enum { CPU, MIXED, PURE, EXACT, MODELS };
     qb_ctx *cx = &j->cx;
     const qb_quant_options options = {.method = j->table->method[0]};
-    qb_graph *exposed;
-    int32_t logits[3];
+    qb_graph *exposed, *floats;
+    int32_t logits[MODELS];
     qb_answers answers;
     assert_ok(cx, qb_quantize(cx, j->graph, j->table, &options, &j->quantized, NULL));
     assert_ok(cx, qb_expose_logits(cx, j->quantized, &exposed, &logits[0]));
-    logits[1] = logits[2] = logits[0];
-    const qb_stream_model models[] = {
+    logits[MIXED] = logits[PURE] = logits[CPU];
+    assert_ok(cx, qb_expose_logits(cx, j->graph, &floats, &logits[EXACT]));
+    const qb_stream_model models[MODELS] = {
         {.graph = exposed},
         {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16},
-        {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16, .no_mixing = true}};
-    assert_ok(cx,
-              qb_answers_collect(cx, models, logits, 3, &j->loader, WORKERS, 0, NULL, &answers));
-    const qb_answer *cpu = answers.answer, *mixed = cpu + answers.n, *pure = mixed + answers.n;
-    const double top1[] = {correct(cpu, answers.n), correct(mixed, answers.n),
-                           correct(pure, answers.n)};
-    const double same[] = {agreement(mixed, cpu, answers.n), agreement(pure, cpu, answers.n)};
+        {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16, .no_mixing = true},
+        {.graph = floats}};
+    assert_ok(
+        cx, qb_answers_collect(cx, models, logits, MODELS, &j->loader, WORKERS, 0, NULL, &answers));
+    const qb_answer *of[MODELS];
+    double top1[MODELS], to_cpu[MODELS], to_exact[MODELS];
+    for (int i = 0; i < MODELS; i++) of[i] = answers.answer + i * answers.n;
+    for (int i = 0; i < MODELS; i++) {
+        top1[i] = correct(of[i], answers.n);
+        to_cpu[i] = agreement(of[i], of[CPU], answers.n);
+        to_exact[i] = agreement(of[i], of[EXACT], answers.n);
+    }
     printf("%s, %lld images: top-1 CPU %.2f, GPU %.2f, without f16 %.2f; agreement with the CPU's "
-           "INT8 %.2f %%, without f16 %.2f %%\n",
-           model, (long long)answers.n, top1[0], top1[1], top1[2], 100 * same[0], 100 * same[1]);
-    assert_true(same[1] >= AGREEMENT);
-    for (int i = 1; i < 3; i++) assert_true(fabs(top1[i] - top1[0]) <= DROP);
+           "INT8 %.2f %%, without f16 %.2f %%; with FP32 %.2f %%, without f16 %.2f %%, the CPU's "
+           "INT8 %.2f %%\n",
+           model, (long long)answers.n, top1[CPU], top1[MIXED], top1[PURE], 100 * to_cpu[MIXED],
+           100 * to_cpu[PURE], 100 * to_exact[MIXED], 100 * to_exact[PURE], 100 * to_exact[CPU]);
+    assert_true(to_cpu[PURE] >= AGREEMENT);
+    assert_true(to_cpu[MIXED] >= AGREEMENT || to_exact[MIXED] >= to_exact[CPU]);
+    for (int i = MIXED; i <= PURE; i++) assert_true(fabs(top1[i] - top1[CPU]) <= DROP);
     qb_answers_release(&answers);
+    qb_graph_free(floats);
     qb_graph_free(exposed);
 }
 
