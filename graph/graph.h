@@ -152,8 +152,11 @@ qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *byt
 qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
                         size_t size, qb_graph **out);
 /* Writes the graph, quantized values as explicit QuantizeLinear/DequantizeLinear pairs (weights as
- * integer initializer -> DequantizeLinear). Atomic. Same graph, same bytes. */
+ * integer initializer -> DequantizeLinear). Atomic. Same graph, same bytes. What would be more than
+ * 2 GiB, the most that the format allows, has its tensors in PATH.data, written first. */
 qb_status qb_onnx_save(qb_ctx *cx, const qb_graph *graph, const char *path);
+/* The same with PATH.data from `most` bytes on. */
+qb_status qb_onnx_save_split(qb_ctx *cx, const qb_graph *graph, const char *path, size_t most);
 /* The same bytes into a stream. */
 qb_status qb_onnx_write(qb_ctx *cx, const qb_graph *graph, FILE *stream);
 /* A TensorProto file (.pb of ONNX test data): row-major tensor with memory the caller frees

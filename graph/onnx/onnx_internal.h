@@ -80,6 +80,8 @@ typedef struct qb_externals {
     size_t bytes;      /* that were used */
 } qb_externals;
 void qb_externals_close(qb_externals *externals);
+/* Moves all larger initializers of `graph` to the file PATH.data. */
+qb_status qb_external_write(qb_ctx *cx, qb_arena *arena, const char *path, Onnx__GraphProto *graph);
 /* The bytes that a tensor's external_data entries name. */
 qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
                            qb_span *out);

@@ -462,22 +462,37 @@ static qb_status pack(qb_ctx *cx, const Onnx__ModelProto *model, FILE *stream) {
     return qb_fail_errno(cx, "write");
 }
 
+static qb_status build(writer *w, Onnx__ModelProto *model) {
+    QB_TRY(qb_graph_verify(w->cx, w->graph));
+    QB_TRY(qb_arena_create(w->cx, &w->arena));
+    return fill_model(w, model);
+}
+
 qb_status qb_onnx_write(qb_ctx *cx, const qb_graph *graph, FILE *stream) {
     writer w = {.cx = cx, .graph = graph};
     Onnx__ModelProto model;
-    QB_TRY(qb_graph_verify(cx, graph));
-    QB_TRY(qb_arena_create(cx, &w.arena));
-    qb_status status = fill_model(&w, &model);
+    qb_status status = build(&w, &model);
     if (status == QB_OK) status = pack(cx, &model, stream);
     qb_arena_free(w.arena);
     return status;
 }
 
-qb_status qb_onnx_save(qb_ctx *cx, const qb_graph *graph, const char *path) {
+qb_status qb_onnx_save_split(qb_ctx *cx, const qb_graph *graph, const char *path, size_t most) {
+    writer w = {.cx = cx, .graph = graph};
+    Onnx__ModelProto model;
     qb_writer file = {0};
-    qb_status status = qb_writer_open(cx, path, true, &file);
-    if (status == QB_OK) status = qb_onnx_write(cx, graph, file.stream);
+    qb_status status = build(&w, &model);
+    if (status == QB_OK) status = qb_writer_open(cx, path, true, &file);
+    /* beside a pipe or /dev/null there is no place for data */
+    if (status == QB_OK && file.temp && onnx__model_proto__get_packed_size(&model) > most)
+        status = qb_external_write(cx, w.arena, path, w.proto);
+    if (status == QB_OK) status = pack(cx, &model, file.stream);
     if (status == QB_OK) status = qb_writer_commit(cx, &file);
     qb_writer_abort(&file);
+    qb_arena_free(w.arena);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "save %s", path);
+}
+
+qb_status qb_onnx_save(qb_ctx *cx, const qb_graph *graph, const char *path) {
+    return qb_onnx_save_split(cx, graph, path, MAX_FILE_BYTES);
 }
