@@ -3,7 +3,7 @@
 # gate name them; what is not there is one error before anything runs.
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3 to read JSON with"
-expect 0 "$QBENCH" demo -o demo --test-images 5 --calibration-images 3
+demo 3 5
 cd demo || exit 1
 expect 0 "$QBENCH" quantize
 short=(--data test --duration 0.01 --thumbnails 0 --threads 1)

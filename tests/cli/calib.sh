@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Calibration methods on the demo: one pass, other methods from the same statistics, auto, and the
 # commands that look into the file.
-# ctest-timeout: 300
+# ctest-timeout: 300, ctest-cost: 20
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --test-images 10 --calibration-images 5
+demo 5 10
 cd demo || exit 1
 
 expect 0 "$QBENCH" calibrate --data calib --method mse,moving-average,entropy:nvidia

@@ -3,7 +3,7 @@
 # not; models of other tools are looked at as they stand.
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --test-images 5 --calibration-images 5
+demo 5 5
 cd demo || exit 1
 for target in trt ort-cpu ort-cuda; do
     expect 0 "$QBENCH" quantize -m model.onnx --for "$target" -o "model.$target.onnx"

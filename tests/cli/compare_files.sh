@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # compare with files beside precisions: the Q/DQ file that quantize writes scores like the precision.
+# ctest-cost: 25
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3 to read JSON with"
-expect 0 "$QBENCH" demo -o demo --test-images 10 --calibration-images 5
+demo 5 10
 cd demo || exit 1
 expect 0 "$QBENCH" quantize
 expect 0 "$QBENCH" compare fp32 int8 model.qdq.onnx --data test --duration 0.01 --thumbnails 0

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Output that cannot be written: a clear error naming the file, exit code 1, old files as they were.
 # A file size limit stands for a full disk everywhere; a small tmpfs where mounting is permitted.
-# ctest-timeout: 120
+# ctest-timeout: 120, ctest-cost: 30
 . "$1/tests/support/cli.sh"
 
 "$QBENCH" demo -o demo --test-images 2 --calibration-images 2 >/dev/null 2>&1 || fail demo

@@ -60,7 +60,7 @@ expect 1 "$QBENCH" gate planted.json --max-drop 1
 complains 'schema'
 
 # The record of another model than the one in the folder does not speak for it.
-"$QBENCH" demo -o demo --test-images 1 --calibration-images 1 >/dev/null 2>&1 || fail demo
+demo 1 1
 cd demo || exit 1
 expect 0 "$QBENCH" gate --max-drop 100 --precision int8
 cp "$golden" compare.json

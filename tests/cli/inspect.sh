@@ -2,7 +2,7 @@
 # qbench inspect and optimize: passes, shapes, dot, what is written can be read again.
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --test-images 1 --calibration-images 1
+demo 1 1
 model=demo/model.onnx
 expect 0 "$QBENCH" inspect "$model" --passes --dot model.dot
 says '^inputs +[^ ]+ +f32 +'

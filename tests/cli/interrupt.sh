@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ctrl-C in every stage: exit code 130, a message, old artifacts as they were, nothing half-written.
-# ctest-timeout: 180
+# ctest-timeout: 180, ctest-cost: 100
 . "$1/tests/support/cli.sh"
 
 "$QBENCH" demo -o demo --test-images 100 --calibration-images 100 >/dev/null 2>&1 || fail demo

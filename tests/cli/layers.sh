@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # compare --layers on the demo's model: what must be so whatever the numbers are.
+# ctest-cost: 50
 . "$1/tests/support/cli.sh"
 command -v python3 >/dev/null || skip "no python3 to read JSON with"
-expect 0 "$QBENCH" demo -o demo --test-images 20 --calibration-images 5
+demo 5 20
 cd demo || exit 1
 for threads in 1 2; do
     expect 0 "$QBENCH" compare fp32 int8 int8+s8-symmetric --layers --data test --duration 0.01 \

@@ -4,7 +4,7 @@
 source=$1
 build=$QB_BUILD
 
-expect 0 "$QBENCH" demo -o demo --calibration-images 3 --test-images 2
+demo 3 2
 cd demo || exit 1
 expect 0 "$QBENCH" build --precision int8
 image=$(find test -name '*.png' | sort | head -1)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The main job, verbatim, on the demo's model and images: init, calibrate, quantize, compare, gate,
 # report, and what they say of wrong or missing artifacts.
-# ctest-timeout: 300
+# ctest-timeout: 300, ctest-cost: 40
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --test-images 20 --calibration-images 5
+demo 5 20
 says '^fp32 +[0-9.]+'
 says '^int8 +[0-9.]+'
 for file in model.onnx model.calib.h5 compare.json figures/latency.svg figures/accuracy.png; do

@@ -2,7 +2,7 @@
 # Calibrations of other tools: `calib export`, `calib import` and `migrate` on the demo's model.
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --test-images 5 --calibration-images 5
+demo 5 5
 cd demo || exit 1
 formats='trt ort-json ort-cache ort-flatbuffers ncnn ppq aimet'
 for format in $formats; do

@@ -7,7 +7,7 @@ python=${QB_PYTHON:-python3}
 "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null || skip "no onnxruntime for $python"
 own=$QB_BUILD/tests/bench_engine
 
-expect 0 "$QBENCH" demo -o demo --test-images 5 --calibration-images 5
+demo 5 5
 expect 0 "$QBENCH" zoo mobilenet_v2 -o mobilenet.onnx
 cp -r demo/calib images
 # Rounding alone parts them: a little in a trained network, more in one of random weights.

@@ -5,7 +5,7 @@
 source=$1
 gate=$QB_BUILD/plugins/gate.so
 
-expect 0 "$QBENCH" demo -o demo --calibration-images 3 --test-images 2
+demo 3 2
 cd demo || exit 1
 mv model.json gate.json
 rm -f -- *.onnx *.h5 *.yaml compare.json

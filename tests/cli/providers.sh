@@ -4,7 +4,7 @@
 . "$1/tests/support/cli.sh"
 source=$1
 
-expect 0 "$QBENCH" demo -o demo --calibration-images 3 --test-images 2
+demo 3 2
 cd demo || exit 1
 short=(--duration=0.01 --warmUp=0 --iterations=1)
 "$QBENCH" inspect model.onnx --providers cuda,cpu 2>/dev/null | grep -q '^device' && skip 'this machine has a GPU'

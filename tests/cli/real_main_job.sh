@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The main job on real models and images: accuracies of FP32 and INT8 by all methods, memory that does
 # not grow with the number of samples.
-# ctest-timeout: 900
+# ctest-timeout: 900, ctest-cost: 90
 # ctest-labels: e2e slow
 . "$1/tests/support/cli.sh"
 [ -d "${QB_SHARED:-}/imagenet1k-sample/val" ] || skip "no shared data in '${QB_SHARED:-}'"

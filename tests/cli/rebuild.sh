@@ -2,7 +2,7 @@
 # The command that inspect and errors name builds the same file, byte for byte.
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --calibration-images 3 --test-images 2
+demo 3 2
 cd demo || exit 1
 
 rebuilt() { # OPTION...: build so, then as the file says

@@ -3,7 +3,7 @@
 # run: the whole flow once, then only what a change makes stale.
 . "$1/tests/support/cli.sh"
 
-expect 0 "$QBENCH" demo -o demo --calibration-images 3 --test-images 5
+demo 3 5
 cd demo || exit 1
 rm -f ./*.calib.h5 ./*.qdq.onnx compare.json
 expect 0 "$QBENCH" init --model model.onnx --data calib --force

@@ -1,7 +1,7 @@
 /* Every tactic against the reference, on random problems: odd sizes, pads, strides, groups,
  * dilations, residuals, activations, zero points, channel slices, in place; see trial.h.
  *
- * ctest-timeout: 300 */
+ * ctest-timeout: 300, ctest-cost: 55 */
 #include <stdlib.h>
 #include <string.h>
 

@@ -24,6 +24,26 @@ expect() {
     [ "$got" = "$wanted" ] || fail "exit $got, expected $wanted: $*"
 }
 
+# demo CALIBRATION_IMAGES TEST_IMAGES: the folder that `qbench demo -o demo` makes, what it printed in
+# .out and .err. The tests of a build share one for each pair of numbers: it takes seconds to make.
+demo() {
+    local cache=$QB_BUILD/tests/demo key
+    key=$1-$2-$(stat -c %Y-%s "$QBENCH")
+    mkdir -p "$cache"
+    (
+        flock 9
+        [ ! -e "$cache/$key/done" ] || exit 0
+        rm -rf "${cache:?}/$1-$2-"*
+        mkdir "$cache/$key"
+        cd "$cache/$key" || exit 1
+        "$QBENCH" demo -o demo --calibration-images "$1" --test-images "$2" >out 2>err && touch done
+    ) 9>"$cache/lock-$1-$2"
+    checks=$((checks + 1))
+    cp "$cache/$key/out" "$work/.out"
+    cp "$cache/$key/err" "$work/.err"
+    if [ -e "$cache/$key/done" ]; then cp -a "$cache/$key/demo" demo; else fail "qbench demo"; fi
+}
+
 says() { # stdout has a line that matches the extended regular expression
     checks=$((checks + 1))
     grep -Eq -- "$1" "$work/.out" || fail "stdout lacks: $1"

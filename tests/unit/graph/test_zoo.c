@@ -1,4 +1,4 @@
-/* ctest-timeout: 600 */
+/* ctest-timeout: 600, ctest-cost: 120 */
 #include "graph/zoo.h"
 
 #include <math.h>
