@@ -374,7 +374,7 @@ typedef struct request {
     bool mix, observable, tf32;
     uint32_t without;    /* sources of tactics */
     int32_t ordinal;     /* of the device */
-    qb_knowledge *known; /* NULL for the host, and where all is as the hints of `plans` say */
+    qb_knowledge *known; /* NULL where all is as the hints of `plans` say */
 } request;
 
 static qb_status load_timings(qb_ctx *cx, const qb_engine *e, const char *path,
@@ -406,7 +406,7 @@ static qb_status open_device(qb_builder *b, const request *r) {
         return qb_compiled_lend_all(b->cx, b->compiled, r->replay->compiled);
     }
     if (r->hints) {
-        b->compiled = r->plans->compiled;
+        b->compiled = r->known ? qb_timings_compiled(r->known->timings) : r->plans->compiled;
         return QB_OK;
     }
     QB_TRY(load_timings(b->cx, e, r->timing_cache, &r->known->timings));
@@ -705,6 +705,8 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
         r.ranges = options;
         QB_GO(build_ranges(cx, &r, &engine));
         QB_GO(keep_faster(cx, &r, &engine));
+        if (r.timing_cache && known.timings)
+            QB_GO(qb_timings_save(cx, known.timings, r.timing_cache));
         *out = engine;
         engine = NULL;
         goto out;

@@ -232,10 +232,15 @@ static qb_status no_variants(reader *r) {
     return r->plan->variants ? QB_OK : r->cx->code;
 }
 
+/* For each tactic, at its engine's shapes and at three of each profile. */
+static int64_t compiled_max(const qb_file_plan *head) {
+    return (int64_t)head->n_tactics * (1 + 3 * head->n_profiles);
+}
+
 static qb_status get_compiled(reader *r) {
     int32_t n;
     QB_TRY(get(r, &n, sizeof n));
-    if (n < 0 || n > r->plan->head.n_tactics) return bad(r, "the number of compiled kernels");
+    if (n < 0 || n > compiled_max(&r->plan->head)) return bad(r, "the number of compiled kernels");
     QB_TRY(qb_compiled_create(r->cx, &r->plan->compiled));
     for (int32_t i = 0; i < n; i++) {
         qb_hash key;

@@ -380,29 +380,43 @@ static qb_status tune(qb_ctx *cx, qb_plans *plans, const qb_engine_options *opti
     return QB_OK;
 }
 
-static qb_status try_shapes(qb_ctx *cx, const qb_engine *engine, int32_t profile, const char *which,
-                            const qb_shape *shapes) {
-    const qb_engine *plan;
-    QB_TRY_WRAP(cx, qb_engine_at(cx, engine, shapes, &plan), "profile %d, %s", (int)profile, which);
-    qb_engine_release(plan);
+/* The engine keeps what was compiled for the plan, for its file. */
+static qb_status keep_compiled(qb_ctx *cx, qb_engine *engine, const qb_engine *plan) {
+    for (int32_t i = 0; plan != engine && plan->compiled && i < qb_compiled_count(plan->compiled);
+         i++) {
+        qb_hash key;
+        size_t bytes;
+        qb_compiled_entry(plan->compiled, i, &key, &bytes);
+        QB_TRY(qb_compiled_take(cx, engine->compiled, plan->compiled, key));
+    }
     return QB_OK;
 }
 
-/* The corners of all profiles: they must work, and tell how much memory a context needs. */
-static qb_status try_profiles(qb_ctx *cx, const qb_engine *engine) {
-    const qb_plans *plans = engine->plans;
+static qb_status try_shapes(qb_ctx *cx, qb_engine *engine, int32_t profile, const char *which,
+                            const qb_shape *shapes) {
+    const qb_engine *plan;
+    QB_TRY_WRAP(cx, qb_engine_at(cx, engine, shapes, &plan), "profile %d, %s", (int)profile, which);
+    const qb_status status = keep_compiled(cx, engine, plan);
+    qb_engine_release(plan);
+    return status;
+}
+
+/* The corners of all profiles: they must work, tell how much memory a context needs, and need not
+ * be compiled again. */
+static qb_status try_profiles(qb_ctx *cx, qb_engine *engine) {
+    qb_plans *plans = engine->plans;
     for (int32_t p = 0; p < plans->n_profiles; p++) {
         QB_TRY(try_shapes(cx, engine, p, "min", plans->profiles[p].min));
         QB_TRY(try_shapes(cx, engine, p, "opt", plans->profiles[p].opt));
         QB_TRY(try_shapes(cx, engine, p, "max", plans->profiles[p].max));
     }
-    return QB_OK;
+    plans->how.known = NULL; /* the build's */
+    return engine->device ? renew_compiled(cx, plans) : QB_OK;
 }
 
 qb_status qb_plans_attach(qb_ctx *cx, qb_plans *plans, qb_engine *engine) {
     engine->plans = plans;
     plans->engine = engine;
-    plans->how.known = NULL; /* the build's */
     reserve(plans, engine);
     if (engine->device) {
         plans->device_name = qb_strdup(cx, engine->device_name);

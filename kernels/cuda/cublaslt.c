@@ -176,6 +176,7 @@ static qb_status ask(qb_ctx *cx, const qb_cuda_gemm_plan *p, cublasLtMatmulHeuri
     cublasLtMatmulDescOpaque_t description;
     cublasLtMatrixLayoutOpaque_t a_layout = p->a, b_layout = p->b, out_layout = p->out;
     size_t workspace = WORKSPACE;
+    const uint32_t reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE; /* no sums in f16 */
     uint32_t a = alignment_of(g, g->in, g->a_step), b = alignment_of(g, g->in, g->b_step);
     uint32_t out = alignment_of(g, g->out, g->m * g->out_pitch);
     QB_TRY(describe(cx, g, NULL, &description));
@@ -187,6 +188,7 @@ static qb_status ask(qb_ctx *cx, const qb_cuda_gemm_plan *p, cublasLtMatmulHeuri
                                                          &(VALUE), sizeof(VALUE)),                 \
                  "preference"))
     SET(MAX_WORKSPACE_BYTES, workspace);
+    SET(REDUCTION_SCHEME_MASK, reduction);
     SET(MIN_ALIGNMENT_A_BYTES, b);
     SET(MIN_ALIGNMENT_B_BYTES, a);
     SET(MIN_ALIGNMENT_C_BYTES, out);

@@ -1,6 +1,7 @@
-/* What ranges of shapes cost on the GPU: an engine with a profile at its usual shapes against one
- * that is built for these alone, replays of both in turn; and how long a context takes to turn to
- * other shapes: to new ones, and to those that it has run before.
+/* What ranges of shapes cost on the GPU: an engine with a profile, loaded from its file, at its
+ * usual shapes against one that is built for these alone, replays of both in turn; and how long a
+ * context takes to turn to other shapes for the first time (to the largest, for which the file has
+ * what is compiled; to others) and again.
  *
  *   bench_cuda_profiles [--replays N] [--timingCacheFile FILE] [--json FILE]
  *
@@ -9,24 +10,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
-#include "bench_models.h"
-#include "engine/profiles.h"
-#include "eval/eval.h"
-#include "graph/passes.h"
-#include "graph/zoo.h"
+#include "bench_ranges.h"
+#include "engine/file.h"
 
 #define ROUNDS 7 /* replays of the one, then of the other */
 #define WARM_UP 5
 #define TURNS 200
 #define REPLAYS_MAX 1000
-#define INPUTS_MAX 3 /* all of the same shape */
 
 typedef struct row {
     const char *model;
     bool int8;
-    qb_shape min, opt, max, other; /* other: a shape inside, seen for the first time */
+    bench_range range;
+    qb_shape other; /* inside, and of no interest to the build */
 } row;
 
 #define IMAGES(N)                                                                                  \
@@ -39,33 +38,19 @@ typedef struct row {
     }
 
 static const row rows[] = {
-    {"resnet18", false, IMAGES(1), IMAGES(8), IMAGES(32), IMAGES(5)},
-    {"resnet50", false, IMAGES(1), IMAGES(32), IMAGES(128), IMAGES(5)},
-    {"resnet50", true, IMAGES(1), IMAGES(32), IMAGES(128), IMAGES(5)},
-    {"mobilenet_v2", false, IMAGES(1), IMAGES(32), IMAGES(128), IMAGES(5)},
-    {"squeezenet1_1", false, IMAGES(1), IMAGES(8), IMAGES(32), IMAGES(5)},
-    {"squeezenet1_1", true, IMAGES(1), IMAGES(8), IMAGES(32), IMAGES(5)},
-    {"bert_base", false, TOKENS(1, 8), TOKENS(1, 128), TOKENS(8, 256), TOKENS(2, 50)},
+    {"resnet18", false, {IMAGES(1), IMAGES(8), IMAGES(32)}, IMAGES(5)},
+    {"resnet50", false, {IMAGES(1), IMAGES(32), IMAGES(128)}, IMAGES(5)},
+    {"resnet50", true, {IMAGES(1), IMAGES(32), IMAGES(128)}, IMAGES(5)},
+    {"mobilenet_v2", false, {IMAGES(1), IMAGES(32), IMAGES(128)}, IMAGES(5)},
+    {"squeezenet1_1", false, {IMAGES(1), IMAGES(8), IMAGES(32)}, IMAGES(5)},
+    {"squeezenet1_1", true, {IMAGES(1), IMAGES(8), IMAGES(32)}, IMAGES(5)},
+    {"bert_base", false, {TOKENS(1, 8), TOKENS(1, 128), TOKENS(8, 256)}, TOKENS(2, 50)},
 };
 
 typedef struct options {
     int replays;
     const char *cache, *json;
 } options;
-
-static qb_status load(qb_ctx *cx, const row *r, qb_graph **out) {
-    qb_graph *graph;
-    QB_TRY(qb_zoo_build(cx, r->model, 1, NULL, &graph));
-    qb_status status = qb_optimize(cx, graph, NULL, NULL);
-    if (status == QB_OK && r->int8) {
-        qb_graph *quantized;
-        status = bench_quantize(cx, graph, &quantized);
-        qb_graph_free(graph);
-        graph = quantized;
-    }
-    *out = graph;
-    return status;
-}
 
 static int by_size(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
@@ -101,68 +86,78 @@ static qb_status race(qb_ctx *cx, int replays, qb_context *context[2], double ms
     return QB_OK;
 }
 
-/* A shape for every input. */
-typedef struct shapes {
-    qb_shape of[INPUTS_MAX];
-} shapes;
-
-static shapes all(const qb_shape *shape) {
-    shapes s;
-    for (int i = 0; i < INPUTS_MAX; i++) s.of[i] = *shape;
-    return s;
-}
-
 static qb_status turn(qb_ctx *cx, qb_context *context, const qb_shape *shape, double *ms) {
-    const shapes inputs = all(shape);
+    const bench_shapes inputs = bench_shapes_of(shape);
     const double begin = qb_now();
     QB_TRY(qb_context_set_shapes(cx, context, inputs.of));
     *ms = (qb_now() - begin) * 1e3;
     return QB_OK;
 }
 
-static qb_status turns(qb_ctx *cx, qb_context *context, const row *r, double *first,
-                       double *again) {
+typedef struct turns {
+    double largest, first, later; /* ms */
+} turns;
+
+static qb_status take_turns(qb_ctx *cx, qb_context *context, const row *r, turns *t) {
     double took[TURNS];
-    QB_TRY(turn(cx, context, &r->other, first));
+    QB_TRY(turn(cx, context, &r->range.max, &t->largest));
+    QB_TRY(turn(cx, context, &r->other, &t->first));
     for (int i = 0; i < TURNS; i++)
-        QB_TRY(turn(cx, context, i % 2 ? &r->other : &r->opt, &took[i]));
-    *again = median(took, TURNS);
+        QB_TRY(turn(cx, context, i % 2 ? &r->other : &r->range.opt, &took[i]));
+    t->later = median(took, TURNS);
     return QB_OK;
 }
 
-static qb_status measure(qb_ctx *cx, const options *o, const row *r, json_t *out, char *device) {
-    const shapes min = all(&r->min), opt = all(&r->opt), max = all(&r->max);
-    const qb_profile profile = {min.of, opt.of, max.of};
+/* The engine as its file gives it. */
+static qb_status reload(qb_ctx *cx, const row *r, qb_engine **engine, double *ms) {
+    const qb_engine_origin origin = {.model = r->model, .precision = r->int8 ? "int8" : "fp16"};
+    char path[] = "/tmp/bench_cuda_profiles.XXXXXX";
+    const int made = mkstemp(path);
+    if (made < 0) return qb_fail(cx, QB_STATUS_INTERNAL, "%s: cannot be made", path);
+    (void)close(made);
+    qb_status status = qb_engine_save(cx, *engine, &origin, path);
+    qb_engine_free(*engine);
+    *engine = NULL;
+    const double start = qb_now();
+    if (status == QB_OK) status = qb_engine_load(cx, path, engine);
+    *ms = (qb_now() - start) * 1e3;
+    (void)unlink(path); /* what is mapped stays */
+    return status;
+}
+
+static json_t *row_json(const row *r, const double ms[2], double load_ms, const turns *t) {
+    char usual[96], other[96];
+    qb_shape_text(&r->range.opt, usual, sizeof usual);
+    qb_shape_text(&r->other, other, sizeof other);
     const char *const precision = r->int8 ? "int8" : "fp16";
-    qb_engine_options build = {
+    printf("%-14s %s at %s: alone %.4f ms, in ranges %.4f ms, ratio %.4f; loaded in %.3g ms; to "
+           "the largest in %.3g ms, to %s in %.3g ms, again in %.3g ms\n",
+           r->model, precision, usual, ms[0], ms[1], ms[1] / ms[0], load_ms, t->largest, other,
+           t->first, t->later);
+    return json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:f, s:f, s:s, s:f, s:f}", "model", r->model,
+                     "precision", precision, "usual", usual, "alone_ms", ms[0], "ranges_ms", ms[1],
+                     "ratio", ms[1] / ms[0], "load_ms", load_ms, "largest_turn_ms", t->largest,
+                     "other", other, "first_turn_ms", t->first, "later_turn_ms", t->later);
+}
+
+static qb_status measure(qb_ctx *cx, const options *o, const row *r, json_t *out, char *device) {
+    const qb_engine_options build = {
         .backends = "cuda", .float_type = QB_DTYPE_F16, .timing_cache = o->cache};
     qb_graph *graph = NULL;
     qb_engine *engine[2] = {NULL};
     qb_context *context[2] = {NULL};
     qb_status status = QB_OK;
-    double ms[2], first, again;
-    QB_GO(load(cx, r, &graph));
-    build.input_shapes = opt.of;
-    QB_GO(qb_engine_build(cx, graph, &build, &engine[0]));
-    build.input_shapes = NULL;
-    build.profiles = &profile;
-    build.n_profiles = 1;
-    QB_GO(qb_engine_build(cx, graph, &build, &engine[1]));
+    double ms[2], load_ms;
+    turns t;
+    QB_GO(bench_range_model(cx, r->model, r->int8, false, &graph));
+    QB_GO(bench_build_at(cx, graph, &r->range.opt, build, &engine[0]));
+    QB_GO(bench_build_ranges(cx, graph, &r->range, 1, build, &engine[1]));
+    QB_GO(reload(cx, r, &engine[1], &load_ms));
     for (int i = 0; i < 2; i++) QB_GO(qb_context_create(cx, engine[i], &context[i]));
     QB_GO(race(cx, o->replays, context, ms));
-    QB_GO(turns(cx, context[1], r, &first, &again));
+    QB_GO(take_turns(cx, context[1], r, &t));
     snprintf(device, 256, "%s", qb_engine_device(engine[1]));
-    char usual[96], other[96];
-    qb_shape_text(&r->opt, usual, sizeof usual);
-    qb_shape_text(&r->other, other, sizeof other);
-    printf("%-14s %s at %s: alone %.4f ms, in ranges %.4f ms, ratio %.4f; to %s in %.3g ms, "
-           "again in %.3g ms\n",
-           r->model, precision, usual, ms[0], ms[1], ms[1] / ms[0], other, first, again);
-    json_array_append_new(out,
-                          json_pack("{s:s, s:s, s:s, s:f, s:f, s:f, s:s, s:f, s:f}", "model",
-                                    r->model, "precision", precision, "usual", usual, "alone_ms",
-                                    ms[0], "ranges_ms", ms[1], "ratio", ms[1] / ms[0], "other",
-                                    other, "first_turn_ms", first, "later_turn_ms", again));
+    json_array_append_new(out, row_json(r, ms, load_ms, &t));
 out:
     for (int i = 0; i < 2; i++) {
         qb_context_free(context[i]);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/device_internal.h"
+#include "engine/timings.h"
 #include "fake_stream.h"
 #include "kernels/stats.h"
 #include "kernels/tactic.h"
@@ -15,7 +16,8 @@ bool fake_device_is_there = true;
 const char *fake_device_hardware = "fake device", *fake_device_software = "driver 1";
 const char *fake_device_last_hardware;
 qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
-_Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs;
+_Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
+    fake_device_compilations;
 static _Thread_local int32_t current;
 
 /* ---- memory ---- */
@@ -347,6 +349,23 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return QB_OK;
 }
 
+/* As a library would that compiles a kernel for each problem: nothing where it has been done. */
+static qb_status compile(qb_ctx *cx, const qb_problem *problem, const bool *constant,
+                         qb_kernel *kernel) {
+    char *text;
+    size_t bytes;
+    if (!problem->compiled) return QB_OK;
+    QB_TRY(qb_problem_key(cx, problem, constant, &text));
+    qb_status status = QB_OK;
+    kernel->compiled = qb_hash_bytes(text, strlen(text));
+    if (!qb_compiled_find(problem->compiled, kernel->compiled, &bytes)) {
+        fake_device_compilations++;
+        status = qb_compiled_add(cx, problem->compiled, kernel->compiled, text, strlen(text));
+    }
+    qb_free(text);
+    return status;
+}
+
 /* Weights of convolutions are packed: as they are. */
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, int threads, qb_kernel **out) {
@@ -358,7 +377,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     (*out)->packed_bytes = qb_desc_bytes(&problem->in[QB_IN_WEIGHT]);
     (*out)->packed_form = 1;
     (*out)->pack = pack;
-    return QB_OK;
+    const qb_status status = compile(cx, problem, constant, *out);
+    if (status == QB_OK) return QB_OK;
+    qb_kernel_free(*out);
+    *out = NULL;
+    return status;
 }
 
 #define FAKE(NAME, KIND)                                                                           \

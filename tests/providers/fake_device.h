@@ -15,9 +15,10 @@ extern bool fake_device_is_there;
 extern const char *fake_device_hardware, *fake_device_software;
 extern const char *fake_device_last_hardware; /* NULL: as the others */
 /* Counted: blocks of its memory that were ever made and those that are there, recordings of work
- * that were ever made, and constants that were packed. */
+ * that were ever made, constants that were packed, and kernels of convolutions that were compiled.
+ */
 extern _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings,
-    fake_device_packs;
+    fake_device_packs, fake_device_compilations;
 
 /* Called before each launch of a kernel on that device, for what a test wants to go wrong there;
  * NULL: nothing. */

@@ -270,6 +270,74 @@ static void files_keep_the_profiles(void **state) {
     assert_int_equal(fake_device_blocks, 0);
 }
 
+static int compilations_at(qb_ctx *cx, qb_context *context, qb_shape shape) {
+    const int before = fake_device_compilations;
+    turn_and_run(cx, context, shape);
+    return fake_device_compilations - before;
+}
+
+/* What the device compiles for min, opt and max of all profiles is in the file. For other shapes it
+ * compiles once, also where their plans have been dropped. */
+static void known_shapes_are_not_compiled_again(void **state) {
+    (void)state;
+    enum { SHAPES = QB_PLANS_MAX + 3 };
+    const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), opt = qb_shape_of(4, 2, 3, 16, 16),
+                   max = qb_shape_of(4, 4, 3, 24, 64), other = qb_shape_of(4, 1, 3, 48, 48);
+    const qb_profile profiles[] = {{&min, &opt, &max}, {&other, &other, &other}};
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_ctx cx;
+    qb_context *context;
+    qb_engine *loaded;
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "open.qbe");
+    qb_ctx_init(&cx);
+    qb_engine *engine = build_ranges(&cx, open_image_model, profiles, 2);
+    assert_ok(&cx, qb_engine_save(&cx, engine, &(qb_engine_origin){.precision = "fp32"}, path));
+    qb_engine_free(engine);
+    assert_ok(&cx, qb_engine_load(&cx, path, &loaded));
+    assert_ok(&cx, qb_context_create(&cx, loaded, &context));
+    assert_int_equal(compilations_at(&cx, context, opt), 0);
+    assert_int_equal(compilations_at(&cx, context, min), 0);
+    assert_int_equal(compilations_at(&cx, context, max), 0);
+    assert_int_equal(compilations_at(&cx, context, other), 0);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < SHAPES; i++) {
+            const int n = compilations_at(&cx, context, qb_shape_of(4, 1, 3, 9, 9 + i));
+            assert_int_equal(n > 0, round == 0);
+        }
+    qb_context_free(context);
+    qb_engine_free(loaded);
+}
+
+/* A timing cache has all of it, too: the second build compiles nothing and gives the same file. */
+static void builds_with_the_same_times_give_the_same_file(void **state) {
+    (void)state;
+    const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), opt = qb_shape_of(4, 2, 3, 16, 16),
+                   max = qb_shape_of(4, 4, 3, 24, 32);
+    const qb_profile profile = {&min, &opt, &max};
+    char folder[QB_TEST_PATH], path[2][QB_TEST_PATH], cache[QB_TEST_PATH];
+    qb_ctx cx;
+    qb_test_temp_dir(folder);
+    qb_test_join(path[0], folder, "first.qbe");
+    qb_test_join(path[1], folder, "second.qbe");
+    qb_test_join(cache, folder, "timing.cache");
+    qb_ctx_init(&cx);
+    const qb_engine_options options = {.backends = "cuda,cpu,ref",
+                                       .threads = 1,
+                                       .timing_cache = cache,
+                                       .profiles = &profile,
+                                       .n_profiles = 1};
+    for (int i = 0; i < 2; i++) {
+        const int before = fake_device_compilations;
+        qb_engine *engine = build(&cx, open_image_model, &options);
+        assert_int_equal(fake_device_compilations > before, i == 0);
+        assert_ok(&cx,
+                  qb_engine_save(&cx, engine, &(qb_engine_origin){.precision = "fp32"}, path[i]));
+        qb_engine_free(engine);
+    }
+    same_bytes(&cx, path[0], path[1]);
+}
+
 static void outside_is_an_error_and_changes_nothing(void **state) {
     (void)state;
     const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), opt = qb_shape_of(4, 1, 3, 16, 16),
@@ -293,6 +361,26 @@ static void outside_is_an_error_and_changes_nothing(void **state) {
     qb_free(after);
     qb_context_free(context);
     qb_engine_free(engine);
+}
+
+/* Two devices of the same kind: one file for both, each with its own weights and plans. */
+static void a_file_with_ranges_loads_on_any_device(void **state) {
+    (void)state;
+    const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), opt = qb_shape_of(4, 1, 3, 16, 16),
+                   max = qb_shape_of(4, 4, 3, 64, 32), shape = qb_shape_of(4, 3, 3, 20, 9);
+    const qb_profile profile = {&min, &opt, &max};
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_ctx cx;
+    qb_engine *engine[2];
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "open.qbe");
+    qb_ctx_init(&cx);
+    engine[0] = build_ranges(&cx, open_image_model, &profile, 1);
+    assert_ok(&cx, qb_engine_save(&cx, engine[0], &(qb_engine_origin){.precision = "fp32"}, path));
+    assert_ok(&cx, qb_engine_load_on(&cx, path, 1, &engine[1]));
+    same_answers(&cx, engine[0], engine[1], (qb_shape[]){opt, max, shape}, 3);
+    for (int i = 0; i < 2; i++) qb_engine_free(engine[i]);
+    assert_int_equal(fake_device_blocks, 0);
 }
 
 /* ---- several threads ---- */
@@ -401,7 +489,10 @@ int main(void) {
         cmocka_unit_test(nothing_grows_when_many_shapes_alternate),
         cmocka_unit_test(all_shapes_read_the_same_weights),
         cmocka_unit_test(files_keep_the_profiles),
+        cmocka_unit_test(known_shapes_are_not_compiled_again),
+        cmocka_unit_test(builds_with_the_same_times_give_the_same_file),
         cmocka_unit_test(outside_is_an_error_and_changes_nothing),
+        cmocka_unit_test(a_file_with_ranges_loads_on_any_device),
         cmocka_unit_test(threads_share_the_plans),
         cmocka_unit_test(no_memory_is_an_error_everywhere),
     };

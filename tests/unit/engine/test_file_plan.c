@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/file_internal.h"
+#include "engine/plans_internal.h"
 #include "qb_test.h"
 
 typedef struct fixture {
@@ -96,8 +97,76 @@ static void wrong_counts_and_sizes_are_refused(void **state) {
     tear_down(&f);
 }
 
+static void put_text(fixture *f, const char *text) {
+    const uint32_t n = (uint32_t)strlen(text);
+    put(f, &n, sizeof n);
+    put(f, text, n);
+}
+
+enum { HINTS = 2, COMPILED = 1 + 3 }; /* the engine's own, and at three shapes of the profile */
+
+/* One step, one profile without inputs. */
+static void set_up_profile(fixture *f, int32_t n_compiled) {
+    const qb_file_plan head = {.parts = 1,
+                               .batch = 1,
+                               .threads = 1,
+                               .n_tactics = 1,
+                               .n_steps = 1,
+                               .n_profiles = 1,
+                               .backends = "cuda,ref"};
+    const qb_file_device device = {.float_type = QB_DTYPE_F16, .mixed = 1};
+    const int32_t variant = 1, n_hints = HINTS, n_half = 1;
+    const uint32_t size = 1;
+    *f = (fixture){0};
+    qb_ctx_init(&f->cx);
+    assert_ok(&f->cx, qb_arena_create(&f->cx, &f->arena));
+    put(f, &head, sizeof head);
+    put_text(f, "");
+    put(f, &n_hints, sizeof n_hints);
+    for (int i = 0; i < HINTS; i++) {
+        put_text(f, i == 0 ? "x" : "y");
+        put_text(f, "ref.conv");
+    }
+    put(f, &device, sizeof device);
+    put(f, &variant, sizeof variant);
+    f->at_count = f->bytes.size;
+    put(f, &n_compiled, sizeof n_compiled);
+    for (int32_t i = 0; i < n_compiled; i++) {
+        const qb_hash key = qb_hash_bytes(&i, sizeof i);
+        put(f, &key, sizeof key);
+        put(f, &size, sizeof size);
+        put(f, "k", size);
+    }
+    for (int32_t i = 0; i < HINTS; i++) put(f, &i, sizeof i);
+    put(f, &n_half, sizeof n_half);
+    put_text(f, "y");
+}
+
+static void profiles_keep_what_was_chosen_for_each(void **state) {
+    (void)state;
+    fixture f;
+    qb_file_plan_read plan;
+    set_up_profile(&f, COMPILED);
+    assert_ok(&f.cx, get(&f, f.bytes.size, &plan));
+    const qb_hints *hints = &plan.hints[0];
+    assert_int_equal(qb_compiled_count(plan.compiled), COMPILED);
+    assert_int_equal(hints->n, HINTS);
+    assert_string_equal(hints->hint[1].value, "y");
+    assert_string_equal(hints->hint[1].tactic->name, "ref.conv");
+    assert_int_equal(hints->hint[1].variant, 1);
+    assert_int_equal(hints->n_half, 1);
+    assert_string_equal(hints->half[0], "y");
+    qb_compiled_free(plan.compiled);
+    for (size_t n = f.at_count; n < f.bytes.size; n++) refuse(&f, n, "damaged engine file");
+    tear_down(&f);
+    set_up_profile(&f, COMPILED + 1);
+    refuse(&f, f.bytes.size, "the number of compiled kernels");
+    tear_down(&f);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(compiled_kernels_are_lent_from_the_file),
     cmocka_unit_test(wrong_counts_and_sizes_are_refused),
+    cmocka_unit_test(profiles_keep_what_was_chosen_for_each),
 };
 QB_TEST_MAIN(tests)
