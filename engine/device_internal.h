@@ -48,6 +48,8 @@ typedef struct qb_device_api {
     qb_status (*event_mark)(qb_ctx *cx, void *event, void *stream); /* during a capture */
     qb_status (*event_elapsed)(qb_ctx *cx, void *from, void *to, float *milliseconds);
     qb_status (*capture_begin)(qb_ctx *cx, void *stream);
+    /* In a recording: what follows starts when all before it is finished, no earlier. */
+    qb_status (*fence)(qb_ctx *cx, void *stream);
     qb_status (*capture_end)(qb_ctx *cx, void *stream, void **graph);
     qb_status (*graph_launch)(qb_ctx *cx, void *graph, void *stream);
     void (*graph_close)(void *graph);

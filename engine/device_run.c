@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "context_internal.h"
 #include "device_internal.h"
+#include "kernels/sources.h"
 #include "plans_internal.h"
 
 /* Events that a recording marks: none, before the first step and after the last, around each, or
@@ -142,6 +143,24 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
 /* ---- recording --------------------------------------------------------------------------------
  */
 
+static bool is_own(const qb_step *step) {
+    return step->kernel && qb_tactic_source(step->kernel->tactic) == QB_SOURCE_OWN;
+}
+
+/* Own kernels let the next one start before they end; it waits before it reads. That
+ * libraries' kernels and plugins wait, too, nobody promises. */
+static bool needs_fence(const qb_engine *e, int32_t s) {
+    while (--s >= 0 && e->steps[s].kind == QB_STEP_ALIAS) {
+    }
+    return s >= 0 && is_own(&e->steps[s]);
+}
+
+static qb_status launch_step(qb_ctx *cx, qb_context *c, int32_t s) {
+    if (!is_own(&c->engine->steps[s]) && needs_fence(c->engine, s))
+        QB_TRY(c->engine->device->fence(cx, c->device->stream));
+    return qb_context_step(cx, c, s);
+}
+
 static qb_status launch_all(qb_ctx *cx, qb_context *c, const segment *g, marks marked) {
     const qb_device_run *run = c->device;
     const qb_device_api *device = c->engine->device;
@@ -149,7 +168,7 @@ static qb_status launch_all(qb_ctx *cx, qb_context *c, const segment *g, marks m
         const bool alias = c->engine->steps[s].kind == QB_STEP_ALIAS;
         if (s == g->first ? marked : marked >= MARK_STEPS && !alias)
             QB_TRY(device->event_mark(cx, run->event[s], run->stream));
-        if (!alias && marked != MARK_ALONE) QB_TRY(qb_context_step(cx, c, s));
+        if (!alias && marked != MARK_ALONE) QB_TRY(launch_step(cx, c, s));
     }
     return marked ? device->event_mark(cx, run->event[g->last + 1], run->stream) : QB_OK;
 }

@@ -203,6 +203,32 @@ qb_status qb_cuda_capture_begin(qb_ctx *cx, void *stream) {
                          "cudaStreamBeginCapture");
 }
 
+/* A node without work: the edges to and from it are whole dependencies. */
+qb_status qb_cuda_fence(qb_ctx *cx, void *stream) {
+    enum cudaStreamCaptureStatus status;
+    cudaGraph_t graph = NULL;
+    const cudaGraphNode_t *before = NULL;
+    cudaGraphNode_t node;
+    size_t n = 0;
+#if CUDART_VERSION >= 13000
+    const cudaGraphEdgeData *edges = NULL;
+    cudaError_t code = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &before, &edges, &n);
+#else
+    cudaError_t code = cudaStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, &before, &n);
+#endif
+    QB_TRY(qb_cuda_check(cx, code, "cudaStreamGetCaptureInfo"));
+    if (status != cudaStreamCaptureStatusActive) return QB_OK;
+    QB_TRY(
+        qb_cuda_check(cx, cudaGraphAddEmptyNode(&node, graph, before, n), "cudaGraphAddEmptyNode"));
+#if CUDART_VERSION >= 13000
+    code = cudaStreamUpdateCaptureDependencies(stream, &node, NULL, 1,
+                                               cudaStreamSetCaptureDependencies);
+#else
+    code = cudaStreamUpdateCaptureDependencies(stream, &node, 1, cudaStreamSetCaptureDependencies);
+#endif
+    return qb_cuda_check(cx, code, "cudaStreamUpdateCaptureDependencies");
+}
+
 qb_status qb_cuda_capture_end(qb_ctx *cx, void *stream, void **graph) {
     cudaGraph_t recorded = NULL;
     cudaGraphExec_t ready = NULL;

@@ -71,6 +71,9 @@ qb_status qb_cuda_event_elapsed(qb_ctx *cx, void *from, void *to, float *millise
 
 /* Launches between begin and end are recorded instead of run; the graph replays them. */
 qb_status qb_cuda_capture_begin(qb_ctx *cx, void *stream);
+/* What is captured next starts when all before it is finished, also where one is a kernel that lets
+ * its successors start early. Costs no time of its own; outside of a capture it does nothing. */
+qb_status qb_cuda_fence(qb_ctx *cx, void *stream);
 qb_status qb_cuda_capture_end(qb_ctx *cx, void *stream, void **graph);
 qb_status qb_cuda_graph_launch(qb_ctx *cx, void *graph, void *stream);
 void qb_cuda_graph_close(void *graph);
