@@ -180,21 +180,29 @@ static void set_flag(const parser *ps, const qb_opt *opt, bool value) {
     if (opt->given_offset) *(bool *)(ps->options + opt->given_offset) = true;
 }
 
-/* The next argument as the value of `opt`. Another option of the table there means that the value
- * was forgotten. */
+static bool is_option(const parser *ps, const char *word) {
+    if (strncmp(word, "--", 2) != 0 || !word[2]) return false;
+    const size_t n = strcspn(word + 2, "=");
+    return find_name(ps->table, word + 2, n) || (ps->also && find_name(ps->also, word + 2, n));
+}
+
+/* The next argument as the value of `opt`. The end or another option there means that the value was
+ * forgotten, or left out where the second table has a row of that name for this. */
 static qb_status take_value(parser *ps, const qb_opt *opt) {
     const char *expected = opt->argument ? opt->argument : "VALUE";
-    if (ps->at + 1 >= ps->argc)
+    const char *value = ps->at + 1 < ps->argc ? ps->argv[ps->at + 1] : NULL;
+    if (!value || is_option(ps, value)) {
+        const qb_opt *bare = ps->also ? find_name(ps->also, opt->name, strlen(opt->name)) : NULL;
+        if (bare && bare != opt) return set_value(ps, bare, "");
+    }
+    if (!value)
         return qb_fail(ps->cx, QB_STATUS_USAGE, "option --%s: expected %s, got the end", opt->name,
                        expected);
-    const char *value = ps->argv[++ps->at];
-    if (strncmp(value, "--", 2) == 0 && value[2]) {
-        size_t n = strcspn(value + 2, "=");
-        if (find_name(ps->table, value + 2, n))
-            return qb_fail(ps->cx, QB_STATUS_USAGE,
-                           "option --%s: expected %s, got the option %s (write --%s=%s if meant)",
-                           opt->name, expected, value, opt->name, value);
-    }
+    if (is_option(ps, value))
+        return qb_fail(ps->cx, QB_STATUS_USAGE,
+                       "option --%s: expected %s, got the option %s (write --%s=%s if meant)",
+                       opt->name, expected, value, opt->name, value);
+    ps->at++;
     return set_value(ps, opt, value);
 }
 

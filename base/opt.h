@@ -47,7 +47,8 @@ typedef struct qb_opt {
  * says what was expected; an unknown option names the nearest known one. */
 qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, void *options,
                        qb_opt_list *rest);
-/* The same with a second table of options that are taken, but that no help lists. */
+/* The same with a second table of options that are taken, but that no help lists. A QB_OPT_NAMED
+ * row there with the name of an option of the first is what that option means without its value. */
 qb_status qb_opt_parse_also(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc,
                             char **argv, void *options, qb_opt_list *rest);
 /* Aligned help text of a table. */

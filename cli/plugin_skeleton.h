@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-extern const char qb_skeleton_c[], qb_skeleton_cmake[];
-extern const size_t qb_skeleton_c_size, qb_skeleton_cmake_size;
+extern const char qb_skeleton_c[], qb_skeleton_cu[], qb_skeleton_cmake[];
+extern const size_t qb_skeleton_c_size, qb_skeleton_cu_size, qb_skeleton_cmake_size;
 
 #endif

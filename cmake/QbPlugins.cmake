@@ -1,5 +1,5 @@
-# The example plugins, built as those of users are: against the public header alone. The sampler's
-# kernel is compiled where CUDA is.
+# The example plugins, built as those of users are: against the public header alone. Kernels are
+# compiled where CUDA is.
 function(qb_example_plugin name)
   add_library(plugin_${name} MODULE ${ARGN})
   set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
@@ -12,11 +12,15 @@ qb_example_plugin(gate ${CMAKE_SOURCE_DIR}/examples/plugins/gate.c)
 qb_example_plugin(skeleton ${CMAKE_SOURCE_DIR}/examples/plugins/skeleton/skeleton.c)
 qb_example_plugin(sampler ${CMAKE_SOURCE_DIR}/examples/plugins/sampler.c)
 if(QB_HAVE_CUDA)
-  add_library(plugin_sampler_cuda OBJECT ${CMAKE_SOURCE_DIR}/examples/plugins/sampler.cu)
-  set_target_properties(plugin_sampler_cuda PROPERTIES CUDA_ARCHITECTURES "80;90"
-    POSITION_INDEPENDENT_CODE ON)
-  target_sources(plugin_sampler PRIVATE $<TARGET_OBJECTS:plugin_sampler_cuda>)
-  set_target_properties(plugin_sampler PROPERTIES LINKER_LANGUAGE C)
-  target_compile_definitions(plugin_sampler PRIVATE SAMPLER_CUDA)
-  target_link_libraries(plugin_sampler PRIVATE CUDA::cudart_static)
+  foreach(name IN ITEMS sampler skeleton)
+    file(GLOB kernel ${CMAKE_SOURCE_DIR}/examples/plugins/${name}.cu
+      ${CMAKE_SOURCE_DIR}/examples/plugins/${name}/${name}.cu)
+    add_library(plugin_${name}_cuda OBJECT ${kernel})
+    set_target_properties(plugin_${name}_cuda PROPERTIES CUDA_ARCHITECTURES "80;90"
+      POSITION_INDEPENDENT_CODE ON)
+    target_sources(plugin_${name} PRIVATE $<TARGET_OBJECTS:plugin_${name}_cuda>)
+    set_target_properties(plugin_${name} PROPERTIES LINKER_LANGUAGE C)
+    target_compile_definitions(plugin_${name} PRIVATE WITH_CUDA)
+    target_link_libraries(plugin_${name} PRIVATE CUDA::cudart_static)
+  endforeach()
 endif()

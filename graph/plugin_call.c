@@ -11,8 +11,9 @@ typedef struct call {
     qb_ctx *cx;
     const qb_node *node;
     const qb_plugin_op *op;
-    bool said_why;   /* fail was called */
-    char wrong[160]; /* what the plugin asked for and may not; "" */
+    const qb_graph *graph; /* infer: whose values are asked for; else NULL */
+    bool said_why;         /* fail was called */
+    char wrong[160];       /* what the plugin asked for and may not; "" */
     qbench_plugin_node handle;
 } call;
 
@@ -58,6 +59,25 @@ static const float *floats_of(const qbench_plugin_node *handle, const char *name
     return value ? value->v : NULL;
 }
 
+/* ---- what is known of values ---- */
+
+_Static_assert(QBENCH_PLUGIN_MAX_SIZES == QB_SIZES_MAX, "what the header promises");
+
+static int64_t dim_of(int64_t size) {
+    return qb_size_is_number(size) && size < 0 ? -1 : qb_dim_of_size(size);
+}
+
+static int32_t sizes_of(const qbench_plugin_node *handle, int32_t input, int64_t *size,
+                        int32_t max) {
+    const call *c = call_of(handle);
+    qb_sizes known;
+    if (!c->graph || input < 0 || input >= c->node->n_in ||
+        !qb_sizes_get(c->graph, c->node->in[input], &known) || known.n > max)
+        return -1;
+    for (int32_t i = 0; i < known.n; i++) size[i] = dim_of(known.v[i]);
+    return known.n;
+}
+
 /* ---- errors ---- */
 
 static int fail(const qbench_plugin_node *handle, const char *format, ...) {
@@ -84,7 +104,8 @@ static void begin(call *c, qb_ctx *cx, const qb_node *node) {
                                      .ints_of = ints_of,
                                      .floats_of = floats_of,
                                      .fail = fail,
-                                     .host = c};
+                                     .host = c,
+                                     .sizes_of = sizes_of};
 }
 
 /* The callback's answer as a status. */
@@ -117,15 +138,21 @@ void qb_plugin_tensor(const qb_desc *desc, const void *constant, qbench_plugin_t
 
 /* ---- shapes ---- */
 
-static bool has_dim(const qbench_plugin_tensor *in, int32_t n, int64_t dim) {
-    for (int32_t i = 0; i < n; i++)
+static bool has_dim(const call *c, const qbench_plugin_tensor *in, int64_t dim) {
+    int64_t size[QB_SIZES_MAX];
+    for (int32_t i = 0; i < c->node->n_in; i++) {
+        const int32_t n = sizes_of(&c->handle, i, size, QB_SIZES_MAX);
         for (int32_t k = 0; k < in[i].rank; k++)
             if (in[i].dim[k] == dim) return true;
+        for (int32_t k = 0; k < n; k++)
+            if (size[k] == dim) return true;
+    }
     return false;
 }
 
-static qb_status check_output(qb_ctx *cx, const qbench_plugin_tensor *in, int32_t n_in,
+static qb_status check_output(const call *c, const qbench_plugin_tensor *in,
                               const qbench_plugin_tensor *out, int32_t i) {
+    qb_ctx *cx = c->cx;
     if (qb_dtype_from_onnx(out->dtype) == QB_DTYPE_NONE)
         return qb_fail(cx, QB_STATUS_INVALID, "output %d: %d is no element type", (int)i,
                        (int)out->dtype);
@@ -133,7 +160,7 @@ static qb_status check_output(qb_ctx *cx, const qbench_plugin_tensor *in, int32_
         return qb_fail(cx, QB_STATUS_INVALID, "output %d: rank %d, expected 0 to %d", (int)i,
                        (int)out->rank, QB_MAX_RANK);
     for (int32_t k = 0; k < out->rank; k++)
-        if (out->dim[k] < -1 && !has_dim(in, n_in, out->dim[k]))
+        if (out->dim[k] < -1 && !has_dim(c, in, out->dim[k]))
             return qb_fail(cx, QB_STATUS_INVALID,
                            "output %d: dimension %d is %lld, which no input has", (int)i, (int)k,
                            (long long)out->dim[k]);
@@ -152,6 +179,7 @@ qb_status qb_plugin_infer(qb_ctx *cx, const qb_infer_args *args) {
     const qb_node *node = &args->graph->nodes[args->node];
     call c;
     begin(&c, cx, node);
+    c.graph = args->graph;
     if (node->n_in > QBENCH_PLUGIN_MAX_INPUTS || node->n_out > QBENCH_PLUGIN_MAX_OUTPUTS)
         return qb_fail(cx, QB_STATUS_FORMAT, "expected at most %d inputs and %d outputs",
                        (int)node->op->max_in, (int)node->op->max_out);
@@ -166,8 +194,7 @@ qb_status qb_plugin_infer(qb_ctx *cx, const qb_infer_args *args) {
     QB_TRY(end(&c, "infer", c.op->api.infer(&c.handle, in, out)));
     for (int32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
-        if (check_output(cx, in, node->n_in, &out[i], i) != QB_OK)
-            return end(&c, "infer", c.said_why = 1);
+        if (check_output(&c, in, &out[i], i) != QB_OK) return end(&c, "infer", c.said_why = 1);
         set_output(args->graph, node->out[i], &out[i]);
     }
     return QB_OK;

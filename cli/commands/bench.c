@@ -110,6 +110,8 @@ static const qb_opt table[] = {
 #define TRTEXEC(VERDICT, NAME, WHY) TRTEXEC_##VERDICT(NAME)
 static const qb_opt foreign[] = {
 #include "cli/trtexec.inc"
+    /* A switch there: without a number it is taken as one. */
+    {.name = "threads", .type = QB_OPT_NAMED, .offset = offsetof(options, trtexec)},
     {0},
 };
 

@@ -11,7 +11,19 @@
 
 #define LONGEST 48
 
-static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
+typedef struct options {
+    qb_common common;
+    bool cuda;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "cuda",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, cuda),
+     .help = "the operator runs on a GPU as well: a kernel in NAME.cu"},
+    {0},
+};
 
 static bool is_name(const char *name) {
     const size_t n = strlen(name);
@@ -102,35 +114,43 @@ out:
     return status;
 }
 
-static qb_status write_all(qb_ctx *cx, const char *folder, const char *name) {
+static qb_status write_all(qb_ctx *cx, const char *folder, const char *name, bool cuda) {
     char op[LONGEST + 1], source[LONGEST + 8];
     camel_case(name, op);
     snprintf(source, sizeof source, "%s.c", name);
     QB_TRY(qb_make_dirs(cx, folder));
     QB_TRY(write_text(cx, folder, source, qb_skeleton_c, qb_skeleton_c_size, name, op));
+    snprintf(source, sizeof source, "%s.cu", name);
+    if (cuda) QB_TRY(write_text(cx, folder, source, qb_skeleton_cu, qb_skeleton_cu_size, name, op));
     QB_TRY(write_text(cx, folder, "CMakeLists.txt", qb_skeleton_cmake, qb_skeleton_cmake_size, name,
                       op));
     return write_model(cx, folder, name, op);
 }
 
+static void print_next(const char *folder, const char *name, bool cuda) {
+    printf("%s: %s.c, ", folder, name);
+    if (cuda) printf("%s.cu, ", name);
+    printf("CMakeLists.txt, test.onnx\n\n"
+           "  cmake -S %s -B %s/build && cmake --build %s/build\n"
+           "  qbench plugin inspect %s/build/%s.so\n"
+           "  qbench inspect %s/test.onnx --steps --plugin %s/build/%s.so%s\n",
+           folder, folder, folder, folder, name, folder, folder, name,
+           cuda ? " --providers cuda,cpu" : "");
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
-    const qb_common *common = opts;
+    const options *o = opts;
     const char *name = arguments->n > 0 ? arguments->item[0] : "";
-    const char *folder = common->out ? common->out : name;
+    const char *folder = o->common.out ? o->common.out : name;
     if (!is_name(name))
         return qb_fail(cx, QB_STATUS_USAGE,
                        "plugin new: expected a name of small letters, digits and '_', got '%s'",
                        name);
     if (qb_path_exists(folder))
         return qb_fail(cx, QB_STATUS_INVALID, "%s: is there already", folder);
-    QB_TRY(write_all(cx, folder, name));
-    if (!qb_json_on_stdout(common))
-        printf("%s: %s.c, CMakeLists.txt, test.onnx\n\n"
-               "  cmake -S %s -B %s/build && cmake --build %s/build\n"
-               "  qbench plugin inspect %s/build/%s.so\n"
-               "  qbench inspect %s/test.onnx --steps --plugin %s/build/%s.so\n",
-               folder, name, folder, folder, folder, folder, name, folder, folder, name);
-    return qb_json_out(cx, common,
+    QB_TRY(write_all(cx, folder, name, o->cuda));
+    if (!qb_json_on_stdout(&o->common)) print_next(folder, name, o->cuda);
+    return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:s, s:o}", "schema", "qbench.plugin-new/1", "name", name,
                                  "folder", qb_json_string(folder)));
 }
@@ -142,7 +162,7 @@ const qb_command qb_plugin_command_new = {
     .notes = "-o: the folder (default: NAME). The guide is docs/guides/plugins.md.",
     .example = "qbench plugin new grid_sampler",
     .options = table,
-    .options_size = sizeof(qb_common),
+    .options_size = sizeof(options),
     .max_arguments = 1,
     .run = run,
 };

@@ -77,7 +77,7 @@ static int run_cpu(const qbench_plugin_node *node, const qbench_plugin_run *run)
 
 /* ---- CUDA ---- */
 
-#ifdef SAMPLER_CUDA
+#ifdef WITH_CUDA
 static int run_cuda(const qbench_plugin_node *node, const qbench_plugin_run *run) {
     const sampling s = sampling_of(node, run);
     const char *error = sampler_launch(&s, run->in[0].data, run->in[1].data, run->out[0].data,
@@ -95,7 +95,7 @@ static const qbench_plugin_format formats[] = {
     {.place = QBENCH_ON_CPU,
      .in = {{QBENCH_FLOAT32, QBENCH_ROW_MAJOR}, {QBENCH_FLOAT32, QBENCH_ROW_MAJOR}},
      .out = {{QBENCH_FLOAT32, QBENCH_ROW_MAJOR}}},
-#ifdef SAMPLER_CUDA
+#ifdef WITH_CUDA
     {.place = QBENCH_ON_CUDA,
      .in = {{QBENCH_FLOAT32, QBENCH_ROW_MAJOR}, {QBENCH_FLOAT32, QBENCH_ROW_MAJOR}},
      .out = {{QBENCH_FLOAT32, QBENCH_ROW_MAJOR}}},

@@ -29,6 +29,7 @@ extern "C" {
 #define QBENCH_PLUGIN_ABI 1
 #define QBENCH_PLUGIN_MAX_INPUTS 16
 #define QBENCH_PLUGIN_MAX_OUTPUTS 8
+#define QBENCH_PLUGIN_MAX_SIZES 16
 
 /* ---- what a plugin is asked about ---- */
 
@@ -73,6 +74,16 @@ typedef struct qbench_plugin_node {
      * "expected 2 inputs, got %d", n);` */
     int (*fail)(const struct qbench_plugin_node *node, const char *format, ...);
     void *host; /* qbench's own */
+    /* In `infer`: what is known of the elements of a short input of integers (at most
+     * QBENCH_PLUGIN_MAX_SIZES of them), be it a constant or computed from shapes, so that outputs
+     * can be as large as it says. Each is a size like those in `dim`: a negative one is not known
+     * yet, two that are equal and below -1 are the same. Negative numbers, which are no sizes,
+     * count as not known; a constant's stand in `constant`. Returns how many elements there are;
+     * -1, with `size` left alone, where it is no such input or has more than `max`, and outside of
+     * `infer`. Below here is what later headers of this ABI added: there when struct_size reaches
+     * behind it. */
+    int32_t (*sizes_of)(const struct qbench_plugin_node *node, int32_t input, int64_t *size,
+                        int32_t max);
 } qbench_plugin_node;
 
 /* One run. `in` has n_in, `out` n_out entries. */
@@ -145,7 +156,10 @@ typedef struct qbench_plugin_op {
      * own types, row-major, in every place that it runs in. */
     const qbench_plugin_format *formats;
     int32_t n_formats;
-    /* Sets dtype, rank and dim of the outputs (n_out entries) from the inputs. */
+    /* Sets dtype, rank and dim of the outputs (n_out entries) from the inputs: their shapes, the
+     * values of constants and sizes_of. Called anew for other shapes. Memory is planned by the
+     * answer: an output whose size only a run can tell is given its largest size and a second
+     * output that says how much of it counts. */
     int (*infer)(const qbench_plugin_node *node, const qbench_plugin_tensor *in,
                  qbench_plugin_tensor *out);
     /* Bytes of scratch memory of one run; NULL: none. Called once, when the engine is built. */

@@ -89,6 +89,20 @@ says '^grid_sampler +0.1 +com.example.grid_sampler.GridSampler cpu$'
 expect 0 "$QBENCH" bench --onnx=grid_sampler/test.onnx --plugin build/grid_sampler.so --precision fp32 "${short[@]}"
 says 'Throughput'
 
+# With a kernel: it compiles where there is a CUDA compiler, and runs where there is a GPU.
+expect 0 "$QBENCH" plugin new --cuda scaler
+says 'scaler: scaler.c, scaler.cu, CMakeLists.txt, test.onnx'
+says '--plugin scaler/build/scaler.so --providers cuda,cpu'
+nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
+if command -v cmake >/dev/null && [ -n "$nvcc" ]; then
+    expect 0 cmake -S scaler -B scaler/build -DQBENCH_INCLUDE="$source/include" \
+        -DCMAKE_C_COMPILER="${CC:-cc}" -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES=90
+    expect 0 cmake --build scaler/build
+    expect 0 "$QBENCH" plugin list scaler/build/scaler.so
+    says '^scaler +0.1 +com.example.scaler.Scaler cpu, cuda$'
+    expect 0 "$QBENCH" bench --onnx=scaler/test.onnx --plugin scaler/build/scaler.so --precision fp32 "${short[@]}"
+fi
+
 # The C library and Python.
 cd .. || exit 1
 instrumented=$(nm -D "$QB_BUILD/libqbench.so.0" | grep -c __asan_init)

@@ -127,3 +127,33 @@ qb_status plugin_graph_kit(qb_ctx *cx, bool both, const char *mode, qb_graph **o
     }
     return finish(&m, made, 2, out);
 }
+
+static int32_t add_size(maker *m, plugin_size from, int64_t batch) {
+    static const int64_t fixed[] = {4, 6};
+    const qb_shape two = qb_shape_of(1, 2);
+    if (from == SIZE_CONSTANT)
+        return qb_graph_add_constant(m->cx, m->graph, "size", QB_DTYPE_S64, &two, fixed);
+    if (from == SIZE_INPUT) {
+        const int32_t id = qb_graph_add_value(m->cx, m->graph, "size", QB_DTYPE_S64, &two);
+        if (id >= 0) qb_graph_add_input(m->cx, m->graph, id);
+        return id;
+    }
+    const int64_t rows = qb_graph_add_symbol(m->cx, m->graph, "U");
+    const int64_t columns = qb_graph_add_symbol(m->cx, m->graph, "V");
+    const int32_t like = add_input(m, "like", (qb_shape){4, {batch, 1, rows, columns}});
+    const int32_t size = add(m, "Shape", "", "size", like, -1);
+    if (m->cx->code == QB_OK) *(int64_t *)plugin_graph_attr(m->graph, "start") = 2;
+    return size;
+}
+
+qb_status plugin_graph_resize(qb_ctx *cx, plugin_size from, qb_graph **out) {
+    maker m;
+    QB_TRY(begin(&m, cx));
+    const int64_t n = qb_graph_add_symbol(cx, m.graph, "N");
+    const int64_t rows = qb_graph_add_symbol(cx, m.graph, "H");
+    const int64_t columns = qb_graph_add_symbol(cx, m.graph, "W");
+    const int32_t x = add_input(&m, "x", (qb_shape){4, {n, 2, rows, columns}});
+    const int32_t size = add_size(&m, from, n);
+    const int32_t y = add(&m, "Relu", "", "y", add(&m, "ResizeTo", "test", "resized", x, size), -1);
+    return finish(&m, &y, 1, out);
+}

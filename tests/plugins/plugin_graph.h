@@ -17,6 +17,10 @@ qb_status plugin_graph_sampler(qb_ctx *cx, int64_t channels, int64_t side, int64
                                qb_graph **out);
 /* x [2, 3] and, where `both`, y of that shape, into the kit; attribute mode is `mode`. */
 qb_status plugin_graph_kit(qb_ctx *cx, bool both, const char *mode, qb_graph **out);
+/* x [N, 2, H, W] resized to `size`, by the plugin "resize_to": a constant 4 x 6, the last two sizes
+ * of another input `like` [N, 1, U, V], or an input. */
+typedef enum plugin_size { SIZE_CONSTANT, SIZE_LIKE, SIZE_INPUT } plugin_size;
+qb_status plugin_graph_resize(qb_ctx *cx, plugin_size from, qb_graph **out);
 /* The last node's attribute. */
 void *plugin_graph_attr(qb_graph *graph, const char *name);
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/rng.h"
 #include "engine/file.h"
+#include "engine/profiles.h"
 #include "graph/passes.h"
 #include "plugin_graph.h"
 
@@ -211,6 +212,110 @@ static void threads_share_a_plugin(void **state) {
         assert_memory_equal(w[i].scores, expected, sizeof expected);
     }
     qb_engine_free(engine);
+    qb_graph_free(graph);
+    close_all(&cx);
+}
+
+/* ---- outputs as large as values say ---- */
+
+/* x[i] = i into y by the definition; both of [1, 2, .., ..]. */
+static void check_resized(qb_ctx *cx, qb_context *context, int64_t h, int64_t w, int64_t u,
+                          int64_t v) {
+    float x[2 * 64], like[64] = {0}, y[2 * 64];
+    for (int i = 0; i < 2 * h * w; i++) x[i] = (float)i;
+    memset(y, 0xff, sizeof y);
+    assert_ok(cx, qb_context_run(cx, context, (const void *[]){x, like}, (void *[]){y}));
+    for (int64_t i = 0; i < 2 * u * v; i++) {
+        const int64_t r = i / v % u * h / u, c = i % v * w / v;
+        assert_true(y[i] == x[i / (u * v) * h * w + r * w + c]);
+    }
+}
+
+static void an_output_is_as_large_as_a_constant_says(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    const qb_shape shape = {4, {1, 2, 3, 5}};
+    const qb_engine_options options = {.input_shapes = &shape, .threads = 1};
+    qb_ctx_init(&cx);
+    assert_ok(&cx, plugin_graph_load(&cx, "resize_to"));
+    assert_ok(&cx, plugin_graph_resize(&cx, SIZE_CONSTANT, &graph));
+    assert_int_equal(graph->values[graph->outputs[0]].shape.dim[2], 4);
+    assert_int_equal(graph->values[graph->outputs[0]].shape.dim[3], 6);
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    assert_ok(&cx, qb_context_create(&cx, engine, &context));
+    check_resized(&cx, context, 3, 5, 4, 6);
+    qb_context_free(context);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+    close_all(&cx);
+}
+
+/* Sizes that the model computes from shapes: symbols while these are open, other ones for each
+ * shape of a profile, also from a file. */
+static void an_output_is_as_large_as_another_input(void **state) {
+    (void)state;
+    static const qb_shape range[3][2] = {{{4, {1, 2, 1, 1}}, {4, {1, 1, 1, 1}}},
+                                         {{4, {1, 2, 3, 5}}, {4, {1, 1, 4, 6}}},
+                                         {{4, {1, 2, 8, 8}}, {4, {1, 1, 8, 8}}}};
+    static const qb_shape small[2] = {{4, {1, 2, 7, 2}}, {4, {1, 1, 2, 3}}};
+    const qb_profile profile = {range[0], range[1], range[2]};
+    const qb_engine_options options = {.profiles = &profile, .n_profiles = 1, .threads = 1};
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "resize.qbe");
+    qb_ctx_init(&cx);
+    assert_ok(&cx, plugin_graph_load(&cx, "resize_to"));
+    assert_ok(&cx, plugin_graph_resize(&cx, SIZE_LIKE, &graph));
+    const qb_shape *like = &graph->values[graph->inputs[1]].shape;
+    const qb_shape *y = &graph->values[graph->outputs[0]].shape;
+    for (int d = 2; d < 4; d++) {
+        assert_true(like->dim[d] < -1);
+        assert_int_equal(y->dim[d], like->dim[d]);
+    }
+    assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    const qb_engine_origin origin = {.model = "resize.onnx", .precision = "fp32"};
+    assert_ok(&cx, qb_engine_save(&cx, engine, &origin, path));
+    for (int loaded = 0; loaded < 2; loaded++) {
+        if (loaded) {
+            qb_engine_free(engine);
+            assert_ok(&cx, qb_engine_load(&cx, path, &engine));
+        }
+        assert_ok(&cx, qb_context_create(&cx, engine, &context));
+        check_resized(&cx, context, 3, 5, 4, 6);
+        assert_ok(&cx, qb_context_set_shapes(&cx, context, small));
+        check_resized(&cx, context, 7, 2, 2, 3);
+        assert_ok(&cx, qb_context_set_shapes(&cx, context, range[2]));
+        check_resized(&cx, context, 8, 8, 8, 8);
+        qb_context_free(context);
+    }
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+    close_all(&cx);
+}
+
+/* Sizes that only a run knows: nothing could be planned. */
+static void an_output_that_a_run_sizes_is_refused(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine = NULL;
+    const qb_shape shapes[] = {{4, {1, 2, 3, 5}}, {1, {2}}};
+    const qb_engine_options options = {.input_shapes = shapes, .threads = 1};
+    qb_ctx_init(&cx);
+    assert_ok(&cx, plugin_graph_load(&cx, "resize_to"));
+    assert_ok(&cx, plugin_graph_resize(&cx, SIZE_INPUT, &graph));
+    assert_int_equal(graph->values[graph->outputs[0]].shape.dim[2], -1);
+    assert_fails(&cx, qb_engine_build(&cx, graph, &options, &engine), QB_STATUS_UNSUPPORTED);
+    assert_message(&cx, "ResizeTo 'resized'");
+    assert_null(engine);
     qb_graph_free(graph);
     close_all(&cx);
 }
@@ -485,6 +590,9 @@ int main(void) {
         cmocka_unit_test(a_sampler_gives_its_definition),
         cmocka_unit_test(a_kit_uses_all_that_there_is),
         cmocka_unit_test(threads_share_a_plugin),
+        cmocka_unit_test(an_output_is_as_large_as_a_constant_says),
+        cmocka_unit_test(an_output_is_as_large_as_another_input),
+        cmocka_unit_test(an_output_that_a_run_sizes_is_refused),
         cmocka_unit_test(a_model_file_keeps_nodes_and_attributes),
         cmocka_unit_test(an_engine_file_asks_for_its_plugin),
         cmocka_unit_test(an_engine_file_asks_for_its_version),

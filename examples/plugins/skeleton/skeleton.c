@@ -25,6 +25,18 @@ static int run(const qbench_plugin_node *node, const qbench_plugin_run *run) {
     return 0;
 }
 
+#ifdef WITH_CUDA
+/* In skeleton.cu: launches it on device memory. Returns NULL, or what CUDA says. */
+const char *skeleton_launch(float factor, const float *x, float *y, size_t n, void *stream);
+
+static int run_cuda(const qbench_plugin_node *node, const qbench_plugin_run *run) {
+    const char *error =
+        skeleton_launch(node->float_of(node, "factor"), run->in[0].data, run->out[0].data,
+                        run->out[0].bytes / sizeof(float), run->stream);
+    return error ? node->fail(node, "CUDA: %s", error) : 0;
+}
+#endif
+
 static const qbench_plugin_attr attrs[] = {
     {.name = "factor", .type = QBENCH_ATTR_FLOAT, .default_float = 1},
 };
@@ -34,6 +46,12 @@ static const qbench_plugin_format formats[] = {
     {QBENCH_ON_CPU,
      {{QBENCH_FLOAT32, QBENCH_CHANNELS_LAST}},
      {{QBENCH_FLOAT32, QBENCH_CHANNELS_LAST}}},
+#ifdef WITH_CUDA
+    {QBENCH_ON_CUDA, {{QBENCH_FLOAT32, QBENCH_ROW_MAJOR}}, {{QBENCH_FLOAT32, QBENCH_ROW_MAJOR}}},
+    {QBENCH_ON_CUDA,
+     {{QBENCH_FLOAT32, QBENCH_CHANNELS_LAST}},
+     {{QBENCH_FLOAT32, QBENCH_CHANNELS_LAST}}},
+#endif
 };
 
 static const qbench_plugin_op op = {.struct_size = sizeof op,
@@ -50,6 +68,9 @@ static const qbench_plugin_op op = {.struct_size = sizeof op,
                                     .formats = formats,
                                     .n_formats = sizeof formats / sizeof *formats,
                                     .infer = infer,
+#ifdef WITH_CUDA
+                                    .run_cuda = run_cuda,
+#endif
                                     .run_cpu = run};
 
 const qbench_plugin *qbench_plugin_entry(void) {

@@ -64,6 +64,35 @@ static void the_others_are_parsed_and_accepted_or_refused(void **state) {
     print_message("%d flags handled, %d accepted, %d refused\n", n[0], n[1], n[2]);
 }
 
+/* trtexec's switch, and a number of threads. */
+static void threads_need_no_number(void **state) {
+    (void)state;
+    static const struct {
+        int argc;
+        char *argv[4];
+        int64_t threads;
+    } rows[] = {{2, {(char[]){"bench"}, (char[]){"--threads"}}, -1},
+                {3, {(char[]){"bench"}, (char[]){"--threads"}, (char[]){"--useSpinWait"}}, -1},
+                {3, {(char[]){"bench"}, (char[]){"--threads"}, (char[]){"--fp16"}}, -1},
+                {3, {(char[]){"bench"}, (char[]){"--threads"}, (char[]){"3"}}, 3},
+                {2, {(char[]){"bench"}, (char[]){"--threads=3"}}, 3}};
+    const qb_command *bench = qb_command_find("bench");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        qb_ctx cx;
+        char *argv[4];
+        qb_opt_list rest = {.n = 0};
+        qb_ctx_init(&cx);
+        qb_common *common = qb_alloc(&cx, 1, bench->options_size);
+        assert_non_null(common);
+        common->threads = -1;
+        memcpy(argv, rows[i].argv, sizeof argv);
+        assert_ok(&cx, qb_opt_parse_also(&cx, bench->options, bench->also, rows[i].argc, argv,
+                                         common, &rest));
+        assert_int_equal(common->threads, rows[i].threads);
+        qb_free(common);
+    }
+}
+
 static void add_table(qb_strbuf *out, qb_trtexec_verdict verdict, const char *title,
                       const char *column) {
     qb_strbuf_addf(out, "\n## %s\n\n| flag | %s |\n| --- | --- |\n", title, column);
@@ -101,6 +130,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handled_flags_are_options_of_bench),
         cmocka_unit_test(the_others_are_parsed_and_accepted_or_refused),
+        cmocka_unit_test(threads_need_no_number),
         cmocka_unit_test(the_page_is_what_the_table_says),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
