@@ -112,10 +112,15 @@ void qb_device_run_free(qb_device_run *run, const qb_device_api *device) {
     qb_free(run);
 }
 
+/* Into the weights; NULL where no kernel has any. */
+static void *weights_at(const qb_engine *e, size_t offset) {
+    return e->device_block ? (char *)e->device_block + offset : NULL;
+}
+
 void *qb_device_address(const qb_context *c, const qb_buffer *buffer) {
     if (buffer->kind == QB_BUFFER_DEVICE) return c->device->memory + buffer->offset;
     if (buffer->shared) return (void *)(uintptr_t)buffer->shared;
-    return (char *)c->engine->device_block + buffer->offset;
+    return weights_at(c->engine, buffer->offset);
 }
 
 qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
@@ -131,12 +136,11 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
     }
     void *workspace = c->device->memory + e->device_arena + QB_DEVICE_ALIGNMENT;
     if (step->kind == QB_STEP_PLUGIN) return qb_plugin_step_run(cx, step, in, workspace, stream, 1);
-    qb_launch launch = {
-        .in = in,
-        .out = out,
-        .packed = step->shared ? step->shared : (const char *)e->device_block + step->packed_offset,
-        .workspace = workspace,
-        .stream = stream};
+    qb_launch launch = {.in = in,
+                        .out = out,
+                        .packed = step->shared ? step->shared : weights_at(e, step->packed_offset),
+                        .workspace = workspace,
+                        .stream = stream};
     return step->kernel->launch(cx, step->kernel, &launch);
 }
 
