@@ -40,18 +40,23 @@ endif()
 execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs
   libprotobuf-c libpng libjpeg zlib hdf5-serial yaml-0.1 jansson
   OUTPUT_VARIABLE QB_STATIC_LIBRARIES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+set(QB_STATIC_LINK "${QB_STATIC_LIBRARIES} -ldnnl -lgomp ${QB_STATIC_CUDA}-lpthread -ldl -lm")
 configure_file(${CMAKE_SOURCE_DIR}/cmake/qbench.pc.in ${CMAKE_BINARY_DIR}/qbench.pc @ONLY)
 install(TARGETS libqbench EXPORT qbench LIBRARY)
 install(FILES ${qb_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/qbench DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 install(FILES ${CMAKE_BINARY_DIR}/qbench.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-install(EXPORT qbench NAMESPACE qbench:: FILE qbenchConfig.cmake
+install(EXPORT qbench NAMESPACE qbench:: FILE qbenchTargets.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qbench)
 include(CMakePackageConfigHelpers)
+configure_package_config_file(${CMAKE_SOURCE_DIR}/cmake/qbenchConfig.cmake.in
+  ${CMAKE_BINARY_DIR}/qbenchConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qbench
+  PATH_VARS CMAKE_INSTALL_LIBDIR CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
+install(FILES ${CMAKE_BINARY_DIR}/qbenchConfig.cmake ${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qbench)
 install(FILES ${CMAKE_SOURCE_DIR}/python/qbench.py
   DESTINATION lib/python3/dist-packages)

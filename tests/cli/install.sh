@@ -25,12 +25,18 @@ project(user C)
 find_package(qbench 0.1 REQUIRED)
 add_executable(classify classify.c)
 target_link_libraries(classify PRIVATE qbench::qbench)
+add_executable(classify_static classify.c)
+target_link_libraries(classify_static PRIVATE qbench::qbench_static)
 END
 expect 0 cmake -S user -B user/build -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_C_COMPILER="${CC:-cc}"
 expect 0 cmake --build user/build
 expect 0 user/build/classify demo/model.qbe demo/model.json "$image"
 says "^$image: [0-9]+ [a-z]+"
 cp "$work/.out" first.out
+expect 0 env -u LD_LIBRARY_PATH user/build/classify_static demo/model.qbe demo/model.json "$image"
+same_bytes "$work/.out" first.out
+checks=$((checks + 1))
+if objdump -p user/build/classify_static | grep -q 'NEEDED.*libqbench'; then fail 'the static program needs libqbench.so'; fi
 sed -i 's/qbench 0.1/qbench 7.0/' user/CMakeLists.txt
 expect 1 cmake -S user -B user/other -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_C_COMPILER="${CC:-cc}"
 complains 'requested version "7.0"'
@@ -39,6 +45,11 @@ complains 'requested version "7.0"'
 read -ra flags < <(PKG_CONFIG_PATH=$installed/pkgconfig pkg-config --define-variable=prefix="$work/usr" --cflags --libs qbench)
 expect 0 "${CC:-cc}" user/classify.c "${flags[@]}" -o classify
 expect 0 ./classify demo/model.qbe demo/model.json "$image"
+same_bytes "$work/.out" first.out
+
+read -ra flags < <(PKG_CONFIG_PATH=$installed/pkgconfig pkg-config --define-variable=prefix="$work/usr" --static --cflags --libs qbench | sed 's/-lqbench//')
+expect 0 "${CC:-cc}" user/classify.c -Wl,-Bstatic -lqbench -Wl,-Bdynamic "${flags[@]}" -o classify_static
+expect 0 env -u LD_LIBRARY_PATH ./classify_static demo/model.qbe demo/model.json "$image"
 same_bytes "$work/.out" first.out
 
 # A plugin needs the header alone.

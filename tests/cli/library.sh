@@ -45,6 +45,12 @@ if [ "$instrumented" = 0 ]; then
     same_bytes "$work/.out" example.out
 fi
 
+# The Python module, which is tried below, has all of the header.
+checks=$((checks + 1))
+missing=$(grep -ho '\bqbench_[a-z_]*(' "$source/include/qbench/qbench.h" | tr -d '(' | sort -u |
+    while read -r f; do grep -qw "$f" "$source/python/qbench.py" || echo "$f"; done)
+[ -z "$missing" ] || fail "not in python/qbench.py: $missing"
+
 python=${QB_PYTHON:-python3}
 if [ "$instrumented" != 0 ] || ! "$python" -c 'import numpy' 2>/dev/null; then
     echo 'the Python module is not tried: no numpy, or a sanitizer'

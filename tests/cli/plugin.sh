@@ -99,7 +99,7 @@ if command -v cmake >/dev/null && [ -n "$nvcc" ]; then
         -DCMAKE_C_COMPILER="${CC:-cc}" -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES=90
     expect 0 cmake --build scaler/build
     expect 0 "$QBENCH" plugin list scaler/build/scaler.so
-    says '^scaler +0.1 +com.example.scaler.Scaler cpu, cuda$'
+    says '^scaler +0.1 +com.example.scaler.Scaler cpu,cuda$'
     expect 0 "$QBENCH" bench --onnx=scaler/test.onnx --plugin scaler/build/scaler.so --precision fp32 "${short[@]}"
 fi
 

@@ -67,7 +67,7 @@ static void the_others_are_parsed_and_accepted_or_refused(void **state) {
 /* trtexec's switch, and a number of threads. */
 static void threads_need_no_number(void **state) {
     (void)state;
-    static const struct {
+    const struct {
         int argc;
         char *argv[4];
         int64_t threads;
