@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,14 +295,16 @@ typedef struct launch_args {
     void *out;
 } launch_args;
 
-static qb_status (*real_launch[QB_KIND_COUNT])(qb_ctx *, const qb_kernel *, const qb_launch *);
+typedef qb_status (*launch_fn)(qb_ctx *, const qb_kernel *, const qb_launch *);
+static _Atomic(launch_fn) real_launch[QB_KIND_COUNT]; /* engines are built on several threads */
 
 static void run_kernel(const void *args) {
     const launch_args *a = args;
     const qb_launch launch = {.in = a->in, .out = a->out};
     qb_ctx cx;
     qb_ctx_init(&cx);
-    real_launch[a->kernel->problem.kind](&cx, a->kernel, &launch);
+    const launch_fn run = atomic_load(&real_launch[a->kernel->problem.kind]);
+    run(&cx, a->kernel, &launch);
     assert(cx.code == QB_OK);
 }
 
@@ -371,7 +374,7 @@ static qb_status compile(qb_ctx *cx, const qb_problem *problem, const bool *cons
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, int threads, qb_kernel **out) {
     QB_TRY(twin_of(tactic->kind)->create(cx, tactic, problem, constant, threads, out));
-    real_launch[tactic->kind] = (*out)->launch;
+    atomic_store(&real_launch[tactic->kind], (*out)->launch);
     (*out)->launch = launch;
     if (tactic->kind != QB_KIND_CONV || !constant[QB_IN_WEIGHT]) return QB_OK;
     (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
