@@ -60,6 +60,7 @@ void qb_table_free(qb_table *table) {
     qb_free(table->model);
     qb_free(table->dataset);
     qb_free(table->preprocess);
+    qb_free(table->doctor);
     qb_free(table);
 }
 

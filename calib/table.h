@@ -53,6 +53,8 @@ typedef struct qb_table {
     int64_t blank;   /* images that show nothing; 0 also where samples are tensors */
     /* Samples whose extremes are recorded: all, or 0 when there were more than QB_TABLE_SAMPLES. */
     int64_t n_recorded;
+    char *doctor;     /* what `data doctor` found in the data before the run, as JSON; NULL: not
+                         asked, or of merged tables */
     uint64_t *sample; /* [samples] used, ascending, each as the first 64 bits of its content's hash;
                          NULL: not known */
     qb_hash model_hash, data_hash;

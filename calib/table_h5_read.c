@@ -39,8 +39,8 @@ static qb_status check_user_block(const qb_h5 *h, const uint8_t *bytes, size_t s
     return QB_OK;
 }
 
-/* A text attribute as new memory. */
-static qb_status read_text(const qb_h5 *h, const char *name, char **out) {
+/* A text attribute of at most `longest` bytes as new memory. */
+static qb_status read_long_text(const qb_h5 *h, const char *name, size_t longest, char **out) {
     hid_t attribute = H5Aopen(h->file, name, H5P_DEFAULT);
     if (attribute < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
     hid_t type = H5Aget_type(attribute), space = H5Aget_space(attribute);
@@ -48,7 +48,7 @@ static qb_status read_text(const qb_h5 *h, const char *name, char **out) {
     char *text = NULL;
     const size_t size = type < 0 ? 0 : H5Tget_size(type);
     if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || size == 0 ||
-        size > QB_H5_TEXT || H5Sget_simple_extent_npoints(space) != 1)
+        size > longest || H5Sget_simple_extent_npoints(space) != 1)
         QB_GO(malformed(h, name, "one text of fixed length"));
     text = qb_alloc(h->cx, size + 1, 1);
     if (!text) QB_GO(h->cx->code);
@@ -64,6 +64,10 @@ out:
     if (type >= 0) H5Tclose(type);
     H5Aclose(attribute);
     return status;
+}
+
+static qb_status read_text(const qb_h5 *h, const char *name, char **out) {
+    return read_long_text(h, name, QB_H5_TEXT, out);
 }
 
 static qb_status read_hash(const qb_h5 *h, const char *name, qb_hash *out) {
@@ -476,6 +480,8 @@ static qb_status read_origin(const qb_h5 *h, qb_table *table) {
     if (H5Aexists(h->file, "preprocess") <= 0) return QB_OK;
     QB_TRY(read_text(h, "preprocess", &table->preprocess));
     if (H5Aexists(h->file, "blank") > 0) QB_TRY(read_i64(h, "blank", &table->blank));
+    if (H5Aexists(h->file, "doctor") > 0)
+        QB_TRY(read_long_text(h, "doctor", QB_H5_FINDINGS, &table->doctor));
     QB_TRY(read_hash(h, "data_sum", &table->data_sum));
     QB_TRY(read_text(h, "shards", &shards));
     const bool valid = qb_shards_parse(shards, &table->shards);

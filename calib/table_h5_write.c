@@ -207,6 +207,7 @@ static qb_status write_origin(const qb_h5 *h, const qb_table *table) {
     char shards[QB_H5_TEXT];
     QB_TRY(write_text(h, "preprocess", table->preprocess));
     QB_TRY(write_i64(h, "blank", table->blank));
+    if (table->doctor) QB_TRY(write_text(h, "doctor", table->doctor));
     QB_TRY(write_text(h, "shards", qb_shards_text(&table->shards, shards, sizeof shards)));
     return write_hash(h, "data_sum", table->data_sum);
 }

@@ -40,6 +40,11 @@ typedef struct qb_data_check {
     qb_status (*look)(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out);
 } qb_data_check;
 
+/* Every check over the project's calibration data and, where there are some beside them, the
+ * evaluation data: `evaluation`, or the project's where that is NULL. `graph`: optimized, float. */
+qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                          const char *evaluation, qb_diagnosis *out);
+
 /* Statistics of up to `most` samples of each of the first `n_sets` sets, evenly spread, from the
  * float model: new tables. Samples that cannot be run are a note: then out[0] is NULL. */
 qb_status qb_data_check_gather(qb_ctx *cx, const qb_data_case *data, int64_t most, int32_t n_sets,

@@ -1,6 +1,7 @@
 #include "cli/diagnosis.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 static const char *const kind_text[] = {"good", "note", "bad"};
 
@@ -61,6 +62,28 @@ qb_status qb_diagnosis_say(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding_kind 
     if (status == QB_OK) return qb_diagnosis_add(cx, diagnosis, &finding);
     qb_finding_release(&finding);
     return status;
+}
+
+static qb_status add_kept(qb_ctx *cx, qb_diagnosis *diagnosis, json_t *kept) {
+    const char *kind, *text, *remedy = json_string_value(json_object_get(kept, "remedy"));
+    if (json_unpack(kept, "{s:s, s:s, s:s}", "check", &diagnosis->check, "kind", &kind, "text",
+                    &text) != 0)
+        return qb_fail(cx, QB_STATUS_FORMAT, "a finding has no check, kind and text");
+    int k = QB_FINDING_GOOD;
+    while (k < QB_FINDING_BAD && strcmp(kind, kind_text[k]) != 0) k++;
+    return qb_diagnosis_say(cx, diagnosis, (qb_finding_kind)k, remedy, "%s", text);
+}
+
+qb_status qb_diagnosis_again(qb_ctx *cx, qb_diagnosis *diagnosis, const char *origin,
+                             const char *kept) {
+    json_t *list = json_loads(kept, 0, NULL);
+    json_t *one;
+    size_t i;
+    qb_status status =
+        json_is_array(list) ? QB_OK : qb_fail(cx, QB_STATUS_FORMAT, "no list of findings");
+    json_array_foreach(list, i, one) if (status == QB_OK) status = add_kept(cx, diagnosis, one);
+    json_decref(list);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s: doctor", origin);
 }
 
 json_t *qb_diagnosis_take(qb_diagnosis *diagnosis) {

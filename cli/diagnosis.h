@@ -35,6 +35,10 @@ qb_status qb_diagnosis_add(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding *find
 /* The same from formatted text, as qb_found. */
 qb_status qb_diagnosis_say(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding_kind kind,
                            const char *remedy, const char *fmt, ...) QB_PRINTF(5, 6);
+/* Adds findings that were kept: the list as JSON text. QB_STATUS_FORMAT, naming `origin`, for any
+ * other text. */
+qb_status qb_diagnosis_again(qb_ctx *cx, qb_diagnosis *diagnosis, const char *origin,
+                             const char *kept);
 /* Takes the list out; an empty one where nothing was found. */
 json_t *qb_diagnosis_take(qb_diagnosis *diagnosis);
 /* Writes what --json asks for under this schema and hands the list over: QB_STATUS_CHECK when

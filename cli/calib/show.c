@@ -124,12 +124,16 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
     qb_spectrum *spectrum = qb_alloc(cx, 1, sizeof *spectrum);
     if (!spectrum) return cx->code;
     const bool text = !qb_json_on_stdout(&o->common);
-    qb_diagnosis diagnosis = {.common = &o->common};
+    qb_diagnosis diagnosis = {.common = &o->common}, before = {.common = &o->common};
     json_t *tensors = json_array();
+    qb_status status = QB_OK;
     if (text)
         printf("%s: %d tensors, %lld samples of %s, model %s\n", path, t->n_entries,
                (long long)t->samples, t->dataset, t->model);
-    qb_status status = qb_sampling_say(cx, t, &diagnosis);
+    if (text && t->doctor) printf("before the run:\n");
+    if (t->doctor) status = qb_diagnosis_again(cx, &before, path, t->doctor);
+    if (text && t->doctor) printf("in the run:\n");
+    if (status == QB_OK) status = qb_sampling_say(cx, t, &diagnosis);
     for (int32_t i = 0; i < t->n_entries; i++) {
         if (!wanted(o, &t->entry[i])) continue;
         qb_spectrum_init(t->entry[i].stats, spectrum);
@@ -140,11 +144,12 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
         json_array_append_new(tensors, tensor_json(cx, t, &t->entry[i], spectrum, o->symmetric));
     }
     qb_free(spectrum);
+    json_t *doctor = t->doctor ? qb_diagnosis_take(&before) : json_null();
     json_t *root =
-        json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "qbench.calib-show/1", "file",
-                  qb_json_string(path), "model", qb_json_string(t->model), "dataset",
-                  qb_json_string(t->dataset), "samples", (json_int_t)t->samples, "findings",
-                  qb_diagnosis_take(&diagnosis), "tensors", tensors);
+        json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "schema", "qbench.calib-show/1",
+                  "file", qb_json_string(path), "model", qb_json_string(t->model), "dataset",
+                  qb_json_string(t->dataset), "samples", (json_int_t)t->samples, "doctor", doctor,
+                  "findings", qb_diagnosis_take(&diagnosis), "tensors", tensors);
     if (status == QB_OK) return qb_json_out(cx, &o->common, root);
     json_decref(root);
     return status;

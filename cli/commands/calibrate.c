@@ -1,9 +1,11 @@
 /* qbench calibrate: data -> MODEL.calib.h5. */
 #include <math.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "cli/bakeoff_out.h"
+#include "cli/data_check.h"
 #include "cli/json_out.h"
 #include "cli/methods.h"
 #include "cli/pipeline.h"
@@ -15,7 +17,7 @@ typedef struct options {
     qb_project_flags project;
     const char *method, *from, *shard;
     double checkpoint;
-    bool resume, per_channel;
+    bool resume, per_channel, doctor;
 } options;
 
 static const qb_opt table[] = {
@@ -54,6 +56,10 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, per_channel),
      .help = "keep each channel's extremes as well, see 'qbench calib show'"},
+    {.name = "doctor",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, doctor),
+     .help = "look at the data first, as 'qbench data doctor', and keep what it finds in the file"},
     {0},
 };
 
@@ -66,6 +72,12 @@ static json_t *memory_json(const qb_calib_memory *m) {
                      (json_int_t)m->bytes);
 }
 
+/* What `data doctor` found, as it is kept; null where it was not asked. */
+static json_t *doctor_json(const qb_table *t) {
+    json_t *kept = t->doctor ? json_loads(t->doctor, 0, NULL) : NULL;
+    return kept ? kept : json_null();
+}
+
 /* Takes the references of `findings`, and of `weighed`: what auto weighed, or NULL. */
 static json_t *result_json(const qb_table *t, const char *path, const qb_calib_memory *memory,
                            json_t *findings, json_t *weighed) {
@@ -75,13 +87,13 @@ static json_t *result_json(const qb_table *t, const char *path, const qb_calib_m
     json_t *methods = json_array();
     for (int32_t i = 0; i < t->n_methods; i++)
         json_array_append_new(methods, json_string(t->method[i]));
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o, s:o*, s:I, s:o*}",
-                     "schema", "qbench.calibrate/1", "file", qb_json_string(path), "model",
-                     qb_json_string(t->model), "model_hash", model, "dataset",
-                     qb_json_string(t->dataset), "data_hash", data, "samples",
-                     (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors",
-                     t->n_entries, "methods", methods, "findings", findings, "statistics",
-                     memory_json(memory), "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
+    return json_pack(
+        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o*, s:I, s:o*}", "schema",
+        "qbench.calibrate/1", "file", qb_json_string(path), "model", qb_json_string(t->model),
+        "model_hash", model, "dataset", qb_json_string(t->dataset), "data_hash", data, "samples",
+        (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors", t->n_entries,
+        "methods", methods, "doctor", doctor_json(t), "findings", findings, "statistics",
+        memory_json(memory), "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
 }
 
 /* Without --json, what auto weighed is part of the printed result. */
@@ -128,6 +140,25 @@ static char *checkpoint_path(qb_ctx *cx, const qb_ranks *ranks, const char *path
                            : qb_format(cx, "%s.part", path);
 }
 
+/* Looks at the data before they are used. Bad findings stop nothing here: `data doctor` is there
+ * for that. New memory. */
+static qb_status examine(qb_ctx *cx, const options *o, const qb_project *project,
+                         const qb_graph *graph, char **kept) {
+    qb_diagnosis diagnosis = {.common = &o->common};
+    qb_status status = QB_OK;
+    if (!project->calibration_data) return QB_OK; /* an error of the run itself */
+    QB_GO(qb_data_examine(cx, project, graph, NULL, &diagnosis));
+    json_t *findings = qb_diagnosis_take(&diagnosis);
+    char *text = json_dumps(findings, JSON_COMPACT);
+    json_decref(findings);
+    *kept = text ? qb_strdup(cx, text) : NULL;
+    free(text);
+    if (!*kept) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+out:
+    qb_diagnosis_release(&diagnosis);
+    return status;
+}
+
 /* Runs over the data, alone or with the others that mpirun started; the first writes the result. */
 static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *project,
                            const qb_graph *graph, const char *path, const qb_ranks *ranks,
@@ -140,18 +171,24 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
                                       .per_channel = o->per_channel,
                                       .memory = &memory};
     qb_table *result = NULL;
-    char *part = checkpoint_path(cx, ranks, path);
+    char *found = NULL, *part = checkpoint_path(cx, ranks, path);
     qb_status status = part ? QB_OK : cx->code;
     if (status != QB_OK) return status;
     if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
     if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
     QB_GO(parse_shard(cx, o->shard, &settings));
+    if (o->doctor && ranks->rank == 0) QB_GO(examine(cx, o, project, graph, &found));
     QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, bakeoff));
-    if (result) QB_GO(qb_table_save(cx, result, path));
+    if (result) {
+        result->doctor = found;
+        found = NULL;
+        QB_GO(qb_table_save(cx, result, path));
+    }
     unlink(part);
     if (result) status = show_result(cx, o, project, path, result, &memory, bakeoff);
 out:
     qb_table_free(result);
+    qb_free(found);
     qb_free(part);
     return status;
 }
@@ -171,6 +208,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    if (o->from && o->doctor)
+        return qb_fail(cx, QB_STATUS_USAGE, "--from reads no data that --doctor could look at");
     if (o->from && flags.data)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--from takes its statistics from %s: --data would not be read", o->from);
@@ -211,10 +250,13 @@ const qb_command qb_command_calibrate = {
         "order of reading, and never class after class.\n"
         "auto takes by tensor the range of best SQNR, compares that end to end with every single\n"
         "method on each fifth sample, which it holds back, and takes one of those instead where\n"
-        "that is better beyond chance.",
+        "that is better beyond chance.\n"
+        "After the run it says what is wrong with the samples as far as the calibration tells;\n"
+        "--doctor looks at classes, drift and preprocessing too, before.",
     .example = "qbench calibrate --data imagenet_val/ --method entropy\n"
                "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax\n"
                "qbench calibrate --data imagenet_val/ --method auto\n"
+               "qbench calibrate --data imagenet_val/ --doctor\n"
                "qbench calibrate --data imagenet_val/ --resume\n"
                "qbench calibrate --data imagenet_val/ --providers=cuda,cpu --devices=0,1\n"
                "mpirun -n 4 qbench calibrate --data imagenet_val/ --threads 8\n"

@@ -33,7 +33,6 @@ says '"check": "ranges"'
 expect 0 "$QBENCH" calibrate --data calib --samples 10 -o few.calib.h5
 expect 0 "$QBENCH" calib show few.calib.h5
 says '^good  ranges +10 samples, drawn again in 10 shards: '
-rm few.calib.h5
 
 # No settings: the same from qbench.yaml, and as JSON.
 cat >qbench.yaml <<'YAML'
@@ -46,6 +45,24 @@ expect 0 "$QBENCH" data doctor --json -
 says '"schema": "qbench.data-doctor/1"'
 says '"check": "duplicates"'
 grep -q '"kind": "bad"' "$work/.out" && fail "a clean set is bad in JSON"
+
+# calibrate --doctor says the same first and keeps it, also where other methods are chosen later.
+expect 0 "$QBENCH" data doctor
+cp "$work/.out" findings
+expect 0 "$QBENCH" calibrate --doctor -o kept.calib.h5
+head -n "$(wc -l <findings)" "$work/.out" >first
+same_bytes findings first
+expect 0 "$QBENCH" calibrate --from kept.calib.h5 --method mse -o kept.calib.h5
+expect 0 "$QBENCH" calib show kept.calib.h5
+says '^before the run:$'
+sed -n '/^before the run:/,/^in the run:/p' "$work/.out" | sed '1d;$d' >first
+same_bytes findings first
+expect 0 "$QBENCH" calib show kept.calib.h5 --json -
+says '"check": "preprocess"'
+expect 0 "$QBENCH" calib show few.calib.h5 --json -
+says '"doctor": null'
+expect 2 "$QBENCH" calibrate --from kept.calib.h5 --method mse --doctor
+rm kept.calib.h5 few.calib.h5 findings first
 
 # Copies, under the right label and under another one; a sample of the other set.
 cp calib/circle/0003.png calib/circle/copy.png

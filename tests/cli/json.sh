@@ -44,7 +44,7 @@ gives 0 inspect inspect model.onnx
 gives 0 optimize optimize model.onnx -o optimized.onnx
 rm optimized.onnx
 gives 0 calibrate calibrate --model model.onnx --data calib --method minmax,entropy
-gives 0 calibrate calibrate --model model.onnx --data calib --method auto --per-channel
+gives 0 calibrate calibrate --model model.onnx --data calib --method auto --per-channel --doctor
 cp model.calib.h5 other.calib.h5
 gives 0 calib-show calib show model.calib.h5
 gives 0 calib-diff calib diff model.calib.h5 other.calib.h5

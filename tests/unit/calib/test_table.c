@@ -59,6 +59,7 @@ static qb_table *make_table(qb_ctx *cx) {
     table->samples = N_SAMPLES;
     table->skipped = 2;
     table->blank = 3;
+    table->doctor = qb_strdup(cx, "[]");
     table->preprocess = qb_strdup(cx, "RGB");
     table->model_hash = qb_hash_bytes("model", 5);
     table->data_hash = qb_hash_bytes("data", 4);
@@ -109,6 +110,7 @@ static void round_trip_keeps_everything(void **state) {
     assert_memory_equal(read->sample, made->sample, N_SAMPLES * sizeof *read->sample);
     assert_int_equal(read->skipped, 2);
     assert_int_equal(read->blank, 3);
+    assert_string_equal(read->doctor, "[]");
     assert_true(qb_hash_equal(read->model_hash, made->model_hash));
     assert_true(qb_hash_equal(read->data_hash, made->data_hash));
     qb_table_free(made);

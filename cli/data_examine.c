@@ -1,0 +1,35 @@
+/* All rows of data_checks.def over the data of a project. */
+#include <string.h>
+
+#include "cli/data_check.h"
+
+#define QB_DATA_CHECK(name) extern const qb_data_check qb_data_check_##name;
+#include "cli/data_checks.def"
+#undef QB_DATA_CHECK
+
+static const qb_data_check *const checks[] = {
+#define QB_DATA_CHECK(name) &qb_data_check_##name,
+#include "cli/data_checks.def"
+#undef QB_DATA_CHECK
+};
+
+qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                          const char *evaluation, qb_diagnosis *out) {
+    qb_survey set[2] = {{0}};
+    qb_data_case data = {.project = project, .graph = graph, .set = set, .n_sets = 1};
+    qb_status status = QB_OK;
+    if (!evaluation) evaluation = project->evaluation_data;
+    QB_GO(qb_survey_make(cx, project, project->calibration_data, &set[0]));
+    if (evaluation && strcmp(evaluation, project->calibration_data) != 0) {
+        QB_GO(qb_survey_make(cx, project, evaluation, &set[1]));
+        data.n_sets = 2;
+    }
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++) {
+        out->check = checks[i]->name;
+        QB_GO(checks[i]->look(cx, &data, out));
+    }
+out:
+    qb_survey_release(&set[0]);
+    qb_survey_release(&set[1]);
+    return status;
+}
