@@ -36,6 +36,10 @@ static qb_status bind_inputs(qb_ctx *cx, qb_graph *graph, const qb_shape *shapes
         for (int32_t k = 0; k < given->rank; k++)
             QB_TRY(bind_dim(cx, graph, symbol, value->name, k,
                             declared->rank < 0 ? -1 : declared->dim[k], given->dim[k]));
+        const qb_desc desc = {.dtype = value->dtype, .shape = *given};
+        if (qb_desc_bytes(&desc) > PTRDIFF_MAX)
+            return qb_fail(cx, QB_STATUS_INVALID, "input '%s': shape %s is too large for memory",
+                           value->name, qb_shape_text(given, text[0], sizeof text[0]));
         value->shape = *given;
     }
     return QB_OK;

@@ -36,8 +36,9 @@ static int64_t constant_at(const qb_value *value, int64_t i) {
 
 /* Can the value have sizes: short, of integers? */
 static bool may_be_sizes(const qb_value *value) {
-    return holds_integers(value) && qb_shape_known(&value->shape) &&
-           qb_shape_count(&value->shape) <= QB_SIZES_MAX;
+    if (!holds_integers(value) || !qb_shape_known(&value->shape)) return false;
+    const int64_t n = qb_shape_count(&value->shape); /* -1: beyond int64_t */
+    return n >= 0 && n <= QB_SIZES_MAX;
 }
 
 bool qb_sizes_get(const qb_graph *graph, int32_t id, qb_sizes *out) {

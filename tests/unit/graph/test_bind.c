@@ -121,6 +121,8 @@ static void given_shapes_must_fit_the_inputs(void **state) {
     expect_refusal(&m, shapes, "input 'a': dimension 1: the model has 3, got 4");
     shapes[0] = qb_shape_of(2, -1, 3);
     expect_refusal(&m, shapes, "expected a size of at least 0, got -1");
+    shapes[0].dim[0] = INT64_MAX / 2;
+    expect_refusal(&m, shapes, "input 'a': shape 4611686018427387903x3 is too large for memory");
     shapes[0] = qb_shape_of(2, 5, 3);
     expect_refusal(&m, shapes, "input 'b': dimension 0: 'N' is 5 elsewhere, got 2");
     shapes[0].rank = -1;

@@ -359,6 +359,9 @@ static void missing_statistics_are_named(void **state) {
     small_output(&s, conv(&s, "y", small_input(&s, "pixels", "1x2x4x4")));
     small_range(&s, "other", 0, 1);
     assert_fails(&s.cx, refuse(&s, &(qb_quant_options){0}), QB_STATUS_MISMATCH);
+    assert_message(&s.cx, "tensor 'pixels' has no range in the imported calibration");
+    s.table->entry[0].stats->count = 1; /* of a run, not of another tool */
+    assert_fails(&s.cx, refuse(&s, &(qb_quant_options){0}), QB_STATUS_MISMATCH);
     assert_message(&s.cx, "tensor 'pixels' has no statistics");
     assert_fails(&s.cx, refuse(&s, &(qb_quant_options){.method = "entropy"}), QB_STATUS_NOTFOUND);
     assert_message(&s.cx, "method 'entropy'");
