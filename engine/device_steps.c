@@ -113,13 +113,29 @@ qb_status qb_device_fuse(qb_builder *b) {
     return QB_OK;
 }
 
+/* A Cast as a copy. A device's alone: the host's copies take integers by way of double, which
+ * rounds the largest ones twice. */
+static bool pose_cast(const qb_builder *b, const qb_node *node, qb_desc *in, qb_problem *problem) {
+    if (strcmp(node->op->name, "Cast") != 0 || b->graph->values[node->in[0]].data) return false;
+    in[0] = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
+    *problem = (qb_problem){.kind = QB_KIND_COPY,
+                            .n_in = 1,
+                            .in = in,
+                            .group = 1,
+                            .scale = 1,
+                            .out = qb_build_desc(b, node->out[0], QB_LAYOUT_ROW)};
+    return qb_shape_known(&in[0].shape) && qb_shape_known(&problem->out.shape);
+}
+
 qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     qb_desc in[QB_MAX_INPUTS];
     qb_problem problem;
     *done = false;
     b->why_not = "no tactic for this operator";
-    if (node->n_in > 4 || !qb_node_problem(b->graph, node, in, &problem)) return QB_OK;
+    if (node->n_in > 4 ||
+        (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)))
+        return QB_OK;
     qb_group posed = *group;
     posed.kind = problem.kind;
     posed.n_in = problem.n_in;

@@ -288,6 +288,10 @@ static void make_plain(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_COPY && random_chance(rng, 20)) { /* same bits, other places */
         p->out.dtype = c->in[0].dtype;
         p->out.q = c->in[0].q;
+    } else if (p->kind == QB_KIND_COPY && random_chance(rng, 20)) { /* integers for themselves */
+        const qb_dtype types[] = {QB_DTYPE_S64, QB_DTYPE_S32, QB_DTYPE_BOOL};
+        c->in[0].dtype = types[random_between(rng, 0, 2)];
+        c->in[0].q = (qb_qparams){.axis = -1};
     }
 }
 
