@@ -14,7 +14,8 @@ extern "C" {
 #define QB_TABLE_ENTRIES 16384 /* most that a file may hold: 1 GiB of statistics */
 #define QB_TABLE_SAMPLES 8192  /* most whose extremes are recorded: 64 KiB a tensor */
 #define QB_METHOD_TEXT 48
-#define QB_TABLE_SHARDS 1024 /* most parts that a run can be divided into */
+#define QB_TABLE_FINDINGS 60000 /* most bytes of `doctor`: HDF5's attributes take 64 KiB */
+#define QB_TABLE_SHARDS 1024    /* most parts that a run can be divided into */
 
 /* Real values that are represented without clipping, within what was seen. The quantizer widens it
  * to hold zero. */

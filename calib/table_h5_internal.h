@@ -23,8 +23,7 @@
 #define QB_H5_TITLE "qbench calibration table "
 #define QB_H5_VERSION 1
 #define QB_H5_MAGIC "qbench.calib"
-#define QB_H5_TEXT 4096      /* most bytes of a name, with its terminating zero */
-#define QB_H5_FINDINGS 60000 /* and of what `data doctor` found: HDF5 takes 64 KiB */
+#define QB_H5_TEXT 4096 /* most bytes of a name, with its terminating zero */
 
 /* A file being read or written. */
 typedef struct qb_h5 {

@@ -481,7 +481,7 @@ static qb_status read_origin(const qb_h5 *h, qb_table *table) {
     QB_TRY(read_text(h, "preprocess", &table->preprocess));
     if (H5Aexists(h->file, "blank") > 0) QB_TRY(read_i64(h, "blank", &table->blank));
     if (H5Aexists(h->file, "doctor") > 0)
-        QB_TRY(read_long_text(h, "doctor", QB_H5_FINDINGS, &table->doctor));
+        QB_TRY(read_long_text(h, "doctor", QB_TABLE_FINDINGS, &table->doctor));
     QB_TRY(read_hash(h, "data_sum", &table->data_sum));
     QB_TRY(read_text(h, "shards", &shards));
     const bool valid = qb_shards_parse(shards, &table->shards);

@@ -32,6 +32,7 @@ typedef struct qb_data_case {
     const qb_graph *graph; /* optimized, float */
     const qb_survey *set;  /* the calibration data, then the evaluation data when there are some */
     int32_t n_sets;
+    bool anew; /* of no calibration before: what is found is kept in the next one */
 } qb_data_case;
 
 typedef struct qb_data_check {
@@ -41,9 +42,10 @@ typedef struct qb_data_check {
 } qb_data_check;
 
 /* Every check over the project's calibration data and, where there are some beside them, the
- * evaluation data: `evaluation`, or the project's where that is NULL. `graph`: optimized, float. */
+ * evaluation data: `evaluation`, or the project's where that is NULL. `graph`: optimized, float.
+ * `anew`: without what an earlier calibration knows. */
 qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                          const char *evaluation, qb_diagnosis *out);
+                          const char *evaluation, bool anew, qb_diagnosis *out);
 
 /* Statistics of up to `most` samples of each of the first `n_sets` sets, evenly spread, from the
  * float model: new tables. Samples that cannot be run are a note: then out[0] is NULL. */

@@ -14,9 +14,9 @@ static const qb_data_check *const checks[] = {
 };
 
 qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                          const char *evaluation, qb_diagnosis *out) {
+                          const char *evaluation, bool anew, qb_diagnosis *out) {
     qb_survey set[2] = {{0}};
-    qb_data_case data = {.project = project, .graph = graph, .set = set, .n_sets = 1};
+    qb_data_case data = {.project = project, .graph = graph, .set = set, .n_sets = 1, .anew = anew};
     qb_status status = QB_OK;
     if (!evaluation) evaluation = project->evaluation_data;
     QB_GO(qb_survey_make(cx, project, project->calibration_data, &set[0]));

@@ -1,6 +1,7 @@
 /* qbench calibrate: data -> MODEL.calib.h5. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -147,13 +148,15 @@ static qb_status examine(qb_ctx *cx, const options *o, const qb_project *project
     qb_diagnosis diagnosis = {.common = &o->common};
     qb_status status = QB_OK;
     if (!project->calibration_data) return QB_OK; /* an error of the run itself */
-    QB_GO(qb_data_examine(cx, project, graph, NULL, &diagnosis));
+    QB_GO(qb_data_examine(cx, project, graph, NULL, true, &diagnosis));
     json_t *findings = qb_diagnosis_take(&diagnosis);
     char *text = json_dumps(findings, JSON_COMPACT);
     json_decref(findings);
-    *kept = text ? qb_strdup(cx, text) : NULL;
+    if (!text || strlen(text) >= QB_TABLE_FINDINGS)
+        status = qb_fail(cx, QB_STATUS_NOMEM, "what was found does not fit into a calibration");
+    else if (!(*kept = qb_strdup(cx, text)))
+        status = cx->code;
     free(text);
-    if (!*kept) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
 out:
     qb_diagnosis_release(&diagnosis);
     return status;

@@ -28,7 +28,7 @@ static qb_status look(qb_ctx *cx, const options *o, const qb_project *project) {
         QB_GO(qb_fail(cx, QB_STATUS_USAGE,
                       "no data to look at: give PATH or data.calibration in qbench.yaml"));
     QB_GO(qb_stage_load(cx, project, &graph, NULL));
-    QB_GO(qb_data_examine(cx, project, graph, o->evaluation, &diagnosis));
+    QB_GO(qb_data_examine(cx, project, graph, o->evaluation, false, &diagnosis));
     status = qb_diagnosis_end(cx, &diagnosis, "qbench.data-doctor/1");
 out:
     qb_diagnosis_release(&diagnosis);

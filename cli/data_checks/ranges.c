@@ -15,8 +15,8 @@ static qb_status from_calibration(qb_ctx *cx, const qb_data_case *data, qb_table
 }
 
 static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
-    qb_table *table;
-    QB_TRY(from_calibration(cx, data, &table));
+    qb_table *table = NULL;
+    if (!data->anew) QB_TRY(from_calibration(cx, data, &table));
     if (!table) {
         qb_info(cx, "ranges: up to %d samples", SAMPLES);
         QB_TRY(qb_data_check_gather(cx, data, SAMPLES, 1, &table, out));

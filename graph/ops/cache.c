@@ -16,6 +16,15 @@ static lines lines_of(const qb_tensor *x, int32_t axis) {
     return l;
 }
 
+static qb_status expect_integers(qb_ctx *cx, const qb_infer_args *args, int32_t i,
+                                 const char *name) {
+    const qb_value *x = qb_infer_in(args, i);
+    if (!x || x->dtype == QB_DTYPE_NONE || x->dtype == QB_DTYPE_S64 || x->dtype == QB_DTYPE_S32)
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "%s: expected type s64 or s32, got %s", name,
+                   qb_dtype_text(x->dtype));
+}
+
 /* --- TensorScatter ------------------------------------------------------------------------------
  */
 
@@ -41,6 +50,7 @@ static qb_status infer_cache(qb_ctx *cx, const qb_infer_args *args) {
                        attrs->mode);
     QB_TRY(qb_infer_same_type(cx, args, 1));
     QB_TRY(qb_infer_rank(cx, args, 2, 1, 1));
+    QB_TRY(expect_integers(cx, args, 2, "write_indices"));
     if (past->rank < 0 || update->rank < 0) return qb_infer_same(cx, args);
     QB_TRY(qb_infer_rank(cx, args, 0, 2, QB_MAX_RANK));
     QB_TRY(qb_infer_rank(cx, args, 1, past->rank, past->rank));
@@ -105,6 +115,7 @@ static qb_status infer_reverse(qb_ctx *cx, const qb_infer_args *args) {
         return qb_fail(cx, QB_STATUS_INVALID, "time_axis: expected another axis than batch_axis");
     QB_TRY(qb_infer_rank(cx, args, 0, 2, QB_MAX_RANK));
     QB_TRY(qb_infer_rank(cx, args, 1, 1, 1));
+    QB_TRY(expect_integers(cx, args, 1, "sequence_lens"));
     if (x->rank >= 2 && lengths->rank == 1 && x->dim[attrs->batch_axis] >= 0 &&
         lengths->dim[0] >= 0 && x->dim[attrs->batch_axis] != lengths->dim[0])
         return qb_fail(cx, QB_STATUS_INVALID, "sequence_lens: expected %lld, got %lld",

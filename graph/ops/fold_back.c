@@ -84,7 +84,12 @@ static qb_status infer_col2im(qb_ctx *cx, const qb_infer_args *args) {
     qb_shape out = qb_shape_unknown(known >= 0 && known <= SPATIAL_MAX ? 2 + (int32_t)known : -1);
     if (out.rank < 0) return qb_infer_set(cx, args, 0, x->dtype, &out);
     if (x->shape.rank == 3) out.dim[0] = x->shape.dim[0];
-    for (int32_t d = 0; d < b.n; d++) out.dim[2 + d] = b.image[d];
+    for (int32_t d = 0; d < b.n; d++) {
+        if (b.image[d] < 0)
+            return qb_fail(cx, QB_STATUS_INVALID, "image_shape: expected at least 0, got %lld",
+                           (long long)b.image[d]);
+        out.dim[2 + d] = b.image[d];
+    }
     if (b.n >= 0 && n_block >= 0) {
         QB_TRY(blocks_of(cx, qb_infer_at(args)->attrs, &b));
         if (x->shape.rank == 3) {

@@ -76,6 +76,15 @@ static qb_status check_gates(qb_ctx *cx, const qb_infer_args *args, int64_t d_k)
     return QB_OK;
 }
 
+/* The state may be wider than the rest: any float type. */
+static qb_status check_state_type(qb_ctx *cx, const qb_value *past) {
+    if (!past || past->dtype == QB_DTYPE_NONE || past->dtype == QB_DTYPE_F32 ||
+        past->dtype == QB_DTYPE_F64 || qb_dtype_is_half(past->dtype))
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_INVALID, "past_state: expected a float type, got %s",
+                   qb_dtype_text(past->dtype));
+}
+
 static qb_status infer_linear(qb_ctx *cx, const qb_infer_args *args) {
     const linear_attrs *attrs = qb_infer_at(args)->attrs;
     const qb_value *q = qb_infer_in(args, IN_Q), *past = qb_infer_in(args, IN_STATE);
@@ -87,6 +96,7 @@ static qb_status infer_linear(qb_ctx *cx, const qb_infer_args *args) {
     for (int32_t i = 0; i < N_LINEAR_IN; i++) {
         const qb_value *x = qb_infer_in(args, i);
         QB_TRY(qb_infer_rank(cx, args, i, i == IN_STATE ? 4 : 3, i == IN_STATE ? 4 : 3));
+        QB_TRY(i == IN_STATE ? check_state_type(cx, x) : qb_infer_same_type(cx, args, i));
         if (!x || x->shape.rank < 0) continue;
         for (int32_t d = 0; d < (i == IN_STATE ? 1 : 2); d++) {
             QB_TRY_WRAP(cx, expect(cx, d ? "length" : "batch", out.dim[d], x->shape.dim[d]),

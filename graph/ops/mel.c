@@ -59,11 +59,12 @@ static qb_status eval_mel(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
                            (long long)qb_shape_count(&in[i].desc.shape));
         v[i] = qb_number_get(in[i].desc.dtype, in[i].data, 0);
     }
-    if (!(v[RATE] > 0.0) || !(v[LOW] >= 0.0) || !(v[HIGH] >= v[LOW]) || !(v[HIGH] <= v[RATE]))
+    if (!(v[RATE] > 0.0 && v[RATE] <= QB_ATTR_BIG) || !(v[LOW] >= 0.0) || !(v[HIGH] >= v[LOW]) ||
+        !(v[HIGH] <= v[RATE]))
         return qb_fail(cx, QB_STATUS_INVALID,
-                       "expected 0 <= lower_edge_hertz <= upper_edge_hertz <= sample_rate, got %g, "
-                       "%g and %g",
-                       v[LOW], v[HIGH], v[RATE]);
+                       "expected 0 <= lower_edge_hertz <= upper_edge_hertz <= sample_rate <= %d, "
+                       "got %g, %g and %g",
+                       QB_ATTR_BIG, v[LOW], v[HIGH], v[RATE]);
     memset(out[0].data, 0, qb_desc_bytes(&out[0].desc));
     const double low = 2595.0 * log10(1.0 + v[LOW] / 700.0);
     const double step = (2595.0 * log10(1.0 + v[HIGH] / 700.0) - low) / (v[BANDS] + 2.0);

@@ -101,12 +101,13 @@ static const qb_attr_desc dft_table[] = {
 
 /* Length of the transform when none is given. */
 static int64_t default_length(const dft_attrs *attrs, int64_t n) {
-    if (n < 0 || !attrs->inverse || !attrs->onesided) return n;
-    return n > 0 ? 2 * (n - 1) : 0;
+    if (!attrs->inverse || !attrs->onesided) return n;
+    return n < 0 ? QB_DIM_UNKNOWN : n > 0 ? 2 * (n - 1) : 0;
 }
 
 static int64_t bins_of(bool onesided, int64_t length) {
-    return onesided && length >= 0 ? length / 2 + 1 : length;
+    if (!onesided) return length;
+    return length < 0 ? QB_DIM_UNKNOWN : length / 2 + 1;
 }
 
 static qb_status infer_dft(qb_ctx *cx, const qb_infer_args *args) {

@@ -12,7 +12,7 @@ static int32_t scaled(const qb_graph *graph, const qb_node *node, int64_t n, dou
     for (int32_t side = 0; side < 2; side++) {
         const int32_t x = node->in[side], constant = node->in[1 - side];
         if (qb_value_is_const(graph, x) || !qb_value_is_plain(graph, x) ||
-            graph->values[x].shape.rank != out->rank ||
+            graph->values[x].shape.rank != out->rank || graph->values[x].shape.dim[1] != n ||
             !qb_value_channels(graph, constant, out->rank, 1, n, numbers))
             continue;
         *varies = *varies || qb_shape_count(&graph->values[constant].shape) > 1;

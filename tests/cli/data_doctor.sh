@@ -47,9 +47,15 @@ says '"check": "duplicates"'
 grep -q '"kind": "bad"' "$work/.out" && fail "a clean set is bad in JSON"
 
 # calibrate --doctor says the same first and keeps it, also where other methods are chosen later.
+# An earlier calibration, here of few samples, is not asked.
 expect 0 "$QBENCH" data doctor
 cp "$work/.out" findings
 expect 0 "$QBENCH" calibrate --doctor -o kept.calib.h5
+mv kept.calib.h5 first.calib.h5
+expect 0 "$QBENCH" calibrate --samples 9
+expect 0 "$QBENCH" calibrate --doctor -o kept.calib.h5
+same_bytes first.calib.h5 kept.calib.h5
+rm first.calib.h5 model.calib.h5
 head -n "$(wc -l <findings)" "$work/.out" >first
 same_bytes findings first
 expect 0 "$QBENCH" calibrate --from kept.calib.h5 --method mse -o kept.calib.h5

@@ -182,6 +182,7 @@ static void wrong_values_are_errors(void **state) {
         {"TensorScatter", "f32:1,4,1 f32:1,2,1 =3", "", "expected 0 to 2, got 3"},
         {"TensorScatter", "f32:1,4,1 f32:1,2,1 =-1", "mode=circular", "got -1"},
         {"MelWeightMatrix", "=2 =8 =16 =f32:9 =f32:8", "", "got 9, 8 and 16"},
+        {"MelWeightMatrix", "=2 =8 =f32:1e30 =f32:0 =f32:1e30", "", "sample_rate <= "},
         {"MaxUnpool", "f32:1,1,1,1 s64:1,1,1,1", "kernel_shape=2,2", "expected -4 to 3, got 5"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

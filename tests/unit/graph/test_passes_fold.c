@@ -229,6 +229,8 @@ static void other_products_and_sums_stay(void **state) {
     make_output(&m, NODE(&m, "Add", "h", NODE(&m, "Mul", "hm", flat, row), row));
     int32_t wider = make_random(&m, "wider", DIMS(1, 1, 4, 1, 1));
     make_output(&m, NODE(&m, "Add", "i", NODE(&m, "Mul", "im", x, wider), t));
+    int32_t grey = make_input(&m, "grey", DIMS(-1, 1, 6, 6)); /* broadcast to the channels */
+    make_output(&m, NODE(&m, "Add", "j", NODE(&m, "Mul", "jm", grey, s), t));
     assert_int_equal(optimize(&m, "scale-to-conv", TOLERANCE), 0);
     maker_release(&m);
 }
