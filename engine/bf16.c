@@ -4,8 +4,8 @@
  * What has a weight computes in bf16 wherever a tactic takes it, but depthwise convolutions: they
  * wait for memory, and f32 loses nothing there. Steps without a weight, and those that only scale
  * and shift channels, follow their input: converting for their sake would cost more than they
- * gain. A result that only f32 steps or the
- * caller read is written in f32, so that it is rounded once less. */
+ * gain. A result that only f32 steps or the caller read is written in f32, so that it is rounded
+ * once less. */
 #include <string.h>
 
 #include "engine_internal.h"

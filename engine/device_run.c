@@ -243,7 +243,8 @@ static qb_status record_new(qb_ctx *cx, qb_context *c) {
     const qb_status status = record_all(cx, c, r);
     if (status == QB_OK) return QB_OK;
     forget(r);
-    *r = run->kept[--run->n_kept];
+    *r = run->kept[--run->n_kept]; /* the place that gets free must be empty for the next */
+    run->kept[run->n_kept] = (recording){0};
     run->now = NULL;
     return status;
 }

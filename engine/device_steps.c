@@ -220,7 +220,7 @@ qb_status qb_device_bring(qb_ctx *cx, const qb_device_api *device, const void *b
     void *stream = NULL, *there = NULL;
     *out = NULL;
     if (n == 0) return QB_OK;
-    QB_GO(device->alloc(cx, n, &there));
+    QB_GO(device->alloc(cx, n + QB_BUFFER_SLACK, &there));
     QB_GO(device->stream_open(cx, &stream));
     QB_GO(device->upload(cx, there, bytes, n, stream));
     QB_GO(device->sync(cx, stream));

@@ -21,7 +21,8 @@ qb_status qb_devices_check(qb_ctx *cx, const char *backends, const qb_devices *d
     qb_device_identity first, other;
     char name[32];
     if (devices->n < 2) return QB_OK;
-    snprintf(name, sizeof name, "%.*s", backends ? (int)strcspn(backends, ",") : 0, backends);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(backends ? backends : "", ","),
+             backends ? backends : "");
     const qb_device_api *api = qb_device_find(name);
     if (!api)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
@@ -43,7 +44,7 @@ qb_status qb_devices_check(qb_ctx *cx, const char *backends, const qb_devices *d
 qb_status qb_engine_copy(qb_ctx *cx, const qb_engine *engine, int32_t device, qb_engine **out) {
     const char *folder = getenv("TMPDIR");
     const double start = qb_now();
-    char *path = qb_format(cx, "%s/qbench-engine-XXXXXX", folder ? folder : "/tmp");
+    char *path = qb_format(cx, "%s/qbench-engine-XXXXXX", folder && *folder ? folder : "/tmp");
     if (!path) return cx->code;
     const int file = mkstemp(path);
     if (file < 0) {

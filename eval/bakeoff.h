@@ -25,10 +25,10 @@ typedef struct qb_bakeoff {
 
 /* Scores all methods of `table` on the samples that are held back of the data set (see
  * calib/holdout.h) by the calibration with these options, so that the table does not know them, and
- * on its devices. The method number `standing` is the best one
- * unless another's squared error is less by more than twice the standard error of that difference,
- * sample against sample: a few images must not decide by chance. `quant` as for qb_quantize, its
- * method is ignored. The result does not depend on batch or threads. */
+ * on its devices. The method number `standing` is the best one unless another's squared error is
+ * less by more than twice the standard error of that difference, sample against sample: a few
+ * images must not decide by chance. `quant` as for qb_quantize, its method is ignored. The result
+ * does not depend on batch or threads. */
 qb_status qb_bakeoff_run(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
                          const qb_quant_options *quant, const qb_calib_options *calibration,
                          int32_t standing, qb_bakeoff *out);

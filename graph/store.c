@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/plugin.h"
 #include "graph_internal.h"
 
@@ -119,7 +120,8 @@ qb_status qb_graph_store(qb_ctx *cx, const qb_graph *graph, const qb_store_where
                          qb_strbuf *out, size_t *hole_bytes, size_t *apart_bytes) {
     *hole_bytes = *apart_bytes = 0;
     put_text(out, graph->name);
-    put_text(out, graph->source);
+    /* Without folders: the same bytes wherever the model lies. */
+    put_text(out, graph->source ? qb_path_base(graph->source) : NULL);
     put_i32(out, graph->opset);
     put_array(out, graph->hash.byte, sizeof graph->hash.byte, 1);
     put_i32(out, graph->n_symbols);

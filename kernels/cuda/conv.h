@@ -90,7 +90,11 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
 /* Fills in the sizes, the window and the channel slices alone, of data of any type; false when it
  * is no 2-D (or 1-D) convolution of known size. */
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv);
-/* qb_kernel.packed_form: borders that have a bias of their own are those of one size of image. */
+/* Does no output reach beyond the data, of windows up to 63 x 63? Then a zero point of the data
+ * means the same everywhere. Only for data whose zero point is not 0. */
+bool qb_cuda_conv_is_inside(const qb_cuda_conv *conv);
+/* qb_kernel.packed_form: borders that have a bias of their own are those of one size of image, and
+ * where all outputs have the same bias it is that of the taps on the data. */
 uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *conv);
 /* Writes all constants (host memory, conv->packed_bytes). */
 void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_form form,

@@ -303,6 +303,19 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
     return true;
 }
 
+/* The taps of the first output that lie on the data: where there is one class, those of every
+ * output. One class does not mean all taps: a single output may hang over the border. */
+static uint64_t first_taps(const qb_cuda_conv *c, bool of_rows) {
+    return of_rows ? valid_taps(0, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h)
+                   : valid_taps(0, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w);
+}
+
+bool qb_cuda_conv_is_inside(const qb_cuda_conv *c) {
+    return c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS &&
+           first_taps(c, true) == ((uint64_t)1 << c->kernel_h) - 1 &&
+           first_taps(c, false) == ((uint64_t)1 << c->kernel_w) - 1;
+}
+
 uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *c) {
     const int32_t image[] = {c->in_h,     c->in_w,  c->out_h, c->out_w,      c->stride_h,
                              c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w};
@@ -310,6 +323,8 @@ uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *c) {
                                 (uint64_t)c->group);
     for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
         form = qb_form_add(form, (uint64_t)image[i]);
+    if (c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS)
+        form = qb_form_add(qb_form_add(form, first_taps(c, true)), first_taps(c, false));
     return form;
 }
 

@@ -55,7 +55,7 @@ static bool fold_zeros(const qb_problem *p, conv_state *s) {
     const int32_t out = zero_of(&p->out);
     const int32_t residual = s->has_residual ? zero_of(&p->in[QB_IN_RESIDUAL]) : 0;
     const float inverse = 1.0f / p->out.q.scale[0];
-    if (s->conv.classes != 1) return false; /* the data's, with padding */
+    if (zero_of(&p->in[QB_IN_DATA]) != 0 && !qb_cuda_conv_is_inside(&s->conv)) return false;
     if (s->act.kind == QB_ACT_NONE) return true;
     if (s->act_first) return out == 0 && residual == 0;
     if (s->act.kind == QB_ACT_RELU && out == INT8_MIN) { /* saturation is the ReLU */

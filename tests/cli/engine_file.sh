@@ -9,7 +9,7 @@ for precision in fp32 int8 int8:minmax+per-tensor; do
     file=model.$(tr ':+' '--' <<<"$precision").qbe
     expect 0 "$QBENCH" build --precision "$precision"
     says "^$file: [0-9]+ steps"
-    expect 0 "$QBENCH" build --precision "$precision" -o again.qbe
+    expect 0 "$QBENCH" build --model "$PWD/model.onnx" --precision "$precision" -o again.qbe
     same_bytes "$file" again.qbe
     expect 0 "$QBENCH" bench --loadEngine="$file" "${short[@]}" --exportOutput=loaded.json
     expect 0 "$QBENCH" bench --precision "$precision" "${short[@]}" --exportOutput=built.json
