@@ -7,7 +7,8 @@
 
 Build: graph optimized already, kernels chosen, weights packed (from the program's own clock). Load: the
 better of two in one process (`bench --timeDeserialize`). Read: the same file read twice into memory,
-from the page cache as the load is. On a GPU: without what the driver takes to open the device; a second
+from the page cache as the load is. In FP32, bf16 and INT8; the latter needs numpy and is calibrated by minmax on
+four random samples, which stand beside the models. On a GPU: without what the driver takes to open the device; a second
 build with the timing cache of the first must give the same bytes, and the first load of a process counts.
 """
 
@@ -21,6 +22,7 @@ import time
 
 ZOO = ["squeezenet1_1", "mobilenet_v2", "efficientnet_b0", "densenet121", "resnet18", "yolov5s", "resnet50",
        "vit_b_16", "bert_base"]
+PRECISIONS = ["fp32", "bf16", "int8"]
 
 
 def run(*words):
@@ -36,19 +38,43 @@ def read_twice(path):
     return time.perf_counter() - start
 
 
-def measure(qbench, folder, name):
+def write_samples(qbench, model, folder):
+    import numpy as np
+    rng = np.random.default_rng(7)
+    inputs = json.loads(run(qbench, "inspect", model, "--json", "-"))["inputs"]
+    os.makedirs(folder, exist_ok=True)
+    for i in range(4):
+        sample = {}
+        for value in inputs:
+            shape = [int(d) if d.isdigit() else 1 for d in value["shape"].split("x")]
+            sample[value["name"]] = (np.ones(shape, np.int64) if value["dtype"] == "s64"
+                                     else rng.standard_normal(shape).astype(np.float32))
+        np.savez(os.path.join(folder, f"{i}.npz"), **sample)
+
+
+def calibrate(qbench, model):
+    """Where the build looks for it: beside the engine."""
+    path = model[:-len(".onnx")] + ".calib.h5"
+    if not os.path.exists(path):
+        write_samples(qbench, model, model + ".samples")
+        run(qbench, "calibrate", model, "--data", model + ".samples", "--method", "minmax", "-o", path)
+
+
+def measure(qbench, folder, name, precision):
     model, engine = (os.path.join(folder, name + end) for end in (".onnx", ".qbe"))
     if not os.path.exists(model):
         run(qbench, "zoo", name, "-o", model, *(["--side", "128"] if name == "bert_base" else []))
     record = os.path.join(folder, "build.json")
-    log = run(qbench, "build", model, "--precision", "fp32", "-o", engine, "--json", record)
+    if precision == "int8":
+        calibrate(qbench, model)
+    log = run(qbench, "build", model, "--precision", precision, "-o", engine, "--json", record)
     built = float(re.search(r"Engine built in ([0-9.e+-]+) sec", log).group(1))
     loads = run(qbench, "bench", "--loadEngine=" + engine, "--skipInference", "--timeDeserialize")
     loaded = min(float(s) for s in re.findall(r"Engine deserialized in ([0-9.e+-]+) sec", loads))
     with open(record) as f:
         memory = json.load(f)
-    row = {"model": name, "file_bytes": os.path.getsize(engine), "build_s": built, "load_s": loaded,
-           "read_twice_s": min(read_twice(engine) for _ in range(3))}
+    row = {"model": name, "precision": precision, "file_bytes": os.path.getsize(engine), "build_s": built,
+           "load_s": loaded, "read_twice_s": min(read_twice(engine) for _ in range(3))}
     row.update((k, memory[k]) for k in memory if k.endswith("_bytes"))
     os.remove(engine)
     os.remove(record)
@@ -61,7 +87,7 @@ def build_cuda(qbench, model, engine, cache):
     return float(re.search(r"Engine built in ([0-9.e+-]+) sec", log).group(1))
 
 
-def measure_cuda(qbench, folder, name):
+def measure_cuda(qbench, folder, name, precision):
     model, engine, again, cache = (os.path.join(folder, name + end) for end in (".onnx", ".qbe", ".2.qbe", ".cache"))
     if not os.path.exists(model):
         run(qbench, "zoo", name, "-o", model)
@@ -70,7 +96,7 @@ def measure_cuda(qbench, folder, name):
     built, rebuilt = build_cuda(qbench, model, engine, cache), build_cuda(qbench, model, again, cache)
     log = run(qbench, "bench", "--loadEngine=" + engine, "--skipInference", "--timeDeserialize")
     loads = [float(s) for s in re.findall(r"Engine deserialized in ([0-9.e+-]+) sec", log)]
-    row = {"model": name, "file_bytes": os.path.getsize(engine), "build_s": built, "build_with_cache_s": rebuilt,
+    row = {"model": name, "precision": precision, "file_bytes": os.path.getsize(engine), "build_s": built, "build_with_cache_s": rebuilt,
            "same_bytes": filecmp.cmp(engine, again, shallow=False), "load_s": loads[0], "load_again_s": loads[1],
            "open_device_s": float(re.search(r"Device opened in ([0-9.e+-]+) sec", log).group(1))}
     for path in (model, engine, again, cache):
@@ -88,12 +114,12 @@ def table_cuda(rows):
 
 
 def table(rows):
-    print("| model | file | weights | activations | over the bound | workspace | peak of the build | build | load "
+    print("| model | precision | file | weights | activations | over the bound | workspace | peak of the build | build | load "
           "| build / load | file read twice |")
-    print("| --- |" + " ---: |" * 10)
+    print("| --- | --- |" + " ---: |" * 10)
     mib = lambda n: f"{n / 2**20:.1f} MiB"
     for r in rows:
-        print(f"| {r['model']} | {mib(r['file_bytes'])} | {mib(r['weights_bytes'])} | {mib(r['planned_bytes'])} "
+        print(f"| {r['model']} | {r['precision']} | {mib(r['file_bytes'])} | {mib(r['weights_bytes'])} | {mib(r['planned_bytes'])} "
               f"| {r['planned_bytes'] / r['lower_bound_bytes']:.3f} | {mib(r['workspace_bytes'])} "
               f"| {mib(r['peak_bytes'])} | {1e3 * r['build_s']:.0f} ms | {1e3 * r['load_s']:.1f} ms "
               f"| {r['build_s'] / r['load_s']:.0f} | {1e3 * r['read_twice_s']:.1f} ms |")
@@ -115,9 +141,10 @@ def main(arguments):
         with open(path) as f:
             rows = [r for r in json.load(f) if r["model"] not in (names or ZOO)]
     for name in names or ZOO:
-        rows.append((measure_cuda if cuda else measure)(qbench, folder, name))
-        with open(path, "w") as f:
-            json.dump(sorted(rows, key=lambda r: ZOO.index(r["model"])), f, indent=1)
+        for precision in ["fp16"] if cuda else PRECISIONS:
+            rows.append((measure_cuda if cuda else measure)(qbench, folder, name, precision))
+            with open(path, "w") as f:
+                json.dump(sorted(rows, key=lambda r: ZOO.index(r["model"])), f, indent=1)
 
 
 main(sys.argv[1:])
