@@ -55,18 +55,20 @@ size_t qb_engine_weights(const qb_engine *engine) {
     return engine->memory.weights + in_place;
 }
 
+qb_plans_need qb_engine_need(const qb_engine *engine) {
+    if (engine->plans) return engine->plans->built;
+    return (qb_plans_need){engine->memory.arena, engine->memory.workspace, engine->device_arena,
+                           engine->device_workspace};
+}
+
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
+    const qb_plans_need need =
+        engine->plans ? qb_plans_memory(engine->plans) : qb_engine_need(engine);
     *out = engine->memory;
     out->weights = qb_engine_weights(engine);
-    if (engine->plans) {
-        const qb_plans_need need = qb_plans_memory(engine->plans);
-        out->arena = need.arena + need.device_arena;
-        out->workspace = need.workspace + need.device_workspace;
-        out->weights += qb_packs_bytes(engine->plans);
-    } else {
-        out->arena += engine->device_arena;
-        out->workspace += engine->device_workspace;
-    }
+    if (engine->plans) out->weights += qb_packs_bytes(engine->plans);
+    out->arena = need.arena + need.device_arena;
+    out->workspace = need.workspace + need.device_workspace;
     out->planned = engine->memory.arena + engine->device_arena;
     out->parts = engine->parts;
 }

@@ -70,8 +70,7 @@ static void put_device_hints(qb_strbuf *out, const qb_plans *plans) {
 }
 
 static void put_device(qb_strbuf *out, const qb_engine *e) {
-    qb_plans_need need = {.device_arena = e->device_arena, .device_workspace = e->device_workspace};
-    if (e->plans) need = qb_plans_memory(e->plans);
+    const qb_plans_need need = qb_engine_need(e);
     const qb_file_device device = {.float_type = (uint32_t)e->device_float,
                                    .mixed = e->mixed,
                                    .n_half = e->plans ? 0 : e->n_half, /* hints name them */
@@ -90,14 +89,13 @@ static void put_device(qb_strbuf *out, const qb_engine *e) {
 
 qb_status qb_file_plan_put(qb_ctx *cx, const qb_engine *e, size_t hole_bytes, uint32_t flags,
                            qb_strbuf *out) {
-    qb_engine_memory memory;
-    qb_engine_memory_of(e, &memory);
+    const qb_plans_need need = qb_engine_need(e);
     const bool batched = e->n_inputs > 0 && e->inputs[0].desc.shape.rank > 0;
     qb_file_plan plan = {.parts = e->parts,
                          .batch = batched ? e->inputs[0].desc.shape.dim[0] : 1,
                          .hole_bytes = hole_bytes,
-                         .arena = memory.arena,
-                         .workspace = memory.workspace,
+                         .arena = need.arena + need.device_arena,
+                         .workspace = need.workspace + need.device_workspace,
                          .workspace_limit = e->workspace_limit,
                          .threads = e->threads,
                          .n_tactics = e->n_recorded,

@@ -269,10 +269,11 @@ static qb_status load_profiles(const loading *l, qb_graph *graph, qb_engine **ou
     if (engine->device && !l->same) QB_GO(qb_plans_take_hints(cx, plans, 0, engine));
     if (engine->device && l->same)
         QB_GO(qb_compiled_lend_all(cx, engine->compiled, l->plan.compiled));
-    plans->need = (qb_plans_need){.arena = (size_t)(head->arena - device->arena),
-                                  .workspace = (size_t)(head->workspace - device->workspace),
-                                  .device_arena = (size_t)device->arena,
-                                  .device_workspace = (size_t)device->workspace};
+    plans->built = (qb_plans_need){.arena = (size_t)(head->arena - device->arena),
+                                   .workspace = (size_t)(head->workspace - device->workspace),
+                                   .device_arena = (size_t)device->arena,
+                                   .device_workspace = (size_t)device->workspace};
+    plans->need = plans->built;
     status = qb_plans_attach(cx, plans, engine);
     plans = NULL;
     if (status != QB_OK) goto out;

@@ -59,6 +59,7 @@ struct qb_plans {
     qb_hints *hints;         /* [n_profiles]; none of them has any unless tactics were timed */
     qb_again how;            /* every plan is built; for none of them alone */
     const qb_engine *engine; /* they belong to; NULL: it is being built */
+    qb_plans_need built;     /* what files say: `need` as it was when the engine was finished */
     /* ---- */
     qb_plans_need need;
     char *device_name;     /* as in qb_engine */
@@ -84,6 +85,9 @@ qb_status qb_plans_hint(qb_ctx *cx, qb_plans *plans, const qb_hints *hints);
 int32_t qb_plans_profile(qb_ctx *cx, const qb_plans *plans, int32_t only, const qb_shape *shapes);
 /* A context that runs any plan of now needs this much. */
 qb_plans_need qb_plans_memory(qb_plans *plans);
+/* engine/engine.c: what a context of the engine needed when it was finished, the same whatever ran
+ * since. */
+qb_plans_need qb_engine_need(const qb_engine *engine);
 /* One more user of a plan, to be given back with qb_engine_release; nothing for other engines. */
 void qb_engine_hold(const qb_engine *plan);
 

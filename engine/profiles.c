@@ -443,6 +443,7 @@ qb_status qb_profiles_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_o
     plans = NULL;
     if (status != QB_OK) goto out;
     QB_GO(try_profiles(cx, engine));
+    engine->plans->built = qb_plans_memory(engine->plans);
     *out = engine;
     engine = NULL;
 out:

@@ -19,6 +19,8 @@ const char *fake_device_last_hardware;
 qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
     fake_device_compilations;
+size_t fake_device_odd_scratch;
+int fake_device_fills_left = -1;
 static _Thread_local int32_t current;
 
 /* ---- memory ---- */
@@ -165,8 +167,9 @@ static qb_status host_alloc(qb_ctx *cx, size_t bytes, void **out) {
 static void host_release(void *memory) { qb_free(memory); }
 
 static qb_status fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *on) {
-    (void)cx;
     (void)on;
+    if (fake_device_fills_left == 0) return qb_fail(cx, QB_STATUS_INTERNAL, "fake device: no fill");
+    if (fake_device_fills_left > 0) fake_device_fills_left--;
     memset(fake_to_host(to), byte, bytes);
     return QB_OK;
 }
@@ -377,6 +380,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     atomic_store(&real_launch[tactic->kind], (*out)->launch);
     (*out)->launch = launch;
     if (tactic->kind != QB_KIND_CONV || !constant[QB_IN_WEIGHT]) return QB_OK;
+    if (problem->out.shape.dim[3] % 2 == 1) (*out)->workspace_bytes += fake_device_odd_scratch;
     (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     (*out)->packed_bytes = qb_desc_bytes(&problem->in[QB_IN_WEIGHT]);
     (*out)->packed_form = 1;

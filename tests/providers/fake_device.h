@@ -4,6 +4,7 @@
 #define FAKE_DEVICE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/ctx.h"
@@ -23,5 +24,10 @@ extern _Atomic int fake_device_allocations, fake_device_blocks, fake_device_reco
 /* Called before each launch of a kernel on that device, for what a test wants to go wrong there;
  * NULL: nothing. */
 extern qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
+
+/* Scratch that its convolutions of odd width want, as a library's do at some sizes. */
+extern size_t fake_device_odd_scratch;
+/* How many fills of its memory still work; below 0: all. */
+extern int fake_device_fills_left;
 
 #endif
