@@ -69,7 +69,8 @@ static void forget_all(qb_device_run *run) {
     run->now = NULL;
 }
 
-/* Room for `arena` and `workspace`; what was recorded in less is no more. */
+/* Room for `arena` and `workspace`; what was recorded in less is no more. On failure all is as it
+ * was. */
 static qb_status reserve(qb_ctx *cx, qb_context *c, size_t arena, size_t workspace) {
     qb_device_run *run = c->device;
     const qb_device_api *device = c->whole->device;
@@ -77,11 +78,15 @@ static qb_status reserve(qb_ctx *cx, qb_context *c, size_t arena, size_t workspa
     void *memory;
     if (bytes <= run->bytes) return QB_OK;
     QB_TRY(device->alloc(cx, bytes, &memory));
+    if (device->fill(cx, memory, 0, bytes, run->stream) != QB_OK) {
+        device->release(memory);
+        return cx->code;
+    }
     forget_all(run);
     device->release(run->memory);
     run->memory = memory;
     run->bytes = bytes;
-    return device->fill(cx, memory, 0, bytes, run->stream);
+    return QB_OK;
 }
 
 /* With memory for the largest shapes, where there are several. */

@@ -317,6 +317,37 @@ static void what_ran_since_is_not_in_the_file(void **state) {
     fake_device_odd_scratch = 0;
 }
 
+/* A context whose memory cannot grow keeps all that it had: memory, recordings and answers. */
+static void a_turn_that_fails_changes_nothing(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_context *context;
+    size_t n;
+    qb_ctx_init(&cx);
+    qb_engine *engine = build_with_odd_scratch(&cx);
+    assert_ok(&cx, qb_context_create(&cx, engine, &context));
+    float *before = open_run(&cx, context, 3, &n);
+    const size_t bytes = qb_context_bytes(context);
+    const int blocks = fake_device_blocks, recordings = fake_device_recordings;
+    fake_device_fills_left = 0;
+    assert_fails(&cx, qb_context_set_shapes(&cx, context, &odd), QB_STATUS_INTERNAL);
+    qb_ctx_clear(&cx);
+    fake_device_fills_left = -1;
+    assert_int_equal(qb_context_bytes(context), bytes);
+    float *after = open_run(&cx, context, 3, &n);
+    assert_memory_equal(before, after, n * sizeof *before);
+    assert_int_equal(fake_device_recordings, recordings);
+    assert_in_range(fake_device_blocks - blocks, 0, 1); /* the plan of the odd sizes may stay */
+    turn_and_run(&cx, context, odd);
+    assert_true(qb_context_bytes(context) > bytes);
+    qb_free(before);
+    qb_free(after);
+    qb_context_free(context);
+    qb_engine_free(engine);
+    fake_device_odd_scratch = 0;
+    assert_int_equal(fake_device_blocks, 0);
+}
+
 static int compilations_at(qb_ctx *cx, qb_context *context, qb_shape shape) {
     const int before = fake_device_compilations;
     turn_and_run(cx, context, shape);
@@ -537,6 +568,7 @@ int main(void) {
         cmocka_unit_test(all_shapes_read_the_same_weights),
         cmocka_unit_test(files_keep_the_profiles),
         cmocka_unit_test(what_ran_since_is_not_in_the_file),
+        cmocka_unit_test(a_turn_that_fails_changes_nothing),
         cmocka_unit_test(known_shapes_are_not_compiled_again),
         cmocka_unit_test(builds_with_the_same_times_give_the_same_file),
         cmocka_unit_test(outside_is_an_error_and_changes_nothing),
