@@ -25,19 +25,20 @@ void qb_map_close(qb_map *map); /* accepts a zeroed map */
 qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, size_t *size);
 
 /* A file under construction: written to a temporary name in the target's folder; commit does fsync
- * and rename, abort unlinks. A killed run leaves the old file or the new one. A link to a file
- * stays a link. What is not a regular file (/dev/null, a pipe) is written directly: `temp` is NULL
- * then. */
+ * and rename, abort unlinks. A killed run leaves the old file or the new one, and perhaps a file
+ * .NAME.qbench-N.tmp, which the next writer of NAME removes. The rights of the old file stay. A
+ * link stays a link, and the file that it names is written. What is not a regular file (/dev/null,
+ * a pipe) is written directly: `temp` is NULL then. */
 typedef struct qb_writer {
-    FILE *stream; /* write here; NULL when the caller uses `temp` through another library */
+    FILE *stream; /* write here; commit looks whether all could be written */
     char *temp;   /* the temporary file's path */
     char *path;   /* the final path */
+    int lock;     /* with `temp`: a descriptor that holds the temporary file's lock */
     bool scratch; /* set by the caller after opening: the file can be made again at any time, so
                      commit does not wait for the disk (fsync); it still appears as a whole */
 } qb_writer;
 
-/* `stream` wanted: opens the temporary file. Otherwise only reserves its name (for HDF5). */
-qb_status qb_writer_open(qb_ctx *cx, const char *path, bool stream, qb_writer *out);
+qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out);
 qb_status qb_writer_commit(qb_ctx *cx, qb_writer *writer);
 void qb_writer_abort(qb_writer *writer); /* accepts a zeroed or committed writer */
 /* open, write all, commit. */

@@ -19,6 +19,8 @@ static qb_status make_dir(qb_ctx *cx, const char *path) {
     if (mkdir(path, 0777) == 0) return QB_OK;
     int error = errno;
     if (qb_path_is_dir(path)) return QB_OK; /* whatever the reason: it is there */
+    if (error == EEXIST)
+        return qb_fail(cx, QB_STATUS_IO, "make folder %s: there is a file of that name", path);
     errno = error;
     return qb_fail_errno(cx, "make folder %s", path);
 }

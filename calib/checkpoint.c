@@ -38,7 +38,7 @@ static qb_status prepare(qb_ctx *cx, qb_table *table, bool *fit) {
 static qb_status write_file(qb_ctx *cx, const char *path, const char block[BLOCK],
                             const uint8_t *bytes, size_t size) {
     qb_writer writer;
-    QB_TRY(qb_writer_open(cx, path, true, &writer));
+    QB_TRY(qb_writer_open(cx, path, &writer));
     if (fwrite(block, BLOCK, 1, writer.stream) == 1 && fwrite(bytes, size, 1, writer.stream) == 1)
         return qb_writer_commit(cx, &writer);
     qb_status status = qb_fail_errno(cx, "write %s", path);

@@ -134,7 +134,7 @@ qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *resu
     qb_writer writer;
     if (!said) return cx->code;
     qb_utf8_repair(said);
-    qb_status status = qb_writer_open(cx, file, true, &writer);
+    qb_status status = qb_writer_open(cx, file, &writer);
     if (status == QB_OK) {
         write_junit(writer.stream, result, error ? said : NULL);
         status = qb_writer_commit(cx, &writer);

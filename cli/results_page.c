@@ -36,7 +36,7 @@ qb_status qb_results_html(qb_ctx *cx, const char *path, const qb_run *run, bool 
     char *folder = NULL;
     qb_writer writer;
     if (figures) QB_TRY(draw_beside(cx, path, run, &folder));
-    qb_status status = qb_writer_open(cx, path, true, &writer);
+    qb_status status = qb_writer_open(cx, path, &writer);
     if (status == QB_OK) {
         status = qb_report_html(cx, run, folder, writer.stream);
         if (status == QB_OK)

@@ -274,7 +274,7 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
                                                 {stored.weights, stored.n_weights},
                                                 packed};
     fill_header(sections, &header);
-    QB_GO(qb_writer_open(cx, path, true, &writer));
+    QB_GO(qb_writer_open(cx, path, &writer));
     write_all(writer.stream, &header, sections);
     QB_GO(qb_writer_commit(cx, &writer)); /* looks whether all could be written */
 out:

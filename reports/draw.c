@@ -23,7 +23,7 @@ static qb_status write_text(const drawing *d, const char *suffix,
     qb_free(name);
     if (!path) return d->cx->code;
     qb_writer writer;
-    qb_status status = qb_writer_open(d->cx, path, true, &writer);
+    qb_status status = qb_writer_open(d->cx, path, &writer);
     if (status == QB_OK) {
         status = write(d, writer.stream);
         if (status == QB_OK)
@@ -57,30 +57,33 @@ static qb_status write_script(const drawing *d, FILE *stream) {
     if (!tsv) return d->cx->code;
     fprintf(stream,
             "# Redraw with: gnuplot %s.gp\n"
-            "if (!exists('prefix')) prefix = ''\n"
+            "if (!exists('svg')) svg = '%s.svg'\n"
+            "if (!exists('png')) png = '%s.png'\n"
             "set datafile separator tab\n"
             "set terminal svg noenhanced size 900,%d font 'Helvetica,14' background '#ffffff'\n"
-            "set output prefix.'%s.svg'\n",
-            name, height, name);
+            "set output svg\n",
+            name, name, name, height);
     qb_status status = d->figure->script(d->cx, d->figure->user, tsv, stream);
     fprintf(stream,
             "set terminal pngcairo noenhanced size 1350,%d font 'Helvetica,16' background "
             "'#ffffff'\n"
-            "set output prefix.'%s.png'\nreplot\nunset output\n",
-            height * 3 / 2, name);
+            "set output png\nreplot\nunset output\n",
+            height * 3 / 2);
     qb_free(tsv);
     return status;
 }
 
 /* ---- gnuplot ---- */
 
-/* Starts gnuplot in the figure's folder without the user's own settings; *said is what it prints.
- * Returns 0 or an errno. */
-static int start_gnuplot(const drawing *d, const char *prefix, const char *script, pid_t *child,
+/* Starts gnuplot in the figure's folder without the user's own settings; it draws into the files
+ * behind `svg` and `png`, and *said is what it prints. Returns 0 or an errno. */
+static int start_gnuplot(const drawing *d, int svg, int png, const char *script, pid_t *child,
                          int *said) {
     extern char **environ;
+    char setting[64];
+    snprintf(setting, sizeof setting, "svg='/dev/fd/%d'; png='/dev/fd/%d'", svg, png);
     /* gnuplot takes these as they are; the vector is not const for historical reasons only. */
-    const char *const words[] = {"gnuplot", "--default-settings", "-e", prefix, script, NULL};
+    const char *const words[] = {"gnuplot", "--default-settings", "-e", setting, script, NULL};
     posix_spawn_file_actions_t actions;
     int pipe_fd[2], error;
     if (pipe2(pipe_fd, O_CLOEXEC) != 0) return errno;
@@ -90,6 +93,8 @@ static int start_gnuplot(const drawing *d, const char *prefix, const char *scrip
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
         posix_spawn_file_actions_adddup2(&actions, pipe_fd[1], 1);
         posix_spawn_file_actions_adddup2(&actions, pipe_fd[1], 2);
+        posix_spawn_file_actions_adddup2(&actions, svg, svg); /* onto itself: inherited */
+        posix_spawn_file_actions_adddup2(&actions, png, png);
         error = posix_spawnp(child, "gnuplot", &actions, NULL, (char *const *)(uintptr_t)words,
                              environ);
         posix_spawn_file_actions_destroy(&actions);
@@ -120,15 +125,13 @@ static int await_gnuplot(pid_t child, int said, char *text, size_t n) {
     return result;
 }
 
-static qb_status run_gnuplot(const drawing *d, const char *prefix) {
+static qb_status run_gnuplot(const drawing *d, int svg, int png) {
     const char *name = d->figure->name;
     char *script = qb_format(d->cx, "%s.gp", name);
-    char *setting = qb_format(d->cx, "prefix='%s'", prefix);
     pid_t child = -1;
     int said = -1, error = ENOMEM;
-    if (script && setting) error = start_gnuplot(d, setting, script, &child, &said);
+    if (script) error = start_gnuplot(d, svg, png, script, &child, &said);
     qb_free(script);
-    qb_free(setting);
     if (error == ENOENT)
         return qb_fail(
             d->cx, QB_STATUS_NOTFOUND,
@@ -147,41 +150,49 @@ static qb_status run_gnuplot(const drawing *d, const char *prefix) {
                    name, d->folder, text);
 }
 
+/* ---- pictures ---- */
+
+static qb_status open_picture(const drawing *d, const char *suffix, qb_writer *out) {
+    char *path = qb_format(d->cx, "%s/%s%s", d->folder, d->figure->name, suffix);
+    if (!path) return d->cx->code;
+    const qb_status status = qb_writer_open(d->cx, path, out);
+    qb_free(path);
+    if (status == QB_OK) out->scratch = true;
+    return status;
+}
+
 /* gnuplot does not notice a full disk: the end of the picture must be there. */
-static qb_status check_end(qb_ctx *cx, const char *path, const char *end) {
+static qb_status check_end(qb_ctx *cx, const qb_writer *picture, const char *end) {
     char tail[64] = "";
-    FILE *file = fopen(path, "rbe");
-    if (!file) return qb_fail_errno(cx, "%s", path);
+    FILE *file = fopen(picture->temp, "rbe");
+    if (!file) return qb_fail_errno(cx, "%s", picture->path);
     size_t n = fseek(file, -16, SEEK_END) == 0 ? fread(tail, 1, sizeof tail, file) : 0;
     fclose(file);
     if (memmem(tail, n, end, strlen(end))) return QB_OK;
-    return qb_fail(cx, QB_STATUS_IO, "%s: gnuplot could not write all of it (is the disk full?)",
-                   path);
+    return qb_fail(cx, QB_STATUS_IO,
+                   "write %s: gnuplot could not write all of it (is the disk full?)",
+                   picture->path);
 }
 
-/* Puts a finished picture in the place of the old one; otherwise removes it. */
-static qb_status place(const drawing *d, const char *prefix, const char *suffix, const char *end,
-                       qb_status status) {
-    char *temp = qb_format(d->cx, "%s/%s%s%s", d->folder, prefix, d->figure->name, suffix);
-    char *path = qb_format(d->cx, "%s/%s%s", d->folder, d->figure->name, suffix);
-    if (status == QB_OK && (!temp || !path)) status = d->cx->code;
-    if (status == QB_OK) status = check_end(d->cx, temp, end);
-    if (status == QB_OK && rename(temp, path) != 0)
-        status = qb_fail_errno(d->cx, "rename %s to %s", temp, path);
-    if (status != QB_OK && temp) unlink(temp);
-    qb_free(temp);
-    qb_free(path);
-    return status;
+static qb_status commit_picture(qb_ctx *cx, qb_writer *picture, const char *end) {
+    if (picture->temp) QB_TRY(check_end(cx, picture, end));
+    return qb_writer_commit(cx, picture);
 }
 
 qb_status qb_draw(qb_ctx *cx, const qb_drawing *figure, const char *folder) {
     const drawing at = {cx, figure, folder}, *d = &at;
-    char prefix[32]; /* pictures appear under their names when they are whole */
-    snprintf(prefix, sizeof prefix, ".%ld.tmp.", (long)getpid());
+    qb_writer svg = {0}, png = {0};
+    qb_status status = QB_OK;
     QB_TRY(qb_check_cancel(d->cx));
     QB_TRY(write_text(d, ".tsv", write_data));
     QB_TRY(write_text(d, ".gp", write_script));
-    qb_status status = run_gnuplot(d, prefix);
-    status = place(d, prefix, ".svg", "</svg>", status);
-    return place(d, prefix, ".png", "IEND", status);
+    QB_GO(open_picture(d, ".svg", &svg));
+    QB_GO(open_picture(d, ".png", &png));
+    QB_GO(run_gnuplot(d, fileno(svg.stream), fileno(png.stream)));
+    QB_GO(commit_picture(cx, &svg, "</svg>"));
+    QB_GO(commit_picture(cx, &png, "IEND"));
+out:
+    qb_writer_abort(&svg);
+    qb_writer_abort(&png);
+    return status;
 }

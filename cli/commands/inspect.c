@@ -363,7 +363,7 @@ static qb_status print(qb_ctx *cx, const options *o, const qb_graph *graph, json
 
 static qb_status write_dot(qb_ctx *cx, const qb_graph *graph, const char *path) {
     qb_writer writer = {0};
-    qb_status status = qb_writer_open(cx, path, true, &writer);
+    qb_status status = qb_writer_open(cx, path, &writer);
     if (status == QB_OK) status = qb_graph_dot(cx, graph, writer.stream);
     if (status == QB_OK) return qb_writer_commit(cx, &writer);
     qb_writer_abort(&writer);

@@ -39,7 +39,7 @@ static qb_status write_stream(qb_ctx *cx, const qb_run *run, const char *path,
         print(stdout, run);
         return QB_OK;
     }
-    QB_TRY(qb_writer_open(cx, path, true, &writer));
+    QB_TRY(qb_writer_open(cx, path, &writer));
     print(writer.stream, run);
     return qb_writer_commit(cx, &writer);
 }

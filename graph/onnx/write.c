@@ -482,7 +482,7 @@ qb_status qb_onnx_save_split(qb_ctx *cx, const qb_graph *graph, const char *path
     Onnx__ModelProto model;
     qb_writer file = {0};
     qb_status status = build(&w, &model);
-    if (status == QB_OK) status = qb_writer_open(cx, path, true, &file);
+    if (status == QB_OK) status = qb_writer_open(cx, path, &file);
     /* beside a pipe or /dev/null there is no place for data */
     if (status == QB_OK && file.temp && onnx__model_proto__get_packed_size(&model) > most)
         status = qb_external_write(cx, w.arena, path, w.proto);

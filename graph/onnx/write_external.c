@@ -69,7 +69,7 @@ qb_status qb_external_write(qb_ctx *cx, qb_arena *arena, const char *path,
     const char *data = qb_arena_format(cx, arena, "%s.data", path);
     qb_writer file = {0};
     if (!data) return cx->code;
-    qb_status status = qb_writer_open(cx, data, true, &file);
+    qb_status status = qb_writer_open(cx, data, &file);
     if (status == QB_OK) status = write_all(cx, arena, qb_path_base(data), file.stream, graph);
     if (status == QB_OK) status = qb_writer_commit(cx, &file);
     qb_writer_abort(&file);

@@ -1,8 +1,9 @@
 # Redraw with: gnuplot accuracy.gp
-if (!exists('prefix')) prefix = ''
+if (!exists('svg')) svg = 'accuracy.svg'
+if (!exists('png')) png = 'accuracy.png'
 set datafile separator tab
 set terminal svg noenhanced size 900,380 font 'Helvetica,14' background '#ffffff'
-set output prefix.'accuracy.svg'
+set output svg
 set title 'Accuracy of model.onnx on 1000 samples'
 set xlabel 'percent of the samples'
 unset logscale
@@ -20,6 +21,6 @@ plot 'accuracy.tsv' skip 1 using 2:0:(0):2:($0-0.36):($0-0.02):ytic(1) with boxx
      'accuracy.tsv' skip 1 using 4:0:(0):4:($0+0.02):($0+0.36):ytic(1) with boxxyerror lc rgb '#E69F00' title 'same class as fp32', \
      '' skip 1 using 4:($0+0.190):(sprintf('%.2f', $4)) with labels left offset 0.5,0 notitle
 set terminal pngcairo noenhanced size 1350,570 font 'Helvetica,16' background '#ffffff'
-set output prefix.'accuracy.png'
+set output png
 replot
 unset output

@@ -1,8 +1,9 @@
 # Redraw with: gnuplot latency.gp
-if (!exists('prefix')) prefix = ''
+if (!exists('svg')) svg = 'latency.svg'
+if (!exists('png')) png = 'latency.png'
 set datafile separator tab
 set terminal svg noenhanced size 900,380 font 'Helvetica,14' background '#ffffff'
-set output prefix.'latency.svg'
+set output svg
 set title 'Latency of model.onnx, batch 1, 2 threads'
 set xlabel 'milliseconds a batch (logarithmic); bar: median, line: to p99'
 set logscale x
@@ -20,6 +21,6 @@ plot 'latency.tsv' skip 1 using 2:0:(0.066):2:($0-0.3):($0+0.3):ytic(1) with box
      '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb '#202020' notitle, \
      '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%#.3g ms, %.2fx' : '%.0f ms, %.2fx', $2, $6)) with labels left offset 1,0 notitle
 set terminal pngcairo noenhanced size 1350,570 font 'Helvetica,16' background '#ffffff'
-set output prefix.'latency.png'
+set output png
 replot
 unset output

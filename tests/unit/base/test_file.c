@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +111,7 @@ static void abort_leaves_the_old_file(void **state) {
     fixture *f = *state;
     qb_writer writer;
     assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
-    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &writer));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &writer));
     assert_true(fputs("new and longer", writer.stream) >= 0);
     fflush(writer.stream);
     assert_content(f, f->path, "old");
@@ -127,7 +128,7 @@ static void commit_replaces_the_old_file(void **state) {
     qb_writer writer;
     assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
     assert_int_equal(chmod(f->path, 0640), 0);
-    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &writer));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &writer));
     assert_true(fputs("new", writer.stream) >= 0);
     assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
     assert_content(f, f->path, "new");
@@ -139,30 +140,21 @@ static void commit_replaces_the_old_file(void **state) {
     assert_content(f, f->path, "new");
 }
 
-static void reserved_name_is_for_other_libraries(void **state) {
+static void lost_temporary_file_is_an_error(void **state) {
     fixture *f = *state;
     qb_writer writer;
-    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, false, &writer));
-    assert_null(writer.stream);
-    assert_true(qb_path_exists(writer.temp));
-    FILE *other = fopen(writer.temp, "w");
-    assert_non_null(other);
-    assert_true(fputs("theirs", other) >= 0);
-    assert_int_equal(fclose(other), 0);
-    assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
-    assert_content(f, f->path, "theirs");
-    /* The library removed its file: the commit fails and the old one stays. */
-    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, false, &writer));
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &writer));
     assert_int_equal(unlink(writer.temp), 0);
     assert_fails(&f->cx, qb_writer_commit(&f->cx, &writer), QB_STATUS_NOTFOUND);
-    assert_content(f, f->path, "theirs");
+    assert_content(f, f->path, "old");
 }
 
 static void two_writers_of_one_path_do_not_collide(void **state) {
     fixture *f = *state;
     qb_writer a, b;
-    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &a));
-    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, true, &b));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &a));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &b));
     assert_string_not_equal(a.temp, b.temp);
     assert_true(fputs("a", a.stream) >= 0 && fputs("b", b.stream) >= 0);
     assert_ok(&f->cx, qb_writer_commit(&f->cx, &b));
@@ -192,7 +184,7 @@ static int write_too_much(fixture *f) {
     if (!strstr(f->cx.message, f->path) || !strstr(f->cx.message, "File too large")) return 3;
     /* Failing only when the buffer is written out at commit. */
     qb_writer writer;
-    if (qb_writer_open(&f->cx, f->path, true, &writer) != QB_OK) return 4;
+    if (qb_writer_open(&f->cx, f->path, &writer) != QB_OK) return 4;
     setvbuf(writer.stream, NULL, _IOFBF, sizeof data);
     fwrite(data, 1, 8192, writer.stream);
     if (qb_writer_commit(&f->cx, &writer) != QB_STATUS_IO) return 5;
@@ -213,35 +205,87 @@ static void failed_write_leaves_the_old_file(void **state) {
     assert_int_equal(qb_test_count_files(f->dir), 1);
 }
 
-static void killed_writer_leaves_the_old_file(void **state) {
-    fixture *f = *state;
-    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+/* A child that is killed while it writes `n` files of one name. */
+static void kill_a_writer(fixture *f, int n) {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         qb_writer writer;
-        if (qb_writer_open(&f->cx, f->path, true, &writer) != QB_OK) _exit(1);
-        fputs("half", writer.stream);
-        fflush(writer.stream);
+        for (int i = 0; i < n; i++) {
+            if (qb_writer_open(&f->cx, f->path, &writer) != QB_OK) _exit(1);
+            fputs("half", writer.stream);
+            fflush(writer.stream);
+        }
         raise(SIGKILL);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
+}
+
+static void killed_writer_leaves_the_old_file(void **state) {
+    fixture *f = *state;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    kill_a_writer(f, 1);
     assert_content(f, f->path, "old");
+    assert_int_equal(qb_test_count_files(f->dir), 2);
+}
+
+static void next_writer_removes_what_killed_ones_left(void **state) {
+    fixture *f = *state;
+    qb_writer writer;
+    assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &writer)); /* this one lives */
+    kill_a_writer(f, 3);
+    assert_int_equal(qb_test_count_files(f->dir), 4);
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "new", 3));
+    assert_content(f, f->path, "new");
+    assert_int_equal(qb_test_count_files(f->dir), 2);
+    assert_true(qb_path_exists(writer.temp));
+    assert_true(fputs("newest", writer.stream) >= 0);
+    assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
+    assert_content(f, f->path, "newest");
+    assert_int_equal(qb_test_count_files(f->dir), 1);
+}
+
+/* Threads that replace one file again and again never meet each other's temporary files. */
+static void *write_often(void *user) {
+    fixture *f = user;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (int i = 0; i < 200; i++) {
+        qb_writer writer;
+        if (qb_writer_open(&cx, f->path, &writer) != QB_OK) return f;
+        writer.scratch = true;
+        fputs("whole", writer.stream);
+        if (qb_writer_commit(&cx, &writer) != QB_OK) return f;
+    }
+    return NULL;
+}
+
+static void many_writers_at_once_all_succeed(void **state) {
+    fixture *f = *state;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, write_often, f), 0);
+    for (int i = 0; i < 4; i++) {
+        void *failed;
+        assert_int_equal(pthread_join(threads[i], &failed), 0);
+        assert_null(failed);
+    }
+    assert_content(f, f->path, "whole");
+    assert_int_equal(qb_test_count_files(f->dir), 1);
 }
 
 static void special_files_are_written_directly(void **state) {
     fixture *f = *state;
     qb_writer writer;
-    assert_ok(&f->cx, qb_writer_open(&f->cx, "/dev/null", true, &writer));
+    assert_ok(&f->cx, qb_writer_open(&f->cx, "/dev/null", &writer));
     assert_null(writer.temp);
     assert_true(fputs("x", writer.stream) >= 0);
     assert_ok(&f->cx, qb_writer_commit(&f->cx, &writer));
     struct stat info;
     assert_int_equal(stat("/dev/null", &info), 0);
     assert_true(S_ISCHR(info.st_mode));
-    assert_fails(&f->cx, qb_writer_open(&f->cx, "/dev/null", false, &writer), QB_STATUS_INVALID);
 }
 
 static void links_stay_links(void **state) {
@@ -257,15 +301,34 @@ static void links_stay_links(void **state) {
     assert_content(f, f->path, "new");
 }
 
+static void link_to_nothing_yet_is_followed(void **state) {
+    fixture *f = *state;
+    char link[QB_TEST_PATH], other[QB_TEST_PATH];
+    qb_test_join(link, f->dir, "link");
+    qb_test_join(other, f->dir, "other");
+    assert_int_equal(symlink("other", link), 0);
+    assert_int_equal(symlink("out.bin", other), 0);
+    assert_ok(&f->cx, qb_file_write(&f->cx, link, "new", 3));
+    assert_content(f, f->path, "new");
+    struct stat info;
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    /* Round and round. */
+    assert_int_equal(unlink(f->path), 0);
+    assert_int_equal(symlink("link", f->path), 0);
+    assert_fails(&f->cx, qb_file_write(&f->cx, link, "new", 3), QB_STATUS_IO);
+    assert_message(&f->cx, "too many links");
+}
+
 static void bad_targets_are_refused(void **state) {
     fixture *f = *state;
     qb_writer writer;
     char path[QB_TEST_PATH];
-    assert_fails(&f->cx, qb_writer_open(&f->cx, f->dir, true, &writer), QB_STATUS_IO);
+    assert_fails(&f->cx, qb_writer_open(&f->cx, f->dir, &writer), QB_STATUS_IO);
     assert_message(&f->cx, "directory");
-    assert_fails(&f->cx, qb_writer_open(&f->cx, "", true, &writer), QB_STATUS_INVALID);
+    assert_fails(&f->cx, qb_writer_open(&f->cx, "", &writer), QB_STATUS_INVALID);
     qb_test_join(path, f->dir, "none/out");
-    assert_fails(&f->cx, qb_writer_open(&f->cx, path, true, &writer), QB_STATUS_NOTFOUND);
+    assert_fails(&f->cx, qb_writer_open(&f->cx, path, &writer), QB_STATUS_NOTFOUND);
     assert_message(&f->cx, path);
 }
 
@@ -303,13 +366,16 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(limit_is_inclusive, setup),
     cmocka_unit_test_setup(abort_leaves_the_old_file, setup),
     cmocka_unit_test_setup(commit_replaces_the_old_file, setup),
-    cmocka_unit_test_setup(reserved_name_is_for_other_libraries, setup),
+    cmocka_unit_test_setup(lost_temporary_file_is_an_error, setup),
     cmocka_unit_test_setup(two_writers_of_one_path_do_not_collide, setup),
     cmocka_unit_test_setup(full_device_is_an_error, setup),
     cmocka_unit_test_setup(failed_write_leaves_the_old_file, setup),
     cmocka_unit_test_setup(killed_writer_leaves_the_old_file, setup),
+    cmocka_unit_test_setup(next_writer_removes_what_killed_ones_left, setup),
+    cmocka_unit_test_setup(many_writers_at_once_all_succeed, setup),
     cmocka_unit_test_setup(special_files_are_written_directly, setup),
     cmocka_unit_test_setup(links_stay_links, setup),
+    cmocka_unit_test_setup(link_to_nothing_yet_is_followed, setup),
     cmocka_unit_test_setup(bad_targets_are_refused, setup),
     cmocka_unit_test_setup(longest_file_name_can_be_written, setup),
     cmocka_unit_test_setup(no_memory_leaves_no_temporary_file, setup),

@@ -1,0 +1,232 @@
+/* The writers of file.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "file.h"
+
+/* ---- temporary files ----
+ *
+ * They lie beside the target as ".TARGET.qbench-N.tmp". Their writer holds a lock on them (flock)
+ * until they have their final name, so one that can be locked is left over from a writer that was
+ * killed, and the next writer of the same target removes it. Where the file system knows no locks,
+ * they stay and the next number is taken. */
+
+static char *temp_name(qb_ctx *cx, const char *path, int number) {
+    enum { BASE_MAX = 180 }; /* the whole must not be longer than a name may be */
+    const char *base = qb_path_base(path);
+    return qb_format(cx, "%.*s.%.*s.qbench-%d.tmp", (int)(base - path), path, BASE_MAX, base,
+                     number);
+}
+
+static bool lock_file(int fd, int how) {
+    int result;
+    do result = flock(fd, how);
+    while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+/* Whether `name` is the file behind `fd` (still). */
+static bool is_same(const char *name, int fd) {
+    struct stat named, opened;
+    return lstat(name, &named) == 0 && fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev &&
+           named.st_ino == opened.st_ino;
+}
+
+/* True: there was one and it is gone. */
+static bool remove_left_over(const char *name) {
+    const int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool removed = lock_file(fd, LOCK_EX | LOCK_NB) && is_same(name, fd) && unlink(name) == 0;
+    close(fd);
+    return removed;
+}
+
+/* A new file of this name, locked; EEXIST when somebody else has one. What replaces an old file is
+ * nobody else's to read before it has the rights of that one. */
+static int create_locked(const char *name, bool replaces) {
+    const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
+    if (fd < 0) return -1;
+    /* Before it was locked, another writer may have taken it for left over. */
+    if (!lock_file(fd, LOCK_EX) || is_same(name, fd)) return fd;
+    close(fd);
+    errno = EEXIST;
+    return -1;
+}
+
+/* Several writers that were killed at once left several. */
+static qb_status remove_from(qb_ctx *cx, const char *path, int number) {
+    for (bool more = true; more; number++) {
+        char *name = temp_name(cx, path, number);
+        if (!name) return cx->code;
+        more = remove_left_over(name);
+        qb_free(name);
+    }
+    return QB_OK;
+}
+
+static qb_status create_temp(qb_ctx *cx, const char *path, bool replaces, qb_writer *writer) {
+    enum { ATTEMPTS = 1000 };
+    for (int number = 0; number < ATTEMPTS; number++) {
+        char *name = temp_name(cx, path, number);
+        if (!name) return cx->code;
+        remove_left_over(name);
+        const int fd = create_locked(name, replaces);
+        if (fd >= 0) {
+            writer->temp = name;
+            writer->lock = fd;
+            return remove_from(cx, path, number + 1);
+        }
+        const bool taken = errno == EEXIST;
+        if (!taken) qb_fail_errno(cx, "write %s", path);
+        qb_free(name);
+        if (!taken) return cx->code;
+    }
+    return qb_fail(cx, QB_STATUS_IO, "write %s: no free temporary name after %d attempts", path,
+                   ATTEMPTS);
+}
+
+/* ---- open ---- */
+
+/* A device or pipe (/dev/null, /dev/stdout) is written directly: renaming a file over it would
+ * destroy it. */
+static qb_status open_special(qb_ctx *cx, const char *path, qb_writer *writer) {
+    writer->path = qb_strdup(cx, path);
+    if (!writer->path) return cx->code;
+    writer->stream = fopen(path, "we");
+    return writer->stream ? QB_OK : qb_fail_errno(cx, "write %s", path);
+}
+
+/* Where a path leads that may be a link: the link stays, its target is written, whether that is
+ * there already or not. New memory. */
+static char *follow(qb_ctx *cx, const char *path) {
+    enum { LINKS_MAX = 40, TARGET_MAX = 4096 };
+    char *at = qb_strdup(cx, path), target[TARGET_MAX];
+    for (int i = 0; at && i < LINKS_MAX; i++) {
+        const ssize_t n = readlink(at, target, sizeof target - 1);
+        if (n < 0) return at;
+        target[n] = '\0';
+        char *folder = qb_path_dir(cx, at);
+        qb_free(at);
+        at = folder ? qb_path_join(cx, folder, target) : NULL;
+        qb_free(folder);
+    }
+    if (at) qb_fail(cx, QB_STATUS_IO, "write %s: too many links", path);
+    qb_free(at);
+    return NULL;
+}
+
+static qb_status open_regular(qb_ctx *cx, const char *path, bool replaces, qb_writer *writer) {
+    writer->path = follow(cx, path);
+    if (!writer->path) return cx->code;
+    QB_TRY(create_temp(cx, writer->path, replaces, writer));
+    /* Closing the stream must not end the lock. */
+    const int own = fcntl(writer->lock, F_DUPFD_CLOEXEC, 0);
+    writer->stream = own >= 0 ? fdopen(own, "w") : NULL;
+    if (writer->stream) return QB_OK;
+    qb_fail_errno(cx, "write %s", path);
+    if (own >= 0) close(own);
+    return cx->code;
+}
+
+qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out) {
+    qb_writer writer = {0};
+    struct stat info;
+    qb_status status;
+    const bool exists = stat(path, &info) == 0;
+    if (*path == '\0') {
+        status = qb_fail(cx, QB_STATUS_INVALID, "write: expected a file name, got \"\"");
+    } else if (exists && S_ISDIR(info.st_mode)) {
+        status = qb_fail(cx, QB_STATUS_IO, "write %s: expected a file, got a directory", path);
+    } else if (exists && !S_ISREG(info.st_mode)) {
+        status = open_special(cx, path, &writer);
+    } else {
+        status = open_regular(cx, path, exists, &writer);
+    }
+    if (status != QB_OK) {
+        qb_writer_abort(&writer);
+        return status;
+    }
+    *out = writer;
+    return QB_OK;
+}
+
+/* ---- close ---- */
+
+/* Flushes down to the disk (scratch files: to the system) and closes the stream. */
+static qb_status finish_stream(qb_ctx *cx, qb_writer *writer) {
+    errno = 0;
+    bool failed = fflush(writer->stream) != 0 || ferror(writer->stream);
+    /* An error of an earlier write has lost its reason; one more byte fails for the same. */
+    if (failed && errno == 0) (void)!write(fileno(writer->stream), "", 1);
+    if (!failed && writer->temp && !writer->scratch) failed = fsync(fileno(writer->stream)) != 0;
+    int error = errno;
+    if (fclose(writer->stream) != 0 && !failed) {
+        failed = true;
+        error = errno;
+    }
+    writer->stream = NULL;
+    errno = error ? error : EIO;
+    return failed ? qb_fail_errno(cx, "write %s", writer->path) : QB_OK;
+}
+
+/* A new name in a folder reaches the disk. */
+static qb_status sync_folder(qb_ctx *cx, const char *path) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+    if (fd < 0) return qb_fail_errno(cx, "sync %s", path);
+    /* Some file systems cannot sync a folder; there is nothing better to be done on them. */
+    const bool failed = fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP;
+    if (failed) qb_fail_errno(cx, "sync %s", path);
+    close(fd);
+    return failed ? cx->code : QB_OK;
+}
+
+/* Puts the finished file in the place of the old one, with the rights of that one. */
+static qb_status place(qb_ctx *cx, qb_writer *writer) {
+    struct stat old;
+    if (stat(writer->path, &old) == 0)
+        (void)fchmod(writer->lock, old.st_mode & 0777); /* best effort, as with umask */
+    if (rename(writer->temp, writer->path) != 0)
+        return qb_fail_errno(cx, "rename %s to %s", writer->temp, writer->path);
+    close(writer->lock);
+    qb_free(writer->temp);
+    writer->temp = NULL;
+    return QB_OK;
+}
+
+qb_status qb_writer_commit(qb_ctx *cx, qb_writer *writer) {
+    qb_status status = QB_OK;
+    char *folder = qb_path_dir(cx, writer->path);
+    if (!folder) QB_GO(cx->code);
+    QB_GO(finish_stream(cx, writer));
+    if (writer->temp) {
+        QB_GO(place(cx, writer));
+        if (!writer->scratch) QB_GO(sync_folder(cx, folder));
+    }
+out:
+    qb_free(folder);
+    qb_writer_abort(writer); /* removes what was not placed, releases the names */
+    return status;
+}
+
+void qb_writer_abort(qb_writer *writer) {
+    if (writer->stream) fclose(writer->stream);
+    if (writer->temp) {
+        unlink(writer->temp);
+        close(writer->lock);
+    }
+    qb_free(writer->temp);
+    qb_free(writer->path);
+    *writer = (qb_writer){0};
+}
+
+qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t size) {
+    qb_writer writer;
+    QB_TRY(qb_writer_open(cx, path, &writer));
+    if (size) fwrite(data, 1, size, writer.stream);
+    return qb_writer_commit(cx, &writer); /* looks whether all could be written */
+}
