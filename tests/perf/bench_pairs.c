@@ -27,17 +27,16 @@ static bool same_steps(const qb_engine *a, const qb_engine *b) {
     return same;
 }
 
-/* The inputs come to the device with the first run. */
-static qb_status warm_up(qb_ctx *cx, const qb_engine *engine, qb_context *context, double *ms) {
-    bench_ports ports = {0};
+/* The inputs come to the device with the first run; steps of the processor read and write the ports
+ * at every replay. */
+static qb_status warm_up(qb_ctx *cx, const qb_engine *engine, qb_context *context,
+                         bench_ports *ports, double *ms) {
     double lap[LAPS];
-    qb_status status = bench_ports_new(cx, engine, 3, &ports);
-    if (status == QB_OK)
-        status = qb_context_run(cx, context, (const void *const *)ports.in, ports.out);
-    if (status == QB_OK) status = qb_context_replay(cx, context, LAPS, lap);
-    bench_ports_free(&ports);
+    QB_TRY(bench_ports_new(cx, engine, 3, ports));
+    QB_TRY(qb_context_run(cx, context, (const void *const *)ports->in, ports->out));
+    QB_TRY(qb_context_replay(cx, context, LAPS, lap));
     *ms = lap[LAPS - 1];
-    return status;
+    return QB_OK;
 }
 
 static qb_status lap_time(qb_ctx *cx, qb_context *context, double *ms) {
@@ -71,19 +70,23 @@ qb_status bench_pair_measure(qb_ctx *cx, const qb_engine *first, const qb_engine
                              bench_pair *out) {
     const qb_engine *engine[2] = {first, second};
     qb_context *context[2] = {NULL, NULL};
+    bench_ports ports[2] = {{0}};
     bench_pair pair = {.same = same_steps(first, second)};
     qb_status status = QB_OK;
     double ms[2];
     for (int e = 0; e < 2; e++) {
         QB_GO(qb_context_create(cx, engine[e], &context[e]));
-        QB_GO(warm_up(cx, engine[e], context[e], &ms[e]));
+        QB_GO(warm_up(cx, engine[e], context[e], &ports[e], &ms[e]));
     }
     const double rounds = SECONDS * 1e3 / (LAPS * (ms[0] + ms[1]));
     pair.rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
     QB_GO(take_turns(cx, context, &pair));
     *out = pair;
 out:
-    for (int e = 0; e < 2; e++) qb_context_free(context[e]);
+    for (int e = 0; e < 2; e++) {
+        qb_context_free(context[e]);
+        bench_ports_free(&ports[e]);
+    }
     return status;
 }
 

@@ -7,9 +7,11 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "bench_pairs.h"
 #include "engine/providers.h"
 #include "fake_device.h"
 #include "graph/passes.h"
+#include "open_models.h"
 #include "plugin_graph.h"
 
 #define IMAGE (3 * 32 * 32)
@@ -171,6 +173,24 @@ static void engines_race_with_steps_on_the_host(void **state) {
     qb_graph_free(graph);
 }
 
+/* So does it where benchmarks replay two engines by turns. */
+static void pairs_are_measured_with_steps_on_the_host(void **state) {
+    (void)state;
+    const qb_shape shape = qb_shape_of(3, 1, 8, 16);
+    const qb_engine_options options = {.backends = "cuda", .threads = 1, .input_shapes = &shape};
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    bench_pair pair;
+    qb_ctx_init(&cx);
+    open_sequence_model(&cx, &graph);
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    assert_ok(&cx, bench_pair_measure(&cx, engine, engine, &pair));
+    assert_true(pair.same && pair.low <= pair.ratio && pair.ratio <= pair.high);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
 static void providers_are_taken_in_order(void **state) {
     (void)state;
     static const struct {
@@ -271,6 +291,7 @@ int main(void) {
         cmocka_unit_test(both_sides_are_observed),
         cmocka_unit_test(plugins_run_on_the_device),
         cmocka_unit_test(engines_race_with_steps_on_the_host),
+        cmocka_unit_test(pairs_are_measured_with_steps_on_the_host),
         cmocka_unit_test(providers_are_taken_in_order),
         cmocka_unit_test(where_a_precision_runs_must_be_there),
         cmocka_unit_test(lists_have_one_name),
