@@ -42,7 +42,8 @@ typedef struct qb_data_check {
 } qb_data_check;
 
 /* Every check over the project's calibration data and, where there are some beside them, the
- * evaluation data: `evaluation`, or the project's where that is NULL. `graph`: optimized, float.
+ * evaluation data: `evaluation`, or the project's where that is NULL. Samples run where the project
+ * says, on all of its devices. `graph`: optimized, float.
  * `anew`: without what an earlier calibration knows. */
 qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                           const char *evaluation, bool anew, qb_diagnosis *out);

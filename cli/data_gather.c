@@ -5,7 +5,8 @@
 static qb_status gather(qb_ctx *cx, const qb_data_case *data, const char *path, int64_t most,
                         qb_table **out) {
     qb_project few = *data->project;
-    qb_calib_options options = {.backends = data->project->backends};
+    qb_calib_options options = {.backends = data->project->backends,
+                                .devices = data->project->devices};
     qb_dataset *dataset;
     if (few.samples == 0 || few.samples > most) few.samples = most;
     few.strict = false;

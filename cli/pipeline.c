@@ -85,8 +85,7 @@ static qb_status gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_option
     return QB_OK;
 }
 
-/* --devices needs something that runs on one. */
-static qb_status check_devices(qb_ctx *cx, const qb_project *project, bool on_device) {
+qb_status qb_stage_check_devices(qb_ctx *cx, const qb_project *project, bool on_device) {
     if (project->devices.n == 0 || on_device) return QB_OK;
     return qb_fail(cx, QB_STATUS_USAGE,
                    "--devices chooses among GPUs, and nothing here runs on one: add "
@@ -112,7 +111,7 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
     qb_methods list;
     QB_TRY(qb_methods_parse(cx, names, 0, &list)); /* a slip of the fingers shows before the data */
     QB_TRY(check_auto(cx, settings, &list));
-    QB_TRY(check_devices(cx, project, qb_backends_name_device(project->backends)));
+    QB_TRY(qb_stage_check_devices(cx, project, qb_backends_name_device(project->backends)));
     qb_calib_options options = {.backends = project->backends,
                                 .devices = project->devices,
                                 .checkpoint = settings->checkpoint,
@@ -383,7 +382,7 @@ static qb_status collect(qb_ctx *cx, const qb_project *project, const qb_compare
         QB_TRY(add_precision(cx, project, settings->precision[i], c));
     for (int32_t i = 0; i < c->n; i++)
         on_device = on_device || qb_backends_name_device(c->item[i].backends);
-    return check_devices(cx, project, on_device);
+    return qb_stage_check_devices(cx, project, on_device);
 }
 
 /* What to score on: the evaluation set, else the set that the calibration was made from. */

@@ -19,6 +19,9 @@ qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
  * after use. */
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                         const char *path, qb_dataset **dataset, qb_loader_options *loader);
+/* --devices needs something that runs on one: QB_STATUS_USAGE when they are given and `on_device`
+ * is false. */
+qb_status qb_stage_check_devices(qb_ctx *cx, const qb_project *project, bool on_device);
 /* How a calibration runs; all zero: alone, over all of the data, without checkpoints. */
 typedef struct qb_calibrate_settings {
     const char *methods;    /* comma separated; NULL: the project's */

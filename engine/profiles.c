@@ -275,6 +275,7 @@ static qb_status plan_at(qb_ctx *cx, qb_plans *plans, const qb_shape *shapes,
 qb_status qb_engine_at(qb_ctx *cx, const qb_engine *engine, const qb_shape *shapes,
                        const qb_engine **plan) {
     if (!engine->plans) QB_TRY(only_its_own(cx, engine, shapes));
+    qb_engine_select(engine);
     if (!same_shapes(engine, shapes)) return plan_at(cx, engine->plans, shapes, plan);
     qb_engine_hold(engine);
     *plan = engine;

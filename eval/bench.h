@@ -9,8 +9,8 @@ extern "C" {
 #endif
 
 typedef struct qb_bench_options {
-    int32_t streams;          /* execution contexts, each on a thread of its own; 0: 1 */
-    qb_engine *const *others; /* the same engine on other devices, each with as many streams */
+    int32_t streams;                /* execution contexts, each on a thread of its own; 0: 1 */
+    const qb_engine *const *others; /* the same on other devices, each with as many streams */
     int32_t n_others;
     double warmup_ms;  /* each stream runs this long before anything counts */
     double duration_s; /* queries start for this long (negative: until cancelled) ... */

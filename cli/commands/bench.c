@@ -323,7 +323,7 @@ static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, 
                          const qb_bench_devices *devices) {
     const int32_t n_devices = qb_devices_count(&devices->at);
     const qb_bench_options settings = {.streams = (int32_t)o->streams,
-                                       .others = devices->engine + 1,
+                                       .others = devices->plan + 1,
                                        .n_others = n_devices - 1,
                                        .warmup_ms = o->warmup,
                                        .duration_s = o->duration,
@@ -373,7 +373,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                          : build_engine(cx, o, &flags, &devices, &made, &name));
     if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(made.engine);
     const bool ranges = o->load_engine || qb_engine_n_profiles(made.engine) > 0;
-    QB_GO(qb_shapes_plan(cx, made.engine, ranges ? o->sizes.shapes : NULL, o->use_profile, &plan));
+    const char *shapes = ranges ? o->sizes.shapes : NULL;
+    QB_GO(qb_shapes_plan(cx, made.engine, shapes, o->use_profile, &plan));
+    QB_GO(qb_bench_devices_plan(cx, shapes, o->use_profile, &devices));
     if (!o->only_build) QB_GO(measure(cx, o, &making, name, made.engine, plan, &devices));
 out:
     qb_engine_release(plan);

@@ -11,6 +11,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
+    QB_DEVICES_OPTION(options),
     {.name = "evaluation",
      .letter = 'e',
      .type = QB_OPT_STRING,

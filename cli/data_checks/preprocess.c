@@ -85,7 +85,8 @@ static qb_status try_it(qb_ctx *cx, const qb_data_case *data, const qb_loader_op
     qb_graph *graph;
     int32_t logits;
     QB_TRY(qb_expose_logits(cx, data->graph, &graph, &logits));
-    const qb_stream_model model = {.graph = graph, .backends = data->project->backends};
+    const qb_stream_model model = {
+        .graph = graph, .backends = data->project->backends, .devices = data->project->devices};
     qb_answers answers = {0};
     qb_status status =
         qb_answers_collect(cx, &model, &logits, 1, loader, qb_threads(cx), 0, NULL, &answers);

@@ -43,6 +43,8 @@ if [ ! -e /dev/nvidiactl ]; then # no GPU: one line says why
 fi
 expect 2 "$QBENCH" calibrate model.onnx --data data --devices=0,1
 complains '--devices chooses among GPUs, and nothing here runs on one'
+expect 2 "$QBENCH" data doctor data --model model.onnx --devices=0,1
+complains '--devices chooses among GPUs, and nothing here runs on one'
 expect 2 "$QBENCH" compare fp32 fp32 --model model.onnx --data data --devices=1
 complains '--devices chooses among GPUs, and nothing here runs on one'
 expect 2 "$QBENCH" run --model model.onnx --devices=0,one

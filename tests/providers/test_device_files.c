@@ -275,8 +275,9 @@ static void streams_run_on_all_devices(void **state) {
     qb_engine *first = build(&f, NULL);
     save(&f, first, f.path, false, false);
     assert_ok(&f.cx, qb_engine_load_on(&f.cx, f.path, 1, &second));
+    const qb_engine *const other = second;
     const qb_bench_options options = {
-        .streams = 2, .others = &second, .n_others = 1, .min_runs = 5, .warmup_ms = 1};
+        .streams = 2, .others = &other, .n_others = 1, .min_runs = 5, .warmup_ms = 1};
     assert_ok(&f.cx, qb_bench_run(&f.cx, first, (const void *[]){image}, &options, &bench));
     assert_true(bench.on_device);
     for (int64_t i = 0; i < bench.n; i++) of_stream[bench.query[i].stream]++;

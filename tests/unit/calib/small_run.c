@@ -22,8 +22,8 @@ static void write_set(hid_t file, const char *name, int rank, const hsize_t *dim
     H5Sclose(space);
 }
 
-qb_dataset *run_dataset(qb_ctx *cx) {
-    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+void run_images(char *path) {
+    char folder[QB_TEST_PATH];
     qb_test_temp_dir(folder);
     qb_test_join(path, folder, "images.h5");
     uint8_t *pixel = malloc(PIXELS), label[RUN_IMAGES];
@@ -36,7 +36,12 @@ qb_dataset *run_dataset(qb_ctx *cx) {
     write_set(file, "labels", 1, dims, label);
     H5Fclose(file);
     free(pixel);
+}
+
+qb_dataset *run_dataset(qb_ctx *cx) {
+    char path[QB_TEST_PATH];
     qb_dataset *dataset;
+    run_images(path);
     assert_ok(cx, qb_dataset_open(cx, path, &(qb_dataset_options){0}, &dataset));
     return dataset;
 }

@@ -9,7 +9,9 @@
 #define RUN_IMAGES 21
 #define RUN_SIDE 8
 
-/* An HDF5 data set of seeded RGB images with labels, open. */
+/* Writes an HDF5 data set of seeded RGB images with labels; `path` (QB_TEST_PATH) is where. */
+void run_images(char *path);
+/* The same, open. */
 qb_dataset *run_dataset(qb_ctx *cx);
 /* Pixel values that run_dataset wrote: RUN_IMAGES x RUN_SIDE x RUN_SIDE x 3. */
 void run_pixels(uint8_t *pixel);
