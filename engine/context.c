@@ -31,6 +31,7 @@ static bool is_external(const qb_buffer *buffer) {
 }
 
 static void bind_slot(qb_context *c, int32_t image, const void **slot) {
+    *slot = NULL;
     if (image < 0) return;
     int32_t buffer = c->engine->images[image].buffer;
     *slot = address_of(c, image);
@@ -212,10 +213,14 @@ qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {
     } else if (step->kind == QB_STEP_KERNEL) {
         qb_launch launch = {.in = c->in[s],
                             .out = (void *)(uintptr_t)c->in[s][step->n_in],
+                            .more = (void *const *)(uintptr_t)(c->in[s] + step->n_in + 1),
                             .packed = packed_of(e, step),
                             .workspace = workspace,
                             .workers = c->workers};
-        if (!launch.out) return QB_OK; /* an output that the caller does not want */
+        if (step->n_out == 1) {
+            launch.more = NULL;
+            if (!launch.out) return QB_OK; /* an output that the caller does not want */
+        }
         status = step->kernel->launch(cx, step->kernel, &launch);
     } else if (step->kind == QB_STEP_PLUGIN) {
         status = qb_plugin_step_run(cx, step, c->in[s], workspace, NULL, e->threads);

@@ -134,7 +134,8 @@ qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
     *done = false;
     b->why_not = "no tactic for this operator";
     if (node->n_in > 4 ||
-        (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)))
+        (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) ||
+        problem.kind == QB_KIND_RECURRENT) /* several outputs: no device has that */
         return QB_OK;
     qb_group posed = *group;
     posed.kind = problem.kind;

@@ -85,26 +85,10 @@ qb_status qb_build_quantized(qb_builder *b, int32_t value, int32_t private) {
     return qb_build_observed(b, value);
 }
 
-static qb_status build_node(qb_builder *b, const qb_group *group) {
-    const qb_node *node = &b->graph->nodes[group->node[0]];
-    int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
-    if (!in) return b->cx->code;
-    for (int32_t i = 0; i < node->n_in; i++) {
-        in[i] = -1;
-        if (node->in[i] < 0) continue;
-        qb_desc want = qb_build_real_desc(b, node->in[i]);
-        in[i] = qb_build_require(b, node->in[i], &want, false);
-        if (in[i] < 0) return b->cx->code;
-    }
-    qb_step *step = qb_build_step(b, QB_STEP_NODE, 0, node->n_out);
-    if (!step) return b->cx->code;
-    int32_t index = b->engine->n_steps - 1;
-    step->node = node;
-    step->in = in;
-    step->n_in = node->n_in;
-    step->tactic = "node";
-    step->dtype = QB_DTYPE_F32;
-    QB_TRY(qb_build_describe(b, group, step));
+/* Images of the node's outputs in real values, for the last step, and copies to codes behind it. */
+static qb_status real_outputs(qb_builder *b, const qb_node *node) {
+    const int32_t index = b->engine->n_steps - 1;
+    qb_step *step = &b->engine->steps[index];
     for (int32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
         qb_desc desc = qb_build_real_desc(b, node->out[i]);
@@ -121,6 +105,28 @@ static qb_status build_node(qb_builder *b, const qb_group *group) {
         if (is_quantized(b, node->out[i]))
             QB_TRY(qb_build_quantized(b, node->out[i], b->engine->steps[index].out[i]));
     return QB_OK;
+}
+
+static qb_status build_node(qb_builder *b, const qb_group *group) {
+    const qb_node *node = &b->graph->nodes[group->node[0]];
+    int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
+    if (!in) return b->cx->code;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        in[i] = -1;
+        if (node->in[i] < 0) continue;
+        qb_desc want = qb_build_real_desc(b, node->in[i]);
+        in[i] = qb_build_require(b, node->in[i], &want, false);
+        if (in[i] < 0) return b->cx->code;
+    }
+    qb_step *step = qb_build_step(b, QB_STEP_NODE, 0, node->n_out);
+    if (!step) return b->cx->code;
+    step->node = node;
+    step->in = in;
+    step->n_in = node->n_in;
+    step->tactic = "node";
+    step->dtype = QB_DTYPE_F32;
+    QB_TRY(qb_build_describe(b, group, step));
+    return real_outputs(b, node);
 }
 
 /* ---- steps that run through a tactic --------------------------------------------------------- */
@@ -324,9 +330,10 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
         in[i] = qb_build_require(b, group->in[i], &p->in[i], (*kernel)->tactic->device_memory);
         if (in[i] < 0) return b->cx->code;
     }
+    const bool recurrent = p->kind == QB_KIND_RECURRENT;
     int32_t out = -1;
-    QB_TRY(output_image(b, group, *kernel, in, &out));
-    qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 0, 1);
+    if (!recurrent) QB_TRY(output_image(b, group, *kernel, in, &out));
+    qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 0, recurrent ? QB_RECURRENT_OUTPUTS : 1);
     if (!step) return b->cx->code;
     step->kernel = *kernel;
     step->on_device = (*kernel)->tactic->device_memory;
@@ -335,13 +342,14 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
     step->in = in;
     step->n_in = group->n_in;
     step->constants = constants;
-    step->out[0] = out;
     step->tactic = step->kernel->tactic->name;
     step->dtype = computes_in(p);
     step->flops = qb_problem_flops(p);
+    QB_TRY(qb_build_describe(b, group, step));
+    if (recurrent) return real_outputs(b, &b->graph->nodes[group->node[0]]);
+    step->out[0] = out;
     step->bytes = qb_step_bytes(b->engine, step);
     step->observed = b->engine->n_observed;
-    QB_TRY(qb_build_describe(b, group, step));
     return qb_build_observed(b, group->out);
 }
 

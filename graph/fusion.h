@@ -69,7 +69,8 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
                            qb_problem *problem);
 
 /* The problem that a node of a group of kind NODE poses, where it is one of the kinds behind COPY:
- * the first problem->n_in inputs of the node, its only output, layouts ROW. False when it is none.
+ * the first problem->n_in inputs of the node, its only output, layouts ROW. RECURRENT has all
+ * outputs of the node, and is in real values whatever the graph's codes are. False when it is none.
  * `in` as above. Shapes must be known. */
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem);
 

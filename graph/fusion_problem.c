@@ -90,6 +90,7 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
     case QB_KIND_ATTENTION:
+    case QB_KIND_RECURRENT:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_INTERNAL, "a group of kind %s is no problem for kernels",

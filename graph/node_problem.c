@@ -1,6 +1,7 @@
 /* Nodes outside of fusion groups as problems for kernels. */
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "graph/fusion.h"
 #include "graph/rewrite_internal.h"
@@ -10,6 +11,13 @@ static bool desc_of(const qb_graph *graph, int32_t value, qb_desc *out) {
     if (!qb_shape_known(&v->shape) || v->q.n > 1) return false;
     *out = (qb_desc){.dtype = v->dtype, .layout = QB_LAYOUT_ROW, .shape = v->shape, .q = v->q};
     return true;
+}
+
+/* Codes come in as the real numbers they stand for; constants would have to be converted first. */
+static bool make_real(const qb_graph *graph, int32_t value, qb_desc *desc) {
+    desc->dtype = QB_DTYPE_F32;
+    desc->q = (qb_qparams){.axis = -1};
+    return !graph->values[value].data;
 }
 
 static bool normal_axis(int64_t axis, int32_t rank, int32_t *out) {
@@ -99,6 +107,46 @@ static bool pose_resize(const qb_graph *graph, const qb_node *node, qb_problem *
                    : strcmp(transform, "asymmetric") == 0 && strcmp(rounding, "floor") == 0;
 }
 
+/* Functions that have neither alpha nor beta, as the node names them or as ONNX's default. */
+static bool pose_acts(const qb_node *node, int32_t each, int64_t directions, qb_recurrence *layer) {
+    static const struct {
+        const char *name;
+        qb_act_kind kind;
+    } known[] = {{"Sigmoid", QB_ACT_SIGMOID}, {"Tanh", QB_ACT_TANH}, {"Relu", QB_ACT_RELU}};
+    const qb_strings names = qb_node_strings(node, "activations");
+    if (names.n != 0 && names.n != each * directions) return false;
+    for (int32_t i = 0; i < each * directions; i++) {
+        const bool gate = i % each == 0 && each > 1;
+        const char *name = names.n ? names.v[i] : gate ? "Sigmoid" : "Tanh";
+        qb_act *act = &layer->act[i / each * QB_CELL_ACTS + i % each];
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            if (strcasecmp(name, known[k].name) == 0) act->kind = known[k].kind;
+        if (act->kind == QB_ACT_NONE) return false;
+    }
+    return true;
+}
+
+static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const qb_shape *x = &graph->values[node->in[QB_IN_X]].shape;
+    const qb_shape *r = &graph->values[node->in[QB_IN_R]].shape;
+    qb_recurrence *layer = &p->recurrence;
+    layer->cell = qb_node_is(node, "LSTM")  ? QB_CELL_LSTM
+                  : qb_node_is(node, "GRU") ? QB_CELL_GRU
+                                            : QB_CELL_RNN;
+    layer->reverse = strcmp(qb_node_string(node, "direction", "forward"), "reverse") == 0;
+    layer->batch_first = qb_node_int(node, "layout", 0) != 0;
+    layer->input_forget = qb_node_int(node, "input_forget", 0) != 0;
+    layer->linear_before_reset = qb_node_int(node, "linear_before_reset", 0) != 0;
+    layer->clip = qb_node_float(node, "clip", 0);
+    p->kind = QB_KIND_RECURRENT;
+    p->n_in = node->n_in;
+    if (!qb_shape_known(x) || !qb_shape_known(r)) return false;
+    p->out = (qb_desc){.dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_ROW, .q.axis = -1};
+    p->out.shape = layer->batch_first ? (qb_shape){4, {x->dim[0], x->dim[1], r->dim[0], r->dim[2]}}
+                                      : (qb_shape){4, {x->dim[0], r->dim[0], x->dim[1], r->dim[2]}};
+    return pose_acts(node, layer->cell + 1, r->dim[0], layer);
+}
+
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
     static const struct {
         const char *op;
@@ -107,19 +155,24 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
                 {"Transpose", pose_transpose},
                 {"Gather", pose_gather},
                 {"Attention", pose_attention},
-                {"Resize", pose_resize}};
+                {"Resize", pose_resize},
+                {"LSTM", pose_recurrent},
+                {"GRU", pose_recurrent},
+                {"RNN", pose_recurrent}};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     bool posed = false;
-    for (int32_t i = 1; i < node->n_out; i++)
-        if (node->out[i] >= 0) return false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !posed; i++)
         posed = qb_node_is(node, rows[i].op) && rows[i].pose(graph, node, &p);
     if (!posed) return false;
+    const bool recurrent = p.kind == QB_KIND_RECURRENT;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
+        if (recurrent && in[i].q.n > 0 && !make_real(graph, node->in[i], &in[i])) return false;
     }
-    if (!desc_of(graph, node->out[0], &p.out)) return false;
+    for (int32_t i = 1; i < node->n_out && !recurrent; i++)
+        if (node->out[i] >= 0) return false;
+    if (!recurrent && !desc_of(graph, node->out[0], &p.out)) return false;
     *problem = p;
     return true;
 }

@@ -19,6 +19,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_RESIZE] = "resize",
         [QB_KIND_GATHER] = "gather",
         [QB_KIND_ATTENTION] = "attention",
+        [QB_KIND_RECURRENT] = "recurrent",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -79,6 +80,10 @@ static double count_of(const qb_shape *shape, int32_t from) {
     return count;
 }
 
+int32_t qb_cell_gates(qb_cell_kind cell) {
+    return cell == QB_CELL_LSTM ? 4 : cell == QB_CELL_GRU ? 3 : 1;
+}
+
 double qb_problem_flops(const qb_problem *p) {
     double out = count_of(&p->out.shape, 0);
     switch (p->kind) {
@@ -95,6 +100,9 @@ double qb_problem_flops(const qb_problem *p) {
         const qb_shape *k = &p->in[1].shape;
         return 4.0 * out * (double)(k->rank == 4 ? k->dim[2] : k->dim[1]);
     }
+    case QB_KIND_RECURRENT: /* products of each gate with x and h */
+        return 2.0 * out * (double)qb_cell_gates(p->recurrence.cell) *
+               (double)(p->in[QB_IN_W].shape.dim[2] + p->in[QB_IN_R].shape.dim[2]);
     case QB_KIND_POOL: {
         double window = 1.0;
         for (int32_t d = 0; d < p->window.n; d++) window *= (double)p->window.kernel[d];

@@ -60,6 +60,8 @@ typedef enum qb_kind {
                            [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
                            to [N, heads, queries, keys]. Where it is minus infinity for all keys of
                            a query, the result is 0 */
+    QB_KIND_RECURRENT,  /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
+                           have  them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -112,6 +114,37 @@ typedef enum qb_binary_kind {
  *   LINEAR   (o + 0.5) in / out - 0.5, clamped to the image, between its two neighbours */
 typedef enum qb_resize_kind { QB_RESIZE_NEAREST, QB_RESIZE_LINEAR } qb_resize_kind;
 
+/* Recurrent layers as ONNX defines LSTM, GRU and RNN (opset 14). Sizes are those of the shapes:
+ * W [directions, gates hidden, inputs], R [directions, gates hidden, hidden], Y [steps, directions,
+ * batch, hidden], or with batch_first [batch, steps, directions, hidden]. */
+typedef enum qb_cell_kind { QB_CELL_RNN, QB_CELL_GRU, QB_CELL_LSTM } qb_cell_kind;
+
+#define QB_CELL_ACTS 3 /* most functions of a direction: f, g, h */
+
+typedef struct qb_recurrence {
+    qb_cell_kind cell;
+    bool reverse; /* the first direction goes from the end to the start; a second one always does */
+    bool batch_first;
+    bool input_forget;            /* LSTM: f = 1 - i */
+    bool linear_before_reset;     /* GRU: the reset gate multiplies h R and not h */
+    float clip;                   /* of what goes into the gates' functions; 0: none */
+    qb_act act[2 * QB_CELL_ACTS]; /* of each direction */
+} qb_recurrence;
+
+/* Input positions of RECURRENT. */
+enum {
+    QB_IN_X,
+    QB_IN_W,
+    QB_IN_R,
+    QB_IN_B,
+    QB_IN_LENGTHS,
+    QB_IN_H,
+    QB_IN_C,
+    QB_IN_P,
+    QB_RECURRENT_INPUTS
+};
+#define QB_RECURRENT_OUTPUTS 3 /* Y, Y_h, Y_c */
+
 #define QB_MAX_INPUTS 64 /* of one step */
 
 typedef struct qb_problem {
@@ -135,6 +168,7 @@ typedef struct qb_problem {
     float epsilon;             /* LAYER_NORM */
     int32_t perm[QB_MAX_RANK]; /* TRANSPOSE */
     qb_resize_kind resize;
+    qb_recurrence recurrence;
     int32_t variant; /* which of a library's algorithms; 0: the tactic tries them, 1: the one that
                         the library puts first. A kernel's own problem says which one it has, 0
                         where there is no choice; what else the number says is the tactic's */
@@ -145,6 +179,9 @@ typedef struct qb_problem {
 
 /* Input positions of CONV, CONV_TRANSPOSE and MATMUL. */
 enum { QB_IN_DATA = 0, QB_IN_WEIGHT = 1, QB_IN_BIAS = 2, QB_IN_RESIDUAL = 3 };
+
+/* Gates of a cell: rows of W and R for each hidden unit. */
+int32_t qb_cell_gates(qb_cell_kind cell);
 
 bool qb_problem_has(const qb_problem *p, int32_t input);
 /* Multiply-adds times two of the anchor; 0 for data movement. */

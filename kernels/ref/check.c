@@ -227,6 +227,7 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
     case QB_KIND_ATTENTION:
+    case QB_KIND_RECURRENT:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no reference kernel for %s", qb_kind_text(p->kind));

@@ -14,12 +14,12 @@
  */
 
 /* Shapes to try for the data and for the other inputs, constant or not. */
-static const qb_shape data_shapes[] = {{.rank = 4, .dim = {1, 2, 4, 4}},
-                                       {.rank = 2, .dim = {4, 4}}};
-static const qb_shape other_shapes[] = {{.rank = 4, .dim = {1, 2, 4, 4}},
-                                        {.rank = 4, .dim = {2, 2, 1, 1}},
-                                        {.rank = 2, .dim = {4, 4}},
-                                        {.rank = 1, .dim = {1}}};
+static const qb_shape data_shapes[] = {
+    {.rank = 4, .dim = {1, 2, 4, 4}}, {.rank = 2, .dim = {4, 4}}, {.rank = 3, .dim = {1, 1, 1}}};
+static const qb_shape other_shapes[] = {
+    {.rank = 4, .dim = {1, 2, 4, 4}}, {.rank = 4, .dim = {2, 2, 1, 1}}, {.rank = 2, .dim = {4, 4}},
+    {.rank = 1, .dim = {1}},          {.rank = 3, .dim = {1, 1, 1}}, /* RNN, GRU, LSTM */
+    {.rank = 3, .dim = {1, 3, 1}},    {.rank = 3, .dim = {1, 4, 1}}};
 
 static const int64_t ones[] = {1, 1};
 

@@ -5,10 +5,11 @@
 
 #include "kernels/ref.h"
 #include "random_attention.h"
+#include "random_recurrent.h"
 
 bool random_is_node(qb_kind kind) {
     return kind == QB_KIND_LAYER_NORM || kind == QB_KIND_TRANSPOSE || kind == QB_KIND_RESIZE ||
-           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION;
+           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION || kind == QB_KIND_RECURRENT;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
@@ -36,6 +37,10 @@ void random_node_make(qb_rng *rng, random_case *c) {
     qb_desc *x = &c->in[0];
     if (p->kind == QB_KIND_ATTENTION) {
         random_attention_make(rng, c);
+        return;
+    }
+    if (p->kind == QB_KIND_RECURRENT) {
+        random_recurrent_make(rng, c);
         return;
     }
     int32_t rank = p->kind == QB_KIND_RESIZE ? 4 : (int32_t)random_between(rng, 2, 4);
@@ -156,6 +161,10 @@ void random_node_reference(random_case *c) {
     }
     if (p->kind == QB_KIND_ATTENTION) {
         random_attention_reference(c);
+        return;
+    }
+    if (p->kind == QB_KIND_RECURRENT) {
+        random_recurrent_reference(c);
         return;
     }
     for (int64_t i = 0, n = qb_shape_count(&p->out.shape); i < n; i++) {

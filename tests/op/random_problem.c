@@ -8,6 +8,7 @@
 #include "qb_test.h"
 #include "random_attention.h"
 #include "random_node.h"
+#include "random_recurrent.h"
 
 int64_t random_between(qb_rng *rng, int64_t low, int64_t high) {
     return low + (int64_t)qb_rng_below(rng, (uint64_t)(high - low + 1));
@@ -364,7 +365,8 @@ static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
     case QB_KIND_TRANSPOSE:
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
-    case QB_KIND_ATTENTION: random_node_make(rng, c); return true;
+    case QB_KIND_ATTENTION:
+    case QB_KIND_RECURRENT: random_node_make(rng, c); return true;
     default: make_plain(rng, c); return true;
     }
 }
@@ -402,6 +404,7 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
     }
     mask_lines(rng, out);
     if (kind == QB_KIND_ATTENTION) random_attention_mask(rng, out);
+    if (kind == QB_KIND_RECURRENT) random_recurrent_settle(rng, out);
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);

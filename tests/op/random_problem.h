@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "kernels/tactic.h"
 
-#define CASE_INPUTS 4 /* most inputs of a random problem */
+#define CASE_INPUTS QB_RECURRENT_INPUTS /* most inputs of a random problem */
 
 typedef struct random_case {
     qb_problem problem; /* row-major, no slices; points at `in` */
