@@ -185,8 +185,7 @@ qb_status qb_shapes_plan(qb_ctx *cx, const qb_engine *engine, const char *text, 
                                 : qb_engine_profile(engine, (int32_t)profile)->opt[i];
     }
     QB_GO(qb_shapes_parse(cx, "shapes", text, names, n, shapes));
-    QB_GO(qb_engine_check_shapes(cx, engine, (int32_t)profile, shapes));
-    QB_GO(qb_engine_at(cx, engine, shapes, plan));
+    QB_GO(qb_engine_at_profile(cx, engine, (int32_t)profile, shapes, plan));
 out:
     qb_free(shapes);
     qb_free(names);

@@ -47,7 +47,8 @@ qb_status qb_profiles_parse(qb_ctx *cx, const qb_shape_flags *flags, const qb_gr
 qb_status qb_workspace_parse(qb_ctx *cx, const char *pools, size_t *bytes);
 
 /* The plan of an engine that a run should take: for the sizes in `shapes` (the others as they are)
- * or, without them, the usual ones of a profile (-1: the first). */
+ * by a profile (-1: the one that fits them best) or, without them, for its usual ones (-1: those of
+ * the first). */
 qb_status qb_shapes_plan(qb_ctx *cx, const qb_engine *engine, const char *shapes, int64_t profile,
                          const qb_engine **plan);
 

@@ -748,12 +748,6 @@ static qb_status request_again(qb_ctx *cx, const qb_again *how, request *r) {
     return check_float_type(cx, r, how->backends);
 }
 
-static bool are_usual(const qb_plans *plans, int32_t profile, const qb_shape *shapes) {
-    for (int32_t i = 0; i < plans->n_inputs; i++)
-        if (!qb_shape_equal(&plans->profiles[profile].opt[i], &shapes[i])) return false;
-    return true;
-}
-
 qb_status qb_engine_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
                          const qb_engine_options *tune, qb_engine **out) {
     const size_t n = (size_t)plans->n_inputs;
@@ -765,7 +759,7 @@ qb_status qb_engine_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_
     r.share = true;
     r.plans = plans;
     r.hints = tune ? NULL : &plans->hints[profile];
-    r.usual = are_usual(plans, profile, shapes);
+    r.usual = qb_plans_are_usual(plans, profile, shapes);
     r.time_tactics = tune && tune->time_tactics;
     r.first_tactic = tune && tune->first_tactic;
     r.timing_cache = tune ? tune->timing_cache : NULL;

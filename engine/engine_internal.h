@@ -127,6 +127,7 @@ struct qb_engine {
     int32_t n_half;
     qb_plans *plans;        /* of an engine with profiles; NULL */
     qb_plans *plan_of;      /* this is one of its plans; NULL */
+    int32_t profile;        /* whose hints the plan follows */
     struct qb_pack **packs; /* that the plan reads */
     int32_t n_packs, refs;  /* refs: of who uses the plan now */
     bool cached;            /* the plan stays when nobody uses it */

@@ -81,7 +81,10 @@ void qb_plans_free(qb_plans *plans); /* accepts NULL */
 void qb_engine_destroy(qb_engine *engine);
 /* Hints of an earlier build, one list a profile. */
 qb_status qb_plans_hint(qb_ctx *cx, qb_plans *plans, const qb_hints *hints);
-/* The profile that holds the shapes; -1 with an error when none of `only` (-1: all) does. */
+/* Are they the profile's usual ones? */
+bool qb_plans_are_usual(const qb_plans *plans, int32_t profile, const qb_shape *shapes);
+/* The profile that serves the shapes (see qb_engine_at); -1 with an error when `only` that one (-1:
+ * any) does not hold them. */
 int32_t qb_plans_profile(qb_ctx *cx, const qb_plans *plans, int32_t only, const qb_shape *shapes);
 /* A context that runs any plan of now needs this much. */
 qb_plans_need qb_plans_memory(qb_plans *plans);

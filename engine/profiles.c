@@ -35,21 +35,47 @@ static bool leaves(const qb_plans *plans, int32_t profile, const qb_shape *shape
     return false;
 }
 
+/* How many sets of shapes a profile holds; only compared, so that beyond 1e308 all are as wide. */
+static double width_of(const qb_plans *plans, int32_t profile) {
+    const qb_profile *p = &plans->profiles[profile];
+    double width = 1;
+    for (int32_t i = 0; i < plans->n_inputs; i++)
+        for (int32_t d = 0; d < p->min[i].rank; d++)
+            width *= (double)(p->max[i].dim[d] - p->min[i].dim[d]) + 1;
+    return width;
+}
+
+bool qb_plans_are_usual(const qb_plans *plans, int32_t profile, const qb_shape *shapes) {
+    for (int32_t i = 0; i < plans->n_inputs; i++)
+        if (!qb_shape_equal(&plans->profiles[profile].opt[i], &shapes[i])) return false;
+    return true;
+}
+
+/* Of two profiles that hold the shapes, does the second fit them better? */
+static bool fits_better(const qb_plans *plans, int32_t one, int32_t other, const qb_shape *shapes) {
+    if (qb_plans_are_usual(plans, one, shapes)) return false;
+    return qb_plans_are_usual(plans, other, shapes) ||
+           width_of(plans, other) < width_of(plans, one);
+}
+
 int32_t qb_plans_profile(qb_ctx *cx, const qb_plans *plans, int32_t only, const qb_shape *shapes) {
     const bool several = plans->n_profiles > 1;
+    int32_t best = -1;
     qb_strbuf why = {0};
     for (int32_t p = 0; p < plans->n_profiles; p++) {
         if (only >= 0 && p != only) continue;
         if (why.size > 0) qb_strbuf_add(&why, "; ");
-        if (!leaves(plans, p, shapes, &why)) {
-            qb_strbuf_release(&why);
-            return p;
+        if (leaves(plans, p, shapes, &why)) {
+            if (several) qb_strbuf_addf(&why, " (profile %d)", (int)p);
+        } else if (best < 0 || fits_better(plans, best, p, shapes)) {
+            best = p;
         }
-        if (several) qb_strbuf_addf(&why, " (profile %d)", (int)p);
     }
-    qb_fail(cx, QB_STATUS_INVALID, "%s", why.failed || !why.data ? "no such profile" : why.data);
+    if (best < 0)
+        qb_fail(cx, QB_STATUS_INVALID, "%s",
+                why.failed || !why.data ? "no such profile" : why.data);
     qb_strbuf_release(&why);
-    return -1;
+    return best;
 }
 
 static bool same_shapes(const qb_engine *engine, const qb_shape *shapes) {
@@ -68,12 +94,6 @@ static qb_status only_its_own(qb_ctx *cx, const qb_engine *engine, const qb_shap
                            qb_shape_text(&engine->inputs[i].desc.shape, want, sizeof want),
                            qb_shape_text(&shapes[i], got, sizeof got));
     return QB_OK;
-}
-
-qb_status qb_engine_check_shapes(qb_ctx *cx, const qb_engine *engine, int32_t profile,
-                                 const qb_shape *shapes) {
-    if (!engine->plans) return only_its_own(cx, engine, shapes);
-    return qb_plans_profile(cx, engine->plans, profile, shapes) < 0 ? cx->code : QB_OK;
 }
 
 int32_t qb_engine_n_profiles(const qb_engine *engine) {
@@ -240,6 +260,7 @@ static qb_status make_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const q
         return cx->code;
     }
     plan->plan_of = plans;
+    plan->profile = profile;
     reserve(plans, plan);
     const int32_t place = free_place(plans);
     if (place >= 0) {
@@ -250,18 +271,17 @@ static qb_status make_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const q
     return QB_OK;
 }
 
-static qb_engine *cached(const qb_plans *plans, const qb_shape *shapes) {
+static qb_engine *cached(const qb_plans *plans, int32_t profile, const qb_shape *shapes) {
     for (int32_t i = 0; i < plans->n_plans; i++)
-        if (same_shapes(plans->plan[i], shapes)) return plans->plan[i];
+        if (plans->plan[i]->profile == profile && same_shapes(plans->plan[i], shapes))
+            return plans->plan[i];
     return NULL;
 }
 
-static qb_status plan_at(qb_ctx *cx, qb_plans *plans, const qb_shape *shapes,
+static qb_status plan_at(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
                          const qb_engine **out) {
-    const int32_t profile = qb_plans_profile(cx, plans, -1, shapes);
-    if (profile < 0) return cx->code;
     pthread_mutex_lock(&plans->lock);
-    qb_engine *plan = cached(plans, shapes);
+    qb_engine *plan = cached(plans, profile, shapes);
     qb_status status = plan ? QB_OK : make_plan(cx, plans, profile, shapes, &plan);
     if (status == QB_OK) {
         plan->refs++;
@@ -272,14 +292,22 @@ static qb_status plan_at(qb_ctx *cx, qb_plans *plans, const qb_shape *shapes,
     return status;
 }
 
-qb_status qb_engine_at(qb_ctx *cx, const qb_engine *engine, const qb_shape *shapes,
-                       const qb_engine **plan) {
+qb_status qb_engine_at_profile(qb_ctx *cx, const qb_engine *engine, int32_t profile,
+                               const qb_shape *shapes, const qb_engine **plan) {
     if (!engine->plans) QB_TRY(only_its_own(cx, engine, shapes));
     qb_engine_select(engine);
-    if (!same_shapes(engine, shapes)) return plan_at(cx, engine->plans, shapes, plan);
+    if (engine->plans && (profile > 0 || !same_shapes(engine, shapes))) {
+        profile = qb_plans_profile(cx, engine->plans, profile, shapes);
+        return profile < 0 ? cx->code : plan_at(cx, engine->plans, profile, shapes, plan);
+    }
     qb_engine_hold(engine);
     *plan = engine;
     return QB_OK;
+}
+
+qb_status qb_engine_at(qb_ctx *cx, const qb_engine *engine, const qb_shape *shapes,
+                       const qb_engine **plan) {
+    return qb_engine_at_profile(cx, engine, -1, shapes, plan);
 }
 
 void qb_engine_hold(const qb_engine *engine) {

@@ -19,17 +19,18 @@ extern "C" {
 int32_t qb_engine_n_profiles(const qb_engine *engine);
 const qb_profile *qb_engine_profile(const qb_engine *engine, int32_t profile);
 
-/* Is one shape an input (in order of the engine's inputs) inside a profile (-1: of any)? The error
- * (QB_STATUS_INVALID) names input, axis, value and range. An engine of fixed shapes takes its own.
- */
-qb_status qb_engine_check_shapes(qb_ctx *cx, const qb_engine *engine, int32_t profile,
-                                 const qb_shape *shapes);
-
-/* The plan for these shapes: an engine in its own right whose weights belong to `engine`, which
- * must outlive it; the engine itself when the shapes are its own. Any thread; one makes a plan at a
- * time. Give it back with qb_engine_release once no context runs it. */
+/* The plan for these shapes, one an input: an engine in its own right whose weights belong to
+ * `engine`, which must outlive it; the engine itself when the shapes are its own. It has the
+ * tactics of the profile whose usual shapes these are, else of the one of the fewest shapes that
+ * holds them, of equal ones the first. The error for shapes outside (QB_STATUS_INVALID) names
+ * input, axis, value and range; an engine of fixed shapes takes its own. Any thread; one makes a
+ * plan at a time. Give it back with qb_engine_release once no context runs it. */
 qb_status qb_engine_at(qb_ctx *cx, const qb_engine *engine, const qb_shape *shapes,
                        const qb_engine **plan);
+/* The same with the tactics of a given profile (-1: as above), which must hold the shapes; the
+ * engine itself is the plan for the usual ones of profile 0. */
+qb_status qb_engine_at_profile(qb_ctx *cx, const qb_engine *engine, int32_t profile,
+                               const qb_shape *shapes, const qb_engine **plan);
 void qb_engine_release(const qb_engine *plan); /* accepts NULL */
 /* Plans that are kept at the moment, for any shapes but those of the engine itself. */
 int32_t qb_engine_n_plans(const qb_engine *engine);

@@ -52,7 +52,8 @@ static const qb_opt table[] = {
            "size of a symbolic first dimension (default: 1)"),
     QB_SHAPE_OPTIONS(options),
     NUMBER("useProfile", use_profile, QB_OPT_INT, "N", 0, 15,
-           "run at the usual sizes of this profile (default: 0)"),
+           "run by this profile: at --shapes, or at its usual sizes (default: the one that fits "
+           "--shapes best; 0)"),
     NUMBER("useOptimizationProfile", use_profile, QB_OPT_INT, "N", 0, 15,
            "the same as --useProfile"),
     FLAG("dumpOptimizationProfile", dump_profiles, "print the profiles"),

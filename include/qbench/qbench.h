@@ -146,7 +146,8 @@ QBENCH_API qbench_status qbench_context_create(qbench_session *session, const qb
 QBENCH_API void qbench_context_free(qbench_context *context); /* accepts NULL */
 /* The next runs take inputs of these sizes: dim[i] has as many entries as input i has dimensions.
  * They must lie in one profile of the engine; QBENCH_INVALID names input, axis, value and range,
- * and the context keeps the sizes that it had. The first time that sizes come up a plan is made for
+ * and the context keeps the sizes that it had. Of several profiles the one whose `opt` sizes these
+ * are serves them, else the tightest. The first time that sizes come up a plan is made for
  * them; the context's memory is that of the largest sizes from the start. */
 QBENCH_API qbench_status qbench_context_set_shapes(qbench_session *session, qbench_context *context,
                                                    const int64_t *const *dim);

@@ -244,9 +244,47 @@ static void outside_is_an_error_with_axis_value_and_range(void **state) {
     refuses(&cx, context, qb_shape_of(4, 1, 3, 100, 100),
             "axis 2: 100 is outside of 8 to 64 (profile 0); input 'image': axis 2: 100 is outside "
             "of 128 to 128 (profile 1)");
-    assert_fails(&cx, qb_engine_check_shapes(&cx, engine, 0, &large), QB_STATUS_INVALID);
-    assert_ok(&cx, qb_engine_check_shapes(&cx, engine, 1, &large));
+    const qb_engine *plan = NULL;
+    assert_fails(&cx, qb_engine_at_profile(&cx, engine, 0, &large, &plan), QB_STATUS_INVALID);
+    assert_null(plan);
+    qb_ctx_clear(&cx);
+    assert_ok(&cx, qb_engine_at_profile(&cx, engine, 1, &large, &plan));
+    qb_engine_release(plan);
     qb_context_free(context);
+    qb_engine_free(engine);
+}
+
+/* Which profile's tactics a plan has. */
+static void served_by(qb_ctx *cx, const qb_engine *engine, int32_t asked, qb_shape shape,
+                      int32_t expected) {
+    const qb_engine *plan;
+    assert_ok(cx, qb_engine_at_profile(cx, engine, asked, &shape, &plan));
+    assert_int_equal(plan->profile, expected);
+    assert_true(qb_shape_equal(&qb_engine_input(plan, 0)->shape, &shape));
+    qb_engine_release(plan);
+}
+
+/* The one that is tuned for just these shapes, else the one of the fewest, wherever they stand. */
+static void the_profile_that_fits_best_serves(void **state) {
+    (void)state;
+    const qb_shape tiny = qb_shape_of(4, 1, 3, 8, 8), usual = qb_shape_of(4, 1, 3, 16, 16),
+                   wide = qb_shape_of(4, 8, 3, 64, 64), batch = qb_shape_of(4, 4, 3, 16, 16),
+                   inner = qb_shape_of(4, 4, 3, 32, 32);
+    const qb_profile profiles[] = {{&tiny, &usual, &wide},
+                                   {&tiny, &batch, &wide},
+                                   {&usual, &usual, &inner},
+                                   {&inner, &inner, &inner}};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_engine *engine = build(&cx, open_image_model, "cpu,ref", profiles, 4);
+    served_by(&cx, engine, -1, usual, 0); /* opt of 0 and of 2 */
+    served_by(&cx, engine, -1, batch, 1); /* opt of 1, though 2 is tighter */
+    served_by(&cx, engine, -1, inner, 3); /* opt of 3, though inside of all */
+    served_by(&cx, engine, -1, qb_shape_of(4, 2, 3, 16, 20), 2); /* inside of 0, 1 and 2 */
+    served_by(&cx, engine, -1, tiny, 0);                         /* 0 and 1 are equally wide */
+    served_by(&cx, engine, 0, inner, 0);                         /* as asked */
+    served_by(&cx, engine, 2, usual, 2);
+    served_by(&cx, engine, -1, inner, 3); /* not the plan made for 0 */
     qb_engine_free(engine);
 }
 
@@ -338,6 +376,7 @@ int main(void) {
         cmocka_unit_test(all_shapes_read_the_same_weights),
         cmocka_unit_test(files_keep_the_profiles),
         cmocka_unit_test(outside_is_an_error_with_axis_value_and_range),
+        cmocka_unit_test(the_profile_that_fits_best_serves),
         cmocka_unit_test(profiles_that_make_no_sense_are_refused),
         cmocka_unit_test(tactics_are_timed_at_the_usual_shapes),
         cmocka_unit_test(no_memory_is_an_error_everywhere),
