@@ -27,17 +27,46 @@ find_package(CUDAToolkit REQUIRED)
 set(QB_HAVE_CUDA ON)
 message(STATUS "CUDA backend: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
 
-# Device code in two object libraries: machine code for 9.0 alone (wgmma), and portable code for 8.0
-# to 8.9, 9.0 and, by the driver's compiler, everything later.
+# What device code is made for, as CUDA_ARCHITECTURES: N-real is machine code for GPUs N to the end
+# of its tens, N-virtual is PTX that the driver compiles for N and everything later, N is both.
+set(QB_CUDA_ARCHITECTURES "80;90a-real" CACHE STRING
+  "GPUs that the CUDA backend has code for, 80 and later; 90a: the wgmma kernels too")
+set(qb_cuda_wgmma_architectures "")
+set(qb_cuda_ptx "")
+foreach(entry IN LISTS QB_CUDA_ARCHITECTURES)
+  if(NOT entry MATCHES "^([0-9]+)([af]?)(-real|-virtual)?$" OR CMAKE_MATCH_1 LESS 80)
+    message(FATAL_ERROR "QB_CUDA_ARCHITECTURES: expected numbers from 80, with -real (machine code "
+      "alone) or -virtual (PTX alone), such as \"80;90a-real\"; got '${entry}'")
+  endif()
+  if(entry MATCHES "^90a(-real)?$")
+    set(qb_cuda_wgmma_architectures 90a-real)
+  endif()
+  if(entry MATCHES "^[0-9]+(-virtual)?$")
+    list(APPEND qb_cuda_ptx ${entry})
+  endif()
+endforeach()
+if(NOT QB_CUDA_ARCHITECTURES)
+  message(FATAL_ERROR "QB_CUDA_ARCHITECTURES: expected at least one, such as 80; got none")
+elseif(NOT qb_cuda_ptx)
+  message(STATUS "CUDA backend: ${QB_CUDA_ARCHITECTURES} has no PTX; later GPUs have no code")
+endif()
+
+# Device code in two object libraries: machine code for 9.0 alone (wgmma), left out where 90a is not
+# asked for, and portable code.
 file(GLOB qb_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
 set(qb_cuda_hopper ${qb_cuda_device})
 list(FILTER qb_cuda_hopper INCLUDE REGEX "wgmma")
 list(FILTER qb_cuda_device EXCLUDE REGEX "wgmma")
+set(qb_cuda_parts qb_cuda_portable)
 add_library(qb_cuda_portable OBJECT ${qb_cuda_device})
-add_library(qb_cuda_hopper OBJECT ${qb_cuda_hopper})
-set_target_properties(qb_cuda_portable PROPERTIES CUDA_ARCHITECTURES "80;90a-real")
-set_target_properties(qb_cuda_hopper PROPERTIES CUDA_ARCHITECTURES "90a-real")
-foreach(target IN ITEMS qb_cuda_portable qb_cuda_hopper)
+set_target_properties(qb_cuda_portable PROPERTIES CUDA_ARCHITECTURES "${QB_CUDA_ARCHITECTURES}")
+if(qb_cuda_wgmma_architectures)
+  list(APPEND qb_cuda_parts qb_cuda_hopper)
+  add_library(qb_cuda_hopper OBJECT ${qb_cuda_hopper})
+  set_target_properties(qb_cuda_hopper PROPERTIES
+    CUDA_ARCHITECTURES ${qb_cuda_wgmma_architectures})
+endif()
+foreach(target IN LISTS qb_cuda_parts)
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_STANDARD 17)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
   # -fmad=false: the same rule as -ffp-contract=off on the host. A spill is an error of ours.
@@ -47,8 +76,17 @@ foreach(target IN ITEMS qb_cuda_portable qb_cuda_hopper)
 endforeach()
 
 file(GLOB qb_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
-add_library(qb_cuda STATIC ${qb_cuda_host} $<TARGET_OBJECTS:qb_cuda_portable>
-  $<TARGET_OBJECTS:qb_cuda_hopper>)
+add_library(qb_cuda STATIC ${qb_cuda_host})
+foreach(part IN LISTS qb_cuda_parts)
+  target_sources(qb_cuda PRIVATE $<TARGET_OBJECTS:${part}>)
+endforeach()
+# kernels/cuda/code.h: what the program knows of its own code
+list(JOIN QB_CUDA_ARCHITECTURES " " qb_cuda_built)
+set_property(SOURCE ${CMAKE_SOURCE_DIR}/kernels/cuda/code.c APPEND PROPERTY
+  COMPILE_DEFINITIONS "QB_CUDA_ARCHITECTURES=\"${qb_cuda_built}\"")
+if(qb_cuda_wgmma_architectures)
+  target_compile_definitions(qb_cuda PRIVATE QB_HAVE_WGMMA)
+endif()
 set_target_properties(qb_cuda PROPERTIES LINKER_LANGUAGE C POSITION_INDEPENDENT_CODE ON)
 target_include_directories(qb_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS} ${QB_CUDNN_INCLUDE}
   ${QB_CUBLASLT_INCLUDE})

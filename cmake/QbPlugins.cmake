@@ -16,8 +16,8 @@ if(QB_HAVE_CUDA)
     file(GLOB kernel ${CMAKE_SOURCE_DIR}/examples/plugins/${name}.cu
       ${CMAKE_SOURCE_DIR}/examples/plugins/${name}/${name}.cu)
     add_library(plugin_${name}_cuda OBJECT ${kernel})
-    set_target_properties(plugin_${name}_cuda PROPERTIES CUDA_ARCHITECTURES "80;90"
-      POSITION_INDEPENDENT_CODE ON)
+    set_target_properties(plugin_${name}_cuda PROPERTIES
+      CUDA_ARCHITECTURES "${QB_CUDA_ARCHITECTURES}" POSITION_INDEPENDENT_CODE ON)
     target_sources(plugin_${name} PRIVATE $<TARGET_OBJECTS:plugin_${name}_cuda>)
     set_target_properties(plugin_${name} PROPERTIES LINKER_LANGUAGE C)
     target_compile_definitions(plugin_${name} PRIVATE WITH_CUDA)

@@ -21,7 +21,7 @@ typedef struct qb_device_observers {
 /* What an engine was tuned for, and an engine file is bound to. */
 typedef struct qb_device_identity {
     char hardware[160]; /* "NVIDIA H200, compute capability 9.0" */
-    char software[96];  /* "driver 13.0, CUDA 13.0, cuDNN 91300" */
+    char software[128]; /* "driver 13.0, CUDA 13.0, cuDNN 91300" */
 } qb_device_identity;
 
 /* One kind of device. Streams, events and graphs are handles of the device's runtime; work on a

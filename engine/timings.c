@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/strbuf.h"
 
 #define FIRST_LINE "qbench timings 1"
@@ -116,15 +117,32 @@ static qb_status parse_entry(qb_ctx *cx, qb_timings *t, const char *name, int32_
     return qb_timings_add(cx, t, tactic, problem, &value);
 }
 
-/* "HASH<TAB>text" */
+/* The field up to the next tab, which *at moves behind; NULL: there is no tab. */
+static char *next_field(char **at) {
+    char *field = *at, *tab = strchr(field, '\t');
+    if (!tab) return NULL;
+    *tab = '\0';
+    *at = tab + 1;
+    return field;
+}
+
+/* "HASH<TAB>HASH OF THE TEXT<TAB>TEXT": what compiled it ends the process on some texts that are
+ * damaged. Without the second hash, or with another, the text is compiled anew. */
 static qb_status parse_compiled(qb_ctx *cx, qb_timings *t, const char *name, int32_t number,
                                 char *line) {
-    char *text = strchr(line, '\t');
-    qb_hash key;
-    if (text) *text++ = '\0';
-    if (!text || !*text || !qb_hash_parse(line, &key))
+    char *rest = line, *hex = next_field(&rest), *check = hex ? next_field(&rest) : NULL;
+    qb_hash key, sum;
+    if (!hex || !*rest || !qb_hash_parse(hex, &key))
         return bad_line(cx, name, number, "a hash, a tab and a text behind 'compiled'");
-    return qb_compiled_add(cx, t->compiled, key, text, strlen(text));
+    if (!check || !qb_hash_parse(check, &sum) ||
+        !qb_hash_equal(sum, qb_hash_bytes(rest, strlen(rest)))) {
+        qb_warn(
+            cx,
+            "%s: line %d: a compiled kernel's hash is not that of its text; it is compiled anew",
+            name, (int)number);
+        return QB_OK;
+    }
+    return qb_compiled_add(cx, t->compiled, key, rest, strlen(rest));
 }
 
 static qb_status parse_line(qb_ctx *cx, qb_timings *t, const char *name, int32_t number,
@@ -210,6 +228,8 @@ static void add_compiled(qb_strbuf *buf, const qb_compiled *compiled) {
         if (bytes == 0 || memchr(text, '\n', bytes) || memchr(text, '\0', bytes)) continue;
         qb_hash_hex(key, hex);
         qb_strbuf_addf(buf, COMPILED "%s\t", hex);
+        qb_hash_hex(qb_hash_bytes(text, bytes), hex);
+        qb_strbuf_addf(buf, "%s\t", hex);
         qb_strbuf_addn(buf, text, bytes);
         qb_strbuf_add(buf, "\n");
     }

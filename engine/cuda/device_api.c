@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/observe.h"
 
 static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity) {
@@ -15,9 +15,10 @@ static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *id
     if (cudnn > 0) snprintf(library, sizeof library, "cuDNN %d", cudnn);
     snprintf(identity->hardware, sizeof identity->hardware, "%s, compute capability %d.%d",
              device.name, device.major, device.minor);
-    snprintf(identity->software, sizeof identity->software, "driver %d.%d, CUDA %d.%d, %s",
+    snprintf(identity->software, sizeof identity->software, "driver %d.%d, CUDA %d.%d, %s%s",
              device.driver / 1000, device.driver % 1000 / 10, device.runtime / 1000,
-             device.runtime % 1000 / 10, library);
+             device.runtime % 1000 / 10, library,
+             qb_cuda_lacks_wgmma(&device) ? ", without the kernels of sm_90a" : "");
     return QB_OK;
 }
 

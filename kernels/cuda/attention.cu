@@ -285,6 +285,7 @@ template <int SIZE, int GROUPS, int WARPS, bool MASKED>
 static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const void *q, const void *k,
                   const void *v, const void *mask, void *out, void *stream) {
     constexpr int SHARED = 2 * 2 * KEYS * SIZE * 2;
+    static_assert(SHARED == QB_CUDA_ATTENTION_SHARED(SIZE), "what tactics ask for");
     static_assert(WARPS * 16 * SIZE * 4 <= SHARED, "room for the results");
     if (!q) // only prepares
         return (int)cudaFuncSetAttribute(attention<SIZE, GROUPS, WARPS, MASKED>,

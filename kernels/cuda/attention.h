@@ -26,6 +26,8 @@ typedef struct qb_cuda_attention {
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a);
 /* Call once before launches that may be captured. The functions return a code of the CUDA runtime.
  */
+#define QB_CUDA_ATTENTION_SHARED(size)                                                             \
+    (512 * ((size) > 64 ? 128 : 64)) /* bytes, for heads of size */
 int qb_cuda_attention_prepare(const qb_cuda_attention *p);
 int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, const void *k, const void *v,
                           const void *mask, void *out, int32_t multiprocessors, void *stream);
@@ -33,6 +35,7 @@ int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, const void 
 /* The same on wgmma (compute capability 9.0 alone): heads of up to 64 elements, up to
  * QB_CUDA_ATTENTION_KEYS keys, and a mask that is the same for all queries. */
 #define QB_CUDA_ATTENTION_KEYS 256
+#define QB_CUDA_ATTENTION_WGMMA_SHARED (1024 + (64 + 2 * 256) * 128) /* bytes, of the longest */
 int qb_cuda_attention_wgmma_prepare(const qb_cuda_attention *p);
 int qb_cuda_attention_wgmma_run(const qb_cuda_attention *p, const void *q, const void *k,
                                 const void *v, const void *mask, void *out, int32_t multiprocessors,

@@ -205,6 +205,7 @@ template <int KEYS, int FEWEST, int BLOCKS, bool MASKED>
 static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const void *q, const void *k,
                   const void *v, const void *mask, void *out, void *stream) {
     constexpr int SHARED = 1024 + (QUERIES + KEYS + (KEYS + 15) / 16 * 16) * ROW_BYTES;
+    static_assert(SHARED <= QB_CUDA_ATTENTION_WGMMA_SHARED, "what tactics ask for");
     if (!q) // only prepares
         return (int)cudaFuncSetAttribute(attention<KEYS, FEWEST, BLOCKS, MASKED>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);

@@ -122,6 +122,8 @@ typedef enum qb_cuda_mma_tile {
     QB_CUDA_MMA_64X64,
     QB_CUDA_MMA_TILES
 } qb_cuda_mma_tile;
+/* Bytes of shared memory: four steps of 64 bytes of K. */
+#define QB_CUDA_MMA_SHARED(rows, channels) (4 * ((rows) + (channels)) * 64)
 int qb_cuda_conv_mma_prepare(qb_cuda_mma_tile tile, qb_cuda_mode mode);
 int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
                      void *stream);
@@ -141,6 +143,7 @@ int qb_cuda_conv_finish(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, voi
     X(128, 256, 128, 2, 1, 1)                                                                      \
     X(256, 64, 64, 2, 1, 0)                                                                        \
     X(256, 128, 128, 2, 1, 1)
+#define QB_CUDA_WGMMA_SHARED 232448 /* bytes of shared memory that they share out, at most */
 qb_status qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
 #define X(m, n, k, groups, share, general)                                                         \
     int qb_cuda_conv_wgmma_##m##x##n##x##k##_prepare(qb_cuda_mode mode);                           \

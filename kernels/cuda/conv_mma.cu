@@ -54,6 +54,7 @@ template <int WARPS_M, int WARPS_N, int MT> struct tile {
     static constexpr int stage_bytes = (rows + channels) * BLOCK_K;
     static constexpr int shared_bytes = STAGES * stage_bytes;
     static_assert(a_pieces * threads == rows * 4 && b_pieces * threads == channels * 4, "pieces");
+    static_assert(shared_bytes == QB_CUDA_MMA_SHARED(rows, channels), "what tactics ask for");
     static_assert(threads * 64 <= shared_bytes, "staging of the general epilogue");
 };
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/conv.h"
 #include "kernels/tactic.h"
 
@@ -115,8 +116,7 @@ static uint64_t valid_taps(int32_t at, int32_t stride, int32_t pad, int32_t taps
     return mask;
 }
 
-#define MAX_GRID 65535   /* blocks in the last dimensions of a grid */
-#define MAX_SHARED 49152 /* bytes that a block has without asking */
+#define MAX_GRID 65535 /* blocks in the last dimensions of a grid */
 #define MAX_CLASSES 64
 #define MAX_TAPS 63 /* of one dimension, where borders matter */
 
@@ -262,7 +262,7 @@ static int64_t set_weight(qb_cuda_form form, int32_t block_k, int32_t block_n, q
         return c->n_pad * c->kernel_h * (c->half ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
     case QB_CUDA_FORM_STEM:
         if (c->in_c > 4 || !dense || c->batch * (c->n_pad / 64) > MAX_GRID) return -1;
-        if (qb_cuda_conv_stem_shared(c) > MAX_SHARED) return -1;
+        if (qb_cuda_conv_stem_shared(c) > QB_CUDA_SHARED) return -1;
         return (int64_t)c->n_pad * c->kernel_h * round_up(c->kernel_w * element, 8) * 4;
     }
     return -1;

@@ -26,8 +26,6 @@
 #include "kernels/cuda/conv_epilogue.cuh"
 #include "kernels/cuda/hopper.cuh"
 
-#define QB_SHARED_BYTES 232448 // that a block may have: 227 KiB
-
 template <bool HALF> struct qb_sum { typedef int type; };
 template <> struct qb_sum<true> { typedef float type; };
 
@@ -40,7 +38,8 @@ template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE> struct qb_wg
     static constexpr int stage_bytes = (BM + BN) * BK;
     static constexpr int staging_bytes = staged ? workers * 64 : 0;
     // 1024 to align the ring, 256 for the barriers behind it
-    static constexpr int fitting = (QB_SHARED_BYTES - 1024 - 256 - staging_bytes) / stage_bytes;
+    static constexpr int fitting =
+        (QB_CUDA_WGMMA_SHARED - 1024 - 256 - staging_bytes) / stage_bytes;
     static constexpr int stages = fitting > 12 ? 12 : fitting;
     static constexpr int shared_bytes = 1024 + stages * stage_bytes + 256 + staging_bytes;
     static_assert(stages >= 3 && repeats >= 1, "ring");

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/cudnn_streams.h"
 
 qb_status qb_cuda_check(qb_ctx *cx, int code, const char *what) {
@@ -58,14 +59,44 @@ static qb_status describe(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
     return QB_OK;
 }
 
+/* Without a device, or with a driver that is older than the runtime in this program. */
+static qb_status no_device(qb_ctx *cx) {
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    if (driver > 0 && driver / 1000 < runtime / 1000)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "no CUDA device: expected a driver for CUDA %d.0 or later, got %d.%d",
+                       runtime / 1000, driver / 1000, driver % 1000 / 10);
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
+}
+
+/* Has this program code for the device, and does the driver take it? */
+static qb_status check_code(qb_ctx *cx, const qb_cuda_device *d) {
+    int32_t machine, source;
+    QB_TRY(qb_cuda_code_check(cx, qb_cuda_architectures(), d));
+    const int code = qb_cuda_code_probe(&machine, &source);
+    if (code == 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                   "%s: the driver (for CUDA %d.%d) does not load this program's code (CUDA %d.%d, "
+                   "%s): %s",
+                   d->name, d->driver / 1000, d->driver % 1000 / 10, d->runtime / 1000,
+                   d->runtime % 1000 / 10, qb_cuda_architectures(),
+                   cudaGetErrorString((cudaError_t)code));
+}
+
 qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
     int32_t count = qb_cuda_count();
-    if (count == 0) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
+    if (count == 0) return no_device(cx);
     if (ordinal < 0 || ordinal >= count)
         return qb_fail(cx, QB_STATUS_INVALID, "CUDA device: expected 0 to %d, got %d", count - 1,
                        ordinal);
+    qb_cuda_device device;
     QB_TRY(qb_cuda_check(cx, cudaSetDevice(ordinal), "cudaSetDevice"));
-    return describe(cx, ordinal, out);
+    QB_TRY(describe(cx, ordinal, &device));
+    QB_TRY(check_code(cx, &device));
+    *out = device;
+    return QB_OK;
 }
 
 qb_status qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {

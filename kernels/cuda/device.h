@@ -25,7 +25,7 @@ typedef struct qb_cuda_device {
 /* How many devices there are; 0 without a driver. */
 int32_t qb_cuda_count(void);
 /* Makes device `ordinal` the calling thread's and describes it. UNSUPPORTED with one line when
- * there is none. */
+ * there is none, or this program has no code for it. */
 qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out);
 /* Makes a device that is open the calling thread's. */
 void qb_cuda_select(int32_t ordinal);

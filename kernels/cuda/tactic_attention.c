@@ -1,12 +1,27 @@
 /* Fused attention as a tactic: f16 queries, keys and values; everything row-major. */
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/tactic_common.h"
 
 enum { IN_QUERY, IN_KEY, IN_VALUE, IN_MASK };
 #define WGMMA 64 /* queries of a tile on wgmma */
 
+typedef struct attention_way {
+    int (*prepare)(const qb_cuda_attention *p);
+    int (*run)(const qb_cuda_attention *p, const void *q, const void *k, const void *v,
+               const void *mask, void *out, int32_t multiprocessors, void *stream);
+} attention_way;
+
+#ifdef QB_HAVE_WGMMA
+static const attention_way hopper = {qb_cuda_attention_wgmma_prepare, qb_cuda_attention_wgmma_run};
+#else
+static const attention_way hopper = {NULL, NULL}; /* never chosen */
+#endif
+static const attention_way portable = {qb_cuda_attention_prepare, qb_cuda_attention_run};
+
 typedef struct attention_state {
     qb_cuda_attention p;
+    const attention_way *way;
     int32_t multiprocessors;
 } attention_state;
 
@@ -77,14 +92,11 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
     const void *mask = qb_problem_has(&kernel->problem, IN_MASK) ? args->in[IN_MASK] : NULL;
-    bool wgmma = s->p.queries == WGMMA;
-    QB_TRY(qb_cuda_check(
-        cx, (wgmma ? qb_cuda_attention_wgmma_prepare : qb_cuda_attention_prepare)(&s->p),
-        kernel->tactic->name));
+    QB_TRY(qb_cuda_check(cx, s->way->prepare(&s->p), kernel->tactic->name));
     return qb_cuda_check(cx,
-                         (wgmma ? qb_cuda_attention_wgmma_run : qb_cuda_attention_run)(
-                             &s->p, args->in[IN_QUERY], args->in[IN_KEY], args->in[IN_VALUE], mask,
-                             args->out, s->multiprocessors, args->stream),
+                         s->way->run(&s->p, args->in[IN_QUERY], args->in[IN_KEY],
+                                     args->in[IN_VALUE], mask, args->out, s->multiprocessors,
+                                     args->stream),
                          kernel->tactic->name);
 }
 
@@ -96,9 +108,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     bool wgmma = queries == WGMMA;
-    if (wgmma && (device.major != 9 || device.minor != 0))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: expected compute capability 9.0, got %d.%d",
-                       tactic->name, device.major, device.minor);
+    const qb_cuda_need need = {.wgmma = wgmma,
+                               .shared_bytes = wgmma ? QB_CUDA_ATTENTION_WGMMA_SHARED
+                                                     : QB_CUDA_ATTENTION_SHARED(s.p.size)};
+    QB_TRY(qb_cuda_need_check(cx, tactic->name, &need, &device));
+    s.way = wgmma ? &hopper : &portable;
     s.multiprocessors = device.multiprocessors;
     QB_TRY(qb_cuda_create(cx, tactic, problem, &s, sizeof s, out));
     for (int32_t i = 0; i < problem->n_in; i++) (*out)->in[i].layout = QB_LAYOUT_ROW;

@@ -3,8 +3,8 @@
  * one code. */
 #include <string.h>
 
+#include "kernels/cuda/code.h"
 #include "kernels/cuda/conv.h"
-#include "kernels/cuda/device.h"
 #include "kernels/cuda/real.h"
 #include "kernels/tactic.h"
 
@@ -14,12 +14,11 @@
 typedef struct conv_way {
     qb_cuda_form form;
     int32_t rows, block_n, block_k;
-    int32_t major; /* compute capability that it needs; exactly this one where `only` */
-    bool only;     /* sm_90a code runs on 9.0 alone */
-    bool smooth;   /* takes the activations that are not exact, and no others */
-    bool general;  /* has a kernel of mode GENERAL */
-    bool half;     /* f16 data */
-    bool split;    /* shares K among blocks; only where the grid would not fill the device */
+    qb_cuda_need need; /* of the device */
+    bool smooth;       /* takes the activations that are not exact, and no others */
+    bool general;      /* has a kernel of mode GENERAL */
+    bool half;         /* f16 data */
+    bool split;        /* shares K among blocks; only where the grid would not fill the device */
     qb_cuda_mma_tile tile;
     int (*prepare)(qb_cuda_mode mode);
     int (*run)(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,
@@ -52,12 +51,12 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     if (!qb_cuda_conv_of(problem, constant, way->form, way->half ? way->block_k / 2 : way->block_k,
                          way->block_n, conv))
         return false;
-    if (conv->half != way->half || (conv->narrow && way->only)) return false;
+    if (conv->half != way->half || (conv->narrow && way->need.wgmma)) return false;
     if (conv->mode == QB_CUDA_GENERAL && !way->general) return false;
     /* a narrower tile does the same with less waste */
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
-    return way->only ? copy_engine_fits(conv) : true;
+    return way->need.wgmma ? copy_engine_fits(conv) : true;
 }
 
 /* Doubling the blocks until they fill the device, as long as each has some of K. */
@@ -113,10 +112,7 @@ static qb_status open_way(qb_ctx *cx, const qb_tactic *tactic, conv_state *state
     const conv_way *way = state->way;
     qb_cuda_device device;
     QB_TRY(qb_cuda_current(cx, &device));
-    if (device.major < way->major || (way->only && (device.major != way->major || device.minor)))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "%s: expected compute capability %d.0%s, got %d.%d", tactic->name,
-                       way->major, way->only ? "" : " or later", device.major, device.minor);
+    QB_TRY(qb_cuda_need_check(cx, tactic->name, &way->need, &device));
     state->multiprocessors = device.multiprocessors;
     if (way->split) {
         state->conv.splits = choose_splits(way, &state->conv, device.multiprocessors);
@@ -176,23 +172,30 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
     .name = "cuda.conv_" NAME, .backend = "cuda", .kind = QB_KIND_CONV, .exactness = EXACTNESS,    \
     .device_memory = true, .supports = SYMBOL##_supports, .create = SYMBOL##_create
 
+#ifdef QB_HAVE_WGMMA
+#define WGMMA_RUN(NAME, M, N, K)                                                                   \
+    .prepare = qb_cuda_conv_##NAME##_##M##x##N##x##K##_prepare,                                    \
+    .run = qb_cuda_conv_##NAME##_##M##x##N##x##K
+#else
+#define WGMMA_RUN(NAME, M, N, K) .run = NULL
+#endif
 #define WGMMA(M, N, K, SMOOTH, GENERAL)                                                            \
-    .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = K, .major = 9, .only = true,  \
-    .smooth = SMOOTH, .general = GENERAL, .prepare = qb_cuda_conv_wgmma_##M##x##N##x##K##_prepare, \
-    .run = qb_cuda_conv_wgmma_##M##x##N##x##K
+    .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = K,                            \
+    .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, .smooth = SMOOTH,               \
+    .general = GENERAL, WGMMA_RUN(wgmma, M, N, K)
 #define HALF(M, N, K)                                                                              \
-    .form = QB_CUDA_FORM_TENSOR, .half = true, .rows = M, .block_n = N, .block_k = K, .major = 9,  \
-    .only = true, .prepare = qb_cuda_conv_half_##M##x##N##x##K##_prepare,                          \
-    .run = qb_cuda_conv_half_##M##x##N##x##K
+    .form = QB_CUDA_FORM_TENSOR, .half = true, .rows = M, .block_n = N, .block_k = K,              \
+    .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, WGMMA_RUN(half, M, N, K)
 #define MMA(M, N, SMOOTH, SPLIT)                                                                   \
-    .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = 64, .major = 8,               \
-    .smooth = SMOOTH, .general = true, .split = SPLIT, .tile = QB_CUDA_MMA_##M##X##N
+    .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = 64,                           \
+    .need = {.shared_bytes = QB_CUDA_MMA_SHARED(M, N)}, .smooth = SMOOTH, .general = true,         \
+    .split = SPLIT, .tile = QB_CUDA_MMA_##M##X##N
 #define DEPTHWISE(SMOOTH, HALF)                                                                    \
     .form = QB_CUDA_FORM_DEPTHWISE, .half = HALF, .smooth = SMOOTH, .rows = 1, .block_n = 8,       \
-    .block_k = 1, .major = 8, .general = true, .run = qb_cuda_conv_depthwise
+    .block_k = 1, .general = true, .run = qb_cuda_conv_depthwise
 #define STEM(SMOOTH, HALF)                                                                         \
     .form = QB_CUDA_FORM_STEM, .half = HALF, .smooth = SMOOTH, .rows = 1, .block_n = 64,           \
-    .block_k = 1, .major = 8, .general = true, .run = qb_cuda_conv_stem
+    .block_k = 1, .general = true, .run = qb_cuda_conv_stem
 #define DIRECT(SMOOTH)                                                                             \
     .form = QB_CUDA_FORM_DIRECT, .rows = 1, .block_n = 1, .block_k = 1, .smooth = SMOOTH,          \
     .general = true

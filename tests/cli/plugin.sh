@@ -96,7 +96,7 @@ says '--plugin scaler/build/scaler.so --providers cuda,cpu'
 nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc)
 if command -v cmake >/dev/null && [ -n "$nvcc" ]; then
     expect 0 cmake -S scaler -B scaler/build -DQBENCH_INCLUDE="$source/include" \
-        -DCMAKE_C_COMPILER="${CC:-cc}" -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES=90
+        -DCMAKE_C_COMPILER="${CC:-cc}" -DCMAKE_CUDA_COMPILER="$nvcc"
     expect 0 cmake --build scaler/build
     expect 0 "$QBENCH" plugin list scaler/build/scaler.so
     says '^scaler +0.1 +com.example.scaler.Scaler cpu,cuda$'

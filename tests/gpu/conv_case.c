@@ -326,7 +326,7 @@ static void guarded_close(guarded *g) {
 }
 
 /* Gives the problem its layouts and slices. */
-static void as_device_problem(const conv_case *c, qb_problem *p, qb_desc in[4]) {
+void conv_case_on_device(const conv_case *c, qb_problem *p, qb_desc in[4]) {
     const conv_spec *s = &c->spec;
     int64_t slice[4] = {s->in_slice, 0, 0, s->residual_slice};
     *p = c->problem;
@@ -399,7 +399,7 @@ qb_status conv_case_run(qb_ctx *cx, const conv_case *c, const qb_tactic *tactic,
     qb_desc in[4];
     qb_kernel *kernel = NULL;
     guarded g[BUFFERS] = {0};
-    as_device_problem(c, &problem, in);
+    conv_case_on_device(c, &problem, in);
     if (!tactic->supports(&problem, c->constant))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not supported", tactic->name);
     QB_TRY(tactic->create(cx, tactic, &problem, c->constant, 1, &kernel));

@@ -41,6 +41,8 @@ char *conv_spec_text(const conv_spec *spec, char *text, size_t n);
 qb_status conv_case_init(qb_ctx *cx, conv_case *c, const conv_spec *spec, qb_rng *rng);
 void conv_case_release(conv_case *c);
 
+/* The problem as the device gets it: channels last, in slices. */
+void conv_case_on_device(const conv_case *c, qb_problem *problem, qb_desc in[4]);
 /* Runs a tactic on fresh buffers with guard bytes around each and a poisoned result; the result,
  * row-major and without its slice, goes to got[n_out] elements. UNSUPPORTED when the tactic does
  * not take the problem; CHECK when a guard was overwritten. */
