@@ -31,7 +31,7 @@ static bool is_external(const qb_buffer *buffer) {
 }
 
 static void bind_slot(qb_context *c, int32_t image, const void **slot) {
-    *slot = NULL;
+    *slot = NULL; /* another plan's tensor may be there */
     if (image < 0) return;
     int32_t buffer = c->engine->images[image].buffer;
     *slot = address_of(c, image);

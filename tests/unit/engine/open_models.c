@@ -102,6 +102,19 @@ void open_sequence_model(qb_ctx *cx, qb_graph **out) {
     end(&m, node(&m, "Add", "y", back, x, NULL), out);
 }
 
+void open_products_model(qb_ctx *cx, qb_graph **out) {
+    model m = {.cx = cx};
+    static int64_t order[] = {0, 2, 1};
+    void *attrs;
+    const int32_t x = begin(&m, "rows", qb_shape_of(3, -1, -1, 16));
+    const int32_t mean = node(&m, "GlobalAveragePool", "mean", x, -1, NULL);
+    const int32_t scaled = node(&m, "Mul", "scaled", x, mean, NULL);
+    const int32_t turned = node(&m, "Transpose", "turned", scaled, -1, &attrs);
+    ((qb_perm_attrs *)attrs)->perm = (qb_ints){.n = 3, .v = order};
+    const int32_t square = node(&m, "MatMul", "square", turned, x, NULL);
+    end(&m, node(&m, "MatMul", "y", square, square, NULL), out);
+}
+
 float *open_run(qb_ctx *cx, qb_context *context, uint64_t seed, size_t *n) {
     const qb_engine *plan = qb_context_engine(context);
     const size_t count = (size_t)qb_shape_count(&qb_engine_input(plan, 0)->shape);

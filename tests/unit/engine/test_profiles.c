@@ -93,6 +93,25 @@ static void sequences_of_any_length(void **state) {
     }
 }
 
+/* From one row to several there is a step more: inputs that a step goes without stay left out. */
+static void plans_of_other_steps_take_turns(void **state) {
+    (void)state;
+    const qb_shape min = qb_shape_of(3, 1, 1, 16), max = qb_shape_of(3, 2, 9, 16);
+    const qb_shape turns[] = {min, max, qb_shape_of(3, 2, 1, 16), qb_shape_of(3, 1, 5, 16), min};
+    const qb_profile profile = {&min, &min, &max};
+    for (int b = 0; b < N_BACKENDS; b++) {
+        qb_ctx cx;
+        qb_context *context;
+        qb_ctx_init(&cx);
+        qb_engine *engine = build(&cx, open_products_model, backends[b], &profile, 1);
+        assert_ok(&cx, qb_context_create(&cx, engine, &context));
+        for (size_t i = 0; i < sizeof turns / sizeof *turns; i++)
+            runs_as_a_fixed_one(&cx, open_products_model, backends[b], context, turns[i]);
+        qb_context_free(context);
+        qb_engine_free(engine);
+    }
+}
+
 /* More shapes than plans are kept, in an order that never hits the cache, then again and again: the
  * context stays as large as it was made, and the weights are packed once. */
 static void nothing_grows_when_shapes_alternate(void **state) {
@@ -372,6 +391,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(images_of_any_size),
         cmocka_unit_test(sequences_of_any_length),
+        cmocka_unit_test(plans_of_other_steps_take_turns),
         cmocka_unit_test(nothing_grows_when_shapes_alternate),
         cmocka_unit_test(all_shapes_read_the_same_weights),
         cmocka_unit_test(files_keep_the_profiles),
