@@ -143,9 +143,6 @@ qb_status qb_eval_refuse(qb_ctx *cx, const qb_node *node, qb_dtype dtype);
 qb_status qb_eval_need_f32(qb_ctx *cx, const qb_node *node, const qb_tensor *tensor);
 /* Half precision is computed in float and rounded once an operator. Double is too in operators that
  * have no sums in double of their own: those use QB_EVAL_IN_F32. */
-static inline bool qb_dtype_is_half(qb_dtype dtype) {
-    return dtype == QB_DTYPE_F16 || dtype == QB_DTYPE_BF16;
-}
 typedef qb_status (*qb_eval_fn)(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                 qb_tensor *out);
 /* Is any input f16 or bf16 (or f64 when `doubles`)? */

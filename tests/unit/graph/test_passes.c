@@ -292,6 +292,60 @@ static void transposes_that_are_needed_stay(void **state) {
     maker_release(&m);
 }
 
+/* --- widen-half ------------------------------------------------------------------------------ */
+
+#define F16 10 /* ONNX's number */
+#define HALF_TOLERANCE 4e-3
+
+static int32_t half(maker *m, const char *name, int32_t x) {
+    const int32_t v = NODE(m, "Cast", name, x);
+    set_int(m, "to", F16);
+    return v;
+}
+
+/* Casts and constants of 16 bits around a graph leave f32 with the first and the last Cast. */
+static void half_precision_is_computed_in_float(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 40);
+    int32_t x = half(&m, "h", make_input(&m, "x", DIMS(-1, 8)));
+    int32_t w = half(&m, "w16", make_random(&m, "w", DIMS(8, 4)));
+    int32_t v = NODE(&m, "Relu", "r", NODE(&m, "MatMul", "mm", x, w));
+    v = NODE(&m, "Add", "sum", v, v);
+    v = NODE(&m, "Mul", "product", v, half(&m, "s16", make_scalar(&m, "s", 0.3f)));
+    v = NODE(&m, "Cast", "y", NODE(&m, "Tanh", "t", v));
+    set_int(&m, "to", 1);
+    make_output(&m, v);
+    optimize(&m, NULL, HALF_TOLERANCE);
+    const qb_graph *graph = m.graph;
+    assert_int_equal(graph->values[qb_graph_find_value(graph, "r")].dtype, QB_DTYPE_F32);
+    assert_int_equal(graph->values[qb_graph_find_value(graph, "y")].dtype, QB_DTYPE_F32);
+    assert_int_equal(count_op(graph, "Cast"), 2); /* of x to 16 bits and back */
+    for (int32_t i = 0; i < graph->n_nodes; i++)
+        for (int32_t k = 0; graph->nodes[i].op && k < graph->nodes[i].n_in; k++)
+            if (strcmp(graph->nodes[i].op->name, "Cast") != 0)
+                assert_int_equal(graph->values[graph->nodes[i].in[k]].dtype, QB_DTYPE_F32);
+    assert_int_equal(optimize(&m, NULL, HALF_TOLERANCE), 0);
+    maker_release(&m);
+}
+
+/* Where an attribute or the bits themselves say the type, it stays. */
+static void what_names_a_type_of_16_bits_keeps_it(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 41);
+    int32_t h = half(&m, "h", make_input(&m, "x", DIMS(-1, 8)));
+    make_output(&m, NODE(&m, "BitCast", "bits", h));
+    set_int(&m, "to", 4); /* u16 */
+    assert_int_equal(optimize(&m, "widen-half", TOLERANCE), 0);
+    make_output(&m, NODE(&m, "Relu", "r", h));
+    assert_true(optimize(&m, NULL, HALF_TOLERANCE) > 0);
+    const qb_node *bits = node_writing(&m, "bits");
+    assert_int_equal(m.graph->values[bits->in[0]].dtype, QB_DTYPE_F16);
+    assert_int_equal(m.graph->values[qb_graph_find_value(m.graph, "r")].dtype, QB_DTYPE_F16);
+    maker_release(&m);
+}
+
 /* --- random graphs --------------------------------------------------------------------------- */
 
 /* Each pass alone and all together give the same outputs, and a second run finds nothing to do. */
@@ -372,6 +426,8 @@ int main(void) {
         cmocka_unit_test(transposes_around_elementwise_nodes_cancel),
         cmocka_unit_test(a_joint_transpose_sinks_below_its_users),
         cmocka_unit_test(transposes_that_are_needed_stay),
+        cmocka_unit_test(half_precision_is_computed_in_float),
+        cmocka_unit_test(what_names_a_type_of_16_bits_keeps_it),
         cmocka_unit_test(random_graphs_keep_their_outputs),
         cmocka_unit_test(the_same_graph_gives_the_same_result),
         cmocka_unit_test(every_failing_allocation_is_reported),
