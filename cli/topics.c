@@ -85,7 +85,7 @@ const qb_topic qb_topics[] = {
      "drop           points of top-1 lost against the first precision\n"
      "agreement      samples with the first precision's top-1 class\n"
      "SQNR           10 log10(sum ref^2 / sum (ref - q)^2) over all samples, on the value\n"
-     "               before a final Softmax\n"
+     "               before a final Softmax or ArgMax\n"
      "PSNR           10 log10(peak^2 / mean squared error) an image against FP32's output,\n"
      "               averaged; PSNR to target: against the true image, in pixels of 0..255\n"
      "latency        host time of one run of a batch, after warm-up; engines alternate,\n"

@@ -5,6 +5,7 @@
 
 #include "calib/holdout.h"
 #include "eval/targets.h"
+#include "kernels/ref.h"
 
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out) {
@@ -32,7 +33,8 @@ void qb_answer_of(const float *output, const float *reference, int64_t n, int32_
 /* Where a worker's engines write: the reference's output and the one at hand; and the target. */
 typedef struct scratch {
     float *reference, *output, *target;
-    size_t reference_capacity, output_capacity, target_capacity;
+    char *raw; /* an output of another type than float */
+    size_t reference_capacity, output_capacity, target_capacity, raw_capacity;
     void **outputs; /* [most outputs of a model] */
 } scratch;
 
@@ -49,22 +51,22 @@ typedef struct collector {
     bool *seen;        /* [count] */
 } collector;
 
-/* Runs model `e`, its scored output into memory that grows with it; *n is the output's size. */
+/* Runs model `e`, its scored output into memory that grows with it; *n is the output's size.
+ * Classes and other integers count as numbers. */
 static qb_status run_engine(qb_ctx *cx, const collector *c, const qb_stream_sample *sample,
                             int32_t e, float **output, size_t *capacity, int64_t *n) {
-    void **outputs = c->scratch[sample->worker].outputs;
-    const qb_engine *engine = sample->engine[e];
-    const qb_desc *desc = qb_engine_output(engine, c->logits[e]);
-    if (desc->dtype != QB_DTYPE_F32)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "evaluation: output '%s': expected f32 values, got %s",
-                       qb_engine_output_name(engine, c->logits[e]), qb_dtype_text(desc->dtype));
+    scratch *s = &c->scratch[sample->worker];
+    const qb_desc *desc = qb_engine_output(sample->engine[e], c->logits[e]);
+    const bool converts = desc->dtype != QB_DTYPE_F32;
     *n = qb_shape_count(&desc->shape);
     QB_TRY(qb_grow(cx, output, capacity, (size_t)*n + 1, sizeof **output));
-    outputs[c->logits[e]] = *output;
-    qb_status status = qb_context_run(cx, sample->context[e], sample->inputs, outputs);
-    outputs[c->logits[e]] = NULL;
-    return status;
+    if (converts) QB_TRY(qb_grow(cx, &s->raw, &s->raw_capacity, qb_desc_bytes(desc) + 1, 1));
+    s->outputs[c->logits[e]] = converts ? s->raw : (void *)*output;
+    qb_status status = qb_context_run(cx, sample->context[e], sample->inputs, s->outputs);
+    s->outputs[c->logits[e]] = NULL;
+    if (status != QB_OK || !converts) return status;
+    for (int64_t i = 0; i < *n; i++) (*output)[i] = (float)qb_number_get(desc->dtype, s->raw, i);
+    return QB_OK;
 }
 
 /* The sample's target, in the scratch. */
@@ -127,6 +129,7 @@ static void release_scratch(collector *c, int32_t workers) {
         qb_free(c->scratch[i].reference);
         qb_free(c->scratch[i].output);
         qb_free(c->scratch[i].target);
+        qb_free(c->scratch[i].raw);
         qb_free(c->scratch[i].outputs);
     }
     qb_free(c->scratch);

@@ -24,8 +24,8 @@ typedef enum qb_output_kind {
 qb_output_kind qb_output_kind_of(const qb_shape *shape);
 
 /* What one engine answered for one sample: enough for every per-sample metric, in fixed memory.
- * Sums run over the whole output (logits: the value before a final Softmax). An output with a NaN
- * in it is no answer: it is right about nothing and agrees with nothing. */
+ * Sums run over the whole output (logits: the value before a final Softmax or ArgMax). An output
+ * with a NaN in it is no answer: it is right about nothing and agrees with nothing. */
 typedef struct qb_answer {
     int32_t label;        /* -1 unknown */
     int32_t top1;         /* ties: the lower class index; QB_NO_ANSWER */
@@ -103,8 +103,8 @@ typedef struct qb_compare_options {
  * Fills a record without model and dataset names (the caller's). */
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out);
 
-/* A copy of the graph with the input of a final Softmax as an additional last output (or the graph
- * unchanged when there is none); *logits is the output's index to score on. */
+/* A copy of the graph with the input of a final Softmax or ArgMax as an additional last output (or
+ * the graph unchanged when there is none); *logits is the output's index to score on. */
 qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits);
 /* The same copy without that: *logits is the first float output. */
 qb_status qb_expose_output(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits);

@@ -1,4 +1,4 @@
-/* The value before a final Softmax: what SQNR is measured on. */
+/* The value before a final Softmax or ArgMax: what SQNR is measured on. */
 #include <string.h>
 
 #include "eval/eval.h"
@@ -16,27 +16,34 @@ static bool is_op(const qb_node *node, const char *name) {
     return node->op && strcmp(node->op->name, name) == 0;
 }
 
-/* Input of the Softmax that ends the graph's first output, seen through reshapes; -1 when none. */
-static int32_t softmax_input(const qb_graph *graph) {
-    int32_t value = graph->n_outputs > 0 ? graph->outputs[0] : -1;
-    while (value >= 0) {
-        int32_t n = producer_of(graph, value);
-        if (n < 0) return -1;
-        const qb_node *node = &graph->nodes[n];
-        if (is_op(node, "Softmax") || is_op(node, "LogSoftmax")) return node->in[0];
-        if (!is_op(node, "Reshape") && !is_op(node, "Flatten") && !is_op(node, "Squeeze") &&
-            !is_op(node, "Unsqueeze"))
-            return -1;
-        value = node->in[0];
-    }
-    return -1;
-}
-
-/* The output to score on where there is no Softmax. */
+/* The output to score on where nothing ends it. */
 static int32_t first_float(const qb_graph *graph) {
     for (int32_t i = 0; i < graph->n_outputs; i++)
         if (graph->values[graph->outputs[i]].dtype == QB_DTYPE_F32) return i;
     return 0;
+}
+
+static bool is_one_of(const qb_node *node, const char *const *names) {
+    for (; *names; names++)
+        if (is_op(node, *names)) return true;
+    return false;
+}
+
+/* Input of the Softmax or ArgMax that ends the scored output, seen through reshapes and casts; -1
+ * when none. */
+static int32_t final_input(const qb_graph *graph) {
+    static const char *const ends[] = {"Softmax", "LogSoftmax", "ArgMax", NULL};
+    static const char *const moves[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", NULL};
+    int32_t value = graph->n_outputs > 0 ? graph->outputs[first_float(graph)] : -1;
+    while (value >= 0) {
+        const int32_t n = producer_of(graph, value);
+        if (n < 0) return -1;
+        const qb_node *node = &graph->nodes[n];
+        if (is_one_of(node, ends)) return node->in[0];
+        if (!is_one_of(node, moves)) return -1;
+        value = node->in[0];
+    }
+    return -1;
 }
 
 qb_status qb_expose_output(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits) {
@@ -45,7 +52,7 @@ qb_status qb_expose_output(qb_ctx *cx, const qb_graph *graph, qb_graph **out, in
 }
 
 qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits) {
-    const int32_t value = softmax_input(graph);
+    const int32_t value = final_input(graph);
     *logits = first_float(graph);
     if (value < 0 || qb_graph_is_output(graph, value)) {
         for (int32_t i = 0; value >= 0 && i < graph->n_outputs; i++)

@@ -25,8 +25,10 @@ except ImportError as error:
     sys.exit(77)
 
 LIMIT = 1e-4  # of an output's largest value
+HALF_LIMIT = 2e-3  # two roundings to 10 bits
 QUANTIZED_LIMIT = 0.1
-TYPES = {T.FLOAT: np.float32, T.INT64: np.int64, T.INT32: np.int32, T.UINT8: np.uint8, T.BOOL: np.bool_}
+TYPES = {T.FLOAT: np.float32, T.INT64: np.int64, T.INT32: np.int32, T.UINT8: np.uint8, T.BOOL: np.bool_,
+         T.FLOAT16: np.float16}
 
 rng = np.random.default_rng(7)
 
@@ -102,6 +104,14 @@ def models():
     yield "no_layers", model([h.make_node("Identity", ["x"], ["y"])], [x], [port("y", ["N", 8])])
     yield "names_of_one_symbol", model([h.make_node("Add", ["a", "b"], ["y"])], [port("a", ["N", "N"]), port("b", ["N", "N"])],
                                        [port("y", ["N", "N"])])
+    half = nh.from_array(rng.standard_normal((8, 4)).astype(np.float16), "w")
+    yield "half_inside", model(
+        [h.make_node("Cast", ["x"], ["x16"], to=T.FLOAT16), dense("x16", "h"), h.make_node("Softmax", ["h"], ["s"]),
+         h.make_node("Cast", ["s"], ["y"], to=T.FLOAT)], [x], [y], [half])
+    yield "half_in_and_out", model([dense("x", "h"), h.make_node("Relu", ["h"], ["y"])],
+                                   [port("x", ["N", 8], T.FLOAT16)], [port("y", ["N", 4], T.FLOAT16)], [half])
+    yield "class_out", model([dense("x", "s"), h.make_node("ArgMax", ["s"], ["y"], axis=1, keepdims=0)],
+                             [x], [port("y", ["N"], T.INT64)], [w])
     yield "no_output_shape", model([dense("x", "y")], [x], [port("y", None)], [w])
 
 
@@ -165,15 +175,17 @@ def check(qbench, folder, name, proto):
     case = os.path.join(folder, name)
     path, wanted = write_case(case, proto, feed)
     optimized, quantized = (os.path.join(case, f) for f in ("optimized.onnx", "model.qdq.onnx"))
-    wrong = run("verify", case, "--rtol", "1e-4", "--atol", "1e-5") or run("optimize", path, "-o", optimized, "-q")
+    limit = HALF_LIMIT if name.startswith("half") else LIMIT
+    wrong = run("verify", case, "--rtol", str(limit), "--atol", str(limit / 10)) or run("optimize", path, "-o", optimized, "-q")
     if wrong:
         return wrong
-    if off_by(answers(optimized, feed), wanted) > LIMIT:
+    if off_by(answers(optimized, feed), wanted) > limit:
         return "optimize: onnxruntime gives other outputs"
     if not any(n.op_type == "MatMul" for n in proto.graph.node):
         return None
     wrong = run("calibrate", path, "--data", case, "--method", "minmax", "-o", case, "-q") or \
-        run("quantize", path, "-o", case, "-q")
+        run("quantize", path, "-o", case, "-q") or \
+        run("compare", "fp32", "int8", "-m", path, "--data", case, "--duration", "0.01", "--no-figures", "-o", case)
     if wrong:
         return wrong
     onnx.checker.check_model(quantized, full_check=True)
