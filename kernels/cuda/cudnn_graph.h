@@ -66,9 +66,11 @@ qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *graph, qb_cudnn_math math,
                           const qb_problem *problem, double to_beat,
                           const size_t bytes[QB_CUDNN_BOUND]);
 /* How many proposals the calling thread tries from now on: the first few of the first list (the
- * default, since most are compiled when they are tried), or all of all lists and to the end, as a
- * benchmark wants. */
+ * default, since most are compiled when they are tried), or all of all lists and to the end, and
+ * every engine that takes the graph and is on no list, as a benchmark wants. */
 void qb_cudnn_try_all(bool all);
+/* How many plans the calling thread's last choice ran and timed. */
+int32_t qb_cudnn_tried(void);
 /* data[] by identifier. May be captured, and called from many threads. */
 qb_status qb_cudnn_run(qb_ctx *cx, const qb_cudnn_graph *graph, void *const data[QB_CUDNN_BOUND],
                        void *workspace, void *stream);

@@ -9,6 +9,7 @@
 
 #define LISTED 32    /* of one heuristic */
 #define LISTS 3      /* heuristics */
+#define ENGINES 128  /* looked at beside their lists */
 #define TRIED 3      /* of the first list, unless all are */
 #define HOPELESS 1.5 /* times what is to be beaten: the proposals behind are not tried */
 #define TIMED_RUNS 10
@@ -16,15 +17,19 @@
 #define FILLING 0x39 /* bytes of trial data: zeros run faster than data does; 0.65 as f16 */
 
 static _Thread_local bool try_all;
+static _Thread_local int32_t tried;
 
 static pthread_mutex_t plan_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void qb_cudnn_try_all(bool all) { try_all = all; }
+int32_t qb_cudnn_tried(void) { return tried; }
 void qb_cudnn_lock(void) { pthread_mutex_lock(&plan_lock); }
 void qb_cudnn_unlock(void) { pthread_mutex_unlock(&plan_lock); }
 
 typedef struct proposal {
     cudnnBackendDescriptor_t config, plan; /* no plan: cuDNN cannot make one; that is no error */
+    cudnnBackendDescriptor_t engine;       /* the config's; NULL: the config came with it */
+    int64_t index;                         /* the engine's number */
     int64_t workspace;
 } proposal;
 
@@ -32,7 +37,7 @@ typedef struct search {
     const qb_cudnn_api *api;
     cudnnBackendDescriptor_t whole; /* the operations as one */
     qb_cudnn_math math;
-    proposal *proposal; /* [LISTS x LISTED] */
+    proposal *proposal; /* [LISTS x LISTED + ENGINES] */
     int n;
 } search;
 
@@ -56,19 +61,29 @@ static bool is_allowed(qb_cudnn_math math, cudnnBackendNumericalNote_t note) {
     }
 }
 
-static bool is_config_allowed(const search *s, cudnnBackendDescriptor_t config) {
-    const qb_cudnn_api *api = s->api;
+static bool is_engine_allowed(const search *s, cudnnBackendDescriptor_t engine) {
     cudnnBackendNumericalNote_t note[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t one = 0, n = 0;
-    cudnnBackendDescriptor_t engine = create(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    bool allowed = engine &&
-                   api->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one,
-                                                 &engine) == CUDNN_STATUS_SUCCESS &&
-                   api->cudnnBackendGetAttribute(
+    int64_t n = 0;
+    bool allowed = s->api->cudnnBackendGetAttribute(
                        engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                        CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, note) == CUDNN_STATUS_SUCCESS;
     for (int64_t i = 0; allowed && i < n; i++) allowed = is_allowed(s->math, note[i]);
+    return allowed;
+}
+
+/* *index: the number of its engine. */
+static bool is_config_allowed(const search *s, cudnnBackendDescriptor_t config, int64_t *index) {
+    const qb_cudnn_api *api = s->api;
+    int64_t one = 0;
+    cudnnBackendDescriptor_t engine = create(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    const bool allowed =
+        engine &&
+        api->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &one,
+                                      &engine) == CUDNN_STATUS_SUCCESS &&
+        api->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+                                      &one, index) == CUDNN_STATUS_SUCCESS &&
+        is_engine_allowed(s, engine);
     destroy(api, engine);
     return allowed;
 }
@@ -95,8 +110,9 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
                                                          config) == CUDNN_STATUS_SUCCESS;
     qb_cudnn_unlock();
     for (int i = 0; i < LISTED; i++) {
-        if (answered && i < n && most > 0 && is_config_allowed(s, config[i])) {
-            s->proposal[s->n++] = (proposal){.config = config[i]};
+        int64_t index;
+        if (answered && i < n && most > 0 && is_config_allowed(s, config[i], &index)) {
+            s->proposal[s->n++] = (proposal){.config = config[i], .index = index};
             most--;
         } else {
             destroy(api, config[i]);
@@ -104,6 +120,54 @@ static bool propose(search *s, cudnnBackendHeurMode_t mode, int most) {
     }
     destroy(api, list);
     return answered && n > 0;
+}
+
+static bool is_proposed(const search *s, int64_t index) {
+    for (int i = 0; i < s->n; i++)
+        if (s->proposal[i].index == index) return true;
+    return false;
+}
+
+/* The engine of this number as it works by default; false where it does not take the graph. */
+static bool open_engine(const search *s, int64_t index, proposal *p) {
+    const qb_cudnn_api *api = s->api;
+    *p = (proposal){.engine = create(api, CUDNN_BACKEND_ENGINE_DESCRIPTOR),
+                    .config = create(api, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR),
+                    .index = index};
+    return p->engine && p->config &&
+           api->cudnnBackendSetAttribute(p->engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                         &s->whole) == CUDNN_STATUS_SUCCESS &&
+           api->cudnnBackendSetAttribute(p->engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
+                                         CUDNN_TYPE_INT64, 1, &index) == CUDNN_STATUS_SUCCESS &&
+           api->cudnnBackendFinalize(p->engine) == CUDNN_STATUS_SUCCESS &&
+           is_engine_allowed(s, p->engine) &&
+           api->cudnnBackendSetAttribute(p->config, CUDNN_ATTR_ENGINECFG_ENGINE,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+                                         &p->engine) == CUDNN_STATUS_SUCCESS &&
+           api->cudnnBackendFinalize(p->config) == CUDNN_STATUS_SUCCESS;
+}
+
+/* Adds the engines that take the graph and that no heuristic proposes. */
+static void propose_others(search *s) {
+    const qb_cudnn_api *api = s->api;
+    const int proposed = s->n;
+    int64_t one = 0, engines = 0;
+    qb_cudnn_lock();
+    if (api->cudnnBackendGetAttribute(s->whole, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT,
+                                      CUDNN_TYPE_INT64, 1, &one, &engines) != CUDNN_STATUS_SUCCESS)
+        engines = 0;
+    for (int64_t i = 0; i < engines && s->n < proposed + ENGINES; i++) {
+        proposal *next = &s->proposal[s->n];
+        if (is_proposed(s, i)) continue;
+        if (open_engine(s, i, next)) {
+            s->n++;
+            continue;
+        }
+        destroy(api, next->config);
+        destroy(api, next->engine);
+    }
+    qb_cudnn_unlock();
 }
 
 static void compile(const qb_cudnn_api *api, cudnnHandle_t maker, proposal *p) {
@@ -254,6 +318,7 @@ static qb_status choose(qb_ctx *cx, qb_cudnn_graph *g, search *s, double to_beat
     qb_status status = QB_OK;
     int best = -1;
     float shortest = 0.0f;
+    tried = 0;
     QB_GO(open_scratch(cx, bytes, &m));
     for (int i = 0; i < s->n; i++) {
         float ms = 0.0f;
@@ -269,6 +334,7 @@ static qb_status choose(qb_ctx *cx, qb_cudnn_graph *g, search *s, double to_beat
             QB_GO(check_alive(cx, m.stream));
             continue;
         }
+        tried++;
         if (best >= 0 && ms >= shortest) continue;
         best = i;
         shortest = ms;
@@ -290,12 +356,13 @@ static qb_status take(qb_ctx *cx, qb_cudnn_graph *g, search *s, int32_t variant)
     return QB_OK;
 }
 
-/* What the heuristics propose. */
+/* What the heuristics propose, and with all of it every other engine. */
 static qb_status list_proposals(qb_ctx *cx, search *s) {
     const bool all = try_all;
     bool answered = propose(s, CUDNN_HEUR_MODE_A, all ? LISTED : TRIED);
     if (all) answered |= propose(s, CUDNN_HEUR_MODE_B, LISTED);
     if (all || s->n == 0) answered |= propose(s, CUDNN_HEUR_MODE_FALLBACK, all ? LISTED : TRIED);
+    if (all) propose_others(s);
     if (s->n > 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN %s",
                    answered ? "has only plans of less precision" : "does not take this graph");
@@ -312,7 +379,7 @@ static qb_status open_search(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math, 
     if (g->status != CUDNN_STATUS_SUCCESS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN does not take this graph: %s",
                        g->api->cudnnGetErrorString(g->status));
-    s->proposal = qb_alloc(cx, LISTS * LISTED, sizeof *s->proposal);
+    s->proposal = qb_alloc(cx, LISTS * LISTED + ENGINES, sizeof *s->proposal);
     if (!s->proposal) return cx->code;
     return list_proposals(cx, s);
 }
@@ -321,6 +388,7 @@ static void close_search(search *s) {
     for (int i = 0; i < s->n; i++) {
         destroy(s->api, s->proposal[i].plan);
         destroy(s->api, s->proposal[i].config);
+        destroy(s->api, s->proposal[i].engine);
     }
     qb_free(s->proposal);
 }

@@ -3,10 +3,11 @@
  *
  *   bench_cuda [--models A,B,...] [--batches 1,8,32,128] [--precisions fp16,int8] [--replays N]
  *              [--seconds S] [--timingCacheFile FILE] [--tacticSources LIST] [--json FILE]
- *              [--steps] [--pairs] [--trace]
+ *              [--steps] [--pairs] [--control] [--trace]
  *
  * --pairs builds FP16 and INT8 of each model and batch with one timing cache and replays both by
  * turns: each row has the ratio of the two, and the exit code is 1 where an INT8 engine is slower.
+ * With --control both are FP16 engines of one network: their ratios show what chance alone does.
  *
  * INT8 is u8 affine, calibrated by min-max on seeded inputs; "pure" as precision is INT8 without
  * steps in FP16. After S seconds no further engine is
@@ -36,7 +37,7 @@ typedef struct options {
     const char *models, *batches, *precisions, *cache, *sources, *json;
     int replays;
     double seconds;
-    bool steps, pairs, trace;
+    bool steps, pairs, control, trace;
     uint32_t without;
 } options;
 
@@ -221,40 +222,46 @@ static qb_status bench_engine(bench *b, const qb_graph *graph, const char *model
     return status;
 }
 
-static json_t *pair_json(const char *model, int64_t batch, const bench_pair *p, int int8,
-                         const double build_s[2]) {
-    return json_pack("{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:i, s:i, s:f, s:f}", "model", model,
-                     "batch", (json_int_t)batch, "ms_fp16", p->ms[0], "ms_int8", p->ms[1], "ratio",
-                     p->ratio, "ratio_low", p->low, "ratio_high", p->high, "same_engine", p->same,
-                     "rounds", p->rounds, "int8_steps", int8, "build_fp16_s", build_s[0],
-                     "build_int8_s", build_s[1]);
+static json_t *pair_json(const char *model, int64_t batch, const bench_pair *p, bool control,
+                         int int8, const double build_s[2]) {
+    json_t *row = json_pack(
+        "{s:s, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:i}", "model", model, "batch", (json_int_t)batch,
+        "ms_fp16", p->ms[0], control ? "ms_fp16_again" : "ms_int8", p->ms[1], "ratio", p->ratio,
+        "ratio_low", p->low, "ratio_high", p->high, "same_engine", p->same, "rounds", p->rounds);
+    if (!row || control) return row;
+    json_object_set_new(row, "int8_steps", json_integer(int8));
+    json_object_set_new(row, "build_fp16_s", json_real(build_s[0]));
+    json_object_set_new(row, "build_int8_s", json_real(build_s[1]));
+    return row;
 }
 
 static qb_status bench_pair_of(bench *b, const qb_graph *const graph[2], const char *model,
                                int64_t batch) {
-    static const char *const precision[2] = {"fp16", "int8"};
+    const bool control = b->options->control;
+    const char *const precision[2] = {"fp16", control ? "fp16" : "int8"};
     qb_engine *engine[2] = {NULL, NULL};
     double build_s[2];
     bench_pair pair;
     qb_status status = QB_OK;
     for (int e = 0; e < 2; e++) {
         const double start = qb_now();
-        QB_GO(build(b, graph[e], batch, precision[e], &engine[e]));
+        QB_GO(build(b, graph[control ? 0 : e], batch, precision[e], &engine[e]));
         build_s[e] = qb_now() - start;
     }
     QB_GO(bench_pair_measure(b->cx, engine[0], engine[1], &pair));
-    const bool slower = bench_pair_slower(&pair);
+    const bool slower = !control && bench_pair_slower(&pair);
     b->slower += slower;
-    printf("%-16s batch %4lld: INT8 %9.4f ms, FP16 %9.4f ms, ratio %.4f (%.4f to %.4f)%s, built in "
+    printf("%-16s batch %4lld: %s %9.4f ms, FP16 %9.4f ms, ratio %.4f (%.4f to %.4f)%s, built in "
            "%.1f and %.1f s\n",
-           model, (long long)batch, pair.ms[1], pair.ms[0], pair.ratio, pair.low, pair.high,
+           model, (long long)batch, control ? "FP16" : "INT8", pair.ms[1], pair.ms[0], pair.ratio,
+           pair.low, pair.high,
            pair.same ? ", the same engine"
            : slower  ? ", SLOWER"
                      : "",
            build_s[1], build_s[0]);
     fflush(stdout);
-    json_array_append_new(
-        b->rows, pair_json(model, batch, &pair, (int)qb_engine_layers(engine[1]).int8, build_s));
+    json_array_append_new(b->rows, pair_json(model, batch, &pair, control,
+                                             (int)qb_engine_layers(engine[1]).int8, build_s));
     snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine[1]));
 out:
     for (int e = 0; e < 2; e++) qb_engine_free(engine[e]);
@@ -321,10 +328,11 @@ static int bench_all(bench *b) {
 static bool parse(int argc, char **argv, options *o) {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        bool *flag = strcmp(argv[i], "--steps") == 0   ? &o->steps
-                     : strcmp(argv[i], "--pairs") == 0 ? &o->pairs
-                     : strcmp(argv[i], "--trace") == 0 ? &o->trace
-                                                       : NULL;
+        bool *flag = strcmp(argv[i], "--steps") == 0     ? &o->steps
+                     : strcmp(argv[i], "--pairs") == 0   ? &o->pairs
+                     : strcmp(argv[i], "--control") == 0 ? &o->control
+                     : strcmp(argv[i], "--trace") == 0   ? &o->trace
+                                                         : NULL;
         if (flag) {
             *flag = true;
             continue;
@@ -367,8 +375,9 @@ int main(int argc, char **argv) {
         fprintf(stderr, "%s\nusage: see the head of bench_cuda.c\n", cx.message);
         return 2;
     }
+    o.pairs = o.pairs || o.control;
     int failed = bench_all(&b);
-    if (o.pairs)
+    if (o.pairs && !o.control)
         printf("%zu pairs, INT8 slower than FP16 in %d\n", json_array_size(b.rows), b.slower);
     failed = failed || b.slower > 0;
     json_t *root = json_pack("{s:s, s:s, s:i, s:o}", "schema", "qbench.bench_cuda/1", "device",

@@ -1,13 +1,14 @@
 /* Times the CUDA convolutions on the fifteen convolution shapes of ResNet-50, beside cuDNN's best
  * plan and the floor.
  *
- *   bench_cuda_convs [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn]
+ *   bench_cuda_convs [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn] [--codes]
  *
  * Each launch of a captured graph works on its own set of buffers, together well beyond the L2
  * cache; a time is that of a replay divided by its launches, and the figure is the median of the
  * replays. Data are random. cuDNN gets s8 data and results (u8 is not for it) and the same
  * epilogue: scale per channel, bias, ReLU, requantize. Its time is that of the fastest of all plans
- * of all its heuristics. The same in FP16: ours, and cuDNN's with bias and ReLU. */
+ * of all its heuristics and of all other engines that take the problem. The same in FP16, unless
+ * --codes: ours, and cuDNN's with bias and ReLU. The JSON is written after each shape. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static const shape shapes[] = {
 typedef struct options {
     int64_t batch;
     int replays, only;
-    bool cudnn;
+    bool cudnn, half;
     const char *json;
 } options;
 
@@ -52,6 +53,7 @@ typedef struct result {
     int n, best;
     double floor_us, ops, bytes;
     timing cudnn, half, cudnn_half; /* cuDNN on s8; the best of ours, and cuDNN, on f16 */
+    int32_t plans, half_plans;      /* of cuDNN, timed */
 } result;
 
 /* The problem of a shape and what it points to. */
@@ -178,9 +180,12 @@ static qb_status time_ours(qb_ctx *cx, const options *o, const job *j, const tim
 }
 
 static qb_status time_cudnn(qb_ctx *cx, const options *o, const job *j, const timing_sets *s,
-                            const char *name, timing *out) {
+                            const char *name, timing *out, int32_t *plans) {
     const qb_tactic *cudnn = qb_tactic_find(name);
-    return o->cudnn && cudnn ? time_tactic(cx, j, cudnn, s, o->replays, out) : QB_OK;
+    if (!o->cudnn || !cudnn) return QB_OK;
+    QB_TRY(time_tactic(cx, j, cudnn, s, o->replays, out));
+    *plans = out->us > 0.0 ? qb_cudnn_tried() : 0;
+    return QB_OK;
 }
 
 static qb_status bench_half(qb_ctx *cx, const options *o, const qb_cuda_device *device,
@@ -194,7 +199,7 @@ static qb_status bench_half(qb_ctx *cx, const options *o, const qb_cuda_device *
     QB_GO(timing_sets_open(cx, &s, device, &j.problem, j.constant));
     QB_GO(time_ours(cx, o, &j, &s, &ours));
     if (ours.best >= 0) r->half = ours.tactic[ours.best];
-    QB_GO(time_cudnn(cx, o, &j, &s, "cuda.conv_f16.cudnn", &r->cudnn_half));
+    QB_GO(time_cudnn(cx, o, &j, &s, "cuda.conv_f16.cudnn", &r->cudnn_half, &r->half_plans));
 out:
     timing_sets_close(&s);
     job_release(&j);
@@ -215,7 +220,7 @@ static qb_status bench_codes(qb_ctx *cx, const options *o, const qb_cuda_device 
     r->bytes = (double)(in_bytes + out_bytes) + (double)qb_shape_count(&ours.in[1].shape);
     r->floor_us = 1e6 * fmax(r->ops / FLOOR_OPS, r->bytes / FLOOR_BYTES);
     QB_GO(time_ours(cx, o, &ours, &s, r));
-    QB_GO(time_cudnn(cx, o, &theirs, &s, "cuda.conv_s8.cudnn", &r->cudnn));
+    QB_GO(time_cudnn(cx, o, &theirs, &s, "cuda.conv_s8.cudnn", &r->cudnn, &r->plans));
 out:
     timing_sets_close(&s);
     job_release(&ours);
@@ -229,41 +234,55 @@ static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device 
     qb_rng_seed(&rng, 1);
     *r = (result){.best = -1};
     QB_TRY(bench_codes(cx, o, device, sh, &rng, r));
-    return bench_half(cx, o, device, sh, &rng, r);
+    return o->half ? bench_half(cx, o, device, sh, &rng, r) : QB_OK;
 }
 
 static void print_result(const shape *s, const result *r) {
     const timing *best = r->best < 0 ? NULL : &r->tactic[r->best];
-    printf("%4lld %2lld %4lld %lldx%lld/%lld  %7.1f  %7.1f  %6.1f  %5.2f  %6.0f  %5.2f  %7.1f  "
-           "%7.1f  %s\n",
-           (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
-           (long long)s->kernel, (long long)s->stride, best ? best->us : 0.0, r->cudnn.us,
-           r->floor_us, best && r->cudnn.us > 0 ? r->cudnn.us / best->us : 0.0,
-           best ? r->ops / best->us * 1e-6 : 0.0, best ? r->bytes / best->us * 1e-6 : 0.0,
-           r->half.us, r->cudnn_half.us, best ? best->name : "-");
+    printf(
+        "%4lld %2lld %4lld %lldx%lld/%lld  %7.1f  %7.1f  %5d  %6.1f  %5.2f  %6.0f  %5.2f  %7.1f  "
+        "%7.1f  %s\n",
+        (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
+        (long long)s->kernel, (long long)s->stride, best ? best->us : 0.0, r->cudnn.us,
+        (int)r->plans, r->floor_us, best && r->cudnn.us > 0 ? r->cudnn.us / best->us : 0.0,
+        best ? r->ops / best->us * 1e-6 : 0.0, best ? r->bytes / best->us * 1e-6 : 0.0, r->half.us,
+        r->cudnn_half.us, best ? best->name : "-");
     for (int i = 0; i < r->n; i++)
         printf("    %-40s %8.1f us\n", r->tactic[i].name, r->tactic[i].us);
     fflush(stdout);
 }
 
-static void write_shape(FILE *f, const shape *s, const result *r, const char *end) {
+static void write_half(FILE *f, const result *r) {
+    fprintf(f,
+            "\"f16_us\": %.2f, \"f16_tactic\": \"%s\", \"cudnn_f16_us\": %.2f, \"cudnn_f16\": "
+            "\"%s\", \"cudnn_f16_plans\": %d, ",
+            r->half.us, r->half.name ? r->half.name : "", r->cudnn_half.us, r->cudnn_half.impl,
+            (int)r->half_plans);
+}
+
+static void write_shape(FILE *f, const options *o, const shape *s, const result *r,
+                        const char *end) {
     const timing *best = r->best < 0 ? NULL : &r->tactic[r->best];
-    fprintf(
-        f,
-        "    {\"c\": %lld, \"h\": %lld, \"k\": %lld, \"r\": %lld, \"stride\": %lld, \"count\": "
-        "%d, \"ours_us\": %.2f, \"tactic\": \"%s\", \"cudnn_us\": %.2f, \"cudnn\": \"%s\", "
-        "\"f16_us\": %.2f, \"f16_tactic\": \"%s\", \"cudnn_f16_us\": %.2f, \"cudnn_f16\": \"%s\", "
-        "\"floor_us\": %.2f, \"operations\": %.0f, \"bytes\": %.0f, \"tactics_us\": {",
-        (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
-        (long long)s->stride, s->count, best ? best->us : 0.0, best ? best->name : "", r->cudnn.us,
-        r->cudnn.impl, r->half.us, r->half.name ? r->half.name : "", r->cudnn_half.us,
-        r->cudnn_half.impl, r->floor_us, r->ops, r->bytes);
+    fprintf(f,
+            "    {\"c\": %lld, \"h\": %lld, \"k\": %lld, \"r\": %lld, \"stride\": %lld, \"count\": "
+            "%d, \"ours_us\": %.2f, \"tactic\": \"%s\", \"cudnn_us\": %.2f, \"cudnn\": \"%s\", "
+            "\"cudnn_plans\": %d, ",
+            (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
+            (long long)s->stride, s->count, best ? best->us : 0.0, best ? best->name : "",
+            r->cudnn.us, r->cudnn.impl, (int)r->plans);
+    if (o->half) write_half(f, r);
+    fprintf(f, "\"floor_us\": %.2f, \"operations\": %.0f, \"bytes\": %.0f, \"tactics_us\": {",
+            r->floor_us, r->ops, r->bytes);
     for (int i = 0; i < r->n; i++)
         fprintf(f, "%s\"%s\": %.2f", i ? ", " : "", r->tactic[i].name, r->tactic[i].us);
     fprintf(f, "}}%s\n", end);
 }
 
-static int write_json(const options *o, const qb_cuda_device *d, const result *r) {
+static bool is_asked(const options *o, size_t i) { return o->only < 0 || (size_t)o->only == i; }
+
+/* The results of the shapes before `end`. */
+static int write_json(const options *o, const qb_cuda_device *d, const result *r, size_t end) {
+    if (!o->json) return 0;
     FILE *f = fopen(o->json, "w");
     if (!f) {
         perror(o->json);
@@ -273,19 +292,22 @@ static int write_json(const options *o, const qb_cuda_device *d, const result *r
             "{\n  \"schema\": \"qbench.cuda_convs/1\",\n  \"device\": \"%s\",\n  \"driver\": %d,\n"
             "  \"runtime\": %d,\n  \"batch\": %lld,\n  \"replays\": %d,\n  \"shapes\": [\n",
             d->name, d->driver, d->runtime, (long long)o->batch, o->replays);
-    for (size_t i = 0; i < N_SHAPES; i++)
-        if (o->only < 0 || (size_t)o->only == i)
-            write_shape(f, &shapes[i], &r[i], i + 1 < N_SHAPES && o->only < 0 ? "," : "");
+    for (size_t i = 0; i < end; i++)
+        if (is_asked(o, i))
+            write_shape(f, o, &shapes[i], &r[i], i + 1 < end && o->only < 0 ? "," : "");
     fprintf(f, "  ]\n}\n");
     return fclose(f) == 0 ? 0 : 1;
 }
 
 static bool parse(int argc, char **argv, options *o) {
-    *o = (options){.batch = 128, .replays = 200, .only = -1, .cudnn = true};
+    *o = (options){.batch = 128, .replays = 200, .only = -1, .cudnn = true, .half = true};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (strcmp(argv[i], "--no-cudnn") == 0) {
-            o->cudnn = false;
+        bool *off = strcmp(argv[i], "--no-cudnn") == 0 ? &o->cudnn
+                    : strcmp(argv[i], "--codes") == 0  ? &o->half
+                                                       : NULL;
+        if (off) {
+            *off = false;
             continue;
         }
         if (!value) return false;
@@ -308,7 +330,7 @@ static void print_summary(const options *o, const result *r) {
     double ours = 0.0, cudnn = 0.0, lowest = 0.0, half = 0.0, cudnn_half = 0.0;
     int ahead = 0, half_ahead = 0, n = 0;
     for (size_t i = 0; i < N_SHAPES; i++) {
-        if ((o->only >= 0 && (size_t)o->only != i) || r[i].best < 0) continue;
+        if (!is_asked(o, i) || r[i].best < 0) continue;
         double us = r[i].tactic[r[i].best].us;
         ours += shapes[i].count * us;
         cudnn += shapes[i].count * r[i].cudnn.us;
@@ -321,6 +343,7 @@ static void print_summary(const options *o, const result *r) {
     }
     printf("ahead of cuDNN on %d of %d; times count: ours %.0f us, cuDNN %.0f us, floor %.0f us\n",
            ahead, n, ours, cudnn, lowest);
+    if (!o->half) return;
     printf("FP16: ahead on %d of %d; ours %.0f us, cuDNN %.0f us\n", half_ahead, n, half,
            cudnn_half);
 }
@@ -333,7 +356,8 @@ int main(int argc, char **argv) {
     qb_ctx_init(&cx);
     if (!parse(argc, argv, &o)) {
         fprintf(stderr,
-                "usage: %s [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn]\n",
+                "usage: %s [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn] "
+                "[--codes]\n",
                 argv[0]);
         return 2;
     }
@@ -344,16 +368,18 @@ int main(int argc, char **argv) {
     qb_cudnn_try_all(true);
     printf("%s, batch %lld, median of %d replays, us a launch\n", device.name, (long long)o.batch,
            o.replays);
-    printf("   C  H    K conv        ours    cuDNN   floor  ratio    TOPS   TB/s     FP16    cuDNN "
+    printf("   C  H    K conv        ours    cuDNN  plans   floor  ratio    TOPS   TB/s     FP16   "
+           " cuDNN "
            " tactic\n");
     for (size_t i = 0; i < N_SHAPES; i++) {
-        if (o.only >= 0 && (size_t)o.only != i) continue;
+        if (!is_asked(&o, i)) continue;
         if (bench_shape(&cx, &o, &device, &shapes[i], &results[i]) != QB_OK) {
             printf("failed: %s\n", cx.message);
             return 1;
         }
         print_result(&shapes[i], &results[i]);
+        if (write_json(&o, &device, results, i + 1) != 0) return 1;
     }
     print_summary(&o, results);
-    return o.json ? write_json(&o, &device, results) : 0;
+    return 0;
 }
