@@ -1,6 +1,7 @@
-// Depthwise convolution of codes and of f16, 3 and 5 columns wide, stride 1 or 2, channels last. A
-// thread takes eight channels of four pixels of a row: each column of the data is read once for all
-// of them, coalesced over the channels.
+// Depthwise convolution of codes and of f16, 1, 3 and 5 columns wide, stride 1 or 2, channels last.
+// One column and row are a scale and a shift of each channel. A thread takes eight channels of four
+// pixels of a row: each column of the data is read once for all of them, coalesced over the
+// channels.
 //
 // Codes: the taps of a kernel row are transposed bytewise, four of one channel to a word, and meet
 // four weights in one dot product. f16: fused products in float. Bound by device memory, then by
@@ -160,14 +161,15 @@ static int launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io, cudaStream_t
         (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) * (p->in_c / CHANNELS);
     unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
     uint32_t n = (uint32_t)count;
-    if (p->kernel_w == 3 && p->stride_w == 1)
-        depthwise<HALF, 3, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n);
-    else if (p->kernel_w == 3)
-        depthwise<HALF, 3, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n);
-    else if (p->stride_w == 1)
-        depthwise<HALF, 5, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n);
-    else
-        depthwise<HALF, 5, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n);
+    switch (p->kernel_w * 2 + p->stride_w - 1) {
+    case 2: depthwise<HALF, 1, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 3: depthwise<HALF, 1, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 6: depthwise<HALF, 3, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 7: depthwise<HALF, 3, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 10: depthwise<HALF, 5, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 11: depthwise<HALF, 5, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    default: return (int)cudaErrorInvalidValue;
+    }
     return (int)cudaGetLastError();
 }
 

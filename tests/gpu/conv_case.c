@@ -92,7 +92,7 @@ static void random_patches(qb_rng *rng, conv_spec *s) {
 }
 
 static void random_depthwise(qb_rng *rng, conv_spec *s) {
-    s->kernel_h = s->kernel_w = chance(rng, 70) ? 3 : 5;
+    s->kernel_h = s->kernel_w = chance(rng, 30) ? 1 : chance(rng, 70) ? 3 : 5;
     s->group = s->in_c = s->out_c = 8 * pick(rng, 1, 20);
     s->in_h = pick(rng, 5, 19);
     s->in_w = pick(rng, 5, 19);
@@ -100,7 +100,7 @@ static void random_depthwise(qb_rng *rng, conv_spec *s) {
     s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = pick(rng, 0, 2);
     s->dilation = 1;
     s->weight = QB_DTYPE_S8;
-    s->in_slice = 0;
+    s->in_slice = chance(rng, 30) ? 8 * pick(rng, 1, 3) : 0;
 }
 
 /* The first layer of a network. */
