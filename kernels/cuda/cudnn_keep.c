@@ -38,7 +38,8 @@ bool qb_cudnn_restore(qb_ctx *cx, qb_cudnn_graph *g, const qb_compiled *from, qb
     char *here = NULL;
     const char *text = qb_compiled_find(from, key, &bytes);
     if (!text) return false;
-    bool good = qb_cudnn_text_is_plan(text, bytes) && text_here(cx, text, bytes, &here) == QB_OK;
+    bool good = text_here(cx, text, bytes, &here) == QB_OK &&
+                qb_cudnn_text_is_plan(here, strlen(here)); /* what cuDNN is going to read */
     if (good) {
         qb_cudnn_lock();
         good = read_plan(g, here);

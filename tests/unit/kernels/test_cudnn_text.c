@@ -5,17 +5,31 @@
 #include "kernels/cudnn_text.h"
 #include "qb_test.h"
 
-#define TENSOR                                                                                     \
-    "{\"name\":\"1\",\"dataType\":\"CUDNN_DATA_HALF\",\"dim\":[8,64],\"isVirtual\":false}"
-#define NODE                                                                                       \
-    "{\"operation\":\"CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR\",\"X\":\"1\","       \
-    "\"alpha\":1.0,\"prePad\":[[1,1],[1,1]]}"
-#define KERNEL "{\"kernelName\":\"k\",\"kernelParams\":{\"rawData\":\"AA==\"},\"cubin\":\"f0VM\"}"
-#define PLAN_OF(TENSORS, NODES, ENGINE)                                                            \
+#define TENSOR_OF(DIM, STRIDE, MORE)                                                               \
+    "{\"name\":\"1\",\"dataType\":\"CUDNN_DATA_HALF\",\"dim\":" DIM ",\"stride\":" STRIDE          \
+    ",\"isVirtual\":false,\"vectDim\":-1" MORE "}"
+#define TENSOR TENSOR_OF("[8,64]", "[64,1]", "")
+#define NODE_OF(X, PADS)                                                                           \
+    "{\"operation\":\"CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR\",\"X\":" X                  \
+    ",\"alpha\":1.0,\"nbSpatialDims\":2," PADS "}"
+#define NODE NODE_OF("\"1\"", "\"stride\":[2,2],\"prePad\":[[1,1],[1,1]]")
+/* A header and one section, base64. */
+#define CODE                                                                                       \
+    "f0VMRgIBATMAAAAAAAAAAAIAvgABAAAAAAAAAAAAAABAAAAAAAAAAEAAAAAAAAAAAAAAAEAAOAAAAEAAAQAA"         \
+    "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+#define KERNEL_OF(NAME, PLACES, CUBIN)                                                             \
+    "{\"kernelName\":\"" NAME "\",\"kernelParams\":{\"offsets\":[" PLACES                          \
+    "],\"rawData\":\"AAAAAAAAAAAAAAA=\"},\"cubin\":\"" CUBIN "\"}"
+#define PLACE "{\"value\":3,\"uid\":1,\"update_as\":\"pointer\"}" /* of 11 bytes */
+#define KERNEL KERNEL_OF("k", PLACE, CODE "AAA=")
+#define PAYLOAD_OF(KERNELS) "{\"engineId\":5,\"payload\":{\"kernels\":[" KERNELS "]}}"
+#define PROFILE                                                                                    \
+    "{\"maxGridSize\":[1,2,3],\"pciDeviceId\":6,\"cudaDeviceId\":0,\"deviceName\":\"A\"}"
+#define TEXT_OF(TENSORS, NODES, GPU, ENGINE)                                                       \
     "{\"cudnnVersion\":91900,\"operationGraph\":{\"finalizeMode\":\"A\",\"tensors\":" TENSORS      \
-    ",\"nodes\":" NODES                                                                            \
-    "},\"GPUProfile\":{\"pciDeviceId\":6,\"cudaDeviceId\":0},\"engine\":" ENGINE "}"
-#define PLAN PLAN_OF("[" TENSOR "]", "[" NODE "]", "{\"payload\":{\"kernels\":[" KERNEL "]}}")
+    ",\"nodes\":" NODES "},\"GPUProfile\":" GPU ",\"engine\":" ENGINE "}"
+#define PLAN_OF(TENSORS, NODES, ENGINE) TEXT_OF(TENSORS, NODES, PROFILE, ENGINE)
+#define PLAN PLAN_OF("[" TENSOR "]", "[" NODE "]", PAYLOAD_OF(KERNEL))
 
 static bool is_plan(const char *text) { return qb_cudnn_text_is_plan(text, strlen(text)); }
 
@@ -23,6 +37,8 @@ static void plans_have_one_form(void **state) {
     (void)state;
     assert_true(is_plan(PLAN));
     assert_true(is_plan(PLAN_OF("[" TENSOR "]", "[" NODE "]", "{\"engineId\":51}")));
+    assert_true(
+        is_plan(PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL "," KERNEL_OF("l", PLACE, CODE "AAA=")))));
     for (size_t n = 0; n < strlen(PLAN); n++) assert_false(qb_cudnn_text_is_plan(PLAN, n));
     static const char *const no[] = {
         "",
@@ -31,18 +47,44 @@ static void plans_have_one_form(void **state) {
         PLAN_OF("5", "[]", "{}"),
         PLAN_OF("{}", "[]", "{}"),
         PLAN_OF("[5]", "[]", "{}"),
-        PLAN_OF("[{\"name\":\"x\"}]", "[]", "{}"),
-        PLAN_OF("[{\"name\":\"1234567890\"}]", "[]", "{}"),
-        PLAN_OF("[{\"name\":1}]", "[]", "{}"),
-        PLAN_OF("[{\"name\":\"1\",\"dim\":[1,\"2\"]}]", "[]", "{}"),
-        PLAN_OF("[{\"name\":\"1\",\"dim\":{}}]", "[]", "{}"),
-        PLAN_OF("[{\"name\":\"1\",\"dim\":null}]", "[]", "{}"),
+        PLAN_OF("[{\"name\":\"1\"}]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[1,\"2\"]", "[1,1]", "") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("{}", "[1]", "") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[]", "[]", "") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[8,64]", "[64]", "") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[8,0]", "[64,1]", "") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[8,-1]", "[64,1]", "") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[8]", "[1]", ",\"more\":null") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[8]", "[1]", ",\"more\":[1]") "]", "[]", "{}"),
+        PLAN_OF("[" TENSOR_OF("[8]", "[1]", ",\"more\":\"x\"") "]", "[]", "{}"),
         PLAN_OF("[]", "\"nodes\"", "{}"),
-        PLAN_OF("[]", "[{\"X\":\"x\"}]", "{}"),
-        PLAN_OF("[]", "[{\"pad\":[[[[[[1]]]]]]}]", "{}"),
+        PLAN_OF("[]", "[{\"X\":\"1\"}]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"2\"", "\"a\":[1,1]") "]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"CUDNN_DATA_HALF\"", "\"a\":[1,1]") "]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"1\"", "\"mode\":\"1\",\"a\":[1,1]") "]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"1\"", "\"a\":[1,1,1]") "]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"1\"", "\"a\":[1,1],\"b\":[1]") "]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"1\"", "\"a\":[[1,0],[1,1]]") "]", "{}"),
+        PLAN_OF("[" TENSOR "]", "[" NODE_OF("\"1\"", "\"a\":[[1,[1]],[1,1]]") "]", "{}"),
+        TEXT_OF("[]", "[]", "[]", "{}"),
+        TEXT_OF("[]", "[]", "{\"maxGridSize\":[1,2,3,4]}", "{}"),
+        TEXT_OF("[]", "[]", "{\"warpSize\":\"32\"}", "{}"),
         PLAN_OF("[]", "[]", "[]"),
+        PLAN_OF("[]", "[]", "{\"engineId\":\"5\"}"),
+        PLAN_OF("[]", "[]", "{\"knobChoices\":{\"a\":[]}}"),
         PLAN_OF("[]", "[]", "{\"payload\":5}"),
-        PLAN_OF("[]", "[]", "{\"payload\":{\"kernels\":[{\"cubin\":\"\"}]}}"),
+        PLAN_OF("[]", "[]", PAYLOAD_OF("")),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL "," KERNEL)),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL_OF("k", PLACE, ""))),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL_OF("k", PLACE, CODE))),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL_OF("k", PLACE, CODE "A!A="))),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL_OF("k", PLACE, CODE "AAA=" CODE "AAA="))),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL_OF("k", "{\"value\":12}", CODE "AAA="))),
+        PLAN_OF("[]", "[]", PAYLOAD_OF(KERNEL_OF("k", "{\"value\":-1}", CODE "AAA="))),
+        PLAN_OF("[]", "[]",
+                PAYLOAD_OF(KERNEL_OF("k", "{\"value\":4,\"update_as\":\"pointer\"}", CODE "AAA="))),
+        PLAN_OF("[]", "[]",
+                PAYLOAD_OF(KERNEL_OF("k", "{\"value\":0,\"update_as\":\"map\"}", CODE "AAA="))),
     };
     for (size_t i = 0; i < sizeof no / sizeof *no; i++)
         if (is_plan(no[i])) fail_msg("taken for a plan: %s", no[i]);
@@ -54,7 +96,7 @@ static void a_plan_belongs_to_a_place(void **state) {
     char *there, *back;
     qb_ctx_init(&cx);
     assert_ok(&cx, qb_cudnn_text_on(&cx, PLAN, strlen(PLAN), 12, 345, &there));
-    assert_non_null(strstr(there, "{\"pciDeviceId\":345,\"cudaDeviceId\":12}"));
+    assert_non_null(strstr(there, "\"pciDeviceId\":345,\"cudaDeviceId\":12,"));
     assert_true(is_plan(there));
     assert_ok(&cx, qb_cudnn_text_on(&cx, there, strlen(there), 0, 6, &back));
     assert_string_equal(back, PLAN);
