@@ -41,6 +41,12 @@ typedef struct qb_writer {
 qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out);
 qb_status qb_writer_commit(qb_ctx *cx, qb_writer *writer);
 void qb_writer_abort(qb_writer *writer); /* accepts a zeroed or committed writer */
+/* Flushes; 0, or the errno that says why not all could be written. A write that failed earlier has
+ * lost its reason, which one more byte then fails for, too. */
+int qb_stream_error(FILE *stream);
+/* Fails where writing would, for want of rights say, before work is done for nothing. The folder
+ * may be missing still: whoever writes may make it first. */
+qb_status qb_file_can_write(qb_ctx *cx, const char *path);
 /* open, write all, commit. */
 qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t size);
 

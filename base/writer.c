@@ -157,21 +157,22 @@ qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out) {
 
 /* ---- close ---- */
 
+int qb_stream_error(FILE *stream) {
+    errno = 0;
+    if (fflush(stream) == 0 && !ferror(stream)) return 0;
+    if (errno == 0) (void)!write(fileno(stream), "", 1);
+    return errno ? errno : EIO;
+}
+
 /* Flushes down to the disk (scratch files: to the system) and closes the stream. */
 static qb_status finish_stream(qb_ctx *cx, qb_writer *writer) {
-    errno = 0;
-    bool failed = fflush(writer->stream) != 0 || ferror(writer->stream);
-    /* An error of an earlier write has lost its reason; one more byte fails for the same. */
-    if (failed && errno == 0) (void)!write(fileno(writer->stream), "", 1);
-    if (!failed && writer->temp && !writer->scratch) failed = fsync(fileno(writer->stream)) != 0;
-    int error = errno;
-    if (fclose(writer->stream) != 0 && !failed) {
-        failed = true;
+    int error = qb_stream_error(writer->stream);
+    if (!error && writer->temp && !writer->scratch && fsync(fileno(writer->stream)) != 0)
         error = errno;
-    }
+    if (fclose(writer->stream) != 0 && !error) error = errno;
     writer->stream = NULL;
-    errno = error ? error : EIO;
-    return failed ? qb_fail_errno(cx, "write %s", writer->path) : QB_OK;
+    errno = error;
+    return error ? qb_fail_errno(cx, "write %s", writer->path) : QB_OK;
 }
 
 /* A new name in a folder reaches the disk. */
@@ -229,4 +230,19 @@ qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t s
     QB_TRY(qb_writer_open(cx, path, &writer));
     if (size) fwrite(data, 1, size, writer.stream);
     return qb_writer_commit(cx, &writer); /* looks whether all could be written */
+}
+
+qb_status qb_file_can_write(qb_ctx *cx, const char *path) {
+    struct stat info;
+    qb_writer writer;
+    char *folder = qb_path_dir(cx, path);
+    if (!folder) return cx->code;
+    const bool later = !qb_path_exists(folder);
+    qb_free(folder);
+    /* Opening a pipe would already be noticed at its other end. */
+    const bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+    if (later || special) return QB_OK;
+    QB_TRY(qb_writer_open(cx, path, &writer));
+    qb_writer_abort(&writer);
+    return QB_OK;
 }

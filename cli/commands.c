@@ -1,6 +1,8 @@
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/command.h"
+#include "cli/json_out.h"
 #include "cli/topics.h"
 #include "graph/plugin.h"
 
@@ -108,6 +110,7 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
                      : options->verbose ? QB_LEVEL_DEBUG
                                         : QB_LEVEL_INFO;
     cx->threads = (int)options->threads;
+    if (options->json && !qb_json_on_stdout(options)) QB_GO(qb_file_can_write(cx, options->json));
     QB_GO(load_plugins(cx, &options->plugins));
     QB_GO(command->run(cx, options, &arguments));
 out:

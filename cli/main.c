@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "cli/command.h"
 #include "cli/topics.h"
 
@@ -40,10 +41,8 @@ static void hold_standard_streams(void) {
 /* All that was printed must have arrived; but a reader that has seen enough (| head) is no failure.
  */
 static qb_status check_stdout(qb_ctx *cx) {
-    errno = 0;
-    const bool failed = fflush(stdout) != 0 || ferror(stdout);
-    if (!failed || errno == EPIPE) return QB_OK;
-    if (errno == 0) errno = EIO; /* an earlier write failed and its reason is gone */
+    errno = qb_stream_error(stdout);
+    if (errno == 0 || errno == EPIPE) return QB_OK;
     return qb_fail_errno(cx, "standard output");
 }
 

@@ -415,13 +415,20 @@ static qb_status open_targets(qb_ctx *cx, const qb_project *project, const char 
     return qb_dataset_open(cx, inside ? data : project->targets, &options, out);
 }
 
+/* Names come from files and folders; a record holds text that can be shown. */
+static void one_line(char *text) {
+    qb_utf8_repair(text);
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f) *text = '?';
+}
+
 /* Names that come from files are any bytes. */
 static void repair_texts(qb_run *run) {
-    qb_utf8_repair(run->model);
-    qb_utf8_repair(run->dataset);
-    for (int32_t i = 0; i < run->n_rows; i++) qb_utf8_repair(run->row[i].precision);
-    for (int32_t i = 0; i < run->n_shown; i++) qb_utf8_repair(run->shown[i].name);
-    for (int32_t i = 0; i < run->n_classes; i++) qb_utf8_repair(run->class_name[i].name);
+    one_line(run->model);
+    one_line(run->dataset);
+    for (int32_t i = 0; i < run->n_rows; i++) one_line(run->row[i].precision);
+    for (int32_t i = 0; i < run->n_shown; i++) one_line(run->shown[i].name);
+    for (int32_t i = 0; i < run->n_classes; i++) one_line(run->class_name[i].name);
 }
 
 /* The method that auto took for a tensor: the first one with its range. */

@@ -14,6 +14,14 @@ qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run
     return status;
 }
 
+qb_status qb_results_can_save(qb_ctx *cx, const char *folder) {
+    char *path = qb_path_join(cx, folder, "compare.json");
+    if (!path) return cx->code;
+    const qb_status status = qb_file_can_write(cx, path);
+    qb_free(path);
+    return status;
+}
+
 qb_status qb_results_save(qb_ctx *cx, const char *folder, const qb_run *run) {
     char *path = qb_path_join(cx, folder, "compare.json");
     if (!path) return cx->code;

@@ -7,7 +7,9 @@
 
 /* The table on standard output (unless JSON goes there) and what --json asks for. */
 qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run);
-/* compare.json in a folder (NULL: the current one). */
+/* compare.json in a folder (NULL: the current one); can_save fails where save would, before
+ * anything was measured for nothing. */
+qb_status qb_results_can_save(qb_ctx *cx, const char *folder);
 qb_status qb_results_save(qb_ctx *cx, const char *folder, const qb_run *run);
 /* Charts in FOLDER/figures. */
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run);

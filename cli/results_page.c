@@ -133,10 +133,15 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 }
 
 qb_status qb_results_pdf(qb_ctx *cx, const char *path, const qb_run *run, bool figures) {
-    char folder[] = "/tmp/qbench-report-XXXXXX";
-    if (!mkdtemp(folder)) return qb_fail_errno(cx, "%s", folder);
-    qb_status status = print_in(cx, folder, path, run, figures);
+    const char *place = getenv("TMPDIR"); /* Chromium keeps its own files there as well */
+    char *folder = qb_path_join(cx, place && *place ? place : "/tmp", "qbench-report-XXXXXX");
+    if (!folder) return cx->code;
+    qb_status status = QB_OK;
+    if (!mkdtemp(folder)) QB_GO(qb_fail_errno(cx, "make folder %s", folder));
+    status = print_in(cx, folder, path, run, figures);
     if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
         qb_warn(cx, "%s could not be removed", folder);
+out:
+    qb_free(folder);
     return status;
 }

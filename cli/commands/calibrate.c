@@ -230,6 +230,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
     path = qb_project_artifact(cx, &project, "calib.h5");
     if (!path) QB_GO(cx->code);
+    QB_GO(qb_file_can_write(cx, path));
     status = o->from ? choose(cx, o, &project, graph, path)
                      : calibrate(cx, o, &project, graph, path, &ranks, &bakeoff);
     if (status == QB_OK) qb_ranks_leave(&ranks);

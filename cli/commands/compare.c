@@ -73,6 +73,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_run *result = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &o->project, false, &project));
+    QB_GO(qb_results_can_save(cx, project.out_dir));
     QB_GO(qb_stage_compare(cx, &project, &settings, &result));
     QB_GO(qb_results_save(cx, project.out_dir, result));
     QB_GO(qb_results_show(cx, &o->common, result));

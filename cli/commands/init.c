@@ -35,14 +35,23 @@ static const qb_opt table[] = {
     {0},
 };
 
-/* A YAML scalar in single quotes. */
+/* In single quotes, where only those need care; a line break would become a space there. */
 static void add_quoted(qb_strbuf *b, const char *text) {
-    qb_strbuf_add(b, "'");
+    bool plain = true;
+    for (const char *c = text; *c; c++) plain = plain && (unsigned char)*c >= ' ';
+    const char *quote = plain ? "'" : "\"";
+    qb_strbuf_add(b, quote);
     for (; *text; text++) {
-        if (*text == '\'') qb_strbuf_add(b, "'");
-        qb_strbuf_addn(b, text, 1);
+        if (plain && *text == '\'')
+            qb_strbuf_add(b, "''");
+        else if (!plain && (unsigned char)*text < ' ')
+            qb_strbuf_addf(b, "\\x%02x", (unsigned)*text);
+        else if (!plain && (*text == '"' || *text == '\\'))
+            qb_strbuf_addf(b, "\\%c", *text);
+        else
+            qb_strbuf_addn(b, text, 1);
     }
-    qb_strbuf_add(b, "'");
+    qb_strbuf_add(b, quote);
 }
 
 static void add_setting(qb_strbuf *b, const char *key, const char *value, const char *comment) {
@@ -174,6 +183,10 @@ static qb_status write_config(qb_ctx *cx, const options *o, const char *path, co
     if (qb_path_exists(path) && !o->force)
         return qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it",
                        path);
+    qb_config *readable;
+    QB_TRY_WRAP(cx, qb_config_parse(cx, path, text, strlen(text), &readable),
+                "a path that a settings file cannot hold");
+    qb_config_free(readable);
     QB_TRY(qb_file_write(cx, path, text, strlen(text)));
     if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", path);
     return qb_json_out(

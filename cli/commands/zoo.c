@@ -57,6 +57,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     path = named ? qb_strdup(cx, o->common.out)
                  : qb_format(cx, "%s/%s.onnx", o->common.out ? o->common.out : ".", name);
     if (!path) QB_GO(cx->code);
+    if (!named && o->common.out) QB_GO(qb_make_dirs(cx, o->common.out));
     QB_GO(qb_onnx_save(cx, graph, path));
     if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", path);
     QB_GO(qb_json_out(

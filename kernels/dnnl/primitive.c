@@ -2,6 +2,7 @@
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/hash.h"
 #include "dnnl_internal.h"
@@ -9,7 +10,8 @@
 qb_status qb_dnnl_check(qb_ctx *cx, dnnl_status_t status, const char *what) {
     qb_status code = QB_STATUS_INTERNAL;
     if (status == dnnl_success) return QB_OK;
-    if (status == dnnl_out_of_memory) code = QB_STATUS_NOMEM;
+    if (status == dnnl_out_of_memory)
+        return qb_fail(cx, QB_STATUS_NOMEM, "oneDNN: %s: out of memory", what);
     /* What it refuses to describe is no different from what it cannot run. */
     if (status == dnnl_unimplemented || status == dnnl_invalid_arguments)
         code = QB_STATUS_UNSUPPORTED;
@@ -86,9 +88,18 @@ static bool has_layouts(const qb_kernel *kernel, const_dnnl_primitive_desc_t pd)
            qb_dnnl_settle(&out, qb_dnnl_query(pd, dnnl_query_dst_md));
 }
 
+/* oneDNN writes machine code without looking whether it got memory for it. */
+static dnnl_status_t create_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_t pd) {
+    enum { CODE_BYTES = 8 << 20 }; /* many times what one primitive takes */
+    void *room = mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return dnnl_out_of_memory;
+    munmap(room, CODE_BYTES);
+    return dnnl_primitive_create(out, pd);
+}
+
 static qb_status use(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primitive_desc_t pd) {
     qb_dnnl_state *s = kernel->state;
-    QB_TRY(qb_dnnl_check(cx, dnnl_primitive_create(&s->primitive, pd), "making the primitive"));
+    QB_TRY(qb_dnnl_check(cx, create_primitive(&s->primitive, pd), "making the primitive"));
     snprintf(kernel->impl, sizeof kernel->impl, "%s", impl_of(pd));
     const dnnl_memory_desc_t *scratch = qb_dnnl_query(pd, dnnl_query_scratchpad_md);
     kernel->workspace_bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
@@ -202,7 +213,7 @@ static dnnl_status_t reorder(dnnl_engine_t engine, const dnnl_memory_desc_t *fro
         status = dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale);
     if (status == dnnl_success)
         status = dnnl_reorder_primitive_desc_create(&pd, from, engine, to, engine, attr);
-    if (status == dnnl_success) status = dnnl_primitive_create(&primitive, pd);
+    if (status == dnnl_success) status = create_primitive(&primitive, pd);
     if (status == dnnl_success) status = dnnl_stream_create(&stream, engine, dnnl_stream_in_order);
     if (status == dnnl_success)
         status = dnnl_memory_create(&source, from, engine, (void *)(uintptr_t)in);

@@ -64,7 +64,7 @@ static void make_dirs_makes_all_of_them(void **state) {
     assert_true(qb_path_exists(deep));
     assert_false(qb_path_is_dir(deep));
     assert_fails(&cx, qb_make_dirs(&cx, deep), QB_STATUS_IO);
-    assert_message(&cx, "File exists");
+    assert_message(&cx, "there is a file of that name");
     qb_test_join(deep, dir, "a/file/b");
     assert_int_not_equal(qb_make_dirs(&cx, deep), QB_OK);
 }
