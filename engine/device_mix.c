@@ -95,6 +95,23 @@ static qb_status time_group(qb_builder *b, const qb_group *group, bool half, dou
     return QB_OK;
 }
 
+/* Floats that all plans share stay where a group takes them; where none does, they have no data any
+ * more. */
+static void settle_floats(const mixer *m, int32_t g) {
+    qb_builder *b = m->b;
+    const qb_group *group = &b->groups.group[g];
+    for (int32_t i = 0; b->plans && i < group->n_in; i++) {
+        if (m->half_in[g][i] == group->in[i] ||
+            !qb_plans_own(b->plans, &b->graph->values[group->in[i]]))
+            continue;
+        qb_value *real = &b->graph->values[m->half_in[g][i]];
+        if (m->is_half[g])
+            qb_plans_keep_reals(b->plans, real->data);
+        else
+            real->data = NULL;
+    }
+}
+
 /* Groups of codes in and out have a choice. A concatenation takes no time in either. */
 static qb_status time_both(mixer *m, int32_t g) {
     qb_builder *b = m->b;
@@ -109,6 +126,7 @@ static qb_status time_both(mixer *m, int32_t g) {
     QB_TRY(time_group(b, group, false, &m->codes[g]));
     QB_TRY(time_group(b, &floats, true, &m->half[g]));
     if (isinf(m->codes[g]) || isinf(m->half[g])) { /* the host runs one: no choice */
+        settle_floats(m, g);
         m->half_in[g] = NULL;
         m->codes[g] = m->half[g] = 0;
     }
@@ -199,6 +217,7 @@ static qb_status search(mixer *m) {
 static qb_status apply(mixer *m) {
     qb_builder *b = m->b;
     for (int32_t g = 0; g < m->n; g++) {
+        if (m->half_in[g]) settle_floats(m, g);
         if (!m->is_half[g]) continue;
         char text[128];
         qb_group *group = &b->groups.group[g];

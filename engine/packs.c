@@ -187,6 +187,7 @@ size_t qb_packs_bytes(qb_plans *plans) {
     size_t bytes = 0;
     pthread_mutex_lock(&plans->lock);
     for (size_t i = 0; i < plans->n_packs; i++) bytes += plans->packs[i]->bytes;
+    for (size_t i = 0; i < plans->n_reals; i++) bytes += plans->reals[i].bytes;
     pthread_mutex_unlock(&plans->lock);
     return bytes;
 }
@@ -203,9 +204,26 @@ const float *qb_plans_reals(qb_ctx *cx, qb_plans *plans, const qb_value *value) 
         QB_OK)
         return NULL;
     const size_t n = (size_t)qb_shape_count(&value->shape);
-    float *real = qb_arena_alloc(cx, plans->arena, n, sizeof *real);
+    float *real = qb_alloc_aligned(cx, n, sizeof *real);
     if (!real) return NULL;
     qb_value_reals(value, real);
-    plans->reals[plans->n_reals++] = (qb_reals){value->data, real};
+    plans->reals[plans->n_reals++] =
+        (qb_reals){.codes = value->data, .real = real, .bytes = n * sizeof *real};
     return real;
+}
+
+void qb_plans_keep_reals(qb_plans *plans, const float *real) {
+    for (size_t i = 0; i < plans->n_reals; i++)
+        if (plans->reals[i].real == real) plans->reals[i].kept = true;
+}
+
+void qb_plans_drop_reals(qb_plans *plans, bool all) {
+    size_t n = 0;
+    for (size_t i = 0; i < plans->n_reals; i++) {
+        if (plans->reals[i].kept && !all)
+            plans->reals[n++] = plans->reals[i];
+        else
+            qb_free(plans->reals[i].real);
+    }
+    plans->n_reals = n;
 }

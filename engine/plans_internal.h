@@ -39,10 +39,12 @@ typedef struct qb_pack {
     int32_t refs; /* plans that read it; the engine's own ones stay */
 } qb_pack;
 
-/* Quantized constants as floats, for steps that run in f16. */
+/* A quantized constant as floats, for steps that run in f16. */
 typedef struct qb_reals {
     const void *codes;
     float *real;
+    size_t bytes;
+    bool kept; /* such a step reads it */
 } qb_reals;
 
 /* The most that a plan needs. */
@@ -103,12 +105,16 @@ qb_status qb_packs_take(qb_ctx *cx, qb_plans *plans, qb_engine *plan);
 /* What only this plan read goes. Under the lock. */
 void qb_packs_give_back(qb_plans *plans, qb_engine *plan);
 void qb_pack_free(qb_pack *pack);
-size_t qb_packs_bytes(qb_plans *plans); /* beside the engine's block */
+size_t qb_packs_bytes(qb_plans *plans); /* beside the engine's block, with the reals below */
 /* Is it a constant of the graph of all plans, not one that binding made? */
 bool qb_plans_own(const qb_plans *plans, const qb_value *value);
 /* The real values of such a quantized constant, the same for all plans; NULL with an error. Under
  * the lock, or before there are plans. */
 const float *qb_plans_reals(qb_ctx *cx, qb_plans *plans, const qb_value *value);
+/* Choosing between codes and f16 makes all of a network's weights floats: those that are chosen are
+ * kept, and all others (or all) go. */
+void qb_plans_keep_reals(qb_plans *plans, const float *real);
+void qb_plans_drop_reals(qb_plans *plans, bool all);
 
 /* engine/build.c: a plan for concrete shapes with the constants of plans->graph, not packed. It
  * keeps to the hints of the profile, or times tactics as `tune` (may be NULL) says. */

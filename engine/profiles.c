@@ -194,6 +194,7 @@ void qb_plans_free(qb_plans *plans) {
     for (int32_t i = 0; i < plans->n_plans; i++) free_plan(plans, plans->plan[i]);
     for (size_t i = 0; i < plans->n_packs; i++) qb_pack_free(plans->packs[i]);
     qb_free(plans->packs);
+    qb_plans_drop_reals(plans, true);
     qb_free(plans->reals);
     qb_free(plans->device_name);
     qb_compiled_free(plans->compiled);
@@ -406,6 +407,7 @@ static qb_status tune(qb_ctx *cx, qb_plans *plans, const qb_engine_options *opti
             qb_engine_destroy(plan);
         QB_TRY(status);
     }
+    qb_plans_drop_reals(plans, false);
     return QB_OK;
 }
 

@@ -301,13 +301,59 @@ typedef struct launch_args {
 typedef qb_status (*launch_fn)(qb_ctx *, const qb_kernel *, const qb_launch *);
 static _Atomic(launch_fn) real_launch[QB_KIND_COUNT]; /* engines are built on several threads */
 
+/* Reference convolutions read floats alone: the same problem with f32 in the place of f16. */
+static qb_problem widened(const qb_problem *problem, qb_desc *in) {
+    qb_problem wide = *problem;
+    wide.in = in;
+    for (int32_t i = 0; i < problem->n_in; i++) {
+        in[i] = problem->in[i];
+        if (in[i].dtype == QB_DTYPE_F16) in[i].dtype = QB_DTYPE_F32;
+    }
+    if (wide.out.dtype == QB_DTYPE_F16) wide.out.dtype = QB_DTYPE_F32;
+    return wide;
+}
+
+static bool is_half_conv(const qb_problem *problem) {
+    return problem->kind == QB_KIND_CONV && problem->in[0].dtype == QB_DTYPE_F16;
+}
+
+static float *to_floats(const qb_desc *desc, const uint16_t *half) {
+    const size_t n = qb_desc_bytes(desc) / sizeof *half;
+    float *data = malloc(n * sizeof *data);
+    assert(data);
+    for (size_t i = 0; half && i < n; i++) data[i] = qb_f16_to_f32(half[i]);
+    return data;
+}
+
+static void run_half(qb_ctx *cx, launch_fn run, const launch_args *a) {
+    const qb_problem *p = &a->kernel->problem;
+    qb_desc in[QB_MAX_INPUTS];
+    qb_kernel wide = *a->kernel;
+    const void *data[QB_MAX_INPUTS];
+    wide.problem = widened(p, in);
+    for (int32_t i = 0; i < p->n_in; i++)
+        data[i] =
+            a->in[i] && p->in[i].dtype == QB_DTYPE_F16 ? to_floats(&p->in[i], a->in[i]) : a->in[i];
+    const bool half_out = p->out.dtype == QB_DTYPE_F16;
+    float *out = half_out ? to_floats(&p->out, NULL) : a->out;
+    run(cx, &wide, &(qb_launch){.in = data, .out = out});
+    const size_t n = half_out ? qb_desc_bytes(&p->out) / sizeof(uint16_t) : 0;
+    for (size_t i = 0; i < n; i++) ((uint16_t *)a->out)[i] = qb_f32_to_f16(out[i]);
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (data[i] != a->in[i]) free((void *)(uintptr_t)data[i]);
+    if (half_out) free(out);
+}
+
 static void run_kernel(const void *args) {
     const launch_args *a = args;
     const qb_launch launch = {.in = a->in, .out = a->out};
     qb_ctx cx;
     qb_ctx_init(&cx);
     const launch_fn run = atomic_load(&real_launch[a->kernel->problem.kind]);
-    run(&cx, a->kernel, &launch);
+    if (is_half_conv(&a->kernel->problem))
+        run_half(&cx, run, a);
+    else
+        run(&cx, a->kernel, &launch);
     assert(cx.code == QB_OK);
 }
 
@@ -345,7 +391,10 @@ static const qb_tactic *twin_of(qb_kind kind) {
 }
 
 static bool supports(qb_kind kind, const qb_problem *problem, const bool *constant) {
-    return twin_of(kind)->supports(problem, constant);
+    qb_desc in[QB_MAX_INPUTS];
+    if (!is_half_conv(problem)) return twin_of(kind)->supports(problem, constant);
+    const qb_problem wide = widened(problem, in);
+    return twin_of(kind)->supports(&wide, constant);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -376,7 +425,14 @@ static qb_status compile(qb_ctx *cx, const qb_problem *problem, const bool *cons
 /* Weights of convolutions are packed: as they are. */
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, int threads, qb_kernel **out) {
-    QB_TRY(twin_of(tactic->kind)->create(cx, tactic, problem, constant, threads, out));
+    qb_desc in[QB_MAX_INPUTS];
+    const qb_problem wide = widened(problem, in);
+    const bool half = is_half_conv(problem);
+    QB_TRY(
+        twin_of(tactic->kind)->create(cx, tactic, half ? &wide : problem, constant, threads, out));
+    for (int32_t i = 0; half && i < problem->n_in; i++)
+        ((qb_desc *)(uintptr_t)(*out)->problem.in)[i].dtype = problem->in[i].dtype;
+    if (half) (*out)->problem.out.dtype = problem->out.dtype;
     atomic_store(&real_launch[tactic->kind], (*out)->launch);
     (*out)->launch = launch;
     if (tactic->kind != QB_KIND_CONV || !constant[QB_IN_WEIGHT]) return QB_OK;

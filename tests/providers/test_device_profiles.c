@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "bench_models.h"
 #include "engine/file.h"
 #include "engine/plans_internal.h"
 #include "fake_device.h"
+#include "graph/passes.h"
+#include "small_graphs.h"
 
 typedef void (*make_model)(qb_ctx *cx, qb_graph **out);
 
@@ -461,6 +464,53 @@ static void a_file_with_ranges_loads_on_any_device(void **state) {
     assert_int_equal(fake_device_blocks, 0);
 }
 
+/* ---- codes and f16 ---- */
+
+/* Constants that steps of codes read as floats because they run in f16. */
+static size_t floats_read(const qb_engine *e) {
+    size_t n = 0;
+    for (int32_t i = 0; i < e->n_half; i += 2 + e->half[i + 1])
+        for (int32_t k = 0; k < e->half[i + 1]; k++) {
+            const int32_t id = e->half[i + 2 + k];
+            n += id >= 0 && e->graph->values[id].data && e->graph->values[id].dtype == QB_DTYPE_F32;
+        }
+    return n;
+}
+
+/* Each layer is tried in codes and in f16; floats of weights stay for those alone that run in it,
+ * and are told as weights. */
+static void floats_that_nothing_reads_go(void **state) {
+    (void)state;
+    enum { BUILDS = 100 };
+    int with = 0, without = 0;
+    qb_ctx cx;
+    qb_graph *floats, *graph;
+    qb_ctx_init(&cx);
+    floats = run_graph(&cx, RUN_SIDE);
+    assert_ok(&cx, qb_optimize(&cx, floats, NULL, NULL));
+    assert_ok(&cx, bench_quantize(&cx, floats, &graph));
+    qb_graph_free(floats);
+    const qb_shape shape = qb_shape_of(4, 2, 3, RUN_SIDE, RUN_SIDE);
+    const qb_profile profile = {&shape, &shape, &shape};
+    const qb_engine_options options = {.backends = "cuda,cpu,ref",
+                                       .float_type = QB_DTYPE_F16,
+                                       .threads = 1,
+                                       .profiles = &profile,
+                                       .n_profiles = 1};
+    for (int i = 0; i < BUILDS && (with == 0 || without == 0); i++) { /* each has other times */
+        qb_engine *engine;
+        assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+        const size_t read = floats_read(engine);
+        *(read > 0 ? &with : &without) += 1;
+        assert_int_equal(engine->plans->n_reals, read);
+        assert_true(qb_packs_bytes(engine->plans) >= read * sizeof(float));
+        qb_engine_free(engine);
+    }
+    assert_true(with > 0 && without > 0);
+    qb_graph_free(graph);
+    assert_int_equal(fake_device_blocks, 0);
+}
+
 /* ---- several threads ---- */
 
 enum { THREADS = 4, TURNS = 40, SIZES = 20 };
@@ -573,6 +623,7 @@ int main(void) {
         cmocka_unit_test(builds_with_the_same_times_give_the_same_file),
         cmocka_unit_test(outside_is_an_error_and_changes_nothing),
         cmocka_unit_test(a_file_with_ranges_loads_on_any_device),
+        cmocka_unit_test(floats_that_nothing_reads_go),
         cmocka_unit_test(threads_share_the_plans),
         cmocka_unit_test(no_memory_is_an_error_everywhere),
     };
