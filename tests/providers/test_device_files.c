@@ -11,6 +11,7 @@
 #include "engine/file.h"
 #include "eval/bench.h"
 #include "fake_device.h"
+#include "open_models.h"
 #include "plugin_graph.h"
 
 #define IMAGE (3 * 32 * 32)
@@ -206,35 +207,52 @@ static void the_same_timings_give_the_same_bytes(void **state) {
     close_files(&f);
 }
 
-static void damage_is_noticed(void **state) {
-    (void)state;
-    files f;
+/* Takes the engine. */
+static void every_flip_is_refused(files *f, qb_engine *engine) {
     char *bytes;
     size_t size;
     qb_engine *loaded = NULL;
-    open_files(&f, false);
-    qb_engine *engine = build(&f, NULL);
-    save(&f, engine, f.path, false, false);
+    save(f, engine, f->path, false, false);
     qb_engine_free(engine);
-    assert_ok(&f.cx, qb_file_read(&f.cx, f.path, (size_t)1 << 26, &bytes, &size));
-    FILE *stream = fopen(f.path, "r+b");
+    assert_ok(&f->cx, qb_file_read(&f->cx, f->path, (size_t)1 << 26, &bytes, &size));
+    FILE *stream = fopen(f->path, "r+b");
     assert_non_null(stream);
     setvbuf(stream, NULL, _IONBF, 0);
     for (size_t i = 0; i < size; i++) {
         const int changed = (unsigned char)bytes[i] ^ 1 << i % 8;
         assert_int_equal(fseek(stream, (long)i, SEEK_SET), 0);
         assert_int_equal(fputc(changed, stream), changed);
-        assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_FORMAT);
-        qb_ctx_clear(&f.cx);
+        assert_fails(&f->cx, qb_engine_load(&f->cx, f->path, &loaded), QB_STATUS_FORMAT);
+        qb_ctx_clear(&f->cx);
         assert_int_equal(fseek(stream, (long)i, SEEK_SET), 0);
         assert_int_equal(fputc((unsigned char)bytes[i], stream), (unsigned char)bytes[i]);
     }
     print_message("%zu bytes, each with one bit flipped: all refused\n", size);
     assert_int_equal(ftruncate(fileno(stream), (off_t)size - 1), 0);
-    assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_FORMAT);
+    assert_fails(&f->cx, qb_engine_load(&f->cx, f->path, &loaded), QB_STATUS_FORMAT);
+    qb_ctx_clear(&f->cx);
     assert_int_equal(fclose(stream), 0);
     assert_null(loaded);
     qb_free(bytes);
+}
+
+/* Of one set of sizes, and with ranges of them. */
+static void damage_is_noticed(void **state) {
+    (void)state;
+    const qb_shape min = qb_shape_of(4, 1, 3, 4, 4), opt = qb_shape_of(4, 1, 3, 8, 8),
+                   max = qb_shape_of(4, 2, 3, 8, 8);
+    const qb_profile profile = {&min, &opt, &max};
+    const qb_engine_options options = {
+        .backends = "cuda,cpu,ref", .threads = 1, .profiles = &profile, .n_profiles = 1};
+    files f;
+    qb_graph *graph;
+    qb_engine *engine;
+    open_files(&f, false);
+    every_flip_is_refused(&f, build(&f, NULL));
+    open_image_model(&f.cx, &graph);
+    assert_ok(&f.cx, qb_engine_build(&f.cx, graph, &options, &engine));
+    qb_graph_free(graph);
+    every_flip_is_refused(&f, engine);
     close_files(&f);
 }
 
