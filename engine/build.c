@@ -326,6 +326,14 @@ qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
     return e->device ? qb_device_pack(cx, e) : QB_OK;
 }
 
+/* Nodes that make nothing, because all of their outputs are left out, have no step. */
+static void drop_idle(qb_groups *groups) {
+    int32_t n = 0;
+    for (int32_t g = 0; g < groups->n; g++)
+        if (groups->group[g].out >= 0) groups->group[n++] = groups->group[g];
+    groups->n = n;
+}
+
 static void release_builder(qb_builder *b) {
     qb_groups_release(&b->groups);
     qb_workers_free(b->workers);
@@ -483,6 +491,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     if (r->device) QB_GO(open_device(&b, r));
     if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(qb_device_fuse(&b));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
+    drop_idle(&b.groups);
     if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(mix(&b));
     if (engine->bf16) QB_GO(qb_bf16_prepare(&b));
     if (b.time_tactics) QB_GO(qb_workers_create(cx, engine->threads, &b.workers));

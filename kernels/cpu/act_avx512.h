@@ -35,18 +35,21 @@ QB_AVX512 QB_FORCE_INLINE __m512 qb_logistic_avx512(__m512 numerator, __m512 x) 
     return _mm512_div_ps(numerator, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
-/* 1 - 2 / (e^2x + 1); near zero, where that loses digits, the continued fraction
- * x / (1 + x^2 / (3 + x^2 / (5 + x^2 / (7 + x^2 / 9)))). */
+/* 1 - 2 / (e^2x + 1); near zero, where that loses digits, the Taylor series up to x^15, whose error
+ * is below 2^-26 of the result. */
 QB_AVX512 QB_FORCE_INLINE __m512 qb_tanh_avx512(__m512 x) {
     const __m512 one = _mm512_set1_ps(1.0f), two = _mm512_set1_ps(2.0f);
     __m512 e = qb_exp_avx512(_mm512_add_ps(x, x));
     __m512 far = _mm512_sub_ps(one, _mm512_div_ps(two, _mm512_add_ps(e, one)));
     __m512 square = _mm512_mul_ps(x, x);
-    __m512 near =
-        _mm512_add_ps(_mm512_set1_ps(7.0f), _mm512_mul_ps(square, _mm512_set1_ps(1.0f / 9)));
-    near = _mm512_add_ps(_mm512_set1_ps(5.0f), _mm512_div_ps(square, near));
-    near = _mm512_add_ps(_mm512_set1_ps(3.0f), _mm512_div_ps(square, near));
-    near = _mm512_div_ps(x, _mm512_add_ps(one, _mm512_div_ps(square, near)));
+    __m512 near = _mm512_set1_ps(-929569.0f / 638512875);
+    near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(21844.0f / 6081075));
+    near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(-1382.0f / 155925));
+    near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(62.0f / 2835));
+    near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(-17.0f / 315));
+    near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(2.0f / 15));
+    near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(-1.0f / 3));
+    near = _mm512_fmadd_ps(_mm512_mul_ps(near, square), x, x);
     __mmask16 is_near = _mm512_cmp_ps_mask(_mm512_abs_ps(x), _mm512_set1_ps(0.5f), _CMP_LT_OQ);
     return _mm512_mask_mov_ps(far, is_near, near);
 }

@@ -68,13 +68,32 @@ static const float *packed_at(const job *j, size_t offset, int64_t row) {
     return (const float *)(const void *)(j->packed + offset) + row * j->plan->padded;
 }
 
+/* Where the sums of X W of a row and the walk's step lie. */
+static const float *x_at(const walk *w, int64_t direction, int64_t t, int64_t item) {
+    const qb_rec_plan *plan = w->job->plan;
+    const int64_t row = row_of(plan, t, item) * plan->directions + direction;
+    return w->job->x + row * plan->gates * plan->padded;
+}
+
+static int64_t time_of(const walk *w, int64_t direction, int64_t item) {
+    return goes_back(w->job->plan, direction) ? length_of(w->job, item) - 1 - w->step : w->step;
+}
+
+/* What the end of a block reads of X W comes from afar: it arrives while the product runs. */
+static void fetch_x(const walk *w, int64_t direction, int64_t first, int64_t item) {
+    const qb_rec_pass *pass = w->pass;
+    const float *x = x_at(w, direction, time_of(w, direction, item), item) + first;
+    for (int32_t g = pass->first_gate; g < pass->first_gate + pass->gates; g++)
+        for (int32_t i = 0; i < pass->width; i += QB_REC_LANES)
+            __builtin_prefetch(x + g * w->job->plan->padded + i);
+}
+
 static void finish_row(const walk *w, int64_t direction, int64_t first, int64_t item,
                        const float *sums) {
     const job *j = w->job;
     const qb_rec_plan *plan = j->plan;
     const qb_rec_pass *pass = w->pass;
-    const int64_t t = goes_back(plan, direction) ? length_of(j, item) - 1 - w->step : w->step;
-    const int64_t state = state_at(plan, direction, item), row = row_of(plan, t, item);
+    const int64_t t = time_of(w, direction, item), state = state_at(plan, direction, item);
     float *next = j->h[(w->step + 1) & 1] + state;
     const qb_rec_units u = {
         .layer = &plan->layer,
@@ -83,7 +102,7 @@ static void finish_row(const walk *w, int64_t direction, int64_t first, int64_t 
         .n = pass->width,
         .padded = plan->padded,
         .sums = sums,
-        .x = j->x + (row * plan->directions + direction) * plan->gates * plan->padded,
+        .x = x_at(w, direction, t, item),
         .peephole = plan->peephole ? packed_at(j, plan->peephole, 3 * direction) : NULL,
         .last_bias = plan->last_bias ? packed_at(j, plan->last_bias, direction) : NULL,
         .h = j->h[w->step & 1] + state,
@@ -115,8 +134,10 @@ static void run_block(int64_t task, void *argument) {
     for (int64_t g = 0; g < groups; g++) {
         const int64_t begin = qb_part_begin(w->n_items, groups, g);
         product.rows = (int)(qb_part_begin(w->n_items, groups, g + 1) - begin);
-        for (int r = 0; r < product.rows; r++)
+        for (int r = 0; r < product.rows; r++) {
             product.left[r] = left + state_at(plan, direction, w->item[begin + r]);
+            fetch_x(w, direction, block * pass->width, w->item[begin + r]);
+        }
         plan->arch->product(&product);
         for (int r = 0; r < product.rows; r++)
             finish_row(w, direction, block * pass->width, w->item[begin + r], sums + r * columns);
