@@ -27,7 +27,9 @@ typedef enum qb_cuda_form {
     QB_CUDA_FORM_DEPTHWISE,
     /* Operands of mma in the order in which they are read, see conv_stem.cu; channels as in TENSOR
      */
-    QB_CUDA_FORM_STEM
+    QB_CUDA_FORM_STEM,
+    /* The same for a kernel that fills the padding with the data's zero point: one class */
+    QB_CUDA_FORM_STEM_FILLED
 } qb_cuda_form;
 
 /* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 codes at
@@ -72,6 +74,7 @@ typedef struct qb_cuda_conv {
     int32_t wide; /* 16 channels of the result lie together and on a boundary */
     int32_t real; /* in the general modes: wide, result and residual codes or f16, one class, and an
                      activation that is a bound, GELU or SiLU; kernels may take (HALF_)REAL */
+    int32_t fill; /* the code of padding */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 
@@ -114,6 +117,18 @@ int qb_cuda_conv_depthwise(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
 int qb_cuda_conv_stem(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
                       const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
 int qb_cuda_conv_stem_shared(const qb_cuda_conv *conv); /* bytes of shared memory */
+
+/* Compute capability 9.0; modes PLAIN and PLAIN_ZERO. A block computes so many rows; its shared
+ * memory holds 2 KiB of weight for each row of the kernel, and lines of entries of 16 bytes. */
+#define QB_CUDA_STEM_ROWS 4
+#define QB_CUDA_STEM_ENTRIES 132
+#define QB_CUDA_STEM_LINES(conv) ((QB_CUDA_STEM_ROWS - 1) * (conv)->stride_h + (conv)->kernel_h)
+#define QB_CUDA_STEM_SHARED(conv)                                                                  \
+    ((conv)->kernel_h * 2048 + QB_CUDA_STEM_LINES(conv) * QB_CUDA_STEM_ENTRIES * 16)
+#define QB_CUDA_STEM_SHARED_MOST 75776 /* three blocks find room */
+int qb_cuda_conv_stem_wgmma_prepare(qb_cuda_mode mode);
+int qb_cuda_conv_stem_wgmma(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
+                            const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
 
 /* Tiles of the mma.sync kernels (compute capability 8.0 and later). */
 typedef enum qb_cuda_mma_tile {

@@ -136,10 +136,12 @@ static int32_t classify(int32_t n, int32_t stride, int32_t pad, int32_t taps, in
     return count;
 }
 
-static bool set_classes(const qb_problem *p, qb_cuda_conv *c) {
+static bool set_classes(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c) {
     uint64_t mask[MAX_CLASSES];
+    const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
     c->classes = c->col_classes = 1;
-    if (zero_of(&p->in[QB_IN_DATA].q) == 0) return true;
+    c->fill = form == QB_CUDA_FORM_STEM_FILLED ? zero : 0;
+    if (zero == c->fill) return true;
     if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
     int32_t rows =
         classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask, NULL);
@@ -261,6 +263,7 @@ static int64_t set_weight(qb_cuda_form form, int32_t block_k, int32_t block_n, q
         if (c->stride_h != c->stride_w || c->stride_w > 2) return -1;
         return c->n_pad * c->kernel_h * (c->half ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
     case QB_CUDA_FORM_STEM:
+    case QB_CUDA_FORM_STEM_FILLED:
         if (c->in_c > 4 || !dense || c->batch * (c->n_pad / 64) > MAX_GRID) return -1;
         if (qb_cuda_conv_stem_shared(c) > QB_CUDA_SHARED) return -1;
         return (int64_t)c->n_pad * c->kernel_h * round_up(c->kernel_w * element, 8) * 4;
@@ -283,7 +286,7 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
                      int32_t block_n, qb_cuda_conv *conv) {
     qb_cuda_conv c;
     if (!qb_cuda_conv_geometry(p, &c) || !check_operands(p, constant, form)) return false;
-    if (!set_classes(p, &c)) return false;
+    if (!set_classes(p, form, &c)) return false;
     c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
     c.half = is_half(p);
     set_epilogue(p, form, &c);
@@ -416,7 +419,8 @@ static void pack_weight(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form
                                    int32_t m) = {[QB_CUDA_FORM_DIRECT] = pack_direct,
                                                  [QB_CUDA_FORM_TENSOR] = pack_tensor,
                                                  [QB_CUDA_FORM_DEPTHWISE] = pack_depthwise,
-                                                 [QB_CUDA_FORM_STEM] = pack_stem};
+                                                 [QB_CUDA_FORM_STEM] = pack_stem,
+                                                 [QB_CUDA_FORM_STEM_FILLED] = pack_stem};
     weight_pack w = {.c = c, .desc = &p->in[QB_IN_WEIGHT], .from = weight, .to = packed};
     for (int32_t m = 0; m < c->out_c; m++) packers[form](&w, m);
 }
@@ -458,7 +462,9 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form 
     float *multiplier = (float *)(to + c->at_multiplier);
     for (int32_t m = 0; m < c->out_c; m++)
         multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
-    if (c->classes > 1 || zero_of(&p->in[QB_IN_DATA].q) != 0) {
+    if (c->fill != 0) {
+        row_mask[0] = col_mask[0] = UINT64_MAX; /* padding counts as data does */
+    } else if (c->classes > 1 || zero_of(&p->in[QB_IN_DATA].q) != 0) {
         const bool several = c->classes > 1; /* else nobody asks for the class of a row */
         classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, row_mask,
                  several ? (int32_t *)(to + c->at_row_class) : NULL);

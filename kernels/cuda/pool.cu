@@ -2,8 +2,9 @@
 // channels do not lie together). Windows that are large, of few outputs, are shared by eight
 // threads, which meet in shared memory. Bound by device memory, and by L1 where windows overlap.
 //
-// Maxima are compared as codes, which keeps the order. Averages sum in double, as the reference
-// does; sums of dequantized codes are exact, so that their order does not matter.
+// Maxima are compared as codes, which keeps the order: 16 channels of 8-bit codes as halves of
+// words, two a comparison. Averages sum in double, as the reference does; sums of dequantized codes
+// are exact, so that their order does not matter.
 #include "kernels/cuda/pool.h"
 #include "kernels/cuda/real.cuh"
 
@@ -16,7 +17,10 @@ struct span {
     int start, first, end, counted;
 };
 
-QB_DEVICE int ceil_div(int a, int b) { return a > 0 ? (a + b - 1) / b : -(-a / b); }
+QB_DEVICE int ceil_div(int a, int b) {
+    if (b == 1) return a;
+    return a > 0 ? (a + b - 1) / b : -(-a / b);
+}
 
 QB_DEVICE span span_of(const qb_cuda_window &w, int d, int out) {
     span s;
@@ -61,8 +65,71 @@ QB_DEVICE void add(const qb_cuda_pool &p, float (&v)[V], typename sum_of<MAX>::t
     }
 }
 
+// The greatest codes of 16 channels. The high byte of a half decides what is greater, so that the
+// odd bytes are compared beside the even ones, and the even ones by themselves; signed codes with
+// their top bit inverted.
+struct greatest {
+    uint32_t odd[4] = {}, even[4] = {};
+    __device__ __forceinline__ void add(const qb_words<16> &codes, bool is_signed) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t word = is_signed ? codes.word[i] ^ 0x80808080u : codes.word[i];
+            odd[i] = __vmaxu2(odd[i], word);
+            even[i] = __vmaxu2(even[i], word & 0x00ff00ffu);
+        }
+    }
+    __device__ __forceinline__ void store(const qb_cuda_value &p, void *to, int64_t at) const {
+        qb_words<16> codes;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t word = (odd[i] & 0xff00ff00u) | even[i];
+            codes.word[i] = p.dtype == QB_DTYPE_S8 ? word ^ 0x80808080u : word;
+        }
+        qb_write<16>((uint8_t *)to + at, codes);
+    }
+    // Less their zero point.
+    __device__ __forceinline__ void codes(const qb_cuda_value &p, float (&to)[16]) const {
+        int zero = p.zero + (p.dtype == QB_DTYPE_S8 ? 128 : 0);
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            uint32_t word = i % 2 ? odd[i / 4] >> 8 : even[i / 4];
+            to[i] = (float)((int)(word >> i % 4 / 2 * 16 & 255u) - zero);
+        }
+    }
+};
+
+// Calls each(at) with the first elements of taps part, part + STEP, ... of a window.
+// Without sharing there is nothing to divide.
+template <int STEP, class Each>
+QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const span &x, int part,
+                    int64_t from, Each each) {
+    int height = y.end - y.first, wide = x.end - x.first;
+    if constexpr (STEP > 1) {
+        int taps = (z.end - z.first) * height * wide;
+#pragma unroll 4
+        for (int t = part; t < taps; t += STEP) {
+            int row = t / wide, tx = x.first + t - row * wide;
+            int tz = z.first + row / height;
+            int ty = y.first + row - (tz - z.first) * height;
+            each(from + (z.start + tz * w.dilation[0]) * w.in_stride[2] +
+                 (y.start + ty * w.dilation[1]) * w.in_stride[3] +
+                 (x.start + tx * w.dilation[2]) * w.in_stride[4]);
+        }
+        return;
+    }
+    const int64_t step = w.dilation[2] * w.in_stride[4];
+    for (int tz = z.first; tz < z.end; tz++)
+        for (int ty = y.first; ty < y.end; ty++) {
+            int64_t at = from + (z.start + tz * w.dilation[0]) * w.in_stride[2] +
+                         (y.start + ty * w.dilation[1]) * w.in_stride[3] +
+                         (x.start + x.first * w.dilation[2]) * w.in_stride[4];
+#pragma unroll 4
+            for (int tx = 0; tx < wide; tx++, at += step) each(at);
+        }
+}
+
 template <int V, bool MAX, int THREADS_OF_WINDOW>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, 6)
     pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
     typedef typename sum_of<MAX>::type sum_type;
     constexpr int OUTPUTS = THREADS / THREADS_OF_WINDOW;
@@ -72,22 +139,29 @@ static __global__ void __launch_bounds__(THREADS)
     bool valid = at < count;
     place to = place_of(w, valid ? at : 0, V);
     span z = span_of(w, 0, to.z), y = span_of(w, 1, to.y), x = span_of(w, 2, to.x);
+    int64_t end = w.out_first + to.n * w.out_stride[0] + to.c * w.out_stride[1] +
+                  to.z * w.out_stride[2] + to.y * w.out_stride[3] + to.x * w.out_stride[4];
     int64_t from = w.in_first + to.n * w.in_stride[0] + to.c * w.in_stride[1];
     int height = y.end - y.first, wide = x.end - x.first, taps = (z.end - z.first) * height * wide;
     sum_type sum[V];
 #pragma unroll
     for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
-#pragma unroll 4
-    for (int t = part; t < taps; t += THREADS_OF_WINDOW) {
-        int tx = x.first + t % wide, ty = y.first + t / wide % height;
-        int tz = z.first + t / wide / height;
-        float v[V];
-        qb_load_codes<V>(p.in, in,
-                         from + (z.start + tz * w.dilation[0]) * w.in_stride[2] +
-                             (y.start + ty * w.dilation[1]) * w.in_stride[3] +
-                             (x.start + tx * w.dilation[2]) * w.in_stride[4],
-                         v);
-        add<V, MAX>(p, v, sum);
+    if constexpr (V == 16) {
+        greatest g;
+        walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
+            g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
+        });
+        if (THREADS_OF_WINDOW == 1 && p.keeps && taps > 0) {
+            if (valid) g.store(p.in, out, end);
+            return;
+        }
+        if (part < taps) g.codes(p.in, sum);
+    } else {
+        walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
+            float v[V];
+            qb_load_codes<V>(p.in, in, at, v);
+            add<V, MAX>(p, v, sum);
+        });
     }
     if constexpr (THREADS_OF_WINDOW > 1) {
         __shared__ sum_type memory[V][THREADS];
@@ -117,8 +191,6 @@ static __global__ void __launch_bounds__(THREADS)
         for (int i = 0; i < V; i++)
             real[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
     }
-    int64_t end = w.out_first + to.n * w.out_stride[0] + to.c * w.out_stride[1] +
-                  to.z * w.out_stride[2] + to.y * w.out_stride[3] + to.x * w.out_stride[4];
     if (p.end.act != QB_ACT_NONE) {
 #pragma unroll
         for (int i = 0; i < V; i++)

@@ -44,6 +44,13 @@ static bool copy_engine_fits(const qb_cuda_conv *c) {
            (c->kernel_h - 1) * c->dilation_h <= UINT8_MAX;
 }
 
+/* What the stem on wgmma can: see conv_stem_wgmma.cu. */
+static bool stem_fits(const qb_cuda_conv *c) {
+    return c->kernel_w <= 8 && (c->stride_w == 1 || c->stride_w == 2 || c->stride_w == 4) &&
+           c->in_total == c->in_c && (c->mode == QB_CUDA_PLAIN || c->mode == QB_CUDA_PLAIN_ZERO) &&
+           QB_CUDA_STEM_SHARED(c) <= QB_CUDA_STEM_SHARED_MOST;
+}
+
 static bool way_takes(const conv_way *way, const qb_problem *problem, const bool *constant,
                       qb_cuda_conv *conv) {
     bool smooth = !way->half && qb_cuda_is_smooth(problem->act.kind);
@@ -56,6 +63,7 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     /* a narrower tile does the same with less waste */
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
+    if (way->form == QB_CUDA_FORM_STEM_FILLED) return stem_fits(conv);
     return way->need.wgmma ? copy_engine_fits(conv) : true;
 }
 
@@ -176,8 +184,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
 #define WGMMA_RUN(NAME, M, N, K)                                                                   \
     .prepare = qb_cuda_conv_##NAME##_##M##x##N##x##K##_prepare,                                    \
     .run = qb_cuda_conv_##NAME##_##M##x##N##x##K
+#define STEM_WGMMA_RUN .prepare = qb_cuda_conv_stem_wgmma_prepare, .run = qb_cuda_conv_stem_wgmma
 #else
 #define WGMMA_RUN(NAME, M, N, K) .run = NULL
+#define STEM_WGMMA_RUN .run = NULL
 #endif
 #define WGMMA(M, N, K, SMOOTH, GENERAL)                                                            \
     .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = K,                            \
@@ -196,6 +206,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
 #define STEM(SMOOTH, HALF)                                                                         \
     .form = QB_CUDA_FORM_STEM, .half = HALF, .smooth = SMOOTH, .rows = 1, .block_n = 64,           \
     .block_k = 1, .general = true, .run = qb_cuda_conv_stem
+#define STEM_WGMMA                                                                                 \
+    .form = QB_CUDA_FORM_STEM_FILLED, .rows = 1, .block_n = 64, .block_k = 1,                      \
+    .need = {.wgmma = true, .shared_bytes = QB_CUDA_STEM_SHARED_MOST}, STEM_WGMMA_RUN
 #define DIRECT(SMOOTH)                                                                             \
     .form = QB_CUDA_FORM_DIRECT, .rows = 1, .block_n = 1, .block_k = 1, .smooth = SMOOTH,          \
     .general = true
@@ -305,6 +318,10 @@ const qb_tactic qb_tactic_cuda_conv_f16_depthwise = {
 
 CONV_FUNCTIONS(stem, STEM(false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_stem = {CONV_FIELDS(stem, "s8.stem_nhwc", QB_EXACT)};
+
+CONV_FUNCTIONS(stem_wgmma, STEM_WGMMA)
+const qb_tactic qb_tactic_cuda_conv_s8_stem_wgmma = {
+    CONV_FIELDS(stem_wgmma, "s8.stem_wgmma_nhwc", QB_EXACT)};
 
 CONV_FUNCTIONS(stem_smooth, STEM(true, false))
 const qb_tactic qb_tactic_cuda_conv_s8_stem_smooth = {

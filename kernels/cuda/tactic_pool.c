@@ -14,6 +14,15 @@ static bool multiples(const qb_cuda_window *w, int64_t width) {
     return all % width == 0;
 }
 
+/* A code that goes to the same type, scale and zero point comes back as it was: the scale and its
+ * inverse are normal numbers, and 255 of three roundings are far from half a code. */
+static bool keeps_codes(const qb_cuda_pool *pool) {
+    const qb_cuda_value *in = &pool->in, *out = &pool->end.out;
+    return pool->width == 16 && pool->end.act == QB_ACT_NONE && in->dtype == out->dtype &&
+           in->scale == out->scale && in->zero == out->zero && in->scale > 1e-30f &&
+           in->scale < 1e30f;
+}
+
 static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_pool *pool) {
     *pool = (qb_cuda_pool){.kind = (int32_t)p->pool, .share = 1};
     if (p->kind != QB_KIND_POOL || p->n_in != 1 || qb_cuda_is_smooth(p->act.kind)) return false;
@@ -30,6 +39,7 @@ static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_
     if ((double)w->kernel[0] * w->kernel[1] * w->kernel[2] >= SHARED_TAPS &&
         (double)qb_shape_count(&settled->out.shape) <= SHARED_OUTPUTS)
         pool->share = THREADS_OF_WINDOW;
+    pool->keeps = keeps_codes(pool);
     return true;
 }
 

@@ -146,6 +146,32 @@ static void many_tiles_equal_the_reference(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* The same with a residual, and a first layer whose blocks have all their lines. */
+static void many_tiles_with_residuals_equal_the_reference(void **state) {
+    (void)state;
+    static const int shape[][4] = {{20, 32, 56, 64}, {20, 48, 56, 192}, {24, 80, 42, 256}};
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 13);
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const int *s = shape[i];
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[3], 1, 1);
+        spec.residual = QB_DTYPE_U8;
+        spec.residual_zero = 9;
+        if (i == 1) spec.act.kind = QB_ACT_NONE;
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    for (int channels = 1; channels <= 4; channels++) {
+        conv_spec spec = conv_spec_plain(2, channels, 150, 64, 7, channels == 4 ? 1 : 2);
+        spec.in_zero = 77;
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* s8 to s8 is what cuDNN takes: zero points go into the bias. */
 static conv_spec cudnn_spec(int i) {
     conv_spec spec = conv_spec_plain(2, 64, 14, 64, i % 2 ? 1 : 3, 1 + i / 4 % 2);
@@ -231,6 +257,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(random_problems_equal_the_reference),
     cmocka_unit_test(resnet_shapes_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),
+    cmocka_unit_test(many_tiles_with_residuals_equal_the_reference),
     cmocka_unit_test(cudnn_is_within_one_code),
 };
 

@@ -1,0 +1,184 @@
+// INT8 convolution of images with at most four channels on Hopper's wgmma (sm_90a only): the first
+// layer of a network, windows up to 8 wide and strides of 1, 2 or 4. A block computes ROWS rows x
+// WIDTH pixels x 64 channels.
+//
+// A pixel is a word of four channels, so that 32 bytes of K are the eight pixels under one row of
+// the kernel. Without swizzling an operand is made of cores of 8 rows x 16 bytes that lie anywhere
+// 16 bytes apart: entry x of a line holds the four pixels from stride x on, 8 entries are a core,
+// and the other half of K is the core 4 / stride entries further. A row of the kernel is then one
+// multiplication of a line as it lies, with no im2col.
+//
+// Padding is filled with the zero point, so that all results have the same bias. What stands in a
+// channel or tap that does not exist is multiplied by weight 0.
+//
+//   threads   two groups of four warps, each 64 pixels of every row; three blocks a multiprocessor
+//   shared    the weight, 2 KiB a row of the kernel, and the lines under the block
+//   bound by  the arithmetic of the epilogue
+#include "kernels/cuda/conv_epilogue.cuh"
+#include "kernels/cuda/hopper.cuh"
+
+#define THREADS 256
+#define ROWS QB_CUDA_STEM_ROWS
+#define ENTRIES QB_CUDA_STEM_ENTRIES // of a line; the last four are for the other half of K
+#define WIDTH (ENTRIES - 4)
+#define ENTRY_BYTES 16
+#define WEIGHT_BYTES 2048 // of a row of the kernel: two halves of K, 64 channels
+
+// The packed words of lane 4 g + t, row g of a tile: t and t + 4, one of either half.
+QB_DEVICE void load_weight(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                           uint32_t *to) {
+    int words = p.kernel_h * (WEIGHT_BYTES / 8);
+    const uint2 *packed = (const uint2 *)io.packed + (size_t)(channel / 64) * words;
+    for (int i = threadIdx.x; i < words; i += THREADS) {
+        uint2 v = packed[i];
+        uint32_t *row = to + i / 256 * 512 + i % 256;
+        row[0] = v.x;
+        row[256] = v.y;
+    }
+}
+
+// The word at `at`, a multiple of 4 in memory; bytes outside the data are 0.
+QB_DEVICE uint32_t load_word(const uint8_t *data, int64_t size, int64_t at) {
+    if (at >= 0 && at + 4 <= size) return __ldg((const uint32_t *)(data + at));
+    uint32_t word = 0;
+    for (int i = 0; i < 4; i++)
+        if (at + i >= 0 && at + i < size) word |= (uint32_t)data[at + i] << i * 8;
+    return word;
+}
+
+// Words of the four pixels from (iy, ix) on.
+QB_DEVICE uint4 load_pixels(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int image, int iy,
+                            int ix) {
+    uint32_t fill = (uint32_t)(p.fill & 255) * 0x01010101u;
+    if (iy < 0 || iy >= p.in_h || ix + 3 < 0 || ix >= p.in_w)
+        return make_uint4(fill, fill, fill, fill);
+    const uint8_t *data = (const uint8_t *)io.in;
+    int64_t size = (int64_t)p.batch * p.in_h * p.in_w * p.in_c;
+    int64_t at = (((int64_t)image * p.in_h + iy) * p.in_w + ix) * p.in_c;
+    int past = (int)((uintptr_t)(data + at) & 3); // the multiple of 4
+    at -= past;
+    uint32_t word[5] = {}, packed[4], pixel[4];
+    if (at >= 0 && at + 20 <= size) {
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            if (i <= p.in_c) word[i] = __ldg((const uint32_t *)(data + at) + i);
+    } else {
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            if (i <= p.in_c) word[i] = load_word(data, size, at + i * 4);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) packed[i] = __funnelshift_r(word[i], word[i + 1], past * 8);
+    pixel[0] = packed[0];
+    switch (p.in_c) {
+    case 1:
+        pixel[1] = packed[0] >> 8, pixel[2] = packed[0] >> 16, pixel[3] = packed[0] >> 24;
+        break;
+    case 2: pixel[1] = packed[0] >> 16, pixel[2] = packed[1], pixel[3] = packed[1] >> 16; break;
+    case 3:
+        pixel[1] = __funnelshift_r(packed[0], packed[1], 24);
+        pixel[2] = __funnelshift_r(packed[1], packed[2], 16);
+        pixel[3] = packed[2] >> 8;
+        break;
+    default: pixel[1] = packed[1], pixel[2] = packed[2], pixel[3] = packed[3];
+    }
+    if (ix < 0 || ix + 3 >= p.in_w) {
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            if (ix + i < 0 || ix + i >= p.in_w) pixel[i] = fill;
+    }
+    return make_uint4(pixel[0], pixel[1], pixel[2], pixel[3]);
+}
+
+// An operand of cores that are `half` bytes apart along K and follow each other along the rows.
+QB_DEVICE uint64_t operand(uint32_t address, int half) {
+    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(half >> 4) << 16 |
+           (uint64_t)(8 * ENTRY_BYTES >> 4) << 32;
+}
+
+template <bool SIGNED>
+QB_DEVICE void multiply(const qb_cuda_conv &p, uint32_t line, uint32_t weight, int (&sum)[32]) {
+    uint64_t a = operand(line, 4 / p.stride_w * ENTRY_BYTES), b = operand(weight, WEIGHT_BYTES / 2);
+    qb_wgmma_fence();
+    qb_wgmma<64, SIGNED>(sum, a, b, 0);
+#pragma unroll 1
+    for (int r = 1; r < p.kernel_h; r++) {
+        a += ENTRIES * ENTRY_BYTES / 16;
+        b += WEIGHT_BYTES / 16;
+        qb_wgmma<64, SIGNED>(sum, a, b, 1);
+    }
+    qb_wgmma_commit();
+    qb_wgmma_wait<0>();
+}
+
+template <int MODE>
+static __global__ void __launch_bounds__(THREADS, 3)
+    stem_wgmma(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
+    extern __shared__ __align__(128) char memory[];
+    uint4 *entries = (uint4 *)(memory + p.kernel_h * WEIGHT_BYTES);
+    int y0 = blockIdx.y * ROWS, x0 = blockIdx.x * WIDTH, blocks = p.n_pad / 64;
+    int image = blockIdx.z / blocks, channel = blockIdx.z % blocks * 64;
+    load_weight(p, io, channel, (uint32_t *)memory);
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory"); // the data may come from the kernel before
+    for (int i = threadIdx.x; i < QB_CUDA_STEM_LINES(&p) * ENTRIES; i += THREADS)
+        entries[i] = load_pixels(p, io, image, y0 * p.stride_h - p.pad_h + i / ENTRIES,
+                                 (x0 + i % ENTRIES) * p.stride_w - p.pad_w);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    int group = threadIdx.x / 128, lane = threadIdx.x & 31;
+    uint32_t weight = qb_shared_address(memory);
+    uint32_t line = qb_shared_address(entries) + group * 64 * ENTRY_BYTES;
+    int ox = x0 + group * 64 + threadIdx.x / 32 % 4 * 16 + (lane >> 2);
+    if (x0 + group * 64 >= p.out_w) return;
+    for (int oy = y0; oy < y0 + ROWS && oy < p.out_h;
+         oy++, line += p.stride_h * (ENTRIES * ENTRY_BYTES)) {
+        int sum[32];
+        if (p.in_signed)
+            multiply<true>(p, line, weight, sum);
+        else
+            multiply<false>(p, line, weight, sum);
+        int row = (image * p.out_h + oy) * p.out_w + ox;
+        auto row_of = [&](int i) { return ox + i * 8 < p.out_w ? row + i * 8 : p.rows; };
+        auto value = [&](int i, int, int j) { return sum[j / 2 * 4 + i * 2 + j % 2]; };
+        qb_finish_vector<MODE, 2, 1, false>(p, io, channel, NULL, row_of, value);
+    }
+}
+
+template <int MODE> static int launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *s) {
+    if (!p) // only prepares
+        return (int)cudaFuncSetAttribute(stem_wgmma<MODE>,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         QB_CUDA_STEM_SHARED_MOST);
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((p->out_w + WIDTH - 1) / WIDTH, (p->out_h + ROWS - 1) / ROWS,
+                          p->batch * (p->n_pad / 64));
+    config.blockDim = dim3(THREADS);
+    config.dynamicSmemBytes = QB_CUDA_STEM_SHARED(p);
+    config.stream = (cudaStream_t)s;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    return (int)cudaLaunchKernelEx(&config, stem_wgmma<MODE>, *p, *io);
+}
+
+static int launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+    switch (mode) {
+    case QB_CUDA_PLAIN: return launch<QB_CUDA_PLAIN>(p, io, stream);
+    case QB_CUDA_PLAIN_ZERO: return launch<QB_CUDA_PLAIN_ZERO>(p, io, stream);
+    default: return (int)cudaErrorInvalidValue;
+    }
+}
+
+extern "C" int qb_cuda_conv_stem_wgmma_prepare(qb_cuda_mode mode) {
+    return launch_mode(mode, NULL, NULL, NULL);
+}
+
+extern "C" int qb_cuda_conv_stem_wgmma(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                                       const qb_cuda_encode *encode, int32_t multiprocessors,
+                                       void *stream) {
+    (void)encode, (void)multiprocessors;
+    return launch_mode(p->mode, p, io, stream);
+}
