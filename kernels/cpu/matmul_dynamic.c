@@ -124,7 +124,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
     static const bool known[4] = {false, true, true, false};
     qb_desc in[4];
     const qb_shape *out = &p->out.shape;
-    if (constant[QB_IN_WEIGHT] || out->rank < 2 || p->n_in > 4) return false;
+    if (out->rank < 2 || p->n_in > 4) return false;
+    if (constant[QB_IN_WEIGHT] && items_of(&p->in[QB_IN_WEIGHT].shape) == 1) return false;
     if (!batches_like(&p->in[QB_IN_DATA].shape, out) ||
         !batches_like(&p->in[QB_IN_WEIGHT].shape, out))
         return false;
