@@ -55,7 +55,8 @@ static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
             if (qb_shape_known(&value->shape)) continue;
             char label[QB_LABEL_MAX], shape[128];
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                           "%s: output '%s': shape %s depends on the input's values",
+                           "%s: output '%s': shape %s depends on the input's values: sizes must be "
+                           "known before a run, let the model end at this node's inputs",
                            qb_node_text(graph, i, label, sizeof label), value->name,
                            qb_shape_text(&value->shape, shape, sizeof shape));
         }
