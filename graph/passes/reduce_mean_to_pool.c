@@ -10,10 +10,21 @@ static qb_status squeeze(qb_rewrite *rw, int32_t from, int32_t rank, int32_t out
     return qb_rewrite_append(rw, qb_op_find("Squeeze", ""), in, 2, out);
 }
 
+/* Is the mean subtracted from what it is the mean of? That is normalization, not pooling: the mean
+ * may be next to nothing, and in integers runtimes refuse a pool that scales so much. */
+static bool centres(const qb_rewrite *rw, const qb_node *mean) {
+    const int32_t out = mean->out[0];
+    for (int32_t u = 0; u < rw->uses.n_users[out]; u++) {
+        const qb_node *user = &rw->graph->nodes[rw->uses.users[out][u]];
+        if (qb_node_is(user, "Sub") && user->in[0] == mean->in[0]) return true;
+    }
+    return false;
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
-    if (!qb_node_is_spatial_mean(graph, node)) return QB_OK;
+    if (!qb_node_is_spatial_mean(graph, node) || centres(rw, node)) return QB_OK;
     int32_t x = node->in[0], out = node->out[0], pooled = out;
     qb_shape shape = graph->values[x].shape;
     bool keep = qb_node_int(node, "keepdims", 1) != 0;
