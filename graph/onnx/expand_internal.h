@@ -27,18 +27,16 @@ typedef struct qb_expander {
     qb_onnx_imports own_imports; /* of nodes that are made here */
     qb_onnx_source *node;
     size_t n, capacity, serial;
-    size_t spent, limit; /* bytes that copies take, and may take */
-    qb_names known;      /* outputs of nodes; number: index in `node` */
-    size_t evaluated;    /* nodes read to evaluate conditions and lengths */
+    qb_names known;   /* outputs of nodes; number: index in `node` */
+    size_t evaluated; /* nodes read to evaluate conditions and lengths */
 } qb_expander;
 
 /* --- memory: expand.c -------------------------------------------------------------------------
  * A file of a few hundred bytes can ask for any number of copies: what they take is bounded by the
  * file's size. */
 
-/* QB_STATUS_UNSUPPORTED when copies take more than the model may ask for. */
-qb_status qb_expand_spend(qb_expander *e, size_t bytes);
-/* Memory that lives as long as the graph, spent; NULL on failure. */
+/* Memory that lives as long as the graph; NULL on failure (QB_STATUS_UNSUPPORTED when copies take
+ * more than the model may ask for). */
 void *qb_expand_alloc(qb_expander *e, size_t n, size_t size);
 
 /* --- names: expand.c -------------------------------------------------------------------------- */

@@ -411,7 +411,13 @@ qb_status qb_onnx_read_expanded(qb_ctx *cx, qb_onnx_reader *reader) {
     for (int32_t i = 0; i < n; i++)
         if (reader->graph->nodes[i].op && resolve_inputs(cx, reader, i) != QB_OK)
             return wrap_node(cx, (size_t)reader->file_node[i], node[reader->file_node[i]].proto);
-    for (int32_t i = 0; i < n && !reader->as_written; i++)
-        if (reader->graph->nodes[i].op) QB_TRY(upgrade(cx, reader, i));
+    for (int32_t i = 0; i < n && !reader->as_written; i++) {
+        const qb_graph *graph = reader->graph;
+        const int32_t n_nodes = graph->n_nodes, n_values = graph->n_values;
+        if (!graph->nodes[i].op) continue;
+        QB_TRY(upgrade(cx, reader, i));
+        QB_TRY(qb_onnx_spend_upgrade(cx, reader, graph->n_nodes - n_nodes,
+                                     graph->n_values - n_values));
+    }
     return reader->n_reasons ? report_reasons(cx, reader) : QB_OK;
 }

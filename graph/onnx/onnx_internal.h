@@ -143,6 +143,7 @@ typedef struct qb_onnx_reader {
     qb_onnx_source *node;    /* [n_nodes] expanded */
     size_t n_nodes;
     size_t file_bytes; /* of the file and of the external data that it uses */
+    size_t spent;      /* bytes that copies of bodies take; 0: nothing was copied */
     qb_externals externals;
     qb_onnx_reason reason[QB_ONNX_MAX_REASONS];
     int32_t n_reasons, n_more; /* more: nodes whose reason found no place */
@@ -160,6 +161,9 @@ const char *qb_onnx_domain(const char *domain);
  * replaced by their bodies. Constants
  * (initializers) are in the graph already. What cannot be replaced stays as it is. */
 qb_status qb_onnx_expand(qb_ctx *cx, qb_onnx_reader *reader);
+/* Counts what an upgrade added to what copies take, which is bounded by the file's size. Without
+ * copies the file's own nodes bound it. QB_STATUS_UNSUPPORTED when it is too much. */
+qb_status qb_onnx_spend_upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t nodes, int32_t values);
 /* Adds the nodes of reader->proto: Constant nodes become constants, attributes are read, older
  * forms upgraded. What is not supported is gathered and reported in one error. */
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader);
