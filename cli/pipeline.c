@@ -478,6 +478,18 @@ static qb_status parse_batches(qb_ctx *cx, const char *text, int64_t *batches, i
     return QB_OK;
 }
 
+/* Folders count in byte order where no labels say which class they are: a guess that is good enough
+ * unless the model is known to have labels, and they are not there. */
+static qb_status need_labels(qb_ctx *cx, const qb_project *project, const qb_dataset *dataset) {
+    if (!project->absent_labels || project->labels.n > 0 || !qb_dataset_has_labels(dataset) ||
+        strcmp(qb_dataset_format_name(dataset), "class_folder") != 0)
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_IO,
+                   "%s, which the model's sidecar names for its labels, does not exist: nothing "
+                   "else says which folder is which class (or name a file: --labels FILE)",
+                   project->absent_labels);
+}
+
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out) {
     contenders c = {0};
@@ -501,6 +513,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                                   .thumbnail = (int32_t)settings->thumbnail};
     QB_GO(evaluation_data(cx, project, &c, &data));
     QB_GO(qb_stage_data(cx, project, c.graph, data, &dataset, &options.loader));
+    QB_GO(need_labels(cx, project, dataset));
     QB_GO(open_targets(cx, project, data, dataset, &targets));
     options.targets = targets;
     QB_GO(qb_compare(cx, &options, &run));

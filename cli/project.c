@@ -103,6 +103,9 @@ static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
         qb_labels_release(&p->labels);
         p->labels = sidecar.labels;
         sidecar.labels = (qb_labels){0};
+    } else {
+        p->absent_labels = sidecar.labels_path;
+        sidecar.labels_path = NULL;
     }
 out:
     qb_sidecar_release(&sidecar);
@@ -387,6 +390,7 @@ void qb_project_close(qb_project *project) {
     qb_free(project->missing_provider);
     qb_free(project->out_dir);
     qb_free(project->out_file);
+    qb_free(project->absent_labels);
     qb_labels_release(&project->labels);
     qb_config_free(project->config);
     *project = (qb_project){0};

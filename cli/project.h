@@ -162,6 +162,7 @@ typedef struct qb_project {
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
     qb_labels labels;    /* n == 0: none */
+    char *absent_labels; /* file of labels that the sidecar names and that does not exist; NULL */
     bool has_preprocess; /* told by sidecar or yaml; otherwise guessed from the model */
     qb_preprocess preprocess;
     qb_act_scheme activations;

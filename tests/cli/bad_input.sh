@@ -64,6 +64,12 @@ expect 1 "$QBENCH" calibrate model.onnx --data broken -o none.calib.h5
 complains 'broken'
 absent none.calib.h5
 
+# Class folders whose classes only a file of labels could tell, and it is not there.
+mkdir lost && cp model.onnx lost/ && tr -d '\n' <model.json |
+    sed 's/"labels": *\[[^]]*\]/"labels": "gone.txt"/' >lost/model.json
+expect 1 "$QBENCH" compare fp32 --model lost/model.onnx --data demo/test
+complains 'lost/gone.txt, which the model.s sidecar names for its labels, does not exist'
+
 # Calibration files.
 expect 0 "$QBENCH" calibrate model.onnx --data data
 head -c 1000 model.calib.h5 >cut.calib.h5
