@@ -445,12 +445,12 @@ QB_DEVICE void qb_load_constants(const qb_cuda_conv &p, const qb_cuda_conv_io &i
 // The end of one thread's accumulators in the vector modes: ROWS rows, row_of(0), row_of(1), ...
 // (masked by p.rows), times BLOCKS blocks of 64 channels from `channel` on, of which this thread
 // has 16 each: acc(i, block, j), j = 0 ... 15, is row i's sum of channel j of them. `held`:
-// constants that were read before (HELD); else they are read here, block by block. A row's residual
-// and its result share registers.
-template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf>
+// constants that were read before (HELD); else they are read here, block by block. `residual`(i,
+// block): its 16 bytes of a row that exists. A row's residual and its result share registers.
+template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf, class Residual>
 QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
-                                const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of,
-                                Acc acc) {
+                                const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of, Acc acc,
+                                Residual residual) {
     constexpr bool ZERO = MODE == QB_CUDA_PLAIN_ZERO || MODE == QB_CUDA_RESIDUAL_ZERO;
     constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
     constexpr bool BORDER = MODE == QB_CUDA_BORDER;
@@ -471,8 +471,7 @@ QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
             if (!RES || row_of(i) >= p.rows) continue;
-            uint32_t at = (uint32_t)row_of(i) * p.res_total + p.res_offset + c;
-            uint4 v = qb_load16((const char *)io.residual + at);
+            uint4 v = residual(i, block);
             word[i][0] = v.x, word[i][1] = v.y, word[i][2] = v.z, word[i][3] = v.w;
         }
 #pragma unroll
@@ -502,6 +501,19 @@ QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io
                            ((uint32_t)row_of(i) * p.out_total + p.out_offset + c)) =
                     make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]);
     }
+}
+
+// The same with the residual from where it lies in memory.
+template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf>
+QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of,
+                                Acc acc) {
+    auto residual = [&](int i, int block) {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        return qb_load16((const char *)io.residual +
+                         ((uint32_t)row_of(i) * p.res_total + p.res_offset + c));
+    };
+    qb_finish_vector<MODE, ROWS, BLOCKS, HELD>(p, io, channel, held, row_of, acc, residual);
 }
 
 #endif

@@ -32,6 +32,7 @@ template <> struct qb_sum<true> { typedef float type; };
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE> struct qb_wgmma_tile {
     static constexpr bool half = MODE >= QB_CUDA_HALF;
     static constexpr bool staged = MODE == QB_CUDA_GENERAL || MODE == QB_CUDA_HALF_GENERAL;
+    static constexpr bool residual = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
     typedef typename qb_sum<half>::type sum_type;
     static constexpr int workers = GROUPS * 128, threads = workers + 128;
     static constexpr int repeats = (SHARE ? BM / GROUPS : BM) / 64; // of 64 rows for each group
@@ -43,6 +44,7 @@ template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE> struct qb_wg
     static constexpr int stages = fitting > 12 ? 12 : fitting;
     static constexpr int shared_bytes = 1024 + stages * stage_bytes + 256 + staging_bytes;
     static_assert(stages >= 3 && repeats >= 1, "ring");
+    static_assert(!residual || (BM * BN <= stage_bytes && stages > GROUPS), "room for residuals");
 };
 
 // A place in the ring, and how often it has been passed.
@@ -59,11 +61,13 @@ template <int STAGES> struct qb_ring {
     }
 };
 
-// ELEMENT: bytes of one.
-template <int BM, int BN, int BK, int STAGES, int ELEMENT>
-QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b, const qb_cuda_conv &p,
-                          int flat, int tiles, int columns, uint32_t ring, uint32_t full,
-                          uint32_t empty) {
+// ELEMENT: bytes of one. A residual of codes (map_r) comes after the steps of its tile and takes a
+// place in the ring as they do: blocks of BM rows x 64 channels. It stays until the tile is
+// finished, so that steps of the same tile must not have to pass it.
+template <int BM, int BN, int BK, int STAGES, int ELEMENT, bool RESIDUAL>
+QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b,
+                          const CUtensorMap *map_r, const qb_cuda_conv &p, int flat, int tiles,
+                          int columns, uint32_t ring, uint32_t full, uint32_t empty) {
     qb_ring<STAGES> at = {0, 1};
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int row0 = tile / columns * BM, channel0 = tile % columns * BN;
@@ -84,18 +88,31 @@ QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b, co
                     qb_copy_2d(to + BM * BK, map_b, ready, k, channel0);
                     at.next();
                 }
+        if (RESIDUAL) {
+            uint32_t to = ring + at.stage * ((BM + BN) * BK), ready = full + at.stage * 8;
+            qb_barrier_wait(empty + at.stage * 8, at.parity);
+            qb_barrier_expect(ready, BM * BN);
+            for (int block = 0; block < BN / 64; block++)
+                qb_copy_2d(to + block * (BM * 64), map_r, ready, channel0 + block * 64, row0);
+            at.next();
+        }
     }
 }
 
 // One tile's sums. `pass_on`: the turn of the next group, 0 for none. A step of K is released as
-// soon as the multiplication after it has begun.
-template <int BM, int BN, int BK, int REPEATS, int STAGES, bool SIGNED, class T>
+// soon as the multiplication after it has begun. RESIDUAL: its arrival is seen with the last step.
+template <int BM, int BN, int BK, int REPEATS, int STAGES, bool SIGNED, bool RESIDUAL, class T>
 QB_DEVICE void qb_consume(int steps, int row0, uint32_t ring, uint32_t full, uint32_t empty,
                           uint32_t pass_on, qb_ring<STAGES> &at, T (&acc)[REPEATS][BN / 2]) {
     int elected = threadIdx.x % 128 == 0, before = 0;
     for (int step = 0; step < steps; step++) {
         uint32_t from = ring + at.stage * ((BM + BN) * BK);
         qb_barrier_wait(full + at.stage * 8, at.parity);
+        if (RESIDUAL && step == steps - 1) {
+            qb_ring<STAGES> last = at;
+            last.next();
+            qb_barrier_wait(full + last.stage * 8, last.parity);
+        }
         if (pass_on && step == steps - 1 && threadIdx.x % 32 == 0) qb_barrier_arrive(pass_on);
         qb_wgmma_fence();
 #pragma unroll
@@ -123,12 +140,12 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
     int group = threadIdx.x / 128, lane = threadIdx.x % 32;
     int steps = p.kernel_h * p.kernel_w * (p.k_pad / (T::half ? BK / 2 : BK));
+    int places = steps + T::residual;                  // in the ring, of a tile
     int first = SHARE ? group * (T::repeats * 64) : 0; // row in the tile
     int tile = blockIdx.x + (SHARE ? 0 : group * gridDim.x);
     typename T::sum_type acc[T::repeats][BN / 2];
     // constants stay in registers where there is room for them beside the sums
-    constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
-    constexpr int ROOM = GROUPS == 3 ? 96 : RES ? 160 : 192;
+    constexpr int ROOM = GROUPS == 3 ? 96 : T::residual ? 160 : 192;
     constexpr bool HELD = MODE != QB_CUDA_GENERAL && MODE != QB_CUDA_REAL && !T::half &&
                           T::repeats * BN / 2 + BN / 2 <= ROOM;
     qb_constants<HELD ? BN / 64 : 1> held;
@@ -136,7 +153,7 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     qb_ring<T::stages> at = {0, 0};
     uint32_t turn = empty + T::stages * 8, parity = group == 0; // nobody passes on the first turn
     uint32_t pass_on = SHARE ? 0 : turn + (group + 1) % GROUPS * 8;
-    if (!SHARE) at.skip(group * steps);
+    if (!SHARE) at.skip(group * places);
     for (; tile < tiles; tile += gridDim.x * (SHARE ? 1 : GROUPS), parity ^= 1) {
         int channel0 = tile % columns * BN;
         if (HELD && channel0 != held_channel) {
@@ -145,12 +162,14 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         }
         if (!SHARE) qb_barrier_wait(turn + group * 8, parity);
         if (!T::half && p.in_signed)
-            qb_consume<BM, BN, BK, T::repeats, T::stages, true>(steps, first, ring, full, empty,
-                                                                pass_on, at, acc);
+            qb_consume<BM, BN, BK, T::repeats, T::stages, true, T::residual>(
+                steps, first, ring, full, empty, pass_on, at, acc);
         else
-            qb_consume<BM, BN, BK, T::repeats, T::stages, false>(steps, first, ring, full, empty,
-                                                                 pass_on, at, acc);
-        if (!SHARE) at.skip((GROUPS - 1) * steps);
+            qb_consume<BM, BN, BK, T::repeats, T::stages, false, T::residual>(
+                steps, first, ring, full, empty, pass_on, at, acc);
+        int residual = at.stage; // its place
+        if (T::residual) at.next();
+        if (!SHARE) at.skip((GROUPS - 1) * places);
         int row0 = tile / columns * BM + first + threadIdx.x / 32 % 4 * 16 + lane / 4;
         auto row_of = [&](int i) { return row0 + i / 2 * 64 + i % 2 * 8; };
         auto value = [&](int i, int block, int j) {
@@ -161,6 +180,16 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
                                                                            value);
         } else if constexpr (T::half && !T::staged) {
             qb_finish_half<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
+        } else if constexpr (T::residual) {
+            uint32_t from = ring + residual * T::stage_bytes + lane % 4 * 16 +
+                            (first + threadIdx.x / 32 % 4 * 16 + lane / 4) * 64;
+            auto read = [&](int i, int block) {
+                return qb_load_shared16(from + block * (BM * 64) + (i / 2 * 64 + i % 2 * 8) * 64);
+            };
+            qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
+                                                                  value, read);
+            qb_barrier_of_warps(1 + group, 128); // all of the group have read their part
+            if (threadIdx.x % 128 == 0) qb_barrier_arrive(empty + residual * 8);
         } else if constexpr (!T::staged) {
             qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
                                                                   value);
@@ -184,7 +213,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE>
 static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     qb_conv_wgmma(const __grid_constant__ CUtensorMap map_a,
-                  const __grid_constant__ CUtensorMap map_b, const __grid_constant__ qb_cuda_conv p,
+                  const __grid_constant__ CUtensorMap map_b,
+                  const __grid_constant__ CUtensorMap map_r, const __grid_constant__ qb_cuda_conv p,
                   const __grid_constant__ qb_cuda_conv_io io, int flat) {
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
     extern __shared__ char memory[];
@@ -207,8 +237,8 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     if (threadIdx.x >= T::workers) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
         if (threadIdx.x == T::workers)
-            qb_produce<BM, BN, BK, T::stages, T::half ? 2 : 1>(&map_a, &map_b, p, flat, tiles,
-                                                               columns, ring, full, empty);
+            qb_produce<BM, BN, BK, T::stages, T::half ? 2 : 1, T::residual>(
+                &map_a, &map_b, &map_r, p, flat, tiles, columns, ring, full, empty);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 2 ? 240 : 160));
         qb_work<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, tiles, columns, ring, full, empty,
@@ -230,18 +260,21 @@ static CUtensorMapDataType qb_map_type(int element) {
     return element == 2 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_UINT8;
 }
 
-// A matrix of elements of 1 or 2 bytes, `width` innermost, read in boxes of bk bytes x rows.
+// A matrix of elements of 1 or 2 bytes, `width` innermost, read in boxes of bk bytes x rows that
+// are swizzled as operands or lie as they are.
 static int qb_map_matrix(const qb_cuda_encode *encode, CUtensorMap *map, const void *data,
                          int64_t width, int64_t height, int64_t pitch, int element, int bk,
-                         int rows) {
+                         int rows, bool swizzled = true) {
     cuuint64_t dim[2] = {(cuuint64_t)width, (cuuint64_t)height};
     cuuint64_t stride[1] = {(cuuint64_t)(pitch * element)};
     cuuint32_t box[2] = {(cuuint32_t)(bk / element), (cuuint32_t)rows}, step[2] = {1, 1};
-    return ((qb_encode_tiled)encode->tiled)(
-        map, qb_map_type(element), 2, (void *)data, dim, stride, box, step,
-        CU_TENSOR_MAP_INTERLEAVE_NONE,
-        bk == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return ((qb_encode_tiled)encode->tiled)(map, qb_map_type(element), 2, (void *)data, dim, stride,
+                                            box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                            !swizzled   ? CU_TENSOR_MAP_SWIZZLE_NONE
+                                            : bk == 128 ? CU_TENSOR_MAP_SWIZZLE_128B
+                                                        : CU_TENSOR_MAP_SWIZZLE_64B,
+                                            CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                                            CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 // The data as im2col columns of `rows` pixels x bk bytes of channels. The bounding box of base
@@ -271,7 +304,7 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
         return (int)cudaFuncSetAttribute(qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          T::shared_bytes);
-    CUtensorMap a, b;
+    CUtensorMap a, b, r = {};
     int taps = p->kernel_h * p->kernel_w;
     int flat = taps == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_h == 0 &&
                p->pad_w == 0 && p->out_h == p->in_h && p->out_w == p->in_w;
@@ -283,6 +316,9 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
     int64_t k = (int64_t)taps * p->k_pad;
     if (code == CUDA_SUCCESS)
         code = qb_map_matrix(encode, &b, io->packed, k, p->n_pad, k, element, BK, BN);
+    if (code == CUDA_SUCCESS && T::residual)
+        code = qb_map_matrix(encode, &r, (const char *)io->residual + p->res_offset, p->out_c,
+                             p->rows, p->res_total, 1, 64, BM, false);
     if (code != CUDA_SUCCESS) return (int)cudaErrorInvalidValue;
     int64_t tiles = (int64_t)((p->rows + BM - 1) / BM) * (p->n_pad / BN);
     cudaLaunchAttribute early = {};
@@ -298,7 +334,7 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
     config.stream = (cudaStream_t)stream;
     config.attrs = &early;
     config.numAttrs = 1;
-    return (int)cudaLaunchKernelEx(&config, qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>, a, b,
+    return (int)cudaLaunchKernelEx(&config, qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>, a, b, r,
                                    *p, *io, flat);
 }
 

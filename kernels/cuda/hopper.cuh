@@ -36,6 +36,19 @@ QB_DEVICE void qb_barrier_wait(uint32_t barrier, uint32_t parity) {
                  : "memory");
 }
 
+// Waits for `threads` threads that name the same barrier of the block; 0 is that of __syncthreads.
+QB_DEVICE void qb_barrier_of_warps(int barrier, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "r"(threads) : "memory");
+}
+
+QB_DEVICE uint4 qb_load_shared16(uint32_t from) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from));
+    return v;
+}
+
 QB_DEVICE void qb_copy_2d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int x, int y) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
