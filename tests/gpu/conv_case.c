@@ -103,8 +103,16 @@ static void random_depthwise(qb_rng *rng, conv_spec *s) {
     s->in_slice = chance(rng, 30) ? 8 * pick(rng, 1, 3) : 0;
 }
 
-/* The first layer of a network. */
+/* The first layer of a network; half of them end as most do, in codes of an even count. */
 static void random_stem(qb_rng *rng, conv_spec *s) {
+    if (chance(rng, 50)) {
+        s->out = code_type(rng);
+        s->out_c = 16 * pick(rng, 1, 8);
+        s->out_slice = 0;
+        s->residual = QB_DTYPE_NONE;
+        s->act = (qb_act){.kind = chance(rng, 70) ? QB_ACT_RELU : QB_ACT_NONE};
+        s->act_first = false;
+    }
     s->kernel_h = s->kernel_w = 3 + 2 * pick(rng, 0, 2);
     s->in_c = pick(rng, 1, 4);
     s->in_h = pick(rng, 7, 30);
