@@ -97,7 +97,8 @@ qb_status qb_diagnosis_end(qb_ctx *cx, qb_diagnosis *diagnosis, const char *sche
                        json_pack("{s:s, s:s, s:o}", "schema", schema, "version", QB_VERSION,
                                  "findings", qb_diagnosis_take(diagnosis))));
     if (diagnosis->n_bad == 0) return QB_OK;
-    return qb_fail(cx, QB_STATUS_CHECK, "%d of the checks are bad", diagnosis->n_bad);
+    return qb_fail(cx, QB_STATUS_CHECK, "%d %s bad", diagnosis->n_bad,
+                   diagnosis->n_bad == 1 ? "check is" : "checks are");
 }
 
 void qb_diagnosis_release(qb_diagnosis *diagnosis) { json_decref(diagnosis->list); }

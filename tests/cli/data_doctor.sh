@@ -80,7 +80,7 @@ says '^bad   duplicates calib: 1 samples are there under two labels: circle/0003
 mv calib/ring/copy.png test/circle/copy.png
 expect 3 "$QBENCH" data doctor
 says '^bad   duplicates 1 of 201 evaluation samples are calibration samples too: circle/copy.png$'
-complains '1 of the checks are bad'
+complains '1 check is bad'
 expect 0 "$QBENCH" data doctor -e calib # one and the same set shares nothing with itself
 rm test/circle/copy.png
 
