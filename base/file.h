@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "ctx.h"
 
@@ -30,12 +31,13 @@ qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, 
  * link stays a link, and the file that it names is written. What is not a regular file (/dev/null,
  * a pipe) is written directly: `temp` is NULL then. */
 typedef struct qb_writer {
-    FILE *stream; /* write here; commit looks whether all could be written */
-    char *temp;   /* the temporary file's path */
-    char *path;   /* the final path */
-    int lock;     /* with `temp`: a descriptor that holds the temporary file's lock */
-    bool scratch; /* set by the caller after opening: the file can be made again at any time, so
-                     commit does not wait for the disk (fsync); it still appears as a whole */
+    FILE *stream;  /* write here; commit looks whether all could be written */
+    char *temp;    /* the temporary file's path */
+    char *path;    /* the final path */
+    int lock;      /* with `temp`: a descriptor that holds the temporary file's lock */
+    mode_t rights; /* of the file that is replaced; 0: a new one */
+    bool scratch;  /* set by the caller after opening: the file can be made again at any time, so
+                      commit does not wait for the disk (fsync); it still appears as a whole */
 } qb_writer;
 
 qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out);
@@ -44,8 +46,7 @@ void qb_writer_abort(qb_writer *writer); /* accepts a zeroed or committed writer
 /* Flushes; 0, or the errno that says why not all could be written. A write that failed earlier has
  * lost its reason, which one more byte then fails for, too. */
 int qb_stream_error(FILE *stream);
-/* Fails where writing would, for want of rights say, before work is done for nothing. The folder
- * may be missing still: whoever writes may make it first. */
+/* Fails where writing would, for want of a folder or of rights, before work is done for nothing. */
 qb_status qb_file_can_write(qb_ctx *cx, const char *path);
 /* open, write all, commit. */
 qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t size);

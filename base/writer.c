@@ -1,7 +1,6 @@
 /* The writers of file.h. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -39,7 +38,9 @@ static bool is_same(const char *name, int fd) {
 
 /* True: there was one and it is gone. */
 static bool remove_left_over(const char *name) {
-    const int fd = open(name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
+    int fd = open(name, O_RDWR | FLAGS); /* NFS locks only what may be written */
+    if (fd < 0) fd = open(name, O_RDONLY | FLAGS);
     if (fd < 0) return false;
     const bool removed = lock_file(fd, LOCK_EX | LOCK_NB) && is_same(name, fd) && unlink(name) == 0;
     close(fd);
@@ -92,13 +93,34 @@ static qb_status create_temp(qb_ctx *cx, const char *path, bool replaces, qb_wri
 
 /* ---- open ---- */
 
-/* A device or pipe (/dev/null, /dev/stdout) is written directly: renaming a file over it would
- * destroy it. */
-static qb_status open_special(qb_ctx *cx, const char *path, qb_writer *writer) {
+/* The one of the process's own outputs that a file is (/dev/stdout, wherever that leads); -1: none.
+ */
+static int own_output(const struct stat *info) {
+    struct stat own;
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fstat(fd, &own) == 0 && own.st_dev == info->st_dev && own.st_ino == info->st_ino)
+            return fd;
+    return -1;
+}
+
+/* A device or pipe, or an own output, is written directly: renaming a file over it would destroy
+ * it. */
+static bool is_special(const struct stat *info) {
+    return !S_ISDIR(info->st_mode) && (!S_ISREG(info->st_mode) || own_output(info) >= 0);
+}
+
+static qb_status open_special(qb_ctx *cx, const char *path, const struct stat *info,
+                              qb_writer *writer) {
+    const int own = own_output(info);
     writer->path = qb_strdup(cx, path);
     if (!writer->path) return cx->code;
-    writer->stream = fopen(path, "we");
-    return writer->stream ? QB_OK : qb_fail_errno(cx, "write %s", path);
+    if (own >= 0) fflush(own == STDOUT_FILENO ? stdout : stderr);
+    const int copy = own < 0 ? -1 : fcntl(own, F_DUPFD_CLOEXEC, 0);
+    writer->stream = own < 0 ? fopen(path, "we") : copy < 0 ? NULL : fdopen(copy, "w");
+    if (writer->stream) return QB_OK;
+    qb_fail_errno(cx, "write %s", path);
+    if (copy >= 0) close(copy);
+    return cx->code;
 }
 
 /* Where a path leads that may be a link: the link stays, its target is written, whether that is
@@ -120,10 +142,13 @@ static char *follow(qb_ctx *cx, const char *path) {
     return NULL;
 }
 
-static qb_status open_regular(qb_ctx *cx, const char *path, bool replaces, qb_writer *writer) {
+/* `old`: the file that is replaced; NULL: none. */
+static qb_status open_regular(qb_ctx *cx, const char *path, const struct stat *old,
+                              qb_writer *writer) {
     writer->path = follow(cx, path);
     if (!writer->path) return cx->code;
-    QB_TRY(create_temp(cx, writer->path, replaces, writer));
+    if (old) writer->rights = old->st_mode & 0777;
+    QB_TRY(create_temp(cx, writer->path, old, writer));
     /* Closing the stream must not end the lock. */
     const int own = fcntl(writer->lock, F_DUPFD_CLOEXEC, 0);
     writer->stream = own >= 0 ? fdopen(own, "w") : NULL;
@@ -142,10 +167,10 @@ qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out) {
         status = qb_fail(cx, QB_STATUS_INVALID, "write: expected a file name, got \"\"");
     } else if (exists && S_ISDIR(info.st_mode)) {
         status = qb_fail(cx, QB_STATUS_IO, "write %s: expected a file, got a directory", path);
-    } else if (exists && !S_ISREG(info.st_mode)) {
-        status = open_special(cx, path, &writer);
+    } else if (exists && is_special(&info)) {
+        status = open_special(cx, path, &info, &writer);
     } else {
-        status = open_regular(cx, path, exists, &writer);
+        status = open_regular(cx, path, exists ? &info : NULL, &writer);
     }
     if (status != QB_OK) {
         qb_writer_abort(&writer);
@@ -186,11 +211,15 @@ static qb_status sync_folder(qb_ctx *cx, const char *path) {
     return failed ? cx->code : QB_OK;
 }
 
-/* Puts the finished file in the place of the old one, with the rights of that one. */
+/* Puts the finished file in the place of the old one, with the rights of that one. Locks may be
+ * known to one host alone: what another one took for left over, and replaced, is not ours. */
 static qb_status place(qb_ctx *cx, qb_writer *writer) {
     struct stat old;
-    if (stat(writer->path, &old) == 0)
-        (void)fchmod(writer->lock, old.st_mode & 0777); /* best effort, as with umask */
+    if (stat(writer->path, &old) == 0) writer->rights = old.st_mode & 0777;
+    if (writer->rights) (void)fchmod(writer->lock, writer->rights); /* best effort, as with umask */
+    if (qb_path_exists(writer->temp) && !is_same(writer->temp, writer->lock))
+        return qb_fail(cx, QB_STATUS_IO, "write %s: another program took %s away", writer->path,
+                       writer->temp);
     if (rename(writer->temp, writer->path) != 0)
         return qb_fail_errno(cx, "rename %s to %s", writer->temp, writer->path);
     close(writer->lock);
@@ -217,7 +246,7 @@ out:
 void qb_writer_abort(qb_writer *writer) {
     if (writer->stream) fclose(writer->stream);
     if (writer->temp) {
-        unlink(writer->temp);
+        if (is_same(writer->temp, writer->lock)) unlink(writer->temp);
         close(writer->lock);
     }
     qb_free(writer->temp);
@@ -235,13 +264,8 @@ qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t s
 qb_status qb_file_can_write(qb_ctx *cx, const char *path) {
     struct stat info;
     qb_writer writer;
-    char *folder = qb_path_dir(cx, path);
-    if (!folder) return cx->code;
-    const bool later = !qb_path_exists(folder);
-    qb_free(folder);
     /* Opening a pipe would already be noticed at its other end. */
-    const bool special = stat(path, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
-    if (later || special) return QB_OK;
+    if (stat(path, &info) == 0 && is_special(&info)) return QB_OK;
     QB_TRY(qb_writer_open(cx, path, &writer));
     qb_writer_abort(&writer);
     return QB_OK;

@@ -89,6 +89,16 @@ static qb_status load_plugins(qb_ctx *cx, const qb_opt_list *paths) {
     return QB_OK;
 }
 
+/* Before the work. A folder that is missing may be the one that -o asks for. */
+static qb_status check_json(qb_ctx *cx, const qb_common *options) {
+    if (!options->json || qb_json_on_stdout(options)) return QB_OK;
+    char *folder = options->out ? qb_path_dir(cx, options->json) : NULL;
+    if (options->out && !folder) return cx->code;
+    const bool later = folder && !qb_path_exists(folder);
+    qb_free(folder);
+    return later ? QB_OK : qb_file_can_write(cx, options->json);
+}
+
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     qb_common *options = qb_alloc(cx, 1, command->options_size);
     if (!options) return cx->code;
@@ -110,7 +120,7 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
                      : options->verbose ? QB_LEVEL_DEBUG
                                         : QB_LEVEL_INFO;
     cx->threads = (int)options->threads;
-    if (options->json && !qb_json_on_stdout(options)) QB_GO(qb_file_can_write(cx, options->json));
+    QB_GO(check_json(cx, options));
     QB_GO(load_plugins(cx, &options->plugins));
     QB_GO(command->run(cx, options, &arguments));
 out:

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -103,13 +104,27 @@ static qb_status print_with_any(qb_ctx *cx, char *profile, char *target, char *p
                    "chromium, or write --format html and print it in any browser");
 }
 
+/* file:// and the path, of which an URL takes letters, digits and a few signs as they are. */
+static char *url_of(qb_ctx *cx, const char *path) {
+    static const char plain[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/._~-";
+    const char scheme[] = "file://";
+    char *url = qb_alloc(cx, sizeof scheme + 3 * strlen(path), 1), *to = url;
+    if (!url) return NULL;
+    to += sprintf(to, "%s", scheme);
+    for (; *path; path++)
+        to += strchr(plain, *path) ? sprintf(to, "%c", *path)
+                                   : sprintf(to, "%%%02X", (unsigned char)*path);
+    return url;
+}
+
 static qb_status print_in(qb_ctx *cx, const char *folder, const char *path, const qb_run *run,
                           bool figures) {
     char *page = qb_format(cx, "%s/report.html", folder);
     char *target = qb_format(cx, "--print-to-pdf=%s/report.pdf", folder);
     char *printed = qb_format(cx, "%s/report.pdf", folder), *bytes = NULL;
     char *profile = qb_format(cx, "--user-data-dir=%s/profile", folder);
-    char *url = qb_format(cx, "file://%s/report.html", folder);
+    char *url = page ? url_of(cx, page) : NULL;
     size_t size;
     qb_status status = QB_OK;
     if (!page || !target || !printed || !profile || !url) QB_GO(cx->code);
@@ -138,7 +153,9 @@ qb_status qb_results_pdf(qb_ctx *cx, const char *path, const qb_run *run, bool f
     if (!folder) return cx->code;
     qb_status status = QB_OK;
     if (!mkdtemp(folder)) QB_GO(qb_fail_errno(cx, "make folder %s", folder));
-    status = print_in(cx, folder, path, run, figures);
+    char *whole = realpath(folder, NULL); /* a URL has no current folder */
+    status = whole ? print_in(cx, whole, path, run, figures) : qb_fail_errno(cx, "open %s", folder);
+    free(whole);
     if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
         qb_warn(cx, "%s could not be removed", folder);
 out:

@@ -266,7 +266,10 @@ static qb_status load_profiles(const loading *l, qb_graph *graph, qb_engine **ou
     QB_GO(qb_plans_hint(cx, plans, l->plan.hints));
     QB_GO(bind_usual(l, plans, &bound));
     QB_GO(make_engine(l, bound, plans, &engine));
-    if (engine->device && !l->same) QB_GO(qb_plans_take_hints(cx, plans, 0, engine));
+    if (engine->device && !l->same) {
+        QB_GO(qb_plans_take_hints(cx, plans, 0, engine));
+        qb_plans_drop_reals(plans, false);
+    }
     if (engine->device && l->same)
         QB_GO(qb_compiled_lend_all(cx, engine->compiled, l->plan.compiled));
     plans->built = (qb_plans_need){.arena = (size_t)(head->arena - device->arena),

@@ -426,7 +426,8 @@ static qb_status keep_compiled(qb_ctx *cx, qb_engine *engine, const qb_engine *p
 static qb_status try_shapes(qb_ctx *cx, qb_engine *engine, int32_t profile, const char *which,
                             const qb_shape *shapes) {
     const qb_engine *plan;
-    QB_TRY_WRAP(cx, qb_engine_at(cx, engine, shapes, &plan), "profile %d, %s", (int)profile, which);
+    QB_TRY_WRAP(cx, qb_engine_at_profile(cx, engine, profile, shapes, &plan), "profile %d, %s",
+                (int)profile, which);
     const qb_status status = keep_compiled(cx, engine, plan);
     qb_engine_release(plan);
     return status;

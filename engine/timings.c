@@ -134,8 +134,12 @@ static qb_status parse_compiled(qb_ctx *cx, qb_timings *t, const char *name, int
     qb_hash key, sum;
     if (!hex || !*rest || !qb_hash_parse(hex, &key))
         return bad_line(cx, name, number, "a hash, a tab and a text behind 'compiled'");
-    if (!check || !qb_hash_parse(check, &sum) ||
-        !qb_hash_equal(sum, qb_hash_bytes(rest, strlen(rest)))) {
+    if (!check || !qb_hash_parse(check, &sum)) { /* earlier versions wrote none */
+        qb_debug(cx, "%s: line %d: a compiled kernel without a hash of its text", name,
+                 (int)number);
+        return QB_OK;
+    }
+    if (!qb_hash_equal(sum, qb_hash_bytes(rest, strlen(rest)))) {
         qb_warn(
             cx,
             "%s: line %d: a compiled kernel's hash is not that of its text; it is compiled anew",

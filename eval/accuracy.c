@@ -52,7 +52,7 @@ typedef struct collector {
 } collector;
 
 /* Runs model `e`, its scored output into memory that grows with it; *n is the output's size.
- * Classes and other integers count as numbers. */
+ * Integers count as numbers. */
 static qb_status run_engine(qb_ctx *cx, const collector *c, const qb_stream_sample *sample,
                             int32_t e, float **output, size_t *capacity, int64_t *n) {
     scratch *s = &c->scratch[sample->worker];
@@ -86,6 +86,18 @@ static void score_target(const collector *c, const qb_stream_sample *sample, con
                             &qb_engine_output(sample->engine[0], c->logits[0])->shape);
 }
 
+/* The answer of model `e`. */
+static void score(const collector *c, const qb_stream_sample *sample, int32_t e,
+                  const float *output, int64_t n, qb_answer *answer) {
+    const qb_desc *desc = qb_engine_output(sample->engine[e], c->logits[e]);
+    qb_answer_of(output, c->scratch[sample->worker].reference, n, sample->label, answer);
+    if (qb_output_kind_of(desc->dtype, &desc->shape) == QB_OUTPUT_CLASS) {
+        answer->top1 = (int32_t)output[0];
+        answer->label_rank = sample->label < 0 ? -1 : answer->top1 == sample->label ? 0 : INT32_MAX;
+    }
+    score_target(c, sample, output, answer);
+}
+
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const collector *c = user;
     if (c->every > 1 && !qb_is_held_back(sample->index, c->every)) return QB_OK;
@@ -94,8 +106,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
     int64_t size, n;
     if (c->targets) QB_TRY(read_target(cx, c, sample));
     QB_TRY(run_engine(cx, c, sample, 0, &s->reference, &s->reference_capacity, &size));
-    qb_answer_of(s->reference, s->reference, size, sample->label, answer);
-    score_target(c, sample, s->reference, answer);
+    score(c, sample, 0, s->reference, size, answer);
     for (int32_t e = 1; e < c->n_engines; e++) {
         QB_TRY(run_engine(cx, c, sample, e, &s->output, &s->output_capacity, &n));
         if (n != size)
@@ -103,8 +114,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sampl
                            "evaluation: output '%s': expected %lld values, got %lld",
                            qb_engine_output_name(sample->engine[e], c->logits[e]), (long long)size,
                            (long long)n);
-        qb_answer_of(s->output, s->reference, size, sample->label, answer + e * c->count);
-        score_target(c, sample, s->output, answer + e * c->count);
+        score(c, sample, e, s->output, size, answer + e * c->count);
     }
     c->seen[sample->index] = true;
     return QB_OK;
@@ -161,6 +171,7 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
     qb_stream_result result = {0};
     int64_t *index = NULL;
     qb_status status = QB_OK;
+    const qb_value *scored = &model[0].graph->values[model[0].graph->outputs[logits[0]]];
     if (targets) QB_GO(qb_targets_check(cx, loader->dataset, targets));
     QB_GO(create_scratch(cx, model, workers, &c));
     c.answer = qb_alloc(cx, (size_t)n_models * (size_t)c.count, sizeof *c.answer);
@@ -179,8 +190,7 @@ qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int
                         .n = compact(&c, index),
                         .index = index,
                         .answer = c.answer,
-                        .kind = qb_output_kind_of(
-                            &model[0].graph->values[model[0].graph->outputs[logits[0]]].shape),
+                        .kind = qb_output_kind_of(scored->dtype, &scored->shape),
                         .stream = result};
     c.answer = NULL;
     index = NULL;

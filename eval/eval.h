@@ -13,15 +13,16 @@ extern "C" {
 
 #define QB_NO_ANSWER (-1)
 
-/* What the scored output is, told by its shape: N x classes (further sizes 1) holds class scores,
- * N x {1, 3} x H x W an image; anything else is a tensor without such a meaning. Open sizes hold
- * more than one value. */
+/* What the scored output is, told by its type and shape: N x classes (further sizes 1) holds class
+ * scores, N x {1, 3} x H x W an image, one whole number a sample is a class; anything else, also
+ * one float a sample, is a tensor without such a meaning. Open sizes hold more than one value. */
 typedef enum qb_output_kind {
     QB_OUTPUT_CLASSES = 1,
     QB_OUTPUT_IMAGE = 2,
-    QB_OUTPUT_TENSOR = 4
+    QB_OUTPUT_TENSOR = 4,
+    QB_OUTPUT_CLASS = 8 /* one whole number, the class itself: nothing is known of the others */
 } qb_output_kind;
-qb_output_kind qb_output_kind_of(const qb_shape *shape);
+qb_output_kind qb_output_kind_of(qb_dtype dtype, const qb_shape *shape);
 
 /* What one engine answered for one sample: enough for every per-sample metric, in fixed memory.
  * Sums run over the whole output (logits: the value before a final Softmax or ArgMax). An output
@@ -58,6 +59,7 @@ typedef struct qb_metric {
      * order. */
     qb_estimate (*value)(const qb_answer *answer, const qb_answer *reference, int64_t n);
 } qb_metric;
+#define QB_OUTPUT_ANSWER (QB_OUTPUT_CLASSES | QB_OUTPUT_CLASS)
 #define QB_OUTPUT_ANY (QB_OUTPUT_CLASSES | QB_OUTPUT_IMAGE | QB_OUTPUT_TENSOR)
 const qb_metric *const *qb_metrics(int32_t *n);
 const qb_metric *qb_metric_find(const char *name);

@@ -29,21 +29,24 @@ static bool is_one_of(const qb_node *node, const char *const *names) {
     return false;
 }
 
-/* Input of the Softmax or ArgMax that ends the scored output, seen through reshapes and casts; -1
- * when none. */
+/* Input of the Softmax or ArgMax (or of the Softmax before that ArgMax) that ends the scored
+ * output, seen through reshapes and casts; -1 when none. */
 static int32_t final_input(const qb_graph *graph) {
-    static const char *const ends[] = {"Softmax", "LogSoftmax", "ArgMax", NULL};
+    static const char *const ends[] = {"Softmax", "LogSoftmax", NULL};
     static const char *const moves[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", NULL};
-    int32_t value = graph->n_outputs > 0 ? graph->outputs[first_float(graph)] : -1;
+    int32_t value = graph->n_outputs > 0 ? graph->outputs[first_float(graph)] : -1, found = -1;
     while (value >= 0) {
         const int32_t n = producer_of(graph, value);
-        if (n < 0) return -1;
+        if (n < 0) return found;
         const qb_node *node = &graph->nodes[n];
         if (is_one_of(node, ends)) return node->in[0];
-        if (!is_one_of(node, moves)) return -1;
+        if (found < 0 && is_op(node, "ArgMax"))
+            found = node->in[0];
+        else if (!is_one_of(node, moves))
+            return found;
         value = node->in[0];
     }
-    return -1;
+    return found;
 }
 
 qb_status qb_expose_output(qb_ctx *cx, const qb_graph *graph, qb_graph **out, int32_t *logits) {

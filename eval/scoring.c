@@ -187,7 +187,7 @@ static candidate candidate_of(const scorer *s, int64_t i) {
     const double sqnr = a->err_square > 0   ? 10 * log10(a->ref_square / a->err_square)
                         : a->err_square < 0 ? NAN
                                             : INFINITY;
-    const bool classes = s->answers->kind == QB_OUTPUT_CLASSES;
+    const bool classes = s->answers->kind & QB_OUTPUT_ANSWER;
     return (candidate){.i = i,
                        .changed = classes && a->top1 != s->reference[i].top1,
                        .sqnr = isnan(a->err_square) || isnan(sqnr) ? -INFINITY : sqnr};
@@ -242,7 +242,7 @@ static qb_status fill_row(qb_ctx *cx, const qb_compare_options *o, const scorer 
     row->agreement_top1 = metric_value(row, "agreement");
     row->sqnr_db = metric_value(row, "sqnr");
     row->drop = run->row[0].top1 - row->top1;
-    if (s->answers->kind == QB_OUTPUT_CLASSES) {
+    if (s->answers->kind & QB_OUTPUT_ANSWER) {
         if (r > 0) fill_paired(s, &row->paired);
         QB_TRY(fill_classes(cx, s, row));
     }

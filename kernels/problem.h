@@ -61,7 +61,7 @@ typedef enum qb_kind {
                            to [N, heads, queries, keys]. Where it is minus infinity for all keys of
                            a query, the result is 0 */
     QB_KIND_RECURRENT,  /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
-                           have  them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
+                           have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);

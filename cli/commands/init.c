@@ -216,7 +216,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(make_absolute(cx, &labels));
     }
     QB_GO(compose(cx, &project, labels,
-                  qb_output_kind_of(&graph->values[graph->outputs[0]].shape) == QB_OUTPUT_IMAGE,
+                  qb_output_kind_of(graph->values[graph->outputs[0]].dtype,
+                                    &graph->values[graph->outputs[0]].shape) == QB_OUTPUT_IMAGE,
                   &text));
     QB_GO(write_config(cx, o, path, text));
 out:

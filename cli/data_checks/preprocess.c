@@ -155,7 +155,7 @@ static qb_status compare(qb_ctx *cx, const qb_data_case *data, const qb_loader_o
     int32_t best;
     qb_status status = try_it(cx, data, loader, &own);
     if (status != QB_OK) return explain(cx, status, out);
-    if (own.kind != QB_OUTPUT_CLASSES || own.n == 0) return QB_OK;
+    if (!(own.kind & QB_OUTPUT_ANSWER) || own.n == 0) return QB_OK;
     QB_TRY(find_better(cx, data, loader, &own, &best, &better));
     if (best == ALTERNATIVES)
         return qb_diagnosis_say(cx, out, QB_FINDING_GOOD, NULL,

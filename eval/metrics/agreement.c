@@ -14,5 +14,5 @@ const qb_metric qb_metric_agreement = {
     .title = "agreement",
     .unit = "%",
     .definition = "samples with the same first class as the reference; interval: Wilson",
-    .kinds = QB_OUTPUT_CLASSES,
+    .kinds = QB_OUTPUT_ANSWER,
     .value = value};

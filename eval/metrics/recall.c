@@ -36,5 +36,5 @@ const qb_metric qb_metric_recall = {
     .title = "mean recall",
     .unit = "%",
     .definition = "share of a class's samples that are answered with it, averaged over classes",
-    .kinds = QB_OUTPUT_CLASSES,
+    .kinds = QB_OUTPUT_ANSWER,
     .value = value};

@@ -18,6 +18,6 @@ const qb_metric qb_metric_sqnr = {
     .title = "SQNR",
     .unit = "dB",
     .definition = "10 log10(sum ref^2 / sum (ref - q)^2) over all samples, on the value before a "
-                  "final Softmax (after it beside an engine file); inf: equal",
+                  "final Softmax or ArgMax (after it beside an engine file); inf: equal",
     .kinds = QB_OUTPUT_ANY,
     .value = value};

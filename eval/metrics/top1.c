@@ -10,5 +10,5 @@ const qb_metric qb_metric_top1 = {.name = "top1",
                                   .unit = "%",
                                   .definition =
                                       "samples whose first class is the label; interval: Wilson",
-                                  .kinds = QB_OUTPUT_CLASSES,
+                                  .kinds = QB_OUTPUT_ANSWER,
                                   .value = value};

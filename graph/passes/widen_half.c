@@ -77,8 +77,8 @@ static bool says_type(const qb_node *node) {
     return qb_node_is(node, "ConstantOfShape");
 }
 
-static bool is_copy_to_f32(const qb_graph *graph, const qb_node *node) {
-    return qb_node_is(node, "Cast") && graph->values[node->out[0]].dtype == QB_DTYPE_F32;
+static bool is_copy_to_f32(const qb_node *node) {
+    return qb_node_is(node, "Cast") && qb_attr_int(node, "to", 0) == qb_dtype_to_onnx(QB_DTYPE_F32);
 }
 
 static qb_status widen(widener *w, int32_t node) {
@@ -86,9 +86,10 @@ static qb_status widen(widener *w, int32_t node) {
     const qb_node *n = &graph->nodes[node];
     if (!n->op || n->op->of_plugin || qb_node_is(n, "BitCast")) return QB_OK;
     const int32_t n_in = n->n_in, n_out = n->n_out;
-    const bool keeps_outputs = says_type(n);
-    const bool follows = is_copy_to_f32(graph, n); /* only where there is f32 to copy */
-    for (int32_t i = 0; i < n_in; i++) {
+    const bool like = qb_node_is(n, "CastLike"); /* its second input is there for its type alone */
+    const bool keeps_outputs = says_type(n) || like;
+    const bool follows = is_copy_to_f32(n); /* only where there is f32 to copy */
+    for (int32_t i = 0; i < (like ? 1 : n_in); i++) {
         const int32_t value = graph->nodes[node].in[i];
         if (!is_half(graph, value) || (follows && (value >= w->known || w->wide[value] < 0)))
             continue;

@@ -120,7 +120,9 @@ complains '/proc/nowhere/|chromium'
 
 # Numbers in files are no matter of language.
 if [ -e /usr/share/i18n/locales/de_DE ] && localedef -i de_DE -f UTF-8 "$work/de_DE.UTF-8" 2>/dev/null; then
-    expect 0 env LOCPATH="$work" LC_ALL=de_DE.UTF-8 "$QBENCH" report --format tsv -o "$work/german.tsv"
+    # the C library does not free what it made of LOCPATH
+    expect 0 env ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" LOCPATH="$work" \
+        LC_ALL=de_DE.UTF-8 "$QBENCH" report --format tsv -o "$work/german.tsv"
     same_bytes "$work/german.tsv" "$work/expected.tsv"
 fi
 

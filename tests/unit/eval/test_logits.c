@@ -48,6 +48,7 @@ static void the_value_before_a_final_softmax_or_argmax_is_scored(void **state) {
     expect((const char *[]){"Softmax", NULL}, "relu");
     expect((const char *[]){"Sigmoid", "ArgMax", NULL}, "Sigmoid");
     expect((const char *[]){"ArgMax", "Flatten", NULL}, "relu");
+    expect((const char *[]){"Softmax", "ArgMax", NULL}, "relu");
     expect((const char *[]){"LogSoftmax", "Identity", NULL}, "Identity"); /* not looked through */
 }
 

@@ -124,18 +124,24 @@ static void recall_counts_every_class_alike(void **state) {
     assert_true(isnan(metric("recall", a + 4, a, 1)));
 }
 
-static void shapes_tell_classes_from_images(void **state) {
+static void types_and_shapes_tell_classes_from_images(void **state) {
     (void)state;
     const struct {
+        qb_dtype dtype;
         qb_shape shape;
         qb_output_kind kind;
-    } cases[] = {{qb_shape_of(2, 1, 1000), QB_OUTPUT_CLASSES},
-                 {qb_shape_of(4, 1, 1000, 1, 1), QB_OUTPUT_CLASSES},
-                 {qb_shape_of(4, 1, 3, 64, 64), QB_OUTPUT_IMAGE},
-                 {qb_shape_of(4, 1, 21, 64, 64), QB_OUTPUT_TENSOR},
-                 {qb_shape_of(3, 1, 4420, 2), QB_OUTPUT_TENSOR}};
+    } cases[] = {{QB_DTYPE_F32, qb_shape_of(2, 1, 1000), QB_OUTPUT_CLASSES},
+                 {QB_DTYPE_F32, qb_shape_of(1, 1000), QB_OUTPUT_CLASSES},
+                 {QB_DTYPE_F32, qb_shape_of(4, 1, 1000, 1, 1), QB_OUTPUT_CLASSES},
+                 {QB_DTYPE_F32, qb_shape_of(4, 1, 3, 64, 64), QB_OUTPUT_IMAGE},
+                 {QB_DTYPE_F32, qb_shape_of(4, 1, 21, 64, 64), QB_OUTPUT_TENSOR},
+                 {QB_DTYPE_F32, qb_shape_of(3, 1, 4420, 2), QB_OUTPUT_TENSOR},
+                 {QB_DTYPE_F32, qb_shape_of(2, 8, 1), QB_OUTPUT_TENSOR},
+                 {QB_DTYPE_S64, qb_shape_of(1, -1), QB_OUTPUT_CLASS},
+                 {QB_DTYPE_S64, qb_shape_of(3, -1, 1, 1), QB_OUTPUT_CLASS},
+                 {QB_DTYPE_S64, qb_shape_of(3, 1, 64, 64), QB_OUTPUT_TENSOR}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        assert_int_equal(qb_output_kind_of(&cases[i].shape), cases[i].kind);
+        assert_int_equal(qb_output_kind_of(cases[i].dtype, &cases[i].shape), cases[i].kind);
 }
 
 /* Definitions of eval/run.h: index max(n - 1 - (int)((1 - p / 100) n), 0), no interpolation. */
@@ -172,7 +178,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cosine_and_largest_error_are_over_all_samples),
     cmocka_unit_test(psnr_is_averaged_over_images),
     cmocka_unit_test(recall_counts_every_class_alike),
-    cmocka_unit_test(shapes_tell_classes_from_images),
+    cmocka_unit_test(types_and_shapes_tell_classes_from_images),
     cmocka_unit_test(latency_percentiles_follow_the_definition),
 };
 QB_TEST_MAIN(tests)

@@ -346,6 +346,20 @@ static void what_names_a_type_of_16_bits_keeps_it(void **state) {
     maker_release(&m);
 }
 
+/* A value that is there to name a type is not widened, and the cast to that type still rounds. */
+static void what_is_cast_like_16_bits_rounds(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 42);
+    const int32_t like = half(&m, "like", make_input(&m, "x", DIMS(-1, 8)));
+    const int32_t v = NODE(&m, "CastLike", "rounded", make_input(&m, "z", DIMS(-1, 8)), like);
+    make_output(&m, NODE(&m, "Cast", "y", v));
+    set_int(&m, "to", 1);
+    optimize(&m, "widen-half", TOLERANCE);
+    assert_int_equal(m.graph->values[qb_graph_find_value(m.graph, "rounded")].dtype, QB_DTYPE_F16);
+    maker_release(&m);
+}
+
 /* --- random graphs --------------------------------------------------------------------------- */
 
 /* Each pass alone and all together give the same outputs, and a second run finds nothing to do. */
@@ -428,6 +442,7 @@ int main(void) {
         cmocka_unit_test(transposes_that_are_needed_stay),
         cmocka_unit_test(half_precision_is_computed_in_float),
         cmocka_unit_test(what_names_a_type_of_16_bits_keeps_it),
+        cmocka_unit_test(what_is_cast_like_16_bits_rounds),
         cmocka_unit_test(random_graphs_keep_their_outputs),
         cmocka_unit_test(the_same_graph_gives_the_same_result),
         cmocka_unit_test(every_failing_allocation_is_reported),
