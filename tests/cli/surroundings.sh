@@ -104,6 +104,25 @@ checks=$((checks + 1))
 expect 1 sh -c '"$1" version >&-' sh "$QBENCH"
 complains 'standard output: Bad file descriptor'
 
+# An own output is written to, wherever it leads, and not replaced.
+checks=$((checks + 1))
+# shellcheck disable=SC2016
+sh -c 'echo first; "$1" version --json /proc/self/fd/1; echo last' sh "$QBENCH" >"$work/own.txt"
+head -1 "$work/own.txt" | grep -qx first && tail -1 "$work/own.txt" | grep -qx last &&
+    grep -q '"schema"' "$work/own.txt" || fail 'an own output'
+
+# A folder that is not there is noticed before the work.
+expect 1 "$QBENCH" calibrate -o nosuch/c.calib.h5
+complains 'write nosuch/c.calib.h5: No such file'
+checks=$((checks + 1))
+! grep -q samples "$work/.err" || fail 'calibrated for a folder that is not there'
+
+# In a URL these letters mean something else, and a URL has no current folder.
+if command -v chromium >/dev/null; then
+    mkdir 'odd #%?'
+    expect 0 env TMPDIR='odd #%?' "$QBENCH" report --format pdf -o "$work/odd.pdf"
+fi
+
 # Little memory, few descriptors, no environment.
 "$QBENCH" report --format tsv -o "$work/expected.tsv" 2>/dev/null
 for limit in '-v 150000' '-n 8'; do
