@@ -30,6 +30,12 @@ void qb_answer_of(const float *output, const float *reference, int64_t n, int32_
     *out = a;
 }
 
+void qb_answer_of_class(float output, float reference, int32_t label, qb_answer *out) {
+    qb_answer_of(&output, &reference, 1, label, out);
+    out->top1 = (int32_t)output;
+    out->label_rank = label < 0 ? -1 : out->top1 == label ? 0 : INT32_MAX;
+}
+
 /* Where a worker's engines write: the reference's output and the one at hand; and the target. */
 typedef struct scratch {
     float *reference, *output, *target;
@@ -90,11 +96,11 @@ static void score_target(const collector *c, const qb_stream_sample *sample, con
 static void score(const collector *c, const qb_stream_sample *sample, int32_t e,
                   const float *output, int64_t n, qb_answer *answer) {
     const qb_desc *desc = qb_engine_output(sample->engine[e], c->logits[e]);
-    qb_answer_of(output, c->scratch[sample->worker].reference, n, sample->label, answer);
-    if (qb_output_kind_of(desc->dtype, &desc->shape) == QB_OUTPUT_CLASS) {
-        answer->top1 = (int32_t)output[0];
-        answer->label_rank = sample->label < 0 ? -1 : answer->top1 == sample->label ? 0 : INT32_MAX;
-    }
+    const float *reference = c->scratch[sample->worker].reference;
+    if (qb_output_kind_of(desc->dtype, &desc->shape) == QB_OUTPUT_CLASS)
+        qb_answer_of_class(*output, *reference, sample->label, answer);
+    else
+        qb_answer_of(output, reference, n, sample->label, answer);
     score_target(c, sample, output, answer);
 }
 

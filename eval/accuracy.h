@@ -29,6 +29,8 @@ void qb_answers_release(qb_answers *answers);
 /* Scores one output of n floats against the reference output (may be the same). */
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out);
+/* The same of an output that is the class itself (QB_OUTPUT_CLASS). */
+void qb_answer_of_class(float output, float reference, int32_t label, qb_answer *out);
 
 #ifdef __cplusplus
 }

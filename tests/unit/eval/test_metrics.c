@@ -144,6 +144,23 @@ static void types_and_shapes_tell_classes_from_images(void **state) {
         assert_int_equal(qb_output_kind_of(cases[i].dtype, &cases[i].shape), cases[i].kind);
 }
 
+static void a_class_is_its_own_answer(void **state) {
+    (void)state;
+    qb_answer a[4], reference[4];
+    const float answer[4] = {3, 3, 0, 7};
+    const int32_t label[4] = {3, 0, 0, -1};
+    for (int i = 0; i < 4; i++) {
+        qb_answer_of_class(3, 3, label[i], &reference[i]);
+        qb_answer_of_class(answer[i], 3, label[i], &a[i]);
+    }
+    assert_int_equal(a[0].top1, 3);
+    assert_int_equal(a[1].label_rank, INT32_MAX);
+    assert_int_equal(a[2].label_rank, 0);
+    assert_int_equal(a[3].label_rank, -1);
+    assert_float_equal(metric("top1", a, reference, 4), 200.0 / 3, 1e-9);
+    assert_float_equal(metric("agreement", a, reference, 4), 50, 1e-9);
+}
+
 /* Definitions of eval/run.h: index max(n - 1 - (int)((1 - p / 100) n), 0), no interpolation. */
 static void latency_percentiles_follow_the_definition(void **state) {
     (void)state;
@@ -178,6 +195,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(cosine_and_largest_error_are_over_all_samples),
     cmocka_unit_test(psnr_is_averaged_over_images),
     cmocka_unit_test(recall_counts_every_class_alike),
+    cmocka_unit_test(a_class_is_its_own_answer),
     cmocka_unit_test(types_and_shapes_tell_classes_from_images),
     cmocka_unit_test(latency_percentiles_follow_the_definition),
 };
