@@ -8,7 +8,7 @@
 
 #define HELP_COLUMN 30
 #define HELP_WIDTH 80
-#define WORD_MAX 64 /* longer words have no near miss */
+#define WORD_MAX 64
 
 typedef struct parser {
     qb_ctx *cx;
@@ -28,11 +28,20 @@ static int min3(int a, int b, int c) {
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
+/* At most so many edits: all that lies between what two words begin and end with alike. */
+static int edits_between(const char *a, size_t n, const char *b, size_t m) {
+    size_t start = 0, least = n < m ? n : m, end = 0;
+    while (start < least && lower(a[start]) == lower(b[start])) start++;
+    while (end < least - start && lower(a[n - 1 - end]) == lower(b[m - 1 - end])) end++;
+    const size_t edits = (n > m ? n : m) - start - end;
+    return edits < INT32_MAX ? (int)edits : INT32_MAX;
+}
+
 /* Edits (insert, drop, replace, swap neighbours) that turn a into b, letter case ignored: the
- * optimal string alignment distance. WORD_MAX when a word is too long. */
+ * optimal string alignment distance; for long words an upper bound of it. */
 static int edit_distance(const char *a, const char *b) {
     size_t n = strlen(a), m = strlen(b);
-    if (n >= WORD_MAX || m >= WORD_MAX) return WORD_MAX;
+    if (n >= WORD_MAX || m >= WORD_MAX) return edits_between(a, n, b, m);
     int row[3][WORD_MAX + 1];
     for (size_t j = 0; j <= m; j++) row[0][j] = (int)j;
     for (size_t i = 1; i <= n; i++) {
@@ -75,6 +84,37 @@ const char *qb_nearest(const char *word, const char *const *names) {
         }
     }
     return nearest || n < 3 ? nearest : only_completion(word, names);
+}
+
+/* How far a name is from a word; names that hold it, or are held by it, come before others. -1: it
+ * is another word. */
+static int remoteness(const char *word, const char *name) {
+    const size_t n = strlen(word), m = strlen(name);
+    if (n >= 3 && (strcasestr(name, word) || (m >= 3 && strcasestr(word, name))))
+        return n < m ? 0 : 1;
+    const int distance = edit_distance(word, name), most = 2 + (int)(n < 300 ? n / 4 : 75);
+    return distance > most || distance >= (int)m ? -1 : 1 + distance;
+}
+
+int32_t qb_nearest_few(const char *word, const char *const *names, const char **out, int32_t most) {
+    int rank[QB_NEAREST_MAX];
+    int32_t n = 0;
+    if (most > QB_NEAREST_MAX) most = QB_NEAREST_MAX;
+    for (; *names; names++) {
+        const int r = remoteness(word, *names);
+        int32_t at = n;
+        if (r < 0) continue;
+        while (at > 0 && rank[at - 1] > r) at--;
+        if (at == most) continue;
+        if (n < most) n++;
+        for (int32_t i = n - 1; i > at; i--) {
+            rank[i] = rank[i - 1];
+            out[i] = out[i - 1];
+        }
+        rank[at] = r;
+        out[at] = *names;
+    }
+    return n;
 }
 
 /* ---- parsing ---- */

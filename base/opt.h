@@ -56,6 +56,10 @@ void qb_opt_help(FILE *stream, const qb_opt *table);
 /* The nearest of `names` (ends with NULL) by edit distance when it is plausibly a slip of the
  * fingers, else NULL. */
 const char *qb_nearest(const char *word, const char *const *names);
+/* Up to `most` (at most QB_NEAREST_MAX) of the names that may be meant, nearest first: those with
+ * the word in them, then by edit distance. Returns how many. */
+#define QB_NEAREST_MAX 16
+int32_t qb_nearest_few(const char *word, const char *const *names, const char **out, int32_t most);
 
 #ifdef __cplusplus
 }

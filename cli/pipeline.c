@@ -14,8 +14,13 @@
 
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
                         qb_optimize_report *report) {
+    return qb_stage_load_part(cx, project, NULL, out, report);
+}
+
+qb_status qb_stage_load_part(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
+                             qb_graph **out, qb_optimize_report *report) {
     qb_graph *graph;
-    QB_TRY(qb_onnx_load(cx, project->model, &graph));
+    QB_TRY(qb_onnx_load_part(cx, project->model, part, &graph));
     const qb_optimize_options options = {.disabled = project->disabled};
     qb_status status = qb_optimize(cx, graph, &options, report);
     if (status == QB_OK)

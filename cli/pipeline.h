@@ -15,6 +15,9 @@
 /* Reads and optimizes the project's model. `report` may be NULL. */
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
                         qb_optimize_report *report);
+/* The same with a part of the model (NULL: all of it). */
+qb_status qb_stage_load_part(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
+                             qb_graph **out, qb_optimize_report *report);
 /* Opens a data set for the graph's input. Loader options refer to *dataset, which the caller closes
  * after use. */
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,

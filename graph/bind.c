@@ -1,4 +1,5 @@
 /* A graph for concrete input shapes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "graph_internal.h"
@@ -45,6 +46,16 @@ static qb_status bind_inputs(qb_ctx *cx, qb_graph *graph, const qb_shape *shapes
     return QB_OK;
 }
 
+/* The computed inputs of a node, as --outputs takes them. */
+static void list_inputs(const qb_graph *graph, const qb_node *node, char *text, size_t n) {
+    size_t at = 0;
+    *text = '\0';
+    for (int32_t i = 0; i < node->n_in && at < n; i++)
+        if (node->in[i] >= 0 && !graph->values[node->in[i]].data)
+            at += (size_t)snprintf(text + at, n - at, "%s%.100s", at ? "," : "",
+                                   graph->values[node->in[i]].name);
+}
+
 /* After folding, every value that is still there must have its shape. */
 static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
@@ -53,12 +64,14 @@ static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
             if (node->out[k] < 0) continue;
             const qb_value *value = &graph->values[node->out[k]];
             if (qb_shape_known(&value->shape)) continue;
-            char label[QB_LABEL_MAX], shape[128];
+            char label[QB_LABEL_MAX], shape[128], inputs[256];
+            list_inputs(graph, node, inputs, sizeof inputs);
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "%s: output '%s': shape %s depends on the input's values: sizes must be "
-                           "known before a run, let the model end at this node's inputs",
+                           "known before a run; 'qbench optimize --outputs %s' ends the model "
+                           "before this node",
                            qb_node_text(graph, i, label, sizeof label), value->name,
-                           qb_shape_text(&value->shape, shape, sizeof shape));
+                           qb_shape_text(&value->shape, shape, sizeof shape), inputs);
         }
     }
     return QB_OK;

@@ -148,6 +148,20 @@ qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out);
 /* The same from memory, without external data. */
 qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                                    qb_graph **out);
+/* The part of a model between named tensors of its main graph: the nodes that lead from `inputs` to
+ * `outputs`. What lies beyond is not read: it may hold operators that are not supported. */
+typedef struct qb_onnx_part {
+    const char *const *inputs;  /* all inputs of the part; none: the model's, where it needs them */
+    const char *const *outputs; /* in this order; none: the model's */
+    int32_t n_inputs, n_outputs;
+} qb_onnx_part;
+/* Inputs that the file does not describe (value_info) get the types and shapes that the nodes
+ * before them lead to, which must be supported then. QB_STATUS_NOTFOUND lists tensors with names
+ * near to one that is not there. `part` NULL: all of the model. */
+qb_status qb_onnx_load_part(qb_ctx *cx, const char *path, const qb_onnx_part *part, qb_graph **out);
+/* The same from memory, without external data. */
+qb_status qb_onnx_parse_part(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                             const qb_onnx_part *part, qb_graph **out);
 /* From memory; `name` for messages; external data relative to `folder` (NULL: refused). */
 qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
                         size_t size, qb_graph **out);

@@ -8,6 +8,7 @@
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
 #include "cli/precision.h"
+#include "cli/values_out.h"
 #include "engine/providers.h"
 #include "graph/op.h"
 
@@ -98,38 +99,6 @@ static int64_t parameters(const qb_graph *graph) {
     return n;
 }
 
-/* The shape with the names of its symbols: "Nx3x224x224". */
-static void shape_text(const qb_graph *graph, const qb_shape *shape, char *text, size_t n) {
-    if (shape->rank < 1) {
-        qb_shape_text(shape, text, n);
-        return;
-    }
-    size_t at = 0;
-    for (int32_t i = 0; i < shape->rank && at < n; i++) {
-        const int64_t dim = shape->dim[i];
-        const char *cross = i > 0 ? "x" : "";
-        if (dim >= 0)
-            at += (size_t)snprintf(text + at, n - at, "%s%lld", cross, (long long)dim);
-        else if (dim <= -2 && -2 - dim < graph->n_symbols)
-            at += (size_t)snprintf(text + at, n - at, "%s%s", cross, graph->symbols[-2 - dim]);
-        else
-            at += (size_t)snprintf(text + at, n - at, "%s?", cross);
-    }
-}
-
-static json_t *values_json(const qb_graph *graph, const int32_t *ids, int32_t n) {
-    json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++) {
-        const qb_value *v = &graph->values[ids[i]];
-        char shape[256];
-        shape_text(graph, &v->shape, shape, sizeof shape);
-        json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:o}", "name", qb_json_string(v->name), "dtype",
-                                        qb_dtype_text(v->dtype), "shape", qb_json_string(shape)));
-    }
-    return list;
-}
-
 /* What was measured when a step's kernel was chosen on a device, and why others run on the host. */
 static void add_choice(json_t *step, const qb_step_info *s) {
     if (s->fallback) json_object_set_new(step, "fallback", qb_json_string(s->fallback));
@@ -206,25 +175,14 @@ static json_t *describe(const qb_project *project, const findings *f, json_t *en
         json_object_set_new(passes, all[i]->name, json_integer(f->report.n_changes[i]));
     return json_pack("{s:s, s:o, s:i, s:o, s:o, s:i, s:i, s:O, s:O, s:o, s:I, s:o}", "schema",
                      "qbench.inspect/1", "model", qb_json_string(project->model), "opset",
-                     graph->opset, "inputs", values_json(graph, graph->inputs, graph->n_inputs),
-                     "outputs", values_json(graph, graph->outputs, graph->n_outputs),
+                     graph->opset, "inputs", qb_values_json(graph, graph->inputs, graph->n_inputs),
+                     "outputs", qb_values_json(graph, graph->outputs, graph->n_outputs),
                      "nodes_before", f->report.nodes_before, "nodes_after", f->report.nodes_after,
                      "ops_before", f->ops_before, "ops", f->ops, "passes", passes, "parameters",
                      (json_int_t)parameters(graph), "engine", engine);
 }
 
 /* ---- text ---- */
-
-static void print_values(const char *title, const json_t *list) {
-    size_t i;
-    const json_t *value;
-    json_array_foreach(list, i, value) {
-        printf("%-10s %s  %s  %s\n", i ? "" : title,
-               json_string_value(json_object_get(value, "name")),
-               json_string_value(json_object_get(value, "dtype")),
-               json_string_value(json_object_get(value, "shape")));
-    }
-}
 
 static void print_counts(const char *title, json_t *object, bool zeros) {
     const char *key;
@@ -332,8 +290,8 @@ static void print_passes(const json_t *d) {
 static void print_text(const options *o, const json_t *d) {
     printf("model      %s, opset %lld\n", json_string_value(json_object_get(d, "model")),
            (long long)json_integer_value(json_object_get(d, "opset")));
-    print_values("inputs", json_object_get(d, "inputs"));
-    print_values("outputs", json_object_get(d, "outputs"));
+    qb_print_values("inputs", json_object_get(d, "inputs"));
+    qb_print_values("outputs", json_object_get(d, "outputs"));
     printf("nodes      %lld, %lld after optimization\n",
            (long long)json_integer_value(json_object_get(d, "nodes_before")),
            (long long)json_integer_value(json_object_get(d, "nodes_after")));

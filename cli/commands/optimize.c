@@ -1,31 +1,94 @@
-/* qbench optimize: the model as the optimizer leaves it, as an ONNX file. */
+/* qbench optimize: the model, or a part of it, as the optimizer leaves it, as an ONNX file. */
+#include <string.h>
+
+#include "base/arena.h"
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
+#include "cli/values_out.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
+    qb_opt_list inputs, outputs;
 } options;
 
-static const qb_opt table[] = {QB_COMMON_OPTIONS, QB_PROJECT_OPTIONS(options), {0}};
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    QB_PROJECT_OPTIONS(options),
+    {.name = "outputs",
+     .type = QB_OPT_LIST,
+     .offset = offsetof(options, outputs),
+     .argument = "NAME,...",
+     .help = "let the model end at these tensors: before NonMaxSuppression, or without a head "
+             "(repeatable)"},
+    {.name = "inputs",
+     .type = QB_OPT_LIST,
+     .offset = offsetof(options, inputs),
+     .argument = "NAME,...",
+     .help = "let it begin at these tensors (repeatable)"},
+    {0},
+};
 
-static json_t *report_json(const char *path, const qb_optimize_report *report) {
+/* "a,b" and "c" as a, b, c. */
+static qb_status split(qb_ctx *cx, qb_arena *arena, const char *option, const qb_opt_list *list,
+                       const char *const **out, int32_t *n) {
+    size_t most = 0;
+    for (int i = 0; i < list->n; i++) most += strlen(list->item[i]) / 2 + 1;
+    const char **names = qb_arena_alloc(cx, arena, most, sizeof *names);
+    if (!names) return cx->code;
+    for (int i = 0; i < list->n; i++) {
+        for (const char *at = list->item[i];; at++) {
+            const size_t length = strcspn(at, ",");
+            if (length == 0)
+                return qb_fail(cx, QB_STATUS_USAGE, "--%s: expected NAME[,NAME...], got '%s'",
+                               option, list->item[i]);
+            names[*n] = qb_arena_strndup(cx, arena, at, length);
+            if (!names[(*n)++]) return cx->code;
+            at += length;
+            if (!*at) break;
+        }
+    }
+    *out = names;
+    return QB_OK;
+}
+
+static qb_status load(qb_ctx *cx, const options *o, const qb_project *project, qb_graph **graph,
+                      qb_optimize_report *report) {
+    qb_onnx_part part = {0};
+    qb_arena *arena;
+    qb_status status = QB_OK;
+    QB_TRY(qb_arena_create(cx, &arena));
+    QB_GO(split(cx, arena, "inputs", &o->inputs, &part.inputs, &part.n_inputs));
+    QB_GO(split(cx, arena, "outputs", &o->outputs, &part.outputs, &part.n_outputs));
+    const bool whole = part.n_inputs == 0 && part.n_outputs == 0;
+    QB_GO(qb_stage_load_part(cx, project, whole ? NULL : &part, graph, report));
+out:
+    qb_arena_free(arena);
+    return status;
+}
+
+static json_t *report_json(const char *path, const qb_graph *graph,
+                           const qb_optimize_report *report) {
     json_t *passes = json_object();
     int32_t n;
     const qb_pass *const *all = qb_passes(&n);
     for (int32_t i = 0; i < n; i++)
         json_object_set_new(passes, all[i]->name, json_integer(report->n_changes[i]));
-    return json_pack("{s:s, s:o, s:i, s:i, s:o}", "schema", "qbench.optimize/1", "file",
-                     qb_json_string(path), "nodes_before", report->nodes_before, "nodes_after",
-                     report->nodes_after, "passes", passes);
+    return json_pack("{s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "schema", "qbench.optimize/1", "file",
+                     qb_json_string(path), "inputs",
+                     qb_values_json(graph, graph->inputs, graph->n_inputs), "outputs",
+                     qb_values_json(graph, graph->outputs, graph->n_outputs), "nodes_before",
+                     report->nodes_before, "nodes_after", report->nodes_after, "passes", passes);
 }
 
-static void print_report(const char *path, const qb_optimize_report *report) {
+static void print_report(const char *path, const json_t *json, const qb_optimize_report *report) {
     int32_t n;
     const qb_pass *const *all = qb_passes(&n);
     for (int32_t i = 0; i < n; i++)
         if (report->n_changes[i] > 0)
             printf("%-24s %6d  %s\n", all[i]->name, (int)report->n_changes[i], all[i]->summary);
+    qb_print_values("inputs", json_object_get(json, "inputs"));
+    qb_print_values("outputs", json_object_get(json, "outputs"));
     printf("%d nodes, %d after optimization\nwrote %s\n", (int)report->nodes_before,
            (int)report->nodes_after, path);
 }
@@ -37,16 +100,19 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_optimize_report report = {0};
+    json_t *json = NULL;
     char *path = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, &report));
+    QB_GO(load(cx, o, &project, &graph, &report));
     path = qb_project_artifact(cx, &project, "opt.onnx");
     if (!path) QB_GO(cx->code);
     QB_GO(qb_onnx_save(cx, graph, path));
-    if (!o->common.quiet && !qb_json_on_stdout(&o->common)) print_report(path, &report);
-    QB_GO(qb_json_out(cx, &o->common, report_json(path, &report)));
+    json = report_json(path, graph, &report);
+    if (!o->common.quiet && !qb_json_on_stdout(&o->common)) print_report(path, json, &report);
+    QB_GO(qb_json_out(cx, &o->common, json_incref(json)));
 out:
+    json_decref(json);
     qb_free(path);
     qb_graph_free(graph);
     qb_project_close(&project);
@@ -56,9 +122,10 @@ out:
 const qb_command qb_command_optimize = {
     .name = "optimize",
     .usage = "[MODEL] [-o FILE.onnx] [options]",
-    .summary = "write the model as the optimizer leaves it: folded, fused, pruned",
+    .summary = "write the model as the optimizer leaves it: folded, fused, pruned, cut",
     .example = "qbench optimize resnet50.onnx -o resnet50.opt.onnx\n"
-               "qbench optimize bert.onnx --disable-pass fuse_gelu",
+               "qbench optimize bert.onnx --disable-pass fuse-gelu\n"
+               "qbench optimize detector.onnx --outputs boxes,scores",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 1,

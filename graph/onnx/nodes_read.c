@@ -89,6 +89,8 @@ static qb_status report_reasons(qb_ctx *cx, const qb_onnx_reader *reader) {
         if (reason->n_nodes > 1) qb_strbuf_addf(&text, " and %d more", (int)reason->n_nodes - 1);
     }
     if (reader->n_more) qb_strbuf_addf(&text, "\n  and %d more nodes", (int)reader->n_more);
+    qb_strbuf_addf(&text, "\n'qbench optimize --outputs NAME' ends a model before such nodes, "
+                          "--inputs begins it behind them");
     qb_status status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "operators that are not supported:%s",
                                text.failed ? "" : text.data);
     qb_strbuf_release(&text);

@@ -64,6 +64,12 @@ typedef struct qb_bytes {
 } qb_bytes;
 qb_status qb_bytes_add(qb_ctx *cx, qb_bytes *bytes, qb_span more);
 
+/* Messages in the file. */
+typedef struct qb_onnx_spans {
+    qb_span *span;
+    size_t n, capacity;
+} qb_onnx_spans;
+
 /* --- tensor.c and external.c --------------------------------------------------------------------
  */
 
@@ -140,6 +146,8 @@ typedef struct qb_onnx_reader {
     qb_graph *graph;
     Onnx__ModelProto *model; /* without the graph */
     Onnx__GraphProto *proto; /* without initializers */
+    qb_span graph_bytes;     /* in the file */
+    qb_graph *before;        /* has the types of inputs that the file says nothing of; or NULL */
     qb_onnx_source *node;    /* [n_nodes] expanded */
     size_t n_nodes;
     size_t file_bytes; /* of the file and of the external data that it uses */
@@ -156,6 +164,11 @@ int64_t qb_onnx_domain_version(qb_onnx_imports imports, const char *domain);
 qb_onnx_imports qb_onnx_model_imports(const Onnx__ModelProto *model);
 /* "" for the default domain, which has two names. */
 const char *qb_onnx_domain(const char *domain);
+/* Leaves in reader->proto and `initializers` what a part of the model needs, with the part's inputs
+ * and outputs; those that the file describes nowhere have no type. An error lists tensors with
+ * names near to one that is not there. */
+qb_status qb_onnx_cut(qb_ctx *cx, qb_onnx_reader *reader, const qb_onnx_part *part,
+                      qb_onnx_spans *initializers);
 /* Sets reader->node: the file's nodes, where calls of the model's functions, If with a constant
  * condition, Loop with a constant number of iterations and Scan over inputs of known length are
  * replaced by their bodies. Constants

@@ -9,16 +9,12 @@
 #define FIELD_GRAPH_SPARSE_INITIALIZER 15
 #define MAX_SYMBOLS 4096
 
-typedef struct spans {
-    qb_span *span;
-    size_t n, capacity;
-} spans;
-
 static const char *text_of(const char *text) { return text ? text : ""; }
 
 /* Cuts the model into a skeleton of itself without the graph, a skeleton of the graph without
  * initializers, and the initializers. Fields that the schema lacks are left behind as well. */
-static qb_status cut_graph(qb_ctx *cx, qb_span graph, qb_bytes *skeleton, spans *initializers) {
+static qb_status cut_graph(qb_ctx *cx, qb_span graph, qb_bytes *skeleton,
+                           qb_onnx_spans *initializers) {
     qb_wire_field field;
     while (qb_wire_next(&graph, &field)) {
         if (field.number == FIELD_GRAPH_SPARSE_INITIALIZER)
@@ -36,7 +32,7 @@ static qb_status cut_graph(qb_ctx *cx, qb_span graph, qb_bytes *skeleton, spans 
 }
 
 static qb_status unpack_model(qb_ctx *cx, qb_onnx_reader *reader, qb_span bytes,
-                              spans *initializers) {
+                              qb_onnx_spans *initializers) {
     qb_bytes model = {0}, graph = {0};
     ProtobufCMessage *message = NULL;
     qb_wire_field field;
@@ -45,6 +41,7 @@ static qb_status unpack_model(qb_ctx *cx, qb_onnx_reader *reader, qb_span bytes,
     while (qb_wire_next(&bytes, &field)) {
         if (field.number == FIELD_MODEL_GRAPH) {
             has_graph = true;
+            reader->graph_bytes = field.content;
             QB_GO(cut_graph(cx, field.content, &graph, initializers));
         } else if (protobuf_c_message_descriptor_get_field(&onnx__model_proto__descriptor,
                                                            field.number)) {
@@ -147,6 +144,28 @@ static qb_status read_type(qb_ctx *cx, qb_graph *graph, const Onnx__TypeProto *t
     return QB_OK;
 }
 
+/* A tensor of another graph as an input of this one. */
+static qb_status copy_type(qb_ctx *cx, qb_graph *graph, const qb_graph *from, int32_t value,
+                           qb_dtype *dtype, qb_shape *shape) {
+    const qb_value *it = &from->values[value];
+    *dtype = it->q.n ? QB_DTYPE_F32 : it->dtype; /* what quantized values stand for */
+    *shape = it->shape;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (shape->dim[i] >= -1) continue;
+        shape->dim[i] = qb_graph_add_symbol(cx, graph, from->symbols[-2 - shape->dim[i]]);
+        if (shape->dim[i] == 0) return cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status read_input(qb_ctx *cx, const qb_onnx_reader *reader,
+                            const Onnx__ValueInfoProto *info, qb_dtype *dtype, qb_shape *shape) {
+    const int32_t made =
+        reader->before ? qb_graph_find_value(reader->before, text_of(info->name)) : -1;
+    if (made >= 0) return copy_type(cx, reader->graph, reader->before, made, dtype, shape);
+    return read_type(cx, reader->graph, info->type, dtype, shape);
+}
+
 /* Until IR 4 initializers had to be listed as inputs, too; then they are no inputs to us. */
 static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
     const Onnx__GraphProto *proto = reader->proto;
@@ -161,8 +180,8 @@ static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
         if (id >= 0) return qb_fail(cx, QB_STATUS_FORMAT, "input '%.80s': listed twice", name);
         qb_dtype dtype = QB_DTYPE_NONE;
         qb_shape shape;
-        QB_TRY_WRAP(cx, read_type(cx, graph, proto->input[i]->type, &dtype, &shape),
-                    "input '%.80s'", name);
+        QB_TRY_WRAP(cx, read_input(cx, reader, proto->input[i], &dtype, &shape), "input '%.80s'",
+                    name);
         id = qb_graph_add_value(cx, graph, name, dtype, &shape);
         if (id < 0) return cx->code;
         graph->inputs[graph->n_inputs++] = id;
@@ -273,7 +292,7 @@ out:
 }
 
 static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, qb_span bytes,
-                       const spans *initializers) {
+                       const qb_onnx_spans *initializers) {
     qb_graph *graph = reader->graph;
     QB_TRY(check_versions(cx, reader->model, &graph->opset));
     if (*text_of(reader->proto->name))
@@ -303,10 +322,35 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
 typedef enum reading { READ_FOLDED, READ_UNFOLDED, READ_AS_WRITTEN } reading;
 
 static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
-                       reading how, qb_graph **out) {
+                       reading how, const qb_onnx_part *part, qb_graph **out);
+
+static bool is_described(const Onnx__ValueInfoProto *info) {
+    return info->type && (!info->type->tensor_type || info->type->tensor_type->shape);
+}
+
+/* Reads what leads to the inputs of a part that the file does not describe. */
+static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *source, qb_span bytes,
+                             reading how) {
+    const Onnx__GraphProto *proto = reader->proto;
+    qb_onnx_part part = {0};
+    const char **names = qb_alloc(cx, proto->n_input, sizeof *names);
+    if (!names) return cx->code;
+    for (size_t i = 0; i < proto->n_input; i++)
+        if (!is_described(proto->input[i])) names[part.n_outputs++] = proto->input[i]->name;
+    part.outputs = names;
+    qb_status status = QB_OK;
+    if (part.n_outputs > 0)
+        status = parse(cx, source, reader->externals.folder, bytes, how, &part, &reader->before);
+    if (status != QB_OK) qb_wrap(cx, "the type and shape of input '%.80s'", names[0]);
+    qb_free(names);
+    return status;
+}
+
+static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
+                       reading how, const qb_onnx_part *part, qb_graph **out) {
     qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
     if (!reader) return cx->code;
-    spans initializers = {0};
+    qb_onnx_spans initializers = {0};
     qb_status status = QB_OK;
     reader->externals.folder = folder;
     reader->as_written = how == READ_AS_WRITTEN;
@@ -315,12 +359,15 @@ static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_sp
     if (qb_wire_check(cx, &onnx__model_proto__descriptor, bytes) != QB_OK)
         QB_GO(qb_wrap(cx, "not an ONNX model, or a damaged one"));
     QB_GO(unpack_model(cx, reader, bytes, &initializers));
+    if (part) QB_GO(qb_onnx_cut(cx, reader, part, &initializers));
+    if (part && part->n_inputs > 0) QB_GO(read_before(cx, reader, source, bytes, how));
     QB_GO(qb_graph_create(cx, &reader->graph));
     QB_GO(build(cx, reader, source, bytes, &initializers));
     *out = reader->graph;
     reader->graph = NULL;
 out:
     qb_free(initializers.span);
+    qb_graph_free(reader->before);
     qb_graph_free(reader->graph);
     qb_externals_close(&reader->externals);
     qb_hasher_free(reader->externals.hasher);
@@ -332,28 +379,36 @@ out:
     return status;
 }
 
+static qb_status parse_named(qb_ctx *cx, const char *name, const char *folder, qb_span bytes,
+                             reading how, const qb_onnx_part *part, qb_graph **out) {
+    QB_TRY_WRAP(cx, parse(cx, name, folder, bytes, how, part, out), "load %s", name);
+    return QB_OK;
+}
+
 qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
                         size_t size, qb_graph **out) {
-    QB_TRY_WRAP(cx, parse(cx, name, folder, (qb_span){bytes, size}, READ_FOLDED, out), "load %s",
-                name);
-    return QB_OK;
+    return parse_named(cx, name, folder, (qb_span){bytes, size}, READ_FOLDED, NULL, out);
 }
 
 qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                                    qb_graph **out) {
-    QB_TRY_WRAP(cx, parse(cx, name, NULL, (qb_span){bytes, size}, READ_AS_WRITTEN, out), "load %s",
-                name);
-    return QB_OK;
+    return parse_named(cx, name, NULL, (qb_span){bytes, size}, READ_AS_WRITTEN, NULL, out);
 }
 
-static qb_status load(qb_ctx *cx, const char *path, reading how, qb_graph **out) {
+qb_status qb_onnx_parse_part(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                             const qb_onnx_part *part, qb_graph **out) {
+    return parse_named(cx, name, NULL, (qb_span){bytes, size}, READ_FOLDED, part, out);
+}
+
+static qb_status load(qb_ctx *cx, const char *path, reading how, const qb_onnx_part *part,
+                      qb_graph **out) {
     qb_map map = {0};
     char *folder = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_map_open(cx, path, &map));
     folder = qb_path_dir(cx, path);
     if (!folder) QB_GO(cx->code);
-    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, how, out));
+    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, how, part, out));
 out:
     qb_map_close(&map);
     qb_free(folder);
@@ -361,13 +416,18 @@ out:
 }
 
 qb_status qb_onnx_load(qb_ctx *cx, const char *path, qb_graph **out) {
-    return load(cx, path, READ_FOLDED, out);
+    return load(cx, path, READ_FOLDED, NULL, out);
 }
 
 qb_status qb_onnx_load_unfolded(qb_ctx *cx, const char *path, qb_graph **out) {
-    return load(cx, path, READ_UNFOLDED, out);
+    return load(cx, path, READ_UNFOLDED, NULL, out);
 }
 
 qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out) {
-    return load(cx, path, READ_AS_WRITTEN, out);
+    return load(cx, path, READ_AS_WRITTEN, NULL, out);
+}
+
+qb_status qb_onnx_load_part(qb_ctx *cx, const char *path, const qb_onnx_part *part,
+                            qb_graph **out) {
+    return load(cx, path, READ_FOLDED, part, out);
 }

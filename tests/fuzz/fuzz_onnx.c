@@ -1,6 +1,7 @@
 /* qb_onnx_parse on any bytes, and what the program does with a graph that it accepts: verify,
- * print, write, read back (the same text), fold, bind; and the rules of `check` on the file as
- * written. Reading may take four times the memory that the file has, and a fixed amount. */
+ * print, write, read back (the same text), fold, bind, read a part of the same file; and the rules
+ * of `check` on the file as written. Reading may take four times the memory that the file has, and
+ * a fixed amount. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
  * copies of bodies may take 4 MiB in any file. */
 #define BLOCK_LIMIT(file_size) (4 * (file_size) + ((size_t)1 << 20))
 #define LIVE_LIMIT(file_size) (4 * (file_size) + ((size_t)5 << 20))
+/* A part whose inputs are not described is read while what leads to them is in memory. */
+#define PART_LIVE_LIMIT(file_size) (2 * LIVE_LIMIT(file_size))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -101,6 +104,35 @@ static void lint(const uint8_t *data, size_t size) {
     qb_graph_free(graph);
 }
 
+/* Part of the model: up to a value in its middle, and from one before that. Names that the reader
+ * made are none of the file's. */
+static void cut(const uint8_t *data, size_t size, const qb_graph *whole) {
+    const qb_graph *g = whole;
+    if (g->n_nodes < 2) return;
+    const qb_node *first = &g->nodes[g->n_nodes / 4], *last = &g->nodes[g->n_nodes / 2];
+    if (first->out[0] < 0 || last->out[0] < 0) return;
+    const char *input = g->values[first->out[0]].name, *output = g->values[last->out[0]].name;
+    const qb_onnx_part parts[] = {
+        {.outputs = &output, .n_outputs = 1},
+        {.inputs = &input, .n_inputs = 1, .outputs = &output, .n_outputs = 1}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        qb_ctx cx;
+        qb_ctx_init(&cx);
+        qb_graph *graph = NULL;
+        qb_alloc_limit_begin(BLOCK_LIMIT(size), PART_LIVE_LIMIT(size));
+        const qb_status status =
+            qb_onnx_parse_part(&cx, "part.onnx", data, size, &parts[i], &graph);
+        qb_alloc_limit_end();
+        if (status != QB_OK) {
+            check_failure(&cx, "parse a part");
+            continue;
+        }
+        check(&cx, qb_graph_verify(&cx, graph) == QB_OK, "verify a part");
+        round_trip(&cx, graph);
+        qb_graph_free(graph);
+    }
+}
+
 static void read_and_use(const uint8_t *data, size_t size) {
     qb_ctx cx;
     qb_ctx_init(&cx);
@@ -115,6 +147,7 @@ static void read_and_use(const uint8_t *data, size_t size) {
     }
     check(&cx, qb_graph_verify(&cx, graph) == QB_OK, "verify");
     round_trip(&cx, graph);
+    cut(data, size, graph);
     if (element_count(graph) < 1 << 14) bind(&cx, graph);
     qb_graph_free(graph);
 }

@@ -353,6 +353,12 @@ def models():
     yield "function", function_model()
     yield "control", control_model()
     yield "recurrent", recurrent_model()
+    described = model([h.make_node("Relu", ["x"], ["a"]), h.make_node("Split", ["a"], ["b", "c"], axis=1),
+                       h.make_node("Exp", ["c"], ["d"]), h.make_node("Add", ["d", "k"], ["y"])],
+                      [io("x", ["N", 4])], [io("y", None)], [weight("k", 2)])
+    described.graph.value_info.append(io("b", ["N", 2]))
+    described.graph.value_info.append(io("c", ["N", 2]))
+    yield "described", described
 
 
 def main():

@@ -239,6 +239,34 @@ static void nearest_is_a_slip_not_a_guess(void **state) {
     assert_string_equal(qb_nearest("export-t", twins), "export-times");
 }
 
+static void long_names_are_near_by_their_ends(void **state) {
+    (void)state;
+    static const char head[] = "/model/decoder/layers.11/encoder_attn_layer_norm/",
+                      *const names[] = {
+                          "/model/decoder/layers.11/encoder_attn_layer_norm/Add_1_output_0",
+                          "short", NULL};
+    char word[128];
+    snprintf(word, sizeof word, "%sAdd_1_ouput_0", head);
+    assert_string_equal(qb_nearest(word, names), names[0]);
+    snprintf(word, sizeof word, "%sQuiteAnother_thing", head);
+    assert_null(qb_nearest(word, names));
+}
+
+static void the_nearest_few_come_in_order(void **state) {
+    (void)state;
+    static const char *const names[] = {"/conv1/Conv_output_0", "conv2", "relu", "cnov1",
+                                        "conv1_bias",           "pool",  NULL};
+    const char *few[QB_NEAREST_MAX];
+    assert_int_equal(qb_nearest_few("conv1", names, few, 5), 4);
+    assert_string_equal(few[0], "/conv1/Conv_output_0");
+    assert_string_equal(few[1], "conv1_bias");
+    assert_string_equal(few[2], "conv2");
+    assert_string_equal(few[3], "cnov1");
+    assert_int_equal(qb_nearest_few("conv1", names, few, 1), 1);
+    assert_string_equal(few[0], "/conv1/Conv_output_0");
+    assert_int_equal(qb_nearest_few("softmax", names, few, 5), 0);
+}
+
 static void help_is_aligned_and_wrapped(void **state) {
     (void)state;
     char *text = NULL;
@@ -276,6 +304,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(unknown_options_name_the_nearest, setup),
     cmocka_unit_test_setup(very_long_words_are_harmless, setup),
     cmocka_unit_test(nearest_is_a_slip_not_a_guess),
+    cmocka_unit_test(long_names_are_near_by_their_ends),
+    cmocka_unit_test(the_nearest_few_come_in_order),
     cmocka_unit_test(help_is_aligned_and_wrapped),
     cmocka_unit_test_setup(no_memory_for_a_suggestion_is_an_error, setup),
 };

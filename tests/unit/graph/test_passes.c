@@ -69,6 +69,25 @@ static void dead_chains_and_unused_outputs_go(void **state) {
     maker_release(&m);
 }
 
+/* Split cuts into as many parts as it has outputs, read or not. */
+static void parts_that_nobody_reads_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 31);
+    int32_t x = make_input(&m, "x", DIMS(2, 4)), outs[2];
+    outs[0] = NODE(&m, "Split", "left", x);
+    outs[1] = qb_graph_add_value(&m.cx, m.graph, "right", QB_DTYPE_NONE, NULL);
+    qb_node *split = &m.graph->nodes[m.graph->n_nodes - 1];
+    split->out = outs; /* lives as long as the graph is used */
+    split->n_out = 2;
+    set_int(&m, "axis", 1);
+    make_output(&m, NODE(&m, "Exp", "y", outs[0]));
+    assert_int_equal(optimize(&m, "prune-dead", TOLERANCE), 0);
+    const qb_shape half = DIMS(2, 2);
+    assert_true(qb_shape_equal(&value_of(&m, m.graph->outputs[0])->shape, &half));
+    maker_release(&m);
+}
+
 static void nodes_without_effect_go(void **state) {
     (void)state;
     maker m;
@@ -428,6 +447,7 @@ int main(void) {
         cmocka_unit_test(pass_names_are_unique_and_described),
         cmocka_unit_test(constants_are_computed),
         cmocka_unit_test(dead_chains_and_unused_outputs_go),
+        cmocka_unit_test(parts_that_nobody_reads_stay),
         cmocka_unit_test(nodes_without_effect_go),
         cmocka_unit_test(nodes_with_effect_stay),
         cmocka_unit_test(identities_that_requantize_stay),
