@@ -28,8 +28,9 @@ qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, 
 /* A file under construction: written to a temporary name in the target's folder; commit does fsync
  * and rename, abort unlinks. A killed run leaves the old file or the new one, and perhaps a file
  * .NAME.qbench-N.tmp, which the next writer of NAME removes. The rights of the old file stay. A
- * link stays a link, and the file that it names is written. What is not a regular file (/dev/null,
- * a pipe) is written directly: `temp` is NULL then. */
+ * link stays a link, and the file that it names is written; another user's link in a folder that
+ * everybody may write to is an error. What is not a regular file (/dev/null, a pipe) is written
+ * directly: `temp` is NULL then. */
 typedef struct qb_writer {
     FILE *stream;  /* write here; commit looks whether all could be written */
     char *temp;    /* the temporary file's path */

@@ -306,6 +306,23 @@ qb_status qb_opt_parse_also(qb_ctx *cx, const qb_opt *table, const qb_opt *also,
     return QB_OK;
 }
 
+static size_t field_size(qb_opt_type type) {
+    switch (type) {
+    case QB_OPT_FLAG: return sizeof(bool);
+    case QB_OPT_INT: return sizeof(int64_t);
+    case QB_OPT_DOUBLE: return sizeof(double);
+    case QB_OPT_STRING: return sizeof(const char *);
+    case QB_OPT_LIST:
+    case QB_OPT_NAMED: break;
+    }
+    return sizeof(qb_opt_list);
+}
+
+bool qb_opt_differs(const qb_opt *opt, const void *options, const void *defaults) {
+    return memcmp((const char *)options + opt->offset, (const char *)defaults + opt->offset,
+                  field_size(opt->type)) != 0;
+}
+
 /* ---- help ---- */
 
 static void wrap_text(FILE *stream, const char *text, int column) {

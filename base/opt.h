@@ -51,6 +51,8 @@ qb_status qb_opt_parse(qb_ctx *cx, const qb_opt *table, int argc, char **argv, v
  * row there with the name of an option of the first is what that option means without its value. */
 qb_status qb_opt_parse_also(qb_ctx *cx, const qb_opt *table, const qb_opt *also, int argc,
                             char **argv, void *options, qb_opt_list *rest);
+/* Whether an option's field holds something else than the same field of the defaults. */
+bool qb_opt_differs(const qb_opt *opt, const void *options, const void *defaults);
 /* Aligned help text of a table. */
 void qb_opt_help(FILE *stream, const qb_opt *table);
 /* The nearest of `names` (ends with NULL) by edit distance when it is plausibly a slip of the

@@ -123,19 +123,44 @@ static qb_status open_special(qb_ctx *cx, const char *path, const struct stat *i
     return cx->code;
 }
 
+/* In a folder where everybody may put a link (/tmp) one of another user is not followed: it could
+ * lead to a file that only we may write. The kernel's rule for opening (fs.protected_symlinks),
+ * which reading a link passes by. */
+static qb_status check_trust(qb_ctx *cx, const char *path, const char *link, const char *folder) {
+    struct stat in, of;
+    if (stat(folder, &in) != 0 || lstat(link, &of) != 0) return QB_OK; /* told on writing */
+    const bool open_to_all = (in.st_mode & S_ISVTX) && (in.st_mode & S_IWOTH);
+    if (!open_to_all || of.st_uid == geteuid() || of.st_uid == in.st_uid) return QB_OK;
+    return qb_fail(cx, QB_STATUS_IO,
+                   "write %s: %s is a link of another user (%ld) in a folder that everybody may "
+                   "write to: remove it, or write somewhere else",
+                   path, link, (long)of.st_uid);
+}
+
+/* The path that the link at `at` leads to, new memory; *n < 0: `at` is no link. */
+static char *read_link(qb_ctx *cx, const char *path, const char *at, ssize_t *n) {
+    char target[4096], *next = NULL;
+    *n = readlink(at, target, sizeof target - 1);
+    if (*n < 0) return NULL;
+    target[*n] = '\0';
+    char *folder = qb_path_dir(cx, at);
+    if (folder && check_trust(cx, path, at, folder) == QB_OK)
+        next = qb_path_join(cx, folder, target);
+    qb_free(folder);
+    return next;
+}
+
 /* Where a path leads that may be a link: the link stays, its target is written, whether that is
  * there already or not. New memory. */
 static char *follow(qb_ctx *cx, const char *path) {
-    enum { LINKS_MAX = 40, TARGET_MAX = 4096 };
-    char *at = qb_strdup(cx, path), target[TARGET_MAX];
+    enum { LINKS_MAX = 40 };
+    char *at = qb_strdup(cx, path);
     for (int i = 0; at && i < LINKS_MAX; i++) {
-        const ssize_t n = readlink(at, target, sizeof target - 1);
+        ssize_t n;
+        char *next = read_link(cx, path, at, &n);
         if (n < 0) return at;
-        target[n] = '\0';
-        char *folder = qb_path_dir(cx, at);
         qb_free(at);
-        at = folder ? qb_path_join(cx, folder, target) : NULL;
-        qb_free(folder);
+        at = next;
     }
     if (at) qb_fail(cx, QB_STATUS_IO, "write %s: too many links", path);
     qb_free(at);

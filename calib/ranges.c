@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/file_kind.h"
 #include "calib/ranges_internal.h"
 
 #define QB_CALIB_FORMAT(name) extern const qb_calib_format qb_calib_format_##name;
@@ -121,9 +122,10 @@ static qb_status check_names_once(qb_ctx *cx, const qb_ranges *ranges) {
 qb_status qb_ranges_parse(qb_ctx *cx, const char *name, const char *bytes, size_t size,
                           const qb_calib_format **format, qb_ranges *out) {
     const qb_calib_format *used = *format ? *format : guess(bytes, size);
-    if (!used)
-        return qb_fail(cx, QB_STATUS_FORMAT, "%s: not a calibration in a format that is known",
-                       name);
+    if (!used) {
+        qb_fail_kind(cx, "not a calibration in a format that is known", bytes, size);
+        return qb_wrap(cx, "%s", name);
+    }
     qb_ranges ranges = {0};
     qb_status status = used->read(cx, bytes, size, &ranges);
     if (status == QB_OK && ranges.n == 0) status = qb_fail(cx, QB_STATUS_FORMAT, "no ranges in it");

@@ -98,15 +98,22 @@ static void print(const json_t *tags, bool steps) {
     if (steps) print_steps(json_object_get(tags, "steps"));
 }
 
-qb_status qb_engine_file_show(qb_ctx *cx, const qb_common *common, bool steps, const char *path) {
-    char *tags;
-    QB_TRY(qb_engine_file_tags(cx, path, &tags));
-    json_t *root = json_loads(tags, JSON_REJECT_DUPLICATES, NULL);
-    qb_free(tags);
+qb_status qb_engine_file_json(qb_ctx *cx, const char *path, json_t **tags) {
+    char *text;
+    QB_TRY(qb_engine_file_tags(cx, path, &text));
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    qb_free(text);
     if (!json_is_object(root)) {
         json_decref(root);
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: the tags are no JSON object", path);
     }
+    *tags = root;
+    return QB_OK;
+}
+
+qb_status qb_engine_file_show(qb_ctx *cx, const qb_common *common, bool steps, const char *path) {
+    json_t *root;
+    QB_TRY(qb_engine_file_json(cx, path, &root));
     char *command = NULL;
     if (qb_engine_file_command(cx, path, &command) != QB_OK) {
         json_decref(root);

@@ -68,6 +68,10 @@ out:
     return status;
 }
 
+const char *qb_precision_asked(const qb_precision_flags *flags) {
+    return flags->int8 ? "int8" : flags->bf16 ? "bf16" : flags->fp16 ? "fp16" : flags->precision;
+}
+
 qb_status qb_stage_engine(qb_ctx *cx, const qb_project *project, const qb_making *making,
                           qb_made *out) {
     qb_precision precision = qb_stage_precision(project);

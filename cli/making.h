@@ -8,6 +8,29 @@
 #include "cli/shape_flags.h"
 #include "engine/file.h"
 
+/* --precision and trtexec's switches for it; INT8 wins over the others, as it does there. */
+typedef struct qb_precision_flags {
+    const char *precision;
+    bool fp16, bf16, int8;
+} qb_precision_flags;
+
+#define QB_PRECISION_FLAG(STRUCT, NAME)                                                            \
+    {                                                                                              \
+        .name = #NAME, .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, type.NAME),                 \
+        .help = "the same as --precision " #NAME                                                   \
+    }
+/* Rows of an option struct with a member `qb_precision_flags type`. */
+#define QB_PRECISION_OPTIONS(STRUCT, HELP)                                                         \
+    {.name = "precision",                                                                          \
+     .type = QB_OPT_STRING,                                                                        \
+     .offset = offsetof(STRUCT, type.precision),                                                   \
+     .argument = "PRECISION",                                                                      \
+     .help = HELP " (see 'qbench help precisions')"},                                              \
+        QB_PRECISION_FLAG(STRUCT, fp16), QB_PRECISION_FLAG(STRUCT, bf16),                          \
+        QB_PRECISION_FLAG(STRUCT, int8)
+
+const char *qb_precision_asked(const qb_precision_flags *flags);
+
 typedef struct qb_making {
     const char *precision;       /* "fp32", "bf16", "int8:entropy+per-tensor" */
     const qb_shape_flags *sizes; /* of inputs; what they leave open is the model's own, with the

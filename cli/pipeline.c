@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/engine_file.h"
 #include "cli/json_out.h"
 #include "cli/methods.h"
 #include "engine/file.h"
@@ -298,9 +299,8 @@ static const char *file_title(const contenders *c, const char *path) {
 /* An engine file that was built before, such as the last release's: "release.qbe". */
 static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *path,
                             contenders *c) {
-    char *tags = NULL;
-    QB_TRY(qb_engine_file_tags(cx, path, &tags));
-    json_t *root = json_loads(tags, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root;
+    QB_TRY(qb_engine_file_json(cx, path, &root));
     const char *method = json_string_value(json_object_get(root, "calibration")),
                *backend =
                    json_string_value(json_object_get(json_object_get(root, "built"), "backend"));
@@ -309,7 +309,6 @@ static qb_status add_engine(qb_ctx *cx, const qb_project *project, const char *p
     const qb_precision precision = {.kind = QB_PRECISION_INT8,
                                     .backends = keep(c, qb_strdup(cx, backend ? backend : "cpu"))};
     method = keep(c, qb_strdup(cx, method ? method : ""));
-    qb_free(tags);
     json_decref(root);
     if (!precision.backends || !method) return cx->code;
     if (inputs != (size_t)c->graph->n_inputs || outputs != (size_t)c->graph->n_outputs)
@@ -356,12 +355,13 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     const char *where = qb_precision_where(text);
     const char *path = keep(c, qb_format(cx, "%.*s", (int)(where - text), text));
     if (!path) return cx->code;
-    if (qb_has_suffix(path, ".qbe") && *where)
+    const bool is_engine = qb_precision_names_engine(path);
+    if (is_engine && *where)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "%s: an engine file runs on what it was built for: leave out '%s', or build "
                        "it anew with --backends",
                        text, where);
-    if (qb_has_suffix(path, ".qbe")) return add_engine(cx, project, path, c);
+    if (is_engine) return add_engine(cx, project, path, c);
     if (qb_has_suffix(path, ".onnx")) {
         QB_TRY(qb_precision_place(cx, text, &precision));
         return add_model(cx, project, text, path, &precision, c);

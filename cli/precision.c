@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "engine/engine.h"
+#include "engine/file.h"
 #include "engine/providers.h"
 
 #define LONGEST 256
@@ -64,10 +65,15 @@ static qb_status parse_variants(qb_ctx *cx, const char *text, qb_precision *out)
     return QB_OK;
 }
 
+bool qb_precision_names_engine(const char *text) {
+    return qb_has_suffix(text, ".qbe") || qb_engine_file_is(text);
+}
+
 const char *qb_precision_where(const char *text) {
     const char *at = strrchr(text, '@');
-    return !at || qb_has_suffix(text, ".onnx") || qb_has_suffix(text, ".qbe") ? text + strlen(text)
-                                                                              : at;
+    return !at || qb_has_suffix(text, ".onnx") || qb_precision_names_engine(text)
+               ? text + strlen(text)
+               : at;
 }
 
 /* What stands in front of the '@'. */

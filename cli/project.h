@@ -32,6 +32,11 @@ typedef struct qb_project_flags {
      .offset = offsetof(STRUCT, project.model),                                                    \
      .argument = "FILE",                                                                           \
      .help = "the ONNX model (default: the only .onnx here)"},                                     \
+        {.name = "onnx",                                                                           \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(STRUCT, project.model),                                                \
+         .argument = "FILE",                                                                       \
+         .help = "the same as --model"},                                                           \
         {.name = "backends",                                                                       \
          .type = QB_OPT_STRING,                                                                    \
          .offset = offsetof(STRUCT, project.backends),                                             \

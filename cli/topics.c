@@ -64,6 +64,7 @@ const qb_topic qb_topics[] = {
      "int8:METHOD             with another one of the calibration: int8:percentile:99.9\n"
      "int8+s8-symmetric       another scheme: u8-affine, s8-affine or s8-symmetric\n"
      "int8+per-tensor         one weight scale a tensor instead of one a channel\n"
+     "int8+weights-mse        weight ranges of least squared error\n"
      "FILE.onnx               another model with the same inputs and outputs\n"
      "FILE.qbe                an engine that build made, for the same batch and threads\n"
      "\n"

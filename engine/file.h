@@ -42,6 +42,10 @@ qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out);
  * number means nothing. */
 qb_status qb_engine_load_on(qb_ctx *cx, const char *path, int32_t device, qb_engine **out);
 
+/* Whether a file begins as an engine file does, whatever its name; false where it cannot be read.
+ */
+bool qb_engine_file_is(const char *path);
+
 /* The tags of a file as JSON text (new memory), after all of its hashes were checked; works for
  * files that do not fit this machine. */
 qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/file_kind.h"
 #include "base/log.h"
 #include "engine/device_internal.h"
 #include "engine/file_internal.h"
@@ -30,10 +31,19 @@ static qb_status damaged(const opened *f, const char *what) {
     return qb_fail(f->cx, QB_STATUS_FORMAT, "%s: damaged engine file: %s", f->path, what);
 }
 
+static bool starts_as_one(const qb_map *map) {
+    const size_t n = sizeof QB_FILE_MAGIC - 1;
+    return map->size >= n && memcmp(map->data, QB_FILE_MAGIC, n) == 0;
+}
+
 static qb_status check_header(opened *f) {
     qb_file_header *h = &f->header;
-    if (f->map.size < sizeof *h || memcmp(f->map.data, QB_FILE_MAGIC, sizeof h->magic) != 0)
-        return qb_fail(f->cx, QB_STATUS_FORMAT, "%s: not a qbench engine file", f->path);
+    if (!starts_as_one(&f->map)) {
+        qb_fail_kind(f->cx, "not a qbench engine file ('qbench build' makes one of an ONNX model)",
+                     f->map.data, f->map.size);
+        return qb_wrap(f->cx, "%s", f->path);
+    }
+    if (f->map.size < sizeof *h) return damaged(f, "it ends in the header");
     memcpy(h, f->map.data, sizeof *h);
     if (h->format > QB_ENGINE_FILE_FORMAT)
         return qb_fail(f->cx, QB_STATUS_FORMAT,
@@ -328,6 +338,16 @@ qb_status qb_engine_load_on(qb_ctx *cx, const char *path, int32_t device, qb_eng
 
 qb_status qb_engine_load(qb_ctx *cx, const char *path, qb_engine **out) {
     return qb_engine_load_on(cx, path, 0, out);
+}
+
+bool qb_engine_file_is(const char *path) {
+    qb_ctx quiet; /* what cannot be read is for its reader to tell */
+    qb_map map;
+    qb_ctx_init(&quiet);
+    if (qb_map_open(&quiet, path, &map) != QB_OK) return false;
+    const bool is = starts_as_one(&map);
+    qb_map_close(&map);
+    return is;
 }
 
 qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json) {

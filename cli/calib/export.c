@@ -94,7 +94,7 @@ out:
 const qb_command qb_calib_command_export = {
     .name = "calib export",
     .usage = "[CALIB.calib.h5] --format NAME [options]",
-    .summary = "write a calibration as another tool's (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
+    .summary = "write one for another tool (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
     .example = "qbench calib export --format trt\n"
                "qbench calib export --format ncnn --method minmax -o resnet50.table",
     .options = table,

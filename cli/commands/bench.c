@@ -4,10 +4,12 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "cli/bench_devices.h"
 #include "cli/bench_inputs.h"
 #include "cli/bench_report.h"
 #include "cli/devices.h"
+#include "cli/engine_file.h"
 #include "cli/json_out.h"
 #include "cli/making.h"
 #include "cli/precision.h"
@@ -16,13 +18,14 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision, *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level;
+    qb_precision_flags type;
+    const char *load_inputs, *percentile, *load_engine, *save_engine, *hardware_level;
     qb_shape_flags sizes;
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
     int64_t iterations, average, streams, use_profile;
     bool profile, layers, dump_output, dump_profiles, time_tactics, only_build, time_load;
-    bool fp16, bf16, int8, version_compatible, hardware_compatible, no_transfers;
+    bool version_compatible, hardware_compatible, no_transfers;
     qb_opt_list trtexec; /* its flags that qbench does not act on */
 } options;
 
@@ -43,9 +46,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
-    TEXT("onnx", project.model, "FILE", "the same as --model"),
-    TEXT("precision", precision, "PRECISION",
-         "fp32 (default), tf32, fp16, bf16 or " QB_PRECISION_FORM),
+    QB_PRECISION_OPTIONS(options, "fp32 (default), tf32, fp16, bf16 or int8[:METHOD][+VARIANT...]"),
     TEXT("loadEngine", load_engine, "FILE", "an engine file instead of a model"),
     TEXT("saveEngine", save_engine, "FILE", "keep the engine in a file"),
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
@@ -59,9 +60,6 @@ static const qb_opt table[] = {
     FLAG("dumpOptimizationProfile", dump_profiles, "print the profiles"),
     FLAG("skipInference", only_build, "build (and save), measure nothing"),
     FLAG("buildOnly", only_build, "the same as --skipInference"),
-    FLAG("fp16", fp16, "the same as --precision fp16"),
-    FLAG("bf16", bf16, "the same as --precision bf16"),
-    FLAG("int8", int8, "the same as --precision int8"),
     FLAG("version-compatible", version_compatible,
          "the file of --saveEngine loads in other versions, see build"),
     FLAG("versionCompatible", version_compatible, "the same as --version-compatible"),
@@ -118,7 +116,7 @@ static const qb_opt foreign[] = {
 
 static void defaults(void *opts) {
     options *o = opts;
-    o->precision = "fp32";
+    o->type.precision = "fp32";
     o->percentile = "90,95,99";
     o->warmup = 200;
     o->duration = 3;
@@ -133,10 +131,7 @@ static void defaults(void *opts) {
 static qb_making making_of(qb_ctx *cx, const options *o, int32_t device) {
     const int threads = qb_threads(cx) / (int)o->streams;
     const char *level = o->hardware_level;
-    return (qb_making){.precision = o->int8   ? "int8"
-                                    : o->bf16 ? "bf16"
-                                    : o->fp16 ? "fp16"
-                                              : o->precision,
+    return (qb_making){.precision = qb_precision_asked(&o->type),
                        .sizes = &o->sizes,
                        .device = device,
                        .threads = threads > 0 ? threads : 1,
@@ -146,41 +141,103 @@ static qb_making making_of(qb_ctx *cx, const options *o, int32_t device) {
                            o->hardware_compatible || (level && strcmp(level, "none") != 0)};
 }
 
-static qb_status load_engine(qb_ctx *cx, const options *o, qb_bench_devices *devices, qb_made *out,
-                             char **name) {
+/* What is measured. */
+typedef struct subject {
+    qb_made made;
+    char *name, *precision;
+} subject;
+
+static void subject_release(subject *s) {
+    qb_made_release(&s->made);
+    qb_free(s->name);
+    qb_free(s->precision);
+}
+
+/* What the file has decided that --loadEngine names. trtexec passes over the same silently. */
+static bool is_decided(const char *option) {
+    static const char names[] =
+        " onnx batch precision fp16 bf16 int8 backends disable-pass activations weights "
+        "per-tensor-weights keep-float no-mixing tacticSources timingCacheFile memPoolSize "
+        "time-tactics threads version-compatible hardware-compatible hardwareCompatibilityLevel ";
+    char word[64];
+    snprintf(word, sizeof word, " %s ", option);
+    return strstr(names, word);
+}
+
+static const char *tag(const json_t *tags, const char *key) {
+    const char *text = json_string_value(json_object_get(tags, key));
+    return text ? text : "?"; /* a program that uses the library need not tell */
+}
+
+/* One warning that names the options in vain, and what the file holds instead. */
+static qb_status warn_decided(qb_ctx *cx, const options *o, const char *model, const json_t *tags) {
+    qb_strbuf vain = {0};
+    options *usual = qb_alloc(cx, 1, sizeof *usual);
+    if (!usual) return cx->code;
+    defaults(usual);
+    if (model && !o->project.model) qb_strbuf_add(&vain, model);
+    for (const qb_opt *opt = table; opt->name; opt++)
+        if (is_decided(opt->name) && qb_opt_differs(opt, o, usual))
+            qb_strbuf_addf(&vain, "%s--%s", vain.size > 0 ? ", " : "", opt->name);
+    qb_free(usual);
+    if (vain.size > 0)
+        qb_warn(cx, "--loadEngine: %s holds %s in %s as it was built: without effect: %s",
+                o->load_engine, tag(tags, "model"), tag(tags, "precision"), vain.data);
+    const bool failed = vain.failed;
+    qb_strbuf_release(&vain);
+    return failed ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory") : QB_OK;
+}
+
+/* The file's own account of itself. */
+static qb_status read_tags(qb_ctx *cx, const options *o, const char *model, subject *out) {
+    json_t *tags;
+    QB_TRY(qb_engine_file_json(cx, o->load_engine, &tags));
+    qb_status status = warn_decided(cx, o, model, tags);
+    out->precision = qb_strdup(cx, tag(tags, "precision"));
+    json_decref(tags);
+    return out->precision ? status : cx->code;
+}
+
+static qb_status load_engine(qb_ctx *cx, const options *o, const char *model,
+                             qb_bench_devices *devices, subject *out) {
     if (o->sizes.profiles.n > 0 || o->save_engine || o->project.providers)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--loadEngine: profiles and providers are fixed in the file, and it is "
                        "there already");
+    qb_engine **engine = &out->made.engine;
     for (int times = o->time_load ? 2 : 1; times > 0; times--) {
         const double start = qb_now();
-        qb_engine_free(out->engine);
-        out->engine = NULL;
-        QB_TRY(qb_engine_load_on(cx, o->load_engine, devices->at.number[0], &out->engine));
-        const double device = qb_engine_device_seconds(out->engine);
+        qb_engine_free(*engine);
+        *engine = NULL;
+        QB_TRY(qb_engine_load_on(cx, o->load_engine, devices->at.number[0], engine));
+        const double device = qb_engine_device_seconds(*engine);
         const double took = qb_now() - start - device;
         const bool print = o->time_load && !qb_json_on_stdout(&o->common);
         if (print && device > 0) printf("Device opened in %.6g sec.\n", device);
         if (print) printf("Engine deserialized in %.6g sec.\n", took);
         qb_info(cx, "engine loaded in %.3g s: %d threads a stream", took,
-                qb_engine_threads(out->engine));
+                qb_engine_threads(*engine));
     }
-    QB_TRY(qb_bench_devices_load(cx, out->engine, o->load_engine, devices));
-    *name = qb_strdup(cx, qb_path_base(o->load_engine));
-    return *name ? QB_OK : cx->code;
+    QB_TRY(read_tags(cx, o, model, out));
+    QB_TRY(qb_bench_devices_load(cx, *engine, o->load_engine, devices));
+    out->name = qb_strdup(cx, qb_path_base(o->load_engine));
+    return out->name ? QB_OK : cx->code;
 }
 
-static qb_status build_engine(qb_ctx *cx, const options *o, const qb_project_flags *flags,
-                              qb_bench_devices *devices, qb_made *out, char **name) {
+static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
+                              qb_bench_devices *devices, subject *out) {
     const qb_making making = making_of(cx, o, devices->at.number[0]);
+    qb_project_flags flags = o->project;
     qb_project project = {0};
     qb_status status = QB_OK;
-    QB_GO(qb_project_open(cx, &o->common, flags, false, &project));
-    QB_GO(qb_stage_engine(cx, &project, &making, out));
-    if (o->save_engine) QB_GO(qb_made_save(cx, &project, &making, out, o->save_engine));
-    QB_GO(qb_bench_devices_load(cx, out->engine, o->save_engine, devices));
-    *name = qb_strdup(cx, qb_path_base(project.model));
-    if (!*name) status = cx->code;
+    flags.model = model;
+    QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
+    QB_GO(qb_stage_engine(cx, &project, &making, &out->made));
+    if (o->save_engine) QB_GO(qb_made_save(cx, &project, &making, &out->made, o->save_engine));
+    QB_GO(qb_bench_devices_load(cx, out->made.engine, o->save_engine, devices));
+    out->name = qb_strdup(cx, qb_path_base(project.model));
+    out->precision = qb_strdup(cx, making.precision);
+    if (!out->name || !out->precision) status = cx->code;
 out:
     qb_project_close(&project);
     return status;
@@ -308,19 +365,17 @@ static void print_profiles(const qb_engine *engine) {
     printf("\n");
 }
 
-static json_t *result(const options *o, const qb_making *making, const char *model,
-                      const qb_engine *engine, const qb_engine *plan, const qb_bench *bench,
-                      const qb_bench_summary *summary, int32_t devices) {
-    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o}", "schema", "qbench.bench/1",
-                     "model", qb_json_string(model), "precision", making->precision, "batch",
-                     (json_int_t)items(plan), "queries", (json_int_t)bench->n, "streams",
-                     (int)o->streams, "devices", (int)devices, "memory", qb_memory_json(engine),
-                     "summary", qb_bench_summary_json(bench, summary));
+static json_t *result(const options *o, const subject *s, const qb_engine *plan,
+                      const qb_bench *bench, const qb_bench_summary *summary, int32_t devices) {
+    return json_pack(
+        "{s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o}", "schema", "qbench.bench/1", "model",
+        qb_json_string(s->name), "precision", s->precision, "batch", (json_int_t)items(plan),
+        "queries", (json_int_t)bench->n, "streams", (int)o->streams, "devices", (int)devices,
+        "memory", qb_memory_json(s->made.engine), "summary", qb_bench_summary_json(bench, summary));
 }
 
 /* Measures one plan of the engine. */
-static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, const char *model,
-                         const qb_engine *engine, const qb_engine *plan,
+static qb_status measure(qb_ctx *cx, const options *o, const subject *s, const qb_engine *plan,
                          const qb_bench_devices *devices) {
     const int32_t n_devices = qb_devices_count(&devices->at);
     const qb_bench_options settings = {.streams = (int32_t)o->streams,
@@ -339,17 +394,16 @@ static qb_status measure(qb_ctx *cx, const options *o, const qb_making *making, 
     QB_GO(qb_bench_percents(cx, o->percentile, &summary));
     QB_GO(qb_bench_inputs(cx, plan, o->load_inputs, &inputs));
     const void *const *given = (const void *const *)inputs;
-    if (print) QB_GO(qb_bench_print_engine(cx, engine));
+    if (print) QB_GO(qb_bench_print_engine(cx, s->made.engine));
     QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
     QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
     if (print) {
         const qb_bench_said said = {o->warmup, o->average, settings.streams * n_devices};
         qb_bench_print(stdout, &bench, &summary, &said);
-        qb_memory_print(engine);
+        qb_memory_print(s->made.engine);
     }
     QB_GO(exports(cx, o, plan, given, &bench));
-    QB_GO(qb_json_out(cx, &o->common,
-                      result(o, making, model, engine, plan, &bench, &summary, n_devices)));
+    QB_GO(qb_json_out(cx, &o->common, result(o, s, plan, &bench, &summary, n_devices)));
 out:
     qb_bench_release(&bench);
     if (inputs) qb_bench_inputs_free(plan, inputs);
@@ -360,29 +414,24 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_bench_devices devices = {0};
     QB_TRY(qb_devices_parse(cx, o->project.devices, &devices.at));
-    const qb_making making = making_of(cx, o, devices.at.number[0]);
-    qb_project_flags flags = o->project;
-    if (arguments->n > 0) flags.model = arguments->item[0];
-    qb_made made = {0};
-    char *name = NULL;
+    const char *model = arguments->n > 0 ? arguments->item[0] : o->project.model;
+    subject s = {.name = NULL};
     const qb_engine *plan = NULL;
     qb_status status = QB_OK;
     qb_bench_summary percents;
     QB_GO(qb_trtexec_check(cx, &o->trtexec));
     QB_GO(qb_bench_percents(cx, o->percentile, &percents)); /* before the engine is built */
-    QB_GO(o->load_engine ? load_engine(cx, o, &devices, &made, &name)
-                         : build_engine(cx, o, &flags, &devices, &made, &name));
-    if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(made.engine);
-    const bool ranges = o->load_engine || qb_engine_n_profiles(made.engine) > 0;
+    QB_GO((o->load_engine ? load_engine : build_engine)(cx, o, model, &devices, &s));
+    if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(s.made.engine);
+    const bool ranges = o->load_engine || qb_engine_n_profiles(s.made.engine) > 0;
     const char *shapes = ranges ? o->sizes.shapes : NULL;
-    QB_GO(qb_shapes_plan(cx, made.engine, shapes, o->use_profile, &plan));
+    QB_GO(qb_shapes_plan(cx, s.made.engine, shapes, o->use_profile, &plan));
     QB_GO(qb_bench_devices_plan(cx, shapes, o->use_profile, &devices));
-    if (!o->only_build) QB_GO(measure(cx, o, &making, name, made.engine, plan, &devices));
+    if (!o->only_build) QB_GO(measure(cx, o, &s, plan, &devices));
 out:
     qb_engine_release(plan);
     qb_bench_devices_release(&devices);
-    qb_made_release(&made);
-    qb_free(name);
+    subject_release(&s);
     return status;
 }
 

@@ -7,7 +7,8 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
-    const char *precision;
+    qb_precision_flags type;
+    const char *save_engine;
     qb_shape_flags sizes;
     bool time_tactics, version_compatible, hardware_compatible;
 } options;
@@ -16,11 +17,13 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
-    {.name = "precision",
+    QB_PRECISION_OPTIONS(options, "int8[:METHOD][+VARIANT...] with the calibration's ranges "
+                                  "(default: int8), fp32, tf32, fp16 or bf16"),
+    {.name = "saveEngine",
      .type = QB_OPT_STRING,
-     .offset = offsetof(options, precision),
-     .argument = "PRECISION",
-     .help = "fp32, bf16, or int8[:METHOD][+SCHEME] with the calibration's ranges (default: int8)"},
+     .offset = offsetof(options, save_engine),
+     .argument = "FILE",
+     .help = "the file to write, whatever its ending (default: MODEL.PRECISION.qbe in -o)"},
     {.name = "batch",
      .letter = 'b',
      .type = QB_OPT_INT,
@@ -45,7 +48,7 @@ static const qb_opt table[] = {
     {0},
 };
 
-static void defaults(void *opts) { ((options *)opts)->precision = "int8"; }
+static void defaults(void *opts) { ((options *)opts)->type.precision = "int8"; }
 
 /* "int8:minmax+per-tensor" as a part of a file name: letters that shells look at become '-'. */
 static char *artifact(qb_ctx *cx, const qb_project *project, const char *precision) {
@@ -58,9 +61,10 @@ static char *artifact(qb_ctx *cx, const qb_project *project, const char *precisi
 }
 
 static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, const char *path) {
-    json_t *root = json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
-                             qb_json_string(path), "precision", o->precision, "steps",
-                             qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
+    json_t *root =
+        json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
+                  qb_json_string(path), "precision", qb_precision_asked(&o->type), "steps",
+                  qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
     json_t *memory = qb_memory_json(engine);
     json_object_update(root, memory);
     json_decref(memory);
@@ -77,7 +81,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
-    const qb_making making = {.precision = o->precision,
+    const qb_making making = {.precision = qb_precision_asked(&o->type),
                               .sizes = &o->sizes,
                               .threads = qb_threads(cx),
                               .time_tactics = o->time_tactics,
@@ -88,7 +92,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     char *path = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    path = artifact(cx, &project, o->precision);
+    path =
+        o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, making.precision);
     if (!path) QB_GO(cx->code);
     QB_GO(qb_stage_engine(cx, &project, &making, &made));
     QB_GO(qb_made_save(cx, &project, &making, &made, path));
@@ -109,8 +114,9 @@ const qb_command qb_command_build = {
              "and --hardware-compatible files run there as well.\n"
              "With --minShapes and --maxShapes one engine takes all sizes between them.",
     .example = "qbench build --precision int8\n"
-               "qbench build net.onnx --precision fp32 --minShapes=x:1x3x64x64 "
-               "--optShapes=x:1x3x224x224 --maxShapes=x:8x3x512x512\n"
+               "qbench build --onnx=net.onnx --int8 --saveEngine=net.engine\n"
+               "qbench build net.onnx --precision fp32 --minShapes=x:1x3x64x64 \\\n"
+               "    --optShapes=x:1x3x224x224 --maxShapes=x:8x3x512x512\n"
                "qbench bench --loadEngine=squeezenet1.1.int8.qbe",
     .options = table,
     .options_size = sizeof(options),

@@ -87,20 +87,20 @@ out:
 const qb_command qb_command_compare = {
     .name = "compare",
     .usage = "[PRECISION|FILE.onnx|FILE.qbe...] [options]",
-    .summary = "score engines side by side: accuracy, agreement, latency, memory (compare.json)",
+    .summary = "score engines side by side: accuracy, agreement, latency (compare.json)",
     .notes =
-        "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in "
-        "every\n"
-        "run; latency is that of the engine as it is built, with steps in FP16 where faster.\n\n"
-        "PRECISION: fp32, tf32, fp16, bf16 or " QB_PRECISION_FORM ",\n"
+        "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in\n"
+        "every run; latency is that of the engine as it is built, with steps in FP16 where\n"
+        "faster.\n\n"
+        "PRECISION: fp32, tf32, fp16, bf16 or\n"
+        "  " QB_PRECISION_FORM ",\n"
         "each with " QB_WHERE_FORM " behind it (see 'qbench help precisions'); the first one\n"
         "is what the others are measured against (default: fp32 int8).\n"
         "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"
         "tensor instead of one an output channel, and weight ranges of least squared error.\n"
         "FILE.onnx: another model with the same input and output, such as a Q/DQ file that some\n"
-        "other tool wrote; it takes its turns in the same rounds. FILE.qbe: an engine that "
-        "'build'\n"
-        "made before, such as the last release's.",
+        "other tool wrote; it takes its turns in the same rounds. FILE.qbe: an engine that\n"
+        "'build' made before, such as the last release's (any name will do).",
     .example = "qbench compare fp32 int8\n"
                "qbench compare fp32 int8:entropy int8:minmax --data val/ --batch 32\n"
                "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"

@@ -369,7 +369,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    if (arguments->n > 0 && qb_has_suffix(arguments->item[0], ".qbe"))
+    if (arguments->n > 0 && qb_precision_names_engine(arguments->item[0]))
         return qb_engine_file_show(cx, &o->common, o->steps, arguments->item[0]);
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];

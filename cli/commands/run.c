@@ -99,7 +99,7 @@ static qb_status add_precision(qb_ctx *cx, qb_hasher *hasher, const char *text) 
     qb_hasher_string(hasher, text);
     char *path = qb_format(cx, "%.*s", (int)(qb_precision_where(text) - text), text);
     if (!path) return cx->code;
-    const bool is_file = qb_has_suffix(path, ".onnx") || qb_has_suffix(path, ".qbe");
+    const bool is_file = qb_has_suffix(path, ".onnx") || qb_precision_names_engine(path);
     qb_status status =
         is_file && qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
     qb_free(path);

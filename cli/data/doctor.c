@@ -51,8 +51,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
 const qb_command qb_data_command_doctor = {
     .name = "data doctor",
     .usage = "[PATH] [--evaluation PATH] [options]",
-    .summary =
-        "duplicates, blank images, missing classes, wrong preprocessing, drift, too few samples",
+    .summary = "copies, blank images, missing classes, wrong preprocessing, drift",
     .notes =
         "PATH: the calibration data (default: data.calibration in qbench.yaml). 'bad' spoils\n"
         "ranges or scores (exit code 3), 'note' may be meant so. With labels the FP32 model also\n"

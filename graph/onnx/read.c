@@ -1,6 +1,7 @@
 /* ONNX files to graphs. */
 #include <string.h>
 
+#include "base/file_kind.h"
 #include "base/log.h"
 #include "onnx_internal.h"
 
@@ -357,7 +358,9 @@ static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_sp
     reader->unfolded = how == READ_UNFOLDED;
     if (!bytes.size) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "the file is empty"));
     if (qb_wire_check(cx, &onnx__model_proto__descriptor, bytes) != QB_OK)
-        QB_GO(qb_wrap(cx, "not an ONNX model, or a damaged one"));
+        QB_GO(qb_file_kind_of(bytes.data, bytes.size)
+                  ? qb_fail_kind(cx, "not an ONNX model", bytes.data, bytes.size)
+                  : qb_wrap(cx, "not an ONNX model, or a damaged one"));
     QB_GO(unpack_model(cx, reader, bytes, &initializers));
     if (part) QB_GO(qb_onnx_cut(cx, reader, part, &initializers));
     if (part && part->n_inputs > 0) QB_GO(read_before(cx, reader, source, bytes, how));

@@ -28,6 +28,19 @@ complains 'missing.onnx: No such file'
 expect 1 "$QBENCH" inspect data
 complains 'data'
 
+# Files of other tools, by what is in them.
+printf '\34\0\0\0TFL3\24\0' >net.tflite
+expect 1 "$QBENCH" inspect net.tflite
+complains 'net.tflite: not an ONNX model: it is a TensorFlow Lite model: convert it: '
+gzip -c model.onnx >model.onnx.gz
+expect 1 "$QBENCH" calibrate model.onnx.gz --data data
+complains 'model.onnx.gz: not an ONNX model: it is compressed with gzip: unpack it'
+echo 'version https://git-lfs.github.com/spec/v1' >pointer.onnx
+expect 1 "$QBENCH" bench --onnx=pointer.onnx
+complains 'pointer.onnx: not an ONNX model: it is a pointer of Git LFS .*git lfs pull'
+expect 1 "$QBENCH" migrate model.onnx net.tflite
+complains 'net.tflite: not a calibration in a format that is known: it is a TensorFlow Lite model'
+
 # Data.
 expect 1 "$QBENCH" calibrate model.onnx --data nowhere
 complains 'nowhere'

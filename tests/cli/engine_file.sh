@@ -50,12 +50,49 @@ says '"batch": 4'
 expect 0 "$QBENCH" bench --precision fp32 "${short[@]}" --saveEngine=saved.qbe
 expect 0 "$QBENCH" bench --loadEngine=saved.qbe "${short[@]}" --infStreams=2
 
+# What the file has decided is not changed by options beside it: a warning names them, and the record
+# holds the file's precision.
+expect 0 "$QBENCH" bench --loadEngine=model.int8.qbe --onnx=other.onnx --fp16 --batch=9 --threads=1 "${short[@]}" --json -
+says '"precision": "int8"'
+says '"batch": 1,'
+complains 'model.int8.qbe holds model.onnx in int8 as it was built: without effect: --threads, --onnx, --fp16, --batch$'
+expect 0 "$QBENCH" bench model.onnx --loadEngine=model.fp32.qbe "${short[@]}" --json -
+says '"precision": "fp32"'
+complains 'model.fp32.qbe holds model.onnx in fp32 as it was built: without effect: model.onnx$'
+expect 0 "$QBENCH" bench --loadEngine=model.int8.qbe --threads "${short[@]}" # trtexec's switch
+grep -q 'without effect' "$work/.err" && fail 'a warning without a reason'
+
+# trtexec's spellings, and engines of any name.
+expect 0 "$QBENCH" build --onnx=model.onnx --int8 --saveEngine=model.trt
+says '^model.trt: [0-9]+ steps'
+same_bytes model.int8.qbe model.trt
+expect 0 "$QBENCH" build --onnx=model.onnx --precision int8 --fp16 --int8 -o both.qbe # int8 wins
+same_bytes model.int8.qbe both.qbe
+expect 0 "$QBENCH" inspect model.trt
+says '^engine +int8 of model.onnx'
+expect 0 "$QBENCH" compare fp32 ./model.trt --data test --duration 0.01 --no-figures
+says '^model.trt +[0-9.]+ +[0-9.]+ to'
+expect 2 "$QBENCH" compare fp32 model.trt@cpu --data test
+complains "model.trt@cpu: an engine file runs on what it was built for: leave out '@cpu'"
+cp model.trt net@2x.trt
+expect 0 "$QBENCH" compare fp32 net@2x.trt --data test --duration 0.01 --no-figures
+expect 1 "$QBENCH" bench model.trt
+complains "load model.trt: not an ONNX model: it is an engine file of qbench: 'qbench bench --loadEngine=FILE' runs it"
+expect 2 "$QBENCH" compare fp32 model.json --data test
+complains "unknown precision 'model.json'"
+
 head -c 5000 model.int8.qbe >cut.qbe
 expect 1 "$QBENCH" bench --loadEngine=cut.qbe
 complains 'cut.qbe: damaged engine file: 5000 bytes, the header says'
 expect 1 "$QBENCH" inspect cut.qbe
 expect 1 "$QBENCH" bench --loadEngine=model.onnx
-complains 'model.onnx: not a qbench engine file'
+complains "model.onnx: not a qbench engine file \\('qbench build' makes one of an ONNX model\\)$"
+printf 'ftrt\0\0\0\0\0\0' >nvidia.engine
+expect 1 "$QBENCH" bench --loadEngine=nvidia.engine
+complains 'nvidia.engine: not a qbench engine file .*: it is an engine of TensorRT: .* give the ONNX model'
+head -c 8 model.int8.qbe >header.qbe
+expect 1 "$QBENCH" bench --loadEngine=header.qbe
+complains 'header.qbe: damaged engine file: it ends in the header'
 expect 1 "$QBENCH" bench --loadEngine=nothing.qbe
 complains 'nothing.qbe'
 expect 1 "$QBENCH" bench --loadEngine=model.int8.qbe --shapes=image:1x3x8x8

@@ -42,6 +42,43 @@ complains 'expected a command'
 expect 2 "$QBENCH" calib shwo
 complains "did you mean 'show'"
 
+# No line of any help is wider than 90 columns.
+wide() {
+    checks=$((checks + 1))
+    awk -v of="$*" 'length > 90 { print of ": " length " columns: " $0; bad = 1 } END { exit bad }' "$work/.out" ||
+        fail "lines of more than 90 columns: $*"
+}
+expect 0 "$QBENCH" help
+wide help
+commands=$(sed -n '/^usage/,/^The main job/s/^  \([a-z]*\) .*/\1/p' "$work/.out")
+topics=$(sed -n '/^.qbench help TOPIC/,$s/^  \([a-z-]*\) .*/\1/p' "$work/.out")
+[ "$(wc -w <<<"$commands")" -gt 20 ] || fail "commands: $commands"
+[ "$(wc -w <<<"$topics")" -gt 8 ] || fail "topics: $topics"
+for topic in $topics; do
+    expect 0 "$QBENCH" help "$topic"
+    wide "$topic"
+done
+for command in $commands; do
+    expect 0 "$QBENCH" "$command" --help
+    wide "$command"
+    for member in $(sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' "$work/.out"); do
+        expect 0 "$QBENCH" "$command" "$member" --help
+        wide "$command $member"
+    done
+done
+
+# What is missing or wrong behind an option is named.
+expect 2 "$QBENCH" calibrate --threads
+complains 'option --threads: expected N, got the end'
+expect 2 "$QBENCH" compare --threads --data x
+complains 'option --threads: expected N, got the option --data \(write --threads=--data if meant\)'
+expect 2 "$QBENCH" compare --threads four
+complains "option --threads: expected an integer, got 'four'"
+expect 2 "$QBENCH" compare --threads=
+complains "option --threads: expected an integer, got ''"
+expect 2 "$QBENCH" compare -j 5000
+complains 'option --threads: expected 0 to 4096, got 5000'
+
 expect 2 "$QBENCH" calibrat
 complains "did you mean 'calibrate'"
 expect 2 "$QBENCH" calibrate --methd entropy

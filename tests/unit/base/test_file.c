@@ -150,6 +150,41 @@ static void lost_temporary_file_is_an_error(void **state) {
     assert_content(f, f->path, "old");
 }
 
+/* What a host does that does not see our lock: it takes our temporary file for left over and begins
+ * one of that name. */
+static void replace_as_another_host(fixture *f, const char *temp) {
+    assert_int_equal(unlink(temp), 0);
+    FILE *theirs = fopen(temp, "wx");
+    assert_non_null(theirs);
+    assert_true(fputs("theirs", theirs) >= 0);
+    assert_int_equal(fclose(theirs), 0);
+    assert_content(f, temp, "theirs");
+}
+
+static void temporary_file_of_another_host_is_left_alone(void **state) {
+    fixture *f = *state;
+    assert_ok(&f->cx, qb_file_write(&f->cx, f->path, "old", 3));
+    for (int commits = 0; commits < 2; commits++) {
+        qb_writer writer;
+        assert_ok(&f->cx, qb_writer_open(&f->cx, f->path, &writer));
+        assert_true(fputs("ours", writer.stream) >= 0);
+        char *temp = qb_strdup(&f->cx, writer.temp);
+        assert_non_null(temp);
+        replace_as_another_host(f, temp);
+        if (commits) {
+            assert_fails(&f->cx, qb_writer_commit(&f->cx, &writer), QB_STATUS_IO);
+            assert_message(&f->cx, "another program took");
+            assert_message(&f->cx, temp);
+        } else {
+            qb_writer_abort(&writer);
+        }
+        assert_content(f, temp, "theirs");
+        assert_content(f, f->path, "old");
+        assert_int_equal(unlink(temp), 0);
+        qb_free(temp);
+    }
+}
+
 static void two_writers_of_one_path_do_not_collide(void **state) {
     fixture *f = *state;
     qb_writer a, b;
@@ -320,6 +355,33 @@ static void link_to_nothing_yet_is_followed(void **state) {
     assert_message(&f->cx, "too many links");
 }
 
+/* A link that anybody could have put there: as the kernel does on opening, it is not followed. */
+static void links_of_others_in_a_shared_folder_are_refused(void **state) {
+    enum { NOBODY = 65534 };
+    fixture *f = *state;
+    char shared[QB_TEST_PATH], link[QB_TEST_PATH];
+    qb_test_join(shared, f->dir, "shared");
+    qb_test_join(link, shared, "report.html");
+    assert_int_equal(mkdir(shared, 0777), 0);
+    assert_int_equal(chmod(shared, 01777), 0);
+    assert_int_equal(symlink(f->path, link), 0);
+    assert_ok(&f->cx, qb_file_write(&f->cx, link, "own", 3)); /* our own link */
+    assert_content(f, f->path, "own");
+    if (lchown(link, NOBODY, NOBODY) != 0) return; /* only root can play two users */
+    for (int dangles = 0; dangles < 2; dangles++) {
+        assert_fails(&f->cx, qb_file_write(&f->cx, link, "new", 3), QB_STATUS_IO);
+        assert_message(&f->cx, "report.html is a link of another user (65534)");
+        if (dangles)
+            assert_false(qb_path_exists(f->path));
+        else
+            assert_content(f, f->path, "own");
+        unlink(f->path);
+    }
+    assert_int_equal(chmod(shared, 0755), 0); /* a folder of our own: whoever made the link */
+    assert_ok(&f->cx, qb_file_write(&f->cx, link, "new", 3));
+    assert_content(f, f->path, "new");
+}
+
 static void bad_targets_are_refused(void **state) {
     fixture *f = *state;
     qb_writer writer;
@@ -367,6 +429,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(abort_leaves_the_old_file, setup),
     cmocka_unit_test_setup(commit_replaces_the_old_file, setup),
     cmocka_unit_test_setup(lost_temporary_file_is_an_error, setup),
+    cmocka_unit_test_setup(temporary_file_of_another_host_is_left_alone, setup),
     cmocka_unit_test_setup(two_writers_of_one_path_do_not_collide, setup),
     cmocka_unit_test_setup(full_device_is_an_error, setup),
     cmocka_unit_test_setup(failed_write_leaves_the_old_file, setup),
@@ -376,6 +439,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(special_files_are_written_directly, setup),
     cmocka_unit_test_setup(links_stay_links, setup),
     cmocka_unit_test_setup(link_to_nothing_yet_is_followed, setup),
+    cmocka_unit_test_setup(links_of_others_in_a_shared_folder_are_refused, setup),
     cmocka_unit_test_setup(bad_targets_are_refused, setup),
     cmocka_unit_test_setup(longest_file_name_can_be_written, setup),
     cmocka_unit_test_setup(no_memory_leaves_no_temporary_file, setup),
