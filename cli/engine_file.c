@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/json_out.h"
+#include "cli/steps.h"
 #include "engine/file.h"
 
 static const char *text(const json_t *object, const char *key) {
@@ -16,14 +17,6 @@ static void print_ports(const json_t *tags, const char *key, const char *label) 
     json_array_foreach(json_object_get(tags, key), i, port)
         printf("%-11s %s %s %s\n", i == 0 ? label : "", text(port, "name"), text(port, "dtype"),
                text(port, "shape"));
-}
-
-static void print_steps(const json_t *steps) {
-    const json_t *step;
-    size_t i;
-    json_array_foreach(steps, i, step)
-        printf("%4zu %-5s %-28s %-24s %s\n", i, text(step, "dtype"), text(step, "tactic"),
-               text(step, "op"), text(step, "name"));
 }
 
 static void print_plugins(const json_t *plugins) {
@@ -95,7 +88,7 @@ static void print(const json_t *tags, bool steps) {
         printf("planned     %.1f MiB of activations, %.3f times the most that live at once\n",
                mib(memory, "planned"), mib(memory, "planned") / mib(memory, "lower_bound"));
     printf("steps       %zu\n", json_array_size(json_object_get(tags, "steps")));
-    if (steps) print_steps(json_object_get(tags, "steps"));
+    if (steps) qb_steps_print(json_object_get(tags, "steps"));
 }
 
 qb_status qb_engine_file_json(qb_ctx *cx, const char *path, json_t **tags) {

@@ -627,6 +627,19 @@ static qb_status build_half(qb_ctx *cx, const request *r, qb_engine **out) {
 
 #define CLEARLY 0.99 /* INT8 must take less than this share of FP16's time */
 
+/* Every step that computes says that FP16 won as a whole. */
+static qb_status note_race(qb_ctx *cx, qb_engine *half, const double ms[2]) {
+    char text[128];
+    snprintf(text, sizeof text, "the whole engine: f16 %.3f ms, int8 with f16 steps %.3f ms", ms[1],
+             ms[0]);
+    const char *kept = qb_arena_strdup(cx, half->arena, text);
+    if (!kept) return cx->code;
+    for (int32_t s = 0; s < half->n_steps; s++)
+        if (half->steps[s].on_device && half->steps[s].flops > 0)
+            half->steps[s].choice.why_half = kept;
+    return QB_OK;
+}
+
 /* An INT8 engine on a device that may mix is not to be slower than the FP16 one: both run, and INT8
  * stays where it is clearly faster; a tie is FP16's, so that what stays is that very engine. Sums
  * of step times cannot promise that, and where they keep every layer in FP16, pools and their
@@ -646,6 +659,7 @@ static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     if (r->timing_cache) QB_GO(qb_timings_save(cx, r->known->timings, r->timing_cache));
     if (ms[0] >= CLEARLY * ms[1]) {
         qb_info(cx, "INT8 takes %.3f ms, FP16 %.3f ms: all steps stay in FP16", ms[0], ms[1]);
+        QB_GO(note_race(cx, half, ms));
         qb_engine *slower = *engine;
         *engine = half;
         half = slower;

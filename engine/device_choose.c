@@ -445,6 +445,15 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     return QB_OK;
 }
 
+static qb_status add_remark(const qb_builder *b, const qb_kernel *kernel, qb_choice *choice) {
+    char text[96];
+    if (!kernel || !b->engine->device->remark ||
+        !b->engine->device->remark(kernel, text, sizeof text))
+        return QB_OK;
+    choice->note = qb_arena_strdup(b->cx, b->engine->arena, text);
+    return choice->note ? QB_OK : b->cx->code;
+}
+
 qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                            const bool *constant, const int32_t *values, qb_kernel **out,
                            qb_choice *choice) {
@@ -454,6 +463,7 @@ qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_for
         QB_TRY(qb_device_kernel(b, forms, n_forms, constant, values, out, choice));
     if (b->replay && !*out) choice->why_not = "as it was when the file was built";
     qb_status status = qb_build_record(b, *out);
+    if (status == QB_OK) status = add_remark(b, *out, choice);
     if (status == QB_OK) return QB_OK;
     qb_kernel_free(*out);
     *out = NULL;

@@ -59,6 +59,9 @@ typedef struct qb_device_api {
     qb_status (*event_wait)(qb_ctx *cx, void *event);                /* by the host */
     qb_status (*stream_wait)(qb_ctx *cx, void *stream, void *event); /* by later work on it */
     const qb_device_observers *observers;                            /* NULL: it has none */
+    /* Writes why the device's fast kernels do not take the problem of this slow one ("C=18: no
+     * tile"); false: it is none, or nobody knows. NULL: the device has no remarks. */
+    bool (*remark)(const qb_kernel *kernel, char *text, size_t n);
 } qb_device_api;
 
 /* The device of a backend; NULL for backends that run on the host. */

@@ -98,7 +98,8 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .alternatives = step->choice.alternatives,
                           .n_alternatives = step->choice.n_alternatives,
                           .fallback = step->choice.why_not,
-                          .half = step->choice.why_half};
+                          .half = step->choice.why_half,
+                          .note = step->choice.note};
 }
 
 qb_layer_counts qb_engine_layers(const qb_engine *engine) {

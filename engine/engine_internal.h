@@ -53,6 +53,7 @@ typedef struct qb_choice {
     qb_step_alternative *alternatives; /* in the engine's arena */
     const char *why_not;               /* why no tactic of the device runs it; NULL */
     const char *why_half;              /* why it runs in f16, in an INT8 engine; NULL */
+    const char *note;                  /* why no fast kernel of the device runs it; NULL */
 } qb_choice;
 
 typedef struct qb_step {

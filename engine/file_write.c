@@ -5,6 +5,8 @@
 #include "engine/device_internal.h"
 #include "engine/file_internal.h"
 #include "engine/plans_internal.h"
+#include "engine/providers.h"
+#include "engine/step_json.h"
 #include "graph/op.h"
 #include "graph/store.h"
 
@@ -27,18 +29,6 @@ static json_t *ports_json(const qb_port *ports, int32_t n) {
     return list;
 }
 
-/* What timing on the device found. */
-static void add_choice(json_t *step, const qb_step_info *s) {
-    json_t *others = json_array();
-    for (int32_t i = 0; i < s->n_alternatives; i++)
-        json_array_append_new(others, json_pack("{s:s, s:f}", "tactic", s->alternatives[i].tactic,
-                                                "us", s->alternatives[i].seconds * 1e6));
-    json_object_set_new(step, "us", json_real(s->seconds * 1e6));
-    json_object_set_new(step, "alternatives", others);
-    if (s->half) json_object_set_new(step, "half", json_string(s->half));
-    if (s->fallback) json_object_set_new(step, "fallback", json_string(s->fallback));
-}
-
 static json_t *steps_json(const qb_engine *engine) {
     json_t *list = json_array();
     for (int32_t i = 0; i < engine->n_steps; i++) {
@@ -47,7 +37,10 @@ static json_t *steps_json(const qb_engine *engine) {
         json_t *step = json_pack("{s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", s.name, "op", s.op,
                                  "tactic", s.tactic, "impl", s.impl, "dtype",
                                  qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes);
-        if (engine->device) add_choice(step, &s);
+        if (engine->device) {
+            json_object_set_new(step, "provider", json_string(qb_provider_of(&s)));
+            qb_step_choice_json(&s, step);
+        }
         json_array_append_new(list, step);
     }
     return list;

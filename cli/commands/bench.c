@@ -13,6 +13,7 @@
 #include "cli/json_out.h"
 #include "cli/making.h"
 #include "cli/precision.h"
+#include "cli/steps.h"
 #include "cli/trtexec.h"
 
 typedef struct options {
@@ -332,12 +333,10 @@ static qb_status show_profile(qb_ctx *cx, const options *o, const qb_engine *eng
 }
 
 static void print_layers(const qb_engine *engine) {
-    printf("\n=== Layers ===\n");
-    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
-        qb_step_info s;
-        qb_engine_step(engine, i, &s);
-        printf("%-24s %-6s %-24s %s\n", s.tactic, qb_dtype_text(s.dtype), s.op, s.name);
-    }
+    json_t *steps = qb_steps_json(engine);
+    printf("\n=== Layers ===");
+    qb_steps_print(steps);
+    json_decref(steps);
 }
 
 static qb_status exports(qb_ctx *cx, const options *o, const qb_engine *engine,

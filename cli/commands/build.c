@@ -3,6 +3,8 @@
 
 #include "cli/json_out.h"
 #include "cli/making.h"
+#include "cli/steps.h"
+#include "engine/providers.h"
 
 typedef struct options {
     qb_common common;
@@ -10,7 +12,7 @@ typedef struct options {
     qb_precision_flags type;
     const char *save_engine;
     qb_shape_flags sizes;
-    bool time_tactics, version_compatible, hardware_compatible;
+    bool steps, time_tactics, version_compatible, hardware_compatible;
 } options;
 
 static const qb_opt table[] = {
@@ -33,6 +35,10 @@ static const qb_opt table[] = {
      .min = 1,
      .max = 65536},
     QB_SHAPE_OPTIONS(options),
+    {.name = "steps",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, steps),
+     .help = "print every step with its kernel; on a GPU also times, alternatives and reasons"},
     {.name = "time-tactics",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, time_tactics),
@@ -60,12 +66,24 @@ static char *artifact(qb_ctx *cx, const qb_project *project, const char *precisi
     return path;
 }
 
+/* What computes in which type, and what a GPU left to the processor: never silently. */
+static void print_types(const qb_engine *engine) {
+    char types[128];
+    qb_provider_count n;
+    qb_steps_summary(engine, types, sizeof types);
+    qb_providers_count(engine, &n);
+    printf("types: %s", types);
+    if (qb_engine_device(engine) && n.cpu > 0)
+        printf("; %d steps of %d run on the CPU, with %d copies", n.cpu, n.cuda + n.cpu, n.copies);
+    printf("\n");
+}
+
 static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, const char *path) {
     json_t *root =
         json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
                   qb_json_string(path), "precision", qb_precision_asked(&o->type), "steps",
                   qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
-    json_t *memory = qb_memory_json(engine);
+    json_t *memory = qb_memory_json(engine), *steps = qb_steps_json(engine);
     json_object_update(root, memory);
     json_decref(memory);
     if (!qb_json_on_stdout(&o->common)) {
@@ -73,7 +91,10 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, c
         if (qb_engine_n_profiles(engine) > 0) printf(", %d profiles", qb_engine_n_profiles(engine));
         printf("\n");
         qb_memory_print(engine);
+        print_types(engine);
+        if (o->steps) qb_steps_print(steps);
     }
+    json_object_set_new(root, "plan", steps);
     return qb_json_out(cx, &o->common, root);
 }
 

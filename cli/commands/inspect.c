@@ -8,6 +8,7 @@
 #include "cli/json_out.h"
 #include "cli/pipeline.h"
 #include "cli/precision.h"
+#include "cli/steps.h"
 #include "cli/values_out.h"
 #include "engine/providers.h"
 #include "graph/op.h"
@@ -99,21 +100,6 @@ static int64_t parameters(const qb_graph *graph) {
     return n;
 }
 
-/* What was measured when a step's kernel was chosen on a device, and why others run on the host. */
-static void add_choice(json_t *step, const qb_step_info *s) {
-    if (s->fallback) json_object_set_new(step, "fallback", qb_json_string(s->fallback));
-    if (s->half) json_object_set_new(step, "half", qb_json_string(s->half));
-    if (s->seconds <= 0) return;
-    json_t *others = json_array();
-    for (int32_t i = 0; i < s->n_alternatives; i++)
-        json_array_append_new(others, json_pack("{s:s, s:f}", "tactic", s->alternatives[i].tactic,
-                                                "us", s->alternatives[i].seconds * 1e6));
-    json_object_set_new(step, "us", json_real(s->seconds * 1e6));
-    json_object_set_new(step, "tops", json_real(s->flops / s->seconds * 1e-12));
-    json_object_set_new(step, "gb_per_s", json_real(s->bytes / s->seconds * 1e-9));
-    json_object_set_new(step, "alternatives", others);
-}
-
 /* "cpu.conv_f32.avx512" counts for cpu; "node" (the operator's definition) and "alias" for
  * themselves. */
 static void count_backend(json_t *counts, const char *tactic) {
@@ -134,19 +120,12 @@ static json_t *providers_json(const qb_engine *engine, const char *missing) {
 /* Steps, sums and memory of the engine; or why there is none (shapes that are not known). */
 static json_t *engine_json(const qb_engine *engine, const char *missing, const char *reason) {
     if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
-    json_t *steps = json_array(), *backends = json_object();
+    json_t *steps = qb_steps_json(engine), *backends = json_object(), *step;
     double flops = 0;
-    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
-        qb_step_info s;
-        qb_engine_step(engine, i, &s);
-        flops += s.flops;
-        json_t *step =
-            json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name),
-                      "op", s.op, "provider", qb_provider_of(&s), "tactic", s.tactic, "impl",
-                      s.impl, "dtype", qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes);
-        add_choice(step, &s);
-        count_backend(backends, s.tactic);
-        json_array_append_new(steps, step);
+    size_t i;
+    json_array_foreach(steps, i, step) {
+        flops += json_number_value(json_object_get(step, "flops"));
+        count_backend(backends, json_string_value(json_object_get(step, "tactic")));
     }
     qb_engine_memory memory;
     qb_engine_memory_of(engine, &memory);
@@ -195,43 +174,6 @@ static void print_counts(const char *title, json_t *object, bool zeros) {
     printf("\n");
 }
 
-static void print_choice(const json_t *s) {
-    const json_t *fallback = json_object_get(s, "fallback"), *us = json_object_get(s, "us"), *a;
-    size_t i;
-    if (fallback) printf("     not on cuda: %s\n", json_string_value(fallback));
-    if (json_object_get(s, "half"))
-        printf("     in f16: %s\n", json_string_value(json_object_get(s, "half")));
-    if (!us) return;
-    printf("     %.1f us, %.2f TOPS, %.0f GB/s", json_number_value(us),
-           json_number_value(json_object_get(s, "tops")),
-           json_number_value(json_object_get(s, "gb_per_s")));
-    json_array_foreach(json_object_get(s, "alternatives"), i, a) {
-        const char *tactic = json_string_value(json_object_get(a, "tactic"));
-        if (strcmp(tactic, json_string_value(json_object_get(s, "tactic"))) != 0)
-            printf("; %s %.1f", tactic, json_number_value(json_object_get(a, "us")));
-    }
-    printf("\n");
-}
-
-static void print_steps(const json_t *steps) {
-    size_t i;
-    const json_t *s;
-    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %-4s %s\n", "step", "name", "op", "type", "MMACs",
-           "KiB", "on", "kernel");
-    json_array_foreach(steps, i, s) {
-        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %-4s %s %s\n", i,
-               json_string_value(json_object_get(s, "name")),
-               json_string_value(json_object_get(s, "op")),
-               json_string_value(json_object_get(s, "dtype")),
-               json_number_value(json_object_get(s, "flops")) / 2e6,
-               json_number_value(json_object_get(s, "bytes")) / 1024,
-               json_string_value(json_object_get(s, "provider")),
-               json_string_value(json_object_get(s, "tactic")),
-               json_string_value(json_object_get(s, "impl")));
-        print_choice(s);
-    }
-}
-
 static void print_providers(const json_t *providers) {
     const char *missing = json_string_value(json_object_get(providers, "missing"));
     const json_int_t cuda = json_integer_value(json_object_get(providers, "cuda"));
@@ -257,7 +199,7 @@ static void print_engine(const options *o, const json_t *e) {
     print_providers(json_object_get(e, "providers"));
     if (json_object_get(e, "device"))
         printf("device     %s\n", json_string_value(json_object_get(e, "device")));
-    if (o->steps) print_steps(json_object_get(e, "steps"));
+    if (o->steps) qb_steps_print(json_object_get(e, "steps"));
 }
 
 static void print_change(const char *op, json_int_t before, json_int_t after) {

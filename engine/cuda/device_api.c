@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/code.h"
 #include "kernels/cuda/observe.h"
+#include "kernels/cuda/remark.h"
 
 static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity) {
     qb_cuda_device device;
@@ -73,4 +74,5 @@ const qb_device_api qb_cuda_device_api = {.backend = "cuda",
                                           .host_release = qb_cuda_host_free,
                                           .event_wait = qb_cuda_event_wait,
                                           .stream_wait = qb_cuda_stream_wait,
-                                          .observers = &observers};
+                                          .observers = &observers,
+                                          .remark = qb_cuda_remark};

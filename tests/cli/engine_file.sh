@@ -9,6 +9,7 @@ for precision in fp32 int8 int8:minmax+per-tensor; do
     file=model.$(tr ':+' '--' <<<"$precision").qbe
     expect 0 "$QBENCH" build --precision "$precision"
     says "^$file: [0-9]+ steps"
+    says '^types: [0-9]+ steps in '
     expect 0 "$QBENCH" build --model "$PWD/model.onnx" --precision "$precision" -o again.qbe
     same_bytes "$file" again.qbe
     expect 0 "$QBENCH" bench --loadEngine="$file" "${short[@]}" --exportOutput=loaded.json
@@ -24,7 +25,7 @@ if grep -q avx512_bf16 /proc/cpuinfo; then
     same_bytes loaded.json built.json
     expect 0 "$QBENCH" inspect model.bf16.qbe --steps
     says '^engine +bf16 of model.onnx'
-    says '^ *[0-9]+ bf16 +cpu.conv_bf16.avx512bf16'
+    says '^[0-9]+ .* bf16 .* cpu +cpu.conv_bf16.avx512bf16'
     expect 0 "$QBENCH" compare fp32 bf16 int8 fp16 --duration 0.05
     says '^bf16 +[0-9.]+ +[0-9.]+ to'
     complains 'fp16 is left out: .* this processor computes in bf16 \(--precision bf16\)'
@@ -39,9 +40,13 @@ fi
 expect 1 "$QBENCH" build --precision bf16 --backends ref
 complains 'bf16: .* backend cpu'
 
+expect 0 "$QBENCH" build --precision int8 --steps --json built.json
+says '^[0-9]+ .* s8 .* cpu +[a-z]+\.conv_s8'
+grep '^[0-9]\+ ' "$work/.out" >built.steps
 expect 0 "$QBENCH" inspect model.int8.qbe --steps --json tags.json
+grep '^[0-9]\+ ' "$work/.out" | cmp - built.steps || fail 'the file has other steps than the build said'
 says '^engine +int8 of model.onnx'
-says '^ *[0-9]+ s8 +[a-z]+\.conv_s8'
+says '^[0-9]+ .* s8 .* cpu +[a-z]+\.conv_s8'
 grep -q '"schema": "qbench.engine/1"' tags.json || fail 'no tags'
 
 expect 0 "$QBENCH" build --precision fp32 --batch 4 -o batch.qbe

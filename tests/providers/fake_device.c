@@ -18,8 +18,9 @@ const char *fake_device_hardware = "fake device", *fake_device_software = "drive
 const char *fake_device_last_hardware;
 qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
-    fake_device_compilations;
+    fake_device_compilations, fake_device_waits;
 size_t fake_device_odd_scratch;
+_Atomic uint32_t fake_device_clock;
 int fake_device_fills_left = -1;
 static _Thread_local int32_t current;
 
@@ -174,10 +175,16 @@ static qb_status fill(qb_ctx *cx, void *to, int byte, size_t bytes, void *on) {
     return QB_OK;
 }
 
-static qb_status sync_stream(qb_ctx *cx, void *on) {
+/* Work is done as soon as it is there. */
+static qb_status nothing(qb_ctx *cx, void *on) {
     (void)cx;
     (void)on;
     return QB_OK;
+}
+
+static qb_status sync_stream(qb_ctx *cx, void *on) {
+    fake_device_waits++;
+    return nothing(cx, on);
 }
 
 static qb_status event_open(qb_ctx *cx, void **event) {
@@ -189,20 +196,26 @@ static void event_close(void *event) { qb_free(event); }
 
 static qb_status event_record(qb_ctx *cx, void *event, void *on) {
     (void)event;
-    return sync_stream(cx, on);
+    return nothing(cx, on);
 }
 
 static qb_status event_elapsed(qb_ctx *cx, void *from, void *to, float *milliseconds) {
-    static _Atomic uint32_t clock; /* never the same twice, as on a real one */
     (void)from;
-    clock = clock * 1664525 + 1013904223;
-    *milliseconds = 0.5f + 0.5f * (float)(clock >> 8) / (1 << 24);
-    return sync_stream(cx, to);
+    fake_device_clock = fake_device_clock * 1664525 + 1013904223;
+    *milliseconds = 0.5f + 0.5f * (float)(fake_device_clock >> 8) / (1 << 24);
+    return nothing(cx, to);
 }
 
 static qb_status stream_wait(qb_ctx *cx, void *on, void *event) {
     (void)event;
-    return sync_stream(cx, on);
+    return nothing(cx, on);
+}
+
+static bool remark(const qb_kernel *kernel, char *text, size_t n) {
+    const qb_problem *p = &kernel->problem;
+    if (p->kind != QB_KIND_CONV || p->in[0].shape.dim[1] != 3) return false;
+    snprintf(text, n, "C=3: no tile");
+    return true;
 }
 
 /* ---- observers ---- */
@@ -280,7 +293,7 @@ static const qb_device_api fake = {.backend = "cuda",
                                    .event_mark = event_record,
                                    .event_elapsed = event_elapsed,
                                    .capture_begin = capture_begin,
-                                   .fence = sync_stream,
+                                   .fence = nothing,
                                    .capture_end = capture_end,
                                    .graph_launch = graph_launch,
                                    .graph_close = graph_close,
@@ -288,7 +301,8 @@ static const qb_device_api fake = {.backend = "cuda",
                                    .host_release = host_release,
                                    .event_wait = sync_stream,
                                    .stream_wait = stream_wait,
-                                   .observers = &observers};
+                                   .observers = &observers,
+                                   .remark = remark};
 
 /* ---- tactics ---- */
 

@@ -16,10 +16,11 @@ extern bool fake_device_is_there;
 extern const char *fake_device_hardware, *fake_device_software;
 extern const char *fake_device_last_hardware; /* NULL: as the others */
 /* Counted: blocks of its memory that were ever made and those that are there, recordings of work
- * that were ever made, constants that were packed, and kernels of convolutions that were compiled.
+ * that were ever made, constants that were packed, kernels of convolutions that were compiled, and
+ * how often the host waited for it. It remarks on convolutions of three channels: "C=3: no tile".
  */
 extern _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings,
-    fake_device_packs, fake_device_compilations;
+    fake_device_packs, fake_device_compilations, fake_device_waits;
 
 /* Called before each launch of a kernel on that device, for what a test wants to go wrong there;
  * NULL: nothing. */
@@ -27,6 +28,8 @@ extern qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 
 /* Scratch that its convolutions of odd width want, as a library's do at some sizes. */
 extern size_t fake_device_odd_scratch;
+/* What its clock says next follows from this; never the same twice in a row, as on a real one. */
+extern _Atomic uint32_t fake_device_clock;
 /* How many fills of its memory still work; below 0: all. */
 extern int fake_device_fills_left;
 
