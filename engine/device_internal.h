@@ -116,8 +116,18 @@ qb_status qb_device_fuse(qb_builder *b);
  * runs on the host. `problem` is the graph's. */
 qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,
                          bool *done);
+/* Does a tactic of the builder's device take it, with its floats in the device's type? */
+bool qb_device_takes(const qb_builder *b, const qb_problem *problem);
 /* The same for nodes that pose a problem of their own. */
 qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done);
+/* engine/device_packed.c */
+/* Is the group a Split that needs no step, because an Attention on the device reads what it splits?
+ */
+bool qb_device_is_packing(const qb_builder *b, const qb_group *group);
+/* That Split for an Attention, whose problem then has one input in the place of three: packed[4]
+ * are the values behind it; NULL: there is none. `in` becomes problem->in. */
+const qb_group *qb_device_packed(const qb_builder *b, const qb_group *group, int32_t *packed,
+                                 qb_desc *in, qb_problem *problem);
 /* Copies from the caller's memory first, copies to it last, so that what lies between can be
  * recorded as one. */
 qb_status qb_device_order(qb_ctx *cx, qb_engine *engine);

@@ -92,9 +92,7 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     return QB_OK;
 }
 
-/* Does a tactic of the builder's device take it, with its floats in f16? */
-static bool takes_in_half(const void *user, const qb_problem *problem) {
-    const qb_builder *b = user;
+bool qb_device_takes(const qb_builder *b, const qb_problem *problem) {
     const bool constant[QB_MAX_INPUTS] = {false};
     qb_desc in[QB_MAX_INPUTS];
     qb_problem p = *problem;
@@ -106,10 +104,18 @@ static bool takes_in_half(const void *user, const qb_problem *problem) {
     return false;
 }
 
+static bool takes(const void *user, const qb_problem *problem) {
+    return qb_device_takes(user, problem);
+}
+
 qb_status qb_device_fuse(qb_builder *b) {
     int32_t n;
-    QB_TRY(qb_fuse_attention(b->cx, b->graph, takes_in_half, b, &n));
+    QB_TRY(qb_fuse_attention(b->cx, b->graph, takes, b, &n));
     if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
+    b->packs_heads = true;
+    if (b->plans) return QB_OK; /* weights that a plan makes are no other plan's */
+    QB_TRY(qb_fuse_products(b->cx, b->graph, takes, b, &n));
+    if (n > 0) qb_debug(b->cx, "queries, keys and values: %d times as one product", (int)n);
     return QB_OK;
 }
 
@@ -130,17 +136,22 @@ static bool pose_cast(const qb_builder *b, const qb_node *node, qb_desc *in, qb_
 qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     qb_desc in[QB_MAX_INPUTS];
+    int32_t packed[4];
     qb_problem problem;
-    *done = false;
+    *done = qb_device_is_packing(b, group);
     b->why_not = "no tactic for this operator";
-    if (node->n_in > 4 ||
+    if (*done || node->n_in > 4 ||
         (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) ||
         problem.kind == QB_KIND_RECURRENT) /* several outputs: no device has that */
         return QB_OK;
     qb_group posed = *group;
+    const qb_group *split =
+        problem.kind == QB_KIND_ATTENTION ? qb_device_packed(b, group, packed, in, &problem) : NULL;
+    if (split) posed.in = packed;
     posed.kind = problem.kind;
     posed.n_in = problem.n_in;
-    return qb_device_step(b, &posed, &problem, done);
+    QB_TRY(qb_device_step(b, &posed, &problem, done));
+    return split && !*done ? qb_build_node(b, split) : QB_OK; /* the host reads three tensors */
 }
 
 /* ---- order ------------------------------------------------------------------------------------

@@ -211,6 +211,7 @@ typedef struct qb_builder {
     struct qb_timings *timings; /* of tactics on the device; NULL without one */
     qb_compiled *compiled;      /* for the device's kernels; NULL without one */
     bool first_tactic;          /* on the device: nothing is timed */
+    bool packs_heads;           /* an Attention may read what a Split divides: no one observes it */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */
     const char *why_not;        /* why the device does not run the group at work; NULL */
@@ -311,6 +312,8 @@ qb_desc qb_build_real_desc(const qb_builder *b, int32_t value);
 qb_status qb_build_quantized(qb_builder *b, int32_t value, int32_t private);
 qb_step *qb_build_step(qb_builder *b, qb_step_kind kind, int32_t n_in, int32_t n_out);
 qb_status qb_build_group(qb_builder *b, const qb_group *group);
+/* The group's node by its operator's eval, on the host. */
+qb_status qb_build_node(qb_builder *b, const qb_group *group);
 /* Adds the kernel's step with the copies it needs before it; *kernel becomes NULL once the engine
  * owns it. */
 qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **kernel);

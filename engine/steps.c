@@ -107,7 +107,7 @@ static qb_status real_outputs(qb_builder *b, const qb_node *node) {
     return QB_OK;
 }
 
-static qb_status build_node(qb_builder *b, const qb_group *group) {
+qb_status qb_build_node(qb_builder *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
     if (!in) return b->cx->code;
@@ -433,7 +433,7 @@ qb_status qb_build_group(qb_builder *b, const qb_group *group) {
         if (done) return QB_OK;
         if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));
         if (!done) QB_TRY(build_node_on_host(b, group, &done));
-        return done ? QB_OK : build_node(b, group);
+        return done ? QB_OK : qb_build_node(b, group);
     }
     qb_desc in[QB_MAX_INPUTS];
     qb_problem problem;

@@ -62,6 +62,18 @@ typedef bool (*qb_attention_filter)(const void *user, const qb_problem *problem)
 qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                             const void *user, int32_t *n_changes);
 
+/* Where queries, keys and values of an Attention are each a product of one value with a constant
+ * weight [and a bias], they become one product with a Split behind it, if `accept` takes the
+ * Attention's problem as qb_attention_pack makes it. What vanishes is as above. */
+qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
+                           const void *user, int32_t *n_changes);
+/* An Attention's problem whose first input becomes what was split into three: see qb_kind. `in`
+ * becomes problem->in. */
+void qb_attention_pack(qb_problem *problem, qb_desc *in);
+/* The Attention that alone reads what the node, a Split into three equal parts of the last of three
+ * dimensions, makes: queries, keys and values in this order. -1: there is none. */
+int32_t qb_attention_fed_by(const qb_graph *graph, int32_t split);
+
 /* The kernel problem of a group in a graph whose shapes are known; `in` (QB_MAX_INPUTS entries)
  * becomes problem->in. Layouts are ROW, a bias is [n], and integer data beside a float weight count
  * as f32 (the caller converts them). Not for NODE. */

@@ -239,14 +239,6 @@ static qb_status rewrite(qb_rewrite *rw, pattern *p) {
     return QB_OK;
 }
 
-/* Removes what nothing reads any more. */
-static qb_status tidy(qb_rewrite *rw) {
-    int32_t n;
-    QB_TRY(qb_graph_sort(rw->cx, rw->graph));
-    QB_TRY(qb_pass_prune_dead.run(rw->cx, rw->graph, &n));
-    return qb_graph_sweep(rw->cx, rw->graph);
-}
-
 qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                             const void *user, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
@@ -261,7 +253,7 @@ qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter acc
         if (graph->nodes[i].op && match(&rw, i, &p) && is_accepted(&rw, &p, accept, user))
             QB_GO(rewrite(&rw, &p));
     }
-    if (rw.n_changes > 0) QB_GO(tidy(&rw));
+    if (rw.n_changes > 0) QB_GO(qb_rewrite_tidy(&rw));
     *n_changes = rw.n_changes;
 out:
     qb_uses_release(&rw.uses);

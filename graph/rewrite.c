@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "graph/passes_internal.h"
+
 qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
     qb_status status = QB_OK;
@@ -19,6 +21,13 @@ qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *
 out:
     qb_uses_release(&rw.uses);
     return status;
+}
+
+qb_status qb_rewrite_tidy(qb_rewrite *rw) {
+    int32_t n;
+    QB_TRY(qb_graph_sort(rw->cx, rw->graph));
+    QB_TRY(qb_pass_prune_dead.run(rw->cx, rw->graph, &n));
+    return qb_graph_sweep(rw->cx, rw->graph);
 }
 
 int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op) {

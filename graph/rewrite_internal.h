@@ -61,6 +61,9 @@ typedef qb_status (*qb_match)(qb_rewrite *rw, int32_t node);
 /* Calls `match` for every live node in order, with `uses` up to date each time, then sorts. */
 qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes);
 
+/* Sorts, and removes what nothing reads any more. */
+qb_status qb_rewrite_tidy(qb_rewrite *rw);
+
 /* Producer of a value: a live node of this operator, else -1. `op` NULL: any. */
 int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op);
 /* The node that alone reads the value (once), when the value is no graph output; else -1. */

@@ -97,7 +97,7 @@ double qb_problem_flops(const qb_problem *p) {
         return k < 0 ? 0.0 : 2.0 * out * (double)a->dim[k];
     }
     case QB_KIND_ATTENTION: { /* two products */
-        const qb_shape *k = &p->in[1].shape;
+        const qb_shape *k = &p->in[qb_problem_has(p, 1)].shape;
         return 4.0 * out * (double)(k->rank == 4 ? k->dim[2] : k->dim[1]);
     }
     case QB_KIND_RECURRENT: /* products of each gate with x and h */

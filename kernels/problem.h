@@ -59,7 +59,8 @@ typedef enum qb_kind {
     QB_KIND_ATTENTION,  /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
                            [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
                            to [N, heads, queries, keys]. Where it is minus infinity for all keys of
-                           a query, the result is 0 */
+                           a query, the result is 0. Without k and v (dtype NONE), q has all three
+                           side by side: [N, tokens, 3 heads size] */
     QB_KIND_RECURRENT,  /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
                            have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
     QB_KIND_COUNT

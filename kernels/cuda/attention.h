@@ -24,6 +24,10 @@ typedef struct qb_cuda_attention {
 
 /* Fills *a from the problem; false where it is none of f16, or its heads are too long. */
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a);
+/* Are queries, keys and values of the problem one input? */
+bool qb_cuda_attention_is_packed(const qb_problem *p);
+/* Where they begin, for the inputs of a launch. */
+void qb_cuda_attention_parts(const qb_problem *p, const void *const *in, const void *part[3]);
 /* Call once before launches that may be captured. The functions return a code of the CUDA runtime.
  */
 #define QB_CUDA_ATTENTION_SHARED(size)                                                             \

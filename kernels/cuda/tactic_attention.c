@@ -1,4 +1,6 @@
 /* Fused attention as a tactic: f16 queries, keys and values; everything row-major. */
+#include <string.h>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/code.h"
 #include "kernels/cuda/tactic_common.h"
@@ -47,6 +49,27 @@ static bool heads_of(const qb_desc *d, int64_t heads, int32_t *tokens, int32_t *
     return true;
 }
 
+/* Queries, keys and values side by side: [N, T, 3 heads size]. */
+static bool packed_heads_of(const qb_desc *d, int64_t heads, qb_cuda_attention *a) {
+    int32_t size;
+    if (d->shape.rank != 3 || !heads_of(d, 3 * heads, &a->rows, &size, a->q)) return false;
+    a->keys = a->rows;
+    a->size = size;
+    memcpy(a->k, a->q, sizeof a->k);
+    memcpy(a->v, a->q, sizeof a->v);
+    return true;
+}
+
+static bool parts_of(const qb_problem *p, qb_cuda_attention *a) {
+    int32_t keys, sizes[3];
+    if (!heads_of(&p->in[IN_QUERY], p->group, &a->rows, &sizes[0], a->q) ||
+        !heads_of(&p->in[IN_KEY], p->group, &a->keys, &sizes[1], a->k) ||
+        !heads_of(&p->in[IN_VALUE], p->group, &keys, &sizes[2], a->v))
+        return false;
+    a->size = sizes[0];
+    return a->size == sizes[1] && a->size == sizes[2] && a->keys == keys;
+}
+
 /* Broadcasts to [N, heads, queries, keys]. */
 static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride[4]) {
     const int64_t full[4] = {p->batch, p->heads, p->rows, p->keys};
@@ -61,24 +84,33 @@ static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride
     return true;
 }
 
+bool qb_cuda_attention_is_packed(const qb_problem *p) {
+    return !qb_problem_has(p, IN_KEY) && !qb_problem_has(p, IN_VALUE);
+}
+
+void qb_cuda_attention_parts(const qb_problem *p, const void *const *in, const void *part[3]) {
+    const size_t step = qb_cuda_attention_is_packed(p)
+                            ? (size_t)p->in[IN_QUERY].shape.dim[2] / 3 * sizeof(uint16_t)
+                            : 0;
+    for (int32_t i = IN_QUERY; i <= IN_VALUE; i++)
+        part[i] = step ? (const char *)in[IN_QUERY] + (size_t)i * step : in[i];
+}
+
 bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a) {
-    int32_t keys, sizes[3], out_rows, out_size;
+    int32_t out_rows, out_size;
     *a = (qb_cuda_attention){.heads = (int32_t)p->group, .scale = p->scale, .queries = queries};
     if (p->kind != QB_KIND_ATTENTION || p->n_in < 3 || p->n_in > 4) return false;
-    for (int32_t i = IN_QUERY; i <= IN_VALUE; i++)
+    const bool packed = qb_cuda_attention_is_packed(p);
+    for (int32_t i = IN_QUERY; i <= (packed ? IN_QUERY : IN_VALUE); i++)
         if (p->in[i].dtype != QB_DTYPE_F16 || p->in[i].q.n > 0 ||
             p->in[i].shape.rank != p->out.shape.rank ||
             p->in[i].shape.dim[0] != p->out.shape.dim[0])
             return false;
-    if (!heads_of(&p->in[IN_QUERY], p->group, &a->rows, &sizes[0], a->q) ||
-        !heads_of(&p->in[IN_KEY], p->group, &a->keys, &sizes[1], a->k) ||
-        !heads_of(&p->in[IN_VALUE], p->group, &keys, &sizes[2], a->v) ||
+    if (!(packed ? packed_heads_of(&p->in[IN_QUERY], p->group, a) : parts_of(p, a)) ||
         !heads_of(&p->out, p->group, &out_rows, &out_size, a->out))
         return false;
     a->batch = (int32_t)p->out.shape.dim[0];
-    a->size = sizes[0];
-    if (a->size != sizes[1] || a->size != sizes[2] || a->size != out_size || a->keys != keys ||
-        a->rows != out_rows || a->size % 8 != 0 ||
+    if (a->size != out_size || a->rows != out_rows || a->size % 8 != 0 ||
         a->size > (queries == 16 ? QB_CUDA_ATTENTION_SIZE : 64))
         return false;
     if (qb_problem_has(p, IN_MASK) &&
@@ -92,11 +124,12 @@ bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attentio
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
     const void *mask = qb_problem_has(&kernel->problem, IN_MASK) ? args->in[IN_MASK] : NULL;
+    const void *part[3];
+    qb_cuda_attention_parts(&kernel->problem, args->in, part);
     QB_TRY(qb_cuda_check(cx, s->way->prepare(&s->p), kernel->tactic->name));
     return qb_cuda_check(cx,
-                         s->way->run(&s->p, args->in[IN_QUERY], args->in[IN_KEY],
-                                     args->in[IN_VALUE], mask, args->out, s->multiprocessors,
-                                     args->stream),
+                         s->way->run(&s->p, part[IN_QUERY], part[IN_KEY], part[IN_VALUE], mask,
+                                     args->out, s->multiprocessors, args->stream),
                          kernel->tactic->name);
 }
 

@@ -48,9 +48,11 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const attention_state *s = kernel->state;
-    void *const data[QB_CUDNN_BOUND] = {[ID_QUERY] = (void *)(uintptr_t)args->in[IN_QUERY],
-                                        [ID_KEY] = (void *)(uintptr_t)args->in[IN_KEY],
-                                        [ID_VALUE] = (void *)(uintptr_t)args->in[IN_VALUE],
+    const void *part[3];
+    qb_cuda_attention_parts(&kernel->problem, args->in, part);
+    void *const data[QB_CUDNN_BOUND] = {[ID_QUERY] = (void *)(uintptr_t)part[IN_QUERY],
+                                        [ID_KEY] = (void *)(uintptr_t)part[IN_KEY],
+                                        [ID_VALUE] = (void *)(uintptr_t)part[IN_VALUE],
                                         [ID_SCALE] = (void *)(uintptr_t)args->packed,
                                         [ID_OUT] = args->out};
     return qb_cudnn_run(cx, s->graph, data, args->workspace, args->stream);
@@ -63,9 +65,10 @@ static bool cuda_attention_cudnn_supports(const qb_problem *problem, const bool 
 }
 
 static qb_status open_graph(qb_ctx *cx, const qb_problem *p, double to_beat, attention_state *s) {
+    const bool packed = qb_cuda_attention_is_packed(p);
     const size_t bytes[QB_CUDNN_BOUND] = {[ID_QUERY] = qb_desc_bytes(&p->in[IN_QUERY]),
-                                          [ID_KEY] = qb_desc_bytes(&p->in[IN_KEY]),
-                                          [ID_VALUE] = qb_desc_bytes(&p->in[IN_VALUE]),
+                                          [ID_KEY] = qb_desc_bytes(&p->in[packed ? 0 : IN_KEY]),
+                                          [ID_VALUE] = qb_desc_bytes(&p->in[packed ? 0 : IN_VALUE]),
                                           [ID_SCALE] = sizeof s->p.scale,
                                           [ID_OUT] = qb_desc_bytes(&p->out)};
     QB_TRY(qb_cudnn_open(cx, &s->graph));

@@ -17,9 +17,11 @@ void random_attention_make(qb_rng *rng, random_case *c) {
     bool joined = random_chance(rng, 50);
     int64_t n = random_between(rng, 1, 2), heads = random_between(rng, 1, 3);
     int64_t size = 8 * random_between(rng, 1, random_chance(rng, 70) ? 8 : 16);
+    const bool packed = joined && random_chance(rng, 40);
     int64_t rows = random_between(rng, 1, 80),
             keys = random_between(rng, 1, random_chance(rng, 30) ? 260 : 150);
     if (random_chance(rng, 20)) keys = 64 * random_between(rng, 1, 2);
+    if (packed) rows = keys;
     p->group = heads;
     p->scale = (float)(1 / sqrt((double)size));
     p->n_in = random_chance(rng, 50) ? 4 : 3;
@@ -33,6 +35,10 @@ void random_attention_make(qb_rng *rng, random_case *c) {
             mask.dim[d] = random_chance(rng, 60) ? full[d + 4 - mask.rank] : 1;
         c->in[MASK].shape = mask;
         c->constant[MASK] = random_chance(rng, 20);
+    }
+    if (packed) { /* all three side by side */
+        c->in[QUERY].shape.dim[2] *= 3;
+        c->in[KEY].dtype = c->in[VALUE].dtype = QB_DTYPE_NONE;
     }
     p->out.dtype = QB_DTYPE_F32;
     if (random_chance(rng, 60)) return;
@@ -59,6 +65,20 @@ static int64_t at(const qb_shape *s, int64_t heads, int64_t n, int64_t h, int64_
     return ((n * s->dim[1] + h) * s->dim[2] + token) * s->dim[3] + k;
 }
 
+static bool is_packed(const random_case *c) { return c->in[KEY].dtype == QB_DTYPE_NONE; }
+
+/* The same of queries, keys or values: where they lie side by side, the heads of the one follow
+ * those of the other. */
+static double part_at(const random_case *c, int part, int64_t n, int64_t h, int64_t token,
+                      int64_t k) {
+    const int64_t heads = c->problem.group;
+    const int from = is_packed(c) ? QUERY : part;
+    const qb_shape *s = &c->in[from].shape;
+    const float *data = c->data[from];
+    return (double)(is_packed(c) ? data[at(s, 3 * heads, n, part * heads + h, token, k)]
+                                 : data[at(s, heads, n, h, token, k)]);
+}
+
 static double mask_at(const random_case *c, int64_t n, int64_t h, int64_t i, int64_t j) {
     if (c->problem.n_in <= MASK) return 0;
     const qb_shape *s = &c->in[MASK].shape;
@@ -71,16 +91,16 @@ static double mask_at(const random_case *c, int64_t n, int64_t h, int64_t i, int
 
 static void attend(random_case *c, int64_t n, int64_t h, int64_t i, double *weight) {
     const qb_problem *p = &c->problem;
-    const qb_shape *q = &c->in[QUERY].shape, *k = &c->in[KEY].shape;
-    bool joined = q->rank == 3;
+    const qb_desc *out = &p->out;
+    const qb_shape *k = &c->in[is_packed(c) ? QUERY : KEY].shape;
+    bool joined = out->shape.rank == 3;
     int64_t heads = p->group, keys = k->dim[joined ? 1 : 2];
-    int64_t size = joined ? q->dim[2] / heads : q->dim[3];
-    const float *x = c->data[QUERY], *y = c->data[KEY], *z = c->data[VALUE];
+    int64_t size = joined ? out->shape.dim[2] / heads : out->shape.dim[3];
     double top = -INFINITY, sum = 0;
     for (int64_t j = 0; j < keys; j++) {
         double score = 0;
         for (int64_t e = 0; e < size; e++)
-            score += (double)x[at(q, heads, n, h, i, e)] * (double)y[at(k, heads, n, h, j, e)];
+            score += part_at(c, QUERY, n, h, i, e) * part_at(c, KEY, n, h, j, e);
         weight[j] = score * (double)p->scale + mask_at(c, n, h, i, j);
         top = fmax(top, weight[j]);
     }
@@ -91,8 +111,7 @@ static void attend(random_case *c, int64_t n, int64_t h, int64_t i, double *weig
     for (int64_t e = 0; e < size; e++) {
         double real = 0;
         for (int64_t j = 0; j < keys && sum > 0; j++)
-            real += weight[j] / sum * (double)z[at(k, heads, n, h, j, e)];
-        const qb_desc *out = &p->out;
+            real += weight[j] / sum * part_at(c, VALUE, n, h, j, e);
         if (out->q.n > 0)
             real = qb_quantize_value((float)real, out->q.scale[0], out->q.zero[0], out->dtype);
         qb_number_put(out->dtype, c->expected, at(&out->shape, heads, n, h, i, e), real);
@@ -100,7 +119,7 @@ static void attend(random_case *c, int64_t n, int64_t h, int64_t i, double *weig
 }
 
 void random_attention_reference(random_case *c) {
-    const qb_shape *q = &c->in[QUERY].shape, *k = &c->in[KEY].shape;
+    const qb_shape *q = &c->problem.out.shape, *k = &c->in[is_packed(c) ? QUERY : KEY].shape;
     int64_t rows = q->dim[q->rank == 3 ? 1 : 2], keys = k->dim[k->rank == 3 ? 1 : 2];
     double *weight = calloc((size_t)keys, sizeof *weight);
     for (int64_t n = 0; weight && n < q->dim[0]; n++)

@@ -1,0 +1,227 @@
+/* The queries, keys and values of an Attention as one product:
+ *
+ *   q = x Wq + bq, k = x Wk + bk, v = x Wv + bv   becomes   q, k, v = Split(x [Wq Wk Wv] + [bq bk
+ * bv])
+ *
+ * Weights stand side by side with their scales, column by column as before, so that integer
+ * products are the same bit for bit. */
+#include <string.h>
+
+#include "graph/fusion.h"
+#include "graph/passes_internal.h"
+
+enum { PARTS = 3 };
+
+/* x times a weight, plus a bias (-1: none) */
+typedef struct product {
+    int32_t x, weight, bias;
+} product;
+
+/* Does one node alone read the value, which is float and need not reach memory? */
+static bool is_inner(const qb_rewrite *rw, int32_t value) {
+    return value >= 0 && rw->uses.n_users[value] == 1 && qb_value_is_plain(rw->graph, value) &&
+           !rw->graph->values[value].kept && !qb_graph_is_output(rw->graph, value);
+}
+
+static int64_t last_dim(const qb_shape *shape) {
+    return shape->rank > 0 ? shape->dim[shape->rank - 1] : 0;
+}
+
+static bool is_bias(const qb_graph *graph, int32_t value, int64_t width) {
+    const qb_shape *shape = &graph->values[value].shape;
+    return qb_value_is_const(graph, value) && last_dim(shape) == width &&
+           qb_shape_count(shape) == width;
+}
+
+static bool product_of(const qb_rewrite *rw, int32_t value, product *p) {
+    const qb_graph *graph = rw->graph;
+    if (!is_inner(rw, value)) return false;
+    const int64_t width = last_dim(&graph->values[value].shape);
+    int32_t add = qb_rewrite_from(rw, value, "Add");
+    p->bias = -1;
+    for (int32_t side = 0; add >= 0 && side < 2 && p->bias < 0; side++) {
+        const int32_t *in = graph->nodes[add].in;
+        if (!is_bias(graph, in[side], width)) continue;
+        p->bias = in[side];
+        value = in[1 - side];
+    }
+    if (add >= 0 && (p->bias < 0 || !is_inner(rw, value))) return false;
+    const int32_t node = qb_rewrite_from(rw, value, "MatMul");
+    if (node < 0) return false;
+    p->x = graph->nodes[node].in[0];
+    p->weight = graph->nodes[node].in[1];
+    return qb_value_is_const(graph, p->weight) && graph->values[p->weight].shape.rank == 2;
+}
+
+/* Can the constants stand side by side? Where they are codes, each column may have its scale. */
+static bool fit_together(const qb_graph *graph, const int32_t id[PARTS]) {
+    const qb_value *first = &graph->values[id[0]];
+    for (int32_t i = 0; i < PARTS; i++) {
+        const qb_value *v = &graph->values[id[i]];
+        const bool by_column = v->q.n > 1 && v->q.axis == v->shape.rank - 1;
+        if (v->dtype != first->dtype || !qb_shape_equal(&v->shape, &first->shape) ||
+            (v->q.n > 0) != (first->q.n > 0) || v->q.dtype != first->q.dtype ||
+            (v->q.n > 1 && !by_column))
+            return false;
+    }
+    return true;
+}
+
+/* The parameters of the parts, one for each column. */
+static qb_status join_params(qb_rewrite *rw, const int32_t id[PARTS], int64_t width,
+                             qb_qparams *out) {
+    const size_t n = (size_t)(PARTS * width);
+    const qb_value *values = rw->graph->values;
+    float *scale = qb_arena_alloc(rw->cx, rw->graph->arena, n, sizeof *scale);
+    int32_t *zero = qb_arena_alloc(rw->cx, rw->graph->arena, n, sizeof *zero);
+    if (!scale || !zero) return rw->cx->code;
+    for (size_t i = 0; i < n; i++) {
+        const qb_qparams *q = &values[id[i / (size_t)width]].q;
+        const size_t at = q->n > 1 ? i % (size_t)width : 0;
+        scale[i] = q->scale[at];
+        zero[i] = q->zero ? q->zero[at] : 0;
+    }
+    *out =
+        (qb_qparams){values[id[0]].q.dtype, values[id[0]].shape.rank - 1, (int32_t)n, scale, zero};
+    return QB_OK;
+}
+
+/* A constant with the columns of all parts. */
+static qb_status join(qb_rewrite *rw, const int32_t id[PARTS], int32_t *out) {
+    const qb_value like = rw->graph->values[id[0]];
+    const int64_t width = last_dim(&like.shape);
+    const size_t part = (size_t)width * qb_dtype_size(like.dtype), rows = like.bytes / part;
+    qb_shape shape = like.shape;
+    shape.dim[shape.rank - 1] = PARTS * width;
+    char *data = qb_alloc(rw->cx, rows * PARTS, part);
+    if (!data) return rw->cx->code;
+    for (size_t r = 0; r < rows; r++)
+        for (size_t i = 0; i < PARTS; i++)
+            memcpy(data + (r * PARTS + i) * part,
+                   (const char *)rw->graph->values[id[i]].data + r * part, part);
+    *out = qb_graph_add_constant(rw->cx, rw->graph, like.name, like.dtype, &shape, data);
+    qb_free(data);
+    if (*out < 0) return rw->cx->code;
+    return like.q.n > 0 ? join_params(rw, id, width, &rw->graph->values[*out].q) : QB_OK;
+}
+
+void qb_attention_pack(qb_problem *problem, qb_desc *in) {
+    in[0].shape.dim[2] *= PARTS;
+    in[1] = in[2] = (qb_desc){.dtype = QB_DTYPE_NONE};
+    problem->in = in;
+}
+
+/* What the product of all parts is added to and split into, in front of the nodes that read it. */
+static qb_status rewrite(qb_rewrite *rw, const int32_t out[PARTS], const product part[PARTS]) {
+    const int32_t weights[PARTS] = {part[0].weight, part[1].weight, part[2].weight};
+    const int32_t biases[PARTS] = {part[0].bias, part[1].bias, part[2].bias};
+    const int64_t width = last_dim(&rw->graph->values[out[0]].shape);
+    const int64_t sizes[PARTS] = {width, width, width};
+    qb_shape shape = rw->graph->values[out[0]].shape;
+    int32_t in[2] = {part[0].x, -1}, all;
+    shape.dim[shape.rank - 1] = PARTS * width;
+    QB_TRY(join(rw, weights, &in[1]));
+    QB_TRY(qb_rewrite_value(rw, out[0], "_joint", &shape, &all));
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("MatMul", ""), in, 2, all));
+    if (biases[0] >= 0) {
+        in[0] = all;
+        QB_TRY(join(rw, biases, &in[1]));
+        QB_TRY(qb_rewrite_value(rw, out[0], "_joint_sum", &shape, &all));
+        QB_TRY(qb_rewrite_append(rw, qb_op_find("Add", ""), in, 2, all));
+    }
+    in[0] = all;
+    QB_TRY(qb_rewrite_int64s(rw, out[0], "_widths", sizes, PARTS, &in[1]));
+    for (int32_t i = 0; i < PARTS; i++) qb_graph_kill_node(rw->graph, rw->uses.producer[out[i]]);
+    const int32_t split =
+        qb_graph_add_node(rw->cx, rw->graph, qb_op_find("Split", ""), "", in, 2, out, PARTS);
+    if (split < 0) return rw->cx->code;
+    qb_rewrite_changed(rw);
+    return qb_node_set_int(rw, split, "axis", shape.rank - 1);
+}
+
+typedef struct joiner {
+    qb_attention_filter accept;
+    const void *user;
+} joiner;
+
+static bool is_accepted(const qb_graph *graph, const qb_node *node, const joiner *j) {
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    if (!qb_node_problem(graph, node, in, &problem) || in[0].shape.rank != 3) return false;
+    for (int32_t i = 1; i < PARTS; i++)
+        if (!qb_shape_equal(&in[i].shape, &in[0].shape)) return false;
+    qb_attention_pack(&problem, in);
+    return j->accept(j->user, &problem);
+}
+
+static qb_status match(qb_rewrite *rw, int32_t index, const joiner *j) {
+    const qb_node *node = &rw->graph->nodes[index];
+    product part[PARTS];
+    int32_t out[PARTS];
+    if (!qb_node_is(node, "Attention") || !is_accepted(rw->graph, node, j)) return QB_OK;
+    memcpy(out, node->in, sizeof out);
+    for (int32_t i = 0; i < PARTS; i++)
+        if (!product_of(rw, out[i], &part[i]) || part[i].x != part[0].x ||
+            (part[i].bias < 0) != (part[0].bias < 0))
+            return QB_OK;
+    const int32_t weights[PARTS] = {part[0].weight, part[1].weight, part[2].weight};
+    const int32_t biases[PARTS] = {part[0].bias, part[1].bias, part[2].bias};
+    if (!fit_together(rw->graph, weights) || (biases[0] >= 0 && !fit_together(rw->graph, biases)))
+        return QB_OK;
+    return rewrite(rw, out, part);
+}
+
+qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
+                           const void *user, int32_t *n_changes) {
+    const joiner j = {accept, user};
+    qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
+    qb_status status = QB_OK;
+    for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {
+        if (rw.stale) {
+            qb_uses_release(&rw.uses);
+            QB_GO(qb_uses_build(cx, graph, &rw.uses));
+            rw.stale = false;
+        }
+        if (graph->nodes[i].op) QB_GO(match(&rw, i, &j));
+    }
+    if (rw.n_changes > 0) QB_GO(qb_rewrite_tidy(&rw));
+    *n_changes = rw.n_changes;
+out:
+    qb_uses_release(&rw.uses);
+    return status;
+}
+
+/* ---- reading the parts where they lie -------------------------------------------------------- */
+
+/* Does nobody but the node read the value, and only as this input? */
+static bool reads_alone(const qb_graph *graph, const qb_node *node, int32_t value, int32_t input) {
+    if (qb_graph_is_output(graph, value)) return false;
+    for (int32_t n = 0; n < graph->n_nodes; n++)
+        for (int32_t i = 0; graph->nodes[n].op && i < graph->nodes[n].n_in; i++)
+            if (graph->nodes[n].in[i] == value && (&graph->nodes[n] != node || i != input))
+                return false;
+    return true;
+}
+
+/* Do the node's first inputs come from the Split alone, in order, and go nowhere else? */
+static bool is_fed(const qb_graph *graph, const qb_node *split, const qb_node *node) {
+    if (!qb_node_is(node, "Attention") || node->n_in < PARTS) return false;
+    const qb_shape *first = split->out[0] < 0 ? NULL : &graph->values[split->out[0]].shape;
+    const int32_t axis = first ? first->rank - 1 : 0;
+    const int64_t along = qb_node_int(split, "axis", 0);
+    if (axis != 2 || (along != axis && along != -1)) return false;
+    for (int32_t i = 0; i < PARTS; i++)
+        if (node->in[i] != split->out[i] ||
+            !qb_shape_equal(&graph->values[split->out[i]].shape, first) ||
+            !qb_value_is_plain(graph, split->out[i]) || !reads_alone(graph, node, split->out[i], i))
+            return false;
+    return qb_value_is_plain(graph, split->in[0]);
+}
+
+int32_t qb_attention_fed_by(const qb_graph *graph, int32_t split) {
+    const qb_node *node = &graph->nodes[split];
+    if (!qb_node_is(node, "Split") || node->n_out != PARTS) return -1;
+    for (int32_t n = split + 1; n < graph->n_nodes; n++)
+        if (graph->nodes[n].op && is_fed(graph, node, &graph->nodes[n])) return n;
+    return -1;
+}
