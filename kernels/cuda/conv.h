@@ -57,6 +57,7 @@ typedef struct qb_cuda_conv {
     int32_t k_pad, n_pad;         /* of the packed weight */
     int32_t col_classes;          /* classes of columns */
     int32_t classes;              /* pairs of classes; 1: no look-up */
+    int32_t middle;               /* the pair that the pixel in the middle of the result has */
     int32_t splits;               /* of K; 1: none */
     int32_t in_signed;            /* data is s8 */
     int32_t narrow;               /* channels come in pieces of 8 bytes, not 16 */
@@ -72,9 +73,11 @@ typedef struct qb_cuda_conv {
     int32_t res_zero;
     int32_t has_float_bias;
     int32_t wide; /* 16 channels of the result lie together and on a boundary */
-    int32_t real; /* in the general modes: wide, result and residual codes or f16, one class, and an
-                     activation that is a bound, GELU or SiLU; kernels may take (HALF_)REAL */
+    int32_t real; /* in the general modes: wide, result and residual codes or f16, and an activation
+                     that is a bound, GELU or SiLU; kernels may take (HALF_)REAL */
     int32_t fill; /* the code of padding */
+    int32_t paired; /* two neighbouring results of 32 channels are taken as one of 64: see
+                       pair_results */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 
@@ -118,8 +121,9 @@ int qb_cuda_conv_stem(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
                       const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
 int qb_cuda_conv_stem_shared(const qb_cuda_conv *conv); /* bytes of shared memory */
 
-/* Compute capability 9.0; modes PLAIN and PLAIN_ZERO. A block computes so many rows; its shared
- * memory holds 2 KiB of weight for each row of the kernel, and lines of entries of 16 bytes. */
+/* Compute capability 9.0; modes PLAIN, PLAIN_ZERO and REAL. A block computes so many rows; its
+ * shared memory holds 2 KiB of weight for each row of the kernel, and lines of entries of 16 bytes.
+ */
 #define QB_CUDA_STEM_ROWS 4
 #define QB_CUDA_STEM_ENTRIES 132
 #define QB_CUDA_STEM_LINES(conv) ((QB_CUDA_STEM_ROWS - 1) * (conv)->stride_h + (conv)->kernel_h)

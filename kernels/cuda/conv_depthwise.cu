@@ -73,10 +73,10 @@ QB_DEVICE void add_row(const qb_words<CHANNELS * 2> (&column)[COLUMNS], const ch
     }
 }
 
-// Eight sums of one pixel where the end is bounds of the result.
+// Eight sums of one pixel of class `cls` where the end is bounds of the result.
 QB_DEVICE void finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const int (&sum)[CHANNELS],
-                      int row, int c) {
-    const char *bias = io.packed + p.at_bias + ((size_t)qb_class(p, io, row) * p.n_pad + c) * 4;
+                      int row, int cls, int c) {
+    const char *bias = io.packed + p.at_bias + ((size_t)cls * p.n_pad + c) * 4;
     const char *multiplier = io.packed + p.at_multiplier + (size_t)c * 4;
     uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
     uint2 word;
@@ -90,7 +90,7 @@ QB_DEVICE void finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const in
 }
 
 QB_DEVICE void finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
-                      const float (&sum)[CHANNELS], int row, int c) {
+                      const float (&sum)[CHANNELS], int row, int, int c) {
     qb_words<32> bias = qb_read<32>(io.packed + p.at_float_bias + (size_t)c * 4);
     float v[CHANNELS];
 #pragma unroll
@@ -101,8 +101,28 @@ QB_DEVICE void finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     *(uint4 *)((__half *)io.out + (size_t)row * p.out_total + p.out_offset + c) = qb_pack_half(v);
 }
 
+// Eight sums of one pixel through GELU or SiLU to codes; results are within a code.
+QB_DEVICE void finish_smooth(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                             const int (&sum)[CHANNELS], int row, int cls, int c) {
+    const char *at = io.packed + (size_t)c * 4;
+    qb_words<32> bias = qb_read<32>(at + p.at_bias + (size_t)cls * p.n_pad * 4);
+    qb_words<32> multiplier = qb_read<32>(at + p.at_multiplier), more = {};
+    if (p.has_float_bias) more = qb_read<32>(at + p.at_float_bias);
+    float v[CHANNELS];
+#pragma unroll
+    for (int i = 0; i < CHANNELS; i++)
+        v[i] = __fmaf_rn((float)(int)((unsigned)sum[i] + bias.word[i]),
+                         __uint_as_float(multiplier.word[i]), __uint_as_float(more.word[i]));
+    qb_act_fast(p, qb_is_coarse(p), v);
+    uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
+    auto code = [&](int i) { return qb_code_bits<false>(p, v[i]); };
+    *(uint2 *)((char *)io.out + (size_t)row * p.out_total + p.out_offset + c) =
+        make_uint2(__vadd4(qb_join(code(0), code(1), code(2), code(3)), zero),
+                   __vadd4(qb_join(code(4), code(5), code(6), code(7)), zero));
+}
+
 template <bool HALF, int KW, int STRIDE>
-static __global__ void __launch_bounds__(THREADS)
+static __global__ void __launch_bounds__(THREADS, HALF ? 3 : 5)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
     typedef typename depthwise_of<HALF>::sum_type sum_type;
@@ -139,16 +159,24 @@ static __global__ void __launch_bounds__(THREADS)
     bool bounds =
         HALF ? p.mode == QB_CUDA_HALF
              : p.mode == QB_CUDA_PLAIN || p.mode == QB_CUDA_PLAIN_ZERO || p.mode == QB_CUDA_BORDER;
+    bool smooth = !HALF && p.mode == QB_CUDA_GENERAL && p.real && p.out_dtype != QB_DTYPE_F16 &&
+                  p.res_dtype == QB_DTYPE_NONE && (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
 #pragma unroll
     for (int k = 0; k < PIXELS; k++) {
         if (x + k >= p.out_w) break;
+        int cls = qb_class(p, io, y, x + k);
         if (bounds) {
-            finish(p, io, sum[k], row + k, c);
+            finish(p, io, sum[k], row + k, cls, c);
             continue;
+        }
+        if constexpr (!HALF) {
+            if (smooth) {
+                finish_smooth(p, io, sum[k], row + k, cls, c);
+                continue;
+            }
         }
 #pragma unroll
         for (int j = 0; j < CHANNELS; j++) memory[j][threadIdx.x] = sum[k][j]; // a thread's own
-        int cls = qb_class(p, io, row + k);
 #pragma unroll 1
         for (int j = 0; j < CHANNELS; j++)
             qb_finish(p, io, memory[j][threadIdx.x], row + k, cls, c + j);

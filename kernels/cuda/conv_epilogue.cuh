@@ -35,12 +35,18 @@ QB_DEVICE void qb_store(const qb_cuda_conv &p, void *out, size_t at, float real)
     }
 }
 
-// Class of the pixel that output row `row` is; 0 where there is one class.
-QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row) {
+// Class of output pixel (y, x); 0 where there is one class.
+QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int y, int x) {
     if (p.classes == 1) return 0;
-    int x = row % p.out_w, y = row / p.out_w % p.out_h;
     return __ldg((const int *)(io.packed + p.at_row_class) + y) * p.col_classes +
            __ldg((const int *)(io.packed + p.at_col_class) + x);
+}
+
+// The same of the pixel that output row `row` is.
+QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row) {
+    if (p.classes == 1) return 0;
+    uint32_t line = (uint32_t)row / (uint32_t)p.out_w, x = (uint32_t)row - line * p.out_w;
+    return qb_class(p, io, (int)(line % (uint32_t)p.out_h), (int)x);
 }
 
 // What follows bias and scale: activation and residual.
@@ -188,22 +194,39 @@ QB_DEVICE float qb_silu_fast(float x) {
     return x * qb_reciprocal(1.0f + qb_power_of_2(x * -1.44269504f));
 }
 
-// The activations of the modes REAL and HALF_REAL. `coarse`: see qb_gelu_coarse.
-QB_DEVICE void qb_act_fast(const qb_cuda_conv &p, bool coarse, float (&v)[16]) {
+// SiLU to 2.5e-3, for codes of a larger scale: x / 2 (1 + tanh(x / 2)) with the unit's tanh, 2^-11
+// up to x = 10, from where on it is 1.
+#define QB_SILU_COARSE 2.5e-3f
+QB_DEVICE float qb_silu_coarse(float x) {
+    float half = 0.5f * x;
+    return __fmaf_rn(half, qb_tanh_fast(half), half);
+}
+
+// Are the coarse forms within half a code?
+QB_DEVICE bool qb_is_coarse(const qb_cuda_conv &p) {
+    float off = p.act == QB_ACT_SILU ? QB_SILU_COARSE : QB_GELU_COARSE;
+    return p.out_dtype != QB_DTYPE_F16 && p.inverse * off < 0.5f;
+}
+
+// The activations of the modes REAL and HALF_REAL. `coarse`: see qb_is_coarse.
+template <int N> QB_DEVICE void qb_act_fast(const qb_cuda_conv &p, bool coarse, float (&v)[N]) {
     if (p.act == QB_ACT_GELU && coarse) {
 #pragma unroll
-        for (int j = 0; j < 16; j++) v[j] = qb_gelu_coarse(v[j]);
+        for (int j = 0; j < N; j++) v[j] = qb_gelu_coarse(v[j]);
     } else if (p.act == QB_ACT_GELU) {
 #pragma unroll
-        for (int j = 0; j < 16; j++) v[j] = qb_gelu_fast(v[j]);
+        for (int j = 0; j < N; j++) v[j] = qb_gelu_fast(v[j]);
+    } else if (p.act == QB_ACT_SILU && coarse) {
+#pragma unroll
+        for (int j = 0; j < N; j++) v[j] = qb_silu_coarse(v[j]);
     } else if (p.act == QB_ACT_SILU) {
 #pragma unroll
-        for (int j = 0; j < 16; j++) v[j] = qb_silu_fast(v[j]);
+        for (int j = 0; j < N; j++) v[j] = qb_silu_fast(v[j]);
     } else if (p.act != QB_ACT_NONE) {
         float low = p.act == QB_ACT_RELU ? 0.0f : p.act_alpha;
         float high = p.act == QB_ACT_RELU ? INFINITY : p.act_beta;
 #pragma unroll
-        for (int j = 0; j < 16; j++) v[j] = qb_at_most(qb_at_least(v[j], low), high);
+        for (int j = 0; j < N; j++) v[j] = qb_at_most(qb_at_least(v[j], low), high);
     }
 }
 
@@ -281,14 +304,16 @@ QB_DEVICE void qb_read16(const char *from, float (&to)[16]) {
     for (int j = 0; j < 16; j++) to[j] = __uint_as_float(w.word[j]);
 }
 
-// 16 real values, by way of the coarse GELU, to 16 codes.
-QB_DEVICE void qb_store_gelu16(const qb_cuda_conv &p, void *out, size_t at, bool valid,
-                               const float (&v)[16]) {
+// 16 real values, by way of the coarse GELU or SiLU, to 16 codes.
+template <bool GELU>
+QB_DEVICE void qb_store_coarse16(const qb_cuda_conv &p, void *out, size_t at, bool valid,
+                                 const float (&v)[16]) {
     float half = 0.5f * p.inverse, magic = QB_ROUND_MAGIC + (float)p.out_zero;
     uint32_t bits[16];
 #pragma unroll
     for (int j = 0; j < 16; j++) {
-        float inner = v[j] * __fmaf_rn(0.0356774081f, v[j] * v[j], 0.797884561f), h = half * v[j];
+        float slope = GELU ? __fmaf_rn(0.0356774081f, v[j] * v[j], 0.797884561f) : 0.5f;
+        float inner = v[j] * slope, h = half * v[j];
         float code = __fmaf_rn(h, qb_tanh_fast(inner), h);
         bits[j] = __float_as_uint(__fadd_rn(fminf(fmaxf(code, p.lowest), p.highest), magic));
     }
@@ -306,6 +331,30 @@ QB_DEVICE void qb_float_biases(const float (&multiplier)[16], float (&bias)[16])
         bias[j] = __fmul_rn((float)(int)__float_as_uint(bias[j]), multiplier[j]);
 }
 
+// Makes all sums ones that want the bias of the middle's class: adds what others have more. Few
+// pixels are of another class. Sums wrap.
+template <int ROWS, int BLOCKS, class Acc, class RowOf>
+QB_DEVICE void qb_settle_borders(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                 RowOf row_of, Acc acc) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) {
+        int cls = row_of(i) < p.rows ? qb_class(p, io, row_of(i)) : p.middle;
+        if (cls == p.middle) continue;
+#pragma unroll
+        for (int block = 0; block < BLOCKS; block++) {
+            int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+            if (c >= p.out_c) break;
+            const uint32_t *bias = (const uint32_t *)(io.packed + p.at_bias) + c;
+#pragma unroll
+            for (int j = 0; j < 16; j++) {
+                uint32_t more =
+                    __ldg(bias + cls * p.n_pad + j) - __ldg(bias + p.middle * p.n_pad + j);
+                acc(i, block, j) = (int)((uint32_t)acc(i, block, j) + more);
+            }
+        }
+    }
+}
+
 // The end of one thread's sums in the modes REAL and HALF_REAL; see qb_finish_vector. All lanes of
 // a warp call together. Sums of codes that go through a smooth activation, whose results are within
 // a code, are multiplied and biased with one rounding.
@@ -316,7 +365,9 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     bool res = p.res_dtype != QB_DTYPE_NONE;
     bool smooth = CODES && (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
     bool more = CODES && p.has_float_bias;
-    bool coarse = p.out_dtype != QB_DTYPE_F16 && p.inverse * QB_GELU_COARSE < 0.5f;
+    bool coarse = qb_is_coarse(p);
+    if constexpr (CODES)
+        if (p.classes > 1) qb_settle_borders<ROWS, BLOCKS>(p, io, channel, row_of, acc);
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
         int c = channel + block * 64 + (threadIdx.x & 3) * 16;
@@ -325,7 +376,8 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
         const char *at = io.packed + (size_t)c * 4;
         float multiplier[16] = {}, bias[16] = {}; // of codes: the bits of integers
         if (CODES && exists) qb_read16(at + p.at_multiplier, multiplier);
-        if (exists) qb_read16(at + (CODES ? p.at_bias : p.at_float_bias), bias);
+        if (exists)
+            qb_read16(at + (CODES ? p.at_bias + p.middle * p.n_pad * 4 : p.at_float_bias), bias);
         if (smooth) qb_float_biases(multiplier, bias);
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
@@ -353,7 +405,11 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
                 for (int j = 0; j < 16; j++) v[j] = __fadd_rn(v[j], float_bias[j]);
             }
             if (CODES && coarse && !res && p.act == QB_ACT_GELU) {
-                qb_store_gelu16(p, io.out, to, valid, v);
+                qb_store_coarse16<true>(p, io.out, to, valid, v);
+                continue;
+            }
+            if (CODES && coarse && !res && p.act == QB_ACT_SILU) {
+                qb_store_coarse16<false>(p, io.out, to, valid, v);
                 continue;
             }
             if (res && !p.act_first) qb_add_residual16(p, residual, v);

@@ -178,9 +178,9 @@ QB_DEVICE void store_partial(const qb_cuda_conv &p, const qb_cuda_conv_io &io, i
     }
 }
 
-// Blocks that a multiprocessor has registers for. Biases by class take some more.
+// Blocks that a multiprocessor has registers for. Biases by class and real values take some more.
 static constexpr int blocks_of(int warps, int mode) {
-    return warps < 8 ? 3 : mode == QB_CUDA_BORDER ? 1 : 2;
+    return warps < 8 ? 3 : mode == QB_CUDA_BORDER || mode == QB_CUDA_REAL ? 1 : 2;
 }
 
 template <int WARPS_M, int WARPS_N, int MT, int MODE>
@@ -210,8 +210,11 @@ static __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, blocks_of(WARPS
         return;
     }
     auto row_of = [&](int i) { return row + i * 8; };
-    auto value = [&](int i, int, int j) { return acc[i / 2][j / 2][i % 2 * 2 + j % 2]; };
-    if (MODE != QB_CUDA_GENERAL) {
+    auto value = [&](int i, int, int j) -> auto & { return acc[i / 2][j / 2][i % 2 * 2 + j % 2]; };
+    if constexpr (MODE == QB_CUDA_REAL) {
+        qb_finish_reals<MT * 2, 1, int>(p, io, channel, row_of, value);
+        return;
+    } else if constexpr (MODE != QB_CUDA_GENERAL) {
         qb_finish_vector<MODE, MT * 2, 1, false>(p, io, channel, NULL, row_of, value);
         return;
     }
@@ -286,8 +289,12 @@ static int launch(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io, vo
     case QB_CUDA_RESIDUAL_ZERO:
         return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_RESIDUAL>(p, io, stream);
     case QB_CUDA_BORDER: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_BORDER>(p, io, stream);
-    default: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_GENERAL>(p, io, stream);
+    default: break;
     }
+    int code = 0; // either of the general modes; prepares both
+    if (!p || p->real) code = launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_REAL>(p, io, stream);
+    if (code || (p && p->real)) return code;
+    return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_GENERAL>(p, io, stream);
 }
 
 static int launch_tile(qb_cuda_mma_tile tile, int mode, const qb_cuda_conv *p,

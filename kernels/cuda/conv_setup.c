@@ -136,19 +136,35 @@ static int32_t classify(int32_t n, int32_t stride, int32_t pad, int32_t taps, in
     return count;
 }
 
+/* The class of output `at`. */
+static int32_t class_of(int32_t at, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
+                        int32_t size, const uint64_t *mask) {
+    const uint64_t own = valid_taps(at, stride, pad, taps, dilation, size);
+    int32_t k = 0;
+    while (mask[k] != own) k++;
+    return k;
+}
+
 static bool set_classes(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c) {
     uint64_t mask[MAX_CLASSES];
     const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
     c->classes = c->col_classes = 1;
+    c->middle = 0;
     c->fill = form == QB_CUDA_FORM_STEM_FILLED ? zero : 0;
     if (zero == c->fill) return true;
     if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
     int32_t rows =
         classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask, NULL);
+    if (rows == 0) return false;
+    int32_t row =
+        class_of(c->out_h / 2, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask);
     c->col_classes =
         classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, mask, NULL);
+    if (c->col_classes == 0) return false;
     c->classes = rows * c->col_classes;
-    return c->classes > 0;
+    c->middle = row * c->col_classes + class_of(c->out_w / 2, c->stride_w, c->pad_w, c->kernel_w,
+                                                c->dilation_w, c->in_w, mask);
+    return true;
 }
 
 static float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
@@ -233,8 +249,7 @@ static bool is_real(const qb_problem *p, const qb_cuda_conv *c) {
     bool residual = c->res_dtype != QB_DTYPE_NONE;
     if (residual && (c->res_dtype == QB_DTYPE_F32 || (c->res_total | c->res_offset) % 16 != 0))
         return false;
-    return general && c->wide && c->classes == 1 && c->out_dtype != QB_DTYPE_F32 &&
-           has_real_act(p->act.kind);
+    return general && c->wide && c->out_dtype != QB_DTYPE_F32 && has_real_act(p->act.kind);
 }
 
 static int64_t place(int64_t *end, int64_t bytes) {
@@ -271,6 +286,34 @@ static int64_t set_weight(qb_cuda_form form, int32_t block_k, int32_t block_n, q
     return -1;
 }
 
+/* A first layer of 32 channels leaves half of each multiplication empty. Two of its results that
+ * lie next to each other are as one of 64 channels, by a window that is a stride wider and moves
+ * two strides: the weight of the second half stands a stride further. Neither the image nor the
+ * result lies differently. */
+static void pair_results(qb_cuda_conv *c) {
+    if (c->out_c != 32 || c->out_total != 32 || c->out_w % 2 != 0 || c->stride_w > 2 ||
+        c->kernel_w + c->stride_w > 8 || c->res_dtype != QB_DTYPE_NONE)
+        return;
+    c->paired = 1;
+    c->kernel_w += c->stride_w;
+    c->stride_w *= 2;
+    c->out_w /= 2;
+    c->rows /= 2;
+    c->out_c = c->out_total = 64;
+}
+
+/* As it was before pair_results. */
+static qb_cuda_conv single_results(const qb_cuda_conv *c) {
+    qb_cuda_conv s = *c;
+    if (!c->paired) return s;
+    s.stride_w /= 2;
+    s.kernel_w -= s.stride_w;
+    s.out_w *= 2;
+    s.rows *= 2;
+    s.out_c = s.out_total = 32;
+    return s;
+}
+
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {
     qb_cuda_conv c = {.splits = 1};
     if (p->kind != QB_KIND_CONV || !set_geometry(p, &c)) return false;
@@ -292,6 +335,7 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
     set_epilogue(p, form, &c);
     if (c.half) set_half_epilogue(p, &c);
     c.real = is_real(p, &c);
+    if (form == QB_CUDA_FORM_STEM_FILLED) pair_results(&c);
     int64_t weight = set_weight(form, block_k, block_n, &c);
     if (weight < 0) return false;
     int64_t end = 0, channel = (int64_t)c.n_pad * 4;
@@ -324,6 +368,7 @@ uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *c) {
                              c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w};
     uint64_t form = qb_form_add(qb_form_add(qb_form_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
                                 (uint64_t)c->group);
+    if (c->paired) form = qb_form_add(form, (uint64_t)c->stride_w);
     for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
         form = qb_form_add(form, (uint64_t)image[i]);
     if (c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS)
@@ -343,7 +388,7 @@ static int32_t tensor_row(int32_t m) {
 
 /* The packed weight being written, element by element. */
 typedef struct weight_pack {
-    const qb_cuda_conv *c;
+    const qb_cuda_conv *c; /* results by themselves */
     const qb_desc *desc;
     const void *from;
     char *to;
@@ -402,15 +447,18 @@ static void pack_stem(const weight_pack *w, int32_t m) {
     const qb_cuda_conv *c = w->c;
     int32_t per_pixel = c->half ? 2 : 1, in_word = c->half ? 2 : 4; /* words, and channels in one */
     int32_t steps = round_up(c->kernel_w * per_pixel, 8) / 8;
-    int32_t row = tensor_row(m) % 64, tile = row / 8;
-    for (int32_t r = 0; r < c->kernel_h; r++)
-        for (int32_t s = 0; s < c->kernel_w; s++)
-            for (int32_t k = 0; k < c->in_c; k++) {
-                int32_t word = s * per_pixel + k / in_word, lane = row % 8 * 4 + word % 4;
-                int64_t step = ((int64_t)(m / 64) * c->kernel_h + r) * steps + word / 8;
-                int64_t at = ((step * 8 + tile) * 32 + lane) * 2 + word % 8 / 4;
-                put_weight(w, at * in_word + k % in_word, m, k, r * c->kernel_w + s);
-            }
+    for (int32_t second = 0; second <= c->paired; second++) {
+        int32_t row = tensor_row(m + second * 32) % 64, tile = row / 8;
+        for (int32_t r = 0; r < c->kernel_h; r++)
+            for (int32_t s = 0; s < c->kernel_w; s++)
+                for (int32_t k = 0; k < c->in_c; k++) {
+                    int32_t word = (s + second * c->stride_w) * per_pixel + k / in_word;
+                    int64_t step = ((int64_t)(m / 64) * c->kernel_h + r) * steps + word / 8;
+                    int64_t at = (step * 8 + tile) * 32 + row % 8 * 4 + word % 4;
+                    at = at * 2 + word % 8 / 4;
+                    put_weight(w, at * in_word + k % in_word, m, k, r * c->kernel_w + s);
+                }
+    }
 }
 
 static void pack_weight(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form form,
@@ -448,9 +496,13 @@ static void pack_bias(const qb_problem *p, const qb_cuda_conv *c, const void *we
         }
 }
 
-void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form form,
+/* The constants of the first 32 channels for the others. */
+static void pack_second(char *constants) { memcpy(constants + 32 * 4, constants, 32 * 4); }
+
+void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_form form,
                        const void *const *constants, void *packed) {
     char *to = packed;
+    const qb_cuda_conv single = single_results(conv), *c = &single;
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
     uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
@@ -473,4 +525,8 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *c, qb_cuda_form 
     }
     pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
               (uint32_t *)(to + c->at_bias), row_mask, col_mask);
+    if (!c->paired) return;
+    pack_second(to + c->at_multiplier);
+    pack_second(to + c->at_bias);
+    if (c->has_float_bias) pack_second(to + c->at_float_bias);
 }

@@ -9,7 +9,8 @@
 // multiplication of a line as it lies, with no im2col.
 //
 // Padding is filled with the zero point, so that all results have the same bias. What stands in a
-// channel or tap that does not exist is multiplied by weight 0.
+// channel or tap that does not exist is multiplied by weight 0. Of 32 channels, two results are
+// taken together: see pair_results in conv_setup.c.
 //
 //   threads   two groups of four warps, each 64 pixels of every row; three blocks a multiprocessor
 //   shared    the weight, 2 KiB a row of the kernel, and the lines under the block
@@ -111,8 +112,11 @@ QB_DEVICE void multiply(const qb_cuda_conv &p, uint32_t line, uint32_t weight, i
     qb_wgmma_wait<0>();
 }
 
+// Blocks that a multiprocessor has registers for.
+static constexpr int blocks_of(int mode) { return mode == QB_CUDA_REAL ? 2 : 3; }
+
 template <int MODE>
-static __global__ void __launch_bounds__(THREADS, 3)
+static __global__ void __launch_bounds__(THREADS, blocks_of(MODE))
     stem_wgmma(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
     extern __shared__ __align__(128) char memory[];
     uint4 *entries = (uint4 *)(memory + p.kernel_h * WEIGHT_BYTES);
@@ -140,8 +144,11 @@ static __global__ void __launch_bounds__(THREADS, 3)
             multiply<false>(p, line, weight, sum);
         int row = (image * p.out_h + oy) * p.out_w + ox;
         auto row_of = [&](int i) { return ox + i * 8 < p.out_w ? row + i * 8 : p.rows; };
-        auto value = [&](int i, int, int j) { return sum[j / 2 * 4 + i * 2 + j % 2]; };
-        qb_finish_vector<MODE, 2, 1, false>(p, io, channel, NULL, row_of, value);
+        auto value = [&](int i, int, int j) -> auto & { return sum[j / 2 * 4 + i * 2 + j % 2]; };
+        if constexpr (MODE == QB_CUDA_REAL)
+            qb_finish_reals<2, 1, int>(p, io, channel, row_of, value);
+        else
+            qb_finish_vector<MODE, 2, 1, false>(p, io, channel, NULL, row_of, value);
     }
 }
 
@@ -168,6 +175,7 @@ static int launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *i
     switch (mode) {
     case QB_CUDA_PLAIN: return launch<QB_CUDA_PLAIN>(p, io, stream);
     case QB_CUDA_PLAIN_ZERO: return launch<QB_CUDA_PLAIN_ZERO>(p, io, stream);
+    case QB_CUDA_GENERAL: return launch<QB_CUDA_REAL>(p, io, stream); // where `real` is set
     default: return (int)cudaErrorInvalidValue;
     }
 }

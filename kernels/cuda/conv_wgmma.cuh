@@ -172,7 +172,7 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         if (!SHARE) at.skip((GROUPS - 1) * places);
         int row0 = tile / columns * BM + first + threadIdx.x / 32 % 4 * 16 + lane / 4;
         auto row_of = [&](int i) { return row0 + i / 2 * 64 + i % 2 * 8; };
-        auto value = [&](int i, int block, int j) {
+        auto value = [&](int i, int block, int j) -> auto & {
             return acc[i / 2][(block * 8 + j / 2) * 4 + i % 2 * 2 + j % 2];
         };
         if constexpr (MODE == QB_CUDA_REAL || MODE == QB_CUDA_HALF_REAL) {

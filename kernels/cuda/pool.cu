@@ -1,5 +1,5 @@
 // Maximum and average pooling. A thread takes 16, 8 or 1 channels of an output pixel (1 where the
-// channels do not lie together). Windows that are large, of few outputs, are shared by eight
+// channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32 or 128
 // threads, which meet in shared memory. Bound by device memory, and by L1 where windows overlap.
 //
 // Maxima are compared as codes, which keeps the order: 16 channels of 8-bit codes as halves of
@@ -9,7 +9,6 @@
 #include "kernels/cuda/real.cuh"
 
 #define THREADS 128
-#define SHARE 8
 
 // Of one dimension of a window: taps first ... end - 1 lie inside the data; `counted` of them, the
 // declared padding included, count for AVG_INCLUDE_PAD.
@@ -99,13 +98,20 @@ struct greatest {
 };
 
 // Calls each(at) with the first elements of taps part, part + STEP, ... of a window.
-// Without sharing there is nothing to divide.
+// Without sharing there is nothing to divide, nor where all lines of the plane follow each other.
 template <int STEP, class Each>
 QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const span &x, int part,
                     int64_t from, Each each) {
     int height = y.end - y.first, wide = x.end - x.first;
     if constexpr (STEP > 1) {
         int taps = (z.end - z.first) * height * wide;
+        bool flat = taps == height * wide && w.dilation[1] == 1 && w.dilation[2] == 1 &&
+                    w.in_stride[3] == wide * w.in_stride[4];
+        int64_t begin = from + (z.start + z.first * w.dilation[0]) * w.in_stride[2] +
+                        (y.start + y.first) * w.in_stride[3] + (x.start + x.first) * w.in_stride[4];
+#pragma unroll 4
+        for (int t = part; t < taps && flat; t += STEP) each(begin + t * w.in_stride[4]);
+        if (flat) return;
 #pragma unroll 4
         for (int t = part; t < taps; t += STEP) {
             int row = t / wide, tx = x.first + t - row * wide;
@@ -128,11 +134,42 @@ QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const
         }
 }
 
-template <int V, bool MAX, int THREADS_OF_WINDOW>
-static __global__ void __launch_bounds__(THREADS, 6)
+// Sums (or maxima) of the threads that share a window, into the first of them. A block has
+// `outputs` windows, thread i works on window i % outputs.
+template <int V, bool MAX, int BLOCK, int OUTPUTS, class T> QB_DEVICE void meet(T (&sum)[V]) {
+    auto join = [](T a, T b) {
+        if constexpr (MAX)
+            return b > a || b != b ? b : a;
+        else
+            return a + b;
+    };
+    __shared__ T memory[V][BLOCK / 32][OUTPUTS];
+#pragma unroll
+    for (int i = 0; i < V; i++)
+#pragma unroll
+        for (int step = 16; step >= OUTPUTS; step /= 2)
+            sum[i] = join(sum[i], __shfl_xor_sync(0xffffffffu, sum[i], step));
+    if (threadIdx.x % 32 < OUTPUTS)
+#pragma unroll
+        for (int i = 0; i < V; i++) memory[i][threadIdx.x / 32][threadIdx.x % 32] = sum[i];
+    __syncthreads();
+    if (threadIdx.x >= OUTPUTS) return;
+#pragma unroll 1
+    for (int warp = 1; warp < BLOCK / 32; warp++)
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[i] = join(sum[i], memory[i][warp][threadIdx.x]);
+}
+
+// Blocks that a multiprocessor has registers for; sums in double take two each.
+static constexpr int blocks_of(int width, bool max, int block, int share) {
+    return share > 1 || (width == 16 && !max) ? 512 / block : 6;
+}
+
+template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
+static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS_OF_WINDOW))
     pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
     typedef typename sum_of<MAX>::type sum_type;
-    constexpr int OUTPUTS = THREADS / THREADS_OF_WINDOW;
+    constexpr int OUTPUTS = BLOCK / THREADS_OF_WINDOW;
     const qb_cuda_window &w = p.w;
     int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels
     uint32_t at = blockIdx.x * OUTPUTS + threadIdx.x % OUTPUTS;
@@ -146,7 +183,7 @@ static __global__ void __launch_bounds__(THREADS, 6)
     sum_type sum[V];
 #pragma unroll
     for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
-    if constexpr (V == 16) {
+    if constexpr (MAX && V == 16) {
         greatest g;
         walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
             g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
@@ -164,20 +201,8 @@ static __global__ void __launch_bounds__(THREADS, 6)
         });
     }
     if constexpr (THREADS_OF_WINDOW > 1) {
-        __shared__ sum_type memory[V][THREADS];
-#pragma unroll
-        for (int i = 0; i < V; i++) memory[i][threadIdx.x] = sum[i];
-        __syncthreads();
+        meet<V, MAX, BLOCK, OUTPUTS>(sum);
         if (part > 0) return;
-        for (int other = 1; other < THREADS_OF_WINDOW; other++)
-#pragma unroll
-            for (int i = 0; i < V; i++) {
-                sum_type v = memory[i][other * OUTPUTS + threadIdx.x];
-                if constexpr (MAX)
-                    sum[i] = v > sum[i] || v != v ? v : sum[i];
-                else
-                    sum[i] += v;
-            }
     }
     if (!valid) return;
     float real[V];
@@ -199,24 +224,31 @@ static __global__ void __launch_bounds__(THREADS, 6)
     qb_store_real<V, false>(p.end.out, out, end, real);
 }
 
-template <int V, bool MAX>
-static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
+template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
+static int launch_shared(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
     const qb_cuda_window *w = &p->w;
     uint32_t count =
         (uint32_t)((int64_t)w->batch * (w->out_c / V) * w->out[0] * w->out[1] * w->out[2]);
-    unsigned each = THREADS / p->share, blocks = (count + each - 1) / each;
-    if (p->share == SHARE)
-        pool<V, MAX, SHARE><<<blocks, THREADS, 0, s>>>(*p, count, in, out);
-    else
-        pool<V, MAX, 1><<<blocks, THREADS, 0, s>>>(*p, count, in, out);
+    unsigned each = BLOCK / THREADS_OF_WINDOW, blocks = (count + each - 1) / each;
+    pool<V, MAX, BLOCK, THREADS_OF_WINDOW><<<blocks, BLOCK, 0, s>>>(*p, count, in, out);
     return (int)cudaGetLastError();
+}
+
+template <int V, bool MAX>
+static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
+    switch (p->share) {
+    case 1: return launch_shared<V, MAX, THREADS, 1>(p, in, out, s);
+    case 8: return launch_shared<V, MAX, THREADS, 8>(p, in, out, s);
+    case 32: return launch_shared<V, MAX, THREADS, 32>(p, in, out, s);
+    default: return launch_shared<V, MAX, 2 * THREADS, 128>(p, in, out, s);
+    }
 }
 
 extern "C" int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream) {
     cudaStream_t s = (cudaStream_t)stream;
     bool max = p->kind == QB_POOL_MAX;
-    switch (p->width) {
-    case 16: return launch<16, true>(p, in, out, s); // maxima of codes
+    switch (p->width) { // 16: of codes
+    case 16: return max ? launch<16, true>(p, in, out, s) : launch<16, false>(p, in, out, s);
     case 8: return max ? launch<8, true>(p, in, out, s) : launch<8, false>(p, in, out, s);
     default: return max ? launch<1, true>(p, in, out, s) : launch<1, false>(p, in, out, s);
     }

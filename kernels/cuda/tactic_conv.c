@@ -47,7 +47,9 @@ static bool copy_engine_fits(const qb_cuda_conv *c) {
 /* What the stem on wgmma can: see conv_stem_wgmma.cu. */
 static bool stem_fits(const qb_cuda_conv *c) {
     return c->kernel_w <= 8 && (c->stride_w == 1 || c->stride_w == 2 || c->stride_w == 4) &&
-           c->in_total == c->in_c && (c->mode == QB_CUDA_PLAIN || c->mode == QB_CUDA_PLAIN_ZERO) &&
+           c->in_total == c->in_c &&
+           (c->mode == QB_CUDA_PLAIN || c->mode == QB_CUDA_PLAIN_ZERO ||
+            (c->mode == QB_CUDA_GENERAL && c->real)) &&
            QB_CUDA_STEM_SHARED(c) <= QB_CUDA_STEM_SHARED_MOST;
 }
 
@@ -206,9 +208,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
 #define STEM(SMOOTH, HALF)                                                                         \
     .form = QB_CUDA_FORM_STEM, .half = HALF, .smooth = SMOOTH, .rows = 1, .block_n = 64,           \
     .block_k = 1, .general = true, .run = qb_cuda_conv_stem
-#define STEM_WGMMA                                                                                 \
-    .form = QB_CUDA_FORM_STEM_FILLED, .rows = 1, .block_n = 64, .block_k = 1,                      \
-    .need = {.wgmma = true, .shared_bytes = QB_CUDA_STEM_SHARED_MOST}, STEM_WGMMA_RUN
+#define STEM_WGMMA(SMOOTH)                                                                         \
+    .form = QB_CUDA_FORM_STEM_FILLED, .smooth = SMOOTH, .general = true, .rows = 1, .block_n = 64, \
+    .block_k = 1, .need = {.wgmma = true, .shared_bytes = QB_CUDA_STEM_SHARED_MOST},               \
+    STEM_WGMMA_RUN
 #define DIRECT(SMOOTH)                                                                             \
     .form = QB_CUDA_FORM_DIRECT, .rows = 1, .block_n = 1, .block_k = 1, .smooth = SMOOTH,          \
     .general = true
@@ -319,9 +322,13 @@ const qb_tactic qb_tactic_cuda_conv_f16_depthwise = {
 CONV_FUNCTIONS(stem, STEM(false, false))
 const qb_tactic qb_tactic_cuda_conv_s8_stem = {CONV_FIELDS(stem, "s8.stem_nhwc", QB_EXACT)};
 
-CONV_FUNCTIONS(stem_wgmma, STEM_WGMMA)
+CONV_FUNCTIONS(stem_wgmma, STEM_WGMMA(false))
 const qb_tactic qb_tactic_cuda_conv_s8_stem_wgmma = {
     CONV_FIELDS(stem_wgmma, "s8.stem_wgmma_nhwc", QB_EXACT)};
+
+CONV_FUNCTIONS(stem_wgmma_smooth, STEM_WGMMA(true))
+const qb_tactic qb_tactic_cuda_conv_s8_stem_wgmma_smooth = {
+    CONV_FIELDS(stem_wgmma_smooth, "s8.stem_wgmma_nhwc_smooth", QB_WITHIN_1_LSB)};
 
 CONV_FUNCTIONS(stem_smooth, STEM(true, false))
 const qb_tactic qb_tactic_cuda_conv_s8_stem_smooth = {

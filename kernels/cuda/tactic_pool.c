@@ -2,9 +2,10 @@
 #include "kernels/cuda/pool.h"
 #include "kernels/cuda/tactic_common.h"
 
-#define SHARED_TAPS 16     /* windows of at least so many elements are shared by threads ... */
-#define SHARED_OUTPUTS 4e6 /* ... where there are at most so many results */
-#define THREADS_OF_WINDOW 8
+/* Threads share windows for as long as there are too few of them without, and each keeps some taps.
+ */
+#define ENOUGH_THREADS 1e5
+#define SHARE_MOST 128
 
 static bool multiples(const qb_cuda_window *w, int64_t width) {
     int64_t all = w->out_c | w->in_first | w->out_first;
@@ -23,6 +24,18 @@ static bool keeps_codes(const qb_cuda_pool *pool) {
            in->scale < 1e30f;
 }
 
+/* How many threads share a window: 1, 8, 32 or 128; `threads` are those that do not share. */
+static int32_t share_of(const qb_cuda_window *w, double threads) {
+    const double taps = (double)w->kernel[0] * w->kernel[1] * w->kernel[2];
+    int32_t share = 1, more = 8;
+    while (more <= SHARE_MOST && taps >= (share == 1 ? 2 : 5) * more &&
+           threads * share < ENOUGH_THREADS) {
+        share = more;
+        more *= 4;
+    }
+    return share;
+}
+
 static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_pool *pool) {
     *pool = (qb_cuda_pool){.kind = (int32_t)p->pool, .share = 1};
     if (p->kind != QB_KIND_POOL || p->n_in != 1 || qb_cuda_is_smooth(p->act.kind)) return false;
@@ -33,12 +46,8 @@ static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_
     const qb_cuda_window *w = &pool->w;
     if (w->in_c != w->out_c) return false;
     bool bytes = qb_dtype_size(in[0].dtype) == 1;
-    pool->width = bytes && p->pool == QB_POOL_MAX && multiples(w, 16) ? 16
-                  : multiples(w, 8)                                   ? 8
-                                                                      : 1;
-    if ((double)w->kernel[0] * w->kernel[1] * w->kernel[2] >= SHARED_TAPS &&
-        (double)qb_shape_count(&settled->out.shape) <= SHARED_OUTPUTS)
-        pool->share = THREADS_OF_WINDOW;
+    pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
+    pool->share = share_of(w, (double)qb_shape_count(&settled->out.shape) / pool->width);
     pool->keeps = keeps_codes(pool);
     return true;
 }

@@ -103,17 +103,18 @@ static void random_depthwise(qb_rng *rng, conv_spec *s) {
     s->in_slice = chance(rng, 30) ? 8 * pick(rng, 1, 3) : 0;
 }
 
-/* The first layer of a network; half of them end as most do, in codes of an even count. */
+/* The first layer of a network; most of them end as most do, in codes of an even count. */
 static void random_stem(qb_rng *rng, conv_spec *s) {
-    if (chance(rng, 50)) {
+    static const qb_act_kind ends[] = {QB_ACT_RELU, QB_ACT_NONE, QB_ACT_SILU, QB_ACT_GELU};
+    if (chance(rng, 75)) {
         s->out = code_type(rng);
-        s->out_c = 16 * pick(rng, 1, 8);
+        s->out_c = chance(rng, 50) ? 32 : 16 * pick(rng, 1, 8);
         s->out_slice = 0;
         s->residual = QB_DTYPE_NONE;
-        s->act = (qb_act){.kind = chance(rng, 70) ? QB_ACT_RELU : QB_ACT_NONE};
+        s->act = (qb_act){.kind = ends[pick(rng, 0, 3)]};
         s->act_first = false;
     }
-    s->kernel_h = s->kernel_w = 3 + 2 * pick(rng, 0, 2);
+    s->kernel_h = s->kernel_w = chance(rng, 25) ? 6 : 3 + 2 * pick(rng, 0, 2);
     s->in_c = pick(rng, 1, 4);
     s->in_h = pick(rng, 7, 30);
     s->in_w = pick(rng, 7, 90);
@@ -154,7 +155,7 @@ conv_spec conv_spec_random(qb_rng *rng) {
     s.residual_slice = chance(rng, 10) ? 16 * pick(rng, 1, 3) : 0;
     if (chance(rng, 8)) random_patches(rng, &s);
     if (chance(rng, 8)) random_depthwise(rng, &s);
-    if (chance(rng, 10)) random_stem(rng, &s);
+    if (chance(rng, 15)) random_stem(rng, &s);
     return s;
 }
 

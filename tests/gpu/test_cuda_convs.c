@@ -172,6 +172,41 @@ static void many_tiles_with_residuals_equal_the_reference(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* What detectors and gated networks are made of: SiLU between zero points that are not 0, with
+ * padding, residuals, 32 channels, and channels that fill no tile. */
+static void silu_layers_equal_the_reference(void **state) {
+    (void)state;
+    /* batch, channels, side, channels, kernel, stride, group, residual */
+    static const int shape[][8] = {{3, 3, 120, 32, 6, 2, 1, 0},   {3, 3, 96, 32, 3, 2, 1, 0},
+                                   {2, 3, 60, 32, 3, 1, 1, 0},    {5, 32, 80, 64, 3, 2, 1, 0},
+                                   {3, 32, 80, 32, 3, 1, 1, 1},   {9, 64, 40, 64, 3, 1, 1, 1},
+                                   {5, 128, 20, 256, 3, 1, 1, 0}, {5, 256, 20, 512, 3, 2, 1, 0},
+                                   {4, 24, 56, 144, 1, 1, 1, 0},  {4, 40, 28, 240, 1, 1, 1, 0},
+                                   {3, 96, 56, 96, 3, 2, 96, 0},  {3, 144, 28, 144, 5, 1, 144, 0}};
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 17);
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const int *s = shape[i];
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[3], s[4], s[5]);
+        spec.group = s[6];
+        spec.pad_top = spec.pad_left = spec.pad_bottom = spec.pad_right = (s[4] - 1) / 2;
+        spec.act.kind = QB_ACT_SILU;
+        spec.in_zero = 33;
+        spec.out_zero = 21;
+        if (s[7]) {
+            spec.residual = QB_DTYPE_U8;
+            spec.residual_zero = 40;
+            spec.act_first = true;
+        }
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* s8 to s8 is what cuDNN takes: zero points go into the bias. */
 static conv_spec cudnn_spec(int i) {
     conv_spec spec = conv_spec_plain(2, 64, 14, 64, i % 2 ? 1 : 3, 1 + i / 4 % 2);
@@ -258,6 +293,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(resnet_shapes_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),
     cmocka_unit_test(many_tiles_with_residuals_equal_the_reference),
+    cmocka_unit_test(silu_layers_equal_the_reference),
     cmocka_unit_test(cudnn_is_within_one_code),
 };
 

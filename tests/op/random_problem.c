@@ -220,12 +220,16 @@ static bool make_pool(qb_rng *rng, random_case *c) {
     y = x;
     p->pool = (qb_pool_kind)random_between(rng, QB_POOL_MAX, QB_POOL_AVG_INCLUDE_PAD);
     if (!random_window(rng, spatial, &x, true, &p->window, &y)) return false;
-    if (random_chance(rng, 25)) /* global */
+    if (random_chance(rng, 25)) { /* global */
+        const bool large = spatial == 2 && random_chance(rng, 40);
+        if (large) x.dim[0] = y.dim[0] = 1;
         for (int32_t d = 0; d < spatial; d++) {
+            if (large) x.dim[2 + d] = random_between(rng, 12, 60);
             p->window.kernel[d] = x.dim[2 + d];
             p->window.pad_begin[d] = p->window.pad_end[d] = 0;
             p->window.dilation[d] = p->window.stride[d] = y.dim[2 + d] = 1;
         }
+    }
     c->in[0].shape = x;
     p->out.shape = y;
     set_either(rng, c, 0, &c->in[0], integer, 0.01f);
