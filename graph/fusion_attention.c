@@ -241,21 +241,17 @@ static qb_status rewrite(qb_rewrite *rw, pattern *p) {
 
 qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                             const void *user, int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
+    qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_status status = QB_OK;
     for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {
         pattern p;
-        if (rw.stale) {
-            qb_uses_release(&rw.uses);
-            QB_GO(qb_uses_build(cx, graph, &rw.uses));
-            rw.stale = false;
-        }
+        QB_GO(qb_rewrite_refresh(&rw));
         if (graph->nodes[i].op && match(&rw, i, &p) && is_accepted(&rw, &p, accept, user))
             QB_GO(rewrite(&rw, &p));
     }
     if (rw.n_changes > 0) QB_GO(qb_rewrite_tidy(&rw));
     *n_changes = rw.n_changes;
 out:
-    qb_uses_release(&rw.uses);
+    qb_rewrite_release(&rw);
     return status;
 }

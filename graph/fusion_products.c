@@ -131,10 +131,11 @@ static qb_status rewrite(qb_rewrite *rw, const int32_t out[PARTS], const product
     }
     in[0] = all;
     QB_TRY(qb_rewrite_int64s(rw, out[0], "_widths", sizes, PARTS, &in[1]));
-    for (int32_t i = 0; i < PARTS; i++) qb_graph_kill_node(rw->graph, rw->uses.producer[out[i]]);
+    for (int32_t i = 0; i < PARTS; i++) qb_rewrite_kill(rw, rw->uses.producer[out[i]]);
     const int32_t split =
         qb_graph_add_node(rw->cx, rw->graph, qb_op_find("Split", ""), "", in, 2, out, PARTS);
     if (split < 0) return rw->cx->code;
+    qb_rewrite_touch(rw, split);
     qb_rewrite_changed(rw);
     return qb_node_set_int(rw, split, "axis", shape.rank - 1);
 }
@@ -174,20 +175,16 @@ static qb_status match(qb_rewrite *rw, int32_t index, const joiner *j) {
 qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                            const void *user, int32_t *n_changes) {
     const joiner j = {accept, user};
-    qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
+    qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_status status = QB_OK;
     for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {
-        if (rw.stale) {
-            qb_uses_release(&rw.uses);
-            QB_GO(qb_uses_build(cx, graph, &rw.uses));
-            rw.stale = false;
-        }
+        QB_GO(qb_rewrite_refresh(&rw));
         if (graph->nodes[i].op) QB_GO(match(&rw, i, &j));
     }
     if (rw.n_changes > 0) QB_GO(qb_rewrite_tidy(&rw));
     *n_changes = rw.n_changes;
 out:
-    qb_uses_release(&rw.uses);
+    qb_rewrite_release(&rw);
     return status;
 }
 

@@ -1,3 +1,4 @@
+#include "graph/graph_internal.h"
 #include "graph/rewrite_internal.h"
 
 #include <string.h>
@@ -5,21 +6,18 @@
 #include "graph/passes_internal.h"
 
 qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph, .stale = true};
+    qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_status status = QB_OK;
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         if (!graph->nodes[i].op) continue;
-        if (rw.stale) {
-            qb_uses_release(&rw.uses);
-            QB_GO(qb_uses_build(cx, graph, &rw.uses));
-            rw.stale = false;
-        }
+        QB_GO(qb_rewrite_refresh(&rw));
         QB_GO(match(&rw, i));
     }
+    if (rw.n_changes > 0) QB_GO(qb_rewrite_check(&rw));
     if (rw.unsorted) QB_GO(qb_graph_sort(cx, graph));
     *n_changes = rw.n_changes;
 out:
-    qb_uses_release(&rw.uses);
+    qb_rewrite_release(&rw);
     return status;
 }
 
@@ -42,15 +40,17 @@ int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t va
     return uses->users[value][0];
 }
 
-void qb_rewrite_changed(qb_rewrite *rw) {
-    rw->n_changes++;
-    rw->stale = true;
+void qb_rewrite_changed(qb_rewrite *rw) { rw->n_changes++; }
+
+void qb_rewrite_kill(qb_rewrite *rw, int32_t node) {
+    qb_rewrite_touch(rw, node);
+    qb_graph_kill_node(rw->graph, node);
 }
 
 bool qb_rewrite_forward(qb_rewrite *rw, int32_t from, int32_t to) {
     qb_graph *graph = rw->graph;
     if (!qb_graph_is_output(graph, from)) {
-        qb_graph_replace_uses(graph, from, to);
+        qb_rewrite_replace_uses(rw, from, to);
         qb_rewrite_changed(rw);
         return true;
     }
@@ -58,9 +58,10 @@ bool qb_rewrite_forward(qb_rewrite *rw, int32_t from, int32_t to) {
     if (producer < 0 || qb_graph_is_output(graph, to)) return false;
     /* The old producer of `from` still names it; it is dead once the caller has killed it. */
     qb_node *node = &graph->nodes[producer];
+    qb_rewrite_touch(rw, producer);
     for (int32_t i = 0; i < node->n_out; i++)
         if (node->out[i] == to) node->out[i] = from;
-    qb_graph_replace_uses(graph, to, from);
+    qb_rewrite_replace_uses(rw, to, from);
     qb_rewrite_changed(rw);
     /* A user of `to` may stand before the killed node, but never before the new producer. */
     return true;
@@ -70,28 +71,39 @@ static qb_status need_op(qb_rewrite *rw, const qb_op *op) {
     return op ? QB_OK : qb_fail(rw->cx, QB_STATUS_INTERNAL, "a rewrite needs a missing operator");
 }
 
-static bool node_name_taken(const qb_graph *graph, const char *name) {
-    for (int32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].op && strcmp(graph->nodes[i].name, name) == 0) return true;
-    return false;
+static qb_status index_node_names(qb_rewrite *rw) {
+    QB_TRY(qb_rewrite_arena(rw));
+    qb_arena *arena = rw->index.arena;
+    qb_names *names = qb_arena_alloc(rw->cx, arena, 1, sizeof *names);
+    if (!names) return rw->cx->code;
+    for (int32_t i = 0; i < rw->graph->n_nodes; i++) {
+        const qb_node *node = &rw->graph->nodes[i];
+        if (node->op && *node->name && qb_names_find(names, node->name) < 0)
+            QB_TRY(qb_names_put(rw->cx, arena, names, node->name, i));
+    }
+    rw->index.node_names = names;
+    return QB_OK;
 }
 
 /* VALUE_OPERATOR, with a number behind it when that is taken. */
-static const char *new_node_name(qb_rewrite *rw, const qb_op *op, int32_t out) {
-    const char *value = rw->graph->values[out].name;
-    const char *name = qb_arena_format(rw->cx, rw->graph->arena, "%s_%s", value, op->name);
-    for (int i = 1; name && node_name_taken(rw->graph, name); i++)
-        name = qb_arena_format(rw->cx, rw->graph->arena, "%s_%s_%d", value, op->name, i);
-    return name;
+static qb_status new_node_name(qb_rewrite *rw, const qb_op *op, int32_t out, const char **name) {
+    qb_arena *arena = rw->graph->arena;
+    if (!rw->index.node_names) QB_TRY(index_node_names(rw));
+    *name = qb_arena_format(rw->cx, arena, "%s_%s", rw->graph->values[out].name, op->name);
+    if (*name) *name = qb_names_unique(rw->cx, arena, rw->index.node_names, *name);
+    if (!*name) return rw->cx->code;
+    return qb_names_put(rw->cx, rw->index.arena, rw->index.node_names, *name, 0);
 }
 
 qb_status qb_rewrite_append(qb_rewrite *rw, const qb_op *op, const int32_t *in, int32_t n_in,
                             int32_t out) {
     QB_TRY(need_op(rw, op));
-    const char *name = new_node_name(rw, op, out);
-    if (!name || qb_graph_add_node(rw->cx, rw->graph, op, name, in, n_in, &out, 1) < 0)
-        return rw->cx->code;
-    rw->stale = rw->unsorted = true;
+    const char *name;
+    QB_TRY(new_node_name(rw, op, out, &name));
+    const int32_t node = qb_graph_add_node(rw->cx, rw->graph, op, name, in, n_in, &out, 1);
+    if (node < 0) return rw->cx->code;
+    qb_rewrite_touch(rw, node);
+    rw->unsorted = true;
     return QB_OK;
 }
 
@@ -105,7 +117,7 @@ qb_status qb_rewrite_node(qb_rewrite *rw, int32_t node, const qb_op *op, const i
     graph->nodes[node] = graph->nodes[added];
     memset(&graph->nodes[added], 0, sizeof graph->nodes[added]);
     graph->n_nodes = added;
-    rw->stale = true;
+    qb_rewrite_touch(rw, node);
     return QB_OK;
 }
 
@@ -115,7 +127,7 @@ qb_status qb_rewrite_inputs(qb_rewrite *rw, int32_t node, const int32_t *in, int
     memcpy(copy, in, (size_t)n_in * sizeof *copy);
     rw->graph->nodes[node].in = copy;
     rw->graph->nodes[node].n_in = n_in;
-    rw->stale = true;
+    qb_rewrite_touch(rw, node);
     return QB_OK;
 }
 
@@ -134,7 +146,6 @@ qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, co
     if (!name) return rw->cx->code;
     int32_t id = qb_graph_add_constant(rw->cx, rw->graph, name, QB_DTYPE_F32, shape, data);
     if (id < 0) return rw->cx->code;
-    rw->stale = true;
     *out = id;
     return QB_OK;
 }
@@ -146,7 +157,6 @@ qb_status qb_rewrite_int64s(qb_rewrite *rw, int32_t like, const char *suffix, co
     qb_shape shape = {.rank = 1, .dim = {n}};
     int32_t id = qb_graph_add_constant(rw->cx, rw->graph, name, QB_DTYPE_S64, &shape, data);
     if (id < 0) return rw->cx->code;
-    rw->stale = true;
     *out = id;
     return QB_OK;
 }
@@ -158,7 +168,6 @@ qb_status qb_rewrite_value(qb_rewrite *rw, int32_t like, const char *suffix, con
     int32_t id = qb_graph_add_value(rw->cx, rw->graph, name, rw->graph->values[like].dtype, shape);
     if (id < 0) return rw->cx->code;
     rw->graph->values[id].q = rw->graph->values[like].q;
-    rw->stale = true;
     *out = id;
     return QB_OK;
 }

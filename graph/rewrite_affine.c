@@ -140,7 +140,6 @@ static qb_status fold(qb_rewrite *rw, const anchor *a, const double *scale, cons
         if (strcmp(op, "Gemm") == 0 && bias >= 0 && touched)
             QB_TRY(qb_node_set_float(rw, a->node, "beta", 1));
     }
-    rw->stale = true;
     *done = true;
     return QB_OK;
 }

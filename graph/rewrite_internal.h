@@ -47,13 +47,25 @@ bool qb_shape_surely_equal(const qb_shape *a, const qb_shape *b);
 
 /* --- rewriting ------------------------------------------------------------------------------- */
 
+/* What keeps `uses` up to date (rewrite_uses.c). */
+typedef struct qb_rewrite_index {
+    bool entered, failed;           /* the graph is entered; memory ran out since */
+    struct qb_rewrite_links *links; /* by node: its inputs and outputs as they are entered */
+    int32_t *room;                  /* by value: places in its list of users */
+    int32_t *touched;               /* nodes to enter anew; may repeat */
+    size_t n_nodes, n_values, n_touched;
+    size_t cap_nodes, cap_producers, cap_counts, cap_users, cap_room, cap_touched;
+    qb_arena *arena;
+    struct qb_names *node_names; /* of all nodes, dead ones too; NULL: nobody asked yet */
+} qb_rewrite_index;
+
 typedef struct qb_rewrite {
     qb_ctx *cx;
     qb_graph *graph;
     qb_uses uses;      /* of the graph as it is when a match starts */
     int32_t n_changes; /* counted by the matches */
-    bool stale;        /* the graph changed since `uses` was built */
     bool unsorted;     /* nodes were appended */
+    qb_rewrite_index index;
 } qb_rewrite;
 
 /* Looks at one live node; what it rewrites it counts in rw->n_changes through the edits below. */
@@ -69,8 +81,21 @@ int32_t qb_rewrite_from(const qb_rewrite *rw, int32_t value, const char *op);
 /* The node that alone reads the value (once), when the value is no graph output; else -1. */
 int32_t qb_uses_sole_user(const qb_graph *graph, const qb_uses *uses, int32_t value);
 
-/* Counts one rewrite and marks `uses` as out of date. */
+/* A rewrite without qb_rewrite_each: `uses` as the graph is now, before each match; the end. */
+qb_status qb_rewrite_refresh(qb_rewrite *rw);
+void qb_rewrite_release(qb_rewrite *rw);
+/* Is all of it right? QB_STATUS_INTERNAL when a node changed that was not touched. */
+qb_status qb_rewrite_check(qb_rewrite *rw);
+/* Whoever changes a node's inputs or outputs by hand says so; the edits below do it themselves. */
+void qb_rewrite_touch(qb_rewrite *rw, int32_t node);
+/* Where the index and what else a rewrite needs for a while lies. */
+qb_status qb_rewrite_arena(qb_rewrite *rw);
+
+/* Counts one rewrite. */
 void qb_rewrite_changed(qb_rewrite *rw);
+void qb_rewrite_kill(qb_rewrite *rw, int32_t node);
+/* Every use of `from` (inputs of nodes, graph outputs) becomes `to`. */
+void qb_rewrite_replace_uses(qb_rewrite *rw, int32_t from, int32_t to);
 /* Everything that reads `from` shall read `to`, which holds the same values; one of the two names
  * survives: `from`'s when it is a graph output (then the producer of `to` writes `from`). The
  * caller kills the producer of `from` afterwards. False, with nothing changed, when both names must

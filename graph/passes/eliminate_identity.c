@@ -110,7 +110,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_value *in = &graph->values[x], *out = &graph->values[node->out[0]];
     if (in->dtype == QB_DTYPE_NONE || in->dtype != out->dtype) return QB_OK;
     if (!qb_qparams_same(&in->q, &out->q)) return QB_OK;
-    if (qb_rewrite_forward(rw, node->out[0], x)) qb_graph_kill_node(graph, index);
+    if (qb_rewrite_forward(rw, node->out[0], x)) qb_rewrite_kill(rw, index);
     return QB_OK;
 }
 

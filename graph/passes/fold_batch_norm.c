@@ -74,7 +74,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (producer >= 0 && qb_uses_sole_user(graph, &rw->uses, x) == index &&
         qb_affine_channels(rw, producer, &axis) == n && axis == 1)
         status = qb_affine_fold(rw, producer, s, s + n, out, &done);
-    if (status == QB_OK && done) qb_graph_kill_node(graph, index);
+    if (status == QB_OK && done) qb_rewrite_kill(rw, index);
     if (status == QB_OK && !done && qb_value_is_plain(graph, out)) {
         status = to_mul_add(rw, index, n, s);
         done = true;

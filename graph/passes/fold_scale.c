@@ -47,7 +47,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     QB_TRY(try_side(rw, index, 0, kind, &done));
     if (!done && (kind == MUL || kind == ADD)) QB_TRY(try_side(rw, index, 1, kind, &done));
     if (!done) return QB_OK;
-    qb_graph_kill_node(rw->graph, index);
+    qb_rewrite_kill(rw, index);
     qb_rewrite_changed(rw);
     return QB_OK;
 }

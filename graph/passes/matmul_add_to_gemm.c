@@ -19,7 +19,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         if (n != 1 && n != b->dim[1]) continue; /* [n] and a product [m, 1] would widen it */
         int32_t gemm_in[3] = {in[0], in[1], bias};
         QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Gemm", ""), gemm_in, 3, out));
-        qb_graph_kill_node(graph, matmul);
+        qb_rewrite_kill(rw, matmul);
         qb_rewrite_changed(rw);
         return QB_OK;
     }

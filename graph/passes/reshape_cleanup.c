@@ -57,10 +57,12 @@ static qb_status merge(qb_rewrite *rw, int32_t first, int32_t second) {
         !qb_qparams_same(q, &graph->values[node->out[0]].q))
         return QB_OK;
     bool done = target_is_absolute(graph, node);
-    if (done)
+    if (done) {
         node->in[0] = x;
-    else
+        qb_rewrite_touch(rw, second);
+    } else {
         QB_TRY(make_reshape(rw, second, x, &done));
+    }
     if (done) qb_rewrite_changed(rw);
     return QB_OK;
 }

@@ -49,7 +49,7 @@ static qb_status rewrite(qb_rewrite *rw, int32_t add, int32_t mul, int64_t n, do
     const qb_status status = to_conv(rw, add, x, n, numbers, numbers + n);
     qb_free(numbers);
     QB_TRY(status);
-    qb_graph_kill_node(rw->graph, mul);
+    qb_rewrite_kill(rw, mul);
     qb_rewrite_changed(rw);
     return QB_OK;
 }

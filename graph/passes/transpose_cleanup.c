@@ -86,10 +86,11 @@ static qb_status merge(qb_rewrite *rw, int32_t index, const perm *second, bool *
     perm both = perm_then(&first, second);
     if (perm_is_identity(&both)) {
         *done = qb_rewrite_forward(rw, node->out[0], x);
-        if (*done) qb_graph_kill_node(graph, index);
+        if (*done) qb_rewrite_kill(rw, index);
         return QB_OK;
     }
     node->in[0] = x;
+    qb_rewrite_touch(rw, index);
     QB_TRY(set_perm(rw, index, &both));
     qb_rewrite_changed(rw);
     *done = true;
@@ -100,10 +101,9 @@ static qb_status merge(qb_rewrite *rw, int32_t index, const perm *second, bool *
 
 typedef struct region {
     perm p;
-    int32_t start;   /* the Transpose it grows from */
-    int32_t last;    /* the last node of the region */
-    int32_t n_nodes; /* how many nodes the graph had */
-    bool *inside;    /* [n_nodes] */
+    int32_t start; /* the Transpose it grows from */
+    int32_t last;  /* the last node of the region */
+    bool *inside;  /* by node */
 } region;
 
 static bool is_elementwise(const qb_node *node) {
@@ -159,6 +159,22 @@ static bool belongs(const qb_rewrite *rw, const region *r, int32_t index) {
         connected = connected || inner || rw->uses.producer[v] == r->start;
     }
     return connected;
+}
+
+/* The last node that reads what a node makes: no other that belongs comes after all of these. */
+static int32_t last_user(const qb_rewrite *rw, int32_t index) {
+    const int32_t out = rw->graph->nodes[index].out[0], n = rw->uses.n_users[out];
+    return n > 0 ? rw->uses.users[out][n - 1] : -1;
+}
+
+static void grow(const qb_rewrite *rw, region *r) {
+    int32_t end = last_user(rw, r->start);
+    for (int32_t i = r->start + 1; i <= end; i++) {
+        if (!belongs(rw, r, i)) continue;
+        r->inside[i] = true;
+        r->last = i;
+        if (last_user(rw, i) > end) end = last_user(rw, i);
+    }
 }
 
 static bool undoes(const qb_graph *graph, const region *r, const qb_node *node) {
@@ -232,14 +248,24 @@ static bool entry_goes(const qb_rewrite *rw, const region *r, int32_t index) {
     return true;
 }
 
+/* Transposes in front of a node that go; each counts at the first node that reads it. */
+static int32_t entries_gone(const qb_rewrite *rw, const region *r, int32_t index) {
+    const qb_node *node = &rw->graph->nodes[index];
+    int32_t gone = 0;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const int32_t value = node->in[i], transpose = qb_rewrite_from(rw, value, "Transpose");
+        bool counted = transpose < 0 || rw->uses.users[value][0] != index;
+        for (int32_t k = 0; k < i; k++) counted = counted || node->in[k] == value;
+        if (!counted) gone += entry_goes(rw, r, transpose);
+    }
+    return gone;
+}
+
 static int32_t profit(const qb_rewrite *rw, const region *r) {
     int32_t gain = 0;
-    for (int32_t i = 0; i < r->n_nodes; i++) {
+    for (int32_t i = r->start; i <= r->last; i++) {
         bool needed = false;
-        if (qb_node_is(&rw->graph->nodes[i], "Transpose"))
-            gain += entry_goes(rw, r, i);
-        else if (r->inside[i])
-            gain += exits(rw, r, i, &needed) - needed;
+        if (r->inside[i]) gain += entries_gone(rw, r, i) + exits(rw, r, i, &needed) - needed;
     }
     return gain;
 }
@@ -273,6 +299,7 @@ static qb_status permute_constant(qb_rewrite *rw, const region *r, int32_t value
 
 static qb_status rewire_inputs(qb_rewrite *rw, const region *r, int32_t index) {
     qb_graph *graph = rw->graph;
+    qb_rewrite_touch(rw, index);
     for (int32_t i = 0; i < graph->nodes[index].n_in; i++) {
         int32_t v = graph->nodes[index].in[i], fresh = v;
         if (v < 0) continue;
@@ -296,8 +323,8 @@ static void rewire_users(qb_rewrite *rw, const region *r, int32_t out, int32_t i
         if (undoes(graph, r, node)) {
             bool stays = qb_graph_is_output(graph, node->out[0]) && node->out[0] != inner;
             if (stays) continue;
-            if (node->out[0] != inner) qb_graph_replace_uses(graph, node->out[0], inner);
-            qb_graph_kill_node(graph, user);
+            if (node->out[0] != inner) qb_rewrite_replace_uses(rw, node->out[0], inner);
+            qb_rewrite_kill(rw, user);
         } else if (r->inside[user]) {
             for (int32_t k = 0; k < node->n_in; k++)
                 if (node->in[k] == out) node->in[k] = inner;
@@ -339,18 +366,14 @@ static qb_status apply(qb_rewrite *rw, const region *r) {
 
 static qb_status match(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
-    region r = {.start = index, .last = index, .n_nodes = graph->n_nodes};
+    region r = {.start = index, .last = index};
     bool done = false;
     if (!perm_of(graph, &graph->nodes[index], &r.p)) return QB_OK;
     QB_TRY(merge(rw, index, &r.p, &done));
     if (done || !transparent(graph, &graph->nodes[index])) return QB_OK;
-    r.inside = qb_alloc(rw->cx, (size_t)r.n_nodes, sizeof *r.inside);
+    r.inside = qb_alloc(rw->cx, (size_t)graph->n_nodes, sizeof *r.inside);
     if (!r.inside) return rw->cx->code;
-    for (int32_t i = index + 1; i < r.n_nodes; i++)
-        if (belongs(rw, &r, i)) {
-            r.inside[i] = true;
-            r.last = i;
-        }
+    grow(rw, &r);
     trim(rw, &r);
     qb_status status = QB_OK;
     if (profit(rw, &r) > 0) status = apply(rw, &r);

@@ -7,21 +7,13 @@
 
 typedef struct widener {
     qb_rewrite rw;
-    int32_t *wide; /* by value: the f32 value that holds the same numbers, -1: none yet */
-    size_t capacity;
-    int32_t known; /* values that `wide` has an entry for */
+    int32_t *twin;  /* by value: what holds the same numbers in the other width; -1: none yet */
+    qb_dtype *half; /* by value: the type it had; NONE: it still has it */
+    bool *leaves;   /* by value: an output of the graph */
 } widener;
 
 static bool is_half(const qb_graph *graph, int32_t value) {
     return value >= 0 && qb_dtype_is_half(graph->values[value].dtype);
-}
-
-static qb_status note(widener *w, int32_t value, int32_t wide) {
-    const int32_t n = w->rw.graph->n_values;
-    QB_TRY(qb_grow(w->rw.cx, &w->wide, &w->capacity, (size_t)n, sizeof *w->wide));
-    while (w->known < n) w->wide[w->known++] = -1;
-    w->wide[value] = wide;
-    return QB_OK;
 }
 
 /* A new value with a Cast from `from`. */
@@ -33,16 +25,27 @@ static qb_status cast(widener *w, int32_t from, qb_dtype dtype, const char *suff
     return qb_node_set_int(rw, rw->graph->n_nodes - 1, "to", qb_dtype_to_onnx(dtype));
 }
 
-static qb_status widen_input(widener *w, int32_t node, int32_t i) {
+/* The node reads the other width of its input i, which a Cast makes once. */
+static qb_status read_twin(widener *w, int32_t node, int32_t i, qb_dtype dtype) {
     const int32_t value = w->rw.graph->nodes[node].in[i];
-    int32_t wide = value < w->known ? w->wide[value] : -1;
-    if (wide < 0) {
-        QB_TRY(cast(w, value, QB_DTYPE_F32, "_f32", &wide));
-        QB_TRY(note(w, value, wide));
-    }
-    w->rw.graph->nodes[node].in[i] = wide;
-    w->rw.n_changes++;
+    const char *suffix = dtype == QB_DTYPE_F32 ? "_f32" : "_half";
+    if (w->twin[value] < 0) QB_TRY(cast(w, value, dtype, suffix, &w->twin[value]));
+    w->rw.graph->nodes[node].in[i] = w->twin[value];
     return QB_OK;
+}
+
+/* Nodes come after those that make their inputs, so that is settled what these are. */
+static qb_status widen_input(widener *w, int32_t node, int32_t i, bool as_is, bool follows) {
+    const qb_graph *graph = w->rw.graph;
+    const int32_t value = graph->nodes[node].in[i];
+    if (value < 0) return QB_OK;
+    if (w->half[value] != QB_DTYPE_NONE) {
+        w->rw.n_changes += !as_is;
+        return as_is ? read_twin(w, node, i, w->half[value]) : QB_OK;
+    }
+    if (!is_half(graph, value) || as_is || (follows && w->twin[value] < 0)) return QB_OK;
+    w->rw.n_changes++;
+    return read_twin(w, node, i, QB_DTYPE_F32);
 }
 
 /* The node writes f32; whoever still wants 16 bits reads a Cast of it. Inner values keep their
@@ -51,22 +54,19 @@ static qb_status widen_output(widener *w, int32_t node, int32_t i) {
     qb_graph *graph = w->rw.graph;
     const int32_t value = graph->nodes[node].out[i];
     const qb_dtype dtype = graph->values[value].dtype;
-    const bool leaves = qb_graph_is_output(graph, value);
-    int32_t wide = value, narrow = value;
-    if (leaves) {
-        QB_TRY(qb_rewrite_value(&w->rw, value, "_f32", &graph->values[value].shape, &wide));
-        graph->nodes[node].out[i] = wide;
-        QB_TRY(qb_rewrite_append(&w->rw, qb_op_find("Cast", ""), &wide, 1, narrow));
-        QB_TRY(qb_node_set_int(&w->rw, graph->n_nodes - 1, "to", qb_dtype_to_onnx(dtype)));
-    } else {
-        const int32_t before = graph->n_nodes;
-        QB_TRY(cast(w, value, dtype, "_half", &narrow));
-        qb_graph_replace_uses(graph, value, narrow);
-        graph->nodes[before].in[0] = value;
-    }
-    graph->values[wide].dtype = QB_DTYPE_F32;
+    int32_t wide;
     w->rw.n_changes++;
-    return note(w, narrow, wide);
+    if (!w->leaves[value]) {
+        w->half[value] = dtype;
+        graph->values[value].dtype = QB_DTYPE_F32;
+        return QB_OK;
+    }
+    QB_TRY(qb_rewrite_value(&w->rw, value, "_f32", &graph->values[value].shape, &wide));
+    graph->values[wide].dtype = QB_DTYPE_F32;
+    graph->nodes[node].out[i] = wide;
+    w->twin[value] = wide;
+    QB_TRY(qb_rewrite_append(&w->rw, qb_op_find("Cast", ""), &wide, 1, value));
+    return qb_node_set_int(&w->rw, graph->n_nodes - 1, "to", qb_dtype_to_onnx(dtype));
 }
 
 /* An attribute says the type of the outputs, whatever the inputs are. */
@@ -84,17 +84,14 @@ static bool is_copy_to_f32(const qb_node *node) {
 static qb_status widen(widener *w, int32_t node) {
     qb_graph *graph = w->rw.graph;
     const qb_node *n = &graph->nodes[node];
-    if (!n->op || n->op->of_plugin || qb_node_is(n, "BitCast")) return QB_OK;
+    if (!n->op) return QB_OK;
     const int32_t n_in = n->n_in, n_out = n->n_out;
+    const bool as_is = n->op->of_plugin || qb_node_is(n, "BitCast");
     const bool like = qb_node_is(n, "CastLike"); /* its second input is there for its type alone */
-    const bool keeps_outputs = says_type(n) || like;
+    const bool keeps_outputs = as_is || says_type(n) || like;
     const bool follows = is_copy_to_f32(n); /* only where there is f32 to copy */
-    for (int32_t i = 0; i < (like ? 1 : n_in); i++) {
-        const int32_t value = graph->nodes[node].in[i];
-        if (!is_half(graph, value) || (follows && (value >= w->known || w->wide[value] < 0)))
-            continue;
-        QB_TRY(widen_input(w, node, i));
-    }
+    for (int32_t i = 0; i < n_in; i++)
+        QB_TRY(widen_input(w, node, i, as_is || (like && i > 0), follows));
     for (int32_t i = 0; i < n_out && !keeps_outputs; i++)
         if (is_half(graph, graph->nodes[node].out[i])) QB_TRY(widen_output(w, node, i));
     return QB_OK;
@@ -102,12 +99,22 @@ static qb_status widen(widener *w, int32_t node) {
 
 static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     widener w = {.rw = {.cx = cx, .graph = graph}};
-    const int32_t n = graph->n_nodes;
+    const int32_t n = graph->n_nodes, n_values = graph->n_values;
     qb_status status = QB_OK;
-    for (int32_t i = 0; i < n && status == QB_OK; i++) status = widen(&w, i);
-    if (status == QB_OK && w.rw.unsorted) status = qb_graph_sort(cx, graph);
-    qb_free(w.wide);
+    w.twin = qb_alloc(cx, (size_t)n_values, sizeof *w.twin);
+    w.half = qb_alloc(cx, (size_t)n_values, sizeof *w.half);
+    w.leaves = qb_alloc(cx, (size_t)n_values, sizeof *w.leaves);
+    if (!w.twin || !w.half || !w.leaves) QB_GO(cx->code);
+    for (int32_t i = 0; i < n_values; i++) w.twin[i] = -1;
+    for (int32_t i = 0; i < graph->n_outputs; i++) w.leaves[graph->outputs[i]] = true;
+    for (int32_t i = 0; i < n; i++) QB_GO(widen(&w, i));
+    if (w.rw.unsorted) QB_GO(qb_graph_sort(cx, graph));
     *n_changes = w.rw.n_changes;
+out:
+    qb_rewrite_release(&w.rw);
+    qb_free(w.twin);
+    qb_free(w.half);
+    qb_free(w.leaves);
     return status;
 }
 

@@ -1,0 +1,178 @@
+/* Who makes and who reads each value, while a pass rewrites the graph. A match sees the uses as
+ * they were when it started; then the nodes that it touched are entered anew, and no others: the
+ * time goes with the changes, not with the graph. */
+#include <string.h>
+
+#include "graph/rewrite_internal.h"
+
+/* What the index says of a node: its inputs, then its outputs. */
+typedef struct qb_rewrite_links {
+    int32_t n_in, n_out;
+    int32_t *id; /* NULL: nothing is entered */
+} qb_rewrite_links;
+
+qb_status qb_rewrite_arena(qb_rewrite *rw) {
+    return rw->index.arena ? QB_OK : qb_arena_create(rw->cx, &rw->index.arena);
+}
+
+static qb_status grow(qb_rewrite *rw) {
+    qb_rewrite_index *x = &rw->index;
+    const size_t nodes = (size_t)rw->graph->n_nodes, values = (size_t)rw->graph->n_values;
+    QB_TRY(qb_grow(rw->cx, &x->links, &x->cap_nodes, nodes, sizeof *x->links));
+    QB_TRY(qb_grow(rw->cx, &rw->uses.producer, &x->cap_producers, values, sizeof(int32_t)));
+    QB_TRY(qb_grow(rw->cx, &rw->uses.n_users, &x->cap_counts, values, sizeof(int32_t)));
+    QB_TRY(qb_grow(rw->cx, &rw->uses.users, &x->cap_users, values, sizeof(int32_t *)));
+    QB_TRY(qb_grow(rw->cx, &x->room, &x->cap_room, values, sizeof *x->room));
+    for (; x->n_nodes < nodes; x->n_nodes++) x->links[x->n_nodes] = (qb_rewrite_links){0};
+    for (; x->n_values < values; x->n_values++) {
+        rw->uses.producer[x->n_values] = -1;
+        rw->uses.n_users[x->n_values] = 0;
+        rw->uses.users[x->n_values] = NULL;
+        x->room[x->n_values] = 0;
+    }
+    return QB_OK;
+}
+
+/* The first place in a sorted list that does not come before `node`. */
+static int32_t place(const int32_t *list, int32_t n, int32_t node) {
+    int32_t low = 0;
+    while (low < n) {
+        const int32_t middle = low + (n - low) / 2;
+        if (list[middle] < node)
+            low = middle + 1;
+        else
+            n = middle;
+    }
+    return low;
+}
+
+static qb_status add_user(qb_rewrite *rw, int32_t value, int32_t node) {
+    int32_t *n = &rw->uses.n_users[value], *room = &rw->index.room[value];
+    if (*n == *room) {
+        const int32_t wider = *room < 4 ? 4 : *room * 2;
+        int32_t *list = qb_arena_pack(rw->cx, rw->index.arena, (size_t)wider, sizeof *list);
+        if (!list) return rw->cx->code;
+        if (*n) memcpy(list, rw->uses.users[value], (size_t)*n * sizeof *list);
+        rw->uses.users[value] = list;
+        *room = wider;
+    }
+    int32_t *list = rw->uses.users[value];
+    const int32_t at = place(list, *n, node);
+    memmove(list + at + 1, list + at, (size_t)(*n - at) * sizeof *list);
+    list[at] = node;
+    (*n)++;
+    return QB_OK;
+}
+
+static void drop_user(qb_rewrite *rw, int32_t value, int32_t node) {
+    int32_t *list = rw->uses.users[value], *n = &rw->uses.n_users[value];
+    const int32_t at = place(list, *n, node);
+    (*n)--;
+    memmove(list + at, list + at + 1, (size_t)(*n - at) * sizeof *list);
+}
+
+static void drop_node(qb_rewrite *rw, int32_t node) {
+    const qb_rewrite_links *links = &rw->index.links[node];
+    if (!links->id) return;
+    for (int32_t i = 0; i < links->n_in; i++)
+        if (links->id[i] >= 0) drop_user(rw, links->id[i], node);
+    for (int32_t i = 0; i < links->n_out; i++) {
+        const int32_t value = links->id[links->n_in + i];
+        if (value >= 0 && rw->uses.producer[value] == node) rw->uses.producer[value] = -1;
+    }
+    rw->index.links[node] = (qb_rewrite_links){0};
+}
+
+static qb_status enter_node(qb_rewrite *rw, int32_t index) {
+    const qb_node *node = &rw->graph->nodes[index];
+    qb_rewrite_links *links = &rw->index.links[index];
+    if (!node->op || links->id) return QB_OK;
+    const size_t n_in = (size_t)node->n_in, n_out = (size_t)node->n_out;
+    links->id = qb_arena_pack(rw->cx, rw->index.arena, n_in + n_out, sizeof *links->id);
+    if (!links->id) return rw->cx->code;
+    links->n_in = node->n_in;
+    links->n_out = node->n_out;
+    if (n_in) memcpy(links->id, node->in, n_in * sizeof *node->in);
+    if (n_out) memcpy(links->id + n_in, node->out, n_out * sizeof *node->out);
+    for (int32_t i = 0; i < node->n_in; i++)
+        if (node->in[i] >= 0) QB_TRY(add_user(rw, node->in[i], index));
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] >= 0) rw->uses.producer[node->out[i]] = index;
+    return QB_OK;
+}
+
+static qb_status enter_all(qb_rewrite *rw) {
+    QB_TRY(qb_rewrite_arena(rw));
+    QB_TRY(grow(rw));
+    for (int32_t i = 0; i < rw->graph->n_nodes; i++) QB_TRY(enter_node(rw, i));
+    rw->index.n_touched = 0;
+    rw->index.entered = true;
+    return QB_OK;
+}
+
+qb_status qb_rewrite_refresh(qb_rewrite *rw) {
+    qb_rewrite_index *x = &rw->index;
+    if (x->failed) return rw->cx->code;
+    if (!x->entered) return enter_all(rw);
+    if (x->n_touched == 0 && x->n_values == (size_t)rw->graph->n_values) return QB_OK;
+    QB_TRY(grow(rw));
+    for (size_t i = 0; i < x->n_touched; i++) drop_node(rw, x->touched[i]);
+    for (size_t i = 0; i < x->n_touched; i++) QB_TRY(enter_node(rw, x->touched[i]));
+    x->n_touched = 0;
+    return QB_OK;
+}
+
+void qb_rewrite_touch(qb_rewrite *rw, int32_t node) {
+    qb_rewrite_index *x = &rw->index;
+    if (qb_grow(rw->cx, &x->touched, &x->cap_touched, x->n_touched + 1, sizeof *x->touched))
+        x->failed = true;
+    else
+        x->touched[x->n_touched++] = node;
+}
+
+static void replace_in(qb_graph *graph, int32_t index, int32_t from, int32_t to) {
+    const qb_node *node = &graph->nodes[index];
+    for (int32_t i = 0; node->op && i < node->n_in; i++)
+        if (node->in[i] == from) node->in[i] = to;
+}
+
+void qb_rewrite_replace_uses(qb_rewrite *rw, int32_t from, int32_t to) {
+    const qb_rewrite_index *x = &rw->index;
+    qb_graph *graph = rw->graph;
+    /* Nodes that this match touched may read it since. */
+    for (size_t i = 0; i < x->n_touched; i++) replace_in(graph, x->touched[i], from, to);
+    const int32_t n = (size_t)from < x->n_values ? rw->uses.n_users[from] : 0;
+    for (int32_t i = 0; i < n; i++) {
+        qb_rewrite_touch(rw, rw->uses.users[from][i]);
+        replace_in(graph, rw->uses.users[from][i], from, to);
+    }
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == from) graph->outputs[i] = to;
+}
+
+/* What was entered bit by bit is what is there: a node that was changed and not touched shows. */
+qb_status qb_rewrite_check(qb_rewrite *rw) {
+    qb_uses whole;
+    QB_TRY(qb_rewrite_refresh(rw));
+    QB_TRY(qb_uses_build(rw->cx, rw->graph, &whole));
+    bool same = true;
+    for (int32_t i = 0; i < rw->graph->n_values && same; i++)
+        same = whole.producer[i] == rw->uses.producer[i] &&
+               whole.n_users[i] == rw->uses.n_users[i] &&
+               (whole.n_users[i] == 0 || memcmp(whole.users[i], rw->uses.users[i],
+                                                (size_t)whole.n_users[i] * sizeof(int32_t)) == 0);
+    qb_uses_release(&whole);
+    return same ? QB_OK : qb_fail(rw->cx, QB_STATUS_INTERNAL, "a rewrite changed a node unseen");
+}
+
+void qb_rewrite_release(qb_rewrite *rw) {
+    qb_free(rw->uses.producer);
+    qb_free(rw->uses.n_users);
+    qb_free(rw->uses.users);
+    qb_free(rw->index.links);
+    qb_free(rw->index.room);
+    qb_free(rw->index.touched);
+    qb_arena_free(rw->index.arena);
+    rw->uses = (qb_uses){0};
+    rw->index = (qb_rewrite_index){0};
+}
