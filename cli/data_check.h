@@ -32,6 +32,7 @@ typedef struct qb_data_case {
     const qb_graph *graph; /* optimized, float */
     const qb_survey *set;  /* the calibration data, then the evaluation data when there are some */
     int32_t n_sets;
+    bool scores_on_calibration; /* the settings name one set for both */
     bool anew; /* of no calibration before: what is found is kept in the next one */
 } qb_data_case;
 

@@ -19,6 +19,7 @@ qb_status qb_data_examine(qb_ctx *cx, const qb_project *project, const qb_graph 
     qb_data_case data = {.project = project, .graph = graph, .set = set, .n_sets = 1, .anew = anew};
     qb_status status = QB_OK;
     QB_TRY(qb_stage_check_devices(cx, project, qb_backends_name_device(project->backends)));
+    data.scores_on_calibration = !evaluation && qb_project_scores_on_calibration(project);
     if (!evaluation) evaluation = project->evaluation_data;
     QB_GO(qb_survey_make(cx, project, project->calibration_data, &set[0]));
     if (evaluation && strcmp(evaluation, project->calibration_data) != 0) {

@@ -404,7 +404,7 @@ static qb_status evaluation_data(qb_ctx *cx, const qb_project *project, const co
                        "no data to score on: '%s', which the calibration was made from, is not "
                        "here: give --data PATH or data.evaluation in qbench.yaml",
                        *out);
-    if (!project->evaluation_data)
+    if (!project->evaluation_data || qb_project_scores_on_calibration(project))
         qb_info(cx, "scoring on %s, the calibration data: give --data for a held-out set", *out);
     return QB_OK;
 }
@@ -483,12 +483,13 @@ static qb_status parse_batches(qb_ctx *cx, const char *text, int64_t *batches, i
     return QB_OK;
 }
 
-/* Folders count in byte order where no labels say which class they are: a guess that is good enough
- * unless the model is known to have labels, and they are not there. */
+bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset) {
+    return project->absent_labels && project->labels.n == 0 && qb_dataset_has_labels(dataset) &&
+           strcmp(qb_dataset_format_name(dataset), "class_folder") == 0;
+}
+
 static qb_status need_labels(qb_ctx *cx, const qb_project *project, const qb_dataset *dataset) {
-    if (!project->absent_labels || project->labels.n > 0 || !qb_dataset_has_labels(dataset) ||
-        strcmp(qb_dataset_format_name(dataset), "class_folder") != 0)
-        return QB_OK;
+    if (!qb_stage_lacks_labels(project, dataset)) return QB_OK;
     return qb_fail(cx, QB_STATUS_IO,
                    "%s, which the model's sidecar names for its labels, does not exist: nothing "
                    "else says which folder is which class (or name a file: --labels FILE)",

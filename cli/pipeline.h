@@ -66,6 +66,10 @@ typedef struct qb_compare_settings {
     bool layers;         /* where accuracy goes, a layer a row */
     int64_t thumbnail;   /* largest side of the worst samples' pictures; 0: none */
 } qb_compare_settings;
+/* Folders count in byte order where no labels say which class they are: a guess that is good enough
+ * unless the model is known to have labels, and they are not there. Then samples cannot be scored.
+ */
+bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset);
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out);
 

@@ -400,6 +400,11 @@ char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name) {
     return qb_path_join(cx, project->out_dir, name);
 }
 
+bool qb_project_scores_on_calibration(const qb_project *project) {
+    return project->evaluation_data && project->calibration_data &&
+           strcmp(project->evaluation_data, project->calibration_data) == 0;
+}
+
 char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix) {
     const char *dot = strrchr(suffix, '.'); /* "-o net.trt.onnx" is fine for a qdq.onnx */
     if (project->out_file && qb_has_suffix(project->out_file, dot ? dot : suffix))

@@ -190,6 +190,9 @@ qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_
                           bool data_is_calibration, qb_project *out);
 void qb_project_close(qb_project *project);
 
+/* Whether the evaluation data are those that ranges are chosen on: the score flatters. */
+bool qb_project_scores_on_calibration(const qb_project *project);
+
 /* Path of an artifact: OUT/STEM.SUFFIX, or what -o said when that names a file. New memory. */
 char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix);
 /* Path of a file of fixed name in the output folder. New memory. */

@@ -10,6 +10,7 @@
 typedef struct options {
     qb_common common;
     qb_project_flags project;
+    const char *evaluation;
     bool force;
 } options;
 
@@ -22,6 +23,12 @@ static const qb_opt table[] = {
      .offset = offsetof(options, project.data),
      .argument = "PATH",
      .help = "folder of class folders, flat folder, list file or HDF5 file"},
+    {.name = "evaluation",
+     .letter = 'e',
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, evaluation),
+     .argument = "PATH",
+     .help = "what compare scores on, better a set that was held out (default: --data)"},
     {.name = "labels",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, project.labels),
@@ -103,7 +110,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, bo
     qb_strbuf_add(&b, "\ndata:\n");
     add_setting(&b, "  calibration", p->calibration_data,
                 "folder of class folders, flat folder, list file or .h5");
-    add_setting(&b, "  evaluation", p->calibration_data,
+    add_setting(&b, "  evaluation", p->evaluation_data,
                 "what compare scores on; better a set that was held out");
     if (image_output)
         add_setting(&b, "  targets", NULL,
@@ -194,6 +201,12 @@ static qb_status write_config(qb_ctx *cx, const options *o, const char *path, co
         json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_string(path)));
 }
 
+/* A path that is not there is a slip of the fingers, which calibrate would be too late to tell. */
+static qb_status check_there(qb_ctx *cx, const char *option, const char *path) {
+    if (!path || qb_path_exists(path)) return QB_OK;
+    return qb_fail(cx, QB_STATUS_NOTFOUND, "option --%s: %s: No such file or folder", option, path);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
@@ -204,15 +217,24 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_graph *graph = NULL;
     char *text = NULL, *path = NULL, *labels = NULL;
     qb_status status = QB_OK;
+    QB_GO(check_there(cx, "data", flags.data));
+    QB_GO(check_there(cx, "evaluation", o->evaluation));
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, &graph, NULL));
     QB_GO(guess(cx, &project, graph));
+    const char *evaluation = o->evaluation ? o->evaluation : flags.data;
+    if (evaluation) {
+        qb_free(project.evaluation_data);
+        project.evaluation_data = qb_strdup(cx, evaluation);
+        if (!project.evaluation_data) QB_GO(cx->code);
+    }
     path = config_path(cx, o);
     labels = flags.labels ? qb_strdup(cx, flags.labels) : NULL;
     if (!path || (flags.labels && !labels)) QB_GO(cx->code);
     if (o->common.out) {
         QB_GO(make_absolute(cx, &project.model));
         QB_GO(make_absolute(cx, &project.calibration_data));
+        QB_GO(make_absolute(cx, &project.evaluation_data));
         QB_GO(make_absolute(cx, &labels));
     }
     QB_GO(compose(cx, &project, labels,
@@ -231,9 +253,9 @@ out:
 
 const qb_command qb_command_init = {
     .name = "init",
-    .usage = "[MODEL] [--data PATH] [options]",
+    .usage = "[MODEL] [--data PATH] [--evaluation PATH] [options]",
     .summary = "write a commented qbench.yaml for a model",
-    .example = "qbench init --model resnet50.onnx --data imagenet_val/",
+    .example = "qbench init --model resnet50.onnx --data calib/ --evaluation val/",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 1,

@@ -30,10 +30,23 @@ static void weigh(const qb_data_case *data, const int64_t *count, balance *b) {
     }
 }
 
+/* "from 1 (ring) to 20 (star)", or "20 in each". */
+static void range_text(const qb_data_case *data, const int64_t *count, const balance *b, size_t n,
+                       char *text) {
+    char small[16], large[16];
+    if (count[b->smallest] == count[b->largest])
+        snprintf(text, n, "%lld in each", (long long)count[b->smallest]);
+    else
+        snprintf(text, n, "from %lld (%s) to %lld (%s)", (long long)count[b->smallest],
+                 class_name(data->project, b->smallest, small), (long long)count[b->largest],
+                 class_name(data->project, b->largest, large));
+}
+
 static qb_status judge(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
                        const int64_t *count, const balance *b, qb_diagnosis *out) {
-    char small[16], large[16];
+    char range[256];
     if (b->smallest < 0) return QB_OK;
+    range_text(data, count, b, sizeof range, range);
     const bool lacks = b->missing.n > 0 && set->n >= (int64_t)ENOUGH * b->n_classes;
     if (lacks)
         QB_TRY(qb_diagnosis_say(cx, out, QB_FINDING_BAD,
@@ -42,19 +55,21 @@ static qb_status judge(qb_ctx *cx, const qb_data_case *data, const qb_survey *se
                                 "%s: %lld of %d classes have no sample: %s", set->path,
                                 (long long)b->missing.n, b->n_classes, b->missing.text));
     const bool uneven = count[b->largest] > UNEVEN * count[b->smallest];
-    return qb_diagnosis_say(
-        cx, out, uneven ? QB_FINDING_NOTE : QB_FINDING_GOOD,
-        uneven ? "even them out, unless the model meets them so" : NULL,
-        "%s: samples in %lld of %d classes, from %lld (%s) to %lld (%s)", set->path,
-        (long long)(b->n_classes - b->missing.n), b->n_classes, (long long)count[b->smallest],
-        class_name(data->project, b->smallest, small), (long long)count[b->largest],
-        class_name(data->project, b->largest, large));
+    return qb_diagnosis_say(cx, out, uneven ? QB_FINDING_NOTE : QB_FINDING_GOOD,
+                            uneven ? "even them out, unless the model meets them so" : NULL,
+                            "%s: samples in %lld of %d classes, %s", set->path,
+                            (long long)(b->n_classes - b->missing.n), b->n_classes, range);
 }
 
 static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
                              qb_diagnosis *out) {
     balance b = {.n_classes = qb_dataset_classes(set->dataset)};
     if (b.n_classes < 1) return QB_OK;
+    if (qb_stage_lacks_labels(data->project, set->dataset))
+        return qb_diagnosis_say(cx, out, QB_FINDING_BAD, "put it there, or name a file: --labels",
+                                "%s: %s, which the model's sidecar names for its labels, does not "
+                                "exist: nothing else says which folder is which class",
+                                set->path, data->project->absent_labels);
     int64_t *count = qb_alloc(cx, (size_t)b.n_classes, sizeof *count);
     if (!count) return cx->code;
     for (int64_t i = 0; i < set->n; i++) {

@@ -149,6 +149,26 @@ static qb_status explain(qb_ctx *cx, qb_status status, qb_diagnosis *out) {
     return status;
 }
 
+/* Whether the answers are no better than drawing one of the classes: the 95 % interval of top-1
+ * reaches down to that. */
+static bool is_guessing(const trial *t, int32_t n_classes) {
+    return qb_wilson(t->n_right, t->n).lo <= 100.0 / n_classes;
+}
+
+/* No other preparation is better. */
+static qb_status judge_own(qb_ctx *cx, const trial *own, int32_t n_classes, qb_diagnosis *out) {
+    if (n_classes > 1 && is_guessing(own, n_classes))
+        return qb_diagnosis_say(cx, out, QB_FINDING_NOTE,
+                                "check the class numbers (data.labels), preprocess and the data",
+                                "FP32 top-1 is %.1f %% on %lld samples: no better than guessing "
+                                "among %d classes, however prepared",
+                                percent(own), (long long)own->n, n_classes);
+    return qb_diagnosis_say(cx, out, QB_FINDING_GOOD, NULL,
+                            "FP32 top-1 is %.1f %% on %lld samples; no other color order, mean or "
+                            "std is clearly better",
+                            percent(own), (long long)own->n);
+}
+
 static qb_status compare(qb_ctx *cx, const qb_data_case *data, const qb_loader_options *loader,
                          qb_diagnosis *out) {
     trial own, better;
@@ -157,11 +177,9 @@ static qb_status compare(qb_ctx *cx, const qb_data_case *data, const qb_loader_o
     if (status != QB_OK) return explain(cx, status, out);
     if (!(own.kind & QB_OUTPUT_ANSWER) || own.n == 0) return QB_OK;
     QB_TRY(find_better(cx, data, loader, &own, &best, &better));
-    if (best == ALTERNATIVES)
-        return qb_diagnosis_say(cx, out, QB_FINDING_GOOD, NULL,
-                                "FP32 top-1 is %.1f %% on %lld samples; no other color order, mean "
-                                "or std is clearly better",
-                                percent(&own), (long long)own.n);
+    const int32_t n_classes = qb_dataset_classes(loader->dataset);
+    if (best == ALTERNATIVES || is_guessing(&better, n_classes))
+        return judge_own(cx, &own, n_classes, out);
     return qb_diagnosis_say(cx, out, QB_FINDING_BAD, alternatives[best].remedy,
                             "%s: FP32 top-1 %.1f %% on %lld samples, as configured %.1f %%",
                             alternatives[best].what, percent(&better), (long long)own.n,
@@ -170,7 +188,9 @@ static qb_status compare(qb_ctx *cx, const qb_data_case *data, const qb_loader_o
 
 static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     const qb_survey *set = &data->set[data->n_sets - 1];
-    if (qb_dataset_has_tensors(set->dataset) || !qb_dataset_has_labels(set->dataset)) return QB_OK;
+    if (qb_dataset_has_tensors(set->dataset) || !qb_dataset_has_labels(set->dataset) ||
+        qb_stage_lacks_labels(data->project, set->dataset))
+        return QB_OK;
     qb_project few = *data->project;
     if (few.samples == 0 || few.samples > SAMPLES) few.samples = SAMPLES;
     few.strict = false;

@@ -9,7 +9,7 @@ expect 0 "$QBENCH" data doctor calib --evaluation test
 says '^good  samples +calib: 200 samples \(class_folder\), all readable$'
 says '^good  duplicates calibration and evaluation share no sample$'
 says '^good  blank +test: every image shows something$'
-says '^good  classes +calib: samples in 10 of 10 classes, from 20 '
+says '^good  classes +calib: samples in 10 of 10 classes, 20 in each$'
 says '^good  ranges +200 samples, drawn again in 10 shards: the range from minimum to maximum moves by more than 20 % in [0-7] of [0-9]+ tensors$'
 says '^good  drift +samples of both sets reach alike in ([0-9]+) of \1 tensors \(100 and 100 samples\)$'
 says '^good  preprocess FP32 top-1 is 9[0-9.]+ % on 200 samples; '
@@ -82,6 +82,12 @@ expect 3 "$QBENCH" data doctor
 says '^bad   duplicates 1 of 201 evaluation samples are calibration samples too: circle/copy.png$'
 complains '1 check is bad'
 expect 0 "$QBENCH" data doctor -e calib # one and the same set shares nothing with itself
+grep -q 'score flatters' "$work/.out" && fail 'a set that was asked for is complained of'
+sed 's/evaluation: test/evaluation: calib/' qbench.yaml >one.yaml
+expect 0 "$QBENCH" data doctor --config one.yaml
+says '^note  duplicates ./calib is calibration and evaluation data: the score flatters$'
+expect 0 "$QBENCH" compare fp32 --config one.yaml --samples 20 --duration 0.01 --no-figures
+complains 'scoring on ./calib, the calibration data: give --data for a held-out set'
 rm test/circle/copy.png
 
 black_image calib/heart/black.png
@@ -113,6 +119,21 @@ mkdir few && cp -r calib/star calib/ring few && rm few/star/00[01]*.png && cp ca
 expect 0 "$QBENCH" data doctor few
 says '^note  classes +few: samples in 2 of 10 classes, from 1 \(star\) to 20 \(ring\)$'
 mv few ..
+
+# Classes that only a file of labels could tell, and it is not there: compare refuses to score, too.
+mkdir ../lost && cp model.onnx ../lost/ && tr -d '\n' <model.json |
+    sed 's/"labels": *\[[^]]*\]/"labels": "gone.txt"/' >../lost/model.json
+expect 3 "$QBENCH" data doctor calib --model ../lost/model.onnx --config ''
+says '^bad   classes +calib: ../lost/gone.txt, which the model.s sidecar names for its labels, does not exist: '
+says '-> put it there, or name a file: --labels$'
+grep -Eq 'preprocess|classes, ' "$work/.out" && fail 'classes without labels are counted or scored'
+
+# Labels that are not the model's: every image is under the next class.
+mkdir ../turned && classes=(calib/*/) && for i in "${!classes[@]}"; do
+    cp -r "${classes[i]}" "../turned/$(basename "${classes[(i + 1) % ${#classes[@]}]}")"
+done
+expect 0 "$QBENCH" data doctor ../turned --model model.onnx --config ''
+says '^note  preprocess FP32 top-1 is 0.0 % on 200 samples: no better than guessing among 10 classes, however prepared$'
 
 # Wrong mean and std: as if pixels were in 0..1, and none at all.
 cp qbench.yaml ../plain.yaml
