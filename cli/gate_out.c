@@ -7,16 +7,18 @@
 #include "cli/json_out.h"
 
 void qb_gate_check_text(const qb_gate_check *c, char text[QB_GATE_TEXT]) {
+    const double off = fabs(c->limit - c->value);
+    char by[32];
+    snprintf(by, sizeof by, off < 100 ? "%.3g" : "%.0f", off);
     if (!c->measured)
         snprintf(text, QB_GATE_TEXT, "%s: could not be measured (limit %g): %s", c->name, c->limit,
                  c->reason);
     else
-        snprintf(text, QB_GATE_TEXT, "%s: %.5g, limit %g (%s %.3g)%s%s", c->name, c->value,
-                 c->limit,
+        snprintf(text, QB_GATE_TEXT, "%s: %.5g, limit %g (%s %s)%s%s", c->name, c->value, c->limit,
                  qb_gate_margin(c) > -1e-9 ? "margin"
                  : c->at_most              ? "over by"
                                            : "short by",
-                 fabs(c->limit - c->value), c->reason[0] ? ": " : "", c->reason);
+                 by, c->reason[0] ? ": " : "", c->reason);
 }
 
 /* The check that decides: of those that did not hold, if any, the one with the least margin. */

@@ -33,6 +33,8 @@ static qb_status apply_settings(qb_ctx *cx, const source *s, const qb_gate_flags
     if (!flags->relative_given)
         QB_TRY(qb_config_bool(cx, s->config, "gate.relative", &limits->relative));
     if (!flags->mlperf_given) QB_TRY(qb_config_bool(cx, s->config, "gate.mlperf", &limits->mlperf));
+    if (!flags->accuracy_given)
+        QB_TRY(qb_config_bool(cx, s->config, "gate.baseline_accuracy", &limits->baseline_accuracy));
     if (!*confidence) QB_TRY(qb_config_string(cx, s->config, "gate.confidence", confidence));
     if (!*baseline) QB_TRY(qb_config_string(cx, s->config, "gate.baseline", baseline));
     if (!*precision) QB_TRY(qb_config_string(cx, s->config, "gate.precision", precision));
@@ -47,7 +49,13 @@ static qb_status load_baseline(qb_ctx *cx, const qb_gate_flags *flags, const sou
     qb_free(folder);
     if (!full) return cx->code;
     qb_status status = qb_run_load(cx, full, &out->baseline);
-    if (status != QB_OK) qb_wrap(cx, "baseline");
+    if (status == QB_STATUS_NOTFOUND)
+        qb_fail(cx, status,
+                "baseline: there is no %s: it is the compare.json of the last release; leave the "
+                "baseline out until there is one",
+                full);
+    else if (status != QB_OK)
+        qb_wrap(cx, "baseline");
     qb_free(full);
     out->limits.baseline = out->baseline;
     return status;

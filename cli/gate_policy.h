@@ -9,7 +9,7 @@
 typedef struct qb_gate_flags {
     qb_gate_limits limits;
     const char *confidence, *baseline, *precision;
-    bool relative_given, mlperf_given;
+    bool relative_given, mlperf_given, accuracy_given;
 } qb_gate_flags;
 
 /* The limits that hold: flags win over settings, one by one. `precision` and what limits->baseline

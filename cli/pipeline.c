@@ -112,7 +112,8 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
                              qb_bakeoff *bakeoff) {
     if (!project->calibration_data)
         return qb_fail(cx, QB_STATUS_USAGE,
-                       "no calibration data: give --data PATH or data.calibration in qbench.yaml");
+                       "no calibration data: give --data PATH, or data.calibration in qbench.yaml "
+                       "('qbench init --data PATH' writes one)");
     const char *names = settings->methods ? settings->methods : project->method;
     qb_methods list;
     QB_TRY(qb_methods_parse(cx, names, 0, &list)); /* a slip of the fingers shows before the data */

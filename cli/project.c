@@ -40,6 +40,7 @@ static const char *const known_keys[] = {"model",
                                          "gate.mlperf",
                                          "gate.confidence",
                                          "gate.baseline",
+                                         "gate.baseline_accuracy",
                                          "gate.precision",
                                          NULL};
 

@@ -41,6 +41,8 @@ execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs
   libprotobuf-c libpng libjpeg zlib hdf5-serial yaml-0.1 jansson
   OUTPUT_VARIABLE QB_STATIC_LIBRARIES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(QB_STATIC_LINK "${QB_STATIC_LIBRARIES} -ldnnl -lgomp ${QB_STATIC_CUDA}-lpthread -ldl -lm")
+file(RELATIVE_PATH QB_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" QB_PC_TO_PREFIX "${QB_PC_TO_PREFIX}")
 configure_file(${CMAKE_SOURCE_DIR}/cmake/qbench.pc.in ${CMAKE_BINARY_DIR}/qbench.pc @ONLY)
 install(TARGETS libqbench EXPORT qbench LIBRARY)
 install(FILES ${qb_archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})

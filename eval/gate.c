@@ -274,7 +274,9 @@ static qb_status check_row(qb_ctx *cx, const subject *s, list *l) {
     for (size_t i = 0; limits->baseline && i < sizeof baseline_rules / sizeof baseline_rules[0];
          i++) {
         const rule *r = &baseline_rules[i];
-        const double limit = limit_of(limits, r), usual = r->find == baseline_drop ? 0 : 1.1;
+        const bool of_accuracy = r->find == baseline_drop;
+        if (limits->baseline_accuracy && !of_accuracy) continue;
+        const double limit = limit_of(limits, r), usual = of_accuracy ? 0 : 1.1;
         QB_TRY(add(cx, l, r, isnan(limit) ? usual : limit, s));
     }
     return QB_OK;

@@ -46,6 +46,7 @@ typedef struct qb_gate_limits {
     bool mlperf;   /* top-1 at least 99 % of the first row's */
     qb_confidence confidence;
     const qb_run *baseline; /* no row may be worse than its namesake here; NULL: none */
+    bool baseline_accuracy; /* only by its accuracy: machines that differ tell nothing of latency */
 } qb_gate_limits;
 
 qb_gate_limits qb_gate_no_limits(void);

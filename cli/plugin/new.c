@@ -147,7 +147,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                        "plugin new: expected a name of small letters, digits and '_', got '%s'",
                        name);
     if (qb_path_exists(folder))
-        return qb_fail(cx, QB_STATUS_INVALID, "%s: is there already", folder);
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "%s is there already: remove it, or choose another name", folder);
     QB_TRY(write_all(cx, folder, name, o->cuda));
     if (!qb_json_on_stdout(&o->common)) print_next(folder, name, o->cuda);
     return qb_json_out(cx, &o->common,

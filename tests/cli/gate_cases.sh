@@ -86,10 +86,23 @@ gate 1 nowhere.json --max-drop 1 --junit broken.xml
 grep -q '<error message="[^"]*nowhere.json' broken.xml || fail 'broken.xml does not name the file'
 # 10 too few samples
 gate 3 now.json --max-drop 1 --min-samples 2000
-says '^FAIL int8 min-samples: 1000, limit 2000 \(short by 1e\+03\)$'
+says '^FAIL int8 min-samples: 1000, limit 2000 \(short by 1000\)$'
 plant none.json 's/"samples": 1000/"samples": 0/'
 gate 3 none.json --max-drop 1
 says 'no sample was scored'
+
+# Machines that differ: of the baseline only its accuracy.
+plant other.json 's/"cpu": "[^"]*"/"cpu": "another"/'
+gate 3 now.json --baseline other.json
+says 'baseline-latency: could not be measured .*: the baseline was measured on another processor'
+gate 0 now.json --baseline other.json --baseline-accuracy
+says '^PASS: 1 of 1 checks held; .*baseline-drop'
+printf 'gate:\n  baseline: other.json\n  baseline_accuracy: true\n' >qbench.yaml
+gate 0 now.json
+gate 3 now.json --no-baseline-accuracy
+rm qbench.yaml
+gate 1 now.json --baseline nowhere.json
+complains 'baseline: there is no nowhere.json: it is the compare.json of the last release; leave the baseline out'
 
 # The policy in qbench.yaml; flags win one by one.
 printf 'gate:\n  max_drop: 0.1\n  min_agreement: 99\n' >qbench.yaml

@@ -42,19 +42,20 @@ expect 1 cmake -S user -B user/other -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_C_C
 complains 'requested version "7.0"'
 
 # pkg-config
-read -ra flags < <(PKG_CONFIG_PATH=$installed/pkgconfig pkg-config --define-variable=prefix="$work/usr" --cflags --libs qbench)
+export PKG_CONFIG_PATH=$installed/pkgconfig
+read -ra flags < <(pkg-config --cflags --libs qbench)
 expect 0 "${CC:-cc}" user/classify.c "${flags[@]}" -o classify
 expect 0 ./classify demo/model.qbe demo/model.json "$image"
 same_bytes "$work/.out" first.out
 
-read -ra flags < <(PKG_CONFIG_PATH=$installed/pkgconfig pkg-config --define-variable=prefix="$work/usr" --static --cflags --libs qbench | sed 's/-lqbench//')
+read -ra flags < <(pkg-config --static --cflags --libs qbench | sed 's/-lqbench//')
 expect 0 "${CC:-cc}" user/classify.c -Wl,-Bstatic -lqbench -Wl,-Bdynamic "${flags[@]}" -o classify_static
 expect 0 env -u LD_LIBRARY_PATH ./classify_static demo/model.qbe demo/model.json "$image"
 same_bytes "$work/.out" first.out
 
-# A plugin needs the header alone.
+# A plugin needs the header alone, which is found beside the program.
 expect 0 "$work/usr/bin/qbench" plugin new mine
-expect 0 cmake -S mine -B mine/build -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_C_COMPILER="${CC:-cc}"
+expect 0 env PATH="$work/usr/bin:$PATH" cmake -S mine -B mine/build -DCMAKE_C_COMPILER="${CC:-cc}"
 expect 0 cmake --build mine/build
 expect 0 "$work/usr/bin/qbench" inspect mine/test.onnx --plugin mine/build/mine.so --steps
 says 'plugin.mine 0.1'

@@ -77,7 +77,7 @@ mkdir new && cd new || exit 1
 expect 2 "$QBENCH" plugin new 'Bad name'
 expect 0 "$QBENCH" plugin new grid_sampler
 expect 1 "$QBENCH" plugin new grid_sampler
-complains 'grid_sampler: is there already'
+complains 'grid_sampler is there already: remove it, or choose another name'
 if command -v cmake >/dev/null; then
     expect 0 cmake -S grid_sampler -B build -DQBENCH_INCLUDE="$source/include" -DCMAKE_C_COMPILER="${CC:-cc}"
     expect 0 cmake --build build
