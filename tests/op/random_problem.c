@@ -23,6 +23,13 @@ static int64_t random_channels(qb_rng *rng) {
     return sizes[qb_rng_below(rng, sizeof sizes / sizeof *sizes)];
 }
 
+static int64_t channels_of(qb_rng *rng, const random_case *c) {
+    return c->wide ? 16 * random_between(rng, 1, 16) : random_channels(rng);
+}
+
+/* Of a result, so that its codes are not all at an end. */
+static float scale_of_sums(const random_case *c) { return c->wide ? 0.1f : 0.02f; }
+
 static qb_act random_act(qb_rng *rng) {
     switch (random_between(rng, 0, 9)) {
     case 0:
@@ -123,26 +130,38 @@ static qb_shape random_image(qb_rng *rng, int32_t spatial) {
     return shape;
 }
 
-/* Each pixel by itself, as a scale and a shift of each channel. */
-static void one_pixel_window(int32_t spatial, const qb_shape *in, qb_window *w, qb_shape *out) {
+/* Windows side by side. Of one pixel: a scale and a shift of each channel. */
+static void apart_windows(int32_t spatial, int64_t side, const qb_shape *in, qb_window *w,
+                          qb_shape *out) {
     for (int32_t d = 0; d < spatial; d++) {
-        w->kernel[d] = w->stride[d] = w->dilation[d] = 1;
+        w->kernel[d] = w->stride[d] = side;
+        w->dilation[d] = 1;
         w->pad_begin[d] = w->pad_end[d] = 0;
-        out->dim[2 + d] = in->dim[2 + d];
+        out->dim[2 + d] = in->dim[2 + d] / side;
     }
+}
+
+/* The patches of a vision transformer. */
+static void random_patches(qb_rng *rng, random_case *c, qb_shape *x, qb_shape *y) {
+    const int64_t side = random_chance(rng, 50) ? 4 : 8;
+    x->dim[1] = random_chance(rng, 50) ? 4 : 8;
+    for (int32_t d = 0; d < 2; d++) x->dim[2 + d] = side * random_between(rng, 1, 3);
+    apart_windows(2, side, x, &c->problem.window, y);
 }
 
 static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 80) ? 1 : 3;
-    qb_shape x = random_image(rng, spatial), y = x;
+    qb_shape x = random_image(rng, spatial);
+    for (int32_t d = 0; c->wide && d < spatial; d++) x.dim[2 + d] = 1 + x.dim[2 + d] % 6;
+    qb_shape y = x;
     bool integer = random_chance(rng, 50), transpose = p->kind == QB_KIND_CONV_TRANSPOSE;
-    int64_t channels = random_channels(rng), outputs = random_channels(rng);
+    int64_t channels = channels_of(rng, c), outputs = channels_of(rng, c);
     p->group = 1;
-    if (random_chance(rng, 35)) { /* depthwise */
+    if (!c->wide && random_chance(rng, 35)) { /* depthwise */
         p->group = channels;
         outputs = channels * (random_chance(rng, 80) ? 1 : 2);
-    } else if (random_chance(rng, 20)) {
+    } else if (!c->wide && random_chance(rng, 20)) {
         p->group = random_between(rng, 2, 3);
         channels = p->group * random_between(rng, 1, 20);
         outputs = p->group * random_between(rng, 1, 20);
@@ -150,8 +169,10 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     x.dim[1] = channels;
     y.dim[1] = outputs;
     if (!random_window(rng, spatial, &x, false, &p->window, &y)) return false;
-    if (p->group == channels && random_chance(rng, 20))
-        one_pixel_window(spatial, &x, &p->window, &y);
+    if (!c->wide && p->group == channels && random_chance(rng, 20))
+        apart_windows(spatial, 1, &x, &p->window, &y);
+    if (c->wide && spatial == 2 && random_chance(rng, 25)) random_patches(rng, c, &x, &y);
+    channels = x.dim[1];
     if (transpose) {
         qb_shape small = y; /* the convolution's output is the transposed one's input */
         y = x, x = small;
@@ -175,7 +196,8 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     else
         set_weight(cx, rng, c, 0);
     set_bias(rng, c, outputs, integer);
-    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 20), 0.02f);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 20),
+               scale_of_sums(c));
     p->n_in = transpose ? 3 : 4;
     if (!transpose) set_residual(rng, c);
     return true;
@@ -184,8 +206,8 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
 static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     bool integer = random_chance(rng, 50), batched = random_chance(rng, 30);
-    int m = (int)random_between(rng, 1, 40), k = (int)random_channels(rng);
-    int n = (int)random_channels(rng), batch = (int)random_between(rng, 1, 4);
+    int m = (int)random_between(rng, 1, 40), k = (int)channels_of(rng, c);
+    int n = (int)channels_of(rng, c), batch = (int)random_between(rng, 1, 4);
     if (random_chance(rng, 4)) k = integer ? 2048 : 512, n = 130; /* rows that share cache sets */
     p->transpose_a = random_chance(rng, 15);
     p->transpose_b = random_chance(rng, 40);
@@ -205,7 +227,8 @@ static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
     else
         set_real(&c->in[QB_IN_WEIGHT]);
     set_bias(rng, c, n, integer);
-    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 70 : 20), 0.02f);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 70 : 20),
+               scale_of_sums(c));
     p->n_in = 4;
     set_residual(rng, c);
     return true;
@@ -391,9 +414,9 @@ static void run_reference(qb_ctx *cx, random_case *c) {
     qb_kernel_free(kernel);
 }
 
-void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
+static void make_case(qb_ctx *cx, qb_rng *rng, qb_kind kind, bool wide, random_case *out) {
     for (;;) {
-        *out = (random_case){.problem = {.kind = kind, .group = 1, .scale = 1.0f}};
+        *out = (random_case){.problem = {.kind = kind, .group = 1, .scale = 1.0f}, .wide = wide};
         out->problem.in = out->in;
         for (int i = 0; i < CASE_INPUTS; i++) out->in[i].q.axis = -1;
         out->problem.out.q.axis = -1;
@@ -412,6 +435,16 @@ void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);
+}
+
+void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
+    make_case(cx, rng, kind, false, out);
+}
+
+void random_case_make_device(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out) {
+    const bool tiles = kind == QB_KIND_CONV || kind == QB_KIND_MATMUL;
+    make_case(cx, rng, kind, tiles && random_chance(rng, 40), out);
+    if (random_chance(rng, 50)) random_case_halve(cx, out, QB_DTYPE_F16);
 }
 
 static bool is_rounded(const random_case *c, int32_t i, qb_dtype type) {

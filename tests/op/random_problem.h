@@ -17,11 +17,16 @@ typedef struct random_case {
     int32_t zero[CASE_INPUTS + 1];
     float *weight_scale;
     qb_dtype half; /* of random_case_halve; NONE */
+    bool wide;     /* of random_case_make_device */
 } random_case;
 
 /* A problem of the kind that the reference runs, data and expected output included. Integer data
  * and weights with probability 1/2. Every draw comes from `rng`. */
 void random_case_make(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out);
+/* The same for tactics of a device: half of them are halved to F16, and four in ten convolutions
+ * and products are wide, so that the tiles of matrix units take them: channels in sixteens up to
+ * 256, one group, or the windows side by side of a vision transformer's patches. */
+void random_case_make_device(qb_ctx *cx, qb_rng *rng, qb_kind kind, random_case *out);
 /* Rounds all floats that are no constants to numbers of F16 or BF16, and computes the answer again.
  * In BF16 weights are rounded, too, as all kernels do; the factor of a product becomes 1. */
 void random_case_halve(qb_ctx *cx, random_case *c, qb_dtype type);

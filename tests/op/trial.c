@@ -329,3 +329,11 @@ bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_ca
     release(&t);
     return true;
 }
+
+bool trial_takes(uint64_t seed, const qb_tactic *tactic, const random_case *c) {
+    qb_rng rng;
+    trial t = {.rng = &rng, .tactic = tactic, .c = c};
+    qb_rng_seed(&rng, seed);
+    pose(&t);
+    return tactic->supports(&t.problem, c->constant);
+}

@@ -11,4 +11,8 @@
 bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_case *c,
                qb_workers *workers);
 
+/* Would the tactic take the case in the form that `seed` draws, the same one for all tactics? Runs
+ * nothing, and needs no device. */
+bool trial_takes(uint64_t seed, const qb_tactic *tactic, const random_case *c);
+
 #endif
