@@ -18,6 +18,7 @@ MOST_SHARED = 232448  # bytes a block may have
 
 def dynamic_shared(name):
     """Bytes that the launcher asks for, for the kernels that fill the multiprocessor (see there)."""
+    name = name.removeprefix("void ")
     tile = re.match(r"qb_conv_wgmma<(\d+), (\d+), (\d+), (\d+), \w+, (\d+)>", name)
     if tile:
         rows, columns, depth, groups, mode = map(int, tile.groups())
@@ -25,6 +26,11 @@ def dynamic_shared(name):
         stage = (rows + columns) * depth
         stages = min((MOST_SHARED - 1024 - 256 - staging) // stage, 12)
         return 1024 + stages * stage + 256 + staging
+    resident = re.match(r"qb_conv_resident<(\d+), (\d+), (\d+), \d+>", name)
+    if resident:  # of a weight with one step of K; with more there are fewer places
+        columns, depth, groups = map(int, resident.groups())
+        fixed, place = 1024 + columns * depth + 128, groups * (64 * max(columns, depth) + 8)
+        return fixed + place * min((MOST_SHARED - fixed) // place, 12)
     keys = re.match(r"attention<(\d+), \d+, [234], (?:true|false)>\(.*wgmma", name)
     if keys:
         n = int(keys.group(1))
@@ -34,7 +40,7 @@ def dynamic_shared(name):
 
 def readable(name):
     name = re.sub(r"^void ", "", re.sub(r"\(.*\)$", "", name))
-    mode = re.match(r"(qb_conv_wgmma<.*), (\d+)>$", name)
+    mode = re.match(r"(qb_conv_(?:wgmma|resident)<.*), (\d+)>$", name)
     return f"{mode.group(1)}>, {MODES[int(mode.group(2))]}" if mode else name
 
 

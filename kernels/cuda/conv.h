@@ -36,9 +36,9 @@ typedef enum qb_cuda_form {
  * once; ReLU and Clip are bounds of the code. */
 typedef enum qb_cuda_mode {
     QB_CUDA_PLAIN,         /* int32 bias, one class */
-    QB_CUDA_PLAIN_ZERO,    /* ... and the lower bound is the value zero: saturation is free */
+    QB_CUDA_PLAIN_ZERO,    /* ... and the code less its zero point is 0 to 255: packing saturates */
     QB_CUDA_RESIDUAL,      /* PLAIN and a residual of codes */
-    QB_CUDA_RESIDUAL_ZERO, /* ... with the value zero as the lower bound */
+    QB_CUDA_RESIDUAL_ZERO, /* ... with the bounds of PLAIN_ZERO */
     QB_CUDA_BORDER,        /* a bias for each class */
     QB_CUDA_GENERAL,       /* everything, element by element */
     QB_CUDA_REAL,          /* GENERAL where `real` is set: 16 real values at once */
@@ -127,8 +127,9 @@ int qb_cuda_conv_stem_shared(const qb_cuda_conv *conv); /* bytes of shared memor
 #define QB_CUDA_STEM_ROWS 4
 #define QB_CUDA_STEM_ENTRIES 132
 #define QB_CUDA_STEM_LINES(conv) ((QB_CUDA_STEM_ROWS - 1) * (conv)->stride_h + (conv)->kernel_h)
+/* 1 KiB more: compute-sanitizer takes an operand whose halves overlap for 2 KiB in one piece. */
 #define QB_CUDA_STEM_SHARED(conv)                                                                  \
-    ((conv)->kernel_h * 2048 + QB_CUDA_STEM_LINES(conv) * QB_CUDA_STEM_ENTRIES * 16)
+    ((conv)->kernel_h * 2048 + QB_CUDA_STEM_LINES(conv) * QB_CUDA_STEM_ENTRIES * 16 + 1024)
 #define QB_CUDA_STEM_SHARED_MOST 75776 /* three blocks find room */
 int qb_cuda_conv_stem_wgmma_prepare(qb_cuda_mode mode);
 int qb_cuda_conv_stem_wgmma(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
@@ -172,7 +173,30 @@ qb_status qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
 QB_CUDA_WGMMA_LIST(X)
 #undef X
 
-/* The same for f16, K still in bytes; all have a kernel of mode HALF_GENERAL. */
+/* The kernels that keep the weight in shared memory, for windows of one pixel and the first four
+ * modes: channels x bytes of K a step, groups of warps. */
+#define QB_CUDA_RESIDENT_LIST(X)                                                                   \
+    X(64, 64, 4)                                                                                   \
+    X(64, 128, 4)                                                                                  \
+    X(128, 64, 3)                                                                                  \
+    X(128, 128, 3)
+/* Shared memory beside the rings: 1024 to align them, the weight, 128 for what the groups want. */
+#define QB_CUDA_RESIDENT_FIXED(conv, channels) (1024 + (channels) * (conv)->k_pad + 128)
+#define QB_CUDA_RESIDENT_LEAST 3
+#define QB_CUDA_RESIDENT_MOST 12
+/* Places in the ring of each group, of 64 rows of a step or of a result and a barrier: as many as
+ * fit, MOST at most. A tile with several steps needs LEAST. */
+int32_t qb_cuda_resident_places(const qb_cuda_conv *conv, int32_t channels, int32_t block_k,
+                                int32_t groups);
+#define X(n, k, groups)                                                                            \
+    int qb_cuda_conv_resident_64x##n##x##k##_prepare(qb_cuda_mode mode);                           \
+    int qb_cuda_conv_resident_64x##n##x##k(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,    \
+                                           const qb_cuda_encode *encode, int32_t multiprocessors,  \
+                                           void *stream);
+QB_CUDA_RESIDENT_LIST(X)
+#undef X
+
+/* The wgmma kernels for f16, K still in bytes; all have a kernel of mode HALF_GENERAL. */
 #define QB_CUDA_WGMMA_HALF_LIST(X)                                                                 \
     X(64, 128, 128, 3, 0)                                                                          \
     X(128, 64, 128, 3, 0)                                                                          \

@@ -79,14 +79,15 @@ QB_DEVICE void finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const in
     const char *bias = io.packed + p.at_bias + ((size_t)cls * p.n_pad + c) * 4;
     const char *multiplier = io.packed + p.at_multiplier + (size_t)c * 4;
     uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
-    uint2 word;
-    word.x = qb_finish4<false, false>(p, sum[0], sum[1], sum[2], sum[3], qb_ints(qb_load16(bias)),
-                                      qb_floats(qb_load16(multiplier)), 0, {});
-    word.y =
-        qb_finish4<false, false>(p, sum[4], sum[5], sum[6], sum[7], qb_ints(qb_load16(bias + 16)),
-                                 qb_floats(qb_load16(multiplier + 16)), 0, {});
+    uint32_t word[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int part[4] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]};
+        word[i] = qb_finish4<false, false>(p, part, qb_ints(qb_load16(bias + i * 16)),
+                                           qb_floats(qb_load16(multiplier + i * 16)), 0, {});
+    }
     *(uint2 *)((char *)io.out + (size_t)row * p.out_total + p.out_offset + c) =
-        make_uint2(__vadd4(word.x, zero), __vadd4(word.y, zero));
+        make_uint2(__vadd4(word[0], zero), __vadd4(word[1], zero));
 }
 
 QB_DEVICE void finish(const qb_cuda_conv &p, const qb_cuda_conv_io &io,

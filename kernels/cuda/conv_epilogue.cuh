@@ -6,6 +6,8 @@
 #ifndef QB_CUDA_CONV_EPILOGUE_CUH
 #define QB_CUDA_CONV_EPILOGUE_CUH
 
+#include <type_traits>
+
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/real.cuh"
 
@@ -420,53 +422,67 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     }
 }
 
-// Byte i of a word of four residual codes as a float: 2^23 + code, less 2^23 and the zero point
-// (of codes shifted to be unsigned). All exact.
-template <int I> QB_DEVICE float qb_code(uint32_t word, float offset) {
-    return __fsub_rn(__uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 | I)), offset);
+// Four values in units of 2^-149, of which a product with 2^-149 left the bits of integers rounded
+// half even: to bytes, those outside of 0 to 255 to the nearer end. The bits of a negative value
+// are those of a negative integer, and the order of the others is that of their bits.
+QB_DEVICE uint32_t qb_join_saturated(const float (&v)[4]) {
+    uint32_t high, word;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(high)
+        : "r"(__float_as_int(v[3])), "r"(__float_as_int(v[2])), "r"(0));
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;"
+        : "=r"(word)
+        : "r"(__float_as_int(v[1])), "r"(__float_as_int(v[0])), "r"(high));
+    return word;
 }
 
-// The low byte of the result is the code less its zero point. ZERO: the lower bound is 0, and the
-// multiplication saturates to [0, 1] for nothing if all that follows is scaled by 2^-8, exactly.
-template <bool RES, bool ZERO>
-QB_DEVICE uint32_t qb_requantize(const qb_cuda_conv &p, int acc, int bias, float multiplier,
-                                 float residual) {
-    float v = __fmul_rn(__int2float_rn((int)((unsigned)acc + (unsigned)bias)), multiplier);
-    if (RES) v = __fadd_rn(v, __fmul_rn(p.res_scale, residual));
-    if (ZERO) {
-        v = __saturatef(__fmul_rn(v, p.inverse * 0x1p-8f));
-        v = fminf(v, p.highest * 0x1p-8f);
-        return __float_as_uint(__fadd_rn(v, QB_ROUND_MAGIC * 0x1p-8f));
-    }
-    v = fminf(fmaxf(__fmul_rn(v, p.inverse), p.lowest), p.highest);
-    return __float_as_uint(__fadd_rn(v, QB_ROUND_MAGIC));
+// Four values, in units of the result's scale, to a word of four codes less their zero point.
+// ZERO: their bounds are 0 and 255, which packing saturates to.
+template <bool ZERO> QB_DEVICE uint32_t qb_round4(const qb_cuda_conv &p, float (&v)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        v[i] = ZERO ? __fmul_rn(v[i], 0x1p-149f)
+                    : __fadd_rn(fminf(fmaxf(v[i], p.lowest), p.highest), QB_ROUND_MAGIC);
+    return ZERO ? qb_join_saturated(v)
+                : qb_join(__float_as_uint(v[0]), __float_as_uint(v[1]), __float_as_uint(v[2]),
+                          __float_as_uint(v[3]));
 }
 
 // What the residual's words need to become floats.
 struct qb_residual_code {
-    uint32_t flip;
+    uint32_t flip, magic;
     float offset;
 };
 
 QB_DEVICE qb_residual_code qb_residual_code_of(const qb_cuda_conv &p) {
     uint32_t flip = p.res_dtype == QB_DTYPE_S8 ? 0x80808080u : 0u;
-    return {flip, 8388608.0f + (float)(p.res_zero + (flip ? 128 : 0))};
+    // 2^23; were it known to the compiler, the four selectors of bytes would take registers
+    uint32_t magic = p.rows < 0 ? 0u : 0x4b000000u;
+    return {flip, magic, 8388608.0f + (float)(p.res_zero + (flip ? 128 : 0))};
+}
+
+// Byte i of a word of four residual codes as a float: 2^23 + code, less 2^23 and the zero point
+// (of codes shifted to be unsigned). All exact.
+QB_DEVICE float qb_code(uint32_t word, int i, qb_residual_code code) {
+    return __fsub_rn(__uint_as_float(__byte_perm(word, code.magic, 0x7440 | i)), code.offset);
 }
 
 // Four accumulators of consecutive channels to a word of four codes less their zero point;
 // `residual` as loaded.
 template <bool RES, bool ZERO>
-QB_DEVICE uint32_t qb_finish4(const qb_cuda_conv &p, int a0, int a1, int a2, int a3, int4 bias,
+QB_DEVICE uint32_t qb_finish4(const qb_cuda_conv &p, const int (&acc)[4], int4 bias,
                               float4 multiplier, uint32_t residual, qb_residual_code code) {
     uint32_t r = RES ? residual ^ code.flip : 0u;
-    return qb_join(qb_requantize<RES, ZERO>(p, a0, bias.x, multiplier.x,
-                                            RES ? qb_code<0>(r, code.offset) : 0.0f),
-                   qb_requantize<RES, ZERO>(p, a1, bias.y, multiplier.y,
-                                            RES ? qb_code<1>(r, code.offset) : 0.0f),
-                   qb_requantize<RES, ZERO>(p, a2, bias.z, multiplier.z,
-                                            RES ? qb_code<2>(r, code.offset) : 0.0f),
-                   qb_requantize<RES, ZERO>(p, a3, bias.w, multiplier.w,
-                                            RES ? qb_code<3>(r, code.offset) : 0.0f));
+    const unsigned b[4] = {(unsigned)bias.x, (unsigned)bias.y, (unsigned)bias.z, (unsigned)bias.w};
+    const float m[4] = {multiplier.x, multiplier.y, multiplier.z, multiplier.w};
+    float v[4];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        v[i] = __fmul_rn(__int2float_rn((int)((unsigned)acc[i] + b[i])), m[i]);
+        if (RES) v[i] = __fadd_rn(v[i], __fmul_rn(p.res_scale, qb_code(r, i, code)));
+        v[i] = __fmul_rn(v[i], p.inverse);
+    }
+    return qb_round4<ZERO>(p, v);
 }
 
 QB_DEVICE uint4 qb_load16(const void *from) { return __ldg((const uint4 *)from); }
@@ -498,50 +514,65 @@ QB_DEVICE void qb_load_constants(const qb_cuda_conv &p, const qb_cuda_conv_io &i
     }
 }
 
+// Does row row_of(i) of the result exist? In place of row_of, qb_boxed: results go to a box of
+// shared memory, and what does not exist is left behind there.
+struct qb_boxed {};
+template <class RowOf>
+QB_DEVICE bool qb_row_exists(const qb_cuda_conv &p, const RowOf &row_of, int i) {
+    return row_of(i) < p.rows;
+}
+QB_DEVICE bool qb_row_exists(const qb_cuda_conv &, const qb_boxed &, int) { return true; }
+
 // The end of one thread's accumulators in the vector modes: ROWS rows, row_of(0), row_of(1), ...
 // (masked by p.rows), times BLOCKS blocks of 64 channels from `channel` on, of which this thread
 // has 16 each: acc(i, block, j), j = 0 ... 15, is row i's sum of channel j of them. `held`:
 // constants that were read before (HELD); else they are read here, block by block. `residual`(i,
 // block): its 16 bytes of a row that exists. A row's residual and its result share registers.
-template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf, class Residual>
+template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf, class Residual,
+          class Store>
 QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                                 const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of, Acc acc,
-                                Residual residual) {
+                                Residual residual, Store store) {
     constexpr bool ZERO = MODE == QB_CUDA_PLAIN_ZERO || MODE == QB_CUDA_RESIDUAL_ZERO;
     constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
     constexpr bool BORDER = MODE == QB_CUDA_BORDER;
     qb_residual_code code = qb_residual_code_of(p);
     uint32_t border[ROWS]; // bytes before the biases of a row's class
 #pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        border[i] =
-            BORDER && row_of(i) < p.rows ? (uint32_t)qb_class(p, io, row_of(i)) * p.n_pad * 4 : 0;
+    for (int i = 0; i < ROWS; i++) {
+        border[i] = 0;
+        if constexpr (BORDER)
+            if (row_of(i) < p.rows) border[i] = (uint32_t)qb_class(p, io, row_of(i)) * p.n_pad * 4;
+    }
     uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
         int c = channel + block * 64 + (threadIdx.x & 3) * 16;
-        if (c >= p.out_c) break;
-        qb_constants<1> here;
-        if (!HELD) qb_load_constants<MODE, 1>(p, io, channel + block * 64, here);
+        if (!std::is_same<RowOf, qb_boxed>::value && c >= p.out_c) break;
         uint32_t word[ROWS][4];
 #pragma unroll
         for (int i = 0; i < ROWS; i++) {
-            if (!RES || row_of(i) >= p.rows) continue;
+            if (!RES || !qb_row_exists(p, row_of, i)) continue;
             uint4 v = residual(i, block);
             word[i][0] = v.x, word[i][1] = v.y, word[i][2] = v.z, word[i][3] = v.w;
         }
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            float4 m = HELD ? held->multiplier[HELD ? block * 4 + j : 0] : here.multiplier[j];
-            int4 b = HELD ? held->bias[HELD ? block * 4 + j : 0] : here.bias[j];
+            float4 m = HELD ? held->multiplier[HELD ? block * 4 + j : 0]
+                            : qb_floats(qb_load16(io.packed + p.at_multiplier +
+                                                  ((uint32_t)c * 4 + j * 16)));
+            int4 b = HELD ? held->bias[HELD ? block * 4 + j : 0]
+                     : BORDER
+                         ? int4()
+                         : qb_ints(qb_load16(io.packed + p.at_bias + ((uint32_t)c * 4 + j * 16)));
 #pragma unroll
             for (int i = 0; i < ROWS; i++) {
                 if (BORDER)
                     b = qb_ints(
                         qb_load16(io.packed + p.at_bias + (border[i] + (uint32_t)c * 4 + j * 16)));
-                word[i][j] = qb_finish4<RES, ZERO>(
-                    p, acc(i, block, 4 * j), acc(i, block, 4 * j + 1), acc(i, block, 4 * j + 2),
-                    acc(i, block, 4 * j + 3), b, m, RES ? word[i][j] : 0u, code);
+                const int sums[4] = {acc(i, block, 4 * j), acc(i, block, 4 * j + 1),
+                                     acc(i, block, 4 * j + 2), acc(i, block, 4 * j + 3)};
+                word[i][j] = qb_finish4<RES, ZERO>(p, sums, b, m, RES ? word[i][j] : 0u, code);
             }
         }
         if (p.out_zero != 0) {
@@ -552,11 +583,21 @@ QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io
         }
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
-            if (row_of(i) < p.rows)
-                *(uint4 *)((char *)io.out +
-                           ((uint32_t)row_of(i) * p.out_total + p.out_offset + c)) =
-                    make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]);
+            if (qb_row_exists(p, row_of, i))
+                store(i, block, make_uint4(word[i][0], word[i][1], word[i][2], word[i][3]));
     }
+}
+
+// The same to where the result lies in memory.
+template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf, class Residual>
+QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of, Acc acc,
+                                Residual residual) {
+    auto store = [&](int i, int block, uint4 v) {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        *(uint4 *)((char *)io.out + ((uint32_t)row_of(i) * p.out_total + p.out_offset + c)) = v;
+    };
+    qb_finish_vector<MODE, ROWS, BLOCKS, HELD>(p, io, channel, held, row_of, acc, residual, store);
 }
 
 // The same with the residual from where it lies in memory.

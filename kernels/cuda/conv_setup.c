@@ -216,9 +216,10 @@ static void set_epilogue(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c
     if (!vector) return;
     c->lowest = low;
     c->highest = high;
-    c->mode = has_res          ? low == 0.0f ? QB_CUDA_RESIDUAL_ZERO : QB_CUDA_RESIDUAL
+    const bool saturates = low == 0.0f && rintf(high) == 255.0f;
+    c->mode = has_res          ? saturates ? QB_CUDA_RESIDUAL_ZERO : QB_CUDA_RESIDUAL
               : c->classes > 1 ? QB_CUDA_BORDER
-              : low == 0.0f    ? QB_CUDA_PLAIN_ZERO
+              : saturates      ? QB_CUDA_PLAIN_ZERO
                                : QB_CUDA_PLAIN;
 }
 
@@ -312,6 +313,16 @@ static qb_cuda_conv single_results(const qb_cuda_conv *c) {
     s.rows *= 2;
     s.out_c = s.out_total = 32;
     return s;
+}
+
+int32_t qb_cuda_resident_places(const qb_cuda_conv *c, int32_t channels, int32_t block_k,
+                                int32_t groups) {
+    const int64_t fixed = QB_CUDA_RESIDENT_FIXED(c, (int64_t)channels);
+    const int64_t place = 64 * (channels > block_k ? channels : block_k) + 8;
+    const int64_t places = (QB_CUDA_WGMMA_SHARED - fixed) / (groups * place);
+    return places > QB_CUDA_RESIDENT_MOST ? QB_CUDA_RESIDENT_MOST
+           : places < 0                   ? 0
+                                          : (int32_t)places;
 }
 
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {

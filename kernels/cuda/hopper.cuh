@@ -56,6 +56,27 @@ QB_DEVICE void qb_copy_2d(uint32_t to, const CUtensorMap *map, uint32_t barrier,
                  : "memory");
 }
 
+QB_DEVICE void qb_store_shared16(uint32_t to, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
+
+// What was written to shared memory by ordinary stores may be read by copies and multiplications.
+QB_DEVICE void qb_fence_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// The box at `from` to (x, y); what lies outside is not written. Part of a group of stores.
+QB_DEVICE void qb_store_2d(const CUtensorMap *map, uint32_t from, int x, int y) {
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%2, %3}], [%1];\n"
+                 "cp.async.bulk.commit_group;" ::"l"(map),
+                 "r"(from), "r"(x), "r"(y)
+                 : "memory");
+}
+
+// Until this thread's stores have read shared memory, or are done.
+QB_DEVICE void qb_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+QB_DEVICE void qb_stores_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 // Pixels from base (w, h, n) on, in the order of the bounding box, displaced by (dw, dh).
 QB_DEVICE void qb_copy_im2col(uint32_t to, const CUtensorMap *map, uint32_t barrier, int c, int w,
                               int h, int n, uint16_t dw, uint16_t dh) {

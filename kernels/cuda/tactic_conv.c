@@ -18,6 +18,7 @@ typedef struct conv_way {
     bool smooth;       /* takes the activations that are not exact, and no others */
     bool general;      /* has a kernel of mode GENERAL */
     bool half;         /* f16 data */
+    int32_t resident;  /* groups of warps of the kernel that keeps the weight; 0: another one */
     bool split;        /* shares K among blocks; only where the grid would not fill the device */
     qb_cuda_mma_tile tile;
     int (*prepare)(qb_cuda_mode mode);
@@ -53,6 +54,15 @@ static bool stem_fits(const qb_cuda_conv *c) {
            QB_CUDA_STEM_SHARED(c) <= QB_CUDA_STEM_SHARED_MOST;
 }
 
+/* What the kernels that keep the weight can: see conv_wgmma_resident.cuh. */
+static bool resident_fits(const conv_way *way, const qb_cuda_conv *c) {
+    bool same = c->kernel_h * c->kernel_w == 1 && c->stride_h == 1 && c->stride_w == 1 &&
+                c->pad_h == 0 && c->pad_w == 0 && c->out_h == c->in_h && c->out_w == c->in_w;
+    return same && c->mode <= QB_CUDA_RESIDUAL_ZERO &&
+           qb_cuda_resident_places(c, way->block_n, way->block_k, way->resident) >=
+               QB_CUDA_RESIDENT_LEAST;
+}
+
 static bool way_takes(const conv_way *way, const qb_problem *problem, const bool *constant,
                       qb_cuda_conv *conv) {
     bool smooth = !way->half && qb_cuda_is_smooth(problem->act.kind);
@@ -66,6 +76,7 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
     if (way->form == QB_CUDA_FORM_STEM_FILLED) return stem_fits(conv);
+    if (way->resident) return resident_fits(way, conv);
     return way->need.wgmma ? copy_engine_fits(conv) : true;
 }
 
@@ -195,6 +206,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
     .form = QB_CUDA_FORM_TENSOR, .rows = M, .block_n = N, .block_k = K,                            \
     .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, .smooth = SMOOTH,               \
     .general = GENERAL, WGMMA_RUN(wgmma, M, N, K)
+#define RESIDENT(N, K, GROUPS)                                                                     \
+    .form = QB_CUDA_FORM_TENSOR, .rows = 64, .block_n = N, .block_k = K, .resident = GROUPS,       \
+    .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, WGMMA_RUN(resident, 64, N, K)
 #define HALF(M, N, K)                                                                              \
     .form = QB_CUDA_FORM_TENSOR, .half = true, .rows = M, .block_n = N, .block_k = K,              \
     .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, WGMMA_RUN(half, M, N, K)
@@ -247,6 +261,22 @@ const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x128 = {
 CONV_FUNCTIONS(wgmma_128x64x64, WGMMA(128, 64, 64, false, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x64x64 = {
     CONV_FIELDS(wgmma_128x64x64, "s8.wgmma_nhwc_128x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(resident_64x64x64, RESIDENT(64, 64, 4))
+const qb_tactic qb_tactic_cuda_conv_s8_resident_64x64x64 = {
+    CONV_FIELDS(resident_64x64x64, "s8.wgmma_resident_nhwc_64x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(resident_64x64x128, RESIDENT(64, 128, 4))
+const qb_tactic qb_tactic_cuda_conv_s8_resident_64x64x128 = {
+    CONV_FIELDS(resident_64x64x128, "s8.wgmma_resident_nhwc_64x64x128", QB_EXACT)};
+
+CONV_FUNCTIONS(resident_64x128x64, RESIDENT(128, 64, 3))
+const qb_tactic qb_tactic_cuda_conv_s8_resident_64x128x64 = {
+    CONV_FIELDS(resident_64x128x64, "s8.wgmma_resident_nhwc_64x128x64", QB_EXACT)};
+
+CONV_FUNCTIONS(resident_64x128x128, RESIDENT(128, 128, 3))
+const qb_tactic qb_tactic_cuda_conv_s8_resident_64x128x128 = {
+    CONV_FIELDS(resident_64x128x128, "s8.wgmma_resident_nhwc_64x128x128", QB_EXACT)};
 
 CONV_FUNCTIONS(wgmma_smooth, WGMMA(128, 64, 64, true, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth = {

@@ -125,6 +125,28 @@ static void random_stem(qb_rng *rng, conv_spec *s) {
     s->in_slice = 0;
 }
 
+/* Windows of one pixel that end in codes, half of them with a residual. */
+static void random_pointwise(qb_rng *rng, conv_spec *s) {
+    s->kernel_h = s->kernel_w = s->stride = s->dilation = s->group = 1;
+    s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = 0;
+    s->in_c = 16 * pick(rng, 1, 20);
+    s->out_c = 16 * pick(rng, 1, 20);
+    s->in_slice = 16 * pick(rng, 0, 1);
+    s->out_slice = 16 * pick(rng, 0, 1);
+    s->weight = QB_DTYPE_S8;
+    s->bias = chance(rng, 80) ? QB_DTYPE_S32 : QB_DTYPE_NONE;
+    s->out = code_type(rng);
+    s->out_zero = chance(rng, 50) ? random_zero(rng, s->out) : s->out == QB_DTYPE_U8 ? 0 : -128;
+    s->residual = chance(rng, 50) ? code_type(rng) : QB_DTYPE_NONE;
+    s->residual_zero = random_zero(rng, s->residual);
+    s->act = (qb_act){.kind = chance(rng, 70)   ? QB_ACT_RELU
+                              : chance(rng, 50) ? QB_ACT_NONE
+                                                : QB_ACT_CLIP,
+                      .alpha = -0.3f,
+                      .beta = 0.9f};
+    s->act_first = false;
+}
+
 conv_spec conv_spec_random(qb_rng *rng) {
     static const int64_t kernels[] = {1, 1, 3, 3, 2, 5, 7};
     conv_spec s = {.batch = pick(rng, 1, 5), .group = 1, .weight = QB_DTYPE_S8};
@@ -153,6 +175,7 @@ conv_spec conv_spec_random(qb_rng *rng) {
     s.in_slice = chance(rng, 20) ? 16 * pick(rng, 1, 3) : 0;
     s.out_slice = chance(rng, 20) ? (chance(rng, 70) ? 16 : 3) * pick(rng, 1, 3) : 0;
     s.residual_slice = chance(rng, 10) ? 16 * pick(rng, 1, 3) : 0;
+    if (chance(rng, 10)) random_pointwise(rng, &s);
     if (chance(rng, 8)) random_patches(rng, &s);
     if (chance(rng, 8)) random_depthwise(rng, &s);
     if (chance(rng, 15)) random_stem(rng, &s);

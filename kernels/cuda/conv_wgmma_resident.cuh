@@ -1,0 +1,253 @@
+// INT8 convolution of windows of one pixel on Hopper's wgmma (sm_90a only) where K is short: the
+// weight of a block's channels stays in shared memory, and groups of warps go their own ways.
+//
+//   tile      64 rows x BN (64, 128) channels for a group of four warps, all of K
+//   threads   GROUPS (3, 4) groups, one block a multiprocessor
+//   shared    the weight, BN x K bytes, and a ring for each group, whose places take 64 x BK bytes
+//   of
+//             a step of K, or the residual and then the result of a tile
+//   bound by  device memory, and the arithmetic of the epilogue
+//
+// A group asks for its own copies as soon as a place in its ring is free, so that nothing but
+// memory ties one group to another: while one multiplies, others finish their tiles. Results go out
+// by the copy engine, in whole rows of the tile. Launches are programmatically dependent, as those
+// of conv_wgmma.cuh.
+#ifndef QB_CUDA_CONV_WGMMA_RESIDENT_CUH
+#define QB_CUDA_CONV_WGMMA_RESIDENT_CUH
+
+#include "kernels/cuda/conv_wgmma.cuh"
+
+template <int BN, int BK, int GROUPS, int MODE> struct qb_resident_tile {
+    static constexpr bool residual = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
+    static constexpr int step_bytes = 64 * BK, result_bytes = 64 * BN;
+    static constexpr int place_bytes = step_bytes > result_bytes ? step_bytes : result_bytes;
+    static constexpr int threads = GROUPS * 128;
+    // constants stay in registers where there is room for them beside the sums
+    static constexpr bool held = BN <= (GROUPS == 4 ? 64 : 128);
+};
+
+// What a group has to ask for next: step `step` of tile `tile`, or the place of its result behind
+// them, which goes to a place of the ring.
+// It lies in shared memory: registers are scarce, and one thread of the group looks at it.
+struct qb_request {
+    int tile, step, place;
+    int owed; // a place whose result has to be read before it is asked for again
+};
+
+template <int BN, int BK, int GROUPS, int MODE>
+QB_DEVICE void qb_ask(const CUtensorMap *map_a, const CUtensorMap *map_r, int steps, int tiles,
+                      int stride, int channel0, int places, uint32_t ring, uint32_t full,
+                      qb_request &next) {
+    typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
+    if (next.tile >= tiles) return;
+    uint32_t to = ring + next.place * T::place_bytes, ready = full + next.place * 8;
+    if (next.step < steps) {
+        qb_barrier_expect(ready, T::step_bytes);
+        qb_copy_2d(to, map_a, ready, next.step * BK, next.tile * 64);
+    } else if (T::residual) {
+        qb_barrier_expect(ready, T::result_bytes);
+        qb_copy_2d(to, map_r, ready, channel0, next.tile * 64);
+    } else {
+        qb_barrier_arrive(ready);
+    }
+    if (++next.place == places) next.place = 0;
+    if (++next.step > steps) next.step = 0, next.tile += stride;
+}
+
+// A group's place in its ring that is read next.
+struct qb_place {
+    int place;
+    uint32_t parity;
+    __device__ __forceinline__ void next(int places) {
+        if (++place == places) place = 0, parity ^= 1;
+    }
+};
+
+// One tile's sums. `ask`: called for each step when it has been read.
+template <int BN, int BK, int PLACE_BYTES, bool SIGNED, class Ask>
+QB_DEVICE void qb_resident_sums(int steps, int places, uint32_t weight, uint32_t ring,
+                                uint32_t full, qb_place &at, int (&acc)[BN / 2], Ask ask) {
+    for (int step = 0; step < steps; step++) {
+        qb_barrier_wait(full + at.place * 8, at.parity);
+        qb_wgmma_fence();
+        uint64_t a = qb_operand<BK>(ring + at.place * PLACE_BYTES);
+        uint64_t b = qb_operand<BK>(weight + step * (BN * BK));
+#pragma unroll
+        for (int k = 0; k < BK / 32; k++)
+            qb_wgmma<BN, SIGNED>(acc, a + k * 2, b + k * 2, step > 0 || k > 0);
+        qb_wgmma_commit();
+        at.next(places);
+        if (step > 0) {
+            qb_wgmma_wait<1>();
+            ask();
+        }
+    }
+    qb_wgmma_wait<0>();
+    ask();
+}
+
+template <int BN, int BK, int GROUPS, int MODE>
+QB_DEVICE void qb_resident_work(const CUtensorMap *map_a, const CUtensorMap *map_r,
+                                const CUtensorMap *map_o, const qb_cuda_conv &p,
+                                const qb_cuda_conv_io &io, int steps, int places, uint32_t weight,
+                                uint32_t ring, uint32_t full, uint32_t weight_ready,
+                                qb_request *requests) {
+    typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
+    int group = threadIdx.x / 128, lane = threadIdx.x % 32, elected = threadIdx.x % 128 == 0;
+    int columns = p.n_pad / BN, channel0 = blockIdx.x % columns * BN;
+    int blocks = gridDim.x / columns, stride = blocks * GROUPS, tiles = (p.rows + 63) / 64;
+    // groups of a block are far apart, so that what is left at the end is shared among the blocks
+    int tile = blockIdx.x / columns + group * blocks;
+    qb_request &next = requests[group];
+    if (elected) next = {tile, 0, 0, 0};
+    auto ask = [&]() {
+        if (!elected) return;
+        if (next.owed) {
+            qb_stores_read();
+            qb_ask<BN, BK, GROUPS, MODE>(map_a, map_r, steps, tiles, stride, channel0, places, ring,
+                                         full, next);
+            next.owed = 0;
+        }
+        qb_ask<BN, BK, GROUPS, MODE>(map_a, map_r, steps, tiles, stride, channel0, places, ring,
+                                     full, next);
+    };
+#pragma unroll 1
+    for (int i = 0; i < places; i++) ask();
+    qb_constants<T::held ? BN / 64 : 1> held;
+    if constexpr (T::held) qb_load_constants<MODE>(p, io, channel0, held);
+    qb_barrier_wait(weight_ready, 0);
+    qb_place at = {0, 0};
+    int acc[BN / 2];
+    for (; tile < tiles; tile += stride) {
+        if (p.in_signed)
+            qb_resident_sums<BN, BK, T::place_bytes, true>(steps, places, weight, ring, full, at,
+                                                           acc, ask);
+        else
+            qb_resident_sums<BN, BK, T::place_bytes, false>(steps, places, weight, ring, full, at,
+                                                            acc, ask);
+        int row = threadIdx.x / 32 % 4 * 16 + lane / 4; // in the tile
+        auto value = [&](int i, int block, int j) {
+            return acc[(block * 8 + j / 2) * 4 + i * 2 + j % 2];
+        };
+        // the place of the result: rows of BN bytes, swizzled over 128 if they are as long
+        uint32_t result = ring + at.place * T::place_bytes + row * BN;
+        qb_barrier_wait(full + at.place * 8, at.parity);
+        auto place_of = [&](int i, int block) {
+            return result + i * (8 * BN) +
+                   ((block * 4 + lane % 4) ^ (BN == 128 ? lane / 4 : 0)) * 16;
+        };
+        auto read = [&](int i, int block) { return qb_load_shared16(place_of(i, block)); };
+        auto store = [&](int i, int block, uint4 v) { qb_store_shared16(place_of(i, block), v); };
+        qb_finish_vector<MODE, 2, BN / 64, T::held>(p, io, channel0, &held, qb_boxed(), value, read,
+                                                    store);
+        qb_fence_shared();
+        qb_barrier_of_warps(1 + group, 128); // the result is there
+        if (elected) {
+            qb_store_2d(map_o, ring + at.place * T::place_bytes, channel0, tile * 64);
+            next.owed = 1;
+        }
+        at.next(places);
+    }
+    if (elected) qb_stores_done();
+}
+
+template <int BN, int BK, int GROUPS, int MODE>
+static __global__ void __launch_bounds__(GROUPS * 128, 1)
+    qb_conv_resident(const __grid_constant__ CUtensorMap map_a,
+                     const __grid_constant__ CUtensorMap map_b,
+                     const __grid_constant__ CUtensorMap map_r,
+                     const __grid_constant__ CUtensorMap map_o,
+                     const __grid_constant__ qb_cuda_conv p,
+                     const __grid_constant__ qb_cuda_conv_io io, int places) {
+    typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
+    extern __shared__ char memory[];
+    int steps = p.k_pad / BK, group = threadIdx.x / 128;
+    uint32_t weight = (qb_shared_address(memory) + 1023) & ~1023u;
+    uint32_t rings = weight + steps * (BN * BK), ring_bytes = places * T::place_bytes;
+    uint32_t full = rings + GROUPS * ring_bytes, weight_ready = full + GROUPS * places * 8;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i <= GROUPS * places; i++) qb_barrier_init(full + i * 8, 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        qb_barrier_expect(weight_ready, steps * (BN * BK));
+        for (int i = 0; i < steps; i++)
+            qb_copy_2d(weight + i * (BN * BK), &map_b, weight_ready, i * BK,
+                       blockIdx.x % (p.n_pad / BN) * BN);
+    }
+    __syncthreads();
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
+    qb_resident_work<BN, BK, GROUPS, MODE>(
+        &map_a, &map_r, &map_o, p, io, steps, places, weight, rings + group * ring_bytes,
+        full + group * places * 8, weight_ready,
+        (qb_request *)(memory + (weight_ready + 8 - qb_shared_address(memory))));
+}
+
+template <int BN, int BK, int GROUPS, int MODE>
+static int qb_resident_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                              const qb_cuda_encode *encode, int32_t multiprocessors, void *stream) {
+    typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
+    if (!p) // only prepares
+        return (int)cudaFuncSetAttribute(qb_conv_resident<BN, BK, GROUPS, MODE>,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         QB_CUDA_WGMMA_SHARED);
+    CUtensorMap a, b, r = {}, o;
+    const char *data = (const char *)io->in + p->in_offset;
+    int code = qb_map_matrix(encode, &a, data, p->in_c, p->rows, p->in_total, 1, BK, 64);
+    if (code == CUDA_SUCCESS)
+        code = qb_map_matrix(encode, &b, io->packed, p->k_pad, p->n_pad, p->k_pad, 1, BK, BN);
+    if (code == CUDA_SUCCESS && T::residual)
+        code = qb_map_matrix(encode, &r, (const char *)io->residual + p->res_offset, p->out_c,
+                             p->rows, p->res_total, 1, BN, 64, BN == 128);
+    if (code == CUDA_SUCCESS)
+        code = qb_map_matrix(encode, &o, (const char *)io->out + p->out_offset, p->out_c, p->rows,
+                             p->out_total, 1, BN, 64, BN == 128);
+    if (code != CUDA_SUCCESS) return (int)cudaErrorInvalidValue;
+    int places = qb_cuda_resident_places(p, BN, BK, GROUPS);
+    int columns = p->n_pad / BN, tiles = (p->rows + 63) / 64;
+    int blocks = multiprocessors / columns; // of a column
+    if (blocks < 1) blocks = 1;
+    if (blocks > tiles) blocks = tiles;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)(blocks * columns));
+    config.blockDim = dim3(T::threads);
+    config.dynamicSmemBytes =
+        QB_CUDA_RESIDENT_FIXED(p, BN) + places * GROUPS * (T::place_bytes + 8);
+    config.stream = (cudaStream_t)stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    return (int)cudaLaunchKernelEx(&config, qb_conv_resident<BN, BK, GROUPS, MODE>, a, b, r, o, *p,
+                                   *io, places);
+}
+
+template <int BN, int BK, int GROUPS>
+static int qb_resident_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                                   const qb_cuda_encode *encode, int32_t sms, void *stream) {
+#define QB_MODE(MODE)                                                                              \
+    case MODE: return qb_resident_launch<BN, BK, GROUPS, MODE>(p, io, encode, sms, stream)
+    switch (mode) {
+        QB_MODE(QB_CUDA_PLAIN);
+        QB_MODE(QB_CUDA_PLAIN_ZERO);
+        QB_MODE(QB_CUDA_RESIDUAL);
+        QB_MODE(QB_CUDA_RESIDUAL_ZERO);
+    default: return (int)cudaErrorInvalidValue;
+    }
+#undef QB_MODE
+}
+
+// Defines the two functions that conv.h declares for a tile.
+#define QB_CUDA_RESIDENT_TILE(BN, BK, GROUPS)                                                      \
+    extern "C" int qb_cuda_conv_resident_64x##BN##x##BK##_prepare(qb_cuda_mode mode) {             \
+        return qb_resident_launch_mode<BN, BK, GROUPS>(mode, NULL, NULL, NULL, 0, NULL);           \
+    }                                                                                              \
+    extern "C" int qb_cuda_conv_resident_64x##BN##x##BK(                                           \
+        const qb_cuda_conv *p, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,            \
+        int32_t multiprocessors, void *stream) {                                                   \
+        return qb_resident_launch_mode<BN, BK, GROUPS>(p->mode, p, io, encode, multiprocessors,    \
+                                                       stream);                                    \
+    }
+
+#endif
