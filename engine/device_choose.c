@@ -254,10 +254,9 @@ static qb_status surroundings(const contest *c, const qb_problem *form, double *
         if (c->values[i] < 0 || c->constant[i] || want->dtype == QB_DTYPE_NONE ||
             want->layout == QB_LAYOUT_ANY)
             continue;
-        int32_t first = qb_build_first(b, c->values[i], true);
-        if (first < 0 || qb_build_find(b, c->values[i], want, true) >= 0) continue;
-        qb_desc have = b->engine->images[first].desc;
-        QB_TRY(copy_seconds(b, &have, want, seconds));
+        qb_desc have;
+        if (qb_build_needs_copy(b, c->values[i], want, &have))
+            QB_TRY(copy_seconds(b, &have, want, seconds));
     }
     if (c->forms->out.channel_total > 0 && form->out.channel_total == 0 &&
         form->out.layout != QB_LAYOUT_ANY)

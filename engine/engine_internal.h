@@ -239,6 +239,9 @@ int32_t qb_build_fresh(qb_builder *b, int32_t value, const qb_desc *desc, bool d
 qb_desc qb_build_desc(const qb_builder *b, int32_t value, qb_layout layout);
 /* An image that reads as `want` on the device or on the host; -1 when there is none yet. */
 int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want, bool device);
+/* Does the device have to copy this form of a value, which it has or is given, from another
+ * (*have)? */
+bool qb_build_needs_copy(const qb_builder *b, int32_t value, const qb_desc *want, qb_desc *have);
 /* The same, with the copy steps that it takes when there is none; -1 on failure. */
 int32_t qb_build_require(qb_builder *b, int32_t value, const qb_desc *want, bool device);
 /* A copy step from one image to another at the same place (host or device). */

@@ -102,6 +102,15 @@ int32_t qb_build_find(const qb_builder *b, int32_t value, const qb_desc *want, b
     return -1;
 }
 
+bool qb_build_needs_copy(const qb_builder *b, int32_t value, const qb_desc *want, qb_desc *have) {
+    int32_t from = qb_build_first(b, value, true);
+    if (from < 0) from = qb_build_first(b, value, false); /* will be moved there as it is */
+    if (from < 0) from = b->source_of[value];
+    if (from < 0 || qb_build_find(b, value, want, true) >= 0) return false;
+    *have = b->engine->images[from].desc;
+    return !reads_as(have, want);
+}
+
 bool qb_build_is_there(const qb_builder *b, int32_t value) {
     const qb_engine *e = b->engine;
     if (!e->device) return false;

@@ -230,6 +230,14 @@ static bool wants_room(const qb_builder *b, const qb_group *group, qb_desc *out)
     return bytes % ALIASING_BYTES == 0 && pixels > 1 && b->only_windows[group->out];
 }
 
+/* A device may take an image as it comes in where its normalization is the first thing to do. */
+static void add_image_form(qb_builder *b, const qb_group *group, const qb_problem *base,
+                           qb_forms *f) {
+    if (!f->device || !qb_group_prepares_image(b->graph, group) || f->n == QB_MAX_FORMS) return;
+    add_form(b, group, base, QB_LAYOUT_NHWC, false, NULL, f);
+    f->in[f->n - 1][QB_IN_DATA] = qb_build_desc(b, group->in[QB_IN_DATA], QB_LAYOUT_ROW);
+}
+
 void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
                     const qb_desc *out_slice, qb_forms *f) {
     qb_layout layouts[4];
@@ -247,6 +255,7 @@ void qb_build_forms(qb_builder *b, const qb_group *group, const qb_problem *p,
         if (slices) add_form(b, group, p, layouts[i], true, NULL, f);
         add_form(b, group, p, layouts[i], false, NULL, f);
     }
+    add_image_form(b, group, p, f);
 }
 
 /* May `image` be overwritten by the group at work? Only when nobody else will look at the memory.

@@ -403,3 +403,19 @@ void qb_groups_release(qb_groups *groups) {
     qb_arena_free(groups->arena);
     *groups = (qb_groups){0};
 }
+
+static bool all_are(qb_ints list, int64_t wanted) {
+    for (int64_t i = 0; i < list.n; i++)
+        if (list.v[i] != wanted) return false;
+    return true;
+}
+
+bool qb_group_prepares_image(const qb_graph *graph, const qb_group *group) {
+    if (group->kind != QB_KIND_CONV || group->in[QB_IN_RESIDUAL] >= 0) return false;
+    const qb_node *conv = &graph->nodes[group->node[0]];
+    const int64_t n = qb_image_channels(graph, group->in[QB_IN_DATA]);
+    const qb_shape *weight = &graph->values[group->in[QB_IN_WEIGHT]].shape;
+    return n > 0 && qb_node_int(conv, "group", 1) == n && qb_shape_count(weight) == n &&
+           weight->dim[0] == n && all_are(qb_node_ints(conv, "strides"), 1) &&
+           all_are(qb_node_ints(conv, "pads"), 0);
+}

@@ -47,6 +47,10 @@ typedef struct qb_groups {
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
+/* Is it a depthwise convolution of one pixel on a model's own image, which is what the optimizer
+ * makes of its normalization? That stays in floats: it prepares what is quantized. */
+bool qb_group_prepares_image(const qb_graph *graph, const qb_group *group);
+
 /* Marks as kept the values inside CONV groups, but for those that Relu and Clip read: what an
  * engine holds in memory that fuses a convolution with nothing but its clamp, as onnxruntime does.
  * Marks what the groups write, too: where shapes are open less can be fused than once they are

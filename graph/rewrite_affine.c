@@ -163,3 +163,48 @@ qb_status qb_affine_fold(qb_rewrite *rw, int32_t node, const double *scale, cons
     qb_free(numbers);
     return status;
 }
+
+qb_affine qb_affine_of(const qb_node *node) {
+    if (qb_node_is(node, "Mul") || qb_node_is(node, "Div")) return QB_AFFINE_SCALE;
+    return qb_node_is(node, "Add") || qb_node_is(node, "Sub") ? QB_AFFINE_SHIFT : QB_AFFINE_NONE;
+}
+
+qb_affine qb_affine_numbers(const qb_graph *graph, const qb_node *node, int32_t side, int32_t axis,
+                            int64_t n, double *numbers) {
+    const bool div = qb_node_is(node, "Div"), sub = qb_node_is(node, "Sub");
+    const int32_t rank = graph->values[node->in[side]].shape.rank;
+    if (side == 1 && (div || sub)) return QB_AFFINE_NONE;
+    if (!qb_value_channels(graph, node->in[1 - side], rank, axis, n, numbers))
+        return QB_AFFINE_NONE;
+    for (int64_t i = 0; i < n; i++)
+        numbers[i] = div ? 1 / numbers[i] : sub ? -numbers[i] : numbers[i];
+    return qb_affine_of(node);
+}
+
+static qb_status pixel_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, const float *scale,
+                            const float *shift) {
+    qb_graph *graph = rw->graph;
+    const int32_t out = graph->nodes[node].out[0], spatial = graph->values[out].shape.rank - 2;
+    const qb_shape vector = {.rank = 1, .dim = {n}};
+    const int64_t ones[3] = {1, 1, 1};
+    const qb_shape weight = {.rank = spatial + 2, .dim = {n, 1, 1, 1, 1}};
+    int32_t in[3] = {x};
+    QB_TRY(qb_rewrite_floats(rw, out, "_scale", &weight, scale, &in[1]));
+    QB_TRY(qb_rewrite_floats(rw, out, "_shift", &vector, shift, &in[2]));
+    QB_TRY(qb_rewrite_node(rw, node, qb_op_find("Conv", ""), in, 3, out));
+    QB_TRY(qb_node_set_ints(rw, node, "kernel_shape", ones, spatial));
+    return qb_node_set_int(rw, node, "group", n);
+}
+
+qb_status qb_affine_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, const double *scale,
+                         const double *shift) {
+    float *numbers = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers);
+    if (!numbers) return rw->cx->code;
+    for (int64_t i = 0; i < n; i++) {
+        numbers[i] = (float)scale[i];
+        numbers[n + i] = (float)shift[i];
+    }
+    const qb_status status = pixel_conv(rw, node, x, n, numbers, numbers + n);
+    qb_free(numbers);
+    return status;
+}

@@ -39,6 +39,10 @@ bool qb_value_int_list(const qb_graph *graph, int32_t value, int64_t *out, int32
  * elements? Then writes `channels` numbers. */
 bool qb_value_channels(const qb_graph *graph, int32_t value, int32_t rank, int32_t axis,
                        int64_t channels, double *out);
+/* Channels of a float image [N, C, H, W] of 3 or 4 planes that the model is given; 0: it is none.
+ */
+#define QB_IMAGE_CHANNELS_MAX 4
+int64_t qb_image_channels(const qb_graph *graph, int32_t value);
 /* ReduceMean over exactly the spatial axes of a value of rank 3 to 5? */
 bool qb_node_is_spatial_mean(const qb_graph *graph, const qb_node *node);
 bool qb_qparams_same(const qb_qparams *a, const qb_qparams *b);
@@ -123,6 +127,16 @@ qb_status qb_node_set_string(qb_rewrite *rw, int32_t node, const char *attr, con
 qb_status qb_node_set_ints(qb_rewrite *rw, int32_t node, const char *attr, const int64_t *value,
                            int32_t n);
 
+/* Mul and Div scale, Add and Sub shift. */
+typedef enum qb_affine { QB_AFFINE_NONE, QB_AFFINE_SCALE, QB_AFFINE_SHIFT } qb_affine;
+qb_affine qb_affine_of(const qb_node *node);
+/* What such a node, by a constant that varies along `axis` only, does to its operand number `side`:
+ * n factors or n terms. NONE: its other operand is not such a constant. */
+qb_affine qb_affine_numbers(const qb_graph *graph, const qb_node *node, int32_t side, int32_t axis,
+                            int64_t n, double *numbers);
+/* Node `node` becomes x scale[c] + shift[c] as a depthwise Conv of one pixel, n channels. */
+qb_status qb_affine_conv(qb_rewrite *rw, int32_t node, int32_t x, int64_t n, const double *scale,
+                         const double *shift);
 /* Output channels of a Conv, ConvTranspose, Gemm or MatMul whose weight and bias are plain
  * constants, and the axis they lie on in the output; 0 when it is none or they are not. */
 int64_t qb_affine_channels(const qb_rewrite *rw, int32_t node, int32_t *axis);

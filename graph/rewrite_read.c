@@ -140,6 +140,14 @@ bool qb_value_channels(const qb_graph *graph, int32_t value, int32_t rank, int32
     return true;
 }
 
+int64_t qb_image_channels(const qb_graph *graph, int32_t value) {
+    const qb_value *v = &graph->values[value];
+    const bool image = qb_graph_is_input(graph, value) && qb_value_is_plain(graph, value) &&
+                       v->shape.rank == 4 && v->shape.dim[1] >= QB_IMAGE_CHANNELS_MAX - 1 &&
+                       v->shape.dim[1] <= QB_IMAGE_CHANNELS_MAX;
+    return image ? v->shape.dim[1] : 0;
+}
+
 bool qb_node_is_spatial_mean(const qb_graph *graph, const qb_node *node) {
     int64_t axes[QB_MAX_RANK];
     int32_t n = 0;

@@ -74,6 +74,19 @@ bool qb_problem_has(const qb_problem *p, int32_t input) {
     return input >= 0 && input < p->n_in && p->in[input].dtype != QB_DTYPE_NONE;
 }
 
+static bool is_one_pixel(const qb_window *w) {
+    for (int32_t d = 0; d < w->n; d++)
+        if (w->kernel[d] != 1 || w->stride[d] != 1 || w->pad_begin[d] != 0 || w->pad_end[d] != 0)
+            return false;
+    return true;
+}
+
+bool qb_problem_is_scale(const qb_problem *p) {
+    return p->kind == QB_KIND_CONV && p->group > 1 && p->group == p->in[QB_IN_DATA].shape.dim[1] &&
+           p->group == p->out.shape.dim[1] && is_one_pixel(&p->window) &&
+           !qb_problem_has(p, QB_IN_RESIDUAL);
+}
+
 static double count_of(const qb_shape *shape, int32_t from) {
     double count = 1.0;
     for (int32_t d = from; d < shape->rank; d++) count *= (double)shape->dim[d];

@@ -185,6 +185,9 @@ enum { QB_IN_DATA = 0, QB_IN_WEIGHT = 1, QB_IN_BIAS = 2, QB_IN_RESIDUAL = 3 };
 int32_t qb_cell_gates(qb_cell_kind cell);
 
 bool qb_problem_has(const qb_problem *p, int32_t input);
+/* A depthwise CONV whose window is one pixel and that adds nothing to its result: x scale[c] +
+ * shift[c]? */
+bool qb_problem_is_scale(const qb_problem *p);
 /* Multiply-adds times two of the anchor; 0 for data movement. */
 double qb_problem_flops(const qb_problem *p);
 

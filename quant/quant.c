@@ -98,6 +98,7 @@ static qb_qrule rule_of(const qb_quant_state *s, const qb_group *group) {
     if (group->kind == QB_KIND_NODE && !op->of_plugin) return QB_QRULE_FLOAT;
     if (op->qrule != QB_QRULE_COMPUTE) return op->qrule;
     if (!qb_quant_is_activation(s, group->in[0])) return QB_QRULE_FLOAT;
+    if (qb_group_prepares_image(s->graph, group)) return QB_QRULE_FLOAT;
     const qb_value *weight = &s->graph->values[group->in[QB_IN_WEIGHT]];
     const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;
     const bool known =

@@ -21,21 +21,6 @@ static int32_t scaled(const qb_graph *graph, const qb_node *node, int64_t n, dou
     return -1;
 }
 
-static qb_status to_conv(qb_rewrite *rw, int32_t add, int32_t x, int64_t n, const float *scale,
-                         const float *shift) {
-    qb_graph *graph = rw->graph;
-    const int32_t out = graph->nodes[add].out[0], spatial = graph->values[out].shape.rank - 2;
-    const qb_shape vector = {.rank = 1, .dim = {n}};
-    int64_t ones[3] = {1, 1, 1};
-    qb_shape weight = {.rank = spatial + 2, .dim = {n, 1, 1, 1, 1}};
-    int32_t in[3] = {x};
-    QB_TRY(qb_rewrite_floats(rw, out, "_scale", &weight, scale, &in[1]));
-    QB_TRY(qb_rewrite_floats(rw, out, "_shift", &vector, shift, &in[2]));
-    QB_TRY(qb_rewrite_node(rw, add, qb_op_find("Conv", ""), in, 3, out));
-    QB_TRY(qb_node_set_ints(rw, add, "kernel_shape", ones, spatial));
-    return qb_node_set_int(rw, add, "group", n);
-}
-
 static qb_status rewrite(qb_rewrite *rw, int32_t add, int32_t mul, int64_t n, double *work) {
     const qb_graph *graph = rw->graph;
     double *scale = work, *shift = work + n;
@@ -43,12 +28,7 @@ static qb_status rewrite(qb_rewrite *rw, int32_t add, int32_t mul, int64_t n, do
     scaled(graph, &graph->nodes[add], n, shift, &varies);
     const int32_t x = scaled(graph, &graph->nodes[mul], n, scale, &varies);
     if (x < 0 || !varies) return QB_OK;
-    float *numbers = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *numbers);
-    if (!numbers) return rw->cx->code;
-    for (int64_t i = 0; i < 2 * n; i++) numbers[i] = (float)work[i];
-    const qb_status status = to_conv(rw, add, x, n, numbers, numbers + n);
-    qb_free(numbers);
-    QB_TRY(status);
+    QB_TRY(qb_affine_conv(rw, add, x, n, scale, shift));
     qb_rewrite_kill(rw, mul);
     qb_rewrite_changed(rw);
     return QB_OK;

@@ -147,13 +147,6 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return QB_OK;
 }
 
-static bool one_pixel(const qb_window *w) {
-    for (int32_t d = 0; d < w->n; d++)
-        if (w->kernel[d] != 1 || w->stride[d] != 1 || w->pad_begin[d] != 0 || w->pad_end[d] != 0)
-            return false;
-    return true;
-}
-
 /* Codes beside s8 weights without zero points, or floats beside f32 ones. */
 static bool constants_fit(const qb_problem *p) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *b = &p->in[QB_IN_BIAS];
@@ -170,9 +163,8 @@ static bool constants_fit(const qb_problem *p) {
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[QB_IN_DATA], *y = &p->out;
     const bool bf16 = qb_cpu_is_bf16(x) || qb_cpu_is_bf16(y);
-    if (!(bf16 ? qb_cpu_has_bf16() : qb_cpu_has_avx512()) || p->group < 2) return false;
-    if (p->group != x->shape.dim[1] || p->group != y->shape.dim[1]) return false;
-    if (!one_pixel(&p->window) || qb_problem_has(p, QB_IN_RESIDUAL)) return false;
+    if (!(bf16 ? qb_cpu_has_bf16() : qb_cpu_has_avx512())) return false;
+    if (!qb_problem_is_scale(p)) return false;
     if (!constant[QB_IN_WEIGHT] || (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
         return false;
     return constants_fit(p) && (qb_finish_supports(p) || qb_cpu_is_bf16(y)) && qb_cpu_is_nhwc(x) &&

@@ -2,7 +2,8 @@
 //
 // By tiles: 32 x 32 elements through shared memory, read along the data's fastest dimension and
 // written along the result's. By planes: a thread takes four pixels of at most four channels, reads
-// four consecutive elements of each plane and writes the pixels; that is how images come in.
+// four consecutive elements of each plane and writes the pixels; that is how images come in. On the
+// way a factor and a term for each channel may be applied.
 #include "kernels/cuda/elementwise.cuh"
 
 #define TILE 32
@@ -24,9 +25,13 @@ QB_DEVICE void place_outer(const qb_cuda_elementwise &p, uint32_t at, int64_t (&
     }
 }
 
+QB_DEVICE float applied(const float *affine, uint32_t channels, uint32_t c, float v) {
+    return affine ? fmaf(v, affine[c], affine[channels + c]) : v;
+}
+
 static __global__ void __launch_bounds__(TILE *TILE_ROWS)
     transpose(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const void *in,
-              void *out) {
+              const float *affine, void *out) {
     __shared__ float tile[TILE][TILE + 1];
     int last = p.walk.rank - 1;
     uint32_t width = p.walk.dim[last], height = p.walk.dim[p.unit];
@@ -38,7 +43,7 @@ static __global__ void __launch_bounds__(TILE *TILE_ROWS)
         if (y0 + across >= height || x0 + i >= width) continue;
         float v[1];
         qb_load_real<1>(p.in[0], in, place[1] + (x0 + i) * from + y0 + across, v);
-        tile[i][across] = v[0];
+        tile[i][across] = applied(affine, width, x0 + i, v[0]);
     }
     __syncthreads();
     for (uint32_t i = down; i < TILE; i += TILE_ROWS) {
@@ -54,7 +59,8 @@ static __global__ void __launch_bounds__(TILE *TILE_ROWS)
 
 template <int C>
 static __global__ void __launch_bounds__(THREADS)
-    planes(const __grid_constant__ qb_cuda_elementwise p, const void *in, void *out) {
+    planes(const __grid_constant__ qb_cuda_elementwise p, const void *in, const float *affine,
+           void *out) {
     int last = p.walk.rank - 1;
     uint32_t pixel = (blockIdx.x * THREADS + threadIdx.x) * PIXELS;
     if (pixel >= p.walk.dim[p.unit]) return;
@@ -66,7 +72,7 @@ static __global__ void __launch_bounds__(THREADS)
         float plane[PIXELS];
         qb_load_real<PIXELS>(p.in[0], in, place[1] + c * p.walk.stride[1][last] + pixel, plane);
 #pragma unroll
-        for (int i = 0; i < PIXELS; i++) v[i * C + c] = plane[i];
+        for (int i = 0; i < PIXELS; i++) v[i * C + c] = applied(affine, C, c, plane[i]);
     }
     int64_t at = place[0] + pixel * step;
     if (step == C && at % PIXELS == 0) { // the pixels lie together
@@ -92,24 +98,30 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
-extern "C" int qb_cuda_copy_run(const qb_cuda_elementwise *p, const void *in, void *out,
-                                void *stream) {
+extern "C" int qb_cuda_image_run(const qb_cuda_elementwise *p, const void *in, const float *affine,
+                                 void *out, void *stream) {
     cudaStream_t s = (cudaStream_t)stream;
     const qb_cuda_walk *w = &p->walk;
     if (w->count == 0) return 0;
-    if (p->way == QB_CUDA_COPY_FLAT) return qb_cuda_elementwise_run(p, in, NULL, out, stream);
     uint32_t width = w->dim[w->rank - 1], height = w->dim[p->unit];
     unsigned outer = w->count / width / height;
     if (p->way == QB_CUDA_COPY_TRANSPOSE) {
         uint32_t columns = (width + TILE - 1) / TILE, rows = (height + TILE - 1) / TILE;
-        transpose<<<dim3(columns * rows, outer), TILE * TILE_ROWS, 0, s>>>(*p, columns, in, out);
+        dim3 grid(columns * rows, outer);
+        transpose<<<grid, TILE * TILE_ROWS, 0, s>>>(*p, columns, in, affine, out);
         return (int)cudaGetLastError();
     }
     dim3 grid((height + THREADS * PIXELS - 1) / (THREADS * PIXELS), outer);
     switch (width) {
-    case 2: planes<2><<<grid, THREADS, 0, s>>>(*p, in, out); break;
-    case 3: planes<3><<<grid, THREADS, 0, s>>>(*p, in, out); break;
-    default: planes<MAX_PLANES><<<grid, THREADS, 0, s>>>(*p, in, out); break;
+    case 2: planes<2><<<grid, THREADS, 0, s>>>(*p, in, affine, out); break;
+    case 3: planes<3><<<grid, THREADS, 0, s>>>(*p, in, affine, out); break;
+    default: planes<MAX_PLANES><<<grid, THREADS, 0, s>>>(*p, in, affine, out); break;
     }
     return (int)cudaGetLastError();
+}
+
+extern "C" int qb_cuda_copy_run(const qb_cuda_elementwise *p, const void *in, void *out,
+                                void *stream) {
+    return p->way == QB_CUDA_COPY_FLAT ? qb_cuda_elementwise_run(p, in, NULL, out, stream)
+                                       : qb_cuda_image_run(p, in, NULL, out, stream);
 }

@@ -34,6 +34,14 @@ int qb_cuda_elementwise_run(const qb_cuda_elementwise *p, const void *a, const v
 int qb_cuda_table_run(const qb_cuda_walk *walk, const void *table, int32_t size, const void *in,
                       void *out, void *stream);
 int qb_cuda_copy_run(const qb_cuda_elementwise *p, const void *in, void *out, void *stream);
+/* From `in`, with its dimensions in the order `perm` (may be NULL), to the part of `out` that
+ * begins `skip` elements later. False: not by these kernels. */
+bool qb_cuda_copy_plan(const qb_desc *in, const int32_t *perm, const qb_desc *out, int64_t skip,
+                       qb_cuda_elementwise *e);
+/* A copy that is not FLAT and makes `affine`[c] in + affine[C + c] of each value, c being its place
+ * in the result's fastest dimension, of C; `affine` is on the device, or NULL: a copy. */
+int qb_cuda_image_run(const qb_cuda_elementwise *p, const void *in, const float *affine, void *out,
+                      void *stream);
 
 #ifdef __cplusplus
 }

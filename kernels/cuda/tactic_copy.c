@@ -37,10 +37,8 @@ static void split_elements(qb_desc *in, qb_desc *out, qb_shape *shape, qb_cuda_s
     shape->dim[shape->rank++] = 2;
 }
 
-/* From `in`, with its dimensions in the order `perm` (may be NULL), to the part of `out` that
- * begins `skip` elements later. */
-static bool plan_copy(const qb_desc *in, const int32_t *perm, const qb_desc *out, int64_t skip,
-                      qb_cuda_elementwise *e) {
+bool qb_cuda_copy_plan(const qb_desc *in, const int32_t *perm, const qb_desc *out, int64_t skip,
+                       qb_cuda_elementwise *e) {
     qb_cuda_strides strides[2];
     qb_shape shape = in->shape;
     qb_desc from = *in, to = *out;
@@ -66,7 +64,8 @@ static bool plan_copy(const qb_desc *in, const int32_t *perm, const qb_desc *out
 static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_elementwise *e) {
     if (p->n_in != 1) return false;
     qb_cuda_settle(p, settled, in);
-    return plan_copy(in, p->kind == QB_KIND_TRANSPOSE ? p->perm : NULL, &settled->out, 0, e);
+    return qb_cuda_copy_plan(in, p->kind == QB_KIND_TRANSPOSE ? p->perm : NULL, &settled->out, 0,
+                             e);
 }
 
 static bool cuda_copy_supports(const qb_problem *problem, const bool *constant) {
@@ -119,7 +118,7 @@ static bool cuda_concat_supports(const qb_problem *p, const bool *constant) {
     qb_cuda_settle(p, &settled, in);
     if (!qb_cuda_strides_of(&settled.out, &whole)) return false;
     for (int32_t i = 0; i < p->n_in; i++)
-        if (!plan_copy(&in[i], NULL, &settled.out, 0, &e)) return false;
+        if (!qb_cuda_copy_plan(&in[i], NULL, &settled.out, 0, &e)) return false;
     return true;
 }
 
@@ -145,7 +144,7 @@ static qb_status cuda_concat_create(qb_ctx *cx, const qb_tactic *tactic, const q
     if (!parts) return QB_STATUS_NOMEM;
     int64_t at = 0;
     for (int32_t i = 0; i < problem->n_in; i++) {
-        plan_copy(&in[i], NULL, &settled.out, at * whole.stride[problem->axis], &parts[i]);
+        qb_cuda_copy_plan(&in[i], NULL, &settled.out, at * whole.stride[problem->axis], &parts[i]);
         at += in[i].shape.dim[problem->axis];
     }
     qb_status status =

@@ -373,11 +373,65 @@ static void patches_become_tokens_without_a_copy(void **state) {
     qb_graph_free(graph);
 }
 
+/* A model that normalizes its image itself. */
+static qb_graph *normalizing(qb_ctx *cx) {
+    static const float mean[] = {0.485f, 0.456f, 0.406f}, std[] = {0.229f, 0.224f, 0.225f};
+    const qb_shape channels = {.rank = 3, .dim = {3, 1, 1}};
+    qb_graph *graph;
+    assert_ok(cx, qb_zoo_build(cx, "squeezenet1_1", 1, NULL, &graph));
+    const int32_t image = graph->inputs[0];
+    const qb_shape shape = graph->values[image].shape;
+    const int32_t raw = qb_graph_add_value(cx, graph, "raw", QB_DTYPE_F32, &shape);
+    const int32_t centred = qb_graph_add_value(cx, graph, "centred", QB_DTYPE_F32, &shape);
+    int32_t sub[] = {raw, qb_graph_add_constant(cx, graph, "mean", QB_DTYPE_F32, &channels, mean)};
+    int32_t div[] = {centred,
+                     qb_graph_add_constant(cx, graph, "std", QB_DTYPE_F32, &channels, std)};
+    graph->inputs[0] = raw;
+    assert_true(qb_graph_add_node(cx, graph, qb_op_find("Sub", ""), "sub", sub, 2, &centred, 1) >=
+                0);
+    assert_true(qb_graph_add_node(cx, graph, qb_op_find("Div", ""), "div", div, 2, &image, 1) >= 0);
+    assert_ok(cx, qb_graph_sort(cx, graph));
+    assert_ok(cx, qb_optimize(cx, graph, NULL, NULL));
+    return graph;
+}
+
+/* Mean and deviation are part of the input's conversion: one step from planes of floats to pixels
+ * as the first convolution reads them. */
+static void an_image_is_normalized_as_it_comes_in(void **state) {
+    (void)state;
+    need_device();
+    static qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = normalizing(&cx), *quantized;
+    assert_ok(&cx, bench_quantize(&cx, graph, &quantized));
+    outcome exact = {0}, half = {0}, codes = {0};
+    assert_true(agrees(&cx, graph, "normalizing", "fp32", QB_DTYPE_F32, 5e-3, NULL, &exact));
+    assert_true(agrees(&cx, graph, "normalizing", "fp16", QB_DTYPE_F16, 3e-2, NULL, &half));
+    assert_true(agrees(&cx, quantized, "normalizing", "int8", QB_DTYPE_F16, 1e-2, &exact, &codes));
+    for (int k = 0; k < 2; k++) {
+        qb_engine *engine = build(&cx, k ? quantized : graph, "cuda", QB_DTYPE_F16);
+        qb_step_info upload, image, conv;
+        qb_engine_step(engine, 0, &upload);
+        qb_engine_step(engine, 1, &image);
+        qb_engine_step(engine, 2, &conv);
+        assert_string_equal(upload.op, "upload");
+        assert_string_equal(image.tactic, "cuda.conv_f32.image");
+        assert_string_equal(conv.op, "Conv+Relu");
+        qb_engine_free(engine);
+    }
+    bench_ports_free(&exact.ports);
+    bench_ports_free(&half.ports);
+    bench_ports_free(&codes.ports);
+    qb_graph_free(quantized);
+    qb_graph_free(graph);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(runs_repeat_bit_for_bit),
     cmocka_unit_test(models_agree_with_the_cpu),
     cmocka_unit_test(observers_see_every_value),
     cmocka_unit_test(steps_say_what_was_measured),
     cmocka_unit_test(patches_become_tokens_without_a_copy),
+    cmocka_unit_test(an_image_is_normalized_as_it_comes_in),
 };
 QB_TEST_MAIN(tests)

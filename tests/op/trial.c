@@ -126,11 +126,13 @@ static void pose_half(trial *t) {
 /* Such a tactic takes problems that allow it alone. */
 static bool rounds_to_tf32(const qb_tactic *tactic) { return strstr(tactic->name, "tf32") != NULL; }
 
-/* A random form of the problem: layout of all images, and perhaps slices. */
+/* A random form of the problem: layout of all images, and perhaps slices. What copies, and what
+ * scales an image on the way, may read another layout than it writes. */
 static void pose(trial *t) {
     const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC, QB_LAYOUT_NHWC, QB_LAYOUT_ANY};
     qb_layout layout = layouts[random_between(t->rng, 0, 3)];
     bool copy = t->c->problem.kind == QB_KIND_COPY, slices = random_chance(t->rng, 40);
+    bool turns = copy || qb_problem_is_scale(&t->c->problem);
     if (copy && layout == QB_LAYOUT_ANY) layout = QB_LAYOUT_NHWC;
     t->problem = t->c->problem;
     t->problem.in = t->in;
@@ -140,7 +142,7 @@ static void pose(trial *t) {
         if (!qb_problem_has(&t->c->problem, i) || t->c->constant[i] || !is_image(&t->in[i].shape))
             continue;
         if (t->in[i].shape.rank != t->problem.out.shape.rank) continue;
-        t->in[i].layout = copy && random_chance(t->rng, 60) ? QB_LAYOUT_ROW : layout;
+        t->in[i].layout = turns && random_chance(t->rng, 60) ? QB_LAYOUT_ROW : layout;
         if (slices && random_chance(t->rng, 50) && layout != QB_LAYOUT_ANY)
             slice(t->rng, &t->in[i]);
     }

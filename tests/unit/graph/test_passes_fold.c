@@ -246,6 +246,44 @@ static void scales_of_quantized_values_stay(void **state) {
     maker_release(&m);
 }
 
+/* --- input-scale ------------------------------------------------------------------------------ */
+
+static void what_normalizes_an_image_becomes_one_convolution(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 36);
+    int32_t x = make_input(&m, "rgb", DIMS(-1, 3, 5, 7));
+    x = NODE(&m, "Div", "in_one", x, make_scalar(&m, "range", 255));
+    x = NODE(&m, "Sub", "centred", x, make_random(&m, "mean", DIMS(3, 1, 1)));
+    x = NODE(&m, "Div", "normalized", x, make_uniform(&m, "std", DIMS(1, 3, 1, 1), 0.5, 2));
+    make_output(&m, make_conv(&m, "c", x, DIMS(6, 3, 3, 3), true));
+    int32_t shifted = NODE(&m, "Add", "shifted", make_scalar(&m, "t", -0.5f), make_image(&m));
+    make_output(&m, make_conv(&m, "d", shifted, DIMS(6, 4, 1, 1), false));
+    assert_int_equal(optimize(&m, "input-scale", TOLERANCE), 2);
+    assert_int_equal(optimize(&m, "fold-scale", TOLERANCE), 2);
+    assert_int_equal(count_op(m.graph, "Conv"), 4);
+    assert_int_equal(count_nodes(m.graph), 4);
+    assert_string_equal(node_writing(&m, "normalized")->op->name, "Conv");
+    maker_release(&m);
+}
+
+static void what_is_no_image_keeps_its_arithmetic(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 37);
+    int32_t x = make_image(&m), s = make_random(&m, "s", DIMS(4, 1, 1));
+    make_output(&m, NODE(&m, "Mul", "inner", NODE(&m, "Relu", "r", x), s));
+    make_output(&m, NODE(&m, "Sub", "from", s, x));
+    make_output(&m, NODE(&m, "Mul", "columns", x, make_random(&m, "columns", DIMS(1, 6))));
+    make_output(&m, NODE(&m, "Div", "by_zero", x, make_scalar(&m, "zero", 0)));
+    int32_t mask = make_input(&m, "mask", DIMS(-1, 1, 6, 6));
+    make_output(&m, NODE(&m, "Mul", "masked", mask, make_scalar(&m, "large", -10000)));
+    int32_t last = make_input(&m, "last", DIMS(-1, 6, 6, 3)); /* channels last */
+    make_output(&m, NODE(&m, "Mul", "last_scaled", last, make_random(&m, "v", DIMS(3))));
+    assert_int_equal(optimize_unchecked(&m, "input-scale"), 0);
+    maker_release(&m);
+}
+
 /* --- pad-into-conv --------------------------------------------------------------------------- */
 
 static void zero_padding_moves_into_convolutions(void **state) {
@@ -438,6 +476,8 @@ int main(void) {
         cmocka_unit_test(scales_and_shifts_of_channels_become_convolutions),
         cmocka_unit_test(other_products_and_sums_stay),
         cmocka_unit_test(scales_of_quantized_values_stay),
+        cmocka_unit_test(what_normalizes_an_image_becomes_one_convolution),
+        cmocka_unit_test(what_is_no_image_keeps_its_arithmetic),
         cmocka_unit_test(zero_padding_moves_into_convolutions),
         cmocka_unit_test(other_padding_stays),
         cmocka_unit_test(padding_of_quantized_values_stays),

@@ -289,8 +289,8 @@ static void depthwise_weights_have_a_scale_a_channel(void **state) {
     static const float w[] = {0.127f, 1.27f, 12.7f};
     small s;
     small_init(&s);
-    int32_t x = small_input(&s, "x", "1x3x4x4");
-    small_output(&s, NODE(&s, "Conv", "y", x, small_constant(&s, "w", "3x1x1x1", w)));
+    int32_t x = small_input(&s, "x", "1x3x4");
+    small_output(&s, NODE(&s, "Conv", "y", x, small_constant(&s, "w", "3x1x1", w)));
     ((qb_conv_attrs *)small_attrs(&s))->group = 3;
     small_range(&s, "x", 0, 255);
     small_quantize(&s, NULL);
@@ -298,6 +298,27 @@ static void depthwise_weights_have_a_scale_a_channel(void **state) {
     const float scales[] = {0.001f, 0.01f, 0.1f};
     assert_int_equal(v->q.n, 3);
     assert_floats(v->q.scale, scales, 3, 1e-6f, 0);
+    small_release(&s);
+}
+
+/* What the optimizer makes of an image's mean and deviation. */
+static void what_normalizes_an_image_stays_float(void **state) {
+    (void)state;
+    static const float w[] = {0.5f, 0.25f, 0.125f};
+    small s;
+    small_init(&s);
+    int32_t x = small_input(&s, "x", "1x3x4x4");
+    int32_t y = NODE(&s, "Conv", "y", x, small_constant(&s, "w", "3x1x1x1", w));
+    ((qb_conv_attrs *)small_attrs(&s))->group = 3;
+    small_output(&s, NODE(&s, "Conv", "z", y, small_constant(&s, "v", "2x3x1x1", ones)));
+    small_range(&s, "x", 0, 255);
+    small_range(&s, "y", 0, 127.5f);
+    small_quantize(&s, NULL);
+    expect_float(&s, "x");
+    expect_float(&s, "w");
+    expect_params(&s, "y", QB_DTYPE_U8, 0.5, 0);
+    assert_int_equal(s.report.quantized, 1);
+    assert_int_equal(s.report.kept_float, 1);
     small_release(&s);
 }
 
@@ -458,6 +479,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(scales_of_channels_share_nothing),
     cmocka_unit_test(output_channels_lie_where_the_operator_has_them),
     cmocka_unit_test(depthwise_weights_have_a_scale_a_channel),
+    cmocka_unit_test(what_normalizes_an_image_stays_float),
     cmocka_unit_test(bias_outside_the_anchor_stays_float),
     cmocka_unit_test(a_large_bias_enlarges_the_weight_scale),
     cmocka_unit_test(missing_statistics_are_named),
