@@ -29,7 +29,7 @@ def dynamic_shared(name):
     resident = re.match(r"qb_conv_resident<(\d+), (\d+), (\d+), \d+>", name)
     if resident:  # of a weight with one step of K; with more there are fewer places
         columns, depth, groups = map(int, resident.groups())
-        fixed, place = 1024 + columns * depth + 128, groups * (64 * max(columns, depth) + 8)
+        fixed, place = 1024 + columns * depth + 128, groups * (64 * max(columns, depth) + 16)
         return fixed + place * min((MOST_SHARED - fixed) // place, 12)
     keys = re.match(r"attention<(\d+), \d+, [234], (?:true|false)>\(.*wgmma", name)
     if keys:

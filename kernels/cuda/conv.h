@@ -180,12 +180,12 @@ QB_CUDA_WGMMA_LIST(X)
     X(64, 128, 4)                                                                                  \
     X(128, 64, 3)                                                                                  \
     X(128, 128, 3)
-/* Shared memory beside the rings: 1024 to align them, the weight, 128 for what the groups want. */
+/* Shared memory beside the rings: 1024 to align them, the weight, 128 for its barrier. */
 #define QB_CUDA_RESIDENT_FIXED(conv, channels) (1024 + (channels) * (conv)->k_pad + 128)
 #define QB_CUDA_RESIDENT_LEAST 3
 #define QB_CUDA_RESIDENT_MOST 12
-/* Places in the ring of each group, of 64 rows of a step or of a result and a barrier: as many as
- * fit, MOST at most. A tile with several steps needs LEAST. */
+/* Places in the ring of each group, of 64 rows of a step or of a result and two barriers: as many
+ * as fit, MOST at most. With fewer than LEAST, copies do not run ahead. */
 int32_t qb_cuda_resident_places(const qb_cuda_conv *conv, int32_t channels, int32_t block_k,
                                 int32_t groups);
 #define X(n, k, groups)                                                                            \

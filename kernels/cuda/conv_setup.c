@@ -318,7 +318,7 @@ static qb_cuda_conv single_results(const qb_cuda_conv *c) {
 int32_t qb_cuda_resident_places(const qb_cuda_conv *c, int32_t channels, int32_t block_k,
                                 int32_t groups) {
     const int64_t fixed = QB_CUDA_RESIDENT_FIXED(c, (int64_t)channels);
-    const int64_t place = 64 * (channels > block_k ? channels : block_k) + 8;
+    const int64_t place = 64 * (channels > block_k ? channels : block_k) + 16;
     const int64_t places = (QB_CUDA_WGMMA_SHARED - fixed) / (groups * place);
     return places > QB_CUDA_RESIDENT_MOST ? QB_CUDA_RESIDENT_MOST
            : places < 0                   ? 0

@@ -296,6 +296,12 @@ static int qb_map_im2col(const qb_cuda_encode *encode, CUtensorMap *map, const q
         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+// Is the data a matrix as it lies, a row for each of the result?
+static int qb_is_flat(const qb_cuda_conv *p) {
+    return p->kernel_h * p->kernel_w == 1 && p->stride_h == 1 && p->stride_w == 1 &&
+           p->pad_h == 0 && p->pad_w == 0 && p->out_h == p->in_h && p->out_w == p->in_w;
+}
+
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE>
 static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                            const qb_cuda_encode *encode, int32_t multiprocessors, void *stream) {
@@ -305,9 +311,7 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          T::shared_bytes);
     CUtensorMap a, b, r = {};
-    int taps = p->kernel_h * p->kernel_w;
-    int flat = taps == 1 && p->stride_h == 1 && p->stride_w == 1 && p->pad_h == 0 &&
-               p->pad_w == 0 && p->out_h == p->in_h && p->out_w == p->in_w;
+    int taps = p->kernel_h * p->kernel_w, flat = qb_is_flat(p);
     constexpr int element = T::half ? 2 : 1;
     const char *data = (const char *)io->in + (size_t)p->in_offset * element;
     int code = flat

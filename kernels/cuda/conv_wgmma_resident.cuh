@@ -2,7 +2,8 @@
 // weight of a block's channels stays in shared memory, and groups of warps go their own ways.
 //
 //   tile      64 rows x BN (64, 128) channels for a group of four warps, all of K
-//   threads   GROUPS (3, 4) groups, one block a multiprocessor
+//   threads   GROUPS (3, 4) groups, and one of which a thread of each warp copies for one of them:
+//             512 or 640, one block a multiprocessor
 //   shared    the weight, BN x K bytes, and a ring for each group, whose places take 64 x BK bytes
 //   of
 //             a step of K, or the residual and then the result of a tile
@@ -21,40 +22,13 @@ template <int BN, int BK, int GROUPS, int MODE> struct qb_resident_tile {
     static constexpr bool residual = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
     static constexpr int step_bytes = 64 * BK, result_bytes = 64 * BN;
     static constexpr int place_bytes = step_bytes > result_bytes ? step_bytes : result_bytes;
-    static constexpr int threads = GROUPS * 128;
+    static constexpr int workers = GROUPS * 128, threads = workers + 128;
+    static constexpr int working_registers = GROUPS == 4 ? 112 : 160, copying_registers = 32;
     // constants stay in registers where there is room for them beside the sums
     static constexpr bool held = BN <= (GROUPS == 4 ? 64 : 128);
 };
 
-// What a group has to ask for next: step `step` of tile `tile`, or the place of its result behind
-// them, which goes to a place of the ring.
-// It lies in shared memory: registers are scarce, and one thread of the group looks at it.
-struct qb_request {
-    int tile, step, place;
-    int owed; // a place whose result has to be read before it is asked for again
-};
-
-template <int BN, int BK, int GROUPS, int MODE>
-QB_DEVICE void qb_ask(const CUtensorMap *map_a, const CUtensorMap *map_r, int steps, int tiles,
-                      int stride, int channel0, int places, uint32_t ring, uint32_t full,
-                      qb_request &next) {
-    typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
-    if (next.tile >= tiles) return;
-    uint32_t to = ring + next.place * T::place_bytes, ready = full + next.place * 8;
-    if (next.step < steps) {
-        qb_barrier_expect(ready, T::step_bytes);
-        qb_copy_2d(to, map_a, ready, next.step * BK, next.tile * 64);
-    } else if (T::residual) {
-        qb_barrier_expect(ready, T::result_bytes);
-        qb_copy_2d(to, map_r, ready, channel0, next.tile * 64);
-    } else {
-        qb_barrier_arrive(ready);
-    }
-    if (++next.place == places) next.place = 0;
-    if (++next.step > steps) next.step = 0, next.tile += stride;
-}
-
-// A group's place in its ring that is read next.
+// A place in a group's ring that is next.
 struct qb_place {
     int place;
     uint32_t parity;
@@ -63,124 +37,174 @@ struct qb_place {
     }
 };
 
-// One tile's sums. `ask`: called for each step when it has been read.
-template <int BN, int BK, int PLACE_BYTES, bool SIGNED, class Ask>
-QB_DEVICE void qb_resident_sums(int steps, int places, uint32_t weight, uint32_t ring,
-                                uint32_t full, qb_place &at, int (&acc)[BN / 2], Ask ask) {
-    for (int step = 0; step < steps; step++) {
-        qb_barrier_wait(full + at.place * 8, at.parity);
+// Where a group works: its tiles, and its ring.
+struct qb_resident_group {
+    int tile, stride, tiles, channel0; // first tile, and how far apart they are
+    int steps, places;
+    bool flat;                         // a row of the data for each of the result
+    uint32_t weight, ring, full, free; // shared memory: operands, places, and their barriers
+};
+
+// One thread's work for a group: brings the steps of each tile and what its result is added to, and
+// sends off results. A place is free when all four warps are done with it; one with a result then
+// has to be read first.
+template <int BN, int BK, int GROUPS, int MODE>
+QB_DEVICE void qb_resident_copy(const CUtensorMap *map_a, const CUtensorMap *map_r,
+                                const CUtensorMap *map_o, const qb_cuda_conv &p,
+                                const qb_resident_group &g) {
+    typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
+    qb_place at = {0, 1};
+    int taken = 0;                    // places in use
+    int done = g.tile, done_step = 0; // what the oldest of them holds
+    auto take_back = [&]() {
+        qb_barrier_wait(g.free + at.place * 8, at.parity);
+        if (done_step == g.steps) {
+            qb_store_2d(map_o, g.ring + at.place * T::place_bytes, g.channel0, done * 64);
+            qb_stores_read();
+        }
+        if (++done_step > g.steps) done_step = 0, done += g.stride;
+    };
+    for (int tile = g.tile; tile < g.tiles; tile += g.stride) {
+        int line = tile * 64 / p.out_w, w = (tile * 64 - line * p.out_w) * p.stride_w - p.pad_w;
+        int h = line % p.out_h * p.stride_h - p.pad_h, n = line / p.out_h;
+        for (int step = 0; step <= g.steps; step++) {
+            if (taken == g.places)
+                take_back();
+            else
+                taken++;
+            uint32_t to = g.ring + at.place * T::place_bytes, ready = g.full + at.place * 8;
+            if (step < g.steps) {
+                qb_barrier_expect(ready, T::step_bytes);
+                if (g.flat)
+                    qb_copy_2d(to, map_a, ready, step * BK, tile * 64);
+                else
+                    qb_copy_im2col(to, map_a, ready, step * BK, w, h, n, 0, 0);
+            } else if (T::residual) {
+                qb_barrier_expect(ready, T::result_bytes);
+                qb_copy_2d(to, map_r, ready, g.channel0, tile * 64);
+            } else {
+                qb_barrier_arrive(ready);
+            }
+            at.next(g.places);
+        }
+    }
+    if (taken < g.places) at = {0, 0}; // the ring was never full
+    for (; taken > 0; taken--, at.next(g.places)) take_back();
+    qb_stores_done();
+}
+
+// One tile's sums.
+template <int BN, int BK, int PLACE_BYTES, bool SIGNED>
+QB_DEVICE void qb_resident_sums(const qb_resident_group &g, qb_place &at, int (&acc)[BN / 2]) {
+    bool first = threadIdx.x % 32 == 0;
+    int before = 0;
+    for (int step = 0; step < g.steps; step++) {
+        qb_barrier_wait(g.full + at.place * 8, at.parity);
         qb_wgmma_fence();
-        uint64_t a = qb_operand<BK>(ring + at.place * PLACE_BYTES);
-        uint64_t b = qb_operand<BK>(weight + step * (BN * BK));
+        uint64_t a = qb_operand<BK>(g.ring + at.place * PLACE_BYTES);
+        uint64_t b = qb_operand<BK>(g.weight + step * (BN * BK));
 #pragma unroll
         for (int k = 0; k < BK / 32; k++)
             qb_wgmma<BN, SIGNED>(acc, a + k * 2, b + k * 2, step > 0 || k > 0);
         qb_wgmma_commit();
-        at.next(places);
-        if (step > 0) {
-            qb_wgmma_wait<1>();
-            ask();
-        }
+        qb_wgmma_wait<1>();
+        if (first && step > 0) qb_barrier_arrive(g.free + before * 8);
+        before = at.place;
+        at.next(g.places);
     }
     qb_wgmma_wait<0>();
-    ask();
+    if (first) qb_barrier_arrive(g.free + before * 8);
 }
 
 template <int BN, int BK, int GROUPS, int MODE>
-QB_DEVICE void qb_resident_work(const CUtensorMap *map_a, const CUtensorMap *map_r,
-                                const CUtensorMap *map_o, const qb_cuda_conv &p,
-                                const qb_cuda_conv_io &io, int steps, int places, uint32_t weight,
-                                uint32_t ring, uint32_t full, uint32_t weight_ready,
-                                qb_request *requests) {
+QB_DEVICE void qb_resident_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                                const qb_resident_group &g, uint32_t weight_ready) {
     typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
-    int group = threadIdx.x / 128, lane = threadIdx.x % 32, elected = threadIdx.x % 128 == 0;
-    int columns = p.n_pad / BN, channel0 = blockIdx.x % columns * BN;
-    int blocks = gridDim.x / columns, stride = blocks * GROUPS, tiles = (p.rows + 63) / 64;
-    // groups of a block are far apart, so that what is left at the end is shared among the blocks
-    int tile = blockIdx.x / columns + group * blocks;
-    qb_request &next = requests[group];
-    if (elected) next = {tile, 0, 0, 0};
-    auto ask = [&]() {
-        if (!elected) return;
-        if (next.owed) {
-            qb_stores_read();
-            qb_ask<BN, BK, GROUPS, MODE>(map_a, map_r, steps, tiles, stride, channel0, places, ring,
-                                         full, next);
-            next.owed = 0;
-        }
-        qb_ask<BN, BK, GROUPS, MODE>(map_a, map_r, steps, tiles, stride, channel0, places, ring,
-                                     full, next);
-    };
-#pragma unroll 1
-    for (int i = 0; i < places; i++) ask();
+    int lane = threadIdx.x % 32, row = threadIdx.x / 32 % 4 * 16 + lane / 4; // in the tile
     qb_constants<T::held ? BN / 64 : 1> held;
-    if constexpr (T::held) qb_load_constants<MODE>(p, io, channel0, held);
+    if constexpr (T::held) qb_load_constants<MODE>(p, io, g.channel0, held);
     qb_barrier_wait(weight_ready, 0);
     qb_place at = {0, 0};
     int acc[BN / 2];
-    for (; tile < tiles; tile += stride) {
+    for (int tile = g.tile; tile < g.tiles; tile += g.stride) {
         if (p.in_signed)
-            qb_resident_sums<BN, BK, T::place_bytes, true>(steps, places, weight, ring, full, at,
-                                                           acc, ask);
+            qb_resident_sums<BN, BK, T::place_bytes, true>(g, at, acc);
         else
-            qb_resident_sums<BN, BK, T::place_bytes, false>(steps, places, weight, ring, full, at,
-                                                            acc, ask);
-        int row = threadIdx.x / 32 % 4 * 16 + lane / 4; // in the tile
+            qb_resident_sums<BN, BK, T::place_bytes, false>(g, at, acc);
         auto value = [&](int i, int block, int j) {
             return acc[(block * 8 + j / 2) * 4 + i * 2 + j % 2];
         };
         // the place of the result: rows of BN bytes, swizzled over 128 if they are as long
-        uint32_t result = ring + at.place * T::place_bytes + row * BN;
-        qb_barrier_wait(full + at.place * 8, at.parity);
+        uint32_t result = g.ring + at.place * T::place_bytes + row * BN;
+        qb_barrier_wait(g.full + at.place * 8, at.parity);
         auto place_of = [&](int i, int block) {
             return result + i * (8 * BN) +
                    ((block * 4 + lane % 4) ^ (BN == 128 ? lane / 4 : 0)) * 16;
         };
         auto read = [&](int i, int block) { return qb_load_shared16(place_of(i, block)); };
         auto store = [&](int i, int block, uint4 v) { qb_store_shared16(place_of(i, block), v); };
-        qb_finish_vector<MODE, 2, BN / 64, T::held>(p, io, channel0, &held, qb_boxed(), value, read,
-                                                    store);
+        qb_finish_vector<MODE, 2, BN / 64, T::held>(p, io, g.channel0, &held, qb_boxed(), value,
+                                                    read, store);
         qb_fence_shared();
-        qb_barrier_of_warps(1 + group, 128); // the result is there
-        if (elected) {
-            qb_store_2d(map_o, ring + at.place * T::place_bytes, channel0, tile * 64);
-            next.owed = 1;
-        }
-        at.next(places);
+        __syncwarp();
+        if (lane == 0) qb_barrier_arrive(g.free + at.place * 8);
+        at.next(g.places);
     }
-    if (elected) qb_stores_done();
 }
 
 template <int BN, int BK, int GROUPS, int MODE>
-static __global__ void __launch_bounds__(GROUPS * 128, 1)
+static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     qb_conv_resident(const __grid_constant__ CUtensorMap map_a,
                      const __grid_constant__ CUtensorMap map_b,
                      const __grid_constant__ CUtensorMap map_r,
                      const __grid_constant__ CUtensorMap map_o,
                      const __grid_constant__ qb_cuda_conv p,
-                     const __grid_constant__ qb_cuda_conv_io io, int places) {
+                     const __grid_constant__ qb_cuda_conv_io io, int places, int flat) {
     typedef qb_resident_tile<BN, BK, GROUPS, MODE> T;
     extern __shared__ char memory[];
-    int steps = p.k_pad / BK, group = threadIdx.x / 128;
+    int steps = p.k_pad / BK, columns = p.n_pad / BN, channel0 = blockIdx.x % columns * BN;
     uint32_t weight = (qb_shared_address(memory) + 1023) & ~1023u;
     uint32_t rings = weight + steps * (BN * BK), ring_bytes = places * T::place_bytes;
-    uint32_t full = rings + GROUPS * ring_bytes, weight_ready = full + GROUPS * places * 8;
+    uint32_t full = rings + GROUPS * ring_bytes, free = full + GROUPS * places * 8;
+    uint32_t weight_ready = free + GROUPS * places * 8;
     if (threadIdx.x == 0) {
-        for (int i = 0; i <= GROUPS * places; i++) qb_barrier_init(full + i * 8, 1);
+        for (int i = 0; i < GROUPS * places; i++) {
+            qb_barrier_init(full + i * 8, 1);
+            qb_barrier_init(free + i * 8, 4);
+        }
+        qb_barrier_init(weight_ready, 1);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         qb_barrier_expect(weight_ready, steps * (BN * BK));
         for (int i = 0; i < steps; i++)
-            qb_copy_2d(weight + i * (BN * BK), &map_b, weight_ready, i * BK,
-                       blockIdx.x % (p.n_pad / BN) * BN);
+            qb_copy_2d(weight + i * (BN * BK), &map_b, weight_ready, i * BK, channel0);
     }
     __syncthreads();
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
-    qb_resident_work<BN, BK, GROUPS, MODE>(
-        &map_a, &map_r, &map_o, p, io, steps, places, weight, rings + group * ring_bytes,
-        full + group * places * 8, weight_ready,
-        (qb_request *)(memory + (weight_ready + 8 - qb_shared_address(memory))));
+    bool copies = threadIdx.x >= T::workers;
+    int group = copies ? threadIdx.x % 128 / 32 : threadIdx.x / 128;
+    int blocks = gridDim.x / columns;
+    // groups of a block are far apart, so that what is left at the end is shared among the blocks
+    qb_resident_group g = {(int)blockIdx.x / columns + group * blocks,
+                           blocks * GROUPS,
+                           (p.rows + 63) / 64,
+                           channel0,
+                           steps,
+                           places,
+                           flat != 0,
+                           weight,
+                           rings + group * ring_bytes,
+                           full + group * places * 8,
+                           free + group * places * 8};
+    if (copies) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(T::copying_registers));
+        if (group < GROUPS && threadIdx.x % 32 == 0)
+            qb_resident_copy<BN, BK, GROUPS, MODE>(&map_a, &map_r, &map_o, p, g);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(T::working_registers));
+        qb_resident_work<BN, BK, GROUPS, MODE>(p, io, g, weight_ready);
+    }
 }
 
 template <int BN, int BK, int GROUPS, int MODE>
@@ -193,7 +217,9 @@ static int qb_resident_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                          QB_CUDA_WGMMA_SHARED);
     CUtensorMap a, b, r = {}, o;
     const char *data = (const char *)io->in + p->in_offset;
-    int code = qb_map_matrix(encode, &a, data, p->in_c, p->rows, p->in_total, 1, BK, 64);
+    int flat = qb_is_flat(p);
+    int code = flat ? qb_map_matrix(encode, &a, data, p->in_c, p->rows, p->in_total, 1, BK, 64)
+                    : qb_map_im2col(encode, &a, p, data, 1, BK, 64);
     if (code == CUDA_SUCCESS)
         code = qb_map_matrix(encode, &b, io->packed, p->k_pad, p->n_pad, p->k_pad, 1, BK, BN);
     if (code == CUDA_SUCCESS && T::residual)
@@ -215,12 +241,12 @@ static int qb_resident_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
     config.gridDim = dim3((unsigned)(blocks * columns));
     config.blockDim = dim3(T::threads);
     config.dynamicSmemBytes =
-        QB_CUDA_RESIDENT_FIXED(p, BN) + places * GROUPS * (T::place_bytes + 8);
+        QB_CUDA_RESIDENT_FIXED(p, BN) + places * GROUPS * (T::place_bytes + 16);
     config.stream = (cudaStream_t)stream;
     config.attrs = &early;
     config.numAttrs = 1;
     return (int)cudaLaunchKernelEx(&config, qb_conv_resident<BN, BK, GROUPS, MODE>, a, b, r, o, *p,
-                                   *io, places);
+                                   *io, places, flat);
 }
 
 template <int BN, int BK, int GROUPS>

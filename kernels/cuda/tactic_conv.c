@@ -56,9 +56,7 @@ static bool stem_fits(const qb_cuda_conv *c) {
 
 /* What the kernels that keep the weight can: see conv_wgmma_resident.cuh. */
 static bool resident_fits(const conv_way *way, const qb_cuda_conv *c) {
-    bool same = c->kernel_h * c->kernel_w == 1 && c->stride_h == 1 && c->stride_w == 1 &&
-                c->pad_h == 0 && c->pad_w == 0 && c->out_h == c->in_h && c->out_w == c->in_w;
-    return same && c->mode <= QB_CUDA_RESIDUAL_ZERO &&
+    return c->kernel_h * c->kernel_w == 1 && c->mode <= QB_CUDA_RESIDUAL_ZERO &&
            qb_cuda_resident_places(c, way->block_n, way->block_k, way->resident) >=
                QB_CUDA_RESIDENT_LEAST;
 }
@@ -76,7 +74,7 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
     if (way->form == QB_CUDA_FORM_STEM_FILLED) return stem_fits(conv);
-    if (way->resident) return resident_fits(way, conv);
+    if (way->resident && !resident_fits(way, conv)) return false;
     return way->need.wgmma ? copy_engine_fits(conv) : true;
 }
 
