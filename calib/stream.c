@@ -42,31 +42,48 @@ static qb_status on_pause(qb_ctx *cx, void *user, const qb_loader_progress *prog
 
 /* ---- engines ---- */
 
+/* What a quantized input takes is the floats that its codes stand for. */
+static qb_dtype input_type(const qb_graph *graph, int32_t i) {
+    const qb_value *input = &graph->values[graph->inputs[i]];
+    return input->q.n > 0 ? QB_DTYPE_F32 : input->dtype;
+}
+
 /* An engine file in the place of a build: made for one shape, which must be the samples'. */
-static qb_status load_engine(qb_ctx *cx, const char *path, int32_t device, int32_t n_inputs,
-                             const qb_shape *shape, qb_engine **out) {
+static qb_status check_engine(qb_ctx *cx, const char *path, const qb_engine *engine,
+                              const qb_graph *graph, const qb_shape *shape) {
     char made[96], asked[96];
+    const int32_t n = qb_engine_n_inputs(engine);
+    if (n != graph->n_inputs)
+        return qb_fail(cx, QB_STATUS_MISMATCH, "%s: expected %d inputs, got %d", path,
+                       graph->n_inputs, n);
+    for (int32_t i = 0; i < n; i++) {
+        const qb_desc *own = qb_engine_input(engine, i);
+        const qb_dtype given = input_type(graph, i);
+        if (own->dtype != given)
+            return qb_fail(cx, QB_STATUS_MISMATCH, "%s: input '%s' takes %s, the model's is %s",
+                           path, qb_engine_input_name(engine, i), qb_dtype_text(own->dtype),
+                           qb_dtype_text(given));
+        if (qb_shape_equal(&own->shape, &shape[i])) continue;
+        return qb_fail(
+            cx, QB_STATUS_MISMATCH,
+            "%s: input '%s' was built for %s, a sample is %s: build it with batch 1 and the "
+            "samples' size",
+            path, qb_engine_input_name(engine, i), qb_shape_text(&own->shape, made, sizeof made),
+            qb_shape_text(&shape[i], asked, sizeof asked));
+    }
+    return QB_OK;
+}
+
+static qb_status load_engine(qb_ctx *cx, const char *path, int32_t device, const qb_graph *graph,
+                             const qb_shape *shape, qb_engine **out) {
     qb_engine *engine;
     QB_TRY(qb_engine_load_on(cx, path, device, &engine));
-    if (qb_engine_n_inputs(engine) != n_inputs) {
-        qb_fail(cx, QB_STATUS_MISMATCH, "%s: expected %d inputs, got %d", path, n_inputs,
-                qb_engine_n_inputs(engine));
+    const qb_status status = check_engine(cx, path, engine, graph, shape);
+    if (status == QB_OK)
+        *out = engine;
+    else
         qb_engine_free(engine);
-        return cx->code;
-    }
-    for (int32_t i = 0; i < n_inputs; i++) {
-        const qb_shape *own = &qb_engine_input(engine, i)->shape;
-        if (qb_shape_equal(own, &shape[i])) continue;
-        qb_fail(cx, QB_STATUS_MISMATCH,
-                "%s: input '%s' was built for %s, a sample is %s: build it with batch 1 and the "
-                "samples' size",
-                path, qb_engine_input_name(engine, i), qb_shape_text(own, made, sizeof made),
-                qb_shape_text(&shape[i], asked, sizeof asked));
-        qb_engine_free(engine);
-        return cx->code;
-    }
-    *out = engine;
-    return QB_OK;
+    return status;
 }
 
 /* `first`: the same engine on the first device, when it is another one's turn; an engine of the
@@ -79,7 +96,7 @@ static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, int32_t place,
         *out = (qb_engine *)(uintptr_t)first;
         return QB_OK;
     }
-    if (m->file) return load_engine(cx, m->file, device, m->graph->n_inputs, shape, out);
+    if (m->file) return load_engine(cx, m->file, device, m->graph, shape, out);
     if (first && !m->first_tactic) return qb_engine_copy(cx, first, device, out);
     const qb_engine_options build = {.backends = m->backends,
                                      .device = device,
@@ -96,7 +113,7 @@ static qb_status build_engine(qb_ctx *cx, void *user, int32_t e, int32_t place,
     return status == QB_OK || !m->name ? status : qb_wrap(cx, "%s", m->name);
 }
 
-/* Images feed one float input; tensors were bound to the loader's inputs. */
+/* Images feed one float input of the loader's type; tensors were bound to its inputs. */
 static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o, int32_t n_inputs) {
     for (int32_t e = 0; e < o->n_engines; e++)
         if (qb_engine_n_inputs(o->engine[e]) != n_inputs)
@@ -108,10 +125,11 @@ static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o, int32_t n_
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected a model with %d input%s, got %d",
                            n_inputs, n_inputs == 1 ? "" : "s", graph->n_inputs);
         const qb_value *input = &graph->values[graph->inputs[0]];
-        if (!qb_dataset_has_tensors(o->loader->dataset) && input->q.n == 0 &&
-            input->dtype != QB_DTYPE_F32)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "input '%s': images give f32, it takes %s",
-                           input->name, qb_dtype_text(input->dtype));
+        const qb_dtype given = qb_image_type(o->loader->dtype), taken = input_type(graph, 0);
+        if (!qb_dataset_has_tensors(o->loader->dataset) && given != taken)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s%sinput '%s': images give %s, it takes %s",
+                           o->model[e].name ? o->model[e].name : "", o->model[e].name ? ": " : "",
+                           input->name, qb_dtype_text(given), qb_dtype_text(taken));
     }
     return QB_OK;
 }

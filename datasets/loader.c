@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "datasets_internal.h"
+#include "kernels/ref.h"
 
 typedef enum cell_state {
     CELL_FREE,
@@ -29,7 +30,7 @@ typedef struct slot {
     int64_t sequence;   /* number of the batch */
     int32_t n;          /* rows given away */
     int32_t unfinished; /* of which not preprocessed yet */
-    float *data;        /* of all rows, when they have one size */
+    char *data;         /* of all rows, when they have one size */
     qb_tensor *input;   /* [batch x n_inputs]; views of `data`, else with memory of their own */
     qb_hash *hash;
     int64_t *index;
@@ -60,7 +61,8 @@ struct qb_loader {
     qb_loader_options options;
     int64_t total;      /* samples */
     bool tensors;       /* or images */
-    size_t sample_size; /* floats of an image; 0: each has its own size, as tensors do */
+    size_t sample_size; /* bytes of an image; 0: each has its own size, as tensors do */
+    qb_dtype dtype;     /* of images */
     int32_t n_inputs;
     int32_t n_cells, n_slots, n_workers;
     cell *cells;
@@ -227,17 +229,33 @@ static void decode_sample(worker *w, cell *c) {
     advance_frontier(l);
 }
 
+/* Prepared in f32, rounded once. */
+static qb_status preprocess_narrow(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
+                                   const qb_tensor *out) {
+    const qb_shape *s = &out->desc.shape;
+    const int64_t n = qb_shape_count(s);
+    float *wide = qb_alloc_aligned(cx, (size_t)n, sizeof *wide);
+    if (!wide) return cx->code;
+    const qb_status status =
+        qb_preprocess_image(cx, p, image, (int32_t)s->dim[2], (int32_t)s->dim[3], wide);
+    for (int64_t i = 0; i < n && status == QB_OK; i++)
+        qb_number_put(out->desc.dtype, out->data, i, (double)wide[i]);
+    qb_free(wide);
+    return status;
+}
+
 /* An image whose size is open gets memory of its own. */
 static qb_status preprocess_image(qb_ctx *cx, const qb_loader *l, cell *c) {
     const qb_preprocess *p = &l->options.preprocess;
     int32_t width = c->image.width, height = c->image.height;
     QB_TRY(qb_preprocess_size(cx, p, &width, &height));
     if (l->sample_size == 0) {
-        *c->row = qb_tensor_of(QB_DTYPE_F32,
+        *c->row = qb_tensor_of(l->dtype,
                                qb_shape_of(4, 1, qb_preprocess_channels(p), height, width), NULL);
         c->row->data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&c->row->desc));
         if (!c->row->data) return cx->code;
     }
+    if (l->dtype != QB_DTYPE_F32) return preprocess_narrow(cx, p, &c->image, c->row);
     return qb_preprocess_image(cx, p, &c->image, height, width, c->row->data);
 }
 
@@ -278,6 +296,11 @@ static void *worker_main(void *argument) {
 
 /* ---- making and freeing ---- */
 
+qb_dtype qb_image_type(qb_dtype input) {
+    if (input == QB_DTYPE_NONE) return QB_DTYPE_F32;
+    return input == QB_DTYPE_F32 || qb_dtype_is_half(input) ? input : QB_DTYPE_NONE;
+}
+
 static qb_status check_options(qb_ctx *cx, const qb_loader_options *o, size_t *sample_size) {
     *sample_size = 0;
     const bool tensors = qb_dataset_has_tensors(o->dataset);
@@ -294,10 +317,13 @@ static qb_status check_options(qb_ctx *cx, const qb_loader_options *o, size_t *s
             o->batch, o->threads, o->prefetch, o->height, o->width);
     if (tensors) return QB_OK;
     QB_TRY(qb_preprocess_validate(cx, &o->preprocess));
+    if (!qb_image_type(o->dtype))
+        return qb_fail(cx, QB_STATUS_INVALID, "loader: images as %s", qb_dtype_text(o->dtype));
     if (o->height == 0 || o->width == 0) return QB_OK;
     QB_TRY(qb_image_check_size(cx, "model input", o->width, o->height));
-    *sample_size =
-        (size_t)o->height * (size_t)o->width * (size_t)qb_preprocess_channels(&o->preprocess);
+    *sample_size = (size_t)o->height * (size_t)o->width *
+                   (size_t)qb_preprocess_channels(&o->preprocess) *
+                   qb_dtype_size(qb_image_type(o->dtype));
     return QB_OK;
 }
 
@@ -309,12 +335,12 @@ static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
     s->input = qb_alloc(cx, batch * (size_t)l->n_inputs, sizeof *s->input);
     if (!s->index || !s->label || !s->hash || !s->input) return cx->code;
     if (l->sample_size == 0) return QB_OK;
-    s->data = qb_alloc_aligned(cx, batch, l->sample_size * sizeof(float));
+    s->data = qb_alloc_aligned(cx, batch, l->sample_size);
     if (!s->data) return cx->code;
     const qb_shape shape = qb_shape_of(4, 1, qb_preprocess_channels(&l->options.preprocess),
                                        l->options.height, l->options.width);
     for (size_t i = 0; i < batch; i++)
-        s->input[i] = qb_tensor_of(QB_DTYPE_F32, shape, s->data + i * l->sample_size);
+        s->input[i] = qb_tensor_of(l->dtype, shape, s->data + i * l->sample_size);
     return QB_OK;
 }
 
@@ -385,6 +411,7 @@ qb_status qb_loader_create(qb_ctx *cx, const qb_loader_options *options, qb_load
     /* More threads than samples have nothing to do. */
     if (l->options.threads > l->total) l->options.threads = (int32_t)l->total;
     l->sample_size = sample_size;
+    l->dtype = qb_image_type(options->dtype);
     l->n_cells = 2 * l->options.threads + 1;
     l->n_slots = options->prefetch + 1;
     qb_ctx_child(cx, &l->cx);
@@ -448,8 +475,7 @@ static qb_status wait_ready(qb_ctx *cx, qb_loader *l) {
 
 static void deliver(qb_loader *l, slot *s, qb_batch *out) {
     size_t rest = (size_t)(l->options.batch - s->n);
-    if (rest && s->data)
-        memset(s->data + (size_t)s->n * l->sample_size, 0, rest * l->sample_size * sizeof(float));
+    if (rest && s->data) memset(s->data + (size_t)s->n * l->sample_size, 0, rest * l->sample_size);
     s->state = SLOT_HELD;
     l->delivered++;
     for (int32_t i = 0; i < s->n; i++) qb_hash_sum(&l->progress.sum, s->hash[i]);
@@ -460,7 +486,7 @@ static void deliver(qb_loader *l, slot *s, qb_batch *out) {
     *out = (qb_batch){.n = s->n,
                       .n_inputs = l->n_inputs,
                       .input = s->input,
-                      .data = s->data,
+                      .data = l->dtype == QB_DTYPE_F32 ? (float *)(void *)s->data : NULL,
                       .hash = s->hash,
                       .index = s->index,
                       .label = s->label,

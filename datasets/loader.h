@@ -57,6 +57,10 @@ qb_status qb_image_resize(qb_ctx *cx, const qb_image *in, int32_t width, int32_t
 qb_status qb_preprocess_image(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
                               int32_t height, int32_t width, float *out);
 
+/* The type in which images reach an input of this one: f32 (also for NONE), f16 or bf16; NONE when
+ * images cannot feed it. */
+qb_dtype qb_image_type(qb_dtype input);
+
 typedef struct qb_loader qb_loader;
 
 /* How far a loader is: everything before sample `next` is delivered or skipped. */
@@ -72,6 +76,7 @@ typedef struct qb_loader_options {
     qb_preprocess preprocess;
     int32_t height, width; /* of the model's input */
     bool any_size;         /* height and width may be 0: open, each image keeps its own there */
+    qb_dtype dtype;        /* of the model's input, see qb_image_type; f32 is rounded to it */
     /* Tensors: the model's inputs. Names are not owned. */
     int32_t n_inputs;
     qb_input_spec input[QB_INPUTS_MAX];
@@ -88,8 +93,8 @@ typedef struct qb_batch {
     int32_t n;
     int32_t n_inputs;
     const qb_tensor *input; /* n x n_inputs, row-major; sample i's begin at i * n_inputs */
-    float *data;            /* images of one size: batch x channels x height x width; rows past n
-                               are zero. NULL otherwise */
+    float *data;            /* f32 images of one size: batch x channels x height x width; rows past
+                               n are zero. NULL otherwise */
     const qb_hash *hash;    /* of each sample's content */
     const int64_t *index;   /* n sample numbers in the dataset */
     const int32_t *label;   /* n labels, -1 unknown */

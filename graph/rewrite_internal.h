@@ -49,6 +49,10 @@ bool qb_qparams_same(const qb_qparams *a, const qb_qparams *b);
 /* Equal and without unknown (-1) dimensions. */
 bool qb_shape_surely_equal(const qb_shape *a, const qb_shape *b);
 
+/* Turns foldable QuantizeLinear/DequantizeLinear nodes into quantization parameters of values. The
+ * graph is sorted and inferred. */
+qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph);
+
 /* --- rewriting ------------------------------------------------------------------------------- */
 
 /* What keeps `uses` up to date (rewrite_uses.c). */

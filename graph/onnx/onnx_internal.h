@@ -190,10 +190,6 @@ qb_status qb_onnx_read_attrs(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__Nod
 int qb_onnx_attr_type(const Onnx__AttributeProto *attr);
 const char *qb_onnx_attr_type_text(int type);
 
-/* Turns foldable QuantizeLinear/DequantizeLinear nodes into quantization parameters of values. The
- * graph is sorted and inferred. */
-qb_status qb_onnx_fold_qdq(qb_ctx *cx, qb_graph *graph);
-
 /* --- writing ------------------------------------------------------------------------------------
  */
 

@@ -13,7 +13,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "onnx_internal.h"
+#include "graph/graph_internal.h"
+#include "graph/rewrite_internal.h"
 
 typedef struct folder {
     qb_graph *graph;
@@ -322,7 +323,7 @@ static qb_status fold(qb_ctx *cx, folder *f) {
     return QB_OK;
 }
 
-qb_status qb_onnx_fold_qdq(qb_ctx *cx, qb_graph *graph) {
+qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph) {
     folder f = {.graph = graph,
                 .quantize = qb_op_find("QuantizeLinear", ""),
                 .dequantize = qb_op_find("DequantizeLinear", ""),

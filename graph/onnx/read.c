@@ -3,6 +3,7 @@
 
 #include "base/file_kind.h"
 #include "base/log.h"
+#include "graph/rewrite_internal.h"
 #include "onnx_internal.h"
 
 #define FIELD_MODEL_GRAPH 7
@@ -314,7 +315,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     if (reader->as_written) return QB_OK;
     QB_TRY(qb_graph_infer(cx, graph));
     QB_TRY(declare_outputs(cx, reader));
-    if (!reader->unfolded) QB_TRY(qb_onnx_fold_qdq(cx, graph));
+    if (!reader->unfolded) QB_TRY(qb_graph_fold_qdq(cx, graph));
     QB_TRY(qb_graph_sweep(cx, graph));
     return name_nodes(cx, graph);
 }

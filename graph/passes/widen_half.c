@@ -3,7 +3,9 @@
  * and a Cast that the model itself has to 16 bits still rounds. */
 #include <string.h>
 
+#include "graph/graph_internal.h"
 #include "graph/passes_internal.h"
+#include "kernels/ref.h"
 
 typedef struct widener {
     qb_rewrite rw;
@@ -25,11 +27,30 @@ static qb_status cast(widener *w, int32_t from, qb_dtype dtype, const char *suff
     return qb_node_set_int(rw, rw->graph->n_nodes - 1, "to", qb_dtype_to_onnx(dtype));
 }
 
-/* The node reads the other width of its input i, which a Cast makes once. */
+/* The same numbers in f32. */
+static qb_status widen_constant(widener *w, int32_t value, int32_t *out) {
+    qb_graph *graph = w->rw.graph;
+    const qb_value half = graph->values[value];
+    qb_arena *arena = graph->arena;
+    const char *name = qb_arena_format(w->rw.cx, arena, "%s_f32", half.name);
+    float *wide =
+        name ? qb_graph_new_constant(w->rw.cx, graph, name, QB_DTYPE_F32, &half.shape, out) : NULL;
+    if (!wide) return w->rw.cx->code;
+    for (int64_t i = 0, n = qb_shape_count(&half.shape); i < n; i++)
+        wide[i] = (float)qb_number_get(half.dtype, half.data, i);
+    return QB_OK;
+}
+
+static qb_status make_twin(widener *w, int32_t value, qb_dtype dtype, int32_t *out) {
+    if (dtype == QB_DTYPE_F32 && w->rw.graph->values[value].data)
+        return widen_constant(w, value, out);
+    return cast(w, value, dtype, dtype == QB_DTYPE_F32 ? "_f32" : "_half", out);
+}
+
+/* The node reads the other width of its input i, which is made once. */
 static qb_status read_twin(widener *w, int32_t node, int32_t i, qb_dtype dtype) {
     const int32_t value = w->rw.graph->nodes[node].in[i];
-    const char *suffix = dtype == QB_DTYPE_F32 ? "_f32" : "_half";
-    if (w->twin[value] < 0) QB_TRY(cast(w, value, dtype, suffix, &w->twin[value]));
+    if (w->twin[value] < 0) QB_TRY(make_twin(w, value, dtype, &w->twin[value]));
     w->rw.graph->nodes[node].in[i] = w->twin[value];
     return QB_OK;
 }

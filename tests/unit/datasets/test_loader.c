@@ -118,6 +118,45 @@ static void batches_are_the_same_for_any_number_of_threads(void **state) {
     qb_dataset_close(set);
 }
 
+/* Rounded once, from the same f32; also where each image keeps its size. */
+static void half_inputs_get_what_f32_rounds_to(void **state) {
+    (void)state;
+    make_set(NONE_BAD);
+    qb_dataset *set = open_set();
+    qb_loader_options o = options_for(set, 5, 2, 2);
+    qb_ctx cx;
+    qb_loader *loader;
+    static delivery all;
+    load_all(&o, &all);
+    o.dtype = QB_DTYPE_F16;
+    qb_ctx_init(&cx);
+    for (int open = 0; open < 2; open++) {
+        qb_batch batch;
+        int n = 0;
+        o.any_size = open;
+        if (open) o.height = o.width = 0;
+        assert_ok(&cx, qb_loader_create(&cx, &o, &loader));
+        for (;;) {
+            assert_ok(&cx, qb_loader_next(&cx, loader, &batch));
+            if (batch.n == 0) break;
+            assert_null(batch.data);
+            for (int i = 0; i < batch.n; i++, n++) {
+                assert_int_equal(batch.input[i].desc.dtype, QB_DTYPE_F16);
+                const uint16_t *half = batch.input[i].data;
+                for (int k = 0; k < ROW; k++)
+                    assert_int_equal(half[k], qb_f32_to_f16(all.data[n][k]));
+            }
+            qb_loader_give_back(loader, &batch);
+        }
+        assert_int_equal(n, SAMPLES);
+        assert_true(qb_hash_equal(qb_loader_hash(loader), all.hash));
+        qb_loader_free(loader);
+    }
+    o.dtype = QB_DTYPE_U8;
+    assert_fails(&cx, qb_loader_create(&cx, &o, &loader), QB_STATUS_INVALID);
+    qb_dataset_close(set);
+}
+
 static void rows_are_what_preprocessing_gives(void **state) {
     (void)state;
     make_set(NONE_BAD);
@@ -414,6 +453,7 @@ static void every_failed_allocation_is_reported(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(batches_are_the_same_for_any_number_of_threads),
     cmocka_unit_test(rows_are_what_preprocessing_gives),
+    cmocka_unit_test(half_inputs_get_what_f32_rounds_to),
     cmocka_unit_test(skipped_samples_leave_no_holes_and_are_named),
     cmocka_unit_test(strict_gives_the_batches_before_and_then_the_error),
     cmocka_unit_test(no_usable_sample_is_an_error),
