@@ -9,6 +9,7 @@
 //
 // A row whose keys are all masked with minus infinity gives zeros.
 #include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/mma.cuh"
 
 #define KEYS 64
@@ -218,6 +219,8 @@ static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? 144 : 255)
     int warp = threadIdx.x / 32;
     int row = (blockIdx.x % blocks * (blockDim.x / 32) + warp) * (GROUPS * 16);
     uint32_t tiles = address_of(memory);
+    qb_let_next_begin();
+    qb_await_kernels_before();
     k += b * p.k[0] + head * p.k[1];
     v += b * p.v[0] + head * p.v[1];
     auto load = [&](int step) {
@@ -295,10 +298,9 @@ static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const voi
     if (items == 0 || p->rows == 0) return 0;
     while (most > 1 && items * ((tiles + most - 1) / most) < multiprocessors) most /= 2;
     int32_t blocks = (tiles + most - 1) / most, warps = (tiles + blocks - 1) / blocks;
-    attention<SIZE, GROUPS, WARPS, MASKED>
-        <<<(unsigned)(items * blocks), (unsigned)warps * 32, SHARED, (cudaStream_t)stream>>>(
-            *p, blocks, (const uint16_t *)q, (const uint16_t *)k, (const uint16_t *)v, mask, out);
-    return (int)cudaGetLastError();
+    return qb_launch_early(attention<SIZE, GROUPS, WARPS, MASKED>, (unsigned)(items * blocks),
+                           (unsigned)warps * 32, SHARED, stream, *p, blocks, (const uint16_t *)q,
+                           (const uint16_t *)k, (const uint16_t *)v, mask, out);
 }
 
 template <bool MASKED>

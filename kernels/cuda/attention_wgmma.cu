@@ -12,6 +12,7 @@
 //
 // A row whose keys are all masked with minus infinity gives zeros.
 #include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/hopper.cuh"
 
 #define SIZE 64 // elements of a head, with zeros at the end where there are fewer
@@ -159,6 +160,8 @@ static __global__ void __launch_bounds__(128, BLOCKS)
     int q_first = b * (int)p.q[0] + head * (int)p.q[1]; // no tensor has more than 2^31 elements
     int out_first = b * (int)p.out[0] + head * (int)p.out[1];
     __shared__ __align__(8) float shift[MASKED ? KEYS : 1];
+    qb_let_next_begin();
+    qb_await_kernels_before();
     if (MASKED) load_mask<KEYS>(p, mask, b * p.mask[0] + head * p.mask[1], shift);
     int begin = blockIdx.x % parts * QUERIES, step = parts * QUERIES;
     int in_tile = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4; // this lane's first row
@@ -213,10 +216,9 @@ static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const voi
     int32_t tiles = (p->rows + QUERIES - 1) / QUERIES, parts = 1;
     if (items == 0 || p->rows == 0) return 0;
     while (parts < tiles && items * parts < (int64_t)multiprocessors * BLOCKS) parts++;
-    attention<KEYS, FEWEST, BLOCKS, MASKED>
-        <<<(unsigned)(items * parts), 128, SHARED, (cudaStream_t)stream>>>(
-            *p, parts, (const uint16_t *)q, (const uint16_t *)k, (const uint16_t *)v, mask, out);
-    return (int)cudaGetLastError();
+    return qb_launch_early(attention<KEYS, FEWEST, BLOCKS, MASKED>, (unsigned)(items * parts), 128,
+                           SHARED, stream, *p, parts, (const uint16_t *)q, (const uint16_t *)k,
+                           (const uint16_t *)v, mask, out);
 }
 
 template <bool MASKED>

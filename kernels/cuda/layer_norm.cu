@@ -4,6 +4,7 @@
 // are added, and their squares, as integers, four at a time; a zero point or an offset of all codes
 // changes nothing. Scale and bias lie in shared memory, in units of the result's codes, while a
 // warp takes one pair of rows after the other.
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/nodes.h"
 #include "kernels/cuda/warp.cuh"
 
@@ -111,12 +112,14 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     int lane = threadIdx.x % 32;
     uint32_t flip = FROM == CODES && p.in.dtype == QB_DTYPE_S8 ? 0x80808080u : 0u;
     float unit = TO == CODES ? p.out.inverse : 1.0f;
+    qb_let_next_begin();
     for (int i = threadIdx.x; i < p.n; i += WARPS * 32) {
         int at = (i / 256 * 2 + i % 8 / 4) * 32 + i % 256 / 8;
         ((float *)gain)[at * 4 + i % 4] = scale[i] * unit;
         ((float *)shift)[at * 4 + i % 4] = bias[i] * unit;
     }
     __syncthreads();
+    qb_await_kernels_before();             // scale and bias are constants
     if (threadIdx.x / 32 >= warps) return; // this one only helped with scale and bias
     int64_t step = (int64_t)gridDim.x * warps * TAKEN;
     for (int64_t row = ((int64_t)blockIdx.x * warps + threadIdx.x / 32) * TAKEN; row < p.rows;
@@ -165,6 +168,8 @@ static __global__ void __launch_bounds__(WARPS * 32)
     layer_norm(const __grid_constant__ qb_cuda_layer_norm p, const void *in, const float *scale,
                const float *bias, void *out) {
     int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    qb_let_next_begin();
+    qb_await_kernels_before();
     if (row >= p.rows) return; // whole warps leave
     float sum = 0.0f, squares = 0.0f, v[1];
     for (int at = threadIdx.x % 32; at < p.n; at += 32) {
@@ -200,11 +205,9 @@ static int launch_wide(const qb_cuda_layer_norm *p, const void *in, const float 
     unsigned grid = (unsigned)(blocks < most ? blocks : most), threads = WARPS * 32;
     const char *x = (const char *)in;
     char *y = (char *)out;
-    if (p->n <= 3 * 32 * PIECE)
-        layer_norm_wide<FROM, TO, 3><<<grid, threads, 0, stream>>>(*p, warps, x, scale, bias, y);
-    else
-        layer_norm_wide<FROM, TO, 4><<<grid, threads, 0, stream>>>(*p, warps, x, scale, bias, y);
-    return (int)cudaGetLastError();
+    auto kernel =
+        p->n <= 3 * 32 * PIECE ? layer_norm_wide<FROM, TO, 3> : layer_norm_wide<FROM, TO, 4>;
+    return qb_launch_early(kernel, grid, threads, 0, stream, *p, warps, x, scale, bias, y);
 }
 
 template <int FROM>
@@ -228,6 +231,5 @@ extern "C" int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *i
         return run(p, in, scale, bias, out, multiprocessors, s);
     }
     unsigned blocks = (unsigned)((p->rows + WARPS - 1) / WARPS);
-    layer_norm<<<blocks, WARPS * 32, 0, s>>>(*p, in, scale, bias, out);
-    return (int)cudaGetLastError();
+    return qb_launch_early(layer_norm, blocks, WARPS * 32, 0, s, *p, in, scale, bias, out);
 }
