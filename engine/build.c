@@ -312,6 +312,7 @@ static void place_packed(qb_engine *e) {
 }
 
 qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
+    if (e->packed) return QB_OK;
     place_packed(e);
     e->packed = qb_alloc_aligned(cx, e->memory.weights, 1);
     if (!e->packed) return cx->code;
@@ -425,6 +426,8 @@ static qb_status open_device(qb_builder *b, const request *r) {
 
 /* What its kernels are made of again stays with the engine, for its file. */
 static qb_status keep_compiled(qb_ctx *cx, const qb_compiled *known, qb_engine *engine) {
+    qb_compiled_free(engine->compiled);
+    engine->compiled = NULL;
     QB_TRY(qb_compiled_create(cx, &engine->compiled));
     for (int32_t s = 0; s < engine->n_steps; s++) {
         const qb_kernel *kernel = engine->steps[s].kernel;
@@ -509,6 +512,17 @@ out:
     release_builder(&b);
     qb_engine_free(engine);
     return status;
+}
+
+/* Tactics that do better in the whole run than alone. */
+static qb_status refine(qb_ctx *cx, const request *r, qb_engine *engine) {
+    bool changed;
+    if (!engine->device || r->observable || !r->known || !r->known->timings) return QB_OK;
+    const double start = qb_now();
+    QB_TRY(qb_device_refine(cx, engine, r->known->timings, &changed));
+    qb_debug(cx, "in place: %.3g s", qb_now() - start);
+    if (changed) QB_TRY(keep_compiled(cx, qb_timings_compiled(r->known->timings), engine));
+    return r->timing_cache ? qb_timings_save(cx, r->known->timings, r->timing_cache) : QB_OK;
 }
 
 /* A draft for `items` of the batch; *out is NULL when the graph does not take that number. */
@@ -601,7 +615,8 @@ static qb_status build_ranges(qb_ctx *cx, const request *r, qb_engine **out);
 static qb_status build_packed(qb_ctx *cx, const request *r, qb_engine **out) {
     qb_engine *engine;
     QB_TRY(draft(cx, r, &engine));
-    qb_status status = qb_engine_pack(cx, engine);
+    qb_status status = refine(cx, r, engine);
+    if (status == QB_OK) status = qb_engine_pack(cx, engine);
     if (status == QB_OK)
         *out = engine;
     else
@@ -740,6 +755,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_opt
     QB_GO(draft(cx, &r, &engine));
     if (options->items_apart) QB_GO(check_apart(cx, &r, engine));
     if (!options->observable && !engine->device) QB_GO(split(cx, &r, &engine));
+    QB_GO(refine(cx, &r, engine));
     QB_GO(qb_engine_pack(cx, engine));
     if (!options->observable) QB_GO(keep_faster(cx, &r, &engine));
     *out = engine;
@@ -791,7 +807,8 @@ qb_status qb_engine_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_
     if (n) memcpy(r.shapes, shapes, n * sizeof *r.shapes);
     QB_GO(draft(cx, &r, &engine));
     if (!engine->device) QB_GO(split(cx, &r, &engine));
-    place_packed(engine);
+    if (tune) QB_GO(refine(cx, &r, engine));
+    if (!engine->packed) place_packed(engine);
     *out = engine;
     engine = NULL;
 out:

@@ -120,8 +120,7 @@ out:
     return status;
 }
 
-/* Whatever was bound is for the engine of before or for none: afterwards it is for `plan`. */
-static qb_status turn_to(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
+qb_status qb_context_turn(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
     qb_status status = make_room(cx, c, plan);
     if (status == QB_OK) c->engine = plan;
     qb_context_bind_all(c);
@@ -136,7 +135,7 @@ qb_status qb_context_set_shapes(qb_ctx *cx, qb_context *context, const qb_shape 
         qb_engine_release(plan);
         return QB_OK;
     }
-    const qb_status status = turn_to(cx, context, plan);
+    const qb_status status = qb_context_turn(cx, context, plan);
     if (status != QB_OK) {
         context->engine = before;
         qb_context_bind_all(context);

@@ -36,6 +36,11 @@ void qb_context_bind(qb_context *context, const void *const *inputs, void *const
 /* Points them at all that lies in the context's memory and in the engine. */
 void qb_context_bind_all(qb_context *context);
 
+/* The context runs `plan` from now on: for other shapes, or with other kernels, than the engine
+ * that it was made for. Whatever was bound is for the engine of before or for none: afterwards it
+ * is for `plan`. What it records is known by the address of `plan`. */
+qb_status qb_context_turn(qb_ctx *cx, qb_context *context, const qb_engine *plan);
+
 /* Runs one step on the host, or starts it on the device. */
 qb_status qb_context_step(qb_ctx *cx, qb_context *context, int32_t step);
 

@@ -211,6 +211,12 @@ qb_status qb_scratch_time(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel,
 /* ---- choosing ---------------------------------------------------------------------------------
  */
 
+/* A tactic that took a form. */
+typedef struct entrant {
+    qb_rival as_rival;
+    int32_t form;
+} entrant;
+
 /* A choice in the making. */
 typedef struct contest {
     qb_builder *b;
@@ -223,7 +229,8 @@ typedef struct contest {
     int32_t best_form, best_variant;
     double best_total, best_seconds; /* with and without the copies around */
     qb_choice choice;
-    size_t capacity;
+    entrant *entrants;
+    size_t n_entrants, capacity;
 } contest;
 
 bool qb_device_has(const qb_builder *b, const qb_tactic *tactic, qb_kind kind) {
@@ -312,11 +319,10 @@ static qb_status measure(contest *c, const qb_tactic *tactic, const qb_problem *
     return QB_OK;
 }
 
-static qb_status note_alternative(contest *c, const qb_tactic *tactic, double seconds) {
-    QB_TRY(qb_grow(c->b->cx, &c->choice.alternatives, &c->capacity,
-                   (size_t)c->choice.n_alternatives + 1, sizeof *c->choice.alternatives));
-    c->choice.alternatives[c->choice.n_alternatives++] =
-        (qb_step_alternative){tactic->name, seconds};
+static qb_status note_entrant(contest *c, const qb_tactic *tactic, int32_t form,
+                              const qb_timing *timing) {
+    QB_TRY(qb_grow(c->b->cx, &c->entrants, &c->capacity, c->n_entrants + 1, sizeof *c->entrants));
+    c->entrants[c->n_entrants++] = (entrant){{tactic, timing->seconds, timing->variant}, form};
     return QB_OK;
 }
 
@@ -340,7 +346,7 @@ static qb_status enter(contest *c, const qb_tactic *tactic) {
         }
         qb_free(key);
         if (status == QB_OK && timing.seconds < 0) continue;
-        if (status == QB_OK) status = note_alternative(c, tactic, timing.seconds);
+        if (status == QB_OK) status = note_entrant(c, tactic, f, &timing);
         if (status == QB_OK) status = surroundings(c, form, &besides);
         if (status != QB_OK || (c->best && timing.seconds + besides > TIE * c->best_total)) {
             qb_kernel_free(kernel);
@@ -396,14 +402,23 @@ static qb_status take_hinted(contest *c) {
     return take(c, hint->tactic, c->b->usual ? hint->variant : 1);
 }
 
-/* Moves the list of alternatives into the engine's arena. */
-static qb_status keep_alternatives(contest *c) {
-    size_t n = (size_t)c->choice.n_alternatives;
-    qb_step_alternative *kept = qb_arena_alloc(c->b->cx, c->b->engine->arena, n, sizeof *kept);
-    if (!kept) return c->b->cx->code;
-    if (n > 0) memcpy(kept, c->choice.alternatives, n * sizeof *kept);
-    qb_free(c->choice.alternatives);
-    c->choice.alternatives = kept;
+/* All that were timed, and those with the form of the best: a form that leaves the layout open may
+ * become another one. */
+static qb_status keep_entrants(contest *c) {
+    const size_t n = c->n_entrants;
+    qb_arena *arena = c->b->engine->arena;
+    qb_step_alternative *all = qb_arena_alloc(c->b->cx, arena, n, sizeof *all);
+    qb_rival *rivals = qb_arena_alloc(c->b->cx, arena, n, sizeof *rivals);
+    if (!all || !rivals) return c->b->cx->code;
+    for (size_t i = 0; i < n; i++) {
+        const qb_rival *r = &c->entrants[i].as_rival;
+        all[i] = (qb_step_alternative){r->tactic->name, r->seconds};
+        if (r->tactic != c->best && c->entrants[i].form == c->best_form)
+            rivals[c->choice.n_rivals++] = *r;
+    }
+    c->choice.alternatives = all;
+    c->choice.n_alternatives = (int32_t)n;
+    c->choice.rivals = rivals;
     return QB_OK;
 }
 
@@ -426,14 +441,11 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     }
     if (status == QB_OK && c.best && !c.kernel)
         status = create_variant(&c, c.best, c.best_form, c.best_variant, &c.kernel);
+    if (status == QB_OK) status = keep_entrants(&c);
+    qb_free(c.entrants);
     if (status != QB_OK) {
-        qb_free(c.choice.alternatives);
         qb_kernel_free(c.kernel);
         return status;
-    }
-    if (keep_alternatives(&c) != QB_OK) {
-        qb_kernel_free(c.kernel);
-        return b->cx->code;
     }
     if (!c.best && !c.choice.why_not)
         c.choice.why_not = any ? "no tactic takes its types, layout or shape" : "no tactic for it";
@@ -444,13 +456,14 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
     return QB_OK;
 }
 
-static qb_status add_remark(const qb_builder *b, const qb_kernel *kernel, qb_choice *choice) {
+qb_status qb_device_remark(qb_ctx *cx, const qb_engine *e, const qb_kernel *kernel,
+                           qb_choice *choice) {
     char text[96];
-    if (!kernel || !b->engine->device->remark ||
-        !b->engine->device->remark(kernel, text, sizeof text))
+    choice->note = NULL;
+    if (!kernel || !e->device->remark || !e->device->remark(kernel, text, sizeof text))
         return QB_OK;
-    choice->note = qb_arena_strdup(b->cx, b->engine->arena, text);
-    return choice->note ? QB_OK : b->cx->code;
+    choice->note = qb_arena_strdup(cx, e->arena, text);
+    return choice->note ? QB_OK : cx->code;
 }
 
 qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_forms,
@@ -461,8 +474,9 @@ qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_for
     else
         QB_TRY(qb_device_kernel(b, forms, n_forms, constant, values, out, choice));
     if (b->replay && !*out) choice->why_not = "as it was when the file was built";
+    choice->recorded = b->engine->n_recorded;
     qb_status status = qb_build_record(b, *out);
-    if (status == QB_OK) status = add_remark(b, *out, choice);
+    if (status == QB_OK) status = qb_device_remark(b->cx, b->engine, *out, choice);
     if (status == QB_OK) return QB_OK;
     qb_kernel_free(*out);
     *out = NULL;

@@ -79,6 +79,9 @@ qb_status qb_device_kernel(qb_builder *b, const qb_problem *forms, int32_t n_for
 qb_status qb_device_decide(qb_builder *b, const qb_problem *forms, int32_t n_forms,
                            const bool *constant, const int32_t *values, qb_kernel **out,
                            qb_choice *choice);
+/* Sets choice->note: why no fast kernel of the device runs it, or NULL. */
+qb_status qb_device_remark(qb_ctx *cx, const qb_engine *engine, const qb_kernel *kernel,
+                           qb_choice *choice);
 /* Is the tactic the device's, of that kind, and of a source that is not left out? */
 bool qb_device_has(const qb_builder *b, const qb_tactic *tactic, qb_kind kind);
 /* Does any tactic of the device copy from one form to the other? */
@@ -100,6 +103,20 @@ qb_status qb_device_mix_hinted(qb_builder *b);
 struct qb_timings;
 qb_status qb_device_race(qb_ctx *cx, const qb_engine *const engine[2], struct qb_timings *timings,
                          double ms[2]);
+/* The same by another way to run them, where their times are not known: `run` measures. Of the
+ * engines, only the operators, tactics and problems of their steps are looked at. */
+typedef qb_status (*qb_race_fn)(qb_ctx *cx, void *user, double ms[2]);
+qb_status qb_device_raced(qb_ctx *cx, const qb_engine *const engine[2], struct qb_timings *timings,
+                          qb_race_fn run, void *user, double ms[2]);
+
+/* engine/device_refine.c: tactics are timed alone, but in a run a step may begin while the one
+ * before it ends, and finds other things in the caches. So for steps of equal problems together,
+ * tactics that were nearly as fast are tried inside the recorded run, by turns with what was
+ * chosen, and stay where all of it is faster. Kept among the timings; how much is tried depends on
+ * them alone, so that a build with them decides the same. *changed: the engine has other kernels
+ * now, and its constants are not packed. Where nothing changed, they may be. */
+qb_status qb_device_refine(qb_ctx *cx, qb_engine *engine, struct qb_timings *timings,
+                           bool *changed);
 
 /* engine/device_steps.c */
 /* F32 data in the float type of the device: inputs and result that are no constants. */

@@ -91,15 +91,15 @@ out:
     return status;
 }
 
-qb_status qb_device_race(qb_ctx *cx, const qb_engine *const engine[2], qb_timings *timings,
-                         double ms[2]) {
+qb_status qb_device_raced(qb_ctx *cx, const qb_engine *const engine[2], qb_timings *timings,
+                          qb_race_fn run, void *user, double ms[2]) {
     static const char *const name[2] = {"engine.first", "engine.second"};
     char key[33];
     qb_timing timing[2] = {{.seconds = 0}, {.seconds = 0}};
     QB_TRY(key_of(cx, engine, key));
     if (!qb_timings_find(timings, name[0], key, &timing[0]) ||
         !qb_timings_find(timings, name[1], key, &timing[1])) {
-        QB_TRY(race(cx, engine, ms));
+        QB_TRY(run(cx, user, ms));
         for (int e = 0; e < 2; e++) {
             timing[e].seconds = ms[e] * 1e-3;
             QB_TRY(qb_timings_add(cx, timings, name[e], key, &timing[e]));
@@ -107,4 +107,11 @@ qb_status qb_device_race(qb_ctx *cx, const qb_engine *const engine[2], qb_timing
     }
     for (int e = 0; e < 2; e++) ms[e] = timing[e].seconds * 1e3;
     return QB_OK;
+}
+
+static qb_status race_both(qb_ctx *cx, void *user, double ms[2]) { return race(cx, user, ms); }
+
+qb_status qb_device_race(qb_ctx *cx, const qb_engine *const engine[2], qb_timings *timings,
+                         double ms[2]) {
+    return qb_device_raced(cx, engine, timings, race_both, (void *)(uintptr_t)engine, ms);
 }

@@ -99,6 +99,7 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .n_alternatives = step->choice.n_alternatives,
                           .fallback = step->choice.why_not,
                           .half = step->choice.why_half,
+                          .place = step->choice.why_place,
                           .note = step->choice.note};
 }
 

@@ -132,6 +132,7 @@ typedef struct qb_step_info {
     const char *fallback; /* why the device does not run it; NULL */
     const char *half;     /* why a step of an INT8 engine runs in f16; NULL */
     const char *note;     /* why the device's fast kernels leave it out: "C=18: no tile"; NULL */
+    const char *place;    /* why its tactic is not the one that is fastest alone; NULL */
 } qb_step_info;
 int32_t qb_engine_n_steps(const qb_engine *engine);
 void qb_engine_step(const qb_engine *engine, int32_t step, qb_step_info *out);

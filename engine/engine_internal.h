@@ -46,14 +46,24 @@ typedef enum qb_step_kind {
     QB_STEP_DOWNLOAD, /* and back */
 } qb_step_kind;
 
+/* Another tactic that takes a step's problem in the same form. */
+typedef struct qb_rival {
+    const qb_tactic *tactic;
+    double seconds;  /* measured */
+    int32_t variant; /* as in qb_problem */
+} qb_rival;
+
 /* How a kernel was chosen. */
 typedef struct qb_choice {
-    double seconds; /* measured, 0: not */
+    double seconds;             /* measured, 0: not */
+    int32_t n_rivals, recorded; /* recorded: which one of the engine's choices */
+    const qb_rival *rivals;     /* in the engine's arena */
     int32_t n_alternatives;
     qb_step_alternative *alternatives; /* in the engine's arena */
     const char *why_not;               /* why no tactic of the device runs it; NULL */
     const char *why_half;              /* why it runs in f16, in an INT8 engine; NULL */
     const char *note;                  /* why no fast kernel of the device runs it; NULL */
+    const char *why_place;             /* why it is not the one that was fastest alone; NULL */
 } qb_choice;
 
 typedef struct qb_step {

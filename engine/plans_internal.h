@@ -120,7 +120,7 @@ void qb_plans_drop_reals(qb_plans *plans, bool all);
  * keeps to the hints of the profile, or times tactics as `tune` (may be NULL) says. */
 qb_status qb_engine_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_shape *shapes,
                          const qb_engine_options *tune, qb_engine **out);
-/* Packs all constants of an engine into a block of its own. */
+/* Packs all constants of an engine into a block of its own, unless that was done. */
 qb_status qb_engine_pack(qb_ctx *cx, qb_engine *engine);
 /* engine/profiles.c: the plans become those of `engine`, which is packed; it takes them over, also
  * on failure. */

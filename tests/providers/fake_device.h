@@ -26,6 +26,12 @@ extern _Atomic int fake_device_allocations, fake_device_blocks, fake_device_reco
  * NULL: nothing. */
 extern qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 
+/* Seconds of a launch by the device's clock; `alone`: on the same output as the launch before it.
+ * For one thread at a time. NULL: all takes a time that is never the same twice. */
+extern double (*fake_device_seconds)(const char *tactic, bool alone);
+/* Is there another tactic for convolutions, "cuda.fake_conv_early"? */
+extern bool fake_device_has_early;
+
 /* Scratch that its convolutions of odd width want, as a library's do at some sizes. */
 extern size_t fake_device_odd_scratch;
 /* What its clock says next follows from this; never the same twice in a row, as on a real one. */

@@ -1,0 +1,479 @@
+/* Tactics tried in place: inside the engine's recorded run.
+ *
+ * Steps of equal problems that took the same tactic form a family, whose tactic changes in all of
+ * them. Kernels of qbench's own are tried: they start before their predecessor ends, which timing
+ * alone does not see; those of libraries never do. First all families change together, for a kernel
+ * gains where its neighbours are of the same kind; then one family after the other, the longest
+ * first, from whichever is better. Trials share one context, so that all tensors lie at the same
+ * place. Constants are those of a family's first step for all of its steps, at a place for each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "context_internal.h"
+#include "device_internal.h"
+#include "kernels/sources.h"
+#include "plans_internal.h"
+#include "timings.h"
+
+#define NEAR 1.5            /* times the fastest alone: rivals up to that */
+#define OVERLAP 4e-6        /* seconds that a step may gain at most, by starting earlier */
+#define WORTH_IT 0.004      /* of a run: what a family may gain at least */
+#define CLEARLY 0.995       /* a rival must bring the run below this share of what it was */
+#define TRIAL 0.06          /* seconds of a trial, */
+#define TRIAL_OVERHEAD 0.02 /* and before it */
+#define BUDGET 0.5          /* seconds of all trials, by what the steps take alone */
+enum { RIVALS = 2, LAPS = 2, ROUNDS_MIN = 5, ROUNDS_MAX = 15, AS_CHOSEN = -1 };
+
+/* A rival of a family, and what it takes to run it. */
+typedef struct rival {
+    const qb_rival *tactic;
+    qb_kernel *kernel; /* of the first step's problem */
+    char *packed;      /* on the device: constants for each step; NULL: not made yet, or none */
+} rival;
+
+typedef struct family {
+    int32_t first, n; /* step and number of steps */
+    double seconds;   /* of all steps alone */
+    char *key;
+    rival rival[RIVALS];
+    int32_t n_rivals;
+    char *why; /* of what it changed to, in the engine's arena */
+} family;
+
+/* The engine with other kernels: pick[f] says which rival family f has. */
+typedef struct lineup {
+    qb_engine engine; /* a copy that shares all but the steps */
+    int32_t *pick;
+    bool ready; /* its kernels are there */
+} lineup;
+
+typedef struct refinement {
+    qb_engine *engine;
+    qb_timings *timings;
+    family *families;
+    size_t n_families, cap_families;
+    int32_t *member; /* [n_steps] family, -1 */
+    lineup **lineups;
+    size_t n_lineups, cap_lineups;
+    double whole, left; /* seconds: of a run, of the trials that may still be made */
+    size_t workspace;
+    qb_context *context;
+    void **inputs, **outputs; /* of zeros; none is wanted */
+} refinement;
+
+/* ---- families -------------------------------------------------------------------------------- */
+
+static bool same_place(const qb_desc *a, const qb_desc *b) {
+    return a->dtype == b->dtype && a->layout == b->layout && qb_shape_equal(&a->shape, &b->shape) &&
+           a->channel_offset == b->channel_offset && a->channel_total == b->channel_total;
+}
+
+/* Can the kernel stand in the other's place, without another copy or another plan of memory? */
+static bool fits(const qb_kernel *kernel, const qb_kernel *chosen) {
+    const qb_problem *p = &kernel->problem, *q = &chosen->problem;
+    if (kernel->packed_inputs != chosen->packed_inputs ||
+        kernel->in_place_inputs != chosen->in_place_inputs ||
+        kernel->in_place_required != chosen->in_place_required || !same_place(&p->out, &q->out))
+        return false;
+    for (int32_t i = 0; i < q->n_in; i++)
+        if (qb_problem_has(q, i) && !same_place(&p->in[i], &q->in[i])) return false;
+    return true;
+}
+
+static void constants_of(const qb_step *step, bool *constant) {
+    for (int32_t i = 0; i < step->kernel->problem.n_in; i++)
+        constant[i] = step->constants && step->constants[i];
+}
+
+/* The step's problem by the rival's tactic. */
+static qb_status create(qb_ctx *cx, const refinement *r, const qb_step *step,
+                        const qb_rival *tactic, qb_kernel **out) {
+    bool constant[QB_MAX_INPUTS] = {false};
+    qb_problem problem = step->kernel->problem;
+    problem.variant = tactic->variant;
+    problem.compiled = qb_timings_compiled(r->timings);
+    constants_of(step, constant);
+    return tactic->tactic->create(cx, tactic->tactic, &problem, constant, 1, out);
+}
+
+static bool may_gain(const qb_rival *at, double chosen) {
+    return qb_tactic_source(at->tactic) == QB_SOURCE_OWN && at->seconds >= 0 &&
+           at->seconds <= NEAR * chosen && at->seconds <= chosen + OVERLAP;
+}
+
+/* The nearest rivals that stand where the step's own kernel stands, fastest first. */
+static qb_status find_rivals(qb_ctx *cx, const refinement *r, family *f) {
+    const qb_step *step = &r->engine->steps[f->first];
+    const qb_choice *choice = &step->choice;
+    double above = -1;
+    for (int32_t tried = 0; tried < choice->n_rivals && f->n_rivals < RIVALS; tried++) {
+        const qb_rival *next = NULL;
+        for (int32_t i = 0; i < choice->n_rivals; i++) {
+            const qb_rival *at = &choice->rivals[i];
+            if (may_gain(at, choice->seconds) && at->seconds > above &&
+                (!next || at->seconds < next->seconds))
+                next = at;
+        }
+        if (!next) break;
+        above = next->seconds;
+        rival *added = &f->rival[f->n_rivals];
+        added->tactic = next;
+        const qb_status status = create(cx, r, step, next, &added->kernel);
+        if (status == QB_STATUS_UNSUPPORTED)
+            qb_ctx_clear(cx);
+        else if (status != QB_OK)
+            return qb_wrap(cx, "tactic %s", next->tactic->name);
+        if (added->kernel && fits(added->kernel, step->kernel)) {
+            f->n_rivals++;
+            continue;
+        }
+        qb_kernel_free(added->kernel);
+        *added = (rival){0};
+    }
+    return QB_OK;
+}
+
+static bool same_rivals(const qb_choice *a, const qb_choice *b) {
+    if (a->n_rivals != b->n_rivals) return false;
+    for (int32_t i = 0; i < a->n_rivals; i++)
+        if (a->rivals[i].tactic != b->rivals[i].tactic) return false;
+    return true;
+}
+
+static qb_status join_family(qb_ctx *cx, refinement *r, int32_t s) {
+    const qb_engine *e = r->engine;
+    const qb_step *step = &e->steps[s];
+    bool constant[QB_MAX_INPUTS] = {false};
+    char *key;
+    constants_of(step, constant);
+    QB_TRY(qb_problem_key(cx, &step->kernel->problem, constant, &key));
+    for (size_t f = 0; f < r->n_families && r->member[s] < 0; f++) {
+        const qb_step *first = &e->steps[r->families[f].first];
+        if (strcmp(r->families[f].key, key) == 0 && first->kernel->tactic == step->kernel->tactic &&
+            same_rivals(&first->choice, &step->choice))
+            r->member[s] = (int32_t)f;
+    }
+    if (r->member[s] >= 0) {
+        qb_free(key);
+    } else {
+        if (qb_grow(cx, &r->families, &r->cap_families, r->n_families + 1, sizeof *r->families) !=
+            QB_OK) {
+            qb_free(key);
+            return cx->code;
+        }
+        r->member[s] = (int32_t)r->n_families;
+        r->families[r->n_families++] = (family){.first = s, .key = key};
+    }
+    family *f = &r->families[r->member[s]];
+    f->n++;
+    f->seconds += step->choice.seconds;
+    return QB_OK;
+}
+
+static qb_status find_families(qb_ctx *cx, refinement *r) {
+    const qb_engine *e = r->engine;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        r->member[s] = -1;
+        r->whole += step->choice.seconds;
+        if (step->kernel && step->on_device && step->choice.n_rivals > 0)
+            QB_TRY(join_family(cx, r, s));
+    }
+    for (size_t f = 0; f < r->n_families; f++)
+        if (r->families[f].n * OVERLAP >= WORTH_IT * r->whole)
+            QB_TRY(find_rivals(cx, r, &r->families[f]));
+    r->workspace = e->device_workspace;
+    for (size_t f = 0; f < r->n_families; f++)
+        for (int32_t i = 0; i < r->families[f].n_rivals; i++)
+            if (r->families[f].rival[i].kernel->workspace_bytes > r->workspace)
+                r->workspace = r->families[f].rival[i].kernel->workspace_bytes;
+    return QB_OK;
+}
+
+/* ---- lineups --------------------------------------------------------------------------------- */
+
+/* The steps as they are picked, with their kernels where these are ready. */
+static void fill(const refinement *r, lineup *l) {
+    qb_step *steps = l->engine.steps;
+    int32_t *seen = l->pick + r->n_families; /* steps of each family so far */
+    memset(seen, 0, r->n_families * sizeof *seen);
+    memcpy(steps, r->engine->steps, (size_t)r->engine->n_steps * sizeof *steps);
+    l->engine = *r->engine;
+    l->engine.steps = steps;
+    l->engine.device_workspace = r->workspace;
+    for (int32_t s = 0; s < r->engine->n_steps; s++) {
+        const int32_t f = r->member[s];
+        if (f < 0 || l->pick[f] == AS_CHOSEN) continue;
+        const rival *picked = &r->families[f].rival[l->pick[f]];
+        const size_t stride = (picked->kernel->packed_bytes + QB_DEVICE_ALIGNMENT - 1) /
+                              QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+        steps[s].tactic = picked->tactic->tactic->name;
+        if (l->ready) steps[s].kernel = picked->kernel;
+        if (l->ready && picked->packed)
+            steps[s].shared = picked->packed + stride * (size_t)seen[f]++;
+    }
+}
+
+/* A new one with the picks of another, or as chosen. */
+static qb_status add_lineup(qb_ctx *cx, refinement *r, const lineup *like, lineup **out) {
+    QB_TRY(qb_grow(cx, &r->lineups, &r->cap_lineups, r->n_lineups + 1, sizeof *r->lineups));
+    lineup *l = qb_alloc(cx, 1, sizeof *l);
+    if (!l) return cx->code;
+    r->lineups[r->n_lineups++] = l;
+    l->engine.steps = qb_alloc(cx, (size_t)r->engine->n_steps, sizeof *l->engine.steps);
+    l->pick = qb_alloc(cx, 2 * r->n_families, sizeof *l->pick);
+    if (!l->engine.steps || !l->pick) return cx->code;
+    for (size_t f = 0; f < r->n_families; f++) l->pick[f] = like ? like->pick[f] : AS_CHOSEN;
+    *out = l;
+    return QB_OK;
+}
+
+/* The rival's constants for each step of the family. */
+static qb_status bring(qb_ctx *cx, const refinement *r, const family *f, rival *with) {
+    const qb_device_api *device = r->engine->device;
+    const qb_kernel *kernel = with->kernel;
+    const size_t bytes = kernel->packed_bytes, stride = (bytes + QB_DEVICE_ALIGNMENT - 1) /
+                                                        QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+    qb_status status = QB_OK;
+    void *stream = NULL, *there = NULL, *host = NULL;
+    if (with->packed || !kernel->pack || bytes == 0) return QB_OK;
+    QB_GO(device->stream_open(cx, &stream));
+    QB_GO(device->alloc(cx, stride * (size_t)f->n, &there));
+    host = qb_alloc_aligned(cx, bytes, 1);
+    if (!host) QB_GO(cx->code);
+    QB_GO(kernel->pack(cx, kernel, r->engine->steps[f->first].constants, host));
+    QB_GO(device->upload(cx, there, host, bytes, stream));
+    for (int32_t i = 1; i < f->n; i++)
+        QB_GO(device->upload(cx, (char *)there + stride * (size_t)i, there, bytes, stream));
+    QB_GO(device->sync(cx, stream));
+    with->packed = there;
+    there = NULL;
+out:
+    qb_free(host);
+    device->release(there);
+    device->stream_close(stream);
+    return status;
+}
+
+static qb_status equip(qb_ctx *cx, refinement *r, lineup *l) {
+    if (l->ready) return QB_OK;
+    QB_TRY(qb_engine_pack(cx, r->engine));
+    for (size_t f = 0; f < r->n_families; f++)
+        if (l->pick[f] != AS_CHOSEN)
+            QB_TRY(bring(cx, r, &r->families[f], &r->families[f].rival[l->pick[f]]));
+    l->ready = true;
+    fill(r, l);
+    return QB_OK;
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static int rounds_of(const refinement *r) {
+    const double rounds = TRIAL / (2 * (LAPS + 1) * r->whole);
+    return rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
+}
+
+static qb_status start(qb_ctx *cx, refinement *r, const lineup *l) {
+    const qb_engine *e = r->engine;
+    if (r->context) return QB_OK;
+    r->inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *r->inputs);
+    r->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *r->outputs);
+    if (!r->inputs || !r->outputs) return cx->code;
+    for (int32_t i = 0; i < e->n_inputs; i++) {
+        r->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc));
+        if (!r->inputs[i]) return cx->code;
+    }
+    QB_TRY(qb_context_create(cx, &l->engine, &r->context));
+    return qb_context_run(cx, r->context, (const void *const *)r->inputs, r->outputs);
+}
+
+static qb_status lap(qb_ctx *cx, refinement *r, const lineup *l, double *ms) {
+    double took[LAPS];
+    QB_TRY(qb_context_turn(cx, r->context, &l->engine));
+    qb_context_bind(r->context, (const void *const *)r->inputs, r->outputs, 0);
+    QB_TRY(qb_context_replay(cx, r->context, LAPS, took));
+    *ms = took[0] < took[1] ? took[0] : took[1];
+    return QB_OK;
+}
+
+typedef struct duel {
+    refinement *r;
+    lineup *side[2];
+} duel;
+
+/* By turns, so that what else goes on at a time meets both. */
+static qb_status run(qb_ctx *cx, void *user, double ms[2]) {
+    const duel *d = user;
+    const int rounds = rounds_of(d->r);
+    double took[2][ROUNDS_MAX], warm_up;
+    for (int e = 0; e < 2; e++) QB_TRY(equip(cx, d->r, d->side[e]));
+    QB_TRY(start(cx, d->r, d->side[0]));
+    for (int e = 0; e < 2; e++) QB_TRY(lap(cx, d->r, d->side[e], &warm_up));
+    for (int i = 0; i < rounds; i++)
+        for (int e = 0; e < 2; e++) QB_TRY(lap(cx, d->r, d->side[e], &took[e][i]));
+    for (int e = 0; e < 2; e++) {
+        qsort(took[e], (size_t)rounds, sizeof *took[e], ascending);
+        ms[e] = took[e][rounds / 2];
+    }
+    return QB_OK;
+}
+
+static qb_status note(qb_ctx *cx, const refinement *r, const lineup *before, const lineup *after,
+                      const double ms[2]) {
+    for (size_t i = 0; i < r->n_families; i++) {
+        family *f = &r->families[i];
+        if (before->pick[i] == after->pick[i]) continue;
+        f->why = qb_arena_format(cx, r->engine->arena, "%.4g ms < %.4g ms", ms[1], ms[0]);
+        if (!f->why) return cx->code;
+    }
+    return QB_OK;
+}
+
+/* *best becomes the other one where all of it is faster. */
+static qb_status attempt(qb_ctx *cx, refinement *r, lineup **best, lineup *other) {
+    duel d = {r, {*best, other}};
+    double ms[2] = {0, 0};
+    r->left -= rounds_of(r) * 2 * (LAPS + 1) * r->whole + TRIAL_OVERHEAD;
+    if (r->left < 0) return QB_OK;
+    fill(r, other);
+    QB_TRY(qb_device_raced(cx, (const qb_engine *const[2]){&(*best)->engine, &other->engine},
+                           r->timings, run, &d, ms));
+    qb_debug(cx, "in place: %.4f ms before, %.4f ms", ms[0], ms[1]);
+    if (ms[1] >= CLEARLY * ms[0]) return QB_OK;
+    QB_TRY(note(cx, r, *best, other, ms));
+    *best = other;
+    return QB_OK;
+}
+
+/* The longest family that was not looked at; NULL: none is left. */
+static family *longest(const refinement *r, const bool *seen) {
+    family *found = NULL;
+    for (size_t f = 0; f < r->n_families; f++)
+        if (!seen[f] && r->families[f].n_rivals > 0 &&
+            (!found || r->families[f].seconds > found->seconds))
+            found = &r->families[f];
+    return found;
+}
+
+static qb_status try_families(qb_ctx *cx, refinement *r, lineup **best, bool *seen) {
+    for (family *f; (f = longest(r, seen));) {
+        const size_t at = (size_t)(f - r->families);
+        const int32_t was = (*best)->pick[at];
+        seen[at] = true;
+        for (int32_t p = AS_CHOSEN; p < f->n_rivals; p++) {
+            lineup *other;
+            if (p == was || r->left < 0) continue;
+            QB_TRY(add_lineup(cx, r, *best, &other));
+            other->pick[at] = p;
+            QB_TRY(attempt(cx, r, best, other));
+        }
+    }
+    return QB_OK;
+}
+
+static qb_status search(qb_ctx *cx, refinement *r, lineup **best) {
+    lineup *all;
+    int32_t n = 0;
+    QB_TRY(add_lineup(cx, r, NULL, best));
+    fill(r, *best);
+    QB_TRY(add_lineup(cx, r, NULL, &all));
+    for (size_t f = 0; f < r->n_families; f++) {
+        if (r->families[f].n_rivals == 0) continue;
+        all->pick[f] = 0;
+        n++;
+    }
+    if (n == 0) return QB_OK;
+    if (n > 1) QB_TRY(attempt(cx, r, best, all)); /* else it is the only family's first trial */
+    bool *seen = qb_alloc(cx, r->n_families, sizeof *seen);
+    if (!seen) return cx->code;
+    const qb_status status = try_families(cx, r, best, seen);
+    qb_free(seen);
+    return status;
+}
+
+/* ---- the outcome ----------------------------------------------------------------------------- */
+
+static qb_status replace(qb_ctx *cx, const refinement *r, qb_step *step, const qb_rival *with,
+                         const char *why) {
+    qb_engine *e = r->engine;
+    qb_kernel *kernel;
+    QB_TRY_WRAP(cx, create(cx, r, step, with, &kernel), "tactic %s", with->tactic->name);
+    qb_kernel_free(step->kernel);
+    step->kernel = kernel;
+    step->tactic = kernel->tactic->name;
+    step->workspace_bytes = kernel->workspace_bytes;
+    step->bytes = qb_step_bytes(e, step);
+    step->choice.seconds = with->seconds;
+    step->choice.why_place = why;
+    QB_TRY(qb_device_remark(cx, e, kernel, &step->choice));
+    e->recorded[step->choice.recorded] = (qb_chosen){kernel->tactic, kernel->problem.variant};
+    return QB_OK;
+}
+
+static void unpack(qb_engine *e) {
+    e->device->release(e->device_block);
+    qb_free(e->packed);
+    e->device_block = e->packed = NULL;
+}
+
+static qb_status apply(qb_ctx *cx, const refinement *r, const lineup *best, bool *changed) {
+    qb_engine *e = r->engine;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const int32_t f = r->member[s];
+        if (f < 0 || best->pick[f] == AS_CHOSEN) continue;
+        QB_TRY(replace(cx, r, &e->steps[s], r->families[f].rival[best->pick[f]].tactic,
+                       r->families[f].why));
+        *changed = true;
+    }
+    if (!*changed) return QB_OK;
+    e->device_workspace = 0;
+    for (int32_t s = 0; s < e->n_steps; s++)
+        if (e->steps[s].on_device && e->steps[s].workspace_bytes > e->device_workspace)
+            e->device_workspace = e->steps[s].workspace_bytes;
+    unpack(e);
+    return QB_OK;
+}
+
+static void release(refinement *r) {
+    const qb_engine *e = r->engine;
+    qb_context_free(r->context); /* before the engines that it ran */
+    for (int32_t i = 0; r->inputs && i < e->n_inputs; i++) qb_free(r->inputs[i]);
+    qb_free(r->inputs);
+    qb_free(r->outputs);
+    for (size_t i = 0; i < r->n_lineups; i++) {
+        qb_free(r->lineups[i]->engine.steps);
+        qb_free(r->lineups[i]->pick);
+        qb_free(r->lineups[i]);
+    }
+    qb_free(r->lineups);
+    for (size_t f = 0; f < r->n_families; f++) {
+        for (int32_t i = 0; i < r->families[f].n_rivals; i++) {
+            e->device->release(r->families[f].rival[i].packed);
+            qb_kernel_free(r->families[f].rival[i].kernel);
+        }
+        qb_free(r->families[f].key);
+    }
+    qb_free(r->families);
+    qb_free(r->member);
+}
+
+qb_status qb_device_refine(qb_ctx *cx, qb_engine *engine, qb_timings *timings, bool *changed) {
+    refinement r = {.engine = engine, .timings = timings, .left = BUDGET};
+    qb_status status = QB_OK;
+    lineup *best;
+    *changed = false;
+    r.member = qb_alloc(cx, (size_t)engine->n_steps, sizeof *r.member);
+    if (!r.member) QB_GO(cx->code);
+    QB_GO(find_families(cx, &r));
+    QB_GO(search(cx, &r, &best));
+    QB_GO(apply(cx, &r, best, changed));
+out:
+    release(&r);
+    return status;
+}
