@@ -83,19 +83,20 @@ static qb_status load(qb_ctx *cx, const qb_pair *p, const char *name, size_t byt
 }
 
 static qb_status load_named(qb_ctx *cx, const qb_engine *engine, const char *text, void **inputs) {
+    const int32_t n = qb_engine_n_inputs(engine);
+    const char **names = qb_alloc(cx, (size_t)n, sizeof *names);
+    if (!names) return cx->code;
+    for (int32_t i = 0; i < n; i++) names[i] = qb_engine_input_name(engine, i);
+    qb_status status = QB_OK;
     qb_pair p;
     while (qb_pair_next(&text, &p)) {
-        int32_t i = qb_engine_n_inputs(engine) - 1;
-        while (i >= 0 && !qb_pair_is(&p, qb_engine_input_name(engine, i))) i--;
-        if (i < 0)
-            return qb_fail(cx, QB_STATUS_USAGE,
-                           "--loadInputs: expected NAME:FILE with an input's name, got '%.*s'",
-                           (int)(p.name_length ? p.name_length : p.value_length),
-                           p.name ? p.name : p.value);
-        QB_TRY(load(cx, &p, qb_engine_input_name(engine, i),
-                    qb_desc_bytes(qb_engine_input(engine, i)), inputs[i]));
+        int32_t i;
+        QB_GO(qb_pair_input(cx, "loadInputs", &p, names, n, &i));
+        QB_GO(load(cx, &p, names[i], qb_desc_bytes(qb_engine_input(engine, i)), inputs[i]));
     }
-    return QB_OK;
+out:
+    qb_free(names);
+    return status;
 }
 
 qb_status qb_bench_inputs(qb_ctx *cx, const qb_engine *engine, const char *text, void ***out) {

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/strbuf.h"
+
 bool qb_pair_next(const char **at, qb_pair *out) {
     if (!*at || **at == '\0') return false;
     const char *text = *at;
@@ -18,4 +20,22 @@ bool qb_pair_next(const char **at, qb_pair *out) {
 bool qb_pair_is(const qb_pair *pair, const char *name) {
     return pair->name && strlen(name) == pair->name_length &&
            memcmp(pair->name, name, pair->name_length) == 0;
+}
+
+qb_status qb_pair_input(qb_ctx *cx, const char *option, const qb_pair *pair,
+                        const char *const *names, int32_t n, int32_t *index) {
+    int32_t i = n - 1;
+    while (i >= 0 && !qb_pair_is(pair, names[i])) i--;
+    if (i < 0 && !pair->name && n == 1) i = 0;
+    *index = i;
+    if (i >= 0) return QB_OK;
+    qb_strbuf known = {0};
+    char *text;
+    for (i = 0; i < n; i++) qb_strbuf_addf(&known, "%s%s", i > 0 ? ", " : "", names[i]);
+    QB_TRY(qb_strbuf_take(cx, &known, &text));
+    qb_fail(cx, QB_STATUS_USAGE, "--%s: the model has no input '%.*s'; it has %s", option,
+            (int)(pair->name ? pair->name_length : pair->value_length),
+            pair->name ? pair->name : pair->value, text);
+    qb_free(text);
+    return cx->code;
 }

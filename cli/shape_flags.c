@@ -32,13 +32,8 @@ qb_status qb_shapes_parse(qb_ctx *cx, const char *option, const char *text,
                           const char *const *names, int32_t n, qb_shape *shapes) {
     qb_pair p;
     while (qb_pair_next(&text, &p)) {
-        int32_t i = n - 1;
-        while (i >= 0 && !qb_pair_is(&p, names[i])) i--;
-        if (i < 0 && !p.name && n == 1) i = 0;
-        if (i < 0)
-            return qb_fail(cx, QB_STATUS_USAGE, "--%s: the model has no input '%.*s'", option,
-                           (int)(p.name ? p.name_length : p.value_length),
-                           p.name ? p.name : p.value);
+        int32_t i;
+        QB_TRY(qb_pair_input(cx, option, &p, names, n, &i));
         QB_TRY(parse_shape(cx, option, &p, &shapes[i]));
     }
     return QB_OK;

@@ -54,8 +54,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     const char *path = arguments->n > 0 ? arguments->item[0] : o->model;
     const qb_target *target;
-    if (!path) return qb_fail(cx, QB_STATUS_USAGE, "check: which model?");
-    if (!o->target) return qb_fail(cx, QB_STATUS_USAGE, "check: for which runtime? give --for");
+    if (!path) return qb_fail(cx, QB_STATUS_USAGE, "check: expected a MODEL");
+    if (!o->target)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "check: expected --for TARGET, the runtime that the model is for");
     QB_TRY(qb_target_find(cx, o->target, &target));
     qb_graph *graph = NULL;
     qb_findings findings = {0};

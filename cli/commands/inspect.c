@@ -166,12 +166,14 @@ static json_t *describe(const qb_project *project, const findings *f, json_t *en
 static void print_counts(const char *title, json_t *object, bool zeros) {
     const char *key;
     json_t *value;
+    int n = 0;
     printf("%-10s", title);
     json_object_foreach(object, key, value) {
-        if (zeros || json_integer_value(value) > 0)
-            printf(" %s %lld", key, (long long)json_integer_value(value));
+        if (!zeros && json_integer_value(value) == 0) continue;
+        printf(" %s %lld", key, (long long)json_integer_value(value));
+        n++;
     }
-    printf("\n");
+    printf("%s\n", n == 0 ? " none" : "");
 }
 
 static void print_providers(const json_t *providers) {

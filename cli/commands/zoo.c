@@ -52,6 +52,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_graph *graph = NULL;
     qb_status status = QB_OK;
     const qb_zoo_options shape = {.side = o->side};
+    if (!qb_zoo_find(name))
+        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND, "no model '%s' in the zoo: 'qbench zoo' lists them",
+                      name));
     QB_GO(qb_zoo_build(cx, name, (uint64_t)o->seed, &shape, &graph));
     const bool named = o->common.out && qb_has_suffix(o->common.out, ".onnx");
     path = named ? qb_strdup(cx, o->common.out)

@@ -16,7 +16,7 @@ checks=$((checks + 1))
 if command -v dot >/dev/null; then expect 0 dot -Tsvg model.dot -o model.svg; fi
 
 expect 2 "$QBENCH" inspect "$model" --shapes nothing:1x3
-complains "no input 'nothing'"
+complains "no input 'nothing'; it has [a-z]+"
 expect 1 "$QBENCH" inspect "$model" --dot nowhere/model.dot
 complains 'nowhere/model.dot'
 
