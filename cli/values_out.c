@@ -28,10 +28,12 @@ json_t *qb_values_json(const qb_graph *graph, const int32_t *ids, int32_t n) {
     for (int32_t i = 0; i < n; i++) {
         const qb_value *v = &graph->values[ids[i]];
         char shape[256];
+        /* Codes are the engine's own matter: what is given and comes out are their values. */
+        const qb_dtype type = v->q.n > 0 ? QB_DTYPE_F32 : v->dtype;
         shape_text(graph, &v->shape, shape, sizeof shape);
         json_array_append_new(list,
                               json_pack("{s:o, s:s, s:o}", "name", qb_json_string(v->name), "dtype",
-                                        qb_dtype_text(v->dtype), "shape", qb_json_string(shape)));
+                                        qb_dtype_text(type), "shape", qb_json_string(shape)));
     }
     return list;
 }

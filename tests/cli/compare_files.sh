@@ -6,6 +6,8 @@ command -v python3 >/dev/null || skip "no python3 to read JSON with"
 demo 5 10
 cd demo || exit 1
 expect 0 "$QBENCH" quantize
+expect 0 "$QBENCH" inspect model.qdq.onnx # its input is quantized inside: values are given
+says '^inputs +image  f32 '
 expect 0 "$QBENCH" compare fp32 int8 model.qdq.onnx --data test --duration 0.01 --thumbnails 0
 [ -s report.html ] || fail 'compare left no report.html'
 expect 0 python3 - <<'PY'
