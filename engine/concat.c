@@ -1,5 +1,7 @@
 /* Concat along the channels: producers write their slice of the output where that is legal, the
  * other inputs are copied into theirs. */
+#include <string.h>
+
 #include "device_internal.h"
 
 /* The group that computes each value; -1 for inputs and constants. */
@@ -29,6 +31,9 @@ static bool wants_slice(const qb_builder *b, const qb_group *producer) {
     case QB_KIND_CONV_TRANSPOSE:
     case QB_KIND_POOL: return true;
     case QB_KIND_CONCAT: return is_channel_concat(b, producer);
+    case QB_KIND_NODE: /* as a detector's necks have them; hosts' kernels write no slices of it */
+        return b->engine->device &&
+               strcmp(b->graph->nodes[producer->node[0]].op->name, "Resize") == 0;
     default: return false;
     }
 }

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 MODES = ("plain", "plain, zero", "residual", "residual, zero", "border classes", "general", "real",
-         "half", "half, residual", "half, general", "half, real")
+         "SiLU", "half", "half, residual", "half, general", "half, real")
 MOST_SHARED = 232448  # bytes a block may have
 
 
@@ -22,7 +22,7 @@ def dynamic_shared(name):
     tile = re.match(r"qb_conv_wgmma<(\d+), (\d+), (\d+), (\d+), \w+, (\d+)>", name)
     if tile:
         rows, columns, depth, groups, mode = map(int, tile.groups())
-        staging = groups * 128 * 64 if mode in (5, 9) else 0
+        staging = groups * 128 * 64 if mode in (5, 10) else 0
         stage = (rows + columns) * depth
         stages = min((MOST_SHARED - 1024 - 256 - staging) // stage, 12)
         return 1024 + stages * stage + 256 + staging

@@ -42,11 +42,15 @@ typedef enum qb_cuda_mode {
     QB_CUDA_BORDER,        /* a bias for each class */
     QB_CUDA_GENERAL,       /* everything, element by element */
     QB_CUDA_REAL,          /* GENERAL where `real` is set: 16 real values at once */
+    QB_CUDA_SILU,          /* REAL where `silu` is set: short code */
     QB_CUDA_HALF,          /* f16: float bias and bounds to f16 */
     QB_CUDA_HALF_RESIDUAL, /* ... and a residual in f16 */
     QB_CUDA_HALF_GENERAL,  /* f16 data to everything, element by element */
     QB_CUDA_HALF_REAL      /* HALF_GENERAL where `real` is set */
 } qb_cuda_mode;
+
+/* What the coarse SiLU may be off by: see qb_silu_coarse. */
+#define QB_CUDA_SILU_COARSE 2.5e-3f
 
 /* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
 typedef struct qb_cuda_conv {
@@ -72,10 +76,13 @@ typedef struct qb_cuda_conv {
     float res_scale;
     int32_t res_zero;
     int32_t has_float_bias;
-    int32_t wide; /* 16 channels of the result lie together and on a boundary */
-    int32_t real; /* in the general modes: wide, result and residual codes or f16, and an activation
-                     that is a bound, GELU or SiLU; kernels may take (HALF_)REAL */
-    int32_t fill; /* the code of padding */
+    int32_t wide;   /* 16 channels of the result lie together and on a boundary */
+    int32_t real;   /* in the general modes: result and residual codes or f16, wide (else any result
+                       and   no residual), and an activation that is a bound, GELU or SiLU; kernels may
+                       take (HALF_)REAL */
+    int32_t silu;   /* where `real` is set: wide, coarse SiLU to codes without a float bias, and at
+                       most   a residual of codes after it; kernels may take SILU */
+    int32_t fill;   /* the code of padding */
     int32_t paired; /* two neighbouring results of 32 channels are taken as one of 64: see
                        pair_results */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;

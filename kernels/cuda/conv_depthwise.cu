@@ -160,8 +160,9 @@ static __global__ void __launch_bounds__(THREADS, HALF ? 3 : 5)
     bool bounds =
         HALF ? p.mode == QB_CUDA_HALF
              : p.mode == QB_CUDA_PLAIN || p.mode == QB_CUDA_PLAIN_ZERO || p.mode == QB_CUDA_BORDER;
-    bool smooth = !HALF && p.mode == QB_CUDA_GENERAL && p.real && p.out_dtype != QB_DTYPE_F16 &&
-                  p.res_dtype == QB_DTYPE_NONE && (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
+    bool smooth = !HALF && p.mode == QB_CUDA_GENERAL && p.real && p.wide &&
+                  qb_is_code(p.out_dtype) && p.res_dtype == QB_DTYPE_NONE &&
+                  (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
 #pragma unroll
     for (int k = 0; k < PIXELS; k++) {
         if (x + k >= p.out_w) break;

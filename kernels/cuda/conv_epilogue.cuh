@@ -196,9 +196,8 @@ QB_DEVICE float qb_silu_fast(float x) {
     return x * qb_reciprocal(1.0f + qb_power_of_2(x * -1.44269504f));
 }
 
-// SiLU to 2.5e-3, for codes of a larger scale: x / 2 (1 + tanh(x / 2)) with the unit's tanh, 2^-11
-// up to x = 10, from where on it is 1.
-#define QB_SILU_COARSE 2.5e-3f
+// SiLU to QB_CUDA_SILU_COARSE, for codes of a larger scale: x / 2 (1 + tanh(x / 2)) with the unit's
+// tanh, 2^-11 up to x = 10, from where on it is 1.
 QB_DEVICE float qb_silu_coarse(float x) {
     float half = 0.5f * x;
     return __fmaf_rn(half, qb_tanh_fast(half), half);
@@ -206,7 +205,7 @@ QB_DEVICE float qb_silu_coarse(float x) {
 
 // Are the coarse forms within half a code?
 QB_DEVICE bool qb_is_coarse(const qb_cuda_conv &p) {
-    float off = p.act == QB_ACT_SILU ? QB_SILU_COARSE : QB_GELU_COARSE;
+    float off = p.act == QB_ACT_SILU ? QB_CUDA_SILU_COARSE : QB_GELU_COARSE;
     return p.out_dtype != QB_DTYPE_F16 && p.inverse * off < 0.5f;
 }
 
@@ -275,6 +274,27 @@ QB_DEVICE void qb_store_real16(const qb_cuda_conv &p, void *out, size_t at, bool
     if (valid) *(uint4 *)((char *)out + at) = make_uint4(word[0], word[1], word[2], word[3]);
 }
 
+// The first `left` of 16 real values from element `at` on, wherever that lies.
+QB_DEVICE void qb_store_ragged16(const qb_cuda_conv &p, void *out, size_t at, int left,
+                                 const float (&v)[16]) {
+    if (p.out_dtype != QB_DTYPE_F16 || left < 16) {
+#pragma unroll
+        for (int j = 0; j < 16; j++)
+            if (j < left) qb_store(p, out, at + j, v[j]);
+        return;
+    }
+    __half *to = (__half *)out + at;
+    if (at & 1) { // the words in between
+        to[0] = __float2half_rn(v[0]);
+#pragma unroll
+        for (int j = 1; j < 15; j += 2) *(uint32_t *)(to + j) = qb_half_pair(v[j], v[j + 1]);
+        to[15] = __float2half_rn(v[15]);
+    } else {
+#pragma unroll
+        for (int j = 0; j < 16; j += 2) *(uint32_t *)(to + j) = qb_half_pair(v[j], v[j + 1]);
+    }
+}
+
 // Adds 16 elements of the residual, codes or f16, as they were read.
 QB_DEVICE void qb_add_residual16(const qb_cuda_conv &p, const qb_words<32> &w, float (&v)[16]) {
     if (p.res_dtype == QB_DTYPE_F16) {
@@ -306,16 +326,14 @@ QB_DEVICE void qb_read16(const char *from, float (&to)[16]) {
     for (int j = 0; j < 16; j++) to[j] = __uint_as_float(w.word[j]);
 }
 
-// 16 real values, by way of the coarse GELU or SiLU, to 16 codes.
-template <bool GELU>
-QB_DEVICE void qb_store_coarse16(const qb_cuda_conv &p, void *out, size_t at, bool valid,
-                                 const float (&v)[16]) {
+// 16 real values, by way of the coarse GELU, to 16 codes.
+QB_DEVICE void qb_store_gelu16(const qb_cuda_conv &p, void *out, size_t at, bool valid,
+                               const float (&v)[16]) {
     float half = 0.5f * p.inverse, magic = QB_ROUND_MAGIC + (float)p.out_zero;
     uint32_t bits[16];
 #pragma unroll
     for (int j = 0; j < 16; j++) {
-        float slope = GELU ? __fmaf_rn(0.0356774081f, v[j] * v[j], 0.797884561f) : 0.5f;
-        float inner = v[j] * slope, h = half * v[j];
+        float inner = v[j] * __fmaf_rn(0.0356774081f, v[j] * v[j], 0.797884561f), h = half * v[j];
         float code = __fmaf_rn(h, qb_tanh_fast(inner), h);
         bits[j] = __float_as_uint(__fadd_rn(fminf(fmaxf(code, p.lowest), p.highest), magic));
     }
@@ -406,18 +424,17 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
 #pragma unroll
                 for (int j = 0; j < 16; j++) v[j] = __fadd_rn(v[j], float_bias[j]);
             }
-            if (CODES && coarse && !res && p.act == QB_ACT_GELU) {
-                qb_store_coarse16<true>(p, io.out, to, valid, v);
-                continue;
-            }
-            if (CODES && coarse && !res && p.act == QB_ACT_SILU) {
-                qb_store_coarse16<false>(p, io.out, to, valid, v);
+            if (CODES && coarse && !res && p.wide && p.act == QB_ACT_GELU) {
+                qb_store_gelu16(p, io.out, to, valid, v);
                 continue;
             }
             if (res && !p.act_first) qb_add_residual16(p, residual, v);
             qb_act_fast(p, coarse, v);
             if (res && p.act_first) qb_add_residual16(p, residual, v);
-            qb_store_real16<!CODES>(p, io.out, to, valid, v);
+            if (p.wide)
+                qb_store_real16<!CODES>(p, io.out, to, valid, v);
+            else if (valid)
+                qb_store_ragged16(p, io.out, to, p.out_c - c, v);
         }
     }
 }
@@ -486,6 +503,56 @@ QB_DEVICE uint32_t qb_finish4(const qb_cuda_conv &p, const int (&acc)[4], int4 b
 }
 
 QB_DEVICE uint4 qb_load16(const void *from) { return __ldg((const uint4 *)from); }
+
+// The end of one thread's sums in the mode SILU; see qb_finish_vector and qb_silu_coarse. Results
+// are within a code, so that products are rounded with the sums they are for. Short: code that does
+// not fit the caches of instructions takes more time than it computes.
+template <int ROWS, int BLOCKS, class Acc, class RowOf>
+QB_DEVICE void qb_finish_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                              RowOf row_of, Acc acc) {
+    if (p.classes > 1) qb_settle_borders<ROWS, BLOCKS>(p, io, channel, row_of, acc);
+    const bool res = p.res_dtype != QB_DTYPE_NONE;
+    const float magic = QB_ROUND_MAGIC + (float)p.out_zero, gain = p.res_scale * p.inverse;
+    const qb_residual_code code = qb_residual_code_of(p);
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        if (c >= p.out_c) break;
+        const char *at = io.packed + (size_t)c * 4;
+        float multiplier[16], bias[16]; // of half the value: what tanh takes
+        qb_read16(at + p.at_multiplier, multiplier);
+        qb_read16(at + p.at_bias + p.middle * p.n_pad * 4, bias);
+#pragma unroll
+        for (int j = 0; j < 16; j++) multiplier[j] *= 0.5f;
+        qb_float_biases(multiplier, bias);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            if (row_of(i) >= p.rows) continue;
+            uint32_t word[4] = {};
+            if (res) {
+                uint4 r = qb_load16((const char *)io.residual +
+                                    ((size_t)row_of(i) * p.res_total + p.res_offset + c));
+                word[0] = r.x, word[1] = r.y, word[2] = r.z, word[3] = r.w;
+            }
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+                uint32_t bits[4], from = word[j] ^ code.flip;
+#pragma unroll
+                for (int k = 0; k < 4; k++) {
+                    float half = __fmaf_rn((float)acc(i, block, 4 * j + k), multiplier[4 * j + k],
+                                           bias[4 * j + k]);
+                    float scaled = half * p.inverse,
+                          v = __fmaf_rn(scaled, qb_tanh_fast(half), scaled);
+                    if (res) v = __fmaf_rn(gain, qb_code(from, k, code), v);
+                    bits[k] = __float_as_uint(fminf(fmaxf(v, p.lowest), p.highest) + magic);
+                }
+                word[j] = qb_join(bits[0], bits[1], bits[2], bits[3]);
+            }
+            *(uint4 *)((char *)io.out + ((size_t)row_of(i) * p.out_total + p.out_offset + c)) =
+                make_uint4(word[0], word[1], word[2], word[3]);
+        }
+    }
+}
 
 QB_DEVICE float4 qb_floats(uint4 v) {
     return make_float4(__uint_as_float(v.x), __uint_as_float(v.y), __uint_as_float(v.z),

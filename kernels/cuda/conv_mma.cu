@@ -214,6 +214,9 @@ static __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, blocks_of(WARPS
     if constexpr (MODE == QB_CUDA_REAL) {
         qb_finish_reals<MT * 2, 1, int>(p, io, channel, row_of, value);
         return;
+    } else if constexpr (MODE == QB_CUDA_SILU) {
+        qb_finish_silu<MT * 2, 1>(p, io, channel, row_of, value);
+        return;
     } else if constexpr (MODE != QB_CUDA_GENERAL) {
         qb_finish_vector<MODE, MT * 2, 1, false>(p, io, channel, NULL, row_of, value);
         return;
@@ -291,7 +294,9 @@ static int launch(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io, vo
     case QB_CUDA_BORDER: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_BORDER>(p, io, stream);
     default: break;
     }
-    int code = 0; // either of the general modes; prepares both
+    int code = 0; // one of the general modes; prepares all
+    if (!p || p->silu) code = launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_SILU>(p, io, stream);
+    if (code || (p && p->silu)) return code;
     if (!p || p->real) code = launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_REAL>(p, io, stream);
     if (code || (p && p->real)) return code;
     return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_GENERAL>(p, io, stream);

@@ -250,7 +250,16 @@ static bool is_real(const qb_problem *p, const qb_cuda_conv *c) {
     bool residual = c->res_dtype != QB_DTYPE_NONE;
     if (residual && (c->res_dtype == QB_DTYPE_F32 || (c->res_total | c->res_offset) % 16 != 0))
         return false;
-    return general && c->wide && c->out_dtype != QB_DTYPE_F32 && has_real_act(p->act.kind);
+    bool stores = c->wide ? c->out_dtype != QB_DTYPE_F32 : !residual;
+    return general && stores && has_real_act(p->act.kind);
+}
+
+/* See QB_CUDA_SILU, and qb_is_coarse of the kernels. */
+static bool is_silu(const qb_problem *p, const qb_cuda_conv *c) {
+    bool residual = c->res_dtype != QB_DTYPE_NONE;
+    return c->real && c->mode == QB_CUDA_GENERAL && c->wide && p->act.kind == QB_ACT_SILU &&
+           is_codes(&p->out) && c->inverse * QB_CUDA_SILU_COARSE < 0.5f && !c->has_float_bias &&
+           (!residual || (c->act_first && is_codes(&p->in[QB_IN_RESIDUAL])));
 }
 
 static int64_t place(int64_t *end, int64_t bytes) {
@@ -346,6 +355,7 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
     set_epilogue(p, form, &c);
     if (c.half) set_half_epilogue(p, &c);
     c.real = is_real(p, &c);
+    c.silu = is_silu(p, &c);
     if (form == QB_CUDA_FORM_STEM_FILLED) pair_results(&c);
     int64_t weight = set_weight(form, block_k, block_n, &c);
     if (weight < 0) return false;

@@ -147,6 +147,8 @@ static __global__ void __launch_bounds__(THREADS, blocks_of(MODE))
         auto value = [&](int i, int, int j) -> auto & { return sum[j / 2 * 4 + i * 2 + j % 2]; };
         if constexpr (MODE == QB_CUDA_REAL)
             qb_finish_reals<2, 1, int>(p, io, channel, row_of, value);
+        else if constexpr (MODE == QB_CUDA_SILU)
+            qb_finish_silu<2, 1>(p, io, channel, row_of, value);
         else
             qb_finish_vector<MODE, 2, 1, false>(p, io, channel, NULL, row_of, value);
     }
@@ -175,7 +177,10 @@ static int launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *i
     switch (mode) {
     case QB_CUDA_PLAIN: return launch<QB_CUDA_PLAIN>(p, io, stream);
     case QB_CUDA_PLAIN_ZERO: return launch<QB_CUDA_PLAIN_ZERO>(p, io, stream);
-    case QB_CUDA_GENERAL: return launch<QB_CUDA_REAL>(p, io, stream); // where `real` is set
+    case QB_CUDA_GENERAL: { // where `real` is set; prepares both
+        int code = !p || p->silu ? launch<QB_CUDA_SILU>(p, io, stream) : 0;
+        return code || (p && p->silu) ? code : launch<QB_CUDA_REAL>(p, io, stream);
+    }
     default: return (int)cudaErrorInvalidValue;
     }
 }

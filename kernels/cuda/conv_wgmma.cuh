@@ -146,8 +146,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     typename T::sum_type acc[T::repeats][BN / 2];
     // constants stay in registers where there is room for them beside the sums
     constexpr int ROOM = GROUPS == 3 ? 96 : T::residual ? 160 : 192;
-    constexpr bool HELD = MODE != QB_CUDA_GENERAL && MODE != QB_CUDA_REAL && !T::half &&
-                          T::repeats * BN / 2 + BN / 2 <= ROOM;
+    constexpr bool HELD = MODE != QB_CUDA_GENERAL && MODE != QB_CUDA_REAL && MODE != QB_CUDA_SILU &&
+                          !T::half && T::repeats * BN / 2 + BN / 2 <= ROOM;
     qb_constants<HELD ? BN / 64 : 1> held;
     int held_channel = -1; // where those begin; the grid is such that it seldom changes
     qb_ring<T::stages> at = {0, 0};
@@ -178,6 +178,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         if constexpr (MODE == QB_CUDA_REAL || MODE == QB_CUDA_HALF_REAL) {
             qb_finish_reals<T::repeats * 2, BN / 64, typename T::sum_type>(p, io, channel0, row_of,
                                                                            value);
+        } else if constexpr (MODE == QB_CUDA_SILU) {
+            qb_finish_silu<T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
         } else if constexpr (T::half && !T::staged) {
             qb_finish_half<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
         } else if constexpr (T::residual) {
@@ -342,11 +344,17 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                    *p, *io, flat);
 }
 
-// Either of the general modes; prepares both.
+// One of the general modes; prepares all.
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, int GENERAL, int REAL>
 static int qb_wgmma_launch_general(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                    const qb_cuda_encode *encode, int32_t sms, void *stream) {
     int code = 0;
+    if constexpr (GENERAL == QB_CUDA_GENERAL) {
+        if (!p || p->silu)
+            code = qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, QB_CUDA_SILU>(p, io, encode, sms,
+                                                                            stream);
+        if (code || (p && p->silu)) return code;
+    }
     if (!p || p->real)
         code = qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, REAL>(p, io, encode, sms, stream);
     if (code || (p && p->real)) return code;

@@ -11,8 +11,12 @@ struct position {
 };
 
 QB_DEVICE position position_of(int o, int in, int out, bool linear) {
-    position p = {(int)((int64_t)o * in / out), 0, 0.0f};
-    if (linear) {
+    position p = {0, 0, 0.0f};
+    if (!linear) {
+        bool small = (uint32_t)out <= 0xffffu && (uint32_t)in <= 0xffffu;
+        p.low = small ? (int)((uint32_t)o * (uint32_t)in / (uint32_t)out)
+                      : (int)((int64_t)o * in / out);
+    } else {
         float at = ((float)o + 0.5f) * ((float)in / (float)out) - 0.5f;
         at = fminf(fmaxf(at, 0.0f), (float)(in - 1));
         p.low = (int)at;
@@ -62,7 +66,9 @@ extern "C" int qb_cuda_resize_run(const qb_cuda_resize *p, const void *in, void 
     uint32_t count = (uint32_t)((int64_t)p->batch * (p->channels / p->width) * p->out_h * p->out_w);
     unsigned blocks = (count + THREADS - 1) / THREADS;
     if (count == 0) return 0;
-    if (p->width == 8)
+    if (p->width == 16)
+        resize<16><<<blocks, THREADS, 0, s>>>(*p, count, in, out);
+    else if (p->width == 8)
         resize<8><<<blocks, THREADS, 0, s>>>(*p, count, in, out);
     else
         resize<1><<<blocks, THREADS, 0, s>>>(*p, count, in, out);

@@ -25,7 +25,7 @@ typedef struct qb_cuda_resize {
     int32_t batch, channels, in_h, in_w, out_h, out_w;
     int64_t in_stride[4], out_stride[4], in_first, out_first;
     int32_t linear, channels_last;
-    int32_t width; /* channels that a thread takes: 8 or 1 */
+    int32_t width; /* channels that a thread takes: 16 (of codes that stay), 8 or 1 */
 } qb_cuda_resize;
 int qb_cuda_resize_run(const qb_cuda_resize *p, const void *in, void *out, void *stream);
 

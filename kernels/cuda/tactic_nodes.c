@@ -90,7 +90,7 @@ QB_CUDA_TACTIC(cuda_layer_norm, "layer_norm", QB_KIND_LAYER_NORM, QB_WITHIN_1_LS
 
 static bool pose_resize(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_resize *r) {
     qb_cuda_strides from, to;
-    int32_t divide;
+    int32_t divide = 0;
     *r = (qb_cuda_resize){.linear = p->resize == QB_RESIZE_LINEAR, .width = 8};
     if (p->kind != QB_KIND_RESIZE || p->n_in != 1) return false;
     qb_cuda_settle(p, settled, in);
@@ -116,6 +116,8 @@ static bool pose_resize(const qb_problem *p, qb_problem *settled, qb_desc *in, q
         r->out_stride[d] = to.stride[d];
         if (d != 1) all |= from.stride[d] | to.stride[d];
     }
+    const bool stay = !r->linear && !divide && qb_dtype_size(y->dtype) == 1;
+    if (all % 16 == 0 && stay) r->width = 16;
     if (all % 8 || from.stride[1] != 1 || to.stride[1] != 1) r->width = 1;
     return true;
 }

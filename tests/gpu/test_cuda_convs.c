@@ -296,9 +296,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(replayed_graphs_repeat_the_result),
     cmocka_unit_test(random_problems_equal_the_reference),
     cmocka_unit_test(resnet_shapes_equal_the_reference),
+    cmocka_unit_test(silu_layers_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),
     cmocka_unit_test(many_tiles_with_residuals_equal_the_reference),
-    cmocka_unit_test(silu_layers_equal_the_reference),
     cmocka_unit_test(cudnn_is_within_one_code),
 };
 
