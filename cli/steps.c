@@ -42,6 +42,7 @@ static void print_choice(const json_t *step) {
     print_reason(step, "fallback", "not on cuda");
     print_reason(step, "half", "in f16");
     print_reason(step, "in_place", "in place");
+    print_reason(step, "joined", "one step");
     print_reason(step, "note", "plain kernel");
     if (number(step, "us") <= 0) return;
     printf("     %.1f us, %.2f TOPS, %.0f GB/s", number(step, "us"), number(step, "tops"),

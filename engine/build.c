@@ -257,8 +257,10 @@ static qb_status build_steps(qb_builder *b) {
     for (b->group = 0; b->group < b->groups.n; b->group++) {
         const qb_group *group = &b->groups.group[b->group];
         char node[160];
-        QB_TRY_WRAP(b->cx, qb_build_group(b, group), "%s",
-                    qb_node_text(b->graph, group->node[0], node, sizeof node));
+        if (group->n_nodes == 0) continue; /* joined with one before it */
+        qb_node_text(b->graph, group->node[0], node, sizeof node);
+        if (b->engine->device) QB_TRY_WRAP(b->cx, qb_device_join(b), "%s", node);
+        QB_TRY_WRAP(b->cx, qb_build_group(b, group), "%s", node);
     }
     return open_outputs(b);
 }
@@ -466,6 +468,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
                     .plans = r->plans,
                     .hints = r->hints,
                     .usual = r->usual,
+                    .may_join = !r->observable,
                     .workspace_limit = r->workspace_limit,
                     .device_float = r->float_type,
                     .tf32 = r->tf32};

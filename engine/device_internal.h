@@ -88,6 +88,8 @@ bool qb_device_has(const qb_builder *b, const qb_tactic *tactic, qb_kind kind);
 bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *to);
 
 /* engine/device_mix.c */
+/* Seconds of the group's fastest tactic; infinite when none takes it. `half`: in f16. */
+qb_status qb_device_time(qb_builder *b, const qb_group *group, bool half, double *seconds);
 /* Decides which groups of codes run in f16 and gives them float constants. Adds values to the
  * graph, so it comes before whatever is allocated for each value. */
 qb_status qb_device_mix(qb_builder *b);
@@ -96,6 +98,11 @@ qb_status qb_device_mix(qb_builder *b);
 qb_status qb_device_mix_again(qb_builder *b);
 /* The same as at the usual shapes, by the names of the hints. */
 qb_status qb_device_mix_hinted(qb_builder *b);
+
+/* engine/device_join.c: a convolution of codes, the group at work, and the max pool that alone
+ * reads it become one group where a tactic of the device is faster than the two chosen alone, or
+ * where the earlier build or the hints say so. The pool's own group is then empty. */
+qb_status qb_device_join(qb_builder *b);
 
 /* engine/device_race.c: how long one run of each of two engines takes, by the device's clock:
  * medians of replays on zeros, by turns. Kept among the timings, so that a build with them decides

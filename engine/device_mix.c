@@ -72,8 +72,7 @@ static int32_t *float_inputs(qb_builder *b, const qb_group *group) {
     return in;
 }
 
-/* Seconds of the group's fastest tactic; infinite when none takes it. */
-static qb_status time_group(qb_builder *b, const qb_group *group, bool half, double *seconds) {
+qb_status qb_device_time(qb_builder *b, const qb_group *group, bool half, double *seconds) {
     qb_desc in[2][QB_MAX_INPUTS];
     bool constant[QB_MAX_INPUTS];
     qb_problem forms[2];
@@ -123,8 +122,8 @@ static qb_status time_both(mixer *m, int32_t g) {
     if (group->kind == QB_KIND_CONCAT) return QB_OK;
     qb_group floats = *group;
     floats.in = m->half_in[g];
-    QB_TRY(time_group(b, group, false, &m->codes[g]));
-    QB_TRY(time_group(b, &floats, true, &m->half[g]));
+    QB_TRY(qb_device_time(b, group, false, &m->codes[g]));
+    QB_TRY(qb_device_time(b, &floats, true, &m->half[g]));
     if (isinf(m->codes[g]) || isinf(m->half[g])) { /* the host runs one: no choice */
         settle_floats(m, g);
         m->half_in[g] = NULL;

@@ -85,6 +85,7 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     }
     QB_TRY(qb_device_decide(b, forms, f.n, constant, group->in, &kernel, &choice));
     *done = kernel != NULL;
+    choice.why_joined = b->why_joined;
     if (is_half(b, group->out)) choice.why_half = b->half_note[group->out];
     if (kernel) return add_step(b, group, kernel, &choice);
     b->why_not = choice.why_not;

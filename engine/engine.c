@@ -100,6 +100,7 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .fallback = step->choice.why_not,
                           .half = step->choice.why_half,
                           .place = step->choice.why_place,
+                          .joined = step->choice.why_joined,
                           .note = step->choice.note};
 }
 

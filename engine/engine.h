@@ -131,6 +131,7 @@ typedef struct qb_step_info {
     int32_t n_alternatives;
     const char *fallback; /* why the device does not run it; NULL */
     const char *half;     /* why a step of an INT8 engine runs in f16; NULL */
+    const char *joined;   /* why a convolution and a pool are one step; NULL */
     const char *note;     /* why the device's fast kernels leave it out: "C=18: no tile"; NULL */
     const char *place;    /* why its tactic is not the one that is fastest alone; NULL */
 } qb_step_info;

@@ -62,6 +62,7 @@ typedef struct qb_choice {
     qb_step_alternative *alternatives; /* in the engine's arena */
     const char *why_not;               /* why no tactic of the device runs it; NULL */
     const char *why_half;              /* why it runs in f16, in an INT8 engine; NULL */
+    const char *why_joined;            /* why it is a convolution with a pool; NULL */
     const char *note;                  /* why no fast kernel of the device runs it; NULL */
     const char *why_place;             /* why it is not the one that was fastest alone; NULL */
 } qb_choice;
@@ -225,6 +226,8 @@ typedef struct qb_builder {
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */
     const char *why_not;        /* why the device does not run the group at work; NULL */
+    const char *why_joined;     /* why it is joined with another; NULL */
+    bool may_join;              /* nobody wants to see what would be inside such a step */
     struct qb_scratch *scratch; /* the device's memory and stream for timing */
     qb_workers *workers;        /* for timing; NULL otherwise */
     qb_layout spatial;          /* layout of images between windows: NHWC, or ROW for ref alone */

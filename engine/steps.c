@@ -134,7 +134,8 @@ qb_status qb_build_node(qb_builder *b, const qb_group *group) {
 static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
 
 static bool is_window_kind(qb_kind kind) {
-    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL;
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL ||
+           kind == QB_KIND_CONV_POOL;
 }
 
 static void add_form(qb_builder *b, const qb_group *group, const qb_problem *base, qb_layout layout,
@@ -320,8 +321,8 @@ static qb_dtype computes_in(const qb_problem *p) {
                     : p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
                                                                                      : QB_DTYPE_F32;
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
-    bool has_weight =
-        p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
+    bool has_weight = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
+                      p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
     if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : real;
     return in && out ? QB_DTYPE_S8 : real;
 }

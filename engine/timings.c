@@ -313,6 +313,7 @@ qb_status qb_problem_key(qb_ctx *cx, const qb_problem *p, const bool *constant, 
     for (int32_t i = 0; i < p->n_in; i++) add_desc(&buf, &p->in[i], constant && constant[i]);
     add_desc(&buf, &p->out, false);
     add_window(&buf, &p->window);
+    add_window(&buf, &p->after);
     qb_strbuf_addf(&buf, ";g%lld;t%d%d;a%d%s;b%d;p%d;r%d;%s%s%s", (long long)p->group,
                    p->transpose_a, p->transpose_b, p->axis, p->zero_nan ? "z" : "", (int)p->binary,
                    (int)p->pool, (int)p->resize, qb_act_text(p->act.kind),

@@ -10,6 +10,7 @@
  *   CONV_TRANSPOSE, BINARY   anchor [activation]
  *   SOFTMAX          alone, or with Where(IsNaN(s), 0, s)
  *   UNARY, POOL, CONCAT   alone
+ *   CONV_POOL        none: an engine joins a CONV and the MaxPool that alone reads it
  *   NODE             the rest: computed convolution weights, a Gemm whose C is no constant row,
  * types other than f32 and quantized ones, per-channel activations ...
  *

@@ -66,6 +66,7 @@ static qb_status fill_pool(qb_ctx *cx, const qb_node *node, qb_problem *p) {
 static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *p) {
     switch (p->kind) {
     case QB_KIND_CONV:
+    case QB_KIND_CONV_POOL:
     case QB_KIND_CONV_TRANSPOSE:
         p->group = qb_node_int(node, "group", 1);
         match_weight(in);
@@ -117,6 +118,12 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
     QB_TRY_WRAP(cx, desc_of(cx, graph, group->out, &p.out), "%s '%s'", anchor->op->name,
                 anchor->name);
     QB_TRY_WRAP(cx, fill(cx, anchor, in, &p), "%s '%s'", anchor->op->name, anchor->name);
+    if (group->kind == QB_KIND_CONV_POOL) {
+        const qb_node *pool = &graph->nodes[group->node[group->n_nodes - 1]];
+        const qb_shape *between = &graph->values[pool->in[0]].shape;
+        QB_TRY_WRAP(cx, qb_op_window(cx, pool, between, NULL, &p.after), "%s '%s'", pool->op->name,
+                    pool->name);
+    }
     *problem = p;
     return QB_OK;
 }

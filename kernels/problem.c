@@ -9,6 +9,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_CONV_TRANSPOSE] = "conv_transpose",
         [QB_KIND_MATMUL] = "matmul",
         [QB_KIND_POOL] = "pool",
+        [QB_KIND_CONV_POOL] = "conv_pool",
         [QB_KIND_BINARY] = "binary",
         [QB_KIND_UNARY] = "unary",
         [QB_KIND_SOFTMAX] = "softmax",
@@ -97,10 +98,39 @@ int32_t qb_cell_gates(qb_cell_kind cell) {
     return cell == QB_CELL_LSTM ? 4 : cell == QB_CELL_GRU ? 3 : 1;
 }
 
+void qb_problem_parts(const qb_problem *p, qb_desc *between, qb_problem *conv, qb_problem *pool) {
+    *between = p->out;
+    between->channel_offset = between->channel_total = 0;
+    for (int32_t d = 0; d < p->window.n; d++) {
+        const qb_window *w = &p->window;
+        const int64_t reach = (w->kernel[d] - 1) * w->dilation[d] + 1;
+        const int64_t room = p->in[QB_IN_DATA].shape.dim[2 + d] + w->pad_begin[d] + w->pad_end[d];
+        between->shape.dim[2 + d] = (room - reach) / w->stride[d] + 1;
+    }
+    *conv = *p;
+    conv->kind = QB_KIND_CONV;
+    conv->out = *between;
+    conv->after = (qb_window){0};
+    *pool = (qb_problem){.kind = QB_KIND_POOL,
+                         .n_in = 1,
+                         .in = between,
+                         .out = p->out,
+                         .window = p->after,
+                         .pool = QB_POOL_MAX,
+                         .group = 1,
+                         .scale = 1};
+}
+
 double qb_problem_flops(const qb_problem *p) {
     double out = count_of(&p->out.shape, 0);
     switch (p->kind) {
     case QB_KIND_CONV: return 2.0 * out * count_of(&p->in[QB_IN_WEIGHT].shape, 1);
+    case QB_KIND_CONV_POOL: {
+        qb_problem conv, pool;
+        qb_desc between;
+        qb_problem_parts(p, &between, &conv, &pool);
+        return qb_problem_flops(&conv) + qb_problem_flops(&pool);
+    }
     case QB_KIND_CONV_TRANSPOSE: /* each input element meets M / g kernels */
         return 2.0 * count_of(&p->in[QB_IN_DATA].shape, 0) *
                count_of(&p->in[QB_IN_WEIGHT].shape, 1);

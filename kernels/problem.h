@@ -21,7 +21,8 @@
  *
  * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
  * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
- * other values become qb_quantize_value of the real value.
+ * other values become qb_quantize_value of the real value. CONV_POOL is a CONV, and a POOL of its
+ * result, bit for bit.
  *
  * Data, result and residual may be bf16, each for itself: constants stay f32 in the problem, a
  * weight is rounded to bf16 when it is packed, sums are in float, what is written is rounded.
@@ -45,11 +46,13 @@ typedef enum qb_kind {
     QB_KIND_CONV_TRANSPOSE, /* in: x, weight [C, M/g, k...], bias? */
     QB_KIND_MATMUL,         /* in: a [..., m, k], b [..., k, n], bias [n]?, residual? */
     QB_KIND_POOL,           /* in: x */
-    QB_KIND_BINARY,         /* in: a, b with numpy broadcasting */
-    QB_KIND_UNARY,          /* in: x; the function is `act` */
-    QB_KIND_SOFTMAX,        /* in: x */
-    QB_KIND_CONCAT,         /* in: x0 ... xn-1 */
-    QB_KIND_COPY,           /* in: x; same values, another dtype, layout or quantization */
+    QB_KIND_CONV_POOL, /* CONV without a residual, and the max pool `after` of its codes: what lies
+                          between has the type and the parameters of the result */
+    QB_KIND_BINARY,    /* in: a, b with numpy broadcasting */
+    QB_KIND_UNARY,     /* in: x; the function is `act` */
+    QB_KIND_SOFTMAX,   /* in: x */
+    QB_KIND_CONCAT,    /* in: x0 ... xn-1 */
+    QB_KIND_COPY,      /* in: x; same values, another dtype, layout or quantization */
     /* Nodes that a tactic may run as well; where none does, the operator's eval runs them (see
        qb_node_problem), so that they have no reference tactic. No activation. */
     QB_KIND_LAYER_NORM, /* in: x, scale, bias?; over the dimensions from `axis` on, `epsilon` */
@@ -155,6 +158,7 @@ typedef struct qb_problem {
     qb_desc out;
     qb_window window; /* CONV, CONV_TRANSPOSE, POOL (global pooling: kernel = spatial size);
                          with ceil_mode the last window may reach beyond pad_end */
+    qb_window after;  /* CONV_POOL: the pool's, `window` being the convolution's */
     int64_t group;    /* CONV, CONV_TRANSPOSE; ATTENTION: heads */
     bool transpose_a, transpose_b; /* MATMUL: the last two axes are swapped in memory */
     bool tf32;   /* CONV, MATMUL of f32: a tactic may round the factors to TF32 (10 bits after the
@@ -183,6 +187,10 @@ enum { QB_IN_DATA = 0, QB_IN_WEIGHT = 1, QB_IN_BIAS = 2, QB_IN_RESIDUAL = 3 };
 
 /* Gates of a cell: rows of W and R for each hidden unit. */
 int32_t qb_cell_gates(qb_cell_kind cell);
+
+/* The two problems that a CONV_POOL stands for, and what lies between them: a whole tensor of the
+ * result's layout. They refer to `p` and to *between. */
+void qb_problem_parts(const qb_problem *p, qb_desc *between, qb_problem *conv, qb_problem *pool);
 
 bool qb_problem_has(const qb_problem *p, int32_t input);
 /* A depthwise CONV whose window is one pixel and that adds nothing to its result: x scale[c] +

@@ -78,10 +78,10 @@ typedef struct qb_cuda_conv {
     int32_t has_float_bias;
     int32_t wide;   /* 16 channels of the result lie together and on a boundary */
     int32_t real;   /* in the general modes: result and residual codes or f16, wide (else any result
-                       and   no residual), and an activation that is a bound, GELU or SiLU; kernels may
-                       take (HALF_)REAL */
+                       and no residual), and an activation that is a bound, GELU or SiLU; kernels
+                       may take (HALF_)REAL */
     int32_t silu;   /* where `real` is set: wide, coarse SiLU to codes without a float bias, and at
-                       most   a residual of codes after it; kernels may take SILU */
+                       most a residual of codes after it; kernels may take SILU */
     int32_t fill;   /* the code of padding */
     int32_t paired; /* two neighbouring results of 32 channels are taken as one of 64: see
                        pair_results */
@@ -138,9 +138,29 @@ int qb_cuda_conv_stem_shared(const qb_cuda_conv *conv); /* bytes of shared memor
 #define QB_CUDA_STEM_SHARED(conv)                                                                  \
     ((conv)->kernel_h * 2048 + QB_CUDA_STEM_LINES(conv) * QB_CUDA_STEM_ENTRIES * 16 + 1024)
 #define QB_CUDA_STEM_SHARED_MOST 75776 /* three blocks find room */
+/* Can conv_stem_wgmma.cu compute it? */
+bool qb_cuda_stem_fits(const qb_cuda_conv *conv);
 int qb_cuda_conv_stem_wgmma_prepare(qb_cuda_mode mode);
 int qb_cuda_conv_stem_wgmma(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
                             const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
+
+/* The same with a max pool of its codes behind it, of which two windows share a row and a column at
+ * most. `conv` writes where the pool does; `rows`, `columns`: of the pool's result, that a block
+ * computes. */
+typedef struct qb_cuda_stem_pool {
+    qb_cuda_conv conv;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, out_h, out_w, rows, columns;
+} qb_cuda_stem_pool;
+#define QB_CUDA_STEM_POOL_LINES(p, rows)                                                           \
+    ((((rows)-1) * (p)->stride_h + (p)->kernel_h - 1) * (p)->conv.stride_h + (p)->conv.kernel_h)
+#define QB_CUDA_STEM_POOL_STAGE 8320 /* a row of the convolution's codes, twice */
+#define QB_CUDA_STEM_POOL_SHARED(p, rows)                                                          \
+    ((p)->conv.kernel_h * 2048 + QB_CUDA_STEM_POOL_LINES(p, rows) * QB_CUDA_STEM_ENTRIES * 16 +    \
+     2 * QB_CUDA_STEM_POOL_STAGE)
+#define QB_CUDA_STEM_POOL_SHARED_MOST 115712 /* two blocks find room */
+int qb_cuda_conv_stem_pool_wgmma_prepare(qb_cuda_mode mode);
+int qb_cuda_conv_stem_pool_wgmma(const qb_cuda_stem_pool *p, const qb_cuda_conv_io *io,
+                                 void *stream);
 
 /* Tiles of the mma.sync kernels (compute capability 8.0 and later). */
 typedef enum qb_cuda_mma_tile {

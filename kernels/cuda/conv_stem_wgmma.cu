@@ -15,102 +15,9 @@
 //   threads   two groups of four warps, each 64 pixels of every row; three blocks a multiprocessor
 //   shared    the weight, 2 KiB a row of the kernel, and the lines under the block
 //   bound by  the arithmetic of the epilogue
-#include "kernels/cuda/conv_epilogue.cuh"
-#include "kernels/cuda/hopper.cuh"
+#include "kernels/cuda/conv_stem_wgmma.cuh"
 
-#define THREADS 256
 #define ROWS QB_CUDA_STEM_ROWS
-#define ENTRIES QB_CUDA_STEM_ENTRIES // of a line; the last four are for the other half of K
-#define WIDTH (ENTRIES - 4)
-#define ENTRY_BYTES 16
-#define WEIGHT_BYTES 2048 // of a row of the kernel: two halves of K, 64 channels
-
-// The packed words of lane 4 g + t, row g of a tile: t and t + 4, one of either half.
-QB_DEVICE void load_weight(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
-                           uint32_t *to) {
-    int words = p.kernel_h * (WEIGHT_BYTES / 8);
-    const uint2 *packed = (const uint2 *)io.packed + (size_t)(channel / 64) * words;
-    for (int i = threadIdx.x; i < words; i += THREADS) {
-        uint2 v = packed[i];
-        uint32_t *row = to + i / 256 * 512 + i % 256;
-        row[0] = v.x;
-        row[256] = v.y;
-    }
-}
-
-// The word at `at`, a multiple of 4 in memory; bytes outside the data are 0.
-QB_DEVICE uint32_t load_word(const uint8_t *data, int64_t size, int64_t at) {
-    if (at >= 0 && at + 4 <= size) return __ldg((const uint32_t *)(data + at));
-    uint32_t word = 0;
-    for (int i = 0; i < 4; i++)
-        if (at + i >= 0 && at + i < size) word |= (uint32_t)data[at + i] << i * 8;
-    return word;
-}
-
-// Words of the four pixels from (iy, ix) on.
-QB_DEVICE uint4 load_pixels(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int image, int iy,
-                            int ix) {
-    uint32_t fill = (uint32_t)(p.fill & 255) * 0x01010101u;
-    if (iy < 0 || iy >= p.in_h || ix + 3 < 0 || ix >= p.in_w)
-        return make_uint4(fill, fill, fill, fill);
-    const uint8_t *data = (const uint8_t *)io.in;
-    int64_t size = (int64_t)p.batch * p.in_h * p.in_w * p.in_c;
-    int64_t at = (((int64_t)image * p.in_h + iy) * p.in_w + ix) * p.in_c;
-    int past = (int)((uintptr_t)(data + at) & 3); // the multiple of 4
-    at -= past;
-    uint32_t word[5] = {}, packed[4], pixel[4];
-    if (at >= 0 && at + 20 <= size) {
-#pragma unroll
-        for (int i = 0; i < 5; i++)
-            if (i <= p.in_c) word[i] = __ldg((const uint32_t *)(data + at) + i);
-    } else {
-#pragma unroll
-        for (int i = 0; i < 5; i++)
-            if (i <= p.in_c) word[i] = load_word(data, size, at + i * 4);
-    }
-#pragma unroll
-    for (int i = 0; i < 4; i++) packed[i] = __funnelshift_r(word[i], word[i + 1], past * 8);
-    pixel[0] = packed[0];
-    switch (p.in_c) {
-    case 1:
-        pixel[1] = packed[0] >> 8, pixel[2] = packed[0] >> 16, pixel[3] = packed[0] >> 24;
-        break;
-    case 2: pixel[1] = packed[0] >> 16, pixel[2] = packed[1], pixel[3] = packed[1] >> 16; break;
-    case 3:
-        pixel[1] = __funnelshift_r(packed[0], packed[1], 24);
-        pixel[2] = __funnelshift_r(packed[1], packed[2], 16);
-        pixel[3] = packed[2] >> 8;
-        break;
-    default: pixel[1] = packed[1], pixel[2] = packed[2], pixel[3] = packed[3];
-    }
-    if (ix < 0 || ix + 3 >= p.in_w) {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            if (ix + i < 0 || ix + i >= p.in_w) pixel[i] = fill;
-    }
-    return make_uint4(pixel[0], pixel[1], pixel[2], pixel[3]);
-}
-
-// An operand of cores that are `half` bytes apart along K and follow each other along the rows.
-QB_DEVICE uint64_t operand(uint32_t address, int half) {
-    return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(half >> 4) << 16 |
-           (uint64_t)(8 * ENTRY_BYTES >> 4) << 32;
-}
-
-template <bool SIGNED>
-QB_DEVICE void multiply(const qb_cuda_conv &p, uint32_t line, uint32_t weight, int (&sum)[32]) {
-    uint64_t a = operand(line, 4 / p.stride_w * ENTRY_BYTES), b = operand(weight, WEIGHT_BYTES / 2);
-    qb_wgmma_fence();
-    qb_wgmma<64, SIGNED>(sum, a, b, 0);
-#pragma unroll 1
-    for (int r = 1; r < p.kernel_h; r++) {
-        a += ENTRIES * ENTRY_BYTES / 16;
-        b += WEIGHT_BYTES / 16;
-        qb_wgmma<64, SIGNED>(sum, a, b, 1);
-    }
-    qb_wgmma_commit();
-    qb_wgmma_wait<0>();
-}
 
 // Blocks that a multiprocessor has registers for.
 static constexpr int blocks_of(int mode) { return mode == QB_CUDA_REAL ? 2 : 3; }
@@ -125,11 +32,8 @@ static __global__ void __launch_bounds__(THREADS, blocks_of(MODE))
     load_weight(p, io, channel, (uint32_t *)memory);
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     asm volatile("griddepcontrol.wait;" ::: "memory"); // the data may come from the kernel before
-    for (int i = threadIdx.x; i < QB_CUDA_STEM_LINES(&p) * ENTRIES; i += THREADS)
-        entries[i] = load_pixels(p, io, image, y0 * p.stride_h - p.pad_h + i / ENTRIES,
-                                 (x0 + i % ENTRIES) * p.stride_w - p.pad_w);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    __syncthreads();
+    load_lines<1>(p, io, image, y0 * p.stride_h - p.pad_h, x0 * p.stride_w - p.pad_w,
+                  QB_CUDA_STEM_LINES(&p), entries);
     int group = threadIdx.x / 128, lane = threadIdx.x & 31;
     uint32_t weight = qb_shared_address(memory);
     uint32_t line = qb_shared_address(entries) + group * 64 * ENTRY_BYTES;

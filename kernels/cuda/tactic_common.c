@@ -17,7 +17,8 @@ void qb_cuda_settle(const qb_problem *from, qb_problem *to, qb_desc *in) {
     for (int32_t i = 0; i <= from->n_in; i++) {
         qb_desc *d = i < from->n_in ? &in[i] : &to->out;
         bool weight = i == QB_IN_WEIGHT && i < from->n_in &&
-                      (from->kind == QB_KIND_CONV || from->kind == QB_KIND_CONV_TRANSPOSE);
+                      (from->kind == QB_KIND_CONV || from->kind == QB_KIND_CONV_POOL ||
+                       from->kind == QB_KIND_CONV_TRANSPOSE);
         bool follows = is_image(d) && d->shape.rank == to->out.shape.rank && !weight &&
                        from->kind != QB_KIND_MATMUL;
         if (d->layout == QB_LAYOUT_ANY) d->layout = follows ? images : QB_LAYOUT_ROW;

@@ -45,8 +45,7 @@ static bool copy_engine_fits(const qb_cuda_conv *c) {
            (c->kernel_h - 1) * c->dilation_h <= UINT8_MAX;
 }
 
-/* What the stem on wgmma can: see conv_stem_wgmma.cu. */
-static bool stem_fits(const qb_cuda_conv *c) {
+bool qb_cuda_stem_fits(const qb_cuda_conv *c) {
     return c->kernel_w <= 8 && (c->stride_w == 1 || c->stride_w == 2 || c->stride_w == 4) &&
            c->in_total == c->in_c &&
            (c->mode == QB_CUDA_PLAIN || c->mode == QB_CUDA_PLAIN_ZERO ||
@@ -73,7 +72,7 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     /* a narrower tile does the same with less waste */
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
-    if (way->form == QB_CUDA_FORM_STEM_FILLED) return stem_fits(conv);
+    if (way->form == QB_CUDA_FORM_STEM_FILLED) return qb_cuda_stem_fits(conv);
     if (way->resident && !resident_fits(way, conv)) return false;
     return way->need.wgmma ? copy_engine_fits(conv) : true;
 }

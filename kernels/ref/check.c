@@ -112,6 +112,24 @@ static qb_status check_conv(qb_ctx *cx, const qb_problem *p) {
     return check_operands(cx, p, out->dim[1], w->dim[transpose ? 1 : 0]);
 }
 
+static qb_status check_pool(qb_ctx *cx, const qb_problem *p) {
+    QB_TRY(check_window(cx, p));
+    QB_TRY(expect_size(cx, "output channels", p->in[0].shape.dim[1], p->out.shape.dim[1]));
+    QB_TRY(check_real(cx, "input", &p->in[0], true));
+    return check_real(cx, "output", &p->out, true);
+}
+
+static qb_status check_conv_pool(qb_ctx *cx, const qb_problem *p) {
+    qb_problem conv, pool;
+    qb_desc between;
+    QB_TRY(check_window(cx, p)); /* so that there is a size between them */
+    qb_problem_parts(p, &between, &conv, &pool);
+    if (qb_problem_has(p, QB_IN_RESIDUAL))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "a residual before the pool");
+    QB_TRY(check_conv(cx, &conv));
+    return check_pool(cx, &pool);
+}
+
 static qb_status check_matmul(qb_ctx *cx, const qb_problem *p) {
     const qb_shape *a = &p->in[QB_IN_DATA].shape, *b = &p->in[QB_IN_WEIGHT].shape;
     const qb_shape *out = &p->out.shape;
@@ -204,11 +222,8 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_CONV:
     case QB_KIND_CONV_TRANSPOSE: return check_conv(cx, p);
     case QB_KIND_MATMUL: return check_matmul(cx, p);
-    case QB_KIND_POOL:
-        QB_TRY(check_window(cx, p));
-        QB_TRY(expect_size(cx, "output channels", p->in[0].shape.dim[1], p->out.shape.dim[1]));
-        QB_TRY(check_real(cx, "input", &p->in[0], true));
-        return check_real(cx, "output", &p->out, true);
+    case QB_KIND_POOL: return check_pool(cx, p);
+    case QB_KIND_CONV_POOL: return check_conv_pool(cx, p);
     case QB_KIND_BINARY: return check_binary(cx, p);
     case QB_KIND_SOFTMAX:
         if (p->axis < 0 || p->axis >= p->in[0].shape.rank)

@@ -185,7 +185,8 @@ conv_spec conv_spec_random(qb_rng *rng) {
 char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
     snprintf(text, n,
              "%lldx%lldx%lldx%lld -> %lld, %lldx%lld/%lld dil %lld pad %lld %lld %lld %lld group "
-             "%lld, %s(%d) x %s -> %s(%d), bias %s, residual %s(%d), %s%s%s, slices %lld %lld %lld",
+             "%lld, %s(%d) x %s -> %s(%d), bias %s, residual %s(%d), %s%s%s, slices %lld %lld "
+             "%lld, pool %lldx%lld/%lld,%lld pad %lld,%lld %lld,%lld",
              (long long)s->batch, (long long)s->in_c, (long long)s->in_h, (long long)s->in_w,
              (long long)s->out_c, (long long)s->kernel_h, (long long)s->kernel_w,
              (long long)s->stride, (long long)s->dilation, (long long)s->pad_top,
@@ -194,7 +195,11 @@ char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
              qb_dtype_text(s->out), s->out_zero, qb_dtype_text(s->bias), qb_dtype_text(s->residual),
              s->residual_zero, qb_act_text(s->act.kind), s->act_first ? " first" : "",
              s->per_channel ? "" : ", per tensor", (long long)s->in_slice, (long long)s->out_slice,
-             (long long)s->residual_slice);
+             (long long)s->residual_slice, (long long)s->pool.kernel[0],
+             (long long)s->pool.kernel[1], (long long)s->pool.stride[0],
+             (long long)s->pool.stride[1], (long long)s->pool.pad_begin[0],
+             (long long)s->pool.pad_begin[1], (long long)s->pool.pad_end[0],
+             (long long)s->pool.pad_end[1]);
     return text;
 }
 
@@ -262,9 +267,36 @@ static void set_problem(conv_case *c) {
                             .dilation = {s->dilation, s->dilation},
                             .pad_begin = {s->pad_top, s->pad_left},
                             .pad_end = {s->pad_bottom, s->pad_right}};
+    if (s->pool.n > 0) {
+        p->kind = QB_KIND_CONV_POOL;
+        p->after = s->pool;
+        for (int32_t d = 0; d < 2; d++)
+            p->out.shape.dim[2 + d] =
+                out_side(p->out.shape.dim[2 + d], s->pool.pad_begin[d], s->pool.pad_end[d],
+                         s->pool.kernel[d], s->pool.stride[d], 1);
+    }
     p->act = s->act;
     p->act_first = s->act_first;
     c->constant[QB_IN_WEIGHT] = c->constant[QB_IN_BIAS] = true;
+}
+
+/* A pool's are those of the codes of the whole convolution. */
+static qb_status set_expected(qb_ctx *cx, conv_case *c) {
+    const void *in[4] = {c->data, c->weight, c->bias, c->residual};
+    qb_problem conv, pool;
+    qb_desc between;
+    QB_TRY(qb_ref_check(cx, &c->problem));
+    if (c->problem.kind == QB_KIND_CONV) {
+        qb_ref_conv(&c->problem, in, c->expected, qb_threads(cx));
+        return QB_OK;
+    }
+    qb_problem_parts(&c->problem, &between, &conv, &pool);
+    void *codes = qb_alloc(cx, qb_desc_bytes(&between), 1);
+    if (!codes) return cx->code;
+    qb_ref_conv(&conv, in, codes, qb_threads(cx));
+    qb_ref_pool(&pool, (const void *[]){codes}, c->expected, NULL, qb_threads(cx));
+    qb_free(codes);
+    return QB_OK;
 }
 
 qb_status conv_case_init(qb_ctx *cx, conv_case *c, const conv_spec *spec, qb_rng *rng) {
@@ -290,12 +322,9 @@ qb_status conv_case_init(qb_ctx *cx, conv_case *c, const conv_spec *spec, qb_rng
         random_values(rng, QB_DTYPE_F32, c->bias, spec->out_c, 20.0f * c->scale[1]);
     if (spec->residual != QB_DTYPE_NONE)
         random_values(rng, spec->residual, c->residual, c->n_out, 30.0f * c->scale[1]);
-    const void *in[4] = {c->data, c->weight, c->bias, c->residual};
-    QB_TRY(qb_ref_check(cx, &c->problem));
     c->constants[QB_IN_WEIGHT] = c->weight;
     c->constants[QB_IN_BIAS] = c->bias;
-    qb_ref_conv(&c->problem, in, c->expected, qb_threads(cx));
-    return QB_OK;
+    return set_expected(cx, c);
 }
 
 void conv_case_release(conv_case *c) {

@@ -1,4 +1,5 @@
-/* A random INT8 convolution, its result by kernels/ref, and a run of a tactic on the device. */
+/* A random INT8 convolution, with a max pool behind it or not, its result by kernels/ref, and a run
+ * of a tactic on the device. */
 #ifndef CONV_CASE_H
 #define CONV_CASE_H
 
@@ -14,6 +15,7 @@ typedef struct conv_spec {
     int32_t in_zero, out_zero, residual_zero;
     qb_act act;
     bool act_first, per_channel;
+    qb_window pool;                              /* n = 2: a max pool behind it; 0: none */
     int64_t in_slice, out_slice, residual_slice; /* channels before the slice; as many behind it */
 } conv_spec;
 

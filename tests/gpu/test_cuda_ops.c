@@ -20,10 +20,11 @@ static bool is_library(const qb_tactic *t) {
     return strstr(t->name, "cudnn") != NULL || strstr(t->name, "cublas") != NULL;
 }
 
-/* A library's that is not here; or convolutions of codes, for which random problems are rare: they
- * have a test of their own too. */
+/* A library's that is not here; or convolutions of codes, alone or with a pool, for which random
+ * problems are rare: they have tests of their own too. */
 static bool is_absent(const qb_tactic *t) {
     return (strstr(t->name, "cudnn") && qb_cuda_cudnn_version() == 0) ||
+           t->kind == QB_KIND_CONV_POOL ||
            strncmp(t->name, "cuda.conv_s8.", strlen("cuda.conv_s8.")) == 0;
 }
 

@@ -198,8 +198,19 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     set_bias(rng, c, outputs, integer);
     set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 80 : 20),
                scale_of_sums(c));
-    p->n_in = transpose ? 3 : 4;
-    if (!transpose) set_residual(rng, c);
+    p->n_in = p->kind == QB_KIND_CONV ? 4 : 3;
+    if (p->kind == QB_KIND_CONV) set_residual(rng, c);
+    return true;
+}
+
+/* A convolution, and a pool of its result. */
+static bool make_conv_pool(qb_ctx *cx, qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    if (!make_conv(cx, rng, c)) return false;
+    const qb_shape between = p->out.shape;
+    if (!random_window(rng, p->window.n, &between, true, &p->after, &p->out.shape)) return false;
+    for (int32_t d = 0; d < p->after.n; d++) /* no maxima of padding alone */
+        if (between.dim[2 + d] < p->after.dilation[d]) return false;
     return true;
 }
 
@@ -384,6 +395,7 @@ static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
     switch (c->problem.kind) {
     case QB_KIND_CONV:
     case QB_KIND_CONV_TRANSPOSE: c->problem.act = random_act(rng); return make_conv(cx, rng, c);
+    case QB_KIND_CONV_POOL: c->problem.act = random_act(rng); return make_conv_pool(cx, rng, c);
     case QB_KIND_MATMUL: c->problem.act = random_act(rng); return make_matmul(cx, rng, c);
     case QB_KIND_POOL: return make_pool(rng, c);
     case QB_KIND_BINARY: make_binary(rng, c); return true;
@@ -409,8 +421,11 @@ static void run_reference(qb_ctx *cx, random_case *c) {
     assert_non_null(ref);
     assert_ok(cx, ref->create(cx, ref, &c->problem, c->constant, 1, &kernel));
     for (int i = 0; i < CASE_INPUTS; i++) in[i] = c->data[i];
-    qb_launch launch = {.in = in, .out = c->expected};
+    void *workspace = qb_alloc(cx, kernel->workspace_bytes + 1, 1);
+    assert_non_null(workspace);
+    qb_launch launch = {.in = in, .out = c->expected, .workspace = workspace};
     assert_ok(cx, kernel->launch(cx, kernel, &launch));
+    qb_free(workspace);
     qb_kernel_free(kernel);
 }
 

@@ -20,6 +20,7 @@ qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
     fake_device_compilations, fake_device_waits;
 size_t fake_device_odd_scratch;
+bool fake_device_joins;
 _Atomic uint32_t fake_device_clock;
 int fake_device_fills_left = -1;
 double (*fake_device_seconds)(const char *tactic, bool alone);
@@ -316,7 +317,7 @@ static const qb_device_api fake = {.backend = "cuda",
 typedef struct launch_args {
     const qb_kernel *kernel;
     const void *in[QB_MAX_INPUTS];
-    void *out;
+    void *out, *workspace;
 } launch_args;
 
 typedef qb_status (*launch_fn)(qb_ctx *, const qb_kernel *, const qb_launch *);
@@ -367,7 +368,7 @@ static void run_half(qb_ctx *cx, launch_fn run, const launch_args *a) {
 
 static void run_kernel(const void *args) {
     const launch_args *a = args;
-    const qb_launch launch = {.in = a->in, .out = a->out};
+    const qb_launch launch = {.in = a->in, .out = a->out, .workspace = a->workspace};
     qb_ctx cx;
     qb_ctx_init(&cx);
     const launch_fn run = atomic_load(&real_launch[a->kernel->problem.kind]);
@@ -382,7 +383,9 @@ static void run_kernel(const void *args) {
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
-    launch_args a = {.kernel = kernel, .out = fake_to_host(args->out)};
+    launch_args a = {.kernel = kernel,
+                     .out = fake_to_host(args->out),
+                     .workspace = fake_to_host(args->workspace)};
     if (fake_device_on_launch) QB_TRY(fake_device_on_launch(cx, current));
     for (int32_t i = 0; i < kernel->problem.n_in; i++) {
         if (args->in[i] && !is_device(args->in[i]))
@@ -404,11 +407,9 @@ static const qb_tactic *twin_of(qb_kind kind) {
     static const struct {
         qb_kind kind;
         const char *name;
-    } rows[] = {{QB_KIND_CONV, "ref.conv"},
-                {QB_KIND_POOL, "ref.pool"},
-                {QB_KIND_UNARY, "ref.unary"},
-                {QB_KIND_BINARY, "ref.binary"},
-                {QB_KIND_COPY, "ref.copy"}};
+    } rows[] = {{QB_KIND_CONV, "ref.conv"},           {QB_KIND_POOL, "ref.pool"},
+                {QB_KIND_CONV_POOL, "ref.conv_pool"}, {QB_KIND_UNARY, "ref.unary"},
+                {QB_KIND_BINARY, "ref.binary"},       {QB_KIND_COPY, "ref.copy"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].kind == kind) return qb_tactic_find(rows[i].name);
     return NULL;
@@ -416,6 +417,7 @@ static const qb_tactic *twin_of(qb_kind kind) {
 
 static bool supports(qb_kind kind, const qb_problem *problem, const bool *constant) {
     qb_desc in[QB_MAX_INPUTS];
+    if (kind == QB_KIND_CONV_POOL && !fake_device_joins) return false;
     if (!is_half_conv(problem)) return twin_of(kind)->supports(problem, constant);
     const qb_problem wide = widened(problem, in);
     return twin_of(kind)->supports(&wide, constant);
@@ -459,7 +461,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (half) (*out)->problem.out.dtype = problem->out.dtype;
     atomic_store(&real_launch[tactic->kind], (*out)->launch);
     (*out)->launch = launch;
-    if (tactic->kind != QB_KIND_CONV || !constant[QB_IN_WEIGHT]) return QB_OK;
+    const bool weight = tactic->kind == QB_KIND_CONV || tactic->kind == QB_KIND_CONV_POOL;
+    if (!weight || !constant[QB_IN_WEIGHT]) return QB_OK;
     if (problem->out.shape.dim[3] % 2 == 1) (*out)->workspace_bytes += fake_device_odd_scratch;
     (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     (*out)->packed_bytes = qb_desc_bytes(&problem->in[QB_IN_WEIGHT]);
@@ -484,6 +487,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                                           .create = create};
 FAKE(conv, QB_KIND_CONV)
 FAKE(pool, QB_KIND_POOL)
+FAKE(conv_pool, QB_KIND_CONV_POOL)
 FAKE(unary, QB_KIND_UNARY)
 FAKE(binary, QB_KIND_BINARY)
 FAKE(copy, QB_KIND_COPY)
@@ -510,7 +514,7 @@ const qb_device_api *__wrap_qb_device_find(const char *backend) {
 }
 
 const qb_tactic *const *__wrap_qb_tactics(void) {
-    static const qb_tactic *const fakes[] = {&fake_conv,  &fake_early,  &fake_pool,
+    static const qb_tactic *const fakes[] = {&fake_conv,  &fake_early,  &fake_pool, &fake_conv_pool,
                                              &fake_unary, &fake_binary, &fake_copy};
     static const qb_tactic *all[1024];
     size_t n = 0;

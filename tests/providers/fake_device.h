@@ -36,6 +36,8 @@ extern bool fake_device_has_early;
 extern size_t fake_device_odd_scratch;
 /* What its clock says next follows from this; never the same twice in a row, as on a real one. */
 extern _Atomic uint32_t fake_device_clock;
+/* Has it a tactic for a convolution and a pool as one step? */
+extern bool fake_device_joins;
 /* How many fills of its memory still work; below 0: all. */
 extern int fake_device_fills_left;
 
