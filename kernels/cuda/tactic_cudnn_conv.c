@@ -35,11 +35,19 @@ static bool starts_aligned(const conv_state *s) {
     return offsets * (int32_t)qb_dtype_size(s->dtype) % 16 == 0;
 }
 
+/* Plans read channels by 16 bytes and give those behind the last one a weight of zero: in a slice
+ * they are another tensor's, and may be NaN. */
+static bool reads_neighbours(const conv_state *s) {
+    return s->conv.in_total != s->conv.in_c &&
+           s->conv.in_c * (int32_t)qb_dtype_size(s->dtype) % 16 != 0;
+}
+
 static bool pose_floats(const qb_problem *p, const bool *constant, conv_state *s) {
     const qb_desc *w = &p->in[QB_IN_WEIGHT];
     if (!qb_cuda_conv_geometry(p, &s->conv) || p->group != 1) return false;
     /* cuDNN 9.19's f32 plans for slices broke the device where a SiLU follows the sum */
     if (s->dtype == QB_DTYPE_F32 && p->out.channel_total > 0) return false;
+    if (reads_neighbours(s)) return false;
     if (!is_plain(&p->in[QB_IN_DATA], s->dtype) || !is_plain(&p->out, s->dtype)) return false;
     if (!constant[QB_IN_WEIGHT] || w->dtype != QB_DTYPE_F32 || w->q.n > 0) return false;
     if (s->has_bias && (!constant[QB_IN_BIAS] || p->in[QB_IN_BIAS].dtype != QB_DTYPE_F32))

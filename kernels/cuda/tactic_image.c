@@ -18,14 +18,19 @@ static bool constants_fit(const qb_problem *p, const bool *constant) {
            (!has_bias || (constant[QB_IN_BIAS] && is_plain_float(&p->in[QB_IN_BIAS])));
 }
 
+/* A copy of the same type moves bits; this one computes with values. */
+static bool plan(const qb_problem *p, qb_cuda_elementwise *e) {
+    const qb_desc *image = &p->in[QB_IN_DATA];
+    if (!qb_cuda_copy_plan(image, NULL, &p->out, 0, e)) return false;
+    e->divide = true;
+    return qb_cuda_value_of(image, &e->in[0]) && qb_cuda_value_of(&p->out, &e->out) &&
+           e->way != QB_CUDA_COPY_FLAT && e->walk.dim[e->walk.rank - 1] == p->group;
+}
+
 static bool cuda_image_supports(const qb_problem *p, const bool *constant) {
     qb_cuda_elementwise e;
-    const qb_desc *image = &p->in[QB_IN_DATA];
-    if (!qb_problem_is_scale(p) || p->act.kind != QB_ACT_NONE || !constants_fit(p, constant))
-        return false;
-    return is_image(image) && p->out.layout == QB_LAYOUT_NHWC &&
-           qb_cuda_copy_plan(image, NULL, &p->out, 0, &e) && e.way != QB_CUDA_COPY_FLAT &&
-           e.walk.dim[e.walk.rank - 1] == p->group;
+    return qb_problem_is_scale(p) && p->act.kind == QB_ACT_NONE && constants_fit(p, constant) &&
+           is_image(&p->in[QB_IN_DATA]) && p->out.layout == QB_LAYOUT_NHWC && plan(p, &e);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -52,7 +57,7 @@ static qb_status cuda_image_create(qb_ctx *cx, const qb_tactic *tactic, const qb
     (void)threads;
     if (!cuda_image_supports(problem, constant))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    qb_cuda_copy_plan(&problem->in[QB_IN_DATA], NULL, &problem->out, 0, &e);
+    plan(problem, &e);
     QB_TRY(qb_cuda_create(cx, tactic, problem, &e, sizeof e, out));
     (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (qb_problem_has(problem, QB_IN_BIAS)) (*out)->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
