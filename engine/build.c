@@ -667,10 +667,10 @@ static qb_status keep_faster(qb_ctx *cx, const request *r, qb_engine **engine) {
     if (!(*engine)->device || r->float_type != QB_DTYPE_F16 || !r->mix ||
         !qb_graph_is_quantized(r->graph))
         return QB_OK;
-    qb_engine *half;
+    qb_engine *half = NULL;
     double ms[2] = {0, 0};
     qb_status status = QB_OK;
-    QB_TRY(build_half(cx, r, &half));
+    QB_GO(build_half(cx, r, &half));
     if (!half) return QB_OK;
     const qb_engine *const both[2] = {*engine, half};
     QB_GO(qb_device_race(cx, both, r->known->timings, ms));

@@ -136,12 +136,12 @@ void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb
                        qb_problem *problem, bool *constant);
 /* Makes attention one node wherever a tactic of the device takes it (in f16). Before fusion. */
 qb_status qb_device_fuse(qb_builder *b);
+/* Does a tactic of the builder's device take it, with its floats in the device's type? */
+bool qb_device_takes(const qb_builder *b, const qb_problem *problem);
 /* The group as a step on the device; *done is false where no tactic takes it, and the group then
  * runs on the host. `problem` is the graph's. */
 qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem *problem,
                          bool *done);
-/* Does a tactic of the builder's device take it, with its floats in the device's type? */
-bool qb_device_takes(const qb_builder *b, const qb_problem *problem);
 /* The same for nodes that pose a problem of their own. */
 qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done);
 /* engine/device_packed.c */

@@ -1,5 +1,5 @@
 /* Attention that reads queries, keys and values where one product left them side by side: the Split
- * between has no step. */
+ * between has no step, and what it would split stays as it is. */
 #include "device_internal.h"
 
 /* The problem of the Attention node with what was split as its first input; false where no tactic

@@ -60,6 +60,7 @@ typedef struct refinement {
     size_t workspace;
     qb_context *context;
     void **inputs, **outputs; /* of zeros; none is wanted */
+    bool no_room;             /* on the device */
 } refinement;
 
 /* ---- families -------------------------------------------------------------------------------- */
@@ -229,8 +230,15 @@ static qb_status add_lineup(qb_ctx *cx, refinement *r, const lineup *like, lineu
     return QB_OK;
 }
 
+/* Memory of the device for a trial. */
+static qb_status room(qb_ctx *cx, refinement *r, size_t bytes, void **out) {
+    const qb_status status = r->engine->device->alloc(cx, bytes, out);
+    r->no_room = r->no_room || status == QB_STATUS_NOMEM;
+    return status;
+}
+
 /* The rival's constants for each step of the family. */
-static qb_status bring(qb_ctx *cx, const refinement *r, const family *f, rival *with) {
+static qb_status bring(qb_ctx *cx, refinement *r, const family *f, rival *with) {
     const qb_device_api *device = r->engine->device;
     const qb_kernel *kernel = with->kernel;
     const size_t bytes = kernel->packed_bytes, stride = (bytes + QB_DEVICE_ALIGNMENT - 1) /
@@ -239,7 +247,7 @@ static qb_status bring(qb_ctx *cx, const refinement *r, const family *f, rival *
     void *stream = NULL, *there = NULL, *host = NULL;
     if (with->packed || !kernel->pack || bytes == 0) return QB_OK;
     QB_GO(device->stream_open(cx, &stream));
-    QB_GO(device->alloc(cx, stride * (size_t)f->n, &there));
+    QB_GO(room(cx, r, stride * (size_t)f->n, &there));
     host = qb_alloc_aligned(cx, bytes, 1);
     if (!host) QB_GO(cx->code);
     QB_GO(kernel->pack(cx, kernel, r->engine->steps[f->first].constants, host));
@@ -289,6 +297,9 @@ static qb_status start(qb_ctx *cx, refinement *r, const lineup *l) {
         r->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc));
         if (!r->inputs[i]) return cx->code;
     }
+    void *tensors; /* is there room for them? */
+    QB_TRY(room(cx, r, e->device_arena + QB_DEVICE_ALIGNMENT + r->workspace, &tensors));
+    e->device->release(tensors);
     QB_TRY(qb_context_create(cx, &l->engine, &r->context));
     return qb_context_run(cx, r->context, (const void *const *)r->inputs, r->outputs);
 }
@@ -463,16 +474,42 @@ static void release(refinement *r) {
     qb_free(r->member);
 }
 
+/* A step of the processor takes its time in each replay, and times of the device do not count it.
+ */
+static bool is_all_there(const qb_engine *e) {
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (!step->on_device && step->kind != QB_STEP_ALIAS && step->kind != QB_STEP_UPLOAD &&
+            step->kind != QB_STEP_DOWNLOAD)
+            return false;
+    }
+    return true;
+}
+
+/* A trial that fails, for want of the device's memory or by a step that does not run on zeros, is
+ * no reason to have no engine: it stays as it was chosen. */
+static qb_status stay(qb_ctx *cx, const refinement *r, qb_status status) {
+    if (status == QB_STATUS_CANCELLED || (status == QB_STATUS_NOMEM && !r->no_room)) return status;
+    qb_debug(cx, "in place: nothing is tried: %s", cx->message);
+    qb_ctx_clear(cx);
+    unpack(r->engine);
+    return QB_OK;
+}
+
 qb_status qb_device_refine(qb_ctx *cx, qb_engine *engine, qb_timings *timings, bool *changed) {
     refinement r = {.engine = engine, .timings = timings, .left = BUDGET};
     qb_status status = QB_OK;
     lineup *best;
     *changed = false;
+    if (!is_all_there(engine)) return QB_OK;
     r.member = qb_alloc(cx, (size_t)engine->n_steps, sizeof *r.member);
     if (!r.member) QB_GO(cx->code);
     QB_GO(find_families(cx, &r));
-    QB_GO(search(cx, &r, &best));
-    QB_GO(apply(cx, &r, best, changed));
+    status = search(cx, &r, &best);
+    if (status == QB_OK)
+        status = apply(cx, &r, best, changed);
+    else
+        status = stay(cx, &r, status);
 out:
     release(&r);
     return status;

@@ -141,10 +141,16 @@ qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
     qb_problem problem;
     *done = qb_device_is_packing(b, group);
     b->why_not = "no tactic for this operator";
-    if (*done || node->n_in > 4 ||
-        (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) ||
-        problem.kind == QB_KIND_RECURRENT) /* several outputs: no device has that */
+    if (*done) { /* a later step reads what would be split: nothing may be written over it */
+        b->last_group[node->in[0]] = b->groups.n;
         return QB_OK;
+    }
+    if (node->n_in > 4 ||
+        (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) ||
+        problem.kind == QB_KIND_RECURRENT) {               /* several outputs: no device has that */
+        if (group->out >= 0) b->slice_of[group->out] = -1; /* the host writes no slice of it */
+        return QB_OK;
+    }
     qb_group posed = *group;
     const qb_group *split =
         problem.kind == QB_KIND_ATTENTION ? qb_device_packed(b, group, packed, in, &problem) : NULL;

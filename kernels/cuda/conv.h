@@ -128,8 +128,9 @@ int qb_cuda_conv_stem(const qb_cuda_conv *conv, const qb_cuda_conv_io *io,
                       const qb_cuda_encode *encode, int32_t multiprocessors, void *stream);
 int qb_cuda_conv_stem_shared(const qb_cuda_conv *conv); /* bytes of shared memory */
 
-/* Compute capability 9.0; modes PLAIN, PLAIN_ZERO and REAL. A block computes so many rows; its
- * shared memory holds 2 KiB of weight for each row of the kernel, and lines of entries of 16 bytes.
+/* Compute capability 9.0; modes PLAIN, PLAIN_ZERO, REAL and SILU. A block computes so many rows;
+ * its shared memory holds 2 KiB of weight for each row of the kernel, and lines of entries of 16
+ * bytes.
  */
 #define QB_CUDA_STEM_ROWS 4
 #define QB_CUDA_STEM_ENTRIES 132

@@ -203,10 +203,10 @@ QB_DEVICE float qb_silu_coarse(float x) {
     return __fmaf_rn(half, qb_tanh_fast(half), half);
 }
 
-// Are the coarse forms within half a code?
+// Is the result codes, and are the coarse forms within half of one?
 QB_DEVICE bool qb_is_coarse(const qb_cuda_conv &p) {
     float off = p.act == QB_ACT_SILU ? QB_CUDA_SILU_COARSE : QB_GELU_COARSE;
-    return p.out_dtype != QB_DTYPE_F16 && p.inverse * off < 0.5f;
+    return qb_is_code(p.out_dtype) && p.inverse * off < 0.5f;
 }
 
 // The activations of the modes REAL and HALF_REAL. `coarse`: see qb_is_coarse.

@@ -50,7 +50,7 @@ static void of_conv(const qb_problem *p, char *text, size_t n) {
 
 static void of_product(const qb_problem *p, char *text, size_t n) {
     const qb_shape *a = &p->in[QB_IN_DATA].shape;
-    const long long k = a->dim[a->rank - (p->transpose_a ? 2 : 1)];
+    const long long k = a->dim[a->rank - 1];
     if (p->transpose_a)
         snprintf(text, n, "transposed data: no tile");
     else if (k % STEP)

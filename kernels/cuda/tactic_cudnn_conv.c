@@ -30,16 +30,17 @@ static bool is_plain(const qb_desc *d, qb_dtype dtype) {
            (d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY);
 }
 
-static bool starts_aligned(const conv_state *s) {
-    const int32_t offsets = s->conv.in_offset | s->conv.out_offset | s->conv.res_offset;
-    return offsets * (int32_t)qb_dtype_size(s->dtype) % 16 == 0;
-}
+static int32_t pitch_of(int32_t total, int32_t channels) { return total == channels ? 0 : total; }
 
-/* Plans read channels by 16 bytes and give those behind the last one a weight of zero: in a slice
- * they are another tensor's, and may be NaN. */
-static bool reads_neighbours(const conv_state *s) {
-    return s->conv.in_total != s->conv.in_c &&
-           s->conv.in_c * (int32_t)qb_dtype_size(s->dtype) % 16 != 0;
+/* Slices begin at 16 bytes in each pixel, and their data fill them: a plan of 9.19 took its data
+ * from elsewhere where pixels of a slice lay 372 bytes apart. */
+static bool is_aligned(const conv_state *s) {
+    const qb_cuda_conv *c = &s->conv;
+    const int32_t offsets = c->in_offset | c->out_offset | c->res_offset;
+    const int32_t pitches = pitch_of(c->in_total, c->in_c) | pitch_of(c->out_total, c->out_c) |
+                            (s->has_residual ? pitch_of(c->res_total, c->out_c) : 0);
+    const int32_t read = pitch_of(c->in_c, c->in_total);
+    return (offsets | pitches | read) * (int32_t)qb_dtype_size(s->dtype) % 16 == 0;
 }
 
 static bool pose_floats(const qb_problem *p, const bool *constant, conv_state *s) {
@@ -47,7 +48,6 @@ static bool pose_floats(const qb_problem *p, const bool *constant, conv_state *s
     if (!qb_cuda_conv_geometry(p, &s->conv) || p->group != 1) return false;
     /* cuDNN 9.19's f32 plans for slices broke the device where a SiLU follows the sum */
     if (s->dtype == QB_DTYPE_F32 && p->out.channel_total > 0) return false;
-    if (reads_neighbours(s)) return false;
     if (!is_plain(&p->in[QB_IN_DATA], s->dtype) || !is_plain(&p->out, s->dtype)) return false;
     if (!constant[QB_IN_WEIGHT] || w->dtype != QB_DTYPE_F32 || w->q.n > 0) return false;
     if (s->has_bias && (!constant[QB_IN_BIAS] || p->in[QB_IN_BIAS].dtype != QB_DTYPE_F32))
@@ -95,7 +95,7 @@ static bool pose(const qb_problem *p, const bool *constant, qb_dtype dtype, conv
     s->act_first = p->act_first && s->has_residual && p->act.kind != QB_ACT_NONE;
     const bool taken =
         dtype == QB_DTYPE_S8 ? pose_codes(p, constant, s) : pose_floats(p, constant, s);
-    if (!taken || !starts_aligned(s)) return false;
+    if (!taken || !is_aligned(s)) return false;
     const qb_cuda_conv *c = &s->conv;
     const int64_t weights = (int64_t)c->out_c * c->in_c * c->kernel_h * c->kernel_w;
     const int64_t channels = (int64_t)c->out_c * 4;

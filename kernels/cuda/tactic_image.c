@@ -18,11 +18,12 @@ static bool constants_fit(const qb_problem *p, const bool *constant) {
            (!has_bias || (constant[QB_IN_BIAS] && is_plain_float(&p->in[QB_IN_BIAS])));
 }
 
-/* A copy of the same type moves bits; this one computes with values. */
+/* A copy of the same type moves bits; this one computes with values, and ends as convolutions do.
+ */
 static bool plan(const qb_problem *p, qb_cuda_elementwise *e) {
     const qb_desc *image = &p->in[QB_IN_DATA];
     if (!qb_cuda_copy_plan(image, NULL, &p->out, 0, e)) return false;
-    e->divide = true;
+    e->divide = false;
     return qb_cuda_value_of(image, &e->in[0]) && qb_cuda_value_of(&p->out, &e->out) &&
            e->way != QB_CUDA_COPY_FLAT && e->walk.dim[e->walk.rank - 1] == p->group;
 }

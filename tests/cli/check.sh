@@ -21,7 +21,7 @@ says '"held": false'
 expect 3 "$QBENCH" check model.onnx --for trt
 says '^FAIL nothing-quantized: the model'
 expect 2 "$QBENCH" check model.onnx
-complains 'give --for'
+complains 'expected --for TARGET'
 expect 2 "$QBENCH" check model.onnx --for tpu
 complains 'expected one of trt, ort-cpu, ort-cuda'
 expect 2 "$QBENCH" quantize -m model.onnx --for trt --activations u8-affine

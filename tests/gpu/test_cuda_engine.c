@@ -419,7 +419,7 @@ static void an_image_is_normalized_as_it_comes_in(void **state) {
         qb_engine_step(engine, 2, &conv);
         assert_string_equal(upload.op, "upload");
         assert_string_equal(image.tactic, "cuda.conv_f32.image");
-        assert_string_equal(conv.op, "Conv+Relu");
+        assert_int_equal(strncmp(conv.op, "Conv+Relu", strlen("Conv+Relu")), 0);
         qb_engine_free(engine);
     }
     bench_ports_free(&exact.ports);
