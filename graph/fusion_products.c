@@ -37,6 +37,7 @@ static bool product_of(const qb_rewrite *rw, int32_t value, product *p) {
     const qb_graph *graph = rw->graph;
     if (!is_inner(rw, value)) return false;
     const int64_t width = last_dim(&graph->values[value].shape);
+    if (width <= 0) return false;
     int32_t add = qb_rewrite_from(rw, value, "Add");
     p->bias = -1;
     for (int32_t side = 0; add >= 0 && side < 2 && p->bias < 0; side++) {
@@ -50,7 +51,9 @@ static bool product_of(const qb_rewrite *rw, int32_t value, product *p) {
     if (node < 0) return false;
     p->x = graph->nodes[node].in[0];
     p->weight = graph->nodes[node].in[1];
-    return qb_value_is_const(graph, p->weight) && graph->values[p->weight].shape.rank == 2;
+    /* A wider bias would spread the columns. */
+    const qb_shape *shape = &graph->values[p->weight].shape;
+    return qb_value_is_const(graph, p->weight) && shape->rank == 2 && shape->dim[1] == width;
 }
 
 /* Can the constants stand side by side? Where they are codes, each column may have its scale. */
@@ -181,7 +184,10 @@ qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter acce
         QB_GO(qb_rewrite_refresh(&rw));
         if (graph->nodes[i].op) QB_GO(match(&rw, i, &j));
     }
-    if (rw.n_changes > 0) QB_GO(qb_rewrite_tidy(&rw));
+    if (rw.n_changes > 0) {
+        QB_GO(qb_rewrite_check(&rw));
+        QB_GO(qb_rewrite_tidy(&rw));
+    }
     *n_changes = rw.n_changes;
 out:
     qb_rewrite_release(&rw);

@@ -5,10 +5,11 @@
 
 #include "graph/rewrite_internal.h"
 
-/* What the index says of a node: its inputs, then its outputs. */
+/* What the index says of a node: its inputs, then its outputs; an input of -1 counts as none. */
 typedef struct qb_rewrite_links {
     int32_t n_in, n_out;
-    int32_t *id; /* NULL: nothing is entered */
+    int32_t *id;
+    size_t room; /* places in `id` */
 } qb_rewrite_links;
 
 qb_status qb_rewrite_arena(qb_rewrite *rw) {
@@ -33,12 +34,12 @@ static qb_status grow(qb_rewrite *rw) {
     return QB_OK;
 }
 
-/* The first place in a sorted list that does not come before `node`. */
+/* The place behind the last use by a node up to `node` in a sorted list. */
 static int32_t place(const int32_t *list, int32_t n, int32_t node) {
     int32_t low = 0;
     while (low < n) {
         const int32_t middle = low + (n - low) / 2;
-        if (list[middle] < node)
+        if (list[middle] <= node)
             low = middle + 1;
         else
             n = middle;
@@ -64,40 +65,80 @@ static qb_status add_user(qb_rewrite *rw, int32_t value, int32_t node) {
     return QB_OK;
 }
 
+/* The node has an entry in the list. */
 static void drop_user(qb_rewrite *rw, int32_t value, int32_t node) {
     int32_t *list = rw->uses.users[value], *n = &rw->uses.n_users[value];
-    const int32_t at = place(list, *n, node);
+    const int32_t after = place(list, *n, node);
+    memmove(list + after - 1, list + after, (size_t)(*n - after) * sizeof *list);
     (*n)--;
-    memmove(list + at, list + at + 1, (size_t)(*n - at) * sizeof *list);
 }
 
-static void drop_node(qb_rewrite *rw, int32_t node) {
-    const qb_rewrite_links *links = &rw->index.links[node];
-    if (!links->id) return;
-    for (int32_t i = 0; i < links->n_in; i++)
-        if (links->id[i] >= 0) drop_user(rw, links->id[i], node);
+/* A dead node has none. */
+static void count_links(const qb_node *node, int32_t *n_in, int32_t *n_out) {
+    *n_in = node->op ? node->n_in : 0;
+    *n_out = node->op ? node->n_out : 0;
+}
+
+/* The first place from `i` on where two lists of n numbers differ, else n. */
+static int32_t next_change(const int32_t *a, const int32_t *b, int32_t i, int32_t n) {
+    enum { BLOCK = 64 };
+    while (n - i >= BLOCK && memcmp(a + i, b + i, BLOCK * sizeof *a) == 0) i += BLOCK;
+    while (i < n && a[i] == b[i]) i++;
+    return i;
+}
+
+/* Takes out what the node no longer reads. A node with thousands of inputs may be touched for each
+ * of them: the others stay as they are. */
+static void drop_node(qb_rewrite *rw, int32_t index) {
+    const qb_node *node = &rw->graph->nodes[index];
+    qb_rewrite_links *links = &rw->index.links[index];
+    int32_t n_in, n_out;
+    count_links(node, &n_in, &n_out);
+    const bool same = n_in == links->n_in && n_out == links->n_out;
+    for (int32_t i = 0; i < links->n_in; i++) {
+        if (same) i = next_change(links->id, node->in, i, n_in);
+        if (i == links->n_in) break;
+        if (links->id[i] >= 0) drop_user(rw, links->id[i], index);
+        links->id[i] = -1;
+    }
     for (int32_t i = 0; i < links->n_out; i++) {
         const int32_t value = links->id[links->n_in + i];
-        if (value >= 0 && rw->uses.producer[value] == node) rw->uses.producer[value] = -1;
+        if (value >= 0 && rw->uses.producer[value] == index) rw->uses.producer[value] = -1;
     }
-    rw->index.links[node] = (qb_rewrite_links){0};
+    if (!same) links->n_in = links->n_out = 0;
 }
 
+/* Room for as many links; a list that has to grow doubles. Nothing is entered yet. */
+static qb_status open_links(qb_rewrite *rw, qb_rewrite_links *links, int32_t n_in, int32_t n_out) {
+    const size_t n = (size_t)n_in + (size_t)n_out, twice = 2 * links->room;
+    if (n > links->room) {
+        const size_t wider = n > twice ? n : twice;
+        int32_t *id = qb_arena_pack(rw->cx, rw->index.arena, wider, sizeof *id);
+        if (!id) return rw->cx->code;
+        links->id = id;
+        links->room = wider;
+    }
+    for (int32_t i = 0; i < n_in; i++) links->id[i] = -1;
+    links->n_in = n_in;
+    links->n_out = n_out;
+    return QB_OK;
+}
+
+/* Enters what is new since drop_node. */
 static qb_status enter_node(qb_rewrite *rw, int32_t index) {
     const qb_node *node = &rw->graph->nodes[index];
     qb_rewrite_links *links = &rw->index.links[index];
-    if (!node->op || links->id) return QB_OK;
-    const size_t n_in = (size_t)node->n_in, n_out = (size_t)node->n_out;
-    links->id = qb_arena_pack(rw->cx, rw->index.arena, n_in + n_out, sizeof *links->id);
-    if (!links->id) return rw->cx->code;
-    links->n_in = node->n_in;
-    links->n_out = node->n_out;
-    if (n_in) memcpy(links->id, node->in, n_in * sizeof *node->in);
-    if (n_out) memcpy(links->id + n_in, node->out, n_out * sizeof *node->out);
-    for (int32_t i = 0; i < node->n_in; i++)
+    int32_t n_in, n_out;
+    count_links(node, &n_in, &n_out);
+    if (links->n_in != n_in || links->n_out != n_out) QB_TRY(open_links(rw, links, n_in, n_out));
+    for (int32_t i = 0; (i = next_change(links->id, node->in, i, n_in)) < n_in; i++) {
         if (node->in[i] >= 0) QB_TRY(add_user(rw, node->in[i], index));
-    for (int32_t i = 0; i < node->n_out; i++)
+        links->id[i] = node->in[i];
+    }
+    for (int32_t i = 0; i < n_out; i++) {
+        links->id[n_in + i] = node->out[i];
         if (node->out[i] >= 0) rw->uses.producer[node->out[i]] = index;
+    }
     return QB_OK;
 }
 
@@ -143,8 +184,10 @@ void qb_rewrite_replace_uses(qb_rewrite *rw, int32_t from, int32_t to) {
     for (size_t i = 0; i < x->n_touched; i++) replace_in(graph, x->touched[i], from, to);
     const int32_t n = (size_t)from < x->n_values ? rw->uses.n_users[from] : 0;
     for (int32_t i = 0; i < n; i++) {
-        qb_rewrite_touch(rw, rw->uses.users[from][i]);
-        replace_in(graph, rw->uses.users[from][i], from, to);
+        const int32_t *user = &rw->uses.users[from][i];
+        if (i > 0 && user[0] == user[-1]) continue; /* it reads the value twice */
+        qb_rewrite_touch(rw, *user);
+        replace_in(graph, *user, from, to);
     }
     for (int32_t i = 0; i < graph->n_outputs; i++)
         if (graph->outputs[i] == from) graph->outputs[i] = to;

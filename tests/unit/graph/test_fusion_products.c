@@ -20,6 +20,12 @@ static bool accept(const void *user, const qb_problem *problem) {
     return user == NULL;
 }
 
+static bool accept_any(const void *user, const qb_problem *problem) {
+    (void)user;
+    (void)problem;
+    return true;
+}
+
 /* x weight [+ bias], the bias on either side. */
 static int32_t product(maker *m, const char *name, int32_t x, bool bias, bool left) {
     char text[3][32];
@@ -103,6 +109,31 @@ static void what_differs_or_is_seen_stays(void **state) {
     }
 }
 
+/* Products of one column that wide biases spread cannot be split again; and there may be none. */
+static void spread_columns_stay(void **state) {
+    (void)state;
+    static const char *const part[3] = {"q", "k", "v"};
+    for (int columns = 0; columns < 2; columns++) {
+        maker m;
+        maker_init(&m, 91);
+        const int32_t x = make_input(&m, "x", DIMS(2, TOKENS, INNER));
+        int32_t sum[3], n = -1;
+        for (int i = 0; i < 3; i++) {
+            char text[3][32];
+            snprintf(text[0], sizeof text[0], "%s_weight", part[i]);
+            snprintf(text[1], sizeof text[1], "%s_bias", part[i]);
+            snprintf(text[2], sizeof text[2], "%s_product", part[i]);
+            const int32_t w = make_random(&m, text[0], DIMS(INNER, columns));
+            const int32_t b = make_random(&m, text[1], DIMS(columns ? WIDTH : 0));
+            sum[i] = NODE(&m, "Add", part[i], NODE(&m, "MatMul", text[2], x, w), b);
+        }
+        make_output(&m, attend(&m, sum[0], sum[1], sum[2]));
+        assert_ok(&m.cx, qb_fuse_products(&m.cx, m.graph, accept_any, NULL, &n));
+        assert_int_equal(n, 0);
+        maker_release(&m);
+    }
+}
+
 /* One scale for all columns, or one for each: side by side each column keeps its own. */
 static void codes_keep_their_scales(void **state) {
     static const char *const names[3] = {"q_weight", "k_weight", "v_weight"};
@@ -163,9 +194,8 @@ static void other_splits_feed_nothing(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(three_products_become_one),
-    cmocka_unit_test(what_differs_or_is_seen_stays),
-    cmocka_unit_test(codes_keep_their_scales),
+    cmocka_unit_test(spread_columns_stay),           cmocka_unit_test(three_products_become_one),
+    cmocka_unit_test(what_differs_or_is_seen_stays), cmocka_unit_test(codes_keep_their_scales),
     cmocka_unit_test(other_splits_feed_nothing),
 };
 QB_TEST_MAIN(tests)

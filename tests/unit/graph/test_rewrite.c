@@ -1,4 +1,6 @@
 /* The index of makers and readers that passes see while they rewrite. */
+#include <stdio.h>
+
 #include "build_graph.h"
 #include "graph/rewrite_internal.h"
 
@@ -72,10 +74,68 @@ static void names_of_appended_nodes_are_new(void **state) {
     maker_release(&m);
 }
 
+/* N x Identity(x) -> one Concat, which each rewrite touches. */
+static void a_wide_node_is_entered_by_its_changes(void **state) {
+    (void)state;
+    enum { N = 2000 };
+    maker m;
+    maker_init(&m, 1);
+    const int32_t x = make_input(&m, "x", DIMS(1, 3));
+    int32_t copy[N];
+    char name[16];
+    for (int32_t i = 0; i < N; i++) {
+        snprintf(name, sizeof name, "i%d", (int)i);
+        copy[i] = qb_graph_add_value(&m.cx, m.graph, name, QB_DTYPE_F32, NULL);
+        qb_graph_add_node(&m.cx, m.graph, qb_op_find("Identity", ""), "", &x, 1, &copy[i], 1);
+    }
+    const int32_t y = qb_graph_add_value(&m.cx, m.graph, "y", QB_DTYPE_F32, NULL);
+    const int32_t wide =
+        qb_graph_add_node(&m.cx, m.graph, qb_op_find("Concat", ""), "", copy, N, &y, 1);
+    make_output(&m, y);
+    qb_rewrite rw = {.cx = &m.cx, .graph = m.graph};
+    assert_ok(&m.cx, qb_rewrite_refresh(&rw));
+    const size_t entered = qb_arena_bytes(rw.index.arena);
+    for (int32_t i = 0; i < N; i++) {
+        assert_true(qb_rewrite_forward(&rw, copy[i], x));
+        qb_rewrite_kill(&rw, i);
+        assert_ok(&m.cx, qb_rewrite_refresh(&rw));
+        assert_int_equal(rw.uses.n_users[x], N);
+        assert_int_equal(rw.uses.users[x][N - 1], wide);
+    }
+    assert_true(qb_arena_bytes(rw.index.arena) - entered <= 4 * N * sizeof(int32_t));
+    assert_ok(&m.cx, qb_rewrite_check(&rw));
+    qb_rewrite_release(&rw);
+    maker_release(&m);
+}
+
+/* A node with ever more inputs takes no new room for each number of them. */
+static void a_growing_node_is_entered(void **state) {
+    (void)state;
+    enum { N = 500 };
+    maker m;
+    qb_rewrite rw;
+    setup(&m, &rw);
+    const int32_t a = value(&m, "a"), x = value(&m, "x"), neg = rw.uses.producer[value(&m, "y")];
+    int32_t in[N];
+    const size_t entered = qb_arena_bytes(rw.index.arena);
+    for (int32_t n = 1; n < N; n++) {
+        for (int32_t i = 0; i < n; i++) in[i] = i % 2 ? a : x;
+        assert_ok(&m.cx, qb_rewrite_inputs(&rw, neg, in, n));
+        assert_ok(&m.cx, qb_rewrite_check(&rw));
+    }
+    assert_true(qb_arena_bytes(rw.index.arena) - entered <= 8 * N * sizeof(int32_t));
+    assert_ok(&m.cx, qb_rewrite_inputs(&rw, neg, in, 1));
+    assert_ok(&m.cx, qb_rewrite_check(&rw));
+    qb_rewrite_release(&rw);
+    maker_release(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edits_are_entered),
         cmocka_unit_test(a_change_that_nobody_told_of_shows),
+        cmocka_unit_test(a_wide_node_is_entered_by_its_changes),
+        cmocka_unit_test(a_growing_node_is_entered),
         cmocka_unit_test(names_of_appended_nodes_are_new),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
