@@ -1,8 +1,10 @@
 /* A graph for concrete input shapes. */
-#include <stdio.h>
 #include <string.h>
 
+#include "base/strbuf.h"
 #include "graph_internal.h"
+
+#define LIST_MAX 2048 /* what a message has room for */
 
 /* The value of each symbol so far, -1 while open. */
 static qb_status bind_dim(qb_ctx *cx, const qb_graph *graph, int64_t *symbol, const char *input,
@@ -46,14 +48,32 @@ static qb_status bind_inputs(qb_ctx *cx, qb_graph *graph, const qb_shape *shapes
     return QB_OK;
 }
 
-/* The computed inputs of a node, as --outputs takes them. */
-static void list_inputs(const qb_graph *graph, const qb_node *node, char *text, size_t n) {
-    size_t at = 0;
-    *text = '\0';
-    for (int32_t i = 0; i < node->n_in && at < n; i++)
-        if (node->in[i] >= 0 && !graph->values[node->in[i]].data)
-            at += (size_t)snprintf(text + at, n - at, "%s%.100s", at ? "," : "",
-                                   graph->values[node->in[i]].name);
+/* " NAME,NAME": the computed inputs of a node, as --outputs takes them; nothing when they do not
+ * fit into a message: half a list would be a wrong one. */
+static void list_inputs(const qb_graph *graph, const qb_node *node, qb_strbuf *text) {
+    const char *before = " ";
+    for (int32_t i = 0; i < node->n_in && text->size <= LIST_MAX; i++) {
+        if (node->in[i] < 0 || graph->values[node->in[i]].data) continue;
+        qb_strbuf_addf(text, "%s%s", before, graph->values[node->in[i]].name);
+        before = ",";
+    }
+    if (text->size > LIST_MAX || text->failed) qb_strbuf_release(text);
+}
+
+static qb_status report_unknown(qb_ctx *cx, const qb_graph *graph, int32_t index,
+                                const qb_value *value) {
+    char label[QB_LABEL_MAX], shape[128];
+    qb_strbuf inputs = {0};
+    list_inputs(graph, &graph->nodes[index], &inputs);
+    const qb_status status =
+        qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                "%s: output '%.120s': shape %s depends on the input's values: sizes must be known "
+                "before a run; 'qbench optimize --outputs%s' %s the model before this node",
+                qb_node_text(graph, index, label, sizeof label), value->name,
+                qb_shape_text(&value->shape, shape, sizeof shape), inputs.data ? inputs.data : "",
+                inputs.data ? "ends" : "with its inputs ends");
+    qb_strbuf_release(&inputs);
+    return status;
 }
 
 /* After folding, every value that is still there must have its shape. */
@@ -64,14 +84,7 @@ static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
             if (node->out[k] < 0) continue;
             const qb_value *value = &graph->values[node->out[k]];
             if (qb_shape_known(&value->shape)) continue;
-            char label[QB_LABEL_MAX], shape[128], inputs[256];
-            list_inputs(graph, node, inputs, sizeof inputs);
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                           "%s: output '%s': shape %s depends on the input's values: sizes must be "
-                           "known before a run; 'qbench optimize --outputs %s' ends the model "
-                           "before this node",
-                           qb_node_text(graph, i, label, sizeof label), value->name,
-                           qb_shape_text(&value->shape, shape, sizeof shape), inputs);
+            return report_unknown(cx, graph, i, value);
         }
     }
     return QB_OK;

@@ -96,8 +96,11 @@ static void add_quoted(qb_strbuf *text, const char *before, const char *name) {
     qb_strbuf_addf(text, "%s'%.120s'", before, name);
 }
 
-/* Says what is meant perhaps: what the node of this name makes, or the nearest tensors. */
-static qb_status unknown_tensor(cutter *c, const char *what, const char *name) {
+static const char *end_name(bool output) { return output ? "outputs" : "inputs"; }
+
+/* Says what is meant perhaps: what the node of this name makes, the nearest tensors, or for want of
+ * them where the model ends. */
+static qb_status unknown_tensor(cutter *c, bool output, const char *name) {
     const Onnx__NodeProto *node = find_node(c->proto, name);
     const char **names, *near[NEAR_NAMES];
     qb_strbuf text = {0};
@@ -106,21 +109,24 @@ static qb_status unknown_tensor(cutter *c, const char *what, const char *name) {
     for (size_t k = 0; node && k < node->n_output; k++)
         add_quoted(&text, k ? ", " : ": it is a node, which makes ", node->output[k]);
     for (int32_t i = 0; i < n; i++) add_quoted(&text, i ? ", " : "; near it are ", near[i]);
-    for (size_t i = 0; !node && n == 0 && i < c->proto->n_output && i < NEAR_NAMES; i++)
+    const size_t n_ends = output && !node && n == 0 ? c->proto->n_output : 0;
+    for (size_t i = 0; i < n_ends && i < NEAR_NAMES; i++)
         add_quoted(&text, i ? ", " : "; the model's outputs are ",
                    text_of(c->proto->output[i]->name));
     const qb_status status =
-        qb_fail(c->cx, QB_STATUS_NOTFOUND, "%s: the model has no tensor '%.120s'%s", what, name,
-                text.failed || !text.data ? "" : text.data);
+        qb_fail(c->cx, QB_STATUS_NOTFOUND, "%s: the model has no tensor '%.120s'%s",
+                end_name(output), name, text.failed || !text.data ? "" : text.data);
     qb_strbuf_release(&text);
     qb_free(names);
     return status;
 }
 
-static qb_status check_name(cutter *c, const char *what, const char *name) {
-    if (qb_names_find(&c->makers, name) < 0 && qb_names_find(&c->given, name) < 0)
-        return unknown_tensor(c, what, name);
-    return QB_OK;
+static qb_status check_name(cutter *c, bool output, const char *name) {
+    if (qb_names_find(&c->makers, name) >= 0 || qb_names_find(&c->given, name) >= 0) return QB_OK;
+    if (qb_names_find(&c->constants, name) >= 0)
+        return qb_fail(c->cx, QB_STATUS_INVALID, "%s: '%.120s' is a constant", end_name(output),
+                       name);
+    return unknown_tensor(c, output, name);
 }
 
 /* --- what the part needs ---------------------------------------------------------------------- */
@@ -150,14 +156,14 @@ static qb_status want_inputs(cutter *c, const Onnx__NodeProto *node) {
 static qb_status name_ends(cutter *c) {
     const qb_onnx_part *part = c->part;
     for (int32_t i = 0; i < part->n_inputs; i++) {
-        QB_TRY(check_name(c, "inputs", part->inputs[i]));
+        QB_TRY(check_name(c, false, part->inputs[i]));
         if (qb_names_find(&c->starts, part->inputs[i]) >= 0)
             return qb_fail(c->cx, QB_STATUS_INVALID, "inputs: '%.120s' is named twice",
                            part->inputs[i]);
         QB_TRY(put(c, &c->starts, part->inputs[i], i));
     }
     for (int32_t i = 0; i < part->n_outputs; i++) {
-        QB_TRY(check_name(c, "outputs", part->outputs[i]));
+        QB_TRY(check_name(c, true, part->outputs[i]));
         if (qb_names_find(&c->wanted, part->outputs[i]) >= 0)
             return qb_fail(c->cx, QB_STATUS_INVALID, "outputs: '%.120s' is named twice",
                            part->outputs[i]);

@@ -1,4 +1,5 @@
 /* Constant folding and binding to concrete shapes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "build_graph.h"
@@ -143,7 +144,29 @@ static void shapes_that_depend_on_values_are_named(void **state) {
     assert_fails(&m.cx, qb_graph_bind(&m.cx, m.graph, shapes, &bound), QB_STATUS_UNSUPPORTED);
     assert_message(&m.cx, "node 0 Reshape 'y': output 'y'");
     assert_message(&m.cx, "depends on the input's values");
+    assert_message(&m.cx, "'qbench optimize --outputs x,to' ends the model before this node");
     maker_release(&m);
+}
+
+/* A command with half a name would be wrong. */
+static void commands_have_whole_names(void **state) {
+    (void)state;
+    enum { LONG = 200, TOO_LONG = 3000 };
+    for (int i = 0; i < 2; i++) {
+        maker m;
+        maker_init(&m, 7);
+        char name[TOO_LONG + 1] = "", wanted[TOO_LONG + 64];
+        memset(name, 'x', i ? TOO_LONG : LONG);
+        int32_t x = make_input(&m, name, DIMS(6)), to = make_input(&m, "to", DIMS(2));
+        m.graph->values[to].dtype = QB_DTYPE_S64;
+        make_output(&m, NODE(&m, "Reshape", "y", x, to));
+        qb_shape shapes[2] = {qb_shape_of(1, 6), qb_shape_of(1, 2)};
+        qb_graph *bound = NULL;
+        assert_fails(&m.cx, qb_graph_bind(&m.cx, m.graph, shapes, &bound), QB_STATUS_UNSUPPORTED);
+        snprintf(wanted, sizeof wanted, "--outputs %s,to' ends the model before", name);
+        assert_message(&m.cx, i ? "--outputs' with its inputs ends the model before" : wanted);
+        maker_release(&m);
+    }
 }
 
 static void cancelling_stops_the_folding(void **state) {
@@ -208,6 +231,7 @@ int main(void) {
         cmocka_unit_test(folding_stops_at_endless_arithmetic),
         cmocka_unit_test(given_shapes_must_fit_the_inputs),
         cmocka_unit_test(shapes_that_depend_on_values_are_named),
+        cmocka_unit_test(commands_have_whole_names),
         cmocka_unit_test(cancelling_stops_the_folding),
         cmocka_unit_test(each_allocation_may_fail),
         cmocka_unit_test(whole_models_fold_and_bind),

@@ -75,6 +75,16 @@ static void assert_refused(const char *inputs, const char *outputs, qb_status st
     if (!strstr(cx.message, why)) fail_msg("'%s' lacks '%s'", cx.message, why);
 }
 
+static void outputs_are_no_advice_for_inputs(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = NULL;
+    assert_int_equal(parse_part(&cx, "nowhere", "b", &graph), QB_STATUS_NOTFOUND);
+    assert_non_null(strstr(cx.message, "inputs: the model has no tensor 'nowhere'"));
+    assert_null(strstr(cx.message, "outputs"));
+}
+
 static void what_lies_beyond_is_not_read(void **state) {
     (void)state;
     assert_part("h", "b",
@@ -103,7 +113,9 @@ static void names_that_are_not_there(void **state) {
     assert_refused("h", "c", QB_STATUS_NOTFOUND, "outputs: the model has no tensor 'c'");
     assert_refused("h", "first", QB_STATUS_NOTFOUND, "'first': it is a node, which makes 'a'");
     assert_refused("hh", "b", QB_STATUS_NOTFOUND, "inputs: the model has no tensor 'hh'");
-    assert_refused("w", "b", QB_STATUS_NOTFOUND, "inputs: the model has no tensor 'w'");
+    assert_refused("w", "b", QB_STATUS_INVALID, "inputs: 'w' is a constant");
+    assert_refused("h", "w", QB_STATUS_INVALID, "outputs: 'w' is a constant");
+    assert_refused("", "nowhere", QB_STATUS_NOTFOUND, "'nowhere'; the model's outputs are 'y'");
     assert_refused("h", "b b", QB_STATUS_INVALID, "outputs: 'b' is named twice");
     assert_refused("h h", "b", QB_STATUS_INVALID, "inputs: 'h' is named twice");
 }
@@ -121,6 +133,7 @@ int main(void) {
         cmocka_unit_test(outputs_come_as_asked_for),
         cmocka_unit_test(undescribed_inputs_need_what_is_before_them),
         cmocka_unit_test(names_that_are_not_there),
+        cmocka_unit_test(outputs_are_no_advice_for_inputs),
         cmocka_unit_test(ends_that_do_not_belong_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
