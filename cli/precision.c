@@ -65,17 +65,6 @@ static qb_status parse_variants(qb_ctx *cx, const char *text, qb_precision *out)
     return QB_OK;
 }
 
-bool qb_precision_names_engine(const char *text) {
-    return qb_has_suffix(text, ".qbe") || qb_engine_file_is(text);
-}
-
-const char *qb_precision_where(const char *text) {
-    const char *at = strrchr(text, '@');
-    return !at || qb_has_suffix(text, ".onnx") || qb_precision_names_engine(text)
-               ? text + strlen(text)
-               : at;
-}
-
 /* What stands in front of the '@'. */
 static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
     qb_precision p = *out;
@@ -104,6 +93,32 @@ static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
     }
     *out = p;
     return QB_OK;
+}
+
+/* A precision, wherever it is to run. The length of a file's name may be any. */
+static bool is_precision(const char *text) {
+    qb_ctx quiet; /* what is neither a precision nor a file is for the caller to tell */
+    qb_precision ignored = {0};
+    char kind[LONGEST];
+    const char *at = strrchr(text, '@');
+    const size_t length = at ? (size_t)(at - text) : strlen(text);
+    if (length >= sizeof kind) return false;
+    memcpy(kind, text, length);
+    kind[length] = '\0';
+    qb_ctx_init(&quiet);
+    return parse_kind(&quiet, kind, &ignored) == QB_OK;
+}
+
+bool qb_precision_names_engine(const char *text) {
+    if (qb_has_suffix(text, ".qbe")) return true;
+    return (strchr(text, '/') || !is_precision(text)) && qb_engine_file_is(text);
+}
+
+const char *qb_precision_where(const char *text) {
+    const char *at = strrchr(text, '@');
+    return !at || qb_has_suffix(text, ".onnx") || qb_precision_names_engine(text)
+               ? text + strlen(text)
+               : at;
 }
 
 qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out) {

@@ -40,7 +40,8 @@ qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out);
 /* The type of float values in an engine of this precision: on a device what is not INT8 is F16, but
  * in an FP32 or TF32 engine. Returns NULL, or why its backends do not compute in it. */
 const char *qb_precision_float(const qb_precision *precision, qb_dtype *type);
-/* Whether a word that compare is given is an engine file, by its name or by what is in it. */
+/* Whether a word that compare is given is an engine file: by its ending, else by what is in it; but
+ * what reads as a precision is one, whatever files there are ("./int8" is a file). */
 bool qb_precision_names_engine(const char *text);
 /* The '@' in front of where a precision or a file runs; the text's end where it has none. A file's
  * name may hold one: "net@2x.onnx". */

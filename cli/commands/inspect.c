@@ -10,6 +10,7 @@
 #include "cli/precision.h"
 #include "cli/steps.h"
 #include "cli/values_out.h"
+#include "engine/file.h"
 #include "engine/providers.h"
 #include "graph/op.h"
 
@@ -313,8 +314,9 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    if (arguments->n > 0 && qb_precision_names_engine(arguments->item[0]))
-        return qb_engine_file_show(cx, &o->common, o->steps, arguments->item[0]);
+    const char *file = arguments->n > 0 ? arguments->item[0] : NULL;
+    if (file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file)))
+        return qb_engine_file_show(cx, &o->common, o->steps, file);
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
     qb_project project = {0};

@@ -79,6 +79,14 @@ expect 0 "$QBENCH" compare fp32 ./model.trt --data test --duration 0.01 --no-fig
 says '^model.trt +[0-9.]+ +[0-9.]+ to'
 expect 2 "$QBENCH" compare fp32 model.trt@cpu --data test
 complains "model.trt@cpu: an engine file runs on what it was built for: leave out '@cpu'"
+head -c 5000 model.trt >int8 # a precision is one, whatever files there are
+cp int8 int8@ref
+expect 0 "$QBENCH" compare fp32 int8 int8@ref --data test --duration 0.01 --no-figures
+expect 1 "$QBENCH" compare fp32 ./int8 --data test --duration 0.01 --no-figures
+complains './int8: damaged engine file'
+expect 1 "$QBENCH" inspect int8
+complains 'int8: damaged engine file'
+rm int8 int8@ref
 cp model.trt net@2x.trt
 expect 0 "$QBENCH" compare fp32 net@2x.trt --data test --duration 0.01 --no-figures
 expect 1 "$QBENCH" bench model.trt
