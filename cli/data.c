@@ -36,8 +36,12 @@ static qb_status image_size(qb_ctx *cx, const qb_project *project, const qb_grap
     if (h > 65535 || w > 65535)
         return qb_fail(cx, QB_STATUS_INVALID, "%s: input '%s' of %lld x %lld pixels",
                        project->model, input->name, (long long)w, (long long)h);
-    /* NONE for an input of integers: whoever runs the model refuses that */
     loader->dtype = qb_image_type(input->q.n > 0 ? QB_DTYPE_F32 : input->dtype);
+    if (loader->dtype == QB_DTYPE_NONE)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: input '%s' takes %s; images feed inputs in f32, f16 or bf16: give "
+                       "tensors (.npz, .h5, folders of .npy; see 'qbench help data')",
+                       project->model, input->name, qb_dtype_text(input->dtype));
     loader->height = (int32_t)h;
     loader->width = (int32_t)w;
     loader->any_size = h == 0 || w == 0;

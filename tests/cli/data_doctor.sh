@@ -178,9 +178,9 @@ def field(number, data):  # protobuf: bytes below 128 long, or a small number
     size = [len(data)] if len(data) < 128 else [len(data) & 127 | 128, len(data) >> 7]
     return bytes([number << 3 | 2] + size) + data
 
-def value(name, *dims):
+def value(name, *dims, kind=1):
     shape = b"".join(field(1, field(1, d)) for d in dims)
-    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, shape)))
 
 def node(op, source, result):
     return field(1, source) + field(2, result) + field(4, op)
@@ -188,6 +188,10 @@ def node(op, source, result):
 graph = (field(1, node("GlobalAveragePool", "image", "mean")) + field(1, node("Flatten", "mean", "scores"))
          + field(2, "colors") + field(11, value("image", 1, 3, 8, 8)) + field(12, value("scores", 1, 3)))
 open("colors.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)))
+for kind, name in [(6, "s32"), (9, "bool")]:
+    graph = (field(1, node("Flatten", "image", "scores")) + field(2, name)
+             + field(11, value("image", 1, 3, 8, 8, kind=kind)) + field(12, value("scores", 1, 112, kind=kind)))
+    open(name + ".onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)))
 random.seed(1)
 for folder, dim in [("colors", 1), ("dim", 6)]:
     for c, name in enumerate(["0red", "1green", "2blue"]):
@@ -213,4 +217,10 @@ sed -i 's/RGB/BGR/' colors.yaml
 expect 3 "$QBENCH" data doctor --config colors.yaml
 says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 60 samples, as configured 33.3 %$'
 says '-> check preprocess.color$'
+
+# Inputs that images cannot feed, on whatever the model is to run.
+for kind in s32 bool; do
+    expect 1 "$QBENCH" calibrate --model $kind.onnx --data colors --config ''
+    complains "$kind.onnx: input 'image' takes $kind; images feed inputs in f32, f16 or bf16: give tensors"
+done
 done_testing
