@@ -77,6 +77,7 @@ enum { ALTERNATIVES = sizeof alternatives / sizeof alternatives[0] };
 typedef struct trial {
     qb_output_kind kind;
     int64_t n, n_right; /* labelled samples */
+    int64_t width;      /* of the output: the model's classes */
     bool right[SAMPLES];
 } trial;
 
@@ -91,6 +92,8 @@ static qb_status try_it(qb_ctx *cx, const qb_data_case *data, const qb_loader_op
     qb_status status =
         qb_answers_collect(cx, &model, &logits, 1, loader, qb_threads(cx), 0, NULL, &answers);
     *out = (trial){.kind = answers.kind};
+    for (int64_t i = 0; status == QB_OK && i < answers.n; i++)
+        if (answers.answer[i].size > out->width) out->width = answers.answer[i].size;
     for (int64_t i = 0; status == QB_OK && i < answers.n && out->n < SAMPLES; i++) {
         if (answers.answer[i].label_rank < 0) continue;
         out->right[out->n] = answers.answer[i].label_rank == 0;
@@ -149,20 +152,29 @@ static qb_status explain(qb_ctx *cx, qb_status status, qb_diagnosis *out) {
     return status;
 }
 
+/* What there is to guess among: the model's classes, of which the data may show a few only. A model
+ * whose output is the class itself does not tell them. 0: unknown. */
+static int64_t classes(const trial *t, const qb_data_case *data, const qb_dataset *dataset) {
+    int64_t n = t->kind & QB_OUTPUT_CLASSES ? t->width : 0;
+    if (qb_dataset_classes(dataset) > n) n = qb_dataset_classes(dataset);
+    if (data->project->labels.n > n) n = data->project->labels.n;
+    return n > 1 ? n : 0;
+}
+
 /* Whether the answers are no better than drawing one of the classes: the 95 % interval of top-1
  * reaches down to that. */
-static bool is_guessing(const trial *t, int32_t n_classes) {
-    return qb_wilson(t->n_right, t->n).lo <= 100.0 / n_classes;
+static bool is_guessing(const trial *t, int64_t n_classes) {
+    return n_classes > 0 && qb_wilson(t->n_right, t->n).lo <= 100.0 / (double)n_classes;
 }
 
 /* No other preparation is better. */
-static qb_status judge_own(qb_ctx *cx, const trial *own, int32_t n_classes, qb_diagnosis *out) {
-    if (n_classes > 1 && is_guessing(own, n_classes))
+static qb_status judge_own(qb_ctx *cx, const trial *own, int64_t n_classes, qb_diagnosis *out) {
+    if (is_guessing(own, n_classes))
         return qb_diagnosis_say(cx, out, QB_FINDING_NOTE,
                                 "check the class numbers (data.labels), preprocess and the data",
                                 "FP32 top-1 is %.1f %% on %lld samples: no better than guessing "
-                                "among %d classes, however prepared",
-                                percent(own), (long long)own->n, n_classes);
+                                "among %lld classes, however prepared",
+                                percent(own), (long long)own->n, (long long)n_classes);
     return qb_diagnosis_say(cx, out, QB_FINDING_GOOD, NULL,
                             "FP32 top-1 is %.1f %% on %lld samples; no other color order, mean or "
                             "std is clearly better",
@@ -177,7 +189,8 @@ static qb_status compare(qb_ctx *cx, const qb_data_case *data, const qb_loader_o
     if (status != QB_OK) return explain(cx, status, out);
     if (!(own.kind & QB_OUTPUT_ANSWER) || own.n == 0) return QB_OK;
     QB_TRY(find_better(cx, data, loader, &own, &best, &better));
-    const int32_t n_classes = qb_dataset_classes(loader->dataset);
+    const int64_t n_classes = classes(&own, data, loader->dataset);
+    /* where the best only guesses, `own` does, too: it is no better */
     if (best == ALTERNATIVES || is_guessing(&better, n_classes))
         return judge_own(cx, &own, n_classes, out);
     return qb_diagnosis_say(cx, out, QB_FINDING_BAD, alternatives[best].remedy,

@@ -213,7 +213,17 @@ says '^good  preprocess FP32 top-1 is 100.0 % on 60 samples; '
 expect 3 "$QBENCH" data doctor --config colors.yaml --evaluation dim
 says "^bad   drift +samples of the two sets reach differently in 3 of 3 tensors, most in '"
 says '-> calibrate with data like those to evaluate$'
+# Data that show a few of the model's classes: what there is to guess among is the model's.
+printf '%s\n' colors/0red/*.png | sed 's/$/ 1/' >two.txt
+printf '%s\n' colors/1green/*.png | sed 's/$/ 0/' >>two.txt
+expect 0 "$QBENCH" data doctor two.txt --config colors.yaml
+says '^note  preprocess FP32 top-1 is 0.0 % on 40 samples: no better than guessing among 3 classes, however prepared$'
+printf '%s\n' colors/0red/*.png | sed 's/$/ 0/' >one.txt
+expect 0 "$QBENCH" data doctor one.txt --config colors.yaml
+says '^good  preprocess FP32 top-1 is 100.0 % on 20 samples; '
 sed -i 's/RGB/BGR/' colors.yaml
+expect 3 "$QBENCH" data doctor one.txt --config colors.yaml
+says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 20 samples, as configured 0.0 %$'
 expect 3 "$QBENCH" data doctor --config colors.yaml
 says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 60 samples, as configured 33.3 %$'
 says '-> check preprocess.color$'
