@@ -45,8 +45,9 @@ static void release(machine *m) {
 
 char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
     const char *more = json_string_value(json_object_get(tags, "options"));
-    return qb_format(cx, "qbench build --model %s --precision %s%s%s -o %s", text_of(tags, "model"),
-                     text_of(tags, "precision"), more && *more ? " " : "", more ? more : "", path);
+    return qb_format(cx, "qbench build --model %s --precision %s%s%s --saveEngine=%s",
+                     text_of(tags, "model"), text_of(tags, "precision"), more && *more ? " " : "",
+                     more ? more : "", path);
 }
 
 /* Both sides, and the command that builds the same engine here. */

@@ -49,7 +49,7 @@ qb_status qb_file_plugins_check(qb_ctx *cx, const char *path, const json_t *tags
         return qb_fail(cx, QB_STATUS_MISMATCH,
                        "%s: %s was built with plugin %s %s (ABI %d), %s has version %s (ABI %u): "
                        "load that version, or build here with 'qbench build --model %s --precision "
-                       "%s --plugin %s -o %s'",
+                       "%s --plugin %s --saveEngine=%s'",
                        path, text_of(needed, "node"), name, version, abi, have->path, have->version,
                        have->abi, text_of(tags, "model"), text_of(tags, "precision"), have->path,
                        path);

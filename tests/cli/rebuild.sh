@@ -17,6 +17,15 @@ rebuilt() { # OPTION...: build so, then as the file says
     same_bytes first.qbe kept.qbe
 }
 
+# A name of any ending.
+expect 0 "$QBENCH" build --precision fp32 --saveEngine=any.trt
+expect 0 "$QBENCH" inspect any.trt
+says '^built with  qbench build .* --saveEngine=any.trt$'
+command=$(sed -n 's/^built with  qbench //p' "$work/.out")
+mv any.trt kept.qbe
+eval "expect 0 \"\$QBENCH\" $command"
+same_bytes any.trt kept.qbe
+
 input=image side=$(sed -n 's/^inputs .*x\([0-9]*\)x.*/\1/p' <("$QBENCH" inspect model.onnx))
 shape=3x${side}x$side
 node=$("$QBENCH" inspect model.onnx --steps | awk '$3 ~ /^Conv/ {print $2; exit}')

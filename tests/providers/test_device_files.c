@@ -129,7 +129,7 @@ static void check_refused(files *f, const char *built, const char *here, const c
     assert_message(&f->cx, built);
     assert_message(&f->cx, here);
     assert_message(&f->cx, "'qbench build --model small.onnx --precision fp32 "
-                           "--providers=cuda,cpu -o ");
+                           "--providers=cuda,cpu --saveEngine=");
     assert_message(&f->cx, way_out);
     assert_null(loaded);
     qb_ctx_clear(&f->cx);

@@ -155,7 +155,8 @@ static void another_machine_is_named_with_the_way_out(void **state) {
     assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_MISMATCH);
     assert_message(&f.cx, other);
     assert_message(&f.cx, processor);
-    assert_message(&f.cx, "qbench build --model small.onnx --precision fp32 --batch 2 -o ");
+    assert_message(&f.cx,
+                   "qbench build --model small.onnx --precision fp32 --batch 2 --saveEngine=");
     assert_message(&f.cx, "or there with --hardware-compatible");
     qb_ctx_clear(&f.cx);
     assert_ok(&f.cx, qb_engine_file_tags(&f.cx, f.path, &tags)); /* it can be looked at */
