@@ -31,6 +31,7 @@ qb_status qb_pair_input(qb_ctx *cx, const char *option, const qb_pair *pair,
     if (i >= 0) return QB_OK;
     qb_strbuf known = {0};
     char *text;
+    if (n == 0) qb_strbuf_add(&known, "none");
     for (i = 0; i < n; i++) qb_strbuf_addf(&known, "%s%s", i > 0 ? ", " : "", names[i]);
     QB_TRY(qb_strbuf_take(cx, &known, &text));
     qb_fail(cx, QB_STATUS_USAGE, "--%s: the model has no input '%.*s'; it has %s", option,

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/strbuf.h"
 #include "cli/command.h"
+#include "cli/pairs.h"
 #include "cli/trtexec.h"
 
 static const qb_opt *row(const qb_opt *table, const char *name) {
@@ -93,6 +94,22 @@ static void threads_need_no_number(void **state) {
     }
 }
 
+static void an_unknown_input_is_answered_with_those_there_are(void **state) {
+    (void)state;
+    static const char *const names[] = {"left", "right"};
+    const char *text = "other:1x3";
+    qb_pair pair;
+    qb_ctx cx;
+    int32_t index;
+    assert_true(qb_pair_next(&text, &pair));
+    qb_ctx_init(&cx);
+    assert_fails(&cx, qb_pair_input(&cx, "shapes", &pair, names, 2, &index), QB_STATUS_USAGE);
+    assert_message(&cx, "--shapes: the model has no input 'other'; it has left, right");
+    qb_ctx_init(&cx);
+    assert_fails(&cx, qb_pair_input(&cx, "shapes", &pair, names, 0, &index), QB_STATUS_USAGE);
+    assert_message(&cx, "--shapes: the model has no input 'other'; it has none");
+}
+
 static void add_table(qb_strbuf *out, qb_trtexec_verdict verdict, const char *title,
                       const char *column) {
     qb_strbuf_addf(out, "\n## %s\n\n| flag | %s |\n| --- | --- |\n", title, column);
@@ -131,6 +148,7 @@ int main(void) {
         cmocka_unit_test(handled_flags_are_options_of_bench),
         cmocka_unit_test(the_others_are_parsed_and_accepted_or_refused),
         cmocka_unit_test(threads_need_no_number),
+        cmocka_unit_test(an_unknown_input_is_answered_with_those_there_are),
         cmocka_unit_test(the_page_is_what_the_table_says),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
