@@ -157,7 +157,7 @@ static void subject_release(subject *s) {
 /* What the file has decided that --loadEngine names. trtexec passes over the same silently. */
 static bool is_decided(const char *option) {
     static const char names[] =
-        " onnx batch precision fp16 bf16 int8 backends disable-pass activations weights "
+        " model batch precision fp16 bf16 int8 backends disable-pass activations weights "
         "per-tensor-weights keep-float no-mixing tacticSources timingCacheFile memPoolSize "
         "time-tactics threads version-compatible hardware-compatible hardwareCompatibilityLevel ";
     char word[64];
@@ -179,7 +179,8 @@ static qb_status warn_decided(qb_ctx *cx, const options *o, const char *model, c
     if (model && !o->project.model) qb_strbuf_add(&vain, model);
     for (const qb_opt *opt = table; opt->name; opt++)
         if (is_decided(opt->name) && qb_opt_differs(opt, o, usual))
-            qb_strbuf_addf(&vain, "%s--%s", vain.size > 0 ? ", " : "", opt->name);
+            qb_strbuf_addf(&vain, "%s--%s%s", vain.size > 0 ? ", " : "", opt->name,
+                           strcmp(opt->name, "model") == 0 ? " (--onnx)" : "");
     qb_free(usual);
     if (vain.size > 0)
         qb_warn(cx, "--loadEngine: %s holds %s in %s as it was built: without effect: %s",

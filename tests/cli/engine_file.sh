@@ -60,7 +60,7 @@ expect 0 "$QBENCH" bench --loadEngine=saved.qbe "${short[@]}" --infStreams=2
 expect 0 "$QBENCH" bench --loadEngine=model.int8.qbe --onnx=other.onnx --fp16 --batch=9 --threads=1 "${short[@]}" --json -
 says '"precision": "int8"'
 says '"batch": 1,'
-complains 'model.int8.qbe holds model.onnx in int8 as it was built: without effect: --threads, --onnx, --fp16, --batch$'
+complains 'model.int8.qbe holds model.onnx in int8 as it was built: without effect: --threads, --model \(--onnx\), --fp16, --batch$'
 expect 0 "$QBENCH" bench model.onnx --loadEngine=model.fp32.qbe "${short[@]}" --json -
 says '"precision": "fp32"'
 complains 'model.fp32.qbe holds model.onnx in fp32 as it was built: without effect: model.onnx$'
