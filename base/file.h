@@ -54,6 +54,8 @@ qb_status qb_file_write(qb_ctx *cx, const char *path, const void *data, size_t s
 
 bool qb_path_exists(const char *path);
 bool qb_path_is_dir(const char *path);
+/* Whether both are there and lead to one file, by whatever names. */
+bool qb_path_is_same(const char *a, const char *b);
 /* mkdir -p. */
 qb_status qb_make_dirs(qb_ctx *cx, const char *path);
 /* New string folder/name; `name` alone when it is absolute or folder is NULL or empty. */

@@ -186,6 +186,9 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_making *
 
 qb_status qb_made_save(qb_ctx *cx, const qb_project *project, const qb_making *making,
                        const qb_made *made, const char *path) {
+    if (qb_path_is_same(path, project->model))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "%s is the model: the engine would replace it, name another file", path);
     char *options = options_of(cx, project, making);
     if (!options) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     const qb_engine_origin origin = {.model = qb_path_base(project->model),

@@ -56,7 +56,7 @@ void qb_made_release(qb_made *made);
 void qb_memory_print(const qb_engine *engine);
 json_t *qb_memory_json(const qb_engine *engine);
 
-/* Writes the engine to a file. */
+/* Writes the engine to a file, which may not be the model. */
 qb_status qb_made_save(qb_ctx *cx, const qb_project *project, const qb_making *making,
                        const qb_made *made, const char *path);
 

@@ -113,6 +113,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     char *path = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
+    if (o->save_engine && project.out_file)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",
+                      project.out_file, o->save_engine));
     path =
         o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, making.precision);
     if (!path) QB_GO(cx->code);

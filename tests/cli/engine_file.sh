@@ -71,6 +71,21 @@ grep -q 'without effect' "$work/.err" && fail 'a warning without a reason'
 expect 0 "$QBENCH" build --onnx=model.onnx --int8 --saveEngine=model.trt
 says '^model.trt: [0-9]+ steps'
 same_bytes model.int8.qbe model.trt
+cp model.onnx kept.onnx
+ln -s model.onnx link.onnx
+for file in model.onnx ./link.onnx; do
+    expect 2 "$QBENCH" build --onnx=model.onnx --precision fp32 --saveEngine=$file
+    complains "$file is the model: the engine would replace it"
+    expect 2 "$QBENCH" bench model.onnx "${short[@]}" --saveEngine=$file
+done
+same_bytes model.onnx kept.onnx
+rm link.onnx kept.onnx
+expect 2 "$QBENCH" build --precision fp32 -o a.qbe --saveEngine=b.qbe
+complains '-o a.qbe and --saveEngine=b.qbe: name one file to write'
+absent a.qbe
+absent b.qbe
+mkdir other && expect 0 "$QBENCH" build --model model.onnx --precision fp32 -o other --saveEngine=b.qbe
+rm -r other b.qbe
 expect 0 "$QBENCH" build --onnx=model.onnx --precision int8 --fp16 --int8 -o both.qbe # int8 wins
 same_bytes model.int8.qbe both.qbe
 expect 0 "$QBENCH" inspect model.trt
