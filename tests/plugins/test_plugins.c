@@ -415,6 +415,8 @@ static void an_engine_file_asks_for_its_version(void **state) {
     assert_message(&cx, "Kit 'kit' was built with plugin kit 1.0 (ABI 1)");
     assert_message(&cx, "has version 2.0");
     assert_message(&cx, "qbench build --model kit.onnx --precision fp32 --plugin");
+    assert_message(&cx, "kit.qbe'");
+    assert_message(&cx, " --saveEngine=");
     close_all(&cx);
     unsetenv("QB_FAULT");
 }
