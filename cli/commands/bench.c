@@ -418,7 +418,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     subject s = {.name = NULL};
     const qb_engine *plan = NULL;
     qb_status status = QB_OK;
-    qb_bench_summary percents;
+    qb_bench_summary percents = {0};
     QB_GO(qb_trtexec_check(cx, &o->trtexec));
     QB_GO(qb_bench_percents(cx, o->percentile, &percents)); /* before the engine is built */
     QB_GO((o->load_engine ? load_engine : build_engine)(cx, o, model, &devices, &s));

@@ -351,28 +351,31 @@ QB_DEVICE void qb_float_biases(const float (&multiplier)[16], float (&bias)[16])
         bias[j] = __fmul_rn((float)(int)__float_as_uint(bias[j]), multiplier[j]);
 }
 
-// Makes all sums ones that want the bias of the middle's class: adds what others have more. Few
-// pixels are of another class. Sums wrap.
-template <int ROWS, int BLOCKS, class Acc, class RowOf>
-QB_DEVICE void qb_settle_borders(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
-                                 RowOf row_of, Acc acc) {
+// Sixteen of a thread's sums, which want the bias of the middle's class: those of a pixel of
+// another class get what its bias has more. Few pixels are. The sums themselves stay: ptxas would
+// make wgmma wait for its operands where they change between two tiles. Sums wrap.
+template <class Sum, class Acc>
+QB_DEVICE void qb_settled16(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int c, int cls, int i,
+                            int block, Acc acc, Sum (&sum)[16]) {
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        int cls = row_of(i) < p.rows ? qb_class(p, io, row_of(i)) : p.middle;
-        if (cls == p.middle) continue;
+    for (int j = 0; j < 16; j++) sum[j] = acc(i, block, j);
+    if constexpr (Sum(1) / Sum(2) == Sum(0)) {
+        if (cls == p.middle || c >= p.out_c) return;
+        const uint32_t *bias = (const uint32_t *)(io.packed + p.at_bias) + c;
 #pragma unroll
-        for (int block = 0; block < BLOCKS; block++) {
-            int c = channel + block * 64 + (threadIdx.x & 3) * 16;
-            if (c >= p.out_c) break;
-            const uint32_t *bias = (const uint32_t *)(io.packed + p.at_bias) + c;
-#pragma unroll
-            for (int j = 0; j < 16; j++) {
-                uint32_t more =
-                    __ldg(bias + cls * p.n_pad + j) - __ldg(bias + p.middle * p.n_pad + j);
-                acc(i, block, j) = (int)((uint32_t)acc(i, block, j) + more);
-            }
-        }
+        for (int j = 0; j < 16; j++)
+            sum[j] = (int)((uint32_t)sum[j] + __ldg(bias + cls * p.n_pad + j) -
+                           __ldg(bias + p.middle * p.n_pad + j));
     }
+}
+
+// The classes of a thread's rows.
+template <int ROWS, class RowOf>
+QB_DEVICE void qb_classes_of(const qb_cuda_conv &p, const qb_cuda_conv_io &io, RowOf row_of,
+                             int (&cls)[ROWS]) {
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        cls[i] = p.classes > 1 && row_of(i) < p.rows ? qb_class(p, io, row_of(i)) : p.middle;
 }
 
 // The end of one thread's sums in the modes REAL and HALF_REAL; see qb_finish_vector. All lanes of
@@ -386,8 +389,8 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     bool smooth = CODES && (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
     bool more = CODES && p.has_float_bias;
     bool coarse = qb_is_coarse(p);
-    if constexpr (CODES)
-        if (p.classes > 1) qb_settle_borders<ROWS, BLOCKS>(p, io, channel, row_of, acc);
+    int cls[ROWS];
+    qb_classes_of(p, io, row_of, cls);
 #pragma unroll
     for (int block = 0; block < BLOCKS; block++) {
         int c = channel + block * 64 + (threadIdx.x & 3) * 16;
@@ -407,16 +410,17 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
             size_t to = (size_t)row_of(i) * p.out_total + p.out_offset + c;
             bool valid = exists && row_of(i) < p.rows;
             if (res && valid) residual = qb_read_residual16(p, io.residual, from);
+            Sum sum[16];
+            qb_settled16(p, io, c, cls[i], i, block, acc, sum);
 #pragma unroll
             for (int j = 0; j < 16; j++) {
                 if constexpr (!CODES)
-                    v[j] = __fadd_rn(acc(i, block, j), bias[j]);
+                    v[j] = __fadd_rn(sum[j], bias[j]);
                 else if (smooth)
-                    v[j] = __fmaf_rn((float)acc(i, block, j), multiplier[j], bias[j]);
+                    v[j] = __fmaf_rn((float)sum[j], multiplier[j], bias[j]);
                 else
-                    v[j] = __fmul_rn(
-                        (float)(int)((unsigned)acc(i, block, j) + __float_as_uint(bias[j])),
-                        multiplier[j]);
+                    v[j] = __fmul_rn((float)(int)((unsigned)sum[j] + __float_as_uint(bias[j])),
+                                     multiplier[j]);
             }
             if (more && exists) { // from the cache: registers are scarce
                 float float_bias[16];
@@ -510,7 +514,8 @@ QB_DEVICE uint4 qb_load16(const void *from) { return __ldg((const uint4 *)from);
 template <int ROWS, int BLOCKS, class Acc, class RowOf>
 QB_DEVICE void qb_finish_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                               RowOf row_of, Acc acc) {
-    if (p.classes > 1) qb_settle_borders<ROWS, BLOCKS>(p, io, channel, row_of, acc);
+    int cls[ROWS];
+    qb_classes_of(p, io, row_of, cls);
     const bool res = p.res_dtype != QB_DTYPE_NONE;
     const float magic = QB_ROUND_MAGIC + (float)p.out_zero, gain = p.res_scale * p.inverse;
     const qb_residual_code code = qb_residual_code_of(p);
@@ -534,13 +539,15 @@ QB_DEVICE void qb_finish_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io, 
                                     ((size_t)row_of(i) * p.res_total + p.res_offset + c));
                 word[0] = r.x, word[1] = r.y, word[2] = r.z, word[3] = r.w;
             }
+            int sum[16];
+            qb_settled16(p, io, c, cls[i], i, block, acc, sum);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 uint32_t bits[4], from = word[j] ^ code.flip;
 #pragma unroll
                 for (int k = 0; k < 4; k++) {
-                    float half = __fmaf_rn((float)acc(i, block, 4 * j + k), multiplier[4 * j + k],
-                                           bias[4 * j + k]);
+                    float half =
+                        __fmaf_rn((float)sum[4 * j + k], multiplier[4 * j + k], bias[4 * j + k]);
                     float scaled = half * p.inverse,
                           v = __fmaf_rn(scaled, qb_tanh_fast(half), scaled);
                     if (res) v = __fmaf_rn(gain, qb_code(from, k, code), v);

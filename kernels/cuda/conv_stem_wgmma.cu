@@ -20,7 +20,9 @@
 #define ROWS QB_CUDA_STEM_ROWS
 
 // Blocks that a multiprocessor has registers for.
-static constexpr int blocks_of(int mode) { return mode == QB_CUDA_REAL ? 2 : 3; }
+static constexpr int blocks_of(int mode) {
+    return mode == QB_CUDA_REAL || mode == QB_CUDA_SILU ? 2 : 3;
+}
 
 template <int MODE>
 static __global__ void __launch_bounds__(THREADS, blocks_of(MODE))
