@@ -4,8 +4,8 @@
 //   tile      64 rows x BN (64, 128) channels for a group of four warps, all of K
 //   threads   GROUPS (3, 4) groups, and one of which a thread of each warp copies for one of them:
 //             512 or 640, one block a multiprocessor
-//   shared    the weight, BN x K bytes, and a ring for each group, whose places take 64 x BK bytes of
-//             a step of K, or the residual and then the result of a tile
+//   shared    the weight, BN x K bytes, and a ring for each group, whose places take 64 x BK bytes:
+//             of a step of K, or the residual and then the result of a tile
 //   bound by  device memory, and the arithmetic of the epilogue
 //
 // A group asks for its own copies as soon as a place in its ring is free, so that nothing but
