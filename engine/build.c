@@ -293,8 +293,7 @@ static qb_status plan(qb_ctx *cx, qb_engine *e) {
     size_t lower = 0;
     for (int32_t i = 0; i < e->n_buffers; i++) /* so that every offset is a multiple, too */
         if (e->buffers[i].kind == QB_BUFFER_DEVICE)
-            e->buffers[i].bytes = (e->buffers[i].bytes + QB_DEVICE_ALIGNMENT - 1) /
-                                  QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+            e->buffers[i].bytes = qb_device_aligned(e->buffers[i].bytes);
     QB_TRY(qb_plan_memory(cx, QB_BUFFER_DEVICE, e->buffers, e->n_buffers, e->n_steps,
                           &e->device_arena, &lower));
     e->memory.lower_bound += lower;

@@ -15,10 +15,6 @@
 #define HOPELESS 4.0       /* times the best so far: not measured further */
 #define TIE 0.98           /* a later tactic must be faster than this share of the best */
 
-static size_t aligned(size_t bytes) {
-    return (bytes + QB_DEVICE_ALIGNMENT - 1) / QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
-}
-
 /* ---- scratch memory on the device ------------------------------------------------------------ */
 
 /* A block that only grows. */
@@ -113,7 +109,8 @@ static qb_status place(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, const
     size_t need[2] = {0, 0}, at[2] = {0, 0};
     for (int32_t i = 0; i < p->n_in; i++)
         if (is_read(kernel, i))
-            need[is_index(&p->in[i])] += aligned(qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK);
+            need[is_index(&p->in[i])] +=
+                qb_device_aligned(qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK);
     QB_TRY(grow_noise(cx, s, need[0]));
     QB_TRY(grow_zeros(cx, s, need[1]));
     for (int32_t i = 0; i < p->n_in; i++) {
@@ -121,10 +118,11 @@ static qb_status place(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, const
         if (!is_read(kernel, i)) continue;
         int which = is_index(&p->in[i]);
         in[i] = (which ? s->zeros.data : s->noise.data) + at[which];
-        at[which] += aligned(qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK);
+        at[which] += qb_device_aligned(qb_desc_bytes(&p->in[i]) + QB_BUFFER_SLACK);
     }
-    size_t out = aligned(qb_desc_bytes(&p->out) + QB_BUFFER_SLACK);
-    size_t packed = aligned(kernel->packed_bytes), total = out + packed + kernel->workspace_bytes;
+    size_t out = qb_device_aligned(qb_desc_bytes(&p->out) + QB_BUFFER_SLACK);
+    size_t packed = qb_device_aligned(kernel->packed_bytes),
+           total = out + packed + kernel->workspace_bytes;
     bool grown;
     QB_TRY(grow(cx, s, &s->work, total, &grown));
     *launch = (qb_launch){.in = in,

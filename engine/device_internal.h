@@ -6,6 +6,11 @@
 
 #define QB_DEVICE_ALIGNMENT 256
 
+/* Up to the next place where a tensor or constants may begin. */
+static inline size_t qb_device_aligned(size_t bytes) {
+    return (bytes + QB_DEVICE_ALIGNMENT - 1) / QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+}
+
 /* Statistics of tensors gathered on the device, as qb_stats_add_tensor defines them. */
 typedef struct qb_device_observers {
     size_t state_bytes;   /* of one tensor; begins with a qb_stats */

@@ -207,8 +207,7 @@ static void fill(const refinement *r, lineup *l) {
         const int32_t f = r->member[s];
         if (f < 0 || l->pick[f] == AS_CHOSEN) continue;
         const rival *picked = &r->families[f].rival[l->pick[f]];
-        const size_t stride = (picked->kernel->packed_bytes + QB_DEVICE_ALIGNMENT - 1) /
-                              QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+        const size_t stride = qb_device_aligned(picked->kernel->packed_bytes);
         steps[s].tactic = picked->tactic->tactic->name;
         if (l->ready) steps[s].kernel = picked->kernel;
         if (l->ready && picked->packed)
@@ -241,8 +240,7 @@ static qb_status room(qb_ctx *cx, refinement *r, size_t bytes, void **out) {
 static qb_status bring(qb_ctx *cx, refinement *r, const family *f, rival *with) {
     const qb_device_api *device = r->engine->device;
     const qb_kernel *kernel = with->kernel;
-    const size_t bytes = kernel->packed_bytes, stride = (bytes + QB_DEVICE_ALIGNMENT - 1) /
-                                                        QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
+    const size_t bytes = kernel->packed_bytes, stride = qb_device_aligned(bytes);
     qb_status status = QB_OK;
     void *stream = NULL, *there = NULL, *host = NULL;
     if (with->packed || !kernel->pack || bytes == 0) return QB_OK;

@@ -190,10 +190,6 @@ qb_status qb_device_order(qb_ctx *cx, qb_engine *engine) {
 /* ---- constants --------------------------------------------------------------------------------
  */
 
-static size_t aligned(size_t bytes) {
-    return (bytes + QB_DEVICE_ALIGNMENT - 1) / QB_DEVICE_ALIGNMENT * QB_DEVICE_ALIGNMENT;
-}
-
 static bool is_on_device(const qb_step *step) { return step->kernel && step->on_device; }
 
 /* Places of all constants that plans do not share in the device's block; returns its size. */
@@ -202,12 +198,12 @@ static size_t place_constants(qb_engine *e) {
     for (int32_t s = 0; s < e->n_steps; s++) {
         if (!is_on_device(&e->steps[s]) || e->steps[s].shared) continue;
         e->steps[s].packed_offset = total;
-        total += aligned(e->steps[s].kernel->packed_bytes);
+        total += qb_device_aligned(e->steps[s].kernel->packed_bytes);
     }
     for (int32_t i = 0; i < e->n_buffers; i++) {
         if (e->buffers[i].kind != QB_BUFFER_DEVICE_CONSTANT || e->buffers[i].shared) continue;
         e->buffers[i].offset = total;
-        total += aligned(e->buffers[i].bytes + QB_BUFFER_SLACK);
+        total += qb_device_aligned(e->buffers[i].bytes + QB_BUFFER_SLACK);
     }
     return total;
 }

@@ -249,10 +249,7 @@ qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter acc
         if (graph->nodes[i].op && match(&rw, i, &p) && is_accepted(&rw, &p, accept, user))
             QB_GO(rewrite(&rw, &p));
     }
-    if (rw.n_changes > 0) {
-        QB_GO(qb_rewrite_check(&rw));
-        QB_GO(qb_rewrite_tidy(&rw));
-    }
+    QB_GO(qb_rewrite_tidy(&rw));
     *n_changes = rw.n_changes;
 out:
     qb_rewrite_release(&rw);

@@ -184,10 +184,7 @@ qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter acce
         QB_GO(qb_rewrite_refresh(&rw));
         if (graph->nodes[i].op) QB_GO(match(&rw, i, &j));
     }
-    if (rw.n_changes > 0) {
-        QB_GO(qb_rewrite_check(&rw));
-        QB_GO(qb_rewrite_tidy(&rw));
-    }
+    QB_GO(qb_rewrite_tidy(&rw));
     *n_changes = rw.n_changes;
 out:
     qb_rewrite_release(&rw);

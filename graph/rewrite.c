@@ -23,6 +23,8 @@ out:
 
 qb_status qb_rewrite_tidy(qb_rewrite *rw) {
     int32_t n;
+    if (rw->n_changes == 0) return QB_OK;
+    QB_TRY(qb_rewrite_check(rw));
     QB_TRY(qb_graph_sort(rw->cx, rw->graph));
     QB_TRY(qb_pass_prune_dead.run(rw->cx, rw->graph, &n));
     return qb_graph_sweep(rw->cx, rw->graph);

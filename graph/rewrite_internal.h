@@ -81,7 +81,7 @@ typedef qb_status (*qb_match)(qb_rewrite *rw, int32_t node);
 /* Calls `match` for every live node in order, with `uses` up to date each time, then sorts. */
 qb_status qb_rewrite_each(qb_ctx *cx, qb_graph *graph, qb_match match, int32_t *n_changes);
 
-/* Sorts, and removes what nothing reads any more. */
+/* After changes: checks them, sorts, and removes what nothing reads any more. */
 qb_status qb_rewrite_tidy(qb_rewrite *rw);
 
 /* Producer of a value: a live node of this operator, else -1. `op` NULL: any. */
