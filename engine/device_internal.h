@@ -109,17 +109,18 @@ qb_status qb_device_mix_hinted(qb_builder *b);
  * where the earlier build or the hints say so. The pool's own group is then empty. */
 qb_status qb_device_join(qb_builder *b);
 
-/* engine/device_race.c: how long one run of each of two engines takes, by the device's clock:
- * medians of replays on zeros, by turns. Kept among the timings, so that a build with them decides
- * the same. */
+/* engine/device_race.c: how long one run of each of two engines takes, the one that mixes
+ * precisions and the one in FP16, by the device's clock: medians of replays on noise, by turns.
+ * Kept among the timings, so that a build with them decides the same. */
 struct qb_timings;
 qb_status qb_device_race(qb_ctx *cx, const qb_engine *const engine[2], struct qb_timings *timings,
                          double ms[2]);
-/* The same by another way to run them, where their times are not known: `run` measures. Of the
- * engines, only the operators, tactics and problems of their steps are looked at. */
+/* The same by another way to run them, where their times are not known: `run` measures; `name`:
+ * what the timings call the two. Of the engines, only the operators, tactics and problems of their
+ * steps are looked at. */
 typedef qb_status (*qb_race_fn)(qb_ctx *cx, void *user, double ms[2]);
-qb_status qb_device_raced(qb_ctx *cx, const qb_engine *const engine[2], struct qb_timings *timings,
-                          qb_race_fn run, void *user, double ms[2]);
+qb_status qb_device_raced(qb_ctx *cx, const qb_engine *const engine[2], const char *const name[2],
+                          struct qb_timings *timings, qb_race_fn run, void *user, double ms[2]);
 
 /* engine/device_refine.c: tactics are timed alone, but in a run a step may begin while the one
  * before it ends, and finds other things in the caches. So for steps of equal problems together,

@@ -351,7 +351,8 @@ static qb_status attempt(qb_ctx *cx, refinement *r, lineup **best, lineup *other
     r->left -= rounds_of(r) * 2 * (LAPS + 1) * r->whole + TRIAL_OVERHEAD;
     if (r->left < 0) return QB_OK;
     fill(r, other);
-    QB_TRY(qb_device_raced(cx, (const qb_engine *const[2]){&(*best)->engine, &other->engine},
+    static const char *const name[2] = {"engine.before", "engine.after"};
+    QB_TRY(qb_device_raced(cx, (const qb_engine *const[2]){&(*best)->engine, &other->engine}, name,
                            r->timings, run, &d, ms));
     qb_debug(cx, "in place: %.4f ms before, %.4f ms", ms[0], ms[1]);
     if (ms[1] >= CLEARLY * ms[0]) return QB_OK;

@@ -25,7 +25,7 @@
 #define FIRST_STAGE "conv;u8:"
 #define FIRST_STAGE_MAPS ":8x64x56x56:"
 /* The INT8 engine in the race against the FP16 one. */
-#define RACER "engine.first"
+#define RACER "engine.mixed"
 
 static const bench_range range = {IMAGES(1), IMAGES(8), IMAGES(32)};
 static const qb_shape shapes[] = {IMAGES(8), IMAGES(1), IMAGES(3), IMAGES(32)};
@@ -161,8 +161,10 @@ static void loads_the_same(fixture *f, const qb_engine *engine) {
     qb_engine_free(loaded);
 }
 
-/* An image has the same scores in every batch. */
+/* An image has the same scores in every batch. What is FP16 as a whole says so of the usual shapes
+ * alone. */
 static void items_do_not_depend_on_the_batch(fixture *f, const qb_engine *engine) {
+    const bool mixes = qb_engine_layers(engine).int8 > 0;
     qb_context *a, *b;
     assert_ok(&f->cx, qb_context_create(&f->cx, engine, &a));
     assert_ok(&f->cx, qb_context_create(&f->cx, engine, &b));
@@ -170,7 +172,9 @@ static void items_do_not_depend_on_the_batch(fixture *f, const qb_engine *engine
         bench_ports all = {0}, some = {0};
         assert_ok(&f->cx, bench_run_at(&f->cx, a, &range.max, &all));
         assert_ok(&f->cx, bench_run_at(&f->cx, b, &shapes[i], &some));
-        assert_int_equal(same_halves(engine, qb_context_engine(b)), same_halves(engine, engine));
+        if (mixes)
+            assert_int_equal(same_halves(engine, qb_context_engine(b)),
+                             same_halves(engine, engine));
         assert_memory_equal(all.out[0], some.out[0],
                             qb_desc_bytes(qb_engine_output(qb_context_engine(b), 0)));
         bench_ports_free(&all);

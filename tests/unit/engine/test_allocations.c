@@ -136,8 +136,10 @@ static void kernels_allocate_nothing(const char *backends) {
 
 static void steps_with_kernels_allocate_nothing(void **state) {
     (void)state;
+#ifdef QB_HAVE_DNNL
     kernels_allocate_nothing("cpu,dnnl,ref");
     kernels_allocate_nothing("dnnl,ref");
+#endif
     kernels_allocate_nothing("ref");
 }
 
