@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""What each CUDA kernel takes on sm_90a: registers, spills, shared memory; as a Markdown table.
+"""What each CUDA kernel takes on sm_90a: registers, spills, shared memory, code; as a Markdown table.
 
   scripts/kernel_report.py build/release/libqb_cuda.a > docs/benchmarks/cuda_kernels.md
 
 Needs cuobjdump (CUDA toolkit) and c++filt. A kernel whose stack frame or local memory is not empty
 spills registers: exit status 1, and its name on standard error. 77: cuobjdump is missing."""
-import collections
 import re
 import shutil
 import subprocess
 import sys
 
 MODES = ("plain", "plain, zero", "residual", "residual, zero", "border classes", "general", "real",
-         "SiLU", "half", "half, residual", "half, general", "half, real")
+         "SiLU", "float bias", "float bias, residual", "to half", "to half, residual", "GELU",
+         "ragged", "half", "half, residual", "half, general", "half, real", "half, GELU",
+         "half, SiLU", "half, ragged")
+STAGED = [MODES.index(m) for m in ("general", "ragged", "half, general", "half, ragged")]
 MOST_SHARED = 232448  # bytes a block may have
 
 
@@ -22,7 +24,7 @@ def dynamic_shared(name):
     tile = re.match(r"qb_conv_wgmma<(\d+), (\d+), (\d+), (\d+), \w+, (\d+)>", name)
     if tile:
         rows, columns, depth, groups, mode = map(int, tile.groups())
-        staging = groups * 128 * 64 if mode in (5, 10) else 0
+        staging = groups * 128 * 64 if mode in STAGED else 0
         stage = (rows + columns) * depth
         stages = min((MOST_SHARED - 1024 - 256 - staging) // stage, 12)
         return 1024 + stages * stage + 256 + staging
@@ -44,22 +46,38 @@ def readable(name):
     return f"{mode.group(1)}>, {MODES[int(mode.group(2))]}" if mode else name
 
 
-def kernels_of(library):
-    """(file, name, registers, stack, local, static shared) of each kernel for sm_90a."""
-    text = subprocess.run(["cuobjdump", "--dump-resource-usage", "--gpu-architecture", "sm_90a",
-                           library], capture_output=True, text=True, check=True).stdout
-    text = subprocess.run(["c++filt"], input=text, capture_output=True, text=True,
-                          check=True).stdout
-    found, member, name = collections.OrderedDict(), "", None
+def dumped(library, *options):
+    """cuobjdump's lines, each with the member of the library that it is of."""
+    text = subprocess.run(["cuobjdump", *options, "--gpu-architecture", "sm_90a", library],
+                          capture_output=True, text=True, check=True).stdout
+    member = ""
     for line in text.splitlines():
         if line.startswith("member "):
             member = line.strip().rstrip(":").split(":")[-1].removesuffix(".o")
-        elif line.strip().startswith("Function "):
+        else:
+            yield member, line
+
+
+def demangled(names):
+    text = subprocess.run(["c++filt"], input="\n".join(names), capture_output=True, text=True,
+                          check=True).stdout
+    return dict(zip(names, text.splitlines()))
+
+
+def kernels_of(library):
+    """{(file, mangled name): registers, stack, local, static shared, code} of each kernel."""
+    found, name = {}, None
+    for member, line in dumped(library, "--dump-resource-usage"):
+        if line.strip().startswith("Function "):
             name = line.strip()[len("Function "):].rstrip(":")
         elif name and "REG:" in line:
-            use = {k: int(v) for k, v in re.findall(r"(REG|STACK|SHARED|LOCAL):(\d+)", line)}
-            found[member, name] = use
+            found[member, name] = {k: int(v) for k, v in
+                                   re.findall(r"(REG|STACK|SHARED|LOCAL):(\d+)", line)}
             name = None
+    for member, line in dumped(library, "--dump-elf"):
+        section = re.match(r"\s*\w+\s+\w+\s+(\w+)\s.*PROGBITS.*\s\.text\.(\S+)$", line)
+        if section and (member, section.group(2)) in found:
+            found[member, section.group(2)]["CODE"] = int(section.group(1), 16)
     return found
 
 
@@ -77,14 +95,19 @@ def main():
     print("# What the CUDA kernels take\n\nOn sm_90a, by `scripts/kernel_report.py` (`cuobjdump "
           "--dump-resource-usage`). Shared memory is static, and what the\nlauncher adds. A "
           "multiprocessor has 65,536 registers and 227 KiB; wgmma kernels shift registers from\n"
-          "the copying warps to the others (`setmaxnreg`), up to 240.\n\n"
-          "| file | kernel | registers | spills | shared |\n| --- | --- | --- | --- | --- |")
+          "the copying warps to the others (`setmaxnreg`), up to 240. Code is in KiB: what is "
+          "longer than its caches is fetched\nagain and again, so that the ends of products that "
+          "models are made of have kernels of their own.\n\n"
+          "| file | kernel | registers | spills | shared | code |\n"
+          "| --- | --- | --- | --- | --- | --- |")
     spilled = 0
-    for (member, name), use in sorted(found.items()):
+    plain = demangled(sorted({name for _, name in found}))
+    for member, name, use in sorted((m, plain[n], use) for (m, n), use in found.items()):
         spills = use["STACK"] + use["LOCAL"]
         dynamic = dynamic_shared(name if "wgmma" not in member else name + "wgmma")
         shared = f"{use['SHARED']} + {dynamic}" if dynamic else str(use["SHARED"])
-        print(f"| {member} | `{readable(name)}` | {use['REG']} | {spills or 'none'} | {shared} |")
+        print(f"| {member} | `{readable(name)}` | {use['REG']} | {spills or 'none'} | {shared} | "
+              f"{use['CODE'] / 1024:.0f} |")
         if spills:
             print(f"{member}: {readable(name)}: {spills} bytes of stack", file=sys.stderr)
             spilled += 1

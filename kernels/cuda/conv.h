@@ -32,8 +32,9 @@ typedef enum qb_cuda_form {
     QB_CUDA_FORM_STEM_FILLED
 } qb_cuda_form;
 
-/* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 codes at
- * once; ReLU and Clip are bounds of the code. */
+/* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 results
+ * at once; ReLU and Clip are bounds of the code. Code that does not fit the caches of instructions
+ * takes more time than it computes (REAL has 260 KB, FLOAT 40), hence the many. */
 typedef enum qb_cuda_mode {
     QB_CUDA_PLAIN,         /* int32 bias, one class */
     QB_CUDA_PLAIN_ZERO,    /* ... and the code less its zero point is 0 to 255: packing saturates */
@@ -42,31 +43,42 @@ typedef enum qb_cuda_mode {
     QB_CUDA_BORDER,        /* a bias for each class */
     QB_CUDA_GENERAL,       /* everything, element by element */
     QB_CUDA_REAL,          /* GENERAL where `real` is set: 16 real values at once */
-    QB_CUDA_SILU,          /* REAL where `silu` is set: short code */
-    QB_CUDA_HALF,          /* f16: float bias and bounds to f16 */
-    QB_CUDA_HALF_RESIDUAL, /* ... and a residual in f16 */
-    QB_CUDA_HALF_GENERAL,  /* f16 data to everything, element by element */
-    QB_CUDA_HALF_REAL      /* HALF_GENERAL where `real` is set */
+    QB_CUDA_SILU,          /* coarse SiLU to codes, then maybe a residual of codes */
+    QB_CUDA_FLOAT,         /* PLAIN with a float bias */
+    QB_CUDA_FLOAT_RESIDUAL,   /* ... and a residual of codes */
+    QB_CUDA_TO_HALF,          /* bounds of the real value, or none, to f16; float bias or none */
+    QB_CUDA_TO_HALF_RESIDUAL, /* ... and a residual of codes before the bounds */
+    QB_CUDA_GELU,             /* coarse GELU to codes; float bias or none */
+    QB_CUDA_RAGGED,           /* bounds, or none; to channels on no boundary, or f32 */
+    QB_CUDA_HALF,             /* f16: float bias and bounds to f16 */
+    QB_CUDA_HALF_RESIDUAL,    /* ... and a residual in f16 */
+    QB_CUDA_HALF_GENERAL,     /* f16 data to everything, element by element */
+    QB_CUDA_HALF_REAL,        /* HALF_GENERAL where `real` is set */
+    QB_CUDA_HALF_GELU,        /* GELU to f16 */
+    QB_CUDA_HALF_SILU,        /* SiLU to f16, then maybe a residual in f16 */
+    QB_CUDA_HALF_RAGGED       /* RAGGED of f16 data */
 } qb_cuda_mode;
 
-/* What the coarse SiLU may be off by: see qb_silu_coarse. */
+/* What the coarse SiLU and GELU may be off by: see qb_silu_coarse and qb_gelu_coarse. */
 #define QB_CUDA_SILU_COARSE 2.5e-3f
+#define QB_CUDA_GELU_COARSE 1.2e-3f
 
 /* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
 typedef struct qb_cuda_conv {
     int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, group;
     int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
     int32_t in_total, in_offset, out_total, out_offset, res_total, res_offset; /* channel slices */
-    int32_t rows;                 /* batch out_h out_w */
-    int32_t k_pad, n_pad;         /* of the packed weight */
-    int32_t col_classes;          /* classes of columns */
-    int32_t classes;              /* pairs of classes; 1: no look-up */
-    int32_t middle;               /* the pair that the pixel in the middle of the result has */
-    int32_t splits;               /* of K; 1: none */
-    int32_t in_signed;            /* data is s8 */
-    int32_t narrow;               /* channels come in pieces of 8 bytes, not 16 */
-    int32_t half;                 /* data is f16: weight f16 or float, float sums and bias */
-    int32_t mode;                 /* qb_cuda_mode */
+    int32_t rows;         /* batch out_h out_w */
+    int32_t k_pad, n_pad; /* of the packed weight */
+    int32_t col_classes;  /* classes of columns */
+    int32_t classes;      /* pairs of classes; 1: no look-up */
+    int32_t middle;       /* the pair that the pixel in the middle of the result has */
+    int32_t splits;       /* of K; 1: none */
+    int32_t in_signed;    /* data is s8 */
+    int32_t narrow;       /* channels come in pieces of 8 bytes, not 16 */
+    int32_t half;         /* data is f16: weight f16 or float, float sums and bias */
+    int32_t mode;         /* qb_cuda_mode, one of those without activations */
+    int32_t brief; /* `mode`, and where that is a general one the shortest that takes the problem */
     int32_t out_dtype, res_dtype; /* qb_dtype; res_dtype NONE: no residual */
     int32_t act, act_first;
     float act_alpha, act_beta;
@@ -80,8 +92,6 @@ typedef struct qb_cuda_conv {
     int32_t real;   /* in the general modes: result and residual codes or f16, wide (else any result
                        and no residual), and an activation that is a bound, GELU or SiLU; kernels
                        may take (HALF_)REAL */
-    int32_t silu;   /* where `real` is set: wide, coarse SiLU to codes without a float bias, and at
-                       most a residual of codes after it; kernels may take SILU */
     int32_t fill;   /* the code of padding */
     int32_t paired; /* two neighbouring results of 32 channels are taken as one of 64: see
                        pair_results */

@@ -11,6 +11,18 @@
 #include "kernels/cuda/conv.h"
 #include "kernels/cuda/real.cuh"
 
+// Does the mode read a residual of codes a thread's 16 bytes at a time?
+constexpr bool qb_has_residual(int mode) {
+    return mode == QB_CUDA_RESIDUAL || mode == QB_CUDA_RESIDUAL_ZERO ||
+           mode == QB_CUDA_FLOAT_RESIDUAL || mode == QB_CUDA_TO_HALF_RESIDUAL;
+}
+
+// Is it one of qb_finish_brief?
+constexpr bool qb_is_brief_real(int mode) {
+    return mode == QB_CUDA_TO_HALF || mode == QB_CUDA_TO_HALF_RESIDUAL || mode == QB_CUDA_GELU ||
+           mode == QB_CUDA_HALF_GELU || mode == QB_CUDA_HALF_SILU;
+}
+
 QB_DEVICE float qb_apply(const qb_cuda_conv &p, float x) {
     return qb_act_of(p.act, p.act_alpha, p.act_beta, x);
 }
@@ -184,9 +196,8 @@ QB_DEVICE float qb_gelu_fast(float x) {
     return __fmaf_rn(fabsf(x) * -0.5f, tail, fmaxf(x, 0.0f));
 }
 
-// GELU to 1.2e-3, for codes of a larger scale: erf(x / sqrt 2) as tanh(sqrt(2 / pi) (x + 0.044715
-// x^3)), which is off by 4.8e-4 at most, with the unit's tanh, 2^-11.
-#define QB_GELU_COARSE 1.2e-3f
+// GELU to QB_CUDA_GELU_COARSE, for codes of a larger scale: erf(x / sqrt 2) as tanh(sqrt(2 / pi) (x
+// + 0.044715 x^3)), which is off by 4.8e-4 at most, with the unit's tanh, 2^-11.
 QB_DEVICE float qb_gelu_coarse(float x) {
     float inner = x * __fmaf_rn(0.0356774081f, x * x, 0.797884561f), half = 0.5f * x;
     return __fmaf_rn(half, qb_tanh_fast(inner), half);
@@ -205,7 +216,7 @@ QB_DEVICE float qb_silu_coarse(float x) {
 
 // Is the result codes, and are the coarse forms within half of one?
 QB_DEVICE bool qb_is_coarse(const qb_cuda_conv &p) {
-    float off = p.act == QB_ACT_SILU ? QB_CUDA_SILU_COARSE : QB_GELU_COARSE;
+    float off = p.act == QB_ACT_SILU ? QB_CUDA_SILU_COARSE : QB_CUDA_GELU_COARSE;
     return qb_is_code(p.out_dtype) && p.inverse * off < 0.5f;
 }
 
@@ -254,6 +265,17 @@ QB_DEVICE void qb_store_half16(__half *to, bool valid, const uint32_t (&word)[8]
     *(uint4 *)(both && !odd ? to + 16 : to + 8) = both && !odd ? swapped : second;
 }
 
+// 16 real values to four words of codes.
+template <bool MAYBE_NAN>
+QB_DEVICE uint4 qb_pack_codes(const qb_cuda_conv &p, const float (&v)[16]) {
+    uint32_t word[4], zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
+    auto code = [&](int i) { return qb_code_bits<MAYBE_NAN>(p, v[i]); };
+#pragma unroll
+    for (int j = 0; j < 16; j += 4)
+        word[j / 4] = __vadd4(qb_join(code(j), code(j + 1), code(j + 2), code(j + 3)), zero);
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
 // 16 real values to 16 channels from element `at` on, f16 or codes; `valid`: they exist. All lanes
 // of a warp call together.
 template <bool MAYBE_NAN>
@@ -266,12 +288,8 @@ QB_DEVICE void qb_store_real16(const qb_cuda_conv &p, void *out, size_t at, bool
         qb_store_half16((__half *)out + at, valid, word);
         return;
     }
-    uint32_t word[4], zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
-    auto code = [&](int i) { return qb_code_bits<MAYBE_NAN>(p, v[i]); };
-#pragma unroll
-    for (int j = 0; j < 16; j += 4)
-        word[j / 4] = __vadd4(qb_join(code(j), code(j + 1), code(j + 2), code(j + 3)), zero);
-    if (valid) *(uint4 *)((char *)out + at) = make_uint4(word[0], word[1], word[2], word[3]);
+    uint4 codes = qb_pack_codes<MAYBE_NAN>(p, v);
+    if (valid) *(uint4 *)((char *)out + at) = codes;
 }
 
 // The first `left` of 16 real values from element `at` on, wherever that lies.
@@ -324,6 +342,14 @@ QB_DEVICE void qb_read16(const char *from, float (&to)[16]) {
     qb_words<64> w = qb_read<64>(from);
 #pragma unroll
     for (int j = 0; j < 16; j++) to[j] = __uint_as_float(w.word[j]);
+}
+
+// Adds 16 consecutive floats of a packed array.
+QB_DEVICE void qb_add16(const char *from, float (&v)[16]) {
+    float more[16];
+    qb_read16(from, more);
+#pragma unroll
+    for (int j = 0; j < 16; j++) v[j] = __fadd_rn(v[j], more[j]);
 }
 
 // 16 real values, by way of the coarse GELU, to 16 codes.
@@ -422,12 +448,7 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
                     v[j] = __fmul_rn((float)(int)((unsigned)sum[j] + __float_as_uint(bias[j])),
                                      multiplier[j]);
             }
-            if (more && exists) { // from the cache: registers are scarce
-                float float_bias[16];
-                qb_read16(at + p.at_float_bias, float_bias);
-#pragma unroll
-                for (int j = 0; j < 16; j++) v[j] = __fadd_rn(v[j], float_bias[j]);
-            }
+            if (more && exists) qb_add16(at + p.at_float_bias, v); // registers are scarce
             if (CODES && coarse && !res && p.wide && p.act == QB_ACT_GELU) {
                 qb_store_gelu16(p, io.out, to, valid, v);
                 continue;
@@ -489,17 +510,20 @@ QB_DEVICE float qb_code(uint32_t word, int i, qb_residual_code code) {
 }
 
 // Four accumulators of consecutive channels to a word of four codes less their zero point;
-// `residual` as loaded.
-template <bool RES, bool ZERO>
+// `residual` as loaded, `more` the float biases.
+template <bool RES, bool ZERO, bool FLOAT = false>
 QB_DEVICE uint32_t qb_finish4(const qb_cuda_conv &p, const int (&acc)[4], int4 bias,
-                              float4 multiplier, uint32_t residual, qb_residual_code code) {
+                              float4 multiplier, uint32_t residual, qb_residual_code code,
+                              float4 more = {}) {
     uint32_t r = RES ? residual ^ code.flip : 0u;
     const unsigned b[4] = {(unsigned)bias.x, (unsigned)bias.y, (unsigned)bias.z, (unsigned)bias.w};
     const float m[4] = {multiplier.x, multiplier.y, multiplier.z, multiplier.w};
+    const float f[4] = {more.x, more.y, more.z, more.w};
     float v[4];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         v[i] = __fmul_rn(__int2float_rn((int)((unsigned)acc[i] + b[i])), m[i]);
+        if (FLOAT) v[i] = __fadd_rn(v[i], f[i]);
         if (RES) v[i] = __fadd_rn(v[i], __fmul_rn(p.res_scale, qb_code(r, i, code)));
         v[i] = __fmul_rn(v[i], p.inverse);
     }
@@ -507,6 +531,171 @@ QB_DEVICE uint32_t qb_finish4(const qb_cuda_conv &p, const int (&acc)[4], int4 b
 }
 
 QB_DEVICE uint4 qb_load16(const void *from) { return __ldg((const uint4 *)from); }
+
+// What qb_finish_vector and qb_finish_brief ask for the 16 bytes of row_of(i)'s residual, which
+// exist, where it lies in memory.
+template <class RowOf> struct qb_residual_rows {
+    const qb_cuda_conv &p;
+    const void *residual;
+    int channel;
+    RowOf row_of;
+    __device__ __forceinline__ uint4 operator()(int i, int block) const {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        return qb_load16((const char *)residual +
+                         ((uint32_t)row_of(i) * p.res_total + p.res_offset + c));
+    }
+};
+
+// The constants of 16 channels in the modes of qb_finish_brief: what is not there changes nothing.
+// GELU: one float bias, for products and sums are rounded together. TO_HALF_RESIDUAL: without the
+// float biases.
+template <int MODE> struct qb_brief_constants {
+    float multiplier[16], bias[16], more[16];
+    __device__ __forceinline__ void read(const qb_cuda_conv &p, const char *at, bool exists) {
+        constexpr bool CODES = MODE < QB_CUDA_HALF;
+#pragma unroll
+        for (int j = 0; j < 16; j++) multiplier[j] = bias[j] = 0.0f, more[j] = -0.0f;
+        if (CODES && exists) qb_read16(at + p.at_multiplier, multiplier);
+        if (CODES && exists) qb_read16(at + p.at_bias, bias);
+        if (MODE == QB_CUDA_TO_HALF_RESIDUAL) return;
+        if (p.has_float_bias && exists) qb_read16(at + p.at_float_bias, more);
+        if (MODE != QB_CUDA_GELU) return;
+        qb_float_biases(multiplier, bias);
+#pragma unroll
+        for (int j = 0; j < 16; j++) bias[j] = __fadd_rn(bias[j], more[j]);
+    }
+    template <class Sum> __device__ __forceinline__ float real(Sum sum, int j) const {
+        if constexpr (MODE == QB_CUDA_GELU) return __fmaf_rn((float)sum, multiplier[j], bias[j]);
+        if constexpr (MODE == QB_CUDA_HALF_GELU) return qb_gelu_fast(__fadd_rn(sum, more[j]));
+        if constexpr (MODE == QB_CUDA_HALF_SILU) return qb_silu_fast(__fadd_rn(sum, more[j]));
+        if constexpr (MODE == QB_CUDA_HALF_RAGGED) return __fadd_rn(sum, more[j]);
+        int biased = (int)((unsigned)sum + __float_as_uint(bias[j]));
+        float scaled = __fmul_rn((float)biased, multiplier[j]);
+        return MODE == QB_CUDA_TO_HALF_RESIDUAL ? scaled : __fadd_rn(scaled, more[j]);
+    }
+};
+
+// The end of one thread's sums in the modes TO_HALF, TO_HALF_RESIDUAL, GELU, HALF_GELU and
+// HALF_SILU; see qb_finish_vector. All lanes of a warp call together.
+template <int MODE, int ROWS, int BLOCKS, class Acc, class RowOf, class Residual>
+QB_DEVICE void qb_finish_brief(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                               RowOf row_of, Acc acc, Residual residual) {
+    const qb_residual_code code = qb_residual_code_of(p);
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
+        bool exists = c < p.out_c;
+        if (channel + block * 64 >= p.out_c) break;
+        qb_brief_constants<MODE> constants;
+        constants.read(p, io.packed + (size_t)c * 4, exists);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            float v[16];
+            size_t to = (size_t)row_of(i) * p.out_total + p.out_offset + c;
+            bool valid = exists && row_of(i) < p.rows;
+#pragma unroll
+            for (int j = 0; j < 16; j++) v[j] = constants.real(acc(i, block, j), j);
+            if constexpr (MODE == QB_CUDA_GELU) {
+                qb_store_gelu16(p, io.out, to, valid, v);
+                continue;
+            }
+            if (MODE == QB_CUDA_TO_HALF_RESIDUAL && valid) {
+                if (p.has_float_bias) // from the cache: registers are scarce
+                    qb_add16(io.packed + p.at_float_bias + (size_t)c * 4, v);
+                uint4 r = residual(i, block);
+                const uint32_t word[4] = {r.x, r.y, r.z, r.w};
+#pragma unroll
+                for (int j = 0; j < 16; j++)
+                    v[j] = __fadd_rn(v[j], __fmul_rn(p.res_scale, qb_code(word[j / 4] ^ code.flip,
+                                                                          j % 4, code)));
+            }
+            if (MODE == QB_CUDA_HALF_SILU && p.res_dtype != QB_DTYPE_NONE && valid)
+                qb_add_residual16(p,
+                                  qb_read<32>((const __half *)io.residual +
+                                              ((size_t)row_of(i) * p.res_total + p.res_offset + c)),
+                                  v);
+            if (MODE < QB_CUDA_HALF && p.act != QB_ACT_NONE) {
+#pragma unroll
+                for (int j = 0; j < 16; j++)
+                    v[j] = qb_at_most(qb_at_least(v[j], p.lowest), p.highest);
+            }
+            uint32_t word[8];
+#pragma unroll
+            for (int j = 0; j < 8; j++) word[j] = qb_half_pair(v[2 * j], v[2 * j + 1]);
+            qb_store_half16((__half *)io.out + to, valid, word);
+        }
+    }
+}
+
+// A warp's eight rows of 64 channels, side by side in shared memory, to where they lie in the
+// result from element (`row`, `channel`) on: by words, of which the first and the last of a row may
+// be shared with what lies beside them.
+QB_DEVICE void qb_store_ragged_rows(const qb_cuda_conv &p, void *out, const uint32_t *box, int row,
+                                    int channel, int size) {
+    int bytes = min(64, p.out_c - channel) * size, lane = threadIdx.x & 31;
+#pragma unroll 1
+    for (int r = 0; r < 8 && row + r < p.rows; r++, box += 16 * size) {
+        char *to = (char *)out + ((size_t)(row + r) * p.out_total + p.out_offset + channel) * size;
+        int skip = (int)((uintptr_t)to & 3);
+        to -= skip;
+#pragma unroll 1
+        for (int k = lane; 4 * k < bytes + skip; k += 32) {
+            uint32_t high = 4 * k < bytes ? box[k] : 0u, low = k > 0 ? box[k - 1] : 0u;
+            uint32_t word = __funnelshift_l(low, high, 8 * skip);
+            int begin = k > 0 ? 0 : skip, end = min(4, bytes + skip - 4 * k);
+            if (end - begin == 4)
+                *(uint32_t *)(to + 4 * k) = word;
+            else
+                for (int b = begin; b < end; b++) to[4 * k + b] = (char)(word >> 8 * b);
+        }
+    }
+}
+
+// The end of one thread's sums in the modes RAGGED and HALF_RAGGED; see qb_finish_vector. `box`: 2
+// KiB of shared memory for each warp, all lanes of which call together.
+template <int MODE, int ROWS, int BLOCKS, class Acc, class RowOf>
+QB_DEVICE void qb_finish_ragged(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
+                                RowOf row_of, Acc acc, void *box) {
+    const int lane = threadIdx.x & 31;
+    const int size = p.out_dtype == QB_DTYPE_F32 ? 4 : p.out_dtype == QB_DTYPE_F16 ? 2 : 1;
+    uint4 *mine = (uint4 *)box + lane * size;
+#pragma unroll
+    for (int block = 0; block < BLOCKS; block++) {
+        int first = channel + block * 64, c = first + (lane & 3) * 16;
+        if (first >= p.out_c) break;
+        qb_brief_constants<MODE> constants;
+        constants.read(p, io.packed + (size_t)c * 4, true);
+#pragma unroll
+        for (int i = 0; i < ROWS; i++) {
+            float v[16];
+#pragma unroll
+            for (int j = 0; j < 16; j++) v[j] = constants.real(acc(i, block, j), j);
+            if (size > 1 && p.act != QB_ACT_NONE) {
+#pragma unroll
+                for (int j = 0; j < 16; j++)
+                    v[j] = qb_at_most(qb_at_least(v[j], p.lowest), p.highest);
+            }
+            __syncwarp(); // the box is free
+            if (size == 1) {
+                mine[0] = qb_pack_codes<(MODE >= QB_CUDA_HALF)>(p, v);
+            } else if (size == 2) {
+#pragma unroll
+                for (int j = 0; j < 16; j += 8)
+                    mine[j / 8] = make_uint4(
+                        qb_half_pair(v[j], v[j + 1]), qb_half_pair(v[j + 2], v[j + 3]),
+                        qb_half_pair(v[j + 4], v[j + 5]), qb_half_pair(v[j + 6], v[j + 7]));
+            } else {
+#pragma unroll
+                for (int j = 0; j < 16; j += 4)
+                    mine[j / 4] = make_uint4(__float_as_uint(v[j]), __float_as_uint(v[j + 1]),
+                                             __float_as_uint(v[j + 2]), __float_as_uint(v[j + 3]));
+            }
+            __syncwarp();
+            qb_store_ragged_rows(p, io.out, (const uint32_t *)box, row_of(i) - lane / 4, first,
+                                 size);
+        }
+    }
+}
 
 // The end of one thread's sums in the mode SILU; see qb_finish_vector and qb_silu_coarse. Results
 // are within a code, so that products are rounded with the sums they are for. Short: code that does
@@ -608,8 +797,8 @@ QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io
                                 const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of, Acc acc,
                                 Residual residual, Store store) {
     constexpr bool ZERO = MODE == QB_CUDA_PLAIN_ZERO || MODE == QB_CUDA_RESIDUAL_ZERO;
-    constexpr bool RES = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
-    constexpr bool BORDER = MODE == QB_CUDA_BORDER;
+    constexpr bool RES = qb_has_residual(MODE), BORDER = MODE == QB_CUDA_BORDER;
+    constexpr bool FLOAT = MODE == QB_CUDA_FLOAT || MODE == QB_CUDA_FLOAT_RESIDUAL;
     qb_residual_code code = qb_residual_code_of(p);
     uint32_t border[ROWS]; // bytes before the biases of a row's class
 #pragma unroll
@@ -639,6 +828,10 @@ QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io
                      : BORDER
                          ? int4()
                          : qb_ints(qb_load16(io.packed + p.at_bias + ((uint32_t)c * 4 + j * 16)));
+            float4 more =
+                FLOAT
+                    ? qb_floats(qb_load16(io.packed + p.at_float_bias + ((uint32_t)c * 4 + j * 16)))
+                    : float4();
 #pragma unroll
             for (int i = 0; i < ROWS; i++) {
                 if (BORDER)
@@ -646,7 +839,8 @@ QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io
                         qb_load16(io.packed + p.at_bias + (border[i] + (uint32_t)c * 4 + j * 16)));
                 const int sums[4] = {acc(i, block, 4 * j), acc(i, block, 4 * j + 1),
                                      acc(i, block, 4 * j + 2), acc(i, block, 4 * j + 3)};
-                word[i][j] = qb_finish4<RES, ZERO>(p, sums, b, m, RES ? word[i][j] : 0u, code);
+                word[i][j] =
+                    qb_finish4<RES, ZERO, FLOAT>(p, sums, b, m, RES ? word[i][j] : 0u, code, more);
             }
         }
         if (p.out_zero != 0) {
@@ -679,11 +873,7 @@ template <int MODE, int ROWS, int BLOCKS, bool HELD, class Acc, class RowOf>
 QB_DEVICE void qb_finish_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                                 const qb_constants<HELD ? BLOCKS : 1> *held, RowOf row_of,
                                 Acc acc) {
-    auto residual = [&](int i, int block) {
-        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
-        return qb_load16((const char *)io.residual +
-                         ((uint32_t)row_of(i) * p.res_total + p.res_offset + c));
-    };
+    const qb_residual_rows<RowOf> residual = {p, io.residual, channel, row_of};
     qb_finish_vector<MODE, ROWS, BLOCKS, HELD>(p, io, channel, held, row_of, acc, residual);
 }
 

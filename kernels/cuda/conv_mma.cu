@@ -180,7 +180,9 @@ QB_DEVICE void store_partial(const qb_cuda_conv &p, const qb_cuda_conv_io &io, i
 
 // Blocks that a multiprocessor has registers for. Biases by class and real values take some more.
 static constexpr int blocks_of(int warps, int mode) {
-    return warps < 8 ? 3 : mode == QB_CUDA_BORDER || mode == QB_CUDA_REAL ? 1 : 2;
+    const bool most = mode == QB_CUDA_BORDER || mode == QB_CUDA_REAL || mode == QB_CUDA_RAGGED ||
+                      mode == QB_CUDA_TO_HALF || mode == QB_CUDA_TO_HALF_RESIDUAL;
+    return warps < 8 ? 3 : most ? 1 : 2;
 }
 
 template <int WARPS_M, int WARPS_N, int MT, int MODE>
@@ -216,6 +218,13 @@ static __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, blocks_of(WARPS
         return;
     } else if constexpr (MODE == QB_CUDA_SILU) {
         qb_finish_silu<MT * 2, 1>(p, io, channel, row_of, value);
+        return;
+    } else if constexpr (qb_is_brief_real(MODE)) {
+        const qb_residual_rows<decltype(row_of)> residual = {p, io.residual, channel, row_of};
+        qb_finish_brief<MODE, MT * 2, 1>(p, io, channel, row_of, value, residual);
+        return;
+    } else if constexpr (MODE == QB_CUDA_RAGGED) {
+        qb_finish_ragged<MODE, MT * 2, 1>(p, io, channel, row_of, value, memory + warp * 2048);
         return;
     } else if constexpr (MODE != QB_CUDA_GENERAL) {
         qb_finish_vector<MODE, MT * 2, 1, false>(p, io, channel, NULL, row_of, value);
@@ -284,30 +293,33 @@ static int launch_mode(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *s
 }
 
 template <int WARPS_M, int WARPS_N, int MT>
-static int launch(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
-    switch (mode) {
-    case QB_CUDA_PLAIN:
-    case QB_CUDA_PLAIN_ZERO: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_PLAIN>(p, io, stream);
-    case QB_CUDA_RESIDUAL:
+static int launch(int brief, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+#define MODE_CASE(MODE)                                                                            \
+    case MODE: return launch_mode<WARPS_M, WARPS_N, MT, MODE>(p, io, stream)
+    switch (brief) {
+    case QB_CUDA_PLAIN_ZERO: MODE_CASE(QB_CUDA_PLAIN);
     case QB_CUDA_RESIDUAL_ZERO:
-        return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_RESIDUAL>(p, io, stream);
-    case QB_CUDA_BORDER: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_BORDER>(p, io, stream);
-    default: break;
+        MODE_CASE(QB_CUDA_RESIDUAL);
+        MODE_CASE(QB_CUDA_BORDER);
+        MODE_CASE(QB_CUDA_REAL);
+        MODE_CASE(QB_CUDA_SILU);
+        MODE_CASE(QB_CUDA_FLOAT);
+        MODE_CASE(QB_CUDA_FLOAT_RESIDUAL);
+        MODE_CASE(QB_CUDA_TO_HALF);
+        MODE_CASE(QB_CUDA_TO_HALF_RESIDUAL);
+        MODE_CASE(QB_CUDA_GELU);
+        MODE_CASE(QB_CUDA_RAGGED);
+    default: return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_GENERAL>(p, io, stream);
     }
-    int code = 0; // one of the general modes; prepares all
-    if (!p || p->silu) code = launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_SILU>(p, io, stream);
-    if (code || (p && p->silu)) return code;
-    if (!p || p->real) code = launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_REAL>(p, io, stream);
-    if (code || (p && p->real)) return code;
-    return launch_mode<WARPS_M, WARPS_N, MT, QB_CUDA_GENERAL>(p, io, stream);
+#undef MODE_CASE
 }
 
-static int launch_tile(qb_cuda_mma_tile tile, int mode, const qb_cuda_conv *p,
+static int launch_tile(qb_cuda_mma_tile tile, int brief, const qb_cuda_conv *p,
                        const qb_cuda_conv_io *io, void *stream) {
     switch (tile) {
-    case QB_CUDA_MMA_128X128: return launch<4, 2, 2>(mode, p, io, stream);
-    case QB_CUDA_MMA_128X64: return launch<4, 1, 2>(mode, p, io, stream);
-    default: return launch<4, 1, 1>(mode, p, io, stream);
+    case QB_CUDA_MMA_128X128: return launch<4, 2, 2>(brief, p, io, stream);
+    case QB_CUDA_MMA_128X64: return launch<4, 1, 2>(brief, p, io, stream);
+    default: return launch<4, 1, 1>(brief, p, io, stream);
     }
 }
 
@@ -324,5 +336,5 @@ extern "C" int qb_cuda_conv_mma_prepare(qb_cuda_mma_tile tile, qb_cuda_mode mode
 
 extern "C" int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv,
                                 const qb_cuda_conv_io *io, void *stream) {
-    return launch_tile(tile, conv->mode, conv, io, stream);
+    return launch_tile(tile, conv->brief, conv, io, stream);
 }

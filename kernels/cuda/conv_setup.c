@@ -175,6 +175,15 @@ static bool small_enough(const qb_cuda_conv *c) {
     return c->rows * total <= UINT32_MAX;
 }
 
+/* Bounds of the real value. */
+static void set_real_bounds(const qb_problem *p, qb_cuda_conv *c) {
+    c->lowest = -INFINITY;
+    c->highest = INFINITY;
+    if (p->act.kind == QB_ACT_RELU || p->act.kind == QB_ACT_CLIP)
+        c->lowest = p->act.kind == QB_ACT_RELU ? 0.0f : p->act.alpha;
+    if (p->act.kind == QB_ACT_CLIP) c->highest = p->act.beta;
+}
+
 /* Multiplying by 1 / Sy and rounding keep the order, so that ReLU and Clip are bounds of the code,
  * as long as nothing comes after them. */
 static void set_epilogue(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c) {
@@ -210,39 +219,43 @@ static void set_epilogue(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c
     if (has_res && !is_codes(&p->in[QB_IN_RESIDUAL])) bounded = false;
     int32_t multiple = c->out_c | c->out_total | c->out_offset;
     if (has_res) multiple |= c->res_total | c->res_offset;
-    bool vector = bounded && to_codes && !c->has_float_bias && multiple % piece == 0 &&
-                  !(has_res && c->classes > 1) && small_enough(c);
-    c->mode = QB_CUDA_GENERAL;
+    bool vector = bounded && to_codes && multiple % piece == 0 &&
+                  !((has_res || c->has_float_bias) && c->classes > 1) && small_enough(c);
+    c->mode = c->brief = QB_CUDA_GENERAL;
+    if (!to_codes) set_real_bounds(p, c);
+    if (bounded && to_codes) {
+        c->lowest = low;
+        c->highest = high;
+    }
     if (!vector) return;
-    c->lowest = low;
-    c->highest = high;
+    if (c->has_float_bias) {
+        c->brief = has_res ? QB_CUDA_FLOAT_RESIDUAL : QB_CUDA_FLOAT;
+        return;
+    }
     const bool saturates = low == 0.0f && rintf(high) == 255.0f;
     c->mode = has_res          ? saturates ? QB_CUDA_RESIDUAL_ZERO : QB_CUDA_RESIDUAL
               : c->classes > 1 ? QB_CUDA_BORDER
               : saturates      ? QB_CUDA_PLAIN_ZERO
                                : QB_CUDA_PLAIN;
+    c->brief = c->mode;
 }
 
-/* f16: bounds are those of the real value. */
+static bool is_bound(qb_act_kind kind) {
+    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP;
+}
+
 static void set_half_epilogue(const qb_problem *p, qb_cuda_conv *c) {
-    bool has_res = c->res_dtype != QB_DTYPE_NONE, bounded = p->act.kind == QB_ACT_NONE;
+    bool has_res = c->res_dtype != QB_DTYPE_NONE;
     c->has_float_bias = 1;
-    c->mode = QB_CUDA_HALF_GENERAL;
+    c->mode = c->brief = QB_CUDA_HALF_GENERAL;
     if (c->out_dtype != QB_DTYPE_F16 || !c->wide) return;
     if (has_res && (c->res_dtype != QB_DTYPE_F16 || (c->res_total | c->res_offset) % 8)) return;
-    c->lowest = -INFINITY;
-    c->highest = INFINITY;
-    if (p->act.kind == QB_ACT_RELU || p->act.kind == QB_ACT_CLIP) {
-        bounded = !has_res || !p->act_first;
-        c->lowest = p->act.kind == QB_ACT_RELU ? 0.0f : p->act.alpha;
-        if (p->act.kind == QB_ACT_CLIP) c->highest = p->act.beta;
-    }
-    if (bounded) c->mode = has_res ? QB_CUDA_HALF_RESIDUAL : QB_CUDA_HALF;
+    if (!is_bound(p->act.kind) || (has_res && p->act_first && p->act.kind != QB_ACT_NONE)) return;
+    c->mode = c->brief = has_res ? QB_CUDA_HALF_RESIDUAL : QB_CUDA_HALF;
 }
 
 static bool has_real_act(qb_act_kind kind) {
-    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP ||
-           kind == QB_ACT_GELU || kind == QB_ACT_SILU;
+    return is_bound(kind) || kind == QB_ACT_GELU || kind == QB_ACT_SILU;
 }
 
 static bool is_real(const qb_problem *p, const qb_cuda_conv *c) {
@@ -254,12 +267,41 @@ static bool is_real(const qb_problem *p, const qb_cuda_conv *c) {
     return general && stores && has_real_act(p->act.kind);
 }
 
-/* See QB_CUDA_SILU, and qb_is_coarse of the kernels. */
+/* Are results codes of which an activation that is off by so much is within a half? */
+static bool is_coarse(const qb_problem *p, const qb_cuda_conv *c, float off) {
+    return is_codes(&p->out) && c->inverse * off < 0.5f;
+}
+
 static bool is_silu(const qb_problem *p, const qb_cuda_conv *c) {
-    bool residual = c->res_dtype != QB_DTYPE_NONE;
-    return c->real && c->mode == QB_CUDA_GENERAL && c->wide && p->act.kind == QB_ACT_SILU &&
-           is_codes(&p->out) && c->inverse * QB_CUDA_SILU_COARSE < 0.5f && !c->has_float_bias &&
-           (!residual || (c->act_first && is_codes(&p->in[QB_IN_RESIDUAL])));
+    return p->act.kind == QB_ACT_SILU && is_coarse(p, c, QB_CUDA_SILU_COARSE) &&
+           !c->has_float_bias &&
+           (c->res_dtype == QB_DTYPE_NONE || (c->act_first && is_codes(&p->in[QB_IN_RESIDUAL])));
+}
+
+/* Of a problem for which `brief` is general so far. */
+static int32_t choose_brief(const qb_problem *p, const qb_cuda_conv *c) {
+    const bool alone = c->res_dtype == QB_DTYPE_NONE;
+    if (alone && is_bound(p->act.kind) && c->classes == 1 &&
+        (!c->wide || c->out_dtype == QB_DTYPE_F32))
+        return c->half ? QB_CUDA_HALF_RAGGED : QB_CUDA_RAGGED;
+    if (!c->real) return c->mode;
+    if (!c->wide) return c->half ? QB_CUDA_HALF_REAL : QB_CUDA_REAL;
+    const bool to_half = c->out_dtype == QB_DTYPE_F16;
+    const qb_act_kind act = p->act.kind;
+    if (c->half) {
+        if (to_half && alone && act == QB_ACT_GELU) return QB_CUDA_HALF_GELU;
+        const bool adds = c->act_first && c->res_dtype == QB_DTYPE_F16;
+        return to_half && (alone || adds) && act == QB_ACT_SILU ? QB_CUDA_HALF_SILU
+                                                                : QB_CUDA_HALF_REAL;
+    }
+    if (is_silu(p, c)) return QB_CUDA_SILU;
+    if (c->classes > 1) return QB_CUDA_REAL;
+    if (alone && act == QB_ACT_GELU && is_coarse(p, c, QB_CUDA_GELU_COARSE)) return QB_CUDA_GELU;
+    if (!to_half || !is_bound(act)) return QB_CUDA_REAL;
+    if (alone) return QB_CUDA_TO_HALF;
+    const bool adds = act == QB_ACT_NONE || !c->act_first;
+    return adds && is_codes(&p->in[QB_IN_RESIDUAL]) && small_enough(c) ? QB_CUDA_TO_HALF_RESIDUAL
+                                                                       : QB_CUDA_REAL;
 }
 
 static int64_t place(int64_t *end, int64_t bytes) {
@@ -355,7 +397,8 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_form for
     set_epilogue(p, form, &c);
     if (c.half) set_half_epilogue(p, &c);
     c.real = is_real(p, &c);
-    c.silu = is_silu(p, &c);
+    if (c.brief == QB_CUDA_GENERAL || c.brief == QB_CUDA_HALF_GENERAL)
+        c.brief = choose_brief(p, &c);
     if (form == QB_CUDA_FORM_STEM_FILLED) pair_results(&c);
     int64_t weight = set_weight(form, block_k, block_n, &c);
     if (weight < 0) return false;

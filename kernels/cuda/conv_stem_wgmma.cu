@@ -79,15 +79,12 @@ template <int MODE> static int launch(const qb_cuda_conv *p, const qb_cuda_conv_
     return (int)cudaLaunchKernelEx(&config, stem_wgmma<MODE>, *p, *io);
 }
 
-static int launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
-    switch (mode) {
+static int launch_mode(int brief, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+    switch (brief) {
     case QB_CUDA_PLAIN: return launch<QB_CUDA_PLAIN>(p, io, stream);
     case QB_CUDA_PLAIN_ZERO: return launch<QB_CUDA_PLAIN_ZERO>(p, io, stream);
-    case QB_CUDA_GENERAL: { // where `real` is set; prepares both
-        int code = !p || p->silu ? launch<QB_CUDA_SILU>(p, io, stream) : 0;
-        return code || (p && p->silu) ? code : launch<QB_CUDA_REAL>(p, io, stream);
-    }
-    default: return (int)cudaErrorInvalidValue;
+    case QB_CUDA_SILU: return launch<QB_CUDA_SILU>(p, io, stream);
+    default: return launch<QB_CUDA_REAL>(p, io, stream); // qb_cuda_stem_fits: `real` is set
     }
 }
 
@@ -99,5 +96,5 @@ extern "C" int qb_cuda_conv_stem_wgmma(const qb_cuda_conv *p, const qb_cuda_conv
                                        const qb_cuda_encode *encode, int32_t multiprocessors,
                                        void *stream) {
     (void)encode, (void)multiprocessors;
-    return launch_mode(p->mode, p, io, stream);
+    return launch_mode(p->brief, p, io, stream);
 }

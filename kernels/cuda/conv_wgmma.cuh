@@ -31,8 +31,10 @@ template <> struct qb_sum<true> { typedef float type; };
 
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE> struct qb_wgmma_tile {
     static constexpr bool half = MODE >= QB_CUDA_HALF;
-    static constexpr bool staged = MODE == QB_CUDA_GENERAL || MODE == QB_CUDA_HALF_GENERAL;
-    static constexpr bool residual = MODE == QB_CUDA_RESIDUAL || MODE == QB_CUDA_RESIDUAL_ZERO;
+    static constexpr bool ragged = MODE == QB_CUDA_RAGGED || MODE == QB_CUDA_HALF_RAGGED;
+    static constexpr bool staged =
+        MODE == QB_CUDA_GENERAL || MODE == QB_CUDA_HALF_GENERAL || ragged;
+    static constexpr bool residual = qb_has_residual(MODE);
     typedef typename qb_sum<half>::type sum_type;
     static constexpr int workers = GROUPS * 128, threads = workers + 128;
     static constexpr int repeats = (SHARE ? BM / GROUPS : BM) / 64; // of 64 rows for each group
@@ -146,8 +148,7 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     typename T::sum_type acc[T::repeats][BN / 2];
     // constants stay in registers where there is room for them beside the sums
     constexpr int ROOM = GROUPS == 3 ? 96 : T::residual ? 160 : 192;
-    constexpr bool HELD = MODE != QB_CUDA_GENERAL && MODE != QB_CUDA_REAL && MODE != QB_CUDA_SILU &&
-                          !T::half && T::repeats * BN / 2 + BN / 2 <= ROOM;
+    constexpr bool HELD = MODE < QB_CUDA_GENERAL && T::repeats * BN / 2 + BN / 2 <= ROOM;
     qb_constants<HELD ? BN / 64 : 1> held;
     int held_channel = -1; // where those begin; the grid is such that it seldom changes
     qb_ring<T::stages> at = {0, 0};
@@ -175,26 +176,26 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         auto value = [&](int i, int block, int j) -> auto & {
             return acc[i / 2][(block * 8 + j / 2) * 4 + i % 2 * 2 + j % 2];
         };
+        uint32_t from = ring + residual * T::stage_bytes + lane % 4 * 16 +
+                        (first + threadIdx.x / 32 % 4 * 16 + lane / 4) * 64;
+        auto read = [&](int i, int block) {
+            return qb_load_shared16(from + block * (BM * 64) + (i / 2 * 64 + i % 2 * 8) * 64);
+        };
         if constexpr (MODE == QB_CUDA_REAL || MODE == QB_CUDA_HALF_REAL) {
             qb_finish_reals<T::repeats * 2, BN / 64, typename T::sum_type>(p, io, channel0, row_of,
                                                                            value);
         } else if constexpr (MODE == QB_CUDA_SILU) {
             qb_finish_silu<T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
+        } else if constexpr (qb_is_brief_real(MODE)) {
+            qb_finish_brief<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value, read);
+        } else if constexpr (T::ragged) {
+            qb_finish_ragged<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value,
+                                                            staging + threadIdx.x / 32 * 2048);
         } else if constexpr (T::half && !T::staged) {
             qb_finish_half<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
-        } else if constexpr (T::residual) {
-            uint32_t from = ring + residual * T::stage_bytes + lane % 4 * 16 +
-                            (first + threadIdx.x / 32 % 4 * 16 + lane / 4) * 64;
-            auto read = [&](int i, int block) {
-                return qb_load_shared16(from + block * (BM * 64) + (i / 2 * 64 + i % 2 * 8) * 64);
-            };
-            qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
-                                                                  value, read);
-            qb_barrier_of_warps(1 + group, 128); // all of the group have read their part
-            if (threadIdx.x % 128 == 0) qb_barrier_arrive(empty + residual * 8);
         } else if constexpr (!T::staged) {
             qb_finish_vector<MODE, T::repeats * 2, BN / 64, HELD>(p, io, channel0, &held, row_of,
-                                                                  value);
+                                                                  value, read);
         } else {
             typename T::sum_type *slot =
                 (typename T::sum_type *)staging + threadIdx.x; // a thread reads only what it wrote
@@ -208,6 +209,10 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
                         qb_finish_staged(p, io, slot, T::workers, row_of(i),
                                          channel0 + block * 64 + lane % 4 * 16);
                 }
+        }
+        if constexpr (T::residual) {
+            qb_barrier_of_warps(1 + group, 128); // all of the group have read their part
+            if (threadIdx.x % 128 == 0) qb_barrier_arrive(empty + residual * 8);
         }
     }
 }
@@ -344,40 +349,32 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                    *p, *io, flat);
 }
 
-// One of the general modes; prepares all.
-template <int BM, int BN, int BK, int GROUPS, bool SHARE, int GENERAL, int REAL>
-static int qb_wgmma_launch_general(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
-                                   const qb_cuda_encode *encode, int32_t sms, void *stream) {
-    int code = 0;
-    if constexpr (GENERAL == QB_CUDA_GENERAL) {
-        if (!p || p->silu)
-            code = qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, QB_CUDA_SILU>(p, io, encode, sms,
-                                                                            stream);
-        if (code || (p && p->silu)) return code;
-    }
-    if (!p || p->real)
-        code = qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, REAL>(p, io, encode, sms, stream);
-    if (code || (p && p->real)) return code;
-    return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, GENERAL>(p, io, encode, sms, stream);
-}
-
-template <int BM, int BN, int BK, int GROUPS, bool SHARE, bool GENERAL>
-static int qb_wgmma_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
-                                const qb_cuda_encode *encode, int32_t sms, void *stream) {
 #define QB_MODE(MODE)                                                                              \
     case MODE: return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, encode, sms, stream)
-    switch (mode) {
+
+template <int BM, int BN, int BK, int GROUPS, bool SHARE, bool GENERAL>
+static int qb_wgmma_launch_mode(int brief, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                                const qb_cuda_encode *encode, int32_t sms, void *stream) {
+    switch (brief) {
         QB_MODE(QB_CUDA_PLAIN);
         QB_MODE(QB_CUDA_PLAIN_ZERO);
         QB_MODE(QB_CUDA_RESIDUAL);
         QB_MODE(QB_CUDA_RESIDUAL_ZERO);
         QB_MODE(QB_CUDA_BORDER);
+        QB_MODE(QB_CUDA_FLOAT);
+        QB_MODE(QB_CUDA_FLOAT_RESIDUAL);
+        QB_MODE(QB_CUDA_TO_HALF);
+        QB_MODE(QB_CUDA_TO_HALF_RESIDUAL);
+        QB_MODE(QB_CUDA_RAGGED);
     default: break;
     }
-#undef QB_MODE
-    if constexpr (GENERAL)
-        return qb_wgmma_launch_general<BM, BN, BK, GROUPS, SHARE, QB_CUDA_GENERAL, QB_CUDA_REAL>(
-            p, io, encode, sms, stream);
+    if constexpr (GENERAL) switch (brief) {
+            QB_MODE(QB_CUDA_GENERAL);
+            QB_MODE(QB_CUDA_REAL);
+            QB_MODE(QB_CUDA_SILU);
+            QB_MODE(QB_CUDA_GELU);
+        default: break;
+        }
     return (int)cudaErrorInvalidValue;
 }
 
@@ -390,25 +387,27 @@ static int qb_wgmma_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_c
     extern "C" int qb_cuda_conv_wgmma_##BM##x##BN##x##BK(                                          \
         const qb_cuda_conv *p, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,            \
         int32_t multiprocessors, void *stream) {                                                   \
-        return qb_wgmma_launch_mode<BM, BN, BK, GROUPS, SHARE, GENERAL>(p->mode, p, io, encode,    \
+        return qb_wgmma_launch_mode<BM, BN, BK, GROUPS, SHARE, GENERAL>(p->brief, p, io, encode,   \
                                                                         multiprocessors, stream);  \
     }
 
 // The same for f16.
 template <int BM, int BN, int BK, int GROUPS, bool SHARE>
-static int qb_half_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+static int qb_half_launch_mode(int brief, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                                const qb_cuda_encode *encode, int32_t sms, void *stream) {
-#define QB_MODE(MODE)                                                                              \
-    case MODE: return qb_wgmma_launch<BM, BN, BK, GROUPS, SHARE, MODE>(p, io, encode, sms, stream)
-    switch (mode) {
+    switch (brief) {
         QB_MODE(QB_CUDA_HALF);
         QB_MODE(QB_CUDA_HALF_RESIDUAL);
-    default:
-        return qb_wgmma_launch_general<BM, BN, BK, GROUPS, SHARE, QB_CUDA_HALF_GENERAL,
-                                       QB_CUDA_HALF_REAL>(p, io, encode, sms, stream);
+        QB_MODE(QB_CUDA_HALF_GENERAL);
+        QB_MODE(QB_CUDA_HALF_REAL);
+        QB_MODE(QB_CUDA_HALF_GELU);
+        QB_MODE(QB_CUDA_HALF_SILU);
+        QB_MODE(QB_CUDA_HALF_RAGGED);
+    default: return (int)cudaErrorInvalidValue;
     }
-#undef QB_MODE
 }
+
+#undef QB_MODE
 
 #define QB_CUDA_HALF_TILE(BM, BN, BK, GROUPS, SHARE)                                               \
     extern "C" int qb_cuda_conv_half_##BM##x##BN##x##BK##_prepare(qb_cuda_mode mode) {             \
@@ -417,7 +416,7 @@ static int qb_half_launch_mode(int mode, const qb_cuda_conv *p, const qb_cuda_co
     extern "C" int qb_cuda_conv_half_##BM##x##BN##x##BK(                                           \
         const qb_cuda_conv *p, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,            \
         int32_t multiprocessors, void *stream) {                                                   \
-        return qb_half_launch_mode<BM, BN, BK, GROUPS, SHARE>(p->mode, p, io, encode,              \
+        return qb_half_launch_mode<BM, BN, BK, GROUPS, SHARE>(p->brief, p, io, encode,             \
                                                               multiprocessors, stream);            \
     }
 

@@ -16,7 +16,7 @@ typedef struct conv_way {
     int32_t rows, block_n, block_k;
     qb_cuda_need need; /* of the device */
     bool smooth;       /* takes the activations that are not exact, and no others */
-    bool general;      /* has a kernel of mode GENERAL */
+    bool general;      /* has kernels of the modes GENERAL and REAL */
     bool half;         /* f16 data */
     int32_t resident;  /* groups of warps of the kernel that keeps the weight; 0: another one */
     bool split;        /* shares K among blocks; only where the grid would not fill the device */
@@ -68,7 +68,8 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
                          way->block_n, conv))
         return false;
     if (conv->half != way->half || (conv->narrow && way->need.wgmma)) return false;
-    if (conv->mode == QB_CUDA_GENERAL && !way->general) return false;
+    bool long_code = conv->brief == QB_CUDA_GENERAL || conv->brief == QB_CUDA_REAL;
+    if (long_code && !way->general) return false;
     /* a narrower tile does the same with less waste */
     if (way->block_n > 64 && conv->out_c <= way->block_n / 2) return false;
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
@@ -92,7 +93,7 @@ static int32_t choose_splits(const conv_way *way, const qb_cuda_conv *c, int32_t
  * so that this is left to the first launch. */
 static int prepare(const conv_state *state) {
     const conv_way *way = state->way;
-    const qb_cuda_mode mode = (qb_cuda_mode)state->conv.mode;
+    const qb_cuda_mode mode = (qb_cuda_mode)state->conv.brief;
     if (way->prepare) return way->prepare(mode);
     return way->form == QB_CUDA_FORM_TENSOR ? qb_cuda_conv_mma_prepare(way->tile, mode) : 0;
 }

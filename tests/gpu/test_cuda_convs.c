@@ -213,6 +213,78 @@ static void silu_layers_equal_the_reference(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* How a layer of windows of one pixel ends, and such layers: batch, channels, side, channels, and
+ * how many more there are in memory. */
+typedef struct ending {
+    qb_dtype bias, out, residual;
+    qb_act_kind act;
+} ending;
+typedef int layer[5];
+
+static conv_spec spec_of(const ending *end, const layer s) {
+    conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[3], 1, 1);
+    spec.bias = end->bias;
+    spec.out = end->out;
+    spec.residual = end->residual;
+    spec.act = (qb_act){.kind = end->act, .alpha = -0.3f, .beta = 0.9f};
+    spec.in_zero = 33;
+    if (spec.out == QB_DTYPE_U8 || spec.out == QB_DTYPE_S8) spec.out_zero = 21;
+    if (spec.residual != QB_DTYPE_NONE) spec.residual_zero = 40, spec.residual_slice = s[4];
+    spec.out_slice = s[4];
+    return spec;
+}
+
+static void endings_equal_the_reference(const ending *end, size_t n_ends, const layer *layers,
+                                        size_t n_layers) {
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 19);
+    for (size_t e = 0; e < n_ends; e++)
+        for (size_t i = 0; i < n_layers; i++) {
+            const conv_spec spec = spec_of(&end[e], layers[i]);
+            wrong += try_all(&cx, &spec, &rng, ran);
+        }
+    assert_int_equal(wrong, 0);
+}
+
+/* What transformers are made of: products with biases that stay floats, to codes with and without a
+ * residual, through GELU, and to f16 for an attention. */
+static void float_biases_equal_the_reference(void **state) {
+    (void)state;
+    static const ending ends[] = {{QB_DTYPE_F32, QB_DTYPE_U8, QB_DTYPE_NONE, QB_ACT_NONE},
+                                  {QB_DTYPE_F32, QB_DTYPE_S8, QB_DTYPE_NONE, QB_ACT_RELU},
+                                  {QB_DTYPE_F32, QB_DTYPE_U8, QB_DTYPE_U8, QB_ACT_NONE},
+                                  {QB_DTYPE_F32, QB_DTYPE_U8, QB_DTYPE_S8, QB_ACT_CLIP},
+                                  {QB_DTYPE_F32, QB_DTYPE_U8, QB_DTYPE_NONE, QB_ACT_GELU},
+                                  {QB_DTYPE_NONE, QB_DTYPE_S8, QB_DTYPE_NONE, QB_ACT_GELU},
+                                  {QB_DTYPE_F32, QB_DTYPE_F16, QB_DTYPE_NONE, QB_ACT_NONE},
+                                  {QB_DTYPE_S32, QB_DTYPE_F16, QB_DTYPE_NONE, QB_ACT_RELU},
+                                  {QB_DTYPE_NONE, QB_DTYPE_F16, QB_DTYPE_NONE, QB_ACT_CLIP},
+                                  {QB_DTYPE_F32, QB_DTYPE_F16, QB_DTYPE_U8, QB_ACT_NONE},
+                                  {QB_DTYPE_S32, QB_DTYPE_F16, QB_DTYPE_S8, QB_ACT_RELU}};
+    static const layer layers[] = {
+        {3, 64, 13, 48, 0}, {2, 192, 11, 320, 16}, {1, 768, 5, 192, 0}, {20, 64, 28, 256, 0}};
+    endings_equal_the_reference(ends, sizeof ends / sizeof *ends, layers,
+                                sizeof layers / sizeof *layers);
+}
+
+/* What detectors and classifiers end in: channels that fill no tile and lie on no boundary. */
+static void ragged_channels_equal_the_reference(void **state) {
+    (void)state;
+    static const ending ends[] = {{QB_DTYPE_S32, QB_DTYPE_F16, QB_DTYPE_NONE, QB_ACT_NONE},
+                                  {QB_DTYPE_F32, QB_DTYPE_F16, QB_DTYPE_NONE, QB_ACT_CLIP},
+                                  {QB_DTYPE_S32, QB_DTYPE_U8, QB_DTYPE_NONE, QB_ACT_RELU},
+                                  {QB_DTYPE_F32, QB_DTYPE_S8, QB_DTYPE_NONE, QB_ACT_NONE},
+                                  {QB_DTYPE_NONE, QB_DTYPE_F32, QB_DTYPE_NONE, QB_ACT_RELU}};
+    static const layer layers[] = {
+        {2, 64, 13, 1000, 0}, {16, 32, 40, 255, 0}, {3, 48, 9, 85, 3}, {1, 16, 7, 21, 1}};
+    endings_equal_the_reference(ends, sizeof ends / sizeof *ends, layers,
+                                sizeof layers / sizeof *layers);
+}
+
 /* s8 to s8 is what cuDNN takes: zero points go into the bias. */
 static conv_spec cudnn_spec(int i) {
     conv_spec spec = conv_spec_plain(2, 64, 14, 64, i % 2 ? 1 : 3, 1 + i / 4 % 2);
@@ -298,6 +370,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(random_problems_equal_the_reference),
     cmocka_unit_test(resnet_shapes_equal_the_reference),
     cmocka_unit_test(silu_layers_equal_the_reference),
+    cmocka_unit_test(float_biases_equal_the_reference),
+    cmocka_unit_test(ragged_channels_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),
     cmocka_unit_test(many_tiles_with_residuals_equal_the_reference),
     cmocka_unit_test(cudnn_is_within_one_code),
