@@ -34,7 +34,8 @@ typedef enum qb_cuda_form {
 
 /* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 results
  * at once; ReLU and Clip are bounds of the code. Code that does not fit the caches of instructions
- * takes more time than it computes (REAL has 260 KB, FLOAT 40), hence the many. */
+ * takes more time than it computes: the frequent ends are unrolled, each a kernel of 40 to 60 KB;
+ * GENERAL, REAL and RAGGED, which are long, loop over a thread's rows (qb_take16). */
 typedef enum qb_cuda_mode {
     QB_CUDA_PLAIN,         /* int32 bias, one class */
     QB_CUDA_PLAIN_ZERO,    /* ... and the code less its zero point is 0 to 255: packing saturates */

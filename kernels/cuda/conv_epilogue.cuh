@@ -377,14 +377,24 @@ QB_DEVICE void qb_float_biases(const float (&multiplier)[16], float (&bias)[16])
         bias[j] = __fmul_rn((float)(int)__float_as_uint(bias[j]), multiplier[j]);
 }
 
-// Sixteen of a thread's sums, which want the bias of the middle's class: those of a pixel of
-// another class get what its bias has more. Few pixels are. The sums themselves stay: ptxas would
-// make wgmma wait for its operands where they change between two tiles. Sums wrap.
-template <class Sum, class Acc>
-QB_DEVICE void qb_settled16(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int c, int cls, int i,
-                            int block, Acc acc, Sum (&sum)[16]) {
+// The sums of one of a thread's rows and blocks, `unit` = block ROWS + row, for loops that are not
+// unrolled: what follows would be long, BLOCKS x ROWS times.
+template <int ROWS, int BLOCKS, class Sum, class Acc>
+QB_DEVICE void qb_take16(int unit, Acc acc, Sum (&sum)[16]) {
 #pragma unroll
-    for (int j = 0; j < 16; j++) sum[j] = acc(i, block, j);
+    for (int k = 0; k < BLOCKS * ROWS; k++) {
+        if (unit != k) continue;
+#pragma unroll
+        for (int j = 0; j < 16; j++) sum[j] = acc(k % ROWS, k / ROWS, j);
+    }
+}
+
+// Sixteen of a thread's sums, which want the bias of the middle's class: those of a pixel of
+// another class get what its bias has more. Few pixels are. These are copies: ptxas would make
+// wgmma wait for its operands where they change between two tiles. Sums wrap.
+template <class Sum>
+QB_DEVICE void qb_settle16(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int c, int cls,
+                           Sum (&sum)[16]) {
     if constexpr (Sum(1) / Sum(2) == Sum(0)) {
         if (cls == p.middle || c >= p.out_c) return;
         const uint32_t *bias = (const uint32_t *)(io.packed + p.at_bias) + c;
@@ -395,13 +405,9 @@ QB_DEVICE void qb_settled16(const qb_cuda_conv &p, const qb_cuda_conv_io &io, in
     }
 }
 
-// The classes of a thread's rows.
-template <int ROWS, class RowOf>
-QB_DEVICE void qb_classes_of(const qb_cuda_conv &p, const qb_cuda_conv_io &io, RowOf row_of,
-                             int (&cls)[ROWS]) {
-#pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        cls[i] = p.classes > 1 && row_of(i) < p.rows ? qb_class(p, io, row_of(i)) : p.middle;
+// The class of a thread's row, which may be behind the last.
+QB_DEVICE int qb_class_or_middle(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row) {
+    return p.classes > 1 && row < p.rows ? qb_class(p, io, row) : p.middle;
 }
 
 // The end of one thread's sums in the modes REAL and HALF_REAL; see qb_finish_vector. All lanes of
@@ -415,52 +421,47 @@ QB_DEVICE void qb_finish_reals(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     bool smooth = CODES && (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
     bool more = CODES && p.has_float_bias;
     bool coarse = qb_is_coarse(p);
-    int cls[ROWS];
-    qb_classes_of(p, io, row_of, cls);
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++) {
-        int c = channel + block * 64 + (threadIdx.x & 3) * 16;
-        bool exists = c < p.out_c;
-        if (channel + block * 64 >= p.out_c) break;
+#pragma unroll 1
+    for (int unit = 0; unit < BLOCKS * ROWS; unit++) {
+        int first = channel + unit / ROWS * 64, c = first + (threadIdx.x & 3) * 16;
+        int row = row_of(unit % ROWS);
+        bool exists = c < p.out_c, valid = exists && row < p.rows;
+        if (first >= p.out_c) break;
         const char *at = io.packed + (size_t)c * 4;
-        float multiplier[16] = {}, bias[16] = {}; // of codes: the bits of integers
+        float multiplier[16] = {}, bias[16] = {}, v[16]; // of codes: the bits of integers
         if (CODES && exists) qb_read16(at + p.at_multiplier, multiplier);
         if (exists)
             qb_read16(at + (CODES ? p.at_bias + p.middle * p.n_pad * 4 : p.at_float_bias), bias);
         if (smooth) qb_float_biases(multiplier, bias);
+        qb_words<32> residual = {};
+        size_t from = (size_t)row * p.res_total + p.res_offset + c;
+        size_t to = (size_t)row * p.out_total + p.out_offset + c;
+        if (res && valid) residual = qb_read_residual16(p, io.residual, from);
+        Sum sum[16];
+        qb_take16<ROWS, BLOCKS>(unit, acc, sum);
+        qb_settle16(p, io, c, qb_class_or_middle(p, io, row), sum);
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-            float v[16];
-            qb_words<32> residual = {};
-            size_t from = (size_t)row_of(i) * p.res_total + p.res_offset + c;
-            size_t to = (size_t)row_of(i) * p.out_total + p.out_offset + c;
-            bool valid = exists && row_of(i) < p.rows;
-            if (res && valid) residual = qb_read_residual16(p, io.residual, from);
-            Sum sum[16];
-            qb_settled16(p, io, c, cls[i], i, block, acc, sum);
-#pragma unroll
-            for (int j = 0; j < 16; j++) {
-                if constexpr (!CODES)
-                    v[j] = __fadd_rn(sum[j], bias[j]);
-                else if (smooth)
-                    v[j] = __fmaf_rn((float)sum[j], multiplier[j], bias[j]);
-                else
-                    v[j] = __fmul_rn((float)(int)((unsigned)sum[j] + __float_as_uint(bias[j])),
-                                     multiplier[j]);
-            }
-            if (more && exists) qb_add16(at + p.at_float_bias, v); // registers are scarce
-            if (CODES && coarse && !res && p.wide && p.act == QB_ACT_GELU) {
-                qb_store_gelu16(p, io.out, to, valid, v);
-                continue;
-            }
-            if (res && !p.act_first) qb_add_residual16(p, residual, v);
-            qb_act_fast(p, coarse, v);
-            if (res && p.act_first) qb_add_residual16(p, residual, v);
-            if (p.wide)
-                qb_store_real16<!CODES>(p, io.out, to, valid, v);
-            else if (valid)
-                qb_store_ragged16(p, io.out, to, p.out_c - c, v);
+        for (int j = 0; j < 16; j++) {
+            if constexpr (!CODES)
+                v[j] = __fadd_rn(sum[j], bias[j]);
+            else if (smooth)
+                v[j] = __fmaf_rn((float)sum[j], multiplier[j], bias[j]);
+            else
+                v[j] = __fmul_rn((float)(int)((unsigned)sum[j] + __float_as_uint(bias[j])),
+                                 multiplier[j]);
         }
+        if (more && exists) qb_add16(at + p.at_float_bias, v);
+        if (CODES && coarse && !res && p.wide && p.act == QB_ACT_GELU) {
+            qb_store_gelu16(p, io.out, to, valid, v);
+            continue;
+        }
+        if (res && !p.act_first) qb_add_residual16(p, residual, v);
+        qb_act_fast(p, coarse, v);
+        if (res && p.act_first) qb_add_residual16(p, residual, v);
+        if (p.wide)
+            qb_store_real16<!CODES>(p, io.out, to, valid, v);
+        else if (valid)
+            qb_store_ragged16(p, io.out, to, p.out_c - c, v);
     }
 }
 
@@ -627,73 +628,112 @@ QB_DEVICE void qb_finish_brief(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     }
 }
 
-// A warp's eight rows of 64 channels, side by side in shared memory, to where they lie in the
-// result from element (`row`, `channel`) on: by words, of which the first and the last of a row may
-// be shared with what lies beside them.
+// A warp's eight rows of 64 channels lie side by side in shared memory, and go to where they belong
+// in the result, from element (`row`, `channel`) on: row r begins at `to` + r `pitch`, and has
+// `bytes` that count. Three ways: rows begin at words; at halves of words; anywhere. Steps that do
+// not wait for each other are unrolled.
+struct qb_ragged_rows {
+    char *to;
+    size_t pitch;
+    int rows, bytes;
+};
+
+QB_DEVICE void qb_store_rows_of_words(const qb_ragged_rows &p, const uint32_t *box, int size) {
+    int words = 16 * size; // of a row: a power of two
+#pragma unroll 4
+    for (int it = 0; it < 4 * size; it++) {
+        int at = it * 32 + (int)(threadIdx.x & 31), r = at / words, k = at % words;
+        if (r >= p.rows || 4 * k >= p.bytes) continue;
+        char *end = p.to + r * p.pitch + 4 * k;
+        uint32_t word = box[at];
+        if (4 * k + 4 <= p.bytes)
+            *(uint32_t *)end = word;
+        else
+            for (int b = 0; b < p.bytes - 4 * k; b++) end[b] = (char)(word >> 8 * b);
+    }
+}
+
+// A row that begins in the middle of a word: its first and last halves go by themselves.
+QB_DEVICE void qb_store_rows_of_halves(const qb_ragged_rows &p, const uint32_t *box) {
+    int k = threadIdx.x & 31, n = p.bytes / 2; // halves
+#pragma unroll
+    for (int r = 0; r < 8; r++) {
+        if (r >= p.rows) break;
+        char *to = p.to + r * p.pitch;
+        int odd = (int)((uintptr_t)to >> 1 & 1), first = 2 * k + odd; // of this word's halves
+        uint32_t low = box[r * 32 + k], high = box[r * 32 + (k < 31 ? k + 1 : k)];
+        uint32_t word = odd ? __funnelshift_r(low, high, 16) : low;
+        if (first + 1 < n)
+            *(uint32_t *)(to + 2 * first) = word;
+        else if (first < n)
+            *(uint16_t *)(to + 2 * first) = (uint16_t)word;
+        if (odd && k == 0) *(uint16_t *)to = (uint16_t)low;
+    }
+}
+
+QB_DEVICE void qb_store_rows_of_bytes(const qb_ragged_rows &p, const uint32_t *box, int size) {
+    const char *bytes = (const char *)box;
+#pragma unroll 1
+    for (int at = threadIdx.x & 31; at < 512 * size; at += 32) {
+        int r = at / (64 * size), k = at % (64 * size);
+        if (r < p.rows && k < p.bytes) p.to[r * p.pitch + k] = bytes[at];
+    }
+}
+
 QB_DEVICE void qb_store_ragged_rows(const qb_cuda_conv &p, void *out, const uint32_t *box, int row,
                                     int channel, int size) {
-    int bytes = min(64, p.out_c - channel) * size, lane = threadIdx.x & 31;
-#pragma unroll 1
-    for (int r = 0; r < 8 && row + r < p.rows; r++, box += 16 * size) {
-        char *to = (char *)out + ((size_t)(row + r) * p.out_total + p.out_offset + channel) * size;
-        int skip = (int)((uintptr_t)to & 3);
-        to -= skip;
-#pragma unroll 1
-        for (int k = lane; 4 * k < bytes + skip; k += 32) {
-            uint32_t high = 4 * k < bytes ? box[k] : 0u, low = k > 0 ? box[k - 1] : 0u;
-            uint32_t word = __funnelshift_l(low, high, 8 * skip);
-            int begin = k > 0 ? 0 : skip, end = min(4, bytes + skip - 4 * k);
-            if (end - begin == 4)
-                *(uint32_t *)(to + 4 * k) = word;
-            else
-                for (int b = begin; b < end; b++) to[4 * k + b] = (char)(word >> 8 * b);
-        }
-    }
+    size_t first = (size_t)row * p.out_total + p.out_offset + channel;
+    const qb_ragged_rows rows = {(char *)out + first * size, (size_t)p.out_total * size,
+                                 min(8, p.rows - row), min(64, p.out_c - channel) * size};
+    int steps = (p.out_total | p.out_offset) * size; // of all rows, from a word on
+    if (steps % 4 == 0)
+        qb_store_rows_of_words(rows, box, size);
+    else if (size == 2)
+        qb_store_rows_of_halves(rows, box);
+    else
+        qb_store_rows_of_bytes(rows, box, size);
 }
 
 // The end of one thread's sums in the modes RAGGED and HALF_RAGGED; see qb_finish_vector. `box`: 2
 // KiB of shared memory for each warp, all lanes of which call together.
-template <int MODE, int ROWS, int BLOCKS, class Acc, class RowOf>
+template <int MODE, int ROWS, int BLOCKS, class Sum, class Acc, class RowOf>
 QB_DEVICE void qb_finish_ragged(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                                 RowOf row_of, Acc acc, void *box) {
     const int lane = threadIdx.x & 31;
     const int size = p.out_dtype == QB_DTYPE_F32 ? 4 : p.out_dtype == QB_DTYPE_F16 ? 2 : 1;
     uint4 *mine = (uint4 *)box + lane * size;
-#pragma unroll
-    for (int block = 0; block < BLOCKS; block++) {
-        int first = channel + block * 64, c = first + (lane & 3) * 16;
+#pragma unroll 1
+    for (int unit = 0; unit < BLOCKS * ROWS; unit++) {
+        int first = channel + unit / ROWS * 64, row = row_of(unit % ROWS) - lane / 4;
         if (first >= p.out_c) break;
         qb_brief_constants<MODE> constants;
-        constants.read(p, io.packed + (size_t)c * 4, true);
+        constants.read(p, io.packed + (size_t)(first + lane % 4 * 16) * 4, true);
+        Sum sum[16];
+        qb_take16<ROWS, BLOCKS>(unit, acc, sum);
+        float v[16];
 #pragma unroll
-        for (int i = 0; i < ROWS; i++) {
-            float v[16];
+        for (int j = 0; j < 16; j++) v[j] = constants.real(sum[j], j);
+        if (size > 1 && p.act != QB_ACT_NONE) {
 #pragma unroll
-            for (int j = 0; j < 16; j++) v[j] = constants.real(acc(i, block, j), j);
-            if (size > 1 && p.act != QB_ACT_NONE) {
-#pragma unroll
-                for (int j = 0; j < 16; j++)
-                    v[j] = qb_at_most(qb_at_least(v[j], p.lowest), p.highest);
-            }
-            __syncwarp(); // the box is free
-            if (size == 1) {
-                mine[0] = qb_pack_codes<(MODE >= QB_CUDA_HALF)>(p, v);
-            } else if (size == 2) {
-#pragma unroll
-                for (int j = 0; j < 16; j += 8)
-                    mine[j / 8] = make_uint4(
-                        qb_half_pair(v[j], v[j + 1]), qb_half_pair(v[j + 2], v[j + 3]),
-                        qb_half_pair(v[j + 4], v[j + 5]), qb_half_pair(v[j + 6], v[j + 7]));
-            } else {
-#pragma unroll
-                for (int j = 0; j < 16; j += 4)
-                    mine[j / 4] = make_uint4(__float_as_uint(v[j]), __float_as_uint(v[j + 1]),
-                                             __float_as_uint(v[j + 2]), __float_as_uint(v[j + 3]));
-            }
-            __syncwarp();
-            qb_store_ragged_rows(p, io.out, (const uint32_t *)box, row_of(i) - lane / 4, first,
-                                 size);
+            for (int j = 0; j < 16; j++) v[j] = qb_at_most(qb_at_least(v[j], p.lowest), p.highest);
         }
+        __syncwarp(); // the box is free
+        if (size == 1) {
+            mine[0] = qb_pack_codes<(MODE >= QB_CUDA_HALF)>(p, v);
+        } else if (size == 2) {
+#pragma unroll
+            for (int j = 0; j < 16; j += 8)
+                mine[j / 8] =
+                    make_uint4(qb_half_pair(v[j], v[j + 1]), qb_half_pair(v[j + 2], v[j + 3]),
+                               qb_half_pair(v[j + 4], v[j + 5]), qb_half_pair(v[j + 6], v[j + 7]));
+        } else {
+#pragma unroll
+            for (int j = 0; j < 16; j += 4)
+                mine[j / 4] = make_uint4(__float_as_uint(v[j]), __float_as_uint(v[j + 1]),
+                                         __float_as_uint(v[j + 2]), __float_as_uint(v[j + 3]));
+        }
+        __syncwarp();
+        qb_store_ragged_rows(p, io.out, (const uint32_t *)box, row, first, size);
     }
 }
 
@@ -704,7 +744,8 @@ template <int ROWS, int BLOCKS, class Acc, class RowOf>
 QB_DEVICE void qb_finish_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,
                               RowOf row_of, Acc acc) {
     int cls[ROWS];
-    qb_classes_of(p, io, row_of, cls);
+#pragma unroll
+    for (int i = 0; i < ROWS; i++) cls[i] = qb_class_or_middle(p, io, row_of(i));
     const bool res = p.res_dtype != QB_DTYPE_NONE;
     const float magic = QB_ROUND_MAGIC + (float)p.out_zero, gain = p.res_scale * p.inverse;
     const qb_residual_code code = qb_residual_code_of(p);
@@ -729,7 +770,9 @@ QB_DEVICE void qb_finish_silu(const qb_cuda_conv &p, const qb_cuda_conv_io &io, 
                 word[0] = r.x, word[1] = r.y, word[2] = r.z, word[3] = r.w;
             }
             int sum[16];
-            qb_settled16(p, io, c, cls[i], i, block, acc, sum);
+#pragma unroll
+            for (int j = 0; j < 16; j++) sum[j] = acc(i, block, j);
+            qb_settle16(p, io, c, cls[i], sum);
 #pragma unroll
             for (int j = 0; j < 4; j++) {
                 uint32_t bits[4], from = word[j] ^ code.flip;

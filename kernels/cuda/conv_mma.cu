@@ -224,17 +224,19 @@ static __global__ void __launch_bounds__(32 * WARPS_M * WARPS_N, blocks_of(WARPS
         qb_finish_brief<MODE, MT * 2, 1>(p, io, channel, row_of, value, residual);
         return;
     } else if constexpr (MODE == QB_CUDA_RAGGED) {
-        qb_finish_ragged<MODE, MT * 2, 1>(p, io, channel, row_of, value, memory + warp * 2048);
+        qb_finish_ragged<MODE, MT * 2, 1, int>(p, io, channel, row_of, value, memory + warp * 2048);
         return;
     } else if constexpr (MODE != QB_CUDA_GENERAL) {
         qb_finish_vector<MODE, MT * 2, 1, false>(p, io, channel, NULL, row_of, value);
         return;
     }
     int *slot = (int *)memory + threadIdx.x; // a thread reads only what it wrote
-#pragma unroll
+#pragma unroll 1
     for (int i = 0; i < MT * 2; i++) {
+        int sum[16];
+        qb_take16<MT * 2, 1>(i, value, sum);
 #pragma unroll
-        for (int j = 0; j < 16; j++) slot[j * T::threads] = value(i, 0, j);
+        for (int j = 0; j < 16; j++) slot[j * T::threads] = sum[j];
         if (row_of(i) < p.rows)
             qb_finish_staged(p, io, slot, T::threads, row_of(i), channel + (lane & 3) * 16);
     }

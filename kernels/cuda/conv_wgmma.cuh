@@ -189,8 +189,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         } else if constexpr (qb_is_brief_real(MODE)) {
             qb_finish_brief<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value, read);
         } else if constexpr (T::ragged) {
-            qb_finish_ragged<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value,
-                                                            staging + threadIdx.x / 32 * 2048);
+            qb_finish_ragged<MODE, T::repeats * 2, BN / 64, typename T::sum_type>(
+                p, io, channel0, row_of, value, staging + threadIdx.x / 32 * 2048);
         } else if constexpr (T::half && !T::staged) {
             qb_finish_half<MODE, T::repeats * 2, BN / 64>(p, io, channel0, row_of, value);
         } else if constexpr (!T::staged) {
@@ -199,16 +199,16 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         } else {
             typename T::sum_type *slot =
                 (typename T::sum_type *)staging + threadIdx.x; // a thread reads only what it wrote
+#pragma unroll 1
+            for (int unit = 0; unit < T::repeats * 2 * (BN / 64); unit++) {
+                int row = row_of(unit % (T::repeats * 2));
+                int channel = channel0 + unit / (T::repeats * 2) * 64 + lane % 4 * 16;
+                typename T::sum_type sum[16];
+                qb_take16<T::repeats * 2, BN / 64>(unit, value, sum);
 #pragma unroll
-            for (int block = 0; block < BN / 64; block++)
-#pragma unroll
-                for (int i = 0; i < T::repeats * 2; i++) {
-#pragma unroll
-                    for (int j = 0; j < 16; j++) slot[j * T::workers] = value(i, block, j);
-                    if (row_of(i) < p.rows)
-                        qb_finish_staged(p, io, slot, T::workers, row_of(i),
-                                         channel0 + block * 64 + lane % 4 * 16);
-                }
+                for (int j = 0; j < 16; j++) slot[j * T::workers] = sum[j];
+                if (row < p.rows) qb_finish_staged(p, io, slot, T::workers, row, channel);
+            }
         }
         if constexpr (T::residual) {
             qb_barrier_of_warps(1 + group, 128); // all of the group have read their part
