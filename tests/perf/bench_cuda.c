@@ -11,10 +11,10 @@
  *
  * INT8 is u8 affine, calibrated by min-max on seeded inputs; "pure" as precision is INT8 without
  * steps in FP16. After S seconds no further engine is
- * built, so that a run ends in time. The JSON has a row for each engine: "raw" has the times
- * between marks, unscaled, beside what the marks alone and the run without them take; with --steps
- * each step's tactic, times and the alternatives' times; with --trace for how long no kernel ran,
- * by CUPTI's records of each kernel's begin and end. */
+ * built, so that a run ends in time. The JSON is written after each row, one for each engine: "raw"
+ * has the times between marks, unscaled, beside what the marks alone and the run without them take;
+ * with --steps each step's tactic, times and the alternatives' times; with --trace for how long no
+ * kernel ran, by CUPTI's records of each kernel's begin and end. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +47,22 @@ typedef struct bench {
     double begin;
     json_t *rows;
     int slower; /* INT8 engines, of pairs */
-    char device[256];
+    bool unwritten;
 } bench;
+
+/* The rows so far, so that a run that is cut off leaves them. */
+static void add_row(bench *b, const qb_engine *engine, json_t *row) {
+    json_array_append_new(b->rows, row);
+    if (!b->options->json) return;
+    json_t *root =
+        json_pack("{s:s, s:s, s:i, s:O}", "schema", "qbench.bench_cuda/1", "device",
+                  qb_engine_device(engine), "replays", b->options->replays, "rows", b->rows);
+    if (!root || json_dump_file(root, b->options->json, JSON_INDENT(1)) != 0) {
+        fprintf(stderr, "bench_cuda: %s cannot be written\n", b->options->json);
+        b->unwritten = true;
+    }
+    json_decref(root);
+}
 
 /* The next word of a comma-separated list into word[64]; false at the end. */
 static bool next_word(const char **list, char *word) {
@@ -187,8 +201,7 @@ static qb_status measure(bench *b, const qb_engine *engine, const char *model, i
                                   "ms_steps_alone", p.alone * 1e3));
     if (b->options->trace) json_object_set_new(row, "trace", bench_trace_json(&trace));
     if (b->options->steps) json_object_set_new(row, "steps", steps_json(engine, &p));
-    json_array_append_new(b->rows, row);
-    snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine));
+    add_row(b, engine, row);
 out:
     bench_ports_free(&ports);
     qb_context_free(context);
@@ -260,9 +273,9 @@ static qb_status bench_pair_of(bench *b, const qb_graph *const graph[2], const c
                      : "",
            build_s[1], build_s[0]);
     fflush(stdout);
-    json_array_append_new(b->rows, pair_json(model, batch, &pair, control,
-                                             (int)qb_engine_layers(engine[1]).int8, build_s));
-    snprintf(b->device, sizeof b->device, "%s", qb_engine_device(engine[1]));
+    add_row(
+        b, engine[1],
+        pair_json(model, batch, &pair, control, (int)qb_engine_layers(engine[1]).int8, build_s));
 out:
     for (int e = 0; e < 2; e++) qb_engine_free(engine[e]);
     return status;
@@ -379,13 +392,6 @@ int main(int argc, char **argv) {
     int failed = bench_all(&b);
     if (o.pairs && !o.control)
         printf("%zu pairs, INT8 slower than FP16 in %d\n", json_array_size(b.rows), b.slower);
-    failed = failed || b.slower > 0;
-    json_t *root = json_pack("{s:s, s:s, s:i, s:o}", "schema", "qbench.bench_cuda/1", "device",
-                             b.device, "replays", o.replays, "rows", b.rows);
-    if (o.json && (!root || json_dump_file(root, o.json, JSON_INDENT(1)) != 0)) {
-        fprintf(stderr, "bench_cuda: %s cannot be written\n", o.json);
-        failed = 1;
-    }
-    json_decref(root);
-    return failed;
+    json_decref(b.rows);
+    return failed || b.slower > 0 || b.unwritten;
 }
