@@ -107,7 +107,7 @@ def main():
         dynamic = dynamic_shared(name if "wgmma" not in member else name + "wgmma")
         shared = f"{use['SHARED']} + {dynamic}" if dynamic else str(use["SHARED"])
         print(f"| {member} | `{readable(name)}` | {use['REG']} | {spills or 'none'} | {shared} | "
-              f"{use['CODE'] / 1024:.0f} |")
+              f"{use.get('CODE', 0) / 1024:.0f} |")
         if spills:
             print(f"{member}: {readable(name)}: {spills} bytes of stack", file=sys.stderr)
             spilled += 1

@@ -33,9 +33,10 @@ typedef enum qb_cuda_form {
 } qb_cuda_form;
 
 /* How accumulators become results; kernels are compiled for each. All but GENERAL write 16 results
- * at once; ReLU and Clip are bounds of the code. Code that does not fit the caches of instructions
- * takes more time than it computes: the frequent ends are unrolled, each a kernel of 40 to 60 KB;
- * GENERAL, REAL and RAGGED, which are long, loop over a thread's rows (qb_take16). */
+ * at once; ReLU and Clip are bounds of the code, or of the real value where the result is one. Code
+ * that does not fit the caches of instructions takes more time than it computes: the frequent ends
+ * are unrolled, each a kernel of 20 to 60 KB; of GENERAL, REAL and RAGGED, which are long, those on
+ * the Tensor Cores loop over a thread's rows (qb_take16). */
 typedef enum qb_cuda_mode {
     QB_CUDA_PLAIN,         /* int32 bias, one class */
     QB_CUDA_PLAIN_ZERO,    /* ... and the code less its zero point is 0 to 255: packing saturates */
@@ -83,8 +84,8 @@ typedef struct qb_cuda_conv {
     int32_t out_dtype, res_dtype; /* qb_dtype; res_dtype NONE: no residual */
     int32_t act, act_first;
     float act_alpha, act_beta;
-    float inverse, lowest, highest; /* 1 / Sy; bounds of the code less its zero point (of the real
-                                       value in the f16 modes) */
+    float inverse, lowest, highest; /* 1 / Sy; bounds of the code less its zero point, or of the
+                                       real value where the result is no code */
     int32_t out_zero;
     float res_scale;
     int32_t res_zero;
@@ -192,7 +193,8 @@ int qb_cuda_conv_mma(qb_cuda_mma_tile tile, const qb_cuda_conv *conv, const qb_c
 int qb_cuda_conv_finish(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, void *stream);
 
 /* Tiles of the wgmma kernels (compute capability 9.0): rows x channels x bytes of K, groups of
- * warps, whether they share a tile, and whether there is a kernel of mode GENERAL. */
+ * warps, whether they share a tile, and whether there are kernels of the modes GENERAL, REAL, SILU
+ * and GELU. */
 #define QB_CUDA_WGMMA_LIST(X)                                                                      \
     X(64, 128, 64, 3, 0, 0)                                                                        \
     X(64, 128, 128, 3, 0, 0)                                                                       \

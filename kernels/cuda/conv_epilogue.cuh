@@ -1,8 +1,7 @@
 // The end of an INT8 convolution on the device: accumulators to codes (or floats), bit for bit as
 // kernels/problem.h says. Every product and sum is rounded by itself (the _rn forms never fuse).
 //
-// The vector modes (see qb_cuda_mode) write 16 channels in one 16-byte store; everything else goes
-// element by element through qb_finish.
+// Most modes (see qb_cuda_mode) write 16 channels at once; GENERAL goes element by element.
 #ifndef QB_CUDA_CONV_EPILOGUE_CUH
 #define QB_CUDA_CONV_EPILOGUE_CUH
 
@@ -547,7 +546,8 @@ template <class RowOf> struct qb_residual_rows {
     }
 };
 
-// The constants of 16 channels in the modes of qb_finish_brief: what is not there changes nothing.
+// The constants of 16 channels in the modes of qb_finish_brief and qb_finish_ragged: what is not
+// there changes nothing.
 // GELU: one float bias, for products and sums are rounded together. TO_HALF_RESIDUAL: without the
 // float biases.
 template <int MODE> struct qb_brief_constants {
@@ -719,7 +719,7 @@ QB_DEVICE void qb_finish_ragged(const qb_cuda_conv &p, const qb_cuda_conv_io &io
         }
         __syncwarp(); // the box is free
         if (size == 1) {
-            mine[0] = qb_pack_codes<(MODE >= QB_CUDA_HALF)>(p, v);
+            mine[0] = qb_pack_codes<true>(p, v);
         } else if (size == 2) {
 #pragma unroll
             for (int j = 0; j < 16; j += 8)

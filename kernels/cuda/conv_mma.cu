@@ -4,7 +4,7 @@
 //   tile      64 or 128 rows x 64 or 128 channels, 64 bytes of K a step
 //   threads   one warp for 32 (or 16) rows x 64 channels: 128 or 256
 //   shared    4 steps of (rows + channels) x 64 bytes: 32 to 64 KiB, filled by cp.async
-//   registers at most 128 (two blocks of 256 threads a multiprocessor)
+//   registers at most 128 (two blocks of 256 threads a multiprocessor), 255 in some modes (one)
 //   bound by  L2 reads of the im2col form for 3x3, device memory for 1x1
 //
 // A row of a step is 64 bytes; its 16-byte pieces are permuted by bits 1 and 2 of the row, so that

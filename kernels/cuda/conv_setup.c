@@ -215,6 +215,7 @@ static void set_epilogue(const qb_problem *p, qb_cuda_form form, qb_cuda_conv *c
         break;
     default: bounded = false;
     }
+    if (low > high) low = high; /* as the reference: the upper bound is the last word */
     if (has_res && p->act_first && p->act.kind != QB_ACT_NONE) bounded = false;
     if (has_res && !is_codes(&p->in[QB_IN_RESIDUAL])) bounded = false;
     int32_t multiple = c->out_c | c->out_total | c->out_offset;

@@ -59,8 +59,8 @@ static __global__ void __launch_bounds__(TILE *TILE_ROWS)
     }
 }
 
-// Elements that stay as they are. Lines of the tile are an odd count of words apart, so that
-// neither way meets a bank twice.
+// Elements that stay as they are. Lines of the tile are an odd count of words apart, so that a
+// warp's words lie in different banks (but for one of 32, of bytes on the way out).
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     turn(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const T *in, T *out) {

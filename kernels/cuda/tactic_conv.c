@@ -16,7 +16,7 @@ typedef struct conv_way {
     int32_t rows, block_n, block_k;
     qb_cuda_need need; /* of the device */
     bool smooth;       /* takes the activations that are not exact, and no others */
-    bool general;      /* has kernels of the modes GENERAL and REAL */
+    bool general;      /* has kernels of the modes GENERAL, REAL, SILU and GELU */
     bool half;         /* f16 data */
     int32_t resident;  /* groups of warps of the kernel that keeps the weight; 0: another one */
     bool split;        /* shares K among blocks; only where the grid would not fill the device */

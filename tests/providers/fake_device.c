@@ -24,7 +24,7 @@ bool fake_device_joins;
 _Atomic uint32_t fake_device_clock;
 int fake_device_fills_left = -1;
 double (*fake_device_seconds)(const char *tactic, bool alone);
-bool fake_device_has_early;
+bool fake_device_has_early, fake_device_early_is_nhwc;
 static _Thread_local int32_t current;
 static double now;           /* by the clock of fake_device_seconds */
 static const void *last_out; /* of the last launch */
@@ -323,47 +323,76 @@ typedef struct launch_args {
 typedef qb_status (*launch_fn)(qb_ctx *, const qb_kernel *, const qb_launch *);
 static _Atomic(launch_fn) real_launch[QB_KIND_COUNT]; /* engines are built on several threads */
 
-/* Reference convolutions read floats alone: the same problem with f32 in the place of f16. */
-static qb_problem widened(const qb_problem *problem, qb_desc *in) {
-    qb_problem wide = *problem;
-    wide.in = in;
+/* Reference convolutions read floats in rows alone: the same problem of those. */
+static void make_plain(qb_desc *desc) {
+    if (desc->dtype == QB_DTYPE_F16) desc->dtype = QB_DTYPE_F32;
+    if (desc->layout == QB_LAYOUT_NHWC) desc->layout = QB_LAYOUT_ROW;
+}
+
+static qb_problem plain_of(const qb_problem *problem, qb_desc *in) {
+    qb_problem plain = *problem;
+    plain.in = in;
     for (int32_t i = 0; i < problem->n_in; i++) {
         in[i] = problem->in[i];
-        if (in[i].dtype == QB_DTYPE_F16) in[i].dtype = QB_DTYPE_F32;
+        make_plain(&in[i]);
     }
-    if (wide.out.dtype == QB_DTYPE_F16) wide.out.dtype = QB_DTYPE_F32;
-    return wide;
+    make_plain(&plain.out);
+    return plain;
 }
 
-static bool is_half_conv(const qb_problem *problem) {
-    return problem->kind == QB_KIND_CONV && problem->in[0].dtype == QB_DTYPE_F16;
+static bool is_plain(const qb_desc *desc) {
+    return desc->dtype != QB_DTYPE_F16 && desc->layout != QB_LAYOUT_NHWC;
 }
 
-static float *to_floats(const qb_desc *desc, const uint16_t *half) {
-    const size_t n = qb_desc_bytes(desc) / sizeof *half;
-    float *data = malloc(n * sizeof *data);
-    assert(data);
-    for (size_t i = 0; half && i < n; i++) data[i] = qb_f16_to_f32(half[i]);
-    return data;
+static bool is_other_conv(const qb_problem *problem) {
+    return problem->kind == QB_KIND_CONV && !is_plain(&problem->in[0]);
 }
 
-static void run_half(qb_ctx *cx, launch_fn run, const launch_args *a) {
+/* Where element i of the rows lies. */
+static int64_t place_of(const qb_desc *desc, int64_t i) {
+    if (desc->layout != QB_LAYOUT_NHWC) return i;
+    const int64_t channels = desc->shape.dim[1];
+    const int64_t plane = qb_shape_count(&desc->shape) / desc->shape.dim[0] / channels;
+    return (i / (plane * channels) * plane + i % plane) * channels + i / plane % channels;
+}
+
+/* `data`: NULL, nothing is known. */
+static float *to_plain(const qb_desc *desc, const void *data) {
+    const int64_t n = qb_shape_count(&desc->shape);
+    float *plain = malloc((size_t)n * sizeof *plain);
+    assert(plain);
+    for (int64_t i = 0; data && i < n; i++) {
+        const int64_t at = place_of(desc, i);
+        plain[i] = desc->dtype == QB_DTYPE_F16 ? qb_f16_to_f32(((const uint16_t *)data)[at])
+                                               : ((const float *)data)[at];
+    }
+    return plain;
+}
+
+static void from_plain(const qb_desc *desc, const float *plain, void *data) {
+    for (int64_t i = 0, n = qb_shape_count(&desc->shape); i < n; i++) {
+        const int64_t at = place_of(desc, i);
+        if (desc->dtype == QB_DTYPE_F16)
+            ((uint16_t *)data)[at] = qb_f32_to_f16(plain[i]);
+        else
+            ((float *)data)[at] = plain[i];
+    }
+}
+
+static void run_other(qb_ctx *cx, launch_fn run, const launch_args *a) {
     const qb_problem *p = &a->kernel->problem;
     qb_desc in[QB_MAX_INPUTS];
-    qb_kernel wide = *a->kernel;
+    qb_kernel plain = *a->kernel;
     const void *data[QB_MAX_INPUTS];
-    wide.problem = widened(p, in);
+    plain.problem = plain_of(p, in);
     for (int32_t i = 0; i < p->n_in; i++)
-        data[i] =
-            a->in[i] && p->in[i].dtype == QB_DTYPE_F16 ? to_floats(&p->in[i], a->in[i]) : a->in[i];
-    const bool half_out = p->out.dtype == QB_DTYPE_F16;
-    float *out = half_out ? to_floats(&p->out, NULL) : a->out;
-    run(cx, &wide, &(qb_launch){.in = data, .out = out});
-    const size_t n = half_out ? qb_desc_bytes(&p->out) / sizeof(uint16_t) : 0;
-    for (size_t i = 0; i < n; i++) ((uint16_t *)a->out)[i] = qb_f32_to_f16(out[i]);
+        data[i] = a->in[i] && !is_plain(&p->in[i]) ? to_plain(&p->in[i], a->in[i]) : a->in[i];
+    float *out = is_plain(&p->out) ? a->out : to_plain(&p->out, NULL);
+    run(cx, &plain, &(qb_launch){.in = data, .out = out});
+    if (out != a->out) from_plain(&p->out, out, a->out);
     for (int32_t i = 0; i < p->n_in; i++)
         if (data[i] != a->in[i]) free((void *)(uintptr_t)data[i]);
-    if (half_out) free(out);
+    if (out != a->out) free(out);
 }
 
 static void run_kernel(const void *args) {
@@ -375,8 +404,8 @@ static void run_kernel(const void *args) {
     if (fake_device_seconds)
         now += fake_device_seconds(a->kernel->tactic->name, a->out == last_out);
     if (fake_device_seconds) last_out = a->out;
-    if (is_half_conv(&a->kernel->problem))
-        run_half(&cx, run, a);
+    if (is_other_conv(&a->kernel->problem))
+        run_other(&cx, run, a);
     else
         run(&cx, a->kernel, &launch);
     assert(cx.code == QB_OK);
@@ -418,9 +447,9 @@ static const qb_tactic *twin_of(qb_kind kind) {
 static bool supports(qb_kind kind, const qb_problem *problem, const bool *constant) {
     qb_desc in[QB_MAX_INPUTS];
     if (kind == QB_KIND_CONV_POOL && !fake_device_joins) return false;
-    if (!is_half_conv(problem)) return twin_of(kind)->supports(problem, constant);
-    const qb_problem wide = widened(problem, in);
-    return twin_of(kind)->supports(&wide, constant);
+    if (!is_other_conv(problem)) return twin_of(kind)->supports(problem, constant);
+    const qb_problem plain = plain_of(problem, in);
+    return twin_of(kind)->supports(&plain, constant);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -448,17 +477,23 @@ static qb_status compile(qb_ctx *cx, const qb_problem *problem, const bool *cons
     return status;
 }
 
+/* What the plain problem's kernel does not say. */
+static void keep_form(const qb_desc *from, qb_desc *to) {
+    to->dtype = from->dtype;
+    if (from->layout == QB_LAYOUT_NHWC) to->layout = from->layout;
+}
+
 /* Weights of convolutions are packed: as they are. */
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, int threads, qb_kernel **out) {
     qb_desc in[QB_MAX_INPUTS];
-    const qb_problem wide = widened(problem, in);
-    const bool half = is_half_conv(problem);
-    QB_TRY(
-        twin_of(tactic->kind)->create(cx, tactic, half ? &wide : problem, constant, threads, out));
-    for (int32_t i = 0; half && i < problem->n_in; i++)
-        ((qb_desc *)(uintptr_t)(*out)->problem.in)[i].dtype = problem->in[i].dtype;
-    if (half) (*out)->problem.out.dtype = problem->out.dtype;
+    const qb_problem plain = plain_of(problem, in);
+    const bool other = is_other_conv(problem);
+    QB_TRY(twin_of(tactic->kind)
+               ->create(cx, tactic, other ? &plain : problem, constant, threads, out));
+    for (int32_t i = 0; other && i < problem->n_in; i++)
+        keep_form(&problem->in[i], (qb_desc *)(uintptr_t)(*out)->problem.in + i);
+    if (other) keep_form(&problem->out, &(*out)->problem.out);
     atomic_store(&real_launch[tactic->kind], (*out)->launch);
     (*out)->launch = launch;
     const bool weight = tactic->kind == QB_KIND_CONV || tactic->kind == QB_KIND_CONV_POOL;
@@ -485,15 +520,26 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                                           .device_memory = true,                                   \
                                           .supports = supports_##NAME,                             \
                                           .create = create};
-FAKE(conv, QB_KIND_CONV)
 FAKE(pool, QB_KIND_POOL)
 FAKE(conv_pool, QB_KIND_CONV_POOL)
 FAKE(unary, QB_KIND_UNARY)
 FAKE(binary, QB_KIND_BINARY)
 FAKE(copy, QB_KIND_COPY)
 
+static bool supports_conv(const qb_problem *p, const bool *constant) {
+    return p->in[0].layout != QB_LAYOUT_NHWC && supports(QB_KIND_CONV, p, constant);
+}
+static const qb_tactic fake_conv = {.name = "cuda.fake_conv",
+                                    .backend = "cuda",
+                                    .kind = QB_KIND_CONV,
+                                    .device_memory = true,
+                                    .supports = supports_conv,
+                                    .create = create};
+
 static bool supports_early(const qb_problem *p, const bool *constant) {
-    return fake_device_has_early && supports(QB_KIND_CONV, p, constant);
+    const bool pixels = p->in[0].layout == QB_LAYOUT_NHWC;
+    return fake_device_has_early && pixels == fake_device_early_is_nhwc &&
+           supports(QB_KIND_CONV, p, constant);
 }
 static const qb_tactic fake_early = {.name = "cuda.fake_conv_early",
                                      .backend = "cuda",

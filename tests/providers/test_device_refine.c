@@ -228,12 +228,54 @@ static void what_is_far_behind_is_not_tried(void **state) {
     close_fixture(&f);
 }
 
+/* A tactic for another layout is chosen with the reorders that it forces, not by its own time. */
+static double reorder_seconds;
+static double in_another_layout(const char *tactic, bool alone) {
+    (void)alone;
+    if (strcmp(tactic, "cuda.fake_copy") == 0) return reorder_seconds;
+    return strcmp(tactic, "cuda.fake_conv_early") == 0 ? 5e-6 : 10e-6;
+}
+
+static int32_t count(const qb_engine *engine, const char *tactic) {
+    int32_t n = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info step;
+        qb_engine_step(engine, s, &step);
+        n += strcmp(step.tactic, tactic) == 0;
+    }
+    return n;
+}
+
+static void reorders_count(void **state) {
+    (void)state;
+    static const double costly = 6e-6, cheap = 4e-6;
+    float first[256], second[256];
+    fixture f;
+    open_fixture(&f, 0);
+    fake_device_early_is_nhwc = true;
+    fake_device_seconds = in_another_layout;
+    reorder_seconds = costly;
+    qb_engine *engine = build(&f, &(qb_engine_options){0});
+    assert_int_equal(count(engine, "cuda.fake_conv"), CONVS);
+    run(&f, engine, first);
+    qb_engine_free(engine);
+    reorder_seconds = cheap;
+    engine = build(&f, &(qb_engine_options){0});
+    assert_int_equal(count(engine, "cuda.fake_conv_early"), CONVS);
+    run(&f, engine, second);
+    assert_memory_equal(first, second, sizeof first);
+    qb_engine_free(engine);
+    fake_device_early_is_nhwc = false;
+    close_fixture(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_gains_in_a_run_replaces_what_is_faster_alone),
         cmocka_unit_test(the_same_timings_decide_the_same),
         cmocka_unit_test(ranges_of_shapes_follow),
         cmocka_unit_test(what_is_far_behind_is_not_tried),
+        cmocka_unit_test(reorders_count),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);
