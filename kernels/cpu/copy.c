@@ -212,23 +212,15 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
-static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
     (void)constant;
     qb_kernel *kernel;
-    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    copy *c = qb_alloc(cx, 1, sizeof *c);
-    if (!c) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(copy), &kernel));
+    copy *c = kernel->state;
     c->threads = threads;
     plan_copy(c, &p->in[0], &p->out);
     choose_tasks(c);
-    kernel->state = c;
-    kernel->destroy = destroy;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

@@ -27,6 +27,22 @@ bool qb_cpu_has_avx2(void) {
 #endif
 }
 
+static void free_state(qb_kernel *kernel) { qb_free(kernel->state); }
+
+qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                               size_t bytes, qb_kernel **out) {
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    kernel->destroy = free_state;
+    kernel->state = qb_alloc(cx, 1, bytes);
+    if (!kernel->state) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    *out = kernel;
+    return QB_OK;
+}
+
 int64_t qb_cpu_channels(const qb_desc *desc) {
     return desc->channel_total > 0 ? desc->channel_total : desc->shape.dim[1];
 }

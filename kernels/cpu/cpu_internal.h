@@ -49,6 +49,10 @@ qb_finish qb_finish_of(const qb_problem *p);
 void qb_finish_run(const qb_finish *f, const float *real, int64_t n, const void *residual,
                    void *out);
 
+/* A kernel with `bytes` of cleared state, which goes with it. */
+qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                               size_t bytes, qb_kernel **out);
+
 /* Layout helpers: channels of the tensor in memory (those of the larger one for a slice), and
  * whether the desc is channels last (or the same in memory). */
 int64_t qb_cpu_channels(const qb_desc *desc);

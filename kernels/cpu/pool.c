@@ -209,18 +209,12 @@ static void choose_loops(qb_pool *w) {
 #endif
 }
 
-static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
     (void)constant;
     qb_kernel *kernel;
-    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    qb_pool *w = qb_alloc(cx, 1, sizeof *w);
-    if (!w) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(qb_pool), &kernel));
+    qb_pool *w = kernel->state;
     const qb_desc *x = &p->in[0];
     w->threads = threads;
     w->kind = p->pool;
@@ -234,8 +228,6 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     choose_tasks(w);
     choose_loops(w);
     kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
-    kernel->state = w;
-    kernel->destroy = destroy;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

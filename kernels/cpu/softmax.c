@@ -141,24 +141,16 @@ static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
 #endif
 }
 
-static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
     (void)constant, (void)threads;
     qb_kernel *kernel;
-    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    softmax *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(softmax), &kernel));
+    softmax *s = kernel->state;
     qb_layout layout = p->in[0].layout == QB_LAYOUT_ANY ? QB_LAYOUT_ROW : p->in[0].layout;
     describe(s, p, layout);
     kernel->in[0].layout = kernel->problem.out.layout = layout;
     kernel->in_place_inputs = 1;
-    kernel->state = s;
-    kernel->destroy = destroy;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

@@ -75,18 +75,12 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return sliced && !constant[0] && !constant[1] && qb_shape_count(&p->out.shape) > 0;
 }
 
-static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
-
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
     (void)constant, (void)threads;
     qb_kernel *kernel;
-    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
-    sum *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) {
-        qb_kernel_free(kernel);
-        return cx->code;
-    }
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(sum), &kernel));
+    sum *s = kernel->state;
     const qb_finish finish = qb_finish_of(p);
     s->channels = p->out.shape.dim[1];
     s->pixels = qb_shape_count(&p->out.shape) / s->channels;
@@ -105,8 +99,6 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     for (uint64_t i = 0; i < 2; i++) /* in place is to lie in the same place */
         if (s->first[i] == s->first[2] && s->step[i] == s->step[2])
             kernel->in_place_inputs |= UINT64_C(1) << i;
-    kernel->state = s;
-    kernel->destroy = destroy;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

@@ -1,0 +1,250 @@
+/* Binary functions where an operand or the result is 8-bit codes: sums of Q/DQ models, whose
+ * operands have scales of their own, and products with the gates of squeeze-and-excitation. Real
+ * values by scale and zero point, the function, and the common end: the reference's operations in
+ * its order. */
+#include <math.h>
+
+#include "cpu_internal.h"
+#include "finish_avx512.h"
+
+#define CHUNK 64               /* values at once, in floats */
+#define ELEMENTS_PER_TASK 8192 /* about */
+
+typedef struct operand {
+    qb_dtype dtype;
+    float scale;
+    int32_t zero;
+    int64_t stride[QB_MAX_RANK]; /* elements; 0: broadcast */
+} operand;
+
+/* Dimensions in the order in which the result lies, those merged that lie together everywhere. */
+typedef struct binary {
+    qb_binary_kind kind;
+    qb_finish finish;
+    operand in[2];
+    int32_t rank;
+    int64_t dim[QB_MAX_RANK];
+    int64_t parts, per_part; /* of a row, which is the last dimension */
+    int64_t rows, per_task;  /* tasks take so many parts of rows */
+    bool fast;
+} binary;
+
+/* ---- values ---- */
+
+QB_FORCE_INLINE void load(const operand *o, const char *from, int64_t step, int64_t n, float *to) {
+    switch (o->dtype) {
+    case QB_DTYPE_F32:
+        for (int64_t i = 0; i < n; i++) to[i] = ((const float *)(const void *)from)[i * step];
+        break;
+    case QB_DTYPE_U8:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = o->scale * (float)(((const uint8_t *)from)[i * step] - o->zero);
+        break;
+    default:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = o->scale * (float)(((const int8_t *)from)[i * step] - o->zero);
+    }
+}
+
+/* NaN wins in min and max. */
+#define EACH(expr)                                                                                 \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+        const float x = a[i], y = b[i];                                                            \
+        a[i] = (expr);                                                                             \
+    }                                                                                              \
+    break
+
+QB_FORCE_INLINE void combine(qb_binary_kind kind, int64_t n, float *a, const float *b) {
+    switch (kind) {
+    case QB_BINARY_ADD: EACH(x + y);
+    case QB_BINARY_SUB: EACH(x - y);
+    case QB_BINARY_MUL: EACH(x * y);
+    case QB_BINARY_DIV: EACH(x / y);
+    case QB_BINARY_MIN: EACH(isnan(x) || x < y ? x : y);
+    case QB_BINARY_MAX: EACH(isnan(x) || x > y ? x : y);
+    }
+}
+
+typedef void (*finish_fn)(const qb_finish *f, const float *real, int64_t n, char *out);
+
+/* n values that follow each other in the result. */
+QB_FORCE_INLINE void run_row(const binary *s, const char *const from[2], char *out, int64_t n,
+                             finish_fn finish) {
+    float a[CHUNK], b[CHUNK];
+    const int64_t *step[2] = {s->in[0].stride, s->in[1].stride}, last = s->rank - 1;
+    const int64_t size[2] = {(int64_t)qb_dtype_size(s->in[0].dtype) * step[0][last],
+                             (int64_t)qb_dtype_size(s->in[1].dtype) * step[1][last]};
+    const int64_t out_size = (int64_t)qb_dtype_size(s->finish.out);
+    for (int64_t done = 0; done < n; done += CHUNK) {
+        const int64_t some = qb_min64(CHUNK, n - done);
+        load(&s->in[0], from[0] + done * size[0], step[0][last], some, a);
+        load(&s->in[1], from[1] + done * size[1], step[1][last], some, b);
+        combine(s->kind, some, a, b);
+        finish(&s->finish, a, some, out + done * out_size);
+    }
+}
+
+static void finish_generic(const qb_finish *f, const float *real, int64_t n, char *out) {
+    qb_finish_run(f, real, n, NULL, out);
+}
+
+static void run_generic(const binary *s, const char *const from[2], char *out, int64_t n) {
+    run_row(s, from, out, n, finish_generic);
+}
+
+#if QB_X86
+QB_AVX512 static void finish_avx512(const qb_finish *f, const float *real, int64_t n, char *out) {
+    qb_finish_run_avx512(f, real, n, NULL, out);
+}
+
+QB_AVX512 static void run_avx512(const binary *s, const char *const from[2], char *out, int64_t n) {
+    run_row(s, from, out, n, finish_avx512);
+}
+#else
+#define run_avx512 run_generic
+#endif
+
+/* ---- where they lie ---- */
+
+/* Dimension d of the memory order of `rank` dimensions. */
+static int32_t logical(qb_layout layout, int32_t rank, int32_t d) {
+    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
+    return d == rank - 1 ? 1 : d + 1;
+}
+
+static int64_t dim_of(const qb_desc *desc, int32_t rank, int32_t d) {
+    const int32_t own = d - (rank - desc->shape.rank);
+    return own < 0 ? 1 : desc->shape.dim[own];
+}
+
+static void place(const qb_problem *p, binary *s) {
+    const int32_t rank = p->out.shape.rank;
+    s->rank = 0;
+    int64_t stride[2][QB_MAX_RANK], dim[QB_MAX_RANK], step[2] = {1, 1};
+    for (int32_t d = rank - 1; d >= 0; d--) {
+        const int32_t at = logical(p->out.layout, rank, d);
+        dim[d] = p->out.shape.dim[at];
+        for (int32_t i = 0; i < 2; i++) {
+            const int64_t own = dim_of(&p->in[i], rank, at);
+            stride[i][d] = own == 1 ? 0 : step[i];
+            step[i] *= own;
+        }
+    }
+    for (int32_t d = 0; d < rank; d++) {
+        if (dim[d] == 1) continue;
+        const int32_t before = s->rank - 1;
+        bool joins = s->rank > 0;
+        for (int32_t i = 0; i < 2 && joins; i++)
+            joins = s->in[i].stride[before] == stride[i][d] * dim[d];
+        const int32_t to = joins ? before : s->rank++;
+        s->dim[to] = joins ? s->dim[to] * dim[d] : dim[d];
+        for (int32_t i = 0; i < 2; i++) s->in[i].stride[to] = stride[i][d];
+    }
+    if (s->rank > 0) return;
+    s->rank = 1;
+    s->dim[0] = 1;
+    s->in[0].stride[0] = s->in[1].stride[0] = 0;
+}
+
+static void share(binary *s) {
+    const int64_t row = s->dim[s->rank - 1];
+    s->rows = 1;
+    for (int32_t d = 0; d < s->rank - 1; d++) s->rows *= s->dim[d];
+    s->parts = qb_ceil64(row, ELEMENTS_PER_TASK);
+    s->per_part = qb_ceil64(row, s->parts);
+    s->per_task = qb_max64(1, ELEMENTS_PER_TASK / s->per_part);
+}
+
+typedef struct job {
+    const binary *s;
+    const char *in[2];
+    char *out;
+} job;
+
+static void run_part(const job *j, int64_t part) {
+    const binary *s = j->s;
+    const int64_t row = part / s->parts, begin = part % s->parts * s->per_part;
+    const int64_t n = qb_min64(s->per_part, s->dim[s->rank - 1] - begin);
+    int64_t at[2] = {begin * s->in[0].stride[s->rank - 1], begin * s->in[1].stride[s->rank - 1]};
+    int64_t rest = row;
+    for (int32_t d = s->rank - 2; d >= 0; rest /= s->dim[d--])
+        for (int32_t i = 0; i < 2; i++) at[i] += rest % s->dim[d] * s->in[i].stride[d];
+    const char *from[2];
+    for (int32_t i = 0; i < 2; i++)
+        from[i] = j->in[i] + at[i] * (int64_t)qb_dtype_size(s->in[i].dtype);
+    char *out =
+        j->out + (row * s->dim[s->rank - 1] + begin) * (int64_t)qb_dtype_size(s->finish.out);
+    (s->fast ? run_avx512 : run_generic)(s, from, out, n);
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const int64_t end = qb_min64((task + 1) * j->s->per_task, j->s->rows * j->s->parts);
+    for (int64_t part = task * j->s->per_task; part < end; part++) run_part(j, part);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const binary *s = kernel->state;
+    job j = {s, {args->in[0], args->in[1]}, args->out};
+    qb_workers_run(args->workers, qb_ceil64(s->rows * s->parts, s->per_task), run_task, &j);
+    return QB_OK;
+}
+
+/* ---- the tactic ---- */
+
+/* Does it lie in the order of the result? What has one dimension that counts does in any. */
+static bool lies_as(const qb_desc *desc, const qb_desc *out) {
+    int32_t wide = 0;
+    for (int32_t d = 0; d < desc->shape.rank; d++) wide += desc->shape.dim[d] != 1;
+    if (desc->channel_total > 0 || desc->shape.rank > out->shape.rank) return false;
+    if (wide <= 1) return desc->layout == QB_LAYOUT_ROW || desc->layout == QB_LAYOUT_NHWC;
+    return desc->layout == out->layout &&
+           (desc->layout == QB_LAYOUT_ROW || desc->shape.rank == out->shape.rank);
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    bool codes = qb_cpu_is_code(&p->out);
+    if (p->n_in != 2 || !qb_finish_supports(p) || !qb_shape_known(&p->out.shape)) return false;
+    if (p->out.layout != QB_LAYOUT_ROW && p->out.layout != QB_LAYOUT_NHWC) return false;
+    if (p->out.layout == QB_LAYOUT_NHWC && p->out.shape.rank < 3) return false;
+    for (int32_t i = 0; i < 2; i++) {
+        if (!qb_cpu_is_code(&p->in[i]) && !qb_cpu_is_real(&p->in[i])) return false;
+        if (!lies_as(&p->in[i], &p->out)) return false;
+        codes = codes || qb_cpu_is_code(&p->in[i]);
+    }
+    return codes && p->out.channel_total <= 0 && qb_shape_count(&p->out.shape) > 0;
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant, (void)threads;
+    qb_kernel *kernel;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(binary), &kernel));
+    binary *s = kernel->state;
+    s->kind = p->binary;
+    s->finish = qb_finish_of(p);
+    s->fast = qb_cpu_has_avx512();
+    for (int32_t i = 0; i < 2; i++) {
+        const qb_desc *desc = &p->in[i];
+        s->in[i].dtype = desc->dtype;
+        s->in[i].scale = desc->q.n > 0 ? desc->q.scale[0] : 1.0f;
+        s->in[i].zero = qb_cpu_zero(desc);
+        if (qb_shape_equal(&desc->shape, &p->out.shape) &&
+            qb_dtype_size(desc->dtype) == qb_dtype_size(p->out.dtype))
+            kernel->in_place_inputs |= UINT64_C(1) << i;
+    }
+    place(p, s);
+    share(s);
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_binary_codes = {.name = "cpu.binary_codes",
+                                              .backend = "cpu",
+                                              .kind = QB_KIND_BINARY,
+                                              .exactness = QB_EXACT,
+                                              .supports = supports,
+                                              .create = create};
