@@ -11,7 +11,7 @@
 // ldmatrix meets no bank twice. Padding and rows behind the end are zero-filled by cp.async. With
 // splits > 1 blocks of the same tile share K and leave int32 partial sums in the workspace, which a
 // second kernel adds up and finishes; integer sums do not depend on the order.
-#include "kernels/cuda/conv_epilogue.cuh"
+#include "kernels/cuda/conv_ragged.cuh"
 #include "kernels/cuda/mma.cuh"
 
 #define BLOCK_K 64

@@ -23,7 +23,7 @@
 #ifndef QB_CUDA_CONV_WGMMA_CUH
 #define QB_CUDA_CONV_WGMMA_CUH
 
-#include "kernels/cuda/conv_epilogue.cuh"
+#include "kernels/cuda/conv_ragged.cuh"
 #include "kernels/cuda/hopper.cuh"
 
 template <bool HALF> struct qb_sum { typedef int type; };
