@@ -95,6 +95,8 @@ bool qb_device_copies(const qb_builder *b, const qb_desc *from, const qb_desc *t
 /* engine/device_mix.c */
 /* Seconds of the group's fastest tactic; infinite when none takes it. `half`: in f16. */
 qb_status qb_device_time(qb_builder *b, const qb_group *group, bool half, double *seconds);
+/* Are the graph's codes made in f16? */
+bool qb_device_is_half(const qb_builder *b, int32_t value);
 /* Decides which groups of codes run in f16 and gives them float constants. Adds values to the
  * graph, so it comes before whatever is allocated for each value. */
 qb_status qb_device_mix(qb_builder *b);

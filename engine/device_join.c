@@ -7,34 +7,26 @@
 #include "device_internal.h"
 #include "plans_internal.h"
 
-static bool is_output(const qb_builder *b, int32_t value) {
-    for (int32_t i = 0; i < b->graph->n_outputs; i++)
-        if (b->graph->outputs[i] == value) return true;
+static bool reads(const qb_group *group, int32_t value) {
+    for (int32_t i = 0; i < group->n_in; i++)
+        if (group->in[i] == value) return true;
     return false;
 }
 
 /* The only group that reads the value; NULL where there are several, or the caller does. */
 static qb_group *only_reader(const qb_builder *b, int32_t value) {
-    qb_group *reader = NULL;
-    if (is_output(b, value)) return NULL;
-    for (int32_t g = b->group + 1; g < b->groups.n; g++) {
-        qb_group *group = &b->groups.group[g];
-        for (int32_t i = 0; i < group->n_in; i++) {
-            if (group->in[i] != value) continue;
-            if (reader) return NULL;
-            reader = group;
-        }
-    }
-    return reader;
+    const int32_t last = b->last_group[value];
+    if (last <= b->group || last == b->groups.n) return NULL;
+    for (int32_t g = b->group + 1; g < last; g++)
+        if (reads(&b->groups.group[g], value)) return NULL;
+    return &b->groups.group[last];
 }
-
-static bool is_half(const qb_builder *b, int32_t value) { return b->is_half && b->is_half[value]; }
 
 /* Codes of one scale that stay as they are when the largest of them is taken. */
 static bool same_codes(const qb_builder *b, int32_t from, int32_t to) {
     const qb_value *x = &b->graph->values[from], *y = &b->graph->values[to];
     return x->q.n == 1 && y->dtype == x->dtype && qb_same_params(&x->q, &y->q) &&
-           !is_half(b, from) && !is_half(b, to);
+           !qb_device_is_half(b, from) && !qb_device_is_half(b, to);
 }
 
 /* The pool that the group at work could be joined with; NULL: none. */

@@ -72,6 +72,10 @@ static int32_t *float_inputs(qb_builder *b, const qb_group *group) {
     return in;
 }
 
+bool qb_device_is_half(const qb_builder *b, int32_t value) {
+    return b->is_half && b->is_half[value];
+}
+
 qb_status qb_device_time(qb_builder *b, const qb_group *group, bool half, double *seconds) {
     qb_desc in[2][QB_MAX_INPUTS];
     bool constant[QB_MAX_INPUTS];

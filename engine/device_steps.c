@@ -26,11 +26,9 @@ static qb_desc as_half(qb_desc desc) {
     return desc;
 }
 
-static bool is_half(const qb_builder *b, int32_t value) { return b->is_half && b->is_half[value]; }
-
 qb_desc qb_device_value(const qb_builder *b, int32_t value, qb_layout layout) {
     qb_desc desc = qb_build_desc(b, value, layout);
-    return is_half(b, value) ? as_half(desc) : qb_device_desc(b, desc);
+    return qb_device_is_half(b, value) ? as_half(desc) : qb_device_desc(b, desc);
 }
 
 qb_desc qb_device_desc(const qb_builder *b, qb_desc desc) {
@@ -73,7 +71,7 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     qb_forms f = {.device = true};
     p.in = in;
     for (int32_t i = 0; i < p.n_in; i++) in[i] = problem->in[i];
-    qb_device_problem(b, group, is_half(b, group->out), in, &p, constant);
+    qb_device_problem(b, group, qb_device_is_half(b, group->out), in, &p, constant);
     const qb_problem *forms = f.problem;
     if (p.kind == QB_KIND_CONCAT) {
         forms = &p;
@@ -86,7 +84,7 @@ qb_status qb_device_step(qb_builder *b, const qb_group *group, const qb_problem 
     QB_TRY(qb_device_decide(b, forms, f.n, constant, group->in, &kernel, &choice));
     *done = kernel != NULL;
     choice.why_joined = b->why_joined;
-    if (is_half(b, group->out)) choice.why_half = b->half_note[group->out];
+    if (qb_device_is_half(b, group->out)) choice.why_half = b->half_note[group->out];
     if (kernel) return add_step(b, group, kernel, &choice);
     b->why_not = choice.why_not;
     b->slice_of[group->out] = -1; /* what runs on the host cannot write into the device's memory */
