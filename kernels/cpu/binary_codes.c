@@ -65,7 +65,8 @@ QB_FORCE_INLINE void combine(qb_binary_kind kind, int64_t n, float *a, const flo
     }
 }
 
-typedef void (*finish_fn)(const qb_finish *f, const float *real, int64_t n, char *out);
+typedef void (*finish_fn)(const qb_finish *f, const float *real, int64_t n, const void *residual,
+                          void *out);
 
 /* n values that follow each other in the result. */
 QB_FORCE_INLINE void run_row(const binary *s, const char *const from[2], char *out, int64_t n,
@@ -80,25 +81,17 @@ QB_FORCE_INLINE void run_row(const binary *s, const char *const from[2], char *o
         load(&s->in[0], from[0] + done * size[0], step[0][last], some, a);
         load(&s->in[1], from[1] + done * size[1], step[1][last], some, b);
         combine(s->kind, some, a, b);
-        finish(&s->finish, a, some, out + done * out_size);
+        finish(&s->finish, a, some, NULL, out + done * out_size);
     }
 }
 
-static void finish_generic(const qb_finish *f, const float *real, int64_t n, char *out) {
-    qb_finish_run(f, real, n, NULL, out);
-}
-
 static void run_generic(const binary *s, const char *const from[2], char *out, int64_t n) {
-    run_row(s, from, out, n, finish_generic);
+    run_row(s, from, out, n, qb_finish_run);
 }
 
 #if QB_X86
-QB_AVX512 static void finish_avx512(const qb_finish *f, const float *real, int64_t n, char *out) {
-    qb_finish_run_avx512(f, real, n, NULL, out);
-}
-
 QB_AVX512 static void run_avx512(const binary *s, const char *const from[2], char *out, int64_t n) {
-    run_row(s, from, out, n, finish_avx512);
+    run_row(s, from, out, n, qb_finish_run_avx512);
 }
 #else
 #define run_avx512 run_generic

@@ -132,14 +132,14 @@ QB_AVX512 QB_FORCE_INLINE void qb_finish_avx512(const qb_finish *f, __m512 v, __
 
 /* qb_finish_run, sixteen at a time. */
 QB_AVX512 static inline void qb_finish_run_avx512(const qb_finish *f, const float *real, int64_t n,
-                                                  const char *residual, char *out) {
+                                                  const void *residual, void *out) {
     const bool has_act = f->act.kind != QB_ACT_NONE;
     const size_t size = qb_dtype_size(f->out), residual_size = qb_dtype_size(f->residual);
     for (int64_t i = 0; i < n; i += 16) {
         const __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
         qb_finish_avx512(f, _mm512_maskz_loadu_ps(mask, real + i), mask,
-                         residual ? residual + (size_t)i * residual_size : NULL,
-                         out + (size_t)i * size, f->out, residual != NULL, has_act);
+                         residual ? (const char *)residual + (size_t)i * residual_size : NULL,
+                         (char *)out + (size_t)i * size, f->out, residual != NULL, has_act);
     }
 }
 
