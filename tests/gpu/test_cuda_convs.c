@@ -271,6 +271,31 @@ static void float_biases_equal_the_reference(void **state) {
                                 sizeof layers / sizeof *layers);
 }
 
+/* A Clip whose lower bound is above the upper one: that is the last word. */
+static void crossed_bounds_equal_the_reference(void **state) {
+    (void)state;
+    static const int shape[][5] = {{2, 64, 9, 64, 1},
+                                   {2, 64, 9, 64, 3},
+                                   {2, 3, 20, 32, 3},
+                                   {1, 5, 7, 21, 3},
+                                   {2, 32, 9, 32, 0}};
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    qb_rng_seed(&rng, 29);
+    for (size_t i = 0; i < 2 * sizeof shape / sizeof *shape; i++) {
+        const int *s = shape[i / 2], kernel = s[4] ? s[4] : 3;
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[3], kernel, 1);
+        if (s[4] == 0) spec.group = s[1]; /* depthwise */
+        if (i % 2) spec.bias = QB_DTYPE_F32;
+        spec.act = (qb_act){.kind = QB_ACT_CLIP, .alpha = 1.5f, .beta = 0.9f};
+        spec.out_zero = 21;
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 /* What detectors and classifiers end in: channels that fill no tile and lie on no boundary. */
 static void ragged_channels_equal_the_reference(void **state) {
     (void)state;
@@ -372,6 +397,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(silu_layers_equal_the_reference),
     cmocka_unit_test(float_biases_equal_the_reference),
     cmocka_unit_test(ragged_channels_equal_the_reference),
+    cmocka_unit_test(crossed_bounds_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),
     cmocka_unit_test(many_tiles_with_residuals_equal_the_reference),
     cmocka_unit_test(cudnn_is_within_one_code),
