@@ -371,7 +371,7 @@ typedef struct request {
     const qb_replay *replay;
     qb_plans *plans; /* as in qb_builder */
     const qb_hints *hints;
-    bool usual;
+    bool usual, first_plan;          /* the shapes are a profile's usual ones; of `plans` */
     const qb_engine_options *ranges; /* it has profiles; NULL: one set of shapes */
     size_t workspace_limit;
     const char *backends[MAX_BACKENDS + 1];
@@ -456,6 +456,26 @@ static qb_status mix(qb_builder *b) {
     return b->replay ? qb_device_mix_again(b) : qb_device_mix(b);
 }
 
+static qb_status bind_graph(qb_builder *b, const request *r) {
+    QB_TRY((r->share ? qb_graph_bind_sharing : qb_graph_bind)(b->cx, r->graph, r->shapes,
+                                                              &b->engine->graph));
+    b->graph = b->engine->graph;
+    return QB_OK;
+}
+
+/* What the device does as one step. The first plan tells what is one for all of them, and begins
+ * anew with that. */
+static qb_status fuse_for_device(qb_builder *b, const request *r) {
+    bool changed = false;
+    QB_TRY(qb_device_fuse(b));
+    if (r->first_plan) QB_TRY(qb_device_fuse_plans(b, &changed));
+    if (!changed) return QB_OK;
+    qb_graph_free(b->engine->graph);
+    b->graph = b->engine->graph = NULL;
+    QB_TRY(bind_graph(b, r));
+    return qb_device_fuse(b);
+}
+
 /* All of the engine but the packed constants. */
 static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     qb_status status = QB_OK;
@@ -489,12 +509,10 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     QB_GO(qb_arena_create(cx, &engine->arena));
     engine->backends = backends_text(cx, r, engine->arena);
     if (!engine->backends) QB_GO(cx->code);
-    if (!engine->graph)
-        QB_GO((r->share ? qb_graph_bind_sharing : qb_graph_bind)(cx, r->graph, r->shapes,
-                                                                 &engine->graph));
     b.graph = engine->graph;
+    if (!b.graph) QB_GO(bind_graph(&b, r));
     if (r->device) QB_GO(open_device(&b, r));
-    if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(qb_device_fuse(&b));
+    if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(fuse_for_device(&b, r));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
     drop_idle(&b.groups);
     if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(mix(&b));
@@ -801,6 +819,7 @@ qb_status qb_engine_plan(qb_ctx *cx, qb_plans *plans, int32_t profile, const qb_
     r.plans = plans;
     r.hints = tune ? NULL : &plans->hints[profile];
     r.usual = qb_plans_are_usual(plans, profile, shapes);
+    r.first_plan = tune && profile == 0;
     r.time_tactics = tune && tune->time_tactics;
     r.first_tactic = tune && tune->first_tactic;
     r.timing_cache = tune ? tune->timing_cache : NULL;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "device_internal.h"
+#include "plans_internal.h"
 
 #ifdef QB_HAVE_CUDA
 #include "engine/cuda/device_api_internal.h"
@@ -112,9 +113,16 @@ qb_status qb_device_fuse(qb_builder *b) {
     QB_TRY(qb_fuse_attention(b->cx, b->graph, takes, b, &n));
     if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
     b->packs_heads = true;
-    if (b->plans) return QB_OK; /* weights that a plan makes are no other plan's */
+    if (b->plans) return QB_OK; /* weights that a plan makes are no other plan's: see below */
     QB_TRY(qb_fuse_products(b->cx, b->graph, takes, b, &n));
     if (n > 0) qb_debug(b->cx, "queries, keys and values: %d times as one product", (int)n);
+    return QB_OK;
+}
+
+qb_status qb_device_fuse_plans(qb_builder *b, bool *changed) {
+    int32_t n;
+    QB_TRY(qb_fuse_products_as(b->cx, b->plans->graph, b->graph, takes, b, &n));
+    *changed = n > 0;
     return QB_OK;
 }
 

@@ -72,6 +72,11 @@ qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter acc
  * Attention's problem as qb_attention_pack makes it. What vanishes is as above. */
 qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                            const void *user, int32_t *n_changes);
+/* The same in a graph whose shapes may be open, wherever it is done in `bound`, which is the graph
+ * with known shapes and with its attention fused: products are found by the names of what they
+ * make. What nobody but a Shape reads beside them stays. */
+qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
+                              qb_attention_filter accept, const void *user, int32_t *n_changes);
 /* An Attention's problem whose first input becomes what was split into three: see qb_kind. `in`
  * becomes problem->in. */
 void qb_attention_pack(qb_problem *problem, qb_desc *in);

@@ -12,9 +12,9 @@
 
 enum { PARTS = 3 };
 
-/* x times a weight, plus a bias (-1: none) */
+/* x times a weight, which is `result`, plus a bias (-1: none) */
 typedef struct product {
-    int32_t x, weight, bias;
+    int32_t x, weight, bias, result;
 } product;
 
 /* Does one node alone read the value, which is float and need not reach memory? */
@@ -35,19 +35,18 @@ static bool is_bias(const qb_graph *graph, int32_t value, int64_t width) {
 
 static bool product_of(const qb_rewrite *rw, int32_t value, product *p) {
     const qb_graph *graph = rw->graph;
-    if (!is_inner(rw, value)) return false;
-    const int64_t width = last_dim(&graph->values[value].shape);
+    const int64_t width = value < 0 ? 0 : last_dim(&graph->values[value].shape);
     if (width <= 0) return false;
     int32_t add = qb_rewrite_from(rw, value, "Add");
-    p->bias = -1;
+    *p = (product){.bias = -1, .result = value};
     for (int32_t side = 0; add >= 0 && side < 2 && p->bias < 0; side++) {
         const int32_t *in = graph->nodes[add].in;
         if (!is_bias(graph, in[side], width)) continue;
         p->bias = in[side];
-        value = in[1 - side];
+        p->result = in[1 - side];
     }
-    if (add >= 0 && (p->bias < 0 || !is_inner(rw, value))) return false;
-    const int32_t node = qb_rewrite_from(rw, value, "MatMul");
+    if (add >= 0 && p->bias < 0) return false;
+    const int32_t node = qb_rewrite_from(rw, p->result, "MatMul");
     if (node < 0) return false;
     p->x = graph->nodes[node].in[0];
     p->weight = graph->nodes[node].in[1];
@@ -143,6 +142,17 @@ static qb_status rewrite(qb_rewrite *rw, const int32_t out[PARTS], const product
     return qb_node_set_int(rw, split, "axis", shape.rank - 1);
 }
 
+/* Are they products of one value, whose constants fit together? */
+static bool parts_of(const qb_rewrite *rw, const int32_t out[PARTS], product part[PARTS]) {
+    for (int32_t i = 0; i < PARTS; i++)
+        if (!product_of(rw, out[i], &part[i]) || part[i].x != part[0].x ||
+            (part[i].bias < 0) != (part[0].bias < 0))
+            return false;
+    const int32_t weights[PARTS] = {part[0].weight, part[1].weight, part[2].weight};
+    const int32_t biases[PARTS] = {part[0].bias, part[1].bias, part[2].bias};
+    return fit_together(rw->graph, weights) && (biases[0] < 0 || fit_together(rw->graph, biases));
+}
+
 typedef struct joiner {
     qb_attention_filter accept;
     const void *user;
@@ -158,35 +168,52 @@ static bool is_accepted(const qb_graph *graph, const qb_node *node, const joiner
     return j->accept(j->user, &problem);
 }
 
-static qb_status match(qb_rewrite *rw, int32_t index, const joiner *j) {
-    const qb_node *node = &rw->graph->nodes[index];
+/* Does the node read what is to be one product? */
+static bool reads_products(const qb_rewrite *rw, const qb_node *node, const joiner *j) {
     product part[PARTS];
-    int32_t out[PARTS];
-    if (!qb_node_is(node, "Attention") || !is_accepted(rw->graph, node, j)) return QB_OK;
-    memcpy(out, node->in, sizeof out);
+    if (!node->op || !qb_node_is(node, "Attention") || !is_accepted(rw->graph, node, j) ||
+        !parts_of(rw, node->in, part))
+        return false;
     for (int32_t i = 0; i < PARTS; i++)
-        if (!product_of(rw, out[i], &part[i]) || part[i].x != part[0].x ||
-            (part[i].bias < 0) != (part[0].bias < 0))
-            return QB_OK;
-    const int32_t weights[PARTS] = {part[0].weight, part[1].weight, part[2].weight};
-    const int32_t biases[PARTS] = {part[0].bias, part[1].bias, part[2].bias};
-    if (!fit_together(rw->graph, weights) || (biases[0] >= 0 && !fit_together(rw->graph, biases)))
-        return QB_OK;
-    return rewrite(rw, out, part);
+        if (!is_inner(rw, node->in[i]) || !is_inner(rw, part[i].result)) return false;
+    return true;
+}
+
+/* Joins in rw's graph what is to be one in `model`'s, which may be the same. */
+static qb_status fuse(qb_rewrite *rw, qb_rewrite *model, const joiner *j) {
+    for (int32_t i = 0, n = model->graph->n_nodes; i < n; i++) {
+        product part[PARTS];
+        int32_t out[PARTS];
+        QB_TRY(qb_rewrite_refresh(model));
+        if (!reads_products(model, &model->graph->nodes[i], j)) continue;
+        if (rw != model) QB_TRY(qb_rewrite_refresh(rw));
+        for (int32_t k = 0; k < PARTS; k++) {
+            const int32_t value = model->graph->nodes[i].in[k];
+            out[k] = qb_graph_find_value(rw->graph, model->graph->values[value].name);
+        }
+        if (parts_of(rw, out, part)) QB_TRY(rewrite(rw, out, part));
+    }
+    return qb_rewrite_tidy(rw);
 }
 
 qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                            const void *user, int32_t *n_changes) {
     const joiner j = {accept, user};
     qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {
-        QB_GO(qb_rewrite_refresh(&rw));
-        if (graph->nodes[i].op) QB_GO(match(&rw, i, &j));
-    }
-    QB_GO(qb_rewrite_tidy(&rw));
+    const qb_status status = fuse(&rw, &rw, &j);
     *n_changes = rw.n_changes;
-out:
+    qb_rewrite_release(&rw);
+    return status;
+}
+
+qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
+                              qb_attention_filter accept, const void *user, int32_t *n_changes) {
+    const joiner j = {accept, user};
+    qb_rewrite rw = {.cx = cx, .graph = graph};
+    qb_rewrite model = {.cx = cx, .graph = (qb_graph *)(uintptr_t)bound}; /* is only read */
+    const qb_status status = fuse(&rw, &model, &j);
+    *n_changes = rw.n_changes;
+    qb_rewrite_release(&model);
     qb_rewrite_release(&rw);
     return status;
 }

@@ -20,7 +20,7 @@ qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
     fake_device_compilations, fake_device_waits;
 size_t fake_device_odd_scratch;
-bool fake_device_joins;
+bool fake_device_joins, fake_device_attends;
 _Atomic uint32_t fake_device_clock;
 int fake_device_fills_left = -1;
 double (*fake_device_seconds)(const char *tactic, bool alone);
@@ -548,6 +548,65 @@ static const qb_tactic fake_early = {.name = "cuda.fake_conv_early",
                                      .supports = supports_early,
                                      .create = create};
 
+/* Attention of [N, tokens, 3 heads size]. */
+static bool supports_attention(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    return fake_device_attends && p->n_in == 3 && p->in[0].shape.rank == 3 &&
+           p->in[0].dtype == QB_DTYPE_F16 && p->in[1].dtype == QB_DTYPE_NONE &&
+           p->out.dtype == QB_DTYPE_F16;
+}
+
+/* The result of one query of a head: `all` are the tokens of its item. */
+static void attend(const uint16_t *all, const qb_problem *p, int64_t head, int64_t query,
+                   uint16_t *out) {
+    const int64_t tokens = p->out.shape.dim[1], width = p->out.shape.dim[2];
+    const int64_t size = width / p->group, at = head * size;
+    double sum = 0, *weight = malloc((size_t)tokens * sizeof *weight);
+    assert(weight);
+    for (int64_t t = 0; t < tokens; t++) {
+        double score = 0;
+        for (int64_t i = 0; i < size; i++)
+            score += (double)qb_f16_to_f32(all[query * 3 * width + at + i]) *
+                     (double)qb_f16_to_f32(all[t * 3 * width + width + at + i]);
+        sum += weight[t] = exp((double)p->scale * score);
+    }
+    for (int64_t i = 0; i < size; i++) {
+        double y = 0;
+        for (int64_t t = 0; t < tokens; t++)
+            y += weight[t] * (double)qb_f16_to_f32(all[t * 3 * width + 2 * width + at + i]);
+        out[query * width + at + i] = qb_f32_to_f16((float)(y / sum));
+    }
+    free(weight);
+}
+
+static qb_status run_attention(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const qb_problem *p = &kernel->problem;
+    const int64_t tokens = p->out.shape.dim[1], width = p->out.shape.dim[2];
+    for (int64_t n = 0; n < p->out.shape.dim[0]; n++)
+        for (int64_t head = 0; head < p->group; head++)
+            for (int64_t t = 0; t < tokens; t++)
+                attend((const uint16_t *)args->in[0] + n * tokens * 3 * width, p, head, t,
+                       (uint16_t *)args->out + n * tokens * width);
+    return QB_OK;
+}
+
+static qb_status create_attention(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                  const bool *constant, int threads, qb_kernel **out) {
+    (void)constant;
+    (void)threads;
+    QB_TRY(qb_kernel_alloc(cx, tactic, problem, out));
+    atomic_store(&real_launch[QB_KIND_ATTENTION], run_attention);
+    (*out)->launch = launch;
+    return QB_OK;
+}
+static const qb_tactic fake_attention = {.name = "cuda.fake_attention",
+                                         .backend = "cuda",
+                                         .kind = QB_KIND_ATTENTION,
+                                         .device_memory = true,
+                                         .supports = supports_attention,
+                                         .create = create_attention};
+
 /* ---- in place of the real ones ---- */
 
 const qb_device_api *__wrap_qb_device_find(const char *backend);
@@ -560,8 +619,9 @@ const qb_device_api *__wrap_qb_device_find(const char *backend) {
 }
 
 const qb_tactic *const *__wrap_qb_tactics(void) {
-    static const qb_tactic *const fakes[] = {&fake_conv,  &fake_early,  &fake_pool, &fake_conv_pool,
-                                             &fake_unary, &fake_binary, &fake_copy};
+    static const qb_tactic *const fakes[] = {&fake_conv,      &fake_early,    &fake_pool,
+                                             &fake_conv_pool, &fake_unary,    &fake_binary,
+                                             &fake_copy,      &fake_attention};
     static const qb_tactic *all[1024];
     size_t n = 0;
     if (all[0]) return all;

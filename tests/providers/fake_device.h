@@ -38,6 +38,8 @@ extern size_t fake_device_odd_scratch;
 extern _Atomic uint32_t fake_device_clock;
 /* Has it a tactic for a convolution and a pool as one step? */
 extern bool fake_device_joins;
+/* Has it a tactic for the attention of queries, keys and values side by side, in f16? */
+extern bool fake_device_attends;
 /* How many fills of its memory still work; below 0: all. */
 extern int fake_device_fills_left;
 

@@ -31,19 +31,24 @@ static qb_engine *build_ranges(qb_ctx *cx, make_model make, const qb_profile *pr
     return build(cx, make, &options);
 }
 
+static void same_run(qb_ctx *cx, qb_context *a, qb_context *b, const qb_shape *shape) {
+    size_t n, m;
+    assert_ok(cx, qb_context_set_shapes(cx, a, shape));
+    assert_ok(cx, qb_context_set_shapes(cx, b, shape));
+    float *y = open_run(cx, a, 7, &n), *z = open_run(cx, b, 7, &m);
+    assert_int_equal(n, m);
+    assert_memory_equal(y, z, n * sizeof *y);
+    qb_free(y);
+    qb_free(z);
+}
+
 static void runs_as_a_fixed_one(qb_ctx *cx, make_model make, qb_context *context, qb_shape shape) {
     const qb_engine_options options = {
         .backends = "cuda,cpu,ref", .threads = 1, .input_shapes = &shape};
     qb_engine *fixed = build(cx, make, &options);
     qb_context *other;
-    size_t n, m;
     assert_ok(cx, qb_context_create(cx, fixed, &other));
-    assert_ok(cx, qb_context_set_shapes(cx, context, &shape));
-    float *y = open_run(cx, context, 7, &n), *z = open_run(cx, other, 7, &m);
-    assert_int_equal(n, m);
-    assert_memory_equal(y, z, n * sizeof *y);
-    qb_free(y);
-    qb_free(z);
+    same_run(cx, context, other, &shape);
     qb_context_free(other);
     qb_engine_free(fixed);
 }
@@ -210,16 +215,7 @@ static void same_answers(qb_ctx *cx, const qb_engine *a, const qb_engine *b, con
     assert_ok(cx, qb_context_create(cx, a, &before));
     assert_ok(cx, qb_context_create(cx, b, &after));
     assert_int_equal(qb_context_bytes(before), qb_context_bytes(after));
-    for (size_t i = 0; i < n_shapes; i++) {
-        size_t n, m;
-        assert_ok(cx, qb_context_set_shapes(cx, before, &shapes[i]));
-        assert_ok(cx, qb_context_set_shapes(cx, after, &shapes[i]));
-        float *y = open_run(cx, before, 3, &n), *z = open_run(cx, after, 3, &m);
-        assert_int_equal(n, m);
-        assert_memory_equal(y, z, n * sizeof *y);
-        qb_free(y);
-        qb_free(z);
-    }
+    for (size_t i = 0; i < n_shapes; i++) same_run(cx, before, after, &shapes[i]);
     qb_context_free(before);
     qb_context_free(after);
 }
@@ -464,6 +460,84 @@ static void a_file_with_ranges_loads_on_any_device(void **state) {
     assert_int_equal(fake_device_blocks, 0);
 }
 
+/* ---- attention ---- */
+
+static int32_t count_steps(const qb_engine *engine, const char *op, bool on_device) {
+    int32_t n = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info step;
+        qb_engine_step(engine, s, &step);
+        n += strcmp(step.op, op) == 0 && step.on_device == on_device;
+    }
+    return n;
+}
+
+static void same_steps(const qb_engine *a, const qb_engine *b) {
+    assert_int_equal(qb_engine_n_steps(a), qb_engine_n_steps(b));
+    for (int32_t s = 0; s < qb_engine_n_steps(a); s++) {
+        qb_step_info x, y;
+        qb_engine_step(a, s, &x);
+        qb_engine_step(b, s, &y);
+        assert_string_equal(x.op, y.op);
+        assert_string_equal(x.tactic, y.tactic);
+    }
+}
+
+/* The plan for the shape is that of an engine for it alone, with one product. */
+static void plans_as_a_fixed_one(qb_ctx *cx, const qb_engine *engine, qb_context *context,
+                                 const qb_shape *shape) {
+    const qb_engine_options options = {
+        .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1, .input_shapes = shape};
+    qb_engine *fixed = build(cx, open_attention_model, &options);
+    const qb_engine *plan;
+    qb_context *other;
+    assert_ok(cx, qb_engine_at(cx, engine, shape, &plan));
+    assert_int_equal(count_steps(plan, "MatMul+Add", false), 1);
+    assert_int_equal(count_steps(plan, "Attention", true), 1);
+    same_steps(plan, fixed);
+    qb_engine_release(plan);
+    assert_ok(cx, qb_context_create(cx, fixed, &other));
+    same_run(cx, context, other, shape);
+    qb_context_free(other);
+    qb_engine_free(fixed);
+}
+
+/* Queries, keys and values are one product in each plan, with one weight for all of them, also
+ * where a Shape reads the queries while sizes are open, and once a file is loaded. */
+static void all_plans_have_one_product(void **state) {
+    (void)state;
+    const qb_shape min = qb_shape_of(3, 1, 1, 16), opt = qb_shape_of(3, 2, 5, 16),
+                   max = qb_shape_of(3, 4, 12, 16);
+    const qb_profile profiles[] = {{&min, &opt, &max}, {&opt, &max, &max}};
+    const qb_shape inside[] = {opt, min, max, qb_shape_of(3, 3, 7, 16)};
+    qb_engine_options options = {
+        .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1, .profiles = profiles};
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    qb_ctx cx;
+    qb_engine *loaded;
+    qb_context *context;
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "open.qbe");
+    qb_ctx_init(&cx);
+    fake_device_attends = true;
+    for (options.n_profiles = 1; options.n_profiles <= 2; options.n_profiles++) {
+        qb_engine *engine = build(&cx, open_attention_model, &options);
+        assert_ok(&cx, qb_context_create(&cx, engine, &context));
+        for (size_t i = 0; i < sizeof inside / sizeof *inside; i++)
+            plans_as_a_fixed_one(&cx, engine, context, &inside[i]);
+        qb_context_free(context);
+        assert_int_equal(qb_packs_bytes(engine->plans), 0); /* all read what the engine packed */
+        assert_ok(&cx, qb_engine_save(&cx, engine, &(qb_engine_origin){.precision = "fp16"}, path));
+        assert_ok(&cx, qb_engine_load(&cx, path, &loaded));
+        same_answers(&cx, engine, loaded, inside, sizeof inside / sizeof *inside);
+        same_steps(engine, loaded);
+        qb_engine_free(loaded);
+        qb_engine_free(engine);
+    }
+    fake_device_attends = false;
+    assert_int_equal(fake_device_blocks, 0);
+}
+
 /* ---- codes and f16 ---- */
 
 /* Constants that steps of codes read as floats because they run in f16. */
@@ -623,6 +697,7 @@ int main(void) {
         cmocka_unit_test(builds_with_the_same_times_give_the_same_file),
         cmocka_unit_test(outside_is_an_error_and_changes_nothing),
         cmocka_unit_test(a_file_with_ranges_loads_on_any_device),
+        cmocka_unit_test(all_plans_have_one_product),
         cmocka_unit_test(floats_that_nothing_reads_go),
         cmocka_unit_test(threads_share_the_plans),
         cmocka_unit_test(no_memory_is_an_error_everywhere),

@@ -102,6 +102,38 @@ void open_sequence_model(qb_ctx *cx, qb_graph **out) {
     end(&m, node(&m, "Add", "y", back, x, NULL), out);
 }
 
+static void set_int(const qb_node *node, const char *attr, int64_t value) {
+    const qb_attr_desc *a = node->op->attrs;
+    while (strcmp(a->name, attr) != 0) a++;
+    *(int64_t *)(void *)((char *)node->attrs + a->offset) = value;
+}
+
+/* x weight + bias */
+static int32_t product(model *m, const char *name, int32_t x) {
+    char label[3][16];
+    static const char *const form[] = {"w%s", "b%s", "x%s"};
+    for (int i = 0; i < 3; i++) snprintf(label[i], sizeof label[i], form[i], name);
+    const int32_t w = constant(m, label[0], qb_shape_of(2, 16, 32));
+    const int32_t b = constant(m, label[1], qb_shape_of(1, 32));
+    return node(m, "Add", name, node(m, "MatMul", label[2], x, w, NULL), b, NULL);
+}
+
+void open_attention_model(qb_ctx *cx, qb_graph **out) {
+    model m = {.cx = cx, .seed = 90};
+    const qb_shape unknown = {.rank = -1};
+    const int32_t x = begin(&m, "tokens", qb_shape_of(3, -1, -1, 16));
+    const int32_t q = product(&m, "q", x), k = product(&m, "k", x);
+    const int32_t in[] = {q, k, product(&m, "v", x)};
+    int32_t mixed = qb_graph_add_value(cx, m.graph, "mixed", QB_DTYPE_NONE, &unknown);
+    const int32_t id =
+        qb_graph_add_node(cx, m.graph, qb_op_find("Attention", ""), "attend", in, 3, &mixed, 1);
+    assert_true(id >= 0);
+    set_int(&m.graph->nodes[id], "q_num_heads", 2);
+    set_int(&m.graph->nodes[id], "kv_num_heads", 2);
+    const int32_t shape = node(&m, "Shape", "shape", q, -1, NULL);
+    end(&m, node(&m, "Reshape", "y", mixed, shape, NULL), out);
+}
+
 void open_products_model(qb_ctx *cx, qb_graph **out) {
     model m = {.cx = cx};
     static int64_t order[] = {0, 2, 1};

@@ -193,9 +193,46 @@ static void other_splits_feed_nothing(void **state) {
     }
 }
 
+/* As in the graph with known shapes: what only reads sizes there is gone, and stays here. */
+static void open_graphs_follow_a_bound_one(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 3; variant++) {
+        maker m;
+        maker_init(&m, 101 + (uint64_t)variant);
+        const int32_t x = make_input(&m, "x", DIMS(-1, TOKENS, INNER));
+        const int32_t q = product(&m, "q", x, true, false), k = product(&m, "k", x, true, true);
+        const int32_t y = attend(&m, q, k, product(&m, "v", x, true, false));
+        const int32_t inner = qb_graph_find_value(m.graph, variant == 0 ? "q_product" : "q");
+        if (variant < 2) make_output(&m, NODE(&m, "Reshape", "z", y, NODE(&m, "Shape", "s", q)));
+        if (variant < 2) make_output(&m, NODE(&m, "Shape", "t", inner));
+        if (variant == 2) make_output(&m, y); /* one that is read there is not joined here */
+        const qb_shape shape = DIMS(2, TOKENS, INNER);
+        qb_graph *bound, *copy;
+        int32_t n = -1;
+        assert_ok(&m.cx, qb_graph_bind(&m.cx, m.graph, &shape, &bound));
+        if (variant == 2)
+            assert_ok(&m.cx, qb_graph_add_output(&m.cx, bound, qb_graph_find_value(bound, "k")));
+        assert_ok(&m.cx, qb_graph_clone(&m.cx, m.graph, &copy));
+        assert_ok(&m.cx, qb_fuse_products_as(&m.cx, copy, bound, accept, NULL, &n));
+        assert_int_equal(n, variant < 2);
+        assert_ok(&m.cx, qb_graph_infer(&m.cx, copy));
+        assert_ok(&m.cx, qb_graph_verify(&m.cx, copy));
+        assert_same_results(&m, m.graph, copy, 1e-6);
+        assert_int_equal(count_op(copy, "Split"), n);
+        assert_int_equal(count_op(bound, "MatMul"), 3); /* is only read */
+        assert_int_equal(count_op(copy, "MatMul"), variant == 0 ? 2 : variant == 1 ? 1 : 3);
+        qb_graph_free(bound);
+        qb_graph_free(copy);
+        maker_release(&m);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(spread_columns_stay),           cmocka_unit_test(three_products_become_one),
-    cmocka_unit_test(what_differs_or_is_seen_stays), cmocka_unit_test(codes_keep_their_scales),
+    cmocka_unit_test(spread_columns_stay),
+    cmocka_unit_test(three_products_become_one),
+    cmocka_unit_test(what_differs_or_is_seen_stays),
+    cmocka_unit_test(codes_keep_their_scales),
     cmocka_unit_test(other_splits_feed_nothing),
+    cmocka_unit_test(open_graphs_follow_a_bound_one),
 };
 QB_TEST_MAIN(tests)
