@@ -237,6 +237,30 @@ int32_t qb_cuda_resident_places(const qb_cuda_conv *conv, int32_t channels, int3
 QB_CUDA_RESIDENT_LIST(X)
 #undef X
 
+/* The kernels that bring a box of the data for each column of the window: pixels x channels of a
+ * tile, and the modes up to BORDER, and SILU. */
+#define QB_CUDA_WINDOW_LIST(X)                                                                     \
+    X(256, 64)                                                                                     \
+    X(128, 128)
+#define QB_CUDA_BOXES_LEAST 3
+#define QB_CUDA_BOXES_MOST 12
+/* A tile: lines x pixels of one image, eights of them. The ring's places hold a box each: as many
+ * as fit, MOST at most. With fewer than LEAST, copies do not run ahead. */
+typedef struct qb_cuda_boxes {
+    int32_t rows, columns, stages, stage_bytes, shared_bytes;
+} qb_cuda_boxes;
+/* The tile of at most so many pixels that brings and multiplies the least. False where the kernel
+ * does not take the problem, or its ring has no room. */
+bool qb_cuda_boxes_of(const qb_cuda_conv *conv, int32_t channels, int32_t pixels,
+                      qb_cuda_boxes *out);
+#define X(pixels, n)                                                                               \
+    int qb_cuda_conv_window_##pixels##x##n##x64_prepare(qb_cuda_mode mode);                        \
+    int qb_cuda_conv_window_##pixels##x##n##x64(                                                   \
+        const qb_cuda_conv *conv, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,         \
+        int32_t multiprocessors, void *stream);
+QB_CUDA_WINDOW_LIST(X)
+#undef X
+
 /* The wgmma kernels for f16, K still in bytes; all have a kernel of mode HALF_GENERAL. */
 #define QB_CUDA_WGMMA_HALF_LIST(X)                                                                 \
     X(64, 128, 128, 3, 0)                                                                          \

@@ -8,6 +8,7 @@
 #include "kernels/tactic.h"
 
 #define MAX_SIDE 32768 /* of a plane: products of sizes stay inside 31 bits where they must */
+#define BOX_SIDE 256   /* that the copy engine brings at once */
 
 static bool is_channels_last(const qb_desc *d) {
     return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
@@ -375,6 +376,42 @@ int32_t qb_cuda_resident_places(const qb_cuda_conv *c, int32_t channels, int32_t
     return places > QB_CUDA_RESIDENT_MOST ? QB_CUDA_RESIDENT_MOST
            : places < 0                   ? 0
                                           : (int32_t)places;
+}
+
+/* Tiles, each of which brings its boxes and multiplies all of its pixels: a box's pixel takes about
+ * three times what a tap of a pixel does. */
+static int64_t window_cost(const qb_cuda_conv *c, const qb_cuda_boxes *w, int32_t pixels) {
+    const int64_t lines = w->rows + c->kernel_h - 1, taps = c->kernel_h * c->kernel_w;
+    const int64_t tiles = (int64_t)(round_up(c->out_w, w->columns) / w->columns) *
+                          (round_up(c->out_h, w->rows) / w->rows);
+    return tiles * (3 * lines * w->columns * c->kernel_w + taps * pixels);
+}
+
+bool qb_cuda_boxes_of(const qb_cuda_conv *c, int32_t channels, int32_t pixels, qb_cuda_boxes *out) {
+    const int32_t taps = c->kernel_h * c->kernel_w;
+    const int64_t weight = (int64_t)taps * c->k_pad * channels;
+    const bool takes = c->brief <= QB_CUDA_BORDER || c->brief == QB_CUDA_SILU;
+    /* what a multiplication reads behind the last box is the weight */
+    if (!takes || c->kernel_h < 2 || weight < pixels * 64 || weight > QB_CUDA_WGMMA_SHARED ||
+        c->stride_h != 1 || c->stride_w != 1 || c->dilation_h != 1 || c->dilation_w != 1)
+        return false;
+    int64_t least = INT64_MAX;
+    for (int32_t columns = 8; columns <= pixels; columns += 8) {
+        const int32_t most = pixels / columns, down = round_up(c->out_h, most) / most;
+        qb_cuda_boxes w = {.rows = round_up(c->out_h, down) / down, .columns = columns};
+        const int32_t lines = w.rows + c->kernel_h - 1;
+        w.stage_bytes = lines * columns * 64;
+        /* 1024 to align the ring, two barriers a place, and three */
+        const int64_t fixed = 1024 + weight + 24, place = w.stage_bytes + 16;
+        const int64_t stages = (QB_CUDA_WGMMA_SHARED - fixed) / place;
+        const int64_t cost = window_cost(c, &w, pixels);
+        if (lines > BOX_SIDE || stages < QB_CUDA_BOXES_LEAST || cost >= least) continue;
+        w.stages = stages > QB_CUDA_BOXES_MOST ? QB_CUDA_BOXES_MOST : (int32_t)stages;
+        w.shared_bytes = (int32_t)(fixed + w.stages * place);
+        least = cost;
+        *out = w;
+    }
+    return least < INT64_MAX;
 }
 
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {

@@ -124,7 +124,7 @@ static __global__ void __launch_bounds__(THREADS, 2)
     asm volatile("griddepcontrol.wait;" ::: "memory"); // the data may come from the kernel before
     load_lines<4>(c, io, image, y0 * c.stride_h - c.pad_h, x0 * c.stride_w - c.pad_w, lines,
                   entries);
-    int group = threadIdx.x / 128;
+    int group = qb_group_of(128);
     int at = group * 64 + threadIdx.x / 32 % 4 * 16 + (threadIdx.x & 31) / 4; // and 8 pixels on
     bool busy = x0 + group * 64 < c.out_w;
     uint32_t weight = qb_shared_address(memory);

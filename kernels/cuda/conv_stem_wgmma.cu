@@ -36,7 +36,7 @@ static __global__ void __launch_bounds__(THREADS, blocks_of(MODE))
     asm volatile("griddepcontrol.wait;" ::: "memory"); // the data may come from the kernel before
     load_lines<1>(p, io, image, y0 * p.stride_h - p.pad_h, x0 * p.stride_w - p.pad_w,
                   QB_CUDA_STEM_LINES(&p), entries);
-    int group = threadIdx.x / 128, lane = threadIdx.x & 31;
+    int group = qb_group_of(128), lane = threadIdx.x & 31;
     uint32_t weight = qb_shared_address(memory);
     uint32_t line = qb_shared_address(entries) + group * 64 * ENTRY_BYTES;
     int ox = x0 + group * 64 + threadIdx.x / 32 % 4 * 16 + (lane >> 2);

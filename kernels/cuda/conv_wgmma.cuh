@@ -140,7 +140,7 @@ template <int BM, int BN, int BK, int GROUPS, bool SHARE, int MODE>
 QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int tiles, int columns,
                        uint32_t ring, uint32_t full, uint32_t empty, char *staging) {
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, MODE> T;
-    int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+    int group = qb_group_of(128), lane = threadIdx.x % 32;
     int steps = p.kernel_h * p.kernel_w * (p.k_pad / (T::half ? BK / 2 : BK));
     int places = steps + T::residual;                  // in the ring, of a tile
     int first = SHARE ? group * (T::repeats * 64) : 0; // row in the tile

@@ -13,6 +13,13 @@ QB_DEVICE uint32_t qb_shared_address(const void *pointer) {
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
+// The number of the thread's group of `threads`, whole warps. The compiler knows of what a lane
+// gives to all that it is the same in a warp: operands that follow from it are computed once a
+// warp, where the matrix unit reads them.
+QB_DEVICE int qb_group_of(int threads) {
+    return __shfl_sync(0xffffffffu, (int)threadIdx.x / threads, 0);
+}
+
 QB_DEVICE void qb_barrier_init(uint32_t barrier, int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
@@ -53,6 +60,14 @@ QB_DEVICE void qb_copy_2d(uint32_t to, const CUtensorMap *map, uint32_t barrier,
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%3, %4}], [%2];" ::"r"(to),
                  "l"(map), "r"(barrier), "r"(x), "r"(y)
+                 : "memory");
+}
+
+QB_DEVICE void qb_copy_4d(uint32_t to, const CUtensorMap *map, uint32_t barrier, int c, int x,
+                          int y, int n) {
+    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(to),
+                 "l"(map), "r"(barrier), "r"(c), "r"(x), "r"(y), "r"(n)
                  : "memory");
 }
 

@@ -19,6 +19,7 @@ typedef struct conv_way {
     bool general;      /* has kernels of the modes GENERAL, REAL, SILU and GELU */
     bool half;         /* f16 data */
     int32_t resident;  /* groups of warps of the kernel that keeps the weight; 0: another one */
+    bool window;       /* brings a box for each column of the window */
     bool split;        /* shares K among blocks; only where the grid would not fill the device */
     qb_cuda_mma_tile tile;
     int (*prepare)(qb_cuda_mode mode);
@@ -75,6 +76,8 @@ static bool way_takes(const conv_way *way, const qb_problem *problem, const bool
     if (way->block_k > 64 && conv->in_c <= 64 && !way->half) return false;
     if (way->form == QB_CUDA_FORM_STEM_FILLED) return qb_cuda_stem_fits(conv);
     if (way->resident && !resident_fits(way, conv)) return false;
+    qb_cuda_boxes boxes;
+    if (way->window) return qb_cuda_boxes_of(conv, way->block_n, way->rows, &boxes);
     return way->need.wgmma ? copy_engine_fits(conv) : true;
 }
 
@@ -207,6 +210,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_way *way
 #define RESIDENT(N, K, GROUPS)                                                                     \
     .form = QB_CUDA_FORM_TENSOR, .rows = 64, .block_n = N, .block_k = K, .resident = GROUPS,       \
     .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, WGMMA_RUN(resident, 64, N, K)
+#define WINDOW(PIXELS, N, SMOOTH)                                                                  \
+    .form = QB_CUDA_FORM_TENSOR, .rows = PIXELS, .block_n = N, .block_k = 64, .smooth = SMOOTH,    \
+    .window = true, .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED},                 \
+    WGMMA_RUN(window, PIXELS, N, 64)
 #define HALF(M, N, K)                                                                              \
     .form = QB_CUDA_FORM_TENSOR, .half = true, .rows = M, .block_n = N, .block_k = K,              \
     .need = {.wgmma = true, .shared_bytes = QB_CUDA_WGMMA_SHARED}, WGMMA_RUN(half, M, N, K)
@@ -275,6 +282,22 @@ const qb_tactic qb_tactic_cuda_conv_s8_resident_64x128x64 = {
 CONV_FUNCTIONS(resident_64x128x128, RESIDENT(128, 128, 3))
 const qb_tactic qb_tactic_cuda_conv_s8_resident_64x128x128 = {
     CONV_FIELDS(resident_64x128x128, "s8.wgmma_resident_nhwc_64x128x128", QB_EXACT)};
+
+CONV_FUNCTIONS(window_256x64, WINDOW(256, 64, false))
+const qb_tactic qb_tactic_cuda_conv_s8_window_256x64 = {
+    CONV_FIELDS(window_256x64, "s8.wgmma_window_nhwc_256x64x64", QB_EXACT)};
+
+CONV_FUNCTIONS(window_128x128, WINDOW(128, 128, false))
+const qb_tactic qb_tactic_cuda_conv_s8_window_128x128 = {
+    CONV_FIELDS(window_128x128, "s8.wgmma_window_nhwc_128x128x64", QB_EXACT)};
+
+CONV_FUNCTIONS(window_256x64_smooth, WINDOW(256, 64, true))
+const qb_tactic qb_tactic_cuda_conv_s8_window_256x64_smooth = {
+    CONV_FIELDS(window_256x64_smooth, "s8.wgmma_window_nhwc_256x64x64_smooth", QB_WITHIN_1_LSB)};
+
+CONV_FUNCTIONS(window_128x128_smooth, WINDOW(128, 128, true))
+const qb_tactic qb_tactic_cuda_conv_s8_window_128x128_smooth = {
+    CONV_FIELDS(window_128x128_smooth, "s8.wgmma_window_nhwc_128x128x64_smooth", QB_WITHIN_1_LSB)};
 
 CONV_FUNCTIONS(wgmma_smooth, WGMMA(128, 64, 64, true, true))
 const qb_tactic qb_tactic_cuda_conv_s8_wgmma_smooth = {

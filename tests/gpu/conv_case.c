@@ -147,6 +147,22 @@ static void random_pointwise(qb_rng *rng, conv_spec *s) {
     s->act_first = false;
 }
 
+/* The same of windows of several rows, a stride apart, or through SiLU. */
+static void random_window(qb_rng *rng, conv_spec *s) {
+    random_pointwise(rng, s);
+    s->kernel_h = pick(rng, 2, 5);
+    s->kernel_w = chance(rng, 50) ? s->kernel_h : pick(rng, 1, 5);
+    s->in_c = 16 * pick(rng, 1, 8);
+    s->in_h = pick(rng, 5, 40);
+    s->in_w = pick(rng, 5, 90);
+    s->pad_top = pick(rng, 0, s->kernel_h - 1);
+    s->pad_bottom = pick(rng, 0, s->kernel_h - 1);
+    s->pad_left = pick(rng, 0, s->kernel_w - 1);
+    s->pad_right = pick(rng, 0, s->kernel_w - 1);
+    if (chance(rng, 40)) s->act.kind = QB_ACT_SILU;
+    if (s->act.kind == QB_ACT_SILU) s->act_first = chance(rng, 50);
+}
+
 conv_spec conv_spec_random(qb_rng *rng) {
     static const int64_t kernels[] = {1, 1, 3, 3, 2, 5, 7};
     conv_spec s = {.batch = pick(rng, 1, 5), .group = 1, .weight = QB_DTYPE_S8};
@@ -179,6 +195,7 @@ conv_spec conv_spec_random(qb_rng *rng) {
     if (chance(rng, 8)) random_patches(rng, &s);
     if (chance(rng, 8)) random_depthwise(rng, &s);
     if (chance(rng, 15)) random_stem(rng, &s);
+    if (chance(rng, 12)) random_window(rng, &s);
     return s;
 }
 

@@ -390,6 +390,38 @@ static void replayed_graphs_repeat_the_result(void **state) {
     free(host);
 }
 
+/* Windows of several rows: tiles in part at each side of the image, images narrower and wider than
+ * one, several groups of 64 channels, and what is brought from beyond the image. */
+static void windows_equal_the_reference(void **state) {
+    (void)state;
+    /* batch, channels, height, width, channels, kernel height and width, padding, residual */
+    static const int shape[][9] = {
+        {20, 64, 56, 56, 64, 3, 3, 1, 1},  {30, 128, 28, 28, 128, 3, 3, 1, 1},
+        {3, 64, 57, 61, 64, 3, 3, 1, 0},   {2, 48, 40, 250, 64, 3, 3, 1, 0},
+        {2, 16, 9, 300, 32, 3, 3, 0, 1},   {70, 64, 7, 7, 64, 3, 3, 1, 0},
+        {4, 128, 30, 33, 192, 3, 3, 2, 0}, {9, 256, 14, 14, 256, 3, 3, 1, 1},
+        {3, 64, 300, 10, 64, 5, 5, 2, 0},  {5, 32, 31, 45, 64, 2, 2, 0, 0},
+        {5, 80, 31, 45, 128, 5, 1, 1, 1},  {6, 64, 40, 40, 160, 2, 5, 1, 0}};
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 31);
+    for (size_t i = 0; i < 3 * sizeof shape / sizeof *shape; i++) {
+        const int *s = shape[i / 3];
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[4], s[5], 1);
+        spec.in_w = s[3];
+        spec.kernel_w = s[6];
+        spec.pad_top = spec.pad_left = spec.pad_bottom = spec.pad_right = s[7];
+        if (i % 3 > 0) spec.in_zero = 33, spec.out_zero = 21; /* a bias for each border */
+        if (i % 3 == 2) spec.act.kind = QB_ACT_SILU;
+        if (s[8]) spec.residual = QB_DTYPE_U8, spec.residual_zero = 9;
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(replayed_graphs_repeat_the_result),
     cmocka_unit_test(random_problems_equal_the_reference),
@@ -398,6 +430,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(float_biases_equal_the_reference),
     cmocka_unit_test(ragged_channels_equal_the_reference),
     cmocka_unit_test(crossed_bounds_equal_the_reference),
+    cmocka_unit_test(windows_equal_the_reference),
     cmocka_unit_test(many_tiles_equal_the_reference),
     cmocka_unit_test(many_tiles_with_residuals_equal_the_reference),
     cmocka_unit_test(cudnn_is_within_one_code),

@@ -1,0 +1,313 @@
+// INT8 convolution of windows of several rows on Hopper's wgmma (sm_90a only), a stride apart: a
+// pixel of the data is brought once for each column of the window, not once for each of its taps.
+//
+//   tile      `rows` lines x `columns` pixels of one image, at most 64 CHUNKS, x BN (64, 128)
+//             channels; a multiplication takes 64 pixels in the order in which they lie
+//   threads   two groups of four warps, which take turns at tiles, and one of which one thread
+//             copies: 384, one block a multiprocessor
+//   shared    a ring of boxes, (rows + kernel_h - 1) x columns pixels x 64 bytes of channels, and
+//             the weight of BN channels for as long as the block is there
+//   bound by  L2 reads: kernel_w (rows + kernel_h - 1) / rows of the data; the matrix unit
+//
+// A box lies a column of the window to the right of the one before it; for the rows of the window
+// an operand begins some lines further down in it. Columns come in eights, so that each line begins
+// where swizzling does. What a box has outside of the image is zero. Pixels that fill up the last
+// multiplication, or stand beside the image, are computed of what lies there, and not written.
+// Launches are programmatically dependent, as those of conv_wgmma.cuh.
+#ifndef QB_CUDA_CONV_WGMMA_WINDOW_CUH
+#define QB_CUDA_CONV_WGMMA_WINDOW_CUH
+
+#include "kernels/cuda/conv_wgmma.cuh"
+
+template <int BN, int CHUNKS, int MODE> struct qb_window_tile {
+    static constexpr int workers = 256, threads = workers + 128;
+    static constexpr bool residual = qb_has_residual(MODE);
+    static constexpr int weight_bytes = BN * 64; // of a tap, for 64 input channels
+    static constexpr int parts = CHUNKS > 2 ? (residual ? 4 : 2) : 1;
+    static constexpr int rows = CHUNKS * 2 / parts; // of a thread's, in each part
+    // constants stay in registers where there is room for them beside the sums
+    static constexpr bool held = MODE <= QB_CUDA_PLAIN_ZERO && BN == 64;
+};
+
+// What a block works on.
+struct qb_window_work {
+    int tile, stride, tiles, channel0; // first tile, and how far apart they are
+    int across, down;                  // tiles of an image
+    int steps, slices;                 // boxes of a tile; of 64 channels each
+    uint32_t ring, weight;             // shared memory: boxes, taps
+    uint32_t full, empty, turn;        // their barriers, and those of the groups
+};
+
+// A place in the ring, and how often it has been passed.
+struct qb_window_place {
+    int stage;
+    uint32_t parity;
+    __device__ __forceinline__ void skip(int steps, int stages) {
+        for (stage += steps; stage >= stages; stage -= stages) parity ^= 1;
+    }
+};
+
+// Where a tile begins in the result.
+struct qb_window_corner {
+    int n, y, x;
+    __device__ __forceinline__ qb_window_corner(const qb_cuda_boxes &w, const qb_window_work &at,
+                                                int tile) {
+        int line = tile / at.across;
+        x = (tile - line * at.across) * w.columns;
+        n = line / at.down;
+        y = (line - n * at.down) * w.rows;
+    }
+};
+
+// The row of the result that pixel `k` of a tile is; p.rows where there is none.
+QB_DEVICE int qb_window_row(const qb_cuda_conv &p, const qb_cuda_boxes &w,
+                            const qb_window_corner &corner, int k) {
+    int line = k / w.columns, y = corner.y + line, x = corner.x + k - line * w.columns;
+    bool exists = line < w.rows && y < p.out_h && x < p.out_w;
+    return exists ? (corner.n * p.out_h + y) * p.out_w + x : p.rows;
+}
+
+// One thread's work.
+QB_DEVICE void qb_window_copy(const CUtensorMap *map, const qb_cuda_conv &p, const qb_cuda_boxes &w,
+                              const qb_window_work &at) {
+    qb_window_place place = {0, 1};
+    for (int tile = at.tile; tile < at.tiles; tile += at.stride) {
+        qb_window_corner corner(w, at, tile);
+        for (int slice = 0; slice < at.slices; slice++)
+            for (int s = 0; s < p.kernel_w; s++) {
+                uint32_t ready = at.full + place.stage * 8;
+                qb_barrier_wait(at.empty + place.stage * 8, place.parity);
+                qb_barrier_expect(ready, w.stage_bytes);
+                qb_copy_4d(at.ring + place.stage * w.stage_bytes, map, ready, slice * 64,
+                           corner.x + s - p.pad_w, corner.y - p.pad_h, corner.n);
+                place.skip(1, w.stages);
+            }
+    }
+}
+
+// One tile's sums; see qb_consume.
+template <int BN, int CHUNKS, bool SIGNED>
+QB_DEVICE void qb_window_sums(const qb_cuda_conv &p, const qb_cuda_boxes &w,
+                              const qb_window_work &at, uint32_t pass_on, qb_window_place &place,
+                              int (&acc)[CHUNKS][BN / 2]) {
+    bool first = threadIdx.x % 32 == 0;
+    int before = 0, s = 0, slice = 0;
+    for (int step = 0; step < at.steps; step++) {
+        uint32_t from = at.ring + place.stage * w.stage_bytes;
+        uint32_t tap = at.weight + (s * at.slices + slice) * (BN * 64);
+        qb_barrier_wait(at.full + place.stage * 8, place.parity);
+        if (first && step == at.steps - 1) qb_barrier_arrive(pass_on);
+        qb_wgmma_fence();
+        for (int r = 0; r < p.kernel_h; r++) {
+            uint64_t a = qb_operand<64>(from + r * w.columns * 64);
+            uint64_t b = qb_operand<64>(tap + r * p.kernel_w * at.slices * (BN * 64));
+#pragma unroll
+            for (int k = 0; k < 2; k++)
+#pragma unroll
+                for (int i = 0; i < CHUNKS; i++)
+                    qb_wgmma<BN, SIGNED>(acc[i], a + i * (64 * 64 / 16) + k * 2, b + k * 2,
+                                         step > 0 || r > 0 || k > 0);
+        }
+        qb_wgmma_commit();
+        qb_wgmma_wait<1>();
+        if (first && step > 0) qb_barrier_arrive(at.empty + before * 8);
+        before = place.stage;
+        place.skip(1, w.stages);
+        if (++s == p.kernel_w) s = 0, slice++;
+    }
+    qb_wgmma_wait<0>();
+    if (first) qb_barrier_arrive(at.empty + before * 8);
+}
+
+template <int BN, int CHUNKS, int MODE>
+QB_DEVICE void qb_window_multiply(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                                  const qb_cuda_boxes &w, const qb_window_work &at,
+                                  uint32_t weight_ready) {
+    typedef qb_window_tile<BN, CHUNKS, MODE> T;
+    int group = qb_group_of(128), pixel = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    int acc[CHUNKS][BN / 2];
+    qb_constants<T::held ? BN / 64 : 1> held;
+    if constexpr (T::held) qb_load_constants<MODE>(p, io, at.channel0, held);
+    qb_barrier_wait(weight_ready, 0);
+    qb_window_place place = {0, 0};
+    uint32_t parity = group == 0; // nobody passes on the first turn
+    place.skip(group * at.steps, w.stages);
+    for (int tile = at.tile + group * at.stride; tile < at.tiles;
+         tile += 2 * at.stride, parity ^= 1) {
+        qb_window_corner corner(w, at, tile);
+        auto pixel_of = [&](int i) { return pixel + i / 2 * 64 + i % 2 * 8; };
+        uint4 residual[T::residual ? CHUNKS * 2 : 1][BN / 64];
+        auto fetch = [&](int part) { // is there when the sums are
+#pragma unroll
+            for (int i = part * T::rows; T::residual && i < (part + 1) * T::rows; i++) {
+                int row = qb_window_row(p, w, corner, pixel_of(i));
+#pragma unroll
+                for (int block = 0; block < BN / 64; block++) {
+                    int c = at.channel0 + block * 64 + threadIdx.x % 4 * 16;
+                    if (row < p.rows && c < p.out_c)
+                        residual[i][block] =
+                            qb_load16((const char *)io.residual +
+                                      ((uint32_t)row * p.res_total + p.res_offset + c));
+                }
+            }
+        };
+        fetch(0);
+        qb_barrier_wait(at.turn + group * 8, parity);
+        uint32_t pass_on = at.turn + (1 - group) * 8;
+        if (p.in_signed)
+            qb_window_sums<BN, CHUNKS, true>(p, w, at, pass_on, place, acc);
+        else
+            qb_window_sums<BN, CHUNKS, false>(p, w, at, pass_on, place, acc);
+        place.skip(at.steps, w.stages);
+        // some rows at a time: registers are scarce
+#pragma unroll
+        for (int part = 0; part < T::parts; part++) {
+            int row[T::rows];
+            if (part + 1 < T::parts) fetch(part + 1);
+#pragma unroll
+            for (int i = 0; i < T::rows; i++)
+                row[i] = qb_window_row(p, w, corner, pixel_of(part * T::rows + i));
+            auto row_of = [&](int i) { return row[i]; };
+            auto value = [&](int i, int block, int j) {
+                int k = part * T::rows + i;
+                return acc[k / 2][(block * 8 + j / 2) * 4 + k % 2 * 2 + j % 2];
+            };
+            auto read = [&](int i, int block) { return residual[part * T::rows + i][block]; };
+            if constexpr (MODE == QB_CUDA_SILU)
+                qb_finish_silu<T::rows, BN / 64>(p, io, at.channel0, row_of, value);
+            else
+                qb_finish_vector<MODE, T::rows, BN / 64, T::held>(p, io, at.channel0, &held, row_of,
+                                                                  value, read);
+        }
+    }
+}
+
+template <int BN, int CHUNKS, int MODE>
+static __global__ void __launch_bounds__(384, 1)
+    qb_conv_window(const __grid_constant__ CUtensorMap map_a,
+                   const __grid_constant__ CUtensorMap map_b,
+                   const __grid_constant__ qb_cuda_conv p,
+                   const __grid_constant__ qb_cuda_conv_io io,
+                   const __grid_constant__ qb_cuda_boxes w) {
+    typedef qb_window_tile<BN, CHUNKS, MODE> T;
+    extern __shared__ char memory[];
+    int columns = p.n_pad / BN, taps = p.kernel_h * p.kernel_w;
+    qb_window_work at;
+    at.across = (p.out_w + w.columns - 1) / w.columns;
+    at.down = (p.out_h + w.rows - 1) / w.rows;
+    at.tile = blockIdx.x / columns;
+    at.stride = gridDim.x / columns;
+    at.tiles = p.batch * at.down * at.across;
+    at.channel0 = blockIdx.x % columns * BN;
+    at.slices = p.k_pad / 64;
+    at.steps = at.slices * p.kernel_w;
+    at.ring = (qb_shared_address(memory) + 1023) & ~1023u;
+    at.weight = at.ring + w.stages * w.stage_bytes;
+    at.full = at.weight + taps * at.slices * T::weight_bytes;
+    at.empty = at.full + w.stages * 8;
+    at.turn = at.empty + w.stages * 8;
+    uint32_t weight_ready = at.turn + 16;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < w.stages; i++) {
+            qb_barrier_init(at.full + i * 8, 1);
+            qb_barrier_init(at.empty + i * 8, 4);
+        }
+        for (int i = 0; i < 2; i++) qb_barrier_init(at.turn + i * 8, 4);
+        qb_barrier_init(weight_ready, 1);
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        qb_barrier_expect(weight_ready, taps * at.slices * T::weight_bytes);
+        for (int i = 0; i < taps * at.slices; i++)
+            qb_copy_2d(at.weight + i * T::weight_bytes, &map_b, weight_ready, i * 64, at.channel0);
+    }
+    __syncthreads();
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
+    if (threadIdx.x >= T::workers) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        if (threadIdx.x == T::workers) qb_window_copy(&map_a, p, w, at);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        qb_window_multiply<BN, CHUNKS, MODE>(p, io, w, at, weight_ready);
+    }
+}
+
+// The data as it lies, in boxes of 64 bytes of channels x `columns` pixels x `lines`.
+static int qb_map_boxes(const qb_cuda_encode *encode, CUtensorMap *map, const qb_cuda_conv *p,
+                        const void *data, int columns, int lines) {
+    cuuint64_t dim[4] = {(cuuint64_t)p->in_c, (cuuint64_t)p->in_w, (cuuint64_t)p->in_h,
+                         (cuuint64_t)p->batch};
+    cuuint64_t pixel = (cuuint64_t)p->in_total;
+    cuuint64_t stride[3] = {pixel, pixel * dim[1], pixel * dim[1] * dim[2]};
+    cuuint32_t box[4] = {64, (cuuint32_t)columns, (cuuint32_t)lines, 1}, step[4] = {1, 1, 1, 1};
+    return ((qb_encode_tiled)encode->tiled)(
+        map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 4, (void *)data, dim, stride, box, step,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_64B,
+        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+template <int BN, int CHUNKS, int MODE>
+static int qb_window_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                            const qb_cuda_encode *encode, int32_t multiprocessors, void *stream) {
+    typedef qb_window_tile<BN, CHUNKS, MODE> T;
+    if (!p) // only prepares
+        return (int)cudaFuncSetAttribute(qb_conv_window<BN, CHUNKS, MODE>,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                         QB_CUDA_WGMMA_SHARED);
+    CUtensorMap a, b;
+    qb_cuda_boxes w;
+    if (!qb_cuda_boxes_of(p, BN, CHUNKS * 64, &w)) return (int)cudaErrorInvalidValue;
+    int64_t k = (int64_t)p->kernel_h * p->kernel_w * p->k_pad;
+    int code = qb_map_boxes(encode, &a, p, (const char *)io->in + p->in_offset, w.columns,
+                            w.rows + p->kernel_h - 1);
+    if (code == CUDA_SUCCESS)
+        code = qb_map_matrix(encode, &b, io->packed, k, p->n_pad, k, 1, 64, BN);
+    if (code != CUDA_SUCCESS) return (int)cudaErrorInvalidValue;
+    int columns = p->n_pad / BN, blocks = multiprocessors / columns; // of a column
+    int64_t tiles = (int64_t)p->batch * ((p->out_w + w.columns - 1) / w.columns) *
+                    ((p->out_h + w.rows - 1) / w.rows);
+    if (blocks < 1) blocks = 1;
+    if (blocks > tiles) blocks = (int)tiles;
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)(blocks * columns));
+    config.blockDim = dim3(T::threads);
+    config.dynamicSmemBytes = (size_t)w.shared_bytes;
+    config.stream = (cudaStream_t)stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    return (int)cudaLaunchKernelEx(&config, qb_conv_window<BN, CHUNKS, MODE>, a, b, *p, *io, w);
+}
+
+template <int BN, int CHUNKS>
+static int qb_window_launch_mode(int brief, const qb_cuda_conv *p, const qb_cuda_conv_io *io,
+                                 const qb_cuda_encode *encode, int32_t sms, void *stream) {
+#define QB_MODE(MODE)                                                                              \
+    case MODE: return qb_window_launch<BN, CHUNKS, MODE>(p, io, encode, sms, stream)
+    switch (brief) {
+        QB_MODE(QB_CUDA_PLAIN);
+        QB_MODE(QB_CUDA_PLAIN_ZERO);
+        QB_MODE(QB_CUDA_RESIDUAL);
+        QB_MODE(QB_CUDA_RESIDUAL_ZERO);
+        QB_MODE(QB_CUDA_BORDER);
+        QB_MODE(QB_CUDA_SILU);
+    default: return (int)cudaErrorInvalidValue;
+    }
+#undef QB_MODE
+}
+
+// Defines the two functions that conv.h declares for a tile of 64 CHUNKS pixels.
+#define QB_CUDA_WINDOW_TILE(PIXELS, BN)                                                            \
+    extern "C" int qb_cuda_conv_window_##PIXELS##x##BN##x64_prepare(qb_cuda_mode mode) {           \
+        return qb_window_launch_mode<BN, PIXELS / 64>(mode, NULL, NULL, NULL, 0, NULL);            \
+    }                                                                                              \
+    extern "C" int qb_cuda_conv_window_##PIXELS##x##BN##x64(                                       \
+        const qb_cuda_conv *p, const qb_cuda_conv_io *io, const qb_cuda_encode *encode,            \
+        int32_t multiprocessors, void *stream) {                                                   \
+        return qb_window_launch_mode<BN, PIXELS / 64>(p->brief, p, io, encode, multiprocessors,    \
+                                                      stream);                                     \
+    }
+
+#endif

@@ -1,0 +1,3 @@
+#include "kernels/cuda/conv_wgmma_window.cuh"
+
+QB_CUDA_WINDOW_TILE(128, 128)
