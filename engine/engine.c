@@ -80,6 +80,12 @@ static const char *impl_of(const qb_step *step) {
     return step->kind == QB_STEP_PLUGIN ? qb_plugin_op_of(step->node->op)->plugin->version : "";
 }
 
+/* A step that has nothing to do is where its result lies. */
+static bool is_on_device(const qb_engine *engine, const qb_step *step) {
+    if (step->kind != QB_STEP_ALIAS) return step->on_device;
+    return step->n_out > 0 && step->out[0] >= 0 && qb_image_on_device(engine, step->out[0]);
+}
+
 void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
     const qb_step *step = &engine->steps[index];
     int32_t value = -1;
@@ -93,7 +99,7 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .flops = step->flops * (double)engine->parts,
                           .bytes = step->bytes * (double)engine->parts,
                           .output = value >= 0 ? engine->graph->values[value].name : step->name,
-                          .on_device = step->on_device,
+                          .on_device = is_on_device(engine, step),
                           .seconds = step->choice.seconds,
                           .alternatives = step->choice.alternatives,
                           .n_alternatives = step->choice.n_alternatives,
