@@ -95,11 +95,13 @@ def main():
         print(f"{sys.argv[1]}: expected kernels for sm_90a, got none", file=sys.stderr)
         return 1
     print("# What the CUDA kernels take\n\nOn sm_90a, by `scripts/kernel_report.py` (`cuobjdump "
-          "--dump-resource-usage`). Shared memory is static, and what the\nlauncher adds. A "
-          "multiprocessor has 65,536 registers and 227 KiB; wgmma kernels shift registers from\n"
-          "the copying warps to the others (`setmaxnreg`), up to 240. Code is in KiB: what is "
-          "longer than its caches is fetched\nagain and again, so that the ends of products that "
-          "models are made of have kernels of their own.\n\n"
+          "--dump-resource-usage`). Shared memory is static, and what the\nlauncher adds; for "
+          "`qb_conv_window` the most that it adds: the problem says how large the ring's places "
+          "are, and as many\nas fit are taken, up to 12. A multiprocessor has 65,536 registers and "
+          "227 KiB; wgmma kernels shift registers from\nthe copying warps to the others "
+          "(`setmaxnreg`), up to 240. Code is in KiB: what is longer than its caches is fetched\n"
+          "again and again, so that the ends of products that models are made of have kernels of "
+          "their own.\n\n"
           "| file | kernel | registers | spills | shared | code |\n"
           "| --- | --- | --- | --- | --- | --- |")
     spilled = 0
