@@ -457,7 +457,8 @@ static qb_status mix(qb_builder *b) {
 }
 
 static qb_status bind_graph(qb_builder *b, const request *r) {
-    QB_TRY((r->share ? qb_graph_bind_sharing : qb_graph_bind)(b->cx, r->graph, r->shapes,
+    const qb_graph *graph = r->plans ? r->plans->graph : r->graph;
+    QB_TRY((r->share ? qb_graph_bind_sharing : qb_graph_bind)(b->cx, graph, r->shapes,
                                                               &b->engine->graph));
     b->graph = b->engine->graph;
     return QB_OK;
@@ -472,6 +473,7 @@ static qb_status fuse_for_device(qb_builder *b, const request *r) {
     if (!changed) return QB_OK;
     qb_graph_free(b->engine->graph);
     b->graph = b->engine->graph = NULL;
+    QB_TRY(qb_plans_trim(b->cx, b->plans));
     QB_TRY(bind_graph(b, r));
     return qb_device_fuse(b);
 }

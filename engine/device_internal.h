@@ -144,9 +144,9 @@ void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb
                        qb_problem *problem, bool *constant);
 /* Makes attention one node wherever a tactic of the device takes it (in f16). Before fusion. */
 qb_status qb_device_fuse(qb_builder *b);
-/* Queries, keys and values that are one product in an engine of the builder's shapes, in the graph
- * of all plans: then they share its weights. The builder's graph is out of date where it changed.
- */
+/* Queries, keys and values that are one product in an engine of the builder's shapes, those of the
+ * first profile, in the graph of all plans: then they share its weights, and split what they do not
+ * take as one. The builder's graph is out of date where it changed. */
 qb_status qb_device_fuse_plans(qb_builder *b, bool *changed);
 /* Does a tactic of the builder's device take it, with its floats in the device's type? */
 bool qb_device_takes(const qb_builder *b, const qb_problem *problem);

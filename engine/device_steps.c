@@ -122,6 +122,7 @@ qb_status qb_device_fuse(qb_builder *b) {
 qb_status qb_device_fuse_plans(qb_builder *b, bool *changed) {
     int32_t n;
     QB_TRY(qb_fuse_products_as(b->cx, b->plans->graph, b->graph, takes, b, &n));
+    if (n > 0) qb_debug(b->cx, "queries, keys and values: %d times as one product", (int)n);
     *changed = n > 0;
     return QB_OK;
 }

@@ -81,6 +81,8 @@ qb_status qb_plans_create(qb_ctx *cx, qb_graph *graph, const qb_profile *profile
 void qb_plans_free(qb_plans *plans); /* accepts NULL */
 /* engine/engine.c: without regard to plans and references. */
 void qb_engine_destroy(qb_engine *engine);
+/* Memory of constants that the graph has no more goes; no plan reads them. */
+qb_status qb_plans_trim(qb_ctx *cx, qb_plans *plans);
 /* Hints of an earlier build, one list a profile. */
 qb_status qb_plans_hint(qb_ctx *cx, qb_plans *plans, const qb_hints *hints);
 /* Are they the profile's usual ones? */

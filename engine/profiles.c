@@ -204,6 +204,14 @@ void qb_plans_free(qb_plans *plans) {
     qb_free(plans);
 }
 
+qb_status qb_plans_trim(qb_ctx *cx, qb_plans *plans) {
+    qb_graph *trimmed;
+    QB_TRY(qb_graph_clone(cx, plans->graph, &trimmed));
+    qb_graph_free(plans->graph);
+    plans->graph = trimmed;
+    return QB_OK;
+}
+
 qb_plans_need qb_plans_memory(qb_plans *plans) {
     pthread_mutex_lock(&plans->lock);
     const qb_plans_need need = plans->need;

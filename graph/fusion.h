@@ -74,7 +74,7 @@ qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter acce
                            const void *user, int32_t *n_changes);
 /* The same in a graph whose shapes may be open, wherever it is done in `bound`, which is the graph
  * with known shapes and with its attention fused: products are found by the names of what they
- * make. What nobody but a Shape reads beside them stays. */
+ * make. Whoever reads these beside the attention goes on doing so. */
 qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
                               qb_attention_filter accept, const void *user, int32_t *n_changes);
 /* An Attention's problem whose first input becomes what was split into three: see qb_kind. `in`

@@ -89,7 +89,7 @@ static qb_status join_params(qb_rewrite *rw, const int32_t id[PARTS], int64_t wi
 }
 
 /* A constant with the columns of all parts. */
-static qb_status join(qb_rewrite *rw, const int32_t id[PARTS], int32_t *out) {
+static qb_status join_columns(qb_rewrite *rw, const int32_t id[PARTS], int32_t *out) {
     const qb_value like = rw->graph->values[id[0]];
     const int64_t width = last_dim(&like.shape);
     const size_t part = (size_t)width * qb_dtype_size(like.dtype), rows = like.bytes / part;
@@ -107,14 +107,50 @@ static qb_status join(qb_rewrite *rw, const int32_t id[PARTS], int32_t *out) {
     return like.q.n > 0 ? join_params(rw, id, width, &rw->graph->values[*out].q) : QB_OK;
 }
 
+typedef struct joint {
+    int32_t part[PARTS], all;
+} joint;
+
+typedef struct joiner {
+    qb_attention_filter accept;
+    const void *user;
+    joint *joints; /* so far: layers that share their weights share these, too */
+    size_t n_joints, cap_joints;
+} joiner;
+
+static qb_status join(qb_rewrite *rw, joiner *j, const int32_t id[PARTS], int32_t *out) {
+    for (size_t i = 0; i < j->n_joints; i++) {
+        *out = j->joints[i].all;
+        if (memcmp(j->joints[i].part, id, sizeof j->joints[i].part) == 0) return QB_OK;
+    }
+    QB_TRY(qb_grow(rw->cx, &j->joints, &j->cap_joints, j->n_joints + 1, sizeof *j->joints));
+    QB_TRY(join_columns(rw, id, out));
+    joint *made = &j->joints[j->n_joints++];
+    memcpy(made->part, id, sizeof made->part);
+    made->all = *out;
+    return QB_OK;
+}
+
 void qb_attention_pack(qb_problem *problem, qb_desc *in) {
     in[0].shape.dim[2] *= PARTS;
     in[1] = in[2] = (qb_desc){.dtype = QB_DTYPE_NONE};
     problem->in = in;
 }
 
+/* Where sizes are open, a Shape may read a product before its bias: it can as well read the sum. */
+static void move_shapes(qb_rewrite *rw, int32_t from, int32_t to) {
+    for (int32_t u = 0; u < rw->uses.n_users[from]; u++) {
+        const int32_t user = rw->uses.users[from][u];
+        const qb_node *node = &rw->graph->nodes[user];
+        if (!qb_node_is(node, "Shape") && !qb_node_is(node, "Size")) continue;
+        node->in[0] = to;
+        qb_rewrite_touch(rw, user);
+    }
+}
+
 /* What the product of all parts is added to and split into, in front of the nodes that read it. */
-static qb_status rewrite(qb_rewrite *rw, const int32_t out[PARTS], const product part[PARTS]) {
+static qb_status rewrite(qb_rewrite *rw, joiner *j, const int32_t out[PARTS],
+                         const product part[PARTS]) {
     const int32_t weights[PARTS] = {part[0].weight, part[1].weight, part[2].weight};
     const int32_t biases[PARTS] = {part[0].bias, part[1].bias, part[2].bias};
     const int64_t width = last_dim(&rw->graph->values[out[0]].shape);
@@ -122,18 +158,21 @@ static qb_status rewrite(qb_rewrite *rw, const int32_t out[PARTS], const product
     qb_shape shape = rw->graph->values[out[0]].shape;
     int32_t in[2] = {part[0].x, -1}, all;
     shape.dim[shape.rank - 1] = PARTS * width;
-    QB_TRY(join(rw, weights, &in[1]));
+    QB_TRY(join(rw, j, weights, &in[1]));
     QB_TRY(qb_rewrite_value(rw, out[0], "_joint", &shape, &all));
     QB_TRY(qb_rewrite_append(rw, qb_op_find("MatMul", ""), in, 2, all));
     if (biases[0] >= 0) {
         in[0] = all;
-        QB_TRY(join(rw, biases, &in[1]));
+        QB_TRY(join(rw, j, biases, &in[1]));
         QB_TRY(qb_rewrite_value(rw, out[0], "_joint_sum", &shape, &all));
         QB_TRY(qb_rewrite_append(rw, qb_op_find("Add", ""), in, 2, all));
     }
     in[0] = all;
     QB_TRY(qb_rewrite_int64s(rw, out[0], "_widths", sizes, PARTS, &in[1]));
-    for (int32_t i = 0; i < PARTS; i++) qb_rewrite_kill(rw, rw->uses.producer[out[i]]);
+    for (int32_t i = 0; i < PARTS; i++) {
+        qb_rewrite_kill(rw, rw->uses.producer[out[i]]);
+        if (biases[0] >= 0) move_shapes(rw, part[i].result, out[i]);
+    }
     const int32_t split =
         qb_graph_add_node(rw->cx, rw->graph, qb_op_find("Split", ""), "", in, 2, out, PARTS);
     if (split < 0) return rw->cx->code;
@@ -152,11 +191,6 @@ static bool parts_of(const qb_rewrite *rw, const int32_t out[PARTS], product par
     const int32_t biases[PARTS] = {part[0].bias, part[1].bias, part[2].bias};
     return fit_together(rw->graph, weights) && (biases[0] < 0 || fit_together(rw->graph, biases));
 }
-
-typedef struct joiner {
-    qb_attention_filter accept;
-    const void *user;
-} joiner;
 
 static bool is_accepted(const qb_graph *graph, const qb_node *node, const joiner *j) {
     qb_desc in[QB_MAX_INPUTS];
@@ -180,7 +214,7 @@ static bool reads_products(const qb_rewrite *rw, const qb_node *node, const join
 }
 
 /* Joins in rw's graph what is to be one in `model`'s, which may be the same. */
-static qb_status fuse(qb_rewrite *rw, qb_rewrite *model, const joiner *j) {
+static qb_status fuse(qb_rewrite *rw, qb_rewrite *model, joiner *j) {
     for (int32_t i = 0, n = model->graph->n_nodes; i < n; i++) {
         product part[PARTS];
         int32_t out[PARTS];
@@ -191,28 +225,30 @@ static qb_status fuse(qb_rewrite *rw, qb_rewrite *model, const joiner *j) {
             const int32_t value = model->graph->nodes[i].in[k];
             out[k] = qb_graph_find_value(rw->graph, model->graph->values[value].name);
         }
-        if (parts_of(rw, out, part)) QB_TRY(rewrite(rw, out, part));
+        if (parts_of(rw, out, part)) QB_TRY(rewrite(rw, j, out, part));
     }
     return qb_rewrite_tidy(rw);
 }
 
 qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
                            const void *user, int32_t *n_changes) {
-    const joiner j = {accept, user};
+    joiner j = {.accept = accept, .user = user};
     qb_rewrite rw = {.cx = cx, .graph = graph};
     const qb_status status = fuse(&rw, &rw, &j);
     *n_changes = rw.n_changes;
+    qb_free(j.joints);
     qb_rewrite_release(&rw);
     return status;
 }
 
 qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
                               qb_attention_filter accept, const void *user, int32_t *n_changes) {
-    const joiner j = {accept, user};
+    joiner j = {.accept = accept, .user = user};
     qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_rewrite model = {.cx = cx, .graph = (qb_graph *)(uintptr_t)bound}; /* is only read */
     const qb_status status = fuse(&rw, &model, &j);
     *n_changes = rw.n_changes;
+    qb_free(j.joints);
     qb_rewrite_release(&model);
     qb_rewrite_release(&rw);
     return status;

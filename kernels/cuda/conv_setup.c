@@ -8,7 +8,6 @@
 #include "kernels/tactic.h"
 
 #define MAX_SIDE 32768 /* of a plane: products of sizes stay inside 31 bits where they must */
-#define BOX_SIDE 256   /* that the copy engine brings at once */
 
 static bool is_channels_last(const qb_desc *d) {
     return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
@@ -405,7 +404,7 @@ bool qb_cuda_boxes_of(const qb_cuda_conv *c, int32_t channels, int32_t pixels, q
         const int64_t fixed = 1024 + weight + 24, place = w.stage_bytes + 16;
         const int64_t stages = (QB_CUDA_WGMMA_SHARED - fixed) / place;
         const int64_t cost = window_cost(c, &w, pixels);
-        if (lines > BOX_SIDE || stages < QB_CUDA_BOXES_LEAST || cost >= least) continue;
+        if (stages < QB_CUDA_BOXES_LEAST || cost >= least) continue;
         w.stages = stages > QB_CUDA_BOXES_MOST ? QB_CUDA_BOXES_MOST : (int32_t)stages;
         w.shared_bytes = (int32_t)(fixed + w.stages * place);
         least = cost;

@@ -130,7 +130,7 @@ void open_attention_model(qb_ctx *cx, qb_graph **out) {
     assert_true(id >= 0);
     set_int(&m.graph->nodes[id], "q_num_heads", 2);
     set_int(&m.graph->nodes[id], "kv_num_heads", 2);
-    const int32_t shape = node(&m, "Shape", "shape", q, -1, NULL);
+    const int32_t shape = node(&m, "Shape", "shape", qb_graph_find_value(m.graph, "xq"), -1, NULL);
     end(&m, node(&m, "Reshape", "y", mixed, shape, NULL), out);
 }
 

@@ -10,8 +10,8 @@
 void open_image_model(qb_ctx *cx, qb_graph **out);
 /* Input "tokens" [N, S, 16] -> one attention block with LayerNormalization left out -> "y". */
 void open_sequence_model(qb_ctx *cx, qb_graph **out);
-/* Input "tokens" [N, S, 16] -> attention of two heads over three products of it with biases, the
- * first of which a Shape reads, too -> "y" [N, S, 32]. */
+/* Input "tokens" [N, S, 16] -> attention of two heads over three products of it with biases; a
+ * Shape reads the first one before its bias -> "y" [N, S, 32]. */
 void open_attention_model(qb_ctx *cx, qb_graph **out);
 /* Input "rows" [N, S, 16] -> mean of each row, for which S > 1 takes a step more, products -> "y".
  */
