@@ -110,6 +110,8 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
     qb_shape lead_a = ma, lead_b = mb;
     lead_a.rank -= 2, lead_b.rank -= 2;
     QB_TRY(qb_shape_broadcast(cx, &lead_a, &lead_b, &batch));
+    if (qb_codes_product_takes(a, b, dtype))
+        return qb_codes_product(cx, a, b, &ma, &mb, &batch, out);
     int64_t n = qb_shape_count(&batch) * ma.dim[ma.rank - 2] * mb.dim[mb.rank - 1];
     void *va = NULL, *vb = NULL;
     uint64_t *sums = NULL;

@@ -2,16 +2,9 @@
 #ifndef QB_REF_INTERNAL_H
 #define QB_REF_INTERNAL_H
 
+#include "base/clones.h"
 #include "kernels/ref.h"
 
-/* The loops are compiled for several instruction sets and chosen at load time. Vectorization never
- * reorders a sum (no -ffast-math), so the bits are the same in all of them. */
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__OPTIMIZE__) &&    \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define QB_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define QB_CLONES
-#endif
 #define QB_INLINE static inline __attribute__((always_inline))
 
 #define QB_REF_CHUNK 512 /* output elements computed together */

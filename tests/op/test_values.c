@@ -3,8 +3,10 @@
 #include "op_text.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/rng.h"
 #include "kernels/ref.h"
 
 /* Value of a constant: type, up to 3 dimensions (0: none), elements. */
@@ -271,6 +273,88 @@ static void bits_and_choices(void **state) {
     }
 }
 
+/* One of MatMulInteger's matrices with its zero points. */
+typedef struct code_matrix {
+    qb_dtype dtype;
+    int64_t batch, rows, columns, n_zero; /* batch 0: two dimensions; n_zero 0: none */
+    uint8_t *data, *zero;
+} code_matrix;
+
+static code_matrix random_codes(qb_rng *rng, int64_t batch, int64_t rows, int64_t columns,
+                                int64_t n_zero) {
+    code_matrix x = {
+        qb_rng_below(rng, 2) ? QB_DTYPE_U8 : QB_DTYPE_S8, batch, rows, columns, n_zero, NULL, NULL};
+    const size_t n = (size_t)((batch ? batch : 1) * rows * columns);
+    x.data = malloc(n + 1);
+    x.zero = malloc((size_t)n_zero + 1);
+    assert_true(x.data && x.zero);
+    for (size_t i = 0; i < n; i++) x.data[i] = (uint8_t)qb_rng_below(rng, 256);
+    for (int64_t i = 0; i < n_zero; i++) x.zero[i] = (uint8_t)qb_rng_below(rng, 256);
+    return x;
+}
+
+static int32_t signed_code(const code_matrix *x, uint8_t code) {
+    return x->dtype == QB_DTYPE_U8 ? code : (int8_t)code;
+}
+
+static int32_t code_less_zero(const code_matrix *x, int64_t b, int64_t r, int64_t c) {
+    const int64_t at = ((x->batch > 1 ? b : 0) * x->rows + r) * x->columns + c;
+    const int32_t zero = x->n_zero == 0 ? 0 : signed_code(x, x->zero[x->n_zero > 1 ? c : 0]);
+    return signed_code(x, x->data[at]) - zero;
+}
+
+static int32_t matrix_constant(qb_graph *graph, const code_matrix *x) {
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    const qb_shape flat = {.rank = 2, .dim = {x->rows, x->columns}},
+                   deep = {.rank = 3, .dim = {x->batch, x->rows, x->columns}};
+    return qb_graph_add_constant(&cx, graph, "c", x->dtype, x->batch ? &deep : &flat, x->data);
+}
+
+static void product_is_exact(qb_rng *rng, code_matrix a, code_matrix b) {
+    const int64_t batch = a.batch > b.batch ? a.batch : b.batch, m = a.rows, n = b.columns;
+    qb_graph *graph = new_graph();
+    int32_t in[4] = {matrix_constant(graph, &a), matrix_constant(graph, &b), -1, -1};
+    if (a.n_zero) in[2] = constant(graph, a.dtype, qb_rng_below(rng, 2) ? 1 : 0, 0, a.zero);
+    if (b.n_zero) in[3] = constant(graph, b.dtype, b.n_zero > 1 ? b.n_zero : 0, 0, b.zero);
+    const qb_value *y = result_of(graph, "MatMulInteger", "", in, 4);
+    const int32_t *got = y->data;
+    for (int64_t i = 0; i < (batch ? batch : 1); i++)
+        for (int64_t r = 0; r < m; r++)
+            for (int64_t c = 0; c < n; c++) {
+                uint32_t sum = 0;
+                for (int64_t k = 0; k < a.columns; k++)
+                    sum += (uint32_t)(code_less_zero(&a, i, r, k) * code_less_zero(&b, i, k, c));
+                assert_int_equal((uint32_t)*got++, sum);
+            }
+    qb_graph_free(graph);
+    free(a.data), free(a.zero), free(b.data), free(b.zero);
+}
+
+/* Of 8-bit integers: sums of 32 bits, modulo 2^32, whatever the sizes and zero points. */
+static void products_of_codes_are_exact(void **state) {
+    (void)state;
+    qb_rng rng;
+    qb_rng_seed(&rng, 41);
+    for (int i = 0; i < 120; i++) {
+        const int64_t m = 1 + (int64_t)qb_rng_below(&rng, 11),
+                      n = 1 + (int64_t)qb_rng_below(&rng, 37), k = (int64_t)qb_rng_below(&rng, 70),
+                      lead = (int64_t)qb_rng_below(&rng, 4);
+        const int64_t left = lead == 0 ? 0 : lead == 1 ? 3 : 1 + 2 * (lead == 2);
+        const int64_t right = lead < 2 ? 0 : lead == 2 ? 3 : 4;
+        code_matrix a = random_codes(&rng, left, m, k, (int64_t)qb_rng_below(&rng, 2));
+        const bool by_column = right == 0 && n > 1 && qb_rng_below(&rng, 2);
+        const int64_t n_zero = by_column ? n : (int64_t)qb_rng_below(&rng, 2);
+        product_is_exact(&rng, a, random_codes(&rng, right, k, n, n_zero));
+    }
+    enum { LONG = 70000 }; /* so many that sums wrap */
+    code_matrix a = random_codes(&rng, 0, 1, LONG, 0), b = random_codes(&rng, 0, LONG, 1, 0);
+    a.dtype = QB_DTYPE_U8, b.dtype = QB_DTYPE_S8;
+    memset(a.data, 255, LONG);
+    memset(b.data, 128, LONG);
+    product_is_exact(&rng, a, b);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(integers_stay_exact_beyond_2_to_53),
     cmocka_unit_test(halves_are_rounded_once),
@@ -281,5 +365,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(places_outside_the_data_are_errors),
     cmocka_unit_test(grids_read_between_pixels_and_beyond_them),
     cmocka_unit_test(bits_and_choices),
+    cmocka_unit_test(products_of_codes_are_exact),
 };
 QB_TEST_MAIN(tests)
