@@ -100,6 +100,8 @@ AVX512 static qb_stats_found locate_avx512(const float *value, size_t n, float s
         __mmask16 valid = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1);
         __m512 v = _mm512_maskz_loadu_ps(valid, value + i);
         __mmask16 keep = _mm512_cmp_ps_mask(v, _mm512_setzero_ps(), _CMP_NEQ_UQ);
+        uint32_t kept = keep;
+        asm("" : "+r"(kept)); /* gcc 12 puts 16 bits aside and reads 32, under -fsanitize=thread */
         __m512i bin = _mm512_castps_si512(
             _mm512_fmadd_round_ps(v, factor, center, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
         bin = _mm512_sub_epi32(bin, base);
@@ -109,7 +111,7 @@ AVX512 static qb_stats_found locate_avx512(const float *value, size_t n, float s
         /* Compressing in a register and storing all of it is faster than a compressing store. */
         __m256i packed = _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32(keep, bin));
         _mm256_storeu_si256((__m256i *)(index + used), packed);
-        used += (size_t)_mm_popcnt_u32(keep);
+        used += (size_t)_mm_popcnt_u32(kept);
     }
     return (qb_stats_found){_mm512_reduce_max_epu32(largest) < QB_STATS_BINS,
                             _mm512_reduce_min_ps(low), _mm512_reduce_max_ps(high), used};

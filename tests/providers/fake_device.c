@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -618,17 +619,22 @@ const qb_device_api *__wrap_qb_device_find(const char *backend) {
     return strcmp(backend, "cuda") == 0 ? &fake : NULL;
 }
 
-const qb_tactic *const *__wrap_qb_tactics(void) {
+static const qb_tactic *all_tactics[1024];
+
+static void list_tactics(void) {
     static const qb_tactic *const fakes[] = {&fake_conv,      &fake_early,    &fake_pool,
                                              &fake_conv_pool, &fake_unary,    &fake_binary,
                                              &fake_copy,      &fake_attention};
-    static const qb_tactic *all[1024];
     size_t n = 0;
-    if (all[0]) return all;
-    for (; n < sizeof fakes / sizeof *fakes; n++) all[n] = fakes[n];
+    for (; n < sizeof fakes / sizeof *fakes; n++) all_tactics[n] = fakes[n];
     for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)
-        if (!(*t)->device_memory) all[n++] = *t;
-    return all;
+        if (!(*t)->device_memory) all_tactics[n++] = *t;
+}
+
+const qb_tactic *const *__wrap_qb_tactics(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, list_tactics);
+    return all_tactics;
 }
 
 const qb_tactic *__wrap_qb_tactic_find(const char *name) {
