@@ -6,14 +6,25 @@
 #ifdef QB_HAVE_CUDA
 #include "kernels/cuda/conv.h"
 
+static qb_cuda_conv conv_of(int32_t kernel, int32_t side) {
+    return (qb_cuda_conv){.kernel_h = kernel,
+                          .kernel_w = kernel,
+                          .stride_h = 1,
+                          .stride_w = 1,
+                          .dilation_h = 1,
+                          .dilation_w = 1,
+                          .out_h = side,
+                          .out_w = side,
+                          .k_pad = 64,
+                          .brief = QB_CUDA_PLAIN};
+}
+
 static qb_cuda_conv random_conv(qb_rng *rng) {
-    qb_cuda_conv c = {.stride_h = 1, .stride_w = 1, .dilation_h = 1, .dilation_w = 1};
-    c.kernel_h = 2 + (int32_t)qb_rng_below(rng, 6);
+    qb_cuda_conv c = conv_of(2 + (int32_t)qb_rng_below(rng, 6), 1);
     c.kernel_w = 1 + (int32_t)qb_rng_below(rng, 7);
     c.out_h = 1 + (int32_t)qb_rng_below(rng, 700);
     c.out_w = 1 + (int32_t)qb_rng_below(rng, 700);
     c.k_pad = 64 * (1 + (int32_t)qb_rng_below(rng, 4));
-    c.brief = QB_CUDA_PLAIN;
     return c;
 }
 
@@ -51,16 +62,7 @@ static void tiles_fit_the_kernel(void **state) {
 /* An image of 56 x 56 needs no pixel beside it, and few lines twice. */
 static void tiles_bring_little(void **state) {
     (void)state;
-    const qb_cuda_conv c = {.kernel_h = 3,
-                            .kernel_w = 3,
-                            .stride_h = 1,
-                            .stride_w = 1,
-                            .dilation_h = 1,
-                            .dilation_w = 1,
-                            .out_h = 56,
-                            .out_w = 56,
-                            .k_pad = 64,
-                            .brief = QB_CUDA_PLAIN_ZERO};
+    const qb_cuda_conv c = conv_of(3, 56);
     qb_cuda_boxes w;
     assert_true(qb_cuda_boxes_of(&c, 64, 256, &w));
     assert_int_equal(56 % w.columns, 0);
@@ -70,15 +72,7 @@ static void tiles_bring_little(void **state) {
 
 static void other_windows_are_refused(void **state) {
     (void)state;
-    qb_cuda_conv c = {.kernel_h = 3,
-                      .kernel_w = 3,
-                      .stride_h = 1,
-                      .stride_w = 1,
-                      .dilation_h = 1,
-                      .dilation_w = 1,
-                      .out_h = 20,
-                      .out_w = 20,
-                      .k_pad = 64};
+    qb_cuda_conv c = conv_of(3, 20);
     assert_true(takes(&c));
     int32_t *const sizes[] = {&c.stride_h, &c.stride_w, &c.dilation_h, &c.dilation_w};
     for (int i = 0; i < 4; i++) {
