@@ -196,6 +196,7 @@ static qb_status prepare(qb_builder *b) {
         b->last_group[b->graph->outputs[i]] = b->groups.n;
     bool rows = strcmp(b->backends[0], "ref") == 0 && !b->engine->device;
     b->spatial = rows ? QB_LAYOUT_ROW : QB_LAYOUT_NHWC;
+    if (b->engine->device) QB_TRY(qb_device_keep_floats(b));
     return qb_build_slices(b);
 }
 
@@ -345,6 +346,7 @@ static void release_builder(qb_builder *b) {
     qb_free(b->is_half);
     qb_free(b->wanted_bf16);
     qb_free(b->half_note);
+    qb_free(b->keeps_f32);
     qb_scratch_free(b->scratch);
     qb_free(b->last_group);
     qb_free(b->only_windows);

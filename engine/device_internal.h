@@ -133,6 +133,12 @@ qb_status qb_device_raced(qb_ctx *cx, const qb_engine *const engine[2], const ch
 qb_status qb_device_refine(qb_ctx *cx, qb_engine *engine, struct qb_timings *timings,
                            bool *changed);
 
+/* engine/device_floats.c */
+/* Finds the values that stay f32 beside f16. */
+qb_status qb_device_keep_floats(qb_builder *b);
+/* qb_device_desc for a value's F32 data, but for those. */
+qb_desc qb_device_float(const qb_builder *b, int32_t value, qb_desc desc);
+
 /* engine/device_steps.c */
 /* F32 data in the float type of the device: inputs and result that are no constants. */
 qb_desc qb_device_desc(const qb_builder *b, qb_desc desc);

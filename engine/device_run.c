@@ -143,6 +143,8 @@ qb_status qb_device_run_step(qb_ctx *cx, qb_context *c, int32_t s) {
     if (step->kind == QB_STEP_PLUGIN) return qb_plugin_step_run(cx, step, in, workspace, stream, 1);
     qb_launch launch = {.in = in,
                         .out = out,
+                        .more = step->n_out > 1 ? (void *const *)(uintptr_t)(in + step->n_in + 1)
+                                                : NULL,
                         .packed = step->shared ? step->shared : weights_at(e, step->packed_offset),
                         .workspace = workspace,
                         .stream = stream};

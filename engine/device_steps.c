@@ -29,7 +29,7 @@ static qb_desc as_half(qb_desc desc) {
 
 qb_desc qb_device_value(const qb_builder *b, int32_t value, qb_layout layout) {
     qb_desc desc = qb_build_desc(b, value, layout);
-    return qb_device_is_half(b, value) ? as_half(desc) : qb_device_desc(b, desc);
+    return qb_device_is_half(b, value) ? as_half(desc) : qb_device_float(b, value, desc);
 }
 
 qb_desc qb_device_desc(const qb_builder *b, qb_desc desc) {
@@ -55,10 +55,10 @@ static qb_status add_step(qb_builder *b, const qb_group *group, qb_kernel *kerne
 void qb_device_problem(const qb_builder *b, const qb_group *group, bool half, qb_desc *in,
                        qb_problem *problem, bool *constant) {
     problem->tf32 = b->tf32;
-    problem->out = half ? as_half(problem->out) : qb_device_desc(b, problem->out);
+    problem->out = half ? as_half(problem->out) : qb_device_float(b, group->out, problem->out);
     for (int32_t i = 0; i < problem->n_in; i++) {
         constant[i] = is_constant(b, group, i);
-        if (!constant[i]) in[i] = half ? as_half(in[i]) : qb_device_desc(b, in[i]);
+        if (!constant[i]) in[i] = half ? as_half(in[i]) : qb_device_float(b, group->in[i], in[i]);
     }
 }
 

@@ -225,6 +225,7 @@ typedef struct qb_builder {
     bool packs_heads;           /* an Attention may read what a Split divides: no one observes it */
     bool *is_half;              /* [n_values] codes of the graph that are made in f16; NULL: none */
     const char **half_note;     /* [n_values] and why */
+    bool *keeps_f32;            /* [n_values] beside f16; NULL: none */
     const char *why_not;        /* why the device does not run the group at work; NULL */
     const char *why_joined;     /* why it is joined with another; NULL */
     bool may_join;              /* nobody wants to see what would be inside such a step */

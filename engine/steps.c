@@ -86,14 +86,14 @@ qb_status qb_build_quantized(qb_builder *b, int32_t value, int32_t private) {
 }
 
 /* Images of the node's outputs in real values, for the last step, and copies to codes behind it. */
-static qb_status real_outputs(qb_builder *b, const qb_node *node) {
+static qb_status real_outputs(qb_builder *b, const qb_node *node, bool device) {
     const int32_t index = b->engine->n_steps - 1;
     qb_step *step = &b->engine->steps[index];
     for (int32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
         qb_desc desc = qb_build_real_desc(b, node->out[i]);
         bool private = is_quantized(b, node->out[i]);
-        int32_t image = qb_build_fresh(b, private ? -1 : node->out[i], &desc, false);
+        int32_t image = qb_build_fresh(b, private ? -1 : node->out[i], &desc, device);
         if (image < 0) return b->cx->code;
         step->out[i] = image;
         if (private) continue;
@@ -126,7 +126,7 @@ qb_status qb_build_node(qb_builder *b, const qb_group *group) {
     step->tactic = "node";
     step->dtype = QB_DTYPE_F32;
     QB_TRY(qb_build_describe(b, group, step));
-    return real_outputs(b, node);
+    return real_outputs(b, node, false);
 }
 
 /* ---- steps that run through a tactic --------------------------------------------------------- */
@@ -177,7 +177,8 @@ static int32_t layouts_of(const qb_builder *b, const qb_group *group, const qb_p
     int32_t n = 0;
     bool rows = p->kind == QB_KIND_MATMUL || p->kind == QB_KIND_LAYER_NORM ||
                 p->kind == QB_KIND_TRANSPOSE || p->kind == QB_KIND_GATHER ||
-                p->kind == QB_KIND_ATTENTION;
+                p->kind == QB_KIND_ATTENTION || p->kind == QB_KIND_MATMUL_INTEGER ||
+                p->kind == QB_KIND_DYNAMIC_QUANTIZE;
     if (!is_spatial(&p->out.shape) || rows) {
         layouts[n++] = QB_LAYOUT_ROW;
         return n;
@@ -323,6 +324,7 @@ static qb_dtype computes_in(const qb_problem *p) {
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
     bool has_weight = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
                       p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
+    if (p->kind == QB_KIND_MATMUL_INTEGER) return QB_DTYPE_S8;
     if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : real;
     return in && out ? QB_DTYPE_S8 : real;
 }
@@ -340,10 +342,10 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
         in[i] = qb_build_require(b, group->in[i], &p->in[i], (*kernel)->tactic->device_memory);
         if (in[i] < 0) return b->cx->code;
     }
-    const bool recurrent = p->kind == QB_KIND_RECURRENT;
+    const int32_t n_out = qb_kind_outputs(p->kind);
     int32_t out = -1;
-    if (!recurrent) QB_TRY(output_image(b, group, *kernel, in, &out));
-    qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 0, recurrent ? QB_RECURRENT_OUTPUTS : 1);
+    if (n_out == 1) QB_TRY(output_image(b, group, *kernel, in, &out));
+    qb_step *step = qb_build_step(b, QB_STEP_KERNEL, 0, n_out);
     if (!step) return b->cx->code;
     step->kernel = *kernel;
     step->on_device = (*kernel)->tactic->device_memory;
@@ -356,7 +358,7 @@ qb_status qb_build_add_kernel(qb_builder *b, const qb_group *group, qb_kernel **
     step->dtype = computes_in(p);
     step->flops = qb_problem_flops(p);
     QB_TRY(qb_build_describe(b, group, step));
-    if (recurrent) return real_outputs(b, &b->graph->nodes[group->node[0]]);
+    if (n_out > 1) return real_outputs(b, &b->graph->nodes[group->node[0]], step->on_device);
     step->out[0] = out;
     step->bytes = qb_step_bytes(b->engine, step);
     step->observed = b->engine->n_observed;

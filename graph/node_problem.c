@@ -147,6 +147,20 @@ static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_proble
     return pose_acts(node, layer->cell + 1, r->dim[0], layer);
 }
 
+static bool pose_matmul_integer(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    (void)graph;
+    p->kind = QB_KIND_MATMUL_INTEGER;
+    p->n_in = node->n_in;
+    return true;
+}
+
+static bool pose_dynamic_quantize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    (void)graph;
+    p->kind = QB_KIND_DYNAMIC_QUANTIZE;
+    p->n_in = 1;
+    return node->out[0] >= 0;
+}
+
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
     static const struct {
         const char *op;
@@ -158,7 +172,9 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
                 {"Resize", pose_resize},
                 {"LSTM", pose_recurrent},
                 {"GRU", pose_recurrent},
-                {"RNN", pose_recurrent}};
+                {"RNN", pose_recurrent},
+                {"MatMulInteger", pose_matmul_integer},
+                {"DynamicQuantizeLinear", pose_dynamic_quantize}};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     bool posed = false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !posed; i++)
@@ -170,7 +186,7 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
         if (recurrent && in[i].q.n > 0 && !make_real(graph, node->in[i], &in[i])) return false;
     }
-    for (int32_t i = 1; i < node->n_out && !recurrent; i++)
+    for (int32_t i = qb_kind_outputs(p.kind); i < node->n_out; i++)
         if (node->out[i] >= 0) return false;
     if (!recurrent && !desc_of(graph, node->out[0], &p.out)) return false;
     *problem = p;

@@ -21,6 +21,8 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_GATHER] = "gather",
         [QB_KIND_ATTENTION] = "attention",
         [QB_KIND_RECURRENT] = "recurrent",
+        [QB_KIND_MATMUL_INTEGER] = "matmul_integer",
+        [QB_KIND_DYNAMIC_QUANTIZE] = "dynamic_quantize",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -121,6 +123,10 @@ void qb_problem_parts(const qb_problem *p, qb_desc *between, qb_problem *conv, q
                          .scale = 1};
 }
 
+int32_t qb_kind_outputs(qb_kind kind) {
+    return kind == QB_KIND_RECURRENT || kind == QB_KIND_DYNAMIC_QUANTIZE ? 3 : 1;
+}
+
 double qb_problem_flops(const qb_problem *p) {
     double out = count_of(&p->out.shape, 0);
     switch (p->kind) {
@@ -134,7 +140,8 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_CONV_TRANSPOSE: /* each input element meets M / g kernels */
         return 2.0 * count_of(&p->in[QB_IN_DATA].shape, 0) *
                count_of(&p->in[QB_IN_WEIGHT].shape, 1);
-    case QB_KIND_MATMUL: {
+    case QB_KIND_MATMUL:
+    case QB_KIND_MATMUL_INTEGER: {
         const qb_shape *a = &p->in[QB_IN_DATA].shape;
         int32_t k = a->rank - (p->transpose_a ? 2 : 1);
         return k < 0 ? 0.0 : 2.0 * out * (double)a->dim[k];
@@ -153,6 +160,7 @@ double qb_problem_flops(const qb_problem *p) {
     }
     case QB_KIND_BINARY:
     case QB_KIND_UNARY: return out;
+    case QB_KIND_DYNAMIC_QUANTIZE: /* the range, then a quotient each */
     case QB_KIND_SOFTMAX: return 3.0 * out;
     case QB_KIND_LAYER_NORM: return 5.0 * out;
     case QB_KIND_RESIZE: return p->resize == QB_RESIZE_LINEAR ? 8.0 * out : 0.0;

@@ -66,6 +66,12 @@ typedef enum qb_kind {
                            side by side: [N, tokens, 3 heads size] */
     QB_KIND_RECURRENT,  /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
                            have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
+    QB_KIND_MATMUL_INTEGER,   /* in: a [..., m, k], b [..., k, n], a_zero?, b_zero? (one, or [n]) of
+                                 8-bit integers; out: sum (a - a_zero)(b - b_zero) in s32, which
+                                 wraps,   as ONNX's MatMulInteger has it */
+    QB_KIND_DYNAMIC_QUANTIZE, /* in: x; out: u8 codes of the range of x and 0, as ONNX's
+                                 DynamicQuantizeLinear. qb_launch.more: scale (f32) and zero point
+                               */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -147,7 +153,6 @@ enum {
     QB_IN_P,
     QB_RECURRENT_INPUTS
 };
-#define QB_RECURRENT_OUTPUTS 3 /* Y, Y_h, Y_c */
 
 #define QB_MAX_INPUTS 64 /* of one step */
 
@@ -182,9 +187,12 @@ typedef struct qb_problem {
                                      creation alone: a kernel's own problem has none */
 } qb_problem;
 
-/* Input positions of CONV, CONV_TRANSPOSE and MATMUL. */
+/* Input positions of CONV, CONV_TRANSPOSE and MATMUL; MATMUL_INTEGER has zero points there. */
 enum { QB_IN_DATA = 0, QB_IN_WEIGHT = 1, QB_IN_BIAS = 2, QB_IN_RESIDUAL = 3 };
+enum { QB_IN_DATA_ZERO = 2, QB_IN_WEIGHT_ZERO = 3 };
 
+/* Results of a kernel: qb_launch.out and those in qb_launch.more. */
+int32_t qb_kind_outputs(qb_kind kind);
 /* Gates of a cell: rows of W and R for each hidden unit. */
 int32_t qb_cell_gates(qb_cell_kind cell);
 

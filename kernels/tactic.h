@@ -29,8 +29,8 @@ typedef struct qb_kernel qb_kernel;
  * A channel slice is passed as the start of the whole buffer. */
 typedef struct qb_launch {
     const void *const *in;
-    void *out;           /* RECURRENT: NULL when nobody wants it */
-    void *const *more;   /* RECURRENT: two outputs, NULL each when not wanted; NULL: no more */
+    void *out;           /* of a kind with several results: NULL when nobody wants it */
+    void *const *more;   /* the others of qb_kind_outputs, NULL each when not wanted; NULL: none */
     const void *packed;  /* packed_bytes, 64-byte aligned */
     void *workspace;     /* workspace_bytes, 64-byte aligned; NULL when 0 */
     qb_workers *workers; /* cpu: who shares the work; NULL: the caller alone */

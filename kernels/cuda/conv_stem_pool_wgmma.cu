@@ -166,18 +166,10 @@ static int launch(const qb_cuda_stem_pool *p, const qb_cuda_conv_io *io, void *s
         return (int)cudaFuncSetAttribute(stem_pool<MODE>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          QB_CUDA_STEM_POOL_SHARED_MOST);
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((p->out_w + p->columns - 1) / p->columns,
-                          (p->out_h + p->rows - 1) / p->rows, p->conv.batch * (p->conv.n_pad / 64));
-    config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = QB_CUDA_STEM_POOL_SHARED(p, p->rows);
-    config.stream = (cudaStream_t)stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
-    return (int)cudaLaunchKernelEx(&config, stem_pool<MODE>, *p, *io);
+    const dim3 grid((p->out_w + p->columns - 1) / p->columns, (p->out_h + p->rows - 1) / p->rows,
+                    p->conv.batch * (p->conv.n_pad / 64));
+    return qb_launch_early(stem_pool<MODE>, grid, THREADS, QB_CUDA_STEM_POOL_SHARED(p, p->rows),
+                           stream, *p, *io);
 }
 
 static int launch_mode(int mode, const qb_cuda_stem_pool *p, const qb_cuda_conv_io *io,

@@ -65,18 +65,9 @@ template <int MODE> static int launch(const qb_cuda_conv *p, const qb_cuda_conv_
         return (int)cudaFuncSetAttribute(stem_wgmma<MODE>,
                                          cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          QB_CUDA_STEM_SHARED_MOST);
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((p->out_w + WIDTH - 1) / WIDTH, (p->out_h + ROWS - 1) / ROWS,
-                          p->batch * (p->n_pad / 64));
-    config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = QB_CUDA_STEM_SHARED(p);
-    config.stream = (cudaStream_t)s;
-    config.attrs = &early;
-    config.numAttrs = 1;
-    return (int)cudaLaunchKernelEx(&config, stem_wgmma<MODE>, *p, *io);
+    const dim3 grid((p->out_w + WIDTH - 1) / WIDTH, (p->out_h + ROWS - 1) / ROWS,
+                    p->batch * (p->n_pad / 64));
+    return qb_launch_early(stem_wgmma<MODE>, grid, THREADS, QB_CUDA_STEM_SHARED(p), s, *p, *io);
 }
 
 static int launch_mode(int brief, const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {

@@ -4,6 +4,7 @@
 #define QB_CUDA_CONV_STEM_WGMMA_CUH
 
 #include "kernels/cuda/conv_epilogue.cuh"
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/hopper.cuh"
 
 #define THREADS 256

@@ -24,6 +24,7 @@
 #define QB_CUDA_CONV_WGMMA_CUH
 
 #include "kernels/cuda/conv_ragged.cuh"
+#include "kernels/cuda/early.cuh"
 #include "kernels/cuda/hopper.cuh"
 
 template <bool HALF> struct qb_sum { typedef int type; };
@@ -332,21 +333,12 @@ static int qb_wgmma_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                              p->rows, p->res_total, 1, 64, BM, false);
     if (code != CUDA_SUCCESS) return (int)cudaErrorInvalidValue;
     int64_t tiles = (int64_t)((p->rows + BM - 1) / BM) * (p->n_pad / BN);
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
     // a block that steps by whole rows of tiles keeps its channels, and with them its constants
     int columns = p->n_pad / BN, whole = multiprocessors / columns * columns;
     int blocks = columns > 1 && whole * 16 >= multiprocessors * 15 ? whole : multiprocessors;
-    config.gridDim = dim3((unsigned)(tiles < blocks ? tiles : blocks));
-    config.blockDim = dim3(T::threads);
-    config.dynamicSmemBytes = T::shared_bytes;
-    config.stream = (cudaStream_t)stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
-    return (int)cudaLaunchKernelEx(&config, qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>, a, b, r,
-                                   *p, *io, flat);
+    return qb_launch_early(qb_conv_wgmma<BM, BN, BK, GROUPS, SHARE, MODE>,
+                           (unsigned)(tiles < blocks ? tiles : blocks), T::threads, T::shared_bytes,
+                           stream, a, b, r, *p, *io, flat);
 }
 
 #define QB_MODE(MODE)                                                                              \

@@ -233,19 +233,9 @@ static int qb_resident_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
     int blocks = multiprocessors / columns; // of a column
     if (blocks < 1) blocks = 1;
     if (blocks > tiles) blocks = tiles;
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(blocks * columns));
-    config.blockDim = dim3(T::threads);
-    config.dynamicSmemBytes =
-        QB_CUDA_RESIDENT_FIXED(p, BN) + places * GROUPS * (T::place_bytes + 16);
-    config.stream = (cudaStream_t)stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
-    return (int)cudaLaunchKernelEx(&config, qb_conv_resident<BN, BK, GROUPS, MODE>, a, b, r, o, *p,
-                                   *io, places, flat);
+    const size_t shared = QB_CUDA_RESIDENT_FIXED(p, BN) + places * GROUPS * (T::place_bytes + 16);
+    return qb_launch_early(qb_conv_resident<BN, BK, GROUPS, MODE>, (unsigned)(blocks * columns),
+                           T::threads, shared, stream, a, b, r, o, *p, *io, places, flat);
 }
 
 template <int BN, int BK, int GROUPS>

@@ -268,17 +268,8 @@ static int qb_window_launch(const qb_cuda_conv *p, const qb_cuda_conv_io *io,
                     ((p->out_h + w.rows - 1) / w.rows);
     if (blocks < 1) blocks = 1;
     if (blocks > tiles) blocks = (int)tiles;
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(blocks * columns));
-    config.blockDim = dim3(T::threads);
-    config.dynamicSmemBytes = (size_t)w.shared_bytes;
-    config.stream = (cudaStream_t)stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
-    return (int)cudaLaunchKernelEx(&config, qb_conv_window<BN, CHUNKS, MODE>, a, b, *p, *io, w);
+    return qb_launch_early(qb_conv_window<BN, CHUNKS, MODE>, (unsigned)(blocks * columns),
+                           T::threads, (size_t)w.shared_bytes, stream, a, b, *p, *io, w);
 }
 
 template <int BN, int CHUNKS>

@@ -22,7 +22,7 @@ QB_DEVICE void qb_await_kernels_before() {
 
 // Launches a kernel that awaits those before it.
 template <typename... Parameters, typename... Arguments>
-static int qb_launch_early(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
+static int qb_launch_early(void (*kernel)(Parameters...), dim3 blocks, unsigned threads,
                            size_t shared_bytes, void *stream, Arguments... arguments) {
     int device = 0, major = 0;
     cudaError_t code = cudaGetDevice(&device);
@@ -33,7 +33,7 @@ static int qb_launch_early(void (*kernel)(Parameters...), unsigned blocks, unsig
     early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     early.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(blocks);
+    config.gridDim = blocks;
     config.blockDim = dim3(threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = (cudaStream_t)stream;

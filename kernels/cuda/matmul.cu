@@ -1,7 +1,6 @@
 // The plain matrix product: blocks of 64 x 64 results through shared memory, 4 x 4 a thread, sums
 // in float or int32 without Tensor Cores. Bound by shared memory.
-#include "kernels/cuda/matmul.h"
-#include "kernels/cuda/real.cuh"
+#include "kernels/cuda/integer.cuh"
 
 #define SIDE 64  // of a block of results
 #define DEPTH 16 // of K at a time
@@ -55,10 +54,10 @@ QB_DEVICE void finish(const qb_cuda_matmul &p, const void *residual, const char 
     qb_end_one(p.end, residual, at, out, at, real);
 }
 
-template <class T>
-static __global__ void __launch_bounds__(THREADS)
-    matmul(const __grid_constant__ qb_cuda_matmul p, uint32_t columns, const void *a, const void *b,
-           const void *residual, const char *packed, void *out) {
+// A block's results, each to finish(sum, m, n).
+template <class T, class ZeroA, class ZeroB, class Finish>
+QB_DEVICE void multiply(const qb_cuda_matmul &p, uint32_t columns, const void *a, const void *b,
+                        ZeroA zero_a, ZeroB zero_b, Finish finish) {
     __shared__ T left[DEPTH][PITCH], right[DEPTH][PITCH];
     int m0 = blockIdx.x / columns * SIDE, n0 = blockIdx.x % columns * SIDE;
     int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
@@ -69,13 +68,10 @@ static __global__ void __launch_bounds__(THREADS)
         b_at += rest % p.lead[d] * p.b_lead[d];
         rest /= p.lead[d];
     }
-    const int *zeros = (const int *)(packed + p.at_weight_zero);
     T sum[4][4] = {};
     for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
-        load<T>(p.a, a, a_at, p.a_row, p.a_step, m0, p.m, k0, p.k, left,
-                [&](int) { return p.a.zero; });
-        load<T>(p.b, b, b_at, p.b_step, p.b_row, n0, p.n, k0, p.k, right,
-                [&](int n) { return p.integer ? zeros[n] : 0; });
+        load<T>(p.a, a, a_at, p.a_row, p.a_step, m0, p.m, k0, p.k, left, zero_a);
+        load<T>(p.b, b, b_at, p.b_step, p.b_row, n0, p.n, k0, p.k, right, zero_b);
         __syncthreads();
 #pragma unroll
         for (int k = 0; k < DEPTH; k++)
@@ -99,19 +95,57 @@ static __global__ void __launch_bounds__(THREADS)
 #pragma unroll 1
         for (int j = 0; j < 4; j++) {
             int m = m0 + row + i, n = n0 + column + j;
-            if (m < p.m && n < p.n) finish(p, residual, packed, out, mine[j * THREADS], m, n);
+            if (m < p.m && n < p.n) finish(mine[j * THREADS], m, n);
         }
     }
+}
+
+template <class T>
+static __global__ void __launch_bounds__(THREADS)
+    matmul(const __grid_constant__ qb_cuda_matmul p, uint32_t columns, const void *a, const void *b,
+           const void *residual, const char *packed, void *out) {
+    const int *zeros = (const int *)(packed + p.at_weight_zero);
+    multiply<T>(
+        p, columns, a, b, [&](int) { return p.a.zero; },
+        [&](int n) { return p.integer ? zeros[n] : 0; },
+        [&](T sum, int m, int n) { finish(p, residual, packed, out, sum, m, n); });
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    matmul_integer(const __grid_constant__ qb_cuda_integer p, uint32_t columns, const void *a,
+                   const void *b, const void *a_zero, const void *b_zero, int *out) {
+    const qb_cuda_matmul &shape = p.shape;
+    multiply<int>(
+        shape, columns, a, b, [&](int) { return qb_zero_of(a_zero, 0, p.a_signed); },
+        [&](int n) { return qb_zero_of(b_zero, p.b_zeros > 1 ? n : 0, p.b_signed); },
+        [&](int sum, int m, int n) {
+            out[((int64_t)blockIdx.y * shape.m + m) * shape.n + n] = sum;
+        });
+}
+
+static uint32_t blocks_of(int32_t n) { return (uint32_t)(n + SIDE - 1) / SIDE; }
+
+static dim3 grid_of(const qb_cuda_matmul *p) {
+    return dim3(blocks_of(p->n) * blocks_of(p->m), (unsigned)p->matrices);
+}
+
+extern "C" int qb_cuda_matmul_integer_run(const qb_cuda_integer *p, const void *a, const void *b,
+                                          const void *a_zero, const void *b_zero, void *out,
+                                          void *stream) {
+    const dim3 grid = grid_of(&p->shape);
+    if (grid.x == 0 || grid.y == 0) return 0;
+    matmul_integer<<<grid, THREADS, 0, (cudaStream_t)stream>>>(*p, blocks_of(p->shape.n), a, b,
+                                                               a_zero, b_zero, (int *)out);
+    return (int)cudaGetLastError();
 }
 
 extern "C" int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b,
                                   const void *residual, const char *packed, void *out,
                                   void *stream) {
-    uint32_t columns = (uint32_t)(p->n + SIDE - 1) / SIDE,
-             rows = (uint32_t)(p->m + SIDE - 1) / SIDE;
-    dim3 grid(columns * rows, (unsigned)p->matrices);
+    const uint32_t columns = blocks_of(p->n);
+    const dim3 grid = grid_of(p);
     cudaStream_t s = (cudaStream_t)stream;
-    if (p->m == 0 || p->n == 0 || p->matrices == 0) return 0;
+    if (grid.x == 0 || grid.y == 0) return 0;
     if (p->integer)
         matmul<int><<<grid, THREADS, 0, s>>>(*p, columns, a, b, residual, packed, out);
     else

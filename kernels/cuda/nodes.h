@@ -40,6 +40,17 @@ typedef struct qb_cuda_gather {
 int qb_cuda_gather_run(const qb_cuda_gather *p, const void *in, const void *index, void *out,
                        void *stream);
 
+/* u8 codes of the range of the data and 0, which the data set; `range`: two integers of scratch.
+ * `scale` (f32) and `zero` (u8) may be NULL. */
+typedef struct qb_cuda_dynamic_quantize {
+    qb_cuda_value in;
+    uint32_t count, width; /* elements; those that a thread takes: 16 or 1 */
+} qb_cuda_dynamic_quantize;
+#define QB_CUDA_RANGE_BYTES 8
+int qb_cuda_dynamic_quantize_run(const qb_cuda_dynamic_quantize *p, const void *in, void *range,
+                                 void *out, float *scale, void *zero, int32_t multiprocessors,
+                                 void *stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -44,6 +44,14 @@ qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     return QB_OK;
 }
 
+qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                             const void *state, size_t bytes, qb_kernel **out) {
+    QB_TRY(qb_cuda_create(cx, tactic, problem, state, bytes, out));
+    for (int32_t i = 0; i < problem->n_in; i++) (*out)->in[i].layout = QB_LAYOUT_ROW;
+    (*out)->problem.out.layout = QB_LAYOUT_ROW;
+    return QB_OK;
+}
+
 static void destroy_both(qb_kernel *kernel) {
     qb_kernel_free(*(qb_kernel **)kernel->state);
     qb_free(kernel->state);

@@ -12,6 +12,9 @@ void qb_cuda_settle(const qb_problem *from, qb_problem *to, qb_desc *in);
  * device. */
 qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
                          const void *state, size_t bytes, qb_kernel **out);
+/* The same where everything is row-major. */
+qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                             const void *state, size_t bytes, qb_kernel **out);
 /* A kernel that leaves the arithmetic to one of `tactic_in` for the problem `in`: that one's
  * constants (with their form) and workspace are its own. The state's first member is a qb_kernel *,
  * which becomes the inner kernel and is released with the outer one. Layouts, pack and launch are

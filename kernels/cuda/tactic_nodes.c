@@ -15,15 +15,6 @@ static bool is_row(const qb_desc *d) {
            is_countable(d);
 }
 
-/* Everything row-major. */
-static qb_status create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                            const void *state, size_t bytes, qb_kernel **out) {
-    QB_TRY(qb_cuda_create(cx, tactic, problem, state, bytes, out));
-    for (int32_t i = 0; i < problem->n_in; i++) (*out)->in[i].layout = QB_LAYOUT_ROW;
-    (*out)->problem.out.layout = QB_LAYOUT_ROW;
-    return QB_OK;
-}
-
 /* ---- LAYER_NORM ------------------------------------------------------------------------------ */
 
 static bool pose_layer_norm(const qb_problem *p, const bool *constant, qb_cuda_layer_norm *l) {
@@ -76,7 +67,7 @@ static qb_status cuda_layer_norm_create(qb_ctx *cx, const qb_tactic *tactic,
     (void)threads;
     if (!pose_layer_norm(problem, constant, &l))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(create_row(cx, tactic, problem, &l, sizeof l, out));
+    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
     (*out)->packed_bytes = (size_t)l.n * 2 * sizeof(float);
     (*out)->packed_inputs = 6; /* inputs 1 and 2 */
     (*out)->pack = pack_layer_norm;
@@ -190,7 +181,7 @@ static qb_status cuda_gather_create(qb_ctx *cx, const qb_tactic *tactic, const q
     (void)constant, (void)threads;
     if (!pose_gather(problem, &g))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(create_row(cx, tactic, problem, &g, sizeof g, out));
+    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &g, sizeof g, out));
     (*out)->launch = launch_gather;
     return QB_OK;
 }

@@ -23,16 +23,18 @@ static const qb_shape other_shapes[] = {
 
 static const int64_t ones[] = {1, 1};
 
-/* The node with `op` on float inputs; pools need a kernel. */
+/* The node with `op` on inputs of floats, or codes where it takes no others; pools need a kernel.
+ */
 static qb_status one_node(qb_ctx *cx, qb_graph *graph, const qb_op *op, const qb_shape *data,
                           const qb_shape *others, bool constant) {
+    const qb_dtype type =
+        op->types && strcmp(op->types, QB_TYPES_CODES) == 0 ? QB_DTYPE_U8 : QB_DTYPE_F32;
     static const float weights[32];
     int32_t in[16], n = op->min_in < 2 && op->max_in == INT32_MAX ? 2 : op->min_in, out;
     if (n < 1 || n > 16) return QB_STATUS_UNSUPPORTED;
     for (int32_t i = 0; i < n; i++) {
-        in[i] = i > 0 && constant
-                    ? qb_graph_add_constant(cx, graph, "w", QB_DTYPE_F32, others, weights)
-                    : qb_graph_add_value(cx, graph, "x", QB_DTYPE_F32, i > 0 ? others : data);
+        in[i] = i > 0 && constant ? qb_graph_add_constant(cx, graph, "w", type, others, weights)
+                                  : qb_graph_add_value(cx, graph, "x", type, i > 0 ? others : data);
         if (in[i] < 0) return cx->code;
         if (i == 0 || !constant) QB_TRY(qb_graph_add_input(cx, graph, in[i]));
     }

@@ -5,11 +5,23 @@
 
 #include "kernels/ref.h"
 #include "random_attention.h"
+#include "random_integer.h"
 #include "random_recurrent.h"
 
+/* Kinds with a file of their own. */
+static const struct {
+    void (*make)(qb_rng *rng, random_case *c);
+    void (*reference)(random_case *c);
+} elsewhere[QB_KIND_COUNT] = {
+    [QB_KIND_ATTENTION] = {random_attention_make, random_attention_reference},
+    [QB_KIND_RECURRENT] = {random_recurrent_make, random_recurrent_reference},
+    [QB_KIND_MATMUL_INTEGER] = {random_integer_make, random_integer_reference},
+    [QB_KIND_DYNAMIC_QUANTIZE] = {random_integer_make, random_integer_reference},
+};
+
 bool random_is_node(qb_kind kind) {
-    return kind == QB_KIND_LAYER_NORM || kind == QB_KIND_TRANSPOSE || kind == QB_KIND_RESIZE ||
-           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION || kind == QB_KIND_RECURRENT;
+    return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_TRANSPOSE ||
+           kind == QB_KIND_RESIZE || kind == QB_KIND_GATHER;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
@@ -35,12 +47,8 @@ static void set_type(qb_rng *rng, random_case *c) {
 void random_node_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_desc *x = &c->in[0];
-    if (p->kind == QB_KIND_ATTENTION) {
-        random_attention_make(rng, c);
-        return;
-    }
-    if (p->kind == QB_KIND_RECURRENT) {
-        random_recurrent_make(rng, c);
+    if (elsewhere[p->kind].make) {
+        elsewhere[p->kind].make(rng, c);
         return;
     }
     int32_t rank = p->kind == QB_KIND_RESIZE ? 4 : (int32_t)random_between(rng, 2, 4);
@@ -159,12 +167,8 @@ void random_node_reference(random_case *c) {
         layer_norm(c);
         return;
     }
-    if (p->kind == QB_KIND_ATTENTION) {
-        random_attention_reference(c);
-        return;
-    }
-    if (p->kind == QB_KIND_RECURRENT) {
-        random_recurrent_reference(c);
+    if (elsewhere[p->kind].reference) {
+        elsewhere[p->kind].reference(c);
         return;
     }
     for (int64_t i = 0, n = qb_shape_count(&p->out.shape); i < n; i++) {

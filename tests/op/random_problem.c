@@ -7,6 +7,7 @@
 #include "kernels/ref.h"
 #include "qb_test.h"
 #include "random_attention.h"
+#include "random_integer.h"
 #include "random_node.h"
 #include "random_recurrent.h"
 
@@ -400,13 +401,7 @@ static bool make(qb_ctx *cx, qb_rng *rng, random_case *c) {
     case QB_KIND_POOL: return make_pool(rng, c);
     case QB_KIND_BINARY: make_binary(rng, c); return true;
     case QB_KIND_CONCAT: make_concat(rng, c); return true;
-    case QB_KIND_LAYER_NORM:
-    case QB_KIND_TRANSPOSE:
-    case QB_KIND_RESIZE:
-    case QB_KIND_GATHER:
-    case QB_KIND_ATTENTION:
-    case QB_KIND_RECURRENT: random_node_make(rng, c); return true;
-    default: make_plain(rng, c); return true;
+    default: (random_is_node(c->problem.kind) ? random_node_make : make_plain)(rng, c); return true;
     }
 }
 
@@ -447,6 +442,7 @@ static void make_case(qb_ctx *cx, qb_rng *rng, qb_kind kind, bool wide, random_c
     mask_lines(rng, out);
     if (kind == QB_KIND_ATTENTION) random_attention_mask(rng, out);
     if (kind == QB_KIND_RECURRENT) random_recurrent_settle(rng, out);
+    if (kind == QB_KIND_DYNAMIC_QUANTIZE) random_integer_settle(rng, out);
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);

@@ -118,9 +118,9 @@ static bool fits_half(const random_case *c) {
 static void pose_half(trial *t) {
     for (int32_t i = 0; i < t->problem.n_in; i++)
         if (t->in[i].dtype == QB_DTYPE_F32 && !t->c->constant[i]) t->in[i].dtype = t->c->half;
-    bool fits = t->c->half == QB_DTYPE_BF16 || fits_half(t->c);
-    if (t->problem.out.dtype == QB_DTYPE_F32 && fits && random_chance(t->rng, 80))
-        t->problem.out.dtype = t->c->half;
+    if (t->problem.out.dtype != QB_DTYPE_F32) return;
+    const bool fits = t->c->half == QB_DTYPE_BF16 || fits_half(t->c);
+    if (fits && random_chance(t->rng, 80)) t->problem.out.dtype = t->c->half;
 }
 
 /* Such a tactic takes problems that allow it alone. */
@@ -237,7 +237,8 @@ static bool has_exponential(qb_act_kind act) {
 
 static void compare_codes(const trial *t, const uint8_t *got, const uint8_t *expected, int64_t n) {
     bool exact = t->tactic->exactness == QB_EXACT && !has_exponential(t->problem.act.kind) &&
-                 (t->problem.in[0].q.n > 0 || t->problem.kind == QB_KIND_COPY);
+                 (t->problem.in[0].q.n > 0 || t->problem.kind == QB_KIND_COPY ||
+                  t->problem.kind == QB_KIND_DYNAMIC_QUANTIZE);
     int most = exact ? 0 : 1;
     bool is_signed = t->problem.out.dtype == QB_DTYPE_S8;
     for (int64_t i = 0; i < n; i++) {
@@ -249,6 +250,13 @@ static void compare_codes(const trial *t, const uint8_t *got, const uint8_t *exp
     }
 }
 
+static void compare_sums(const trial *t, const int32_t *got, const int32_t *expected, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (got[i] != expected[i])
+            fail_msg("%s (%s): element %lld: expected %d, got %d", t->tactic->name, t->kernel->impl,
+                     (long long)i, (int)expected[i], (int)got[i]);
+}
+
 static void compare(trial *t, const void *data) {
     const qb_desc *plain = &t->c->problem.out;
     void *row = qb_alloc(t->cx, qb_desc_bytes(plain) + 1, 1);
@@ -257,6 +265,8 @@ static void compare(trial *t, const void *data) {
     int64_t n = qb_shape_count(&plain->shape);
     if (plain->dtype == QB_DTYPE_F32)
         compare_floats(t, row, t->c->expected, n);
+    else if (plain->dtype == QB_DTYPE_S32)
+        compare_sums(t, row, t->c->expected, n);
     else
         compare_codes(t, row, t->c->expected, n);
     qb_free(row);

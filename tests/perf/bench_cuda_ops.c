@@ -19,6 +19,7 @@
 #define U8 QB_DTYPE_U8
 #define F16 QB_DTYPE_F16
 #define F32 QB_DTYPE_F32
+#define S32 QB_DTYPE_S32
 
 /* A step: [batch, c, side, side] images, or [batch rows, c] matrices where `rows` is set. */
 typedef struct step {
@@ -97,6 +98,8 @@ static const step steps[] = {
     MATRIX("attention_197_f16", QB_KIND_ATTENTION, F16, F16, 197, 768, 768, .group = 12),
     MATRIX("attention_197_u8", QB_KIND_ATTENTION, F16, U8, 197, 768, 768, .group = 12),
     MATRIX("attention_128_f16", QB_KIND_ATTENTION, F16, F16, 128, 768, 768, .group = 12),
+    MATRIX("integer_768_3072", QB_KIND_MATMUL_INTEGER, U8, S32, 128, 768, 3072, .act = QB_ACT_NONE),
+    MATRIX("dynamic_768", QB_KIND_DYNAMIC_QUANTIZE, F32, U8, 128, 768, 768, .act = QB_ACT_NONE),
 };
 #define N_STEPS (sizeof steps / sizeof *steps)
 
@@ -186,6 +189,14 @@ static qb_status job_init(qb_ctx *cx, job *j, const step *s, int batch, qb_rng *
             j->in[i] = j->in[0];
             j->in[i].shape = p->out.shape;
         }
+    } else if (s->kind == QB_KIND_MATMUL_INTEGER) { /* codes of no scale, both with a zero point */
+        p->n_in = 4;
+        QB_TRY(set_constant(cx, j, QB_IN_WEIGHT, weight, qb_shape_of(2, s->c, s->out_c), rng));
+        j->in[QB_IN_DATA_ZERO] = (qb_desc){.dtype = U8, .q.axis = -1};
+        j->in[QB_IN_WEIGHT_ZERO] = (qb_desc){.dtype = QB_DTYPE_S8, .q.axis = -1};
+        for (int i = 0; i < 2; i++) j->in[i].q = (qb_qparams){.axis = -1};
+    } else if (s->kind == QB_KIND_DYNAMIC_QUANTIZE) {
+        p->out.q = (qb_qparams){.axis = -1};
     } else if (s->kind == QB_KIND_LAYER_NORM) {
         p->n_in = 3;
         for (int i = 1; i < 3; i++) QB_TRY(set_constant(cx, j, i, F32, qb_shape_of(1, s->c), rng));
@@ -214,7 +225,7 @@ static qb_status bench_step(qb_ctx *cx, const options *o, const qb_cuda_device *
     QB_GO(job_init(cx, &j, s, o->batch, &rng));
     QB_GO(timing_sets_open(cx, &sets, device, &j.problem, j.constant));
     bool multiplies = s->kind == QB_KIND_CONV || s->kind == QB_KIND_MATMUL;
-    multiplies = multiplies || s->kind == QB_KIND_ATTENTION;
+    multiplies = multiplies || s->kind == QB_KIND_ATTENTION || s->kind == QB_KIND_MATMUL_INTEGER;
     double ops = multiplies ? qb_problem_flops(&j.problem) : 0.0, bytes = bytes_of(&j);
     double rate = s->in == U8 ? FLOOR_OPS_CODE : FLOOR_OPS_HALF;
     double floor_us = 1e6 * fmax(ops / rate, bytes / FLOOR_BYTES);

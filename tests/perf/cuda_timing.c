@@ -33,8 +33,8 @@ qb_status timing_sets_open(qb_ctx *cx, timing_sets *s, const qb_cuda_device *dev
     size_t bytes = qb_desc_bytes(&p->out), most = 1;
     *s = (timing_sets){.n = 0};
     for (int32_t i = 0; i < p->n_in; i++) {
-        if (constant[i] || !qb_problem_has(p, i)) continue;
-        bytes += qb_desc_bytes(&p->in[i]);
+        if (!qb_problem_has(p, i)) continue;
+        if (!constant[i]) bytes += qb_desc_bytes(&p->in[i]);
         if (qb_desc_bytes(&p->in[i]) > most) most = qb_desc_bytes(&p->in[i]);
     }
     size_t n = 4 * device->l2_bytes / bytes + 2;
@@ -47,7 +47,7 @@ qb_status timing_sets_open(qb_ctx *cx, timing_sets *s, const qb_cuda_device *dev
         status = qb_cuda_alloc(cx, qb_desc_bytes(&p->out) + QB_BUFFER_SLACK, &s->out[i]);
     }
     for (int32_t k = 0; k < p->n_in && status == QB_OK; k++) {
-        if (constant[k] || !qb_problem_has(p, k)) continue;
+        if (!qb_problem_has(p, k)) continue;
         size_t size = qb_desc_bytes(&p->in[k]);
         fill(&rng, &p->in[k], host);
         for (int i = 0; i < s->n && status == QB_OK; i++) {

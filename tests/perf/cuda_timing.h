@@ -16,7 +16,7 @@ typedef struct timing_sets {
     int n;
 } timing_sets;
 
-/* For the inputs that are not constant. Release in any case. */
+/* For all inputs: constants, too, which not every kernel packs. Release in any case. */
 qb_status timing_sets_open(qb_ctx *cx, timing_sets *sets, const qb_cuda_device *device,
                            const qb_problem *problem, const bool *constant);
 void timing_sets_close(timing_sets *sets);

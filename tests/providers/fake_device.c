@@ -319,6 +319,7 @@ typedef struct launch_args {
     const qb_kernel *kernel;
     const void *in[QB_MAX_INPUTS];
     void *out, *workspace;
+    void *more[2];
 } launch_args;
 
 typedef qb_status (*launch_fn)(qb_ctx *, const qb_kernel *, const qb_launch *);
@@ -398,7 +399,8 @@ static void run_other(qb_ctx *cx, launch_fn run, const launch_args *a) {
 
 static void run_kernel(const void *args) {
     const launch_args *a = args;
-    const qb_launch launch = {.in = a->in, .out = a->out, .workspace = a->workspace};
+    const qb_launch launch = {
+        .in = a->in, .out = a->out, .more = a->more, .workspace = a->workspace};
     qb_ctx cx;
     qb_ctx_init(&cx);
     const launch_fn run = atomic_load(&real_launch[a->kernel->problem.kind]);
@@ -428,6 +430,11 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
         a.in[QB_IN_WEIGHT] = fake_to_host(args->packed);
     }
     if (!is_device(args->out)) return qb_fail(cx, QB_STATUS_INTERNAL, "output not on the device");
+    for (int32_t i = 0; args->more && i < qb_kind_outputs(kernel->problem.kind) - 1; i++) {
+        if (!is_device(args->more[i]))
+            return qb_fail(cx, QB_STATUS_INTERNAL, "output %d not on the device", (int)i + 1);
+        a.more[i] = fake_to_host(args->more[i]);
+    }
     fake_stream *s = args->stream;
     s->submit(s, run_kernel, &a, sizeof a);
     return QB_OK;
@@ -608,6 +615,48 @@ static const qb_tactic fake_attention = {.name = "cuda.fake_attention",
                                          .supports = supports_attention,
                                          .create = create_attention};
 
+/* Nodes by their operator's own evaluation. */
+static qb_status run_node(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const qb_problem *p = &kernel->problem;
+    const bool product = p->kind == QB_KIND_MATMUL_INTEGER;
+    int32_t ids[] = {0, 1, 2, 3};
+    const int32_t n_out = args->more[0] ? qb_kind_outputs(p->kind) : 1; /* timed: alone */
+    const qb_node node = {.op = qb_op_find(product ? "MatMulInteger" : "DynamicQuantizeLinear", ""),
+                          .n_in = p->n_in,
+                          .n_out = n_out,
+                          .in = ids,
+                          .out = ids};
+    qb_tensor in[4] = {{.data = NULL}}, out[3] = {{.desc = p->out, .data = args->out}};
+    for (int32_t i = 0; i < p->n_in; i++)
+        in[i] = (qb_tensor){.desc = p->in[i], .data = (void *)(uintptr_t)args->in[i]};
+    for (int32_t i = 1; i < node.n_out; i++) out[i].data = args->more[i - 1];
+    return node.op->eval(cx, &node, in, out);
+}
+
+static bool supports_node(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    return p->in[0].dtype != QB_DTYPE_F16 && p->in[0].q.n == 0;
+}
+
+static qb_status create_node(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                             const bool *constant, int threads, qb_kernel **out) {
+    (void)constant;
+    (void)threads;
+    QB_TRY(qb_kernel_alloc(cx, tactic, problem, out));
+    atomic_store(&real_launch[tactic->kind], run_node);
+    (*out)->launch = launch;
+    return QB_OK;
+}
+#define FAKE_NODE(NAME, KIND)                                                                      \
+    static const qb_tactic fake_##NAME = {.name = "cuda.fake_" #NAME,                              \
+                                          .backend = "cuda",                                       \
+                                          .kind = KIND,                                            \
+                                          .device_memory = true,                                   \
+                                          .supports = supports_node,                               \
+                                          .create = create_node};
+FAKE_NODE(matmul_integer, QB_KIND_MATMUL_INTEGER)
+FAKE_NODE(dynamic_quantize, QB_KIND_DYNAMIC_QUANTIZE)
+
 /* ---- in place of the real ones ---- */
 
 const qb_device_api *__wrap_qb_device_find(const char *backend);
@@ -622,9 +671,9 @@ const qb_device_api *__wrap_qb_device_find(const char *backend) {
 static const qb_tactic *all_tactics[1024];
 
 static void list_tactics(void) {
-    static const qb_tactic *const fakes[] = {&fake_conv,      &fake_early,    &fake_pool,
-                                             &fake_conv_pool, &fake_unary,    &fake_binary,
-                                             &fake_copy,      &fake_attention};
+    static const qb_tactic *const fakes[] = {
+        &fake_conv,   &fake_early, &fake_pool,      &fake_conv_pool,      &fake_unary,
+        &fake_binary, &fake_copy,  &fake_attention, &fake_matmul_integer, &fake_dynamic_quantize};
     size_t n = 0;
     for (; n < sizeof fakes / sizeof *fakes; n++) all_tactics[n] = fakes[n];
     for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)

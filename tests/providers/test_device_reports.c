@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "bench_models.h"
 #include "cli/steps.h"
+#include "dynamic_model.h"
 #include "engine/file.h"
 #include "fake_device.h"
 #include "graph/passes.h"
@@ -259,6 +260,31 @@ static void types_have_reasons(void **state) {
     qb_graph_free(graph);
 }
 
+/* Products whose codes are found on the way run on the device, with their scales and zero points,
+ * to the same bits as here. In FP16 sums and scales stay f32. */
+static void dynamic_quantization_stays_on_the_device(void **state) {
+    (void)state;
+    static dynamic_results here, there, half;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_engine *host = dynamic_model_build(&cx, NULL, QB_DTYPE_F32, 0);
+    qb_engine *device = dynamic_model_build(&cx, "cuda", QB_DTYPE_F32, 0);
+    qb_engine *halves = dynamic_model_build(&cx, "cuda", QB_DTYPE_F16, 0);
+    for (int32_t s = 0; s < qb_engine_n_steps(device); s++) {
+        qb_step_info info;
+        qb_engine_step(device, s, &info);
+        assert_null(info.fallback);
+    }
+    dynamic_model_run(&cx, host, &here);
+    dynamic_model_run(&cx, device, &there);
+    dynamic_model_run(&cx, halves, &half);
+    assert_memory_equal(&here, &there, sizeof here);
+    assert_true(dynamic_model_error(&half, &here) < 1e-2);
+    qb_engine_free(host);
+    qb_engine_free(device);
+    qb_engine_free(halves);
+}
+
 /* A cache that two drivers use: each finds its own times, and leaves the other's as they are. */
 static void times_of_another_driver_stay(void **state) {
     (void)state;
@@ -298,6 +324,7 @@ int main(void) {
         cmocka_unit_test(a_run_allocates_nothing_and_waits_once),
         cmocka_unit_test(what_falls_to_the_processor_is_told),
         cmocka_unit_test(types_have_reasons),
+        cmocka_unit_test(dynamic_quantization_stays_on_the_device),
         cmocka_unit_test(times_of_another_driver_stay),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
