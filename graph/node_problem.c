@@ -154,6 +154,16 @@ static bool pose_matmul_integer(const qb_graph *graph, const qb_node *node, qb_p
     return true;
 }
 
+/* Sums of integers become floats as a copy; of other types it is not what Cast says to the last
+ * bit.
+ */
+static bool pose_cast(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const qb_value *from = &graph->values[node->in[0]], *to = &graph->values[node->out[0]];
+    p->kind = QB_KIND_COPY;
+    p->n_in = 1;
+    return from->dtype == QB_DTYPE_S32 && to->dtype == QB_DTYPE_F32 && !from->data;
+}
+
 static bool pose_dynamic_quantize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     (void)graph;
     p->kind = QB_KIND_DYNAMIC_QUANTIZE;
@@ -174,6 +184,7 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
                 {"GRU", pose_recurrent},
                 {"RNN", pose_recurrent},
                 {"MatMulInteger", pose_matmul_integer},
+                {"Cast", pose_cast},
                 {"DynamicQuantizeLinear", pose_dynamic_quantize}};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     bool posed = false;

@@ -123,6 +123,28 @@ void qb_problem_parts(const qb_problem *p, qb_desc *between, qb_problem *conv, q
                          .scale = 1};
 }
 
+static bool is_integer_operand(const qb_desc *d) {
+    return (d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8) && d->q.n == 0;
+}
+
+/* `most`: how many there may be beside one. */
+static bool is_zero_of(const qb_problem *p, int32_t i, const qb_desc *operand, int64_t most) {
+    if (!qb_problem_has(p, i)) return true;
+    const qb_desc *zero = &p->in[i];
+    const int64_t n = qb_shape_count(&zero->shape);
+    return zero->dtype == operand->dtype && zero->q.n == 0 &&
+           (n == 1 || (n == most && zero->shape.rank == 1));
+}
+
+bool qb_problem_is_integer(const qb_problem *p) {
+    const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
+    if (p->kind != QB_KIND_MATMUL_INTEGER || p->n_in < 2 || p->out.dtype != QB_DTYPE_S32 ||
+        !is_integer_operand(a) || !is_integer_operand(b) || b->shape.rank < 2)
+        return false;
+    const int64_t columns = b->shape.rank == 2 ? b->shape.dim[1] : 1;
+    return is_zero_of(p, QB_IN_DATA_ZERO, a, 1) && is_zero_of(p, QB_IN_WEIGHT_ZERO, b, columns);
+}
+
 int32_t qb_kind_outputs(qb_kind kind) {
     return kind == QB_KIND_RECURRENT || kind == QB_KIND_DYNAMIC_QUANTIZE ? 3 : 1;
 }

@@ -204,6 +204,9 @@ bool qb_problem_has(const qb_problem *p, int32_t input);
 /* A depthwise CONV whose window is one pixel and that adds nothing to its result: x scale[c] +
  * shift[c]? */
 bool qb_problem_is_scale(const qb_problem *p);
+/* A MATMUL_INTEGER of operands without scales, with zero points of their types: one, or one for
+ * each column of a weight of two dimensions? */
+bool qb_problem_is_integer(const qb_problem *p);
 /* Multiply-adds times two of the anchor; 0 for data movement. */
 double qb_problem_flops(const qb_problem *p);
 

@@ -393,7 +393,9 @@ static bool has_plain_end(const qb_conv_plan *plan, const qb_problem *p) {
     if (f->act.kind != QB_ACT_NONE || f->clamp_first || plan->float_bias) return false;
     qb_dtype usual = plan->integer ? QB_DTYPE_U8 : p->in[QB_IN_DATA].dtype;
     return (f->residual == QB_DTYPE_NONE || f->residual == usual) &&
-           (plan->integer ? f->out != QB_DTYPE_F32 && stays_in_int32(plan, p) : f->out == usual);
+           (plan->integer
+                ? (f->out == QB_DTYPE_U8 || f->out == QB_DTYPE_S8) && stays_in_int32(plan, p)
+                : f->out == usual);
 }
 
 qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arch *arch,

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clones.h"
 #include "finish_avx512.h"
 
 static bool same_params(const qb_desc *a, const qb_desc *b) {
@@ -11,10 +12,13 @@ static bool same_params(const qb_desc *a, const qb_desc *b) {
     return a->q.n == 1 && a->q.scale[0] == b->q.scale[0] && qb_cpu_zero(a) == qb_cpu_zero(b);
 }
 
+static bool is_integer(const qb_desc *d) { return d->dtype == QB_DTYPE_S32 && d->q.n == 0; }
+
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to) {
     if (same_params(from, to)) return qb_dtype_size(from->dtype) > 0;
     if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to))
         return qb_cpu_is_real(qb_cpu_is_bf16(from) ? to : from);
+    if (is_integer(from)) return qb_cpu_is_real(to);
     return (qb_cpu_is_real(from) || qb_cpu_is_code(from)) &&
            (qb_cpu_is_real(to) || qb_cpu_is_code(to));
 }
@@ -48,6 +52,13 @@ static void dequantize(const qb_convert *c, const void *in, void *out, int64_t n
     const uint8_t *from = in;
     float *to = out;
     for (int64_t i = 0; i < n; i++) to[i] = real_of(c, from[i]);
+}
+
+QB_CLONES static void from_integer(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const int32_t *from = in;
+    float *to = out;
+    (void)c;
+    for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
 }
 
 /* bf16 is the upper half of a float. */
@@ -137,6 +148,10 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     qb_convert c = {.in_size = qb_dtype_size(from->dtype), .out_size = qb_dtype_size(to->dtype)};
     if (same_params(from, to)) {
         c.run = move;
+        return c;
+    }
+    if (is_integer(from)) {
+        c.run = from_integer;
         return c;
     }
     if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to)) {

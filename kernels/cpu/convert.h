@@ -18,7 +18,8 @@ struct qb_convert {
     uint8_t table[256]; /* codes to codes */
 };
 
-/* f32, bf16, u8 and s8 to each other with one scale (but bf16 and codes), or any type to itself. */
+/* f32, bf16, u8 and s8 to each other with one scale (but bf16 and codes), s32 to f32, or any type
+ * to itself. */
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to);
 qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to);
 

@@ -52,6 +52,17 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_rows_avx512(const qb_tile *t, const void 
     }
 }
 
+/* The sums themselves: the end of a product of integers. */
+QB_AVX512 QB_FORCE_INLINE void qb_tile_sums_avx512(const qb_tile *t, const int32_t *sums) {
+    for (int r = 0; r < t->rows; r++)
+        for (int v = 0; v < t->vectors; v++, sums += QB_LANES) {
+            const int left = t->width - v * QB_LANES;
+            const __mmask16 mask = left >= QB_LANES ? 0xffff : (__mmask16)((1u << left) - 1u);
+            _mm512_mask_storeu_epi32(t->out + t->pixel[r] * t->out_stride + v * QB_LANES * 4, mask,
+                                     _mm512_load_si512(sums));
+        }
+}
+
 QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const void *sums,
                                                      bool integer) {
     const qb_finish *f = t->finish;
@@ -70,6 +81,7 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
         QB_CASE(QB_DTYPE_BF16)
         QB_CASE(QB_DTYPE_U8)
         QB_CASE(QB_DTYPE_S8)
+    case QB_DTYPE_S32: qb_tile_sums_avx512(t, sums); break;
     default: break;
     }
 #undef QB_CASE

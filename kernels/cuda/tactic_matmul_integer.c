@@ -8,19 +8,6 @@
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
-static bool is_code(const qb_desc *d) {
-    return (d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8) && d->q.n == 0;
-}
-
-/* `most`: how many there may be beside one. */
-static bool is_zero_of(const qb_problem *p, int32_t i, const qb_desc *operand, int64_t most) {
-    if (!qb_problem_has(p, i)) return true;
-    const qb_desc *zero = &p->in[i];
-    const int64_t n = qb_shape_count(&zero->shape);
-    return zero->dtype == operand->dtype && zero->q.n == 0 &&
-           (n == 1 || (n == most && zero->shape.rank == 1));
-}
-
 /* The sizes are those of a MATMUL of codes with scale 1 to floats. */
 static bool pose_sizes(const qb_problem *p, qb_cuda_matmul *shape) {
     static const float one = 1.0f;
@@ -40,16 +27,12 @@ static bool pose_sizes(const qb_problem *p, qb_cuda_matmul *shape) {
 
 static bool pose(const qb_problem *p, qb_cuda_integer *x) {
     *x = (qb_cuda_integer){0};
-    if (p->kind != QB_KIND_MATMUL_INTEGER || p->n_in < 2 || p->out.dtype != QB_DTYPE_S32)
-        return false;
-    const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
-    if (!is_code(a) || !is_code(b) || !pose_sizes(p, &x->shape)) return false;
-    const int64_t columns = b->shape.rank == 2 ? x->shape.n : 1;
-    x->a_signed = a->dtype == QB_DTYPE_S8;
-    x->b_signed = b->dtype == QB_DTYPE_S8;
+    if (!qb_problem_is_integer(p) || !pose_sizes(p, &x->shape)) return false;
+    x->a_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
+    x->b_signed = p->in[QB_IN_WEIGHT].dtype == QB_DTYPE_S8;
     if (qb_problem_has(p, QB_IN_WEIGHT_ZERO))
         x->b_zeros = (int32_t)qb_shape_count(&p->in[QB_IN_WEIGHT_ZERO].shape);
-    return is_zero_of(p, QB_IN_DATA_ZERO, a, 1) && is_zero_of(p, QB_IN_WEIGHT_ZERO, b, columns);
+    return true;
 }
 
 static const void *input(const qb_kernel *kernel, const qb_launch *args, int32_t i) {
