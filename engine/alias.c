@@ -3,7 +3,7 @@
 
 #include "device_internal.h"
 
-static bool is_alias_op(const char *name) {
+bool qb_build_is_alias_op(const char *name) {
     static const char *const names[] = {"Reshape",   "Flatten",  "Squeeze",
                                         "Unsqueeze", "Identity", "Dropout"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -13,7 +13,7 @@ static bool is_alias_op(const char *name) {
 
 bool qb_build_is_alias(const qb_builder *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
-    if (group->kind != QB_KIND_NODE || !is_alias_op(node->op->name) || node->out[0] < 0)
+    if (group->kind != QB_KIND_NODE || !qb_build_is_alias_op(node->op->name) || node->out[0] < 0)
         return false;
     /* whether Dropout trains, an input may tell: its definition refuses to */
     if (node->n_in > 2 && node->in[2] >= 0) return false;
@@ -86,7 +86,7 @@ static qb_status alias_rows(qb_builder *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     bool device = qb_build_is_there(b, node->in[0]);
     qb_desc in = qb_build_desc(b, node->in[0], QB_LAYOUT_ROW);
-    if (device) in = qb_device_desc(b, in);
+    if (device) in = qb_device_float(b, node->in[0], in);
     if (qb_bf16_is(b, node->in[0])) in.dtype = QB_DTYPE_BF16;
     int32_t from = qb_build_require(b, node->in[0], &in, device);
     return from < 0 ? b->cx->code : add_view(b, group, from, QB_LAYOUT_ROW);

@@ -95,8 +95,10 @@ static qb_status grow_zeros(qb_ctx *cx, qb_scratch *s, size_t bytes) {
     return grown ? s->device->fill(cx, s->zeros.data, 0, bytes, s->stream) : QB_OK;
 }
 
-/* Integers that no scale belongs to may index something: zero is always in range. */
-static bool is_index(const qb_desc *d) { return d->q.n == 0 && !qb_dtype_is_float(d->dtype); }
+/* Integers of more than 8 bits may index something: zero is always in range. */
+static bool is_index(const qb_desc *d) {
+    return !qb_dtype_is_float(d->dtype) && qb_dtype_size(d->dtype) > 1;
+}
 
 static bool is_read(const qb_kernel *kernel, int32_t i) {
     return qb_problem_has(&kernel->problem, i) && !(kernel->packed_inputs >> i & 1);

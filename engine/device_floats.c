@@ -4,51 +4,55 @@
 
 #include "device_internal.h"
 
-typedef struct finder {
-    const qb_graph *graph;
-    qb_uses uses;
-} finder;
+typedef enum role { ROLE_NONE, ROLE_SUMS, ROLE_REAL_SUMS, ROLE_SCALE } role;
 
-static const qb_node *maker(const finder *f, int32_t value) {
-    return value < 0 || f->uses.producer[value] < 0 ? NULL
-                                                    : &f->graph->nodes[f->uses.producer[value]];
+static bool is(const qb_node *node, const char *op) { return strcmp(node->op->name, op) == 0; }
+
+static role role_of(const role *roles, int32_t value) {
+    return value < 0 ? ROLE_NONE : roles[value];
 }
 
-static bool is(const qb_node *node, const char *op) {
-    return node && strcmp(node->op->name, op) == 0;
-}
-
-static bool is_sum(const finder *f, const qb_node *node) {
-    const qb_node *from = is(node, "Cast") ? maker(f, node->in[0]) : NULL;
-    return is(from, "MatMulInteger") || is(from, "ConvInteger");
-}
-
-static bool is_dynamic_scale(const finder *f, int32_t value) {
-    const qb_node *from = maker(f, value);
-    return is(from, "DynamicQuantizeLinear") && from->n_out > 1 && from->out[1] == value;
-}
-
-/* The data's scale times the weight's. */
-static bool is_joint_scale(const finder *f, const qb_node *node) {
+/* Scales of the data, perhaps times others and constants. */
+static bool is_joint_scale(const qb_graph *graph, const qb_node *node, const role *roles) {
+    bool any = false;
     if (!is(node, "Mul")) return false;
-    for (int i = 0; i < 2; i++)
-        if (is_dynamic_scale(f, node->in[i]) && f->graph->values[node->in[1 - i]].data) return true;
-    return false;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const bool scale = role_of(roles, node->in[i]) == ROLE_SCALE;
+        if (!scale && (node->in[i] < 0 || !graph->values[node->in[i]].data)) return false;
+        any = any || scale;
+    }
+    return any;
+}
+
+/* Of the node's first output. */
+static role made_by(const qb_graph *graph, const qb_node *node, const role *roles) {
+    const role from = node->n_in > 0 ? role_of(roles, node->in[0]) : ROLE_NONE;
+    if (is(node, "MatMulInteger") || is(node, "ConvInteger")) return ROLE_SUMS;
+    if (is(node, "Cast")) return from == ROLE_SUMS ? ROLE_REAL_SUMS : ROLE_NONE;
+    if (qb_build_is_alias_op(node->op->name)) return from;
+    return is_joint_scale(graph, node, roles) ? ROLE_SCALE : ROLE_NONE;
+}
+
+static void find_roles(const qb_graph *graph, role *roles) {
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        if (node->out[0] >= 0) roles[node->out[0]] = made_by(graph, node, roles);
+        if (is(node, "DynamicQuantizeLinear") && node->n_out > 1 && node->out[1] >= 0)
+            roles[node->out[1]] = ROLE_SCALE;
+    }
 }
 
 qb_status qb_device_keep_floats(qb_builder *b) {
-    finder f = {.graph = b->graph};
+    const size_t n = (size_t)b->graph->n_values;
     if (b->device_float != QB_DTYPE_F16) return QB_OK;
-    b->keeps_f32 = qb_alloc(b->cx, (size_t)b->graph->n_values, sizeof *b->keeps_f32);
-    if (!b->keeps_f32) return b->cx->code;
-    QB_TRY(qb_uses_build(b->cx, b->graph, &f.uses));
-    for (int32_t v = 0; v < b->graph->n_values; v++) {
-        const qb_node *node = maker(&f, v);
-        if (b->graph->values[v].dtype != QB_DTYPE_F32 || !node) continue;
-        b->keeps_f32[v] = is_sum(&f, node) || is_joint_scale(&f, node) || is_dynamic_scale(&f, v);
-    }
-    qb_uses_release(&f.uses);
-    return QB_OK;
+    role *roles = qb_alloc(b->cx, n, sizeof *roles);
+    if (!roles) return b->cx->code;
+    find_roles(b->graph, roles);
+    b->keeps_f32 = qb_alloc(b->cx, n, sizeof *b->keeps_f32);
+    for (size_t v = 0; b->keeps_f32 && v < n; v++)
+        b->keeps_f32[v] = roles[v] != ROLE_NONE && b->graph->values[v].dtype == QB_DTYPE_F32;
+    qb_free(roles);
+    return b->keeps_f32 ? QB_OK : b->cx->code;
 }
 
 qb_desc qb_device_float(const qb_builder *b, int32_t value, qb_desc desc) {

@@ -154,7 +154,7 @@ qb_status qb_device_node(qb_builder *b, const qb_group *group, bool *done) {
     }
     if (node->n_in > 4 ||
         (!pose_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) ||
-        problem.kind == QB_KIND_RECURRENT) {               /* several outputs: no device has that */
+        problem.kind == QB_KIND_RECURRENT) {               /* no device has that */
         if (group->out >= 0) b->slice_of[group->out] = -1; /* the host writes no slice of it */
         return QB_OK;
     }

@@ -305,6 +305,8 @@ bool qb_bf16_pose(const qb_builder *b, const qb_group *group, const qb_problem *
 /* engine/steps.c */
 /* Is the group one node whose output is its input's memory? */
 bool qb_build_is_alias(const qb_builder *b, const qb_group *group);
+/* Operators of which most are. */
+bool qb_build_is_alias_op(const char *name);
 #define QB_MAX_FORMS 32
 /* The forms in which a problem is offered to the tactics. */
 typedef struct qb_forms {

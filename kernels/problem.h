@@ -66,12 +66,12 @@ typedef enum qb_kind {
                            side by side: [N, tokens, 3 heads size] */
     QB_KIND_RECURRENT,  /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
                            have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
-    QB_KIND_MATMUL_INTEGER,   /* in: a [..., m, k], b [..., k, n], a_zero?, b_zero? (one, or [n]) of
-                                 8-bit integers; out: sum (a - a_zero)(b - b_zero) in s32, which
-                                 wraps,   as ONNX's MatMulInteger has it */
-    QB_KIND_DYNAMIC_QUANTIZE, /* in: x; out: u8 codes of the range of x and 0, as ONNX's
-                                 DynamicQuantizeLinear. qb_launch.more: scale (f32) and zero point
-                               */
+    /* As ONNX's MatMulInteger. In: a [..., m, k], b [..., k, n], a_zero?, b_zero? (one, or [n]) of
+       8-bit integers; out: sum (a - a_zero)(b - b_zero) in s32, which wraps */
+    QB_KIND_MATMUL_INTEGER,
+    /* As ONNX's DynamicQuantizeLinear. In: x; out: u8 codes of the range of x and 0.
+       qb_launch.more: scale (f32) and zero point (u8) */
+    QB_KIND_DYNAMIC_QUANTIZE,
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);

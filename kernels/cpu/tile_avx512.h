@@ -53,13 +53,14 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_rows_avx512(const qb_tile *t, const void 
 }
 
 /* The sums themselves: the end of a product of integers. */
-QB_AVX512 QB_FORCE_INLINE void qb_tile_sums_avx512(const qb_tile *t, const int32_t *sums) {
+QB_AVX512 QB_FORCE_INLINE void qb_tile_sums_avx512(const qb_tile *t, const void *sums) {
+    const char *from = (const char *)sums;
     for (int r = 0; r < t->rows; r++)
-        for (int v = 0; v < t->vectors; v++, sums += QB_LANES) {
+        for (int v = 0; v < t->vectors; v++, from += QB_LANES * 4) {
             const int left = t->width - v * QB_LANES;
             const __mmask16 mask = left >= QB_LANES ? 0xffff : (__mmask16)((1u << left) - 1u);
             _mm512_mask_storeu_epi32(t->out + t->pixel[r] * t->out_stride + v * QB_LANES * 4, mask,
-                                     _mm512_load_si512(sums));
+                                     _mm512_load_si512(from));
         }
 }
 

@@ -1,4 +1,5 @@
-/* Operators outside of fusion groups on the device: layer normalization, resizing, gathering. */
+/* Operators outside of fusion groups on the device: layer normalization, resizing, gathering,
+ * quantization by the data's own range. */
 #ifndef QB_CUDA_NODES_H
 #define QB_CUDA_NODES_H
 

@@ -27,19 +27,13 @@ typedef struct attention_state {
     int32_t multiprocessors;
 } attention_state;
 
-static bool is_row(const qb_desc *d) {
-    int64_t count = qb_shape_count(&d->shape);
-    return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0 &&
-           qb_shape_known(&d->shape) && count >= 0 && count <= INT32_MAX;
-}
-
 /* [N, T, heads size] or [N, heads, T, size]: the number of tokens, and strides of batch, head and
  * token. */
 static bool heads_of(const qb_desc *d, int64_t heads, int32_t *tokens, int32_t *size,
                      int64_t stride[3]) {
     const int64_t *dim = d->shape.dim;
     bool joined = d->shape.rank == 3;
-    if (!is_row(d) || (!joined && d->shape.rank != 4) || heads < 1) return false;
+    if (!qb_cuda_is_row(d) || (!joined && d->shape.rank != 4) || heads < 1) return false;
     if (joined ? dim[2] % heads != 0 : dim[1] != heads) return false;
     *tokens = (int32_t)dim[joined ? 1 : 2];
     *size = (int32_t)(joined ? dim[2] / heads : dim[3]);
@@ -74,7 +68,7 @@ static bool parts_of(const qb_problem *p, qb_cuda_attention *a) {
 static bool mask_of(const qb_desc *d, const qb_cuda_attention *p, int64_t stride[4]) {
     const int64_t full[4] = {p->batch, p->heads, p->rows, p->keys};
     int64_t step = 1;
-    if (!is_row(d) || d->shape.rank > 4) return false;
+    if (!qb_cuda_is_row(d) || d->shape.rank > 4) return false;
     for (int32_t i = d->shape.rank - 1; i >= 0; i--) {
         int32_t to = i + 4 - d->shape.rank;
         if (d->shape.dim[i] != 1 && d->shape.dim[i] != full[to]) return false;

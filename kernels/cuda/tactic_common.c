@@ -44,6 +44,16 @@ qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     return QB_OK;
 }
 
+bool qb_cuda_is_countable(const qb_desc *d) {
+    const int64_t count = qb_shape_count(&d->shape);
+    return qb_shape_known(&d->shape) && count >= 0 && count <= INT32_MAX;
+}
+
+bool qb_cuda_is_row(const qb_desc *d) {
+    return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0 &&
+           qb_cuda_is_countable(d);
+}
+
 qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                              const void *state, size_t bytes, qb_kernel **out) {
     QB_TRY(qb_cuda_create(cx, tactic, problem, state, bytes, out));

@@ -12,7 +12,11 @@ void qb_cuda_settle(const qb_problem *from, qb_problem *to, qb_desc *in);
  * device. */
 qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
                          const void *state, size_t bytes, qb_kernel **out);
-/* The same where everything is row-major. */
+/* At most INT32_MAX elements: kernels that count in 32 bits. */
+bool qb_cuda_is_countable(const qb_desc *d);
+/* ... row-major, or not settled, and no slice. */
+bool qb_cuda_is_row(const qb_desc *d);
+/* qb_cuda_create where everything is row-major. */
 qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                              const void *state, size_t bytes, qb_kernel **out);
 /* A kernel that leaves the arithmetic to one of `tactic_in` for the problem `in`: that one's

@@ -2,18 +2,14 @@
 #include "kernels/cuda/nodes.h"
 #include "kernels/cuda/tactic_common.h"
 
-static bool is_row(const qb_desc *d) {
-    return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0;
-}
-
 static bool pose(const qb_problem *p, qb_cuda_dynamic_quantize *q) {
     const qb_desc *x = p->in, *y = &p->out;
     *q = (qb_cuda_dynamic_quantize){.width = 1};
-    if (p->kind != QB_KIND_DYNAMIC_QUANTIZE || !is_row(x) || !is_row(y) || x->q.n > 0 ||
-        y->dtype != QB_DTYPE_U8 || y->q.n > 0)
+    if (p->kind != QB_KIND_DYNAMIC_QUANTIZE || !qb_cuda_is_row(x) || !qb_cuda_is_row(y) ||
+        x->q.n > 0 || y->dtype != QB_DTYPE_U8 || y->q.n > 0)
         return false;
     const int64_t n = qb_shape_count(&x->shape);
-    if (!qb_shape_known(&x->shape) || n > INT32_MAX || !qb_cuda_value_of(x, &q->in)) return false;
+    if (!qb_cuda_value_of(x, &q->in)) return false;
     q->count = (uint32_t)n;
     if (n % 16 == 0) q->width = 16;
     return true;

@@ -4,24 +4,13 @@
 #include "kernels/cuda/nodes.h"
 #include "kernels/cuda/tactic_common.h"
 
-/* Shapes have at most INT32_MAX elements: the kernels count in 32 bits. */
-static bool is_countable(const qb_desc *d) {
-    int64_t count = qb_shape_count(&d->shape);
-    return qb_shape_known(&d->shape) && count >= 0 && count <= INT32_MAX;
-}
-
-static bool is_row(const qb_desc *d) {
-    return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0 &&
-           is_countable(d);
-}
-
 /* ---- LAYER_NORM ------------------------------------------------------------------------------ */
 
 static bool pose_layer_norm(const qb_problem *p, const bool *constant, qb_cuda_layer_norm *l) {
     *l = (qb_cuda_layer_norm){.epsilon = p->epsilon, .rows = 1, .n = 1};
     if (p->kind != QB_KIND_LAYER_NORM || p->n_in < 2 || p->n_in > 3) return false;
     const qb_desc *x = &p->in[0];
-    if (!is_row(x) || !is_row(&p->out) || !qb_cuda_value_of(x, &l->in) ||
+    if (!qb_cuda_is_row(x) || !qb_cuda_is_row(&p->out) || !qb_cuda_value_of(x, &l->in) ||
         !qb_cuda_value_of(&p->out, &l->out))
         return false;
     int64_t n = 1;
@@ -86,8 +75,8 @@ static bool pose_resize(const qb_problem *p, qb_problem *settled, qb_desc *in, q
     if (p->kind != QB_KIND_RESIZE || p->n_in != 1) return false;
     qb_cuda_settle(p, settled, in);
     const qb_desc *y = &settled->out;
-    if (in->shape.rank != 4 || y->shape.rank != 4 || !is_countable(in) || !is_countable(y) ||
-        !qb_cuda_strides_of(in, &from) || !qb_cuda_strides_of(y, &to))
+    if (in->shape.rank != 4 || y->shape.rank != 4 || !qb_cuda_is_countable(in) ||
+        !qb_cuda_is_countable(y) || !qb_cuda_strides_of(in, &from) || !qb_cuda_strides_of(y, &to))
         return false;
     if (r->linear ? !qb_cuda_value_of(in, &r->in) || !qb_cuda_value_of(y, &r->out)
                   : !qb_cuda_values_of(in, y, &r->in, &r->out, &divide))
@@ -149,7 +138,7 @@ static bool pose_gather(const qb_problem *p, qb_cuda_gather *g) {
     *g = (qb_cuda_gather){.outer = 1, .inner = 1};
     if (p->kind != QB_KIND_GATHER || p->n_in != 2) return false;
     const qb_desc *x = &p->in[0], *index = &p->in[1];
-    if (!is_row(x) || !is_row(index) || !is_row(&p->out)) return false;
+    if (!qb_cuda_is_row(x) || !qb_cuda_is_row(index) || !qb_cuda_is_row(&p->out)) return false;
     if (index->dtype != QB_DTYPE_S64 && index->dtype != QB_DTYPE_S32) return false;
     if (!qb_cuda_values_of(x, &p->out, &g->in, &g->out, &divide)) return false;
     for (int32_t d = 0; d < x->shape.rank; d++) {

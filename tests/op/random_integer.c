@@ -91,6 +91,8 @@ static void codes(random_case *c) {
     for (int64_t i = 0; i < n; i++) low = fminf(low, x[i]), high = fmaxf(high, x[i]);
     const float scale = low == high ? 1.0f : (high - low) / 255.0f;
     const int32_t point = (int32_t)rintf(fminf(fmaxf(0.0f - low / scale, 0.0f), 255.0f));
+    c->scale[0] = scale;
+    c->zero[0] = point;
     for (int64_t i = 0; i < n; i++)
         ((uint8_t *)c->expected)[i] = (uint8_t)qb_quantize_value(x[i], scale, point, QB_DTYPE_U8);
 }

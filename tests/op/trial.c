@@ -80,7 +80,7 @@ typedef struct trial {
     qb_desc in[CASE_INPUTS];
     qb_kernel *kernel;
     qb_workers *workers;
-    guarded data[CASE_INPUTS], out, packed, workspace;
+    guarded data[CASE_INPUTS], out, more[2], packed, workspace; /* more: DYNAMIC_QUANTIZE's */
 } trial;
 
 /* For tactics of a device everything is sent before a launch and fetched after it. */
@@ -90,6 +90,7 @@ static void move_all(trial *t, bool send) {
     void (*move)(qb_ctx *, guarded *) = send ? guarded_send : guarded_fetch;
     for (int i = 0; i < CASE_INPUTS; i++) move(t->cx, &t->data[i]);
     move(t->cx, &t->out);
+    for (int i = 0; i < 2; i++) move(t->cx, &t->more[i]);
     move(t->cx, &t->packed);
     move(t->cx, &t->workspace);
     assert_ok(t->cx, qb_cuda_sync(t->cx, NULL));
@@ -177,6 +178,8 @@ static void prepare(trial *t) {
         reform(t->cx, &t->c->in[i], t->c->data[i], desc, t->data[i].data);
     }
     t->out = guarded_new(qb_desc_bytes(&k->problem.out), 0);
+    for (int i = 0; i < 2 && k->problem.kind == QB_KIND_DYNAMIC_QUANTIZE; i++)
+        t->more[i] = guarded_new(i == 0 ? sizeof(float) : 1, 0);
     t->packed = guarded_new(k->packed_bytes, 0);
     t->workspace = guarded_new(k->workspace_bytes, 0);
     if (!k->pack) return;
@@ -189,10 +192,12 @@ static void prepare(trial *t) {
 static void launch(trial *t, guarded *out) {
     const void *in[CASE_INPUTS] = {0};
     move_all(t, true);
+    void *more[] = {guarded_at(&t->more[0]), guarded_at(&t->more[1])};
     for (int32_t i = 0; i < t->problem.n_in; i++)
         if (!(t->kernel->packed_inputs >> i & 1)) in[i] = guarded_at(&t->data[i]);
     qb_launch args = {.in = in,
                       .out = guarded_at(out),
+                      .more = t->more[0].block ? more : NULL,
                       .packed = guarded_at(&t->packed),
                       .workspace = t->kernel->workspace_bytes ? guarded_at(&t->workspace) : NULL,
                       .workers = t->workers};
@@ -272,6 +277,14 @@ static void compare(trial *t, const void *data) {
     qb_free(row);
 }
 
+static void compare_more(const trial *t) {
+    if (!t->more[0].block) return;
+    assert_memory_equal(t->more[0].data, &t->c->scale[0], sizeof(float));
+    assert_int_equal(*t->more[1].data, t->c->zero[0]);
+    guarded_check(&t->more[0], "scale");
+    guarded_check(&t->more[1], "zero point");
+}
+
 /* Channels beside the slice keep the guard byte. */
 static void check_outside_slice(trial *t) {
     const qb_desc *desc = &t->kernel->problem.out;
@@ -311,6 +324,7 @@ static void run_in_place(trial *t) {
 static void release(trial *t) {
     for (int i = 0; i < CASE_INPUTS; i++) guarded_free(&t->data[i]);
     guarded_free(&t->out);
+    for (int i = 0; i < 2; i++) guarded_free(&t->more[i]);
     guarded_free(&t->packed);
     guarded_free(&t->workspace);
     qb_kernel_free(t->kernel);
@@ -333,6 +347,7 @@ bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_ca
     if (!t.kernel->in_place_required) {
         launch(&t, &t.out);
         compare(&t, t.out.data);
+        compare_more(&t);
         check_outside_slice(&t);
         guarded_check(&t.out, "output");
     }

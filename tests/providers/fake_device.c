@@ -431,6 +431,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     }
     if (!is_device(args->out)) return qb_fail(cx, QB_STATUS_INTERNAL, "output not on the device");
     for (int32_t i = 0; args->more && i < qb_kind_outputs(kernel->problem.kind) - 1; i++) {
+        if (!args->more[i]) continue; /* nobody wants it */
         if (!is_device(args->more[i]))
             return qb_fail(cx, QB_STATUS_INTERNAL, "output %d not on the device", (int)i + 1);
         a.more[i] = fake_to_host(args->more[i]);
@@ -619,13 +620,12 @@ static const qb_tactic fake_attention = {.name = "cuda.fake_attention",
 static qb_status run_node(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const qb_problem *p = &kernel->problem;
     const bool product = p->kind == QB_KIND_MATMUL_INTEGER;
-    int32_t ids[] = {0, 1, 2, 3};
-    const int32_t n_out = args->more[0] ? qb_kind_outputs(p->kind) : 1; /* timed: alone */
+    int32_t ids[] = {0, 1, 2, 3}, outputs[] = {0, args->more[0] ? 1 : -1, args->more[1] ? 2 : -1};
     const qb_node node = {.op = qb_op_find(product ? "MatMulInteger" : "DynamicQuantizeLinear", ""),
                           .n_in = p->n_in,
-                          .n_out = n_out,
+                          .n_out = qb_kind_outputs(p->kind),
                           .in = ids,
-                          .out = ids};
+                          .out = outputs};
     qb_tensor in[4] = {{.data = NULL}}, out[3] = {{.desc = p->out, .data = args->out}};
     for (int32_t i = 0; i < p->n_in; i++)
         in[i] = (qb_tensor){.desc = p->in[i], .data = (void *)(uintptr_t)args->in[i]};

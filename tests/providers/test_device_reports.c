@@ -261,28 +261,80 @@ static void types_have_reasons(void **state) {
 }
 
 /* Products whose codes are found on the way run on the device, with their scales and zero points,
- * to the same bits as here. In FP16 sums and scales stay f32. */
+ * to the same bits as here. In FP16 sums and scales stay f32, whatever way they take. */
 static void dynamic_quantization_stays_on_the_device(void **state) {
     (void)state;
     static dynamic_results here, there, half;
     qb_ctx cx;
     qb_ctx_init(&cx);
-    qb_engine *host = dynamic_model_build(&cx, NULL, QB_DTYPE_F32, 0);
-    qb_engine *device = dynamic_model_build(&cx, "cuda", QB_DTYPE_F32, 0);
-    qb_engine *halves = dynamic_model_build(&cx, "cuda", QB_DTYPE_F16, 0);
-    for (int32_t s = 0; s < qb_engine_n_steps(device); s++) {
-        qb_step_info info;
-        qb_engine_step(device, s, &info);
-        assert_null(info.fallback);
+    for (int form = 0; form < DYNAMIC_FORMS; form++) {
+        const dynamic_form f = (dynamic_form)form;
+        qb_engine *host = dynamic_model_build(&cx, f, NULL, QB_DTYPE_F32, 0);
+        qb_engine *device = dynamic_model_build(&cx, f, "cuda", QB_DTYPE_F32, 0);
+        qb_engine *halves = dynamic_model_build(&cx, f, "cuda", QB_DTYPE_F16, 0);
+        for (int32_t s = 0; s < qb_engine_n_steps(device); s++) {
+            qb_step_info info;
+            qb_engine_step(device, s, &info);
+            assert_null(info.fallback);
+        }
+        dynamic_model_run(&cx, host, &here);
+        dynamic_model_run(&cx, device, &there);
+        dynamic_model_run(&cx, halves, &half);
+        assert_memory_equal(&here, &there, sizeof here);
+        assert_true(dynamic_model_error(&half, &here) < 1e-2);
+        qb_engine_free(host);
+        qb_engine_free(device);
+        qb_engine_free(halves);
     }
-    dynamic_model_run(&cx, host, &here);
-    dynamic_model_run(&cx, device, &there);
-    dynamic_model_run(&cx, halves, &half);
-    assert_memory_equal(&here, &there, sizeof here);
-    assert_true(dynamic_model_error(&half, &here) < 1e-2);
-    qb_engine_free(host);
-    qb_engine_free(device);
-    qb_engine_free(halves);
+}
+
+/* One node "x" -> codes, and scale and zero point where they are wanted. */
+static void run_quantization(qb_ctx *cx, const char *backends, bool scale, bool zero,
+                             uint8_t codes[15], float *s, uint8_t *z) {
+    static const float x[15] = {-1, 0.5f, 2, 3, -0.25f, 1, 1.5f};
+    const qb_shape shape = qb_shape_of(2, 3, 5);
+    const qb_engine_options options = {.backends = backends, .threads = 1};
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    assert_ok(cx, qb_graph_create(cx, &graph));
+    graph->opset = QB_GRAPH_OPSET;
+    const int32_t in = qb_graph_add_value(cx, graph, "x", QB_DTYPE_F32, &shape);
+    int32_t out[3] = {qb_graph_add_value(cx, graph, "codes", QB_DTYPE_NONE, NULL), -1, -1};
+    void *results[3] = {codes}, **next = results + 1;
+    if (scale) out[1] = qb_graph_add_value(cx, graph, "scale", QB_DTYPE_NONE, NULL), *next++ = s;
+    if (zero) out[2] = qb_graph_add_value(cx, graph, "zero", QB_DTYPE_NONE, NULL), *next++ = z;
+    assert_ok(cx, qb_graph_add_input(cx, graph, in));
+    assert_true(qb_graph_add_node(cx, graph, qb_op_find("DynamicQuantizeLinear", ""), "q", &in, 1,
+                                  out, 3) >= 0);
+    for (int i = 0; i < 3; i++)
+        if (out[i] >= 0) assert_ok(cx, qb_graph_add_output(cx, graph, out[i]));
+    assert_ok(cx, qb_graph_infer(cx, graph));
+    assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
+    assert_ok(cx, qb_context_create(cx, engine, &context));
+    assert_ok(cx, qb_context_run(cx, context, (const void *[]){x}, results));
+    qb_context_free(context);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
+/* The results of a step that nobody wants are not made, and the others are. */
+static void results_that_nobody_wants_are_left_out(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (int wanted = 0; wanted < 4; wanted++)
+        for (int there = 0; there < 2; there++) {
+            uint8_t codes[15] = {0}, zero = 0;
+            float scale = 0;
+            run_quantization(&cx, there ? "cuda" : NULL, wanted & 1, wanted & 2, codes, &scale,
+                             &zero);
+            assert_int_equal(codes[0], 0);
+            assert_int_equal(codes[3], 255);
+            assert_int_equal(codes[14], 64); /* 0 */
+            assert_true(wanted & 1 ? scale == 4.0f / 255 : scale == 0);
+            assert_int_equal(zero, wanted & 2 ? 64 : 0);
+        }
 }
 
 /* A cache that two drivers use: each finds its own times, and leaves the other's as they are. */
@@ -325,6 +377,7 @@ int main(void) {
         cmocka_unit_test(what_falls_to_the_processor_is_told),
         cmocka_unit_test(types_have_reasons),
         cmocka_unit_test(dynamic_quantization_stays_on_the_device),
+        cmocka_unit_test(results_that_nobody_wants_are_left_out),
         cmocka_unit_test(times_of_another_driver_stay),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
