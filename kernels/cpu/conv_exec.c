@@ -11,6 +11,7 @@ typedef struct job {
     char *out;
     const char *residual;
     const char *packed;
+    const char *start; /* sums begin here */
 } job;
 
 /* Where the pixels of a chunk are: one entry a pixel. */
@@ -80,7 +81,7 @@ static void run_block(const job *j, const qb_conv_region *r, const qb_conv_block
         .n_runs = r->n_runs,
         .runs = plan->runs + r->first_run,
         .panel = j->packed + block->panel,
-        .start = j->packed + plan->start + (size_t)(start * plan->columns + channel) * 4,
+        .start = j->start + (size_t)(start * plan->columns + channel) * 4,
         .out = j->out + channel * (int64_t)qb_dtype_size(plan->finish.out),
         .residual = j->residual
                         ? j->residual + channel * (int64_t)qb_dtype_size(plan->finish.residual)
@@ -178,8 +179,7 @@ static void pad(const qb_conv_plan *plan, const qb_launch *args, const char *dat
     qb_workers_run(args->workers, qb_ceil64(rows, j.rows_per_task), pad_rows, &j);
 }
 
-qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
-    (void)cx;
+static qb_status launch_from(const qb_kernel *kernel, const qb_launch *args, const void *start) {
     const qb_conv_plan *plan = kernel->state;
     const char *data = (const char *)args->in[QB_IN_DATA] + plan->src_offset;
     if (plan->padded) {
@@ -192,9 +192,21 @@ qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *a
              .out = (char *)args->out + plan->out_offset,
              .residual =
                  residual ? (const char *)args->in[QB_IN_RESIDUAL] + plan->residual_offset : NULL,
-             .packed = args->packed};
+             .packed = args->packed,
+             .start = start};
     qb_workers_run(args->workers, (int64_t)plan->n_chunks * plan->n_block_groups, run_task, &j);
     return QB_OK;
+}
+
+qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const qb_conv_plan *plan = kernel->state;
+    (void)cx;
+    return launch_from(kernel, args, (const char *)args->packed + plan->start);
+}
+
+qb_status qb_conv_launch_from(const qb_kernel *kernel, const qb_launch *args,
+                              const int32_t *start) {
+    return launch_from(kernel, args, start);
 }
 
 static void destroy(qb_kernel *kernel) { qb_conv_plan_free(kernel->state); }

@@ -54,11 +54,18 @@ static void dequantize(const qb_convert *c, const void *in, void *out, int64_t n
     for (int64_t i = 0; i < n; i++) to[i] = real_of(c, from[i]);
 }
 
+/* Piece by piece, for the result may lie where the integers do. */
 QB_CLONES static void from_integer(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const int32_t *from = in;
-    float *to = out;
+    enum { PIECE = 64 };
+    int32_t integer[PIECE] = {0};
+    float real[PIECE];
     (void)c;
-    for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
+    for (int64_t i = 0; i < n; i += PIECE) {
+        const size_t bytes = (size_t)qb_min64(PIECE, n - i) * sizeof *real;
+        memcpy(integer, (const int32_t *)in + i, bytes);
+        for (int k = 0; k < PIECE; k++) real[k] = (float)integer[k];
+        memcpy((float *)out + i, real, bytes);
+    }
 }
 
 /* bf16 is the upper half of a float. */

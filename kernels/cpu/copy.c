@@ -221,6 +221,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     c->threads = threads;
     plan_copy(c, &p->in[0], &p->out);
     choose_tasks(c);
+    const bool casts = p->in[0].dtype == QB_DTYPE_S32 && p->out.dtype == QB_DTYPE_F32;
+    kernel->in_place_inputs = casts && c->shape == COPY_FLAT && c->in_first == c->out_first;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

@@ -1,13 +1,14 @@
-/* MATMUL_INTEGER with a constant right side: the product of cpu.matmul_s8 to its sums, and zero
- * points behind it. With b' = b - g (g is 128 for u8, else 0) and zb = Zb - g
+/* MATMUL_INTEGER with a constant right side: the product of cpu.matmul_s8 to its sums. With
+ * b' = b - g (g is 128 for u8, else 0) and zb = Zb - g
  *
- *   sum (a - Za)(b - Zb) = sum a b' - Za sum b' - zb sum a + k Za zb
+ *   sum (a - Za)(b - Zb) = (sum a b' - Za sum b') + zb (k Za - sum a)
  *
- * in which everything wraps, as the sums do. */
+ * in which everything wraps, as the sums do. They begin at - Za sum b'; the rest is 0 for weights
+ * without zero points, else it follows row by row. */
 #include <string.h>
 
 #include "base/clones.h"
-#include "cpu_internal.h"
+#include "conv_internal.h"
 
 #define ROWS_PER_TASK 16
 
@@ -19,6 +20,7 @@ typedef struct integer_state {
     bool b_unsigned;
     int64_t b_zeros; /* 0: none */
     size_t columns;  /* sums of b's columns, in the packed block */
+    size_t start;    /* where sums begin, in the workspace */
 } integer_state;
 
 static const float one = 1.0f;
@@ -66,7 +68,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     return status;
 }
 
-/* ---- zero points ------------------------------------------------------------------------------
+/* ---- running ----------------------------------------------------------------------------------
  */
 
 typedef struct job {
@@ -75,12 +77,26 @@ typedef struct job {
     bool a_signed;
     uint32_t a_zero;
     const uint8_t *b_zero; /* NULL: none */
-    const uint32_t *columns;
     uint32_t *out;
 } job;
 
 static uint32_t code_at(const uint8_t *code, int64_t i, bool is_signed) {
     return is_signed ? (uint32_t)(int8_t)code[i] : code[i];
+}
+
+/* zb of column i. */
+static uint32_t offset_at(const job *j, int64_t i) {
+    const bool b_unsigned = j->s->b_unsigned;
+    const uint32_t zero =
+        j->b_zero ? code_at(j->b_zero, j->s->b_zeros > 1 ? i : 0, !b_unsigned) : 0;
+    return zero - (b_unsigned ? 128 : 0);
+}
+
+static bool has_offsets(const job *j) {
+    const int64_t n = j->s->b_zeros > 1 ? j->s->n : 1;
+    for (int64_t i = 0; i < n; i++)
+        if (offset_at(j, i) != 0) return true;
+    return false;
 }
 
 QB_CLONES static uint32_t sum_of(const uint8_t *a, int64_t n, uint8_t flip) {
@@ -89,30 +105,20 @@ QB_CLONES static uint32_t sum_of(const uint8_t *a, int64_t n, uint8_t flip) {
     return sum - (flip ? 128 * (uint32_t)n : 0);
 }
 
-QB_CLONES static void add_columns(uint32_t *out, const uint32_t *columns, int64_t n, uint32_t times,
-                                  uint32_t rest) {
-    for (int64_t i = 0; i < n; i++) out[i] += columns[i] * times + rest;
+QB_CLONES static void add_products(uint32_t *out, const uint32_t *columns, int64_t n,
+                                   uint32_t times) {
+    for (int64_t i = 0; i < n; i++) out[i] += columns[i] * times;
 }
 
-static void correct_row(const job *j, int64_t row) {
-    const integer_state *s = j->s;
-    uint32_t *out = j->out + row * s->n, rest = 0;
-    if (j->b_zero || s->b_unsigned) /* what each zb is multiplied with */
-        rest = (uint32_t)s->k * j->a_zero - sum_of(j->a + row * s->k, s->k, j->a_signed ? 0x80 : 0);
-    const uint32_t less = s->b_unsigned ? 128 : 0;
-    if (s->b_zeros <= 1) {
-        const uint32_t zero = j->b_zero ? code_at(j->b_zero, 0, !s->b_unsigned) : 0;
-        add_columns(out, j->columns, s->n, 0u - j->a_zero, rest * (zero - less));
-        return;
-    }
-    for (int64_t i = 0; i < s->n; i++)
-        out[i] += rest * (code_at(j->b_zero, i, !s->b_unsigned) - less) - j->columns[i] * j->a_zero;
-}
-
-static void correct_rows(int64_t task, void *argument) {
+static void add_offsets(int64_t task, void *argument) {
     const job *j = argument;
-    const int64_t end = qb_min64((task + 1) * ROWS_PER_TASK, j->s->rows);
-    for (int64_t row = task * ROWS_PER_TASK; row < end; row++) correct_row(j, row);
+    const integer_state *s = j->s;
+    const int64_t end = qb_min64((task + 1) * ROWS_PER_TASK, s->rows);
+    for (int64_t row = task * ROWS_PER_TASK; row < end; row++) {
+        const uint32_t sum = sum_of(j->a + row * s->k, s->k, j->a_signed ? 0x80 : 0);
+        const uint32_t rest = (uint32_t)s->k * j->a_zero - sum;
+        for (int64_t i = 0; i < s->n; i++) j->out[row * s->n + i] += rest * offset_at(j, i);
+    }
 }
 
 static const uint8_t *input(const qb_kernel *kernel, const qb_launch *args, int32_t i) {
@@ -120,18 +126,23 @@ static const uint8_t *input(const qb_kernel *kernel, const qb_launch *args, int3
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
     const integer_state *s = kernel->state;
+    const qb_conv_plan *plan = s->product->state;
+    const char *packed = args->packed;
     const uint8_t *a_zero = input(kernel, args, QB_IN_DATA_ZERO);
-    QB_TRY(s->product->launch(cx, s->product, args));
+    uint32_t *start = (uint32_t *)(void *)((char *)args->workspace + s->start);
     job j = {.s = s,
              .a = args->in[QB_IN_DATA],
              .a_signed = kernel->problem.in[QB_IN_DATA].dtype == QB_DTYPE_S8,
              .b_zero = input(kernel, args, QB_IN_WEIGHT_ZERO),
-             .columns = (const uint32_t *)(const void *)((const char *)args->packed + s->columns),
              .out = args->out};
     if (a_zero) j.a_zero = code_at(a_zero, 0, j.a_signed);
-    if (a_zero || j.b_zero || s->b_unsigned)
-        qb_workers_run(args->workers, qb_ceil64(s->rows, ROWS_PER_TASK), correct_rows, &j);
+    memcpy(start, packed + plan->start, (size_t)plan->columns * sizeof *start);
+    add_products(start, (const uint32_t *)(const void *)(packed + s->columns), s->n, 0u - j.a_zero);
+    QB_TRY(qb_conv_launch_from(s->product, args, (const int32_t *)start));
+    if (has_offsets(&j))
+        qb_workers_run(args->workers, qb_ceil64(s->rows, ROWS_PER_TASK), add_offsets, &j);
     return QB_OK;
 }
 
@@ -166,7 +177,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     kernel->packed_bytes = s->columns + (size_t)s->n * sizeof(uint32_t);
     kernel->packed_form = inner->packed_form;
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
-    kernel->workspace_bytes = inner->workspace_bytes;
+    const qb_conv_plan *plan = inner->state;
+    s->start = qb_pad64(inner->workspace_bytes);
+    kernel->workspace_bytes = s->start + (size_t)plan->columns * sizeof(uint32_t);
     kernel->pack = pack;
     kernel->launch = launch;
     kernel->destroy = destroy;
