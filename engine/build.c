@@ -480,6 +480,13 @@ static qb_status fuse_for_device(qb_builder *b, const request *r) {
     return qb_device_fuse(b);
 }
 
+static qb_status fuse_for_host(qb_builder *b) {
+    int32_t n;
+    QB_TRY(qb_fuse_integers(b->cx, b->graph, &n));
+    if (n > 0) qb_debug(b->cx, "products of integers with their scales: %d", (int)n);
+    return QB_OK;
+}
+
 /* All of the engine but the packed constants. */
 static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     qb_status status = QB_OK;
@@ -517,6 +524,7 @@ static qb_status draft(qb_ctx *cx, const request *r, qb_engine **out) {
     if (!b.graph) QB_GO(bind_graph(&b, r));
     if (r->device) QB_GO(open_device(&b, r));
     if (r->device && r->float_type == QB_DTYPE_F16 && !r->observable) QB_GO(fuse_for_device(&b, r));
+    if (!r->device && !r->observable) QB_GO(fuse_for_host(&b));
     QB_GO(qb_fuse(cx, b.graph, &b.groups));
     drop_idle(&b.groups);
     if (r->device && r->float_type == QB_DTYPE_F16 && r->mix) QB_GO(mix(&b));

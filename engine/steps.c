@@ -324,7 +324,7 @@ static qb_dtype computes_in(const qb_problem *p) {
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
     bool has_weight = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
                       p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
-    if (p->kind == QB_KIND_MATMUL_INTEGER) return QB_DTYPE_S8;
+    if (p->kind == QB_KIND_MATMUL_INTEGER || p->kind == QB_KIND_MATMUL_SCALED) return QB_DTYPE_S8;
     if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : real;
     return in && out ? QB_DTYPE_S8 : real;
 }

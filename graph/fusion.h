@@ -58,6 +58,10 @@ bool qb_group_prepares_image(const qb_graph *graph, const qb_group *group);
  * known, and these values are to be there all the same. */
 qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
 
+/* Products of 8-bit integers with a cast, dynamic scales and a bias behind them, each read by the
+ * next alone, become one MatMulIntegerToFloat. What vanishes is as below. Shapes must be known. */
+qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Attention written as MatMul, Softmax and MatMul, with what splits and joins heads around them,
  * becomes one Attention node wherever `accept` takes its problem (as qb_node_problem poses it). For
  * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.

@@ -93,6 +93,7 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_ATTENTION:
     case QB_KIND_RECURRENT:
     case QB_KIND_MATMUL_INTEGER:
+    case QB_KIND_MATMUL_SCALED:
     case QB_KIND_DYNAMIC_QUANTIZE:
     case QB_KIND_COUNT: break;
     }

@@ -147,6 +147,13 @@ static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_proble
     return pose_acts(node, layer->cell + 1, r->dim[0], layer);
 }
 
+static bool pose_matmul_scaled(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    (void)graph;
+    p->kind = QB_KIND_MATMUL_SCALED;
+    p->n_in = node->n_in;
+    return true;
+}
+
 static bool pose_matmul_integer(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     (void)graph;
     p->kind = QB_KIND_MATMUL_INTEGER;
@@ -173,23 +180,25 @@ static bool pose_dynamic_quantize(const qb_graph *graph, const qb_node *node, qb
 
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
     static const struct {
-        const char *op;
+        const char *domain, *op;
         bool (*pose)(const qb_graph *graph, const qb_node *node, qb_problem *p);
-    } rows[] = {{"LayerNormalization", pose_layer_norm},
-                {"Transpose", pose_transpose},
-                {"Gather", pose_gather},
-                {"Attention", pose_attention},
-                {"Resize", pose_resize},
-                {"LSTM", pose_recurrent},
-                {"GRU", pose_recurrent},
-                {"RNN", pose_recurrent},
-                {"MatMulInteger", pose_matmul_integer},
-                {"Cast", pose_cast},
-                {"DynamicQuantizeLinear", pose_dynamic_quantize}};
+    } rows[] = {{"", "LayerNormalization", pose_layer_norm},
+                {"", "Transpose", pose_transpose},
+                {"", "Gather", pose_gather},
+                {"", "Attention", pose_attention},
+                {"", "Resize", pose_resize},
+                {"", "LSTM", pose_recurrent},
+                {"", "GRU", pose_recurrent},
+                {"", "RNN", pose_recurrent},
+                {"", "MatMulInteger", pose_matmul_integer},
+                {"com.microsoft", "MatMulIntegerToFloat", pose_matmul_scaled},
+                {"", "Cast", pose_cast},
+                {"", "DynamicQuantizeLinear", pose_dynamic_quantize}};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     bool posed = false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !posed; i++)
-        posed = qb_node_is(node, rows[i].op) && rows[i].pose(graph, node, &p);
+        posed = node->op && strcmp(node->op->name, rows[i].op) == 0 &&
+                strcmp(node->op->domain, rows[i].domain) == 0 && rows[i].pose(graph, node, &p);
     if (!posed) return false;
     const bool recurrent = p.kind == QB_KIND_RECURRENT;
     for (int32_t i = 0; i < p.n_in; i++) {

@@ -22,6 +22,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_ATTENTION] = "attention",
         [QB_KIND_RECURRENT] = "recurrent",
         [QB_KIND_MATMUL_INTEGER] = "matmul_integer",
+        [QB_KIND_MATMUL_SCALED] = "matmul_scaled",
         [QB_KIND_DYNAMIC_QUANTIZE] = "dynamic_quantize",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
@@ -163,7 +164,8 @@ double qb_problem_flops(const qb_problem *p) {
         return 2.0 * count_of(&p->in[QB_IN_DATA].shape, 0) *
                count_of(&p->in[QB_IN_WEIGHT].shape, 1);
     case QB_KIND_MATMUL:
-    case QB_KIND_MATMUL_INTEGER: {
+    case QB_KIND_MATMUL_INTEGER:
+    case QB_KIND_MATMUL_SCALED: {
         const qb_shape *a = &p->in[QB_IN_DATA].shape;
         int32_t k = a->rank - (p->transpose_a ? 2 : 1);
         return k < 0 ? 0.0 : 2.0 * out * (double)a->dim[k];

@@ -69,6 +69,9 @@ typedef enum qb_kind {
     /* As ONNX's MatMulInteger. In: a [..., m, k], b [..., k, n], a_zero?, b_zero? (one, or [n]) of
        8-bit integers; out: sum (a - a_zero)(b - b_zero) in s32, which wraps */
     QB_KIND_MATMUL_INTEGER,
+    /* As com.microsoft's MatMulIntegerToFloat: float(sum) (a_scale b_scale) + bias. In: a, b,
+       a_scale, b_scale (one, or [n]), a_zero?, b_zero?, bias [n]? */
+    QB_KIND_MATMUL_SCALED,
     /* As ONNX's DynamicQuantizeLinear. In: x; out: u8 codes of the range of x and 0.
        qb_launch.more: scale (f32) and zero point (u8) */
     QB_KIND_DYNAMIC_QUANTIZE,
@@ -190,6 +193,15 @@ typedef struct qb_problem {
 /* Input positions of CONV, CONV_TRANSPOSE and MATMUL; MATMUL_INTEGER has zero points there. */
 enum { QB_IN_DATA = 0, QB_IN_WEIGHT = 1, QB_IN_BIAS = 2, QB_IN_RESIDUAL = 3 };
 enum { QB_IN_DATA_ZERO = 2, QB_IN_WEIGHT_ZERO = 3 };
+/* Those of MATMUL_SCALED behind data and weight. */
+enum {
+    QB_SCALED_DATA_SCALE = 2,
+    QB_SCALED_WEIGHT_SCALE,
+    QB_SCALED_DATA_ZERO,
+    QB_SCALED_WEIGHT_ZERO,
+    QB_SCALED_BIAS,
+    QB_SCALED_INPUTS
+};
 
 /* Results of a kernel: qb_launch.out and those in qb_launch.more. */
 int32_t qb_kind_outputs(qb_kind kind);

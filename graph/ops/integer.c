@@ -1,5 +1,6 @@
 /* Operators on integers with explicit scales and zero points: ConvInteger, MatMulInteger,
- * QLinearConv, QLinearMatMul, DynamicQuantizeLinear. Sums are int32 and wrap. */
+ * MatMulIntegerToFloat, QLinearConv, QLinearMatMul, DynamicQuantizeLinear. Sums are int32 and wrap.
+ */
 #include <math.h>
 
 #include "ops_internal.h"
@@ -82,6 +83,63 @@ static qb_status eval_qlinear_matmul(qb_ctx *cx, const qb_node *node, const qb_t
     return status;
 }
 
+/* Float sums with their scales: one multiplication by the scales' rounded product. */
+static qb_status infer_matmul_scaled(qb_ctx *cx, const qb_infer_args *args) {
+    static const int32_t codes[] = {0, 1, 4, 5};
+    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_codes(cx, args, codes[i]));
+    return qb_infer_product(cx, args, 0, 1, QB_DTYPE_F32);
+}
+
+static qb_status check_scales(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                              int64_t columns) {
+    static const int32_t index[] = {2, 3, 6};
+    const int64_t allowed[] = {1, columns, columns};
+    for (int32_t i = 0; i < 3; i++) {
+        if (!qb_eval_has(node, in, index[i])) continue;
+        const qb_desc *desc = &in[index[i]].desc;
+        const int64_t n = qb_shape_count(&desc->shape);
+        if (desc->dtype != QB_DTYPE_F32 || (n != 1 && n != allowed[i]))
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "input %d: expected %lld elements of f32, got %lld of %s", index[i],
+                           (long long)allowed[i], (long long)n, qb_dtype_text(desc->dtype));
+    }
+    return QB_OK;
+}
+
+static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                    qb_tensor *out) {
+    const qb_shape *shape = &out[0].desc.shape, *b_shape = &in[1].desc.shape;
+    const int64_t n = qb_shape_count(shape);
+    const int64_t columns = b_shape->rank > 1 ? b_shape->dim[b_shape->rank - 1] : 1;
+    QB_TRY(check_scales(cx, node, in, columns));
+    qb_eval_operand a = {.tensor = &in[0], .zero = qb_eval_has(node, in, 4) ? &in[4] : NULL};
+    qb_eval_operand b = {.tensor = &in[1], .zero = qb_eval_has(node, in, 5) ? &in[5] : NULL};
+    const qb_tensor *bias = qb_eval_has(node, in, 6) ? &in[6] : NULL;
+    int32_t *sums = qb_temp_take(cx, (size_t)n, sizeof *sums);
+    if (!sums) return cx->code;
+    qb_status status = qb_eval_product(cx, node, &a, &b, QB_DTYPE_S32, sums);
+    for (int64_t i = 0; i < n && status == QB_OK; i++) {
+        const float scale = scale_at(&in[2], 0) * scale_at(&in[3], i % columns);
+        float real = (float)sums[i] * scale;
+        if (bias) real += scale_at(bias, i % columns);
+        ((float *)out[0].data)[i] = real;
+    }
+    qb_temp_give(sums);
+    return status;
+}
+
+const qb_op qb_op_matmul_integer_to_float = {.name = "MatMulIntegerToFloat",
+                                             .domain = "com.microsoft",
+                                             .since = 1,
+                                             .min_in = 4,
+                                             .max_in = 7,
+                                             .min_out = 1,
+                                             .max_out = 1,
+                                             .qrule = QB_QRULE_FLOAT,
+                                             .weight_input = -1,
+                                             .infer = infer_matmul_scaled,
+                                             .eval = eval_matmul_scaled,
+                                             .types = QB_TYPES_CODES};
 QB_OP_SIMPLE(matmul_integer, "MatMulInteger", 10, 2, 4, 1, 0, NULL, FLOAT, infer_matmul_integer,
              eval_matmul_integer, .types = QB_TYPES_CODES);
 QB_OP_SIMPLE(qlinear_matmul, "QLinearMatMul", 10, 8, 8, 1, 0, NULL, FLOAT, infer_qlinear_matmul,

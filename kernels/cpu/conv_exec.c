@@ -12,6 +12,7 @@ typedef struct job {
     const char *residual;
     const char *packed;
     const char *start; /* sums begin here */
+    const float *multiplier;
 } job;
 
 /* Where the pixels of a chunk are: one entry a pixel. */
@@ -88,7 +89,7 @@ static void run_block(const job *j, const qb_conv_region *r, const qb_conv_block
                         : NULL,
         .out_stride = plan->out_stride,
         .residual_stride = plan->residual_stride,
-        .multiplier = (const float *)(const void *)(j->packed + plan->multiplier) + channel,
+        .multiplier = j->multiplier + channel,
         .bias = plan->float_bias ? (const float *)(const void *)(j->packed + plan->bias) + channel
                                  : NULL,
         .finish = &plan->finish};
@@ -179,21 +180,25 @@ static void pad(const qb_conv_plan *plan, const qb_launch *args, const char *dat
     qb_workers_run(args->workers, qb_ceil64(rows, j.rows_per_task), pad_rows, &j);
 }
 
-static qb_status launch_from(const qb_kernel *kernel, const qb_launch *args, const void *start) {
+qb_status qb_conv_launch_with(const qb_kernel *kernel, const qb_launch *args, const void *start,
+                              const float *multiplier) {
     const qb_conv_plan *plan = kernel->state;
     const char *data = (const char *)args->in[QB_IN_DATA] + plan->src_offset;
     if (plan->padded) {
         pad(plan, args, data);
         data = args->workspace;
     }
+    const char *packed = args->packed;
+    const float *packed_multiplier = (const float *)(const void *)(packed + plan->multiplier);
     bool residual = plan->finish.residual != QB_DTYPE_NONE;
     job j = {.plan = plan,
              .data = data,
              .out = (char *)args->out + plan->out_offset,
              .residual =
                  residual ? (const char *)args->in[QB_IN_RESIDUAL] + plan->residual_offset : NULL,
-             .packed = args->packed,
-             .start = start};
+             .packed = packed,
+             .start = start,
+             .multiplier = multiplier ? multiplier : packed_multiplier};
     qb_workers_run(args->workers, (int64_t)plan->n_chunks * plan->n_block_groups, run_task, &j);
     return QB_OK;
 }
@@ -201,12 +206,7 @@ static qb_status launch_from(const qb_kernel *kernel, const qb_launch *args, con
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const qb_conv_plan *plan = kernel->state;
     (void)cx;
-    return launch_from(kernel, args, (const char *)args->packed + plan->start);
-}
-
-qb_status qb_conv_launch_from(const qb_kernel *kernel, const qb_launch *args,
-                              const int32_t *start) {
-    return launch_from(kernel, args, start);
+    return qb_conv_launch_with(kernel, args, (const char *)args->packed + plan->start, NULL);
 }
 
 static void destroy(qb_kernel *kernel) { qb_conv_plan_free(kernel->state); }

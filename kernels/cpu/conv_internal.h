@@ -147,8 +147,9 @@ uint64_t qb_conv_form(const qb_conv_plan *plan);
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
-/* The same for MATMUL of codes with sums that begin at `start` instead of at what was packed:
- * plan->columns of them. */
-qb_status qb_conv_launch_from(const qb_kernel *kernel, const qb_launch *args, const int32_t *start);
+/* The same for MATMUL of codes with constants of this launch instead of those that were packed,
+ * plan->columns of each: where sums begin, and what they are multiplied with (NULL: as packed). */
+qb_status qb_conv_launch_with(const qb_kernel *kernel, const qb_launch *args, const void *start,
+                              const float *multiplier);
 
 #endif

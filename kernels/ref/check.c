@@ -244,6 +244,7 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_ATTENTION:
     case QB_KIND_RECURRENT:
     case QB_KIND_MATMUL_INTEGER:
+    case QB_KIND_MATMUL_SCALED:
     case QB_KIND_DYNAMIC_QUANTIZE:
     case QB_KIND_COUNT: break;
     }

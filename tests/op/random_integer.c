@@ -35,7 +35,33 @@ static void make_product(qb_rng *rng, random_case *c) {
     c->problem.out.shape = few && flat ? qb_shape_of(2, m, n) : qb_shape_of(3, lead, m, n);
 }
 
+/* The same product with scales, and perhaps a bias. */
+static void make_scaled(qb_rng *rng, random_case *c) {
+    make_product(rng, c);
+    const qb_shape *b = &c->in[QB_IN_WEIGHT].shape;
+    const int n = (int)b->dim[b->rank - 1];
+    c->in[QB_SCALED_DATA_ZERO] = c->in[QB_IN_DATA_ZERO];
+    c->in[QB_SCALED_WEIGHT_ZERO] = c->in[QB_IN_WEIGHT_ZERO];
+    c->constant[QB_SCALED_DATA_ZERO] = c->constant[QB_IN_DATA_ZERO];
+    c->constant[QB_SCALED_WEIGHT_ZERO] = c->constant[QB_IN_WEIGHT_ZERO];
+    for (int32_t i = QB_SCALED_DATA_SCALE; i < QB_SCALED_INPUTS; i++) {
+        if (i == QB_SCALED_DATA_ZERO || i == QB_SCALED_WEIGHT_ZERO) continue;
+        const bool one =
+            i == QB_SCALED_DATA_SCALE || (i == QB_SCALED_WEIGHT_SCALE && random_chance(rng, 50));
+        c->in[i] = (qb_desc){.dtype = QB_DTYPE_F32, .q.axis = -1};
+        c->in[i].shape = one ? (qb_shape){0} : qb_shape_of(1, n);
+        c->constant[i] = i == QB_SCALED_BIAS || random_chance(rng, 50);
+    }
+    if (random_chance(rng, 40)) c->in[QB_SCALED_BIAS].dtype = QB_DTYPE_NONE;
+    c->problem.n_in = QB_SCALED_INPUTS;
+    c->problem.out.dtype = QB_DTYPE_F32;
+}
+
 void random_integer_make(qb_rng *rng, random_case *c) {
+    if (c->problem.kind == QB_KIND_MATMUL_SCALED) {
+        make_scaled(rng, c);
+        return;
+    }
     if (c->problem.kind == QB_KIND_MATMUL_INTEGER) {
         make_product(rng, c);
         return;
@@ -68,7 +94,24 @@ static int64_t zero(const random_case *c, int32_t i, int64_t column) {
     return code(c, i, qb_shape_count(&c->in[i].shape) > 1 ? column : 0);
 }
 
+/* Of the element of the result; its column is `column`. */
+static void store(random_case *c, int64_t at, int64_t column, int32_t sum) {
+    if (c->problem.kind == QB_KIND_MATMUL_INTEGER) {
+        ((int32_t *)c->expected)[at] = sum;
+        return;
+    }
+    const bool many = qb_shape_count(&c->in[QB_SCALED_WEIGHT_SCALE].shape) > 1;
+    const float *bias = c->data[QB_SCALED_BIAS], *a = c->data[QB_SCALED_DATA_SCALE];
+    const float *b = c->data[QB_SCALED_WEIGHT_SCALE];
+    float real = (float)sum * (*a * b[many ? column : 0]);
+    if (bias) real += bias[column];
+    ((float *)c->expected)[at] = real;
+}
+
 static void product(random_case *c) {
+    const bool scaled = c->problem.kind == QB_KIND_MATMUL_SCALED;
+    const int32_t a_zero = scaled ? (int32_t)QB_SCALED_DATA_ZERO : (int32_t)QB_IN_DATA_ZERO;
+    const int32_t b_zero = scaled ? (int32_t)QB_SCALED_WEIGHT_ZERO : (int32_t)QB_IN_WEIGHT_ZERO;
     const qb_shape *a = &c->in[QB_IN_DATA].shape, *b = &c->in[QB_IN_WEIGHT].shape;
     const qb_shape *y = &c->problem.out.shape;
     const int64_t m = y->dim[y->rank - 2], n = y->dim[y->rank - 1], k = a->dim[a->rank - 1];
@@ -77,10 +120,9 @@ static void product(random_case *c) {
         const int64_t left = (a->rank > 2 ? matrix : 0) * m + row, right = b->rank > 2 ? matrix : 0;
         int64_t sum = 0;
         for (int64_t j = 0; j < k; j++)
-            sum += (code(c, QB_IN_DATA, left * k + j) - zero(c, QB_IN_DATA_ZERO, 0)) *
-                   (code(c, QB_IN_WEIGHT, (right * k + j) * n + column) -
-                    zero(c, QB_IN_WEIGHT_ZERO, column));
-        ((int32_t *)c->expected)[i] = (int32_t)sum;
+            sum += (code(c, QB_IN_DATA, left * k + j) - zero(c, a_zero, 0)) *
+                   (code(c, QB_IN_WEIGHT, (right * k + j) * n + column) - zero(c, b_zero, column));
+        store(c, i, column, (int32_t)sum);
     }
 }
 
@@ -98,8 +140,8 @@ static void codes(random_case *c) {
 }
 
 void random_integer_reference(random_case *c) {
-    if (c->problem.kind == QB_KIND_MATMUL_INTEGER)
-        product(c);
-    else
+    if (c->problem.kind == QB_KIND_DYNAMIC_QUANTIZE)
         codes(c);
+    else
+        product(c);
 }

@@ -16,6 +16,7 @@ static const struct {
     [QB_KIND_ATTENTION] = {random_attention_make, random_attention_reference},
     [QB_KIND_RECURRENT] = {random_recurrent_make, random_recurrent_reference},
     [QB_KIND_MATMUL_INTEGER] = {random_integer_make, random_integer_reference},
+    [QB_KIND_MATMUL_SCALED] = {random_integer_make, random_integer_reference},
     [QB_KIND_DYNAMIC_QUANTIZE] = {random_integer_make, random_integer_reference},
 };
 

@@ -331,6 +331,32 @@ static void product_is_exact(qb_rng *rng, code_matrix a, code_matrix b) {
     free(a.data), free(a.zero), free(b.data), free(b.zero);
 }
 
+/* com.microsoft's product with scales: the sums less zero points, times both, and a bias. */
+static void integers_become_floats(void **state) {
+    (void)state;
+    const uint8_t a[] = {10, 20, 30, 200}, a_zero = 5;
+    const int8_t b[] = {1, -2, 3, 4, -5, 6}, b_zero[] = {0, 1, -1};
+    const float a_scale = 0.1f, b_scale[] = {0.5f, 0.25f, 3.0f}, bias[] = {1, 2, 1e-3f};
+    qb_graph *graph = new_graph();
+    const int32_t all[7] = {
+        constant(graph, QB_DTYPE_U8, 2, 2, a),         constant(graph, QB_DTYPE_S8, 2, 3, b),
+        constant(graph, QB_DTYPE_F32, 0, 0, &a_scale), constant(graph, QB_DTYPE_F32, 3, 0, b_scale),
+        constant(graph, QB_DTYPE_U8, 0, 0, &a_zero),   constant(graph, QB_DTYPE_S8, 3, 0, b_zero),
+        constant(graph, QB_DTYPE_F32, 3, 0, bias)};
+    for (int n = 4; n <= 7; n++) {
+        const float *y = result_of(graph, "MatMulIntegerToFloat", "com.microsoft", all, n)->data;
+        for (int i = 0; i < 6; i++) {
+            int32_t sum = 0;
+            for (int k = 0; k < 2; k++)
+                sum += (a[i / 3 * 2 + k] - (n > 4 ? a_zero : 0)) *
+                       (b[k * 3 + i % 3] - (n > 5 ? b_zero[i % 3] : 0));
+            const float scale = a_scale * b_scale[i % 3], real = (float)sum * scale;
+            assert_true(y[i] == (n > 6 ? real + bias[i % 3] : real));
+        }
+    }
+    qb_graph_free(graph);
+}
+
 /* Of 8-bit integers: sums of 32 bits, modulo 2^32, whatever the sizes and zero points. */
 static void products_of_codes_are_exact(void **state) {
     (void)state;
@@ -365,6 +391,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(places_outside_the_data_are_errors),
     cmocka_unit_test(grids_read_between_pixels_and_beyond_them),
     cmocka_unit_test(bits_and_choices),
+    cmocka_unit_test(integers_become_floats),
     cmocka_unit_test(products_of_codes_are_exact),
 };
 QB_TEST_MAIN(tests)

@@ -260,8 +260,20 @@ static void types_have_reasons(void **state) {
     qb_graph_free(graph);
 }
 
+/* Products with their scales as one step. */
+static int n_scaled_products(const qb_engine *engine) {
+    int n = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        n += strcmp(info.tactic, "cpu.matmul_scaled.packed") == 0;
+    }
+    return n;
+}
+
 /* Products whose codes are found on the way run on the device, with their scales and zero points,
- * to the same bits as here. In FP16 sums and scales stay f32, whatever way they take. */
+ * to the same bits as here, where one of them takes its scales along if nobody asks for its sums.
+ * In FP16 sums and scales stay f32, whatever way they take. */
 static void dynamic_quantization_stays_on_the_device(void **state) {
     (void)state;
     static dynamic_results here, there, half;
@@ -277,6 +289,7 @@ static void dynamic_quantization_stays_on_the_device(void **state) {
             qb_engine_step(device, s, &info);
             assert_null(info.fallback);
         }
+        assert_int_equal(n_scaled_products(host), f == DYNAMIC_SUMS_HIDDEN);
         dynamic_model_run(&cx, host, &here);
         dynamic_model_run(&cx, device, &there);
         dynamic_model_run(&cx, halves, &half);

@@ -109,8 +109,9 @@ void dynamic_model(qb_ctx *cx, dynamic_form form, qb_graph **out) {
                 codes(&m, "z2", QB_DTYPE_U8, qb_shape_of(1, DYNAMIC_COLUMNS)),
                 floats(&m, "s2", 1, 1e-5 * unit * unit, 1e-4 * unit * unit), &last);
     quantize(&m, "result", y, made);
-    const int32_t outputs[] = {y, sums, last, made[0], made[1], made[2]};
-    for (int i = 0; i < 6; i++) assert_ok(cx, qb_graph_add_output(cx, m.graph, outputs[i]));
+    const int32_t outputs[] = {y, made[0], made[1], made[2], sums, last};
+    const int n_outputs = form == DYNAMIC_SUMS_HIDDEN ? 4 : 6;
+    for (int i = 0; i < n_outputs; i++) assert_ok(cx, qb_graph_add_output(cx, m.graph, outputs[i]));
     assert_ok(cx, qb_graph_infer(cx, m.graph));
     *out = m.graph;
 }
@@ -136,8 +137,8 @@ void dynamic_model_run(qb_ctx *cx, const qb_engine *engine, dynamic_results *out
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = (float)(qb_rng_normal(&rng) + 0.3);
     assert_ok(cx, qb_context_create(cx, engine, &context));
     assert_ok(cx, qb_context_run(cx, context, (const void *[]){x},
-                                 (void *[]){out->y, out->sums, out->last, out->codes, &out->scale,
-                                            &out->zero}));
+                                 (void *[]){out->y, out->codes, &out->scale, &out->zero, out->sums,
+                                            out->last}));
     qb_context_free(context);
 }
 

@@ -18,12 +18,13 @@ typedef enum dynamic_form {
     DYNAMIC_REALS_RESHAPED,  /* behind that */
     DYNAMIC_SCALE_RESHAPED,  /* the data's */
     DYNAMIC_SCALES_COMPUTED, /* both, as of two activations */
+    DYNAMIC_SUMS_HIDDEN,     /* plain, but sums are no outputs: casts and scales may go with them */
     DYNAMIC_FORMS
 } dynamic_form;
 
 /* Input "x" [4, 33, 512] -> to 256 columns: signed weight, a scale for each column, bias -> Relu ->
- * to 30 columns: unsigned weight, a zero point for each column -> "y" [4, 33, 30], the sums of both
- * products ([4, 33, 256] and [4, 33, 30] of s32), and y's codes, scale and zero point. The sums are
+ * to 30 columns: unsigned weight, a zero point for each column -> "y" [4, 33, 30], its codes, scale
+ * and zero point, and the sums of both products ([4, 33, 256] and [4, 33, 30] of s32). The sums are
  * beyond what f16 can hold, and the scales below. */
 void dynamic_model(qb_ctx *cx, dynamic_form form, qb_graph **out);
 /* An engine of it; `without`: sources of tactics that are left out. */
