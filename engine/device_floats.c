@@ -1,5 +1,6 @@
 /* Values that stay f32 on a device whose floats are f16: sums of 8-bit products reach beyond
- * binary16, and the scales that bring them back lie below it. The product of both fits again. */
+ * binary16, and the scales that bring them back lie below it. The product of both fits again; one
+ * with the data's scale alone, and then with the weight's, is not looked for. */
 #include <string.h>
 
 #include "device_internal.h"

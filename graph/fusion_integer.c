@@ -22,7 +22,8 @@ static bool is_by_column(const qb_graph *graph, int32_t value, int64_t columns, 
     if (!qb_value_floats(graph, value)) return false;
     const qb_shape *shape = &graph->values[value].shape;
     const int64_t n = qb_shape_count(shape);
-    return (or_one && n == 1) || (n == columns && shape->dim[shape->rank - 1] == columns);
+    return (or_one && n == 1) ||
+           (shape->rank > 0 && n == columns && shape->dim[shape->rank - 1] == columns);
 }
 
 /* Weights of two dimensions without a zero point but 0. */
@@ -43,7 +44,7 @@ static bool is_plain_weight(const qb_graph *graph, const qb_node *product) {
 /* The scale of the data, and that of the weight. */
 static bool find_scales(const qb_rewrite *rw, int32_t value, int64_t columns, scaled *s) {
     const qb_graph *graph = rw->graph;
-    s->scales = qb_rewrite_from(rw, value, "Mul");
+    s->scales = qb_value_is_plain(graph, value) ? qb_rewrite_from(rw, value, "Mul") : -1;
     for (int32_t i = 0; s->scales >= 0 && i < 2; i++) {
         const int32_t *in = graph->nodes[s->scales].in;
         s->a_scale = in[i];
@@ -79,6 +80,7 @@ static int32_t find_end(const qb_rewrite *rw, int32_t mul, scaled *s) {
     if (add < 0 || !qb_node_is(&graph->nodes[add], "Add") || shape->rank < 1) return mul;
     const int32_t *in = graph->nodes[add].in, other = in[0] == value ? in[1] : in[0];
     if (!is_by_column(graph, other, shape->dim[shape->rank - 1], false) ||
+        !qb_value_is_plain(graph, graph->nodes[add].out[0]) ||
         !qb_shape_surely_equal(&graph->values[graph->nodes[add].out[0]].shape, shape))
         return mul;
     s->bias = other;

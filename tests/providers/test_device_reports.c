@@ -301,6 +301,32 @@ static void dynamic_quantization_stays_on_the_device(void **state) {
     }
 }
 
+/* A value with codes of its own is none that a fused step could skip: the scales' product, or what
+ * the bias is added to. */
+static void codes_between_stay(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int fused;
+    } cases[] = {{"scales", 0}, {"biased", 1}, {"relu", 1}};
+    static const float scale = 1e-7f;
+    const qb_engine_options options = {.threads = 1};
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qb_graph *graph;
+        qb_engine *engine;
+        dynamic_model(&cx, DYNAMIC_SUMS_HIDDEN, &graph);
+        qb_value *v = &graph->values[qb_graph_find_value(graph, cases[i].name)];
+        v->dtype = QB_DTYPE_U8;
+        v->q = (qb_qparams){QB_DTYPE_U8, -1, 1, &scale, NULL};
+        assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+        assert_int_equal(n_scaled_products(engine), cases[i].fused);
+        qb_engine_free(engine);
+        qb_graph_free(graph);
+    }
+}
+
 /* One node "x" -> codes, and scale and zero point where they are wanted. */
 static void run_quantization(qb_ctx *cx, const char *backends, bool scale, bool zero,
                              uint8_t codes[15], float *s, uint8_t *z) {
@@ -390,6 +416,7 @@ int main(void) {
         cmocka_unit_test(what_falls_to_the_processor_is_told),
         cmocka_unit_test(types_have_reasons),
         cmocka_unit_test(dynamic_quantization_stays_on_the_device),
+        cmocka_unit_test(codes_between_stay),
         cmocka_unit_test(results_that_nobody_wants_are_left_out),
         cmocka_unit_test(times_of_another_driver_stay),
     };
