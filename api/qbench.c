@@ -193,11 +193,11 @@ static qb_status build(qb_ctx *cx, const char *path, const qbench_build_options 
         return qb_fail(cx, QB_STATUS_INVALID, "backends and providers: give one");
     if (o->providers) QB_TRY(qb_providers_choose(cx, o->providers, &backends, &missing));
     qb_free(missing);
-    qb_engine_options options = {.backends = backends,
-                                 .batch = o->batch,
-                                 .threads = o->threads,
-                                 .workspace_limit = o->workspace_limit,
-                                 .time_tactics = o->time_tactics != 0};
+    qb_build_spec options = {.backends = backends,
+                             .batch = o->batch,
+                             .threads = o->threads,
+                             .workspace_limit = o->workspace_limit,
+                             .time_tactics = o->time_tactics != 0};
     qb_graph *graph = NULL;
     qb_profile *profiles = NULL;
     qb_status status = QB_OK;

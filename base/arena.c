@@ -25,8 +25,6 @@ struct qb_arena {
 
 _Static_assert(sizeof(chunk) <= ALIGNMENT, "the chunk header outgrew its place");
 
-static char *chunk_data(chunk *c) { return (char *)c + ALIGNMENT; }
-
 qb_status qb_arena_create(qb_ctx *cx, qb_arena **out) {
     qb_arena *arena = qb_alloc(cx, 1, sizeof *arena);
     if (!arena) return cx->code;
@@ -77,7 +75,7 @@ static void *take(qb_ctx *cx, qb_arena *arena, size_t bytes, size_t alignment) {
     }
     c->used = start + bytes;
     arena->bytes += bytes;
-    return chunk_data(c) + start;
+    return (char *)c + ALIGNMENT + start;
 }
 
 static void *take_items(qb_ctx *cx, qb_arena *arena, size_t n, size_t size, size_t alignment) {

@@ -17,21 +17,24 @@
 
 typedef enum node_kind { NODE_SCALAR, NODE_LIST, NODE_MAPPING } node_kind;
 
+/* Of a list, where key is NULL, or of a mapping. */
+typedef struct entry {
+    const qb_config_node *key, *value;
+} entry;
+
 struct qb_config_node {
     node_kind kind;
     bool quoted; /* a scalar in quotes is a string whatever it looks like */
     int line, column;
     const char *text; /* of a scalar */
     int n;
-    size_t item_capacity, key_capacity;
-    qb_config_node **item; /* list items or mapping values */
-    const qb_config_node **key;
+    entry *entry;
 };
 
 struct qb_config {
     qb_arena *arena;
     const char *name;
-    qb_config_node *root;
+    const qb_config_node *root;
 };
 
 typedef struct reader {
@@ -75,7 +78,7 @@ static qb_config_node *new_node(reader *r, node_kind kind, const yaml_mark_t *ma
     return node;
 }
 
-static qb_status read_node(reader *r, const yaml_event_t *event, qb_config_node **out);
+static qb_status read_node(reader *r, const yaml_event_t *event, const qb_config_node **out);
 
 static qb_status refuse_extras(const reader *r, const yaml_event_t *event, const void *anchor,
                                const void *tag) {
@@ -85,7 +88,7 @@ static qb_status refuse_extras(const reader *r, const yaml_event_t *event, const
     return QB_OK;
 }
 
-static qb_status read_scalar(reader *r, const yaml_event_t *event, qb_config_node **out) {
+static qb_status read_scalar(reader *r, const yaml_event_t *event, const qb_config_node **out) {
     const char *value = (const char *)event->data.scalar.value;
     size_t n = event->data.scalar.length;
     QB_TRY(refuse_extras(r, event, event->data.scalar.anchor, event->data.scalar.tag));
@@ -100,99 +103,68 @@ static qb_status read_scalar(reader *r, const yaml_event_t *event, qb_config_nod
     return QB_OK;
 }
 
-static qb_status add_item(reader *r, qb_config_node *parent, qb_config_node *item) {
-    QB_TRY(qb_grow(r->cx, &parent->item, &parent->item_capacity, (size_t)parent->n + 1,
-                   sizeof *parent->item));
-    parent->item[parent->n++] = item;
-    return QB_OK;
+static qb_status check_key(const reader *r, const entry *before, int n, const qb_config_node *key) {
+    const char *name = r->config->name;
+    if (key->kind != NODE_SCALAR)
+        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d:%d: expected a plain key", name, key->line,
+                       key->column);
+    for (int i = 0; i < n; i++)
+        if (strcmp(before[i].key->text, key->text) == 0)
+            return qb_fail(r->cx, QB_STATUS_FORMAT,
+                           "%s:%d:%d: key '%s' is given twice, first at line %d", name, key->line,
+                           key->column, key->text, before[i].key->line);
+    if (n < KEYS_LIMIT) return QB_OK;
+    return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d:%d: more than %d keys in one mapping", name,
+                   key->line, key->column, KEYS_LIMIT);
 }
 
-/* Items and keys live in grown arrays until the collection is complete, then in the arena. */
-static qb_status seal(reader *r, qb_config_node *node, qb_status status) {
-    size_t n = (size_t)node->n;
-    qb_config_node **item = node->item;
-    const qb_config_node **key = node->key;
-    node->item = NULL;
-    node->key = NULL;
-    if (status == QB_OK && n > 0) {
-        node->item = qb_arena_alloc(r->cx, r->config->arena, n, sizeof *node->item);
-        if (key) node->key = qb_arena_alloc(r->cx, r->config->arena, n, sizeof *node->key);
-        if (!node->item || (key && !node->key)) {
-            status = r->cx->code;
-        } else {
-            memcpy(node->item, item, n * sizeof *item);
-            if (key) memcpy(node->key, key, n * sizeof *key);
-        }
-    }
-    qb_free(item);
-    qb_free(key);
+/* *out stays NULL where `end` comes next. */
+static qb_status read_next(reader *r, yaml_event_type_t end, const qb_config_node **out) {
+    yaml_event_t event;
+    QB_TRY(next_event(r, &event));
+    const qb_status status = event.type == end ? QB_OK : read_node(r, &event, out);
+    yaml_event_delete(&event);
     return status;
 }
 
-static qb_status read_items(reader *r, qb_config_node *list) {
-    for (;;) {
-        yaml_event_t event;
-        QB_TRY(next_event(r, &event));
-        qb_config_node *item = NULL;
-        bool end = event.type == YAML_SEQUENCE_END_EVENT;
-        qb_status status = end ? QB_OK : read_node(r, &event, &item);
-        yaml_event_delete(&event);
-        if (end || status != QB_OK) return status;
-        QB_TRY(add_item(r, list, item));
-    }
-}
-
-static qb_status add_key(reader *r, qb_config_node *mapping, const qb_config_node *key) {
-    if (key->kind != NODE_SCALAR)
-        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d:%d: expected a plain key", r->config->name,
-                       key->line, key->column);
-    for (int i = 0; i < mapping->n; i++)
-        if (strcmp(mapping->key[i]->text, key->text) == 0)
-            return qb_fail(r->cx, QB_STATUS_FORMAT,
-                           "%s:%d:%d: key '%s' is given twice, first at line %d", r->config->name,
-                           key->line, key->column, key->text, mapping->key[i]->line);
-    if (mapping->n >= KEYS_LIMIT)
-        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d:%d: more than %d keys in one mapping",
-                       r->config->name, key->line, key->column, KEYS_LIMIT);
-    QB_TRY(qb_grow(r->cx, &mapping->key, &mapping->key_capacity, (size_t)mapping->n + 1,
-                   sizeof *mapping->key));
-    mapping->key[mapping->n] = key;
-    return QB_OK;
-}
-
-static qb_status read_pairs(reader *r, qb_config_node *mapping) {
-    for (;;) {
-        yaml_event_t event;
-        QB_TRY(next_event(r, &event));
-        qb_config_node *key = NULL, *value = NULL;
-        bool end = event.type == YAML_MAPPING_END_EVENT;
-        qb_status status = end ? QB_OK : read_node(r, &event, &key);
-        yaml_event_delete(&event);
-        if (end || status != QB_OK) return status;
-        QB_TRY(add_key(r, mapping, key));
-        QB_TRY(next_event(r, &event));
-        status = read_node(r, &event, &value);
-        yaml_event_delete(&event);
-        if (status != QB_OK) return status;
-        QB_TRY(add_item(r, mapping, value));
-    }
+/* One more behind the n entries `before`; its value stays NULL at the end. */
+static qb_status read_entry(reader *r, node_kind kind, const entry *before, int n, entry *out) {
+    *out = (entry){0};
+    if (kind == NODE_LIST) return read_next(r, YAML_SEQUENCE_END_EVENT, &out->value);
+    QB_TRY(read_next(r, YAML_MAPPING_END_EVENT, &out->key));
+    if (!out->key) return QB_OK;
+    QB_TRY(check_key(r, before, n, out->key));
+    return read_next(r, YAML_NO_EVENT, &out->value);
 }
 
 static qb_status read_collection(reader *r, const yaml_event_t *event, node_kind kind,
-                                 qb_config_node **out) {
+                                 const qb_config_node **out) {
     if (++r->depth > DEPTH_LIMIT)
         return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%zu:%zu: nested more than %d deep",
                        r->config->name, event->start_mark.line + 1, event->start_mark.column + 1,
                        DEPTH_LIMIT);
     qb_config_node *node = new_node(r, kind, &event->start_mark);
+    entry *list = NULL; /* grows until it is complete, and then goes to the arena */
+    size_t capacity = 0;
+    qb_status status = QB_OK;
     if (!node) return r->cx->code;
-    QB_TRY(seal(r, node, kind == NODE_LIST ? read_items(r, node) : read_pairs(r, node)));
+    for (int n = 0;; n++) {
+        QB_GO(qb_grow(r->cx, &list, &capacity, (size_t)n + 1, sizeof *list));
+        QB_GO(read_entry(r, kind, list, n, &list[n]));
+        if (!list[n].value) break;
+        node->n = n + 1;
+    }
+    node->entry = qb_arena_alloc(r->cx, r->config->arena, (size_t)node->n + 1, sizeof *list);
+    if (!node->entry) QB_GO(r->cx->code);
+    memcpy(node->entry, list, (size_t)node->n * sizeof *list);
     r->depth--;
     *out = node;
-    return QB_OK;
+out:
+    qb_free(list);
+    return status;
 }
 
-static qb_status read_node(reader *r, const yaml_event_t *event, qb_config_node **out) {
+static qb_status read_node(reader *r, const yaml_event_t *event, const qb_config_node **out) {
     switch (event->type) {
     case YAML_SCALAR_EVENT: return read_scalar(r, event, out);
     case YAML_SEQUENCE_START_EVENT:
@@ -289,8 +261,8 @@ void qb_config_free(qb_config *config) {
 static const qb_config_node *child(const qb_config_node *node, const char *key, size_t n) {
     if (!node || node->kind != NODE_MAPPING) return NULL;
     for (int i = 0; i < node->n; i++)
-        if (strncmp(node->key[i]->text, key, n) == 0 && node->key[i]->text[n] == '\0')
-            return node->item[i];
+        if (strncmp(node->entry[i].key->text, key, n) == 0 && node->entry[i].key->text[n] == '\0')
+            return node->entry[i].value;
     return NULL;
 }
 
@@ -308,12 +280,12 @@ const qb_config_node *qb_config_find(const qb_config *config, const char *path) 
 int qb_config_size(const qb_config_node *node) { return node ? node->n : 0; }
 
 const qb_config_node *qb_config_at(const qb_config_node *node, int index) {
-    return node && index >= 0 && index < node->n ? node->item[index] : NULL;
+    return node && index >= 0 && index < node->n ? node->entry[index].value : NULL;
 }
 
 const char *qb_config_key(const qb_config_node *node, int index) {
     if (!node || node->kind != NODE_MAPPING || index < 0 || index >= node->n) return NULL;
-    return node->key[index]->text;
+    return node->entry[index].key->text;
 }
 
 const char *qb_config_text(const qb_config_node *node) {
@@ -414,7 +386,7 @@ qb_status qb_config_doubles(qb_ctx *cx, const qb_config *config, const char *pat
         return qb_fail(cx, QB_STATUS_FORMAT, "%s:%d:%d: %s: expected at most %d numbers, got %d",
                        config->name, node->line, node->column, path, capacity, count);
     for (int i = 0; i < count; i++) {
-        const qb_config_node *item = node->kind == NODE_LIST ? node->item[i] : node;
+        const qb_config_node *item = node->kind == NODE_LIST ? node->entry[i].value : node;
         if (!parse_double(item, &out[i]))
             return wrong_type(cx, config, path, item, "a finite number");
     }
@@ -484,7 +456,7 @@ static qb_status unknown_key(const key_check *c, const char *parent, const qb_co
 static qb_status check_mapping(const key_check *c, const char *parent,
                                const qb_config_node *mapping) {
     for (int i = 0; i < mapping->n; i++) {
-        const qb_config_node *key = mapping->key[i], *value = mapping->item[i];
+        const qb_config_node *key = mapping->entry[i].key, *value = mapping->entry[i].value;
         char *path = qb_arena_format(c->cx, c->arena, "%s%s.", parent, key->text);
         if (!path) return c->cx->code;
         char *dot = path + strlen(path) - 1;

@@ -9,6 +9,7 @@
 #include "calib/collect.h"
 #include "calib/gather.h"
 #include "calib/holdout.h"
+#include "engine/backends.h"
 
 /* A run and where it saves its progress. */
 typedef struct calibration {
@@ -75,7 +76,7 @@ static bool leaves_out(void *user, int64_t index) {
 static qb_status run_on_device(qb_ctx *cx, calibration *c, bool *done, qb_stream_result *result) {
     const qb_calib_options *o = c->options;
     const qb_collect_options collect = {.graph = c->apart,
-                                        .backends = o->backends,
+                                        .spec = o->spec,
                                         .devices = o->devices,
                                         .loader = &c->loader,
                                         .label = "calibrate",
@@ -94,11 +95,8 @@ static qb_status run_on_device(qb_ctx *cx, calibration *c, bool *done, qb_stream
 
 static qb_status run_on_host(qb_ctx *cx, calibration *c, qb_stream_result *result) {
     const qb_calib_options *o = c->options;
-    const qb_stream_model model = {.graph = c->apart,
-                                   .backends = o->backends,
-                                   .devices = o->devices,
-                                   .observable = true,
-                                   .first_tactic = true};
+    qb_stream_model model = {.graph = c->apart, .spec = o->spec, .devices = o->devices};
+    model.spec.observable = model.spec.first_tactic = true;
     const qb_stream_options stream = {.model = &model,
                                       .n_models = 1,
                                       .loader = &c->loader,
@@ -113,7 +111,7 @@ static qb_status run_on_host(qb_ctx *cx, calibration *c, qb_stream_result *resul
 
 static qb_status run(qb_ctx *cx, calibration *c, qb_stream_result *result) {
     bool done = false;
-    if (qb_backends_name_device(c->options->backends) && !c->options->per_channel)
+    if (qb_backends_name_device(c->options->spec.backends) && !c->options->per_channel)
         QB_TRY(run_on_device(cx, c, &done, result));
     if (!done) QB_TRY(run_on_host(cx, c, result));
     if (result->samples > 0) return QB_OK;

@@ -68,8 +68,8 @@ typedef struct qb_calib_memory {
 typedef struct qb_calib_options {
     const qb_method_choice *methods; /* the first one is the table's chosen method */
     int32_t n_methods;
-    const char *backends;     /* of the FP32 engine, see qb_engine_options */
-    qb_devices devices;       /* which ones, for backends that begin with a device */
+    qb_build_spec spec;       /* of the FP32 engine, but for shapes and what makes it observable */
+    qb_devices devices;       /* for backends that begin with a device; none: spec.device */
     qb_loader_options loader; /* dataset, preprocessing, batch, threads, strict */
     int64_t hold_back;        /* above 1: of every so many samples the last one is left out */
     int32_t workers;          /* contexts running side by side; 0: qb_threads(cx) */

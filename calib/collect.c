@@ -111,14 +111,13 @@ static qb_status open_with(qb_ctx *cx, const feed *f, int64_t batch, lane *l) {
         shape[i] = l->shape[i];
         if (batch > 1) shape[i].dim[0] *= batch;
     }
-    const qb_engine_options build = {.backends = f->options->backends,
-                                     .device = f->device,
-                                     .input_shapes = shape,
-                                     .threads = 1,
-                                     .observable = true,
-                                     .first_tactic = true,
-                                     .items_apart = batch > 1};
-    qb_status status = qb_engine_build(cx, f->options->graph, &build, &l->engine);
+    qb_build_spec spec = f->options->spec;
+    spec.device = f->device;
+    spec.input_shapes = shape;
+    spec.threads = 1;
+    spec.observable = spec.first_tactic = true;
+    spec.items_apart = batch > 1;
+    qb_status status = qb_engine_build(cx, f->options->graph, &spec, &l->engine);
     qb_free(shape);
     l->batch = batch;
     if (status != QB_OK) return status;
@@ -229,13 +228,11 @@ static qb_status open_feeds(qb_ctx *cx, const qb_collect_options *o, qb_gather *
     c->feed = qb_alloc(cx, (size_t)qb_devices_count(&o->devices), sizeof *c->feed);
     if (!c->feed) return cx->code;
     for (; c->n < qb_devices_count(&o->devices); c->n++)
-        c->feed[c->n] = (feed){
-            .options = o, .gather = gather, .worker = c->n, .device = o->devices.number[c->n]};
+        c->feed[c->n] = (feed){.options = o,
+                               .gather = gather,
+                               .worker = c->n,
+                               .device = qb_device_number(&o->devices, c->n, &o->spec)};
     return QB_OK;
-}
-
-static void close_feed(feed *f) {
-    for (int32_t i = 0; i < f->n_lanes; i++) lane_close(&f->lane[i]);
 }
 
 qb_status qb_collect(qb_ctx *cx, const qb_collect_options *options, qb_gather *gather, bool *begun,
@@ -243,21 +240,21 @@ qb_status qb_collect(qb_ctx *cx, const qb_collect_options *options, qb_gather *g
     collect c = {.options = options};
     qb_status status = QB_OK;
     *begun = false;
-    QB_TRY(qb_devices_check(cx, options->backends, &options->devices));
+    QB_TRY(qb_devices_check(cx, options->spec.backends, &options->devices));
     QB_TRY(open_feeds(cx, options, gather, &c));
-    const qb_crew_options crew = {.loader = options->loader,
-                                  .workers = c.n,
-                                  .label = options->label,
-                                  .sample = on_sample,
-                                  .pause = options->pause ? on_pause : NULL,
-                                  .pause_s = options->pause_s,
-                                  .user = &c};
-    QB_GO(qb_crew_run(cx, &crew, out));
+    const qb_stream_workers_options workers = {.loader = options->loader,
+                                               .workers = c.n,
+                                               .label = options->label,
+                                               .sample = on_sample,
+                                               .pause = options->pause ? on_pause : NULL,
+                                               .pause_s = options->pause_s,
+                                               .user = &c};
+    QB_GO(qb_stream_workers_run(cx, &workers, out));
     QB_GO(settle_all(cx, &c));
 out:
     for (int32_t i = 0; i < c.n; i++) {
         *begun = *begun || c.feed[i].clock > 0;
-        close_feed(&c.feed[i]);
+        for (int32_t k = 0; k < c.feed[i].n_lanes; k++) lane_close(&c.feed[i].lane[k]);
     }
     qb_free(c.feed);
     return status;

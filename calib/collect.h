@@ -16,8 +16,8 @@ extern "C" {
 
 typedef struct qb_collect_options {
     const qb_graph *graph;
-    const char *backends; /* beginning with a device */
-    qb_devices devices;   /* one thread each, which are the gather's first workers */
+    qb_build_spec spec; /* its backends begin with a device */
+    qb_devices devices; /* one thread each, which are the gather's first workers */
     const qb_loader_options *loader;
     const char *label; /* of the progress bar */
     /* Is this sample (by its index in the data set) left out? */

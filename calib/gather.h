@@ -3,9 +3,9 @@
 #define QB_CALIB_GATHER_H
 
 #include "calib/calib.h"
-#include "calib/stream.h"
 #include "calib/table.h"
 #include "calib/unions.h"
+#include "stream/stream.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,17 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Operators that give each value of their data once; all but Concat have one data input. */
-static const char *const reorder[] = {"Concat",   "DepthToSpace", "Flatten",
-                                      "Identity", "Reshape",      "SpaceToDepth",
-                                      "Squeeze",  "Transpose",    "Unsqueeze"};
-
-static bool is_union_op(const qb_op *op) {
-    for (size_t i = 0; i < sizeof reorder / sizeof reorder[0]; i++)
-        if (op->domain[0] == '\0' && strcmp(op->name, reorder[i]) == 0) return true;
-    return false;
-}
-
 /* Which values depend on more of the inputs than their shapes. The others may be constants once the
  * shapes are known, and engines do not show constants. */
 static void mark_dependent(const qb_graph *graph, const qb_groups *groups, bool *dependent) {
@@ -26,15 +15,16 @@ static void mark_dependent(const qb_graph *graph, const qb_groups *groups, bool 
             for (int32_t i = 0; i < node->n_in; i++)
                 any = any || (node->in[i] >= 0 && dependent[node->in[i]]);
             for (int32_t o = 0; o < node->n_out; o++)
-                if (node->out[o] >= 0) dependent[node->out[o]] = any && !node->op->shape_only;
+                if (node->out[o] >= 0)
+                    dependent[node->out[o]] = any && !qb_op_has(node->op, QB_TRAIT_SHAPE_ONLY);
         }
 }
 
 static bool is_union(const qb_graph *graph, const qb_group *group, const bool *dependent) {
     const qb_node *node = &graph->nodes[group->node[0]];
-    if (group->n_nodes != 1 || !is_union_op(node->op)) return false;
-    const int32_t n = strcmp(node->op->name, "Concat") == 0 ? node->n_in : 1;
-    for (int32_t i = 0; i < n; i++)
+    if (group->n_nodes != 1 || !(qb_node_is_view(node) || qb_op_has(node->op, QB_TRAIT_REORDER)))
+        return false;
+    for (int32_t i = 0; i < qb_reordered_inputs(node); i++)
         if (!dependent[node->in[i]] || graph->values[node->in[i]].dtype != QB_DTYPE_F32)
             return false;
     return true;
@@ -43,7 +33,7 @@ static bool is_union(const qb_graph *graph, const qb_group *group, const bool *d
 static qb_status add(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_unions *u) {
     qb_union *item = &u->item[u->n];
     item->name = graph->values[node->out[0]].name;
-    item->n_parts = strcmp(node->op->name, "Concat") == 0 ? node->n_in : 1;
+    item->n_parts = qb_reordered_inputs(node);
     item->part = qb_arena_alloc(cx, u->arena, (size_t)item->n_parts, sizeof *item->part);
     if (!item->part) return cx->code;
     for (int32_t i = 0; i < item->n_parts; i++) item->part[i] = graph->values[node->in[i]].name;

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "cli/command.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "cli/topics.h"
 #include "graph/plugin.h"
 

@@ -1,23 +1,21 @@
-/* The stages, in one direction: load -> optimize -> calibrate -> quantize -> compare. Each takes
- * const artifacts and returns a new one. */
+/* The stages, in one direction: load -> calibrate -> quantize -> build -> compare. Each takes const
+ * artifacts and returns a new one. */
 #ifndef QB_CLI_PIPELINE_H
 #define QB_CLI_PIPELINE_H
 
 #include "calib/calib.h"
 #include "calib/distribute.h"
-#include "cli/precision.h"
-#include "cli/project.h"
-#include "eval/bakeoff.h"
+#include "calib/holdout.h"
+#include "cli/settings/precision.h"
+#include "cli/settings/project.h"
+#include "cli/stages/build.h"
 #include "eval/eval.h"
 #include "graph/passes.h"
 #include "quant/quant.h"
 
-/* Reads and optimizes the project's model. `report` may be NULL. */
-qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, qb_graph **out,
-                        qb_optimize_report *report);
-/* The same with a part of the model (NULL: all of it). */
-qb_status qb_stage_load_part(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
-                             qb_graph **out, qb_optimize_report *report);
+/* Reads and optimizes the project's model, or a part of it (NULL: all). `report` may be NULL. */
+qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
+                        qb_graph **out, qb_optimize_report *report);
 /* Opens a data set for the graph's input. Loader options refer to *dataset, which the caller closes
  * after use. */
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
@@ -37,11 +35,11 @@ typedef struct qb_calibrate_settings {
     qb_calib_memory *memory; /* what the statistics take; may be NULL */
 } qb_calibrate_settings;
 /* *out is NULL in other processes than the first one. When auto is among them, it is judged end to
- * end on held-back samples against each single method, and *bakeoff (may be NULL) gets the scores;
+ * end on held-back samples against each single method, and *holdout (may be NULL) gets the scores;
  * otherwise its n is 0. */
 qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                              const qb_calibrate_settings *settings, qb_table **out,
-                             qb_bakeoff *bakeoff);
+                             qb_holdout *holdout);
 /* Other methods from the statistics in the file `from`, which must be the model's: no data. */
 qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                           const char *from, const char *methods, qb_table **out);
@@ -55,6 +53,16 @@ qb_precision qb_stage_precision(const qb_project *project);
  * one. */
 qb_quant_options qb_stage_quantization(const qb_project *project, const qb_precision *precision,
                                        const char *method);
+
+/* The graph in a precision with ranges of the table, and the method that they are by (the table's).
+ */
+qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                            const qb_table *table, const qb_precision *precision, qb_graph **out,
+                            const char **method);
+
+/* Loads, quantizes where the precision says so (with the project's calibration), builds. */
+qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
+                         qb_built *out);
 
 /* Compares precisions (see precision.h); the first one is the reference. Others that the backend
  * does not have are left out with a warning. */

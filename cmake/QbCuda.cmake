@@ -52,11 +52,31 @@ elseif(NOT qb_cuda_ptx)
 endif()
 
 # Device code in two object libraries: machine code for 9.0 alone (wgmma), left out where 90a is not
-# asked for, and portable code.
-file(GLOB qb_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
-set(qb_cuda_hopper ${qb_cuda_device})
-list(FILTER qb_cuda_hopper INCLUDE REGEX "wgmma")
-list(FILTER qb_cuda_device EXCLUDE REGEX "wgmma")
+# asked for, and portable code. Each row of tiles.def is a source, for the architecture it names.
+file(GLOB_RECURSE qb_cuda_device CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.cu)
+set(qb_cuda_hopper attention/attention_wgmma.cu conv/conv_stem_wgmma.cu
+  conv/conv_stem_pool_wgmma.cu)
+list(TRANSFORM qb_cuda_hopper PREPEND ${CMAKE_SOURCE_DIR}/kernels/cuda/)
+list(REMOVE_ITEM qb_cuda_device ${qb_cuda_hopper})
+set(qb_cuda_tiles ${CMAKE_SOURCE_DIR}/kernels/cuda/conv/tiles.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${qb_cuda_tiles})
+file(STRINGS ${qb_cuda_tiles} rows REGEX "^QB_CUDA_TILE")
+foreach(row IN LISTS rows)
+  set(n "([0-9]+), ")
+  if(NOT row MATCHES "^QB_CUDA_TILE\\((90a|PORTABLE), ([a-z_]+), ([a-z0-9]+), ${n}${n}${n}")
+    message(FATAL_ERROR "${qb_cuda_tiles}: expected an architecture, a kernel, a type and three "
+      "sizes first, got '${row}'")
+  endif()
+  set(source ${CMAKE_BINARY_DIR}/generated/cuda/conv_${CMAKE_MATCH_3}_${CMAKE_MATCH_2})
+  string(APPEND source "_${CMAKE_MATCH_4}x${CMAKE_MATCH_5}x${CMAKE_MATCH_6}.cu")
+  file(CONFIGURE OUTPUT ${source}
+    CONTENT "#include \"kernels/cuda/conv/conv_${CMAKE_MATCH_2}.cuh\"\n\n${row}\n" @ONLY)
+  if(CMAKE_MATCH_1 STREQUAL "90a")
+    list(APPEND qb_cuda_hopper ${source})
+  else()
+    list(APPEND qb_cuda_device ${source})
+  endif()
+endforeach()
 set(qb_cuda_parts qb_cuda_portable)
 add_library(qb_cuda_portable OBJECT ${qb_cuda_device})
 set_target_properties(qb_cuda_portable PROPERTIES CUDA_ARCHITECTURES "${QB_CUDA_ARCHITECTURES}")
@@ -75,14 +95,15 @@ foreach(target IN LISTS qb_cuda_parts)
     $<$<BOOL:${QB_WERROR}>:-Werror=all-warnings>)
 endforeach()
 
-file(GLOB qb_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
+file(GLOB_RECURSE qb_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)
+list(FILTER qb_cuda_host EXCLUDE REGEX "/cudnn_text/") # in qb_kernels of every build, see QbFolder
 add_library(qb_cuda STATIC ${qb_cuda_host})
 foreach(part IN LISTS qb_cuda_parts)
   target_sources(qb_cuda PRIVATE $<TARGET_OBJECTS:${part}>)
 endforeach()
-# kernels/cuda/code.h: what the program knows of its own code
+# kernels/cuda/common/code.h: what the program knows of its own code
 list(JOIN QB_CUDA_ARCHITECTURES " " qb_cuda_built)
-set_property(SOURCE ${CMAKE_SOURCE_DIR}/kernels/cuda/code.c APPEND PROPERTY
+set_property(SOURCE ${CMAKE_SOURCE_DIR}/kernels/cuda/common/code.c APPEND PROPERTY
   COMPILE_DEFINITIONS "QB_CUDA_ARCHITECTURES=\"${qb_cuda_built}\"")
 if(qb_cuda_wgmma_architectures)
   target_compile_definitions(qb_cuda PRIVATE QB_HAVE_WGMMA)

@@ -11,7 +11,8 @@ function(qb_folder name)
     list(FILTER sources EXCLUDE REGEX "/engine/cuda/")
   endif()
   list(FILTER sources EXCLUDE REGEX "/calib/distribute\\.c$") # a module of its own, see QbMpi
-  list(FILTER sources EXCLUDE REGEX "/kernels/cuda/") # a library of its own, see QbCuda
+  # kernels/cuda is a library of its own, see QbCuda, but for what checks texts without a device
+  list(FILTER sources EXCLUDE REGEX "/kernels/cuda/([^v]|vendor/[^/]*$)")
   add_library(qb_${name} STATIC ${sources})
   set_target_properties(qb_${name} PROPERTIES LINKER_LANGUAGE C POSITION_INDEPENDENT_CODE ON)
   target_include_directories(qb_${name} PUBLIC ${CMAKE_SOURCE_DIR})

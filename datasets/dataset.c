@@ -132,6 +132,7 @@ static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
     dataset->has_tensors = !dataset->format->read;
     dataset->path = dataset->root = qb_arena_strdup(cx, dataset->arena, path);
     dataset->images = options->images ? options->images : "images"; /* while it is opened */
+    dataset->folder = options->folder;
     if (!dataset->path) return cx->code;
     QB_TRY_WRAP(cx, dataset->format->open(cx, dataset, options->labels), "data %s (%s)", path,
                 dataset->format->name);
@@ -146,7 +147,7 @@ static qb_status open_decoder(qb_ctx *cx, const qb_dataset_options *options, qb_
     const qb_jpeg_batch_api *api = NULL;
     if (options->decoder) QB_TRY(qb_decoder_find(cx, options->decoder, &api));
     if (!api) return QB_OK;
-    if (dataset->format->read == qb_dataset_read_file)
+    if ((dataset->format->read == qb_dataset_read_file || dataset->truth))
         return qb_decoder_open(cx, api, options->device, &dataset->decoder);
     qb_warn(cx, "data %s (%s): no image files: nothing for decoder %s", dataset->path,
             dataset->format->name, api->name);
@@ -179,6 +180,8 @@ void qb_dataset_close(qb_dataset *dataset) {
     if (!dataset) return;
     if (dataset->format->close) dataset->format->close(dataset);
     qb_decoder_close(dataset->decoder);
+    if (dataset->truth) qb_coco_release(dataset->truth);
+    qb_free(dataset->truth);
     qb_free(dataset->sample);
     qb_arena_free(dataset->arena);
     qb_free(dataset);
@@ -211,6 +214,12 @@ const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index) {
 bool qb_dataset_has_tensors(const qb_dataset *dataset) { return dataset->has_tensors; }
 
 bool qb_dataset_has_targets(const qb_dataset *dataset) { return dataset->has_targets; }
+
+const qb_coco *qb_dataset_truth(const qb_dataset *dataset) { return dataset->truth; }
+
+int32_t qb_dataset_truth_image(const qb_dataset *dataset, int64_t index) {
+    return (int32_t)dataset->sample[index].position;
+}
 
 static qb_status check_read(qb_ctx *cx, const qb_dataset *dataset, int64_t index, bool tensors) {
     if (index < 0 || (size_t)index >= dataset->n)

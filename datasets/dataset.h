@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/hash.h"
+#include "datasets/coco.h"
 #include "datasets/tensors.h"
 #include "kernels/tensor.h"
 
@@ -61,6 +62,7 @@ typedef struct qb_dataset_options {
     int64_t max_samples;     /* 0: all. Taken evenly over the sorted list, so that classes stay
                                 balanced: sample k is number floor(k * total / max). */
     const char *images;      /* HDF5: the data set that holds the images; NULL: "images" */
+    const char *folder;      /* COCO: of the images; NULL: images/ beside the file, else its own */
     const char *decoder; /* of image files, see datasets/decoder.h: "cpu" (also NULL), "nvjpeg" */
     int32_t device;      /* on which it decodes */
 } qb_dataset_options;
@@ -68,14 +70,14 @@ typedef struct qb_dataset_options {
 /* Opens `path`: a folder of class folders, a flat folder (labels unknown), a list file (.txt:
  * `path [TAB or space label]`, relative to the file), an HDF5 file with `images` (N,H,W[,C] u8)
  * and optional `labels`, or tensors: an HDF5 file with a dataset [N, ...] for each input, .npy or
- * .npz files, folders of them, raw .bin files, ONNX test data (see formats.def). The format is told
- * by looking (each row's `probe`). Images are files named .jpg, .jpeg, .jfif or .png in any case;
- * hidden ones are left out, and class folders hold them directly. With `labels` a class folder is
- * looked up by synset, then by name; one with images that is neither is an error, unless none of
- * them is a class (a warning: labels unknown). A folder with both images and folders of images is
- * an error, and so is no sample; whether the samples can be read is not tried. A decoder that is
- * not there is an error, one that has nothing to do (no image files) a warning. `options` may be
- * NULL; the labels need not outlive the call. */
+ * .npz files, folders of them, raw .bin files, ONNX test data, or COCO's ground truth (see
+ * formats.def). The format is told by looking (each row's `probe`). Images are files named .jpg,
+ * .jpeg, .jfif or .png in any case; hidden ones are left out, and class folders hold them directly.
+ * With `labels` a class folder is looked up by synset, then by name; one with images that is
+ * neither is an error, unless none of them is a class (a warning: labels unknown). A folder with
+ * both images and folders of images is an error, and so is no sample; whether the samples can be
+ * read is not tried. A decoder that is not there is an error, one that has nothing to do (no image
+ * files) a warning. `options` may be NULL; the labels need not outlive the call. */
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out);
 void qb_dataset_close(qb_dataset *dataset);
@@ -105,6 +107,9 @@ bool qb_dataset_has_tensors(const qb_dataset *dataset);
 /* Is it an HDF5 file of images whose `targets` hold, image by image, what a model should make of
  * them? Opened with `images` "targets", the same file gives those. */
 bool qb_dataset_has_targets(const qb_dataset *dataset);
+/* Ground truth of boxes and masks; NULL where there is none. The sample's image in it. */
+const qb_coco *qb_dataset_truth(const qb_dataset *dataset);
+int32_t qb_dataset_truth_image(const qb_dataset *dataset, int64_t index);
 /* The same for a sample of tensors, as they are stored; release *out. */
 qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                   qb_tensors *out);

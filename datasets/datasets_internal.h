@@ -65,6 +65,8 @@ struct qb_dataset {
     bool has_tensors;    /* samples come from `read_tensors` */
     bool has_targets;    /* see qb_dataset_has_targets */
     const char *images;  /* as in the options; never NULL */
+    const char *folder;  /* of images, as in the options, while it is opened; may be NULL */
+    qb_coco *truth;      /* NULL: none */
     qb_decoder *decoder; /* of image files; NULL: the processor */
     int32_t n_classes;
     void *state; /* the format's own, released by its `close` */
@@ -133,7 +135,7 @@ typedef struct qb_frame {
     size_t stride;        /* bytes from row to row */
     int32_t width, height, channels;
     qb_image own; /* memory behind `pixel` when a transform made it */
-    float *out;   /* where the last transform writes channels x height x width */
+    float *out;   /* where the last transform writes, see qb_preprocess_shape */
 } qb_frame;
 
 typedef struct qb_transform {
@@ -141,6 +143,8 @@ typedef struct qb_transform {
     /* Width and height after it; fails when the transform cannot be applied to such an image. NULL:
      * they stay. */
     qb_status (*size)(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);
+    /* Adds to the map what the transform does to places in an image of this size. NULL: nothing. */
+    void (*map)(const qb_preprocess *p, int32_t width, int32_t height, qb_pixel_map *map);
     qb_status (*apply)(qb_ctx *cx, const qb_preprocess *p, qb_frame *frame);
 } qb_transform;
 
@@ -150,9 +154,7 @@ typedef struct qb_transform {
 
 /* Makes `image` the frame's content and takes its memory over. */
 void qb_frame_replace(qb_frame *frame, qb_image *image);
-/* Size after all transforms, from the size before; fails when one cannot be applied. */
-qb_status qb_preprocess_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);
-/* The same, and fails unless the result is height x width; 0 is any. */
+/* Fails unless the image is height x width after all transforms; 0 is any. */
 qb_status qb_preprocess_check(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
                               int32_t height, int32_t width);
 

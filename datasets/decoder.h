@@ -3,7 +3,7 @@
 #define QB_DATASETS_DECODER_H
 
 #include "datasets/dataset.h"
-#include "kernels/jpeg_batch.h"
+#include "kernels/cuda/vendor/jpeg_batch.h"
 
 #ifdef __cplusplus
 extern "C" {

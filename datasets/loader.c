@@ -234,10 +234,11 @@ static qb_status preprocess_narrow(qb_ctx *cx, const qb_preprocess *p, const qb_
                                    const qb_tensor *out) {
     const qb_shape *s = &out->desc.shape;
     const int64_t n = qb_shape_count(s);
+    const int first = p->channels_last ? 1 : 2; /* height, then width */
     float *wide = qb_alloc_aligned(cx, (size_t)n, sizeof *wide);
     if (!wide) return cx->code;
     const qb_status status =
-        qb_preprocess_image(cx, p, image, (int32_t)s->dim[2], (int32_t)s->dim[3], wide);
+        qb_preprocess_image(cx, p, image, (int32_t)s->dim[first], (int32_t)s->dim[first + 1], wide);
     for (int64_t i = 0; i < n && status == QB_OK; i++)
         qb_number_put(out->desc.dtype, out->data, i, (double)wide[i]);
     qb_free(wide);
@@ -250,8 +251,7 @@ static qb_status preprocess_image(qb_ctx *cx, const qb_loader *l, cell *c) {
     int32_t width = c->image.width, height = c->image.height;
     QB_TRY(qb_preprocess_size(cx, p, &width, &height));
     if (l->sample_size == 0) {
-        *c->row = qb_tensor_of(l->dtype,
-                               qb_shape_of(4, 1, qb_preprocess_channels(p), height, width), NULL);
+        *c->row = qb_tensor_of(l->dtype, qb_preprocess_shape(p, height, width), NULL);
         c->row->data = qb_alloc_aligned(cx, 1, qb_desc_bytes(&c->row->desc));
         if (!c->row->data) return cx->code;
     }
@@ -298,7 +298,10 @@ static void *worker_main(void *argument) {
 
 qb_dtype qb_image_type(qb_dtype input) {
     if (input == QB_DTYPE_NONE) return QB_DTYPE_F32;
-    return input == QB_DTYPE_F32 || qb_dtype_is_half(input) ? input : QB_DTYPE_NONE;
+    return input == QB_DTYPE_F32 || qb_dtype_is_half(input) || input == QB_DTYPE_U8 ||
+                   input == QB_DTYPE_S8
+               ? input
+               : QB_DTYPE_NONE;
 }
 
 static qb_status check_options(qb_ctx *cx, const qb_loader_options *o, size_t *sample_size) {
@@ -337,8 +340,8 @@ static qb_status make_slot(qb_ctx *cx, const qb_loader *l, slot *s) {
     if (l->sample_size == 0) return QB_OK;
     s->data = qb_alloc_aligned(cx, batch, l->sample_size);
     if (!s->data) return cx->code;
-    const qb_shape shape = qb_shape_of(4, 1, qb_preprocess_channels(&l->options.preprocess),
-                                       l->options.height, l->options.width);
+    const qb_shape shape =
+        qb_preprocess_shape(&l->options.preprocess, l->options.height, l->options.width);
     for (size_t i = 0; i < batch; i++)
         s->input[i] = qb_tensor_of(l->dtype, shape, s->data + i * l->sample_size);
     return QB_OK;

@@ -12,34 +12,67 @@ extern "C" {
 typedef enum qb_resize_mode {
     QB_RESIZE_NONE,
     QB_RESIZE_STRETCH,
-    QB_RESIZE_SHORT_SIDE
+    QB_RESIZE_SHORT_SIDE,
+    QB_RESIZE_LETTERBOX,
+    QB_RESIZE_LONGER_SIDE
 } qb_resize_mode;
-typedef enum qb_filter { QB_FILTER_BILINEAR, QB_FILTER_BICUBIC, QB_FILTER_LANCZOS } qb_filter;
+/* Pillow's (antialiased but for nearest), then OpenCV's, each within 1 of 255. */
+typedef enum qb_filter {
+    QB_FILTER_BILINEAR,
+    QB_FILTER_BICUBIC,
+    QB_FILTER_LANCZOS,
+    QB_FILTER_BOX,
+    QB_FILTER_NEAREST,
+    QB_FILTER_LINEAR, /* INTER_LINEAR: no antialiasing */
+    QB_FILTER_CUBIC,  /* INTER_CUBIC */
+    QB_FILTER_AREA    /* INTER_AREA */
+} qb_filter;
+typedef enum qb_anchor { QB_ANCHOR_CENTER, QB_ANCHOR_TOPLEFT } qb_anchor;
 /* GRAY: ITU-R BT.601 luma as Pillow's convert("L"); LUMA: Y of YCbCr, the same weights. */
 typedef enum qb_color { QB_COLOR_RGB, QB_COLOR_BGR, QB_COLOR_GRAY, QB_COLOR_LUMA } qb_color;
 
-/* The names that sidecars and qbench.yaml use: none stretch short_side; bilinear bicubic lanczos;
- * RGB BGR GRAY Y. Parsing an unknown one gives false and leaves *out alone. */
+/* The words that sidecars and qbench.yaml use, in the order of the enumerations, NULL at the end.
+ */
+extern const char *const qb_resize_mode_words[],
+    *const qb_filter_words[], *const qb_color_words[], *const qb_anchor_words[],
+                                                           *const qb_layout_words[];
+/* The word's number; -1 for another one. */
+int32_t qb_word_find(const char *const *words, const char *text);
+/* "expected a, b or c, got 'x' (did you mean 'b'?)" into text[n]; returns text. */
+char *qb_word_error(const char *const *words, const char *got, char *text, size_t n);
 const char *qb_resize_mode_text(qb_resize_mode mode);
 const char *qb_filter_text(qb_filter filter);
 const char *qb_color_text(qb_color color);
-bool qb_resize_mode_parse(const char *text, qb_resize_mode *out);
-bool qb_filter_parse(const char *text, qb_filter *out);
-bool qb_color_parse(const char *text, qb_color *out);
 
 /* How an image becomes an input tensor: the transforms of transforms.def in their order, which are
  * resize, centre crop, colour, (pixel - mean) / std. */
 typedef struct qb_preprocess {
     qb_resize_mode resize;
-    int32_t resize_width, resize_height; /* SHORT_SIDE uses resize_width only; the long side becomes
-                                            floor(long * resize_width / short) */
+    /* SHORT_SIDE and LONGER_SIDE use resize_width only. The long side becomes floor(long *
+     * resize_width / short), the short one floor(short * resize_width / long + 0.5). LETTERBOX:
+     * both sides times r = min(resize_width / width, resize_height / height), floor(side * r +
+     * 0.5), on a canvas of the given size. */
+    int32_t resize_width, resize_height;
+    qb_anchor anchor; /* LETTERBOX: where on the canvas; offsets rounded down */
+    uint8_t pad;      /* LETTERBOX: value of the other pixels, in every channel */
+    int32_t stride;   /* LETTERBOX: above 0, the canvas is the resized image's size rounded up to
+                         multiples of this */
+    bool no_enlarge;  /* LETTERBOX, LONGER_SIDE: small images keep their size */
     qb_filter filter;
     int32_t crop_width, crop_height; /* 0: no crop. Offset floor((side - crop) / 2) */
     qb_color color;
     float mean[4], std[4]; /* by output channel, pixels in 0..255 */
+    bool channels_last;    /* the input is N x H x W x C */
 } qb_preprocess;
 
-void qb_preprocess_default(qb_preprocess *p); /* nothing resized, RGB, mean 0, std 1 */
+/* Where an image's pixels lie in the input: input = image * scale + offset for x [0] and y [1], in
+ * pixels from the top left corner. */
+typedef struct qb_pixel_map {
+    double scale[2], offset[2];
+} qb_pixel_map;
+
+/* Nothing resized, RGB, mean 0, std 1; letterboxes in the centre on 114. */
+void qb_preprocess_default(qb_preprocess *p);
 /* What can be guessed from a model's input alone: stretch (bilinear) to height x width, GRAY for
  * one channel, else RGB. Sizes below 1 (not fixed) mean no resize. */
 void qb_preprocess_for_shape(qb_preprocess *p, int64_t channels, int64_t height, int64_t width);
@@ -47,18 +80,25 @@ void qb_preprocess_for_shape(qb_preprocess *p, int64_t channels, int64_t height,
 qb_status qb_preprocess_validate(qb_ctx *cx, const qb_preprocess *p);
 /* Output channels: 3 or 1. */
 int32_t qb_preprocess_channels(const qb_preprocess *p);
+/* The shape of one image: 1 x C x H x W, or 1 x H x W x C. */
+qb_shape qb_preprocess_shape(const qb_preprocess *p, int64_t height, int64_t width);
+/* Size after all transforms, from the size before; fails when one cannot be applied. */
+qb_status qb_preprocess_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, int32_t *height);
+/* The map of an image of this size, which must be one that can be preprocessed. */
+qb_status qb_preprocess_map(qb_ctx *cx, const qb_preprocess *p, int32_t width, int32_t height,
+                            qb_pixel_map *out);
 
-/* Resizes with antialiasing as Pillow does (support scaled by the downscale factor; the same 8-bit
- * values as Pillow's). `out` gets new memory. Images of 1 or 3 channels. */
+/* Resizes as Pillow 13 does (to the bit) or OpenCV 4 (within 1 of 255), see qb_filter. `out` gets
+ * new memory. Images of 1 or 3 channels. */
 qb_status qb_image_resize(qb_ctx *cx, const qb_image *in, int32_t width, int32_t height,
                           qb_filter filter, qb_image *out);
-/* The whole chain for one image into out[channels x height x width] (row-major, f32). The result
+/* The whole chain for one image into out (row-major, f32, see qb_preprocess_shape). The result
  * must have exactly the given size, else an error (QB_STATUS_INVALID) that says both. */
 qb_status qb_preprocess_image(qb_ctx *cx, const qb_preprocess *p, const qb_image *image,
                               int32_t height, int32_t width, float *out);
 
-/* The type in which images reach an input of this one: f32 (also for NONE), f16 or bf16; NONE when
- * images cannot feed it. */
+/* The type in which images reach an input of this one: f32 (also for NONE), f16, bf16, u8 or s8;
+ * NONE when images cannot feed it. */
 qb_dtype qb_image_type(qb_dtype input);
 
 typedef struct qb_loader qb_loader;

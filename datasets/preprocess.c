@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/opt.h"
 #include "datasets_internal.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -12,59 +13,55 @@ static const qb_transform *const transforms[] = {
 #undef X
 };
 
-static const char *const resize_mode_texts[] = {"none", "stretch", "short_side"};
-static const char *const filter_texts[] = {"bilinear", "bicubic", "lanczos"};
-static const char *const color_texts[] = {"RGB", "BGR", "GRAY", "Y"};
+const char *const qb_resize_mode_words[] = {"none",      "stretch",     "short_side",
+                                            "letterbox", "longer_side", NULL};
+const char *const qb_filter_words[] = {"bilinear", "bicubic", "lanczos", "box", "nearest",
+                                       "linear",   "cubic",   "area",    NULL};
+const char *const qb_color_words[] = {"RGB", "BGR", "GRAY", "Y", NULL};
+const char *const qb_anchor_words[] = {"center", "topleft", NULL};
+const char *const qb_layout_words[] = {"NCHW", "NHWC", NULL};
 
-static const char *text_of(const char *const *texts, size_t n, unsigned value) {
-    return value < n ? texts[value] : "?";
+int32_t qb_word_find(const char *const *words, const char *text) {
+    for (int32_t i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0) return i;
+    return -1;
 }
 
-static bool find_text(const char *const *texts, size_t n, const char *text, int *out) {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(text, texts[i]) != 0) continue;
-        *out = (int)i;
-        return true;
-    }
-    return false;
+char *qb_word_error(const char *const *words, const char *got, char *text, size_t n) {
+    const char *near = got ? qb_nearest(got, words) : NULL;
+    int used = snprintf(text, n, "expected ");
+    for (int32_t i = 0; words[i] && used > 0 && (size_t)used < n; i++)
+        used += snprintf(text + used, n - (size_t)used, "%s%s",
+                         i == 0         ? ""
+                         : words[i + 1] ? ", "
+                                        : " or ",
+                         words[i]);
+    if (used > 0 && (size_t)used < n)
+        used += snprintf(text + used, n - (size_t)used, got ? ", got '%s'" : ", got nothing%s",
+                         got ? got : "");
+    if (near && used > 0 && (size_t)used < n)
+        snprintf(text + used, n - (size_t)used, " (did you mean '%s'?)", near);
+    return text;
+}
+
+static const char *text_of(const char *const *words, unsigned value) {
+    for (unsigned i = 0; words[i]; i++)
+        if (i == value) return words[i];
+    return "?";
 }
 
 const char *qb_resize_mode_text(qb_resize_mode mode) {
-    return text_of(resize_mode_texts, COUNT(resize_mode_texts), (unsigned)mode);
+    return text_of(qb_resize_mode_words, (unsigned)mode);
 }
 
-const char *qb_filter_text(qb_filter filter) {
-    return text_of(filter_texts, COUNT(filter_texts), (unsigned)filter);
-}
+const char *qb_filter_text(qb_filter filter) { return text_of(qb_filter_words, (unsigned)filter); }
 
-const char *qb_color_text(qb_color color) {
-    return text_of(color_texts, COUNT(color_texts), (unsigned)color);
-}
-
-bool qb_resize_mode_parse(const char *text, qb_resize_mode *out) {
-    int value;
-    if (!find_text(resize_mode_texts, COUNT(resize_mode_texts), text, &value)) return false;
-    *out = (qb_resize_mode)value;
-    return true;
-}
-
-bool qb_filter_parse(const char *text, qb_filter *out) {
-    int value;
-    if (!find_text(filter_texts, COUNT(filter_texts), text, &value)) return false;
-    *out = (qb_filter)value;
-    return true;
-}
-
-bool qb_color_parse(const char *text, qb_color *out) {
-    int value;
-    if (!find_text(color_texts, COUNT(color_texts), text, &value)) return false;
-    *out = (qb_color)value;
-    return true;
-}
+const char *qb_color_text(qb_color color) { return text_of(qb_color_words, (unsigned)color); }
 
 void qb_preprocess_default(qb_preprocess *p) {
     memset(p, 0, sizeof *p);
     for (int c = 0; c < 4; c++) p->std[c] = 1;
+    p->pad = 114; /* what most detectors are trained with */
 }
 
 void qb_preprocess_for_shape(qb_preprocess *p, int64_t channels, int64_t height, int64_t width) {
@@ -81,15 +78,17 @@ int32_t qb_preprocess_channels(const qb_preprocess *p) {
 }
 
 qb_status qb_preprocess_validate(qb_ctx *cx, const qb_preprocess *p) {
-    bool stretch = p->resize == QB_RESIZE_STRETCH;
-    if ((unsigned)p->resize > QB_RESIZE_SHORT_SIDE || (unsigned)p->filter > QB_FILTER_LANCZOS ||
+    const bool two = p->resize == QB_RESIZE_STRETCH || p->resize == QB_RESIZE_LETTERBOX;
+    if ((unsigned)p->resize > QB_RESIZE_LONGER_SIDE || (unsigned)p->filter > QB_FILTER_AREA ||
         (unsigned)p->color > QB_COLOR_LUMA)
         return qb_fail(cx, QB_STATUS_INVALID,
                        "preprocessing: unknown resize %d, filter %d or colour %d", (int)p->resize,
                        (int)p->filter, (int)p->color);
-    if (p->resize != QB_RESIZE_NONE && (p->resize_width < 1 || (stretch && p->resize_height < 1)))
+    if (p->resize != QB_RESIZE_NONE && (p->resize_width < 1 || (two && p->resize_height < 1)))
         return qb_fail(cx, QB_STATUS_INVALID, "preprocessing: resize %s to %dx%d",
                        qb_resize_mode_text(p->resize), p->resize_width, p->resize_height);
+    if (p->stride < 0 || p->stride > 65536)
+        return qb_fail(cx, QB_STATUS_INVALID, "preprocessing: a stride of %d pixels", p->stride);
     if (p->crop_width < 0 || p->crop_height < 0 || !p->crop_width != !p->crop_height)
         return qb_fail(cx, QB_STATUS_INVALID, "preprocessing: crop to %dx%d", p->crop_width,
                        p->crop_height);
@@ -101,6 +100,22 @@ qb_status qb_preprocess_validate(qb_ctx *cx, const qb_preprocess *p) {
             return qb_fail(cx, QB_STATUS_INVALID,
                            "preprocessing: std[%d]: expected a finite number other than 0, got %g",
                            c, (double)p->std[c]);
+    }
+    return QB_OK;
+}
+
+qb_shape qb_preprocess_shape(const qb_preprocess *p, int64_t height, int64_t width) {
+    const int64_t channels = qb_preprocess_channels(p);
+    return p->channels_last ? qb_shape_of(4, 1, height, width, channels)
+                            : qb_shape_of(4, 1, channels, height, width);
+}
+
+qb_status qb_preprocess_map(qb_ctx *cx, const qb_preprocess *p, int32_t width, int32_t height,
+                            qb_pixel_map *out) {
+    *out = (qb_pixel_map){{1, 1}, {0, 0}};
+    for (size_t i = 0; i < COUNT(transforms); i++) {
+        if (transforms[i]->map) transforms[i]->map(p, width, height, out);
+        if (transforms[i]->size) QB_TRY(transforms[i]->size(cx, p, &width, &height));
     }
     return QB_OK;
 }
@@ -126,17 +141,22 @@ qb_status qb_preprocess_check(qb_ctx *cx, const qb_preprocess *p, const qb_image
 
 char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
     const qb_preprocess *p = &o->preprocess;
-    char resize[64] = "", crop[48] = "";
+    char resize[128] = "", crop[48] = "";
     if (qb_dataset_has_tensors(o->dataset)) {
         snprintf(text, n, "tensors");
         return text;
     }
-    if (p->resize == QB_RESIZE_SHORT_SIDE)
-        snprintf(resize, sizeof resize, ", resize short_side %d %s", p->resize_width,
-                 qb_filter_text(p->filter));
+    const char *mode = qb_resize_mode_text(p->resize), *filter = qb_filter_text(p->filter);
+    if (p->resize == QB_RESIZE_SHORT_SIDE || p->resize == QB_RESIZE_LONGER_SIDE)
+        snprintf(resize, sizeof resize, ", resize %s %d %s%s", mode, p->resize_width, filter,
+                 p->no_enlarge ? " no_enlarge" : "");
     if (p->resize == QB_RESIZE_STRETCH)
-        snprintf(resize, sizeof resize, ", resize stretch %dx%d %s", p->resize_width,
-                 p->resize_height, qb_filter_text(p->filter));
+        snprintf(resize, sizeof resize, ", resize %s %dx%d %s", mode, p->resize_width,
+                 p->resize_height, filter);
+    if (p->resize == QB_RESIZE_LETTERBOX)
+        snprintf(resize, sizeof resize, ", resize %s %dx%d %s %s pad %d stride %d%s", mode,
+                 p->resize_width, p->resize_height, filter, qb_anchor_words[p->anchor], p->pad,
+                 p->stride, p->no_enlarge ? " no_enlarge" : "");
     if (p->crop_width) snprintf(crop, sizeof crop, ", crop %dx%d", p->crop_width, p->crop_height);
     const bool grey = qb_preprocess_channels(p) == 1;
     int used = snprintf(text, n, "%s%s%s", qb_color_text(p->color), resize, crop);
@@ -146,7 +166,8 @@ char *qb_loader_text(const qb_loader_options *o, char *text, size_t n) {
                          k == 0 ? "mean" : "std", (double)v[0], (double)v[1], (double)v[2]);
     }
     if (used > 0 && (size_t)used < n)
-        used += snprintf(text + used, n - (size_t)used, ", input %dx%d", o->width, o->height);
+        used += snprintf(text + used, n - (size_t)used, ", input %dx%d%s", o->width, o->height,
+                         p->channels_last ? " NHWC" : "");
     /* Only where pixels differ from the usual ones: what was recorded before stays the same text.
      */
     const char *decoder = qb_dataset_decoder(o->dataset);

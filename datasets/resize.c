@@ -1,8 +1,8 @@
-/* Resampling as Pillow does it: two passes, one along the rows and one along the columns, each a
- * convolution whose support grows with the scale when it shrinks (antialiasing). The weights of one
- * output pixel are computed in double, divided by their sum and rounded to 22 fractional bits; sums
- * are integers, rounded to 8 bits after each pass. Integer sums make the result the same for every
- * vector width.
+/* Resampling as Pillow does it, and with OpenCV's weights where a filter is OpenCV's: two passes,
+ * one along the rows and one along the columns, each a convolution whose support grows with the
+ * scale when it shrinks (antialiasing). The weights of one output pixel are computed in double,
+ * divided by their sum and rounded to 22 fractional bits; sums are integers, rounded to 8 bits
+ * after each pass. Integer sums make the result the same for every vector width.
  *
  * Filters: bilinear is the triangle; bicubic is Keys' kernel with a = -0.5 (R. G. Keys, "Cubic
  * convolution interpolation for digital image processing", 1981); lanczos is sinc windowed by sinc,
@@ -35,6 +35,18 @@ static double cubic(double x) {
     return 0;
 }
 
+/* OpenCV's: the same kernel with a = -0.75. */
+static double cubic_cv(double x) {
+    const double a = -0.75;
+    x = fabs(x);
+    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+    return 0;
+}
+
+/* Half open, so that a pixel on the border counts once. */
+static double flat(double x) { return x > -0.5 && x <= 0.5 ? 1 : 0; }
+
 static double sinc(double x) {
     if (x == 0) return 1;
     x *= 3.14159265358979323846;
@@ -44,12 +56,19 @@ static double sinc(double x) {
 static double lanczos(double x) { return x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
 static const struct {
-    double (*weight)(double x);
+    double (*weight)(double x); /* NULL: weights of its own, see fill_nearest and fill_area */
     double support;
+    bool sharp;  /* no antialiasing; past the border the last pixel repeats */
+    bool opencv; /* OpenCV's, not Pillow's */
 } kernels[] = {
-    [QB_FILTER_BILINEAR] = {triangle, 1},
-    [QB_FILTER_BICUBIC] = {cubic, 2},
-    [QB_FILTER_LANCZOS] = {lanczos, 3},
+    [QB_FILTER_BILINEAR] = {triangle, 1, false, false},
+    [QB_FILTER_BICUBIC] = {cubic, 2, false, false},
+    [QB_FILTER_LANCZOS] = {lanczos, 3, false, false},
+    [QB_FILTER_BOX] = {flat, 0.5, false, false},
+    [QB_FILTER_NEAREST] = {NULL, 0.5, true, false},
+    [QB_FILTER_LINEAR] = {triangle, 1, true, true},
+    [QB_FILTER_CUBIC] = {cubic_cv, 2, true, true},
+    [QB_FILTER_AREA] = {NULL, 1, false, true},
 };
 
 /* For each output position: which input positions, with which weights. */
@@ -67,39 +86,109 @@ static void taps_release(taps *t) {
     qb_free(t->weight);
 }
 
-static void fill_taps(taps *t, int32_t i, double center, double scale, double support,
-                      int32_t in_size, qb_filter filter, double *w) {
-    double low = center - support + 0.5, high = center + support + 0.5;
-    int32_t first = low < 0 ? 0 : (int32_t)low;
-    int32_t end = high > in_size ? in_size : (int32_t)high;
-    double sum = 0;
-    for (int32_t k = 0; k < end - first; k++) {
-        w[k] = kernels[filter].weight((k + first - center + 0.5) * (1 / scale));
-        sum += w[k];
-    }
-    for (int32_t k = 0; k < end - first; k++) {
+/* What the taps of one axis are made from. */
+typedef struct axis {
+    int32_t in_size;
+    double scale; /* input pixels an output pixel */
+    double spread, support;
+    qb_filter filter;
+    bool enlarges; /* this axis or the other one: AREA then interpolates */
+} axis;
+
+/* Rounds n weights, which add up to `sum`, for output i from input position `first` on. */
+static void store_taps(taps *t, int32_t i, int32_t first, int32_t n, const double *w, double sum) {
+    for (int32_t k = 0; k < n; k++) {
         double fixed = (sum != 0 ? w[k] / sum : w[k]) * (1 << FRACTION_BITS);
         t->weight[(size_t)i * (size_t)t->most + (size_t)k] =
             (int32_t)(fixed < 0 ? fixed - 0.5 : fixed + 0.5);
     }
     t->first[i] = first;
-    t->count[i] = end - first;
+    t->count[i] = n;
+}
+
+static void fill_smooth(taps *t, int32_t i, int32_t at, const axis *a, double *w) {
+    const double center = (at + 0.5) * a->scale;
+    double low = center - a->support + 0.5, high = center + a->support + 0.5;
+    int32_t first = low < 0 ? 0 : (int32_t)low;
+    int32_t end = high > a->in_size ? a->in_size : (int32_t)high;
+    double sum = 0;
+    for (int32_t k = 0; k < end - first; k++) {
+        w[k] = kernels[a->filter].weight((k + first - center + 0.5) * (1 / a->spread));
+        sum += w[k];
+    }
+    store_taps(t, i, first, end - first, w, sum);
+}
+
+static int32_t inside(int64_t at, int32_t size) {
+    return at < 0 ? 0 : at >= size ? size - 1 : (int32_t)at;
+}
+
+/* Weights at `n` positions from `from` on, those past the border added to the last pixel's. */
+static void fill_clamped(taps *t, int32_t i, int64_t from, int32_t n, const double *weight,
+                         int32_t in_size, double *w) {
+    const int32_t first = inside(from, in_size), end = inside(from + n - 1, in_size) + 1;
+    double sum = 0;
+    for (int32_t k = 0; k < end - first; k++) w[k] = 0;
+    for (int32_t k = 0; k < n; k++) {
+        w[inside(from + k, in_size) - first] += weight[k];
+        sum += weight[k];
+    }
+    store_taps(t, i, first, end - first, w, sum);
+}
+
+static void fill_sharp(taps *t, int32_t i, int32_t at, const axis *a, double *w) {
+    const int32_t reach = (int32_t)a->support, n = 2 * reach;
+    const double center = (at + 0.5) * a->scale - 0.5;
+    const int64_t from = (int64_t)floor(center) - reach + 1;
+    double weight[4];
+    for (int32_t k = 0; k < n; k++)
+        weight[k] = kernels[a->filter].weight((double)(from + k) - center);
+    fill_clamped(t, i, from, n, weight, a->in_size, w);
+}
+
+/* Pillow adds the step up, so its error does, too. */
+static void fill_nearest(taps *t, int32_t begin, const axis *a) {
+    double at = 0.5 * a->scale;
+    const double one = 1;
+    for (int32_t i = -begin; i < t->n; i++, at += a->scale)
+        if (i >= 0) store_taps(t, i, inside((int64_t)at, a->in_size), 1, &one, 1);
+}
+
+/* Each input pixel by the share of it that the output pixel covers; enlarging, OpenCV interpolates
+ * between two, with a weight of its own. */
+static void fill_area(taps *t, int32_t i, int32_t at, const axis *a, double *w) {
+    if (a->enlarges) {
+        const int64_t from = (int64_t)floor(at * a->scale);
+        double f = (at + 1) - (double)(from + 1) / a->scale;
+        f = f <= 0 ? 0 : f - floor(f);
+        const double weight[] = {1 - f, f};
+        fill_clamped(t, i, from, 2, weight, a->in_size, w);
+        return;
+    }
+    const double low = at * a->scale, high = fmin(low + a->scale, a->in_size);
+    const int32_t first = (int32_t)low, end = (int32_t)ceil(high);
+    for (int32_t k = first; k < end; k++) w[k - first] = fmin(high, k + 1) - fmax(low, k);
+    store_taps(t, i, first, end - first, w, high - low);
 }
 
 /* Weights of output positions [begin, begin + n) when in_size becomes out_size. */
 static qb_status taps_init(qb_ctx *cx, int32_t in_size, int32_t out_size, int32_t begin, int32_t n,
-                           qb_filter filter, taps *t) {
-    double scale = (double)in_size / out_size;
-    double spread = scale < 1 ? 1 : scale;
-    double support = kernels[filter].support * spread;
-    *t = (taps){.n = n, .most = (int32_t)ceil(support) * 2 + 1};
+                           qb_filter filter, bool enlarges, taps *t) {
+    const double scale = (double)in_size / out_size;
+    const bool sharp = kernels[filter].sharp;
+    axis a = {in_size, scale, scale < 1 || sharp ? 1 : scale, 0, filter, enlarges};
+    a.support = kernels[filter].support * a.spread;
+    *t = (taps){.n = n, .most = (int32_t)ceil(a.support) * 2 + 1};
     t->first = qb_alloc(cx, (size_t)n, sizeof *t->first);
     t->count = qb_alloc(cx, (size_t)n, sizeof *t->count);
     t->weight = qb_alloc(cx, (size_t)n * (size_t)t->most, sizeof *t->weight);
     double *w = qb_alloc(cx, (size_t)t->most, sizeof *w);
-    bool ok = t->first && t->count && t->weight && w;
-    for (int32_t i = 0; ok && i < n; i++)
-        fill_taps(t, i, (begin + i + 0.5) * scale, spread, support, in_size, filter, w);
+    const bool ok = t->first && t->count && t->weight && w;
+    if (ok && filter == QB_FILTER_NEAREST) fill_nearest(t, begin, &a);
+    for (int32_t i = 0; ok && filter != QB_FILTER_NEAREST && i < n; i++)
+        (filter == QB_FILTER_AREA ? fill_area
+         : sharp                  ? fill_sharp
+                                  : fill_smooth)(t, i, begin + i, &a, w);
     qb_free(w);
     if (ok) return QB_OK;
     taps_release(t);
@@ -292,14 +381,44 @@ static qb_status both_passes(qb_ctx *cx, const qb_frame *in, const taps *h, cons
     return status;
 }
 
+#define WIDE_BITS 7 /* of the fractions between the passes */
+
+/* Both passes without rounding to 8 bits between them, as OpenCV does. */
+static qb_status both_wide(qb_ctx *cx, const qb_frame *in, const taps *h, const taps *v,
+                           uint8_t *out) {
+    const int32_t c = in->channels, n = h->n * c;
+    int32_t *wide = qb_alloc(cx, (size_t)in->height * (size_t)n, sizeof *wide);
+    if (!wide) return cx->code;
+    for (int32_t y = 0; y < in->height; y++)
+        for (int32_t x = 0; x < n; x++) {
+            const uint8_t *from = in->pixel + (size_t)y * in->stride + h->first[x / c] * c + x % c;
+            const int32_t *weight = h->weight + (size_t)(x / c) * (size_t)h->most;
+            int64_t sum = 0;
+            for (int32_t k = 0; k < h->count[x / c]; k++) sum += (int64_t)weight[k] * from[k * c];
+            wide[(size_t)y * (size_t)n + (size_t)x] = (int32_t)(sum >> (FRACTION_BITS - WIDE_BITS));
+        }
+    for (int32_t y = 0; y < v->n; y++)
+        for (int32_t x = 0; x < n; x++) {
+            const int32_t *weight = v->weight + (size_t)y * (size_t)v->most;
+            int64_t sum = (int64_t)1 << (FRACTION_BITS + WIDE_BITS - 1);
+            for (int32_t k = 0; k < v->count[y]; k++)
+                sum += (int64_t)weight[k] * wide[(size_t)(v->first[y] + k) * (size_t)n + (size_t)x];
+            sum >>= FRACTION_BITS + WIDE_BITS;
+            *out++ = (uint8_t)(sum < 0 ? 0 : sum > 255 ? 255 : sum);
+        }
+    qb_free(wide);
+    return QB_OK;
+}
+
 /* Each pass only where the size changes, and only on the pixels that the window needs. */
 static qb_status resample(qb_ctx *cx, const qb_frame *in, const qb_region *window, taps *h, taps *v,
-                          bool vertical_first, uint8_t *out) {
+                          qb_filter filter, bool vertical_first, uint8_t *out) {
     int32_t x, y, width, height;
     needed(h, window->x, window->width, &x, &width);
     needed(v, window->y, window->height, &y, &height);
     qb_frame view = view_of(in->pixel + (size_t)y * in->stride + (size_t)x * (size_t)in->channels,
                             in->stride, width, height, in->channels);
+    if (h->n && v->n && kernels[filter].opencv) return both_wide(cx, &view, h, v, out);
     if (h->n && v->n) return both_passes(cx, &view, h, v, vertical_first, out);
     if (h->n) return horizontal(cx, &view, h, out);
     if (v->n) {
@@ -324,13 +443,15 @@ qb_status qb_resize_region(qb_ctx *cx, const qb_frame *in, int32_t width, int32_
     QB_TRY(qb_image_check_size(cx, "resize", width, height));
     qb_image image = {0};
     taps h = {0}, v = {0};
+    const bool enlarges = width > in->width || height > in->height;
     qb_status status = QB_OK;
     if (width != in->width)
-        QB_GO(taps_init(cx, in->width, width, window->x, window->width, filter, &h));
+        QB_GO(taps_init(cx, in->width, width, window->x, window->width, filter, enlarges, &h));
     if (height != in->height)
-        QB_GO(taps_init(cx, in->height, height, window->y, window->height, filter, &v));
+        QB_GO(taps_init(cx, in->height, height, window->y, window->height, filter, enlarges, &v));
     QB_GO(qb_image_create(cx, "resize", window->width, window->height, in->channels, &image));
-    QB_GO(resample(cx, in, window, &h, &v, is_vertical_first(in, width, height), image.pixel));
+    QB_GO(resample(cx, in, window, &h, &v, filter, is_vertical_first(in, width, height),
+                   image.pixel));
     *out = image;
 out:
     if (status != QB_OK) qb_image_release(&image);

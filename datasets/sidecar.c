@@ -96,9 +96,39 @@ static qb_status read_choice(reader *r, const char *key, const json_t *object, c
                    r->sidecar.path, key, name, type_text(value));
 }
 
-static qb_status unknown_choice(reader *r, const char *key, const char *known, const char *got) {
-    return qb_fail(r->cx, QB_STATUS_UNSUPPORTED, "%s: key '%s': expected %s, got '%s'",
-                   r->sidecar.path, key, known, got ? got : "nothing");
+static qb_status unknown_choice(reader *r, const char *key, const char *const *words,
+                                const char *got) {
+    char text[256];
+    return qb_fail(r->cx, QB_STATUS_UNSUPPORTED, "%s: key '%s': %s", r->sidecar.path, key,
+                   qb_word_error(words, got, text, sizeof text));
+}
+
+/* The number of the word under `name` of the object under `key`; *out is left alone without one. */
+static qb_status read_word(reader *r, const char *key, const json_t *object, const char *name,
+                           const char *const *words, int32_t *out) {
+    const char *word;
+    char path[64];
+    QB_TRY(read_choice(r, key, object, name, &word));
+    if (!word) return QB_OK;
+    *out = qb_word_find(words, word);
+    if (*out >= 0) return QB_OK;
+    snprintf(path, sizeof path, "%s.%s", key, name);
+    return unknown_choice(r, path, words, word);
+}
+
+/* A whole number from 0 to `most`, or a flag where `most` is 1. */
+static qb_status read_small(reader *r, const char *key, const json_t *object, const char *name,
+                            int32_t most, int32_t *out) {
+    const json_t *value = json_object_get(object, name);
+    if (!value) return QB_OK;
+    const json_int_t n = json_is_boolean(value) && most == 1 ? json_is_true(value)
+                         : json_is_integer(value)            ? json_integer_value(value)
+                                                             : -1;
+    if (n < 0 || n > most)
+        return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: key '%s.%s': expected %s", r->sidecar.path,
+                       key, name, most == 1 ? "true or false" : "a whole number in its range");
+    *out = (int32_t)n;
+    return QB_OK;
 }
 
 static qb_status read_resize(reader *r) {
@@ -108,19 +138,28 @@ static qb_status read_resize(reader *r) {
     p->resize = QB_RESIZE_NONE;
     if (json_is_null(value)) return QB_OK;
     if (!json_is_object(value)) return wrong_type(r, "resize", "an object or null", value);
-    const char *mode, *filter;
-    QB_TRY(read_choice(r, "resize", value, "mode", &mode));
-    QB_TRY(read_choice(r, "resize", value, "filter", &filter));
-    if (!mode || !qb_resize_mode_parse(mode, &p->resize))
-        return unknown_choice(r, "resize.mode", "stretch, short_side or none", mode);
-    if (filter && !qb_filter_parse(filter, &p->filter))
-        return unknown_choice(r, "resize.filter", "bilinear, bicubic or lanczos", filter);
+    int32_t mode = -1, filter = p->filter, anchor = p->anchor, pad = p->pad, stride = p->stride,
+            enlarge = !p->no_enlarge;
+    QB_TRY(read_word(r, "resize", value, "mode", qb_resize_mode_words, &mode));
+    if (mode < 0) return unknown_choice(r, "resize.mode", qb_resize_mode_words, NULL);
+    QB_TRY(read_word(r, "resize", value, "filter", qb_filter_words, &filter));
+    QB_TRY(read_word(r, "resize", value, "anchor", qb_anchor_words, &anchor));
+    QB_TRY(read_small(r, "resize", value, "pad", 255, &pad));
+    QB_TRY(read_small(r, "resize", value, "stride", 65536, &stride));
+    QB_TRY(read_small(r, "resize", value, "enlarge", 1, &enlarge));
+    p->resize = (qb_resize_mode)mode;
+    p->filter = (qb_filter)filter;
+    p->anchor = (qb_anchor)anchor;
+    p->pad = (uint8_t)pad;
+    p->stride = stride;
+    p->no_enlarge = !enlarge;
     if (p->resize == QB_RESIZE_NONE) return QB_OK;
     QB_TRY(read_size(r, "resize", value, &p->resize_width, &p->resize_height));
-    if (p->resize == QB_RESIZE_SHORT_SIDE && json_is_array(json_object_get(value, "size")))
+    const bool one = p->resize == QB_RESIZE_SHORT_SIDE || p->resize == QB_RESIZE_LONGER_SIDE;
+    if (one && json_is_array(json_object_get(value, "size")))
         return qb_fail(r->cx, QB_STATUS_FORMAT,
-                       "%s: key 'resize.size': short_side takes one number, got a list",
-                       r->sidecar.path);
+                       "%s: key 'resize.size': %s takes one number, got a list", r->sidecar.path,
+                       qb_resize_mode_text(p->resize));
     return QB_OK;
 }
 
@@ -131,7 +170,8 @@ static qb_status read_crop(reader *r) {
     if (!json_is_object(value)) return wrong_type(r, "crop", "an object or null", value);
     const char *mode;
     QB_TRY(read_choice(r, "crop", value, "mode", &mode));
-    if (mode && strcmp(mode, "center") != 0) return unknown_choice(r, "crop.mode", "center", mode);
+    static const char *const words[] = {"center", NULL};
+    if (mode && strcmp(mode, "center") != 0) return unknown_choice(r, "crop.mode", words, mode);
     return read_size(r, "crop", value, &p->crop_width, &p->crop_height);
 }
 
@@ -145,8 +185,10 @@ static qb_status read_color(reader *r) {
     for (size_t i = 0; i + 1 < sizeof word && isalnum((unsigned char)text[i]); i++)
         word[i] = (char)toupper((unsigned char)text[i]);
     if (strcmp(word, "GREY") == 0) memcpy(word, "GRAY", 4);
-    if (qb_color_parse(word, &r->sidecar.preprocess.color)) return QB_OK;
-    return unknown_choice(r, "color", "RGB, BGR, GRAY or Y", text);
+    const int32_t color = qb_word_find(qb_color_words, word);
+    if (color < 0) return unknown_choice(r, "color", qb_color_words, text);
+    r->sidecar.preprocess.color = (qb_color)color;
+    return QB_OK;
 }
 
 /* mean or std: a number for all channels, or one for each. */
@@ -180,8 +222,12 @@ static qb_status read_preprocess(reader *r) {
     qb_preprocess_default(&s->preprocess);
     s->has_preprocess = has_any(r->root);
     if (!s->has_preprocess) return QB_OK;
+    const char *layout = json_string_value(json_object_get(r->root, "layout"));
+    const bool last = layout && strcmp(layout, "NHWC") == 0;
     if (s->shape.rank == 4)
-        qb_preprocess_for_shape(&s->preprocess, s->shape.dim[1], s->shape.dim[2], s->shape.dim[3]);
+        qb_preprocess_for_shape(&s->preprocess, s->shape.dim[last ? 3 : 1],
+                                s->shape.dim[last ? 1 : 2], s->shape.dim[last ? 2 : 3]);
+    s->preprocess.channels_last = last;
     if (json_is_object(json_object_get(r->root, "crop"))) s->preprocess.resize = QB_RESIZE_NONE;
     QB_TRY(read_resize(r));
     QB_TRY(read_crop(r));
@@ -252,9 +298,12 @@ qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out) {
     QB_GO(parse(&r, path));
     QB_GO(read_string(&r, "input", &r.sidecar.input));
     QB_GO(read_string(&r, "output", &r.sidecar.output));
+    QB_GO(read_string(&r, "task", &r.sidecar.task));
     QB_GO(read_shape(&r));
     QB_GO(read_preprocess(&r));
     QB_GO(read_labels(&r));
+    r.sidecar.root = r.root;
+    r.root = NULL;
     *out = r.sidecar;
 out:
     json_decref(r.root);
@@ -268,6 +317,8 @@ void qb_sidecar_release(qb_sidecar *sidecar) {
     qb_free(sidecar->input);
     qb_free(sidecar->output);
     qb_free(sidecar->labels_path);
+    qb_free(sidecar->task);
+    json_decref(sidecar->root);
     qb_labels_release(&sidecar->labels);
     memset(sidecar, 0, sizeof *sidecar);
 }

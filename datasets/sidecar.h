@@ -5,11 +5,14 @@
  *    "crop": {"mode": "center", "size": 227}, "color": "BGR",
  *    "mean": [104, 117, 123], "std": 1, "labels": "labels.txt"}
  *
- * resize: null, or mode stretch (size N or [width, height]) or short_side (size N), filter bilinear
- * (if absent), bicubic or lanczos. crop: null, or mode center with size N or [width, height].
- * color: begins with RGB, BGR, GRAY or Y. mean and std: a number or one a channel, for pixels in
- * 0..255. labels: a list of names, or a labels file relative to the sidecar. Every key may be
- * missing; other keys are ignored. */
+ * resize: null, or mode stretch (size N or [width, height]), short_side or longer_side (size N), or
+ * letterbox (size as for stretch, anchor center or topleft, pad: the value of the pixels around,
+ * stride: pad to multiples of it instead, enlarge: false leaves small images alone); filter
+ * bilinear (if absent), bicubic, lanczos, box or nearest as Pillow's, linear, cubic or area as
+ * OpenCV's. layout: NCHW (if absent) or NHWC, the order of `shape` as well. crop: null, or mode
+ * center with size N or [width, height]. color: begins with RGB, BGR, GRAY or Y. mean and std: a
+ * number or one a channel, for pixels in 0..255. labels: a list of names, or a labels file relative
+ * to the sidecar. Every key may be missing; other keys are ignored. */
 #ifndef QB_DATASETS_SIDECAR_H
 #define QB_DATASETS_SIDECAR_H
 
@@ -27,8 +30,10 @@ typedef struct qb_sidecar {
     /* Without a resize key an image is stretched to the shape; without color, one channel in the
      * shape means GRAY. The default when has_preprocess is false. */
     qb_preprocess preprocess;
-    qb_labels labels;  /* n == 0 when absent, or when the labels file does not exist */
-    char *labels_path; /* NULL when the names are inline or absent */
+    qb_labels labels;    /* n == 0 when absent, or when the labels file does not exist */
+    char *labels_path;   /* NULL when the names are inline or absent */
+    char *task;          /* "detection"; NULL when absent */
+    struct json_t *root; /* all of it, for what the tasks read */
 } qb_sidecar;
 
 /* Errors name file and key. A labels file that does not exist is only a warning: sidecars get

@@ -11,6 +11,10 @@
 
 int32_t qb_devices_count(const qb_devices *devices) { return devices->n > 1 ? devices->n : 1; }
 
+int32_t qb_device_number(const qb_devices *devices, int32_t i, const qb_build_spec *spec) {
+    return devices->n > 0 ? devices->number[i % devices->n] : spec->device;
+}
+
 static qb_status identify(qb_ctx *cx, const qb_device_api *api, int32_t number,
                           qb_device_identity *out) {
     QB_TRY_WRAP(cx, api->open(cx, number, out), "device %d", (int)number);

@@ -10,7 +10,7 @@ extern "C" {
 
 #define QB_DEVICES_MAX 64
 
-/* Devices by their numbers, each once. Zeroed: the first one, number 0, alone. */
+/* Devices by their numbers, each once. Zeroed: the one of the build spec alone. */
 typedef struct qb_devices {
     int32_t n;
     int32_t number[QB_DEVICES_MAX];
@@ -18,6 +18,8 @@ typedef struct qb_devices {
 
 /* How many there are: at least 1. */
 int32_t qb_devices_count(const qb_devices *devices);
+/* The number of the i-th, around and around; the spec's where none is named. */
+int32_t qb_device_number(const qb_devices *devices, int32_t i, const qb_build_spec *spec);
 
 /* Can these devices of the list's backend work on one thing, each on its part? Where there are
  * several, all must be there and say the same of themselves, hardware and software: another one

@@ -1,22 +1,31 @@
 /* Engines: what is left after the build, and questions about it. */
-#include "device_internal.h"
-#include "file_internal.h"
+#include <sys/mman.h>
+
+#include "engine/device_internal.h"
+#include "engine/file/file_internal.h"
+#include "engine/plans_internal.h"
 #include "graph/plugin.h"
-#include "plans_internal.h"
+
+void qb_engine_file_free(qb_engine_file *file) {
+    if (!file) return;
+    if (file->zeros) munmap(file->zeros, file->n_zeros);
+    qb_map_close(&file->map);
+    qb_free(file);
+}
 
 void qb_engine_destroy(qb_engine *engine) {
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
     qb_engine_select(engine);
-    if (engine->device) engine->device->release(engine->device_block);
-    qb_free(engine->device_name);
+    if (engine->device) engine->device->release(engine->on.block);
+    qb_free(engine->on.name);
     if (!engine->packed_mapped) qb_free(engine->packed);
+    qb_plan_free(engine->plan);
     qb_engine_file_free(engine->file);
     qb_compiled_free(engine->compiled);
-    qb_free(engine->packs);
-    qb_free(engine->recorded);
+    qb_free(engine->use.packs);
     qb_free(engine->observed);
     qb_free(engine->steps);
-    qb_free(engine->images);
+    qb_free(engine->layouts);
     qb_free(engine->buffers);
     qb_arena_free(engine->arena);
     qb_graph_free(engine->graph);
@@ -44,9 +53,9 @@ const qb_desc *qb_engine_input(const qb_engine *engine, int32_t i) {
 const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i) {
     return &engine->outputs[i].desc;
 }
-const char *qb_engine_device(const qb_engine *engine) { return engine->device_name; }
-double qb_engine_device_seconds(const qb_engine *engine) { return engine->device_seconds; }
-int qb_engine_threads(const qb_engine *engine) { return engine->threads; }
+const char *qb_engine_device(const qb_engine *engine) { return engine->on.name; }
+double qb_engine_device_seconds(const qb_engine *engine) { return engine->on.seconds; }
+int qb_engine_threads(const qb_engine *engine) { return engine->plan->spec.threads; }
 
 size_t qb_engine_weights(const qb_engine *engine) {
     size_t in_place = 0;
@@ -57,8 +66,8 @@ size_t qb_engine_weights(const qb_engine *engine) {
 
 qb_plans_need qb_engine_need(const qb_engine *engine) {
     if (engine->plans) return engine->plans->built;
-    return (qb_plans_need){engine->memory.arena, engine->memory.workspace, engine->device_arena,
-                           engine->device_workspace};
+    return (qb_plans_need){engine->memory.arena, engine->memory.workspace, engine->on.arena,
+                           engine->on.workspace};
 }
 
 void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
@@ -69,7 +78,7 @@ void qb_engine_memory_of(const qb_engine *engine, qb_engine_memory *out) {
     if (engine->plans) out->weights += qb_packs_bytes(engine->plans);
     out->arena = need.arena + need.device_arena;
     out->workspace = need.workspace + need.device_workspace;
-    out->planned = engine->memory.arena + engine->device_arena;
+    out->planned = engine->memory.arena + engine->on.arena;
     out->parts = engine->parts;
 }
 
@@ -83,14 +92,28 @@ static const char *impl_of(const qb_step *step) {
 /* A step that has nothing to do is where its result lies. */
 static bool is_on_device(const qb_engine *engine, const qb_step *step) {
     if (step->kind != QB_STEP_ALIAS) return step->on_device;
-    return step->n_out > 0 && step->out[0] >= 0 && qb_image_on_device(engine, step->out[0]);
+    return step->n_out > 0 && step->out[0] >= 0 && qb_layout_on_device(engine, step->out[0]);
+}
+
+/* Times of the host's kernels are for its plan alone. */
+static void add_choice(const qb_plan_row *row, qb_step_info *out) {
+    out->fallback_reason = row->fallback_reason;
+    if (!row->on_device) return;
+    out->seconds = row->seconds;
+    out->alternatives = row->alternatives;
+    out->n_alternatives = row->n_alternatives;
+    out->f16_reason = row->f16_reason;
+    out->tactic_reason = row->tactic_reason;
+    out->fuse_reason = row->fuse_reason;
+    out->note = row->note;
 }
 
 void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
     const qb_step *step = &engine->steps[index];
+    const qb_plan_row *row = step->row >= 0 ? &engine->plan->table[0].rows[step->row] : NULL;
     int32_t value = -1;
     for (int32_t i = 0; i < step->n_out && value < 0; i++)
-        if (step->out[i] >= 0) value = engine->images[step->out[i]].value;
+        if (step->out[i] >= 0) value = engine->layouts[step->out[i]].value;
     *out = (qb_step_info){.name = step->name,
                           .op = step->op,
                           .tactic = step->tactic,
@@ -99,15 +122,8 @@ void qb_engine_step(const qb_engine *engine, int32_t index, qb_step_info *out) {
                           .flops = step->flops * (double)engine->parts,
                           .bytes = step->bytes * (double)engine->parts,
                           .output = value >= 0 ? engine->graph->values[value].name : step->name,
-                          .on_device = is_on_device(engine, step),
-                          .seconds = step->choice.seconds,
-                          .alternatives = step->choice.alternatives,
-                          .n_alternatives = step->choice.n_alternatives,
-                          .fallback = step->choice.why_not,
-                          .half = step->choice.why_half,
-                          .place = step->choice.why_place,
-                          .joined = step->choice.why_joined,
-                          .note = step->choice.note};
+                          .on_device = is_on_device(engine, step)};
+    if (row) add_choice(row, out);
 }
 
 qb_layer_counts qb_engine_layers(const qb_engine *engine) {

@@ -7,8 +7,8 @@
 #ifndef QB_ENGINE_ENGINE_H
 #define QB_ENGINE_ENGINE_H
 
+#include "engine/spec.h"
 #include "graph/fusion.h"
-#include "graph/graph.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,65 +17,13 @@ extern "C" {
 typedef struct qb_engine qb_engine;
 typedef struct qb_context qb_context;
 
-/* Shapes that an engine is to take, one an input in each: engine/profiles.h. */
-typedef struct qb_profile {
-    const qb_shape *min, *opt, *max;
-} qb_profile;
-
-typedef struct qb_engine_options {
-    /* Preference list of tactic backends, comma separated: "cpu,dnnl,ref" (the default when NULL),
-     * "cpu,ref", "ref". A step takes the first tactic that can run it. "cuda" stands first or not
-     * at all: steps then run on the device by the fastest of its tactics, timed there; what it
-     * cannot run goes to the backends behind it (the default ones when none is named). */
-    const char *backends;
-    int32_t device; /* which one of several, counted from 0 */
-    /* Of float values: F32 (also for NONE); F16 on a device; BF16 on the host, where
-     * qb_engine_no_bf16 has nothing against it: steps that no tactic computes in bf16 stay in f32.
-     */
-    qb_dtype float_type;
-    bool tf32; /* f32 on a device: tactics may round the factors of products to TF32 */
-    /* Times of tactics on the device are read from this file and kept there, one machine's beside
-     * another's; NULL: measured for this engine alone. */
-    const char *timing_cache;
-    bool no_mixing;   /* f16: a step of codes stays so even where f16 with conversions is faster */
-    uint32_t without; /* on a device: tactics of these sources are left out (kernels/sources.h) */
-    /* Concrete shapes, one an input; NULL: the model's own with every symbolic batch = batch. */
-    const qb_shape *input_shapes;
-    int64_t batch; /* used when input_shapes is NULL; 0: 1 */
-    /* Ranges of shapes instead. */
-    const qb_profile *profiles;
-    int32_t n_profiles;
-    size_t workspace_limit; /* tactics that want more scratch memory are left out; 0: no limit */
-    int threads;            /* OpenMP threads of one run; 0: qb_threads(cx) */
-    bool observable; /* qb_context_observe will be used: every value of the whole batch is in memory
-                        once. Otherwise a batch whose activations exceed the caches may go
-                        through the steps in parts, a few items at a time */
-    /* On a device: every step takes the first tactic of the list that can run it, nothing is timed,
-     * and every build computes the same. */
-    bool first_tactic;
-    /* Fails (UNSUPPORTED) where an item's results may depend on the others of its batch. */
-    bool items_apart;
-    bool time_tactics; /* choose among the preferred backend's and lower tactics by timing */
-} qb_engine_options;
-
 /* NULL, or why engines with these backends of the host (NULL: the default ones) do not compute in
  * bf16 here. */
 const char *qb_engine_no_bf16(const char *backends);
 
-/* Does a preference list (NULL: the default) begin with a device that this build knows? */
-bool qb_backends_name_device(const char *backends);
-
-/* Are all of a preference list here and now? QB_STATUS_USAGE for what this build does not have, the
- * device's own error where it cannot be opened. */
-qb_status qb_backends_check(qb_ctx *cx, const char *backends);
-/* A preference list as records name it, new memory: "cpu" for NULL and whatever means the same in
- * this build, else its families without the reference at the end that each has: "dnnl", "ref",
- * "cuda"; "cpu,ref" for the own kernels alone. NULL with an error for a list that is none. */
-char *qb_backends_name(qb_ctx *cx, const char *backends);
-
-/* Builds from an optimized graph (float or quantized). The graph is not kept. Errors name the node
- * (and the tactic) that failed. */
-qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_engine_options *options,
+/* Builds from an optimized graph (float or quantized). Neither graph nor spec (NULL: the defaults)
+ * is kept. Errors name the node (and the tactic) that failed. */
+qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *spec,
                           qb_engine **out);
 void qb_engine_free(qb_engine *engine); /* accepts NULL; contexts must be gone */
 
@@ -114,6 +62,8 @@ double qb_engine_device_seconds(const qb_engine *engine);
 typedef struct qb_step_alternative {
     const char *tactic;
     double seconds;
+    int32_t variant;   /* which of its library's algorithms; 0: it has no choice */
+    bool same_layouts; /* it could run in the place of the step's own, without another copy */
 } qb_step_alternative;
 
 /* One row a step, for reports: names live as long as the engine. */
@@ -129,11 +79,11 @@ typedef struct qb_step_info {
     double seconds; /* measured when it was chosen; 0: not measured */
     const qb_step_alternative *alternatives;
     int32_t n_alternatives;
-    const char *fallback; /* why the device does not run it; NULL */
-    const char *half;     /* why a step of an INT8 engine runs in f16; NULL */
-    const char *joined;   /* why a convolution and a pool are one step; NULL */
-    const char *note;     /* why the device's fast kernels leave it out: "C=18: no tile"; NULL */
-    const char *place;    /* why its tactic is not the one that is fastest alone; NULL */
+    const char *fallback_reason; /* why the device does not run it; NULL */
+    const char *f16_reason;      /* why a step of an INT8 engine runs in f16; NULL */
+    const char *fuse_reason;     /* why a convolution and a pool are one step; NULL */
+    const char *note; /* why the device's fast kernels leave it out: "C=18: no tile"; NULL */
+    const char *tactic_reason; /* why its tactic is not the one that is fastest alone; NULL */
 } qb_step_info;
 int32_t qb_engine_n_steps(const qb_engine *engine);
 void qb_engine_step(const qb_engine *engine, int32_t step, qb_step_info *out);

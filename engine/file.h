@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define QB_ENGINE_FILE_FORMAT 3
+#define QB_ENGINE_FILE_FORMAT 4
 
 /* Where an engine comes from, for those who find its file later. Texts may be NULL. */
 typedef struct qb_engine_origin {
@@ -49,6 +49,9 @@ bool qb_engine_file_is(const char *path);
 /* The tags of a file as JSON text (new memory), after all of its hashes were checked; works for
  * files that do not fit this machine. */
 qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json);
+
+/* The plan of a file as JSON text (new memory), schema qbench.plan/1, likewise. */
+qb_status qb_engine_file_plan(qb_ctx *cx, const char *path, char **json);
 
 /* The command that builds the file anew ("qbench build --model ..."), new memory. */
 qb_status qb_engine_file_command(qb_ctx *cx, const char *path, char **command);

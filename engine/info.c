@@ -1,5 +1,5 @@
 /* What reports say about an engine and about the program. */
-#include "engine_internal.h"
+#include "engine/engine_internal.h"
 
 #ifdef QB_HAVE_DNNL
 #include "engine/dnnl/version_internal.h"
@@ -8,7 +8,7 @@
 size_t qb_engine_bytes(const qb_engine *engine) {
     return sizeof *engine + qb_engine_weights(engine) + qb_arena_bytes(engine->arena) +
            (size_t)engine->n_steps * sizeof *engine->steps +
-           (size_t)engine->n_images * sizeof *engine->images +
+           (size_t)engine->n_layouts * sizeof *engine->layouts +
            (size_t)engine->n_buffers * sizeof *engine->buffers;
 }
 

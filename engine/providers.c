@@ -4,7 +4,8 @@
 
 #include "base/log.h"
 #include "base/opt.h"
-#include "device_internal.h"
+#include "engine/backends.h"
+#include "engine/device_internal.h"
 
 #define LONGEST 32
 

@@ -1,6 +1,6 @@
 /* Execution providers: the places where nodes may run, "cuda" and "cpu", in the user's order.
  *
- * A list is resolved once, into the backends of an engine (qb_engine_options.backends): the first
+ * A list is resolved once, into the backends of an engine (qb_build_spec.backends): the first
  * provider of the list that is there takes every node that it can run, the CPU the others, with
  * copies planned where they meet. */
 #ifndef QB_ENGINE_PROVIDERS_H
@@ -24,7 +24,7 @@ qb_status qb_providers_choose(qb_ctx *cx, const char *list, const char **backend
  * device's own error where there is none. */
 qb_status qb_backends_require(qb_ctx *cx, const char *list, const char **backends);
 
-/* How many steps of an engine run where, and how many copy from one place to the other. */
+/* How many steps of an engine run where, and how many copy from one memory space to the other. */
 typedef struct qb_provider_count {
     int32_t cuda, cpu, copies;
 } qb_provider_count;

@@ -5,10 +5,10 @@ static void add_reason(json_t *step, const char *key, const char *reason) {
 }
 
 void qb_step_choice_json(const qb_step_info *info, json_t *step) {
-    add_reason(step, "half", info->half);
-    add_reason(step, "in_place", info->place);
-    add_reason(step, "fallback", info->fallback);
-    add_reason(step, "joined", info->joined);
+    add_reason(step, "half", info->f16_reason);
+    add_reason(step, "in_place", info->tactic_reason);
+    add_reason(step, "fallback", info->fallback_reason);
+    add_reason(step, "joined", info->fuse_reason);
     add_reason(step, "note", info->note);
     if (info->seconds <= 0) return;
     json_t *others = json_array();

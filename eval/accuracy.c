@@ -41,21 +41,57 @@ typedef struct scratch {
     float *reference, *output, *target;
     char *raw; /* an output of another type than float */
     size_t reference_capacity, output_capacity, target_capacity, raw_capacity;
-    void **outputs; /* [most outputs of a model] */
+    int32_t n;       /* most outputs of a model */
+    void **outputs;  /* [n] */
+    qb_tensor *seen; /* [n]: what options.outputs gets */
+    float **wide;    /* [n]: the memory behind it */
+    char **typed;    /* [n]: of outputs of other types */
+    size_t *wide_capacity, *typed_capacity;
 } scratch;
 
 /* What the workers share: answers by dataset index. */
 typedef struct collector {
     int32_t n_engines;
     int64_t count; /* of the dataset */
-    int64_t every; /* above 1: only held-back samples count */
+    const qb_collect_options *options;
     const int32_t *logits;
-    const qb_dataset *targets; /* may be NULL */
-    const qb_preprocess *preprocess;
     scratch *scratch;  /* one a worker */
     qb_answer *answer; /* [n_engines x count] */
     bool *seen;        /* [count] */
 } collector;
+
+/* Memory for the outputs that are not scored, of model `e`. */
+static qb_status place_outputs(qb_ctx *cx, const collector *c, scratch *s, const qb_engine *engine,
+                               int32_t e) {
+    for (int32_t i = 0; i < qb_engine_n_outputs(engine); i++) {
+        const qb_desc *desc = qb_engine_output(engine, i);
+        s->seen[i] = qb_tensor_of(QB_DTYPE_F32, desc->shape, NULL);
+        if (i == c->logits[e]) continue;
+        const size_t n = (size_t)qb_shape_count(&desc->shape) + 1;
+        const bool converts = desc->dtype != QB_DTYPE_F32;
+        QB_TRY(qb_grow(cx, &s->wide[i], &s->wide_capacity[i], n, sizeof **s->wide));
+        if (converts)
+            QB_TRY(qb_grow(cx, &s->typed[i], &s->typed_capacity[i], qb_desc_bytes(desc) + 1, 1));
+        s->outputs[i] = converts ? s->typed[i] : (void *)s->wide[i];
+        s->seen[i].data = s->wide[i];
+    }
+    return QB_OK;
+}
+
+/* Shows them to whoever wants to see them, all in f32. */
+static qb_status show_outputs(qb_ctx *cx, const collector *c, scratch *s,
+                              const qb_stream_sample *sample, int32_t e, float *scored) {
+    const qb_engine *engine = sample->engine[e];
+    const int32_t n = qb_engine_n_outputs(engine);
+    for (int32_t i = 0; i < n; i++) {
+        const qb_desc *desc = qb_engine_output(engine, i);
+        if (i == c->logits[e]) s->seen[i].data = scored;
+        if (i == c->logits[e] || desc->dtype == QB_DTYPE_F32) continue;
+        for (int64_t k = 0; k < qb_shape_count(&desc->shape); k++)
+            s->wide[i][k] = (float)qb_number_get(desc->dtype, s->typed[i], k);
+    }
+    return c->options->outputs(cx, c->options->user, e, sample->index, s->seen, n);
+}
 
 /* Runs model `e`, its scored output into memory that grows with it; *n is the output's size.
  * Integers count as numbers. */
@@ -67,12 +103,14 @@ static qb_status run_engine(qb_ctx *cx, const collector *c, const qb_stream_samp
     *n = qb_shape_count(&desc->shape);
     QB_TRY(qb_grow(cx, output, capacity, (size_t)*n + 1, sizeof **output));
     if (converts) QB_TRY(qb_grow(cx, &s->raw, &s->raw_capacity, qb_desc_bytes(desc) + 1, 1));
+    if (c->options->outputs) QB_TRY(place_outputs(cx, c, s, sample->engine[e], e));
     s->outputs[c->logits[e]] = converts ? s->raw : (void *)*output;
     qb_status status = qb_context_run(cx, sample->context[e], sample->inputs, s->outputs);
-    s->outputs[c->logits[e]] = NULL;
-    if (status != QB_OK || !converts) return status;
-    for (int64_t i = 0; i < *n; i++) (*output)[i] = (float)qb_number_get(desc->dtype, s->raw, i);
-    return QB_OK;
+    memset(s->outputs, 0, (size_t)qb_engine_n_outputs(sample->engine[e]) * sizeof *s->outputs);
+    QB_TRY(status);
+    for (int64_t i = 0; converts && i < *n; i++)
+        (*output)[i] = (float)qb_number_get(desc->dtype, s->raw, i);
+    return c->options->outputs ? show_outputs(cx, c, s, sample, e, *output) : QB_OK;
 }
 
 /* The sample's target, in the scratch. */
@@ -81,15 +119,16 @@ static qb_status read_target(qb_ctx *cx, const collector *c, const qb_stream_sam
     const qb_shape *shape = &qb_engine_output(sample->engine[0], c->logits[0])->shape;
     QB_TRY(qb_grow(cx, &s->target, &s->target_capacity, (size_t)qb_shape_count(shape) + 1,
                    sizeof *s->target));
-    return qb_target_read(cx, c->targets, sample->index, c->preprocess, shape, s->target);
+    return qb_target_read(cx, c->options->targets, sample->index, &c->options->loader->preprocess,
+                          shape, s->target);
 }
 
 static void score_target(const collector *c, const qb_stream_sample *sample, const float *output,
                          qb_answer *answer) {
-    if (c->targets)
-        answer->target_square =
-            qb_target_error(output, c->scratch[sample->worker].target, c->preprocess,
-                            &qb_engine_output(sample->engine[0], c->logits[0])->shape);
+    if (c->options->targets)
+        answer->target_square = qb_target_error(
+            output, c->scratch[sample->worker].target, &c->options->loader->preprocess,
+            &qb_engine_output(sample->engine[0], c->logits[0])->shape);
 }
 
 /* The answer of model `e`. */
@@ -106,11 +145,12 @@ static void score(const collector *c, const qb_stream_sample *sample, int32_t e,
 
 static qb_status on_sample(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
     const collector *c = user;
-    if (c->every > 1 && !qb_is_held_back(sample->index, c->every)) return QB_OK;
+    const int64_t every = c->options->every;
+    if (every > 1 && !qb_is_held_back(sample->index, every)) return QB_OK;
     scratch *s = &c->scratch[sample->worker];
     qb_answer *answer = c->answer + sample->index;
     int64_t size, n;
-    if (c->targets) QB_TRY(read_target(cx, c, sample));
+    if (c->options->targets) QB_TRY(read_target(cx, c, sample));
     QB_TRY(run_engine(cx, c, sample, 0, &s->reference, &s->reference_capacity, &size));
     score(c, sample, 0, s->reference, size, answer);
     for (int32_t e = 1; e < c->n_engines; e++) {
@@ -134,19 +174,33 @@ static qb_status create_scratch(qb_ctx *cx, const qb_stream_model *model, int32_
     c->scratch = qb_alloc(cx, (size_t)workers, sizeof *c->scratch);
     if (!c->scratch) return cx->code;
     for (int32_t i = 0; i < workers; i++) {
-        c->scratch[i].outputs = qb_alloc(cx, (size_t)n_outputs, sizeof(void *));
-        if (!c->scratch[i].outputs) return cx->code;
+        scratch *s = &c->scratch[i];
+        const size_t n = (size_t)n_outputs;
+        s->n = n_outputs;
+        s->outputs = qb_alloc(cx, n, sizeof *s->outputs);
+        s->seen = qb_alloc(cx, n, sizeof *s->seen);
+        s->wide = qb_alloc(cx, n, sizeof *s->wide);
+        s->typed = qb_alloc(cx, n, sizeof *s->typed);
+        s->wide_capacity = qb_alloc(cx, n, sizeof *s->wide_capacity);
+        s->typed_capacity = qb_alloc(cx, n, sizeof *s->typed_capacity);
+        if (!s->outputs || !s->seen || !s->wide || !s->typed || !s->wide_capacity ||
+            !s->typed_capacity)
+            return cx->code;
     }
     return QB_OK;
 }
 
 static void release_scratch(collector *c, int32_t workers) {
     for (int32_t i = 0; c->scratch && i < workers; i++) {
-        qb_free(c->scratch[i].reference);
-        qb_free(c->scratch[i].output);
-        qb_free(c->scratch[i].target);
-        qb_free(c->scratch[i].raw);
-        qb_free(c->scratch[i].outputs);
+        scratch *s = &c->scratch[i];
+        for (int32_t k = 0; s->wide && s->typed && k < s->n; k++) {
+            qb_free(s->wide[k]);
+            qb_free(s->typed[k]);
+        }
+        void *const owned[] = {s->reference,     s->output,        s->target, s->raw,
+                               s->outputs,       s->seen,          s->wide,   s->typed,
+                               s->wide_capacity, s->typed_capacity};
+        for (size_t k = 0; k < sizeof owned / sizeof *owned; k++) qb_free(owned[k]);
     }
     qb_free(c->scratch);
 }
@@ -163,16 +217,16 @@ static int64_t compact(collector *c, int64_t *index) {
 }
 
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
-                             int32_t n_models, const qb_loader_options *loader, int32_t workers,
-                             int64_t every, const qb_dataset *targets, qb_answers *out) {
+                             int32_t n_models, const qb_collect_options *options, qb_answers *out) {
+    const qb_loader_options *loader = options->loader;
+    const qb_dataset *targets = options->targets;
+    int32_t workers = options->workers;
     for (int32_t e = 0; e < n_models; e++) /* no device stands idle */
         if (workers < qb_devices_count(&model[e].devices))
             workers = qb_devices_count(&model[e].devices);
     collector c = {.n_engines = n_models,
-                   .targets = targets,
-                   .preprocess = &loader->preprocess,
                    .count = qb_dataset_count(loader->dataset),
-                   .every = every,
+                   .options = options,
                    .logits = logits};
     qb_stream_result result = {0};
     int64_t *index = NULL;

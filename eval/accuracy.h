@@ -2,8 +2,8 @@
 #ifndef QB_EVAL_ACCURACY_H
 #define QB_EVAL_ACCURACY_H
 
-#include "calib/stream.h"
 #include "eval/eval.h"
+#include "stream/stream.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,12 +18,25 @@ typedef struct qb_answers {
     qb_stream_result stream;
 } qb_answers;
 
+/* All outputs of model `engine` for a sample, as row-major f32. Called from several threads, never
+ * twice for one sample and engine. */
+typedef qb_status (*qb_outputs_fn)(qb_ctx *cx, void *user, int32_t engine, int64_t index,
+                                   const qb_tensor *output, int32_t n);
+
+typedef struct qb_collect_options {
+    const qb_loader_options *loader;
+    int32_t workers;
+    int64_t
+        every; /* above 1: only samples that are held back by it are scored, see calib/holdout.h */
+    const qb_dataset *targets; /* may be NULL, see eval/targets.h */
+    qb_outputs_fn outputs;     /* may be NULL */
+    void *user;
+} qb_collect_options;
+
 /* logits[e] is the output of model e to score on: float, and for a sample of the same size in all
- * models. `every` above 1: only the samples that are held back by it (see calib/holdout.h) are
- * scored. `targets` may be NULL (see eval/targets.h). */
+ * models. */
 qb_status qb_answers_collect(qb_ctx *cx, const qb_stream_model *model, const int32_t *logits,
-                             int32_t n_models, const qb_loader_options *loader, int32_t workers,
-                             int64_t every, const qb_dataset *targets, qb_answers *out);
+                             int32_t n_models, const qb_collect_options *options, qb_answers *out);
 void qb_answers_release(qb_answers *answers);
 
 /* Scores one output of n floats against the reference output (may be the same). */

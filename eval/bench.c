@@ -141,12 +141,6 @@ static void *stream_main(void *user) {
     return NULL;
 }
 
-static void stream_release(stream *s) {
-    if (s->outputs) qb_outputs_free(s->engine, s->outputs);
-    qb_context_free(s->context);
-    qb_free(s->query);
-}
-
 /* The streams' queries as one list, the first start as the zero of time. */
 static qb_status gather(qb_ctx *cx, const stream *streams, int32_t n, qb_bench *out) {
     int64_t total = 0;
@@ -227,7 +221,11 @@ qb_status qb_bench_run(qb_ctx *cx, const qb_engine *engine, const void *const *i
     if (!streams) return cx->code;
     qb_status status = run_streams(cx, &shared, streams, n);
     if (status == QB_OK) status = gather(cx, streams, n, out);
-    for (int32_t i = 0; i < n; i++) stream_release(&streams[i]);
+    for (stream *s = streams; s < streams + n; s++) {
+        if (s->outputs) qb_outputs_free(s->engine, s->outputs);
+        qb_context_free(s->context);
+        qb_free(s->query);
+    }
     qb_free(streams);
     return status;
 }

@@ -79,7 +79,7 @@ static qb_status measure_ops(qb_ctx *cx, int threads, bool integer, double *gops
     qb_graph *graph = NULL;
     qb_engine *engine = NULL;
     qb_status status = QB_OK;
-    const qb_engine_options options = {.batch = 1, .threads = threads, .time_tactics = true};
+    const qb_build_spec options = {.batch = 1, .threads = threads, .time_tactics = true};
     QB_GO(make_graph(cx, integer, &graph));
     QB_GO(qb_engine_build(cx, graph, &options, &engine));
     QB_GO(fastest(cx, engine, gops));

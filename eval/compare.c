@@ -4,66 +4,88 @@
 #include <sys/utsname.h>
 
 #include "base/log.h"
+#include "engine/backends.h"
 #include "eval/bench.h"
 #include "eval/compare_internal.h"
+#include "eval/evaluation_set.h"
 #include "eval/layers.h"
 
 /* ---- accuracy ---- */
 
-typedef struct scored {
-    qb_graph **graph; /* with logits exposed */
-    qb_stream_model *model;
-    int32_t *logits;
-} scored;
-
-static void scored_release(scored *s, int32_t n) {
-    for (int32_t i = 0; s->graph && i < n; i++) qb_graph_free(s->graph[i]);
-    qb_free(s->graph);
-    qb_free(s->model);
-    qb_free(s->logits);
-}
-
-static qb_status scored_prepare(qb_ctx *cx, const qb_compare_options *o, scored *s) {
-    const size_t n = (size_t)o->n_contenders;
-    s->graph = qb_alloc(cx, n, sizeof *s->graph);
-    s->model = qb_alloc(cx, n, sizeof *s->model);
-    s->logits = qb_alloc(cx, n, sizeof *s->logits);
-    if (!s->graph || !s->model || !s->logits) return cx->code;
+static qb_status add_candidates(qb_ctx *cx, const qb_compare_options *o, qb_evaluation_set *set) {
     bool files = false;
-    for (int32_t i = 0; i < o->n_contenders; i++) files = files || o->contender[i].file;
+    for (int32_t i = 0; i < o->n_candidates; i++) files = files || o->candidate[i].file;
     if (files)
         qb_info(cx, "with an engine file: outputs are compared as they are, after a Softmax");
-    for (int32_t i = 0; i < o->n_contenders; i++) {
-        const qb_contender *c = &o->contender[i];
-        QB_TRY(files ? qb_expose_output(cx, c->graph, &s->graph[i], &s->logits[i])
-                     : qb_expose_logits(cx, c->graph, &s->graph[i], &s->logits[i]));
-        s->model[i] = (qb_stream_model){.graph = s->graph[i],
-                                        .file = c->file,
-                                        .backends = c->backends,
-                                        .devices = c->devices,
-                                        .float_type = c->float_type,
-                                        .timing_cache = c->timing_cache,
-                                        .tf32 = c->tf32,
-                                        .without = c->without,
-                                        .no_mixing = true, /* not what timing found this time */
-                                        .name = c->precision};
+    for (int32_t i = 0; i < o->n_candidates; i++) {
+        const qb_candidate *c = &o->candidate[i];
+        qb_stream_model model = {.graph = c->graph,
+                                 .file = c->file,
+                                 .spec = c->spec,
+                                 .devices = c->devices,
+                                 .name = c->precision};
+        model.spec.no_mixed_precision = true; /* not what timing found this time */
+        QB_TRY(qb_evaluation_set_add(cx, set, &model, files));
     }
     return QB_OK;
 }
 
+/* A task that looks at outputs itself, while the engines run. */
+typedef struct observer {
+    const qb_task *task; /* NULL: nobody looks */
+    void *state;
+    int32_t n_outputs; /* of the model itself; what is exposed comes after them */
+} observer;
+
+static qb_status observe(qb_ctx *cx, void *user, int32_t engine, int64_t index,
+                         const qb_tensor *output, int32_t n) {
+    const observer *o = user;
+    return o->task->outputs(cx, o->state, engine, index, output,
+                            n < o->n_outputs ? n : o->n_outputs);
+}
+
+static qb_status open_task(qb_ctx *cx, const qb_compare_options *o, observer *out) {
+    const qb_task *task = o->task ? o->task->task : NULL;
+    const qb_task_data data = {.settings = o->task,
+                               .loader = &o->loader,
+                               .graph = o->candidate[0].graph,
+                               .labels = o->labels,
+                               .n_engines = o->n_candidates};
+    if (!task || !task->open) return QB_OK;
+    *out = (observer){.task = task, .n_outputs = data.graph->n_outputs};
+    return task->open(cx, &data, &out->state);
+}
+
+/* What the model is for, where nobody said: by what it puts out. */
+static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, qb_output_kind kind,
+                           qb_run *run) {
+    const qb_task *told = o->task ? o->task->task : NULL;
+    run->task = qb_strdup(cx, told ? told->name : kind & QB_OUTPUT_ANSWER ? "classify" : "regress");
+    return run->task ? QB_OK : cx->code;
+}
+
 static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
-    scored s = {0};
+    qb_evaluation_set set = {0};
     qb_answers answers = {0};
+    observer watching = {0};
     qb_status status = QB_OK;
-    QB_GO(scored_prepare(cx, o, &s));
-    const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
-    QB_GO(qb_answers_collect(cx, s.model, s.logits, o->n_contenders, &o->loader, workers, 0,
-                             o->targets, &answers));
+    qb_collect_options collect = {.loader = &o->loader,
+                                  .workers = o->workers > 0 ? o->workers : qb_threads(cx),
+                                  .targets = o->targets,
+                                  .user = &watching};
+    QB_GO(open_task(cx, o, &watching));
+    if (watching.task) collect.outputs = observe;
+    QB_GO(qb_evaluation_set_create(cx, o->n_candidates, &set));
+    QB_GO(add_candidates(cx, o, &set));
+    QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
     QB_GO(qb_score_fill(cx, o, &answers, run));
+    QB_GO(name_task(cx, o, answers.kind, run));
+    if (watching.task) QB_GO(watching.task->finish(cx, watching.state, run));
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, o->thumbnail, run));
 out:
+    if (watching.task) watching.task->close(watching.state);
     qb_answers_release(&answers);
-    scored_release(&s, o->n_contenders);
+    qb_evaluation_set_release(&set);
     return status;
 }
 
@@ -79,9 +101,9 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
     if (!run->version || !run->cpu || !run->host_os || !run->libraries) return cx->code;
     for (int32_t i = 0; i < run->n_rows; i++) {
         qb_run_row *row = &run->row[i];
-        row->precision = qb_strdup(cx, o->contender[i].precision);
-        row->calibration = qb_strdup(cx, o->contender[i].calibration);
-        row->backend = qb_backends_name(cx, o->contender[i].backends);
+        row->precision = qb_strdup(cx, o->candidate[i].precision);
+        row->calibration = qb_strdup(cx, o->candidate[i].calibration);
+        row->backend = qb_backends_name(cx, o->candidate[i].spec.backends);
         if (!row->precision || !row->calibration || !row->backend) return cx->code;
     }
     return QB_OK;
@@ -92,8 +114,8 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
 static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
     for (int32_t i = 1; i < run->n_rows && o->layers; i++) {
-        if (o->contender[i].file) continue; /* values inside it are not to be seen */
-        const qb_status status = qb_layers_measure(cx, &o->contender[0], &o->contender[i],
+        if (o->candidate[i].file) continue; /* values inside it are not to be seen */
+        const qb_status status = qb_layers_measure(cx, &o->candidate[0], &o->candidate[i],
                                                    &o->loader, workers, &run->row[i]);
         if (status == QB_STATUS_MISMATCH) {
             qb_warn(cx, "--layers needs samples of one shape: %s", cx->message);
@@ -109,7 +131,7 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
     qb_compare_options o = *options;
     if (o.batch < 1) o.batch = 1;
     qb_run *run;
-    QB_TRY(qb_run_create(cx, o.n_contenders, &run));
+    QB_TRY(qb_run_create(cx, o.n_candidates, &run));
     qb_status status = fill_environment(cx, &o, run);
     if (status == QB_OK) status = measure_accuracy(cx, &o, run);
     if (status == QB_OK) status = measure_layers(cx, &o, run);

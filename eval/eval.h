@@ -5,7 +5,7 @@
 
 #include "datasets/loader.h"
 #include "engine/devices.h"
-#include "eval/run.h"
+#include "eval/task.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,32 +68,28 @@ qb_estimate qb_estimate_none(void);
 qb_estimate qb_estimate_of(double value);
 
 /* One engine to compare: a graph (float or quantized) and how to call it. Not owned. */
-typedef struct qb_contender {
+typedef struct qb_candidate {
     const char *precision, *calibration;
     const qb_graph *graph;
     const char *file; /* an engine file to load instead of building from the graph, whose inputs and
                          outputs it has; NULL: none */
-    const char *backends;
-    qb_devices devices;  /* for backends that begin with a device: accuracy is measured on all of
-                            them, the rest on the first */
-    qb_dtype float_type; /* these as in qb_engine_options */
-    const char *timing_cache;
-    bool no_mixing;
-    uint32_t without;
-    bool tf32;
-} qb_contender;
+    qb_build_spec spec; /* but for shapes and threads */
+    qb_devices devices; /* for backends that begin with a device: accuracy is measured on all of
+                           them (none: spec.device), the rest on spec.device */
+} qb_candidate;
 
 typedef struct qb_compare_options {
-    const qb_contender *contender;
-    int32_t n_contenders;
-    qb_loader_options loader;    /* data for accuracy */
-    const qb_dataset *targets;   /* ground truth for outputs that are images; NULL: none */
-    int32_t workers;             /* accuracy: one-thread contexts side by side; 0: qb_threads */
-    int64_t batch;               /* latency: samples a run */
-    int threads;                 /* latency: threads of one run; 0: qb_threads */
-    double warmup_s, duration_s; /* latency: per engine; defaults 0.2 and 2 when 0 */
-    int64_t min_runs;            /* latency: at least this many runs an engine; default 20 when 0 */
-    const int64_t *batches;      /* throughput is measured at these as well */
+    const qb_candidate *candidate;
+    int32_t n_candidates;
+    qb_loader_options loader;     /* data for accuracy */
+    const qb_dataset *targets;    /* ground truth for outputs that are images; NULL: none */
+    const qb_task_settings *task; /* NULL: told by the output */
+    int32_t workers;              /* accuracy: one-thread contexts side by side; 0: qb_threads */
+    int64_t batch;                /* latency: samples a run */
+    int threads;                  /* latency: threads of one run; 0: qb_threads */
+    double warmup_s, duration_s;  /* latency: per engine; defaults 0.2 and 2 when 0 */
+    int64_t min_runs;       /* latency: at least this many runs an engine; default 20 when 0 */
+    const int64_t *batches; /* throughput is measured at these as well */
     int32_t n_batches;
     const qb_labels *labels; /* names of classes for the record; may be NULL */
     bool layers;             /* where accuracy goes, see eval/layers.h: two more passes a row */

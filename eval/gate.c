@@ -1,5 +1,8 @@
 #include "eval/gate.h"
 
+#include "base/opt.h"
+#include "eval/task.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +51,24 @@ typedef struct finding {
     double one; /* what one sample more or less makes; 0: no such number */
 } finding;
 
-static double scale_of(const subject *s) { return s->limits->relative ? 100 / s->first->top1 : 1; }
+/* The metric that accuracy is judged by: told, else the task's first. NULL: top-1 as it was before
+ * there were tasks. */
+static const char *metric_name(const subject *s) {
+    if (s->limits->metric) return s->limits->metric;
+    const qb_task *task = s->run->task ? qb_task_find(s->run->task) : NULL;
+    return task && task->finish ? task->metric : NULL;
+}
+
+/* Of a row; top-1 where none is told. */
+static double metric_of(const subject *s, const qb_run_row *row) {
+    const char *name = metric_name(s);
+    const qb_run_metric *m = name ? qb_run_metric_find(row, name) : NULL;
+    return m ? m->value : name ? NAN : row->top1;
+}
+
+static double scale_of(const subject *s) {
+    return s->limits->relative ? 100 / metric_of(s, s->first) : 1;
+}
 
 /* One sample in percent of those with a label, or of all where that is not known. */
 static double one_of(const subject *s) {
@@ -57,24 +77,36 @@ static double one_of(const subject *s) {
     return 100 / (double)(labelled > 0 ? labelled : s->run->samples);
 }
 
+static qb_interval drop_interval(const subject *s) {
+    const char *name = metric_name(s);
+    const qb_run_metric *m = name ? qb_run_metric_find(s->row, name) : NULL;
+    return !name ? s->row->paired.drop_ci : m ? m->drop_ci : NONE;
+}
+
+static const char *missing(const subject *s) {
+    if (!isnan(metric_of(s, s->row))) return NULL;
+    return metric_name(s) ? "the data has no ground truth for it" : "the data has no labels";
+}
+
 static finding drop(const subject *s) {
-    const qb_interval ci = s->row->paired.drop_ci;
+    const qb_interval ci = drop_interval(s);
+    const bool told = metric_name(s);
     const double scale = scale_of(s);
-    return (finding){s->row->drop * scale,
+    return (finding){(told ? metric_of(s, s->first) - metric_of(s, s->row) : s->row->drop) * scale,
                      {ci.lo * scale, ci.hi * scale},
                      true,
-                     isnan(s->row->top1) ? "the data has no labels" : NULL,
-                     one_of(s) * scale};
+                     missing(s),
+                     told ? 0 : one_of(s) * scale};
 }
 
 static finding mlperf(const subject *s) {
-    const qb_interval ci = s->row->paired.drop_ci;
-    const double scale = 100 / s->first->top1;
-    return (finding){s->row->top1 * scale,
+    const qb_interval ci = drop_interval(s);
+    const double scale = 100 / metric_of(s, s->first);
+    return (finding){metric_of(s, s->row) * scale,
                      {100 - ci.hi * scale, 100 - ci.lo * scale},
                      true,
-                     isnan(s->row->top1) ? "the data has no labels" : NULL,
-                     one_of(s) * scale};
+                     missing(s),
+                     metric_name(s) ? 0 : one_of(s) * scale};
 }
 
 static finding agreement(const subject *s) {
@@ -131,13 +163,13 @@ static const char *other_machine(const subject *s) {
 static finding baseline_drop(const subject *s) {
     const char *reason = other_data(s);
     /* Without labels, the share of samples with the first row's class stands for accuracy. */
-    const bool labelled = !isnan(s->row->top1);
-    const double now = labelled ? s->row->top1 : s->row->agreement_top1,
+    const bool told = metric_name(s), labelled = told || !isnan(s->row->top1);
+    const double now = labelled ? metric_of(s, s->row) : s->row->agreement_top1,
                  before = reason     ? NAN
-                          : labelled ? s->before->top1
+                          : labelled ? metric_of(s, s->before)
                                      : s->before->agreement_top1;
     const double scale = s->limits->relative ? 100 / before : 1;
-    return (finding){(before - now) * scale, NONE, false, reason, one_of(s) * scale};
+    return (finding){(before - now) * scale, NONE, false, reason, told ? 0 : one_of(s) * scale};
 }
 
 static finding baseline_latency(const subject *s) {
@@ -161,24 +193,25 @@ typedef struct rule {
     size_t limit; /* offset in qb_gate_limits */
     bool at_most;
     finding (*find)(const subject *s);
+    bool of_metric; /* of the metric that accuracy is judged by */
 } rule;
 
 #define LIMIT(FIELD) offsetof(qb_gate_limits, FIELD)
 static const rule rules[] = {
-    {"min-samples", LIMIT(min_samples), false, samples},
-    {"max-drop", LIMIT(max_drop), true, drop},
-    {"min-agreement", LIMIT(min_agreement), false, agreement},
-    {"min-sqnr", LIMIT(min_sqnr), false, sqnr},
-    {"max-latency", LIMIT(max_latency), true, latency},
-    {"max-latency-ratio", LIMIT(max_latency_ratio), true, latency_ratio},
-    {"max-engine-size", LIMIT(max_engine_size), true, engine_size},
+    {"min-samples", LIMIT(min_samples), false, samples, false},
+    {"max-drop", LIMIT(max_drop), true, drop, true},
+    {"min-agreement", LIMIT(min_agreement), false, agreement, false},
+    {"min-sqnr", LIMIT(min_sqnr), false, sqnr, false},
+    {"max-latency", LIMIT(max_latency), true, latency, false},
+    {"max-latency-ratio", LIMIT(max_latency_ratio), true, latency_ratio, false},
+    {"max-engine-size", LIMIT(max_engine_size), true, engine_size, false},
 };
 static const rule baseline_rules[] = {
-    {"baseline-drop", LIMIT(baseline_drop), true, baseline_drop},
-    {"baseline-latency", LIMIT(baseline_ratio), true, baseline_latency},
-    {"baseline-size", LIMIT(baseline_ratio), true, baseline_size},
+    {"baseline-drop", LIMIT(baseline_drop), true, baseline_drop, true},
+    {"baseline-latency", LIMIT(baseline_ratio), true, baseline_latency, false},
+    {"baseline-size", LIMIT(baseline_ratio), true, baseline_size, false},
 };
-static const rule mlperf_rule = {"mlperf", 0, false, mlperf};
+static const rule mlperf_rule = {"mlperf", 0, false, mlperf, true};
 
 static bool keeps(const qb_gate_check *c, double value) {
     /* Percentages of counts such as 1.0 points come out as 0.9999999999 or 1.0000000001. */
@@ -216,7 +249,10 @@ static void note_resolution(qb_gate_check *c, double one, int64_t n) {
 
 static qb_gate_check check_of(const rule *r, double limit, const subject *s) {
     const finding f = r->find(s);
+    const char *told = r->of_metric ? metric_name(s) : NULL;
+    const qb_run_metric *metric = told ? qb_run_metric_find(s->row, told) : NULL;
     qb_gate_check c = {.name = r->name,
+                       .metric = metric ? metric->title : told,
                        .row = s->row->precision,
                        .value = f.value,
                        .limit = limit,
@@ -282,10 +318,23 @@ static qb_status check_row(qb_ctx *cx, const subject *s, list *l) {
     return QB_OK;
 }
 
+/* A metric that no row has: those that there are. */
+static qb_status check_metric(qb_ctx *cx, const qb_run *run, const char *name) {
+    enum { MOST = 64 };
+    const char *names[MOST + 1] = {NULL};
+    char text[512];
+    const qb_run_row *row = &run->row[0];
+    for (int32_t i = 0; i < row->n_metrics && i < MOST; i++) names[i] = row->metric[i].name;
+    if (qb_run_metric_find(row, name)) return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE, "--metric: %s",
+                   qb_word_error(names, name, text, sizeof text));
+}
+
 qb_status qb_gate(qb_ctx *cx, const qb_run *run, const char *precision,
                   const qb_gate_limits *limits, qb_gate_check *checks, int32_t capacity, int32_t *n,
                   bool *held) {
     list l = {checks, capacity, 0};
+    if (limits->metric) QB_TRY(check_metric(cx, run, limits->metric));
     for (int32_t r = 1; r < run->n_rows; r++) {
         const qb_run_row *row = &run->row[r];
         if (precision && strcmp(precision, row->precision) != 0) continue;

@@ -13,7 +13,7 @@ extern "C" {
  * command's options and the keys of the settings file (gate.max_drop). */
 #define QB_GATE_LIMITS(X)                                                                          \
     X(max_drop, "max-drop", "PCT", -100, 100,                                                      \
-      "most points of top-1 that may be lost against the first row")                               \
+      "most points of the task's first metric that may be lost against the first row (top-1, AP)") \
     X(min_agreement, "min-agreement", "PCT", 0, 100,                                               \
       "least share of samples with the first row's class")                                         \
     X(min_sqnr, "min-sqnr", "DB", -300, 300,                                                       \
@@ -42,8 +42,10 @@ typedef struct qb_gate_limits {
 #define X(field, option, unit, least, most, text) double field;
     QB_GATE_LIMITS(X)
 #undef X
-    bool relative; /* max_drop and baseline_drop are percent of the reference's top-1, not points */
-    bool mlperf;   /* top-1 at least 99 % of the first row's */
+    const char *metric; /* what max_drop is of; NULL: the task's first */
+    bool
+        relative; /* max_drop and baseline_drop are percent of the reference's metric, not points */
+    bool mlperf;  /* top-1 at least 99 % of the first row's */
     qb_confidence confidence;
     const qb_run *baseline; /* no row may be worse than its namesake here; NULL: none */
     bool baseline_accuracy; /* only by its accuracy: machines that differ tell nothing of latency */
@@ -54,8 +56,9 @@ qb_gate_limits qb_gate_no_limits(void);
 bool qb_gate_has_limit(const qb_gate_limits *limits);
 
 typedef struct qb_gate_check {
-    const char *name; /* "max-drop" */
-    const char *row;  /* the record's precision */
+    const char *name;   /* "max-drop" */
+    const char *row;    /* the record's precision */
+    const char *metric; /* what the drop is of, as tables title it; NULL: not a drop */
     double value, limit;
     qb_interval ci; /* NaN: none */
     bool at_most;   /* which side of the limit is allowed */

@@ -4,9 +4,10 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "calib/stream.h"
 #include "eval/layer_alone_internal.h"
 #include "eval/probe.h"
+#include "kernels/ref.h"
+#include "stream/stream.h"
 
 enum { CODES = 256, INPUTS_MAX = 8 };
 
@@ -57,7 +58,8 @@ static float element(const qb_tensor *t, int64_t i) {
     switch (t->desc.dtype) {
     case QB_DTYPE_U8: return scale * (float)(((const uint8_t *)t->data)[i] - zero);
     case QB_DTYPE_S8: return scale * (float)(((const int8_t *)t->data)[i] - zero);
-    default: return ((const float *)t->data)[i];
+    case QB_DTYPE_F32: return ((const float *)t->data)[i];
+    default: return (float)qb_number_get(t->desc.dtype, t->data, i);
     }
 }
 
@@ -94,16 +96,25 @@ static int32_t observed_named(const qb_engine *engine, const char *name) {
     return -1;
 }
 
+/* What a candidate asks for; but steps stay as they are quantized, whatever timing finds. */
+static qb_build_spec spec_of(const qb_candidate *c, const qb_shape *shapes, bool observable) {
+    qb_build_spec spec = c->spec;
+    spec.input_shapes = shapes;
+    spec.threads = 1;
+    spec.observable = observable;
+    spec.no_mixed_precision = true;
+    return spec;
+}
+
 /* Builds the layer's own engine; a layer that cannot run alone is no error. */
-static qb_status build_alone(qb_ctx *cx, const survey *s, const qb_contender *c,
+static qb_status build_alone(qb_ctx *cx, const survey *s, const qb_candidate *c,
                              const qb_group *group, layer *l) {
-    const qb_engine_options options = {
-        .backends = c->backends, .device = c->devices.number[0], .batch = 1, .threads = 1};
+    const qb_build_spec spec = spec_of(c, NULL, false);
     qb_graph *graph = NULL;
     qb_status status = QB_OK;
     if (group->kind == QB_KIND_NODE) return QB_OK;
     QB_GO(qb_layer_extract(cx, s->bound, group, &graph));
-    QB_GO(qb_engine_build(cx, graph, &options, &l->alone));
+    QB_GO(qb_engine_build(cx, graph, &spec, &l->alone));
     l->n_in = qb_engine_n_inputs(l->alone);
     bool known = l->n_in <= INPUTS_MAX;
     for (int32_t i = 0; known && i < l->n_in; i++) {
@@ -130,7 +141,7 @@ static const qb_group *group_writing(const survey *s, int32_t value) {
 
 /* A step is a layer when it computes in integers or leaves integers, and the reference has its
  * value too. */
-static qb_status add_layer(qb_ctx *cx, survey *s, const qb_contender *c, int32_t step) {
+static qb_status add_layer(qb_ctx *cx, survey *s, const qb_candidate *c, int32_t step) {
     qb_step_info info;
     qb_engine_step(s->integer, step, &info);
     const int32_t value = info.output ? qb_graph_find_value(s->bound, info.output) : -1;
@@ -149,7 +160,7 @@ static qb_status add_layer(qb_ctx *cx, survey *s, const qb_contender *c, int32_t
     return QB_OK;
 }
 
-static qb_status bind(qb_ctx *cx, const qb_contender *c, survey *s) {
+static qb_status bind(qb_ctx *cx, const qb_candidate *c, survey *s) {
     qb_shape shape[16];
     const int32_t n = qb_engine_n_inputs(s->integer);
     if (n > 16) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "layers: more than 16 inputs");
@@ -159,25 +170,19 @@ static qb_status bind(qb_ctx *cx, const qb_contender *c, survey *s) {
 }
 
 /* Both engines, for samples of the first one's shapes. */
-static qb_status build_pair(qb_ctx *cx, const qb_contender *reference, const qb_contender *c,
+static qb_status build_pair(qb_ctx *cx, const qb_candidate *reference, const qb_candidate *c,
                             const qb_loader_options *loader, survey *s) {
     qb_probe probe;
     QB_TRY(qb_probe_load(cx, reference->graph, loader, 1, &probe));
-    const qb_engine_options float_options = {.backends = reference->backends,
-                                             .device = reference->devices.number[0],
-                                             .input_shapes = probe.shape,
-                                             .threads = 1,
-                                             .observable = true};
-    qb_engine_options integer_options = float_options;
-    integer_options.backends = c->backends;
-    integer_options.device = c->devices.number[0];
-    qb_status status = qb_engine_build(cx, reference->graph, &float_options, &s->reference);
-    if (status == QB_OK) status = qb_engine_build(cx, c->graph, &integer_options, &s->integer);
+    const qb_build_spec own = spec_of(reference, probe.shape, true),
+                        other = spec_of(c, probe.shape, true);
+    qb_status status = qb_engine_build(cx, reference->graph, &own, &s->reference);
+    if (status == QB_OK) status = qb_engine_build(cx, c->graph, &other, &s->integer);
     qb_probe_release(&probe);
     return status;
 }
 
-static qb_status survey_init(qb_ctx *cx, const qb_contender *reference, const qb_contender *c,
+static qb_status survey_init(qb_ctx *cx, const qb_candidate *reference, const qb_candidate *c,
                              const qb_loader_options *loader, survey *s) {
     QB_TRY(build_pair(cx, reference, c, loader, s));
     QB_TRY(bind(cx, c, s));
@@ -255,7 +260,7 @@ static qb_status keep_float(qb_ctx *cx, void *user, int32_t observed, const char
                             const qb_tensor *tensor) {
     (void)cx, (void)name;
     const observer *o = user;
-    if (tensor->desc.dtype == QB_DTYPE_F32 && fits(o->survey, observed, tensor))
+    if (qb_dtype_is_float(tensor->desc.dtype) && fits(o->survey, observed, tensor))
         qb_tensor_floats(tensor, o->bench->values + o->survey->offset[observed]);
     return QB_OK;
 }
@@ -406,8 +411,8 @@ static qb_status fill(qb_ctx *cx, const survey *s, qb_run_row *row) {
     return QB_OK;
 }
 
-qb_status qb_layers_measure(qb_ctx *cx, const qb_contender *reference,
-                            const qb_contender *quantized, const qb_loader_options *loader,
+qb_status qb_layers_measure(qb_ctx *cx, const qb_candidate *reference,
+                            const qb_candidate *quantized, const qb_loader_options *loader,
                             int32_t workers, qb_run_row *row) {
     survey s = {.n_workers = workers};
     qb_stream_result result;

@@ -21,8 +21,8 @@ extern "C" {
  * matched by name, and fills row->layer. Layers that cannot run alone get own_db NaN. A graph
  * without a matching layer leaves the row as it is. `workers`: one-thread contexts side by side.
  * Samples of several shapes: QB_STATUS_MISMATCH. */
-qb_status qb_layers_measure(qb_ctx *cx, const qb_contender *reference,
-                            const qb_contender *quantized, const qb_loader_options *loader,
+qb_status qb_layers_measure(qb_ctx *cx, const qb_candidate *reference,
+                            const qb_candidate *quantized, const qb_loader_options *loader,
                             int32_t workers, qb_run_row *row);
 
 /* Elements of a float or 8-bit quantized tensor in any layout as floats in row-major order. */

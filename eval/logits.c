@@ -12,10 +12,6 @@ static int32_t producer_of(const qb_graph *graph, int32_t value) {
     return -1;
 }
 
-static bool is_op(const qb_node *node, const char *name) {
-    return node->op && strcmp(node->op->name, name) == 0;
-}
-
 /* The output to score on where nothing ends it. */
 static int32_t first_float(const qb_graph *graph) {
     for (int32_t i = 0; i < graph->n_outputs; i++)
@@ -23,26 +19,17 @@ static int32_t first_float(const qb_graph *graph) {
     return 0;
 }
 
-static bool is_one_of(const qb_node *node, const char *const *names) {
-    for (; *names; names++)
-        if (is_op(node, *names)) return true;
-    return false;
-}
-
-/* Input of the Softmax or ArgMax (or of the Softmax before that ArgMax) that ends the scored
- * output, seen through reshapes and casts; -1 when none. */
+/* Input of the first of the operators that end the scored output by making classes of scores, as
+ * ArgMax behind Softmax does, seen through views and casts; -1 when none. */
 static int32_t final_input(const qb_graph *graph) {
-    static const char *const ends[] = {"Softmax", "LogSoftmax", NULL};
-    static const char *const moves[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Cast", NULL};
     int32_t value = graph->n_outputs > 0 ? graph->outputs[first_float(graph)] : -1, found = -1;
     while (value >= 0) {
         const int32_t n = producer_of(graph, value);
         if (n < 0) return found;
         const qb_node *node = &graph->nodes[n];
-        if (is_one_of(node, ends)) return node->in[0];
-        if (found < 0 && is_op(node, "ArgMax"))
+        if (qb_op_has(node->op, QB_TRAIT_CLASSES))
             found = node->in[0];
-        else if (!is_one_of(node, moves))
+        else if (!qb_node_is_view(node) && !qb_op_has(node->op, QB_TRAIT_CONVERT))
             return found;
         value = node->in[0];
     }

@@ -7,10 +7,6 @@
 
 static void *at(const void *object, size_t offset) { return (char *)(uintptr_t)object + offset; }
 
-static const void *element(const void *list, const qb_record *record, int32_t i) {
-    return (const char *)list + (size_t)i * record->size;
-}
-
 /* ---- writing ---- */
 
 /* JSON has no infinities: "inf" as a string; what was not measured is null. */
@@ -25,9 +21,11 @@ static json_t *write_list(const qb_field *f, const void *object) {
     const int32_t n = *(const int32_t *)at(object, f->count);
     json_t *array = json_array();
     for (int32_t i = 0; i < n; i++)
-        json_array_append_new(array, f->type == QB_FIELD_DOUBLES
-                                         ? number(((const double *)list)[i])
-                                         : qb_record_write(f->record, element(list, f->record, i)));
+        json_array_append_new(
+            array,
+            f->type == QB_FIELD_DOUBLES
+                ? number(((const double *)list)[i])
+                : qb_record_write(f->record, (const char *)list + (size_t)i * f->record->size));
     if (json_array_size(array) == (size_t)n) return array;
     json_decref(array);
     return NULL;
@@ -40,6 +38,7 @@ static json_t *write_value(const qb_field *f, const void *object) {
     case QB_FIELD_TEXT: return json_string(*(char *const *)value);
     case QB_FIELD_HASH: qb_hash_hex(*(const qb_hash *)value, hex); return json_string(hex);
     case QB_FIELD_DOUBLE:
+    case QB_FIELD_SCORE:
     case QB_FIELD_LEVEL: return number(*(const double *)value);
     case QB_FIELD_INT64: return json_integer(*(const int64_t *)value);
     case QB_FIELD_INT32:
@@ -53,6 +52,7 @@ static json_t *write_value(const qb_field *f, const void *object) {
 
 /* Optional texts and lists that say nothing. */
 static bool is_empty(const qb_field *f, const void *object) {
+    if (f->type == QB_FIELD_SCORE) return isnan(*(const double *)at(object, f->offset));
     if (!f->optional) return false;
     if (f->type == QB_FIELD_LIST || f->type == QB_FIELD_DOUBLES)
         return *(const int32_t *)at(object, f->count) == 0;
@@ -95,8 +95,9 @@ static qb_status read_text(const reader *r, const qb_field *f, const json_t *val
 }
 
 static qb_status read_double(const reader *r, const qb_field *f, const json_t *value, double *out) {
-    const char *text = f->type == QB_FIELD_LEVEL ? json_string_value(value) : NULL;
-    if (json_is_null(value) || (f->optional && !value))
+    const bool score = f->type == QB_FIELD_SCORE;
+    const char *text = f->type == QB_FIELD_LEVEL || score ? json_string_value(value) : NULL;
+    if (json_is_null(value) || ((f->optional || score) && !value))
         *out = NAN;
     else if (json_is_number(value))
         *out = json_number_value(value);
@@ -106,8 +107,8 @@ static qb_status read_double(const reader *r, const qb_field *f, const json_t *v
         *out = -INFINITY;
     else
         return bad(r, f->key,
-                   f->type == QB_FIELD_LEVEL ? "a number, null, \"inf\" or \"-inf\""
-                                             : "a number or null");
+                   f->type == QB_FIELD_LEVEL || score ? "a number, null, \"inf\" or \"-inf\""
+                                                      : "a number or null");
     return QB_OK;
 }
 
@@ -158,6 +159,7 @@ static qb_status read_value(const reader *r, const qb_field *f, const json_t *va
             return bad(r, f->key, "32 hexadecimal digits");
         return QB_OK;
     case QB_FIELD_DOUBLE:
+    case QB_FIELD_SCORE:
     case QB_FIELD_LEVEL: return read_double(r, f, value, out);
     case QB_FIELD_INT64:
     case QB_FIELD_INT32:

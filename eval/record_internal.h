@@ -13,6 +13,7 @@ typedef enum qb_field_type {
     QB_FIELD_HASH,    /* qb_hash, 32 hexadecimal digits */
     QB_FIELD_DOUBLE,  /* null: NaN; never infinite */
     QB_FIELD_LEVEL,   /* the same, may be "inf" or "-inf" */
+    QB_FIELD_SCORE,   /* the same, absent instead of null */
     QB_FIELD_INT64,   /* 0 or more */
     QB_FIELD_INT32,   /* 0 or more */
     QB_FIELD_CLASS,   /* int32_t, -1 or more */

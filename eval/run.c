@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "eval/eval.h"
 #include "eval/record_internal.h"
 
 #define SCHEMA "qbench.compare/1"
@@ -23,11 +24,17 @@ enum { ROWS_MAX = 256, ITEMS_MAX = 100000 };
     }
 
 #define R qb_run_metric
-static const qb_field metric_fields[] = {
-    FIELD(R, "name", TEXT, name),    FIELD(R, "title", TEXT, title),
-    FIELD(R, "unit", TEXT, unit),    FIELD(R, "definition", TEXT, definition),
-    FIELD(R, "value", LEVEL, value), FIELD(R, "low", LEVEL, ci.lo),
-    FIELD(R, "high", LEVEL, ci.hi),  {0}};
+static const qb_field metric_fields[] = {FIELD(R, "name", TEXT, name),
+                                         FIELD(R, "title", TEXT, title),
+                                         FIELD(R, "unit", TEXT, unit),
+                                         FIELD(R, "definition", TEXT, definition),
+                                         FIELD(R, "value", LEVEL, value),
+                                         FIELD(R, "low", LEVEL, ci.lo),
+                                         FIELD(R, "high", LEVEL, ci.hi),
+                                         FIELD(R, "drop", SCORE, drop),
+                                         FIELD(R, "drop_low", SCORE, drop_ci.lo),
+                                         FIELD(R, "drop_high", SCORE, drop_ci.hi),
+                                         {0}};
 static const qb_record metric_record = {sizeof(R), metric_fields};
 #undef R
 
@@ -193,6 +200,7 @@ static const qb_field environment_fields[] = {FIELD(R, "qbench", TEXT, version),
                                               {0}};
 static const qb_record environment_record = {0, environment_fields};
 static const qb_field run_fields[] = {
+    MAY(R, "task", TEXT, task),
     {.key = "model", .type = QB_FIELD_OBJECT, .record = &model_record},
     {.key = "dataset", .type = QB_FIELD_OBJECT, .record = &dataset_record},
     {.key = "environment", .type = QB_FIELD_OBJECT, .record = &environment_record},
@@ -255,11 +263,26 @@ const char *qb_run_class_text(const qb_run *run, int32_t index, char text[16]) {
 
 /* ---- files ---- */
 
+/* What a task measures of its own also stands in the row itself, where scripts look for it. */
+static int spread_metrics(const qb_run *run, json_t *rows) {
+    const qb_task *task = run->task ? qb_task_find(run->task) : NULL;
+    for (int32_t r = 0; task && task->finish && r < run->n_rows; r++)
+        for (int32_t i = 0; i < run->row[r].n_metrics; i++) {
+            const qb_run_metric *m = &run->row[r].metric[i];
+            json_t *row = json_array_get(rows, (size_t)r);
+            if (qb_metric_find(m->name) || json_object_get(row, m->name)) continue;
+            json_t *value = isfinite(m->value) ? json_real(m->value) : json_null();
+            if (json_object_set_new(row, m->name, value) != 0) return -1;
+        }
+    return 0;
+}
+
 qb_status qb_run_json(qb_ctx *cx, const qb_run *run, char **out) {
     json_t *body = qb_record_write(&run_record, run);
     json_t *root = body ? json_pack("{s:s}", "schema", SCHEMA) : NULL;
     if (root) json_object_update(root, body);
-    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    const bool whole = root && spread_metrics(run, json_object_get(root, "rows")) == 0;
+    char *text = whole ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(body);
     json_decref(root);
     if (!text)

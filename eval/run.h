@@ -27,11 +27,13 @@ typedef struct qb_latency {
     qb_interval ratio_ci;  /* of this median over the first row's, from the same rounds */
 } qb_latency;
 
-/* One metric of one row; the names are those of eval/metrics.def. */
+/* One metric of one row; the names are those of eval/metrics.def, and of the task's own. */
 typedef struct qb_run_metric {
     char *name, *title, *unit, *definition;
     double value; /* NaN: could not be measured */
     qb_interval ci;
+    double drop; /* the first row's value minus this one, where the task tells; NaN */
+    qb_interval drop_ci;
 } qb_run_metric;
 
 /* Labelled samples by who was right: the first row (the reference) and this one. */
@@ -97,7 +99,7 @@ typedef struct qb_run_row {
     double top1, top5;     /* percent */
     double agreement_top1; /* percent of samples with the first row's top-1 class */
     double sqnr_db;        /* against the first row, over all samples; +inf when equal */
-    double drop;           /* top-1 of the first row minus this one, points */
+    double drop;           /* of the task's first metric: the first row's minus this one, points */
     double speedup;        /* first row's median latency over this one's */
     qb_latency latency;
     double throughput; /* items a second: batch / mean latency */
@@ -139,6 +141,7 @@ typedef struct qb_ceilings {
 
 typedef struct qb_run {
     char *model, *dataset; /* names as given */
+    char *task;            /* a name of eval/tasks.def; NULL or "": an old record */
     char *decoder;         /* of the images: "nvjpeg"; NULL or "": the processor */
     int64_t samples, skipped;
     qb_hash model_hash, data_hash;

@@ -42,7 +42,9 @@ static qb_status fill_metrics(qb_ctx *cx, const scorer *s, qb_run_row *row) {
                                .unit = qb_strdup(cx, m->unit),
                                .definition = qb_strdup(cx, m->definition),
                                .value = e.value,
-                               .ci = e.ci};
+                               .ci = e.ci,
+                               .drop = NAN,
+                               .drop_ci = {NAN, NAN}};
         if (!out->name || !out->title || !out->unit || !out->definition) return cx->code;
     }
     return QB_OK;

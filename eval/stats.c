@@ -129,3 +129,36 @@ qb_interval qb_bootstrap_interval(double draws[QB_BOOTSTRAP_DRAWS]) {
     return (qb_interval){draws[QB_BOOTSTRAP_DRAWS * 25 / 1000 - 1],
                          draws[QB_BOOTSTRAP_DRAWS * 975 / 1000 - 1]};
 }
+
+static double normal_share(double x) { return 0.5 * erfc(-x / sqrt(2)); }
+
+/* The value below which a share of the standard normal lies. */
+static double normal_quantile(double share) {
+    double low = -8, high = 8;
+    for (int i = 0; i < 80; i++) {
+        const double middle = (low + high) / 2;
+        if (normal_share(middle) < share)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (low + high) / 2;
+}
+
+/* Nearest rank of sorted draws. */
+static double draw_at(const double *sorted, double share) {
+    const double rank = ceil(share * QB_BOOTSTRAP_DRAWS - 1e-9);
+    return sorted[(int)fmin(fmax(rank, 1), QB_BOOTSTRAP_DRAWS) - 1];
+}
+
+qb_interval qb_bootstrap_corrected(double draws[QB_BOOTSTRAP_DRAWS], double estimate) {
+    const qb_interval plain = qb_bootstrap_interval(draws);
+    if (isnan(plain.lo) || isnan(estimate)) return unknown;
+    double below = 0;
+    for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++)
+        below += draws[b] < estimate ? 1 : draws[b] == estimate ? 0.5 : 0;
+    below = fmin(fmax(below, 0.5), QB_BOOTSTRAP_DRAWS - 0.5);
+    const double bias = 2 * normal_quantile(below / QB_BOOTSTRAP_DRAWS);
+    return (qb_interval){draw_at(draws, normal_share(bias - 1.959963984540054)),
+                         draw_at(draws, normal_share(bias + 1.959963984540054))};
+}

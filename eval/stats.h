@@ -45,6 +45,12 @@ qb_status qb_bootstrap_medians(qb_ctx *cx, const qb_samples *samples, int32_t n_
                                double medians[QB_BOOTSTRAP_DRAWS]);
 /* The middle 95 % of the draws (2.5th and 97.5th percentile, nearest rank); sorts in place. */
 qb_interval qb_bootstrap_interval(double draws[QB_BOOTSTRAP_DRAWS]);
+/* The same with percentiles moved by how far the draws' median is from the estimate, which is
+ * biased where drawing leaves things out, such as rare classes (Efron's bias-corrected interval,
+ * "Nonparametric standard errors and confidence intervals", Canadian Journal of Statistics 9,
+ * 1981).
+ */
+qb_interval qb_bootstrap_corrected(double draws[QB_BOOTSTRAP_DRAWS], double estimate);
 
 #ifdef __cplusplus
 }

@@ -52,11 +52,11 @@ static void timing_release(timing *t) {
 }
 
 /* An engine file runs at its own batch only: at others the item stays empty. */
-static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_candidate *c,
                             const qb_shape *shapes, timed *t) {
     const int threads = o->threads > 0 ? o->threads : qb_threads(cx);
     bool fits = true;
-    QB_TRY(qb_engine_load_on(cx, c->file, c->devices.number[0], &t->engine));
+    QB_TRY(qb_engine_load_on(cx, c->file, c->spec.device, &t->engine));
     for (int32_t i = 0; i < qb_engine_n_inputs(t->engine); i++)
         fits = fits && qb_shape_equal(&qb_engine_input(t->engine, i)->shape, &shapes[i]);
     if (!fits) {
@@ -69,22 +69,16 @@ static qb_status timed_load(qb_ctx *cx, const qb_compare_options *o, const qb_co
     return QB_OK;
 }
 
-static qb_status timed_make(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+static qb_status timed_make(qb_ctx *cx, const qb_compare_options *o, const qb_candidate *c,
                             const qb_shape *shapes, timed *t) {
     if (c->file) return timed_load(cx, o, c, shapes, t);
-    const qb_engine_options build = {.backends = c->backends,
-                                     .device = c->devices.number[0],
-                                     .float_type = c->float_type,
-                                     .timing_cache = c->timing_cache,
-                                     .input_shapes = shapes,
-                                     .no_mixing = c->no_mixing,
-                                     .without = c->without,
-                                     .tf32 = c->tf32,
-                                     .threads = o->threads > 0 ? o->threads : qb_threads(cx)};
-    return qb_engine_build(cx, c->graph, &build, &t->engine);
+    qb_build_spec spec = c->spec;
+    spec.input_shapes = shapes;
+    spec.threads = o->threads;
+    return qb_engine_build(cx, c->graph, &spec, &t->engine);
 }
 
-static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_contender *c,
+static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_candidate *c,
                              const qb_shape *shapes, timed *t) {
     QB_TRY_WRAP(cx, timed_make(cx, o, c, shapes, t), "%s", c->precision);
     if (!t->engine) return QB_OK;
@@ -102,12 +96,12 @@ static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_c
 }
 
 static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t batch, timing *t) {
-    t->n = o->n_contenders;
+    t->n = o->n_candidates;
     t->item = qb_alloc(cx, (size_t)t->n, sizeof *t->item);
     if (!t->item) return cx->code;
-    QB_TRY(qb_probe_load(cx, o->contender[0].graph, &o->loader, batch, &t->probe));
+    QB_TRY(qb_probe_load(cx, o->candidate[0].graph, &o->loader, batch, &t->probe));
     for (int32_t i = 0; i < t->n; i++)
-        QB_TRY(timed_build(cx, o, &o->contender[i], t->probe.shape, &t->item[i]));
+        QB_TRY(timed_build(cx, o, &o->candidate[i], t->probe.shape, &t->item[i]));
     return QB_OK;
 }
 
@@ -268,8 +262,8 @@ static bool has_float_weights(const qb_graph *graph, const qb_node *node) {
 
 /* Why a step of an integer engine computes in float, new memory; "" where it does not. */
 static char *reason_of(qb_ctx *cx, const qb_graph *graph, const qb_step_info *step) {
-    if (step->fallback || step->half)
-        return qb_strdup(cx, step->fallback ? step->fallback : step->half);
+    if (step->fallback_reason || step->f16_reason)
+        return qb_strdup(cx, step->fallback_reason ? step->fallback_reason : step->f16_reason);
     if (!qb_dtype_is_float(step->dtype) || step->flops <= 0) return qb_strdup(cx, "");
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
@@ -356,13 +350,13 @@ qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *
     for (int32_t i = 0; i < t.n; i++)
         if (!t.item[i].engine)
             QB_GO(qb_fail(cx, QB_STATUS_MISMATCH, "%s was not built for batch %lld",
-                          options->contender[i].precision, (long long)options->batch));
+                          options->candidate[i].precision, (long long)options->batch));
     QB_GO(note_device(cx, &t, run));
     QB_GO(measure_rounds(cx, options, "latency", duration, &t));
     QB_GO(fill_intervals(cx, &t, run));
     QB_GO(fill_latency(cx, options, &t, run));
     for (int32_t i = 0; i < t.n; i++)
-        QB_GO(fill_steps(cx, &t.item[i], options->contender[i].graph, &t.probe, duration / 8,
+        QB_GO(fill_steps(cx, &t.item[i], options->candidate[i].graph, &t.probe, duration / 8,
                          &run->row[i]));
     for (int32_t i = 0; i < t.n && options->n_batches > 0; i++) {
         run->row[i].batches = qb_alloc(cx, (size_t)options->n_batches, sizeof(qb_run_batch));

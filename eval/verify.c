@@ -274,8 +274,9 @@ static qb_status run_engine(qb_ctx *cx, const qb_graph *model, const vectors *v,
     QB_GO(engine_inputs(cx, &r, v, fix));
     QB_GO(qb_graph_sort(cx, r.graph));
     QB_GO(qb_optimize(cx, r.graph, NULL, NULL));
-    qb_engine_options build = {.backends = options->backends, .input_shapes = r.shapes};
-    QB_GO(qb_engine_build(cx, r.graph, &build, &r.engine));
+    qb_build_spec spec = options->spec;
+    spec.input_shapes = r.shapes;
+    QB_GO(qb_engine_build(cx, r.graph, &spec, &r.engine));
     QB_GO(qb_context_create(cx, r.engine, &r.context));
     QB_GO(engine_outputs(cx, &r));
     QB_GO(qb_context_run(cx, r.context, r.in, r.out));
@@ -295,7 +296,7 @@ static bool has_small_input(const vectors *v) {
 }
 
 static bool by_definitions(const qb_verify_options *options) {
-    return options->backends && strcmp(options->backends, QB_VERIFY_EVAL) == 0;
+    return options->spec.backends && strcmp(options->spec.backends, QB_VERIFY_EVAL) == 0;
 }
 
 static qb_status run_set(qb_ctx *cx, const qb_graph *graph, const char *folder,

@@ -3,7 +3,7 @@
 #ifndef QB_EVAL_VERIFY_H
 #define QB_EVAL_VERIFY_H
 
-#include "graph/graph.h"
+#include "engine/spec.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -13,8 +13,7 @@ extern "C" {
 #define QB_VERIFY_EVAL "eval"
 
 typedef struct qb_verify_options {
-    /* "eval", or an engine's preference list as in qb_engine_options (NULL: its default). */
-    const char *backends;
+    qb_build_spec spec; /* but for shapes; "eval" as its backends: no engine */
     /* A float output passes when |got - expected| <= atol + rtol |expected| for all elements (NaN
      * equals NaN); NaN here takes the type's own: rtol 1e-5 for f32 and f64, 1e-3 for f16, 1e-2 for
      * bf16, and atol 1e-6. All other types are compared bit for bit. */

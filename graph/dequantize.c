@@ -27,11 +27,6 @@ bool qb_graph_is_quantized(const qb_graph *graph) {
     return false;
 }
 
-/* Operators whose definition needs integers. */
-static bool works_on_integers(const char *op) {
-    return strstr(op, "Quantize") || strstr(op, "QLinear") || strstr(op, "Integer");
-}
-
 static qb_status make_real(qb_ctx *cx, qb_graph *graph, qb_value *value) {
     if (value->data) {
         const size_t n = (size_t)qb_shape_count(&value->shape);
@@ -49,7 +44,7 @@ static qb_status make_real(qb_ctx *cx, qb_graph *graph, qb_value *value) {
 qb_status qb_graph_dequantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
     qb_graph *copy;
     for (int32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].op && works_on_integers(graph->nodes[i].op->name))
+        if (graph->nodes[i].op && qb_op_has(graph->nodes[i].op, QB_TRAIT_INTEGERS))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s works on integers",
                            graph->nodes[i].op->name);
     QB_TRY(qb_graph_clone(cx, graph, &copy));

@@ -1,6 +1,4 @@
 /* Constant folding with the operators' own reference evaluation. */
-#include <string.h>
-
 #include "graph_internal.h"
 
 #define MAX_FOLD_INPUTS 256
@@ -25,15 +23,8 @@ static double recurrent_work(const qb_graph *graph, const qb_node *node) {
 /* Most operators touch each element once or so; those with a kernel, a weight or a window may look
  * at a whole input for each element of the output. */
 static double work_of(const qb_graph *graph, const qb_node *node) {
-    static const char *const products[] = {
-        "Attention",     "CausalConvWithState", "DFT",           "DeformConv", "LinearAttention",
-        "MatMulInteger", "NonMaxSuppression",   "QLinearMatMul", "RoiAlign",   "STFT"};
     if (qb_attr_find(node->op, "hidden_size")) return recurrent_work(graph, node);
-    bool window = node->op->qrule == QB_QRULE_COMPUTE || qb_attr_find(node->op, "kernel_shape") ||
-                  qb_attr_find(node->op, "size") || qb_attr_find(node->op, "equation");
-    for (size_t i = 0; i < sizeof products / sizeof *products; i++)
-        window = window || strcmp(node->op->name, products[i]) == 0;
-    if (!window) return 0;
+    if (!qb_op_has(node->op, QB_TRAIT_WINDOW)) return 0;
     double most = 1, out = 0;
     for (int32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] < 0) continue;
@@ -51,12 +42,13 @@ static double work_of(const qb_graph *graph, const qb_node *node) {
 static bool foldable(const qb_graph *graph, const qb_node *node, size_t limit, size_t *bytes) {
     if (!node->op->eval || node->n_in > MAX_FOLD_INPUTS || node->n_out > MAX_FOLD_OUTPUTS)
         return false;
+    const bool shape_only = qb_op_has(node->op, QB_TRAIT_SHAPE_ONLY);
     for (int32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] < 0) continue;
         const qb_value *value = &graph->values[node->in[i]];
-        if (!value->data && !node->op->shape_only) return false;
+        if (!value->data && !shape_only) return false;
         /* Shape of a quantized value is that of the float tensor it stands for. */
-        if (!node->op->shape_only && !plain_known(value)) return false;
+        if (!shape_only && !plain_known(value)) return false;
         if (!qb_shape_known(&value->shape)) return false;
     }
     *bytes = 0;

@@ -85,31 +85,17 @@ static bool gelu_act(const qb_node *node, qb_act *act) {
 
 /* The activation that a node with one data input computes. */
 static bool act_of(const qb_graph *graph, const qb_node *node, qb_act *act) {
-    static const struct {
-        const char *op;
-        qb_act_kind kind;
-        float alpha, beta; /* defaults of the attributes */
-    } rows[] = {{"Relu", QB_ACT_RELU, 0, 0},
-                {"LeakyRelu", QB_ACT_LEAKY_RELU, 0.01f, 0},
-                {"Sigmoid", QB_ACT_SIGMOID, 0, 0},
-                {"Tanh", QB_ACT_TANH, 0, 0},
-                {"HardSigmoid", QB_ACT_HARD_SIGMOID, 0.2f, 0.5f},
-                {"HardSwish", QB_ACT_HARD_SWISH, 0, 0},
-                {"Elu", QB_ACT_ELU, 1, 0}};
+    double slope;
     *act = (qb_act){0};
     if (!node->op) return false;
-    if (qb_node_is(node, "Clip")) return clip_act(graph, node, act);
-    if (qb_node_is(node, "Gelu")) return gelu_act(node, act);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!qb_node_is(node, rows[i].op)) continue;
-        *act = (qb_act){rows[i].kind, qb_node_float(node, "alpha", rows[i].alpha),
-                        qb_node_float(node, "beta", rows[i].beta)};
-        return true;
-    }
-    double slope;
-    if (!qb_node_is(node, "PRelu") || !qb_value_scalar(graph, qb_node_in(node, 1), &slope))
-        return false;
-    *act = (qb_act){QB_ACT_LEAKY_RELU, (float)slope, 0};
+    const qb_act_kind kind = node->op->kernel.act;
+    if (kind == QB_ACT_NONE) return false;
+    if (kind == QB_ACT_CLIP) return clip_act(graph, node, act);
+    if (kind == QB_ACT_GELU) return gelu_act(node, act);
+    *act = (qb_act){kind, qb_node_float(node, "alpha", 0), qb_node_float(node, "beta", 0)};
+    if (node->n_in == 1) return true;
+    if (!qb_value_scalar(graph, qb_node_in(node, 1), &slope)) return false; /* PRelu */
+    act->alpha = (float)slope;
     return true;
 }
 
@@ -212,15 +198,16 @@ static qb_status commit(fuser *f, const draft *d, const int32_t *in, int32_t n_i
 static bool draft_conv(const fuser *f, int32_t index, draft *d) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
-    bool transpose = qb_node_is(node, "ConvTranspose");
-    if (!transpose && !qb_node_is(node, "Conv")) return false;
+    const qb_kind kind = node->op->kernel.kind;
+    const bool transpose = kind == QB_KIND_CONV_TRANSPOSE;
+    if (!transpose && kind != QB_KIND_CONV) return false;
     int32_t x = node->in[0], w = node->in[1], bias = qb_node_in(node, 2);
     int32_t rank = graph->values[x].shape.rank;
     const qb_shape *out = &graph->values[node->out[0]].shape;
     if (!is_real(graph, x) || !is_real(graph, node->out[0]) || rank < 3 || rank > 5) return false;
     if (!qb_value_is_const(graph, w) || !is_weight(graph, w, x, transpose ? 1 : 0)) return false;
     if (bias >= 0 && !is_bias(graph, bias, w, out->dim[1], false)) return false;
-    d->group.kind = transpose ? QB_KIND_CONV_TRANSPOSE : QB_KIND_CONV;
+    d->group.kind = kind;
     d->in[QB_IN_DATA] = x;
     d->in[QB_IN_WEIGHT] = w;
     d->in[QB_IN_BIAS] = bias;
@@ -230,15 +217,14 @@ static bool draft_conv(const fuser *f, int32_t index, draft *d) {
 static bool draft_matmul(const fuser *f, int32_t index, draft *d) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
-    bool gemm = qb_node_is(node, "Gemm");
-    if (!gemm && !qb_node_is(node, "MatMul")) return false;
-    int32_t a = node->in[0], b = node->in[1], bias = gemm ? qb_node_in(node, 2) : -1;
+    if (node->op->kernel.kind != QB_KIND_MATMUL) return false;
+    int32_t a = node->in[0], b = node->in[1], bias = qb_node_in(node, 2);
     const qb_shape *out = &graph->values[node->out[0]].shape;
     int32_t rank = graph->values[b].shape.rank;
     if (graph->values[a].shape.rank < 2 || rank < 2 || out->rank < 2) return false;
     if (!is_real(graph, a) || !is_real(graph, node->out[0])) return false;
     if (!qb_value_is_const(graph, b) && !is_real(graph, b)) return false;
-    bool transposed = gemm && qb_node_int(node, "transB", 0) != 0;
+    bool transposed = qb_node_int(node, "transB", 0) != 0;
     if (!is_weight(graph, b, a, transposed ? rank - 2 : rank - 1)) return false;
     if (bias >= 0 &&
         (qb_node_float(node, "beta", 1) != 1 || !is_bias(graph, bias, b, out->dim[1], true)))
@@ -272,18 +258,13 @@ static qb_status fuse_anchor(fuser *f, int32_t index) {
 }
 
 static bool is_binary(const qb_graph *graph, const qb_node *node) {
-    static const char *const names[] = {"Add", "Sub", "Mul", "Div", "Min", "Max"};
-    bool named = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        named = named || qb_node_is(node, names[i]);
-    return named && node->n_in == 2 && is_real(graph, node->in[0]) && is_real(graph, node->in[1]) &&
+    return node->op->kernel.kind == QB_KIND_BINARY && node->n_in == 2 &&
+           is_real(graph, node->in[0]) && is_real(graph, node->in[1]) &&
            is_real(graph, node->out[0]);
 }
 
 static bool is_pool(const qb_graph *graph, const qb_node *node) {
-    bool max = qb_node_is(node, "MaxPool"), mean = qb_node_is(node, "AveragePool");
-    if (!max && !mean && !qb_node_is(node, "GlobalAveragePool") &&
-        !qb_node_is(node, "GlobalMaxPool") &&
+    if (node->op->kernel.kind != QB_KIND_POOL &&
         !(qb_node_is_spatial_mean(graph, node) && qb_node_int(node, "keepdims", 1)))
         return false;
     int32_t rank = graph->values[node->in[0]].shape.rank;
@@ -292,14 +273,14 @@ static bool is_pool(const qb_graph *graph, const qb_node *node) {
 }
 
 static bool is_concat(const qb_graph *graph, const qb_node *node) {
-    if (!qb_node_is(node, "Concat") || node->n_in > QB_MAX_INPUTS) return false;
+    if (node->op->kernel.kind != QB_KIND_CONCAT || node->n_in > QB_MAX_INPUTS) return false;
     for (int32_t i = 0; i < node->n_in; i++)
         if (!is_real(graph, node->in[i])) return false;
     return is_real(graph, node->out[0]) && graph->values[node->out[0]].shape.rank >= 1;
 }
 
 static bool is_softmax(const qb_graph *graph, const qb_node *node) {
-    return qb_node_is(node, "Softmax") && is_real(graph, node->in[0]) &&
+    return node->op->kernel.kind == QB_KIND_SOFTMAX && is_real(graph, node->in[0]) &&
            is_real(graph, node->out[0]) && graph->values[node->in[0]].shape.rank >= 1;
 }
 

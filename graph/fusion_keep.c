@@ -1,9 +1,7 @@
-#include <string.h>
-
 #include "graph/fusion.h"
 
 static bool is_clamp(const qb_node *node) {
-    return strcmp(node->op->name, "Relu") == 0 || strcmp(node->op->name, "Clip") == 0;
+    return node->op->kernel.act == QB_ACT_RELU || node->op->kernel.act == QB_ACT_CLIP;
 }
 
 /* Marks what these groups write, and what they keep inside; returns whether there was such. */

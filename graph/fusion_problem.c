@@ -39,22 +39,12 @@ static int32_t axis_of(const qb_node *node, int32_t rank, int64_t fallback) {
     return (int32_t)(axis < 0 ? axis + rank : axis);
 }
 
-static qb_binary_kind binary_of(const qb_node *node) {
-    static const char *const names[] = {
-        [QB_BINARY_ADD] = "Add", [QB_BINARY_SUB] = "Sub", [QB_BINARY_MUL] = "Mul",
-        [QB_BINARY_DIV] = "Div", [QB_BINARY_MIN] = "Min", [QB_BINARY_MAX] = "Max"};
-    int kind = QB_BINARY_ADD;
-    for (int i = QB_BINARY_ADD; i <= QB_BINARY_MAX; i++)
-        if (qb_node_is(node, names[i])) kind = i;
-    return (qb_binary_kind)kind;
-}
-
 static qb_status fill_pool(qb_ctx *cx, const qb_node *node, qb_problem *p) {
     const qb_shape *x = &p->in[0].shape;
-    p->pool = qb_node_is(node, "MaxPool") || qb_node_is(node, "GlobalMaxPool") ? QB_POOL_MAX
-              : qb_node_int(node, "count_include_pad", 0) ? QB_POOL_AVG_INCLUDE_PAD
-                                                          : QB_POOL_AVG;
-    if (!qb_node_is(node, "ReduceMean")) return qb_op_window(cx, node, x, NULL, &p->window);
+    const bool pools = node->op->kernel.kind == QB_KIND_POOL; /* else a mean over all pixels */
+    p->pool = pools ? node->op->kernel.pool : QB_POOL_AVG;
+    if (qb_node_int(node, "count_include_pad", 0)) p->pool = QB_POOL_AVG_INCLUDE_PAD;
+    if (pools) return qb_op_window(cx, node, x, NULL, &p->window);
     p->window = (qb_window){.n = x->rank - 2};
     for (int32_t d = 0; d < p->window.n; d++) {
         p->window.kernel[d] = x->dim[2 + d];
@@ -80,14 +70,14 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
         flatten_bias(&in[QB_IN_BIAS]);
         return QB_OK;
     case QB_KIND_POOL: return fill_pool(cx, node, p);
-    case QB_KIND_BINARY: p->binary = binary_of(node); return QB_OK;
+    case QB_KIND_BINARY: p->binary = node->op->kernel.binary; return QB_OK;
     case QB_KIND_SOFTMAX: p->axis = axis_of(node, in[0].shape.rank, -1); return QB_OK;
     case QB_KIND_CONCAT: p->axis = axis_of(node, p->out.shape.rank, 0); return QB_OK;
     case QB_KIND_UNARY: return QB_OK;
     case QB_KIND_NODE:
     case QB_KIND_COPY:
     case QB_KIND_LAYER_NORM:
-    case QB_KIND_TRANSPOSE:
+    case QB_KIND_STRIDED_COPY:
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
     case QB_KIND_ATTENTION:

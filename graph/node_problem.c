@@ -27,25 +27,22 @@ static bool normal_axis(int64_t axis, int32_t rank, int32_t *out) {
 }
 
 static bool pose_layer_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
-    p->kind = QB_KIND_LAYER_NORM;
     p->n_in = node->n_in;
     p->epsilon = qb_node_float(node, "epsilon", 1e-5f);
     return normal_axis(qb_node_int(node, "axis", -1), graph->values[node->in[0]].shape.rank,
                        &p->axis);
 }
 
-static bool pose_transpose(const qb_graph *graph, const qb_node *node, qb_problem *p) {
-    int32_t rank = graph->values[node->in[0]].shape.rank;
-    qb_ints perm = qb_node_ints(node, "perm");
-    p->kind = QB_KIND_TRANSPOSE;
+/* Operators that only move elements, where these stay what they are. */
+static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
+    p->kind = QB_KIND_STRIDED_COPY;
     p->n_in = 1;
-    if (rank < 1 || (perm.n != 0 && perm.n != rank)) return false;
-    for (int32_t d = 0; d < rank; d++) p->perm[d] = perm.n ? (int32_t)perm.v[d] : rank - 1 - d;
-    return true;
+    return x->dtype == y->dtype && qb_qparams_same(&x->q, &y->q) &&
+           qb_node_strided(graph, node, 0, &p->strided);
 }
 
 static bool pose_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
-    p->kind = QB_KIND_GATHER;
     p->n_in = 2;
     return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
                        &p->axis);
@@ -57,7 +54,6 @@ static bool pose_attention(const qb_graph *graph, const qb_node *node, qb_proble
     int64_t heads = qb_node_int(node, "q_num_heads", 0);
     int64_t key_heads = qb_node_int(node, "kv_num_heads", 0);
     if (q->rank == 4 && k->rank == 4) heads = q->dim[1], key_heads = k->dim[1];
-    p->kind = QB_KIND_ATTENTION;
     p->n_in = qb_node_in(node, 3) >= 0 ? 4 : 3;
     p->group = heads;
     p->scale = qb_node_float(node, "scale", NAN);
@@ -89,7 +85,6 @@ static bool pose_resize(const qb_graph *graph, const qb_node *node, qb_problem *
     const char *transform = qb_node_string(node, "coordinate_transformation_mode", "half_pixel");
     const char *rounding = qb_node_string(node, "nearest_mode", "round_prefer_floor");
     bool linear = strcmp(mode, "linear") == 0, centred = strcmp(transform, "half_pixel") == 0;
-    p->kind = QB_KIND_RESIZE;
     p->n_in = 1;
     p->resize = linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
     if (x->rank != 4 || y->rank != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1] ||
@@ -130,15 +125,12 @@ static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_proble
     const qb_shape *x = &graph->values[node->in[QB_IN_X]].shape;
     const qb_shape *r = &graph->values[node->in[QB_IN_R]].shape;
     qb_recurrence *layer = &p->recurrence;
-    layer->cell = qb_node_is(node, "LSTM")  ? QB_CELL_LSTM
-                  : qb_node_is(node, "GRU") ? QB_CELL_GRU
-                                            : QB_CELL_RNN;
+    layer->cell = node->op->kernel.cell;
     layer->reverse = strcmp(qb_node_string(node, "direction", "forward"), "reverse") == 0;
     layer->batch_first = qb_node_int(node, "layout", 0) != 0;
     layer->input_forget = qb_node_int(node, "input_forget", 0) != 0;
     layer->linear_before_reset = qb_node_int(node, "linear_before_reset", 0) != 0;
     layer->clip = qb_node_float(node, "clip", 0);
-    p->kind = QB_KIND_RECURRENT;
     p->n_in = node->n_in;
     if (!qb_shape_known(x) || !qb_shape_known(r)) return false;
     p->out = (qb_desc){.dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_ROW, .q.axis = -1};
@@ -147,16 +139,9 @@ static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_proble
     return pose_acts(node, layer->cell + 1, r->dim[0], layer);
 }
 
-static bool pose_matmul_scaled(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+/* A product of integers: all inputs as they are. */
+static bool pose_inputs(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     (void)graph;
-    p->kind = QB_KIND_MATMUL_SCALED;
-    p->n_in = node->n_in;
-    return true;
-}
-
-static bool pose_matmul_integer(const qb_graph *graph, const qb_node *node, qb_problem *p) {
-    (void)graph;
-    p->kind = QB_KIND_MATMUL_INTEGER;
     p->n_in = node->n_in;
     return true;
 }
@@ -166,40 +151,31 @@ static bool pose_matmul_integer(const qb_graph *graph, const qb_node *node, qb_p
  */
 static bool pose_cast(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_value *from = &graph->values[node->in[0]], *to = &graph->values[node->out[0]];
-    p->kind = QB_KIND_COPY;
     p->n_in = 1;
     return from->dtype == QB_DTYPE_S32 && to->dtype == QB_DTYPE_F32 && !from->data;
 }
 
 static bool pose_dynamic_quantize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     (void)graph;
-    p->kind = QB_KIND_DYNAMIC_QUANTIZE;
     p->n_in = 1;
     return node->out[0] >= 0;
 }
 
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
-    static const struct {
-        const char *domain, *op;
-        bool (*pose)(const qb_graph *graph, const qb_node *node, qb_problem *p);
-    } rows[] = {{"", "LayerNormalization", pose_layer_norm},
-                {"", "Transpose", pose_transpose},
-                {"", "Gather", pose_gather},
-                {"", "Attention", pose_attention},
-                {"", "Resize", pose_resize},
-                {"", "LSTM", pose_recurrent},
-                {"", "GRU", pose_recurrent},
-                {"", "RNN", pose_recurrent},
-                {"", "MatMulInteger", pose_matmul_integer},
-                {"com.microsoft", "MatMulIntegerToFloat", pose_matmul_scaled},
-                {"", "Cast", pose_cast},
-                {"", "DynamicQuantizeLinear", pose_dynamic_quantize}};
+    static bool (*const poses[QB_KIND_COUNT])(const qb_graph *, const qb_node *, qb_problem *) = {
+        [QB_KIND_LAYER_NORM] = pose_layer_norm,
+        [QB_KIND_STRIDED_COPY] = lower_strided,
+        [QB_KIND_GATHER] = pose_gather,
+        [QB_KIND_ATTENTION] = pose_attention,
+        [QB_KIND_RESIZE] = pose_resize,
+        [QB_KIND_RECURRENT] = pose_recurrent,
+        [QB_KIND_MATMUL_INTEGER] = pose_inputs,
+        [QB_KIND_MATMUL_SCALED] = pose_inputs,
+        [QB_KIND_COPY] = pose_cast,
+        [QB_KIND_DYNAMIC_QUANTIZE] = pose_dynamic_quantize};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
-    bool posed = false;
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && !posed; i++)
-        posed = node->op && strcmp(node->op->name, rows[i].op) == 0 &&
-                strcmp(node->op->domain, rows[i].domain) == 0 && rows[i].pose(graph, node, &p);
-    if (!posed) return false;
+    p.kind = node->op ? node->op->kernel.kind : QB_KIND_NODE;
+    if (!poses[p.kind] || !poses[p.kind](graph, node, &p)) return false;
     const bool recurrent = p.kind == QB_KIND_RECURRENT;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};

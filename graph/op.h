@@ -60,6 +60,53 @@ typedef enum qb_qrule {
     QB_QRULE_LUT         /* unary function: 256-entry table on integers */
 } qb_qrule;
 
+/* What an operator is, whatever it computes: passes, fusion, engines, calibration and metrics ask
+ * for these and know no lists of names. "Data" are the tensors that it works on, in[0] in most;
+ * shapes, axes, indices and the like are its parameters. tests/op/test_traits.c holds them against
+ * `eval`.
+ */
+typedef enum qb_trait {
+    /* Output 0 has the broadcast shape of all inputs, and an element of it depends on the elements
+     * in its own place alone. The same permutation of all inputs permutes it. */
+    QB_TRAIT_ELEMENTWISE = 1 << 0,
+    /* Output 0 holds the elements of input 0 in the same order and type: its memory with other
+     * dimensions. Ask qb_node_is_view for a node. */
+    QB_TRAIT_VIEW = 1 << 1,
+    /* Output 0 holds each element of the data once, in some order. All inputs of an operator with
+     * any number of them are data, else input 0. */
+    QB_TRAIT_REORDER = 1 << 2,
+    /* Output 0 is input 0 where it has its shape and type: it repeats, cuts or reshapes. */
+    QB_TRAIT_IN_ORDER = 1 << 3,
+    /* The numbers of input 0 in another type, unchanged in the same one. */
+    QB_TRAIT_CONVERT = 1 << 4,
+    /* Works along its attribute `axis` and on each line along it alone. Moving that axis moves the
+     * result's, which has as many axes (but for a reduction without keepdims). */
+    QB_TRAIT_AXIS = 1 << 5,
+    /* Item n (index of the first axis) of the outputs depends on item n of the data alone, under
+     * the conditions of qb_node_is_itemwise; ELEMENTWISE, VIEW and AXIS are so too. */
+    QB_TRAIT_ITEMWISE = 1 << 6,
+    /* Makes probabilities or a class of scores: its input 0 are logits. */
+    QB_TRAIT_CLASSES = 1 << 7,
+    /* Reads a window, a line or a whole tensor for each element that it makes: the work is that of
+     * a product, more than the elements that go in and out. */
+    QB_TRAIT_WINDOW = 1 << 8,
+    /* The outputs depend on the shapes of the inputs only. */
+    QB_TRAIT_SHAPE_ONLY = 1 << 9,
+    /* Makes the integers of quantized numbers or computes with them: it has no meaning once these
+     * are floats. */
+    QB_TRAIT_INTEGERS = 1 << 10
+} qb_trait;
+
+/* The problem for kernels that a node of the operator may be (kernels/problem.h). Which nodes are,
+ * qb_fuse and qb_node_problem decide. */
+typedef struct qb_op_kernel {
+    qb_kind kind;          /* NODE: none */
+    qb_act_kind act;       /* UNARY; parameters from the attributes alpha and beta, or inputs */
+    qb_binary_kind binary; /* BINARY */
+    qb_pool_kind pool;     /* POOL */
+    qb_cell_kind cell;     /* RECURRENT */
+} qb_op_kernel;
+
 typedef struct qb_infer_args {
     qb_graph *graph;
     int32_t node;
@@ -93,9 +140,15 @@ typedef struct qb_op {
     /* Rewrites the forms of opset `version` into the current one right after reading; NULL when
      * they are the same. May add nodes and constants. */
     qb_status (*upgrade)(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version);
-    bool shape_only;   /* output depends on input shapes only (Shape, Size) */
-    bool of_plugin;    /* the row is a qb_plugin_op's */
-    const char *types; /* element types of the data, for docs/operators.md; NULL: all */
+    /* Which elements of input 0 an output holds, of an operator that only moves them: shapes are
+     * known, parameters are in in[1] and on. UNSUPPORTED where that takes more dimensions than
+     * there are. NULL: not of that kind. qb_eval_strided is its definition then. */
+    qb_status (*strided)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, int32_t output,
+                         qb_strided *out);
+    uint32_t traits;     /* qb_trait, or'ed */
+    qb_op_kernel kernel; /* zero: none */
+    bool of_plugin;      /* the row is a qb_plugin_op's */
+    const char *types;   /* element types of the data, for docs/operators.md; NULL: all */
 } qb_op;
 
 /* By ONNX name and domain ("" and "ai.onnx" are one); NULL when unknown. Readers of files ask
@@ -103,6 +156,22 @@ typedef struct qb_op {
 const qb_op *qb_op_find(const char *name, const char *domain);
 /* All operators in alphabetical order; *n is their number. */
 const qb_op *const *qb_ops(int32_t *n);
+
+/* Does the row have this trait? */
+static inline bool qb_op_has(const qb_op *op, qb_trait trait) { return (op->traits & trait) != 0; }
+/* The number of leading inputs that are data of an operator with QB_TRAIT_REORDER. */
+static inline int32_t qb_reordered_inputs(const qb_node *node) {
+    return node->op->max_in == INT32_MAX ? node->n_in : 1;
+}
+/* Is output 0, the only one wanted, the data of input 0 with other dimensions? */
+bool qb_node_is_view(const qb_node *node);
+/* Is item n of each output made of item n of the inputs alone, where the first dimension of all
+ * outputs and of all inputs that are not constant is the number of items, and the other dimensions
+ * are the same for any number of them? */
+bool qb_node_is_itemwise(const qb_graph *graph, const qb_node *node);
+/* The same of a node in a graph. False where the operator has none, or shapes or parameters are
+ * open. */
+bool qb_node_strided(const qb_graph *graph, const qb_node *node, int32_t output, qb_strided *out);
 
 /* An integer attribute by name; `otherwise` when the node has none of that name. */
 int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);

@@ -138,10 +138,8 @@ static int64_t equal(int64_t a, int64_t b) {
     return QB_SIZE_UNKNOWN;
 }
 
-static const struct {
-    const char *op;
-    int64_t (*of)(int64_t, int64_t);
-} binaries[] = {{"Add", add}, {"Sub", sub}, {"Mul", mul}, {"Div", divide}, {"Equal", equal}};
+static int64_t (*const binaries[])(int64_t, int64_t) = {
+    [QB_BINARY_ADD] = add, [QB_BINARY_SUB] = sub, [QB_BINARY_MUL] = mul, [QB_BINARY_DIV] = divide};
 
 /* An operand beside an output of n elements: of as many, or one for all. */
 static bool operand(const qb_graph *graph, int32_t id, int32_t n, qb_sizes *out) {
@@ -184,9 +182,7 @@ static bool of_where(const qb_graph *graph, const qb_node *node, qb_sizes *out) 
 /* --- what only moves elements ----------------------------------------------------------------- */
 
 /* Which inputs are moved; the others must be constant. */
-static bool moves_input(const qb_node *node, int32_t i) {
-    return i == 0 || strcmp(node->op->name, "Concat") == 0;
-}
+static bool moves_input(const qb_node *node, int32_t i) { return i < qb_reordered_inputs(node); }
 
 static bool of_moves(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_sizes *out) {
     qb_sizes codes[QB_SIZES_MAX];
@@ -220,8 +216,10 @@ static bool sizes_of(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_
     if (strcmp(name, "Shape") == 0) return of_shape(graph, node, out);
     if (strcmp(name, "Size") == 0) return of_size(graph, node, out);
     if (strcmp(name, "Where") == 0) return of_where(graph, node, out);
-    for (size_t i = 0; i < sizeof binaries / sizeof *binaries; i++)
-        if (strcmp(name, binaries[i].op) == 0) return of_binary(graph, node, binaries[i].of, out);
+    const qb_op_kernel *k = &node->op->kernel;
+    if (k->kind == QB_KIND_BINARY && k->binary <= QB_BINARY_DIV)
+        return of_binary(graph, node, binaries[k->binary], out);
+    if (strcmp(name, "Equal") == 0) return of_binary(graph, node, equal, out);
     if (strcmp(name, "Cast") == 0) return of_cast(graph, node, out);
     return node->op->qrule == QB_QRULE_SAME_SCALE && of_moves(cx, graph, node, out);
 }

@@ -16,7 +16,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_CONCAT] = "concat",
         [QB_KIND_COPY] = "copy",
         [QB_KIND_LAYER_NORM] = "layer_norm",
-        [QB_KIND_TRANSPOSE] = "transpose",
+        [QB_KIND_STRIDED_COPY] = "strided_copy",
         [QB_KIND_RESIZE] = "resize",
         [QB_KIND_GATHER] = "gather",
         [QB_KIND_ATTENTION] = "attention",
@@ -191,9 +191,99 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:
     case QB_KIND_COPY:
-    case QB_KIND_TRANSPOSE:
+    case QB_KIND_STRIDED_COPY:
     case QB_KIND_GATHER:
     case QB_KIND_COUNT: break;
     }
     return 0.0;
+}
+
+/* A tensor as items, channels and pixels: sizes, strides in row-major order and in memory, and how
+ * far the loops over it reach. */
+typedef struct side {
+    bool rows; /* both are the same */
+    int64_t dim[3], row[3], memory[3], low[3], high[3], first;
+} side;
+
+static bool side_of(const qb_desc *desc, int64_t offset, side *s) {
+    const qb_channel_view c = qb_desc_channels(desc);
+    const bool spatial = desc->shape.rank >= 3 && desc->shape.rank <= 5;
+    *s = (side){.rows = desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0};
+    s->first = offset;
+    if (s->rows) return true;
+    if (!spatial || (desc->layout != QB_LAYOUT_ROW && desc->layout != QB_LAYOUT_NHWC)) return false;
+    const bool last = desc->layout == QB_LAYOUT_NHWC;
+    const int64_t dim[3] = {desc->shape.dim[0], c.n, c.spatial};
+    const int64_t row[3] = {c.n * c.spatial, c.spatial, 1};
+    const int64_t memory[3] = {c.total * c.spatial, last ? 1 : c.spatial, last ? c.total : 1};
+    s->first = c.offset * memory[1];
+    for (int32_t d = 0; d < 3; d++) {
+        s->dim[d] = dim[d], s->row[d] = row[d], s->memory[d] = memory[d];
+        s->low[d] = s->high[d] = row[d] > 0 ? offset / row[d] : 0;
+        offset -= s->low[d] * row[d];
+        s->first += s->low[d] * memory[d];
+    }
+    return true;
+}
+
+/* The row-major stride of a loop of n elements as one of memory. False where the loop leaves the
+ * dimension along which it goes. */
+static bool through(side *s, int64_t n, int64_t stride, int64_t *memory) {
+    const int64_t size = stride < 0 ? -stride : stride;
+    *memory = s->rows ? stride : 0;
+    if (s->rows || n == 1 || stride == 0) return true;
+    for (int32_t d = 0; d < 3; d++) {
+        if (s->row[d] > size || size % s->row[d] != 0) continue;
+        const int64_t by = stride / s->row[d];
+        *(by > 0 ? &s->high[d] : &s->low[d]) += by * (n - 1);
+        *memory = by * s->memory[d];
+        return s->low[d] >= 0 && s->high[d] < s->dim[d];
+    }
+    return false;
+}
+
+static void swap_loops(qb_strided_loops *l, int32_t a, int32_t b) {
+    int64_t *const lists[] = {l->dim, l->from, l->to};
+    for (int32_t i = 0; i < 3; i++) {
+        const int64_t kept = lists[i][a];
+        lists[i][a] = lists[i][b];
+        lists[i][b] = kept;
+    }
+}
+
+static void merge_loops(qb_strided_loops *l) {
+    int32_t rank = 0;
+    for (int32_t d = 0; d < l->rank; d++) {
+        if (l->dim[d] == 1) continue;
+        const bool merge = rank > 0 && l->from[rank - 1] == l->from[d] * l->dim[d] &&
+                           l->to[rank - 1] == l->to[d] * l->dim[d];
+        const int32_t at = merge ? rank - 1 : rank++;
+        l->dim[at] = merge ? l->dim[at] * l->dim[d] : l->dim[d];
+        l->from[at] = l->from[d];
+        l->to[at] = l->to[d];
+    }
+    if (rank == 0) l->dim[0] = l->from[0] = l->to[0] = 1;
+    l->rank = rank > 0 ? rank : 1;
+}
+
+bool qb_strided_loops_of(const qb_strided *strided, const qb_desc *in, const qb_desc *out,
+                         qb_strided_loops *loops) {
+    int64_t step = 1; /* of the result in row-major order */
+    side from, to;
+    qb_strided_loops l = {.rank = strided->rank};
+    if (!side_of(in, strided->offset, &from) || !side_of(out, 0, &to)) return false;
+    l.from_first = from.first;
+    l.to_first = to.first;
+    for (int32_t d = strided->rank - 1; d >= 0; d--) {
+        l.dim[d] = strided->dim[d];
+        if (!through(&from, l.dim[d], strided->stride[d], &l.from[d]) ||
+            !through(&to, l.dim[d], step, &l.to[d]))
+            return false;
+        step *= l.dim[d];
+    }
+    for (int32_t d = 1; d < l.rank; d++) /* by the result's memory */
+        for (int32_t at = d; at > 0 && l.to[at - 1] < l.to[at]; at--) swap_loops(&l, at - 1, at);
+    merge_loops(&l);
+    *loops = l;
+    return true;
 }

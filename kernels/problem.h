@@ -55,17 +55,17 @@ typedef enum qb_kind {
     QB_KIND_COPY,      /* in: x; same values, another dtype, layout or quantization */
     /* Nodes that a tactic may run as well; where none does, the operator's eval runs them (see
        qb_node_problem), so that they have no reference tactic. No activation. */
-    QB_KIND_LAYER_NORM, /* in: x, scale, bias?; over the dimensions from `axis` on, `epsilon` */
-    QB_KIND_TRANSPOSE,  /* in: x; out.dim[d] = in.dim[perm[d]], all ROW */
-    QB_KIND_RESIZE,     /* in: x [N, C, H, W] */
-    QB_KIND_GATHER,     /* in: x, indices (s64 or s32, negative ones count from the end); `axis` */
-    QB_KIND_ATTENTION,  /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
-                           [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
-                           to [N, heads, queries, keys]. Where it is minus infinity for all keys of
-                           a query, the result is 0. Without k and v (dtype NONE), q has all three
-                           side by side: [N, tokens, 3 heads size] */
-    QB_KIND_RECURRENT,  /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
-                           have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
+    QB_KIND_LAYER_NORM,   /* in: x, scale, bias?; over the dimensions from `axis` on, `epsilon` */
+    QB_KIND_STRIDED_COPY, /* in: x; the elements of `strided`, in this order */
+    QB_KIND_RESIZE,       /* in: x [N, C, H, W] */
+    QB_KIND_GATHER,    /* in: x, indices (s64 or s32, negative ones count from the end); `axis` */
+    QB_KIND_ATTENTION, /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
+                          [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
+                          to [N, heads, queries, keys]. Where it is minus infinity for all keys of
+                          a query, the result is 0. Without k and v (dtype NONE), q has all three
+                          side by side: [N, tokens, 3 heads size] */
+    QB_KIND_RECURRENT, /* in: x, W, R, B?, lengths? (s32), h?, c?, P? as ONNX's LSTM, GRU and RNN
+                          have them; out: Y. qb_launch.more: Y_h and Y_c. See qb_recurrence */
     /* As ONNX's MatMulInteger. In: a [..., m, k], b [..., k, n], a_zero?, b_zero? (one, or [n]) of
        8-bit integers; out: sum (a - a_zero)(b - b_zero) in s32, which wraps */
     QB_KIND_MATMUL_INTEGER,
@@ -157,6 +157,26 @@ enum {
     QB_RECURRENT_INPUTS
 };
 
+/* Elements of a row-major tensor, in row-major order over dim[rank]: element i is the tensor's
+ * offset + sum i[d] stride[d]. A stride may be 0 (repeated) or negative (from the end). What
+ * transposes, slices, splits, expands, tiles, flips and moves blocks between depth and space is one
+ * of these. */
+typedef struct qb_strided {
+    int32_t rank;
+    int64_t dim[QB_MAX_RANK], stride[QB_MAX_RANK], offset;
+} qb_strided;
+/* The loops of such a copy over memory, the result's fastest dimension last; neighbours that lie
+ * together on both sides are one, and at least one is left. Strides and first elements in elements
+ * of the buffers. */
+typedef struct qb_strided_loops {
+    int32_t rank;
+    int64_t dim[QB_MAX_RANK], from[QB_MAX_RANK], to[QB_MAX_RANK], from_first, to_first;
+} qb_strided_loops;
+/* False where a layout that is not row-major (NHWC) takes a dimension of `strided` apart, or is
+ * another one. */
+bool qb_strided_loops_of(const qb_strided *strided, const qb_desc *in, const qb_desc *out,
+                         qb_strided_loops *loops);
+
 #define QB_MAX_INPUTS 64 /* of one step */
 
 typedef struct qb_problem {
@@ -177,9 +197,9 @@ typedef struct qb_problem {
     int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */
     bool zero_nan; /* SOFTMAX: a line of NaN (nothing but -inf, or an infinity) becomes 0 */
     qb_act act;
-    bool act_first;            /* activation before the residual is added */
-    float epsilon;             /* LAYER_NORM */
-    int32_t perm[QB_MAX_RANK]; /* TRANSPOSE */
+    bool act_first;     /* activation before the residual is added */
+    float epsilon;      /* LAYER_NORM */
+    qb_strided strided; /* STRIDED_COPY */
     qb_resize_kind resize;
     qb_recurrence recurrence;
     int32_t variant; /* which of a library's algorithms; 0: the tactic tries them, 1: the one that

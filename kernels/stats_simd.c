@@ -3,6 +3,7 @@
  *
  * The bin of v is floor(v scale) + QB_STATS_ZERO_BIN, exactly, also where v scale is below the
  * smallest float (a tiny negative value belongs to the bin left of zero). */
+#include "base/processor.h"
 #include "kernels/stats_internal.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -33,12 +34,8 @@ static qb_stats_found locate_portable(const float *value, size_t n, float scale,
 #define AVX2 __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,popcnt")))
 
-static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
-
-static bool has_avx512(void) {
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
+static bool has_avx2(void) { return qb_processor_has(QB_TIER_AVX2); }
+static bool has_avx512(void) { return qb_processor_has(QB_TIER_AVX512); }
 
 AVX2 static qb_stats_found locate_avx2(const float *value, size_t n, float scale, uint16_t *index) {
     if (n < 8) return locate_portable(value, n, scale, index);

@@ -70,6 +70,9 @@ typedef struct qb_tactic {
      * captured into a graph, so that it neither allocates nor waits. A constant that is not among
      * packed_inputs lies on the device as the graph has it: row-major, f32 beside f16 data. */
     bool device_memory;
+    /* Would it run in portable C on this processor? Then the other backends' tactics go first (but
+     * the reference). NULL: it has vectors of its own. */
+    bool (*is_portable)(void);
     /* Can this tactic run the problem at all? Layout QB_LAYOUT_ANY in a desc means that the tactic
      * may choose; constants are always row-major. `constant[i]`: input i is known at build. */
     bool (*supports)(const qb_problem *problem, const bool *constant);

@@ -28,10 +28,7 @@ bool qb_lint_is_qdq(const qb_lint *lint, int32_t node) {
 }
 
 bool qb_lint_is_layer(const qb_lint *lint, int32_t node) {
-    static const char *const names[] = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (qb_lint_is(lint, node, names[i])) return true;
-    return false;
+    return node >= 0 && lint->graph->nodes[node].op->qrule == QB_QRULE_COMPUTE;
 }
 
 static int32_t input_at(const qb_lint *lint, int32_t node, int32_t i) {

@@ -111,7 +111,7 @@ static void trace_data(const qb_graph *graph, bool *from_data) {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
         bool any = false;
-        for (int32_t k = 0; k < node->n_in && !node->op->shape_only; k++)
+        for (int32_t k = 0; k < node->n_in && !qb_op_has(node->op, QB_TRAIT_SHAPE_ONLY); k++)
             any = any || (node->in[k] >= 0 && from_data[node->in[k]]);
         for (int32_t k = 0; k < node->n_out; k++)
             if (node->out[k] >= 0) from_data[node->out[k]] = any;

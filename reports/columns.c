@@ -19,11 +19,8 @@ INTERVAL(top5_ci, qb_run_metric_ci(r, "top5"))
 INTERVAL(agreement_ci, qb_run_metric_ci(r, "agreement"))
 INTERVAL(psnr_ci, qb_run_metric_ci(r, "psnr"))
 INTERVAL(target_psnr_ci, qb_run_metric_ci(r, "target_psnr"))
-VALUE(recall_value, metric(r, "recall"))
-VALUE(cosine_value, metric(r, "cosine"))
-VALUE(max_error_value, metric(r, "max_error"))
-VALUE(psnr_value, metric(r, "psnr"))
-VALUE(target_psnr_value, metric(r, "target_psnr"))
+INTERVAL(ap_ci, qb_run_metric_ci(r, "ap"))
+INTERVAL(ap50_ci, qb_run_metric_ci(r, "ap50"))
 VALUE(top1_flat, r->top1) /* records without metrics have these */
 VALUE(top5_flat, r->top5)
 VALUE(agreement_flat, r->agreement_top1)
@@ -55,10 +52,22 @@ static const qb_column columns[] = {
     {"top1", CI, A, "%.1f", NULL, top1_ci, false, false, NULL, NULL},
     {"top5", "top-5 %", A, "%.2f", top5_flat, NULL, false, false, NULL, NULL},
     {"top5", CI, A, "%.1f", NULL, top5_ci, false, true, NULL, NULL},
-    {"recall", "mean recall %", A, "%.2f", recall_value, NULL, false, true, NULL, NULL},
+    {"recall", "mean recall %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ap", "AP %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"ap", CI, A, "%.1f", NULL, ap_ci, false, false, NULL, NULL},
+    {"ap50", "AP50 %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"ap50", CI, A, "%.1f", NULL, ap50_ci, false, true, NULL, NULL},
+    {"ap75", "AP75 %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"ap_small", "AP small %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ap_medium", "AP medium %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ap_large", "AP large %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ar1", "AR1 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ar10", "AR10 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ar100", "AR100 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"drop", "drop", A, "%+.2f", drop, NULL, false, false,
-     "points of top-1 lost against the first row; interval: Tango's score interval of paired "
-     "proportions",
+     "points of the task's first metric lost against the first row; interval: Tango's score "
+     "interval "
+     "of paired proportions (top-1), or the same bootstrap draws of both rows (AP)",
      NULL},
     {"drop", CI, A, "%+.2f", NULL, drop_ci, false, false, NULL, NULL},
     {"lost", "lost", A, "%.0f", lost, NULL, false, false,
@@ -68,15 +77,18 @@ static const qb_column columns[] = {
      "how likely so uneven a split of lost and gained is when both are equally good (exact, "
      "two-sided)",
      NULL},
+    {"boxes", "boxes", A, "%.1f", NULL, NULL, false, false, NULL, NULL},
+    {"refound", "refound %", A, "%.1f", NULL, NULL, false, false, NULL, NULL},
+    {"score_shift", "score shift", A, "%+.4f", NULL, NULL, false, false, NULL, NULL},
+    {"box_iou", "box IoU", A, "%.3f", NULL, NULL, false, false, NULL, NULL},
     {"agreement", "agree %", A, "%.2f", agreement_flat, NULL, false, false, NULL, NULL},
     {"agreement", CI, A, "%.1f", NULL, agreement_ci, false, false, NULL, NULL},
     {"sqnr", "SQNR dB", A, "%.1f", sqnr_flat, NULL, true, false, NULL, NULL},
-    {"cosine", "cosine", A, "%.5f", cosine_value, NULL, false, true, NULL, NULL},
-    {"max_error", "max error", A, "%.3g", max_error_value, NULL, false, true, NULL, NULL},
-    {"psnr", "PSNR dB", A, "%.2f", psnr_value, NULL, false, false, NULL, NULL},
+    {"cosine", "cosine", A, "%.5f", NULL, NULL, false, true, NULL, NULL},
+    {"max_error", "max error", A, "%.3g", NULL, NULL, false, true, NULL, NULL},
+    {"psnr", "PSNR dB", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"psnr", CI, A, "%.2f", NULL, psnr_ci, false, false, NULL, NULL},
-    {"target_psnr", "PSNR to target dB", A, "%.2f", target_psnr_value, NULL, false, false, NULL,
-     NULL},
+    {"target_psnr", "PSNR to target dB", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"target_psnr", CI, A, "%.2f", NULL, target_psnr_ci, false, false, NULL, NULL},
     {.key = "backend",
      .title = "backend",
@@ -102,14 +114,33 @@ static const qb_column columns[] = {
     {"engine_bytes", "engine", S, NULL, engine, NULL, true, false, NULL, NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
+_Static_assert(COLUMNS < QB_COLUMNS_MAX, "metrics have places, too");
 
-const qb_column *qb_columns(int32_t *n) {
-    *n = COLUMNS;
-    return columns;
+/* Behind the other columns of accuracy, those of metrics that the table does not name. */
+static int32_t add_metrics(const qb_run *run, qb_column *out, int32_t most) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < run->row[0].n_metrics && n < most; i++) {
+        const qb_run_metric *m = &run->row[0].metric[i];
+        int32_t c = 0;
+        while (c < COLUMNS && strcmp(columns[c].key, m->name) != 0) c++;
+        if (c == COLUMNS)
+            out[n++] = (qb_column){
+                .key = m->name, .title = m->title, .group = A, .format = "%.4g", .detail = true};
+    }
+    return n;
+}
+
+int32_t qb_columns(const qb_run *run, qb_column out[QB_COLUMNS_MAX]) {
+    int32_t n = 0, c = 0;
+    for (; c < COLUMNS && columns[c].group == A; c++) out[n++] = columns[c];
+    n += add_metrics(run, out + n, QB_COLUMNS_MAX - COLUMNS);
+    for (; c < COLUMNS; c++) out[n++] = columns[c];
+    return n;
 }
 
 double qb_column_order(const qb_column *c, const qb_run_row *row) {
-    return c->text ? NAN : c->interval ? c->interval(row).lo : c->value(row);
+    if (c->text) return NAN;
+    return c->interval ? c->interval(row).lo : c->value ? c->value(row) : metric(row, c->key);
 }
 
 static bool rows_differ(const qb_column *c, const qb_run *run) {
@@ -155,7 +186,7 @@ void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB
     } else if (!column->format) {
         qb_bytes_text((int64_t)column->value(row), text);
     } else {
-        put(text, column->format, column->value(row));
+        put(text, column->format, qb_column_order(column, row));
     }
 }
 
@@ -170,8 +201,10 @@ bool qb_report_lacks_labels(const qb_run *run) {
 void qb_report_definitions(const qb_run *run, bool detail,
                            void (*say)(void *user, const char *term, const char *text),
                            void *user) {
-    for (int32_t c = 0; c < COLUMNS; c++) {
-        const qb_column *column = &columns[c];
+    qb_column all[QB_COLUMNS_MAX];
+    const int32_t n = qb_columns(run, all);
+    for (int32_t c = 0; c < n; c++) {
+        const qb_column *column = &all[c];
         if (column->interval || !qb_column_shown(column, run)) continue;
         if (column->detail && !detail) continue;
         const qb_run_metric *m = qb_run_metric_find(&run->row[0], column->key);

@@ -49,13 +49,9 @@ void qb_tsv_name(FILE *stream, const char *text) {
 
 /* ---- backends ---- */
 
-static bool same_backend(const qb_run *run, int32_t a, int32_t b) {
-    return strcmp(run->row[a].backend, run->row[b].backend) == 0;
-}
-
 static int32_t first_with(const qb_run *run, int32_t row) {
     int32_t first = 0;
-    while (!same_backend(run, first, row)) first++;
+    while (strcmp(run->row[first].backend, run->row[row].backend) != 0) first++;
     return first;
 }
 

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/embed.h"
 #include "base/file.h"
 #include "reports/html_internal.h"
 
@@ -107,17 +108,8 @@ static char *svg_body(char *text) {
     return start;
 }
 
-static const qb_figure *figure_named(const char *name) {
-    int32_t n;
-    const qb_figure *const *all = qb_figures(&n);
-    for (int32_t i = 0; i < n; i++)
-        if (strcmp(all[i]->name, name) == 0) return all[i];
-    return NULL;
-}
-
-qb_status qb_html_figure(const qb_page *page, const char *name) {
-    const qb_figure *figure = figure_named(name);
-    if (!page->figures || !figure || (figure->applies && !figure->applies(page->run))) return QB_OK;
+static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
+    const char *name = figure->name;
     char *path = qb_format(page->cx, "%s/%s.svg", page->figures, name), *text = NULL;
     if (!path) return page->cx->code;
     qb_status status = qb_file_read(page->cx, path, SVG_MAX, &text, NULL);
@@ -136,7 +128,23 @@ qb_status qb_html_figure(const qb_page *page, const char *name) {
     return QB_OK;
 }
 
+qb_status qb_html_figures(const qb_page *page, qb_section section) {
+    int32_t n;
+    const qb_figure *const *all = qb_figures(&n);
+    for (int32_t i = 0; page->figures && i < n; i++)
+        if (all[i]->section == section && (!all[i]->applies || all[i]->applies(page->run)))
+            QB_TRY(put_figure(page, all[i]));
+    return QB_OK;
+}
+
 /* ---- the page ---- */
+
+/* Its style sheet, in which paper comes last and takes back what screens were given, and its
+ * script, without which the page is whole: it sorts tables, and unfolds details for paper. */
+QB_EMBED(qb_html_style, "reports/assets/page.css");
+QB_EMBED(qb_html_script, "reports/assets/page.js");
+extern const char qb_html_style[], qb_html_script[];
+extern const size_t qb_html_style_size, qb_html_script_size;
 
 static void head(const qb_page *p) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -146,7 +154,7 @@ static void head(const qb_page *p) {
           p->stream);
     qb_html_text(p->stream, p->run->model);
     fputs(": quantization report</title>\n<style>\n", p->stream);
-    for (const char *const *piece = qb_html_style; *piece; piece++) fputs(*piece, p->stream);
+    fwrite(qb_html_style, 1, qb_html_style_size, p->stream);
     fputs("</style></head><body>\n", p->stream);
 }
 
@@ -192,6 +200,8 @@ qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const char *figures, FIL
     qb_html_classes(&page);
     QB_TRY(qb_html_steps(&page));
     environment(&page);
-    fprintf(stream, "<script>\n%s</script></body></html>\n", qb_html_script);
+    fputs("<script>\n", stream);
+    fwrite(qb_html_script, 1, qb_html_script_size, stream);
+    fputs("</script></body></html>\n", stream);
     return QB_OK;
 }

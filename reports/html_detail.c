@@ -146,7 +146,7 @@ qb_status qb_html_layers(const qb_page *p) {
         "difference is inherited. Share: its own relative noise among all layers'. Saturated: FP32 "
         "values beyond what the codes can represent.</p>\n",
         p->stream);
-    QB_TRY(qb_html_figure(p, "layers"));
+    QB_TRY(qb_html_figures(p, QB_SECTION_LAYERS));
     for (int32_t r = first; r < p->run->n_rows; r++)
         if (p->run->row[r].n_layers > 0) QB_TRY(layer_table(p, &p->run->row[r], r == first));
     fputs("</section>\n", p->stream);
@@ -386,8 +386,7 @@ qb_status qb_html_steps(const qb_page *p) {
     const qb_run *run = p->run;
     if (run->row[0].n_steps == 0) return QB_OK;
     fputs("<section id=\"steps\"><h2>Where time goes</h2>\n", p->stream);
-    QB_TRY(qb_html_figure(p, "steps"));
-    QB_TRY(qb_html_figure(p, "roofline"));
+    QB_TRY(qb_html_figures(p, QB_SECTION_STEPS));
     if (!isnan(run->ceilings.f32_gops))
         fprintf(p->stream,
                 "<p>Ceilings, measured with the engine's own kernels on a 3x3 convolution of 256 "

@@ -4,10 +4,6 @@
 
 #include "reports/report.h"
 
-/* The page's style sheet and its script (sorting; the page is whole without it). */
-extern const char *const qb_html_style[]; /* pieces; ends with NULL */
-extern const char qb_html_script[];
-
 typedef struct qb_page {
     qb_ctx *cx;
     const qb_run *run;
@@ -27,8 +23,8 @@ void qb_html_table(FILE *stream, const char *caption, const char *const *titles,
 void qb_html_table_end(FILE *stream);
 /* printf into a cell; "-" for NaN. */
 void qb_html_number(FILE *stream, const char *format, double value);
-/* A figure drawn before; nothing where it was not drawn. */
-qb_status qb_html_figure(const qb_page *page, const char *name);
+/* The figures of a section that were drawn before. */
+qb_status qb_html_figures(const qb_page *page, qb_section section);
 
 /* The sections. */
 void qb_html_summary(const qb_page *page);

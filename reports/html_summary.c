@@ -183,13 +183,12 @@ void qb_html_summary(const qb_page *p) {
 
 /* ---- the two tables ---- */
 
-enum { TITLES_MAX = 64 };
-
 static void group_table(const qb_page *p, qb_column_group group) {
-    int32_t n, used = 1;
-    const qb_column *all = qb_columns(&n);
-    const char *titles[TITLES_MAX] = {"precision"};
-    for (int32_t c = 0; c < n && used < TITLES_MAX; c++)
+    qb_column all[QB_COLUMNS_MAX];
+    const char *titles[QB_COLUMNS_MAX + 1] = {"precision"};
+    const int32_t n = qb_columns(p->run, all);
+    int32_t used = 1;
+    for (int32_t c = 0; c < n; c++)
         if (all[c].group == group && qb_column_shown(&all[c], p->run))
             titles[used++] = all[c].title;
     qb_html_table(p->stream, NULL, titles, used);
@@ -222,8 +221,7 @@ qb_status qb_html_accuracy(const qb_page *p) {
     fputs("<details><summary>What the columns mean</summary><dl class=\"terms\">", p->stream);
     qb_report_definitions(p->run, true, put_definition, p->stream);
     fputs("</dl></details>\n", p->stream);
-    QB_TRY(qb_html_figure(p, "accuracy"));
-    QB_TRY(qb_html_figure(p, "pareto"));
+    QB_TRY(qb_html_figures(p, QB_SECTION_ACCURACY));
     fputs("</section>\n", p->stream);
     return QB_OK;
 }
@@ -231,8 +229,7 @@ qb_status qb_html_accuracy(const qb_page *p) {
 qb_status qb_html_speed(const qb_page *p) {
     fputs("<section id=\"speed\"><h2>Speed and size</h2>\n", p->stream);
     group_table(p, QB_GROUP_SPEED);
-    QB_TRY(qb_html_figure(p, "latency"));
-    QB_TRY(qb_html_figure(p, "throughput"));
+    QB_TRY(qb_html_figures(p, QB_SECTION_SPEED));
     fputs("</section>\n", p->stream);
     return QB_OK;
 }

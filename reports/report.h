@@ -21,7 +21,7 @@ typedef struct qb_column {
     const char *title; /* "top-1 %" */
     qb_column_group group;
     const char *format;                             /* of one number; NULL: bytes */
-    double (*value)(const qb_run_row *row);         /* NaN: not measured */
+    double (*value)(const qb_run_row *row);         /* NaN: not measured; NULL: metric `key` */
     qb_interval (*interval)(const qb_run_row *row); /* instead of `value`: low and high */
     bool always;                                    /* shown even when no row has it */
     bool detail;                                    /* too much for a terminal's width */
@@ -29,7 +29,10 @@ typedef struct qb_column {
     const char *(*text)(const qb_run_row *row);     /* instead of both: a name */
 } qb_column;
 
-const qb_column *qb_columns(int32_t *n);
+#define QB_COLUMNS_MAX 64
+/* The columns of a record, into `out`: those of the table in columns.c, and among them one for each
+ * of its metrics that has none there. Returns how many; they live as long as the record. */
+int32_t qb_columns(const qb_run *run, qb_column out[QB_COLUMNS_MAX]);
 /* Does any row have it (or is it always shown)? Names: do the rows differ in it? */
 bool qb_column_shown(const qb_column *column, const qb_run *run);
 /* The cell as people read it: "61.60", "57.3 to 65.8", "-" where nothing was measured. */
@@ -59,9 +62,17 @@ int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char
 void qb_report_definitions(const qb_run *run, bool detail,
                            void (*say)(void *user, const char *term, const char *text), void *user);
 
+typedef enum qb_section { /* of the HTML page */
+                          QB_SECTION_ACCURACY,
+                          QB_SECTION_SPEED,
+                          QB_SECTION_LAYERS,
+                          QB_SECTION_STEPS
+} qb_section;
+
 typedef struct qb_figure {
     const char *name; /* "latency": NAME.tsv, NAME.gp, NAME.svg, NAME.png */
     const char *title;
+    qb_section section; /* where it stands in the page, after those before it in figures.def */
     bool (*applies)(const qb_run *run); /* is there anything to draw? NULL: always */
     int (*height)(const qb_run *run);   /* pixels at a width of 900; NULL: by the number of rows */
     /* Writes the figure's data as TSV (with a header line). */

@@ -4,12 +4,12 @@
 
 #include "reports/report.h"
 
-enum { COLUMNS_MAX = 64, LINE = 100 };
+enum { LINE = 100 };
 
 /* The columns of one group that are shown. */
 typedef struct layout {
-    const qb_column *column[COLUMNS_MAX];
-    int width[COLUMNS_MAX], first; /* of the column; of the names */
+    qb_column column[QB_COLUMNS_MAX];
+    int width[QB_COLUMNS_MAX], first; /* of the column; of the names */
     int32_t n;
 } layout;
 
@@ -19,15 +19,15 @@ static int wider(int width, const char *text) {
 }
 
 static void layout_make(const qb_run *run, qb_column_group group, bool detail, layout *l) {
-    int32_t n;
-    const qb_column *all = qb_columns(&n);
+    qb_column all[QB_COLUMNS_MAX];
+    const int32_t n = qb_columns(run, all);
     char text[QB_CELL];
     *l = (layout){.first = (int)strlen("precision")};
     for (int32_t r = 0; r < run->n_rows; r++) {
         snprintf(text, sizeof text, "%s", run->row[r].precision);
         l->first = wider(l->first, text);
     }
-    for (int32_t c = 0; c < n && l->n < COLUMNS_MAX; c++) {
+    for (int32_t c = 0; c < n; c++) {
         if (all[c].group != group || !qb_column_shown(&all[c], run)) continue;
         if (all[c].detail && !detail) continue;
         int width = wider(0, all[c].title);
@@ -36,7 +36,7 @@ static void layout_make(const qb_run *run, qb_column_group group, bool detail, l
             width = wider(width, text);
         }
         l->width[l->n] = width;
-        l->column[l->n++] = &all[c];
+        l->column[l->n++] = all[c];
     }
 }
 
@@ -50,14 +50,14 @@ static void print_group(FILE *stream, const qb_run *run, qb_column_group group) 
     layout_make(run, group, false, &l);
     fprintf(stream, "%-*s", l.first, "precision");
     for (int32_t c = 0; c < l.n; c++)
-        print_cell(stream, l.column[c], l.width[c], l.column[c]->title);
+        print_cell(stream, &l.column[c], l.width[c], l.column[c].title);
     fputc('\n', stream);
     for (int32_t r = 0; r < run->n_rows; r++) {
         char text[QB_CELL];
         fprintf(stream, "%-*.*s", l.first, QB_CELL - 1, run->row[r].precision);
         for (int32_t c = 0; c < l.n; c++) {
-            qb_column_cell(l.column[c], &run->row[r], text);
-            print_cell(stream, l.column[c], l.width[c], text);
+            qb_column_cell(&l.column[c], &run->row[r], text);
+            print_cell(stream, &l.column[c], l.width[c], text);
         }
         fputc('\n', stream);
     }
@@ -109,7 +109,11 @@ static void markdown_group(FILE *stream, const qb_run *run, qb_column_group grou
     layout l;
     layout_make(run, group, true, &l);
     fprintf(stream, "| precision |");
-    for (int32_t c = 0; c < l.n; c++) fprintf(stream, " %s |", l.column[c]->title);
+    for (int32_t c = 0; c < l.n; c++) {
+        fputc(' ', stream);
+        put_markdown(stream, l.column[c].title);
+        fputs(" |", stream);
+    }
     fprintf(stream, "\n| --- |");
     for (int32_t c = 0; c < l.n; c++) fprintf(stream, " ---: |");
     for (int32_t r = 0; r < run->n_rows; r++) {
@@ -118,7 +122,7 @@ static void markdown_group(FILE *stream, const qb_run *run, qb_column_group grou
         put_markdown(stream, run->row[r].precision);
         fprintf(stream, " |");
         for (int32_t c = 0; c < l.n; c++) {
-            qb_column_cell(l.column[c], &run->row[r], text);
+            qb_column_cell(&l.column[c], &run->row[r], text);
             fprintf(stream, " %s |", text);
         }
     }
@@ -126,7 +130,9 @@ static void markdown_group(FILE *stream, const qb_run *run, qb_column_group grou
 }
 
 static void markdown_definition(void *user, const char *term, const char *text) {
-    fprintf(user, "- %s: ", term);
+    fputs("- ", user);
+    put_markdown(user, term);
+    fputs(": ", user);
     put_markdown(user, text);
     fputc('\n', user);
 }
@@ -164,8 +170,8 @@ static void tsv_number(FILE *stream, double value) {
 }
 
 void qb_report_tsv(FILE *stream, const qb_run *run) {
-    int32_t n;
-    const qb_column *all = qb_columns(&n);
+    qb_column all[QB_COLUMNS_MAX];
+    const int32_t n = qb_columns(run, all);
     fprintf(stream, "precision");
     for (int32_t c = 0; c < n; c++)
         fprintf(stream, all[c].interval ? "\t%s_low\t%s_high" : "\t%s", all[c].key, all[c].key);

@@ -66,7 +66,8 @@ static const qb_named_range *find(const qb_ranges *ranges, const char *name) {
 static qb_status add_before_activations(qb_ctx *cx, const qb_graph *graph, qb_ranges *ranges) {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
-        if (strcmp(node->op->name, "Relu") != 0 && strcmp(node->op->name, "Clip") != 0) continue;
+        const qb_act_kind act = node->op->kernel.act;
+        if (act != QB_ACT_RELU && act != QB_ACT_CLIP) continue;
         const char *read = graph->values[node->in[0]].name;
         const qb_named_range *range = find(ranges, graph->values[node->out[0]].name);
         if (!range || find(ranges, read)) continue;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "calib/table.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 
 typedef struct options {
     qb_common common;

@@ -1,7 +1,7 @@
 /* qbench calib export: MODEL.calib.h5 -> another tool's calibration. */
 #include "base/file.h"
 #include "calib/ranges.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
@@ -67,7 +67,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     common.out = NULL; /* names the result, not a folder of artifacts */
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &common, &o->project, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(load_table(cx, &project, graph, arguments->n > 0 ? arguments->item[0] : NULL,
                      &calibration));
     QB_GO(find_method(cx, o, calibration, &method));

@@ -1,6 +1,6 @@
 /* qbench calib import: another tool's calibration -> MODEL.calib.h5. */
-#include "cli/foreign.h"
-#include "cli/json_out.h"
+#include "cli/calib/foreign.h"
+#include "cli/out/json.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
@@ -40,7 +40,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     char *path = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &o->project, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(qb_foreign_load(cx, arguments->item[0], o->format, project.model, graph, &foreign));
     path = qb_project_artifact(cx, &project, "calib.h5");
     if (!path) QB_GO(cx->code);

@@ -1,8 +1,8 @@
 /* qbench calib merge: one calibration from several. */
 #include <string.h>
 
-#include "cli/json_out.h"
-#include "cli/methods.h"
+#include "cli/out/json.h"
+#include "cli/settings/methods.h"
 
 typedef struct options {
     qb_common common;

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "calib/spectrum.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "reports/draw.h"
 
 #define BARS 512        /* most that the axis is divided into */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "calib/spectrum.h"
-#include "cli/sampling_out.h"
+#include "cli/out/sampling.h"
 
 typedef struct options {
     qb_common common;
@@ -27,10 +27,6 @@ static const qb_opt table[] = {
      .help = "judge ranges as symmetric int8 (default: affine)"},
     {0},
 };
-
-static bool wanted(const options *o, const qb_table_entry *entry) {
-    return !o->tensor || fnmatch(o->tensor, entry->name, 0) == 0;
-}
 
 static double percent(uint64_t part, uint64_t whole) {
     return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
@@ -135,7 +131,7 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
     if (text && t->doctor) printf("in the run:\n");
     if (status == QB_OK) status = qb_sampling_say(cx, t, &diagnosis);
     for (int32_t i = 0; i < t->n_entries; i++) {
-        if (!wanted(o, &t->entry[i])) continue;
+        if (o->tensor && fnmatch(o->tensor, t->entry[i].name, 0) != 0) continue;
         qb_spectrum_init(t->entry[i].stats, spectrum);
         if (text) {
             print_tensor(t, &t->entry[i], spectrum, o->symmetric);

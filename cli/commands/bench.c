@@ -5,16 +5,15 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "cli/bench_devices.h"
-#include "cli/bench_inputs.h"
-#include "cli/bench_report.h"
-#include "cli/devices.h"
-#include "cli/engine_file.h"
-#include "cli/json_out.h"
-#include "cli/making.h"
-#include "cli/precision.h"
-#include "cli/steps.h"
-#include "cli/trtexec.h"
+#include "cli/bench/devices.h"
+#include "cli/bench/report.h"
+#include "cli/bench/trtexec.h"
+#include "cli/out/engine_file.h"
+#include "cli/out/json.h"
+#include "cli/out/steps.h"
+#include "cli/pipeline.h"
+#include "cli/settings/inputs.h"
+#include "cli/settings/precision.h"
 
 typedef struct options {
     qb_common common;
@@ -25,7 +24,7 @@ typedef struct options {
     const char *export_times, *export_profile, *export_layers, *export_output;
     double warmup, duration, idle;
     int64_t iterations, average, streams, use_profile;
-    bool profile, layers, dump_output, dump_profiles, time_tactics, only_build, time_load;
+    bool profile, layers, dump_output, dump_profiles, only_build, time_load;
     bool version_compatible, hardware_compatible, no_transfers;
     qb_opt_list trtexec; /* its flags that qbench does not act on */
 } options;
@@ -53,6 +52,7 @@ static const qb_opt table[] = {
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
            "size of a symbolic first dimension (default: 1)"),
     QB_SHAPE_OPTIONS(options),
+    QB_TUNE_OPTIONS(options),
     NUMBER("useProfile", use_profile, QB_OPT_INT, "N", 0, 15,
            "run by this profile: at --shapes, or at its usual sizes (default: the one that fits "
            "--shapes best; 0)"),
@@ -86,8 +86,6 @@ static const qb_opt table[] = {
     NUMBER("streams", streams, QB_OPT_INT, "N", 1, 1024, "the same as --infStreams"),
     NUMBER("infStreams", streams, QB_OPT_INT, "N", 1, 1024,
            "execution contexts at once; --threads are divided among them (default: 1)"),
-    FLAG("time-tactics", time_tactics,
-         "choose the processor's kernels by timing them now (a GPU's always are)"),
     FLAG("dumpProfile", profile, "print the time of every step"),
     FLAG("dumpLayerInfo", layers, "print every step with its tactic"),
     FLAG("dumpOutput", dump_output, "print the outputs of one run"),
@@ -95,8 +93,8 @@ static const qb_opt table[] = {
     TEXT("exportProfile", export_profile, "FILE", "the time of every step, JSON"),
     TEXT("exportLayerInfo", export_layers, "FILE", "every step with its tactic, JSON"),
     TEXT("exportOutput", export_output, "FILE", "the outputs of one run, JSON"),
-    TEXT("device", project.devices, "N", "the GPU, counted from 0 (default: 0)"),
-    TEXT("devices", project.devices, "N,...",
+    TEXT("device", project.build.devices, "N", "the GPU, counted from 0 (default: 0)"),
+    TEXT("devices", project.build.devices, "N,...",
          "several GPUs: one engine and --infStreams streams on each, all at once"),
     FLAG("noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
     {0},
@@ -109,7 +107,7 @@ static const qb_opt table[] = {
 #define TRTEXEC_REFUSED TRTEXEC_ACCEPTED
 #define TRTEXEC(VERDICT, NAME, WHY) TRTEXEC_##VERDICT(NAME)
 static const qb_opt foreign[] = {
-#include "cli/trtexec.inc"
+#include "cli/bench/trtexec.inc"
     /* A switch there: without a number it is taken as one. */
     {.name = "threads", .type = QB_OPT_NAMED, .offset = offsetof(options, trtexec)},
     {0},
@@ -128,31 +126,20 @@ static void defaults(void *opts) {
 
 /* ---- the engine ---- */
 
-/* --threads are divided among the streams. */
-static qb_making making_of(qb_ctx *cx, const options *o, int32_t device) {
-    const int threads = qb_threads(cx) / (int)o->streams;
+static qb_build_settings settings_of(const options *o) {
     const char *level = o->hardware_level;
-    return (qb_making){.precision = qb_precision_asked(&o->type),
-                       .sizes = &o->sizes,
-                       .device = device,
-                       .threads = threads > 0 ? threads : 1,
-                       .time_tactics = o->time_tactics,
-                       .version_compatible = o->version_compatible,
-                       .hardware_compatible =
-                           o->hardware_compatible || (level && strcmp(level, "none") != 0)};
+    return (qb_build_settings){.precision = qb_precision_asked(&o->type),
+                               .sizes = &o->sizes,
+                               .version_compatible = o->version_compatible,
+                               .hardware_compatible =
+                                   o->hardware_compatible || (level && strcmp(level, "none") != 0)};
 }
 
 /* What is measured. */
 typedef struct subject {
-    qb_made made;
+    qb_built built;
     char *name, *precision;
 } subject;
-
-static void subject_release(subject *s) {
-    qb_made_release(&s->made);
-    qb_free(s->name);
-    qb_free(s->precision);
-}
 
 /* What the file has decided that --loadEngine names. trtexec passes over the same silently. */
 static bool is_decided(const char *option) {
@@ -202,11 +189,11 @@ static qb_status read_tags(qb_ctx *cx, const options *o, const char *model, subj
 
 static qb_status load_engine(qb_ctx *cx, const options *o, const char *model,
                              qb_bench_devices *devices, subject *out) {
-    if (o->sizes.profiles.n > 0 || o->save_engine || o->project.providers)
+    if (o->sizes.profiles.n > 0 || o->save_engine || o->project.build.providers)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--loadEngine: profiles and providers are fixed in the file, and it is "
                        "there already");
-    qb_engine **engine = &out->made.engine;
+    qb_engine **engine = &out->built.engine;
     for (int times = o->time_load ? 2 : 1; times > 0; times--) {
         const double start = qb_now();
         qb_engine_free(*engine);
@@ -228,17 +215,19 @@ static qb_status load_engine(qb_ctx *cx, const options *o, const char *model,
 
 static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
                               qb_bench_devices *devices, subject *out) {
-    const qb_making making = making_of(cx, o, devices->at.number[0]);
+    const qb_build_settings settings = settings_of(o);
+    const int threads = qb_threads(cx) / (int)o->streams; /* divided among the streams */
     qb_project_flags flags = o->project;
     qb_project project = {0};
     qb_status status = QB_OK;
     flags.model = model;
     QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
-    QB_GO(qb_stage_engine(cx, &project, &making, &out->made));
-    if (o->save_engine) QB_GO(qb_made_save(cx, &project, &making, &out->made, o->save_engine));
-    QB_GO(qb_bench_devices_load(cx, out->made.engine, o->save_engine, devices));
+    project.spec.threads = threads > 0 ? threads : 1;
+    QB_GO(qb_stage_build(cx, &project, &settings, &out->built));
+    if (o->save_engine) QB_GO(qb_built_save(cx, &project, &settings, &out->built, o->save_engine));
+    QB_GO(qb_bench_devices_load(cx, out->built.engine, o->save_engine, devices));
     out->name = qb_strdup(cx, qb_path_base(project.model));
-    out->precision = qb_strdup(cx, making.precision);
+    out->precision = qb_strdup(cx, settings.precision);
     if (!out->name || !out->precision) status = cx->code;
 out:
     qb_project_close(&project);
@@ -367,11 +356,12 @@ static void print_profiles(const qb_engine *engine) {
 
 static json_t *result(const options *o, const subject *s, const qb_engine *plan,
                       const qb_bench *bench, const qb_bench_summary *summary, int32_t devices) {
-    return json_pack(
-        "{s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o}", "schema", "qbench.bench/1", "model",
-        qb_json_string(s->name), "precision", s->precision, "batch", (json_int_t)items(plan),
-        "queries", (json_int_t)bench->n, "streams", (int)o->streams, "devices", (int)devices,
-        "memory", qb_memory_json(s->made.engine), "summary", qb_bench_summary_json(bench, summary));
+    return json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o}", "schema", "qbench.bench/1",
+                     "model", qb_json_string(s->name), "precision", s->precision, "batch",
+                     (json_int_t)items(plan), "queries", (json_int_t)bench->n, "streams",
+                     (int)o->streams, "devices", (int)devices, "memory",
+                     qb_memory_json(s->built.engine), "summary",
+                     qb_bench_summary_json(bench, summary));
 }
 
 /* Measures one plan of the engine. */
@@ -394,13 +384,13 @@ static qb_status measure(qb_ctx *cx, const options *o, const subject *s, const q
     QB_GO(qb_bench_percents(cx, o->percentile, &summary));
     QB_GO(qb_bench_inputs(cx, plan, o->load_inputs, &inputs));
     const void *const *given = (const void *const *)inputs;
-    if (print) QB_GO(qb_bench_print_engine(cx, s->made.engine));
+    if (print) QB_GO(qb_bench_print_engine(cx, s->built.engine));
     QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
     QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
     if (print) {
         const qb_bench_said said = {o->warmup, o->average, settings.streams * n_devices};
         qb_bench_print(stdout, &bench, &summary, &said);
-        qb_memory_print(s->made.engine);
+        qb_memory_print(s->built.engine);
     }
     QB_GO(exports(cx, o, plan, given, &bench));
     QB_GO(qb_json_out(cx, &o->common, result(o, s, plan, &bench, &summary, n_devices)));
@@ -413,7 +403,7 @@ out:
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_bench_devices devices = {0};
-    QB_TRY(qb_devices_parse(cx, o->project.devices, &devices.at));
+    QB_TRY(qb_devices_parse(cx, o->project.build.devices, &devices.at));
     const char *model = arguments->n > 0 ? arguments->item[0] : o->project.model;
     subject s = {.name = NULL};
     const qb_engine *plan = NULL;
@@ -422,16 +412,18 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(qb_trtexec_check(cx, &o->trtexec));
     QB_GO(qb_bench_percents(cx, o->percentile, &percents)); /* before the engine is built */
     QB_GO((o->load_engine ? load_engine : build_engine)(cx, o, model, &devices, &s));
-    if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(s.made.engine);
-    const bool ranges = o->load_engine || qb_engine_n_profiles(s.made.engine) > 0;
+    if (o->dump_profiles && !qb_json_on_stdout(&o->common)) print_profiles(s.built.engine);
+    const bool ranges = o->load_engine || qb_engine_n_profiles(s.built.engine) > 0;
     const char *shapes = ranges ? o->sizes.shapes : NULL;
-    QB_GO(qb_shapes_plan(cx, s.made.engine, shapes, o->use_profile, &plan));
+    QB_GO(qb_shapes_plan(cx, s.built.engine, shapes, o->use_profile, &plan));
     QB_GO(qb_bench_devices_plan(cx, shapes, o->use_profile, &devices));
     if (!o->only_build) QB_GO(measure(cx, o, &s, plan, &devices));
 out:
     qb_engine_release(plan);
     qb_bench_devices_release(&devices);
-    subject_release(&s);
+    qb_built_release(&s.built);
+    qb_free(s.name);
+    qb_free(s.precision);
     return status;
 }
 

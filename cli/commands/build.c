@@ -1,18 +1,18 @@
 /* qbench build: MODEL.onnx (+ MODEL.calib.h5) -> MODEL.PRECISION.qbe. */
 #include <string.h>
 
-#include "cli/json_out.h"
-#include "cli/making.h"
-#include "cli/steps.h"
+#include "cli/out/json.h"
+#include "cli/out/steps.h"
+#include "cli/pipeline.h"
 #include "engine/providers.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
     qb_precision_flags type;
-    const char *save_engine;
+    const char *save_engine, *plan;
     qb_shape_flags sizes;
-    bool steps, time_tactics, version_compatible, hardware_compatible;
+    bool steps, version_compatible, hardware_compatible;
 } options;
 
 static const qb_opt table[] = {
@@ -35,14 +35,16 @@ static const qb_opt table[] = {
      .min = 1,
      .max = 65536},
     QB_SHAPE_OPTIONS(options),
+    QB_TUNE_OPTIONS(options),
+    {.name = "plan",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, plan),
+     .argument = "FILE",
+     .help = "realize this plan ('inspect ENGINE.qbe --plan' prints one): nothing is chosen"},
     {.name = "steps",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, steps),
      .help = "print every step with its kernel; on a GPU also times, alternatives and reasons"},
-    {.name = "time-tactics",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, time_tactics),
-     .help = "choose kernels by timing them here: faster, but two builds may differ"},
     {.name = "version-compatible",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, version_compatible),
@@ -102,14 +104,12 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
-    const qb_making making = {.precision = qb_precision_asked(&o->type),
-                              .sizes = &o->sizes,
-                              .threads = qb_threads(cx),
-                              .time_tactics = o->time_tactics,
-                              .version_compatible = o->version_compatible,
-                              .hardware_compatible = o->hardware_compatible};
+    const qb_build_settings settings = {.precision = qb_precision_asked(&o->type),
+                                        .sizes = &o->sizes,
+                                        .version_compatible = o->version_compatible,
+                                        .hardware_compatible = o->hardware_compatible};
     qb_project project = {0};
-    qb_made made = {0};
+    qb_built built = {0};
     char *path = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
@@ -117,13 +117,14 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",
                       project.out_file, o->save_engine));
     path =
-        o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, making.precision);
+        o->save_engine ? qb_strdup(cx, o->save_engine) : artifact(cx, &project, settings.precision);
     if (!path) QB_GO(cx->code);
-    QB_GO(qb_stage_engine(cx, &project, &making, &made));
-    QB_GO(qb_made_save(cx, &project, &making, &made, path));
-    QB_GO(report(cx, o, made.engine, path));
+    project.spec.plan = o->plan;
+    QB_GO(qb_stage_build(cx, &project, &settings, &built));
+    QB_GO(qb_built_save(cx, &project, &settings, &built, path));
+    QB_GO(report(cx, o, built.engine, path));
 out:
-    qb_made_release(&made);
+    qb_built_release(&built);
     qb_free(path);
     qb_project_close(&project);
     return status;
@@ -133,10 +134,13 @@ const qb_command qb_command_build = {
     .name = "build",
     .usage = "[MODEL] [options]",
     .summary = "write an engine file (MODEL.PRECISION.qbe) that loads at once",
-    .notes = "An engine file runs on machines like this one, with this qbench and its libraries;\n"
-             "elsewhere it says so, with the command that builds it there. --version-compatible\n"
-             "and --hardware-compatible files run there as well.\n"
-             "With --minShapes and --maxShapes one engine takes all sizes between them.",
+    .notes =
+        "An engine file runs on machines like this one, with this qbench and its libraries;\n"
+        "elsewhere it says so, with the command that builds it there. --version-compatible\n"
+        "and --hardware-compatible files run there as well.\n"
+        "The plan of an engine, edited by hand or not, makes another one with --plan; what of it\n"
+        "cannot be had here is an error that names the row.\n"
+        "With --minShapes and --maxShapes one engine takes all sizes between them.",
     .example = "qbench build --precision int8\n"
                "qbench build --onnx=net.onnx --int8 --saveEngine=net.engine\n"
                "qbench build net.onnx --precision fp32 --minShapes=x:1x3x64x64 \\\n"

@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "cli/bakeoff_out.h"
-#include "cli/data_check.h"
-#include "cli/json_out.h"
-#include "cli/methods.h"
+#include "cli/calib/ranks.h"
+#include "cli/data/check.h"
+#include "cli/out/auto.h"
+#include "cli/out/json.h"
+#include "cli/out/sampling.h"
 #include "cli/pipeline.h"
-#include "cli/ranks.h"
-#include "cli/sampling_out.h"
+#include "cli/settings/methods.h"
 
 typedef struct options {
     qb_common common;
@@ -100,11 +100,11 @@ static json_t *result_json(const qb_table *t, const char *path, const qb_calib_m
 /* Without --json, what auto weighed is part of the printed result. */
 static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *project,
                              const char *path, const qb_table *t, const qb_calib_memory *memory,
-                             const qb_bakeoff *bakeoff) {
+                             const qb_holdout *holdout) {
     const qb_auto_result weighed = {.table = t,
                                     .automatic = qb_table_method(t, "auto"),
                                     .symmetric = project->activations == QB_SCHEME_S8_SYMMETRIC,
-                                    .bakeoff = bakeoff};
+                                    .holdout = holdout};
     const bool has_auto = weighed.automatic >= 0;
     qb_diagnosis diagnosis = {.common = &o->common, .faults_only = true};
     if (!qb_json_on_stdout(&o->common)) {
@@ -165,7 +165,7 @@ out:
 /* Runs over the data, alone or with the others that mpirun started; the first writes the result. */
 static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *project,
                            const qb_graph *graph, const char *path, const qb_ranks *ranks,
-                           qb_bakeoff *bakeoff) {
+                           qb_holdout *holdout) {
     qb_calib_memory memory = {0};
     qb_calibrate_settings settings = {.methods = o->method,
                                       .ranks = ranks,
@@ -181,14 +181,14 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
     QB_GO(parse_shard(cx, o->shard, &settings));
     if (o->doctor && ranks->rank == 0) QB_GO(examine(cx, o, project, graph, &found));
-    QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, bakeoff));
+    QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, holdout));
     if (result) {
         result->doctor = found;
         found = NULL;
         QB_GO(qb_table_save(cx, result, path));
     }
     unlink(part);
-    if (result) status = show_result(cx, o, project, path, result, &memory, bakeoff);
+    if (result) status = show_result(cx, o, project, path, result, &memory, holdout);
 out:
     qb_table_free(result);
     qb_free(found);
@@ -202,7 +202,7 @@ static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
     QB_TRY(qb_stage_choose(cx, project, graph, o->from, o->method, &result));
     qb_status status = qb_table_save(cx, result, path);
     if (status == QB_OK)
-        status = show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_bakeoff){0});
+        status = show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_holdout){0});
     qb_table_free(result);
     return status;
 }
@@ -218,7 +218,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
                        "--from takes its statistics from %s: --data would not be read", o->from);
     qb_project project = {0};
     qb_graph *graph = NULL;
-    qb_bakeoff bakeoff = {0};
+    qb_holdout holdout = {0};
     qb_ranks ranks = {.size = 1};
     char *path = NULL;
     qb_status status = QB_OK;
@@ -227,12 +227,12 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (ranks.rank > 0 && cx->log) cx->log->quiet = true;
     if (ranks.rank > 0 && cx->log && cx->log->level > QB_LEVEL_WARN) cx->log->level = QB_LEVEL_WARN;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     path = qb_project_artifact(cx, &project, "calib.h5");
     if (!path) QB_GO(cx->code);
     QB_GO(qb_file_can_write(cx, path));
     status = o->from ? choose(cx, o, &project, graph, path)
-                     : calibrate(cx, o, &project, graph, path, &ranks, &bakeoff);
+                     : calibrate(cx, o, &project, graph, path, &ranks, &holdout);
     if (status == QB_OK) qb_ranks_leave(&ranks);
 out:
     qb_free(path);

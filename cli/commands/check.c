@@ -1,7 +1,7 @@
 /* qbench check: does a Q/DQ model keep the rules of the runtime that it is for? */
 #include "quant/check.h"
 
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "graph/graph.h"
 
 typedef struct options {
@@ -35,15 +35,13 @@ static void print(const char *path, const qb_target *target, const qb_findings *
         printf("%s: %d finding%s for %s\n", path, f->n, f->n == 1 ? "" : "s", target->name);
 }
 
-static json_t *finding_json(const qb_finding *f) {
-    return json_pack("{s:s, s:o, s:o, s:s}", "rule", f->rule, "node", qb_json_string(f->node),
-                     "what", qb_json_string(f->what), "mend", f->mend);
-}
-
 static qb_status write_json(qb_ctx *cx, const options *o, const char *path, const qb_target *target,
                             const qb_findings *f) {
     json_t *list = json_array();
-    for (int32_t i = 0; i < f->n; i++) json_array_append_new(list, finding_json(&f->item[i]));
+    for (const qb_finding *at = f->item; at < f->item + f->n; at++)
+        json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:s}", "rule", at->rule, "node",
+                                              qb_json_string(at->node), "what",
+                                              qb_json_string(at->what), "mend", at->mend));
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:o, s:s, s:b, s:o}", "schema", "qbench.check/1", "file",
                                  qb_json_string(path), "target", target->name, "held", f->n == 0,

@@ -1,7 +1,7 @@
 /* qbench compare: engines side by side -> table, compare.json, figures, report.html. */
+#include "cli/out/results.h"
 #include "cli/pipeline.h"
-#include "cli/precision.h"
-#include "cli/results.h"
+#include "cli/settings/precision.h"
 
 typedef struct options {
     qb_common common;

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/strbuf.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 
 typedef struct options {
     qb_common common;

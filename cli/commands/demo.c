@@ -1,8 +1,8 @@
 /* qbench demo: the whole flow on the model inside the program and on images that it draws. */
 #include "base/file.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
+#include "cli/out/results.h"
 #include "cli/pipeline.h"
-#include "cli/results.h"
 #include "demo/draw.h"
 #include "demo/model.h"
 
@@ -71,7 +71,7 @@ static qb_status calibrate(qb_ctx *cx, const qb_project *project) {
     qb_graph *graph;
     qb_table *calibration = NULL;
     char *path = NULL;
-    QB_TRY(qb_stage_load(cx, project, &graph, NULL));
+    QB_TRY(qb_stage_load(cx, project, NULL, &graph, NULL));
     qb_status status = QB_OK;
     QB_GO(qb_stage_calibrate(cx, project, graph, &(qb_calibrate_settings){0}, &calibration, NULL));
     path = qb_project_artifact(cx, project, "calib.h5");

@@ -1,5 +1,5 @@
 /* qbench doctor: what this machine has, what is missing and how to get it. */
-#include "cli/check.h"
+#include "cli/doctor/check.h"
 
 typedef struct options {
     qb_common common;
@@ -8,12 +8,12 @@ typedef struct options {
 static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
 
 #define QB_CHECK(name) extern const qb_check qb_check_##name;
-#include "cli/checks.def"
+#include "cli/doctor/checks.def"
 #undef QB_CHECK
 
 static const qb_check *const checks[] = {
 #define QB_CHECK(name) &qb_check_##name,
-#include "cli/checks.def"
+#include "cli/doctor/checks.def"
 #undef QB_CHECK
 };
 

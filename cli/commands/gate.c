@@ -5,10 +5,10 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "cli/gate_out.h"
-#include "cli/gate_policy.h"
-#include "cli/json_out.h"
+#include "cli/out/gate.h"
+#include "cli/out/json.h"
 #include "cli/pipeline.h"
+#include "cli/settings/gate_policy.h"
 
 enum { CHECKS_MAX = 4096 };
 
@@ -38,12 +38,17 @@ static const qb_opt table[] = {
         {.name = "relative",
          .type = QB_OPT_FLAG,
          .offset = offsetof(options, gate.limits.relative),
-         .help = "drops are percent of the reference's top-1, not points",
+         .help = "drops are percent of the reference's metric, not points",
          .given_offset = offsetof(options, gate.relative_given)},
+    {.name = "metric",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, gate.metric),
+     .argument = "NAME",
+     .help = "what drops are of, such as ap50 (default: the task's first: top1, ap)"},
     {.name = "mlperf",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, gate.limits.mlperf),
-     .help = "top-1 must be at least 99 % of the first row's",
+     .help = "the metric must be at least 99 % of the first row's",
      .given_offset = offsetof(options, gate.mlperf_given)},
     {.name = "confidence",
      .type = QB_OPT_STRING,

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
@@ -84,16 +84,26 @@ static void add_preprocess(qb_strbuf *b, const qb_preprocess *p, bool guessed) {
         qb_strbuf_add(b, "# GUESSED from the model's input: check it, wrong preprocessing is the\n"
                          "# most common reason for a low FP32 accuracy.\n");
     qb_strbuf_add(b, "preprocess:\n");
-    qb_strbuf_addf(b, "  resize:\n    mode: %s  # none, stretch, short_side\n",
+    qb_strbuf_addf(b,
+                   "  resize:\n    mode: %s  # none, stretch, short_side, longer_side, letterbox\n",
                    qb_resize_mode_text(p->resize));
     if (p->resize != QB_RESIZE_NONE)
         qb_strbuf_addf(b, "    size: [%d, %d]  # width, height; short_side uses the first\n",
                        p->resize_width, p->resize_height);
-    qb_strbuf_addf(b, "    filter: %s  # bilinear, bicubic, lanczos, as Pillow resizes\n",
+    qb_strbuf_addf(b,
+                   "    filter: %s  # Pillow's bilinear, bicubic, lanczos, box, nearest; OpenCV's "
+                   "linear, cubic, area\n",
                    qb_filter_text(p->filter));
+    if (p->resize == QB_RESIZE_LETTERBOX)
+        qb_strbuf_addf(b,
+                       "    anchor: %s  # center, topleft\n    pad: %d  # pixels around the image\n"
+                       "    stride: %d  # above 0: pad to multiples of it only\n    enlarge: %s\n",
+                       qb_anchor_words[p->anchor], p->pad, p->stride,
+                       p->no_enlarge ? "false" : "true");
     if (p->crop_width > 0)
         qb_strbuf_addf(b, "  crop: [%d, %d]  # centre crop: width, height\n", p->crop_width,
                        p->crop_height);
+    if (p->channels_last) qb_strbuf_add(b, "  layout: NHWC\n");
     qb_strbuf_addf(b, "  color: %s  # RGB, BGR, GRAY, Y\n", qb_color_text(p->color));
     add_channels(b, "mean", p->mean, channels);
     qb_strbuf_add(b, "  # the network is fed (pixel - mean) / std, pixel in 0..255\n");
@@ -220,7 +230,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(check_there(cx, "data", flags.data));
     QB_GO(check_there(cx, "evaluation", o->evaluation));
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(guess(cx, &project, graph));
     const char *evaluation = o->evaluation ? o->evaluation : flags.data;
     if (evaluation) {

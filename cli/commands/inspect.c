@@ -3,13 +3,14 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/bench_inputs.h"
-#include "cli/engine_file.h"
-#include "cli/json_out.h"
+#include "cli/out/engine_file.h"
+#include "cli/out/json.h"
+#include "cli/out/steps.h"
+#include "cli/out/values.h"
 #include "cli/pipeline.h"
-#include "cli/precision.h"
-#include "cli/steps.h"
-#include "cli/values_out.h"
+#include "cli/settings/inputs.h"
+#include "cli/settings/precision.h"
+#include "engine/backends.h"
 #include "engine/file.h"
 #include "engine/providers.h"
 #include "graph/op.h"
@@ -18,7 +19,7 @@ typedef struct options {
     qb_common common;
     qb_project_flags project;
     const char *precision, *shapes, *dot;
-    bool graph, steps, passes;
+    bool graph, steps, passes, plan;
 } options;
 
 static const qb_opt table[] = {
@@ -55,6 +56,10 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, graph),
      .help = "print the optimized graph as text"},
+    {.name = "plan",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, plan),
+     .help = "of an engine file: print its plan as JSON, for 'build --plan'"},
     {.name = "steps",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, steps),
@@ -289,34 +294,39 @@ static qb_status load(qb_ctx *cx, const qb_project *project, findings *f, qb_gra
 static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
                        const qb_graph *graph, qb_engine **out) {
     qb_shape *shapes = NULL;
-    qb_precision precision = {.backends = project->backends};
-    qb_dtype float_type;
+    qb_precision precision = {.spec = project->spec};
+    qb_build_spec spec;
     if (o->precision) QB_TRY(qb_precision_parse(cx, o->precision, &precision));
     if (precision.kind == QB_PRECISION_INT8)
         return qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32, fp16 or bf16, got '%s'",
                        o->precision);
-    const char *refusal = qb_precision_float(&precision, &float_type);
+    const char *refusal = qb_precision_spec(&precision, &spec);
     if (refusal) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", o->precision, refusal);
     if (o->shapes) QB_TRY(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
-    const qb_engine_options wanted = {.backends = precision.backends,
-                                      .float_type = float_type,
-                                      .timing_cache = project->timing_cache,
-                                      .no_mixing = project->no_mixing,
-                                      .without = project->without,
-                                      .input_shapes = shapes,
-                                      .batch = project->batch};
-    const qb_status status = qb_engine_build(cx, graph, &wanted, out);
+    spec.input_shapes = shapes;
+    spec.batch = project->batch;
+    const qb_status status = qb_engine_build(cx, graph, &spec, out);
     qb_free(shapes);
     const bool fatal = status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED ||
-                       qb_backends_name_device(precision.backends);
+                       qb_backends_name_device(spec.backends);
     return fatal ? status : QB_OK;
+}
+
+static qb_status print_plan(qb_ctx *cx, const char *file) {
+    char *text;
+    QB_TRY(qb_engine_file_plan(cx, file, &text));
+    fputs(text, stdout);
+    qb_free(text);
+    return QB_OK;
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     const char *file = arguments->n > 0 ? arguments->item[0] : NULL;
     if (file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file)))
-        return qb_engine_file_show(cx, &o->common, o->steps, file);
+        return o->plan ? print_plan(cx, file) : qb_engine_file_show(cx, &o->common, o->steps, file);
+    if (o->plan)
+        return qb_fail(cx, QB_STATUS_USAGE, "--plan: expected an engine file, which has one");
     qb_project_flags flags = o->project;
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
     qb_project project = {0};
@@ -345,6 +355,7 @@ const qb_command qb_command_inspect = {
     .usage = "[MODEL|ENGINE.qbe] [options]",
     .summary = "show a model: inputs, operators, size, and which kernel runs each step",
     .example = "qbench inspect resnet50.onnx --steps --passes\n"
+               "qbench inspect resnet50.int8.qbe --plan >plan.json\n"
                "qbench inspect sr.onnx --shapes input:1x1x224x224 --dot sr.dot\n"
                "qbench inspect resnet50.qdq.onnx --batch 32 --json -",
     .options = table,

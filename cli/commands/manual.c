@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "cli/topics.h"
 
 typedef struct options {

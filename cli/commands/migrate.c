@@ -1,6 +1,6 @@
 /* qbench migrate: MODEL.onnx + a TensorRT 10 calibration cache -> an explicit Q/DQ model. */
-#include "cli/foreign.h"
-#include "cli/json_out.h"
+#include "cli/calib/foreign.h"
+#include "cli/out/json.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
@@ -64,7 +64,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const qb_target *target;
     QB_GO(qb_target_find(cx, o->target, &target));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(qb_foreign_load(cx, arguments->item[1], o->format, project.model, graph, &foreign));
     how = qb_stage_quantization(&project, NULL, NULL);
     how.target = target;

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
+#include "cli/out/values.h"
 #include "cli/pipeline.h"
-#include "cli/values_out.h"
 
 typedef struct options {
     qb_common common;
@@ -61,7 +61,7 @@ static qb_status load(qb_ctx *cx, const options *o, const qb_project *project, q
     QB_GO(split(cx, arena, "inputs", &o->inputs, &part.inputs, &part.n_inputs));
     QB_GO(split(cx, arena, "outputs", &o->outputs, &part.outputs, &part.n_outputs));
     const bool whole = part.n_inputs == 0 && part.n_outputs == 0;
-    QB_GO(qb_stage_load_part(cx, project, whole ? NULL : &part, graph, report));
+    QB_GO(qb_stage_load(cx, project, whole ? NULL : &part, graph, report));
 out:
     qb_arena_free(arena);
     return status;

@@ -1,5 +1,5 @@
 /* qbench quantize: MODEL.onnx + MODEL.calib.h5 -> MODEL.qdq.onnx. */
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
@@ -62,7 +62,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (target && flags.activations)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(qb_stage_table(cx, &project, graph, &calibration));
     qb_quant_options how = qb_stage_quantization(&project, NULL, o->method);
     how.target = target;

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/results.h"
+#include "cli/out/results.h"
 #include "reports/report.h"
 
 typedef struct options {

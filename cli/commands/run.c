@@ -5,13 +5,14 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/fingerprint.h"
-#include "cli/json_out.h"
-#include "cli/precision.h"
-#include "cli/project.h"
+#include "cli/out/json.h"
+#include "cli/settings/fingerprint.h"
+#include "cli/settings/precision.h"
+#include "cli/settings/project.h"
 #include "graph/graph.h"
 
 #define RECORD_NAME "qbench.run.json"
+#define NO_MIXING "--no-mixing"
 #define RECORD_MAX ((size_t)1 << 20)
 #define WORDS_MAX 700 /* 64 precisions, 256 passes and what stands before them */
 
@@ -113,7 +114,9 @@ static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
     qb_status status = QB_OK;
     qb_hasher_string(hasher, QB_VERSION);
     qb_hasher_string(hasher, s->command);
-    qb_hasher_string(hasher, p->backends ? p->backends : "");
+    qb_hasher_string(hasher, p->spec.backends ? p->spec.backends : "");
+    qb_hasher_string(hasher, p->build.tactic_sources ? p->build.tactic_sources : "");
+    qb_hasher_string(hasher, p->spec.no_mixed_precision ? NO_MIXING : "");
     if (s->calibration_data || s->evaluation_data)
         qb_hasher_string(hasher, p->decoder ? p->decoder : "");
     for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);
@@ -227,12 +230,15 @@ static qb_status run_stage(const flow *f, const stage *s) {
     add_word(words, &n, "--model", f->project.model);
     add_word(words, &n, "--config", common->config);
     add_word(words, &n, "--output", common->out);
-    add_word(words, &n, "--backends", f->project.backends);
+    add_word(words, &n, "--backends", f->project.spec.backends);
+    add_word(words, &n, "--timingCacheFile", f->project.spec.timing_cache);
+    add_word(words, &n, "--tacticSources", f->project.build.tactic_sources);
+    if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, NO_MIXING);
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);
     add_word(words, &n, "--threads", threads);
     if (s->calibration_data || s->evaluation_data) {
         add_word(words, &n, "--decoder", f->project.decoder);
-        add_word(words, &n, "--devices", f->o->project.devices);
+        add_word(words, &n, "--devices", f->project.build.devices);
     }
     if (common->quiet) add_word(words, &n, NULL, "--quiet");
     if (common->verbose) add_word(words, &n, NULL, "--verbose");

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "eval/verify.h"
 
 typedef struct options {
@@ -82,10 +82,9 @@ static qb_status verify_one(qb_ctx *cx, const char *path, const options *o,
 
 static qb_status verify_all(qb_ctx *cx, char *const *cases, int32_t n, const options *o,
                             const char *backends, tally *t) {
-    const qb_verify_options settings = {.backends =
-                                            strcmp(backends, "default") == 0 ? NULL : backends,
-                                        .rtol = o->rtol,
-                                        .atol = o->atol};
+    const bool named = strcmp(backends, "default") != 0;
+    const qb_verify_options settings = {
+        .spec = {.backends = named ? backends : NULL}, .rtol = o->rtol, .atol = o->atol};
     for (int32_t i = 0; i < n; i++) {
         QB_TRY(qb_check_cancel(cx));
         QB_TRY(verify_one(cx, cases[i], o, &settings, t));

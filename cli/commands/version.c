@@ -1,5 +1,5 @@
 /* qbench version: the program and the libraries it runs on. */
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "engine/engine.h"
 
 typedef struct options {

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "cli/json_out.h"
+#include "cli/out/json.h"
 #include "graph/zoo.h"
 
 typedef struct options {

@@ -1,5 +1,5 @@
 /* qbench data doctor: what is wrong with the data, before anything is calibrated on them. */
-#include "cli/data_check.h"
+#include "cli/data/check.h"
 
 typedef struct options {
     qb_common common;
@@ -28,7 +28,7 @@ static qb_status look(qb_ctx *cx, const options *o, const qb_project *project) {
     if (!project->calibration_data)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE,
                       "no data to look at: give PATH or data.calibration in qbench.yaml"));
-    QB_GO(qb_stage_load(cx, project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, project, NULL, &graph, NULL));
     QB_GO(qb_data_examine(cx, project, graph, o->evaluation, false, &diagnosis));
     status = qb_diagnosis_end(cx, &diagnosis, "qbench.data-doctor/1");
 out:

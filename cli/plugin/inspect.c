@@ -1,6 +1,6 @@
 /* qbench plugin inspect: all that a plugin says of itself. */
-#include "cli/json_out.h"
-#include "cli/plugin_json.h"
+#include "cli/out/json.h"
+#include "cli/plugin/json.h"
 
 static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
 

@@ -1,6 +1,6 @@
 /* qbench plugin list: the operators of plugins, one a line. */
-#include "cli/json_out.h"
-#include "cli/plugin_json.h"
+#include "cli/out/json.h"
+#include "cli/plugin/json.h"
 
 static const qb_opt table[] = {QB_COMMON_OPTIONS, {0}};
 

@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
-#include "cli/json_out.h"
-#include "cli/plugin_skeleton.h"
+#include "cli/out/json.h"
+#include "cli/plugin/skeleton.h"
 #include "graph/op.h"
 
 #define LONGEST 48

@@ -12,10 +12,6 @@ static bool class_folder_probe(const char *path) {
            (qb_scan_any_nested(path, QB_SCAN_IMAGES) || qb_scan_any_nested(path, QB_SCAN_TENSORS));
 }
 
-static qb_scan_kind kind_of(const qb_dataset *dataset) {
-    return dataset->has_tensors ? QB_SCAN_TENSORS : QB_SCAN_IMAGES;
-}
-
 /* A folder without samples may have any name. */
 static qb_status class_of(qb_ctx *cx, const qb_dataset *dataset, const char *folder, size_t number,
                           const qb_labels *labels, size_t n_files, int32_t *out) {
@@ -32,7 +28,8 @@ static qb_status add_folder(qb_ctx *cx, qb_dataset *dataset, const char *folder,
                             const qb_labels *labels, qb_names *files) {
     char *path = qb_path_join(cx, dataset->root, folder);
     if (!path) return cx->code;
-    qb_status status = qb_scan_folder(cx, path, kind_of(dataset), dataset->arena, files);
+    const qb_scan_kind kind = dataset->has_tensors ? QB_SCAN_TENSORS : QB_SCAN_IMAGES;
+    qb_status status = qb_scan_folder(cx, path, kind, dataset->arena, files);
     qb_free(path);
     int32_t label = -1;
     if (status == QB_OK) status = class_of(cx, dataset, folder, number, labels, files->n, &label);

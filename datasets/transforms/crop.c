@@ -19,6 +19,12 @@ static qb_status crop_size(qb_ctx *cx, const qb_preprocess *p, int32_t *width, i
     return QB_OK;
 }
 
+static void crop_map(const qb_preprocess *p, int32_t width, int32_t height, qb_pixel_map *map) {
+    const qb_region window = qb_crop_region(p, width, height);
+    map->offset[0] -= window.x;
+    map->offset[1] -= window.y;
+}
+
 static qb_status crop_apply(qb_ctx *cx, const qb_preprocess *p, qb_frame *frame) {
     (void)cx;
     qb_region window = qb_crop_region(p, frame->width, frame->height);
@@ -32,5 +38,6 @@ const qb_transform qb_transform_crop = {
     .name = "crop",
     .text = "centre crop, offset floor((side - crop) / 2)",
     .size = crop_size,
+    .map = crop_map,
     .apply = crop_apply,
 };

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "kernels/cuda/code.h"
-#include "kernels/cuda/observe.h"
-#include "kernels/cuda/remark.h"
+#include "kernels/cuda/common/code.h"
+#include "kernels/cuda/common/fallback_reason.h"
+#include "kernels/cuda/common/observe.h"
 
 static qb_status open_device(qb_ctx *cx, int32_t ordinal, qb_device_identity *identity) {
     qb_cuda_device device;
@@ -60,11 +60,11 @@ const qb_device_api qb_cuda_device_api = {.backend = "cuda",
                                           .stream_open = qb_cuda_stream_open,
                                           .stream_close = qb_cuda_stream_close,
                                           .sync = qb_cuda_sync,
-                                          .event_open = qb_cuda_event_open,
-                                          .event_close = qb_cuda_event_close,
-                                          .event_record = qb_cuda_event_record,
-                                          .event_mark = qb_cuda_event_mark,
-                                          .event_elapsed = qb_cuda_event_elapsed,
+                                          .event.open = qb_cuda_event_open,
+                                          .event.close = qb_cuda_event_close,
+                                          .event.record = qb_cuda_event_record,
+                                          .event.mark = qb_cuda_event_mark,
+                                          .event.elapsed = qb_cuda_event_elapsed,
                                           .capture_begin = qb_cuda_capture_begin,
                                           .fence = qb_cuda_fence,
                                           .capture_end = qb_cuda_capture_end,
@@ -72,7 +72,7 @@ const qb_device_api qb_cuda_device_api = {.backend = "cuda",
                                           .graph_close = qb_cuda_graph_close,
                                           .host_alloc = qb_cuda_host_alloc,
                                           .host_release = qb_cuda_host_free,
-                                          .event_wait = qb_cuda_event_wait,
+                                          .event.wait = qb_cuda_event_wait,
                                           .stream_wait = qb_cuda_stream_wait,
                                           .observers = &observers,
-                                          .remark = qb_cuda_remark};
+                                          .remark = qb_cuda_fallback_reason};

@@ -1,4 +1,5 @@
 /* Nodes: names to values, operators to rows, older forms to the current one. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -195,9 +196,15 @@ static qb_status note_file_node(qb_ctx *cx, qb_onnx_reader *reader, int32_t node
     return QB_OK;
 }
 
-/* A descriptor that only names the operator. */
+/* onnxruntime's operators on integers are called QAttention, QGemm, QLinearAdd ... */
+static bool is_named_quantized(const char *name, const char *domain) {
+    return strcmp(domain, "com.microsoft") == 0 && name[0] == 'Q' &&
+           isupper((unsigned char)name[1]);
+}
+
+/* A descriptor that only names the operator and says what it is; `known`: its row, NULL: none. */
 static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodeProto *proto,
-                         const qb_op **out) {
+                         const qb_op *known, const qb_op **out) {
     qb_arena *arena = reader->graph->arena;
     qb_op *op = qb_arena_alloc(cx, arena, 1, sizeof *op);
     const char *name = op ? qb_arena_strdup(cx, arena, proto->op_type) : NULL;
@@ -208,6 +215,13 @@ static qb_status name_op(qb_ctx *cx, qb_onnx_reader *reader, const Onnx__NodePro
                   .max_in = INT32_MAX,
                   .max_out = INT32_MAX,
                   .weight_input = -1};
+    if (known) {
+        op->qrule = known->qrule;
+        op->traits = known->traits;
+        op->kernel = known->kernel;
+    } else if (is_named_quantized(name, domain)) {
+        op->traits = QB_TRAIT_INTEGERS;
+    }
     *out = op;
     return QB_OK;
 }
@@ -266,7 +280,8 @@ static qb_status find_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
     int64_t version = version_of(reader, index, domain);
     const qb_op *op = qb_op_lookup(cx, proto->op_type, domain);
     *out = NULL;
-    if (reader->as_written && (!op || version < op->since)) return name_op(cx, reader, proto, out);
+    if (reader->as_written && (!op || version < op->since))
+        return name_op(cx, reader, proto, op, out);
     if (!op) return unknown_op(cx, reader, index, proto);
     if (version < op->since) {
         char why[80];
@@ -308,7 +323,7 @@ static qb_status read_node(qb_ctx *cx, qb_onnx_reader *reader, size_t index) {
     status = qb_onnx_read_attrs(cx, reader, proto, op, version, &graph->nodes[node].attrs);
     if (status == QB_STATUS_UNSUPPORTED && reader->as_written) {
         qb_ctx_clear(cx);
-        QB_GO(name_op(cx, reader, proto, &graph->nodes[node].op));
+        QB_GO(name_op(cx, reader, proto, op, &graph->nodes[node].op));
         graph->nodes[node].attrs = NULL;
     } else if (status == QB_STATUS_UNSUPPORTED) {
         qb_graph_kill_node(graph, node);

@@ -322,7 +322,8 @@ out:
 }
 
 QB_OP_SIMPLE(attention, "Attention", 23, 3, 7, 4, sizeof(attention_attrs), attention_table, FLOAT,
-             infer_attention, eval_attention, .types = QB_TYPES_FLOATS);
+             infer_attention, eval_attention, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW, .kernel = {QB_KIND_ATTENTION});
 
 /* --- RotaryEmbedding ----------------------------------------------------------------------------
  */

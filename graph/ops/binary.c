@@ -75,19 +75,20 @@ static qb_status apply(qb_ctx *cx, const qb_node *node, const qb_tensor *a, cons
     return QB_OK;
 }
 
-#define BINARY(SYMBOL, NAME, RULE)                                                                 \
+#define BINARY(SYMBOL, NAME, RULE, KIND)                                                           \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
         return apply(cx, node, &in[0], &in[1], &out[0], SYMBOL##_runs);                            \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 7, 2, 2, 1, 0, NULL, RULE, qb_infer_broadcast, eval_##SYMBOL,       \
-                 .types = QB_TYPES_NUMBERS)
+                 .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,                        \
+                 .kernel = {QB_KIND_BINARY, .binary = KIND})
 
-BINARY(add, "Add", ELTWISE);
-BINARY(sub, "Sub", ELTWISE);
-BINARY(mul, "Mul", ELTWISE);
-BINARY(div, "Div", ELTWISE);
+BINARY(add, "Add", ELTWISE, QB_BINARY_ADD);
+BINARY(sub, "Sub", ELTWISE, QB_BINARY_SUB);
+BINARY(mul, "Mul", ELTWISE, QB_BINARY_MUL);
+BINARY(div, "Div", ELTWISE, QB_BINARY_DIV);
 
 /* --- PRelu: the slope broadcasts to the data, never the other way round ----------------------- */
 
@@ -115,7 +116,8 @@ static qb_status eval_prelu(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(prelu, "PRelu", 7, 2, 2, 1, 0, NULL, FLOAT, infer_prelu, eval_prelu,
-             .types = QB_TYPES_NUMBERS);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_LEAKY_RELU});
 
 /* --- any number of inputs --------------------------------------------------------------------- */
 
@@ -133,18 +135,19 @@ static qb_status fold(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
     return QB_OK;
 }
 
-#define VARIADIC(SYMBOL, NAME, RUNS)                                                               \
+#define VARIADIC(SYMBOL, NAME, RUNS, ...)                                                          \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
         return fold(cx, node, in, &out[0], RUNS);                                                  \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, INT32_MAX, 1, 0, NULL, ELTWISE, qb_infer_broadcast,           \
-                 eval_##SYMBOL, .types = QB_TYPES_NUMBERS)
+                 eval_##SYMBOL, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,         \
+                 .kernel = {__VA_ARGS__})
 
-VARIADIC(max, "Max", max_runs);
-VARIADIC(min, "Min", min_runs);
-VARIADIC(sum, "Sum", add_runs);
+VARIADIC(max, "Max", max_runs, QB_KIND_BINARY, .binary = QB_BINARY_MAX);
+VARIADIC(min, "Min", min_runs, QB_KIND_BINARY, .binary = QB_BINARY_MIN);
+VARIADIC(sum, "Sum", add_runs, QB_KIND_NODE);
 
 static qb_status eval_mean(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     QB_EVAL_IN_F32(eval_mean);
@@ -156,7 +159,7 @@ static qb_status eval_mean(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 }
 
 QB_OP_SIMPLE(mean, "Mean", 7, 1, INT32_MAX, 1, 0, NULL, ELTWISE, qb_infer_broadcast, eval_mean,
-             .types = QB_TYPES_FLOATS);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
 
 /* --- Pow and Mod: by way of double or int64 ----------------------------------------------------
  */
@@ -199,8 +202,8 @@ static qb_status eval_pow(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     return QB_OK;
 }
 
-QB_OP_SIMPLE(pow, "Pow", 7, 2, 2, 1, 0, NULL, FLOAT, infer_pow, eval_pow,
-             .types = QB_TYPES_NUMBERS);
+QB_OP_SIMPLE(pow, "Pow", 7, 2, 2, 1, 0, NULL, FLOAT, infer_pow, eval_pow, .types = QB_TYPES_NUMBERS,
+             .traits = QB_TRAIT_ELEMENTWISE);
 
 typedef struct mod_attrs {
     int64_t fmod;
@@ -245,4 +248,4 @@ static qb_status eval_mod(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(mod, "Mod", 10, 2, 2, 1, sizeof(mod_attrs), mod_table, FLOAT, qb_infer_broadcast,
-             eval_mod, .types = QB_TYPES_NUMBERS);
+             eval_mod, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);

@@ -48,7 +48,7 @@ static qb_status each(const qb_tensor *in, qb_tensor *out, bits_fn run) {
         return each(in, &out[0], RUN);                                                             \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 18, 2, 2, 1, 0, NULL, FLOAT, infer_bits, eval_##SYMBOL,             \
-                 .types = "integers")
+                 .types = "integers", .traits = QB_TRAIT_ELEMENTWISE)
 BITWISE(bitwise_and, "BitwiseAnd", bits_and);
 BITWISE(bitwise_or, "BitwiseOr", bits_or);
 BITWISE(bitwise_xor, "BitwiseXor", bits_xor);
@@ -62,7 +62,7 @@ static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(bitwise_not, "BitwiseNot", 18, 1, 1, 1, 0, NULL, FLOAT, infer_bits, eval_not,
-             .types = "integers");
+             .types = "integers", .traits = QB_TRAIT_ELEMENTWISE);
 
 typedef struct shift_attrs {
     const char *direction;
@@ -91,4 +91,4 @@ static qb_status eval_shift(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(bit_shift, "BitShift", 11, 2, 2, 1, sizeof(shift_attrs), shift_table, FLOAT,
-             infer_shift, eval_shift, .types = "integers");
+             infer_shift, eval_shift, .types = "integers", .traits = QB_TRAIT_ELEMENTWISE);

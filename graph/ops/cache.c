@@ -145,4 +145,4 @@ static qb_status eval_reverse(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(reverse_sequence, "ReverseSequence", 10, 2, 2, 1, sizeof(reverse_attrs), reverse_table,
-             SAME_SCALE, infer_reverse, eval_reverse, );
+             SAME_SCALE, infer_reverse, eval_reverse, .traits = QB_TRAIT_REORDER);

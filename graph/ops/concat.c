@@ -69,7 +69,8 @@ static qb_status eval_concat(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(concat, "Concat", 7, 1, INT32_MAX, 1, sizeof(qb_axis_attrs), concat_attrs, SAME_SCALE,
-             infer_concat, eval_concat, );
+             infer_concat, eval_concat, .traits = QB_TRAIT_REORDER | QB_TRAIT_AXIS,
+             .kernel = {QB_KIND_CONCAT});
 
 /* --- Split ------------------------------------------------------------------------------------ */
 
@@ -141,29 +142,22 @@ static qb_status infer_split(qb_ctx *cx, const qb_infer_args *args) {
     return set_parts(cx, args, axis, part);
 }
 
-static qb_status eval_split(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+static qb_status strided_split(qb_ctx *cx, const qb_node *node, const qb_tensor *in, int32_t output,
+                               qb_strided *out) {
     const split_attrs *attrs = node->attrs;
-    const qb_shape *shape = &in[0].desc.shape;
-    int32_t axis;
-    QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    size_t inner = qb_dtype_size(in[0].desc.dtype), at = 0;
-    int64_t outer = 1;
-    for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
-    for (int32_t d = axis + 1; d < shape->rank; d++) inner *= (size_t)shape->dim[d];
-    size_t row = (size_t)shape->dim[axis] * inner;
+    const qb_shape *x = &in[0].desc.shape;
     int64_t sizes[MAX_PARTS];
-    int32_t n;
+    int32_t axis, n;
+    QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
     if (qb_eval_has(node, in, 1))
         QB_TRY(qb_eval_ints(cx, &in[1], sizes, MAX_PARTS, &n));
     else
-        QB_TRY(equal_parts(cx, shape->dim[axis], node->n_out, sizes));
-    for (int32_t i = 0; i < node->n_out; i++) {
-        size_t part = (size_t)sizes[i] * inner;
-        for (int64_t o = 0; o < outer && part > 0 && node->out[i] >= 0; o++)
-            memcpy((char *)out[i].data + (size_t)o * part,
-                   (const char *)in[0].data + (size_t)o * row + at, part);
-        at += part;
-    }
+        QB_TRY(equal_parts(cx, x->dim[axis], node->n_out, sizes));
+    *out = (qb_strided){.rank = x->rank};
+    memcpy(out->dim, x->dim, sizeof out->dim);
+    qb_strides_of(x, out->stride);
+    out->dim[axis] = sizes[output];
+    for (int32_t i = 0; i < output; i++) out->offset += sizes[i] * out->stride[axis];
     return QB_OK;
 }
 
@@ -183,4 +177,5 @@ static qb_status upgrade_split(qb_ctx *cx, qb_graph *graph, int32_t node, int32_
 }
 
 QB_OP_SIMPLE(split, "Split", 7, 1, 2, INT32_MAX, sizeof(split_attrs), split_table, SAME_SCALE,
-             infer_split, eval_split, .upgrade = upgrade_split);
+             infer_split, qb_eval_strided, .strided = strided_split, .upgrade = upgrade_split,
+             .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_AXIS, .kernel = {QB_KIND_STRIDED_COPY});

@@ -158,8 +158,9 @@ static qb_status eval_size(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 }
 
 QB_OP_SIMPLE(shape, "Shape", 7, 1, 1, 1, sizeof(shape_attrs), shape_table, FLOAT, infer_shape,
-             eval_shape, .shape_only = true);
-QB_OP_SIMPLE(size, "Size", 7, 1, 1, 1, 0, NULL, FLOAT, infer_size, eval_size, .shape_only = true);
+             eval_shape, .traits = QB_TRAIT_SHAPE_ONLY);
+QB_OP_SIMPLE(size, "Size", 7, 1, 1, 1, 0, NULL, FLOAT, infer_size, eval_size,
+             .traits = QB_TRAIT_SHAPE_ONLY);
 
 /* --- Range ------------------------------------------------------------------------------------ */
 

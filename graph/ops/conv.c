@@ -208,6 +208,8 @@ const qb_op qb_op_conv = {
     .weight_axis = 0,
     .infer = infer_conv,
     .eval = eval_conv,
+    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+    .kernel = {QB_KIND_CONV},
 };
 
 const qb_op qb_op_conv_transpose = {
@@ -226,4 +228,6 @@ const qb_op qb_op_conv_transpose = {
     .weight_axis = 1,
     .infer = infer_conv_transpose,
     .eval = eval_conv_transpose,
+    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+    .kernel = {QB_KIND_CONV_TRANSPOSE},
 };

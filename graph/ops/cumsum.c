@@ -156,4 +156,4 @@ static qb_status eval_eye(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(eye_like, "EyeLike", 9, 1, 1, 1, sizeof(eye_attrs), eye_table, FLOAT, infer_eye,
-             eval_eye, .shape_only = true);
+             eval_eye, .traits = QB_TRAIT_SHAPE_ONLY);

@@ -172,4 +172,4 @@ static qb_status eval_deform(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(deform_conv, "DeformConv", 19, 3, 5, 1, sizeof(deform_attrs), deform_table, FLOAT,
-             infer_deform, eval_deform, .types = QB_TYPES_FLOATS);
+             infer_deform, eval_deform, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);

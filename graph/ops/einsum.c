@@ -259,4 +259,4 @@ static qb_status eval_einsum(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(einsum, "Einsum", 12, 1, INT32_MAX, 1, sizeof(einsum_attrs), einsum_table, FLOAT,
-             infer_einsum, eval_einsum, .types = QB_TYPES_NUMBERS);
+             infer_einsum, eval_einsum, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_WINDOW);

@@ -18,14 +18,40 @@ qb_status qb_eval_same_bytes(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     return QB_OK;
 }
 
-void qb_eval_gather_strided(const qb_tensor *in, int64_t start, const int64_t *stride,
-                            qb_tensor *out) {
-    size_t size = qb_dtype_size(out->desc.dtype);
+static void gather(const qb_tensor *in, const qb_strided *strided, const qb_tensor *out) {
+    const size_t size = qb_dtype_size(out->desc.dtype);
+    qb_shape shape = {.rank = strided->rank};
     qb_walk w;
-    for (qb_walk_strided(&w, &out->desc.shape, stride); w.left > 0; qb_walk_next(&w))
+    memcpy(shape.dim, strided->dim, sizeof shape.dim);
+    for (qb_walk_strided(&w, &shape, strided->stride); w.left > 0; qb_walk_next(&w))
         qb_copy_run((char *)out->data + (size_t)w.out * size,
-                    (const char *)in->data + (size_t)(start + w.at[0]) * size, w.step[0], w.run,
-                    size);
+                    (const char *)in->data + (strided->offset + w.at[0]) * (int64_t)size, w.step[0],
+                    w.run, size);
+}
+
+qb_status qb_eval_strided(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    for (int32_t i = 0; i < node->n_out; i++) {
+        qb_strided strided;
+        if (node->out[i] < 0) continue;
+        QB_TRY(node->op->strided(cx, node, in, i, &strided));
+        gather(&in[0], &strided, &out[i]);
+    }
+    return QB_OK;
+}
+
+bool qb_node_strided(const qb_graph *graph, const qb_node *node, int32_t output, qb_strided *out) {
+    qb_tensor in[QB_MAX_RANK] = {{{0}, NULL}};
+    qb_ctx quiet = {0}; /* what is wrong, inference has told */
+    if (!node->op || !node->op->strided || node->n_in > QB_MAX_RANK || node->out[output] < 0)
+        return false;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        if (node->in[i] < 0) continue;
+        const qb_value *v = &graph->values[node->in[i]];
+        if (!qb_shape_known(&v->shape) || (i > 0 && !v->data)) return false;
+        in[i] = qb_tensor_of(v->dtype, v->shape, (void *)(uintptr_t)v->data);
+    }
+    return qb_shape_known(&graph->values[node->out[output]].shape) &&
+           node->op->strided(&quiet, node, in, output, out) == QB_OK;
 }
 
 qb_status qb_node_inputs_set(qb_ctx *cx, qb_graph *graph, int32_t node, const int32_t *in,

@@ -143,7 +143,7 @@ static qb_status eval_col2im(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(col2im, "Col2Im", 18, 3, 3, 1, sizeof(fold_attrs), col2im_table, FLOAT, infer_col2im,
-             eval_col2im, .types = QB_TYPES_FLOATS);
+             eval_col2im, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
 
 /* --- MaxUnpool ----------------------------------------------------------------------------------
  */

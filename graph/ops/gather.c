@@ -51,4 +51,4 @@ static qb_status eval_gather(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(gather, "Gather", 7, 2, 2, 1, sizeof(qb_axis_attrs), gather_attrs, SAME_SCALE,
-             infer_gather, eval_gather, );
+             infer_gather, eval_gather, .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GATHER});

@@ -186,7 +186,8 @@ static qb_status upgrade_grid(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
 }
 
 QB_OP_SIMPLE(grid_sample, "GridSample", 16, 2, 2, 1, sizeof(grid_attrs), grid_table, FLOAT,
-             infer_grid, eval_grid, .upgrade = upgrade_grid, .types = QB_TYPES_FLOATS);
+             infer_grid, eval_grid, .upgrade = upgrade_grid, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE);
 
 /* --- AffineGrid: the places of an image's pixels, moved by a matrix ------------------------------
  */

@@ -128,22 +128,28 @@ static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_te
     return status;
 }
 
-const qb_op qb_op_matmul_integer_to_float = {.name = "MatMulIntegerToFloat",
-                                             .domain = "com.microsoft",
-                                             .since = 1,
-                                             .min_in = 4,
-                                             .max_in = 7,
-                                             .min_out = 1,
-                                             .max_out = 1,
-                                             .qrule = QB_QRULE_FLOAT,
-                                             .weight_input = -1,
-                                             .infer = infer_matmul_scaled,
-                                             .eval = eval_matmul_scaled,
-                                             .types = QB_TYPES_CODES};
+const qb_op qb_op_matmul_integer_to_float = {
+    .name = "MatMulIntegerToFloat",
+    .domain = "com.microsoft",
+    .since = 1,
+    .min_in = 4,
+    .max_in = 7,
+    .min_out = 1,
+    .max_out = 1,
+    .qrule = QB_QRULE_FLOAT,
+    .weight_input = -1,
+    .infer = infer_matmul_scaled,
+    .eval = eval_matmul_scaled,
+    .types = QB_TYPES_CODES,
+    .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS,
+    .kernel = {QB_KIND_MATMUL_SCALED},
+};
 QB_OP_SIMPLE(matmul_integer, "MatMulInteger", 10, 2, 4, 1, 0, NULL, FLOAT, infer_matmul_integer,
-             eval_matmul_integer, .types = QB_TYPES_CODES);
+             eval_matmul_integer, .types = QB_TYPES_CODES,
+             .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .kernel = {QB_KIND_MATMUL_INTEGER});
 QB_OP_SIMPLE(qlinear_matmul, "QLinearMatMul", 10, 8, 8, 1, 0, NULL, FLOAT, infer_qlinear_matmul,
-             eval_qlinear_matmul, .upgrade = qb_qlinear_matmul_upgrade, .types = QB_TYPES_CODES);
+             eval_qlinear_matmul, .upgrade = qb_qlinear_matmul_upgrade, .types = QB_TYPES_CODES,
+             .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 
 /* --- ConvInteger and QLinearConv ----------------------------------------------------------------
  */
@@ -312,10 +318,11 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
 }
 
 QB_OP_SIMPLE(conv_integer, "ConvInteger", 10, 2, 4, 1, sizeof(qb_conv_attrs), conv_attrs, FLOAT,
-             infer_conv_integer, eval_conv_integer, .types = QB_TYPES_CODES);
+             infer_conv_integer, eval_conv_integer, .types = QB_TYPES_CODES,
+             .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 QB_OP_SIMPLE(qlinear_conv, "QLinearConv", 10, 8, 9, 1, sizeof(qb_conv_attrs), conv_attrs, FLOAT,
              infer_qlinear_conv, eval_qlinear_conv, .upgrade = qb_qlinear_conv_upgrade,
-             .types = QB_TYPES_CODES);
+             .types = QB_TYPES_CODES, .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 
 /* --- DynamicQuantizeLinear ----------------------------------------------------------------------
  */
@@ -353,4 +360,5 @@ static qb_status eval_dynamic(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(dynamic_quantize_linear, "DynamicQuantizeLinear", 11, 1, 1, 3, 0, NULL, FLOAT,
-             infer_dynamic, eval_dynamic, .types = "f32");
+             infer_dynamic, eval_dynamic, .types = "f32", .traits = QB_TRAIT_INTEGERS,
+             .kernel = {QB_KIND_DYNAMIC_QUANTIZE});

@@ -69,7 +69,7 @@ static qb_status compare(qb_ctx *cx, const qb_node *node, const qb_tensor *in, q
         return compare(cx, node, in, &out[0], runs);                                               \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 2, 2, 1, 0, NULL, FLOAT, infer_compare, eval_##SYMBOL,       \
-                 .types = TYPES)
+                 .types = TYPES, .traits = QB_TRAIT_ELEMENTWISE)
 
 COMPARE(equal, "Equal", 7, QB_TYPES_NUMBERS ", " QB_TYPES_BOOL,
         NUMBERS(equal) TABLE_ROW(equal, BOOL));
@@ -113,7 +113,8 @@ static qb_status eval_where(qb_ctx *cx, const qb_node *node, const qb_tensor *in
     return QB_OK;
 }
 
-QB_OP_SIMPLE(where, "Where", 9, 3, 3, 1, 0, NULL, FLOAT, infer_where, eval_where, );
+QB_OP_SIMPLE(where, "Where", 9, 3, 3, 1, 0, NULL, FLOAT, infer_where, eval_where,
+             .traits = QB_TRAIT_ELEMENTWISE);
 
 /* --- IsNaN and IsInf ---------------------------------------------------------------------------
  */
@@ -155,6 +156,6 @@ static qb_status eval_is_inf(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(is_nan, "IsNaN", 9, 1, 1, 1, 0, NULL, FLOAT, infer_is, eval_is_nan,
-             .types = QB_TYPES_FLOATS);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
 QB_OP_SIMPLE(is_inf, "IsInf", 10, 1, 1, 1, sizeof(is_inf_attrs), is_inf_table, FLOAT, infer_is,
-             eval_is_inf, .types = QB_TYPES_FLOATS);
+             eval_is_inf, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);

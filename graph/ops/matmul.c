@@ -173,6 +173,8 @@ const qb_op qb_op_gemm = {
     .weight_axis = 1,
     .infer = infer_gemm,
     .eval = eval_gemm,
+    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+    .kernel = {QB_KIND_MATMUL},
 };
 
 const qb_op qb_op_matmul = {
@@ -189,4 +191,6 @@ const qb_op qb_op_matmul = {
     .weight_axis = -1,
     .infer = infer_matmul,
     .eval = eval_matmul,
+    .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+    .kernel = {QB_KIND_MATMUL},
 };

@@ -244,10 +244,12 @@ static qb_status eval_lrn(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 
 QB_OP_SIMPLE(batch_normalization, "BatchNormalization", 7, 5, 5, 5, sizeof(qb_norm_attrs),
              batch_attrs, FLOAT, infer_batch, eval_batch, .upgrade = upgrade_batch,
-             .types = QB_TYPES_FLOATS);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
 QB_OP_SIMPLE(instance_normalization, "InstanceNormalization", 7, 3, 3, 1, sizeof(qb_norm_attrs),
-             instance_attrs, FLOAT, infer_instance, eval_instance, .types = QB_TYPES_FLOATS);
+             instance_attrs, FLOAT, infer_instance, eval_instance, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE);
 QB_OP_SIMPLE(layer_normalization, "LayerNormalization", 17, 2, 3, 3, sizeof(qb_norm_attrs),
-             layer_attrs, FLOAT, infer_layer, eval_layer, .types = QB_TYPES_FLOATS);
+             layer_attrs, FLOAT, infer_layer, eval_layer, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_LAYER_NORM});
 QB_OP_SIMPLE(lrn, "LRN", 7, 1, 1, 1, sizeof(lrn_attrs), lrn_table, FLOAT, infer_lrn, eval_lrn,
-             .types = QB_TYPES_FLOATS);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW);

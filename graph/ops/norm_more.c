@@ -209,11 +209,12 @@ static qb_status eval_mean_variance(qb_ctx *cx, const qb_node *node, const qb_te
 }
 
 QB_OP_SIMPLE(group_normalization, "GroupNormalization", 18, 3, 3, 1, sizeof(more_attrs),
-             group_attrs, FLOAT, infer_group, eval_group, .types = QB_TYPES_FLOATS);
+             group_attrs, FLOAT, infer_group, eval_group, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE);
 QB_OP_SIMPLE(rms_normalization, "RMSNormalization", 23, 2, 2, 1, sizeof(more_attrs), rms_attrs,
-             FLOAT, infer_rms, eval_rms, .types = QB_TYPES_FLOATS);
+             FLOAT, infer_rms, eval_rms, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
 QB_OP_SIMPLE(lp_normalization, "LpNormalization", 7, 1, 1, 1, sizeof(more_attrs), lp_attrs, FLOAT,
-             infer_lp, eval_lp, .types = QB_TYPES_FLOATS);
+             infer_lp, eval_lp, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_AXIS);
 QB_OP_SIMPLE(mean_variance_normalization, "MeanVarianceNormalization", 9, 1, 1, 1,
              sizeof(more_attrs), mean_variance_attrs, FLOAT, infer_mean_variance,
              eval_mean_variance, .types = QB_TYPES_FLOATS);

@@ -183,9 +183,8 @@ void qb_sort_indices(const void *what, qb_before_fn before, int64_t *index, int6
 void qb_moments(const float *x, int64_t n, float epsilon, double *mean, double *inverse);
 /* Output 0 holds the bytes of input 0. */
 qb_status qb_eval_same_bytes(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
-/* out[...] = in[start + sum index * stride]: all that only moves elements. */
-void qb_eval_gather_strided(const qb_tensor *in, int64_t start, const int64_t *stride,
-                            qb_tensor *out);
+/* The definition of operators that have `strided`. */
+qb_status qb_eval_strided(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
 
 /* --- matrix products beside MatMul's float one ---------------------------------------------------
  */

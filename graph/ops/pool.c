@@ -136,13 +136,19 @@ static qb_status eval_global_average(qb_ctx *cx, const qb_node *node, const qb_t
 }
 
 QB_OP_SIMPLE(max_pool, "MaxPool", 7, 1, 1, 2, sizeof(qb_pool_attrs), max_attrs, SAME_SCALE,
-             infer_pool, eval_max, .types = QB_TYPES_FLOATS ", u8, s8");
+             infer_pool, eval_max, .types = QB_TYPES_FLOATS ", u8, s8",
+             .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+             .kernel = {QB_KIND_POOL, .pool = QB_POOL_MAX});
 QB_OP_SIMPLE(average_pool, "AveragePool", 7, 1, 1, 1, sizeof(qb_pool_attrs), average_attrs, ELTWISE,
-             infer_pool, eval_average, .types = QB_TYPES_FLOATS);
+             infer_pool, eval_average, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW,
+             .kernel = {QB_KIND_POOL, .pool = QB_POOL_AVG});
 QB_OP_SIMPLE(global_max_pool, "GlobalMaxPool", 7, 1, 1, 1, 0, NULL, SAME_SCALE, infer_global,
-             eval_global_max, .types = QB_TYPES_FLOATS);
+             eval_global_max, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_POOL, .pool = QB_POOL_MAX});
 QB_OP_SIMPLE(global_average_pool, "GlobalAveragePool", 7, 1, 1, 1, 0, NULL, ELTWISE, infer_global,
-             eval_global_average, .types = QB_TYPES_FLOATS);
+             eval_global_average, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_POOL, .pool = QB_POOL_AVG});
 
 /* --- LpPool: the p-norm of each window ----------------------------------------------------------
  */
@@ -224,6 +230,6 @@ static qb_status eval_global_lp(qb_ctx *cx, const qb_node *node, const qb_tensor
 }
 
 QB_OP_SIMPLE(lp_pool, "LpPool", 7, 1, 1, 1, sizeof(lp_attrs), lp_table, FLOAT, infer_pool, eval_lp,
-             .types = QB_TYPES_FLOATS);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW);
 QB_OP_SIMPLE(global_lp_pool, "GlobalLpPool", 7, 1, 1, 1, sizeof(lp_attrs), global_lp_table, FLOAT,
-             infer_global, eval_global_lp, .types = QB_TYPES_FLOATS);
+             infer_global, eval_global_lp, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);

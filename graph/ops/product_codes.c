@@ -9,6 +9,7 @@
 #endif
 
 #include "base/clones.h"
+#include "base/processor.h"
 #include "ops_internal.h"
 
 enum { ROWS = 8, COLUMNS = 16 };
@@ -131,8 +132,7 @@ multiply_vnni(const int16_t *rows, const int16_t *panel, int64_t pairs, sums *ou
 static void choose(codes *w) {
     w->multiply = multiply_anywhere;
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vnni"))
-        w->multiply = multiply_vnni;
+    if (qb_processor_has(QB_TIER_AVX512_VNNI)) w->multiply = multiply_vnni;
 #endif
 }
 

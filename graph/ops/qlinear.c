@@ -284,6 +284,7 @@ static qb_status eval_rewritten(qb_ctx *cx, const qb_node *node, const qb_tensor
                                   .max_in = HIGH,                                                  \
                                   .min_out = 1,                                                    \
                                   .max_out = 1,                                                    \
+                                  .traits = QB_TRAIT_INTEGERS,                                     \
                                   .attr_size = SIZE,                                               \
                                   .attrs = ATTRS,                                                  \
                                   .qrule = QB_QRULE_FLOAT,                                         \

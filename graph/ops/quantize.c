@@ -174,7 +174,8 @@ static qb_status eval_dequantize(qb_ctx *cx, const qb_node *node, const qb_tenso
 }
 
 QB_OP_SIMPLE(quantize_linear, "QuantizeLinear", 10, 2, 3, 1, sizeof(quantize_attrs), quantize_table,
-             FLOAT, infer_quantize, eval_quantize, .types = "f16, bf16, f32, s32");
+             FLOAT, infer_quantize, eval_quantize, .types = "f16, bf16, f32, s32",
+             .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_INTEGERS);
 QB_OP_SIMPLE(dequantize_linear, "DequantizeLinear", 10, 2, 3, 1, sizeof(quantize_attrs),
              dequantize_table, FLOAT, infer_dequantize, eval_dequantize,
-             .types = "u8, s8, u16, s16, s32");
+             .types = "u8, s8, u16, s16, s32", .traits = QB_TRAIT_ITEMWISE);

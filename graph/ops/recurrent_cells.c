@@ -150,7 +150,7 @@ CELL(gru)
 CELL(rnn)
 
 /* The first output may be left out, too. */
-#define ROW(SYMBOL, NAME, INPUTS, OUTPUTS)                                                         \
+#define ROW(SYMBOL, NAME, INPUTS, OUTPUTS, CELL)                                                   \
     const qb_op qb_op_##SYMBOL = {.name = NAME,                                                    \
                                   .domain = "",                                                    \
                                   .since = 7,                                                      \
@@ -164,10 +164,11 @@ CELL(rnn)
                                   .weight_input = -1,                                              \
                                   .infer = infer_##SYMBOL,                                         \
                                   .eval = eval_##SYMBOL,                                           \
-                                  .types = QB_TYPES_FLOATS}
-ROW(lstm, "LSTM", 8, 3);
-ROW(gru, "GRU", 6, 2);
-ROW(rnn, "RNN", 6, 2);
+                                  .types = QB_TYPES_FLOATS,                                        \
+                                  .kernel = {QB_KIND_RECURRENT, .cell = CELL}}
+ROW(lstm, "LSTM", 8, 3, QB_CELL_LSTM);
+ROW(gru, "GRU", 6, 2, QB_CELL_GRU);
+ROW(rnn, "RNN", 6, 2, QB_CELL_RNN);
 
 /* LSTM with 8-bit weights [directions, inputs, 4 hidden]; what they are multiplied by is quantized
  * at run time. */
@@ -192,4 +193,5 @@ const qb_op qb_op_dynamic_quantize_lstm = {
     .infer = infer_dynamic,
     .eval = eval_lstm,
     .types = "f32",
+    .traits = QB_TRAIT_INTEGERS,
 };

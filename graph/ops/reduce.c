@@ -213,7 +213,7 @@ static qb_status upgrade_reduce(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, 2, 1, sizeof(qb_reduce_attrs), reduce_attrs, RULE,            \
                  infer_reduce, eval_##SYMBOL, .upgrade = upgrade_reduce,                           \
-                 .types = QB_TYPES_NUMBERS)
+                 .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ITEMWISE)
 
 REDUCE(reduce_l1, "ReduceL1", REDUCE_L1, FLOAT);
 REDUCE(reduce_l2, "ReduceL2", REDUCE_L2, FLOAT);
@@ -286,6 +286,6 @@ static qb_status eval_arg_min(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(arg_max, "ArgMax", 7, 1, 1, 1, sizeof(arg_attrs), arg_table, FLOAT, infer_arg,
-             eval_arg_max, .types = QB_TYPES_NUMBERS);
+             eval_arg_max, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS | QB_TRAIT_CLASSES);
 QB_OP_SIMPLE(arg_min, "ArgMin", 7, 1, 1, 1, sizeof(arg_attrs), arg_table, FLOAT, infer_arg,
-             eval_arg_min, .types = QB_TYPES_NUMBERS);
+             eval_arg_min, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS);

@@ -105,7 +105,7 @@ static qb_status infer_reshape(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 QB_OP_SIMPLE(reshape, "Reshape", 7, 2, 2, 1, sizeof(qb_reshape_attrs), reshape_attrs, SAME_SCALE,
-             infer_reshape, qb_eval_same_bytes, );
+             infer_reshape, qb_eval_same_bytes, .traits = QB_TRAIT_VIEW);
 
 /* --- Flatten ---------------------------------------------------------------------------------- */
 
@@ -134,7 +134,7 @@ static qb_status infer_flatten(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 QB_OP_SIMPLE(flatten, "Flatten", 7, 1, 1, 1, sizeof(qb_axis_attrs), flatten_attrs, SAME_SCALE,
-             infer_flatten, qb_eval_same_bytes, );
+             infer_flatten, qb_eval_same_bytes, .traits = QB_TRAIT_VIEW);
 
 /* --- Squeeze and Unsqueeze -------------------------------------------------------------------- */
 
@@ -192,14 +192,14 @@ static qb_status infer_unsqueeze(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 QB_OP_SIMPLE(squeeze, "Squeeze", 7, 1, 2, 1, sizeof(qb_axes_attrs), axes_attrs, SAME_SCALE,
-             infer_squeeze, qb_eval_same_bytes, .upgrade = upgrade_axes);
+             infer_squeeze, qb_eval_same_bytes, .upgrade = upgrade_axes, .traits = QB_TRAIT_VIEW);
 QB_OP_SIMPLE(unsqueeze, "Unsqueeze", 7, 2, 2, 1, sizeof(qb_axes_attrs), axes_attrs, SAME_SCALE,
-             infer_unsqueeze, qb_eval_same_bytes, .upgrade = upgrade_axes);
+             infer_unsqueeze, qb_eval_same_bytes, .upgrade = upgrade_axes, .traits = QB_TRAIT_VIEW);
 
 /* --- Identity and Dropout --------------------------------------------------------------------- */
 
 QB_OP_SIMPLE(identity, "Identity", 7, 1, 1, 1, 0, NULL, SAME_SCALE, qb_infer_same,
-             qb_eval_same_bytes, );
+             qb_eval_same_bytes, .traits = QB_TRAIT_ELEMENTWISE | QB_TRAIT_VIEW);
 
 typedef struct dropout_attrs {
     int64_t seed;
@@ -239,4 +239,5 @@ static qb_status eval_dropout(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(dropout, "Dropout", 7, 1, 3, 2, sizeof(dropout_attrs), dropout_table, SAME_SCALE,
-             infer_dropout, eval_dropout, .types = QB_TYPES_FLOATS);
+             infer_dropout, eval_dropout, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_VIEW | QB_TRAIT_ELEMENTWISE);

@@ -436,7 +436,8 @@ static qb_status upgrade_resize(qb_ctx *cx, qb_graph *graph, int32_t node, int32
 }
 
 QB_OP_SIMPLE(resize, "Resize", 10, 1, 4, 1, sizeof(resize_attrs), resize_table, FLOAT, infer_resize,
-             eval_resize, .upgrade = upgrade_resize);
+             eval_resize, .upgrade = upgrade_resize, .traits = QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_RESIZE});
 
 typedef struct upsample_attrs {
     const char *mode;

@@ -172,4 +172,4 @@ static qb_status upgrade_roi(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 }
 
 QB_OP_SIMPLE(roi_align, "RoiAlign", 10, 3, 3, 1, sizeof(roi_attrs), roi_table, FLOAT, infer_roi,
-             eval_roi, .upgrade = upgrade_roi, .types = QB_TYPES_FLOATS);
+             eval_roi, .upgrade = upgrade_roi, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);

@@ -81,7 +81,7 @@ static qb_status eval_gather_elements(qb_ctx *cx, const qb_node *node, const qb_
 }
 
 QB_OP_SIMPLE(gather_elements, "GatherElements", 11, 2, 2, 1, sizeof(scatter_attrs), axis_table,
-             SAME_SCALE, infer_gather_elements, eval_gather_elements, );
+             SAME_SCALE, infer_gather_elements, eval_gather_elements, .traits = QB_TRAIT_ITEMWISE);
 
 /* --- GatherND -----------------------------------------------------------------------------------
  */

@@ -183,7 +183,7 @@ static qb_status upgrade_dft(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 }
 
 QB_OP_SIMPLE(dft, "DFT", 17, 1, 3, 1, sizeof(dft_attrs), dft_table, FLOAT, infer_dft, eval_dft,
-             .upgrade = upgrade_dft, .types = QB_TYPES_FLOATS);
+             .upgrade = upgrade_dft, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
 
 /* --- STFT ---------------------------------------------------------------------------------------
  */
@@ -249,7 +249,7 @@ static qb_status eval_stft(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 }
 
 QB_OP_SIMPLE(stft, "STFT", 17, 2, 4, 1, sizeof(dft_attrs), stft_table, FLOAT, infer_stft, eval_stft,
-             .types = QB_TYPES_FLOATS);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_WINDOW);
 
 /* --- windows ------------------------------------------------------------------------------------
  */

@@ -138,8 +138,11 @@ static qb_status upgrade_softmax(qb_ctx *cx, qb_graph *graph, int32_t node, int3
 }
 
 QB_OP_SIMPLE(softmax, "Softmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attrs, FLOAT,
-             infer_softmax, eval_softmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS);
+             infer_softmax, eval_softmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_AXIS | QB_TRAIT_CLASSES, .kernel = {QB_KIND_SOFTMAX});
 QB_OP_SIMPLE(log_softmax, "LogSoftmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attrs, FLOAT,
-             infer_softmax, eval_log_softmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS);
+             infer_softmax, eval_log_softmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_AXIS | QB_TRAIT_CLASSES);
 QB_OP_SIMPLE(hardmax, "Hardmax", 7, 1, 1, 1, sizeof(qb_axis_attrs), softmax_attrs, FLOAT,
-             infer_softmax, eval_hardmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS);
+             infer_softmax, eval_hardmax, .upgrade = upgrade_softmax, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_AXIS | QB_TRAIT_CLASSES);

@@ -95,7 +95,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 }
 
 QB_OP_SIMPLE(topk, "TopK", 7, 1, 2, 2, sizeof(topk_attrs), topk_table, FLOAT, infer_topk, eval_topk,
-             .upgrade = upgrade_topk, .types = QB_TYPES_NUMBERS);
+             .upgrade = upgrade_topk, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS);
 
 /* --- NonZero ------------------------------------------------------------------------------------
  */
@@ -277,4 +277,4 @@ static qb_status eval_nms(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(non_max_suppression, "NonMaxSuppression", 10, 2, 5, 1, sizeof(nms_attrs), nms_table,
-             FLOAT, infer_nms, eval_nms, .types = "f32");
+             FLOAT, infer_nms, eval_nms, .types = "f32", .traits = QB_TRAIT_WINDOW);

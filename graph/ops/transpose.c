@@ -36,21 +36,26 @@ static qb_status infer_transpose(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-static qb_status eval_transpose(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                qb_tensor *out) {
+static qb_status strided_transpose(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                   int32_t output, qb_strided *out) {
     const qb_perm_attrs *attrs = node->attrs;
-    const qb_shape *shape = &in[0].desc.shape;
+    const qb_shape *x = &in[0].desc.shape;
     int32_t perm[QB_MAX_RANK];
-    int64_t stride[QB_MAX_RANK], moved[QB_MAX_RANK];
-    QB_TRY(permutation(cx, &attrs->perm, shape->rank, perm));
-    qb_strides_of(shape, stride);
-    for (int32_t d = 0; d < shape->rank; d++) moved[d] = stride[perm[d]];
-    qb_eval_gather_strided(&in[0], 0, moved, &out[0]);
+    int64_t stride[QB_MAX_RANK];
+    (void)output;
+    QB_TRY(permutation(cx, &attrs->perm, x->rank, perm));
+    qb_strides_of(x, stride);
+    *out = (qb_strided){.rank = x->rank};
+    for (int32_t d = 0; d < x->rank; d++) {
+        out->dim[d] = x->dim[perm[d]];
+        out->stride[d] = stride[perm[d]];
+    }
     return QB_OK;
 }
 
 QB_OP_SIMPLE(transpose, "Transpose", 7, 1, 1, 1, sizeof(qb_perm_attrs), perm_attrs, SAME_SCALE,
-             infer_transpose, eval_transpose, );
+             infer_transpose, qb_eval_strided, .strided = strided_transpose,
+             .traits = QB_TRAIT_REORDER | QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_STRIDED_COPY});
 
 /* --- Slice ------------------------------------------------------------------------------------ */
 
@@ -151,25 +156,28 @@ static qb_status infer_slice(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-static qb_status eval_slice(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+static qb_status strided_slice(qb_ctx *cx, const qb_node *node, const qb_tensor *in, int32_t output,
+                               qb_strided *out) {
+    const qb_shape *x = &in[0].desc.shape;
     slice_lists lists;
+    slice_plan plan;
     int32_t n_end, n_axis = -1, n_step = -1;
+    (void)output;
     QB_TRY(qb_eval_ints(cx, &in[1], lists.start, QB_MAX_RANK, &lists.n));
     QB_TRY(qb_eval_ints(cx, &in[2], lists.end, QB_MAX_RANK, &n_end));
     if (qb_eval_has(node, in, 3))
         QB_TRY(qb_eval_ints(cx, &in[3], lists.axis, QB_MAX_RANK, &n_axis));
     if (qb_eval_has(node, in, 4))
         QB_TRY(qb_eval_ints(cx, &in[4], lists.step, QB_MAX_RANK, &n_step));
-    slice_plan plan;
     QB_TRY(complete_lists(cx, &lists, n_end, n_axis, n_step));
-    QB_TRY(plan_slice(cx, &lists, &in[0].desc.shape, &plan));
-    int64_t stride[QB_MAX_RANK], start = 0;
-    qb_strides_of(&in[0].desc.shape, stride);
-    for (int32_t d = 0; d < in[0].desc.shape.rank; d++) {
-        start += plan.first[d] * stride[d];
-        stride[d] *= plan.size[d] > 1 ? plan.step[d] : 1; /* one element: the step may overflow */
+    QB_TRY(plan_slice(cx, &lists, x, &plan));
+    *out = (qb_strided){.rank = x->rank};
+    qb_strides_of(x, out->stride);
+    for (int32_t d = 0; d < x->rank; d++) {
+        out->dim[d] = plan.size[d];
+        out->offset += plan.first[d] * out->stride[d];
+        out->stride[d] *= plan.size[d] > 1 ? plan.step[d] : 1; /* one element: it may overflow */
     }
-    qb_eval_gather_strided(&in[0], start, stride, &out[0]);
     return QB_OK;
 }
 
@@ -187,7 +195,7 @@ static qb_status upgrade_slice(qb_ctx *cx, qb_graph *graph, int32_t node, int32_
 }
 
 QB_OP_SIMPLE(slice, "Slice", 7, 3, 5, 1, sizeof(slice_attrs), slice_table, SAME_SCALE, infer_slice,
-             eval_slice, .upgrade = upgrade_slice);
+             qb_eval_strided, .strided = strided_slice, .upgrade = upgrade_slice);
 
 /* --- Expand ----------------------------------------------------------------------------------- */
 
@@ -207,18 +215,26 @@ static qb_status infer_expand(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-static qb_status eval_expand(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    (void)cx, (void)node;
-    const qb_shape *shape = &in[0].desc.shape;
-    size_t size = qb_dtype_size(out[0].desc.dtype);
-    qb_walk w;
-    for (qb_walk_broadcast(&w, &out[0].desc.shape, &shape, 1); w.left > 0; qb_walk_next(&w))
-        qb_copy_run((char *)out[0].data + (size_t)w.out * size,
-                    (const char *)in[0].data + (size_t)w.at[0] * size, w.step[0], w.run, size);
+static qb_status strided_expand(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                int32_t output, qb_strided *out) {
+    const qb_shape *x = &in[0].desc.shape;
+    qb_shape wanted = {.rank = 0}, y;
+    int64_t stride[QB_MAX_RANK];
+    (void)node, (void)output;
+    QB_TRY(qb_eval_ints(cx, &in[1], wanted.dim, QB_MAX_RANK, &wanted.rank));
+    QB_TRY(qb_shape_broadcast(cx, x, &wanted, &y));
+    qb_strides_of(x, stride);
+    *out = (qb_strided){.rank = y.rank};
+    for (int32_t d = 0, lead = y.rank - x->rank; d < y.rank; d++) {
+        out->dim[d] = y.dim[d];
+        out->stride[d] = d < lead || x->dim[d - lead] == 1 ? 0 : stride[d - lead];
+    }
     return QB_OK;
 }
 
-QB_OP_SIMPLE(expand, "Expand", 8, 2, 2, 1, 0, NULL, SAME_SCALE, infer_expand, eval_expand, );
+QB_OP_SIMPLE(expand, "Expand", 8, 2, 2, 1, 0, NULL, SAME_SCALE, infer_expand, qb_eval_strided,
+             .strided = strided_expand, .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_STRIDED_COPY});
 
 /* --- Tile ------------------------------------------------------------------------------------- */
 
@@ -268,7 +284,30 @@ static qb_status eval_tile(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     return QB_OK;
 }
 
-QB_OP_SIMPLE(tile, "Tile", 7, 2, 2, 1, 0, NULL, SAME_SCALE, infer_tile, eval_tile, );
+static qb_status strided_tile(qb_ctx *cx, const qb_node *node, const qb_tensor *in, int32_t output,
+                              qb_strided *out) {
+    const qb_shape *x = &in[0].desc.shape;
+    int64_t repeats[QB_MAX_RANK], stride[QB_MAX_RANK];
+    int32_t n, rank = 0;
+    (void)node, (void)output;
+    QB_TRY(qb_eval_ints(cx, &in[1], repeats, QB_MAX_RANK, &n));
+    qb_strides_of(x, stride);
+    *out = (qb_strided){0};
+    for (int32_t d = 0; d < n; d++) {
+        const bool pair = repeats[d] != 1 && x->dim[d] != 1;
+        if (rank + pair >= QB_MAX_RANK)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "too many dimensions are repeated");
+        if (pair) out->dim[rank++] = repeats[d]; /* of stride 0 */
+        out->dim[rank] = pair ? x->dim[d] : x->dim[d] * repeats[d];
+        out->stride[rank++] = repeats[d] != 1 && !pair ? 0 : stride[d];
+    }
+    out->rank = rank;
+    return QB_OK;
+}
+
+QB_OP_SIMPLE(tile, "Tile", 7, 2, 2, 1, 0, NULL, SAME_SCALE, infer_tile, eval_tile,
+             .strided = strided_tile, .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_STRIDED_COPY});
 
 /* --- DepthToSpace and SpaceToDepth ------------------------------------------------------------ */
 
@@ -336,46 +375,45 @@ static qb_status infer_to_depth(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 /* Both are transposes of six dimensions: `split` is the input seen so, `perm` their new order. */
-static void transpose6(const qb_tensor *in, const qb_shape *split, const int32_t *perm,
-                       qb_tensor *out) {
-    qb_tensor seen = *out;
-    int64_t stride[QB_MAX_RANK], moved[QB_MAX_RANK];
-    qb_strides_of(split, stride);
-    seen.desc.shape.rank = 6;
+static void transpose6(const int64_t split[6], const int32_t perm[6], qb_strided *out) {
+    qb_shape shape = {.rank = 6};
+    int64_t stride[QB_MAX_RANK];
+    memcpy(shape.dim, split, 6 * sizeof *split);
+    qb_strides_of(&shape, stride);
+    *out = (qb_strided){.rank = 6};
     for (int32_t d = 0; d < 6; d++) {
-        seen.desc.shape.dim[d] = split->dim[perm[d]];
-        moved[d] = stride[perm[d]];
+        out->dim[d] = split[perm[d]];
+        out->stride[d] = stride[perm[d]];
     }
-    qb_eval_gather_strided(in, 0, moved, &seen);
 }
 
-static qb_status eval_to_space(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                               qb_tensor *out) {
+static qb_status strided_to_space(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                  int32_t output, qb_strided *out) {
     const depth_attrs *attrs = node->attrs;
-    (void)cx;
-    const int64_t *x = in[0].desc.shape.dim;
-    int64_t b = attrs->blocksize;
-    qb_shape dcr = {.rank = 6, .dim = {x[0], b, b, x[1] / (b * b), x[2], x[3]}};
-    qb_shape crd = {.rank = 6, .dim = {x[0], x[1] / (b * b), b, b, x[2], x[3]}};
+    const int64_t *x = in[0].desc.shape.dim, b = attrs->blocksize;
+    const int64_t dcr[6] = {x[0], b, b, x[1] / (b * b), x[2], x[3]};
+    const int64_t crd[6] = {x[0], x[1] / (b * b), b, b, x[2], x[3]};
+    (void)cx, (void)output;
     if (strcmp(attrs->mode, "DCR") == 0)
-        transpose6(&in[0], &dcr, (int32_t[]){0, 3, 4, 1, 5, 2}, &out[0]);
+        transpose6(dcr, (const int32_t[]){0, 3, 4, 1, 5, 2}, out);
     else
-        transpose6(&in[0], &crd, (int32_t[]){0, 1, 4, 2, 5, 3}, &out[0]);
+        transpose6(crd, (const int32_t[]){0, 1, 4, 2, 5, 3}, out);
     return QB_OK;
 }
 
-static qb_status eval_to_depth(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                               qb_tensor *out) {
+static qb_status strided_to_depth(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                  int32_t output, qb_strided *out) {
     const depth_attrs *attrs = node->attrs;
-    (void)cx;
-    const int64_t *x = in[0].desc.shape.dim;
-    int64_t b = attrs->blocksize;
-    qb_shape split = {.rank = 6, .dim = {x[0], x[1], x[2] / b, b, x[3] / b, b}};
-    transpose6(&in[0], &split, (int32_t[]){0, 3, 5, 1, 2, 4}, &out[0]);
+    const int64_t *x = in[0].desc.shape.dim, b = attrs->blocksize;
+    const int64_t split[6] = {x[0], x[1], x[2] / b, b, x[3] / b, b};
+    (void)cx, (void)output;
+    transpose6(split, (const int32_t[]){0, 3, 5, 1, 2, 4}, out);
     return QB_OK;
 }
 
 QB_OP_SIMPLE(depth_to_space, "DepthToSpace", 7, 1, 1, 1, sizeof(depth_attrs), to_space_attrs,
-             SAME_SCALE, infer_to_space, eval_to_space, );
+             SAME_SCALE, infer_to_space, qb_eval_strided, .strided = strided_to_space,
+             .traits = QB_TRAIT_REORDER | QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_STRIDED_COPY});
 QB_OP_SIMPLE(space_to_depth, "SpaceToDepth", 7, 1, 1, 1, sizeof(depth_attrs), to_depth_attrs,
-             SAME_SCALE, infer_to_depth, eval_to_depth, );
+             SAME_SCALE, infer_to_depth, qb_eval_strided, .strided = strided_to_depth,
+             .traits = QB_TRAIT_REORDER | QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_STRIDED_COPY});

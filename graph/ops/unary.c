@@ -35,7 +35,7 @@ static qb_status infer_float(qb_ctx *cx, const qb_infer_args *args) {
         }                                                                                          \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, RULE, infer_float, eval_##SYMBOL,          \
-                 .types = QB_TYPES_FLOATS)
+                 .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE)
 
 UNARY(acos, "Acos", 7, FLOAT, acos(x));
 UNARY(acosh, "Acosh", 9, FLOAT, acosh(x));
@@ -78,7 +78,8 @@ static qb_status eval_act(const qb_tensor *in, qb_tensor *out, qb_act act) {
         return eval_act(in, out, (qb_act){.kind = KIND});                                          \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, LUT, infer_float, eval_##SYMBOL,           \
-                 .types = QB_TYPES_FLOATS)
+                 .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,                         \
+                 .kernel = {QB_KIND_UNARY, .act = KIND})
 
 ACT(hard_swish, "HardSwish", 14, QB_ACT_HARD_SWISH);
 ACT(sigmoid, "Sigmoid", 7, QB_ACT_SIGMOID);
@@ -94,7 +95,8 @@ ACT(tanh, "Tanh", 7, QB_ACT_TANH);
         return eval_act(in, out, (qb_act){KIND, attrs->alpha, 0.0f});                              \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, 1, 1, sizeof(qb_alpha_attrs), SYMBOL##_attrs, LUT,            \
-                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS)
+                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS,                             \
+                 .traits = QB_TRAIT_ELEMENTWISE, .kernel = {QB_KIND_UNARY, .act = KIND})
 
 WITH_ALPHA(elu, "Elu", QB_ACT_ELU, 1.0f);
 WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, 0.01f);
@@ -113,7 +115,8 @@ static qb_status eval_hard_sigmoid(qb_ctx *cx, const qb_node *node, const qb_ten
 }
 
 QB_OP_SIMPLE(hard_sigmoid, "HardSigmoid", 7, 1, 1, 1, sizeof(qb_alpha_attrs), hard_sigmoid_attrs,
-             LUT, infer_float, eval_hard_sigmoid, .types = QB_TYPES_FLOATS);
+             LUT, infer_float, eval_hard_sigmoid, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ELEMENTWISE, .kernel = {QB_KIND_UNARY, .act = QB_ACT_HARD_SIGMOID});
 
 /* Selu and ThresholdedRelu: alpha and (Selu) gamma in beta's place. */
 static const qb_attr_desc selu_attrs[] = {
@@ -148,9 +151,10 @@ static qb_status eval_threshold(qb_ctx *cx, const qb_node *node, const qb_tensor
 }
 
 QB_OP_SIMPLE(selu, "Selu", 7, 1, 1, 1, sizeof(qb_alpha_attrs), selu_attrs, LUT, infer_float,
-             eval_selu, .types = QB_TYPES_FLOATS);
+             eval_selu, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
 QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_attrs),
-             threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS);
+             threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ELEMENTWISE);
 
 /* --- Shrink ----------------------------------------------------------------------------------- */
 
@@ -172,7 +176,7 @@ static qb_status eval_shrink(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(shrink, "Shrink", 9, 1, 1, 1, sizeof(qb_alpha_attrs), shrink_attrs, LUT, infer_float,
-             eval_shrink, .types = QB_TYPES_FLOATS);
+             eval_shrink, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
 
 /* --- Gelu ------------------------------------------------------------------------------------- */
 
@@ -198,7 +202,8 @@ static qb_status eval_gelu(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 }
 
 QB_OP_SIMPLE(gelu, "Gelu", 20, 1, 1, 1, sizeof(qb_gelu_attrs), gelu_attrs, LUT, infer_gelu,
-             eval_gelu, .types = QB_TYPES_FLOATS);
+             eval_gelu, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_GELU});
 
 /* --- any number type -------------------------------------------------------------------------- */
 
@@ -230,13 +235,14 @@ EVAL_NUMBERS(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, x)
 EVAL_NUMBERS(sign, x > 0 ? 1 : x < 0 ? -1 : x, (x > 0) - (x < 0), x > 0)
 
 QB_OP_SIMPLE(abs, "Abs", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_abs,
-             .types = QB_TYPES_NUMBERS);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
 QB_OP_SIMPLE(neg, "Neg", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_neg,
-             .types = QB_TYPES_NUMBERS);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
 QB_OP_SIMPLE(relu, "Relu", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_relu,
-             .types = QB_TYPES_NUMBERS);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_RELU});
 QB_OP_SIMPLE(sign, "Sign", 9, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_sign,
-             .types = QB_TYPES_NUMBERS);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
 
 static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     if (in[0].desc.dtype != QB_DTYPE_BOOL) return qb_eval_refuse(cx, node, in[0].desc.dtype);
@@ -246,7 +252,7 @@ static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
-             .types = QB_TYPES_BOOL);
+             .types = QB_TYPES_BOOL, .traits = QB_TRAIT_ELEMENTWISE);
 
 /* --- Swish and Celu: activations with one factor ------------------------------------------------
  */
@@ -267,7 +273,8 @@ static const qb_attr_desc factor_attrs[] = {
         return QB_OK;                                                                              \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, sizeof(qb_alpha_attrs), factor_attrs, LUT,          \
-                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS)
+                 infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS,                             \
+                 .traits = QB_TRAIT_ELEMENTWISE)
 
 WITH_FACTOR(celu, "Celu", 12, x > 0 ? (double)x : alpha * expm1((double)x / alpha));
 WITH_FACTOR(swish, "Swish", 24, (double)x / (1.0 + exp(-alpha * (double)x)));

@@ -3,12 +3,6 @@
 
 #include "graph/passes_internal.h"
 
-static bool is_one_of(const qb_node *node, const char *const *names) {
-    for (; *names; names++)
-        if (qb_node_is(node, *names)) return true;
-    return false;
-}
-
 static bool same_shape(const qb_graph *graph, const qb_node *node) {
     return qb_shape_surely_equal(&graph->values[node->in[0]].shape,
                                  &graph->values[node->out[0]].shape);
@@ -53,13 +47,13 @@ static bool slice_is_whole(const qb_graph *graph, const qb_node *node) {
 
 /* x + 0, x - 0, x * 1, x / 1 where the constant does not widen x. */
 static bool arithmetic_is_empty(const qb_graph *graph, const qb_node *node, int32_t *kept) {
-    static const char *const names[] = {"Add", "Mul", "Sub", "Div"};
-    int kind = -1;
-    for (int i = 0; i < 4; i++)
-        if (qb_node_is(node, names[i])) kind = i;
-    if (kind < 0) return false;
-    float neutral = kind == 1 || kind == 3 ? 1 : 0;
-    for (int32_t side = 1; side >= (kind < 2 ? 0 : 1); side--) {
+    const qb_op_kernel *k = &node->op->kernel;
+    const bool sum = k->binary == QB_BINARY_ADD || k->binary == QB_BINARY_SUB;
+    const bool product = k->binary == QB_BINARY_MUL || k->binary == QB_BINARY_DIV;
+    if (k->kind != QB_KIND_BINARY || !(sum || product)) return false;
+    const bool commutes = k->binary == QB_BINARY_ADD || k->binary == QB_BINARY_MUL;
+    const float neutral = product ? 1 : 0;
+    for (int32_t side = 1; side >= (commutes ? 0 : 1); side--) {
         const float *data = qb_value_floats(graph, node->in[side]);
         if (!data || qb_value_is_const(graph, node->in[1 - side])) continue;
         const qb_shape *x = &graph->values[node->in[1 - side]].shape;
@@ -75,19 +69,17 @@ static bool arithmetic_is_empty(const qb_graph *graph, const qb_node *node, int3
 
 /* The input that the only output equals, or -1. */
 static int32_t passed_on(const qb_graph *graph, const qb_node *node) {
-    static const char *const reshapes[] = {"Reshape", "Flatten", "Squeeze", "Unsqueeze",
-                                           "Expand",  "Tile",    "Split",   NULL};
-    static const char *const of_one[] = {"Concat", "Sum", "Mean", "Max", "Min", NULL};
+    const uint32_t of_one = QB_TRAIT_ELEMENTWISE | QB_TRAIT_REORDER;
     int32_t kept = 0;
     bool empty = false;
     for (int32_t i = 1; i < node->n_out; i++)
         if (node->out[i] >= 0) return -1;
     if (node->n_in < 1 || node->in[0] < 0) return -1;
-    if (qb_node_is(node, "Identity") || qb_node_is(node, "Cast"))
+    if (qb_op_has(node->op, QB_TRAIT_CONVERT))
         empty = true; /* the types are compared below */
     else if (qb_node_is(node, "Dropout"))
         empty = dropout_is_off(graph, node);
-    else if (is_one_of(node, reshapes))
+    else if (node->op->traits & (QB_TRAIT_VIEW | QB_TRAIT_IN_ORDER))
         empty = same_shape(graph, node);
     else if (qb_node_is(node, "Transpose"))
         empty = perm_is_identity(graph, node);
@@ -95,7 +87,7 @@ static int32_t passed_on(const qb_graph *graph, const qb_node *node) {
         empty = pad_is_empty(graph, node);
     else if (qb_node_is(node, "Slice"))
         empty = slice_is_whole(graph, node);
-    else if (is_one_of(node, of_one))
+    else if (node->op->max_in == INT32_MAX && node->op->traits & of_one)
         empty = node->n_in == 1;
     else
         empty = arithmetic_is_empty(graph, node, &kept);

@@ -1,11 +1,6 @@
-/* Chains of Reshape, Flatten, Squeeze and Unsqueeze become one Reshape, and a Reshape whose target
- * is computed at run time gets a constant one where the shapes allow that. */
+/* Chains of views (Reshape, Flatten, Squeeze, Unsqueeze) become one Reshape, and a Reshape whose
+ * target is computed at run time gets a constant one where the shapes allow that. */
 #include "graph/passes_internal.h"
-
-static bool is_reshape(const qb_node *node) {
-    return qb_node_is(node, "Reshape") || qb_node_is(node, "Flatten") ||
-           qb_node_is(node, "Squeeze") || qb_node_is(node, "Unsqueeze");
-}
 
 /* The target of a Reshape from `from` to `to`: 0 copies a symbol that stays in its place, -1 stands
  * for at most one other unknown dimension. */
@@ -70,9 +65,9 @@ static qb_status merge(qb_rewrite *rw, int32_t first, int32_t second) {
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
-    if (!is_reshape(node) || qb_value_is_const(graph, node->in[0])) return QB_OK;
+    if (!qb_node_is_view(node) || qb_value_is_const(graph, node->in[0])) return QB_OK;
     int32_t before = qb_rewrite_from(rw, node->in[0], NULL);
-    if (before >= 0 && is_reshape(&graph->nodes[before])) return merge(rw, before, index);
+    if (before >= 0 && qb_node_is_view(&graph->nodes[before])) return merge(rw, before, index);
     if (!qb_node_is(node, "Reshape") || qb_value_is_const(graph, node->in[1])) return QB_OK;
     bool done = false;
     QB_TRY(make_reshape(rw, index, node->in[0], &done));

@@ -106,18 +106,11 @@ typedef struct region {
     bool *inside;  /* by node */
 } region;
 
-static bool is_elementwise(const qb_node *node) {
-    static const char *const names[] = {
-        "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "Elu",
-        "Gelu", "Erf",       "Sqrt", "Exp",     "Log",         "Neg",       "Abs",  "Cast",
-        "Add",  "Sub",       "Mul",  "Div",     "Min",         "Max",       "Pow",  NULL};
-    for (const char *const *name = names; *name; name++)
-        if (qb_node_is(node, *name)) return node->n_out == 1;
-    return false;
-}
+static bool has_axis(const qb_node *node) { return qb_op_has(node->op, QB_TRAIT_AXIS); }
 
-static bool has_axis(const qb_node *node) {
-    return qb_node_is(node, "Concat") || qb_node_is(node, "Softmax");
+static bool may_belong(const qb_node *node) {
+    return node->op && node->n_out == 1 &&
+           (has_axis(node) || qb_op_has(node->op, QB_TRAIT_ELEMENTWISE));
 }
 
 static bool from_transpose(const qb_rewrite *rw, const region *r, int32_t value) {
@@ -143,7 +136,7 @@ static bool permutable(const qb_graph *graph, int32_t value, int32_t rank) {
 static bool belongs(const qb_rewrite *rw, const region *r, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
-    if (!node->op || (!is_elementwise(node) && !has_axis(node))) return false;
+    if (!may_belong(node)) return false;
     if (graph->values[node->out[0]].shape.rank != r->p.n || !movable(graph, node->out[0]))
         return false;
     bool connected = false;

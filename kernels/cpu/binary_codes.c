@@ -218,7 +218,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     binary *s = kernel->state;
     s->kind = p->binary;
     s->finish = qb_finish_of(p);
-    s->fast = qb_cpu_has_avx512();
+    s->fast = qb_processor_has(QB_TIER_AVX512);
     for (int32_t i = 0; i < 2; i++) {
         const qb_desc *desc = &p->in[i];
         s->in[i].dtype = desc->dtype;

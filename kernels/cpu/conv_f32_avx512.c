@@ -33,7 +33,7 @@ const qb_conv_arch qb_conv_f32_avx512 = {
     .lanes = QB_LANES, .column_bytes = 4, .rows = {0, 24, 14, 9}, .tile = tile};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_avx512() && qb_conv_supports(p, constant, QB_DTYPE_F32);
+    return qb_processor_has(QB_TIER_AVX512) && qb_conv_supports(p, constant, QB_DTYPE_F32);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

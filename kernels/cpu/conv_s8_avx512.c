@@ -12,20 +12,20 @@
 #define FLUSH(ROWS, VECTORS) (void)flushed; /* integer sums are exact */
 
 /* Four codes at any address: one vpbroadcastd. */
-QB_AVX512 QB_FORCE_INLINE __m512i broadcast_unit(const char *p) {
+QB_AVX512_VNNI QB_FORCE_INLINE __m512i broadcast_unit(const char *p) {
     int32_t unit;
     __builtin_memcpy(&unit, p, sizeof unit);
     return _mm512_set1_epi32(unit);
 }
 
-QB_AVX512 QB_FORCE_INLINE __m512 residual_of(const qb_finish *f, const char *from) {
+QB_AVX512_VNNI QB_FORCE_INLINE __m512 residual_of(const qb_finish *f, const char *from) {
     return qb_codes_avx512(_mm_loadu_si128((const __m128i *)(const void *)from), false,
                            _mm512_set1_epi32(f->residual_zero), _mm512_set1_ps(f->residual_scale));
 }
 
 /* Codes of one vector of sums, without bounds and zero point. */
-QB_AVX512 QB_FORCE_INLINE __m512i code_of(const qb_tile *t, __m512i sum, __m512 multiplier, int row,
-                                          int v) {
+QB_AVX512_VNNI QB_FORCE_INLINE __m512i code_of(const qb_tile *t, __m512i sum, __m512 multiplier,
+                                               int row, int v) {
     __m512 real = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), multiplier);
     if (t->residual) {
         const char *from = t->residual + t->pixel[row] * t->residual_stride + v * 16;
@@ -35,8 +35,8 @@ QB_AVX512 QB_FORCE_INLINE __m512i code_of(const qb_tile *t, __m512i sum, __m512 
 }
 
 /* Stores 16 columns of four rows, or fewer where rows repeat. */
-QB_AVX512 QB_FORCE_INLINE void store_quad(const qb_tile *t, __m512i packed, const int row[4],
-                                          int column) {
+QB_AVX512_VNNI QB_FORCE_INLINE void store_quad(const qb_tile *t, __m512i packed, const int row[4],
+                                               int column) {
     __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i rows = _mm512_permutexvar_epi32(order, packed);
     QB_UNROLL for (int i = 0; i < 4; i++) {
@@ -51,7 +51,8 @@ QB_AVX512 QB_FORCE_INLINE void store_quad(const qb_tile *t, __m512i packed, cons
 }
 
 /* Stores 32 columns of two rows. */
-QB_AVX512 QB_FORCE_INLINE void store_pair(const qb_tile *t, __m512i packed, int row, int next) {
+QB_AVX512_VNNI QB_FORCE_INLINE void store_pair(const qb_tile *t, __m512i packed, int row,
+                                               int next) {
     __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     __m512i rows = _mm512_permutexvar_epi32(order, packed);
     char *to = t->out + t->pixel[row] * t->out_stride;
@@ -93,12 +94,13 @@ QB_AVX512 QB_FORCE_INLINE void store_pair(const qb_tile *t, __m512i packed, int 
 /* clang-format on */
 
 #define DEFINE(ROWS, VECTORS)                                                                      \
-    QB_AVX512 static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(       \
+    QB_AVX512_VNNI static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(  \
         ROWS, VECTORS, __m512i, LOAD, BROADCAST, STEP, _mm512_add_epi32, FLUSH, FAST, STORE)
 QB_TILE_SHAPES(DEFINE)
 #define DEFINE_S8(ROWS, VECTORS)                                                                   \
-    QB_AVX512 static bool sum_s8_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(    \
-        ROWS, VECTORS, __m512i, LOAD, BROADCAST_S8, STEP, _mm512_add_epi32, FLUSH, FAST, STORE)
+    QB_AVX512_VNNI static bool sum_s8_##ROWS##x##VECTORS(const qb_tile *t, void *sums)             \
+        QB_TILE_BODY(ROWS, VECTORS, __m512i, LOAD, BROADCAST_S8, STEP, _mm512_add_epi32, FLUSH,    \
+                     FAST, STORE)
 QB_TILE_SHAPES(DEFINE_S8)
 
 static const qb_sum_fn sum[2][QB_TILE_VECTORS + 1][QB_TILE_ROWS + 1] = {{
@@ -112,13 +114,13 @@ static const qb_sum_fn sum[2][QB_TILE_VECTORS + 1][QB_TILE_ROWS + 1] = {{
 #undef ROW
                                                                         }};
 
-QB_AVX512 static void tile(const qb_tile *t) {
+QB_AVX512_VNNI static void tile(const qb_tile *t) {
     _Alignas(64) int32_t sums[QB_SUMS];
     if (t->residual) qb_tile_prefetch(t);
     if (!sum[0][t->vectors][t->rows](t, sums)) qb_tile_finish_avx512(t, sums, true);
 }
 
-QB_AVX512 static void tile_s8(const qb_tile *t) {
+QB_AVX512_VNNI static void tile_s8(const qb_tile *t) {
     _Alignas(64) int32_t sums[QB_SUMS];
     if (t->residual) qb_tile_prefetch(t);
     if (!sum[1][t->vectors][t->rows](t, sums)) qb_tile_finish_avx512(t, sums, true);
@@ -133,7 +135,7 @@ const qb_conv_arch qb_conv_s8_avx512 = {.integer = true,
                                         .tile_s8 = tile_s8};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_avx512() && qb_conv_supports(p, constant, QB_DTYPE_S8);
+    return qb_processor_has(QB_TIER_AVX512_VNNI) && qb_conv_supports(p, constant, QB_DTYPE_S8);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

@@ -61,5 +61,6 @@ const qb_tactic qb_tactic_cpu_conv_s8_generic = {.name = "cpu.conv_s8.generic",
                                                  .backend = "cpu",
                                                  .kind = QB_KIND_CONV,
                                                  .exactness = QB_EXACT,
+                                                 .is_portable = qb_cpu_always,
                                                  .supports = supports,
                                                  .create = create};

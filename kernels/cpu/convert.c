@@ -5,6 +5,7 @@
 
 #include "base/clones.h"
 #include "finish_avx512.h"
+#include "kernels/ref.h"
 
 static bool same_params(const qb_desc *a, const qb_desc *b) {
     if (a->dtype != b->dtype || a->q.n != b->q.n) return false;
@@ -31,6 +32,16 @@ static void look_up(const qb_convert *c, const void *in, void *out, int64_t n) {
     const uint8_t *from = in;
     uint8_t *to = out;
     for (int64_t i = 0; i < n; i++) to[i] = c->table[from[i]];
+}
+
+static void look_up_real(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const uint8_t *from = in;
+    float *to = out;
+    for (int64_t i = 0; i < n; i++) to[i] = c->real[from[i]];
+}
+
+static void apply(const qb_convert *c, const void *in, void *out, int64_t n) {
+    qb_finish_run(&c->finish, in, n, NULL, out);
 }
 
 static void quantize(const qb_convert *c, const void *in, void *out, int64_t n) {
@@ -90,6 +101,49 @@ static void narrow(const qb_convert *c, const void *in, void *out, int64_t n) {
 }
 
 #if QB_X86
+/* Sixteen rows of sixteen results: a value picks from the row of its upper half, and is out of
+ * reach of pshufb (which gives 0 for an index above 127) in all others. */
+QB_AVX2 static void look_up_avx2(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const uint8_t *from = in;
+    uint8_t *to = out;
+    __m256i row[16];
+    for (int r = 0; r < 16; r++)
+        row[r] = _mm256_broadcastsi128_si256(
+            _mm_loadu_si128((const __m128i *)(const void *)(c->table + 16 * r)));
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        const __m256i x = _mm256_loadu_si256((const __m256i *)(const void *)(from + i));
+        __m256i y = _mm256_setzero_si256();
+        QB_UNROLL for (int r = 0; r < 16; r++) {
+            const __m256i own = _mm256_xor_si256(x, _mm256_set1_epi8((char)(r << 4)));
+            const __m256i at = _mm256_adds_epu8(own, _mm256_set1_epi8(0x70));
+            y = _mm256_or_si256(y, _mm256_shuffle_epi8(row[r], at));
+        }
+        _mm256_storeu_si256((__m256i *)(void *)(to + i), y);
+    }
+    look_up(c, from + i, to + i, n - i);
+}
+
+/* Two permutations of 128 bytes each, chosen between by the highest bit. */
+QB_AVX512_VBMI static void look_up_vbmi(const qb_convert *c, const void *in, void *out, int64_t n) {
+    const uint8_t *from = in;
+    uint8_t *to = out;
+    __m512i part[4];
+    for (int k = 0; k < 4; k++) part[k] = _mm512_loadu_si512(c->table + 64 * k);
+    for (int64_t i = 0; i < n; i += 64) {
+        const __mmask64 mask = n - i >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << (n - i)) - 1;
+        const __m512i x = _mm512_maskz_loadu_epi8(mask, from + i);
+        const __m512i low = _mm512_permutex2var_epi8(part[0], x, part[1]);
+        const __m512i high = _mm512_permutex2var_epi8(part[2], x, part[3]);
+        _mm512_mask_storeu_epi8(to + i, mask,
+                                _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high));
+    }
+}
+
+QB_AVX512 static void apply_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
+    qb_finish_run_avx512(&c->finish, in, n, NULL, out);
+}
+
 QB_AVX512 static void widen_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
     const uint16_t *from = in;
     float *to = out;
@@ -151,6 +205,14 @@ static void fill_table(qb_convert *c, const qb_desc *from, const qb_desc *to) {
                                                     qb_cpu_zero(to), to->dtype);
 }
 
+static qb_convert_fn best_look_up(void) {
+#if QB_X86
+    if (qb_processor_has_vbmi()) return look_up_vbmi;
+    if (qb_processor_has(QB_TIER_AVX2)) return look_up_avx2;
+#endif
+    return look_up;
+}
+
 qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     qb_convert c = {.in_size = qb_dtype_size(from->dtype), .out_size = qb_dtype_size(to->dtype)};
     if (same_params(from, to)) {
@@ -164,12 +226,13 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to)) {
         c.run = qb_cpu_is_bf16(from) ? widen : narrow;
 #if QB_X86
-        if (qb_cpu_has_avx512()) c.run = qb_cpu_is_bf16(from) ? widen_avx512 : narrow_avx512;
+        if (qb_processor_has(QB_TIER_AVX512))
+            c.run = qb_cpu_is_bf16(from) ? widen_avx512 : narrow_avx512;
 #endif
         return c;
     }
     if (from->q.n > 0 && to->q.n > 0) {
-        c.run = look_up;
+        c.run = best_look_up();
         fill_table(&c, from, to);
         return c;
     }
@@ -181,7 +244,44 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     c.high = (float)((c.is_signed ? INT8_MAX : UINT8_MAX) - c.zero);
     c.run = codes == from ? dequantize : quantize;
 #if QB_X86
-    if (qb_cpu_has_avx512()) c.run = codes == from ? dequantize_avx512 : quantize_avx512;
+    if (qb_processor_has(QB_TIER_AVX512))
+        c.run = codes == from ? dequantize_avx512 : quantize_avx512;
+#endif
+    return c;
+}
+
+bool qb_convert_unary_supports(const qb_problem *p) {
+    const qb_desc *x = &p->in[0];
+    if (qb_cpu_is_code(x)) return qb_cpu_is_code(&p->out) || qb_cpu_is_real(&p->out);
+    return qb_cpu_is_real(x) && qb_finish_supports(p);
+}
+
+/* The results of all 256 values. */
+static void fill_unary(qb_convert *c, const qb_problem *p) {
+    uint8_t every[256];
+    qb_desc in = p->in[0];
+    qb_problem values = {.kind = QB_KIND_UNARY, .n_in = 1, .in = &in, .out = p->out, .act = p->act};
+    for (int i = 0; i < 256; i++) every[i] = (uint8_t)i;
+    in.layout = values.out.layout = QB_LAYOUT_ROW;
+    in.shape = values.out.shape = qb_shape_of(1, 256);
+    in.channel_offset = in.channel_total = 0;
+    values.out.channel_offset = values.out.channel_total = 0;
+    const void *data[] = {every};
+    qb_ref_unary(&values, data, p->out.q.n > 0 ? (void *)c->table : (void *)c->real);
+}
+
+qb_convert qb_convert_unary(const qb_problem *p) {
+    qb_convert c = {.in_size = qb_dtype_size(p->in[0].dtype),
+                    .out_size = qb_dtype_size(p->out.dtype)};
+    if (p->in[0].q.n > 0) {
+        fill_unary(&c, p);
+        c.run = p->out.q.n > 0 ? best_look_up() : look_up_real;
+        return c;
+    }
+    c.finish = qb_finish_of(p);
+    c.run = apply;
+#if QB_X86
+    if (qb_processor_has(QB_TIER_AVX512)) c.run = apply_avx512;
 #endif
     return c;
 }

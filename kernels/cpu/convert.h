@@ -15,12 +15,19 @@ struct qb_convert {
     int32_t zero;
     float low, high;    /* bounds of code - zero */
     bool is_signed;     /* of the codes */
-    uint8_t table[256]; /* codes to codes */
+    uint8_t table[256]; /* quantized values to quantized ones */
+    float real[256];    /* ... to floats, where a function lies between */
+    qb_finish finish;   /* floats through a function */
 };
 
 /* f32, bf16, u8 and s8 to each other with one scale (but bf16 and codes), s32 to f32, or any type
  * to itself. */
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to);
 qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to);
+
+/* The same through the function of a UNARY problem. Whatever it is, from 8-bit values it is a table
+ * of 256 results, which the reference fills. */
+bool qb_convert_unary_supports(const qb_problem *p);
+qb_convert qb_convert_unary(const qb_problem *p);
 
 #endif

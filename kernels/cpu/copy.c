@@ -1,5 +1,6 @@
 /* Copies between layouts, types and channel slices: quantization of the input together with the
- * change to channels last, and the way back. Bound by memory. */
+ * change to channels last, and the way back. Bound by memory. Functions of one value are copies
+ * that change it on the way. */
 #include <string.h>
 
 #include "convert.h"
@@ -30,6 +31,18 @@ static bool is_nhwc(const qb_desc *d) { return d->layout == QB_LAYOUT_NHWC; }
 static bool layout_supported(const qb_desc *d) {
     if (d->layout == QB_LAYOUT_ROW) return d->channel_total == 0 || d->shape.rank >= 2;
     return is_nhwc(d) && d->shape.rank >= 3;
+}
+
+static bool unary_supports(const qb_problem *p, const bool *constant) {
+    qb_desc x = p->in[0], y = p->out;
+    (void)constant;
+    if (x.layout == QB_LAYOUT_ANY) x.layout = QB_LAYOUT_ROW;
+    if (y.layout == QB_LAYOUT_ANY) y.layout = QB_LAYOUT_ROW;
+    /* oneDNN has most functions from f32 to f32 */
+    const bool left =
+        qb_cpu_is_code(&x) || qb_cpu_is_code(&y) || p->act.kind == QB_ACT_HARD_SIGMOID;
+    return left && layout_supported(&x) && layout_supported(&y) && qb_convert_unary_supports(p) &&
+           qb_shape_count(&x.shape) > 0;
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
@@ -76,7 +89,6 @@ static void plan_transpose(copy *c, const qb_desc *from, const qb_desc *to) {
 
 static void plan_copy(copy *c, const qb_desc *from, const qb_desc *to) {
     const qb_shape *shape = &from->shape;
-    c->convert = qb_convert_of(from, to);
     if (shape->rank < 2 ||
         (from->layout == to->layout && from->channel_total == 0 && to->channel_total == 0)) {
         c->shape = COPY_FLAT;
@@ -212,17 +224,29 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return QB_OK;
 }
 
+/* A function keeps the order that its data have. */
+static void settle(qb_desc *x, qb_desc *y) {
+    if (x->layout == QB_LAYOUT_ANY) x->layout = y->layout;
+    if (x->layout == QB_LAYOUT_ANY) x->layout = QB_LAYOUT_ROW;
+    if (y->layout == QB_LAYOUT_ANY) y->layout = x->layout;
+}
+
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
     (void)constant;
     qb_kernel *kernel;
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(copy), &kernel));
     copy *c = kernel->state;
+    const bool unary = p->kind == QB_KIND_UNARY;
+    if (unary) settle(&kernel->in[0], &kernel->problem.out);
     c->threads = threads;
-    plan_copy(c, &p->in[0], &p->out);
+    c->convert = unary ? qb_convert_unary(p) : qb_convert_of(&p->in[0], &p->out);
+    plan_copy(c, &kernel->in[0], &kernel->problem.out);
     choose_tasks(c);
     const bool casts = p->in[0].dtype == QB_DTYPE_S32 && p->out.dtype == QB_DTYPE_F32;
-    kernel->in_place_inputs = casts && c->shape == COPY_FLAT && c->in_first == c->out_first;
+    const bool same_size = c->convert.in_size == c->convert.out_size;
+    kernel->in_place_inputs =
+        (casts || (unary && same_size)) && c->shape == COPY_FLAT && c->in_first == c->out_first;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;
@@ -234,3 +258,10 @@ const qb_tactic qb_tactic_cpu_copy = {.name = "cpu.copy",
                                       .exactness = QB_EXACT,
                                       .supports = supports,
                                       .create = create};
+
+const qb_tactic qb_tactic_cpu_unary = {.name = "cpu.unary",
+                                       .backend = "cpu",
+                                       .kind = QB_KIND_UNARY,
+                                       .exactness = QB_EXACT,
+                                       .supports = unary_supports,
+                                       .create = create};

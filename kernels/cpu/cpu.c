@@ -1,31 +1,9 @@
-/* Instruction sets, descriptions. */
+/* Descriptions, parts of loops. */
 #include "cpu_internal.h"
 
-bool qb_cpu_has_avx512(void) {
-#if QB_X86
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni");
-#else
-    return false;
-#endif
-}
-
-bool qb_cpu_has_bf16(void) {
-#if QB_X86
-    return qb_cpu_has_avx512() && __builtin_cpu_supports("avx512bf16");
-#else
-    return false;
-#endif
-}
-
-bool qb_cpu_has_avx2(void) {
-#if QB_X86
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#else
-    return false;
-#endif
-}
+bool qb_cpu_always(void) { return true; }
+bool qb_cpu_lacks_avx2(void) { return !qb_processor_has(QB_TIER_AVX2); }
+bool qb_cpu_lacks_avx512(void) { return !qb_processor_has(QB_TIER_AVX512); }
 
 static void free_state(qb_kernel *kernel) { qb_free(kernel->state); }
 

@@ -2,13 +2,19 @@
 #ifndef QB_CPU_INTERNAL_H
 #define QB_CPU_INTERNAL_H
 
+#include "base/processor.h"
 #include "kernels/tactic.h"
 
+/* What functions of a tier are marked with; base/processor.h says where they may run. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define QB_X86 1
-#define QB_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
+#define QB_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define QB_AVX512_VNNI                                                                             \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")))
 #define QB_AVX512_BF16                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma")))
+#define QB_AVX512_VBMI                                                                             \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2,fma")))
 #define QB_AVX2 __attribute__((target("avx2,fma")))
 #else
 #define QB_X86 0
@@ -20,10 +26,10 @@
 #define QB_UNROLL _Pragma("GCC unroll 64")
 #endif
 
-/* Can this machine run the functions marked QB_AVX512, QB_AVX512_BF16 or QB_AVX2? */
-bool qb_cpu_has_avx512(void);
-bool qb_cpu_has_bf16(void);
-bool qb_cpu_has_avx2(void);
+/* qb_tactic.is_portable of plain C, and of what has vectors from a tier on. */
+bool qb_cpu_always(void);
+bool qb_cpu_lacks_avx2(void);
+bool qb_cpu_lacks_avx512(void);
 
 /* The end of a fused step, in the terms of problem.h; made once at build. Bounds are applied to the
  * value as it will be stored: reals for f32, codes minus the zero point for integers. RELU and CLIP

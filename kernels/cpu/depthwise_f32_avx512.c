@@ -189,7 +189,7 @@ static const qb_dw_arch arch = {
     .lanes = {16, 0, 0}, .tap_group = 1, .rows_3x3 = 2, .pack = pack, .row = run_rows};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_avx512() && qb_dw_supports(p, constant, false);
+    return qb_processor_has(QB_TIER_AVX512) && qb_dw_supports(p, constant, false);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

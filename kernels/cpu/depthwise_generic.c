@@ -111,11 +111,13 @@ const qb_tactic qb_tactic_cpu_depthwise_f32_generic = {.name = "cpu.depthwise_f3
                                                        .backend = "cpu",
                                                        .kind = QB_KIND_CONV,
                                                        .exactness = QB_EXACT,
+                                                       .is_portable = qb_cpu_always,
                                                        .supports = supports_f32,
                                                        .create = create_f32};
 const qb_tactic qb_tactic_cpu_depthwise_s8_generic = {.name = "cpu.depthwise_s8.generic",
                                                       .backend = "cpu",
                                                       .kind = QB_KIND_CONV,
                                                       .exactness = QB_EXACT,
+                                                      .is_portable = qb_cpu_always,
                                                       .supports = supports_s8,
                                                       .create = create_s8};

@@ -146,7 +146,7 @@ static const qb_dw_arch arch = {.integer = true,
                                 .row = run_row};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_avx512() && qb_dw_supports(p, constant, true);
+    return qb_processor_has(QB_TIER_AVX512_VNNI) && qb_dw_supports(p, constant, true);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

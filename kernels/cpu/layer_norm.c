@@ -91,8 +91,9 @@ static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     const qb_desc *x = &p->in[0];
     int64_t n = 1;
-    if (!qb_cpu_has_avx512() || x->layout != QB_LAYOUT_ROW || p->out.layout != QB_LAYOUT_ROW ||
-        x->channel_total > 0 || p->out.channel_total > 0 || p->axis < 0)
+    if (!qb_processor_has(QB_TIER_AVX512) || x->layout != QB_LAYOUT_ROW ||
+        p->out.layout != QB_LAYOUT_ROW || x->channel_total > 0 || p->out.channel_total > 0 ||
+        p->axis < 0)
         return false;
     for (int32_t d = p->axis; d < x->shape.rank; d++) n *= x->shape.dim[d];
     return (qb_cpu_is_code(x) || qb_cpu_is_real(x)) && qb_finish_supports(p) && is_gain(p, 1, n) &&

@@ -4,7 +4,7 @@
 
 #if QB_X86
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_bf16() && qb_matmul_supports(p, constant, QB_DTYPE_BF16);
+    return qb_processor_has(QB_TIER_AVX512_BF16) && qb_matmul_supports(p, constant, QB_DTYPE_BF16);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

@@ -141,7 +141,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
 
 static const qb_conv_arch *best(void) {
 #if QB_X86
-    if (qb_cpu_has_avx512()) return &qb_conv_f32_avx512;
+    if (qb_processor_has(QB_TIER_AVX512)) return &qb_conv_f32_avx512;
 #endif
     return &qb_conv_f32_generic;
 }

@@ -4,7 +4,7 @@
 
 static const qb_conv_arch *best(void) {
 #if QB_X86
-    if (qb_cpu_has_avx512()) return &qb_conv_f32_avx512;
+    if (qb_processor_has(QB_TIER_AVX512)) return &qb_conv_f32_avx512;
 #endif
     return &qb_conv_f32_generic;
 }
@@ -22,5 +22,6 @@ const qb_tactic qb_tactic_cpu_matmul_f32 = {.name = "cpu.matmul_f32.packed",
                                             .backend = "cpu",
                                             .kind = QB_KIND_MATMUL,
                                             .exactness = QB_EXACT,
+                                            .is_portable = qb_cpu_lacks_avx512,
                                             .supports = supports,
                                             .create = create};

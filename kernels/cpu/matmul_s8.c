@@ -4,7 +4,7 @@
 
 static const qb_conv_arch *best(void) {
 #if QB_X86
-    if (qb_cpu_has_avx512()) return &qb_conv_s8_avx512;
+    if (qb_processor_has(QB_TIER_AVX512_VNNI)) return &qb_conv_s8_avx512;
 #endif
     return &qb_conv_s8_generic;
 }

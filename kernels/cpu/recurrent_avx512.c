@@ -82,7 +82,7 @@ static void product(const qb_rec_product *p) { products[p->vectors][p->rows](p);
 REC_ARCH(qb_rec_avx512, qb_conv_f32_avx512)
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_cpu_has_avx512() && qb_rec_supports(p, constant);
+    return qb_processor_has(QB_TIER_AVX512) && qb_rec_supports(p, constant);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

@@ -163,7 +163,8 @@ static bool constants_fit(const qb_problem *p) {
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[QB_IN_DATA], *y = &p->out;
     const bool bf16 = qb_cpu_is_bf16(x) || qb_cpu_is_bf16(y);
-    if (!(bf16 ? qb_cpu_has_bf16() : qb_cpu_has_avx512())) return false;
+    if (!(bf16 ? qb_processor_has(QB_TIER_AVX512_BF16) : qb_processor_has(QB_TIER_AVX512)))
+        return false;
     if (!qb_problem_is_scale(p)) return false;
     if (!constant[QB_IN_WEIGHT] || (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
         return false;

@@ -137,7 +137,8 @@ static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
     s->per_task = qb_max64(1, ELEMENTS_PER_TASK / (s->n * s->inner));
     s->run = run_generic;
 #if QB_X86
-    if (qb_cpu_has_avx512()) s->run = s->inner == 1 ? run_line_avx512 : run_lines_avx512;
+    if (qb_processor_has(QB_TIER_AVX512))
+        s->run = s->inner == 1 ? run_line_avx512 : run_lines_avx512;
 #endif
 }
 
@@ -160,5 +161,6 @@ const qb_tactic qb_tactic_cpu_softmax = {.name = "cpu.softmax_f32",
                                          .backend = "cpu",
                                          .kind = QB_KIND_SOFTMAX,
                                          .exactness = QB_WITHIN_1_LSB,
+                                         .is_portable = qb_cpu_lacks_avx512,
                                          .supports = supports,
                                          .create = create};

@@ -1,6 +1,6 @@
 /* The sum of two images that lie as channel slices of wider ones, as the engine lets convolutions
- * write them (see wants_room in engine/steps.c): a residual that no convolution takes in. One of
- * the operands may be written over. */
+ * write them (see wants_room in engine/realize/steps.c): a residual that no convolution takes in.
+ * One of the operands may be written over. */
 #include <math.h>
 
 #include "cpu_internal.h"
@@ -89,7 +89,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     s->high = finish.high;
     s->run = run_generic;
 #if QB_X86
-    if (qb_cpu_has_avx512()) s->run = run_avx512;
+    if (qb_processor_has(QB_TIER_AVX512)) s->run = run_avx512;
 #endif
     for (int32_t i = 0; i < 3; i++) {
         const qb_desc *desc = i < 2 ? &p->in[i] : &p->out;

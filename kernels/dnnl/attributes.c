@@ -7,17 +7,42 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/processor.h"
 #include "dnnl_internal.h"
 
+static const dnnl_cpu_isa_t limits[QB_TIER_COUNT + 1] = {
+    [QB_TIER_SCALAR] = dnnl_cpu_isa_sse41,
+    [QB_TIER_AVX2] = dnnl_cpu_isa_avx2,
+    [QB_TIER_AVX2_VNNI] = dnnl_cpu_isa_avx2_vnni,
+    [QB_TIER_AVX512] = dnnl_cpu_isa_avx512_core,
+    [QB_TIER_AVX512_VNNI] = dnnl_cpu_isa_avx512_core_vnni,
+    [QB_TIER_AVX512_BF16] = dnnl_cpu_isa_all,
+    [QB_TIER_COUNT] = dnnl_cpu_isa_all};
+
+/* ONEDNN_MAX_CPU_ISA holds where QB_CPU is not set. */
+static void limit(void) {
+    if (qb_processor_limit() < QB_TIER_COUNT) dnnl_set_max_cpu_isa(limits[qb_processor_limit()]);
+}
+
+void qb_dnnl_limit(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, limit);
+}
+
+static unsigned effective_isa(void) {
+    qb_dnnl_limit();
+    return (unsigned)dnnl_get_effective_cpu_isa();
+}
+
 bool qb_dnnl_has_vnni(void) {
-    unsigned isa = (unsigned)dnnl_get_effective_cpu_isa();
+    const unsigned isa = effective_isa();
     unsigned wide = dnnl_cpu_isa_avx512_core_vnni, narrow = dnnl_cpu_isa_avx2_vnni;
     return (isa & wide) == wide || (isa & narrow) == narrow;
 }
 
 bool qb_dnnl_has_bf16(void) {
     const unsigned wanted = dnnl_cpu_isa_avx512_core_bf16;
-    return ((unsigned)dnnl_get_effective_cpu_isa() & wanted) == wanted;
+    return (effective_isa() & wanted) == wanted;
 }
 
 float qb_dnnl_multiplier(const qb_problem *p, int64_t channel) {

@@ -75,6 +75,8 @@ bool qb_dnnl_is_bf16(const qb_desc *desc); /* plain bf16 */
 bool qb_dnnl_is_code(const qb_desc *desc); /* u8 or s8 with one scale */
 int32_t qb_dnnl_zero(const qb_desc *desc);
 bool qb_dnnl_is_empty(const qb_problem *p);
+/* Holds oneDNN to the tier that QB_CPU names; has to come before it looks for instruction sets. */
+void qb_dnnl_limit(void);
 /* Are 8-bit products exact here? Without VNNI pairs of them saturate at 16 bits. */
 bool qb_dnnl_has_vnni(void);
 /* Does the processor multiply bf16? Without, oneDNN converts in each step and is slower than f32.

@@ -35,6 +35,7 @@ static void destroy(qb_kernel *kernel) {
 qb_status qb_dnnl_begin(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                         qb_kernel **out) {
     qb_kernel *kernel;
+    qb_dnnl_limit();
     QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
     kernel->destroy = destroy;
     kernel->launch = qb_dnnl_launch;

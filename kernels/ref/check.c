@@ -238,7 +238,7 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_COPY: return check_copy(cx, p);
     case QB_KIND_NODE:
     case QB_KIND_LAYER_NORM:
-    case QB_KIND_TRANSPOSE:
+    case QB_KIND_STRIDED_COPY:
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
     case QB_KIND_ATTENTION:

@@ -129,15 +129,9 @@ const qb_rule qb_rule_bias_scale = {
 };
 
 static qb_status integer_operator(qb_lint *lint, int32_t node) {
-    static const char *const names[] = {
-        "ConvInteger", "MatMulInteger",        "DynamicQuantizeLinear",   "QGemm",
-        "QAttention",  "MatMulIntegerToFloat", "QEmbedLayerNormalization"};
-    if (node < 0) return QB_OK;
-    const char *op = lint->graph->nodes[node].op->name;
-    bool known = strncmp(op, "QLinear", 7) == 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        known = known || strcmp(op, names[i]) == 0;
-    return known ? qb_lint_found(lint, node, "an operator on integers") : QB_OK;
+    if (node < 0 || !qb_op_has(lint->graph->nodes[node].op, QB_TRAIT_INTEGERS)) return QB_OK;
+    if (qb_lint_is_qdq(lint, node)) return QB_OK;
+    return qb_lint_found(lint, node, "an operator on integers");
 }
 
 const qb_rule qb_rule_integer_operator = {

@@ -16,13 +16,11 @@ static int32_t reader_behind_pair(const qb_lint *lint, int32_t layer) {
 }
 
 static qb_status split_activation(qb_lint *lint, int32_t node) {
-    static const char *const names[] = {"Relu", "Clip", "LeakyRelu", "Sigmoid", "HardSwish"};
     if (!qb_lint_is_layer(lint, node)) return QB_OK;
     const int32_t reader = reader_behind_pair(lint, node);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (qb_lint_is(lint, reader, names[i]))
-            return qb_lint_found(lint, node, "Q/DQ between it and %s", names[i]);
-    return QB_OK;
+    const qb_op *op = reader < 0 ? NULL : lint->graph->nodes[reader].op;
+    if (!op || op->kernel.kind != QB_KIND_UNARY) return QB_OK;
+    return qb_lint_found(lint, node, "Q/DQ between it and %s", op->name);
 }
 
 const qb_rule qb_rule_split_activation = {

@@ -62,7 +62,8 @@ static int32_t sole_convolution(const qb_quant_state *s, int32_t sum, int32_t va
 static bool fuses_with_sum(const qb_quant_state *s, int32_t sum, int32_t value) {
     const qb_group *group = &s->groups.group[sum];
     if (!s->options->target || s->options->target->quantized_layers ||
-        strcmp(s->graph->nodes[group->node[0]].op->name, "Add") != 0)
+        group->kind != QB_KIND_BINARY ||
+        s->graph->nodes[group->node[0]].op->kernel.binary != QB_BINARY_ADD)
         return false;
     const int32_t maker = sole_convolution(s, sum, value);
     const int32_t other = group->in[group->in[0] == value];

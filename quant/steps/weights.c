@@ -40,9 +40,8 @@ static int32_t weight_axis(const qb_quant_state *s, const qb_group *group) {
     const qb_node *node = &s->graph->nodes[group->node[0]];
     const qb_shape *shape = &s->graph->values[group->in[QB_IN_WEIGHT]].shape;
     if (s->options->per_tensor_weights && !is_scale(group, shape)) return -1;
-    if (strcmp(node->op->name, "Gemm") == 0)
-        return ((const qb_gemm_attrs *)node->attrs)->trans_b ? 0 : 1;
-    if (strcmp(node->op->name, "MatMul") == 0 && shape->rank != 2) return -1;
+    if (qb_attr_int(node, "transB", 0)) return 0;
+    if (group->kind == QB_KIND_MATMUL && shape->rank != 2) return -1;
     /* Grouped transposed convolutions share weight columns among output channels. */
     if (group->kind == QB_KIND_CONV_TRANSPOSE && ((const qb_conv_attrs *)node->attrs)->group != 1)
         return -1;
@@ -191,8 +190,8 @@ static int32_t integer_bias(const qb_quant_state *s, const qb_group *group) {
     const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;
     if (s->options->target && s->options->target->float_bias) return -1;
     if (anchor->n_in <= QB_IN_BIAS || anchor->in[QB_IN_BIAS] != bias) return -1;
-    if (strcmp(anchor->op->name, "Gemm") == 0 && ((const qb_gemm_attrs *)anchor->attrs)->alpha != 1)
-        return -1;
+    const bool product = group->kind == QB_KIND_MATMUL && anchor->op->attrs; /* Gemm */
+    if (product && ((const qb_gemm_attrs *)anchor->attrs)->alpha != 1) return -1;
     return bias;
 }
 

@@ -93,5 +93,8 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
-const qb_figure qb_figure_latency = {
-    .name = "latency", .title = "Latency", .data = data, .script = script};
+const qb_figure qb_figure_latency = {.name = "latency",
+                                     .title = "Latency",
+                                     .section = QB_SECTION_SPEED,
+                                     .data = data,
+                                     .script = script};

@@ -53,6 +53,7 @@ static int height(const qb_run *run) { return 130 + 20 * shown(run); }
 
 const qb_figure qb_figure_layers = {.name = "layers",
                                     .title = "Where accuracy goes",
+                                    .section = QB_SECTION_LAYERS,
                                     .applies = applies,
                                     .height = height,
                                     .data = data,

@@ -71,6 +71,7 @@ static int height(const qb_run *run) {
 
 const qb_figure qb_figure_roofline = {.name = "roofline",
                                       .title = "Layers against the machine",
+                                      .section = QB_SECTION_STEPS,
                                       .applies = applies,
                                       .height = height,
                                       .data = data,

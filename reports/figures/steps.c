@@ -65,6 +65,7 @@ static int height(const qb_run *run) { return 130 + 22 * shown(run); }
 
 const qb_figure qb_figure_steps = {.name = "steps",
                                    .title = "Where time goes",
+                                   .section = QB_SECTION_STEPS,
                                    .applies = applies,
                                    .height = height,
                                    .data = data,

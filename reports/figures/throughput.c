@@ -56,6 +56,7 @@ static int height(const qb_run *run) {
 
 const qb_figure qb_figure_throughput = {.name = "throughput",
                                         .title = "Throughput over batch size",
+                                        .section = QB_SECTION_SPEED,
                                         .applies = applies,
                                         .height = height,
                                         .data = data,

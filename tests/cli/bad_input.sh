@@ -129,7 +129,7 @@ mistake() { # mistake YAML-LINES WANTED
     complains "^qbench: error: qbench.yaml:$2"
 }
 rm -f compare.json
-mistake 'preprocess:\n  color: RBG\n' "3:10: preprocess.color: unknown value 'RBG'"
+mistake 'preprocess:\n  color: RBG\n' "3:10: preprocess.color: expected RGB, BGR, GRAY or Y, got 'RBG' \(did you mean 'RGB'\?\)"
 mistake 'preprocess:\n  resize:\n    mode: none\n    size: [0, 2]\n' '5:11: preprocess.resize.size: expected 1 to 65535, got 0'
 mistake 'preprocess:\n  std: [0]\n' '3:3: preprocess: .*std'
 mistake 'compare:\n  batch: 0\n' '3:10: compare.batch: expected 1 to 65536, got 0'

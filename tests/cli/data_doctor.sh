@@ -231,6 +231,6 @@ says '-> check preprocess.color$'
 # Inputs that images cannot feed, on whatever the model is to run.
 for kind in s32 bool; do
     expect 1 "$QBENCH" calibrate --model $kind.onnx --data colors --config ''
-    complains "$kind.onnx: input 'image' takes $kind; images feed inputs in f32, f16 or bf16: give tensors"
+    complains "$kind.onnx: input 'image' takes $kind; images feed inputs in f32, f16, bf16, u8 or s8: give tensors"
 done
 done_testing

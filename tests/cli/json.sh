@@ -67,6 +67,9 @@ gives 3 gate gate --max-drop -100 --confidence pass
 gives 0 compare report
 gives 0 build build --model model.onnx --precision int8
 gives 0 engine inspect model.int8.qbe
+expect 0 "$QBENCH" inspect model.int8.qbe --plan
+cp "$work/.out" result.json
+fits plan result.json
 gives 0 bench bench --loadEngine=model.int8.qbe --duration=0 --iterations=3 --warmUp=0 \
     --exportTimes=times.json --exportProfile=profile.json --exportLayerInfo=layers.json --exportOutput=output.json
 for part in times profile layers output; do fits bench-$part $part.json; done
@@ -82,6 +85,9 @@ gives 0 manual manual gate
 gives 0 manual manual -o man
 gives 0 version version
 mkdir -p case/test_data_set_0 && cp model.onnx case # a case without data: it fails
+echo '{"images": [{"id": 1, "width": 9, "height": 9}], "categories": [{"id": 1}]}' >gt.json
+echo '[{"image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2], "score": 0.5}]' >dt.json
+gives 0 score score --annotations gt.json --results dt.json
 gives 3 verify verify case
 if [ -d "$QB_SHARED/onnx-node-tests/test_add" ]; then gives 0 verify verify "$QB_SHARED/onnx-node-tests/test_add"; fi
 cat >qbench.yaml <<END

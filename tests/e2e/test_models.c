@@ -77,7 +77,7 @@ static void check_set(qb_ctx *cx, const qb_graph *graph, const char *folder, con
     vectors_load(cx, folder, "output", &expected);
     qb_shape shapes[PORTS_MAX];
     for (int32_t i = 0; i < in.n; i++) shapes[i] = in.tensor[i].desc.shape;
-    const qb_engine_options options = {.backends = backends, .input_shapes = shapes, .threads = 2};
+    const qb_build_spec options = {.backends = backends, .input_shapes = shapes, .threads = 2};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     check_outputs(cx, engine, &in, &expected, folder);

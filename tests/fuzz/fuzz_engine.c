@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "engine/file_internal.h"
+#include "engine/file/file_internal.h"
 #include "engine/profiles.h"
 #include "fake_device.h"
-#include "kernels/cudnn_text.h"
+#include "kernels/cuda/vendor/cudnn_text/cudnn_text.h"
 
 #define ARENA_MAX ((size_t)1 << 20)
 #define FLOPS_MAX 1e7
@@ -123,9 +123,14 @@ static size_t tags_of_here(const uint8_t *own, size_t own_size, char *text, size
 /* The sections that the input's table names, in a file whose table and hashes are right. New
  * memory; NULL when the table makes no sense. */
 static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
-    qb_file_header from, to = {.format = QB_ENGINE_FILE_FORMAT, .n_sections = QB_FILE_SECTIONS};
+    qb_file_header from, to;
     char tags[1024];
     memcpy(&from, data, sizeof from);
+    to = from;
+    to.format = QB_ENGINE_FILE_FORMAT;
+    to.n_sections = QB_FILE_SECTIONS;
+    to.flags &= QB_FILE_COMPATIBLE;
+    to.none = 0;
     memcpy(to.magic, QB_FILE_MAGIC, sizeof to.magic);
     size_t end = sizeof to;
     uint8_t *file = calloc(1, size + sizeof tags + 2 * QB_FILE_PAGE);
@@ -156,25 +161,24 @@ static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
 /* What was compiled for a device, looked at as it is before cuDNN gets it. */
 static void look_at_compiled(const uint8_t *file) {
     qb_ctx cx;
-    qb_arena *arena;
     qb_file_header header;
-    qb_file_plan_read plan;
+    qb_compiled *compiled;
     qb_ctx_init(&cx);
     memcpy(&header, file, sizeof header);
-    const qb_file_entry *section = &header.section[QB_FILE_PLAN];
-    if (qb_arena_create(&cx, &arena) != QB_OK) return;
-    if (qb_file_plan_get(&cx, arena, "fuzz", file + section->offset, section->size, &plan) == QB_OK)
-        for (int32_t i = 0; plan.compiled && i < qb_compiled_count(plan.compiled); i++) {
-            qb_hash key;
-            size_t bytes;
-            const char *text = qb_compiled_entry(plan.compiled, i, &key, &bytes);
-            char *moved = NULL;
-            if (!qb_cudnn_text_is_plan(text, bytes)) continue;
-            if (qb_cudnn_text_on(&cx, text, bytes, 1, 20, &moved) != QB_OK) abort();
-            qb_free(moved);
-        }
-    qb_compiled_free(plan.compiled);
-    qb_arena_free(arena);
+    const qb_file_entry *section = &header.section[QB_FILE_COMPILED];
+    if (qb_file_compiled_get(&cx, "fuzz", file + section->offset, section->size, &compiled) !=
+        QB_OK)
+        return;
+    for (int32_t i = 0; i < qb_compiled_count(compiled); i++) {
+        qb_hash key;
+        size_t bytes;
+        const char *text = qb_compiled_entry(compiled, i, &key, &bytes);
+        char *moved = NULL;
+        if (!qb_cudnn_text_is_plan(text, bytes)) continue;
+        if (qb_cudnn_text_on(&cx, text, bytes, 1, 20, &moved) != QB_OK) abort();
+        qb_free(moved);
+    }
+    qb_compiled_free(compiled);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

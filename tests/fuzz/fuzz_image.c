@@ -15,12 +15,19 @@ static void preprocess(qb_ctx *cx, const qb_image *image, unsigned choice) {
     if ((int64_t)image->width * image->height > PIXELS_MAX) return;
     qb_preprocess p;
     qb_preprocess_default(&p);
-    p.resize = choice & 1 ? QB_RESIZE_SHORT_SIDE : QB_RESIZE_STRETCH;
+    p.resize = choice & 64  ? QB_RESIZE_LETTERBOX
+               : choice & 1 ? QB_RESIZE_SHORT_SIDE
+                            : QB_RESIZE_STRETCH;
+    p.channels_last = choice & 128;
     p.resize_width = p.resize_height = choice & 2 ? SIDE : SIDE + 9;
-    p.filter = (qb_filter)(choice / 4 % 3);
+    p.filter = (qb_filter)(choice / 256 % 8);
     p.color = (qb_color)(choice / 16 % 4);
     p.crop_width = p.crop_height = SIDE;
     float out[3 * SIDE * SIDE];
+    qb_pixel_map map;
+    if (qb_preprocess_map(cx, &p, image->width, image->height, &map) == QB_OK &&
+        !(map.scale[0] > 0 && map.scale[1] > 0))
+        abort();
     if (qb_preprocess_image(cx, &p, image, SIDE, SIDE, out) != QB_OK && cx->message[0] == '\0')
         abort();
 }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cudnn_text.h"
+#include "kernels/cuda/vendor/cudnn_text/cudnn_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -27,7 +27,7 @@ static bool shapes_of(const qb_graph *graph, int64_t size, qb_shape out[INPUTS_M
 static qb_status make(qb_ctx *cx, const char *model, bool half, const char *path) {
     qb_shape shapes[3][INPUTS_MAX];
     const qb_profile profile = {shapes[0], shapes[1], shapes[2]};
-    qb_engine_options options = {
+    qb_build_spec options = {
         .backends = "cuda,cpu,ref", .float_type = half ? QB_DTYPE_F16 : QB_DTYPE_F32, .threads = 1};
     const qb_engine_origin origin = {.model = "seed.onnx", .precision = half ? "fp16" : "fp32"};
     qb_graph *graph = NULL;

@@ -4,7 +4,7 @@
 #define CONV_CASE_H
 
 #include "base/rng.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "kernels/tactic.h"
 
 typedef struct conv_spec {

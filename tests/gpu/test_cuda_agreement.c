@@ -9,7 +9,7 @@
 #include "datasets/sidecar.h"
 #include "eval/accuracy.h"
 #include "graph/passes.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "qb_test.h"
 #include "quant/quant.h"
 
@@ -66,7 +66,7 @@ static void calibrate(job *j, const char *backends, const char *method, qb_table
     assert_ok(&j->cx, qb_method_parse(&j->cx, method, &choice));
     const qb_calib_options options = {.methods = &choice,
                                       .n_methods = 1,
-                                      .backends = backends,
+                                      .spec.backends = backends,
                                       .loader = j->loader,
                                       .workers = WORKERS};
     assert_ok(&j->cx, qb_calibrate(&j->cx, j->graph, &options, out));
@@ -102,11 +102,12 @@ static void check_answers(job *j, const char *model) {
     assert_ok(cx, qb_expose_logits(cx, j->graph, &floats, &logits[EXACT]));
     const qb_stream_model models[MODELS] = {
         {.graph = exposed},
-        {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16},
-        {.graph = exposed, .backends = "cuda", .float_type = QB_DTYPE_F16, .no_mixing = true},
+        {.graph = exposed, .spec = {.backends = "cuda", .float_type = QB_DTYPE_F16}},
+        {.graph = exposed,
+         .spec = {.backends = "cuda", .float_type = QB_DTYPE_F16, .no_mixed_precision = true}},
         {.graph = floats}};
-    assert_ok(
-        cx, qb_answers_collect(cx, models, logits, MODELS, &j->loader, WORKERS, 0, NULL, &answers));
+    const qb_collect_options collect = {.loader = &j->loader, .workers = WORKERS};
+    assert_ok(cx, qb_answers_collect(cx, models, logits, MODELS, &collect, &answers));
     const qb_answer *of[MODELS];
     double top1[MODELS], to_cpu[MODELS], to_exact[MODELS];
     for (int i = 0; i < MODELS; i++) of[i] = answers.answer + i * answers.n;

@@ -8,8 +8,8 @@
 
 #include "base/file.h"
 #include "conv_case.h"
-#include "kernels/cuda/code.h"
-#include "kernels/cuda/conv.h"
+#include "kernels/cuda/common/code.h"
+#include "kernels/cuda/conv/conv.h"
 #include "qb_test.h"
 
 static qb_cuda_device pretended; /* major 0: the real one */
@@ -18,8 +18,8 @@ int32_t __real_qb_cuda_count(void);
 int32_t __wrap_qb_cuda_count(void);
 qb_status __real_qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
 qb_status __wrap_qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
-qb_status __real_qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
-qb_status __wrap_qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out);
+qb_status __real_qb_cuda_tensor_maps_find(qb_ctx *cx, qb_cuda_tensor_maps *out);
+qb_status __wrap_qb_cuda_tensor_maps_find(qb_ctx *cx, qb_cuda_tensor_maps *out);
 
 int32_t __wrap_qb_cuda_count(void) { return pretended.major ? 1 : __real_qb_cuda_count(); }
 
@@ -30,9 +30,9 @@ qb_status __wrap_qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {
 }
 
 /* Functions of the driver, which only launches call. */
-qb_status __wrap_qb_cuda_encode_find(qb_ctx *cx, qb_cuda_encode *out) {
-    if (!pretended.major) return __real_qb_cuda_encode_find(cx, out);
-    *out = (qb_cuda_encode){0};
+qb_status __wrap_qb_cuda_tensor_maps_find(qb_ctx *cx, qb_cuda_tensor_maps *out) {
+    if (!pretended.major) return __real_qb_cuda_tensor_maps_find(cx, out);
+    *out = (qb_cuda_tensor_maps){0};
     return QB_OK;
 }
 

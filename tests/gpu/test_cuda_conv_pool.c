@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "conv_case.h"
-#include "kernels/cuda/code.h"
+#include "kernels/cuda/common/code.h"
 #include "qb_test.h"
 
 #define CASES 120

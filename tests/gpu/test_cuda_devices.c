@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "calib/stream.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "small_run.h"
+#include "stream/stream.h"
 
 static const qb_devices on_second = {1, {1}}, on_both = {2, {0, 1}};
 
@@ -24,7 +24,7 @@ static void calibrated(qb_ctx *cx, const qb_devices *devices, int64_t batch, cha
     assert_ok(cx, qb_method_parse(cx, "moving-average", &choice));
     const qb_calib_options options = {.methods = &choice,
                                       .n_methods = 1,
-                                      .backends = "cuda",
+                                      .spec.backends = "cuda",
                                       .devices = *devices,
                                       .loader = run_loader(dataset, 1, 2)};
     assert_ok(cx, qb_calibrate(cx, graph, &options, &table));
@@ -65,7 +65,7 @@ static void evaluate(qb_ctx *cx, const qb_devices *devices, const char *cache, a
     qb_dataset *dataset = run_dataset(cx);
     qb_graph *graph = run_graph(cx, RUN_SIDE);
     const qb_stream_model model = {
-        .graph = graph, .backends = "cuda", .devices = *devices, .timing_cache = cache};
+        .graph = graph, .spec = {.backends = "cuda", .timing_cache = cache}, .devices = *devices};
     const qb_loader_options loader = run_loader(dataset, 1, 2);
     const qb_stream_options options = {.model = &model,
                                        .n_models = 1,

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "dynamic_model.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "kernels/sources.h"
 #include "qb_test.h"
 
@@ -15,7 +15,7 @@ static int n_steps_of(const qb_engine *engine, const char *tactic) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        if (info.fallback) fail_msg("%s '%s': %s", info.op, info.name, info.fallback);
+        if (info.fallback_reason) fail_msg("%s '%s': %s", info.op, info.name, info.fallback_reason);
         n += strcmp(info.tactic, tactic) == 0;
     }
     return n;

@@ -11,7 +11,7 @@
 #include "eval/eval.h"
 #include "graph/passes.h"
 #include "graph/zoo.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "kernels/sources.h"
 #include "qb_test.h"
 
@@ -44,12 +44,12 @@ static const char *timing_cache(void) {
 
 /* INT8 engines are pure: which steps run better in f16 depends on the machine. */
 static qb_engine *build(qb_ctx *cx, const qb_graph *graph, const char *backends, qb_dtype type) {
-    const qb_engine_options options = {.backends = backends,
-                                       .float_type = type,
-                                       .batch = BATCH,
-                                       .timing_cache = timing_cache(),
-                                       .without = sources_without,
-                                       .no_mixing = true};
+    const qb_build_spec options = {.backends = backends,
+                                   .float_type = type,
+                                   .batch = BATCH,
+                                   .timing_cache = timing_cache(),
+                                   .excluded_sources = sources_without,
+                                   .no_mixed_precision = true};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     return engine;
@@ -81,8 +81,8 @@ static int32_t steps_on_host(const qb_engine *engine) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        if (info.fallback) {
-            printf("  on the host: %s '%s': %s\n", info.op, info.name, info.fallback);
+        if (info.fallback_reason) {
+            printf("  on the host: %s '%s': %s\n", info.op, info.name, info.fallback_reason);
             n++;
         }
     }
@@ -132,11 +132,11 @@ static bool agrees(qb_ctx *cx, const qb_graph *graph, const char *model, const c
  * that is every layer, nothing else is worth a conversion to codes. */
 static bool mixed_is_no_worse(qb_ctx *cx, const qb_graph *graph, const char *model,
                               const outcome *exact, const outcome *codes) {
-    const qb_engine_options options = {.backends = "cuda",
-                                       .float_type = QB_DTYPE_F16,
-                                       .batch = BATCH,
-                                       .timing_cache = timing_cache(),
-                                       .without = sources_without};
+    const qb_build_spec options = {.backends = "cuda",
+                                   .float_type = QB_DTYPE_F16,
+                                   .batch = BATCH,
+                                   .timing_cache = timing_cache(),
+                                   .excluded_sources = sources_without};
     outcome mixed = {0};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
@@ -145,7 +145,7 @@ static bool mixed_is_no_worse(qb_ctx *cx, const qb_graph *graph, const char *mod
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        half += info.half != NULL;
+        half += info.f16_reason != NULL;
         in_codes += info.dtype == QB_DTYPE_S8 || strcmp(info.op, "quantize") == 0;
     }
     assert_true(qb_engine_layers(engine).int8 > 0 || in_codes == 0);
@@ -244,7 +244,7 @@ static void observers_see_every_value(void **state) {
     static qb_ctx cx;
     qb_ctx_init(&cx);
     qb_graph *graph = zoo(&cx, "squeezenet1_1");
-    const qb_engine_options options = {.backends = "cuda", .batch = BATCH, .observable = true};
+    const qb_build_spec options = {.backends = "cuda", .batch = BATCH, .observable = true};
     qb_engine *engine;
     qb_context *context;
     bench_ports ports = {0};
@@ -322,11 +322,11 @@ static void steps_say_what_was_measured(void **state) {
     static qb_ctx cx;
     qb_ctx_init(&cx);
     qb_graph *graph = zoo(&cx, "resnet50");
-    const qb_engine_options options = {.backends = "cuda",
-                                       .float_type = QB_DTYPE_F16,
-                                       .batch = 128,
-                                       .timing_cache = timing_cache(),
-                                       .without = QB_SOURCE_CUDNN};
+    const qb_build_spec options = {.backends = "cuda",
+                                   .float_type = QB_DTYPE_F16,
+                                   .batch = 128,
+                                   .timing_cache = timing_cache(),
+                                   .excluded_sources = QB_SOURCE_CUDNN};
     qb_engine *engine;
     assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
     assert_non_null(qb_engine_device(engine));

@@ -13,7 +13,7 @@
 #include "engine/file.h"
 #include "graph/passes.h"
 #include "graph/zoo.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "qb_test.h"
 
 #define MODELS "squeezenet1_1,resnet18,mobilenet_v2"
@@ -24,7 +24,7 @@ typedef struct places {
 
 static double build(qb_ctx *cx, const qb_graph *graph, qb_dtype type, const places *p,
                     qb_engine **out) {
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda", .float_type = type, .timing_cache = p->cache};
     const double start = qb_now();
     assert_ok(cx, qb_engine_build(cx, graph, &options, out));

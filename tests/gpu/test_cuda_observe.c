@@ -9,8 +9,8 @@
 #include "engine/collect.h"
 #include "graph/passes.h"
 #include "graph/zoo.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/observe.h"
+#include "kernels/cuda/common/device.h"
+#include "kernels/cuda/common/observe.h"
 #include "qb_test.h"
 
 #define TENSORS 40
@@ -237,7 +237,7 @@ static void check_same(qb_ctx *cx, const char *model) {
     qb_engine *engine;
     assert_ok(cx, qb_zoo_build(cx, model, 1, NULL, &graph));
     assert_ok(cx, qb_optimize(cx, graph, NULL, NULL));
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda", .batch = BATCH, .observable = true, .first_tactic = true};
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     for (int i = 0; i < 3; i++) {

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "../op/trial.h"
-#include "kernels/cuda/code.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/code.h"
+#include "kernels/cuda/common/device.h"
 #include "qb_test.h"
 
 #define CASES 80

@@ -22,9 +22,9 @@
 
 #include "json_damage.h"
 #include "kernels/compiled.h"
-#include "kernels/cuda/cudnn_internal.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cudnn_text.h"
+#include "kernels/cuda/common/device.h"
+#include "kernels/cuda/vendor/cudnn_internal.h"
+#include "kernels/cuda/vendor/cudnn_text/cudnn_text.h"
 #include "qb_test.h"
 
 #define CASES 300

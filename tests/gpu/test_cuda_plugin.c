@@ -1,7 +1,7 @@
 /* The sampler (examples/plugins) on a CUDA stream against its part for the CPU: FP32 and FP16, run
  * by run, recorded and replayed. Skips without a device. */
 #include "engine/providers.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "plugin_graph.h"
 #include "qb_test.h"
 
@@ -25,7 +25,7 @@ static void make_inputs(inputs *in, uint64_t seed) {
 }
 
 static qb_engine *build(qb_ctx *cx, const qb_graph *graph, const char *backends, qb_dtype type) {
-    const qb_engine_options options = {.backends = backends, .float_type = type};
+    const qb_build_spec options = {.backends = backends, .float_type = type};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     return engine;

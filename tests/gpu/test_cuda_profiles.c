@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "bench_ranges.h"
 #include "engine/file.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "kernels/sources.h"
 #include "qb_test.h"
 
@@ -93,12 +93,12 @@ static bool is_wanted(const char *model) {
 
 /* INT8 by own kernels alone, which are exact (cuDNN's may round a tie otherwise), and without FP16
  * steps: which ones those are depends on the shape. */
-static qb_engine_options options_for(const test_case *c, const char *cache) {
-    return (qb_engine_options){.backends = "cuda",
-                               .float_type = QB_DTYPE_F16,
-                               .no_mixing = c->int8,
-                               .without = c->int8 ? QB_SOURCES_ALL : c->without,
-                               .timing_cache = cache};
+static qb_build_spec options_for(const test_case *c, const char *cache) {
+    return (qb_build_spec){.backends = "cuda",
+                           .float_type = QB_DTYPE_F16,
+                           .no_mixed_precision = c->int8,
+                           .excluded_sources = c->int8 ? QB_SOURCES_ALL : c->without,
+                           .timing_cache = cache};
 }
 
 static double relative_error(const float *actual, const float *expected, int64_t n) {
@@ -137,7 +137,7 @@ static double fp16_limit(const qb_engine *engine) {
 }
 
 /* The shape in the engine with ranges, against an engine of its own. */
-static bool agrees(qb_ctx *cx, const test_case *c, const qb_graph *graph, qb_engine_options options,
+static bool agrees(qb_ctx *cx, const test_case *c, const qb_graph *graph, qb_build_spec options,
                    qb_context *context, const qb_shape *shape, bool usual) {
     char text[96];
     bench_ports x = {0}, y = {0};
@@ -210,7 +210,7 @@ static bool try_case(qb_ctx *cx, const test_case *c, const char *folder) {
     qb_test_join(cache, folder, "timing.cache");
     qb_test_join(path, folder, "ranges.qbe");
     assert_ok(cx, bench_range_model(cx, c->model, c->int8, c->sides, &graph));
-    const qb_engine_options options = options_for(c, cache);
+    const qb_build_spec options = options_for(c, cache);
     const double start = qb_now();
     assert_ok(cx, bench_build_ranges(cx, graph, c->range, c->n_ranges, options, &engine));
     printf("%s %s: built in %.2f s\n", c->model, c->int8 ? "int8" : "fp16", qb_now() - start);
@@ -267,8 +267,8 @@ static void memory_stays_when_shapes_alternate(void **state) {
     static qb_ctx cx;
     static const int numbers[] = {10, 50};
     const bench_range range = {S(4, 1, 3, 64, 64), S(4, 2, 3, 96, 96), S(4, 4, 3, 128, 128)};
-    const qb_engine_options options = {
-        .backends = "cuda", .float_type = QB_DTYPE_F16, .without = QB_SOURCE_CUDNN};
+    const qb_build_spec options = {
+        .backends = "cuda", .float_type = QB_DTYPE_F16, .excluded_sources = QB_SOURCE_CUDNN};
     qb_graph *graph;
     qb_engine *engine;
     qb_ctx_init(&cx);

@@ -11,7 +11,7 @@
 #include "bench_ranges.h"
 #include "engine/file.h"
 #include "graph/dequantize.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "kernels/sources.h"
 #include "qb_test.h"
 
@@ -34,7 +34,7 @@ static const qb_shape shapes[] = {IMAGES(8), IMAGES(1), IMAGES(3), IMAGES(32)};
 typedef struct fixture {
     qb_ctx cx;
     qb_graph *graph; /* in INT8 */
-    qb_engine_options options;
+    qb_build_spec options;
     char cache[QB_TEST_PATH], file[QB_TEST_PATH];
 } fixture;
 
@@ -46,10 +46,10 @@ static void open_fixture(fixture *f) {
     qb_test_temp_dir(folder);
     qb_test_join(f->cache, folder, "timing.cache");
     qb_test_join(f->file, folder, "ranges.qbe");
-    f->options = (qb_engine_options){.backends = "cuda",
-                                     .float_type = QB_DTYPE_F16,
-                                     .without = QB_SOURCES_ALL,
-                                     .timing_cache = f->cache};
+    f->options = (qb_build_spec){.backends = "cuda",
+                                 .float_type = QB_DTYPE_F16,
+                                 .excluded_sources = QB_SOURCES_ALL,
+                                 .timing_cache = f->cache};
     assert_ok(&f->cx, bench_range_model(&f->cx, "resnet18", true, false, &f->graph));
 }
 
@@ -114,7 +114,7 @@ static bool is_half(const qb_engine *engine, const char *output) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        if (strcmp(info.output, output) == 0 && info.half) return true;
+        if (strcmp(info.output, output) == 0 && info.f16_reason) return true;
     }
     return false;
 }
@@ -124,7 +124,7 @@ static int32_t same_halves(const qb_engine *usual, const qb_engine *plan) {
     for (int32_t s = 0; s < qb_engine_n_steps(usual); s++) {
         qb_step_info info;
         qb_engine_step(usual, s, &info);
-        if (!info.half) continue;
+        if (!info.f16_reason) continue;
         assert_true(is_half(plan, info.output));
         n++;
     }

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "bench_ranges.h"
 #include "graph/op.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "qb_test.h"
 
 #define SAMPLES 4000 /* values of each result that are computed here, too */
@@ -142,7 +142,7 @@ static void sums_keep_to_their_bound_at_every_shape(void **state) {
     qb_ctx_init(&cx);
     for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
         const product *p = &products[i];
-        const qb_engine_options options = {.backends = "cuda", .float_type = QB_DTYPE_F16};
+        const qb_build_spec options = {.backends = "cuda", .float_type = QB_DTYPE_F16};
         const int64_t n = qb_shape_count(&p->w);
         float *w = qb_alloc(&cx, (size_t)n, sizeof *w);
         qb_rng rng;

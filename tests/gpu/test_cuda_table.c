@@ -8,7 +8,7 @@
 
 #include "../op/trial.h"
 #include "conv_case.h"
-#include "kernels/cuda/remark.h"
+#include "kernels/cuda/common/fallback_reason.h"
 #include "kernels/sources.h"
 #include "qb_test.h"
 
@@ -169,14 +169,14 @@ static const char *remark_on(conv_spec spec, const char *name, char text[64]) {
     conv_case_on_device(&c, &problem, in);
     assert_true(t->supports(&problem, c.constant));
     const qb_kernel kernel = {.tactic = t, .problem = problem};
-    const bool said = qb_cuda_remark(&kernel, text, 64);
+    const bool said = qb_cuda_fallback_reason(&kernel, text, 64);
     conv_case_release(&c);
     return said ? text : "nothing";
 }
 
 static void slow_kernels_say_why(void **state) {
     (void)state;
-    static const char plain[] = "cuda.conv_s8.direct_nhwc";
+    static const char plain[] = "cuda.conv";
     char text[64];
     conv_spec spec = conv_spec_plain(1, 18, 9, 32, 3, 1);
     assert_string_equal(remark_on(spec, plain, text), "C=18: no tile");

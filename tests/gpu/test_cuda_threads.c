@@ -7,7 +7,7 @@
 #include "bench_models.h"
 #include "graph/passes.h"
 #include "graph/zoo.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "qb_test.h"
 
 #define WORKERS 8
@@ -24,7 +24,7 @@ typedef struct worker {
 } worker;
 
 static qb_engine *build(qb_ctx *cx, const qb_graph *graph, qb_dtype type) {
-    const qb_engine_options options = {.backends = "cuda", .float_type = type, .batch = 2};
+    const qb_build_spec options = {.backends = "cuda", .float_type = type, .batch = 2};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     return engine;

@@ -13,14 +13,21 @@ check() {
             allowed["base"]     = "^base/"
             allowed["kernels"]  = "^(base|kernels)/"
             allowed["graph"]    = "^(base|kernels|include|graph)/"
-            allowed["datasets"] = "^(base|datasets)/|^kernels/(tensor|ref|jpeg_batch)[.]h$|^graph/graph[.]h$"
+            allowed["datasets"] = "^(base|datasets)/|^kernels/(tensor|ref|cuda/vendor/jpeg_batch)[.]h$|^graph/graph[.]h$"
             allowed["engine"]   = "^(base|kernels|include|graph|engine)/"
+            below = "^(base|kernels|include|graph)/|^engine/[^/]*$|^engine/cuda/"
+            allowed["engine/plan"]    = below "|^engine/plan/"
+            allowed["engine/realize"] = below "|^engine/(plan|realize)/"
+            allowed["engine/run"]     = below "|^engine/(plan|realize|run)/"
+            allowed["engine/tune"]    = below "|^engine/(plan|realize|run|tune)/"
+            allowed["engine/file"]    = below "|^engine/(plan|realize|run|tune|file)/"
             allowed["include"]  = "^include/"
             allowed["api"]      = "^(base|kernels|graph|datasets|engine|include|api)/"
             allowed["examples"] = "^examples/"
-            allowed["calib"]    = "^(base|kernels|graph|datasets|engine|calib)/"
+            allowed["stream"]   = "^(base|kernels|graph|datasets|engine|stream)/"
+            allowed["calib"]    = "^(base|kernels|graph|datasets|engine|stream|calib)/"
             allowed["quant"]    = "^(base|kernels|graph|quant)/|^calib/table[.]h$"
-            allowed["eval"]     = "^(base|kernels|graph|datasets|engine|calib|quant|eval)/"
+            allowed["eval"]     = "^(base|kernels|graph|datasets|engine|stream|calib|quant|eval)/"
             allowed["reports"]  = "^(base|reports)/|^eval/run[.]h$"
             allowed["demo"]     = "^(base|kernels|graph|datasets|demo)/"
             allowed["cli"]      = "^"
@@ -34,8 +41,10 @@ check() {
             if (name == "mpi.h" && file !~ /^(calib|eval)\/distribute[.]c$/)
                 bad("<mpi.h> belongs into calib/distribute.c or eval/distribute.c")
         }
+        function file_root(  top) { top = file; sub(/\/.*/, "", top); return top }
         function check_own(name,   folder, path) {
-            folder = file; sub(/\/.*/, "", folder)
+            folder = dirname(file)
+            if (!(folder in allowed)) sub(/\/.*/, "", folder)
             if (name in generated) {
                 if (file !~ generated[name]) bad("\"" name "\" belongs into " generated[name])
                 return
@@ -45,7 +54,7 @@ check() {
             if (!exists(path)) path = name
             if (!exists(path)) { bad("\"" name "\" is not there"); return }
             if (path !~ allowed[folder]) bad(folder " may not include " path)
-            if (path ~ /_internal[.]h$/ && path !~ "^" folder "/")
+            if (path ~ /_internal[.]h$/ && path !~ "^" file_root() "/")
                 bad(path " is internal to its folder")
         }
         {
@@ -78,8 +87,9 @@ check_folders() {
 
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
-mkdir -p "$tree"/{base,kernels/ref,graph,reports}
+mkdir -p "$tree"/{base,kernels/ref,graph,reports,engine/realize,engine/tune}
 touch "$tree"/{base/ctx.h,kernels/k_internal.h,kernels/tensor.h,graph/graph.h}
+touch "$tree"/engine/{engine_internal.h,realize/r_internal.h,tune/t_internal.h}
 try() { # description, file, line: refused?
     echo "$3" >"$tree/$2"
     self_check "$1" check "$tree"
@@ -88,10 +98,12 @@ try() { # description, file, line: refused?
 echo '#include "ctx.h"' >"$tree/base/ctx.c"
 echo '#include "k_internal.h"' >"$tree/kernels/k.c"
 echo '#include "kernels/k_internal.h"' >"$tree/kernels/ref/k.c"
-check "$tree" # all three are legal
+echo '#include "engine/realize/r_internal.h"' >"$tree/engine/tune/t.c"
+check "$tree" # all of these are legal
 try "a folder above includes one below" base/a.c '#include "graph/graph.h"'
 try "an internal header leaves its folder" graph/a.c '#include "kernels/k_internal.h"'
 try "a vendor header in the wrong place" graph/a.c '#include <dnnl.h>'
+try "realizing a plan knows how plans are tuned" engine/realize/a.c '#include "engine/tune/t_internal.h"'
 try "a folder with a short list" reports/a.c '#include "graph/graph.h"'
 try "a path through .." kernels/ref/a.c '#include "../tensor.h"'
 try "a header that is not there" graph/a.c '  #  include "graph/none.h"'

@@ -5,12 +5,14 @@ source "$(dirname "${BASH_SOURCE[0]}")/../support/lint.sh"
 
 # list, plug-in folder, prefix of the descriptors, "own": the file is called like the row;
 # "shared": one file may hold the descriptors of several rows; "folder": a row is the name of a
-# folder of plug-ins.
+# folder of plug-ins; "made": the preprocessor makes what a row names.
 lists="
 graph/ops.def            graph/ops            qb_op_             shared
 graph/passes.def         graph/passes         qb_pass_           own
 graph/zoo.def            graph/zoo            qb_zoo_            own
 kernels/tactics.def      kernels              qb_tactic_         shared
+kernels/cuda/conv/tiles.def      kernels/cuda/conv  -            made
+kernels/cuda/conv/epilogues.def  kernels/cuda/conv  -            made
 engine/backends.def      kernels              -                  folder
 calib/formats.def        calib/formats        qb_calib_format_   own
 calib/methods.def        calib/methods        qb_calib_method_   own
@@ -21,13 +23,15 @@ quant/weight_ranges.def  quant/weight_ranges  qb_weight_range_   own
 datasets/formats.def     datasets/formats     qb_format_         own
 datasets/transforms.def  datasets/transforms  qb_transform_      own
 eval/metrics.def         eval/metrics         qb_metric_         own
+eval/tasks.def           eval/tasks           qb_task_           own
+eval/decoders.def        eval/decoders        qb_box_decoder_    own
 reports/figures.def      reports/figures      qb_figure_         own
 cli/commands.def         cli/commands         qb_command_        own
-cli/checks.def           cli/checks           qb_check_          own
+cli/doctor/checks.def    cli/doctor/checks    qb_check_          own
 cli/calib.def            cli/calib            qb_calib_command_  own
 cli/plugin.def           cli/plugin           qb_plugin_command_  own
 cli/data.def             cli/data             qb_data_command_   own
-cli/data_checks.def      cli/data_checks      qb_data_check_     own
+cli/data/checks.def      cli/data/checks      qb_data_check_     own
 "
 
 # The first argument of each row: "X(resize)", "QB_OP_ROW(conv, ...)".
@@ -37,9 +41,9 @@ rows_of() {
 
 # The names of the descriptors that a file defines: "const qb_pass qb_pass_x = {" at the start of
 # a line; or by a macro that takes the name first and the text that users see second, or the
-# macro of the reference tactics.
+# macro of the reference tactics. Embedded files are none.
 definitions_in() {
-    sed -E -n -e "s/^const [a-z_]+ $2([a-z0-9_]+)(\\[\\])? *=.*/\\1/p" \
+    sed -E -n -e '/^QB_EMBED\(/d' -e "s/^const [a-z_]+ $2([a-z0-9_]+)(\\[\\])? *=.*/\\1/p" \
         -e 's/^[A-Z_]+\(([a-z][a-z0-9_]*), *".*/\1/p' \
         -e 's/^QB_REF_TACTIC\(([a-z][a-z0-9_]*),.*/ref_\1/p' "$1"
 }
@@ -61,9 +65,21 @@ check_folders() {
     return $failed
 }
 
+# No two rows are the same but for what stands behind the first six columns: the names they make.
+check_made() {
+    local names
+    names=$(sed -E -n 's/^[A-Z][A-Z_]*\((([^,]*,){1,6}).*/\1/p' "$1" | sort)
+    [ -n "$names" ] || { echo "$2: no rows"; return 1; }
+    [ -z "$(uniq -d <<<"$names")" ] || { echo "$2: given twice: $(uniq -d <<<"$names")"; return 1; }
+}
+
 check_list() {
     local base=$1 def=$2 folder=$3 prefix=$4 kind=$5 failed=0 rows row defined file name
     [ -f "$base/$def" ] || return 0
+    if [ "$kind" = made ]; then
+        check_made "$base/$def" "$def"
+        return
+    fi
     rows=$(rows_of "$base/$def")
     [ -n "$rows" ] || { echo "$def: no rows"; return 1; }
     if [ "$kind" = folder ]; then
@@ -136,6 +152,11 @@ mv "$tree/graph/passes/other.c" "$tree/graph/passes/prune.c"
 check "$tree"
 mkdir "$tree/kernels/dnnl" && touch "$tree/kernels/dnnl/conv.c"
 self_check "a folder without a row" check "$tree"
+rm -r "$tree/kernels/dnnl" && mkdir -p "$tree/kernels/cuda/conv"
+for n in 64 128; do echo "QB_CUDA_TILE(90a, wgmma, s8, 64, $n, 64, 3)"; done >"$tree/kernels/cuda/conv/tiles.def"
+check "$tree"
+echo 'QB_CUDA_TILE(90a, wgmma, s8, 64, 128, 64, 2)' >>"$tree/kernels/cuda/conv/tiles.def"
+self_check "a tile that is given twice" check "$tree"
 touch "$tree/graph/new.def"
 self_check "a list that the table does not know" check_table "$tree"
 

@@ -21,7 +21,7 @@ static const struct {
 };
 
 bool random_is_node(qb_kind kind) {
-    return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_TRANSPOSE ||
+    return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
            kind == QB_KIND_RESIZE || kind == QB_KIND_GATHER;
 }
 
@@ -43,6 +43,38 @@ static void set_type(qb_rng *rng, random_case *c) {
     }
     c->problem.out.dtype = x->dtype;
     c->problem.out.q = x->q;
+}
+
+/* A part of each dimension, forwards or backwards, in any order, and perhaps repeated. */
+static void make_strided(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_strided *s = &p->strided;
+    const qb_shape *x = &c->in[0].shape;
+    int64_t step = 1;
+    s->rank = x->rank;
+    s->offset = 0;
+    for (int32_t d = x->rank - 1; d >= 0; d--) {
+        const int64_t by = random_chance(rng, 70) ? 1 : random_between(rng, 1, 3);
+        const int64_t first = random_chance(rng, 60) ? 0 : random_between(rng, 0, x->dim[d] - 1);
+        const bool back = random_chance(rng, 15);
+        s->dim[d] = (x->dim[d] - first + by - 1) / by;
+        s->stride[d] = (back ? -by : by) * step;
+        s->offset += (back ? x->dim[d] - 1 - first : first) * step;
+        step *= x->dim[d];
+    }
+    for (int32_t d = 0; d < s->rank; d++) {
+        const int32_t other = (int32_t)random_between(rng, 0, d);
+        const int64_t dim = s->dim[d], stride = s->stride[d];
+        s->dim[d] = s->dim[other], s->stride[d] = s->stride[other];
+        s->dim[other] = dim, s->stride[other] = stride;
+    }
+    if (random_chance(rng, 30)) {
+        const int32_t at = (int32_t)random_between(rng, 0, s->rank - 1);
+        s->dim[s->rank] = s->dim[at], s->stride[s->rank++] = s->stride[at];
+        s->dim[at] = random_between(rng, 1, 5), s->stride[at] = 0;
+    }
+    p->out.shape.rank = s->rank;
+    memcpy(p->out.shape.dim, s->dim, sizeof s->dim);
 }
 
 void random_node_make(qb_rng *rng, random_case *c) {
@@ -71,14 +103,7 @@ void random_node_make(qb_rng *rng, random_case *c) {
         }
     }
     p->out.shape = x->shape;
-    if (p->kind == QB_KIND_TRANSPOSE)
-        for (int32_t d = 0; d < rank; d++) {
-            int32_t other = (int32_t)random_between(rng, 0, d), moved = p->perm[other];
-            p->perm[other] = d;
-            if (other != d) p->perm[d] = moved;
-        }
-    for (int32_t d = 0; d < rank && p->kind == QB_KIND_TRANSPOSE; d++)
-        p->out.shape.dim[d] = x->shape.dim[p->perm[d]];
+    if (p->kind == QB_KIND_STRIDED_COPY) make_strided(rng, c);
     if (p->kind == QB_KIND_RESIZE) {
         p->resize = random_chance(rng, 50) ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
         for (int32_t d = 2; d < 4; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
@@ -179,14 +204,16 @@ void random_node_reference(random_case *c) {
             put(c, i, resized(c, out));
             continue;
         }
+        int64_t from = p->strided.offset;
         memcpy(in, out, sizeof in);
         if (p->kind == QB_KIND_GATHER) {
             int64_t index = ((const int64_t *)c->data[1])[out[p->axis]];
             in[p->axis] = index < 0 ? index + x->dim[p->axis] : index;
+            from = element(x, in);
         } else {
-            for (int32_t d = 0; d < x->rank; d++) in[p->perm[d]] = out[d];
+            for (int32_t d = 0; d < p->strided.rank; d++) from += out[d] * p->strided.stride[d];
         }
         memcpy((char *)c->expected + (size_t)i * size,
-               (const char *)c->data[0] + (size_t)element(x, in) * size, size);
+               (const char *)c->data[0] + (size_t)from * size, size);
     }
 }

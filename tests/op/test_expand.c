@@ -21,7 +21,7 @@ static void run(const char *file, qb_shape shape, float *out, int64_t n) {
     qb_ctx_init(&cx);
     assert_ok(&cx, qb_onnx_load(&cx, file, &graph));
     assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
-    const qb_engine_options options = {.input_shapes = &shape, .threads = 1};
+    const qb_build_spec options = {.input_shapes = &shape, .threads = 1};
     assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
     assert_ok(&cx, qb_context_create(&cx, engine, &context));
     int64_t total = 0;

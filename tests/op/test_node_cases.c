@@ -23,7 +23,7 @@ static void run_all(const char *backends, int32_t min_passed) {
     qb_test_need_shared(root, "onnx-node-tests");
     const char *only = getenv("QB_NODE_CASE");
     bool verbose = getenv("QB_NODE_VERBOSE") != NULL;
-    const qb_verify_options options = {.backends = backends, .rtol = NAN, .atol = NAN};
+    const qb_verify_options options = {.spec.backends = backends, .rtol = NAN, .atol = NAN};
     qb_ctx cx;
     qb_ctx_init(&cx);
     cx.threads = 1;

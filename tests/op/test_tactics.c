@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/processor.h"
 #include "qb_test.h"
 #include "trial.h"
 
@@ -15,13 +16,21 @@
  * devices have tests of their own (tests/gpu), with buffers in device memory. */
 static bool machine_has(const qb_tactic *tactic) {
     if (strcmp(tactic->backend, "cuda") == 0) return false;
-#if defined(__x86_64__)
-    if (strstr(tactic->name, "bf16")) return __builtin_cpu_supports("avx512bf16");
-    if (strstr(tactic->name, "avx512vnni")) return __builtin_cpu_supports("avx512vnni");
-    if (strstr(tactic->name, "avx512")) return __builtin_cpu_supports("avx512f");
-    if (strstr(tactic->name, "avx2")) return __builtin_cpu_supports("avx2");
-#endif
-    return strstr(tactic->name, "avx") == NULL;
+    static const struct {
+        const char *name;
+        qb_tier tier;
+    } asks[] = {{"bf16", QB_TIER_AVX512_BF16},
+                {"scale_shift", QB_TIER_AVX512},
+                {"layer_norm", QB_TIER_AVX512},
+                {"avx512vnni", QB_TIER_AVX512_VNNI},
+                {"avx512", QB_TIER_AVX512},
+                {"avx2vnni", QB_TIER_AVX2_VNNI},
+                {"avx2", QB_TIER_AVX2},
+                {"dnnl.conv_s8", QB_TIER_AVX512_VNNI},
+                {"dnnl.matmul_s8", QB_TIER_AVX512_VNNI}};
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++)
+        if (strstr(tactic->name, asks[i].name)) return qb_processor_has(asks[i].tier);
+    return true;
 }
 
 /* Tactics of bf16, and some problems of those that take bf16 beside f32. */
@@ -63,8 +72,10 @@ static void every_tactic_agrees_with_the_reference(void **state) {
     assert_int_equal(missing, 0);
 }
 
-/* test_tactics [BEGINNING OF NAMES] */
+/* test_tactics [BEGINNING OF NAMES]; in the tier of QB_CPU, which the processor must have. */
 int main(int argc, char **argv) {
+    const qb_tier limit = qb_processor_limit();
+    if (limit < QB_TIER_COUNT && qb_processor_tier() != limit) return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(every_tactic_agrees_with_the_reference,
                                   argc > 1 ? argv[1] : NULL),

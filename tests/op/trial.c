@@ -8,7 +8,7 @@
 #include "kernels/ref.h"
 #include "qb_test.h"
 #ifdef QB_HAVE_CUDA
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #endif
 
 #define GUARD 256 /* keeps the alignment of device memory */
@@ -132,7 +132,9 @@ static bool rounds_to_tf32(const qb_tactic *tactic) { return strstr(tactic->name
 static void pose(trial *t) {
     const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC, QB_LAYOUT_NHWC, QB_LAYOUT_ANY};
     qb_layout layout = layouts[random_between(t->rng, 0, 3)];
-    bool copy = t->c->problem.kind == QB_KIND_COPY, slices = random_chance(t->rng, 40);
+    const qb_kind kind = t->c->problem.kind;
+    bool copy = kind == QB_KIND_COPY || kind == QB_KIND_STRIDED_COPY;
+    bool slices = random_chance(t->rng, 40);
     bool turns = copy || qb_problem_is_scale(&t->c->problem);
     if (copy && layout == QB_LAYOUT_ANY) layout = QB_LAYOUT_NHWC;
     t->problem = t->c->problem;
@@ -241,7 +243,10 @@ static bool has_exponential(qb_act_kind act) {
 }
 
 static void compare_codes(const trial *t, const uint8_t *got, const uint8_t *expected, int64_t n) {
-    bool exact = t->tactic->exactness == QB_EXACT && !has_exponential(t->problem.act.kind) &&
+    /* the processor's functions of one 8-bit value are tables that the reference fills */
+    const bool table = t->problem.kind == QB_KIND_UNARY && strcmp(t->tactic->backend, "cpu") == 0;
+    bool exact = t->tactic->exactness == QB_EXACT &&
+                 (table || !has_exponential(t->problem.act.kind)) &&
                  (t->problem.in[0].q.n > 0 || t->problem.kind == QB_KIND_COPY ||
                   t->problem.kind == QB_KIND_DYNAMIC_QUANTIZE);
     int most = exact ? 0 : 1;

@@ -13,8 +13,8 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "calib/stream.h"
 #include "cli/pipeline.h"
+#include "stream/stream.h"
 
 #define LANES 16
 
@@ -93,7 +93,7 @@ static qb_status observe_sample(qb_ctx *cx, void *user, const qb_stream_sample *
 }
 
 static qb_status stream(bench *b, qb_sample_fn on_sample, bool observable, void *user) {
-    const qb_stream_model model = {.graph = b->graph, .observable = observable};
+    const qb_stream_model model = {.graph = b->graph, .spec.observable = observable};
     const qb_stream_options options = {.model = &model,
                                        .n_models = 1,
                                        .loader = &b->loader,
@@ -191,7 +191,7 @@ static qb_status run(bench *b, int argc, char **argv) {
     cost least[N_PARTS];
     double choose;
     QB_TRY(qb_project_open(b->cx, &none, &flags, true, &b->project));
-    QB_TRY(qb_stage_load(b->cx, &b->project, &b->graph, NULL));
+    QB_TRY(qb_stage_load(b->cx, &b->project, NULL, &b->graph, NULL));
     QB_TRY(qb_stage_data(b->cx, &b->project, b->graph, argv[2], &b->dataset, &b->loader));
     QB_TRY(measure(b, atoi(argv[4]), least, &choose));
     report(b, least, choose);

@@ -145,8 +145,9 @@ static int32_t fallbacks(const qb_engine *engine) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        if (!info.fallback) continue;
-        if (n++ < 4) printf("  on the host: %s '%s': %s\n", info.op, info.name, info.fallback);
+        if (!info.fallback_reason) continue;
+        if (n++ < 4)
+            printf("  on the host: %s '%s': %s\n", info.op, info.name, info.fallback_reason);
     }
     return n;
 }
@@ -215,13 +216,13 @@ static qb_status build(bench *b, const qb_graph *graph, int64_t batch, const cha
                        qb_engine **out) {
     const bool tf32 = strcmp(precision, "tf32") == 0;
     const bool full = tf32 || strcmp(precision, "fp32") == 0;
-    const qb_engine_options how = {.backends = "cuda",
-                                   .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
-                                   .tf32 = tf32,
-                                   .timing_cache = b->options->cache,
-                                   .without = b->options->without,
-                                   .no_mixing = strcmp(precision, "pure") == 0,
-                                   .batch = batch};
+    const qb_build_spec how = {.backends = "cuda",
+                               .float_type = full ? QB_DTYPE_F32 : QB_DTYPE_F16,
+                               .tf32 = tf32,
+                               .timing_cache = b->options->cache,
+                               .excluded_sources = b->options->without,
+                               .no_mixed_precision = strcmp(precision, "pure") == 0,
+                               .batch = batch};
     return qb_engine_build(b->cx, graph, &how, out);
 }
 

@@ -79,7 +79,7 @@ static qb_status measure(qb_ctx *cx, const options *o) {
     double inference, plain, collect;
     int32_t values;
     qb_status status = QB_OK;
-    qb_engine_options build = {.backends = "cuda", .batch = o->batch};
+    qb_build_spec build = {.backends = "cuda", .batch = o->batch};
     QB_GO(bench_zoo(cx, o->model, &graph));
     QB_GO(qb_optimize(cx, graph, NULL, NULL));
     QB_GO(qb_engine_build(cx, graph, &build, &fast));

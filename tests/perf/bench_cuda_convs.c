@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "cuda_timing.h"
-#include "kernels/cuda/cudnn_graph.h"
+#include "kernels/cuda/vendor/cudnn_graph.h"
 
 #define FLOOR_OPS 1979e12  /* 8-bit operations a second, the H200's datasheet */
 #define FLOOR_BYTES 4.3e12 /* bytes a second, measured by copies */
@@ -147,7 +147,7 @@ static qb_status time_tactic(qb_ctx *cx, const job *j, const qb_tactic *t, const
 
 static bool is_ours(const qb_tactic *t) {
     return t->kind == QB_KIND_CONV && t->device_memory && !strstr(t->name, "cudnn") &&
-           !strstr(t->name, "direct");
+           strncmp(t->name, "cuda.conv_", strlen("cuda.conv_")) == 0;
 }
 
 /* Times the fastest of the trial again, with all replays, until the fastest is one of those. */

@@ -141,7 +141,7 @@ static json_t *row_json(const row *r, const double ms[2], double load_ms, const 
 }
 
 static qb_status measure(qb_ctx *cx, const options *o, const row *r, json_t *out, char *device) {
-    const qb_engine_options build = {
+    const qb_build_spec build = {
         .backends = "cuda", .float_type = QB_DTYPE_F16, .timing_cache = o->cache};
     qb_graph *graph = NULL;
     qb_engine *engine[2] = {NULL};

@@ -36,7 +36,7 @@ static qb_status load(qb_ctx *cx, const char *path, qb_graph **out) {
 }
 
 static qb_status open_engine(bench *b, int64_t batch, int threads, const char *backends) {
-    qb_engine_options options = {.batch = batch, .threads = threads, .backends = backends};
+    qb_build_spec options = {.batch = batch, .threads = threads, .backends = backends};
     QB_TRY(qb_engine_build(b->cx, b->graph, &options, &b->engine));
     QB_TRY(qb_context_create(b->cx, b->engine, &b->context));
     return bench_ports_new(b->cx, b->engine, 7, &b->ports);

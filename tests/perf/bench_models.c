@@ -91,7 +91,7 @@ static qb_status fill_table(qb_ctx *cx, const qb_engine *engine, const qb_graph 
 }
 
 qb_status bench_quantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out) {
-    const qb_engine_options build = {.observable = true};
+    const qb_build_spec build = {.observable = true};
     const qb_quant_options options = {.activations = QB_SCHEME_U8_AFFINE};
     qb_status status = QB_OK;
     qb_engine *engine = NULL;

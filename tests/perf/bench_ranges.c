@@ -42,7 +42,7 @@ out:
 }
 
 qb_status bench_build_ranges(qb_ctx *cx, const qb_graph *graph, const bench_range *ranges,
-                             int32_t n, qb_engine_options options, qb_engine **out) {
+                             int32_t n, qb_build_spec options, qb_engine **out) {
     qb_profile profiles[BENCH_PROFILES_MAX];
     bench_shapes bounds[BENCH_PROFILES_MAX][3];
     for (int32_t p = 0; p < n; p++) {
@@ -57,7 +57,7 @@ qb_status bench_build_ranges(qb_ctx *cx, const qb_graph *graph, const bench_rang
 }
 
 qb_status bench_build_at(qb_ctx *cx, const qb_graph *graph, const qb_shape *shape,
-                         qb_engine_options options, qb_engine **out) {
+                         qb_build_spec options, qb_engine **out) {
     const bench_shapes inputs = bench_shapes_of(shape);
     options.input_shapes = inputs.of;
     return qb_engine_build(cx, graph, &options, out);

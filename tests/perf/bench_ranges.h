@@ -24,9 +24,9 @@ typedef struct bench_range {
 qb_status bench_range_model(qb_ctx *cx, const char *name, bool int8, bool sides, qb_graph **out);
 /* qb_engine_build with a profile for each range (at most BENCH_PROFILES_MAX), or for one shape. */
 qb_status bench_build_ranges(qb_ctx *cx, const qb_graph *graph, const bench_range *ranges,
-                             int32_t n, qb_engine_options options, qb_engine **out);
+                             int32_t n, qb_build_spec options, qb_engine **out);
 qb_status bench_build_at(qb_ctx *cx, const qb_graph *graph, const qb_shape *shape,
-                         qb_engine_options options, qb_engine **out);
+                         qb_build_spec options, qb_engine **out);
 /* Turns the context to the shape and runs it on seeded inputs: bench_ports_new with the token
  * numbers drawn, too. A smaller batch has the first items of a larger one. */
 qb_status bench_run_at(qb_ctx *cx, qb_context *context, const qb_shape *shape, bench_ports *ports);

@@ -4,7 +4,7 @@
 #define CUDA_TIMING_H
 
 #include "base/rng.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/common/device.h"
 #include "kernels/tactic.h"
 
 #define TIMING_MAX_SETS 24

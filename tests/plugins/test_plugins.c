@@ -29,7 +29,7 @@ static void close_all(qb_ctx *cx) {
 
 static qb_engine *build(qb_ctx *cx, const qb_graph *graph, const char *backends) {
     const int64_t batch = graph->values[graph->inputs[0]].shape.dim[0] < 0 ? 2 : 0;
-    const qb_engine_options options = {.backends = backends, .batch = batch, .threads = 2};
+    const qb_build_spec options = {.backends = backends, .batch = batch, .threads = 2};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     return engine;
@@ -238,7 +238,7 @@ static void an_output_is_as_large_as_a_constant_says(void **state) {
     qb_engine *engine;
     qb_context *context;
     const qb_shape shape = {4, {1, 2, 3, 5}};
-    const qb_engine_options options = {.input_shapes = &shape, .threads = 1};
+    const qb_build_spec options = {.input_shapes = &shape, .threads = 1};
     qb_ctx_init(&cx);
     assert_ok(&cx, plugin_graph_load(&cx, "resize_to"));
     assert_ok(&cx, plugin_graph_resize(&cx, SIZE_CONSTANT, &graph));
@@ -262,7 +262,7 @@ static void an_output_is_as_large_as_another_input(void **state) {
                                          {{4, {1, 2, 8, 8}}, {4, {1, 1, 8, 8}}}};
     static const qb_shape small[2] = {{4, {1, 2, 7, 2}}, {4, {1, 1, 2, 3}}};
     const qb_profile profile = {range[0], range[1], range[2]};
-    const qb_engine_options options = {.profiles = &profile, .n_profiles = 1, .threads = 1};
+    const qb_build_spec options = {.profiles = &profile, .n_profiles = 1, .threads = 1};
     char folder[QB_TEST_PATH], path[QB_TEST_PATH];
     qb_ctx cx;
     qb_graph *graph;
@@ -308,7 +308,7 @@ static void an_output_that_a_run_sizes_is_refused(void **state) {
     qb_graph *graph;
     qb_engine *engine = NULL;
     const qb_shape shapes[] = {{4, {1, 2, 3, 5}}, {1, {2}}};
-    const qb_engine_options options = {.input_shapes = shapes, .threads = 1};
+    const qb_build_spec options = {.input_shapes = shapes, .threads = 1};
     qb_ctx_init(&cx);
     assert_ok(&cx, plugin_graph_load(&cx, "resize_to"));
     assert_ok(&cx, plugin_graph_resize(&cx, SIZE_INPUT, &graph));

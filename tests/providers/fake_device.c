@@ -21,7 +21,7 @@ qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
     fake_device_compilations, fake_device_waits;
 size_t fake_device_odd_scratch;
-bool fake_device_joins, fake_device_attends;
+bool fake_device_joins, fake_device_attends, fake_device_has_library;
 _Atomic uint32_t fake_device_clock;
 int fake_device_fills_left = -1;
 double (*fake_device_seconds)(const char *tactic, bool alone);
@@ -296,11 +296,11 @@ static const qb_device_api fake = {.backend = "cuda",
                                    .stream_open = stream_open,
                                    .stream_close = stream_close,
                                    .sync = sync_stream,
-                                   .event_open = event_open,
-                                   .event_close = event_close,
-                                   .event_record = event_record,
-                                   .event_mark = event_record,
-                                   .event_elapsed = event_elapsed,
+                                   .event.open = event_open,
+                                   .event.close = event_close,
+                                   .event.record = event_record,
+                                   .event.mark = event_record,
+                                   .event.elapsed = event_elapsed,
                                    .capture_begin = capture_begin,
                                    .fence = nothing,
                                    .capture_end = capture_end,
@@ -308,7 +308,7 @@ static const qb_device_api fake = {.backend = "cuda",
                                    .graph_close = graph_close,
                                    .host_alloc = host_alloc,
                                    .host_release = host_release,
-                                   .event_wait = sync_stream,
+                                   .event.wait = sync_stream,
                                    .stream_wait = stream_wait,
                                    .observers = &observers,
                                    .remark = remark};
@@ -557,6 +557,16 @@ static const qb_tactic fake_early = {.name = "cuda.fake_conv_early",
                                      .supports = supports_early,
                                      .create = create};
 
+static bool supports_library(const qb_problem *p, const bool *constant) {
+    return fake_device_has_library && supports_conv(p, constant);
+}
+static const qb_tactic fake_library = {.name = "cuda.fake_conv.cudnn",
+                                       .backend = "cuda",
+                                       .kind = QB_KIND_CONV,
+                                       .device_memory = true,
+                                       .supports = supports_library,
+                                       .create = create};
+
 /* Attention of [N, tokens, 3 heads size]. */
 static bool supports_attention(const qb_problem *p, const bool *constant) {
     (void)constant;
@@ -672,8 +682,9 @@ static const qb_tactic *all_tactics[1024];
 
 static void list_tactics(void) {
     static const qb_tactic *const fakes[] = {
-        &fake_conv,   &fake_early, &fake_pool,      &fake_conv_pool,      &fake_unary,
-        &fake_binary, &fake_copy,  &fake_attention, &fake_matmul_integer, &fake_dynamic_quantize};
+        &fake_conv,      &fake_library,        &fake_early,           &fake_pool,
+        &fake_conv_pool, &fake_unary,          &fake_binary,          &fake_copy,
+        &fake_attention, &fake_matmul_integer, &fake_dynamic_quantize};
     size_t n = 0;
     for (; n < sizeof fakes / sizeof *fakes; n++) all_tactics[n] = fakes[n];
     for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)

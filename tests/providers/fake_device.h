@@ -36,6 +36,8 @@ extern bool fake_device_has_early, fake_device_early_is_nhwc;
 extern size_t fake_device_odd_scratch;
 /* What its clock says next follows from this; never the same twice in a row, as on a real one. */
 extern _Atomic uint32_t fake_device_clock;
+/* Is there a library's tactic for convolutions, "cuda.fake_conv.cudnn"? */
+extern bool fake_device_has_library;
 /* Has it a tactic for a convolution and a pool as one step? */
 extern bool fake_device_joins;
 /* Has it a tactic for the attention of queries, keys and values side by side, in f16? */

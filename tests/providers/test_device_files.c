@@ -43,7 +43,7 @@ static void close_files(files *f) {
 }
 
 static qb_engine *build(files *f, const char *timing_cache) {
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda,cpu,ref", .threads = 1, .timing_cache = timing_cache};
     qb_engine *engine;
     assert_ok(&f->cx, qb_engine_build(&f->cx, f->graph, &options, &engine));
@@ -242,7 +242,7 @@ static void damage_is_noticed(void **state) {
     const qb_shape min = qb_shape_of(4, 1, 3, 4, 4), opt = qb_shape_of(4, 1, 3, 8, 8),
                    max = qb_shape_of(4, 2, 3, 8, 8);
     const qb_profile profile = {&min, &opt, &max};
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda,cpu,ref", .threads = 1, .profiles = &profile, .n_profiles = 1};
     files f;
     qb_graph *graph;

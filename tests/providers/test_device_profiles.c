@@ -16,7 +16,7 @@
 
 typedef void (*make_model)(qb_ctx *cx, qb_graph **out);
 
-static qb_engine *build(qb_ctx *cx, make_model make, const qb_engine_options *options) {
+static qb_engine *build(qb_ctx *cx, make_model make, const qb_build_spec *options) {
     qb_graph *graph;
     qb_engine *engine;
     make(cx, &graph);
@@ -26,7 +26,7 @@ static qb_engine *build(qb_ctx *cx, make_model make, const qb_engine_options *op
 }
 
 static qb_engine *build_ranges(qb_ctx *cx, make_model make, const qb_profile *profiles, int32_t n) {
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda,cpu,ref", .threads = 1, .profiles = profiles, .n_profiles = n};
     return build(cx, make, &options);
 }
@@ -43,7 +43,7 @@ static void same_run(qb_ctx *cx, qb_context *a, qb_context *b, const qb_shape *s
 }
 
 static void runs_as_a_fixed_one(qb_ctx *cx, make_model make, qb_context *context, qb_shape shape) {
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda,cpu,ref", .threads = 1, .input_shapes = &shape};
     qb_engine *fixed = build(cx, make, &options);
     qb_context *other;
@@ -183,8 +183,7 @@ static void all_shapes_read_the_same_weights(void **state) {
     const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), opt = qb_shape_of(4, 1, 3, 32, 32),
                    max = qb_shape_of(4, 4, 3, 64, 64);
     const qb_profile profile = {&min, &opt, &max};
-    const qb_engine_options options = {
-        .backends = "cuda,cpu,ref", .threads = 1, .input_shapes = &opt};
+    const qb_build_spec options = {.backends = "cuda,cpu,ref", .threads = 1, .input_shapes = &opt};
     qb_ctx cx;
     qb_engine_memory ranges, fixed;
     qb_ctx_init(&cx);
@@ -399,11 +398,11 @@ static void builds_with_the_same_times_give_the_same_file(void **state) {
     qb_test_join(path[1], folder, "second.qbe");
     qb_test_join(cache, folder, "timing.cache");
     qb_ctx_init(&cx);
-    const qb_engine_options options = {.backends = "cuda,cpu,ref",
-                                       .threads = 1,
-                                       .timing_cache = cache,
-                                       .profiles = &profile,
-                                       .n_profiles = 1};
+    const qb_build_spec options = {.backends = "cuda,cpu,ref",
+                                   .threads = 1,
+                                   .timing_cache = cache,
+                                   .profiles = &profile,
+                                   .n_profiles = 1};
     for (int i = 0; i < 2; i++) {
         const int before = fake_device_compilations;
         qb_engine *engine = build(&cx, open_image_model, &options);
@@ -486,7 +485,7 @@ static void same_steps(const qb_engine *a, const qb_engine *b) {
 /* The plan for the shape is that of an engine for it alone, with one product. */
 static void plans_as_a_fixed_one(qb_ctx *cx, const qb_engine *engine, qb_context *context,
                                  const qb_shape *shape) {
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1, .input_shapes = shape};
     qb_engine *fixed = build(cx, open_attention_model, &options);
     const qb_engine *plan;
@@ -511,7 +510,7 @@ static void all_plans_have_one_product(void **state) {
                    max = qb_shape_of(3, 4, 12, 16);
     const qb_profile profiles[] = {{&min, &opt, &max}, {&opt, &max, &max}};
     const qb_shape inside[] = {opt, min, max, qb_shape_of(3, 3, 7, 16)};
-    qb_engine_options options = {
+    qb_build_spec options = {
         .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1, .profiles = profiles};
     char folder[QB_TEST_PATH], path[QB_TEST_PATH];
     qb_ctx cx;
@@ -549,11 +548,14 @@ static int attend_no_more(void **state) {
 /* Constants that steps of codes read as floats because they run in f16. */
 static size_t floats_read(const qb_engine *e) {
     size_t n = 0;
-    for (int32_t i = 0; i < e->n_half; i += 2 + e->half[i + 1])
-        for (int32_t k = 0; k < e->half[i + 1]; k++) {
-            const int32_t id = e->half[i + 2 + k];
-            n += id >= 0 && e->graph->values[id].data && e->graph->values[id].dtype == QB_DTYPE_F32;
-        }
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (step->row < 0 || e->plan->table[0].rows[step->row].precision != QB_DTYPE_F16 ||
+            e->plan->dequantized)
+            continue;
+        for (int32_t i = 0; step->constants && i < step->n_in; i++)
+            n += step->constants[i] && step->kernel->problem.in[i].dtype == QB_DTYPE_F32;
+    }
     return n;
 }
 
@@ -572,17 +574,17 @@ static void floats_that_nothing_reads_go(void **state) {
     qb_graph_free(floats);
     const qb_shape shape = qb_shape_of(4, 2, 3, RUN_SIDE, RUN_SIDE);
     const qb_profile profile = {&shape, &shape, &shape};
-    const qb_engine_options options = {.backends = "cuda,cpu,ref",
-                                       .float_type = QB_DTYPE_F16,
-                                       .threads = 1,
-                                       .profiles = &profile,
-                                       .n_profiles = 1};
+    const qb_build_spec options = {.backends = "cuda,cpu,ref",
+                                   .float_type = QB_DTYPE_F16,
+                                   .threads = 1,
+                                   .profiles = &profile,
+                                   .n_profiles = 1};
     for (int i = 0; i < BUILDS && (with == 0 || without == 0); i++) { /* each has other times */
         qb_engine *engine;
         assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
         const size_t read = floats_read(engine);
         *(read > 0 ? &with : &without) += 1;
-        assert_int_equal(engine->plans->n_reals, read);
+        assert_int_equal(engine->plans->n_floats, read);
         assert_true(qb_packs_bytes(engine->plans) >= read * sizeof(float));
         qb_engine_free(engine);
     }
@@ -661,11 +663,11 @@ static qb_status set_once(qb_ctx *cx, void *user) {
     const qb_shape shape = qb_shape_of(4, 2, 3, 9, 9);
     const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), max = qb_shape_of(4, 2, 3, 12, 12);
     const qb_profile profile = {&min, &min, &max};
-    const qb_engine_options options = {.backends = "cuda,cpu,ref",
-                                       .threads = 1,
-                                       .profiles = &profile,
-                                       .n_profiles = 1,
-                                       .first_tactic = true};
+    const qb_build_spec options = {.backends = "cuda,cpu,ref",
+                                   .threads = 1,
+                                   .profiles = &profile,
+                                   .n_profiles = 1,
+                                   .first_tactic = true};
     qb_engine *engine;
     qb_context *context;
     QB_TRY(qb_engine_build(cx, user, &options, &engine));

@@ -82,8 +82,8 @@ static void close_fixture(fixture *f) {
     assert_int_equal(fake_device_blocks, 0);
 }
 
-static qb_engine *build(fixture *f, const qb_engine_options *how) {
-    qb_engine_options options = *how;
+static qb_engine *build(fixture *f, const qb_build_spec *how) {
+    qb_build_spec options = *how;
     qb_engine *engine;
     options.backends = "cuda,cpu,ref";
     options.threads = 1;
@@ -98,10 +98,10 @@ static int32_t count_early(const qb_engine *engine) {
         qb_step_info step;
         qb_engine_step(engine, s, &step);
         const bool early = strcmp(step.tactic, "cuda.fake_conv_early") == 0;
-        assert_int_equal(early, step.place != NULL);
+        assert_int_equal(early, step.tactic_reason != NULL);
         if (!early) continue;
-        assert_non_null(strstr(step.place, "0.0"));
-        assert_non_null(strstr(step.place, " ms < 0.0"));
+        assert_non_null(strstr(step.tactic_reason, "0.0"));
+        assert_non_null(strstr(step.tactic_reason, " ms < 0.0"));
         assert_true(step.seconds > 10.9e-6 && step.seconds < 11.1e-6);
         assert_int_equal(step.n_alternatives, 2);
         n++;
@@ -124,11 +124,11 @@ static void what_gains_in_a_run_replaces_what_is_faster_alone(void **state) {
     float first[256], second[256];
     qb_engine *loaded;
     open_fixture(&f, 10e-6);
-    qb_engine *as_chosen = build(&f, &(qb_engine_options){0});
+    qb_engine *as_chosen = build(&f, &(qb_build_spec){0});
     assert_int_equal(count_early(as_chosen), 0); /* no faster */
     run(&f, as_chosen, first);
     early_in_a_run = 6e-6;
-    qb_engine *engine = build(&f, &(qb_engine_options){0});
+    qb_engine *engine = build(&f, &(qb_build_spec){0});
     assert_int_equal(count_early(engine), CONVS);
     run(&f, engine, second);
     assert_memory_equal(first, second, sizeof first);
@@ -165,7 +165,7 @@ static void the_same_timings_decide_the_same(void **state) {
     for (int early = 0; early < 2; early++) {
         fixture f;
         open_fixture(&f, early ? 6e-6 : 12e-6);
-        const qb_engine_options options = {.timing_cache = f.cache};
+        const qb_build_spec options = {.timing_cache = f.cache};
         qb_engine *engine[2] = {build(&f, &options), NULL};
         early_in_a_run = early ? 12e-6 : 6e-6;
         launches = 0;
@@ -189,7 +189,7 @@ static void ranges_of_shapes_follow(void **state) {
     for (int i = 0; i < 3; i++) shape[i].dim[0] = i + 1;
     const qb_profile profile = {&shape[0], &shape[1], &shape[2]};
     open_fixture(&f, 6e-6);
-    qb_engine *engine = build(&f, &(qb_engine_options){.profiles = &profile, .n_profiles = 1});
+    qb_engine *engine = build(&f, &(qb_build_spec){.profiles = &profile, .n_profiles = 1});
     assert_int_equal(count_early(engine), CONVS);
     for (int i = 0; i < 3; i++) {
         const qb_engine *plan;
@@ -220,7 +220,7 @@ static void what_is_far_behind_is_not_tried(void **state) {
     open_fixture(&f, 0);
     fake_device_seconds = far_behind;
     const int recordings = fake_device_recordings;
-    qb_engine *engine = build(&f, &(qb_engine_options){0});
+    qb_engine *engine = build(&f, &(qb_build_spec){0});
     assert_int_equal(count_early(engine), 0);
     print_message("%d recordings\n", fake_device_recordings - recordings);
     assert_true(fake_device_recordings - recordings <= 4); /* of two tactics and copies alone */
@@ -255,12 +255,12 @@ static void reorders_count(void **state) {
     fake_device_early_is_nhwc = true;
     fake_device_seconds = in_another_layout;
     reorder_seconds = costly;
-    qb_engine *engine = build(&f, &(qb_engine_options){0});
+    qb_engine *engine = build(&f, &(qb_build_spec){0});
     assert_int_equal(count(engine, "cuda.fake_conv"), CONVS);
     run(&f, engine, first);
     qb_engine_free(engine);
     reorder_seconds = cheap;
-    engine = build(&f, &(qb_engine_options){0});
+    engine = build(&f, &(qb_build_spec){0});
     assert_int_equal(count(engine, "cuda.fake_conv_early"), CONVS);
     run(&f, engine, second);
     assert_memory_equal(first, second, sizeof first);

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "bench_models.h"
-#include "cli/steps.h"
+#include "cli/out/steps.h"
 #include "dynamic_model.h"
 #include "engine/file.h"
 #include "fake_device.h"
@@ -22,7 +22,7 @@
 
 static qb_engine *build_convolutions(qb_ctx *cx) {
     const qb_shape shape = qb_shape_of(4, 2, 3, 16, 16);
-    const qb_engine_options options = {.backends = "cuda", .threads = 1, .input_shapes = &shape};
+    const qb_build_spec options = {.backends = "cuda", .threads = 1, .input_shapes = &shape};
     qb_graph *graph;
     qb_engine *engine;
     open_image_model(cx, &graph);
@@ -31,7 +31,7 @@ static qb_engine *build_convolutions(qb_ctx *cx) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        assert_null(info.fallback);
+        assert_null(info.fallback_reason);
     }
     return engine;
 }
@@ -166,7 +166,7 @@ static void what_falls_to_the_processor_is_told(void **state) {
     qb_ctx_init(&cx);
     assert_ok(&cx, plugin_graph_load(&cx, "gate"));
     assert_ok(&cx, plugin_graph_gate(&cx, false, &graph));
-    const qb_engine_options options = {.backends = "cuda", .threads = 1};
+    const qb_build_spec options = {.backends = "cuda", .threads = 1};
     assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
     json_t *steps = qb_steps_json(engine), *stored = stored_steps(&cx, engine);
     check_steps(steps);
@@ -210,8 +210,10 @@ static types types_of(const json_t *steps) {
 }
 
 static types build_quantized(qb_ctx *cx, const qb_graph *graph, bool no_mixing) {
-    const qb_engine_options options = {
-        .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1, .no_mixing = no_mixing};
+    const qb_build_spec options = {.backends = "cuda",
+                                   .float_type = QB_DTYPE_F16,
+                                   .threads = 1,
+                                   .no_mixed_precision = no_mixing};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     json_t *steps = qb_steps_json(engine);
@@ -287,7 +289,7 @@ static void dynamic_quantization_stays_on_the_device(void **state) {
         for (int32_t s = 0; s < qb_engine_n_steps(device); s++) {
             qb_step_info info;
             qb_engine_step(device, s, &info);
-            assert_null(info.fallback);
+            assert_null(info.fallback_reason);
         }
         assert_int_equal(n_scaled_products(host), f == DYNAMIC_SUMS_HIDDEN);
         dynamic_model_run(&cx, host, &here);
@@ -310,7 +312,7 @@ static void codes_between_stay(void **state) {
         int fused;
     } cases[] = {{"scales", 0}, {"biased", 1}, {"relu", 1}};
     static const float scale = 1e-7f;
-    const qb_engine_options options = {.threads = 1};
+    const qb_build_spec options = {.threads = 1};
     qb_ctx cx;
     qb_ctx_init(&cx);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -332,7 +334,7 @@ static void run_quantization(qb_ctx *cx, const char *backends, bool scale, bool 
                              uint8_t codes[15], float *s, uint8_t *z) {
     static const float x[15] = {-1, 0.5f, 2, 3, -0.25f, 1, 1.5f};
     const qb_shape shape = qb_shape_of(2, 3, 5);
-    const qb_engine_options options = {.backends = backends, .threads = 1};
+    const qb_build_spec options = {.backends = backends, .threads = 1};
     qb_graph *graph;
     qb_engine *engine;
     qb_context *context;
@@ -388,7 +390,7 @@ static void times_of_another_driver_stay(void **state) {
     qb_ctx_init(&cx);
     qb_test_temp_dir(folder);
     qb_test_join(path, folder, "timing.cache");
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda", .threads = 1, .input_shapes = &shape, .timing_cache = path};
     open_image_model(&cx, &graph);
     assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));

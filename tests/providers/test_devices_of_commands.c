@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "cli/bench_devices.h"
-#include "cli/data_check.h"
-#include "cli/shape_flags.h"
+#include "cli/bench/devices.h"
+#include "cli/data/check.h"
+#include "cli/settings/shape_flags.h"
 #include "engine/file.h"
 #include "engine/profiles.h"
 #include "eval/bench.h"
@@ -60,7 +60,7 @@ static qb_status examine(qb_ctx *cx, qb_project_flags flags, json_t **findings) 
     flags.model = model;
     flags.data = data;
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));
-    QB_GO(qb_stage_load(cx, &project, &graph, NULL));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(qb_data_examine(cx, &project, graph, NULL, true, &diagnosis));
     *findings = qb_diagnosis_take(&diagnosis);
 out:
@@ -78,7 +78,8 @@ static void the_doctor_runs_on_the_devices(void **state) {
     qb_ctx_init(&cx);
     begin(wait_for_both);
     assert_ok(&cx,
-              examine(&cx, (qb_project_flags){.providers = "cuda,cpu", .devices = "1,2"}, &found));
+              examine(&cx, (qb_project_flags){.build = {.providers = "cuda,cpu", .devices = "1,2"}},
+                      &found));
     bool ranges = false, scored = false;
     for (size_t i = 0; i < json_array_size(found); i++) {
         const json_t *finding = json_array_get(found, i);
@@ -99,7 +100,8 @@ static void devices_without_a_provider_are_refused(void **state) {
     qb_ctx cx;
     json_t *found = NULL;
     qb_ctx_init(&cx);
-    assert_fails(&cx, examine(&cx, (qb_project_flags){.devices = "1,2"}, &found), QB_STATUS_USAGE);
+    assert_fails(&cx, examine(&cx, (qb_project_flags){.build = {.devices = "1,2"}}, &found),
+                 QB_STATUS_USAGE);
     assert_message(&cx, "--devices chooses among GPUs, and nothing here runs on one");
     assert_null(found);
 }
@@ -110,7 +112,7 @@ static qb_engine *build_ranges(qb_ctx *cx) {
     const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), opt = qb_shape_of(4, 1, 3, 16, 16),
                    max = qb_shape_of(4, 2, 3, 24, 24);
     const qb_profile profile = {&min, &opt, &max};
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cuda,cpu,ref", .threads = 1, .profiles = &profile, .n_profiles = 1};
     qb_graph *graph;
     qb_engine *engine;

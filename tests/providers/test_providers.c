@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "bench_pairs.h"
+#include "engine/backends.h"
 #include "engine/providers.h"
 #include "fake_device.h"
 #include "graph/passes.h"
@@ -23,8 +24,7 @@ static void fill(float *data, size_t n, uint64_t seed) {
 }
 
 static qb_engine *build(qb_ctx *cx, const qb_graph *graph, const char *backends, bool observable) {
-    const qb_engine_options options = {
-        .backends = backends, .threads = 2, .observable = observable};
+    const qb_build_spec options = {.backends = backends, .threads = 2, .observable = observable};
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     return engine;
@@ -53,9 +53,10 @@ static void check_where(const qb_engine *engine, const char *op, const char *whe
     find_step(engine, op, &step);
     assert_string_equal(qb_provider_of(&step), where);
     if (!why)
-        assert_null(step.fallback);
-    else if (!step.fallback || !strstr(step.fallback, why))
-        fail_msg("%s: expected '%s', got '%s'", op, why, step.fallback ? step.fallback : "nothing");
+        assert_null(step.fallback_reason);
+    else if (!step.fallback_reason || !strstr(step.fallback_reason, why))
+        fail_msg("%s: expected '%s', got '%s'", op, why,
+                 step.fallback_reason ? step.fallback_reason : "nothing");
 }
 
 /* Convolutions and means on the device, the gate (a plugin for the CPU), MatMul and Softmax not. */
@@ -157,8 +158,7 @@ static void plugins_run_on_the_device(void **state) {
  * inputs at every replay. */
 static void engines_race_with_steps_on_the_host(void **state) {
     (void)state;
-    const qb_engine_options options = {
-        .backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1};
+    const qb_build_spec options = {.backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1};
     qb_ctx cx;
     qb_graph *graph;
     qb_engine *engine;
@@ -177,7 +177,7 @@ static void engines_race_with_steps_on_the_host(void **state) {
 static void pairs_are_measured_with_steps_on_the_host(void **state) {
     (void)state;
     const qb_shape shape = qb_shape_of(3, 1, 8, 16);
-    const qb_engine_options options = {.backends = "cuda", .threads = 1, .input_shapes = &shape};
+    const qb_build_spec options = {.backends = "cuda", .threads = 1, .input_shapes = &shape};
     qb_ctx cx;
     qb_graph *graph;
     qb_engine *engine;

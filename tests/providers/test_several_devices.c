@@ -12,9 +12,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "calib/stream.h"
 #include "fake_device.h"
 #include "small_run.h"
+#include "stream/stream.h"
 
 #define BYTES_MAX ((size_t)1 << 26)
 
@@ -79,7 +79,7 @@ static qb_status calibrate(qb_ctx *cx, const qb_calib_options *how, int64_t batc
     qb_calib_options options = *how;
     options.methods = choice;
     options.n_methods = 2;
-    options.backends = "cuda,ref";
+    options.spec.backends = "cuda,ref";
     options.workers = 2;
     options.loader = run_loader(dataset, 1, 2);
     qb_status status = qb_calibrate(cx, graph, &options, out);
@@ -210,8 +210,8 @@ static qb_status evaluate(qb_ctx *cx, const qb_devices *devices, answers *out) {
     qb_dataset *dataset = run_dataset(cx);
     qb_graph *graph = run_graph(cx, RUN_SIDE);
     const qb_stream_model model[] = {
-        {.graph = graph, .backends = "ref", .devices = *devices},
-        {.graph = graph, .backends = "cuda,ref", .devices = *devices, .name = "fp32"}};
+        {.graph = graph, .spec.backends = "ref", .devices = *devices},
+        {.graph = graph, .spec.backends = "cuda,ref", .devices = *devices, .name = "fp32"}};
     const qb_loader_options loader = run_loader(dataset, 1, 2);
     *out = (answers){.expected = qb_devices_count(devices)};
     const qb_stream_options options = {.model = model,

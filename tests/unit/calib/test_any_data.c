@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
-#include "calib/engines.h"
 #include "small_run.h"
+#include "stream/engines.h"
 
 #define SAMPLES 30
 #define LONGEST 11 /* more lengths than sets of engines are kept */
@@ -121,7 +121,7 @@ static qb_status build(qb_ctx *cx, void *user, int32_t e, int32_t device, const 
     assert_null(first);
     b->built++;
     if (shape[0].dim[1] == 99) return qb_fail(cx, QB_STATUS_CHECK, "no engine for 99");
-    const qb_engine_options options = {.backends = "ref", .input_shapes = shape, .threads = 1};
+    const qb_build_spec options = {.backends = "ref", .input_shapes = shape, .threads = 1};
     return qb_engine_build(cx, b->graph, &options, out);
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "calib/stream.h"
+#include "stream/stream.h"
 
 static const char *const standard[] = {"entropy", "percentile", "minmax"};
 
@@ -21,7 +21,7 @@ static qb_status calibrate(qb_ctx *cx, const qb_graph *graph, const qb_loader_op
     for (int i = 0; i < 3; i++) assert_ok(cx, qb_method_parse(cx, standard[i], &choice[i]));
     const qb_calib_options options = {.methods = choice,
                                       .n_methods = 3,
-                                      .backends = "ref",
+                                      .spec.backends = "ref",
                                       .loader = *loader,
                                       .workers = workers,
                                       .memory = &memory};
@@ -131,7 +131,7 @@ static void values_made_of_others_have_their_sums(void **state) {
     qb_dataset *dataset = run_dataset(&cx);
     qb_loader_options loader = run_loader(dataset, 4, 1);
     qb_graph *graph = run_unions(&cx, RUN_SIDE);
-    const qb_stream_model model = {.graph = graph, .backends = "ref", .observable = true};
+    const qb_stream_model model = {.graph = graph, .spec = {.backends = "ref", .observable = true}};
     const qb_stream_options options = {
         .model = &model, .n_models = 1, .loader = &loader, .workers = 1, .sample = look_at_sample};
     qb_stream_options with_table = options;
@@ -247,7 +247,7 @@ static qb_status visit(qb_ctx *cx, void *user, const qb_stream_sample *sample) {
 static qb_status stream(qb_ctx *cx, visitor *v, int32_t workers, qb_stream_result *result) {
     qb_dataset *dataset = run_dataset(cx);
     qb_graph *graph = run_graph(cx, RUN_SIDE);
-    const qb_stream_model model = {.graph = graph, .backends = "ref"};
+    const qb_stream_model model = {.graph = graph, .spec.backends = "ref"};
     qb_loader_options loader = run_loader(dataset, 2, 2);
     const qb_stream_options options = {.model = &model,
                                        .n_models = 1,

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bench_report.h"
+#include "cli/bench/report.h"
 
 /* Query i of n on a GPU: copies in take a, steps b, copies out c and starting d milliseconds. */
 static qb_query on_gpu(int i, double a, double b, double c, double d) {

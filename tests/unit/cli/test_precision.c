@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "cli/json_out.h"
-#include "cli/precision.h"
+#include "cli/out/json.h"
+#include "cli/settings/precision.h"
 #include "qb_test.h"
 
 static qb_precision parse(const char *text, qb_precision before) {
@@ -61,15 +61,15 @@ static void a_method_may_have_its_own_argument(void **state) {
 
 static void a_precision_may_say_where_it_runs(void **state) {
     (void)state;
-    const qb_precision project = {.backends = "dnnl"};
-    assert_string_equal(parse("fp32", project).backends, "dnnl"); /* what the project says */
+    const qb_precision project = {.spec.backends = "dnnl"};
+    assert_string_equal(parse("fp32", project).spec.backends, "dnnl"); /* what the project says */
     assert_false(parse("fp32", project).placed);
     const qb_precision p = parse("int8:percentile:99.9+per-tensor@cpu,ref", project);
     assert_string_equal(p.method, "percentile:99.9");
     assert_true(p.per_tensor_weights && p.placed);
-    assert_string_equal(p.backends, "cpu,ref");
-    assert_string_equal(parse("fp32@ref", project).backends, "ref");
-    assert_null(parse("int8@cpu", project).backends); /* all that the processor has */
+    assert_string_equal(p.spec.backends, "cpu,ref");
+    assert_string_equal(parse("fp32@ref", project).spec.backends, "ref");
+    assert_null(parse("int8@cpu", project).spec.backends); /* all that the processor has */
     assert_true(parse("int8@cpu", project).placed);
 }
 
@@ -84,7 +84,7 @@ static void files_have_their_own_sign(void **state) {
     qb_ctx_init(&cx);
     qb_precision p = {0};
     assert_ok(&cx, qb_precision_place(&cx, "net@2x.onnx@ref", &p));
-    assert_string_equal(p.backends, "ref");
+    assert_string_equal(p.spec.backends, "ref");
     p = (qb_precision){0};
     assert_ok(&cx, qb_precision_place(&cx, "net@2x.onnx", &p));
     assert_false(p.placed);

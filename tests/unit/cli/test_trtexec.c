@@ -1,4 +1,4 @@
-/* docs/trtexec.md and cli/trtexec.inc say what bench does with each flag of trtexec: it does.
+/* docs/trtexec.md and cli/bench/trtexec.inc say what bench does with each flag of trtexec: it does.
  * QB_UPDATE=1 writes the page anew. */
 #include "qb_test.h"
 
@@ -7,9 +7,9 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "cli/bench/trtexec.h"
 #include "cli/command.h"
-#include "cli/pairs.h"
-#include "cli/trtexec.h"
+#include "cli/settings/pairs.h"
 
 static const qb_opt *row(const qb_opt *table, const char *name) {
     for (; table->name; table++)
@@ -129,7 +129,8 @@ static void the_page_is_what_the_table_says(void **state) {
         &page,
         "# trtexec's flags\n\n"
         "What `qbench bench` does with each flag of trtexec, up to TensorRT 11. Written from\n"
-        "`cli/trtexec.inc` by `tests/unit/cli/test_trtexec.c`, which also parses every one.\n");
+        "`cli/bench/trtexec.inc` by `tests/unit/cli/test_trtexec.c`, which also parses every "
+        "one.\n");
     add_table(&page, QB_TRTEXEC_HANDLED, "Handled", "meaning");
     add_table(&page, QB_TRTEXEC_ACCEPTED, "Accepted", "changes nothing, because");
     add_table(&page, QB_TRTEXEC_REFUSED, "Refused: an error that says",

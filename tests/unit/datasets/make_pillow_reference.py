@@ -7,7 +7,7 @@ import numpy as np
 import PIL
 from PIL import Image, features
 
-FILTERS = ["BILINEAR", "BICUBIC", "LANCZOS"]
+FILTERS = ["BILINEAR", "BICUBIC", "LANCZOS", "BOX", "NEAREST"]
 
 # width, height, channels, new width, new height; the small ones are stored whole.
 SMALL = [(5, 4, 1, 3, 2), (4, 3, 1, 7, 5), (6, 6, 3, 2, 3), (3, 2, 3, 5, 4), (2, 9, 1, 4, 3)]

@@ -282,13 +282,13 @@ static void format_rows_are_listed(void **state) {
     (void)state;
     static const char *const names[] = {"test_data",   "sample_folder", "class_folder",
                                         "flat_folder", "tensor_folder", "list_file",
-                                        "numpy",       "hdf5"};
-    for (int i = 0; i < 8; i++) {
+                                        "coco",        "numpy",         "hdf5"};
+    for (int i = 0; i < 9; i++) {
         const char *text = NULL;
         assert_string_equal(qb_dataset_format_row(i, &text), names[i]);
         assert_non_null(text);
     }
-    assert_null(qb_dataset_format_row(8, NULL));
+    assert_null(qb_dataset_format_row(9, NULL));
     assert_null(qb_dataset_format_row(-1, NULL));
 }
 

@@ -153,6 +153,17 @@ static void half_inputs_get_what_f32_rounds_to(void **state) {
         qb_loader_free(loader);
     }
     o.dtype = QB_DTYPE_U8;
+    qb_batch batch;
+    assert_ok(&cx, qb_loader_create(&cx, &o, &loader));
+    assert_ok(&cx, qb_loader_next(&cx, loader, &batch));
+    assert_int_equal(batch.input[0].desc.dtype, QB_DTYPE_U8);
+    for (int k = 0; k < ROW; k++) {
+        const float wide = all.data[0][k] < 0 ? 0 : all.data[0][k] > 255 ? 255 : all.data[0][k];
+        assert_float_equal(((const uint8_t *)batch.input[0].data)[k], wide, 0.5);
+    }
+    qb_loader_give_back(loader, &batch);
+    qb_loader_free(loader);
+    o.dtype = QB_DTYPE_U16;
     assert_fails(&cx, qb_loader_create(&cx, &o, &loader), QB_STATUS_INVALID);
     qb_dataset_close(set);
 }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "datasets/loader.h"
@@ -208,25 +209,120 @@ static void a_shape_alone_gives_a_usable_guess(void **state) {
 
 static void names_are_parsed_back(void **state) {
     (void)state;
-    for (int i = 0; i <= QB_RESIZE_SHORT_SIDE; i++) {
-        qb_resize_mode mode = QB_RESIZE_NONE;
-        assert_true(qb_resize_mode_parse(qb_resize_mode_text((qb_resize_mode)i), &mode));
-        assert_int_equal(mode, i);
+    char text[256];
+    for (int i = 0; i <= QB_RESIZE_LONGER_SIDE; i++)
+        assert_int_equal(qb_word_find(qb_resize_mode_words, qb_resize_mode_text((qb_resize_mode)i)),
+                         i);
+    for (int i = 0; i <= QB_FILTER_AREA; i++)
+        assert_int_equal(qb_word_find(qb_filter_words, qb_filter_text((qb_filter)i)), i);
+    for (int i = 0; i <= QB_COLOR_LUMA; i++)
+        assert_int_equal(qb_word_find(qb_color_words, qb_color_text((qb_color)i)), i);
+    assert_int_equal(qb_word_find(qb_color_words, "rgb"), -1);
+    assert_string_equal(qb_filter_text((qb_filter)8), "?");
+    assert_string_equal(qb_word_error(qb_resize_mode_words, "leterbox", text, sizeof text),
+                        "expected none, stretch, short_side, letterbox or longer_side, got "
+                        "'leterbox' (did you mean 'letterbox'?)");
+    assert_string_equal(qb_word_error(qb_anchor_words, NULL, text, sizeof text),
+                        "expected center or topleft, got nothing");
+}
+
+/* Input of one value a pixel: where the image lies, and what is around it. */
+static void letterbox_is_where_the_map_says(void **state) {
+    (void)state;
+    static const struct {
+        int32_t width, height, size[2], stride;
+        qb_anchor anchor;
+        bool no_enlarge;
+        int32_t canvas[2], image[4]; /* expected */
+    } cases[] = {
+        {640, 427, {320, 320}, 0, QB_ANCHOR_TOPLEFT, false, {320, 320}, {0, 0, 320, 214}},
+        {640, 427, {320, 320}, 0, QB_ANCHOR_CENTER, false, {320, 320}, {0, 53, 320, 214}},
+        {427, 640, {320, 240}, 0, QB_ANCHOR_CENTER, false, {320, 240}, {80, 0, 160, 240}},
+        {50, 40, {64, 64}, 0, QB_ANCHOR_CENTER, true, {64, 64}, {7, 12, 50, 40}},
+        {50, 40, {100, 100}, 32, QB_ANCHOR_CENTER, false, {128, 96}, {14, 8, 100, 80}},
+        {2000, 1, {100, 100}, 0, QB_ANCHOR_TOPLEFT, false, {100, 100}, {0, 0, 100, 1}},
+    };
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qb_image image = fixture_pattern(cases[i].width, cases[i].height, 1);
+        memset(image.pixel, 200, (size_t)image.width * (size_t)image.height);
+        qb_preprocess p;
+        qb_preprocess_default(&p);
+        p.color = QB_COLOR_GRAY;
+        p.resize = QB_RESIZE_LETTERBOX;
+        p.resize_width = cases[i].size[0];
+        p.resize_height = cases[i].size[1];
+        p.stride = cases[i].stride;
+        p.anchor = cases[i].anchor;
+        p.no_enlarge = cases[i].no_enlarge;
+        p.pad = 7;
+        const int32_t *canvas = cases[i].canvas, *at = cases[i].image;
+        float *out = calloc((size_t)(canvas[0] * canvas[1]), sizeof *out);
+        run(&p, &image, canvas[1], canvas[0], out);
+        for (int y = 0; y < canvas[1]; y++)
+            for (int x = 0; x < canvas[0]; x++) {
+                const bool inside =
+                    x >= at[0] && x < at[0] + at[2] && y >= at[1] && y < at[1] + at[3];
+                assert_float_equal(out[y * canvas[0] + x], inside ? 200 : 7, 0);
+            }
+        qb_pixel_map map;
+        assert_ok(&cx, qb_preprocess_map(&cx, &p, image.width, image.height, &map));
+        assert_float_equal(map.offset[0], at[0], 0);
+        assert_float_equal(map.offset[1], at[1], 0);
+        assert_float_equal(image.width * map.scale[0], at[2], 1e-9);
+        assert_float_equal(image.height * map.scale[1], at[3], 1e-9);
+        free(out);
+        qb_image_release(&image);
     }
-    for (int i = 0; i <= QB_FILTER_LANCZOS; i++) {
-        qb_filter filter = QB_FILTER_BILINEAR;
-        assert_true(qb_filter_parse(qb_filter_text((qb_filter)i), &filter));
-        assert_int_equal(filter, i);
-    }
-    for (int i = 0; i <= QB_COLOR_LUMA; i++) {
-        qb_color color = QB_COLOR_RGB;
-        assert_true(qb_color_parse(qb_color_text((qb_color)i), &color));
-        assert_int_equal(color, i);
-    }
-    qb_color color = QB_COLOR_BGR;
-    assert_false(qb_color_parse("rgb", &color));
-    assert_int_equal(color, QB_COLOR_BGR);
-    assert_string_equal(qb_filter_text((qb_filter)7), "?");
+}
+
+static void longer_side_rounds_the_shorter_one(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(30, 17, 3);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.resize = QB_RESIZE_LONGER_SIDE;
+    p.resize_width = 20;
+    float out[20 * 11 * 3];
+    run(&p, &image, 11, 20, out); /* 11.33 */
+    p.no_enlarge = true;
+    p.resize_width = 60;
+    float same[30 * 17 * 3];
+    run(&p, &image, 17, 30, same);
+    qb_image_release(&image);
+}
+
+static void a_crop_moves_the_map(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    p.resize = QB_RESIZE_SHORT_SIDE;
+    p.resize_width = 256;
+    p.crop_width = p.crop_height = 224;
+    qb_pixel_map map;
+    assert_ok(&cx, qb_preprocess_map(&cx, &p, 1024, 512, &map));
+    assert_float_equal(map.scale[0], 0.5, 0);
+    assert_float_equal(map.offset[0], -144, 0);
+    assert_float_equal(map.offset[1], -16, 0);
+}
+
+static void channels_last_interleaves(void **state) {
+    (void)state;
+    qb_image image = fixture_pattern(7, 5, 3);
+    qb_preprocess p;
+    qb_preprocess_default(&p);
+    const float mean[] = {1, 2, 3};
+    memcpy(p.mean, mean, sizeof mean);
+    p.channels_last = true;
+    float out[7 * 5 * 3];
+    run(&p, &image, 5, 7, out);
+    for (int i = 0; i < 7 * 5 * 3; i++) assert_float_equal(out[i], image.pixel[i] - mean[i % 3], 0);
+    const qb_shape shape = qb_preprocess_shape(&p, 5, 7);
+    assert_true(shape.dim[1] == 5 && shape.dim[2] == 7 && shape.dim[3] == 3);
+    qb_image_release(&image);
 }
 
 static qb_status preprocess_once(qb_ctx *cx, void *user) {
@@ -256,6 +352,10 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(bad_settings_are_named),
     cmocka_unit_test(a_shape_alone_gives_a_usable_guess),
     cmocka_unit_test(names_are_parsed_back),
+    cmocka_unit_test(letterbox_is_where_the_map_says),
+    cmocka_unit_test(longer_side_rounds_the_shorter_one),
+    cmocka_unit_test(a_crop_moves_the_map),
+    cmocka_unit_test(channels_last_interleaves),
     cmocka_unit_test(every_failed_allocation_is_reported),
 };
 QB_TEST_MAIN(tests)

@@ -1,7 +1,9 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "datasets/loader.h"
 #include "fixture.h"
+#include "opencv_resize.h"
 #include "pillow_resize.h"
 
 static void equals_pillow(void **state) {
@@ -25,12 +27,30 @@ static void equals_pillow(void **state) {
     }
 }
 
+static void is_within_one_of_opencv(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (size_t i = 0; i < sizeof opencv_cases / sizeof *opencv_cases; i++) {
+        const opencv_case *r = &opencv_cases[i];
+        qb_image in = fixture_pattern(r->width, r->height, r->channels), out;
+        assert_ok(&cx, qb_image_resize(&cx, &in, r->new_width, r->new_height, r->filter, &out));
+        for (int k = 0; k < r->new_width * r->new_height * r->channels; k++)
+            if (abs(out.pixel[k] - r->pixel[k]) > 1)
+                fail_msg("%dx%dx%d to %dx%d, %s, value %d: expected %d, got %d", r->width,
+                         r->height, r->channels, r->new_width, r->new_height,
+                         qb_filter_text(r->filter), k, r->pixel[k], out.pixel[k]);
+        qb_image_release(&out);
+        qb_image_release(&in);
+    }
+}
+
 static void constant_image_stays_constant(void **state) {
     (void)state;
     qb_ctx cx;
     qb_ctx_init(&cx);
     static const int sizes[][4] = {{30, 20, 7, 50}, {30, 20, 61, 5}, {1, 1, 33, 33}};
-    for (int filter = 0; filter < 3; filter++) {
+    for (int filter = 0; filter <= QB_FILTER_AREA; filter++) {
         for (int value = 0; value < 256; value += 51) {
             for (size_t k = 0; k < 3; k++) {
                 qb_image in = fixture_pattern(sizes[k][0], sizes[k][1], 3), out;
@@ -97,6 +117,7 @@ static void every_failed_allocation_is_reported(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(equals_pillow),
+    cmocka_unit_test(is_within_one_of_opencv),
     cmocka_unit_test(constant_image_stays_constant),
     cmocka_unit_test(refuses_bad_sizes_and_channels),
     cmocka_unit_test(extreme_shapes_work),

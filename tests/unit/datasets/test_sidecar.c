@@ -94,6 +94,27 @@ static void shape_supplies_what_is_left_out(void **state) {
     qb_sidecar_release(&s);
 }
 
+static void letterbox_and_layout_are_read(void **state) {
+    (void)state;
+    qb_sidecar s = load("{\"shape\": [1, 30, 28, 3], \"layout\": \"NHWC\", \"color\": \"RGB\"}");
+    assert_true(s.preprocess.channels_last);
+    assert_int_equal(s.preprocess.resize_height, 30);
+    assert_int_equal(s.preprocess.resize_width, 28);
+    qb_sidecar_release(&s);
+    s = load("{\"resize\": {\"mode\": \"letterbox\", \"size\": [320, 240], \"anchor\": \"topleft\","
+             " \"pad\": 3, \"stride\": 32, \"enlarge\": false, \"filter\": \"linear\"}}");
+    const qb_preprocess *p = &s.preprocess;
+    assert_int_equal(p->resize, QB_RESIZE_LETTERBOX);
+    assert_int_equal(p->resize_width, 320);
+    assert_int_equal(p->resize_height, 240);
+    assert_int_equal(p->anchor, QB_ANCHOR_TOPLEFT);
+    assert_int_equal(p->pad, 3);
+    assert_int_equal(p->stride, 32);
+    assert_true(p->no_enlarge);
+    assert_int_equal(p->filter, QB_FILTER_LINEAR);
+    qb_sidecar_release(&s);
+}
+
 static void the_first_word_of_color_counts(void **state) {
     (void)state;
     static const struct {
@@ -158,7 +179,8 @@ static void wrong_values_are_named_with_file_and_key(void **state) {
         {"{\"shape\": [1,1,1,1,1,1,1,1,1]}", "9 dimensions", QB_STATUS_FORMAT},
         {"{\"resize\": 256}", "key 'resize': expected an object or null", QB_STATUS_FORMAT},
         {"{\"resize\": {}}",
-         "key 'resize.mode': expected stretch, short_side or none, got 'nothing'",
+         "key 'resize.mode': expected none, stretch, short_side, letterbox or longer_side, "
+         "got nothing",
          QB_STATUS_UNSUPPORTED},
         {"{\"resize\": {\"mode\": 4}}", "key 'resize.mode': expected a string", QB_STATUS_FORMAT},
         {"{\"resize\": {\"mode\": \"fit\", \"size\": 4}}", "got 'fit'", QB_STATUS_UNSUPPORTED},
@@ -171,8 +193,9 @@ static void wrong_values_are_named_with_file_and_key(void **state) {
          QB_STATUS_FORMAT},
         {"{\"resize\": {\"mode\": \"short_side\", \"size\": [4, 4]}}", "got a list",
          QB_STATUS_FORMAT},
-        {"{\"resize\": {\"mode\": \"stretch\", \"size\": 4, \"filter\": \"box\"}}",
-         "key 'resize.filter': expected bilinear, bicubic or lanczos, got 'box'",
+        {"{\"resize\": {\"mode\": \"stretch\", \"size\": 4, \"filter\": \"bix\"}}",
+         "key 'resize.filter': expected bilinear, bicubic, lanczos, box, nearest, linear, "
+         "cubic or area, got 'bix' (did you mean 'box'?)",
          QB_STATUS_UNSUPPORTED},
         {"{\"crop\": {\"mode\": \"random\", \"size\": 4}}", "key 'crop.mode'",
          QB_STATUS_UNSUPPORTED},
@@ -282,6 +305,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(everything_is_read, make_folder),
     cmocka_unit_test_setup(missing_keys_have_defaults, make_folder),
     cmocka_unit_test_setup(shape_supplies_what_is_left_out, make_folder),
+    cmocka_unit_test_setup(letterbox_and_layout_are_read, make_folder),
     cmocka_unit_test_setup(the_first_word_of_color_counts, make_folder),
     cmocka_unit_test_setup(inline_labels_and_a_missing_labels_file, make_folder),
     cmocka_unit_test_setup(wrong_values_are_named_with_file_and_key, make_folder),

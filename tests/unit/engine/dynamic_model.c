@@ -118,8 +118,8 @@ void dynamic_model(qb_ctx *cx, dynamic_form form, qb_graph **out) {
 
 qb_engine *dynamic_model_build(qb_ctx *cx, dynamic_form form, const char *backends, qb_dtype type,
                                uint32_t without) {
-    const qb_engine_options options = {
-        .backends = backends, .threads = 1, .float_type = type, .without = without};
+    const qb_build_spec options = {
+        .backends = backends, .threads = 1, .float_type = type, .excluded_sources = without};
     qb_graph *graph;
     qb_engine *engine;
     dynamic_model(cx, form, &graph);

@@ -45,7 +45,7 @@ void small_engine_make(small_engine *f, const char *backends) {
     *f = (small_engine){0};
     qb_ctx_init(&f->cx);
     make_graph(f);
-    const qb_engine_options options = {.backends = backends, .threads = 2};
+    const qb_build_spec options = {.backends = backends, .threads = 2};
     assert_ok(&f->cx, qb_engine_build(&f->cx, f->graph, &options, &f->engine));
     qb_test_temp_dir(f->folder);
     qb_test_join(f->path, f->folder, "small.qbe");

@@ -46,7 +46,7 @@ static void make(node_case *c, const char *op, qb_dtype dtype, const qb_shape *s
     for (int i = 0; i < n_out; i++)
         assert_ok(&c->cx, qb_graph_add_output(&c->cx, c->graph, out[i]));
     assert_ok(&c->cx, qb_graph_infer(&c->cx, c->graph));
-    const qb_engine_options options = {.threads = 1};
+    const qb_build_spec options = {.threads = 1};
     assert_ok(&c->cx, qb_engine_build(&c->cx, c->graph, &options, &c->engine));
     assert_ok(&c->cx, qb_context_create(&c->cx, c->engine, &c->context));
     for (int i = 0; i < n_in - constants; i++)

@@ -29,7 +29,7 @@ static void run(small_engine *f, const qb_engine *engine, float y[SMALL_OUTPUTS]
 }
 
 static qb_engine *build(small_engine *f, const char *backends, int threads) {
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = backends, .float_type = QB_DTYPE_BF16, .threads = threads};
     qb_engine *engine;
     assert_ok(&f->cx, qb_engine_build(&f->cx, f->graph, &options, &engine));
@@ -52,7 +52,7 @@ static void magnitudes(small_engine *f, float y[SMALL_OUTPUTS]) {
     }
     small_engine_input(3, x);
     for (int i = 0; i < SMALL_INPUTS; i++) x[i] = fabsf(x[i]);
-    const qb_engine_options options = {.backends = "ref"};
+    const qb_build_spec options = {.backends = "ref"};
     const void *inputs[] = {x};
     void *outputs[] = {y};
     assert_ok(&f->cx, qb_engine_build(&f->cx, graph, &options, &engine));
@@ -140,7 +140,7 @@ static void ranges_of_shapes_keep_it(void **state) {
     const qb_shape min = qb_shape_of(4, 1, 3, 5, 5), opt = qb_shape_of(4, 2, 3, 16, 16);
     const qb_shape max = qb_shape_of(4, 4, 3, 32, 32), odd = qb_shape_of(4, 3, 3, 7, 11);
     const qb_profile profile = {&min, &opt, &max};
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .float_type = QB_DTYPE_BF16, .profiles = &profile, .n_profiles = 1, .threads = 2};
     if (is_absent()) skip();
     qb_ctx_init(&cx);
@@ -174,7 +174,7 @@ static void without_a_kernel_it_is_refused(void **state) {
     (void)state;
     small_engine f;
     qb_engine *engine = NULL;
-    const qb_engine_options options = {.backends = "ref", .float_type = QB_DTYPE_BF16};
+    const qb_build_spec options = {.backends = "ref", .float_type = QB_DTYPE_BF16};
     small_engine_make(&f, "ref");
     assert_fails(&f.cx, qb_engine_build(&f.cx, f.graph, &options, &engine), QB_STATUS_UNSUPPORTED);
     assert_message(&f.cx, "backend cpu, which is not among those asked for");

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "engine/file_internal.h"
+#include "engine/file/file_internal.h"
 
 static void save(small_engine *f, const char *path) {
     const qb_engine_origin origin = {

@@ -1,172 +1,229 @@
-/* The device's part of engine files, read without a device: what was compiled for its kernels. */
+/* What engine files have of a build: plans as JSON, and what was compiled for a device. */
 #include <string.h>
 
-#include "engine/file_internal.h"
-#include "engine/plans_internal.h"
+#include "engine/file/file_internal.h"
+#include "engine/plan/plan_internal.h"
 #include "qb_test.h"
 
-typedef struct fixture {
-    qb_ctx cx;
-    qb_arena *arena;
-    qb_strbuf bytes;
-    size_t at_count; /* of what was compiled */
-} fixture;
+/* ---- plans ---- */
 
-static void put(fixture *f, const void *data, size_t n) { qb_strbuf_addn(&f->bytes, data, n); }
+static const char *const names[] = {"x", "y"};
 
-/* Two steps on a device, with what was compiled for each. */
-static void set_up(fixture *f) {
-    const qb_file_plan head = {
-        .parts = 1, .batch = 1, .threads = 1, .n_tactics = 2, .n_steps = 2, .backends = "cuda,ref"};
-    const qb_file_device device = {.float_type = QB_DTYPE_F16};
-    const uint32_t no_name = 0, size = 3;
-    const int32_t variant = 1, n = 2;
-    *f = (fixture){0};
-    qb_ctx_init(&f->cx);
-    assert_ok(&f->cx, qb_arena_create(&f->cx, &f->arena));
-    put(f, &head, sizeof head);
-    for (int i = 0; i < 2; i++) put(f, &no_name, sizeof no_name);
-    put(f, &device, sizeof device);
-    for (int i = 0; i < 2; i++) put(f, &variant, sizeof variant);
-    f->at_count = f->bytes.size;
-    put(f, &n, sizeof n);
-    for (int i = 0; i < 2; i++) {
-        const qb_hash key = qb_hash_bytes(&i, sizeof i);
-        put(f, &key, sizeof key);
-        put(f, &size, sizeof size);
-        put(f, i == 0 ? "abc" : "def", size);
+/* Two inputs, a row for a convolution with its pool, and one for a copy. */
+static qb_plan *make(qb_ctx *cx, int32_t n_profiles) {
+    const qb_shape shapes[2] = {qb_shape_of(4, 1, 3, 8, 8), qb_shape_of(0)};
+    const qb_profile profiles[2] = {{shapes, shapes, shapes}, {shapes, shapes, shapes}};
+    const qb_build_spec spec = {.backends = "cuda,cpu,ref",
+                                .float_type = QB_DTYPE_F16,
+                                .excluded_sources = 1,
+                                .workspace_limit = 1 << 20,
+                                .threads = 2,
+                                .input_shapes = shapes,
+                                .profiles = profiles,
+                                .n_profiles = n_profiles};
+    const qb_plan_layout in[3] = {{QB_DTYPE_U8, QB_LAYOUT_NHWC, 0, 0},
+                                  {QB_DTYPE_S8, QB_LAYOUT_ROW, 0, 0},
+                                  {.dtype = QB_DTYPE_NONE}};
+    const qb_step_alternative all[2] = {{"cuda.a", 1.25e-6, 3, true}, {"cuda.b", 2e-6, 0, false}};
+    const qb_plan_row conv = {.value = "c",
+                              .op = "Conv+Relu+MaxPool",
+                              .tactic = "cuda.a",
+                              .variant = 3,
+                              .on_device = true,
+                              .precision = QB_DTYPE_S8,
+                              .n_in = 3,
+                              .in = in,
+                              .out = {QB_DTYPE_U8, QB_LAYOUT_NHWC, 16, 64},
+                              .fuses = "b",
+                              .seconds = 1.25e-6,
+                              .n_alternatives = 2,
+                              .alternatives = all,
+                              .fuse_reason = "faster",
+                              .note = "C=3: no tile"};
+    const qb_plan_row copy = {.value = "c",
+                              .op = "reorder",
+                              .tactic = "cuda.copy",
+                              .is_copy = true,
+                              .on_device = true,
+                              .precision = QB_DTYPE_U8,
+                              .n_in = 1,
+                              .in = in,
+                              .out = {QB_DTYPE_U8, QB_LAYOUT_ROW, 0, 0}};
+    qb_plan *plan;
+    assert_ok(cx, qb_plan_create(cx, &spec, 2, &plan));
+    plan->n_tables = n_profiles > 0 ? n_profiles : 1;
+    for (int32_t t = 0; t < plan->n_tables; t++) {
+        assert_ok(cx, qb_plan_add(cx, plan, &plan->table[t], &conv, NULL));
+        assert_ok(cx, qb_plan_add(cx, plan, &plan->table[t], &copy, NULL));
+    }
+    return plan;
+}
+
+static void a_plan_reads_as_it_was_written(void **state) {
+    (void)state;
+    for (int32_t n = 0; n <= 2; n++) {
+        qb_ctx cx;
+        qb_plan *read;
+        qb_strbuf text = {0}, again = {0};
+        qb_ctx_init(&cx);
+        qb_plan *plan = make(&cx, n);
+        assert_ok(&cx, qb_plan_write(&cx, plan, names, &text));
+        assert_ok(&cx, qb_plan_read(&cx, "p.json", text.data, text.size, &read));
+        assert_ok(&cx, qb_plan_write(&cx, read, names, &again));
+        assert_string_equal(again.data, text.data);
+        assert_int_equal(read->spec.n_profiles, n);
+        const qb_plan_row *row = &read->table[0].rows[0];
+        assert_int_equal(row->in[2].dtype, QB_DTYPE_NONE);
+        assert_int_equal(row->out.channel_offset, 16);
+        assert_int_equal(row->out.channel_total, 64);
+        assert_true(row->seconds == 1.25 * 1e-6);
+        assert_string_equal(row->fuses, "b");
+        assert_true(row->alternatives[0].same_layouts);
+        assert_int_equal(row->alternatives[0].variant, 3);
+        assert_string_equal(row->note, "C=3: no tile");
+        assert_null(row->f16_reason);
+        qb_plan_free(plan);
+        qb_plan_free(read);
+        qb_strbuf_release(&text);
+        qb_strbuf_release(&again);
     }
 }
 
-static qb_status get(fixture *f, size_t size, qb_file_plan_read *plan) {
-    return qb_file_plan_get(&f->cx, f->arena, "x.qbe", f->bytes.data, size, plan);
+static void rows_are_found_by_name(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_plan *plan = make(&cx, 0);
+    const qb_plan_table *table = &plan->table[0];
+    qb_plan_row like = table->rows[1];
+    for (int32_t from = 0; from < 2; from++)
+        assert_int_equal(qb_plan_find(table, "c", from), 0); /* the other is of a copy */
+    assert_int_equal(qb_plan_find(table, "b", 0), -1);
+    assert_int_equal(qb_plan_find_fused(table, "b"), 0);
+    assert_int_equal(qb_plan_find_copy(table, &like), 1);
+    like.out.layout = QB_LAYOUT_NHWC;
+    assert_int_equal(qb_plan_find_copy(table, &like), -1);
+    qb_plan_free(plan);
 }
 
-static void tear_down(fixture *f) {
-    qb_strbuf_release(&f->bytes);
-    qb_arena_free(f->arena);
+/* Each slip of a hand names its row. */
+static void slips_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to, *message;
+    } slips[] = {
+        {"\"u8:nhwc@16/64\"", "\"u8:nchw\"", "row 'c': 'u8:nchw' is no layout"},
+        {"\"u8:nhwc@16/64\"", "\"u8:nhwc@64/16\"", "is no slice of channels"},
+        {"\"u8:nhwc@16/64\"", "\"q8:nhwc\"", "row 'c': 'q8' is no type"},
+        {"\"space\": \"device\"", "\"space\": \"gpu\"",
+         "row 'c': 'space': expected host or device"},
+        {"\"tactic\": \"cuda.a\"", "\"tactics\": \"cuda.a\"", "row 'c': unknown key 'tactics'"},
+        {"\"copy\": true", "\"copies\": true", "row 'c': "},
+        {"\"threads\": 2", "\"threads\": 0", "numbers of the spec"},
+        {"\"f16\"", "\"u8\"", "float type u8"},
+        {"\"op\": ", "\"tactic_reason\": ", "row 'c': 'op' is missing"},
+        {"\"parts\": 1", "\"parts\": 0", "2 rows in 0 parts"},
+        {"qbench.plan/1", "qbench.plan/9", "expected 'qbench.plan/1'"},
+        {"\"rows\": [", "\"rows\": [,", "p.json: plan: line "}};
+    qb_ctx cx;
+    qb_strbuf text = {0};
+    char *indented;
+    qb_ctx_init(&cx);
+    qb_plan *plan = make(&cx, 0), *read = NULL;
+    assert_ok(&cx, qb_plan_write(&cx, plan, names, &text));
+    assert_ok(&cx, qb_plan_indent(&cx, "p.json", text.data, text.size, &indented));
+    for (size_t i = 0; i < sizeof slips / sizeof *slips; i++) {
+        const char *at = strstr(indented, slips[i].from);
+        qb_strbuf changed = {0};
+        assert_non_null(at);
+        qb_strbuf_addn(&changed, indented, (size_t)(at - indented));
+        qb_strbuf_add(&changed, slips[i].to);
+        qb_strbuf_add(&changed, at + strlen(slips[i].from));
+        assert_fails(&cx, qb_plan_read(&cx, "p.json", changed.data, changed.size, &read),
+                     QB_STATUS_FORMAT);
+        assert_message(&cx, slips[i].message);
+        assert_null(read);
+        qb_ctx_clear(&cx);
+        qb_strbuf_release(&changed);
+    }
+    for (size_t n = 0; n < text.size; n++) {
+        assert_fails(&cx, qb_plan_read(&cx, "p.json", text.data, n, &read), QB_STATUS_FORMAT);
+        qb_ctx_clear(&cx);
+    }
+    qb_plan_free(plan);
+    qb_free(indented);
+    qb_strbuf_release(&text);
+}
+
+/* ---- what was compiled ---- */
+
+static void put(qb_strbuf *out, int i, uint32_t size, const char *data) {
+    const qb_hash key = i < 0 ? (qb_hash){{0}} : qb_hash_bytes(&i, sizeof i);
+    qb_strbuf_addn(out, (const char *)&key, sizeof key);
+    qb_strbuf_addn(out, (const char *)&size, sizeof size);
+    qb_strbuf_add(out, data);
 }
 
 static void compiled_kernels_are_lent_from_the_file(void **state) {
     (void)state;
-    fixture f;
-    qb_file_plan_read plan;
-    size_t bytes = 0;
+    qb_ctx cx;
+    qb_strbuf bytes = {0}, again = {0};
+    qb_compiled *compiled;
+    size_t size = 0;
     qb_hash key;
-    set_up(&f);
-    assert_ok(&f.cx, get(&f, f.bytes.size, &plan));
-    assert_int_equal(qb_compiled_count(plan.compiled), 2);
-    const char *second = qb_compiled_entry(plan.compiled, 1, &key, &bytes);
-    assert_ptr_equal(second, f.bytes.data + f.bytes.size - 3);
-    assert_int_equal(bytes, 3);
+    qb_ctx_init(&cx);
+    put(&bytes, 0, 3, "abc");
+    put(&bytes, 1, 3, "def");
+    assert_ok(&cx, qb_file_compiled_get(&cx, "x.qbe", bytes.data, bytes.size, &compiled));
+    assert_int_equal(qb_compiled_count(compiled), 2);
+    const char *second = qb_compiled_entry(compiled, 1, &key, &size);
+    assert_ptr_equal(second, bytes.data + bytes.size - 3);
+    assert_int_equal(size, 3);
     assert_memory_equal(second, "def", 3);
-    qb_compiled_free(plan.compiled);
-    tear_down(&f);
+    qb_file_compiled_put(compiled, &again);
+    assert_int_equal(again.size, bytes.size);
+    assert_memory_equal(again.data, bytes.data, bytes.size);
+    qb_compiled_free(compiled);
+    qb_strbuf_release(&bytes);
+    qb_strbuf_release(&again);
 }
 
-static void refuse(fixture *f, size_t size, const char *why) {
-    qb_file_plan_read plan;
-    assert_fails(&f->cx, get(f, size, &plan), QB_STATUS_FORMAT);
-    assert_message(&f->cx, why);
-    qb_compiled_free(plan.compiled);
-    qb_ctx_clear(&f->cx);
+static void refuse(qb_ctx *cx, const qb_strbuf *bytes, size_t size) {
+    qb_compiled *compiled = NULL;
+    assert_fails(cx, qb_file_compiled_get(cx, "x.qbe", bytes->data, size, &compiled),
+                 QB_STATUS_FORMAT);
+    assert_message(cx, "x.qbe: damaged engine file: a compiled kernel");
+    assert_null(compiled);
+    qb_ctx_clear(cx);
 }
 
-static void wrong_counts_and_sizes_are_refused(void **state) {
+static void wrong_sizes_are_refused(void **state) {
     (void)state;
-    fixture f;
-    const int32_t counts[] = {-1, 3, INT32_MAX};
-    const uint32_t sizes[] = {UINT32_MAX, QB_FILE_COMPILED_MAX + 1, 4096};
-    const qb_hash none = {{0}};
-    set_up(&f);
-    for (size_t n = f.at_count; n < f.bytes.size; n++) refuse(&f, n, "damaged engine file");
+    const uint32_t sizes[] = {UINT32_MAX, QB_FILE_COMPILED_MAX + 1, 4};
+    qb_ctx cx;
+    qb_strbuf bytes = {0};
+    qb_ctx_init(&cx);
+    put(&bytes, 0, 3, "abc");
+    for (size_t n = 1; n < bytes.size; n++) refuse(&cx, &bytes, n);
+    qb_strbuf_release(&bytes);
     for (size_t i = 0; i < 3; i++) {
-        memcpy(f.bytes.data + f.at_count, &counts[i], sizeof counts[i]);
-        refuse(&f, f.bytes.size, "the number of compiled kernels");
+        put(&bytes, 0, sizes[i], "abc");
+        refuse(&cx, &bytes, bytes.size);
+        qb_strbuf_release(&bytes);
     }
-    tear_down(&f);
-    set_up(&f);
-    for (size_t i = 0; i < 3; i++) {
-        memcpy(f.bytes.data + f.at_count + 4 + sizeof none, &sizes[i], sizeof sizes[i]);
-        refuse(&f, f.bytes.size, "a compiled kernel");
-    }
-    tear_down(&f);
-    set_up(&f);
-    memcpy(f.bytes.data + f.at_count + 4, &none, sizeof none);
-    refuse(&f, f.bytes.size, "a compiled kernel");
-    tear_down(&f);
+    put(&bytes, -1, 3, "abc"); /* no hash */
+    refuse(&cx, &bytes, bytes.size);
+    qb_strbuf_release(&bytes);
 }
 
-static void put_text(fixture *f, const char *text) {
-    const uint32_t n = (uint32_t)strlen(text);
-    put(f, &n, sizeof n);
-    put(f, text, n);
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plan_reads_as_it_was_written),
+        cmocka_unit_test(rows_are_found_by_name),
+        cmocka_unit_test(slips_are_named),
+        cmocka_unit_test(compiled_kernels_are_lent_from_the_file),
+        cmocka_unit_test(wrong_sizes_are_refused),
+    };
+    return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
+                             sizeof tests / sizeof *tests);
 }
-
-enum { HINTS = 2, COMPILED = 1 + 3 }; /* the engine's own, and at three shapes of the profile */
-
-/* One step, one profile without inputs. */
-static void set_up_profile(fixture *f, int32_t n_compiled) {
-    const qb_file_plan head = {.parts = 1,
-                               .batch = 1,
-                               .threads = 1,
-                               .n_tactics = 1,
-                               .n_steps = 1,
-                               .n_profiles = 1,
-                               .backends = "cuda,ref"};
-    const qb_file_device device = {.float_type = QB_DTYPE_F16, .mixed = 1};
-    const int32_t variant = 1, n_hints = HINTS, n_half = 1;
-    const uint32_t size = 1;
-    *f = (fixture){0};
-    qb_ctx_init(&f->cx);
-    assert_ok(&f->cx, qb_arena_create(&f->cx, &f->arena));
-    put(f, &head, sizeof head);
-    put_text(f, "");
-    put(f, &n_hints, sizeof n_hints);
-    for (int i = 0; i < HINTS; i++) {
-        put_text(f, i == 0 ? "x" : "y");
-        put_text(f, "ref.conv");
-    }
-    put(f, &device, sizeof device);
-    put(f, &variant, sizeof variant);
-    f->at_count = f->bytes.size;
-    put(f, &n_compiled, sizeof n_compiled);
-    for (int32_t i = 0; i < n_compiled; i++) {
-        const qb_hash key = qb_hash_bytes(&i, sizeof i);
-        put(f, &key, sizeof key);
-        put(f, &size, sizeof size);
-        put(f, "k", size);
-    }
-    for (int32_t i = 0; i < HINTS; i++) put(f, &i, sizeof i);
-    put(f, &n_half, sizeof n_half);
-    put_text(f, "y");
-}
-
-static void profiles_keep_what_was_chosen_for_each(void **state) {
-    (void)state;
-    fixture f;
-    qb_file_plan_read plan;
-    set_up_profile(&f, COMPILED);
-    assert_ok(&f.cx, get(&f, f.bytes.size, &plan));
-    const qb_hints *hints = &plan.hints[0];
-    assert_int_equal(qb_compiled_count(plan.compiled), COMPILED);
-    assert_int_equal(hints->n, HINTS);
-    assert_string_equal(hints->hint[1].value, "y");
-    assert_string_equal(hints->hint[1].tactic->name, "ref.conv");
-    assert_int_equal(hints->hint[1].variant, 1);
-    assert_int_equal(hints->n_half, 1);
-    assert_string_equal(hints->half[0], "y");
-    qb_compiled_free(plan.compiled);
-    for (size_t n = f.at_count; n < f.bytes.size; n++) refuse(&f, n, "damaged engine file");
-    tear_down(&f);
-    set_up_profile(&f, COMPILED + 1);
-    refuse(&f, f.bytes.size, "the number of compiled kernels");
-    tear_down(&f);
-}
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(compiled_kernels_are_lent_from_the_file),
-    cmocka_unit_test(wrong_counts_and_sizes_are_refused),
-    cmocka_unit_test(profiles_keep_what_was_chosen_for_each),
-};
-QB_TEST_MAIN(tests)

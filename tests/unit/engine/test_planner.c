@@ -61,7 +61,7 @@ static void networks_waste_at_most_a_twentieth(void **state) {
                                         "densenet121"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const qb_optimize_options all = {0};
-        const qb_engine_options options = {.threads = 2};
+        const qb_build_spec options = {.threads = 2};
         qb_ctx cx;
         qb_graph *graph;
         qb_engine *engine;

@@ -14,7 +14,7 @@ static qb_engine *build(qb_ctx *cx, make_model make, const char *backends,
     qb_graph *graph;
     qb_engine *engine;
     make(cx, &graph);
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = backends, .threads = 2, .profiles = profiles, .n_profiles = n};
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     qb_graph_free(graph);
@@ -25,7 +25,7 @@ static qb_engine *build_fixed(qb_ctx *cx, make_model make, const char *backends,
     qb_graph *graph;
     qb_engine *engine;
     make(cx, &graph);
-    const qb_engine_options options = {.backends = backends, .threads = 2, .input_shapes = &shape};
+    const qb_build_spec options = {.backends = backends, .threads = 2, .input_shapes = &shape};
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     qb_graph_free(graph);
     return engine;
@@ -278,7 +278,7 @@ static void served_by(qb_ctx *cx, const qb_engine *engine, int32_t asked, qb_sha
                       int32_t expected) {
     const qb_engine *plan;
     assert_ok(cx, qb_engine_at_profile(cx, engine, asked, &shape, &plan));
-    assert_int_equal(plan->profile, expected);
+    assert_int_equal(plan->use.profile, expected);
     assert_true(qb_shape_equal(&qb_engine_input(plan, 0)->shape, &shape));
     qb_engine_release(plan);
 }
@@ -320,12 +320,12 @@ static void profiles_that_make_no_sense_are_refused(void **state) {
     qb_ctx_init(&cx);
     open_image_model(&cx, &graph);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        const qb_engine_options options = {.profiles = &bad[i], .n_profiles = 1};
+        const qb_build_spec options = {.profiles = &bad[i], .n_profiles = 1};
         assert_fails(&cx, qb_engine_build(&cx, graph, &options, &engine), QB_STATUS_INVALID);
         assert_message(&cx, "profile 0: input 'image': expected min <= opt <= max, got");
         qb_ctx_clear(&cx);
     }
-    const qb_engine_options options = {.profiles = &other, .n_profiles = 1};
+    const qb_build_spec options = {.profiles = &other, .n_profiles = 1};
     assert_fails(&cx, qb_engine_build(&cx, graph, &options, &engine), QB_STATUS_INVALID);
     assert_message(&cx, "input 'image': dimension 1: the model has 3, got 5");
     assert_null(engine);
@@ -343,7 +343,7 @@ static void tactics_are_timed_at_the_usual_shapes(void **state) {
     const qb_engine *plan;
     qb_ctx_init(&cx);
     open_image_model(&cx, &graph);
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .threads = 2, .profiles = &profile, .n_profiles = 1, .time_tactics = true};
     assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
     assert_ok(&cx, qb_engine_at(&cx, engine, &max, &plan));
@@ -363,7 +363,7 @@ static qb_status set_once(qb_ctx *cx, void *user) {
     const qb_shape shape = qb_shape_of(4, 2, 3, 9, 9);
     const qb_shape min = qb_shape_of(4, 1, 3, 8, 8), max = qb_shape_of(4, 2, 3, 12, 12);
     const qb_profile profile = {&min, &min, &max};
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cpu,ref", .threads = 1, .profiles = &profile, .n_profiles = 1};
     qb_engine *engine;
     qb_context *context;

@@ -103,10 +103,10 @@ static model vit(void) {
 
 static qb_engine *build(qb_ctx *cx, const model *m, const qb_shape *fixed) {
     const qb_profile profile = {m->min, m->opt, m->max};
-    const qb_engine_options options = {.threads = 2,
-                                       .input_shapes = fixed,
-                                       .profiles = fixed ? NULL : &profile,
-                                       .n_profiles = fixed ? 0 : 1};
+    const qb_build_spec options = {.threads = 2,
+                                   .input_shapes = fixed,
+                                   .profiles = fixed ? NULL : &profile,
+                                   .n_profiles = fixed ? 0 : 1};
     qb_graph *graph;
     qb_engine *engine;
     make(cx, m, &graph);

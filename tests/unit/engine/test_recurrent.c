@@ -129,8 +129,7 @@ static void give_up(fixture *f, qb_engine *engine) {
 }
 
 static qb_engine *build(fixture *f, const char *backends, int threads) {
-    const qb_engine_options options = {
-        .backends = backends, .threads = threads, .observable = true};
+    const qb_build_spec options = {.backends = backends, .threads = threads, .observable = true};
     qb_engine *engine;
     assert_ok(&f->cx, qb_engine_build(&f->cx, f->graph, &options, &engine));
     return engine;
@@ -296,7 +295,7 @@ static void shapes_may_stay_open(void **state) {
     const qb_shape low = qb_shape_of(3, 1, 1, INPUTS), usual = qb_shape_of(3, 5, 2, INPUTS);
     const qb_shape high = qb_shape_of(3, 12, 9, INPUTS);
     const qb_profile profile = {&low, &usual, &high};
-    const qb_engine_options options = {.profiles = &profile, .n_profiles = 1, .threads = 2};
+    const qb_build_spec options = {.profiles = &profile, .n_profiles = 1, .threads = 2};
     fixture f, g;
     qb_engine *engine;
     qb_context *context;

@@ -78,8 +78,7 @@ static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *valu
 
 /* Runs the graph; the tactic of its sum where that is wanted. */
 static void run(fixture *f, const char *backends, int threads, seen *s, float *y, char *tactic) {
-    const qb_engine_options options = {
-        .backends = backends, .threads = threads, .observable = true};
+    const qb_build_spec options = {.backends = backends, .threads = threads, .observable = true};
     float x[IN * PIXELS];
     const void *inputs[] = {x};
     void *outputs[] = {y};

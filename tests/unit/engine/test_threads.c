@@ -123,7 +123,7 @@ static void profiles_on_many_threads(void **state) {
     const qb_shape min = qb_shape_of(3, 1, 1, 16), opt = qb_shape_of(3, 1, 20, 16),
                    max = qb_shape_of(3, 2, 40, 16);
     const qb_profile profile = {&min, &opt, &max};
-    const qb_engine_options options = {
+    const qb_build_spec options = {
         .backends = "cpu,ref", .threads = 2, .profiles = &profile, .n_profiles = 1};
     qb_ctx cx;
     qb_graph *graph;

@@ -55,8 +55,22 @@ static void integers_come_out_dequantized(void **state) {
     assert_float_equal(out[2], 63.5, 0);
 }
 
+static void floats_of_two_bytes_come_out_as_they_are(void **state) {
+    (void)state;
+    uint16_t f16[2] = {0x3c00, 0xc500}, bf16[2] = {0x3f80, 0xc0a0};
+    for (int k = 0; k < 2; k++) {
+        float out[2];
+        const qb_tensor t =
+            qb_tensor_of(k ? QB_DTYPE_BF16 : QB_DTYPE_F16, qb_shape_of(2, 1, 2), k ? bf16 : f16);
+        qb_tensor_floats(&t, out);
+        assert_float_equal(out[0], 1, 0);
+        assert_float_equal(out[1], -5, 0);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(floats_come_out_in_order_from_any_layout),
     cmocka_unit_test(integers_come_out_dequantized),
+    cmocka_unit_test(floats_of_two_bytes_come_out_as_they_are),
 };
 QB_TEST_MAIN(tests)

@@ -49,7 +49,8 @@ static void the_value_before_a_final_softmax_or_argmax_is_scored(void **state) {
     expect((const char *[]){"Sigmoid", "ArgMax", NULL}, "Sigmoid");
     expect((const char *[]){"ArgMax", "Flatten", NULL}, "relu");
     expect((const char *[]){"Softmax", "ArgMax", NULL}, "relu");
-    expect((const char *[]){"LogSoftmax", "Identity", NULL}, "Identity"); /* not looked through */
+    expect((const char *[]){"LogSoftmax", "Identity", NULL}, "relu");
+    expect((const char *[]){"LogSoftmax", "Sigmoid", NULL}, "Sigmoid"); /* not looked through */
 }
 
 /* Of a class and its scores the scores. */

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kernels/compiled.h"
-#include "kernels/cudnn_text.h"
+#include "kernels/cuda/vendor/cudnn_text/cudnn_text.h"
 #include "qb_test.h"
 
 #define TENSOR_OF(DIM, STRIDE, MORE)                                                               \

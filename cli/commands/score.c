@@ -1,0 +1,148 @@
+/* qbench score: anybody's detections against COCO's ground truth. */
+#include <stdlib.h>
+
+#include "cli/out/json.h"
+#include "eval/coco.h"
+
+typedef struct options {
+    qb_common common;
+    const char *annotations, *results;
+    bool masks, per_category;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "annotations",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, annotations),
+     .argument = "FILE.json",
+     .help = "ground truth in COCO's format"},
+    {.name = "results",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, results),
+     .argument = "FILE.json",
+     .help = "detections in COCO's results format"},
+    {.name = "masks",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, masks),
+     .help = "by the IoU of masks instead of boxes"},
+    {.name = "per-category",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, per_category),
+     .help = "print the scores of each category, too"},
+    {0},
+};
+
+/* What was read and what came out. */
+typedef struct work {
+    qb_coco truth;
+    qb_coco_objects results;
+    qb_coco_matches *matches;
+    qb_coco_scores all, *each;
+    int64_t strays;
+} work;
+
+static void add_scores(json_t *to, const qb_coco_scores *scores) {
+    for (int s = 0; s < QB_COCO_N; s++)
+        json_object_set_new(to, qb_coco_score_name(s), json_real(scores->value[s]));
+}
+
+/* With 17 digits: whoever compares with another evaluator wants the same number. */
+static qb_status write_json(qb_ctx *cx, const options *o, const work *w) {
+    if (!o->common.json) return QB_OK;
+    json_t *root =
+        json_pack("{s:s, s:s, s:o, s:o, s:I, s:i, s:I}", "schema", "qbench.score/1", "iou",
+                  o->masks ? "masks" : "boxes", "annotations", qb_json_string(o->annotations),
+                  "results", qb_json_string(o->results), "detections", (json_int_t)w->results.n,
+                  "images", w->truth.n_images, "objects", (json_int_t)w->truth.objects.n);
+    json_t *list = json_array();
+    if (root) add_scores(root, &w->all);
+    for (int32_t c = 0; c < w->truth.n_categories; c++) {
+        const qb_coco_category *category = &w->truth.category[c];
+        json_t *row = json_pack("{s:I, s:o}", "category_id", (json_int_t)category->id, "name",
+                                qb_json_string(category->name));
+        if (row) add_scores(row, &w->each[c]);
+        json_array_append_new(list, row);
+    }
+    json_object_set_new(root, "per_category", list);
+    char *dump = root && json_array_size(list) == (size_t)w->truth.n_categories
+                     ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17))
+                     : NULL;
+    char *text = dump ? qb_format(cx, "%s\n", dump) : NULL;
+    const qb_status status = text ? qb_json_text_out(cx, &o->common, text)
+                                  : qb_fail(cx, QB_STATUS_NOMEM, "score: no memory for the result");
+    json_decref(root);
+    free(dump);
+    qb_free(text);
+    return status;
+}
+
+static void print_row(const char *name, const qb_coco_scores *scores) {
+    printf("%-16.16s", name);
+    for (int s = 0; s < QB_COCO_N; s++)
+        if (scores->value[s] < 0)
+            printf("%7s", "-");
+        else
+            printf("%7.2f", 100 * scores->value[s]);
+    printf("\n");
+}
+
+static void print(const options *o, const work *w) {
+    printf("%-16s", "% of 100");
+    for (int s = 0; s < QB_COCO_N; s++) printf("%7s", qb_coco_score_name(s));
+    printf("\n");
+    print_row("all", &w->all);
+    for (int32_t c = 0; o->per_category && c < w->truth.n_categories; c++)
+        print_row(w->truth.category[c].name, &w->each[c]);
+    printf("%d images, %zu objects, %zu detections; IoU of %s\n", (int)w->truth.n_images,
+           w->truth.objects.n, w->results.n, o->masks ? "masks" : "boxes");
+}
+
+static qb_status score(qb_ctx *cx, const options *o, work *w) {
+    QB_TRY(qb_coco_load(cx, o->annotations, &w->truth));
+    if (w->truth.strays > 0)
+        qb_warn(cx, "%s: %lld annotations of no image or category in it do not count",
+                o->annotations, (long long)w->truth.strays);
+    QB_TRY(qb_coco_results_load(cx, o->results, &w->truth, &w->results, &w->strays));
+    if (w->strays > 0)
+        qb_warn(cx, "%s: %lld detections of categories that %s does not have do not count",
+                o->results, (long long)w->strays, o->annotations);
+    QB_TRY(qb_coco_match(cx, &w->truth, &w->results, o->masks, &w->matches));
+    w->each = qb_alloc(cx, (size_t)w->truth.n_categories, sizeof *w->each);
+    if (!w->each) return cx->code;
+    return qb_coco_summarize(cx, w->matches, NULL, QB_COCO_ALL, &w->all, w->each);
+}
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    (void)arguments;
+    if (!o->annotations || !o->results)
+        return qb_fail(cx, QB_STATUS_USAGE, "score: expected --annotations and --results");
+    work w = {0};
+    qb_status status = score(cx, o, &w);
+    if (status == QB_OK && !qb_json_on_stdout(&o->common)) print(o, &w);
+    if (status == QB_OK) status = write_json(cx, o, &w);
+    qb_free(w.each);
+    qb_coco_matches_free(w.matches);
+    qb_coco_objects_release(&w.results);
+    qb_coco_release(&w.truth);
+    return status;
+}
+
+const qb_command qb_command_score = {
+    .name = "score",
+    .usage = "--annotations FILE.json --results FILE.json [options]",
+    .summary = "score anybody's detections as COCO does: AP, AP50, ..., AR100",
+    .notes =
+        "The numbers are pycocotools' (2.0.11); -1 in the JSON, - in the table: nothing to\n"
+        "average over. A result is {\"image_id\": 7, \"category_id\": 1, \"bbox\": [x, y, width,\n"
+        "height], \"score\": 0.9}, with --masks {..., \"segmentation\": {\"size\": [height, "
+        "width],\n"
+        "\"counts\": run lengths, compressed or not}}.",
+    .example =
+        "qbench score --annotations instances_val.json --results detections.json\n"
+        "qbench score --annotations instances_val.json --results masks.json --masks --json -",
+    .options = table,
+    .options_size = sizeof(options),
+    .run = run,
+};

@@ -1,0 +1,179 @@
+#include "cli/out/gate.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/out/json.h"
+
+void qb_gate_check_text(const qb_gate_check *c, char text[QB_GATE_TEXT]) {
+    const double off = fabs(c->limit - c->value);
+    const char *of = c->metric ? " of " : "", *metric = c->metric ? c->metric : "";
+    char by[32];
+    snprintf(by, sizeof by, off < 100 ? "%.3g" : "%.0f", off);
+    if (!c->measured)
+        snprintf(text, QB_GATE_TEXT, "%s%s%.40s: could not be measured (limit %g): %s", c->name, of,
+                 metric, c->limit, c->reason);
+    else
+        snprintf(text, QB_GATE_TEXT, "%s%s%.40s: %.5g, limit %g (%s %s)%s%s", c->name, of, metric,
+                 c->value, c->limit,
+                 qb_gate_margin(c) > -1e-9 ? "margin"
+                 : c->at_most              ? "over by"
+                                           : "short by",
+                 by, c->reason[0] ? ": " : "", c->reason);
+}
+
+/* The check that decides: of those that did not hold, if any, the one with the least margin. */
+static const qb_gate_check *deciding(const qb_gate_result *r) {
+    const qb_gate_check *found = NULL;
+    for (int32_t i = 0; i < r->n; i++) {
+        const qb_gate_check *c = &r->check[i];
+        if (r->failed > 0 && c->held) continue;
+        if (!found || qb_gate_margin(c) < qb_gate_margin(found)) found = c;
+    }
+    return found;
+}
+
+void qb_gate_verdict(const qb_gate_result *r, char text[QB_GATE_TEXT]) {
+    const qb_gate_check *c = deciding(r);
+    char line[QB_GATE_TEXT] = "";
+    if (c) qb_gate_check_text(c, line);
+    if (r->failed > 0)
+        snprintf(text, QB_GATE_TEXT, "FAIL: %d of %d checks did not hold; %.64s %.200s", r->failed,
+                 r->n, c ? c->row : "", line);
+    else
+        snprintf(text, QB_GATE_TEXT, "PASS: %d of %d checks held; the closest is %.64s %.200s",
+                 r->n, r->n, c ? c->row : "", line);
+}
+
+void qb_gate_print(FILE *stream, const qb_gate_result *r) {
+    char text[QB_GATE_TEXT];
+    fprintf(stream, "%s: model %s, data %s, %lld samples", r->path, r->run->model, r->run->dataset,
+            (long long)r->run->samples);
+    if (r->run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)r->run->skipped);
+    fputc('\n', stream);
+    for (int32_t i = 0; i < r->n; i++) {
+        qb_gate_check_text(&r->check[i], text);
+        fprintf(stream, "%s %s %s\n", r->check[i].held ? "PASS" : "FAIL", r->check[i].row, text);
+    }
+    qb_gate_verdict(r, text);
+    fprintf(stream, "%s\n", text);
+}
+
+/* ---- GitHub ---- */
+
+/* Workflow commands end at the line's end and take %, CR and LF as escapes. */
+static void put_annotation(FILE *stream, const char *text) {
+    for (; *text; text++) {
+        if (*text == '%')
+            fputs("%25", stream);
+        else
+            fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
+    }
+}
+
+void qb_gate_annotate(FILE *stream, const qb_gate_result *r) {
+    for (int32_t i = 0; i < r->n; i++) {
+        char text[QB_GATE_TEXT];
+        qb_gate_check_text(&r->check[i], text);
+        fprintf(stream, "::%s title=qbench gate::", r->check[i].held ? "notice" : "error");
+        put_annotation(stream, r->check[i].row);
+        fputc(' ', stream);
+        put_annotation(stream, text);
+        fputc('\n', stream);
+    }
+}
+
+/* ---- JUnit ---- */
+
+static void put_xml(FILE *stream, const char *text) {
+    for (; *text; text++) {
+        switch (*text) {
+        case '&': fputs("&amp;", stream); break;
+        case '<': fputs("&lt;", stream); break;
+        case '>': fputs("&gt;", stream); break;
+        case '"': fputs("&quot;", stream); break;
+        default: fputc((unsigned char)*text < ' ' ? ' ' : *text, stream);
+        }
+    }
+}
+
+static void put_case(FILE *stream, const qb_gate_check *c) {
+    char text[QB_GATE_TEXT];
+    qb_gate_check_text(c, text);
+    fprintf(stream, "  <testcase classname=\"");
+    put_xml(stream, c->row);
+    fprintf(stream, "\" name=\"%s\"", c->name);
+    if (c->held) {
+        fprintf(stream, "><system-out>");
+        put_xml(stream, text);
+        fprintf(stream, "</system-out></testcase>\n");
+        return;
+    }
+    fprintf(stream, "><%s message=\"", c->measured ? "failure" : "error");
+    put_xml(stream, text);
+    fprintf(stream, "\"/></testcase>\n");
+}
+
+static void write_junit(FILE *stream, const qb_gate_result *r, const char *error) {
+    int32_t unmeasured = error ? 1 : 0;
+    for (int32_t i = 0; i < r->n; i++) unmeasured += !r->check[i].measured;
+    const int32_t failures = r->failed - (error ? 0 : unmeasured);
+    fprintf(stream,
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+            "<testsuite name=\"qbench gate\" tests=\"%d\" failures=\"%d\" errors=\"%d\">\n",
+            r->n + (error != NULL), failures, unmeasured);
+    for (int32_t i = 0; i < r->n; i++) put_case(stream, &r->check[i]);
+    if (error) {
+        fprintf(stream, "  <testcase classname=\"qbench\" name=\"gate\"><error message=\"");
+        put_xml(stream, error);
+        fprintf(stream, "\"/></testcase>\n");
+    }
+    fprintf(stream, "</testsuite>\n");
+}
+
+qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *result,
+                        const char *error) {
+    char *said = qb_strdup(cx, error ? error : "");
+    qb_writer writer;
+    if (!said) return cx->code;
+    qb_utf8_repair(said);
+    qb_status status = qb_writer_open(cx, file, &writer);
+    if (status == QB_OK) {
+        write_junit(writer.stream, result, error ? said : NULL);
+        status = qb_writer_commit(cx, &writer);
+    }
+    qb_free(said);
+    return status;
+}
+
+/* ---- JSON ---- */
+
+static json_t *number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+
+static json_t *record_json(const qb_gate_result *r) {
+    char model[33], data[33];
+    qb_hash_hex(r->run->model_hash, model);
+    qb_hash_hex(r->run->data_hash, data);
+    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:I}", "file", qb_json_string(r->path),
+                     "model", r->run->model, "model_hash", model, "dataset", r->run->dataset,
+                     "data_hash", data, "samples", (json_int_t)r->run->samples, "skipped",
+                     (json_int_t)r->run->skipped);
+}
+
+json_t *qb_gate_json(const qb_gate_result *r) {
+    char verdict[QB_GATE_TEXT];
+    json_t *list = json_array();
+    for (int32_t i = 0; i < r->n; i++) {
+        const qb_gate_check *c = &r->check[i];
+        json_array_append_new(
+            list, json_pack("{s:s, s:s?, s:s, s:o, s:o, s:o, s:f, s:b, s:b, s:s}", "check", c->name,
+                            "metric", c->metric, "precision", c->row, "value", number(c->value),
+                            "low", number(c->ci.lo), "high", number(c->ci.hi), "limit", c->limit,
+                            "measured", c->measured, "held", c->held, "reason", c->reason));
+    }
+    qb_gate_verdict(r, verdict);
+    return json_pack("{s:s, s:o, s:b, s:s, s:o}", "schema", "qbench.gate/1", "record",
+                     record_json(r), "held", r->n > 0 && r->failed == 0, "verdict", verdict,
+                     "checks", list);
+}

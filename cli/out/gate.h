@@ -1,0 +1,31 @@
+/* The gate's verdict in the forms that people and continuous integration read. */
+#ifndef QB_CLI_OUT_GATE_H
+#define QB_CLI_OUT_GATE_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "eval/gate.h"
+
+typedef struct qb_gate_result {
+    const char *path; /* of the record */
+    const qb_run *run;
+    const qb_gate_check *check;
+    int32_t n, failed;
+} qb_gate_result;
+
+/* "max-drop: 6.2, limit 1 (over by 5.2)" */
+#define QB_GATE_TEXT 320
+void qb_gate_check_text(const qb_gate_check *check, char text[QB_GATE_TEXT]);
+/* One line a check, and the verdict as the last one. */
+void qb_gate_print(FILE *stream, const qb_gate_result *result);
+/* The verdict alone: PASS or FAIL, the check that decided, by how much. */
+void qb_gate_verdict(const qb_gate_result *result, char text[QB_GATE_TEXT]);
+/* One ::error or ::notice line a check, as GitHub's workflow commands. */
+void qb_gate_annotate(FILE *stream, const qb_gate_result *result);
+/* JUnit XML: one test case a check. `error` (may be NULL) is why nothing could be judged. */
+qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *result,
+                        const char *error);
+json_t *qb_gate_json(const qb_gate_result *result);
+
+#endif

@@ -1,0 +1,85 @@
+#include "cli/out/steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/out/json.h"
+#include "engine/providers.h"
+#include "engine/step_json.h"
+
+json_t *qb_steps_json(const qb_engine *engine) {
+    json_t *steps = json_array();
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        qb_step_info s;
+        qb_engine_step(engine, i, &s);
+        json_t *step =
+            json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name),
+                      "op", s.op, "provider", qb_provider_of(&s), "tactic", s.tactic, "impl",
+                      s.impl, "dtype", qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes);
+        qb_step_choice_json(&s, step);
+        json_array_append_new(steps, step);
+    }
+    return steps;
+}
+
+static const char *text(const json_t *step, const char *key, const char *otherwise) {
+    const char *value = json_string_value(json_object_get(step, key));
+    return value ? value : otherwise;
+}
+
+static double number(const json_t *step, const char *key) {
+    return json_number_value(json_object_get(step, key));
+}
+
+static void print_reason(const json_t *step, const char *key, const char *label) {
+    const char *reason = json_string_value(json_object_get(step, key));
+    if (reason) printf("     %s: %s\n", label, reason);
+}
+
+static void print_choice(const json_t *step) {
+    const json_t *other;
+    size_t i;
+    print_reason(step, "fallback", "not on cuda");
+    print_reason(step, "half", "in f16");
+    print_reason(step, "in_place", "in place");
+    print_reason(step, "joined", "one step");
+    print_reason(step, "note", "plain kernel");
+    if (number(step, "us") <= 0) return;
+    printf("     %.1f us, %.2f TOPS, %.0f GB/s", number(step, "us"), number(step, "tops"),
+           number(step, "gb_per_s"));
+    json_array_foreach(json_object_get(step, "alternatives"), i, other) {
+        const char *tactic = text(other, "tactic", "");
+        if (strcmp(tactic, text(step, "tactic", "")) != 0)
+            printf("; %s %.1f", tactic, number(other, "us"));
+    }
+    printf("\n");
+}
+
+void qb_steps_print(const json_t *steps) {
+    size_t i;
+    const json_t *s;
+    printf("\n%-4s %-28s %-20s %-5s %10s %10s  %-4s %s\n", "step", "name", "op", "type", "MMACs",
+           "KiB", "on", "kernel");
+    json_array_foreach(steps, i, s) {
+        printf("%-4zu %-28.28s %-20.20s %-5s %10.3f %10.1f  %-4s %s %s\n", i, text(s, "name", ""),
+               text(s, "op", ""), text(s, "dtype", ""), number(s, "flops") / 2e6,
+               number(s, "bytes") / 1024, text(s, "provider", "cpu"), text(s, "tactic", ""),
+               text(s, "impl", ""));
+        print_choice(s);
+    }
+}
+
+void qb_steps_summary(const qb_engine *engine, char *out, size_t n) {
+    const qb_layer_counts counts = qb_engine_layers(engine);
+    const struct {
+        int32_t n;
+        const char *type;
+    } rows[] = {
+        {counts.int8, "INT8"}, {counts.fp16, "FP16"}, {counts.bf16, "BF16"}, {counts.fp32, "FP32"}};
+    size_t at = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].n > 0 && at < n)
+            at += (size_t)snprintf(out + at, n - at, "%s%d%s in %s", at > 0 ? ", " : "",
+                                   (int)rows[i].n, at > 0 ? "" : " steps", rows[i].type);
+    if (at == 0) snprintf(out, n, "nothing that computes");
+}

@@ -1,0 +1,129 @@
+#include "cli/settings/fingerprint.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+
+#define DEPTH_MAX 16               /* folders in folders; links in circles end here */
+#define LIST_MAX ((size_t)1 << 30) /* bytes of a list file */
+
+static void add_stat(qb_hasher *hasher, const char *name, const struct stat *info) {
+    const int64_t facts[3] = {info->st_size, info->st_mtim.tv_sec, info->st_mtim.tv_nsec};
+    qb_hasher_string(hasher, name);
+    qb_hasher_update(hasher, facts, sizeof facts);
+}
+
+/* The sum of two hashes, so that the order of a folder's entries does not matter. */
+static void add_to(qb_hash *sum, qb_hash term) {
+    unsigned carry = 0;
+    for (int i = 15; i >= 0; i--) {
+        carry += (unsigned)sum->byte[i] + term.byte[i];
+        sum->byte[i] = (uint8_t)carry;
+        carry >>= 8;
+    }
+}
+
+static qb_status path_digest(qb_ctx *cx, const char *path, int depth, qb_hash *out);
+
+static qb_status folder_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum) {
+    qb_status status = QB_OK;
+    DIR *folder = opendir(path);
+    if (!folder) return qb_fail_errno(cx, "%s", path);
+    const struct dirent *entry;
+    while (status == QB_OK && (entry = readdir(folder)) != NULL) {
+        if (entry->d_name[0] == '.') continue;
+        qb_hash term;
+        char *child = qb_path_join(cx, path, entry->d_name);
+        status = child ? path_digest(cx, child, depth + 1, &term) : cx->code;
+        if (status == QB_OK) add_to(sum, term);
+        qb_free(child);
+    }
+    closedir(folder);
+    return status == QB_OK ? qb_check_cancel(cx) : status;
+}
+
+/* The files of a list, each the first word of its line, relative to the list. */
+static qb_status list_sum(qb_ctx *cx, const char *path, int depth, qb_hash *sum) {
+    qb_status status = QB_OK;
+    size_t size;
+    char *text = NULL, *folder = qb_path_dir(cx, path), *rest = NULL;
+    if (!folder) return cx->code;
+    QB_GO(qb_file_read(cx, path, LIST_MAX, &text, &size));
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        qb_hash term;
+        line[strcspn(line, "\t\r")] = '\0';
+        char *space = strrchr(line, ' '); /* PATH LABEL; a name with a space stays different */
+        if (space && strspn(space + 1, "0123456789") == strlen(space + 1)) *space = '\0';
+        char *child = qb_path_join(cx, folder, line);
+        status = child ? path_digest(cx, child, depth + 1, &term) : cx->code;
+        qb_free(child);
+        if (status != QB_OK) goto out;
+        add_to(sum, term);
+    }
+out:
+    qb_free(text);
+    qb_free(folder);
+    return status;
+}
+
+static qb_status path_digest(qb_ctx *cx, const char *path, int depth, qb_hash *out) {
+    struct stat info = {0};
+    qb_hash sum = {0};
+    const bool there = stat(path, &info) == 0;
+    const bool folder = there && S_ISDIR(info.st_mode);
+    if (folder && depth < DEPTH_MAX)
+        QB_TRY(folder_sum(cx, path, depth, &sum));
+    else if (there && depth == 0 && qb_has_suffix(path, ".txt"))
+        QB_TRY(list_sum(cx, path, depth, &sum));
+    if (folder) info = (struct stat){0}; /* its own time says less than its files */
+    qb_hasher *hasher;
+    QB_TRY(qb_hasher_create(cx, &hasher));
+    add_stat(hasher, qb_path_base(path), &info);
+    qb_hasher_update(hasher, sum.byte, sizeof sum.byte);
+    *out = qb_hasher_digest(hasher);
+    qb_hasher_free(hasher);
+    return QB_OK;
+}
+
+qb_status qb_fingerprint_path(qb_ctx *cx, qb_hasher *hasher, const char *path) {
+    if (!path) return QB_OK;
+    qb_hash digest;
+    QB_TRY(path_digest(cx, path, 0, &digest));
+    qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
+    return QB_OK;
+}
+
+qb_status qb_fingerprint_content(qb_ctx *cx, qb_hasher *hasher, const char *path) {
+    qb_map map;
+    QB_TRY(qb_map_open(cx, path, &map));
+    const qb_hash digest = qb_hash_bytes(map.data, map.size);
+    qb_map_close(&map);
+    qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
+    return QB_OK;
+}
+
+static void add_node(qb_hasher *hasher, const qb_config_node *node) {
+    const char *text = qb_config_text(node);
+    const int n = text ? 0 : qb_config_size(node);
+    qb_hasher_string(hasher, text ? text : "(");
+    for (int i = 0; i < n; i++) {
+        const char *key = qb_config_key(node, i);
+        qb_hasher_string(hasher, key ? key : "-");
+        add_node(hasher, qb_config_at(node, i));
+    }
+    if (!text) qb_hasher_string(hasher, ")");
+}
+
+void qb_fingerprint_section(qb_hasher *hasher, const qb_config *config, const char *section) {
+    const qb_config_node *node = config ? qb_config_find(config, section) : NULL;
+    qb_hasher_string(hasher, section);
+    if (node) add_node(hasher, node);
+}
+
+qb_status qb_fingerprint_plugin(qb_ctx *cx, qb_hasher *hasher, const qb_plugin *plugin) {
+    qb_hasher_string(hasher, plugin->name);
+    qb_hasher_string(hasher, plugin->version);
+    return qb_path_exists(plugin->path) ? qb_fingerprint_content(cx, hasher, plugin->path) : QB_OK;
+}

@@ -1,0 +1,531 @@
+#include "cli/settings/project.h"
+
+#include <dirent.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/settings/precision.h"
+#include "cli/settings/task.h"
+#include "datasets/decoder.h"
+#include "eval/gate.h"
+#include "graph/plugin.h"
+#include "kernels/sources.h"
+
+static const char *const known_keys[] = {"model",
+                                         "plugins",
+                                         "data.calibration",
+                                         "data.evaluation",
+                                         "data.targets",
+                                         "data.images",
+                                         "data.labels",
+                                         "data.decoder",
+                                         "preprocess.resize.mode",
+                                         "preprocess.resize.size",
+                                         "preprocess.resize.filter",
+                                         "preprocess.resize.anchor",
+                                         "preprocess.resize.pad",
+                                         "preprocess.resize.stride",
+                                         "preprocess.resize.enlarge",
+                                         "preprocess.layout",
+                                         "preprocess.crop",
+                                         "preprocess.color",
+                                         "preprocess.mean",
+                                         "preprocess.std",
+                                         "task",
+                                         "detection.decode",
+                                         "detection.score_threshold",
+                                         "detection.report_threshold",
+                                         "detection.nms_iou",
+                                         "detection.nms_per_class",
+                                         "detection.multi_label",
+                                         "detection.normalized",
+                                         "detection.box_format",
+                                         "detection.top_k",
+                                         "detection.strides",
+                                         "detection.anchors",
+                                         "detection.category_ids",
+                                         "calibration.method",
+                                         "calibration.samples",
+                                         "quantization.activations",
+                                         "quantization.weights",
+                                         "quantization.per_tensor_weights",
+                                         "quantization.keep_float",
+                                         "compare.batch",
+                                         "compare.duration",
+#define X(field, option, unit, least, most, text) "gate." #field,
+                                         QB_GATE_LIMITS(X)
+#undef X
+                                             "gate.relative",
+                                         "gate.mlperf",
+                                         "gate.confidence",
+                                         "gate.baseline",
+                                         "gate.baseline_accuracy",
+                                         "gate.precision",
+                                         "gate.metric",
+                                         NULL};
+
+/* ---- small pieces ---- */
+
+/* *slot = copy of text, freeing what was there; text NULL leaves it alone. */
+static qb_status set(qb_ctx *cx, char **slot, const char *text) {
+    if (!text) return QB_OK;
+    char *copy = qb_strdup(cx, text);
+    if (!copy) return cx->code;
+    qb_free(*slot);
+    *slot = copy;
+    return QB_OK;
+}
+
+static qb_status bad_word(qb_ctx *cx, const qb_project *p, const char *key, const char *word,
+                          const char *expected) {
+    return qb_config_fail(cx, p->config, key, "unknown value '%s': expected %s", word, expected);
+}
+
+/* ---- model ---- */
+
+/* The only .onnx of the current folder that is not a product of ours. */
+static qb_status find_model(qb_ctx *cx, qb_project *p) {
+    DIR *folder = opendir(".");
+    if (!folder) return qb_fail_errno(cx, "current folder");
+    qb_status status = QB_OK;
+    const struct dirent *entry;
+    while (status == QB_OK && (entry = readdir(folder)) != NULL) {
+        if (!qb_has_suffix(entry->d_name, ".onnx") || qb_has_suffix(entry->d_name, ".qdq.onnx"))
+            continue;
+        if (p->model)
+            status =
+                qb_fail(cx, QB_STATUS_USAGE, "several models here (%s, %s): name one with --model",
+                        p->model, entry->d_name);
+        else
+            status = set(cx, &p->model, entry->d_name);
+    }
+    closedir(folder);
+    if (status == QB_OK && !p->model)
+        status = qb_fail(
+            cx, QB_STATUS_USAGE,
+            "no model: give --model FILE, or run in a folder with one .onnx or a " QB_CONFIG_NAME);
+    return status;
+}
+
+/* ---- sidecar ---- */
+
+static qb_status apply_sidecar(qb_ctx *cx, qb_project *p) {
+    char *name;
+    QB_TRY(qb_sidecar_find(cx, p->model, &name));
+    if (!name) return QB_OK;
+    qb_status status = QB_OK;
+    qb_sidecar sidecar = {0};
+    QB_GO(qb_sidecar_load(cx, name, &sidecar));
+    QB_GO(qb_task_from_sidecar(cx, &sidecar, &p->task));
+    if (sidecar.has_preprocess) {
+        p->preprocess = sidecar.preprocess;
+        p->has_preprocess = true;
+    }
+    if (sidecar.labels.n > 0) {
+        qb_labels_release(&p->labels);
+        p->labels = sidecar.labels;
+        sidecar.labels = (qb_labels){0};
+    } else {
+        p->absent_labels = sidecar.labels_path;
+        sidecar.labels_path = NULL;
+    }
+out:
+    qb_sidecar_release(&sidecar);
+    qb_free(name);
+    return status;
+}
+
+/* ---- qbench.yaml ---- */
+
+qb_status qb_settings_load(qb_ctx *cx, const qb_common *common, const char **name,
+                           qb_config **out) {
+    const char *path = common->config ? common->config : QB_CONFIG_NAME;
+    if (path[0] == '\0' || (!common->config && !qb_path_exists(path))) return QB_OK;
+    qb_config *config;
+    QB_TRY(qb_config_load(cx, path, &config));
+    qb_status status = qb_config_check_keys(cx, config, known_keys);
+    if (status != QB_OK) {
+        qb_config_free(config);
+        return status;
+    }
+    *name = path;
+    *out = config;
+    return QB_OK;
+}
+
+/* A path setting, relative to the settings file. */
+static qb_status config_path(qb_ctx *cx, const qb_project *p, const qb_common *common,
+                             const char *key, char **slot) {
+    const char *text = NULL;
+    QB_TRY(qb_config_string(cx, p->config, key, &text));
+    if (!text) return QB_OK;
+    char *folder = common->config ? qb_path_dir(cx, common->config) : NULL;
+    if (common->config && !folder) return cx->code;
+    char *path = qb_path_join(cx, folder, text);
+    qb_free(folder);
+    if (!path) return cx->code;
+    qb_free(*slot);
+    *slot = path;
+    return QB_OK;
+}
+
+/* One number for both sides, or [width, height]. */
+static qb_status config_size(qb_ctx *cx, const qb_project *p, const char *key, int32_t *width,
+                             int32_t *height) {
+    double size[2];
+    int n;
+    QB_TRY(qb_config_doubles(cx, p->config, key, size, 2, &n));
+    for (int i = 0; i < n; i++)
+        if (!(size[i] >= 1 && size[i] <= 65535))
+            return qb_config_fail(cx, p->config, key, "expected 1 to 65535, got %g", size[i]);
+    if (n > 0) {
+        *width = (int32_t)size[0];
+        *height = (int32_t)size[n - 1];
+    }
+    return QB_OK;
+}
+
+/* One number for all channels, or one a channel. */
+static qb_status config_channels(qb_ctx *cx, const qb_project *p, const char *key, float out[4]) {
+    double value[4];
+    int n;
+    QB_TRY(qb_config_doubles(cx, p->config, key, value, 4, &n));
+    for (int i = 0; i < 4 && n > 0; i++) out[i] = (float)value[i < n ? i : n - 1];
+    return QB_OK;
+}
+
+/* The number of a word; *out is left alone where the key is absent. */
+static qb_status config_word(qb_ctx *cx, const qb_project *p, const char *key,
+                             const char *const *words, int32_t *out) {
+    const char *word = NULL;
+    char text[256];
+    QB_TRY(qb_config_string(cx, p->config, key, &word));
+    const int32_t found = word ? qb_word_find(words, word) : *out;
+    if (found < 0)
+        return qb_config_fail(cx, p->config, key, "%s",
+                              qb_word_error(words, word, text, sizeof text));
+    *out = found;
+    return QB_OK;
+}
+
+/* What only a letterbox has. */
+static qb_status config_letterbox(qb_ctx *cx, const qb_project *p, qb_preprocess *q) {
+    int64_t pad = q->pad, stride = q->stride;
+    bool enlarge = !q->no_enlarge;
+    QB_TRY(qb_config_int(cx, p->config, "preprocess.resize.pad", &pad));
+    QB_TRY(qb_config_int(cx, p->config, "preprocess.resize.stride", &stride));
+    QB_TRY(qb_config_bool(cx, p->config, "preprocess.resize.enlarge", &enlarge));
+    if (pad < 0 || pad > 255)
+        return qb_config_fail(cx, p->config, "preprocess.resize.pad", "expected 0 to 255, got %lld",
+                              (long long)pad);
+    if (stride < 0 || stride > 65536)
+        return qb_config_fail(cx, p->config, "preprocess.resize.stride",
+                              "expected 0 to 65536, got %lld", (long long)stride);
+    q->pad = (uint8_t)pad;
+    q->stride = (int32_t)stride;
+    q->no_enlarge = !enlarge;
+    return QB_OK;
+}
+
+/* The words of a preprocessing: modes, filters, colours. */
+static qb_status config_words(qb_ctx *cx, const qb_project *p, qb_preprocess *q) {
+    int32_t mode = q->resize, filter = q->filter, color = q->color, anchor = q->anchor,
+            layout = q->channels_last;
+    QB_TRY(config_word(cx, p, "preprocess.resize.mode", qb_resize_mode_words, &mode));
+    QB_TRY(config_word(cx, p, "preprocess.resize.filter", qb_filter_words, &filter));
+    QB_TRY(config_word(cx, p, "preprocess.resize.anchor", qb_anchor_words, &anchor));
+    QB_TRY(config_word(cx, p, "preprocess.color", qb_color_words, &color));
+    QB_TRY(config_word(cx, p, "preprocess.layout", qb_layout_words, &layout));
+    q->resize = (qb_resize_mode)mode;
+    q->filter = (qb_filter)filter;
+    q->anchor = (qb_anchor)anchor;
+    q->color = (qb_color)color;
+    q->channels_last = layout == 1;
+    return QB_OK;
+}
+
+static qb_status config_preprocess(qb_ctx *cx, qb_project *p) {
+    if (!qb_config_find(p->config, "preprocess")) return QB_OK;
+    qb_preprocess *q = &p->preprocess;
+    QB_TRY(config_words(cx, p, q));
+    QB_TRY(config_letterbox(cx, p, q));
+    QB_TRY(config_size(cx, p, "preprocess.resize.size", &q->resize_width, &q->resize_height));
+    QB_TRY(config_size(cx, p, "preprocess.crop", &q->crop_width, &q->crop_height));
+    QB_TRY(config_channels(cx, p, "preprocess.mean", q->mean));
+    QB_TRY(config_channels(cx, p, "preprocess.std", q->std));
+    p->has_preprocess = true;
+    if (qb_preprocess_validate(cx, q) == QB_OK) return QB_OK;
+    char why[256];
+    snprintf(why, sizeof why, "%.255s", cx->message);
+    return qb_config_fail(cx, p->config, "preprocess", "%s", why);
+}
+
+static qb_status config_labels(qb_ctx *cx, const qb_common *common, qb_project *p) {
+    char *path = NULL;
+    QB_TRY(config_path(cx, p, common, "data.labels", &path));
+    if (!path) return QB_OK;
+    qb_labels_release(&p->labels);
+    qb_status status = qb_labels_load(cx, path, &p->labels);
+    qb_free(path);
+    return status;
+}
+
+static qb_status config_keep_float(qb_ctx *cx, qb_project *p) {
+    const qb_config_node *list = qb_config_find(p->config, "quantization.keep_float");
+    const int n = list ? qb_config_size(list) : 0;
+    if (n > QB_PROJECT_NAMES)
+        return qb_config_fail(cx, p->config, "quantization.keep_float", "at most %d names, got %d",
+                              QB_PROJECT_NAMES, n);
+    for (int i = 0; i < n; i++) {
+        const char *name = qb_config_text(qb_config_at(list, i));
+        if (!name)
+            return qb_config_fail(cx, p->config, "quantization.keep_float",
+                                  "expected a list of node names");
+        p->keep_float[i] = name;
+    }
+    return QB_OK;
+}
+
+static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
+    QB_TRY(qb_config_int(cx, p->config, "calibration.samples", &p->samples));
+    QB_TRY(qb_config_int(cx, p->config, "compare.batch", &p->batch));
+    QB_TRY(qb_config_double(cx, p->config, "compare.duration", &p->duration_s));
+    if (p->batch < 1 || p->batch > 65536)
+        return qb_config_fail(cx, p->config, "compare.batch", "expected 1 to 65536, got %lld",
+                              (long long)p->batch);
+    if (!(p->duration_s >= 0 && p->duration_s <= 86400))
+        return qb_config_fail(cx, p->config, "compare.duration", "expected 0 to 86400, got %g",
+                              p->duration_s);
+    if (p->samples < 0)
+        return qb_config_fail(cx, p->config, "calibration.samples", "expected 0 or more, got %lld",
+                              (long long)p->samples);
+    return QB_OK;
+}
+
+/* Plugins that the settings name, relative to their file. */
+static qb_status config_plugins(qb_ctx *cx, const qb_project *p, const qb_common *common) {
+    const qb_config_node *list = qb_config_find(p->config, "plugins");
+    const int n = list ? qb_config_size(list) : 0;
+    char *folder = common->config ? qb_path_dir(cx, common->config) : NULL;
+    qb_status status = common->config && !folder ? cx->code : QB_OK;
+    for (int i = 0; i < n && status == QB_OK; i++) {
+        const char *name = qb_config_text(qb_config_at(list, i));
+        char *path = name ? qb_path_join(cx, folder, name) : NULL;
+        if (path)
+            status = qb_plugins_load(cx, cx->plugins, path);
+        else
+            status = name
+                         ? cx->code
+                         : qb_config_fail(cx, p->config, "plugins", "expected a list of libraries");
+        qb_free(path);
+    }
+    qb_free(folder);
+    return status;
+}
+
+static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p) {
+    if (!p->config) return QB_OK;
+    const char *method = NULL, *scheme = NULL, *weights = NULL;
+    QB_TRY(config_plugins(cx, p, common));
+    QB_TRY(config_path(cx, p, common, "data.calibration", &p->calibration_data));
+    QB_TRY(config_path(cx, p, common, "data.evaluation", &p->evaluation_data));
+    QB_TRY(config_path(cx, p, common, "data.targets", &p->targets));
+    QB_TRY(config_path(cx, p, common, "data.images", &p->images));
+    QB_TRY(config_labels(cx, common, p));
+    QB_TRY(qb_task_from_config(cx, p->config, &p->task));
+    QB_TRY(qb_config_string(cx, p->config, "data.decoder", &p->decoder));
+    QB_TRY(config_preprocess(cx, p));
+    QB_TRY(qb_config_string(cx, p->config, "calibration.method", &method));
+    QB_TRY(set(cx, &p->method, method));
+    QB_TRY(qb_config_string(cx, p->config, "quantization.activations", &scheme));
+    if (scheme && !qb_scheme_parse(scheme, &p->activations))
+        return bad_word(cx, p, "quantization.activations", scheme, QB_SCHEME_WORDS);
+    QB_TRY(qb_config_string(cx, p->config, "quantization.weights", &weights));
+    if (weights)
+        QB_TRY_WRAP(cx, qb_weight_range_find(cx, weights, &p->weights), "%s: quantization.weights",
+                    p->config_name);
+    QB_TRY(
+        qb_config_bool(cx, p->config, "quantization.per_tensor_weights", &p->per_tensor_weights));
+    QB_TRY(config_keep_float(cx, p));
+    return config_numbers(cx, p);
+}
+
+/* ---- command line ---- */
+
+static qb_status copy_names(qb_ctx *cx, const char *option, const qb_opt_list *list,
+                            const char **names) {
+    if (list->n > QB_PROJECT_NAMES)
+        return qb_fail(cx, QB_STATUS_USAGE, "--%s: at most %d names, got %d", option,
+                       QB_PROJECT_NAMES, list->n);
+    for (int i = 0; i < list->n; i++) names[i] = list->item[i];
+    if (list->n > 0) names[list->n] = NULL;
+    return QB_OK;
+}
+
+static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool data_is_calibration,
+                             qb_project *p) {
+    QB_TRY(set(cx, data_is_calibration ? &p->calibration_data : &p->evaluation_data, flags->data));
+    QB_TRY(set(cx, &p->targets, flags->targets));
+    QB_TRY(set(cx, &p->images, flags->images));
+    if (flags->task) QB_TRY_WRAP(cx, qb_task_of_word(cx, flags->task, &p->task.task), "--task");
+    QB_TRY(copy_names(cx, "keep-float", &flags->keep_float, p->keep_float));
+    QB_TRY(copy_names(cx, "disable-pass", &flags->disable_pass, p->disabled));
+    if (flags->labels) {
+        qb_labels_release(&p->labels);
+        QB_TRY(qb_labels_load(cx, flags->labels, &p->labels));
+    }
+    if (flags->activations && !qb_scheme_parse(flags->activations, &p->activations))
+        return qb_fail(cx, QB_STATUS_USAGE, "--activations: expected " QB_SCHEME_WORDS ", got '%s'",
+                       flags->activations);
+    if (flags->weights)
+        QB_TRY_WRAP(cx, qb_weight_range_find(cx, flags->weights, &p->weights), "--weights");
+    const qb_jpeg_batch_api *decoder;
+    if (flags->decoder) p->decoder = flags->decoder;
+    if (p->decoder) QB_TRY(qb_decoder_find(cx, p->decoder, &decoder));
+    if (flags->samples_given) p->samples = flags->samples;
+    if (flags->batch > 0) p->batch = flags->batch;
+    p->strict = flags->strict;
+    if (flags->per_tensor_given) p->per_tensor_weights = flags->per_tensor_weights;
+    p->shapes = flags->shapes;
+    p->build = flags->build;
+    return qb_build_flags_parse(cx, &p->build, &p->spec, &p->devices, &p->missing_provider);
+}
+
+/* -o names a file when its ending is one of ours; the artifacts then go to its folder. */
+static qb_status apply_output(qb_ctx *cx, const char *out, qb_project *p) {
+    if (!out) return QB_OK;
+    static const char *const endings[] = {".h5", ".onnx", ".json", ".yaml", ".qbe"};
+    bool is_file = false;
+    for (int i = 0; i < 5; i++) is_file = is_file || qb_has_suffix(out, endings[i]);
+    if (!is_file || qb_path_is_dir(out)) {
+        QB_TRY(set(cx, &p->out_dir, out));
+        return qb_make_dirs(cx, out);
+    }
+    QB_TRY(set(cx, &p->out_file, out));
+    p->out_dir = qb_path_dir(cx, out);
+    return p->out_dir ? QB_OK : cx->code;
+}
+
+/* ---- interface ---- */
+
+static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
+                              bool data_is_calibration, qb_project *p) {
+    qb_preprocess_default(&p->preprocess);
+    qb_detect_settings_default(&p->task.detect);
+    QB_TRY(set(cx, &p->method, "entropy"));
+    QB_TRY(qb_settings_load(cx, common, &p->config_name, &p->config));
+    if (p->config) QB_TRY(config_path(cx, p, common, "model", &p->model));
+    QB_TRY(set(cx, &p->model, flags->model));
+    if (!p->model) QB_TRY(find_model(cx, p));
+    p->stem = qb_path_stem(cx, p->model);
+    if (!p->stem) return cx->code;
+    QB_TRY(apply_sidecar(cx, p));
+    QB_TRY(apply_config(cx, common, p));
+    QB_TRY(apply_flags(cx, flags, data_is_calibration, p));
+    p->spec.threads = (int)common->threads;
+    return apply_output(cx, common->out, p);
+}
+
+qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
+                          bool data_is_calibration, qb_project *out) {
+    *out = (qb_project){.batch = 1};
+    qb_status status = project_open(cx, common, flags, data_is_calibration, out);
+    if (status != QB_OK) qb_project_close(out);
+    return status;
+}
+
+void qb_project_close(qb_project *project) {
+    qb_free(project->model);
+    qb_free(project->stem);
+    qb_free(project->calibration_data);
+    qb_free(project->evaluation_data);
+    qb_free(project->targets);
+    qb_free(project->images);
+    qb_detect_settings_release(&project->task.detect);
+    qb_free(project->method);
+    qb_free(project->missing_provider);
+    qb_free(project->out_dir);
+    qb_free(project->out_file);
+    qb_free(project->absent_labels);
+    qb_labels_release(&project->labels);
+    qb_config_free(project->config);
+    *project = (qb_project){0};
+}
+
+char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name) {
+    return qb_path_join(cx, project->out_dir, name);
+}
+
+bool qb_project_scores_on_calibration(const qb_project *project) {
+    return project->evaluation_data && project->calibration_data &&
+           strcmp(project->evaluation_data, project->calibration_data) == 0;
+}
+
+char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix) {
+    const char *dot = strrchr(suffix, '.'); /* "-o net.trt.onnx" is fine for a qdq.onnx */
+    if (project->out_file && qb_has_suffix(project->out_file, dot ? dot : suffix))
+        return qb_strdup(cx, project->out_file);
+    char *name = qb_format(cx, "%s.%s", project->stem, suffix);
+    char *path = name ? qb_project_file(cx, project, name) : NULL;
+    qb_free(name);
+    return path;
+}
+
+/* The first image that can be read: its size tells whether images must be resized at all. */
+static qb_status first_image(qb_ctx *cx, const qb_dataset *dataset, qb_image *out) {
+    qb_status status = QB_OK;
+    for (int64_t i = 0; i < qb_dataset_count(dataset); i++) {
+        status = qb_dataset_read(cx, dataset, i, out, NULL);
+        if (status == QB_OK || status == QB_STATUS_NOMEM) return status;
+    }
+    return status;
+}
+
+qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *dataset,
+                           qb_preprocess *out) {
+    const qb_value *input = &graph->values[graph->inputs[0]];
+    const qb_shape *s = &input->shape;
+    const bool last =
+        s->rank == 4 && s->dim[1] != 1 && s->dim[1] != 3 && (s->dim[3] == 1 || s->dim[3] == 3);
+    const int64_t height = s->dim[last ? 1 : 2], width = s->dim[last ? 2 : 3];
+    if (s->rank != 4 || height > 65535 || width > 65535)
+        return qb_fail(
+            cx, QB_STATUS_INVALID,
+            "input '%s' is no image (N x C x H x W): describe preprocess in " QB_CONFIG_NAME
+            ", or give tensors (see 'qbench help data')",
+            input->name);
+    qb_preprocess_for_shape(out, s->dim[last ? 3 : 1], height, width);
+    out->channels_last = last;
+    const bool bytes = input->dtype == QB_DTYPE_U8 || input->dtype == QB_DTYPE_S8;
+    const char *range = bytes ? "as they are" : "in 0..1";
+    for (int c = 0; c < 4 && !bytes; c++) out->std[c] = 255;
+    for (int c = 0; c < 4 && input->dtype == QB_DTYPE_S8; c++) out->mean[c] = 128;
+    if (height < 1 || width < 1) {
+        qb_warn(cx,
+                "no preprocessing is described for this model: assuming %s, every image at its own "
+                "size, pixels %s",
+                qb_color_text(out->color), range);
+        return QB_OK;
+    }
+    qb_image first = {0};
+    QB_TRY(first_image(cx, dataset, &first));
+    if (first.width == out->resize_width && first.height == out->resize_height) {
+        out->resize = QB_RESIZE_NONE;
+    } else if (height == width) { /* classifiers: keep the proportions */
+        out->resize = QB_RESIZE_SHORT_SIDE;
+        out->crop_width = out->crop_height = out->resize_width;
+    }
+    qb_image_release(&first);
+    char *resizing =
+        out->resize == QB_RESIZE_NONE
+            ? qb_strdup(cx, "as they are")
+            : qb_format(cx, "resized (%s) to %d x %d", qb_resize_mode_text(out->resize),
+                        out->resize_width, out->resize_height);
+    if (!resizing) return cx->code;
+    qb_warn(cx,
+            "no preprocessing is described for this model: assuming %s images %s, pixels %s; if "
+            "FP32 accuracy looks wrong, run 'qbench init' and edit " QB_CONFIG_NAME,
+            qb_color_text(out->color), resizing, range);
+    qb_free(resizing);
+    return QB_OK;
+}

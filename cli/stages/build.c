@@ -1,0 +1,164 @@
+#include "cli/stages/build.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "cli/settings/inputs.h"
+#include "cli/stages/stages_internal.h"
+#include "graph/plugin.h"
+
+qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
+                            qb_graph **graph, qb_built *built) {
+    qb_graph *quantized;
+    qb_table *table;
+    const char *method;
+    QB_TRY(qb_stage_table(cx, project, *graph, &table));
+    qb_status status =
+        qb_stage_quantize(cx, project, *graph, table, precision, &quantized, &method);
+    if (status == QB_OK) {
+        qb_graph_free(*graph);
+        *graph = quantized;
+        built->data_hash = table->data_hash;
+        built->calibration = qb_strdup(cx, method);
+        if (!built->calibration) status = cx->code;
+    }
+    qb_table_free(table);
+    return status;
+}
+
+qb_status qb_build_graph(qb_ctx *cx, const qb_project *project, const qb_shape_flags *sizes,
+                         qb_build_spec spec, const qb_graph *graph, qb_engine **out) {
+    qb_shape *shapes = NULL;
+    qb_profile *profiles = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_profiles_parse(cx, sizes, graph, project->batch, &profiles, &spec.n_profiles));
+    if (!profiles) QB_GO(qb_bench_shapes(cx, graph, sizes->shapes, project->batch, &shapes));
+    spec.profiles = profiles;
+    spec.input_shapes = shapes;
+    const double start = qb_now();
+    QB_GO(qb_engine_build(cx, graph, &spec, out));
+    const double device = qb_engine_device_seconds(*out);
+    qb_info(cx, "Engine built in %.3g sec.: %zu bytes, %d threads", qb_now() - start - device,
+            qb_engine_bytes(*out), qb_engine_threads(*out));
+    if (device > 0) qb_info(cx, "device opened in %.3g s", device);
+out:
+    qb_free(profiles);
+    qb_free(shapes);
+    return status;
+}
+
+const char *qb_precision_asked(const qb_precision_flags *flags) {
+    return flags->int8 ? "int8" : flags->bf16 ? "bf16" : flags->fp16 ? "fp16" : flags->precision;
+}
+
+void qb_built_release(qb_built *built) {
+    qb_engine_free(built->engine);
+    qb_free(built->calibration);
+    *built = (qb_built){0};
+}
+
+/* ---- memory ---- */
+
+static double mib(size_t bytes) { return (double)bytes / (1 << 20); }
+
+void qb_memory_print(const qb_engine *engine) {
+    qb_engine_memory m;
+    qb_engine_memory_of(engine, &m);
+    printf("memory: %.1f MiB of weights, %.1f MiB of activations, %.1f MiB of workspace; "
+           "%.1f MiB at the peak of this process\n",
+           mib(m.weights), mib(m.arena), mib(m.workspace), mib(qb_peak_rss()));
+    if (m.lower_bound > 0)
+        printf("activations: %.1f MiB planned, %.3f times the most that live at once\n",
+               mib(m.planned), (double)m.planned / (double)m.lower_bound);
+}
+
+json_t *qb_memory_json(const qb_engine *engine) {
+    qb_engine_memory m;
+    qb_engine_memory_of(engine, &m);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "weights_bytes", (json_int_t)m.weights,
+                     "arena_bytes", (json_int_t)m.arena, "workspace_bytes", (json_int_t)m.workspace,
+                     "planned_bytes", (json_int_t)m.planned, "lower_bound_bytes",
+                     (json_int_t)m.lower_bound, "peak_bytes", (json_int_t)qb_peak_rss());
+}
+
+/* ---- files ---- */
+
+/* Quoted where a shell would see more than a word. */
+static void add_text(qb_strbuf *out, const char *name, const char *value) {
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "_-+./:,@%=";
+    if (!value) return;
+    qb_strbuf_addf(out, " --%s=", name);
+    if (value[strspn(value, plain)] == '\0') {
+        qb_strbuf_add(out, value);
+        return;
+    }
+    qb_strbuf_add(out, "'");
+    for (const char *c = value; *c; c++)
+        if (*c == '\'')
+            qb_strbuf_add(out, "'\\''");
+        else
+            qb_strbuf_addn(out, c, 1);
+    qb_strbuf_add(out, "'");
+}
+
+static void add_flag(qb_strbuf *out, const char *name, bool given) {
+    if (given) qb_strbuf_addf(out, " --%s", name);
+}
+
+/* Of an integer engine: what the project says, for the precision's text may leave it open. */
+static void add_quantization(qb_strbuf *out, const qb_project *project) {
+    add_text(out, "activations", qb_scheme_text(project->activations));
+    add_text(out, "weights", project->weights ? project->weights->name : NULL);
+    add_flag(out, project->per_tensor_weights ? "per-tensor-weights" : "no-per-tensor-weights",
+             true);
+    for (int i = 0; project->keep_float[i]; i++)
+        add_text(out, "keep-float", project->keep_float[i]);
+}
+
+/* What `qbench build` needs beside model and precision to make the same engine. */
+static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
+                        int threads) {
+    const qb_shape_flags *sizes = settings->sizes;
+    qb_strbuf out = {0};
+    qb_strbuf_addf(&out, " --threads=%d", threads);
+    if (project->batch > 1) qb_strbuf_addf(&out, " --batch=%lld", (long long)project->batch);
+    if (sizes->profiles.n == 0) add_text(&out, "shapes", sizes->shapes);
+    for (int i = 0; i < sizes->profiles.n; i += 2)
+        add_text(&out, sizes->profiles.item[i], sizes->profiles.item[i + 1]);
+    add_text(&out, "memPoolSize", project->build.pools);
+    add_text(&out, "backends", project->spec.backends);
+    for (int i = 0; project->disabled[i]; i++) add_text(&out, "disable-pass", project->disabled[i]);
+    if (strncmp(settings->precision, "int8", 4) == 0) add_quantization(&out, project);
+    for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
+        add_text(&out, "plugin", qb_plugins_at(cx->plugins, i)->path);
+    add_flag(&out, "no-mixing", project->spec.no_mixed_precision);
+    add_text(&out, "tacticSources", project->build.tactic_sources);
+    add_flag(&out, "time-tactics", project->spec.time_tactics);
+    add_flag(&out, "version-compatible", settings->version_compatible);
+    add_flag(&out, "hardware-compatible", settings->hardware_compatible);
+    char *text = out.failed ? NULL : qb_strdup(cx, out.size > 0 ? out.data + 1 : "");
+    qb_strbuf_release(&out);
+    return text;
+}
+
+qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
+                        const qb_built *built, const char *path) {
+    if (qb_path_is_same(path, project->model))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "%s is the model: the engine would replace it, name another file", path);
+    char *options = options_of(cx, project, settings, qb_engine_threads(built->engine));
+    if (!options) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    const qb_engine_origin origin = {.model = qb_path_base(project->model),
+                                     .precision = settings->precision,
+                                     .calibration = built->calibration,
+                                     .data_hash = built->data_hash,
+                                     .options = options,
+                                     .version_compatible = settings->version_compatible,
+                                     .hardware_compatible = settings->hardware_compatible};
+    qb_status status = qb_engine_save(cx, built->engine, &origin, path);
+    qb_free(options);
+    return status;
+}

@@ -1,0 +1,57 @@
+/* An engine from a project, in one precision: what build writes and bench measures. */
+#ifndef QB_CLI_STAGES_BUILD_H
+#define QB_CLI_STAGES_BUILD_H
+
+#include <jansson.h>
+
+#include "cli/settings/project.h"
+#include "cli/settings/shape_flags.h"
+#include "engine/file.h"
+
+/* --precision and trtexec's switches for it; INT8 wins over the others, as it does there. */
+typedef struct qb_precision_flags {
+    const char *precision;
+    bool fp16, bf16, int8;
+} qb_precision_flags;
+
+#define QB_PRECISION_FLAG(STRUCT, NAME)                                                            \
+    {                                                                                              \
+        .name = #NAME, .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, type.NAME),                 \
+        .help = "the same as --precision " #NAME                                                   \
+    }
+/* Rows of an option struct with a member `qb_precision_flags type`. */
+#define QB_PRECISION_OPTIONS(STRUCT, HELP)                                                         \
+    {.name = "precision",                                                                          \
+     .type = QB_OPT_STRING,                                                                        \
+     .offset = offsetof(STRUCT, type.precision),                                                   \
+     .argument = "PRECISION",                                                                      \
+     .help = HELP " (see 'qbench help precisions')"},                                              \
+        QB_PRECISION_FLAG(STRUCT, fp16), QB_PRECISION_FLAG(STRUCT, bf16),                          \
+        QB_PRECISION_FLAG(STRUCT, int8)
+
+const char *qb_precision_asked(const qb_precision_flags *flags);
+
+typedef struct qb_build_settings {
+    const char *precision;       /* "fp32", "bf16", "int8:entropy+per-tensor" */
+    const qb_shape_flags *sizes; /* of inputs; what they leave open is the model's own, with the
+                                    project's batch */
+    bool version_compatible, hardware_compatible; /* of the file; see qb_engine_origin */
+} qb_build_settings;
+
+typedef struct qb_built {
+    qb_engine *engine;
+    char *calibration; /* the method of an integer engine; NULL */
+    qb_hash data_hash; /* of its calibration data */
+} qb_built;
+
+void qb_built_release(qb_built *built);
+
+/* Prints what a context of the engine takes, and the process so far. */
+void qb_memory_print(const qb_engine *engine);
+json_t *qb_memory_json(const qb_engine *engine);
+
+/* Writes the engine to a file, which may not be the model. */
+qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
+                        const qb_built *built, const char *path);
+
+#endif

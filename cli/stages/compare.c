@@ -1,0 +1,121 @@
+/* What a comparison needs beside its candidates, and what its record says of them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/out/json.h"
+#include "cli/stages/stages_internal.h"
+
+qb_status qb_compare_data(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
+                          const char **out) {
+    *out = project->evaluation_data;
+    if (!*out && project->calibration_data) *out = project->calibration_data;
+    if (!*out && c->table) *out = c->table->dataset;
+    if (!*out)
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "no data to score on: give --data PATH or data.evaluation in qbench.yaml");
+    if (!project->evaluation_data && !qb_path_exists(*out))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "no data to score on: '%s', which the calibration was made from, is not "
+                       "here: give --data PATH or data.evaluation in qbench.yaml",
+                       *out);
+    if (!project->evaluation_data || qb_project_scores_on_calibration(project))
+        qb_info(cx, "scoring on %s, the calibration data: give --data for a held-out set", *out);
+    return QB_OK;
+}
+
+/* Names come from files and folders; a record holds text that can be shown. */
+static void one_line(char *text) {
+    qb_utf8_repair(text);
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f) *text = '?';
+}
+
+/* Names that come from files are any bytes. */
+static void repair_texts(qb_run *run) {
+    one_line(run->model);
+    one_line(run->dataset);
+    for (int32_t i = 0; i < run->n_rows; i++) one_line(run->row[i].precision);
+    for (int32_t i = 0; i < run->n_shown; i++) one_line(run->shown[i].name);
+    for (int32_t i = 0; i < run->n_classes; i++) one_line(run->class_name[i].name);
+}
+
+/* The method that auto took for a tensor: the first one with its range. */
+static const char *method_behind(const qb_table *table, const qb_table_entry *entry,
+                                 int32_t automatic) {
+    for (int32_t m = 0; m < table->n_methods; m++)
+        if (m != automatic && entry->range[m].lo == entry->range[automatic].lo &&
+            entry->range[m].hi == entry->range[automatic].hi)
+            return table->method[m];
+    return table->method[automatic];
+}
+
+/* Layers of an engine by auto name the method behind each range. */
+static qb_status resolve_auto(qb_ctx *cx, const qb_table *table, qb_run *run) {
+    const int32_t automatic = table ? qb_table_method(table, "auto") : -1;
+    for (int32_t r = 0; r < run->n_rows && automatic >= 0; r++) {
+        qb_run_row *row = &run->row[r];
+        for (int32_t i = 0; i < row->n_layers && strcmp(row->calibration, "auto") == 0; i++) {
+            qb_run_layer *layer = &row->layer[i];
+            const qb_table_entry *entry = qb_table_find(table, layer->value);
+            if (!entry) continue;
+            char *method = qb_strdup(cx, method_behind(table, entry, automatic));
+            if (!method) return cx->code;
+            qb_free(layer->method);
+            layer->method = method;
+        }
+    }
+    return QB_OK;
+}
+
+qb_status qb_compare_batches(qb_ctx *cx, const char *text, int64_t *batches, int32_t *n) {
+    *n = 0;
+    for (const char *at = text; at && *at != '\0';) {
+        char *end;
+        const long long batch = strtoll(at, &end, 10);
+        if (end == at || (*end != ',' && *end != '\0') || batch < 1 || batch > 65536 ||
+            *n == QB_COMPARE_BATCHES)
+            return qb_fail(cx, QB_STATUS_USAGE,
+                           "--batches %s: expected at most %d numbers from 1 to 65536, such as "
+                           "1,8,32",
+                           text, QB_COMPARE_BATCHES);
+        batches[(*n)++] = batch;
+        at = *end == ',' ? end + 1 : end;
+    }
+    return QB_OK;
+}
+
+bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset) {
+    return project->absent_labels && project->labels.n == 0 && qb_dataset_has_labels(dataset) &&
+           strcmp(qb_dataset_format_name(dataset), "class_folder") == 0;
+}
+
+/* Ground truth images are those that are named, else what the data's own file holds. */
+qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *data,
+                           const qb_dataset *dataset, qb_dataset **out) {
+    const bool inside = !project->targets && qb_dataset_has_targets(dataset);
+    const qb_dataset_options options = {.max_samples = project->samples,
+                                        .images = inside ? "targets" : NULL};
+    if (qb_stage_lacks_labels(project, dataset))
+        return qb_fail(cx, QB_STATUS_IO,
+                       "%s, which the model's sidecar names for its labels, does not exist: "
+                       "nothing else says which folder is which class (or name a file: --labels "
+                       "FILE)",
+                       project->absent_labels);
+    if (!inside && !project->targets) return QB_OK;
+    return qb_dataset_open(cx, inside ? data : project->targets, &options, out);
+}
+
+qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
+                              const char *data, const qb_dataset *dataset, qb_run *run) {
+    const char *decoder = qb_dataset_decoder(dataset);
+    QB_TRY(resolve_auto(cx, c->table, run));
+    run->model_hash = c->graph->hash;
+    run->model = qb_strdup(cx, qb_path_base(project->model));
+    run->dataset = qb_strdup(cx, data);
+    run->decoder = qb_strdup(cx, strcmp(decoder, "cpu") == 0 ? "" : decoder);
+    if (!run->model || !run->dataset || !run->decoder) return cx->code;
+    repair_texts(run);
+    return QB_OK;
+}

@@ -1,0 +1,69 @@
+/* What the stages of cli/pipeline.c are made of. */
+#ifndef QB_CLI_STAGES_STAGES_INTERNAL_H
+#define QB_CLI_STAGES_STAGES_INTERNAL_H
+
+#include "cli/pipeline.h"
+#include "cli/stages/build.h"
+
+/* ---- calibrate.c ---- */
+
+/* Checks what is asked for before any data are read, and says how to calibrate, methods left out.
+ */
+qb_status qb_calibration_prepare(qb_ctx *cx, const qb_project *project,
+                                 const qb_calibrate_settings *settings, qb_calib_options *out);
+/* The part of the data set that falls to this process, and its name in the table. */
+void qb_calibration_take_share(const qb_calibrate_settings *settings, qb_dataset *dataset,
+                               qb_shards *shards);
+/* The statistics of all processes in the first one: *table stays NULL in the others. */
+qb_status qb_calibration_gather(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *options,
+                                const qb_calibrate_settings *settings, qb_table **table);
+/* Ranges from the statistics, by all methods asked for; auto by hold-out. */
+qb_status qb_calibration_choose(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                                const qb_calibrate_settings *settings, qb_calib_options options,
+                                qb_table *table, qb_holdout *holdout);
+
+/* ---- build.c ---- */
+
+/* The graph in a precision by the project's calibration takes the place of the float one. */
+qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
+                            qb_graph **graph, qb_built *built);
+/* The engine of a graph as the spec says, at the sizes asked for. */
+qb_status qb_build_graph(qb_ctx *cx, const qb_project *project, const qb_shape_flags *sizes,
+                         qb_build_spec spec, const qb_graph *graph, qb_engine **out);
+
+/* ---- candidates.c ---- */
+
+/* The graphs behind the precisions of one comparison. */
+typedef struct qb_candidates {
+    qb_graph *graph; /* optimized, float */
+    qb_table *table; /* NULL until a precision needs it */
+    qb_graph **quantized;
+    qb_candidate *item;
+    char **text; /* what items say that nothing else keeps */
+    int32_t n, n_texts;
+} qb_candidates;
+
+/* `precision`: n words of a command line (see qb_compare_settings). */
+qb_status qb_candidates_collect(qb_ctx *cx, const qb_project *project, const char *const *precision,
+                                int32_t n, qb_candidates *out);
+void qb_candidates_release(qb_candidates *candidates); /* accepts zeroed */
+
+/* ---- compare.c ---- */
+
+#define QB_COMPARE_BATCHES 32 /* most that --batches names */
+
+/* At most QB_COMPARE_BATCHES of them. */
+qb_status qb_compare_batches(qb_ctx *cx, const char *text, int64_t *batches, int32_t *n);
+/* What to score on: the evaluation set, else the set that the calibration was made from. */
+qb_status qb_compare_data(qb_ctx *cx, const qb_project *project, const qb_candidates *candidates,
+                          const char **out);
+/* Ground truth images; *out stays NULL where there are none. Labels that are known to be missing
+ * are an error. */
+qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *data,
+                           const qb_dataset *dataset, qb_dataset **out);
+/* Names of model, data, decoder and methods, as text that can be shown. */
+qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project,
+                              const qb_candidates *candidates, const char *data,
+                              const qb_dataset *dataset, qb_run *run);
+
+#endif

@@ -1,0 +1,137 @@
+/* The layout candidates in which a problem is offered to the tactics. */
+#include <string.h>
+
+#include "engine/realize/lowering_internal.h"
+
+static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
+
+static bool is_window_kind(qb_kind kind) {
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL ||
+           kind == QB_KIND_CONV_POOL;
+}
+
+static void add_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
+                          qb_layout layout, bool slices, const qb_desc *out_slice,
+                          qb_candidates *f) {
+    if (f->n == QB_MAX_CANDIDATES) return;
+    qb_problem *p = &f->problem[f->n];
+    qb_desc *in = f->in[f->n++];
+    *p = *base;
+    p->in = in;
+    for (int32_t i = 0; i < base->n_in; i++) {
+        in[i] = base->in[i];
+        if (in[i].dtype == QB_DTYPE_NONE || b->graph->values[group->in[i]].data) continue;
+        if (in[i].shape.rank == base->out.shape.rank && is_spatial(&in[i].shape))
+            in[i].layout = layout;
+        int32_t stored = qb_lower_first(b, group->in[i], f->device);
+        if (!slices || stored < 0) continue;
+        const qb_desc *have = &b->engine->layouts[stored].desc;
+        if (have->layout == layout) {
+            in[i].channel_offset = have->channel_offset;
+            in[i].channel_total = have->channel_total;
+        }
+    }
+    if (is_spatial(&p->out.shape)) p->out.layout = layout;
+    if (out_slice) p->out = *out_slice;
+}
+
+static bool reads_slice(const qb_lowering *b, const qb_group *group, bool device) {
+    for (int32_t i = 0; i < group->n_in; i++) {
+        int32_t stored = group->in[i] < 0 ? -1 : qb_lower_first(b, group->in[i], device);
+        if (stored >= 0 && b->engine->layouts[stored].desc.channel_total > 0) return true;
+    }
+    return false;
+}
+
+/* Layouts to offer, best first: sliding windows like channels last (or what the library picks);
+ * everything else follows its input. */
+static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                          qb_layout *layouts) {
+    int32_t n = 0;
+    bool rows = p->kind == QB_KIND_MATMUL || p->kind == QB_KIND_LAYER_NORM ||
+                p->kind == QB_KIND_STRIDED_COPY || p->kind == QB_KIND_GATHER ||
+                p->kind == QB_KIND_ATTENTION || p->kind == QB_KIND_MATMUL_INTEGER ||
+                p->kind == QB_KIND_MATMUL_SCALED || p->kind == QB_KIND_DYNAMIC_QUANTIZE;
+    if (!is_spatial(&p->out.shape) || rows) {
+        layouts[n++] = QB_LAYOUT_ROW;
+        return n;
+    }
+    if (is_window_kind(p->kind)) {
+        layouts[n++] = b->spatial;
+        layouts[n++] = QB_LAYOUT_ANY;
+    } else if (group->in[0] >= 0 && b->value[group->in[0]].layout >= 0) {
+        layouts[n++] = b->engine->layouts[b->value[group->in[0]].layout].desc.layout;
+    }
+    const qb_layout rest[] = {QB_LAYOUT_NHWC, QB_LAYOUT_ROW};
+    for (int32_t i = 0; i < 2; i++) {
+        bool listed = false;
+        for (int32_t k = 0; k < n; k++) listed = listed || layouts[k] == rest[i];
+        if (!listed) layouts[n++] = rest[i];
+    }
+    return n;
+}
+
+bool qb_lower_is_sum(const qb_lowering *b, const qb_group *group) {
+    const qb_act_kind act = group->act.kind;
+    if (group->kind != QB_KIND_BINARY || group->n_in != 2 ||
+        strcmp(b->graph->nodes[group->node[0]].op->name, "Add") != 0 ||
+        (act != QB_ACT_NONE && act != QB_ACT_RELU && act != QB_ACT_CLIP))
+        return false;
+    const qb_value *out = &b->graph->values[group->out];
+    if (!is_spatial(&out->shape)) return false;
+    for (int32_t i = 0; i < 3; i++) {
+        const qb_value *value = i < 2 ? &b->graph->values[group->in[i]] : out;
+        if (value->dtype != QB_DTYPE_F32 || value->q.n > 0 || value->data ||
+            !qb_shape_equal(&value->shape, &out->shape))
+            return false;
+    }
+    return true;
+}
+
+/* Pixels that are a multiple of half a page apart fall into one or two sets of the first level
+ * cache and push each other out of it: such outputs get a little padding between their pixels, as
+ * channel slices of a slightly wider tensor that has no other channels. */
+#define ALIASING_BYTES 2048
+#define PADDING_BYTES 64
+
+static bool wants_padding(const qb_lowering *b, const qb_group *group, qb_desc *out) {
+    const qb_shape *shape = &b->graph->values[group->out].shape;
+    const bool writes_slices = is_window_kind(group->kind) || qb_lower_is_sum(b, group);
+    if (strcmp(b->backends.name[0], "cpu") != 0 || !writes_slices || !is_spatial(shape))
+        return false;
+    *out = qb_lower_desc(b, group->out, QB_LAYOUT_NHWC);
+    int64_t size = (int64_t)qb_dtype_size(out->dtype), bytes = shape->dim[1] * size, pixels = 1;
+    for (int32_t d = 2; d < shape->rank; d++) pixels *= shape->dim[d];
+    out->channel_total = shape->dim[1] + PADDING_BYTES / size;
+    return bytes % ALIASING_BYTES == 0 && pixels > 1 && b->value[group->out].only_windows;
+}
+
+/* A device may take an image as it comes in where its normalization is the first thing to do. */
+static void add_picture_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
+                                  qb_candidates *f) {
+    if (!f->device || !qb_group_prepares_image(b->graph, group) || f->n == QB_MAX_CANDIDATES)
+        return;
+    add_candidate(b, group, base, QB_LAYOUT_NHWC, false, NULL, f);
+    f->in[f->n - 1][QB_IN_DATA] = qb_lower_desc(b, group->in[QB_IN_DATA], QB_LAYOUT_ROW);
+}
+
+void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem *p,
+                         const qb_desc *out_slice, qb_candidates *f) {
+    qb_layout layouts[4];
+    int32_t n = layouts_of(b, group, p, layouts);
+    bool slices = reads_slice(b, group, f->device);
+    qb_desc padded;
+    if (!out_slice && !f->device && p->out.dtype != QB_DTYPE_BF16 &&
+        wants_padding(b, group, &padded))
+        out_slice = &padded;
+    f->n = 0;
+    if (out_slice) {
+        if (slices) add_candidate(b, group, p, out_slice->layout, true, out_slice, f);
+        add_candidate(b, group, p, out_slice->layout, false, out_slice, f);
+    }
+    for (int32_t i = 0; i < n; i++) {
+        if (slices) add_candidate(b, group, p, layouts[i], true, NULL, f);
+        add_candidate(b, group, p, layouts[i], false, NULL, f);
+    }
+    add_picture_candidate(b, group, p, f);
+}

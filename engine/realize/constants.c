@@ -1,0 +1,120 @@
+/* The constants of an engine: where they lie, packed for their kernels on the host and on the
+ * device. */
+#include <string.h>
+
+#include "engine/device_internal.h"
+
+/* ---- on the device --------------------------------------------------------------------------- */
+
+static bool is_on_device(const qb_step *step) { return step->kernel && step->on_device; }
+
+/* Places of all constants that plans do not share in the device's block; returns its size. */
+static size_t place_constants(qb_engine *e) {
+    size_t total = 0;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        if (!is_on_device(&e->steps[s]) || e->steps[s].shared) continue;
+        e->steps[s].packed_offset = total;
+        total += qb_device_aligned(e->steps[s].kernel->packed_bytes);
+    }
+    for (int32_t i = 0; i < e->n_buffers; i++) {
+        if (e->buffers[i].kind != QB_BUFFER_DEVICE_CONSTANT || e->buffers[i].shared) continue;
+        e->buffers[i].offset = total;
+        total += qb_device_aligned(e->buffers[i].bytes + QB_BUFFER_SLACK);
+    }
+    return total;
+}
+
+static qb_status pack_into(qb_ctx *cx, const qb_engine *e, char *block) {
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (!is_on_device(step) || !step->kernel->pack || step->shared) continue;
+        QB_TRY_WRAP(
+            cx, step->kernel->pack(cx, step->kernel, step->constants, block + step->packed_offset),
+            "packing the constants of '%s' for %s", step->name, step->tactic);
+    }
+    for (int32_t i = 0; i < e->n_buffers; i++) {
+        const qb_buffer *buffer = &e->buffers[i];
+        if (buffer->kind == QB_BUFFER_DEVICE_CONSTANT && buffer->bytes > 0 && !buffer->shared)
+            memcpy(block + buffer->offset, buffer->data, buffer->bytes);
+    }
+    return QB_OK;
+}
+
+void qb_device_assign_offsets(qb_engine *engine) {
+    engine->on.constants = place_constants(engine);
+    engine->memory.weights += engine->on.constants;
+}
+
+qb_status qb_device_upload(qb_ctx *cx, const qb_device_api *device, const void *bytes, size_t n,
+                           void **out) {
+    qb_status status = QB_OK;
+    void *stream = NULL, *there = NULL;
+    *out = NULL;
+    if (n == 0) return QB_OK;
+    QB_GO(device->alloc(cx, n + QB_BUFFER_SLACK, &there));
+    QB_GO(device->stream_open(cx, &stream));
+    QB_GO(device->upload(cx, there, bytes, n, stream));
+    QB_GO(device->sync(cx, stream));
+    *out = there;
+    there = NULL;
+out:
+    device->stream_close(stream);
+    device->release(there);
+    return status;
+}
+
+qb_status qb_device_upload_constants(qb_ctx *cx, qb_engine *engine, const void *block) {
+    return qb_device_upload(cx, engine->device, block, engine->on.constants, &engine->on.block);
+}
+
+qb_status qb_device_pack(qb_ctx *cx, qb_engine *engine) {
+    qb_device_assign_offsets(engine);
+    char *block = qb_alloc_aligned(cx, engine->on.constants, 1);
+    if (!block) return cx->code;
+    qb_status status = pack_into(cx, engine, block);
+    if (status == QB_OK) status = qb_device_upload_constants(cx, engine, block);
+    qb_free(block);
+    return status;
+}
+
+qb_status qb_device_constants(qb_ctx *cx, const qb_engine *engine, void *block) {
+    const qb_device_api *device = engine->device;
+    const size_t bytes = engine->on.constants;
+    qb_status status = QB_OK;
+    void *stream = NULL;
+    QB_GO(device->stream_open(cx, &stream));
+    if (bytes > 0) QB_GO(device->download(cx, block, engine->on.block, bytes, stream));
+    QB_GO(device->sync(cx, stream));
+out:
+    device->stream_close(stream);
+    return status;
+}
+
+/* ---- on the host ----------------------------------------------------------------------------- */
+
+void qb_engine_assign_offsets(qb_engine *e) {
+    size_t total = 0;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        qb_step *step = &e->steps[s];
+        if (!step->kernel || step->on_device) continue;
+        step->packed_offset = total;
+        total += (step->kernel->packed_bytes + 63) / 64 * 64;
+    }
+    e->memory.weights = total;
+}
+
+qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
+    if (e->packed) return QB_OK;
+    qb_engine_assign_offsets(e);
+    e->packed = qb_alloc_aligned(cx, e->memory.weights, 1);
+    if (!e->packed) return cx->code;
+    for (int32_t s = 0; s < e->n_steps; s++) {
+        const qb_step *step = &e->steps[s];
+        if (!step->kernel || !step->kernel->pack || step->on_device) continue;
+        QB_TRY_WRAP(cx,
+                    step->kernel->pack(cx, step->kernel, step->constants,
+                                       (char *)e->packed + step->packed_offset),
+                    "packing the constants of '%s' for %s", step->name, step->tactic);
+    }
+    return e->device ? qb_device_pack(cx, e) : QB_OK;
+}

@@ -1,0 +1,90 @@
+/* yolo_anchors: the raw heads of YOLOv3, v5 and v7, https://github.com/ultralytics/yolov5 (Detect).
+ */
+#include <math.h>
+
+#include "eval/detection.h"
+
+/* YOLOv5's anchors in pixels, for the strides 8, 16, 32. */
+static const double usual[] = {10, 13, 16,  30,  33, 23,  30,  61,  62,
+                               45, 59, 119, 116, 90, 156, 198, 373, 326};
+
+typedef struct head {
+    const float *data;
+    int64_t height, width, anchors, each;
+    bool values_last; /* 1 x A x H x W x (5 + C), else 1 x A (5 + C) x H x W */
+} head;
+
+static int64_t anchors_of(const qb_decode *in) {
+    return in->settings->n_anchors > 0 ? in->settings->n_anchors / 2 / in->n : 3;
+}
+
+static bool find_head(const qb_decode *in, int32_t i, head *out) {
+    const qb_shape *s = &in->output[i].desc.shape;
+    const int64_t a = anchors_of(in);
+    if (a < 1 || (in->settings->n_anchors == 0 && in->n != 3)) return false;
+    const bool last = qb_is_batch_of(&in->output[i], 5);
+    if (!last && !qb_is_batch_of(&in->output[i], 4)) return false;
+    *out = (head){.data = in->output[i].data,
+                  .height = s->dim[2],
+                  .width = s->dim[3],
+                  .anchors = a,
+                  .each = last ? s->dim[4] : s->dim[1] / a,
+                  .values_last = last};
+    return out->each > 5 && (last ? s->dim[1] == a : s->dim[1] % a == 0);
+}
+
+static int32_t classes(const qb_decode *in) {
+    head h = {0};
+    int64_t each = 0;
+    for (int32_t i = 0; i < in->n; i++) {
+        if (!find_head(in, i, &h) || (i > 0 && h.each != each)) return 0;
+        each = h.each;
+    }
+    return in->n > 0 ? (int32_t)(each - 5) : 0;
+}
+
+static float sigmoid(float x) { return 1 / (1 + expf(-x)); }
+
+/* Scores go through a sigmoid before they are compared. */
+static qb_status decode_cell(qb_ctx *cx, const qb_decode *in, const head *h, const double size[2],
+                             int64_t a, int64_t y, int64_t x) {
+    const int64_t plane = h->height * h->width, cell = y * h->width + x;
+    const int64_t step = h->values_last ? 1 : plane;
+    const float *p =
+        h->data + (h->values_last ? (a * plane + cell) * h->each : a * h->each * plane + cell);
+    const double objectness = sigmoid(p[4 * step]);
+    if (!(objectness > in->settings->score_threshold)) return QB_OK;
+    const double across = (double)in->width / (double)h->width,
+                 down = (double)in->height / (double)h->height;
+    const double w = 2 * sigmoid(p[2 * step]), v = 2 * sigmoid(p[3 * step]);
+    const double box[] = {(2 * sigmoid(p[0]) - 0.5 + (double)x) * across,
+                          (2 * sigmoid(p[step]) - 0.5 + (double)y) * down, w * w * size[0],
+                          v * v * size[1]};
+    int32_t best = 0;
+    for (int32_t k = 0; k < h->each - 5; k++) {
+        if (p[(5 + k) * step] > p[(5 + best) * step]) best = k;
+        if (in->settings->multi_label)
+            QB_TRY(qb_decode_box(cx, in, box, objectness * sigmoid(p[(5 + k) * step]), k));
+    }
+    if (in->settings->multi_label) return QB_OK;
+    return qb_decode_box(cx, in, box, objectness * sigmoid(p[(5 + best) * step]), best);
+}
+
+static qb_status decode(qb_ctx *cx, const qb_decode *in) {
+    const double *anchor = in->settings->n_anchors > 0 ? in->settings->anchor : usual;
+    for (int32_t i = 0; i < in->n; i++) {
+        head h;
+        find_head(in, i, &h);
+        for (int64_t a = 0; a < h.anchors; a++, anchor += 2)
+            for (int64_t k = 0; k < h.height * h.width; k++)
+                QB_TRY(decode_cell(cx, in, &h, anchor, a, k / h.width, k % h.width));
+    }
+    return QB_OK;
+}
+
+const qb_box_decoder qb_box_decoder_yolo_anchors = {
+    .name = "yolo_anchors",
+    .text = "an output 1 x A (5 + classes) x H x W, or 1 x A x H x W x (5 + classes), a stride",
+    .classes = classes,
+    .decode = decode,
+};

@@ -1,0 +1,63 @@
+/* What a model is for, and with it how it is scored: a row in tasks.def and a file in tasks/ each.
+ * Agreement, SQNR and the like come from one output's answers (eval/eval.h) whatever the task is; a
+ * task that needs all outputs and ground truth of its own has functions. */
+#ifndef QB_EVAL_TASK_H
+#define QB_EVAL_TASK_H
+
+#include "datasets/loader.h"
+#include "eval/detection.h"
+#include "eval/run.h"
+#include "graph/graph.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct qb_task;
+
+typedef struct qb_task_settings {
+    const struct qb_task *task; /* NULL: told by the output */
+    qb_detect_settings detect;
+} qb_task_settings;
+
+/* What is scored. Not owned; it outlives the state. */
+typedef struct qb_task_data {
+    const qb_task_settings *settings;
+    const qb_loader_options *loader;
+    const qb_graph *graph;   /* of the first engine, whose outputs all have */
+    const qb_labels *labels; /* may be NULL */
+    int32_t n_engines;
+} qb_task_data;
+
+typedef struct qb_task {
+    const char *name, *text;
+    const char *words;  /* others that sidecars use for it, between spaces */
+    const char *metric; /* the first one: what tables show and gates judge */
+    /* All NULL: the answers have everything. */
+    qb_status (*open)(qb_ctx *cx, const qb_task_data *data, void **state);
+    /* As qb_outputs_fn, with the graph's own outputs. */
+    qb_status (*outputs)(qb_ctx *cx, void *state, int32_t engine, int64_t index,
+                         const qb_tensor *output, int32_t n);
+    /* Adds metrics to every row of the record, and its drops. */
+    qb_status (*finish)(qb_ctx *cx, void *state, qb_run *run);
+    void (*close)(void *state); /* accepts NULL */
+} qb_task;
+
+const qb_task *const *qb_tasks(int32_t *n);
+/* By its name, or by the last word of a sidecar's text ("face detection"). NULL without an error
+ * when it is none of them. */
+const qb_task *qb_task_find(const char *text);
+/* The same; an error lists the names and the nearest. */
+qb_status qb_task_of_word(qb_ctx *cx, const char *word, const qb_task **out);
+
+typedef struct qb_metric_label {
+    const char *name, *title, *unit, *definition;
+} qb_metric_label;
+/* Appends a metric to a row: the numbers of `numbers` under the label. */
+qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
+                            const qb_run_metric *numbers);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,58 @@
+#include <string.h>
+
+#include "eval/task.h"
+
+#define X(name) extern const qb_task qb_task_##name;
+#include "eval/tasks.def"
+#undef X
+
+static const qb_task *const tasks[] = {
+#define X(name) &qb_task_##name,
+#include "eval/tasks.def"
+#undef X
+};
+enum { TASKS = sizeof tasks / sizeof *tasks };
+
+const qb_task *const *qb_tasks(int32_t *n) {
+    *n = TASKS;
+    return tasks;
+}
+
+/* Is `word` one of those in `words`? */
+static bool is_among(const char *word, const char *words) {
+    const size_t n = strlen(word);
+    if (n == 0) return false;
+    for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
+        if ((at == words || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) return true;
+    return false;
+}
+
+const qb_task *qb_task_find(const char *text) {
+    const char *space = strrchr(text, ' '), *word = space ? space + 1 : text;
+    for (int i = 0; i < TASKS; i++)
+        if (strcmp(word, tasks[i]->name) == 0 || is_among(word, tasks[i]->words)) return tasks[i];
+    return NULL;
+}
+
+qb_status qb_task_of_word(qb_ctx *cx, const char *word, const qb_task **out) {
+    const char *names[TASKS + 1] = {NULL};
+    char text[512];
+    for (int i = 0; i < TASKS; i++) names[i] = tasks[i]->name;
+    *out = qb_task_find(word);
+    if (*out) return QB_OK;
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "task: %s",
+                   qb_word_error(names, word, text, sizeof text));
+}
+
+qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
+                            const qb_run_metric *numbers) {
+    size_t capacity = (size_t)row->n_metrics;
+    QB_TRY(qb_grow(cx, &row->metric, &capacity, (size_t)row->n_metrics + 1, sizeof *row->metric));
+    qb_run_metric *out = &row->metric[row->n_metrics++];
+    *out = *numbers;
+    out->name = qb_strdup(cx, label->name);
+    out->title = qb_strdup(cx, label->title);
+    out->unit = qb_strdup(cx, label->unit);
+    out->definition = qb_strdup(cx, label->definition);
+    return out->name && out->title && out->unit && out->definition ? QB_OK : cx->code;
+}

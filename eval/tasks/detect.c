@@ -1,0 +1,367 @@
+/* detect: boxes of classes, scored as COCO does, and against the first engine's own boxes. */
+#include <math.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "eval/coco.h"
+#include "eval/stats.h"
+#include "eval/task.h"
+
+typedef struct state {
+    qb_task_data data;
+    qb_detect_settings settings; /* with a decoder */
+    const qb_coco *truth;        /* may be NULL: then only engines are compared */
+    const char **name;           /* of the graph's outputs */
+    int64_t samples;
+    qb_detections *found; /* [engines x samples], in pixels of the images */
+    bool *seen;           /* [samples] */
+} state;
+
+static void detect_close(void *opened) {
+    state *s = opened;
+    if (!s) return;
+    for (int64_t i = 0; s->found && i < s->data.n_engines * s->samples; i++)
+        qb_detections_release(&s->found[i]);
+    qb_free(s->found);
+    qb_free(s->seen);
+    qb_free(s->name);
+    qb_free(s);
+}
+
+/* The decoder that fits the outputs' declared shapes. */
+static qb_status choose_decoder(qb_ctx *cx, state *s) {
+    const qb_graph *graph = s->data.graph;
+    qb_tensor *output = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *output);
+    if (!output) return cx->code;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        output[i] = qb_tensor_of(QB_DTYPE_F32, graph->values[graph->outputs[i]].shape, NULL);
+    const qb_decode in = {.settings = &s->settings,
+                          .output = output,
+                          .name = s->name,
+                          .n = graph->n_outputs,
+                          .width = s->data.loader->width,
+                          .height = s->data.loader->height};
+    s->settings.decoder = qb_box_decoder_guess(&in);
+    qb_free(output);
+    if (s->settings.decoder) {
+        qb_info(cx, "outputs look like %s: detection.decode in qbench.yaml says otherwise",
+                s->settings.decoder->name);
+        return QB_OK;
+    }
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                   "task detect: no decoder fits the model's %d outputs: name one with "
+                   "detection.decode in the sidecar or qbench.yaml",
+                   graph->n_outputs);
+}
+
+static qb_status detect_open(qb_ctx *cx, const qb_task_data *data, void **out) {
+    const qb_dataset *dataset = data->loader->dataset;
+    if (qb_dataset_has_tensors(dataset))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "task detect: expected images with COCO's ground truth, got tensors");
+    state *s = qb_alloc(cx, 1, sizeof *s);
+    if (!s) return cx->code;
+    qb_status status = QB_OK;
+    *s = (state){.data = *data,
+                 .settings = data->settings->detect,
+                 .truth = qb_dataset_truth(dataset),
+                 .samples = qb_dataset_count(dataset)};
+    s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines, sizeof *s->found);
+    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
+    s->name = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->name);
+    if (!s->found || !s->seen || !s->name) QB_GO(cx->code);
+    for (int32_t i = 0; i < data->graph->n_outputs; i++)
+        s->name[i] = data->graph->values[data->graph->outputs[i]].name;
+    if (!s->settings.decoder) QB_GO(choose_decoder(cx, s));
+    if (!s->truth)
+        qb_warn(cx, "the data have no boxes: engines are compared with the first one only (COCO's "
+                    "ground truth: --data instances.json)");
+    *out = s;
+    return QB_OK;
+out:
+    detect_close(s);
+    return status;
+}
+
+/* Back to the pixels of the image itself. */
+static void to_image(const qb_pixel_map *map, qb_detection *d) {
+    for (int k = 0; k < 2; k++) {
+        d->box[k] = (d->box[k] - map->offset[k]) / map->scale[k];
+        d->box[2 + k] /= map->scale[k];
+    }
+}
+
+static qb_status detect_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_t index,
+                                const qb_tensor *output, int32_t n) {
+    state *s = opened;
+    const qb_loader_options *loader = s->data.loader;
+    qb_detections *found = &s->found[engine * s->samples + index];
+    int32_t width = loader->width, height = loader->height;
+    qb_pixel_map map = {{1, 1}, {0, 0}};
+    if (s->truth) {
+        const qb_coco_image *image =
+            &s->truth->image[qb_dataset_truth_image(loader->dataset, index)];
+        QB_TRY(qb_preprocess_map(cx, &loader->preprocess, image->width, image->height, &map));
+        if (loader->any_size) { /* each image has an input of its own size */
+            width = image->width;
+            height = image->height;
+            QB_TRY(qb_preprocess_size(cx, &loader->preprocess, &width, &height));
+        }
+    } else if (loader->any_size) {
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "task detect: inputs of several sizes need ground truth that tells the "
+                       "images' sizes");
+    }
+    const qb_decode in = {.settings = &s->settings,
+                          .output = output,
+                          .name = s->name,
+                          .n = n,
+                          .width = width,
+                          .height = height,
+                          .out = found};
+    QB_TRY(qb_decode_boxes(cx, &in));
+    for (size_t i = 0; i < found->n; i++) to_image(&map, &found->item[i]);
+    s->seen[index] = true; /* by every engine with the same value */
+    return QB_OK;
+}
+
+/* ---- against the ground truth ---- */
+
+/* The category of a class: by COCO's id, else by the labels' name, else the class's rank. */
+static int32_t category_of(const state *s, int32_t label) {
+    const qb_detect_settings *d = &s->settings;
+    const qb_labels *labels = s->data.labels;
+    if (d->n_category_ids > 0)
+        return label < d->n_category_ids ? qb_coco_category_of(s->truth, d->category_id[label])
+                                         : -1;
+    const bool named = labels && label < labels->n;
+    for (int32_t c = 0; named && c < s->truth->n_categories; c++)
+        if (strcmp(labels->name[label], s->truth->category[c].name) == 0) return c;
+    return !named && label < s->truth->n_categories ? label : -1;
+}
+
+static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coco_matches **out) {
+    const qb_detections *found = s->found + engine * s->samples;
+    qb_coco_objects results = {0};
+    size_t n = 0, strays = 0;
+    for (int64_t i = 0; i < s->samples; i++) n += found[i].n;
+    results.item = qb_alloc(cx, n, sizeof *results.item);
+    if (!results.item) return cx->code;
+    for (int64_t i = 0; i < s->samples; i++)
+        for (size_t k = 0; k < found[i].n; k++) {
+            const qb_detection *d = &found[i].item[k];
+            qb_coco_object *o = &results.item[results.n++];
+            *o = (qb_coco_object){.image = qb_dataset_truth_image(s->data.loader->dataset, i),
+                                  .category = category_of(s, d->label),
+                                  .score = d->score,
+                                  .area = d->box[2] * d->box[3]};
+            memcpy(o->box, d->box, sizeof o->box);
+            strays += o->category < 0;
+        }
+    if (strays > 0 && engine == 0)
+        qb_warn(
+            cx,
+            "%zu of %zu boxes are of classes that no category of the data stands for: name them "
+            "with detection.category_ids or labels",
+            strays, n);
+    const qb_status status = qb_coco_match(cx, s->truth, &results, false, out);
+    qb_free(results.item);
+    return status;
+}
+
+/* The metrics from COCO's scores. */
+static const struct {
+    qb_metric_label label;
+    qb_coco_score score;
+    bool interval;
+} coco_metric[] = {
+    {{"ap", "AP", "%",
+      "COCO's mean average precision over IoU 0.5 to 0.95; interval: bootstrap over images"},
+     QB_COCO_AP,
+     true},
+    {{"ap50", "AP50", "%", "the same at IoU 0.5"}, QB_COCO_AP50, true},
+    {{"ap75", "AP75", "%", "the same at IoU 0.75"}, QB_COCO_AP75, true},
+    {{"ap_small", "AP small", "%", "AP of objects up to 32 x 32 pixels"}, QB_COCO_APS, false},
+    {{"ap_medium", "AP medium", "%", "AP of objects from 32 x 32 to 96 x 96 pixels"},
+     QB_COCO_APM,
+     false},
+    {{"ap_large", "AP large", "%", "AP of objects from 96 x 96 pixels on"}, QB_COCO_APL, false},
+    {{"ar1", "AR1", "%", "average recall with one box a class and image"}, QB_COCO_AR1, false},
+    {{"ar10", "AR10", "%", "average recall with 10 boxes a class and image"}, QB_COCO_AR10, false},
+    {{"ar100", "AR100", "%", "average recall with 100 boxes a class and image"},
+     QB_COCO_AR100,
+     true},
+};
+enum { METRICS = sizeof coco_metric / sizeof *coco_metric };
+
+/* Draws of every metric that has an interval, by engine: the same images for all. */
+typedef struct draws {
+    double (*value)[METRICS][QB_BOOTSTRAP_DRAWS]; /* [engines] */
+} draws;
+
+static uint32_t wanted_in_draws(void) {
+    uint32_t wanted = 0;
+    for (int m = 0; m < METRICS; m++)
+        if (coco_metric[m].interval) wanted |= 1u << coco_metric[m].score;
+    return wanted;
+}
+
+static qb_status draw_all(qb_ctx *cx, const state *s, qb_coco_matches *const *matches,
+                          int32_t *weight, draws *out) {
+    qb_rng rng;
+    qb_rng_seed(&rng, 1);
+    const uint32_t wanted = wanted_in_draws();
+    for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
+        QB_TRY(qb_check_cancel(cx));
+        memset(weight, 0, (size_t)s->truth->n_images * sizeof *weight);
+        for (int64_t i = 0; i < s->samples; i++) {
+            const int64_t k = (int64_t)qb_rng_below(&rng, (uint64_t)s->samples);
+            if (s->seen[k]) weight[qb_dataset_truth_image(s->data.loader->dataset, k)]++;
+        }
+        for (int32_t e = 0; e < s->data.n_engines; e++) {
+            qb_coco_scores scores;
+            QB_TRY(qb_coco_summarize(cx, matches[e], weight, wanted, &scores, NULL));
+            for (int m = 0; m < METRICS; m++)
+                out->value[e][m][b] = 100 * scores.value[coco_metric[m].score];
+        }
+    }
+    return QB_OK;
+}
+
+static double percent(double share) { return share < 0 ? NAN : 100 * share; }
+
+/* Sorts the draws: those of the difference are taken before. */
+static qb_status add_coco(qb_ctx *cx, const qb_coco_scores *scores, const qb_coco_scores *first,
+                          draws *d, int32_t engine, qb_run_row *row) {
+    for (int m = 0; m < METRICS; m++) {
+        const int k = coco_metric[m].score;
+        const double value = percent(scores->value[k]), before = percent(first->value[k]);
+        qb_run_metric metric = {.value = value,
+                                .ci = {NAN, NAN},
+                                .drop = engine > 0 ? before - value : NAN,
+                                .drop_ci = {NAN, NAN}};
+        if (coco_metric[m].interval && !isnan(value)) {
+            double difference[QB_BOOTSTRAP_DRAWS], own[QB_BOOTSTRAP_DRAWS];
+            for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
+                own[b] = d->value[engine][m][b];
+                difference[b] = d->value[0][m][b] - own[b];
+            }
+            metric.ci = qb_bootstrap_corrected(own, value);
+            if (engine > 0) metric.drop_ci = qb_bootstrap_corrected(difference, metric.drop);
+        }
+        QB_TRY(qb_run_metric_add(cx, row, &coco_metric[m].label, &metric));
+        if (m == 0 && engine > 0) {
+            row->drop = metric.drop;
+            row->paired.drop_ci = metric.drop_ci;
+        }
+    }
+    if (engine == 0) row->drop = 0;
+    return QB_OK;
+}
+
+static qb_status score_truth(qb_ctx *cx, const state *s, qb_run *run) {
+    const int32_t n = s->data.n_engines;
+    qb_coco_matches **matches = qb_alloc(cx, (size_t)n, sizeof *matches);
+    qb_coco_scores *scores = qb_alloc(cx, (size_t)n, sizeof *scores);
+    int32_t *weight = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *weight);
+    draws d = {qb_alloc(cx, (size_t)n, sizeof *d.value)};
+    qb_status status = matches && scores && weight && d.value ? QB_OK : cx->code;
+    /* Images that were left out or could not be read do not count. */
+    for (int64_t i = 0; i < s->samples && status == QB_OK; i++)
+        weight[qb_dataset_truth_image(s->data.loader->dataset, i)] = s->seen[i];
+    for (int32_t e = 0; e < n && status == QB_OK; e++) {
+        status = match_engine(cx, s, e, &matches[e]);
+        if (status == QB_OK)
+            status = qb_coco_summarize(cx, matches[e], weight, QB_COCO_ALL, &scores[e], NULL);
+    }
+    if (status == QB_OK) status = draw_all(cx, s, matches, weight, &d);
+    for (int32_t e = 0; e < n && status == QB_OK; e++)
+        status = add_coco(cx, &scores[e], &scores[0], &d, e, &run->row[e]);
+    for (int32_t e = 0; matches && e < n; e++) qb_coco_matches_free(matches[e]);
+    qb_free(matches);
+    qb_free(scores);
+    qb_free(weight);
+    qb_free(d.value);
+    return status;
+}
+
+/* ---- against the first engine's boxes ---- */
+
+/* Sums over the boxes that a user would see. */
+typedef struct shift {
+    int64_t boxes, first_boxes, matched; /* of this engine, of the first one, in both */
+    double score, iou;                   /* sums over matched ones: this score less the first's */
+} shift;
+
+/* Each visible box of the first engine and the one of its class that covers it best. */
+static void add_shift(const qb_detections *first, const qb_detections *own, double visible,
+                      shift *out) {
+    for (size_t k = 0; k < own->n; k++) out->boxes += own->item[k].score > visible;
+    for (size_t i = 0; i < first->n; i++) {
+        const qb_detection *a = &first->item[i], *best = NULL;
+        double most = 0.5;
+        if (!(a->score > visible)) continue;
+        out->first_boxes++;
+        for (size_t k = 0; k < own->n; k++) {
+            const qb_detection *b = &own->item[k];
+            const double iou = b->label == a->label ? qb_box_iou(a->box, b->box, false) : 0;
+            if (iou <= most) continue;
+            most = iou;
+            best = b;
+        }
+        if (!best) continue;
+        out->matched++;
+        out->score += best->score - a->score;
+        out->iou += most;
+    }
+}
+
+static const qb_metric_label shift_metric[] = {
+    {"boxes", "boxes an image", "",
+     "boxes an image above the score that a user sees (detection.report_threshold)"},
+    {"refound", "refound", "%",
+     "the first row's boxes above that score that this row has as well (same class, IoU above 0.5, "
+     "any score)"},
+    {"score_shift", "score shift", "", "mean change of their scores"},
+    {"box_iou", "box IoU", "", "mean IoU of them with the first row's"},
+};
+
+static qb_status score_shift(qb_ctx *cx, const state *s, qb_run *run) {
+    int64_t images = 0;
+    for (int64_t i = 0; i < s->samples; i++) images += s->seen[i];
+    for (int32_t e = 0; e < s->data.n_engines; e++) {
+        shift sum = {0};
+        for (int64_t i = 0; i < s->samples; i++)
+            add_shift(&s->found[i], &s->found[e * s->samples + i], s->settings.report_threshold,
+                      &sum);
+        const double matched = sum.matched > 0 ? (double)sum.matched : NAN;
+        const double first = sum.first_boxes > 0 ? (double)sum.first_boxes : NAN;
+        const double value[] = {images > 0 ? (double)sum.boxes / (double)images : NAN,
+                                100 * (double)sum.matched / first, sum.score / matched,
+                                sum.iou / matched};
+        for (size_t m = 0; m < sizeof value / sizeof *value; m++)
+            QB_TRY(qb_run_metric_add(
+                cx, &run->row[e], &shift_metric[m],
+                &(qb_run_metric){
+                    .value = value[m], .ci = {NAN, NAN}, .drop = NAN, .drop_ci = {NAN, NAN}}));
+    }
+    return QB_OK;
+}
+
+static qb_status detect_finish(qb_ctx *cx, void *opened, qb_run *run) {
+    const state *s = opened;
+    if (s->truth) QB_TRY(score_truth(cx, s, run));
+    return score_shift(cx, s, run);
+}
+
+const qb_task qb_task_detect = {
+    .name = "detect",
+    .text = "boxes of classes",
+    .words = "detection detector",
+    .metric = "ap",
+    .open = detect_open,
+    .outputs = detect_outputs,
+    .finish = detect_finish,
+    .close = detect_close,
+};

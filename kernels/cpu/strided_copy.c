@@ -1,0 +1,202 @@
+/* Strided copies: what transposes, slices, expands, tiles and flips.
+ *
+ * The last dimension is a row of the result: a block of memory, one element repeated, or elements
+ * that lie apart. Where another dimension is innermost in the data, both make a plane, which is
+ * transposed in small squares, so that both sides use whole cache lines. */
+#include <string.h>
+
+#include "cpu_internal.h"
+
+#define SQUARE 16
+#define TASK_BYTES 32768
+
+typedef struct strided_copy {
+    qb_strided_loops l;
+    int32_t inner;                       /* the loop that is innermost in the data; -1: rows */
+    int32_t outer[QB_MAX_RANK], n_outer; /* the loops but the last and `inner` */
+    int64_t piece, pieces;               /* of a row, or of `inner`, that are moved at once */
+    int64_t items, items_a_task;
+    size_t size;
+} strided_copy;
+
+typedef struct job {
+    const strided_copy *c;
+    const char *data;
+    char *out;
+} job;
+
+static bool describe(strided_copy *c, const qb_problem *p) {
+    qb_strided_loops *l = &c->l;
+    *c = (strided_copy){.inner = -1, .items = 1, .size = qb_dtype_size(p->out.dtype)};
+    if (!qb_strided_loops_of(&p->strided, &p->in[0], &p->out, l)) return false;
+    const int32_t last = l->rank - 1;
+    for (int32_t d = last - 1; d >= 0; d--)
+        if (l->from[d] == 1 && l->from[last] > 1 && l->to[last] == 1) c->inner = d;
+    for (int32_t d = 0; d < last; d++) {
+        if (d == c->inner) continue;
+        c->outer[c->n_outer++] = d;
+        c->items *= l->dim[d];
+    }
+    const int64_t cut = c->inner >= 0 ? l->dim[c->inner] : l->dim[last];
+    const int64_t thick = c->inner >= 0 ? l->dim[last] : 1; /* elements moved for one of the cut */
+    c->piece = qb_max64(1, TASK_BYTES / (thick * (int64_t)c->size));
+    if (c->inner >= 0) c->piece = qb_ceil64(c->piece, SQUARE) * SQUARE;
+    c->piece = qb_min64(c->piece, cut);
+    c->pieces = qb_ceil64(cut, c->piece);
+    c->items *= c->pieces;
+    c->items_a_task = qb_max64(1, TASK_BYTES / (c->piece * thick * (int64_t)c->size));
+    return true;
+}
+
+/* to[i * to_step + k] = from[k * from_step + i], in squares; and to[i * to_step] =
+ * from[i * from_step]. */
+#define DEFINE_MOVES(BITS)                                                                         \
+    static void plane_##BITS(const char *data, int64_t from_step, char *out, int64_t to_step,      \
+                             int64_t rows, int64_t columns) {                                      \
+        const uint##BITS##_t *from = (const uint##BITS##_t *)(const void *)data;                   \
+        uint##BITS##_t *to = (uint##BITS##_t *)(void *)out;                                        \
+        for (int64_t i0 = 0; i0 < rows; i0 += SQUARE)                                              \
+            for (int64_t k0 = 0; k0 < columns; k0 += SQUARE) {                                     \
+                const int64_t i1 = qb_min64(i0 + SQUARE, rows);                                    \
+                const int64_t k1 = qb_min64(k0 + SQUARE, columns);                                 \
+                for (int64_t i = i0; i < i1; i++)                                                  \
+                    for (int64_t k = k0; k < k1; k++)                                              \
+                        to[i * to_step + k] = from[k * from_step + i];                             \
+            }                                                                                      \
+    }                                                                                              \
+    static void row_##BITS(const char *data, int64_t from_step, char *out, int64_t to_step,        \
+                           int64_t n) {                                                            \
+        const uint##BITS##_t *from = (const uint##BITS##_t *)(const void *)data;                   \
+        uint##BITS##_t *to = (uint##BITS##_t *)(void *)out;                                        \
+        if (to_step != 1)                                                                          \
+            for (int64_t i = 0; i < n; i++) to[i * to_step] = from[i * from_step];                 \
+        else if (from_step == 2)                                                                   \
+            for (int64_t i = 0; i < n; i++) to[i] = from[2 * i];                                   \
+        else if (from_step == 0)                                                                   \
+            for (int64_t i = 0; i < n; i++) to[i] = *from;                                         \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++) to[i] = from[i * from_step];                           \
+    }
+DEFINE_MOVES(8)
+DEFINE_MOVES(16)
+DEFINE_MOVES(32)
+DEFINE_MOVES(64)
+
+static void move_plane(const strided_copy *c, const char *from, char *to, int64_t rows) {
+    const int64_t from_step = c->l.from[c->l.rank - 1], to_step = c->l.to[c->inner];
+    const int64_t columns = c->l.dim[c->l.rank - 1];
+    switch (c->size) {
+    case 1: plane_8(from, from_step, to, to_step, rows, columns); return;
+    case 2: plane_16(from, from_step, to, to_step, rows, columns); return;
+    case 4: plane_32(from, from_step, to, to_step, rows, columns); return;
+    default: plane_64(from, from_step, to, to_step, rows, columns); return;
+    }
+}
+
+static void move_row(const strided_copy *c, const char *from, char *to, int64_t n) {
+    const int64_t step = c->l.from[c->l.rank - 1], to_step = c->l.to[c->l.rank - 1];
+    if (step == 1 && to_step == 1) {
+        memcpy(to, from, (size_t)n * c->size);
+        return;
+    }
+    switch (c->size) {
+    case 1: row_8(from, step, to, to_step, n); return;
+    case 2: row_16(from, step, to, to_step, n); return;
+    case 4: row_32(from, step, to, to_step, n); return;
+    default: row_64(from, step, to, to_step, n); return;
+    }
+}
+
+/* Where the outer dimensions stand, with their offsets in data and result. */
+typedef struct odometer {
+    int64_t at[QB_MAX_RANK], from, to;
+} odometer;
+
+static void set_odometer(const strided_copy *c, int64_t row, odometer *o) {
+    *o = (odometer){.from = c->l.from_first, .to = c->l.to_first};
+    for (int32_t i = c->n_outer - 1; i >= 0; i--) {
+        const int32_t d = c->outer[i];
+        o->at[i] = row % c->l.dim[d];
+        row /= c->l.dim[d];
+        o->from += o->at[i] * c->l.from[d];
+        o->to += o->at[i] * c->l.to[d];
+    }
+}
+
+static void advance(const strided_copy *c, odometer *o) {
+    for (int32_t i = c->n_outer - 1; i >= 0; i--) {
+        const int32_t d = c->outer[i];
+        o->from += c->l.from[d];
+        o->to += c->l.to[d];
+        if (++o->at[i] < c->l.dim[d]) return;
+        o->from -= c->l.dim[d] * c->l.from[d];
+        o->to -= c->l.dim[d] * c->l.to[d];
+        o->at[i] = 0;
+    }
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const strided_copy *c = j->c;
+    const int32_t cut = c->inner >= 0 ? c->inner : c->l.rank - 1;
+    const int64_t first = task * c->items_a_task;
+    const int64_t end = qb_min64(first + c->items_a_task, c->items);
+    int64_t piece = first % c->pieces;
+    odometer o;
+    set_odometer(c, first / c->pieces, &o);
+    for (int64_t item = first; item < end; item++) {
+        const int64_t begin = piece * c->piece, n = qb_min64(c->piece, c->l.dim[cut] - begin);
+        const char *from = j->data + (o.from + begin * c->l.from[cut]) * (int64_t)c->size;
+        char *to = j->out + (o.to + begin * c->l.to[cut]) * (int64_t)c->size;
+        if (c->inner >= 0)
+            move_plane(c, from, to, n);
+        else
+            move_row(c, from, to, n);
+        if (++piece < c->pieces) continue;
+        piece = 0;
+        advance(c, &o);
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const strided_copy *c = kernel->state;
+    job j = {c, args->in[0], args->out};
+    qb_workers_run(args->workers, qb_ceil64(c->items, c->items_a_task), run_task, &j);
+    return QB_OK;
+}
+
+static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    const qb_desc *x = &p->in[0];
+    strided_copy c;
+    return x->dtype == p->out.dtype && x->q.n <= 1 && p->out.q.n <= 1 &&
+           qb_shape_count(&p->out.shape) > 0 && describe(&c, p);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant, (void)threads;
+    qb_kernel *kernel;
+    QB_TRY(qb_kernel_alloc(cx, tactic, p, &kernel));
+    strided_copy *c = qb_alloc(cx, 1, sizeof *c);
+    kernel->state = c;
+    kernel->destroy = destroy;
+    if (!c) {
+        qb_kernel_free(kernel);
+        return cx->code;
+    }
+    describe(c, p);
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_strided_copy = {.name = "cpu.strided_copy",
+                                              .backend = "cpu",
+                                              .kind = QB_KIND_STRIDED_COPY,
+                                              .exactness = QB_EXACT,
+                                              .supports = supports,
+                                              .create = create};

@@ -1,0 +1,330 @@
+// Fused attention in f16 on mma.sync m16n8k16 (compute capability 8.0 and later): scores never
+// reach memory. Keys come in tiles, and the softmax is kept up to date as they do (the largest
+// score so far, the sum of exponentials, and the result, scaled down when a larger score turns up).
+//
+//   tile      16 queries a warp, up to 7 or 8 warps, or 32 and up to 4; 64 keys a step
+//   shared    two steps of keys and values, copied asynchronously, 16-byte pieces swizzled
+//   registers scores of 16 (32) x 64 and results of 16 (32) x SIZE as floats in fragments of mma
+//   bound by  shared memory reads of keys and values, which every warp makes for its queries
+//
+// A row whose keys are all masked with minus infinity gives zeros.
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/mma.cuh"
+
+#define KEYS 64
+
+struct yes {
+    static constexpr bool value = true;
+};
+struct no {
+    static constexpr bool value = false;
+};
+
+QB_DEVICE uint32_t address_of(const void *pointer) {
+    return (uint32_t)__cvta_generic_to_shared(pointer);
+}
+
+// 16 bytes, or zeros.
+QB_DEVICE void copy_async(uint32_t to, const void *from, bool valid) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(valid ? 16 : 0)
+                 : "memory");
+}
+
+template <bool TRANSPOSED> QB_DEVICE void load_matrices(uint32_t (&to)[4], uint32_t from) {
+    if (TRANSPOSED)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(from)
+                     : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(from)
+                     : "memory");
+}
+
+// Where 16-byte piece `piece` of row `row` lies: pieces change places so that eight rows of a
+// column of pieces fall into different banks.
+template <int SIZE> QB_DEVICE uint32_t piece_at(int row, int piece) {
+    return (uint32_t)(row * SIZE * 2 + ((piece ^ (row & 7)) << 4));
+}
+
+// Keys (or values) first ... first + 63 of one head; what does not exist is zero.
+template <int SIZE>
+QB_DEVICE void load_tile(const qb_cuda_attention &p, const uint16_t *from, int64_t step, int first,
+                         uint32_t to) {
+    constexpr int PIECES = SIZE / 8;
+    for (int i = threadIdx.x; i < KEYS * PIECES; i += blockDim.x) {
+        int row = i / PIECES, piece = i % PIECES;
+        bool valid = first + row < p.keys && piece * 8 < p.size;
+        copy_async(to + piece_at<SIZE>(row, piece),
+                   valid ? from + (first + row) * step + piece * 8 : from, valid);
+    }
+}
+
+// The queries of a warp as fragments: lane 4 g + t holds rows g and g + 8 of each group of 16.
+template <int SIZE, int GROUPS>
+QB_DEVICE void load_queries(const qb_cuda_attention &p, const uint16_t *from, int row,
+                            uint32_t (&q)[GROUPS][SIZE / 16][4]) {
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++)
+#pragma unroll
+        for (int k = 0; k < SIZE / 16; k++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                int r = row + group * 16 + g + i % 2 * 8, column = k * 16 + i / 2 * 8 + t * 2;
+                q[group][k][i] = r < p.rows && column < p.size
+                                     ? __ldg((const uint32_t *)(from + r * p.q[2] + column))
+                                     : 0u;
+            }
+}
+
+// Products of queries and keys; those of keys from `live` on, which do not exist, are minus
+// infinity. MASKED: scaled to base 2 and with the mask added.
+template <int SIZE, int GROUPS, bool MASKED, bool FULL>
+QB_DEVICE void scores_of(const qb_cuda_attention &p, const uint32_t (&q)[GROUPS][SIZE / 16][4],
+                         uint32_t keys, int live, const void *mask, int64_t mask_first, int row,
+                         int key, float (&s)[GROUPS][KEYS / 8][4]) {
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; j++) {
+#pragma unroll
+        for (int i = 0; i < GROUPS * 4; i++)
+            s[i / 4][j][i % 4] = FULL || j * 8 < live ? 0.0f : -INFINITY;
+        if (!FULL && j * 8 >= live) continue;
+#pragma unroll
+        for (int k = 0; k < SIZE / 16; k += 2) {
+            uint32_t b[4];
+            load_matrices<false>(b, keys + piece_at<SIZE>(j * 8 + (lane & 7), k * 2 + (lane >> 3)));
+#pragma unroll
+            for (int group = 0; group < GROUPS; group++) {
+                qb_mma<false>(s[group][j], q[group][k], b[0], b[1]);
+                qb_mma<false>(s[group][j], q[group][k + 1], b[2], b[3]);
+            }
+        }
+        bool whole = FULL || j * 8 + 8 <= live;
+        if (!MASKED && whole) continue;
+#pragma unroll
+        for (int i = 0; i < GROUPS * 4; i++) {
+            int column = j * 8 + t * 2 + i % 2, r = row + i / 4 * 16 + g + i / 2 % 2 * 8;
+            float &v = s[i / 4][j][i % 4];
+            if (MASKED) v *= p.scale * LOG2E;
+            if (MASKED && mask && column < live && r < p.rows)
+                v += LOG2E *
+                     mask_at(p, mask, mask_first + r * p.mask[2] + (key + column) * p.mask[3]);
+            v = FULL || column < live ? v : -INFINITY;
+        }
+    }
+}
+
+// Scores become weights 2^(factor (score - top)): top and sum as they are after this step, for rows
+// g and g + 8. The results so far are scaled where a row has a new top.
+template <int TILES, bool FULL>
+QB_DEVICE void soften(float factor, int live, float (&s)[KEYS / 8][4], float (&top)[2],
+                      float (&sum)[2], float (&result)[TILES][4]) {
+    float shrink[2];
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float most = top[h];
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) most = fmaxf(most, fmaxf(s[j][h * 2], s[j][h * 2 + 1]));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 1));
+        most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, 2));
+        float from = most == -INFINITY ? 0.0f : most * factor;
+        shrink[h] = qb_power_of_2(__fmaf_rn(top[h], factor, -from));
+        top[h] = most;
+        sum[h] *= shrink[h];
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; j++) {
+            if (!FULL && j * 8 >= live) continue; // mix does not look at them
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                s[j][h * 2 + i] = qb_power_of_2(__fmaf_rn(s[j][h * 2 + i], factor, -from));
+                sum[h] += s[j][h * 2 + i];
+            }
+        }
+    }
+    if (__all_sync(0xffffffffu, shrink[0] == 1.0f && shrink[1] == 1.0f)) return;
+#pragma unroll
+    for (int j = 0; j < TILES; j++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) result[j][i] *= shrink[i / 2];
+}
+
+// result += weights x values.
+template <int SIZE, int GROUPS, bool FULL>
+QB_DEVICE void mix(float (&s)[GROUPS][KEYS / 8][4], uint32_t values, int live,
+                   float (&result)[GROUPS][SIZE / 8][4]) {
+    int lane = threadIdx.x & 31;
+#pragma unroll
+    for (int k = 0; k < KEYS / 16; k++) {
+        if (!FULL && k * 16 >= live) continue;
+        uint32_t a[GROUPS][4];
+#pragma unroll
+        for (int group = 0; group < GROUPS; group++)
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float(&from)[4] = s[group][2 * k + i / 2];
+                a[group][i] = FULL || k * 16 + i / 2 * 8 < live
+                                  ? qb_f16_pair(from[i % 2 * 2], from[i % 2 * 2 + 1])
+                                  : 0u;
+            }
+#pragma unroll
+        for (int j = 0; j < SIZE / 8; j += 2) {
+            uint32_t b[4];
+            load_matrices<true>(b, values + piece_at<SIZE>(k * 16 + (lane & 15), j + (lane >> 4)));
+#pragma unroll
+            for (int group = 0; group < GROUPS; group++) {
+                qb_mma<false>(result[group][j], a[group], b[0], b[1]);
+                qb_mma<false>(result[group][j + 1], a[group], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// By way of shared memory to whole rows. Each warp has room for 16 rows of floats.
+template <int SIZE>
+QB_DEVICE void store(const qb_cuda_attention &p, float (&result)[SIZE / 8][4], float *room, int row,
+                     void *out, int64_t first) {
+    int lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
+#pragma unroll
+    for (int j = 0; j < SIZE / 8; j++)
+#pragma unroll
+        for (int h = 0; h < 2; h++)
+            *(float2 *)(room + (g + h * 8) * SIZE + (j ^ g) * 8 + t * 2) =
+                make_float2(result[j][h * 2], result[j][h * 2 + 1]);
+    __syncwarp();
+#pragma unroll 1
+    for (int i = lane; i < 16 * (SIZE / 8); i += 32) {
+        int r = i / (SIZE / 8), piece = i % (SIZE / 8);
+        if (row + r >= p.rows || piece * 8 >= p.size) continue;
+        const float4 *from = (const float4 *)(room + r * SIZE + (piece ^ (r & 7)) * 8);
+        float4 a = from[0], b = from[1];
+        float v[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+        qb_store_floats<8, false>(p.out_value, out, first + (row + r) * p.out[2] + piece * 8, v);
+    }
+}
+
+// WARPS warps with GROUPS times 16 queries each, at most.
+template <int SIZE, int GROUPS, int WARPS, bool MASKED>
+static __global__ void __maxnreg__(SIZE == 64 && GROUPS == 1 ? 144 : 255)
+    attention(const __grid_constant__ qb_cuda_attention p, int blocks, const uint16_t *q,
+              const uint16_t *k, const uint16_t *v, const void *mask, void *out) {
+    extern __shared__ __align__(128) char memory[]; // [step][keys, values][64][SIZE] halves
+    constexpr uint32_t TILE = KEYS * SIZE * 2;
+    int64_t item = blockIdx.x / blocks, b = item / p.heads, head = item % p.heads;
+    int warp = threadIdx.x / 32;
+    int row = (blockIdx.x % blocks * (blockDim.x / 32) + warp) * (GROUPS * 16);
+    uint32_t tiles = address_of(memory);
+    qb_launch_dependents();
+    qb_wait_for_dependencies();
+    k += b * p.k[0] + head * p.k[1];
+    v += b * p.v[0] + head * p.v[1];
+    auto load = [&](int step) {
+        uint32_t to = tiles + step % 2 * 2 * TILE;
+        load_tile<SIZE>(p, k, p.k[2], step * KEYS, to);
+        load_tile<SIZE>(p, v, p.v[2], step * KEYS, to + TILE);
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    load(0);
+    uint32_t queries[GROUPS][SIZE / 16][4];
+    load_queries<SIZE, GROUPS>(p, q + b * p.q[0] + head * p.q[1], row, queries);
+    float result[GROUPS][SIZE / 8][4] = {}, top[GROUPS][2], sum[GROUPS][2] = {};
+    for (int i = 0; i < GROUPS * 2; i++) top[i / 2][i % 2] = -INFINITY;
+    int steps = (p.keys + KEYS - 1) / KEYS;
+    int64_t mask_first = b * p.mask[0] + head * p.mask[1];
+    float factor = MASKED ? 1.0f : p.scale * LOG2E;
+    for (int step = 0; step < steps; step++) {
+        if (step + 1 < steps) {
+            load(step + 1);
+            asm volatile("cp.async.wait_group 1;" ::: "memory");
+        } else {
+            asm volatile("cp.async.wait_group 0;" ::: "memory");
+        }
+        __syncthreads();
+        uint32_t here = tiles + step % 2 * 2 * TILE;
+        int live = min(p.keys - step * KEYS, KEYS);
+        auto take = [&](auto full) { // a step without branches where all keys exist
+            constexpr bool FULL = decltype(full)::value;
+            float s[GROUPS][KEYS / 8][4];
+            scores_of<SIZE, GROUPS, MASKED, FULL>(p, queries, here, live, mask, mask_first, row,
+                                                  step * KEYS, s);
+#pragma unroll
+            for (int group = 0; group < GROUPS; group++)
+                soften<SIZE / 8, FULL>(factor, live, s[group], top[group], sum[group],
+                                       result[group]);
+            mix<SIZE, GROUPS, FULL>(s, here + TILE, live, result);
+        };
+        if (live == KEYS)
+            take(yes{});
+        else
+            take(no{});
+        __syncthreads(); // the next copies overwrite this step
+    }
+#pragma unroll
+    for (int i = 0; i < GROUPS * 2; i++) {
+        float total = sum[i / 2][i % 2];
+        total += __shfl_xor_sync(0xffffffffu, total, 1);
+        total += __shfl_xor_sync(0xffffffffu, total, 2);
+        float share = total == 0.0f ? 0.0f : 1.0f / total;
+#pragma unroll
+        for (int j = 0; j < SIZE / 8; j++) {
+            result[i / 2][j][i % 2 * 2] *= share;
+            result[i / 2][j][i % 2 * 2 + 1] *= share;
+        }
+    }
+#pragma unroll
+    for (int group = 0; group < GROUPS; group++) {
+        store<SIZE>(p, result[group], (float *)memory + warp * 16 * SIZE, row + group * 16, out,
+                    b * p.out[0] + head * p.out[1]);
+        __syncwarp();
+    }
+}
+
+template <int SIZE, int GROUPS, int WARPS, bool MASKED>
+static int launch(const qb_cuda_attention *p, int32_t multiprocessors, const void *q, const void *k,
+                  const void *v, const void *mask, void *out, void *stream) {
+    constexpr int SHARED = 2 * 2 * KEYS * SIZE * 2;
+    static_assert(SHARED == QB_CUDA_ATTENTION_SHARED(SIZE), "what tactics ask for");
+    static_assert(WARPS * 16 * SIZE * 4 <= SHARED, "room for the results");
+    if (!q) // only prepares
+        return (int)cudaFuncSetAttribute(attention<SIZE, GROUPS, WARPS, MASKED>,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
+    int64_t items = (int64_t)p->batch * p->heads;
+    int32_t tiles = (p->rows + GROUPS * 16 - 1) / (GROUPS * 16), most = WARPS;
+    if (items == 0 || p->rows == 0) return 0;
+    while (most > 1 && items * ((tiles + most - 1) / most) < multiprocessors) most /= 2;
+    int32_t blocks = (tiles + most - 1) / most, warps = (tiles + blocks - 1) / blocks;
+    return qb_launch_dependent(attention<SIZE, GROUPS, WARPS, MASKED>, (unsigned)(items * blocks),
+                               (unsigned)warps * 32, SHARED, stream, *p, blocks,
+                               (const uint16_t *)q, (const uint16_t *)k, (const uint16_t *)v, mask,
+                               out);
+}
+
+template <bool MASKED>
+static int launch_sized(const qb_cuda_attention *p, int32_t multiprocessors, const void *q,
+                        const void *k, const void *v, const void *mask, void *out, void *stream) {
+    auto run = p->size > 64       ? launch<128, 1, 8, MASKED>
+               : p->queries == 16 ? launch<64, 1, 7, MASKED>
+                                  : launch<64, 2, 4, MASKED>;
+    return run(p, multiprocessors, q, k, v, mask, out, stream);
+}
+
+extern "C" int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, const void *k,
+                                     const void *v, const void *mask, void *out,
+                                     int32_t multiprocessors, void *stream) {
+    // without a mask the largest product is the largest score
+    return mask || p->scale <= 0.0f
+               ? launch_sized<true>(p, multiprocessors, q, k, v, mask, out, stream)
+               : launch_sized<false>(p, multiprocessors, q, k, v, mask, out, stream);
+}
+
+extern "C" int qb_cuda_attention_prepare(const qb_cuda_attention *p) {
+    // the way with more than the 48 KiB that a block has without asking
+    if (p->size <= 64) return 0;
+    int code = launch<128, 1, 8, false>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+    return code ? code : launch<128, 1, 8, true>(p, 0, NULL, NULL, NULL, NULL, NULL, NULL);
+}

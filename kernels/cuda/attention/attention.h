@@ -1,0 +1,51 @@
+/* Fused attention on the device: softmax(scale q k^T + mask) v for each head, f16 on Tensor Cores.
+ */
+#ifndef QB_CUDA_ATTENTION_H
+#define QB_CUDA_ATTENTION_H
+
+#include "kernels/cuda/common/value.h"
+#include "kernels/problem.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Strides in elements of batch, head and token; the elements of a head lie together. Those of the
+ * mask: batch, head, query, key; 0 where it is broadcast. */
+typedef struct qb_cuda_attention {
+    int32_t batch, heads, rows, keys, size; /* queries, keys, elements of a head */
+    int64_t q[3], k[3], v[3], out[3], mask[4];
+    float scale;
+    int32_t queries; /* of a warp: 16; or 32, where heads have up to 64 elements; 64: wgmma */
+    qb_cuda_value mask_value, out_value; /* mask dtype NONE: no mask */
+} qb_cuda_attention;
+
+#define QB_CUDA_ATTENTION_SIZE 128 /* most elements of a head, a multiple of eight */
+
+/* Fills *a from the problem; false where it is none of f16, or its heads are too long. */
+bool qb_cuda_attention_of(const qb_problem *p, int32_t queries, qb_cuda_attention *a);
+/* Are queries, keys and values of the problem one input? */
+bool qb_cuda_attention_is_packed(const qb_problem *p);
+/* Where they begin, for the inputs of a launch. */
+void qb_cuda_attention_parts(const qb_problem *p, const void *const *in, const void *part[3]);
+/* Call once before launches that may be captured. The functions return a code of the CUDA runtime.
+ */
+#define QB_CUDA_ATTENTION_SHARED(size)                                                             \
+    (512 * ((size) > 64 ? 128 : 64)) /* bytes, for heads of size */
+int qb_cuda_attention_prepare(const qb_cuda_attention *p);
+int qb_cuda_attention_run(const qb_cuda_attention *p, const void *q, const void *k, const void *v,
+                          const void *mask, void *out, int32_t multiprocessors, void *stream);
+
+/* The same on wgmma (compute capability 9.0 alone): heads of up to 64 elements, up to
+ * QB_CUDA_ATTENTION_KEYS keys, and a mask that is the same for all queries. */
+#define QB_CUDA_ATTENTION_KEYS 256
+#define QB_CUDA_ATTENTION_WGMMA_SHARED (1024 + (64 + 2 * 256) * 128) /* bytes, of the longest */
+int qb_cuda_attention_wgmma_prepare(const qb_cuda_attention *p);
+int qb_cuda_attention_wgmma_run(const qb_cuda_attention *p, const void *q, const void *k,
+                                const void *v, const void *mask, void *out, int32_t multiprocessors,
+                                void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

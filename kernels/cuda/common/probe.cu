@@ -1,0 +1,19 @@
+// A kernel of no work: can this program's code be loaded on the current device, and which is taken?
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+
+#include "kernels/cuda/common/code.h"
+
+static __global__ void probe() {}
+
+extern "C" int qb_cuda_code_probe(int32_t *machine, int32_t *source) {
+    cudaFuncAttributes attributes;
+    cudaError_t code = cudaFuncGetAttributes(&attributes, probe);
+    if (code != cudaSuccess) {
+        (void)cudaGetLastError(); // an answer, not an error to be found later
+        return (int)code;
+    }
+    *machine = attributes.binaryVersion;
+    *source = attributes.ptxVersion;
+    return 0;
+}

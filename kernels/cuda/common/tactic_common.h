@@ -1,0 +1,56 @@
+/* What the tactics of this folder share. */
+#ifndef QB_CUDA_TACTIC_COMMON_H
+#define QB_CUDA_TACTIC_COMMON_H
+
+#include "kernels/cuda/common/device.h"
+#include "kernels/tactic.h"
+
+/* Gives descs with layout ANY one: images that of the others (NHWC when there is none), all else
+ * ROW. The inputs go to in[QB_MAX_INPUTS]. */
+void qb_cuda_choose_layouts(const qb_problem *from, qb_problem *to, qb_desc *in);
+/* A kernel for a settled problem with a copy of `state` (released with it). UNSUPPORTED without a
+ * device. */
+qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
+                         const void *state, size_t bytes, qb_kernel **out);
+/* At most INT32_MAX elements: kernels that count in 32 bits. */
+bool qb_cuda_is_countable(const qb_desc *d);
+/* ... row-major, or not settled, and no slice. */
+bool qb_cuda_is_row(const qb_desc *d);
+/* qb_cuda_create where everything is row-major. */
+qb_status qb_cuda_create_row(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                             const void *state, size_t bytes, qb_kernel **out);
+/* A kernel that leaves the arithmetic to one of `tactic_in` for the problem `in`: that one's
+ * constants (with their form) and workspace are its own. The state's first member is a qb_kernel *,
+ * which becomes the inner kernel and is released with the outer one. Layouts, pack and launch are
+ * left to the caller.
+ */
+qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                const qb_tactic *tactic_in, const qb_problem *in,
+                                const bool *constant, int threads, void *state, size_t bytes,
+                                qb_kernel **out);
+/* Rounds *end up to the next boundary and reserves `bytes` there; returns where. */
+int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
+
+/* The descriptor qb_tactic_SYMBOL of cuda.NAME with functions SYMBOL_supports and SYMBOL_create. */
+#define QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)                                              \
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, NULL)
+/* The same with SYMBOL_compete, of which SYMBOL_create is made. */
+#define QB_CUDA_TACTIC_COMPETING(SYMBOL, NAME, KIND, EXACTNESS)                                    \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        (void)threads;                                                                             \
+        return SYMBOL##_compete(cx, tactic, problem, constant, 0, out);                            \
+    }                                                                                              \
+    QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, SYMBOL##_compete)
+#define QB_CUDA_TACTIC_ROW(SYMBOL, NAME, KIND, EXACTNESS, COMPETE)                                 \
+    const qb_tactic qb_tactic_##SYMBOL = {.name = "cuda." NAME,                                    \
+                                          .backend = "cuda",                                       \
+                                          .kind = KIND,                                            \
+                                          .exactness = EXACTNESS,                                  \
+                                          .device_memory = true,                                   \
+                                          .supports = SYMBOL##_supports,                           \
+                                          .create = SYMBOL##_create,                               \
+                                          .compete = COMPETE}
+
+#endif

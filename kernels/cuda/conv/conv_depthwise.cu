@@ -1,0 +1,211 @@
+// Depthwise convolution of 8-bit values and of f16, 1, 3 and 5 columns wide, stride 1 or 2,
+// channels last. One column and row are a scale and a shift of each channel. A thread takes eight
+// channels of four pixels of a row: each column of the data is read once for all of them, coalesced
+// over the channels.
+//
+// 8-bit values: the taps of a kernel row are transposed bytewise, four of one channel to a word,
+// and meet four weights in one dot product. f16: fused products in float. Bound by device memory,
+// then by the byte permutations.
+#include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/conv/epilogue.cuh"
+
+#define THREADS 128
+#define PIXELS 4
+#define CHANNELS 8
+
+template <bool F16> struct depthwise_of {
+    typedef int sum_type;
+    static constexpr int bytes = 1;
+};
+template <> struct depthwise_of<true> {
+    typedef float sum_type;
+    static constexpr int bytes = 2;
+};
+
+// Word c of the result: byte c of each of the four words.
+QB_DEVICE void transpose(const uint32_t (&from)[4], uint32_t (&to)[4]) {
+    uint32_t a = __byte_perm(from[0], from[1], 0x5140), b = __byte_perm(from[0], from[1], 0x7362);
+    uint32_t c = __byte_perm(from[2], from[3], 0x5140), d = __byte_perm(from[2], from[3], 0x7362);
+    to[0] = __byte_perm(a, c, 0x5410);
+    to[1] = __byte_perm(a, c, 0x7632);
+    to[2] = __byte_perm(b, d, 0x5410);
+    to[3] = __byte_perm(b, d, 0x7632);
+}
+
+// One kernel row of 8-bit values; its weights are [KW / 4][C] words of four taps.
+template <int KW, int STRIDE, bool SIGNED, int COLUMNS>
+QB_DEVICE void add_row(const qb_words<CHANNELS> (&column)[COLUMNS], const char *weight,
+                       int channels, int (&sum)[PIXELS][CHANNELS]) {
+#pragma unroll
+    for (int first = 0; first < KW; first += 4) {
+        qb_words<CHANNELS * 4> w = qb_read<CHANNELS * 4>(weight + first / 4 * channels * 4);
+#pragma unroll
+        for (int x = 0; x < PIXELS; x++)
+#pragma unroll
+            for (int part = 0; part < CHANNELS / 4; part++) {
+                uint32_t tap[4], taps[4];
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    tap[k] = first + k < KW ? column[x * STRIDE + first + k].word[part] : 0;
+                transpose(tap, taps);
+#pragma unroll
+                for (int c = 0; c < 4; c++)
+                    sum[x][part * 4 + c] =
+                        qb_dot4<SIGNED>(taps[c], w.word[part * 4 + c], sum[x][part * 4 + c]);
+            }
+    }
+}
+
+// One kernel row of f16; its weights are [KW][C] floats.
+template <int KW, int STRIDE, bool SIGNED, int COLUMNS>
+QB_DEVICE void add_row(const qb_words<CHANNELS * 2> (&column)[COLUMNS], const char *weight,
+                       int channels, float (&sum)[PIXELS][CHANNELS]) {
+#pragma unroll
+    for (int k = 0; k < KW; k++) {
+        qb_words<CHANNELS * 4> w = qb_read<CHANNELS * 4>(weight + k * channels * 4);
+#pragma unroll
+        for (int x = 0; x < PIXELS; x++)
+#pragma unroll
+            for (int c = 0; c < CHANNELS; c++) {
+                uint32_t bits = column[x * STRIDE + k].word[c / 2] >> c % 2 * 16 & 0xffffu;
+                sum[x][c] = fmaf(qb_from_f16_bits(bits), __uint_as_float(w.word[c]), sum[x][c]);
+            }
+    }
+}
+
+// Eight sums of one pixel of class `cls` that are clamped.
+QB_DEVICE void epilogue(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                        const int (&sum)[CHANNELS], int row, int cls, int c) {
+    const char *bias = io.packed + p.at_bias + ((size_t)cls * p.n_pad + c) * 4;
+    const char *multiplier = io.packed + p.at_multiplier + (size_t)c * 4;
+    uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
+    uint32_t word[2];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+        const int part[4] = {sum[4 * i], sum[4 * i + 1], sum[4 * i + 2], sum[4 * i + 3]};
+        word[i] = qb_epilogue4<qb_epilogue_of<QB_EPILOGUE_PLAIN>>(
+            p, part, qb_ints(qb_load16(bias + i * 16)), qb_floats(qb_load16(multiplier + i * 16)),
+            0, {});
+    }
+    *(uint2 *)((char *)io.out + (size_t)row * p.out_total + p.out_offset + c) =
+        make_uint2(__vadd4(word[0], zero), __vadd4(word[1], zero));
+}
+
+QB_DEVICE void epilogue(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                        const float (&sum)[CHANNELS], int row, int, int c) {
+    qb_words<32> bias = qb_read<32>(io.packed + p.at_float_bias + (size_t)c * 4);
+    float v[CHANNELS];
+#pragma unroll
+    for (int i = 0; i < CHANNELS; i++) {
+        v[i] = __fadd_rn(sum[i], __uint_as_float(bias.word[i]));
+        v[i] = qb_at_most(qb_at_least(v[i], p.lowest), p.highest);
+    }
+    *(uint4 *)((__half *)io.out + (size_t)row * p.out_total + p.out_offset + c) = qb_pack_f16(v);
+}
+
+// Eight sums of one pixel through GELU or SiLU to quantized values; results are within a step.
+QB_DEVICE void epilogue_smooth(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                               const int (&sum)[CHANNELS], int row, int cls, int c) {
+    const char *at = io.packed + (size_t)c * 4;
+    qb_words<32> bias = qb_read<32>(at + p.at_bias + (size_t)cls * p.n_pad * 4);
+    qb_words<32> multiplier = qb_read<32>(at + p.at_multiplier), more = {};
+    if (p.has_float_bias) more = qb_read<32>(at + p.at_float_bias);
+    float v[CHANNELS];
+#pragma unroll
+    for (int i = 0; i < CHANNELS; i++)
+        v[i] = __fmaf_rn((float)(int)((unsigned)sum[i] + bias.word[i]),
+                         __uint_as_float(multiplier.word[i]), __uint_as_float(more.word[i]));
+    qb_act_fast(p, qb_is_coarse(p), v);
+    uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
+    auto code = [&](int i) { return qb_quantized_bits<false>(p, v[i]); };
+    *(uint2 *)((char *)io.out + (size_t)row * p.out_total + p.out_offset + c) =
+        make_uint2(__vadd4(qb_pack4(code(0), code(1), code(2), code(3)), zero),
+                   __vadd4(qb_pack4(code(4), code(5), code(6), code(7)), zero));
+}
+
+template <bool F16, int KW, int STRIDE>
+static __global__ void __launch_bounds__(THREADS, F16 ? 3 : 5)
+    depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
+              uint32_t count) {
+    typedef typename depthwise_of<F16>::sum_type sum_type;
+    constexpr int BYTES = depthwise_of<F16>::bytes, COLUMNS = (PIXELS - 1) * STRIDE + KW;
+    constexpr int ROW_WORDS = F16 ? KW : (KW + 3) / 4; // of the weight, for each channel
+    __shared__ sum_type memory[CHANNELS][THREADS];
+    uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= count) return;
+    uint32_t pieces = p.in_c / CHANNELS, groups = (p.out_w + PIXELS - 1) / PIXELS;
+    int c = i % pieces * CHANNELS, x = i / pieces % groups * PIXELS;
+    int y = i / pieces / groups % p.out_h, n = i / pieces / groups / p.out_h;
+    sum_type sum[PIXELS][CHANNELS] = {};
+    for (int r = 0; r < p.kernel_h; r++) {
+        int iy = y * STRIDE - p.pad_h + r * p.dilation_h;
+        if (iy < 0 || iy >= p.in_h) continue;
+        qb_words<CHANNELS * BYTES> column[COLUMNS];
+        const char *line =
+            (const char *)io.in +
+            (((size_t)n * p.in_h + iy) * p.in_w * p.in_total + p.in_offset + c) * BYTES;
+#pragma unroll
+        for (int k = 0; k < COLUMNS; k++) {
+            int ix = x * STRIDE - p.pad_w + k;
+            column[k] = {};
+            if (ix >= 0 && ix < p.in_w)
+                column[k] = qb_read<CHANNELS * BYTES>(line + (size_t)ix * p.in_total * BYTES);
+        }
+        const char *weight = io.packed + ((size_t)r * ROW_WORDS * p.n_pad + c) * 4;
+        if (!F16 && p.in_signed)
+            add_row<KW, STRIDE, true>(column, weight, p.n_pad, sum);
+        else
+            add_row<KW, STRIDE, false>(column, weight, p.n_pad, sum);
+    }
+    int row = (n * p.out_h + y) * p.out_w + x;
+    bool bounds = F16 ? p.epilogue == QB_EPILOGUE_F16
+                      : p.epilogue == QB_EPILOGUE_PLAIN || p.epilogue == QB_EPILOGUE_SATURATE ||
+                            p.epilogue == QB_EPILOGUE_CLASS;
+    bool smooth = !F16 && p.wide && qb_is_q8(p.out_dtype) && p.res_dtype == QB_DTYPE_NONE &&
+                  (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
+#pragma unroll
+    for (int k = 0; k < PIXELS; k++) {
+        if (x + k >= p.out_w) break;
+        int cls = qb_class(p, io, y, x + k);
+        if (bounds) {
+            epilogue(p, io, sum[k], row + k, cls, c);
+            continue;
+        }
+        if constexpr (!F16) {
+            if (smooth) {
+                epilogue_smooth(p, io, sum[k], row + k, cls, c);
+                continue;
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < CHANNELS; j++) memory[j][threadIdx.x] = sum[k][j]; // a thread's own
+#pragma unroll 1
+        for (int j = 0; j < CHANNELS; j++)
+            qb_epilogue_one(p, io, memory[j][threadIdx.x], row + k, cls, c + j);
+    }
+}
+
+template <bool F16> static int launch(const qb_cuda_conv_call *call) {
+    const qb_cuda_conv *p = call->conv;
+    const qb_cuda_conv_io *io = call->io;
+    cudaStream_t s = (cudaStream_t)call->stream;
+    int64_t count =
+        (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) * (p->in_c / CHANNELS);
+    unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
+    uint32_t n = (uint32_t)count;
+    switch (p->kernel_w * 2 + p->stride_w - 1) {
+    case 2: depthwise<F16, 1, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 3: depthwise<F16, 1, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 6: depthwise<F16, 3, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 7: depthwise<F16, 3, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 10: depthwise<F16, 5, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 11: depthwise<F16, 5, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    default: return (int)cudaErrorInvalidValue;
+    }
+    return (int)cudaGetLastError();
+}
+
+extern "C" int qb_cuda_conv_depthwise(const qb_cuda_conv_call *call) {
+    if (!call->io) return 0;
+    return qb_cuda_conv_is_f16(call->conv) ? launch<true>(call) : launch<false>(call);
+}

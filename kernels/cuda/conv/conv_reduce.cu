@@ -1,0 +1,44 @@
+// Split-K: the sums that blocks of conv_mma.cuh, or cuBLASLt, leave in the workspace become
+// results.
+#include "kernels/cuda/conv/tile_epilogue.cuh"
+
+#define REDUCE_THREADS 128
+
+// Adds up the partial sums of 16 channels of one row and turns them into results.
+template <qb_cuda_epilogue EPILOGUE>
+static __global__ void __launch_bounds__(REDUCE_THREADS)
+    reduce(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
+    typedef qb_epilogue_of<EPILOGUE> E;
+    __shared__ int memory[16 * REDUCE_THREADS];
+    int pieces = (p.out_c + 15) / 16;
+    int64_t at = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x;
+    if (at >= (int64_t)p.rows * pieces) return;
+    int row = (int)(at / pieces), channel = (int)(at % pieces) * 16;
+    int acc[16] = {};
+    for (int s = 0; s < p.splits; s++) {
+        const int4 *from = (const int4 *)((const int *)io.workspace +
+                                          ((size_t)s * p.rows + row) * p.n_pad + channel);
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            int4 v = from[j];
+            acc[4 * j] += v.x;
+            acc[4 * j + 1] += v.y;
+            acc[4 * j + 2] += v.z;
+            acc[4 * j + 3] += v.w;
+        }
+    }
+    // one row whose channels begin where this thread's would in a tile
+    auto row_of = [&](int) { return row; };
+    auto value = [&](int, int, int j) { return acc[j]; };
+    qb_epilogue<E, 1, 1, REDUCE_THREADS>(p, io, channel - (threadIdx.x & 3) * 16, row_of, value,
+                                         (char *)memory);
+}
+
+extern "C" int qb_cuda_conv_reduce(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
+    int64_t n = (int64_t)p->rows * ((p->out_c + 15) / 16);
+    return qb_dispatch_epilogue<QB_EPILOGUES_SPLITK>(p, [&](auto epilogue) {
+        reduce<epilogue()><<<(unsigned)((n + REDUCE_THREADS - 1) / REDUCE_THREADS), REDUCE_THREADS,
+                             0, (cudaStream_t)stream>>>(*p, *io);
+        return (int)cudaGetLastError();
+    });
+}

@@ -1,0 +1,611 @@
+/* Host side of the convolutions: which problems they take, and the packed constants. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cuda/common/code.h"
+#include "kernels/cuda/common/tactic_common.h"
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/tactic.h"
+
+#define MAX_SIDE 32768 /* of a plane: products of sizes stay inside 31 bits where they must */
+
+static bool is_channels_last(const qb_desc *d) {
+    return d->layout == QB_LAYOUT_NHWC || d->layout == QB_LAYOUT_ANY;
+}
+
+static bool is_quantized(const qb_desc *d) {
+    return (d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8) && d->q.n == 1;
+}
+
+static bool is_float(const qb_desc *d) {
+    return (d->dtype == QB_DTYPE_F32 || d->dtype == QB_DTYPE_F16) && d->q.n == 0;
+}
+
+static int32_t round_up(int64_t value, int32_t step) {
+    return (int32_t)((value + step - 1) / step * step);
+}
+
+static int32_t zero_of(const qb_qparams *q) { return q->zero ? q->zero[0] : 0; }
+
+static bool is_f16(const qb_problem *p) {
+    return p->in[QB_IN_DATA].dtype == QB_DTYPE_F16 && p->in[QB_IN_DATA].q.n == 0;
+}
+
+static bool check_weight(const qb_problem *p, qb_cuda_packing packing) {
+    const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
+    bool depthwise = p->group == x->shape.dim[1] && p->group == p->out.shape.dim[1];
+    if (packing == QB_CUDA_PACKING_DEPTHWISE ? !depthwise : p->group != 1) return false;
+    if (is_f16(p)) return w->dtype == QB_DTYPE_F32;
+    if (!is_quantized(x)) return false;
+    if (w->dtype != QB_DTYPE_S8 || w->q.n < 1) return false; /* the units take s8 as it is */
+    if (w->q.n > 1 && w->q.n != p->out.shape.dim[1]) return false;
+    for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
+        if (w->q.zero[i] != 0) return false;
+    return true;
+}
+
+static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_packing packing) {
+    if (!constant[QB_IN_WEIGHT] || !is_channels_last(&p->in[QB_IN_DATA]) ||
+        !check_weight(p, packing))
+        return false;
+    if (qb_problem_has(p, QB_IN_BIAS)) {
+        const qb_desc *b = &p->in[QB_IN_BIAS];
+        bool integer = b->dtype == QB_DTYPE_S32 && !is_f16(p);
+        if (!constant[QB_IN_BIAS] || (!integer && b->dtype != QB_DTYPE_F32)) return false;
+    }
+    if (qb_problem_has(p, QB_IN_RESIDUAL)) {
+        const qb_desc *r = &p->in[QB_IN_RESIDUAL];
+        if (!is_channels_last(r) || (!is_quantized(r) && !is_float(r))) return false;
+    }
+    return is_channels_last(&p->out) && (is_quantized(&p->out) || is_float(&p->out));
+}
+
+static bool set_geometry(const qb_problem *p, qb_cuda_conv *c) {
+    const qb_shape *x = &p->in[QB_IN_DATA].shape, *y = &p->out.shape;
+    const qb_window *w = &p->window;
+    if (x->rank != w->n + 2 || y->rank != x->rank || w->n < 1 || w->n > 2) return false;
+    if (!qb_shape_known(x) || !qb_shape_known(y) || qb_shape_count(y) <= 0) return false;
+    int32_t flat = w->n == 1, last = flat ? 0 : 1;
+    for (int32_t d = 0; d < x->rank; d++)
+        if (x->dim[d] >= MAX_SIDE || y->dim[d] >= MAX_SIDE || x->dim[d] < 1) return false;
+    for (int32_t d = 0; d < w->n; d++)
+        if (w->pad_begin[d] >= MAX_SIDE || w->stride[d] >= MAX_SIDE ||
+            w->dilation[d] * w->kernel[d] >= MAX_SIDE || w->pad_begin[d] < 0)
+            return false;
+    if (p->group < 1 || x->dim[1] % p->group || y->dim[1] % p->group) return false;
+    c->batch = (int32_t)x->dim[0];
+    c->in_c = (int32_t)x->dim[1];
+    c->out_c = (int32_t)y->dim[1];
+    c->group = (int32_t)p->group;
+    c->in_h = flat ? 1 : (int32_t)x->dim[2];
+    c->out_h = flat ? 1 : (int32_t)y->dim[2];
+    c->in_w = (int32_t)x->dim[2 + last];
+    c->out_w = (int32_t)y->dim[2 + last];
+    c->kernel_h = flat ? 1 : (int32_t)w->kernel[0];
+    c->stride_h = flat ? 1 : (int32_t)w->stride[0];
+    c->dilation_h = flat ? 1 : (int32_t)w->dilation[0];
+    c->pad_h = flat ? 0 : (int32_t)w->pad_begin[0];
+    c->kernel_w = (int32_t)w->kernel[last];
+    c->stride_w = (int32_t)w->stride[last];
+    c->dilation_w = (int32_t)w->dilation[last];
+    c->pad_w = (int32_t)w->pad_begin[last];
+    int64_t rows = (int64_t)c->batch * c->out_h * c->out_w;
+    c->rows = (int32_t)rows;
+    return rows < INT32_MAX - 4096 && (int64_t)c->batch * c->in_h * c->in_w < INT32_MAX;
+}
+
+static void set_slice(const qb_desc *d, int32_t *total, int32_t *offset) {
+    *total = (int32_t)(d->channel_total > 0 ? d->channel_total : d->shape.dim[1]);
+    *offset = (int32_t)d->channel_offset;
+}
+
+/* `first`: does tap 0 of output `at` lie inside, and so on: bit t for tap t. */
+static uint64_t valid_taps(int32_t at, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
+                           int32_t size) {
+    uint64_t mask = 0;
+    for (int32_t t = 0; t < taps; t++) {
+        int32_t i = at * stride - pad + t * dilation;
+        if (i >= 0 && i < size) mask |= (uint64_t)1 << t;
+    }
+    return mask;
+}
+
+#define MAX_GRID 65535 /* blocks in the last dimensions of a grid */
+#define MAX_CLASSES 64
+#define MAX_TAPS 63 /* of one dimension, where borders matter */
+
+/* Numbers the classes of output rows (or columns) in the order in which they appear. `of` may be
+ * NULL. Returns their count, or 0 when there are too many. */
+static int32_t classify(int32_t n, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
+                        int32_t size, uint64_t mask[MAX_CLASSES], int32_t *of) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < n; i++) {
+        uint64_t m = valid_taps(i, stride, pad, taps, dilation, size);
+        int32_t k = 0;
+        while (k < count && mask[k] != m) k++;
+        if (k == MAX_CLASSES) return 0;
+        if (k == count) mask[count++] = m;
+        if (of) of[i] = k;
+    }
+    return count;
+}
+
+/* The class of output `at`. */
+static int32_t class_of(int32_t at, int32_t stride, int32_t pad, int32_t taps, int32_t dilation,
+                        int32_t size, const uint64_t *mask) {
+    const uint64_t own = valid_taps(at, stride, pad, taps, dilation, size);
+    int32_t k = 0;
+    while (mask[k] != own) k++;
+    return k;
+}
+
+static bool set_classes(const qb_problem *p, qb_cuda_packing packing, qb_cuda_conv *c) {
+    uint64_t mask[MAX_CLASSES];
+    const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
+    c->classes = c->col_classes = 1;
+    c->middle = 0;
+    c->fill = packing == QB_CUDA_PACKING_STEM_FILLED ? zero : 0;
+    if (zero == c->fill) return true;
+    if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
+    int32_t rows =
+        classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask, NULL);
+    if (rows == 0) return false;
+    int32_t row =
+        class_of(c->out_h / 2, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask);
+    c->col_classes =
+        classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, mask, NULL);
+    if (c->col_classes == 0) return false;
+    c->classes = rows * c->col_classes;
+    c->middle = row * c->col_classes + class_of(c->out_w / 2, c->stride_w, c->pad_w, c->kernel_w,
+                                                c->dilation_w, c->in_w, mask);
+    return true;
+}
+
+static float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
+
+/* Epilogues of 16 channels at once count bytes in 32 bits. */
+static bool small_enough(const qb_cuda_conv *c) {
+    int64_t total = c->out_total > c->res_total ? c->out_total : c->res_total;
+    return c->rows * total <= UINT32_MAX;
+}
+
+/* Bounds of the float value. */
+static void set_float_bounds(const qb_problem *p, qb_cuda_conv *c) {
+    c->lowest = -INFINITY;
+    c->highest = INFINITY;
+    if (p->act.kind == QB_ACT_RELU || p->act.kind == QB_ACT_CLIP)
+        c->lowest = p->act.kind == QB_ACT_RELU ? 0.0f : p->act.alpha;
+    if (p->act.kind == QB_ACT_CLIP) c->highest = p->act.beta;
+}
+
+/* Multiplying by 1 / Sy and rounding keep the order, so that ReLU and Clip are bounds of the
+ * quantized value, as long as nothing comes after them. */
+static void set_epilogue(const qb_problem *p, qb_cuda_packing packing, qb_cuda_conv *c) {
+    const qb_desc *y = &p->out;
+    bool has_res = qb_problem_has(p, QB_IN_RESIDUAL), bounded = true;
+    bool quantizes = y->q.n > 0;
+    c->out_dtype = (int32_t)y->dtype;
+    c->res_dtype = has_res ? (int32_t)p->in[QB_IN_RESIDUAL].dtype : QB_DTYPE_NONE;
+    c->res_scale = has_res && p->in[QB_IN_RESIDUAL].q.n ? p->in[QB_IN_RESIDUAL].q.scale[0] : 1.0f;
+    c->res_zero = has_res && p->in[QB_IN_RESIDUAL].q.n ? zero_of(&p->in[QB_IN_RESIDUAL].q) : 0;
+    c->act = (int32_t)p->act.kind;
+    c->act_alpha = p->act.alpha;
+    c->act_beta = p->act.beta;
+    c->act_first = p->act_first;
+    c->has_float_bias = qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
+    c->inverse = quantizes ? 1.0f / y->q.scale[0] : 1.0f;
+    c->out_zero = quantizes ? zero_of(&y->q) : 0;
+    c->lowest = (float)((y->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - c->out_zero);
+    c->highest = (float)((y->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - c->out_zero);
+    int32_t piece =
+        packing == QB_CUDA_PACKING_DEPTHWISE ? 8 : 16; /* channels that are written at once */
+    c->wide = (c->out_c | c->out_total | c->out_offset) % piece == 0;
+    float low = c->lowest, high = c->highest;
+    switch (p->act.kind) {
+    case QB_ACT_NONE: break;
+    case QB_ACT_RELU: low = clamp(0.0f, c->lowest, c->highest); break;
+    case QB_ACT_CLIP:
+        low = clamp(p->act.alpha * c->inverse, c->lowest, c->highest);
+        high = clamp(p->act.beta * c->inverse, c->lowest, c->highest);
+        break;
+    default: bounded = false;
+    }
+    if (low > high) low = high; /* as the reference: the upper bound is the last word */
+    if (has_res && p->act_first && p->act.kind != QB_ACT_NONE) bounded = false;
+    if (has_res && !is_quantized(&p->in[QB_IN_RESIDUAL])) bounded = false;
+    int32_t multiple = c->out_c | c->out_total | c->out_offset;
+    if (has_res) multiple |= c->res_total | c->res_offset;
+    bool vector = bounded && quantizes && multiple % piece == 0 &&
+                  !((has_res || c->has_float_bias) && c->classes > 1) && small_enough(c);
+    c->epilogue = QB_EPILOGUE_GENERAL;
+    if (!quantizes) set_float_bounds(p, c);
+    if (bounded && quantizes) {
+        c->lowest = low;
+        c->highest = high;
+    }
+    if (!vector) return;
+    if (c->has_float_bias) {
+        c->epilogue = has_res ? QB_EPILOGUE_FLOAT_BIAS_RESIDUAL : QB_EPILOGUE_FLOAT_BIAS;
+        return;
+    }
+    const bool saturates = low == 0.0f && rintf(high) == 255.0f;
+    c->epilogue = has_res ? saturates ? QB_EPILOGUE_RESIDUAL_SATURATE : QB_EPILOGUE_RESIDUAL
+                  : c->classes > 1 ? QB_EPILOGUE_CLASS
+                  : saturates      ? QB_EPILOGUE_SATURATE
+                                   : QB_EPILOGUE_PLAIN;
+}
+
+static bool is_bound(qb_act_kind kind) {
+    return kind == QB_ACT_NONE || kind == QB_ACT_RELU || kind == QB_ACT_CLIP;
+}
+
+static void set_f16_epilogue(const qb_problem *p, qb_cuda_conv *c) {
+    bool has_res = c->res_dtype != QB_DTYPE_NONE;
+    c->has_float_bias = 1;
+    c->epilogue = QB_EPILOGUE_F16_GENERAL;
+    if (c->out_dtype != QB_DTYPE_F16 || !c->wide) return;
+    if (has_res && (c->res_dtype != QB_DTYPE_F16 || (c->res_total | c->res_offset) % 8)) return;
+    if (!is_bound(p->act.kind) || (has_res && p->act_first && p->act.kind != QB_ACT_NONE)) return;
+    c->epilogue = has_res ? QB_EPILOGUE_F16_RESIDUAL : QB_EPILOGUE_F16;
+}
+
+/* Does an epilogue of 16 channels at once take it (VECTOR)? */
+static bool takes_vector(const qb_problem *p, const qb_cuda_conv *c) {
+    const bool residual = c->res_dtype != QB_DTYPE_NONE;
+    if (residual && (c->res_dtype == QB_DTYPE_F32 || (c->res_total | c->res_offset) % 16 != 0))
+        return false;
+    if (c->wide ? c->out_dtype == QB_DTYPE_F32 : residual) return false;
+    return is_bound(p->act.kind) || p->act.kind == QB_ACT_GELU || p->act.kind == QB_ACT_SILU;
+}
+
+/* Is an activation that is off by so much within half a step of the quantized result? */
+static bool is_coarse(const qb_problem *p, const qb_cuda_conv *c, float off) {
+    return is_quantized(&p->out) && c->inverse * off < 0.5f;
+}
+
+static bool is_silu(const qb_problem *p, const qb_cuda_conv *c) {
+    return p->act.kind == QB_ACT_SILU && is_coarse(p, c, QB_CUDA_SILU_COARSE) &&
+           !c->has_float_bias &&
+           (c->res_dtype == QB_DTYPE_NONE ||
+            (c->act_first && is_quantized(&p->in[QB_IN_RESIDUAL])));
+}
+
+/* Of a problem for which it is general so far. */
+static qb_cuda_epilogue choose_epilogue(const qb_problem *p, const qb_cuda_conv *c) {
+    const bool alone = c->res_dtype == QB_DTYPE_NONE, f16 = qb_cuda_conv_is_f16(c);
+    const qb_cuda_epilogue vector = f16 ? QB_EPILOGUE_F16_VECTOR : QB_EPILOGUE_VECTOR;
+    const bool to_f16 = c->out_dtype == QB_DTYPE_F16;
+    const qb_act_kind act = p->act.kind;
+    if (alone && is_bound(act) && c->classes == 1 && (!c->wide || c->out_dtype == QB_DTYPE_F32))
+        return f16 ? QB_EPILOGUE_F16_UNALIGNED : QB_EPILOGUE_UNALIGNED;
+    if (!takes_vector(p, c)) return (qb_cuda_epilogue)c->epilogue;
+    if (!c->wide) return vector;
+    if (f16) {
+        const bool adds = c->act_first && c->res_dtype == QB_DTYPE_F16;
+        if (to_f16 && alone && act == QB_ACT_GELU) return QB_EPILOGUE_F16_GELU;
+        return to_f16 && (alone || adds) && act == QB_ACT_SILU ? QB_EPILOGUE_F16_SILU : vector;
+    }
+    if (is_silu(p, c)) return QB_EPILOGUE_SILU;
+    if (c->classes > 1) return vector;
+    if (alone && act == QB_ACT_GELU && is_coarse(p, c, QB_CUDA_GELU_COARSE))
+        return QB_EPILOGUE_GELU;
+    if (!to_f16 || !is_bound(act)) return vector;
+    if (alone) return QB_EPILOGUE_TO_F16;
+    const bool adds = act == QB_ACT_NONE || !c->act_first;
+    return adds && is_quantized(&p->in[QB_IN_RESIDUAL]) && small_enough(c)
+               ? QB_EPILOGUE_TO_F16_RESIDUAL
+               : vector;
+}
+
+qb_cuda_epilogue qb_cuda_conv_epilogue(const qb_cuda_conv *c, uint32_t set) {
+    static const qb_cuda_epilogue next[] = {
+#define QB_CUDA_EPILOGUE(NAME, SUMS, BIAS, ACTIVATION, RESIDUAL, STORE, NEXT) QB_EPILOGUE_##NEXT,
+#include "kernels/cuda/conv/epilogues.def"
+#undef QB_CUDA_EPILOGUE
+    };
+    qb_cuda_epilogue at = (qb_cuda_epilogue)c->epilogue;
+    while (!(set >> at & 1) && next[at] != at) {
+        at = next[at];
+        if (at == QB_EPILOGUE_VECTOR && c->wide && c->out_dtype == QB_DTYPE_F32) at = next[at];
+    }
+    return set >> at & 1 ? at : QB_EPILOGUES;
+}
+
+/* Sizes of the packed weight; returns its bytes, or -1 where the packing does not fit the problem.
+ */
+static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t block_n,
+                          qb_cuda_conv *c) {
+    int64_t taps = (int64_t)c->kernel_h * c->kernel_w, element = qb_cuda_conv_is_f16(c) ? 2 : 1;
+    int32_t data = c->in_c | c->in_total | c->in_offset;
+    bool dense = c->dilation_h == 1 && c->dilation_w == 1;
+    c->n_pad = round_up(c->out_c, block_n);
+    switch (packing) {
+    case QB_CUDA_PACKING_TENSOR:
+        if (data % 8) return -1; /* copies of 16 bytes, or of 8 where that is all that fits */
+        c->in_pieces_of_8 = data * element % 16 != 0;
+        c->k_pad = round_up(c->in_c, block_k);
+        return taps * c->k_pad < INT32_MAX ? c->n_pad * taps * c->k_pad * element : -1;
+    case QB_CUDA_PACKING_DEPTHWISE:
+        if (data % 8 || !dense || c->kernel_w > 5 || c->kernel_w % 2 == 0) return -1;
+        if (c->stride_h != c->stride_w || c->stride_w > 2) return -1;
+        return c->n_pad * c->kernel_h *
+               (qb_cuda_conv_is_f16(c) ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
+    case QB_CUDA_PACKING_STEM:
+    case QB_CUDA_PACKING_STEM_FILLED:
+        if (c->in_c > 4 || !dense || c->batch * (c->n_pad / 64) > MAX_GRID) return -1;
+        if (qb_cuda_conv_stem_shared(c) > QB_CUDA_SHARED) return -1;
+        return (int64_t)c->n_pad * c->kernel_h * round_up(c->kernel_w * element, 8) * 4;
+    }
+    return -1;
+}
+
+/* A first layer of 32 channels leaves half of each multiplication empty. Two of its results that
+ * lie next to each other are as one of 64 channels, by a window that is a stride wider and moves
+ * two strides: the weight of the second half stands a stride further. Neither the image nor the
+ * result lies differently. */
+static void pair_results(qb_cuda_conv *c) {
+    if (c->out_c != 32 || c->out_total != 32 || c->out_w % 2 != 0 || c->stride_w > 2 ||
+        c->kernel_w + c->stride_w > 8 || c->res_dtype != QB_DTYPE_NONE)
+        return;
+    c->paired = 1;
+    c->kernel_w += c->stride_w;
+    c->stride_w *= 2;
+    c->out_w /= 2;
+    c->rows /= 2;
+    c->out_c = c->out_total = 64;
+}
+
+/* As it was before pair_results. */
+static qb_cuda_conv single_results(const qb_cuda_conv *c) {
+    qb_cuda_conv s = *c;
+    if (!c->paired) return s;
+    s.stride_w /= 2;
+    s.kernel_w -= s.stride_w;
+    s.out_w *= 2;
+    s.rows *= 2;
+    s.out_c = s.out_total = 32;
+    return s;
+}
+
+int32_t qb_cuda_stationary_stages(const qb_cuda_conv *c, int32_t channels, int32_t block_k,
+                                  int32_t groups) {
+    const int64_t fixed = QB_CUDA_STATIONARY_FIXED(c, (int64_t)channels);
+    const int64_t stage = 64 * (channels > block_k ? channels : block_k) + 16;
+    const int64_t stages = (QB_CUDA_WGMMA_SHARED - fixed) / (groups * stage);
+    return stages > QB_CUDA_STATIONARY_MOST ? QB_CUDA_STATIONARY_MOST
+           : stages < 0                     ? 0
+                                            : (int32_t)stages;
+}
+
+/* Tiles, each of which copies its lines and multiplies all of its pixels: a copied pixel takes
+ * about three times what a tap of a pixel does. */
+static int64_t halo_cost(const qb_cuda_conv *c, const qb_cuda_halo *w, int32_t pixels) {
+    const int64_t lines = w->rows + c->kernel_h - 1, taps = c->kernel_h * c->kernel_w;
+    const int64_t tiles = (int64_t)(round_up(c->out_w, w->columns) / w->columns) *
+                          (round_up(c->out_h, w->rows) / w->rows);
+    return tiles * (3 * lines * w->columns * c->kernel_w + taps * pixels);
+}
+
+bool qb_cuda_halo_of(const qb_cuda_conv *c, int32_t channels, int32_t pixels, qb_cuda_halo *out) {
+    const int32_t taps = c->kernel_h * c->kernel_w;
+    const int64_t weight = (int64_t)taps * c->k_pad * channels;
+    /* what a multiplication reads behind the last stage is the weight */
+    if (c->kernel_h < 2 || weight < pixels * 64 || weight > QB_CUDA_WGMMA_SHARED ||
+        c->stride_h != 1 || c->stride_w != 1 || c->dilation_h != 1 || c->dilation_w != 1)
+        return false;
+    int64_t least = INT64_MAX;
+    for (int32_t columns = 8; columns <= pixels; columns += 8) {
+        const int32_t most = pixels / columns, down = round_up(c->out_h, most) / most;
+        qb_cuda_halo w = {.rows = round_up(c->out_h, down) / down, .columns = columns};
+        const int32_t lines = w.rows + c->kernel_h - 1;
+        w.stage_bytes = lines * columns * 64;
+        /* 1024 to align the ring, two barriers a stage, and three */
+        const int64_t fixed = 1024 + weight + 24, stage = w.stage_bytes + 16;
+        const int64_t stages = (QB_CUDA_WGMMA_SHARED - fixed) / stage;
+        const int64_t cost = halo_cost(c, &w, pixels);
+        if (stages < QB_CUDA_HALO_LEAST || cost >= least) continue;
+        w.stages = stages > QB_CUDA_HALO_MOST ? QB_CUDA_HALO_MOST : (int32_t)stages;
+        w.shared_bytes = (int32_t)(fixed + w.stages * stage);
+        least = cost;
+        *out = w;
+    }
+    return least < INT64_MAX;
+}
+
+bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {
+    qb_cuda_conv c = {.splits = 1};
+    if (p->kind != QB_KIND_CONV || !set_geometry(p, &c)) return false;
+    set_slice(&p->in[QB_IN_DATA], &c.in_total, &c.in_offset);
+    set_slice(&p->out, &c.out_total, &c.out_offset);
+    if (qb_problem_has(p, QB_IN_RESIDUAL))
+        set_slice(&p->in[QB_IN_RESIDUAL], &c.res_total, &c.res_offset);
+    *conv = c;
+    return true;
+}
+
+bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing packing,
+                     int32_t block_k, int32_t block_n, qb_cuda_conv *conv) {
+    qb_cuda_conv c;
+    if (!qb_cuda_conv_geometry(p, &c) || !check_operands(p, constant, packing)) return false;
+    if (!set_classes(p, packing, &c)) return false;
+    c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
+    set_epilogue(p, packing, &c);
+    if (is_f16(p)) set_f16_epilogue(p, &c);
+    if (c.epilogue == QB_EPILOGUE_GENERAL || c.epilogue == QB_EPILOGUE_F16_GENERAL)
+        c.epilogue = choose_epilogue(p, &c);
+    if (packing == QB_CUDA_PACKING_STEM_FILLED) pair_results(&c);
+    int64_t weight = set_weight(packing, block_k, block_n, &c);
+    if (weight < 0) return false;
+    int64_t end = 0, channel = (int64_t)c.n_pad * 4;
+    qb_cuda_reserve(&end, weight);
+    c.at_multiplier = qb_cuda_reserve(&end, channel);
+    c.at_bias = qb_cuda_reserve(&end, channel * c.classes);
+    c.at_float_bias = qb_cuda_reserve(&end, c.has_float_bias ? channel : 0);
+    c.at_row_class = qb_cuda_reserve(&end, c.classes > 1 ? (int64_t)c.out_h * 4 : 0);
+    c.at_col_class = qb_cuda_reserve(&end, c.classes > 1 ? (int64_t)c.out_w * 4 : 0);
+    c.packed_bytes = end;
+    *conv = c;
+    return true;
+}
+
+/* The taps of the first output that lie on the data: where there is one class, those of every
+ * output. One class does not mean all taps: a single output may hang over the border. */
+static uint64_t first_taps(const qb_cuda_conv *c, bool of_rows) {
+    return of_rows ? valid_taps(0, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h)
+                   : valid_taps(0, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w);
+}
+
+bool qb_cuda_conv_is_inside(const qb_cuda_conv *c) {
+    return c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS &&
+           first_taps(c, true) == ((uint64_t)1 << c->kernel_h) - 1 &&
+           first_taps(c, false) == ((uint64_t)1 << c->kernel_w) - 1;
+}
+
+uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *c) {
+    const int32_t image[] = {c->in_h,     c->in_w,  c->out_h, c->out_w,      c->stride_h,
+                             c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w};
+    uint64_t form = qb_form_add(qb_form_add(qb_form_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
+                                (uint64_t)c->group);
+    if (c->paired) form = qb_form_add(form, (uint64_t)c->stride_w);
+    for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
+        form = qb_form_add(form, (uint64_t)image[i]);
+    if (c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS)
+        form = qb_form_add(qb_form_add(form, first_taps(c, true)), first_taps(c, false));
+    return form;
+}
+
+/* Row of the packed weight that channel m is; see QB_CUDA_PACKING_TENSOR. */
+static int32_t tensor_row(int32_t m) {
+    int32_t lane = m % 64;
+    return m - lane + (lane % 16 / 2) * 8 + lane / 16 * 2 + lane % 2;
+}
+
+/* The packed weight being written, element by element. */
+typedef struct weight_pack {
+    const qb_cuda_conv *c; /* results by themselves */
+    const void *from;
+    char *to;
+} weight_pack;
+
+/* Element (m, k, tap) of the problem's weight; k counts in the group of m. */
+static int64_t weight_at(const qb_cuda_conv *c, int64_t m, int64_t k, int64_t tap) {
+    return (m * (c->in_c / c->group) + k) * c->kernel_h * c->kernel_w + tap;
+}
+
+/* Element `at`, of the data's size, from (m, k, tap). */
+static void put_weight(const weight_pack *w, int64_t at, int32_t m, int64_t k, int64_t tap) {
+    const int64_t from = weight_at(w->c, m, k, tap);
+    if (qb_cuda_conv_is_f16(w->c))
+        ((uint16_t *)w->to)[at] = qb_f32_to_f16(((const float *)w->from)[from]);
+    else
+        ((int8_t *)w->to)[at] = ((const int8_t *)w->from)[from];
+}
+
+static void pack_tensor(const weight_pack *w, int32_t m) {
+    int32_t taps = w->c->kernel_h * w->c->kernel_w;
+    for (int32_t k = 0; k < w->c->in_c; k++)
+        for (int32_t t = 0; t < taps; t++)
+            put_weight(w, ((int64_t)tensor_row(m) * taps + t) * w->c->k_pad + k, m, k, t);
+}
+
+static void pack_depthwise(const weight_pack *w, int32_t m) {
+    const qb_cuda_conv *c = w->c;
+    int64_t words = round_up(c->kernel_w, 4) / 4;
+    for (int32_t r = 0; r < c->kernel_h; r++)
+        for (int32_t s = 0; s < c->kernel_w; s++) {
+            int32_t tap = r * c->kernel_w + s;
+            if (qb_cuda_conv_is_f16(c))
+                ((float *)w->to)[(int64_t)tap * c->n_pad + m] =
+                    ((const float *)w->from)[weight_at(c, m, 0, tap)];
+            else
+                put_weight(w, ((r * words + s / 4) * c->n_pad + m) * 4 + s % 4, m, 0, tap);
+        }
+}
+
+/* Words of four bytes: [64 channels][kernel row][step][tile of 8][lane][2]. Lane 4 g + t holds
+ * words t and t + 4 of the step for row g of the tile. */
+static void pack_stem(const weight_pack *w, int32_t m) {
+    const qb_cuda_conv *c = w->c;
+    int32_t per_pixel = qb_cuda_conv_is_f16(c) ? 2 : 1,
+            in_word = qb_cuda_conv_is_f16(c) ? 2 : 4; /* words, and channels in one */
+    int32_t steps = round_up(c->kernel_w * per_pixel, 8) / 8;
+    for (int32_t second = 0; second <= c->paired; second++) {
+        int32_t row = tensor_row(m + second * 32) % 64, tile = row / 8;
+        for (int32_t r = 0; r < c->kernel_h; r++)
+            for (int32_t s = 0; s < c->kernel_w; s++)
+                for (int32_t k = 0; k < c->in_c; k++) {
+                    int32_t word = (s + second * c->stride_w) * per_pixel + k / in_word;
+                    int64_t step = ((int64_t)(m / 64) * c->kernel_h + r) * steps + word / 8;
+                    int64_t at = (step * 8 + tile) * 32 + row % 8 * 4 + word % 4;
+                    at = at * 2 + word % 8 / 4;
+                    put_weight(w, at * in_word + k % in_word, m, k, r * c->kernel_w + s);
+                }
+    }
+}
+
+static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, const void *weight,
+                        char *packed) {
+    static void (*const packers[])(const weight_pack *w,
+                                   int32_t m) = {[QB_CUDA_PACKING_TENSOR] = pack_tensor,
+                                                 [QB_CUDA_PACKING_DEPTHWISE] = pack_depthwise,
+                                                 [QB_CUDA_PACKING_STEM] = pack_stem,
+                                                 [QB_CUDA_PACKING_STEM_FILLED] = pack_stem};
+    weight_pack w = {.c = c, .from = weight, .to = packed};
+    for (int32_t m = 0; m < c->out_c; m++) packers[packing](&w, m);
+}
+
+/* bias[class][m] = bias[m] - Zx sum of w over the taps that are valid in the class; sums wrap as
+ * the accumulators do. */
+static void pack_bias(const qb_problem *p, const qb_cuda_conv *c, const int8_t *weight,
+                      const int32_t *bias, uint32_t *out, const uint64_t *row_mask,
+                      const uint64_t *col_mask) {
+    int32_t per_group = c->in_c / c->group, taps = c->kernel_h * c->kernel_w;
+    uint32_t zero = (uint32_t)zero_of(&p->in[QB_IN_DATA].q);
+    for (int32_t m = 0; m < c->out_c; m++)
+        for (int32_t k = 0; k < c->classes; k++) {
+            uint32_t sum = 0;
+            uint64_t rows = row_mask[k / c->col_classes], cols = col_mask[k % c->col_classes];
+            for (int32_t t = 0; zero != 0 && t < taps; t++) {
+                if (!(rows >> t / c->kernel_w & 1) || !(cols >> t % c->kernel_w & 1)) continue;
+                for (int32_t i = 0; i < per_group; i++)
+                    sum += (uint32_t)weight[weight_at(c, m, i, t)];
+            }
+            out[(int64_t)k * c->n_pad + m] = (bias ? (uint32_t)bias[m] : 0u) - zero * sum;
+        }
+}
+
+/* The constants of the first 32 channels for the others. */
+static void pack_second(char *constants) { memcpy(constants + 32 * 4, constants, 32 * 4); }
+
+void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_packing packing,
+                       const void *const *constants, void *packed) {
+    char *to = packed;
+    const qb_cuda_conv single = single_results(conv), *c = &single;
+    const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
+    uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
+    memset(packed, 0, (size_t)c->packed_bytes);
+    pack_weight(c, packing, constants[QB_IN_WEIGHT], to);
+    if (bias && c->has_float_bias)
+        memcpy(to + c->at_float_bias, bias, (size_t)c->out_c * sizeof(float));
+    if (qb_cuda_conv_is_f16(c)) return;
+    float *multiplier = (float *)(to + c->at_multiplier);
+    for (int32_t m = 0; m < c->out_c; m++)
+        multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
+    if (c->fill != 0) {
+        row_mask[0] = col_mask[0] = UINT64_MAX; /* padding counts as data does */
+    } else if (c->classes > 1 || zero_of(&p->in[QB_IN_DATA].q) != 0) {
+        const bool several = c->classes > 1; /* else nobody asks for the class of a row */
+        classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, row_mask,
+                 several ? (int32_t *)(to + c->at_row_class) : NULL);
+        classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, col_mask,
+                 several ? (int32_t *)(to + c->at_col_class) : NULL);
+    }
+    pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
+              (uint32_t *)(to + c->at_bias), row_mask, col_mask);
+    if (!c->paired) return;
+    pack_second(to + c->at_multiplier);
+    pack_second(to + c->at_bias);
+    if (c->has_float_bias) pack_second(to + c->at_float_bias);
+}

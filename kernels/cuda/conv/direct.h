@@ -1,0 +1,30 @@
+/* The plain convolution and transposed convolution: every size, group, dilation, layout and type.
+ */
+#ifndef QB_CUDA_DIRECT_H
+#define QB_CUDA_DIRECT_H
+
+#include "kernels/cuda/common/value.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The packed weight is [taps][C / g][M] of float, or of s16 with zero points subtracted. Offsets
+ * into `packed` in bytes. */
+typedef struct qb_cuda_direct {
+    qb_cuda_window w;
+    qb_cuda_value in;
+    qb_cuda_epilogue_params end;
+    int32_t integer, transposed, has_bias, has_float_bias;
+    int64_t at_multiplier, at_bias, packed_bytes;
+} qb_cuda_direct;
+int qb_cuda_direct_run(const qb_cuda_direct *p, const void *in, const void *residual,
+                       const char *packed, void *out, void *stream);
+/* The same by tiles through shared memory: one group, not transposed. */
+int qb_cuda_direct_tile_run(const qb_cuda_direct *p, const void *in, const void *residual,
+                            const char *packed, void *out, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

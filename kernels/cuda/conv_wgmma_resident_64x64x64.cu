@@ -1,3 +1,0 @@
-#include "kernels/cuda/conv_wgmma_resident.cuh"
-
-QB_CUDA_RESIDENT_TILE(64, 64, 4)

@@ -1,3 +1,0 @@
-#include "kernels/cuda/conv_wgmma_window.cuh"
-
-QB_CUDA_WINDOW_TILE(256, 64)

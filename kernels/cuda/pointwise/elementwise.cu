@@ -1,0 +1,127 @@
+// Functions of one or two tensors and flat copies. A thread takes 16, 4 or 1 consecutive elements,
+// so that codes move in 16-byte pieces; bound by device memory. The wide kernel has the exact
+// activations only: exp and its like unrolled 16 times would be slow to compile and to fetch.
+#include "kernels/cuda/pointwise/elementwise.cuh"
+
+#define THREADS 256
+#define TABLE_ROUNDS 4 // pieces of 16 elements for each thread, to spread the loading of the table
+
+// One element for all where the operand is broadcast along the fastest dimension.
+template <int V>
+QB_DEVICE void load_or_spread(const qb_cuda_value &p, const void *data, int64_t at, bool spread,
+                              float (&v)[V]) {
+    if (!spread) {
+        qb_load_floats<V>(p, data, at, v);
+        return;
+    }
+    float one[1];
+    qb_load_floats<1>(p, data, at, one);
+#pragma unroll
+    for (int i = 0; i < V; i++) v[i] = one[0];
+}
+
+#define EACH(expr)                                                                                 \
+    _Pragma("unroll") for (int i = 0; i < V; i++) x[i] = (expr);                                   \
+    break
+
+template <int V> QB_DEVICE void combine(int kind, float (&x)[V], const float (&y)[V]) {
+    switch (kind) {
+    case QB_BINARY_ADD: EACH(__fadd_rn(x[i], y[i]));
+    case QB_BINARY_SUB: EACH(__fsub_rn(x[i], y[i]));
+    case QB_BINARY_MUL: EACH(__fmul_rn(x[i], y[i]));
+    case QB_BINARY_DIV: EACH(__fdiv_rn(x[i], y[i]));
+    case QB_BINARY_MIN: EACH(x[i] != x[i] || x[i] < y[i] ? x[i] : y[i]);
+    default: EACH(x[i] != x[i] || x[i] > y[i] ? x[i] : y[i]);
+    }
+}
+
+template <int V>
+static __global__ void __launch_bounds__(THREADS)
+    elementwise(const __grid_constant__ qb_cuda_elementwise p, const void *a, const void *b,
+                void *out) {
+    uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
+    if (at >= p.walk.count) return;
+    int64_t place[3];
+    qb_place<3>(p.walk, at, place);
+    float x[V];
+    load_or_spread<V>(p.in[0], a, place[1], V > 1 && qb_step(p.walk, 1) == 0, x);
+    if (p.n_in == 2) {
+        float y[V];
+        load_or_spread<V>(p.in[1], b, place[2], V > 1 && qb_step(p.walk, 2) == 0, y);
+        combine<V>(p.binary, x, y);
+    }
+    if (p.act != QB_ACT_NONE) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            x[i] = V > 4 ? qb_act_exact(p.act, p.alpha, p.beta, x[i])
+                         : qb_act_of(p.act, p.alpha, p.beta, x[i]);
+    }
+    if (p.divide)
+        qb_store_floats<V, true>(p.out, out, place[0], x);
+    else
+        qb_store_floats<V, false>(p.out, out, place[0], x);
+}
+
+static unsigned blocks_of(uint32_t count, uint32_t each) {
+    return (unsigned)(((uint64_t)count + each - 1) / each);
+}
+
+extern "C" int qb_cuda_elementwise_run(const qb_cuda_elementwise *p, const void *a, const void *b,
+                                       void *out, void *stream) {
+    cudaStream_t s = (cudaStream_t)stream;
+    uint32_t n = p->walk.count;
+    if (n == 0) return 0;
+    if (p->walk.width == 16 && !qb_cuda_is_smooth((qb_act_kind)p->act))
+        elementwise<16><<<blocks_of(n, THREADS * 16), THREADS, 0, s>>>(*p, a, b, out);
+    else if (p->walk.width >= 4)
+        elementwise<4><<<blocks_of(n, THREADS * 4), THREADS, 0, s>>>(*p, a, b, out);
+    else
+        elementwise<1><<<blocks_of(n, THREADS), THREADS, 0, s>>>(*p, a, b, out);
+    return (int)cudaGetLastError();
+}
+
+template <int V, int SIZE>
+static __global__ void __launch_bounds__(THREADS)
+    table(const __grid_constant__ qb_cuda_walk walk, const void *from, const void *in, void *out) {
+    __shared__ uint32_t memory[256 * SIZE / 4];
+    for (int i = threadIdx.x; i < 256 * SIZE / 4; i += THREADS)
+        memory[i] = ((const uint32_t *)from)[i];
+    __syncthreads();
+    uint32_t at = (blockIdx.x * (THREADS * TABLE_ROUNDS) + threadIdx.x) * V;
+#pragma unroll 1
+    for (int round = 0; round < TABLE_ROUNDS && at < walk.count; round++, at += THREADS * V) {
+        int64_t place[2];
+        qb_place<2>(walk, at, place);
+        qb_words<V> codes = qb_read<V>((const uint8_t *)in + place[1]);
+        qb_words<V *SIZE> result = {};
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            uint32_t code = codes.word[i / 4] >> i % 4 * 8 & 255u;
+            uint32_t v = SIZE == 1   ? ((const uint8_t *)memory)[code]
+                         : SIZE == 2 ? ((const uint16_t *)memory)[code]
+                                     : memory[code];
+            result.word[i * SIZE / 4] |= v << i * SIZE % 4 * 8;
+        }
+        qb_write<V * SIZE>((char *)out + place[0] * SIZE, result);
+    }
+}
+
+template <int SIZE>
+static int table_size(const qb_cuda_walk *w, const void *from, const void *in, void *out,
+                      cudaStream_t s) {
+    const uint32_t each = THREADS * TABLE_ROUNDS;
+    if (w->width == 16)
+        table<16, SIZE><<<blocks_of(w->count, each * 16), THREADS, 0, s>>>(*w, from, in, out);
+    else
+        table<1, SIZE><<<blocks_of(w->count, each), THREADS, 0, s>>>(*w, from, in, out);
+    return (int)cudaGetLastError();
+}
+
+extern "C" int qb_cuda_table_run(const qb_cuda_walk *walk, const void *from, int32_t size,
+                                 const void *in, void *out, void *stream) {
+    cudaStream_t s = (cudaStream_t)stream;
+    if (walk->count == 0) return 0;
+    return size == 1   ? table_size<1>(walk, from, in, out, s)
+           : size == 2 ? table_size<2>(walk, from, in, out, s)
+                       : table_size<4>(walk, from, in, out, s);
+}

@@ -1,0 +1,255 @@
+// Maximum and average pooling. A thread takes 16, 8 or 1 channels of an output pixel (1 where the
+// channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32 or 128
+// threads, which meet in shared memory. Bound by device memory, and by L1 where windows overlap.
+//
+// Maxima are compared as codes, which keeps the order: 16 channels of 8-bit codes as halves of
+// words, two a comparison. Averages sum in double, as the reference does; sums of dequantized codes
+// are exact, so that their order does not matter.
+#include "kernels/cuda/common/value.cuh"
+#include "kernels/cuda/pointwise/pool.h"
+
+#define THREADS 128
+
+// Of one dimension of a window: taps first ... end - 1 lie inside the data; `counted` of them, the
+// declared padding included, count for AVG_INCLUDE_PAD.
+struct span {
+    int start, first, end, counted;
+};
+
+QB_DEVICE int ceil_div(int a, int b) {
+    if (b == 1) return a;
+    return a > 0 ? (a + b - 1) / b : -(-a / b);
+}
+
+QB_DEVICE span span_of(const qb_cuda_window &w, int d, int out) {
+    span s;
+    s.start = out * w.stride[d] - w.pad[d];
+    s.first = max(ceil_div(-s.start, w.dilation[d]), 0);
+    s.end = max(min(ceil_div(w.in[d] - s.start, w.dilation[d]), w.kernel[d]), s.first);
+    s.counted = ceil_div(w.in[d] + w.pad_end[d] - s.start, w.dilation[d]);
+    s.counted = min(max(s.counted, 0), w.kernel[d]);
+    return s;
+}
+
+// Output pixel and first channel of place `at`, in the order in which the result lies in memory.
+struct place {
+    int n, c, z, y, x;
+};
+
+QB_DEVICE place place_of(const qb_cuda_window &w, uint32_t at, int width) {
+    place p;
+    uint32_t pieces = w.out_c / width;
+    if (w.channels_last) p.c = at % pieces * width, at /= pieces;
+    p.x = at % w.out[2], at /= w.out[2];
+    p.y = at % w.out[1], at /= w.out[1];
+    p.z = at % w.out[0], at /= w.out[0];
+    if (!w.channels_last) p.c = at % pieces * width, at /= pieces;
+    p.n = at;
+    return p;
+}
+
+template <bool MAX> struct sum_of { typedef double type; };
+template <> struct sum_of<true> { typedef float type; };
+
+template <int V, bool MAX>
+QB_DEVICE void add(const qb_cuda_pool &p, float (&v)[V], typename sum_of<MAX>::type (&sum)[V]) {
+    if constexpr (MAX) {
+#pragma unroll
+        for (int i = 0; i < V; i++) // NaN stays
+            sum[i] = v[i] > sum[i] || v[i] != v[i] ? v[i] : sum[i];
+    } else {
+        qb_scale<V>(p.in, v);
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[i] += (double)v[i];
+    }
+}
+
+// The greatest codes of 16 channels. The high byte of a half decides what is greater, so that the
+// odd bytes are compared beside the even ones, and the even ones by themselves; signed codes with
+// their top bit inverted.
+struct greatest {
+    uint32_t odd[4] = {}, even[4] = {};
+    __device__ __forceinline__ void add(const qb_words<16> &codes, bool is_signed) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t word = is_signed ? codes.word[i] ^ 0x80808080u : codes.word[i];
+            odd[i] = __vmaxu2(odd[i], word);
+            even[i] = __vmaxu2(even[i], word & 0x00ff00ffu);
+        }
+    }
+    __device__ __forceinline__ void store(const qb_cuda_value &p, void *to, int64_t at) const {
+        qb_words<16> codes;
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            uint32_t word = (odd[i] & 0xff00ff00u) | even[i];
+            codes.word[i] = p.dtype == QB_DTYPE_S8 ? word ^ 0x80808080u : word;
+        }
+        qb_write<16>((uint8_t *)to + at, codes);
+    }
+    // Less their zero point.
+    __device__ __forceinline__ void codes(const qb_cuda_value &p, float (&to)[16]) const {
+        int zero = p.zero + (p.dtype == QB_DTYPE_S8 ? 128 : 0);
+#pragma unroll
+        for (int i = 0; i < 16; i++) {
+            uint32_t word = i % 2 ? odd[i / 4] >> 8 : even[i / 4];
+            to[i] = (float)((int)(word >> i % 4 / 2 * 16 & 255u) - zero);
+        }
+    }
+};
+
+// Calls each(at) with the first elements of taps part, part + STEP, ... of a window.
+// Without sharing there is nothing to divide, nor where all lines of the plane follow each other.
+template <int STEP, class Each>
+QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const span &x, int part,
+                    int64_t from, Each each) {
+    int height = y.end - y.first, wide = x.end - x.first;
+    if constexpr (STEP > 1) {
+        int taps = (z.end - z.first) * height * wide;
+        bool flat = taps == height * wide && w.dilation[1] == 1 && w.dilation[2] == 1 &&
+                    w.in_stride[3] == wide * w.in_stride[4];
+        int64_t begin = from + (z.start + z.first * w.dilation[0]) * w.in_stride[2] +
+                        (y.start + y.first) * w.in_stride[3] + (x.start + x.first) * w.in_stride[4];
+#pragma unroll 4
+        for (int t = part; t < taps && flat; t += STEP) each(begin + t * w.in_stride[4]);
+        if (flat) return;
+#pragma unroll 4
+        for (int t = part; t < taps; t += STEP) {
+            int row = t / wide, tx = x.first + t - row * wide;
+            int tz = z.first + row / height;
+            int ty = y.first + row - (tz - z.first) * height;
+            each(from + (z.start + tz * w.dilation[0]) * w.in_stride[2] +
+                 (y.start + ty * w.dilation[1]) * w.in_stride[3] +
+                 (x.start + tx * w.dilation[2]) * w.in_stride[4]);
+        }
+        return;
+    }
+    const int64_t step = w.dilation[2] * w.in_stride[4];
+    for (int tz = z.first; tz < z.end; tz++)
+        for (int ty = y.first; ty < y.end; ty++) {
+            int64_t at = from + (z.start + tz * w.dilation[0]) * w.in_stride[2] +
+                         (y.start + ty * w.dilation[1]) * w.in_stride[3] +
+                         (x.start + x.first * w.dilation[2]) * w.in_stride[4];
+#pragma unroll 4
+            for (int tx = 0; tx < wide; tx++, at += step) each(at);
+        }
+}
+
+// Sums (or maxima) of the threads that share a window, into the first of them. A block has
+// `outputs` windows, thread i works on window i % outputs.
+template <int V, bool MAX, int BLOCK, int OUTPUTS, class T> QB_DEVICE void meet(T (&sum)[V]) {
+    auto join = [](T a, T b) {
+        if constexpr (MAX)
+            return b > a || b != b ? b : a;
+        else
+            return a + b;
+    };
+    __shared__ T memory[V][BLOCK / 32][OUTPUTS];
+#pragma unroll
+    for (int i = 0; i < V; i++)
+#pragma unroll
+        for (int step = 16; step >= OUTPUTS; step /= 2)
+            sum[i] = join(sum[i], __shfl_xor_sync(0xffffffffu, sum[i], step));
+    if (threadIdx.x % 32 < OUTPUTS)
+#pragma unroll
+        for (int i = 0; i < V; i++) memory[i][threadIdx.x / 32][threadIdx.x % 32] = sum[i];
+    __syncthreads();
+    if (threadIdx.x >= OUTPUTS) return;
+#pragma unroll 1
+    for (int warp = 1; warp < BLOCK / 32; warp++)
+#pragma unroll
+        for (int i = 0; i < V; i++) sum[i] = join(sum[i], memory[i][warp][threadIdx.x]);
+}
+
+// Blocks that a multiprocessor has registers for; sums in double take two each.
+static constexpr int blocks_of(int width, bool max, int block, int share) {
+    return share > 1 || (width == 16 && !max) ? 512 / block : 6;
+}
+
+template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
+static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS_OF_WINDOW))
+    pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
+    typedef typename sum_of<MAX>::type sum_type;
+    constexpr int OUTPUTS = BLOCK / THREADS_OF_WINDOW;
+    const qb_cuda_window &w = p.w;
+    int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels
+    uint32_t at = blockIdx.x * OUTPUTS + threadIdx.x % OUTPUTS;
+    bool valid = at < count;
+    place to = place_of(w, valid ? at : 0, V);
+    span z = span_of(w, 0, to.z), y = span_of(w, 1, to.y), x = span_of(w, 2, to.x);
+    int64_t end = w.out_first + to.n * w.out_stride[0] + to.c * w.out_stride[1] +
+                  to.z * w.out_stride[2] + to.y * w.out_stride[3] + to.x * w.out_stride[4];
+    int64_t from = w.in_first + to.n * w.in_stride[0] + to.c * w.in_stride[1];
+    int height = y.end - y.first, wide = x.end - x.first, taps = (z.end - z.first) * height * wide;
+    sum_type sum[V];
+#pragma unroll
+    for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
+    if constexpr (MAX && V == 16) {
+        greatest g;
+        walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
+            g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
+        });
+        if (THREADS_OF_WINDOW == 1 && p.keeps && taps > 0) {
+            if (valid) g.store(p.in, out, end);
+            return;
+        }
+        if (part < taps) g.codes(p.in, sum);
+    } else {
+        walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
+            float v[V];
+            qb_load_unscaled<V>(p.in, in, at, v);
+            add<V, MAX>(p, v, sum);
+        });
+    }
+    if constexpr (THREADS_OF_WINDOW > 1) {
+        meet<V, MAX, BLOCK, OUTPUTS>(sum);
+        if (part > 0) return;
+    }
+    if (!valid) return;
+    float real[V];
+    if constexpr (MAX) {
+#pragma unroll
+        for (int i = 0; i < V; i++) real[i] = sum[i];
+        qb_scale<V>(p.in, real);
+    } else {
+        int counted = p.kind == QB_POOL_AVG_INCLUDE_PAD ? z.counted * y.counted * x.counted : taps;
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            real[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
+    }
+    if (p.end.act != QB_ACT_NONE) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+            real[i] = qb_act_exact(p.end.act, p.end.alpha, p.end.beta, real[i]);
+    }
+    qb_store_floats<V, false>(p.end.out, out, end, real);
+}
+
+template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
+static int launch_shared(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
+    const qb_cuda_window *w = &p->w;
+    uint32_t count =
+        (uint32_t)((int64_t)w->batch * (w->out_c / V) * w->out[0] * w->out[1] * w->out[2]);
+    unsigned each = BLOCK / THREADS_OF_WINDOW, blocks = (count + each - 1) / each;
+    pool<V, MAX, BLOCK, THREADS_OF_WINDOW><<<blocks, BLOCK, 0, s>>>(*p, count, in, out);
+    return (int)cudaGetLastError();
+}
+
+template <int V, bool MAX>
+static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
+    switch (p->share) {
+    case 1: return launch_shared<V, MAX, THREADS, 1>(p, in, out, s);
+    case 8: return launch_shared<V, MAX, THREADS, 8>(p, in, out, s);
+    case 32: return launch_shared<V, MAX, THREADS, 32>(p, in, out, s);
+    default: return launch_shared<V, MAX, 2 * THREADS, 128>(p, in, out, s);
+    }
+}
+
+extern "C" int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream) {
+    cudaStream_t s = (cudaStream_t)stream;
+    bool max = p->kind == QB_POOL_MAX;
+    switch (p->width) { // 16: of codes
+    case 16: return max ? launch<16, true>(p, in, out, s) : launch<16, false>(p, in, out, s);
+    case 8: return max ? launch<8, true>(p, in, out, s) : launch<8, false>(p, in, out, s);
+    default: return max ? launch<1, true>(p, in, out, s) : launch<1, false>(p, in, out, s);
+    }
+}

@@ -1,0 +1,25 @@
+/* Pooling on the device. */
+#ifndef QB_CUDA_POOL_H
+#define QB_CUDA_POOL_H
+
+#include "kernels/cuda/common/value.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct qb_cuda_pool {
+    qb_cuda_window w;
+    qb_cuda_value in;
+    qb_cuda_epilogue_params end;
+    int32_t kind;  /* qb_pool_kind */
+    int32_t width; /* channels that a thread takes: 16, 8 or 1 */
+    int32_t keeps; /* the greatest code is the result, as it is */
+    int32_t share; /* threads that share a window: 1, 8, 32 or 128 */
+} qb_cuda_pool;
+int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,138 @@
+/* Functions of one or two tensors. Activations without exact arithmetic on the device have rows of
+ * their own, which promise results within one code; functions of 8-bit codes are tables that the
+ * reference fills, exact for every activation. */
+#include "kernels/cuda/common/tactic_common.h"
+#include "kernels/cuda/pointwise/elementwise.h"
+#include "kernels/ref.h"
+
+typedef struct posed {
+    qb_problem problem;
+    qb_desc in[2];
+    qb_cuda_elementwise e;
+} posed;
+
+static bool pose(const qb_problem *p, bool smooth, posed *to) {
+    qb_cuda_strides strides[QB_CUDA_OPERANDS];
+    qb_cuda_elementwise *e = &to->e;
+    *to = (posed){.e = {.n_in = p->n_in,
+                        .binary = (int32_t)p->binary,
+                        .act = (int32_t)p->act.kind,
+                        .alpha = p->act.alpha,
+                        .beta = p->act.beta}};
+    if (p->n_in < 1 || p->n_in > 2 || qb_cuda_is_smooth(p->act.kind) != smooth) return false;
+    qb_cuda_choose_layouts(p, &to->problem, to->in);
+    if (!qb_cuda_value_of(&to->problem.out, &e->out) ||
+        !qb_cuda_strides_of(&to->problem.out, &strides[0]))
+        return false;
+    for (int32_t i = 0; i < p->n_in; i++) {
+        if (!qb_cuda_value_of(&to->in[i], &e->in[i])) return false;
+        if (!qb_cuda_strides_of(&to->in[i], &strides[1 + i])) return false;
+        qb_cuda_broadcast(&to->in[i], &p->out.shape, &strides[1 + i]);
+    }
+    return qb_cuda_walk_make(&p->out.shape, strides, 1 + p->n_in, &e->walk);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const void *b = kernel->problem.n_in > 1 ? args->in[1] : NULL;
+    return qb_cuda_check(
+        cx, qb_cuda_elementwise_run(kernel->state, args->in[0], b, args->out, args->stream),
+        kernel->tactic->name);
+}
+
+/* The result may take the place of an input of the same form: each thread reads what it then
+ * overwrites. */
+static uint64_t in_place_of(const posed *x) {
+    const qb_desc *out = &x->problem.out;
+    uint64_t inputs = 0;
+    for (int32_t i = 0; i < x->problem.n_in; i++)
+        if (qb_dtype_size(x->in[i].dtype) == qb_dtype_size(out->dtype) &&
+            qb_shape_equal(&x->in[i].shape, &out->shape) && x->in[i].layout == out->layout &&
+            x->in[i].channel_total == out->channel_total &&
+            x->in[i].channel_offset == out->channel_offset)
+            inputs |= (uint64_t)1 << i;
+    return inputs;
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem, bool smooth,
+                        qb_kernel **out) {
+    posed x;
+    if (!pose(problem, smooth, &x))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
+    (*out)->in_place_inputs = in_place_of(&x);
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+#define FUNCTION(SYMBOL, NAME, KIND, SMOOTH, EXACTNESS)                                            \
+    static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
+        posed x;                                                                                   \
+        (void)constant;                                                                            \
+        return problem->kind == KIND && pose(problem, SMOOTH, &x);                                 \
+    }                                                                                              \
+    static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
+                                     const qb_problem *problem, const bool *constant, int threads, \
+                                     qb_kernel **out) {                                            \
+        (void)constant, (void)threads;                                                             \
+        return create(cx, tactic, problem, SMOOTH, out);                                           \
+    }                                                                                              \
+    QB_CUDA_TACTIC(SYMBOL, NAME, KIND, EXACTNESS)
+
+FUNCTION(cuda_binary, "binary", QB_KIND_BINARY, false, QB_EXACT);
+FUNCTION(cuda_binary_smooth, "binary_smooth", QB_KIND_BINARY, true, QB_WITHIN_1_LSB);
+FUNCTION(cuda_unary, "unary", QB_KIND_UNARY, false, QB_EXACT);
+FUNCTION(cuda_unary_smooth, "unary_smooth", QB_KIND_UNARY, true, QB_WITHIN_1_LSB);
+
+/* ---- functions of codes as tables ------------------------------------------------------------ */
+
+static bool pose_table(const qb_problem *p, posed *to) {
+    if (!pose(p, qb_cuda_is_smooth(p->act.kind), to) || p->n_in != 1) return false;
+    return to->in[0].dtype == QB_DTYPE_U8 || to->in[0].dtype == QB_DTYPE_S8;
+}
+
+/* The reference's answer for every code. */
+static qb_status table_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                            void *packed) {
+    (void)cx, (void)constants;
+    const qb_problem *p = &kernel->problem;
+    uint8_t codes[256];
+    for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
+    qb_desc in = {.dtype = p->in[0].dtype, .shape = qb_shape_of(1, 256), .q = p->in[0].q};
+    qb_problem every = {.kind = QB_KIND_UNARY, .n_in = 1, .in = &in, .act = p->act};
+    every.out = (qb_desc){.dtype = p->out.dtype, .shape = in.shape, .q = p->out.q};
+    const void *inputs[1] = {codes};
+    qb_ref_unary(&every, inputs, packed);
+    return QB_OK;
+}
+
+static qb_status table_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const qb_cuda_elementwise *e = kernel->state;
+    int32_t size = (int32_t)qb_dtype_size(kernel->problem.out.dtype);
+    return qb_cuda_check(
+        cx, qb_cuda_table_run(&e->walk, args->packed, size, args->in[0], args->out, args->stream),
+        kernel->tactic->name);
+}
+
+static bool cuda_unary_table_supports(const qb_problem *problem, const bool *constant) {
+    posed x;
+    (void)constant;
+    return problem->kind == QB_KIND_UNARY && pose_table(problem, &x);
+}
+
+static qb_status cuda_unary_table_create(qb_ctx *cx, const qb_tactic *tactic,
+                                         const qb_problem *problem, const bool *constant,
+                                         int threads, qb_kernel **out) {
+    posed x;
+    (void)constant, (void)threads;
+    if (!pose_table(problem, &x))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
+    qb_kernel *kernel = *out;
+    kernel->in_place_inputs = in_place_of(&x);
+    kernel->packed_bytes = 256 * qb_dtype_size(x.problem.out.dtype);
+    kernel->pack = table_pack;
+    kernel->launch = table_launch;
+    return QB_OK;
+}
+
+QB_CUDA_TACTIC(cuda_unary_table, "unary_s8.table", QB_KIND_UNARY, QB_EXACT);

@@ -1,0 +1,81 @@
+/* Pooling: any window over one to three dimensions, ROW or NHWC. */
+#include "kernels/cuda/common/tactic_common.h"
+#include "kernels/cuda/pointwise/pool.h"
+
+/* Threads share windows for as long as there are too few of them without, and each keeps some taps.
+ */
+#define ENOUGH_THREADS 1e5
+#define SHARE_MOST 128
+
+static bool multiples(const qb_cuda_window *w, int64_t width) {
+    int64_t all = w->out_c | w->in_first | w->out_first;
+    if (w->in_stride[1] != 1 || w->out_stride[1] != 1) return false;
+    for (int32_t d = 0; d < 5; d++)
+        if (d != 1) all |= w->in_stride[d] | w->out_stride[d];
+    return all % width == 0;
+}
+
+/* A code that goes to the same type, scale and zero point comes back as it was: the scale and its
+ * inverse are normal numbers, and 255 of three roundings are far from half a code. */
+static bool keeps_codes(const qb_cuda_pool *pool) {
+    const qb_cuda_value *in = &pool->in, *out = &pool->end.out;
+    return pool->width == 16 && pool->end.act == QB_ACT_NONE && in->dtype == out->dtype &&
+           in->scale == out->scale && in->zero == out->zero && in->scale > 1e-30f &&
+           in->scale < 1e30f;
+}
+
+/* How many threads share a window: 1, 8, 32 or 128; `threads` are those that do not share. */
+static int32_t share_of(const qb_cuda_window *w, double threads) {
+    const double taps = (double)w->kernel[0] * w->kernel[1] * w->kernel[2];
+    int32_t share = 1, more = 8;
+    while (more <= SHARE_MOST && taps >= (share == 1 ? 2 : 5) * more &&
+           threads * share < ENOUGH_THREADS) {
+        share = more;
+        more *= 4;
+    }
+    return share;
+}
+
+static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_pool *pool) {
+    *pool = (qb_cuda_pool){.kind = (int32_t)p->pool, .share = 1};
+    if (p->kind != QB_KIND_POOL || p->n_in != 1 || qb_cuda_is_smooth(p->act.kind)) return false;
+    qb_cuda_choose_layouts(p, settled, in);
+    if (!qb_cuda_window_of(settled, &pool->w) || !qb_cuda_value_of(&in[0], &pool->in) ||
+        !qb_cuda_epilogue_params_of(settled, &pool->end))
+        return false;
+    const qb_cuda_window *w = &pool->w;
+    if (w->in_c != w->out_c) return false;
+    bool bytes = qb_dtype_size(in[0].dtype) == 1;
+    pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
+    pool->share = share_of(w, (double)qb_shape_count(&settled->out.shape) / pool->width);
+    pool->keeps = keeps_codes(pool);
+    return true;
+}
+
+static bool cuda_pool_supports(const qb_problem *problem, const bool *constant) {
+    qb_problem settled;
+    qb_desc in[1];
+    qb_cuda_pool pool;
+    (void)constant;
+    return pose(problem, &settled, in, &pool);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return qb_cuda_check(cx, qb_cuda_pool_run(kernel->state, args->in[0], args->out, args->stream),
+                         kernel->tactic->name);
+}
+
+static qb_status cuda_pool_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                  const bool *constant, int threads, qb_kernel **out) {
+    qb_problem settled;
+    qb_desc in[1];
+    qb_cuda_pool pool;
+    (void)constant, (void)threads;
+    if (!pose(problem, &settled, in, &pool))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    QB_TRY(qb_cuda_create(cx, tactic, &settled, &pool, sizeof pool, out));
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+QB_CUDA_TACTIC(cuda_pool, "pool", QB_KIND_POOL, QB_EXACT);

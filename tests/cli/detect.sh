@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# ctest-timeout: 400
+# ctest-cost: 40
+# A real detector on COCO images: calibrate, compare, gate; FP32 has the reference's AP.
+. "$1/tests/support/cli.sh"
+
+sample=$QB_SHARED/tasks/coco-sample models=$QB_SHARED/tasks/models
+[ -d "$sample" ] && [ -e "$models/FastestDet.onnx" ] || skip "no coco-sample in $QB_SHARED"
+cp "$models"/FastestDet.onnx "$models"/FastestDet.json .
+expect 0 "$QBENCH" calibrate --data "$sample/instances_calib.json"
+expect 0 "$QBENCH" compare fp32 int8 --data "$sample/instances_val.json" --duration 0.1 --no-figures
+says '^fp32 +15.2[0-9] +1[0-9.]+ to 1[0-9.]+ +28.9[0-9] +14.1[0-9] +\+0.00 '
+says '^int8 +1[45].[0-9]+ '
+expect 0 cat compare.json
+says '^ "task": "detect",$'
+says '^   "ap": 15.2[0-9]+,$'
+says '^   "ap_small": 3.2[0-9]+,$'
+says '^   "ar100": 21.4[0-9]+,$'
+expect 0 "$QBENCH" gate --max-drop 5
+says '^PASS int8 max-drop of AP: .*limit 5'
+expect 3 "$QBENCH" gate --max-drop -5 --metric ap50 --junit gate.xml
+says '^FAIL int8 max-drop of AP50: '
+expect 0 cat gate.xml
+says 'failure message="max-drop of AP50: '
+expect 3 "$QBENCH" gate --max-drop 0 --metric ap_small --confidence pass
+says 'max-drop of AP small: could not be measured .*no interval'
+expect 2 "$QBENCH" gate --max-drop 1 --metric app
+complains "did you mean 'ap'"
+
+# The other preparation of the same images, told by the settings: OpenCV's resize.
+echo 'preprocess: {resize: {filter: linear}}' >qbench.yaml
+expect 0 "$QBENCH" compare fp32 --data "$sample/instances_val.json" --duration 0.1 --no-figures -o cv2
+says '^fp32 +14.8[0-9] '
+rm qbench.yaml
+
+# Images elsewhere, some of them missing; a few samples.
+mkdir -p moved/images
+cp "$sample/instances_val.json" moved/
+expect 0 "$QBENCH" compare fp32 int8 --data moved/instances_val.json --images "$sample/images" \
+    --samples 12 --duration 0.1 --no-figures -o few
+says '12 samples'
+ls "$sample/images" | sed -n '1,3p' | while read -r name; do
+    cp "$sample/images/$name" moved/images/
+done
+expect 0 "$QBENCH" compare fp32 --data moved/instances_val.json --duration 0.1 --no-figures -o few
+says 'skipped\)'
+complains 'skipped sample'
+
+# Wrong settings and data are named.
+sed 's/"decode": "fastestdet"/"decode": "fastestdat"/' "$models/FastestDet.json" >FastestDet.json
+expect 1 "$QBENCH" compare fp32 --data "$sample/instances_val.json"
+complains "FastestDet.json: key 'detection.decode': expected yunet, .*did you mean 'fastestdet'"
+sed 's/"decode": "fastestdet"/"decode": "yunet"/' "$models/FastestDet.json" >FastestDet.json
+expect 1 "$QBENCH" compare fp32 --data "$sample/instances_val.json"
+complains 'decoder yunet takes outputs cls_S'
+cp "$models/FastestDet.json" .
+expect 1 "$QBENCH" compare fp32 --task detekt --data "$sample/instances_val.json"
+complains "did you mean 'detect'"
+expect 1 "$QBENCH" compare fp32 --data moved/instances_val.json --images nowhere
+complains 'nowhere: there is no such folder'
+echo '{"images": [{"id": 1, "file_name": "../x.jpg", "width": 1, "height": 1}], "categories": [{"id": 1}]}' >out.json
+expect 1 "$QBENCH" compare fp32 --data out.json
+complains "file_name '../x.jpg' leads out of the folder"
+done_testing

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# qbench score: the reference's numbers, what counts for nothing, and errors with their place.
+. "$1/tests/support/cli.sh"
+
+cat >gt.json <<'JSON'
+{"images": [{"id": 1, "width": 100, "height": 80}], "categories": [{"id": 3, "name": "cat"}],
+ "annotations": [{"image_id": 1, "category_id": 3, "bbox": [10, 10, 40, 40], "area": 1600,
+  "segmentation": [[10, 10, 50, 10, 50, 50, 10, 50]]}]}
+JSON
+cat >dt.json <<'JSON'
+[{"image_id": 1, "category_id": 3, "bbox": [10, 10, 40, 32], "score": 0.9},
+ {"image_id": 1, "category_id": 8, "bbox": [10, 10, 40, 40], "score": 0.9}]
+JSON
+# IoU 0.8: found at 0.5, 0.55, ..., 0.8.
+expect 0 "$QBENCH" score --annotations gt.json --results dt.json --per-category
+says '^all +70.00 +100.00 +100.00 +- +70.00 +- +70.00 +70.00 +70.00 +- +70.00 +-$'
+says '^cat +70.00 +100.00 '
+says '^1 images, 1 objects, 2 detections; IoU of boxes$'
+complains 'dt.json: 1 detections of categories that gt.json does not have do not count'
+expect 0 "$QBENCH" score --annotations gt.json --results dt.json --json -
+says '"AP50": (1.0|0.9999999[0-9]*),'
+says '"APl": -1.0,'
+says '"category_id": 3,'
+echo '[{"image_id": 1, "category_id": 3, "score": 1, "segmentation":
+ {"size": [80, 100], "counts": [0, 8000]}}]' >masks.json
+expect 0 "$QBENCH" score --annotations gt.json --results masks.json --masks
+says '^all +0.00 '
+echo '[]' >none.json
+expect 0 "$QBENCH" score --annotations gt.json --results none.json
+says '^all +0.00 '
+
+expect 2 "$QBENCH" score --annotations gt.json
+complains 'expected --annotations and --results'
+expect 1 "$QBENCH" score --annotations gt.json --results dt.json --masks
+complains 'image 1 has an object without segmentation'
+expect 1 "$QBENCH" score --annotations gt.json --results gt.json
+complains 'gt.json: line 1, column 1: expected a list'
+expect 1 "$QBENCH" score --annotations dt.json --results dt.json
+complains 'dt.json: line 1, column 1: expected an object'
+expect 1 "$QBENCH" score --annotations gt.json --results nowhere.json
+complains 'nowhere.json'
+
+# The reference detections of a real detector, as the reference evaluator scores them.
+sample=$QB_SHARED/tasks/coco-sample
+if [ -d "$sample" ]; then
+    expect 0 "$QBENCH" score --annotations "$sample/instances_val.json" \
+        --results "$sample/reference/fastestdet_fp32_pillow.json"
+    says '^all +15.22 +28.93 +14.17 +3.23 +14.05 +26.12 +14.53 +20.91 +21.41 +3.74 +19.55 +37.61$'
+    expect 0 "$QBENCH" score --annotations "$sample/instances_val.json" --masks \
+        --results "$sample/reference/segm_synthetic.json"
+    says '^all +28.26 +58.54 +21.14 '
+fi
+done_testing

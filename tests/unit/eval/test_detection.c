@@ -1,0 +1,353 @@
+/* Suppression and decoders: every decoder on outputs made so that the boxes are known. */
+#include "eval/detection.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "datasets/loader.h"
+#include "eval/coco.h"
+#include "qb_test.h"
+
+static qb_ctx cx;
+
+static void add(qb_detections *list, double x, double y, double w, double h, double score,
+                int32_t label) {
+    const qb_detection d = {{x, y, w, h}, score, label};
+    assert_ok(&cx, qb_detections_add(&cx, list, &d));
+}
+
+static void nothing_stays_nothing(void **state) {
+    (void)state;
+    qb_ctx_init(&cx);
+    qb_detections list = {0};
+    assert_ok(&cx, qb_nms(&cx, 0.5, false, 0, &list));
+    assert_int_equal(list.n, 0);
+    qb_detections_release(&list);
+}
+
+static void equal_scores_keep_their_order(void **state) {
+    (void)state;
+    qb_ctx_init(&cx);
+    qb_detections list = {0};
+    add(&list, 0, 0, 10, 10, 0.5, 0);
+    add(&list, 0, 0, 10, 10, 0.5, 1); /* another class */
+    add(&list, 1, 0, 10, 10, 0.5, 0); /* IoU 9/11 with the first */
+    add(&list, 0, 0, 10, 5, 0.9, 0);  /* IoU 0.5 with the first: not above it */
+    assert_ok(&cx, qb_nms(&cx, 0.5, false, 0, &list));
+    assert_int_equal(list.n, 3);
+    assert_true(list.item[0].score == 0.9);
+    assert_true(list.item[1].label == 0 && list.item[1].box[0] == 0);
+    assert_int_equal(list.item[2].label, 1);
+    assert_ok(&cx, qb_nms(&cx, 0.5, true, 0, &list));
+    assert_int_equal(list.n, 2);
+    assert_ok(&cx, qb_nms(&cx, 0.5, true, 1, &list));
+    assert_int_equal(list.n, 1);
+    qb_detections_release(&list);
+}
+
+static uint32_t seed;
+static double draw(double below) {
+    seed = seed * 1664525 + 1013904223;
+    return (seed >> 8) * below / (1 << 24);
+}
+
+/* What greedy suppression is: each kept box is the best of those that no better kept one covers. */
+static void ten_thousand_boxes_are_suppressed_greedily(void **state) {
+    (void)state;
+    enum { N = 10000 };
+    qb_ctx_init(&cx);
+    static qb_detection all[N];
+    static bool gone[N];
+    qb_detections list = {0};
+    seed = 7;
+    for (int i = 0; i < N; i++) {
+        add(&list, draw(600), draw(600), 5 + draw(60), 5 + draw(60), floor(draw(50)) / 50,
+            (int32_t)draw(3));
+        all[i] = list.item[i];
+    }
+    assert_ok(&cx, qb_nms(&cx, 0.45, false, 0, &list));
+    for (size_t kept = 0;; kept++) {
+        int best = -1;
+        for (int i = 0; i < N; i++)
+            if (!gone[i] && (best < 0 || all[i].score > all[best].score)) best = i;
+        if (best < 0) {
+            assert_int_equal(list.n, kept);
+            break;
+        }
+        assert_memory_equal(&list.item[kept], &all[best], sizeof *all);
+        gone[best] = true;
+        for (int i = 0; i < N; i++)
+            if (!gone[i] && all[i].label == all[best].label &&
+                qb_box_iou(all[i].box, all[best].box, false) > 0.45)
+                gone[i] = true;
+    }
+    qb_detections_release(&list);
+}
+
+/* ---- decoders ---- */
+
+enum { OUTPUTS = 9, VALUES = 4096 };
+
+typedef struct fixture {
+    qb_detect_settings settings;
+    qb_tensor output[OUTPUTS];
+    const char *name[OUTPUTS];
+    float value[OUTPUTS][VALUES];
+    qb_detections found;
+    int32_t n;
+} fixture;
+
+static fixture f;
+
+static void start(const char *decoder) {
+    qb_ctx_init(&cx);
+    qb_detections_release(&f.found);
+    memset(&f, 0, sizeof f);
+    qb_detect_settings_default(&f.settings);
+    if (decoder) assert_ok(&cx, qb_box_decoder_find(&cx, decoder, &f.settings.decoder));
+}
+
+static float *output(const char *name, qb_shape shape) {
+    assert_true(qb_shape_count(&shape) <= VALUES);
+    f.name[f.n] = name;
+    f.output[f.n] = qb_tensor_of(QB_DTYPE_F32, shape, f.value[f.n]);
+    return f.value[f.n++];
+}
+
+static qb_decode decode_of(int32_t width, int32_t height) {
+    return (qb_decode){.settings = &f.settings,
+                       .output = f.output,
+                       .name = f.name,
+                       .n = f.n,
+                       .width = width,
+                       .height = height,
+                       .out = &f.found};
+}
+
+static void decode(int32_t width, int32_t height) {
+    const qb_decode in = decode_of(width, height);
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+}
+
+static void expect(size_t i, double x, double y, double w, double h, double score, int32_t label) {
+    assert_true(i < f.found.n);
+    const qb_detection *d = &f.found.item[i];
+    const double expected[] = {x, y, w, h};
+    for (int k = 0; k < 4; k++) assert_float_equal(d->box[k], expected[k], 1e-4);
+    assert_float_equal(d->score, score, 1e-6);
+    assert_int_equal(d->label, label);
+}
+
+static void yolov8_in_both_layouts(void **state) {
+    (void)state;
+    for (int transposed = 0; transposed < 2; transposed++) {
+        start("yolov8");
+        float *p =
+            output("output0", transposed ? qb_shape_of(3, 1, 20, 7) : qb_shape_of(3, 1, 7, 20));
+        const float box[] = {50, 40, 20, 10, 0.1f, 0.8f, 0.3f};
+        for (int k = 0; k < 7; k++) p[transposed ? 13 * 7 + k : k * 20 + 13] = box[k];
+        decode(640, 480);
+        assert_int_equal(f.found.n, 1);
+        expect(0, 40, 35, 20, 10, 0.8f, 1);
+        f.settings.multi_label = true;
+        f.found.n = 0;
+        decode(640, 480);
+        assert_int_equal(f.found.n, 3);
+        expect(1, 40, 35, 20, 10, 0.3f, 2);
+    }
+}
+
+static void yolov5_multiplies_by_objectness(void **state) {
+    (void)state;
+    start("yolov5");
+    float *p = output("output", qb_shape_of(3, 1, 4, 7)) + 2 * 7;
+    const float box[] = {50, 40, 20, 10, 0.5f, 0.2f, 0.9f};
+    memcpy(p, box, sizeof box);
+    decode(640, 480);
+    assert_int_equal(f.found.n, 1);
+    expect(0, 40, 35, 20, 10, 0.45, 1);
+}
+
+/* x = 2 sigmoid(t) - 0.5 + column; all logits 0 but the scores. */
+static void yolo_anchors_of_both_layouts(void **state) {
+    (void)state;
+    for (int last = 0; last < 2; last++) {
+        start("yolo_anchors");
+        const int side[] = {8, 4, 2};
+        for (int i = 0; i < 3; i++) {
+            const int n = side[i] * side[i];
+            float *p = output("head", last ? qb_shape_of(5, 1, 3, side[i], side[i], 7)
+                                           : qb_shape_of(4, 1, 21, side[i], side[i]));
+            for (int a = 0; a < 3; a++)
+                for (int k = 0; k < n; k++)
+                    p[last ? (a * n + k) * 7 + 4 : (a * 7 + 4) * n + k] = -20;
+        }
+        const int cell = 5, a = 1, n = 16; /* of the second head: column 1, row 1 */
+        float *p = f.value[1];
+        p[last ? (a * n + cell) * 7 + 4 : (a * 7 + 4) * n + cell] = 20;
+        p[last ? (a * n + cell) * 7 + 6 : (a * 7 + 6) * n + cell] = 20;
+        decode(64, 64);
+        assert_int_equal(f.found.n, 1);
+        expect(0, 24 - 31, 24 - 22.5, 62, 45, 1, 1); /* anchor 62 x 45, stride 16 */
+    }
+}
+
+static void yolov10_and_decoded_take_boxes_as_they_are(void **state) {
+    (void)state;
+    start("yolov10");
+    float *p = output("output0", qb_shape_of(3, 1, 3, 6));
+    const float rows[] = {10, 20, 30, 60, 0.9f, 7, 10, 20, 30, 60, 0.8f, 7, 0, 0, 0, 0, 0, 0};
+    memcpy(p, rows, sizeof rows);
+    decode(640, 640);
+    assert_int_equal(f.found.n, 2); /* nothing is suppressed */
+    expect(0, 10, 20, 20, 40, 0.9f, 7);
+
+    start("decoded");
+    const float boxes[] = {0.1f, 0.2f, 0.5f, 0.4f, 0, 0, 1, 1}, scores[] = {0.75f, 0.5f};
+    memcpy(output("boxes", qb_shape_of(3, 1, 2, 4)), boxes, sizeof boxes);
+    float *label = output("labels", qb_shape_of(2, 1, 2));
+    memcpy(output("scores", qb_shape_of(2, 1, 2)), scores, sizeof scores);
+    label[0] = 3;
+    f.settings.normalized = true;
+    f.settings.box = qb_word_find(qb_box_words, "yxyx");
+    decode(100, 200);
+    assert_int_equal(f.found.n, 2);
+    expect(0, 20, 20, 20, 80, 0.75, 3);
+    expect(1, 0, 0, 100, 200, 0.5, 0);
+    f.found.n = 0;
+    f.settings.box = qb_word_find(qb_box_words, "cxcywh");
+    decode(100, 200);
+    expect(0, -15, 0, 50, 80, 0.75, 3);
+}
+
+static void detr_with_and_without_no_object(void **state) {
+    (void)state;
+    static int64_t ids[] = {1, 2};
+    const float logits[] = {0, 2, 1}, box[] = {0.5f, 0.5f, 0.2f, 0.4f};
+    start("detr");
+    memcpy(output("logits", qb_shape_of(3, 1, 1, 3)), logits, sizeof logits);
+    memcpy(output("boxes", qb_shape_of(3, 1, 1, 4)), box, sizeof box);
+    decode(100, 200);
+    expect(0, 40, 60, 20, 80, 1 / (1 + exp(-2)), 1);
+    f.found.n = 0;
+    f.settings.category_id = ids;
+    f.settings.n_category_ids = 2;
+    decode(100, 200);
+    expect(0, 40, 60, 20, 80, exp(2) / (1 + exp(2) + exp(1)), 1);
+}
+
+static void ssd_leaves_the_background_out(void **state) {
+    (void)state;
+    start("ssd");
+    const float scores[] = {0.1f, 0.9f, 0.99f, 0.01f},
+                boxes[] = {0.25f, 0.25f, 0.5f, 1, 0, 0, 1, 1};
+    memcpy(output("scores", qb_shape_of(3, 1, 2, 2)), scores, sizeof scores);
+    memcpy(output("boxes", qb_shape_of(3, 1, 2, 4)), boxes, sizeof boxes);
+    decode(320, 240);
+    assert_int_equal(f.found.n, 2);
+    expect(0, 80, 60, 80, 180, 0.9f, 0);
+    expect(1, 0, 0, 320, 240, 0.01f, 0);
+}
+
+static void yunet_reads_outputs_by_name(void **state) {
+    (void)state;
+    static const char *const names[] = {"obj_8",   "cls_8",  "bbox_8", "cls_16", "obj_16",
+                                        "bbox_16", "cls_32", "obj_32", "bbox_32"};
+    start("yunet");
+    for (int i = 0; i < 9; i++) {
+        const int stride = i < 3 ? 8 : i < 6 ? 16 : 32;
+        output(names[i], qb_shape_of(3, 1, 64 / stride * (32 / stride), i % 3 == 2 ? 4 : 1));
+    }
+    f.value[3][5] = 0.5f; /* column 1, row 1 of 4 x 2 */
+    f.value[4][5] = 0.75f;
+    const float box[] = {0.5f, 0.25f, 0, logf(2)};
+    memcpy(&f.value[5][4 * 5], box, sizeof box);
+    decode(64, 32);
+    assert_int_equal(f.found.n, 1);
+    expect(0, 24 - 8, 20 - 16, 16, 32, 0.375, 0);
+}
+
+static void fastestdet_is_the_reference_formula(void **state) {
+    (void)state;
+    start("fastestdet");
+    float *p = output("758", qb_shape_of(4, 1, 7, 2, 3)) + 4; /* column 1, row 1 */
+    const float cell[] = {0.5f, 0.3f, -0.2f, 0.1f, -1, 0.4f, 0.6f};
+    for (int k = 0; k < 7; k++) p[6 * k] = cell[k];
+    decode(90, 60);
+    assert_int_equal(f.found.n, 1);
+    const double x = (tanh(0.3) + 1) / 3 * 90, y = (tanh(-0.2) + 1) / 2 * 60;
+    const double w = 90 / (1 + exp(-0.1)), h = 60 / (1 + exp(1));
+    expect(0, x - w / 2, y - h / 2, w, h, pow(0.5, 0.6) * pow(0.6, 0.4), 1);
+}
+
+static void decoders_are_guessed_by_their_outputs(void **state) {
+    (void)state;
+    static const struct {
+        const char *decoder;
+        int n;
+        qb_shape shape[3];
+    } cases[] = {
+        {"yolov8", 1, {{.rank = 3, .dim = {1, 84, 8400}}}},
+        {"yolov8", 1, {{.rank = 3, .dim = {-1, 84, -1}}}},
+        {"yolov5", 1, {{.rank = 3, .dim = {1, 25200, 85}}}},
+        {"yolov10", 1, {{.rank = 3, .dim = {1, 300, 6}}}},
+        {"detr", 2, {{.rank = 3, .dim = {1, 100, 92}}, {.rank = 3, .dim = {1, 100, 4}}}},
+        {"ssd", 2, {{.rank = 3, .dim = {1, 4420, 2}}, {.rank = 3, .dim = {1, 4420, 4}}}},
+        {"fastestdet", 1, {{.rank = 4, .dim = {1, 85, 22, 22}}}},
+        {"decoded",
+         3,
+         {{.rank = 2, .dim = {-1, 4}}, {.rank = 1, .dim = {-1}}, {.rank = 1, .dim = {-1}}}},
+        {"yolo_anchors",
+         3,
+         {{.rank = 4, .dim = {1, 255, 80, 80}},
+          {.rank = 4, .dim = {1, 255, 40, 40}},
+          {.rank = 4, .dim = {1, 255, 20, 20}}}},
+        {NULL, 1, {{.rank = 2, .dim = {1, 1000}}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        start(NULL);
+        for (int k = 0; k < cases[i].n; k++) {
+            f.output[k] = qb_tensor_of(QB_DTYPE_F32, cases[i].shape[k], NULL);
+            f.name[k] = "x";
+        }
+        f.n = cases[i].n;
+        const qb_decode in = decode_of(640, 640);
+        const qb_box_decoder *guess = qb_box_decoder_guess(&in);
+        assert_string_equal(guess ? guess->name : "none",
+                            cases[i].decoder ? cases[i].decoder : "none");
+    }
+}
+
+static void what_does_not_fit_is_named(void **state) {
+    (void)state;
+    const qb_box_decoder *decoder = NULL;
+    qb_ctx_init(&cx);
+    assert_fails(&cx, qb_box_decoder_find(&cx, "yolo8", &decoder), QB_STATUS_UNSUPPORTED);
+    assert_message(&cx, "did you mean 'yolov8'?");
+    start("yunet");
+    output("cls", qb_shape_of(3, 1, 5, 7));
+    const qb_decode in = decode_of(640, 640);
+    assert_fails(&cx, qb_decode_boxes(&cx, &in), QB_STATUS_MISMATCH);
+    assert_message(&cx, "decoder yunet takes outputs cls_S");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_stays_nothing),
+        cmocka_unit_test(equal_scores_keep_their_order),
+        cmocka_unit_test(ten_thousand_boxes_are_suppressed_greedily),
+        cmocka_unit_test(yolov8_in_both_layouts),
+        cmocka_unit_test(yolov5_multiplies_by_objectness),
+        cmocka_unit_test(yolo_anchors_of_both_layouts),
+        cmocka_unit_test(yolov10_and_decoded_take_boxes_as_they_are),
+        cmocka_unit_test(detr_with_and_without_no_object),
+        cmocka_unit_test(ssd_leaves_the_background_out),
+        cmocka_unit_test(yunet_reads_outputs_by_name),
+        cmocka_unit_test(fastestdet_is_the_reference_formula),
+        cmocka_unit_test(decoders_are_guessed_by_their_outputs),
+        cmocka_unit_test(what_does_not_fit_is_named),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    qb_detections_release(&f.found);
+    return qb_test_exit_code(failed, sizeof tests / sizeof *tests);
+}
