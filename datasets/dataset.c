@@ -213,6 +213,13 @@ const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index) {
 
 bool qb_dataset_has_tensors(const qb_dataset *dataset) { return dataset->has_tensors; }
 
+bool qb_dataset_has_masks(const qb_dataset *dataset) { return dataset->format->read_mask != NULL; }
+
+qb_status qb_dataset_read_mask(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
+                               qb_image *out) {
+    return dataset->format->read_mask(cx, dataset, &dataset->sample[index], out);
+}
+
 bool qb_dataset_has_targets(const qb_dataset *dataset) { return dataset->has_targets; }
 
 const qb_coco *qb_dataset_truth(const qb_dataset *dataset) { return dataset->truth; }

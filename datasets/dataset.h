@@ -110,6 +110,11 @@ bool qb_dataset_has_targets(const qb_dataset *dataset);
 /* Ground truth of boxes and masks; NULL where there is none. The sample's image in it. */
 const qb_coco *qb_dataset_truth(const qb_dataset *dataset);
 int32_t qb_dataset_truth_image(const qb_dataset *dataset, int64_t index);
+/* Does each image have a mask of classes? */
+bool qb_dataset_has_masks(const qb_dataset *dataset);
+/* The class of each pixel of the sample's image, 255 where it does not count; release *out. A mask
+ * of another size than the image is not noticed here. Thread safe. */
+qb_status qb_dataset_read_mask(qb_ctx *cx, const qb_dataset *dataset, int64_t index, qb_image *out);
 /* The same for a sample of tensors, as they are stored; release *out. */
 qb_status qb_dataset_read_tensors(qb_ctx *cx, const qb_dataset *dataset, int64_t index,
                                   qb_tensors *out);

@@ -35,6 +35,11 @@ qb_status qb_jpeg_decode(qb_ctx *cx, const char *name, const uint8_t *data, size
 qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
                         qb_image *out);
 
+/* The values of a PNG of one channel as they are stored, palette indices among them; errors as
+ * qb_image_decode, and QB_STATUS_UNSUPPORTED for colours, alpha and 16 bits. */
+qb_status qb_png_decode_indices(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                                qb_image *out);
+
 /* ---- tensors ---- */
 
 /* Appends a copy of a row-major tensor (data NULL: zeros); `name` may be NULL. */
@@ -85,6 +90,9 @@ typedef struct qb_dataset_format {
      * formats without tensors. */
     qb_status (*read_tensors)(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                               qb_tensors *out);
+    /* As qb_dataset_read_mask. NULL in formats without masks. */
+    qb_status (*read_mask)(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                           qb_image *out);
     void (*close)(qb_dataset *dataset); /* may be NULL; also called after a failed open */
 } qb_dataset_format;
 

@@ -16,6 +16,7 @@ typedef struct reader {
     size_t size, at;
     qb_image image; /* may have an alpha channel until it is composed */
     png_bytep *row;
+    bool indices; /* values as they are stored */
 } reader;
 
 static void on_read_error(png_structp png, png_const_charp text) {
@@ -53,10 +54,24 @@ static void read_header(reader *r) {
     if (qb_image_check_size(r->cx, r->name, width, height) != QB_OK ||
         check_promise(r, width, height, bits) != QB_OK)
         png_longjmp(r->png, 1);
-    png_set_scale_16(r->png); /* rounds, where png_set_strip_16 cuts */
-    png_set_expand(r->png);   /* palettes, 1 to 4 bits, transparent colours to alpha */
+    if (r->indices) {
+        png_set_packing(r->png); /* 1 to 4 bits: a byte each */
+    } else {
+        png_set_scale_16(r->png); /* rounds, where png_set_strip_16 cuts */
+        png_set_expand(r->png);   /* palettes, 1 to 4 bits, transparent colours to alpha */
+    }
     png_set_interlace_handling(r->png);
     png_read_update_info(r->png, r->info);
+}
+
+/* Colours and 16 bits are no class numbers. */
+static void check_indices(const reader *r) {
+    const int type = png_get_color_type(r->png, r->info);
+    const bool plain = type == PNG_COLOR_TYPE_GRAY || type == PNG_COLOR_TYPE_PALETTE;
+    if (plain && png_get_bit_depth(r->png, r->info) <= 8) return;
+    qb_fail(r->cx, QB_STATUS_UNSUPPORTED,
+            "%s: PNG: a mask needs one channel of at most 8 bits (grey or palette)", r->name);
+    png_longjmp(r->png, 1);
 }
 
 static void read_pixels(reader *r) {
@@ -92,13 +107,14 @@ static qb_status read_protected(reader *r) {
     r->info = png_create_info_struct(r->png);
     if (!r->info) return qb_fail(r->cx, QB_STATUS_NOMEM, "%s: PNG: out of memory", r->name);
     read_header(r);
+    if (r->indices) check_indices(r);
     read_pixels(r);
     return QB_OK;
 }
 
-qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
-                        qb_image *out) {
-    reader r = {.cx = cx, .name = name, .data = data, .size = size};
+static qb_status decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                        bool indices, qb_image *out) {
+    reader r = {.cx = cx, .name = name, .data = data, .size = size, .indices = indices};
     r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_read_error, on_warning);
     if (!r.png) return qb_fail(cx, QB_STATUS_NOMEM, "%s: PNG: out of memory", name);
     qb_status status = read_protected(&r);
@@ -111,6 +127,16 @@ qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_
     if (r.image.channels % 2 == 0) compose(&r.image);
     *out = r.image;
     return QB_OK;
+}
+
+qb_status qb_png_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                        qb_image *out) {
+    return decode(cx, name, data, size, false, out);
+}
+
+qb_status qb_png_decode_indices(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
+                                qb_image *out) {
+    return decode(cx, name, data, size, true, out);
 }
 
 typedef struct encoder {

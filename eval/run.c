@@ -38,6 +38,12 @@ static const qb_field metric_fields[] = {FIELD(R, "name", TEXT, name),
 static const qb_record metric_record = {sizeof(R), metric_fields};
 #undef R
 
+#define R qb_run_class_score
+static const qb_field class_score_fields[] = {
+    FIELD(R, "name", TEXT, name), FIELD(R, "value", DOUBLE, value), FIELD(R, "n", INT64, n), {0}};
+static const qb_record class_score_record = {sizeof(R), class_score_fields};
+#undef R
+
 #define R qb_run_recall
 static const qb_field recall_fields[] = {
     FIELD(R, "label", INT32, label), FIELD(R, "n", INT64, n), FIELD(R, "right", INT64, right), {0}};
@@ -155,6 +161,7 @@ static const qb_field row_fields[] = {
     {.key = "layers", .type = QB_FIELD_OBJECT, .record = &count_record},
     {.key = "paired", .type = QB_FIELD_OBJECT, .record = &paired_record},
     LIST(R, "metrics", metric, n_metrics, metric_record),
+    LIST(R, "per_class", per_class, n_per_class, class_score_record),
     LIST(R, "recall", recall, n_recall, recall_record),
     LIST(R, "confusion", confusion, n_confusion, confusion_record),
     LIST(R, "worst", worst, n_worst, worst_record),

@@ -49,6 +49,13 @@ typedef struct qb_run_recall {
     int64_t n, right;
 } qb_run_recall;
 
+/* What a task measures of one class, in percent. */
+typedef struct qb_run_class_score {
+    char *name;
+    double value;
+    int64_t n; /* objects, pixels or samples of the class in the ground truth */
+} qb_run_class_score;
+
 /* Samples of class `label` that were answered `answer`, another class. */
 typedef struct qb_run_confusion {
     int32_t label, answer;
@@ -108,8 +115,10 @@ typedef struct qb_run_row {
     qb_layer_counts layers;
     qb_paired paired;
     /* Lists; NULL and 0 when they were not measured. */
-    int32_t n_metrics, n_recall, n_confusion, n_worst, n_layers, n_steps, n_batches, n_rounds;
+    int32_t n_metrics, n_per_class, n_recall, n_confusion, n_worst, n_layers, n_steps, n_batches,
+        n_rounds;
     qb_run_metric *metric;
+    qb_run_class_score *per_class; /* of the task's first metric */
     qb_run_recall *recall;
     qb_run_confusion *confusion; /* the most frequent ones first */
     qb_run_worst *worst;         /* the worst first */

@@ -15,10 +15,20 @@ extern "C" {
 
 struct qb_task;
 
+/* What a sidecar's `segmentation`, or `segmentation:` in qbench.yaml, says. */
+typedef struct qb_segment_settings {
+    qb_labels classes; /* in the order of the model's channels; empty: the labels, the data's own */
+    double threshold;  /* one channel: the second class above it; 0.5 */
+} qb_segment_settings;
+
 typedef struct qb_task_settings {
     const struct qb_task *task; /* NULL: told by the output */
+    char *output;               /* the output that holds the answer; NULL: told by the shapes */
     qb_detect_settings detect;
+    qb_segment_settings segment;
 } qb_task_settings;
+void qb_task_settings_default(qb_task_settings *settings);
+void qb_task_settings_release(qb_task_settings *settings);
 
 /* What is scored. Not owned; it outlives the state. */
 typedef struct qb_task_data {
@@ -56,6 +66,37 @@ typedef struct qb_metric_label {
 /* Appends a metric to a row: the numbers of `numbers` under the label. */
 qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
                             const qb_run_metric *numbers);
+
+/* Appends what the first metric is for one class. */
+qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, double value,
+                                 int64_t n);
+
+/* A metric of a task and whether it gets an interval. */
+typedef struct qb_task_metric {
+    qb_metric_label label;
+    bool interval;
+} qb_task_metric;
+
+enum { QB_TASK_METRICS = 16 };
+
+/* What a task measures over many samples at once. */
+typedef struct qb_task_scores {
+    const qb_task_metric *metric; /* the first one is the task's own */
+    int32_t n;                    /* at most QB_TASK_METRICS */
+    int32_t n_engines;
+    int64_t samples;
+    const bool *seen; /* [samples]: those that could be read and that count */
+    /* All metrics of an engine (NaN: cannot be measured) where sample i counts weight[i] times. A
+     * `draw` needs those with an interval only. */
+    qb_status (*value)(qb_ctx *cx, const void *state, int32_t engine, const int32_t *weight,
+                       bool draw, double value[QB_TASK_METRICS]);
+    const void *state;
+} qb_task_scores;
+
+/* Adds the metrics to every row, with 95 % intervals by a paired bootstrap over samples: a draw
+ * takes the same samples for every engine, so that drops have intervals, too. Sets the rows' drop
+ * from the first metric. */
+qb_status qb_task_score(qb_ctx *cx, const qb_task_scores *scores, qb_run *run);
 
 #ifdef __cplusplus
 }

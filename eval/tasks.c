@@ -18,6 +18,18 @@ const qb_task *const *qb_tasks(int32_t *n) {
     return tasks;
 }
 
+void qb_task_settings_default(qb_task_settings *s) {
+    *s = (qb_task_settings){.segment = {.threshold = 0.5}};
+    qb_detect_settings_default(&s->detect);
+}
+
+void qb_task_settings_release(qb_task_settings *s) {
+    qb_detect_settings_release(&s->detect);
+    qb_labels_release(&s->segment.classes);
+    qb_free(s->output);
+    s->output = NULL;
+}
+
 /* Is `word` one of those in `words`? */
 static bool is_among(const char *word, const char *words) {
     const size_t n = strlen(word);
@@ -55,4 +67,15 @@ qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *
     out->unit = qb_strdup(cx, label->unit);
     out->definition = qb_strdup(cx, label->definition);
     return out->name && out->title && out->unit && out->definition ? QB_OK : cx->code;
+}
+
+qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, double value,
+                                 int64_t n) {
+    size_t capacity = (size_t)row->n_per_class;
+    QB_TRY(qb_grow(cx, &row->per_class, &capacity, (size_t)row->n_per_class + 1,
+                   sizeof *row->per_class));
+    char *copy = qb_strdup(cx, name);
+    if (!copy) return cx->code;
+    row->per_class[row->n_per_class++] = (qb_run_class_score){copy, value, n};
+    return QB_OK;
 }

@@ -20,6 +20,7 @@ INTERVAL(agreement_ci, qb_run_metric_ci(r, "agreement"))
 INTERVAL(psnr_ci, qb_run_metric_ci(r, "psnr"))
 INTERVAL(target_psnr_ci, qb_run_metric_ci(r, "target_psnr"))
 INTERVAL(ap_ci, qb_run_metric_ci(r, "ap"))
+INTERVAL(miou_ci, qb_run_metric_ci(r, "miou"))
 INTERVAL(ap50_ci, qb_run_metric_ci(r, "ap50"))
 VALUE(top1_flat, r->top1) /* records without metrics have these */
 VALUE(top5_flat, r->top5)
@@ -64,10 +65,13 @@ static const qb_column columns[] = {
     {"ar1", "AR1 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"ar10", "AR10 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"ar100", "AR100 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"miou", "mIoU %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"miou", CI, A, "%.1f", NULL, miou_ci, false, false, NULL, NULL},
+    {"pixel_accuracy", "pixels %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"boundary_f", "boundary F %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"drop", "drop", A, "%+.2f", drop, NULL, false, false,
      "points of the task's first metric lost against the first row; interval: Tango's score "
-     "interval "
-     "of paired proportions (top-1), or the same bootstrap draws of both rows (AP)",
+     "interval of paired proportions (top-1), or the same bootstrap draws of both rows (AP, mIoU)",
      NULL},
     {"drop", CI, A, "%+.2f", NULL, drop_ci, false, false, NULL, NULL},
     {"lost", "lost", A, "%.0f", lost, NULL, false, false,
@@ -81,6 +85,7 @@ static const qb_column columns[] = {
     {"refound", "refound %", A, "%.1f", NULL, NULL, false, false, NULL, NULL},
     {"score_shift", "score shift", A, "%+.4f", NULL, NULL, false, false, NULL, NULL},
     {"box_iou", "box IoU", A, "%.3f", NULL, NULL, false, false, NULL, NULL},
+    {"same_pixels", "same pixels %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"agreement", "agree %", A, "%.2f", agreement_flat, NULL, false, false, NULL, NULL},
     {"agreement", CI, A, "%.1f", NULL, agreement_ci, false, false, NULL, NULL},
     {"sqnr", "SQNR dB", A, "%.1f", sqnr_flat, NULL, true, false, NULL, NULL},

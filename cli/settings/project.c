@@ -44,6 +44,8 @@ static const char *const known_keys[] = {"model",
                                          "detection.strides",
                                          "detection.anchors",
                                          "detection.category_ids",
+                                         "segmentation.classes",
+                                         "segmentation.threshold",
                                          "calibration.method",
                                          "calibration.samples",
                                          "quantization.activations",
@@ -411,7 +413,7 @@ static qb_status apply_output(qb_ctx *cx, const char *out, qb_project *p) {
 static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
                               bool data_is_calibration, qb_project *p) {
     qb_preprocess_default(&p->preprocess);
-    qb_detect_settings_default(&p->task.detect);
+    qb_task_settings_default(&p->task);
     QB_TRY(set(cx, &p->method, "entropy"));
     QB_TRY(qb_settings_load(cx, common, &p->config_name, &p->config));
     if (p->config) QB_TRY(config_path(cx, p, common, "model", &p->model));
@@ -441,7 +443,7 @@ void qb_project_close(qb_project *project) {
     qb_free(project->evaluation_data);
     qb_free(project->targets);
     qb_free(project->images);
-    qb_detect_settings_release(&project->task.detect);
+    qb_task_settings_release(&project->task);
     qb_free(project->method);
     qb_free(project->missing_provider);
     qb_free(project->out_dir);

@@ -144,11 +144,54 @@ static qb_status sidecar_detection(qb_ctx *cx, const char *file, const json_t *o
     return sidecar_ids(cx, file, object, out);
 }
 
+/* A list of names; other forms tell nothing. */
+static qb_status sidecar_names(qb_ctx *cx, const json_t *list, qb_labels *out) {
+    enum { NAMES_MAX = 1 << 16 };
+    const size_t n = json_array_size(list);
+    if (n == 0 || n > NAMES_MAX) return QB_OK;
+    const char **name = qb_alloc(cx, n, sizeof *name);
+    if (!name) return cx->code;
+    bool texts = true;
+    for (size_t i = 0; i < n; i++) {
+        name[i] = json_string_value(json_array_get(list, i));
+        texts = texts && name[i];
+    }
+    qb_status status = QB_OK;
+    if (texts) {
+        qb_labels_release(out);
+        status = qb_labels_from_names(cx, name, (int)n, out);
+    }
+    qb_free(name);
+    return status;
+}
+
+static qb_status set_threshold(qb_ctx *cx, const char *file, double value, double *out) {
+    *out = value;
+    if (value > 0 && value < 1) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT,
+                   "%s: key 'segmentation.threshold': expected a number between 0 and 1", file);
+}
+
+static qb_status sidecar_segmentation(qb_ctx *cx, const char *file, const json_t *object,
+                                      qb_segment_settings *out) {
+    const json_t *threshold = json_object_get(object, "threshold");
+    QB_TRY(sidecar_names(cx, json_object_get(object, "classes"), &out->classes));
+    return json_is_number(threshold)
+               ? set_threshold(cx, file, json_number_value(threshold), &out->threshold)
+               : QB_OK;
+}
+
 qb_status qb_task_from_sidecar(qb_ctx *cx, const qb_sidecar *sidecar, qb_task_settings *out) {
     const json_t *detection = json_object_get(sidecar->root, "detection");
+    const json_t *segmentation = json_object_get(sidecar->root, "segmentation");
     if (sidecar->task) out->task = qb_task_find(sidecar->task);
-    return json_is_object(detection) ? sidecar_detection(cx, sidecar->path, detection, &out->detect)
-                                     : QB_OK;
+    if (sidecar->output) {
+        out->output = qb_strdup(cx, sidecar->output);
+        if (!out->output) return cx->code;
+    }
+    if (json_is_object(detection))
+        QB_TRY(sidecar_detection(cx, sidecar->path, detection, &out->detect));
+    return sidecar_segmentation(cx, sidecar->path, segmentation, &out->segment);
 }
 
 /* ---- qbench.yaml ---- */
@@ -186,6 +229,29 @@ static qb_status config_ids(qb_ctx *cx, const qb_config *config, qb_detect_setti
     return status;
 }
 
+static qb_status config_segmentation(qb_ctx *cx, const qb_config *config,
+                                     qb_segment_settings *out) {
+    const qb_config_node *list = qb_config_find(config, "segmentation.classes");
+    const int n = list ? qb_config_size(list) : 0;
+    const char **name = qb_alloc(cx, (size_t)n, sizeof *name);
+    if (!name) return cx->code;
+    qb_status status = QB_OK;
+    for (int i = 0; i < n && status == QB_OK; i++) {
+        name[i] = qb_config_text(qb_config_at(list, i));
+        if (!name[i])
+            status = qb_config_fail(cx, config, "segmentation.classes", "expected a list of names");
+    }
+    if (status == QB_OK && n > 0) {
+        qb_labels_release(&out->classes);
+        status = qb_labels_from_names(cx, name, n, &out->classes);
+    }
+    qb_free(name);
+    QB_TRY(status);
+    double threshold = out->threshold;
+    QB_TRY(qb_config_double(cx, config, "segmentation.threshold", &threshold));
+    return set_threshold(cx, "qbench.yaml", threshold, &out->threshold);
+}
+
 qb_status qb_task_from_config(qb_ctx *cx, const qb_config *config, qb_task_settings *out) {
     const char *task = NULL, *decode = NULL, *box = NULL;
     qb_detect_settings *d = &out->detect;
@@ -205,5 +271,6 @@ qb_status qb_task_from_config(qb_ctx *cx, const qb_config *config, qb_task_setti
                                  &anchors));
     d->n_strides = strides;
     d->n_anchors = anchors;
+    QB_TRY(config_segmentation(cx, config, &out->segment));
     return config_ids(cx, config, d);
 }

@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/rng.h"
 #include "eval/coco.h"
-#include "eval/stats.h"
 #include "eval/task.h"
 
 typedef struct state {
@@ -171,118 +169,95 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coc
 }
 
 /* The metrics from COCO's scores. */
-static const struct {
-    qb_metric_label label;
-    qb_coco_score score;
-    bool interval;
-} coco_metric[] = {
+static const qb_task_metric coco_metric[] = {
     {{"ap", "AP", "%",
       "COCO's mean average precision over IoU 0.5 to 0.95; interval: bootstrap over images"},
-     QB_COCO_AP,
      true},
-    {{"ap50", "AP50", "%", "the same at IoU 0.5"}, QB_COCO_AP50, true},
-    {{"ap75", "AP75", "%", "the same at IoU 0.75"}, QB_COCO_AP75, true},
-    {{"ap_small", "AP small", "%", "AP of objects up to 32 x 32 pixels"}, QB_COCO_APS, false},
-    {{"ap_medium", "AP medium", "%", "AP of objects from 32 x 32 to 96 x 96 pixels"},
-     QB_COCO_APM,
-     false},
-    {{"ap_large", "AP large", "%", "AP of objects from 96 x 96 pixels on"}, QB_COCO_APL, false},
-    {{"ar1", "AR1", "%", "average recall with one box a class and image"}, QB_COCO_AR1, false},
-    {{"ar10", "AR10", "%", "average recall with 10 boxes a class and image"}, QB_COCO_AR10, false},
-    {{"ar100", "AR100", "%", "average recall with 100 boxes a class and image"},
-     QB_COCO_AR100,
-     true},
+    {{"ap50", "AP50", "%", "the same at IoU 0.5"}, true},
+    {{"ap75", "AP75", "%", "the same at IoU 0.75"}, true},
+    {{"ap_small", "AP small", "%", "AP of objects up to 32 x 32 pixels"}, false},
+    {{"ap_medium", "AP medium", "%", "AP of objects from 32 x 32 to 96 x 96 pixels"}, false},
+    {{"ap_large", "AP large", "%", "AP of objects from 96 x 96 pixels on"}, false},
+    {{"ar1", "AR1", "%", "average recall with one box a class and image"}, false},
+    {{"ar10", "AR10", "%", "average recall with 10 boxes a class and image"}, false},
+    {{"ar100", "AR100", "%", "average recall with 100 boxes a class and image"}, true},
 };
+static const qb_coco_score coco_score[] = {QB_COCO_AP,  QB_COCO_AP50, QB_COCO_AP75,
+                                           QB_COCO_APS, QB_COCO_APM,  QB_COCO_APL,
+                                           QB_COCO_AR1, QB_COCO_AR10, QB_COCO_AR100};
 enum { METRICS = sizeof coco_metric / sizeof *coco_metric };
+_Static_assert(METRICS == sizeof coco_score / sizeof *coco_score, "a score for each metric");
 
-/* Draws of every metric that has an interval, by engine: the same images for all. */
-typedef struct draws {
-    double (*value)[METRICS][QB_BOOTSTRAP_DRAWS]; /* [engines] */
-} draws;
-
-static uint32_t wanted_in_draws(void) {
-    uint32_t wanted = 0;
-    for (int m = 0; m < METRICS; m++)
-        if (coco_metric[m].interval) wanted |= 1u << coco_metric[m].score;
-    return wanted;
-}
-
-static qb_status draw_all(qb_ctx *cx, const state *s, qb_coco_matches *const *matches,
-                          int32_t *weight, draws *out) {
-    qb_rng rng;
-    qb_rng_seed(&rng, 1);
-    const uint32_t wanted = wanted_in_draws();
-    for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
-        QB_TRY(qb_check_cancel(cx));
-        memset(weight, 0, (size_t)s->truth->n_images * sizeof *weight);
-        for (int64_t i = 0; i < s->samples; i++) {
-            const int64_t k = (int64_t)qb_rng_below(&rng, (uint64_t)s->samples);
-            if (s->seen[k]) weight[qb_dataset_truth_image(s->data.loader->dataset, k)]++;
-        }
-        for (int32_t e = 0; e < s->data.n_engines; e++) {
-            qb_coco_scores scores;
-            QB_TRY(qb_coco_summarize(cx, matches[e], weight, wanted, &scores, NULL));
-            for (int m = 0; m < METRICS; m++)
-                out->value[e][m][b] = 100 * scores.value[coco_metric[m].score];
-        }
-    }
-    return QB_OK;
-}
+/* What the scores are drawn from. */
+typedef struct scored {
+    const state *s;
+    qb_coco_matches **matches; /* [engines] */
+    int32_t *weight;           /* by image of the ground truth */
+} scored;
 
 static double percent(double share) { return share < 0 ? NAN : 100 * share; }
 
-/* Sorts the draws: those of the difference are taken before. */
-static qb_status add_coco(qb_ctx *cx, const qb_coco_scores *scores, const qb_coco_scores *first,
-                          draws *d, int32_t engine, qb_run_row *row) {
-    for (int m = 0; m < METRICS; m++) {
-        const int k = coco_metric[m].score;
-        const double value = percent(scores->value[k]), before = percent(first->value[k]);
-        qb_run_metric metric = {.value = value,
-                                .ci = {NAN, NAN},
-                                .drop = engine > 0 ? before - value : NAN,
-                                .drop_ci = {NAN, NAN}};
-        if (coco_metric[m].interval && !isnan(value)) {
-            double difference[QB_BOOTSTRAP_DRAWS], own[QB_BOOTSTRAP_DRAWS];
-            for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
-                own[b] = d->value[engine][m][b];
-                difference[b] = d->value[0][m][b] - own[b];
-            }
-            metric.ci = qb_bootstrap_corrected(own, value);
-            if (engine > 0) metric.drop_ci = qb_bootstrap_corrected(difference, metric.drop);
-        }
-        QB_TRY(qb_run_metric_add(cx, row, &coco_metric[m].label, &metric));
-        if (m == 0 && engine > 0) {
-            row->drop = metric.drop;
-            row->paired.drop_ci = metric.drop_ci;
-        }
-    }
-    if (engine == 0) row->drop = 0;
+static qb_status coco_values(qb_ctx *cx, const void *from, int32_t engine, const int32_t *weight,
+                             bool draw, double value[QB_TASK_METRICS]) {
+    const scored *d = from;
+    uint32_t wanted = 0;
+    for (int m = 0; m < METRICS; m++)
+        if (!draw || coco_metric[m].interval) wanted |= 1u << coco_score[m];
+    memset(d->weight, 0, (size_t)d->s->truth->n_images * sizeof *d->weight);
+    for (int64_t i = 0; i < d->s->samples; i++)
+        d->weight[qb_dataset_truth_image(d->s->data.loader->dataset, i)] += weight[i];
+    qb_coco_scores scores;
+    QB_TRY(qb_coco_summarize(cx, d->matches[engine], d->weight, wanted, &scores, NULL));
+    for (int m = 0; m < METRICS; m++) value[m] = percent(scores.value[coco_score[m]]);
     return QB_OK;
+}
+
+/* AP of each category that occurs. */
+static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run_row *row) {
+    const qb_coco *truth = d->s->truth;
+    qb_coco_scores all, *each = qb_alloc(cx, (size_t)truth->n_categories, sizeof *each);
+    int64_t *objects = qb_alloc(cx, (size_t)truth->n_categories, sizeof *objects);
+    qb_status status = each && objects ? QB_OK : cx->code;
+    memset(d->weight, 0, (size_t)truth->n_images * sizeof *d->weight);
+    for (int64_t i = 0; i < d->s->samples; i++)
+        d->weight[qb_dataset_truth_image(d->s->data.loader->dataset, i)] = d->s->seen[i];
+    if (status == QB_OK)
+        status = qb_coco_summarize(cx, d->matches[engine], d->weight, 1u << QB_COCO_AP, &all, each);
+    for (size_t i = 0; status == QB_OK && i < truth->objects.n; i++) {
+        const qb_coco_object *o = &truth->objects.item[i];
+        if (o->category >= 0 && o->image >= 0 && !o->crowd)
+            objects[o->category] += d->weight[o->image];
+    }
+    for (int32_t c = 0; status == QB_OK && c < truth->n_categories; c++)
+        if (each[c].value[QB_COCO_AP] >= 0)
+            status = qb_run_class_score_add(cx, row, truth->category[c].name,
+                                            percent(each[c].value[QB_COCO_AP]), objects[c]);
+    qb_free(each);
+    qb_free(objects);
+    return status;
 }
 
 static qb_status score_truth(qb_ctx *cx, const state *s, qb_run *run) {
     const int32_t n = s->data.n_engines;
-    qb_coco_matches **matches = qb_alloc(cx, (size_t)n, sizeof *matches);
-    qb_coco_scores *scores = qb_alloc(cx, (size_t)n, sizeof *scores);
-    int32_t *weight = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *weight);
-    draws d = {qb_alloc(cx, (size_t)n, sizeof *d.value)};
-    qb_status status = matches && scores && weight && d.value ? QB_OK : cx->code;
-    /* Images that were left out or could not be read do not count. */
-    for (int64_t i = 0; i < s->samples && status == QB_OK; i++)
-        weight[qb_dataset_truth_image(s->data.loader->dataset, i)] = s->seen[i];
-    for (int32_t e = 0; e < n && status == QB_OK; e++) {
-        status = match_engine(cx, s, e, &matches[e]);
-        if (status == QB_OK)
-            status = qb_coco_summarize(cx, matches[e], weight, QB_COCO_ALL, &scores[e], NULL);
-    }
-    if (status == QB_OK) status = draw_all(cx, s, matches, weight, &d);
+    scored d = {.s = s,
+                .matches = qb_alloc(cx, (size_t)n, sizeof *d.matches),
+                .weight = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *d.weight)};
+    const qb_task_scores scores = {.metric = coco_metric,
+                                   .n = METRICS,
+                                   .n_engines = n,
+                                   .samples = s->samples,
+                                   .seen = s->seen,
+                                   .value = coco_values,
+                                   .state = &d};
+    qb_status status = d.matches && d.weight ? QB_OK : cx->code;
     for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = add_coco(cx, &scores[e], &scores[0], &d, e, &run->row[e]);
-    for (int32_t e = 0; matches && e < n; e++) qb_coco_matches_free(matches[e]);
-    qb_free(matches);
-    qb_free(scores);
-    qb_free(weight);
-    qb_free(d.value);
+        status = match_engine(cx, s, e, &d.matches[e]);
+    if (status == QB_OK) status = qb_task_score(cx, &scores, run);
+    for (int32_t e = 0; e < n && status == QB_OK; e++)
+        status = add_classes(cx, &d, e, &run->row[e]);
+    for (int32_t e = 0; d.matches && e < n; e++) qb_coco_matches_free(d.matches[e]);
+    qb_free(d.matches);
+    qb_free(d.weight);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "datasets/datasets_internal.h"
 #include "datasets/decoder.h"
 #include "datasets/loader.h"
 
@@ -33,7 +34,7 @@ static void preprocess(qb_ctx *cx, const qb_image *image, unsigned choice) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    if (size < 2) return 0;
+    if (size < 3) return 0;
     qb_ctx cx;
     qb_ctx_init(&cx);
     qb_image image = {0};
@@ -47,6 +48,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         qb_image_release(&image);
     } else if (image.pixel || cx.message[0] == '\0') {
         abort();
+    }
+    if (data[2] == 0x89) { /* PNG, as a mask */
+        qb_image mask = {0};
+        if (qb_png_decode_indices(&cx, "fuzz", data + 2, size - 2, &mask) == QB_OK)
+            qb_image_release(&mask);
+        else if (mask.pixel)
+            abort();
     }
     return 0;
 }
