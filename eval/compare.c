@@ -9,6 +9,7 @@
 #include "eval/compare_internal.h"
 #include "eval/evaluation_set.h"
 #include "eval/layers.h"
+#include "eval/warnings.h"
 
 /* ---- accuracy ---- */
 
@@ -137,6 +138,7 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
     if (status == QB_OK) status = measure_layers(cx, &o, run);
     if (status == QB_OK) status = qb_timing_fill(cx, &o, run);
     if (status == QB_OK && o.layers) status = qb_ceilings_measure(cx, run->threads, &run->ceilings);
+    if (status == QB_OK) status = qb_warnings_derive(cx, run);
     if (status == QB_OK)
         *out = run;
     else

@@ -2,6 +2,7 @@
 
 #include "base/opt.h"
 #include "eval/task.h"
+#include "eval/warnings.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,9 +30,10 @@ qb_gate_limits qb_gate_no_limits(void) {
 }
 
 bool qb_gate_has_limit(const qb_gate_limits *l) {
-    return l->mlperf || l->baseline || !isnan(l->max_drop) || !isnan(l->min_agreement) ||
-           !isnan(l->min_sqnr) || !isnan(l->max_latency) || !isnan(l->max_latency_ratio) ||
-           !isnan(l->max_engine_size) || !isnan(l->min_samples);
+    return l->mlperf || l->baseline || l->n_least > 0 || !isnan(l->max_drop) ||
+           !isnan(l->min_top1) || !isnan(l->min_agreement) || !isnan(l->min_sqnr) ||
+           !isnan(l->max_latency) || !isnan(l->max_latency_ratio) || !isnan(l->max_engine_size) ||
+           !isnan(l->min_samples);
 }
 
 /* What one check looks at. */
@@ -39,7 +41,8 @@ typedef struct subject {
     const qb_run *run;
     const qb_run_row *row, *first;
     const qb_gate_limits *limits;
-    const qb_run_row *before; /* its namesake in the baseline; may be NULL */
+    const qb_run_row *before;   /* its namesake in the baseline; may be NULL */
+    const qb_gate_least *least; /* the metric that is looked at; may be NULL */
 } subject;
 
 /* A value, its interval, and why there is none. */
@@ -107,6 +110,17 @@ static finding mlperf(const subject *s) {
                      true,
                      missing(s),
                      metric_name(s) ? 0 : one_of(s) * scale};
+}
+
+static finding top1(const subject *s) {
+    return (finding){s->row->top1, qb_run_metric_ci(s->row, "top1"), true,
+                     isnan(s->row->top1) ? "the data has no labels" : NULL, one_of(s)};
+}
+
+static finding least(const subject *s) {
+    const qb_run_metric *m = qb_run_metric_find(s->row, s->least->metric);
+    if (!m) return (finding){NAN, NONE, false, "the record has no such metric", 0};
+    return (finding){m->value, m->ci, !isnan(m->ci.lo), missing(s), 0};
 }
 
 static finding agreement(const subject *s) {
@@ -193,25 +207,36 @@ typedef struct rule {
     size_t limit; /* offset in qb_gate_limits */
     bool at_most;
     finding (*find)(const subject *s);
+    const char *touched; /* what it is of: QB_TOUCHES_... */
+    const char *unit;
     bool of_metric; /* of the metric that accuracy is judged by */
+    bool of_both;   /* of the first row, too */
+    bool of_baseline;
 } rule;
 
 #define LIMIT(FIELD) offsetof(qb_gate_limits, FIELD)
+#define ACCURACY QB_TOUCHES_ACCURACY
+#define LATENCY QB_TOUCHES_LATENCY
 static const rule rules[] = {
-    {"min-samples", LIMIT(min_samples), false, samples, false},
-    {"max-drop", LIMIT(max_drop), true, drop, true},
-    {"min-agreement", LIMIT(min_agreement), false, agreement, false},
-    {"min-sqnr", LIMIT(min_sqnr), false, sqnr, false},
-    {"max-latency", LIMIT(max_latency), true, latency, false},
-    {"max-latency-ratio", LIMIT(max_latency_ratio), true, latency_ratio, false},
-    {"max-engine-size", LIMIT(max_engine_size), true, engine_size, false},
+    {"min-samples", LIMIT(min_samples), false, samples, "", " samples", false, false, false},
+    {"max-drop", LIMIT(max_drop), true, drop, ACCURACY, " points", true, true, false},
+    {"min-top1", LIMIT(min_top1), false, top1, ACCURACY, " %", false, false, false},
+    {"min-agreement", LIMIT(min_agreement), false, agreement, ACCURACY, " %", false, true, false},
+    {"min-sqnr", LIMIT(min_sqnr), false, sqnr, ACCURACY, " dB", false, true, false},
+    {"max-latency", LIMIT(max_latency), true, latency, LATENCY, " ms", false, false, false},
+    {"max-latency-ratio", LIMIT(max_latency_ratio), true, latency_ratio, LATENCY, "x", false, true,
+     false},
+    {"max-engine-size", LIMIT(max_engine_size), true, engine_size, "", " MiB", false, false, false},
 };
 static const rule baseline_rules[] = {
-    {"baseline-drop", LIMIT(baseline_drop), true, baseline_drop, true},
-    {"baseline-latency", LIMIT(baseline_ratio), true, baseline_latency, false},
-    {"baseline-size", LIMIT(baseline_ratio), true, baseline_size, false},
+    {"baseline-drop", LIMIT(baseline_drop), true, baseline_drop, ACCURACY, " points", true, false,
+     true},
+    {"baseline-latency", LIMIT(baseline_ratio), true, baseline_latency, LATENCY, "x", false, false,
+     true},
+    {"baseline-size", LIMIT(baseline_ratio), true, baseline_size, "", "x", false, false, false},
 };
-static const rule mlperf_rule = {"mlperf", 0, false, mlperf, true};
+static const rule mlperf_rule = {"mlperf", 0, false, mlperf, ACCURACY, " %", true, true, false};
+static const rule least_rule = {"min", 0, false, least, ACCURACY, "", false, false, false};
 
 static bool keeps(const qb_gate_check *c, double value) {
     /* Percentages of counts such as 1.0 points come out as 0.9999999999 or 1.0000000001. */
@@ -247,12 +272,42 @@ static void note_resolution(qb_gate_check *c, double one, int64_t n) {
         (long long)n, one, ceil((double)n * one / allowed * (1 - 1e-9)));
 }
 
+/* The warning that the number cannot be trusted for. */
+static const qb_run_warning *warning_of(const rule *r, const subject *s) {
+    const qb_gate_limits *l = s->limits;
+    const qb_run_warning *w =
+        qb_warning_find(s->run, r->touched, s->row->precision, l->allowed, l->n_allowed);
+    if (!w && r->of_both)
+        w = qb_warning_find(s->run, r->touched, s->first->precision, l->allowed, l->n_allowed);
+    if (!w && r->of_baseline && s->before)
+        w = qb_warning_find(l->baseline, r->touched, s->before->precision, l->allowed,
+                            l->n_allowed);
+    return w;
+}
+
+/* Latency that others disturbed was not measured; accuracy was, but of something else. */
+static void block(qb_gate_check *c, const rule *r, const qb_run_warning *w) {
+    c->blocked = w->name;
+    c->held = false;
+    c->measured = strcmp(r->touched, LATENCY) != 0;
+    const size_t n = strlen(c->row); /* whose name the line begins with */
+    const bool own = strncmp(w->text, c->row, n) == 0 && strncmp(w->text + n, ": ", 2) == 0;
+    snprintf(c->reason, sizeof c->reason, "%.360s (--allow %.40s)", w->text + (own ? n + 2 : 0),
+             w->name);
+}
+
+static const char *unit_of(const rule *r, const subject *s, const qb_run_metric *metric) {
+    if (r == &least_rule) return metric ? metric->unit : "";
+    return s->limits->relative && r->of_metric ? " %" : r->unit;
+}
+
 static qb_gate_check check_of(const rule *r, double limit, const subject *s) {
     const finding f = r->find(s);
-    const char *told = r->of_metric ? metric_name(s) : NULL;
+    const char *told = r == &least_rule ? s->least->metric : r->of_metric ? metric_name(s) : NULL;
     const qb_run_metric *metric = told ? qb_run_metric_find(s->row, told) : NULL;
     qb_gate_check c = {.name = r->name,
                        .metric = metric ? metric->title : told,
+                       .unit = unit_of(r, s, metric),
                        .row = s->row->precision,
                        .value = f.value,
                        .limit = limit,
@@ -269,6 +324,8 @@ static qb_gate_check check_of(const rule *r, double limit, const subject *s) {
     else
         c.held = keeps(&c, c.value);
     if (c.measured && c.held) note_resolution(&c, f.one, s->run->samples);
+    const qb_run_warning *w = warning_of(r, s);
+    if (w && c.measured) block(&c, r, w);
     return c;
 }
 
@@ -307,6 +364,11 @@ static qb_status check_row(qb_ctx *cx, const subject *s, list *l) {
         if (!isnan(limit)) QB_TRY(add(cx, l, &rules[i], limit, s));
     }
     if (limits->mlperf) QB_TRY(add(cx, l, &mlperf_rule, MLPERF_PERCENT, s));
+    for (int32_t i = 0; i < limits->n_least; i++) {
+        subject one = *s;
+        one.least = &limits->least[i];
+        QB_TRY(add(cx, l, &least_rule, one.least->value, &one));
+    }
     for (size_t i = 0; limits->baseline && i < sizeof baseline_rules / sizeof baseline_rules[0];
          i++) {
         const rule *r = &baseline_rules[i];
@@ -319,14 +381,14 @@ static qb_status check_row(qb_ctx *cx, const subject *s, list *l) {
 }
 
 /* A metric that no row has: those that there are. */
-static qb_status check_metric(qb_ctx *cx, const qb_run *run, const char *name) {
+static qb_status check_metric(qb_ctx *cx, const qb_run *run, const char *option, const char *name) {
     enum { MOST = 64 };
     const char *names[MOST + 1] = {NULL};
     char text[512];
     const qb_run_row *row = &run->row[0];
     for (int32_t i = 0; i < row->n_metrics && i < MOST; i++) names[i] = row->metric[i].name;
     if (qb_run_metric_find(row, name)) return QB_OK;
-    return qb_fail(cx, QB_STATUS_USAGE, "--metric: %s",
+    return qb_fail(cx, QB_STATUS_USAGE, "--%s: %s", option,
                    qb_word_error(names, name, text, sizeof text));
 }
 
@@ -334,11 +396,14 @@ qb_status qb_gate(qb_ctx *cx, const qb_run *run, const char *precision,
                   const qb_gate_limits *limits, qb_gate_check *checks, int32_t capacity, int32_t *n,
                   bool *held) {
     list l = {checks, capacity, 0};
-    if (limits->metric) QB_TRY(check_metric(cx, run, limits->metric));
+    if (limits->metric) QB_TRY(check_metric(cx, run, "metric", limits->metric));
+    for (int32_t i = 0; i < limits->n_least; i++)
+        QB_TRY(check_metric(cx, run, "min", limits->least[i].metric));
     for (int32_t r = 1; r < run->n_rows; r++) {
         const qb_run_row *row = &run->row[r];
         if (precision && strcmp(precision, row->precision) != 0) continue;
-        const subject s = {run, row, run->row, limits, row_named(limits->baseline, row->precision)};
+        const subject s = {run, row, run->row, limits, row_named(limits->baseline, row->precision),
+                           NULL};
         QB_TRY(check_row(cx, &s, &l));
     }
     *n = l.n;

@@ -14,6 +14,7 @@ extern "C" {
 #define QB_GATE_LIMITS(X)                                                                          \
     X(max_drop, "max-drop", "PCT", -100, 100,                                                      \
       "most points of the task's first metric that may be lost against the first row (top-1, AP)") \
+    X(min_top1, "min-top1", "PCT", 0, 100, "least top-1 of the row itself")                        \
     X(min_agreement, "min-agreement", "PCT", 0, 100,                                               \
       "least share of samples with the first row's class")                                         \
     X(min_sqnr, "min-sqnr", "DB", -300, 300,                                                       \
@@ -37,11 +38,23 @@ typedef enum qb_confidence {
 /* "point", "fail", "pass"; false leaves *out alone. */
 bool qb_confidence_parse(const char *text, qb_confidence *out);
 
+/* The least value of a metric of the record. */
+typedef struct qb_gate_least {
+    const char *metric; /* its name */
+    double value;
+} qb_gate_least;
+
+enum { QB_GATE_LEAST_MAX = 32 };
+
 /* NaN limits are off. */
 typedef struct qb_gate_limits {
 #define X(field, option, unit, least, most, text) double field;
     QB_GATE_LIMITS(X)
 #undef X
+    qb_gate_least least[QB_GATE_LEAST_MAX];
+    int32_t n_least;
+    const char *const *allowed; /* names of warnings that block nothing, see eval/warnings.h */
+    int32_t n_allowed;
     const char *metric; /* what max_drop is of; NULL: the task's first */
     bool
         relative; /* max_drop and baseline_drop are percent of the reference's metric, not points */
@@ -55,16 +68,25 @@ qb_gate_limits qb_gate_no_limits(void);
 /* Would it check anything? */
 bool qb_gate_has_limit(const qb_gate_limits *limits);
 
+enum { QB_GATE_REASON = 448 };
+
 typedef struct qb_gate_check {
-    const char *name;   /* "max-drop" */
-    const char *row;    /* the record's precision */
-    const char *metric; /* what the drop is of, as tables title it; NULL: not a drop */
+    const char *name;    /* "max-drop" */
+    const char *row;     /* the record's precision */
+    const char *metric;  /* what it is of, as tables title it; NULL: its name says it */
+    const char *unit;    /* of value and limit as they are printed: " points", "x"; may be "" */
+    const char *blocked; /* the warning that makes the number worthless; NULL: none */
     double value, limit;
     qb_interval ci; /* NaN: none */
     bool at_most;   /* which side of the limit is allowed */
     bool measured, held;
-    char reason[160]; /* why it was not measured; what the interval says; what n cannot tell */
+    char reason[QB_GATE_REASON]; /* why it was not measured or is blocked; what the interval says;
+                                    what n cannot tell */
 } qb_gate_check;
+
+/* A check of a number that a warning of the record touches does not hold, whatever the number is:
+ * accuracy where the reference is at chance or the data are the calibration's, latency where it is
+ * unstable or others ran on the machine (then it counts as not measured). */
 
 /* How far inside the limit the value is, as a share of the limit; negative outside; -inf when it
  * was not measured. */

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "eval/eval.h"
 #include "eval/record_internal.h"
+#include "eval/warnings.h"
 
 #define SCHEMA "qbench.compare/1"
 #define JSON_MAX ((size_t)64 << 20)
@@ -187,6 +188,15 @@ static const qb_field shown_fields[] = {FIELD(R, "index", INT64, index),
 static const qb_record shown_record = {sizeof(R), shown_fields};
 #undef R
 
+#define R qb_run_warning
+static const qb_field warning_fields[] = {FIELD(R, "name", TEXT, name),
+                                          MAY(R, "touches", TEXT, touches),
+                                          MAY(R, "row", TEXT, row),
+                                          FIELD(R, "text", TEXT, text),
+                                          {0}};
+static const qb_record warning_record = {sizeof(R), warning_fields};
+#undef R
+
 #define R qb_run
 static const qb_field model_fields[] = {
     FIELD(R, "name", TEXT, model), FIELD(R, "hash", HASH, model_hash), {0}};
@@ -211,6 +221,7 @@ static const qb_field run_fields[] = {
     {.key = "model", .type = QB_FIELD_OBJECT, .record = &model_record},
     {.key = "dataset", .type = QB_FIELD_OBJECT, .record = &dataset_record},
     {.key = "environment", .type = QB_FIELD_OBJECT, .record = &environment_record},
+    LIST(R, "warnings", warning, n_warnings, warning_record),
     LIST(R, "classes", class_name, n_classes, class_record),
     LIST(R, "samples", shown, n_shown, shown_record),
     {.key = "rows",
@@ -326,6 +337,7 @@ static qb_status read_root(qb_ctx *cx, const char *name, const json_t *root, qb_
     if (!run) return cx->code;
     qb_status status = qb_record_read(cx, name, root, &run_record, run);
     if (status == QB_OK) status = check_links(cx, name, run);
+    if (status == QB_OK) status = qb_warnings_derive(cx, run);
     if (status == QB_OK)
         *out = run;
     else

@@ -142,6 +142,14 @@ typedef struct qb_run_shown {
     char *thumbnail; /* a PNG in base64; "" when none was asked for */
 } qb_run_shown;
 
+/* What a reader should know before trusting numbers, see eval/warnings.h. */
+typedef struct qb_run_warning {
+    char *name;    /* "chance": a row of eval/warnings.def */
+    char *touches; /* "accuracy", "latency", or "" for a note */
+    char *row;     /* the precision that it is about; "": the whole record */
+    char *text;
+} qb_run_warning;
+
 /* What this machine reaches, measured with the engines' own kernels; NaN: not measured. */
 typedef struct qb_ceilings {
     double f32_gops, s8_gops; /* 10^9 operations a second, a multiply-add counts two */
@@ -159,8 +167,9 @@ typedef struct qb_run {
     int32_t threads;
     char *libraries; /* "oneDNN 2.6.3, ..." */
     qb_ceilings ceilings;
-    int32_t n_rows, n_classes, n_shown;
+    int32_t n_rows, n_classes, n_shown, n_warnings;
     qb_run_row *row;
+    qb_run_warning *warning;
     qb_run_class *class_name; /* the classes that occur, by number */
     qb_run_shown *shown;
 } qb_run;

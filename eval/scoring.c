@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "eval/compare_internal.h"
 #include "eval/stats.h"
+#include "eval/warnings.h"
 
 enum { WORST = 10, CONFUSIONS = 400 }; /* kept a row */
 
@@ -17,12 +18,15 @@ typedef struct scorer {
 } scorer;
 
 /* An engine that computes NaN is broken, whatever its other answers are worth. */
-static void warn_of_nan(const qb_ctx *cx, const char *precision, const scorer *s) {
+static qb_status warn_of_nan(qb_ctx *cx, const char *precision, const scorer *s, qb_run *run) {
     int64_t bad = 0;
     for (int64_t i = 0; i < s->n; i++) bad += s->answer[i].top1 == QB_NO_ANSWER;
-    if (bad > 0)
-        qb_warn(cx, "%s: the output of %lld of %lld samples holds NaN: counted as wrong", precision,
-                (long long)bad, (long long)s->n);
+    if (bad == 0) return QB_OK;
+    qb_warn(cx, "%s: the output of %lld of %lld samples holds NaN: counted as wrong", precision,
+            (long long)bad, (long long)s->n);
+    return qb_warning_add(cx, run, "nan", precision,
+                          "%s: the output of %lld of %lld samples holds NaN: counted as wrong",
+                          precision, (long long)bad, (long long)s->n);
 }
 
 /* ---- metrics ---- */
@@ -237,7 +241,7 @@ static qb_status fill_worst(qb_ctx *cx, const qb_compare_options *o, const score
 static qb_status fill_row(qb_ctx *cx, const qb_compare_options *o, const scorer *s, qb_run *run,
                           int32_t r) {
     qb_run_row *row = &run->row[r];
-    warn_of_nan(cx, row->precision, s);
+    QB_TRY(warn_of_nan(cx, row->precision, s, run));
     QB_TRY(fill_metrics(cx, s, row));
     row->top1 = metric_value(row, "top1");
     row->top5 = metric_value(row, "top5");

@@ -120,23 +120,14 @@ static void bottom_line(const qb_page *p) {
     fputs(".</p>\n", p->stream);
 }
 
-static void put_warning(void *user, const char *text) {
-    fputs("<li>", user);
-    qb_html_text(user, text);
-    fputs("</li>\n", user);
-}
-
-static void count_warning(void *user, const char *text) {
-    (void)text;
-    ++*(int32_t *)user;
-}
-
 static void warnings(const qb_page *p) {
-    int32_t n = 0;
-    qb_report_warnings(p->run, count_warning, &n);
-    if (n == 0) return;
+    if (p->run->n_warnings == 0) return;
     fputs("<ul class=\"warn\">\n", p->stream);
-    qb_report_warnings(p->run, put_warning, p->stream);
+    for (int32_t i = 0; i < p->run->n_warnings; i++) {
+        fputs("<li>", p->stream);
+        qb_html_text(p->stream, p->run->warning[i].text);
+        fputs("</li>\n", p->stream);
+    }
     fputs("</ul>\n", p->stream);
 }
 

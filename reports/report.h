@@ -52,11 +52,6 @@ void qb_report_markdown(FILE *stream, const qb_run *run);
 /* One row an engine, all columns, numbers as they are: tab-separated with a header. */
 void qb_report_tsv(FILE *stream, const qb_run *run);
 
-/* What a reader should know before trusting the numbers: skipped files, few samples, labels that
- * are not the model's, kernels that are missing, unstable latency. Calls `say` once a warning;
- * returns how many there were. */
-int32_t qb_report_warnings(const qb_run *run, void (*say)(void *user, const char *text),
-                           void *user);
 /* Definitions of what the tables show, one call each; `detail`: of the columns too that a terminal
  * has no room for. */
 void qb_report_definitions(const qb_run *run, bool detail,

@@ -85,14 +85,13 @@ static void print_definition(void *user, const char *term, const char *text) {
     fputc('\n', stream);
 }
 
-static void print_warning(void *user, const char *text) { fprintf(user, "warning: %s\n", text); }
-
 void qb_report_table(FILE *stream, const qb_run *run) {
     print_head(stream, run);
     for (int g = 0; g < QB_GROUP_COUNT; g++) print_group(stream, run, (qb_column_group)g);
     qb_report_definitions(run, false, print_definition, stream);
     fputc('\n', stream);
-    qb_report_warnings(run, print_warning, stream);
+    for (int32_t i = 0; i < run->n_warnings; i++)
+        fprintf(stream, "warning: %s\n", run->warning[i].text);
 }
 
 /* ---- Markdown ---- */
@@ -137,12 +136,6 @@ static void markdown_definition(void *user, const char *term, const char *text) 
     fputc('\n', user);
 }
 
-static void markdown_warning(void *user, const char *text) {
-    fprintf(user, "> **Warning:** ");
-    put_markdown(user, text);
-    fprintf(user, "\n\n");
-}
-
 void qb_report_markdown(FILE *stream, const qb_run *run) {
     fprintf(stream, "### ");
     put_markdown(stream, run->model);
@@ -150,7 +143,11 @@ void qb_report_markdown(FILE *stream, const qb_run *run) {
     put_markdown(stream, run->dataset);
     fprintf(stream, "%s\n\n", qb_report_lacks_labels(run) ? ", without labels" : "");
     for (int g = 0; g < QB_GROUP_COUNT; g++) markdown_group(stream, run, (qb_column_group)g);
-    qb_report_warnings(run, markdown_warning, stream);
+    for (int32_t i = 0; i < run->n_warnings; i++) {
+        fprintf(stream, "> **Warning:** ");
+        put_markdown(stream, run->warning[i].text);
+        fprintf(stream, "\n\n");
+    }
     fprintf(stream, "<details><summary>What the columns mean</summary>\n\n");
     qb_report_definitions(run, true, markdown_definition, stream);
     fprintf(stream, "- measured on: ");

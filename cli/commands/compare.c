@@ -1,4 +1,6 @@
 /* qbench compare: engines side by side -> table, compare.json, figures, report.html. */
+#include <string.h>
+
 #include "cli/out/results.h"
 #include "cli/pipeline.h"
 #include "cli/settings/precision.h"
@@ -62,23 +64,31 @@ static void defaults(void *opts) {
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    static const char *const usual[] = {"fp32", "int8"};
-    const qb_compare_settings settings = {.precision = arguments->n > 0 ? arguments->item : usual,
-                                          .n_precisions = arguments->n > 0 ? arguments->n : 2,
+    /* One precision alone would be measured against itself: 100 % agreement, no drop. */
+    const bool alone = arguments->n == 1 && strcmp(arguments->item[0], "fp32") != 0;
+    const char *const usual[] = {"fp32", alone ? arguments->item[0] : "int8"};
+    const bool told = arguments->n > 0 && !alone;
+    const qb_compare_settings settings = {.precision = told ? arguments->item : usual,
+                                          .n_precisions = told ? arguments->n : 2,
                                           .duration_s = o->duration,
                                           .batches = o->batches,
                                           .layers = o->layers,
                                           .thumbnail = o->thumbnail};
     qb_project project = {0};
     qb_run *result = NULL;
+    char *path = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &o->project, false, &project));
-    QB_GO(qb_results_can_save(cx, project.out_dir));
+    if (alone) qb_info(cx, "%s alone: fp32 is added, to measure it against", usual[1]);
+    path = qb_project_record(cx, &project);
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_results_can_save(cx, path));
     QB_GO(qb_stage_compare(cx, &project, &settings, &result));
-    QB_GO(qb_results_save(cx, project.out_dir, result));
+    QB_GO(qb_results_save(cx, path, result));
     QB_GO(qb_results_show(cx, &o->common, result));
     if (!o->no_figures) QB_GO(qb_results_page(cx, project.out_dir, result));
 out:
+    qb_free(path);
     qb_run_free(result);
     qb_project_close(&project);
     return status;
@@ -92,6 +102,8 @@ const qb_command qb_command_compare = {
         "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in\n"
         "every run; latency is that of the engine as it is built, with steps in FP16 where\n"
         "faster.\n\n"
+        "A compare.json of rows that this one lacks is kept as compare.1.json; -o FILE.json\n"
+        "writes that file.\n\n"
         "PRECISION: fp32, tf32, fp16, bf16 or\n"
         "  " QB_PRECISION_FORM ",\n"
         "each with " QB_WHERE_FORM " behind it (see 'qbench help precisions'); the first one\n"

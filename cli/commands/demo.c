@@ -97,9 +97,11 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
                                           .layers = true,
                                           .thumbnail = 64};
     qb_run *result = NULL;
+    char *path = qb_project_record(cx, project);
     qb_status status = QB_OK;
+    if (!path) QB_GO(cx->code);
     QB_GO(qb_stage_compare(cx, project, &settings, &result));
-    QB_GO(qb_results_save(cx, project->out_dir, result));
+    QB_GO(qb_results_save(cx, path, result));
     QB_GO(qb_results_show(cx, &o->common, result));
     if (!qb_json_on_stdout(&o->common))
         printf("\nEverything is in %s/: go on from there, for example\n"
@@ -107,6 +109,7 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
                l->folder, l->folder);
     QB_GO(qb_results_page(cx, project->out_dir, result));
 out:
+    qb_free(path);
     qb_run_free(result);
     return status;
 }

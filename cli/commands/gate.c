@@ -50,6 +50,16 @@ static const qb_opt table[] = {
      .offset = offsetof(options, gate.limits.mlperf),
      .help = "the metric must be at least 99 % of the first row's",
      .given_offset = offsetof(options, gate.mlperf_given)},
+    {.name = "min",
+     .type = QB_OPT_LIST,
+     .offset = offsetof(options, gate.least),
+     .argument = "METRIC=V",
+     .help = "least value of a metric of the record, such as ap=35 or top5=90 (repeatable)"},
+    {.name = "allow",
+     .type = QB_OPT_LIST,
+     .offset = offsetof(options, gate.allow),
+     .argument = "NAME",
+     .help = "a warning of the record that is to block no limit, such as chance (repeatable)"},
     {.name = "confidence",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, gate.confidence),
@@ -90,7 +100,7 @@ typedef struct verdict {
     qb_run *run;
     qb_gate_policy policy;
     qb_gate_check *checks;
-    int32_t n, failed;
+    int32_t n, failed, blocked;
     bool held;
 } verdict;
 
@@ -162,13 +172,16 @@ static qb_status judge(qb_ctx *cx, verdict *v) {
     if (v->n == 0)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "gate: %s has one row only: there is nothing to judge against it", v->path);
-    for (int32_t i = 0; i < v->n; i++) v->failed += !v->checks[i].held;
+    for (int32_t i = 0; i < v->n; i++) {
+        v->failed += !v->checks[i].held;
+        v->blocked += v->checks[i].blocked != NULL;
+    }
     return QB_OK;
 }
 
 /* Everywhere the verdict goes; an open gate or one that does not hold. */
 static qb_status tell(qb_ctx *cx, const options *o, const verdict *v) {
-    const qb_gate_result result = {v->path, v->run, v->checks, v->n, v->failed};
+    const qb_gate_result result = {v->path, v->run, v->checks, v->n, v->failed, v->blocked};
     const char *actions = getenv("GITHUB_ACTIONS");
     const bool to_stdout = !qb_json_on_stdout(&o->common);
     if (to_stdout) qb_gate_print(stdout, &result);
@@ -226,6 +239,9 @@ const qb_command qb_command_gate = {
     .notes =
         "A check that could not be measured does not hold. Limits that are not given here come\n"
         "from gate: in qbench.yaml (max_drop, min_agreement, ..., confidence, baseline).\n"
+        "A limit on what a warning of the record touches is BLOCKED: accuracy where the\n"
+        "reference is at chance or was scored on the calibration data, latency where it is\n"
+        "unstable or others ran on the machine. --allow NAME lets the number decide.\n"
         "--confidence point: the number decides (default); fail: fails only when all of its\n"
         "95 % interval is beyond the limit; pass: passes only when all of it keeps the limit.",
     .example = "qbench gate --max-drop 1.0\n"

@@ -58,7 +58,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_graph *graph = NULL, *quantized = NULL;
     qb_foreign foreign = {0};
     qb_quant_report made = {0};
-    char *path = NULL;
+    char *path = NULL, *suffix = NULL;
     qb_quant_options how;
     qb_status status = QB_OK;
     const qb_target *target;
@@ -70,12 +70,14 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     how.target = target;
     how.missing_stays_float = true;
     QB_GO(qb_quantize(cx, graph, foreign.table, &how, &quantized, &made));
-    path = qb_project_artifact(cx, &project, "qdq.onnx");
+    suffix = qb_format(cx, "%s.qdq.onnx", target->name); /* MODEL.qdq.onnx is what 'run' makes */
+    path = suffix ? qb_project_artifact(cx, &project, suffix) : NULL;
     if (!path) QB_GO(cx->code);
     QB_GO(qb_onnx_save(cx, quantized, path));
     QB_GO(report(cx, o, path, target, &foreign, &made));
 out:
     qb_free(path);
+    qb_free(suffix);
     qb_graph_free(quantized);
     qb_foreign_release(&foreign);
     qb_graph_free(graph);
@@ -89,7 +91,8 @@ const qb_command qb_command_migrate = {
     .summary = "turn a TensorRT 10 calibration cache into a Q/DQ model for TensorRT 11",
     .notes =
         "TensorRT 11 has no calibrators: it takes scales from Q/DQ nodes. Layers whose input has\n"
-        "no scale in the cache stay float, as they did, and are listed.",
+        "no scale in the cache stay float, as they did, and are listed. Written is\n"
+        "MODEL.TARGET.qdq.onnx, or the file that -o names.",
     .example = "qbench migrate resnet50.onnx resnet50.calib -o resnet50.qdq.onnx\n"
                "qbench migrate resnet50.onnx resnet50.table --for ort-cpu",
     .options = table,

@@ -6,21 +6,29 @@
 #include "base/file.h"
 #include "cli/out/json.h"
 
+/* "%" and "points" stand apart from the number, "x" does not; a record's unit comes bare. */
+static const char *gap(const char *unit) { return unit[0] && !strchr(" x", unit[0]) ? " " : ""; }
+
 void qb_gate_check_text(const qb_gate_check *c, char text[QB_GATE_TEXT]) {
     const double off = fabs(c->limit - c->value);
     const char *of = c->metric ? " of " : "", *metric = c->metric ? c->metric : "";
+    const char *unit = c->unit ? c->unit : "", *apart = gap(unit);
     char by[32];
     snprintf(by, sizeof by, off < 100 ? "%.3g" : "%.0f", off);
     if (!c->measured)
-        snprintf(text, QB_GATE_TEXT, "%s%s%.40s: could not be measured (limit %g): %s", c->name, of,
-                 metric, c->limit, c->reason);
+        snprintf(text, QB_GATE_TEXT, "%s%s%.40s: could not be measured (limit %g%s%.16s): %s",
+                 c->name, of, metric, c->limit, apart, unit, c->reason);
     else
-        snprintf(text, QB_GATE_TEXT, "%s%s%.40s: %.5g, limit %g (%s %s)%s%s", c->name, of, metric,
-                 c->value, c->limit,
+        snprintf(text, QB_GATE_TEXT, "%s%s%.40s: %.5g%s%.16s, limit %g%s%.16s (%s %s)%s%s", c->name,
+                 of, metric, c->value, apart, unit, c->limit, apart, unit,
                  qb_gate_margin(c) > -1e-9 ? "margin"
                  : c->at_most              ? "over by"
                                            : "short by",
                  by, c->reason[0] ? ": " : "", c->reason);
+}
+
+static const char *word_of(const qb_gate_check *c) {
+    return c->held ? "PASS" : c->blocked ? "BLOCKED" : "FAIL";
 }
 
 /* The check that decides: of those that did not hold, if any, the one with the least margin. */
@@ -29,6 +37,7 @@ static const qb_gate_check *deciding(const qb_gate_result *r) {
     for (int32_t i = 0; i < r->n; i++) {
         const qb_gate_check *c = &r->check[i];
         if (r->failed > 0 && c->held) continue;
+        if (r->failed > r->blocked && c->blocked) continue;
         if (!found || qb_gate_margin(c) < qb_gate_margin(found)) found = c;
     }
     return found;
@@ -39,10 +48,11 @@ void qb_gate_verdict(const qb_gate_result *r, char text[QB_GATE_TEXT]) {
     char line[QB_GATE_TEXT] = "";
     if (c) qb_gate_check_text(c, line);
     if (r->failed > 0)
-        snprintf(text, QB_GATE_TEXT, "FAIL: %d of %d checks did not hold; %.64s %.200s", r->failed,
-                 r->n, c ? c->row : "", line);
+        snprintf(text, QB_GATE_TEXT, "%s: %d of %d checks did not hold; %.64s %.500s",
+                 r->failed > r->blocked ? "FAIL" : "BLOCKED", r->failed, r->n, c ? c->row : "",
+                 line);
     else
-        snprintf(text, QB_GATE_TEXT, "PASS: %d of %d checks held; the closest is %.64s %.200s",
+        snprintf(text, QB_GATE_TEXT, "PASS: %d of %d checks held; the closest is %.64s %.500s",
                  r->n, r->n, c ? c->row : "", line);
 }
 
@@ -52,9 +62,11 @@ void qb_gate_print(FILE *stream, const qb_gate_result *r) {
             (long long)r->run->samples);
     if (r->run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)r->run->skipped);
     fputc('\n', stream);
+    for (int32_t i = 0; i < r->run->n_warnings; i++)
+        fprintf(stream, "warning: %s\n", r->run->warning[i].text);
     for (int32_t i = 0; i < r->n; i++) {
         qb_gate_check_text(&r->check[i], text);
-        fprintf(stream, "%s %s %s\n", r->check[i].held ? "PASS" : "FAIL", r->check[i].row, text);
+        fprintf(stream, "%s %s %s\n", word_of(&r->check[i]), r->check[i].row, text);
     }
     qb_gate_verdict(r, text);
     fprintf(stream, "%s\n", text);
@@ -73,6 +85,11 @@ static void put_annotation(FILE *stream, const char *text) {
 }
 
 void qb_gate_annotate(FILE *stream, const qb_gate_result *r) {
+    for (int32_t i = 0; i < r->run->n_warnings; i++) {
+        fputs("::warning title=qbench gate::", stream);
+        put_annotation(stream, r->run->warning[i].text);
+        fputc('\n', stream);
+    }
     for (int32_t i = 0; i < r->n; i++) {
         char text[QB_GATE_TEXT];
         qb_gate_check_text(&r->check[i], text);
@@ -129,6 +146,15 @@ static void write_junit(FILE *stream, const qb_gate_result *r, const char *error
         put_xml(stream, error);
         fprintf(stream, "\"/></testcase>\n");
     }
+    if (r->run && r->run->n_warnings > 0) {
+        fputs("  <system-out>", stream);
+        for (int32_t i = 0; i < r->run->n_warnings; i++) {
+            fputs("warning: ", stream);
+            put_xml(stream, r->run->warning[i].text);
+            fputc('\n', stream);
+        }
+        fputs("</system-out>\n", stream);
+    }
     fprintf(stream, "</testsuite>\n");
 }
 
@@ -163,17 +189,25 @@ static json_t *record_json(const qb_gate_result *r) {
 
 json_t *qb_gate_json(const qb_gate_result *r) {
     char verdict[QB_GATE_TEXT];
-    json_t *list = json_array();
+    json_t *list = json_array(), *warnings = json_array();
+    for (int32_t i = 0; i < r->run->n_warnings; i++) {
+        const qb_run_warning *w = &r->run->warning[i];
+        json_array_append_new(warnings,
+                              json_pack("{s:s, s:s, s:s, s:s}", "name", w->name, "touches",
+                                        w->touches, "row", w->row, "text", w->text));
+    }
     for (int32_t i = 0; i < r->n; i++) {
         const qb_gate_check *c = &r->check[i];
         json_array_append_new(
-            list, json_pack("{s:s, s:s?, s:s, s:o, s:o, s:o, s:f, s:b, s:b, s:s}", "check", c->name,
-                            "metric", c->metric, "precision", c->row, "value", number(c->value),
-                            "low", number(c->ci.lo), "high", number(c->ci.hi), "limit", c->limit,
-                            "measured", c->measured, "held", c->held, "reason", c->reason));
+            list,
+            json_pack("{s:s, s:s?, s:s, s:o, s:o, s:o, s:f, s:s, s:b, s:b, s:s?, s:s}", "check",
+                      c->name, "metric", c->metric, "precision", c->row, "value", number(c->value),
+                      "low", number(c->ci.lo), "high", number(c->ci.hi), "limit", c->limit, "unit",
+                      c->unit + strspn(c->unit, " "), "measured", c->measured, "held", c->held,
+                      "blocked", c->blocked, "reason", c->reason));
     }
     qb_gate_verdict(r, verdict);
-    return json_pack("{s:s, s:o, s:b, s:s, s:o}", "schema", "qbench.gate/1", "record",
+    return json_pack("{s:s, s:o, s:b, s:s, s:o, s:o}", "schema", "qbench.gate/1", "record",
                      record_json(r), "held", r->n > 0 && r->failed == 0, "verdict", verdict,
-                     "checks", list);
+                     "checks", list, "warnings", warnings);
 }

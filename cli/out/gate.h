@@ -11,15 +11,16 @@ typedef struct qb_gate_result {
     const char *path; /* of the record */
     const qb_run *run;
     const qb_gate_check *check;
-    int32_t n, failed;
+    int32_t n, failed, blocked; /* checks; blocked ones are among the failed */
 } qb_gate_result;
 
-/* "max-drop: 6.2, limit 1 (over by 5.2)" */
-#define QB_GATE_TEXT 320
+/* "max-drop: 6.2 points, limit 1 points (over by 5.2)" */
+#define QB_GATE_TEXT 640
 void qb_gate_check_text(const qb_gate_check *check, char text[QB_GATE_TEXT]);
 /* One line a check, and the verdict as the last one. */
 void qb_gate_print(FILE *stream, const qb_gate_result *result);
-/* The verdict alone: PASS or FAIL, the check that decided, by how much. */
+/* The verdict alone: PASS, FAIL or BLOCKED (nothing but warnings of the record speaks against it),
+ * the check that decided, by how much. */
 void qb_gate_verdict(const qb_gate_result *result, char text[QB_GATE_TEXT]);
 /* One ::error or ::notice line a check, as GitHub's workflow commands. */
 void qb_gate_annotate(FILE *stream, const qb_gate_result *result);

@@ -1,5 +1,7 @@
 #include "cli/out/results.h"
 
+#include <string.h>
+
 #include "base/file.h"
 #include "cli/out/json.h"
 #include "reports/report.h"
@@ -14,21 +16,55 @@ qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run
     return status;
 }
 
-qb_status qb_results_can_save(qb_ctx *cx, const char *folder) {
-    char *path = qb_path_join(cx, folder, "compare.json");
-    if (!path) return cx->code;
-    const qb_status status = qb_file_can_write(cx, path);
-    qb_free(path);
+qb_status qb_results_can_save(qb_ctx *cx, const char *path) { return qb_file_can_write(cx, path); }
+
+/* Does `old` say something that `run` does not? */
+static bool is_wider(const qb_run *old, const qb_run *run) {
+    if (!qb_hash_equal(old->model_hash, run->model_hash)) return true;
+    for (int32_t o = 0; o < old->n_rows; o++) {
+        bool found = false;
+        for (int32_t r = 0; r < run->n_rows; r++)
+            found = found || strcmp(old->row[o].precision, run->row[r].precision) == 0;
+        if (!found) return true;
+    }
+    return false;
+}
+
+/* The first NAME.N.json that is not there. */
+static char *free_name(qb_ctx *cx, const char *path) {
+    const size_t stem = strlen(path) - (qb_has_suffix(path, ".json") ? strlen(".json") : 0);
+    for (int n = 1;; n++) {
+        char *name = qb_format(cx, "%.*s.%d.json", (int)stem, path, n);
+        if (!name || !qb_path_exists(name)) return name;
+        qb_free(name);
+    }
+}
+
+/* What is no record keeps nobody from writing one. */
+static qb_status keep_wider(qb_ctx *cx, const char *path, const qb_run *run) {
+    qb_run *old = NULL;
+    if (!qb_path_exists(path)) return QB_OK;
+    if (qb_run_load(cx, path, &old) != QB_OK) {
+        qb_ctx_clear(cx);
+        return QB_OK;
+    }
+    const bool keep = is_wider(old, run);
+    char *name = keep ? free_name(cx, path) : NULL;
+    qb_status status = keep && !name ? cx->code : QB_OK;
+    if (name) status = qb_run_save(cx, old, name);
+    if (name && status == QB_OK)
+        qb_info(cx, "kept the record of other rows as %s (-o FILE.json names a file for each)",
+                name);
+    qb_free(name);
+    qb_run_free(old);
     return status;
 }
 
-qb_status qb_results_save(qb_ctx *cx, const char *folder, const qb_run *run) {
-    char *path = qb_path_join(cx, folder, "compare.json");
-    if (!path) return cx->code;
-    qb_status status = qb_run_save(cx, run, path);
-    if (status == QB_OK) qb_info(cx, "wrote %s", path);
-    qb_free(path);
-    return status;
+qb_status qb_results_save(qb_ctx *cx, const char *path, const qb_run *run) {
+    QB_TRY(keep_wider(cx, path, run));
+    QB_TRY(qb_run_save(cx, run, path));
+    qb_info(cx, "wrote %s", path);
+    return QB_OK;
 }
 
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run) {

@@ -7,10 +7,12 @@
 
 /* The table on standard output (unless JSON goes there) and what --json asks for. */
 qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run);
-/* compare.json in a folder (NULL: the current one); can_save fails where save would, before
- * anything was measured for nothing. */
-qb_status qb_results_can_save(qb_ctx *cx, const char *folder);
-qb_status qb_results_save(qb_ctx *cx, const char *folder, const qb_run *run);
+/* A record in the file `path`; can_save fails where save would, before anything was measured for
+ * nothing. A record that is there already and has rows that this one has not, or is of another
+ * model, is kept beside it as NAME.1.json, NAME.2.json, ...: nobody loses a long measurement to a
+ * short one. */
+qb_status qb_results_can_save(qb_ctx *cx, const char *path);
+qb_status qb_results_save(qb_ctx *cx, const char *path, const qb_run *run);
 /* Charts in FOLDER/figures. */
 qb_status qb_results_draw(qb_ctx *cx, const char *folder, const qb_run *run);
 /* The page in the file `path`, its charts in figures/ beside it where gnuplot is there and

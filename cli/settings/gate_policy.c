@@ -1,10 +1,13 @@
 #include "cli/settings/gate_policy.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/config.h"
 #include "base/file.h"
 #include "cli/settings/project.h"
+#include "eval/warnings.h"
 
 /* What is being put together; `name` is the settings file's, for messages. */
 typedef struct source {
@@ -63,6 +66,57 @@ static qb_status load_baseline(qb_ctx *cx, const qb_gate_flags *flags, const sou
     return status;
 }
 
+/* The texts of an option, or of the settings where it is not given: new memory, in out->text from
+ * `*n` on. */
+static qb_status add_texts(qb_ctx *cx, const source *s, const qb_opt_list *given, const char *key,
+                           qb_gate_policy *out) {
+    const qb_config_node *list = s->config && given->n == 0 ? qb_config_find(s->config, key) : NULL;
+    const int32_t n = list ? qb_config_size(list) : given->n;
+    size_t capacity = (size_t)out->n_texts;
+    QB_TRY(qb_grow(cx, &out->text, &capacity, capacity + (size_t)n + 1, sizeof *out->text));
+    for (int32_t i = 0; i < n; i++) {
+        const char *text = list ? qb_config_text(qb_config_at(list, i)) : given->item[i];
+        if (!text) return qb_config_fail(cx, s->config, key, "expected a list of names");
+        out->text[out->n_texts] = qb_strdup(cx, text);
+        if (!out->text[out->n_texts++]) return cx->code;
+    }
+    return QB_OK;
+}
+
+/* "ap=35" -> its name (the text is cut there) and value. */
+static qb_status parse_least(qb_ctx *cx, char *text, qb_gate_least *out) {
+    char *equals = strchr(text, '='), *end = NULL;
+    const double value = equals ? strtod(equals + 1, &end) : NAN;
+    if (!equals || equals == text || end == equals + 1 || *end != '\0' || !isfinite(value))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--min %s: expected METRIC=V, such as ap=35 (gate.min in the settings)",
+                       text);
+    *equals = '\0';
+    *out = (qb_gate_least){text, value};
+    return QB_OK;
+}
+
+static qb_status load_lists(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
+                            qb_gate_policy *out) {
+    qb_gate_limits *l = &out->limits;
+    char message[1024];
+    QB_TRY(add_texts(cx, s, &flags->least, "gate.min", out));
+    if (out->n_texts > QB_GATE_LEAST_MAX)
+        return qb_fail(cx, QB_STATUS_USAGE, "--min: at most %d metrics, got %d", QB_GATE_LEAST_MAX,
+                       out->n_texts);
+    const int32_t first = l->n_least = out->n_texts;
+    for (int32_t i = 0; i < first; i++) QB_TRY(parse_least(cx, out->text[i], &l->least[i]));
+    QB_TRY(add_texts(cx, s, &flags->allow, "gate.allow", out));
+    for (int32_t i = first; i < out->n_texts; i++)
+        if (qb_word_find(qb_warning_names(), out->text[i]) < 0)
+            return qb_fail(
+                cx, QB_STATUS_USAGE, "--allow: %s",
+                qb_word_error(qb_warning_names(), out->text[i], message, sizeof message));
+    l->allowed = (const char *const *)out->text + first;
+    l->n_allowed = out->n_texts - first;
+    return QB_OK;
+}
+
 static qb_status load(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
                       qb_gate_policy *out) {
     const char *confidence = flags->confidence, *baseline = flags->baseline,
@@ -71,6 +125,7 @@ static qb_status load(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
     if (s->config)
         QB_TRY(apply_settings(cx, s, flags, &confidence, &baseline, &precision, &metric,
                               &out->limits));
+    QB_TRY(load_lists(cx, flags, s, out));
     if (confidence && !qb_confidence_parse(confidence, &out->limits.confidence)) {
         if (!flags->confidence)
             return qb_config_fail(cx, s->config, "gate.confidence",
@@ -104,6 +159,8 @@ qb_status qb_gate_policy_load(qb_ctx *cx, const qb_common *common, const qb_gate
 void qb_gate_policy_release(qb_gate_policy *policy) {
     qb_free(policy->precision);
     qb_free(policy->metric);
+    for (int32_t i = 0; i < policy->n_texts; i++) qb_free(policy->text[i]);
+    qb_free(policy->text);
     qb_run_free(policy->baseline);
     *policy = (qb_gate_policy){.limits = qb_gate_no_limits()};
 }

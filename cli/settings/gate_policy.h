@@ -9,6 +9,7 @@
 typedef struct qb_gate_flags {
     qb_gate_limits limits;
     const char *confidence, *baseline, *precision, *metric;
+    qb_opt_list least, allow; /* METRIC=V; names of warnings */
     bool relative_given, mlperf_given, accuracy_given;
 } qb_gate_flags;
 
@@ -18,6 +19,8 @@ typedef struct qb_gate_policy {
     qb_gate_limits limits;
     char *precision; /* the only row to judge; NULL: all but the first */
     char *metric;    /* what limits.metric points to */
+    char **text;     /* what limits.allowed and limits.least point to */
+    int32_t n_texts;
     qb_run *baseline;
 } qb_gate_policy;
 

@@ -64,6 +64,8 @@ static const char *const known_keys[] = {"model",
                                          "gate.baseline_accuracy",
                                          "gate.precision",
                                          "gate.metric",
+                                         "gate.min",
+                                         "gate.allow",
                                          NULL};
 
 /* ---- small pieces ---- */
@@ -471,6 +473,12 @@ char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suf
     char *path = name ? qb_project_file(cx, project, name) : NULL;
     qb_free(name);
     return path;
+}
+
+char *qb_project_record(qb_ctx *cx, const qb_project *project) {
+    if (project->out_file && qb_has_suffix(project->out_file, ".json"))
+        return qb_strdup(cx, project->out_file);
+    return qb_project_file(cx, project, "compare.json");
 }
 
 /* The first image that can be read: its size tells whether images must be resized at all. */

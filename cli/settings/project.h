@@ -170,6 +170,9 @@ char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suf
 /* Path of a file of fixed name in the output folder. New memory. */
 char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name);
 
+/* Path of the comparison's record: compare.json there, or the .json that -o names. New memory. */
+char *qb_project_record(qb_ctx *cx, const qb_project *project);
+
 /* Preprocessing guessed from the model's input and one image of the data, for models without
  * sidecar and settings; says what it assumed. */
 qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *dataset,

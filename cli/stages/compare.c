@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/out/json.h"
 #include "cli/stages/stages_internal.h"
+#include "eval/warnings.h"
 
 qb_status qb_compare_data(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
                           const char **out) {
@@ -38,6 +39,10 @@ static void repair_texts(qb_run *run) {
     one_line(run->dataset);
     for (int32_t i = 0; i < run->n_rows; i++) one_line(run->row[i].precision);
     for (int32_t i = 0; i < run->n_shown; i++) one_line(run->shown[i].name);
+    for (int32_t i = 0; i < run->n_warnings; i++) {
+        one_line(run->warning[i].row);
+        one_line(run->warning[i].text);
+    }
     for (int32_t i = 0; i < run->n_classes; i++) one_line(run->class_name[i].name);
 }
 
@@ -107,10 +112,25 @@ qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *da
     return qb_dataset_open(cx, inside ? data : project->targets, &options, out);
 }
 
+/* By the settings, or by what the calibration says it was made from: the same samples, or the same
+ * place. Rows without a calibration have nothing to flatter them. */
+static bool scores_on_calibration(const qb_project *project, const qb_table *table,
+                                  const char *data, const qb_run *run) {
+    if (!table) return false;
+    return qb_hash_equal(table->data_hash, run->data_hash) ||
+           (table->dataset && qb_path_is_same(table->dataset, data)) ||
+           qb_project_scores_on_calibration(project);
+}
+
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
                               const char *data, const qb_dataset *dataset, qb_run *run) {
     const char *decoder = qb_dataset_decoder(dataset);
     QB_TRY(resolve_auto(cx, c->table, run));
+    if (scores_on_calibration(project, c->table, data, run))
+        QB_TRY(qb_warning_add(cx, run, "calibration-data", "",
+                              "scored on %s, the data that the ranges were chosen on: the numbers "
+                              "flatter; name a held-out set (--data, data.evaluation)",
+                              data));
     run->model_hash = c->graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);

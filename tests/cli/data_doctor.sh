@@ -132,8 +132,8 @@ grep -Eq 'preprocess|classes, ' "$work/.out" && fail 'classes without labels are
 mkdir ../turned && classes=(calib/*/) && for i in "${!classes[@]}"; do
     cp -r "${classes[i]}" "../turned/$(basename "${classes[(i + 1) % ${#classes[@]}]}")"
 done
-expect 0 "$QBENCH" data doctor ../turned --model model.onnx --config ''
-says '^note  preprocess FP32 top-1 is 0.0 % on 200 samples: no better than guessing among 10 classes, however prepared$'
+expect 3 "$QBENCH" data doctor ../turned --model model.onnx --config ''
+says '^bad   preprocess FP32 top-1 is 0.0 % on 200 samples: no better than guessing among 10 classes, however prepared$'
 
 # Wrong mean and std: as if pixels were in 0..1, and none at all.
 cp qbench.yaml ../plain.yaml
@@ -216,8 +216,8 @@ says '-> calibrate with data like those to evaluate$'
 # Data that show a few of the model's classes: what there is to guess among is the model's.
 printf '%s\n' colors/0red/*.png | sed 's/$/ 1/' >two.txt
 printf '%s\n' colors/1green/*.png | sed 's/$/ 0/' >>two.txt
-expect 0 "$QBENCH" data doctor two.txt --config colors.yaml
-says '^note  preprocess FP32 top-1 is 0.0 % on 40 samples: no better than guessing among 3 classes, however prepared$'
+expect 3 "$QBENCH" data doctor two.txt --config colors.yaml
+says '^bad   preprocess FP32 top-1 is 0.0 % on 40 samples: no better than guessing among 3 classes, however prepared$'
 printf '%s\n' colors/0red/*.png | sed 's/$/ 0/' >one.txt
 expect 0 "$QBENCH" data doctor one.txt --config colors.yaml
 says '^good  preprocess FP32 top-1 is 100.0 % on 20 samples; '

@@ -7,9 +7,9 @@ golden=$1/tests/golden/reports/compare.json
 cp "$golden" there.json
 expect 0 "$QBENCH" gate there.json --max-drop 1 --precision int8
 says '^there.json: model model.onnx, data d/test, 1000 samples \(3 skipped\)$'
-says '^PASS int8 max-drop: 0.2, limit 1 \(margin 0.8\)$'
+says '^PASS int8 max-drop: 0.2 points, limit 1 points \(margin 0.8\)$'
 expect 3 "$QBENCH" gate there.json --max-drop 1
-says '^FAIL int8:minmax\+s8-symmetric\+per-tensor max-drop: 6.2, limit 1 \(over by 5.2\)$'
+says '^FAIL int8:minmax\+s8-symmetric\+per-tensor max-drop: 6.2 points, limit 1 points \(over by 5.2\)$'
 says '^FAIL int8:minmax max-drop: could not be measured'
 complains '2 of 4 checks did not hold'
 expect 3 "$QBENCH" gate there.json --max-drop 1 --precision int8:minmax+s8-symmetric+per-tensor
@@ -50,7 +50,7 @@ plant '"drop": 0.2[0-9]*' '"drop": null'
 expect 3 "$QBENCH" gate planted.json --max-drop 1 --precision int8
 plant '"sqnr_db": 21.68[0-9]*' '"sqnr_db": "-inf"'
 expect 3 "$QBENCH" gate planted.json --min-sqnr 10 --precision int8
-says 'FAIL int8 min-sqnr: -inf'
+says 'FAIL int8 min-sqnr: -inf dB'
 plant '"sqnr_db": 21.68[0-9]*' '"sqnr_db": "inf"'
 expect 0 "$QBENCH" gate planted.json --min-sqnr 300 --precision int8
 plant '"rows": \[' '"rows": [], "old": ['

@@ -22,35 +22,35 @@ cp "$full" now.json
 
 # 1 within the limit
 gate 0 now.json --max-drop 1
-says '^PASS int8 max-drop: 0.2, limit 1 \(margin 0.8\)$'
-says '^PASS: 1 of 1 checks held; the closest is int8 max-drop: 0.2, limit 1 \(margin 0.8\)$'
+says '^PASS int8 max-drop: 0.2 points, limit 1 points \(margin 0.8\)$'
+says '^PASS: 1 of 1 checks held; the closest is int8 max-drop: 0.2 points, limit 1 points \(margin 0.8\)$'
 # 2 beyond it
 gate 3 now.json --max-drop 0.1
-says '^FAIL: 1 of 1 checks did not hold; int8 max-drop: 0.2, limit 0.1 \(over by 0.1\)$'
+says '^FAIL: 1 of 1 checks did not hold; int8 max-drop: 0.2 points, limit 0.1 points \(over by 0.1\)$'
 # 3 the number keeps the limit, the interval does not
 gate 3 now.json --max-drop 1 --confidence pass
-says '^FAIL int8 max-drop: 0.2, limit 1 \(margin 0.8\): the interval from -0.6954 to 1.128 decides$'
+says '^FAIL int8 max-drop: 0.2 points, limit 1 points \(margin 0.8\): the interval from -0.6954 to 1.128 decides$'
 gate 0 now.json --max-drop 1.2 --confidence pass
 # 4 the number breaks the limit, the interval reaches into it
 gate 0 now.json --max-drop 0.1 --confidence fail
-says 'PASS int8 max-drop: 0.2, limit 0.1 \(over by 0.1\): the interval .* decides$'
+says 'PASS int8 max-drop: 0.2 points, limit 0.1 points \(over by 0.1\): the interval .* decides$'
 gate 3 now.json --max-drop -0.7 --confidence fail
 # a limit that allows less than one of the 1,000 samples
 plant even.json 's/"drop": 0.2[0-9]*,/"drop": 0,/'
 gate 0 even.json --max-drop 0.05
-says '^PASS int8 max-drop: 0, limit 0.05 \(margin 0.05\): one of 1000 samples is 0.1, so less than that cannot be told from none; 2000 samples could$'
+says '^PASS int8 max-drop: 0 points, limit 0.05 points \(margin 0.05\): one of 1000 samples is 0.1, so less than that cannot be told from none; 2000 samples could$'
 gate 3 even.json --max-drop 0.05 --confidence pass
 gate 0 even.json --max-drop 0.1
 says '\(margin 0.1\)$'
 gate 0 even.json --max-drop 0
 gate 3 now.json --max-drop 0.05
-says '^FAIL int8 max-drop: 0.2, limit 0.05 \(over by 0.15\)$'
+says '^FAIL int8 max-drop: 0.2 points, limit 0.05 points \(over by 0.15\)$'
 # 5 relative: 0.2 points of 95.8 are 0.209 percent
 gate 3 now.json --max-drop 0.205 --relative
 gate 0 now.json --max-drop 0.205
 # 6 the 99 % rule: 95.6 / 95.8 holds, 89.6 / 95.8 does not
 gate 0 now.json --mlperf
-says '^PASS int8 mlperf: 99.791, limit 99 \(margin 0.791\)$'
+says '^PASS int8 mlperf: 99.791 %, limit 99 % \(margin 0.791\)$'
 expect 3 "$QBENCH" gate now.json --mlperf --precision int8:minmax+s8-symmetric+per-tensor
 # 7 latency and size
 gate 0 now.json --max-latency 0.1 --max-latency-ratio 0.5 --max-engine-size 0.15
@@ -60,13 +60,13 @@ gate 3 now.json --max-engine-size 0.14
 # 8 regression against the last release
 plant last.json 's/"top1": 95.6,/"top1": 95.7,/'
 gate 3 now.json --baseline last.json
-says '^FAIL int8 baseline-drop: 0.1, limit 0 \(over by 0.1\)$'
+says '^FAIL int8 baseline-drop: 0.1 points, limit 0 points \(over by 0.1\)$'
 gate 0 now.json --baseline last.json --baseline-drop 0.1
 gate 0 now.json --baseline now.json
-says '^PASS int8 baseline-latency: 1, limit 1.1'
+says '^PASS int8 baseline-latency: 1x, limit 1.1x'
 plant slow.json 's/"median": 0.1,/"median": 0.12,/'
 gate 3 slow.json --baseline now.json
-says '^FAIL int8 baseline-latency: 1.2, limit 1.1'
+says '^FAIL int8 baseline-latency: 1.2x, limit 1.1x'
 plant other.json 's/"cpu": "a processor"/"cpu": "another"/'
 gate 3 other.json --baseline now.json
 says 'baseline-latency: could not be measured .*another processor'
@@ -78,7 +78,7 @@ complains 'nowhere.json'
 # 9 what could not be measured
 plant nan.json 's/"top1": 95.6,/"top1": null,/; s/"drop": 0.2[0-9]*/"drop": null/'
 gate 3 nan.json --max-drop 50
-says 'could not be measured \(limit 50\): the data has no labels$'
+says 'could not be measured \(limit 50 points\): the data has no labels$'
 plant old.json 's/"drop_high"/"was_high"/'
 gate 3 old.json --max-drop 50 --confidence pass
 says 'the record has no interval: compare again$'
@@ -86,7 +86,7 @@ gate 1 nowhere.json --max-drop 1 --junit broken.xml
 grep -q '<error message="[^"]*nowhere.json' broken.xml || fail 'broken.xml does not name the file'
 # 10 too few samples
 gate 3 now.json --max-drop 1 --min-samples 2000
-says '^FAIL int8 min-samples: 1000, limit 2000 \(short by 1000\)$'
+says '^FAIL int8 min-samples: 1000 samples, limit 2000 samples \(short by 1000\)$'
 plant none.json 's/"samples": 1000/"samples": 0/'
 gate 3 none.json --max-drop 1
 says 'no sample was scored'
@@ -127,8 +127,8 @@ expect 2 "$QBENCH" gate now.json --max-drop 1 --confidence maybe
 
 # Forms for machines.
 expect 3 "$QBENCH" gate now.json --max-drop 1 --min-sqnr 20 --junit gate.xml --github
-says '^::error title=qbench gate::int8:minmax.* max-drop: 6.2, limit 1 \(over by 5.2\)$'
-says '^::notice title=qbench gate::int8 max-drop: 0.2, limit 1 \(margin 0.8\)$'
+says '^::error title=qbench gate::int8:minmax.* max-drop: 6.2 points, limit 1 points \(over by 5.2\)$'
+says '^::notice title=qbench gate::int8 max-drop: 0.2 points, limit 1 points \(margin 0.8\)$'
 grep -q '<testsuite name="qbench gate" tests="4" failures="2" errors="0">' gate.xml || fail 'gate.xml: counts'
 grep -q '<testcase classname="int8" name="max-drop"><system-out>' gate.xml || fail 'gate.xml: case'
 if command -v python3 >/dev/null; then

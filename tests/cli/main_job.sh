@@ -18,14 +18,18 @@ expect 0 "$QBENCH" quantize
 says 'model.qdq.onnx: [0-9]+ layers in int8'
 expect 0 "$QBENCH" compare fp32 int8 --duration 0.1
 says '^model model.onnx, data imagenet_val: 50 samples'
-expect 0 "$QBENCH" gate --max-drop 50
+# The images are those that the ranges were chosen on: no verdict unless that is allowed.
+expect 3 "$QBENCH" gate --max-drop 50
+says '^warning: scored on imagenet_val, the data that the ranges were chosen on'
+says '^BLOCKED int8 max-drop: .*\(--allow calibration-data\)$'
+expect 0 "$QBENCH" gate --max-drop 50 --allow calibration-data
 says '^PASS int8 max-drop'
-expect 3 "$QBENCH" gate --min-sqnr 200
+expect 3 "$QBENCH" gate --min-sqnr 200 --allow calibration-data
 says '^FAIL int8 min-sqnr'
 expect 3 "$QBENCH" gate compare.json --max-drop -100
 expect 2 "$QBENCH" gate compare.json
 complains 'no limit'
-expect 0 "$QBENCH" gate --max-drop 50 --json -
+expect 0 "$QBENCH" gate --max-drop 50 --allow calibration-data --json -
 says '"held": true'
 rm -r figures
 expect 0 "$QBENCH" report
@@ -51,7 +55,7 @@ complains 'samples'
 rm qbench.yaml
 
 # The gate measures by itself when nothing was compared yet.
-expect 0 "$QBENCH" gate --max-drop 50 --data imagenet_val
+expect 0 "$QBENCH" gate --max-drop 50 --allow calibration-data --data imagenet_val
 
 # Same bytes for any batch and thread count.
 for batch in 1 8 32; do

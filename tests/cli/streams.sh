@@ -34,7 +34,7 @@ if command -v python3 >/dev/null; then
     expect 0 "$QBENCH" compare --model model.onnx --duration 0.01 --json - --quiet
     is_json qbench.compare/1
     silent
-    expect 0 "$QBENCH" gate --max-drop 100 --json - --quiet
+    expect 0 "$QBENCH" gate --max-drop 100 --allow calibration-data --json - --quiet
     is_json qbench.gate/1
     silent
     expect 0 "$QBENCH" report --json - --quiet

@@ -24,6 +24,7 @@ datasets/formats.def     datasets/formats     qb_format_         own
 datasets/transforms.def  datasets/transforms  qb_transform_      own
 eval/metrics.def         eval/metrics         qb_metric_         own
 eval/tasks.def           eval/tasks           qb_task_           own
+eval/warnings.def        eval                 -                  made
 eval/decoders.def        eval/decoders        qb_box_decoder_    own
 reports/figures.def      reports/figures      qb_figure_         own
 cli/commands.def         cli/commands         qb_command_        own

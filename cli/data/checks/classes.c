@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "cli/data/check.h"
 
 enum {
@@ -61,6 +63,35 @@ static qb_status judge(qb_ctx *cx, const qb_data_case *data, const qb_survey *se
                             (long long)(b->n_classes - b->missing.n), b->n_classes, range);
 }
 
+/* The model's classes, by its output; 0: it has no such output. */
+static int64_t outputs_of(const qb_graph *graph) {
+    const qb_value *value = &graph->values[graph->outputs[0]];
+    int64_t n = 1;
+    if (qb_output_kind_of(value->dtype, &value->shape) != QB_OUTPUT_CLASSES) return 0;
+    for (int32_t i = 1; i < value->shape.rank; i++) n *= value->shape.dim[i];
+    return n > 1 ? n : 0;
+}
+
+/* Folders without labels are numbered in byte order, which is right where there is one for each of
+ * the model's classes; labels of their own must be among them. */
+static qb_status hold_against_model(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
+                                    int32_t n_classes, qb_diagnosis *out) {
+    const int64_t outputs = outputs_of(data->graph);
+    const bool guessed = data->project->labels.n == 0 &&
+                         strcmp(qb_dataset_format_name(set->dataset), "class_folder") == 0;
+    if (outputs == 0 || n_classes == outputs || (!guessed && n_classes < outputs)) return QB_OK;
+    if (guessed)
+        return qb_diagnosis_say(cx, out, QB_FINDING_BAD,
+                                "say which folder is which class: --labels FILE, data.labels or "
+                                "the model's sidecar",
+                                "%s: %d folders, %lld outputs of the model: folders are numbered "
+                                "0 to %d in byte order, which are not the model's numbers",
+                                set->path, n_classes, (long long)outputs, n_classes - 1);
+    return qb_diagnosis_say(cx, out, QB_FINDING_BAD, "check data.labels and the model",
+                            "%s: classes 0 to %d, but the model has %lld outputs", set->path,
+                            n_classes - 1, (long long)outputs);
+}
+
 static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_survey *set,
                              qb_diagnosis *out) {
     balance b = {.n_classes = qb_dataset_classes(set->dataset)};
@@ -70,6 +101,7 @@ static qb_status look_at_set(qb_ctx *cx, const qb_data_case *data, const qb_surv
                                 "%s: %s, which the model's sidecar names for its labels, does not "
                                 "exist: nothing else says which folder is which class",
                                 set->path, data->project->absent_labels);
+    QB_TRY(hold_against_model(cx, data, set, b.n_classes, out));
     int64_t *count = qb_alloc(cx, (size_t)b.n_classes, sizeof *count);
     if (!count) return cx->code;
     for (int64_t i = 0; i < set->n; i++) {

@@ -170,7 +170,7 @@ static bool is_guessing(const trial *t, int64_t n_classes) {
 /* No other preparation is better. */
 static qb_status judge_own(qb_ctx *cx, const trial *own, int64_t n_classes, qb_diagnosis *out) {
     if (is_guessing(own, n_classes))
-        return qb_diagnosis_say(cx, out, QB_FINDING_NOTE,
+        return qb_diagnosis_say(cx, out, QB_FINDING_BAD,
                                 "check the class numbers (data.labels), preprocess and the data",
                                 "FP32 top-1 is %.1f %% on %lld samples: no better than guessing "
                                 "among %lld classes, however prepared",

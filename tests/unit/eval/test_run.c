@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "eval/warnings.h"
 #include "qb_test.h"
 #include "run_fixture.h"
 
@@ -13,6 +14,7 @@ static void saved_record_reads_back_the_same(void **state) {
     qb_test_temp_dir(folder);
     qb_test_join(path, folder, "compare.json");
     qb_run *run = run_fixture(&cx), *back;
+    assert_ok(&cx, qb_warnings_derive(&cx, run)); /* as a comparison does, and a reader */
     assert_ok(&cx, qb_run_save(&cx, run, path));
     assert_ok(&cx, qb_run_load(&cx, path, &back));
     char *first, *second;

@@ -177,52 +177,6 @@ static void columns_that_no_row_has_are_left_out(void **state) {
     qb_run_free(run);
 }
 
-static void listen(void *user, const char *text) {
-    strncat(user, text, 200);
-    strcat(user, "\n");
-}
-
-static void warnings_of(const qb_run *run, char text[4096]) {
-    text[0] = '\0';
-    qb_report_warnings(run, listen, text);
-}
-
-/* Labels of other numbers than the model's, a row that waits for a kernel which is not there, and
- * one whose latency is not of the engine that was scored. */
-static void numbers_that_mislead_come_with_a_warning(void **state) {
-    (void)state;
-    qb_ctx cx;
-    qb_ctx_init(&cx);
-    qb_run *run;
-    char text[4096];
-    assert_ok(&cx, qb_run_load(&cx, GOLDEN "full.json", &run));
-    warnings_of(run, text);
-    assert_null(strstr(text, "chance"));
-    assert_null(strstr(text, "reference's"));
-    for (int32_t i = 0; i < run->row[0].n_metrics; i++)
-        if (strcmp(run->row[0].metric[i].name, "top1") == 0)
-            run->row[0].metric[i].ci.lo = 99.0 / run->row[0].n_recall;
-    qb_run_step *step = &run->row[1].step[0];
-    qb_free(step->tactic);
-    step->tactic = qb_strdup(&cx, "ref.conv");
-    step->ms = 50;
-    warnings_of(run, text);
-    assert_non_null(strstr(text, "fp32: top-1 95.80 % over 10 classes is no more than chance"));
-    assert_non_null(strstr(text, "of the time is the scalar reference's, most in "));
-    assert_non_null(strstr(text, ": cpu has no kernel for it"));
-    qb_free(run->row[1].backend);
-    run->row[1].backend = qb_strdup(&cx, "ref");
-    warnings_of(run, text);
-    assert_null(strstr(text, "reference's"));
-    assert_null(strstr(text, "FP16"));
-    for (int32_t i = 0; i < run->n_rows; i++)
-        run->row[i].layers = (qb_layer_counts){.int8 = 7, .fp16 = 3};
-    warnings_of(run, text);
-    assert_non_null(strstr(text, "int8: 3 of 10 layers run in FP16"));
-    assert_null(strstr(text, "fp32: 3 of 10"));
-    qb_run_free(run);
-}
-
 /* Records may hold nothing but nulls: there is less to see, but no error. */
 static void unmeasured_values_draw_nothing(void **state) {
     (void)state;
@@ -272,7 +226,6 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(names_cannot_leave_their_string),
     cmocka_unit_test(charts_group_by_backend),
     cmocka_unit_test(columns_that_no_row_has_are_left_out),
-    cmocka_unit_test(numbers_that_mislead_come_with_a_warning),
     cmocka_unit_test(unmeasured_values_draw_nothing),
     cmocka_unit_test(gnuplot_failing_is_an_error_with_its_words),
 };

@@ -1,0 +1,202 @@
+/* What a reader should know before trusting the numbers. */
+#include "eval/warnings.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+typedef struct kind {
+    const char *name, *touches;
+} kind;
+
+static const kind kinds[] = {
+#define QB_WARNING(name, touches, means) {name, QB_TOUCHES_##touches},
+#include "eval/warnings.def"
+#undef QB_WARNING
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+const char *const *qb_warning_names(void) {
+    static const char *const names[] = {
+#define QB_WARNING(name, touches, means) name,
+#include "eval/warnings.def"
+#undef QB_WARNING
+        NULL};
+    return names;
+}
+
+static const char *touches_of(const char *name) {
+    for (int32_t i = 0; i < KINDS; i++)
+        if (strcmp(kinds[i].name, name) == 0) return kinds[i].touches;
+    return QB_TOUCHES_NOTHING;
+}
+
+/* A text that was cut ends with a whole character. */
+static void end_whole(char *text, size_t size) {
+    size_t n = strlen(text);
+    if (n + 1 < size) return;
+    while (n > 0 && ((unsigned char)text[n - 1] & 0xc0) == 0x80) n--;
+    if (n > 0 && (unsigned char)text[n - 1] >= 0x80) n--;
+    text[n] = '\0';
+}
+
+qb_status qb_warning_add(qb_ctx *cx, qb_run *run, const char *name, const char *row,
+                         const char *format, ...) {
+    char text[512];
+    va_list args;
+    for (int32_t i = 0; i < run->n_warnings; i++)
+        if (strcmp(run->warning[i].name, name) == 0 && strcmp(run->warning[i].row, row) == 0)
+            return QB_OK;
+    size_t capacity = (size_t)run->n_warnings;
+    QB_TRY(qb_grow(cx, &run->warning, &capacity, capacity + 1, sizeof *run->warning));
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    end_whole(text, sizeof text);
+    qb_run_warning *out = &run->warning[run->n_warnings++];
+    *out = (qb_run_warning){qb_strdup(cx, name), qb_strdup(cx, touches_of(name)),
+                            qb_strdup(cx, row), qb_strdup(cx, text)};
+    return out->name && out->touches && out->row && out->text ? QB_OK : cx->code;
+}
+
+static bool is_among(const char *name, const char *const *names, int32_t n) {
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(names[i], name) == 0) return true;
+    return false;
+}
+
+const qb_run_warning *qb_warning_find(const qb_run *run, const char *what, const char *row,
+                                      const char *const *allowed, int32_t n) {
+    if (what[0] == '\0') return NULL; /* notes are about nothing that has a limit */
+    for (int32_t i = 0; i < run->n_warnings; i++) {
+        const qb_run_warning *w = &run->warning[i];
+        if (strcmp(w->touches, what) != 0 || is_among(w->name, allowed, n)) continue;
+        if (w->row[0] == '\0' || strcmp(w->row, row) == 0) return w;
+    }
+    return NULL;
+}
+
+bool qb_warning_has(const qb_run *run, const char *name) {
+    for (int32_t i = 0; i < run->n_warnings; i++)
+        if (strcmp(run->warning[i].name, name) == 0) return true;
+    return false;
+}
+
+/* ---- what the numbers say ---- */
+
+/* Median of the later half of the rounds over that of the earlier half, minus 1. */
+static double drift_of(const qb_run_row *row) {
+    const int32_t half = row->n_rounds / 2;
+    double sum[2] = {0, 0};
+    if (half < 2) return 0;
+    for (int32_t i = 0; i < half; i++) {
+        sum[0] += row->round[i];
+        sum[1] += row->round[row->n_rounds - 1 - i];
+    }
+    return sum[1] / sum[0] - 1;
+}
+
+/* One warning a row, as one cause shows in all three. */
+static qb_status of_latency(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
+    const qb_latency *l = &row->latency;
+    const double width = (l->median_ci.hi - l->median_ci.lo) / l->median, drift = drift_of(row);
+    if (l->runs > 0 && l->runs < 20)
+        QB_TRY(qb_warning_add(cx, run, "few-runs", row->precision,
+                              "%s: only %lld runs: percentiles mean little", row->precision,
+                              (long long)l->runs));
+    if (width > 0.1 || fabs(drift) > 0.1)
+        return qb_warning_add(
+            cx, run, "unstable", row->precision,
+            "%s: latency is unstable: the median's interval is %.0f %% wide, rounds drifted by "
+            "%+.0f %%, coefficient of variation %.0f %%: measure longer (--duration) or on a quiet "
+            "machine",
+            row->precision, 100 * width, 100 * drift, 100 * l->cv);
+    if (l->cv > 0.1)
+        return qb_warning_add(
+            cx, run, "single-runs", row->precision,
+            "%s: single runs are unstable: coefficient of variation %.0f %%; the median is not "
+            "affected",
+            row->precision, 100 * l->cv);
+    return QB_OK;
+}
+
+/* Right no more often than guessing among the classes that occur: then the labels are other numbers
+ * than the model's, or its input is prepared otherwise, and every accuracy is noise. */
+static qb_status of_labels(qb_ctx *cx, qb_run *run) {
+    const qb_run_row *first = &run->row[0];
+    const qb_interval ci = qb_run_metric_ci(first, "top1");
+    const qb_run_metric *ap = qb_run_metric_find(first, "ap");
+    if (ap && ap->value < 1)
+        return qb_warning_add(cx, run, "chance", "",
+                              "%s: AP %.2f %% is no more than chance: do category_ids, preprocess "
+                              "and detection say what the model means?",
+                              first->precision, ap->value);
+    if (first->n_recall < 2 || !(ci.lo <= 100.0 / first->n_recall)) return QB_OK;
+    return qb_warning_add(cx, run, "chance", "",
+                          "%s: top-1 %.2f %% over %d classes is no more than chance: do the labels "
+                          "number the classes as the model does (--labels), and are the inputs "
+                          "prepared as in training?",
+                          first->precision, first->top1, first->n_recall);
+}
+
+/* A row may be slow for want of a kernel: nobody may take that for the backend's speed. */
+static qb_status of_reference(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
+    double all = 0, slow = 0, most = 0;
+    const char *name = "";
+    for (int32_t i = 0; i < row->n_steps; i++) {
+        const qb_run_step *s = &row->step[i];
+        if (!isfinite(s->ms)) continue;
+        all += s->ms;
+        if (strncmp(s->tactic, "ref.", 4) != 0) continue;
+        slow += s->ms;
+        if (s->ms > most) name = s->name;
+        most = fmax(most, s->ms);
+    }
+    if (strcmp(row->backend, "ref") == 0 || slow <= 0.25 * all) return QB_OK;
+    return qb_warning_add(cx, run, "no-kernel", row->precision,
+                          "%s: %.0f %% of the time is the scalar reference's, most in %s: %s has "
+                          "no kernel for it",
+                          row->precision, 100 * slow / all, name, row->backend);
+}
+
+/* Accuracy is that of INT8 in every layer, so that it does not depend on what timing found; latency
+ * is that of the engine which runs. Whoever reads both in one row should know where they part. */
+static qb_status of_mixing(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
+    const int32_t half = row->layers.fp16, codes = row->layers.int8;
+    if (half == 0 || strncmp(row->precision, "int8", 4) != 0) return QB_OK;
+    return qb_warning_add(
+        cx, run, "mixed-precision", row->precision,
+        "%s: %d of %d layers run in FP16, as that is faster here: the latency is of this engine, "
+        "the accuracy of INT8 in all of them (--no-mixing times that one)",
+        row->precision, half, half + codes + row->layers.fp32);
+}
+
+static qb_status of_data(qb_ctx *cx, qb_run *run) {
+    const int64_t all = run->samples + run->skipped;
+    if (run->skipped > 0)
+        QB_TRY(qb_warning_add(cx, run, 100 * run->skipped > all ? "skipped" : "skipped-few", "",
+                              "%lld samples could not be read and are left out",
+                              (long long)run->skipped));
+    if (run->decoder && run->decoder[0] != '\0')
+        QB_TRY(qb_warning_add(
+            cx, run, "decoder", "",
+            "images decoded by %s, to pixels that differ a little from the processor's: to be "
+            "compared with records of the same decoder only",
+            run->decoder));
+    if (run->samples >= 100) return QB_OK;
+    return qb_warning_add(
+        cx, run, "few-samples", "",
+        "%lld samples: one is %.1f points; small drops cannot be told from chance",
+        (long long)run->samples, 100.0 / (double)(run->samples > 0 ? run->samples : 1));
+}
+
+qb_status qb_warnings_derive(qb_ctx *cx, qb_run *run) {
+    QB_TRY(of_data(cx, run));
+    QB_TRY(of_labels(cx, run));
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        QB_TRY(of_reference(cx, run, &run->row[r]));
+        QB_TRY(of_mixing(cx, run, &run->row[r]));
+    }
+    for (int32_t r = 0; r < run->n_rows; r++) QB_TRY(of_latency(cx, run, &run->row[r]));
+    return QB_OK;
+}

@@ -1,0 +1,37 @@
+/* What a reader of a record should know before trusting its numbers, as data: `warnings` of
+ * compare.json. The gate refuses limits on what a warning touches; every form of the report repeats
+ * them. One row in warnings.def each. */
+#ifndef QB_EVAL_WARNINGS_H
+#define QB_EVAL_WARNINGS_H
+
+#include "base/ctx.h"
+#include "eval/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a warning touches, as it stands in the record. */
+#define QB_TOUCHES_ACCURACY "accuracy"
+#define QB_TOUCHES_LATENCY "latency"
+#define QB_TOUCHES_NOTHING ""
+
+/* The names of warnings.def, ended by NULL. */
+const char *const *qb_warning_names(void);
+/* Adds a warning of a name in warnings.def about one row (its precision; "": about the whole
+ * record), unless the record has it already. The text is a sentence for people. */
+qb_status qb_warning_add(qb_ctx *cx, qb_run *run, const char *name, const char *row,
+                         const char *format, ...) QB_PRINTF(5, 6);
+/* Adds what the record's own numbers give reason for. Reading a record does it, too. */
+qb_status qb_warnings_derive(qb_ctx *cx, qb_run *run);
+/* The first warning that touches `what` (QB_TOUCHES_...) in the row `row` or the whole record and
+ * that is not among `allowed` (n names); NULL: none. */
+const qb_run_warning *qb_warning_find(const qb_run *run, const char *what, const char *row,
+                                      const char *const *allowed, int32_t n);
+/* Does the record have a warning of this name? */
+bool qb_warning_has(const qb_run *run, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

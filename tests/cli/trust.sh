@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Numbers that mean nothing are no verdict: a reference at chance, the calibration data as evaluation
+# data, a row against itself, a short measurement in the place of a long one.
+# ctest-timeout: 200, ctest-cost: 20
+. "$1/tests/support/cli.sh"
+unset GITHUB_ACTIONS
+
+demo 5 20
+cd demo || exit 1
+cp compare.json wide.json
+
+# Every image under the next class's name: FP32 is right no more often than by guessing.
+mkdir ../turned && classes=(test/*/) && for i in "${!classes[@]}"; do
+    cp -r "${classes[i]}" "../turned/$(basename "${classes[(i + 1) % ${#classes[@]}]}")"
+done
+expect 0 "$QBENCH" compare fp32 int8 --data ../turned --duration 0.05 -o turned.json --no-figures
+says '^warning: fp32: top-1 [0-9.]+ % over 10 classes is no more than chance'
+grep -q '"name": "chance"' turned.json || fail 'the record does not carry its warning'
+grep -q '"touches": "accuracy"' turned.json || fail 'the warning does not say what it touches'
+for limit in '--max-drop 1' --mlperf '--min-agreement 1' '--min-top1 0' '--min-sqnr 1' '--min top5=0'; do
+    # shellcheck disable=SC2086
+    expect 3 "$QBENCH" gate turned.json $limit
+    says '^BLOCKED int8 .*no more than chance.*\(--allow chance\)$'
+    says '^BLOCKED: 1 of 1 checks did not hold; int8 '
+done
+expect 3 "$QBENCH" gate turned.json --max-drop 1 --junit gate.xml --github --json gate.json
+says '^::warning title=qbench gate::fp32: top-1 '
+grep -q '<system-out>warning: fp32: top-1 ' gate.xml || fail 'JUnit lacks the warning'
+grep -q '"blocked": "chance"' gate.json || fail 'gate.json does not say what blocked'
+grep -q '"name": "chance"' gate.json || fail 'gate.json lacks the warnings'
+expect 0 "$QBENCH" report turned.json --format md
+says '^> \*\*Warning:\*\* fp32: top-1'
+# what is not about accuracy is judged, and so is all of it where the user says so
+expect 0 "$QBENCH" gate turned.json --max-engine-size 64 --min-samples 10
+expect 0 "$QBENCH" gate turned.json --max-drop 60 --allow chance
+expect 2 "$QBENCH" gate turned.json --max-drop 60 --allow chances
+complains "chance"
+printf 'gate:\n  max_drop: 60\n  allow: [chance]\n' >policy.yaml
+expect 0 "$QBENCH" gate turned.json --config policy.yaml
+expect 3 "$QBENCH" data doctor ../turned --model model.onnx
+says '^bad   preprocess FP32 top-1 is .*no better than guessing among 10 classes'
+
+# Fewer folders than the model has outputs, and nothing says which is which.
+mkdir ../some && cp -r test/star test/ring ../some && mkdir ../bare && cp model.onnx ../bare
+expect 3 "$QBENCH" data doctor ../some --model ../bare/model.onnx
+says '^bad   classes +../some: 2 folders, 10 outputs of the model'
+
+# Scored on what the ranges were chosen on: by the place, and by the samples themselves.
+cp -r calib ../copy
+for data in calib ../copy; do
+    expect 0 "$QBENCH" compare fp32 int8 --data "$data" --duration 0.05 -o same.json --no-figures
+    expect 3 "$QBENCH" gate same.json --max-drop 100
+    says '^BLOCKED int8 max-drop: .*\(--allow calibration-data\)$'
+    expect 0 "$QBENCH" gate same.json --max-drop 100 --allow calibration-data
+done
+expect 0 "$QBENCH" gate wide.json --max-drop 100 --precision int8
+
+# Limits of the row itself.
+expect 0 "$QBENCH" gate wide.json --min-top1 50 --min top5=50 --precision int8
+says '^PASS int8 min-top1: [0-9.]+ %, limit 50 % '
+says '^PASS int8 min of top-5: [0-9.]+ %, limit 50 % '
+expect 3 "$QBENCH" gate wide.json --min-top1 100 --precision int8:minmax+s8-symmetric+per-tensor
+expect 2 "$QBENCH" gate wide.json --min ap=1
+complains 'ap'
+expect 2 "$QBENCH" gate wide.json --min top5
+complains 'METRIC=V'
+
+# One precision alone has nothing to be measured against; a narrower record keeps the wider one.
+rm -f compare.*.json
+expect 0 "$QBENCH" compare int8 --data test --duration 0.05 --no-figures
+says '^fp32 '
+complains 'int8 alone: fp32 is added'
+complains 'kept the record of other rows as compare.1.json'
+grep -q 's8-symmetric' compare.1.json || fail 'compare.1.json is not the wider record'
+expect 0 "$QBENCH" compare fp32 int8 --data test --duration 0.05 --no-figures
+absent compare.2.json
+cp wide.json compare.json
+expect 0 "$QBENCH" compare fp32 --data test --duration 0.05 --no-figures
+[ -s compare.2.json ] || fail 'the second record is not kept'
+
+# migrate leaves what quantize and run made.
+expect 0 "$QBENCH" quantize model.onnx
+cp model.qdq.onnx mine.onnx
+expect 0 "$QBENCH" calib export -m model.onnx --format trt -o old.cache
+expect 0 "$QBENCH" migrate model.onnx old.cache
+says '^model.trt.qdq.onnx: '
+same_bytes mine.onnx model.qdq.onnx
+done_testing
