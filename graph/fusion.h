@@ -10,6 +10,7 @@
  *   CONV_TRANSPOSE, BINARY   anchor [activation]
  *   SOFTMAX          alone, or with Where(IsNaN(s), 0, s)
  *   UNARY, POOL, CONCAT   alone
+ *   CHAIN            none: qb_fuse_chains makes them of the others
  *   CONV_POOL        none: an engine joins a CONV and the MaxPool that alone reads it
  *   NODE             the rest: computed convolution weights, a Gemm whose C is no constant row,
  * types other than f32 and quantized ones, per-channel activations ...
@@ -25,7 +26,7 @@
 extern "C" {
 #endif
 
-#define QB_GROUP_NODES 8
+#define QB_GROUP_NODES 16
 
 typedef struct qb_group {
     qb_kind kind;
@@ -37,6 +38,7 @@ typedef struct qb_group {
     int32_t out; /* the value that reaches memory; NODE: the first output */
     qb_act act;
     bool act_first;
+    const qb_chain *chain; /* CHAIN; in the arena of the groups */
 } qb_group;
 
 typedef struct qb_groups {
@@ -47,6 +49,16 @@ typedef struct qb_groups {
 
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
+
+/* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
+ * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that
+ * have the shape of the last one's result and are read by others of the chain alone. Codes between
+ * them are rounded inside, so that the results are the same. A node without a kernel of its own is
+ * a chain even when it is alone. For engines of the host, behind qb_fuse: what lies inside is gone.
+ * Shapes must be known. */
+typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
+qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
+                         const void *user, qb_groups *groups);
 
 /* Is it a depthwise convolution of one pixel on a model's own image, which is what the optimizer
  * makes of its normalization? That stays in floats: it prepares what is quantized. */

@@ -3,7 +3,7 @@
 #define QB_GRAPH_OP_H
 
 #include "graph/graph.h"
-#include "kernels/problem.h"
+#include "kernels/chain.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,6 +105,8 @@ typedef struct qb_op_kernel {
     qb_binary_kind binary; /* BINARY */
     qb_pool_kind pool;     /* POOL */
     qb_cell_kind cell;     /* RECURRENT */
+    qb_function function;  /* of a CHAIN, whatever `kind` is: of the inputs in their order, then of
+                              the attributes alpha and beta */
 } qb_op_kernel;
 
 typedef struct qb_infer_args {

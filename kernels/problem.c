@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "kernels/chain.h"
+
 const char *qb_kind_text(qb_kind kind) {
     static const char *const text[QB_KIND_COUNT] = {
         [QB_KIND_NODE] = "node",
@@ -24,6 +26,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_MATMUL_INTEGER] = "matmul_integer",
         [QB_KIND_MATMUL_SCALED] = "matmul_scaled",
         [QB_KIND_DYNAMIC_QUANTIZE] = "dynamic_quantize",
+        [QB_KIND_CHAIN] = "chain",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -187,6 +190,7 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_DYNAMIC_QUANTIZE: /* the range, then a quotient each */
     case QB_KIND_SOFTMAX: return 3.0 * out;
     case QB_KIND_LAYER_NORM: return 5.0 * out;
+    case QB_KIND_CHAIN: return out * (double)p->chain->n_operations;
     case QB_KIND_RESIZE: return p->resize == QB_RESIZE_LINEAR ? 8.0 * out : 0.0;
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:

@@ -75,6 +75,9 @@ typedef enum qb_kind {
     /* As ONNX's DynamicQuantizeLinear. In: x; out: u8 codes of the range of x and 0.
        qb_launch.more: scale (f32) and zero point (u8) */
     QB_KIND_DYNAMIC_QUANTIZE,
+    /* Elementwise functions one after the other (kernels/chain.h). In: 0 to 4 tensors that
+       broadcast to the output. No activation: it is one of the functions */
+    QB_KIND_CHAIN,
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -202,6 +205,7 @@ typedef struct qb_problem {
     qb_strided strided; /* STRIDED_COPY */
     qb_resize_kind resize;
     qb_recurrence recurrence;
+    const struct qb_chain *chain; /* CHAIN: a kernel's own problem has a copy of the tactic's */
     int32_t variant; /* which of a library's algorithms; 0: the tactic tries them, 1: the one that
                         the library puts first. A kernel's own problem says which one it has, 0
                         where there is no choice; what else the number says is the tactic's */

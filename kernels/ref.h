@@ -31,6 +31,8 @@ void qb_ref_pool(const qb_problem *p, const void *const *in, void *out, int64_t 
 void qb_ref_binary(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_unary(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_softmax(const qb_problem *p, const void *const *in, void *out);
+/* A CHAIN that qb_chain_valid accepts. */
+void qb_ref_chain(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_concat(const qb_problem *p, const void *const *in, void *out);
 /* Any dtype, layout, quantization (per axis too) and channel slice to any other. Between equal
  * dtypes and parameters the bits move unchanged; otherwise the real value is converted:

@@ -189,6 +189,24 @@ static qb_status fuse_nodes(qb_lowering *b) {
     return QB_OK;
 }
 
+/* Does a tactic of the host's backends take it? */
+static bool takes_chain(const void *user, const qb_problem *problem) {
+    const qb_lowering *b = user;
+    const bool constant[QB_MAX_INPUTS] = {false};
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if ((*t)->kind == problem->kind && qb_lower_has(b, *t, false) &&
+            (*t)->supports(problem, constant))
+            return true;
+    return false;
+}
+
+/* Elementwise operators as single steps of the host, where nobody looks at what lies between. */
+static qb_status fuse_chains(qb_lowering *b) {
+    if (b->spec->observable || b->engine->device || b->spec->float_type != QB_DTYPE_F32)
+        return QB_OK;
+    return qb_fuse_chains(b->cx, b->graph, takes_chain, b, &b->groups);
+}
+
 /* An engine without steps, its device open and its graph taken over. */
 static qb_status open_lowering(qb_ctx *cx, const qb_lower_input *input, qb_lowering *b) {
     *b = (qb_lowering){.cx = cx,
@@ -215,6 +233,7 @@ static qb_status lower(qb_lowering *b, bool memory) {
     QB_TRY(fuse_nodes(b));
     QB_TRY(qb_fuse(b->cx, b->graph, &b->groups));
     drop_idle(&b->groups);
+    QB_TRY(fuse_chains(b));
     const bool mixed = b->engine->device && b->spec->float_type == QB_DTYPE_F16;
     if (mixed && !b->spec->no_mixed_precision) QB_TRY(b->selector->precision(b));
     const int before = qb_use_threads(b->spec->threads);

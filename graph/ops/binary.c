@@ -81,14 +81,15 @@ static qb_status apply(qb_ctx *cx, const qb_node *node, const qb_tensor *a, cons
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
         return apply(cx, node, &in[0], &in[1], &out[0], SYMBOL##_runs);                            \
     }                                                                                              \
-    QB_OP_SIMPLE(SYMBOL, NAME, 7, 2, 2, 1, 0, NULL, RULE, qb_infer_broadcast, eval_##SYMBOL,       \
-                 .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,                        \
-                 .kernel = {QB_KIND_BINARY, .binary = KIND})
+    QB_OP_SIMPLE(                                                                                  \
+        SYMBOL, NAME, 7, 2, 2, 1, 0, NULL, RULE, qb_infer_broadcast, eval_##SYMBOL,                \
+        .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,                                 \
+        .kernel = {QB_KIND_BINARY, .binary = QB_BINARY_##KIND, .function = QB_FUNCTION_##KIND})
 
-BINARY(add, "Add", ELTWISE, QB_BINARY_ADD);
-BINARY(sub, "Sub", ELTWISE, QB_BINARY_SUB);
-BINARY(mul, "Mul", ELTWISE, QB_BINARY_MUL);
-BINARY(div, "Div", ELTWISE, QB_BINARY_DIV);
+BINARY(add, "Add", ELTWISE, ADD);
+BINARY(sub, "Sub", ELTWISE, SUB);
+BINARY(mul, "Mul", ELTWISE, MUL);
+BINARY(div, "Div", ELTWISE, DIV);
 
 /* --- PRelu: the slope broadcasts to the data, never the other way round ----------------------- */
 
@@ -117,7 +118,7 @@ static qb_status eval_prelu(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 
 QB_OP_SIMPLE(prelu, "PRelu", 7, 2, 2, 1, 0, NULL, FLOAT, infer_prelu, eval_prelu,
              .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {QB_KIND_UNARY, .act = QB_ACT_LEAKY_RELU});
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_LEAKY_RELU, .function = QB_FUNCTION_PRELU});
 
 /* --- any number of inputs --------------------------------------------------------------------- */
 
@@ -145,8 +146,10 @@ static qb_status fold(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
                  eval_##SYMBOL, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,         \
                  .kernel = {__VA_ARGS__})
 
-VARIADIC(max, "Max", max_runs, QB_KIND_BINARY, .binary = QB_BINARY_MAX);
-VARIADIC(min, "Min", min_runs, QB_KIND_BINARY, .binary = QB_BINARY_MIN);
+VARIADIC(max, "Max", max_runs, QB_KIND_BINARY, .binary = QB_BINARY_MAX,
+         .function = QB_FUNCTION_MAX);
+VARIADIC(min, "Min", min_runs, QB_KIND_BINARY, .binary = QB_BINARY_MIN,
+         .function = QB_FUNCTION_MIN);
 VARIADIC(sum, "Sum", add_runs, QB_KIND_NODE);
 
 static qb_status eval_mean(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
@@ -203,7 +206,7 @@ static qb_status eval_pow(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(pow, "Pow", 7, 2, 2, 1, 0, NULL, FLOAT, infer_pow, eval_pow, .types = QB_TYPES_NUMBERS,
-             .traits = QB_TRAIT_ELEMENTWISE);
+             .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_POW});
 
 typedef struct mod_attrs {
     int64_t fmod;

@@ -48,7 +48,7 @@ static qb_status eval_cast(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 
 QB_OP_SIMPLE(cast, "Cast", 7, 1, 1, 1, sizeof(qb_cast_attrs), cast_attrs, FLOAT, infer_cast,
              eval_cast, .traits = QB_TRAIT_ELEMENTWISE | QB_TRAIT_CONVERT,
-             .kernel = {QB_KIND_COPY});
+             .kernel = {QB_KIND_COPY, .function = QB_FUNCTION_COPY});
 QB_OP_SIMPLE(cast_like, "CastLike", 15, 2, 2, 1, sizeof(qb_cast_attrs), cast_like_attrs, FLOAT,
              infer_cast_like, eval_cast, .traits = QB_TRAIT_CONVERT | QB_TRAIT_ITEMWISE);
 

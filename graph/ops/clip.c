@@ -68,4 +68,4 @@ static qb_status upgrade_clip(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
 
 QB_OP_SIMPLE(clip, "Clip", 7, 1, 3, 1, sizeof(clip_attrs), clip_table, LUT, infer_clip, eval_clip,
              .upgrade = upgrade_clip, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {QB_KIND_UNARY, .act = QB_ACT_CLIP});
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_CLIP, .function = QB_FUNCTION_CLIP});

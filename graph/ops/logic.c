@@ -61,7 +61,7 @@ static qb_status compare(qb_ctx *cx, const qb_node *node, const qb_tensor *in, q
     return QB_OK;
 }
 
-#define COMPARE(SYMBOL, NAME, SINCE, TYPES, ...)                                                   \
+#define COMPARE(SYMBOL, NAME, SINCE, FUNCTION, TYPES, ...)                                         \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         static const compare_run runs[QB_DTYPE_COUNT] = {__VA_ARGS__};                             \
@@ -69,17 +69,19 @@ static qb_status compare(qb_ctx *cx, const qb_node *node, const qb_tensor *in, q
         return compare(cx, node, in, &out[0], runs);                                               \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 2, 2, 1, 0, NULL, FLOAT, infer_compare, eval_##SYMBOL,       \
-                 .types = TYPES, .traits = QB_TRAIT_ELEMENTWISE)
+                 .types = TYPES, .traits = QB_TRAIT_ELEMENTWISE,                                   \
+                 .kernel = {.function = QB_FUNCTION_##FUNCTION})
 
-COMPARE(equal, "Equal", 7, QB_TYPES_NUMBERS ", " QB_TYPES_BOOL,
+COMPARE(equal, "Equal", 7, EQUAL, QB_TYPES_NUMBERS ", " QB_TYPES_BOOL,
         NUMBERS(equal) TABLE_ROW(equal, BOOL));
-COMPARE(less, "Less", 7, QB_TYPES_NUMBERS, NUMBERS(less));
-COMPARE(less_or_equal, "LessOrEqual", 12, QB_TYPES_NUMBERS, NUMBERS(less_or_equal));
-COMPARE(greater, "Greater", 7, QB_TYPES_NUMBERS, NUMBERS(greater));
-COMPARE(greater_or_equal, "GreaterOrEqual", 12, QB_TYPES_NUMBERS, NUMBERS(greater_or_equal));
-COMPARE(and, "And", 7, QB_TYPES_BOOL, TABLE_ROW(and, BOOL));
-COMPARE(or, "Or", 7, QB_TYPES_BOOL, TABLE_ROW(or, BOOL));
-COMPARE(xor, "Xor", 7, QB_TYPES_BOOL, TABLE_ROW(xor, BOOL));
+COMPARE(less, "Less", 7, LESS, QB_TYPES_NUMBERS, NUMBERS(less));
+COMPARE(less_or_equal, "LessOrEqual", 12, LESS_OR_EQUAL, QB_TYPES_NUMBERS, NUMBERS(less_or_equal));
+COMPARE(greater, "Greater", 7, GREATER, QB_TYPES_NUMBERS, NUMBERS(greater));
+COMPARE(greater_or_equal, "GreaterOrEqual", 12, GREATER_OR_EQUAL, QB_TYPES_NUMBERS,
+        NUMBERS(greater_or_equal));
+COMPARE(and, "And", 7, AND, QB_TYPES_BOOL, TABLE_ROW(and, BOOL));
+COMPARE(or, "Or", 7, OR, QB_TYPES_BOOL, TABLE_ROW(or, BOOL));
+COMPARE(xor, "Xor", 7, XOR, QB_TYPES_BOOL, TABLE_ROW(xor, BOOL));
 
 static qb_status infer_where(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *c = qb_infer_in(args, 0), *x = qb_infer_in(args, 1), *y = qb_infer_in(args, 2);
@@ -114,7 +116,7 @@ static qb_status eval_where(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(where, "Where", 9, 3, 3, 1, 0, NULL, FLOAT, infer_where, eval_where,
-             .traits = QB_TRAIT_ELEMENTWISE);
+             .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_WHERE});
 
 /* --- IsNaN and IsInf ---------------------------------------------------------------------------
  */
@@ -156,6 +158,7 @@ static qb_status eval_is_inf(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(is_nan, "IsNaN", 9, 1, 1, 1, 0, NULL, FLOAT, infer_is, eval_is_nan,
-             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
+             .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_IS_NAN});
 QB_OP_SIMPLE(is_inf, "IsInf", 10, 1, 1, 1, sizeof(is_inf_attrs), is_inf_table, FLOAT, infer_is,
              eval_is_inf, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);

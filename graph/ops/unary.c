@@ -23,7 +23,7 @@ static qb_status infer_float(qb_ctx *cx, const qb_infer_args *args) {
 
 /* One row an operator: functions without attributes. The expression is compiled for float and for
  * double (tgmath.h picks the function). */
-#define UNARY(SYMBOL, NAME, SINCE, RULE, EXPR)                                                     \
+#define UNARY(SYMBOL, NAME, SINCE, RULE, FUNCTION, EXPR)                                           \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         QB_EVAL_HALVES(eval_##SYMBOL);                                                             \
@@ -35,30 +35,31 @@ static qb_status infer_float(qb_ctx *cx, const qb_infer_args *args) {
         }                                                                                          \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, RULE, infer_float, eval_##SYMBOL,          \
-                 .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE)
+                 .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,                         \
+                 .kernel = {.function = QB_FUNCTION_##FUNCTION})
 
-UNARY(acos, "Acos", 7, FLOAT, acos(x));
-UNARY(acosh, "Acosh", 9, FLOAT, acosh(x));
-UNARY(asin, "Asin", 7, FLOAT, asin(x));
-UNARY(asinh, "Asinh", 9, FLOAT, asinh(x));
-UNARY(atan, "Atan", 7, FLOAT, atan(x));
-UNARY(atanh, "Atanh", 9, FLOAT, atanh(x));
-UNARY(ceil, "Ceil", 7, LUT, ceil(x));
-UNARY(cos, "Cos", 7, FLOAT, cos(x));
-UNARY(cosh, "Cosh", 9, FLOAT, cosh(x));
-UNARY(erf, "Erf", 9, LUT, erf(x));
-UNARY(exp, "Exp", 7, LUT, exp(x));
-UNARY(floor, "Floor", 7, LUT, floor(x));
-UNARY(log, "Log", 7, LUT, log(x));
-UNARY(mish, "Mish", 18, LUT, x *tanh(log1p(exp(x))));
-UNARY(reciprocal, "Reciprocal", 7, LUT, 1 / x);
-UNARY(round, "Round", 11, LUT, nearbyint(x));
-UNARY(sin, "Sin", 7, FLOAT, sin(x));
-UNARY(sinh, "Sinh", 9, FLOAT, sinh(x));
-UNARY(softplus, "Softplus", 7, LUT, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
-UNARY(softsign, "Softsign", 7, LUT, x / (1 + fabs(x)));
-UNARY(sqrt, "Sqrt", 7, LUT, sqrt(x));
-UNARY(tan, "Tan", 7, FLOAT, tan(x));
+UNARY(acos, "Acos", 7, FLOAT, NONE, acos(x));
+UNARY(acosh, "Acosh", 9, FLOAT, NONE, acosh(x));
+UNARY(asin, "Asin", 7, FLOAT, NONE, asin(x));
+UNARY(asinh, "Asinh", 9, FLOAT, NONE, asinh(x));
+UNARY(atan, "Atan", 7, FLOAT, NONE, atan(x));
+UNARY(atanh, "Atanh", 9, FLOAT, NONE, atanh(x));
+UNARY(ceil, "Ceil", 7, LUT, CEIL, ceil(x));
+UNARY(cos, "Cos", 7, FLOAT, COS, cos(x));
+UNARY(cosh, "Cosh", 9, FLOAT, NONE, cosh(x));
+UNARY(erf, "Erf", 9, LUT, ERF, erf(x));
+UNARY(exp, "Exp", 7, LUT, EXP, exp(x));
+UNARY(floor, "Floor", 7, LUT, FLOOR, floor(x));
+UNARY(log, "Log", 7, LUT, LOG, log(x));
+UNARY(mish, "Mish", 18, LUT, MISH, x *tanh(log1p(exp(x))));
+UNARY(reciprocal, "Reciprocal", 7, LUT, RECIPROCAL, 1 / x);
+UNARY(round, "Round", 11, LUT, ROUND, nearbyint(x));
+UNARY(sin, "Sin", 7, FLOAT, SIN, sin(x));
+UNARY(sinh, "Sinh", 9, FLOAT, NONE, sinh(x));
+UNARY(softplus, "Softplus", 7, LUT, SOFTPLUS, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
+UNARY(softsign, "Softsign", 7, LUT, SOFTSIGN, x / (1 + fabs(x)));
+UNARY(sqrt, "Sqrt", 7, LUT, SQRT, sqrt(x));
+UNARY(tan, "Tan", 7, FLOAT, NONE, tan(x));
 
 /* --- the activations that kernels fuse
  * ---------------------------------------------------------------------- */
@@ -75,17 +76,17 @@ static qb_status eval_act(const qb_tensor *in, qb_tensor *out, qb_act act) {
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
                                    qb_tensor *out) {                                               \
         QB_EVAL_IN_F32(eval_##SYMBOL);                                                             \
-        return eval_act(in, out, (qb_act){.kind = KIND});                                          \
+        return eval_act(in, out, (qb_act){.kind = QB_ACT_##KIND});                                 \
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, SINCE, 1, 1, 1, 0, NULL, LUT, infer_float, eval_##SYMBOL,           \
                  .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,                         \
-                 .kernel = {QB_KIND_UNARY, .act = KIND})
+                 .kernel = {QB_KIND_UNARY, .act = QB_ACT_##KIND, .function = QB_FUNCTION_##KIND})
 
-ACT(hard_swish, "HardSwish", 14, QB_ACT_HARD_SWISH);
-ACT(sigmoid, "Sigmoid", 7, QB_ACT_SIGMOID);
-ACT(tanh, "Tanh", 7, QB_ACT_TANH);
+ACT(hard_swish, "HardSwish", 14, HARD_SWISH);
+ACT(sigmoid, "Sigmoid", 7, SIGMOID);
+ACT(tanh, "Tanh", 7, TANH);
 
-#define WITH_ALPHA(SYMBOL, NAME, KIND, ALPHA)                                                      \
+#define WITH_ALPHA(SYMBOL, NAME, KIND, FUNCTION, ALPHA)                                            \
     static const qb_attr_desc SYMBOL##_attrs[] = {                                                 \
         QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", ALPHA), QB_A_END};                              \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \
@@ -96,10 +97,11 @@ ACT(tanh, "Tanh", 7, QB_ACT_TANH);
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, 1, 1, sizeof(qb_alpha_attrs), SYMBOL##_attrs, LUT,            \
                  infer_float, eval_##SYMBOL, .types = QB_TYPES_FLOATS,                             \
-                 .traits = QB_TRAIT_ELEMENTWISE, .kernel = {QB_KIND_UNARY, .act = KIND})
+                 .traits = QB_TRAIT_ELEMENTWISE,                                                   \
+                 .kernel = {QB_KIND_UNARY, .act = KIND, .function = QB_FUNCTION_##FUNCTION})
 
-WITH_ALPHA(elu, "Elu", QB_ACT_ELU, 1.0f);
-WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, 0.01f);
+WITH_ALPHA(elu, "Elu", QB_ACT_ELU, ELU, 1.0f);
+WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, PRELU, 0.01f);
 
 static const qb_attr_desc hard_sigmoid_attrs[] = {
     QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
@@ -116,7 +118,9 @@ static qb_status eval_hard_sigmoid(qb_ctx *cx, const qb_node *node, const qb_ten
 
 QB_OP_SIMPLE(hard_sigmoid, "HardSigmoid", 7, 1, 1, 1, sizeof(qb_alpha_attrs), hard_sigmoid_attrs,
              LUT, infer_float, eval_hard_sigmoid, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ELEMENTWISE, .kernel = {QB_KIND_UNARY, .act = QB_ACT_HARD_SIGMOID});
+             .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_HARD_SIGMOID,
+                        .function = QB_FUNCTION_HARD_SIGMOID});
 
 /* Selu and ThresholdedRelu: alpha and (Selu) gamma in beta's place. */
 static const qb_attr_desc selu_attrs[] = {
@@ -203,7 +207,7 @@ static qb_status eval_gelu(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 
 QB_OP_SIMPLE(gelu, "Gelu", 20, 1, 1, 1, sizeof(qb_gelu_attrs), gelu_attrs, LUT, infer_gelu,
              eval_gelu, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {QB_KIND_UNARY, .act = QB_ACT_GELU});
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_GELU, .function = QB_FUNCTION_GELU});
 
 /* --- any number type -------------------------------------------------------------------------- */
 
@@ -235,14 +239,17 @@ EVAL_NUMBERS(relu, x < 0 ? 0 : x, x < 0 ? 0 : x, x)
 EVAL_NUMBERS(sign, x > 0 ? 1 : x < 0 ? -1 : x, (x > 0) - (x < 0), x > 0)
 
 QB_OP_SIMPLE(abs, "Abs", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_abs,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_ABS});
 QB_OP_SIMPLE(neg, "Neg", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_neg,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_NEG});
 QB_OP_SIMPLE(relu, "Relu", 7, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_relu,
              .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
-             .kernel = {QB_KIND_UNARY, .act = QB_ACT_RELU});
+             .kernel = {QB_KIND_UNARY, .act = QB_ACT_RELU, .function = QB_FUNCTION_RELU});
 QB_OP_SIMPLE(sign, "Sign", 9, 1, 1, 1, 0, NULL, LUT, qb_infer_same, eval_sign,
-             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
+             .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_SIGN});
 
 static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     if (in[0].desc.dtype != QB_DTYPE_BOOL) return qb_eval_refuse(cx, node, in[0].desc.dtype);
@@ -252,7 +259,8 @@ static qb_status eval_not(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
-             .types = QB_TYPES_BOOL, .traits = QB_TRAIT_ELEMENTWISE);
+             .types = QB_TYPES_BOOL, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_NOT});
 
 /* --- Swish and Celu: activations with one factor ------------------------------------------------
  */

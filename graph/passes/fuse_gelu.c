@@ -99,7 +99,10 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     bool tanh_form = false;
     int32_t out = node->out[0], x = gelu_input(rw, node, &tanh_form);
     if (x < 0 || !qb_value_is_plain(graph, x)) return QB_OK;
-    if (!qb_shape_surely_equal(&graph->values[x].shape, &graph->values[out].shape)) return QB_OK;
+    /* the others are single numbers: with as many dimensions, it has the same, known or not */
+    if (graph->values[x].shape.rank < 0 ||
+        graph->values[x].shape.rank != graph->values[out].shape.rank)
+        return QB_OK;
     QB_TRY(qb_rewrite_node(rw, index, op, &x, 1, out));
     if (tanh_form) QB_TRY(qb_node_set_string(rw, index, "approximate", "tanh"));
     qb_rewrite_changed(rw);

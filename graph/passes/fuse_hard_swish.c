@@ -9,8 +9,11 @@
 
 static bool close_to(double value, double wanted) { return fabs(value - wanted) <= TOLERANCE; }
 
+/* Of values between which there are only operators with x and single numbers: with as many
+ * dimensions they have the same, known or not. */
 static bool same_shape(const qb_graph *graph, int32_t a, int32_t b) {
-    return qb_shape_surely_equal(&graph->values[a].shape, &graph->values[b].shape);
+    return graph->values[a].shape.rank >= 0 &&
+           graph->values[a].shape.rank == graph->values[b].shape.rank;
 }
 
 /* `node` op(a, number) with the number on the right, or on either side when `commutes`: gives a. */

@@ -5,6 +5,7 @@
 
 #include "kernels/ref.h"
 #include "random_attention.h"
+#include "random_chain.h"
 #include "random_integer.h"
 #include "random_recurrent.h"
 
@@ -18,6 +19,7 @@ static const struct {
     [QB_KIND_MATMUL_INTEGER] = {random_integer_make, random_integer_reference},
     [QB_KIND_MATMUL_SCALED] = {random_integer_make, random_integer_reference},
     [QB_KIND_DYNAMIC_QUANTIZE] = {random_integer_make, random_integer_reference},
+    [QB_KIND_CHAIN] = {random_chain_make, random_chain_reference},
 };
 
 bool random_is_node(qb_kind kind) {

@@ -3,6 +3,7 @@
 #define QB_TEST_RANDOM_PROBLEM_H
 
 #include "base/rng.h"
+#include "kernels/chain.h"
 #include "kernels/tactic.h"
 
 #define CASE_INPUTS QB_RECURRENT_INPUTS /* most inputs of a random problem */
@@ -12,6 +13,7 @@ typedef struct random_case {
     qb_desc in[CASE_INPUTS];
     bool constant[CASE_INPUTS];
     void *data[CASE_INPUTS];      /* row-major */
+    qb_chain chain;               /* of a CHAIN: `problem` points at it */
     void *expected;               /* the reference's output, row-major */
     float scale[CASE_INPUTS + 1]; /* storage of the quantization parameters */
     int32_t zero[CASE_INPUTS + 1];

@@ -1,0 +1,296 @@
+/* Chains of elementwise operators: which groups become one, and its program.
+ *
+ * A chain is found from its last operator backwards: whoever makes one of its inputs, in the shape
+ * of its result and for it alone, joins it, as long as inputs, constants and operations suffice. */
+#include <math.h>
+#include <string.h>
+
+#include "graph/fusion.h"
+#include "graph/rewrite_internal.h"
+
+typedef struct chainer {
+    qb_ctx *cx;
+    const qb_graph *graph;
+    qb_groups *groups;
+    qb_uses uses;
+    int32_t *maker; /* [n_values] group whose result it is; -1 */
+    qb_chain_filter accept;
+    const void *user;
+} chainer;
+
+/* --- which operators -------------------------------------------------------------------------- */
+
+static bool is_real(const qb_value *v) {
+    return v->q.n == 0 ? v->dtype == QB_DTYPE_F32
+                       : v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
+}
+
+static bool is_number(const qb_value *v) {
+    return is_real(v) || (v->q.n == 0 && v->dtype == QB_DTYPE_BOOL);
+}
+
+static bool is_integer(const qb_value *v) {
+    return v->q.n == 0 && (v->dtype == QB_DTYPE_S32 || v->dtype == QB_DTYPE_S64);
+}
+
+/* Its function, where the node computes in reals and conditions; integers are cast alone. */
+static qb_function function_of(const qb_graph *graph, const qb_node *node) {
+    qb_function f = node->op ? node->op->kernel.function : QB_FUNCTION_NONE;
+    if (f == QB_FUNCTION_NONE || node->n_out < 1 || node->out[0] < 0) return QB_FUNCTION_NONE;
+    const qb_value *out = &graph->values[node->out[0]];
+    const bool casts = f == QB_FUNCTION_COPY;
+    if (node->op->max_in == INT32_MAX && node->n_in != qb_function_arguments(f))
+        return QB_FUNCTION_NONE; /* any number of inputs */
+    if (node->n_in > qb_function_arguments(f) || !(is_number(out) || (casts && is_integer(out))))
+        return QB_FUNCTION_NONE;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const qb_value *v = node->in[i] < 0 ? NULL : &graph->values[node->in[i]];
+        if (!v && f != QB_FUNCTION_CLIP) return QB_FUNCTION_NONE;
+        if (v && !is_number(v) && !(casts && is_integer(v))) return QB_FUNCTION_NONE;
+    }
+    if (casts && out->dtype == QB_DTYPE_BOOL) return QB_FUNCTION_TRUTH;
+    if (casts && is_integer(out) && graph->values[node->in[0]].dtype == QB_DTYPE_F32)
+        return QB_FUNCTION_TRUNCATE;
+    /* integers to integers have no float between them */
+    if (casts && is_integer(out) && is_integer(&graph->values[node->in[0]]))
+        return QB_FUNCTION_NONE;
+    if (f == QB_FUNCTION_GELU && strcmp(qb_node_string(node, "approximate", "none"), "tanh") == 0)
+        return QB_FUNCTION_GELU_TANH;
+    return f;
+}
+
+static bool is_link(const chainer *c, const qb_group *group) {
+    if (group->kind != QB_KIND_NODE && group->kind != QB_KIND_BINARY &&
+        group->kind != QB_KIND_UNARY)
+        return false;
+    for (int32_t i = 0; i < group->n_nodes; i++)
+        if (function_of(c->graph, &c->graph->nodes[group->node[i]]) == QB_FUNCTION_NONE)
+            return false;
+    return group->n_nodes > 0;
+}
+
+/* --- the program ------------------------------------------------------------------------------ */
+
+typedef struct draft {
+    const qb_graph *graph;
+    qb_group group;
+    int32_t in[QB_CHAIN_INPUTS];
+    qb_chain chain;
+    int32_t made[QB_CHAIN_OPERATIONS]; /* value that an operation makes, -1 */
+} draft;
+
+/* A register of an input, as a number below 0 until all inputs and constants are known; -1000: no
+ * room. */
+enum { INPUT = -1, CONSTANT = -100, NO_ROOM = -1000 };
+
+static int32_t constant(draft *d, float v) {
+    qb_chain *p = &d->chain;
+    for (int32_t i = 0; i < p->n_constants; i++)
+        if (memcmp(&p->constant[i], &v, sizeof v) == 0) return CONSTANT - i;
+    if (p->n_constants == QB_CHAIN_CONSTANTS) return NO_ROOM;
+    p->constant[p->n_constants] = v;
+    return CONSTANT - p->n_constants++;
+}
+
+/* The register of a value; operations count from 0. */
+static int32_t register_of(draft *d, int32_t value) {
+    qb_chain *p = &d->chain;
+    const qb_value *v = &d->graph->values[value];
+    for (int32_t i = p->n_operations - 1; i >= 0; i--)
+        if (d->made[i] == value) return i;
+    double number;
+    if (v->q.n == 0 && v->dtype == QB_DTYPE_F32 && qb_value_scalar(d->graph, value, &number))
+        return constant(d, (float)number);
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (d->in[i] == value) return INPUT - i;
+    if (p->n_in == QB_CHAIN_INPUTS) return NO_ROOM;
+    d->in[p->n_in] = value;
+    return INPUT - p->n_in++;
+}
+
+static bool operation(draft *d, qb_function function, const int32_t *in, int32_t makes) {
+    qb_chain *p = &d->chain;
+    if (p->n_operations == QB_CHAIN_OPERATIONS) return false;
+    qb_chain_operation *o = &p->operation[p->n_operations];
+    *o = (qb_chain_operation){.function = function};
+    for (int32_t i = 0; i < qb_function_arguments(function); i++) {
+        o->in[i] = in[i];
+        if (in[i] == NO_ROOM) return false;
+    }
+    d->made[p->n_operations++] = makes;
+    return true;
+}
+
+/* x^2, x^3 and 1 / x are what a power of that constant means. */
+static bool power(draft *d, int32_t *in, int32_t makes) {
+    const float by =
+        in[1] <= CONSTANT && in[1] != NO_ROOM ? d->chain.constant[CONSTANT - in[1]] : NAN;
+    const int32_t square[] = {in[0], in[0]};
+    if (by == -1.0f) return operation(d, QB_FUNCTION_RECIPROCAL, in, makes);
+    if (by == 2.0f) return operation(d, QB_FUNCTION_MUL, square, makes);
+    if (by != 3.0f) return operation(d, QB_FUNCTION_POW, in, makes);
+    if (!operation(d, QB_FUNCTION_MUL, square, -1)) return false;
+    const int32_t cube[] = {d->chain.n_operations - 1, in[0]};
+    return operation(d, QB_FUNCTION_MUL, cube, makes);
+}
+
+/* The arguments that are no inputs are attributes, or Clip's bounds that are left out. */
+static int32_t argument(draft *d, const qb_node *node, int32_t i, qb_function f) {
+    if (qb_node_in(node, i) >= 0) return register_of(d, node->in[i]);
+    if (f == QB_FUNCTION_CLIP) return constant(d, i == 1 ? -INFINITY : INFINITY);
+    return constant(d, qb_node_float(node, i == 1 ? "alpha" : "beta", 0));
+}
+
+/* Operators that are fused steps multiply by the reciprocal of their result's scale. */
+static bool divides(const qb_node *node) {
+    return node->op->kernel.kind != QB_KIND_BINARY && node->op->kernel.kind != QB_KIND_UNARY;
+}
+
+static bool add_node(draft *d, int32_t index, int32_t out) {
+    const qb_node *node = &d->graph->nodes[index];
+    const qb_function f = function_of(d->graph, node);
+    const qb_value *y = &d->graph->values[node->out[0]];
+    int32_t in[3] = {0};
+    for (int32_t i = 0; i < qb_function_arguments(f); i++) in[i] = argument(d, node, i, f);
+    if (!(f == QB_FUNCTION_POW ? power(d, in, node->out[0]) : operation(d, f, in, node->out[0])))
+        return false;
+    d->chain.divide = divides(node);
+    if (node->out[0] == out || y->q.n == 0) return true;
+    const int32_t real = d->chain.n_operations - 1;
+    d->made[real] = -1;
+    if (!operation(d, QB_FUNCTION_QUANTIZE, &real, node->out[0])) return false;
+    d->chain.operation[real + 1].codes =
+        (qb_chain_codes){y->q.scale[0], y->q.zero ? y->q.zero[0] : 0, y->dtype, divides(node)};
+    return true;
+}
+
+/* Inputs first, then constants, then results. */
+static void number_registers(qb_chain *p) {
+    for (int32_t i = 0; i < p->n_operations; i++)
+        for (int32_t a = 0; a < qb_function_arguments(p->operation[i].function); a++) {
+            int32_t *in = &p->operation[i].in[a];
+            *in = *in >= 0          ? *in + p->n_in + p->n_constants
+                  : *in <= CONSTANT ? CONSTANT - *in + p->n_in
+                                    : INPUT - *in;
+        }
+}
+
+static bool compile(const qb_graph *graph, const qb_group *group, draft *d) {
+    *d = (draft){.graph = graph, .group = *group};
+    for (int32_t i = 0; i < group->n_nodes; i++)
+        if (!add_node(d, group->node[i], group->out)) return false;
+    number_registers(&d->chain);
+    return d->chain.n_in > 0;
+}
+
+/* --- growing ---------------------------------------------------------------------------------- */
+
+static bool has_node(const qb_group *group, int32_t node) {
+    for (int32_t i = 0; i < group->n_nodes; i++)
+        if (group->node[i] == node) return true;
+    return false;
+}
+
+/* Is the value made for the chain alone, in the shape of its result? */
+static bool joins(const chainer *c, const qb_group *chain, int32_t value) {
+    const qb_graph *graph = c->graph;
+    const qb_value *v = &graph->values[value];
+    if (c->maker[value] < 0 || v->kept || !is_number(v) || qb_graph_is_output(graph, value) ||
+        !qb_shape_equal(&v->shape, &graph->values[chain->out].shape))
+        return false;
+    for (int32_t i = 0; i < c->uses.n_users[value]; i++)
+        if (!has_node(chain, c->uses.users[value][i])) return false;
+    return true;
+}
+
+/* Both groups' nodes in their order. */
+static bool merge(const qb_group *first, const qb_group *last, qb_group *out) {
+    *out = *last;
+    if (first->n_nodes + last->n_nodes > QB_GROUP_NODES) return false;
+    for (int32_t i = 0; i < first->n_nodes; i++) {
+        int32_t at = out->n_nodes++;
+        for (; at > 0 && out->node[at - 1] > first->node[i]; at--)
+            out->node[at] = out->node[at - 1];
+        out->node[at] = first->node[i];
+    }
+    return true;
+}
+
+/* One more group in the chain; false: there is none. */
+static bool grow(chainer *c, draft *d) {
+    for (int32_t i = 0; i < d->chain.n_in; i++) {
+        qb_group joined;
+        draft longer;
+        if (!joins(c, &d->group, d->in[i])) continue;
+        qb_group *maker = &c->groups->group[c->maker[d->in[i]]];
+        if (!is_link(c, maker) || !merge(maker, &d->group, &joined) ||
+            !compile(c->graph, &joined, &longer))
+            continue;
+        *d = longer;
+        *maker = (qb_group){.out = maker->out};
+        return true;
+    }
+    return false;
+}
+
+static bool accepted(const chainer *c, const draft *d) {
+    qb_desc in[QB_CHAIN_INPUTS];
+    qb_problem p = {.kind = QB_KIND_CHAIN, .n_in = d->chain.n_in, .in = in, .chain = &d->chain};
+    for (int32_t i = 0; i <= p.n_in; i++) {
+        const qb_value *v = &c->graph->values[i < p.n_in ? d->in[i] : d->group.out];
+        *(i < p.n_in ? &in[i] : &p.out) =
+            (qb_desc){.dtype = v->dtype, .shape = v->shape, .q = v->q};
+    }
+    return c->accept(c->user, &p);
+}
+
+static qb_status commit(chainer *c, const draft *d, qb_group *group) {
+    qb_arena *arena = c->groups->arena;
+    int32_t *in = qb_arena_alloc(c->cx, arena, QB_CHAIN_INPUTS, sizeof *in);
+    qb_chain *chain = qb_arena_alloc(c->cx, arena, 1, sizeof *chain);
+    if (!in || !chain) return c->cx->code;
+    memcpy(in, d->in, sizeof d->in);
+    *chain = d->chain;
+    *group = d->group;
+    group->kind = QB_KIND_CHAIN;
+    group->in = in;
+    group->n_in = d->chain.n_in;
+    group->act = (qb_act){0};
+    group->chain = chain;
+    return QB_OK;
+}
+
+static qb_status make_chain(chainer *c, int32_t g) {
+    qb_group *group = &c->groups->group[g];
+    draft d;
+    if (!is_link(c, group) || !compile(c->graph, group, &d) || !accepted(c, &d)) return QB_OK;
+    const bool alone = !grow(c, &d);
+    if (alone && group->kind != QB_KIND_NODE) return QB_OK; /* it has kernels of its own */
+    while (grow(c, &d)) continue;
+    return commit(c, &d, group);
+}
+
+static qb_status open_chainer(chainer *c) {
+    const qb_graph *graph = c->graph;
+    QB_TRY(qb_uses_build(c->cx, graph, &c->uses));
+    c->maker = qb_alloc(c->cx, (size_t)graph->n_values + 1, sizeof *c->maker);
+    if (!c->maker) return c->cx->code;
+    for (int32_t v = 0; v < graph->n_values; v++) c->maker[v] = -1;
+    for (int32_t g = 0; g < c->groups->n; g++)
+        if (c->groups->group[g].out >= 0) c->maker[c->groups->group[g].out] = g;
+    return QB_OK;
+}
+
+qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
+                         const void *user, qb_groups *groups) {
+    chainer c = {.cx = cx, .graph = graph, .groups = groups, .accept = accept, .user = user};
+    qb_status status = open_chainer(&c);
+    int32_t n = 0;
+    for (int32_t g = groups->n - 1; g >= 0 && status == QB_OK; g--) status = make_chain(&c, g);
+    for (int32_t g = 0; g < groups->n; g++)
+        if (groups->group[g].n_nodes > 0) groups->group[n++] = groups->group[g];
+    groups->n = n;
+    qb_free(c.maker);
+    qb_uses_release(&c.uses);
+    return status;
+}

@@ -1,0 +1,42 @@
+#include "kernels/chain.h"
+
+int32_t qb_function_arguments(qb_function function) {
+    static const int32_t arguments[QB_FUNCTION_COUNT] = {0,
+#define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION) ARGUMENTS,
+#include "kernels/functions.def"
+#undef QB_FUNCTION
+                                                         1};
+    return (unsigned)function < QB_FUNCTION_COUNT ? arguments[function] : 0;
+}
+
+bool qb_chain_type(const qb_desc *desc) {
+    const bool codes = desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8;
+    if (codes) return desc->q.n == 1;
+    return desc->q.n == 0 && (desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_BOOL ||
+                              desc->dtype == QB_DTYPE_S32 || desc->dtype == QB_DTYPE_S64);
+}
+
+static bool broadcasts(const qb_shape *from, const qb_shape *to) {
+    if (from->rank > to->rank) return false;
+    for (int32_t d = 0; d < from->rank; d++) {
+        const int64_t dim = from->dim[d];
+        if (dim != 1 && dim != to->dim[to->rank - from->rank + d]) return false;
+    }
+    return true;
+}
+
+bool qb_chain_valid(const qb_problem *p) {
+    const qb_chain *c = p->chain;
+    if (p->kind != QB_KIND_CHAIN || !c || c->n_operations < 1 || p->n_in != c->n_in ||
+        !qb_chain_type(&p->out) || !qb_shape_known(&p->out.shape))
+        return false;
+    for (int32_t i = 0; i < p->n_in; i++)
+        if (!qb_chain_type(&p->in[i]) || !qb_shape_known(&p->in[i].shape) ||
+            !broadcasts(&p->in[i].shape, &p->out.shape))
+            return false;
+    for (int32_t i = 0; i < c->n_operations; i++)
+        for (int32_t a = 0; a < qb_function_arguments(c->operation[i].function); a++)
+            if (c->operation[i].in[a] < 0 || c->operation[i].in[a] >= c->n_in + c->n_constants + i)
+                return false;
+    return true;
+}

@@ -1,0 +1,304 @@
+/* Chains of elementwise functions: a block of each input is loaded, all operations run on it while
+ * it is in the first level cache, and the result's block is written. Broadcasting is in the loads:
+ * what an input repeats is loaded again, or spread. */
+#include <string.h>
+
+#include "chain_internal.h"
+#include "cpu_internal.h"
+#include "kernels/ref.h"
+
+#define BLOCKS_PER_TASK 32
+#define REGISTERS (QB_CHAIN_INPUTS + QB_CHAIN_CONSTANTS + QB_CHAIN_OPERATIONS)
+
+/* A tensor in the loops over the result's memory; strides in elements, 0: repeated. */
+typedef struct operand {
+    qb_dtype dtype;
+    size_t size;
+    float scale;
+    int32_t zero;
+    int64_t first, stride[QB_MAX_RANK];
+} operand;
+
+typedef struct chain {
+    qb_chain program;
+    qb_chain_block_fn run[QB_CHAIN_OPERATIONS];
+    int32_t n_in, rank; /* loops: those merged that lie together everywhere; at least one */
+    int64_t dim[QB_MAX_RANK], count;
+    operand in[QB_CHAIN_INPUTS], out;
+    qb_chain_codes codes;
+    bool has_table; /* of one 8-bit value: what each of the 256 becomes */
+    char table[256 * sizeof(float)];
+} chain;
+
+/* ---- where tensors lie ---- */
+
+/* The dimension that is number d from outside in memory. */
+static int32_t logical(qb_layout layout, int32_t rank, int32_t d) {
+    if (layout != QB_LAYOUT_NHWC || d == 0) return d;
+    return d == rank - 1 ? 1 : d + 1;
+}
+
+/* Strides by the dimension of the output, of a tensor in its own layout. */
+static void strides_of(const qb_desc *desc, int32_t rank, operand *o) {
+    const qb_shape *s = &desc->shape;
+    int64_t stride[QB_MAX_RANK], step = 1;
+    for (int32_t d = s->rank - 1; d >= 0; d--) {
+        const int32_t at = logical(desc->layout, s->rank, d);
+        stride[at] = step;
+        if (at == 1 && desc->channel_total > 0) o->first = desc->channel_offset * step;
+        step *= at == 1 && desc->channel_total > 0 ? desc->channel_total : s->dim[at];
+    }
+    for (int32_t d = 0; d < rank; d++) {
+        const int32_t own = d - (rank - s->rank);
+        o->stride[d] = own < 0 || s->dim[own] == 1 ? 0 : stride[own];
+    }
+}
+
+static void describe(const qb_desc *desc, int32_t rank, operand *o) {
+    *o = (operand){.dtype = desc->dtype,
+                   .size = qb_dtype_size(desc->dtype),
+                   .scale = desc->q.n > 0 ? desc->q.scale[0] : 1.0f,
+                   .zero = qb_cpu_zero(desc)};
+    strides_of(desc, rank, o);
+}
+
+/* The loops in the order of the result's memory. */
+static void place(const qb_problem *p, chain *c) {
+    const int32_t rank = p->out.shape.rank;
+    operand *const all[] = {&c->out, &c->in[0], &c->in[1], &c->in[2], &c->in[3]};
+    operand given[QB_CHAIN_INPUTS + 1];
+    for (int32_t k = 0; k <= p->n_in; k++) given[k] = *all[k];
+    c->rank = 0;
+    for (int32_t i = 0; i < rank; i++) {
+        const int32_t d = logical(p->out.layout, rank, i);
+        const int64_t dim = p->out.shape.dim[d];
+        bool joins = c->rank > 0;
+        if (dim == 1) continue;
+        for (int32_t k = 0; joins && k <= p->n_in; k++)
+            joins = all[k]->stride[c->rank - 1] == given[k].stride[d] * dim;
+        const int32_t to = joins ? c->rank - 1 : c->rank++;
+        c->dim[to] = joins ? c->dim[to] * dim : dim;
+        for (int32_t k = 0; k <= p->n_in; k++) all[k]->stride[to] = given[k].stride[d];
+    }
+    if (c->rank > 0) return;
+    c->rank = 1;
+    c->dim[0] = 1;
+    for (int32_t k = 0; k <= p->n_in; k++) all[k]->stride[0] = 0;
+}
+
+/* ---- running ---- */
+
+typedef struct job {
+    const chain *c;
+    const char *in[QB_CHAIN_INPUTS];
+    char *out;
+} job;
+
+/* Where the loops stand; the last one at at[rank - 1]. */
+typedef struct cursor {
+    int64_t at[QB_MAX_RANK];
+} cursor;
+
+static cursor cursor_at(const chain *c, int64_t element) {
+    cursor w;
+    for (int32_t d = c->rank - 1; d >= 0; element /= c->dim[d--]) w.at[d] = element % c->dim[d];
+    return w;
+}
+
+static int64_t place_of(const chain *c, const operand *o, const cursor *w) {
+    int64_t at = o->first;
+    for (int32_t d = 0; d < c->rank; d++) at += w->at[d] * o->stride[d];
+    return at;
+}
+
+/* The rest of the innermost loop, at most `left`, is behind the cursor. */
+static int64_t advance(const chain *c, cursor *w, int64_t left) {
+    int32_t d = c->rank - 1;
+    const int64_t n = qb_min64(left, c->dim[d] - w->at[d]);
+    w->at[d] += n;
+    for (; d > 0 && w->at[d] == c->dim[d]; d--) {
+        w->at[d] = 0;
+        w->at[d - 1]++;
+    }
+    return n;
+}
+
+static void spread(float *to, int64_t n) {
+    for (int64_t i = 1; i < n; i++) to[i] = to[0];
+}
+
+static void load(const chain *c, const operand *o, const char *data, cursor w, int64_t n,
+                 float *to) {
+    const int64_t step = o->stride[c->rank - 1];
+    for (int64_t done = 0, some; done < n; done += some) {
+        const char *from = data + place_of(c, o, &w) * (int64_t)o->size;
+        some = advance(c, &w, n - done);
+        if (step == 1) {
+            qb_chain_load(o->dtype, o->scale, o->zero, from, some, to + done);
+            continue;
+        }
+        for (int64_t i = 0; i < (step == 0 ? 1 : some); i++)
+            qb_chain_load(o->dtype, o->scale, o->zero, from + i * step * (int64_t)o->size, 1,
+                          to + done + i);
+        if (step == 0) spread(to + done, some);
+    }
+}
+
+static void put(const chain *c, const char *from, cursor w, int64_t n, char *data) {
+    const operand *o = &c->out;
+    const int64_t size = (int64_t)o->size, step = o->stride[c->rank - 1];
+    for (int64_t done = 0, some; done < n; done += some) {
+        char *to = data + place_of(c, o, &w) * size;
+        some = advance(c, &w, n - done);
+        if (step <= 1)
+            memcpy(to, from + done * size, (size_t)(some * size));
+        else
+            for (int64_t i = 0; i < some; i++)
+                memcpy(to + i * step * size, from + (done + i) * size, (size_t)size);
+    }
+}
+
+/* All operations on one block; the last one's result. */
+static const float *compute(const chain *c, float (*registers)[QB_CHAIN_BLOCK]) {
+    const qb_chain *p = &c->program;
+    float(*to)[QB_CHAIN_BLOCK] = registers + p->n_in + p->n_constants;
+    for (int32_t i = 0; i < p->n_operations; i++) {
+        const qb_chain_operation *o = &p->operation[i];
+        if (o->function == QB_FUNCTION_QUANTIZE)
+            qb_chain_round(registers[o->in[0]], &o->codes, to[i]);
+        else
+            c->run[i](to[i], registers[o->in[0]], registers[o->in[1]], registers[o->in[2]]);
+    }
+    return to[p->n_operations - 1];
+}
+
+static void set_constants(const chain *c, float (*registers)[QB_CHAIN_BLOCK]) {
+    const qb_chain *p = &c->program;
+    for (int32_t k = 0; k < p->n_constants; k++) {
+        registers[p->n_in + k][0] = p->constant[k];
+        spread(registers[p->n_in + k], QB_CHAIN_BLOCK);
+    }
+}
+
+static void look_up(const chain *c, const uint8_t *from, int64_t n, char *to) {
+    if (c->out.size == 1)
+        for (int64_t i = 0; i < n; i++) to[i] = c->table[from[i]];
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, c->table + 4 * from[i], 4);
+}
+
+static void run_block(const job *j, cursor w, int64_t n, float (*registers)[QB_CHAIN_BLOCK]) {
+    const chain *c = j->c;
+    _Alignas(64) char made[QB_CHAIN_BLOCK * sizeof(int64_t)];
+    for (int32_t k = 0; k < c->n_in; k++) load(c, &c->in[k], j->in[k], w, n, registers[k]);
+    const float *result = compute(c, registers);
+    if (c->out.dtype == QB_DTYPE_F32) {
+        put(c, (const char *)result, w, n, j->out);
+        return;
+    }
+    if (c->codes.dtype != QB_DTYPE_NONE)
+        qb_chain_quantize(result, &c->codes, (uint8_t *)made);
+    else
+        qb_chain_store(c->out.dtype, result, n, made);
+    put(c, made, w, n, j->out);
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const chain *c = j->c;
+    _Alignas(64) float registers[REGISTERS][QB_CHAIN_BLOCK];
+    int64_t at = task * BLOCKS_PER_TASK * QB_CHAIN_BLOCK;
+    const int64_t end = qb_min64(at + BLOCKS_PER_TASK * QB_CHAIN_BLOCK, c->count);
+    if (c->has_table) {
+        look_up(c, (const uint8_t *)j->in[0] + at, end - at, j->out + at * (int64_t)c->out.size);
+        return;
+    }
+    memset(registers, 0, sizeof(float) * QB_CHAIN_BLOCK * (size_t)c->n_in);
+    set_constants(c, registers);
+    for (; at < end; at += QB_CHAIN_BLOCK)
+        run_block(j, cursor_at(c, at), qb_min64(QB_CHAIN_BLOCK, end - at), registers);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const chain *c = kernel->state;
+    job j = {.c = c, .out = args->out};
+    for (int32_t k = 0; k < c->n_in; k++) j.in[k] = args->in[k];
+    qb_workers_run(args->workers, qb_ceil64(c->count, BLOCKS_PER_TASK * QB_CHAIN_BLOCK), run_task,
+                   &j);
+    return QB_OK;
+}
+
+/* ---- the tactic ---- */
+
+static bool layout_supported(const qb_desc *desc) {
+    const int32_t rank = desc->shape.rank;
+    if (desc->layout == QB_LAYOUT_ROW) return desc->channel_total == 0 || rank >= 2;
+    return desc->layout == QB_LAYOUT_NHWC && rank >= 3 && rank <= 5;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    if (!qb_chain_valid(p) || !layout_supported(&p->out) || qb_shape_count(&p->out.shape) < 1)
+        return false;
+    for (int32_t k = 0; k < p->n_in; k++)
+        if (!layout_supported(&p->in[k])) return false;
+    return true;
+}
+
+/* One run of one code: its table, which the reference fills. */
+static void fill_table(const qb_problem *p, chain *c) {
+    uint8_t every[256];
+    qb_desc in = p->in[0];
+    qb_problem values = {.kind = QB_KIND_CHAIN, .n_in = 1, .in = &in, .out = p->out};
+    c->has_table = p->n_in == 1 && c->codes.dtype != QB_DTYPE_S32 && p->in[0].q.n == 1 &&
+                   c->out.size <= sizeof(float) && c->rank == 1 && c->in[0].stride[0] == 1 &&
+                   c->out.stride[0] == 1 && c->in[0].first == 0 && c->out.first == 0;
+    if (!c->has_table) return;
+    for (int i = 0; i < 256; i++) every[i] = (uint8_t)i;
+    in.layout = values.out.layout = QB_LAYOUT_ROW;
+    in.shape = values.out.shape = qb_shape_of(1, 256);
+    in.channel_offset = in.channel_total = 0;
+    values.out.channel_offset = values.out.channel_total = 0;
+    values.chain = &c->program;
+    const void *data[] = {every};
+    qb_ref_chain(&values, data, c->table);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant, (void)threads;
+    qb_kernel *kernel;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(chain), &kernel));
+    chain *c = kernel->state;
+    const int32_t rank = p->out.shape.rank;
+    c->program = *p->chain;
+    kernel->problem.chain = &c->program;
+    c->n_in = p->n_in;
+    c->count = qb_shape_count(&p->out.shape);
+    for (int32_t i = 0; i < c->program.n_operations; i++)
+        c->run[i] = qb_chain_block(c->program.operation[i].function);
+    describe(&p->out, rank, &c->out);
+    for (int32_t k = 0; k < p->n_in; k++) {
+        describe(&p->in[k], rank, &c->in[k]);
+        if (qb_shape_equal(&p->in[k].shape, &p->out.shape) && c->in[k].size == c->out.size &&
+            p->in[k].layout == p->out.layout && p->in[k].channel_total == 0 &&
+            p->out.channel_total == 0)
+            kernel->in_place_inputs |= UINT64_C(1) << k;
+    }
+    c->codes = (qb_chain_codes){.dtype = QB_DTYPE_NONE};
+    if (p->out.q.n > 0)
+        c->codes = (qb_chain_codes){c->out.scale, c->out.zero, p->out.dtype, p->chain->divide};
+    place(p, c);
+    fill_table(p, c);
+    kernel->launch = launch;
+    *out = kernel;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_chain = {.name = "cpu.chain",
+                                       .backend = "cpu",
+                                       .kind = QB_KIND_CHAIN,
+                                       .exactness = QB_WITHIN_1_LSB,
+                                       .supports = supports,
+                                       .create = create};

@@ -1,0 +1,237 @@
+/* The functions of chains over blocks of floats, in vectors of whatever the processor has: the
+ * compiler makes them of plain loops. The bits are the same in all of them. Exponentials and what
+ * is made of them are right to a few units in the last place of the result, or of one. */
+#include "chain_internal.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clones.h"
+
+static inline __attribute__((always_inline)) float of_bits(uint32_t bits) {
+    float v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
+static inline __attribute__((always_inline)) uint32_t bits_of(float v) {
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+#define INLINE static inline __attribute__((always_inline)) float
+
+/* NaN stays. */
+INLINE fast_clip(float x, float low, float high) {
+    const float v = x < low ? low : x;
+    return v > high ? high : v;
+}
+
+/* e^x = 2^n e^r with |r| <= ln(2) / 2 and the Taylor polynomial of degree 7 for e^r. 2^n in two
+ * factors: the result may be subnormal, or infinity. */
+INLINE fast_exp(float x) {
+    const float round = 0x1.8p23f; /* adding it leaves the nearest integer in the low bits */
+    x = fast_clip(x, -104.0f, 89.0f);
+    const float shifted = x * 1.44269504f + round, n = shifted - round;
+    const float r = x - n * 0x1.62e4p-1f - n * 0x1.7f7d1cp-20f; /* ln(2) in two parts */
+    float p = 1.0f / 5040;
+    p = p * r + 1.0f / 720;
+    p = p * r + 1.0f / 120;
+    p = p * r + 1.0f / 24;
+    p = p * r + 1.0f / 6;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    const int32_t e = (int32_t)(bits_of(shifted) - 0x4b400000u), half = e >> 1;
+    return p * of_bits((uint32_t)(half + 127) << 23) * of_bits((uint32_t)(e - half + 127) << 23);
+}
+
+INLINE fast_expm1(float x) {
+    float near = 1.0f / 5040; /* the Taylor polynomial, for |x| <= 0.5 */
+    near = near * x + 1.0f / 720;
+    near = near * x + 1.0f / 120;
+    near = near * x + 1.0f / 24;
+    near = near * x + 1.0f / 6;
+    near = near * x + 0.5f;
+    near = near * x + 1.0f;
+    near = near * x;
+    const float far = fast_exp(x) - 1.0f;
+    return fabsf(x) < 0.5f ? near : far;
+}
+
+/* m = x / 2^e between sqrt(1/2) and sqrt(2), and log m = 2 artanh((m - 1) / (m + 1)). */
+INLINE fast_log(float x) {
+    const float tiny = 0x1p-126f, wide = x < tiny ? x * 0x1p23f : x;
+    const uint32_t from_root = bits_of(wide) - 0x3f3504f3u; /* sqrt(1/2) */
+    const int32_t e = (int32_t)from_root >> 23;
+    const float m = of_bits((from_root & 0x7fffffu) + 0x3f3504f3u);
+    const float s = (m - 1.0f) / (m + 1.0f), q = s * s;
+    float p = 2.0f / 9;
+    p = p * q + 2.0f / 7;
+    p = p * q + 2.0f / 5;
+    p = p * q + 2.0f / 3;
+    p = p * q + 2.0f;
+    const float exponent = (float)e - (x < tiny ? 23.0f : 0.0f);
+    const float value = exponent * 0x1.62e43p-1f + (exponent * -0x1.05c61p-29f + s * p);
+    const float zero = x == 0.0f ? -INFINITY : NAN;
+    return x > 0.0f ? (x < INFINITY ? value : x) : zero;
+}
+
+/* For x from 0 to 1. */
+INLINE fast_log1p(float x) {
+    const float s = x / (x + 2.0f), q = s * s;
+    float p = 2.0f / 15;
+    p = p * q + 2.0f / 13;
+    p = p * q + 2.0f / 11;
+    p = p * q + 2.0f / 9;
+    p = p * q + 2.0f / 7;
+    p = p * q + 2.0f / 5;
+    p = p * q + 2.0f / 3;
+    p = p * q + 2.0f;
+    return s * p;
+}
+
+/* 1 - 2 / (e^2x + 1); near zero, where that loses digits, the Taylor series up to x^15. */
+INLINE fast_tanh(float x) {
+    const float far = 1.0f - 2.0f / (fast_exp(x + x) + 1.0f), q = x * x;
+    float near = -929569.0f / 638512875;
+    near = near * q + 21844.0f / 6081075;
+    near = near * q - 1382.0f / 155925;
+    near = near * q + 62.0f / 2835;
+    near = near * q - 17.0f / 315;
+    near = near * q + 2.0f / 15;
+    near = near * q - 1.0f / 3;
+    near = near * q * x + x;
+    return fabsf(x) < 0.5f ? near : far;
+}
+
+/* 1 - erf(z) = t (a1 + t (a2 + ...)) e^(-z^2), t = 1 / (1 + p z) for z >= 0 (Abramowitz and Stegun,
+ * Handbook of Mathematical Functions, 7.1.26, error 1.5e-7); near zero the Taylor series. */
+INLINE fast_erf(float x) {
+    const float z = fabsf(x), t = 1.0f / (0.3275911f * z + 1.0f), q = x * x;
+    float p = 1.061405429f;
+    p = p * t - 1.453152027f;
+    p = p * t + 1.421413741f;
+    p = p * t - 0.284496736f;
+    p = p * t + 0.254829592f;
+    const float far = 1.0f - p * t * fast_exp(-z * z), near_scale = 1.12837917f;
+    float near = -1.0f / 1320;
+    near = near * q + 1.0f / 216;
+    near = near * q - 1.0f / 42;
+    near = near * q + 1.0f / 10;
+    near = near * q - 1.0f / 3;
+    near = (near * q * x + x) * near_scale;
+    return z < 0.5f ? near : copysignf(far, x);
+}
+
+/* x tanh(log(1 + e^x)) = x (u^2 + 2 u) / (u^2 + 2 u + 2) with u = e^x. */
+INLINE fast_mish(float x) {
+    const float u = fast_exp(fast_clip(x, -104.0f, 20.0f)), v = u * (u + 2.0f);
+    return x < -100.0f ? 0.0f : x * (v / (v + 2.0f));
+}
+
+#define F(name) fast_##name
+#define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION)                                                   \
+    QB_CLONES static void run_##NAME(float *restrict to, const float *first, const float *second,  \
+                                     const float *third) {                                         \
+        for (int i = 0; i < QB_CHAIN_BLOCK; i++) {                                                 \
+            const float a = first[i];                                                              \
+            const float b = ARGUMENTS > 1 ? second[i] : 0.0f;                                      \
+            const float c = ARGUMENTS > 2 ? third[i] : 0.0f;                                       \
+            (void)b, (void)c;                                                                      \
+            to[i] = EXPRESSION;                                                                    \
+        }                                                                                          \
+    }
+#include "kernels/functions.def"
+#undef QB_FUNCTION
+
+qb_chain_block_fn qb_chain_block(qb_function function) {
+    static const qb_chain_block_fn blocks[QB_FUNCTION_COUNT] = {
+#define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION) [QB_FUNCTION_##NAME] = run_##NAME,
+#include "kernels/functions.def"
+#undef QB_FUNCTION
+    };
+    return blocks[function];
+}
+
+/* NaN becomes the zero point, as in qb_quantize_value. */
+QB_CLONES static void codes_by(const float *from, int32_t *to, float factor, float low, float high,
+                               bool divide) {
+    const float round = 0x1.8p23f;
+    for (int i = 0; i < QB_CHAIN_BLOCK; i++) {
+        const float scaled = divide ? from[i] / factor : from[i] * factor;
+        const float v = scaled == scaled ? fast_clip(scaled, low, high) : 0.0f;
+        to[i] = (int32_t)(bits_of(v + round) - 0x4b400000u); /* to the nearest, ties to even */
+    }
+}
+
+static void codes_of(const float *from, const qb_chain_codes *q, int32_t *to) {
+    const float low = (float)((q->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - q->zero);
+    const float high = (float)((q->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - q->zero);
+    codes_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide);
+}
+
+QB_CLONES static void reals(const int32_t *from, float scale, float *to) {
+    for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = scale * (float)from[i];
+}
+
+QB_CLONES static void bytes(const int32_t *from, int32_t zero, uint8_t *to) {
+    for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = (uint8_t)(from[i] + zero);
+}
+
+void qb_chain_round(const float *from, const qb_chain_codes *q, float *to) {
+    int32_t code[QB_CHAIN_BLOCK];
+    codes_of(from, q, code);
+    reals(code, q->scale, to);
+}
+
+void qb_chain_quantize(const float *from, const qb_chain_codes *q, uint8_t *to) {
+    int32_t code[QB_CHAIN_BLOCK];
+    codes_of(from, q, code);
+    bytes(code, q->zero, to);
+}
+
+QB_CLONES static void load_u8(const uint8_t *from, float scale, int32_t zero, int64_t n,
+                              float *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);
+}
+
+QB_CLONES static void load_s8(const int8_t *from, float scale, int32_t zero, int64_t n, float *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);
+}
+
+void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, int64_t n,
+                   float *to) {
+    switch (dtype) {
+    case QB_DTYPE_F32: memcpy(to, from, (size_t)n * sizeof *to); return;
+    case QB_DTYPE_U8: load_u8(from, scale, zero, n, to); return;
+    case QB_DTYPE_S8: load_s8(from, scale, zero, n, to); return;
+    case QB_DTYPE_BOOL:
+        for (int64_t i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i] ? 1.0f : 0.0f;
+        return;
+    case QB_DTYPE_S32:
+        for (int64_t i = 0; i < n; i++) to[i] = (float)((const int32_t *)from)[i];
+        return;
+    default:
+        for (int64_t i = 0; i < n; i++) to[i] = (float)((const int64_t *)from)[i];
+    }
+}
+
+/* Integers saturate, NaN is 0: qb_number_put. */
+#define STORE(T, LOW, HIGH, LIMIT)                                                                 \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+        const float v = from[i];                                                                   \
+        ((T *)to)[i] = v != v ? 0 : v >= LIMIT ? HIGH : v < -LIMIT ? LOW : (T)v;                   \
+    }
+
+void qb_chain_store(qb_dtype dtype, const float *from, int64_t n, void *to) {
+    switch (dtype) {
+    case QB_DTYPE_F32: memcpy(to, from, (size_t)n * sizeof *from); return;
+    case QB_DTYPE_BOOL:
+        for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i] = from[i] != 0.0f;
+        return;
+    case QB_DTYPE_S32: STORE(int32_t, INT32_MIN, INT32_MAX, 0x1p31f) return;
+    default: STORE(int64_t, INT64_MIN, INT64_MAX, 0x1p63f)
+    }
+}

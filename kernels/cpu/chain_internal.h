@@ -1,0 +1,21 @@
+/* Blocks of floats for chains of elementwise functions. */
+#ifndef QB_CPU_CHAIN_INTERNAL_H
+#define QB_CPU_CHAIN_INTERNAL_H
+
+#include "kernels/chain.h"
+
+#define QB_CHAIN_BLOCK 256 /* floats of a register: a chain's fit into the first level cache */
+
+/* to[i] = f(a[i], b[i], c[i]) for a whole block; b and c where the function has them. */
+typedef void (*qb_chain_block_fn)(float *restrict to, const float *a, const float *b,
+                                  const float *c);
+qb_chain_block_fn qb_chain_block(qb_function function);
+/* Whole blocks to codes, and back. `from` may be `to`. */
+void qb_chain_round(const float *from, const qb_chain_codes *q, float *to);
+void qb_chain_quantize(const float *from, const qb_chain_codes *q, uint8_t *to);
+/* n elements of a type to floats; and back, but to 8-bit codes. */
+void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, int64_t n,
+                   float *to);
+void qb_chain_store(qb_dtype dtype, const float *from, int64_t n, void *to);
+
+#endif

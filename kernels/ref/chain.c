@@ -1,0 +1,95 @@
+/* Chains of elementwise functions, number by number. */
+#include <math.h>
+
+#include "kernels/chain.h"
+#include "ref_internal.h"
+
+#define REGISTERS (QB_CHAIN_INPUTS + QB_CHAIN_CONSTANTS + QB_CHAIN_OPERATIONS)
+
+/* Comparisons are written so that NaN comes out as NaN. */
+static float ref_clip(float x, float low, float high) {
+    const float v = x < low ? low : x;
+    return v > high ? high : v;
+}
+static float ref_mish(float x) { return x * tanhf(log1pf(expf(x))); }
+#define ref_exp expf
+#define ref_expm1 expm1f
+#define ref_log logf
+#define ref_log1p log1pf
+#define ref_erf erff
+#define ref_tanh tanhf
+
+#define F(name) ref_##name
+static float apply(qb_function function, float a, float b, float c) {
+    switch (function) {
+#define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION)                                                   \
+    case QB_FUNCTION_##NAME:                                                                       \
+        return EXPRESSION;
+#include "kernels/functions.def"
+#undef QB_FUNCTION
+    case QB_FUNCTION_NONE:
+    case QB_FUNCTION_QUANTIZE:
+    case QB_FUNCTION_COUNT: break;
+    }
+    return a;
+}
+
+/* The code of a real number. */
+static int32_t code_of(float v, const qb_chain_codes *q) {
+    if (q->divide) return qb_quantize_value(v, q->scale, q->zero, q->dtype);
+    const float low = (float)((q->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - q->zero);
+    const float high = (float)((q->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - q->zero);
+    const float scaled = v * (1.0f / q->scale);
+    return isnan(scaled) ? q->zero : (int32_t)lrintf(ref_clip(scaled, low, high)) + q->zero;
+}
+
+static float run(const qb_chain *c, float *registers) {
+    const int32_t first = c->n_in + c->n_constants;
+    for (int32_t i = 0; i < c->n_constants; i++) registers[c->n_in + i] = c->constant[i];
+    for (int32_t i = 0; i < c->n_operations; i++) {
+        const qb_chain_operation *o = &c->operation[i];
+        const int32_t n = qb_function_arguments(o->function);
+        float in[3] = {0};
+        for (int32_t a = 0; a < n; a++) in[a] = registers[o->in[a]];
+        registers[first + i] =
+            o->function == QB_FUNCTION_QUANTIZE
+                ? o->codes.scale * (float)(code_of(in[0], &o->codes) - o->codes.zero)
+                : apply(o->function, in[0], in[1], in[2]);
+    }
+    return registers[first + c->n_operations - 1];
+}
+
+/* The place in a row-major operand of the output's element `at`. */
+static int64_t place(const qb_shape *out, const qb_shape *in, int64_t at) {
+    int64_t to = 0, step = 1;
+    for (int32_t d = out->rank - 1, own = in->rank - 1; d >= 0; at /= out->dim[d--], own--) {
+        if (own < 0) continue;
+        if (in->dim[own] != 1) to += at % out->dim[d] * step;
+        step *= in->dim[own];
+    }
+    return to;
+}
+
+void qb_ref_chain(const qb_problem *p, const void *const *in, void *out) {
+    const qb_chain *c = p->chain;
+    const qb_desc *y = &p->out;
+    float registers[REGISTERS];
+    for (int64_t i = 0, n = qb_shape_count(&y->shape); i < n; i++) {
+        for (int32_t k = 0; k < p->n_in; k++) {
+            const qb_desc *x = &p->in[k];
+            const int64_t at = place(&y->shape, &x->shape, i);
+            const double number = qb_number_get(x->dtype, in[k], at);
+            const double v = x->dtype == QB_DTYPE_BOOL ? number != 0.0 : number;
+            const int32_t zero = x->q.n > 0 && x->q.zero ? x->q.zero[0] : 0;
+            registers[k] = x->q.n > 0 ? x->q.scale[0] * (float)((int32_t)v - zero) : (float)v;
+        }
+        const float v = run(c, registers);
+        if (y->q.n > 0) {
+            const qb_chain_codes q = {y->q.scale[0], y->q.zero ? y->q.zero[0] : 0, y->dtype,
+                                      c->divide};
+            qb_number_put(y->dtype, out, i, code_of(v, &q));
+        } else {
+            qb_number_put(y->dtype, out, i, (double)v);
+        }
+    }
+}
