@@ -25,6 +25,7 @@ typedef struct qb_buffer {
     const void
         *shared; /* DEVICE_CONSTANT of a plan: where it lies for all plans; NULL: at `offset` */
     int32_t first, last; /* steps that touch it, both inclusive */
+    int32_t layouts;     /* the last one in it that was made and is not overwritten for good, -1 */
     bool lasting;        /* it keeps its memory to the end: replays read it again */
 } qb_buffer;
 
@@ -34,6 +35,7 @@ typedef struct qb_value_layout {
     int32_t value;
     int32_t next; /* the next layout of the same value, -1 at the end */
     int32_t buffer;
+    int32_t below; /* the one in the same buffer that was made before it, -1 at the end */
     qb_desc desc;
 } qb_value_layout;
 

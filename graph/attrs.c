@@ -11,7 +11,7 @@ const qb_attr_desc *qb_attr_find(const qb_op *op, const char *name) {
 
 void *qb_attrs_new(qb_ctx *cx, qb_arena *arena, const qb_op *op, int32_t version) {
     if (!op->attr_size) return NULL;
-    char *attrs = qb_arena_alloc(cx, arena, 1, op->attr_size);
+    char *attrs = qb_arena_pack(cx, arena, 1, op->attr_size);
     if (!attrs) return NULL;
     for (const qb_attr_desc *desc = op->attrs; desc && desc->name; desc++) {
         void *field = attrs + desc->offset;
@@ -34,13 +34,13 @@ void *qb_attrs_new(qb_ctx *cx, qb_arena *arena, const qb_op *op, int32_t version
 
 static const void *copy_block(qb_ctx *cx, qb_arena *arena, const void *data, size_t n,
                               size_t size) {
-    void *copy = qb_arena_alloc(cx, arena, n, size);
+    void *copy = qb_arena_pack(cx, arena, n, size);
     if (copy && n) memcpy(copy, data, n * size);
     return copy;
 }
 
 static qb_status copy_strings(qb_ctx *cx, qb_arena *arena, qb_strings *list) {
-    const char **copy = qb_arena_alloc(cx, arena, (size_t)list->n, sizeof *copy);
+    const char **copy = qb_arena_pack(cx, arena, (size_t)list->n, sizeof *copy);
     if (!copy) return cx->code;
     for (int32_t i = 0; i < list->n; i++)
         if (!(copy[i] = qb_arena_strdup(cx, arena, list->v[i]))) return cx->code;
@@ -89,7 +89,7 @@ qb_status qb_attrs_copy(qb_ctx *cx, qb_arena *arena, const qb_op *op, const void
                         void **out) {
     *out = NULL;
     if (!op->attr_size || !attrs) return QB_OK;
-    char *copy = qb_arena_alloc(cx, arena, 1, op->attr_size);
+    char *copy = qb_arena_pack(cx, arena, 1, op->attr_size);
     if (!copy) return cx->code;
     memcpy(copy, attrs, op->attr_size);
     for (const qb_attr_desc *desc = op->attrs; desc && desc->name; desc++)

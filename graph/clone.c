@@ -79,7 +79,7 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
     for (int32_t i = 0; i < from->n_values; i++) {
         if (map[i] < 0) continue;
         const qb_value *value = &from->values[i];
-        const char *name = qb_arena_strdup(cx, to->arena, value->name);
+        const char *name = share ? value->name : qb_arena_strdup(cx, to->arena, value->name);
         if (!name) return cx->code;
         int32_t id = qb_graph_add_named(cx, to, name, value->dtype, &value->shape);
         if (id < 0) return cx->code;
@@ -145,6 +145,7 @@ qb_status qb_graph_copy(qb_ctx *cx, const qb_graph *graph, bool share, qb_graph 
     QB_GO(number_live(cx, graph, &map, &n_values));
     QB_GO(qb_graph_create(cx, &copy));
     QB_GO(copy_head(cx, graph, copy));
+    QB_GO(qb_graph_reserve(cx, copy, n_values, graph->n_nodes));
     QB_GO(copy_values(cx, graph, map, share, copy));
     QB_GO(copy_nodes(cx, graph, map, copy));
     QB_GO(copy_list(cx, copy->arena, graph->inputs, graph->n_inputs, map, &copy->inputs));

@@ -182,7 +182,7 @@ static bool take_act(const fuser *f, draft *d) {
 
 static qb_status commit(fuser *f, const draft *d, const int32_t *in, int32_t n_in) {
     qb_group *group = &f->out->group[f->out->n];
-    int32_t *copy = qb_arena_alloc(f->cx, f->out->arena, (size_t)n_in, sizeof *copy);
+    int32_t *copy = qb_arena_pack(f->cx, f->out->arena, (size_t)n_in, sizeof *copy);
     if (!copy) return f->cx->code;
     if (n_in) memcpy(copy, in, (size_t)n_in * sizeof *copy);
     *group = d->group;

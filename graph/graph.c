@@ -41,6 +41,18 @@ static qb_status reserve(qb_ctx *cx, qb_arena *arena, void *array_pointer, size_
     return QB_OK;
 }
 
+qb_status qb_graph_reserve(qb_ctx *cx, qb_graph *graph, int32_t n_values, int32_t n_nodes) {
+    const size_t values = (size_t)n_values, nodes = (size_t)n_nodes;
+    qb_value *value = qb_arena_alloc(cx, graph->arena, values, sizeof *value);
+    qb_node *node = qb_arena_alloc(cx, graph->arena, nodes, sizeof *node);
+    if (!value || !node) return cx->code;
+    graph->values = value;
+    graph->nodes = node;
+    graph->cap_values = values;
+    graph->cap_nodes = nodes;
+    return qb_names_reserve(cx, graph->arena, graph->names, values);
+}
+
 int32_t qb_graph_add_named(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
                            const qb_shape *shape) {
     if (reserve(cx, graph->arena, &graph->values, &graph->cap_values, graph->n_values,
@@ -150,7 +162,7 @@ int32_t qb_graph_add_node(qb_ctx *cx, qb_graph *graph, const struct qb_op *op, c
         return -1;
     qb_node node = {.op = op, .n_in = n_in, .n_out = n_out};
     node.name = name && *name ? qb_arena_strdup(cx, graph->arena, name) : "";
-    node.in = qb_arena_alloc(cx, graph->arena, (size_t)n_in + (size_t)n_out, sizeof *node.in);
+    node.in = qb_arena_pack(cx, graph->arena, (size_t)n_in + (size_t)n_out, sizeof *node.in);
     if (!node.name || !node.in) return -1;
     node.out = node.in + n_in;
     if (n_in) memcpy(node.in, in, (size_t)n_in * sizeof *in);

@@ -64,7 +64,7 @@ qb_status qb_graph_create(qb_ctx *cx, qb_graph **out);
 void qb_graph_free(qb_graph *graph); /* accepts NULL */
 /* A deep copy that shares nothing. Dead values are dropped. */
 qb_status qb_graph_clone(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
-/* The same with the constants of `graph` itself, which must outlive the copy. */
+/* The same with the constants and names of `graph` itself, which must outlive the copy. */
 qb_status qb_graph_clone_sharing(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
 
 /* Adds a value; the name is copied and made unique ("x", "x_1", ...). Returns its id or -1. */
@@ -127,7 +127,7 @@ qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_
  * constant-folded until every shape is known; an error names the first value that is not. */
 qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                         qb_graph **out);
-/* The same with the constants of `graph` itself, which must outlive the copy. */
+/* The same with the constants and names of `graph` itself, which must outlive the copy. */
 qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                 qb_graph **out);
 /* The graph as stable text, one line a node: for golden tests and --verbose. */

@@ -13,6 +13,8 @@ typedef struct qb_names {
 } qb_names;
 
 int32_t qb_names_find(const qb_names *names, const char *name); /* -1 when absent */
+/* Makes room for n names in an empty set. */
+qb_status qb_names_reserve(qb_ctx *cx, qb_arena *arena, qb_names *names, size_t n);
 /* Adds a name that is not there yet. */
 qb_status qb_names_put(qb_ctx *cx, qb_arena *arena, qb_names *names, const char *name, int32_t id);
 void qb_names_remove(qb_names *names, const char *name);
@@ -27,6 +29,8 @@ qb_status qb_names_of_nodes(qb_ctx *cx, qb_arena *arena, const qb_graph *graph, 
 /* Adds a constant whose memory (zeroed) the caller fills; *id is its value. NULL on failure. */
 void *qb_graph_new_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
                             const qb_shape *shape, int32_t *id);
+/* Makes room in an empty graph. */
+qb_status qb_graph_reserve(qb_ctx *cx, qb_graph *graph, int32_t n_values, int32_t n_nodes);
 /* Adds a value whose name (in the arena already) is known to be new. */
 int32_t qb_graph_add_named(qb_ctx *cx, qb_graph *graph, const char *name, qb_dtype dtype,
                            const qb_shape *shape);

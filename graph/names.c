@@ -35,8 +35,8 @@ static void insert(qb_names *names, const char *name, int32_t id) {
     names->n_used++;
 }
 
-static qb_status grow(qb_ctx *cx, qb_arena *arena, qb_names *names) {
-    qb_names larger = {.n_slots = names->n_slots ? names->n_slots * 2 : 64};
+static qb_status grow(qb_ctx *cx, qb_arena *arena, qb_names *names, size_t n_slots) {
+    qb_names larger = {.n_slots = n_slots};
     larger.slot = qb_arena_alloc(cx, arena, larger.n_slots, sizeof *larger.slot);
     if (!larger.slot) return cx->code;
     for (size_t i = 0; i < names->n_slots; i++) {
@@ -47,13 +47,20 @@ static qb_status grow(qb_ctx *cx, qb_arena *arena, qb_names *names) {
     return QB_OK;
 }
 
+qb_status qb_names_reserve(qb_ctx *cx, qb_arena *arena, qb_names *names, size_t n) {
+    size_t n_slots = 64;
+    while (n_slots / 2 < n + 1) n_slots *= 2;
+    return grow(cx, arena, names, n_slots);
+}
+
 int32_t qb_names_find(const qb_names *names, const char *name) {
     const qb_name_slot *slot = find_slot(names, name);
     return slot ? slot->id : -1;
 }
 
 qb_status qb_names_put(qb_ctx *cx, qb_arena *arena, qb_names *names, const char *name, int32_t id) {
-    if (names->n_used >= names->n_slots / 2) QB_TRY(grow(cx, arena, names));
+    if (names->n_used >= names->n_slots / 2)
+        QB_TRY(grow(cx, arena, names, names->n_slots ? names->n_slots * 2 : 64));
     insert(names, name, id);
     return QB_OK;
 }

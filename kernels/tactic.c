@@ -57,8 +57,13 @@ qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem 
     return QB_OK;
 }
 
+qb_kernel *qb_kernel_share(qb_kernel *kernel) {
+    kernel->more_owners++;
+    return kernel;
+}
+
 void qb_kernel_free(qb_kernel *kernel) {
-    if (!kernel) return;
+    if (!kernel || kernel->more_owners-- > 0) return;
     if (kernel->destroy) kernel->destroy(kernel);
     qb_free(kernel);
 }

@@ -51,6 +51,7 @@ struct qb_kernel {
     uint64_t in_place_inputs; /* bit i: `out` may be the buffer of input i */
     bool in_place_required;   /* ... and must be that of the one input named there */
     qb_hash compiled;         /* of what problem.compiled has of it; zero: nothing */
+    int32_t more_owners;      /* beside the first one, see qb_kernel_share */
     /* Fills `packed` from the problem's constant inputs (row-major; entries of data that are not
      * constant are NULL). Called once at build. NULL when packed_bytes is 0. */
     qb_status (*pack)(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
@@ -103,6 +104,9 @@ static inline uint64_t qb_form_add(uint64_t form, uint64_t number) {
  * (QB_MAX_INPUTS inputs at most). One block: qb_kernel_free releases it all. */
 qb_status qb_kernel_alloc(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                           qb_kernel **out);
+/* One more owner of the kernel, who calls qb_kernel_free as well; the last one to do so releases
+ * it. All owners belong to one thread. */
+qb_kernel *qb_kernel_share(qb_kernel *kernel);
 void qb_kernel_free(qb_kernel *kernel); /* calls destroy; accepts NULL */
 
 #ifdef __cplusplus

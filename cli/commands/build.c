@@ -85,7 +85,8 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, c
         json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
                   qb_json_string(path), "precision", qb_precision_asked(&o->type), "steps",
                   qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
-    json_t *memory = qb_memory_json(engine), *steps = qb_steps_json(engine);
+    const bool wanted = o->steps || o->common.json;
+    json_t *memory = qb_memory_json(engine), *steps = wanted ? qb_steps_json(engine) : NULL;
     json_object_update(root, memory);
     json_decref(memory);
     if (!qb_json_on_stdout(&o->common)) {
@@ -96,7 +97,7 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, c
         print_types(engine);
         if (o->steps) qb_steps_print(steps);
     }
-    json_object_set_new(root, "plan", steps);
+    if (steps) json_object_set_new(root, "plan", steps);
     return qb_json_out(cx, &o->common, root);
 }
 

@@ -106,13 +106,31 @@ static int64_t parameters(const qb_graph *graph) {
     return n;
 }
 
-/* "cpu.conv_f32.avx512" counts for cpu; "node" (the operator's definition) and "alias" for
- * themselves. */
-static void count_backend(json_t *counts, const char *tactic) {
-    char name[32];
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(tactic, "."), tactic);
-    json_object_set_new(counts, name,
-                        json_integer(json_integer_value(json_object_get(counts, name)) + 1));
+/* Steps by backend: "cpu.conv_f32.avx512" counts for cpu; "node" (the operator's definition) and
+ * "alias" for themselves. *flops is what all of them compute. */
+static json_t *count_backends(const qb_engine *engine, double *flops) {
+    struct {
+        char name[32];
+        int32_t n;
+    } count[32] = {0};
+    size_t n = 0;
+    *flops = 0;
+    for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
+        qb_step_info step;
+        qb_engine_step(engine, s, &step);
+        const size_t length = strcspn(step.tactic, ".");
+        size_t k = 0;
+        *flops += step.flops;
+        while (k < n && (strncmp(count[k].name, step.tactic, length) != 0 || count[k].name[length]))
+            k++;
+        if (k == sizeof count / sizeof *count || length >= sizeof count->name) continue;
+        if (k == n) memcpy(count[n++].name, step.tactic, length);
+        count[k].n++;
+    }
+    json_t *counts = json_object();
+    for (size_t k = 0; k < n; k++)
+        json_object_set_new(counts, count[k].name, json_integer(count[k].n));
+    return counts;
 }
 
 /* Steps by provider, copies between them, and what was asked for and is not there. */
@@ -123,22 +141,20 @@ static json_t *providers_json(const qb_engine *engine, const char *missing) {
                      "missing", missing ? qb_json_string(missing) : json_null());
 }
 
-/* Steps, sums and memory of the engine; or why there is none (shapes that are not known). */
-static json_t *engine_json(const qb_engine *engine, const char *missing, const char *reason) {
+/* Steps (where they are wanted), sums and memory of the engine; or why there is none (shapes that
+ * are not known). */
+static json_t *engine_json(const qb_engine *engine, bool steps, const char *missing,
+                           const char *reason) {
     if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
-    json_t *steps = qb_steps_json(engine), *backends = json_object(), *step;
-    double flops = 0;
-    size_t i;
-    json_array_foreach(steps, i, step) {
-        flops += json_number_value(json_object_get(step, "flops"));
-        count_backend(backends, json_string_value(json_object_get(step, "tactic")));
-    }
+    double flops;
+    json_t *backends = count_backends(engine, &flops);
     qb_engine_memory memory;
     qb_engine_memory_of(engine, &memory);
-    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o, s:o, s:o}", "macs", flops / 2, "weights_bytes",
+    json_t *e = json_pack("{s:f, s:I, s:I, s:I, s:o, s:o}", "macs", flops / 2, "weights_bytes",
                           (json_int_t)memory.weights, "arena_bytes", (json_int_t)memory.arena,
                           "arena_lower_bound", (json_int_t)memory.lower_bound, "backends", backends,
-                          "providers", providers_json(engine, missing), "steps", steps);
+                          "providers", providers_json(engine, missing));
+    if (steps) json_object_set_new(e, "steps", qb_steps_json(engine));
     if (qb_engine_device(engine))
         json_object_set_new(e, "device", qb_json_string(qb_engine_device(engine)));
     return e;
@@ -338,9 +354,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(load(cx, &project, &f, &graph));
     if (o->dot) QB_GO(write_dot(cx, graph, o->dot));
     QB_GO(build(cx, o, &project, graph, &engine));
-    QB_GO(
-        print(cx, o, graph,
-              describe(&project, &f, engine_json(engine, project.missing_provider, cx->message))));
+    QB_GO(print(cx, o, graph,
+                describe(&project, &f,
+                         engine_json(engine, o->steps || o->common.json, project.missing_provider,
+                                     cx->message))));
 out:
     json_decref(f.ops_before);
     json_decref(f.ops);

@@ -57,7 +57,10 @@ out:
 
 void qb_plan_free(qb_plan *plan) {
     if (!plan) return;
-    for (int32_t i = 0; i < QB_PROFILES_MAX; i++) qb_free(plan->table[i].rows);
+    for (int32_t i = 0; i < QB_PROFILES_MAX; i++) {
+        qb_free(plan->table[i].rows);
+        qb_free(plan->table[i].slots);
+    }
     qb_arena_free(plan->arena);
     qb_free(plan);
 }
@@ -87,13 +90,14 @@ qb_status qb_plan_add(qb_ctx *cx, qb_plan *plan, qb_plan_table *table, const qb_
     QB_TRY(keep_row(cx, plan, &kept));
     if (index) *index = table->n_rows;
     table->rows[table->n_rows++] = kept;
-    return QB_OK;
+    return qb_plan_index_add(cx, table);
 }
 
 qb_status qb_plan_set_table(qb_ctx *cx, qb_plan *plan, int32_t index, const qb_plan_table *from) {
     qb_plan_table *to = &plan->table[index];
     to->parts = from->parts;
     to->n_rows = 0;
+    qb_plan_index_clear(to);
     for (int32_t i = 0; i < from->n_rows; i++)
         QB_TRY(qb_plan_add(cx, plan, to, &from->rows[i], NULL));
     return QB_OK;
@@ -120,33 +124,6 @@ const char *qb_plan_layout_text(const qb_plan_layout *l, char *text, size_t n) {
     else
         snprintf(text, n, "%s:%s", qb_dtype_text(l->dtype), qb_layout_text(l->layout));
     return text;
-}
-
-/* ---- finding rows ---------------------------------------------------------------------------- */
-
-int32_t qb_plan_find(const qb_plan_table *table, const char *value, int32_t from) {
-    for (int32_t i = 0; i < table->n_rows; i++) {
-        const int32_t at = (from + i) % table->n_rows;
-        if (!table->rows[at].is_copy && strcmp(table->rows[at].value, value) == 0) return at;
-    }
-    return -1;
-}
-
-int32_t qb_plan_find_copy(const qb_plan_table *table, const qb_plan_row *like) {
-    for (int32_t i = 0; i < table->n_rows; i++) {
-        const qb_plan_row *row = &table->rows[i];
-        if (row->is_copy && row->on_device == like->on_device &&
-            qb_plan_layout_equal(row->in, like->in) &&
-            qb_plan_layout_equal(&row->out, &like->out) && strcmp(row->value, like->value) == 0)
-            return i;
-    }
-    return -1;
-}
-
-int32_t qb_plan_find_fused(const qb_plan_table *table, const char *value) {
-    for (int32_t i = 0; i < table->n_rows; i++)
-        if (table->rows[i].fuses && strcmp(table->rows[i].fuses, value) == 0) return i;
-    return -1;
 }
 
 /* ---- specs ----------------------------------------------------------------------------------- */

@@ -40,12 +40,15 @@ typedef struct qb_plan_row {
     const char *fallback_reason, *f16_reason, *fuse_reason, *note, *tactic_reason; /* or NULL */
 } qb_plan_row;
 
-/* The rows for one set of shapes. */
+/* The rows for one set of shapes. What they are found by (`value`, `fuses`, and of copies `in`,
+ * `out` and `on_device`) does not change. */
 typedef struct qb_plan_table {
     int64_t parts; /* a run goes this often through all steps, each time with other items */
     int32_t n_rows;
     qb_plan_row *rows;
     size_t capacity;
+    int32_t *slots; /* [n_slots] index by these, see plan_index.c */
+    size_t n_slots, n_used;
 } qb_plan_table;
 
 typedef struct qb_plan {
@@ -73,13 +76,18 @@ bool qb_plan_layout_equal(const qb_plan_layout *a, const qb_plan_layout *b);
 /* "u8:nhwc@0/64"; "-" where there is none. */
 const char *qb_plan_layout_text(const qb_plan_layout *layout, char *text, size_t n);
 
-/* The row of the group that makes the value, -1; the search begins at `from`, where rows are looked
- * for in their order. */
-int32_t qb_plan_find(const qb_plan_table *table, const char *value, int32_t from);
+/* engine/plan/plan_index.c: finding rows, in a time that does not depend on how many there are. The
+ * first of several that are alike. */
+/* The row of the group that makes the value, -1. */
+int32_t qb_plan_find(const qb_plan_table *table, const char *value);
 /* The row of a copy like this one, -1. */
 int32_t qb_plan_find_copy(const qb_plan_table *table, const qb_plan_row *like);
 /* The row that has made the value part of itself, -1. */
 int32_t qb_plan_find_fused(const qb_plan_table *table, const char *value);
+/* Enters the last row of the table. */
+qb_status qb_plan_index_add(qb_ctx *cx, qb_plan_table *table);
+/* Forgets all rows. */
+void qb_plan_index_clear(qb_plan_table *table);
 
 /* engine/plan/plan_json.c: schema qbench.plan/1 (docs/formats/schema/plan.json). The same plan
  * gives the same text. `names`: [n_inputs] of the inputs. */

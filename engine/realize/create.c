@@ -35,24 +35,34 @@ bool qb_lower_within_limit(qb_lowering *b, const qb_kernel *kernel) {
     return false;
 }
 
+/* *out is NULL where the tactic does not take the problem. */
+static qb_status make(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
+                      const bool *constant, qb_kernel **out) {
+    const qb_status status =
+        tactic->create(b->cx, tactic, problem, constant, threads_for(b, tactic), out);
+    if (status == QB_OK) return QB_OK;
+    *out = NULL;
+    if (status != QB_STATUS_UNSUPPORTED) return qb_wrap(b->cx, "tactic %s", tactic->name);
+    qb_debug(b->cx, "%s: %s", tactic->name, b->cx->message);
+    snprintf(b->why_not, sizeof b->why_not, "%.255s", b->cx->message);
+    qb_ctx_clear(b->cx);
+    return QB_OK;
+}
+
 qb_status qb_lower_create(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
                           const bool *constant, qb_kernel **out) {
     *out = NULL;
     if (tactic->kind != problem->kind || !tactic->supports(problem, constant)) return QB_OK;
-    qb_status status =
-        tactic->create(b->cx, tactic, problem, constant, threads_for(b, tactic), out);
-    if (status == QB_STATUS_UNSUPPORTED) {
-        qb_debug(b->cx, "%s: %s", tactic->name, b->cx->message);
-        snprintf(b->why_not, sizeof b->why_not, "%.255s", b->cx->message);
-        qb_ctx_clear(b->cx);
-        *out = NULL;
-        return QB_OK;
-    }
-    if (status != QB_OK) return qb_wrap(b->cx, "tactic %s", tactic->name);
-    if (qb_lower_within_limit(b, *out)) return QB_OK;
+    QB_TRY(qb_kernel_pool_find(b, tactic, problem, constant, out));
+    if (*out) return QB_OK;
+    QB_TRY(make(b, tactic, problem, constant, out));
+    if (!*out) return QB_OK;
+    const bool fits = qb_lower_within_limit(b, *out);
+    const qb_status status = fits ? qb_kernel_pool_add(b, *out) : QB_OK;
+    if (fits && status == QB_OK) return QB_OK;
     qb_kernel_free(*out);
     *out = NULL;
-    return QB_OK;
+    return status;
 }
 
 qb_status qb_lower_create_first(qb_lowering *b, const qb_selection *s, const qb_tactic *tactic,
@@ -93,8 +103,8 @@ qb_status qb_lower_preferred(qb_lowering *b, const qb_selection *s, qb_kernel **
     for (int class = VECTORS; class < CLASSES; class ++)
         for (const char *const *name = names; *name; name++)
             for (const qb_tactic *const *t = qb_tactics(); *t && !*out; t++)
-                if (class_of(*t, names[0]) == class && strcmp((*t)->backend, *name) == 0 &&
-                    qb_lower_has(b, *t, s->on_device))
+                if ((*t)->kind == s->candidates->kind && class_of(*t, names[0]) == class &&
+                    strcmp((*t)->backend, *name) == 0 && qb_lower_has(b, *t, s->on_device))
                     QB_TRY(qb_lower_create_first(b, s, *t, s->on_device, out));
     return QB_OK;
 }

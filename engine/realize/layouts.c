@@ -14,8 +14,13 @@ int32_t qb_lower_buffer(qb_lowering *b, qb_buffer_kind kind, int32_t index, cons
     if (qb_grow(b->cx, &e->buffers, &b->capacity.buffers, (size_t)e->n_buffers + 1,
                 sizeof *e->buffers) != QB_OK)
         return -1;
-    e->buffers[e->n_buffers] = (qb_buffer){
-        .kind = kind, .index = index, .data = data, .bytes = bytes, .first = INT32_MAX, .last = -1};
+    e->buffers[e->n_buffers] = (qb_buffer){.kind = kind,
+                                           .index = index,
+                                           .data = data,
+                                           .bytes = bytes,
+                                           .first = INT32_MAX,
+                                           .last = -1,
+                                           .layouts = -1};
     return e->n_buffers++;
 }
 
@@ -25,7 +30,12 @@ int32_t qb_lower_layout(qb_lowering *b, int32_t value, const qb_desc *desc, int3
                               sizeof *e->layouts) != QB_OK)
         return -1;
     int32_t id = e->n_layouts++;
-    e->layouts[id] = (qb_value_layout){.value = value, .next = -1, .buffer = buffer, .desc = *desc};
+    e->layouts[id] = (qb_value_layout){.value = value,
+                                       .next = -1,
+                                       .buffer = buffer,
+                                       .below = e->buffers[buffer].layouts,
+                                       .desc = *desc};
+    e->buffers[buffer].layouts = id;
     if (value < 0) return id;
     int32_t *link =
         &b->value[value].layout; /* appended: the first layout is the one that was computed */

@@ -15,8 +15,10 @@ static qb_status prepare(qb_lowering *b) {
             group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL || qb_lower_is_sum(b, group);
         for (int32_t i = 0; i < group->n_in; i++) {
             if (group->in[i] < 0) continue;
-            b->value[group->in[i]].last_group = g;
-            if (!window) b->value[group->in[i]].only_windows = false;
+            qb_lowered_value *value = &b->value[group->in[i]];
+            if (value->last_group != g) value->n_groups++;
+            value->last_group = g;
+            if (!window) value->only_windows = false;
         }
     }
     for (int32_t i = 0; i < b->graph->n_outputs; i++)
@@ -71,18 +73,10 @@ static qb_status open_outputs(qb_lowering *b) {
     return QB_OK;
 }
 
-static bool reads(const qb_group *group, int32_t value) {
-    for (int32_t i = 0; i < group->n_in; i++)
-        if (group->in[i] == value) return true;
-    return false;
-}
-
 /* The only group that reads the value; NULL where there are several, or the caller does. */
 static qb_group *only_reader(const qb_lowering *b, int32_t value) {
     const int32_t last = b->value[value].last_group;
-    if (last <= b->group || last == b->groups.n) return NULL;
-    for (int32_t g = b->group + 1; g < last; g++)
-        if (reads(&b->groups.group[g], value)) return NULL;
+    if (last <= b->group || last == b->groups.n || b->value[value].n_groups != 1) return NULL;
     return &b->groups.group[last];
 }
 
@@ -245,6 +239,7 @@ static qb_status lower(qb_lowering *b, bool memory) {
 
 static void close_lowering(qb_lowering *b, bool keep) {
     qb_groups_release(&b->groups);
+    qb_kernel_pool_free(b->pool);
     qb_free(b->value);
     if (keep || !b->engine) return;
     b->engine->plan = NULL; /* the caller's */

@@ -34,7 +34,7 @@ qb_status qb_lower_values(qb_lowering *b) {
 
 qb_step *qb_lower_step(qb_lowering *b, qb_step_kind kind, int32_t n_in, int32_t n_out) {
     qb_engine *e = b->engine;
-    int32_t *ids = qb_arena_alloc(b->cx, e->arena, (size_t)(n_in + n_out), sizeof *ids);
+    int32_t *ids = qb_arena_pack(b->cx, e->arena, (size_t)(n_in + n_out), sizeof *ids);
     if (!ids || qb_grow(b->cx, &e->steps, &b->capacity.steps, (size_t)e->n_steps + 1,
                         sizeof *e->steps) != QB_OK)
         return NULL;

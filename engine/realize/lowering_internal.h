@@ -42,6 +42,7 @@ typedef struct qb_lowered_value {
     int32_t source;       /* quantized graph inputs: the caller's float buffer, -1 */
     int32_t staged;       /* the same bytes on the device, -1 */
     int32_t last_group;   /* that reads it; n for graph outputs; -1 */
+    int32_t n_groups;     /* that read it */
     bool only_windows;    /* read by sliding windows and additions alone */
     int32_t slice_of;     /* the concat output it will be a slice of, -1 */
     int64_t slice_offset; /* its first channel there */
@@ -74,6 +75,7 @@ struct qb_lowering {
     char why_not[256];                    /* no kernel was made by the last tactic that was asked */
     qb_plan_layout row_in[QB_MAX_INPUTS]; /* of the last row that was described */
     const char *fuses;                    /* the value of the group that is part of it; NULL */
+    struct qb_kernel_pool *pool;          /* of kernels that steps may share; NULL until one may */
     struct {
         size_t buffers, layouts, steps, observed;
     } capacity;
@@ -130,6 +132,16 @@ qb_status qb_lower_preferred(qb_lowering *b, const qb_selection *wanted, qb_kern
 bool qb_lower_has(const qb_lowering *b, const qb_tactic *tactic, bool on_device);
 /* Does the kernel keep to the limit of workspace? Says so when it does not. */
 bool qb_lower_within_limit(qb_lowering *b, const qb_kernel *kernel);
+
+/* engine/realize/kernel_pool.c: kernels of the host that hold no constants. Steps that pose the
+ * same problem share one: making it takes time and memory, and models repeat themselves. */
+/* *out is the kernel that a tactic made of this very problem before, with one more owner, or NULL.
+ */
+qb_status qb_kernel_pool_find(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
+                              const bool *constant, qb_kernel **out);
+/* Keeps a kernel that was made of what was looked for last, where steps may share it. */
+qb_status qb_kernel_pool_add(qb_lowering *b, qb_kernel *kernel);
+void qb_kernel_pool_free(struct qb_kernel_pool *pool); /* accepts NULL */
 
 /* engine/realize/layouts.c */
 int32_t qb_lower_buffer(qb_lowering *b, qb_buffer_kind kind, int32_t index, const void *data,

@@ -1,14 +1,16 @@
 /* The memory plan: offsets of buffers in one arena, from the steps during which they live. Each
  * buffer goes into the lowest gap that fits best; the order in which they are placed decides, so a
- * few orders are tried until no memory is wasted at the moment that needs most. */
+ * few orders are tried until no memory is wasted at the moment that needs most. What is too many
+ * for that is placed in one sweep. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/device_internal.h"
+#include "engine/realize/planner_internal.h"
 
 #define ALIGNMENT 64
 
-static size_t padded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+size_t qb_plan_padded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
 static bool is_placed(const qb_buffer *buffer, qb_buffer_kind kind) {
     return buffer->kind == kind && buffer->bytes > 0 && buffer->first <= buffer->last;
@@ -39,7 +41,7 @@ static int by_start(const void *a, const void *b) {
 /* Puts `buffer` among the buffers placed[0..n), which are in order of offset, and keeps the order.
  */
 static void place(const qb_buffer **placed, int32_t n, qb_buffer *buffer) {
-    size_t need = padded(buffer->bytes), end = 0, best = SIZE_MAX, at = SIZE_MAX;
+    size_t need = qb_plan_padded(buffer->bytes), end = 0, best = SIZE_MAX, at = SIZE_MAX;
     for (int32_t i = 0; i < n; i++) {
         const qb_buffer *other = placed[i];
         if (other->last < buffer->first || other->first > buffer->last) continue;
@@ -47,7 +49,7 @@ static void place(const qb_buffer **placed, int32_t n, qb_buffer *buffer) {
             size_t gap = other->offset - end;
             if (gap >= need && gap < best) best = gap, at = end;
         }
-        size_t other_end = other->offset + padded(other->bytes);
+        size_t other_end = other->offset + qb_plan_padded(other->bytes);
         if (other_end > end) end = other_end;
     }
     buffer->offset = at != SIZE_MAX ? at : end;
@@ -60,8 +62,9 @@ static void place(const qb_buffer **placed, int32_t n, qb_buffer *buffer) {
 static size_t most_alive(const qb_buffer *const *buffers, int32_t n, size_t *change,
                          int32_t n_steps) {
     for (int32_t i = 0; i < n; i++) {
-        change[buffers[i]->first] += padded(buffers[i]->bytes);
-        change[buffers[i]->last + 1] -= padded(buffers[i]->bytes); /* wraps, and back again */
+        change[buffers[i]->first] += qb_plan_padded(buffers[i]->bytes);
+        change[buffers[i]->last + 1] -=
+            qb_plan_padded(buffers[i]->bytes); /* wraps, and back again */
     }
     size_t alive = 0, most = 0;
     for (int32_t s = 0; s < n_steps; s++) {
@@ -85,7 +88,7 @@ static void place_all(plan *p) {
     p->end = 0;
     for (int32_t i = 0; i < p->n; i++) {
         place(p->placed, i, p->order[i]);
-        const size_t end = p->order[i]->offset + padded(p->order[i]->bytes);
+        const size_t end = p->order[i]->offset + qb_plan_padded(p->order[i]->bytes);
         if (end > p->end) p->end = end;
     }
 }
@@ -101,7 +104,7 @@ static void keep_better(plan *p, const qb_buffer *buffers) {
 static void promote_highest(plan *p) {
     int32_t highest = 0;
     for (int32_t i = 0; i < p->n; i++)
-        if (p->order[i]->offset + padded(p->order[i]->bytes) == p->end) highest = i;
+        if (p->order[i]->offset + qb_plan_padded(p->order[i]->bytes) == p->end) highest = i;
     qb_buffer *buffer = p->order[highest];
     memmove(p->order + 1, p->order, (size_t)highest * sizeof *p->order);
     p->order[0] = buffer;
@@ -109,6 +112,8 @@ static void promote_highest(plan *p) {
 
 /* Comparisons of buffers that a search may take: what is found by then is good enough. */
 #define SEARCH_WORK 4000000
+/* Of more than this many buffers, even one order takes too long. */
+#define SEARCH_MOST 4096
 
 /* Tries a few orders, each of them improved step by step, until the bound is met. */
 static void search(plan *p, const qb_buffer *buffers, size_t lower_bound) {
@@ -141,6 +146,11 @@ qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, in
     for (int32_t i = 0; i < n; i++)
         if (is_placed(&buffers[i], kind)) p.order[p.n++] = &buffers[i];
     *lower_bound = most_alive((const qb_buffer *const *)p.order, p.n, change, n_steps);
+    if (p.n > SEARCH_MOST) {
+        qsort(p.order, (size_t)p.n, sizeof *p.order, by_start);
+        QB_GO(qb_plan_sweep(cx, p.order, p.n, total));
+        goto out;
+    }
     search(&p, buffers, *lower_bound);
     for (int32_t i = 0; i < p.n; i++) p.order[i]->offset = p.best[p.order[i] - buffers];
     *total = p.best_end;

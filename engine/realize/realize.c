@@ -9,19 +9,14 @@
 #include "engine/realize/f16_constants_internal.h"
 #include "engine/realize/lowering_internal.h"
 
-/* Rows are used in their order, so that each search begins behind the one that was found last. */
 typedef struct realizing {
     qb_plan *plan;
     qb_plan_table *table;
-    int32_t next;
     bool *used; /* [n_rows] as it was read */
 } realizing;
 
 static int32_t row_of(qb_lowering *b, const char *value) {
-    realizing *r = b->state;
-    const int32_t row = qb_plan_find(r->table, value, r->next);
-    if (row >= 0) r->next = row;
-    return row;
+    return qb_plan_find(((const realizing *)b->state)->table, value);
 }
 
 static qb_status open_device(qb_lowering *b) {

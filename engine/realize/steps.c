@@ -78,7 +78,7 @@ static qb_status float_outputs(qb_lowering *b, const qb_node *node, bool device)
 
 qb_status qb_lower_node(qb_lowering *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
-    int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
+    int32_t *in = qb_arena_pack(b->cx, b->engine->arena, (size_t)node->n_in, sizeof *in);
     if (!in) return b->cx->code;
     for (int32_t i = 0; i < node->n_in; i++) {
         in[i] = -1;
@@ -100,19 +100,27 @@ qb_status qb_lower_node(qb_lowering *b, const qb_group *group) {
 
 /* ---- steps that run through a tactic --------------------------------------------------------- */
 
+/* Does nobody look at it from the group at work on? Then nobody ever will. */
+static bool is_gone(const qb_lowering *b, int32_t stored) {
+    const int32_t value = b->engine->layouts[stored].value;
+    return value >= 0 && b->value[value].last_group < b->group;
+}
+
 /* May `layout` be overwritten by the group at work? Only when nobody else will look at the memory.
- */
+ * Layouts that are gone leave the buffer's list, so that none is passed twice. */
 static bool is_last_use(const qb_lowering *b, int32_t value, int32_t stored) {
     const qb_engine *e = b->engine;
     if (b->value[value].last_group > b->group) return false;
-    int32_t buffer = e->layouts[stored].buffer;
-    if (e->buffers[buffer].lasting ||
-        (e->buffers[buffer].kind != QB_BUFFER_ARENA && e->buffers[buffer].kind != QB_BUFFER_DEVICE))
+    qb_buffer *buffer = &e->buffers[e->layouts[stored].buffer];
+    if (buffer->lasting || (buffer->kind != QB_BUFFER_ARENA && buffer->kind != QB_BUFFER_DEVICE))
         return false;
-    for (int32_t i = 0; i < e->n_layouts; i++) { /* those that were overwritten before are gone */
-        int32_t other = e->layouts[i].value;
-        if (i != stored && e->layouts[i].buffer == buffer &&
-            (other < 0 || b->value[other].last_group >= b->group))
+    for (int32_t *link = &buffer->layouts; *link >= 0;) {
+        int32_t *below = &e->layouts[*link].below;
+        if (*link == stored)
+            link = below;
+        else if (is_gone(b, *link))
+            *link = *below;
+        else
             return false;
     }
     return true;
@@ -172,8 +180,8 @@ static qb_dtype computes_in(const qb_problem *p) {
 qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel **kernel) {
     const qb_problem *p = &(*kernel)->problem;
     size_t n_in = (size_t)group->n_in;
-    int32_t *in = qb_arena_alloc(b->cx, b->engine->arena, n_in, sizeof *in);
-    const void **constants = qb_arena_alloc(b->cx, b->engine->arena, n_in, sizeof *constants);
+    int32_t *in = qb_arena_pack(b->cx, b->engine->arena, n_in, sizeof *in);
+    const void **constants = qb_arena_pack(b->cx, b->engine->arena, n_in, sizeof *constants);
     if (!in || !constants) return b->cx->code;
     for (int32_t i = 0; i < group->n_in; i++) {
         in[i] = -1;

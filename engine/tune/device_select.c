@@ -180,7 +180,7 @@ static qb_status create_best(selection *c) {
  * numbered anew for each shape: elsewhere its own first choice. */
 static qb_status take_usual(selection *c) {
     const qb_tuning *t = c->b->state;
-    const int32_t at = qb_plan_find(t->usual, qb_lower_group_name(c->b), 0);
+    const int32_t at = qb_plan_find(t->usual, qb_lower_group_name(c->b));
     const qb_plan_row *row = at >= 0 ? &t->usual->rows[at] : NULL;
     const qb_tactic *tactic = row ? qb_tactic_find(row->tactic) : NULL;
     if (c->wanted->copied || !tactic || !has(c, tactic)) return QB_OK;

@@ -88,7 +88,7 @@ static qb_status fastest(qb_lowering *b, const qb_selection *s, qb_kernel **out)
 /* What timing found best for the step at the shapes that a profile is tuned for. */
 static qb_status usual(qb_lowering *b, const qb_selection *s, qb_kernel **out) {
     const qb_plan_table *table = ((const qb_tuning *)b->state)->usual;
-    const int32_t row = qb_plan_find(table, qb_lower_group_name(b), 0);
+    const int32_t row = qb_plan_find(table, qb_lower_group_name(b));
     const qb_tactic *tactic = row >= 0 ? qb_tactic_find(table->rows[row].tactic) : NULL;
     if (!tactic || tactic->device_memory) return QB_OK;
     return qb_lower_create_first(b, s, tactic, 0, out);

@@ -212,7 +212,7 @@ qb_status qb_mixed_precision_as(qb_lowering *b, const qb_plan_table *usual) {
     if (!reason) return b->cx->code;
     for (size_t g = 0; g < n; g++) {
         qb_group *group = &b->groups.group[g];
-        const int32_t row = qb_plan_find(usual, b->graph->values[group->out].name, (int32_t)g);
+        const int32_t row = qb_plan_find(usual, b->graph->values[group->out].name);
         if (row < 0 || usual->rows[row].precision != QB_DTYPE_F16 || !qb_f16_is_choice(b, group))
             continue;
         reason[g] = usual->rows[row].f16_reason ? usual->rows[row].f16_reason : "";

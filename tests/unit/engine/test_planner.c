@@ -1,6 +1,7 @@
 /* The memory plan: no two buffers that live at once share memory, and little is wasted. */
 #include "qb_test.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
@@ -8,7 +9,7 @@
 #include "graph/passes.h"
 #include "graph/zoo.h"
 
-enum { BUFFERS = 120, STEPS = 90 };
+enum { BUFFERS = 120, STEPS = 90, MANY = 6000, MANY_STEPS = 4000 };
 
 static bool meet(const qb_buffer *a, const qb_buffer *b) {
     return a->first <= b->last && b->first <= a->last && a->offset < b->offset + b->bytes &&
@@ -16,15 +17,15 @@ static bool meet(const qb_buffer *a, const qb_buffer *b) {
 }
 
 /* Networks of random chains with shortcuts of random length. */
-static void draw(qb_rng *rng, qb_buffer *buffers) {
-    for (int i = 0; i < BUFFERS; i++) {
-        const int32_t first = (int32_t)(qb_rng_uniform(rng) * (STEPS - 1));
+static void draw(qb_rng *rng, qb_buffer *buffers, int n, int steps) {
+    for (int i = 0; i < n; i++) {
+        const int32_t first = (int32_t)(qb_rng_uniform(rng) * (steps - 1));
         const double longer = qb_rng_uniform(rng);
         int32_t last = first + 1 + (longer > 0.8 ? (int32_t)(qb_rng_uniform(rng) * 20) : 0);
         buffers[i] = (qb_buffer){.kind = QB_BUFFER_ARENA,
                                  .bytes = 1 + (size_t)(qb_rng_uniform(rng) * 100000),
                                  .first = first,
-                                 .last = last < STEPS ? last : STEPS - 1};
+                                 .last = last < steps ? last : steps - 1};
     }
 }
 
@@ -37,7 +38,7 @@ static void nothing_alive_is_overwritten(void **state) {
     for (uint64_t seed = 1; seed <= 40; seed++) {
         size_t total, bound, same;
         qb_rng_seed(&rng, seed);
-        draw(&rng, buffers);
+        draw(&rng, buffers, BUFFERS, STEPS);
         memcpy(again, buffers, sizeof buffers);
         assert_ok(&cx,
                   qb_plan_memory(&cx, QB_BUFFER_ARENA, buffers, BUFFERS, STEPS, &total, &bound));
@@ -52,6 +53,29 @@ static void nothing_alive_is_overwritten(void **state) {
         assert_int_equal(same, total);
         assert_memory_equal(again, buffers, sizeof buffers);
     }
+}
+
+/* What is placed in one sweep: the same, with as little waste. */
+static void many_buffers_are_placed_in_a_sweep(void **state) {
+    (void)state;
+    size_t total, bound;
+    qb_ctx cx;
+    qb_rng rng;
+    qb_ctx_init(&cx);
+    qb_rng_seed(&rng, 7);
+    qb_buffer *buffers = calloc(MANY, sizeof *buffers);
+    assert_non_null(buffers);
+    draw(&rng, buffers, MANY, MANY_STEPS);
+    buffers[0].last = MANY_STEPS - 1; /* one that stays */
+    assert_ok(&cx, qb_plan_memory(&cx, QB_BUFFER_ARENA, buffers, MANY, MANY_STEPS, &total, &bound));
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(buffers[i].offset % 64, 0);
+        assert_true(buffers[i].offset + buffers[i].bytes <= total);
+        for (int k = 0; k < i; k++) assert_false(meet(&buffers[i], &buffers[k]));
+    }
+    assert_true(total >= bound);
+    assert_true((double)total <= 1.5 * (double)bound);
+    free(buffers);
 }
 
 /* Shortcuts, depthwise blocks, squeezes that are concatenated, dense blocks. */
@@ -82,6 +106,7 @@ static void networks_waste_at_most_a_twentieth(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_alive_is_overwritten),
+        cmocka_unit_test(many_buffers_are_placed_in_a_sweep),
         cmocka_unit_test(networks_waste_at_most_a_twentieth),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
