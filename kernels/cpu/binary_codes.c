@@ -5,7 +5,8 @@
 #include <math.h>
 
 #include "cpu_internal.h"
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 
 #define CHUNK 64               /* values at once, in floats */
 #define ELEMENTS_PER_TASK 8192 /* about */
@@ -91,7 +92,7 @@ static void run_generic(const binary *s, const char *const from[2], char *out, i
 
 #if QB_X86
 QB_AVX512 static void run_avx512(const binary *s, const char *const from[2], char *out, int64_t n) {
-    run_row(s, from, out, n, qb_finish_run_avx512);
+    run_row(s, from, out, n, qb_finish_run_vector);
 }
 #else
 #define run_avx512 run_generic

@@ -57,17 +57,21 @@ typedef struct qb_conv_arch {
     bool flips;       /* tile_s8 reads s8 data as u8 by flipping the sign bit: zero point + 128 */
     int lanes;        /* columns in a vector */
     int column_bytes; /* of one unit of one column in a panel, at least 4 */
+    bool wide;        /* blocks of three vectors go faster than those of two */
     int rows[QB_TILE_VECTORS + 1]; /* most rows by number of vectors; 0: not that many */
-    /* Integer panels in another form than four codes: writes the unit of one column. May be NULL.
-     */
-    void (*spread)(char *unit_column, const int8_t code[4]);
+    /* Integer panels in another form than four codes a column, one after the other: writes those of
+     * one column into a unit of a block. May be NULL. */
+    void (*spread)(char *unit, int column, const int8_t code[4]);
     void (*tile)(const qb_tile *tile);
     void (*tile_s8)(const qb_tile *tile); /* the same for s8 data; NULL for floats */
 } qb_conv_arch;
 
 extern const qb_conv_arch qb_conv_f32_avx512, qb_conv_f32_avx2, qb_conv_f32_generic;
-extern const qb_conv_arch qb_conv_bf16_avx512;
-extern const qb_conv_arch qb_conv_s8_avx512, qb_conv_s8_avx2, qb_conv_s8_generic;
+extern const qb_conv_arch qb_conv_bf16_avx512_bf16;
+extern const qb_conv_arch qb_conv_s8_avx512_vnni, qb_conv_s8_avx512, qb_conv_s8_avx2_vnni,
+    qb_conv_s8_avx2, qb_conv_s8_generic;
+/* The first of them that runs here, for F32 or S8 data. */
+const qb_conv_arch *qb_conv_best(qb_dtype data);
 
 /* What a file for another processor defines instead of its tactic's functions. */
 #define QB_CPU_ABSENT                                                                              \

@@ -66,11 +66,11 @@ static void pack_block(const qb_conv_plan *plan, const qb_conv_block *block, con
     for (int32_t column = 0; column < block->width; column++) {
         gather_column(plan, weight, block->channel + column, column_units);
         for (int64_t u = 0; u < plan->total_units; u++) {
-            char *to = panel + (size_t)u * unit_bytes + (size_t)column * (size_t)arch->column_bytes;
+            char *unit = panel + (size_t)u * unit_bytes;
             if (arch->spread)
-                arch->spread(to, (const int8_t *)column_units + u * 4);
+                arch->spread(unit, column, (const int8_t *)column_units + u * 4);
             else
-                memcpy(to, column_units + u * 4, 4);
+                memcpy(unit + (size_t)column * 4, column_units + u * 4, 4);
         }
     }
 }

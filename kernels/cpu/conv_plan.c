@@ -11,7 +11,22 @@
 #define MIN_CHUNK 42     /* pixels of a task */
 #define MIN_CHUNK_FAR 98 /* ... when float weights come from beyond the second level cache */
 #define TASKS_PER_THREAD 8
-#define PIXELS_AT_ONCE 14 /* of the most common tile */
+
+const qb_conv_arch *qb_conv_best(qb_dtype data) {
+    const bool integer = data == QB_DTYPE_S8;
+#if QB_X86
+    static const struct {
+        qb_tier tier;
+        const qb_conv_arch *f32, *s8;
+    } rows[] = {{QB_TIER_AVX512_VNNI, &qb_conv_f32_avx512, &qb_conv_s8_avx512_vnni},
+                {QB_TIER_AVX512, &qb_conv_f32_avx512, &qb_conv_s8_avx512},
+                {QB_TIER_AVX2_VNNI, &qb_conv_f32_avx2, &qb_conv_s8_avx2_vnni},
+                {QB_TIER_AVX2, &qb_conv_f32_avx2, &qb_conv_s8_avx2}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (qb_processor_has(rows[i].tier)) return integer ? rows[i].s8 : rows[i].f32;
+#endif
+    return integer ? &qb_conv_s8_generic : &qb_conv_f32_generic;
+}
 
 /* ---- what can be run ------------------------------------------------------------------------- */
 
@@ -303,13 +318,14 @@ static void make_regions(qb_conv_plan *plan) {
 
 /* ---- blocks of columns, tasks, packed memory ------------------------------------------------- */
 
-/* Vectors of the next block when `left` vectors remain: pairs, and one triple when odd. */
+/* Vectors of the next block when `left` vectors remain: pairs, and one triple when odd; or triples,
+ * and up to two pairs for the rest. */
 static int block_vectors(const qb_conv_arch *arch, int64_t left) {
     int most = 0;
     for (int v = 1; v <= QB_TILE_VECTORS; v++)
         if (arch->rows[v] > 0) most = v;
     if (left <= most) return (int)left;
-    if (most == 3) return left % 2 ? 3 : 2;
+    if (most == 3) return (arch->wide ? left % 3 != 1 : left % 2 == 1) ? 3 : 2;
     return most;
 }
 
@@ -348,6 +364,12 @@ static void layout_packed(qb_conv_plan *plan) {
     plan->packed_bytes += qb_pad64((size_t)plan->channels * plan->element + QB_BUFFER_SLACK);
 }
 
+/* Pixels of the most common tile. */
+static int common_rows(const qb_conv_arch *arch) {
+    const int rows = arch->rows[arch->wide ? 3 : 2];
+    return rows > 0 ? rows : arch->rows[1];
+}
+
 /* Tasks: a chunk of pixels times a group of blocks. Pixels are cut first; where there are few, so
  * are the blocks. */
 static void choose_tasks(qb_conv_plan *plan) {
@@ -361,7 +383,8 @@ static void choose_tasks(qb_conv_plan *plan) {
     int64_t chunk = qb_min64(qb_max64(least, qb_ceil64(pixels, wanted)), most);
     int64_t chunks = qb_ceil64(pixels, chunk);
     if (pixels < chunk + chunk / 2 && pixels <= QB_CHUNK) chunks = 1; /* no small rest */
-    plan->n_chunks = (int32_t)qb_parts(pixels, chunks, QB_CHUNK, PIXELS_AT_ONCE, plan->threads);
+    plan->n_chunks =
+        (int32_t)qb_parts(pixels, chunks, QB_CHUNK, common_rows(plan->arch), plan->threads);
     int64_t groups = qb_min64(plan->n_blocks, qb_ceil64(wanted, plan->n_chunks));
     plan->n_block_groups =
         (int32_t)qb_parts(plan->n_blocks, groups, plan->n_blocks, 1,

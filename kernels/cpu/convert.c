@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "base/clones.h"
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 #include "kernels/ref.h"
 
 static bool same_params(const qb_desc *a, const qb_desc *b) {
@@ -141,7 +142,7 @@ QB_AVX512_VBMI static void look_up_vbmi(const qb_convert *c, const void *in, voi
 }
 
 QB_AVX512 static void apply_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
-    qb_finish_run_avx512(&c->finish, in, n, NULL, out);
+    qb_finish_run_vector(&c->finish, in, n, NULL, out);
 }
 
 QB_AVX512 static void widen_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
@@ -150,7 +151,7 @@ QB_AVX512 static void widen_avx512(const qb_convert *c, const void *in, void *ou
     (void)c;
     for (int64_t i = 0; i < n; i += 16) {
         __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        _mm512_mask_storeu_ps(to + i, mask, qb_load_bf16(from + i, mask));
+        _mm512_mask_storeu_ps(to + i, mask, vf_load_bf16(from + i, mask));
     }
 }
 
@@ -160,7 +161,7 @@ QB_AVX512 static void narrow_avx512(const qb_convert *c, const void *in, void *o
     (void)c;
     for (int64_t i = 0; i < n; i += 16) {
         __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        qb_store_bf16(to + i, mask, _mm512_maskz_loadu_ps(mask, from + i));
+        vf_store_bf16(to + i, _mm512_maskz_loadu_ps(mask, from + i), mask);
     }
 }
 
@@ -190,7 +191,7 @@ QB_AVX512 static void dequantize_avx512(const qb_convert *c, const void *in, voi
     __m512 scale = _mm512_set1_ps(c->scale);
     for (int64_t i = 0; i < n; i += 16) {
         __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        __m512 v = qb_codes_avx512(_mm_maskz_loadu_epi8(mask, from + i), c->is_signed, zero, scale);
+        __m512 v = qb_codes(from + i, c->is_signed, zero, scale, mask);
         _mm512_mask_storeu_ps(to + i, mask, v);
     }
 }

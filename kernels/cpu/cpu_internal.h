@@ -16,6 +16,7 @@
 #define QB_AVX512_VBMI                                                                             \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2,fma")))
 #define QB_AVX2 __attribute__((target("avx2,fma")))
+#define QB_AVX2_VNNI __attribute__((target("avx2,fma,avxvnni")))
 #else
 #define QB_X86 0
 #endif

@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "depthwise_internal.h"
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 
 #if QB_X86
 
@@ -56,12 +57,12 @@ QB_AVX512 QB_FORCE_INLINE void store(const target *t, int64_t x, int row, __m512
     char *to = t->out + x * t->out_stride + row * t->out_row;
     __mmask16 mask = mask_of(t->width);
     if (t->is_plain) {
-        qb_finish_avx512(t->finish, v, mask, NULL, to, QB_DTYPE_F32, false, false);
+        qb_finish_vector(t->finish, v, mask, NULL, to, QB_DTYPE_F32, false, false);
         return;
     }
     const char *residual =
         t->residual ? t->residual + x * t->residual_stride + row * t->residual_row : NULL;
-    qb_finish_avx512(t->finish, v, mask, residual, to, t->finish->out, t->residual != NULL,
+    qb_finish_vector(t->finish, v, mask, residual, to, t->finish->out, t->residual != NULL,
                      t->has_act);
 }
 

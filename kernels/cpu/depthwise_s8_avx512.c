@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "depthwise_internal.h"
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512_VNNI
+#include "finish_simd.h"
 
 #if QB_X86
 

@@ -1,6 +1,7 @@
 /* Layer normalization with AVX-512. A row is read three times while it is in the first cache: for
  * the mean, for the squares around it, and for the result. The order of a row's sums is fixed. */
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 
 #if QB_X86
 
@@ -28,8 +29,8 @@ static __mmask16 lanes(int64_t left) {
 
 QB_AVX512 QB_FORCE_INLINE __m512 load(const norm *w, const char *row, int64_t at, __mmask16 mask) {
     if (w->dtype == QB_DTYPE_F32) return _mm512_maskz_loadu_ps(mask, row + at * 4);
-    return qb_codes_avx512(_mm_maskz_loadu_epi8(mask, row + at), w->dtype == QB_DTYPE_S8,
-                           _mm512_set1_epi32(w->zero), _mm512_set1_ps(w->scale));
+    return qb_codes(row + at, w->dtype == QB_DTYPE_S8, _mm512_set1_epi32(w->zero),
+                    _mm512_set1_ps(w->scale), mask);
 }
 
 /* The sum of (x - center), or of its squares. */
@@ -60,7 +61,7 @@ QB_AVX512 static void one_row(const job *j, int64_t r) {
         __m512 v = _mm512_mul_ps(_mm512_sub_ps(load(w, row, at, mask), middle), inverse);
         v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, j->gain + at));
         if (j->shift) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, j->shift + at));
-        qb_finish_avx512(&w->finish, v, mask, NULL, to + at * out_size, w->finish.out, false,
+        qb_finish_vector(&w->finish, v, mask, NULL, to + at * out_size, w->finish.out, false,
                          has_act);
     }
 }

@@ -9,7 +9,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    return qb_conv_create(cx, tactic, p, constant, threads, &qb_conv_bf16_avx512, out);
+    return qb_conv_create(cx, tactic, p, constant, threads, &qb_conv_bf16_avx512_bf16, out);
 }
 #else
 QB_CPU_ABSENT

@@ -139,19 +139,13 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return qb_matmul_supports(&one, known, false);
 }
 
-static const qb_conv_arch *best(void) {
-#if QB_X86
-    if (qb_processor_has(QB_TIER_AVX512)) return &qb_conv_f32_avx512;
-#endif
-    return &qb_conv_f32_generic;
-}
-
 static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w) {
     qb_desc in[4];
     const qb_problem one = one_item(p, in);
     w->items = items_of(&p->out.shape);
     w->by_item = threads > 1 && w->items >= threads;
-    QB_TRY(qb_conv_plan_create(cx, &one, best(), w->by_item ? 1 : threads, &w->plan));
+    QB_TRY(qb_conv_plan_create(cx, &one, qb_conv_best(QB_DTYPE_F32), w->by_item ? 1 : threads,
+                               &w->plan));
     w->packed_bytes = qb_pad64(w->plan->packed_bytes);
     w->item_bytes = w->packed_bytes + qb_pad64(qb_conv_workspace(w->plan));
     w->transpose_b = p->transpose_b;

@@ -2,26 +2,19 @@
  * the rows, on the best instruction set there is. */
 #include "conv_internal.h"
 
-static const qb_conv_arch *best(void) {
-#if QB_X86
-    if (qb_processor_has(QB_TIER_AVX512)) return &qb_conv_f32_avx512;
-#endif
-    return &qb_conv_f32_generic;
-}
-
 static bool supports(const qb_problem *p, const bool *constant) {
     return qb_matmul_supports(p, constant, QB_DTYPE_F32);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    return qb_conv_create(cx, tactic, p, constant, threads, best(), out);
+    return qb_conv_create(cx, tactic, p, constant, threads, qb_conv_best(QB_DTYPE_F32), out);
 }
 
 const qb_tactic qb_tactic_cpu_matmul_f32 = {.name = "cpu.matmul_f32.packed",
                                             .backend = "cpu",
                                             .kind = QB_KIND_MATMUL,
                                             .exactness = QB_EXACT,
-                                            .is_portable = qb_cpu_lacks_avx512,
+                                            .is_portable = qb_cpu_lacks_avx2,
                                             .supports = supports,
                                             .create = create};

@@ -1,5 +1,6 @@
 /* Pooling windows with AVX-512: a vector of channels stays in a register over the whole window. */
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 #include "pool_internal.h"
 
 #if QB_X86
@@ -32,10 +33,10 @@ QB_AVX512 static void max_bf16(const qb_pool_window *w) {
     for (int64_t c = 0; c < w->channels; c += 16) {
         int64_t at = c * 2, left = w->channels - c;
         __mmask16 mask = left >= 16 ? 0xffff : (__mmask16)((1u << left) - 1u);
-#define LOAD(p) qb_load_bf16(p, mask)
+#define LOAD(p) vf_load_bf16(p, mask)
         MAXIMUM(__m512, LOAD, MAX_FLOAT)
 #undef LOAD
-        qb_store_bf16(w->out + at, mask, best);
+        vf_store_bf16(w->out + at, best, mask);
     }
 }
 
@@ -73,9 +74,9 @@ void qb_pool_max_avx512(const qb_pool *pool, const qb_pool_window *window) {
 /* Sixteen reals of any input type. */
 QB_AVX512 QB_FORCE_INLINE __m512 load_real(const qb_pool *p, const char *from, __mmask16 mask) {
     if (p->in_dtype == QB_DTYPE_F32) return _mm512_maskz_loadu_ps(mask, from);
-    if (p->in_dtype == QB_DTYPE_BF16) return qb_load_bf16(from, mask);
-    return qb_codes_avx512(_mm_maskz_loadu_epi8(mask, from), p->in_dtype == QB_DTYPE_S8,
-                           _mm512_set1_epi32(p->zero), _mm512_set1_ps(p->scale));
+    if (p->in_dtype == QB_DTYPE_BF16) return vf_load_bf16(from, mask);
+    return qb_codes(from, p->in_dtype == QB_DTYPE_S8, _mm512_set1_epi32(p->zero),
+                    _mm512_set1_ps(p->scale), mask);
 }
 
 QB_AVX512 void qb_pool_average_avx512(const qb_pool *pool, const qb_pool_window *w) {
@@ -97,7 +98,7 @@ QB_AVX512 void qb_pool_average_avx512(const qb_pool *pool, const qb_pool_window 
         }
         __m512 mean = _mm512_castps256_ps512(_mm512_cvtpd_ps(_mm512_div_pd(low, count)));
         mean = _mm512_insertf32x8(mean, _mm512_cvtpd_ps(_mm512_div_pd(high, count)), 1);
-        qb_finish_avx512(&pool->finish, mean, mask, NULL, w->out + c * out_size, pool->out_dtype,
+        qb_finish_vector(&pool->finish, mean, mask, NULL, w->out + c * out_size, pool->out_dtype,
                          false, false);
     }
 }

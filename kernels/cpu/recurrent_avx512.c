@@ -3,7 +3,8 @@
 #include "recurrent_internal.h"
 
 #if QB_X86
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 
 #define V __m512
 #define LANES QB_REC_LANES
@@ -13,7 +14,7 @@
 #define SET(v) _mm512_set1_ps(v)
 #define LEAST(a, b) _mm512_min_ps(a, b)
 #define MOST(a, b) _mm512_max_ps(a, b)
-#define APPLY(act, x) qb_act_avx512(act, x)
+#define APPLY(act, x) qb_act_vector(act, x)
 
 /* Few rows walk two chains at a time, or the latency of additions would bound them; more rows walk
  * one, as there are not enough registers. */

@@ -4,7 +4,8 @@
  * the portable depthwise convolution does it. */
 #include <string.h>
 
-#include "finish_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "finish_simd.h"
 
 #if QB_X86
 
@@ -37,7 +38,7 @@ QB_AVX512 QB_FORCE_INLINE __m512 sum_of(const scale_shift *s, const char *from, 
     const __m512 start = _mm512_loadu_ps(constants_at(s, packed, START, c));
     if (in == QB_DTYPE_F32)
         return _mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, from), weight, start);
-    if (in == QB_DTYPE_BF16) return _mm512_fmadd_ps(qb_load_bf16(from, mask), weight, start);
+    if (in == QB_DTYPE_BF16) return _mm512_fmadd_ps(vf_load_bf16(from, mask), weight, start);
     const __m128i bytes = _mm_maskz_loadu_epi8(mask, from);
     const __m512i code =
         in == QB_DTYPE_S8 ? _mm512_cvtepi8_epi32(bytes) : _mm512_cvtepu8_epi32(bytes);
@@ -64,9 +65,9 @@ QB_AVX512 QB_FORCE_INLINE void run_pixels(const scale_shift *s, const char *from
             const __m512 v = sum_of(s, from + i * s->in_step + c * in_size, mask, packed, c, in);
             char *at = to + i * s->out_step + c * out_size;
             if (plain)
-                qb_finish_avx512(f, v, mask, NULL, at, QB_DTYPE_F32, false, false);
+                qb_finish_vector(f, v, mask, NULL, at, QB_DTYPE_F32, false, false);
             else
-                qb_finish_avx512(f, v, mask, NULL, at, f->out, false, f->act.kind != QB_ACT_NONE);
+                qb_finish_vector(f, v, mask, NULL, at, f->out, false, f->act.kind != QB_ACT_NONE);
         }
     }
 }

@@ -2,7 +2,8 @@
  * sixteen elements at a time; others go sixteen neighbouring lines at a time. */
 #include <math.h>
 
-#include "act_avx512.h"
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "act_simd.h"
 
 #define ELEMENTS_PER_TASK 8192
 
@@ -49,7 +50,7 @@ QB_AVX512 static void run_line_avx512(const softmax *s, const float *in, float *
     max = _mm512_set1_ps(_mm512_reduce_max_ps(max));
     for (int64_t k = 0; k < s->n; k += 16) {
         __mmask16 mask = mask_of(s->n - k);
-        __m512 e = qb_exp_avx512(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, in + k), max));
+        __m512 e = qb_exp(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, in + k), max));
         sum = _mm512_mask_add_ps(sum, mask, sum, e);
         _mm512_mask_storeu_ps(out + k, mask, e);
     }
@@ -70,7 +71,7 @@ QB_AVX512 static void run_lines_avx512(const softmax *s, const float *in, float 
             max = _mm512_max_ps(_mm512_maskz_loadu_ps(mask, in + k * s->inner + i), max);
         for (int64_t k = 0; k < s->n; k++) {
             __m512 v = _mm512_maskz_loadu_ps(mask, in + k * s->inner + i);
-            __m512 e = qb_exp_avx512(_mm512_sub_ps(v, max));
+            __m512 e = qb_exp(_mm512_sub_ps(v, max));
             sum = _mm512_add_ps(sum, e);
             _mm512_mask_storeu_ps(out + k * s->inner + i, mask, e);
         }

@@ -1,22 +1,21 @@
-/* Tiles with AVX-512: up to 24 x 1, 14 x 2 or 9 x 3 pixels by vectors of 16 columns, all sums in
- * registers.
+/* Tiles of a few pixels by a few vectors of columns, all sums in registers: up to 24 x 1, 14 x 2 or
+ * 9 x 3 where there are 32 registers (AVX-512), 12 x 1, 6 x 2 or 4 x 3 where there are 16.
  *
  * Each step broadcasts 4 bytes of data of a pixel (one float, two bf16 or four codes) and
- * multiplies it with a vector of weights for each 16 columns: with 14 x 2 sums that is 16 loads for
- * 28 multiply-adds, so the multipliers are the limit (measured: 99 % of their peak while panel and
- * data are in the caches). Included by a file for each type of data, which defines STEP and the
- * types. */
-#ifndef QB_CPU_TILE_AVX512_H
-#define QB_CPU_TILE_AVX512_H
+ * multiplies it with a vector of weights for each vector of columns: with 14 x 2 sums that is 16
+ * loads for 28 multiply-adds, so the multipliers are the limit (measured: 99 % of their peak while
+ * panel and data are in the caches). Included by a file for each type of data, which defines UNITS,
+ * and QB_UNIT_BYTES where a unit of a vector of columns takes more than one vector. */
+#ifndef QB_CPU_TILE_SIMD_H
+#define QB_CPU_TILE_SIMD_H
 
 #include <math.h>
 
 #include "conv_internal.h"
-#include "finish_avx512.h"
+#include "finish_simd.h"
 
 #if QB_X86
 
-#define QB_LANES 16
 #define QB_SUMS (28 * QB_LANES) /* of the largest tile */
 
 /* Of what a step writes or adds. */
@@ -25,64 +24,58 @@ QB_FORCE_INLINE size_t qb_element_bytes(qb_dtype dtype) {
 }
 
 /* From sums to stored values; `integer`: sums are int32. */
-QB_AVX512 QB_FORCE_INLINE void qb_tile_rows_avx512(const qb_tile *t, const void *sums, bool integer,
-                                                   qb_dtype out, bool has_residual, bool has_act) {
+QB_V void qb_tile_rows(const qb_tile *t, const void *sums, bool integer, qb_dtype out,
+                       bool has_residual, bool has_act) {
     size_t out_size = qb_element_bytes(out), residual_size = qb_element_bytes(t->finish->residual);
     for (int v = 0; v < t->vectors; v++) {
-        int left = t->width - v * QB_LANES;
-        __mmask16 mask = left >= QB_LANES ? 0xffff : (__mmask16)((1u << left) - 1u);
-        __m512 multiplier =
-            integer ? _mm512_loadu_ps(t->multiplier + v * QB_LANES) : _mm512_setzero_ps();
-        const char *from = (const char *)sums + v * QB_LANES * 4;
-        for (int r = 0; r < t->rows; r++, from += t->vectors * QB_LANES * 4) {
-            __m512 real;
+        const vlanes n = v_lanes(t->width - v * QB_LANES);
+        vf multiplier = integer ? vf_load(t->multiplier + v * QB_LANES) : vf_set(0.0f);
+        const char *from = (const char *)sums + v * QB_VECTOR;
+        for (int r = 0; r < t->rows; r++, from += t->vectors * QB_VECTOR) {
+            vf real;
             if (integer) {
-                real = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_loadu_si512(from)), multiplier);
-                if (t->bias) real = _mm512_add_ps(real, _mm512_loadu_ps(t->bias + v * QB_LANES));
+                real = vf_mul(vf_of(vi_load(from)), multiplier);
+                if (t->bias) real = vf_add(real, vf_load(t->bias + v * QB_LANES));
             } else {
-                real = _mm512_loadu_ps(from);
+                real = vf_load(from);
             }
             const char *residual = NULL;
             if (has_residual)
                 residual = t->residual + t->pixel[r] * t->residual_stride +
                            (size_t)(v * QB_LANES) * residual_size;
             char *to = t->out + t->pixel[r] * t->out_stride + (size_t)(v * QB_LANES) * out_size;
-            qb_finish_avx512(t->finish, real, mask, residual, to, out, has_residual, has_act);
+            qb_finish_vector(t->finish, real, n, residual, to, out, has_residual, has_act);
         }
     }
 }
 
 /* The sums themselves: the end of a product of integers. */
-QB_AVX512 QB_FORCE_INLINE void qb_tile_sums_avx512(const qb_tile *t, const void *sums) {
+QB_V void qb_tile_sums(const qb_tile *t, const void *sums) {
     const char *from = (const char *)sums;
     for (int r = 0; r < t->rows; r++)
-        for (int v = 0; v < t->vectors; v++, from += QB_LANES * 4) {
-            const int left = t->width - v * QB_LANES;
-            const __mmask16 mask = left >= QB_LANES ? 0xffff : (__mmask16)((1u << left) - 1u);
-            _mm512_mask_storeu_epi32(t->out + t->pixel[r] * t->out_stride + v * QB_LANES * 4, mask,
-                                     _mm512_load_si512(from));
-        }
+        for (int v = 0; v < t->vectors; v++, from += QB_VECTOR)
+            vi_store_n(t->out + t->pixel[r] * t->out_stride + v * QB_VECTOR, vi_load(from),
+                       v_lanes(t->width - v * QB_LANES));
 }
 
-QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const void *sums,
-                                                     bool integer) {
+QB_V void qb_tile_finish(const qb_tile *t, const void *sums, bool integer) {
     const qb_finish *f = t->finish;
     bool residual = f->residual != QB_DTYPE_NONE, act = f->act.kind != QB_ACT_NONE;
 #define QB_CASE(out)                                                                               \
     case out:                                                                                      \
         if (act)                                                                                   \
-            qb_tile_rows_avx512(t, sums, integer, out, residual, true);                            \
+            qb_tile_rows(t, sums, integer, out, residual, true);                                   \
         else if (residual)                                                                         \
-            qb_tile_rows_avx512(t, sums, integer, out, true, false);                               \
+            qb_tile_rows(t, sums, integer, out, true, false);                                      \
         else                                                                                       \
-            qb_tile_rows_avx512(t, sums, integer, out, false, false);                              \
+            qb_tile_rows(t, sums, integer, out, false, false);                                     \
         break;
     switch (f->out) {
         QB_CASE(QB_DTYPE_F32)
         QB_CASE(QB_DTYPE_BF16)
         QB_CASE(QB_DTYPE_U8)
         QB_CASE(QB_DTYPE_S8)
-    case QB_DTYPE_S32: qb_tile_sums_avx512(t, sums); break;
+    case QB_DTYPE_S32: qb_tile_sums(t, sums); break;
     default: break;
     }
 #undef QB_CASE
@@ -100,21 +93,26 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
  * of 4 KB, which is 16 or 32 steps; so ask for what comes this many bytes later. */
 #define QB_AHEAD 2048
 
-/* UNITS units from u on: each pixel's sums get them in order. */
+#ifndef QB_UNIT_BYTES
+#define QB_UNIT_BYTES QB_VECTOR
+#endif
+
+/* `N` units from u on: each pixel's sums get them in order. */
 /* clang-format off */
-#define QB_TILE_UNITS(ROWS, VECTORS, UNITS, VECTOR, LOAD, BROADCAST, STEP)                         \
+#define QB_TILE_UNITS(ROWS, VECTORS, N, VECTOR, LOAD, BROADCAST, STEP)                             \
     {                                                                                              \
-        VECTOR w[UNITS][VECTORS];                                                                  \
-        QB_UNROLL for (int i = 0; i < (UNITS); i++)                                                \
+        VECTOR w[N][VECTORS];                                                                      \
+        QB_UNROLL for (int i = 0; i < (N); i++)                                                    \
             QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
             {                                                                                      \
-                w[i][v] = LOAD(weight + (i * (VECTORS) + v) * 64);                                 \
-                __builtin_prefetch(weight + (i * (VECTORS) + v) * 64 + QB_AHEAD);                  \
+                w[i][v] = LOAD(weight + (i * (VECTORS) + v) * QB_VECTOR);                          \
+                if ((i * (VECTORS) + v) * QB_VECTOR % 64 == 0) /* a line */                        \
+                    __builtin_prefetch(weight + (i * (VECTORS) + v) * QB_VECTOR + QB_AHEAD);       \
             }                                                                                      \
-        weight += (UNITS) * (VECTORS) * 64;                                                        \
+        weight += (N) * (VECTORS) * QB_VECTOR;                                                     \
         QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
             const char *from = data[r] + u;                                                        \
-            QB_UNROLL for (int i = 0; i < (UNITS); i++) {                                          \
+            QB_UNROLL for (int i = 0; i < (N); i++) {                                              \
                 VECTOR x = BROADCAST(from + 4 * i);                                                \
                 QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \
                     sum[r][v] = STEP(sum[r][v], x, w[i][v]);                                       \
@@ -123,15 +121,16 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
     }
 /* clang-format on */
 
-/* One function for each number of rows and vectors: VECTOR is the register type. FLUSH(ROWS,
- * VECTORS) comes after every `segment` units and begins new sums; FAST(ROWS, VECTORS) finishes the
- * sums in their registers where the tile says that it is a fast one. */
+/* One function for each number of rows and vectors: VECTOR is the register type. UNITS(ROWS,
+ * VECTORS, N) adds N units to the sums; FLUSH(ROWS, VECTORS) comes after every `segment` units and
+ * begins new sums; FAST(ROWS, VECTORS) finishes the sums in their registers where the tile says
+ * that it is a fast one. */
 /* clang-format off */
-#define QB_TILE_BODY(ROWS, VECTORS, VECTOR, LOAD, BROADCAST, STEP, ADD, FLUSH, FAST, STORE)        \
+#define QB_TILE_BODY(ROWS, VECTORS, VECTOR, LOAD, UNITS, ADD, FLUSH, FAST, STORE)                  \
     {                                                                                              \
         VECTOR sum[ROWS][VECTORS];                                                                 \
         QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
-            VECTOR first = LOAD((const char *)t->start + v * 64);                                  \
+            VECTOR first = LOAD((const char *)t->start + v * QB_VECTOR);                           \
             QB_UNROLL for (int r = 0; r < (ROWS); r++) sum[r][v] = first;                          \
         }                                                                                          \
         const char *const *data = t->data;                                                         \
@@ -139,16 +138,16 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
         bool flushed = false;                                                                      \
         for (int32_t k = 0; k < t->n_runs; k++) {                                                  \
             const qb_run *run = &t->runs[k];                                                       \
-            const char *weight = t->panel + (size_t)run->weight * ((VECTORS) * 64);                \
+            const char *weight = t->panel + (size_t)run->weight * ((VECTORS) * QB_UNIT_BYTES);     \
             int64_t u = t->indirect ? 0 : run->data, end = u + (int64_t)run->units * 4;            \
             while (u < end) {                                                                      \
                 int64_t stop = end - u < left ? end : u + left;                                    \
                 left -= stop - u;                                                                  \
                 for (; QB_TILE_UNROLL(VECTORS) > 1 && u + 4 * QB_TILE_UNROLL(VECTORS) <= stop;     \
                      u += 4 * QB_TILE_UNROLL(VECTORS))                                             \
-                    QB_TILE_UNITS(ROWS, VECTORS, QB_TILE_UNROLL(VECTORS), VECTOR, LOAD, BROADCAST, STEP) \
+                    UNITS(ROWS, VECTORS, QB_TILE_UNROLL(VECTORS))                                  \
                 for (; u < stop; u += 4)                                                           \
-                    QB_TILE_UNITS(ROWS, VECTORS, 1, VECTOR, LOAD, BROADCAST, STEP)                 \
+                    UNITS(ROWS, VECTORS, 1)                                                        \
                 if (left == 0) {                                                                   \
                     FLUSH(ROWS, VECTORS)                                                           \
                     left = t->segment * 4;                                                         \
@@ -159,11 +158,11 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
         if (flushed)                                                                               \
             QB_UNROLL for (int r = 0; r < (ROWS); r++)                                             \
                 QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \
-                    sum[r][v] = ADD(LOAD((char *)sums + (r * (VECTORS) + v) * 64), sum[r][v]);     \
+                    sum[r][v] = ADD(LOAD((char *)sums + (r * (VECTORS) + v) * QB_VECTOR), sum[r][v]); \
         FAST(ROWS, VECTORS)                                                                        \
         QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                 \
             QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
-                STORE((char *)sums + (r * (VECTORS) + v) * 64, sum[r][v]);                         \
+                STORE((char *)sums + (r * (VECTORS) + v) * QB_VECTOR, sum[r][v]);                  \
         return false;                                                                              \
     }
 /* clang-format on */
@@ -175,9 +174,9 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
     QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                     \
         QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
             float *to = (float *)sums + (r * (VECTORS) + v) * QB_LANES;                            \
-            if (flushed) sum[r][v] = _mm512_add_ps(_mm512_loadu_ps(to), sum[r][v]);                \
-            _mm512_store_ps(to, sum[r][v]);                                                        \
-            sum[r][v] = _mm512_setzero_ps();                                                       \
+            if (flushed) sum[r][v] = vf_add(vf_load(to), sum[r][v]);                \
+            vf_store(to, sum[r][v]);                                                        \
+            sum[r][v] = vf_set(0.0f);                                                       \
         }                                                                                          \
     flushed = true;
 
@@ -192,9 +191,9 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
         const float low = t->finish->low, high = t->finish->high;                                  \
         if (t->residual)                                                                           \
             QB_EACH_SUM(ROWS, VECTORS,                                                             \
-                        _mm512_add_ps(sum[r][v], LOAD(t->residual + t->pixel[r] * t->residual_stride + v * (BYTES)))) \
-        if (low > -INFINITY) QB_EACH_SUM(ROWS, VECTORS, _mm512_max_ps(_mm512_set1_ps(low), sum[r][v])) \
-        if (high < INFINITY) QB_EACH_SUM(ROWS, VECTORS, _mm512_min_ps(_mm512_set1_ps(high), sum[r][v])) \
+                        vf_add(sum[r][v], LOAD(t->residual + t->pixel[r] * t->residual_stride + v * (BYTES)))) \
+        if (low > -INFINITY) QB_EACH_SUM(ROWS, VECTORS, vf_max(vf_set(low), sum[r][v])) \
+        if (high < INFINITY) QB_EACH_SUM(ROWS, VECTORS, vf_min(vf_set(high), sum[r][v])) \
         QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
             char *to = t->out + t->pixel[r] * t->out_stride;                                       \
             QB_UNROLL for (int v = 0; v < (VECTORS); v++) SAVE(to + v * (BYTES), sum[r][v]);       \
@@ -203,8 +202,17 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
     }
 /* clang-format on */
 
-/* X(rows, vectors) for every shape of tile. */
+/* X(rows, vectors) for every shape of tile, and the most rows by number of vectors. */
 /* clang-format off */
+#if QB_LANES == 8
+#define QB_TILE_MOST {0, 12, 6, 4}
+#define QB_TILE_SHAPES(X)                                                                          \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)                                                \
+    X(7, 1) X(8, 1) X(9, 1) X(10, 1) X(11, 1) X(12, 1)                                             \
+    X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2)                                                \
+    X(1, 3) X(2, 3) X(3, 3) X(4, 3)
+#else
+#define QB_TILE_MOST {0, 24, 14, 9}
 #define QB_TILE_SHAPES(X)                                                                          \
     X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(7, 1)                                        \
     X(8, 1) X(9, 1) X(10, 1) X(11, 1) X(12, 1) X(13, 1) X(14, 1)                                   \
@@ -212,6 +220,7 @@ QB_AVX512 QB_FORCE_INLINE void qb_tile_finish_avx512(const qb_tile *t, const voi
     X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2) X(7, 2)                                        \
     X(8, 2) X(9, 2) X(10, 2) X(11, 2) X(12, 2) X(13, 2) X(14, 2)                                   \
     X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(7, 3) X(8, 3) X(9, 3)
+#endif
 /* clang-format on */
 
 /* The finished tile in its registers returns true; otherwise the sums are in `sums`. */

@@ -1,0 +1,84 @@
+/* Activations with an exponential in them, a vector at a time, to a few units in the last
+ * place of the result (of one, where a difference is taken). */
+#ifndef QB_CPU_ACT_SIMD_H
+#define QB_CPU_ACT_SIMD_H
+
+#include "simd.h"
+
+#if QB_X86
+
+/* e^x = 2^n e^r with |r| <= ln(2) / 2 and the Taylor polynomial of degree 7 for e^r, whose error is
+ * below 2^-27. NaN stays, too large gives infinity, too small zero. */
+QB_V vf qb_exp(vf x) {
+    const vf low = vf_set(-104.0f), high = vf_set(89.0f);
+    x = vf_min(high, vf_max(low, x)); /* the second operand is the one that NaN keeps */
+    vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
+    vf r = vf_fnma(n, vf_set(0x1.62e4p-1f), x); /* ln(2) in two parts */
+    r = vf_fnma(n, vf_set(0x1.7f7d1cp-20f), r);
+    vf p = vf_set(1.0f / 5040);
+    p = vf_fma(p, r, vf_set(1.0f / 720));
+    p = vf_fma(p, r, vf_set(1.0f / 120));
+    p = vf_fma(p, r, vf_set(1.0f / 24));
+    p = vf_fma(p, r, vf_set(1.0f / 6));
+    p = vf_fma(p, r, vf_set(0.5f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    p = vf_fma(p, r, vf_set(1.0f));
+    return vf_scale(p, n);
+}
+
+/* numerator / (1 + e^-x): the logistic function of x, and SILU. */
+QB_V vf qb_logistic(vf numerator, vf x) {
+    vf e = qb_exp(vf_sub(vf_set(0.0f), x));
+    return vf_div(numerator, vf_add(vf_set(1.0f), e));
+}
+
+/* 1 - 2 / (e^2x + 1); near zero, where that loses digits, the Taylor series up to x^15, whose error
+ * is below 2^-26 of the result. */
+QB_V vf qb_tanh(vf x) {
+    const vf one = vf_set(1.0f), two = vf_set(2.0f);
+    vf e = qb_exp(vf_add(x, x));
+    vf far = vf_sub(one, vf_div(two, vf_add(e, one)));
+    vf square = vf_mul(x, x);
+    vf near = vf_set(-929569.0f / 638512875);
+    near = vf_fma(near, square, vf_set(21844.0f / 6081075));
+    near = vf_fma(near, square, vf_set(-1382.0f / 155925));
+    near = vf_fma(near, square, vf_set(62.0f / 2835));
+    near = vf_fma(near, square, vf_set(-17.0f / 315));
+    near = vf_fma(near, square, vf_set(2.0f / 15));
+    near = vf_fma(near, square, vf_set(-1.0f / 3));
+    near = vf_fma(vf_mul(near, square), x, x);
+    vmask is_near = vf_less(vf_abs(x), vf_set(0.5f));
+    return vf_select(is_near, near, far);
+}
+
+/* 0.5 x (1 + erf(x / sqrt 2)), where 1 - erf(z) = t (a1 + t (a2 + ...)) e^(-z^2), t = 1 / (1 + p z)
+ * for z >= 0 (Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26, error 1.5e-7). */
+QB_V vf qb_gelu(vf x) {
+    const vf one = vf_set(1.0f), half = vf_set(0.5f);
+    vf z = vf_abs(vf_mul(x, vf_set(0x1.6a09e6p-1f)));
+    vf t = vf_div(one, vf_fma(vf_set(0.3275911f), z, one));
+    vf p = vf_set(1.061405429f);
+    p = vf_fma(p, t, vf_set(-1.453152027f));
+    p = vf_fma(p, t, vf_set(1.421413741f));
+    p = vf_fma(p, t, vf_set(-0.284496736f));
+    p = vf_fma(p, t, vf_set(0.254829592f));
+    p = vf_mul(p, t);
+    vf tail = vf_mul(p, qb_exp(vf_sub(vf_set(0.0f), vf_mul(z, z))));
+    tail = vf_mul(half, tail); /* the normal distribution's weight beyond |x| */
+    vmask negative = vf_less(x, vf_set(0.0f));
+    vf share = vf_select(negative, tail, vf_sub(one, tail));
+    vf y = vf_mul(x, share);
+    /* minus infinity: 0 times infinity would be NaN */
+    vmask gone = vf_less(x, vf_set(-40.0f));
+    return vf_select(gone, vf_set(0.0f), y);
+}
+
+/* 0.5 x (1 + tanh(u)) = x / (1 + e^(-2u)) with u = sqrt(2 / pi) (x + 0.044715 x^3) */
+QB_V vf qb_gelu_tanh(vf x) {
+    vf cube = vf_mul(vf_mul(x, x), x);
+    vf u = vf_fma(vf_set(0.044715f), cube, x);
+    return qb_logistic(x, vf_mul(vf_set(2 * 0.797884561f), u));
+}
+
+#endif
+#endif

@@ -1,0 +1,84 @@
+/* The end of a fused step, a vector at a time. The same operations in the same order as
+ * qb_finish_run, so the same bits but for activations with an exponential. */
+#ifndef QB_CPU_FINISH_SIMD_H
+#define QB_CPU_FINISH_SIMD_H
+
+#include "act_simd.h"
+
+#if QB_X86
+
+/* Activations that bounds cannot express. */
+QB_SIMD static inline vf qb_act_vector(qb_act act, vf v) {
+    const vf zero = vf_set(0.0f), one = vf_set(1.0f);
+    const vf alpha = vf_set(act.alpha), beta = vf_set(act.beta);
+    switch (act.kind) {
+    case QB_ACT_LEAKY_RELU: return vf_select(vf_less(v, zero), vf_mul(alpha, v), v);
+    case QB_ACT_HARD_SIGMOID:
+        v = vf_add(vf_mul(alpha, v), beta);
+        return vf_min(one, vf_max(zero, v));
+    case QB_ACT_HARD_SWISH: {
+        vf gate = vf_add(vf_div(v, vf_set(6.0f)), vf_set(0.5f));
+        return vf_mul(v, vf_min(one, vf_max(zero, gate)));
+    }
+    case QB_ACT_SIGMOID: return qb_logistic(one, v);
+    case QB_ACT_SILU: return qb_logistic(v, v);
+    case QB_ACT_TANH: return qb_tanh(v);
+    case QB_ACT_GELU: return qb_gelu(v);
+    case QB_ACT_GELU_TANH: return qb_gelu_tanh(v);
+    default: break;
+    }
+    float lane[QB_LANES];
+    vf_store(lane, v);
+    for (int i = 0; i < QB_LANES; i++) lane[i] = qb_act_apply(act, lane[i]);
+    return vf_load(lane);
+}
+
+/* 8-bit codes less their zero point as reals. */
+QB_V vf qb_codes(const void *from, bool is_signed, vi zero, vf scale, vlanes n) {
+    return vf_mul(scale, vf_of(vi_sub(vi_bytes_n(from, is_signed, n), zero)));
+}
+
+/* Residuals of the lanes in `n`. */
+QB_V vf qb_residual(const qb_finish *f, const char *from, vlanes n) {
+    if (f->residual == QB_DTYPE_F32) return vf_load_n(from, n);
+    if (f->residual == QB_DTYPE_BF16) return vf_load_bf16(from, n);
+    return qb_codes(from, f->residual == QB_DTYPE_S8, vi_set(f->residual_zero),
+                    vf_set(f->residual_scale), n);
+}
+
+/* `out`, `has_residual` and `has_act` repeat what is in `f` so that callers can make them
+ * constants. */
+QB_V void qb_finish_vector(const qb_finish *f, vf v, vlanes n, const char *residual, char *to,
+                           qb_dtype out, bool has_residual, bool has_act) {
+    if (has_residual) {
+        if (f->clamp_first) v = vf_min(vf_set(f->first_high), vf_max(vf_set(f->first_low), v));
+        if (has_act && f->act_first) v = qb_act_vector(f->act, v);
+        v = vf_add(v, qb_residual(f, residual, n));
+    }
+    if (has_act && !f->act_first) v = qb_act_vector(f->act, v);
+    if (out != QB_DTYPE_F32) v = vf_mul(v, vf_set(f->inverse));
+    /* NaN is the second operand, which these instructions return */
+    v = vf_min(vf_set(f->high), vf_max(vf_set(f->low), v));
+    if (out == QB_DTYPE_F32)
+        vf_store_n(to, v, n);
+    else if (out == QB_DTYPE_BF16)
+        vf_store_bf16(to, v, n);
+    else /* NaN becomes the zero point */
+        vi_store_bytes_n(to, vi_add(vi_of_number(v), vi_set(f->zero)), n);
+}
+
+/* qb_finish_run, a vector at a time. */
+QB_SIMD static inline void qb_finish_run_vector(const qb_finish *f, const float *real, int64_t n,
+                                                const void *residual, void *out) {
+    const bool has_act = f->act.kind != QB_ACT_NONE;
+    const size_t size = qb_dtype_size(f->out), residual_size = qb_dtype_size(f->residual);
+    for (int64_t i = 0; i < n; i += QB_LANES) {
+        const vlanes some = v_lanes(n - i);
+        qb_finish_vector(f, vf_load_n(real + i, some), some,
+                         residual ? (const char *)residual + (size_t)i * residual_size : NULL,
+                         (char *)out + (size_t)i * size, f->out, residual != NULL, has_act);
+    }
+}
+
+#endif
+#endif
