@@ -73,7 +73,7 @@ static int32_t cut_blocks(qb_dw *dw, qb_dw_block *blocks) {
         int lanes = block_lanes(dw->arch, dw->channels - c);
         int width = (int)qb_min64(lanes, dw->channels - c);
         if (blocks) {
-            size_t weights = (size_t)(dw->groups * lanes) * 4;
+            size_t weights = (size_t)(dw->groups * lanes * dw->arch->group_bytes);
             blocks[n] = (qb_dw_block){.channel = c,
                                       .width = width,
                                       .lanes = lanes,

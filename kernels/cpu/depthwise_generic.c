@@ -85,9 +85,13 @@ static void row(const qb_dw *dw, const qb_dw_row *row) {
 }
 
 static const qb_dw_arch arch_f32 = {
-    .lanes = {LANES, 0, 0}, .tap_group = 1, .pack = pack_f32, .row = row};
-static const qb_dw_arch arch_s8 = {
-    .integer = true, .lanes = {LANES, 0, 0}, .tap_group = 1, .pack = pack_s8, .row = row};
+    .lanes = {LANES, 0, 0}, .tap_group = 1, .group_bytes = 4, .pack = pack_f32, .row = row};
+static const qb_dw_arch arch_s8 = {.integer = true,
+                                   .lanes = {LANES, 0, 0},
+                                   .tap_group = 1,
+                                   .group_bytes = 4,
+                                   .pack = pack_s8,
+                                   .row = row};
 
 static bool supports_f32(const qb_problem *p, const bool *constant) {
     return qb_dw_supports(p, constant, false);

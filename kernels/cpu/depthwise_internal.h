@@ -33,10 +33,11 @@ typedef struct qb_dw_row {
 
 typedef struct qb_dw_arch {
     bool integer;
-    int lanes[3];  /* widths of blocks, largest first; 0: none */
-    int tap_group; /* taps that are multiplied together */
-    int rows_3x3;  /* most rows that `row` takes at once for a 3x3 window; 0: one */
-    int32_t flip;  /* what reading s8 as unsigned codes adds to them */
+    int lanes[3];    /* widths of blocks, largest first; 0: none */
+    int tap_group;   /* taps that are multiplied together */
+    int group_bytes; /* of their weights, for one channel */
+    int rows_3x3;    /* most rows that `row` takes at once for a 3x3 window; 0: one */
+    int32_t flip;    /* what reading s8 as unsigned codes adds to them */
     /* Packs one block: the weights of channel c are weight[c * taps ...]; `start` (int32 or float),
      * multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
