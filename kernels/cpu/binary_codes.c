@@ -4,35 +4,25 @@
  * its order. */
 #include <math.h>
 
-#include "cpu_internal.h"
-#define QB_SIMD_TIER QB_SIMD_AVX512
-#include "finish_simd.h"
+#include "binary_internal.h"
 
 #define CHUNK 64               /* values at once, in floats */
 #define ELEMENTS_PER_TASK 8192 /* about */
 
-typedef struct operand {
-    qb_dtype dtype;
-    float scale;
-    int32_t zero;
-    int64_t stride[QB_MAX_RANK]; /* elements; 0: broadcast */
-} operand;
-
 /* Dimensions in the order in which the result lies, those merged that lie together everywhere. */
 typedef struct binary {
-    qb_binary_kind kind;
-    qb_finish finish;
-    operand in[2];
+    qb_binary row;
+    qb_binary_fn run;
     int32_t rank;
-    int64_t dim[QB_MAX_RANK];
-    int64_t parts, per_part; /* of a row, which is the last dimension */
-    int64_t rows, per_task;  /* tasks take so many parts of rows */
-    bool fast;
+    int64_t dim[QB_MAX_RANK], stride[2][QB_MAX_RANK]; /* elements; 0: broadcast */
+    int64_t parts, per_part;                          /* of a row, which is the last dimension */
+    int64_t rows, per_task;                           /* tasks take so many parts of rows */
 } binary;
 
 /* ---- values ---- */
 
-QB_FORCE_INLINE void load(const operand *o, const char *from, int64_t step, int64_t n, float *to) {
+static void load(const qb_operand *o, const char *from, int64_t n, float *to) {
+    const int64_t step = o->step;
     switch (o->dtype) {
     case QB_DTYPE_F32:
         for (int64_t i = 0; i < n; i++) to[i] = ((const float *)(const void *)from)[i * step];
@@ -55,7 +45,7 @@ QB_FORCE_INLINE void load(const operand *o, const char *from, int64_t step, int6
     }                                                                                              \
     break
 
-QB_FORCE_INLINE void combine(qb_binary_kind kind, int64_t n, float *a, const float *b) {
+static void combine(qb_binary_kind kind, int64_t n, float *a, const float *b) {
     switch (kind) {
     case QB_BINARY_ADD: EACH(x + y);
     case QB_BINARY_SUB: EACH(x - y);
@@ -66,37 +56,27 @@ QB_FORCE_INLINE void combine(qb_binary_kind kind, int64_t n, float *a, const flo
     }
 }
 
-typedef void (*finish_fn)(const qb_finish *f, const float *real, int64_t n, const void *residual,
-                          void *out);
-
-/* n values that follow each other in the result. */
-QB_FORCE_INLINE void run_row(const binary *s, const char *const from[2], char *out, int64_t n,
-                             finish_fn finish) {
+static void run_generic(const qb_binary *s, const char *const from[2], char *out, int64_t n) {
     float a[CHUNK], b[CHUNK];
-    const int64_t *step[2] = {s->in[0].stride, s->in[1].stride}, last = s->rank - 1;
-    const int64_t size[2] = {(int64_t)qb_dtype_size(s->in[0].dtype) * step[0][last],
-                             (int64_t)qb_dtype_size(s->in[1].dtype) * step[1][last]};
+    const int64_t size[2] = {(int64_t)qb_dtype_size(s->in[0].dtype) * s->in[0].step,
+                             (int64_t)qb_dtype_size(s->in[1].dtype) * s->in[1].step};
     const int64_t out_size = (int64_t)qb_dtype_size(s->finish.out);
     for (int64_t done = 0; done < n; done += CHUNK) {
         const int64_t some = qb_min64(CHUNK, n - done);
-        load(&s->in[0], from[0] + done * size[0], step[0][last], some, a);
-        load(&s->in[1], from[1] + done * size[1], step[1][last], some, b);
+        load(&s->in[0], from[0] + done * size[0], some, a);
+        load(&s->in[1], from[1] + done * size[1], some, b);
         combine(s->kind, some, a, b);
-        finish(&s->finish, a, some, NULL, out + done * out_size);
+        qb_finish_run(&s->finish, a, some, NULL, out + done * out_size);
     }
 }
 
-static void run_generic(const binary *s, const char *const from[2], char *out, int64_t n) {
-    run_row(s, from, out, n, qb_finish_run);
-}
-
+qb_binary_fn qb_binary_best(void) {
 #if QB_X86
-QB_AVX512 static void run_avx512(const binary *s, const char *const from[2], char *out, int64_t n) {
-    run_row(s, from, out, n, qb_finish_run_vector);
-}
-#else
-#define run_avx512 run_generic
+    if (qb_processor_has(QB_TIER_AVX512)) return qb_binary_row_avx512;
+    if (qb_processor_has(QB_TIER_AVX2)) return qb_binary_row_avx2;
 #endif
+    return run_generic;
+}
 
 /* ---- where they lie ---- */
 
@@ -129,15 +109,15 @@ static void place(const qb_problem *p, binary *s) {
         const int32_t before = s->rank - 1;
         bool joins = s->rank > 0;
         for (int32_t i = 0; i < 2 && joins; i++)
-            joins = s->in[i].stride[before] == stride[i][d] * dim[d];
+            joins = s->stride[i][before] == stride[i][d] * dim[d];
         const int32_t to = joins ? before : s->rank++;
         s->dim[to] = joins ? s->dim[to] * dim[d] : dim[d];
-        for (int32_t i = 0; i < 2; i++) s->in[i].stride[to] = stride[i][d];
+        for (int32_t i = 0; i < 2; i++) s->stride[i][to] = stride[i][d];
     }
     if (s->rank > 0) return;
     s->rank = 1;
     s->dim[0] = 1;
-    s->in[0].stride[0] = s->in[1].stride[0] = 0;
+    s->stride[0][0] = s->stride[1][0] = 0;
 }
 
 static void share(binary *s) {
@@ -159,16 +139,16 @@ static void run_part(const job *j, int64_t part) {
     const binary *s = j->s;
     const int64_t row = part / s->parts, begin = part % s->parts * s->per_part;
     const int64_t n = qb_min64(s->per_part, s->dim[s->rank - 1] - begin);
-    int64_t at[2] = {begin * s->in[0].stride[s->rank - 1], begin * s->in[1].stride[s->rank - 1]};
+    int64_t at[2] = {begin * s->stride[0][s->rank - 1], begin * s->stride[1][s->rank - 1]};
     int64_t rest = row;
     for (int32_t d = s->rank - 2; d >= 0; rest /= s->dim[d--])
-        for (int32_t i = 0; i < 2; i++) at[i] += rest % s->dim[d] * s->in[i].stride[d];
+        for (int32_t i = 0; i < 2; i++) at[i] += rest % s->dim[d] * s->stride[i][d];
     const char *from[2];
     for (int32_t i = 0; i < 2; i++)
-        from[i] = j->in[i] + at[i] * (int64_t)qb_dtype_size(s->in[i].dtype);
+        from[i] = j->in[i] + at[i] * (int64_t)qb_dtype_size(s->row.in[i].dtype);
     char *out =
-        j->out + (row * s->dim[s->rank - 1] + begin) * (int64_t)qb_dtype_size(s->finish.out);
-    (s->fast ? run_avx512 : run_generic)(s, from, out, n);
+        j->out + (row * s->dim[s->rank - 1] + begin) * (int64_t)qb_dtype_size(s->row.finish.out);
+    s->run(&s->row, from, out, n);
 }
 
 static void run_task(int64_t task, void *argument) {
@@ -217,19 +197,21 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     qb_kernel *kernel;
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(binary), &kernel));
     binary *s = kernel->state;
-    s->kind = p->binary;
-    s->finish = qb_finish_of(p);
-    s->fast = qb_processor_has(QB_TIER_AVX512);
+    s->row.kind = p->binary;
+    s->row.finish = qb_finish_of(p);
+    s->run = qb_binary_best();
     for (int32_t i = 0; i < 2; i++) {
         const qb_desc *desc = &p->in[i];
-        s->in[i].dtype = desc->dtype;
-        s->in[i].scale = desc->q.n > 0 ? desc->q.scale[0] : 1.0f;
-        s->in[i].zero = qb_cpu_zero(desc);
+        qb_operand *operand = &s->row.in[i];
+        operand->dtype = desc->dtype;
+        operand->scale = desc->q.n > 0 ? desc->q.scale[0] : 1.0f;
+        operand->zero = qb_cpu_zero(desc);
         if (qb_shape_equal(&desc->shape, &p->out.shape) &&
             qb_dtype_size(desc->dtype) == qb_dtype_size(p->out.dtype))
             kernel->in_place_inputs |= UINT64_C(1) << i;
     }
     place(p, s);
+    for (int32_t i = 0; i < 2; i++) s->row.in[i].step = s->stride[i][s->rank - 1];
     share(s);
     kernel->launch = launch;
     *out = kernel;

@@ -3,7 +3,7 @@
  * products a cycle as in f32. Products of bf16 are exact in f32; sums are rounded to nearest, with
  * subnormal numbers as zero. */
 #define QB_SIMD_TIER QB_SIMD_AVX512_BF16
-#include "tile_simd.h"
+#include "tile_internal.h"
 
 #if QB_X86
 

@@ -5,7 +5,7 @@
 
 #include "base/clones.h"
 #define QB_SIMD_TIER QB_SIMD_AVX512
-#include "finish_simd.h"
+#include "finish_internal.h"
 #include "kernels/ref.h"
 
 static bool same_params(const qb_desc *a, const qb_desc *b) {

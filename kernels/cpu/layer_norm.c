@@ -1,7 +1,7 @@
 /* Layer normalization with AVX-512. A row is read three times while it is in the first cache: for
  * the mean, for the squares around it, and for the result. The order of a row's sums is fixed. */
 #define QB_SIMD_TIER QB_SIMD_AVX512
-#include "finish_simd.h"
+#include "finish_internal.h"
 
 #if QB_X86
 

@@ -15,7 +15,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0], *y = &p->out;
     if (p->window.n < 1 || p->window.n > 2 || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
         return false;
-    const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX512);
+    const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX2);
     if (!half && (!(qb_cpu_is_code(x) || qb_cpu_is_real(x)) || !qb_finish_supports(p)))
         return false;
     if (p->pool == QB_POOL_MAX && qb_cpu_is_code(x) != qb_cpu_is_code(y)) return false;
@@ -202,10 +202,13 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 }
 
 static void choose_loops(qb_pool *w) {
-    w->run = w->kind == QB_POOL_MAX ? qb_pool_max_generic : qb_pool_average_generic;
+    const bool max = w->kind == QB_POOL_MAX;
+    w->run = max ? qb_pool_max_generic : qb_pool_average_generic;
 #if QB_X86
     if (qb_processor_has(QB_TIER_AVX512))
-        w->run = w->kind == QB_POOL_MAX ? qb_pool_max_avx512 : qb_pool_average_avx512;
+        w->run = max ? qb_pool_max_avx512 : qb_pool_average_avx512;
+    else if (qb_processor_has(QB_TIER_AVX2))
+        w->run = max ? qb_pool_max_avx2 : qb_pool_average_avx2;
 #endif
 }
 
@@ -237,6 +240,6 @@ const qb_tactic qb_tactic_cpu_pool = {.name = "cpu.pool",
                                       .backend = "cpu",
                                       .kind = QB_KIND_POOL,
                                       .exactness = QB_EXACT,
-                                      .is_portable = qb_cpu_lacks_avx512,
+                                      .is_portable = qb_cpu_lacks_avx2,
                                       .supports = supports,
                                       .create = create};

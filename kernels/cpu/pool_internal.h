@@ -33,12 +33,14 @@ struct qb_pool {
     int threads;
 };
 
-/* Maxima and averages of f32, u8 and s8; bf16 with AVX-512. */
+/* Maxima and averages of f32, u8 and s8; bf16 with vectors. */
 void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *window);
 void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *window);
 #if QB_X86
 void qb_pool_max_avx512(const qb_pool *pool, const qb_pool_window *window);
 void qb_pool_average_avx512(const qb_pool *pool, const qb_pool_window *window);
+void qb_pool_max_avx2(const qb_pool *pool, const qb_pool_window *window);
+void qb_pool_average_avx2(const qb_pool *pool, const qb_pool_window *window);
 #endif
 
 #endif

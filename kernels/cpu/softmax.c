@@ -3,7 +3,7 @@
 #include <math.h>
 
 #define QB_SIMD_TIER QB_SIMD_AVX512
-#include "act_simd.h"
+#include "act_internal.h"
 
 #define ELEMENTS_PER_TASK 8192
 

@@ -23,7 +23,7 @@ qb_newcomer(graph/ops.def "QB_OP_ROW(neg)" "QB_OP_ROW(newcomer)"
   graph/ops/newcomer.c graph/ops.c)
 qb_newcomer(graph/passes.def "X(prune_dead)" "X(newcomer)"
   graph/passes/newcomer.c graph/passes.c)
-qb_newcomer(kernels/tactics.def "QB_TACTIC_ROW(cpu_scale_shift)" "QB_TACTIC_ROW(newcomer)"
+qb_newcomer(kernels/tactics.def "QB_TACTIC_ROW(cpu_scale_shift_avx512)" "QB_TACTIC_ROW(newcomer)"
   kernels/cpu/newcomer.c kernels/tactic.c)
 qb_newcomer(calib/methods.def "QB_CALIB_METHOD(minmax)" "QB_CALIB_METHOD(newcomer)"
   calib/methods/newcomer.c calib/methods.c)

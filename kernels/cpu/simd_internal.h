@@ -10,8 +10,8 @@
  * A vf holds QB_LANES floats, a vi as many int32 (or 4 QB_LANES bytes). The last vector of a row
  * has fewer lanes: a vlanes says how many take part in a load or a store; the others are zero, and
  * their memory is not touched. A vmask is the result of a comparison. */
-#ifndef QB_CPU_SIMD_H
-#define QB_CPU_SIMD_H
+#ifndef QB_CPU_SIMD_INTERNAL_H
+#define QB_CPU_SIMD_INTERNAL_H
 
 #include "cpu_internal.h"
 

@@ -1,9 +1,9 @@
 /* Activations with an exponential in them, a vector at a time, to a few units in the last
  * place of the result (of one, where a difference is taken). */
-#ifndef QB_CPU_ACT_SIMD_H
-#define QB_CPU_ACT_SIMD_H
+#ifndef QB_CPU_ACT_INTERNAL_H
+#define QB_CPU_ACT_INTERNAL_H
 
-#include "simd.h"
+#include "simd_internal.h"
 
 #if QB_X86
 

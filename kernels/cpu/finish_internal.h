@@ -1,9 +1,9 @@
 /* The end of a fused step, a vector at a time. The same operations in the same order as
  * qb_finish_run, so the same bits but for activations with an exponential. */
-#ifndef QB_CPU_FINISH_SIMD_H
-#define QB_CPU_FINISH_SIMD_H
+#ifndef QB_CPU_FINISH_INTERNAL_H
+#define QB_CPU_FINISH_INTERNAL_H
 
-#include "act_simd.h"
+#include "act_internal.h"
 
 #if QB_X86
 

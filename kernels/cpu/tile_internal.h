@@ -6,13 +6,13 @@
  * loads for 28 multiply-adds, so the multipliers are the limit (measured: 99 % of their peak while
  * panel and data are in the caches). Included by a file for each type of data, which defines UNITS,
  * and QB_UNIT_BYTES where a unit of a vector of columns takes more than one vector. */
-#ifndef QB_CPU_TILE_SIMD_H
-#define QB_CPU_TILE_SIMD_H
+#ifndef QB_CPU_TILE_INTERNAL_H
+#define QB_CPU_TILE_INTERNAL_H
 
 #include <math.h>
 
 #include "conv_internal.h"
-#include "finish_simd.h"
+#include "finish_internal.h"
 
 #if QB_X86
 

@@ -1,0 +1,3 @@
+/* Rows of binary functions with AVX2. */
+#define QB_SIMD_TIER QB_SIMD_AVX2
+#include "binary_simd.inc"

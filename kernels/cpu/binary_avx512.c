@@ -1,0 +1,3 @@
+/* Rows of binary functions with AVX-512. */
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "binary_simd.inc"

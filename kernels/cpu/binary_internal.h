@@ -1,0 +1,31 @@
+/* Rows of binary functions: real values by scale and zero point, the function, and the common end:
+ * the reference's operations in its order. */
+#ifndef QB_CPU_BINARY_INTERNAL_H
+#define QB_CPU_BINARY_INTERNAL_H
+
+#include "cpu_internal.h"
+
+typedef struct qb_operand {
+    qb_dtype dtype; /* F32, U8 or S8 */
+    float scale;    /* of codes */
+    int32_t zero;
+    int64_t step; /* elements from value to value of a row; 0: one for all */
+} qb_operand;
+
+typedef struct qb_binary {
+    qb_binary_kind kind;
+    qb_finish finish;
+    qb_operand in[2];
+} qb_binary;
+
+/* n values that follow each other in the result, which may lie where an operand with a step of 1
+ * and elements of the same size does. */
+typedef void (*qb_binary_fn)(const qb_binary *b, const char *const from[2], char *out, int64_t n);
+qb_binary_fn qb_binary_best(void);
+
+#if QB_X86
+void qb_binary_row_avx512(const qb_binary *b, const char *const from[2], char *out, int64_t n);
+void qb_binary_row_avx2(const qb_binary *b, const char *const from[2], char *out, int64_t n);
+#endif
+
+#endif

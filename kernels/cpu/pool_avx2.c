@@ -1,0 +1,3 @@
+/* Pooling windows with AVX2. */
+#define QB_SIMD_TIER QB_SIMD_AVX2
+#include "pool_simd.inc"
