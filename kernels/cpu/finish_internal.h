@@ -8,10 +8,14 @@
 #if QB_X86
 
 /* Activations that bounds cannot express. */
-QB_SIMD static inline vf qb_act_vector(qb_act act, vf v) {
+QB_SIMD static __attribute__((noinline)) void qb_act_lanes(const qb_act *act, float *lane) {
+    for (int i = 0; i < QB_LANES; i++) lane[i] = qb_act_apply(*act, lane[i]);
+}
+
+QB_V vf qb_act_one(const qb_act *act, qb_act_kind kind, vf v) {
     const vf zero = vf_set(0.0f), one = vf_set(1.0f);
-    const vf alpha = vf_set(act.alpha), beta = vf_set(act.beta);
-    switch (act.kind) {
+    const vf alpha = vf_set(act->alpha), beta = vf_set(act->beta);
+    switch (kind) {
     case QB_ACT_LEAKY_RELU: return vf_select(vf_less(v, zero), vf_mul(alpha, v), v);
     case QB_ACT_HARD_SIGMOID:
         v = vf_add(vf_mul(alpha, v), beta);
@@ -29,8 +33,33 @@ QB_SIMD static inline vf qb_act_vector(qb_act act, vf v) {
     }
     float lane[QB_LANES];
     vf_store(lane, v);
-    for (int i = 0; i < QB_LANES; i++) lane[i] = qb_act_apply(act, lane[i]);
+    qb_act_lanes(act, lane);
     return vf_load(lane);
+}
+
+/* n vectors in place: the function is chosen once. */
+QB_SIMD static inline void qb_act_run(const qb_act *act, float *v, int n) {
+#define QB_ACT_LOOP(kind)                                                                          \
+    case kind:                                                                                     \
+        for (int i = 0; i < n; i++, v += QB_LANES) vf_store(v, qb_act_one(act, kind, vf_load(v))); \
+        break;
+    switch (act->kind) {
+        QB_ACT_LOOP(QB_ACT_LEAKY_RELU)
+        QB_ACT_LOOP(QB_ACT_HARD_SIGMOID)
+        QB_ACT_LOOP(QB_ACT_HARD_SWISH)
+        QB_ACT_LOOP(QB_ACT_SIGMOID)
+        QB_ACT_LOOP(QB_ACT_SILU)
+        QB_ACT_LOOP(QB_ACT_TANH)
+        QB_ACT_LOOP(QB_ACT_GELU)
+        QB_ACT_LOOP(QB_ACT_GELU_TANH)
+    default:
+        for (int i = 0; i < n; i++, v += QB_LANES) qb_act_lanes(act, v);
+    }
+#undef QB_ACT_LOOP
+}
+
+QB_SIMD static inline vf qb_act_vector(const qb_act *act, vf v) {
+    return qb_act_one(act, act->kind, v);
 }
 
 /* 8-bit codes less their zero point as reals. */
@@ -52,10 +81,10 @@ QB_V void qb_finish_vector(const qb_finish *f, vf v, vlanes n, const char *resid
                            qb_dtype out, bool has_residual, bool has_act) {
     if (has_residual) {
         if (f->clamp_first) v = vf_min(vf_set(f->first_high), vf_max(vf_set(f->first_low), v));
-        if (has_act && f->act_first) v = qb_act_vector(f->act, v);
+        if (has_act && f->act_first) v = qb_act_vector(&f->act, v);
         v = vf_add(v, qb_residual(f, residual, n));
     }
-    if (has_act && !f->act_first) v = qb_act_vector(f->act, v);
+    if (has_act && !f->act_first) v = qb_act_vector(&f->act, v);
     if (out != QB_DTYPE_F32) v = vf_mul(v, vf_set(f->inverse));
     /* NaN is the second operand, which these instructions return */
     v = vf_min(vf_set(f->high), vf_max(vf_set(f->low), v));

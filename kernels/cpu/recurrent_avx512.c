@@ -14,7 +14,7 @@
 #define SET(v) _mm512_set1_ps(v)
 #define LEAST(a, b) _mm512_min_ps(a, b)
 #define MOST(a, b) _mm512_max_ps(a, b)
-#define APPLY(act, x) qb_act_vector(act, x)
+#define APPLY(act, x) qb_act_vector(&(act), x)
 
 /* Few rows walk two chains at a time, or the latency of additions would bound them; more rows walk
  * one, as there are not enough registers. */

@@ -7,7 +7,7 @@
  * and functions that use vectors are marked QB_SIMD. Each operation is one instruction where the
  * tier has it, and gives the same bits in all tiers.
  *
- * A vf holds QB_LANES floats, a vi as many int32 (or 4 QB_LANES bytes). The last vector of a row
+ * A vf holds QB_LANES floats, a vi as many int32 (or QB_SIMD_BYTES bytes). The last vector of a row
  * has fewer lanes: a vlanes says how many take part in a load or a store; the others are zero, and
  * their memory is not touched. A vmask is the result of a comparison. */
 #ifndef QB_CPU_SIMD_INTERNAL_H
@@ -65,12 +65,12 @@
 #define QB_V QB_SIMD QB_FORCE_INLINE
 
 #if QB_SIMD_TIER >= QB_SIMD_AVX512
+#define QB_SIMD_BYTES 64
 #include "simd_512.inc"
 #else
+#define QB_SIMD_BYTES 32
 #include "simd_256.inc"
 #endif
-
-#define QB_VECTOR (QB_LANES * 4) /* bytes */
 
 /* Four vectors of int32, packed with saturation to bytes after `zero` is added and bounds are
  * applied: what is left of the end of an integer step when its activation is bounds. s8 goes

@@ -23,52 +23,71 @@ QB_FORCE_INLINE size_t qb_element_bytes(qb_dtype dtype) {
     return dtype == QB_DTYPE_F32 ? 4 : dtype == QB_DTYPE_BF16 ? 2 : 1;
 }
 
-/* From sums to stored values; `integer`: sums are int32. */
-QB_V void qb_tile_rows(const qb_tile *t, const void *sums, bool integer, qb_dtype out,
-                       bool has_residual, bool has_act) {
-    size_t out_size = qb_element_bytes(out), residual_size = qb_element_bytes(t->finish->residual);
+/* Of rows and vectors of a tile: where the residual lies. */
+QB_FORCE_INLINE const char *qb_tile_residual(const qb_tile *t, int row, int v) {
+    return t->residual + t->pixel[row] * t->residual_stride +
+           (size_t)(v * QB_LANES) * qb_element_bytes(t->finish->residual);
+}
+
+/* One vector of sums as reals; `integer`: sums are int32. */
+QB_V vf qb_tile_real(const qb_tile *t, const void *sum, bool integer, int v) {
+    if (!integer) return vf_load(sum);
+    const vf real = vf_mul(vf_of(vi_load(sum)), vf_load(t->multiplier + v * QB_LANES));
+    return t->bias ? vf_add(real, vf_load(t->bias + v * QB_LANES)) : real;
+}
+
+/* From sums to stored values, without an activation. */
+QB_V void qb_tile_rows(const qb_tile *t, const float *sums, bool integer, qb_dtype out,
+                       bool has_residual) {
+    const size_t out_size = qb_element_bytes(out);
     for (int v = 0; v < t->vectors; v++) {
         const vlanes n = v_lanes(t->width - v * QB_LANES);
-        vf multiplier = integer ? vf_load(t->multiplier + v * QB_LANES) : vf_set(0.0f);
-        const char *from = (const char *)sums + v * QB_VECTOR;
-        for (int r = 0; r < t->rows; r++, from += t->vectors * QB_VECTOR) {
-            vf real;
-            if (integer) {
-                real = vf_mul(vf_of(vi_load(from)), multiplier);
-                if (t->bias) real = vf_add(real, vf_load(t->bias + v * QB_LANES));
-            } else {
-                real = vf_load(from);
-            }
-            const char *residual = NULL;
-            if (has_residual)
-                residual = t->residual + t->pixel[r] * t->residual_stride +
-                           (size_t)(v * QB_LANES) * residual_size;
-            char *to = t->out + t->pixel[r] * t->out_stride + (size_t)(v * QB_LANES) * out_size;
-            qb_finish_vector(t->finish, real, n, residual, to, out, has_residual, has_act);
-        }
+        const float *from = sums + v * QB_LANES;
+        for (int r = 0; r < t->rows; r++, from += t->vectors * QB_LANES)
+            qb_finish_vector(t->finish, qb_tile_real(t, from, integer, v), n,
+                             has_residual ? qb_tile_residual(t, r, v) : NULL,
+                             t->out + t->pixel[r] * t->out_stride +
+                                 (size_t)(v * QB_LANES) * out_size,
+                             out, has_residual, false);
     }
+}
+
+/* Sums become reals behind the activation, and the residual if it comes before that. */
+QB_V void qb_tile_activate(const qb_tile *t, float *sums, bool integer) {
+    const bool residual = t->residual && !t->finish->act_first;
+    float *at = sums;
+    for (int r = 0; r < t->rows && (integer || residual); r++)
+        for (int v = 0; v < t->vectors; v++, at += QB_LANES) {
+            vf real = qb_tile_real(t, at, integer, v);
+            if (residual)
+                real = vf_add(real, qb_residual(t->finish, qb_tile_residual(t, r, v),
+                                                v_lanes(t->width - v * QB_LANES)));
+            vf_store(at, real);
+        }
+    qb_act_run(&t->finish->act, sums, t->rows * t->vectors);
 }
 
 /* The sums themselves: the end of a product of integers. */
 QB_V void qb_tile_sums(const qb_tile *t, const void *sums) {
     const char *from = (const char *)sums;
     for (int r = 0; r < t->rows; r++)
-        for (int v = 0; v < t->vectors; v++, from += QB_VECTOR)
-            vi_store_n(t->out + t->pixel[r] * t->out_stride + v * QB_VECTOR, vi_load(from),
+        for (int v = 0; v < t->vectors; v++, from += QB_SIMD_BYTES)
+            vi_store_n(t->out + t->pixel[r] * t->out_stride + v * QB_SIMD_BYTES, vi_load(from),
                        v_lanes(t->width - v * QB_LANES));
 }
 
-QB_V void qb_tile_finish(const qb_tile *t, const void *sums, bool integer) {
+QB_V void qb_tile_finish(const qb_tile *t, void *sums, bool integer) {
     const qb_finish *f = t->finish;
-    bool residual = f->residual != QB_DTYPE_NONE, act = f->act.kind != QB_ACT_NONE;
+    const bool act = f->act.kind != QB_ACT_NONE;
+    const bool residual = f->residual != QB_DTYPE_NONE && !(act && !f->act_first);
+    if (act) qb_tile_activate(t, sums, integer);
+    integer = integer && !act;
 #define QB_CASE(out)                                                                               \
     case out:                                                                                      \
-        if (act)                                                                                   \
-            qb_tile_rows(t, sums, integer, out, residual, true);                                   \
-        else if (residual)                                                                         \
-            qb_tile_rows(t, sums, integer, out, true, false);                                      \
+        if (residual)                                                                              \
+            qb_tile_rows(t, sums, integer, out, true);                                             \
         else                                                                                       \
-            qb_tile_rows(t, sums, integer, out, false, false);                                     \
+            qb_tile_rows(t, sums, integer, out, false);                                            \
         break;
     switch (f->out) {
         QB_CASE(QB_DTYPE_F32)
@@ -94,7 +113,7 @@ QB_V void qb_tile_finish(const qb_tile *t, const void *sums, bool integer) {
 #define QB_AHEAD 2048
 
 #ifndef QB_UNIT_BYTES
-#define QB_UNIT_BYTES QB_VECTOR
+#define QB_UNIT_BYTES QB_SIMD_BYTES
 #endif
 
 /* `N` units from u on: each pixel's sums get them in order. */
@@ -105,11 +124,11 @@ QB_V void qb_tile_finish(const qb_tile *t, const void *sums, bool integer) {
         QB_UNROLL for (int i = 0; i < (N); i++)                                                    \
             QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
             {                                                                                      \
-                w[i][v] = LOAD(weight + (i * (VECTORS) + v) * QB_VECTOR);                          \
-                if ((i * (VECTORS) + v) * QB_VECTOR % 64 == 0) /* a line */                        \
-                    __builtin_prefetch(weight + (i * (VECTORS) + v) * QB_VECTOR + QB_AHEAD);       \
+                w[i][v] = LOAD(weight + (i * (VECTORS) + v) * QB_SIMD_BYTES);                          \
+                if ((i * (VECTORS) + v) * QB_SIMD_BYTES % 64 == 0) /* a line */                        \
+                    __builtin_prefetch(weight + (i * (VECTORS) + v) * QB_SIMD_BYTES + QB_AHEAD);       \
             }                                                                                      \
-        weight += (N) * (VECTORS) * QB_VECTOR;                                                     \
+        weight += (N) * (VECTORS) * QB_SIMD_BYTES;                                                     \
         QB_UNROLL for (int r = 0; r < (ROWS); r++) {                                               \
             const char *from = data[r] + u;                                                        \
             QB_UNROLL for (int i = 0; i < (N); i++) {                                              \
@@ -130,7 +149,7 @@ QB_V void qb_tile_finish(const qb_tile *t, const void *sums, bool integer) {
     {                                                                                              \
         VECTOR sum[ROWS][VECTORS];                                                                 \
         QB_UNROLL for (int v = 0; v < (VECTORS); v++) {                                            \
-            VECTOR first = LOAD((const char *)t->start + v * QB_VECTOR);                           \
+            VECTOR first = LOAD((const char *)t->start + v * QB_SIMD_BYTES);                           \
             QB_UNROLL for (int r = 0; r < (ROWS); r++) sum[r][v] = first;                          \
         }                                                                                          \
         const char *const *data = t->data;                                                         \
@@ -158,11 +177,11 @@ QB_V void qb_tile_finish(const qb_tile *t, const void *sums, bool integer) {
         if (flushed)                                                                               \
             QB_UNROLL for (int r = 0; r < (ROWS); r++)                                             \
                 QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                      \
-                    sum[r][v] = ADD(LOAD((char *)sums + (r * (VECTORS) + v) * QB_VECTOR), sum[r][v]); \
+                    sum[r][v] = ADD(LOAD((char *)sums + (r * (VECTORS) + v) * QB_SIMD_BYTES), sum[r][v]); \
         FAST(ROWS, VECTORS)                                                                        \
         QB_UNROLL for (int r = 0; r < (ROWS); r++)                                                 \
             QB_UNROLL for (int v = 0; v < (VECTORS); v++)                                          \
-                STORE((char *)sums + (r * (VECTORS) + v) * QB_VECTOR, sum[r][v]);                  \
+                STORE((char *)sums + (r * (VECTORS) + v) * QB_SIMD_BYTES, sum[r][v]);                  \
         return false;                                                                              \
     }
 /* clang-format on */
