@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "base/clones.h"
-#define QB_SIMD_TIER QB_SIMD_AVX512
-#include "finish_internal.h"
 #include "kernels/ref.h"
+
+#if QB_X86
+#include <immintrin.h>
+#endif
 
 static bool same_params(const qb_desc *a, const qb_desc *b) {
     if (a->dtype != b->dtype || a->q.n != b->q.n) return false;
@@ -140,61 +142,6 @@ QB_AVX512_VBMI static void look_up_vbmi(const qb_convert *c, const void *in, voi
                                 _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high));
     }
 }
-
-QB_AVX512 static void apply_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
-    qb_finish_run_vector(&c->finish, in, n, NULL, out);
-}
-
-QB_AVX512 static void widen_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const uint16_t *from = in;
-    float *to = out;
-    (void)c;
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        _mm512_mask_storeu_ps(to + i, mask, vf_load_bf16(from + i, mask));
-    }
-}
-
-QB_AVX512 static void narrow_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const float *from = in;
-    uint16_t *to = out;
-    (void)c;
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        vf_store_bf16(to + i, _mm512_maskz_loadu_ps(mask, from + i), mask);
-    }
-}
-
-QB_AVX512 static void quantize_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const float *from = in;
-    uint8_t *to = out;
-    __m512 scale = _mm512_set1_ps(c->scale);
-    __m512 low = _mm512_set1_ps(c->low), high = _mm512_set1_ps(c->high);
-    __m512i zero = _mm512_set1_epi32(c->zero);
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        __m512 v = _mm512_div_ps(_mm512_maskz_loadu_ps(mask, from + i), scale);
-        v = _mm512_min_ps(high, _mm512_max_ps(low, v));
-        __mmask16 number = _mm512_cmp_ps_mask(v, v, _CMP_ORD_Q);
-        __m512i code = _mm512_add_epi32(_mm512_maskz_cvtps_epi32(number, v), zero);
-        if (mask == 0xffff)
-            _mm_storeu_si128((__m128i *)(void *)(to + i), _mm512_cvtepi32_epi8(code));
-        else
-            _mm_mask_storeu_epi8(to + i, mask, _mm512_cvtepi32_epi8(code));
-    }
-}
-
-QB_AVX512 static void dequantize_avx512(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const uint8_t *from = in;
-    float *to = out;
-    __m512i zero = _mm512_set1_epi32(c->zero);
-    __m512 scale = _mm512_set1_ps(c->scale);
-    for (int64_t i = 0; i < n; i += 16) {
-        __mmask16 mask = n - i >= 16 ? 0xffff : (__mmask16)((1u << (n - i)) - 1u);
-        __m512 v = qb_codes(from + i, c->is_signed, zero, scale, mask);
-        _mm512_mask_storeu_ps(to + i, mask, v);
-    }
-}
 #endif
 
 static void fill_table(qb_convert *c, const qb_desc *from, const qb_desc *to) {
@@ -204,6 +151,15 @@ static void fill_table(qb_convert *c, const qb_desc *from, const qb_desc *to) {
     for (int byte = 0; byte < 256; byte++)
         c->table[byte] = (uint8_t)qb_quantize_value(real_of(&in, (uint8_t)byte), to->q.scale[0],
                                                     qb_cpu_zero(to), to->dtype);
+}
+
+static const qb_convert_loops *loops(void) {
+    static const qb_convert_loops portable = {apply, quantize, dequantize, widen, narrow};
+#if QB_X86
+    if (qb_processor_has(QB_TIER_AVX512)) return &qb_convert_avx512;
+    if (qb_processor_has(QB_TIER_AVX2)) return &qb_convert_avx2;
+#endif
+    return &portable;
 }
 
 static qb_convert_fn best_look_up(void) {
@@ -225,11 +181,7 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
         return c;
     }
     if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to)) {
-        c.run = qb_cpu_is_bf16(from) ? widen : narrow;
-#if QB_X86
-        if (qb_processor_has(QB_TIER_AVX512))
-            c.run = qb_cpu_is_bf16(from) ? widen_avx512 : narrow_avx512;
-#endif
+        c.run = qb_cpu_is_bf16(from) ? loops()->widen : loops()->narrow;
         return c;
     }
     if (from->q.n > 0 && to->q.n > 0) {
@@ -243,11 +195,7 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     c.is_signed = codes->dtype == QB_DTYPE_S8;
     c.low = (float)((c.is_signed ? INT8_MIN : 0) - c.zero);
     c.high = (float)((c.is_signed ? INT8_MAX : UINT8_MAX) - c.zero);
-    c.run = codes == from ? dequantize : quantize;
-#if QB_X86
-    if (qb_processor_has(QB_TIER_AVX512))
-        c.run = codes == from ? dequantize_avx512 : quantize_avx512;
-#endif
+    c.run = codes == from ? loops()->dequantize : loops()->quantize;
     return c;
 }
 
@@ -280,9 +228,6 @@ qb_convert qb_convert_unary(const qb_problem *p) {
         return c;
     }
     c.finish = qb_finish_of(p);
-    c.run = apply;
-#if QB_X86
-    if (qb_processor_has(QB_TIER_AVX512)) c.run = apply_avx512;
-#endif
+    c.run = loops()->apply;
     return c;
 }

@@ -20,6 +20,14 @@ struct qb_convert {
     qb_finish finish;   /* floats through a function */
 };
 
+/* Those that have vectors. */
+typedef struct qb_convert_loops {
+    qb_convert_fn apply, quantize, dequantize, widen, narrow;
+} qb_convert_loops;
+#if QB_X86
+extern const qb_convert_loops qb_convert_avx512, qb_convert_avx2;
+#endif
+
 /* f32, bf16, u8 and s8 to each other with one scale (but bf16 and codes), s32 to f32, or any type
  * to itself. */
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to);
