@@ -280,15 +280,18 @@ static void max_samples_are_taken_evenly(void **state) {
 
 static void format_rows_are_listed(void **state) {
     (void)state;
-    static const char *const names[] = {"test_data",   "sample_folder", "class_folder",
-                                        "flat_folder", "tensor_folder", "list_file",
-                                        "coco",        "numpy",         "hdf5"};
-    for (int i = 0; i < 9; i++) {
+    static const char *const names[] = {
+#define X(name) #name,
+#include "datasets/formats.def"
+#undef X
+    };
+    const int n = sizeof names / sizeof *names;
+    for (int i = 0; i < n; i++) {
         const char *text = NULL;
         assert_string_equal(qb_dataset_format_row(i, &text), names[i]);
         assert_non_null(text);
     }
-    assert_null(qb_dataset_format_row(9, NULL));
+    assert_null(qb_dataset_format_row(n, NULL));
     assert_null(qb_dataset_format_row(-1, NULL));
 }
 
