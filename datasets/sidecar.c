@@ -257,6 +257,9 @@ static qb_status read_inline_labels(reader *r, const json_t *list) {
 static qb_status read_labels(reader *r) {
     qb_sidecar *s = &r->sidecar;
     const json_t *value = json_object_get(r->root, "labels");
+    const json_t *detection = json_object_get(r->root, "detection");
+    const bool inside = !value || json_is_null(value);
+    if (inside) value = json_object_get(detection, "labels");
     if (!value || json_is_null(value)) return QB_OK;
     if (json_is_array(value)) return read_inline_labels(r, value);
     if (!json_is_string(value))
@@ -267,6 +270,7 @@ static qb_status read_labels(reader *r) {
     qb_free(folder);
     if (!s->labels_path) return r->cx->code;
     if (!qb_path_exists(s->labels_path)) {
+        if (inside) return QB_OK; /* category ids may stand beside it */
         qb_warn(r->cx, "%s: key 'labels': there is no file %s", s->path, s->labels_path);
         return QB_OK;
     }

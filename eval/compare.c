@@ -46,21 +46,25 @@ static qb_status observe(qb_ctx *cx, void *user, int32_t engine, int64_t index,
 }
 
 static qb_status open_task(qb_ctx *cx, const qb_compare_options *o, observer *out) {
-    const qb_task *task = o->task ? o->task->task : NULL;
     const qb_task_data data = {.settings = o->task,
                                .loader = &o->loader,
                                .graph = o->candidate[0].graph,
                                .labels = o->labels,
                                .n_engines = o->n_candidates};
+    const qb_task *task = o->task ? o->task->task : NULL;
+    if (!task && o->task && o->loader.dataset) {
+        task = qb_task_guess(cx, &data);
+        if (task) qb_info(cx, "task %s (%s): --task says otherwise", task->name, task->text);
+    }
     if (!task || !task->open) return QB_OK;
     *out = (observer){.task = task, .n_outputs = data.graph->n_outputs};
     return task->open(cx, &data, &out->state);
 }
 
 /* What the model is for, where nobody said: by what it puts out. */
-static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, qb_output_kind kind,
-                           qb_run *run) {
-    const qb_task *told = o->task ? o->task->task : NULL;
+static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, const qb_task *guessed,
+                           qb_output_kind kind, qb_run *run) {
+    const qb_task *told = o->task && o->task->task ? o->task->task : guessed;
     run->task = qb_strdup(cx, told ? told->name : kind & QB_OUTPUT_ANSWER ? "classify" : "regress");
     return run->task ? QB_OK : cx->code;
 }
@@ -80,7 +84,7 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_ru
     QB_GO(add_candidates(cx, o, &set));
     QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
     QB_GO(qb_score_fill(cx, o, &answers, run));
-    QB_GO(name_task(cx, o, answers.kind, run));
+    QB_GO(name_task(cx, o, watching.task, answers.kind, run));
     if (watching.task) QB_GO(watching.task->finish(cx, watching.state, run));
     QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, o->thumbnail, run));
 out:

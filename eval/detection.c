@@ -1,6 +1,8 @@
 #include "eval/detection.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,15 +28,39 @@ const qb_box_decoder *const *qb_box_decoders(int32_t *n) {
     return decoders;
 }
 
+/* The longest of the words between spaces that the text holds; 0: none. */
+static size_t holds(const char *text, const char *words) {
+    size_t longest = 0;
+    for (const char *at = words; at && *at != '\0';) {
+        char word[64];
+        const size_t n = strcspn(at, " ");
+        snprintf(word, sizeof word, "%.*s", (int)n, at);
+        if (n > longest && strstr(text, word)) longest = n;
+        at += n + (at[n] == ' ');
+    }
+    return longest;
+}
+
 qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder **out) {
     const char *words[DECODERS + 1] = {NULL};
-    char text[512];
+    char text[512], small[128];
+    size_t longest = 0, n = 0;
+    for (; name[n] != '\0' && n + 1 < sizeof small; n++)
+        small[n] = (char)tolower((unsigned char)name[n]);
+    small[n] = '\0';
     for (int i = 0; i < DECODERS; i++) {
         words[i] = decoders[i]->name;
-        if (strcmp(name, words[i]) != 0) continue;
+        if (strcmp(small, words[i]) == 0) {
+            *out = decoders[i];
+            return QB_OK;
+        }
+        const size_t own = holds(small, words[i]), other = holds(small, decoders[i]->words);
+        const size_t most = own > other ? own : other;
+        if (most <= longest) continue;
+        longest = most;
         *out = decoders[i];
-        return QB_OK;
     }
+    if (longest > 0) return QB_OK;
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s", qb_word_error(words, name, text, sizeof text));
 }
 
@@ -45,7 +71,15 @@ const qb_box_decoder *qb_box_decoder_guess(const qb_decode *in) {
 }
 
 void qb_detect_settings_default(qb_detect_settings *s) {
-    *s = (qb_detect_settings){.score_threshold = 0.001, .nms_iou = 0.45, .report_threshold = 0.25};
+    *s = (qb_detect_settings){.score_threshold = 0.001,
+                              .nms_iou = 0.45,
+                              .report_threshold = 0.25,
+                              .normalized = -1,
+                              .box = -1,
+                              .sigmoid = -1,
+                              .background = -1,
+                              .cell_offset = NAN,
+                              .variance = {0.1, 0.2}};
 }
 
 void qb_detect_settings_release(qb_detect_settings *s) {
@@ -154,4 +188,112 @@ const qb_tensor *qb_decode_named(const qb_decode *in, const char *name) {
     for (int32_t i = 0; i < in->n; i++)
         if (in->name[i] && strcmp(in->name[i], name) == 0) return &in->output[i];
     return NULL;
+}
+
+/* ---- forms of boxes, grids ---- */
+
+bool qb_decoder_is_told(const qb_decode *in, int32_t (*classes)(const qb_decode *in)) {
+    return in->settings->decoder && in->settings->decoder->classes == classes;
+}
+
+qb_box_form qb_box_form_of(const qb_decode *in, int32_t usual, const float *box, int64_t n,
+                           int64_t each, int64_t step) {
+    const qb_detect_settings *s = in->settings;
+    bool shares = s->normalized == 1;
+    if (s->normalized < 0) {
+        shares = n > 0;
+        for (int64_t i = 0; i < n && shares; i++)
+            for (int64_t k = 0; k < 4; k++) shares = shares && !(box[i * each + k * step] > 2);
+    }
+    return (qb_box_form){s->box >= 0 ? s->box : usual,
+                         {shares ? in->width : 1, shares ? in->height : 1}};
+}
+
+void qb_box_convert(const qb_box_form *form, const float *b, int64_t step, double out[4]) {
+    const bool swapped = form->form == 3, corners = form->form == 0 || swapped;
+    const double x = b[swapped * step], y = b[!swapped * step], u = b[(2 + swapped) * step],
+                 v = b[(2 + !swapped) * step];
+    out[2] = corners ? u - x : u;
+    out[3] = corners ? v - y : v;
+    out[0] = form->form == 2 ? x : x + out[2] / 2;
+    out[1] = form->form == 2 ? y : y + out[3] / 2;
+    for (int k = 0; k < 4; k++) out[k] *= form->scale[k % 2];
+}
+
+/* How many cells an input has at these strides; a side that is no multiple has a cell more. */
+static int64_t lay_grid(const qb_decode *in, const double *stride, int32_t n, qb_grid *out) {
+    int64_t cells = 0;
+    out->n = n;
+    for (int32_t k = 0; k < n; k++) {
+        if (!(stride[k] >= 1)) return 0;
+        out->stride[k] = stride[k];
+        out->width[k] = (int64_t)ceil(in->width / stride[k]);
+        out->height[k] = (int64_t)ceil(in->height / stride[k]);
+        cells += out->width[k] * out->height[k];
+    }
+    return cells;
+}
+
+bool qb_grid_find(const qb_decode *in, int64_t cells, double offset, qb_grid *out) {
+    static const struct {
+        int32_t n;
+        double stride[5];
+    } usual[] = {{3, {8, 16, 32}},
+                 {4, {8, 16, 32, 64}},
+                 {5, {8, 16, 32, 64, 128}},
+                 {4, {4, 8, 16, 32}},
+                 {2, {16, 32}},
+                 {5, {4, 8, 16, 32, 64}},
+                 {1, {8}},
+                 {1, {16}},
+                 {1, {32}}};
+    const qb_detect_settings *s = in->settings;
+    out->offset = isnan(s->cell_offset) ? offset : s->cell_offset;
+    if (cells < 1) return false;
+    if (s->n_strides > 0) return lay_grid(in, s->stride, s->n_strides, out) == cells;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (lay_grid(in, usual[i].stride, usual[i].n, out) == cells) return true;
+    return false;
+}
+
+qb_cell qb_grid_cell(const qb_grid *grid, int64_t i) {
+    int32_t level = 0;
+    while (level + 1 < grid->n && i >= grid->width[level] * grid->height[level]) {
+        i -= grid->width[level] * grid->height[level];
+        level++;
+    }
+    return (qb_cell){(double)(i % grid->width[level]) + grid->offset,
+                     (double)(i / grid->width[level]) + grid->offset, grid->stride[level], level};
+}
+
+bool qb_needs_sigmoid(const qb_decode *in, const float *score, int64_t n) {
+    if (in->settings->sigmoid >= 0) return in->settings->sigmoid;
+    for (int64_t i = 0; i < n; i++)
+        if (score[i] < -0.01F || score[i] > 1.01F) return true;
+    return false;
+}
+
+double qb_sigmoid(double x) { return 1 / (1 + exp(-x)); }
+
+void qb_expect_sides(const float *bins, int64_t n, int64_t step, double side[4]) {
+    for (int k = 0; k < 4; k++, bins += n * step) {
+        double most = bins[0], sum = 0, weighted = 0;
+        side[k] = bins[0];
+        if (n == 1) continue;
+        for (int64_t i = 1; i < n; i++) most = fmax(most, bins[i * step]);
+        for (int64_t i = 0; i < n; i++) {
+            const double e = exp(bins[i * step] - most);
+            sum += e;
+            weighted += e * (double)i;
+        }
+        side[k] = weighted / sum;
+    }
+}
+
+void qb_apply_deltas(const double anchor[4], const float *d, const double variance[2],
+                     double out[4]) {
+    for (int k = 0; k < 2; k++) {
+        out[k] = anchor[k] + d[k] * variance[0] * anchor[2 + k];
+        out[2 + k] = anchor[2 + k] * exp(fmin(d[2 + k] * variance[1], 20));
+    }
 }

@@ -3,6 +3,7 @@
 #ifndef QB_EVAL_DETECTION_H
 #define QB_EVAL_DETECTION_H
 
+#include "datasets/loader.h"
 #include "kernels/tensor.h"
 
 #ifdef __cplusplus
@@ -31,6 +32,9 @@ qb_status qb_nms(qb_ctx *cx, double iou, bool across, size_t most, qb_detections
 
 #define QB_STRIDES_MAX 8
 #define QB_ANCHORS_MAX 64 /* numbers: width and height of each */
+#define QB_RATIOS_MAX 8
+
+#define QB_CLASSES_NOT_TOLD (1 << 20)
 
 struct qb_box_decoder;
 
@@ -42,9 +46,15 @@ typedef struct qb_detect_settings {
     double report_threshold;              /* the score above which a user sees a box; 0.25 */
     bool across_classes;                  /* one suppression for all classes */
     bool multi_label;                     /* a box for each class above the threshold */
-    bool normalized;                      /* decoded: boxes are shares of the input */
-    int32_t box;                          /* decoded: index into qb_box_words */
-    int64_t top_k;                        /* boxes that an image keeps; 0: all */
+    int32_t normalized; /* boxes are shares of the input: 1; pixels: 0; told by the values: -1 */
+    int32_t box;        /* index into qb_box_words; -1: the decoder's own */
+    int32_t sigmoid;    /* scores go through one: 1; not: 0; where they leave 0 to 1: -1 */
+    int32_t background; /* the first class is none: 1; it is not: 0; by the number of names: -1 */
+    double cell_offset; /* of a cell's centre, in strides; NaN: the decoder's own */
+    double variance[2]; /* of an anchor's centre and size; 0.1, 0.2 where a decoder has some */
+    int32_t n_min_sizes, n_max_sizes, n_ratios; /* ssd: of the priors, in pixels */
+    double min_size[QB_ANCHORS_MAX], max_size[QB_STRIDES_MAX], ratio[QB_RATIOS_MAX];
+    int64_t top_k; /* boxes that an image keeps; 0: all */
     int32_t n_strides, n_anchors, n_category_ids;
     double stride[QB_STRIDES_MAX];
     double anchor[QB_ANCHORS_MAX]; /* width, height; for each stride the same number of them */
@@ -63,22 +73,32 @@ typedef struct qb_decode {
     const char *const *name;
     int32_t n;
     int32_t width, height; /* of the input */
+    int32_t n_labels;      /* classes that names or category ids tell of; 0: not known */
     qb_detections *out;
 } qb_decode;
 
 typedef struct qb_box_decoder {
     const char *name, *text;
-    bool keeps_all; /* needs no suppression */
-    /* Classes when outputs of these shapes and names can be decoded (open sizes fit), else 0. */
+    const char *words; /* others for it, between spaces, in small letters; may be NULL */
+    bool keeps_all;    /* needs no suppression */
+    /* How the images of such models are usually prepared: letterbox or stretch, colour, mean, std;
+     * NULL: letterbox on 114, RGB in 0..1. */
+    void (*prepare)(qb_preprocess *p);
+    /* Classes when outputs of these shapes and names can be decoded (open sizes fit), else 0;
+     * QB_CLASSES_NOT_TOLD where only values name classes. */
     int32_t (*classes)(const qb_decode *in);
+    /* Could outputs that fit be something else's? NULL: hardly. */
+    bool (*is_vague)(const qb_decode *in);
     /* Adds boxes to in->out, see qb_decode_box. */
     qb_status (*decode)(qb_ctx *cx, const qb_decode *in);
 } qb_box_decoder;
 
 const qb_box_decoder *const *qb_box_decoders(int32_t *n);
-/* An error lists the known ones and the nearest. */
+/* By the longest name or word that the text holds, in any case ("YOLOv8n-seg"). An error lists the
+ * known ones and the nearest. */
 qb_status qb_box_decoder_find(qb_ctx *cx, const char *name, const qb_box_decoder **out);
-/* The first one whose `classes` fit; NULL. */
+/* The first one whose `classes` fit; NULL. Outputs without data are told by their shapes, with data
+ * by their values, too. */
 const qb_box_decoder *qb_box_decoder_guess(const qb_decode *in);
 /* Decodes by settings->decoder, which must be set, and suppresses. Errors name the output. */
 qb_status qb_decode_boxes(qb_ctx *cx, const qb_decode *in);
@@ -93,6 +113,44 @@ qb_status qb_decode_box(qb_ctx *cx, const qb_decode *in, const double center_siz
  * with settings->multi_label; every score times `factor`. */
 qb_status qb_decode_best(qb_ctx *cx, const qb_decode *in, const double center_size[4],
                          const float *score, int64_t step, int32_t n, double factor);
+/* Is this the decoder that the settings name? */
+bool qb_decoder_is_told(const qb_decode *in, int32_t (*classes)(const qb_decode *in));
+
+/* The form of a decoder's boxes: corners or centre, pixels or shares. */
+typedef struct qb_box_form {
+    int32_t form;    /* index into qb_box_words */
+    double scale[2]; /* to pixels of the input */
+} qb_box_form;
+/* As the settings say; else `usual`, and shares where none of the n boxes (4 values `step` apart, a
+ * box every `each`) is above 2. */
+qb_box_form qb_box_form_of(const qb_decode *in, int32_t usual, const float *box, int64_t n,
+                           int64_t each, int64_t step);
+/* A box to centre and size in pixels. */
+void qb_box_convert(const qb_box_form *form, const float *box, int64_t step, double out[4]);
+
+/* The cells of several strides, row by row, the finest first. */
+typedef struct qb_grid {
+    int32_t n;
+    double stride[QB_STRIDES_MAX], offset;
+    int64_t width[QB_STRIDES_MAX], height[QB_STRIDES_MAX];
+} qb_grid;
+typedef struct qb_cell {
+    double x, y, stride; /* column and row, plus the offset, in strides */
+    int32_t level;
+} qb_cell;
+/* The told strides, else usual ones, whose cells for this input are so many; false: none. */
+bool qb_grid_find(const qb_decode *in, int64_t cells, double offset, qb_grid *out);
+qb_cell qb_grid_cell(const qb_grid *grid, int64_t i);
+/* Do n scores `step` apart need a sigmoid? As the settings say, else whether one is outside 0..1.
+ */
+bool qb_needs_sigmoid(const qb_decode *in, const float *score, int64_t n);
+double qb_sigmoid(double x);
+/* Bins of distances (distribution focal loss): four sides of n values each, `step` apart, as
+ * expectations of a softmax; of one value: the value. */
+void qb_expect_sides(const float *bins, int64_t n, int64_t step, double side[4]);
+/* A box of an anchor and its deltas, both centre and size. */
+void qb_apply_deltas(const double anchor[4], const float *delta, const double variance[2],
+                     double out[4]);
 /* Has it `rank` dimensions, the first one open or 1? */
 bool qb_is_batch_of(const qb_tensor *tensor, int32_t rank);
 /* The output of a name; NULL. */

@@ -43,6 +43,8 @@ typedef struct qb_task {
     const char *name, *text;
     const char *words;  /* others that sidecars use for it, between spaces */
     const char *metric; /* the first one: what tables show and gates judge */
+    /* Are the outputs and the ground truth of this task? NULL: not to be told from others. */
+    bool (*fits)(qb_ctx *cx, const qb_task_data *data);
     /* All NULL: the answers have everything. */
     qb_status (*open)(qb_ctx *cx, const qb_task_data *data, void **state);
     /* As qb_outputs_fn, with the graph's own outputs. */
@@ -54,6 +56,8 @@ typedef struct qb_task {
 } qb_task;
 
 const qb_task *const *qb_tasks(int32_t *n);
+/* The first one that fits, where nobody told it; NULL. */
+const qb_task *qb_task_guess(qb_ctx *cx, const qb_task_data *data);
 /* By its name, or by the last word of a sidecar's text ("face detection"). NULL without an error
  * when it is none of them. */
 const qb_task *qb_task_find(const char *text);

@@ -30,6 +30,12 @@ void qb_task_settings_release(qb_task_settings *s) {
     s->output = NULL;
 }
 
+const qb_task *qb_task_guess(qb_ctx *cx, const qb_task_data *data) {
+    for (int i = 0; i < TASKS; i++)
+        if (tasks[i]->fits && tasks[i]->fits(cx, data)) return tasks[i];
+    return NULL;
+}
+
 /* Is `word` one of those in `words`? */
 static bool is_among(const char *word, const char *words) {
     const size_t n = strlen(word);

@@ -6,6 +6,7 @@
 #include "base/strbuf.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
+#include "eval/detector.h"
 
 typedef struct options {
     qb_common common;
@@ -22,7 +23,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, project.data),
      .argument = "PATH",
-     .help = "folder of class folders, flat folder, list file or HDF5 file"},
+     .help = "folder of images or of class folders, list file, HDF5 file, or COCO's .json"},
     {.name = "evaluation",
      .letter = 'e',
      .type = QB_OPT_STRING,
@@ -111,15 +112,80 @@ static void add_preprocess(qb_strbuf *b, const qb_preprocess *p, bool guessed) {
     qb_strbuf_add(b, "\n");
 }
 
-static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, bool image_output,
-                         char **out) {
+/* What was guessed of a model's task; zeroed: nothing. */
+typedef struct guessed {
+    const qb_task *task;
+    const qb_box_decoder *decoder;
+} guessed;
+
+static void add_names(qb_strbuf *b, const char *(*name)(int32_t), int32_t n) {
+    for (int32_t i = 0; i < n; i++) qb_strbuf_addf(b, "%s%s", i ? ", " : "", name(i));
+}
+
+static const char *task_name(int32_t i) {
+    int32_t n;
+    return qb_tasks(&n)[i]->name;
+}
+
+static const char *decoder_name(int32_t i) {
+    int32_t n;
+    return qb_box_decoders(&n)[i]->name;
+}
+
+static void add_detection(qb_strbuf *b, const qb_detect_settings *d, const qb_box_decoder *guess) {
+    int32_t n;
+    const qb_box_decoder *decoder = d->decoder ? d->decoder : guess;
+    qb_box_decoders(&n);
+    qb_strbuf_add(b, "detection:\n");
+    if (guess)
+        qb_strbuf_addf(b, "  # GUESSED from the outputs: %s. Others:\n  # ", guess->text);
+    else
+        qb_strbuf_add(b, "  # ");
+    add_names(b, decoder_name, n);
+    if (decoder)
+        qb_strbuf_addf(b, "\n  decode: %s\n", decoder->name);
+    else
+        qb_strbuf_add(b, "\n  # decode: NAME  # no decoder is known for these outputs: name one\n");
+    qb_strbuf_addf(b,
+                   "  score_threshold: %g  # boxes below are left out before AP is computed\n"
+                   "  nms_iou: %g  # suppression; decoders that need none ignore it\n"
+                   "  nms_per_class: %s\n"
+                   "  multi_label: %s  # a box may stand for several classes, as Ultralytics "
+                   "scores\n"
+                   "  top_k: %lld  # boxes that an image keeps; 0: all\n"
+                   "  report_threshold: %g  # the score from which on your users see a box\n",
+                   d->score_threshold, d->nms_iou, d->across_classes ? "false" : "true",
+                   d->multi_label ? "true" : "false", (long long)d->top_k, d->report_threshold);
+    if (d->n_category_ids == 0)
+        qb_strbuf_add(b, "  # category_ids: [1, 2, 3]  # COCO's id of each class, where neither "
+                         "names nor order tell\n");
+}
+
+/* What the sidecar tells is not said again. */
+static void add_task(qb_strbuf *b, const qb_project *p, const guessed *g) {
+    int32_t n;
+    qb_tasks(&n);
+    const char *name = g->task ? g->task->name : NULL;
+    if (!name && !g->decoder) return;
+    qb_strbuf_addf(b, "\ntask: %s  # %s; ", name,
+                   p->task.task ? "told by the sidecar" : "GUESSED from the outputs and the data");
+    add_names(b, task_name, n);
+    qb_strbuf_add(b, "\n");
+    if (strcmp(name, "detect") == 0) add_detection(b, &p->task.detect, g->decoder);
+    if (strcmp(name, "segment") == 0 && p->task.segment.classes.n == 0 && p->labels.n == 0)
+        qb_strbuf_add(b, "# segmentation:\n#   classes: [background, person]  # in the order of "
+                         "the model's channels\n");
+}
+
+static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, const char *labels,
+                         bool image_output, char **out) {
     qb_strbuf b = {0};
     qb_strbuf_add(&b, "# qbench settings. Flags on the command line win over this file;\n"
                       "# paths are relative to it.\n");
     add_setting(&b, "model", p->model, "the trained FP32 ONNX model");
     qb_strbuf_add(&b, "\ndata:\n");
     add_setting(&b, "  calibration", p->calibration_data,
-                "folder of class folders, flat folder, list file or .h5");
+                "folder of images, list file, .h5, or COCO's .json");
     add_setting(&b, "  evaluation", p->evaluation_data,
                 "what compare scores on; better a set that was held out");
     if (image_output)
@@ -131,6 +197,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, bo
         qb_strbuf_add(&b, "  # labels come from the model's sidecar\n");
     else
         add_setting(&b, "  labels", NULL, "needed where the data has only some of the classes");
+    add_task(&b, p, task);
     qb_strbuf_add(&b, "\n");
     add_preprocess(&b, &p->preprocess, !p->has_preprocess);
     qb_strbuf_addf(&b,
@@ -146,31 +213,74 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const char *labels, bo
                    "  batch: %lld  # samples a run in the latency measurement\n"
                    "  duration: 2  # its seconds, an engine\n"
                    "\ngate:\n"
-                   "  max_drop: 1.0  # points of top-1 that int8 may lose\n"
+                   "  max_drop: 1.0  # points of %s that int8 may lose\n"
                    "  # relative: true  # max_drop in percent of FP32's top-1\n"
                    "  # mlperf: true  # top-1 at least 99 %% of FP32's\n"
                    "  # confidence: pass  # the whole 95 %% interval must keep the limits\n"
                    "  # min_agreement: 95.0  # percent of samples with FP32's class\n"
                    "  # max_latency_ratio: 1.0  # int8 must not be slower\n"
                    "  # min_samples: 500\n",
-                   p->method, (long long)p->samples, (long long)p->batch);
+                   p->method, (long long)p->samples, (long long)p->batch,
+                   task->task ? task->task->metric : "top-1");
     return qb_strbuf_take(cx, &b, out);
 }
 
+/* The task that nobody told, from the outputs and the data's ground truth; and a detector's
+ * decoder. Without data only outputs that nothing but a detector has tell. */
+static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *graph,
+                            const qb_dataset *dataset, guessed *out) {
+    const qb_value *input = &graph->values[graph->inputs[0]];
+    const int32_t last = p->preprocess.channels_last;
+    if (input->shape.rank != 4 || (dataset && qb_dataset_has_tensors(dataset))) return QB_OK;
+    const int64_t height = input->shape.dim[last ? 1 : 2], width = input->shape.dim[last ? 2 : 3];
+    const qb_loader_options loader = {
+        .dataset = dataset,
+        .preprocess = p->preprocess,
+        .height = (int32_t)(height > 0 ? height : p->preprocess.resize_height),
+        .width = (int32_t)(width > 0 ? width : p->preprocess.resize_width)};
+    const qb_task_data data = {.settings = &p->task,
+                               .loader = &loader,
+                               .graph = graph,
+                               .labels = p->labels.n > 0 ? &p->labels : NULL,
+                               .n_engines = 1};
+    const qb_task *detect = qb_task_find("detect");
+    out->task = p->task.task || !dataset ? p->task.task : qb_task_guess(cx, &data);
+    if (p->task.detect.decoder || (out->task && out->task != detect)) return QB_OK;
+    const qb_coco *truth = dataset ? qb_dataset_truth(dataset) : NULL;
+    const qb_detector_hints hints = {.settings = &p->task.detect,
+                                     .width = loader.width,
+                                     .height = loader.height,
+                                     .n_labels = p->task.detect.n_category_ids > 0
+                                                     ? p->task.detect.n_category_ids
+                                                 : p->labels.n > 0 ? p->labels.n
+                                                 : truth           ? truth->n_categories
+                                                                   : 0,
+                                     .sure = out->task != detect};
+    QB_TRY(qb_detector_guess(cx, graph, &hints, &out->decoder));
+    if (out->decoder && !dataset) out->task = detect;
+    if (out->task != detect) out->decoder = NULL;
+    return QB_OK;
+}
+
 /* Fills in preprocessing that nobody described, from the model and the first image. */
-static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph) {
-    if (p->has_preprocess || graph->n_inputs != 1) return QB_OK;
+static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed *task) {
+    if (graph->n_inputs != 1) return QB_OK;
+    if (!p->calibration_data && p->has_preprocess) return guess_task(cx, p, graph, NULL, task);
     if (!p->calibration_data) {
         const qb_shape *s = &graph->values[graph->inputs[0]].shape;
         if (s->rank != 4) return QB_OK;
         qb_preprocess_for_shape(&p->preprocess, s->dim[1], s->dim[2], s->dim[3]);
         for (int c = 0; c < 4; c++) p->preprocess.std[c] = 255;
-        return QB_OK;
+        return guess_task(cx, p, graph, NULL, task);
     }
-    const qb_dataset_options all = {.labels = p->labels.n > 0 ? &p->labels : NULL};
+    const qb_dataset_options all = {.labels = p->labels.n > 0 ? &p->labels : NULL,
+                                    .folder = p->images};
     qb_dataset *dataset;
     QB_TRY(qb_dataset_open(cx, p->calibration_data, &all, &dataset));
-    qb_status status = qb_project_guess(cx, graph, dataset, &p->preprocess);
+    qb_status status = QB_OK;
+    if (!p->has_preprocess && !qb_dataset_has_tensors(dataset))
+        status = qb_project_guess(cx, p, graph, dataset, &p->preprocess);
+    if (status == QB_OK) status = guess_task(cx, p, graph, dataset, task);
     qb_dataset_close(dataset);
     return status;
 }
@@ -196,7 +306,8 @@ static char *config_path(qb_ctx *cx, const options *o) {
                : qb_path_join(cx, out, "qbench.yaml");
 }
 
-static qb_status write_config(qb_ctx *cx, const options *o, const char *path, const char *text) {
+static qb_status write_config(qb_ctx *cx, const options *o, const guessed *g, const char *path,
+                              const char *text) {
     if (qb_path_exists(path) && !o->force)
         return qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it",
                        path);
@@ -205,7 +316,11 @@ static qb_status write_config(qb_ctx *cx, const options *o, const char *path, co
                 "a path that a settings file cannot hold");
     qb_config_free(readable);
     QB_TRY(qb_file_write(cx, path, text, strlen(text)));
-    if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", path);
+    if (!qb_json_on_stdout(&o->common)) {
+        if (g->task) printf("task %s: %s\n", g->task->name, g->task->text);
+        if (g->decoder) printf("outputs look like %s: %s\n", g->decoder->name, g->decoder->text);
+        printf("wrote %s\n", path);
+    }
     return qb_json_out(
         cx, &o->common,
         json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_string(path)));
@@ -225,13 +340,14 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const qb_common common = {.config = "", .out = o->common.out};
     qb_project project = {0};
     qb_graph *graph = NULL;
+    guessed task = {0};
     char *text = NULL, *path = NULL, *labels = NULL;
     qb_status status = QB_OK;
     QB_GO(check_there(cx, "data", flags.data));
     QB_GO(check_there(cx, "evaluation", o->evaluation));
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(guess(cx, &project, graph));
+    QB_GO(guess(cx, &project, graph, &task));
     const char *evaluation = o->evaluation ? o->evaluation : flags.data;
     if (evaluation) {
         qb_free(project.evaluation_data);
@@ -247,11 +363,11 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(make_absolute(cx, &project.evaluation_data));
         QB_GO(make_absolute(cx, &labels));
     }
-    QB_GO(compose(cx, &project, labels,
+    QB_GO(compose(cx, &project, &task, labels,
                   qb_output_kind_of(graph->values[graph->outputs[0]].dtype,
                                     &graph->values[graph->outputs[0]].shape) == QB_OUTPUT_IMAGE,
                   &text));
-    QB_GO(write_config(cx, o, path, text));
+    QB_GO(write_config(cx, o, &task, path, text));
 out:
     qb_free(text);
     qb_free(path);

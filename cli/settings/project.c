@@ -7,6 +7,7 @@
 #include "cli/settings/precision.h"
 #include "cli/settings/task.h"
 #include "datasets/decoder.h"
+#include "eval/detector.h"
 #include "eval/gate.h"
 #include "graph/plugin.h"
 #include "kernels/sources.h"
@@ -44,6 +45,13 @@ static const char *const known_keys[] = {"model",
                                          "detection.strides",
                                          "detection.anchors",
                                          "detection.category_ids",
+                                         "detection.cell_offset",
+                                         "detection.sigmoid",
+                                         "detection.background",
+                                         "detection.variance",
+                                         "detection.min_sizes",
+                                         "detection.max_sizes",
+                                         "detection.aspect_ratios",
                                          "segmentation.classes",
                                          "segmentation.threshold",
                                          "calibration.method",
@@ -491,8 +499,38 @@ static qb_status first_image(qb_ctx *cx, const qb_dataset *dataset, qb_image *ou
     return status;
 }
 
-qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *dataset,
-                           qb_preprocess *out) {
+/* Detectors are prepared as the models of their decoder usually are. *is: is it one? */
+static qb_status guess_detector(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                                int64_t height, int64_t width, qb_preprocess *out, bool *is) {
+    const qb_task_settings *task = &project->task;
+    const qb_box_decoder *decoder = task->detect.decoder;
+    const bool told = task->task && strcmp(task->task->name, "detect") == 0;
+    const qb_detector_hints hints = {.settings = &task->detect,
+                                     .width = width > 0 ? (int32_t)width : 640,
+                                     .height = height > 0 ? (int32_t)height : 640,
+                                     .n_labels = project->labels.n,
+                                     .sure = !told};
+    *is = false;
+    if (task->task && !told) return QB_OK;
+    if (!decoder) QB_TRY(qb_detector_guess(cx, graph, &hints, &decoder));
+    if (!decoder) return QB_OK;
+    *is = true;
+    out->resize = QB_RESIZE_LETTERBOX;
+    out->resize_width = hints.width;
+    out->resize_height = hints.height;
+    out->filter = QB_FILTER_LINEAR;
+    if (decoder->prepare) decoder->prepare(out);
+    qb_warn(cx,
+            "no preprocessing is described for this model: assuming that of %s models: %s, resized "
+            "(%s) to %d x %d, mean %g %g %g, std %g %g %g",
+            decoder->name, qb_color_text(out->color), qb_resize_mode_text(out->resize),
+            out->resize_width, out->resize_height, (double)out->mean[0], (double)out->mean[1],
+            (double)out->mean[2], (double)out->std[0], (double)out->std[1], (double)out->std[2]);
+    return QB_OK;
+}
+
+qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                           const qb_dataset *dataset, qb_preprocess *out) {
     const qb_value *input = &graph->values[graph->inputs[0]];
     const qb_shape *s = &input->shape;
     const bool last =
@@ -510,6 +548,10 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *
     const char *range = bytes ? "as they are" : "in 0..1";
     for (int c = 0; c < 4 && !bytes; c++) out->std[c] = 255;
     for (int c = 0; c < 4 && input->dtype == QB_DTYPE_S8; c++) out->mean[c] = 128;
+    bool detector = false;
+    if (!bytes && qb_preprocess_channels(out) == 3)
+        QB_TRY(guess_detector(cx, project, graph, height, width, out, &detector));
+    if (detector) return QB_OK;
     if (height < 1 || width < 1) {
         qb_warn(cx,
                 "no preprocessing is described for this model: assuming %s, every image at its own "
@@ -521,7 +563,8 @@ qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *
     QB_TRY(first_image(cx, dataset, &first));
     if (first.width == out->resize_width && first.height == out->resize_height) {
         out->resize = QB_RESIZE_NONE;
-    } else if (height == width) { /* classifiers: keep the proportions */
+    } else if (height == width && !qb_dataset_truth(dataset) && !qb_dataset_has_masks(dataset)) {
+        /* Classifiers keep the proportions; where places count, the whole image is needed. */
         out->resize = QB_RESIZE_SHORT_SIDE;
         out->crop_width = out->crop_height = out->resize_width;
     }

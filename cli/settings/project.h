@@ -175,7 +175,7 @@ char *qb_project_record(qb_ctx *cx, const qb_project *project);
 
 /* Preprocessing guessed from the model's input and one image of the data, for models without
  * sidecar and settings; says what it assumed. */
-qb_status qb_project_guess(qb_ctx *cx, const qb_graph *graph, const qb_dataset *dataset,
-                           qb_preprocess *out);
+qb_status qb_project_guess(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                           const qb_dataset *dataset, qb_preprocess *out);
 
 #endif

@@ -4,26 +4,58 @@
 #include <math.h>
 #include <string.h>
 
-/* A number, flag or list of `detection`. */
-typedef struct key {
-    const char *name;
-    size_t offset; /* in qb_detect_settings */
-    double least, most;
-    bool flag;
-} key;
+#include "base/log.h"
+#include "base/opt.h"
 
-#define NUMBER(NAME, FIELD, LEAST, MOST)                                                           \
-    { NAME, offsetof(qb_detect_settings, FIELD), LEAST, MOST, false }
+typedef enum kind { KEY_NUMBER, KEY_FLAG, KEY_CHOICE } kind; /* a choice may stay untold: -1 */
+
+/* A number or flag of `detection`. */
+typedef struct number_key {
+    const char *name;
+    const char *others; /* what other tools call it, between spaces; sidecars alone have them */
+    size_t offset;      /* in qb_detect_settings */
+    double least, most;
+    kind kind;
+} number_key;
+
+#define NUMBER(NAME, OTHERS, FIELD, LEAST, MOST)                                                   \
+    { NAME, OTHERS, offsetof(qb_detect_settings, FIELD), LEAST, MOST, KEY_NUMBER }
 #define FLAG(NAME, FIELD)                                                                          \
-    { NAME, offsetof(qb_detect_settings, FIELD), 0, 1, true }
-static const key keys[] = {
-    NUMBER("score_threshold", score_threshold, 0, 1),
-    NUMBER("report_threshold", report_threshold, 0, 1),
-    NUMBER("nms_iou", nms_iou, 0, 1),
+    { NAME, "", offsetof(qb_detect_settings, FIELD), 0, 1, KEY_FLAG }
+#define CHOICE(NAME, FIELD)                                                                        \
+    { NAME, "", offsetof(qb_detect_settings, FIELD), 0, 1, KEY_CHOICE }
+static const number_key keys[] = {
+    NUMBER("score_threshold",
+           "conf_threshold confidence_threshold conf_thres score_thr score_thresh conf "
+           "confidence",
+           score_threshold, 0, 1),
+    NUMBER("report_threshold", "visual_threshold", report_threshold, 0, 1),
+    NUMBER("nms_iou", "iou_threshold nms_threshold iou_thres nms_iou_threshold nms_thresh iou",
+           nms_iou, 0, 1),
+    NUMBER("cell_offset", "center_offset", cell_offset, 0, 1),
     FLAG("multi_label", multi_label),
-    FLAG("normalized", normalized),
+    CHOICE("normalized", normalized),
+    CHOICE("sigmoid", sigmoid),
+    CHOICE("background", background),
 };
-enum { KEYS = sizeof keys / sizeof *keys, IDS_MAX = 1 << 16 };
+
+/* A list of numbers of `detection`. */
+typedef struct list_key {
+    const char *name, *others;
+    size_t offset, count;
+    int32_t most;
+} list_key;
+
+#define LIST(NAME, OTHERS, FIELD, COUNT, MOST)                                                     \
+    { NAME, OTHERS, offsetof(qb_detect_settings, FIELD), offsetof(qb_detect_settings, COUNT), MOST }
+static const list_key lists[] = {
+    LIST("strides", "steps stride", stride, n_strides, QB_STRIDES_MAX),
+    LIST("anchors", "", anchor, n_anchors, QB_ANCHORS_MAX),
+    LIST("min_sizes", "min_size", min_size, n_min_sizes, QB_ANCHORS_MAX),
+    LIST("max_sizes", "max_size", max_size, n_max_sizes, QB_STRIDES_MAX),
+    LIST("aspect_ratios", "ratios", ratio, n_ratios, QB_RATIOS_MAX),
+};
+enum { KEYS = sizeof keys / sizeof *keys, LISTS = sizeof lists / sizeof *lists, IDS_MAX = 1 << 16 };
 
 /* Where messages say that a value is, and what it is. */
 typedef struct place {
@@ -35,14 +67,16 @@ static qb_status bad(qb_ctx *cx, const place *p, const char *expected) {
                    expected);
 }
 
-static qb_status set_number(qb_ctx *cx, const place *p, const key *k, double value,
+static qb_status set_number(qb_ctx *cx, const place *p, const number_key *k, double value,
                             qb_detect_settings *out) {
     char expected[64];
     void *field = (char *)out + k->offset;
     snprintf(expected, sizeof expected, "%g to %g", k->least, k->most);
     if (!(value >= k->least && value <= k->most)) return bad(cx, p, expected);
-    if (k->flag)
+    if (k->kind == KEY_FLAG)
         *(bool *)field = value != 0;
+    else if (k->kind == KEY_CHOICE)
+        *(int32_t *)field = value != 0;
     else
         *(double *)field = value;
     return QB_OK;
@@ -88,13 +122,35 @@ static bool flatten(const json_t *value, double *out, size_t most, int32_t *n) {
     return true;
 }
 
-static qb_status sidecar_list(qb_ctx *cx, const place *p, const json_t *object, double *out,
-                              size_t most, int32_t *n) {
-    const json_t *value = json_object_get(object, p->key);
+/* The value of a key by its name or one of the others; *name tells which. */
+static const json_t *find_key(const json_t *object, const char *own, const char *others,
+                              const char **name) {
+    static const char *const none = "";
+    const char *key;
+    json_t *value;
+    *name = own;
+    const json_t *found = json_object_get(object, own);
+    if (found || others == none) return found;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        const char *at = strstr(others, key);
+        const size_t n = strlen(key);
+        for (; at && n > 0; at = strstr(at + 1, key))
+            if ((at == others || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0')) {
+                *name = key;
+                return value;
+            }
+    }
+    return NULL;
+}
+
+static qb_status read_list(qb_ctx *cx, const char *file, const char *name, const json_t *value,
+                           double *out, size_t most, int32_t *n) {
+    const place p = {file, name};
     int32_t read = 0;
+    char expected[64];
+    snprintf(expected, sizeof expected, "a list of at most %zu numbers", most);
     if (!value || json_is_null(value)) return QB_OK;
-    if (!json_is_array(value) || !flatten(value, out, most, &read))
-        return bad(cx, p, "a list of numbers");
+    if (!json_is_array(value) || !flatten(value, out, most, &read)) return bad(cx, &p, expected);
     *n = read;
     return QB_OK;
 }
@@ -102,11 +158,12 @@ static qb_status sidecar_list(qb_ctx *cx, const place *p, const json_t *object, 
 static qb_status sidecar_ids(qb_ctx *cx, const char *file, const json_t *object,
                              qb_detect_settings *out) {
     const place p = {file, "category_ids"};
-    if (!json_object_get(object, p.key)) return QB_OK;
+    const json_t *list = json_object_get(object, p.key);
+    if (!list) return QB_OK;
     double *value = qb_alloc(cx, IDS_MAX, sizeof *value);
     if (!value) return cx->code;
     int32_t n = 0;
-    qb_status status = sidecar_list(cx, &p, object, value, IDS_MAX, &n);
+    qb_status status = read_list(cx, file, p.key, list, value, IDS_MAX, &n);
     if (status == QB_OK && n > 0) status = set_ids(cx, value, n, out);
     qb_free(value);
     return status;
@@ -114,33 +171,67 @@ static qb_status sidecar_ids(qb_ctx *cx, const char *file, const json_t *object,
 
 static qb_status sidecar_numbers(qb_ctx *cx, const char *file, const json_t *object,
                                  qb_detect_settings *out) {
+    const char *name;
     for (int i = 0; i < KEYS; i++) {
-        const json_t *value = json_object_get(object, keys[i].name);
-        const place p = {file, keys[i].name};
+        const json_t *value = find_key(object, keys[i].name, keys[i].others, &name);
+        const place p = {file, name};
+        const bool flag = keys[i].kind != KEY_NUMBER;
         if (!value || json_is_null(value)) continue;
-        if (keys[i].flag ? !json_is_boolean(value) : !json_is_number(value))
-            return bad(cx, &p, keys[i].flag ? "true or false" : "a number");
-        const double number = keys[i].flag ? json_is_true(value) : json_number_value(value);
+        if (flag ? !json_is_boolean(value) : !json_is_number(value))
+            return bad(cx, &p, flag ? "true or false" : "a number");
+        const double number = flag ? json_is_true(value) : json_number_value(value);
         QB_TRY(set_number(cx, &p, &keys[i], number, out));
     }
+    for (int i = 0; i < LISTS; i++) {
+        const json_t *value = find_key(object, lists[i].name, lists[i].others, &name);
+        QB_TRY(read_list(cx, file, name, value, (double *)(void *)((char *)out + lists[i].offset),
+                         (size_t)lists[i].most, (int32_t *)(void *)((char *)out + lists[i].count)));
+    }
+    const json_t *variance = find_key(object, "variance", "variances", &name);
+    double four[4];
+    int32_t n = 0;
+    QB_TRY(read_list(cx, file, name, variance, four, 4, &n));
+    if (n == 1 || n == 3) return bad(cx, &(place){file, name}, "2 or 4 numbers");
+    if (n > 0) memcpy(out->variance, (double[]){four[0], four[n - 1]}, sizeof out->variance);
     const json_t *apart = json_object_get(object, "nms_per_class");
-    const json_t *most = json_object_get(object, "top_k");
+    const json_t *across = find_key(object, "class_agnostic", "agnostic_nms agnostic", &name);
+    const json_t *most =
+        find_key(object, "top_k", "max_detections max_det topk max_per_img", &name);
     if (json_is_boolean(apart)) out->across_classes = json_is_false(apart);
+    if (json_is_boolean(across)) out->across_classes = json_is_true(across);
     if (json_is_integer(most) && json_integer_value(most) >= 0)
         out->top_k = json_integer_value(most);
     return QB_OK;
 }
 
+/* Sidecars say many things in words of their own; one that is nearly a key is a slip. */
+static void warn_of_slips(const qb_ctx *cx, const char *file, const json_t *object) {
+    const char *known[KEYS + LISTS + 9] = {"decode",       "box_format", "nms_per_class", "top_k",
+                                           "category_ids", "labels",     "variance",      "score"};
+    int n = 8;
+    const char *key;
+    json_t *value;
+    for (int i = 0; i < KEYS; i++) known[n++] = keys[i].name;
+    for (int i = 0; i < LISTS; i++) known[n++] = lists[i].name;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
+        const char *near = qb_nearest(key, known);
+        if (near && strcmp(near, key) != 0 && strlen(key) + 1 >= strlen(near) &&
+            strlen(key) <= strlen(near) + 1)
+            qb_warn(cx, "%s: key 'detection.%s' is not known (did you mean '%s'?)", file, key,
+                    near);
+    }
+}
+
 static qb_status sidecar_detection(qb_ctx *cx, const char *file, const json_t *object,
                                    qb_detect_settings *out) {
-    const char *decode = json_string_value(json_object_get(object, "decode")),
-               *box = json_string_value(json_object_get(object, "box_format"));
-    const place strides = {file, "strides"}, anchors = {file, "anchors"};
-    if (decode) QB_TRY(set_decoder(cx, &(place){file, "decode"}, decode, out));
-    if (box) QB_TRY(set_box(cx, &(place){file, "box_format"}, box, out));
+    const char *name, *box_name;
+    const char *decode = json_string_value(find_key(object, "decode", "decoder", &name)),
+               *box = json_string_value(
+                   find_key(object, "box_format", "boxes_format bbox_format", &box_name));
+    if (decode) QB_TRY(set_decoder(cx, &(place){file, name}, decode, out));
+    if (box) QB_TRY(set_box(cx, &(place){file, box_name}, box, out));
     QB_TRY(sidecar_numbers(cx, file, object, out));
-    QB_TRY(sidecar_list(cx, &strides, object, out->stride, QB_STRIDES_MAX, &out->n_strides));
-    QB_TRY(sidecar_list(cx, &anchors, object, out->anchor, QB_ANCHORS_MAX, &out->n_anchors));
+    warn_of_slips(cx, file, object);
     return sidecar_ids(cx, file, object, out);
 }
 
@@ -196,18 +287,39 @@ qb_status qb_task_from_sidecar(qb_ctx *cx, const qb_sidecar *sidecar, qb_task_se
 
 /* ---- qbench.yaml ---- */
 
+static qb_status config_lists(qb_ctx *cx, const qb_config *config, qb_detect_settings *out) {
+    char path[64];
+    for (int i = 0; i < LISTS; i++) {
+        int n = 0;
+        snprintf(path, sizeof path, "detection.%s", lists[i].name);
+        if (!qb_config_find(config, path)) continue;
+        QB_TRY(qb_config_doubles(cx, config, path,
+                                 (double *)(void *)((char *)out + lists[i].offset), lists[i].most,
+                                 &n));
+        *(int32_t *)(void *)((char *)out + lists[i].count) = n;
+    }
+    double variance[2];
+    int n = 0;
+    QB_TRY(qb_config_doubles(cx, config, "detection.variance", variance, 2, &n));
+    if (n == 1) return qb_config_fail(cx, config, "detection.variance", "expected 2 numbers");
+    if (n == 2) memcpy(out->variance, variance, sizeof variance);
+    return QB_OK;
+}
+
 static qb_status config_numbers(qb_ctx *cx, const qb_config *config, qb_detect_settings *out) {
     char path[64];
     for (int i = 0; i < KEYS; i++) {
         const place p = {"qbench.yaml", keys[i].name};
+        const bool is_flag = keys[i].kind != KEY_NUMBER;
         double value = NAN;
         bool flag = false;
         snprintf(path, sizeof path, "detection.%s", keys[i].name);
         if (!qb_config_find(config, path)) continue;
-        QB_TRY(keys[i].flag ? qb_config_bool(cx, config, path, &flag)
-                            : qb_config_double(cx, config, path, &value));
-        QB_TRY(set_number(cx, &p, &keys[i], keys[i].flag ? flag : value, out));
+        QB_TRY(is_flag ? qb_config_bool(cx, config, path, &flag)
+                       : qb_config_double(cx, config, path, &value));
+        QB_TRY(set_number(cx, &p, &keys[i], is_flag ? flag : value, out));
     }
+    QB_TRY(config_lists(cx, config, out));
     bool apart = !out->across_classes;
     QB_TRY(qb_config_bool(cx, config, "detection.nms_per_class", &apart));
     QB_TRY(qb_config_int(cx, config, "detection.top_k", &out->top_k));
@@ -255,7 +367,6 @@ static qb_status config_segmentation(qb_ctx *cx, const qb_config *config,
 qb_status qb_task_from_config(qb_ctx *cx, const qb_config *config, qb_task_settings *out) {
     const char *task = NULL, *decode = NULL, *box = NULL;
     qb_detect_settings *d = &out->detect;
-    int strides = d->n_strides, anchors = d->n_anchors;
     QB_TRY(qb_config_string(cx, config, "task", &task));
     QB_TRY(qb_config_string(cx, config, "detection.decode", &decode));
     QB_TRY(qb_config_string(cx, config, "detection.box_format", &box));
@@ -263,14 +374,6 @@ qb_status qb_task_from_config(qb_ctx *cx, const qb_config *config, qb_task_setti
     if (decode) QB_TRY(set_decoder(cx, &(place){"qbench.yaml", "decode"}, decode, d));
     if (box) QB_TRY(set_box(cx, &(place){"qbench.yaml", "box_format"}, box, d));
     QB_TRY(config_numbers(cx, config, d));
-    if (qb_config_find(config, "detection.strides"))
-        QB_TRY(qb_config_doubles(cx, config, "detection.strides", d->stride, QB_STRIDES_MAX,
-                                 &strides));
-    if (qb_config_find(config, "detection.anchors"))
-        QB_TRY(qb_config_doubles(cx, config, "detection.anchors", d->anchor, QB_ANCHORS_MAX,
-                                 &anchors));
-    d->n_strides = strides;
-    d->n_anchors = anchors;
     QB_TRY(config_segmentation(cx, config, &out->segment));
     return config_ids(cx, config, d);
 }

@@ -150,7 +150,7 @@ qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *g
         QB_GO(tensor_inputs(cx, project, graph, loader));
     } else {
         if (!project->has_preprocess)
-            QB_GO(qb_project_guess(cx, graph, opened, &loader->preprocess));
+            QB_GO(qb_project_guess(cx, project, graph, opened, &loader->preprocess));
         QB_GO(image_size(cx, project, graph, loader));
     }
     bound_memory(loader);

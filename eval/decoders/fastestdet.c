@@ -6,8 +6,16 @@
 /* 1 x (1 + 4 + C) x H x W: objectness, tx ty tw th, probabilities of the classes. */
 static int32_t classes(const qb_decode *in) {
     const qb_shape *s = &in->output[0].desc.shape;
-    const bool fits = in->n == 1 && qb_is_batch_of(&in->output[0], 4) && s->dim[1] > 5;
+    const bool map = in->n == 1 && qb_is_batch_of(&in->output[0], 4) && s->dim[1] > 5;
+    /* Maps as fine as this are masks. */
+    const bool fits = map && (qb_decoder_is_told(in, classes) || s->dim[2] * 8 < in->height);
     return fits ? (int32_t)(s->dim[1] - 5) : 0;
+}
+
+/* A backbone's features look like this, too. */
+static bool is_vague(const qb_decode *in) {
+    const int64_t channels = in->output[0].desc.shape.dim[1];
+    return channels != 85 && channels != in->n_labels + 5;
 }
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
@@ -34,5 +42,6 @@ const qb_box_decoder qb_box_decoder_fastestdet = {
     .name = "fastestdet",
     .text = "one output 1 x (5 + classes) x H x W",
     .classes = classes,
+    .is_vague = is_vague,
     .decode = decode,
 };

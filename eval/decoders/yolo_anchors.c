@@ -85,6 +85,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
 const qb_box_decoder qb_box_decoder_yolo_anchors = {
     .name = "yolo_anchors",
     .text = "an output 1 x A (5 + classes) x H x W, or 1 x A x H x W x (5 + classes), a stride",
+    .words = "yolov5_raw yolov7_raw",
     .classes = classes,
     .decode = decode,
 };

@@ -6,15 +6,21 @@
 static int32_t classes(const qb_decode *in) {
     const bool fits = in->n >= 1 && qb_is_batch_of(&in->output[0], 3) &&
                       in->output[0].desc.shape.dim[2] == 6 && in->output[0].desc.shape.dim[1] != 5;
-    return fits ? 1 << 20 : 0;
+    const int64_t n = in->output[0].desc.shape.dim[1];
+    qb_grid grid; /* boxes of all cells are no final ones: one class with objectness, or two */
+    const bool cells = fits && (qb_grid_find(in, n, 0, &grid) ||
+                                (n % 3 == 0 && qb_grid_find(in, n / 3, 0, &grid)));
+    return fits && (!cells || qb_decoder_is_told(in, classes)) ? QB_CLASSES_NOT_TOLD : 0;
 }
 
 static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     const float *p = in->output[0].data;
+    const qb_box_form form = qb_box_form_of(in, 0, p, in->output[0].desc.shape.dim[1], 6, 1);
     for (int64_t i = 0; i < in->output[0].desc.shape.dim[1]; i++, p += 6) {
-        const double box[] = {((double)p[0] + p[2]) / 2, ((double)p[1] + p[3]) / 2,
-                              (double)p[2] - p[0], (double)p[3] - p[1]};
-        if (p[5] >= 0 && p[5] < 1 << 20) QB_TRY(qb_decode_box(cx, in, box, p[4], (int32_t)p[5]));
+        double box[4];
+        qb_box_convert(&form, p, 1, box);
+        if (p[5] >= 0 && p[5] < QB_CLASSES_NOT_TOLD)
+            QB_TRY(qb_decode_box(cx, in, box, p[4], (int32_t)p[5]));
     }
     return QB_OK;
 }
@@ -22,6 +28,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
 const qb_box_decoder qb_box_decoder_yolov10 = {
     .name = "yolov10",
     .text = "an output 1 x N x 6",
+    .words = "yolo26 yolov26 yoloe",
     .keeps_all = true,
     .classes = classes,
     .decode = decode,

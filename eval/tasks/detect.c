@@ -1,9 +1,12 @@
 /* detect: boxes of classes, scored as COCO does, and against the first engine's own boxes. */
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "eval/coco.h"
+#include "eval/detector.h"
 #include "eval/task.h"
 
 typedef struct state {
@@ -14,6 +17,9 @@ typedef struct state {
     int64_t samples;
     qb_detections *found; /* [engines x samples], in pixels of the images */
     bool *seen;           /* [samples] */
+    bool guessed;         /* the decoder, by shapes: values may tell more */
+    int32_t n_labels;     /* classes that names or ids tell of; 0: not known */
+    int32_t n_classes;    /* as the outputs have them; 0: they do not tell */
 } state;
 
 static void detect_close(void *opened) {
@@ -27,30 +33,48 @@ static void detect_close(void *opened) {
     qb_free(s);
 }
 
+static qb_status refuse_outputs(qb_ctx *cx, const qb_graph *graph) {
+    qb_strbuf text = {0};
+    int32_t n;
+    const qb_box_decoder *const *all = qb_box_decoders(&n);
+    char shape[128], *message;
+    for (int32_t i = 0; i < graph->n_outputs && i < 12; i++) {
+        const qb_value *value = &graph->values[graph->outputs[i]];
+        qb_strbuf_addf(&text, "%s'%s' %s", i ? ", " : "", value->name,
+                       qb_shape_text(&value->shape, shape, sizeof shape));
+    }
+    qb_strbuf_add(&text, "); detection.decode in the sidecar or qbench.yaml names one:");
+    for (int32_t i = 0; i < n; i++)
+        qb_strbuf_addf(&text, "%s %s (%s)", i ? "," : "", all[i]->name, all[i]->text);
+    QB_TRY(qb_strbuf_take(cx, &text, &message));
+    qb_fail(cx, QB_STATUS_UNSUPPORTED, "task detect: no decoder fits the model's outputs (%s",
+            message);
+    qb_free(message);
+    return cx->code;
+}
+
+/* Classes that something tells of: category ids, names, the data's categories. */
+static int32_t count_labels(const qb_task_data *data) {
+    const qb_coco *truth = qb_dataset_truth(data->loader->dataset);
+    if (data->settings->detect.n_category_ids > 0) return data->settings->detect.n_category_ids;
+    if (data->labels && data->labels->n > 0) return data->labels->n;
+    return truth ? truth->n_categories : 0;
+}
+
 /* The decoder that fits the outputs' declared shapes. */
 static qb_status choose_decoder(qb_ctx *cx, state *s) {
-    const qb_graph *graph = s->data.graph;
-    qb_tensor *output = qb_alloc(cx, (size_t)graph->n_outputs, sizeof *output);
-    if (!output) return cx->code;
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        output[i] = qb_tensor_of(QB_DTYPE_F32, graph->values[graph->outputs[i]].shape, NULL);
-    const qb_decode in = {.settings = &s->settings,
-                          .output = output,
-                          .name = s->name,
-                          .n = graph->n_outputs,
-                          .width = s->data.loader->width,
-                          .height = s->data.loader->height};
-    s->settings.decoder = qb_box_decoder_guess(&in);
-    qb_free(output);
-    if (s->settings.decoder) {
-        qb_info(cx, "outputs look like %s: detection.decode in qbench.yaml says otherwise",
-                s->settings.decoder->name);
-        return QB_OK;
-    }
-    return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                   "task detect: no decoder fits the model's %d outputs: name one with "
-                   "detection.decode in the sidecar or qbench.yaml",
-                   graph->n_outputs);
+    const qb_detector_hints hints = {.settings = &s->settings,
+                                     .width = s->data.loader->width,
+                                     .height = s->data.loader->height,
+                                     .n_labels = s->n_labels};
+    QB_TRY(qb_detector_guess(cx, s->data.graph, &hints, &s->settings.decoder));
+    s->guessed = true;
+    if (!s->settings.decoder) return refuse_outputs(cx, s->data.graph);
+    qb_info(cx,
+            "outputs look like %s (%s): detection.decode in the sidecar or qbench.yaml says "
+            "otherwise",
+            s->settings.decoder->name, s->settings.decoder->text);
+    return QB_OK;
 }
 
 static qb_status detect_open(qb_ctx *cx, const qb_task_data *data, void **out) {
@@ -71,6 +95,7 @@ static qb_status detect_open(qb_ctx *cx, const qb_task_data *data, void **out) {
     if (!s->found || !s->seen || !s->name) QB_GO(cx->code);
     for (int32_t i = 0; i < data->graph->n_outputs; i++)
         s->name[i] = data->graph->values[data->graph->outputs[i]].name;
+    s->n_labels = count_labels(data);
     if (!s->settings.decoder) QB_GO(choose_decoder(cx, s));
     if (!s->truth)
         qb_warn(cx, "the data have no boxes: engines are compared with the first one only (COCO's "
@@ -111,14 +136,23 @@ static qb_status detect_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
                        "task detect: inputs of several sizes need ground truth that tells the "
                        "images' sizes");
     }
-    const qb_decode in = {.settings = &s->settings,
+    qb_detect_settings settings = s->settings;
+    const qb_decode in = {.settings = &settings,
                           .output = output,
                           .name = s->name,
                           .n = n,
                           .width = width,
                           .height = height,
+                          .n_labels = s->n_labels,
                           .out = found};
+    if (s->guessed) {
+        settings.decoder = NULL;
+        settings.decoder = qb_box_decoder_guess(&in);
+        if (!settings.decoder) settings.decoder = s->settings.decoder;
+    }
     QB_TRY(qb_decode_boxes(cx, &in));
+    const int32_t classes = settings.decoder->classes(&in);
+    if (index == 0 && engine == 0 && classes < QB_CLASSES_NOT_TOLD) s->n_classes = classes;
     for (size_t i = 0; i < found->n; i++) to_image(&map, &found->item[i]);
     s->seen[index] = true; /* by every engine with the same value */
     return QB_OK;
@@ -126,20 +160,62 @@ static qb_status detect_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
 
 /* ---- against the ground truth ---- */
 
-/* The category of a class: by COCO's id, else by the labels' name, else the class's rank. */
-static int32_t category_of(const state *s, int32_t label) {
-    const qb_detect_settings *d = &s->settings;
-    const qb_labels *labels = s->data.labels;
-    if (d->n_category_ids > 0)
-        return label < d->n_category_ids ? qb_coco_category_of(s->truth, d->category_id[label])
-                                         : -1;
-    const bool named = labels && label < labels->n;
-    for (int32_t c = 0; named && c < s->truth->n_categories; c++)
-        if (strcmp(labels->name[label], s->truth->category[c].name) == 0) return c;
-    return !named && label < s->truth->n_categories ? label : -1;
+/* The same name but for case, spaces and signs? */
+static bool is_same_name(const char *a, const char *b) {
+    for (;; a++, b++) {
+        while (*a != '\0' && !isalnum((unsigned char)*a)) a++;
+        while (*b != '\0' && !isalnum((unsigned char)*b)) b++;
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (*a == '\0') return true;
+    }
 }
 
-static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coco_matches **out) {
+static int32_t highest_label(const state *s) {
+    int32_t highest = 0;
+    for (int64_t i = 0; i < s->samples; i++)
+        for (size_t k = 0; k < s->found[i].n; k++)
+            if (s->found[i].item[k].label > highest) highest = s->found[i].item[k].label;
+    return highest;
+}
+
+/* The category of each of n classes: by the ids that are told, else by name. Without either,
+ * classes are ids where there are as many as the highest id (COCO's 90 for 80 categories, as
+ * torchvision and TensorFlow count), else ranks. */
+static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out) {
+    const qb_detect_settings *d = &s->settings;
+    const qb_labels *labels = s->data.labels;
+    const qb_coco *t = s->truth;
+    const int64_t top = t->n_categories > 0 ? t->category[t->n_categories - 1].id : 0;
+    const int32_t told = s->n_classes;
+    int32_t named = 0;
+    for (int32_t k = 0; k < n; k++) {
+        out[k] = -1;
+        if (d->n_category_ids > 0)
+            out[k] = k < d->n_category_ids ? qb_coco_category_of(t, d->category_id[k]) : -1;
+        for (int32_t c = 0;
+             d->n_category_ids == 0 && labels && k < labels->n && out[k] < 0 && c < t->n_categories;
+             c++)
+            if (is_same_name(labels->name[k], t->category[c].name)) out[k] = c;
+        named += out[k] >= 0;
+    }
+    if (d->n_category_ids > 0 || named > 0) return QB_OK;
+    if (labels && labels->n > 0)
+        qb_warn(cx,
+                "no category of the data is called as a class of the model's labels ('%s', ...)",
+                labels->name[0]);
+    const bool ids =
+        told > 0 ? told > t->n_categories && (told == top || told == top + 1) : n > t->n_categories;
+    const int64_t first = ids && told == top ? 1 : 0;
+    for (int32_t k = 0; k < n; k++)
+        out[k] = ids ? qb_coco_category_of(t, k + first) : k < t->n_categories ? k : -1;
+    qb_info(
+        cx, "class %d is taken for category '%s': detection.category_ids or labels say otherwise",
+        ids ? (int)(t->category[0].id - first) : 0, t->n_categories > 0 ? t->category[0].name : "");
+    return QB_OK;
+}
+
+static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const int32_t *category,
+                              int32_t n_classes, qb_coco_matches **out) {
     const qb_detections *found = s->found + engine * s->samples;
     qb_coco_objects results = {0};
     size_t n = 0, strays = 0;
@@ -151,7 +227,7 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, qb_coc
             const qb_detection *d = &found[i].item[k];
             qb_coco_object *o = &results.item[results.n++];
             *o = (qb_coco_object){.image = qb_dataset_truth_image(s->data.loader->dataset, i),
-                                  .category = category_of(s, d->label),
+                                  .category = d->label < n_classes ? category[d->label] : -1,
                                   .score = d->score,
                                   .area = d->box[2] * d->box[3]};
             memcpy(o->box, d->box, sizeof o->box);
@@ -249,15 +325,19 @@ static qb_status score_truth(qb_ctx *cx, const state *s, qb_run *run) {
                                    .seen = s->seen,
                                    .value = coco_values,
                                    .state = &d};
-    qb_status status = d.matches && d.weight ? QB_OK : cx->code;
+    const int32_t classes = highest_label(s) + 1;
+    int32_t *category = qb_alloc(cx, (size_t)classes, sizeof *category);
+    qb_status status = d.matches && d.weight && category ? QB_OK : cx->code;
+    if (status == QB_OK) status = map_classes(cx, s, classes, category);
     for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = match_engine(cx, s, e, &d.matches[e]);
+        status = match_engine(cx, s, e, category, classes, &d.matches[e]);
     if (status == QB_OK) status = qb_task_score(cx, &scores, run);
     for (int32_t e = 0; e < n && status == QB_OK; e++)
         status = add_classes(cx, &d, e, &run->row[e]);
     for (int32_t e = 0; d.matches && e < n; e++) qb_coco_matches_free(d.matches[e]);
     qb_free(d.matches);
     qb_free(d.weight);
+    qb_free(category);
     return status;
 }
 
@@ -330,11 +410,23 @@ static qb_status detect_finish(qb_ctx *cx, void *opened, qb_run *run) {
     return score_shift(cx, s, run);
 }
 
+/* Boxes in the ground truth, and outputs that a decoder knows. */
+static bool detect_fits(qb_ctx *cx, const qb_task_data *data) {
+    const qb_box_decoder *decoder = data->settings->detect.decoder;
+    const qb_detector_hints hints = {.settings = &data->settings->detect,
+                                     .width = data->loader->width,
+                                     .height = data->loader->height,
+                                     .n_labels = count_labels(data)};
+    if (!qb_dataset_truth(data->loader->dataset)) return false;
+    return decoder || (qb_detector_guess(cx, data->graph, &hints, &decoder) == QB_OK && decoder);
+}
+
 const qb_task qb_task_detect = {
     .name = "detect",
     .text = "boxes of classes",
     .words = "detection detector",
     .metric = "ap",
+    .fits = detect_fits,
     .open = detect_open,
     .outputs = detect_outputs,
     .finish = detect_finish,

@@ -540,11 +540,27 @@ static qb_status segment_finish(qb_ctx *cx, void *opened, qb_run *run) {
     return QB_OK;
 }
 
+/* Masks, and an output as fine as an eighth of the input. */
+static bool segment_fits(qb_ctx *cx, const qb_task_data *data) {
+    (void)cx;
+    const qb_dataset *dataset = data->loader->dataset;
+    state s = {.data = *data};
+    plane p;
+    bool fine = false;
+    if (!qb_dataset_truth(dataset) && !qb_dataset_has_masks(dataset)) return false;
+    for (int32_t i = 0; i < data->graph->n_outputs; i++)
+        fine = fine || (plane_of(&s, &data->graph->values[data->graph->outputs[i]].shape, &p) &&
+                        has_aspect(data->loader, p.height, p.width) &&
+                        p.height * 8 >= data->loader->height);
+    return fine;
+}
+
 const qb_task qb_task_segment = {
     .name = "segment",
     .text = "a class for each pixel",
     .words = "segmentation matting",
     .metric = "miou",
+    .fits = segment_fits,
     .open = segment_open,
     .outputs = segment_outputs,
     .finish = segment_finish,

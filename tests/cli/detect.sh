@@ -27,6 +27,24 @@ says 'max-drop of AP small: could not be measured .*no interval'
 expect 2 "$QBENCH" gate --max-drop 1 --metric app
 complains "did you mean 'ap'"
 
+# Nobody tells anything: init guesses, and says so.
+mkdir -p new && cd new && cp "$models/FastestDet.onnx" .
+expect 0 "$QBENCH" init --data "$sample/instances_calib.json" --evaluation "$sample/instances_val.json"
+says '^task detect: boxes of classes$'
+says '^outputs look like fastestdet: '
+expect 0 cat qbench.yaml
+says '^task: detect '
+says '^  decode: fastestdet$'
+says '^    mode: letterbox '
+expect 0 "$QBENCH" compare fp32 --samples 12 --duration 0.1 --no-figures
+says '^fp32 +[0-9.]+ '
+rm qbench.yaml
+expect 0 "$QBENCH" compare fp32 --data "$sample/instances_val.json" --samples 12 --duration 0.1 --no-figures
+complains '^task detect '
+complains 'outputs look like fastestdet '
+complains "class 0 is taken for category 'person'"
+cd ..
+
 # The other preparation of the same images, told by the settings: OpenCV's resize.
 echo 'preprocess: {resize: {filter: linear}}' >qbench.yaml
 expect 0 "$QBENCH" compare fp32 --data "$sample/instances_val.json" --duration 0.1 --no-figures -o cv2
@@ -50,6 +68,9 @@ complains 'skipped sample'
 sed 's/"decode": "fastestdet"/"decode": "fastestdat"/' "$models/FastestDet.json" >FastestDet.json
 expect 1 "$QBENCH" compare fp32 --data "$sample/instances_val.json"
 complains "FastestDet.json: key 'detection.decode': expected yunet, .*did you mean 'fastestdet'"
+sed 's/"nms_iou"/"nms_ioo"/' "$models/FastestDet.json" >FastestDet.json
+expect 0 "$QBENCH" compare fp32 --data "$sample/instances_val.json" --samples 4 --duration 0.1 --no-figures -o few
+complains "key 'detection.nms_ioo' is not known .did you mean 'nms_iou'"
 sed 's/"decode": "fastestdet"/"decode": "yunet"/' "$models/FastestDet.json" >FastestDet.json
 expect 1 "$QBENCH" compare fp32 --data "$sample/instances_val.json"
 complains 'decoder yunet takes outputs cls_S'

@@ -280,6 +280,145 @@ static void fastestdet_is_the_reference_formula(void **state) {
     expect(0, x - w / 2, y - h / 2, w, h, pow(0.5, 0.6) * pow(0.6, 0.4), 1);
 }
 
+/* 64 x 64: 8 x 8, 4 x 4 and 2 x 2 cells, 84 in all. */
+static void yolox_and_yolov6_have_a_box_a_cell(void **state) {
+    (void)state;
+    for (int decoded = 0; decoded < 3; decoded++) {
+        start(NULL);
+        float *p = output("output", qb_shape_of(3, 1, 84, 7));
+        for (int i = 0; i < 84; i++) {
+            p[i * 7] = p[i * 7 + 1] = decoded ? 32 : 0.5F;
+            p[i * 7 + 4] = decoded == 2; /* YOLOv6's objectness */
+        }
+        const int cell = 64 + 5; /* column 1, row 1 of stride 16 */
+        const float box[] = {decoded ? 28 : 0.75F,
+                             decoded ? 24 : 0.5F,
+                             decoded ? 32 : logf(2),
+                             decoded ? 16 : 0,
+                             decoded == 2 ? 1 : 0.5F,
+                             0,
+                             0.8F};
+        memcpy(p + 7 * cell, box, sizeof box);
+        qb_decode in = decode_of(64, 64);
+        in.n_labels = 2;
+        f.settings.decoder = qb_box_decoder_guess(&in);
+        assert_string_equal(f.settings.decoder->name, decoded == 2 ? "yolov6" : "yolox");
+        assert_ok(&cx, qb_decode_boxes(&cx, &in));
+        assert_int_equal(f.found.n, 1);
+        expect(0, 12, 16, 32, 16, decoded == 2 ? 0.8 : 0.4, 1);
+    }
+}
+
+/* Bins whose softmax is one value: 20 there, 0 elsewhere. */
+static void set_sides(float *bins, int64_t n, int64_t step, const int side[4]) {
+    for (int k = 0; k < 4; k++) bins[(k * n + side[k]) * step] = 40;
+}
+
+static void gfl_expects_sides(void **state) {
+    (void)state;
+    const int side[] = {1, 0, 3, 2};
+    start("nanodet-plus-m"); /* two classes, then bins; 64 x 64 with stride 64 too: 85 cells */
+    float *p = output("output", qb_shape_of(3, 1, 85, 34)) + 34 * 69;
+    p[1] = 0.8F;
+    set_sides(p + 2, 8, 1, side);
+    qb_decode in = decode_of(64, 64);
+    in.n_labels = 2;
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 1);
+    expect(0, 0, 16, 64, 32, 0.8, 1); /* from the corner of column 1, row 1 of stride 16 */
+
+    /* A YOLOv8's raw heads: 16 bins, then logits; from the cell's middle. */
+    start(NULL);
+    for (int k = 0; k < 3; k++) {
+        float *q = output("head", qb_shape_of(4, 1, 66, 4 >> k, 4 >> k));
+        for (int i = 0; i < 2 * (16 >> 2 * k); i++) q[64 * (16 >> 2 * k) + i] = -20;
+    }
+    set_sides(f.value[1] + 3, 16, 4, side); /* column 1, row 1 of stride 16 */
+    f.value[1][65 * 4 + 3] = 20;
+    in = decode_of(32, 32);
+    in.n_labels = 2;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "gfl");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 1);
+    expect(0, 8, 24, 64, 32, 1, 1);
+}
+
+static void retinanet_has_nine_anchors(void **state) {
+    (void)state;
+    start(NULL); /* 16 x 16: 4 cells of stride 8, then one each of 16 to 128 */
+    float *score = output("scores", qb_shape_of(3, 1, 72, 3));
+    float *delta = output("boxes", qb_shape_of(3, 1, 72, 4));
+    const int64_t at = 9 * 3 + 7; /* row 1, column 1: ratio 2, scale 2^(1/3) */
+    score[at * 3 + 2] = 0.7F;
+    delta[4 * at] = 0.5F;
+    delta[4 * at + 3] = logf(2);
+    qb_decode in = decode_of(16, 16);
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "retinanet");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    const double side = 32 * cbrt(2), w = side / sqrt(2), h = 2 * side * sqrt(2);
+    assert_int_equal(f.found.n, 1);
+    expect(0, 8, 8 - h / 2, w, h, 0.7, 2);
+}
+
+static void priors_of_ssd_and_retinaface(void **state) {
+    (void)state;
+    start(
+        "ssd"); /* one stride of 16 in 32 x 32: four places of 10, sqrt(10 20), ratios 2 and 1/2 */
+    float *score = output("conf", qb_shape_of(3, 1, 16, 3));
+    float *delta = output("loc", qb_shape_of(3, 1, 16, 4));
+    f.settings.n_strides = f.settings.n_min_sizes = f.settings.n_max_sizes = f.settings.n_ratios =
+        1;
+    f.settings.stride[0] = 16;
+    f.settings.min_size[0] = 10;
+    f.settings.max_size[0] = 20;
+    f.settings.ratio[0] = 2;
+    score[3 * 14 + 2] = 40; /* logits: the ratio 2 at row 1, column 1 */
+    delta[4 * 14] = 1;
+    for (int i = 0; i < 16; i++)
+        if (i != 14) score[3 * i] = 40;
+    decode(32, 32);
+    assert_int_equal(f.found.n, 1);
+    const double w = 10 * sqrt(2), h = 10 / sqrt(2);
+    expect(0, 24 + 0.1 * w - w / 2, 24 - h / 2, w, h, 1, 1);
+    f.settings.stride[0] = 8;
+    const qb_decode in = decode_of(32, 32);
+    assert_fails(&cx, qb_decode_boxes(&cx, &in), QB_STATUS_MISMATCH);
+    assert_message(&cx, "16 boxes are not 4 at each place of 1 strides");
+
+    start(NULL); /* 32 x 32: 16, 4 and 1 places of two */
+    delta = output("loc", qb_shape_of(3, 1, 42, 4));
+    score = output("conf", qb_shape_of(3, 1, 42, 2));
+    output("landms", qb_shape_of(3, 1, 42, 10));
+    score[2 * 33 + 1] = 0.9F; /* stride 16, place 0, the larger one: 128 */
+    delta[4 * 33 + 2] = 5;
+    const qb_decode faces = decode_of(32, 32);
+    f.settings.decoder = qb_box_decoder_guess(&faces);
+    assert_non_null(f.settings.decoder);
+    assert_string_equal(f.settings.decoder->name, "retinaface");
+    decode(32, 32);
+    assert_int_equal(f.found.n, 1);
+    const double wide = 128 * exp(1);
+    expect(0, 8 - wide / 2, 8 - 64, wide, 128, 0.9, 0);
+}
+
+static void shares_and_pixels_are_told_apart(void **state) {
+    (void)state;
+    for (int shares = 0; shares < 2; shares++) {
+        start("yolo11n.onnx");
+        float *p = output("output0", qb_shape_of(3, 1, 7, 20));
+        const float box[] = {50, 40, 20, 10, 0.1f, 0.8f, 0.3f};
+        for (int k = 0; k < 7; k++)
+            p[k * 20 + 13] = box[k] / (k < 4 && shares ? (k % 2 ? 480.0F : 640.0F) : 1.0F);
+        decode(640, 480);
+        assert_int_equal(f.found.n, 1);
+        expect(0, 40, 35, 20, 10, 0.8f, 1);
+    }
+}
+
 static void decoders_are_guessed_by_their_outputs(void **state) {
     (void)state;
     static const struct {
@@ -290,7 +429,14 @@ static void decoders_are_guessed_by_their_outputs(void **state) {
         {"yolov8", 1, {{.rank = 3, .dim = {1, 84, 8400}}}},
         {"yolov8", 1, {{.rank = 3, .dim = {-1, 84, -1}}}},
         {"yolov5", 1, {{.rank = 3, .dim = {1, 25200, 85}}}},
+        {"yolov8", 1, {{.rank = 3, .dim = {1, 8400, 84}}}},
+        {"yolox", 1, {{.rank = 3, .dim = {1, 8400, 85}}}},
+        {"gfl", 1, {{.rank = 3, .dim = {1, 8500, 112}}}},
+        {"yolov5", 1, {{.rank = 3, .dim = {1, 25200, 6}}}}, /* one class, no final boxes */
         {"yolov10", 1, {{.rank = 3, .dim = {1, 300, 6}}}},
+        {"retinanet", 2, {{.rank = 3, .dim = {1, 76725, 80}}, {.rank = 3, .dim = {1, 76725, 4}}}},
+        {"ssd", 2, {{.rank = 3, .dim = {1, 8400, 4}}, {.rank = 3, .dim = {1, 80, 8400}}}},
+        {"decoded", 2, {{.rank = 3, .dim = {1, -1, 5}}, {.rank = 2, .dim = {1, -1}}}},
         {"detr", 2, {{.rank = 3, .dim = {1, 100, 92}}, {.rank = 3, .dim = {1, 100, 4}}}},
         {"ssd", 2, {{.rank = 3, .dim = {1, 4420, 2}}, {.rank = 3, .dim = {1, 4420, 4}}}},
         {"fastestdet", 1, {{.rank = 4, .dim = {1, 85, 22, 22}}}},
@@ -322,7 +468,7 @@ static void what_does_not_fit_is_named(void **state) {
     (void)state;
     const qb_box_decoder *decoder = NULL;
     qb_ctx_init(&cx);
-    assert_fails(&cx, qb_box_decoder_find(&cx, "yolo8", &decoder), QB_STATUS_UNSUPPORTED);
+    assert_fails(&cx, qb_box_decoder_find(&cx, "yolv8", &decoder), QB_STATUS_UNSUPPORTED);
     assert_message(&cx, "did you mean 'yolov8'?");
     start("yunet");
     output("cls", qb_shape_of(3, 1, 5, 7));
@@ -344,6 +490,11 @@ int main(void) {
         cmocka_unit_test(ssd_leaves_the_background_out),
         cmocka_unit_test(yunet_reads_outputs_by_name),
         cmocka_unit_test(fastestdet_is_the_reference_formula),
+        cmocka_unit_test(yolox_and_yolov6_have_a_box_a_cell),
+        cmocka_unit_test(gfl_expects_sides),
+        cmocka_unit_test(retinanet_has_nine_anchors),
+        cmocka_unit_test(priors_of_ssd_and_retinaface),
+        cmocka_unit_test(shares_and_pixels_are_told_apart),
         cmocka_unit_test(decoders_are_guessed_by_their_outputs),
         cmocka_unit_test(what_does_not_fit_is_named),
     };
