@@ -4,6 +4,7 @@
 #include "engine/device_internal.h"
 #include "engine/file/file_internal.h"
 #include "engine/plans_internal.h"
+#include "engine/run/tail_internal.h"
 #include "graph/plugin.h"
 
 void qb_engine_file_free(qb_engine_file *file) {
@@ -15,6 +16,7 @@ void qb_engine_file_free(qb_engine_file *file) {
 
 void qb_engine_destroy(qb_engine *engine) {
     for (int32_t s = 0; s < engine->n_steps; s++) qb_kernel_free(engine->steps[s].kernel);
+    qb_tail_free(engine->tail);
     qb_engine_select(engine);
     if (engine->device) engine->device->release(engine->on.block);
     qb_free(engine->on.name);
@@ -40,18 +42,25 @@ void qb_engine_free(qb_engine *engine) {
 }
 
 int32_t qb_engine_n_inputs(const qb_engine *engine) { return engine->n_inputs; }
-int32_t qb_engine_n_outputs(const qb_engine *engine) { return engine->n_outputs; }
+int32_t qb_engine_n_outputs(const qb_engine *engine) {
+    return engine->tail ? qb_tail_n_outputs(engine->tail) : engine->n_outputs;
+}
+
+static const qb_port *output_port(const qb_engine *engine, int32_t i) {
+    return engine->tail ? qb_tail_output(engine->tail, i) : &engine->outputs[i];
+}
+
 const char *qb_engine_input_name(const qb_engine *engine, int32_t i) {
     return engine->inputs[i].name;
 }
 const char *qb_engine_output_name(const qb_engine *engine, int32_t i) {
-    return engine->outputs[i].name;
+    return output_port(engine, i)->name;
 }
 const qb_desc *qb_engine_input(const qb_engine *engine, int32_t i) {
     return &engine->inputs[i].desc;
 }
 const qb_desc *qb_engine_output(const qb_engine *engine, int32_t i) {
-    return &engine->outputs[i].desc;
+    return &output_port(engine, i)->desc;
 }
 const char *qb_engine_device(const qb_engine *engine) { return engine->on.name; }
 double qb_engine_device_seconds(const qb_engine *engine) { return engine->on.seconds; }

@@ -101,6 +101,9 @@ void qb_context_free(qb_context *context); /* accepts NULL */
  * outputs[i] may be NULL (not copied out). */
 qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
                          void *const *outputs);
+/* Of output i in the last run: less than the engine says where the size came with the data
+ * (NonMaxSuppression and what is made of it); behind it the caller's memory holds zeros. */
+qb_shape qb_context_output_shape(const qb_context *context, int32_t i);
 /* Runs and adds each step's seconds to seconds[n_steps]. On a device each recorded part runs
  * several times, and the marks between steps, which cost time themselves, are taken off: the steps'
  * times are made to add up to those of the parts. */

@@ -114,9 +114,15 @@ struct qb_engine {
     qb_engine_memory memory;
     const struct qb_device_api *device; /* NULL: everything runs on the host */
     qb_device_part on;
-    qb_plans *plans; /* of an engine with profiles; NULL */
+    qb_plans *plans;      /* of an engine with profiles; NULL */
+    struct qb_tail *tail; /* engine/run/tail_internal.h; NULL: all sizes are known. Where there is
+                             one, the engine's own outputs are what the tail reads */
     qb_engine_use use;
 };
+
+/* The outputs as the caller sees them, of an engine with a tail. */
+int32_t qb_tail_n_outputs(const struct qb_tail *tail);
+const qb_port *qb_tail_output(const struct qb_tail *tail, int32_t i);
 
 /* Sets the calling thread's OpenMP team size; returns what it was. */
 int qb_use_threads(int threads);

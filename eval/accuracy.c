@@ -85,6 +85,7 @@ static qb_status show_outputs(qb_ctx *cx, const collector *c, scratch *s,
     const int32_t n = qb_engine_n_outputs(engine);
     for (int32_t i = 0; i < n; i++) {
         const qb_desc *desc = qb_engine_output(engine, i);
+        s->seen[i].desc.shape = qb_context_output_shape(sample->context[e], i);
         if (i == c->logits[e]) s->seen[i].data = scored;
         if (i == c->logits[e] || desc->dtype == QB_DTYPE_F32) continue;
         for (int64_t k = 0; k < qb_shape_count(&desc->shape); k++)

@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "engine/engine.h"
-#include "graph/op.h"
+#include "graph/evaluate.h"
 #include "graph/passes.h"
 #include "kernels/ref.h"
 
@@ -107,20 +107,6 @@ out:
     return status;
 }
 
-/* The value becomes a constant. */
-static qb_status value_fix(qb_ctx *cx, qb_graph *graph, int32_t id, const qb_tensor *tensor) {
-    size_t bytes = qb_desc_bytes(&tensor->desc);
-    void *copy = qb_arena_alloc(cx, graph->arena, bytes + 1, 1);
-    if (!copy) return cx->code;
-    if (bytes > 0) memcpy(copy, tensor->data, bytes);
-    qb_value *value = &graph->values[id];
-    value->dtype = tensor->desc.dtype;
-    value->shape = tensor->desc.shape;
-    value->bytes = bytes;
-    value->data = copy;
-    return QB_OK;
-}
-
 static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor *got,
                              const vectors *v, const qb_verify_options *options,
                              double *max_error) {
@@ -133,42 +119,6 @@ static qb_status compare_all(qb_ctx *cx, const qb_graph *graph, const qb_tensor 
 /* --- by the definitions -------------------------------------------------------------------------
  */
 
-static qb_status eval_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, qb_tensor *in,
-                              qb_tensor *out) {
-    for (int32_t i = 0; i < node->n_in; i++) {
-        if (node->in[i] < 0) continue;
-        const qb_value *value = &graph->values[node->in[i]];
-        if (!value->data) return qb_fail(cx, QB_STATUS_INVALID, "no data for '%s'", value->name);
-        in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
-    }
-    for (int32_t i = 0; i < node->n_out; i++) {
-        if (node->out[i] < 0) continue;
-        qb_value *value = &graph->values[node->out[i]];
-        if (!qb_shape_known(&value->shape) || value->dtype == QB_DTYPE_NONE)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "output '%s': no shape or type inferred",
-                           value->name);
-        out[i] = qb_tensor_of(value->dtype, value->shape, NULL);
-        value->bytes = qb_desc_bytes(&out[i].desc);
-        value->data = out[i].data = qb_arena_alloc(cx, graph->arena, value->bytes + 1, 1);
-        if (!out[i].data) return cx->code;
-    }
-    return QB_OK;
-}
-
-/* All inputs are constant here, so that each node's shapes follow before it is evaluated. */
-static qb_status eval_node(qb_ctx *cx, qb_graph *graph, int32_t index) {
-    const qb_node *node = &graph->nodes[index];
-    QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index}));
-    int32_t n = node->n_in + node->n_out;
-    qb_tensor *tensors = qb_alloc(cx, (size_t)n, sizeof *tensors);
-    if (!tensors) return cx->code;
-    qb_tensor *out = tensors + node->n_in;
-    qb_status status = eval_tensors(cx, graph, node, tensors, out);
-    if (status == QB_OK) status = node->op->eval(cx, node, tensors, out);
-    qb_free(tensors);
-    return status;
-}
-
 static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vectors *v,
                                  const qb_verify_options *options, double *max_error) {
     qb_graph *graph = NULL;
@@ -177,18 +127,9 @@ static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vector
     QB_GO(qb_graph_clone(cx, model, &graph));
     for (int32_t i = 0; i < v->n_in; i++)
         if (v->in[i].desc.dtype != QB_DTYPE_NONE)
-            QB_GO(value_fix(cx, graph, graph->inputs[i], &v->in[i]));
+            QB_GO(qb_graph_fix(cx, graph, graph->inputs[i], &v->in[i]));
     QB_GO(qb_graph_sort(cx, graph));
-    for (int32_t i = 0; i < graph->n_nodes; i++) {
-        QB_GO(qb_check_cancel(cx));
-        if (!graph->nodes[i].op) continue;
-        status = eval_node(cx, graph, i);
-        if (status != QB_OK) {
-            char label[160];
-            qb_wrap(cx, "%s", qb_node_text(graph, i, label, sizeof label));
-            goto out;
-        }
-    }
+    QB_GO(qb_graph_evaluate(cx, graph, SIZE_MAX));
     got = qb_alloc(cx, (size_t)v->n_out, sizeof *got);
     if (!got) QB_GO(cx->code);
     for (int32_t i = 0; i < v->n_out; i++) {
@@ -241,7 +182,7 @@ static qb_status engine_inputs(qb_ctx *cx, engine_run *r, const vectors *v, bool
             return qb_fail(cx, QB_STATUS_CHECK, "no vector for input '%s'",
                            r->graph->values[id].name);
         if (fix && v->in[i].desc.shape.rank <= 1) {
-            QB_TRY(value_fix(cx, r->graph, id, &v->in[i]));
+            QB_TRY(qb_graph_fix(cx, r->graph, id, &v->in[i]));
             continue;
         }
         r->shapes[kept] = v->in[i].desc.shape;
@@ -280,6 +221,8 @@ static qb_status run_engine(qb_ctx *cx, const qb_graph *model, const vectors *v,
     QB_GO(qb_context_create(cx, r.engine, &r.context));
     QB_GO(engine_outputs(cx, &r));
     QB_GO(qb_context_run(cx, r.context, r.in, r.out));
+    for (int32_t i = 0; i < r.n_out; i++)
+        r.got[i].desc.shape = qb_context_output_shape(r.context, i);
     status = compare_all(cx, r.graph, r.got, v, options, max_error);
 out:
     engine_run_release(&r);

@@ -91,7 +91,7 @@ static qb_status check_known(qb_ctx *cx, const qb_graph *graph) {
 }
 
 static qb_status bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes, bool share,
-                      qb_graph **out) {
+                      bool strict, qb_graph **out) {
     qb_status status = QB_OK;
     qb_graph *copy = NULL;
     int32_t n_folded;
@@ -102,7 +102,7 @@ static qb_status bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_s
     QB_GO(bind_inputs(cx, copy, input_shapes, symbol));
     QB_GO(qb_graph_fold(cx, copy, &n_folded));
     QB_GO(qb_graph_sweep(cx, copy));
-    QB_GO(check_known(cx, copy));
+    if (strict) QB_GO(check_known(cx, copy));
     copy->n_symbols = 0;
     *out = copy;
     copy = NULL;
@@ -114,10 +114,15 @@ out:
 
 qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                         qb_graph **out) {
-    return bind(cx, graph, input_shapes, false, out);
+    return bind(cx, graph, input_shapes, false, true, out);
 }
 
 qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                 qb_graph **out) {
-    return bind(cx, graph, input_shapes, true, out);
+    return bind(cx, graph, input_shapes, true, true, out);
+}
+
+qb_status qb_graph_bind_loosely(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
+                                qb_graph **out) {
+    return bind(cx, graph, input_shapes, false, false, out);
 }

@@ -130,6 +130,9 @@ qb_status qb_graph_bind(qb_ctx *cx, const qb_graph *graph, const qb_shape *input
 /* The same with the constants and names of `graph` itself, which must outlive the copy. */
 qb_status qb_graph_bind_sharing(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
                                 qb_graph **out);
+/* The same, but shapes that depend on values stay open. */
+qb_status qb_graph_bind_loosely(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,
+                                qb_graph **out);
 /* The graph as stable text, one line a node: for golden tests and --verbose. */
 qb_status qb_graph_text(qb_ctx *cx, const qb_graph *graph, char **out);
 /* The graph in Graphviz's language: what runs as one step is framed, quantized values have bold

@@ -136,6 +136,9 @@ typedef struct qb_op {
      * are constant and has -1 otherwise. Whoever runs node by node makes inputs constant first and
      * so always knows it; an engine, whose inputs stay open, refuses the node by name. */
     qb_status (*infer)(qb_ctx *cx, const qb_infer_args *args);
+    /* Sets open dimensions of the outputs to the largest that values could make them; the inputs'
+     * shapes are known, or the largest. NULL: nothing is known beyond `infer`. */
+    qb_status (*bound)(qb_ctx *cx, const qb_infer_args *args);
     /* The definition of the operator: row-major tensors in, row-major tensors out (already shaped).
      * Inputs left out have desc.dtype NONE. */
     qb_status (*eval)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);

@@ -238,6 +238,11 @@ static qb_status check_supported(qb_ctx *cx, const qb_engine *engine, bool compa
                                  const char *path) {
     if (engine->use.of)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: a plan is no engine of its own", path);
+    if (engine->tail)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: output '%s' has a size that comes with the data: such engines are not "
+                       "written to files; 'qbench optimize --outputs' ends the model before",
+                       path, qb_engine_output_name(engine, 0));
     if (compatible && engine->file && engine->file->n_zeros > 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "%s: the engine's weights are packed for one processor; build it from the "

@@ -5,6 +5,7 @@
 #include "engine/device_internal.h"
 #include "engine/plans_internal.h"
 #include "engine/run/context_internal.h"
+#include "engine/run/tail_internal.h"
 
 static void *address_of(const qb_context *c, int32_t stored) {
     const qb_buffer *buffer = &c->engine->buffers[c->engine->layouts[stored].buffer];
@@ -106,6 +107,7 @@ qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **ou
     if (engine->device) QB_GO(qb_device_run_create(cx, c));
     qb_context_bind_all(c);
     if (engine->device) QB_GO(qb_device_run_switch(cx, c));
+    if (engine->tail) QB_GO(qb_tail_run_create(cx, engine, &c->tail));
     *out = c;
     c = NULL;
 out:
@@ -152,6 +154,7 @@ void qb_context_free(qb_context *context) {
     if (!context) return;
     qb_engine_select(context->whole);
     if (context->device) qb_device_run_free(context->device, context->whole->device);
+    qb_tail_run_free(context->tail);
     qb_workers_free(context->workers);
     qb_free(context->memory);
     qb_temp_free(&context->temp);
@@ -277,14 +280,20 @@ static qb_status run(qb_ctx *cx, qb_context *c, const void *const *inputs, void 
                        "the engine runs its batch in parts; build it observable");
     if (observe) QB_TRY(show_inputs(cx, c, inputs, observe, user));
     qb_status status = QB_OK;
+    void *const *own = c->tail ? c->tail->head : outputs;
     int before = qb_use_threads(c->engine->plan->spec.threads);
     for (int64_t part = 0; part < c->engine->parts && status == QB_OK; part++) {
-        qb_context_bind(c, inputs, outputs, part);
+        qb_context_bind(c, inputs, own, part);
         status = c->device && !observe ? qb_device_run_once(cx, c, seconds, raw)
                                        : run_part(cx, c, seconds, observe, user);
     }
     qb_use_threads(before);
+    if (status == QB_OK && c->tail) status = qb_tail_run_nodes(cx, c->tail, inputs, outputs);
     return status;
+}
+
+qb_shape qb_context_output_shape(const qb_context *c, int32_t i) {
+    return c->tail ? c->tail->shape[i] : c->engine->outputs[i].desc.shape;
 }
 
 qb_status qb_context_run(qb_ctx *cx, qb_context *context, const void *const *inputs,
@@ -333,8 +342,10 @@ qb_status qb_context_run_timed(qb_ctx *cx, qb_context *context, const void *cons
     QB_TRY(check_inputs(cx, context->engine, inputs));
     qb_engine_select(context->whole);
     QB_TRY(qb_device_run_switch(cx, context));
-    qb_context_bind(context, inputs, outputs, 0);
-    return qb_device_run_timed(cx, context, transfers, times);
+    qb_context_bind(context, inputs, context->tail ? context->tail->head : outputs, 0);
+    QB_TRY(qb_device_run_timed(cx, context, transfers, times));
+    return context->tail && transfers ? qb_tail_run_nodes(cx, context->tail, inputs, outputs)
+                                      : QB_OK;
 }
 
 void *qb_engine_buffer(qb_ctx *cx, const qb_engine *engine, size_t bytes) {

@@ -25,6 +25,7 @@ struct qb_context {
     int32_t n_patches;
     qb_temp temp;                 /* of node steps */
     struct qb_device_run *device; /* NULL for an engine of the host */
+    struct qb_tail_run *tail;     /* NULL: the engine has none */
     void *device_stream;          /* all of its work runs on this one */
 };
 

@@ -5,6 +5,7 @@
 #include "base/processor.h"
 #include "engine/plans_internal.h"
 #include "engine/realize/realize_internal.h"
+#include "engine/run/tail_internal.h"
 #include "engine/tune/tune_internal.h"
 #include "graph/dequantize.h"
 
@@ -230,12 +231,35 @@ out:
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s", r->spec.plan);
 }
 
+/* Where sizes depend on values, the engine is that of what comes before, and has a tail. Ranges of
+ * shapes and separate items know no such sizes: binding names the node. */
+static qb_status split_sizes(qb_ctx *cx, request *r, qb_graph_split *split) {
+    if (r->spec.n_profiles > 0 || r->spec.items_apart) return QB_OK;
+    QB_TRY(qb_graph_split_at_sizes(cx, r->graph, r->spec.input_shapes, split));
+    if (split->tail) r->graph = split->head;
+    return QB_OK;
+}
+
+static qb_status attach_tail(qb_ctx *cx, const qb_graph *graph, qb_graph_split *split,
+                             qb_engine **out) {
+    const qb_status status = split->tail ? qb_tail_attach(cx, *out, graph, split) : QB_OK;
+    if (status != QB_OK) {
+        qb_engine_free(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
 qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *spec,
                           qb_engine **out) {
     request r = {.graph = graph};
+    qb_graph_split split = {0};
     if (spec) r.spec = *spec;
     qb_status status = resolve(cx, &r);
+    if (status == QB_OK) status = split_sizes(cx, &r, &split);
     if (status == QB_OK) status = (r.spec.plan ? realize_given : tune_and_realize)(cx, &r, out);
+    if (status == QB_OK) status = attach_tail(cx, graph, &split, out);
+    qb_graph_split_release(&split);
     qb_timings_free(r.known.timings);
     qb_compiled_free(r.known.compiled);
     qb_arena_free(r.arena);

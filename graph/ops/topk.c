@@ -53,6 +53,14 @@ static qb_status infer_topk(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
+/* k is at most the axis. */
+static qb_status bound_topk(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_value *x = qb_infer_in(args, 0);
+    if (qb_infer_in(args, 1) && qb_infer_in(args, 1)->data) return QB_OK;
+    QB_TRY(qb_infer_set(cx, args, 1, QB_DTYPE_S64, &x->shape));
+    return qb_infer_set(cx, args, 0, x->dtype, &x->shape);
+}
+
 static qb_status upgrade_topk(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     topk_attrs *attrs = graph->nodes[node].attrs;
     if (version >= 10) return QB_OK;
@@ -95,7 +103,8 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 }
 
 QB_OP_SIMPLE(topk, "TopK", 7, 1, 2, 2, sizeof(topk_attrs), topk_table, FLOAT, infer_topk, eval_topk,
-             .upgrade = upgrade_topk, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS);
+             .upgrade = upgrade_topk, .bound = bound_topk, .types = QB_TYPES_NUMBERS,
+             .traits = QB_TRAIT_AXIS);
 
 /* --- NonZero ------------------------------------------------------------------------------------
  */
@@ -112,6 +121,12 @@ static qb_status infer_nonzero(qb_ctx *cx, const qb_infer_args *args) {
     qb_tensor constant;
     if (x->shape.rank >= 0) out.dim[0] = x->shape.rank > 0 ? x->shape.rank : 1;
     if (qb_infer_const(args, 0, &constant)) out.dim[1] = count_nonzero(&constant);
+    return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
+}
+
+static qb_status bound_nonzero(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_shape *x = &qb_infer_in(args, 0)->shape;
+    const qb_shape out = qb_shape_of(2, x->rank > 0 ? (int64_t)x->rank : 1, qb_shape_count(x));
     return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
 }
 
@@ -134,7 +149,8 @@ static qb_status eval_nonzero(qb_ctx *cx, const qb_node *node, const qb_tensor *
     return QB_OK;
 }
 
-QB_OP_SIMPLE(nonzero, "NonZero", 9, 1, 1, 1, 0, NULL, FLOAT, infer_nonzero, eval_nonzero, );
+QB_OP_SIMPLE(nonzero, "NonZero", 9, 1, 1, 1, 0, NULL, FLOAT, infer_nonzero, eval_nonzero,
+             .bound = bound_nonzero);
 
 /* --- NonMaxSuppression --------------------------------------------------------------------------
  */
@@ -248,6 +264,36 @@ static qb_status run_nms(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in
     return QB_OK;
 }
 
+/* Pairs of boxes to compare, of those above the score; 2^31 take a second or so. */
+static double pairs_of(const nms_attrs *attrs, const qb_tensor *in, const bool *given) {
+    nms s;
+    qb_ctx quiet;
+    qb_ctx_init(&quiet);
+    double pairs = 0;
+    if (nms_of(&quiet, attrs, in, given, &s) != QB_OK) return 0; /* which the run will tell */
+    for (int64_t line = 0; line < s.batch * s.classes; line++) {
+        int64_t candidates = 0;
+        for (int64_t i = 0; i < s.n; i++)
+            candidates += !s.has_score || s.scores[line * s.n + i] > s.score;
+        pairs += (double)candidates * fmin((double)candidates, fmax((double)s.most, 0.0));
+    }
+    return pairs;
+}
+
+/* max_output_boxes_per_class, or all boxes, of each class. */
+static qb_status bound_nms(qb_ctx *cx, const qb_infer_args *args) {
+    const qb_shape *scores = &qb_infer_in(args, 1)->shape;
+    qb_tensor most;
+    int64_t each = scores->dim[2];
+    if (qb_infer_in(args, 2) && qb_infer_const(args, 2, &most) && most.desc.dtype == QB_DTYPE_S64 &&
+        qb_shape_count(&most.desc.shape) == 1) {
+        const int64_t told = *(const int64_t *)most.data;
+        each = told < 0 ? 0 : told < each ? told : each;
+    }
+    const qb_shape out = qb_shape_of(2, scores->dim[0] * scores->dim[1] * each, (int64_t)3);
+    return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
+}
+
 static qb_status infer_nms(qb_ctx *cx, const qb_infer_args *args) {
     qb_shape out = {.rank = 2, .dim = {QB_DIM_UNKNOWN, 3}};
     qb_tensor in[5] = {0};
@@ -258,13 +304,7 @@ static qb_status infer_nms(qb_ctx *cx, const qb_infer_args *args) {
         given[i] = qb_infer_in(args, i) != NULL;
         if (given[i]) known = qb_infer_const(args, i, &in[i]) && known;
     }
-    if (known && in[1].desc.shape.rank == 3) { /* pairs of boxes: what a second or so can compare */
-        const int64_t *dim = in[1].desc.shape.dim;
-        double kept = (double)dim[2], pairs = (double)dim[0] * (double)dim[1] * (double)dim[2];
-        if (given[2] && in[2].desc.dtype == QB_DTYPE_S64 && qb_shape_count(&in[2].desc.shape) == 1)
-            kept = fmin(kept, fmax((double)*(const int64_t *)in[2].data, 0.0));
-        known = pairs * kept <= 0x1p31;
-    }
+    if (known) known = pairs_of(qb_infer_at(args)->attrs, in, given) <= 0x1p31;
     if (known) QB_TRY(run_nms(cx, qb_infer_at(args)->attrs, in, given, NULL, &out.dim[0]));
     return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
 }
@@ -277,4 +317,5 @@ static qb_status eval_nms(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(non_max_suppression, "NonMaxSuppression", 10, 2, 5, 1, sizeof(nms_attrs), nms_table,
-             FLOAT, infer_nms, eval_nms, .types = "f32", .traits = QB_TRAIT_WINDOW);
+             FLOAT, infer_nms, eval_nms, .bound = bound_nms, .types = "f32",
+             .traits = QB_TRAIT_WINDOW);

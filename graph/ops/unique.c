@@ -91,6 +91,16 @@ static qb_status infer_compress(qb_ctx *cx, const qb_infer_args *args) {
     return infer_chosen(cx, args, n);
 }
 
+/* All slices. */
+static qb_status bound_compress(qb_ctx *cx, const qb_infer_args *args) {
+    const choose_attrs *attrs = qb_infer_at(args)->attrs;
+    const qb_value *x = qb_infer_in(args, 0);
+    slices s;
+    const qb_tensor like = qb_tensor_of(x->dtype, x->shape, NULL);
+    QB_TRY(slices_of(cx, &like, attrs->axis, &s));
+    return infer_chosen(cx, args, s.n);
+}
+
 static qb_status eval_compress(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                qb_tensor *out) {
     const choose_attrs *attrs = node->attrs;
@@ -104,7 +114,7 @@ static qb_status eval_compress(qb_ctx *cx, const qb_node *node, const qb_tensor 
 }
 
 QB_OP_SIMPLE(compress, "Compress", 9, 2, 2, 1, sizeof(choose_attrs), compress_table, FLOAT,
-             infer_compress, eval_compress, );
+             infer_compress, eval_compress, .bound = bound_compress);
 
 /* --- Unique -------------------------------------------------------------------------------------
  */

@@ -165,10 +165,10 @@ static void write_page(qb_strbuf *text) {
         "- *Quantizable*: what quantization makes of the operator.\n\n"
         "Functions of a model, If with a constant condition and Loop with a constant number of\n"
         "iterations are expanded when the file is read; other control flow is refused by name,\n"
-        "like text, sequences, maps and sparse tensors. An\n"
-        "engine also refuses shapes that follow from values (NonZero, NonMaxSuppression, a "
-        "computed k\n"
-        "of TopK); `qbench verify --backends eval` runs them.\n\n"
+        "like text, sequences, maps and sparse tensors. Shapes\n"
+        "that follow from values (NonZero, NonMaxSuppression, a computed k of TopK) are run behind "
+        "the\n"
+        "planned part of an engine, on the host.\n\n"
         "| operator | domain | opsets | types | backends | kernel | quantizable |\n"
         "| --- | --- | --- | --- | --- | --- | --- |\n",
         (int)n);

@@ -1,0 +1,178 @@
+#include "engine/run/tail_internal.h"
+
+#include <string.h>
+
+/* No value of a tail takes more: sizes come with the data. */
+#define VALUE_BYTES_MAX ((size_t)1 << 30)
+
+struct qb_tail {
+    qb_graph *graph;
+    int32_t n_outputs;
+    qb_port *output; /* with the largest shapes */
+    int32_t *from;   /* [n_outputs] the head's output, or -1 - the graph's */
+    int32_t *input;  /* of the graph: the head's output, or -1 - the engine's input */
+    qb_arena *arena; /* names */
+};
+
+void qb_tail_free(struct qb_tail *tail) {
+    if (!tail) return;
+    qb_graph_free(tail->graph);
+    qb_arena_free(tail->arena);
+    qb_free(tail->output);
+    qb_free(tail->from);
+    qb_free(tail->input);
+    qb_free(tail);
+}
+
+static int32_t port_of(const qb_port *ports, int32_t n, const char *name) {
+    for (int32_t i = 0; i < n; i++)
+        if (strcmp(ports[i].name, name) == 0) return i;
+    return -1;
+}
+
+/* Where the tail's inputs come from, and their shapes. */
+static qb_status find_inputs(qb_ctx *cx, const qb_engine *engine, struct qb_tail *t) {
+    for (int32_t i = 0; i < t->graph->n_inputs; i++) {
+        qb_value *value = &t->graph->values[t->graph->inputs[i]];
+        const int32_t head = port_of(engine->outputs, engine->n_outputs, value->name);
+        const int32_t input = port_of(engine->inputs, engine->n_inputs, value->name);
+        if (head < 0 && input < 0)
+            return qb_fail(cx, QB_STATUS_INTERNAL, "the engine has no value '%s'", value->name);
+        const qb_desc *desc = head >= 0 ? &engine->outputs[head].desc : &engine->inputs[input].desc;
+        t->input[i] = head >= 0 ? head : -1 - input;
+        value->shape = desc->shape;
+        value->dtype = desc->dtype;
+    }
+    return QB_OK;
+}
+
+static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_graph *whole,
+                              const qb_graph *bounds, struct qb_tail *t) {
+    for (int32_t i = 0; i < t->n_outputs; i++) {
+        const int32_t from = t->from[i];
+        const qb_value *value = from < 0 ? &bounds->values[bounds->outputs[-1 - from]] : NULL;
+        qb_port *port = &t->output[i];
+        port->name = qb_arena_strdup(cx, t->arena, whole->values[whole->outputs[i]].name);
+        if (!port->name) return cx->code;
+        port->desc = value ? (qb_desc){.dtype = value->dtype, .shape = value->shape}
+                           : engine->outputs[from].desc;
+        if (value &&
+            (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > VALUE_BYTES_MAX))
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                           "output '%s': nothing bounds its size, which depends on the input's "
+                           "values",
+                           port->name);
+    }
+    return QB_OK;
+}
+
+qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
+                         qb_graph_split *split) {
+    struct qb_tail *t = qb_alloc(cx, 1, sizeof *t);
+    qb_graph *bounds = NULL;
+    qb_status status = QB_OK;
+    if (!t) return cx->code;
+    t->n_outputs = whole->n_outputs;
+    t->graph = split->tail;
+    t->from = split->output;
+    split->tail = NULL;
+    split->output = NULL;
+    QB_GO(qb_arena_create(cx, &t->arena));
+    t->output = qb_alloc(cx, (size_t)t->n_outputs, sizeof *t->output);
+    t->input = qb_alloc(cx, (size_t)t->graph->n_inputs, sizeof *t->input);
+    if (!t->output || !t->input) QB_GO(cx->code);
+    QB_GO(find_inputs(cx, engine, t));
+    QB_GO(qb_graph_clone(cx, t->graph, &bounds));
+    QB_GO(qb_graph_bound(cx, bounds));
+    QB_GO(name_outputs(cx, engine, whole, bounds, t));
+    engine->tail = t;
+    t = NULL;
+out:
+    qb_graph_free(bounds);
+    qb_tail_free(t);
+    return status;
+}
+
+int32_t qb_tail_n_outputs(const struct qb_tail *tail) { return tail->n_outputs; }
+const qb_port *qb_tail_output(const struct qb_tail *tail, int32_t i) { return &tail->output[i]; }
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+void qb_tail_run_free(qb_tail_run *run) {
+    if (!run) return;
+    for (int32_t i = 0; run->head && i < run->engine->n_outputs; i++)
+        qb_engine_buffer_free(run->engine, run->head[i]);
+    qb_free(run->head);
+    qb_free(run->shape);
+    qb_free(run);
+}
+
+qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out) {
+    qb_tail_run *r = qb_alloc(cx, 1, sizeof *r);
+    if (!r) return cx->code;
+    r->engine = engine;
+    r->head = qb_alloc(cx, (size_t)engine->n_outputs, sizeof *r->head);
+    r->shape = qb_alloc(cx, (size_t)engine->tail->n_outputs, sizeof *r->shape);
+    bool whole = r->head && r->shape;
+    for (int32_t i = 0; whole && i < engine->n_outputs; i++) {
+        r->head[i] = qb_engine_buffer(cx, engine, qb_desc_bytes(&engine->outputs[i].desc) + 1);
+        whole = r->head[i] != NULL;
+    }
+    for (int32_t i = 0; whole && i < engine->tail->n_outputs; i++)
+        r->shape[i] = engine->tail->output[i].desc.shape;
+    if (!whole) {
+        qb_tail_run_free(r);
+        return cx->code;
+    }
+    *out = r;
+    return QB_OK;
+}
+
+/* The tail's inputs are constants of this run. */
+static qb_status fix_inputs(qb_ctx *cx, const qb_tail_run *r, const void *const *inputs,
+                            qb_graph *graph) {
+    const struct qb_tail *t = r->engine->tail;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const int32_t from = t->input[i];
+        const qb_desc *desc =
+            from >= 0 ? &r->engine->outputs[from].desc : &r->engine->inputs[-1 - from].desc;
+        const void *data = from >= 0 ? r->head[from] : inputs[-1 - from];
+        const qb_tensor tensor = qb_tensor_of(desc->dtype, desc->shape, (void *)(uintptr_t)data);
+        QB_TRY(qb_graph_fix(cx, graph, graph->inputs[i], &tensor));
+    }
+    return QB_OK;
+}
+
+static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const qb_graph *graph,
+                             void *out) {
+    const struct qb_tail *t = r->engine->tail;
+    const qb_port *port = &t->output[i];
+    const size_t room = qb_desc_bytes(&port->desc);
+    if (t->from[i] >= 0) {
+        if (out && room > 0) memcpy(out, r->head[t->from[i]], room);
+        return QB_OK;
+    }
+    const qb_value *value = &graph->values[graph->outputs[-1 - t->from[i]]];
+    char got[128], most[128];
+    r->shape[i] = value->shape;
+    if (!value->data || value->bytes > room)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "output '%s': %s is more than the bound of %s",
+                       port->name, qb_shape_text(&value->shape, got, sizeof got),
+                       qb_shape_text(&port->desc.shape, most, sizeof most));
+    if (!out) return QB_OK;
+    if (value->bytes > 0) memcpy(out, value->data, value->bytes);
+    if (room > value->bytes) memset((char *)out + value->bytes, 0, room - value->bytes);
+    return QB_OK;
+}
+
+qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *inputs,
+                            void *const *outputs) {
+    qb_graph *graph;
+    QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->graph, &graph));
+    qb_status status = fix_inputs(cx, r, inputs, graph);
+    if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX);
+    for (int32_t i = 0; i < r->engine->tail->n_outputs && status == QB_OK; i++)
+        status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
+    qb_graph_free(graph);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* The nodes of an engine whose sizes only a run knows: they run on the host, one by one by their
+ * definitions, behind everything that was planned. */
+#ifndef QB_ENGINE_TAIL_H
+#define QB_ENGINE_TAIL_H
+
+#include "engine/engine_internal.h"
+#include "graph/evaluate.h"
+
+/* Gives the engine of the split's head its tail, whose graph it takes over. `graph`: the whole,
+ * whose outputs the engine then has, at most as large as qb_graph_bound says. */
+qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *graph,
+                         qb_graph_split *split);
+void qb_tail_free(struct qb_tail *tail); /* accepts NULL */
+
+/* What a context needs for it: memory for the head's outputs. */
+typedef struct qb_tail_run {
+    const qb_engine *engine;
+    void **head;     /* [n_outputs of the head] */
+    qb_shape *shape; /* of each output of the last run */
+} qb_tail_run;
+qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **out);
+void qb_tail_run_free(qb_tail_run *run); /* accepts NULL */
+/* After the head ran into run->head: the engine's outputs (NULL: not wanted), zeros behind what is
+ * there. */
+qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *run, const void *const *inputs,
+                            void *const *outputs);
+
+#endif

@@ -1,0 +1,141 @@
+/* Sizes that only a run knows: what comes before is planned, the rest runs node by node behind it,
+ * and the outputs have what is there, then zeros. */
+#include "qb_test.h"
+
+#include <string.h>
+
+#include "engine/engine.h"
+#include "engine/file.h"
+#include "graph/op.h"
+
+enum { N = 6 };
+
+typedef struct fixture {
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+} fixture;
+
+static int32_t node(fixture *f, const char *op, const char *name, const int32_t *in, int32_t n) {
+    const qb_shape unknown = {.rank = -1};
+    int32_t out = qb_graph_add_value(&f->cx, f->graph, name, QB_DTYPE_NONE, &unknown);
+    assert_true(qb_graph_add_node(&f->cx, f->graph, qb_op_find(op, ""), name, in, n, &out, 1) >= 0);
+    return out;
+}
+
+static void build(fixture *f) {
+    const qb_build_spec spec = {.threads = 1};
+    assert_ok(&f->cx, qb_graph_infer(&f->cx, f->graph));
+    assert_ok(&f->cx, qb_engine_build(&f->cx, f->graph, &spec, &f->engine));
+    assert_ok(&f->cx, qb_context_create(&f->cx, f->engine, &f->context));
+}
+
+static int32_t start(fixture *f, int64_t n) {
+    const qb_shape shape = qb_shape_of(1, n);
+    *f = (fixture){0};
+    qb_ctx_init(&f->cx);
+    assert_ok(&f->cx, qb_graph_create(&f->cx, &f->graph));
+    f->graph->name = f->graph->source = "tail";
+    f->graph->opset = QB_GRAPH_OPSET;
+    const int32_t x = qb_graph_add_value(&f->cx, f->graph, "x", QB_DTYPE_F32, &shape);
+    assert_ok(&f->cx, qb_graph_add_input(&f->cx, f->graph, x));
+    return x;
+}
+
+static void release(fixture *f) {
+    qb_context_free(f->context);
+    qb_engine_free(f->engine);
+    qb_graph_free(f->graph);
+}
+
+static int64_t rows_of(const fixture *f, int32_t output) {
+    const qb_shape shape = qb_context_output_shape(f->context, output);
+    return shape.dim[shape.rank - 1];
+}
+
+/* y = relu(x) is planned; where it is not zero comes with the data. */
+static void nonzero_of_a_planned_value(void **state) {
+    (void)state;
+    fixture f;
+    const int32_t x = start(&f, N), y = node(&f, "Relu", "y", &x, 1);
+    const int32_t where = node(&f, "NonZero", "where", &y, 1);
+    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph, where));
+    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph, y));
+    build(&f);
+    assert_int_equal(qb_engine_n_outputs(f.engine), 2);
+    assert_string_equal(qb_engine_output_name(f.engine, 0), "where");
+    const qb_shape most = qb_shape_of(2, 1, N), planned = qb_shape_of(1, N);
+    assert_true(qb_shape_equal(&qb_engine_output(f.engine, 0)->shape, &most));
+    assert_true(qb_shape_equal(&qb_engine_output(f.engine, 1)->shape, &planned));
+    assert_true(qb_engine_n_steps(f.engine) >= 1);
+    const float input[2][N] = {{-1, 2, 0, 3, -4, 5}, {-1, -1, -1, 7, -1, -1}};
+    const int64_t expected[2][N] = {{1, 3, 5, 0, 0, 0}, {3, 0, 0, 0, 0, 0}};
+    const int64_t found[2] = {3, 1};
+    for (int run = 0; run < 2; run++) {
+        int64_t index[N] = {9, 9, 9, 9, 9, 9};
+        float relu[N];
+        const void *in[] = {input[run]};
+        void *out[] = {index, relu};
+        assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, out));
+        assert_memory_equal(index, expected[run], sizeof index);
+        assert_int_equal(rows_of(&f, 0), found[run]);
+        for (int i = 0; i < N; i++) assert_true(relu[i] == (input[run][i] > 0 ? input[run][i] : 0));
+        void *none[] = {NULL, relu};
+        assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, none));
+    }
+    release(&f);
+}
+
+/* Compress, and a sum of it and of a value of the same unknown size: all in the tail. */
+static void what_depends_on_it_follows(void **state) {
+    (void)state;
+    fixture f;
+    const qb_shape one = qb_shape_of(1, 1);
+    const float half = 0.5F;
+    const int32_t x = start(&f, N);
+    const int32_t limit = qb_graph_add_constant(&f.cx, f.graph, "h", QB_DTYPE_F32, &one, &half);
+    const int32_t mask = node(&f, "Greater", "mask", (int32_t[]){x, limit}, 2);
+    const int32_t kept = node(&f, "Compress", "kept", (int32_t[]){x, mask}, 2);
+    const int32_t twice = node(&f, "Add", "twice", (int32_t[]){kept, kept}, 2);
+    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph, twice));
+    build(&f);
+    const float input[N] = {0, 1, 0.25F, 2, 3, 0.5F};
+    float out[N];
+    const void *in[] = {input};
+    void *outs[] = {out};
+    assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, outs));
+    assert_int_equal(rows_of(&f, 0), 3);
+    const float expected[N] = {2, 4, 6, 0, 0, 0};
+    assert_memory_equal(out, expected, sizeof out);
+    /* Nothing is left: an empty output. */
+    const float none[N] = {0};
+    in[0] = none;
+    assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, outs));
+    assert_int_equal(rows_of(&f, 0), 0);
+    assert_true(out[0] == 0);
+    release(&f);
+}
+
+static void engine_files_refuse_it(void **state) {
+    (void)state;
+    fixture f;
+    char folder[QB_TEST_PATH], path[QB_TEST_PATH];
+    const int32_t x = start(&f, N), where = node(&f, "NonZero", "where", &x, 1);
+    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph, where));
+    build(&f);
+    qb_test_temp_dir(folder);
+    qb_test_join(path, folder, "x.qbe");
+    const qb_engine_origin origin = {0};
+    assert_fails(&f.cx, qb_engine_save(&f.cx, f.engine, &origin, path), QB_STATUS_UNSUPPORTED);
+    assert_message(&f.cx, "'where' has a size that comes with the data");
+    release(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(nonzero_of_a_planned_value),
+                                       cmocka_unit_test(what_depends_on_it_follows),
+                                       cmocka_unit_test(engine_files_refuse_it)};
+    return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
+                             sizeof tests / sizeof *tests);
+}
