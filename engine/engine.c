@@ -20,7 +20,7 @@ void qb_engine_destroy(qb_engine *engine) {
     qb_engine_select(engine);
     if (engine->device) engine->device->release(engine->on.block);
     qb_free(engine->on.name);
-    if (!engine->packed_mapped) qb_free(engine->packed);
+    if (!engine->packed.mapped) qb_free(engine->packed.data);
     qb_plan_free(engine->plan);
     qb_engine_file_free(engine->file);
     qb_compiled_free(engine->compiled);

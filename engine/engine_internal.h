@@ -96,6 +96,12 @@ typedef struct qb_engine_use {
     int64_t last_use;
 } qb_engine_use;
 
+/* Packed constants of the host, then of the device. */
+typedef struct qb_packed {
+    void *data;
+    bool mapped; /* it lies in the file */
+} qb_packed;
+
 struct qb_engine {
     qb_graph *graph;      /* bound; owns names, constants and quantization parameters */
     qb_arena *arena;      /* owns everything below but plan, kernels and packed */
@@ -107,8 +113,7 @@ struct qb_engine {
     qb_step *steps;
     qb_port *inputs, *outputs;
     int32_t *observed; /* value ids: the graph's inputs first */
-    void *packed;
-    bool packed_mapped;          /* `packed` lies in the file */
+    qb_packed packed;
     struct qb_engine_file *file; /* it was loaded from; NULL: built */
     qb_compiled *compiled;       /* what was compiled for its kernels; NULL: nothing */
     qb_engine_memory memory;

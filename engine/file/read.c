@@ -220,8 +220,8 @@ static qb_status take_weights(const loading *l, qb_engine *engine) {
                        "%s: made again, the engine has %zu bytes of weights, the file %zu: build "
                        "it anew",
                        l->f->path, engine->memory.weights, size);
-    engine->packed = (void *)(uintptr_t)packed; /* never written */
-    engine->packed_mapped = true;
+    engine->packed.data = (void *)(uintptr_t)packed; /* never written */
+    engine->packed.mapped = true;
     if (!engine->device) return QB_OK;
     const double start = qb_now();
     QB_TRY(qb_device_upload_constants(l->f->cx, engine, packed + size - engine->on.constants));

@@ -258,12 +258,12 @@ static uint32_t compatible_of(const qb_engine_origin *origin) {
 
 /* The host's packed constants, then the device's; `own` is new memory where these must be one. */
 static qb_status packed_of(qb_ctx *cx, const qb_engine *e, char **own, section *out) {
-    *out = (section){e->packed, e->memory.weights};
-    if (!e->device || e->packed_mapped) return QB_OK;
+    *out = (section){e->packed.data, e->memory.weights};
+    if (!e->device || e->packed.mapped) return QB_OK;
     const size_t host = e->memory.weights - e->on.constants;
     *own = qb_alloc_aligned(cx, e->memory.weights, 1);
     if (!*own) return cx->code;
-    if (host > 0) memcpy(*own, e->packed, host);
+    if (host > 0) memcpy(*own, e->packed.data, host);
     out->data = *own;
     return qb_device_constants(cx, e, *own + host);
 }

@@ -104,16 +104,16 @@ void qb_engine_assign_offsets(qb_engine *e) {
 }
 
 qb_status qb_engine_pack(qb_ctx *cx, qb_engine *e) {
-    if (e->packed) return QB_OK;
+    if (e->packed.data) return QB_OK;
     qb_engine_assign_offsets(e);
-    e->packed = qb_alloc_aligned(cx, e->memory.weights, 1);
-    if (!e->packed) return cx->code;
+    e->packed.data = qb_alloc_aligned(cx, e->memory.weights, 1);
+    if (!e->packed.data) return cx->code;
     for (int32_t s = 0; s < e->n_steps; s++) {
         const qb_step *step = &e->steps[s];
         if (!step->kernel || !step->kernel->pack || step->on_device) continue;
         QB_TRY_WRAP(cx,
                     step->kernel->pack(cx, step->kernel, step->constants,
-                                       (char *)e->packed + step->packed_offset),
+                                       (char *)e->packed.data + step->packed_offset),
                     "packing the constants of '%s' for %s", step->name, step->tactic);
     }
     return e->device ? qb_device_pack(cx, e) : QB_OK;

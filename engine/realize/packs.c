@@ -99,7 +99,7 @@ static qb_status enter_of_engine(qb_ctx *cx, qb_plans *plans, const void *data, 
 }
 
 qb_status qb_packs_of_engine(qb_ctx *cx, qb_plans *plans, const qb_engine *engine) {
-    const char *host = engine->packed, *device = engine->on.block;
+    const char *host = engine->packed.data, *device = engine->on.block;
     qb_hash key;
     for (int32_t s = 0; s < engine->n_steps; s++) {
         const qb_step *step = &engine->steps[s];

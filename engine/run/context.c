@@ -194,8 +194,8 @@ static qb_status run_node(qb_ctx *cx, qb_context *c, const qb_step *step, qb_ten
 
 /* The kernel's constants; NULL where it has none and the engine's block is not there (plans). */
 static const void *packed_of(const qb_engine *e, const qb_step *step) {
-    if (step->shared || !e->packed) return step->shared;
-    return (const char *)e->packed + step->packed_offset;
+    if (step->shared || !e->packed.data) return step->shared;
+    return (const char *)e->packed.data + step->packed_offset;
 }
 
 qb_status qb_context_step(qb_ctx *cx, qb_context *c, int32_t s) {

@@ -100,8 +100,7 @@ const qb_port *qb_tail_output(const struct qb_tail *tail, int32_t i) { return &t
 
 void qb_tail_run_free(qb_tail_run *run) {
     if (!run) return;
-    for (int32_t i = 0; run->head && i < run->engine->n_outputs; i++)
-        qb_engine_buffer_free(run->engine, run->head[i]);
+    for (int32_t i = 0; run->head && i < run->engine->n_outputs; i++) qb_free(run->head[i]);
     qb_free(run->head);
     qb_free(run->shape);
     qb_free(run);
@@ -115,7 +114,7 @@ qb_status qb_tail_run_create(qb_ctx *cx, const qb_engine *engine, qb_tail_run **
     r->shape = qb_alloc(cx, (size_t)engine->tail->n_outputs, sizeof *r->shape);
     bool whole = r->head && r->shape;
     for (int32_t i = 0; whole && i < engine->n_outputs; i++) {
-        r->head[i] = qb_engine_buffer(cx, engine, qb_desc_bytes(&engine->outputs[i].desc) + 1);
+        r->head[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(&engine->outputs[i].desc) + 1);
         whole = r->head[i] != NULL;
     }
     for (int32_t i = 0; whole && i < engine->tail->n_outputs; i++)
