@@ -28,6 +28,8 @@
 /* Memory for an image; sizes outside 1..100 megapixels are refused before allocating. */
 qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
                           qb_image *out);
+/* The size that the header of a JPEG or PNG tells; false: none, or beyond what can be decoded. */
+bool qb_image_size(const uint8_t *data, size_t size, int32_t *width, int32_t *height);
 /* Only the size check. */
 qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64_t height);
 qb_status qb_jpeg_decode(qb_ctx *cx, const char *name, const uint8_t *data, size_t size,
@@ -118,13 +120,18 @@ qb_status qb_dataset_read_file(qb_ctx *cx, const qb_dataset *dataset, const qb_s
 qb_status qb_dataset_read_tensor_file(qb_ctx *cx, const qb_dataset *dataset,
                                       const qb_sample *sample, qb_tensors *out);
 
-typedef enum qb_scan_kind { QB_SCAN_FOLDERS, QB_SCAN_IMAGES, QB_SCAN_TENSORS } qb_scan_kind;
+typedef enum qb_scan_kind {
+    QB_SCAN_FOLDERS,
+    QB_SCAN_IMAGES,
+    QB_SCAN_TENSORS,
+    QB_SCAN_TEXTS
+} qb_scan_kind;
 typedef struct qb_names {
     const char **name;
     size_t n, capacity;
 } qb_names;
-/* The visible subfolders, or the files that are named as images or tensors, of a folder; sorted
- * byte-wise, names in the arena. Free names->name. */
+/* The visible subfolders, or the files that are named as images, tensors or texts (.txt), of a
+ * folder; sorted byte-wise, names in the arena. Free names->name. */
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names);
 /* Adds a sample for each of them in the data set's folder, labels unknown. */

@@ -26,6 +26,42 @@ bool qb_image_is_blank(const qb_image *image) {
     return constant || black;
 }
 
+static int32_t big_endian(const uint8_t *at, int bytes) {
+    int64_t v = 0;
+    for (int i = 0; i < bytes; i++) v = v << 8 | at[i];
+    return v > INT32_MAX ? 0 : (int32_t)v;
+}
+
+/* A JPEG's frame header is the first segment that begins one; C4, C8 and CC are others. */
+static bool jpeg_size(const uint8_t *data, size_t size, int32_t *width, int32_t *height) {
+    for (size_t at = 2; at + 9 < size && data[at] == 0xff;) {
+        const uint8_t marker = data[at + 1];
+        if (marker == 0xff) { /* filled up */
+            at++;
+            continue;
+        }
+        if (marker >= 0xc0 && marker <= 0xcf && marker != 0xc4 && marker != 0xc8 &&
+            marker != 0xcc) {
+            *height = big_endian(data + at + 5, 2);
+            *width = big_endian(data + at + 7, 2);
+            return true;
+        }
+        at += 2 + (size_t)big_endian(data + at + 2, 2);
+    }
+    return false;
+}
+
+bool qb_image_size(const uint8_t *data, size_t size, int32_t *width, int32_t *height) {
+    *width = *height = 0;
+    if (size > 2 && data[0] == 0xff && data[1] == 0xd8) {
+        if (!jpeg_size(data, size, width, height)) return false;
+    } else if (size >= 24 && memcmp(data + 1, "PNG", 3) == 0) {
+        *width = big_endian(data + 16, 4);
+        *height = big_endian(data + 20, 4);
+    }
+    return *width > 0 && *height > 0 && (int64_t)*width * *height <= QB_IMAGE_PIXELS_MAX;
+}
+
 qb_status qb_image_check_size(qb_ctx *cx, const char *name, int64_t width, int64_t height) {
     if (width < 1 || height < 1 || width > INT32_MAX || height > INT32_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: image of %lldx%lld pixels", name,

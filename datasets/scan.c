@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "datasets_internal.h"
 
 bool qb_name_is_image(const char *name) {
@@ -25,6 +26,7 @@ static bool is_wanted(DIR *dir, const struct dirent *entry, qb_scan_kind kind) {
     if (entry->d_name[0] == '.') return false;
     if (kind == QB_SCAN_IMAGES && !qb_name_is_image(entry->d_name)) return false;
     if (kind == QB_SCAN_TENSORS && !qb_name_is_tensor(entry->d_name)) return false;
+    if (kind == QB_SCAN_TEXTS && !qb_has_suffix(entry->d_name, ".txt")) return false;
     if (entry->d_type == DT_DIR) return kind == QB_SCAN_FOLDERS;
     if (entry->d_type == DT_REG) return kind != QB_SCAN_FOLDERS;
     struct stat info;

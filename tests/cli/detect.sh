@@ -45,6 +45,35 @@ complains 'outputs look like fastestdet '
 complains "class 0 is taken for category 'person'"
 cd ..
 
+# The same ground truth as a YOLO data set, without crowds: nearly the same AP.
+mkdir -p yolo/images yolo/labels/val && ln -s "$sample/images" yolo/images/val
+python3 - "$sample/instances_val.json" yolo <<'PY'
+import json, sys
+d, to = json.load(open(sys.argv[1])), sys.argv[2]
+cats = sorted(d["categories"], key=lambda c: c["id"])
+number = {c["id"]: i for i, c in enumerate(cats)}
+image = {i["id"]: i for i in d["images"]}
+lines = {}
+for a in d["annotations"]:
+    i, (x, y, w, h) = image[a["image_id"]], a["bbox"]
+    if not a["iscrowd"]:
+        lines.setdefault(i["file_name"], []).append("%d %.8f %.8f %.8f %.8f" % (
+            number[a["category_id"]], (x + w / 2) / i["width"], (y + h / 2) / i["height"],
+            w / i["width"], h / i["height"]))
+for name, rows in lines.items():
+    open(f"{to}/labels/val/{name[:-4]}.txt", "w").write("\n".join(rows) + "\n")
+open(f"{to}/val.txt", "w").write("".join(f"./images/val/{i['file_name']}\n" for i in d["images"]))
+open(f"{to}/data.yaml", "w").write("path: ../elsewhere\nval: val.txt\nnames:\n" + "".join(
+    f"  {i}: {c['name']}\n" for i, c in enumerate(cats)))
+PY
+sed '/"category_ids"/,/\]/d' "$models/FastestDet.json" | tr '\n' ' ' | sed 's/, *} *}/ } }/' >FastestDet.json
+expect 0 "$QBENCH" compare fp32 --data yolo/data.yaml --duration 0.1 --no-figures -o yolo
+says '^fp32 +15.[12][0-9] '
+echo '80 0.5 0.5 0.1 0.1' >"yolo/labels/val/$(ls yolo/labels/val | sed -n 1p)"
+expect 1 "$QBENCH" compare fp32 --data yolo/data.yaml
+complains 'yolo/labels/val/.*.txt:1: class 80: expected 0 to 79'
+cp "$models/FastestDet.json" .
+
 # The other preparation of the same images, told by the settings: OpenCV's resize.
 echo 'preprocess: {resize: {filter: linear}}' >qbench.yaml
 expect 0 "$QBENCH" compare fp32 --data "$sample/instances_val.json" --duration 0.1 --no-figures -o cv2

@@ -41,6 +41,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     qb_jpeg_job job;
     const bool plain = qb_jpeg_plain(data + 2, size - 2, &job);
     if (qb_image_decode(&cx, "fuzz", data + 2, size - 2, &image) == QB_OK) {
+        int32_t width, height;
+        if (!qb_image_size(data + 2, size - 2, &width, &height) || width != image.width ||
+            height != image.height)
+            abort();
         if (plain &&
             (image.width != job.width || image.height != job.height || image.channels != 3))
             abort();

@@ -1,0 +1,149 @@
+#include "datasets/truth_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+qb_status qb_truth_begin(qb_ctx *cx, qb_dataset *dataset) {
+    dataset->truth = qb_alloc(cx, 1, sizeof *dataset->truth);
+    if (!dataset->truth) return cx->code;
+    qb_coco *t = dataset->truth;
+    QB_TRY(qb_arena_create(cx, &t->arena));
+    t->objects.path = qb_strdup(cx, dataset->path);
+    return t->objects.path ? QB_OK : cx->code;
+}
+
+/* Room for one more of n: capacities are powers of two. */
+static qb_status grow(qb_ctx *cx, void *list, size_t n, size_t size) {
+    void **slot = list;
+    size_t capacity = n;
+    if (n >= QB_COCO_OBJECTS_MAX) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "too many objects");
+    if (n > 0 && (n & (n - 1)) != 0) return QB_OK;
+    return qb_grow(cx, slot, &capacity, n > 0 ? 2 * n : 1, size);
+}
+
+qb_status qb_truth_add_category(qb_ctx *cx, qb_coco *t, const char *name) {
+    QB_TRY(grow(cx, &t->category, (size_t)t->n_categories, sizeof *t->category));
+    const char *copy = qb_arena_strdup(cx, t->arena, name);
+    if (!copy) return cx->code;
+    t->category[t->n_categories] = (qb_coco_category){t->n_categories, copy};
+    t->n_categories++;
+    return QB_OK;
+}
+
+qb_status qb_truth_need_category(qb_ctx *cx, qb_coco *t, int32_t label) {
+    char text[16];
+    if (label < 0 || label >= 1 << 16)
+        return qb_fail(cx, QB_STATUS_FORMAT, "class %d: expected 0 to 65535", (int)label);
+    while (t->n_categories <= label) {
+        snprintf(text, sizeof text, "%d", (int)t->n_categories);
+        QB_TRY(qb_truth_add_category(cx, t, text));
+    }
+    return QB_OK;
+}
+
+qb_status qb_truth_add_image(qb_ctx *cx, qb_dataset *dataset, const char *name) {
+    qb_coco *t = dataset->truth;
+    qb_map map = {0};
+    qb_coco_image image = {.id = t->n_images, .width = 1, .height = 1, .file_name = name};
+    char *path = qb_path_join(cx, dataset->root, name);
+    if (!path) return cx->code;
+    if (qb_map_open(cx, path, &map) != QB_OK ||
+        !qb_image_size(map.data, map.size, &image.width, &image.height))
+        image.width = image.height = 1;
+    qb_ctx_clear(cx);
+    qb_map_close(&map);
+    qb_free(path);
+    QB_TRY(grow(cx, &t->image, (size_t)t->n_images, sizeof *t->image));
+    t->image[t->n_images++] = image;
+    return qb_dataset_add(cx, dataset, name, image.id, -1);
+}
+
+qb_status qb_truth_add_object(qb_ctx *cx, qb_coco *t, int32_t category, const double box[4],
+                              bool ignored) {
+    QB_TRY(grow(cx, &t->objects.item, t->objects.n, sizeof *t->objects.item));
+    qb_coco_object *o = &t->objects.item[t->objects.n++];
+    *o = (qb_coco_object){
+        .image = t->n_images - 1, .category = category, .area = box[2] * box[3], .crowd = ignored};
+    memcpy(o->box, box, sizeof o->box);
+    return QB_OK;
+}
+
+/* ---- YOLO's labels --------------------------------------------------------------------------- */
+
+enum { NUMBERS_MAX = 4096 };
+
+/* The numbers of a line; -1: something else stands there, or too many. */
+static int read_numbers(char *line, double *out) {
+    int n = 0;
+    for (char *at = line;; n++) {
+        char *end;
+        at += strspn(at, " \t\r");
+        if (*at == '\0') return n;
+        if (n == NUMBERS_MAX) return -1;
+        out[n] = strtod(at, &end);
+        if (end == at || !isfinite(out[n])) return -1;
+        at = end;
+    }
+}
+
+/* Corners of what the numbers behind the class describe, in shares. */
+static void extent(const double *v, int n, double corner[4]) {
+    if (n < 6 || n % 2 != 0) { /* a box; what may follow are key points */
+        for (int k = 0; k < 2; k++) {
+            corner[k] = v[k] - v[2 + k] / 2;
+            corner[2 + k] = v[k] + v[2 + k] / 2;
+        }
+        return;
+    }
+    corner[0] = corner[2] = v[0];
+    corner[1] = corner[3] = v[1];
+    for (int i = 2; i < n; i++) {
+        corner[i % 2] = fmin(corner[i % 2], v[i]);
+        corner[2 + i % 2] = fmax(corner[2 + i % 2], v[i]);
+    }
+}
+
+static qb_status add_line(qb_ctx *cx, const double *v, int n, int32_t n_classes, qb_coco *truth) {
+    const qb_coco_image *image = &truth->image[truth->n_images - 1];
+    double corner[4];
+    if (n < 5) return qb_fail(cx, QB_STATUS_FORMAT, "expected a class and four numbers");
+    if (v[0] != floor(v[0]) || v[0] < 0 || v[0] > 1e6 || (n_classes > 0 && v[0] >= n_classes))
+        return qb_fail(cx, QB_STATUS_FORMAT, "class %g: expected 0 to %d", v[0],
+                       n_classes > 0 ? n_classes - 1 : 65535);
+    const int32_t label = (int32_t)v[0];
+    QB_TRY(qb_truth_need_category(cx, truth, label));
+    extent(v + 1, n - 1, corner);
+    for (int k = 0; k < 4; k++)
+        if (!(corner[k] > -1e3 && corner[k] < 1e3))
+            return qb_fail(cx, QB_STATUS_FORMAT, "a box beyond the image: expected shares of it");
+    const double box[] = {corner[0] * image->width, corner[1] * image->height,
+                          (corner[2] - corner[0]) * image->width,
+                          (corner[3] - corner[1]) * image->height};
+    return qb_truth_add_object(cx, truth, label, box, false);
+}
+
+qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
+                               int32_t n_classes, qb_coco *truth) {
+    double *number = qb_alloc(cx, NUMBERS_MAX, sizeof *number);
+    qb_status status = number ? QB_OK : cx->code;
+    int line = 0;
+    for (size_t at = 0; at < n && status == QB_OK;) {
+        const char *end = memchr(text + at, '\n', n - at);
+        const size_t length = end ? (size_t)(end - text) - at : n - at;
+        char *copy = qb_format(cx, "%.*s", (int)(length < 1 << 20 ? length : 1 << 20), text + at);
+        if (!copy) status = cx->code;
+        line++;
+        at += length + 1;
+        const int found = copy ? read_numbers(copy, number) : 0;
+        if (found < 0)
+            status = qb_fail(cx, QB_STATUS_FORMAT, "expected numbers");
+        else if (found > 0)
+            status = add_line(cx, number, found, n_classes, truth);
+        qb_free(copy);
+    }
+    qb_free(number);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s:%d", name, line);
+}
