@@ -20,6 +20,7 @@ INTERVAL(agreement_ci, qb_run_metric_ci(r, "agreement"))
 INTERVAL(psnr_ci, qb_run_metric_ci(r, "psnr"))
 INTERVAL(target_psnr_ci, qb_run_metric_ci(r, "target_psnr"))
 INTERVAL(ap_ci, qb_run_metric_ci(r, "ap"))
+INTERVAL(map_ci, qb_run_metric_ci(r, "map"))
 INTERVAL(miou_ci, qb_run_metric_ci(r, "miou"))
 INTERVAL(ap50_ci, qb_run_metric_ci(r, "ap50"))
 VALUE(top1_flat, r->top1) /* records without metrics have these */
@@ -69,6 +70,9 @@ static const qb_column columns[] = {
     {"miou", CI, A, "%.1f", NULL, miou_ci, false, false, NULL, NULL},
     {"pixel_accuracy", "pixels %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"boundary_f", "boundary F %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"map", "mAP %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"map", CI, A, "%.1f", NULL, map_ci, false, false, NULL, NULL},
+    {"f1", "F1 %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"drop", "drop", A, "%+.2f", drop, NULL, false, false,
      "points of the task's first metric lost against the first row; interval: Tango's score "
      "interval of paired proportions (top-1), or the same bootstrap draws of both rows (AP, mIoU)",
