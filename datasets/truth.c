@@ -147,3 +147,70 @@ qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, s
     qb_free(number);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s:%d", name, line);
 }
+
+/* ---- VOC's annotations ----------------------------------------------------------------------- */
+
+typedef struct stretch {
+    const char *begin, *end;
+} stretch;
+
+/* What stands between <tag> and </tag>, the first one; false: there is none. */
+static bool between(const stretch *in, const char *tag, stretch *out) {
+    char open[32], close[32];
+    const int n = snprintf(open, sizeof open, "<%s>", tag);
+    const int m = snprintf(close, sizeof close, "</%s>", tag);
+    const char *from = memmem(in->begin, (size_t)(in->end - in->begin), open, (size_t)n);
+    if (!from) return false;
+    out->begin = from + n;
+    out->end = memmem(out->begin, (size_t)(in->end - out->begin), close, (size_t)m);
+    return out->end != NULL;
+}
+
+static bool number_between(const stretch *in, const char *tag, double *out) {
+    stretch text;
+    char copy[64], *end;
+    if (!between(in, tag, &text)) return false;
+    snprintf(copy, sizeof copy, "%.*s", (int)fmin((double)(text.end - text.begin), 63), text.begin);
+    *out = strtod(copy, &end);
+    return end != copy && isfinite(*out) && fabs(*out) < 1e9;
+}
+
+/* The category of a name, new ones at the end. Ids are ranks, so they stay in order. */
+static qb_status category_named(qb_ctx *cx, qb_coco *t, const stretch *name, int32_t *out) {
+    char text[128];
+    const char *begin = name->begin, *end = name->end;
+    while (begin < end && (unsigned char)*begin <= ' ') begin++;
+    while (end > begin && (unsigned char)end[-1] <= ' ') end--;
+    snprintf(text, sizeof text, "%.*s", (int)fmin((double)(end - begin), 127), begin);
+    for (*out = 0; *out < t->n_categories; ++*out)
+        if (strcmp(t->category[*out].name, text) == 0) return QB_OK;
+    return qb_truth_add_category(cx, t, text);
+}
+
+static qb_status add_voc_object(qb_ctx *cx, const stretch *object, qb_coco *truth) {
+    static const char *const corner[] = {"xmin", "ymin", "xmax", "ymax"};
+    stretch name, box;
+    double v[4], difficult = 0;
+    int32_t category;
+    if (!between(object, "name", &name) || !between(object, "bndbox", &box))
+        return qb_fail(cx, QB_STATUS_FORMAT, "an object without name or bndbox");
+    for (int k = 0; k < 4; k++)
+        if (!number_between(&box, corner[k], &v[k]))
+            return qb_fail(cx, QB_STATUS_FORMAT, "bndbox: expected a number for %s", corner[k]);
+    number_between(object, "difficult", &difficult);
+    QB_TRY(category_named(cx, truth, &name, &category));
+    const double own[] = {v[0] - 1, v[1] - 1, v[2] - v[0] + 1, v[3] - v[1] + 1};
+    return qb_truth_add_object(cx, truth, category, own, difficult != 0);
+}
+
+qb_status qb_voc_objects_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
+                               qb_coco *truth) {
+    stretch rest = {text, text + n}, object;
+    if (!memmem(text, n, "<annotation", 11))
+        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected an <annotation>", name);
+    while (between(&rest, "object", &object)) {
+        QB_TRY_WRAP(cx, add_voc_object(cx, &object, truth), "%s", name);
+        rest.begin = object.end;
+    }
+    return QB_OK;
+}

@@ -22,5 +22,9 @@ qb_status qb_truth_add_object(qb_ctx *cx, qb_coco *truth, int32_t category, cons
  * 0 where it is not known, then categories are added. */
 qb_status qb_yolo_labels_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                int32_t n_classes, qb_coco *truth);
+/* The <object>s of an annotation as PASCAL VOC writes it, into the last image: name and bndbox,
+ * with corners that count from 1; categories are added as they come. */
+qb_status qb_voc_objects_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
+                               qb_coco *truth);
 
 #endif

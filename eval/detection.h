@@ -46,12 +46,13 @@ typedef struct qb_detect_settings {
     double report_threshold;              /* the score above which a user sees a box; 0.25 */
     bool across_classes;                  /* one suppression for all classes */
     bool multi_label;                     /* a box for each class above the threshold */
-    int32_t normalized; /* boxes are shares of the input: 1; pixels: 0; told by the values: -1 */
-    int32_t box;        /* index into qb_box_words; -1: the decoder's own */
-    int32_t sigmoid;    /* scores go through one: 1; not: 0; where they leave 0 to 1: -1 */
-    int32_t background; /* the first class is none: 1; it is not: 0; by the number of names: -1 */
-    double cell_offset; /* of a cell's centre, in strides; NaN: the decoder's own */
-    double variance[2]; /* of an anchor's centre and size; 0.1, 0.2 where a decoder has some */
+    int32_t normalized;  /* boxes are shares of the input: 1; pixels: 0; told by the values: -1 */
+    int32_t box;         /* index into qb_box_words; -1: the decoder's own */
+    int32_t sigmoid;     /* scores go through one: 1; not: 0; where they leave 0 to 1: -1 */
+    int32_t exponential; /* yolo_anchors: sizes are anchors times exp (YOLOv2 to v4): 1; else 0 */
+    int32_t background;  /* the first class is none: 1; it is not: 0; by the number of names: -1 */
+    double cell_offset;  /* of a cell's centre, in strides; NaN: the decoder's own */
+    double variance[2];  /* of an anchor's centre and size; 0.1, 0.2 where a decoder has some */
     int32_t n_min_sizes, n_max_sizes, n_ratios; /* ssd: of the priors, in pixels */
     double min_size[QB_ANCHORS_MAX], max_size[QB_STRIDES_MAX], ratio[QB_RATIOS_MAX];
     int64_t top_k; /* boxes that an image keeps; 0: all */

@@ -37,6 +37,7 @@ static const number_key keys[] = {
     CHOICE("normalized", normalized),
     CHOICE("sigmoid", sigmoid),
     CHOICE("background", background),
+    CHOICE("exponential", exponential),
 };
 
 /* A list of numbers of `detection`. */

@@ -1,4 +1,5 @@
-/* yolo_anchors: the raw heads of YOLOv3, v5 and v7, https://github.com/ultralytics/yolov5 (Detect).
+/* yolo_anchors: the raw heads of YOLOv5 and v7, with `exponential` of YOLOv2 to v4,
+ * https://github.com/ultralytics/yolov5 (Detect).
  */
 #include <math.h>
 
@@ -56,10 +57,13 @@ static qb_status decode_cell(qb_ctx *cx, const qb_decode *in, const head *h, con
     if (!(objectness > in->settings->score_threshold)) return QB_OK;
     const double across = (double)in->width / (double)h->width,
                  down = (double)in->height / (double)h->height;
-    const double w = 2 * sigmoid(p[2 * step]), v = 2 * sigmoid(p[3 * step]);
-    const double box[] = {(2 * sigmoid(p[0]) - 0.5 + (double)x) * across,
-                          (2 * sigmoid(p[step]) - 0.5 + (double)y) * down, w * w * size[0],
-                          v * v * size[1]};
+    double box[4];
+    for (int k = 0; k < 2; k++) {
+        const double at = sigmoid(p[k * step]), t = p[(2 + k) * step], w = 2 * sigmoid((float)t);
+        const bool grows = in->settings->exponential; /* YOLOv2 to v4 */
+        box[k] = ((grows ? at : 2 * at - 0.5) + (double)(k ? y : x)) * (k ? down : across);
+        box[2 + k] = (grows ? exp(fmin(t, 20)) : w * w) * size[k];
+    }
     int32_t best = 0;
     for (int32_t k = 0; k < h->each - 5; k++) {
         if (p[(5 + k) * step] > p[(5 + best) * step]) best = k;
@@ -70,11 +74,27 @@ static qb_status decode_cell(qb_ctx *cx, const qb_decode *in, const head *h, con
     return qb_decode_box(cx, in, box, objectness * sigmoid(p[(5 + best) * step]), best);
 }
 
+/* The place of an output's anchors: by its stride among those told, else the finest first. */
+static int32_t place_of(const qb_decode *in, int32_t i) {
+    const qb_detect_settings *s = in->settings;
+    head own, other;
+    int32_t finer = 0;
+    find_head(in, i, &own);
+    for (int32_t k = 0; k < s->n_strides && s->n_strides == in->n; k++)
+        if (fabs(s->stride[k] * (double)own.width - in->width) < s->stride[k]) return k;
+    for (int32_t k = 0; k < in->n; k++) {
+        find_head(in, k, &other);
+        finer += other.height > own.height || (other.height == own.height && k < i);
+    }
+    return finer;
+}
+
 static qb_status decode(qb_ctx *cx, const qb_decode *in) {
-    const double *anchor = in->settings->n_anchors > 0 ? in->settings->anchor : usual;
+    const double *anchors = in->settings->n_anchors > 0 ? in->settings->anchor : usual;
     for (int32_t i = 0; i < in->n; i++) {
         head h;
         find_head(in, i, &h);
+        const double *anchor = anchors + 2 * h.anchors * place_of(in, i);
         for (int64_t a = 0; a < h.anchors; a++, anchor += 2)
             for (int64_t k = 0; k < h.height * h.width; k++)
                 QB_TRY(decode_cell(cx, in, &h, anchor, a, k / h.width, k % h.width));
@@ -85,7 +105,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
 const qb_box_decoder qb_box_decoder_yolo_anchors = {
     .name = "yolo_anchors",
     .text = "an output 1 x A (5 + classes) x H x W, or 1 x A x H x W x (5 + classes), a stride",
-    .words = "yolov5_raw yolov7_raw",
+    .words = "yolov5_raw yolov7_raw darknet yolov3_raw yolov4_raw tiny_yolov3",
     .classes = classes,
     .decode = decode,
 };

@@ -72,6 +72,34 @@ says '^fp32 +15.[12][0-9] '
 echo '80 0.5 0.5 0.1 0.1' >"yolo/labels/val/$(ls yolo/labels/val | sed -n 1p)"
 expect 1 "$QBENCH" compare fp32 --data yolo/data.yaml
 complains 'yolo/labels/val/.*.txt:1: class 80: expected 0 to 79'
+# And as VOC's folders, whose names are found among the labels, whatever their spaces.
+mkdir -p voc/Annotations voc/ImageSets/Main && ln -s "$sample/images" voc/JPEGImages
+python3 - "$sample/instances_val.json" voc FastestDet.json <<'PY'
+import json, sys
+d, to = json.load(open(sys.argv[1])), sys.argv[2]
+name = {c["id"]: c["name"].replace(" ", "_") for c in d["categories"]}
+objects = {}
+for a in d["annotations"]:
+    x, y, w, h = a["bbox"]
+    if not a["iscrowd"]:
+        objects.setdefault(a["image_id"], []).append(
+            f"<object><name>{name[a['category_id']]}</name><difficult>0</difficult><bndbox>"
+            f"<xmin>{x + 1}</xmin><ymin>{y + 1}</ymin><xmax>{x + w}</xmax><ymax>{y + h}</ymax>"
+            "</bndbox></object>\n")
+open(f"{to}/ImageSets/Main/val.txt", "w").write(
+    "".join(i["file_name"][:-4] + "\n" for i in d["images"]))
+for i in d["images"]:
+    open(f"{to}/Annotations/{i['file_name'][:-4]}.xml", "w").write(
+        "<annotation>" + "".join(objects.get(i["id"], [])) + "</annotation>\n")
+side = json.load(open(sys.argv[3]))
+side["labels"] = [c["name"] for c in sorted(d["categories"], key=lambda c: c["id"])]
+json.dump(side, open(sys.argv[3], "w"))
+PY
+expect 0 "$QBENCH" compare fp32 --data voc --duration 0.1 --no-figures -o voc.out
+says '^fp32 +15.[12][0-9] '
+sed -i 's/<xmin>/<xmn>/' "voc/Annotations/$(ls voc/Annotations | sed -n 1p)"
+expect 1 "$QBENCH" compare fp32 --data voc
+complains 'bndbox: expected a number for xmin'
 cp "$models/FastestDet.json" .
 
 # The other preparation of the same images, told by the settings: OpenCV's resize.

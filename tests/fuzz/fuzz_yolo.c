@@ -1,4 +1,5 @@
-/* Label files of YOLO data sets, for an image of a size; the first byte tells the classes. */
+/* Label files of YOLO data sets, for an image of a size; the first byte tells the classes, 255 that
+ * the rest is an annotation of VOC. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -16,8 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     dataset.truth->image = qb_alloc(&cx, 1, sizeof image);
     *dataset.truth->image = image;
     dataset.truth->n_images = 1;
-    const qb_status status = qb_yolo_labels_parse(&cx, "fuzz", (const char *)data + 1, size - 1,
-                                                  data[0] % 8, dataset.truth);
+    const char *text = (const char *)data + 1;
+    const qb_status status =
+        data[0] == 255
+            ? qb_voc_objects_parse(&cx, "fuzz", text, size - 1, dataset.truth)
+            : qb_yolo_labels_parse(&cx, "fuzz", text, size - 1, data[0] % 8, dataset.truth);
     if (status != QB_OK && cx.message[0] == '\0') abort();
     for (size_t i = 0; i < dataset.truth->objects.n; i++) {
         const qb_coco_object *o = &dataset.truth->objects.item[i];

@@ -189,6 +189,11 @@ static void yolo_anchors_of_both_layouts(void **state) {
         decode(64, 64);
         assert_int_equal(f.found.n, 1);
         expect(0, 24 - 31, 24 - 22.5, 62, 45, 1, 1); /* anchor 62 x 45, stride 16 */
+        f.found.n = 0;
+        f.settings.exponential = 1;
+        p[last ? (a * n + cell) * 7 + 2 : (a * 7 + 2) * n + cell] = logf(2);
+        decode(64, 64);
+        expect(0, 24 - 62, 24 - 22.5, 124, 45, 1, 1);
     }
 }
 
