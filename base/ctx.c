@@ -20,6 +20,8 @@ void qb_ctx_child(const qb_ctx *parent, qb_ctx *child) {
     child->log = parent->log;
     child->cancel = parent->cancel;
     child->plugins = parent->plugins;
+    child->outside = parent->outside;
+    child->n_outside = parent->n_outside;
     child->threads = parent->threads;
 }
 
@@ -86,7 +88,8 @@ qb_status qb_wrap(qb_ctx *cx, const char *fmt, ...) {
 }
 
 qb_status qb_check_cancel(qb_ctx *cx) {
-    if (!cx->cancel || !*cx->cancel) return QB_OK;
+    if (!cx->cancel || !__atomic_load_n(cx->cancel, __ATOMIC_RELAXED)) return QB_OK;
+    __atomic_store_n(cx->cancel, QB_CANCEL_SEEN, __ATOMIC_RELAXED);
     return qb_fail(cx, QB_STATUS_CANCELLED, "interrupted");
 }
 

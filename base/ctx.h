@@ -22,11 +22,14 @@ struct qb_log;
 struct qb_plugins;
 
 typedef struct qb_ctx {
-    qb_status code;                      /* code of the last error, QB_OK when none */
-    char message[QB_MESSAGE_MAX];        /* its text, outermost context first */
-    struct qb_log *log;                  /* may be NULL: nothing is logged */
-    const volatile sig_atomic_t *cancel; /* non-zero once the user asked to stop; may be NULL */
-    struct qb_plugins *plugins;          /* foreign operators, see graph/plugin.h; may be NULL */
+    qb_status code;                /* code of the last error, QB_OK when none */
+    char message[QB_MESSAGE_MAX];  /* its text, outermost context first */
+    struct qb_log *log;            /* may be NULL: nothing is logged */
+    volatile sig_atomic_t *cancel; /* non-zero once the user asked to stop; may be NULL */
+    struct qb_plugins *plugins;    /* foreign operators, see graph/plugin.h; may be NULL */
+    const char *const *outside; /* folders and files that a file may name though they are not in its
+                                   folder (base/open.h); may be NULL */
+    int n_outside;
     int threads;        /* worker threads to use; 0: as many as there are processors */
     long fail_alloc_at; /* tests: make the n-th allocation from now fail; 0: never */
 } qb_ctx;
@@ -53,7 +56,10 @@ qb_status qb_fail(qb_ctx *cx, qb_status code, const char *fmt, ...) QB_PRINTF(3,
 qb_status qb_fail_errno(qb_ctx *cx, const char *fmt, ...) QB_PRINTF(2, 3);
 /* Puts "context: " before the message of the current error and returns its code. */
 qb_status qb_wrap(qb_ctx *cx, const char *fmt, ...) QB_PRINTF(2, 3);
-/* QB_STATUS_CANCELLED with the message "interrupted" once the user asked to stop, else QB_OK. */
+/* QB_STATUS_CANCELLED with the message "interrupted" once the user asked to stop, else QB_OK. Then
+ * *cx->cancel becomes QB_CANCEL_SEEN: the caller is on its way out. */
+#define QB_CANCEL_ASKED 1
+#define QB_CANCEL_SEEN 2
 qb_status qb_check_cancel(qb_ctx *cx);
 /* The number of worker threads that the context asks for, at least 1. */
 int qb_threads(const qb_ctx *cx);

@@ -1,4 +1,4 @@
-#include "file.h"
+#include "open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,25 +8,59 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-qb_status qb_map_open(qb_ctx *cx, const char *path, qb_map *out) {
-    qb_status status = QB_OK;
-    struct stat info;
-    /* Not blocking: a FIFO in the place of a file must be an error, not a hang. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0) return qb_fail_errno(cx, "open %s", path);
-    if (fstat(fd, &info) != 0) QB_GO(qb_fail_errno(cx, "stat %s", path));
-    if (!S_ISREG(info.st_mode))
-        QB_GO(qb_fail(cx, QB_STATUS_IO, "open %s: expected a regular file, got a %s", path,
-                      S_ISDIR(info.st_mode) ? "directory" : "special file"));
-    qb_map map = {NULL, (size_t)info.st_size};
-    if (map.size > 0) {
-        void *data = mmap(NULL, map.size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED) QB_GO(qb_fail_errno(cx, "map %s (%zu bytes)", path, map.size));
+enum { CHUNK = 16 << 20 }; /* read between two looks whether the user asked to stop */
+
+static qb_status read_chunks(qb_ctx *cx, const char *path, int fd, char *to, size_t size) {
+    for (size_t at = 0; at < size;) {
+        QB_TRY(qb_check_cancel(cx));
+        const ssize_t got = read(fd, to + at, size - at < CHUNK ? size - at : CHUNK);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return qb_fail_errno(cx, "read %s", path);
+        if (got == 0)
+            return qb_fail(cx, QB_STATUS_IO, "read %s: cut short to %zu of %zu bytes meanwhile",
+                           path, at, size);
+        at += (size_t)got;
+    }
+    return QB_OK;
+}
+
+static qb_status map_copy(qb_ctx *cx, const char *path, int fd, size_t size, void *copy) {
+    QB_TRY(read_chunks(cx, path, fd, copy, size));
+    return mprotect(copy, size, PROT_READ) == 0 ? QB_OK : qb_fail_errno(cx, "map %s", path);
+}
+
+static qb_status map_opened(qb_ctx *cx, const qb_opened *from, qb_map *out) {
+    const size_t size = from->size;
+    const bool copies = size <= QB_MAP_COPIED;
+    qb_map map = {.size = size, .stored = from->stored};
+    if (size > 0) {
+        void *data = copies ? mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)
+                            : mmap(NULL, size, PROT_READ, MAP_PRIVATE, from->fd, 0);
+        if (data == MAP_FAILED) return qb_fail_errno(cx, "map %s (%zu bytes)", from->path, size);
         map.data = data;
+        if (copies && map_copy(cx, from->path, from->fd, size, data) != QB_OK) {
+            qb_map_close(&map);
+            return cx->code;
+        }
     }
     *out = map;
-out:
-    close(fd);
+    return QB_OK;
+}
+
+qb_status qb_map_open(qb_ctx *cx, const char *path, qb_map *out) {
+    qb_opened from;
+    QB_TRY(qb_open_regular(cx, path, &from));
+    const qb_status status = map_opened(cx, &from, out);
+    qb_opened_close(&from);
+    return status;
+}
+
+qb_status qb_map_open_named(qb_ctx *cx, const qb_named *named, qb_map *out) {
+    qb_opened from;
+    QB_TRY(qb_open_named(cx, named, &from));
+    const qb_status status = map_opened(cx, &from, out);
+    qb_opened_close(&from);
     return status;
 }
 
@@ -36,23 +70,23 @@ void qb_map_close(qb_map *map) {
     *map = (qb_map){0};
 }
 
-static qb_status read_all(qb_ctx *cx, const char *path, int fd, size_t limit, char **data,
+/* Files of /proc say that they are empty: what comes counts, not what was said. */
+static qb_status read_all(qb_ctx *cx, const qb_opened *from, size_t limit, char **data,
                           size_t *size) {
+    const char *path = from->path;
     char *buffer = NULL;
-    size_t capacity = 0, used = 0;
-    struct stat info;
-    size_t expected = 4096;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
-        if ((size_t)info.st_size > limit)
-            return qb_fail(cx, QB_STATUS_FORMAT, "read %s: %lld bytes, at most %zu are accepted",
-                           path, (long long)info.st_size, limit);
-        expected = (size_t)info.st_size + 2; /* one to see the end, one for the zero */
-    }
+    size_t capacity = 0, used = 0, expected = from->size;
     qb_status status = QB_OK;
+    if (expected > limit)
+        return qb_fail(cx, QB_STATUS_FORMAT, "read %s: %zu bytes, at most %zu are accepted", path,
+                       expected, limit);
+    expected = expected ? expected + 2 : 4096; /* one to see the end, one for the zero */
     for (;;) {
         size_t need = used + 2 > expected ? used + 2 : expected;
+        QB_GO(qb_check_cancel(cx));
         QB_GO(qb_grow(cx, &buffer, &capacity, need, 1));
-        ssize_t got = read(fd, buffer + used, capacity - used - 1);
+        const size_t room = capacity - used - 1;
+        ssize_t got = read(from->fd, buffer + used, room < CHUNK ? room : CHUNK);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) QB_GO(qb_fail_errno(cx, "read %s", path));
         if (got == 0) break;
@@ -70,10 +104,30 @@ out:
     return status;
 }
 
+static bool is_null_device(const char *path) {
+    struct stat info, null;
+    return stat(path, &info) == 0 && S_ISCHR(info.st_mode) && stat("/dev/null", &null) == 0 &&
+           null.st_rdev == info.st_rdev;
+}
+
 qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, size_t *size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return qb_fail_errno(cx, "open %s", path);
-    qb_status status = read_all(cx, path, fd, limit, data, size);
-    close(fd);
+    qb_opened from;
+    if (is_null_device(path)) {
+        if (size) *size = 0;
+        *data = qb_strdup(cx, "");
+        return *data ? QB_OK : cx->code;
+    }
+    QB_TRY(qb_open_regular(cx, path, &from));
+    qb_status status = read_all(cx, &from, limit, data, size);
+    qb_opened_close(&from);
+    return status;
+}
+
+qb_status qb_file_read_named(qb_ctx *cx, const qb_named *named, size_t limit, char **data,
+                             size_t *size) {
+    qb_opened from;
+    QB_TRY(qb_open_named(cx, named, &from));
+    qb_status status = read_all(cx, &from, limit, data, size);
+    qb_opened_close(&from);
     return status;
 }

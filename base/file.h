@@ -15,22 +15,27 @@ extern "C" {
 typedef struct qb_map {
     const uint8_t *data; /* NULL for an empty file */
     size_t size;
+    size_t stored; /* bytes that the disk holds: less in a file with holes */
 } qb_map;
 
-/* Maps a regular file read-only. Errors name the path and the reason. A file that someone else cuts
- * short while it is mapped ends the process (SIGBUS), as with every mapping. */
+/* A regular file's bytes, page-aligned and read-only. Up to QB_MAP_COPIED bytes they are a copy,
+ * which nobody can change any more; a larger file is mapped, and reading what someone else has cut
+ * off raises SIGBUS (the program turns that into an error). Errors name the path and the reason. */
+#define QB_MAP_COPIED ((size_t)64 << 20)
 qb_status qb_map_open(qb_ctx *cx, const char *path, qb_map *out);
 void qb_map_close(qb_map *map); /* accepts a zeroed map */
 
-/* Reads a whole file of at most `limit` bytes into new memory with a terminating zero. */
+/* Reads a whole regular file (or /dev/null, an empty one) of at most `limit` bytes into new memory
+ * with a terminating zero. */
 qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, size_t *size);
 
 /* A file under construction: written to a temporary name in the target's folder; commit does fsync
  * and rename, abort unlinks. A killed run leaves the old file or the new one, and perhaps a file
  * .NAME.qbench-N.tmp, which the next writer of NAME removes. The rights of the old file stay. A
- * link stays a link, and the file that it names is written; another user's link in a folder that
- * everybody may write to is an error. What is not a regular file (/dev/null, a pipe) is written
- * directly: `temp` is NULL then. */
+ * link of that name is replaced like a file: nothing is written through it. What is not a regular
+ * file
+ * (/dev/null, a pipe with a reader) is written directly, unless a link outside /dev and /proc leads
+ * there: `temp` is NULL then. */
 typedef struct qb_writer {
     FILE *stream;  /* write here; commit looks whether all could be written */
     char *temp;    /* the temporary file's path */
@@ -58,6 +63,8 @@ bool qb_path_is_dir(const char *path);
 bool qb_path_is_same(const char *a, const char *b);
 /* mkdir -p. */
 qb_status qb_make_dirs(qb_ctx *cx, const char *path);
+/* The same for a folder whose name is our own choice: a link that stands there is an error. */
+qb_status qb_make_own_dir(qb_ctx *cx, const char *path);
 /* New string folder/name; `name` alone when it is absolute or folder is NULL or empty. */
 char *qb_path_join(qb_ctx *cx, const char *folder, const char *name);
 /* New string: the folder part ("." when none). */

@@ -81,6 +81,24 @@ void qb_hasher_update(qb_hasher *hasher, const void *data, size_t n) {
     if (n) XXH3_128bits_update(&hasher->state, data, n);
 }
 
+qb_status qb_hasher_update_all(qb_ctx *cx, qb_hasher *hasher, const void *data, size_t n) {
+    enum { CHUNK = 64 << 20 };
+    for (size_t at = 0; at < n; at += CHUNK) {
+        QB_TRY(qb_check_cancel(cx));
+        qb_hasher_update(hasher, (const char *)data + at, n - at < CHUNK ? n - at : CHUNK);
+    }
+    return QB_OK;
+}
+
+qb_status qb_hash_all(qb_ctx *cx, const void *data, size_t n, qb_hash *out) {
+    qb_hasher *hasher;
+    QB_TRY(qb_hasher_create(cx, &hasher));
+    const qb_status status = qb_hasher_update_all(cx, hasher, data, n);
+    if (status == QB_OK) *out = qb_hasher_digest(hasher);
+    qb_hasher_free(hasher);
+    return status;
+}
+
 void qb_hasher_string(qb_hasher *hasher, const char *text) {
     size_t n = strlen(text);
     uint8_t prefix[8];

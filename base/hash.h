@@ -30,6 +30,10 @@ bool qb_hash_parse(const char *text, qb_hash *out);
 
 qb_status qb_hasher_create(qb_ctx *cx, qb_hasher **out);
 void qb_hasher_update(qb_hasher *hasher, const void *data, size_t n);
+/* qb_hasher_update and qb_hash_bytes of much data: they look now and then whether the user asked to
+ * stop (QB_STATUS_CANCELLED). */
+qb_status qb_hasher_update_all(qb_ctx *cx, qb_hasher *hasher, const void *data, size_t n);
+qb_status qb_hash_all(qb_ctx *cx, const void *data, size_t n, qb_hash *out);
 /* Length-prefixed, so that "ab","c" and "a","bc" differ. */
 void qb_hasher_string(qb_hasher *hasher, const char *text);
 qb_hash qb_hasher_digest(const qb_hasher *hasher);

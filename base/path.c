@@ -45,6 +45,16 @@ qb_status qb_make_dirs(qb_ctx *cx, const char *path) {
     return status;
 }
 
+qb_status qb_make_own_dir(qb_ctx *cx, const char *path) {
+    struct stat info;
+    if (lstat(path, &info) == 0 && S_ISLNK(info.st_mode))
+        return qb_fail(cx, QB_STATUS_IO,
+                       "make folder %s: there is a link of that name, through which nothing is "
+                       "written: remove it",
+                       path);
+    return qb_make_dirs(cx, path);
+}
+
 char *qb_path_join(qb_ctx *cx, const char *folder, const char *name) {
     if (!folder || !*folder || *name == '/') return qb_strdup(cx, name);
     bool slash = folder[strlen(folder) - 1] == '/';

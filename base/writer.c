@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "file.h"
@@ -105,8 +106,28 @@ static int own_output(const struct stat *info) {
 
 /* A device or pipe, or an own output, is written directly: renaming a file over it would destroy
  * it. */
-static bool is_special(const struct stat *info) {
-    return !S_ISDIR(info->st_mode) && (!S_ISREG(info->st_mode) || own_output(info) >= 0);
+static bool is_special(const char *path, const struct stat *info) {
+    struct stat link;
+    if (S_ISDIR(info->st_mode)) return false;
+    /* A link in a folder of data does not choose a device. */
+    const bool system = strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0;
+    if (!system && lstat(path, &link) == 0 && S_ISLNK(link.st_mode)) return false;
+    return !S_ISREG(info->st_mode) || own_output(info) >= 0;
+}
+
+/* Waits a little for the reader of a pipe, not for ever. */
+static int open_device(const char *path) {
+    enum { ATTEMPTS = 100, PAUSE_NS = 10000000 };
+    int fd = -1;
+    for (int i = 0; fd < 0 && i < ATTEMPTS; i++) {
+        const struct timespec pause = {0, i > 0 ? PAUSE_NS : 0};
+        nanosleep(&pause, NULL);
+        fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        if (fd < 0 && errno != ENXIO) return -1; /* ENXIO: nobody reads yet */
+    }
+    const int flags = fd < 0 ? -1 : fcntl(fd, F_GETFL);
+    if (flags >= 0) (void)fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
+    return fd;
 }
 
 static qb_status open_special(qb_ctx *cx, const char *path, const struct stat *info,
@@ -115,62 +136,18 @@ static qb_status open_special(qb_ctx *cx, const char *path, const struct stat *i
     writer->path = qb_strdup(cx, path);
     if (!writer->path) return cx->code;
     if (own >= 0) fflush(own == STDOUT_FILENO ? stdout : stderr);
-    const int copy = own < 0 ? -1 : fcntl(own, F_DUPFD_CLOEXEC, 0);
-    writer->stream = own < 0 ? fopen(path, "we") : copy < 0 ? NULL : fdopen(copy, "w");
+    const int to = own < 0 ? open_device(path) : fcntl(own, F_DUPFD_CLOEXEC, 0);
+    writer->stream = to < 0 ? NULL : fdopen(to, "w");
     if (writer->stream) return QB_OK;
     qb_fail_errno(cx, "write %s", path);
-    if (copy >= 0) close(copy);
+    if (to >= 0) close(to);
     return cx->code;
-}
-
-/* In a folder where everybody may put a link (/tmp) one of another user is not followed: it could
- * lead to a file that only we may write. The kernel's rule for opening (fs.protected_symlinks),
- * which reading a link passes by. */
-static qb_status check_trust(qb_ctx *cx, const char *path, const char *link, const char *folder) {
-    struct stat in, of;
-    if (stat(folder, &in) != 0 || lstat(link, &of) != 0) return QB_OK; /* told on writing */
-    const bool open_to_all = (in.st_mode & S_ISVTX) && (in.st_mode & S_IWOTH);
-    if (!open_to_all || of.st_uid == geteuid() || of.st_uid == in.st_uid) return QB_OK;
-    return qb_fail(cx, QB_STATUS_IO,
-                   "write %s: %s is a link of another user (%ld) in a folder that everybody may "
-                   "write to: remove it, or write somewhere else",
-                   path, link, (long)of.st_uid);
-}
-
-/* The path that the link at `at` leads to, new memory; *n < 0: `at` is no link. */
-static char *read_link(qb_ctx *cx, const char *path, const char *at, ssize_t *n) {
-    char target[4096], *next = NULL;
-    *n = readlink(at, target, sizeof target - 1);
-    if (*n < 0) return NULL;
-    target[*n] = '\0';
-    char *folder = qb_path_dir(cx, at);
-    if (folder && check_trust(cx, path, at, folder) == QB_OK)
-        next = qb_path_join(cx, folder, target);
-    qb_free(folder);
-    return next;
-}
-
-/* Where a path leads that may be a link: the link stays, its target is written, whether that is
- * there already or not. New memory. */
-static char *follow(qb_ctx *cx, const char *path) {
-    enum { LINKS_MAX = 40 };
-    char *at = qb_strdup(cx, path);
-    for (int i = 0; at && i < LINKS_MAX; i++) {
-        ssize_t n;
-        char *next = read_link(cx, path, at, &n);
-        if (n < 0) return at;
-        qb_free(at);
-        at = next;
-    }
-    if (at) qb_fail(cx, QB_STATUS_IO, "write %s: too many links", path);
-    qb_free(at);
-    return NULL;
 }
 
 /* `old`: the file that is replaced; NULL: none. */
 static qb_status open_regular(qb_ctx *cx, const char *path, const struct stat *old,
                               qb_writer *writer) {
-    writer->path = follow(cx, path);
+    writer->path = qb_strdup(cx, path);
     if (!writer->path) return cx->code;
     if (old) writer->rights = old->st_mode & 0777;
     QB_TRY(create_temp(cx, writer->path, old, writer));
@@ -192,10 +169,11 @@ qb_status qb_writer_open(qb_ctx *cx, const char *path, qb_writer *out) {
         status = qb_fail(cx, QB_STATUS_INVALID, "write: expected a file name, got \"\"");
     } else if (exists && S_ISDIR(info.st_mode)) {
         status = qb_fail(cx, QB_STATUS_IO, "write %s: expected a file, got a directory", path);
-    } else if (exists && is_special(&info)) {
+    } else if (exists && is_special(path, &info)) {
         status = open_special(cx, path, &info, &writer);
     } else {
-        status = open_regular(cx, path, exists ? &info : NULL, &writer);
+        const bool replaces = lstat(path, &info) == 0 && S_ISREG(info.st_mode);
+        status = open_regular(cx, path, replaces ? &info : NULL, &writer);
     }
     if (status != QB_OK) {
         qb_writer_abort(&writer);
@@ -240,7 +218,7 @@ static qb_status sync_folder(qb_ctx *cx, const char *path) {
  * known to one host alone: what another one took for left over, and replaced, is not ours. */
 static qb_status place(qb_ctx *cx, qb_writer *writer) {
     struct stat old;
-    if (stat(writer->path, &old) == 0) writer->rights = old.st_mode & 0777;
+    if (lstat(writer->path, &old) == 0 && S_ISREG(old.st_mode)) writer->rights = old.st_mode & 0777;
     if (writer->rights) (void)fchmod(writer->lock, writer->rights); /* best effort, as with umask */
     if (qb_path_exists(writer->temp) && !is_same(writer->temp, writer->lock))
         return qb_fail(cx, QB_STATUS_IO, "write %s: another program took %s away", writer->path,
@@ -290,7 +268,7 @@ qb_status qb_file_can_write(qb_ctx *cx, const char *path) {
     struct stat info;
     qb_writer writer;
     /* Opening a pipe would already be noticed at its other end. */
-    if (stat(path, &info) == 0 && is_special(&info)) return QB_OK;
+    if (stat(path, &info) == 0 && is_special(path, &info)) return QB_OK;
     QB_TRY(qb_writer_open(cx, path, &writer));
     qb_writer_abort(&writer);
     return QB_OK;

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "calib/table_h5_internal.h"
+#include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
@@ -97,10 +98,7 @@ static qb_status read_i64(const qb_h5 *h, const char *name, int64_t *out) {
 
 /* Data must be in this file, in the form that qb_table_save gives it: no links, no storage outside
  * and no chunks of other sizes (which HDF5 would allocate before we see them). */
-static bool plain_storage(const qb_h5 *h, const char *name, hid_t set, const hsize_t *chunk) {
-    H5L_info_t link;
-    if (H5Lget_info(h->file, name, &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD)
-        return false;
+static bool plain_storage(hid_t set, const hsize_t *chunk) {
     hid_t plan = H5Dget_create_plist(set);
     hsize_t got[2] = {0};
     bool plain = H5Pget_external_count(plan) == 0;
@@ -124,18 +122,21 @@ static qb_status wrong_shape(const qb_h5 *h, const char *name, int rank, const h
 /* Opens a dataset with exactly these dimensions; a dimension of 0 in `dims` is read into it. */
 static qb_status open_dataset(const qb_h5 *h, const char *name, int rank, hsize_t *dims,
                               const hsize_t *chunk, hid_t *out) {
+    if (qb_h5_place_of(h->file, name) == QB_H5_LINKED)
+        return malformed(h, name, "plain storage in this file");
     hid_t set = H5Dopen2(h->file, name, H5P_DEFAULT);
     if (set < 0) return qb_h5_fail(h, QB_STATUS_FORMAT, name);
     qb_status status = QB_OK;
-    hid_t space = H5Dget_space(set);
+    /* The space of a dataset that is put together from others would open their files. */
+    hid_t space = qb_h5_stores_inside(set) ? H5Dget_space(set) : -1;
     hsize_t got[H5S_MAX_RANK] = {0};
     bool fits = H5Sget_simple_extent_ndims(space) == rank &&
                 H5Sget_simple_extent_dims(space, got, NULL) == rank;
     for (int i = 0; i < rank && fits; i++) fits = dims[i] == 0 || dims[i] == got[i];
-    if (!fits)
-        status = wrong_shape(h, name, rank, dims);
-    else if (!plain_storage(h, name, set, chunk))
+    if (space < 0 || (fits && !plain_storage(set, chunk)))
         status = malformed(h, name, "plain storage in this file");
+    else if (!fits)
+        status = wrong_shape(h, name, rank, dims);
     for (int i = 0; i < rank; i++) dims[i] = got[i];
     if (space >= 0) H5Sclose(space);
     if (status == QB_OK)

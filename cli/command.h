@@ -14,6 +14,7 @@ typedef struct qb_common {
     const char
         *config; /* --config FILE; NULL: qbench.yaml in the current folder when there is one */
     qb_opt_list plugins; /* --plugin LIB.so ... */
+    qb_opt_list outside; /* --allow-outside PATH ... */
     bool quiet, verbose, help;
     int64_t threads;
 } qb_common;
@@ -50,6 +51,11 @@ typedef struct qb_common {
          .offset = offsetof(qb_common, plugins),                                                   \
          .argument = "LIB.so",                                                                     \
          .help = "operators of a plugin (repeatable; see 'qbench help plugins')"},                 \
+        {.name = "allow-outside",                                                                  \
+         .type = QB_OPT_LIST,                                                                      \
+         .offset = offsetof(qb_common, outside),                                                   \
+         .argument = "PATH",                                                                       \
+         .help = "a model may use files there that are not in its folder (repeatable)"},           \
         {.name = "quiet",                                                                          \
          .letter = 'q',                                                                            \
          .type = QB_OPT_FLAG,                                                                      \

@@ -105,6 +105,8 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
     if (command->defaults) command->defaults(options);
     qb_opt_list arguments = {0};
     const bool outermost = !cx->plugins;
+    const char *const *outside = cx->outside;
+    const int n_outside = cx->n_outside;
     qb_status status = QB_OK;
     QB_GO(qb_opt_parse_also(cx, command->options, command->also, argc, argv, options, &arguments));
     if (options->help) {
@@ -120,10 +122,16 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
                      : options->verbose ? QB_LEVEL_DEBUG
                                         : QB_LEVEL_INFO;
     cx->threads = (int)options->threads;
+    if (options->outside.n > 0) { /* a command that another one starts has what that was given */
+        cx->outside = options->outside.item;
+        cx->n_outside = options->outside.n;
+    }
     QB_GO(check_json(cx, options));
     QB_GO(load_plugins(cx, &options->plugins));
     QB_GO(command->run(cx, options, &arguments));
 out:
+    cx->outside = outside;
+    cx->n_outside = n_outside;
     if (outermost) {
         qb_plugins_release(cx->plugins);
         cx->plugins = NULL;

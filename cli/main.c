@@ -1,24 +1,16 @@
 /* qbench: the command line. Exit codes: 0 done, 1 failure, 2 usage, 3 a check did not hold. */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
 #include "cli/command.h"
+#include "cli/signals.h"
 #include "cli/topics.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_CHECK = 3, EXIT_INTERRUPTED = 130 };
-
-static volatile sig_atomic_t interrupted;
-
-/* The first Ctrl-C asks; the second one, for a run that does not listen, kills. */
-static void on_interrupt(int number) {
-    interrupted = 1;
-    signal(number, SIG_DFL);
-}
 
 static int exit_code(qb_status status) {
     switch (status) {
@@ -125,14 +117,6 @@ int main(int argc, char **argv) {
     qb_ctx_init(&cx);
     qb_log_init(&log, stderr, QB_LEVEL_INFO, getenv("NO_COLOR") != NULL);
     cx.log = &log;
-    cx.cancel = &interrupted;
-    struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    struct sigaction hangup;
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* not with nohup */
-        sigaction(SIGHUP, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file over the size limit is an error of that write */
+    qb_signals_init(&cx);
     return run(&cx, argc, argv);
 }

@@ -25,7 +25,11 @@ const qb_topic qb_topics[] = {
      "figures/              charts with their data (.tsv) and script (.gp)\n"
      "\n"
      "Artifacts go to the current folder, or to where -o says. A file appears as a\n"
-     "whole or not at all: a killed run leaves the old one.\n"},
+     "whole or not at all: a killed run leaves the old one. A link in its place is\n"
+     "replaced, not followed.\n"
+     "\n"
+     "What a model or MODEL.json names (weights, labels) must lie in its folder;\n"
+     "--allow-outside PATH allows more.\n"},
     {"data", "what --data can be",
      "Images (JPEG, PNG), prepared as the model's JSON file or qbench.yaml says:\n"
      "  DIR/CLASS/NAME.jpg          class folders\n"

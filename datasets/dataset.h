@@ -51,6 +51,12 @@ typedef struct qb_labels {
  * first line tells which. Indices may come in any order and leave gaps, which get their number as
  * name; errors name the line. */
 qb_status qb_labels_load(qb_ctx *cx, const char *path, qb_labels *out);
+/* The same for a file that another one names (base/open.h); `path` is where that leads. What the
+ * name itself says to be outside the folder ("..", an absolute path) must be of one of the first
+ * two forms. */
+struct qb_named;
+qb_status qb_labels_load_named(qb_ctx *cx, const char *path, const struct qb_named *named,
+                               qb_labels *out);
 /* Copies n names given inline. */
 qb_status qb_labels_from_names(qb_ctx *cx, const char *const *names, int n, qb_labels *out);
 void qb_labels_release(qb_labels *labels);

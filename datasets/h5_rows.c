@@ -2,7 +2,9 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 
 #define CHUNK_BYTES_MAX ((size_t)512 << 20)
@@ -13,6 +15,32 @@ static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void qb_h5_lock(void) { pthread_mutex_lock(&library_lock); }
 void qb_h5_unlock(void) { pthread_mutex_unlock(&library_lock); }
+
+qb_h5_place qb_h5_place_of(hid_t file, const char *path) {
+    char begin[256];
+    H5L_info_t link;
+    size_t n = strspn(path, "/");
+    do {
+        n += strcspn(path + n, "/");
+        if (n >= sizeof begin) return QB_H5_ABSENT;
+        memcpy(begin, path, n);
+        begin[n] = '\0';
+        if (H5Lget_info(file, begin, &link, H5P_DEFAULT) < 0) return QB_H5_ABSENT;
+        if (link.type != H5L_TYPE_HARD) return QB_H5_LINKED;
+        n += strspn(path + n, "/");
+    } while (path[n]);
+    return QB_H5_INSIDE;
+}
+
+bool qb_h5_stores_inside(hid_t set) {
+    hid_t list = H5Dget_create_plist(set);
+    const H5D_layout_t layout = H5Pget_layout(list);
+    const bool inside =
+        H5Pget_external_count(list) == 0 &&
+        (layout == H5D_CHUNKED || layout == H5D_CONTIGUOUS || layout == H5D_COMPACT);
+    H5Pclose(list);
+    return inside;
+}
 
 /* The innermost reason that the library has for its last failure. */
 static herr_t keep_text(unsigned n, const H5E_error2_t *error, void *text) {
@@ -87,17 +115,13 @@ static qb_status find_shape(qb_ctx *cx, const char *name, qb_h5_rows *r) {
 
 /* How the data lie in the file; *cache becomes what holds the chunks of two samples, so that a
  * chunk with many samples is unpacked once, not once a sample. */
-static qb_status check_storage(qb_ctx *cx, const char *name, const qb_h5_rows *r, size_t *cache) {
+static qb_status check_chunks(qb_ctx *cx, const char *name, const qb_h5_rows *r, size_t *cache) {
     hid_t list = H5Dget_create_plist(r->set);
     H5D_layout_t layout = H5Pget_layout(list);
-    int external = H5Pget_external_count(list);
     hsize_t chunk[QB_MAX_RANK] = {0};
     int rank = layout == H5D_CHUNKED ? H5Pget_chunk(list, QB_MAX_RANK, chunk) : r->rank;
     H5Pclose(list);
     *cache = 0;
-    if (external != 0 ||
-        (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: data outside the file", name);
     if (layout != H5D_CHUNKED) return QB_OK;
     if (rank != r->rank)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: chunks of %d dimensions, expected %d", name, rank,
@@ -115,13 +139,25 @@ static qb_status check_storage(qb_ctx *cx, const char *name, const qb_h5_rows *r
     return QB_OK;
 }
 
+qb_status qb_h5_open_inside(qb_ctx *cx, hid_t file, const char *name, hid_t *out) {
+    const qb_h5_place place = qb_h5_place_of(file, name);
+    const hid_t set = place == QB_H5_INSIDE ? H5Dopen2(file, name, H5P_DEFAULT) : -1;
+    if (place == QB_H5_LINKED)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: a link, expected data in the file itself",
+                       name);
+    if (set < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name);
+    *out = set;
+    if (qb_h5_stores_inside(set)) return QB_OK;
+    H5Dclose(set);
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: data outside the file", name);
+}
+
 static qb_status open_rows(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *r) {
     size_t cache;
-    r->set = H5Dopen2(file, name, H5P_DEFAULT);
-    if (r->set < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name);
+    QB_TRY(qb_h5_open_inside(cx, file, name, &r->set));
     QB_TRY(find_type(cx, name, r));
     QB_TRY(find_shape(cx, name, r));
-    QB_TRY(check_storage(cx, name, r, &cache));
+    QB_TRY(check_chunks(cx, name, r, &cache));
     if (cache <= CACHE_BYTES_USUAL) return QB_OK;
     H5Dclose(r->set);
     hid_t list = H5Pcreate(H5P_DATASET_ACCESS);

@@ -15,8 +15,10 @@ typedef struct qb_h5_rows {
     hsize_t dim[QB_MAX_RANK];
 } qb_h5_rows;
 
+/* A dataset whose bytes lie in the file, by a path without links. The caller closes it. */
+qb_status qb_h5_open_inside(qb_ctx *cx, hid_t file, const char *name, hid_t *out);
 /* Opens a dataset of numbers of rank 1 to 8. Floats of any size up to 32 bits become f32; booleans
- * as h5py writes them are known. External storage and chunks over 512 MiB are refused. */
+ * as h5py writes them are known. Links, external storage and chunks over 512 MiB are refused. */
 qb_status qb_h5_rows_open(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *out);
 void qb_h5_rows_close(qb_h5_rows *rows); /* accepts closed ones */
 /* Type and shape of one row: [1, ...]. */

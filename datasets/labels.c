@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/open.h"
 #include "datasets_internal.h"
 
 /* The three forms of a labels file. */
@@ -126,19 +126,59 @@ static qb_status fill_gaps(reader *r) {
     return QB_OK;
 }
 
+/* `text`: what is in the file; it is written to. */
+static qb_status parse(reader *r, char *text, size_t size, qb_labels *out) {
+    qb_status status = QB_OK;
+    if (memchr(text, '\0', size))
+        QB_GO(qb_fail(r->cx, QB_STATUS_FORMAT, "%s: not a text file: it has zero bytes", r->path));
+    QB_GO(read_lines(r, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text));
+    QB_GO(fill_gaps(r));
+    *out = r->labels;
+out:
+    if (status != QB_OK) qb_labels_release(&r->labels);
+    return status;
+}
+
 qb_status qb_labels_load(qb_ctx *cx, const char *path, qb_labels *out) {
     char *text;
     size_t size;
     QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &size));
     reader r = {.cx = cx, .path = path};
-    qb_status status = QB_OK;
-    if (memchr(text, '\0', size))
-        QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "%s: not a text file: it has zero bytes", path));
-    QB_GO(read_lines(&r, strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text));
-    QB_GO(fill_gaps(&r));
-    *out = r.labels;
-out:
-    if (status != QB_OK) qb_labels_release(&r.labels);
+    const qb_status status = parse(&r, text, size, out);
+    qb_free(text);
+    return status;
+}
+
+/* A file outside the folder of the one that names it must be a table of classes. Any other text
+ * (/etc/passwd) does not become names in a report, nor lines in a message. */
+static qb_status load_table(qb_ctx *cx, const char *path, const qb_named *named, qb_labels *out) {
+    char *text;
+    size_t size;
+    QB_TRY(qb_file_read(cx, path, QB_TEXT_FILE_MAX, &text, &size));
+    reader r = {.cx = cx, .path = path};
+    qb_status status = parse(&r, text, size, out);
+    qb_free(text);
+    if (status == QB_OK && r.form == FORM_NAME) {
+        qb_labels_release(out);
+        status = QB_STATUS_FORMAT;
+    }
+    if (status != QB_STATUS_FORMAT) return status;
+    return qb_fail(cx, QB_STATUS_FORMAT,
+                   "%s: outside %s folder only a table of classes is read (lines '%s' or '%s'): "
+                   "give --labels FILE or --allow-outside PATH, or copy the file there",
+                   path, named->whose, form_texts[FORM_INDEX], form_texts[FORM_SYNSET]);
+}
+
+qb_status qb_labels_load_named(qb_ctx *cx, const char *path, const qb_named *named,
+                               qb_labels *out) {
+    char *text;
+    size_t size;
+    qb_status status = qb_file_read_named(cx, named, QB_TEXT_FILE_MAX, &text, &size);
+    if (status == QB_STATUS_FORMAT && !qb_named_is_inside(named))
+        return load_table(cx, path, named, out);
+    if (status != QB_OK) return status;
+    reader r = {.cx = cx, .path = path};
+    status = parse(&r, text, size, out);
     qb_free(text);
     return status;
 }

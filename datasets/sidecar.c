@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-#include "base/file.h"
 #include "base/log.h"
+#include "base/open.h"
 #include "datasets_internal.h"
 
 #define SIDECAR_BYTES_MAX ((size_t)16 << 20)
@@ -269,14 +269,15 @@ static qb_status read_labels(reader *r) {
     s->labels_path = qb_path_join(r->cx, folder, json_string_value(value));
     qb_free(folder);
     if (!s->labels_path) return r->cx->code;
-    if (!qb_path_exists(s->labels_path)) {
+    const qb_named named = {json_string_value(value), s->path, "the sidecar's"};
+    qb_status status = qb_labels_load_named(r->cx, s->labels_path, &named, &s->labels);
+    if (status == QB_STATUS_NOTFOUND) {
+        qb_ctx_clear(r->cx);
         if (inside) return QB_OK; /* category ids may stand beside it */
         qb_warn(r->cx, "%s: key 'labels': there is no file %s", s->path, s->labels_path);
-        return QB_OK;
+        status = QB_OK;
     }
-    QB_TRY_WRAP(r->cx, qb_labels_load(r->cx, s->labels_path, &s->labels), "%s: key 'labels'",
-                s->path);
-    return QB_OK;
+    return status == QB_OK ? QB_OK : qb_wrap(r->cx, "%s: key 'labels'", s->path);
 }
 
 static qb_status parse(reader *r, const char *path) {

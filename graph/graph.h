@@ -165,8 +165,9 @@ qb_status qb_onnx_load_part(qb_ctx *cx, const char *path, const qb_onnx_part *pa
 /* The same from memory, without external data. */
 qb_status qb_onnx_parse_part(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                              const qb_onnx_part *part, qb_graph **out);
-/* From memory; `name` for messages; external data relative to `folder` (NULL: refused). */
-qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
+/* From memory; `name` for messages; external data as the file `by` names them (base/open.h; NULL:
+ * refused). */
+qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *by, const void *bytes,
                         size_t size, qb_graph **out);
 /* Writes the graph, quantized values as explicit QuantizeLinear/DequantizeLinear pairs (weights as
  * integer initializer -> DequantizeLinear). Atomic. Same graph, same bytes. What would be more than

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/arena.h"
-#include "base/file.h"
+#include "base/open.h"
 #include "plugin_internal.h"
 
 #define ATTRS_MAX 64
@@ -278,6 +278,16 @@ static qb_status open_library(qb_ctx *cx, const char *path, void **out) {
     if (!strchr(path, '/') && qb_path_exists(path)) {
         here = qb_format(cx, "./%s", path);
         if (!here) return cx->code;
+    }
+    /* By a path it is a file; a FIFO would make the loader wait. */
+    if (here || strchr(path, '/')) {
+        qb_opened file;
+        const qb_status status = qb_open_regular(cx, path, &file);
+        if (status != QB_OK) {
+            qb_free(here);
+            return qb_wrap(cx, "%s: plugin", path);
+        }
+        qb_opened_close(&file);
     }
     *out = dlopen(here ? here : path, RTLD_NOW | RTLD_LOCAL);
     qb_free(here);

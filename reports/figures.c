@@ -136,7 +136,7 @@ static qb_status plotted_script(qb_ctx *cx, const void *user, const char *tsv, F
 
 qb_status qb_report_figures(qb_ctx *cx, const qb_run *run, const char *folder) {
     qb_status first = QB_OK; /* without gnuplot, data and scripts of all figures are written */
-    QB_TRY(qb_make_dirs(cx, folder));
+    QB_TRY(qb_make_own_dir(cx, folder));
     for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++) {
         const qb_figure *f = figures[i];
         if (f->applies && !f->applies(run)) continue;

@@ -98,10 +98,11 @@ qb_status qb_fingerprint_path(qb_ctx *cx, qb_hasher *hasher, const char *path) {
 qb_status qb_fingerprint_content(qb_ctx *cx, qb_hasher *hasher, const char *path) {
     qb_map map;
     QB_TRY(qb_map_open(cx, path, &map));
-    const qb_hash digest = qb_hash_bytes(map.data, map.size);
+    qb_hash digest;
+    const qb_status status = qb_hash_all(cx, map.data, map.size, &digest);
     qb_map_close(&map);
-    qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
-    return QB_OK;
+    if (status == QB_OK) qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
+    return status;
 }
 
 static void add_node(qb_hasher *hasher, const qb_config_node *node) {

@@ -3,7 +3,7 @@
 #include <dirent.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/open.h"
 #include "cli/settings/precision.h"
 #include "cli/settings/task.h"
 #include "datasets/decoder.h"
@@ -274,13 +274,15 @@ static qb_status config_preprocess(qb_ctx *cx, qb_project *p) {
 }
 
 static qb_status config_labels(qb_ctx *cx, const qb_common *common, qb_project *p) {
+    qb_named named = {NULL, p->config_name, "the settings'"};
     char *path = NULL;
     QB_TRY(config_path(cx, p, common, "data.labels", &path));
     if (!path) return QB_OK;
+    QB_TRY(qb_config_string(cx, p->config, "data.labels", &named.name));
     qb_labels_release(&p->labels);
-    qb_status status = qb_labels_load(cx, path, &p->labels);
+    qb_status status = qb_labels_load_named(cx, path, &named, &p->labels);
     qb_free(path);
-    return status;
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s: data.labels", p->config_name);
 }
 
 static qb_status config_keep_float(qb_ctx *cx, qb_project *p) {

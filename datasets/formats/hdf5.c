@@ -3,9 +3,11 @@
  * `labels` are integers of shape [N], and `targets` images as well. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#include "base/file.h"
+#include "base/open.h"
 #include "datasets/datasets_internal.h"
+#include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 #include "datasets/h5_rows_internal.h"
 
@@ -27,10 +29,13 @@ static bool hdf5_probe(const char *path) {
     if (qb_has_suffix(path, ".h5") || qb_has_suffix(path, ".hdf5")) return true;
     static const char signature[8] = "\x89HDF\r\n\x1a\n";
     char begin[8];
-    FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    bool same = fread(begin, sizeof begin, 1, file) == 1 && memcmp(begin, signature, 8) == 0;
-    fclose(file);
+    qb_ctx quiet; /* what cannot be read is for others to tell */
+    qb_opened file;
+    qb_ctx_init(&quiet);
+    if (qb_open_regular(&quiet, path, &file) != QB_OK) return false;
+    const bool same = read(file.fd, begin, sizeof begin) == (ssize_t)sizeof begin &&
+                      memcmp(begin, signature, sizeof begin) == 0;
+    qb_opened_close(&file);
     return same;
 }
 
@@ -93,10 +98,9 @@ static qb_status open_columns(qb_ctx *cx, state *s) {
         char name[256];
         const ssize_t length = H5Lget_name_by_idx(s->file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name,
                                                   sizeof name, H5P_DEFAULT);
-        H5L_info_t link;
         H5O_info_t object;
         if (length < 0 || (size_t)length >= sizeof name || qb_name_is_label(name)) continue;
-        if (H5Lget_info(s->file, name, &link, H5P_DEFAULT) < 0 || link.type != H5L_TYPE_HARD ||
+        if (qb_h5_place_of(s->file, name) != QB_H5_INSIDE ||
             H5Oget_info_by_name(s->file, name, &object, H5P_DEFAULT) < 0 ||
             object.type != H5O_TYPE_DATASET)
             continue;
@@ -106,9 +110,9 @@ static qb_status open_columns(qb_ctx *cx, state *s) {
 }
 
 static qb_status open_data(qb_ctx *cx, qb_dataset *dataset, state *s) {
-    if (H5Lexists(s->file, dataset->images, H5P_DEFAULT) > 0) {
+    if (qb_h5_place_of(s->file, dataset->images) != QB_H5_ABSENT) {
         QB_TRY(open_column(cx, s, dataset->images));
-        dataset->has_targets = H5Lexists(s->file, TARGETS, H5P_DEFAULT) > 0;
+        dataset->has_targets = qb_h5_place_of(s->file, TARGETS) != QB_H5_ABSENT;
         if (!qb_dtype_is_float(s->column[0].rows.dtype)) return check_images(cx, &s->column[0]);
         dataset->has_targets = false;
         qb_h5_rows_close(&s->column[0].rows);
@@ -121,10 +125,10 @@ static qb_status open_data(qb_ctx *cx, qb_dataset *dataset, state *s) {
 /* *out: one number a sample, or NULL when the file has no labels. */
 static qb_status read_labels(qb_ctx *cx, const state *s, int64_t **out) {
     *out = NULL;
-    const char *name = H5Lexists(s->file, "labels", H5P_DEFAULT) > 0 ? "labels" : "label";
-    if (H5Lexists(s->file, name, H5P_DEFAULT) <= 0) return QB_OK;
-    hid_t set = H5Dopen2(s->file, name, H5P_DEFAULT);
-    if (set < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name);
+    const char *name = qb_h5_place_of(s->file, "labels") != QB_H5_ABSENT ? "labels" : "label";
+    hid_t set;
+    if (qb_h5_place_of(s->file, name) == QB_H5_ABSENT) return QB_OK;
+    QB_TRY(qb_h5_open_inside(cx, s->file, name, &set));
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     hsize_t n = 0;
     const hsize_t expected = s->column[0].rows.dim[0];
@@ -153,6 +157,9 @@ out:
 }
 
 static qb_status open_quiet(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_labels *labels) {
+    qb_opened regular;
+    QB_TRY(qb_open_regular(cx, dataset->path, &regular)); /* a FIFO would make the library wait */
+    qb_opened_close(&regular);
     s->file = H5Fopen(dataset->path, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (s->file < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
     QB_TRY(open_data(cx, dataset, s));

@@ -75,7 +75,9 @@ static qb_status check_sections(const opened *f) {
             return damaged(f, "the table of sections");
         for (uint64_t at = end; at < s->offset; at++)
             if (f->map.data[at] != 0) return damaged(f, "bytes between sections");
-        if (!qb_hash_equal(s->hash, qb_hash_bytes(f->map.data + s->offset, s->size)))
+        qb_hash hash;
+        QB_TRY(qb_hash_all(f->cx, f->map.data + s->offset, s->size, &hash));
+        if (!qb_hash_equal(s->hash, hash))
             return qb_fail(f->cx, QB_STATUS_FORMAT,
                            "%s: damaged engine file: section %s does not have its hash", f->path,
                            qb_file_names[i]);

@@ -1,6 +1,7 @@
 /* Tensor data in files beside the model. */
 #include <string.h>
 
+#include "base/open.h"
 #include "onnx_internal.h"
 
 #define MAX_FILES 4096
@@ -15,18 +16,6 @@ void qb_externals_close(qb_externals *externals) {
     externals->n = externals->capacity = 0;
 }
 
-/* A model must not name files outside its folder. */
-static bool stays_inside(const char *location) {
-    if (!*location || *location == '/') return false;
-    for (const char *part = location; part;) {
-        const char *slash = strchr(part, '/');
-        size_t n = slash ? (size_t)(slash - part) : strlen(part);
-        if (n == 2 && part[0] == '.' && part[1] == '.') return false;
-        part = slash ? slash + 1 : NULL;
-    }
-    return true;
-}
-
 static qb_status open_file(qb_ctx *cx, qb_externals *externals, const char *location,
                            const qb_map **out) {
     for (size_t i = 0; i < externals->n; i++)
@@ -39,9 +28,8 @@ static qb_status open_file(qb_ctx *cx, qb_externals *externals, const char *loca
     QB_TRY(qb_grow(cx, &externals->file, &externals->capacity, externals->n + 1,
                    sizeof *externals->file));
     qb_external_file file = {.name = qb_strdup(cx, location)};
-    char *path = file.name ? qb_path_join(cx, externals->folder, location) : NULL;
-    qb_status status = path ? qb_map_open(cx, path, &file.map) : cx->code;
-    qb_free(path);
+    const qb_named named = {.name = location, .by = externals->by, .whose = "the model's"};
+    qb_status status = file.name ? qb_map_open_named(cx, &named, &file.map) : cx->code;
     if (status != QB_OK) {
         qb_free(file.name);
         return status;
@@ -64,8 +52,9 @@ static qb_status parse_number(qb_ctx *cx, const char *key, const char *text, uin
     return QB_OK;
 }
 
-qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
-                           qb_span *out) {
+/* The bytes that the entries of a tensor name; *stored: those of the file that the disk holds. */
+static qb_status find(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
+                      qb_span *out, size_t *stored) {
     const char *location = NULL;
     uint64_t offset = 0, length = 0;
     bool has_length = false;
@@ -80,11 +69,7 @@ qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__Tens
         }
     }
     if (!location) return qb_fail(cx, QB_STATUS_FORMAT, "external data without a location");
-    if (!stays_inside(location))
-        return qb_fail(cx, QB_STATUS_FORMAT,
-                       "external data '%s': expected a relative path inside the model's folder",
-                       location);
-    if (!externals->folder)
+    if (!externals->by)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "external data '%s': the model does not come from a file", location);
     const qb_map *map = NULL;
@@ -94,7 +79,28 @@ qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__Tens
             cx, QB_STATUS_FORMAT, "external data '%s': bytes %llu to %llu wanted, the file has %zu",
             location, (unsigned long long)offset, (unsigned long long)(offset + length), map->size);
     *out = (qb_span){map->data + offset, has_length ? (size_t)length : map->size - (size_t)offset};
-    externals->bytes += out->size;
-    if (externals->hasher) qb_hasher_update(externals->hasher, out->data, out->size);
+    *stored = map->stored;
     return QB_OK;
+}
+
+/* Weights take room on the disk, also where its file system compresses them: what is nearly all
+ * hole is a small file that pretends. */
+static bool is_hole(size_t bytes, size_t stored) {
+    enum { LEAST = 256 << 20, COMPRESSION = 64 };
+    return bytes >= LEAST && bytes / COMPRESSION > stored;
+}
+
+qb_status qb_external_take(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
+                           size_t expected, qb_span *out) {
+    size_t stored;
+    QB_TRY(find(cx, externals, proto, out, &stored));
+    if (out->size != expected) return QB_OK;
+    if (is_hole(out->size, stored))
+        return qb_fail(cx, QB_STATUS_FORMAT,
+                       "external data of %zu bytes, of which the disk holds at most %zu: the file "
+                       "is nearly all hole",
+                       out->size, stored);
+    externals->bytes += out->size;
+    return externals->hasher ? qb_hasher_update_all(cx, externals->hasher, out->data, out->size)
+                             : QB_OK;
 }

@@ -79,7 +79,7 @@ typedef struct qb_external_file {
     qb_map map;
 } qb_external_file;
 typedef struct qb_externals {
-    const char *folder; /* NULL: external data is refused */
+    const char *by; /* the file that names them, or a folder with '/'; NULL: they are refused */
     qb_external_file *file;
     size_t n, capacity;
     qb_hasher *hasher; /* takes what was used; NULL: nobody asks */
@@ -88,9 +88,11 @@ typedef struct qb_externals {
 void qb_externals_close(qb_externals *externals);
 /* Moves all larger initializers of `graph` to the file PATH.data. */
 qb_status qb_external_write(qb_ctx *cx, qb_arena *arena, const char *path, Onnx__GraphProto *graph);
-/* The bytes that a tensor's external_data entries name. */
-qb_status qb_external_find(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
-                           qb_span *out);
+/* The bytes that a tensor's external_data entries name. Where they are not `expected` many, they
+ * are left for the caller to refuse: they are looked at and hashed only when their size is right.
+ */
+qb_status qb_external_take(qb_ctx *cx, qb_externals *externals, const Onnx__TensorProto *proto,
+                           size_t expected, qb_span *out);
 
 /* A TensorProto whose raw_data lies elsewhere. */
 typedef struct qb_onnx_tensor {

@@ -323,8 +323,8 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
 /* What is done to the nodes of the file. */
 typedef enum reading { READ_FOLDED, READ_UNFOLDED, READ_AS_WRITTEN } reading;
 
-static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
-                       reading how, const qb_onnx_part *part, qb_graph **out);
+static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span bytes, reading how,
+                       const qb_onnx_part *part, qb_graph **out);
 
 static bool is_described(const Onnx__ValueInfoProto *info) {
     return info->type && (!info->type->tensor_type || info->type->tensor_type->shape);
@@ -342,19 +342,19 @@ static qb_status read_before(qb_ctx *cx, qb_onnx_reader *reader, const char *sou
     part.outputs = names;
     qb_status status = QB_OK;
     if (part.n_outputs > 0)
-        status = parse(cx, source, reader->externals.folder, bytes, how, &part, &reader->before);
+        status = parse(cx, source, reader->externals.by, bytes, how, &part, &reader->before);
     if (status != QB_OK) qb_wrap(cx, "the type and shape of input '%.80s'", names[0]);
     qb_free(names);
     return status;
 }
 
-static qb_status parse(qb_ctx *cx, const char *source, const char *folder, qb_span bytes,
-                       reading how, const qb_onnx_part *part, qb_graph **out) {
+static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span bytes, reading how,
+                       const qb_onnx_part *part, qb_graph **out) {
     qb_onnx_reader *reader = qb_alloc(cx, 1, sizeof *reader);
     if (!reader) return cx->code;
     qb_onnx_spans initializers = {0};
     qb_status status = QB_OK;
-    reader->externals.folder = folder;
+    reader->externals.by = by;
     reader->as_written = how == READ_AS_WRITTEN;
     reader->unfolded = how == READ_UNFOLDED;
     if (!bytes.size) QB_GO(qb_fail(cx, QB_STATUS_FORMAT, "the file is empty"));
@@ -383,15 +383,15 @@ out:
     return status;
 }
 
-static qb_status parse_named(qb_ctx *cx, const char *name, const char *folder, qb_span bytes,
+static qb_status parse_named(qb_ctx *cx, const char *name, const char *by, qb_span bytes,
                              reading how, const qb_onnx_part *part, qb_graph **out) {
-    QB_TRY_WRAP(cx, parse(cx, name, folder, bytes, how, part, out), "load %s", name);
+    QB_TRY_WRAP(cx, parse(cx, name, by, bytes, how, part, out), "load %s", name);
     return QB_OK;
 }
 
-qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *folder, const void *bytes,
+qb_status qb_onnx_parse(qb_ctx *cx, const char *name, const char *by, const void *bytes,
                         size_t size, qb_graph **out) {
-    return parse_named(cx, name, folder, (qb_span){bytes, size}, READ_FOLDED, NULL, out);
+    return parse_named(cx, name, by, (qb_span){bytes, size}, READ_FOLDED, NULL, out);
 }
 
 qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
@@ -407,15 +407,11 @@ qb_status qb_onnx_parse_part(qb_ctx *cx, const char *name, const void *bytes, si
 static qb_status load(qb_ctx *cx, const char *path, reading how, const qb_onnx_part *part,
                       qb_graph **out) {
     qb_map map = {0};
-    char *folder = NULL;
     qb_status status = QB_OK;
     QB_GO(qb_map_open(cx, path, &map));
-    folder = qb_path_dir(cx, path);
-    if (!folder) QB_GO(cx->code);
-    QB_GO(parse(cx, path, folder, (qb_span){map.data, map.size}, how, part, out));
+    QB_GO(parse(cx, path, path, (qb_span){map.data, map.size}, how, part, out));
 out:
     qb_map_close(&map);
-    qb_free(folder);
     return status == QB_OK ? QB_OK : qb_wrap(cx, "load %s", path);
 }
 

@@ -46,7 +46,7 @@ qb_status qb_onnx_tensor_check(qb_ctx *cx, qb_externals *externals, qb_onnx_tens
         return qb_fail(cx, QB_STATUS_FORMAT, "shape %s overflows", shape);
     if (proto->data_location == 1) {
         tensor->has_raw = true;
-        QB_TRY(qb_external_find(cx, externals, proto, &tensor->raw));
+        QB_TRY(qb_external_take(cx, externals, proto, tensor->bytes, &tensor->raw));
     }
     if (tensor->raw.size == 0 && tensor->bytes) tensor->has_raw = false; /* set, but empty */
     if (tensor->has_raw || proto->data_location == 1) {
@@ -139,14 +139,11 @@ out:
 /* A TensorProto file. */
 static qb_status load_tensor(qb_ctx *cx, const char *path, qb_span bytes, qb_tensor *out,
                              char **name) {
-    qb_externals externals = {0};
+    qb_externals externals = {.by = path};
     qb_onnx_tensor tensor = {0};
-    char *folder = NULL, *copy = NULL;
+    char *copy = NULL;
     void *data = NULL;
     qb_status status = QB_OK;
-    folder = qb_path_dir(cx, path);
-    if (!folder) return cx->code;
-    externals.folder = folder;
     QB_GO(qb_wire_check(cx, &onnx__tensor_proto__descriptor, bytes));
     QB_GO(qb_onnx_tensor_unpack(cx, &externals, bytes, &tensor));
     data = qb_alloc_aligned(cx, tensor.bytes, 1);
@@ -163,7 +160,6 @@ static qb_status load_tensor(qb_ctx *cx, const char *path, qb_span bytes, qb_ten
 out:
     qb_free(data);
     qb_free(copy);
-    qb_free(folder);
     qb_externals_close(&externals);
     qb_wire_free((ProtobufCMessage *)tensor.proto);
     return status;

@@ -57,17 +57,21 @@ no_room() {
     complains 'No space left on device'
     tidy full
 }
-# What lies there is a link to nothing yet, beside which killed runs left two files.
+# What lies there is a link: it is replaced, and what it leads to stays as it is. Beside it lies what
+# killed runs left.
 links_and_left_overs() {
     command="${*:2}"
     mkdir "$place/there"
+    echo another >"$place/there/$1"
     ln -s "there/$1" "$place/$1"
-    echo half | tee "$place/there/.$1.qbench-0.tmp" >"$place/there/.$1.qbench-1.tmp"
+    echo half | tee "$place/.$1.qbench-0.tmp" >"$place/.$1.qbench-1.tmp"
     expect 0 "$QBENCH" "${@:2}"
     checks=$((checks + 1))
-    [ -L "$place/$1" ] && [ "$(ls -A "$place/there")" = "$1" ] ||
-        fail "$command: beside the link's target: $(ls -A "$place/there")"
-    rm -r "${place:?}/$1" "$place/there"
+    [ ! -L "$place/$1" ] && [ "$(cat "$place/there/$1")" = another ] ||
+        fail "$command: written through a link"
+    rm -r "$place/there"
+    tidy "$1"
+    rm "${place:?}/$1"
 }
 
 place=$work/place
