@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base_internal.h"
+#include "text.h"
 
 #define ALIGNMENT 64u
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -50,6 +51,7 @@ static void set_message(qb_ctx *cx, const char *prefix_end, const char *fmt, va_
         cut = more < 0 || (size_t)more >= sizeof text - used;
     }
     if (cut) memcpy(text + sizeof text - 4, "...", 4);
+    qb_text_clean_message(text, sizeof text); /* paths and names come from files */
     memcpy(cx->message, text, sizeof text);
 }
 

@@ -1,5 +1,7 @@
 #include "log.h"
 
+#include "text.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,12 +36,13 @@ void qb_logf(const qb_ctx *cx, qb_level level, const char *fmt, ...) {
                                           "\x1b[2mdebug:\x1b[0m "};
     const qb_log *log = cx->log;
     if (!log || level > log->level) return;
-    char *message = NULL, *line = NULL;
+    char message[QB_MESSAGE_MAX], *line = NULL;
     va_list args;
     va_start(args, fmt);
-    int n = vasprintf(&message, fmt, args);
+    int n = vsnprintf(message, sizeof message, fmt, args);
     va_end(args);
     if (n < 0) return;
+    qb_text_clean_message(message, sizeof message);
     /* A bar may stand on the line: it goes, and comes back with the next step. */
     const char *clear = log->terminal && !log->quiet ? CLEAR_LINE : "";
     const char *start = log->color ? colored[level] : prefix[level];
@@ -48,7 +51,6 @@ void qb_logf(const qb_ctx *cx, qb_level level, const char *fmt, ...) {
         put(log, line, (size_t)n);
         free(line);
     }
-    free(message);
 }
 
 double qb_now(void) {

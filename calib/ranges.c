@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/file_kind.h"
+#include "base/json_clean.h"
 #include "calib/ranges_internal.h"
 
 #define QB_CALIB_FORMAT(name) extern const qb_calib_format qb_calib_format_##name;
@@ -214,6 +215,10 @@ qb_status qb_ranges_parse_json(qb_ctx *cx, const char *bytes, size_t size, json_
     if (!json_is_object(root)) {
         json_decref(root);
         return qb_fail(cx, QB_STATUS_FORMAT, "expected a JSON object");
+    }
+    if (!qb_json_clean(root)) {
+        json_decref(root);
+        return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     }
     *out = root;
     return QB_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "calib/table_h5_internal.h"
 #include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
@@ -57,8 +58,8 @@ static qb_status read_long_text(const qb_h5 *h, const char *name, size_t longest
     herr_t done = H5Aread(attribute, memory, text);
     H5Tclose(memory);
     if (done < 0) QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
-    *out = text;
-    text = NULL;
+    *out = qb_text_clean(h->cx, text);
+    if (!*out) status = h->cx->code;
 out:
     qb_free(text);
     if (space >= 0) H5Sclose(space);
@@ -196,7 +197,11 @@ static qb_status read_texts(const qb_h5 *h, const char *name, hsize_t most, size
     memory = qb_h5_text_type(size);
     if (H5Dread(set, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out->data) < 0)
         QB_GO(qb_h5_fail(h, QB_STATUS_FORMAT, name));
-    for (size_t i = 0; i < n; i++) out->data[(i + 1) * size - 1] = '\0';
+    for (size_t i = 0; i < n && status == QB_OK; i++) {
+        out->data[(i + 1) * size - 1] = '\0';
+        if (!qb_text_is_clean(out->data + i * size))
+            status = malformed(h, name, "texts that can be shown");
+    }
 out:
     if (memory >= 0) H5Tclose(memory);
     if (type >= 0) H5Tclose(type);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json_reader.h"
+#include "base/text.h"
 #include "datasets/datasets_internal.h"
 
 #define POLYGON_VALUES_MAX ((size_t)1 << 24)
@@ -160,6 +161,13 @@ static qb_status read_size(qb_json_reader *r, int32_t *out) {
     return QB_OK;
 }
 
+/* Of a category: clean. */
+static qb_status read_shown(qb_json_reader *r, qb_arena *arena, const char **out) {
+    QB_TRY(qb_json_read_text(r));
+    *out = qb_arena_strdup(r->cx, arena, QB_SHOWN(r->text.data ? r->text.data : ""));
+    return *out ? QB_OK : r->cx->code;
+}
+
 static qb_status read_name(qb_json_reader *r, qb_arena *arena, const char **out) {
     QB_TRY(qb_json_read_text(r));
     *out = qb_arena_strdup(r->cx, arena, r->text.data ? r->text.data : "");
@@ -207,7 +215,7 @@ static qb_status read_category(loader *l) {
             has_id = true;
             QB_TRY(qb_json_read_integer(r, &category.id));
         } else if (strcmp(r->key, "name") == 0) {
-            QB_TRY(read_name(r, l->coco->arena, &category.name));
+            QB_TRY(read_shown(r, l->coco->arena, &category.name));
         } else {
             QB_TRY(qb_json_skip(r));
         }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "datasets_internal.h"
 
 #define X(name) extern const qb_dataset_format qb_format_##name;
@@ -31,7 +32,10 @@ qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int6
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %zu samples", QB_SAMPLES_MAX);
     QB_TRY(
         qb_grow(cx, &dataset->sample, &dataset->capacity, dataset->n + 1, sizeof *dataset->sample));
-    dataset->sample[dataset->n++] = (qb_sample){name, position, label};
+    const char *shown = QB_SHOWN(name);
+    if (shown != name) shown = qb_arena_strdup(cx, dataset->arena, shown);
+    if (!shown) return cx->code;
+    dataset->sample[dataset->n++] = (qb_sample){name, position, label, shown};
     return QB_OK;
 }
 
@@ -208,7 +212,7 @@ int32_t qb_dataset_label(const qb_dataset *dataset, int64_t index) {
 
 const char *qb_dataset_sample_name(const qb_dataset *dataset, int64_t index) {
     if (index < 0 || (size_t)index >= dataset->n) return "?";
-    return dataset->sample[index].name;
+    return dataset->sample[index].shown;
 }
 
 bool qb_dataset_has_tensors(const qb_dataset *dataset) { return dataset->has_tensors; }

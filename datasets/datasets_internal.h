@@ -54,9 +54,10 @@ bool qb_name_is_label(const char *name); /* "label" or "labels" */
 /* ---- data set formats ---- */
 
 typedef struct qb_sample {
-    const char *name; /* relative to `root`; in the arena */
-    int64_t position; /* the format's own: record number in an HDF5 file */
-    int32_t label;    /* -1: unknown */
+    const char *name;  /* relative to `root`; in the arena */
+    int64_t position;  /* the format's own: record number in an HDF5 file */
+    int32_t label;     /* -1: unknown */
+    const char *shown; /* the name, clean (base/text.h) */
 } qb_sample;
 
 struct qb_dataset_format;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/open.h"
+#include "base/text.h"
 #include "datasets_internal.h"
 
 /* The three forms of a labels file. */
@@ -35,7 +36,8 @@ qb_status qb_label_check(qb_ctx *cx, const char *where, int64_t label, const qb_
                    (long long)n - 1, (long long)label);
 }
 
-int32_t qb_labels_find(const qb_labels *labels, const char *text) {
+int32_t qb_labels_find(const qb_labels *labels, const char *name) {
+    const char *text = QB_SHOWN(name); /* as the labels are */
     for (int32_t i = 0; i < labels->n; i++)
         if (labels->synset[i] && strcmp(labels->synset[i], text) == 0) return i;
     for (int32_t i = 0; i < labels->n; i++)
@@ -70,10 +72,13 @@ static qb_status put(reader *r, int64_t index, const char *synset, size_t n, con
     if (l->name[index])
         return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d: class index %lld is there twice ('%s')",
                        r->path, r->line, (long long)index, l->name[index]);
-    l->name[index] = qb_strdup(r->cx, name);
+    l->name[index] = qb_text_clean(r->cx, name);
     if (!l->name[index]) return r->cx->code;
     if (!synset) return QB_OK;
-    l->synset[index] = qb_format(r->cx, "%.*s", (int)n, synset);
+    char *copy = qb_format(r->cx, "%.*s", (int)n, synset);
+    if (!copy) return r->cx->code;
+    l->synset[index] = qb_text_clean(r->cx, copy);
+    qb_free(copy);
     return l->synset[index] ? QB_OK : r->cx->code;
 }
 

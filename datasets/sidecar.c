@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 
+#include "base/json_clean.h"
 #include "base/log.h"
 #include "base/open.h"
 #include "datasets_internal.h"
@@ -290,6 +291,7 @@ static qb_status parse(reader *r, const char *path) {
     if (!r->root)
         return qb_fail(r->cx, QB_STATUS_FORMAT, "%s:%d:%d: %s", path, error.line, error.column,
                        error.text);
+    if (!qb_json_clean(r->root)) return qb_fail(r->cx, QB_STATUS_NOMEM, "%s: out of memory", path);
     if (json_is_object(r->root)) return QB_OK;
     return qb_fail(r->cx, QB_STATUS_FORMAT, "%s: expected an object, got %s", path,
                    type_text(r->root));

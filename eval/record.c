@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/json_clean.h"
+#include "base/text.h"
 
 static void *at(const void *object, size_t offset) { return (char *)(uintptr_t)object + offset; }
 
@@ -35,7 +37,7 @@ static json_t *write_value(const qb_field *f, const void *object) {
     const void *value = at(object, f->offset);
     char hex[33];
     switch (f->type) {
-    case QB_FIELD_TEXT: return json_string(*(char *const *)value);
+    case QB_FIELD_TEXT: return qb_json_text(*(char *const *)value);
     case QB_FIELD_HASH: qb_hash_hex(*(const qb_hash *)value, hex); return json_string(hex);
     case QB_FIELD_DOUBLE:
     case QB_FIELD_SCORE:
@@ -86,11 +88,7 @@ static qb_status bad(const reader *r, const char *key, const char *expected) {
 static qb_status read_text(const reader *r, const qb_field *f, const json_t *value, char **out) {
     const char *text = json_string_value(value);
     if (!text && !(f->optional && !value)) return bad(r, f->key, "a string");
-    /* Texts go to terminals and into plots as they are. */
-    for (const char *c = text; c && *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            return bad(r, f->key, "a string without control characters");
-    *out = qb_strdup(r->cx, text ? text : "");
+    *out = qb_text_clean(r->cx, text ? text : ""); /* it goes to terminals and into plots */
     return *out ? QB_OK : r->cx->code;
 }
 
@@ -180,6 +178,28 @@ qb_status qb_record_read(qb_ctx *cx, const char *name, const json_t *json, const
 }
 
 /* ---- release ---- */
+
+static qb_status clean_text(qb_ctx *cx, char **slot) {
+    if (!*slot || qb_text_is_clean(*slot)) return QB_OK;
+    char *clean = qb_text_clean(cx, *slot);
+    if (!clean) return cx->code;
+    qb_free(*slot);
+    *slot = clean;
+    return QB_OK;
+}
+
+qb_status qb_record_clean(qb_ctx *cx, const qb_record *record, void *object) {
+    for (const qb_field *f = record->field; f->key; f++) {
+        void *slot = at(object, f->offset);
+        if (f->type == QB_FIELD_OBJECT) QB_TRY(qb_record_clean(cx, f->record, slot));
+        if (f->type == QB_FIELD_TEXT) QB_TRY(clean_text(cx, slot));
+        if (f->type != QB_FIELD_LIST) continue;
+        char *list = *(char **)slot;
+        for (int32_t i = 0; list && i < *(int32_t *)at(object, f->count); i++)
+            QB_TRY(qb_record_clean(cx, f->record, list + (size_t)i * f->record->size));
+    }
+    return QB_OK;
+}
 
 void qb_record_release(const qb_record *record, void *object) {
     for (const qb_field *f = record->field; f->key; f++) {

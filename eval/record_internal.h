@@ -47,5 +47,7 @@ qb_status qb_record_read(qb_ctx *cx, const char *name, const json_t *json, const
                          void *object);
 /* Frees texts and lists; not the object. */
 void qb_record_release(const qb_record *record, void *object);
+/* Makes all texts of a record clean (base/text.h); each is memory of its own. */
+qb_status qb_record_clean(qb_ctx *cx, const qb_record *record, void *object);
 
 #endif

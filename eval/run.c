@@ -255,6 +255,8 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
     return QB_OK;
 }
 
+qb_status qb_run_clean(qb_ctx *cx, qb_run *run) { return qb_record_clean(cx, &run_record, run); }
+
 void qb_run_free(qb_run *run) {
     if (!run) return;
     qb_record_release(&run_record, run);

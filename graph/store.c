@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "graph/plugin.h"
 #include "graph_internal.h"
 
@@ -189,6 +190,12 @@ static qb_status get_text(reader *r, const char **out) {
     return *out ? QB_OK : r->cx->code;
 }
 
+/* What is shown to people; what is written is clean. */
+static qb_status get_name(reader *r, const char **out) {
+    QB_TRY(get_text(r, out));
+    return qb_text_is_clean(*out) ? QB_OK : bad(r, "a name that cannot be shown");
+}
+
 static qb_status get_array(reader *r, int32_t n, size_t size, void *slot) {
     void *copy = qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, size);
     if (!copy) return r->cx->code;
@@ -271,7 +278,7 @@ static qb_status get_content(reader *r, qb_value *value) {
 static qb_status get_value(reader *r) {
     const char *name;
     qb_value read = {0};
-    QB_TRY(get_text(r, &name));
+    QB_TRY(get_name(r, &name));
     QB_TRY(get_dtype(r, &read.dtype));
     QB_TRY(get_shape(r, &read.shape));
     if (!*name || qb_graph_find_value(r->graph, name) >= 0)
@@ -351,9 +358,9 @@ static qb_status get_ids(reader *r, int32_t *n, int32_t **out) {
 static qb_status get_node(reader *r) {
     const char *name, *op_name, *domain;
     int32_t n_in, n_out, *in, *out;
-    QB_TRY(get_text(r, &name));
-    QB_TRY(get_text(r, &op_name));
-    QB_TRY(get_text(r, &domain));
+    QB_TRY(get_name(r, &name));
+    QB_TRY(get_name(r, &op_name));
+    QB_TRY(get_name(r, &domain));
     QB_TRY(get_ids(r, &n_in, &in));
     QB_TRY(get_ids(r, &n_out, &out));
     const qb_op *op = qb_op_lookup(r->cx, op_name, domain);
@@ -373,7 +380,7 @@ static qb_status get_symbols(reader *r) {
     QB_TRY(get_count(r, sizeof(int32_t), &n));
     r->graph->symbols = qb_arena_alloc(r->cx, r->graph->arena, (size_t)n, sizeof(char *));
     if (!r->graph->symbols) return r->cx->code;
-    for (int32_t i = 0; i < n; i++) QB_TRY(get_text(r, &r->graph->symbols[i]));
+    for (int32_t i = 0; i < n; i++) QB_TRY(get_name(r, &r->graph->symbols[i]));
     r->graph->n_symbols = n;
     return QB_OK;
 }
@@ -381,8 +388,8 @@ static qb_status get_symbols(reader *r) {
 static qb_status get_all(reader *r) {
     qb_graph *graph = r->graph;
     int32_t n;
-    QB_TRY(get_text(r, &graph->name));
-    QB_TRY(get_text(r, &graph->source));
+    QB_TRY(get_name(r, &graph->name));
+    QB_TRY(get_name(r, &graph->source));
     QB_TRY(get(r, &graph->opset, sizeof graph->opset));
     QB_TRY(get(r, graph->hash.byte, sizeof graph->hash.byte));
     QB_TRY(get_symbols(r));

@@ -226,11 +226,11 @@ json_t *qb_bench_layers_json(const qb_engine *engine) {
     for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
         qb_step_info s;
         qb_engine_step(engine, i, &s);
-        json_array_append_new(
-            list, json_pack("{s:o, s:s, s:s, s:s, s:s, s:o, s:f, s:f}", "name",
-                            qb_json_string(s.name), "op", s.op, "tactic", s.tactic, "impl", s.impl,
-                            "dtype", qb_dtype_text(s.dtype), "output", qb_json_string(s.output),
-                            "flops", s.flops, "bytes", s.bytes));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s, s:s, s:o, s:f, s:f}", "name",
+                                              qb_json_text(s.name), "op", s.op, "tactic", s.tactic,
+                                              "impl", s.impl, "dtype", qb_dtype_text(s.dtype),
+                                              "output", qb_json_text(s.output), "flops", s.flops,
+                                              "bytes", s.bytes));
     }
     return list;
 }
@@ -264,7 +264,7 @@ json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p) {
         qb_engine_step(engine, i, &s);
         qsort(step, (size_t)p->runs, sizeof *step, qb_by_value);
         json_t *row =
-            json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", qb_json_string(s.name), "tactic",
+            json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", qb_json_text(s.name), "tactic",
                       s.tactic, "timeMs", sum * 1e3, "averageMs", sum * 1e3 / (double)p->runs,
                       "medianMs", qb_median(step, p->runs) * 1e3, "percentage", 100 * sum / total);
         if (s.on_device)

@@ -126,13 +126,13 @@ static json_t *result_json(const pair *p, const char *const *path) {
         const row *r = &p->row[i];
         const bool both = r->a && r->b;
         json_array_append_new(
-            rows, json_pack("{s:o, s:o, s:o, s:o, s:o}", "name", qb_json_string(r->name), "first",
+            rows, json_pack("{s:o, s:o, s:o, s:o, s:o}", "name", qb_json_text(r->name), "first",
                             range_json(r->a, p->method_a), "second", range_json(r->b, p->method_b),
                             "change", both ? json_real(r->change) : json_null(), "shape",
                             both && isfinite(r->shape) ? json_real(r->shape) : json_null()));
     }
     return json_pack("{s:s, s:o, s:o, s:[s, s], s:o}", "schema", "qbench.calib-diff/1", "first",
-                     qb_json_string(path[0]), "second", qb_json_string(path[1]), "methods",
+                     qb_json_text(path[0]), "second", qb_json_text(path[1]), "methods",
                      p->a->method[p->method_a], p->b->method[p->method_b], "tensors", rows);
 }
 

@@ -1,5 +1,6 @@
 /* qbench calib export: MODEL.calib.h5 -> another tool's calibration. */
 #include "base/file.h"
+#include "base/text.h"
 #include "calib/ranges.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
@@ -76,11 +77,11 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!path) QB_GO(cx->code);
     QB_GO(qb_ranges_save(cx, &ranges, format, graph, path));
     if (!qb_json_on_stdout(&o->common))
-        printf("%s: %d tensors, %s, for %s\n", path, ranges.n, calibration->method[method],
-               format->name);
+        printf("%s: %d tensors, %s, for %s\n", QB_SHOWN(path), ranges.n,
+               calibration->method[method], format->name);
     QB_GO(qb_json_out(cx, &o->common,
                       json_pack("{s:s, s:o, s:s, s:s, s:i}", "schema", "qbench.calib-export/1",
-                                "file", qb_json_string(path), "format", format->name, "method",
+                                "file", qb_json_text(path), "format", format->name, "method",
                                 calibration->method[method], "tensors", ranges.n)));
 out:
     qb_free(path);

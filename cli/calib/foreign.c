@@ -1,6 +1,7 @@
 #include "cli/calib/foreign.h"
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 
 #define LISTED 20 /* names that are printed; --json has all */
@@ -30,7 +31,7 @@ void qb_foreign_release(qb_foreign *foreign) {
 }
 
 static void print_names(const char *what, const char *const *names, int32_t n) {
-    for (int32_t i = 0; i < n && i < LISTED; i++) printf("  %s: %s\n", what, names[i]);
+    for (int32_t i = 0; i < n && i < LISTED; i++) printf("  %s: %s\n", what, QB_SHOWN(names[i]));
     if (n > LISTED) printf("  %s: and %d more\n", what, n - LISTED);
 }
 
@@ -41,7 +42,7 @@ void qb_foreign_print(const qb_foreign *foreign) {
 
 static json_t *names_json(const char *const *names, int32_t n) {
     json_t *list = json_array();
-    for (int32_t i = 0; i < n; i++) json_array_append_new(list, qb_json_string(names[i]));
+    for (int32_t i = 0; i < n; i++) json_array_append_new(list, qb_json_text(names[i]));
     return list;
 }
 

@@ -1,4 +1,5 @@
 /* qbench calib import: another tool's calibration -> MODEL.calib.h5. */
+#include "base/text.h"
 #include "cli/calib/foreign.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
@@ -22,13 +23,13 @@ static const qb_opt table[] = {
 
 static qb_status report(qb_ctx *cx, const options *o, const char *path, const qb_foreign *f) {
     if (!qb_json_on_stdout(&o->common)) {
-        printf("%s: %d tensors from %s, %d without a range, %d not in the model\n", path,
+        printf("%s: %d tensors from %s, %d without a range, %d not in the model\n", QB_SHOWN(path),
                f->fit.used, f->format->name, f->fit.n_missing, f->fit.n_extra);
         qb_foreign_print(f);
     }
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:o, s:o}", "schema", "qbench.calib-import/1", "file",
-                                 qb_json_string(path), "fit", qb_foreign_json(f)));
+                                 qb_json_text(path), "fit", qb_foreign_json(f)));
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

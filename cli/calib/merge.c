@@ -1,6 +1,7 @@
 /* qbench calib merge: one calibration from several. */
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/settings/methods.h"
 
@@ -86,12 +87,12 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_table *t) {
     qb_shards_text(&t->shards, shards, sizeof shards);
     qb_hash_hex(t->data_hash, hash);
     if (!qb_json_on_stdout(&o->common))
-        printf("%s: %d tensors, %lld samples, %s%s%s\n", o->common.out, t->n_entries,
+        printf("%s: %d tensors, %lld samples, %s%s%s\n", QB_SHOWN(o->common.out), t->n_entries,
                (long long)t->samples, t->method[0], shards[0] ? ", shards " : "", shards);
     if (!o->common.json) return QB_OK;
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:o, s:I, s:I, s:s, s:s}", "schema", "qbench.calib-merge/1",
-                                 "file", qb_json_string(o->common.out), "samples",
+                                 "file", qb_json_text(o->common.out), "samples",
                                  (json_int_t)t->samples, "skipped", (json_int_t)t->skipped,
                                  "shards", shards, "data_hash", hash));
 }

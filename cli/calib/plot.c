@@ -154,8 +154,8 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_table *t, int32_t n
     if (status == QB_OK) {
         if (!qb_json_on_stdout(&o->common)) printf("%s/%s.svg\n", folder, name);
         char *path = qb_format(cx, "%s/%s.svg", folder, name);
-        json_array_append_new(files, json_pack("{s:o, s:o}", "tensor", qb_json_string(e->name),
-                                               "file", qb_json_string(path ? path : "")));
+        json_array_append_new(files, json_pack("{s:o, s:o}", "tensor", qb_json_text(e->name),
+                                               "file", qb_json_text(path ? path : "")));
         qb_free(path);
     }
     qb_free(name);

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "calib/spectrum.h"
 #include "cli/out/sampling.h"
 
@@ -107,7 +108,7 @@ static json_t *tensor_json(qb_ctx *cx, const qb_table *t, const qb_table_entry *
                            const qb_spectrum *spectrum, bool symmetric) {
     const qb_stats *s = e->stats;
     return json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o*, s:o}", "name",
-                     qb_json_string(e->name), "values", (json_int_t)s->count, "zeros",
+                     qb_json_text(e->name), "values", (json_int_t)s->count, "zeros",
                      (json_int_t)s->zeros, "nan", (json_int_t)s->nan, "inf", (json_int_t)s->pos_inf,
                      "minus_inf", (json_int_t)s->neg_inf, "min", number((double)s->min), "max",
                      number((double)s->max), "channels", channels_json(cx, &e->channels), "ranges",
@@ -124,7 +125,7 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
     json_t *tensors = json_array();
     qb_status status = QB_OK;
     if (text)
-        printf("%s: %d tensors, %lld samples of %s, model %s\n", path, t->n_entries,
+        printf("%s: %d tensors, %lld samples of %s, model %s\n", QB_SHOWN(path), t->n_entries,
                (long long)t->samples, t->dataset, t->model);
     if (text && t->doctor) printf("before the run:\n");
     if (t->doctor) status = qb_diagnosis_again(cx, &before, path, t->doctor);
@@ -143,8 +144,8 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
     json_t *doctor = t->doctor ? qb_diagnosis_take(&before) : json_null();
     json_t *root =
         json_pack("{s:s, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "schema", "qbench.calib-show/1",
-                  "file", qb_json_string(path), "model", qb_json_string(t->model), "dataset",
-                  qb_json_string(t->dataset), "samples", (json_int_t)t->samples, "doctor", doctor,
+                  "file", qb_json_text(path), "model", qb_json_text(t->model), "dataset",
+                  qb_json_text(t->dataset), "samples", (json_int_t)t->samples, "doctor", doctor,
                   "findings", qb_diagnosis_take(&diagnosis), "tensors", tensors);
     if (status == QB_OK) return qb_json_out(cx, &o->common, root);
     json_decref(root);

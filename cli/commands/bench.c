@@ -270,7 +270,7 @@ static json_t *outputs_json(const qb_engine *engine, void *const *outputs) {
         const qb_desc *desc = qb_engine_output(engine, i);
         char shape[128];
         json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:o}", "name",
-                                              qb_json_string(qb_engine_output_name(engine, i)),
+                                              qb_json_text(qb_engine_output_name(engine, i)),
                                               "dtype", qb_dtype_text(desc->dtype), "dimensions",
                                               qb_shape_text(&desc->shape, shape, sizeof shape),
                                               "values", numbers(desc, outputs[i])));
@@ -357,7 +357,7 @@ static void print_profiles(const qb_engine *engine) {
 static json_t *result(const options *o, const subject *s, const qb_engine *plan,
                       const qb_bench *bench, const qb_bench_summary *summary, int32_t devices) {
     return json_pack("{s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:o, s:o}", "schema", "qbench.bench/1",
-                     "model", qb_json_string(s->name), "precision", s->precision, "batch",
+                     "model", qb_json_text(s->name), "precision", s->precision, "batch",
                      (json_int_t)items(plan), "queries", (json_int_t)bench->n, "streams",
                      (int)o->streams, "devices", (int)devices, "memory",
                      qb_memory_json(s->built.engine), "summary",

@@ -1,6 +1,7 @@
 /* qbench build: MODEL.onnx (+ MODEL.calib.h5) -> MODEL.PRECISION.qbe. */
 #include <string.h>
 
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/out/steps.h"
 #include "cli/pipeline.h"
@@ -81,16 +82,15 @@ static void print_types(const qb_engine *engine) {
 }
 
 static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, const char *path) {
-    json_t *root =
-        json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
-                  qb_json_string(path), "precision", qb_precision_asked(&o->type), "steps",
-                  qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
+    json_t *root = json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
+                             qb_json_text(path), "precision", qb_precision_asked(&o->type), "steps",
+                             qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
     const bool wanted = o->steps || o->common.json;
     json_t *memory = qb_memory_json(engine), *steps = wanted ? qb_steps_json(engine) : NULL;
     json_object_update(root, memory);
     json_decref(memory);
     if (!qb_json_on_stdout(&o->common)) {
-        printf("%s: %d steps", path, qb_engine_n_steps(engine));
+        printf("%s: %d steps", QB_SHOWN(path), qb_engine_n_steps(engine));
         if (qb_engine_n_profiles(engine) > 0) printf(", %d profiles", qb_engine_n_profiles(engine));
         printf("\n");
         qb_memory_print(engine);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/calib/ranks.h"
 #include "cli/data/check.h"
 #include "cli/out/auto.h"
@@ -90,8 +91,8 @@ static json_t *result_json(const qb_table *t, const char *path, const qb_calib_m
         json_array_append_new(methods, json_string(t->method[i]));
     return json_pack(
         "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o*, s:I, s:o*}", "schema",
-        "qbench.calibrate/1", "file", qb_json_string(path), "model", qb_json_string(t->model),
-        "model_hash", model, "dataset", qb_json_string(t->dataset), "data_hash", data, "samples",
+        "qbench.calibrate/1", "file", qb_json_text(path), "model", qb_json_text(t->model),
+        "model_hash", model, "dataset", qb_json_text(t->dataset), "data_hash", data, "samples",
         (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors", t->n_entries,
         "methods", methods, "doctor", doctor_json(t), "findings", findings, "statistics",
         memory_json(memory), "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
@@ -109,8 +110,8 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
     qb_diagnosis diagnosis = {.common = &o->common, .faults_only = true};
     if (!qb_json_on_stdout(&o->common)) {
         if (has_auto) QB_TRY(qb_auto_print(cx, &weighed));
-        printf("%s: %d tensors, %lld samples, %s\n", path, t->n_entries, (long long)t->samples,
-               t->method[0]);
+        printf("%s: %d tensors, %lld samples, %s\n", QB_SHOWN(path), t->n_entries,
+               (long long)t->samples, t->method[0]);
     }
     qb_status status = qb_sampling_say(cx, t, &diagnosis);
     if (!o->common.json || status != QB_OK) QB_GO(status);

@@ -1,6 +1,7 @@
 /* qbench check: does a Q/DQ model keep the rules of the runtime that it is for? */
 #include "quant/check.h"
 
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "graph/graph.h"
 
@@ -30,9 +31,10 @@ static void print(const char *path, const qb_target *target, const qb_findings *
         printf("FAIL %s: %s: %s\n     mend: %s\n", f->item[i].rule, f->item[i].node,
                f->item[i].what, f->item[i].mend);
     if (f->n == 0)
-        printf("PASS %s keeps the rules of %s\n", path, target->name);
+        printf("PASS %s keeps the rules of %s\n", QB_SHOWN(path), target->name);
     else
-        printf("%s: %d finding%s for %s\n", path, f->n, f->n == 1 ? "" : "s", target->name);
+        printf("%s: %d finding%s for %s\n", QB_SHOWN(path), f->n, f->n == 1 ? "" : "s",
+               target->name);
 }
 
 static qb_status write_json(qb_ctx *cx, const options *o, const char *path, const qb_target *target,
@@ -40,11 +42,11 @@ static qb_status write_json(qb_ctx *cx, const options *o, const char *path, cons
     json_t *list = json_array();
     for (const qb_finding *at = f->item; at < f->item + f->n; at++)
         json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:s}", "rule", at->rule, "node",
-                                              qb_json_string(at->node), "what",
-                                              qb_json_string(at->what), "mend", at->mend));
+                                              qb_json_text(at->node), "what",
+                                              qb_json_text(at->what), "mend", at->mend));
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:o, s:s, s:b, s:o}", "schema", "qbench.check/1", "file",
-                                 qb_json_string(path), "target", target->name, "held", f->n == 0,
+                                 qb_json_text(path), "target", target->name, "held", f->n == 0,
                                  "findings", list));
 }
 

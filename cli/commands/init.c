@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
 #include "eval/detector.h"
@@ -319,11 +320,11 @@ static qb_status write_config(qb_ctx *cx, const options *o, const guessed *g, co
     if (!qb_json_on_stdout(&o->common)) {
         if (g->task) printf("task %s: %s\n", g->task->name, g->task->text);
         if (g->decoder) printf("outputs look like %s: %s\n", g->decoder->name, g->decoder->text);
-        printf("wrote %s\n", path);
+        printf("wrote %s\n", QB_SHOWN(path));
     }
     return qb_json_out(
         cx, &o->common,
-        json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_string(path)));
+        json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_text(path)));
 }
 
 /* A path that is not there is a slip of the fingers, which calibrate would be too late to tell. */

@@ -138,14 +138,14 @@ static json_t *providers_json(const qb_engine *engine, const char *missing) {
     qb_provider_count n;
     qb_providers_count(engine, &n);
     return json_pack("{s:i, s:i, s:i, s:o}", "cuda", n.cuda, "cpu", n.cpu, "copies", n.copies,
-                     "missing", missing ? qb_json_string(missing) : json_null());
+                     "missing", missing ? qb_json_text(missing) : json_null());
 }
 
 /* Steps (where they are wanted), sums and memory of the engine; or why there is none (shapes that
  * are not known). */
 static json_t *engine_json(const qb_engine *engine, bool steps, const char *missing,
                            const char *reason) {
-    if (!engine) return json_pack("{s:o}", "reason", qb_json_string(reason));
+    if (!engine) return json_pack("{s:o}", "reason", qb_json_text(reason));
     double flops;
     json_t *backends = count_backends(engine, &flops);
     qb_engine_memory memory;
@@ -156,7 +156,7 @@ static json_t *engine_json(const qb_engine *engine, bool steps, const char *miss
                           "providers", providers_json(engine, missing));
     if (steps) json_object_set_new(e, "steps", qb_steps_json(engine));
     if (qb_engine_device(engine))
-        json_object_set_new(e, "device", qb_json_string(qb_engine_device(engine)));
+        json_object_set_new(e, "device", qb_json_text(qb_engine_device(engine)));
     return e;
 }
 
@@ -175,7 +175,7 @@ static json_t *describe(const qb_project *project, const findings *f, json_t *en
     for (int32_t i = 0; i < n_passes; i++)
         json_object_set_new(passes, all[i]->name, json_integer(f->report.n_changes[i]));
     return json_pack("{s:s, s:o, s:i, s:o, s:o, s:i, s:i, s:O, s:O, s:o, s:I, s:o}", "schema",
-                     "qbench.inspect/1", "model", qb_json_string(project->model), "opset",
+                     "qbench.inspect/1", "model", qb_json_text(project->model), "opset",
                      graph->opset, "inputs", qb_values_json(graph, graph->inputs, graph->n_inputs),
                      "outputs", qb_values_json(graph, graph->outputs, graph->n_outputs),
                      "nodes_before", f->report.nodes_before, "nodes_after", f->report.nodes_after,

@@ -172,7 +172,7 @@ static qb_status write_page(book *b, const qb_command *command) {
     if (!path) QB_GO(cx->code);
     QB_GO(page_text(cx, page, command, &text));
     QB_GO(qb_file_write(cx, path, text, strlen(text)));
-    json_array_append_new(b->files, qb_json_string(path));
+    json_array_append_new(b->files, qb_json_text(path));
 out:
     qb_free(page);
     qb_free(file);

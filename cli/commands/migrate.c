@@ -1,4 +1,5 @@
 /* qbench migrate: MODEL.onnx + a TensorRT 10 calibration cache -> an explicit Q/DQ model. */
+#include "base/text.h"
 #include "cli/calib/foreign.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
@@ -37,14 +38,14 @@ static qb_status report(qb_ctx *cx, const options *o, const char *path, const qb
     if (!qb_json_on_stdout(&o->common)) {
         printf("%s: for %s, %d layers in int8, %d kept in float; %d tensors had a range, %d had "
                "none, %d names are not in the model\n",
-               path, target->name, r->quantized, r->kept_float, f->fit.used, f->fit.n_missing,
-               f->fit.n_extra);
+               QB_SHOWN(path), target->name, r->quantized, r->kept_float, f->fit.used,
+               f->fit.n_missing, f->fit.n_extra);
         qb_foreign_print(f);
     }
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:o, s:s, s:i, s:i, s:o}", "schema", "qbench.migrate/1",
-                                 "file", qb_json_string(path), "target", target->name,
-                                 "layers_int8", r->quantized, "layers_float", r->kept_float, "fit",
+                                 "file", qb_json_text(path), "target", target->name, "layers_int8",
+                                 r->quantized, "layers_float", r->kept_float, "fit",
                                  qb_foreign_json(f)));
 }
 

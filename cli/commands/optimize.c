@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/out/values.h"
 #include "cli/pipeline.h"
@@ -75,7 +76,7 @@ static json_t *report_json(const char *path, const qb_graph *graph,
     for (int32_t i = 0; i < n; i++)
         json_object_set_new(passes, all[i]->name, json_integer(report->n_changes[i]));
     return json_pack("{s:s, s:o, s:o, s:o, s:i, s:i, s:o}", "schema", "qbench.optimize/1", "file",
-                     qb_json_string(path), "inputs",
+                     qb_json_text(path), "inputs",
                      qb_values_json(graph, graph->inputs, graph->n_inputs), "outputs",
                      qb_values_json(graph, graph->outputs, graph->n_outputs), "nodes_before",
                      report->nodes_before, "nodes_after", report->nodes_after, "passes", passes);
@@ -90,7 +91,7 @@ static void print_report(const char *path, const json_t *json, const qb_optimize
     qb_print_values("inputs", json_object_get(json, "inputs"));
     qb_print_values("outputs", json_object_get(json, "outputs"));
     printf("%d nodes, %d after optimization\nwrote %s\n", (int)report->nodes_before,
-           (int)report->nodes_after, path);
+           (int)report->nodes_after, QB_SHOWN(path));
 }
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {

@@ -1,4 +1,5 @@
 /* qbench quantize: MODEL.onnx + MODEL.calib.h5 -> MODEL.qdq.onnx. */
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
 
@@ -36,13 +37,13 @@ static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *pr
     if (!path) return cx->code;
     qb_status status = qb_onnx_save(cx, quantized, path);
     if (status == QB_OK && !qb_json_on_stdout(&o->common))
-        printf("%s: %d layers in int8, %d kept in float, %d activation tensors\n", path,
+        printf("%s: %d layers in int8, %d kept in float, %d activation tensors\n", QB_SHOWN(path),
                report->quantized, report->kept_float, report->tensors);
     if (status == QB_OK)
         status =
             qb_json_out(cx, &o->common,
                         json_pack("{s:s, s:o, s:i, s:i, s:i}", "schema", "qbench.quantize/1",
-                                  "file", qb_json_string(path), "layers_int8", report->quantized,
+                                  "file", qb_json_text(path), "layers_int8", report->quantized,
                                   "layers_float", report->kept_float, "tensors", report->tensors));
     qb_free(path);
     return status;

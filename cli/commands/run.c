@@ -252,7 +252,7 @@ static qb_status run_stage(const flow *f, const stage *s) {
 static void note(const flow *f, const stage *s, const char *state, const char *path) {
     json_array_append_new(f->report,
                           json_pack("{s:s, s:s, s:o}", "stage", s->command, "state", state, "file",
-                                    path ? qb_json_string(path) : json_null()));
+                                    path ? qb_json_text(path) : json_null()));
     qb_info(f->cx, "%s: %s%s%s%s", s->command, state, path ? " (" : "", path ? path : "",
             path ? ")" : "");
 }

@@ -52,15 +52,15 @@ static qb_status write_json(qb_ctx *cx, const options *o, const work *w) {
     if (!o->common.json) return QB_OK;
     json_t *root =
         json_pack("{s:s, s:s, s:o, s:o, s:I, s:i, s:I}", "schema", "qbench.score/1", "iou",
-                  o->masks ? "masks" : "boxes", "annotations", qb_json_string(o->annotations),
-                  "results", qb_json_string(o->results), "detections", (json_int_t)w->results.n,
+                  o->masks ? "masks" : "boxes", "annotations", qb_json_text(o->annotations),
+                  "results", qb_json_text(o->results), "detections", (json_int_t)w->results.n,
                   "images", w->truth.n_images, "objects", (json_int_t)w->truth.objects.n);
     json_t *list = json_array();
     if (root) add_scores(root, &w->all);
     for (int32_t c = 0; c < w->truth.n_categories; c++) {
         const qb_coco_category *category = &w->truth.category[c];
         json_t *row = json_pack("{s:I, s:o}", "category_id", (json_int_t)category->id, "name",
-                                qb_json_string(category->name));
+                                qb_json_text(category->name));
         if (row) add_scores(row, &w->each[c]);
         json_array_append_new(list, row);
     }

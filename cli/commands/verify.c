@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "eval/verify.h"
 
@@ -55,9 +56,10 @@ static json_t *number_or_null(double v) { return isfinite(v) ? json_real(v) : js
 /* "error 1.2e-07" or the reason's first line */
 static void print_case(const char *name, const qb_case_result *r) {
     if (r->outcome == QB_OUTCOME_PASSED)
-        printf("%-11s  %s  error %.3g\n", qb_outcome_text(r->outcome), name, r->max_error);
+        printf("%-11s  %s  error %.3g\n", qb_outcome_text(r->outcome), QB_SHOWN(name),
+               r->max_error);
     else
-        printf("%-11s  %s  %s\n", qb_outcome_text(r->outcome), name, r->reason);
+        printf("%-11s  %s  %s\n", qb_outcome_text(r->outcome), QB_SHOWN(name), r->reason);
 }
 
 static qb_status verify_one(qb_ctx *cx, const char *path, const options *o,
@@ -93,7 +95,7 @@ static qb_status verify_all(qb_ctx *cx, char *const *cases, int32_t n, const opt
     printf("%d passed, %d failed, %d unsupported", (int)t->count[QB_OUTCOME_PASSED],
            (int)t->count[QB_OUTCOME_FAILED], (int)t->count[QB_OUTCOME_UNSUPPORTED]);
     printf(" (%s); largest error %.3g%s%s\n", backends, t->max_error, *t->worst ? " in " : "",
-           t->worst);
+           QB_SHOWN(t->worst));
     return QB_OK;
 }
 

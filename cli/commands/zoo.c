@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "graph/zoo.h"
 
@@ -62,10 +63,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!path) QB_GO(cx->code);
     if (!named && o->common.out) QB_GO(qb_make_dirs(cx, o->common.out));
     QB_GO(qb_onnx_save(cx, graph, path));
-    if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", path);
-    QB_GO(qb_json_out(
-        cx, &o->common,
-        json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "file", qb_json_string(path))));
+    if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", QB_SHOWN(path));
+    QB_GO(
+        qb_json_out(cx, &o->common,
+                    json_pack("{s:s, s:o}", "schema", "qbench.zoo/1", "file", qb_json_text(path))));
 out:
     qb_graph_free(graph);
     qb_free(path);

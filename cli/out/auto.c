@@ -127,7 +127,7 @@ static json_t *tensor_json(const qb_auto_result *r, const qb_table_entry *e, con
                                                 "high", (double)e->range[m].hi, "sqnr_db",
                                                 number(j->quality[m].sqnr_db)));
     reason(r, j, why, sizeof why);
-    return json_pack("{s:o, s:o, s:s, s:s}", "name", qb_json_string(e->name), "ranges", ranges,
+    return json_pack("{s:o, s:o, s:s, s:s}", "name", qb_json_text(e->name), "ranges", ranges,
                      "chosen", r->table->method[used_by(r, j)], "why", why);
 }
 

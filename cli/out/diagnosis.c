@@ -31,8 +31,8 @@ void qb_finding_release(qb_finding *finding) {
 
 static json_t *finding_json(const char *check, const qb_finding *f) {
     return json_pack("{s:s, s:s, s:o, s:o}", "check", check, "kind", kind_text[f->kind], "text",
-                     qb_json_string(f->text), "remedy",
-                     f->remedy ? qb_json_string(f->remedy) : json_null());
+                     qb_json_text(f->text), "remedy",
+                     f->remedy ? qb_json_text(f->remedy) : json_null());
 }
 
 qb_status qb_diagnosis_add(qb_ctx *cx, qb_diagnosis *diagnosis, qb_finding *finding) {

@@ -96,7 +96,7 @@ qb_status qb_engine_file_json(qb_ctx *cx, const char *path, json_t **tags) {
     QB_TRY(qb_engine_file_tags(cx, path, &text));
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
     qb_free(text);
-    if (!json_is_object(root)) {
+    if (!json_is_object(root) || !qb_json_clean(root)) {
         json_decref(root);
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: the tags are no JSON object", path);
     }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 
 /* "%" and "points" stand apart from the number, "x" does not; a record's unit comes bare. */
@@ -58,8 +59,8 @@ void qb_gate_verdict(const qb_gate_result *r, char text[QB_GATE_TEXT]) {
 
 void qb_gate_print(FILE *stream, const qb_gate_result *r) {
     char text[QB_GATE_TEXT];
-    fprintf(stream, "%s: model %s, data %s, %lld samples", r->path, r->run->model, r->run->dataset,
-            (long long)r->run->samples);
+    fprintf(stream, "%s: model %s, data %s, %lld samples", QB_SHOWN(r->path), r->run->model,
+            r->run->dataset, (long long)r->run->samples);
     if (r->run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)r->run->skipped);
     fputc('\n', stream);
     for (int32_t i = 0; i < r->run->n_warnings; i++)
@@ -160,10 +161,9 @@ static void write_junit(FILE *stream, const qb_gate_result *r, const char *error
 
 qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *result,
                         const char *error) {
-    char *said = qb_strdup(cx, error ? error : "");
+    char *said = qb_text_clean(cx, error ? error : "");
     qb_writer writer;
     if (!said) return cx->code;
-    qb_utf8_repair(said);
     qb_status status = qb_writer_open(cx, file, &writer);
     if (status == QB_OK) {
         write_junit(writer.stream, result, error ? said : NULL);
@@ -181,9 +181,9 @@ static json_t *record_json(const qb_gate_result *r) {
     char model[33], data[33];
     qb_hash_hex(r->run->model_hash, model);
     qb_hash_hex(r->run->data_hash, data);
-    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:I}", "file", qb_json_string(r->path),
-                     "model", r->run->model, "model_hash", model, "dataset", r->run->dataset,
-                     "data_hash", data, "samples", (json_int_t)r->run->samples, "skipped",
+    return json_pack("{s:o, s:s, s:s, s:s, s:s, s:I, s:I}", "file", qb_json_text(r->path), "model",
+                     r->run->model, "model_hash", model, "dataset", r->run->dataset, "data_hash",
+                     data, "samples", (json_int_t)r->run->samples, "skipped",
                      (json_int_t)r->run->skipped);
 }
 

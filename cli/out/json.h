@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "base/json_clean.h"
 #include "cli/command.h"
 
 /* Writes `root` (reference taken, also on failure) to the file that --json names, or to standard
@@ -13,10 +14,5 @@ qb_status qb_json_out(qb_ctx *cx, const qb_common *common, json_t *root);
 qb_status qb_json_text_out(qb_ctx *cx, const qb_common *common, const char *text);
 /* Must results in plain text stay off standard output because JSON goes there? */
 bool qb_json_on_stdout(const qb_common *common);
-
-/* File names are any bytes, JSON is UTF-8: what is not becomes '?'. In place. */
-void qb_utf8_repair(char *text);
-/* A JSON string of any text, repaired; NULL when memory runs out. */
-json_t *qb_json_string(const char *text);
 
 #endif

@@ -13,7 +13,7 @@ json_t *qb_steps_json(const qb_engine *engine) {
         qb_step_info s;
         qb_engine_step(engine, i, &s);
         json_t *step =
-            json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_string(s.name),
+            json_pack("{s:o, s:s, s:s, s:s, s:s, s:s, s:f, s:f}", "name", qb_json_text(s.name),
                       "op", s.op, "provider", qb_provider_of(&s), "tactic", s.tactic, "impl",
                       s.impl, "dtype", qb_dtype_text(s.dtype), "flops", s.flops, "bytes", s.bytes);
         qb_step_choice_json(&s, step);

@@ -32,8 +32,8 @@ json_t *qb_values_json(const qb_graph *graph, const int32_t *ids, int32_t n) {
         const qb_dtype type = v->q.n > 0 ? QB_DTYPE_F32 : v->dtype;
         shape_text(graph, &v->shape, shape, sizeof shape);
         json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:o}", "name", qb_json_string(v->name), "dtype",
-                                        qb_dtype_text(type), "shape", qb_json_string(shape)));
+                              json_pack("{s:o, s:s, s:o}", "name", qb_json_text(v->name), "dtype",
+                                        qb_dtype_text(type), "shape", qb_json_text(shape)));
     }
     return list;
 }

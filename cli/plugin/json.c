@@ -23,7 +23,7 @@ static json_t *default_json(const qbench_plugin_attr *attr) {
     if (attr->type == QBENCH_ATTR_INT) return json_integer(attr->default_int);
     if (attr->type == QBENCH_ATTR_FLOAT) return json_real((double)attr->default_float);
     if (attr->type == QBENCH_ATTR_TEXT)
-        return attr->default_text ? qb_json_string(attr->default_text) : json_null();
+        return attr->default_text ? qb_json_text(attr->default_text) : json_null();
     return json_array();
 }
 
@@ -32,7 +32,7 @@ static json_t *attrs_json(const qbench_plugin_op *op) {
     for (int32_t i = 0; i < op->n_attrs; i++) {
         const qbench_plugin_attr *attr = &op->attrs[i];
         json_array_append_new(list,
-                              json_pack("{s:o, s:s, s:b, s:o}", "name", qb_json_string(attr->name),
+                              json_pack("{s:o, s:s, s:b, s:o}", "name", qb_json_text(attr->name),
                                         "type", type_text(attr->type), "required", attr->required,
                                         "default", default_json(attr)));
     }
@@ -65,7 +65,7 @@ static json_t *formats_json(const qbench_plugin_op *op) {
 
 static json_t *op_json(const qbench_plugin_op *op) {
     return json_pack("{s:o, s:o, s:i, s:[i,i], s:[i,i], s:b, s:b, s:b, s:s, s:o, s:o}", "name",
-                     qb_json_string(op->name), "domain", qb_json_string(op->domain), "since",
+                     qb_json_text(op->name), "domain", qb_json_text(op->domain), "since",
                      (int)op->since, "inputs", (int)op->min_in, (int)op->max_in, "outputs",
                      (int)op->min_out, (int)op->max_out, "cpu", op->run_cpu != NULL, "cuda",
                      op->run_cuda != NULL, "workspace", op->workspace != NULL, "quantization",
@@ -83,7 +83,7 @@ json_t *qb_plugins_json(const qb_ctx *cx) {
         json_array_append_new(plugins,
                               json_pack("{s:s, s:s, s:i, s:o, s:o}", "name", plugin->name,
                                         "version", plugin->version, "abi", (int)plugin->abi,
-                                        "library", qb_json_string(plugin->path), "operators", ops));
+                                        "library", qb_json_text(plugin->path), "operators", ops));
     }
     return json_pack("{s:s, s:o}", "schema", "qbench.plugins/1", "plugins", plugins);
 }

@@ -153,7 +153,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!qb_json_on_stdout(&o->common)) print_next(folder, name, o->cuda);
     return qb_json_out(cx, &o->common,
                        json_pack("{s:s, s:s, s:o}", "schema", "qbench.plugin-new/1", "name", name,
-                                 "folder", qb_json_string(folder)));
+                                 "folder", qb_json_text(folder)));
 }
 
 const qb_command qb_plugin_command_new = {

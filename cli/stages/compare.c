@@ -26,26 +26,6 @@ qb_status qb_compare_data(qb_ctx *cx, const qb_project *project, const qb_candid
     return QB_OK;
 }
 
-/* Names come from files and folders; a record holds text that can be shown. */
-static void one_line(char *text) {
-    qb_utf8_repair(text);
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f) *text = '?';
-}
-
-/* Names that come from files are any bytes. */
-static void repair_texts(qb_run *run) {
-    one_line(run->model);
-    one_line(run->dataset);
-    for (int32_t i = 0; i < run->n_rows; i++) one_line(run->row[i].precision);
-    for (int32_t i = 0; i < run->n_shown; i++) one_line(run->shown[i].name);
-    for (int32_t i = 0; i < run->n_warnings; i++) {
-        one_line(run->warning[i].row);
-        one_line(run->warning[i].text);
-    }
-    for (int32_t i = 0; i < run->n_classes; i++) one_line(run->class_name[i].name);
-}
-
 /* The method that auto took for a tensor: the first one with its range. */
 static const char *method_behind(const qb_table *table, const qb_table_entry *entry,
                                  int32_t automatic) {
@@ -136,6 +116,5 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     run->dataset = qb_strdup(cx, data);
     run->decoder = qb_strdup(cx, strcmp(decoder, "cpu") == 0 ? "" : decoder);
     if (!run->model || !run->dataset || !run->decoder) return cx->code;
-    repair_texts(run);
-    return QB_OK;
+    return qb_run_clean(cx, run);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_clean.h"
 #include "engine/plan/plan_internal.h"
 #include "kernels/sources.h"
 
@@ -440,7 +441,9 @@ qb_status qb_plan_read(qb_ctx *cx, const char *path, const char *text, size_t si
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (!root)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: plan: line %d: %s", path, error.line, error.text);
-    qb_status status = qb_plan_create(cx, &empty, 0, &r.plan);
+    qb_status status = qb_json_clean(root)
+                           ? qb_plan_create(cx, &empty, 0, &r.plan)
+                           : qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", path);
     if (status == QB_OK) status = read_root(&r, root);
     json_decref(root);
     if (status == QB_OK)
@@ -461,7 +464,7 @@ qb_status qb_plan_load(qb_ctx *cx, const char *path, qb_plan **out) {
 
 qb_status qb_plan_indent(qb_ctx *cx, const char *path, const char *text, size_t size, char **out) {
     json_t *root = json_loadb(text, size, 0, NULL);
-    char *indented = root ? json_dumps(root, JSON_INDENT(1) | REALS) : NULL;
+    char *indented = root && qb_json_clean(root) ? json_dumps(root, JSON_INDENT(1) | REALS) : NULL;
     *out = indented ? qb_format(cx, "%s\n", indented) : NULL;
     if (!indented) qb_fail(cx, QB_STATUS_FORMAT, "%s: plan: no JSON", path);
     free(indented);

@@ -4,6 +4,7 @@
 
 #include "base/opt.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "onnx_internal.h"
 
 #define FIELD_GRAPH_VALUE_INFO 13
@@ -42,7 +43,13 @@ static const char *name_in(cutter *c, qb_span message, uint32_t number) {
     qb_span name = {0};
     while (qb_wire_next(&message, &field))
         if (field.number == number) name = field.content;
-    return name.size ? qb_arena_strndup(c->cx, c->arena, (const char *)name.data, name.size) : "";
+    const char *raw =
+        name.size ? qb_arena_strndup(c->cx, c->arena, (const char *)name.data, name.size) : "";
+    if (!raw || (qb_text_is_clean(raw) && !strchr(raw, '\\'))) return raw;
+    const size_t size = qb_text_clean_size(raw);
+    char *clean = qb_arena_alloc(c->cx, c->arena, size, 1);
+    if (clean) qb_text_clean_to(raw, true, clean, size); /* as wire.c does it */
+    return clean;
 }
 
 static qb_status index_constants(cutter *c) {

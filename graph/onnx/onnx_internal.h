@@ -56,6 +56,10 @@ qb_status qb_wire_check(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_s
 qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_span bytes,
                          ProtobufCMessage **out);
 void qb_wire_free(ProtobufCMessage *message); /* accepts NULL */
+/* Calls `visit` for each text of a message and those in it, which it may replace; keys and values
+ * of external data and metadata are left out. Ends at the first error. */
+typedef qb_status (*qb_wire_text_fn)(void *user, char **slot);
+qb_status qb_wire_each_text(ProtobufCMessage *message, qb_wire_text_fn visit, void *user);
 
 /* Growing bytes. */
 typedef struct qb_bytes {

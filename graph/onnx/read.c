@@ -3,6 +3,7 @@
 
 #include "base/file_kind.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "graph/rewrite_internal.h"
 #include "onnx_internal.h"
 
@@ -299,7 +300,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     QB_TRY(check_versions(cx, reader->model, &graph->opset));
     if (*text_of(reader->proto->name))
         graph->name = qb_arena_strdup(cx, graph->arena, reader->proto->name);
-    graph->source = qb_arena_strdup(cx, graph->arena, source);
+    graph->source = qb_arena_strdup(cx, graph->arena, QB_SHOWN(source));
     if (!graph->name || !graph->source) return cx->code;
     QB_TRY(qb_hasher_create(cx, &reader->externals.hasher));
     qb_hasher_update(reader->externals.hasher, bytes.data, bytes.size);

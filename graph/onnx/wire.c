@@ -1,6 +1,7 @@
 /* The protobuf encoding: checked before protobuf-c sees it. */
 #include <string.h>
 
+#include "base/text.h"
 #include "onnx_internal.h"
 
 #define MAX_DEPTH 32       /* the schema itself nests 6 deep */
@@ -152,6 +153,55 @@ static void budget_free(void *data, void *pointer) {
     qb_free(pointer);
 }
 
+/* ---- names ---- */
+
+static bool is_there(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field) {
+    uint32_t which;
+    if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)) return true;
+    memcpy(&which, (const char *)message + field->quantifier_offset, sizeof which);
+    return which == field->id;
+}
+
+qb_status qb_wire_each_text(ProtobufCMessage *message, qb_wire_text_fn visit, void *user) {
+    const ProtobufCMessageDescriptor *desc = message->descriptor;
+    if (desc == &onnx__string_string_entry_proto__descriptor) return QB_OK; /* names of files */
+    for (unsigned f = 0; f < desc->n_fields; f++) {
+        const ProtobufCFieldDescriptor *field = &desc->fields[f];
+        const bool text = field->type == PROTOBUF_C_TYPE_STRING;
+        if ((!text && field->type != PROTOBUF_C_TYPE_MESSAGE) || !is_there(message, field))
+            continue;
+        char *member = (char *)message + field->offset;
+        size_t n = 1;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
+            memcpy(&n, (char *)message + field->quantifier_offset, sizeof n);
+            memcpy(&member, member, sizeof member);
+        }
+        for (size_t i = 0; i < n; i++) {
+            char *item;
+            memcpy(&item, member + i * sizeof item, sizeof item);
+            if (!item || item == field->default_value) continue;
+            if (text)
+                QB_TRY(visit(user, (char **)(void *)(member + i * sizeof item)));
+            else
+                QB_TRY(qb_wire_each_text((ProtobufCMessage *)(void *)item, visit, user));
+        }
+    }
+    return QB_OK;
+}
+
+/* Undoably: the writer gives them back as they were. */
+static qb_status make_clean(void *user, char **slot) {
+    qb_ctx *cx = user;
+    const size_t size = qb_text_clean_size(*slot);
+    if (qb_text_is_clean(*slot) && !strchr(*slot, '\\')) return QB_OK;
+    char *clean = qb_alloc(cx, size, 1);
+    if (!clean) return cx->code;
+    qb_text_clean_to(*slot, true, clean, size);
+    qb_free(*slot);
+    *slot = clean;
+    return QB_OK;
+}
+
 qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_span bytes,
                          ProtobufCMessage **out) {
     size_t size = bytes.size < BUDGET_MAX / BUDGET_PER_BYTE ? bytes.size * BUDGET_PER_BYTE
@@ -162,6 +212,10 @@ qb_status qb_wire_unpack(qb_ctx *cx, const ProtobufCMessageDescriptor *desc, qb_
     static const uint8_t none = 0;
     ProtobufCMessage *message =
         protobuf_c_message_unpack(desc, &allocator, bytes.size, bytes.data ? bytes.data : &none);
+    if (message && qb_wire_each_text(message, make_clean, cx) != QB_OK) {
+        qb_wire_free(message);
+        return cx->code;
+    }
     if (message) {
         *out = message;
         return QB_OK;

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "onnx_internal.h"
 
 #define MAX_FILE_BYTES INT32_MAX /* protobuf's limit on a message */
@@ -462,10 +463,22 @@ static qb_status pack(qb_ctx *cx, const Onnx__ModelProto *model, FILE *stream) {
     return qb_fail_errno(cx, "write");
 }
 
+/* Names go out as they came in. */
+static qb_status restore(void *user, char **slot) {
+    writer *w = user;
+    if (!strstr(*slot, "\\x")) return QB_OK;
+    char *raw = qb_arena_strdup(w->cx, w->arena, *slot);
+    if (!raw) return w->cx->code;
+    qb_text_restore(raw);
+    *slot = raw;
+    return QB_OK;
+}
+
 static qb_status build(writer *w, Onnx__ModelProto *model) {
     QB_TRY(qb_graph_verify(w->cx, w->graph));
     QB_TRY(qb_arena_create(w->cx, &w->arena));
-    return fill_model(w, model);
+    QB_TRY(fill_model(w, model));
+    return qb_wire_each_text(&model->base, restore, w);
 }
 
 qb_status qb_onnx_write(qb_ctx *cx, const qb_graph *graph, FILE *stream) {

@@ -4,6 +4,7 @@
 # get into an output.
 # ctest-timeout: 300, ctest-cost: 40
 . "$1/tests/support/cli.sh"
+. "$1/tests/support/onnx.sh"
 
 demo 3 4
 cp demo/model.onnx demo/model.json . && cp -r demo/calib data
@@ -23,31 +24,12 @@ no_secret() { # in what was printed or written here
 
 # ---- a model with external data, by hand: y = x + w, w of 1 x 4 floats in the file LOCATION ----
 
-hex() { printf '%s' "$1" | od -An -tx1 | tr -d ' \n'; }
-varint() {
-    local n=$1
-    while [ "$n" -ge 128 ]; do
-        printf '%02x' $((n % 128 + 128))
-        n=$((n / 128))
-    done
-    printf '%02x' "$n"
-}
-field() { printf '%s' "$1$(varint $((${#2} / 2)))$2"; } # TAG HEX
-pair() { field 6a "$(field 0a "$(hex "$1")")$(field 12 "$(hex "$2")")"; }
-port() { # NAME DIMENSIONS: a float tensor
-    local dims='' d
-    for d in $2; do dims+=$(field 0a "08$(varint "$d")"); done
-    field 0a "$(hex "$1")"
-    field 12 "$(field 0a "0801$(field 12 "$dims")")"
-}
 external_model() { # FILE LOCATION [DIMENSIONS [ENTRIES]]
-    local dims=${3:-1 4} d tensor='' graph
-    for d in $dims; do tensor+="08$(varint "$d")"; done
-    tensor+="1001$(field 42 "$(hex w)")$(pair location "$2")${4:-}7001"
-    graph=$(field 0a "$(field 0a "$(hex x)")$(field 0a "$(hex w)")$(field 12 "$(hex y)")$(field 22 "$(hex Add)")")
-    graph+="$(field 12 "$(hex g)")$(field 2a "$tensor")"
+    local dims=${3:-1 4} graph
+    graph=$(field 0a "$(node Add '' y x w)")$(text 12 g)
+    graph+=$(field 2a "$(tensor w "$dims" "$(pair location "$2")${4:-}7001")")
     graph+="$(field 5a "$(port x "$dims")")$(field 62 "$(port y "$dims")")"
-    printf '%b' "$(printf '%s' "0808$(field 3a "$graph")$(field 42 1011)" | sed 's/../\\x&/g')" >"$1"
+    model "$1" "$graph"
 }
 
 mkdir -p ext/sub && cd ext || exit 1

@@ -1,6 +1,5 @@
 #include <string.h>
 
-#include "cli/out/json.h"
 #include "cli/settings/precision.h"
 #include "qb_test.h"
 
@@ -125,24 +124,6 @@ static void anything_else_is_a_usage_error_that_names_the_word(void **state) {
     refuse("int8:a-method-with-a-name-that-is-far-too-long-to-be-one-of-ours", "unknown method");
 }
 
-static void repaired(const char *from, const char *to) {
-    char text[64];
-    strcpy(text, from);
-    qb_utf8_repair(text);
-    assert_string_equal(text, to);
-}
-
-static void bytes_that_are_not_utf8_become_question_marks(void **state) {
-    (void)state;
-    repaired("plain", "plain");
-    repaired("h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80");
-    repaired("latin \xe9t\xe9", "latin ?t?");
-    repaired("cut \xe2\x82", "cut ??");
-    repaired("overlong \xc0\xaf \xe0\x80\x80", "overlong ?? ???");
-    repaired("surrogate \xed\xa0\x80", "surrogate ???");
-    repaired("beyond \xf4\x90\x80\x80", "beyond ????");
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(plain_names_keep_what_the_project_says),
     cmocka_unit_test(the_careless_one_has_all_three_parts),
@@ -152,6 +133,5 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_precision_may_say_where_it_runs),
     cmocka_unit_test(files_have_their_own_sign),
     cmocka_unit_test(anything_else_is_a_usage_error_that_names_the_word),
-    cmocka_unit_test(bytes_that_are_not_utf8_become_question_marks),
 };
 QB_TEST_MAIN(tests)
