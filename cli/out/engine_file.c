@@ -6,9 +6,14 @@
 #include "cli/out/steps.h"
 #include "engine/file.h"
 
+/* Whoever made the file chose what the tags are: also no strings where strings belong. */
+static const char *word(const json_t *value) {
+    const char *text = json_string_value(value);
+    return text ? text : "-";
+}
+
 static const char *text(const json_t *object, const char *key) {
-    const char *value = json_string_value(json_object_get(object, key));
-    return value ? value : "-";
+    return word(json_object_get(object, key));
 }
 
 static void print_ports(const json_t *tags, const char *key, const char *label) {
@@ -36,7 +41,7 @@ static void print_profiles(const json_t *profiles) {
     json_array_foreach(profiles, p, profile) for (i = 0; i < sizeof bounds / sizeof *bounds; i++) {
         printf("%-9s %zu %s", i == 0 ? "profile" : "", p, bounds[i]);
         json_object_foreach(json_object_get(profile, bounds[i]), input, shape)
-            printf(" %s:%s", input, json_string_value(shape));
+            printf(" %s:%s", input, word(shape));
         printf("\n");
     }
 }
@@ -48,7 +53,7 @@ static void print_compatible(const json_t *list) {
     if (json_array_size(list) > 0) printf("loads on    ");
     json_array_foreach(list, i, what)
         printf("%sother %s", i > 0 ? ", " : "",
-               strcmp(json_string_value(what), "version") == 0 ? "versions" : "hardware");
+               strcmp(word(what), "version") == 0 ? "versions" : "hardware");
     if (json_array_size(list) > 0) printf("\n");
 }
 

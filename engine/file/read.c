@@ -17,6 +17,8 @@
 
 /* ---- container ---- */
 
+#define TAGS_MAX ((size_t)256 << 20) /* bytes of tags, and of descriptions of steps */
+
 typedef struct opened {
     qb_ctx *cx;
     const char *path;
@@ -140,7 +142,9 @@ static void wake_device(loading *l) {
 static qb_status check_tags(loading *l) {
     size_t size;
     const uint8_t *text = section(l->f, QB_FILE_TAGS, &size);
-    json_t *tags = json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL);
+    json_t *tags = size <= TAGS_MAX
+                       ? json_loadb((const char *)text, size, JSON_REJECT_DUPLICATES, NULL)
+                       : NULL;
     qb_status status = json_is_object(tags)
                            ? qb_file_fit(l->f->cx, l->f->path, tags, l->f->header.flags,
                                          l->plan->spec.device, &l->same)
@@ -332,10 +336,17 @@ qb_status qb_engine_file_tags(qb_ctx *cx, const char *path, char **json) {
     const char *tags = (const char *)section(&f, QB_FILE_TAGS, &n_tags);
     const char *steps = (const char *)section(&f, QB_FILE_STEPS, &n_steps);
     while (n_tags > 0 && tags[n_tags - 1] != '}') n_tags--;
-    *json = n_tags > 0 ? qb_format(cx, "%.*s, \"steps\": %.*s}", (int)n_tags - 1, tags,
-                                   (int)n_steps, steps)
-                       : NULL;
-    const qb_status status = *json ? QB_OK : damaged(&f, "tags are no JSON");
+    qb_status status = n_tags > 0 && n_tags <= TAGS_MAX && n_steps <= TAGS_MAX
+                           ? QB_OK
+                           : damaged(&f, "tags are no JSON of an accepted size");
+    if (status == QB_OK) {
+        qb_strbuf text = {0};
+        qb_strbuf_addn(&text, tags, n_tags - 1);
+        qb_strbuf_add(&text, ", \"steps\": ");
+        qb_strbuf_addn(&text, steps, n_steps);
+        qb_strbuf_add(&text, "}");
+        status = qb_strbuf_take(cx, &text, json);
+    }
     qb_map_close(&f.map);
     return status;
 }

@@ -122,7 +122,7 @@ static size_t tags_of_here(const uint8_t *own, size_t own_size, char *text, size
 
 /* The sections that the input's table names, in a file whose table and hashes are right. New
  * memory; NULL when the table makes no sense. */
-static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
+static uint8_t *compose(const uint8_t *data, size_t size, bool own_tags, size_t *composed) {
     qb_file_header from, to;
     char tags[1024];
     memcpy(&from, data, sizeof from);
@@ -137,7 +137,7 @@ static uint8_t *compose(const uint8_t *data, size_t size, size_t *composed) {
     for (int i = 0; file && i < QB_FILE_SECTIONS; i++) {
         const qb_file_entry *s = &from.section[i];
         const size_t unit = QB_FILE_UNIT(i);
-        const bool own = i == QB_FILE_TAGS;
+        const bool own = i == QB_FILE_TAGS && !own_tags;
         if (s->offset > size || s->size > size - s->offset ||
             (!own && end + s->size > size + sizeof tags)) {
             free(file);
@@ -181,13 +181,37 @@ static void look_at_compiled(const uint8_t *file) {
     qb_compiled_free(compiled);
 }
 
+/* The tags as people and other readers see them, whatever they are. */
+static void look_at_tags(const uint8_t *data, size_t size) {
+    char path[64], *text = NULL;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    const int fd = memfd_create("fuzz.qbe", 0);
+    if (fd < 0) return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (write(fd, data, size) == (ssize_t)size) {
+        if (qb_engine_file_tags(&cx, path, &text) == QB_OK) qb_free(text);
+        text = NULL;
+        qb_ctx_clear(&cx);
+        if (qb_engine_file_command(&cx, path, &text) == QB_OK) qb_free(text);
+        text = NULL;
+        qb_ctx_clear(&cx);
+        if (qb_engine_file_plan(&cx, path, &text) == QB_OK) qb_free(text);
+    }
+    close(fd);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t composed;
     load(data, size);
     if (size < sizeof(qb_file_header)) return 0;
-    uint8_t *file = compose(data, size, &composed);
+    uint8_t *file = compose(data, size, false, &composed);
     if (file) load(file, composed);
     if (file) look_at_compiled(file);
+    free(file);
+    file = compose(data, size, true, &composed);
+    if (file) load(file, composed);
+    if (file) look_at_tags(file, composed);
     free(file);
     return 0;
 }
