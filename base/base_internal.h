@@ -4,8 +4,8 @@
 
 #include "ctx.h"
 
-/* Counts one allocation for the failure hook of the tests (qb_ctx.fail_alloc_at). False, with the
- * error recorded, when it is the one that has to fail. */
+/* May so much more be allocated (qb_ctx.max_memory)? Counts it for the failure hook of the tests
+ * (qb_ctx.fail_alloc_at), too. False with the error recorded. */
 bool qb_alloc_permit(qb_ctx *cx, size_t bytes);
 
 /* Opens `path`, which has no "..", below the folder `root`: part by part, through no link. -1 with

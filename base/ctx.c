@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base_internal.h"
+#include "memory.h"
 #include "text.h"
 
 #define ALIGNMENT 64u
@@ -24,6 +25,7 @@ void qb_ctx_child(const qb_ctx *parent, qb_ctx *child) {
     child->outside = parent->outside;
     child->n_outside = parent->n_outside;
     child->threads = parent->threads;
+    child->max_memory = parent->max_memory;
 }
 
 void qb_ctx_adopt(qb_ctx *parent, const qb_ctx *child) {
@@ -111,7 +113,23 @@ static bool byte_count(qb_ctx *cx, size_t n, size_t size, size_t *bytes) {
     return false;
 }
 
+/* Small blocks are not looked at: they come from larger ones or are few. */
+#define BUDGET_FROM ((size_t)1 << 20)
+
+static bool within_budget(qb_ctx *cx, size_t bytes) {
+    if (cx->max_memory == 0 || bytes < BUDGET_FROM) return true;
+    const double mb = 1e6;
+    const size_t used = qb_memory_used();
+    if (bytes <= cx->max_memory && used <= cx->max_memory - bytes) return true;
+    qb_fail(cx, QB_STATUS_NOMEM,
+            "out of memory: %.1f MB wanted beside %.1f MB in use, the limit is %.1f MB "
+            "(--max-memory)",
+            (double)bytes / mb, (double)used / mb, (double)cx->max_memory / mb);
+    return false;
+}
+
 bool qb_alloc_permit(qb_ctx *cx, size_t bytes) {
+    if (!within_budget(cx, bytes)) return false;
     if (cx->fail_alloc_at <= 0) return true;
     if (--cx->fail_alloc_at > 0) return true;
     out_of_memory(cx, bytes);
@@ -153,7 +171,7 @@ qb_status qb_grow(qb_ctx *cx, void *array_pointer, size_t *capacity, size_t need
     if (grown < 8) grown = 8;
     size_t bytes;
     if (!byte_count(cx, grown, size, &bytes)) return cx->code;
-    if (!qb_alloc_permit(cx, bytes)) return cx->code;
+    if (!qb_alloc_permit(cx, bytes - *capacity * size)) return cx->code;
     void *array;
     memcpy(&array, array_pointer, sizeof array); /* any T ** comes in as void * */
     char *moved = realloc(array, bytes ? bytes : 1);

@@ -25,12 +25,14 @@ typedef struct qb_ctx {
     qb_status code;                /* code of the last error, QB_OK when none */
     char message[QB_MESSAGE_MAX];  /* its text, outermost context first */
     struct qb_log *log;            /* may be NULL: nothing is logged */
-    volatile sig_atomic_t *cancel; /* non-zero once the user asked to stop; may be NULL */
+    volatile sig_atomic_t *cancel; /* non-zero once the user asked to stop; may be NULL. Becomes
+                                      QB_CANCEL_SEEN when qb_check_cancel has said so */
     struct qb_plugins *plugins;    /* foreign operators, see graph/plugin.h; may be NULL */
     const char *const *outside; /* folders and files that a file may name though they are not in its
                                    folder (base/open.h); may be NULL */
     int n_outside;
     int threads;        /* worker threads to use; 0: as many as there are processors */
+    size_t max_memory;  /* bytes that the process may have; 0: any number. See qb_alloc */
     long fail_alloc_at; /* tests: make the n-th allocation from now fail; 0: never */
 } qb_ctx;
 
@@ -84,7 +86,8 @@ int qb_threads(const qb_ctx *cx);
     } while (0)
 
 /* Zeroed memory for n elements of `size` bytes; NULL with an error recorded when there is none or
- * when n * size overflows. Free with qb_free. n == 0 gives a valid pointer. */
+ * when n * size overflows. Free with qb_free. n == 0 gives a valid pointer. A block of 1 MiB or
+ * more that would take the process over cx->max_memory is refused, too, before it is asked for. */
 void *qb_alloc(qb_ctx *cx, size_t n, size_t size);
 /* The same, aligned to 64 bytes and padded to a multiple of 64 bytes. Large blocks lie in huge
  * pages where the system has them: fewer misses when addresses are translated. */

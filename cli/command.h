@@ -17,6 +17,7 @@ typedef struct qb_common {
     qb_opt_list outside; /* --allow-outside PATH ... */
     bool quiet, verbose, help;
     int64_t threads;
+    const char *max_memory; /* --max-memory SIZE */
 } qb_common;
 
 /* Rows that every option table begins with: the first member of each option struct is a
@@ -46,6 +47,11 @@ typedef struct qb_common {
          .help = "threads to use (default: all processors)",                                       \
          .min = 0,                                                                                 \
          .max = 4096},                                                                             \
+        {.name = "max-memory",                                                                     \
+         .type = QB_OPT_STRING,                                                                    \
+         .offset = offsetof(qb_common, max_memory),                                                \
+         .argument = "SIZE",                                                                       \
+         .help = "most memory: 800M, 4G (default: 80 % of the machine's or cgroup's)"},            \
         {.name = "plugin",                                                                         \
          .type = QB_OPT_LIST,                                                                      \
          .offset = offsetof(qb_common, plugins),                                                   \

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "cli/command.h"
 #include "cli/out/json.h"
 #include "cli/topics.h"
@@ -99,6 +100,17 @@ static qb_status check_json(qb_ctx *cx, const qb_common *options) {
     return later ? QB_OK : qb_file_can_write(cx, options->json);
 }
 
+/* What one command asks for holds for those that it starts. */
+static qb_status set_budget(qb_ctx *cx, const qb_common *options) {
+    enum { PERCENT = 80 };
+    if (!options->max_memory && !cx->max_memory) cx->max_memory = qb_memory_total() / 100 * PERCENT;
+    if (!options->max_memory) return QB_OK;
+    if (qb_memory_parse(options->max_memory, strlen(options->max_memory), &cx->max_memory))
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE, "--max-memory: expected 800M, 4G or MiB, got '%s'",
+                   options->max_memory);
+}
+
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     qb_common *options = qb_alloc(cx, 1, command->options_size);
     if (!options) return cx->code;
@@ -126,6 +138,7 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
         cx->outside = options->outside.item;
         cx->n_outside = options->outside.n;
     }
+    QB_GO(set_budget(cx, options));
     QB_GO(check_json(cx, options));
     QB_GO(load_plugins(cx, &options->plugins));
     QB_GO(command->run(cx, options, &arguments));

@@ -44,6 +44,10 @@ qb_status qb_png_decode_indices(qb_ctx *cx, const char *name, const uint8_t *dat
 
 /* ---- tensors ---- */
 
+/* Is there room for one like this? Fails before any memory is taken for it. */
+qb_status qb_tensors_room(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc);
+/* Appends a tensor whose memory (qb_alloc_aligned) is taken over, from->data becoming NULL. */
+qb_status qb_tensors_take(qb_ctx *cx, qb_tensors *tensors, const char *name, qb_tensor *from);
 /* Appends a copy of a row-major tensor (data NULL: zeros); `name` may be NULL. */
 qb_status qb_tensors_add(qb_ctx *cx, qb_tensors *tensors, const char *name, const qb_tensor *from);
 /* The same for bytes whose type and shape are not known. */

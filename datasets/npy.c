@@ -93,30 +93,39 @@ static qb_status read_header(header *h, const uint8_t *bytes, size_t size, size_
     return QB_OK;
 }
 
-static qb_status view(header *h, const uint8_t *bytes, size_t size, qb_tensor *out) {
-    size_t data;
+static qb_status look(header *h, const uint8_t *bytes, size_t n, size_t size, qb_desc *desc,
+                      size_t *data) {
     qb_dtype dtype;
     qb_shape shape;
-    QB_TRY(read_header(h, bytes, size, &data));
+    QB_TRY(read_header(h, bytes, n, data));
     QB_TRY(read_descr(h, &dtype));
     QB_TRY(read_shape(h, &shape));
     QB_TRY(read_order(h, &shape));
-    *out = qb_tensor_of(dtype, shape, (void *)(uintptr_t)(bytes + data));
-    const size_t expected = qb_desc_bytes(&out->desc);
-    if (expected == size - data) return QB_OK;
+    *desc = qb_tensor_of(dtype, shape, NULL).desc;
+    const size_t expected = qb_desc_bytes(desc);
+    if (expected == size - *data) return QB_OK;
     char text[128];
     return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: %s of shape %s: expected %zu bytes, got %zu",
                    h->name, qb_dtype_text(dtype), qb_shape_text(&shape, text, sizeof text),
-                   expected, size - data);
+                   expected, size - *data);
 }
 
-qb_status qb_npy_view(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
-                      qb_tensor *out) {
+qb_status qb_npy_look(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t n, size_t size,
+                      qb_desc *desc, size_t *data) {
     header *h = qb_alloc(cx, 1, sizeof *h);
     if (!h) return cx->code;
     h->cx = cx;
     h->name = name;
-    qb_status status = view(h, bytes, size, out);
+    const qb_status status = look(h, bytes, n, size, desc, data);
     qb_free(h);
     return status;
+}
+
+qb_status qb_npy_view(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
+                      qb_tensor *out) {
+    qb_desc desc;
+    size_t data;
+    QB_TRY(qb_npy_look(cx, name, bytes, size, size, &desc, &data));
+    *out = (qb_tensor){desc, (void *)(uintptr_t)(bytes + data)};
+    return QB_OK;
 }

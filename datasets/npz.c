@@ -1,6 +1,8 @@
 /* .npz: a ZIP archive with one .npy an array, stored or deflated (APPNOTE.TXT of the format). The
  * central directory at the end is what counts; sizes in it are checked against the file before
- * memory depends on them, and contents against their CRC-32. */
+ * memory depends on them, and contents against their CRC-32. The header of each array is read first
+ * of all: what it says must be what the directory says, and only arrays that are asked for are
+ * unpacked. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,13 +16,13 @@
 #define COMMENT_MAX 65535
 #define DEFLATE_MOST 1032              /* deflate cannot shrink by more than this factor */
 #define UNPACKED_MAX ((size_t)4 << 30) /* of all arrays of a file together */
+#define HEADER_MOST (12 + 65536)       /* of a .npy */
 
 typedef struct archive {
     qb_ctx *cx;
     const char *name;
     const uint8_t *bytes;
     size_t size;
-    size_t unpacked; /* memory taken so far */
 } archive;
 
 typedef struct entry {
@@ -106,79 +108,136 @@ static qb_status locate(const archive *a, const entry *e, const uint8_t **out) {
     return QB_OK;
 }
 
-static bool inflate_all(const uint8_t *packed, const entry *e, uint8_t *out) {
-    z_stream z = {0};
-    if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return false;
-    uint64_t in_left = e->packed, out_left = e->unpacked;
-    z.next_in = (Bytef *)(uintptr_t)packed;
-    z.next_out = out;
+/* The next n bytes of a stream of which `in_left` packed ones are left; false where there are
+ * fewer.
+ */
+static bool inflate_some(z_stream *z, uint64_t *in_left, uint8_t *out, uint64_t n) {
     int state = Z_OK;
-    while (state == Z_OK) {
-        const uInt in = in_left > 1 << 30 ? 1 << 30 : (uInt)in_left;
-        const uInt room = out_left > 1 << 30 ? 1 << 30 : (uInt)out_left;
-        z.avail_in = in;
-        z.avail_out = room;
-        state = inflate(&z, Z_NO_FLUSH);
-        in_left -= in - z.avail_in;
-        out_left -= room - z.avail_out;
-        if (state == Z_OK && in == z.avail_in && room == z.avail_out) break;
+    z->next_out = out;
+    while (n > 0 && state == Z_OK) {
+        const uInt in = *in_left > 1 << 30 ? 1 << 30 : (uInt)*in_left;
+        const uInt room = n > 1 << 30 ? 1 << 30 : (uInt)n;
+        z->avail_in = in;
+        z->avail_out = room;
+        state = inflate(z, Z_NO_FLUSH);
+        *in_left -= in - z->avail_in;
+        n -= room - z->avail_out;
+        if (in == z->avail_in && room == z->avail_out) break;
     }
-    inflateEnd(&z);
-    return state == Z_STREAM_END && out_left == 0;
+    return n == 0 && (state == Z_OK || state == Z_STREAM_END);
 }
 
-static qb_status unpack(archive *a, const entry *e, const uint8_t *packed, uint8_t **own) {
+/* Nothing follows? */
+static bool inflate_ends(z_stream *z, uint64_t in_left) {
+    uint8_t more;
+    z->next_out = &more;
+    z->avail_out = 1;
+    z->avail_in = in_left > 1 << 30 ? 1 << 30 : (uInt)in_left;
+    return inflate(z, Z_NO_FLUSH) == Z_STREAM_END && z->avail_out == 1;
+}
+
+static uint32_t crc_of(uint32_t before, const uint8_t *bytes, uint64_t n) {
+    uLong crc = before;
+    for (uint64_t at = 0; at < n;) {
+        const uInt part = n - at > 1 << 30 ? 1 << 30 : (uInt)(n - at);
+        crc = crc32(crc, bytes + at, part);
+        at += part;
+    }
+    return (uint32_t)crc;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+/* What the header of a deflated array says. */
+static qb_status look_inside(const archive *a, const entry *e, const uint8_t *packed,
+                             qb_npz_array *out) {
+    z_stream z = {0};
+    uint64_t left = e->packed;
+    const size_t n = e->unpacked < HEADER_MOST ? (size_t)e->unpacked : HEADER_MOST;
     if (e->unpacked / DEFLATE_MOST > e->packed + 1) return malformed(a, "sizes do not fit");
-    if (e->unpacked > UNPACKED_MAX - a->unpacked)
-        return qb_fail(a->cx, QB_STATUS_UNSUPPORTED,
-                       "%s: deflated arrays over %zu bytes: save with numpy.savez, or as HDF5",
-                       a->name, UNPACKED_MAX);
-    *own = qb_alloc_aligned(a->cx, 1, (size_t)e->unpacked + 1);
-    if (!*own) return a->cx->code;
-    a->unpacked += (size_t)e->unpacked;
-    if (inflate_all(packed, e, *own)) return QB_OK;
-    qb_free(*own);
-    *own = NULL;
-    return malformed(a, "damaged deflate data");
+    uint8_t *head = qb_alloc(a->cx, n, 1);
+    if (!head) return a->cx->code;
+    z.next_in = (Bytef *)(uintptr_t)packed;
+    bool whole = inflateInit2(&z, -MAX_WBITS) == Z_OK;
+    whole = whole && inflate_some(&z, &left, head, n);
+    inflateEnd(&z);
+    qb_status status = whole ? QB_OK : malformed(a, "damaged deflate data");
+    if (status == QB_OK)
+        status =
+            qb_npy_look(a->cx, e->name, head, n, (size_t)e->unpacked, &out->view.desc, &out->data);
+    qb_free(head);
+    return status;
 }
 
-static bool crc_fits(const entry *e, const uint8_t *bytes) {
-    uLong crc = crc32(0, NULL, 0);
-    for (uint64_t at = 0; at < e->unpacked;) {
-        const uInt n = e->unpacked - at > 1 << 30 ? 1 << 30 : (uInt)(e->unpacked - at);
-        crc = crc32(crc, bytes + at, n);
-        at += n;
-    }
-    return crc == e->crc;
-}
-
-static qb_status read_array(archive *a, const entry *e, qb_npz_array *out) {
+static qb_status look(const archive *a, const entry *e, qb_npz_array *out) {
     const uint8_t *bytes;
-    uint8_t *own = NULL;
     QB_TRY(locate(a, e, &bytes));
     if (e->method == Z_DEFLATED) {
-        QB_TRY(unpack(a, e, bytes, &own));
-        bytes = own;
+        QB_TRY(look_inside(a, e, bytes, out));
     } else if (e->method != 0) {
         return qb_fail(a->cx, QB_STATUS_UNSUPPORTED,
                        "%s: ZIP method %d: expected stored or deflated", a->name, e->method);
     } else if (e->packed != e->unpacked) {
         return malformed(a, "sizes do not fit");
+    } else {
+        QB_TRY(qb_npy_look(a->cx, e->name, bytes, (size_t)e->packed, (size_t)e->unpacked,
+                           &out->view.desc, &out->data));
     }
-    qb_status status = QB_OK;
-    qb_tensor view;
-    if (!crc_fits(e, bytes)) QB_GO(malformed(a, "an array does not have its checksum"));
-    QB_GO(qb_npy_view(a->cx, e->name, bytes, (size_t)e->unpacked, &view));
     out->name = qb_strdup(a->cx, e->name);
-    if (!out->name) QB_GO(a->cx->code);
+    if (!out->name) return a->cx->code;
     out->name[strlen(e->name) - 4] = '\0'; /* .npy */
-    out->view = view;
-    out->own = own;
-    own = NULL;
-out:
-    qb_free(own);
+    out->bytes = bytes;
+    out->packed = e->packed;
+    out->unpacked = e->unpacked;
+    out->crc = e->crc;
+    out->deflated = e->method == Z_DEFLATED;
+    return QB_OK;
+}
+
+/* ---- unpacking ------------------------------------------------------------------------------- */
+
+static bool inflate_all(const qb_npz_array *array, uint8_t *head, uint8_t *out) {
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)array->bytes};
+    uint64_t left = array->packed;
+    if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return false;
+    const bool whole = inflate_some(&z, &left, head, array->data) &&
+                       inflate_some(&z, &left, out, array->unpacked - array->data) &&
+                       inflate_ends(&z, left);
+    inflateEnd(&z);
+    return whole;
+}
+
+static qb_status unpack(qb_ctx *cx, qb_npz_array *array) {
+    uint8_t *head = qb_alloc(cx, array->data, 1), *data = NULL;
+    const size_t n = (size_t)(array->unpacked - array->data);
+    if (head) data = qb_alloc_aligned(cx, 1, n + 1);
+    qb_status status = data ? QB_OK : cx->code;
+    if (status == QB_OK && !inflate_all(array, head, data))
+        status = qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: damaged deflate data");
+    if (status == QB_OK && crc_of(crc_of(0, head, array->data), data, n) != array->crc)
+        status = qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: an array does not have its checksum");
+    qb_free(head);
+    if (status == QB_OK)
+        array->own = array->view.data = data;
+    else
+        qb_free(data);
     return status;
 }
+
+static qb_status use_stored(qb_ctx *cx, qb_npz_array *array) {
+    if (crc_of(0, array->bytes, array->unpacked) != array->crc)
+        return qb_fail(cx, QB_STATUS_FORMAT, "ZIP archive: an array does not have its checksum");
+    array->view.data = (void *)(uintptr_t)(array->bytes + array->data);
+    return QB_OK;
+}
+
+qb_status qb_npz_load(qb_ctx *cx, const char *name, qb_npz_array *array) {
+    if (array->view.data) return QB_OK;
+    const qb_status status = array->deflated ? unpack(cx, array) : use_stored(cx, array);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s: array '%s'", name, array->name);
+}
+
+/* ---- the archive ----------------------------------------------------------------------------- */
 
 static qb_status read_all(archive *a, qb_npz *npz) {
     const uint8_t *end = find_end(a);
@@ -187,20 +246,27 @@ static qb_status read_all(archive *a, qb_npz *npz) {
     if (begin > (uint64_t)(end - a->bytes))
         return malformed(a, "no directory where the end says (archives over 4 GB are not read)");
     size_t at = (size_t)begin;
+    uint64_t unpacked = 0;
     for (uint64_t i = 0; i < n; i++) {
         entry e;
         QB_TRY(read_entry(a, &at, &e));
         if (strlen(e.name) < 5 || strcmp(e.name + strlen(e.name) - 4, ".npy") != 0) continue;
         if (npz->n == QB_INPUTS_MAX) return malformed(a, "too many arrays");
-        QB_TRY_WRAP(a->cx, read_array(a, &e, &npz->array[npz->n]), "array '%s'", e.name);
-        npz->n++;
+        QB_TRY_WRAP(a->cx, look(a, &e, &npz->array[npz->n]), "array '%s'", e.name);
+        const qb_npz_array *array = &npz->array[npz->n++];
+        if (!array->deflated) continue;
+        if (array->unpacked > UNPACKED_MAX - unpacked)
+            return qb_fail(a->cx, QB_STATUS_UNSUPPORTED,
+                           "%s: deflated arrays over %zu bytes: save with numpy.savez, or as HDF5",
+                           a->name, UNPACKED_MAX);
+        unpacked += array->unpacked;
     }
     return npz->n > 0 ? QB_OK : malformed(a, "it holds no array (.npy)");
 }
 
 qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
                       qb_npz *out) {
-    archive a = {cx, name, bytes, size, 0};
+    archive a = {cx, name, bytes, size};
     qb_npz npz = {0};
     qb_status status = read_all(&a, &npz);
     if (status == QB_OK)

@@ -15,13 +15,22 @@ static qb_status read_npy(qb_ctx *cx, const char *path, const qb_map *map, qb_te
     return qb_tensors_add(cx, out, NULL, &view);
 }
 
+/* What was unpacked is handed over. */
+static qb_status add_array(qb_ctx *cx, const char *path, qb_npz_array *array, qb_tensors *out) {
+    QB_TRY(qb_tensors_room(cx, out, &array->view.desc)); /* before memory is taken */
+    QB_TRY(qb_npz_load(cx, path, array));
+    if (!array->own) return qb_tensors_add(cx, out, array->name, &array->view);
+    QB_TRY(qb_tensors_take(cx, out, array->name, &array->view));
+    array->own = NULL;
+    return QB_OK;
+}
+
 static qb_status read_npz(qb_ctx *cx, const char *path, const qb_map *map, qb_tensors *out) {
     qb_npz npz;
     QB_TRY(qb_npz_open(cx, path, map->data, map->size, &npz));
     qb_status status = QB_OK;
     for (int32_t i = 0; i < npz.n && status == QB_OK; i++)
-        if (!qb_name_is_label(npz.array[i].name))
-            status = qb_tensors_add(cx, out, npz.array[i].name, &npz.array[i].view);
+        if (!qb_name_is_label(npz.array[i].name)) status = add_array(cx, path, &npz.array[i], out);
     qb_npz_close(&npz);
     return status;
 }

@@ -14,23 +14,34 @@ void qb_tensors_release(qb_tensors *tensors) {
     memset(tensors, 0, sizeof *tensors);
 }
 
-qb_status qb_tensors_add(qb_ctx *cx, qb_tensors *tensors, const char *name, const qb_tensor *from) {
+qb_status qb_tensors_room(qb_ctx *cx, const qb_tensors *tensors, const qb_desc *desc) {
+    const size_t bytes = qb_desc_bytes(desc);
     if (tensors->n == QB_INPUTS_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d tensors in a sample",
                        QB_INPUTS_MAX);
+    if (bytes <= QB_TENSOR_BYTES_MAX) return QB_OK;
+    return qb_fail(cx, QB_STATUS_UNSUPPORTED, "a tensor of %zu bytes, the limit is %zu", bytes,
+                   QB_TENSOR_BYTES_MAX);
+}
+
+qb_status qb_tensors_take(qb_ctx *cx, qb_tensors *tensors, const char *name, qb_tensor *from) {
     qb_named_tensor item = {.tensor = *from, .bytes = qb_desc_bytes(&from->desc)};
-    if (item.bytes > QB_TENSOR_BYTES_MAX)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "a tensor of %zu bytes, the limit is %zu",
-                       item.bytes, QB_TENSOR_BYTES_MAX);
-    item.tensor.data = qb_alloc_aligned(cx, 1, item.bytes + 1);
-    if (!item.tensor.data) return cx->code;
-    if (from->data && item.bytes > 0) memcpy(item.tensor.data, from->data, item.bytes);
-    if (name && !(item.name = qb_strdup(cx, name))) {
-        qb_free(item.tensor.data);
-        return cx->code;
-    }
+    QB_TRY(qb_tensors_room(cx, tensors, &from->desc));
+    if (name && !(item.name = qb_strdup(cx, name))) return cx->code;
     tensors->item[tensors->n++] = item;
+    from->data = NULL;
     return QB_OK;
+}
+
+qb_status qb_tensors_add(qb_ctx *cx, qb_tensors *tensors, const char *name, const qb_tensor *from) {
+    QB_TRY(qb_tensors_room(cx, tensors, &from->desc));
+    const size_t bytes = qb_desc_bytes(&from->desc);
+    qb_tensor copy = {from->desc, qb_alloc_aligned(cx, 1, bytes + 1)};
+    if (!copy.data) return cx->code;
+    if (from->data && bytes > 0) memcpy(copy.data, from->data, bytes);
+    const qb_status status = qb_tensors_take(cx, tensors, name, &copy);
+    qb_free(copy.data); /* NULL once it was taken */
+    return status;
 }
 
 qb_status qb_tensors_add_raw(qb_ctx *cx, qb_tensors *tensors, const char *name,

@@ -57,18 +57,30 @@ bool qb_name_is_tensor(const char *name); /* has one of these suffixes */
 qb_status qb_npy_view(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
                       qb_tensor *out);
 
+/* The same with the first n of `size` bytes: type, shape, and where the elements begin. */
+qb_status qb_npy_look(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t n, size_t size,
+                      qb_desc *desc, size_t *data);
+
 /* The arrays of an .npz, by name. */
 typedef struct qb_npz_array {
     char *name;     /* without .npy */
-    uint8_t *own;   /* memory that the view looks into when it was deflated, else NULL */
-    qb_tensor view; /* not aligned */
+    qb_tensor view; /* not aligned where it is stored; data NULL until it is loaded */
+    uint8_t *own;   /* what was unpacked, aligned: the view's data; NULL: it lies in the file */
+    /* Where it lies in the file. */
+    const uint8_t *bytes;
+    uint64_t packed, unpacked;
+    size_t data; /* where its elements begin, behind the header */
+    uint32_t crc;
+    bool deflated;
 } qb_npz_array;
 typedef struct qb_npz {
     int32_t n;
     qb_npz_array array[QB_INPUTS_MAX];
 } qb_npz;
-/* `bytes` must outlive the result. */
+/* Looks at all arrays, and unpacks none. `bytes` must outlive the result. */
 qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size, qb_npz *out);
+/* The elements of one of them, checked; `name` of the archive, for messages. */
+qb_status qb_npz_load(qb_ctx *cx, const char *name, qb_npz_array *array);
 void qb_npz_close(qb_npz *npz); /* accepts zeroed */
 
 #ifdef __cplusplus

@@ -135,6 +135,7 @@ static qb_status copy_head(qb_ctx *cx, const qb_graph *from, qb_graph *to) {
     to->n_symbols = from->n_symbols;
     to->opset = from->opset;
     to->hash = from->hash;
+    to->folded = from->folded;
     return QB_OK;
 }
 

@@ -145,8 +145,19 @@ static qb_status fold_all(qb_ctx *cx, qb_graph *graph, folding *f) {
     return QB_OK;
 }
 
+/* What may be folded yet. */
+static size_t limit_of(const qb_graph *graph) {
+    size_t constants = 0, limit;
+    for (int32_t i = 0; i < graph->n_values; i++)
+        if (graph->values[i].data) constants += graph->values[i].bytes;
+    const size_t own = constants > graph->folded ? constants - graph->folded : 0;
+    if (__builtin_mul_overflow(own, QB_FOLD_GROWTH, &limit)) limit = SIZE_MAX / 2;
+    limit += QB_FOLD_LIMIT;
+    return limit > graph->folded ? limit - graph->folded : 0;
+}
+
 qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n) {
-    return qb_graph_fold_within(cx, graph, QB_FOLD_LIMIT, n);
+    return qb_graph_fold_within(cx, graph, limit_of(graph), n);
 }
 
 qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n) {
@@ -155,6 +166,7 @@ qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_
     QB_TRY(qb_disguise_begin(cx, graph, &disguise));
     const qb_status status = fold_all(cx, graph, &f);
     qb_disguise_end(graph, &disguise);
+    graph->folded += f.taken;
     if (status == QB_OK) *n = f.n;
     return status;
 }

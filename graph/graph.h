@@ -57,6 +57,7 @@ typedef struct qb_graph {
     int32_t *outputs;
     const char **symbols;   /* names of symbolic dimensions: dim -2 - k is symbols[k] */
     qb_hash hash;           /* of the model's bytes (file and external data) */
+    size_t folded;          /* bytes of constants that qb_graph_fold has made so far */
     struct qb_names *names; /* index of the values' names */
 } qb_graph;
 
@@ -117,9 +118,11 @@ qb_status qb_graph_infer(qb_ctx *cx, qb_graph *graph);
 /* Evaluates nodes whose inputs are all constant (or of which only the shape matters and is known)
  * and makes their outputs constants; infers every node on the way, so that one call reaches the
  * end. Leaves the dead nodes for qb_graph_sweep. Nodes with quantized inputs or outputs stay, and
- * so does what would take more than QB_FOLD_LIMIT bytes in all or hours of scalar arithmetic. *n is
- * the number of nodes folded. */
-#define QB_FOLD_LIMIT ((size_t)2 << 30)
+ * so does what would take more than QB_FOLD_LIMIT bytes and QB_FOLD_GROWTH times the model's own
+ * constants, all calls on a graph and its copies together, or hours of scalar arithmetic: a file of
+ * a few hundred bytes can ask for any number. *n is the number of nodes folded. */
+#define QB_FOLD_LIMIT ((size_t)128 << 20)
+#define QB_FOLD_GROWTH 8
 qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n);
 /* The same with another limit of bytes. */
 qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n);

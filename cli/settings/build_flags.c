@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "cli/settings/pairs.h"
 #include "engine/backends.h"
 #include "engine/providers.h"
@@ -32,27 +33,6 @@ qb_status qb_devices_parse(qb_ctx *cx, const char *text, qb_devices *out) {
 
 /* ---- the memory pool ---- */
 
-/* "64", "64M", "1.5G": MiB without a letter. */
-static bool parse_size(const char *text, size_t length, size_t *bytes) {
-    char copy[32], *end;
-    static const char letters[] = "BKMG";
-    if (length == 0 || length >= sizeof copy) return false;
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    const double value = strtod(copy, &end);
-    int power = 2;
-    if (end == copy) return false;
-    if (*end) {
-        const char *letter = strchr(letters, *end);
-        if (!letter || end[1]) return false;
-        power = (int)(letter - letters);
-    }
-    const double all = value * (double)(UINT64_C(1) << (10 * power));
-    if (!(all >= 1) || all > 1e15) return false;
-    *bytes = (size_t)all;
-    return true;
-}
-
 static qb_status parse_pools(qb_ctx *cx, const char *pools, size_t *bytes) {
     qb_pair p;
     *bytes = 0;
@@ -63,7 +43,7 @@ static qb_status parse_pools(qb_ctx *cx, const char *pools, size_t *bytes) {
                            "pool",
                            (int)(p.name ? p.name_length : p.value_length),
                            p.name ? p.name : p.value);
-        if (!parse_size(p.value, p.value_length, bytes))
+        if (!qb_memory_parse(p.value, p.value_length, bytes))
             return qb_fail(cx, QB_STATUS_USAGE,
                            "--memPoolSize: expected workspace:64, 64M, 1G or 512K, got '%.*s'",
                            (int)p.value_length, p.value);
@@ -78,7 +58,8 @@ qb_status qb_build_flags_parse(qb_ctx *cx, const qb_build_flags *flags, qb_build
     *spec = (qb_build_spec){.backends = flags->backends,
                             .no_mixed_precision = flags->no_mixed_precision,
                             .timing_cache = flags->timing_cache,
-                            .time_tactics = flags->time_tactics};
+                            .time_tactics = flags->time_tactics,
+                            .check = !flags->no_check};
     if (flags->backends && flags->providers)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--backends chooses kernels, --providers where nodes run: give one");

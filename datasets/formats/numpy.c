@@ -1,5 +1,6 @@
 /* numpy: one .npy or .npz file with the samples along the first axis of every array; in an .npz
- * `labels` (integers [N]) are the classes. Stored arrays stay in the file until they are read. */
+ * `labels` (integers [N]) are the classes. Stored arrays stay in the file until they are read;
+ * deflated ones are unpacked once all of them are known to fit together. */
 #include <string.h>
 
 #include "base/file.h"
@@ -87,6 +88,8 @@ static qb_status numpy_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
     QB_TRY(open_arrays(cx, dataset->path, s));
     QB_TRY(count_samples(cx, s, &n));
     QB_TRY(find_labels(cx, s, &classes));
+    for (int32_t i = 0; i < s->npz.n; i++)
+        QB_TRY(qb_npz_load(cx, qb_path_base(dataset->path), &s->npz.array[i]));
     if (classes) QB_TRY(copy_labels(cx, classes, n, &label));
     qb_status status = qb_dataset_add_rows(cx, dataset, n, label, labels);
     qb_free(label);

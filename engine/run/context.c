@@ -67,7 +67,7 @@ static qb_status reserve(qb_ctx *cx, qb_context *c, size_t arena, size_t workspa
     const size_t bytes = arena + QB_BUFFER_SLACK + workspace;
     if (c->memory && bytes <= c->n_memory) return QB_OK;
     char *memory = qb_alloc_aligned(cx, bytes, 1);
-    if (!memory) return cx->code;
+    if (!memory) return qb_wrap(cx, "the engine's activations");
     qb_free(c->memory);
     c->memory = memory;
     c->n_memory = bytes;

@@ -36,4 +36,25 @@ done
 within 20 900 0 "$QBENCH" optimize m.onnx -o opt.onnx
 within 25 900 0 "$QBENCH" build m.onnx --precision fp32 --saveEngine m.qbe
 within 25 900 0 "$QBENCH" inspect m.qbe
+
+# A few hundred bytes that ask for gigabytes of constants: not folded, or refused.
+for kind in constant_of_shape expand tile range pad resize one_hot gather doubling runtime_tile \
+    wide_input; do
+    "$large" "$kind" 500000000 m.onnx || fail "large_model $kind"
+    within 10 400 0 "$QBENCH" inspect m.onnx
+    within 10 400 0 "$QBENCH" optimize m.onnx -o opt.onnx
+done
+"$large" matmul_outer 20000 m.onnx
+within 10 400 0 "$QBENCH" inspect m.onnx
+# Bodies in bodies, calls of calls: what they expand to is bounded by the file.
+for kind in nested_if:16 functions_twice:60 function_wide:100000 function_calls:100000 loop:100000000 \
+    function_list:20000; do
+    "$large" "${kind%:*}" "${kind#*:}" m.onnx || fail "large_model $kind"
+    code=0
+    (ulimit -t 30 && exec "$QBENCH" inspect m.onnx) >"$work/.out" 2>"$work/.err" || code=$?
+    checks=$((checks + 1))
+    [ "$code" -le 1 ] || fail "exit $code, expected 0 or 1: $kind"
+done
+"$large" long_name 1000000 m.onnx
+within 10 400 0 "$QBENCH" inspect m.onnx
 done_testing
