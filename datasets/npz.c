@@ -162,6 +162,8 @@ static qb_status look_inside(const archive *a, const entry *e, const uint8_t *pa
     whole = whole && inflate_some(&z, &left, head, n);
     inflateEnd(&z);
     qb_status status = whole ? QB_OK : malformed(a, "damaged deflate data");
+    if (status == QB_OK && n == e->unpacked && crc_of(0, head, n) != e->crc)
+        status = malformed(a, "an array does not have its checksum");
     if (status == QB_OK)
         status =
             qb_npy_look(a->cx, e->name, head, n, (size_t)e->unpacked, &out->view.desc, &out->data);

@@ -107,12 +107,12 @@ static bool is_on_device(const qb_engine *engine, const qb_step *step) {
 /* Times of the host's kernels are for its plan alone. */
 static void add_choice(const qb_plan_row *row, qb_step_info *out) {
     out->fallback_reason = row->fallback_reason;
+    out->tactic_reason = row->tactic_reason;
     if (!row->on_device) return;
     out->seconds = row->seconds;
     out->alternatives = row->alternatives;
     out->n_alternatives = row->n_alternatives;
     out->f16_reason = row->f16_reason;
-    out->tactic_reason = row->tactic_reason;
     out->fuse_reason = row->fuse_reason;
     out->note = row->note;
 }

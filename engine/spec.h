@@ -54,6 +54,10 @@ typedef struct qb_build_spec {
     bool observable; /* qb_context_observe will be used: every value of the whole batch is in memory
                         once. Otherwise a batch whose activations exceed the caches may go
                         through the steps in parts, a few items at a time */
+    /* Each step of the host is held against the reference on a sample
+     * (engine/tune/check_internal.h); a tactic that is wrong is left out, which the timing cache
+     * remembers. Engines that are observed are not checked. */
+    bool check;
     /* Fails (UNSUPPORTED) where an item's results may depend on the others of its batch. */
     bool items_apart;
 } qb_build_spec;

@@ -20,6 +20,7 @@ static const qb_opt table[] = {
     QB_DATA_OPTIONS(options),
     QB_DECODER_OPTION(options),
     QB_DEVICES_OPTION(options),
+    QB_CHECK_OPTION(options),
     QB_QUANT_OPTIONS(options),
     {.name = "targets",
      .type = QB_OPT_STRING,

@@ -321,6 +321,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
     if (o->shapes) QB_TRY(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
     spec.input_shapes = shapes;
     spec.batch = project->batch;
+    spec.check = false; /* nobody runs it */
     const qb_status status = qb_engine_build(cx, graph, &spec, out);
     qb_free(shapes);
     const bool fatal = status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED ||

@@ -27,6 +27,7 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_DECODER_OPTION(options),
     QB_DEVICES_OPTION(options),
+    QB_CHECK_OPTION(options),
     {.name = "force",
      .letter = 'f',
      .type = QB_OPT_FLAG,

@@ -8,7 +8,7 @@
 
 typedef struct qb_build_flags {
     const char *backends, *providers, *devices, *timing_cache, *tactic_sources, *pools;
-    bool no_mixed_precision, time_tactics;
+    bool no_mixed_precision, time_tactics, no_check;
 } qb_build_flags;
 
 #define QB_BUILD_OPTION(NAME, TYPE, FIELD, ARGUMENT, HELP)                                         \
@@ -41,6 +41,11 @@ typedef struct qb_build_flags {
                     "GPUs that share the samples, counted from 0: the same result, sooner "        \
                     "(default: 0)")
 
+/* Of commands whose engines are used. */
+#define QB_CHECK_OPTION(STRUCT)                                                                    \
+    QB_BUILD_OPTION("no-check", QB_OPT_FLAG, offsetof(STRUCT, project.build.no_check), NULL,       \
+                    "do not hold the steps of a new engine against the reference")
+
 /* Of commands whose result is one engine. */
 #define QB_TUNE_OPTIONS(STRUCT)                                                                    \
     QB_BUILD_OPTION("memPoolSize", QB_OPT_STRING, offsetof(STRUCT, project.build.pools),           \
@@ -49,7 +54,8 @@ typedef struct qb_build_flags {
         QB_BUILD_OPTION("time-tactics", QB_OPT_FLAG, offsetof(STRUCT, project.build.time_tactics), \
                         NULL,                                                                      \
                         "choose the processor's kernels by timing them here (a GPU's always "      \
-                        "are): faster, but two builds may differ")
+                        "are): faster, but two builds may differ"),                                \
+        QB_CHECK_OPTION(STRUCT)
 
 /* *devices: those of --devices, the first of them the spec's; n == 0: not told. *missing: why the
  * first of --providers is not used, as qb_providers_choose tells it. The spec's texts are those of

@@ -137,6 +137,7 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_se
     add_flag(&out, "no-mixing", project->spec.no_mixed_precision);
     add_text(&out, "tacticSources", project->build.tactic_sources);
     add_flag(&out, "time-tactics", project->spec.time_tactics);
+    add_flag(&out, "no-check", !project->spec.check);
     add_flag(&out, "version-compatible", settings->version_compatible);
     add_flag(&out, "hardware-compatible", settings->hardware_compatible);
     char *text = out.failed ? NULL : qb_strdup(cx, out.size > 0 ? out.data + 1 : "");

@@ -4,6 +4,7 @@
 #include "base/hash.h"
 #include "base/strbuf.h"
 #include "engine/realize/lowering_internal.h"
+#include "kernels/chain.h"
 
 typedef struct entry {
     size_t hash, size;
@@ -42,11 +43,13 @@ static void put_problem(qb_strbuf *key, const qb_tactic *tactic, const qb_proble
     memcpy(&plain, p, sizeof plain);
     memset(&plain.out, 0, sizeof plain.out);
     plain.in = NULL;
+    plain.chain = NULL;
     plain.compiled = NULL;
     put(key, &tactic, sizeof tactic);
     put(key, &plain, sizeof plain);
     for (int32_t i = 0; i < p->n_in; i++) put_desc(key, &p->in[i]);
     put(key, constant, (size_t)p->n_in);
+    if (p->chain) put(key, p->chain, sizeof *p->chain);
     put_desc(key, &p->out);
 }
 

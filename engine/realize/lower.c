@@ -207,6 +207,7 @@ static qb_status open_lowering(qb_ctx *cx, const qb_lower_input *input, qb_lower
                        .spec = &input->plan->spec,
                        .plans = input->plans,
                        .compiled = input->compiled,
+                       .denied = input->denied,
                        .selector = input->selector,
                        .state = input->state};
     b->engine = qb_alloc(cx, 1, sizeof *b->engine);

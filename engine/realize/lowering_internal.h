@@ -76,6 +76,7 @@ struct qb_lowering {
     qb_plan_layout row_in[QB_MAX_INPUTS]; /* of the last row that was described */
     const char *fuses;                    /* the value of the group that is part of it; NULL */
     struct qb_kernel_pool *pool;          /* of kernels that steps may share; NULL until one may */
+    const struct qb_timings *denied;      /* tactics of the host that are wrong; NULL: none */
     struct {
         size_t buffers, layouts, steps, observed;
     } capacity;
@@ -87,7 +88,8 @@ typedef struct qb_lower_input {
     qb_plan *plan;   /* whose spec it follows; the engine owns it, but not on failure */
     qb_plans *plans; /* as in qb_lowering */
     qb_compiled *compiled;
-    bool without_memory; /* nobody asks where its tensors lie */
+    const struct qb_timings *denied; /* as in qb_lowering */
+    bool without_memory;             /* nobody asks where its tensors lie */
     const qb_selector *selector;
     void *state;
 } qb_lower_input;

@@ -1,4 +1,5 @@
-/* qb_engine_build: tunes a plan, realizes it, and compares what INT8 and FP16 take. */
+/* qb_engine_build: tunes a plan, realizes it, checks what it computes, and compares what INT8 and
+ * FP16 take. */
 #include <string.h>
 
 #include "base/log.h"
@@ -18,6 +19,7 @@ typedef struct request {
     qb_backend_list backends;
     qb_arena *arena; /* of texts and shapes */
     qb_tuning_state known;
+    qb_wrong_steps wrong;
 } request;
 
 /* ---- the spec -------------------------------------------------------------------------------- */
@@ -121,9 +123,9 @@ static qb_status realize(qb_ctx *cx, const qb_graph *graph, qb_plan *plan, qb_co
     return status;
 }
 
-/* `given`: realized (taken over, also on failure); NULL: a plan is tuned. */
-static qb_status build(qb_ctx *cx, request *r, const qb_graph *graph, qb_plan *given,
-                       qb_engine **out) {
+/* A plan is tuned, unless `given` (taken over, also on failure), and realized. */
+static qb_status build_once(qb_ctx *cx, request *r, const qb_graph *graph, qb_plan *given,
+                            qb_engine **out) {
     qb_plan *plan = given;
     if (r->spec.n_profiles > 0) {
         if (!plan) QB_TRY(qb_plan_create(cx, &r->spec, graph->n_inputs, &plan));
@@ -133,6 +135,54 @@ static qb_status build(qb_ctx *cx, request *r, const qb_graph *graph, qb_plan *g
     const qb_tuning_state *known = &r->known;
     return realize(cx, graph, plan,
                    known->timings ? qb_timings_compiled(known->timings) : known->compiled, out);
+}
+
+/* ---- checked engines ------------------------------------------------------------------------- */
+
+/* Wrong tactics that were found before, by the host's name in the timing cache. Beside a device,
+ * whose own section would be written over, they are not kept. */
+static qb_status open_denied(qb_ctx *cx, request *r) {
+    if (!r->spec.check || r->spec.observable) return QB_OK;
+    char *name =
+        qb_format(cx, "host, %s, qbench %s", qb_tier_text(qb_processor_tier()), QB_VERSION);
+    if (!name) return cx->code;
+    const char *cache = r->backends.device ? NULL : r->known.cache;
+    const qb_status status = qb_timings_load(cx, cache, name, &r->known.denied);
+    qb_free(name);
+    return status;
+}
+
+/* What was found wrong stands in the rows of the plan that does without it. */
+static qb_status note_wrong(qb_ctx *cx, const request *r, qb_plan *plan) {
+    for (size_t i = 0; i < r->wrong.n; i++) {
+        const int32_t row = qb_plan_find(&plan->table[0], r->wrong.item[i].value);
+        if (row < 0) continue;
+        const char *text = qb_arena_strdup(cx, plan->arena, r->wrong.item[i].text);
+        if (!text) return cx->code;
+        plan->table[0].rows[row].tactic_reason = text;
+    }
+    return r->known.cache && !r->backends.device
+               ? qb_timings_save(cx, r->known.denied, r->known.cache)
+               : QB_OK;
+}
+
+/* Until no step is wrong: each time round at least one tactic less is left for a problem. */
+static qb_status build(qb_ctx *cx, request *r, const qb_graph *graph, qb_plan *given,
+                       qb_engine **out) {
+    for (;;) {
+        int32_t n_wrong = 0;
+        QB_TRY(build_once(cx, r, graph, given, out));
+        if (!r->known.denied) return QB_OK;
+        qb_status status = qb_check_engine(cx, *out, r->known.denied, &r->wrong, &n_wrong);
+        if (status == QB_OK && n_wrong > 0 && given)
+            status = qb_fail(cx, QB_STATUS_CHECK, "step '%s': %s, and the plan wants it",
+                             r->wrong.item[0].value, r->wrong.item[0].text);
+        if (status == QB_OK && n_wrong == 0) status = note_wrong(cx, r, (*out)->plan);
+        if (status == QB_OK && n_wrong == 0) return QB_OK;
+        qb_engine_free(*out);
+        *out = NULL;
+        QB_TRY(status);
+    }
 }
 
 /* ---- INT8 against FP16 ----------------------------------------------------------------------- */
@@ -257,10 +307,13 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_build_spec
     if (spec) r.spec = *spec;
     qb_status status = resolve(cx, &r);
     if (status == QB_OK) status = split_sizes(cx, &r, &split);
+    if (status == QB_OK) status = open_denied(cx, &r);
     if (status == QB_OK) status = (r.spec.plan ? realize_given : tune_and_realize)(cx, &r, out);
     if (status == QB_OK) status = attach_tail(cx, graph, &split, out);
     qb_graph_split_release(&split);
     qb_timings_free(r.known.timings);
+    qb_timings_free(r.known.denied);
+    qb_wrong_steps_free(&r.wrong);
     qb_compiled_free(r.known.compiled);
     qb_arena_free(r.arena);
     return status;

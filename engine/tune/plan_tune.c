@@ -99,6 +99,7 @@ static qb_status draft_of(qb_ctx *cx, const tuner *t, qb_graph *bound, qb_engine
                                   .plan = plan,
                                   .plans = t->plans,
                                   .compiled = t->plans ? qb_plans_compiled(t->plans) : NULL,
+                                  .denied = tuning.known ? tuning.known->denied : NULL,
                                   .without_memory = !runs && !splits(t),
                                   .selector = &measuring,
                                   .state = &tuning};

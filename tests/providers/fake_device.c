@@ -667,6 +667,52 @@ static qb_status create_node(qb_ctx *cx, const qb_tactic *tactic, const qb_probl
 FAKE_NODE(matmul_integer, QB_KIND_MATMUL_INTEGER)
 FAKE_NODE(dynamic_quantize, QB_KIND_DYNAMIC_QUANTIZE)
 
+/* ---- a wrong tactic of the processor ---- */
+
+planted_tactic fake_planted_tactic;
+
+static const qb_tactic *reference_conv(void);
+
+static bool planted_supports(const qb_problem *p, const bool *constant) {
+    return fake_planted_tactic != PLANTED_NONE && reference_conv()->supports(p, constant);
+}
+
+static qb_status (*right_launch)(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
+
+static qb_status wrong_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const qb_desc *out = &kernel->problem.out;
+    const int64_t n = qb_shape_count(&out->shape);
+    const qb_status status = right_launch(cx, kernel, args);
+    for (int64_t i = 0; i < n; i += 7) {
+        if (out->dtype == QB_DTYPE_F32)
+            ((float *)args->out)[i] += 1;
+        else
+            ((uint8_t *)args->out)[i] = (uint8_t)(((uint8_t *)args->out)[i] ^ 2);
+    }
+    return status;
+}
+
+static qb_status launch_without_act(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    qb_kernel without = *kernel;
+    without.problem.act = (qb_act){0};
+    return right_launch(cx, &without, args);
+}
+
+static qb_status planted_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                const bool *constant, int threads, qb_kernel **out) {
+    QB_TRY(reference_conv()->create(cx, tactic, problem, constant, threads, out));
+    right_launch = (*out)->launch;
+    (*out)->launch = fake_planted_tactic == PLANTED_EPILOGUE ? launch_without_act : wrong_launch;
+    return QB_OK;
+}
+
+static const qb_tactic planted_conv = {.name = "cpu.planted_conv",
+                                       .backend = "cpu",
+                                       .kind = QB_KIND_CONV,
+                                       .exactness = QB_EXACT,
+                                       .supports = planted_supports,
+                                       .create = planted_create};
+
 /* ---- in place of the real ones ---- */
 
 const qb_device_api *__wrap_qb_device_find(const char *backend);
@@ -681,10 +727,18 @@ const qb_device_api *__wrap_qb_device_find(const char *backend) {
 static const qb_tactic *all_tactics[1024];
 
 static void list_tactics(void) {
-    static const qb_tactic *const fakes[] = {
-        &fake_conv,      &fake_library,        &fake_early,           &fake_pool,
-        &fake_conv_pool, &fake_unary,          &fake_binary,          &fake_copy,
-        &fake_attention, &fake_matmul_integer, &fake_dynamic_quantize};
+    static const qb_tactic *const fakes[] = {&fake_conv,
+                                             &fake_library,
+                                             &fake_early,
+                                             &fake_pool,
+                                             &fake_conv_pool,
+                                             &fake_unary,
+                                             &fake_binary,
+                                             &fake_copy,
+                                             &fake_attention,
+                                             &fake_matmul_integer,
+                                             &fake_dynamic_quantize,
+                                             &planted_conv};
     size_t n = 0;
     for (; n < sizeof fakes / sizeof *fakes; n++) all_tactics[n] = fakes[n];
     for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)
@@ -696,6 +750,8 @@ const qb_tactic *const *__wrap_qb_tactics(void) {
     pthread_once(&once, list_tactics);
     return all_tactics;
 }
+
+static const qb_tactic *reference_conv(void) { return __wrap_qb_tactic_find("ref.conv"); }
 
 const qb_tactic *__wrap_qb_tactic_find(const char *name) {
     for (const qb_tactic *const *t = __wrap_qb_tactics(); *t; t++)

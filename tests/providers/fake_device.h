@@ -42,6 +42,11 @@ extern bool fake_device_has_library;
 extern bool fake_device_joins;
 /* Has it a tactic for the attention of queries, keys and values side by side, in f16? */
 extern bool fake_device_attends;
+/* A tactic of the processor, "cpu.planted_conv", that goes before all others and is wrong: it
+ * leaves the activation out, or it is one off (two codes, where they are integers) in every seventh
+ * result. */
+typedef enum planted_tactic { PLANTED_NONE, PLANTED_EPILOGUE, PLANTED_RESULTS } planted_tactic;
+extern planted_tactic fake_planted_tactic;
 /* How many fills of its memory still work; below 0: all. */
 extern int fake_device_fills_left;
 

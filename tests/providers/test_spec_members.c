@@ -20,8 +20,9 @@ static const qb_profile profile = {&small, &small, &large};
 static char cache[QB_TEST_PATH];
 
 /* All members in their order: with a new one this does not compile, and a row below is missing. */
-static const qb_build_spec none = {NULL, 0, QB_DTYPE_NONE, false, false, 0,     NULL, 0, 0, NULL, 0,
-                                   NULL, 0, NULL,          false, false, false, false};
+static const qb_build_spec none = {NULL,  0,     QB_DTYPE_NONE, false, false, 0, NULL,
+                                   0,     0,     NULL,          0,     NULL,  0, NULL,
+                                   false, false, false,         false, false};
 
 typedef enum network { FLOATS, QUANTIZED, MIXING } network;
 
@@ -58,6 +59,7 @@ static const member members[] = {
      {.backends = "ref,cpu", .input_shapes = &small, .time_tactics = true}},
     {"first_tactic", FLOATS, {ON_GPU}, {ON_GPU, .first_tactic = true}},
     {"observable", QUANTIZED, {ON_GPU}, {ON_GPU, .observable = true}},
+    {"check", FLOATS, {.input_shapes = &small}, {.input_shapes = &small, .check = true}},
     {"items_apart",
      MIXING,
      {.input_shapes = &large},
@@ -145,6 +147,7 @@ static void every_member_changes_the_engine(void **state) {
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const member *m = &members[i];
         qb_graph *graph = make_network(m->network);
+        fake_planted_tactic = m->with.check ? PLANTED_RESULTS : PLANTED_NONE;
         fake_device_joins = m->with.observable; /* it would be an advantage of quantized steps */
         char *before = build(graph, &m->without), *again = build(graph, &m->without),
              *after = build(graph, &m->with);
