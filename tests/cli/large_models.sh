@@ -55,6 +55,6 @@ for kind in nested_if:16 functions_twice:60 function_wide:100000 function_calls:
     checks=$((checks + 1))
     [ "$code" -le 1 ] || fail "exit $code, expected 0 or 1: $kind"
 done
-"$large" long_name 1000000 m.onnx
+"$large" long_name 100000 m.onnx
 within 10 400 0 "$QBENCH" inspect m.onnx
 done_testing
