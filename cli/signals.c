@@ -53,6 +53,14 @@ static void on_limit(int number) {
     _exit(EXIT_INTERRUPTED);
 }
 
+/* std::terminate: oneDNN lets std::bad_alloc out of its C functions. */
+static void on_abort(int number) {
+    (void)number;
+    remove_temporary_files();
+    SAY("qbench: error: a library gave up: out of memory, or a defect (SIGABRT)\n");
+    _exit(EXIT_FAILED);
+}
+
 /* ---- a file that was cut short ---- */
 
 /* A line of /proc/self/maps: "BEGIN-END RIGHTS OFFSET DEVICE INODE    PATH". */
@@ -124,6 +132,7 @@ static void on_bus_error(int number, siginfo_t *info, void *context) {
 
 void qb_signals_init(qb_ctx *cx) {
     const struct sigaction stop = {.sa_handler = on_interrupt}, limit = {.sa_handler = on_limit},
+                           abort = {.sa_handler = on_abort},
                            bus = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
     struct sigaction hangup;
     cx->cancel = &interrupted;
@@ -133,6 +142,7 @@ void qb_signals_init(qb_ctx *cx) {
         sigaction(SIGHUP, &stop, NULL);
     sigaction(SIGALRM, &limit, NULL);
     sigaction(SIGBUS, &bus, NULL);
+    sigaction(SIGABRT, &abort, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file over the size limit is an error of that write */
 }
