@@ -33,6 +33,29 @@ static bool pose_layer_norm(const qb_graph *graph, const qb_node *node, qb_probl
                        &p->axis);
 }
 
+/* Each channel is a group of its own where the node names no number of them. */
+static bool pose_group_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    p->n_in = 3;
+    p->epsilon = qb_node_float(node, "epsilon", 1e-5f);
+    p->group = qb_node_int(node, "num_groups", graph->values[node->in[0]].shape.dim[1]);
+    return node->n_in == 3;
+}
+
+static bool pose_reduce(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const int32_t rank = graph->values[node->in[0]].shape.rank, list = qb_node_in(node, 1);
+    int64_t axes[QB_MAX_RANK];
+    int32_t n = 0, axis;
+    p->n_in = 1;
+    p->reduce = node->op->kernel.reduce;
+    if (list >= 0 && !qb_value_int_list(graph, list, axes, QB_MAX_RANK, &n)) return false;
+    for (int32_t i = 0; i < n; i++) {
+        if (!normal_axis(axes[i], rank, &axis)) return false;
+        p->axes |= 1u << axis;
+    }
+    if (n == 0 && !qb_node_int(node, "noop_with_empty_axes", 0)) p->axes = (1u << rank) - 1;
+    return n > 0 || p->axes;
+}
+
 /* Operators that only move elements, where these stay what they are. */
 static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
@@ -84,19 +107,27 @@ static bool pose_resize(const qb_graph *graph, const qb_node *node, qb_problem *
     const char *mode = qb_node_string(node, "mode", "nearest");
     const char *transform = qb_node_string(node, "coordinate_transformation_mode", "half_pixel");
     const char *rounding = qb_node_string(node, "nearest_mode", "round_prefer_floor");
-    bool linear = strcmp(mode, "linear") == 0, centred = strcmp(transform, "half_pixel") == 0;
+    const bool linear = strcmp(mode, "linear") == 0;
+    const bool corners = strcmp(transform, "align_corners") == 0;
+    bool centred = strcmp(transform, "half_pixel") == 0;
     p->n_in = 1;
     p->resize = linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
-    if (x->rank != 4 || y->rank != 4 || x->dim[0] != y->dim[0] || x->dim[1] != y->dim[1] ||
-        qb_node_int(node, "antialias", 0) || qb_node_ints(node, "axes").n > 0 ||
+    if (x->rank < 3 || x->rank > 5 || y->rank != x->rank || x->dim[0] != y->dim[0] ||
+        x->dim[1] != y->dim[1] || qb_node_int(node, "antialias", 0) ||
+        qb_node_ints(node, "axes").n > 0 ||
         strcmp(qb_node_string(node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
         return false;
-    for (int32_t d = 2; d < 4; d++) {
+    if (strcmp(transform, "pytorch_half_pixel") == 0) { /* another one for a single pixel */
+        centred = true;
+        for (int32_t d = 2; d < y->rank; d++) centred = centred && y->dim[d] > 1;
+    }
+    for (int32_t d = 2; d < x->rank; d++) {
         if (x->dim[d] < 1 || !scales_evenly(graph, node, d)) return false;
         /* whole factors: the centre of an output pixel lies in the pixel where its corner lies */
         if (!linear && centred && y->dim[d] % x->dim[d] != 0) return false;
     }
-    if (linear) return centred;
+    if (linear && corners) p->resize = QB_RESIZE_LINEAR_CORNERS;
+    if (linear) return centred || corners;
     if (strcmp(mode, "nearest") != 0) return false;
     return centred ? strcmp(rounding, "round_prefer_floor") == 0
                    : strcmp(transform, "asymmetric") == 0 && strcmp(rounding, "floor") == 0;
@@ -167,6 +198,8 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_STRIDED_COPY] = lower_strided,
         [QB_KIND_GATHER] = pose_gather,
         [QB_KIND_ATTENTION] = pose_attention,
+        [QB_KIND_GROUP_NORM] = pose_group_norm,
+        [QB_KIND_REDUCE] = pose_reduce,
         [QB_KIND_RESIZE] = pose_resize,
         [QB_KIND_RECURRENT] = pose_recurrent,
         [QB_KIND_MATMUL_INTEGER] = pose_inputs,

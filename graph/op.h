@@ -105,6 +105,7 @@ typedef struct qb_op_kernel {
     qb_binary_kind binary; /* BINARY */
     qb_pool_kind pool;     /* POOL */
     qb_cell_kind cell;     /* RECURRENT */
+    qb_reduce_kind reduce; /* REDUCE */
     qb_function function;  /* of a CHAIN, whatever `kind` is: of the inputs in their order, then of
                               the attributes alpha and beta */
 } qb_op_kernel;

@@ -27,6 +27,8 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_MATMUL_SCALED] = "matmul_scaled",
         [QB_KIND_DYNAMIC_QUANTIZE] = "dynamic_quantize",
         [QB_KIND_CHAIN] = "chain",
+        [QB_KIND_GROUP_NORM] = "group_norm",
+        [QB_KIND_REDUCE] = "reduce",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -189,9 +191,11 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_UNARY: return out;
     case QB_KIND_DYNAMIC_QUANTIZE: /* the range, then a quotient each */
     case QB_KIND_SOFTMAX: return 3.0 * out;
-    case QB_KIND_LAYER_NORM: return 5.0 * out;
+    case QB_KIND_LAYER_NORM:
+    case QB_KIND_GROUP_NORM: return 5.0 * out;
+    case QB_KIND_REDUCE: return count_of(&p->in[0].shape, 0);
     case QB_KIND_CHAIN: return out * (double)p->chain->n_operations;
-    case QB_KIND_RESIZE: return p->resize == QB_RESIZE_LINEAR ? 8.0 * out : 0.0;
+    case QB_KIND_RESIZE: return p->resize == QB_RESIZE_NEAREST ? 0.0 : 8.0 * out;
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:
     case QB_KIND_COPY:

@@ -57,7 +57,7 @@ typedef enum qb_kind {
        qb_node_problem), so that they have no reference tactic. No activation. */
     QB_KIND_LAYER_NORM,   /* in: x, scale, bias?; over the dimensions from `axis` on, `epsilon` */
     QB_KIND_STRIDED_COPY, /* in: x; the elements of `strided`, in this order */
-    QB_KIND_RESIZE,       /* in: x [N, C, H, W] */
+    QB_KIND_RESIZE,       /* in: x [N, C, ...], up to three dimensions behind */
     QB_KIND_GATHER,    /* in: x, indices (s64 or s32, negative ones count from the end); `axis` */
     QB_KIND_ATTENTION, /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
                           [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
@@ -78,6 +78,9 @@ typedef enum qb_kind {
     /* Elementwise functions one after the other (kernels/chain.h). In: 0 to 4 tensors that
        broadcast to the output. No activation: it is one of the functions */
     QB_KIND_CHAIN,
+    QB_KIND_GROUP_NORM, /* in: x [N, C, ...], scale [C], bias [C]: each item's channels in `group`
+                           groups, which have mean 0 and variance 1 before; `epsilon` */
+    QB_KIND_REDUCE,     /* in: x; over the dimensions in the mask `axes` */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -127,8 +130,28 @@ typedef enum qb_binary_kind {
 
 /* From output pixel o to the input's position, for in and out pixels along an axis:
  *   NEAREST  floor(o in / out)
- *   LINEAR   (o + 0.5) in / out - 0.5, clamped to the image, between its two neighbours */
-typedef enum qb_resize_kind { QB_RESIZE_NEAREST, QB_RESIZE_LINEAR } qb_resize_kind;
+ *   LINEAR   (o + 0.5) in / out - 0.5, clamped to the image, between its two neighbours
+ *   LINEAR_CORNERS   o (in - 1) / (out - 1), the same otherwise */
+typedef enum qb_resize_kind {
+    QB_RESIZE_NEAREST,
+    QB_RESIZE_LINEAR,
+    QB_RESIZE_LINEAR_CORNERS
+} qb_resize_kind;
+
+/* As ONNX's Reduce operators, in reals. */
+typedef enum qb_reduce_kind {
+    QB_REDUCE_NONE,
+    QB_REDUCE_SUM,
+    QB_REDUCE_MEAN,
+    QB_REDUCE_PROD,
+    QB_REDUCE_MAX,
+    QB_REDUCE_MIN,
+    QB_REDUCE_L1,
+    QB_REDUCE_L2,
+    QB_REDUCE_SUM_SQUARE,
+    QB_REDUCE_LOG_SUM,
+    QB_REDUCE_LOG_SUM_EXP
+} qb_reduce_kind;
 
 /* Recurrent layers as ONNX defines LSTM, GRU and RNN (opset 14). Sizes are those of the shapes:
  * W [directions, gates hidden, inputs], R [directions, gates hidden, hidden], Y [steps, directions,
@@ -190,7 +213,7 @@ typedef struct qb_problem {
     qb_window window; /* CONV, CONV_TRANSPOSE, POOL (global pooling: kernel = spatial size);
                          with ceil_mode the last window may reach beyond pad_end */
     qb_window after;  /* CONV_POOL: the pool's, `window` being the convolution's */
-    int64_t group;    /* CONV, CONV_TRANSPOSE; ATTENTION: heads */
+    int64_t group;    /* CONV, CONV_TRANSPOSE, GROUP_NORM; ATTENTION: heads */
     bool transpose_a, transpose_b; /* MATMUL: the last two axes are swapped in memory */
     bool tf32;   /* CONV, MATMUL of f32: a tactic may round the factors to TF32 (10 bits after the
                     point) before it multiplies; sums stay in float */
@@ -200,8 +223,10 @@ typedef struct qb_problem {
     int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */
     bool zero_nan; /* SOFTMAX: a line of NaN (nothing but -inf, or an infinity) becomes 0 */
     qb_act act;
-    bool act_first;     /* activation before the residual is added */
-    float epsilon;      /* LAYER_NORM */
+    bool act_first; /* activation before the residual is added */
+    float epsilon;  /* LAYER_NORM, GROUP_NORM */
+    qb_reduce_kind reduce;
+    uint32_t axes;      /* REDUCE: bit d is dimension d */
     qb_strided strided; /* STRIDED_COPY */
     qb_resize_kind resize;
     qb_recurrence recurrence;

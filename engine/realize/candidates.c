@@ -51,7 +51,8 @@ static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_
     bool rows = p->kind == QB_KIND_MATMUL || p->kind == QB_KIND_LAYER_NORM ||
                 p->kind == QB_KIND_STRIDED_COPY || p->kind == QB_KIND_GATHER ||
                 p->kind == QB_KIND_ATTENTION || p->kind == QB_KIND_MATMUL_INTEGER ||
-                p->kind == QB_KIND_MATMUL_SCALED || p->kind == QB_KIND_DYNAMIC_QUANTIZE;
+                p->kind == QB_KIND_MATMUL_SCALED || p->kind == QB_KIND_DYNAMIC_QUANTIZE ||
+                p->kind == QB_KIND_REDUCE || p->kind == QB_KIND_RECURRENT;
     if (!is_spatial(&p->out.shape) || rows) {
         layouts[n++] = QB_LAYOUT_ROW;
         return n;

@@ -62,8 +62,14 @@ static qb_status build_node_on_host(qb_lowering *b, const qb_group *group, bool 
     posed.n_in = problem.n_in;
     for (int32_t i = 0; i < posed.n_in; i++)
         constant[i] = posed.in[i] >= 0 && b->graph->values[posed.in[i]].data;
-    const qb_selection wanted = {
-        .candidates = &problem, .n_candidates = 1, .constant = constant, .optional = true};
+    qb_candidates f;
+    f.n = 0;
+    f.device = false;
+    if (problem.n_in <= 4) qb_lower_candidates(b, &posed, &problem, NULL, &f);
+    const qb_selection wanted = {.candidates = f.n > 0 ? f.problem : &problem,
+                                 .n_candidates = f.n > 0 ? f.n : 1,
+                                 .constant = constant,
+                                 .optional = true};
     QB_TRY(b->selector->select(b, &wanted, &kernel));
     *done = kernel != NULL;
     const qb_status status = *done ? qb_lower_add_kernel(b, &posed, &kernel) : QB_OK;

@@ -247,7 +247,7 @@ QB_OP_SIMPLE(batch_normalization, "BatchNormalization", 7, 5, 5, 5, sizeof(qb_no
              .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
 QB_OP_SIMPLE(instance_normalization, "InstanceNormalization", 7, 3, 3, 1, sizeof(qb_norm_attrs),
              instance_attrs, FLOAT, infer_instance, eval_instance, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ITEMWISE);
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GROUP_NORM});
 QB_OP_SIMPLE(layer_normalization, "LayerNormalization", 17, 2, 3, 3, sizeof(qb_norm_attrs),
              layer_attrs, FLOAT, infer_layer, eval_layer, .types = QB_TYPES_FLOATS,
              .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_LAYER_NORM});

@@ -210,7 +210,7 @@ static qb_status eval_mean_variance(qb_ctx *cx, const qb_node *node, const qb_te
 
 QB_OP_SIMPLE(group_normalization, "GroupNormalization", 18, 3, 3, 1, sizeof(more_attrs),
              group_attrs, FLOAT, infer_group, eval_group, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ITEMWISE);
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GROUP_NORM});
 QB_OP_SIMPLE(rms_normalization, "RMSNormalization", 23, 2, 2, 1, sizeof(more_attrs), rms_attrs,
              FLOAT, infer_rms, eval_rms, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
 QB_OP_SIMPLE(lp_normalization, "LpNormalization", 7, 1, 1, 1, sizeof(more_attrs), lp_attrs, FLOAT,

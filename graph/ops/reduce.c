@@ -3,19 +3,6 @@
 
 #include "ops_internal.h"
 
-typedef enum reduce_kind {
-    REDUCE_SUM,
-    REDUCE_MEAN,
-    REDUCE_PROD,
-    REDUCE_MAX,
-    REDUCE_MIN,
-    REDUCE_L1,
-    REDUCE_L2,
-    REDUCE_SUM_SQUARE,
-    REDUCE_LOG_SUM,
-    REDUCE_LOG_SUM_EXP
-} reduce_kind;
-
 static const qb_attr_desc reduce_attrs[] = {
     QB_A_INT(qb_reduce_attrs, keepdims, "keepdims", 1, 0, 1),
     QB_A_INT(qb_reduce_attrs, noop_with_empty_axes, "noop_with_empty_axes", 0, 0, 1),
@@ -55,38 +42,39 @@ static qb_status infer_reduce(qb_ctx *cx, const qb_infer_args *args) {
 
 /* The running value of one output element; `scale` is the maximum that LOG_SUM_EXP subtracts. */
 typedef struct reducer {
-    reduce_kind kind;
+    qb_reduce_kind kind;
     double value, scale;
 } reducer;
 
 static void reduce_start(reducer *r) {
-    r->value = r->kind == REDUCE_PROD  ? 1.0
-               : r->kind == REDUCE_MAX ? -INFINITY
-               : r->kind == REDUCE_MIN ? INFINITY
-                                       : 0.0;
+    r->value = r->kind == QB_REDUCE_PROD  ? 1.0
+               : r->kind == QB_REDUCE_MAX ? -INFINITY
+               : r->kind == QB_REDUCE_MIN ? INFINITY
+                                          : 0.0;
 }
 
 static void reduce_add(reducer *r, double v) {
     switch (r->kind) {
-    case REDUCE_SUM:
-    case REDUCE_MEAN:
-    case REDUCE_LOG_SUM: r->value += v; break;
-    case REDUCE_PROD: r->value *= v; break;
-    case REDUCE_MAX: r->value = v > r->value || isnan(v) ? v : r->value; break;
-    case REDUCE_MIN: r->value = v < r->value || isnan(v) ? v : r->value; break;
-    case REDUCE_L1: r->value += fabs(v); break;
-    case REDUCE_L2:
-    case REDUCE_SUM_SQUARE: r->value += v * v; break;
-    case REDUCE_LOG_SUM_EXP: r->value += exp(v - r->scale); break;
+    case QB_REDUCE_SUM:
+    case QB_REDUCE_MEAN:
+    case QB_REDUCE_LOG_SUM: r->value += v; break;
+    case QB_REDUCE_PROD: r->value *= v; break;
+    case QB_REDUCE_MAX: r->value = v > r->value || isnan(v) ? v : r->value; break;
+    case QB_REDUCE_MIN: r->value = v < r->value || isnan(v) ? v : r->value; break;
+    case QB_REDUCE_L1: r->value += fabs(v); break;
+    case QB_REDUCE_L2:
+    case QB_REDUCE_SUM_SQUARE: r->value += v * v; break;
+    case QB_REDUCE_LOG_SUM_EXP: r->value += exp(v - r->scale); break;
+    case QB_REDUCE_NONE: break;
     }
 }
 
 static double reduce_real(const reducer *r, int64_t count) {
     switch (r->kind) {
-    case REDUCE_MEAN: return r->value / (double)count;
-    case REDUCE_L2: return sqrt(r->value);
-    case REDUCE_LOG_SUM: return log(r->value);
-    case REDUCE_LOG_SUM_EXP: return log(r->value) + r->scale;
+    case QB_REDUCE_MEAN: return r->value / (double)count;
+    case QB_REDUCE_L2: return sqrt(r->value);
+    case QB_REDUCE_LOG_SUM: return log(r->value);
+    case QB_REDUCE_LOG_SUM_EXP: return log(r->value) + r->scale;
     default: return r->value;
     }
 }
@@ -98,14 +86,14 @@ static double reduce_finish(const reducer *r, int64_t count, bool is_float) {
 
 /* Integers add up modulo 2^64, which agrees with any narrower type, and are never rounded. Roots
  * and logarithms go by way of double. */
-static bool reduces_exactly(reduce_kind kind, qb_dtype dtype) {
-    return !qb_dtype_is_float(dtype) && kind != REDUCE_L2 && kind != REDUCE_LOG_SUM &&
-           kind != REDUCE_LOG_SUM_EXP;
+static bool reduces_exactly(qb_reduce_kind kind, qb_dtype dtype) {
+    return !qb_dtype_is_float(dtype) && kind != QB_REDUCE_L2 && kind != QB_REDUCE_LOG_SUM &&
+           kind != QB_REDUCE_LOG_SUM_EXP;
 }
 
-static uint64_t reduce_integers(reduce_kind kind, const qb_tensor *x, int64_t at,
+static uint64_t reduce_integers(qb_reduce_kind kind, const qb_tensor *x, int64_t at,
                                 const qb_shape *dims, const int64_t *stride) {
-    uint64_t value = kind == REDUCE_PROD;
+    uint64_t value = kind == QB_REDUCE_PROD;
     int64_t best = -1, count = 0;
     qb_dtype dtype = x->desc.dtype;
     qb_walk w;
@@ -114,16 +102,17 @@ static uint64_t reduce_integers(reduce_kind kind, const qb_tensor *x, int64_t at
             int64_t from = at + w.at[0] + i * w.step[0];
             uint64_t v = qb_integer_get(dtype, x->data, from);
             int order = best < 0 ? 0 : qb_element_order(dtype, x->data, from, best);
-            if (best < 0 || (kind == REDUCE_MAX && order > 0) || (kind == REDUCE_MIN && order < 0))
+            if (best < 0 || (kind == QB_REDUCE_MAX && order > 0) ||
+                (kind == QB_REDUCE_MIN && order < 0))
                 best = from;
-            if (kind == REDUCE_PROD) value *= v;
-            if (kind == REDUCE_SUM || kind == REDUCE_MEAN) value += v;
-            if (kind == REDUCE_SUM_SQUARE) value += v * v;
-            if (kind == REDUCE_L1) value += dtype != QB_DTYPE_U64 && (int64_t)v < 0 ? 0 - v : v;
+            if (kind == QB_REDUCE_PROD) value *= v;
+            if (kind == QB_REDUCE_SUM || kind == QB_REDUCE_MEAN) value += v;
+            if (kind == QB_REDUCE_SUM_SQUARE) value += v * v;
+            if (kind == QB_REDUCE_L1) value += dtype != QB_DTYPE_U64 && (int64_t)v < 0 ? 0 - v : v;
         }
-    if (kind == REDUCE_MEAN && count > 0)
+    if (kind == QB_REDUCE_MEAN && count > 0)
         return dtype == QB_DTYPE_U64 ? value / (uint64_t)count : (uint64_t)((int64_t)value / count);
-    bool extreme = kind == REDUCE_MAX || kind == REDUCE_MIN;
+    bool extreme = kind == QB_REDUCE_MAX || kind == QB_REDUCE_MIN;
     return extreme && best >= 0 ? qb_integer_get(dtype, x->data, best) : value;
 }
 
@@ -162,7 +151,7 @@ static split_shape split_by(const qb_shape *x, uint32_t mask) {
 }
 
 static qb_status eval_reduce(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out,
-                             reduce_kind kind) {
+                             qb_reduce_kind kind) {
     int64_t axes[QB_MAX_RANK];
     int32_t n = 0;
     uint32_t mask;
@@ -176,7 +165,7 @@ static qb_status eval_reduce(qb_ctx *cx, const qb_node *node, const qb_tensor *i
         for (int64_t i = 0; i < w.run; i++) {
             int64_t at = w.at[0] + i * w.step[0];
             if (dtype == QB_DTYPE_BOOL && count == 0) { /* the least and the greatest of the type */
-                ((uint8_t *)out[0].data)[w.out + i] = kind == REDUCE_MIN;
+                ((uint8_t *)out[0].data)[w.out + i] = kind == QB_REDUCE_MIN;
                 continue;
             }
             if (reduces_exactly(kind, dtype) && count > 0) {
@@ -185,8 +174,8 @@ static qb_status eval_reduce(qb_ctx *cx, const qb_node *node, const qb_tensor *i
                 continue;
             }
             reducer r = {.kind = kind};
-            if (kind == REDUCE_LOG_SUM_EXP) {
-                reducer max = {.kind = REDUCE_MAX};
+            if (kind == QB_REDUCE_LOG_SUM_EXP) {
+                reducer max = {.kind = QB_REDUCE_MAX};
                 reduce_start(&max);
                 reduce_walk(&max, &in[0], at, &s.reduced, s.reduced_stride);
                 r.scale = isfinite(max.value) ? max.value : 0.0;
@@ -213,18 +202,19 @@ static qb_status upgrade_reduce(qb_ctx *cx, qb_graph *graph, int32_t node, int32
     }                                                                                              \
     QB_OP_SIMPLE(SYMBOL, NAME, 7, 1, 2, 1, sizeof(qb_reduce_attrs), reduce_attrs, RULE,            \
                  infer_reduce, eval_##SYMBOL, .upgrade = upgrade_reduce,                           \
-                 .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ITEMWISE)
+                 .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ITEMWISE,                           \
+                 .kernel = {QB_KIND_REDUCE, .reduce = KIND})
 
-REDUCE(reduce_l1, "ReduceL1", REDUCE_L1, FLOAT);
-REDUCE(reduce_l2, "ReduceL2", REDUCE_L2, FLOAT);
-REDUCE(reduce_log_sum, "ReduceLogSum", REDUCE_LOG_SUM, FLOAT);
-REDUCE(reduce_log_sum_exp, "ReduceLogSumExp", REDUCE_LOG_SUM_EXP, FLOAT);
-REDUCE(reduce_max, "ReduceMax", REDUCE_MAX, FLOAT);
-REDUCE(reduce_mean, "ReduceMean", REDUCE_MEAN, ELTWISE);
-REDUCE(reduce_min, "ReduceMin", REDUCE_MIN, FLOAT);
-REDUCE(reduce_prod, "ReduceProd", REDUCE_PROD, FLOAT);
-REDUCE(reduce_sum, "ReduceSum", REDUCE_SUM, FLOAT);
-REDUCE(reduce_sum_square, "ReduceSumSquare", REDUCE_SUM_SQUARE, FLOAT);
+REDUCE(reduce_l1, "ReduceL1", QB_REDUCE_L1, FLOAT);
+REDUCE(reduce_l2, "ReduceL2", QB_REDUCE_L2, FLOAT);
+REDUCE(reduce_log_sum, "ReduceLogSum", QB_REDUCE_LOG_SUM, FLOAT);
+REDUCE(reduce_log_sum_exp, "ReduceLogSumExp", QB_REDUCE_LOG_SUM_EXP, FLOAT);
+REDUCE(reduce_max, "ReduceMax", QB_REDUCE_MAX, FLOAT);
+REDUCE(reduce_mean, "ReduceMean", QB_REDUCE_MEAN, ELTWISE);
+REDUCE(reduce_min, "ReduceMin", QB_REDUCE_MIN, FLOAT);
+REDUCE(reduce_prod, "ReduceProd", QB_REDUCE_PROD, FLOAT);
+REDUCE(reduce_sum, "ReduceSum", QB_REDUCE_SUM, FLOAT);
+REDUCE(reduce_sum_square, "ReduceSumSquare", QB_REDUCE_SUM_SQUARE, FLOAT);
 
 /* --- ArgMax and ArgMin ------------------------------------------------------------------------ */
 

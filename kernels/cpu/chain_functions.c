@@ -192,6 +192,16 @@ void qb_chain_quantize(const float *from, const qb_chain_codes *q, uint8_t *to) 
     bytes(code, q->zero, to);
 }
 
+void qb_chain_write(const qb_chain_codes *q, const float *from, int64_t n, void *to) {
+    uint8_t code[QB_CHAIN_BLOCK];
+    if (q->dtype == QB_DTYPE_NONE) {
+        memcpy(to, from, (size_t)n * sizeof *from);
+        return;
+    }
+    qb_chain_quantize(from, q, code);
+    memcpy(to, code, (size_t)n);
+}
+
 QB_CLONES static void load_u8(const uint8_t *from, float scale, int32_t zero, int64_t n,
                               float *to) {
     for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);

@@ -1,4 +1,5 @@
-/* Blocks of floats for chains of elementwise functions. */
+/* Blocks of floats: for chains of elementwise functions, and for whatever else loads any type,
+ * computes in floats and writes reals or codes. */
 #ifndef QB_CPU_CHAIN_INTERNAL_H
 #define QB_CPU_CHAIN_INTERNAL_H
 
@@ -16,6 +17,9 @@ void qb_chain_quantize(const float *from, const qb_chain_codes *q, uint8_t *to);
 /* n elements of a type to floats; and back, but to 8-bit codes. */
 void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, int64_t n,
                    float *to);
+/* The first n of a block (QB_CHAIN_BLOCK floats, all readable) as reals, or codes where `q` has a
+ * type. */
+void qb_chain_write(const qb_chain_codes *q, const float *from, int64_t n, void *to);
 void qb_chain_store(qb_dtype dtype, const float *from, int64_t n, void *to);
 
 #endif

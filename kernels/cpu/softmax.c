@@ -1,16 +1,25 @@
 /* Softmax of floats along one axis: exp(x - max) / sum. Lines that lie together in memory go
- * sixteen elements at a time; others go sixteen neighbouring lines at a time. */
+ * sixteen elements at a time; others go sixteen neighbouring lines at a time. Codes become floats
+ * in a scratch of the first level cache, and the result is quantized from there. */
 #include <math.h>
+#include <string.h>
 
 #define QB_SIMD_TIER QB_SIMD_AVX512
 #include "act_internal.h"
+#include "chain_internal.h"
 
 #define ELEMENTS_PER_TASK 8192
+#define SCRATCH 8192 /* floats */
+#define TOGETHER 16  /* lines of codes that are next to each other */
 
 typedef struct softmax {
     int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
     int64_t per_task;        /* of the outer dimension */
-    bool zero_nan;
+    bool zero_nan, plain;    /* plain: floats to floats */
+    qb_dtype dtype; /* of the data, with its scale and zero point; and the codes of the result */
+    float scale;
+    int32_t zero;
+    qb_chain_codes codes;
     void (*run)(const struct softmax *s, const float *in, float *out); /* n x inner elements */
 } softmax;
 
@@ -83,20 +92,79 @@ QB_AVX512 static void run_lines_avx512(const softmax *s, const float *in, float 
         }
     }
 }
+
+/* Few lines side by side, a number of them that divides 16: lanes that are as far apart belong to
+ * one line. */
+QB_AVX512 QB_FORCE_INLINE __m512 apart(__m512 v, int by) {
+    const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    return _mm512_permutexvar_ps(_mm512_xor_si512(lane, _mm512_set1_epi32(by)), v);
+}
+
+QB_AVX512 static void run_few_avx512(const softmax *s, const float *in, float *out) {
+    const int64_t n = s->n * s->inner;
+    __m512 max = _mm512_set1_ps(-INFINITY), sum = _mm512_setzero_ps();
+    for (int64_t k = 0; k < n; k += 16)
+        max = _mm512_mask_max_ps(max, mask_of(n - k), _mm512_maskz_loadu_ps(mask_of(n - k), in + k),
+                                 max);
+    for (int by = 8; by >= s->inner; by /= 2) max = _mm512_max_ps(max, apart(max, by));
+    for (int64_t k = 0; k < n; k += 16) {
+        const __mmask16 mask = mask_of(n - k);
+        __m512 e = qb_exp(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, in + k), max));
+        sum = _mm512_mask_add_ps(sum, mask, sum, e);
+        _mm512_mask_storeu_ps(out + k, mask, e);
+    }
+    for (int by = 8; by >= s->inner; by /= 2) sum = _mm512_add_ps(sum, apart(sum, by));
+    const __mmask16 keep = wanted(s, sum);
+    for (int64_t k = 0; k < n; k += 16) {
+        const __mmask16 mask = mask_of(n - k);
+        _mm512_mask_storeu_ps(out + k, mask,
+                              _mm512_maskz_div_ps(keep, _mm512_maskz_loadu_ps(mask, out + k), sum));
+    }
+}
 #endif
 
 typedef struct job {
     const softmax *s;
-    const float *in;
-    float *out;
+    const char *in;
+    char *out;
 } job;
+
+/* Some neighbouring lines by way of floats: n rows of `width`, the next one `inner` elements on. */
+static void run_scratch(const softmax *s, const char *in, char *out, int64_t width) {
+    _Alignas(64) float scratch[SCRATCH + QB_CHAIN_BLOCK]; /* what is written is read in blocks */
+    softmax part = *s;
+    const int64_t in_size = (int64_t)qb_dtype_size(s->dtype);
+    const int64_t out_size = s->codes.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
+    const bool whole = width == s->inner; /* one run of memory */
+    const int64_t rows = whole ? 1 : s->n, row = whole ? s->n * width : width;
+    part.inner = width;
+    for (int64_t k = 0; k < rows; k++)
+        qb_chain_load(s->dtype, s->scale, s->zero, in + k * s->inner * in_size, row,
+                      scratch + k * row);
+    memset(scratch + rows * row, 0, QB_CHAIN_BLOCK * sizeof *scratch);
+    s->run(&part, scratch, scratch);
+    for (int64_t k = 0; k < rows; k++)
+        for (int64_t i = 0; i < row; i += QB_CHAIN_BLOCK)
+            qb_chain_write(&s->codes, scratch + k * row + i, qb_min64(QB_CHAIN_BLOCK, row - i),
+                           out + (k * s->inner + i) * out_size);
+}
 
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const softmax *s = j->s;
-    int64_t end = qb_min64((task + 1) * s->per_task, s->outer), size = s->n * s->inner;
-    for (int64_t o = task * s->per_task; o < end; o++)
-        s->run(s, j->in + o * size, j->out + o * size);
+    const int64_t end = qb_min64((task + 1) * s->per_task, s->outer), size = s->n * s->inner;
+    const int64_t in_size = (int64_t)qb_dtype_size(s->dtype);
+    const int64_t out_size = s->codes.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
+    for (int64_t o = task * s->per_task; o < end; o++) {
+        const char *in = j->in + o * size * in_size;
+        char *out = j->out + o * size * out_size;
+        if (s->plain) {
+            s->run(s, (const float *)(const void *)in, (float *)(void *)out);
+            continue;
+        }
+        for (int64_t i = 0; i < s->inner; i += TOGETHER)
+            run_scratch(s, in + i * in_size, out + i * out_size, qb_min64(TOGETHER, s->inner - i));
+    }
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -108,13 +176,17 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 }
 
 static bool is_known(const qb_desc *desc) {
-    return qb_cpu_is_real(desc) && desc->channel_total == 0 &&
+    return (qb_cpu_is_real(desc) || qb_cpu_is_code(desc)) && desc->channel_total == 0 &&
            (desc->layout == QB_LAYOUT_ROW || qb_cpu_is_nhwc(desc));
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     const qb_desc *x = &p->in[0], *y = &p->out;
+    const bool plain = qb_cpu_is_real(x) && qb_cpu_is_real(y);
+    if (!plain &&
+        (p->axis < 0 || p->axis >= x->shape.rank || x->shape.dim[p->axis] > SCRATCH / TOGETHER))
+        return plain;
     return is_known(x) && is_known(y) && x->layout == y->layout && p->act.kind == QB_ACT_NONE &&
            x->shape.rank >= 1 && qb_shape_count(&x->shape) > 0;
 }
@@ -126,6 +198,13 @@ static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
     s->outer = s->inner = 1;
     s->n = shape->dim[p->axis];
     s->zero_nan = p->zero_nan;
+    s->plain = qb_cpu_is_real(&p->in[0]) && qb_cpu_is_real(&p->out);
+    s->dtype = p->in[0].dtype;
+    s->scale = p->in[0].q.n > 0 ? p->in[0].q.scale[0] : 1.0f;
+    s->zero = qb_cpu_zero(&p->in[0]);
+    s->codes = (qb_chain_codes){.dtype = QB_DTYPE_NONE};
+    if (p->out.q.n > 0)
+        s->codes = (qb_chain_codes){p->out.q.scale[0], qb_cpu_zero(&p->out), p->out.dtype, false};
     bool behind = false;
     for (int32_t at = 0; at < shape->rank; at++) {
         int32_t d = at;
@@ -139,7 +218,9 @@ static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
     s->run = run_generic;
 #if QB_X86
     if (qb_processor_has(QB_TIER_AVX512))
-        s->run = s->inner == 1 ? run_line_avx512 : run_lines_avx512;
+        s->run = s->inner == 1                                     ? run_line_avx512
+                 : s->inner == 2 || s->inner == 4 || s->inner == 8 ? run_few_avx512
+                                                                   : run_lines_avx512;
 #endif
 }
 
@@ -152,7 +233,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     qb_layout layout = p->in[0].layout == QB_LAYOUT_ANY ? QB_LAYOUT_ROW : p->in[0].layout;
     describe(s, p, layout);
     kernel->in[0].layout = kernel->problem.out.layout = layout;
-    kernel->in_place_inputs = 1;
+    kernel->in_place_inputs = p->in[0].dtype == p->out.dtype;
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

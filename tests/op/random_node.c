@@ -1,6 +1,7 @@
 #include "random_node.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/ref.h"
@@ -24,7 +25,8 @@ static const struct {
 
 bool random_is_node(qb_kind kind) {
     return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
-           kind == QB_KIND_RESIZE || kind == QB_KIND_GATHER;
+           kind == QB_KIND_RESIZE || kind == QB_KIND_GATHER || kind == QB_KIND_GROUP_NORM ||
+           kind == QB_KIND_REDUCE;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
@@ -79,6 +81,39 @@ static void make_strided(qb_rng *rng, random_case *c) {
     memcpy(p->out.shape.dim, s->dim, sizeof s->dim);
 }
 
+/* Groups of channels, some with planes of many parts. */
+static void make_group_norm(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_shape *x = &c->in[0].shape;
+    p->n_in = 3;
+    p->epsilon = 1e-5f;
+    p->group = random_between(rng, 1, 6);
+    x->dim[1] = p->group * random_between(rng, 1, random_chance(rng, 20) ? 60 : 4);
+    if (x->rank > 2 && random_chance(rng, 10)) x->dim[2] = random_between(rng, 800, 1000);
+    for (int32_t i = 1; i < 3; i++) {
+        c->in[i].dtype = QB_DTYPE_F32;
+        c->in[i].shape = qb_shape_of(1, (int)x->dim[1]);
+        c->constant[i] = true;
+    }
+}
+
+/* Any axes, kept or not; the product only of few. */
+static void make_reduce(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    qb_shape *x = &c->in[0].shape, *y = &p->out.shape;
+    const bool keep = random_chance(rng, 50);
+    p->reduce = (qb_reduce_kind)random_between(rng, QB_REDUCE_SUM, QB_REDUCE_SUM_SQUARE);
+    p->axes = (uint32_t)random_between(rng, 1, (1 << x->rank) - 1);
+    if (random_chance(rng, 30)) x->dim[random_between(rng, 0, x->rank - 1)] *= 70;
+    if (p->reduce == QB_REDUCE_PROD)
+        for (int32_t d = 0; d < x->rank; d++) x->dim[d] = random_between(rng, 1, 2);
+    *y = (qb_shape){0};
+    for (int32_t d = 0; d < x->rank; d++) {
+        const bool reduced = p->axes >> d & 1u;
+        if (!reduced || keep) y->dim[y->rank++] = reduced ? 1 : x->dim[d];
+    }
+}
+
 void random_node_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_desc *x = &c->in[0];
@@ -86,7 +121,9 @@ void random_node_make(qb_rng *rng, random_case *c) {
         elsewhere[p->kind].make(rng, c);
         return;
     }
-    int32_t rank = p->kind == QB_KIND_RESIZE ? 4 : (int32_t)random_between(rng, 2, 4);
+    const bool image = p->kind == QB_KIND_RESIZE;
+    int32_t rank = (int32_t)(image ? random_between(rng, 3, 5) : random_between(rng, 2, 4));
+    if (image && random_chance(rng, 60)) rank = 4;
     x->shape = random_shape(rng, rank, 12);
     p->n_in = 1;
     p->axis = (int32_t)random_between(rng, 0, rank - 1);
@@ -104,11 +141,13 @@ void random_node_make(qb_rng *rng, random_case *c) {
             c->constant[i] = true;
         }
     }
+    if (p->kind == QB_KIND_GROUP_NORM) make_group_norm(rng, c);
     p->out.shape = x->shape;
+    if (p->kind == QB_KIND_REDUCE) make_reduce(rng, c);
     if (p->kind == QB_KIND_STRIDED_COPY) make_strided(rng, c);
     if (p->kind == QB_KIND_RESIZE) {
-        p->resize = random_chance(rng, 50) ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
-        for (int32_t d = 2; d < 4; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
+        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_LINEAR_CORNERS);
+        for (int32_t d = 2; d < rank; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
     }
     if (p->kind == QB_KIND_GATHER) {
         p->n_in = 2;
@@ -151,6 +190,29 @@ static void layer_norm(random_case *c) {
     }
 }
 
+static void group_norm(random_case *c) {
+    const qb_problem *p = &c->problem;
+    const qb_shape *x = &c->in[0].shape;
+    const int64_t channels = x->dim[1], each = channels / p->group;
+    const int64_t plane = qb_shape_count(x) / (x->dim[0] * channels), n = each * plane;
+    for (int64_t g = 0; g < x->dim[0] * p->group; g++) {
+        double mean = 0, squares = 0;
+        for (int64_t i = 0; i < n; i++) mean += (double)real_of(c, g * n + i) / (double)n;
+        for (int64_t i = 0; i < n; i++) {
+            const double d = (double)real_of(c, g * n + i) - mean;
+            squares += d * d / (double)n;
+        }
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t channel = g % p->group * each + i / plane;
+            const double v =
+                ((double)real_of(c, g * n + i) - mean) / sqrt(squares + (double)p->epsilon);
+            put(c, g * n + i,
+                (float)(v * (double)((const float *)c->data[1])[channel] +
+                        (double)((const float *)c->data[2])[channel]));
+        }
+    }
+}
+
 /* Coordinates of the row-major element `at`. */
 static void coordinates(const qb_shape *shape, int64_t at, int64_t *index) {
     for (int32_t d = shape->rank - 1; d >= 0; d--) {
@@ -165,24 +227,71 @@ static int64_t element(const qb_shape *shape, const int64_t *index) {
     return at;
 }
 
+static double reduced(qb_reduce_kind kind, double v, double e) {
+    switch (kind) {
+    case QB_REDUCE_PROD: return v * e;
+    case QB_REDUCE_MAX: return fmax(v, e);
+    case QB_REDUCE_MIN: return fmin(v, e);
+    case QB_REDUCE_L1: return v + fabs(e);
+    case QB_REDUCE_L2:
+    case QB_REDUCE_SUM_SQUARE: return v + e * e;
+    default: return v + e;
+    }
+}
+
+static void reduce(random_case *c) {
+    const qb_problem *p = &c->problem;
+    const qb_reduce_kind k = p->reduce;
+    const qb_shape *x = &c->in[0].shape;
+    const int64_t n = qb_shape_count(x), results = qb_shape_count(&p->out.shape);
+    const double start = k == QB_REDUCE_PROD  ? 1
+                         : k == QB_REDUCE_MAX ? -INFINITY
+                         : k == QB_REDUCE_MIN ? INFINITY
+                                              : 0;
+    double *v = malloc((size_t)results * sizeof *v);
+    qb_shape kept = *x;
+    if (!v) abort();
+    for (int32_t d = 0; d < x->rank; d++)
+        if (p->axes >> d & 1u) kept.dim[d] = 1;
+    for (int64_t r = 0; r < results; r++) v[r] = start;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t at[QB_MAX_RANK];
+        coordinates(x, i, at);
+        for (int32_t d = 0; d < x->rank; d++)
+            if (p->axes >> d & 1u) at[d] = 0;
+        double *to = &v[element(&kept, at)];
+        *to = reduced(k, *to, (double)real_of(c, i));
+    }
+    for (int64_t r = 0; r < results; r++) {
+        if (k == QB_REDUCE_MEAN) v[r] *= (double)results / (double)n;
+        put(c, r, (float)(k == QB_REDUCE_L2 ? sqrt(v[r]) : v[r]));
+    }
+    free(v);
+}
+
 static float resized(const random_case *c, const int64_t *out) {
     const qb_shape *x = &c->in[0].shape, *y = &c->problem.out.shape;
-    int64_t low[4], high[4], at[4] = {out[0], out[1], 0, 0};
-    double part[4], sum = 0;
-    for (int32_t d = 2; d < 4; d++) {
+    int64_t low[5] = {0}, high[5] = {0}, at[5] = {out[0], out[1]};
+    double part[5] = {0}, sum = 0;
+    for (int32_t d = 2; d < x->rank; d++) {
         double ratio = (double)x->dim[d] / (double)y->dim[d];
         double p = ((double)out[d] + 0.5) * ratio - 0.5;
         if (c->problem.resize == QB_RESIZE_NEAREST) p = (double)(out[d] * x->dim[d] / y->dim[d]);
+        if (c->problem.resize == QB_RESIZE_LINEAR_CORNERS)
+            p = (double)out[d] * (double)(x->dim[d] - 1) / fmax(1, (double)(y->dim[d] - 1));
         p = fmin(fmax(p, 0), (double)(x->dim[d] - 1));
         low[d] = (int64_t)p;
         part[d] = p - (double)low[d];
         high[d] = low[d] + (low[d] + 1 < x->dim[d]);
     }
-    for (int k = 0; k < 4; k++) {
-        at[2] = k & 1 ? high[2] : low[2];
-        at[3] = k & 2 ? high[3] : low[3];
-        sum += (double)real_of(c, element(x, at)) * (k & 1 ? part[2] : 1 - part[2]) *
-               (k & 2 ? part[3] : 1 - part[3]);
+    for (int k = 0; k < 1 << (x->rank - 2); k++) {
+        double weight = 1;
+        for (int32_t d = 2; d < x->rank; d++) {
+            const bool second = k >> (d - 2) & 1;
+            at[d] = second ? high[d] : low[d];
+            weight *= second ? part[d] : 1 - part[d];
+        }
+        sum += (double)real_of(c, element(x, at)) * weight;
     }
     return (float)sum;
 }
@@ -193,6 +302,14 @@ void random_node_reference(random_case *c) {
     size_t size = qb_dtype_size(p->out.dtype);
     if (p->kind == QB_KIND_LAYER_NORM) {
         layer_norm(c);
+        return;
+    }
+    if (p->kind == QB_KIND_GROUP_NORM) {
+        group_norm(c);
+        return;
+    }
+    if (p->kind == QB_KIND_REDUCE) {
+        reduce(c);
         return;
     }
     if (elsewhere[p->kind].reference) {

@@ -72,7 +72,8 @@ static bool pose_resize(const qb_problem *p, qb_problem *settled, qb_desc *in, q
     qb_cuda_strides from, to;
     int32_t divide = 0;
     *r = (qb_cuda_resize){.linear = p->resize == QB_RESIZE_LINEAR, .width = 8};
-    if (p->kind != QB_KIND_RESIZE || p->n_in != 1) return false;
+    if (p->kind != QB_KIND_RESIZE || p->n_in != 1 || p->resize == QB_RESIZE_LINEAR_CORNERS)
+        return false;
     qb_cuda_choose_layouts(p, settled, in);
     const qb_desc *y = &settled->out;
     if (in->shape.rank != 4 || y->shape.rank != 4 || !qb_cuda_is_countable(in) ||

@@ -1,0 +1,85 @@
+/* Concatenation: blocks of each input, which are what lies from the axis on, go to their place in
+ * the rows of the result; codes of another scale are converted on the way. */
+#include "convert.h"
+
+#define BYTES_PER_TASK 65536
+
+typedef struct part {
+    qb_convert convert;
+    int64_t n, first; /* elements of a row, and before them in the result's */
+} part;
+
+typedef struct concat {
+    int64_t outer, row, rows_a_task;
+    int32_t n_in;
+    part in[];
+} concat;
+
+typedef struct job {
+    const concat *c;
+    const void *const *in;
+    char *out;
+} job;
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const concat *c = j->c;
+    const int64_t end = qb_min64((task + 1) * c->rows_a_task, c->outer);
+    for (int32_t k = 0; k < c->n_in; k++) {
+        const part *p = &c->in[k];
+        for (int64_t o = task * c->rows_a_task; o < end && p->n > 0; o++)
+            p->convert.run(&p->convert,
+                           (const char *)j->in[k] + (size_t)(o * p->n) * p->convert.in_size,
+                           j->out + (size_t)(o * c->row + p->first) * p->convert.out_size, p->n);
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const concat *c = kernel->state;
+    job j = {c, args->in, args->out};
+    qb_workers_run(args->workers, qb_ceil64(c->outer, c->rows_a_task), run_task, &j);
+    return QB_OK;
+}
+
+static bool is_plain(const qb_desc *desc) {
+    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    if (!is_plain(&p->out) || qb_shape_count(&p->out.shape) < 1) return false;
+    for (int32_t k = 0; k < p->n_in; k++)
+        if (!is_plain(&p->in[k]) || !qb_convert_supports(&p->in[k], &p->out)) return false;
+    return p->n_in > 0;
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    const qb_shape *shape = &p->out.shape;
+    (void)constant, (void)threads;
+    QB_TRY(
+        qb_cpu_kernel_create(cx, tactic, p, sizeof(concat) + (size_t)p->n_in * sizeof(part), out));
+    concat *c = (*out)->state;
+    int64_t inner = 1, at = 0;
+    c->outer = 1;
+    c->n_in = p->n_in;
+    for (int32_t d = 0; d < shape->rank; d++)
+        if (d != p->axis) *(d < p->axis ? &c->outer : &inner) *= shape->dim[d];
+    c->row = shape->dim[p->axis] * inner;
+    for (int32_t k = 0; k < p->n_in; k++) {
+        c->in[k] =
+            (part){qb_convert_of(&p->in[k], &p->out), p->in[k].shape.dim[p->axis] * inner, at};
+        at += c->in[k].n;
+    }
+    c->rows_a_task = qb_max64(1, BYTES_PER_TASK / (c->row * (int64_t)qb_dtype_size(p->out.dtype)));
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_concat = {.name = "cpu.concat",
+                                        .backend = "cpu",
+                                        .kind = QB_KIND_CONCAT,
+                                        .exactness = QB_EXACT,
+                                        .supports = supports,
+                                        .create = create};

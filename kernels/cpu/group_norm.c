@@ -1,0 +1,262 @@
+/* Group and instance normalization of images in either layout. The data are cut into parts that do
+ * not depend on the number of threads; each gives mean and squares around it for its channels,
+ * which are joined in double, and the result is written part by part. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clones.h"
+#include "chain_internal.h"
+#include "cpu_internal.h"
+
+#define PART 16384 /* elements, about */
+
+typedef struct moments {
+    double mean, squares;
+} moments;
+
+typedef struct norm {
+    bool pixels; /* channels last */
+    int64_t images, channels, plane, group;
+    int64_t chunk, chunks; /* pixels of a part, parts of an image */
+    int64_t together;      /* planes (row-major) of a task */
+    float epsilon, scale;  /* of the data's codes */
+    int32_t zero;
+    qb_dtype dtype;
+    int64_t in_size, out_size;
+    qb_chain_codes codes;
+    size_t factors; /* in the workspace: mean, factor and shift of each image's channels */
+} norm;
+
+typedef struct job {
+    const norm *w;
+    const char *data;
+    const float *gain, *shift;
+    moments *part;  /* [images][chunks][channels] */
+    float *factors; /* [images][3][channels] */
+    char *out;
+} job;
+
+/* A block of the data as floats: its own memory, or `made`. */
+static const float *block(const norm *w, const char *from, int64_t n, float *made) {
+    if (w->dtype == QB_DTYPE_F32) return (const float *)(const void *)from;
+    qb_chain_load(w->dtype, w->scale, w->zero, from, n, made);
+    return made;
+}
+
+/* sum[i] += x[i] - center[i], or its square. */
+QB_CLONES static void add_rows(const float *x, const float *center, int64_t n, bool square,
+                               float *sum) {
+    if (square)
+        for (int64_t i = 0; i < n; i++) sum[i] += (x[i] - center[i]) * (x[i] - center[i]);
+    else
+        for (int64_t i = 0; i < n; i++) sum[i] += x[i] - center[i];
+}
+
+QB_CLONES static void apply(const float *x, const float *mean, const float *factor,
+                            const float *shift, int64_t n, float *to) {
+    for (int64_t i = 0; i < n; i++) to[i] = (x[i] - mean[i]) * factor[i] + shift[i];
+}
+
+static void spread(float *to, float v) {
+    for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = v;
+}
+
+/* ---- row-major: a channel's plane is one run ---- */
+
+/* Of a run, lane by lane in floats, block by block in double. */
+static double sum_run(const norm *w, const char *from, int64_t n, const float *center,
+                      bool square) {
+    float made[QB_CHAIN_BLOCK], sum[QB_CHAIN_BLOCK] = {0};
+    double all = 0;
+    for (int64_t at = 0; at < n; at += QB_CHAIN_BLOCK) {
+        const int64_t some = qb_min64(QB_CHAIN_BLOCK, n - at);
+        add_rows(block(w, from + at * w->in_size, some, made), center, some, square, sum);
+    }
+    for (int i = 0; i < qb_min64(QB_CHAIN_BLOCK, n); i++) all += (double)sum[i];
+    return all;
+}
+
+static void plane_moments(const job *j, int64_t image, int64_t chunk, int64_t channel) {
+    const norm *w = j->w;
+    const int64_t first = chunk * w->chunk, n = qb_min64(w->chunk, w->plane - first);
+    const char *from = j->data + ((image * w->channels + channel) * w->plane + first) * w->in_size;
+    float center[QB_CHAIN_BLOCK] = {0};
+    moments *m = &j->part[(image * w->chunks + chunk) * w->channels + channel];
+    m->mean = sum_run(w, from, n, center, false) / (double)n;
+    spread(center, (float)m->mean);
+    const double off = m->mean - (double)center[0];
+    m->squares = sum_run(w, from, n, center, true) - (double)n * off * off;
+}
+
+static void plane_apply(const job *j, int64_t image, int64_t chunk, int64_t channel) {
+    const norm *w = j->w;
+    const int64_t first = chunk * w->chunk, n = qb_min64(w->chunk, w->plane - first);
+    const int64_t start = (image * w->channels + channel) * w->plane + first;
+    float made[QB_CHAIN_BLOCK], to[QB_CHAIN_BLOCK] = {0}, by[3][QB_CHAIN_BLOCK];
+    for (int i = 0; i < 3; i++) spread(by[i], j->factors[(image * 3 + i) * w->channels + channel]);
+    for (int64_t at = 0; at < n; at += QB_CHAIN_BLOCK) {
+        const int64_t some = qb_min64(QB_CHAIN_BLOCK, n - at);
+        apply(block(w, j->data + (start + at) * w->in_size, some, made), by[0], by[1], by[2], some,
+              to);
+        qb_chain_write(&w->codes, to, some, j->out + (start + at) * w->out_size);
+    }
+}
+
+/* ---- channels last: blocks of channels, pixel by pixel ---- */
+
+static void pixel_moments(const job *j, int64_t image, int64_t chunk, int64_t channel) {
+    const norm *w = j->w;
+    const int64_t first = chunk * w->chunk, n = qb_min64(w->chunk, w->plane - first);
+    const int64_t some = qb_min64(QB_CHAIN_BLOCK, w->channels - channel);
+    const char *from = j->data + ((image * w->plane + first) * w->channels + channel) * w->in_size;
+    float made[QB_CHAIN_BLOCK], sum[2][QB_CHAIN_BLOCK] = {{0}}, center[QB_CHAIN_BLOCK] = {0};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int64_t p = 0; p < n; p++)
+            add_rows(block(w, from + p * w->channels * w->in_size, some, made), center, some,
+                     pass == 1, sum[pass]);
+        for (int64_t c = 0; c < some && pass == 0; c++) center[c] = sum[0][c] / (float)n;
+    }
+    moments *m = &j->part[(image * w->chunks + chunk) * w->channels + channel];
+    for (int64_t c = 0; c < some; c++) m[c] = (moments){(double)center[c], (double)sum[1][c]};
+}
+
+static void pixel_apply(const job *j, int64_t image, int64_t chunk, int64_t channel) {
+    const norm *w = j->w;
+    const int64_t first = chunk * w->chunk, n = qb_min64(w->chunk, w->plane - first);
+    const int64_t some = qb_min64(QB_CHAIN_BLOCK, w->channels - channel);
+    const int64_t start = (image * w->plane + first) * w->channels + channel;
+    const float *by = j->factors + image * 3 * w->channels + channel;
+    float made[QB_CHAIN_BLOCK], to[QB_CHAIN_BLOCK] = {0};
+    for (int64_t p = 0; p < n; p++) {
+        const int64_t at = start + p * w->channels;
+        apply(block(w, j->data + at * w->in_size, some, made), by, by + w->channels,
+              by + 2 * w->channels, some, to);
+        qb_chain_write(&w->codes, to, some, j->out + at * w->out_size);
+    }
+}
+
+/* ---- tasks ---- */
+
+typedef void (*part_fn)(const job *j, int64_t image, int64_t chunk, int64_t channel);
+
+/* Channels of a task: together (planes), or all of them, block by block (pixels). */
+static void each_part(const job *j, int64_t task, part_fn run) {
+    const norm *w = j->w;
+    const int64_t step = w->pixels ? QB_CHAIN_BLOCK : 1;
+    const int64_t width = w->pixels ? w->channels : w->together;
+    const int64_t blocks = qb_ceil64(w->channels, width), first = task % blocks * width;
+    const int64_t chunk = task / blocks % w->chunks, image = task / blocks / w->chunks;
+    for (int64_t c = first; c < qb_min64(first + width, w->channels); c += step)
+        run(j, image, chunk, c);
+}
+
+static void measure_task(int64_t task, void *argument) {
+    const job *j = argument;
+    each_part(j, task, j->w->pixels ? pixel_moments : plane_moments);
+}
+
+static void apply_task(int64_t task, void *argument) {
+    const job *j = argument;
+    each_part(j, task, j->w->pixels ? pixel_apply : plane_apply);
+}
+
+/* All parts of a group are joined in their order. */
+static void join_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const norm *w = j->w;
+    const int64_t each = w->channels / w->group, image = task / w->group;
+    const int64_t first = task % w->group * each;
+    double n = 0, mean = 0, squares = 0;
+    for (int64_t chunk = 0; chunk < w->chunks; chunk++) {
+        const double more = (double)qb_min64(w->chunk, w->plane - chunk * w->chunk);
+        for (int64_t c = 0; c < each; c++) {
+            const moments *m = &j->part[(image * w->chunks + chunk) * w->channels + first + c];
+            const double distance = m->mean - mean, both = n + more;
+            mean += distance * more / both;
+            squares += m->squares + distance * distance * n * more / both;
+            n = both;
+        }
+    }
+    const double inverse = 1.0 / sqrt(squares / n + (double)w->epsilon);
+    float *to = j->factors + image * 3 * w->channels + first;
+    for (int64_t c = 0; c < each; c++) {
+        to[c] = (float)mean;
+        to[w->channels + c] = (float)((double)j->gain[first + c] * inverse);
+        to[2 * w->channels + c] = j->shift[first + c];
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const norm *w = kernel->state;
+    char *workspace = args->workspace;
+    job j = {.w = w,
+             .data = args->in[0],
+             .gain = args->in[1],
+             .shift = args->in[2],
+             .part = (moments *)(void *)workspace,
+             .factors = (float *)(void *)(workspace + w->factors),
+             .out = args->out};
+    const int64_t blocks = w->pixels ? 1 : qb_ceil64(w->channels, w->together);
+    qb_workers_run(args->workers, w->images * w->chunks * blocks, measure_task, &j);
+    qb_workers_run(args->workers, w->images * w->group, join_task, &j);
+    qb_workers_run(args->workers, w->images * w->chunks * blocks, apply_task, &j);
+    return QB_OK;
+}
+
+/* ---- the tactic ---- */
+
+static bool is_number(const qb_desc *d) {
+    return (qb_cpu_is_real(d) || qb_cpu_is_code(d)) && d->channel_total == 0 &&
+           (d->layout == QB_LAYOUT_ROW || (d->layout == QB_LAYOUT_NHWC && d->shape.rank >= 3));
+}
+
+static bool is_factor(const qb_desc *d, int64_t channels) {
+    return qb_cpu_is_real(d) && qb_shape_count(&d->shape) == channels;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    (void)constant;
+    return p->n_in == 3 && is_number(x) && is_number(y) && x->layout == y->layout &&
+           x->shape.rank >= 2 && qb_shape_count(&x->shape) > 0 && p->group > 0 &&
+           x->shape.dim[1] % p->group == 0 && is_factor(&p->in[1], x->shape.dim[1]) &&
+           is_factor(&p->in[2], x->shape.dim[1]);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    (void)constant, (void)threads;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(norm), out));
+    norm *w = (*out)->state;
+    *w = (norm){.pixels = x->layout == QB_LAYOUT_NHWC,
+                .images = x->shape.dim[0],
+                .channels = x->shape.dim[1],
+                .group = p->group,
+                .epsilon = p->epsilon,
+                .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
+                .zero = qb_cpu_zero(x),
+                .dtype = x->dtype,
+                .in_size = (int64_t)qb_dtype_size(x->dtype),
+                .out_size = (int64_t)qb_dtype_size(y->dtype),
+                .codes = {.dtype = QB_DTYPE_NONE}};
+    w->plane = qb_shape_count(&x->shape) / (w->images * w->channels);
+    w->chunk = qb_min64(w->plane, w->pixels ? qb_max64(16, PART / w->channels) : PART);
+    w->chunks = qb_ceil64(w->plane, w->chunk);
+    w->together = qb_max64(1, PART / w->plane);
+    if (y->q.n > 0) w->codes = (qb_chain_codes){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    w->factors = qb_pad64((size_t)(w->images * w->chunks * w->channels) * sizeof(moments));
+    (*out)->workspace_bytes =
+        w->factors + (size_t)(w->images * 3 * w->channels + QB_CHAIN_BLOCK) * sizeof(float);
+    (*out)->in_place_inputs = x->dtype == y->dtype;
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_group_norm = {.name = "cpu.group_norm",
+                                            .backend = "cpu",
+                                            .kind = QB_KIND_GROUP_NORM,
+                                            .exactness = QB_WITHIN_1_LSB,
+                                            .supports = supports,
+                                            .create = create};

@@ -1,0 +1,230 @@
+/* Reductions over any axes. The innermost run of memory is worked on in blocks of lanes: where its
+ * dimension is kept, the lanes are results; where it is reduced, they are joined in the end. Sums
+ * are in double, in an order that depends on the shape alone. */
+#include <math.h>
+#include <string.h>
+
+#include "base/clones.h"
+#include "chain_internal.h"
+#include "cpu_internal.h"
+
+#define ELEMENTS_PER_TASK 32768 /* of the data */
+
+typedef struct loops {
+    int32_t rank;
+    int64_t dim[QB_MAX_RANK], stride[QB_MAX_RANK], count;
+} loops;
+
+typedef struct reduce {
+    qb_reduce_kind kind;
+    loops kept, reduced; /* without the innermost run */
+    int64_t run;         /* elements of that */
+    bool run_kept;       /* its elements are results */
+    int64_t size, n;     /* elements of a result's sum; results */
+    int64_t results_a_task;
+    qb_dtype dtype;
+    float scale;
+    int32_t zero;
+    int64_t in_size, out_size;
+    qb_chain_codes codes;
+} reduce;
+
+/* ---- lanes ---- */
+
+static double start_of(qb_reduce_kind kind) {
+    return kind == QB_REDUCE_PROD  ? 1.0
+           : kind == QB_REDUCE_MAX ? -INFINITY
+           : kind == QB_REDUCE_MIN ? INFINITY
+                                   : 0.0;
+}
+
+#define EACH(EXPRESSION)                                                                           \
+    for (int64_t i = 0; i < n; i++) {                                                              \
+        const double v = (double)x[i];                                                             \
+        lane[i] = EXPRESSION;                                                                      \
+    }                                                                                              \
+    return
+
+QB_CLONES static void add(qb_reduce_kind kind, const float *x, int64_t n, double *lane) {
+    switch (kind) {
+    case QB_REDUCE_SUM:
+    case QB_REDUCE_MEAN:
+    case QB_REDUCE_LOG_SUM: EACH(lane[i] + v);
+    case QB_REDUCE_PROD: EACH(lane[i] * v);
+    case QB_REDUCE_MAX: EACH(v > lane[i] || v != v ? v : lane[i]);
+    case QB_REDUCE_MIN: EACH(v < lane[i] || v != v ? v : lane[i]);
+    case QB_REDUCE_L1: EACH(lane[i] + fabs(v));
+    case QB_REDUCE_L2:
+    case QB_REDUCE_SUM_SQUARE: EACH(lane[i] + v * v);
+    case QB_REDUCE_LOG_SUM_EXP:
+    case QB_REDUCE_NONE: return;
+    }
+}
+
+/* Two lanes that were reduced already. */
+static double join(qb_reduce_kind kind, double a, double b) {
+    switch (kind) {
+    case QB_REDUCE_PROD: return a * b;
+    case QB_REDUCE_MAX: return b > a || isnan(b) ? b : a;
+    case QB_REDUCE_MIN: return b < a || isnan(b) ? b : a;
+    default: return a + b;
+    }
+}
+
+static float finish(const reduce *r, double v) {
+    switch (r->kind) {
+    case QB_REDUCE_MEAN: return (float)(v / (double)r->size);
+    case QB_REDUCE_L2: return (float)sqrt(v);
+    case QB_REDUCE_LOG_SUM: return (float)log(v);
+    default: return (float)v;
+    }
+}
+
+/* ---- walking ---- */
+
+typedef struct job {
+    const reduce *r;
+    const char *data;
+    char *out;
+} job;
+
+static int64_t place(const loops *l, int64_t index) {
+    int64_t at = 0;
+    for (int32_t d = l->rank - 1; d >= 0; index /= l->dim[d--])
+        at += index % l->dim[d] * l->stride[d];
+    return at;
+}
+
+/* `n` elements from `at` of each stretch that is reduced go to the lanes. */
+static void add_all(const job *j, int64_t at, int64_t n, double *lane) {
+    const reduce *r = j->r;
+    float made[QB_CHAIN_BLOCK];
+    for (int64_t k = 0; k < r->reduced.count; k++) {
+        const char *from = j->data + (at + place(&r->reduced, k)) * r->in_size;
+        const float *x = (const float *)(const void *)from;
+        if (r->dtype != QB_DTYPE_F32) {
+            qb_chain_load(r->dtype, r->scale, r->zero, from, n, made);
+            x = made;
+        }
+        add(r->kind, x, n, lane);
+    }
+}
+
+/* The result of number `index`, whose run is reduced. */
+static float one_result(const job *j, int64_t index) {
+    const reduce *r = j->r;
+    const int64_t lanes = qb_min64(r->run, QB_CHAIN_BLOCK), at = place(&r->kept, index);
+    double lane[QB_CHAIN_BLOCK], v = start_of(r->kind);
+    for (int64_t i = 0; i < lanes; i++) lane[i] = v;
+    for (int64_t i = 0; i < r->run; i += QB_CHAIN_BLOCK)
+        add_all(j, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), lane);
+    for (int64_t i = 0; i < lanes; i++) v = join(r->kind, v, lane[i]);
+    return finish(r, v);
+}
+
+/* Results first..first + n, which lie in one run that is kept. */
+static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
+    const reduce *r = j->r;
+    double lane[QB_CHAIN_BLOCK];
+    for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
+    add_all(j, place(&r->kept, first / r->run) + first % r->run, n, lane);
+    for (int64_t i = 0; i < n; i++) to[i] = finish(r, lane[i]);
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const reduce *r = j->r;
+    float to[QB_CHAIN_BLOCK] = {0};
+    const int64_t end = qb_min64((task + 1) * r->results_a_task, r->n);
+    for (int64_t first = task * r->results_a_task, n; first < end; first += n) {
+        n = qb_min64(QB_CHAIN_BLOCK, end - first);
+        if (r->run_kept) {
+            n = qb_min64(n, r->run - first % r->run);
+            lane_results(j, first, n, to);
+        } else {
+            for (int64_t i = 0; i < n; i++) to[i] = one_result(j, first + i);
+        }
+        qb_chain_write(&r->codes, to, n, j->out + first * r->out_size);
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const reduce *r = kernel->state;
+    job j = {r, args->in[0], args->out};
+    qb_workers_run(args->workers, qb_ceil64(r->n, r->results_a_task), run_task, &j);
+    return QB_OK;
+}
+
+/* ---- the tactic ---- */
+
+static bool is_number(const qb_desc *d) {
+    return (qb_cpu_is_real(d) || qb_cpu_is_code(d)) && d->layout == QB_LAYOUT_ROW &&
+           d->channel_total == 0;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    (void)constant;
+    return p->reduce != QB_REDUCE_NONE && p->reduce != QB_REDUCE_LOG_SUM_EXP &&
+           is_number(&p->in[0]) && is_number(&p->out) && qb_shape_count(&p->in[0].shape) > 0;
+}
+
+static void add_loop(loops *l, int64_t dim, int64_t stride) {
+    if (dim == 1) return;
+    if (l->rank > 0 && l->stride[l->rank - 1] == stride * dim) {
+        l->dim[l->rank - 1] *= dim;
+        l->stride[l->rank - 1] = stride;
+    } else {
+        l->dim[l->rank] = dim;
+        l->stride[l->rank++] = stride;
+    }
+    l->count *= dim;
+}
+
+/* The innermost loop over memory leaves its list and becomes the run. */
+static void take_run(reduce *r) {
+    loops *inner = &r->reduced;
+    const loops *k = &r->kept;
+    if (k->rank > 0 && k->stride[k->rank - 1] == 1) inner = &r->kept;
+    r->run_kept = inner == &r->kept;
+    r->run = 1;
+    if (inner->rank == 0) return;
+    r->run = inner->dim[--inner->rank];
+    inner->count /= r->run;
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    int64_t stride = qb_shape_count(&x->shape);
+    (void)constant, (void)threads;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
+    reduce *r = (*out)->state;
+    *r = (reduce){.kind = p->reduce,
+                  .kept.count = 1,
+                  .reduced.count = 1,
+                  .n = qb_shape_count(&y->shape),
+                  .dtype = x->dtype,
+                  .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,
+                  .zero = qb_cpu_zero(x),
+                  .in_size = (int64_t)qb_dtype_size(x->dtype),
+                  .out_size = (int64_t)qb_dtype_size(y->dtype),
+                  .codes = {.dtype = QB_DTYPE_NONE}};
+    r->size = stride / r->n;
+    r->results_a_task = qb_max64(1, ELEMENTS_PER_TASK / r->size);
+    for (int32_t d = 0; d < x->shape.rank; d++) {
+        stride /= x->shape.dim[d];
+        add_loop(p->axes >> d & 1u ? &r->reduced : &r->kept, x->shape.dim[d], stride);
+    }
+    take_run(r);
+    if (y->q.n > 0) r->codes = (qb_chain_codes){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_reduce = {.name = "cpu.reduce",
+                                        .backend = "cpu",
+                                        .kind = QB_KIND_REDUCE,
+                                        .exactness = QB_WITHIN_1_LSB,
+                                        .supports = supports,
+                                        .create = create};

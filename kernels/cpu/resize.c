@@ -1,0 +1,266 @@
+/* Images of other sizes, in either layout and up to three dimensions. What an output position takes
+ * from each axis is computed once: two neighbours and the share of the second. Channels last, the
+ * neighbours of a pixel are blended block by block of channels; row by row, the rows are blended
+ * first and then what lies in them. */
+#include <string.h>
+
+#include "base/clones.h"
+#include "chain_internal.h"
+#include "convert.h"
+
+#define SPATIAL 3
+#define CORNERS 8
+#define BYTES_PER_TASK 65536
+#define ROOM 2048 /* floats of a blended row */
+
+typedef struct tap {
+    int32_t low, high;
+    float part; /* of the high one */
+} tap;
+
+typedef struct resize {
+    bool nearest, pixels;
+    int64_t outer, channels; /* images, and their channels; row by row all planes are images */
+    int64_t in[SPATIAL], out[SPATIAL];
+    int64_t rows_a_task;
+    qb_dtype dtype;
+    float scale;
+    int32_t zero;
+    int64_t in_size, out_size;
+    qb_convert convert; /* nearest */
+    qb_chain_codes codes;
+    const tap *at[SPATIAL];
+    tap taps[];
+} resize;
+
+typedef struct job {
+    const resize *r;
+    const char *data;
+    char *out;
+} job;
+
+/* ---- blending ---- */
+
+/* Neighbours of a position over some axes: offsets in pixels, and weights that are not 0. */
+typedef struct corners {
+    int n;
+    int64_t at[CORNERS];
+    float weight[CORNERS];
+} corners;
+
+static void add_axis(corners *c, const tap *t, int64_t step) {
+    const int n = c->n;
+    for (int i = 0; i < n; i++) {
+        const int64_t at = c->at[i];
+        const float weight = c->weight[i];
+        c->at[i] = at + t->low * step;
+        if (t->part == 0.0f) continue;
+        c->weight[i] = weight * (1.0f - t->part);
+        c->at[c->n] = at + t->high * step;
+        c->weight[c->n++] = weight * t->part;
+    }
+}
+
+QB_CLONES static void blend(const float *from, float weight, int64_t n, bool first, float *to) {
+    if (first)
+        for (int64_t i = 0; i < n; i++) to[i] = from[i] * weight;
+    else
+        for (int64_t i = 0; i < n; i++) to[i] += from[i] * weight;
+}
+
+/* n elements at each corner, whose numbers are in elements / step. */
+static void blend_all(const resize *r, const char *data, const corners *c, int64_t step, int64_t n,
+                      float *to) {
+    float made[ROOM];
+    for (int k = 0; k < c->n; k++) {
+        const char *from = data + c->at[k] * step * r->in_size;
+        const float *x = (const float *)(const void *)from;
+        if (r->dtype != QB_DTYPE_F32) {
+            qb_chain_load(r->dtype, r->scale, r->zero, from, n, made);
+            x = made;
+        }
+        blend(x, c->weight[k], n, k == 0, to);
+    }
+}
+
+/* ---- rows of the result ---- */
+
+typedef struct row {
+    int64_t image, at[2];
+} row;
+
+static row row_of(const resize *r, int64_t number) {
+    return (row){number / (r->out[0] * r->out[1]),
+                 {number / r->out[1] % r->out[0], number % r->out[1]}};
+}
+
+static corners above(const resize *r, const row *w) {
+    corners c = {.n = 1, .weight = {1.0f}};
+    add_axis(&c, &r->at[0][w->at[0]], r->in[1] * r->in[2]);
+    add_axis(&c, &r->at[1][w->at[1]], r->in[2]);
+    return c;
+}
+
+static void blend_pixels(const resize *r, const row *w, const char *data, char *out) {
+    const corners lines = above(r, w);
+    float to[QB_CHAIN_BLOCK] = {0};
+    for (int64_t x = 0; x < r->out[2]; x++) {
+        corners c = lines;
+        add_axis(&c, &r->at[2][x], 1);
+        for (int64_t k = 0; k < r->channels; k += QB_CHAIN_BLOCK) {
+            const int64_t n = qb_min64(QB_CHAIN_BLOCK, r->channels - k);
+            blend_all(r, data + k * r->in_size, &c, r->channels, n, to);
+            qb_chain_write(&r->codes, to, n, out + (x * r->channels + k) * r->out_size);
+        }
+    }
+}
+
+static void blend_line(const resize *r, const row *w, const char *data, char *out) {
+    const corners lines = above(r, w);
+    const tap *t = r->at[2];
+    float line[ROOM], to[QB_CHAIN_BLOCK] = {0};
+    for (int64_t x = 0, n; x < r->out[2]; x += n) {
+        const int32_t first = t[x].low;
+        n = 1;
+        while (n < QB_CHAIN_BLOCK && x + n < r->out[2] && t[x + n].high - first < ROOM) n++;
+        blend_all(r, data + first * r->in_size, &lines, 1, t[x + n - 1].high - first + 1, line);
+        for (int64_t i = 0; i < n; i++) {
+            const tap *a = &t[x + i];
+            to[i] = line[a->low - first] * (1.0f - a->part) + line[a->high - first] * a->part;
+        }
+        qb_chain_write(&r->codes, to, n, out + x * r->out_size);
+    }
+}
+
+static void pick_pixels(const resize *r, const char *line, char *out) {
+    const qb_convert *c = &r->convert;
+    for (int64_t x = 0; x < r->out[2]; x++)
+        c->run(c, line + r->at[2][x].low * r->channels * r->in_size,
+               out + x * r->channels * r->out_size, r->channels);
+}
+
+#define PICK(BITS)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        ((uint##BITS##_t *)(void *)picked)[i] =                                                    \
+            ((const uint##BITS##_t *)(const void *)line)[t[x + i].low];                            \
+    break
+
+static void pick_line(const resize *r, const char *line, char *out) {
+    const tap *t = r->at[2];
+    _Alignas(8) char picked[QB_CHAIN_BLOCK * 8];
+    for (int64_t x = 0; x < r->out[2]; x += QB_CHAIN_BLOCK) {
+        const int64_t n = qb_min64(QB_CHAIN_BLOCK, r->out[2] - x);
+        switch (r->in_size) {
+        case 1: PICK(8);
+        case 2: PICK(16);
+        case 4: PICK(32);
+        default: PICK(64);
+        }
+        r->convert.run(&r->convert, picked, out + x * r->out_size, n);
+    }
+}
+
+static void one_row(const job *j, int64_t number) {
+    const resize *r = j->r;
+    const row w = row_of(r, number);
+    const int64_t image = r->in[0] * r->in[1] * r->in[2] * r->channels;
+    const char *data = j->data + w.image * image * r->in_size;
+    char *out = j->out + number * r->out[2] * r->channels * r->out_size;
+    if (!r->nearest) {
+        (r->pixels ? blend_pixels : blend_line)(r, &w, data, out);
+        return;
+    }
+    const int64_t line =
+        (r->at[0][w.at[0]].low * r->in[1] + r->at[1][w.at[1]].low) * r->in[2] * r->channels;
+    (r->pixels ? pick_pixels : pick_line)(r, data + line * r->in_size, out);
+}
+
+static void run_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const resize *r = j->r;
+    const int64_t end = qb_min64((task + 1) * r->rows_a_task, r->outer * r->out[0] * r->out[1]);
+    for (int64_t k = task * r->rows_a_task; k < end; k++) one_row(j, k);
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    (void)cx;
+    const resize *r = kernel->state;
+    job j = {r, args->in[0], args->out};
+    qb_workers_run(args->workers, qb_ceil64(r->outer * r->out[0] * r->out[1], r->rows_a_task),
+                   run_task, &j);
+    return QB_OK;
+}
+
+/* ---- the tactic ---- */
+
+static tap tap_of(qb_resize_kind kind, int64_t in, int64_t out, int64_t o) {
+    double at = ((double)o + 0.5) * (double)in / (double)out - 0.5;
+    if (kind == QB_RESIZE_NEAREST) at = (double)(o * in / out);
+    if (kind == QB_RESIZE_LINEAR_CORNERS)
+        at = out > 1 ? (double)o * (double)(in - 1) / (double)(out - 1) : 0.0;
+    if (at < 0.0) at = 0.0;
+    if (at > (double)(in - 1)) at = (double)(in - 1);
+    const int64_t low = (int64_t)at;
+    return (tap){(int32_t)low, (int32_t)(low + (low + 1 < in)), (float)(at - (double)low)};
+}
+
+static bool is_image(const qb_desc *d) {
+    return d->channel_total == 0 && d->shape.rank >= 3 && d->shape.rank <= 2 + SPATIAL &&
+           (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_NHWC) &&
+           qb_shape_count(&d->shape) > 0;
+}
+
+static bool is_number(const qb_desc *d) { return qb_cpu_is_real(d) || qb_cpu_is_code(d); }
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    (void)constant;
+    if (!is_image(x) || !is_image(y) || x->layout != y->layout || x->shape.rank != y->shape.rank ||
+        x->shape.dim[0] != y->shape.dim[0] || x->shape.dim[1] != y->shape.dim[1])
+        return false;
+    for (int32_t d = 2; d < x->shape.rank; d++)
+        if (x->shape.dim[d] > INT32_MAX) return false;
+    return p->resize == QB_RESIZE_NEAREST ? qb_convert_supports(x, y)
+                                          : is_number(x) && is_number(y);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    const qb_desc *x = &p->in[0], *y = &p->out;
+    const int32_t n = x->shape.rank - 2;
+    size_t taps = SPATIAL;
+    (void)constant, (void)threads;
+    for (int32_t d = 0; d < n; d++) taps += (size_t)y->shape.dim[2 + d];
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(resize) + taps * sizeof(tap), out));
+    resize *r = (*out)->state;
+    r->nearest = p->resize == QB_RESIZE_NEAREST;
+    r->pixels = x->layout == QB_LAYOUT_NHWC;
+    r->outer = x->shape.dim[0] * (r->pixels ? 1 : x->shape.dim[1]);
+    r->channels = r->pixels ? x->shape.dim[1] : 1;
+    r->dtype = x->dtype;
+    r->scale = x->q.n > 0 ? x->q.scale[0] : 1.0f;
+    r->zero = qb_cpu_zero(x);
+    r->in_size = (int64_t)qb_dtype_size(x->dtype);
+    r->out_size = (int64_t)qb_dtype_size(y->dtype);
+    if (r->nearest) r->convert = qb_convert_of(x, y);
+    r->codes = (qb_chain_codes){.dtype = QB_DTYPE_NONE};
+    if (y->q.n > 0) r->codes = (qb_chain_codes){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    tap *next = r->taps;
+    for (int32_t d = 0; d < SPATIAL; d++) {
+        const int32_t own = d - (SPATIAL - n);
+        r->in[d] = own < 0 ? 1 : x->shape.dim[2 + own];
+        r->out[d] = own < 0 ? 1 : y->shape.dim[2 + own];
+        r->at[d] = next;
+        for (int64_t o = 0; o < r->out[d]; o++) *next++ = tap_of(p->resize, r->in[d], r->out[d], o);
+    }
+    r->rows_a_task = qb_max64(1, BYTES_PER_TASK / (r->out[2] * r->channels * r->out_size));
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_resize = {.name = "cpu.resize",
+                                        .backend = "cpu",
+                                        .kind = QB_KIND_RESIZE,
+                                        .exactness = QB_WITHIN_1_LSB,
+                                        .supports = supports,
+                                        .create = create};
