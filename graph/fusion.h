@@ -50,6 +50,11 @@ typedef struct qb_groups {
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
+/* Data and result of operators that only move elements get one form, codes where one of both has
+ * them, with an Identity that converts before or behind; a Split becomes a Slice for each part. The
+ * results are the same. For engines of the host. Shapes must be known. */
+qb_status qb_settle_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
  * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that
  * have the shape of the last one's result and are read by others of the chain alone. Codes between

@@ -39,6 +39,8 @@ static qb_function function_of(const qb_graph *graph, const qb_node *node) {
     if (f == QB_FUNCTION_NONE || node->n_out < 1 || node->out[0] < 0) return QB_FUNCTION_NONE;
     const qb_value *out = &graph->values[node->out[0]];
     const bool casts = f == QB_FUNCTION_COPY;
+    if (casts && qb_node_is_view(node) && qb_qparams_same(&graph->values[node->in[0]].q, &out->q))
+        return QB_FUNCTION_NONE; /* its data's memory */
     if (node->op->max_in == INT32_MAX && node->n_in != qb_function_arguments(f))
         return QB_FUNCTION_NONE; /* any number of inputs */
     if (node->n_in > qb_function_arguments(f) || !(is_number(out) || (casts && is_integer(out))))

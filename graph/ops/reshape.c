@@ -199,7 +199,8 @@ QB_OP_SIMPLE(unsqueeze, "Unsqueeze", 7, 2, 2, 1, sizeof(qb_axes_attrs), axes_att
 /* --- Identity and Dropout --------------------------------------------------------------------- */
 
 QB_OP_SIMPLE(identity, "Identity", 7, 1, 1, 1, 0, NULL, SAME_SCALE, qb_infer_same,
-             qb_eval_same_bytes, .traits = QB_TRAIT_ELEMENTWISE | QB_TRAIT_VIEW);
+             qb_eval_same_bytes, .traits = QB_TRAIT_ELEMENTWISE | QB_TRAIT_VIEW,
+             .kernel = {.function = QB_FUNCTION_COPY});
 
 typedef struct dropout_attrs {
     int64_t seed;

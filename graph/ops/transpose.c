@@ -195,7 +195,8 @@ static qb_status upgrade_slice(qb_ctx *cx, qb_graph *graph, int32_t node, int32_
 }
 
 QB_OP_SIMPLE(slice, "Slice", 7, 3, 5, 1, sizeof(slice_attrs), slice_table, SAME_SCALE, infer_slice,
-             qb_eval_strided, .strided = strided_slice, .upgrade = upgrade_slice);
+             qb_eval_strided, .strided = strided_slice, .upgrade = upgrade_slice,
+             .kernel = {QB_KIND_STRIDED_COPY});
 
 /* --- Expand ----------------------------------------------------------------------------------- */
 

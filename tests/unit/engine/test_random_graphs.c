@@ -204,6 +204,26 @@ static void add_slice(maker *m) {
     same(m, &x, node(m, "Slice", in, 5, NULL), shape);
 }
 
+static void add_split(maker *m) {
+    const known x = *pick(m);
+    const int64_t axis = draw(m, 0, x.shape.rank - 1), size = x.shape.dim[axis];
+    const qb_shape unknown = {.rank = -1};
+    if (size < 2) return;
+    const int64_t first = draw(m, 1, size - 1), parts[2] = {first, size - first};
+    const int32_t in[2] = {x.id, list(m, parts, 2)};
+    const int32_t out[2] = {named(m, QB_DTYPE_NONE, &unknown, NULL),
+                            named(m, QB_DTYPE_NONE, &unknown, NULL)};
+    const int32_t at =
+        qb_graph_add_node(&m->cx, m->graph, qb_op_find("Split", ""), "", in, 2, out, 2);
+    assert_true(at >= 0);
+    ((qb_axis_attrs *)m->graph->nodes[at].attrs)->axis = axis;
+    for (int i = 0; i < 2; i++) {
+        qb_shape shape = x.shape;
+        shape.dim[axis] = parts[i];
+        same(m, &x, out[i], shape);
+    }
+}
+
 static void add_concat(maker *m) {
     const known x = *pick(m), y = operand(m, &x);
     void *attrs;
@@ -283,7 +303,7 @@ static void add_node(maker *m) {
                                              add_binary, add_binary,    add_binary,    add_binary,
                                              add_square, add_choice,    add_transpose, add_reshape,
                                              add_slice,  add_reduction, add_reduction, add_concat,
-                                             add_gather, add_softmax,   add_norm};
+                                             add_gather, add_softmax,   add_norm,      add_split};
     kinds[draw(m, 0, (int64_t)(sizeof kinds / sizeof *kinds) - 1)](m);
 }
 
