@@ -28,7 +28,9 @@ qb_status qb_stage_calibrate(qb_ctx *cx, const qb_project *project, const qb_gra
     qb_table *table = NULL;
     qb_status status = QB_OK;
     QB_TRY(qb_calibration_prepare(cx, project, settings, &options));
-    QB_TRY(qb_stage_data(cx, project, graph, project->calibration_data, &dataset, &options.loader));
+    const char *data = project->calibration_data;
+    QB_TRY(qb_stage_data(cx, project, graph, data, qb_project_split(project, data, false), &dataset,
+                         &options.loader));
     qb_calibration_take_share(settings, dataset, &options.shards);
     QB_GO(qb_calibration_gather(cx, graph, &options, settings, &table));
     if (table) QB_GO(qb_calibration_choose(cx, project, graph, settings, options, table, &scores));
@@ -96,7 +98,8 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     QB_GO(qb_compare_batches(cx, settings->batches, batches, &options.n_batches));
     QB_GO(qb_candidates_collect(cx, project, settings->precision, settings->n_precisions, &c));
     QB_GO(qb_compare_data(cx, project, &c, &data));
-    QB_GO(qb_stage_data(cx, project, c.graph, data, &dataset, &options.loader));
+    QB_GO(qb_stage_data(cx, project, c.graph, data, qb_project_split(project, data, true), &dataset,
+                        &options.loader));
     QB_GO(qb_compare_truth(cx, project, data, dataset, &targets));
     options.candidate = c.item;
     options.n_candidates = c.n;

@@ -16,10 +16,11 @@
 /* Reads and optimizes the project's model, or a part of it (NULL: all). `report` may be NULL. */
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
                         qb_graph **out, qb_optimize_report *report);
-/* Opens a data set for the graph's input. Loader options refer to *dataset, which the caller closes
- * after use. */
+/* Opens a data set for the graph's input, or a part of it (see qb_project_split). Loader options
+ * refer to *dataset, which the caller closes after use. */
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                        const char *path, qb_dataset **dataset, qb_loader_options *loader);
+                        const char *path, qb_split part, qb_dataset **dataset,
+                        qb_loader_options *loader);
 /* --devices needs something that runs on one: QB_STATUS_USAGE when they are given and `on_device`
  * is false. */
 qb_status qb_stage_check_devices(qb_ctx *cx, const qb_project *project, bool on_device);

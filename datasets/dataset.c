@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/rng.h"
 #include "base/strbuf.h"
 #include "base/text.h"
 #include "datasets_internal.h"
@@ -123,6 +124,33 @@ static void thin_out(qb_dataset *dataset, int64_t max) {
     dataset->n = (size_t)max;
 }
 
+/* A seeded shuffle of the numbers tells who is in which part; at least one sample is in each. */
+static qb_status keep_split(qb_ctx *cx, qb_dataset *dataset, const qb_split *split) {
+    const size_t n = dataset->n;
+    if (split->percent == 0) return QB_OK;
+    if (n < 2)
+        return qb_fail(cx, QB_STATUS_INVALID, "data %s: one sample cannot be split", dataset->path);
+    size_t *order = qb_alloc(cx, n, sizeof *order);
+    bool *drawn = qb_alloc(cx, n, sizeof *drawn);
+    size_t first = n * (size_t)split->percent / 100, kept = 0;
+    first = first < 1 ? 1 : first > n - 1 ? n - 1 : first;
+    qb_rng rng;
+    qb_rng_seed(&rng, (uint64_t)split->seed);
+    for (size_t i = 0; order && i < n; i++) order[i] = i;
+    for (size_t i = 0; order && drawn && i < first; i++) {
+        const size_t k = i + (size_t)qb_rng_below(&rng, n - i), taken = order[k];
+        order[k] = order[i];
+        drawn[taken] = true;
+    }
+    for (size_t i = 0; order && drawn && i < n; i++)
+        if (drawn[i] != split->rest) dataset->sample[kept++] = dataset->sample[i];
+    if (order && drawn) dataset->n = kept;
+    const bool done = order && drawn;
+    qb_free(order);
+    qb_free(drawn);
+    return done ? QB_OK : cx->code;
+}
+
 void qb_dataset_keep_part(qb_dataset *dataset, int64_t part, int64_t of) {
     size_t kept = 0;
     for (int64_t i = part; i < (int64_t)dataset->n; i += of)
@@ -143,6 +171,7 @@ static qb_status open_format(qb_ctx *cx, qb_dataset *dataset, const char *path,
     if (dataset->n == 0)
         return qb_fail(cx, QB_STATUS_NOTFOUND, "data %s (%s): it holds no sample", path,
                        dataset->format->name);
+    QB_TRY(keep_split(cx, dataset, &options->split));
     thin_out(dataset, options->max_samples);
     return QB_OK;
 }

@@ -63,10 +63,18 @@ void qb_labels_release(qb_labels *labels);
 
 typedef struct qb_dataset qb_dataset;
 
+/* A set that serves for two purposes, in two parts that share no sample. */
+typedef struct qb_split {
+    int32_t percent; /* of the samples in the first part, drawn at random; 0: there are no parts */
+    bool rest;       /* the second part, what was not drawn */
+    int64_t seed;
+} qb_split;
+
 typedef struct qb_dataset_options {
     const qb_labels *labels; /* numbers class folders; NULL: alphabetical folders 0, 1, ... */
     int64_t max_samples;     /* 0: all. Taken evenly over the sorted list, so that classes stay
                                 balanced: sample k is number floor(k * total / max). */
+    qb_split split;          /* before that; each part keeps the order of the list */
     const char *images;      /* HDF5: the data set that holds the images; NULL: "images" */
     const char *folder;      /* COCO: of the images; NULL: images/ beside the file, else its own */
     const char *decoder; /* of image files, see datasets/decoder.h: "cpu" (also NULL), "nvjpeg" */

@@ -151,6 +151,31 @@ qb_layer_counts qb_engine_layers(const qb_engine *engine) {
     return n;
 }
 
+static void hash_row(qb_hasher *hasher, const qb_plan_row *row) {
+    const int32_t numbers[] = {row->variant, row->is_copy, row->on_device, (int32_t)row->precision,
+                               row->n_in};
+    char text[64];
+    qb_hasher_string(hasher, row->value);
+    qb_hasher_string(hasher, row->op ? row->op : "");
+    qb_hasher_string(hasher, row->tactic ? row->tactic : "");
+    qb_hasher_string(hasher, row->fuses ? row->fuses : "");
+    qb_hasher_update(hasher, numbers, sizeof numbers);
+    for (int32_t i = 0; i < row->n_in; i++)
+        qb_hasher_string(hasher, qb_plan_layout_text(&row->in[i], text, sizeof text));
+    qb_hasher_string(hasher, qb_plan_layout_text(&row->out, text, sizeof text));
+}
+
+qb_status qb_engine_plan_hash(qb_ctx *cx, const qb_engine *engine, qb_hash *out) {
+    qb_hasher *hasher;
+    QB_TRY(qb_hasher_create(cx, &hasher));
+    for (int32_t t = 0; t < engine->plan->n_tables; t++)
+        for (int32_t r = 0; r < engine->plan->table[t].n_rows; r++)
+            hash_row(hasher, &engine->plan->table[t].rows[r]);
+    *out = qb_hasher_digest(hasher);
+    qb_hasher_free(hasher);
+    return QB_OK;
+}
+
 int32_t qb_engine_n_observed(const qb_engine *engine) { return engine->n_observed; }
 const char *qb_engine_observed_name(const qb_engine *engine, int32_t observed) {
     return engine->graph->values[engine->observed[observed]].name;

@@ -92,6 +92,9 @@ typedef struct qb_layer_counts {
     int32_t int8, fp16, bf16, fp32;
 } qb_layer_counts;
 qb_layer_counts qb_engine_layers(const qb_engine *engine);
+/* Of what the plan decides: fused groups, tactics, precisions and layouts, not of times and reasons.
+ * Engines of one model with the same hash run the same kernels in the same order. */
+qb_status qb_engine_plan_hash(qb_ctx *cx, const qb_engine *engine, qb_hash *out);
 
 /* One allocation for arena and workspace. */
 qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **out);

@@ -153,6 +153,8 @@ static const qb_field row_fields[] = {
     FIELD(R, "sqnr_db", LEVEL, sqnr_db),
     FIELD(R, "drop", DOUBLE, drop),
     FIELD(R, "speedup", DOUBLE, speedup),
+    FIELD(R, "speedup_minima", SCORE, speedup_minima),
+    MAY(R, "plan", TEXT, plan),
     FIELD(R, "throughput", DOUBLE, throughput),
     FIELD(R, "batch", INT64, batch),
     FIELD(R, "weights_bytes", INT64, weights_bytes),
@@ -201,10 +203,13 @@ static const qb_record warning_record = {sizeof(R), warning_fields};
 static const qb_field model_fields[] = {
     FIELD(R, "name", TEXT, model), FIELD(R, "hash", HASH, model_hash), {0}};
 static const qb_record model_record = {0, model_fields};
-static const qb_field dataset_fields[] = {
-    FIELD(R, "path", TEXT, dataset),     FIELD(R, "hash", HASH, data_hash),
-    FIELD(R, "samples", INT64, samples), FIELD(R, "skipped", INT64, skipped),
-    MAY(R, "decoder", TEXT, decoder),    {0}};
+static const qb_field dataset_fields[] = {FIELD(R, "path", TEXT, dataset),
+                                          FIELD(R, "hash", HASH, data_hash),
+                                          FIELD(R, "samples", INT64, samples),
+                                          FIELD(R, "skipped", INT64, skipped),
+                                          MAY(R, "decoder", TEXT, decoder),
+                                          MAY(R, "part", TEXT, part),
+                                          {0}};
 static const qb_record dataset_record = {0, dataset_fields};
 static const qb_field environment_fields[] = {FIELD(R, "qbench", TEXT, version),
                                               FIELD(R, "cpu", TEXT, cpu),
@@ -216,11 +221,20 @@ static const qb_field environment_fields[] = {FIELD(R, "qbench", TEXT, version),
                                               MAY(R, "memory_gbs", DOUBLE, ceilings.memory_gbs),
                                               {0}};
 static const qb_record environment_record = {0, environment_fields};
+static const qb_field disturbance_fields[] = {
+    MAY(R, "waited", DOUBLE, disturbance.waited),
+    MAY(R, "stolen", DOUBLE, disturbance.stolen),
+    MAY(R, "minima_spread", DOUBLE, disturbance.minima),
+    MAY(R, "control_low", DOUBLE, disturbance.control.lo),
+    MAY(R, "control_high", DOUBLE, disturbance.control.hi),
+    {0}};
+static const qb_record disturbance_record = {0, disturbance_fields};
 static const qb_field run_fields[] = {
     MAY(R, "task", TEXT, task),
     {.key = "model", .type = QB_FIELD_OBJECT, .record = &model_record},
     {.key = "dataset", .type = QB_FIELD_OBJECT, .record = &dataset_record},
     {.key = "environment", .type = QB_FIELD_OBJECT, .record = &environment_record},
+    {.key = "disturbance", .type = QB_FIELD_OBJECT, .record = &disturbance_record},
     LIST(R, "warnings", warning, n_warnings, warning_record),
     LIST(R, "classes", class_name, n_classes, class_record),
     LIST(R, "samples", shown, n_shown, shown_record),
@@ -247,8 +261,10 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
     }
     run->n_rows = n_rows;
     run->ceilings = (qb_ceilings){NAN, NAN, NAN};
+    run->disturbance = (qb_disturbance){NAN, NAN, NAN, {NAN, NAN}};
     for (int32_t i = 0; i < n_rows; i++) {
         run->row[i].paired = (qb_paired){.p_value = NAN, .drop_ci = {NAN, NAN}};
+        run->row[i].speedup_minima = NAN;
         run->row[i].latency.median_ci = run->row[i].latency.ratio_ci = (qb_interval){NAN, NAN};
     }
     *out = run;

@@ -108,6 +108,8 @@ typedef struct qb_run_row {
     double sqnr_db;        /* against the first row, over all samples; +inf when equal */
     double drop;           /* of the task's first metric: the first row's minus this one, points */
     double speedup;        /* first row's median latency over this one's */
+    double speedup_minima; /* of their least latencies; NaN unless the medians were disturbed */
+    char *plan;            /* hash of the engine's plan, 32 hexadecimal digits; "": not known */
     qb_latency latency;
     double throughput; /* items a second: batch / mean latency */
     int64_t batch;
@@ -156,9 +158,18 @@ typedef struct qb_ceilings {
     double memory_gbs;        /* 10^9 bytes a second */
 } qb_ceilings;
 
+/* What else went on while latencies were measured; NaN: not known. */
+typedef struct qb_disturbance {
+    double waited, stolen; /* shares of the time, see eval/contention.h */
+    double minima;         /* how far the rounds' minima lie above the least of them, as a share:
+                              the median over rounds, of the worst engine */
+    qb_interval control;   /* the first engine's median over its own, both taken in every round */
+} qb_disturbance;
+
 typedef struct qb_run {
     char *model, *dataset; /* names as given */
     char *task;            /* a name of eval/tasks.def; NULL or "": an old record */
+    char *part;            /* which part of the data, in words; NULL or "": all */
     char *decoder;         /* of the images: "nvjpeg"; NULL or "": the processor */
     int64_t samples, skipped;
     qb_hash model_hash, data_hash;
@@ -167,6 +178,7 @@ typedef struct qb_run {
     int32_t threads;
     char *libraries; /* "oneDNN 2.6.3, ..." */
     qb_ceilings ceilings;
+    qb_disturbance disturbance;
     int32_t n_rows, n_classes, n_shown, n_warnings;
     qb_run_row *row;
     qb_run_warning *warning;

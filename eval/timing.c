@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "engine/file.h"
 #include "eval/compare_internal.h"
+#include "eval/contention.h"
 #include "eval/probe.h"
 #include "eval/stats.h"
+#include "eval/warnings.h"
 #include "graph/op.h"
 
 enum {
@@ -32,7 +34,10 @@ typedef struct timed {
 typedef struct timing {
     timed *item;
     int32_t n, n_rounds;
+    timed control; /* the first engine once more in each round: what makes it differ from itself
+                      makes engines differ. It borrows all but its samples */
     qb_probe probe;
+    qb_contention contention; /* while the rounds ran */
 } timing;
 
 static void timed_release(timed *t) {
@@ -48,6 +53,8 @@ static void timed_release(timed *t) {
 static void timing_release(timing *t) {
     for (int32_t i = 0; t->item && i < t->n; i++) timed_release(&t->item[i]);
     qb_free(t->item);
+    qb_free(t->control.ms);
+    qb_free(t->control.round);
     qb_probe_release(&t->probe);
 }
 
@@ -105,6 +112,17 @@ static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t b
     return QB_OK;
 }
 
+static qb_status add_control(qb_ctx *cx, timing *t) {
+    const timed *first = &t->item[0];
+    t->control = (timed){.engine = first->engine,
+                         .context = first->context,
+                         .output = first->output,
+                         .primed = true,
+                         .ms = qb_alloc(cx, RUNS_MAX, sizeof *first->ms),
+                         .round = qb_alloc(cx, RUNS_MAX, sizeof *first->round)};
+    return t->control.ms && t->control.round ? QB_OK : cx->code;
+}
+
 /* ---- rounds ---- */
 
 /* On a device: by its clock, on inputs that are there from the first run on. */
@@ -155,6 +173,8 @@ static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const c
     for (int32_t e = 0; e < t->n; e++)
         QB_TRY(measure_slice(cx, &t->item[e], &t->probe, -1, warmup));
     qb_progress progress;
+    qb_contention_mark before, after;
+    qb_contention_read(&before);
     qb_progress_begin(cx, &progress, label, "rounds", ROUNDS);
     bool more = true;
     for (t->n_rounds = 0; more && t->n_rounds < ROUNDS_MAX; t->n_rounds++) {
@@ -164,9 +184,14 @@ static qb_status measure_rounds(qb_ctx *cx, const qb_compare_options *o, const c
             QB_TRY(measure_slice(cx, item, &t->probe, t->n_rounds, duration / ROUNDS));
             more = more || (item->engine && (item->n < min_runs || item->spent < duration));
         }
+        if (t->control.engine)
+            QB_TRY(measure_slice(cx, &t->control, &t->probe, t->n_rounds, duration / ROUNDS));
         if (progress.done < progress.total) qb_progress_step(&progress, 1);
     }
     qb_progress_end(&progress);
+    qb_contention_read(&after);
+    t->contention =
+        qb_contention_between(&before, &after, o->threads > 0 ? o->threads : qb_threads(cx));
     return QB_OK;
 }
 
@@ -192,6 +217,13 @@ static qb_status fill_rounds(qb_ctx *cx, const timed *t, int32_t n_rounds, qb_ru
     return QB_OK;
 }
 
+/* The draws' ratio to the first engine's. */
+static qb_interval ratio_of(const double *draws, const double *first) {
+    double ratio[QB_BOOTSTRAP_DRAWS];
+    for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) ratio[b] = draws[b] / first[b];
+    return qb_bootstrap_interval(ratio);
+}
+
 static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
     enum { N = QB_BOOTSTRAP_DRAWS };
     double *draws = qb_alloc(cx, 2 * N, sizeof *draws), *first = draws + N;
@@ -203,13 +235,23 @@ static qb_status fill_intervals(qb_ctx *cx, const timing *t, qb_run *run) {
         status = qb_bootstrap_medians(cx, &samples, t->n_rounds, draws);
         if (status != QB_OK) break;
         if (i == 0) memcpy(first, draws, N * sizeof *draws);
-        double ratio[N];
-        for (int b = 0; b < N; b++) ratio[b] = draws[b] / first[b];
-        if (i > 0) latency->ratio_ci = qb_bootstrap_interval(ratio);
+        if (i > 0) latency->ratio_ci = ratio_of(draws, first);
         latency->median_ci = qb_bootstrap_interval(draws);
     }
+    const qb_samples control = {t->control.ms, t->control.round, t->control.n};
+    if (status == QB_OK) status = qb_bootstrap_medians(cx, &control, t->n_rounds, draws);
+    if (status == QB_OK) run->disturbance.control = ratio_of(draws, first);
     qb_free(draws);
     return status;
+}
+
+static qb_status name_plan(qb_ctx *cx, const qb_engine *engine, qb_run_row *row) {
+    qb_hash hash;
+    char text[33];
+    QB_TRY(qb_engine_plan_hash(cx, engine, &hash));
+    qb_hash_hex(hash, text);
+    row->plan = qb_strdup(cx, text);
+    return row->plan ? QB_OK : cx->code;
 }
 
 static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const timing *t,
@@ -232,8 +274,88 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
         row->arena_bytes = (int64_t)memory.arena;
         row->engine_bytes = (int64_t)qb_engine_bytes(item->engine);
         row->layers = qb_engine_layers(item->engine);
+        QB_TRY(name_plan(cx, item->engine, row));
     }
     return QB_OK;
+}
+
+/* ---- disturbances ---- */
+
+/* What may be without anybody being wrong about a median: shares. */
+#define WAITED_MOST 0.05
+#define STOLEN_MOST 0.02
+#define MINIMA_MOST 0.1
+#define CONTROL_MOST 0.1
+
+/* How far the minima of the rounds lie above the least of them: work that is always the same takes
+ * the same time at best, unless somebody else is always there. */
+static qb_status spread_of_minima(qb_ctx *cx, const timed *t, int32_t n_rounds, double *out) {
+    double *least = qb_alloc(cx, (size_t)n_rounds, sizeof *least);
+    qb_latency minima;
+    int64_t n = 0;
+    if (!least) return cx->code;
+    for (int64_t i = 0; i < t->n; i++) {
+        const bool begins = i == 0 || t->round[i] != t->round[i - 1];
+        if (begins) least[n++] = t->ms[i];
+        if (t->ms[i] < least[n - 1]) least[n - 1] = t->ms[i];
+    }
+    qb_latency_of(least, n, &minima);
+    *out = minima.median / minima.min - 1;
+    qb_free(least);
+    return QB_OK;
+}
+
+/* Intervals that hold what the engine takes when nobody disturbs it, its minimum, and what nine of
+ * ten rounds stay below. */
+static qb_status widen(qb_ctx *cx, qb_run *run) {
+    for (int32_t i = 0; i < run->n_rows; i++) {
+        const qb_run_row *row = &run->row[i];
+        double *sorted = qb_alloc(cx, (size_t)row->n_rounds, sizeof *sorted);
+        qb_interval *ci = &run->row[i].latency.median_ci;
+        qb_latency rounds;
+        if (!sorted) return cx->code;
+        memcpy(sorted, row->round, (size_t)row->n_rounds * sizeof *sorted);
+        qb_latency_of(sorted, row->n_rounds, &rounds);
+        *ci = (qb_interval){fmin(ci->lo, row->latency.min), fmax(ci->hi, rounds.p90)};
+        qb_free(sorted);
+    }
+    const qb_interval first = run->row[0].latency.median_ci;
+    for (int32_t i = 0; i < run->n_rows; i++) {
+        qb_run_row *row = &run->row[i];
+        const qb_interval own = row->latency.median_ci;
+        if (i > 0) row->latency.ratio_ci = (qb_interval){own.lo / first.hi, own.hi / first.lo};
+        row->speedup_minima = run->row[0].latency.min / row->latency.min;
+    }
+    return QB_OK;
+}
+
+/* Did anything disturb the measurement? Then the record says so, and its intervals hold it. */
+static qb_status judge_contention(qb_ctx *cx, const timing *t, qb_run *run) {
+    qb_disturbance *d = &run->disturbance;
+    bool on_device = true;
+    d->minima = 0;
+    for (int32_t i = 0; i < t->n; i++) {
+        double spread;
+        QB_TRY(spread_of_minima(cx, &t->item[i], t->n_rounds, &spread));
+        d->minima = fmax(d->minima, spread);
+        on_device = on_device && qb_engine_device(t->item[i].engine);
+    }
+    /* a device's clock does not see who waits for a processor */
+    d->waited = on_device ? NAN : t->contention.waited;
+    d->stolen = on_device ? NAN : t->contention.stolen;
+    const bool disturbed = d->waited > WAITED_MOST || d->stolen > STOLEN_MOST ||
+                           d->minima > MINIMA_MOST || d->control.lo < 1 - CONTROL_MOST ||
+                           d->control.hi > 1 + CONTROL_MOST;
+    if (!disturbed) return QB_OK;
+    QB_TRY(widen(cx, run));
+    return qb_warning_add(
+        cx, run, "contention", "",
+        "others ran on the machine: threads waited %.0f %% of the time for a processor, %.0f %% "
+        "was stolen by a host, minima of rounds lie %.0f %% apart, %s against itself is %.2f to "
+        "%.2f: latencies could not be measured, intervals hold the disturbance; measure on a quiet "
+        "machine",
+        100 * fmax(d->waited, 0), 100 * fmax(d->stolen, 0), 100 * d->minima, run->row[0].precision,
+        d->control.lo, d->control.hi);
 }
 
 /* ---- steps ---- */
@@ -352,9 +474,11 @@ qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *
             QB_GO(qb_fail(cx, QB_STATUS_MISMATCH, "%s was not built for batch %lld",
                           options->candidate[i].precision, (long long)options->batch));
     QB_GO(note_device(cx, &t, run));
+    QB_GO(add_control(cx, &t));
     QB_GO(measure_rounds(cx, options, "latency", duration, &t));
     QB_GO(fill_intervals(cx, &t, run));
     QB_GO(fill_latency(cx, options, &t, run));
+    QB_GO(judge_contention(cx, &t, run));
     for (int32_t i = 0; i < t.n; i++)
         QB_GO(fill_steps(cx, &t.item[i], options->candidate[i].graph, &t.probe, duration / 8,
                          &run->row[i]));

@@ -42,6 +42,9 @@ VALUE(speedup, r->speedup)
 /* The speed-up is one over the ratio, so its ends change places. */
 INTERVAL(speedup_ci, ((qb_interval){1 / r->latency.ratio_ci.hi, 1 / r->latency.ratio_ci.lo}))
 VALUE(throughput, r->throughput)
+VALUE(minimum,
+      isnan(r->speedup_minima) ? NAN : r->latency.min) /* beside medians that are not sure */
+VALUE(speedup_minima, r->speedup_minima)
 VALUE(weights, (double)r->weights_bytes)
 VALUE(arena, (double)r->arena_bytes)
 VALUE(engine, (double)r->engine_bytes)
@@ -110,12 +113,16 @@ static const qb_column columns[] = {
      "rounds",
      NULL},
     {"median_ms", CI, S, "%.3f", NULL, median_ci, false, false, NULL, NULL},
+    {"min_ms", "min ms", S, "%.3f", minimum, NULL, false, false,
+     "the least of all runs, shown where others disturbed the measurement", NULL},
     {"p99_ms", "p99 ms", S, "%.3f", p99, NULL, true, false, NULL, NULL},
     {"cv_percent", "cv %", S, "%.1f", cv, NULL, true, true, "standard deviation over mean latency",
      NULL},
     {"speedup", "speed-up", S, "%.2fx", speedup, NULL, true, false,
      "the first row's median over this one's; interval: from the same rounds of both", NULL},
     {"speedup", CI, S, "%.2f", NULL, speedup_ci, false, false, NULL, NULL},
+    {"speedup_minima", "by minima", S, "%.2fx", speedup_minima, NULL, false, false,
+     "the first row's least run over this one's", NULL},
     {"throughput", "items/s", S, "%.1f", throughput, NULL, true, false, "batch over mean latency",
      NULL},
     {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL, NULL},

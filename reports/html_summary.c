@@ -1,6 +1,8 @@
 /* The first screen: what INT8 costs and gains, how sure that is; then the two tables. */
 #include <math.h>
+#include <string.h>
 
+#include "eval/warnings.h"
 #include "reports/html_internal.h"
 
 /* ---- cards ---- */
@@ -84,7 +86,11 @@ static void card(const qb_page *p, const qb_run_row *row) {
     }
     if (!isnan(row->sqnr_db)) item(s, "output SQNR", "<b>%.1f dB</b>", row->sqnr_db);
     if (!isnan(row->speedup)) {
-        snprintf(text, sizeof text, "%.2fx", row->speedup);
+        if (isnan(row->speedup_minima))
+            snprintf(text, sizeof text, "%.2fx", row->speedup);
+        else
+            snprintf(text, sizeof text, "%.2fx by medians, %.2fx by minima", row->speedup,
+                     row->speedup_minima);
         interval(s, "speed-up", text, "%.2f", (qb_interval){1 / ratio.hi, 1 / ratio.lo});
         item(s, "median latency", "%.3f ms", row->latency.median);
     }
@@ -101,22 +107,60 @@ static void card(const qb_page *p, const qb_run_row *row) {
 /* Has the row no loss that chance cannot explain? Without labels nobody knows. */
 static bool is_safe(const qb_run_row *row) { return row->paired.drop_ci.lo <= 0; }
 
-/* The fastest row without a proven loss, else the one that loses least. */
+static bool same_plan(const qb_run_row *a, const qb_run_row *b) {
+    return a->plan && b->plan && a->plan[0] && strcmp(a->plan, b->plan) == 0;
+}
+
+/* Can nobody tell which one is faster? Engines of one plan run the same kernels. */
+static bool is_as_fast(const qb_run_row *a, const qb_run_row *b) {
+    const qb_interval x = a->latency.median_ci, y = b->latency.median_ci;
+    return a == b || same_plan(a, b) || !(x.hi < y.lo || y.hi < x.lo);
+}
+
+/* The names of all safe rows that are as fast as `best`. */
+static int32_t put_ties(const qb_page *p, const qb_run_row *best) {
+    int32_t n = 0;
+    for (int32_t r = 1; r < p->run->n_rows; r++) {
+        const qb_run_row *row = &p->run->row[r];
+        if (!is_safe(row) || !is_as_fast(row, best)) continue;
+        fputs(n++ ? ", <b>" : "<b>", p->stream);
+        qb_html_text(p->stream, row->precision);
+        fputs("</b>", p->stream);
+    }
+    return n;
+}
+
+static void put_drop(const qb_page *p, const qb_run_row *row) {
+    fprintf(p->stream, "drop %+.2f points", row->drop + 0.0); /* no -0.00 */
+}
+
+/* Rows without a proven loss: the fastest, and all that nobody can tell from it. Where others ran
+ * on the machine nothing is said of speed, where the reference guesses nothing at all. */
 static void bottom_line(const qb_page *p) {
     const qb_run_row *fast = NULL, *close = NULL;
+    if (qb_warning_find(p->run, QB_TOUCHES_ACCURACY, "", NULL, 0)) return;
     for (int32_t r = 1; r < p->run->n_rows; r++) {
         const qb_run_row *row = &p->run->row[r];
         if (is_safe(row) && (!fast || row->speedup > fast->speedup)) fast = row;
         if (!isnan(row->drop) && (!close || row->drop < close->drop)) close = row;
     }
     if (!close) return;
-    const qb_run_row *best = fast ? fast : close;
-    fputs(fast ? "<p class=\"line\">Fastest without a loss beyond chance: <b>"
-               : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
-          p->stream);
-    qb_html_text(p->stream, best->precision);
-    fprintf(p->stream, "</b>, %+.2f points of top-1", 0.0 - best->drop); /* no -0.00 */
-    if (!isnan(best->speedup)) fprintf(p->stream, ", %.2f times as fast", best->speedup);
+    const bool timed = fast && !qb_warning_has(p->run, "contention");
+    if (timed) {
+        fputs("<p class=\"line\">Fastest without a loss beyond chance: ", p->stream);
+        const int32_t n = put_ties(p, fast);
+        fputs(n > 1 ? " (their latencies cannot be told apart); " : ", ", p->stream);
+        if (n == 1) put_drop(p, fast);
+        fprintf(p->stream, "%s%.2f times as fast", n == 1 ? ", " : "", fast->speedup);
+    } else {
+        fputs(fast ? "<p class=\"line\">Least loss, none beyond chance: <b>"
+                   : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
+              p->stream);
+        qb_html_text(p->stream, close->precision);
+        fputs("</b>, ", p->stream);
+        put_drop(p, close);
+        if (fast) fputs("; no speed-up is claimed, others ran on the machine", p->stream);
+    }
     fputs(".</p>\n", p->stream);
 }
 
@@ -154,6 +198,11 @@ void qb_html_summary(const qb_page *p) {
     qb_html_text(p->stream, run->model);
     fprintf(p->stream, "</h1><p class=\"soft\">%lld samples of ", (long long)run->samples);
     qb_html_text(p->stream, run->dataset);
+    if (run->part && run->part[0]) {
+        fputs(" (", p->stream);
+        qb_html_text(p->stream, run->part);
+        fputc(')', p->stream);
+    }
     fputs(qb_report_lacks_labels(run) ? ", without labels; on " : "; on ", p->stream);
     qb_html_text(p->stream, run->cpu);
     fprintf(p->stream, ", %d thread%s, batch %lld, ", run->threads, run->threads == 1 ? "" : "s",

@@ -68,6 +68,7 @@ static void print_head(FILE *stream, const qb_run *run) {
     fprintf(stream, "model %s, data %s: %lld samples%s", run->model, run->dataset,
             (long long)run->samples, qb_report_lacks_labels(run) ? " without labels" : "");
     if (run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)run->skipped);
+    if (run->part && run->part[0]) fprintf(stream, ", %s", run->part);
     fprintf(stream, "\n%s, %d thread%s, batch %lld, %s\n\n", run->cpu, run->threads,
             run->threads == 1 ? "" : "s", (long long)run->row[0].batch, run->libraries);
 }
@@ -141,6 +142,7 @@ void qb_report_markdown(FILE *stream, const qb_run *run) {
     put_markdown(stream, run->model);
     fprintf(stream, ": %lld samples of ", (long long)run->samples);
     put_markdown(stream, run->dataset);
+    if (run->part && run->part[0]) fprintf(stream, " (%s)", run->part);
     fprintf(stream, "%s\n\n", qb_report_lacks_labels(run) ? ", without labels" : "");
     for (int g = 0; g < QB_GROUP_COUNT; g++) markdown_group(stream, run, (qb_column_group)g);
     for (int32_t i = 0; i < run->n_warnings; i++) {

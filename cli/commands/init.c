@@ -9,6 +9,8 @@
 #include "cli/pipeline.h"
 #include "eval/detector.h"
 
+#define SPLIT 50 /* percent for calibration where one set is all there is */
+
 typedef struct options {
     qb_common common;
     qb_project_flags project;
@@ -30,7 +32,8 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, evaluation),
      .argument = "PATH",
-     .help = "what compare scores on, better a set that was held out (default: --data)"},
+     .help = "what compare scores on (default: half of --data, drawn by a seed and held out from "
+             "calibration)"},
     {.name = "labels",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, project.labels),
@@ -189,6 +192,16 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
                 "folder of images, list file, .h5, or COCO's .json");
     add_setting(&b, "  evaluation", p->evaluation_data,
                 "what compare scores on; better a set that was held out");
+    if (p->split > 0)
+        qb_strbuf_addf(
+            &b,
+            "  # No evaluation data were named, so one set is split: no sample that ranges "
+            "are\n  # chosen on is scored. Both keys mean nothing where the two data "
+            "differ.\n"
+            "  split: %d  # percent for calibration, drawn at random; the rest is "
+            "scored\n"
+            "  split_seed: %lld\n",
+            p->split, (long long)p->split_seed);
     if (image_output)
         add_setting(&b, "  targets", NULL,
                     "what the evaluation images should become, in the same order: PSNR");
@@ -355,6 +368,13 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         project.evaluation_data = qb_strdup(cx, evaluation);
         if (!project.evaluation_data) QB_GO(cx->code);
     }
+    project.split = project.calibration_data && !o->evaluation ? SPLIT : 0;
+    project.split_seed = 1;
+    if (project.split > 0)
+        qb_info(cx,
+                "no --evaluation: %d %% of %s, drawn with seed %lld, are for calibration, the rest "
+                "for scores (data.split)",
+                project.split, project.calibration_data, (long long)project.split_seed);
     path = config_path(cx, o);
     labels = flags.labels ? qb_strdup(cx, flags.labels) : NULL;
     if (!path || (flags.labels && !labels)) QB_GO(cx->code);

@@ -9,7 +9,7 @@ static qb_status gather(qb_ctx *cx, const qb_data_case *data, const char *path, 
     qb_dataset *dataset;
     if (few.samples == 0 || few.samples > most) few.samples = most;
     few.strict = false;
-    QB_TRY(qb_stage_data(cx, &few, data->graph, path, &dataset, &options.loader));
+    QB_TRY(qb_stage_data(cx, &few, data->graph, path, (qb_split){0}, &dataset, &options.loader));
     qb_status status = qb_calib_gather(cx, data->graph, &options, out);
     qb_dataset_close(dataset);
     return status;

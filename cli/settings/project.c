@@ -19,6 +19,8 @@ static const char *const known_keys[] = {"model",
                                          "data.targets",
                                          "data.images",
                                          "data.labels",
+                                         "data.split",
+                                         "data.split_seed",
                                          "data.decoder",
                                          "preprocess.resize.mode",
                                          "preprocess.resize.size",
@@ -305,6 +307,13 @@ static qb_status config_numbers(qb_ctx *cx, qb_project *p) {
     QB_TRY(qb_config_int(cx, p->config, "calibration.samples", &p->samples));
     QB_TRY(qb_config_int(cx, p->config, "compare.batch", &p->batch));
     QB_TRY(qb_config_double(cx, p->config, "compare.duration", &p->duration_s));
+    int64_t split = p->split;
+    QB_TRY(qb_config_int(cx, p->config, "data.split", &split));
+    QB_TRY(qb_config_int(cx, p->config, "data.split_seed", &p->split_seed));
+    if (split < 0 || split > 99)
+        return qb_config_fail(cx, p->config, "data.split", "expected 0 to 99 percent, got %lld",
+                              (long long)split);
+    p->split = (int32_t)split;
     if (p->batch < 1 || p->batch > 65536)
         return qb_config_fail(cx, p->config, "compare.batch", "expected 1 to 65536, got %lld",
                               (long long)p->batch);
@@ -471,9 +480,19 @@ char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name) {
     return qb_path_join(cx, project->out_dir, name);
 }
 
-bool qb_project_scores_on_calibration(const qb_project *project) {
+static bool is_one_set(const qb_project *project) {
     return project->evaluation_data && project->calibration_data &&
            strcmp(project->evaluation_data, project->calibration_data) == 0;
+}
+
+qb_split qb_project_split(const qb_project *project, const char *path, bool evaluation) {
+    if (project->split == 0 || !is_one_set(project) || strcmp(path, project->calibration_data) != 0)
+        return (qb_split){0};
+    return (qb_split){project->split, evaluation, project->split_seed};
+}
+
+bool qb_project_scores_on_calibration(const qb_project *project) {
+    return is_one_set(project) && project->split == 0;
 }
 
 char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suffix) {

@@ -147,6 +147,8 @@ typedef struct qb_project {
     const qb_weight_range *weights; /* NULL: the default */
     const char *keep_float[QB_PROJECT_NAMES + 1];
     const char *disabled[QB_PROJECT_NAMES + 1];
+    int32_t split;      /* percent for calibration where both data are one set; 0: not split */
+    int64_t split_seed; /* of the draw */
     int64_t samples, batch;
     double duration_s;       /* of a latency measurement, an engine; 0: the default */
     qb_config *config;       /* NULL when there is no qbench.yaml */
@@ -162,6 +164,9 @@ qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_
                           bool data_is_calibration, qb_project *out);
 void qb_project_close(qb_project *project);
 
+/* The part of the project's data that `path` is read for, ranges or (`evaluation`) scores; percent
+ * 0 where the settings do not split it. */
+qb_split qb_project_split(const qb_project *project, const char *path, bool evaluation);
 /* Whether the evaluation data are those that ranges are chosen on: the score flatters. */
 bool qb_project_scores_on_calibration(const qb_project *project);
 

@@ -78,11 +78,19 @@ qb_status qb_calibration_gather(qb_ctx *cx, const qb_graph *graph, const qb_cali
     return QB_OK;
 }
 
+void qb_part_text(qb_split part, char text[QB_PART_TEXT]) {
+    snprintf(text, QB_PART_TEXT, "[%d %% by seed %lld]", part.percent, (long long)part.seed);
+}
+
 /* Names instead of paths: a table is moved about with its model. */
 static qb_status describe(qb_ctx *cx, const qb_project *project, qb_table *table) {
     qb_free(table->dataset);
     qb_free(table->model);
-    table->dataset = qb_strdup(cx, project->calibration_data);
+    const qb_split part = qb_project_split(project, project->calibration_data, false);
+    char drawn[QB_PART_TEXT];
+    qb_part_text(part, drawn);
+    table->dataset = part.percent > 0 ? qb_format(cx, "%s %s", project->calibration_data, drawn)
+                                      : qb_strdup(cx, project->calibration_data);
     table->model = qb_strdup(cx, qb_path_base(project->model));
     return table->dataset && table->model ? QB_OK : cx->code;
 }

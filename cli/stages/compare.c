@@ -81,6 +81,7 @@ qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *da
                            const qb_dataset *dataset, qb_dataset **out) {
     const bool inside = !project->targets && qb_dataset_has_targets(dataset);
     const qb_dataset_options options = {.max_samples = project->samples,
+                                        .split = qb_project_split(project, data, true),
                                         .images = inside ? "targets" : NULL};
     if (qb_stage_lacks_labels(project, dataset))
         return qb_fail(cx, QB_STATUS_IO,
@@ -96,10 +97,22 @@ qb_status qb_compare_truth(qb_ctx *cx, const qb_project *project, const char *da
  * place. Rows without a calibration have nothing to flatter them. */
 static bool scores_on_calibration(const qb_project *project, const qb_table *table,
                                   const char *data, const qb_run *run) {
+    char part[QB_PART_TEXT];
     if (!table) return false;
-    return qb_hash_equal(table->data_hash, run->data_hash) ||
-           (table->dataset && qb_path_is_same(table->dataset, data)) ||
-           qb_project_scores_on_calibration(project);
+    if (qb_hash_equal(table->data_hash, run->data_hash)) return true;
+    if (qb_project_scores_on_calibration(project)) return true;
+    const char *set = table->dataset ? table->dataset : "";
+    const char *drawn = strrchr(set, '['); /* which part of it, see qb_part_text */
+    if (!drawn || drawn == set) return qb_path_is_same(set, data);
+    qb_part_text(qb_project_split(project, data, false), part);
+    return strncmp(set, data, (size_t)(drawn - set) - 1) == 0 && strcmp(drawn, part) != 0;
+}
+
+static qb_status describe_part(qb_ctx *cx, qb_split part, qb_run *run) {
+    if (part.percent == 0) return QB_OK;
+    run->part = qb_format(cx, "the %d %% that a draw with seed %lld held out from calibration",
+                          100 - part.percent, (long long)part.seed);
+    return run->part ? QB_OK : cx->code;
 }
 
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
@@ -114,6 +127,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     run->model_hash = c->graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);
+    QB_TRY(describe_part(cx, qb_project_split(project, data, true), run));
     run->decoder = qb_strdup(cx, strcmp(decoder, "cpu") == 0 ? "" : decoder);
     if (!run->model || !run->dataset || !run->decoder) return cx->code;
     return qb_run_clean(cx, run);

@@ -132,8 +132,10 @@ static qb_status tensor_inputs(qb_ctx *cx, const qb_project *project, const qb_g
 /* ---- */
 
 qb_status qb_stage_data(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                        const char *path, qb_dataset **dataset, qb_loader_options *loader) {
-    const qb_dataset_options options = {.labels = project->labels.n > 0 ? &project->labels : NULL,
+                        const char *path, qb_split part, qb_dataset **dataset,
+                        qb_loader_options *loader) {
+    const qb_dataset_options options = {.split = part,
+                                        .labels = project->labels.n > 0 ? &project->labels : NULL,
                                         .max_samples = project->samples,
                                         .folder = project->images,
                                         .decoder = project->decoder};

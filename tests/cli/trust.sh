@@ -25,7 +25,7 @@ for limit in '--max-drop 1' --mlperf '--min-agreement 1' '--min-top1 0' '--min-s
 done
 expect 3 "$QBENCH" gate turned.json --max-drop 1 --junit gate.xml --github --json gate.json
 says '^::warning title=qbench gate::fp32: top-1 '
-grep -q '<system-out>warning: fp32: top-1 ' gate.xml || fail 'JUnit lacks the warning'
+grep -Eq '^ *(<system-out>)?warning: fp32: top-1 ' gate.xml || fail 'JUnit lacks the warning'
 grep -q '"blocked": "chance"' gate.json || fail 'gate.json does not say what blocked'
 grep -q '"name": "chance"' gate.json || fail 'gate.json lacks the warnings'
 expect 0 "$QBENCH" report turned.json --format md
@@ -77,6 +77,35 @@ absent compare.2.json
 cp wide.json compare.json
 expect 0 "$QBENCH" compare fp32 --data test --duration 0.05 --no-figures
 [ -s compare.2.json ] || fail 'the second record is not kept'
+
+# One set for both: init splits it, calibration and scores share no sample, and the record says so.
+mkdir ../one && cp model.onnx model.json ../one && cp -r test ../one/all && cd ../one || exit 1
+expect 0 "$QBENCH" init --model model.onnx --data all
+complains 'no --evaluation: 50 % of all, drawn with seed 1, are for calibration'
+grep -q '^  split: 50 ' qbench.yaml || fail 'qbench.yaml says nothing of a split'
+expect 0 "$QBENCH" calibrate
+says ' 100 samples, entropy'
+expect 0 "$QBENCH" calib show model.calib.h5
+says 'all \[50 % by seed 1\]'
+expect 0 "$QBENCH" compare --duration 0.05 --no-figures
+says ': 100 samples, the 50 % that a draw with seed 1 held out from calibration$'
+grep -q '"part": "the 50 % that a draw' compare.json || fail 'the record does not name the part'
+grep -q '"plan": "[0-9a-f]*"' compare.json || fail 'rows do not name their plan'
+expect 0 "$QBENCH" gate --max-drop 90
+cp compare.json one.json
+sed -i 's/split: 50/split: 25/' qbench.yaml
+expect 0 "$QBENCH" compare --duration 0.05 --no-figures
+says ': 150 samples, the 75 %'
+expect 3 "$QBENCH" gate --max-drop 90 # the calibration is that of another part
+says 'allow calibration-data'
+expect 0 "$QBENCH" calibrate
+says ' 50 samples, entropy'
+expect 0 "$QBENCH" compare --duration 0.05 --no-figures
+expect 0 "$QBENCH" gate --max-drop 90
+sed -i 's/split: 25/split: 100/' qbench.yaml
+expect 1 "$QBENCH" calibrate
+complains 'data.split: expected 0 to 99 percent, got 100'
+cd ../demo || exit 1
 
 # migrate leaves what quantize and run made.
 expect 0 "$QBENCH" quantize model.onnx

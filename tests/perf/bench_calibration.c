@@ -192,7 +192,8 @@ static qb_status run(bench *b, int argc, char **argv) {
     double choose;
     QB_TRY(qb_project_open(b->cx, &none, &flags, true, &b->project));
     QB_TRY(qb_stage_load(b->cx, &b->project, NULL, &b->graph, NULL));
-    QB_TRY(qb_stage_data(b->cx, &b->project, b->graph, argv[2], &b->dataset, &b->loader));
+    QB_TRY(qb_stage_data(b->cx, &b->project, b->graph, argv[2], (qb_split){0}, &b->dataset,
+                         &b->loader));
     QB_TRY(measure(b, atoi(argv[4]), least, &choose));
     report(b, least, choose);
     return QB_OK;

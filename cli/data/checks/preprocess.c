@@ -209,7 +209,8 @@ static qb_status look(qb_ctx *cx, const qb_data_case *data, qb_diagnosis *out) {
     few.strict = false;
     qb_dataset *dataset;
     qb_loader_options loader;
-    qb_status status = qb_stage_data(cx, &few, data->graph, set->path, &dataset, &loader);
+    qb_status status =
+        qb_stage_data(cx, &few, data->graph, set->path, (qb_split){0}, &dataset, &loader);
     if (status != QB_OK) return explain(cx, status, out);
     qb_info(cx, "preprocess: up to %d samples, prepared in up to %d ways", SAMPLES,
             ALTERNATIVES + 1);

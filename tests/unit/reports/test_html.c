@@ -42,7 +42,7 @@ static void page_says_what_int8_costs(void **state) {
     qb_ctx_init(&cx);
     qb_run *run = load(&cx, "full.json");
     char *page = page_of(&cx, run, NULL);
-    contains(page, "Fastest without a loss beyond chance: <b>int8</b>, -0.20 points of top-1, 2.00 "
+    contains(page, "Fastest without a loss beyond chance: <b>int8</b>, drop +0.20 points, 2.00 "
                    "times as fast.");
     contains(page, "No loss beyond chance; a loss of more than 1.13 points is ruled out.");
     contains(page, "Loses accuracy: 4.5 to 8.1 points, more than chance.");
