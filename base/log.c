@@ -137,10 +137,11 @@ static int format_line(const qb_progress *p, double now, int room, char *text, s
     } else {
         snprintf(counts, sizeof counts, "%lld %s", (long long)p->done, p->unit);
     }
-    if (p->done > 0 && p->done < p->total) {
+    if (p->done > p->once && p->done < p->total) {
         char seconds[32];
-        format_seconds(elapsed * (double)(p->total - p->done) / (double)p->done, seconds,
-                       sizeof seconds);
+        const double since = p->once > 0 ? p->once_at : p->started;
+        const double each = (now - since) / (double)(p->done - p->once);
+        format_seconds(each * (double)(p->total - p->done), seconds, sizeof seconds);
         snprintf(left, sizeof left, "  %s left", seconds);
     }
     int words = (int)(strlen(p->label) + 1 + strlen(counts) + 2 + strlen(rate) + strlen(left));
@@ -185,6 +186,12 @@ void qb_progress_step(qb_progress *p, int64_t done_now) {
     if (!p->open || !progress_shown(p)) return;
     double now = qb_now();
     if (now - p->drawn >= (p->cx->log->terminal ? TERMINAL_INTERVAL : PLAIN_INTERVAL)) draw(p, now);
+}
+
+void qb_progress_once(qb_progress *p, int64_t done_now) {
+    p->once = p->done + done_now;
+    p->once_at = qb_now();
+    qb_progress_step(p, done_now);
 }
 
 void qb_progress_end(qb_progress *p) {

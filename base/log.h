@@ -38,12 +38,16 @@ typedef struct qb_progress {
     int64_t done, total;
     double started, drawn;
     bool open;
+    int64_t once; /* done with work that is not done again, such as building an engine */
+    double once_at;
 } qb_progress;
 
 void qb_progress_begin(const qb_ctx *cx, qb_progress *p, const char *label, const char *unit,
                        int64_t total);
 void qb_progress_step(qb_progress *p, int64_t done_now); /* adds to `done` */
-void qb_progress_end(qb_progress *p);                    /* prints the closing line; idempotent */
+/* The same for a step that held such work: the time that is left is told from later steps alone. */
+void qb_progress_once(qb_progress *p, int64_t done_now);
+void qb_progress_end(qb_progress *p); /* prints the closing line; idempotent */
 
 /* Seconds on the monotonic clock. */
 double qb_now(void);

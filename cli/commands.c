@@ -177,6 +177,10 @@ static void print_indented(FILE *stream, const char *text) {
     }
 }
 
+/* The rows that every table begins with. */
+static const qb_opt common_options[] = {QB_COMMON_OPTIONS, {0}};
+enum { COMMON = sizeof common_options / sizeof common_options[0] - 1 };
+
 void qb_help_command(FILE *stream, const qb_command *command) {
     fprintf(stream, "usage: qbench %s %s\n\n%s\n", command->name, command->usage, command->summary);
     int32_t n = 0;
@@ -184,9 +188,12 @@ void qb_help_command(FILE *stream, const qb_command *command) {
     if (n > 0) fprintf(stream, "\ncommands:\n");
     for (int32_t i = 0; i < n; i++)
         fprintf(stream, "  %-10s %s\n", qb_command_own_name(members[i]), members[i]->summary);
-    fprintf(stream, "\noptions:\n");
-    qb_opt_help(stream, command->options);
+    const qb_opt *own = command->options + COMMON;
+    if (own->name) fprintf(stream, "\noptions:\n");
+    qb_opt_help(stream, own);
     if (command->notes) fprintf(stream, "\n%s\n", command->notes);
     fprintf(stream, "\nexample:\n");
     print_indented(stream, command->example);
+    fprintf(stream, "\ncommon options, of every command:\n");
+    qb_opt_help(stream, common_options);
 }

@@ -92,7 +92,7 @@ typedef struct qb_layer_counts {
     int32_t int8, fp16, bf16, fp32;
 } qb_layer_counts;
 qb_layer_counts qb_engine_layers(const qb_engine *engine);
-/* Of what the plan decides: fused groups, tactics, precisions and layouts, not of times and reasons.
+/* Of what the plan decides: fused groups, tactics, precisions and layouts, not of times or reasons.
  * Engines of one model with the same hash run the same kernels in the same order. */
 qb_status qb_engine_plan_hash(qb_ctx *cx, const qb_engine *engine, qb_hash *out);
 

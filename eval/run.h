@@ -197,6 +197,18 @@ qb_interval qb_run_metric_ci(const qb_run_row *row, const char *name);
 /* "airplane", or the number where the record has no name. `text` holds the number. */
 const char *qb_run_class_text(const qb_run *run, int32_t index, char text[16]);
 
+/* What a warning touches, as it stands in the record. */
+#define QB_TOUCHES_ACCURACY "accuracy"
+#define QB_TOUCHES_LATENCY "latency"
+#define QB_TOUCHES_NOTHING ""
+
+/* The first warning that touches `what` (QB_TOUCHES_...) in the row `row` or the whole record and
+ * that is not among `allowed` (n names); NULL: none. */
+const qb_run_warning *qb_warning_find(const qb_run *run, const char *what, const char *row,
+                                      const char *const *allowed, int32_t n);
+/* Does the record have a warning of this name? */
+bool qb_warning_has(const qb_run *run, const char *name);
+
 qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path);
 /* Checks the schema, types and bounds; errors name the file and the field. */
 qb_status qb_run_load(qb_ctx *cx, const char *path, qb_run **out);

@@ -11,11 +11,6 @@
 extern "C" {
 #endif
 
-/* What a warning touches, as it stands in the record. */
-#define QB_TOUCHES_ACCURACY "accuracy"
-#define QB_TOUCHES_LATENCY "latency"
-#define QB_TOUCHES_NOTHING ""
-
 /* The names of warnings.def, ended by NULL. */
 const char *const *qb_warning_names(void);
 /* Adds a warning of a name in warnings.def about one row (its precision; "": about the whole
@@ -24,13 +19,6 @@ qb_status qb_warning_add(qb_ctx *cx, qb_run *run, const char *name, const char *
                          const char *format, ...) QB_PRINTF(5, 6);
 /* Adds what the record's own numbers give reason for. Reading a record does it, too. */
 qb_status qb_warnings_derive(qb_ctx *cx, qb_run *run);
-/* The first warning that touches `what` (QB_TOUCHES_...) in the row `row` or the whole record and
- * that is not among `allowed` (n names); NULL: none. */
-const qb_run_warning *qb_warning_find(const qb_run *run, const char *what, const char *row,
-                                      const char *const *allowed, int32_t n);
-/* Does the record have a warning of this name? */
-bool qb_warning_has(const qb_run *run, const char *name);
-
 #ifdef __cplusplus
 }
 #endif

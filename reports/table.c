@@ -4,7 +4,7 @@
 
 #include "reports/report.h"
 
-enum { LINE = 100 };
+enum { LINE = 80 };
 
 /* The columns of one group that are shown. */
 typedef struct layout {
@@ -45,23 +45,47 @@ static void print_cell(FILE *stream, const qb_column *column, int width, const c
     fprintf(stream, "  %*s", column->text ? -width : width, text);
 }
 
-static void print_group(FILE *stream, const qb_run *run, qb_column_group group) {
-    layout l;
-    layout_make(run, group, false, &l);
-    fprintf(stream, "%-*s", l.first, "precision");
-    for (int32_t c = 0; c < l.n; c++)
-        print_cell(stream, &l.column[c], l.width[c], l.column[c].title);
+/* The columns from `from` on that fit a line, at least one; a number keeps its interval. */
+static int32_t columns_that_fit(const layout *l, int32_t from) {
+    int width = l->first;
+    int32_t end = from;
+    while (end < l->n) {
+        const bool pair = end + 1 < l->n && l->column[end + 1].interval;
+        const int more = l->width[end] + 2 + (pair ? l->width[end + 1] + 2 : 0);
+        if (end > from && width + more > LINE) break;
+        width += more;
+        end += pair ? 2 : 1;
+    }
+    return end;
+}
+
+static void print_columns(FILE *stream, const qb_run *run, const layout *l, int32_t from,
+                          int32_t end) {
+    fprintf(stream, "%-*s", l->first, "precision");
+    for (int32_t c = from; c < end; c++)
+        print_cell(stream, &l->column[c], l->width[c], l->column[c].title);
     fputc('\n', stream);
     for (int32_t r = 0; r < run->n_rows; r++) {
         char text[QB_CELL];
-        fprintf(stream, "%-*.*s", l.first, QB_CELL - 1, run->row[r].precision);
-        for (int32_t c = 0; c < l.n; c++) {
-            qb_column_cell(&l.column[c], &run->row[r], text);
-            print_cell(stream, &l.column[c], l.width[c], text);
+        fprintf(stream, "%-*.*s", l->first, QB_CELL - 1, run->row[r].precision);
+        for (int32_t c = from; c < end; c++) {
+            qb_column_cell(&l->column[c], &run->row[r], text);
+            print_cell(stream, &l->column[c], l->width[c], text);
         }
         fputc('\n', stream);
     }
     fputc('\n', stream);
+}
+
+/* What is wider than a line is folded into several tables, one below the other. */
+static void print_group(FILE *stream, const qb_run *run, qb_column_group group) {
+    layout l;
+    layout_make(run, group, false, &l);
+    for (int32_t from = 0; from < l.n;) {
+        const int32_t end = columns_that_fit(&l, from);
+        print_columns(stream, run, &l, from, end);
+        from = end;
+    }
 }
 
 static void print_head(FILE *stream, const qb_run *run) {

@@ -13,7 +13,22 @@ folder=${1:-qbench-demo}
 cmake --build "$root/build/release" --parallel "${JOBS:-$(nproc)}" --target qbench
 qbench=$root/build/release/qbench
 
-"$qbench" demo -o "$folder"
-printf '\n$ qbench gate --max-drop 1.0\n'
-cd "$folder"
-"$qbench" gate --max-drop 1.0 --precision int8
+# said COMMAND...: the command as it can be typed, then what it does.
+said() {
+    printf '\n$'
+    printf ' %q' "$@"
+    printf '\n'
+    "$@"
+}
+
+said "$qbench" demo -o "$folder"
+code=0
+said "$qbench" gate "$folder/compare.json" --max-drop 1.0 --precision int8 || code=$?
+cat <<END
+
+Next, in any folder:
+  export PATH=$root/build/release:\$PATH
+  qbench init --model YOUR.onnx --data FOLDER && qbench run
+The page for whoever decides: $(cd "$folder" && pwd)/report.html
+END
+exit "$code"

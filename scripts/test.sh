@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds qbench and runs its tests:
-#   scripts/test.sh [--sanitize] [--no-install] [CTEST ARGUMENT...]
+#   scripts/test.sh [--sanitize] [--werror] [--no-install] [CTEST ARGUMENT...]
 # Installs the missing packages of scripts/packages.txt first (as root, or with sudo). --sanitize
 # runs the tests under the address and undefined-behaviour sanitizers as well, without those that
 # say nothing new there (lint) or take too long (e2e, perf, slow). What else is given goes to
@@ -11,11 +11,13 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${JOBS:-2}
 sanitize=0
 install=1
+werror=() # unless told the settings of a build that is there, such as demo.sh's, stay
 arguments=()
 for argument in "$@"; do
     case $argument in
     --sanitize) sanitize=1 ;;
     --no-install) install=0 ;;
+    --werror) werror=(-DQB_WERROR=ON) ;;
     -h | --help) sed -n '2,/^set /{s/^# \{0,1\}//;/^set /d;p}' "${BASH_SOURCE[0]}"; exit 0 ;;
     *) arguments+=("$argument") ;;
     esac
@@ -28,12 +30,24 @@ build_and_test() {
     local preset=$1
     shift
     say "$preset: configure"
-    (cd "$root" && cmake --preset "$preset" -DQB_WERROR=ON) &&
+    (cd "$root" && cmake --preset "$preset" "${werror[@]}") &&
         say "$preset: build" &&
         cmake --build "$root/build/$preset" --parallel "$jobs" &&
         say "$preset: test" &&
         ctest --test-dir "$root/build/$preset" --parallel "$jobs" --output-on-failure \
             --no-tests=error "$@"
+    local status=$?
+    list_skipped "$root/build/$preset/Testing/Temporary/LastTest.log"
+    return $status
+}
+
+# What was skipped, and why: "skipped: ..." of each test's output.
+list_skipped() {
+    [ -f "$1" ] || return 0
+    awk '/^[0-9]+\/[0-9]+ Testing: /{name = $3; why = ""}
+        /skipped: /{if (why == "") {why = $0; sub(/^.*skipped: /, "", why)}}
+        /^Test Skipped/{printf "%s%s: %s\n", n++ ? "" : "\nskipped:\n", "  " name,
+            why == "" ? "no reason given" : why}' "$1"
 }
 
 [ "$install" = 0 ] || "$root/scripts/install_packages.sh"

@@ -11,10 +11,11 @@ typedef struct shared {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t idle;  /* a worker put its batch down, or a pause ended */
     qb_progress progress;
-    int32_t active;    /* workers with a batch */
-    bool pausing;      /* nobody takes another batch */
-    double next_pause; /* on qb_now's clock */
-    atomic_bool stop;  /* a worker failed: the others finish their sample and leave */
+    int32_t active;     /* workers with a batch */
+    bool pausing;       /* nobody takes another batch */
+    double next_pause;  /* on qb_now's clock */
+    atomic_bool stop;   /* a worker failed or was interrupted: the others leave */
+    atomic_bool broken; /* in the middle of a batch: what was done is no beginning of the data */
 } shared;
 
 typedef struct worker {
@@ -72,9 +73,17 @@ static void end_batch(worker *w, int32_t n) {
     shared *s = w->shared;
     pthread_mutex_lock(&s->lock);
     s->active--;
-    qb_progress_step(&s->progress, n);
+    if (s->progress.done == 0)
+        qb_progress_once(&s->progress, n); /* engines are built for the first samples */
+    else
+        qb_progress_step(&s->progress, n);
     pthread_cond_broadcast(&s->idle);
     pthread_mutex_unlock(&s->lock);
+}
+
+/* Where progress is saved, a batch that was begun is finished unless something is wrong. */
+static bool leaves_batch(shared *s) {
+    return atomic_load(s->options->pause ? &s->broken : &s->stop);
 }
 
 /* *n: samples done, 0 at the end. */
@@ -83,8 +92,12 @@ static qb_status next_batch(worker *w, int32_t *n) {
     QB_TRY(qb_loader_next(&w->cx, w->shared->loader, &batch));
     *n = batch.n;
     qb_status status = QB_OK;
-    for (int32_t i = 0; i < batch.n && status == QB_OK && !atomic_load(&w->shared->stop); i++)
+    const volatile sig_atomic_t *cancel = w->cx.cancel;
+    if (w->shared->options->pause) w->cx.cancel = NULL; /* a batch is done or not, see save_rest */
+    for (int32_t i = 0; i < batch.n && status == QB_OK && !leaves_batch(w->shared); i++)
         status = run_sample(w, &batch, i);
+    w->cx.cancel = cancel;
+    if (status != QB_OK) atomic_store(&w->shared->broken, true);
     qb_loader_give_back(w->shared->loader, &batch);
     return status;
 }
@@ -134,6 +147,19 @@ static qb_status join_workers(qb_ctx *cx, int32_t n, worker *workers, qb_status 
 
 /* ---- the whole ---- */
 
+/* After an interruption, when all workers have finished their batches and left: what was done is
+ * the data's beginning, and is saved as at any pause. */
+static void save_rest(qb_ctx *cx, shared *s) {
+    qb_loader_progress progress;
+    qb_ctx child;
+    qb_loader_progress_of(s->loader, &progress);
+    if (!s->options->pause || atomic_load(&s->broken) || progress.samples == 0) return;
+    qb_ctx_child(cx, &child);
+    child.cancel = NULL;
+    if (s->options->pause(&child, s->options->user, &progress) != QB_OK)
+        qb_warn(cx, "%s", child.message);
+}
+
 static qb_status run_workers(qb_ctx *cx, shared *s) {
     const qb_stream_workers_options *o = s->options;
     worker *workers = qb_alloc(cx, (size_t)o->workers, sizeof *workers);
@@ -147,6 +173,7 @@ static qb_status run_workers(qb_ctx *cx, shared *s) {
     if (status != QB_OK) atomic_store(&s->stop, true);
     status = join_workers(cx, o->workers, workers, status);
     qb_progress_end(&s->progress);
+    if (status == QB_STATUS_CANCELLED) save_rest(cx, s);
     pthread_cond_destroy(&s->idle);
     pthread_mutex_destroy(&s->lock);
     qb_free(workers);

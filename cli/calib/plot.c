@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "calib/spectrum.h"
 #include "cli/out/json.h"
+#include "cli/settings/project.h"
 #include "reports/draw.h"
 
 #define BARS 512        /* most that the axis is divided into */
@@ -192,16 +193,16 @@ static qb_status plot(qb_ctx *cx, const options *o, const qb_table *t, const cha
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    if (arguments->n < 1)
-        return qb_fail(cx, QB_STATUS_USAGE, "calib plot: expected a .calib.h5 file");
     qb_table *t = NULL;
-    char *folder = NULL;
+    char *folder = NULL, *path = NULL;
     qb_status status = QB_OK;
-    QB_GO(qb_table_load(cx, arguments->item[0], &t));
+    QB_GO(qb_calibration_path(cx, &o->common, arguments, &path));
+    QB_GO(qb_table_load(cx, path, &t));
     folder = qb_path_join(cx, o->common.out, "figures");
     if (!folder) QB_GO(cx->code);
     status = plot(cx, o, t, folder);
 out:
+    qb_free(path);
     qb_free(folder);
     qb_table_free(t);
     return status;
@@ -209,7 +210,7 @@ out:
 
 const qb_command qb_calib_command_plot = {
     .name = "calib plot",
-    .usage = "FILE.calib.h5 [options]",
+    .usage = "[FILE.calib.h5] [options]",
     .summary = "histogram of each tensor with every method's range (figures/histogram_*)",
     .example = "qbench calib plot squeezenet1.1.calib.h5 --tensor 'fire9*' -o release/",
     .options = table,

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "calib/spectrum.h"
 #include "cli/out/sampling.h"
+#include "cli/settings/project.h"
 
 typedef struct options {
     qb_common common;
@@ -154,20 +155,24 @@ static qb_status show(qb_ctx *cx, const options *o, const char *path, const qb_t
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    if (arguments->n < 1)
-        return qb_fail(cx, QB_STATUS_USAGE, "calib show: expected a .calib.h5 file");
-    qb_table *t;
-    QB_TRY(qb_table_load(cx, arguments->item[0], &t));
-    qb_status status = show(cx, o, arguments->item[0], t);
+    qb_table *t = NULL;
+    char *path = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_calibration_path(cx, &o->common, arguments, &path));
+    QB_GO(qb_table_load(cx, path, &t));
+    status = show(cx, o, path, t);
+out:
     qb_table_free(t);
+    qb_free(path);
     return status;
 }
 
 const qb_command qb_calib_command_show = {
     .name = "calib show",
-    .usage = "FILE.calib.h5 [options]",
+    .usage = "[FILE.calib.h5] [options]",
     .summary = "statistics by tensor; range, SQNR, saturation and unused codes by method",
     .notes =
+        "FILE: MODEL.calib.h5 here, as 'calib export' finds it, unless it is named.\n"
         "SQNR is that of the tensor itself after rounding to 8 bits, from its histogram.\n"
         "Of calibrations with --per-channel: how far the channels reach; where some reach far\n"
         "less than the widest one, one range leaves them few codes.",

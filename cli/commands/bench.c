@@ -46,7 +46,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
-    QB_PRECISION_OPTIONS(options, "fp32 (default), tf32, fp16, bf16 or int8[:METHOD][+VARIANT...]"),
+    QB_PRECISION_OPTIONS(options),
     TEXT("loadEngine", load_engine, "FILE", "an engine file instead of a model"),
     TEXT("saveEngine", save_engine, "FILE", "keep the engine in a file"),
     NUMBER("batch", project.batch, QB_OPT_INT, "N", 1, 65536,
@@ -115,7 +115,7 @@ static const qb_opt foreign[] = {
 
 static void defaults(void *opts) {
     options *o = opts;
-    o->type.precision = "fp32";
+    o->type.precision = QB_PRECISION_DEFAULT;
     o->percentile = "90,95,99";
     o->warmup = 200;
     o->duration = 3;

@@ -20,8 +20,7 @@ static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
     QB_PROJECT_OPTIONS(options),
     QB_QUANT_OPTIONS(options),
-    QB_PRECISION_OPTIONS(options, "int8[:METHOD][+VARIANT...] with the calibration's ranges "
-                                  "(default: int8), fp32, tf32, fp16 or bf16"),
+    QB_PRECISION_OPTIONS(options),
     {.name = "saveEngine",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, save_engine),
@@ -57,7 +56,7 @@ static const qb_opt table[] = {
     {0},
 };
 
-static void defaults(void *opts) { ((options *)opts)->type.precision = "int8"; }
+static void defaults(void *opts) { ((options *)opts)->type.precision = QB_PRECISION_DEFAULT; }
 
 /* "int8:minmax+per-tensor" as a part of a file name: letters that shells look at become '-'. */
 static char *artifact(qb_ctx *cx, const qb_project *project, const char *precision) {

@@ -13,6 +13,7 @@
 #include "cli/out/sampling.h"
 #include "cli/pipeline.h"
 #include "cli/settings/methods.h"
+#include "cli/stages/flow.h"
 
 typedef struct options {
     qb_common common;
@@ -191,6 +192,10 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     unlink(part);
     if (result) status = show_result(cx, o, project, path, result, &memory, holdout);
 out:
+    if (status == QB_STATUS_CANCELLED && qb_path_exists(part))
+        qb_warn(cx,
+                "progress is saved in %s: the same command with --resume goes on where it stopped",
+                part);
     qb_table_free(result);
     qb_free(found);
     qb_free(part);
@@ -208,6 +213,30 @@ static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
     return status;
 }
 
+/* --from runs nothing: what is about a run would be ignored. */
+static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
+    const char *ignored = o->shard                   ? "shard"
+                          : o->resume                ? "resume"
+                          : o->per_channel           ? "per-channel"
+                          : o->project.samples_given ? "samples"
+                          : o->project.batch > 0     ? "batch"
+                          : o->project.strict        ? "strict"
+                          : o->project.build.devices ? "devices"
+                          : o->project.decoder       ? "decoder"
+                                                     : NULL;
+    if (!ignored) return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE, "--from runs no data: --%s would be ignored", ignored);
+}
+
+/* Does it what `run` would do? Then run need not do it again. */
+static bool is_as_settings(const options *o, const qb_project *project) {
+    const qb_project_flags *p = &o->project;
+    const bool told = o->method || o->from || o->shard || o->per_channel || o->doctor || p->data ||
+                      p->images || p->task || p->labels || p->shapes || p->samples_given ||
+                      p->batch > 0 || p->strict;
+    return project->config && project->calibration_data && !project->out_file && !told;
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
@@ -217,11 +246,13 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (o->from && flags.data)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "--from takes its statistics from %s: --data would not be read", o->from);
+    if (o->from) QB_TRY(refuse_run_options(cx, o));
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_holdout holdout = {0};
     qb_ranks ranks = {.size = 1};
-    char *path = NULL;
+    qb_flow flow = {0};
+    char *path = NULL, inputs[33];
     qb_status status = QB_OK;
     if (!o->from) QB_GO(qb_ranks_join(cx, &ranks));
     /* The first process speaks for all. */
@@ -232,10 +263,15 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     path = qb_project_artifact(cx, &project, "calib.h5");
     if (!path) QB_GO(cx->code);
     QB_GO(qb_file_can_write(cx, path));
+    const bool noted = is_as_settings(o, &project) && ranks.size == 1;
+    if (noted) QB_GO(qb_flow_open(cx, &project, graph->hash, NULL, &flow));
+    if (noted) QB_GO(qb_flow_inputs(&flow, &qb_flow_stages[0], inputs));
     status = o->from ? choose(cx, o, &project, graph, path)
                      : calibrate(cx, o, &project, graph, path, &ranks, &holdout);
+    if (status == QB_OK && noted) status = qb_flow_note(&flow, &qb_flow_stages[0], inputs, path);
     if (status == QB_OK) qb_ranks_leave(&ranks);
 out:
+    qb_flow_close(&flow);
     qb_free(path);
     qb_graph_free(graph);
     qb_project_close(&project);

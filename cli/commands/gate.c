@@ -196,6 +196,19 @@ static qb_status tell(qb_ctx *cx, const options *o, const verdict *v) {
 static qb_status run_gate(qb_ctx *cx, const options *o, const qb_opt_list *arguments, verdict *v) {
     QB_TRY(qb_gate_policy_load(cx, &o->common, &o->gate, &v->policy));
     if (arguments->n > 0) { /* a record given by name needs neither model nor data */
+        const char *ignored = o->project.model           ? "model"
+                              : o->project.data          ? "data"
+                              : o->project.labels        ? "labels"
+                              : o->project.images        ? "images"
+                              : o->project.task          ? "task"
+                              : o->project.samples_given ? "samples"
+                              : o->project.batch > 0     ? "batch"
+                              : o->project.decoder       ? "decoder"
+                                                         : NULL;
+        if (ignored)
+            return qb_fail(cx, QB_STATUS_USAGE,
+                           "gate: %s is judged as it is: --%s would be ignored", arguments->item[0],
+                           ignored);
         v->path = qb_strdup(cx, arguments->item[0]);
         if (!v->path) return cx->code;
         QB_TRY(qb_run_load(cx, v->path, &v->run));

@@ -45,7 +45,7 @@ static qb_status write_stream(qb_ctx *cx, const qb_run *run, const char *path,
 }
 
 static qb_status write_text(qb_ctx *cx, const options *o, const qb_run *run, const char *path) {
-    (void)path;
+    if (path) return write_stream(cx, run, path, qb_report_table);
     QB_TRY(qb_results_show(cx, &o->common, run));
     return o->no_figures ? QB_OK : qb_results_draw(cx, o->common.out, run);
 }
@@ -79,7 +79,7 @@ static qb_status write_pdf(qb_ctx *cx, const options *o, const qb_run *run, cons
 }
 
 static const form forms[] = {
-    {"text", NULL, NULL, write_text},         {"html", ".html", "report.html", write_html},
+    {"text", ".txt", NULL, write_text},       {"html", ".html", "report.html", write_html},
     {"pdf", ".pdf", "report.pdf", write_pdf}, {"md", ".md", NULL, write_markdown},
     {"json", ".json", NULL, write_json},      {"tsv", ".tsv", NULL, write_tsv},
 };
@@ -104,8 +104,10 @@ static qb_status find_form(qb_ctx *cx, const options *o, const form **out) {
 static qb_status target_of(qb_ctx *cx, const options *o, const form *f, char **out) {
     const char *place = o->common.out;
     *out = NULL;
-    if (!f->suffix || (!f->file && !place)) return QB_OK;
-    if (place && qb_has_suffix(place, f->suffix)) {
+    const bool named = place && qb_has_suffix(place, f->suffix);
+    const bool folder_of_figures = f->write == write_text && !named;
+    if ((!f->file && !place) || folder_of_figures) return QB_OK;
+    if (named) {
         *out = qb_strdup(cx, place);
         return *out ? QB_OK : cx->code;
     }
@@ -142,9 +144,9 @@ const qb_command qb_command_report = {
     .usage = "[COMPARE.json] [options]",
     .summary = "a comparison's record as page, text, Markdown or data",
     .notes =
-        "text: the tables, and charts in figures/. html: one page that needs no other file. pdf:\n"
-        "the same through Chromium. md: for a pull request. -o names a file or a folder; md, json\n"
-        "and tsv go to standard output without it.",
+        "text: the tables, and charts in figures/ (the tables alone with -o NAME.txt). html: one\n"
+        "page that needs no other file. pdf: the same through Chromium. md: for a pull request.\n"
+        "-o names a file or a folder; md, json and tsv go to standard output without it.",
     .example = "qbench report -o report.html\n"
                "qbench report release/compare.json --format md >>\"$GITHUB_STEP_SUMMARY\"\n"
                "qbench report --format pdf -o release/",

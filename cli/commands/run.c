@@ -6,14 +6,11 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/out/json.h"
-#include "cli/settings/fingerprint.h"
 #include "cli/settings/precision.h"
 #include "cli/settings/project.h"
+#include "cli/stages/flow.h"
 #include "graph/graph.h"
 
-#define RECORD_NAME "qbench.run.json"
-#define NO_MIXING "--no-mixing"
-#define RECORD_MAX ((size_t)1 << 20)
 #define WORDS_MAX 700 /* 64 precisions, 256 passes and what stands before them */
 
 typedef struct options {
@@ -40,178 +37,15 @@ static const qb_opt table[] = {
     {0},
 };
 
-/* ---- stages ---- */
-
-typedef struct stage {
-    const char *command;
-    const char *suffix;      /* its file is STEM.suffix ... */
-    const char *file;        /* ... or this one; both NULL: runs always, writes nothing */
-    const char *sections[5]; /* of qbench.yaml that it depends on */
-    bool calibration_data, evaluation_data, calibration;
-} stage;
-
-static const stage stages[] = {
-    {.command = "calibrate",
-     .suffix = "calib.h5",
-     .sections = {"data", "preprocess", "calibration"},
-     .calibration_data = true},
-    {.command = "quantize",
-     .suffix = "qdq.onnx",
-     .sections = {"quantization"},
-     .calibration = true},
-    {.command = "compare",
-     .file = "compare.json",
-     .sections = {"data", "preprocess", "quantization", "compare"},
-     .evaluation_data = true,
-     .calibration = true},
-    {.command = "gate"},
-};
-
 /* One run of the command. */
 typedef struct flow {
     qb_ctx *cx;
     const options *o;
     const qb_opt_list *precisions;
     qb_project project;
-    qb_hash model_hash; /* with its external data */
-    char *record_path;
-    json_t *record; /* {stage: {inputs, output}} of the last run */
+    qb_flow made;   /* by earlier runs */
     json_t *report; /* what happened, for --json */
 } flow;
-
-static qb_status stage_file(const flow *f, const stage *s, char **out) {
-    *out = NULL;
-    if (!s->suffix && !s->file) return QB_OK;
-    *out = s->suffix ? qb_project_artifact(f->cx, &f->project, s->suffix)
-                     : qb_project_file(f->cx, &f->project, s->file);
-    return *out ? QB_OK : f->cx->code;
-}
-
-/* ---- what a stage depends on ---- */
-
-static void add_labels(qb_hasher *hasher, const qb_labels *labels) {
-    for (int32_t i = 0; i < labels->n; i++) {
-        qb_hasher_string(hasher, labels->name[i]);
-        qb_hasher_string(hasher, labels->synset && labels->synset[i] ? labels->synset[i] : "");
-    }
-}
-
-/* What compare is asked for; a model or an engine by what is in the file. */
-static qb_status add_precision(qb_ctx *cx, qb_hasher *hasher, const char *text) {
-    qb_hasher_string(hasher, text);
-    char *path = qb_format(cx, "%.*s", (int)(qb_precision_where(text) - text), text);
-    if (!path) return cx->code;
-    const bool is_file = qb_has_suffix(path, ".onnx") || qb_precision_names_engine(path);
-    qb_status status =
-        is_file && qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
-    qb_free(path);
-    return status;
-}
-
-static qb_status add_inputs(const flow *f, const stage *s, qb_hasher *hasher) {
-    qb_ctx *cx = f->cx;
-    const qb_project *p = &f->project;
-    char *sidecar = NULL, *calibration = NULL;
-    qb_status status = QB_OK;
-    qb_hasher_string(hasher, QB_VERSION);
-    qb_hasher_string(hasher, s->command);
-    qb_hasher_string(hasher, p->spec.backends ? p->spec.backends : "");
-    qb_hasher_string(hasher, p->build.tactic_sources ? p->build.tactic_sources : "");
-    qb_hasher_string(hasher, p->spec.no_mixed_precision ? NO_MIXING : "");
-    if (s->calibration_data || s->evaluation_data)
-        qb_hasher_string(hasher, p->decoder ? p->decoder : "");
-    for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);
-    for (int i = 0; i < 5 && s->sections[i]; i++)
-        qb_fingerprint_section(hasher, p->config, s->sections[i]);
-    qb_hasher_update(hasher, f->model_hash.byte, sizeof f->model_hash.byte);
-    QB_GO(qb_sidecar_find(cx, p->model, &sidecar));
-    if (sidecar) QB_GO(qb_fingerprint_content(cx, hasher, sidecar));
-    for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
-        QB_GO(qb_fingerprint_plugin(cx, hasher, qb_plugins_at(cx->plugins, i)));
-    add_labels(hasher, &p->labels);
-    if (s->calibration_data) QB_GO(qb_fingerprint_path(cx, hasher, p->calibration_data));
-    if (s->evaluation_data) {
-        QB_GO(qb_fingerprint_path(cx, hasher,
-                                  p->evaluation_data ? p->evaluation_data : p->calibration_data));
-        if (p->targets) QB_GO(qb_fingerprint_path(cx, hasher, p->targets));
-        for (int i = 0; i < f->precisions->n; i++)
-            QB_GO(add_precision(cx, hasher, f->precisions->item[i]));
-    }
-    if (s->calibration) {
-        calibration = qb_project_artifact(cx, p, stages[0].suffix);
-        if (!calibration) QB_GO(cx->code);
-        if (qb_path_exists(calibration)) QB_GO(qb_fingerprint_content(cx, hasher, calibration));
-    }
-out:
-    qb_free(sidecar);
-    qb_free(calibration);
-    return status;
-}
-
-static qb_status inputs_of(const flow *f, const stage *s, char hex[33]) {
-    qb_hasher *hasher;
-    QB_TRY(qb_hasher_create(f->cx, &hasher));
-    qb_status status = add_inputs(f, s, hasher);
-    if (status == QB_OK) qb_hash_hex(qb_hasher_digest(hasher), hex);
-    qb_hasher_free(hasher);
-    return status;
-}
-
-static qb_status output_of(qb_ctx *cx, const char *path, char hex[33]) {
-    qb_hasher *hasher;
-    QB_TRY(qb_hasher_create(cx, &hasher));
-    qb_status status = qb_fingerprint_content(cx, hasher, path);
-    if (status == QB_OK) qb_hash_hex(qb_hasher_digest(hasher), hex);
-    qb_hasher_free(hasher);
-    return status;
-}
-
-/* ---- the record of the last run ---- */
-
-/* What cannot be read is no record: everything is made again. */
-static qb_status record_load(flow *f) {
-    char *text;
-    size_t size;
-    f->record = NULL;
-    f->record_path = qb_project_file(f->cx, &f->project, RECORD_NAME);
-    if (!f->record_path) return f->cx->code;
-    if (qb_file_read(f->cx, f->record_path, RECORD_MAX, &text, &size) == QB_OK) {
-        json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-        const char *schema = json_string_value(json_object_get(root, "schema"));
-        if (schema && strcmp(schema, "qbench.run/1") == 0)
-            f->record = json_incref(json_object_get(root, "stages"));
-        json_decref(root);
-        qb_free(text);
-    }
-    qb_ctx_clear(f->cx);
-    if (!json_is_object(f->record)) {
-        json_decref(f->record);
-        f->record = json_object();
-    }
-    return QB_OK;
-}
-
-static qb_status record_save(const flow *f) {
-    const qb_common to = {.json = f->record_path};
-    return qb_json_out(f->cx, &to,
-                       json_pack("{s:s, s:O}", "schema", "qbench.run/1", "stages", f->record));
-}
-
-static bool same(const json_t *entry, const char *key, const char *hex) {
-    const char *text = json_string_value(json_object_get(entry, key));
-    return text && strcmp(text, hex) == 0;
-}
-
-static qb_status up_to_date(const flow *f, const stage *s, const char *path, bool *out) {
-    char inputs[33], output[33];
-    const json_t *entry = json_object_get(f->record, s->command);
-    *out = false;
-    if (f->o->force || !entry || !qb_path_exists(path)) return QB_OK;
-    QB_TRY(inputs_of(f, s, inputs));
-    QB_TRY(output_of(f->cx, path, output));
-    *out = same(entry, "inputs", inputs) && same(entry, "output", output);
-    return QB_OK;
-}
 
 /* ---- running ---- */
 
@@ -222,7 +56,7 @@ static void add_word(const char **words, int *n, const char *option, const char 
 }
 
 /* The command line of a stage: what run was told, the rest is in qbench.yaml. */
-static qb_status run_stage(const flow *f, const stage *s) {
+static qb_status run_stage(const flow *f, const qb_flow_stage *s) {
     const qb_common *common = &f->o->common;
     const bool compares = strcmp(s->command, "compare") == 0;
     const char *words[WORDS_MAX] = {s->command};
@@ -234,7 +68,7 @@ static qb_status run_stage(const flow *f, const stage *s) {
     add_word(words, &n, "--backends", f->project.spec.backends);
     add_word(words, &n, "--timingCacheFile", f->project.spec.timing_cache);
     add_word(words, &n, "--tacticSources", f->project.build.tactic_sources);
-    if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, NO_MIXING);
+    if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, "--no-mixing");
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);
     add_word(words, &n, "--threads", threads);
     if (s->calibration_data || s->evaluation_data) {
@@ -250,7 +84,7 @@ static qb_status run_stage(const flow *f, const stage *s) {
     return qb_command_start(f->cx, qb_command_find(s->command), n, (char **)words);
 }
 
-static void note(const flow *f, const stage *s, const char *state, const char *path) {
+static void note(const flow *f, const qb_flow_stage *s, const char *state, const char *path) {
     json_array_append_new(f->report,
                           json_pack("{s:s, s:s, s:o}", "stage", s->command, "state", state, "file",
                                     path ? qb_json_text(path) : json_null()));
@@ -260,24 +94,21 @@ static void note(const flow *f, const stage *s, const char *state, const char *p
 
 /* The record is taken before the stage and kept after it: what changes while it runs makes it run
  * again. A stage that fails or is interrupted leaves no entry. */
-static qb_status make(flow *f, const stage *s, const char *path) {
-    char inputs[33], output[33];
-    QB_TRY(inputs_of(f, s, inputs));
-    json_object_del(f->record, s->command);
+static qb_status make(flow *f, const qb_flow_stage *s, const char *path) {
+    char inputs[33];
+    QB_TRY(qb_flow_inputs(&f->made, s, inputs));
+    json_object_del(f->made.record, s->command);
     note(f, s, "running", path);
     QB_TRY(run_stage(f, s));
-    if (!path) return QB_OK;
-    QB_TRY(output_of(f->cx, path, output));
-    json_object_set_new(f->record, s->command,
-                        json_pack("{s:s, s:s}", "inputs", inputs, "output", output));
-    return record_save(f);
+    return path ? qb_flow_note(&f->made, s, inputs, path) : QB_OK;
 }
 
-static qb_status do_stage(flow *f, const stage *s, bool *stale) {
+static qb_status do_stage(flow *f, const qb_flow_stage *s, bool *stale) {
     char *path;
     bool current = false;
-    QB_TRY(stage_file(f, s, &path));
-    qb_status status = path && !*stale ? up_to_date(f, s, path, &current) : QB_OK;
+    QB_TRY(qb_flow_file(&f->made, s, &path));
+    const bool looks = path && !*stale && !f->o->force;
+    qb_status status = looks ? qb_flow_is_current(&f->made, s, path, &current) : QB_OK;
     if (status == QB_OK && current) {
         note(f, s, "up to date", path);
     } else if (status == QB_OK && f->o->dry_run) {
@@ -292,8 +123,8 @@ static qb_status do_stage(flow *f, const stage *s, bool *stale) {
 
 static qb_status do_all(flow *f) {
     bool stale = false;
-    for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
-        const stage *s = &stages[i];
+    for (size_t i = 0; i < QB_FLOW_STAGES; i++) {
+        const qb_flow_stage *s = &qb_flow_stages[i];
         const bool gate = strcmp(s->command, "gate") == 0;
         if (gate && !(f->project.config && qb_config_find(f->project.config, "gate"))) {
             note(f, s, "left out: " QB_CONFIG_NAME " has no gate section", NULL);
@@ -305,10 +136,10 @@ static qb_status do_all(flow *f) {
 }
 
 /* The model is read once: its weights may lie in files of their own. */
-static qb_status hash_model(flow *f) {
+static qb_status hash_model(flow *f, qb_hash *out) {
     qb_graph *graph;
     QB_TRY(qb_onnx_load(f->cx, f->project.model, &graph));
-    f->model_hash = graph->hash;
+    *out = graph->hash;
     qb_graph_free(graph);
     return QB_OK;
 }
@@ -333,9 +164,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     flow f = {.cx = cx, .o = o, .precisions = arguments, .report = json_array()};
     qb_status status = QB_OK;
+    qb_hash model;
     QB_GO(qb_project_open(cx, &o->common, &o->project, true, &f.project));
-    QB_GO(hash_model(&f));
-    QB_GO(record_load(&f));
+    QB_GO(hash_model(&f, &model));
+    QB_GO(qb_flow_open(cx, &f.project, model, arguments, &f.made));
     const int kept = divert(&o->common);
     status = do_all(&f);
     restore(kept);
@@ -348,9 +180,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         if (written != QB_OK) status = written;
     }
 out:
-    json_decref(f.record);
+    qb_flow_close(&f.made);
     json_decref(f.report);
-    qb_free(f.record_path);
     qb_project_close(&f.project);
     return status;
 }
@@ -361,7 +192,7 @@ const qb_command qb_command_run = {
     .summary = "calibrate, quantize, compare and gate, each only where something changed",
     .notes =
         "Settings come from qbench.yaml. A stage runs again when the model, its settings, its\n"
-        "data (names, sizes, times) or the file that it wrote has changed; " RECORD_NAME "\n"
+        "data (names, sizes, times) or the file that it wrote has changed; " QB_FLOW_RECORD "\n"
         "keeps what it was made from. PRECISION: as for compare.",
     .example = "qbench init --model squeezenet1.1.onnx --data imagenet_val/\n"
                "qbench run\n"

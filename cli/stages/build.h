@@ -14,18 +14,22 @@ typedef struct qb_precision_flags {
     bool fp16, bf16, int8;
 } qb_precision_flags;
 
+/* What build and bench take unless told: every model has it, as for trtexec. */
+#define QB_PRECISION_DEFAULT "fp32"
 #define QB_PRECISION_FLAG(STRUCT, NAME)                                                            \
     {                                                                                              \
         .name = #NAME, .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, type.NAME),                 \
         .help = "the same as --precision " #NAME                                                   \
     }
 /* Rows of an option struct with a member `qb_precision_flags type`. */
-#define QB_PRECISION_OPTIONS(STRUCT, HELP)                                                         \
+#define QB_PRECISION_OPTIONS(STRUCT)                                                               \
     {.name = "precision",                                                                          \
      .type = QB_OPT_STRING,                                                                        \
      .offset = offsetof(STRUCT, type.precision),                                                   \
      .argument = "PRECISION",                                                                      \
-     .help = HELP " (see 'qbench help precisions')"},                                              \
+     .help =                                                                                       \
+         QB_PRECISION_DEFAULT " (default), tf32, fp16, bf16 or int8[:METHOD][+VARIANT...] with "   \
+                              "the calibration's ranges (see 'qbench help precisions')"},          \
         QB_PRECISION_FLAG(STRUCT, fp16), QB_PRECISION_FLAG(STRUCT, bf16),                          \
         QB_PRECISION_FLAG(STRUCT, int8)
 

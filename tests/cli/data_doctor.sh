@@ -226,7 +226,7 @@ expect 3 "$QBENCH" data doctor one.txt --config colors.yaml
 says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 20 samples, as configured 0.0 %$'
 expect 3 "$QBENCH" data doctor --config colors.yaml
 says '^bad   preprocess RGB input: FP32 top-1 100.0 % on 60 samples, as configured 33.3 %$'
-says '-> check preprocess.color$'
+says '-> write into qbench.yaml: preprocess: \{color: RGB\}$'
 
 # Inputs that images cannot feed, on whatever the model is to run.
 for kind in s32 bool; do

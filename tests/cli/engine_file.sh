@@ -30,7 +30,7 @@ if grep -q avx512_bf16 /proc/cpuinfo; then
     says '^bf16 +[0-9.]+ +[0-9.]+ to'
     complains 'fp16 is left out: .* this processor computes in bf16 \(--precision bf16\)'
     grep -q '"bf16": [1-9]' compare.json || fail 'no layers in bf16'
-    expect 0 "$QBENCH" gate --max-drop 5 --precision bf16
+    expect 0 "$QBENCH" gate --max-drop 5 --precision bf16 --allow calibration-data
     expect 1 "$QBENCH" build --precision fp16
     complains 'fp16: .* \(--precision bf16\)'
 else

@@ -59,8 +59,8 @@ typedef struct alternative {
 
 /* Of equally good ones the first is named. */
 static const alternative alternatives[] = {
-    {"RGB input", "check preprocess.color", to_rgb, true},
-    {"BGR input", "check preprocess.color", to_bgr, true},
+    {"RGB input", "write into qbench.yaml: preprocess: {color: RGB}", to_rgb, true},
+    {"BGR input", "write into qbench.yaml: preprocess: {color: BGR}", to_bgr, true},
     {"pixels as they are (mean 0, std 1)", "check preprocess.mean and std", leave_out, false},
     {"pixels in 0..1 (mean 0, std 255)", "check preprocess.mean and std", to_unit, false},
     {"mean and std times 255", "check preprocess.mean and std: they are for pixels in 0..255",
