@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "calib/spectrum.h"
+#include "cli/calib/named.h"
 #include "cli/out/json.h"
-#include "cli/settings/project.h"
 #include "reports/draw.h"
 
 #define BARS 512        /* most that the axis is divided into */

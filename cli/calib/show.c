@@ -6,8 +6,8 @@
 
 #include "base/text.h"
 #include "calib/spectrum.h"
+#include "cli/calib/named.h"
 #include "cli/out/sampling.h"
-#include "cli/settings/project.h"
 
 typedef struct options {
     qb_common common;

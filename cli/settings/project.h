@@ -175,10 +175,6 @@ char *qb_project_artifact(qb_ctx *cx, const qb_project *project, const char *suf
 /* Path of a file of fixed name in the output folder. New memory. */
 char *qb_project_file(qb_ctx *cx, const qb_project *project, const char *name);
 
-/* The calibration that a command looks at: its first argument, else MODEL.calib.h5 of the project
- * here. New memory. */
-qb_status qb_calibration_path(qb_ctx *cx, const qb_common *common, const qb_opt_list *arguments,
-                              char **out);
 /* Path of the comparison's record: compare.json there, or the .json that -o names. New memory. */
 char *qb_project_record(qb_ctx *cx, const qb_project *project);
 
