@@ -18,6 +18,8 @@ typedef struct qb_common {
     bool quiet, verbose, help;
     int64_t threads;
     const char *max_memory; /* --max-memory SIZE */
+    int n_words;              /* of the command line, from the command's name on */
+    const char *const *words; /* NULL: called by another command */
 } qb_common;
 
 /* Rows that every option table begins with: the first member of each option struct is a

@@ -129,6 +129,8 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s takes %d argument(s), got '%s' as well",
                       command->name, command->max_arguments,
                       arguments.item[command->max_arguments]));
+    options->n_words = argc;
+    options->words = (const char *const *)argv;
     cx->log->quiet = options->quiet;
     cx->log->level = options->quiet     ? QB_LEVEL_ERROR
                      : options->verbose ? QB_LEVEL_DEBUG

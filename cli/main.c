@@ -118,5 +118,7 @@ int main(int argc, char **argv) {
     qb_log_init(&log, stderr, QB_LEVEL_INFO, getenv("NO_COLOR") != NULL);
     cx.log = &log;
     qb_signals_init(&cx);
-    return run(&cx, argc, argv);
+    const int code = run(&cx, argc, argv);
+    qb_signals_done();
+    return code;
 }

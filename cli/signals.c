@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -60,6 +61,18 @@ static void on_abort(int number) {
     SAY("qbench: error: a library gave up: out of memory, or a defect (SIGABRT)\n");
     _exit(EXIT_FAILED);
 }
+
+static volatile sig_atomic_t is_done; /* main ends on its own */
+
+/* HDF5 1.10 calls exit(-1) where it finds no memory for what it has to remember. */
+static void on_exit_of_library(void) {
+    if (is_done) return;
+    remove_temporary_files();
+    SAY("qbench: error: a library ended the program: out of memory\n");
+    _exit(EXIT_FAILED);
+}
+
+void qb_signals_done(void) { is_done = 1; }
 
 /* ---- a file that was cut short ---- */
 
@@ -143,6 +156,7 @@ void qb_signals_init(qb_ctx *cx) {
     sigaction(SIGALRM, &limit, NULL);
     sigaction(SIGBUS, &bus, NULL);
     sigaction(SIGABRT, &abort, NULL);
+    atexit(on_exit_of_library);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file over the size limit is an error of that write */
 }

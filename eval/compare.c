@@ -108,8 +108,9 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
         qb_run_row *row = &run->row[i];
         row->precision = qb_strdup(cx, o->candidate[i].precision);
         row->calibration = qb_strdup(cx, o->candidate[i].calibration);
+        row->scheme = qb_strdup(cx, o->candidate[i].scheme ? o->candidate[i].scheme : "");
         row->backend = qb_backends_name(cx, o->candidate[i].spec.backends);
-        if (!row->precision || !row->calibration || !row->backend) return cx->code;
+        if (!row->precision || !row->calibration || !row->scheme || !row->backend) return cx->code;
     }
     return QB_OK;
 }

@@ -70,6 +70,7 @@ qb_estimate qb_estimate_of(double value);
 /* One engine to compare: a graph (float or quantized) and how to call it. Not owned. */
 typedef struct qb_candidate {
     const char *precision, *calibration;
+    const char *scheme; /* how it is quantized, in words; NULL: in no way that is known */
     const qb_graph *graph;
     const char *file; /* an engine file to load instead of building from the graph, whose inputs and
                          outputs it has; NULL: none */

@@ -155,6 +155,7 @@ static const qb_field row_fields[] = {
     FIELD(R, "speedup", DOUBLE, speedup),
     FIELD(R, "speedup_minima", SCORE, speedup_minima),
     MAY(R, "plan", TEXT, plan),
+    MAY(R, "scheme", TEXT, scheme),
     FIELD(R, "throughput", DOUBLE, throughput),
     FIELD(R, "batch", INT64, batch),
     FIELD(R, "weights_bytes", INT64, weights_bytes),
@@ -231,6 +232,10 @@ static const qb_field disturbance_fields[] = {
 static const qb_record disturbance_record = {0, disturbance_fields};
 static const qb_field run_fields[] = {
     MAY(R, "task", TEXT, task),
+    MAY(R, "made", TEXT, made),
+    MAY(R, "command", TEXT, command),
+    MAY(R, "calibrated_on", TEXT, calibrated_on),
+    MAY(R, "calibration_samples", INT64, calibration_samples),
     {.key = "model", .type = QB_FIELD_OBJECT, .record = &model_record},
     {.key = "dataset", .type = QB_FIELD_OBJECT, .record = &dataset_record},
     {.key = "environment", .type = QB_FIELD_OBJECT, .record = &environment_record},

@@ -109,6 +109,7 @@ typedef struct qb_run_row {
     double drop;           /* of the task's first metric: the first row's minus this one, points */
     double speedup;        /* first row's median latency over this one's */
     double speedup_minima; /* of their least latencies; NaN unless the medians were disturbed */
+    char *scheme;          /* how it is quantized, in words; "": not known, or float */
     char *plan;            /* hash of the engine's plan, 32 hexadecimal digits; "": not known */
     qb_latency latency;
     double throughput; /* items a second: batch / mean latency */
@@ -169,8 +170,11 @@ typedef struct qb_disturbance {
 typedef struct qb_run {
     char *model, *dataset; /* names as given */
     char *task;            /* a name of eval/tasks.def; NULL or "": an old record */
-    char *part;            /* which part of the data, in words; NULL or "": all */
-    char *decoder;         /* of the images: "nvjpeg"; NULL or "": the processor */
+    char *made, *command;  /* when ("2026-11-23 14:30 UTC") and by which command; NULL or "" */
+    char *calibrated_on;   /* what the ranges were chosen on; NULL or "": no row is calibrated */
+    int64_t calibration_samples;
+    char *part;    /* which part of the data, in words; NULL or "": all */
+    char *decoder; /* of the images: "nvjpeg"; NULL or "": the processor */
     int64_t samples, skipped;
     qb_hash model_hash, data_hash;
     /* Environment. */

@@ -60,12 +60,12 @@ static qb_status write_script(const drawing *d, FILE *stream) {
             "if (!exists('svg')) svg = '%s.svg'\n"
             "if (!exists('png')) png = '%s.png'\n"
             "set datafile separator tab\n"
-            "set terminal svg noenhanced size 900,%d font 'Helvetica,14' background '#ffffff'\n"
+            "set terminal svg noenhanced size 640,%d font 'Helvetica,15' background '#ffffff'\n"
             "set output svg\n",
             name, name, name, height);
     qb_status status = d->figure->script(d->cx, d->figure->user, tsv, stream);
     fprintf(stream,
-            "set terminal pngcairo noenhanced size 1350,%d font 'Helvetica,16' background "
+            "set terminal pngcairo noenhanced size 960,%d font 'Helvetica,16' background "
             "'#ffffff'\n"
             "set output png\nreplot\nunset output\n",
             height * 3 / 2);

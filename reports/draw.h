@@ -13,7 +13,7 @@ extern "C" {
 
 typedef struct qb_drawing {
     const char *name;
-    int height; /* pixels of the SVG, which is 900 wide; the PNG has half as many again */
+    int height; /* pixels of the SVG, which is 640 wide; the PNG has half as many again */
     /* Writes the data as TSV (with a header line). */
     qb_status (*data)(qb_ctx *cx, const void *user, FILE *stream);
     /* Writes the script's body: it plots `tsv`; terminal and output are set. */

@@ -31,6 +31,8 @@ int32_t qb_layered_row(const qb_run *run);
 const qb_run_step *qb_step_named(const qb_run_row *row, const char *name);
 /* Horizontal bars, a row each, the first on top: axes without the x range. */
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows);
+/* At most six ticks, at round numbers, on an axis from 0 to `high` > 0. */
+void qb_gnuplot_ticks_from_zero(FILE *stream, double high);
 /* Ticks of a logarithmic x axis at round numbers, dense enough that less than a decade has some. */
 void qb_gnuplot_log_ticks(FILE *stream, double low, double high);
 

@@ -90,6 +90,7 @@ void qb_gnuplot_row_title(FILE *stream, const qb_run *run, int32_t row) {
 
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
     fprintf(stream,
+            "name(text) = strlen(text) > 42 ? substr(text, 1, 40).'..' : text\n"
             "set yrange [%.1f:-0.6]\n"
             "set ytics scale 0\n"
             "set style fill solid 1.0 noborder\n"
@@ -97,6 +98,15 @@ void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
             "set border 3\n"
             "set tics nomirror out\n",
             n_rows - 0.4);
+}
+
+void qb_gnuplot_ticks_from_zero(FILE *stream, double high) {
+    const double least = high / 5, decade = pow(10, floor(log10(least)));
+    const double step = least <= decade       ? 1
+                        : least <= 2 * decade ? 2
+                        : least <= 5 * decade ? 5
+                                              : 10;
+    fprintf(stream, "set xtics 0,%.10g\n", step * decade);
 }
 
 void qb_gnuplot_log_ticks(FILE *stream, double low, double high) {

@@ -88,10 +88,20 @@ void qb_html_table_end(FILE *stream) { fputs("</tbody></table></div>\n", stream)
 
 /* ---- figures ---- */
 
+/* The next text of gnuplot's own for a tooltip, "<title>gnuplot_plot_1</title>": its length, 0
+ * where `at` is another place. */
+static size_t own_title(const char *at) {
+    static const char begin[] = "<title>gnuplot_plot_", end[] = "</title>";
+    if (strncmp(at, begin, sizeof begin - 1) != 0) return 0;
+    const char *close = strstr(at, end);
+    return close ? (size_t)(close - at) + sizeof end - 1 : 0;
+}
+
 /* gnuplot numbers its symbols alike in every picture: inside one page they get a name each. Only
  * ids and references to them are changed, never text. */
 static void put_svg(FILE *stream, const char *svg, const char *name) {
     for (const char *at = svg; *at; at++) {
+        at += own_title(at);
         fputc(*at, stream);
         const bool id =
             at - svg >= 4 && (*at == '\'' || *at == '"') && memcmp(at - 3, "id=", 3) == 0;
@@ -117,7 +127,8 @@ static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
     QB_TRY(status);
     const char *svg = svg_body(text);
     if (svg) {
-        fprintf(page->stream, "<figure role=\"img\" aria-label=\"%s\">\n", figure->title);
+        fprintf(page->stream, "<figure role=\"img\" aria-label=\"%s\" title=\"%s\">\n",
+                figure->title, figure->title);
         put_svg(page->stream, svg, name);
         fprintf(
             page->stream,
@@ -131,9 +142,11 @@ static qb_status put_figure(const qb_page *page, const qb_figure *figure) {
 qb_status qb_html_figures(const qb_page *page, qb_section section) {
     int32_t n;
     const qb_figure *const *all = qb_figures(&n);
+    if (page->figures) fputs("<div class=\"figures\">\n", page->stream);
     for (int32_t i = 0; page->figures && i < n; i++)
         if (all[i]->section == section && (!all[i]->applies || all[i]->applies(page->run)))
             QB_TRY(put_figure(page, all[i]));
+    if (page->figures) fputs("</div>\n", page->stream);
     return QB_OK;
 }
 
@@ -174,12 +187,30 @@ static void environment(const qb_page *p) {
     const qb_run *run = p->run;
     fputs("<section id=\"measured\"><h2>What was measured, on what</h2><dl class=\"terms\">",
           p->stream);
+    if (run->made && run->made[0]) put_term(p->stream, "measured", run->made);
+    if (run->command && run->command[0]) put_term(p->stream, "command", run->command);
     put_term(p->stream, "model", run->model);
     put_hash(p->stream, "model hash", run->model_hash);
     put_term(p->stream, "data", run->dataset);
     fprintf(p->stream, "<dt>samples</dt><dd>%lld scored, %lld skipped</dd>",
             (long long)run->samples, (long long)run->skipped);
+    if (run->part && run->part[0]) put_term(p->stream, "part of the data", run->part);
     put_hash(p->stream, "data hash", run->data_hash);
+    if (run->calibrated_on && run->calibrated_on[0]) {
+        put_term(p->stream, "calibrated on", run->calibrated_on);
+        fprintf(p->stream, "<dt>calibration samples</dt><dd>%lld</dd>",
+                (long long)run->calibration_samples);
+    }
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        const char *scheme = run->row[r].scheme;
+        fputs("<dt>row ", p->stream);
+        qb_html_text(p->stream, run->row[r].precision);
+        fputs("</dt><dd>", p->stream);
+        qb_html_text(p->stream, scheme && scheme[0]          ? scheme
+                                : run->row[r].calibration[0] ? run->row[r].calibration
+                                                             : "not calibrated");
+        fputs("</dd>", p->stream);
+    }
     put_term(p->stream, "processor", run->cpu);
     fprintf(p->stream, "<dt>threads, batch</dt><dd>%d, %lld</dd>", run->threads,
             (long long)run->row[0].batch);
@@ -189,8 +220,10 @@ static void environment(const qb_page *p) {
     fputs("</dl></section>\n", p->stream);
 }
 
-qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const char *figures, FILE *stream) {
-    const qb_page page = {cx, run, figures, stream};
+qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const qb_verdict *verdict,
+                         const char *figures, FILE *stream) {
+    const qb_page page = {
+        .cx = cx, .run = run, .figures = figures, .verdict = verdict, .stream = stream};
     head(&page);
     qb_html_summary(&page);
     QB_TRY(qb_html_accuracy(&page));

@@ -341,7 +341,7 @@ void qb_html_classes(const qb_page *p) {
 
 /* What the roofline allows a step: the lower of the processor's and the memory's ceiling. */
 static double ceiling_of(const qb_run *run, const qb_run_step *s) {
-    const qb_ceilings *c = &run->ceilings;
+    const qb_ceilings roof = qb_report_roof(run), *c = &roof;
     const double peak = s->dtype[0] == 's' || s->dtype[0] == 'u' ? c->s8_gops : c->f32_gops;
     const double memory = c->memory_gbs * s->flops / s->bytes;
     return isnan(memory) ? peak : fmin(peak, memory);
@@ -391,8 +391,8 @@ qb_status qb_html_steps(const qb_page *p) {
         fprintf(p->stream,
                 "<p>Ceilings, measured with the engine's own kernels on a 3x3 convolution of 256 "
                 "channels, and with a copy of 64 MiB: FP32 %.0f and INT8 %.0f 10^9 operations a "
-                "second, memory %.1f GB/s. Layers whose values stay in the caches may be above the "
-                "memory's line.</p>\n",
+                "second, memory %.1f GB/s. The roof is raised to the best that a layer here "
+                "reaches, as values that stay in the caches are faster than memory.</p>\n",
                 run->ceilings.f32_gops, run->ceilings.s8_gops, run->ceilings.memory_gbs);
     for (int32_t r = 0; r < run->n_rows; r++)
         if (run->row[r].n_steps > 0) step_table(p, &run->row[r]);

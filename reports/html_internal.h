@@ -7,7 +7,8 @@
 typedef struct qb_page {
     qb_ctx *cx;
     const qb_run *run;
-    const char *figures; /* folder with the SVG files; NULL: no figures */
+    const char *figures;       /* folder with the SVG files; NULL: no figures */
+    const qb_verdict *verdict; /* NULL: no limits are known */
     FILE *stream;
 } qb_page;
 

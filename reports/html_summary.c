@@ -191,8 +191,32 @@ static void contents(const qb_page *p) {
     fputs("<a href=\"#measured\">What was measured</a></nav>\n", p->stream);
 }
 
+/* What whoever signs looks for first. */
+static void banner(const qb_page *p) {
+    const qb_verdict *v = p->verdict;
+    if (!v) {
+        fputs("<section class=\"verdict none\"><b>Not judged</b> No limits are known: "
+              "<code>qbench gate --max-drop 1.0</code>, or <code>gate:</code> in qbench.yaml."
+              "</section>\n",
+              p->stream);
+        return;
+    }
+    fprintf(p->stream, "<section class=\"verdict %s\"><b>%s</b> ", v->word, v->word);
+    qb_html_text(p->stream, v->text);
+    fputs("<details><summary>All limits</summary><pre>", p->stream);
+    for (const char *c = v->lines; *c; c++) { /* line breaks stay here */
+        char one[2] = {*c, '\0'};
+        if (*c == '\n')
+            fputc('\n', p->stream);
+        else
+            qb_html_text(p->stream, one);
+    }
+    fputs("</pre></details></section>\n", p->stream);
+}
+
 void qb_html_summary(const qb_page *p) {
     const qb_run *run = p->run;
+    banner(p);
     fputs("<header><h1>", p->stream);
     qb_html_text(p->stream, run->model);
     fprintf(p->stream, "</h1><p class=\"soft\">%lld samples of ", (long long)run->samples);

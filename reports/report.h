@@ -69,7 +69,7 @@ typedef struct qb_figure {
     const char *title;
     qb_section section; /* where it stands in the page, after those before it in figures.def */
     bool (*applies)(const qb_run *run); /* is there anything to draw? NULL: always */
-    int (*height)(const qb_run *run);   /* pixels at a width of 900; NULL: by the number of rows */
+    int (*height)(const qb_run *run);   /* pixels at a width of 640; NULL: by the number of rows */
     /* Writes the figure's data as TSV (with a header line). */
     qb_status (*data)(qb_ctx *cx, const qb_run *run, FILE *stream);
     /* Writes the gnuplot script's body: it plots `tsv`; the caller sets terminal and output. */
@@ -82,10 +82,22 @@ const qb_figure *const *qb_figures(int32_t *n);
  * are written; gnuplot failing: QB_STATUS_IO with what it said. */
 qb_status qb_report_figures(qb_ctx *cx, const qb_run *run, const char *folder);
 
+/* What the gate says of a record, for the top of the page. */
+typedef struct qb_verdict {
+    const char *word;  /* "PASS", "FAIL", "BLOCKED" */
+    const char *text;  /* the check that decides, in words */
+    const char *lines; /* every check, a line each */
+} qb_verdict;
+
+/* What no layer of the record can be above: the ceilings, raised to the best that its own steps
+ * reach, as values that stay in caches are faster than memory. NaN where nothing is known. */
+qb_ceilings qb_report_roof(const qb_run *run);
+
 /* The report as one HTML page that needs no other file and no network; it is whole without
- * JavaScript (which sorts its tables). `figures`: the folder that qb_report_figures drew into;
- * NULL: a page without figures. */
-qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const char *figures, FILE *stream);
+ * JavaScript (which sorts its tables). `verdict` may be NULL: no limits are known. `figures`: the
+ * folder that qb_report_figures drew into; NULL: a page without figures. */
+qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const qb_verdict *verdict,
+                         const char *figures, FILE *stream);
 
 #ifdef __cplusplus
 }

@@ -85,9 +85,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (!path) QB_GO(cx->code);
     QB_GO(qb_results_can_save(cx, path));
     QB_GO(qb_stage_compare(cx, &project, &settings, &result));
+    QB_GO(qb_results_describe(cx, &o->common, result));
     QB_GO(qb_results_save(cx, path, result));
     QB_GO(qb_results_show(cx, &o->common, result));
-    if (!o->no_figures) QB_GO(qb_results_page(cx, project.out_dir, result));
+    if (!o->no_figures) QB_GO(qb_results_page(cx, &o->common, project.out_dir, result));
 out:
     qb_free(path);
     qb_run_free(result);

@@ -101,13 +101,14 @@ static qb_status compare(qb_ctx *cx, const options *o, const qb_project *project
     qb_status status = QB_OK;
     if (!path) QB_GO(cx->code);
     QB_GO(qb_stage_compare(cx, project, &settings, &result));
+    QB_GO(qb_results_describe(cx, &o->common, result));
     QB_GO(qb_results_save(cx, path, result));
     QB_GO(qb_results_show(cx, &o->common, result));
     if (!qb_json_on_stdout(&o->common))
         printf("\nEverything is in %s/: go on from there, for example\n"
                "  cd %s && qbench gate --max-drop 1.0 --precision int8\n",
                l->folder, l->folder);
-    QB_GO(qb_results_page(cx, project->out_dir, result));
+    QB_GO(qb_results_page(cx, &o->common, project->out_dir, result));
 out:
     qb_free(path);
     qb_run_free(result);

@@ -71,11 +71,11 @@ static qb_status write_json(qb_ctx *cx, const options *o, const qb_run *run, con
 }
 
 static qb_status write_html(qb_ctx *cx, const options *o, const qb_run *run, const char *path) {
-    return qb_results_html(cx, path, run, !o->no_figures);
+    return qb_results_html(cx, &o->common, path, run, !o->no_figures);
 }
 
 static qb_status write_pdf(qb_ctx *cx, const options *o, const qb_run *run, const char *path) {
-    return qb_results_pdf(cx, path, run, !o->no_figures);
+    return qb_results_pdf(cx, &o->common, path, run, !o->no_figures);
 }
 
 static const form forms[] = {

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "base/text.h"
 #include "cli/out/json.h"
+#include "cli/settings/gate_policy.h"
 
 /* "%" and "points" stand apart from the number, "x" does not; a record's unit comes bare. */
 static const char *gap(const char *unit) { return unit[0] && !strchr(" x", unit[0]) ? " " : ""; }
@@ -210,4 +212,47 @@ json_t *qb_gate_json(const qb_gate_result *r) {
     return json_pack("{s:s, s:o, s:b, s:s, s:o, s:o}", "schema", "qbench.gate/1", "record",
                      record_json(r), "held", r->n > 0 && r->failed == 0, "verdict", verdict,
                      "checks", list, "warnings", warnings);
+}
+
+/* ---- for the page ---- */
+
+static qb_status describe_all(qb_ctx *cx, const qb_gate_result *r, qb_verdict_text *out) {
+    char text[QB_GATE_TEXT];
+    qb_strbuf lines = {0};
+    for (int32_t i = 0; i < r->n; i++) {
+        qb_gate_check_text(&r->check[i], text);
+        qb_strbuf_addf(&lines, "%s %s %s\n", word_of(&r->check[i]), r->check[i].row, text);
+    }
+    QB_TRY(qb_strbuf_take(cx, &lines, &out->lines));
+    qb_gate_verdict(r, text);
+    out->word = r->failed == 0 ? "PASS" : r->failed > r->blocked ? "FAIL" : "BLOCKED";
+    const char *rest = strstr(text, ": ");
+    out->text = qb_strdup(cx, rest ? rest + 2 : text);
+    return out->text ? QB_OK : cx->code;
+}
+
+qb_status qb_gate_verdict_of(qb_ctx *cx, const qb_common *common, const qb_run *run,
+                             qb_verdict_text *out) {
+    enum { CHECKS_MAX = 4096 };
+    const qb_gate_flags none = {.limits = qb_gate_no_limits()};
+    qb_gate_policy policy;
+    qb_gate_result r = {.run = run};
+    qb_gate_check *checks = NULL;
+    bool held;
+    qb_status status = QB_OK;
+    *out = (qb_verdict_text){0};
+    QB_TRY(qb_gate_policy_load(cx, common, &none, &policy));
+    if (!qb_gate_has_limit(&policy.limits)) goto out;
+    r.check = checks = qb_alloc(cx, CHECKS_MAX, sizeof *checks);
+    if (!checks) QB_GO(cx->code);
+    QB_GO(qb_gate(cx, run, policy.precision, &policy.limits, checks, CHECKS_MAX, &r.n, &held));
+    for (int32_t i = 0; i < r.n; i++) {
+        r.failed += !checks[i].held;
+        r.blocked += checks[i].blocked != NULL;
+    }
+    if (r.n > 0) status = describe_all(cx, &r, out);
+out:
+    qb_free(checks);
+    qb_gate_policy_release(&policy);
+    return status;
 }

@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "cli/command.h"
 #include "eval/gate.h"
 
 typedef struct qb_gate_result {
@@ -27,6 +28,14 @@ void qb_gate_annotate(FILE *stream, const qb_gate_result *result);
 /* JUnit XML: one test case a check. `error` (may be NULL) is why nothing could be judged. */
 qb_status qb_gate_junit(qb_ctx *cx, const char *file, const qb_gate_result *result,
                         const char *error);
+/* The verdict by the limits of the settings file: all NULL where there are none. The texts are new
+ * memory. */
+typedef struct qb_verdict_text {
+    const char *word; /* "PASS", "FAIL", "BLOCKED" */
+    char *text, *lines;
+} qb_verdict_text;
+qb_status qb_gate_verdict_of(qb_ctx *cx, const qb_common *common, const qb_run *run,
+                             qb_verdict_text *out);
 json_t *qb_gate_json(const qb_gate_result *result);
 
 #endif

@@ -1,8 +1,11 @@
 #include "cli/out/results.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/file.h"
+#include "base/strbuf.h"
 #include "cli/out/json.h"
 #include "reports/report.h"
 
@@ -14,6 +17,30 @@ qb_status qb_results_show(qb_ctx *cx, const qb_common *common, const qb_run *run
     qb_status status = qb_json_text_out(cx, common, text);
     qb_free(text);
     return status;
+}
+
+/* "2026-11-23 14:30 UTC" */
+static char *date_text(qb_ctx *cx) {
+    const char *epoch = getenv("SOURCE_DATE_EPOCH");
+    char *end = NULL, text[64];
+    const long long told = epoch ? strtoll(epoch, &end, 10) : 0;
+    const time_t at = epoch && end != epoch && *end == '\0' ? (time_t)told : time(NULL);
+    struct tm parts;
+    if (!gmtime_r(&at, &parts)) return qb_strdup(cx, "");
+    strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &parts);
+    return qb_strdup(cx, text);
+}
+
+qb_status qb_results_describe(qb_ctx *cx, const qb_common *common, qb_run *run) {
+    qb_strbuf line = {0};
+    qb_strbuf_add(&line, "qbench");
+    for (int i = 0; i < common->n_words; i++) qb_strbuf_addf(&line, " %s", common->words[i]);
+    QB_TRY(qb_strbuf_take(cx, &line, &run->command));
+    qb_utf8_repair(run->command);
+    for (char *c = run->command; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    run->made = date_text(cx);
+    return run->made ? QB_OK : cx->code;
 }
 
 qb_status qb_results_can_save(qb_ctx *cx, const char *path) { return qb_file_can_write(cx, path); }

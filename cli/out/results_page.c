@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
+#include "cli/out/gate.h"
 #include "cli/out/results.h"
 #include "reports/report.h"
 
@@ -33,26 +35,48 @@ static qb_status draw_beside(qb_ctx *cx, const char *path, const qb_run *run, ch
     return status;
 }
 
-qb_status qb_results_html(qb_ctx *cx, const char *path, const qb_run *run, bool figures) {
+/* The gate's word by the limits of the settings file; nothing where there are none, or where they
+ * are of something else than this record has. */
+static qb_status judge(qb_ctx *cx, const qb_common *common, const qb_run *run,
+                       qb_verdict_text *out) {
+    qb_ctx child;
+    qb_ctx_child(cx, &child);
+    const qb_status status = qb_gate_verdict_of(&child, common, run, out);
+    if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) {
+        qb_ctx_adopt(cx, &child);
+        return status;
+    }
+    if (status != QB_OK) qb_warn(cx, "the page has no verdict: %s", child.message);
+    return QB_OK;
+}
+
+qb_status qb_results_html(qb_ctx *cx, const qb_common *common, const char *path, const qb_run *run,
+                          bool figures) {
     char *folder = NULL;
+    qb_verdict_text verdict = {0};
     qb_writer writer;
-    if (figures) QB_TRY(draw_beside(cx, path, run, &folder));
-    qb_status status = qb_writer_open(cx, path, &writer);
+    QB_TRY(judge(cx, common, run, &verdict));
+    qb_status status = figures ? draw_beside(cx, path, run, &folder) : QB_OK;
+    if (status == QB_OK) status = qb_writer_open(cx, path, &writer);
     if (status == QB_OK) {
-        status = qb_report_html(cx, run, folder, writer.stream);
+        const qb_verdict judged = {verdict.word, verdict.text, verdict.lines};
+        status = qb_report_html(cx, run, verdict.word ? &judged : NULL, folder, writer.stream);
         if (status == QB_OK)
             status = qb_writer_commit(cx, &writer);
         else
             qb_writer_abort(&writer);
     }
     qb_free(folder);
+    qb_free(verdict.text);
+    qb_free(verdict.lines);
     return status;
 }
 
-qb_status qb_results_page(qb_ctx *cx, const char *folder, const qb_run *run) {
+qb_status qb_results_page(qb_ctx *cx, const qb_common *common, const char *folder,
+                          const qb_run *run) {
     char *path = qb_path_join(cx, folder, "report.html");
     if (!path) return cx->code;
-    qb_status status = qb_results_html(cx, path, run, true);
+    qb_status status = qb_results_html(cx, common, path, run, true);
     if (status == QB_OK) qb_info(cx, "wrote %s; its charts are in figures/", path);
     qb_free(path);
     return status;
@@ -91,7 +115,8 @@ static int print_page(const char *browser, char *profile, char *target, char *pa
 
 /* The first browser that there is. */
 static qb_status print_with_any(qb_ctx *cx, char *profile, char *target, char *page) {
-    static const char *const browsers[] = {"chromium", "chromium-browser", "google-chrome"};
+    static const char *const browsers[] = {"chromium", "chromium-browser", "google-chrome",
+                                           "chromium-headless-shell"};
     for (size_t i = 0; i < sizeof browsers / sizeof browsers[0]; i++) {
         const int error = print_page(browsers[i], profile, target, page);
         QB_TRY(qb_check_cancel(cx));
@@ -118,8 +143,8 @@ static char *url_of(qb_ctx *cx, const char *path) {
     return url;
 }
 
-static qb_status print_in(qb_ctx *cx, const char *folder, const char *path, const qb_run *run,
-                          bool figures) {
+static qb_status print_in(qb_ctx *cx, const qb_common *common, const char *folder, const char *path,
+                          const qb_run *run, bool figures) {
     char *page = qb_format(cx, "%s/report.html", folder);
     char *target = qb_format(cx, "--print-to-pdf=%s/report.pdf", folder);
     char *printed = qb_format(cx, "%s/report.pdf", folder), *bytes = NULL;
@@ -128,7 +153,7 @@ static qb_status print_in(qb_ctx *cx, const char *folder, const char *path, cons
     size_t size;
     qb_status status = QB_OK;
     if (!page || !target || !printed || !profile || !url) QB_GO(cx->code);
-    QB_GO(qb_results_html(cx, page, run, figures));
+    QB_GO(qb_results_html(cx, common, page, run, figures));
     QB_GO(print_with_any(cx, profile, target, url));
     QB_GO(qb_file_read(cx, printed, (size_t)256 << 20, &bytes, &size));
     QB_GO(qb_file_write(cx, path, bytes, size));
@@ -147,14 +172,16 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return remove(path);
 }
 
-qb_status qb_results_pdf(qb_ctx *cx, const char *path, const qb_run *run, bool figures) {
+qb_status qb_results_pdf(qb_ctx *cx, const qb_common *common, const char *path, const qb_run *run,
+                         bool figures) {
     const char *place = getenv("TMPDIR"); /* Chromium keeps its own files there as well */
     char *folder = qb_path_join(cx, place && *place ? place : "/tmp", "qbench-report-XXXXXX");
     if (!folder) return cx->code;
     qb_status status = QB_OK;
     if (!mkdtemp(folder)) QB_GO(qb_fail_errno(cx, "make folder %s", folder));
     char *whole = realpath(folder, NULL); /* a URL has no current folder */
-    status = whole ? print_in(cx, whole, path, run, figures) : qb_fail_errno(cx, "open %s", folder);
+    status = whole ? print_in(cx, common, whole, path, run, figures)
+                   : qb_fail_errno(cx, "open %s", folder);
     free(whole);
     if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
         qb_warn(cx, "%s could not be removed", folder);

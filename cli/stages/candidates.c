@@ -40,7 +40,16 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
     QB_TRY_WRAP(cx,
                 qb_stage_quantize(cx, project, c->graph, c->table, precision, quantized, &method),
                 "%s", text);
-    c->item[c->n++] = candidate(project, text, method, *quantized, precision);
+    const qb_quant_options how = qb_stage_quantization(project, precision, method);
+    const char *scheme =
+        keep(c, qb_format(cx, "ranges by %s of %s, %lld samples; activations %s, %s", method,
+                          c->table->dataset, (long long)c->table->samples,
+                          qb_scheme_text(how.activations),
+                          how.per_tensor_weights ? "one weight scale a tensor"
+                                                 : "a weight scale for each output channel"));
+    if (!scheme) return cx->code;
+    c->item[c->n] = candidate(project, text, method, *quantized, precision);
+    c->item[c->n++].scheme = scheme;
     return QB_OK;
 }
 

@@ -124,6 +124,13 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
                               "scored on %s, the data that the ranges were chosen on: the numbers "
                               "flatter; name a held-out set (--data, data.evaluation)",
                               data));
+    if (c->table) {
+        run->calibrated_on = qb_strdup(cx, c->table->dataset);
+        run->calibration_samples = c->table->samples;
+        if (!run->calibrated_on) return cx->code;
+        one_line(run->calibrated_on);
+    }
+    for (int32_t i = 0; i < run->n_rows; i++) one_line(run->row[i].scheme);
     run->model_hash = c->graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);

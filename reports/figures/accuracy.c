@@ -21,7 +21,8 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
 static void write_bars(FILE *stream, const char *tsv, int column, double from, double to,
                        const char *color, const char *title) {
     fprintf(stream,
-            "'%s' skip 1 using %d:0:(0):%d:($0%+.2f):($0%+.2f):ytic(1) with boxxyerror lc rgb %s "
+            "'%s' skip 1 using %d:0:(0):%d:($0%+.2f):($0%+.2f):ytic(name(strcol(1))) with "
+            "boxxyerror lc rgb %s "
             "title ",
             tsv, column, column, from, to, color);
     qb_gnuplot_string(stream, title);
@@ -44,7 +45,8 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
                     "set xrange [0:114]\n"
                     "set xtics 0,20,100\n");
     qb_gnuplot_rows(stream, run->n_rows);
-    fprintf(stream, "set key above center horizontal\nplot ");
+    fprintf(stream,
+            "set key at screen 0.5, screen 0.985 center top horizontal\nset tmargin 4.6\nplot ");
     if (labelled) {
         write_bars(stream, tsv, 2, -0.36, -0.02, QB_BLUE, "right class (top-1)");
         fprintf(stream, ", \\\n     ");

@@ -1,6 +1,7 @@
-/* Latency of each engine on a logarithmic axis: median as a bar, a line from there to p99. Bars of
+/* Latency of each engine on an axis from zero: median as a bar, a line from there to p99. Bars of
  * one backend have one colour. */
 #include <math.h>
+#include <string.h>
 
 #include "reports/figure_internal.h"
 
@@ -20,26 +21,35 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     return QB_OK;
 }
 
-/* What the axis must show: all medians and p99; 1 to 10 when nothing was measured. */
-static void extent(const qb_run *run, double *low, double *high) {
-    *low = INFINITY;
-    *high = 0;
+/* Where the axis ends but for the numbers: behind the longest p99 that is near the medians. One far
+ * beyond them would leave nothing to be seen of the bars; its number says it. 10 when nothing was
+ * measured. */
+static double extent(const qb_run *run) {
+    double high = 0, most = 0;
+    for (int32_t i = 0; i < run->n_rows; i++)
+        if (isfinite(run->row[i].latency.median)) high = fmax(high, run->row[i].latency.median);
     for (int32_t i = 0; i < run->n_rows; i++) {
-        const qb_latency *l = &run->row[i].latency;
-        if (l->median > 0 && l->median < *low) *low = l->median;
-        if (l->median > *high && isfinite(l->median)) *high = l->median;
-        if (l->p99 > *high && isfinite(l->p99)) *high = l->p99;
+        const double p99 = run->row[i].latency.p99;
+        if (isfinite(p99)) most = fmax(most, fmin(p99, 2 * high));
     }
-    if (*low > *high) {
-        *low = 1;
-        *high = 10;
+    most = fmax(most, high);
+    return most > 0 ? fmin(most, 1e12) : 10; /* a record may say anything */
+}
+
+/* How much longer than its bars the axis is, so that the numbers behind them are not cut: pixels of
+ * a picture 640 wide whose names take some. */
+static double room_for_numbers(const qb_run *run) {
+    size_t longest = 0;
+    for (int32_t i = 0; i < run->n_rows; i++) {
+        const size_t n = strlen(run->row[i].precision);
+        if (n > longest) longest = n;
     }
-    *low = fmax(*low, 1e-9); /* a record may say anything */
-    *high = fmin(fmax(*high, *low), 1e12);
+    const double width = 610 - 8.2 * fmin((double)longest, 42), numbers = 225;
+    return width / fmax(width - numbers, 50);
 }
 
 /* The bars of one backend; of all when there is only one. */
-static void write_bars(FILE *stream, const qb_run *run, int32_t row, const char *tsv, double left) {
+static void write_bars(FILE *stream, const qb_run *run, int32_t row, const char *tsv) {
     const bool several = qb_backends_count(run) > 1;
     if (row == 0)
         fprintf(stream, "plot '%s' skip 1 using ", tsv);
@@ -52,7 +62,7 @@ static void write_bars(FILE *stream, const qb_run *run, int32_t row, const char 
     } else {
         fprintf(stream, "2");
     }
-    fprintf(stream, ":0:(%.6g):2:($0-0.3):($0+0.3):ytic(1) with boxxyerror lc rgb '%s'", left,
+    fprintf(stream, ":0:(0):2:($0-0.3):($0+0.3):ytic(name(strcol(1))) with boxxyerror lc rgb '%s'",
             qb_color(qb_backend_index(run, row)));
     if (several) {
         fprintf(stream, " title ");
@@ -63,33 +73,35 @@ static void write_bars(FILE *stream, const qb_run *run, int32_t row, const char 
 
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
     (void)cx;
-    double low, high;
-    extent(run, &low, &high);
-    const double left = low / 1.5;
-    const double right = high * pow(high / left, 0.32); /* room for the numbers behind the bars */
+    const double cut = extent(run), right = cut * room_for_numbers(run);
     char title[256];
     snprintf(title, sizeof title, "Latency of %s, batch %lld, %d thread%s", run->model,
              (long long)run->row[0].batch, run->threads, run->threads == 1 ? "" : "s");
     fprintf(stream, "set title ");
     qb_gnuplot_string(stream, title);
     fprintf(stream,
-            "\nset xlabel 'milliseconds a batch (logarithmic); bar: median, line: to p99'\n"
-            "set logscale x\n"
-            "set xrange [%.6g:%.6g]\n",
-            left, right);
-    qb_gnuplot_log_ticks(stream, left, right);
+            "\nset xlabel 'milliseconds a batch; bar: median, line: to p99'\n"
+            "set xrange [0:%.6g]\n",
+            right);
+    qb_gnuplot_ticks_from_zero(stream, right);
     qb_gnuplot_rows(stream, run->n_rows);
-    fprintf(stream, "%s\nend(median, p99) = p99 > median ? p99 : median\n",
-            qb_backends_count(run) > 1 ? "set key above center horizontal" : "unset key");
+    fprintf(stream,
+            "%s\ncut = %.6g\nend(median, p99) = p99 > cut ? cut : p99 > median ? p99 : median\n"
+            "beyond(p99) = p99 > cut ? sprintf(', p99 %%.3g', p99) : ''\n",
+            qb_backends_count(run) > 1
+                ? "set key at screen 0.5, screen 0.985 center top horizontal\nset tmargin 4.6"
+                : "unset key",
+            cut);
     for (int32_t r = 0, shown = 0; r < run->n_rows; r++)
         if (qb_backend_index(run, r) == shown) {
-            write_bars(stream, run, r, tsv, left);
+            write_bars(stream, run, r, tsv);
             shown++;
         }
-    fprintf(stream, "     '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb "
-                    "'#202020' notitle, \\\n"
-                    "     '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%%#.3g ms, %%.2fx' : "
-                    "'%%.0f ms, %%.2fx', $2, $6)) with labels left offset 1,0 notitle\n");
+    fprintf(stream,
+            "     '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb "
+            "'#202020' notitle, \\\n"
+            "     '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%%#.3g ms, %%.2fx' : "
+            "'%%.0f ms, %%.2fx', $2, $6).beyond($4)) with labels left offset 1,0 notitle\n");
     return QB_OK;
 }
 

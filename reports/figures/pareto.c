@@ -91,7 +91,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set grid lc rgb '#d0d0d0'\n"
             "set border 3\n"
             "set tics nomirror out\n"
-            "set key above center horizontal Left reverse\n",
+            "set key below center vertical maxrows 3 Left reverse\n",
             axis_of(run).label, low / 1.2, high * 1.2);
     qb_gnuplot_log_ticks(stream, low / 1.2, high * 1.2);
     fprintf(stream,

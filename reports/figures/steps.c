@@ -1,5 +1,6 @@
 /* Time of the layers in the first engine and in the first integer one, a pair of bars a layer. */
 #include <math.h>
+#include <stdlib.h>
 
 #include "reports/figure_internal.h"
 
@@ -41,22 +42,63 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     return QB_OK;
 }
 
+static int by_value(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Where the axis ends: at the longest layer, or where one or two are far beyond all others, at
+ * twice the 95th percentile of them. */
+static qb_status cut_of(qb_ctx *cx, const qb_run *run, double *out) {
+    const qb_run_row *first = run->row, *other = &run->row[integer_row(run)];
+    double *ms = qb_alloc(cx, 2 * (size_t)shown(run) + 1, sizeof *ms);
+    int32_t n = 0, left = shown(run);
+    if (!ms) return cx->code;
+    for (int32_t i = 0; i < first->n_steps && left > 0; i++) {
+        if (!is_layer(&first->step[i])) continue;
+        const qb_run_step *twin = qb_step_named(other, first->step[i].name);
+        ms[n++] = first->step[i].ms;
+        if (twin && twin->ms > 0) ms[n++] = twin->ms;
+        left--;
+    }
+    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    const double longest = ms[n - 1], usual = ms[(n - 1) * 95 / 100];
+    *out = longest > 3 * usual ? 2 * usual : longest;
+    qb_free(ms);
+    return QB_OK;
+}
+
+/* A bar that the axis cuts says how long it is. */
+static void name_outliers(FILE *stream, int column, double offset, double cut) {
+    fprintf(stream,
+            ", \\\n     '' skip 1 using (%.6g):($0%+.2f):($%d > %.6g ? sprintf('%%.3g ms >', $%d) "
+            ": '') with labels right tc rgb '#ffffff' notitle",
+            cut, offset, column, cut, column);
+}
+
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
-    (void)cx;
+    double cut;
     if (!applies(run)) return QB_OK;
-    fprintf(stream, "set title 'Where time goes'\n"
-                    "set xlabel 'milliseconds a batch'\n"
-                    "set xrange [0:*]\n");
+    QB_TRY(cut_of(cx, run, &cut));
+    fprintf(stream,
+            "set title 'Where time goes'\n"
+            "set xlabel 'milliseconds a batch'\n"
+            "set xrange [0:%.6g]\n",
+            cut);
+    qb_gnuplot_ticks_from_zero(stream, cut);
     qb_gnuplot_rows(stream, shown(run));
     fprintf(stream,
-            "set key above center horizontal\nplot '%s' skip 1 using 2:0:(0):2:($0-0.38):"
-            "($0):ytic(1) with boxxyerror lc rgb " QB_BLUE " title ",
+            "set key at screen 0.5, screen 0.985 center top horizontal\nset tmargin 4.6\nplot '%s' "
+            "skip 1 using 2:0:(0):2:($0-0.38):"
+            "($0):ytic(name(strcol(1))) with boxxyerror lc rgb " QB_BLUE " title ",
             tsv);
     qb_gnuplot_string(stream, run->row[0].precision);
     fprintf(stream,
             ", \\\n     '' skip 1 using 3:0:(0):3:($0):($0+0.38) with boxxyerror lc rgb " QB_ORANGE
             " title ");
     qb_gnuplot_string(stream, run->row[integer_row(run)].precision);
+    name_outliers(stream, 2, -0.19, cut);
+    name_outliers(stream, 3, 0.19, cut);
     fputc('\n', stream);
     return QB_OK;
 }

@@ -46,7 +46,7 @@ static void show(qb_ctx *cx, const qb_run *run) {
     qb_report_table(stream, run);
     qb_report_markdown(stream, run);
     qb_report_tsv(stream, run);
-    if (qb_report_html(cx, run, NULL, stream) != QB_OK) abort();
+    if (qb_report_html(cx, run, NULL, NULL, stream) != QB_OK) abort();
     for (int32_t i = 0; i < n; i++) {
         if (figures[i]->data(cx, run, stream) != QB_OK) abort();
         if (figures[i]->script(cx, run, "x.tsv", stream) != QB_OK) abort();

@@ -14,7 +14,7 @@ __attribute__((noinline)) static char *page_of(qb_ctx *cx, const qb_run *run, co
     char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
-    assert_ok(cx, qb_report_html(cx, run, figures, stream));
+    assert_ok(cx, qb_report_html(cx, run, NULL, figures, stream));
     fclose(stream);
     return text;
 }
