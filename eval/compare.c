@@ -126,6 +126,9 @@ static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o, qb_run 
         if (status == QB_STATUS_MISMATCH) {
             qb_warn(cx, "--layers needs samples of one shape: %s", cx->message);
             qb_ctx_clear(cx);
+        } else if (status == QB_STATUS_UNSUPPORTED) { /* sizes that come with the data */
+            qb_warn(cx, "--layers: left out: %s", cx->message);
+            qb_ctx_clear(cx);
         } else {
             QB_TRY(status);
         }

@@ -58,8 +58,8 @@ typedef struct qb_task {
 const qb_task *const *qb_tasks(int32_t *n);
 /* The first one that fits, where nobody told it; NULL. */
 const qb_task *qb_task_guess(qb_ctx *cx, const qb_task_data *data);
-/* By its name, or by the last word of a sidecar's text ("face detection"). NULL without an error
- * when it is none of them. */
+/* By its name, or by the last word of a sidecar's text ("face detection", "object-detection"). NULL
+ * without an error when it is none of them. */
 const qb_task *qb_task_find(const char *text);
 /* The same; an error lists the names and the nearest. */
 qb_status qb_task_of_word(qb_ctx *cx, const char *word, const qb_task **out);

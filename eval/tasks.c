@@ -45,11 +45,18 @@ static bool is_among(const char *word, const char *words) {
     return false;
 }
 
-const qb_task *qb_task_find(const char *text) {
-    const char *space = strrchr(text, ' '), *word = space ? space + 1 : text;
+static const qb_task *find_word(const char *word) {
     for (int i = 0; i < TASKS; i++)
         if (strcmp(word, tasks[i]->name) == 0 || is_among(word, tasks[i]->words)) return tasks[i];
     return NULL;
+}
+
+const qb_task *qb_task_find(const char *text) {
+    const qb_task *task = find_word(text);
+    const char *last = NULL;
+    for (const char *c = text; *c != '\0'; c++)
+        if (strchr(" -_", *c)) last = c + 1;
+    return task || !last ? task : find_word(last);
 }
 
 qb_status qb_task_of_word(qb_ctx *cx, const char *word, const qb_task **out) {
