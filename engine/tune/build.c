@@ -286,7 +286,14 @@ out:
 static qb_status split_sizes(qb_ctx *cx, request *r, qb_graph_split *split) {
     if (r->spec.n_profiles > 0 || r->spec.items_apart) return QB_OK;
     QB_TRY(qb_graph_split_at_sizes(cx, r->graph, r->spec.input_shapes, split));
-    if (split->tail) r->graph = split->head;
+    if (!split->tail) return QB_OK;
+    const int32_t late = split->tail->n_nodes, all = r->graph->n_nodes;
+    r->graph = split->head;
+    if (late > 16 && late > all / 4) /* more than the end of a detector */
+        qb_warn(cx,
+                "%d of %d nodes have sizes that come with the data: they run on the host, one by "
+                "one, from '%s' on",
+                (int)late, (int)all, split->tail->nodes[0].name);
     return QB_OK;
 }
 
