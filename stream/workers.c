@@ -92,7 +92,7 @@ static qb_status next_batch(worker *w, int32_t *n) {
     QB_TRY(qb_loader_next(&w->cx, w->shared->loader, &batch));
     *n = batch.n;
     qb_status status = QB_OK;
-    const volatile sig_atomic_t *cancel = w->cx.cancel;
+    volatile sig_atomic_t *cancel = w->cx.cancel;
     if (w->shared->options->pause) w->cx.cancel = NULL; /* a batch is done or not, see save_rest */
     for (int32_t i = 0; i < batch.n && status == QB_OK && !leaves_batch(w->shared); i++)
         status = run_sample(w, &batch, i);

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/strbuf.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "reports/report.h"
 
@@ -35,12 +36,12 @@ qb_status qb_results_describe(qb_ctx *cx, const qb_common *common, qb_run *run) 
     qb_strbuf line = {0};
     qb_strbuf_add(&line, "qbench");
     for (int i = 0; i < common->n_words; i++) qb_strbuf_addf(&line, " %s", common->words[i]);
-    QB_TRY(qb_strbuf_take(cx, &line, &run->command));
-    qb_utf8_repair(run->command);
-    for (char *c = run->command; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f) *c = '?';
+    char *text;
+    QB_TRY(qb_strbuf_take(cx, &line, &text));
+    run->command = qb_text_clean(cx, text);
+    qb_free(text);
     run->made = date_text(cx);
-    return run->made ? QB_OK : cx->code;
+    return run->command && run->made ? QB_OK : cx->code;
 }
 
 qb_status qb_results_can_save(qb_ctx *cx, const char *path) { return qb_file_can_write(cx, path); }

@@ -128,9 +128,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
         run->calibrated_on = qb_strdup(cx, c->table->dataset);
         run->calibration_samples = c->table->samples;
         if (!run->calibrated_on) return cx->code;
-        one_line(run->calibrated_on);
     }
-    for (int32_t i = 0; i < run->n_rows; i++) one_line(run->row[i].scheme);
     run->model_hash = c->graph->hash;
     run->model = qb_strdup(cx, qb_path_base(project->model));
     run->dataset = qb_strdup(cx, data);
