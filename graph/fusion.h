@@ -51,7 +51,8 @@ qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
 /* Data and result of operators that only move elements get one form, codes where one of both has
- * them, with an Identity that converts before or behind; a Split becomes a Slice for each part. The
+ * them, with an Identity that converts before or behind; a Split becomes a Slice for each part.
+ * Weights in codes become reals where their layer cannot compute with integers. The
  * results are the same. For engines of the host. Shapes must be known. */
 qb_status qb_settle_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 

@@ -1,4 +1,6 @@
 /* From fusion groups to steps. */
+#include <string.h>
+
 #include "engine/realize/lowering_internal.h"
 
 /* The kernel for the problem; NULL or UNSUPPORTED when no tactic takes it. */
@@ -39,6 +41,20 @@ static qb_status build_on_host(qb_lowering *b, const qb_group *group, const qb_p
     qb_status status = qb_lower_add_kernel(b, group, &kernel);
     qb_kernel_free(kernel);
     return status;
+}
+
+/* A product of two computed tensors of codes, as tools for static quantization leave attention, is
+ * one of the reals that they stand for: the processor's integer products have packed weights. */
+static void make_real(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                      qb_desc *in) {
+    const bool by_definition = strcmp(b->backends.name[0], "ref") == 0;
+    if (p->kind != QB_KIND_MATMUL || by_definition || in[QB_IN_WEIGHT].q.n == 0 ||
+        b->graph->values[group->in[QB_IN_WEIGHT]].data)
+        return;
+    for (int32_t i = QB_IN_DATA; i <= QB_IN_WEIGHT; i++) {
+        in[i].dtype = QB_DTYPE_F32;
+        in[i].q = (qb_qparams){.axis = -1};
+    }
 }
 
 static qb_status build_kernel_step(qb_lowering *b, const qb_group *group, const qb_problem *p) {
@@ -92,5 +108,6 @@ qb_status qb_lower_group(qb_lowering *b, const qb_group *group) {
     qb_problem problem;
     QB_TRY(qb_group_problem(b->cx, b->graph, group, in, &problem));
     if (group->kind == QB_KIND_CONCAT) return qb_lower_concat(b, group, &problem);
+    if (!b->engine->device) make_real(b, group, &problem, in);
     return build_kernel_step(b, group, &problem);
 }
