@@ -1,12 +1,9 @@
 /* Binary functions where an operand or the result is 8-bit codes: sums of Q/DQ models, whose
  * operands have scales of their own, and products with the gates of squeeze-and-excitation. Real
  * values by scale and zero point, the function, and the common end: the reference's operations in
- * its order. */
-#include <math.h>
-
+ * its order (binary_simd.inc). */
 #include "binary_internal.h"
 
-#define CHUNK 64               /* values at once, in floats */
 #define ELEMENTS_PER_TASK 8192 /* about */
 
 /* Dimensions in the order in which the result lies, those merged that lie together everywhere. */
@@ -19,63 +16,13 @@ typedef struct binary {
     int64_t rows, per_task;                           /* tasks take so many parts of rows */
 } binary;
 
-/* ---- values ---- */
-
-static void load(const qb_operand *o, const char *from, int64_t n, float *to) {
-    const int64_t step = o->step;
-    switch (o->dtype) {
-    case QB_DTYPE_F32:
-        for (int64_t i = 0; i < n; i++) to[i] = ((const float *)(const void *)from)[i * step];
-        break;
-    case QB_DTYPE_U8:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = o->scale * (float)(((const uint8_t *)from)[i * step] - o->zero);
-        break;
-    default:
-        for (int64_t i = 0; i < n; i++)
-            to[i] = o->scale * (float)(((const int8_t *)from)[i * step] - o->zero);
-    }
-}
-
-/* NaN wins in min and max. */
-#define EACH(expr)                                                                                 \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        const float x = a[i], y = b[i];                                                            \
-        a[i] = (expr);                                                                             \
-    }                                                                                              \
-    break
-
-static void combine(qb_binary_kind kind, int64_t n, float *a, const float *b) {
-    switch (kind) {
-    case QB_BINARY_ADD: EACH(x + y);
-    case QB_BINARY_SUB: EACH(x - y);
-    case QB_BINARY_MUL: EACH(x * y);
-    case QB_BINARY_DIV: EACH(x / y);
-    case QB_BINARY_MIN: EACH(isnan(x) || x < y ? x : y);
-    case QB_BINARY_MAX: EACH(isnan(x) || x > y ? x : y);
-    }
-}
-
-static void run_generic(const qb_binary *s, const char *const from[2], char *out, int64_t n) {
-    float a[CHUNK], b[CHUNK];
-    const int64_t size[2] = {(int64_t)qb_dtype_size(s->in[0].dtype) * s->in[0].step,
-                             (int64_t)qb_dtype_size(s->in[1].dtype) * s->in[1].step};
-    const int64_t out_size = (int64_t)qb_dtype_size(s->finish.out);
-    for (int64_t done = 0; done < n; done += CHUNK) {
-        const int64_t some = qb_min64(CHUNK, n - done);
-        load(&s->in[0], from[0] + done * size[0], some, a);
-        load(&s->in[1], from[1] + done * size[1], some, b);
-        combine(s->kind, some, a, b);
-        qb_finish_run(&s->finish, a, some, NULL, out + done * out_size);
-    }
-}
-
 qb_binary_fn qb_binary_best(void) {
 #if QB_X86
     if (qb_processor_has(QB_TIER_AVX512)) return qb_binary_row_avx512;
-    if (qb_processor_has(QB_TIER_AVX2)) return qb_binary_row_avx2;
+    return qb_processor_has(QB_TIER_AVX2) ? qb_binary_row_avx2 : qb_binary_row_sse2;
+#else
+    return qb_binary_row_generic;
 #endif
-    return run_generic;
 }
 
 /* ---- where they lie ---- */

@@ -23,9 +23,11 @@ typedef struct qb_binary {
 typedef void (*qb_binary_fn)(const qb_binary *b, const char *const from[2], char *out, int64_t n);
 qb_binary_fn qb_binary_best(void);
 
+void qb_binary_row_generic(const qb_binary *b, const char *const from[2], char *out, int64_t n);
 #if QB_X86
 void qb_binary_row_avx512(const qb_binary *b, const char *const from[2], char *out, int64_t n);
 void qb_binary_row_avx2(const qb_binary *b, const char *const from[2], char *out, int64_t n);
+void qb_binary_row_sse2(const qb_binary *b, const char *const from[2], char *out, int64_t n);
 #endif
 
 #endif

@@ -69,7 +69,7 @@ typedef struct qb_conv_arch {
 extern const qb_conv_arch qb_conv_f32_avx512, qb_conv_f32_avx2, qb_conv_f32_generic;
 extern const qb_conv_arch qb_conv_bf16_avx512_bf16;
 extern const qb_conv_arch qb_conv_s8_avx512_vnni, qb_conv_s8_avx512, qb_conv_s8_avx2_vnni,
-    qb_conv_s8_avx2, qb_conv_s8_generic;
+    qb_conv_s8_avx2, qb_conv_s8_sse2, qb_conv_s8_generic;
 /* The first of them that runs here, for F32 or S8 data. */
 const qb_conv_arch *qb_conv_best(qb_dtype data);
 

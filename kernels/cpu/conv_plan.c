@@ -21,7 +21,8 @@ const qb_conv_arch *qb_conv_best(qb_dtype data) {
     } rows[] = {{QB_TIER_AVX512_VNNI, &qb_conv_f32_avx512, &qb_conv_s8_avx512_vnni},
                 {QB_TIER_AVX512, &qb_conv_f32_avx512, &qb_conv_s8_avx512},
                 {QB_TIER_AVX2_VNNI, &qb_conv_f32_avx2, &qb_conv_s8_avx2_vnni},
-                {QB_TIER_AVX2, &qb_conv_f32_avx2, &qb_conv_s8_avx2}};
+                {QB_TIER_AVX2, &qb_conv_f32_avx2, &qb_conv_s8_avx2},
+                {QB_TIER_SCALAR, &qb_conv_f32_generic, &qb_conv_s8_sse2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (qb_processor_has(rows[i].tier)) return integer ? rows[i].s8 : rows[i].f32;
 #endif

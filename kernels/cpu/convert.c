@@ -1,6 +1,5 @@
 #include "convert.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "base/clones.h"
@@ -43,31 +42,6 @@ static void look_up_real(const qb_convert *c, const void *in, void *out, int64_t
     for (int64_t i = 0; i < n; i++) to[i] = c->real[from[i]];
 }
 
-static void apply(const qb_convert *c, const void *in, void *out, int64_t n) {
-    qb_finish_run(&c->finish, in, n, NULL, out);
-}
-
-static void quantize(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const float *from = in;
-    uint8_t *to = out; /* the low byte is the code of either sign */
-    for (int64_t i = 0; i < n; i++) {
-        float v = from[i] / c->scale;
-        v = v < c->low ? c->low : v > c->high ? c->high : v;
-        to[i] = (uint8_t)((isnan(v) ? 0 : (int32_t)lrintf(v)) + c->zero);
-    }
-}
-
-static float real_of(const qb_convert *c, uint8_t byte) {
-    int32_t code = c->is_signed ? (int32_t)(int8_t)byte : (int32_t)byte;
-    return c->scale * (float)(code - c->zero);
-}
-
-static void dequantize(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const uint8_t *from = in;
-    float *to = out;
-    for (int64_t i = 0; i < n; i++) to[i] = real_of(c, from[i]);
-}
-
 /* Piece by piece, for the result may lie where the integers do. */
 QB_CLONES static void from_integer(const qb_convert *c, const void *in, void *out, int64_t n) {
     enum { PIECE = 64 };
@@ -79,27 +53,6 @@ QB_CLONES static void from_integer(const qb_convert *c, const void *in, void *ou
         memcpy(integer, (const int32_t *)in + i, bytes);
         for (int k = 0; k < PIECE; k++) real[k] = (float)integer[k];
         memcpy((float *)out + i, real, bytes);
-    }
-}
-
-/* bf16 is the upper half of a float. */
-static void widen(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const uint16_t *from = in;
-    uint32_t *to = out;
-    (void)c;
-    for (int64_t i = 0; i < n; i++) to[i] = (uint32_t)from[i] << 16;
-}
-
-/* To the nearest, ties to even; a NaN stays one. */
-static void narrow(const qb_convert *c, const void *in, void *out, int64_t n) {
-    const uint32_t *from = in;
-    uint16_t *to = out;
-    (void)c;
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t bits = from[i];
-        const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
-        const uint32_t rounded = bits + 0x7fffu + (bits >> 16 & 1u);
-        to[i] = (uint16_t)((nan ? bits | 0x400000u : rounded) >> 16);
     }
 }
 
@@ -145,21 +98,21 @@ QB_AVX512_VBMI static void look_up_vbmi(const qb_convert *c, const void *in, voi
 #endif
 
 static void fill_table(qb_convert *c, const qb_desc *from, const qb_desc *to) {
-    qb_convert in = {.scale = from->q.scale[0],
-                     .zero = qb_cpu_zero(from),
-                     .is_signed = from->dtype == QB_DTYPE_S8};
-    for (int byte = 0; byte < 256; byte++)
-        c->table[byte] = (uint8_t)qb_quantize_value(real_of(&in, (uint8_t)byte), to->q.scale[0],
-                                                    qb_cpu_zero(to), to->dtype);
+    for (int byte = 0; byte < 256; byte++) {
+        const int32_t code = from->dtype == QB_DTYPE_S8 ? (int32_t)(int8_t)byte : byte;
+        const float real = from->q.scale[0] * (float)(code - qb_cpu_zero(from));
+        c->table[byte] =
+            (uint8_t)qb_quantize_value(real, to->q.scale[0], qb_cpu_zero(to), to->dtype);
+    }
 }
 
 static const qb_convert_loops *loops(void) {
-    static const qb_convert_loops portable = {apply, quantize, dequantize, widen, narrow};
 #if QB_X86
     if (qb_processor_has(QB_TIER_AVX512)) return &qb_convert_avx512;
-    if (qb_processor_has(QB_TIER_AVX2)) return &qb_convert_avx2;
+    return qb_processor_has(QB_TIER_AVX2) ? &qb_convert_avx2 : &qb_convert_sse2;
+#else
+    return &qb_convert_generic;
 #endif
-    return &portable;
 }
 
 static qb_convert_fn best_look_up(void) {

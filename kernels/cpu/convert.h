@@ -24,8 +24,9 @@ struct qb_convert {
 typedef struct qb_convert_loops {
     qb_convert_fn apply, quantize, dequantize, widen, narrow;
 } qb_convert_loops;
+extern const qb_convert_loops qb_convert_generic;
 #if QB_X86
-extern const qb_convert_loops qb_convert_avx512, qb_convert_avx2;
+extern const qb_convert_loops qb_convert_avx512, qb_convert_avx2, qb_convert_sse2;
 #endif
 
 /* f32, bf16, u8 and s8 to each other with one scale (but bf16 and codes), s32 to f32, or any type

@@ -209,6 +209,8 @@ static void choose_loops(qb_pool *w) {
         w->run = max ? qb_pool_max_avx512 : qb_pool_average_avx512;
     else if (qb_processor_has(QB_TIER_AVX2))
         w->run = max ? qb_pool_max_avx2 : qb_pool_average_avx2;
+    else
+        w->run = max ? qb_pool_max_sse2 : qb_pool_average_sse2;
 #endif
 }
 

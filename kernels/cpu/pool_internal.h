@@ -41,6 +41,8 @@ void qb_pool_max_avx512(const qb_pool *pool, const qb_pool_window *window);
 void qb_pool_average_avx512(const qb_pool *pool, const qb_pool_window *window);
 void qb_pool_max_avx2(const qb_pool *pool, const qb_pool_window *window);
 void qb_pool_average_avx2(const qb_pool *pool, const qb_pool_window *window);
+void qb_pool_max_sse2(const qb_pool *pool, const qb_pool_window *window);
+void qb_pool_average_sse2(const qb_pool *pool, const qb_pool_window *window);
 #endif
 
 #endif

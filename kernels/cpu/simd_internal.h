@@ -15,6 +15,7 @@
 
 #include "cpu_internal.h"
 
+#define QB_SIMD_SSE2 0
 #define QB_SIMD_AVX2 1
 #define QB_SIMD_AVX2_VNNI 2
 #define QB_SIMD_AVX512 3
@@ -25,7 +26,11 @@
 #endif
 
 /* QB_SIMD_NAME(x): x of this tier. QB_SIMD_HAS: the tier of base/processor.h to ask for. */
-#if QB_SIMD_TIER == QB_SIMD_AVX2
+#if QB_SIMD_TIER == QB_SIMD_SSE2
+#define QB_SIMD
+#define QB_SIMD_NAME(x) x##_sse2
+#define QB_SIMD_HAS QB_TIER_SCALAR
+#elif QB_SIMD_TIER == QB_SIMD_AVX2
 #define QB_SIMD QB_AVX2
 #define QB_SIMD_NAME(x) x##_avx2
 #define QB_SIMD_HAS QB_TIER_AVX2
@@ -67,9 +72,12 @@
 #if QB_SIMD_TIER >= QB_SIMD_AVX512
 #define QB_SIMD_BYTES 64
 #include "simd_512.inc"
-#else
+#elif QB_SIMD_TIER >= QB_SIMD_AVX2
 #define QB_SIMD_BYTES 32
 #include "simd_256.inc"
+#else
+#define QB_SIMD_BYTES 16
+#include "simd_128.inc"
 #endif
 
 /* Four vectors of int32, packed with saturation to bytes after `zero` is added and bounds are

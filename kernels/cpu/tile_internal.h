@@ -223,7 +223,7 @@ QB_V void qb_tile_finish(const qb_tile *t, void *sums, bool integer) {
 
 /* X(rows, vectors) for every shape of tile, and the most rows by number of vectors. */
 /* clang-format off */
-#if QB_LANES == 8
+#if QB_SIMD_BYTES < 64
 #define QB_TILE_MOST {0, 12, 6, 4}
 #define QB_TILE_SHAPES(X)                                                                          \
     X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)                                                \

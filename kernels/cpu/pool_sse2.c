@@ -1,0 +1,3 @@
+/* Pooling windows with SSE2, which every x86-64 has. */
+#define QB_SIMD_TIER QB_SIMD_SSE2
+#include "pool_simd.inc"
