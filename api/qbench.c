@@ -18,6 +18,7 @@ _Static_assert(QBENCH_MAX_RANK == QB_MAX_RANK, "shapes are copied");
 
 struct qbench_session {
     qb_ctx cx;
+    char *key; /* what cx.engine_key points to */
 };
 
 /* An engine and where it came from, for qbench_engine_save. */
@@ -66,7 +67,19 @@ qbench_session *qbench_session_create(void) {
 
 void qbench_session_free(qbench_session *session) {
     if (session) qb_plugins_release(session->cx.plugins);
+    if (session) qb_free(session->key);
     free(session);
+}
+
+qbench_status qbench_session_trust(qbench_session *session, const char *key, int no_machine_code) {
+    qb_ctx *cx = begin(session);
+    char *copy = key ? qb_strdup(cx, key) : NULL;
+    if (key && !copy) return outer(cx->code);
+    qb_free(session->key);
+    session->key = copy;
+    cx->engine_key = copy;
+    cx->no_machine_code = no_machine_code != 0;
+    return QBENCH_OK;
 }
 
 const char *qbench_error(const qbench_session *session) { return session->cx.message; }

@@ -24,6 +24,8 @@ void qb_ctx_child(const qb_ctx *parent, qb_ctx *child) {
     child->plugins = parent->plugins;
     child->outside = parent->outside;
     child->n_outside = parent->n_outside;
+    child->engine_key = parent->engine_key;
+    child->no_machine_code = parent->no_machine_code;
     child->threads = parent->threads;
     child->max_memory = parent->max_memory;
 }

@@ -31,9 +31,11 @@ typedef struct qb_ctx {
     const char *const *outside; /* folders and files that a file may name though they are not in its
                                    folder (base/open.h); may be NULL */
     int n_outside;
-    int threads;        /* worker threads to use; 0: as many as there are processors */
-    size_t max_memory;  /* bytes that the process may have; 0: any number. See qb_alloc */
-    long fail_alloc_at; /* tests: make the n-th allocation from now fail; 0: never */
+    const char *engine_key; /* engine files must be signed by this key (base/sign.h); may be NULL */
+    bool no_machine_code;   /* kernels compiled into engine files are compiled again */
+    int threads;            /* worker threads to use; 0: as many as there are processors */
+    size_t max_memory;      /* bytes that the process may have; 0: any number. See qb_alloc */
+    long fail_alloc_at;     /* tests: make the n-th allocation from now fail; 0: never */
 } qb_ctx;
 
 #if defined(__GNUC__)

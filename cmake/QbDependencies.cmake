@@ -9,6 +9,7 @@ pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
+pkg_check_modules(CRYPTO IMPORTED_TARGET libcrypto>=3) # signed engine files, where it is there
 
 add_library(qb_flags INTERFACE)
 target_compile_options(qb_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
@@ -30,6 +31,10 @@ endif()
 
 add_library(qb_dep_base INTERFACE)
 target_link_libraries(qb_dep_base INTERFACE PkgConfig::YAML PkgConfig::JANSSON Threads::Threads)
+if(CRYPTO_FOUND)
+  target_link_libraries(qb_dep_base INTERFACE PkgConfig::CRYPTO)
+  target_compile_definitions(qb_dep_base INTERFACE QB_HAVE_CRYPTO)
+endif()
 
 add_library(qb_dep_kernels INTERFACE)
 target_link_libraries(qb_dep_kernels INTERFACE OpenMP::OpenMP_C)

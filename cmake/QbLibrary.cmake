@@ -38,7 +38,7 @@ endif()
 # By their names, not as Requires.private: pkg-config would want the headers of all of them where a
 # program is linked with the shared library, which needs none.
 execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs
-  libprotobuf-c libpng libjpeg zlib hdf5-serial yaml-0.1 jansson
+  libprotobuf-c libpng libjpeg zlib hdf5-serial yaml-0.1 jansson ${CRYPTO_MODULE_NAME}
   OUTPUT_VARIABLE QB_STATIC_LIBRARIES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(QB_STATIC_LINK "${QB_STATIC_LIBRARIES} -ldnnl -lgomp ${QB_STATIC_CUDA}-lpthread -ldl -lm")
 file(RELATIVE_PATH QB_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -32,6 +32,11 @@ typedef struct qb_engine_origin {
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path);
 
+/* Signs a file that was saved with the private key in the file `key`, into PATH.sig: 64 bytes that
+ * `openssl pkeyutl -verify -rawin` checks as well. Where cx->engine_key is set, every function below
+ * refuses (QB_STATUS_MISMATCH) a file that is not signed by that key before it looks at its content. */
+qb_status qb_engine_file_sign(qb_ctx *cx, const char *key, const char *path);
+
 /* Checks every byte (hashes), that the file fits this program and processor, as far as it says that
  * it must, and makes the engine again as it was recorded; packed weights stay in the file, which is
  * mapped read-only and must not be cut short while the engine lives. Errors: QB_STATUS_FORMAT

@@ -14,6 +14,7 @@
 #include "cli/pipeline.h"
 #include "cli/settings/inputs.h"
 #include "cli/settings/precision.h"
+#include "cli/settings/trust.h"
 
 typedef struct options {
     qb_common common;
@@ -27,6 +28,7 @@ typedef struct options {
     bool profile, layers, dump_output, dump_profiles, only_build, time_load;
     bool version_compatible, hardware_compatible, no_transfers;
     qb_opt_list trtexec; /* its flags that qbench does not act on */
+    qb_trust_flags trust;
 } options;
 
 #define TEXT(NAME, FIELD, ARGUMENT, HELP)                                                          \
@@ -97,6 +99,7 @@ static const qb_opt table[] = {
     TEXT("devices", project.build.devices, "N,...",
          "several GPUs: one engine and --infStreams streams on each, all at once"),
     FLAG("noDataTransfers", no_transfers, "on a GPU: inputs and outputs stay there"),
+    QB_TRUST_OPTIONS(options),
     {0},
 };
 
@@ -404,6 +407,7 @@ out:
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_bench_devices devices = {0};
+    QB_TRY(qb_trust_apply(cx, &o->trust));
     QB_TRY(qb_devices_parse(cx, o->project.build.devices, &devices.at));
     const char *model = arguments->n > 0 ? arguments->item[0] : o->project.model;
     subject s = {.name = NULL};

@@ -5,13 +5,14 @@
 #include "cli/out/json.h"
 #include "cli/out/steps.h"
 #include "cli/pipeline.h"
+#include "engine/file.h"
 #include "engine/providers.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
     qb_precision_flags type;
-    const char *save_engine, *plan;
+    const char *save_engine, *plan, *sign;
     qb_shape_flags sizes;
     bool steps, version_compatible, hardware_compatible;
 } options;
@@ -41,6 +42,11 @@ static const qb_opt table[] = {
      .offset = offsetof(options, plan),
      .argument = "FILE",
      .help = "realize this plan ('inspect ENGINE.qbe --plan' prints one): nothing is chosen"},
+    {.name = "sign",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, sign),
+     .argument = "KEY",
+     .help = "sign the file with this private key (Ed25519, PEM), into FILE.sig"},
     {.name = "steps",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, steps),
@@ -122,6 +128,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     project.spec.plan = o->plan;
     QB_GO(qb_stage_build(cx, &project, &settings, &built));
     QB_GO(qb_built_save(cx, &project, &settings, &built, path));
+    if (o->sign) QB_GO(qb_engine_file_sign(cx, o->sign, path));
     QB_GO(report(cx, o, built.engine, path));
 out:
     qb_built_release(&built);

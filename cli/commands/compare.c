@@ -4,6 +4,7 @@
 #include "cli/out/results.h"
 #include "cli/pipeline.h"
 #include "cli/settings/precision.h"
+#include "cli/settings/trust.h"
 
 typedef struct options {
     qb_common common;
@@ -12,6 +13,7 @@ typedef struct options {
     const char *batches;
     int64_t thumbnail;
     bool layers, no_figures;
+    qb_trust_flags trust;
 } options;
 
 static const qb_opt table[] = {
@@ -55,6 +57,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, no_figures),
      .help = "draw no charts"},
+    QB_TRUST_OPTIONS(options),
     {0},
 };
 
@@ -65,6 +68,7 @@ static void defaults(void *opts) {
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
+    QB_TRY(qb_trust_apply(cx, &o->trust));
     /* One precision alone would be measured against itself: 100 % agreement, no drop. */
     const bool alone = arguments->n == 1 && strcmp(arguments->item[0], "fp32") != 0;
     const char *const usual[] = {"fp32", alone ? arguments->item[0] : "int8"};

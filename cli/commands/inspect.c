@@ -10,6 +10,7 @@
 #include "cli/pipeline.h"
 #include "cli/settings/inputs.h"
 #include "cli/settings/precision.h"
+#include "cli/settings/trust.h"
 #include "engine/backends.h"
 #include "engine/file.h"
 #include "engine/providers.h"
@@ -20,6 +21,7 @@ typedef struct options {
     qb_project_flags project;
     const char *precision, *shapes, *dot;
     bool graph, steps, passes, plan;
+    qb_trust_flags trust;
 } options;
 
 static const qb_opt table[] = {
@@ -64,6 +66,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, steps),
      .help = "print every step of the engine with its kernel"},
+    QB_TRUST_OPTIONS(options),
     {0},
 };
 
@@ -339,6 +342,7 @@ static qb_status print_plan(qb_ctx *cx, const char *file) {
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
+    QB_TRY(qb_trust_apply(cx, &o->trust));
     const char *file = arguments->n > 0 ? arguments->item[0] : NULL;
     if (file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file)))
         return o->plan ? print_plan(cx, file) : qb_engine_file_show(cx, &o->common, o->steps, file);

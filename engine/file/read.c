@@ -7,6 +7,7 @@
 #include "base/file_kind.h"
 #include "base/log.h"
 #include "base/processor.h"
+#include "base/sign.h"
 #include "engine/backends.h"
 #include "engine/device_internal.h"
 #include "engine/file/file_internal.h"
@@ -88,11 +89,30 @@ static qb_status check_sections(const opened *f) {
     return end == f->map.size ? QB_OK : damaged(f, "bytes behind the last section");
 }
 
+/* Beside the file, as PATH.sig, lies the signature of all its bytes: those that are looked at here.
+ */
+static qb_status check_signature(const opened *f) {
+    char *path = qb_format(f->cx, "%s.sig", f->path), *signature = NULL;
+    size_t size = 0;
+    if (!path) return f->cx->code;
+    qb_status status = qb_file_read(f->cx, path, QB_SIGNATURE_BYTES, &signature, &size);
+    if (status == QB_OK)
+        status = qb_sign_check(f->cx, f->cx->engine_key, f->path, f->map.data, f->map.size,
+                               (const uint8_t *)signature, size);
+    else if (status == QB_STATUS_NOTFOUND)
+        status = qb_fail(f->cx, QB_STATUS_MISMATCH, "%s: it is not signed: there is no %s", f->path,
+                         path);
+    qb_free(signature);
+    qb_free(path);
+    return status;
+}
+
 static qb_status open_file(qb_ctx *cx, const char *path, opened *f) {
     *f = (opened){.cx = cx, .path = path};
     const double start = qb_now();
     QB_TRY(qb_map_open(cx, path, &f->map));
-    qb_status status = check_header(f);
+    qb_status status = cx->engine_key ? check_signature(f) : QB_OK;
+    if (status == QB_OK) status = check_header(f);
     if (status == QB_OK) status = check_sections(f);
     qb_debug(cx, "load: every byte checked in %.3g ms", (qb_now() - start) * 1e3);
     if (status != QB_OK) qb_map_close(&f->map);
@@ -122,6 +142,7 @@ static qb_status read_plan(loading *l, int32_t ordinal) {
     QB_TRY(qb_plan_read(cx, l->f->path, (const char *)text, size, &l->plan));
     l->plan->spec.device = ordinal;
     text = section(l->f, QB_FILE_COMPILED, &size);
+    if (cx->no_machine_code) size = 0;
     return qb_file_compiled_get(cx, l->f->path, text, size, &l->compiled);
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sign.h"
 #include "engine/backends.h"
 #include "engine/device_internal.h"
 #include "engine/file/file_internal.h"
@@ -274,6 +275,18 @@ static qb_status put_plan(qb_ctx *cx, const qb_engine *e, qb_strbuf *out) {
     for (int32_t i = 0; i < e->n_inputs; i++) names[i] = e->inputs[i].name;
     const qb_status status = qb_plan_write(cx, e->plan, names, out);
     qb_free(names);
+    return status;
+}
+
+qb_status qb_engine_file_sign(qb_ctx *cx, const char *key, const char *path) {
+    uint8_t signature[QB_SIGNATURE_BYTES];
+    qb_map map = {0};
+    char *to = qb_format(cx, "%s.sig", path);
+    qb_status status = to ? qb_map_open(cx, path, &map) : cx->code;
+    if (status == QB_OK) status = qb_sign(cx, key, map.data, map.size, signature);
+    if (status == QB_OK) status = qb_file_write(cx, to, signature, sizeof signature);
+    qb_map_close(&map);
+    qb_free(to);
     return status;
 }
 

@@ -75,6 +75,12 @@ QBENCH_API void qbench_session_free(qbench_session *session); /* accepts NULL */
  * Valid until the session's next call. */
 QBENCH_API const char *qbench_error(const qbench_session *session);
 
+/* From now on engine files must be signed (FILE.sig) by the Ed25519 key whose public half is in the
+ * PEM file `key`, which is read at each load; others are QBENCH_MISMATCH. With `no_machine_code`
+ * kernels for a GPU are compiled here, and none that a file holds is run. NULL and 0: as before. */
+QBENCH_API qbench_status qbench_session_trust(qbench_session *session, const char *key,
+                                              int no_machine_code);
+
 /* Loads a plugin (qbench/plugin.h) for the models and engine files that the session reads from now
  * on. Its library stays open until the session and all engines made in it are freed. One that is
  * loaded already is no error. */
