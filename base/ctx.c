@@ -30,7 +30,7 @@ void qb_ctx_child(const qb_ctx *parent, qb_ctx *child) {
     child->max_memory = parent->max_memory;
 }
 
-void qb_ctx_adopt(qb_ctx *parent, const qb_ctx *child) {
+void qb_ctx_take(qb_ctx *parent, const qb_ctx *child) {
     if (parent->code != QB_OK || child->code == QB_OK) return;
     parent->code = child->code;
     memcpy(parent->message, child->message, sizeof parent->message);

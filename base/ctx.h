@@ -1,7 +1,7 @@
 /* The context that carries errors, allocation, cancellation and logging through every call.
  *
  * One qb_ctx belongs to one thread at a time. A worker thread takes its own with qb_ctx_child and
- * the parent adopts the first error with qb_ctx_adopt. */
+ * the parent adopts the first error with qb_ctx_take. */
 #ifndef QB_BASE_CTX_H
 #define QB_BASE_CTX_H
 
@@ -48,7 +48,7 @@ void qb_ctx_init(qb_ctx *cx);
 /* A context for a worker thread: shares log, cancel flag and plugins, starts without an error. */
 void qb_ctx_child(const qb_ctx *parent, qb_ctx *child);
 /* Copies the child's error into the parent unless the parent has one already. */
-void qb_ctx_adopt(qb_ctx *parent, const qb_ctx *child);
+void qb_ctx_take(qb_ctx *parent, const qb_ctx *child);
 /* Forgets the error. */
 void qb_ctx_clear(qb_ctx *cx);
 

@@ -108,8 +108,8 @@ static void format_rate(const qb_progress *p, double elapsed, char *text, size_t
 }
 
 /* "[=====>    ] " as wide as there is room, at most BAR_WIDTH inside; "" where there is little. */
-static void format_bar(double share, int room, char drawing[BAR_WIDTH + 4]) {
-    const int width = room - 3 < BAR_WIDTH ? room - 3 : BAR_WIDTH;
+static void format_bar(double share, int capacity, char drawing[BAR_WIDTH + 4]) {
+    const int width = capacity - 3 < BAR_WIDTH ? capacity - 3 : BAR_WIDTH;
     char *d = drawing;
     if (width >= BAR_LEAST) {
         const int filled = (int)(share * width);
@@ -124,12 +124,12 @@ static void format_bar(double share, int room, char drawing[BAR_WIDTH + 4]) {
 /* "label [=====>    ]  42 %  210/500 images  61.3 images/s  4.7 s left  51 MiB" (the most memory so
  * far) in `room` characters: the bar gives way first, then the memory and the rate. Room 0: a line
  * of a log, without bar and memory. */
-static int format_line(const qb_progress *p, double now, int room, char *text, size_t n) {
+static int format_line(const qb_progress *p, double now, int capacity, char *text, size_t n) {
     char rate[64], left[64] = "", drawing[BAR_WIDTH + 4] = "", counts[80], memory[32] = "";
     const double elapsed = now - p->started;
     double share = 0;
     format_rate(p, elapsed, rate, sizeof rate);
-    if (room > 0) snprintf(memory, sizeof memory, "  %zu MiB", qb_peak_rss() >> 20);
+    if (capacity > 0) snprintf(memory, sizeof memory, "  %zu MiB", qb_peak_rss() >> 20);
     if (p->total > 0) {
         share = fmin((double)p->done / (double)p->total, 1);
         snprintf(counts, sizeof counts, "%3.0f %%  %lld/%lld %s", 100 * share, (long long)p->done,
@@ -145,16 +145,16 @@ static int format_line(const qb_progress *p, double now, int room, char *text, s
         snprintf(left, sizeof left, "  %s left", seconds);
     }
     int words = (int)(strlen(p->label) + 1 + strlen(counts) + 2 + strlen(rate) + strlen(left));
-    if (words + (int)strlen(memory) > room) memory[0] = '\0';
+    if (words + (int)strlen(memory) > capacity) memory[0] = '\0';
     words += (int)strlen(memory);
-    if (p->total > 0 && room > 0) format_bar(share, room - words, drawing);
-    const bool all = room == 0 || words <= room;
+    if (p->total > 0 && capacity > 0) format_bar(share, capacity - words, drawing);
+    const bool all = capacity == 0 || words <= capacity;
     return snprintf(text, n, "%s %s%s%s%s%s%s", p->label, drawing, counts, all ? "  " : "",
                     all ? rate : "", left, memory);
 }
 
 /* What a line may fill: one that wraps could not be cleared again. */
-static int terminal_room(const qb_log *log) {
+static int terminal_width(const qb_log *log) {
     struct winsize size;
     const bool known = ioctl(fileno(log->stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
     return known ? size.ws_col - 1 : 79;
@@ -163,11 +163,11 @@ static int terminal_room(const qb_log *log) {
 static void draw(qb_progress *p, double now) {
     const qb_log *log = p->cx->log;
     char text[512], line[600];
-    const int room = log->terminal ? terminal_room(log) : 0;
+    const int capacity = log->terminal ? terminal_width(log) : 0;
     p->drawn = now;
-    int n = format_line(p, now, room, text, sizeof text);
+    int n = format_line(p, now, capacity, text, sizeof text);
     if (n < 0) return;
-    n = log->terminal ? snprintf(line, sizeof line, CLEAR_LINE "%.*s", room, text)
+    n = log->terminal ? snprintf(line, sizeof line, CLEAR_LINE "%.*s", capacity, text)
                       : snprintf(line, sizeof line, "%s\n", text);
     if (n > 0) put(log, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }

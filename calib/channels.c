@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define FEW_CODES 16.0f /* a channel that reaches less than this part of the widest */
+#define FEW_LEVELS 16.0f /* a channel that reaches less than this part of the widest */
 
 static int32_t channel_axis(const qb_shape *shape) { return shape->rank > 3 ? 1 : shape->rank - 1; }
 
@@ -158,7 +158,7 @@ bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_
     if (n > 0) {
         s.narrowest = reach[0];
         s.median = reach[n / 2];
-        for (int32_t i = 0; i < n; i++) s.few_codes += reach[i] * FEW_CODES < s.widest;
+        for (int32_t i = 0; i < n; i++) s.few_levels += reach[i] * FEW_LEVELS < s.widest;
         *out = s;
     }
     qb_free(reach);

@@ -34,7 +34,7 @@ void qb_channels_release(qb_channels *channels); /* accepts zeroed */
 typedef struct qb_channels_spread {
     float widest, median, narrowest; /* reach of a channel: its largest |value| */
     int32_t widest_at;
-    int32_t few_codes; /* channels that reach less than a sixteenth of the widest: below 4 bits */
+    int32_t few_levels; /* channels that reach less than a sixteenth of the widest: below 4 bits */
 } qb_channels_spread;
 /* Of channels with finite values; false where there are none. */
 bool qb_channels_spread_of(qb_ctx *cx, const qb_channels *channels, qb_channels_spread *out);

@@ -97,7 +97,7 @@ qb_status qb_table_choose(qb_ctx *cx, qb_table *table, const qb_method_choice *m
     for (int i = 0; i < n; i++) {
         if (workers[i].started) pthread_join(workers[i].thread, NULL);
         if (status == QB_OK && workers[i].status != QB_OK) {
-            qb_ctx_adopt(cx, &workers[i].cx);
+            qb_ctx_take(cx, &workers[i].cx);
             status = workers[i].status;
         }
     }

@@ -64,7 +64,7 @@ static qb_status harvest(qb_ctx *cx, const feed *f, lane *l) {
 static qb_status next_slot(qb_ctx *cx, const feed *f, lane *l) {
     l->turn = !l->turn;
     l->filled = 0;
-    QB_TRY(qb_collector_turn(cx, l->collector, &l->slot));
+    QB_TRY(qb_collector_swap(cx, l->collector, &l->slot));
     return harvest(cx, f, l);
 }
 
@@ -75,7 +75,7 @@ static qb_status start(qb_ctx *cx, const feed *f, lane *l) {
 }
 
 /* All of a lane's samples into the gather. */
-static qb_status settle(qb_ctx *cx, const feed *f, lane *l) {
+static qb_status finalize(qb_ctx *cx, const feed *f, lane *l) {
     QB_TRY(start(cx, f, l));
     QB_TRY(next_slot(cx, f, l));
     for (int32_t v = 0; v < qb_collector_count(l->collector); v++) {
@@ -95,10 +95,10 @@ static qb_status named(qb_ctx *cx, const feed *f, qb_status status) {
 }
 
 /* Nobody may be feeding; whoever calls goes to all devices in turn, which work on meanwhile. */
-static qb_status settle_all(qb_ctx *cx, collect *c) {
+static qb_status finalize_all(qb_ctx *cx, collect *c) {
     for (int32_t i = 0; i < c->n; i++)
         for (int32_t k = 0; k < c->feed[i].n_lanes; k++)
-            QB_TRY(named(cx, &c->feed[i], settle(cx, &c->feed[i], &c->feed[i].lane[k])));
+            QB_TRY(named(cx, &c->feed[i], finalize(cx, &c->feed[i], &c->feed[i].lane[k])));
     return QB_OK;
 }
 
@@ -173,7 +173,7 @@ static qb_status find_lane(qb_ctx *cx, feed *f, const qb_tensor *input, int32_t 
         lane *oldest = &f->lane[0];
         for (int32_t i = 1; i < f->n_lanes; i++)
             if (f->lane[i].used < oldest->used) oldest = &f->lane[i];
-        QB_TRY(settle(cx, f, oldest));
+        QB_TRY(finalize(cx, f, oldest));
         lane_close(oldest);
         *oldest = f->lane[--f->n_lanes];
     }
@@ -217,7 +217,7 @@ static qb_status on_sample(qb_ctx *cx, void *user, int32_t worker, const qb_batc
 
 static qb_status on_pause(qb_ctx *cx, void *user, const qb_loader_progress *progress) {
     collect *c = user;
-    QB_TRY(settle_all(cx, c));
+    QB_TRY(finalize_all(cx, c));
     return c->options->pause(cx, c->options->user, progress);
 }
 
@@ -250,7 +250,7 @@ qb_status qb_collect(qb_ctx *cx, const qb_collect_options *options, qb_gather *g
                                                .pause_s = options->pause_s,
                                                .user = &c};
     QB_GO(qb_stream_workers_run(cx, &workers, out));
-    QB_GO(settle_all(cx, &c));
+    QB_GO(finalize_all(cx, &c));
 out:
     for (int32_t i = 0; i < c.n; i++) {
         *begun = *begun || c.feed[i].clock > 0;

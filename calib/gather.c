@@ -110,7 +110,7 @@ static qb_status widen_entry(qb_ctx *cx, qb_table_entry *entry, int64_t old, int
 }
 
 /* Room for the extremes of one more sample in all entries. */
-static qb_status make_room(qb_ctx *cx, qb_gather_part *part) {
+static qb_status make_capacity(qb_ctx *cx, qb_gather_part *part) {
     if (!records(part) || (int64_t)part->n <= part->capacity) return QB_OK;
     const int64_t wanted = part->capacity > 0 ? 2 * part->capacity : 64;
     for (int32_t i = 0; i < part->table->n_entries; i++)
@@ -178,7 +178,7 @@ qb_status qb_gather_sample(qb_ctx *cx, qb_gather *gather, const qb_stream_sample
     visit v = {gather, part};
     const uint64_t key = qb_gather_key(&sample->hash);
     QB_TRY(add_keys(cx, part, &key, 1));
-    QB_TRY(make_room(cx, part));
+    QB_TRY(make_capacity(cx, part));
     return qb_context_observe(cx, sample->context[0], sample->inputs, gather->no_outputs, on_value,
                               &v);
 }
@@ -194,7 +194,7 @@ qb_status qb_gather_count(qb_ctx *cx, qb_gather *gather, int32_t worker, uint64_
     qb_gather_part *part = &gather->part[worker];
     *at = (int64_t)part->n;
     QB_TRY(add_keys(cx, part, &key, 1));
-    return make_room(cx, part);
+    return make_capacity(cx, part);
 }
 
 qb_status qb_gather_extremes(qb_ctx *cx, qb_gather *gather, int32_t worker, const char *value,

@@ -5,7 +5,7 @@
 #include "calib/calib.h"
 
 #define HALF (QB_STATS_BINS / 2)
-#define CODES 256
+#define LEVELS 256
 #define STRIDE 16
 #define ROUNDS 8
 
@@ -31,8 +31,8 @@ qb_bins qb_bins_around_zero(qb_bins full, int32_t reach) {
 }
 
 qb_grid qb_bins_grid(qb_bins at) {
-    const double step = (at.b - at.a) / (CODES - 1.0);
-    return (qb_grid){step, step > 0 ? (int32_t)rint((HALF - at.a) / step) : 0, 0, CODES - 1};
+    const double step = (at.b - at.a) / (LEVELS - 1.0);
+    return (qb_grid){step, step > 0 ? (int32_t)rint((HALF - at.a) / step) : 0, 0, LEVELS - 1};
 }
 
 qb_range qb_bins_range(const qb_stats *stats, qb_bins at) {
@@ -90,7 +90,7 @@ static best search_ends(const qb_bins_problem *s, qb_bins at, ends moving, int32
 /* One end, with the other one where it is. */
 static qb_bins search_end(const qb_bins_problem *s, qb_bins at, ends moving, int32_t most) {
     const int32_t other = moving == RIGHT ? HALF - at.a : at.b - HALF;
-    const int32_t least = CODES - other > 1 ? CODES - other : 1;
+    const int32_t least = LEVELS - other > 1 ? LEVELS - other : 1;
     return search_ends(s, at, moving, most, least).at;
 }
 
@@ -109,5 +109,5 @@ qb_bins qb_bins_search(const qb_bins_problem *problem, qb_bins start) {
 
 int32_t qb_reach_search(const qb_bins_problem *problem) {
     const qb_bins full = qb_bins_full(problem->spectrum);
-    return search_ends(problem, full, BOTH, longest_reach(full), CODES / 2).reach;
+    return search_ends(problem, full, BOTH, longest_reach(full), LEVELS / 2).reach;
 }

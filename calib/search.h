@@ -32,7 +32,7 @@ qb_bins qb_bins_full(const qb_spectrum *spectrum);
 qb_bins qb_bins_mirrored(qb_bins at);
 /* The window with both ends `reach` bins from zero, within the full one. */
 qb_bins qb_bins_around_zero(qb_bins full, int32_t reach);
-/* The grid of 256 codes over a window. */
+/* The grid of 256 quantized values over a window. */
 qb_grid qb_bins_grid(qb_bins at);
 /* The window of least cost found by moving one end at a time from `start`, each end until neither
  * moves: first at every 16th bin, then at every bin around the best; the wider of equals. It

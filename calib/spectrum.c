@@ -68,10 +68,10 @@ double qb_spectrum_error(const qb_spectrum *spectrum, qb_grid grid) {
     if (!(grid.step > 0)) return qb_spectrum_power(spectrum);
     moments before = {0};
     double sum = 0;
-    for (int32_t code = grid.low; code <= grid.high; code++) {
-        const double value = (code - grid.zero) * grid.step;
+    for (int32_t level = grid.low; level <= grid.high; level++) {
+        const double value = (level - grid.zero) * grid.step;
         const moments end =
-            code < grid.high ? below(spectrum, value + grid.step / 2) : all(spectrum);
+            level < grid.high ? below(spectrum, value + grid.step / 2) : all(spectrum);
         /* A cell's error is not negative, whatever the difference of large sums says. */
         sum += greater(0, end.second - before.second - 2 * value * (end.first - before.first) +
                               value * value * (end.count - before.count));
@@ -80,19 +80,20 @@ double qb_spectrum_error(const qb_spectrum *spectrum, qb_grid grid) {
     return sum;
 }
 
-/* Share of the grid's codes in whose cells no value lies; zeros are in that of the zero point. */
-static double unused_codes(const qb_spectrum *s, qb_grid grid) {
-    const int32_t codes = grid.high - grid.low + 1;
+/* Share of the grid's quantized values in whose cells no value lies; zeros are in that of the zero
+ * point. */
+static double unused_levels(const qb_spectrum *s, qb_grid grid) {
+    const int32_t levels = grid.high - grid.low + 1;
     int32_t used = 0;
     double before = 0;
-    for (int32_t code = grid.low; code <= grid.high; code++) {
-        const double value = (code - grid.zero) * grid.step;
+    for (int32_t level = grid.low; level <= grid.high; level++) {
+        const double value = (level - grid.zero) * grid.step;
         const double end =
-            code < grid.high ? below(s, value + grid.step / 2).count : s->count[QB_STATS_BINS];
-        used += end > before || (code == grid.zero && s->zeros > 0);
+            level < grid.high ? below(s, value + grid.step / 2).count : s->count[QB_STATS_BINS];
+        used += end > before || (level == grid.zero && s->zeros > 0);
         before = end;
     }
-    return 1 - (double)used / codes;
+    return 1 - (double)used / levels;
 }
 
 void qb_range_quality_of(const qb_spectrum *spectrum, qb_range range, bool symmetric,
@@ -114,5 +115,5 @@ void qb_range_quality_of(const qb_spectrum *spectrum, qb_range range, bool symme
     const double left = lo <= spectrum->min ? 0 : below(spectrum, lo).count;
     const double right = hi >= spectrum->max ? all(spectrum).count : below(spectrum, hi).count;
     out->saturated = (all(spectrum).count - (right - left)) / (double)spectrum->total;
-    out->unused = unused_codes(spectrum, grid);
+    out->unused = unused_levels(spectrum, grid);
 }

@@ -4,7 +4,8 @@
  * Values count as evenly spread inside their bin (the outer ones up to the extremes), exact zeros
  * as zeros (every range represents them). Under that model the error is exact: prefix sums of the
  * moments 0 to 2, read at the edges of each code's cell, give the integral of (value - code's
- * value)^2 in 256 steps a range, however fine or coarse the codes are against the bins. */
+ * value)^2 in 256 steps a range, however fine or coarse the quantized values are against the bins.
+ */
 #ifndef QB_CALIB_SPECTRUM_H
 #define QB_CALIB_SPECTRUM_H
 
@@ -33,13 +34,13 @@ typedef struct qb_grid {
 typedef struct qb_range_quality {
     double sqnr_db;   /* 10 log10(sum of squares / squared error); infinite without error */
     double saturated; /* share of the values that the range clips, 0 .. 1 */
-    double unused;    /* share of the codes that no value gets, 0 .. 1 */
+    double unused;    /* share of the quantized values that no value gets, 0 .. 1 */
 } qb_range_quality;
 
 void qb_spectrum_init(const qb_stats *stats, qb_spectrum *out);
-/* The grid that the quantizer uses for a range: zero is representable; affine has 256 codes and
- * S = (hi - lo) / 255, symmetric has -127 .. 127 and S = max(|lo|, |hi|) / 127. A range without
- * extent has step 0. */
+/* The grid that the quantizer uses for a range: zero is representable; affine has 256 quantized
+ * values and S = (hi - lo) / 255, symmetric has -127 .. 127 and S = max(|lo|, |hi|) / 127. A range
+ * without extent has step 0. */
 qb_grid qb_grid_of(const qb_spectrum *spectrum, qb_range range, bool symmetric);
 /* Sum of squared errors over all values, in squares of a bin. Step 0: all become zero. */
 double qb_spectrum_error(const qb_spectrum *spectrum, qb_grid grid);

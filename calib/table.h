@@ -17,7 +17,7 @@ extern "C" {
 #define QB_TABLE_FINDINGS 60000 /* most bytes of `doctor`: HDF5's attributes take 64 KiB */
 #define QB_TABLE_SHARDS 1024    /* most parts that a run can be divided into */
 
-/* Real values that are represented without clipping, within what was seen. The quantizer widens it
+/* Floats that are represented without clipping, within what was seen. The quantizer widens it
  * to hold zero. */
 typedef struct qb_range {
     float lo, hi;

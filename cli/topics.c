@@ -120,7 +120,7 @@ const qb_topic qb_topics[] = {
      "  qbench plugin new NAME         a plugin that compiles, to start from\n"
      "  qbench plugin inspect LIB.so   what a plugin says of itself\n"},
     {"quantization", "the arithmetic of INT8 in qbench",
-     "v = S (q - Z): a real value v from its code q, scale S and zero point Z.\n"
+     "v = S (q - Z): a float v from its quantized value q, scale S and zero point Z.\n"
      "\n"
      "Activations are u8, with one scale and zero point a tensor; Z = 0 where a tensor\n"
      "is never negative. Weights are s8 with Z = 0 and one scale an output channel.\n"

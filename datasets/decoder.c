@@ -119,7 +119,7 @@ static void lead(qb_decoder *d, lane *l) {
         batch[i]->lane = l;
         batch[i]->status = status;
         batch[i]->done = true;
-        if (status != QB_OK) qb_ctx_adopt(batch[i]->cx, &cx);
+        if (status != QB_OK) qb_ctx_take(batch[i]->cx, &cx);
     }
     pthread_cond_broadcast(&d->news);
 }

@@ -94,7 +94,7 @@ static bool is_skippable(qb_status status) {
 /* ---- called with the lock held ---- */
 
 static void set_error(qb_loader *l, const qb_ctx *error) {
-    qb_ctx_adopt(&l->error, error);
+    qb_ctx_take(&l->error, error);
     pthread_cond_broadcast(&l->ready);
 }
 
@@ -223,7 +223,7 @@ static void decode_sample(worker *w, cell *c) {
     pthread_mutex_unlock(&l->lock);
     qb_ctx_clear(&w->cx);
     qb_status status = l->tensors ? decode_tensors(&w->cx, o, c) : decode_image(&w->cx, o, c);
-    if (status != QB_OK) qb_ctx_adopt(&c->error, &w->cx);
+    if (status != QB_OK) qb_ctx_take(&c->error, &w->cx);
     pthread_mutex_lock(&l->lock);
     c->state = CELL_DECODED;
     advance_frontier(l);
@@ -298,7 +298,7 @@ static void *worker_main(void *argument) {
 
 qb_dtype qb_image_type(qb_dtype input) {
     if (input == QB_DTYPE_NONE) return QB_DTYPE_F32;
-    return input == QB_DTYPE_F32 || qb_dtype_is_half(input) || input == QB_DTYPE_U8 ||
+    return input == QB_DTYPE_F32 || qb_dtype_is_16bit_float(input) || input == QB_DTYPE_U8 ||
                    input == QB_DTYPE_S8
                ? input
                : QB_DTYPE_NONE;

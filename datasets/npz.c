@@ -116,13 +116,13 @@ static bool inflate_some(z_stream *z, uint64_t *in_left, uint8_t *out, uint64_t 
     z->next_out = out;
     while (n > 0 && state == Z_OK) {
         const uInt in = *in_left > 1 << 30 ? 1 << 30 : (uInt)*in_left;
-        const uInt room = n > 1 << 30 ? 1 << 30 : (uInt)n;
+        const uInt capacity = n > 1 << 30 ? 1 << 30 : (uInt)n;
         z->avail_in = in;
-        z->avail_out = room;
+        z->avail_out = capacity;
         state = inflate(z, Z_NO_FLUSH);
         *in_left -= in - z->avail_in;
-        n -= room - z->avail_out;
-        if (in == z->avail_in && room == z->avail_out) break;
+        n -= capacity - z->avail_out;
+        if (in == z->avail_in && capacity == z->avail_out) break;
     }
     return n == 0 && (state == Z_OK || state == Z_STREAM_END);
 }

@@ -178,8 +178,8 @@ static void integer_bounds(qb_dtype dtype, double *least, double *most) {
 static qb_status convert(qb_ctx *cx, const qb_input_spec *spec, qb_named_tensor *t) {
     const qb_dtype from = t->tensor.desc.dtype, to = spec->dtype;
     if (from == to || to == QB_DTYPE_NONE) return QB_OK;
-    const bool real = to == QB_DTYPE_F32 || to == QB_DTYPE_F64;
-    if (!real && !(is_integer(from) && is_integer(to)))
+    const bool to_float = to == QB_DTYPE_F32 || to == QB_DTYPE_F64;
+    if (!to_float && !(is_integer(from) && is_integer(to)))
         return qb_fail(cx, QB_STATUS_INVALID, "input '%s': expected %s, got %s", spec->name,
                        qb_dtype_text(to), qb_dtype_text(from));
     qb_desc desc = t->tensor.desc;
@@ -188,11 +188,11 @@ static qb_status convert(qb_ctx *cx, const qb_input_spec *spec, qb_named_tensor 
     uint8_t *data = qb_alloc_aligned(cx, 1, bytes + 1);
     if (!data) return cx->code;
     double least = 0, most = 0;
-    if (!real) integer_bounds(to, &least, &most);
+    if (!to_float) integer_bounds(to, &least, &most);
     const int64_t n = qb_shape_count(&desc.shape);
     for (int64_t i = 0; i < n; i++) {
         const double value = qb_number_get(from, t->tensor.data, i);
-        if (!real && !(value >= least && value <= most)) {
+        if (!to_float && !(value >= least && value <= most)) {
             qb_free(data);
             return qb_fail(cx, QB_STATUS_INVALID, "input '%s': %.17g does not fit into %s",
                            spec->name, value, qb_dtype_text(to));

@@ -29,7 +29,7 @@ void qb_collector_free(qb_collector *collector); /* accepts NULL */
 
 /* The slot to be filled next, after its last run has ended; the extremes of that run are there
  * until it starts again. */
-qb_status qb_collector_turn(qb_ctx *cx, qb_collector *collector, qb_collector_slot **out);
+qb_status qb_collector_swap(qb_ctx *cx, qb_collector *collector, qb_collector_slot **out);
 /* Starts the slot of the last turn with what lies in its first n_items, and does not wait. */
 qb_status qb_collector_start(qb_ctx *cx, qb_collector *collector, int64_t n_items);
 /* Waits for all that was started. */

@@ -28,7 +28,7 @@ typedef struct qb_pack {
 /* A quantized constant as floats, for steps that run in f16. */
 typedef struct qb_shared_floats {
     const void *quantized;
-    float *real;
+    float *f32;
     size_t bytes;
     bool kept; /* such a step reads it */
 } qb_shared_floats;
@@ -100,9 +100,9 @@ bool qb_plans_own(const qb_plans *plans, const qb_value *value);
 /* The floats of such a quantized constant, the same for all plans; NULL with an error. Under
  * the lock, or before there are plans. */
 const float *qb_plans_floats(qb_ctx *cx, qb_plans *plans, const qb_value *value);
-/* Choosing between codes and f16 makes all of a network's weights floats: those that are chosen are
- * kept, and all others (or all) go. */
-void qb_plans_keep_floats(qb_plans *plans, const float *real);
+/* Choosing between quantized values and f16 makes all of a network's weights floats: those that are
+ * chosen are kept, and all others (or all) go. */
+void qb_plans_keep_floats(qb_plans *plans, const float *f32);
 void qb_plans_drop_floats(qb_plans *plans, bool all);
 
 /* engine/tune/profiles.c: the plans become those of `engine`, which is packed; it takes them over,

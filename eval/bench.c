@@ -173,7 +173,7 @@ static qb_status first_error(qb_ctx *cx, const stream *streams, int32_t n) {
     for (int32_t i = 0; i < n; i++) measured = measured && streams[i].n > 0;
     for (int32_t i = 0; i < n; i++)
         if (streams[i].cx.code != QB_OK && !(streams[i].cx.code == QB_STATUS_CANCELLED && measured))
-            qb_ctx_adopt(cx, &streams[i].cx);
+            qb_ctx_take(cx, &streams[i].cx);
     return cx->code;
 }
 

@@ -9,7 +9,7 @@
 #include "kernels/ref.h"
 #include "stream/stream.h"
 
-enum { CODES = 256, INPUTS_MAX = 8 };
+enum { LEVELS = 256, INPUTS_MAX = 8 };
 
 /* One layer and how to run it alone. */
 typedef struct layer {
@@ -25,7 +25,7 @@ typedef struct sums {
     double signal, total, own;
     int64_t n, outside;
     float low, high;
-    int64_t code[CODES];
+    int64_t level[LEVELS];
 } sums;
 
 /* What one worker needs: the reference's values of one sample, room for one value, contexts. */
@@ -274,7 +274,8 @@ static double noise_of(const float *reference, const float *value, int64_t n) {
     return noise;
 }
 
-/* The reference's values of one layer: signal, extremes, and what the codes cannot represent. */
+/* The reference's values of one layer: signal, extremes, and what the quantized values cannot
+ * represent. */
 static void add_reference(const layer *l, const float *value, int64_t n, sums *sum) {
     double low = -INFINITY, high = INFINITY;
     if (l->q->n > 0) {
@@ -292,13 +293,13 @@ static void add_reference(const layer *l, const float *value, int64_t n, sums *s
     sum->n += n;
 }
 
-static void count_codes(const layer *l, const float *value, int64_t n, sums *sum) {
+static void count_quantized(const layer *l, const float *value, int64_t n, sums *sum) {
     const float scale = l->q->scale[0];
     const int32_t zero = l->q->zero ? l->q->zero[0] : 0;
     const int32_t least = l->q->dtype == QB_DTYPE_U8 ? 0 : -128;
     for (int64_t i = 0; i < n; i++) {
-        const int32_t code = (int32_t)lrintf(value[i] / scale) + zero - least;
-        if (code >= 0 && code < CODES) sum->code[code]++;
+        const int32_t level = (int32_t)lrintf(value[i] / scale) + zero - least;
+        if (level >= 0 && level < LEVELS) sum->level[level]++;
     }
 }
 
@@ -316,7 +317,7 @@ static qb_status compare_integer(qb_ctx *cx, void *user, int32_t observed, const
     qb_tensor_floats(tensor, o->bench->scratch);
     add_reference(l, reference, n, sum);
     sum->total += noise_of(reference, o->bench->scratch, n);
-    if (l->q->n > 0) count_codes(l, o->bench->scratch, n, sum);
+    if (l->q->n > 0) count_quantized(l, o->bench->scratch, n, sum);
     return QB_OK;
 }
 
@@ -357,7 +358,7 @@ static sums merged(const survey *s, int32_t at) {
         all.outside += one->outside;
         all.low = fminf(all.low, one->low);
         all.high = fmaxf(all.high, one->high);
-        for (int c = 0; c < CODES; c++) all.code[c] += one->code[c];
+        for (int c = 0; c < LEVELS; c++) all.level[c] += one->level[c];
     }
     return all;
 }
@@ -368,7 +369,7 @@ static double level(double signal, double noise) {
 
 static int32_t unused(const layer *l, const sums *sum) {
     int32_t n = 0;
-    for (int c = 0; c < CODES; c++) n += sum->code[c] == 0;
+    for (int c = 0; c < LEVELS; c++) n += sum->level[c] == 0;
     return l->q->n > 0 ? n : -1;
 }
 

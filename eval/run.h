@@ -76,7 +76,7 @@ typedef struct qb_run_layer {
     double own_db;             /* SQNR of the layer alone, fed with FP32 values */
     double total_db;           /* SQNR of its value inside the whole engine */
     double saturated;          /* percent of the FP32 values outside the representable range */
-    double range_lo, range_hi; /* what the codes can represent; NaN: not quantized */
+    double range_lo, range_hi; /* what the quantized values can represent; NaN: not quantized */
     double seen_lo, seen_hi;   /* extremes of the FP32 value */
     int32_t unused_codes;      /* of 256, never taken over the data; -1: not quantized */
     char *method;              /* whose range it is; "" where that is not known */

@@ -86,10 +86,10 @@ bool qb_warning_has(const qb_run *run, const char *name) {
 
 /* Median of the later half of the rounds over that of the earlier half, minus 1. */
 static double drift_of(const qb_run_row *row) {
-    const int32_t half = row->n_rounds / 2;
+    const int32_t f16 = row->n_rounds / 2;
     double sum[2] = {0, 0};
-    if (half < 2) return 0;
-    for (int32_t i = 0; i < half; i++) {
+    if (f16 < 2) return 0;
+    for (int32_t i = 0; i < f16; i++) {
         sum[0] += row->round[i];
         sum[1] += row->round[row->n_rounds - 1 - i];
     }
@@ -162,13 +162,13 @@ static qb_status of_reference(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
 /* Accuracy is that of INT8 in every layer, so that it does not depend on what timing found; latency
  * is that of the engine which runs. Whoever reads both in one row should know where they part. */
 static qb_status of_mixing(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
-    const int32_t half = row->layers.fp16, codes = row->layers.int8;
-    if (half == 0 || strncmp(row->precision, "int8", 4) != 0) return QB_OK;
+    const int32_t f16 = row->layers.fp16, quantized = row->layers.int8;
+    if (f16 == 0 || strncmp(row->precision, "int8", 4) != 0) return QB_OK;
     return qb_warning_add(
         cx, run, "mixed-precision", row->precision,
         "%s: %d of %d layers run in FP16, as that is faster here: the latency is of this engine, "
         "the accuracy of INT8 in all of them (--no-mixing times that one)",
-        row->precision, half, half + codes + row->layers.fp32);
+        row->precision, f16, f16 + quantized + row->layers.fp32);
 }
 
 static qb_status of_data(qb_ctx *cx, qb_run *run) {

@@ -4,7 +4,7 @@
 
 #include "graph_internal.h"
 
-void qb_value_reals(const qb_value *value, float *real) {
+void qb_value_dequantized(const qb_value *value, float *f32) {
     const qb_qparams *q = &value->q;
     const int64_t n = qb_shape_count(&value->shape);
     int64_t inner = 1;
@@ -17,7 +17,7 @@ void qb_value_reals(const qb_value *value, float *real) {
                             : value->dtype == QB_DTYPE_U8
                                 ? (double)((const uint8_t *)value->data)[i]
                                 : (double)((const int8_t *)value->data)[i];
-        real[i] = (float)((code - zero) * (double)q->scale[c]);
+        f32[i] = (float)((code - zero) * (double)q->scale[c]);
     }
 }
 
@@ -27,14 +27,14 @@ bool qb_graph_is_quantized(const qb_graph *graph) {
     return false;
 }
 
-static qb_status make_real(qb_ctx *cx, qb_graph *graph, qb_value *value) {
+static qb_status make_float(qb_ctx *cx, qb_graph *graph, qb_value *value) {
     if (value->data) {
         const size_t n = (size_t)qb_shape_count(&value->shape);
-        float *real = qb_arena_alloc(cx, graph->arena, n, sizeof *real);
-        if (!real) return cx->code;
-        qb_value_reals(value, real);
-        value->data = real;
-        value->bytes = n * sizeof *real;
+        float *f32 = qb_arena_alloc(cx, graph->arena, n, sizeof *f32);
+        if (!f32) return cx->code;
+        qb_value_dequantized(value, f32);
+        value->data = f32;
+        value->bytes = n * sizeof *f32;
     }
     value->dtype = QB_DTYPE_F32;
     value->q = (qb_qparams){.axis = -1};
@@ -50,7 +50,7 @@ qb_status qb_graph_dequantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out)
     QB_TRY(qb_graph_clone(cx, graph, &copy));
     qb_status status = QB_OK;
     for (int32_t v = 0; status == QB_OK && v < copy->n_values; v++)
-        if (copy->values[v].q.n > 0) status = make_real(cx, copy, &copy->values[v]);
+        if (copy->values[v].q.n > 0) status = make_float(cx, copy, &copy->values[v]);
     if (status == QB_OK) status = qb_graph_infer(cx, copy);
     if (status == QB_OK)
         *out = copy;

@@ -1,4 +1,4 @@
-/* From quantized graphs back to real ones. */
+/* From quantized graphs back to float ones. */
 #ifndef QB_GRAPH_DEQUANTIZE_H
 #define QB_GRAPH_DEQUANTIZE_H
 
@@ -8,15 +8,16 @@
 extern "C" {
 #endif
 
-/* The real values scale (q - zero) of a quantized constant, row-major, into real[elements]. */
-void qb_value_reals(const qb_value *value, float *real);
+/* The dequantized values scale (q - zero) of a quantized constant, row-major, into f32[elements].
+ */
+void qb_value_dequantized(const qb_value *value, float *f32);
 
-/* Has it a value in codes? */
+/* Has it a value in quantized values? */
 bool qb_graph_is_quantized(const qb_graph *graph);
 
-/* A copy in which no value is quantized: constants hold their real values, activations are not
- * rounded any more. QB_STATUS_UNSUPPORTED where nodes work on integers by themselves (Q/DQ that was
- * not folded, ConvInteger ...). */
+/* A copy in which no value is quantized: constants hold their dequantized values, activations are
+ * not rounded any more. QB_STATUS_UNSUPPORTED where nodes work on integers by themselves (Q/DQ that
+ * was not folded, ConvInteger ...). */
 qb_status qb_graph_dequantize(qb_ctx *cx, const qb_graph *graph, qb_graph **out);
 
 #ifdef __cplusplus

@@ -167,13 +167,13 @@ out:
     return status;
 }
 
-/* Evaluation by the definitions knows real numbers only. */
-static qb_status make_real(qb_ctx *cx, qb_graph **graph) {
-    qb_graph *real;
+/* Evaluation by the definitions knows floats only. */
+static qb_status make_float(qb_ctx *cx, qb_graph **graph) {
+    qb_graph *floats;
     if (!qb_graph_is_quantized(*graph)) return QB_OK;
-    QB_TRY(qb_graph_dequantize(cx, *graph, &real));
+    QB_TRY(qb_graph_dequantize(cx, *graph, &floats));
     qb_graph_free(*graph);
-    *graph = real;
+    *graph = floats;
     return QB_OK;
 }
 
@@ -200,7 +200,7 @@ static qb_status split_bound(qb_ctx *cx, const qb_graph *graph, const qb_graph *
         QB_TRY(need_output(cx, s->head, name, &number));
     }
     QB_TRY(kill_idle(cx, s->head));
-    return make_real(cx, &s->tail);
+    return make_float(cx, &s->tail);
 }
 
 qb_status qb_graph_split_at_sizes(qb_ctx *cx, const qb_graph *graph, const qb_shape *input_shapes,

@@ -23,7 +23,7 @@ typedef struct fuser {
 /* --- what may be fused ------------------------------------------------------------------------ */
 
 /* Float 32, or integers with one scale for the whole tensor. */
-static bool is_real(const qb_graph *graph, int32_t value) {
+static bool is_float(const qb_graph *graph, int32_t value) {
     if (value < 0) return false;
     const qb_value *v = &graph->values[value];
     return v->q.n == 0 ? v->dtype == QB_DTYPE_F32 : v->q.n == 1;
@@ -31,7 +31,7 @@ static bool is_real(const qb_graph *graph, int32_t value) {
 
 static bool is_byte(qb_dtype dtype) { return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8; }
 
-/* A weight to go with real data: float 32 (then the arithmetic is, also where the data are
+/* A weight to go with float data: float 32 (then the arithmetic is, also where the data are
  * integers, as for a layer that was kept in float), or both 8-bit integers, the weight's scales
  * being one or along `axis`. */
 static bool is_weight(const qb_graph *graph, int32_t value, int32_t data, int32_t axis) {
@@ -78,8 +78,8 @@ static bool clip_act(const qb_graph *graph, const qb_node *node, qb_act *act) {
 }
 
 static bool gelu_act(const qb_node *node, qb_act *act) {
-    bool tanh_form = strcmp(qb_node_string(node, "approximate", "none"), "tanh") == 0;
-    act->kind = tanh_form ? QB_ACT_GELU_TANH : QB_ACT_GELU;
+    bool tanh_approximation = strcmp(qb_node_string(node, "approximate", "none"), "tanh") == 0;
+    act->kind = tanh_approximation ? QB_ACT_GELU_TANH : QB_ACT_GELU;
     return true;
 }
 
@@ -113,15 +113,15 @@ static int32_t silu_product(const fuser *f, int32_t value, int32_t sigmoid) {
 
 /* --- building a group ------------------------------------------------------------------------- */
 
-typedef struct draft {
+typedef struct pattern {
     qb_group group;
     int32_t in[4]; /* CONV, CONV_TRANSPOSE, MATMUL, BINARY */
-} draft;
+} pattern;
 
-static void add_node(draft *d, int32_t node) { d->group.node[d->group.n_nodes++] = node; }
+static void add_node(pattern *d, int32_t node) { d->group.node[d->group.n_nodes++] = node; }
 
 /* Adds a bias to a MATMUL without one. */
-static void take_bias(const fuser *f, draft *d) {
+static void take_bias(const fuser *f, pattern *d) {
     const qb_graph *graph = f->graph;
     int32_t value = d->group.out, add = next_of(f, value);
     if (d->in[QB_IN_BIAS] >= 0 || add < 0 || !qb_node_is(&graph->nodes[add], "Add")) return;
@@ -137,13 +137,13 @@ static void take_bias(const fuser *f, draft *d) {
     add_node(d, add);
 }
 
-static bool take_residual(const fuser *f, draft *d) {
+static bool take_residual(const fuser *f, pattern *d) {
     const qb_graph *graph = f->graph;
     int32_t value = d->group.out, add = next_of(f, value);
     if (add < 0 || !qb_node_is(&graph->nodes[add], "Add")) return false;
     const qb_node *node = &graph->nodes[add];
     int32_t other = node->in[0] == value ? node->in[1] : node->in[0];
-    if (qb_value_is_const(graph, other) || !is_real(graph, other)) return false;
+    if (qb_value_is_const(graph, other) || !is_float(graph, other)) return false;
     if (!qb_shape_surely_equal(&graph->values[value].shape, &graph->values[other].shape))
         return false;
     d->in[QB_IN_RESIDUAL] = other;
@@ -152,7 +152,7 @@ static bool take_residual(const fuser *f, draft *d) {
     return true;
 }
 
-static bool take_silu(const fuser *f, draft *d) {
+static bool take_silu(const fuser *f, pattern *d) {
     int32_t value = d->group.out;
     if (!may_vanish(f, value) || f->uses.n_users[value] != 2) return false;
     for (int32_t i = 0; i < 2; i++) {
@@ -167,7 +167,7 @@ static bool take_silu(const fuser *f, draft *d) {
     return false;
 }
 
-static bool take_act(const fuser *f, draft *d) {
+static bool take_act(const fuser *f, pattern *d) {
     int32_t node = next_of(f, d->group.out);
     qb_act act;
     if (node < 0) return take_silu(f, d);
@@ -180,7 +180,7 @@ static bool take_act(const fuser *f, draft *d) {
     return true;
 }
 
-static qb_status commit(fuser *f, const draft *d, const int32_t *in, int32_t n_in) {
+static qb_status commit(fuser *f, const pattern *d, const int32_t *in, int32_t n_in) {
     qb_group *group = &f->out->group[f->out->n];
     int32_t *copy = qb_arena_pack(f->cx, f->out->arena, (size_t)n_in, sizeof *copy);
     if (!copy) return f->cx->code;
@@ -195,7 +195,7 @@ static qb_status commit(fuser *f, const draft *d, const int32_t *in, int32_t n_i
 
 /* --- anchors ---------------------------------------------------------------------------------- */
 
-static bool draft_conv(const fuser *f, int32_t index, draft *d) {
+static bool match_conv(const fuser *f, int32_t index, pattern *d) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
     const qb_kind kind = node->op->kernel.kind;
@@ -204,7 +204,7 @@ static bool draft_conv(const fuser *f, int32_t index, draft *d) {
     int32_t x = node->in[0], w = node->in[1], bias = qb_node_in(node, 2);
     int32_t rank = graph->values[x].shape.rank;
     const qb_shape *out = &graph->values[node->out[0]].shape;
-    if (!is_real(graph, x) || !is_real(graph, node->out[0]) || rank < 3 || rank > 5) return false;
+    if (!is_float(graph, x) || !is_float(graph, node->out[0]) || rank < 3 || rank > 5) return false;
     if (!qb_value_is_const(graph, w) || !is_weight(graph, w, x, transpose ? 1 : 0)) return false;
     if (bias >= 0 && !is_bias(graph, bias, w, out->dim[1], false)) return false;
     d->group.kind = kind;
@@ -214,7 +214,7 @@ static bool draft_conv(const fuser *f, int32_t index, draft *d) {
     return true;
 }
 
-static bool draft_matmul(const fuser *f, int32_t index, draft *d) {
+static bool match_matmul(const fuser *f, int32_t index, pattern *d) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
     if (node->op->kernel.kind != QB_KIND_MATMUL) return false;
@@ -222,8 +222,8 @@ static bool draft_matmul(const fuser *f, int32_t index, draft *d) {
     const qb_shape *out = &graph->values[node->out[0]].shape;
     int32_t rank = graph->values[b].shape.rank;
     if (graph->values[a].shape.rank < 2 || rank < 2 || out->rank < 2) return false;
-    if (!is_real(graph, a) || !is_real(graph, node->out[0])) return false;
-    if (!qb_value_is_const(graph, b) && !is_real(graph, b)) return false;
+    if (!is_float(graph, a) || !is_float(graph, node->out[0])) return false;
+    if (!qb_value_is_const(graph, b) && !is_float(graph, b)) return false;
     bool transposed = qb_node_int(node, "transB", 0) != 0;
     if (!is_weight(graph, b, a, transposed ? rank - 2 : rank - 1)) return false;
     if (bias >= 0 &&
@@ -236,9 +236,9 @@ static bool draft_matmul(const fuser *f, int32_t index, draft *d) {
     return true;
 }
 
-static draft new_draft(const fuser *f, int32_t index) {
+static pattern new_pattern(const fuser *f, int32_t index) {
     const qb_node *node = &f->graph->nodes[index];
-    draft d = {.in = {-1, -1, -1, -1}};
+    pattern d = {.in = {-1, -1, -1, -1}};
     d.group.out = -1;
     for (int32_t i = node->n_out - 1; i >= 0; i--)
         if (node->out[i] >= 0) d.group.out = node->out[i];
@@ -247,8 +247,8 @@ static draft new_draft(const fuser *f, int32_t index) {
 }
 
 static qb_status fuse_anchor(fuser *f, int32_t index) {
-    draft d = new_draft(f, index);
-    if (!draft_conv(f, index, &d) && !draft_matmul(f, index, &d)) return QB_OK;
+    pattern d = new_pattern(f, index);
+    if (!match_conv(f, index, &d) && !match_matmul(f, index, &d)) return QB_OK;
     bool residual = false;
     if (d.group.kind == QB_KIND_MATMUL) take_bias(f, &d);
     if (d.group.kind != QB_KIND_CONV_TRANSPOSE) residual = take_residual(f, &d);
@@ -259,8 +259,8 @@ static qb_status fuse_anchor(fuser *f, int32_t index) {
 
 static bool is_binary(const qb_graph *graph, const qb_node *node) {
     return node->op->kernel.kind == QB_KIND_BINARY && node->n_in == 2 &&
-           is_real(graph, node->in[0]) && is_real(graph, node->in[1]) &&
-           is_real(graph, node->out[0]);
+           is_float(graph, node->in[0]) && is_float(graph, node->in[1]) &&
+           is_float(graph, node->out[0]);
 }
 
 static bool is_pool(const qb_graph *graph, const qb_node *node) {
@@ -269,24 +269,24 @@ static bool is_pool(const qb_graph *graph, const qb_node *node) {
         return false;
     int32_t rank = graph->values[node->in[0]].shape.rank;
     if (node->n_out > 1 && node->out[1] >= 0) return false;
-    return rank >= 3 && rank <= 5 && is_real(graph, node->in[0]) && is_real(graph, node->out[0]);
+    return rank >= 3 && rank <= 5 && is_float(graph, node->in[0]) && is_float(graph, node->out[0]);
 }
 
 static bool is_concat(const qb_graph *graph, const qb_node *node) {
     if (node->op->kernel.kind != QB_KIND_CONCAT || node->n_in > QB_MAX_INPUTS) return false;
     for (int32_t i = 0; i < node->n_in; i++)
-        if (!is_real(graph, node->in[i])) return false;
-    return is_real(graph, node->out[0]) && graph->values[node->out[0]].shape.rank >= 1;
+        if (!is_float(graph, node->in[i])) return false;
+    return is_float(graph, node->out[0]) && graph->values[node->out[0]].shape.rank >= 1;
 }
 
 static bool is_softmax(const qb_graph *graph, const qb_node *node) {
-    return node->op->kernel.kind == QB_KIND_SOFTMAX && is_real(graph, node->in[0]) &&
-           is_real(graph, node->out[0]) && graph->values[node->in[0]].shape.rank >= 1;
+    return node->op->kernel.kind == QB_KIND_SOFTMAX && is_float(graph, node->in[0]) &&
+           is_float(graph, node->out[0]) && graph->values[node->in[0]].shape.rank >= 1;
 }
 
 /* Where(IsNaN(s), 0, s) behind a Softmax, as PyTorch writes attention: a line where everything is
  * masked becomes 0. */
-static void take_nan_guard(const fuser *f, draft *d) {
+static void take_nan_guard(const fuser *f, pattern *d) {
     const qb_graph *graph = f->graph;
     const int32_t value = d->group.out;
     if (!may_vanish(f, value) || f->uses.n_users[value] != 2) return;
@@ -309,14 +309,14 @@ static void take_nan_guard(const fuser *f, draft *d) {
     }
 }
 
-static bool draft_unary(const fuser *f, int32_t index, draft *d) {
+static bool match_unary(const fuser *f, int32_t index, pattern *d) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
     if (!act_of(graph, node, &d->group.act)) return false;
     int32_t x = node->in[0], mul = silu_product(f, x, index);
-    if (!is_real(graph, x) || !is_real(graph, d->group.out)) return false;
+    if (!is_float(graph, x) || !is_float(graph, d->group.out)) return false;
     d->group.kind = QB_KIND_UNARY;
-    if (mul < 0 || !is_real(graph, graph->nodes[mul].out[0])) return true;
+    if (mul < 0 || !is_float(graph, graph->nodes[mul].out[0])) return true;
     d->group.act = (qb_act){.kind = QB_ACT_SILU};
     d->group.out = graph->nodes[mul].out[0];
     add_node(d, mul);
@@ -327,13 +327,13 @@ static bool draft_unary(const fuser *f, int32_t index, draft *d) {
 static qb_status fuse_rest(fuser *f, int32_t index) {
     const qb_graph *graph = f->graph;
     const qb_node *node = &graph->nodes[index];
-    draft d = new_draft(f, index);
+    pattern d = new_pattern(f, index);
     if (is_binary(graph, node)) {
         d.group.kind = QB_KIND_BINARY;
         take_act(f, &d);
         return commit(f, &d, node->in, 2);
     }
-    if (draft_unary(f, index, &d)) return commit(f, &d, node->in, 1);
+    if (match_unary(f, index, &d)) return commit(f, &d, node->in, 1);
     d.group.act = (qb_act){0};
     d.group.kind = is_pool(graph, node)      ? QB_KIND_POOL
                    : is_softmax(graph, node) ? QB_KIND_SOFTMAX

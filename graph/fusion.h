@@ -50,18 +50,18 @@ typedef struct qb_groups {
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
-/* Data and result of operators that only move elements get one form, codes where one of both has
- * them, with an Identity that converts before or behind; a Split becomes a Slice for each part.
- * Weights in codes become reals where their layer cannot compute with integers. The
- * results are the same. For engines of the host. Shapes must be known. */
+/* Data and result of operators that only move elements get one form, quantized values where one of
+ * both has them, with an Identity that converts before or behind; a Split becomes a Slice for each
+ * part. Weights in quantized values become reals where their layer cannot compute with integers.
+ * The results are the same. For engines of the host. Shapes must be known. */
 qb_status qb_settle_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
 /* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
  * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that
- * have the shape of the last one's result and are read by others of the chain alone. Codes between
- * them are rounded inside, so that the results are the same. A node without a kernel of its own is
- * a chain even when it is alone. For engines of the host, behind qb_fuse: what lies inside is gone.
- * Shapes must be known. */
+ * have the shape of the last one's result and are read by others of the chain alone. Quantized
+ * values between them are rounded inside, so that the results are the same. A node without a kernel
+ * of its own is a chain even when it is alone. For engines of the host, behind qb_fuse: what lies
+ * inside is gone. Shapes must be known. */
 typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
 qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
                          const void *user, qb_groups *groups);
@@ -114,8 +114,8 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
 
 /* The problem that a node of a group of kind NODE poses, where it is one of the kinds behind COPY:
  * the first problem->n_in inputs of the node, its only output, layouts ROW. RECURRENT has all
- * outputs of the node, and is in real values whatever the graph's codes are. False when it is none.
- * `in` as above. Shapes must be known. */
+ * outputs of the node, and is in dequantized values whatever the graph's quantized values are.
+ * False when it is none. `in` as above. Shapes must be known. */
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem);
 
 #ifdef __cplusplus

@@ -68,7 +68,7 @@ static bool has_perm(const qb_node *node, int64_t a, int64_t b, int64_t c, int64
 
 /* The [N, T, heads size] value that a Reshape and a Transpose make [N, heads, T, size] (keys:
  * [N, heads, size, T]); -1 when it is made otherwise. Others may read what is between. */
-static int32_t joined_of(const qb_rewrite *rw, int32_t value, bool keys, double *scale) {
+static int32_t fused_of(const qb_rewrite *rw, int32_t value, bool keys, double *scale) {
     value = past_factor(rw, value, scale);
     int32_t turn = qb_rewrite_from(rw, value, "Transpose");
     if (turn < 0 || !qb_value_is_plain(rw->graph, value)) return -1;
@@ -84,11 +84,11 @@ static int32_t joined_of(const qb_rewrite *rw, int32_t value, bool keys, double 
 }
 
 /* Splits vanish only if q, k, v and the result all have them. */
-static bool match_joined(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
+static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
     double scale = p->scale, one = 1;
     const qb_shape *heads = shape_of(rw, y);
-    int32_t q = joined_of(rw, split[0], false, &scale), k = joined_of(rw, split[1], true, &scale);
-    int32_t v = joined_of(rw, split[2], false, &one);
+    int32_t q = fused_of(rw, split[0], false, &scale), k = fused_of(rw, split[1], true, &scale);
+    int32_t v = fused_of(rw, split[2], false, &one);
     int32_t turn = qb_uses_sole_user(rw->graph, &rw->uses, y);
     if (q < 0 || k < 0 || v < 0 || one != 1 || turn < 0 || heads->rank != 4) return false;
     const qb_node *transpose = &rw->graph->nodes[turn];
@@ -176,7 +176,7 @@ static bool match(const qb_rewrite *rw, int32_t index, pattern *p) {
     for (int32_t i = 0; i < 3; i++)
         if (!qb_value_is_plain(rw->graph, split[i]) || qb_value_is_const(rw->graph, split[i]))
             return false;
-    return match_joined(rw, split, mixing->out[0], p) || match_split(rw, split, mixing->out[0], p);
+    return match_fused(rw, split, mixing->out[0], p) || match_split(rw, split, mixing->out[0], p);
 }
 
 /* The shape of k once its last two axes are in order. */

@@ -20,13 +20,13 @@ typedef struct chainer {
 
 /* --- which operators -------------------------------------------------------------------------- */
 
-static bool is_real(const qb_value *v) {
+static bool is_float(const qb_value *v) {
     return v->q.n == 0 ? v->dtype == QB_DTYPE_F32
                        : v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
 }
 
 static bool is_number(const qb_value *v) {
-    return is_real(v) || (v->q.n == 0 && v->dtype == QB_DTYPE_BOOL);
+    return is_float(v) || (v->q.n == 0 && v->dtype == QB_DTYPE_BOOL);
 }
 
 static bool is_integer(const qb_value *v) {
@@ -73,19 +73,19 @@ static bool is_link(const chainer *c, const qb_group *group) {
 
 /* --- the program ------------------------------------------------------------------------------ */
 
-typedef struct draft {
+typedef struct pattern {
     const qb_graph *graph;
     qb_group group;
     int32_t in[QB_CHAIN_INPUTS];
     qb_chain chain;
     int32_t made[QB_CHAIN_OPERATIONS]; /* value that an operation makes, -1 */
-} draft;
+} pattern;
 
 /* A register of an input, as a number below 0 until all inputs and constants are known; -1000: no
  * room. */
 enum { INPUT = -1, CONSTANT = -100, NO_ROOM = -1000 };
 
-static int32_t constant(draft *d, float v) {
+static int32_t constant(pattern *d, float v) {
     qb_chain *p = &d->chain;
     for (int32_t i = 0; i < p->n_constants; i++)
         if (memcmp(&p->constant[i], &v, sizeof v) == 0) return CONSTANT - i;
@@ -95,7 +95,7 @@ static int32_t constant(draft *d, float v) {
 }
 
 /* The register of a value; operations count from 0. */
-static int32_t register_of(draft *d, int32_t value) {
+static int32_t register_of(pattern *d, int32_t value) {
     qb_chain *p = &d->chain;
     const qb_value *v = &d->graph->values[value];
     for (int32_t i = p->n_operations - 1; i >= 0; i--)
@@ -110,7 +110,7 @@ static int32_t register_of(draft *d, int32_t value) {
     return INPUT - p->n_in++;
 }
 
-static bool operation(draft *d, qb_function function, const int32_t *in, int32_t makes) {
+static bool operation(pattern *d, qb_function function, const int32_t *in, int32_t makes) {
     qb_chain *p = &d->chain;
     if (p->n_operations == QB_CHAIN_OPERATIONS) return false;
     qb_chain_operation *o = &p->operation[p->n_operations];
@@ -124,7 +124,7 @@ static bool operation(draft *d, qb_function function, const int32_t *in, int32_t
 }
 
 /* x^2, x^3 and 1 / x are what a power of that constant means. */
-static bool power(draft *d, int32_t *in, int32_t makes) {
+static bool power(pattern *d, int32_t *in, int32_t makes) {
     const float by =
         in[1] <= CONSTANT && in[1] != NO_ROOM ? d->chain.constant[CONSTANT - in[1]] : NAN;
     const int32_t square[] = {in[0], in[0]};
@@ -137,7 +137,7 @@ static bool power(draft *d, int32_t *in, int32_t makes) {
 }
 
 /* The arguments that are no inputs are attributes, or Clip's bounds that are left out. */
-static int32_t argument(draft *d, const qb_node *node, int32_t i, qb_function f) {
+static int32_t argument(pattern *d, const qb_node *node, int32_t i, qb_function f) {
     if (qb_node_in(node, i) >= 0) return register_of(d, node->in[i]);
     if (f == QB_FUNCTION_CLIP) return constant(d, i == 1 ? -INFINITY : INFINITY);
     return constant(d, qb_node_float(node, i == 1 ? "alpha" : "beta", 0));
@@ -148,7 +148,7 @@ static bool divides(const qb_node *node) {
     return node->op->kernel.kind != QB_KIND_BINARY && node->op->kernel.kind != QB_KIND_UNARY;
 }
 
-static bool add_node(draft *d, int32_t index, int32_t out) {
+static bool add_node(pattern *d, int32_t index, int32_t out) {
     const qb_node *node = &d->graph->nodes[index];
     const qb_function f = function_of(d->graph, node);
     const qb_value *y = &d->graph->values[node->out[0]];
@@ -158,11 +158,11 @@ static bool add_node(draft *d, int32_t index, int32_t out) {
         return false;
     d->chain.divide = divides(node);
     if (node->out[0] == out || y->q.n == 0) return true;
-    const int32_t real = d->chain.n_operations - 1;
-    d->made[real] = -1;
-    if (!operation(d, QB_FUNCTION_QUANTIZE, &real, node->out[0])) return false;
-    d->chain.operation[real + 1].codes =
-        (qb_chain_codes){y->q.scale[0], y->q.zero ? y->q.zero[0] : 0, y->dtype, divides(node)};
+    const int32_t last = d->chain.n_operations - 1;
+    d->made[last] = -1;
+    if (!operation(d, QB_FUNCTION_QUANTIZE, &last, node->out[0])) return false;
+    d->chain.operation[last + 1].quantized =
+        (qb_chain_quantized){y->q.scale[0], y->q.zero ? y->q.zero[0] : 0, y->dtype, divides(node)};
     return true;
 }
 
@@ -177,8 +177,8 @@ static void number_registers(qb_chain *p) {
         }
 }
 
-static bool compile(const qb_graph *graph, const qb_group *group, draft *d) {
-    *d = (draft){.graph = graph, .group = *group};
+static bool compile(const qb_graph *graph, const qb_group *group, pattern *d) {
+    *d = (pattern){.graph = graph, .group = *group};
     for (int32_t i = 0; i < group->n_nodes; i++)
         if (!add_node(d, group->node[i], group->out)) return false;
     number_registers(&d->chain);
@@ -219,10 +219,10 @@ static bool merge(const qb_group *first, const qb_group *last, qb_group *out) {
 }
 
 /* One more group in the chain; false: there is none. */
-static bool grow(chainer *c, draft *d) {
+static bool grow(chainer *c, pattern *d) {
     for (int32_t i = 0; i < d->chain.n_in; i++) {
         qb_group joined;
-        draft longer;
+        pattern longer;
         if (!joins(c, &d->group, d->in[i])) continue;
         qb_group *maker = &c->groups->group[c->maker[d->in[i]]];
         if (!is_link(c, maker) || !merge(maker, &d->group, &joined) ||
@@ -235,7 +235,7 @@ static bool grow(chainer *c, draft *d) {
     return false;
 }
 
-static bool accepted(const chainer *c, const draft *d) {
+static bool accepted(const chainer *c, const pattern *d) {
     qb_desc in[QB_CHAIN_INPUTS];
     qb_problem p = {.kind = QB_KIND_CHAIN, .n_in = d->chain.n_in, .in = in, .chain = &d->chain};
     for (int32_t i = 0; i <= p.n_in; i++) {
@@ -246,7 +246,7 @@ static bool accepted(const chainer *c, const draft *d) {
     return c->accept(c->user, &p);
 }
 
-static qb_status commit(chainer *c, const draft *d, qb_group *group) {
+static qb_status commit(chainer *c, const pattern *d, qb_group *group) {
     qb_arena *arena = c->groups->arena;
     int32_t *in = qb_arena_alloc(c->cx, arena, QB_CHAIN_INPUTS, sizeof *in);
     qb_chain *chain = qb_arena_alloc(c->cx, arena, 1, sizeof *chain);
@@ -264,7 +264,7 @@ static qb_status commit(chainer *c, const draft *d, qb_group *group) {
 
 static qb_status make_chain(chainer *c, int32_t g) {
     qb_group *group = &c->groups->group[g];
-    draft d;
+    pattern d;
     if (!is_link(c, group) || !compile(c->graph, group, &d) || !accepted(c, &d)) return QB_OK;
     const bool alone = !grow(c, &d);
     if (alone && group->kind != QB_KIND_NODE) return QB_OK; /* it has kernels of its own */

@@ -2,14 +2,14 @@
  *
  * Operators that only move elements, whatever lies around them: their data and their result get one
  * form, and what makes one form of another is a node of its own. Tools write quantization behind
- * and before such operators as they like; moving codes and converting them later gives the same as
- * the other way round, for each element becomes what it would have become. Where there is a choice,
- * codes are moved: they are smaller. */
+ * and before such operators as they like; moving quantized values and converting them later gives
+ * the same as the other way round, for each element becomes what it would have become. Where there
+ * is a choice, quantized values are moved: they are smaller. */
 #include "graph/fusion.h"
 #include "graph/passes_internal.h"
 #include "kernels/ref.h"
 
-static bool is_real(const qb_value *v) {
+static bool is_float(const qb_value *v) {
     return v->q.n == 0 ? v->dtype == QB_DTYPE_F32
                        : v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
 }
@@ -20,7 +20,7 @@ static qb_status convert(qb_rewrite *rw, int32_t from, int32_t to) {
 }
 
 /* x is converted before, or the result behind the node. */
-static qb_status settle(qb_rewrite *rw, int32_t index) {
+static qb_status finalize(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     const int32_t x = graph->nodes[index].in[0], y = graph->nodes[index].out[0];
     const qb_shape from = graph->values[x].shape, to = graph->values[y].shape;
@@ -52,8 +52,8 @@ static float *reals_of(qb_rewrite *rw, const qb_value *v) {
     return to;
 }
 
-/* A constant that gets or loses its codes behind a view, as tools leave what several layers share,
- * is one of the reals that the result stands for. */
+/* A constant that gets or loses its quantized values behind a view, as tools leave what several
+ * layers share, is one of the reals that the result stands for. */
 static qb_status settle_constant(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
     float *to = reals_of(rw, &graph->values[graph->nodes[index].in[0]]);
@@ -74,8 +74,8 @@ static qb_status settle_constant(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-/* Input i, a constant of codes, becomes one of the reals that they stand for. */
-static qb_status make_real(qb_rewrite *rw, int32_t index, int32_t i) {
+/* Input i, a constant of quantized values, becomes one of the reals that they stand for. */
+static qb_status make_float(qb_rewrite *rw, int32_t index, int32_t i) {
     qb_graph *graph = rw->graph;
     const int32_t value = qb_node_in(&graph->nodes[index], i);
     if (value < 0 || !graph->values[value].data || graph->values[value].q.n == 0) return QB_OK;
@@ -91,8 +91,8 @@ static qb_status make_real(qb_rewrite *rw, int32_t index, int32_t i) {
     return QB_OK;
 }
 
-/* Codes of a weight that no integer arithmetic can use: the data are none, or the scales lie along
- * another axis than that of the outputs. */
+/* Quantized values of a weight that no integer arithmetic can use: the data are none, or the scales
+ * lie along another axis than that of the outputs. */
 static bool is_useless(const qb_graph *graph, const qb_node *node) {
     const int32_t weight = qb_node_in(node, node->op->weight_input);
     if (weight < 0) return false;
@@ -138,8 +138,8 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
     if (node->op->weight_input > 0 && is_useless(graph, node)) {
-        QB_TRY(make_real(rw, index, node->op->weight_input));
-        return make_real(rw, index, 2);
+        QB_TRY(make_float(rw, index, node->op->weight_input));
+        return make_float(rw, index, 2);
     }
     if (!node->op->strided && !qb_node_is_view(node)) return QB_OK;
     if (node->n_in < 1 || node->in[0] < 0 || node->out[0] < 0) return QB_OK;
@@ -147,14 +147,14 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     if (!qb_shape_known(&x->shape) || !qb_shape_known(&y->shape)) return QB_OK;
     if (x->data) {
         const bool floats = x->q.n > 0 || x->dtype == QB_DTYPE_F32;
-        const bool settles = qb_node_is_view(node) && floats && (x->q.n > 0 || y->q.n > 0) &&
-                             is_real(y) && !qb_graph_is_output(graph, node->out[0]);
-        return settles ? settle_constant(rw, index) : QB_OK;
+        const bool finalizes = qb_node_is_view(node) && floats && (x->q.n > 0 || y->q.n > 0) &&
+                               is_float(y) && !qb_graph_is_output(graph, node->out[0]);
+        return finalizes ? settle_constant(rw, index) : QB_OK;
     }
     if (node->n_out > 1) return qb_node_is(node, "Split") ? split(rw, index) : QB_OK;
-    if (!is_real(x) || !is_real(y)) return QB_OK;
+    if (!is_float(x) || !is_float(y)) return QB_OK;
     if (qb_node_is(node, "Identity") || qb_qparams_same(&x->q, &y->q)) return QB_OK;
-    return settle(rw, index);
+    return finalize(rw, index);
 }
 
 qb_status qb_settle_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {

@@ -18,7 +18,7 @@ static qb_status desc_of(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_de
     return QB_OK;
 }
 
-/* A float weight makes float arithmetic: integer data come in as the real numbers they stand for.
+/* A float weight makes float arithmetic: integer data come in as the floats they stand for.
  */
 static void match_weight(qb_desc *in) {
     qb_desc *data = &in[QB_IN_DATA];

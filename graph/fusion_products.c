@@ -55,7 +55,8 @@ static bool product_of(const qb_rewrite *rw, int32_t value, product *p) {
     return qb_value_is_const(graph, p->weight) && shape->rank == 2 && shape->dim[1] == width;
 }
 
-/* Can the constants stand side by side? Where they are codes, each column may have its scale. */
+/* Can the constants stand side by side? Where they are quantized values, each column may have its
+ * scale. */
 static bool fit_together(const qb_graph *graph, const int32_t id[PARTS]) {
     const qb_value *first = &graph->values[id[0]];
     for (int32_t i = 0; i < PARTS; i++) {

@@ -13,8 +13,9 @@ static bool desc_of(const qb_graph *graph, int32_t value, qb_desc *out) {
     return true;
 }
 
-/* Codes come in as the real numbers they stand for; constants would have to be converted first. */
-static bool make_real(const qb_graph *graph, int32_t value, qb_desc *desc) {
+/* Quantized values come in as the floats they stand for; constants would have to be converted
+ * first. */
+static bool make_float(const qb_graph *graph, int32_t value, qb_desc *desc) {
     desc->dtype = QB_DTYPE_F32;
     desc->q = (qb_qparams){.axis = -1};
     return !graph->values[value].data;
@@ -26,7 +27,7 @@ static bool normal_axis(int64_t axis, int32_t rank, int32_t *out) {
     return axis >= 0 && axis < rank;
 }
 
-static bool pose_layer_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_layer_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     p->n_in = node->n_in;
     p->epsilon = qb_node_float(node, "epsilon", 1e-5f);
     return normal_axis(qb_node_int(node, "axis", -1), graph->values[node->in[0]].shape.rank,
@@ -65,14 +66,14 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
            qb_node_strided(graph, node, 0, &p->strided);
 }
 
-static bool pose_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     p->n_in = 2;
     return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
                        &p->axis);
 }
 
 /* As many key heads as query heads, nothing cached, no cap, no causal order, no window. */
-static bool pose_attention(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_attention(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_shape *q = &graph->values[node->in[0]].shape, *k = &graph->values[node->in[1]].shape;
     int64_t heads = qb_node_int(node, "q_num_heads", 0);
     int64_t key_heads = qb_node_int(node, "kv_num_heads", 0);
@@ -102,7 +103,7 @@ static bool scales_evenly(const qb_graph *graph, const qb_node *node, int32_t d)
     return scale && (double)scale[d] * (double)in == (double)out;
 }
 
-static bool pose_resize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_shape *x = &graph->values[node->in[0]].shape, *y = &graph->values[node->out[0]].shape;
     const char *mode = qb_node_string(node, "mode", "nearest");
     const char *transform = qb_node_string(node, "coordinate_transformation_mode", "half_pixel");
@@ -134,7 +135,8 @@ static bool pose_resize(const qb_graph *graph, const qb_node *node, qb_problem *
 }
 
 /* Functions that have neither alpha nor beta, as the node names them or as ONNX's default. */
-static bool pose_acts(const qb_node *node, int32_t each, int64_t directions, qb_recurrence *layer) {
+static bool lower_acts(const qb_node *node, int32_t each, int64_t directions,
+                       qb_recurrence *layer) {
     static const struct {
         const char *name;
         qb_act_kind kind;
@@ -152,7 +154,7 @@ static bool pose_acts(const qb_node *node, int32_t each, int64_t directions, qb_
     return true;
 }
 
-static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_shape *x = &graph->values[node->in[QB_IN_X]].shape;
     const qb_shape *r = &graph->values[node->in[QB_IN_R]].shape;
     qb_recurrence *layer = &p->recurrence;
@@ -167,11 +169,11 @@ static bool pose_recurrent(const qb_graph *graph, const qb_node *node, qb_proble
     p->out = (qb_desc){.dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_ROW, .q.axis = -1};
     p->out.shape = layer->batch_first ? (qb_shape){4, {x->dim[0], x->dim[1], r->dim[0], r->dim[2]}}
                                       : (qb_shape){4, {x->dim[0], r->dim[0], x->dim[1], r->dim[2]}};
-    return pose_acts(node, layer->cell + 1, r->dim[0], layer);
+    return lower_acts(node, layer->cell + 1, r->dim[0], layer);
 }
 
 /* A product of integers: all inputs as they are. */
-static bool pose_inputs(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_inputs(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     (void)graph;
     p->n_in = node->n_in;
     return true;
@@ -180,40 +182,41 @@ static bool pose_inputs(const qb_graph *graph, const qb_node *node, qb_problem *
 /* Sums of integers become floats as a copy; of other types it is not what Cast says to the last
  * bit.
  */
-static bool pose_cast(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_cast(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_value *from = &graph->values[node->in[0]], *to = &graph->values[node->out[0]];
     p->n_in = 1;
     return from->dtype == QB_DTYPE_S32 && to->dtype == QB_DTYPE_F32 && !from->data;
 }
 
-static bool pose_dynamic_quantize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_dynamic_quantize(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     (void)graph;
     p->n_in = 1;
     return node->out[0] >= 0;
 }
 
 bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb_problem *problem) {
-    static bool (*const poses[QB_KIND_COUNT])(const qb_graph *, const qb_node *, qb_problem *) = {
-        [QB_KIND_LAYER_NORM] = pose_layer_norm,
+    static bool (*const lowerings[QB_KIND_COUNT])(const qb_graph *, const qb_node *,
+                                                  qb_problem *) = {
+        [QB_KIND_LAYER_NORM] = lower_layer_norm,
         [QB_KIND_STRIDED_COPY] = lower_strided,
-        [QB_KIND_GATHER] = pose_gather,
-        [QB_KIND_ATTENTION] = pose_attention,
+        [QB_KIND_GATHER] = lower_gather,
+        [QB_KIND_ATTENTION] = lower_attention,
         [QB_KIND_GROUP_NORM] = pose_group_norm,
         [QB_KIND_REDUCE] = pose_reduce,
-        [QB_KIND_RESIZE] = pose_resize,
-        [QB_KIND_RECURRENT] = pose_recurrent,
-        [QB_KIND_MATMUL_INTEGER] = pose_inputs,
-        [QB_KIND_MATMUL_SCALED] = pose_inputs,
-        [QB_KIND_COPY] = pose_cast,
-        [QB_KIND_DYNAMIC_QUANTIZE] = pose_dynamic_quantize};
+        [QB_KIND_RESIZE] = lower_resize,
+        [QB_KIND_RECURRENT] = lower_recurrent,
+        [QB_KIND_MATMUL_INTEGER] = lower_inputs,
+        [QB_KIND_MATMUL_SCALED] = lower_inputs,
+        [QB_KIND_COPY] = lower_cast,
+        [QB_KIND_DYNAMIC_QUANTIZE] = lower_dynamic_quantize};
     qb_problem p = {.in = in, .group = 1, .scale = 1};
     p.kind = node->op ? node->op->kernel.kind : QB_KIND_NODE;
-    if (!poses[p.kind] || !poses[p.kind](graph, node, &p)) return false;
+    if (!lowerings[p.kind] || !lowerings[p.kind](graph, node, &p)) return false;
     const bool recurrent = p.kind == QB_KIND_RECURRENT;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
-        if (recurrent && in[i].q.n > 0 && !make_real(graph, node->in[i], &in[i])) return false;
+        if (recurrent && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
     }
     for (int32_t i = qb_kind_outputs(p.kind); i < node->n_out; i++)
         if (node->out[i] >= 0) return false;

@@ -118,7 +118,7 @@ typedef struct qb_infer_args {
 #define QB_TYPES_FLOATS "f16, bf16, f32, f64"
 #define QB_TYPES_NUMBERS "floats, integers"
 #define QB_TYPES_BOOL "bool"
-#define QB_TYPES_CODES "u8, s8"
+#define QB_TYPES_QUANTIZED "u8, s8"
 
 typedef struct qb_op {
     const char *name;       /* ONNX op_type */

@@ -54,10 +54,10 @@ const qb_plugin_op *qb_plugin_op_of(const qb_op *op);
 
 void qb_plugin_tensor(const qb_desc *desc, const void *constant, qbench_plugin_tensor *out);
 /* Bytes of scratch memory for one run. */
-qb_status qb_plugin_workspace(qb_ctx *cx, const qb_node *node, qbench_place place,
+qb_status qb_plugin_workspace(qb_ctx *cx, const qb_node *node, qbench_memory_space place,
                               const qbench_plugin_tensor *in, const qbench_plugin_tensor *out,
                               size_t *bytes);
-qb_status qb_plugin_run(qb_ctx *cx, const qb_node *node, qbench_place place,
+qb_status qb_plugin_run(qb_ctx *cx, const qb_node *node, qbench_memory_space place,
                         const qbench_plugin_run *run);
 
 #ifdef __cplusplus

@@ -202,7 +202,7 @@ qb_status qb_plugin_infer(qb_ctx *cx, const qb_infer_args *args) {
 
 /* ---- running ---- */
 
-qb_status qb_plugin_workspace(qb_ctx *cx, const qb_node *node, qbench_place place,
+qb_status qb_plugin_workspace(qb_ctx *cx, const qb_node *node, qbench_memory_space place,
                               const qbench_plugin_tensor *in, const qbench_plugin_tensor *out,
                               size_t *bytes) {
     call c;
@@ -215,7 +215,7 @@ qb_status qb_plugin_workspace(qb_ctx *cx, const qb_node *node, qbench_place plac
                    c.op->plugin->name, c.op->plugin->version, *bytes);
 }
 
-qb_status qb_plugin_run(qb_ctx *cx, const qb_node *node, qbench_place place,
+qb_status qb_plugin_run(qb_ctx *cx, const qb_node *node, qbench_memory_space place,
                         const qbench_plugin_run *run) {
     call c;
     begin(&c, cx, node);

@@ -59,10 +59,10 @@ qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph);
 typedef struct qb_rewrite_index {
     bool entered, failed;           /* the graph is entered; memory ran out since */
     struct qb_rewrite_links *links; /* by node: its inputs and outputs as they are entered */
-    int32_t *room;                  /* by value: places in its list of users */
+    int32_t *capacity;              /* by value: places in its list of users */
     int32_t *touched;               /* nodes to enter anew; may repeat */
     size_t n_nodes, n_values, n_touched;
-    size_t cap_nodes, cap_producers, cap_counts, cap_users, cap_room, cap_touched;
+    size_t cap_nodes, cap_producers, cap_counts, cap_users, cap_capacity, cap_touched;
     qb_arena *arena;
     struct qb_names *node_names; /* of all nodes, dead ones too; NULL: nobody asked yet */
 } qb_rewrite_index;

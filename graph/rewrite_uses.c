@@ -9,7 +9,7 @@
 typedef struct qb_rewrite_links {
     int32_t n_in, n_out;
     int32_t *id;
-    size_t room; /* places in `id` */
+    size_t capacity; /* places in `id` */
 } qb_rewrite_links;
 
 qb_status qb_rewrite_arena(qb_rewrite *rw) {
@@ -23,13 +23,13 @@ static qb_status grow(qb_rewrite *rw) {
     QB_TRY(qb_grow(rw->cx, &rw->uses.producer, &x->cap_producers, values, sizeof(int32_t)));
     QB_TRY(qb_grow(rw->cx, &rw->uses.n_users, &x->cap_counts, values, sizeof(int32_t)));
     QB_TRY(qb_grow(rw->cx, &rw->uses.users, &x->cap_users, values, sizeof(int32_t *)));
-    QB_TRY(qb_grow(rw->cx, &x->room, &x->cap_room, values, sizeof *x->room));
+    QB_TRY(qb_grow(rw->cx, &x->capacity, &x->cap_capacity, values, sizeof *x->capacity));
     for (; x->n_nodes < nodes; x->n_nodes++) x->links[x->n_nodes] = (qb_rewrite_links){0};
     for (; x->n_values < values; x->n_values++) {
         rw->uses.producer[x->n_values] = -1;
         rw->uses.n_users[x->n_values] = 0;
         rw->uses.users[x->n_values] = NULL;
-        x->room[x->n_values] = 0;
+        x->capacity[x->n_values] = 0;
     }
     return QB_OK;
 }
@@ -48,14 +48,14 @@ static int32_t place(const int32_t *list, int32_t n, int32_t node) {
 }
 
 static qb_status add_user(qb_rewrite *rw, int32_t value, int32_t node) {
-    int32_t *n = &rw->uses.n_users[value], *room = &rw->index.room[value];
-    if (*n == *room) {
-        const int32_t wider = *room < 4 ? 4 : *room * 2;
+    int32_t *n = &rw->uses.n_users[value], *capacity = &rw->index.capacity[value];
+    if (*n == *capacity) {
+        const int32_t wider = *capacity < 4 ? 4 : *capacity * 2;
         int32_t *list = qb_arena_pack(rw->cx, rw->index.arena, (size_t)wider, sizeof *list);
         if (!list) return rw->cx->code;
         if (*n) memcpy(list, rw->uses.users[value], (size_t)*n * sizeof *list);
         rw->uses.users[value] = list;
-        *room = wider;
+        *capacity = wider;
     }
     int32_t *list = rw->uses.users[value];
     const int32_t at = place(list, *n, node);
@@ -110,13 +110,13 @@ static void drop_node(qb_rewrite *rw, int32_t index) {
 
 /* Room for as many links; a list that has to grow doubles. Nothing is entered yet. */
 static qb_status open_links(qb_rewrite *rw, qb_rewrite_links *links, int32_t n_in, int32_t n_out) {
-    const size_t n = (size_t)n_in + (size_t)n_out, twice = 2 * links->room;
-    if (n > links->room) {
+    const size_t n = (size_t)n_in + (size_t)n_out, twice = 2 * links->capacity;
+    if (n > links->capacity) {
         const size_t wider = n > twice ? n : twice;
         int32_t *id = qb_arena_pack(rw->cx, rw->index.arena, wider, sizeof *id);
         if (!id) return rw->cx->code;
         links->id = id;
-        links->room = wider;
+        links->capacity = wider;
     }
     for (int32_t i = 0; i < n_in; i++) links->id[i] = -1;
     links->n_in = n_in;
@@ -213,7 +213,7 @@ void qb_rewrite_release(qb_rewrite *rw) {
     qb_free(rw->uses.n_users);
     qb_free(rw->uses.users);
     qb_free(rw->index.links);
-    qb_free(rw->index.room);
+    qb_free(rw->index.capacity);
     qb_free(rw->index.touched);
     qb_arena_free(rw->index.arena);
     rw->uses = (qb_uses){0};

@@ -3,7 +3,7 @@
  *
  * A value that is a short tensor of integers has one code an element: the number itself, or, far
  * below all numbers that sizes are made of, a symbol or the unknown. What only moves elements is
- * evaluated on the codes by its own definition. */
+ * evaluated on the quantized values by its own definition. */
 #include <stdint.h>
 #include <string.h>
 
@@ -185,7 +185,7 @@ static bool of_where(const qb_graph *graph, const qb_node *node, qb_sizes *out) 
 static bool moves_input(const qb_node *node, int32_t i) { return i < qb_reordered_inputs(node); }
 
 static bool of_moves(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_sizes *out) {
-    qb_sizes codes[QB_SIZES_MAX];
+    qb_sizes inputs[QB_SIZES_MAX];
     qb_tensor in[QB_SIZES_MAX];
     if (node->n_in > QB_SIZES_MAX) return false;
     for (int32_t i = 0; i < node->n_in; i++) {
@@ -195,9 +195,9 @@ static bool of_moves(qb_ctx *cx, const qb_graph *graph, const qb_node *node, qb_
         const void *data = value->data;
         qb_dtype dtype = value->dtype;
         if (moves_input(node, i)) {
-            if (!qb_sizes_get(graph, node->in[i], &codes[i])) return false;
+            if (!qb_sizes_get(graph, node->in[i], &inputs[i])) return false;
             dtype = QB_DTYPE_S64;
-            data = codes[i].v;
+            data = inputs[i].v;
         }
         if (!data) return false;
         in[i] = qb_tensor_of(dtype, value->shape, (void *)(uintptr_t)data);

@@ -264,11 +264,12 @@ static qb_status get_content(reader *r, qb_value *value) {
     }
     const qb_desc desc = {.dtype = value->dtype, .shape = value->shape};
     const bool hole = what == CONTENT_HOLE;
-    const size_t room = hole ? r->memory.n_zeros : r->memory.n_apart;
+    const size_t capacity = hole ? r->memory.n_zeros : r->memory.n_apart;
     uint64_t offset = 0;
     if (what == CONTENT_APART) QB_TRY(get(r, &offset, sizeof offset));
     if ((!hole && what != CONTENT_APART) || !qb_shape_known(&value->shape) ||
-        offset % APART_ALIGNMENT != 0 || offset > room || qb_desc_bytes(&desc) > room - offset)
+        offset % APART_ALIGNMENT != 0 || offset > capacity ||
+        qb_desc_bytes(&desc) > capacity - offset)
         return bad(r, "a constant that does not fit");
     value->data = (const char *)(hole ? r->memory.zeros : r->memory.apart) + offset;
     value->bytes = qb_desc_bytes(&desc);

@@ -10,8 +10,8 @@ int32_t qb_function_arguments(qb_function function) {
 }
 
 bool qb_chain_type(const qb_desc *desc) {
-    const bool codes = desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8;
-    if (codes) return desc->q.n == 1;
+    const bool quantized = desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8;
+    if (quantized) return desc->q.n == 1;
     return desc->q.n == 0 && (desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_BOOL ||
                               desc->dtype == QB_DTYPE_S32 || desc->dtype == QB_DTYPE_S64);
 }

@@ -1,9 +1,10 @@
 /* Chains: elementwise functions that run as one step, block by block, so that what lies between
  * them never reaches memory. The problem of a CHAIN (kernels/problem.h) has one.
  *
- * Numbers live in registers: the problem's inputs (codes as the reals they stand for, integers and
- * conditions as floats), then constants, then the results of the operations in order. The last
- * operation's is the result. Every operation works on the whole output shape; inputs broadcast. */
+ * Numbers live in registers: the problem's inputs (quantized values as the reals they stand for,
+ * integers and conditions as floats), then constants, then the results of the operations in order.
+ * The last operation's is the result. Every operation works on the whole output shape; inputs
+ * broadcast. */
 #ifndef QB_KERNELS_CHAIN_H
 #define QB_KERNELS_CHAIN_H
 
@@ -22,23 +23,23 @@ typedef enum qb_function {
 #define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION) QB_FUNCTION_##NAME,
 #include "kernels/functions.def"
 #undef QB_FUNCTION
-    QB_FUNCTION_QUANTIZE, /* to codes and back; not of an operator */
+    QB_FUNCTION_QUANTIZE, /* to quantized values and back; not of an operator */
     QB_FUNCTION_COUNT
 } qb_function;
 
 /* Quantization inside a chain. The fused steps multiply by the reciprocal of the scale, Q/DQ nodes
  * and operators without a fused form divide by it. */
-typedef struct qb_chain_codes {
+typedef struct qb_chain_quantized {
     float scale;
     int32_t zero;
     qb_dtype dtype; /* U8 or S8 */
     bool divide;
-} qb_chain_codes;
+} qb_chain_quantized;
 
 typedef struct qb_chain_operation {
     qb_function function;
-    int32_t in[3];        /* registers; those that the function has */
-    qb_chain_codes codes; /* QUANTIZE */
+    int32_t in[3];                /* registers; those that the function has */
+    qb_chain_quantized quantized; /* QUANTIZE */
 } qb_chain_operation;
 
 typedef struct qb_chain {
@@ -50,7 +51,7 @@ typedef struct qb_chain {
 
 /* Arguments of a function, 1 to 3. */
 int32_t qb_function_arguments(qb_function function);
-/* Can a step read or write this type? Reals, 8-bit codes with one scale, and without scales
+/* Can a step read or write this type? Reals, 8-bit values with one scale, and without scales
  * conditions and integers of 32 and 64 bits, which are made floats (and results integers again). */
 bool qb_chain_type(const qb_desc *desc);
 /* Are registers and types in order, and do the inputs broadcast to the output? */

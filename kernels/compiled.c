@@ -41,18 +41,18 @@ const void *qb_compiled_find(const qb_compiled *c, qb_hash key, size_t *bytes) {
     return e ? e->data : NULL;
 }
 
-qb_status qb_compiled_lend(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *data,
-                           size_t bytes) {
+qb_status qb_compiled_borrow(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *data,
+                             size_t bytes) {
     if (find(c, key)) return QB_OK;
     QB_TRY(qb_grow(cx, &c->entry, &c->capacity, (size_t)c->n + 1, sizeof *c->entry));
     c->entry[c->n++] = (entry){.key = key, .data = data, .bytes = bytes};
     return QB_OK;
 }
 
-qb_status qb_compiled_lend_all(qb_ctx *cx, qb_compiled *c, const qb_compiled *from) {
+qb_status qb_compiled_borrow_all(qb_ctx *cx, qb_compiled *c, const qb_compiled *from) {
     for (int32_t i = 0; i < from->n; i++)
-        QB_TRY(
-            qb_compiled_lend(cx, c, from->entry[i].key, from->entry[i].data, from->entry[i].bytes));
+        QB_TRY(qb_compiled_borrow(cx, c, from->entry[i].key, from->entry[i].data,
+                                  from->entry[i].bytes));
     return QB_OK;
 }
 
@@ -61,7 +61,7 @@ qb_status qb_compiled_add(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *d
     void *own = qb_alloc(cx, bytes, 1);
     if (!own) return cx->code;
     memcpy(own, data, bytes);
-    const qb_status status = qb_compiled_lend(cx, c, key, own, bytes);
+    const qb_status status = qb_compiled_borrow(cx, c, key, own, bytes);
     if (status == QB_OK)
         c->entry[c->n - 1].own = own;
     else
@@ -72,7 +72,7 @@ qb_status qb_compiled_add(qb_ctx *cx, qb_compiled *c, qb_hash key, const void *d
 qb_status qb_compiled_take(qb_ctx *cx, qb_compiled *c, const qb_compiled *from, qb_hash key) {
     const entry *e = find(from, key);
     if (!e) return QB_OK;
-    return (e->own ? qb_compiled_add : qb_compiled_lend)(cx, c, key, e->data, e->bytes);
+    return (e->own ? qb_compiled_add : qb_compiled_borrow)(cx, c, key, e->data, e->bytes);
 }
 
 int32_t qb_compiled_count(const qb_compiled *c) { return c->n; }

@@ -21,10 +21,10 @@ const void *qb_compiled_find(const qb_compiled *compiled, qb_hash key, size_t *b
 qb_status qb_compiled_add(qb_ctx *cx, qb_compiled *compiled, qb_hash key, const void *data,
                           size_t bytes);
 /* The same without a copy: the bytes outlive the object. */
-qb_status qb_compiled_lend(qb_ctx *cx, qb_compiled *compiled, qb_hash key, const void *data,
-                           size_t bytes);
+qb_status qb_compiled_borrow(qb_ctx *cx, qb_compiled *compiled, qb_hash key, const void *data,
+                             size_t bytes);
 /* The same for all that `from` has. */
-qb_status qb_compiled_lend_all(qb_ctx *cx, qb_compiled *compiled, const qb_compiled *from);
+qb_status qb_compiled_borrow_all(qb_ctx *cx, qb_compiled *compiled, const qb_compiled *from);
 /* Adds what `from` has under this key, as it has it: what it was lent is lent on. */
 qb_status qb_compiled_take(qb_ctx *cx, qb_compiled *compiled, const qb_compiled *from, qb_hash key);
 

@@ -1,28 +1,28 @@
 /* Problems: what one step of an engine computes, without saying how.
  *
  * All kernels share these semantics. Inputs and outputs are described by qb_desc; a tensor whose
- * desc has quantization parameters (q.n > 0) stands for the real values scale (q - zero).
+ * desc has quantization parameters (q.n > 0) stands for the dequantized values scale (q - zero).
  * The order inside a fused step is fixed:
  *
- *   real = anchor(inputs) + bias
- *   real = act(real)              when act_first and there is a residual
- *   real = real + residual        when there is one
- *   real = act(real)              otherwise
- *   out  = quantize(real) or real
+ *   f32 = anchor(inputs) + bias
+ *   f32 = act(f32)              when act_first and there is a residual
+ *   f32 = f32 + residual        when there is one
+ *   f32 = act(f32)              otherwise
+ *   out  = quantize(f32) or f32
  *
  * Integer anchors (CONV, CONV_TRANSPOSE, MATMUL with quantized data and weight) are defined bit for
  * bit by kernels/ref:
  *   acc  = sum (x - Zx) * w                         in int32 (weights symmetric) + bias (int32)
- *   real = (float)acc * (Sx * Sw[c])                one float multiply by the rounded product
- *   real = real + Sr * (float)(r - Zr)
- *   q    = clamp(round_half_even(act(real) * (1 / Sy)) + Zy)      1 / Sy rounded to float
- * Padding contributes the value zero (that is, code Zx). A float bias is added to `real` before the
+ *   f32 = (float)acc * (Sx * Sw[c])                one float multiply by the rounded product
+ *   f32 = f32 + Sr * (float)(r - Zr)
+ *   q    = clamp(round_half_even(act(f32) * (1 / Sy)) + Zy)      1 / Sy rounded to float
+ * Padding contributes the value zero (that is, code Zx). A float bias is added to `f32` before the
  * residual; MATMUL's `scale` multiplies Sx * Sw[c]; a weight with zero points counts as w - Zw[c].
  *
  * The other kinds compute in float on S * (float)(q - Z) and end in the same last line (POOL sums
- * an average in double). COPY and CONCAT only move: codes stay where the parameters are equal,
- * other values become qb_quantize_value of the real value. CONV_POOL is a CONV, and a POOL of its
- * result, bit for bit.
+ * an average in double). COPY and CONCAT only move: quantized values stay where the parameters are
+ * equal, other values become qb_quantize_value of the dequantized value. CONV_POOL is a CONV, and a
+ * POOL of its result, bit for bit.
  *
  * Data, result and residual may be bf16, each for itself: constants stay f32 in the problem, a
  * weight is rounded to bf16 when it is packed, sums are in float, what is written is rounded.
@@ -46,8 +46,8 @@ typedef enum qb_kind {
     QB_KIND_CONV_TRANSPOSE, /* in: x, weight [C, M/g, k...], bias? */
     QB_KIND_MATMUL,         /* in: a [..., m, k], b [..., k, n], bias [n]?, residual? */
     QB_KIND_POOL,           /* in: x */
-    QB_KIND_CONV_POOL, /* CONV without a residual, and the max pool `after` of its codes: what lies
-                          between has the type and the parameters of the result */
+    QB_KIND_CONV_POOL, /* CONV without a residual, and the max pool `after` of its quantized values:
+                          what lies between has the type and the parameters of the result */
     QB_KIND_BINARY,    /* in: a, b with numpy broadcasting */
     QB_KIND_UNARY,     /* in: x; the function is `act` */
     QB_KIND_SOFTMAX,   /* in: x */
@@ -72,7 +72,7 @@ typedef enum qb_kind {
     /* As com.microsoft's MatMulIntegerToFloat: float(sum) (a_scale b_scale) + bias. In: a, b,
        a_scale, b_scale (one, or [n]), a_zero?, b_zero?, bias [n]? */
     QB_KIND_MATMUL_SCALED,
-    /* As ONNX's DynamicQuantizeLinear. In: x; out: u8 codes of the range of x and 0.
+    /* As ONNX's DynamicQuantizeLinear. In: x; out: u8 quantized values of the range of x and 0.
        qb_launch.more: scale (f32) and zero point (u8) */
     QB_KIND_DYNAMIC_QUANTIZE,
     /* Elementwise functions one after the other (kernels/chain.h). In: 0 to 4 tensors that
@@ -107,7 +107,7 @@ typedef struct qb_act {
 } qb_act;
 
 /* The activation in float, as every kernel must compute it. SIGMOID, TANH, SILU, GELU, GELU_TANH
- * and ELU may differ by a few units in the last place, and so by one code where they are quantized.
+ * and ELU may differ by a few units in the last place, and so by one step where they are quantized.
  */
 float qb_act_apply(qb_act act, float x);
 const char *qb_act_text(qb_act_kind kind);

@@ -35,7 +35,7 @@ void qb_ref_softmax(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_chain(const qb_problem *p, const void *const *in, void *out);
 void qb_ref_concat(const qb_problem *p, const void *const *in, void *out);
 /* Any dtype, layout, quantization (per axis too) and channel slice to any other. Between equal
- * dtypes and parameters the bits move unchanged; otherwise the real value is converted:
+ * dtypes and parameters the bits move unchanged; otherwise the dequantized value is converted:
  * quantized = qb_quantize_value, integers round half even and saturate. */
 void qb_ref_copy(const qb_problem *p, const void *const *in, void *out);
 

@@ -43,9 +43,9 @@ struct qb_kernel {
     qb_problem problem;       /* with the layouts that the kernel wants; owns its arrays */
     qb_desc *in;              /* problem.in, writable until create returns */
     size_t packed_bytes;      /* constants (weight, bias, multipliers) in the kernel's own form */
-    uint64_t packed_form;     /* what that form depends on beside the constants, the types and the
-                                 quantization: kernels of one tactic with the same number pack the
-                                 same bytes, for inputs of any size. 0: unknown */
+    uint64_t packing_id;      /* what that form depends on beside the constants, the types and the
+                                  quantization: kernels of one tactic with the same number pack the
+                                  same bytes, for inputs of any size. 0: unknown */
     size_t workspace_bytes;   /* scratch for one launch */
     uint64_t packed_inputs;   /* bit i: input i is in `packed`, launch does not look at in[i] */
     uint64_t in_place_inputs; /* bit i: `out` may be the buffer of input i */
@@ -77,7 +77,7 @@ typedef struct qb_tactic {
     /* Can this tactic run the problem at all? Layout QB_LAYOUT_ANY in a desc means that the tactic
      * may choose; constants are always row-major. `constant[i]`: input i is known at build. */
     bool (*supports)(const qb_problem *problem, const bool *constant);
-    /* Makes the kernel and settles all layouts in kernel->problem. `threads`: how many threads
+    /* Makes the kernel and finalizes all layouts in kernel->problem. `threads`: how many threads
      * launch will have (the launch's workers, or OpenMP's). QB_STATUS_UNSUPPORTED sends the engine
      * to the next tactic. */
     qb_status (*create)(qb_ctx *cx, const struct qb_tactic *tactic, const qb_problem *problem,
@@ -94,8 +94,8 @@ typedef struct qb_tactic {
 const qb_tactic *const *qb_tactics(void);
 const qb_tactic *qb_tactic_find(const char *name);
 
-/* A packed_form of one more number. */
-static inline uint64_t qb_form_add(uint64_t form, uint64_t number) {
+/* A packing_id of one more number. */
+static inline uint64_t qb_packing_add(uint64_t form, uint64_t number) {
     form = (form ^ number) * UINT64_C(0x9E3779B97F4A7C15);
     return (form ^ form >> 29) | 1;
 }

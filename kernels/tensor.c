@@ -38,7 +38,9 @@ bool qb_dtype_is_float(qb_dtype dtype) {
            dtype == QB_DTYPE_BF16;
 }
 
-bool qb_dtype_is_half(qb_dtype dtype) { return dtype == QB_DTYPE_F16 || dtype == QB_DTYPE_BF16; }
+bool qb_dtype_is_16bit_float(qb_dtype dtype) {
+    return dtype == QB_DTYPE_F16 || dtype == QB_DTYPE_BF16;
+}
 
 const char *qb_layout_text(qb_layout layout) {
     switch (layout) {

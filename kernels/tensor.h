@@ -41,7 +41,7 @@ size_t qb_dtype_size(qb_dtype dtype);
 int qb_dtype_to_onnx(qb_dtype dtype);
 qb_dtype qb_dtype_from_onnx(int onnx); /* QB_DTYPE_NONE when unknown */
 bool qb_dtype_is_float(qb_dtype dtype);
-bool qb_dtype_is_half(qb_dtype dtype); /* f16 or bf16 */
+bool qb_dtype_is_16bit_float(qb_dtype dtype); /* f16 or bf16 */
 
 /* How the elements of a tensor lie in memory. Shapes are always the logical ones of the graph
  * (N, C, spatial ...); a layout other than ROW applies to rank 3 to 5 with channels on axis 1.

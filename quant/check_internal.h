@@ -36,8 +36,8 @@ int32_t qb_lint_dequantizer(const qb_lint *lint, int32_t node, int32_t i);
 const qb_value *qb_lint_constant(const qb_lint *lint, int32_t node, int32_t i);
 /* Number of scales of a Q or DQ node with constant float scales, else 0. */
 int64_t qb_lint_scales(const qb_lint *lint, int32_t node, const float **scale);
-/* The type of a Q or DQ node's codes: that of the zero point, of the constant, or of the Q that
- * made them; NONE when it cannot be seen. */
+/* The type of a Q or DQ node's quantized values: that of the zero point, of the constant, or of the
+ * Q that made them; NONE when it cannot be seen. */
 qb_dtype qb_lint_codes(const qb_lint *lint, int32_t node);
 /* The zero point's element i of a Q or DQ node; 0 when it has none. */
 int32_t qb_lint_zero(const qb_lint *lint, int32_t node, int64_t i);

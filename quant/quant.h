@@ -17,7 +17,7 @@ typedef struct qb_quant_options {
     qb_act_scheme activations; /* without a target, which has its own */
     bool missing_stays_float;  /* tensors without a range stay float instead of being an error */
     bool per_tensor_weights;   /* default: per output channel */
-    const qb_weight_range *weights; /* how far their codes reach; NULL: minmax */
+    const qb_weight_range *weights; /* how far their quantized values reach; NULL: minmax */
     const char *const
         *keep_float; /* NULL-terminated node names (globs) left in float; may be NULL */
 } qb_quant_options;

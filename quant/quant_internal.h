@@ -35,8 +35,8 @@ bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
 /* Is there no range to be had for a value: neither in the table nor from all that it was moved
  * from? */
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value);
-/* Do 8-bit codes end where a clamp to [low, high] does, so that it changes no code? */
-bool qb_codes_imply(qb_dtype dtype, float scale, int32_t zero, float low, float high);
+/* Do 8-bit values end where a clamp to [low, high] does, so that it changes no code? */
+bool qb_quantized_range_implies(qb_dtype dtype, float scale, int32_t zero, float low, float high);
 /* Inputs of a group that are activations it computes on: all but weight and bias of a COMPUTE group
  * (the residual is one). */
 bool qb_quant_is_data(const qb_quant_state *state, int32_t group, int32_t input);

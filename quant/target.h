@@ -11,7 +11,8 @@ extern "C" {
 
 /* Types and zero points of quantized activations. */
 typedef enum qb_act_scheme {
-    QB_SCHEME_U8_AFFINE, /* default: never-negative tensors get zero point 0 and all 256 codes */
+    QB_SCHEME_U8_AFFINE, /* default: never-negative tensors get zero point 0 and all 256 quantized
+                            values */
     QB_SCHEME_S8_AFFINE,
     QB_SCHEME_S8_SYMMETRIC /* zero point 0, [-127, 127]: what TensorRT requires */
 } qb_act_scheme;
@@ -23,7 +24,8 @@ typedef struct qb_target {
     bool float_bias;       /* biases stay f32; otherwise s32 with scale Sx * Sw[c] */
     bool float_functions;  /* operators that qbench runs as tables (Sigmoid ...) stay float */
     bool quantized_layers; /* each convolution's own output is quantized: residuals and activations
-                              read integers, and a clamp that the codes imply is left out */
+                              read integers, and a clamp that the quantized values imply is left out
+                            */
 } qb_target;
 
 const qb_target *const *qb_targets(int32_t *n);

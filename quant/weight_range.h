@@ -14,8 +14,8 @@ extern "C" {
 typedef struct qb_weight_range {
     const char *name;    /* "mse" */
     const char *summary; /* one line for the help */
-    /* The largest magnitude that is kept, 0 .. max|weight|; the codes -127 .. 127 span it. The n
-     * weights are finite. */
+    /* The largest magnitude that is kept, 0 .. max|weight|; the quantized values -127 .. 127 span
+     * it. The n weights are finite. */
     float (*bound)(const float *weight, int64_t n);
 } qb_weight_range;
 

@@ -111,10 +111,17 @@ static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_laye
 }
 
 static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open) {
-    static const char *const titles[] = {
-        "layer",       "share of own noise %", "own dB",      "in the engine dB", "inherited dB",
-        "saturated %", "range of codes",       "FP32 values", "unused codes",     "method",
-        "operators"};
+    static const char *const titles[] = {"layer",
+                                         "share of own noise %",
+                                         "own dB",
+                                         "in the engine dB",
+                                         "inherited dB",
+                                         "saturated %",
+                                         "range of quantized values",
+                                         "FP32 values",
+                                         "unused values",
+                                         "method",
+                                         "operators"};
     const qb_run_layer **ranked = qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *));
     if (!ranked) return p->cx->code;
     for (int32_t i = 0; i < row->n_layers; i++) ranked[i] = &row->layer[i];
@@ -144,7 +151,7 @@ qb_status qb_html_layers(const qb_page *p) {
         "In "
         "the engine: SQNR of its value after everything before it was quantized too; the "
         "difference is inherited. Share: its own relative noise among all layers'. Saturated: FP32 "
-        "values beyond what the codes can represent.</p>\n",
+        "values beyond what the quantized values can represent.</p>\n",
         p->stream);
     QB_TRY(qb_html_figures(p, QB_SECTION_LAYERS));
     for (int32_t r = first; r < p->run->n_rows; r++)

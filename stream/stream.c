@@ -43,7 +43,7 @@ static qb_status on_pause(qb_ctx *cx, void *user, const qb_loader_progress *prog
 
 /* ---- engines ---- */
 
-/* What a quantized input takes is the floats that its codes stand for. */
+/* What a quantized input takes is the floats that its quantized values stand for. */
 static qb_dtype input_type(const qb_graph *graph, int32_t i) {
     const qb_value *input = &graph->values[graph->inputs[i]];
     return input->q.n > 0 ? QB_DTYPE_F32 : input->dtype;

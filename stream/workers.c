@@ -138,7 +138,7 @@ static qb_status join_workers(qb_ctx *cx, int32_t n, worker *workers, qb_status 
     for (int32_t i = 0; i < n; i++) {
         if (workers[i].started) pthread_join(workers[i].thread, NULL);
         if (status == QB_OK && workers[i].status != QB_OK) {
-            qb_ctx_adopt(cx, &workers[i].cx);
+            qb_ctx_take(cx, &workers[i].cx);
             status = workers[i].status;
         }
     }

@@ -10,7 +10,7 @@
 
 #include "calib/entropy/peers_internal.h"
 
-#define CODES 128
+#define LEVELS 128
 #define EPSILON 1e-4
 
 /* Prefix sums of the normalized histogram h, and of a = h + epsilon and a ln(a). */
@@ -39,12 +39,12 @@ static double sum_below(const smooth *s, double x) {
 }
 
 static double divergence(const smooth *s, int32_t t) {
-    const double part = (double)t / CODES, tail = s->h_sum[s->n] - s->h_sum[t];
+    const double part = (double)t / LEVELS, tail = s->h_sum[s->n] - s->h_sum[t];
     const double last = s->h[t - 1] + EPSILON;
     double cross = 0, before = 0;    /* `before`: mean of the part to the left */
     double begin_sum = 0, begin = 0; /* where the part begins */
-    for (int32_t code = 0; code < CODES; code++) {
-        const double end = (code + 1) * part, end_sum = sum_below(s, end);
+    for (int32_t level = 0; level < LEVELS; level++) {
+        const double end = (level + 1) * part, end_sum = sum_below(s, end);
         const double mean = (end_sum - begin_sum) / part;
         const int32_t whole = (int32_t)begin;
         int32_t inner = whole;
@@ -55,7 +55,7 @@ static double divergence(const smooth *s, int32_t t) {
         }
         const int32_t stop = (int32_t)end;
         const double mass = s->h_sum[stop] - s->h_sum[inner] + (stop - inner) * EPSILON;
-        cross += (mass + (code == CODES - 1 ? tail : 0)) * log(mean + EPSILON);
+        cross += (mass + (level == LEVELS - 1 ? tail : 0)) * log(mean + EPSILON);
         before = mean;
         begin = end;
         begin_sum = end_sum;
@@ -68,8 +68,8 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
     if (!s) return cx->code;
     smooth_init(sides, s);
     double best = INFINITY;
-    int32_t at = CODES;
-    for (int32_t t = CODES; t < s->n; t++) {
+    int32_t at = LEVELS;
+    for (int32_t t = LEVELS; t < s->n; t++) {
         const double kl = divergence(s, t);
         if (kl < best) {
             best = kl;

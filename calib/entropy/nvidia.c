@@ -9,15 +9,15 @@
 
 #include "calib/entropy/peers_internal.h"
 
-#define CODES 128
+#define LEVELS 128
 
 /* KL for bins [0, at), times the sum of all counts; infinite where P has what Q has not. */
 static double divergence(const qb_mass *m, int32_t at) {
     const double total = m->sum[m->n], tail = total - m->sum[at], last = m->count[at - 1];
     if (tail > 0 && last == 0) return INFINITY;
     double own = m->log[at] - qb_x_log_x(last) + qb_x_log_x(last + tail), cross = 0;
-    for (int32_t code = 0, begin = 0; code < CODES; code++) {
-        const int32_t end = (int32_t)(((int64_t)(code + 1) * at + CODES - 1) / CODES);
+    for (int32_t level = 0, begin = 0; level < LEVELS; level++) {
+        const int32_t end = (int32_t)(((int64_t)(level + 1) * at + LEVELS - 1) / LEVELS);
         const int32_t used = m->used[end] - m->used[begin];
         const double mass = m->sum[end] - m->sum[begin];
         if (used > 0) cross += (mass + (end == at ? tail : 0)) * log(mass / used);
@@ -35,7 +35,7 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
         qb_mass_init(m, count, sides->n);
         double best = INFINITY;
         int32_t at = sides->n;
-        for (int32_t i = CODES; i <= sides->n && m->sum[i] > 0; i++) {
+        for (int32_t i = LEVELS; i <= sides->n && m->sum[i] > 0; i++) {
             const double kl = divergence(m, i);
             if (kl <= best) {
                 best = kl;

@@ -14,7 +14,7 @@
 
 #include "calib/entropy/peers_internal.h"
 
-#define CODES 128
+#define LEVELS 128
 #define EPSILON 1e-4
 #define N (QB_SIDE_BINS / 2) /* most bins of both sides together: 2048 */
 
@@ -90,13 +90,13 @@ static double own_of_window(const both *b, const window *w) {
 }
 
 /* The runs' values in Q, and what smoothing takes from each; false when all of them are zero. */
-static bool make_q(const both *b, const window *w, int32_t run, double q[CODES], double *taken,
+static bool make_q(const both *b, const window *w, int32_t run, double q[LEVELS], double *taken,
                    double *total) {
     int32_t positive = 0;
     *total = 0;
-    for (int32_t r = 0; r < CODES; r++) {
+    for (int32_t r = 0; r < LEVELS; r++) {
         const int32_t begin = w->begin + r * run, end = begin + run;
-        const double sum = b->sum[r == CODES - 1 ? w->end : end] - b->sum[begin];
+        const double sum = b->sum[r == LEVELS - 1 ? w->end : end] - b->sum[begin];
         const int32_t used = used_bins(b, w, begin, end);
         q[r] = used > 0 ? floor(sum / used) : 0;
         positive += q[r] > 0 ? run : 0;
@@ -109,19 +109,19 @@ static bool make_q(const both *b, const window *w, int32_t run, double q[CODES],
 
 static double divergence(const both *b, int32_t reach) {
     window w = {.begin = b->n - reach, .end = b->n + reach + (reach < b->n)};
-    const int32_t size = w.end - w.begin, run = size / CODES;
+    const int32_t size = w.end - w.begin, run = size / LEVELS;
     w.first = b->sum[w.begin];
     w.last = b->sum[2 * b->n] - b->sum[w.end];
     const int32_t used = used_bins(b, &w, w.begin, w.end);
     if (used == 0) return INFINITY;
     w.taken = EPSILON * (size - used) / used;
-    double q[CODES], taken_q, total_q;
+    double q[LEVELS], taken_q, total_q;
     if (!make_q(b, &w, run, q, &taken_q, &total_q) || w.taken >= 1 || taken_q >= 1) return INFINITY;
     double cross = 0;
-    for (int32_t r = 0; r < CODES; r++)
+    for (int32_t r = 0; r < LEVELS; r++)
         cross += smoothed(b, &w, w.begin + r * run, w.begin + (r + 1) * run) *
                  log(q[r] > 0 ? q[r] - taken_q : EPSILON);
-    const int32_t rest = w.begin + CODES * run;
+    const int32_t rest = w.begin + LEVELS * run;
     if (rest < w.end) cross += smoothed(b, &w, rest, w.end) * log(EPSILON);
     const double total = b->sum[2 * b->n];
     return (own_of_window(b, &w) - cross) / total - log(total / total_q);
@@ -133,7 +133,7 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
     both_init(sides, b);
     double best = INFINITY;
     int32_t at = b->n;
-    for (int32_t i = CODES / 2; i <= b->n; i++) {
+    for (int32_t i = LEVELS / 2; i <= b->n; i++) {
         const double kl = divergence(b, i);
         if (kl < best) {
             best = kl;

@@ -10,7 +10,7 @@
 
 #include "calib/entropy/peers_internal.h"
 
-#define CODES 128
+#define LEVELS 128
 #define EPSILON 1e-30
 
 static double term(double p, double q) {
@@ -19,7 +19,7 @@ static double term(double p, double q) {
 
 static double divergence(const qb_mass *m, int32_t at) {
     const double total = m->sum[m->n], inside = m->sum[at], tail = total - inside;
-    const int32_t part = at / CODES;
+    const int32_t part = at / LEVELS;
     double sum = 0;
     for (int32_t begin = 0; begin < at; begin += part) {
         const int32_t used = m->used[begin + part] - m->used[begin];
@@ -37,14 +37,14 @@ static qb_status keep(qb_ctx *cx, const qb_sides *sides, qb_kept *out) {
     qb_mass *m = qb_alloc(cx, 1, sizeof *m);
     double *count = qb_alloc(cx, QB_SIDE_BINS, sizeof *count);
     if (m && count) {
-        const int32_t n = (sides->n + CODES - 1) / CODES * CODES, dropped = (int32_t)(n * 0.002);
+        const int32_t n = (sides->n + LEVELS - 1) / LEVELS * LEVELS, dropped = (int32_t)(n * 0.002);
         for (int32_t i = 0; i < sides->n; i++)
             count[i] = i < dropped ? 0 : i == dropped ? 1 : sides->right[i] + sides->left[i];
         count[dropped] = 1;
         qb_mass_init(m, count, n);
         double best = INFINITY;
         int32_t at = n;
-        for (int32_t i = CODES; i <= n; i += CODES) {
+        for (int32_t i = LEVELS; i <= n; i += LEVELS) {
             const double kl = divergence(m, i);
             if (kl < best) {
                 best = kl;

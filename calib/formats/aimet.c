@@ -34,13 +34,13 @@ static qb_status read_encoding(qb_ctx *cx, const char *name, const json_t *encod
         return qb_fail(cx, QB_STATUS_FORMAT, "'%s': expected one scale", name);
     if (!number(json_object_get(encoding, "offset"), &offset))
         return qb_fail(cx, QB_STATUS_FORMAT, "'%s': expected one offset", name);
-    const double codes = ldexp(1, (int)bits) - 1;
+    const double levels = ldexp(1, (int)bits) - 1;
     const json_t *symmetric = json_object_get(encoding, "is_symmetric");
     if (!symmetric) symmetric = json_object_get(encoding, "is_sym");
-    const bool even = is_true(symmetric) && 2 * offset == -codes - 1;
+    const bool even = is_true(symmetric) && 2 * offset == -levels - 1;
     /* of a symmetric pair of ends the upper one is a step shorter: the lower end's last code is
      * not used */
-    const double lo = scale * (even ? offset + 1 : offset), hi = scale * (codes + offset);
+    const double lo = scale * (even ? offset + 1 : offset), hi = scale * (levels + offset);
     return qb_ranges_add(cx, out, name, strlen(name), lo, hi);
 }
 
@@ -76,7 +76,7 @@ static qb_status read_ranges(qb_ctx *cx, const char *bytes, size_t size, qb_rang
     return status;
 }
 
-/* Zero is a code, as AIMET wants it. */
+/* Zero is a quantized value, as AIMET wants it. */
 static json_t *value(const qb_named_range *range) {
     const double lo = fmin(range->lo, 0), hi = fmax(range->hi, 0);
     const double scale = hi > lo ? (hi - lo) / 255 : 1;

@@ -2,15 +2,15 @@
  *
  * Source: Banner, Nahshan, Soudry, "Post training 4-bit quantization of convolutional networks for
  * rapid-deployment" (2019). Clipping at alpha from the mean costs 2 b^2 exp(-alpha / b) (Laplace of
- * scale b) and rounding to 2^M codes alpha^2 / (3 4^M); the sum is least where
+ * scale b) and rounding to 2^M quantized values alpha^2 / (3 4^M); the sum is least where
  * (alpha / b) exp(alpha / b) = 3 4^M, and for a Gaussian likewise by solving
  * alpha / (3 4^M) = 2 (sigma phi(t) - alpha Q(t)), t = alpha / sigma, phi its density and Q its
  * tail. The solutions are below.
  *
  * A tensor of both signs has M = 8 and is clipped about its mean; b is the mean distance from it. A
- * one-sided tensor (after ReLU) is half of a distribution about zero, without its zeros: codes are
- * twice as dense, M = 9, and b and sigma are moments about zero. Unless told, the shape is the one
- * whose ratio of b to sigma (Laplace 0.7071, Gaussian 0.7979) is nearer. */
+ * one-sided tensor (after ReLU) is half of a distribution about zero, without its zeros: quantized
+ * values are twice as dense, M = 9, and b and sigma are moments about zero. Unless told, the shape
+ * is the one whose ratio of b to sigma (Laplace 0.7071, Gaussian 0.7979) is nearer. */
 #include <math.h>
 
 #include "calib/calib.h"

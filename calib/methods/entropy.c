@@ -1,5 +1,5 @@
-/* entropy: the range whose 256 codes keep most of what the signal says, by Kullback-Leibler
- * divergence.
+/* entropy: the range whose 256 quantized values keep most of what the signal says, by
+ * Kullback-Leibler divergence.
  *
  * Plain KL calibration asks how well the distribution of values survives. Most values of a network
  * are near zero, where every range quantizes well enough, so their sheer number outvotes the few
@@ -16,8 +16,8 @@
  *
  * - P is the signal: p_j = w_j / W inside the window; the weight left of the window is added to bin
  * a, the weight right of it to bin b - 1.
- * - Q is what the codes tell about the window's own weight V (without the clipped part): each
- * code's weight, spread evenly over those of its bins that are not empty, divided by V.
+ * - Q is what the quantized values tell about the window's own weight V (without the clipped part):
+ * each code's weight, spread evenly over those of its bins that are not empty, divided by V.
  * - noise is what chance alone adds: n_c values that fall evenly into the m_c used bins of code c
  *   still differ from bin to bin, by |j + 1/2| (1 - 1/m_c) (1 - m_c/n_c) / 2W a bin to first order
  *   (Miller and Madow's correction, with a last factor for bins of few values). Without it a small
@@ -25,14 +25,14 @@
  * - KL = sum_j p_j ln(p_j / q_j) - noise
  *
  * P folds the clipped weight into the ends and Q does not, so clipping always costs; a wide window
- * costs because few codes cannot follow the shape. The window of least KL wins, the wider of
- * equals, among those whose squared error (of values against what their codes stand for, clipped
- * ones included) is at most four times that of the full range: clipping may cost one of the
- * eight bits. Without this veto spikes decide: divergence counts it as loss when a code covers
- * several of them, though no value moved by more than half a step.
+ * costs because few quantized values cannot follow the shape. The window of least KL wins, the
+ * wider of equals, among those whose squared error (of values against what their quantized values
+ * stand for, clipped ones included) is at most four times that of the full range: clipping may cost
+ * one of the eight bits. Without this veto spikes decide: divergence counts it as loss when a code
+ * covers several of them, though no value moved by more than half a step.
  *
  * symmetric: the same with windows whose ends are equally far from zero, at least 128 bins each,
- * for codes that are (s8 symmetric); the range is the window's part that holds values.
+ * for quantized values that are (s8 symmetric); the range is the window's part that holds values.
  *
  * All is in whole bins (see calib/search.h for the search). With prefix sums a window costs 256
  * logarithms, a tensor 1 to 10 ms.
@@ -45,7 +45,7 @@
 #include "calib/search.h"
 
 #define HALF (QB_STATS_BINS / 2)
-#define CODES 256
+#define LEVELS 256
 #define ERROR_FACTOR 4
 
 typedef struct weights {
@@ -73,15 +73,15 @@ static void weigh(const qb_stats *stats, weights *w) {
     }
 }
 
-/* Where the bins of a code end, from `begin` to `last`: the next code starts at the first j with
+/* Where the bins of one step end, from `begin` to `last`: the next code starts at the first j with
  * (j + 1/2) / S + 1/2 >= code + 1 - Z. */
-static int32_t code_end(qb_grid g, int32_t code, int32_t begin, int32_t last) {
-    if (code == CODES - 1) return last;
-    int32_t end = (int32_t)ceil((code + 0.5 - g.zero) * g.step - 0.5) + HALF;
+static int32_t level_end(qb_grid g, int32_t level, int32_t begin, int32_t last) {
+    if (level == LEVELS - 1) return last;
+    int32_t end = (int32_t)ceil((level + 0.5 - g.zero) * g.step - 0.5) + HALF;
     return end < begin ? begin : end > last ? last : end;
 }
 
-/* The noise of one code, times W. */
+/* The noise of one step, times W. */
 static double noise(const weights *w, int32_t begin, int32_t end) {
     const double used = w->used[end] - w->used[begin];
     const double count = w->spectrum.count[end] - w->spectrum.count[begin];
@@ -94,8 +94,8 @@ static double divergence(const weights *w, qb_bins at) {
     const double left = w->sum[at.a], right = total - w->sum[at.b];
     const qb_grid g = qb_bins_grid(at);
     double cross = 0; /* sum of p ln q, without V */
-    for (int32_t code = 0, begin = at.a; code < CODES; code++) {
-        const int32_t end = code_end(g, code, begin, at.b);
+    for (int32_t level = 0, begin = at.a; level < LEVELS; level++) {
+        const int32_t end = level_end(g, level, begin, at.b);
         /* At least half a bin's magnitude, whatever is lost in the difference of large sums. */
         const double mass = fmax(w->sum[end] - w->sum[begin], 0.5);
         const int32_t used = w->used[end] - w->used[begin];
@@ -168,9 +168,10 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
 
 const qb_calib_method qb_calib_method_entropy = {
     .name = "entropy",
-    .summary = "least Kullback-Leibler divergence of the signal's amplitude over 256 codes;\n"
-               "symmetric: both ends equally far from zero; nvidia, ort, ncnn, ppq: the "
-               "definitions of these tools",
+    .summary =
+        "least Kullback-Leibler divergence of the signal's amplitude over 256 quantized values;\n"
+        "symmetric: both ends equally far from zero; nvidia, ort, ncnn, ppq: the "
+        "definitions of these tools",
     .variants = variants,
     .range = range,
 };

@@ -9,13 +9,13 @@
 #include "calib/search.h"
 
 #define HALF (QB_STATS_BINS / 2)
-#define STEPS 2048 /* of the table over half a code */
+#define STEPS 2048 /* of the table over half a step */
 
 typedef struct powers {
     qb_spectrum spectrum;
     double p;
     double count[QB_STATS_BINS]; /* without exact zeros */
-    double of_code[STEPS + 1];   /* |u|^p, u from 0 to 1/2 of a code */
+    double of_step[STEPS + 1];   /* |u|^p, u from 0 to 1/2 of one step */
 } powers;
 
 static void powers_init(const qb_stats *stats, double p, powers *out) {
@@ -23,14 +23,14 @@ static void powers_init(const qb_stats *stats, double p, powers *out) {
     out->p = p;
     for (int32_t j = 0; j < QB_STATS_BINS; j++)
         out->count[j] = out->spectrum.count[j + 1] - out->spectrum.count[j];
-    for (int k = 0; k <= STEPS; k++) out->of_code[k] = pow(0.5 * k / STEPS, p);
+    for (int k = 0; k <= STEPS; k++) out->of_step[k] = pow(0.5 * k / STEPS, p);
 }
 
-/* |error|^p of a value, in powers of a code; `x` in codes from the lowest one. */
+/* |error|^p of a value, in powers of one step; `x` in quantized values from the lowest one. */
 static double loss(const powers *w, double x) {
     if (x < 0) return pow(-x, w->p);
     if (x > 255) return pow(x - 255, w->p);
-    return w->of_code[(int)(fabs(x - rint(x)) * (2 * STEPS) + 0.5)];
+    return w->of_step[(int)(fabs(x - rint(x)) * (2 * STEPS) + 0.5)];
 }
 
 /* What is clipped comes first: it alone rules most narrow windows out. */
@@ -67,7 +67,7 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
 
 const qb_calib_method qb_calib_method_lp = {
     .name = "lp",
-    .summary = "least sum of |error|^P of the 8-bit codes (P 2.4 unless given)",
+    .summary = "least sum of |error|^P of the 8-bit values (P 2.4 unless given)",
     .argument = "P",
     .argument_default = 2.4,
     .argument_min = 0.5,

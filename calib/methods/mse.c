@@ -1,9 +1,10 @@
 /* mse: the range of least squared error after rounding to 8 bits and clipping, from the histogram.
  *
- * The error is that of the codes that the quantizer will use (see calib/spectrum.h), clipping and
- * rounding together, so nothing has to be assumed of the distribution. affine: 256 codes over a
- * range with two ends; symmetric: codes -127 .. 127 and both ends equally far from zero. Ends are
- * searched as calib/search.h says; the full range, at its exact extremes, is one of the candidates.
+ * The error is that of the quantized values that the quantizer will use (see calib/spectrum.h),
+ * clipping and rounding together, so nothing has to be assumed of the distribution. affine: 256
+ * quantized values over a range with two ends; symmetric: quantized values -127 .. 127 and both
+ * ends equally far from zero. Ends are searched as calib/search.h says; the full range, at its
+ * exact extremes, is one of the candidates.
  */
 #include <math.h>
 
@@ -79,7 +80,7 @@ static qb_status range(qb_ctx *cx, const qb_observed *seen, const qb_method_choi
 
 const qb_calib_method qb_calib_method_mse = {
     .name = "mse",
-    .summary = "least squared error of the 8-bit codes; symmetric: of symmetric int8",
+    .summary = "least squared error of the 8-bit values; symmetric: of symmetric int8",
     .variants = variants,
     .range = range,
 };

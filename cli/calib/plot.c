@@ -89,7 +89,7 @@ static void write_legend(const picture *p, int32_t m, FILE *stream) {
     const qb_range r = p->entry->range[m];
     qb_range_quality_of(p->spectrum, r, p->symmetric, &q);
     snprintf(text, sizeof text,
-             "%s: %.5g to %.5g, %.2f dB, %.3g %% saturated, %.3g %% codes unused",
+             "%s: %.5g to %.5g, %.2f dB, %.3g %% saturated, %.3g %% values unused",
              p->table->method[m], (double)r.lo, (double)r.hi, q.sqnr_db, 100 * q.saturated,
              100 * q.unused);
     fprintf(stream, ", \\\n     NaN with lines lw 2 dt %d lc rgb '%s' title ", dashes(m), color(m));

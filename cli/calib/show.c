@@ -50,7 +50,7 @@ static void print_tensor(const qb_table *t, const qb_table_entry *e, const qb_sp
         printf("; not finite: %llu NaN, %llu inf, %llu -inf", (unsigned long long)s->nan,
                (unsigned long long)s->pos_inf, (unsigned long long)s->neg_inf);
     printf("\n  %-24s %12s %12s %9s %12s %14s\n", "method", "low", "high", "SQNR dB", "saturated %",
-           "unused codes %");
+           "unused values %");
     for (int32_t m = 0; m < t->n_methods; m++) {
         qb_range_quality q;
         qb_range_quality_of(spectrum, e->range[m], symmetric, &q);
@@ -65,8 +65,8 @@ static void print_channels(qb_ctx *cx, const qb_channels *channels) {
     if (!qb_channels_spread_of(cx, channels, &s)) return;
     printf("  %d channels: reach %g (channel %d), median %g, least %g", channels->n,
            (double)s.widest, s.widest_at, (double)s.median, (double)s.narrowest);
-    if (s.few_codes > 0)
-        printf("; %d reach less than a sixteenth of it: below 4 bits in one range", s.few_codes);
+    if (s.few_levels > 0)
+        printf("; %d reach less than a sixteenth of it: below 4 bits in one range", s.few_levels);
     printf("\n");
 }
 
@@ -86,7 +86,7 @@ static json_t *channels_json(qb_ctx *cx, const qb_channels *c) {
     if (!qb_channels_spread_of(cx, c, &s)) return NULL;
     return json_pack("{s:i, s:f, s:i, s:f, s:f, s:i, s:o, s:o}", "count", c->n, "widest",
                      (double)s.widest, "widest_at", s.widest_at, "median", (double)s.median,
-                     "narrowest", (double)s.narrowest, "below_4_bits", s.few_codes, "low",
+                     "narrowest", (double)s.narrowest, "below_4_bits", s.few_levels, "low",
                      numbers(c->min, c->n), "high", numbers(c->max, c->n));
 }
 
@@ -170,12 +170,12 @@ out:
 const qb_command qb_calib_command_show = {
     .name = "calib show",
     .usage = "[FILE.calib.h5] [options]",
-    .summary = "statistics by tensor; range, SQNR, saturation and unused codes by method",
+    .summary = "statistics by tensor; range, SQNR, saturation and unused values by method",
     .notes =
         "FILE: MODEL.calib.h5 here, as 'calib export' finds it, unless it is named.\n"
         "SQNR is that of the tensor itself after rounding to 8 bits, from its histogram.\n"
         "Of calibrations with --per-channel: how far the channels reach; where some reach far\n"
-        "less than the widest one, one range leaves them few codes.",
+        "less than the widest one, one range leaves them few quantized values.",
     .example = "qbench calib show squeezenet1.1.calib.h5 --tensor 'conv1*'",
     .options = table,
     .options_size = sizeof(options),

@@ -99,7 +99,7 @@ static json_t *count_ops(qb_ctx *cx, const qb_graph *graph) {
     return ops;
 }
 
-/* Elements of constants that are, or stand for, real numbers. */
+/* Elements of constants that are, or stand for, floats. */
 static int64_t parameters(const qb_graph *graph) {
     int64_t n = 0;
     for (int32_t v = 0; v < graph->n_values; v++)

@@ -120,10 +120,10 @@ void qb_data_check_unhush(qb_ctx *cx, const qb_log *before) {
 
 void qb_some_names_add(qb_some_names *names, const char *name) {
     enum { SHOWN = 3 };
-    const size_t used = strlen(names->text), room = sizeof names->text - used;
+    const size_t used = strlen(names->text), capacity = sizeof names->text - used;
     if (names->n < SHOWN)
-        snprintf(names->text + used, room, "%s%s", names->n > 0 ? ", " : "", name);
+        snprintf(names->text + used, capacity, "%s%s", names->n > 0 ? ", " : "", name);
     else if (names->n == SHOWN)
-        snprintf(names->text + used, room, " ...");
+        snprintf(names->text + used, capacity, " ...");
     names->n++;
 }

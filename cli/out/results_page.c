@@ -43,7 +43,7 @@ static qb_status judge(qb_ctx *cx, const qb_common *common, const qb_run *run,
     qb_ctx_child(cx, &child);
     const qb_status status = qb_gate_verdict_of(&child, common, run, out);
     if (status == QB_STATUS_NOMEM || status == QB_STATUS_CANCELLED) {
-        qb_ctx_adopt(cx, &child);
+        qb_ctx_take(cx, &child);
         return status;
     }
     if (status != QB_OK) qb_warn(cx, "the page has no verdict: %s", child.message);

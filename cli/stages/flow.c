@@ -8,7 +8,7 @@
 #include "cli/settings/precision.h"
 #include "graph/graph.h"
 
-#define NO_MIXING "--no-mixing"
+#define NO_MIXED_PRECISION "--no-mixing"
 #define RECORD_MAX ((size_t)1 << 20)
 
 /* ---- stages ---- */
@@ -68,7 +68,7 @@ static qb_status add_inputs(const qb_flow *f, const qb_flow_stage *s, qb_hasher 
     qb_hasher_string(hasher, s->command);
     qb_hasher_string(hasher, p->spec.backends ? p->spec.backends : "");
     qb_hasher_string(hasher, p->build.tactic_sources ? p->build.tactic_sources : "");
-    qb_hasher_string(hasher, p->spec.no_mixed_precision ? NO_MIXING : "");
+    qb_hasher_string(hasher, p->spec.no_mixed_precision ? NO_MIXED_PRECISION : "");
     if (s->calibration_data || s->evaluation_data)
         qb_hasher_string(hasher, p->decoder ? p->decoder : "");
     for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);

@@ -28,7 +28,7 @@ static qb_status add(qb_ctx *cx, const char *path, qb_compiled *to, const char *
     if (left < head || size > QB_FILE_COMPILED_MAX || size > left - head || qb_hash_is_zero(key) ||
         qb_compiled_count(to) == KERNELS_MAX)
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: damaged engine file: a compiled kernel", path);
-    QB_TRY(qb_compiled_lend(cx, to, key, *at + head, size));
+    QB_TRY(qb_compiled_borrow(cx, to, key, *at + head, size));
     *at += head + size;
     return QB_OK;
 }

@@ -283,7 +283,7 @@ static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
     QB_GO(qb_plan_bind(cx, plans->graph, l->plan, true, &bound));
     QB_GO(make_engine(l, bound, plans, &engine));
     if (engine->device && !l->same) qb_plans_drop_floats(plans, false);
-    if (engine->device && l->same) QB_GO(qb_compiled_lend_all(cx, engine->compiled, l->compiled));
+    if (engine->device && l->same) QB_GO(qb_compiled_borrow_all(cx, engine->compiled, l->compiled));
     plans->built = (qb_plans_need){.arena = (size_t)h->arena,
                                    .workspace = (size_t)h->workspace,
                                    .device_arena = (size_t)h->device_arena,

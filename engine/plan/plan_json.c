@@ -11,7 +11,7 @@
 
 #define ROWS_MAX 1000000
 #define THREADS_MAX 4096
-#define REALS JSON_REAL_PRECISION(12)
+#define FLOATS JSON_REAL_PRECISION(12)
 #define FILE_MAX ((size_t)256 << 20)
 
 /* What a member of a struct is in JSON. A key that is left out reads as 0, and 0 is left out. */
@@ -184,7 +184,7 @@ qb_status qb_plan_write(qb_ctx *cx, const qb_plan *plan, const char *const *name
         json_pack("{s:s, s:o, s:b, s:o, s:o}", "schema", QB_PLAN_SCHEMA, "spec",
                   fields_json(spec_fields, &plan->spec), "dequantized", plan->dequantized, "inputs",
                   inputs_json(plan, names), "tables", tables);
-    char *text = root && whole ? json_dumps(root, JSON_COMPACT | REALS) : NULL;
+    char *text = root && whole ? json_dumps(root, JSON_COMPACT | FLOATS) : NULL;
     if (text) qb_strbuf_add(out, text);
     free(text);
     json_decref(root);
@@ -464,7 +464,7 @@ qb_status qb_plan_load(qb_ctx *cx, const char *path, qb_plan **out) {
 
 qb_status qb_plan_indent(qb_ctx *cx, const char *path, const char *text, size_t size, char **out) {
     json_t *root = json_loadb(text, size, 0, NULL);
-    char *indented = root && qb_json_clean(root) ? json_dumps(root, JSON_INDENT(1) | REALS) : NULL;
+    char *indented = root && qb_json_clean(root) ? json_dumps(root, JSON_INDENT(1) | FLOATS) : NULL;
     *out = indented ? qb_format(cx, "%s\n", indented) : NULL;
     if (!indented) qb_fail(cx, QB_STATUS_FORMAT, "%s: plan: no JSON", path);
     free(indented);

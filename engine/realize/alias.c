@@ -62,9 +62,9 @@ static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
 
 qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
-    bool turned = node->n_in > 0 && node->in[0] >= 0 && node->out[0] >= 0;
-    int32_t from = turned && b->engine->device ? find_channels_last(b, node->in[0]) : -1;
-    const qb_shape *in = turned ? &b->graph->values[node->in[0]].shape : NULL;
+    bool transposed = node->n_in > 0 && node->in[0] >= 0 && node->out[0] >= 0;
+    int32_t from = transposed && b->engine->device ? find_channels_last(b, node->in[0]) : -1;
+    const qb_shape *in = transposed ? &b->graph->values[node->in[0]].shape : NULL;
     *done = true;
     if (from >= 0 && moves_channels_last(b, node) && same_type(b, node->in[0], node->out[0]))
         return add_view(b, group, from, QB_LAYOUT_ROW);

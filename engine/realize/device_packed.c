@@ -32,14 +32,14 @@ static const qb_group *split_of(const qb_lowering *b, int32_t attention) {
 const qb_group *qb_device_packed(const qb_lowering *b, const qb_group *group, int32_t *packed,
                                  qb_desc *in, qb_problem *problem) {
     qb_desc one[QB_MAX_INPUTS];
-    qb_problem posed;
+    qb_problem lowered;
     const qb_group *split = b->packs_heads ? split_of(b, group->node[0]) : NULL;
-    if (!split || !problem_of(b, group->node[0], one, &posed)) return NULL;
+    if (!split || !problem_of(b, group->node[0], one, &lowered)) return NULL;
     packed[0] = b->graph->nodes[split->node[0]].in[0];
     packed[1] = packed[2] = -1;
-    for (int32_t i = 3; i < posed.n_in; i++) packed[i] = group->in[i];
-    for (int32_t i = 0; i < posed.n_in; i++) in[i] = one[i];
-    *problem = posed;
+    for (int32_t i = 3; i < lowered.n_in; i++) packed[i] = group->in[i];
+    for (int32_t i = 0; i < lowered.n_in; i++) in[i] = one[i];
+    *problem = lowered;
     problem->in = in;
     return split;
 }

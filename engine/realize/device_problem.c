@@ -7,7 +7,7 @@
 
 #include "engine/realize/lowering_internal.h"
 
-typedef enum role { ROLE_NONE, ROLE_SUMS, ROLE_REAL_SUMS, ROLE_SCALE } role;
+typedef enum role { ROLE_NONE, ROLE_SUMS, ROLE_FLOAT_SUMS, ROLE_SCALE } role;
 
 static bool is(const qb_node *node, const char *op) { return strcmp(node->op->name, op) == 0; }
 
@@ -31,7 +31,7 @@ static bool is_joint_scale(const qb_graph *graph, const qb_node *node, const rol
 static role made_by(const qb_graph *graph, const qb_node *node, const role *roles) {
     const role from = node->n_in > 0 ? role_of(roles, node->in[0]) : ROLE_NONE;
     if (is(node, "MatMulInteger") || is(node, "ConvInteger")) return ROLE_SUMS;
-    if (is(node, "Cast")) return from == ROLE_SUMS ? ROLE_REAL_SUMS : ROLE_NONE;
+    if (is(node, "Cast")) return from == ROLE_SUMS ? ROLE_FLOAT_SUMS : ROLE_NONE;
     if (qb_op_has(node->op, QB_TRAIT_VIEW)) return from;
     return is_joint_scale(graph, node, roles) ? ROLE_SCALE : ROLE_NONE;
 }

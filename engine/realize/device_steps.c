@@ -102,16 +102,16 @@ qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done) {
             b->value[group->out].slice_of = -1; /* the host writes no slice of it */
         return QB_OK;
     }
-    qb_group posed = *group;
+    qb_group lowered = *group;
     const qb_group *split =
         problem.kind == QB_KIND_ATTENTION ? qb_device_packed(b, group, packed, in, &problem) : NULL;
     if (split) {
-        posed.in = packed;
+        lowered.in = packed;
         b->fuses = b->graph->values[split->out].name;
     }
-    posed.kind = problem.kind;
-    posed.n_in = problem.n_in;
-    QB_TRY(qb_device_step(b, &posed, &problem, done));
+    lowered.kind = problem.kind;
+    lowered.n_in = problem.n_in;
+    QB_TRY(qb_device_step(b, &lowered, &problem, done));
     b->fuses = NULL;
     return split && !*done ? qb_lower_node(b, split) : QB_OK; /* the host reads three tensors */
 }

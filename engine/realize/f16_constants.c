@@ -32,15 +32,15 @@ static int32_t find_floats(const qb_graph *graph, int32_t value) {
 static int32_t as_shared_floats(qb_lowering *b, int32_t value, bool keep) {
     const qb_value *v = &b->graph->values[value];
     const size_t bytes = (size_t)qb_shape_count(&v->shape) * sizeof(float);
-    const float *real = qb_plans_floats(b->cx, b->plans, v);
-    if (!real) return -1;
-    if (keep) qb_plans_keep_floats(b->plans, real);
+    const float *f32 = qb_plans_floats(b->cx, b->plans, v);
+    if (!f32) return -1;
+    if (keep) qb_plans_keep_floats(b->plans, f32);
     const int32_t found = find_floats(b->graph, value);
     if (found >= 0) return found;
     const qb_shape shape = v->shape;
     int32_t id = qb_graph_add_value(b->cx, b->graph, v->name, QB_DTYPE_F32, &shape);
     if (id < 0) return -1;
-    b->graph->values[id].data = real;
+    b->graph->values[id].data = f32;
     b->graph->values[id].bytes = bytes;
     return id;
 }
@@ -51,12 +51,12 @@ static int32_t as_floats(qb_lowering *b, int32_t value, bool keep) {
     if (b->plans && qb_plans_own(b->plans, v)) return as_shared_floats(b, value, keep);
     const int32_t found = find_floats(b->graph, value);
     if (found >= 0) return found;
-    float *real = qb_alloc(b->cx, (size_t)qb_shape_count(&v->shape), sizeof *real);
-    if (!real) return -1;
-    qb_value_reals(v, real);
+    float *f32 = qb_alloc(b->cx, (size_t)qb_shape_count(&v->shape), sizeof *f32);
+    if (!f32) return -1;
+    qb_value_dequantized(v, f32);
     qb_shape shape = v->shape;
-    int32_t id = qb_graph_add_constant(b->cx, b->graph, v->name, QB_DTYPE_F32, &shape, real);
-    qb_free(real);
+    int32_t id = qb_graph_add_constant(b->cx, b->graph, v->name, QB_DTYPE_F32, &shape, f32);
+    qb_free(f32);
     return id;
 }
 

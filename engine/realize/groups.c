@@ -24,11 +24,11 @@ static qb_status kernel_on_host(qb_lowering *b, const qb_group *group, const qb_
 static qb_status bf16_on_host(qb_lowering *b, const qb_group *group, const qb_problem *p,
                               qb_kernel **out) {
     qb_desc in[QB_MAX_INPUTS];
-    qb_problem posed;
+    qb_problem lowered;
     *out = NULL;
-    if (!qb_bf16_problem(b, group, p, in, &posed)) return QB_OK;
+    if (!qb_bf16_problem(b, group, p, in, &lowered)) return QB_OK;
     b->in_bf16 = true;
-    const qb_status status = kernel_on_host(b, group, &posed, out);
+    const qb_status status = kernel_on_host(b, group, &lowered, out);
     b->in_bf16 = false;
     return status;
 }
@@ -43,10 +43,11 @@ static qb_status build_on_host(qb_lowering *b, const qb_group *group, const qb_p
     return status;
 }
 
-/* A product of two computed tensors of codes, as tools for static quantization leave attention, is
- * one of the reals that they stand for: the processor's integer products have packed weights. */
-static void make_real(const qb_lowering *b, const qb_group *group, const qb_problem *p,
-                      qb_desc *in) {
+/* A product of two computed tensors of quantized values, as tools for static quantization leave
+ * attention, is one of the reals that they stand for: the processor's integer products have packed
+ * weights. */
+static void make_float(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                       qb_desc *in) {
     const bool by_definition = strcmp(b->backends.name[0], "ref") == 0;
     if (p->kind != QB_KIND_MATMUL || by_definition || in[QB_IN_WEIGHT].q.n == 0 ||
         b->graph->values[group->in[QB_IN_WEIGHT]].data)
@@ -74,21 +75,21 @@ static qb_status build_node_on_host(qb_lowering *b, const qb_group *group, bool 
     qb_kernel *kernel = NULL;
     *done = false;
     if (!qb_node_problem(b->graph, &b->graph->nodes[group->node[0]], in, &problem)) return QB_OK;
-    qb_group posed = *group;
-    posed.n_in = problem.n_in;
-    for (int32_t i = 0; i < posed.n_in; i++)
-        constant[i] = posed.in[i] >= 0 && b->graph->values[posed.in[i]].data;
+    qb_group lowered = *group;
+    lowered.n_in = problem.n_in;
+    for (int32_t i = 0; i < lowered.n_in; i++)
+        constant[i] = lowered.in[i] >= 0 && b->graph->values[lowered.in[i]].data;
     qb_candidates f;
     f.n = 0;
     f.device = false;
-    if (problem.n_in <= 4) qb_lower_candidates(b, &posed, &problem, NULL, &f);
+    if (problem.n_in <= 4) qb_lower_candidates(b, &lowered, &problem, NULL, &f);
     const qb_selection wanted = {.candidates = f.n > 0 ? f.problem : &problem,
                                  .n_candidates = f.n > 0 ? f.n : 1,
                                  .constant = constant,
                                  .optional = true};
     QB_TRY(b->selector->select(b, &wanted, &kernel));
     *done = kernel != NULL;
-    const qb_status status = *done ? qb_lower_add_kernel(b, &posed, &kernel) : QB_OK;
+    const qb_status status = *done ? qb_lower_add_kernel(b, &lowered, &kernel) : QB_OK;
     qb_kernel_free(kernel);
     return status;
 }
@@ -108,6 +109,6 @@ qb_status qb_lower_group(qb_lowering *b, const qb_group *group) {
     qb_problem problem;
     QB_TRY(qb_group_problem(b->cx, b->graph, group, in, &problem));
     if (group->kind == QB_KIND_CONCAT) return qb_lower_concat(b, group, &problem);
-    if (!b->engine->device) make_real(b, group, &problem, in);
+    if (!b->engine->device) make_float(b, group, &problem, in);
     return build_kernel_step(b, group, &problem);
 }

@@ -29,7 +29,7 @@ static qb_status prepare(qb_lowering *b) {
     return qb_lower_slices(b);
 }
 
-/* What the caller passes or receives is float where the value is quantized: qb_lower_real_desc. */
+/* What the caller passes or receives is float where the value is quantized: qb_lower_float_desc. */
 static qb_status open_inputs(qb_lowering *b) {
     qb_engine *e = b->engine;
     e->inputs = qb_arena_alloc(b->cx, e->arena, (size_t)b->graph->n_inputs, sizeof *e->inputs);

@@ -135,7 +135,7 @@ bool qb_lower_has(const qb_lowering *b, const qb_tactic *tactic, bool on_device)
 /* Does the kernel keep to the limit of workspace? Says so when it does not. */
 bool qb_lower_within_limit(qb_lowering *b, const qb_kernel *kernel);
 
-/* engine/realize/kernel_pool.c: kernels of the host that hold no constants. Steps that pose the
+/* engine/realize/kernel_pool.c: kernels of the host that hold no constants. Steps that make the
  * same problem share one: making it takes time and memory, and models repeat themselves. */
 /* *out is the kernel that a tactic made of this very problem before, with one more owner, or NULL.
  */
@@ -253,7 +253,7 @@ qb_status qb_device_fuse(qb_lowering *b);
  * runs on the host. `problem` is the graph's. */
 qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem *problem,
                          bool *done);
-/* The same for nodes that pose a problem of their own. */
+/* The same for nodes that make a problem of their own. */
 qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done);
 /* Fuses products of the graph of all plans; *n: how many times. */
 qb_status qb_device_fuse_plans(qb_lowering *b, int32_t *n);

@@ -22,10 +22,10 @@ static qb_status key_of(qb_ctx *cx, const qb_step *step, qb_hash *key) {
     const qb_problem *p = &k->problem;
     qb_hasher *h;
     *key = (qb_hash){0};
-    if (!k->packed_form) return QB_OK;
+    if (!k->packing_id) return QB_OK;
     QB_TRY(qb_hasher_create(cx, &h));
     qb_hasher_string(h, k->tactic->name);
-    qb_hasher_update(h, &k->packed_form, sizeof k->packed_form);
+    qb_hasher_update(h, &k->packing_id, sizeof k->packing_id);
     qb_hasher_update(h, &k->packed_bytes, sizeof k->packed_bytes);
     qb_hasher_update(h, &p->scale, sizeof p->scale);
     for (int32_t i = 0; i < p->n_in; i++) {
@@ -55,7 +55,7 @@ static qb_status key_of_constant(qb_ctx *cx, const qb_buffer *buffer, qb_hash *k
 static bool is_shared(const qb_step *step) {
     const qb_kernel *kernel = step->kernel;
     return kernel && kernel->pack && kernel->packed_bytes > 0 &&
-           (!step->on_device || kernel->packed_form);
+           (!step->on_device || kernel->packing_id);
 }
 
 static bool is_shared_constant(const qb_buffer *buffer) {
@@ -199,22 +199,22 @@ bool qb_plans_own(const qb_plans *plans, const qb_value *value) {
 
 const float *qb_plans_floats(qb_ctx *cx, qb_plans *plans, const qb_value *value) {
     for (size_t i = 0; i < plans->n_floats; i++)
-        if (plans->floats[i].quantized == value->data) return plans->floats[i].real;
+        if (plans->floats[i].quantized == value->data) return plans->floats[i].f32;
     if (qb_grow(cx, &plans->floats, &plans->cap_floats, plans->n_floats + 1,
                 sizeof *plans->floats) != QB_OK)
         return NULL;
     const size_t n = (size_t)qb_shape_count(&value->shape);
-    float *real = qb_alloc_aligned(cx, n, sizeof *real);
-    if (!real) return NULL;
-    qb_value_reals(value, real);
+    float *f32 = qb_alloc_aligned(cx, n, sizeof *f32);
+    if (!f32) return NULL;
+    qb_value_dequantized(value, f32);
     plans->floats[plans->n_floats++] =
-        (qb_shared_floats){.quantized = value->data, .real = real, .bytes = n * sizeof *real};
-    return real;
+        (qb_shared_floats){.quantized = value->data, .f32 = f32, .bytes = n * sizeof *f32};
+    return f32;
 }
 
-void qb_plans_keep_floats(qb_plans *plans, const float *real) {
+void qb_plans_keep_floats(qb_plans *plans, const float *f32) {
     for (size_t i = 0; i < plans->n_floats; i++)
-        if (plans->floats[i].real == real) plans->floats[i].kept = true;
+        if (plans->floats[i].f32 == f32) plans->floats[i].kept = true;
 }
 
 void qb_plans_drop_floats(qb_plans *plans, bool all) {
@@ -223,7 +223,7 @@ void qb_plans_drop_floats(qb_plans *plans, bool all) {
         if (plans->floats[i].kept && !all)
             plans->floats[n++] = plans->floats[i];
         else
-            qb_free(plans->floats[i].real);
+            qb_free(plans->floats[i].f32);
     }
     plans->n_floats = n;
 }

@@ -29,9 +29,9 @@ static bool form_desc(const qb_lowering *b, int32_t value, const qbench_plugin_f
         out->layout = QB_LAYOUT_NHWC;
     if (dtype == QB_DTYPE_NONE) return true;
     if (dtype == QB_DTYPE_F32 || dtype == QB_DTYPE_F16) {
-        const bool real = out->dtype == QB_DTYPE_F32 || out->dtype == dtype;
+        const bool f32 = out->dtype == QB_DTYPE_F32 || out->dtype == dtype;
         out->dtype = dtype;
-        return real;
+        return f32;
     }
     out->dtype = v->dtype;
     out->q = v->q;

@@ -54,7 +54,8 @@ qb_status qb_lower_quantized(qb_lowering *b, int32_t value, int32_t private) {
     return qb_lower_observed(b, value);
 }
 
-/* Layouts of the node's outputs in floats, for the last step, and copies to codes behind it. */
+/* Layouts of the node's outputs in floats, for the last step, and copies to quantized values behind
+ * it. */
 static qb_status float_outputs(qb_lowering *b, const qb_node *node, bool device) {
     const int32_t index = b->engine->n_steps - 1;
     qb_step *step = &b->engine->steps[index];
@@ -166,15 +167,15 @@ static qb_status output_layout(qb_lowering *b, const qb_group *group, const qb_k
 }
 
 static qb_dtype computes_in(const qb_problem *p) {
-    qb_dtype real = p->in[0].dtype == QB_DTYPE_BF16                                  ? QB_DTYPE_BF16
-                    : p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
-                                                                                     : QB_DTYPE_F32;
+    qb_dtype f32 = p->in[0].dtype == QB_DTYPE_BF16                                  ? QB_DTYPE_BF16
+                   : p->in[0].dtype == QB_DTYPE_F16 || p->out.dtype == QB_DTYPE_F16 ? QB_DTYPE_F16
+                                                                                    : QB_DTYPE_F32;
     bool in = p->in[0].q.n > 0, out = p->out.q.n > 0;
     bool has_weight = p->kind == QB_KIND_CONV || p->kind == QB_KIND_CONV_POOL ||
                       p->kind == QB_KIND_CONV_TRANSPOSE || p->kind == QB_KIND_MATMUL;
     if (p->kind == QB_KIND_MATMUL_INTEGER || p->kind == QB_KIND_MATMUL_SCALED) return QB_DTYPE_S8;
-    if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : real;
-    return in && out ? QB_DTYPE_S8 : real;
+    if (has_weight) return in && p->in[QB_IN_WEIGHT].q.n > 0 ? QB_DTYPE_S8 : f32;
+    return in && out ? QB_DTYPE_S8 : f32;
 }
 
 qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel **kernel) {

@@ -76,7 +76,7 @@ static qb_status reserve(qb_ctx *cx, qb_context *c, size_t arena, size_t workspa
 
 /* Capacity for the pointers and the memory of `plan`; never less than there was. What was bound is
  * so no more. */
-static qb_status make_room(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
+static qb_status make_capacity(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
     size_t n = 1, n_steps = (size_t)plan->n_steps + 1;
     for (int32_t s = 0; s < plan->n_steps; s++)
         n += (size_t)(plan->steps[s].n_in + plan->steps[s].n_out);
@@ -102,7 +102,7 @@ qb_status qb_context_create(qb_ctx *cx, const qb_engine *engine, qb_context **ou
     if (!c) return cx->code;
     c->engine = c->whole = engine;
     QB_GO(make_memory(cx, c));
-    QB_GO(make_room(cx, c, engine));
+    QB_GO(make_capacity(cx, c, engine));
     QB_GO(qb_workers_create(cx, engine->plan->spec.threads, &c->workers));
     if (engine->device) QB_GO(qb_device_run_create(cx, c));
     qb_context_bind_all(c);
@@ -116,7 +116,7 @@ out:
 }
 
 qb_status qb_context_switch(qb_ctx *cx, qb_context *c, const qb_engine *plan) {
-    qb_status status = make_room(cx, c, plan);
+    qb_status status = make_capacity(cx, c, plan);
     if (status == QB_OK) c->engine = plan;
     qb_context_bind_all(c);
     return status == QB_OK && c->device ? qb_device_run_switch(cx, c) : status;

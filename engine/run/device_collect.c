@@ -204,7 +204,7 @@ static qb_status wait_for(qb_ctx *cx, qb_collector *c, slot *s) {
     return c->engine->device->event.wait(cx, s->ended);
 }
 
-qb_status qb_collector_turn(qb_ctx *cx, qb_collector *c, qb_collector_slot **out) {
+qb_status qb_collector_swap(qb_ctx *cx, qb_collector *c, qb_collector_slot **out) {
     c->at = (c->at + 1) % SLOTS;
     qb_engine_select(c->engine);
     QB_TRY(wait_for(cx, c, &c->slot[c->at]));

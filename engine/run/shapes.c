@@ -206,7 +206,7 @@ static void reserve(qb_plans *plans, const qb_engine *plan) {
 qb_status qb_plans_renew_compiled(qb_ctx *cx, qb_plans *plans) {
     qb_compiled *compiled;
     QB_TRY(qb_compiled_create(cx, &compiled));
-    qb_status status = qb_compiled_lend_all(cx, compiled, plans->engine->compiled);
+    qb_status status = qb_compiled_borrow_all(cx, compiled, plans->engine->compiled);
     if (status != QB_OK) {
         qb_compiled_free(compiled);
         return status;

@@ -66,7 +66,7 @@ static void leave(side *r) {
     qb_free(r->outputs);
 }
 
-/* By turns, so that what else goes on at a time meets both. */
+/* Interleaved, so that what else goes on at a time meets both. */
 static qb_status measure(qb_ctx *cx, const qb_engine *const engine[2], double ms[2]) {
     double sample[SAMPLES], round[2][ROUNDS];
     side run[2] = {{0}, {0}};

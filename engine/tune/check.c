@@ -34,7 +34,8 @@ static uint64_t draw(uint64_t *state) {
     return *state * UINT64_C(0x2545F4914F6CDD1D);
 }
 
-/* Codes around the zero point, where sums do not leave the range of the result; floats in [-2, 2).
+/* Quantized values around the zero point, where sums do not leave the range of the result; floats
+ * in [-2, 2).
  */
 static void fill(trial *t, const qb_desc *desc, void *data) {
     const int64_t n = qb_shape_count(&desc->shape);

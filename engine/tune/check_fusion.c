@@ -28,7 +28,7 @@ static float *enter(nodes *f, int32_t value, const qb_shape *shape) {
     return data;
 }
 
-/* The real values of an input of the sample. */
+/* The dequantized values of an input of the sample. */
 static qb_status enter_input(nodes *f, int32_t value, int32_t input) {
     const qb_desc *desc = &f->sample->in[input];
     const qb_problem copy = {.kind = QB_KIND_COPY,
@@ -52,8 +52,8 @@ static qb_status enter_anchor(nodes *f) {
     plain.problem.out.q = (qb_qparams){.axis = -1};
     plain.in[QB_IN_RESIDUAL].dtype = QB_DTYPE_NONE;
     if (node->n_in < 3 || node->in[2] < 0) plain.in[QB_IN_BIAS].dtype = QB_DTYPE_NONE;
-    float *real = enter(f, node->out[0], &plain.problem.out.shape);
-    return real ? qb_check_reference(f->cx, &plain, real) : f->cx->code;
+    float *f32 = enter(f, node->out[0], &plain.problem.out.shape);
+    return f32 ? qb_check_reference(f->cx, &plain, f32) : f->cx->code;
 }
 
 /* False: the value is not known on the sample. */
@@ -94,19 +94,19 @@ static qb_status evaluate(nodes *f, bool *done) {
 }
 
 /* Between the reference of the step and its nodes nothing but single roundings may differ. */
-static qb_status compare(const nodes *f, const float *real, const void *expected) {
+static qb_status compare(const nodes *f, const float *f32, const void *expected) {
     const qb_desc *out = &f->sample->problem.out;
     const int64_t n = qb_shape_count(&out->shape);
     double largest = 0;
-    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)real[i]));
+    for (int64_t i = 0; i < n; i++) largest = fmax(largest, fabs((double)f32[i]));
     for (int64_t i = 0; i < n; i++) {
-        const bool codes = out->q.n == 1;
+        const bool quantized = out->q.n == 1;
         const double got = qb_number_get(out->dtype, expected, i),
-                     most = codes ? 1 : 1e-4 * largest;
-        const double wanted = codes
-                                  ? qb_quantize_value(real[i], out->q.scale[0],
+                     most = quantized ? 1 : 1e-4 * largest;
+        const double wanted = quantized
+                                  ? qb_quantize_value(f32[i], out->q.scale[0],
                                                       out->q.zero ? out->q.zero[0] : 0, out->dtype)
-                                  : (double)real[i];
+                                  : (double)f32[i];
         if (fabs(got - wanted) <= most + 1e-6 || (isnan(got) && isnan(wanted))) continue;
         return qb_fail(f->cx, QB_STATUS_INTERNAL,
                        "the step is wrong: its nodes, fused, give %g for result %lld, one by one "

@@ -11,7 +11,7 @@ typedef struct qb_wrong_step {
     char *text;  /* the tactic, where, and what was expected */
 } qb_wrong_step;
 
-/* All that were found in the drafts of a build. */
+/* All that were found in the candidates of a build. */
 typedef struct qb_wrong_steps {
     qb_wrong_step *item;
     size_t n, capacity;

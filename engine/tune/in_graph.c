@@ -342,7 +342,7 @@ typedef struct pair {
     candidate *side[2];
 } pair;
 
-/* By turns, so that what else goes on at a time meets both. */
+/* Interleaved, so that what else goes on at a time meets both. */
 static qb_status run(qb_ctx *cx, void *user, double ms[2]) {
     const pair *d = user;
     const int rounds = rounds_of(d->r);

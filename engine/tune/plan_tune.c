@@ -1,4 +1,4 @@
-/* From a graph to its plan: drafts are lowered while tactics are measured. */
+/* From a graph to its plan: candidates are lowered while tactics are measured. */
 #include <string.h>
 
 #include "base/log.h"
@@ -58,7 +58,8 @@ static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step
 
 static const qb_selector measuring = {open_device, precision, qb_fuse_conv_pool, choose, record};
 
-/* ---- drafts ---------------------------------------------------------------------------------- */
+/* ---- candidates
+ * ---------------------------------------------------------------------------------- */
 
 /* What is tuned, and how. */
 typedef struct tuner {
@@ -81,8 +82,8 @@ static bool splits(const tuner *t) {
            qb_common_batch(t->graph, t->spec->input_shapes) > 1;
 }
 
-/* A draft of a bound graph (taken over); the plan is its own. */
-static qb_status draft_of(qb_ctx *cx, const tuner *t, qb_graph *bound, qb_engine **out) {
+/* A candidate of a bound graph (taken over); the plan is its own. */
+static qb_status lower_bound_graph(qb_ctx *cx, const tuner *t, qb_graph *bound, qb_engine **out) {
     qb_tuning tuning = t->how;
     qb_plan *plan = NULL;
     qb_status status = qb_plan_create(cx, t->spec, bound->n_inputs, &plan);
@@ -93,7 +94,7 @@ static qb_status draft_of(qb_ctx *cx, const tuner *t, qb_graph *bound, qb_engine
         qb_plan_free(plan);
         return status;
     }
-    /* What runs in the draft, or is compared with the caches, has to be known. */
+    /* What runs in the candidate, or is compared with the caches, has to be known. */
     const bool runs = !tuning.usual && qb_backends_name_device(t->spec->backends);
     const qb_lower_input input = {.graph = bound,
                                   .plan = plan,
@@ -110,15 +111,15 @@ static qb_status draft_of(qb_ctx *cx, const tuner *t, qb_graph *bound, qb_engine
     return status;
 }
 
-/* The graph's constants are shared: a draft does not outlive it. */
-static qb_status draft(qb_ctx *cx, const tuner *t, const qb_shape *shapes, qb_engine **out) {
+/* The graph's constants are shared: a candidate does not outlive it. */
+static qb_status candidate(qb_ctx *cx, const tuner *t, const qb_shape *shapes, qb_engine **out) {
     qb_graph *bound;
     QB_TRY(qb_graph_bind_sharing(cx, t->graph, shapes, &bound));
-    return draft_of(cx, t, bound, out);
+    return lower_bound_graph(cx, t, bound, out);
 }
 
-/* A draft for `items` of the batch; *out is NULL when the graph does not take that number. */
-static qb_status draft_part(qb_ctx *cx, const tuner *t, int64_t items, qb_engine **out) {
+/* A candidate for `items` of the batch; *out is NULL when the graph does not take that number. */
+static qb_status lower_part(qb_ctx *cx, const tuner *t, int64_t items, qb_engine **out) {
     const size_t n = (size_t)t->graph->n_inputs;
     qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
     *out = NULL;
@@ -127,21 +128,22 @@ static qb_status draft_part(qb_ctx *cx, const tuner *t, int64_t items, qb_engine
         shapes[i] = t->spec->input_shapes[i];
         shapes[i].dim[0] = items;
     }
-    const qb_status status = draft(cx, t, shapes, out);
+    const qb_status status = candidate(cx, t, shapes, out);
     qb_free(shapes);
     if (status != QB_STATUS_INVALID && status != QB_STATUS_UNSUPPORTED) return status;
     qb_ctx_clear(cx);
     return QB_OK;
 }
 
-/* On the host: replaces a draft for a large batch by one for a part of it, where that is the same.
+/* On the host: replaces a candidate for a large batch by one for a part of it, where that is the
+ * same.
  */
 static qb_status split(qb_ctx *cx, const tuner *t, qb_engine **engine) {
     const size_t budget = qb_cache_budget();
     qb_engine *one, *part;
     if (!splits(t) || (*engine)->memory.arena <= budget) return QB_OK;
     const int64_t batch = qb_common_batch(t->graph, t->spec->input_shapes);
-    QB_TRY(draft_part(cx, t, 1, &one));
+    QB_TRY(lower_part(cx, t, 1, &one));
     if (!one || !qb_is_separable((*engine)->graph, one->graph, batch)) {
         qb_engine_free(one);
         return QB_OK;
@@ -150,7 +152,7 @@ static qb_status split(qb_ctx *cx, const tuner *t, qb_engine **engine) {
     part = one;
     if (items > 1) {
         qb_engine_free(one);
-        QB_TRY(draft_part(cx, t, items, &part));
+        QB_TRY(lower_part(cx, t, items, &part));
     }
     if (!part || items == batch) {
         qb_engine_free(part);
@@ -163,11 +165,11 @@ static qb_status split(qb_ctx *cx, const tuner *t, qb_engine **engine) {
     return QB_OK;
 }
 
-/* The draft goes, its plan stays. */
-static qb_plan *take_plan(qb_engine *draft) {
-    qb_plan *plan = draft->plan;
-    draft->plan = NULL;
-    qb_engine_destroy(draft);
+/* The candidate goes, its plan stays. */
+static qb_plan *take_plan(qb_engine *candidate) {
+    qb_plan *plan = candidate->plan;
+    candidate->plan = NULL;
+    qb_engine_destroy(candidate);
     return plan;
 }
 
@@ -207,7 +209,7 @@ qb_status qb_plan_tune(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *s
                        qb_plans *plans, qb_tuning_state *known, qb_plan **out) {
     const tuner t = {.graph = graph, .spec = spec, .plans = plans, .how = {.known = known}};
     qb_engine *engine;
-    QB_TRY(draft(cx, &t, spec->input_shapes, &engine));
+    QB_TRY(candidate(cx, &t, spec->input_shapes, &engine));
     return tune(cx, &t, engine, out);
 }
 
@@ -215,7 +217,7 @@ qb_status qb_plan_tune_bound(qb_ctx *cx, qb_graph *graph, const qb_build_spec *s
                              qb_plans *plans, qb_tuning_state *known, qb_plan **out) {
     const tuner t = {.spec = spec, .plans = plans, .how = {.known = known}};
     qb_engine *engine;
-    QB_TRY(draft_of(cx, &t, graph, &engine));
+    QB_TRY(lower_bound_graph(cx, &t, graph, &engine));
     return tune(cx, &t, engine, out);
 }
 
@@ -231,6 +233,6 @@ qb_status qb_plan_for_profile(qb_ctx *cx, qb_plans *plans, int32_t profile, cons
                      .how = {.usual = timed ? &plans->plan->table[profile] : NULL,
                              .at_usual = qb_plans_are_usual(plans, profile, shapes)}};
     qb_engine *engine;
-    QB_TRY(draft(cx, &t, shapes, &engine));
+    QB_TRY(candidate(cx, &t, shapes, &engine));
     return tune(cx, &t, engine, out);
 }

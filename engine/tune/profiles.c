@@ -32,7 +32,7 @@ static qb_status tune(qb_ctx *cx, qb_plans *plans, qb_plan *plan) {
         qb_plan_free(tuned);
         QB_TRY(status);
     }
-    qb_plans_drop_floats(plans, true); /* those of drafts */
+    qb_plans_drop_floats(plans, true); /* those of candidates */
     return QB_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Tuning: what makes plans. Graphs are lowered to drafts while tactics are measured; what was
+/* Tuning: what makes plans. Graphs are lowered to candidates while tactics are measured; what was
  * chosen becomes the rows of a plan, and edits of these rows are what else is tried. */
 #ifndef QB_ENGINE_TUNE_TUNE_INTERNAL_H
 #define QB_ENGINE_TUNE_TUNE_INTERNAL_H
@@ -7,7 +7,7 @@
 #include "engine/timings.h"
 #include "engine/tune/check_internal.h"
 
-/* What is known of a device's kernels; all drafts of a build share it. */
+/* What is known of a device's kernels; all candidates of a build share it. */
 typedef struct qb_tuning_state {
     qb_timings *timings;   /* NULL until a device is open, or where nothing is timed */
     qb_compiled *compiled; /* instead, where a plan is realized that was tuned before; NULL */
@@ -96,11 +96,11 @@ qb_status qb_ab_compare(qb_ctx *cx, const qb_engine *const engine[2], const char
 
 /* engine/tune/in_graph.c: tactics are timed alone, but in a run a step may begin while the one
  * before it ends, and finds other things in the caches. So for steps of equal problems together,
- * alternatives that were nearly as fast are tried inside the recorded run of a draft, interleaved
- * with what was chosen, and become the rows of its plan where all of it is faster. Kept among the
- * timings; how much is tried depends on them alone, so that a build with them decides the same. The
- * draft itself keeps its kernels, and may be packed. */
-qb_status qb_tune_in_graph(qb_ctx *cx, qb_engine *draft, qb_timings *timings);
+ * alternatives that were nearly as fast are tried inside the recorded run of a candidate,
+ * interleaved with what was chosen, and become the rows of its plan where all of it is faster. Kept
+ * among the timings; how much is tried depends on them alone, so that a build with them decides the
+ * same. The candidate itself keeps its kernels, and may be packed. */
+qb_status qb_tune_in_graph(qb_ctx *cx, qb_engine *candidate, qb_timings *timings);
 
 /* engine/tune/split.c: running a batch in parts. Does nothing in the graph mix the items? `whole`
  * and `one` are the same graph bound for `batch` items and for one. */

@@ -10,8 +10,8 @@ static bool is_transposed(const qb_shape *s) { return s->dim[2] >= 0 && s->dim[1
 static int64_t extra_of(const qb_decode *in, int64_t each) {
     const bool masks = in->n > 1 && qb_is_batch_of(&in->output[1], 4);
     if (masks && in->output[1].desc.shape.dim[1] < each - 4) return in->output[1].desc.shape.dim[1];
-    const int64_t pose = each - 5; /* of 17, 5 or 21 points */
-    return in->n_labels == 1 && (pose == 51 || pose == 15 || pose == 63) ? pose : 0;
+    const int64_t lower = each - 5; /* of 17, 5 or 21 points */
+    return in->n_labels == 1 && (lower == 51 || lower == 15 || lower == 63) ? lower : 0;
 }
 
 static int32_t classes(const qb_decode *in) {

@@ -4,8 +4,8 @@
  *     com.example.HardSigmoidGate(x [N, C, spatial], s [N, C, 1 ...]) = x clamp(alpha s + beta, 0,
  * 1)
  *
- * It takes float values and codes, row-major and channels last, so that nothing has to be converted
- * around it in an INT8 engine. */
+ * It takes float values and quantized values, row-major and channels last, so that nothing has to
+ * be converted around it in an INT8 engine. */
 #include <math.h>
 #include <qbench/plugin.h>
 #include <string.h>

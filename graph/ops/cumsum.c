@@ -24,7 +24,7 @@ static qb_status infer_cumsum(qb_ctx *cx, const qb_infer_args *args) {
 /* One line: elements `step` apart. */
 static void run_line(qb_dtype dtype, const void *x, void *y, int64_t at, int64_t n, int64_t step,
                      bool exclusive, bool product) {
-    double real = product ? 1.0 : 0.0;
+    double sum = product ? 1.0 : 0.0;
     uint64_t whole = product;
     const bool integer = qb_dtype_is_integer(dtype);
     for (int64_t i = 0; i <= n; i++) {
@@ -34,12 +34,12 @@ static void run_line(qb_dtype dtype, const void *x, void *y, int64_t at, int64_t
             if (integer)
                 qb_integer_put(dtype, y, to, whole);
             else
-                qb_number_put(dtype, y, to, real);
+                qb_number_put(dtype, y, to, sum);
         }
         if (i == n) break;
         const double v = integer ? 0.0 : qb_number_get(dtype, x, at + i * step);
         const uint64_t k = integer ? qb_integer_get(dtype, x, at + i * step) : 0;
-        real = product ? real * v : real + v;
+        sum = product ? sum * v : sum + v;
         whole = product ? whole * k : whole + k;
     }
 }

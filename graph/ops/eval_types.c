@@ -4,13 +4,13 @@
 bool qb_eval_widens(const qb_node *node, const qb_tensor *in, bool doubles) {
     for (int32_t i = 0; i < node->n_in; i++) {
         qb_dtype dtype = qb_eval_has(node, in, i) ? in[i].desc.dtype : QB_DTYPE_NONE;
-        if (qb_dtype_is_half(dtype) || (doubles && dtype == QB_DTYPE_F64)) return true;
+        if (qb_dtype_is_16bit_float(dtype) || (doubles && dtype == QB_DTYPE_F64)) return true;
     }
     return false;
 }
 
 static bool is_wide(const qb_tensor *tensor) {
-    return qb_dtype_is_half(tensor->desc.dtype) || tensor->desc.dtype == QB_DTYPE_F64;
+    return qb_dtype_is_16bit_float(tensor->desc.dtype) || tensor->desc.dtype == QB_DTYPE_F64;
 }
 
 /* A float tensor in new memory with the values of `from` when there are any. */

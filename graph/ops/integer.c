@@ -5,7 +5,7 @@
 
 #include "ops_internal.h"
 
-static qb_status expect_codes(qb_ctx *cx, const qb_infer_args *args, int32_t i) {
+static qb_status expect_quantized(qb_ctx *cx, const qb_infer_args *args, int32_t i) {
     const qb_value *x = qb_infer_in(args, i);
     if (!x || x->dtype == QB_DTYPE_NONE || x->dtype == QB_DTYPE_U8 || x->dtype == QB_DTYPE_S8)
         return QB_OK;
@@ -17,7 +17,7 @@ static qb_status expect_codes(qb_ctx *cx, const qb_infer_args *args, int32_t i) 
  */
 
 static qb_status infer_matmul_integer(qb_ctx *cx, const qb_infer_args *args) {
-    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_codes(cx, args, i));
+    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_quantized(cx, args, i));
     return qb_infer_product(cx, args, 0, 1, QB_DTYPE_S32);
 }
 
@@ -29,8 +29,8 @@ static qb_status eval_matmul_integer(qb_ctx *cx, const qb_node *node, const qb_t
 }
 
 static qb_status infer_qlinear_matmul(qb_ctx *cx, const qb_infer_args *args) {
-    static const int32_t codes[] = {0, 2, 3, 5, 7};
-    for (int32_t i = 0; i < 5; i++) QB_TRY(expect_codes(cx, args, codes[i]));
+    static const int32_t quantized_inputs[] = {0, 2, 3, 5, 7};
+    for (int32_t i = 0; i < 5; i++) QB_TRY(expect_quantized(cx, args, quantized_inputs[i]));
     return qb_infer_product(cx, args, 0, 3, qb_infer_in(args, 7)->dtype);
 }
 
@@ -85,8 +85,8 @@ static qb_status eval_qlinear_matmul(qb_ctx *cx, const qb_node *node, const qb_t
 
 /* Float sums with their scales: one multiplication by the scales' rounded product. */
 static qb_status infer_matmul_scaled(qb_ctx *cx, const qb_infer_args *args) {
-    static const int32_t codes[] = {0, 1, 4, 5};
-    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_codes(cx, args, codes[i]));
+    static const int32_t quantized_inputs[] = {0, 1, 4, 5};
+    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_quantized(cx, args, quantized_inputs[i]));
     return qb_infer_product(cx, args, 0, 1, QB_DTYPE_F32);
 }
 
@@ -120,9 +120,9 @@ static qb_status eval_matmul_scaled(qb_ctx *cx, const qb_node *node, const qb_te
     qb_status status = qb_eval_product(cx, node, &a, &b, QB_DTYPE_S32, sums);
     for (int64_t i = 0; i < n && status == QB_OK; i++) {
         const float scale = scale_at(&in[2], 0) * scale_at(&in[3], i % columns);
-        float real = (float)sums[i] * scale;
-        if (bias) real += scale_at(bias, i % columns);
-        ((float *)out[0].data)[i] = real;
+        float f32 = (float)sums[i] * scale;
+        if (bias) f32 += scale_at(bias, i % columns);
+        ((float *)out[0].data)[i] = f32;
     }
     qb_temp_give(sums);
     return status;
@@ -140,15 +140,15 @@ const qb_op qb_op_matmul_integer_to_float = {
     .weight_input = -1,
     .infer = infer_matmul_scaled,
     .eval = eval_matmul_scaled,
-    .types = QB_TYPES_CODES,
+    .types = QB_TYPES_QUANTIZED,
     .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS,
     .kernel = {QB_KIND_MATMUL_SCALED},
 };
 QB_OP_SIMPLE(matmul_integer, "MatMulInteger", 10, 2, 4, 1, 0, NULL, FLOAT, infer_matmul_integer,
-             eval_matmul_integer, .types = QB_TYPES_CODES,
+             eval_matmul_integer, .types = QB_TYPES_QUANTIZED,
              .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS, .kernel = {QB_KIND_MATMUL_INTEGER});
 QB_OP_SIMPLE(qlinear_matmul, "QLinearMatMul", 10, 8, 8, 1, 0, NULL, FLOAT, infer_qlinear_matmul,
-             eval_qlinear_matmul, .upgrade = qb_qlinear_matmul_upgrade, .types = QB_TYPES_CODES,
+             eval_qlinear_matmul, .upgrade = qb_qlinear_matmul_upgrade, .types = QB_TYPES_QUANTIZED,
              .traits = QB_TRAIT_ITEMWISE | QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 
 /* --- ConvInteger and QLinearConv ----------------------------------------------------------------
@@ -185,13 +185,13 @@ static qb_status infer_conv(qb_ctx *cx, const qb_infer_args *args, int32_t weigh
 }
 
 static qb_status infer_conv_integer(qb_ctx *cx, const qb_infer_args *args) {
-    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_codes(cx, args, i));
+    for (int32_t i = 0; i < 4; i++) QB_TRY(expect_quantized(cx, args, i));
     return infer_conv(cx, args, 1, QB_DTYPE_S32);
 }
 
 static qb_status infer_qlinear_conv(qb_ctx *cx, const qb_infer_args *args) {
-    static const int32_t codes[] = {0, 2, 3, 5, 7};
-    for (int32_t i = 0; i < 5; i++) QB_TRY(expect_codes(cx, args, codes[i]));
+    static const int32_t quantized_inputs[] = {0, 2, 3, 5, 7};
+    for (int32_t i = 0; i < 5; i++) QB_TRY(expect_quantized(cx, args, quantized_inputs[i]));
     return infer_conv(cx, args, 3, qb_infer_in(args, 7)->dtype);
 }
 
@@ -309,8 +309,8 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
     for (int64_t i = 0; i < n; i++) {
         int64_t m = i / plane % c.filters;
         int32_t sum = (int32_t)((uint32_t)sums[i] + (bias ? (uint32_t)bias[m] : 0u));
-        float real = (float)sum * (scale_at(&in[1], 0) * scale_at(&in[4], m));
-        int32_t q = qb_quantize_value(real, y_scale, zero_at(&in[7], 0), dtype);
+        float f32 = (float)sum * (scale_at(&in[1], 0) * scale_at(&in[4], m));
+        int32_t q = qb_quantize_value(f32, y_scale, zero_at(&in[7], 0), dtype);
         qb_integer_put(dtype, out[0].data, i, (uint64_t)q);
     }
     qb_temp_give(sums);
@@ -318,11 +318,11 @@ static qb_status eval_qlinear_conv(qb_ctx *cx, const qb_node *node, const qb_ten
 }
 
 QB_OP_SIMPLE(conv_integer, "ConvInteger", 10, 2, 4, 1, sizeof(qb_conv_attrs), conv_attrs, FLOAT,
-             infer_conv_integer, eval_conv_integer, .types = QB_TYPES_CODES,
+             infer_conv_integer, eval_conv_integer, .types = QB_TYPES_QUANTIZED,
              .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 QB_OP_SIMPLE(qlinear_conv, "QLinearConv", 10, 8, 9, 1, sizeof(qb_conv_attrs), conv_attrs, FLOAT,
              infer_qlinear_conv, eval_qlinear_conv, .upgrade = qb_qlinear_conv_upgrade,
-             .types = QB_TYPES_CODES, .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
+             .types = QB_TYPES_QUANTIZED, .traits = QB_TRAIT_WINDOW | QB_TRAIT_INTEGERS);
 
 /* --- DynamicQuantizeLinear ----------------------------------------------------------------------
  */
@@ -338,7 +338,7 @@ static qb_status infer_dynamic(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, QB_DTYPE_U8, &x->shape);
 }
 
-/* The range of the data, zero included, on 256 codes. All zero: scale 1. */
+/* The range of the data, zero included, on 256 quantized values. All zero: scale 1. */
 static qb_status eval_dynamic(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                               qb_tensor *out) {
     (void)cx;

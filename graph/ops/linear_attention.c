@@ -79,7 +79,7 @@ static qb_status check_gates(qb_ctx *cx, const qb_infer_args *args, int64_t d_k)
 /* The state may be wider than the rest: any float type. */
 static qb_status check_state_type(qb_ctx *cx, const qb_value *past) {
     if (!past || past->dtype == QB_DTYPE_NONE || past->dtype == QB_DTYPE_F32 ||
-        past->dtype == QB_DTYPE_F64 || qb_dtype_is_half(past->dtype))
+        past->dtype == QB_DTYPE_F64 || qb_dtype_is_16bit_float(past->dtype))
         return QB_OK;
     return qb_fail(cx, QB_STATUS_INVALID, "past_state: expected a float type, got %s",
                    qb_dtype_text(past->dtype));

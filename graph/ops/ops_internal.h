@@ -206,10 +206,10 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
 /* The same for 8-bit operands as they lie, with one zero point each (right: or one a column), and
  * sums of 32 bits: is it for these, and the product. `left`, `right`: the operands' shapes as
  * matrices; `batch`: of all products. */
-bool qb_codes_product_takes(const qb_eval_operand *a, const qb_eval_operand *b, qb_dtype dtype);
-qb_status qb_codes_product(qb_ctx *cx, const qb_eval_operand *a, const qb_eval_operand *b,
-                           const qb_shape *left, const qb_shape *right, const qb_shape *batch,
-                           int32_t *out);
+bool qb_quantized_product_takes(const qb_eval_operand *a, const qb_eval_operand *b, qb_dtype dtype);
+qb_status qb_quantized_product(qb_ctx *cx, const qb_eval_operand *a, const qb_eval_operand *b,
+                               const qb_shape *left, const qb_shape *right, const qb_shape *batch,
+                               int32_t *out);
 
 /* --- upgrade ---------------------------------------------------------------------------------- */
 

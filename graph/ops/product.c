@@ -26,7 +26,7 @@ static qb_status load(qb_ctx *cx, const qb_eval_operand *operand, bool left, voi
     const qb_shape *shape = &tensor->desc.shape;
     qb_dtype dtype = tensor->desc.dtype;
     int64_t n = qb_shape_count(shape);
-    uint64_t *v = qb_temp_take(cx, (size_t)n, sizeof *v), *turned = NULL;
+    uint64_t *v = qb_temp_take(cx, (size_t)n, sizeof *v), *transposed = NULL;
     qb_status status = QB_OK;
     if (!v) return cx->code;
     for (int64_t i = 0; i < n; i++) {
@@ -48,13 +48,13 @@ static qb_status load(qb_ctx *cx, const qb_eval_operand *operand, bool left, voi
                     qb_integer_get(zero->desc.dtype, zero->data, w.at[0] + i * w.step[0]);
     }
     if (operand->transposed) {
-        turned = qb_temp_take(cx, (size_t)n, sizeof *turned);
-        if (!turned) QB_GO(cx->code);
-        transpose(turned, v, shape->dim[0], shape->dim[1]);
+        transposed = qb_temp_take(cx, (size_t)n, sizeof *transposed);
+        if (!transposed) QB_GO(cx->code);
+        transpose(transposed, v, shape->dim[0], shape->dim[1]);
     }
 out:
-    if (status != QB_OK || turned) qb_temp_give(v);
-    if (status == QB_OK) *out = turned ? turned : v;
+    if (status != QB_OK || transposed) qb_temp_give(v);
+    if (status == QB_OK) *out = transposed ? transposed : v;
     return status;
 }
 
@@ -110,8 +110,8 @@ qb_status qb_eval_product(qb_ctx *cx, const qb_node *node, const qb_eval_operand
     qb_shape lead_a = ma, lead_b = mb;
     lead_a.rank -= 2, lead_b.rank -= 2;
     QB_TRY(qb_shape_broadcast(cx, &lead_a, &lead_b, &batch));
-    if (qb_codes_product_takes(a, b, dtype))
-        return qb_codes_product(cx, a, b, &ma, &mb, &batch, out);
+    if (qb_quantized_product_takes(a, b, dtype))
+        return qb_quantized_product(cx, a, b, &ma, &mb, &batch, out);
     int64_t n = qb_shape_count(&batch) * ma.dim[ma.rank - 2] * mb.dim[mb.rank - 1];
     void *va = NULL, *vb = NULL;
     uint64_t *sums = NULL;

@@ -37,7 +37,7 @@ static qb_status add_node(qb_ctx *cx, qb_graph *graph, const char *name, source 
     return QB_OK;
 }
 
-/* The real values of a quantized input. */
+/* The dequantized values of a quantized input. */
 static qb_status dequantize(qb_ctx *cx, qb_graph *graph, source s, int64_t axis, int32_t *out) {
     if (s.value < 0 || s.scale < 0)
         return qb_fail(cx, QB_STATUS_FORMAT, "an input or its scale is left out");
@@ -74,7 +74,7 @@ static bool all_constant(const qb_graph *graph, const qb_node *node, int32_t fir
     return true;
 }
 
-/* The real values of an int32 bias. */
+/* The dequantized values of an int32 bias. */
 static qb_status dequantize_bias(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t bias,
                                  int32_t x_scale, int32_t w_scale, float factor, int32_t *out) {
     int64_t n = scales_of(graph, w_scale);
@@ -292,7 +292,7 @@ static qb_status eval_rewritten(qb_ctx *cx, const qb_node *node, const qb_tensor
                                   .infer = infer_rewritten,                                        \
                                   .eval = eval_rewritten,                                          \
                                   .upgrade = UPGRADE,                                              \
-                                  .types = QB_TYPES_CODES}
+                                  .types = QB_TYPES_QUANTIZED}
 
 FILE_ONLY(qgemm, "QGemm", 2, 9, sizeof(qb_gemm_attrs), gemm_attrs, upgrade_gemm);
 FILE_ONLY(qlinear_add, "QLinearAdd", 2, 8, 0, NULL, upgrade_add);

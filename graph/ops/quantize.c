@@ -20,7 +20,7 @@ static const qb_attr_desc dequantize_table[] = {
     QB_A_END,
 };
 
-static bool is_code(qb_dtype dtype) {
+static bool is_quantized(qb_dtype dtype) {
     return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8 || dtype == QB_DTYPE_U16 ||
            dtype == QB_DTYPE_S16 || dtype == QB_DTYPE_S32;
 }
@@ -84,7 +84,7 @@ static qb_status check_params(qb_ctx *cx, const qb_infer_args *args) {
         return qb_fail(cx, QB_STATUS_INVALID, "attribute block_size: expected at least 0, got %lld",
                        (long long)attrs->block_size);
     QB_TRY(expect_type(cx, "scale", scale->dtype,
-                       scale->dtype == QB_DTYPE_F32 || qb_dtype_is_half(scale->dtype)));
+                       scale->dtype == QB_DTYPE_F32 || qb_dtype_is_16bit_float(scale->dtype)));
     if (attrs->block_size == 0) {
         QB_TRY(qb_infer_rank(cx, args, 1, 0, 1));
         QB_TRY(qb_infer_rank(cx, args, 2, 0, 1));
@@ -114,8 +114,9 @@ static qb_status infer_quantize(qb_ctx *cx, const qb_infer_args *args) {
     if (attrs->output_dtype && qb_dtype_to_onnx(dtype) != attrs->output_dtype)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "attribute output_dtype: type %lld",
                        (long long)attrs->output_dtype);
-    bool data = x->dtype == QB_DTYPE_F32 || x->dtype == QB_DTYPE_S32 || qb_dtype_is_half(x->dtype);
-    QB_TRY(expect_type(cx, "zero point", dtype, is_code(dtype)));
+    bool data =
+        x->dtype == QB_DTYPE_F32 || x->dtype == QB_DTYPE_S32 || qb_dtype_is_16bit_float(x->dtype);
+    QB_TRY(expect_type(cx, "zero point", dtype, is_quantized(dtype)));
     QB_TRY(expect_type(cx, "data", x->dtype, data));
     QB_TRY(check_params(cx, args));
     return qb_infer_set(cx, args, 0, dtype, &x->shape);
@@ -127,8 +128,9 @@ static qb_status infer_dequantize(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0);
     qb_dtype dtype = attrs->output_dtype ? qb_dtype_from_onnx((int)attrs->output_dtype)
                                          : qb_infer_in(args, 1)->dtype;
-    QB_TRY(expect_type(cx, "output", dtype, dtype == QB_DTYPE_F32 || qb_dtype_is_half(dtype)));
-    QB_TRY(expect_type(cx, "data", x->dtype, is_code(x->dtype)));
+    QB_TRY(
+        expect_type(cx, "output", dtype, dtype == QB_DTYPE_F32 || qb_dtype_is_16bit_float(dtype)));
+    QB_TRY(expect_type(cx, "data", x->dtype, is_quantized(x->dtype)));
     QB_TRY(qb_infer_same_type(cx, args, 2));
     QB_TRY(check_params(cx, args));
     if (attrs->output_dtype && dtype == QB_DTYPE_NONE)

@@ -52,11 +52,11 @@ static qb_status read_sizes(qb_ctx *cx, const qb_infer_args *args, const qb_rec_
                             sizes *s) {
     const qb_node *node = qb_infer_at(args);
     const qb_recurrent_attrs *attrs = node->attrs;
-    const bool turned = is_quantized(node), batch_first = attrs->layout != 0;
+    const bool transposed = is_quantized(node), batch_first = attrs->layout != 0;
     const qb_value *r = qb_infer_in(args, QB_REC_R);
     *s = (sizes){-1, -1, -1, attrs->hidden_size > 0 ? attrs->hidden_size : -1, -1};
     QB_TRY(count_directions(cx, attrs, &s->directions));
-    if (s->hidden < 0) s->hidden = dim_of(r, turned ? 1 : 2);
+    if (s->hidden < 0) s->hidden = dim_of(r, transposed ? 1 : 2);
     int64_t gates = QB_DIM_UNKNOWN, biases = gates, peepholes = gates;
     if (s->hidden >= 0) {
         QB_TRY(qb_dim_mul(cx, s->hidden, cell->gates, &gates));
@@ -66,16 +66,16 @@ static qb_status read_sizes(qb_ctx *cx, const qb_infer_args *args, const qb_rec_
     int64_t *x[] = {&s->steps, &s->batch, &s->inputs};
     int64_t *x_batch_first[] = {&s->batch, &s->steps, &s->inputs};
     int64_t *w[] = {&s->directions, &gates, &s->inputs};
-    int64_t *w_turned[] = {&s->directions, &s->inputs, &gates};
-    int64_t *r_dims[] = {&s->directions, turned ? &s->hidden : &gates,
-                         turned ? &gates : &s->hidden};
+    int64_t *w_transposed[] = {&s->directions, &s->inputs, &gates};
+    int64_t *r_dims[] = {&s->directions, transposed ? &s->hidden : &gates,
+                         transposed ? &gates : &s->hidden};
     int64_t *bias[] = {&s->directions, &biases}, *lengths[] = {&s->batch};
     int64_t *state[] = {&s->directions, &s->batch, &s->hidden};
     int64_t *state_batch_first[] = {&s->batch, &s->directions, &s->hidden};
     int64_t *peephole[] = {&s->directions, &peepholes};
     int64_t *const *state_dims = batch_first ? state_batch_first : state;
     QB_TRY(expect(cx, args, QB_REC_X, 3, batch_first ? x_batch_first : x));
-    QB_TRY(expect(cx, args, QB_REC_W, 3, turned ? w_turned : w));
+    QB_TRY(expect(cx, args, QB_REC_W, 3, transposed ? w_transposed : w));
     QB_TRY(expect(cx, args, QB_REC_R, 3, r_dims));
     QB_TRY(expect(cx, args, QB_REC_B, 2, bias));
     QB_TRY(expect(cx, args, QB_REC_LENGTHS, 1, lengths));
@@ -85,7 +85,7 @@ static qb_status read_sizes(qb_ctx *cx, const qb_infer_args *args, const qb_rec_
     return expect(cx, args, QB_REC_P, 2, peephole);
 }
 
-/* Types: codes with their scales, or all like X; lengths are s32. */
+/* Types: quantized values with their scales, or all like X; lengths are s32. */
 static qb_status check_types(qb_ctx *cx, const qb_infer_args *args, bool quantized) {
     const qb_value *lengths = qb_infer_in(args, QB_REC_LENGTHS);
     if (lengths && lengths->dtype != QB_DTYPE_S32 && lengths->dtype != QB_DTYPE_NONE)
@@ -93,9 +93,9 @@ static qb_status check_types(qb_ctx *cx, const qb_infer_args *args, bool quantiz
                        qb_dtype_text(lengths->dtype));
     for (int32_t i = QB_REC_W; i <= QB_REC_P; i++) {
         const qb_value *value = qb_infer_in(args, i);
-        const bool codes = quantized && (i == QB_REC_W || i == QB_REC_R);
+        const bool q_operands = quantized && (i == QB_REC_W || i == QB_REC_R);
         if (i == QB_REC_LENGTHS || !value) continue;
-        if (!codes)
+        if (!q_operands)
             QB_TRY(qb_infer_same_type(cx, args, i));
         else if (value->dtype != QB_DTYPE_S8 && value->dtype != QB_DTYPE_U8)
             return qb_fail(cx, QB_STATUS_INVALID, "input %d '%s': expected type s8 or u8, got %s",
@@ -125,7 +125,8 @@ qb_status qb_rec_infer(qb_ctx *cx, const qb_infer_args *args, const qb_rec_cell 
 
 /* --- products --------------------------------------------------------------------------------- */
 
-/* The left operand by its own range: codes minus the zero point in r->codes; their scale. */
+/* The left operand by its own range: quantized values minus the zero point in r->quantized values;
+ * their scale. */
 static float quantize(const qb_rec *r, const float *left, int64_t n) {
     float low = 0, high = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -135,7 +136,7 @@ static float quantize(const qb_rec *r, const float *left, int64_t n) {
     const float scale = high > low ? (high - low) / 255 : 1;
     const float zero = nearbyintf(fmaxf(0, fminf(255, -low / scale)));
     for (int64_t i = 0; i < n; i++)
-        r->codes[i] = fmaxf(0, fminf(255, nearbyintf(left[i] / scale) + zero)) - zero;
+        r->q_operands[i] = fmaxf(0, fminf(255, nearbyintf(left[i] / scale) + zero)) - zero;
     return scale;
 }
 
@@ -149,7 +150,7 @@ void qb_rec_multiply(const qb_rec *r, const float *left, int64_t rows, const qb_
                           .in = desc,
                           .out = {.dtype = QB_DTYPE_F32, .shape = {2, {rows, m->n}}},
                           .scale = 1};
-    const void *const in[2] = {m->scale ? r->codes : left, m->data};
+    const void *const in[2] = {m->scale ? r->q_operands : left, m->data};
     qb_ref_matmul(&p, in, out, rows > 1 ? r->threads : 1);
     if (!m->scale) return;
     for (int64_t i = 0; i < rows; i++)
@@ -180,7 +181,8 @@ static const void *given(const run *u, int32_t i) {
     return qb_eval_has(u->node, u->in, i) ? u->in[i].data : NULL;
 }
 
-/* Direction `d` of a weight as [k, n]: out of [n, k], or of codes [k, n] minus the zero point. */
+/* Direction `d` of a weight as [k, n]: out of [n, k], or of quantized values [k, n] minus the zero
+ * point. */
 static void load_matrix(const run *u, int32_t i, int64_t d, int64_t k, int64_t n, float *to) {
     const qb_tensor *from = &u->in[i];
     if (!is_quantized(u->node)) {
@@ -381,7 +383,7 @@ qb_status qb_rec_eval(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
     QB_TRY(qb_rec_acts(cx, attrs, cell->acts, cell->n_acts, (int32_t)r->directions, u.acts));
     const int64_t n = r->hidden, all = r->gates * n, rows = r->steps * r->batch;
     const int64_t widest = r->inputs > n ? r->inputs : n;
-    const int64_t codes = is_quantized(node) ? (rows > r->batch ? rows : r->batch) : 0;
+    const int64_t q_operands = is_quantized(node) ? (rows > r->batch ? rows : r->batch) : 0;
     const part parts[] = {
         {&u.x, r->steps, r->batch, r->inputs},
         {&r->input, rows, r->gates, n},
@@ -395,7 +397,7 @@ qb_status qb_rec_eval(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_t
         {&u.bias, all, 1, 1},
         {&u.w_scale, all, 1, 1},
         {&u.r_scale, all, 1, 1},
-        {&r->codes, codes, widest, 1},
+        {&r->q_operands, q_operands, widest, 1},
     };
     float *block = NULL;
     QB_TRY(take(cx, parts, (int32_t)(sizeof parts / sizeof *parts), &block));

@@ -41,9 +41,10 @@ typedef struct qb_rec_act {
 qb_status qb_rec_acts(qb_ctx *cx, const qb_recurrent_attrs *attrs, const char *const *usual,
                       int32_t each, int32_t directions, qb_rec_act *acts);
 
-/* A matrix [k, n] that a [rows, k] one is multiplied by. Codes: `scale` has one for each column. */
+/* A matrix [k, n] that a [rows, k] one is multiplied by. Quantized values: `scale` has one for each
+ * column. */
 typedef struct qb_rec_matrix {
-    const float *data; /* values, or codes minus their zero point */
+    const float *data; /* values, or quantized values minus their zero point */
     const float *scale;
     int64_t k, n;
 } qb_rec_matrix;
@@ -61,11 +62,11 @@ typedef struct qb_rec {
     float *sums;                             /* [batch, gates * hidden] of the step */
     float *h, *c;                            /* state: [batch, hidden] */
     float *reset;                            /* [batch, hidden]: GRU's r * h */
-    float *codes;                            /* quantized left operands */
+    float *q_operands;                       /* quantized left operands */
 } qb_rec;
 
-/* out [rows, m.n] = left [rows, m.k] m. With codes the left operand is quantized by its own range,
- * as DynamicQuantizeLinear does. */
+/* out [rows, m.n] = left [rows, m.k] m. With quantized values the left operand is quantized by its
+ * own range, as DynamicQuantizeLinear does. */
 void qb_rec_multiply(const qb_rec *r, const float *left, int64_t rows, const qb_rec_matrix *m,
                      float *out);
 float qb_rec_clip(const qb_rec *r, float x);

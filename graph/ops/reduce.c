@@ -69,7 +69,7 @@ static void reduce_add(reducer *r, double v) {
     }
 }
 
-static double reduce_real(const reducer *r, int64_t count) {
+static double reduce_float(const reducer *r, int64_t count) {
     switch (r->kind) {
     case QB_REDUCE_MEAN: return r->value / (double)count;
     case QB_REDUCE_L2: return sqrt(r->value);
@@ -80,7 +80,7 @@ static double reduce_real(const reducer *r, int64_t count) {
 }
 
 static double reduce_finish(const reducer *r, int64_t count, bool is_float) {
-    const double value = reduce_real(r, count);
+    const double value = reduce_float(r, count);
     return is_float ? value : trunc(value);
 }
 

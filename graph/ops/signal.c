@@ -113,7 +113,7 @@ static int64_t bins_of(bool onesided, int64_t length) {
 static qb_status infer_dft(qb_ctx *cx, const qb_infer_args *args) {
     const dft_attrs *attrs = qb_infer_at(args)->attrs;
     const qb_value *x = qb_infer_in(args, 0);
-    const bool back_to_real = attrs->inverse && attrs->onesided;
+    const bool back_to_float = attrs->inverse && attrs->onesided;
     int64_t length, given = -2;
     int32_t n = 1, axis;
     QB_TRY(qb_infer_rank(cx, args, 0, 2, QB_MAX_RANK));
@@ -122,9 +122,9 @@ static qb_status infer_dft(qb_ctx *cx, const qb_infer_args *args) {
     qb_shape out = x->shape;
     if (out.rank < 0) return qb_infer_set(cx, args, 0, x->dtype, &out);
     const int64_t parts = out.dim[out.rank - 1];
-    if (parts >= 0 && parts != 2 && (parts != 1 || back_to_real))
+    if (parts >= 0 && parts != 2 && (parts != 1 || back_to_float))
         return qb_fail(cx, QB_STATUS_INVALID, "last dimension: expected %s, got %lld",
-                       back_to_real ? "2" : "1 or 2", (long long)parts);
+                       back_to_float ? "2" : "1 or 2", (long long)parts);
     if (parts == 2 && attrs->onesided && !attrs->inverse)
         return qb_fail(cx, QB_STATUS_INVALID, "onesided: expected a real signal");
     if (n == 1) {
@@ -136,7 +136,7 @@ static qb_status infer_dft(qb_ctx *cx, const qb_infer_args *args) {
     } else {
         out = qb_shape_unknown(out.rank);
     }
-    out.dim[out.rank - 1] = back_to_real ? 1 : 2;
+    out.dim[out.rank - 1] = back_to_float ? 1 : 2;
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 

@@ -61,32 +61,33 @@ static bool is_tanh_argument(const qb_rewrite *rw, int32_t value, int32_t x) {
 }
 
 /* Is the value 1 + erf(...) or 1 + tanh(...) of x? Says which. */
-static bool is_gate(const qb_rewrite *rw, int32_t value, int32_t x, bool *tanh_form) {
+static bool is_gate(const qb_rewrite *rw, int32_t value, int32_t x, bool *tanh_approximation) {
     int32_t inner = beside(rw, behind(rw, value, "Add"), 1);
     const qb_node *erf_node = inner < 0 ? NULL : behind(rw, inner, "Erf");
     const qb_node *tanh_node = inner < 0 ? NULL : behind(rw, inner, "Tanh");
-    *tanh_form = tanh_node != NULL;
+    *tanh_approximation = tanh_node != NULL;
     if (erf_node) return is_scaled_input(rw, erf_node->in[0], x);
     return tanh_node && is_tanh_argument(rw, tanh_node->in[0], x);
 }
 
 /* x of the product of two values where one is the gate of the other; else -1. */
-static int32_t gated(const qb_rewrite *rw, const qb_node *mul, bool *tanh_form) {
+static int32_t gated(const qb_rewrite *rw, const qb_node *mul, bool *tanh_approximation) {
     for (int32_t side = 0; mul && side < 2; side++)
-        if (is_gate(rw, mul->in[side], mul->in[1 - side], tanh_form)) return mul->in[1 - side];
+        if (is_gate(rw, mul->in[side], mul->in[1 - side], tanh_approximation))
+            return mul->in[1 - side];
     return -1;
 }
 
 /* The node multiplies x, 1/2 and the gate; the half may stand beside any of the other two. */
-static int32_t gelu_input(const qb_rewrite *rw, const qb_node *node, bool *tanh_form) {
+static int32_t gelu_input(const qb_rewrite *rw, const qb_node *node, bool *tanh_approximation) {
     int32_t product = beside(rw, node, 0.5);
-    if (product >= 0) return gated(rw, behind(rw, product, "Mul"), tanh_form);
+    if (product >= 0) return gated(rw, behind(rw, product, "Mul"), tanh_approximation);
     for (int32_t side = 0; side < 2; side++) {
         int32_t gate = node->in[side], other = node->in[1 - side];
         int32_t x = beside(rw, behind(rw, other, "Mul"), 0.5); /* (x / 2) gate */
-        if (x >= 0 && is_gate(rw, gate, x, tanh_form)) return x;
+        if (x >= 0 && is_gate(rw, gate, x, tanh_approximation)) return x;
         gate = beside(rw, behind(rw, gate, "Mul"), 0.5); /* x (gate / 2) */
-        if (gate >= 0 && is_gate(rw, gate, other, tanh_form)) return other;
+        if (gate >= 0 && is_gate(rw, gate, other, tanh_approximation)) return other;
     }
     return -1;
 }
@@ -96,15 +97,15 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_node *node = &graph->nodes[index];
     const qb_op *op = qb_op_find("Gelu", "");
     if (!op || !qb_node_is(node, "Mul")) return QB_OK;
-    bool tanh_form = false;
-    int32_t out = node->out[0], x = gelu_input(rw, node, &tanh_form);
+    bool tanh_approximation = false;
+    int32_t out = node->out[0], x = gelu_input(rw, node, &tanh_approximation);
     if (x < 0 || !qb_value_is_plain(graph, x)) return QB_OK;
     /* the others are single numbers: with as many dimensions, it has the same, known or not */
     if (graph->values[x].shape.rank < 0 ||
         graph->values[x].shape.rank != graph->values[out].shape.rank)
         return QB_OK;
     QB_TRY(qb_rewrite_node(rw, index, op, &x, 1, out));
-    if (tanh_form) QB_TRY(qb_node_set_string(rw, index, "approximate", "tanh"));
+    if (tanh_approximation) QB_TRY(qb_node_set_string(rw, index, "approximate", "tanh"));
     qb_rewrite_changed(rw);
     return QB_OK;
 }

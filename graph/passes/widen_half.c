@@ -9,13 +9,13 @@
 
 typedef struct widener {
     qb_rewrite rw;
-    int32_t *twin;  /* by value: what holds the same numbers in the other width; -1: none yet */
-    qb_dtype *half; /* by value: the type it had; NONE: it still has it */
-    bool *leaves;   /* by value: an output of the graph */
+    int32_t *twin; /* by value: what holds the same numbers in the other width; -1: none yet */
+    qb_dtype *f16; /* by value: the type it had; NONE: it still has it */
+    bool *leaves;  /* by value: an output of the graph */
 } widener;
 
-static bool is_half(const qb_graph *graph, int32_t value) {
-    return value >= 0 && qb_dtype_is_half(graph->values[value].dtype);
+static bool is_16bit_float(const qb_graph *graph, int32_t value) {
+    return value >= 0 && qb_dtype_is_16bit_float(graph->values[value].dtype);
 }
 
 /* A new value with a Cast from `from`. */
@@ -30,14 +30,14 @@ static qb_status cast(widener *w, int32_t from, qb_dtype dtype, const char *suff
 /* The same numbers in f32. */
 static qb_status widen_constant(widener *w, int32_t value, int32_t *out) {
     qb_graph *graph = w->rw.graph;
-    const qb_value half = graph->values[value];
+    const qb_value f16 = graph->values[value];
     qb_arena *arena = graph->arena;
-    const char *name = qb_arena_format(w->rw.cx, arena, "%s_f32", half.name);
+    const char *name = qb_arena_format(w->rw.cx, arena, "%s_f32", f16.name);
     float *wide =
-        name ? qb_graph_new_constant(w->rw.cx, graph, name, QB_DTYPE_F32, &half.shape, out) : NULL;
+        name ? qb_graph_new_constant(w->rw.cx, graph, name, QB_DTYPE_F32, &f16.shape, out) : NULL;
     if (!wide) return w->rw.cx->code;
-    for (int64_t i = 0, n = qb_shape_count(&half.shape); i < n; i++)
-        wide[i] = (float)qb_number_get(half.dtype, half.data, i);
+    for (int64_t i = 0, n = qb_shape_count(&f16.shape); i < n; i++)
+        wide[i] = (float)qb_number_get(f16.dtype, f16.data, i);
     return QB_OK;
 }
 
@@ -60,11 +60,11 @@ static qb_status widen_input(widener *w, int32_t node, int32_t i, bool as_is, bo
     const qb_graph *graph = w->rw.graph;
     const int32_t value = graph->nodes[node].in[i];
     if (value < 0) return QB_OK;
-    if (w->half[value] != QB_DTYPE_NONE) {
+    if (w->f16[value] != QB_DTYPE_NONE) {
         w->rw.n_changes += !as_is;
-        return as_is ? read_twin(w, node, i, w->half[value]) : QB_OK;
+        return as_is ? read_twin(w, node, i, w->f16[value]) : QB_OK;
     }
-    if (!is_half(graph, value) || as_is || (follows && w->twin[value] < 0)) return QB_OK;
+    if (!is_16bit_float(graph, value) || as_is || (follows && w->twin[value] < 0)) return QB_OK;
     w->rw.n_changes++;
     return read_twin(w, node, i, QB_DTYPE_F32);
 }
@@ -78,7 +78,7 @@ static qb_status widen_output(widener *w, int32_t node, int32_t i) {
     int32_t wide;
     w->rw.n_changes++;
     if (!w->leaves[value]) {
-        w->half[value] = dtype;
+        w->f16[value] = dtype;
         graph->values[value].dtype = QB_DTYPE_F32;
         return QB_OK;
     }
@@ -114,7 +114,7 @@ static qb_status widen(widener *w, int32_t node) {
     for (int32_t i = 0; i < n_in; i++)
         QB_TRY(widen_input(w, node, i, as_is || (like && i > 0), follows));
     for (int32_t i = 0; i < n_out && !keeps_outputs; i++)
-        if (is_half(graph, graph->nodes[node].out[i])) QB_TRY(widen_output(w, node, i));
+        if (is_16bit_float(graph, graph->nodes[node].out[i])) QB_TRY(widen_output(w, node, i));
     return QB_OK;
 }
 
@@ -123,9 +123,9 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     const int32_t n = graph->n_nodes, n_values = graph->n_values;
     qb_status status = QB_OK;
     w.twin = qb_alloc(cx, (size_t)n_values, sizeof *w.twin);
-    w.half = qb_alloc(cx, (size_t)n_values, sizeof *w.half);
+    w.f16 = qb_alloc(cx, (size_t)n_values, sizeof *w.f16);
     w.leaves = qb_alloc(cx, (size_t)n_values, sizeof *w.leaves);
-    if (!w.twin || !w.half || !w.leaves) QB_GO(cx->code);
+    if (!w.twin || !w.f16 || !w.leaves) QB_GO(cx->code);
     for (int32_t i = 0; i < n_values; i++) w.twin[i] = -1;
     for (int32_t i = 0; i < graph->n_outputs; i++) w.leaves[graph->outputs[i]] = true;
     for (int32_t i = 0; i < n; i++) QB_GO(widen(&w, i));
@@ -134,7 +134,7 @@ static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
 out:
     qb_rewrite_release(&w.rw);
     qb_free(w.twin);
-    qb_free(w.half);
+    qb_free(w.f16);
     qb_free(w.leaves);
     return status;
 }

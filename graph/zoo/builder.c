@@ -48,7 +48,7 @@ static int32_t add(qb_zoo *z, const char *op, const char *name, const int32_t *i
 }
 
 /* Shapes and sample of the node added last. */
-static int32_t settle(qb_zoo *z, int32_t out) {
+static int32_t finalize(qb_zoo *z, int32_t out) {
     if (out < 0) return -1;
     int32_t index = z->graph->n_nodes - 1;
     if (qb_infer_node(z->cx, z->graph, index) != QB_OK ||
@@ -60,7 +60,7 @@ static int32_t settle(qb_zoo *z, int32_t out) {
 }
 
 int32_t qb_zoo_node(qb_zoo *z, const char *op, const char *name, const int32_t *in, int32_t n_in) {
-    return name ? settle(z, add(z, op, name, in, n_in)) : -1;
+    return name ? finalize(z, add(z, op, name, in, n_in)) : -1;
 }
 
 /* --- constants ------------------------------------------------------------------------------- */
@@ -160,7 +160,7 @@ int32_t qb_zoo_with_int(qb_zoo *z, int32_t out, const char *attr, int64_t value)
         qb_free(z->sample[out]);
         z->sample[out] = NULL;
     }
-    return settle(z, out);
+    return finalize(z, out);
 }
 
 int32_t qb_zoo_with_string(qb_zoo *z, int32_t out, const char *attr, const char *value) {
@@ -170,7 +170,7 @@ int32_t qb_zoo_with_string(qb_zoo *z, int32_t out, const char *attr, const char 
         qb_free(z->sample[out]);
         z->sample[out] = NULL;
     }
-    return settle(z, out);
+    return finalize(z, out);
 }
 
 int32_t qb_zoo_reshape(qb_zoo *z, const char *name, int32_t x, const int64_t *target, int32_t n) {
@@ -181,7 +181,7 @@ int32_t qb_zoo_reshape(qb_zoo *z, const char *name, int32_t x, const int64_t *ta
 
 int32_t qb_zoo_transpose(qb_zoo *z, const char *name, int32_t x, const int64_t *perm, int32_t n) {
     int32_t out = name ? add(z, "Transpose", name, &x, 1) : -1;
-    return out >= 0 && set_ints(z, "perm", perm, n) ? settle(z, out) : -1;
+    return out >= 0 && set_ints(z, "perm", perm, n) ? finalize(z, out) : -1;
 }
 
 int32_t qb_zoo_select(qb_zoo *z, const char *name, int32_t x, int64_t axis, int64_t index) {
@@ -192,7 +192,7 @@ int32_t qb_zoo_select(qb_zoo *z, const char *name, int32_t x, int64_t axis, int6
         x,
         label ? qb_graph_add_constant(z->cx, z->graph, label, QB_DTYPE_S64, &scalar, &index) : -1};
     int32_t out = add(z, "Gather", name, in, 2);
-    return out >= 0 && set_int(z, "axis", axis) ? settle(z, out) : -1;
+    return out >= 0 && set_int(z, "axis", axis) ? finalize(z, out) : -1;
 }
 
 static bool set_window(qb_zoo *z, int64_t kernel, int64_t stride, int64_t pad) {
@@ -207,7 +207,7 @@ int32_t qb_zoo_conv_node(qb_zoo *z, const char *name, const int32_t *in, int32_t
     if (out < 0 || !set_window(z, conv.kernel, conv.stride, conv.pad) ||
         !set_int(z, "group", conv.group))
         return -1;
-    return settle(z, out);
+    return finalize(z, out);
 }
 
 static int32_t he_weight(qb_zoo *z, const char *name, int32_t x, qb_zoo_conv *conv) {
@@ -251,7 +251,7 @@ int32_t qb_zoo_conv2d_bias(qb_zoo *z, const char *name, int32_t x, qb_zoo_conv c
     qb_free(s);
     qb_free(z->sample[out]);
     z->sample[out] = NULL;
-    return settle(z, out);
+    return finalize(z, out);
 }
 
 int32_t qb_zoo_batch_norm(qb_zoo *z, const char *name, int32_t x, double gain) {
@@ -300,7 +300,7 @@ int32_t qb_zoo_linear(qb_zoo *z, const char *name, int32_t x, int64_t out) {
     qb_free(s);
     int32_t in[3] = {x, weight, bias};
     int32_t y = add(z, "Gemm", name, in, 3);
-    return y >= 0 && set_int(z, "transB", 1) ? settle(z, y) : -1;
+    return y >= 0 && set_int(z, "transB", 1) ? finalize(z, y) : -1;
 }
 
 int32_t qb_zoo_relu(qb_zoo *z, const char *name, int32_t x) {
@@ -330,7 +330,7 @@ int32_t qb_zoo_binary(qb_zoo *z, const char *op, const char *name, int32_t a, in
 
 int32_t qb_zoo_concat(qb_zoo *z, const char *name, const int32_t *x, int32_t n, int64_t axis) {
     int32_t out = name ? add(z, "Concat", name, x, n) : -1;
-    return out >= 0 && set_int(z, "axis", axis) ? settle(z, out) : -1;
+    return out >= 0 && set_int(z, "axis", axis) ? finalize(z, out) : -1;
 }
 
 int32_t qb_zoo_pool(qb_zoo *z, const char *op, const char *name, int32_t x, int64_t kernel,
@@ -338,7 +338,7 @@ int32_t qb_zoo_pool(qb_zoo *z, const char *op, const char *name, int32_t x, int6
     int32_t out = name ? add(z, op, name, &x, 1) : -1;
     if (out < 0 || !set_window(z, kernel, stride, pad) || !set_int(z, "ceil_mode", ceil_mode))
         return -1;
-    return settle(z, out);
+    return finalize(z, out);
 }
 
 int32_t qb_zoo_global_pool(qb_zoo *z, const char *name, int32_t x, bool flat) {

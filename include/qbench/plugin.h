@@ -37,7 +37,7 @@ extern "C" {
  * applies to tensors of rank 3 to 5, others are row-major all the same. */
 typedef enum qbench_layout { QBENCH_ROW_MAJOR, QBENCH_CHANNELS_LAST } qbench_layout;
 
-typedef enum qbench_place { QBENCH_ON_CPU, QBENCH_ON_CUDA } qbench_place;
+typedef enum qbench_memory_space { QBENCH_ON_CPU, QBENCH_ON_CUDA } qbench_memory_space;
 
 /* An input or output. An optional one that is left out has dtype 0. */
 typedef struct qbench_plugin_tensor {
@@ -120,15 +120,18 @@ typedef struct qbench_plugin_attr {
  * inputs and outputs. */
 typedef enum qbench_quantization {
     QBENCH_STAYS_FLOAT, /* inputs and outputs stay float */
-    QBENCH_SAME_SCALE,  /* it moves or selects values: codes in, the same codes out */
-    QBENCH_OWN_SCALE /* reads codes where its inputs have them and makes codes of its own scale */
+    QBENCH_SAME_SCALE, /* it moves or selects values: quantized values in, the same quantized values
+                          out */
+    QBENCH_OWN_SCALE /* reads quantized values where its inputs have them and makes quantized values
+                        of its own scale */
 } qbench_quantization;
 
 /* The form of one tensor in a format.
  *   dtype 0         the model's own type (float32 where the model is quantized)
  *   FLOAT32         float values, converted where they are kept otherwise
  *   FLOAT16         the same, on CUDA only
- *   UINT8, INT8     codes: only for tensors that are quantized to this type with one scale */
+ *   UINT8, INT8     quantized values: only for tensors that are quantized to this type with one
+ * scale */
 typedef struct qbench_plugin_form {
     int32_t dtype;
     int32_t layout;
@@ -137,7 +140,7 @@ typedef struct qbench_plugin_form {
 /* Forms in which the operator takes all of its tensors at once. Positions that are not named are
  * {0, QBENCH_ROW_MAJOR}. */
 typedef struct qbench_plugin_format {
-    int32_t place; /* a qbench_place */
+    int32_t place; /* a qbench_memory_space */
     qbench_plugin_form in[QBENCH_PLUGIN_MAX_INPUTS];
     qbench_plugin_form out[QBENCH_PLUGIN_MAX_OUTPUTS];
 } qbench_plugin_format;

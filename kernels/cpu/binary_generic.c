@@ -44,12 +44,12 @@ void qb_binary_row_generic(const qb_binary *s, const char *const from[2], char *
     float a[CHUNK], b[CHUNK];
     const int64_t size[2] = {(int64_t)qb_dtype_size(s->in[0].dtype) * s->in[0].step,
                              (int64_t)qb_dtype_size(s->in[1].dtype) * s->in[1].step};
-    const int64_t out_size = (int64_t)qb_dtype_size(s->finish.out);
+    const int64_t out_size = (int64_t)qb_dtype_size(s->epilogue.out);
     for (int64_t done = 0; done < n; done += CHUNK) {
         const int64_t some = qb_min64(CHUNK, n - done);
         load(&s->in[0], from[0] + done * size[0], some, a);
         load(&s->in[1], from[1] + done * size[1], some, b);
         combine(s->kind, some, a, b);
-        qb_finish_run(&s->finish, a, some, NULL, out + done * out_size);
+        qb_epilogue_run(&s->epilogue, a, some, NULL, out + done * out_size);
     }
 }

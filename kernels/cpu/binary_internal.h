@@ -1,5 +1,5 @@
-/* Rows of binary functions: real values by scale and zero point, the function, and the common end:
- * the reference's operations in its order. */
+/* Rows of binary functions: dequantized values by scale and zero point, the function, and the
+ * common end: the reference's operations in its order. */
 #ifndef QB_CPU_BINARY_INTERNAL_H
 #define QB_CPU_BINARY_INTERNAL_H
 
@@ -7,14 +7,14 @@
 
 typedef struct qb_operand {
     qb_dtype dtype; /* F32, U8 or S8 */
-    float scale;    /* of codes */
+    float scale;    /* of quantized values */
     int32_t zero;
     int64_t step; /* elements from value to value of a row; 0: one for all */
 } qb_operand;
 
 typedef struct qb_binary {
     qb_binary_kind kind;
-    qb_finish finish;
+    qb_epilogue epilogue;
     qb_operand in[2];
 } qb_binary;
 

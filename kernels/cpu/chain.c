@@ -25,7 +25,7 @@ typedef struct chain {
     int32_t n_in, rank; /* loops: those merged that lie together everywhere; at least one */
     int64_t dim[QB_MAX_RANK], count;
     operand in[QB_CHAIN_INPUTS], out;
-    qb_chain_codes codes;
+    qb_chain_quantized quantized;
     bool has_table; /* of one 8-bit value: what each of the 256 becomes */
     char table[256 * sizeof(float)];
 } chain;
@@ -165,7 +165,7 @@ static const float *compute(const chain *c, float (*registers)[QB_CHAIN_BLOCK]) 
     for (int32_t i = 0; i < p->n_operations; i++) {
         const qb_chain_operation *o = &p->operation[i];
         if (o->function == QB_FUNCTION_QUANTIZE)
-            qb_chain_round(registers[o->in[0]], &o->codes, to[i]);
+            qb_chain_round(registers[o->in[0]], &o->quantized, to[i]);
         else
             c->run[i](to[i], registers[o->in[0]], registers[o->in[1]], registers[o->in[2]]);
     }
@@ -196,8 +196,8 @@ static void run_block(const job *j, cursor w, int64_t n, float (*registers)[QB_C
         put(c, (const char *)result, w, n, j->out);
         return;
     }
-    if (c->codes.dtype != QB_DTYPE_NONE)
-        qb_chain_quantize(result, &c->codes, (uint8_t *)made);
+    if (c->quantized.dtype != QB_DTYPE_NONE)
+        qb_chain_quantize(result, &c->quantized, (uint8_t *)made);
     else
         qb_chain_store(c->out.dtype, result, n, made);
     put(c, made, w, n, j->out);
@@ -246,12 +246,12 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return true;
 }
 
-/* One run of one code: its table, which the reference fills. */
+/* One run of one step: its table, which the reference fills. */
 static void fill_table(const qb_problem *p, chain *c) {
     uint8_t every[256];
     qb_desc in = p->in[0];
     qb_problem values = {.kind = QB_KIND_CHAIN, .n_in = 1, .in = &in, .out = p->out};
-    c->has_table = p->n_in == 1 && c->codes.dtype != QB_DTYPE_S32 && p->in[0].q.n == 1 &&
+    c->has_table = p->n_in == 1 && c->quantized.dtype != QB_DTYPE_S32 && p->in[0].q.n == 1 &&
                    c->out.size <= sizeof(float) && c->rank == 1 && c->in[0].stride[0] == 1 &&
                    c->out.stride[0] == 1 && c->in[0].first == 0 && c->out.first == 0;
     if (!c->has_table) return;
@@ -286,9 +286,10 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
             p->out.channel_total == 0)
             kernel->in_place_inputs |= UINT64_C(1) << k;
     }
-    c->codes = (qb_chain_codes){.dtype = QB_DTYPE_NONE};
+    c->quantized = (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
     if (p->out.q.n > 0)
-        c->codes = (qb_chain_codes){c->out.scale, c->out.zero, p->out.dtype, p->chain->divide};
+        c->quantized =
+            (qb_chain_quantized){c->out.scale, c->out.zero, p->out.dtype, p->chain->divide};
     place(p, c);
     fill_table(p, c);
     kernel->launch = launch;

@@ -166,13 +166,13 @@ QB_CLONES static void codes_by(const float *from, int32_t *to, float factor, flo
     }
 }
 
-static void codes_of(const float *from, const qb_chain_codes *q, int32_t *to) {
+static void codes_of(const float *from, const qb_chain_quantized *q, int32_t *to) {
     const float low = (float)((q->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - q->zero);
     const float high = (float)((q->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - q->zero);
     codes_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide);
 }
 
-QB_CLONES static void reals(const int32_t *from, float scale, float *to) {
+QB_CLONES static void floats(const int32_t *from, float scale, float *to) {
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = scale * (float)from[i];
 }
 
@@ -180,19 +180,19 @@ QB_CLONES static void bytes(const int32_t *from, int32_t zero, uint8_t *to) {
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = (uint8_t)(from[i] + zero);
 }
 
-void qb_chain_round(const float *from, const qb_chain_codes *q, float *to) {
+void qb_chain_round(const float *from, const qb_chain_quantized *q, float *to) {
     int32_t code[QB_CHAIN_BLOCK];
     codes_of(from, q, code);
-    reals(code, q->scale, to);
+    floats(code, q->scale, to);
 }
 
-void qb_chain_quantize(const float *from, const qb_chain_codes *q, uint8_t *to) {
+void qb_chain_quantize(const float *from, const qb_chain_quantized *q, uint8_t *to) {
     int32_t code[QB_CHAIN_BLOCK];
     codes_of(from, q, code);
     bytes(code, q->zero, to);
 }
 
-void qb_chain_write(const qb_chain_codes *q, const float *from, int64_t n, void *to) {
+void qb_chain_write(const qb_chain_quantized *q, const float *from, int64_t n, void *to) {
     uint8_t code[QB_CHAIN_BLOCK];
     if (q->dtype == QB_DTYPE_NONE) {
         memcpy(to, from, (size_t)n * sizeof *from);

@@ -1,5 +1,5 @@
 /* Blocks of floats: for chains of elementwise functions, and for whatever else loads any type,
- * computes in floats and writes reals or codes. */
+ * computes in floats and writes reals or quantized values. */
 #ifndef QB_CPU_CHAIN_INTERNAL_H
 #define QB_CPU_CHAIN_INTERNAL_H
 
@@ -11,15 +11,15 @@
 typedef void (*qb_chain_block_fn)(float *restrict to, const float *a, const float *b,
                                   const float *c);
 qb_chain_block_fn qb_chain_block(qb_function function);
-/* Whole blocks to codes, and back. `from` may be `to`. */
-void qb_chain_round(const float *from, const qb_chain_codes *q, float *to);
-void qb_chain_quantize(const float *from, const qb_chain_codes *q, uint8_t *to);
-/* n elements of a type to floats; and back, but to 8-bit codes. */
+/* Whole blocks to quantized values, and back. `from` may be `to`. */
+void qb_chain_round(const float *from, const qb_chain_quantized *q, float *to);
+void qb_chain_quantize(const float *from, const qb_chain_quantized *q, uint8_t *to);
+/* n elements of a type to floats; and back, but to 8-bit values. */
 void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, int64_t n,
                    float *to);
-/* The first n of a block (QB_CHAIN_BLOCK floats, all readable) as reals, or codes where `q` has a
- * type. */
-void qb_chain_write(const qb_chain_codes *q, const float *from, int64_t n, void *to);
+/* The first n of a block (QB_CHAIN_BLOCK floats, all readable) as reals, or quantized values where
+ * `q` has a type. */
+void qb_chain_write(const qb_chain_quantized *q, const float *from, int64_t n, void *to);
 void qb_chain_store(qb_dtype dtype, const float *from, int64_t n, void *to);
 
 #endif

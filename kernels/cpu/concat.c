@@ -1,5 +1,5 @@
 /* Concatenation: blocks of each input, which are what lies from the axis on, go to their place in
- * the rows of the result; codes of another scale are converted on the way. */
+ * the rows of the result; quantized values of another scale are converted on the way. */
 #include "convert.h"
 
 #define BYTES_PER_TASK 65536

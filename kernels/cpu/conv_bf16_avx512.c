@@ -18,12 +18,12 @@ QB_V vf broadcast_pair(const char *p) {
     return _mm512_castsi512_ps(_mm512_set1_epi32(pair));
 }
 
-QB_V void store_half(char *to, vf v) {
+QB_V void store_bf16(char *to, vf v) {
     _mm256_storeu_si256((__m256i *)(void *)to, (__m256i)_mm512_cvtneps_pbh(v));
 }
 
-#define LOAD_HALF(p) vf_load_bf16(p, V_ALL)
-#define FAST(ROWS, VECTORS) QB_TILE_FAST_FLOATS(ROWS, VECTORS, 32, LOAD_HALF, store_half)
+#define LOAD_BF16(p) vf_load_bf16(p, V_ALL)
+#define FAST(ROWS, VECTORS) QB_TILE_FAST_FLOATS(ROWS, VECTORS, 32, LOAD_BF16, store_bf16)
 
 #define DEFINE(ROWS, VECTORS)                                                                      \
     QB_SIMD static bool sum_##ROWS##x##VECTORS(const qb_tile *t, void *sums) QB_TILE_BODY(         \

@@ -77,22 +77,22 @@ static void run_block(const job *j, const qb_conv_region *r, const qb_conv_block
         .vectors = block->vectors,
         .width = block->width,
         .indirect = r->indirect,
-        .fast = plan->plain_end && block->width == block->vectors * plan->arch->lanes,
+        .fast = plan->plain_epilogue && block->width == block->vectors * plan->arch->lanes,
         .segment = plan->segment,
         .n_runs = r->n_runs,
         .runs = plan->runs + r->first_run,
         .panel = j->packed + block->panel,
         .start = j->start + (size_t)(start * plan->columns + channel) * 4,
-        .out = j->out + channel * (int64_t)qb_dtype_size(plan->finish.out),
+        .out = j->out + channel * (int64_t)qb_dtype_size(plan->epilogue.out),
         .residual = j->residual
-                        ? j->residual + channel * (int64_t)qb_dtype_size(plan->finish.residual)
+                        ? j->residual + channel * (int64_t)qb_dtype_size(plan->epilogue.residual)
                         : NULL,
         .out_stride = plan->out_stride,
         .residual_stride = plan->residual_stride,
         .multiplier = j->multiplier + channel,
         .bias = plan->float_bias ? (const float *)(const void *)(j->packed + plan->bias) + channel
                                  : NULL,
-        .finish = &plan->finish};
+        .epilogue = &plan->epilogue};
     for (int64_t t = 0, first = 0; t < tiles; t++) {
         int64_t end = n * (t + 1) / tiles; /* tiles of nearly equal size */
         tile.rows = (int)(end - first);
@@ -190,7 +190,7 @@ qb_status qb_conv_launch_with(const qb_kernel *kernel, const qb_launch *args, co
     }
     const char *packed = args->packed;
     const float *packed_multiplier = (const float *)(const void *)(packed + plan->multiplier);
-    bool residual = plan->finish.residual != QB_DTYPE_NONE;
+    bool residual = plan->epilogue.residual != QB_DTYPE_NONE;
     job j = {.plan = plan,
              .data = data,
              .out = (char *)args->out + plan->out_offset,
@@ -211,7 +211,7 @@ qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *a
 
 static void destroy(qb_kernel *kernel) { qb_conv_plan_free(kernel->state); }
 
-static void settle(qb_desc *desc) {
+static void finalize(qb_desc *desc) {
     if (desc->layout == QB_LAYOUT_ANY) desc->layout = QB_LAYOUT_NHWC;
 }
 
@@ -229,17 +229,17 @@ qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
     }
     kernel->state = plan;
     kernel->packed_bytes = plan->packed_bytes;
-    kernel->packed_form = qb_conv_form(plan);
+    kernel->packing_id = qb_conv_form(plan);
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
     kernel->workspace_bytes = qb_conv_workspace(plan);
-    if (plan->finish.residual == plan->finish.out && plan->out_stride == plan->residual_stride &&
-        plan->out_offset == plan->residual_offset)
+    if (plan->epilogue.residual == plan->epilogue.out &&
+        plan->out_stride == plan->residual_stride && plan->out_offset == plan->residual_offset)
         kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;
     kernel->pack = qb_conv_pack;
     kernel->launch = qb_conv_launch;
     for (int32_t i = 0; i < p->n_in; i++)
-        if (i == QB_IN_DATA || i == QB_IN_RESIDUAL) settle(&kernel->in[i]);
-    settle(&kernel->problem.out);
+        if (i == QB_IN_DATA || i == QB_IN_RESIDUAL) finalize(&kernel->in[i]);
+    finalize(&kernel->problem.out);
     *out = kernel;
     return QB_OK;
 }

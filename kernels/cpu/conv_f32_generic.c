@@ -19,7 +19,7 @@ static void tile(const qb_tile *t) {
         }
         if (t->indirect) data += t->rows;
     }
-    for (int r = 0; r < t->rows; r++) qb_generic_finish(t, r, sum[r]);
+    for (int r = 0; r < t->rows; r++) qb_generic_epilogue(t, r, sum[r]);
 }
 
 const qb_conv_arch qb_conv_f32_generic = {

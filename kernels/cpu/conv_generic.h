@@ -12,10 +12,10 @@
 #define QB_GENERIC_LANES 8
 
 /* Reals of one row of sums, then the common end. */
-static inline void qb_generic_finish(const qb_tile *t, int row, const float *real) {
-    const qb_finish *f = t->finish;
+static inline void qb_generic_epilogue(const qb_tile *t, int row, const float *f32) {
+    const qb_epilogue *f = t->epilogue;
     const char *residual = t->residual ? t->residual + t->pixel[row] * t->residual_stride : NULL;
-    qb_finish_run(f, real, t->width, residual, t->out + t->pixel[row] * t->out_stride);
+    qb_epilogue_run(f, f32, t->width, residual, t->out + t->pixel[row] * t->out_stride);
 }
 
 #endif

@@ -35,7 +35,8 @@ typedef struct qb_run {
 typedef struct qb_tile {
     int rows, vectors, width; /* width: columns to store */
     bool indirect;
-    bool fast; /* whole vectors, the usual types, nothing in the end but bounds and a residual */
+    bool fast; /* whole vectors, the usual types, nothing in the epilogue but bounds and a residual
+                */
     int64_t segment; /* units that are summed up before they are added to the others */
     int32_t n_runs;
     const qb_run *runs;
@@ -48,7 +49,7 @@ typedef struct qb_tile {
     int64_t out_stride, residual_stride; /* bytes between pixels */
     const float *multiplier;             /* integer: by column */
     const float *bias;                   /* integer with a float bias: by column, else NULL */
-    const qb_finish *finish;
+    const qb_epilogue *epilogue;
 } qb_tile;
 
 /* One way to compute tiles. */
@@ -59,8 +60,8 @@ typedef struct qb_conv_arch {
     int column_bytes; /* of one unit of one column in a panel, at least 4 */
     bool wide;        /* blocks of three vectors go faster than those of two */
     int rows[QB_TILE_VECTORS + 1]; /* most rows by number of vectors; 0: not that many */
-    /* Integer panels in another form than four codes a column, one after the other: writes those of
-     * one column into a unit of a block. May be NULL. */
+    /* Integer panels in another form than four quantized values a column, one after the other:
+     * writes those of one column into a unit of a block. May be NULL. */
     void (*spread)(char *unit, int column, const int8_t code[4]);
     void (*tile)(const qb_tile *tile);
     void (*tile_s8)(const qb_tile *tile); /* the same for s8 data; NULL for floats */
@@ -85,7 +86,7 @@ const qb_conv_arch *qb_conv_best(qb_dtype data);
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this processor", tactic->name);     \
     }
 
-/* `data`: F32, BF16 (constants in f32, residual and result in either) or S8 (codes). */
+/* `data`: F32, BF16 (constants in f32, residual and result in either) or S8 (quantized values). */
 bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data);
 bool qb_matmul_supports(const qb_problem *p, const bool *constant, qb_dtype data);
 /* For both kinds. */
@@ -112,7 +113,7 @@ typedef struct qb_conv_plan {
     const qb_conv_arch *arch;
     void (*tile)(const qb_tile *tile);
     bool integer, padded, flipped, is_matrix,
-        plain_end; /* plain_end: what qb_tile.fast needs of the problem */
+        plain_epilogue; /* plain_epilogue: what qb_tile.fast needs of the problem */
     int64_t images, in_h, in_w, out_h, out_w; /* in_*: after padding when padded */
     int64_t src_h, src_w;                     /* before padding */
     int64_t channels, group_channels, outputs, groups;
@@ -136,7 +137,7 @@ typedef struct qb_conv_plan {
     int64_t weight_stride[4]; /* elements: output, channel, y, x */
     float factor;             /* of a MATMUL */
     bool float_bias;          /* integer kernel with float bias */
-    qb_finish finish;
+    qb_epilogue epilogue;
     int threads;
 } qb_conv_plan;
 
@@ -146,13 +147,14 @@ void qb_conv_plan_free(qb_conv_plan *plan);
 
 /* Bytes that one launch needs beside its data: the padded copy. */
 size_t qb_conv_workspace(const qb_conv_plan *plan);
-/* qb_kernel.packed_form of a plan. */
+/* qb_kernel.packing_id of a plan. */
 uint64_t qb_conv_form(const qb_conv_plan *plan);
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
-/* The same for MATMUL of codes with constants of this launch instead of those that were packed,
- * plan->columns of each: where sums begin, and what they are multiplied with (NULL: as packed). */
+/* The same for MATMUL of quantized values with constants of this launch instead of those that were
+ * packed, plan->columns of each: where sums begin, and what they are multiplied with (NULL: as
+ * packed). */
 qb_status qb_conv_launch_with(const qb_kernel *kernel, const qb_launch *args, const void *start,
                               const float *multiplier);
 

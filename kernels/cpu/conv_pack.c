@@ -8,12 +8,12 @@ static const qb_conv_plan *plan_of(const qb_kernel *kernel) { return kernel->sta
 
 /* Which taps the regions' corrections leave out, and how kernel rows lie in a panel. */
 uint64_t qb_conv_form(const qb_conv_plan *plan) {
-    uint64_t form = qb_form_add((uint64_t)plan->total_units, (uint64_t)plan->tap_units);
+    uint64_t form = qb_packing_add((uint64_t)plan->total_units, (uint64_t)plan->tap_units);
     const bool corrected = plan->integer && (plan->zero != 0 || plan->flipped);
     for (int32_t s = 0; corrected && s < plan->n_starts; s++) {
         const qb_conv_region *r = &plan->regions[s];
-        form = qb_form_add(form, (uint64_t)r->ky0 << 32 | (uint32_t)r->ky1);
-        form = qb_form_add(form, (uint64_t)r->kx0 << 32 | (uint32_t)r->kx1);
+        form = qb_packing_add(form, (uint64_t)r->ky0 << 32 | (uint32_t)r->ky1);
+        form = qb_packing_add(form, (uint64_t)r->kx0 << 32 | (uint32_t)r->kx1);
     }
     return form;
 }

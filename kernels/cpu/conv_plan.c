@@ -40,17 +40,17 @@ static bool weight_supported(const qb_desc *w, int32_t axis) {
     return true;
 }
 
-static bool is_float(const qb_desc *desc) { return qb_cpu_is_real(desc) || qb_cpu_is_bf16(desc); }
+static bool is_float(const qb_desc *desc) { return qb_cpu_is_f32(desc) || qb_cpu_is_bf16(desc); }
 
 /* Two values of a group that has an odd number would meet those of the next one in a unit. */
 static bool bf16_supported(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
     const qb_desc *residual = qb_problem_has(p, QB_IN_RESIDUAL) ? &p->in[QB_IN_RESIDUAL] : NULL;
-    return qb_cpu_is_bf16(x) && qb_cpu_is_real(w) && is_float(&p->out) &&
+    return qb_cpu_is_bf16(x) && qb_cpu_is_f32(w) && is_float(&p->out) &&
            (!residual || (is_float(residual) && qb_shape_equal(&residual->shape, &p->out.shape))) &&
            (p->group == 1 || w->shape.dim[1] % 2 == 0) &&
            (!qb_problem_has(p, QB_IN_BIAS) ||
-            (constant[QB_IN_BIAS] && qb_cpu_is_real(&p->in[QB_IN_BIAS])));
+            (constant[QB_IN_BIAS] && qb_cpu_is_f32(&p->in[QB_IN_BIAS])));
 }
 
 static bool types_supported(const qb_problem *p, const bool *constant, qb_dtype data,
@@ -59,13 +59,13 @@ static bool types_supported(const qb_problem *p, const bool *constant, qb_dtype 
     const bool integer = data == QB_DTYPE_S8;
     if (!constant[QB_IN_WEIGHT]) return false;
     if (data == QB_DTYPE_BF16) return bf16_supported(p, constant);
-    if (!qb_finish_supports(p)) return false;
-    if (integer ? !qb_cpu_is_code(x) || !weight_supported(w, weight_axis)
-                : !qb_cpu_is_real(x) || !qb_cpu_is_real(w))
+    if (!qb_epilogue_supports(p)) return false;
+    if (integer ? !qb_cpu_is_quantized(x) || !weight_supported(w, weight_axis)
+                : !qb_cpu_is_f32(x) || !qb_cpu_is_f32(w))
         return false;
     if (!qb_problem_has(p, QB_IN_BIAS)) return true;
     if (!constant[QB_IN_BIAS]) return false;
-    return qb_cpu_is_real(bias) || (integer && bias->dtype == QB_DTYPE_S32);
+    return qb_cpu_is_f32(bias) || (integer && bias->dtype == QB_DTYPE_S32);
 }
 
 bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data) {
@@ -181,9 +181,10 @@ static bool is_clipped(const qb_conv_plan *plan) {
 }
 
 /* Decides how the window is walked: whole kernel rows at once where neighbouring pixels touch in
- * memory, and over a padded copy of the data where units of four codes would straddle pixels, where
- * border pixels would take many short runs, or where the rows of a matrix would push each other out
- * of the cache. An odd number of bf16 values gets a zero: what else follows may be infinite. */
+ * memory, and over a padded copy of the data where units of four quantized values would straddle
+ * pixels, where border pixels would take many short runs, or where the rows of a matrix would push
+ * each other out of the cache. An odd number of bf16 values gets a zero: what else follows may be
+ * infinite. */
 static void choose_walk(qb_conv_plan *plan) {
     int64_t tight = plan->channels * (int64_t)plan->element;
     bool dense = plan->groups == 1 && plan->dilation[1] == 1 && plan->kernel[1] > 1;
@@ -406,14 +407,14 @@ static qb_status allocate(qb_ctx *cx, qb_conv_plan *plan) {
 /* Integer ends convert to int32 without bounds before: no accumulator may lead beyond it. */
 static bool stays_in_int32(const qb_conv_plan *plan, const qb_problem *p) {
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
-    float most = 0.0f, unit = p->in[QB_IN_DATA].q.scale[0] * plan->finish.inverse * plan->factor;
+    float most = 0.0f, unit = p->in[QB_IN_DATA].q.scale[0] * plan->epilogue.inverse * plan->factor;
     for (int32_t i = 0; i < w->n; i++)
         if (w->scale[i] > most) most = w->scale[i];
-    return most * unit <= 0.25f && plan->finish.residual_scale * plan->finish.inverse <= 1e6f;
+    return most * unit <= 0.25f && plan->epilogue.residual_scale * plan->epilogue.inverse <= 1e6f;
 }
 
-static bool has_plain_end(const qb_conv_plan *plan, const qb_problem *p) {
-    const qb_finish *f = &plan->finish;
+static bool has_plain_epilogue(const qb_conv_plan *plan, const qb_problem *p) {
+    const qb_epilogue *f = &plan->epilogue;
     if (f->act.kind != QB_ACT_NONE || f->clamp_first || plan->float_bias) return false;
     qb_dtype usual = plan->integer ? QB_DTYPE_U8 : p->in[QB_IN_DATA].dtype;
     return (f->residual == QB_DTYPE_NONE || f->residual == usual) &&
@@ -437,12 +438,12 @@ qb_status qb_conv_plan_create(qb_ctx *cx, const qb_problem *p, const qb_conv_arc
     plan->zero = qb_cpu_zero(&p->in[QB_IN_DATA]);
     plan->float_bias =
         plan->integer && qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
-    plan->finish = qb_finish_of(p);
+    plan->epilogue = qb_epilogue_of(p);
     if (p->kind == QB_KIND_MATMUL)
         describe_matmul(plan, p);
     else
         describe_conv(plan, p);
-    plan->plain_end = has_plain_end(plan, p);
+    plan->plain_epilogue = has_plain_epilogue(plan, p);
     plan->group_channels = plan->channels / plan->groups;
     choose_walk(plan);
     if (allocate(cx, plan) != QB_OK) {

@@ -25,16 +25,16 @@ static inline void run_tile(const qb_tile *t, bool is_signed) {
         if (t->indirect) data += t->rows;
     }
     for (int r = 0; r < t->rows; r++) {
-        float real[QB_GENERIC_LANES];
-        if (t->finish->out == QB_DTYPE_S32) { /* the end of a product of integers */
+        float f32[QB_GENERIC_LANES];
+        if (t->epilogue->out == QB_DTYPE_S32) { /* the end of a product of integers */
             memcpy(t->out + t->pixel[r] * t->out_stride, sum[r], (size_t)t->width * sizeof *sum[r]);
             continue;
         }
         for (int c = 0; c < t->width; c++) {
-            real[c] = (float)(int32_t)sum[r][c] * t->multiplier[c];
-            if (t->bias) real[c] += t->bias[c];
+            f32[c] = (float)(int32_t)sum[r][c] * t->multiplier[c];
+            if (t->bias) f32[c] += t->bias[c];
         }
-        qb_generic_finish(t, r, real);
+        qb_generic_epilogue(t, r, f32);
     }
 }
 

@@ -24,13 +24,13 @@ typedef struct transpose {
 
 /* ---- the convolution ---- */
 
-typedef struct posed {
+typedef struct lowered {
     qb_problem p;
     qb_desc in[3];
     float *scale;       /* of the weight by channel */
     int32_t *bias_zero; /* zeros */
     float *bias_scale;
-} posed;
+} lowered;
 
 static int64_t channels_made(const transpose *t) { return t->group * t->per_group * t->phases; }
 
@@ -78,7 +78,7 @@ static int64_t output_of(const transpose *t, int64_t channel, int64_t *in_group)
     return channel / each * t->per_group + *in_group;
 }
 
-static void spread_scales(const transpose *t, const qb_problem *p, posed *to) {
+static void spread_scales(const transpose *t, const qb_problem *p, lowered *to) {
     const qb_desc *bias = &to->in[QB_IN_BIAS];
     const bool by_channel = to->in[QB_IN_WEIGHT].q.n > 1, biases = bias->q.n > 1;
     for (int64_t c = 0; c < channels_made(t); c++) {
@@ -95,10 +95,10 @@ static void spread_scales(const transpose *t, const qb_problem *p, posed *to) {
             (qb_qparams){bias->dtype, 0, (int32_t)channels_made(t), to->bias_scale, NULL};
 }
 
-static qb_status pose(qb_ctx *cx, const qb_problem *p, const transpose *t, const qb_window *w,
-                      posed *to) {
+static qb_status lower(qb_ctx *cx, const qb_problem *p, const transpose *t, const qb_window *w,
+                       lowered *to) {
     const int64_t made = channels_made(t);
-    *to = (posed){.p = *p};
+    *to = (lowered){.p = *p};
     to->p.kind = QB_KIND_CONV;
     to->p.in = to->in;
     to->p.n_in = qb_problem_has(p, QB_IN_BIAS) ? 3 : 2;
@@ -122,7 +122,7 @@ static qb_status pose(qb_ctx *cx, const qb_problem *p, const transpose *t, const
 }
 
 /* The first convolution of the same backend that takes it; it has to leave channels last. */
-static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const posed *to,
+static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const lowered *to,
                            const bool *constant, int threads, transpose *t) {
     for (const qb_tactic *const *c = qb_tactics(); *c && !t->conv; c++) {
         if ((*c)->kind != QB_KIND_CONV || strcmp((*c)->backend, tactic->backend) != 0 ||
@@ -282,13 +282,13 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         const bool *constant, int threads, qb_kernel **out) {
     qb_status status = QB_OK;
     qb_kernel *kernel = NULL;
-    posed to = {0};
+    lowered to = {0};
     qb_window w;
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(transpose), &kernel));
     transpose *t = kernel->state;
     kernel->destroy = destroy;
     describe(p, t, &w);
-    QB_GO(pose(cx, p, t, &w, &to));
+    QB_GO(lower(cx, p, t, &w, &to));
     to.in[QB_IN_DATA].layout = QB_LAYOUT_NHWC;
     QB_GO(find_conv(cx, tactic, &to, constant, threads, t));
     kernel->in[QB_IN_DATA].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;

@@ -20,10 +20,10 @@ static bool is_integer(const qb_desc *d) { return d->dtype == QB_DTYPE_S32 && d-
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to) {
     if (same_params(from, to)) return qb_dtype_size(from->dtype) > 0;
     if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to))
-        return qb_cpu_is_real(qb_cpu_is_bf16(from) ? to : from);
-    if (is_integer(from)) return qb_cpu_is_real(to);
-    return (qb_cpu_is_real(from) || qb_cpu_is_code(from)) &&
-           (qb_cpu_is_real(to) || qb_cpu_is_code(to));
+        return qb_cpu_is_f32(qb_cpu_is_bf16(from) ? to : from);
+    if (is_integer(from)) return qb_cpu_is_f32(to);
+    return (qb_cpu_is_f32(from) || qb_cpu_is_quantized(from)) &&
+           (qb_cpu_is_f32(to) || qb_cpu_is_quantized(to));
 }
 
 static void move(const qb_convert *c, const void *in, void *out, int64_t n) {
@@ -36,23 +36,23 @@ static void look_up(const qb_convert *c, const void *in, void *out, int64_t n) {
     for (int64_t i = 0; i < n; i++) to[i] = c->table[from[i]];
 }
 
-static void look_up_real(const qb_convert *c, const void *in, void *out, int64_t n) {
+static void look_up_float(const qb_convert *c, const void *in, void *out, int64_t n) {
     const uint8_t *from = in;
     float *to = out;
-    for (int64_t i = 0; i < n; i++) to[i] = c->real[from[i]];
+    for (int64_t i = 0; i < n; i++) to[i] = c->f32[from[i]];
 }
 
 /* Piece by piece, for the result may lie where the integers do. */
 QB_CLONES static void from_integer(const qb_convert *c, const void *in, void *out, int64_t n) {
     enum { PIECE = 64 };
     int32_t integer[PIECE] = {0};
-    float real[PIECE];
+    float f32[PIECE];
     (void)c;
     for (int64_t i = 0; i < n; i += PIECE) {
-        const size_t bytes = (size_t)qb_min64(PIECE, n - i) * sizeof *real;
+        const size_t bytes = (size_t)qb_min64(PIECE, n - i) * sizeof *f32;
         memcpy(integer, (const int32_t *)in + i, bytes);
-        for (int k = 0; k < PIECE; k++) real[k] = (float)integer[k];
-        memcpy((float *)out + i, real, bytes);
+        for (int k = 0; k < PIECE; k++) f32[k] = (float)integer[k];
+        memcpy((float *)out + i, f32, bytes);
     }
 }
 
@@ -100,9 +100,9 @@ QB_AVX512_VBMI static void look_up_vbmi(const qb_convert *c, const void *in, voi
 static void fill_table(qb_convert *c, const qb_desc *from, const qb_desc *to) {
     for (int byte = 0; byte < 256; byte++) {
         const int32_t code = from->dtype == QB_DTYPE_S8 ? (int32_t)(int8_t)byte : byte;
-        const float real = from->q.scale[0] * (float)(code - qb_cpu_zero(from));
+        const float f32 = from->q.scale[0] * (float)(code - qb_cpu_zero(from));
         c->table[byte] =
-            (uint8_t)qb_quantize_value(real, to->q.scale[0], qb_cpu_zero(to), to->dtype);
+            (uint8_t)qb_quantize_value(f32, to->q.scale[0], qb_cpu_zero(to), to->dtype);
     }
 }
 
@@ -142,20 +142,20 @@ qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
         fill_table(&c, from, to);
         return c;
     }
-    const qb_desc *codes = from->q.n > 0 ? from : to;
-    c.scale = codes->q.scale[0];
-    c.zero = qb_cpu_zero(codes);
-    c.is_signed = codes->dtype == QB_DTYPE_S8;
+    const qb_desc *quantized = from->q.n > 0 ? from : to;
+    c.scale = quantized->q.scale[0];
+    c.zero = qb_cpu_zero(quantized);
+    c.is_signed = quantized->dtype == QB_DTYPE_S8;
     c.low = (float)((c.is_signed ? INT8_MIN : 0) - c.zero);
     c.high = (float)((c.is_signed ? INT8_MAX : UINT8_MAX) - c.zero);
-    c.run = codes == from ? loops()->dequantize : loops()->quantize;
+    c.run = quantized == from ? loops()->dequantize : loops()->quantize;
     return c;
 }
 
 bool qb_convert_unary_supports(const qb_problem *p) {
     const qb_desc *x = &p->in[0];
-    if (qb_cpu_is_code(x)) return qb_cpu_is_code(&p->out) || qb_cpu_is_real(&p->out);
-    return qb_cpu_is_real(x) && qb_finish_supports(p);
+    if (qb_cpu_is_quantized(x)) return qb_cpu_is_quantized(&p->out) || qb_cpu_is_f32(&p->out);
+    return qb_cpu_is_f32(x) && qb_epilogue_supports(p);
 }
 
 /* The results of all 256 values. */
@@ -169,7 +169,7 @@ static void fill_unary(qb_convert *c, const qb_problem *p) {
     in.channel_offset = in.channel_total = 0;
     values.out.channel_offset = values.out.channel_total = 0;
     const void *data[] = {every};
-    qb_ref_unary(&values, data, p->out.q.n > 0 ? (void *)c->table : (void *)c->real);
+    qb_ref_unary(&values, data, p->out.q.n > 0 ? (void *)c->table : (void *)c->f32);
 }
 
 qb_convert qb_convert_unary(const qb_problem *p) {
@@ -177,10 +177,10 @@ qb_convert qb_convert_unary(const qb_problem *p) {
                     .out_size = qb_dtype_size(p->out.dtype)};
     if (p->in[0].q.n > 0) {
         fill_unary(&c, p);
-        c.run = p->out.q.n > 0 ? best_look_up() : look_up_real;
+        c.run = p->out.q.n > 0 ? best_look_up() : look_up_float;
         return c;
     }
-    c.finish = qb_finish_of(p);
+    c.epilogue = qb_epilogue_of(p);
     c.run = loops()->apply;
     return c;
 }

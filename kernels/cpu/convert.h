@@ -13,11 +13,11 @@ struct qb_convert {
     size_t in_size, out_size;
     float scale; /* of whichever side is quantized */
     int32_t zero;
-    float low, high;    /* bounds of code - zero */
-    bool is_signed;     /* of the codes */
-    uint8_t table[256]; /* quantized values to quantized ones */
-    float real[256];    /* ... to floats, where a function lies between */
-    qb_finish finish;   /* floats through a function */
+    float low, high;      /* bounds of code - zero */
+    bool is_signed;       /* of the quantized values */
+    uint8_t table[256];   /* quantized values to quantized ones */
+    float f32[256];       /* ... to floats, where a function lies between */
+    qb_epilogue epilogue; /* floats through a function */
 };
 
 /* Those that have vectors. */
@@ -29,8 +29,8 @@ extern const qb_convert_loops qb_convert_generic;
 extern const qb_convert_loops qb_convert_avx512, qb_convert_avx2, qb_convert_sse2;
 #endif
 
-/* f32, bf16, u8 and s8 to each other with one scale (but bf16 and codes), s32 to f32, or any type
- * to itself. */
+/* f32, bf16, u8 and s8 to each other with one scale (but bf16 and quantized values), s32 to f32, or
+ * any type to itself. */
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to);
 qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to);
 

@@ -4,7 +4,7 @@
 #include "convert.h"
 
 static void apply(const qb_convert *c, const void *in, void *out, int64_t n) {
-    qb_finish_run(&c->finish, in, n, NULL, out);
+    qb_epilogue_run(&c->epilogue, in, n, NULL, out);
 }
 
 static void quantize(const qb_convert *c, const void *in, void *out, int64_t n) {
@@ -17,7 +17,7 @@ static void quantize(const qb_convert *c, const void *in, void *out, int64_t n) 
     }
 }
 
-static float real_of(const qb_convert *c, uint8_t byte) {
+static float float_of(const qb_convert *c, uint8_t byte) {
     int32_t code = c->is_signed ? (int32_t)(int8_t)byte : (int32_t)byte;
     return c->scale * (float)(code - c->zero);
 }
@@ -25,7 +25,7 @@ static float real_of(const qb_convert *c, uint8_t byte) {
 static void dequantize(const qb_convert *c, const void *in, void *out, int64_t n) {
     const uint8_t *from = in;
     float *to = out;
-    for (int64_t i = 0; i < n; i++) to[i] = real_of(c, from[i]);
+    for (int64_t i = 0; i < n; i++) to[i] = float_of(c, from[i]);
 }
 
 /* bf16 is the upper half of a float. */

@@ -40,7 +40,7 @@ static bool unary_supports(const qb_problem *p, const bool *constant) {
     if (y.layout == QB_LAYOUT_ANY) y.layout = QB_LAYOUT_ROW;
     /* oneDNN has most functions from f32 to f32 */
     const bool left =
-        qb_cpu_is_code(&x) || qb_cpu_is_code(&y) || p->act.kind == QB_ACT_HARD_SIGMOID;
+        qb_cpu_is_quantized(&x) || qb_cpu_is_quantized(&y) || p->act.kind == QB_ACT_HARD_SIGMOID;
     return left && layout_supported(&x) && layout_supported(&y) && qb_convert_unary_supports(p) &&
            qb_shape_count(&x.shape) > 0;
 }
@@ -225,7 +225,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 }
 
 /* A function keeps the order that its data have. */
-static void settle(qb_desc *x, qb_desc *y) {
+static void finalize(qb_desc *x, qb_desc *y) {
     if (x->layout == QB_LAYOUT_ANY) x->layout = y->layout;
     if (x->layout == QB_LAYOUT_ANY) x->layout = QB_LAYOUT_ROW;
     if (y->layout == QB_LAYOUT_ANY) y->layout = x->layout;
@@ -238,7 +238,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(copy), &kernel));
     copy *c = kernel->state;
     const bool unary = p->kind == QB_KIND_UNARY;
-    if (unary) settle(&kernel->in[0], &kernel->problem.out);
+    if (unary) finalize(&kernel->in[0], &kernel->problem.out);
     c->threads = threads;
     c->convert = unary ? qb_convert_unary(p) : qb_convert_of(&p->in[0], &p->out);
     plan_copy(c, &kernel->in[0], &kernel->problem.out);

@@ -29,11 +29,11 @@ bool qb_cpu_is_nhwc(const qb_desc *desc) {
     return desc->layout == QB_LAYOUT_NHWC || desc->layout == QB_LAYOUT_ANY;
 }
 
-bool qb_cpu_is_code(const qb_desc *desc) {
+bool qb_cpu_is_quantized(const qb_desc *desc) {
     return (desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8) && desc->q.n == 1;
 }
 
-bool qb_cpu_is_real(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
+bool qb_cpu_is_f32(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
 
 bool qb_cpu_is_bf16(const qb_desc *desc) { return desc->dtype == QB_DTYPE_BF16 && desc->q.n == 0; }
 

@@ -33,28 +33,28 @@ bool qb_cpu_lacks_avx2(void);
 bool qb_cpu_lacks_avx512(void);
 
 /* The end of a fused step, in the terms of problem.h; made once at build. Bounds are applied to the
- * value as it will be stored: reals for f32, codes minus the zero point for integers. RELU and CLIP
- * become such bounds, which is exact because scaling and rounding are monotone. */
-typedef struct qb_finish {
+ * value as it will be stored: reals for f32, quantized values minus the zero point for integers.
+ * RELU and CLIP become such bounds, which is exact because scaling and rounding are monotone. */
+typedef struct qb_epilogue {
     qb_dtype out, residual; /* residual NONE: there is none */
     float residual_scale;
     int32_t residual_zero;
     float inverse; /* 1 / scale of the output; 1 for f32 and bf16 */
     int32_t zero;
     float low, high;
-    int32_t low_code, high_code; /* integers: the bounds as codes */
-    bool clamp_first;            /* bounds on the real value before the residual */
+    int32_t low_q, high_q; /* integers: the bounds as quantized values */
+    bool clamp_first;      /* bounds on the dequantized value before the residual */
     float first_low, first_high;
     qb_act act; /* what bounds cannot express, else NONE */
     bool act_first;
-} qb_finish;
+} qb_epilogue;
 
-/* Can qb_finish express the problem's output and residual? (f32, or u8/s8 with one scale) */
-bool qb_finish_supports(const qb_problem *p);
-qb_finish qb_finish_of(const qb_problem *p);
+/* Can qb_epilogue express the problem's output and residual? (f32, or u8/s8 with one scale) */
+bool qb_epilogue_supports(const qb_problem *p);
+qb_epilogue qb_epilogue_of(const qb_problem *p);
 /* Portable: n values of one row. The residual is at the same element index. */
-void qb_finish_run(const qb_finish *f, const float *real, int64_t n, const void *residual,
-                   void *out);
+void qb_epilogue_run(const qb_epilogue *f, const float *f32, int64_t n, const void *residual,
+                     void *out);
 
 /* A kernel with `bytes` of cleared state, which goes with it. */
 qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -65,8 +65,8 @@ qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pro
 int64_t qb_cpu_channels(const qb_desc *desc);
 bool qb_cpu_is_nhwc(const qb_desc *desc);
 /* An 8-bit tensor with one scale. */
-bool qb_cpu_is_code(const qb_desc *desc);
-bool qb_cpu_is_real(const qb_desc *desc); /* plain f32 */
+bool qb_cpu_is_quantized(const qb_desc *desc);
+bool qb_cpu_is_f32(const qb_desc *desc);  /* plain f32 */
 bool qb_cpu_is_bf16(const qb_desc *desc); /* plain bf16 */
 int32_t qb_cpu_zero(const qb_desc *desc);
 

@@ -10,18 +10,18 @@ bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer) {
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
     if (p->window.n < 1 || p->window.n > 2 || p->group < 2) return false;
     if (p->group != x->shape.dim[1] || p->group != p->out.shape.dim[1]) return false;
-    if (!constant[QB_IN_WEIGHT] || !qb_finish_supports(p)) return false;
+    if (!constant[QB_IN_WEIGHT] || !qb_epilogue_supports(p)) return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(r)) return false;
-    if (integer ? !qb_cpu_is_code(x) || w->dtype != QB_DTYPE_S8 || w->q.n < 1 ||
+    if (integer ? !qb_cpu_is_quantized(x) || w->dtype != QB_DTYPE_S8 || w->q.n < 1 ||
                       (w->q.n > 1 && w->q.axis != 0)
-                : !qb_cpu_is_real(x) || !qb_cpu_is_real(w))
+                : !qb_cpu_is_f32(x) || !qb_cpu_is_f32(w))
         return false;
     for (int32_t i = 0; integer && w->q.zero && i < w->q.n; i++)
         if (w->q.zero[i] != 0) return false;
     if (qb_problem_has(p, QB_IN_BIAS) &&
         (!constant[QB_IN_BIAS] ||
-         !(qb_cpu_is_real(bias) || (integer && bias->dtype == QB_DTYPE_S32))))
+         !(qb_cpu_is_f32(bias) || (integer && bias->dtype == QB_DTYPE_S32))))
         return false;
     int64_t taps = p->window.kernel[0];
     if (p->window.n == 2) {
@@ -106,7 +106,7 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
     dw->zero = qb_cpu_zero(&p->in[QB_IN_DATA]);
     dw->float_bias =
         dw->integer && qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
-    dw->finish = qb_finish_of(p);
+    dw->epilogue = qb_epilogue_of(p);
     describe(dw, p);
     dw->taps = dw->kernel[0] * dw->kernel[1];
     dw->groups = qb_ceil64(dw->taps, arch->tap_group);
@@ -134,20 +134,20 @@ static int32_t first_sum(const qb_dw *dw, const int8_t *weight, const int32_t *b
 static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *block,
                        const void *const *constants, char *packed) {
     int32_t start[64] = {0};
-    float real[64] = {0}, multiplier[64] = {0}, bias[64] = {0};
+    float f32[64] = {0}, multiplier[64] = {0}, bias[64] = {0};
     const void *b = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     for (int i = 0; i < block->width; i++) {
         int64_t c = block->channel + i;
         if (!dw->integer) {
-            real[i] = b ? ((const float *)b)[c] : 0.0f;
+            f32[i] = b ? ((const float *)b)[c] : 0.0f;
             continue;
         }
         start[i] = first_sum(dw, constants[QB_IN_WEIGHT], b, c, dw->is_s8 ? dw->arch->flip : 0);
         multiplier[i] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? c : 0];
         if (dw->float_bias) bias[i] = ((const float *)b)[c];
     }
-    dw->arch->pack(dw, block, constants[QB_IN_WEIGHT], dw->integer ? (const void *)start : real,
+    dw->arch->pack(dw, block, constants[QB_IN_WEIGHT], dw->integer ? (const void *)start : f32,
                    multiplier, bias, packed);
 }
 
@@ -231,7 +231,7 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const qb_dw *dw = kernel->state;
-    bool residual = dw->finish.residual != QB_DTYPE_NONE;
+    bool residual = dw->epilogue.residual != QB_DTYPE_NONE;
     job j = {.dw = dw,
              .in = (const char *)args->in[QB_IN_DATA] + dw->in_offset,
              .out = (char *)args->out + dw->out_offset,
@@ -260,9 +260,9 @@ qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
         return cx->code;
     }
     kernel->packed_bytes = dw->packed_bytes;
-    kernel->packed_form = 1; /* the image has no part in it */
+    kernel->packing_id = 1; /* the image has no part in it */
     kernel->packed_inputs = 1u << QB_IN_WEIGHT | 1u << QB_IN_BIAS;
-    if (dw->finish.residual == dw->finish.out && dw->out_stride == dw->residual_stride &&
+    if (dw->epilogue.residual == dw->epilogue.out && dw->out_stride == dw->residual_stride &&
         dw->out_offset == dw->residual_offset)
         kernel->in_place_inputs = 1u << QB_IN_RESIDUAL;
     kernel->pack = pack;

@@ -1,5 +1,5 @@
 /* Depthwise convolution in plain C: one pixel after the other, vectorized along the channels by the
- * compiler. Two rows of the table: floats and codes. */
+ * compiler. Two rows of the table: floats and quantized values. */
 #include <string.h>
 
 #include "depthwise_internal.h"
@@ -31,18 +31,18 @@ static void pack_s8(const qb_dw *dw, const qb_dw_block *block, const void *weigh
 }
 
 static void sum_f32(const qb_dw *dw, const qb_dw_block *block, const char *const *taps,
-                    const char *packed, float real[LANES]) {
+                    const char *packed, float f32[LANES]) {
     const float *weight = (const float *)(const void *)(packed + block->weight);
     float x[LANES] = {0};
-    memcpy(real, packed + block->start, LANES * 4);
+    memcpy(f32, packed + block->start, LANES * 4);
     for (int64_t t = 0; t < dw->taps; t++) {
         memcpy(x, taps[t] + block->channel * 4, (size_t)block->width * 4);
-        for (int i = 0; i < LANES; i++) real[i] += x[i] * weight[t * LANES + i];
+        for (int i = 0; i < LANES; i++) f32[i] += x[i] * weight[t * LANES + i];
     }
 }
 
-static void sum_codes(const qb_dw *dw, const qb_dw_block *block, const char *const *taps,
-                      const char *packed, float real[LANES]) {
+static void sum_quantized(const qb_dw *dw, const qb_dw_block *block, const char *const *taps,
+                          const char *packed, float f32[LANES]) {
     const int32_t *weight = (const int32_t *)(const void *)(packed + block->weight);
     const float *multiplier = (const float *)(const void *)(packed + block->start + LANES * 4);
     const float *bias = (const float *)(const void *)(packed + block->start + LANES * 8);
@@ -57,29 +57,29 @@ static void sum_codes(const qb_dw *dw, const qb_dw_block *block, const char *con
         }
     }
     for (int i = 0; i < LANES; i++) {
-        real[i] = (float)(int32_t)sum[i] * multiplier[i];
-        if (dw->float_bias) real[i] += bias[i];
+        f32[i] = (float)(int32_t)sum[i] * multiplier[i];
+        if (dw->float_bias) f32[i] += bias[i];
     }
 }
 
 static void row(const qb_dw *dw, const qb_dw_row *row) {
     const char *taps[QB_DW_TAPS];
-    int64_t out_size = (int64_t)qb_dtype_size(dw->finish.out);
-    int64_t residual_size = (int64_t)qb_dtype_size(dw->finish.residual);
-    float real[LANES];
+    int64_t out_size = (int64_t)qb_dtype_size(dw->epilogue.out);
+    int64_t residual_size = (int64_t)qb_dtype_size(dw->epilogue.residual);
+    float f32[LANES];
     for (int64_t x = 0; x < dw->out_w; x++) {
         qb_dw_taps(dw, row, x, taps);
         for (int32_t b = row->first_block; b < row->end_block; b++) {
             const qb_dw_block *block = &dw->blocks[b];
             if (dw->integer)
-                sum_codes(dw, block, taps, row->packed, real);
+                sum_quantized(dw, block, taps, row->packed, f32);
             else
-                sum_f32(dw, block, taps, row->packed, real);
+                sum_f32(dw, block, taps, row->packed, f32);
             const char *residual = NULL;
             if (row->residual)
                 residual = row->residual + x * dw->residual_stride + block->channel * residual_size;
-            qb_finish_run(&dw->finish, real, block->width, residual,
-                          row->out + x * dw->out_stride + block->channel * out_size);
+            qb_epilogue_run(&dw->epilogue, f32, block->width, residual,
+                            row->out + x * dw->out_stride + block->channel * out_size);
         }
     }
 }

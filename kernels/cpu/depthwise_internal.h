@@ -1,6 +1,6 @@
 /* Depthwise convolution (one input and one output channel a group) over channels-last data. Each
  * channel is its own small filter, so vectors run along the channels; bound by loads and, for
- * codes, by the shuffles that bring taps side by side.
+ * quantized values, by the shuffles that bring taps side by side.
  *
  * Taps outside the data read a row of zeros (of zero points), so there is one code path and one
  * correction for the zero point. */
@@ -37,7 +37,7 @@ typedef struct qb_dw_arch {
     int tap_group;   /* taps that are multiplied together */
     int group_bytes; /* of their weights, for one channel */
     int rows_3x3;    /* most rows that `row` takes at once for a 3x3 window; 0: one */
-    int32_t flip;    /* what reading s8 as unsigned codes adds to them */
+    int32_t flip;    /* what reading s8 as unsigned quantized values adds to them */
     /* Packs one block: the weights of channel c are weight[c * taps ...]; `start` (int32 or float),
      * multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
@@ -55,7 +55,7 @@ struct qb_dw {
     int64_t in_stride, in_offset, out_stride, out_offset, residual_stride, residual_offset;
     size_t element;
     int32_t zero;
-    qb_finish finish;
+    qb_epilogue epilogue;
     int32_t n_blocks;
     qb_dw_block *blocks;
     size_t zeros, packed_bytes;

@@ -1,4 +1,5 @@
-/* Quantization by the range of the data themselves: one pass finds it, one makes codes. */
+/* Quantization by the range of the data themselves: one pass finds it, one makes quantized values.
+ */
 #include <math.h>
 
 #include "base/clones.h"
@@ -74,9 +75,9 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     }
     const float scale = all.low == all.high ? 1.0f : (all.high - all.low) / 255.0f;
     const int32_t zero = (int32_t)rintf(fminf(fmaxf(0.0f - all.low / scale, 0.0f), 255.0f));
-    qb_desc codes = p->out;
-    codes.q = (qb_qparams){QB_DTYPE_U8, -1, 1, &scale, &zero};
-    const qb_convert convert = qb_convert_of(&p->in[0], &codes);
+    qb_desc quantized = p->out;
+    quantized.q = (qb_qparams){QB_DTYPE_U8, -1, 1, &scale, &zero};
+    const qb_convert convert = qb_convert_of(&p->in[0], &quantized);
     j.convert = &convert;
     if (j.out) qb_workers_run(args->workers, tasks, quantize, &j);
     if (args->more && args->more[0]) *(float *)args->more[0] = scale;

@@ -19,11 +19,11 @@ typedef struct norm {
     int64_t images, channels, plane, group;
     int64_t chunk, chunks; /* pixels of a part, parts of an image */
     int64_t together;      /* planes (row-major) of a task */
-    float epsilon, scale;  /* of the data's codes */
+    float epsilon, scale;  /* of the data's quantized values */
     int32_t zero;
     qb_dtype dtype;
     int64_t in_size, out_size;
-    qb_chain_codes codes;
+    qb_chain_quantized quantized;
     size_t factors; /* in the workspace: mean, factor and shift of each image's channels */
 } norm;
 
@@ -98,7 +98,7 @@ static void plane_apply(const job *j, int64_t image, int64_t chunk, int64_t chan
         const int64_t some = qb_min64(QB_CHAIN_BLOCK, n - at);
         apply(block(w, j->data + (start + at) * w->in_size, some, made), by[0], by[1], by[2], some,
               to);
-        qb_chain_write(&w->codes, to, some, j->out + (start + at) * w->out_size);
+        qb_chain_write(&w->quantized, to, some, j->out + (start + at) * w->out_size);
     }
 }
 
@@ -131,7 +131,7 @@ static void pixel_apply(const job *j, int64_t image, int64_t chunk, int64_t chan
         const int64_t at = start + p * w->channels;
         apply(block(w, j->data + at * w->in_size, some, made), by, by + w->channels,
               by + 2 * w->channels, some, to);
-        qb_chain_write(&w->codes, to, some, j->out + at * w->out_size);
+        qb_chain_write(&w->quantized, to, some, j->out + at * w->out_size);
     }
 }
 
@@ -207,12 +207,12 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 /* ---- the tactic ---- */
 
 static bool is_number(const qb_desc *d) {
-    return (qb_cpu_is_real(d) || qb_cpu_is_code(d)) && d->channel_total == 0 &&
+    return (qb_cpu_is_f32(d) || qb_cpu_is_quantized(d)) && d->channel_total == 0 &&
            (d->layout == QB_LAYOUT_ROW || (d->layout == QB_LAYOUT_NHWC && d->shape.rank >= 3));
 }
 
 static bool is_factor(const qb_desc *d, int64_t channels) {
-    return qb_cpu_is_real(d) && qb_shape_count(&d->shape) == channels;
+    return qb_cpu_is_f32(d) && qb_shape_count(&d->shape) == channels;
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
@@ -240,12 +240,13 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                 .dtype = x->dtype,
                 .in_size = (int64_t)qb_dtype_size(x->dtype),
                 .out_size = (int64_t)qb_dtype_size(y->dtype),
-                .codes = {.dtype = QB_DTYPE_NONE}};
+                .quantized = {.dtype = QB_DTYPE_NONE}};
     w->plane = qb_shape_count(&x->shape) / (w->images * w->channels);
     w->chunk = qb_min64(w->plane, w->pixels ? qb_max64(16, PART / w->channels) : PART);
     w->chunks = qb_ceil64(w->plane, w->chunk);
     w->together = qb_max64(1, PART / w->plane);
-    if (y->q.n > 0) w->codes = (qb_chain_codes){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    if (y->q.n > 0)
+        w->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
     w->factors = qb_pad64((size_t)(w->images * w->chunks * w->channels) * sizeof(moments));
     (*out)->workspace_bytes =
         w->factors + (size_t)(w->images * 3 * w->channels + QB_CHAIN_BLOCK) * sizeof(float);

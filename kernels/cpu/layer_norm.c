@@ -1,7 +1,7 @@
 /* Layer normalization with AVX-512. A row is read three times while it is in the first cache: for
  * the mean, for the squares around it, and for the result. The order of a row's sums is fixed. */
 #define QB_SIMD_TIER QB_SIMD_AVX512
-#include "finish_internal.h"
+#include "epilogue_internal.h"
 
 #if QB_X86
 
@@ -9,9 +9,9 @@
 #define SUMS 4 /* chains of additions at a time */
 
 typedef struct norm {
-    qb_finish finish;
+    qb_epilogue epilogue;
     int64_t rows, n;
-    float epsilon, scale; /* of the data's codes */
+    float epsilon, scale; /* of the data's quantized values */
     int32_t zero;
     qb_dtype dtype;
 } norm;
@@ -29,8 +29,8 @@ static __mmask16 lanes(int64_t left) {
 
 QB_AVX512 QB_FORCE_INLINE __m512 load(const norm *w, const char *row, int64_t at, __mmask16 mask) {
     if (w->dtype == QB_DTYPE_F32) return _mm512_maskz_loadu_ps(mask, row + at * 4);
-    return qb_codes(row + at, w->dtype == QB_DTYPE_S8, _mm512_set1_epi32(w->zero),
-                    _mm512_set1_ps(w->scale), mask);
+    return qb_load_quantized(row + at, w->dtype == QB_DTYPE_S8, _mm512_set1_epi32(w->zero),
+                             _mm512_set1_ps(w->scale), mask);
 }
 
 /* The sum of (x - center), or of its squares. */
@@ -49,20 +49,20 @@ QB_AVX512 QB_FORCE_INLINE float sum_of(const norm *w, const char *row, float cen
 QB_AVX512 static void one_row(const job *j, int64_t r) {
     const norm *w = j->norm;
     const char *row = j->data + r * w->n * (int64_t)qb_dtype_size(w->dtype);
-    const int64_t out_size = (int64_t)qb_dtype_size(w->finish.out);
+    const int64_t out_size = (int64_t)qb_dtype_size(w->epilogue.out);
     char *to = j->out + r * w->n * out_size;
     const float mean = sum_of(w, row, 0.0f, false) / (float)w->n;
     const float variance = sum_of(w, row, mean, true) / (float)w->n;
     const __m512 middle = _mm512_set1_ps(mean);
-    const bool has_act = w->finish.act.kind != QB_ACT_NONE;
+    const bool has_act = w->epilogue.act.kind != QB_ACT_NONE;
     const __m512 inverse = _mm512_set1_ps(1.0f / __builtin_sqrtf(variance + w->epsilon));
     for (int64_t at = 0; at < w->n; at += 16) {
         __mmask16 mask = lanes(w->n - at);
         __m512 v = _mm512_mul_ps(_mm512_sub_ps(load(w, row, at, mask), middle), inverse);
         v = _mm512_mul_ps(v, _mm512_maskz_loadu_ps(mask, j->gain + at));
         if (j->shift) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, j->shift + at));
-        qb_finish_vector(&w->finish, v, mask, NULL, to + at * out_size, w->finish.out, false,
-                         has_act);
+        qb_epilogue_vector(&w->epilogue, v, mask, NULL, to + at * out_size, w->epilogue.out, false,
+                           has_act);
     }
 }
 
@@ -85,7 +85,7 @@ static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
 
 static bool is_gain(const qb_problem *p, int32_t i, int64_t n) {
     if (i == 2 && !qb_problem_has(p, i)) return true;
-    return qb_cpu_is_real(&p->in[i]) && qb_shape_count(&p->in[i].shape) == n;
+    return qb_cpu_is_f32(&p->in[i]) && qb_shape_count(&p->in[i].shape) == n;
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
@@ -97,8 +97,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
         p->axis < 0)
         return false;
     for (int32_t d = p->axis; d < x->shape.rank; d++) n *= x->shape.dim[d];
-    return (qb_cpu_is_code(x) || qb_cpu_is_real(x)) && qb_finish_supports(p) && is_gain(p, 1, n) &&
-           is_gain(p, 2, n) && qb_shape_count(&x->shape) > 0;
+    return (qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) && qb_epilogue_supports(p) &&
+           is_gain(p, 1, n) && is_gain(p, 2, n) && qb_shape_count(&x->shape) > 0;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -114,7 +114,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         qb_kernel_free(kernel);
         return cx->code;
     }
-    *w = (norm){.finish = qb_finish_of(p),
+    *w = (norm){.epilogue = qb_epilogue_of(p),
                 .n = 1,
                 .epsilon = p->epsilon,
                 .scale = x->q.n > 0 ? x->q.scale[0] : 1.0f,

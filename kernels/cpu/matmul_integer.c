@@ -28,7 +28,7 @@ typedef struct integer_state {
 
 static const float one = 1.0f;
 
-/* The same codes as a MATMUL of scale 1: its result are the sums, or floats of them. */
+/* The same quantized values as a MATMUL of scale 1: its result are the sums, or floats of them. */
 static qb_problem product_of(const qb_problem *p, qb_desc *in) {
     qb_problem product = {
         .kind = QB_KIND_MATMUL, .n_in = 2, .in = in, .out = p->out, .group = 1, .scale = 1};
@@ -60,7 +60,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
 
 static bool is_floats(const qb_problem *p, int32_t i, int64_t n) {
     const int64_t count = qb_shape_count(&p->in[i].shape);
-    return qb_cpu_is_real(&p->in[i]) && (count == 1 || count == n);
+    return qb_cpu_is_f32(&p->in[i]) && (count == 1 || count == n);
 }
 
 static bool supports_scaled(const qb_problem *p, const bool *constant) {
@@ -68,7 +68,7 @@ static bool supports_scaled(const qb_problem *p, const bool *constant) {
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
     const qb_desc *zero = &p->in[QB_SCALED_DATA_ZERO];
     if (!is_packable(p, constant) || (a->dtype != QB_DTYPE_U8 && a->dtype != QB_DTYPE_S8) ||
-        a->q.n > 0 || b->dtype != QB_DTYPE_S8 || b->q.n > 0 || !qb_cpu_is_real(&p->out) ||
+        a->q.n > 0 || b->dtype != QB_DTYPE_S8 || b->q.n > 0 || !qb_cpu_is_f32(&p->out) ||
         qb_problem_has(p, QB_SCALED_WEIGHT_ZERO))
         return false;
     const int64_t n = b->shape.dim[1];
@@ -77,7 +77,7 @@ static bool supports_scaled(const qb_problem *p, const bool *constant) {
         return false;
     return is_floats(p, QB_SCALED_DATA_SCALE, 1) && is_floats(p, QB_SCALED_WEIGHT_SCALE, n) &&
            (!qb_problem_has(p, QB_SCALED_BIAS) ||
-            (constant[QB_SCALED_BIAS] && qb_cpu_is_real(&p->in[QB_SCALED_BIAS]) &&
+            (constant[QB_SCALED_BIAS] && qb_cpu_is_f32(&p->in[QB_SCALED_BIAS]) &&
              qb_shape_count(&p->in[QB_SCALED_BIAS].shape) == n));
 }
 
@@ -114,7 +114,7 @@ typedef struct job {
     uint32_t *out;
 } job;
 
-static uint32_t code_at(const uint8_t *code, int64_t i, bool is_signed) {
+static uint32_t quantized_at(const uint8_t *code, int64_t i, bool is_signed) {
     return is_signed ? (uint32_t)(int8_t)code[i] : code[i];
 }
 
@@ -122,7 +122,7 @@ static uint32_t code_at(const uint8_t *code, int64_t i, bool is_signed) {
 static uint32_t offset_at(const job *j, int64_t i) {
     const bool b_unsigned = j->s->b_unsigned;
     const uint32_t zero =
-        j->b_zero ? code_at(j->b_zero, j->s->b_zeros > 1 ? i : 0, !b_unsigned) : 0;
+        j->b_zero ? quantized_at(j->b_zero, j->s->b_zeros > 1 ? i : 0, !b_unsigned) : 0;
     return zero - (b_unsigned ? 128 : 0);
 }
 
@@ -165,7 +165,7 @@ static job job_of(const qb_kernel *kernel, const qb_launch *args) {
              .a_signed = kernel->problem.in[QB_IN_DATA].dtype == QB_DTYPE_S8,
              .b_zero = input(args, s->b_zero),
              .out = args->out};
-    if (a_zero) j.a_zero = code_at(a_zero, 0, j.a_signed);
+    if (a_zero) j.a_zero = quantized_at(a_zero, 0, j.a_signed);
     return j;
 }
 
@@ -239,7 +239,7 @@ static qb_status create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_pro
     s->start = qb_pad64(inner->workspace_bytes);
     s->multiplier = s->start + qb_pad64((size_t)plan->columns * sizeof(uint32_t));
     kernel->packed_bytes = s->columns + (size_t)s->n * sizeof(uint32_t);
-    kernel->packed_form = inner->packed_form;
+    kernel->packing_id = inner->packing_id;
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     kernel->workspace_bytes = s->multiplier + (size_t)plan->columns * sizeof(float);
     kernel->pack = pack;

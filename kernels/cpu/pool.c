@@ -1,8 +1,9 @@
 /* Pooling over channels-last data: a window is a rectangle of pixels, and all channels of a pixel
  * go side by side through the same operation. Bound by memory.
  *
- * Maxima of codes are maxima of reals, so integer data stays integer; a change of parameters is a
- * table afterwards. Averages of codes sum reals in double, where every partial sum is exact. */
+ * Maxima of quantized values are maxima of reals, so integer data stays integer; a change of
+ * parameters is a table afterwards. Averages of quantized values sum reals in double, where every
+ * partial sum is exact. */
 #include "pool_internal.h"
 
 #include <math.h>
@@ -16,9 +17,9 @@ static bool supports(const qb_problem *p, const bool *constant) {
     if (p->window.n < 1 || p->window.n > 2 || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
         return false;
     const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX2);
-    if (!half && (!(qb_cpu_is_code(x) || qb_cpu_is_real(x)) || !qb_finish_supports(p)))
+    if (!half && (!(qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) || !qb_epilogue_supports(p)))
         return false;
-    if (p->pool == QB_POOL_MAX && qb_cpu_is_code(x) != qb_cpu_is_code(y)) return false;
+    if (p->pool == QB_POOL_MAX && qb_cpu_is_quantized(x) != qb_cpu_is_quantized(y)) return false;
     return p->act.kind == QB_ACT_NONE && qb_shape_count(&y->shape) > 0 &&
            qb_shape_count(&x->shape) > 0;
 }
@@ -50,8 +51,8 @@ static void describe(qb_pool *w, const qb_problem *p) {
 static void fill_table(qb_pool *w) {
     for (int byte = 0; byte < 256; byte++) {
         int32_t code = w->in_dtype == QB_DTYPE_S8 ? (int32_t)(int8_t)byte : byte;
-        float real = w->scale * (float)(code - w->zero);
-        qb_finish_run(&w->finish, &real, 1, NULL, &w->table[byte]);
+        float f32 = w->scale * (float)(code - w->zero);
+        qb_epilogue_run(&w->epilogue, &f32, 1, NULL, &w->table[byte]);
         if (w->table[byte] != byte) w->converts = true;
     }
 }
@@ -96,7 +97,7 @@ void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
         for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
 }
 
-static float real_at(const qb_pool *pool, const char *pixel, int64_t c) {
+static float float_at(const qb_pool *pool, const char *pixel, int64_t c) {
     switch (pool->in_dtype) {
     case QB_DTYPE_F32: return ((const float *)(const void *)pixel)[c];
     case QB_DTYPE_U8: return pool->scale * (float)(((const uint8_t *)pixel)[c] - pool->zero);
@@ -109,13 +110,13 @@ void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *w) {
     for (int64_t c = 0; c < w->channels; c += BLOCK) {
         int64_t n = qb_min64(BLOCK, w->channels - c);
         double sum[BLOCK] = {0};
-        float real[BLOCK];
+        float f32[BLOCK];
         for (int64_t y = 0; y < w->rows; y++)
             for (int64_t x = 0; x < w->columns; x++)
                 for (int64_t i = 0; i < n; i++)
-                    sum[i] += (double)real_at(pool, w->first + y * w->down + x * w->right, c + i);
-        for (int64_t i = 0; i < n; i++) real[i] = (float)(sum[i] / w->count);
-        qb_finish_run(&pool->finish, real, n, NULL, w->out + c * out_size);
+                    sum[i] += (double)float_at(pool, w->first + y * w->down + x * w->right, c + i);
+        for (int64_t i = 0; i < n; i++) f32[i] = (float)(sum[i] / w->count);
+        qb_epilogue_run(&pool->epilogue, f32, n, NULL, w->out + c * out_size);
     }
 }
 
@@ -140,10 +141,10 @@ static span span_of(const qb_pool *w, int d, int64_t size, int64_t at) {
 
 /* A window that lies in the padding: no maximum, and the average of nothing is zero. */
 static void empty_window(const qb_pool *w, const qb_pool_window *window) {
-    float real = w->kind == QB_POOL_MAX ? -INFINITY : 0.0f;
+    float f32 = w->kind == QB_POOL_MAX ? -INFINITY : 0.0f;
     int64_t size = (int64_t)qb_dtype_size(w->out_dtype);
     for (int64_t c = 0; c < window->channels; c++)
-        qb_finish_run(&w->finish, &real, 1, NULL, window->out + c * size);
+        qb_epilogue_run(&w->epilogue, &f32, 1, NULL, window->out + c * size);
 }
 
 typedef struct job {
@@ -227,7 +228,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     w->out_dtype = p->out.dtype;
     w->scale = x->q.n > 0 ? x->q.scale[0] : 1.0f;
     w->zero = qb_cpu_zero(x);
-    w->finish = qb_finish_of(p);
+    w->epilogue = qb_epilogue_of(p);
     if (p->pool == QB_POOL_MAX && x->q.n > 0) fill_table(w);
     describe(w, p);
     choose_tasks(w);

@@ -19,11 +19,11 @@ typedef struct qb_pool_window {
 struct qb_pool {
     /* All channels of one window with at least one element. */
     void (*run)(const qb_pool *pool, const qb_pool_window *window);
-    qb_finish finish;
+    qb_epilogue epilogue;
     qb_dtype in_dtype, out_dtype;
     float scale; /* of the data */
     int32_t zero;
-    bool converts;      /* maxima of codes get other parameters */
+    bool converts;      /* maxima of quantized values get other parameters */
     uint8_t table[256]; /* by the byte of the code */
     qb_pool_kind kind;
     int64_t images, in_h, in_w, out_h, out_w, channels;

@@ -4,7 +4,7 @@
 /* ---- what can be run ------------------------------------------------------------------------- */
 
 static bool is_row(const qb_desc *desc, int32_t rank) {
-    return qb_cpu_is_real(desc) && desc->shape.rank == rank && desc->layout == QB_LAYOUT_ROW &&
+    return qb_cpu_is_f32(desc) && desc->shape.rank == rank && desc->layout == QB_LAYOUT_ROW &&
            desc->channel_total == 0;
 }
 
@@ -146,9 +146,9 @@ static qb_status make(qb_ctx *cx, qb_kernel *kernel, int threads, const qb_rec_a
     for (int32_t i = QB_IN_W; i < p->n_in; i++)
         if (i != QB_IN_LENGTHS && i != QB_IN_H && i != QB_IN_C)
             kernel->packed_inputs |= UINT64_C(1) << i;
-    kernel->packed_form = qb_form_add(plan->projection->packed_form, (uint64_t)plan->hidden);
-    kernel->packed_form = qb_form_add(kernel->packed_form, (uint64_t)plan->layer.cell);
-    kernel->packed_form = qb_form_add(kernel->packed_form, (uint64_t)plan->n_passes);
+    kernel->packing_id = qb_packing_add(plan->projection->packing_id, (uint64_t)plan->hidden);
+    kernel->packing_id = qb_packing_add(kernel->packing_id, (uint64_t)plan->layer.cell);
+    kernel->packing_id = qb_packing_add(kernel->packing_id, (uint64_t)plan->n_passes);
     kernel->pack = qb_rec_pack;
     kernel->launch = qb_rec_launch;
     return QB_OK;

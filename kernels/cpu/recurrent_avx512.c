@@ -4,7 +4,7 @@
 
 #if QB_X86
 #define QB_SIMD_TIER QB_SIMD_AVX512
-#include "finish_internal.h"
+#include "epilogue_internal.h"
 
 #define V __m512
 #define LANES QB_REC_LANES

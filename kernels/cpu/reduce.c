@@ -26,7 +26,7 @@ typedef struct reduce {
     float scale;
     int32_t zero;
     int64_t in_size, out_size;
-    qb_chain_codes codes;
+    qb_chain_quantized quantized;
 } reduce;
 
 /* ---- lanes ---- */
@@ -71,7 +71,7 @@ static double join(qb_reduce_kind kind, double a, double b) {
     }
 }
 
-static float finish(const reduce *r, double v) {
+static float epilogue(const reduce *r, double v) {
     switch (r->kind) {
     case QB_REDUCE_MEAN: return (float)(v / (double)r->size);
     case QB_REDUCE_L2: return (float)sqrt(v);
@@ -119,7 +119,7 @@ static float one_result(const job *j, int64_t index) {
     for (int64_t i = 0; i < r->run; i += QB_CHAIN_BLOCK)
         add_all(j, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), lane);
     for (int64_t i = 0; i < lanes; i++) v = join(r->kind, v, lane[i]);
-    return finish(r, v);
+    return epilogue(r, v);
 }
 
 /* Results first..first + n, which lie in one run that is kept. */
@@ -128,7 +128,7 @@ static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
     double lane[QB_CHAIN_BLOCK];
     for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
     add_all(j, place(&r->kept, first / r->run) + first % r->run, n, lane);
-    for (int64_t i = 0; i < n; i++) to[i] = finish(r, lane[i]);
+    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
 }
 
 static void run_task(int64_t task, void *argument) {
@@ -144,7 +144,7 @@ static void run_task(int64_t task, void *argument) {
         } else {
             for (int64_t i = 0; i < n; i++) to[i] = one_result(j, first + i);
         }
-        qb_chain_write(&r->codes, to, n, j->out + first * r->out_size);
+        qb_chain_write(&r->quantized, to, n, j->out + first * r->out_size);
     }
 }
 
@@ -159,7 +159,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 /* ---- the tactic ---- */
 
 static bool is_number(const qb_desc *d) {
-    return (qb_cpu_is_real(d) || qb_cpu_is_code(d)) && d->layout == QB_LAYOUT_ROW &&
+    return (qb_cpu_is_f32(d) || qb_cpu_is_quantized(d)) && d->layout == QB_LAYOUT_ROW &&
            d->channel_total == 0;
 }
 
@@ -209,7 +209,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                   .zero = qb_cpu_zero(x),
                   .in_size = (int64_t)qb_dtype_size(x->dtype),
                   .out_size = (int64_t)qb_dtype_size(y->dtype),
-                  .codes = {.dtype = QB_DTYPE_NONE}};
+                  .quantized = {.dtype = QB_DTYPE_NONE}};
     r->size = stride / r->n;
     r->results_a_task = qb_max64(1, ELEMENTS_PER_TASK / r->size);
     for (int32_t d = 0; d < x->shape.rank; d++) {
@@ -217,7 +217,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         add_loop(p->axes >> d & 1u ? &r->reduced : &r->kept, x->shape.dim[d], stride);
     }
     take_run(r);
-    if (y->q.n > 0) r->codes = (qb_chain_codes){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    if (y->q.n > 0)
+        r->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
     (*out)->launch = launch;
     return QB_OK;
 }

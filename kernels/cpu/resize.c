@@ -28,7 +28,7 @@ typedef struct resize {
     int32_t zero;
     int64_t in_size, out_size;
     qb_convert convert; /* nearest */
-    qb_chain_codes codes;
+    qb_chain_quantized quantized;
     const tap *at[SPATIAL];
     tap taps[];
 } resize;
@@ -110,7 +110,7 @@ static void blend_pixels(const resize *r, const row *w, const char *data, char *
         for (int64_t k = 0; k < r->channels; k += QB_CHAIN_BLOCK) {
             const int64_t n = qb_min64(QB_CHAIN_BLOCK, r->channels - k);
             blend_all(r, data + k * r->in_size, &c, r->channels, n, to);
-            qb_chain_write(&r->codes, to, n, out + (x * r->channels + k) * r->out_size);
+            qb_chain_write(&r->quantized, to, n, out + (x * r->channels + k) * r->out_size);
         }
     }
 }
@@ -128,7 +128,7 @@ static void blend_line(const resize *r, const row *w, const char *data, char *ou
             const tap *a = &t[x + i];
             to[i] = line[a->low - first] * (1.0f - a->part) + line[a->high - first] * a->part;
         }
-        qb_chain_write(&r->codes, to, n, out + x * r->out_size);
+        qb_chain_write(&r->quantized, to, n, out + x * r->out_size);
     }
 }
 
@@ -210,7 +210,7 @@ static bool is_image(const qb_desc *d) {
            qb_shape_count(&d->shape) > 0;
 }
 
-static bool is_number(const qb_desc *d) { return qb_cpu_is_real(d) || qb_cpu_is_code(d); }
+static bool is_number(const qb_desc *d) { return qb_cpu_is_f32(d) || qb_cpu_is_quantized(d); }
 
 static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0], *y = &p->out;
@@ -243,8 +243,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     r->in_size = (int64_t)qb_dtype_size(x->dtype);
     r->out_size = (int64_t)qb_dtype_size(y->dtype);
     if (r->nearest) r->convert = qb_convert_of(x, y);
-    r->codes = (qb_chain_codes){.dtype = QB_DTYPE_NONE};
-    if (y->q.n > 0) r->codes = (qb_chain_codes){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    r->quantized = (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
+    if (y->q.n > 0)
+        r->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
     tap *next = r->taps;
     for (int32_t d = 0; d < SPATIAL; d++) {
         const int32_t own = d - (SPATIAL - n);

@@ -87,14 +87,14 @@ typedef struct qb_pack {
     vi zero, low, high, flip; /* 16-bit, 16-bit, 16-bit, bytes */
 } qb_pack;
 
-QB_V qb_pack qb_pack_of(const qb_finish *f) {
+QB_V qb_pack qb_pack_of(const qb_epilogue *f) {
     const int more = f->out == QB_DTYPE_S8 ? 128 : 0;
-    return (qb_pack){vi_set16((short)(f->zero + more)), vi_set16((short)(f->low_code + more)),
-                     vi_set16((short)(f->high_code + more)), vi_set8(more ? (char)-128 : 0)};
+    return (qb_pack){vi_set16((short)(f->zero + more)), vi_set16((short)(f->low_q + more)),
+                     vi_set16((short)(f->high_q + more)), vi_set8(more ? (char)-128 : 0)};
 }
 
 /* Of each 128-bit lane: four bytes of a, of b, of c, of d. */
-QB_V vi qb_pack_codes(const qb_pack *p, vi a, vi b, vi c, vi d) {
+QB_V vi qb_pack_quantized(const qb_pack *p, vi a, vi b, vi c, vi d) {
     vi ab = vi_adds16(vi_packs32(a, b), p->zero), cd = vi_adds16(vi_packs32(c, d), p->zero);
     ab = vi_min16(p->high, vi_max16(p->low, ab));
     cd = vi_min16(p->high, vi_max16(p->low, cd));

@@ -1,6 +1,6 @@
 /* Softmax of floats along one axis: exp(x - max) / sum. Lines that lie together in memory go
- * sixteen elements at a time; others go sixteen neighbouring lines at a time. Codes become floats
- * in a scratch of the first level cache, and the result is quantized from there. */
+ * sixteen elements at a time; others go sixteen neighbouring lines at a time. Quantized values
+ * become floats in a scratch of the first level cache, and the result is quantized from there. */
 #include <math.h>
 #include <string.h>
 
@@ -10,16 +10,17 @@
 
 #define ELEMENTS_PER_TASK 8192
 #define SCRATCH 8192 /* floats */
-#define TOGETHER 16  /* lines of codes that are next to each other */
+#define TOGETHER 16  /* lines of quantized values that are next to each other */
 
 typedef struct softmax {
     int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
     int64_t per_task;        /* of the outer dimension */
     bool zero_nan, plain;    /* plain: floats to floats */
-    qb_dtype dtype; /* of the data, with its scale and zero point; and the codes of the result */
+    qb_dtype dtype; /* of the data, with its scale and zero point; and the quantized values of the
+                       result */
     float scale;
     int32_t zero;
-    qb_chain_codes codes;
+    qb_chain_quantized quantized;
     void (*run)(const struct softmax *s, const float *in, float *out); /* n x inner elements */
 } softmax;
 
@@ -134,7 +135,7 @@ static void run_scratch(const softmax *s, const char *in, char *out, int64_t wid
     _Alignas(64) float scratch[SCRATCH + QB_CHAIN_BLOCK]; /* what is written is read in blocks */
     softmax part = *s;
     const int64_t in_size = (int64_t)qb_dtype_size(s->dtype);
-    const int64_t out_size = s->codes.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
+    const int64_t out_size = s->quantized.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
     const bool whole = width == s->inner; /* one run of memory */
     const int64_t rows = whole ? 1 : s->n, row = whole ? s->n * width : width;
     part.inner = width;
@@ -145,7 +146,7 @@ static void run_scratch(const softmax *s, const char *in, char *out, int64_t wid
     s->run(&part, scratch, scratch);
     for (int64_t k = 0; k < rows; k++)
         for (int64_t i = 0; i < row; i += QB_CHAIN_BLOCK)
-            qb_chain_write(&s->codes, scratch + k * row + i, qb_min64(QB_CHAIN_BLOCK, row - i),
+            qb_chain_write(&s->quantized, scratch + k * row + i, qb_min64(QB_CHAIN_BLOCK, row - i),
                            out + (k * s->inner + i) * out_size);
 }
 
@@ -154,7 +155,7 @@ static void run_task(int64_t task, void *argument) {
     const softmax *s = j->s;
     const int64_t end = qb_min64((task + 1) * s->per_task, s->outer), size = s->n * s->inner;
     const int64_t in_size = (int64_t)qb_dtype_size(s->dtype);
-    const int64_t out_size = s->codes.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
+    const int64_t out_size = s->quantized.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
     for (int64_t o = task * s->per_task; o < end; o++) {
         const char *in = j->in + o * size * in_size;
         char *out = j->out + o * size * out_size;
@@ -176,14 +177,14 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 }
 
 static bool is_known(const qb_desc *desc) {
-    return (qb_cpu_is_real(desc) || qb_cpu_is_code(desc)) && desc->channel_total == 0 &&
+    return (qb_cpu_is_f32(desc) || qb_cpu_is_quantized(desc)) && desc->channel_total == 0 &&
            (desc->layout == QB_LAYOUT_ROW || qb_cpu_is_nhwc(desc));
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     const qb_desc *x = &p->in[0], *y = &p->out;
-    const bool plain = qb_cpu_is_real(x) && qb_cpu_is_real(y);
+    const bool plain = qb_cpu_is_f32(x) && qb_cpu_is_f32(y);
     if (!plain &&
         (p->axis < 0 || p->axis >= x->shape.rank || x->shape.dim[p->axis] > SCRATCH / TOGETHER))
         return plain;
@@ -198,13 +199,14 @@ static void describe(softmax *s, const qb_problem *p, qb_layout layout) {
     s->outer = s->inner = 1;
     s->n = shape->dim[p->axis];
     s->zero_nan = p->zero_nan;
-    s->plain = qb_cpu_is_real(&p->in[0]) && qb_cpu_is_real(&p->out);
+    s->plain = qb_cpu_is_f32(&p->in[0]) && qb_cpu_is_f32(&p->out);
     s->dtype = p->in[0].dtype;
     s->scale = p->in[0].q.n > 0 ? p->in[0].q.scale[0] : 1.0f;
     s->zero = qb_cpu_zero(&p->in[0]);
-    s->codes = (qb_chain_codes){.dtype = QB_DTYPE_NONE};
+    s->quantized = (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
     if (p->out.q.n > 0)
-        s->codes = (qb_chain_codes){p->out.q.scale[0], qb_cpu_zero(&p->out), p->out.dtype, false};
+        s->quantized =
+            (qb_chain_quantized){p->out.q.scale[0], qb_cpu_zero(&p->out), p->out.dtype, false};
     bool behind = false;
     for (int32_t at = 0; at < shape->rank; at++) {
         int32_t d = at;

@@ -1,6 +1,6 @@
 /* The sum of two images that lie as channel slices of wider ones, as the engine lets convolutions
- * write them (see wants_room in engine/realize/steps.c): a residual that no convolution takes in.
- * One of the operands may be written over. */
+ * write them (see wants_capacity in engine/realize/steps.c): a residual that no convolution takes
+ * in. One of the operands may be written over. */
 #include "binary_internal.h"
 
 #define FLOATS_PER_TASK 8192
@@ -39,11 +39,11 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    if (p->binary != QB_BINARY_ADD || qb_finish_of(p).act.kind != QB_ACT_NONE) return false;
+    if (p->binary != QB_BINARY_ADD || qb_epilogue_of(p).act.kind != QB_ACT_NONE) return false;
     bool sliced = false;
     for (int32_t i = 0; i < 3; i++) {
         const qb_desc *desc = i < 2 ? &p->in[i] : &p->out;
-        if (!qb_cpu_is_real(desc) || desc->layout != QB_LAYOUT_NHWC || desc->shape.rank < 3 ||
+        if (!qb_cpu_is_f32(desc) || desc->layout != QB_LAYOUT_NHWC || desc->shape.rank < 3 ||
             !qb_shape_equal(&desc->shape, &p->out.shape))
             return false;
         sliced = sliced || desc->channel_total > 0;
@@ -62,7 +62,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     s->per_task = qb_max64(1, FLOATS_PER_TASK / s->channels);
     s->row =
         (qb_binary){.kind = QB_BINARY_ADD,
-                    .finish = qb_finish_of(p),
+                    .epilogue = qb_epilogue_of(p),
                     .in = {{.dtype = QB_DTYPE_F32, .step = 1}, {.dtype = QB_DTYPE_F32, .step = 1}}};
     s->run = qb_binary_best();
     for (int32_t i = 0; i < 3; i++) {

@@ -1,18 +1,18 @@
 /* Tiles of a few pixels by a few vectors of columns, all sums in registers: up to 24 x 1, 14 x 2 or
  * 9 x 3 where there are 32 registers (AVX-512), 12 x 1, 6 x 2 or 4 x 3 where there are 16.
  *
- * Each step broadcasts 4 bytes of data of a pixel (one float, two bf16 or four codes) and
- * multiplies it with a vector of weights for each vector of columns: with 14 x 2 sums that is 16
- * loads for 28 multiply-adds, so the multipliers are the limit (measured: 99 % of their peak while
- * panel and data are in the caches). Included by a file for each type of data, which defines UNITS,
- * and QB_UNIT_BYTES where a unit of a vector of columns takes more than one vector. */
+ * Each step broadcasts 4 bytes of data of a pixel (one float, two bf16 or four quantized values)
+ * and multiplies it with a vector of weights for each vector of columns: with 14 x 2 sums that is
+ * 16 loads for 28 multiply-adds, so the multipliers are the limit (measured: 99 % of their peak
+ * while panel and data are in the caches). Included by a file for each type of data, which defines
+ * UNITS, and QB_UNIT_BYTES where a unit of a vector of columns takes more than one vector. */
 #ifndef QB_CPU_TILE_INTERNAL_H
 #define QB_CPU_TILE_INTERNAL_H
 
 #include <math.h>
 
 #include "conv_internal.h"
-#include "finish_internal.h"
+#include "epilogue_internal.h"
 
 #if QB_X86
 
@@ -26,14 +26,14 @@ QB_FORCE_INLINE size_t qb_element_bytes(qb_dtype dtype) {
 /* Of rows and vectors of a tile: where the residual lies. */
 QB_FORCE_INLINE const char *qb_tile_residual(const qb_tile *t, int row, int v) {
     return t->residual + t->pixel[row] * t->residual_stride +
-           (size_t)(v * QB_LANES) * qb_element_bytes(t->finish->residual);
+           (size_t)(v * QB_LANES) * qb_element_bytes(t->epilogue->residual);
 }
 
 /* One vector of sums as reals; `integer`: sums are int32. */
-QB_V vf qb_tile_real(const qb_tile *t, const void *sum, bool integer, int v) {
+QB_V vf qb_tile_float(const qb_tile *t, const void *sum, bool integer, int v) {
     if (!integer) return vf_load(sum);
-    const vf real = vf_mul(vf_of(vi_load(sum)), vf_load(t->multiplier + v * QB_LANES));
-    return t->bias ? vf_add(real, vf_load(t->bias + v * QB_LANES)) : real;
+    const vf f32 = vf_mul(vf_of(vi_load(sum)), vf_load(t->multiplier + v * QB_LANES));
+    return t->bias ? vf_add(f32, vf_load(t->bias + v * QB_LANES)) : f32;
 }
 
 /* From sums to stored values, without an activation. */
@@ -44,27 +44,27 @@ QB_V void qb_tile_rows(const qb_tile *t, const float *sums, bool integer, qb_dty
         const vlanes n = v_lanes(t->width - v * QB_LANES);
         const float *from = sums + v * QB_LANES;
         for (int r = 0; r < t->rows; r++, from += t->vectors * QB_LANES)
-            qb_finish_vector(t->finish, qb_tile_real(t, from, integer, v), n,
-                             has_residual ? qb_tile_residual(t, r, v) : NULL,
-                             t->out + t->pixel[r] * t->out_stride +
-                                 (size_t)(v * QB_LANES) * out_size,
-                             out, has_residual, false);
+            qb_epilogue_vector(t->epilogue, qb_tile_float(t, from, integer, v), n,
+                               has_residual ? qb_tile_residual(t, r, v) : NULL,
+                               t->out + t->pixel[r] * t->out_stride +
+                                   (size_t)(v * QB_LANES) * out_size,
+                               out, has_residual, false);
     }
 }
 
 /* Sums become reals behind the activation, and the residual if it comes before that. */
 QB_V void qb_tile_activate(const qb_tile *t, float *sums, bool integer) {
-    const bool residual = t->residual && !t->finish->act_first;
+    const bool residual = t->residual && !t->epilogue->act_first;
     float *at = sums;
     for (int r = 0; r < t->rows && (integer || residual); r++)
         for (int v = 0; v < t->vectors; v++, at += QB_LANES) {
-            vf real = qb_tile_real(t, at, integer, v);
+            vf f32 = qb_tile_float(t, at, integer, v);
             if (residual)
-                real = vf_add(real, qb_residual(t->finish, qb_tile_residual(t, r, v),
-                                                v_lanes(t->width - v * QB_LANES)));
-            vf_store(at, real);
+                f32 = vf_add(f32, qb_residual(t->epilogue, qb_tile_residual(t, r, v),
+                                              v_lanes(t->width - v * QB_LANES)));
+            vf_store(at, f32);
         }
-    qb_act_run(&t->finish->act, sums, t->rows * t->vectors);
+    qb_act_run(&t->epilogue->act, sums, t->rows * t->vectors);
 }
 
 /* The sums themselves: the end of a product of integers. */
@@ -77,7 +77,7 @@ QB_V void qb_tile_sums(const qb_tile *t, const void *sums) {
 }
 
 QB_V void qb_tile_finish(const qb_tile *t, void *sums, bool integer) {
-    const qb_finish *f = t->finish;
+    const qb_epilogue *f = t->epilogue;
     const bool act = f->act.kind != QB_ACT_NONE;
     const bool residual = f->residual != QB_DTYPE_NONE && !(act && !f->act_first);
     if (act) qb_tile_activate(t, sums, integer);
@@ -207,7 +207,7 @@ QB_V void qb_tile_finish(const qb_tile *t, void *sums, bool integer) {
         QB_UNROLL for (int v = 0; v < (VECTORS); v++) sum[r][v] = value;
 #define QB_TILE_FAST_FLOATS(ROWS, VECTORS, BYTES, LOAD, SAVE)                                      \
     if (t->fast) {                                                                                 \
-        const float low = t->finish->low, high = t->finish->high;                                  \
+        const float low = t->epilogue->low, high = t->epilogue->high;                                  \
         if (t->residual)                                                                           \
             QB_EACH_SUM(ROWS, VECTORS,                                                             \
                         vf_add(sum[r][v], LOAD(t->residual + t->pixel[r] * t->residual_stride + v * (BYTES)))) \
@@ -247,8 +247,8 @@ typedef bool (*qb_sum_fn)(const qb_tile *t, void *sums);
 
 /* Asks for the lines that the end of the tile will read and write: they arrive while it sums up. */
 QB_FORCE_INLINE void qb_tile_prefetch(const qb_tile *t) {
-    int64_t out_bytes = t->width * (int64_t)qb_element_bytes(t->finish->out);
-    int64_t residual_bytes = t->width * (int64_t)qb_element_bytes(t->finish->residual);
+    int64_t out_bytes = t->width * (int64_t)qb_element_bytes(t->epilogue->out);
+    int64_t residual_bytes = t->width * (int64_t)qb_element_bytes(t->epilogue->residual);
     for (int r = 0; r < t->rows; r++) {
         const char *out = t->out + t->pixel[r] * t->out_stride;
         for (int64_t i = 0; i < out_bytes; i += 64) __builtin_prefetch(out + i, 1);

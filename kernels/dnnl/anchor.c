@@ -1,18 +1,18 @@
-/* Convolutions and matrix products: constants, scales, fused ends. */
+/* Convolutions and matrix products: constants, scales, epilogues. */
 #include <string.h>
 
 #include "dnnl_internal.h"
 
-void qb_dnnl_pose(const qb_problem *p, qb_dnnl_posed *posed) {
-    posed->p = *p;
-    memset(posed->in, 0, sizeof posed->in);
-    for (int32_t i = 0; i < p->n_in && i < 4; i++) posed->in[i] = p->in[i];
-    posed->p.in = posed->in;
+void qb_dnnl_lower(const qb_problem *p, qb_dnnl_lowered *lowered) {
+    lowered->p = *p;
+    memset(lowered->in, 0, sizeof lowered->in);
+    for (int32_t i = 0; i < p->n_in && i < 4; i++) lowered->in[i] = p->in[i];
+    lowered->p.in = lowered->in;
     if (!qb_problem_has(p, QB_IN_RESIDUAL)) return;
-    qb_desc *residual = &posed->in[QB_IN_RESIDUAL], *out = &posed->p.out;
+    qb_desc *residual = &lowered->in[QB_IN_RESIDUAL], *out = &lowered->p.out;
     if (residual->layout == QB_LAYOUT_ANY) residual->layout = out->layout;
     if (out->layout == QB_LAYOUT_ANY) out->layout = residual->layout;
-    if (out->layout != QB_LAYOUT_ANY || qb_dnnl_can_sum(&posed->p)) return;
+    if (out->layout != QB_LAYOUT_ANY || qb_dnnl_can_sum(&lowered->p)) return;
     residual->layout = out->layout = QB_LAYOUT_NHWC; /* a second operand needs a layout */
 }
 
@@ -21,25 +21,25 @@ static qb_status attempt(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *
                          const qb_dnnl_anchor *a, bool sum, qb_kernel **out) {
     qb_kernel *kernel = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    qb_dnnl_end end = {.integer = a->integer,
-                       .residual_sum = sum,
-                       .scale_mask = a->scale_mask,
-                       .residual = &a->residual};
+    qb_dnnl_epilogue epilogue = {.integer = a->integer,
+                                 .residual_sum = sum,
+                                 .scale_mask = a->scale_mask,
+                                 .residual = &a->residual};
     qb_status status;
-    QB_TRY(qb_dnnl_end_make(cx, p, a->channels, &end));
+    QB_TRY(qb_dnnl_epilogue_make(cx, p, a->channels, &epilogue));
     QB_GO(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
-    QB_GO(qb_dnnl_choose(cx, kernel, &a->op, end.attr, &pd));
+    QB_GO(qb_dnnl_choose(cx, kernel, &a->op, epilogue.attr, &pd));
     qb_dnnl_bind_input(kernel, DNNL_ARG_SRC, QB_IN_DATA, qb_dnnl_query(pd, dnnl_query_src_md));
     qb_dnnl_bind_out(kernel, qb_dnnl_query(pd, dnnl_query_dst_md));
     QB_GO(qb_dnnl_bind_constants(cx, kernel, pd, &a->row));
-    qb_dnnl_bind_residual(kernel, &end);
-    QB_GO(qb_dnnl_end_create(cx, kernel));
+    qb_dnnl_bind_residual(kernel, &epilogue);
+    QB_GO(qb_dnnl_epilogue_create(cx, kernel));
     *out = kernel;
     kernel = NULL;
 out:
     qb_kernel_free(kernel);
     if (pd) dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_attr_destroy(end.attr);
+    dnnl_primitive_attr_destroy(epilogue.attr);
     return status;
 }
 

@@ -1,9 +1,9 @@
 /* Fused ends as primitive attributes.
  *
  * oneDNN scales the accumulator, applies post-ops in order and adds the output's zero point when it
- * stores. There is no output scale, so the value runs along in units: real * unit. It must arrive
- * as real / Sy; piecewise linear activations take any unit, others the real value, a residual of
- * codes read as a second operand its own unit. */
+ * stores. There is no output scale, so the value runs along in units: f32 * unit. It must arrive
+ * as f32 / Sy; piecewise linear activations take any unit, others the dequantized value, a residual
+ * of quantized values read as a second operand its own unit. */
 #include <float.h>
 #include <math.h>
 
@@ -72,18 +72,18 @@ dnnl_data_type_t qb_dnnl_weight_type(const qb_problem *p) {
 }
 
 bool qb_dnnl_float_types(const qb_desc *in, const qb_desc *out) {
-    return (qb_dnnl_is_real(in) && qb_dnnl_is_real(out)) ||
+    return (qb_dnnl_is_f32(in) && qb_dnnl_is_f32(out)) ||
            (qb_dnnl_is_bf16(in) && qb_dnnl_is_bf16(out) && qb_dnnl_has_bf16());
 }
 
 static bool is_float(const qb_desc *desc, bool half) {
-    return qb_dnnl_is_real(desc) || (half && qb_dnnl_is_bf16(desc));
+    return qb_dnnl_is_f32(desc) || (half && qb_dnnl_is_bf16(desc));
 }
 
 static bool float_anchor(const qb_problem *p, bool half) {
     const qb_desc *data = &p->in[QB_IN_DATA];
-    return (half ? qb_dnnl_is_bf16(data) && qb_dnnl_has_bf16() : qb_dnnl_is_real(data)) &&
-           qb_dnnl_is_real(&p->in[QB_IN_WEIGHT]) && is_float(&p->out, half) &&
+    return (half ? qb_dnnl_is_bf16(data) && qb_dnnl_has_bf16() : qb_dnnl_is_f32(data)) &&
+           qb_dnnl_is_f32(&p->in[QB_IN_WEIGHT]) && is_float(&p->out, half) &&
            (!qb_problem_has(p, QB_IN_BIAS) || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32) &&
            (!qb_problem_has(p, QB_IN_RESIDUAL) || is_float(&p->in[QB_IN_RESIDUAL], half));
 }
@@ -96,18 +96,18 @@ bool qb_dnnl_anchor_types(const qb_problem *p, qb_dnnl_class type, int64_t chann
     if (residual && !qb_shape_equal(&residual->shape, &p->out.shape)) return false;
     if (type != QB_DNNL_S8) return float_anchor(p, type == QB_DNNL_BF16);
     bool scales = weight->q.n == 1 || (weight->q.n == channels && weight->q.axis == axis);
-    return qb_dnnl_has_vnni() && qb_dnnl_is_code(data) && weight->dtype == QB_DTYPE_S8 && scales &&
-           all_zero(&weight->q) && usable_multipliers(p, channels) &&
-           (qb_dnnl_is_code(&p->out) || qb_dnnl_is_real(&p->out)) &&
+    return qb_dnnl_has_vnni() && qb_dnnl_is_quantized(data) && weight->dtype == QB_DTYPE_S8 &&
+           scales && all_zero(&weight->q) && usable_multipliers(p, channels) &&
+           (qb_dnnl_is_quantized(&p->out) || qb_dnnl_is_f32(&p->out)) &&
            (!has_bias || p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32 ||
             p->in[QB_IN_BIAS].dtype == QB_DTYPE_S32) &&
-           (!residual || qb_dnnl_is_code(residual) || qb_dnnl_is_real(residual));
+           (!residual || qb_dnnl_is_quantized(residual) || qb_dnnl_is_f32(residual));
 }
 
 bool qb_dnnl_can_sum(const qb_problem *p) {
     const qb_desc *r = &p->in[QB_IN_RESIDUAL], *out = &p->out;
     return r->channel_total == 0 && out->channel_total == 0 && r->layout == out->layout &&
-           (qb_dnnl_is_code(r) ? qb_dnnl_is_code(out) : r->dtype == out->dtype);
+           (qb_dnnl_is_quantized(r) ? qb_dnnl_is_quantized(out) : r->dtype == out->dtype);
 }
 
 bool qb_dnnl_act(qb_act act, dnnl_alg_kind_t *alg, float *alpha, float *beta) {
@@ -180,18 +180,19 @@ static qb_status append_act(chain *c, qb_act act) {
     return append(c, alg, scale, alpha, beta);
 }
 
-static qb_status append_residual(chain *c, const qb_problem *p, qb_dnnl_end *end) {
+static qb_status append_residual(chain *c, const qb_problem *p, qb_dnnl_epilogue *epilogue) {
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
-    bool code = qb_dnnl_is_code(r);
+    bool code = qb_dnnl_is_quantized(r);
     float scale = code ? r->q.scale[0] : 1.0f;
-    if (end->residual_sum)
+    if (epilogue->residual_sum)
         return qb_dnnl_check(c->cx,
                              dnnl_post_ops_append_sum_v3(c->ops, scale * c->unit, qb_dnnl_zero(r),
                                                          qb_dnnl_type(r->dtype)),
                              "appending the residual");
     QB_TRY(change_unit(c, 1.0f / scale));
-    end->binary = dnnl_post_ops_len(c->ops);
-    QB_TRY(qb_dnnl_check(c->cx, dnnl_post_ops_append_binary(c->ops, dnnl_binary_add, end->residual),
+    epilogue->binary = dnnl_post_ops_len(c->ops);
+    QB_TRY(qb_dnnl_check(c->cx,
+                         dnnl_post_ops_append_binary(c->ops, dnnl_binary_add, epilogue->residual),
                          "appending the residual"));
     if (!code || qb_dnnl_zero(r) == 0) return QB_OK;
     float next = !p->act_first && !takes_any_unit(p->act.kind) ? 1.0f : c->last;
@@ -201,75 +202,76 @@ static qb_status append_residual(chain *c, const qb_problem *p, qb_dnnl_end *end
 }
 
 /* The unit that a residual is added in; 0: any. */
-static float residual_unit(const qb_problem *p, const qb_dnnl_end *end) {
+static float residual_unit(const qb_problem *p, const qb_dnnl_epilogue *epilogue) {
     const qb_desc *residual = &p->in[QB_IN_RESIDUAL];
-    if (!qb_problem_has(p, QB_IN_RESIDUAL) || end->residual_sum) return 0.0f;
-    return qb_dnnl_is_code(residual) ? 1.0f / residual->q.scale[0] : 1.0f;
+    if (!qb_problem_has(p, QB_IN_RESIDUAL) || epilogue->residual_sum) return 0.0f;
+    return qb_dnnl_is_quantized(residual) ? 1.0f / residual->q.scale[0] : 1.0f;
 }
 
 /* The unit in which the accumulator leaves the scales, so that no step before the first one with a
  * will of its own is needed. */
-static float first_unit(const qb_problem *p, const qb_dnnl_end *end, float last) {
+static float first_unit(const qb_problem *p, const qb_dnnl_epilogue *epilogue, float last) {
     bool act_leads = qb_problem_has(p, QB_IN_RESIDUAL) && p->act_first;
-    float act = takes_any_unit(p->act.kind) ? 0.0f : 1.0f, add = residual_unit(p, end);
+    float act = takes_any_unit(p->act.kind) ? 0.0f : 1.0f, add = residual_unit(p, epilogue);
     float first = act_leads ? act : add, second = act_leads ? add : act;
     return first != 0.0f ? first : second != 0.0f ? second : last;
 }
 
 static qb_status set_scales(qb_ctx *cx, const qb_problem *p, int64_t channels, float unit,
-                            const qb_dnnl_end *end) {
+                            const qb_dnnl_epilogue *epilogue) {
     bool one = p->in[QB_IN_WEIGHT].q.n == 1;
     int64_t n = one ? 1 : channels;
     float *scales = qb_alloc(cx, (size_t)n, sizeof *scales);
     if (!scales) return cx->code;
     for (int64_t c = 0; c < n; c++) scales[c] = qb_dnnl_multiplier(p, c) * unit;
-    dnnl_status_t status =
-        dnnl_primitive_attr_set_output_scales(end->attr, n, one ? 0 : end->scale_mask, scales);
+    dnnl_status_t status = dnnl_primitive_attr_set_output_scales(
+        epilogue->attr, n, one ? 0 : epilogue->scale_mask, scales);
     qb_free(scales);
     return qb_dnnl_check(cx, status, "setting output scales");
 }
 
 static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, const qb_desc *desc) {
     int32_t zero = qb_dnnl_zero(desc);
-    if (!qb_dnnl_is_code(desc) || zero == 0) return QB_OK;
+    if (!qb_dnnl_is_quantized(desc) || zero == 0) return QB_OK;
     return qb_dnnl_check(cx, dnnl_primitive_attr_set_zero_points(attr, arg, 1, 0, &zero),
                          "setting a zero point");
 }
 
 static qb_status fill(qb_ctx *cx, const qb_problem *p, int64_t channels, chain *c,
-                      qb_dnnl_end *end) {
+                      qb_dnnl_epilogue *epilogue) {
     bool residual = qb_problem_has(p, QB_IN_RESIDUAL);
     QB_TRY(qb_dnnl_check(
-        cx, dnnl_primitive_attr_set_scratchpad_mode(end->attr, dnnl_scratchpad_mode_user),
+        cx, dnnl_primitive_attr_set_scratchpad_mode(epilogue->attr, dnnl_scratchpad_mode_user),
         "setting the scratchpad mode"));
-    c->last = qb_dnnl_is_code(&p->out) ? 1.0f / p->out.q.scale[0] : 1.0f;
-    c->unit = end->integer ? first_unit(p, end, c->last) : 1.0f;
-    if (end->integer) {
-        QB_TRY(set_scales(cx, p, channels, c->unit, end));
-        QB_TRY(set_zero(cx, end->attr, DNNL_ARG_SRC, &p->in[QB_IN_DATA]));
-        QB_TRY(set_zero(cx, end->attr, DNNL_ARG_DST, &p->out));
+    c->last = qb_dnnl_is_quantized(&p->out) ? 1.0f / p->out.q.scale[0] : 1.0f;
+    c->unit = epilogue->integer ? first_unit(p, epilogue, c->last) : 1.0f;
+    if (epilogue->integer) {
+        QB_TRY(set_scales(cx, p, channels, c->unit, epilogue));
+        QB_TRY(set_zero(cx, epilogue->attr, DNNL_ARG_SRC, &p->in[QB_IN_DATA]));
+        QB_TRY(set_zero(cx, epilogue->attr, DNNL_ARG_DST, &p->out));
     }
-    float add = residual_unit(p, end);
+    float add = residual_unit(p, epilogue);
     c->next = p->act_first && add != 0.0f ? add : c->last;
     if (residual && p->act_first) QB_TRY(append_act(c, p->act));
-    if (residual) QB_TRY(append_residual(c, p, end));
+    if (residual) QB_TRY(append_residual(c, p, epilogue));
     if (!residual || !p->act_first) QB_TRY(append_act(c, p->act));
     QB_TRY(change_unit(c, c->last));
-    return qb_dnnl_check(cx, dnnl_primitive_attr_set_post_ops(end->attr, c->ops),
+    return qb_dnnl_check(cx, dnnl_primitive_attr_set_post_ops(epilogue->attr, c->ops),
                          "setting post-ops");
 }
 
-qb_status qb_dnnl_end_make(qb_ctx *cx, const qb_problem *p, int64_t channels, qb_dnnl_end *end) {
+qb_status qb_dnnl_epilogue_make(qb_ctx *cx, const qb_problem *p, int64_t channels,
+                                qb_dnnl_epilogue *epilogue) {
     chain c = {.cx = cx};
-    end->attr = NULL;
-    end->binary = -1;
-    QB_TRY(qb_dnnl_check(cx, dnnl_primitive_attr_create(&end->attr), "making attributes"));
+    epilogue->attr = NULL;
+    epilogue->binary = -1;
+    QB_TRY(qb_dnnl_check(cx, dnnl_primitive_attr_create(&epilogue->attr), "making attributes"));
     qb_status status = qb_dnnl_check(cx, dnnl_post_ops_create(&c.ops), "making post-ops");
-    if (status == QB_OK) status = fill(cx, p, channels, &c, end);
+    if (status == QB_OK) status = fill(cx, p, channels, &c, epilogue);
     if (c.ops) dnnl_post_ops_destroy(c.ops);
     if (status != QB_OK) {
-        dnnl_primitive_attr_destroy(end->attr);
-        end->attr = NULL;
+        dnnl_primitive_attr_destroy(epilogue->attr);
+        epilogue->attr = NULL;
     }
     return status;
 }

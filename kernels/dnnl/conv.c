@@ -61,12 +61,12 @@ static qb_status describe(qb_ctx *cx, const qb_problem *p, qb_dnnl_anchor *a) {
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    qb_dnnl_posed posed;
+    qb_dnnl_lowered lowered;
     qb_dnnl_anchor anchor = {.integer = p->in[QB_IN_DATA].q.n > 0};
     (void)constant;
-    qb_dnnl_pose(p, &posed);
-    QB_TRY(describe(cx, &posed.p, &anchor));
-    return qb_dnnl_anchor_create(cx, tactic, &posed.p, threads, &anchor, out);
+    qb_dnnl_lower(p, &lowered);
+    QB_TRY(describe(cx, &lowered.p, &anchor));
+    return qb_dnnl_anchor_create(cx, tactic, &lowered.p, threads, &anchor, out);
 }
 
 static bool supports_f32(const qb_problem *p, const bool *constant) {

@@ -12,13 +12,13 @@ static bool supports(const qb_problem *p, const bool *constant) {
     const qb_desc *from = &p->in[0], *to = &p->out;
     /* jit:uni of 2.6.3 has moved slices of channels to the wrong place. */
     if (from->channel_total > 0 || to->channel_total > 0) return false;
-    bool from_code = qb_dnnl_is_code(from), to_code = qb_dnnl_is_code(to);
+    bool from_quantized = qb_dnnl_is_quantized(from), to_quantized = qb_dnnl_is_quantized(to);
     bool half = qb_dnnl_is_bf16(from) || qb_dnnl_is_bf16(to);
-    if (half && (from_code || to_code || !qb_dnnl_has_bf16())) return false;
+    if (half && (from_quantized || to_quantized || !qb_dnnl_has_bf16())) return false;
     return from->shape.rank >= 1 && qb_shape_equal(&from->shape, &to->shape) &&
-           (from_code || qb_dnnl_is_real(from) || qb_dnnl_is_bf16(from)) &&
-           (to_code || qb_dnnl_is_real(to) || qb_dnnl_is_bf16(to)) &&
-           (!from_code || !to_code || same_params(from, to));
+           (from_quantized || qb_dnnl_is_f32(from) || qb_dnnl_is_bf16(from)) &&
+           (to_quantized || qb_dnnl_is_f32(to) || qb_dnnl_is_bf16(to)) &&
+           (!from_quantized || !to_quantized || same_params(from, to));
 }
 
 static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, int32_t zero) {
@@ -29,13 +29,13 @@ static qb_status set_zero(qb_ctx *cx, dnnl_primitive_attr_t attr, int arg, int32
 
 static qb_status fill(qb_ctx *cx, const qb_desc *from, const qb_desc *to,
                       dnnl_primitive_attr_t attr) {
-    bool from_code = qb_dnnl_is_code(from), to_code = qb_dnnl_is_code(to);
+    bool from_quantized = qb_dnnl_is_quantized(from), to_quantized = qb_dnnl_is_quantized(to);
     float scale = 1.0f;
     QB_TRY(qb_dnnl_check(cx,
                          dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user),
                          "setting the scratchpad mode"));
-    if (from_code == to_code) return QB_OK; /* moved as they are */
-    if (from_code) {
+    if (from_quantized == to_quantized) return QB_OK; /* moved as they are */
+    if (from_quantized) {
         scale = from->q.scale[0];
         QB_TRY(set_zero(cx, attr, DNNL_ARG_SRC, qb_dnnl_zero(from)));
     } else {
@@ -55,7 +55,7 @@ static qb_status make(qb_ctx *cx, qb_kernel *kernel, dnnl_primitive_attr_t attr,
     QB_TRY(qb_dnnl_choose_reorder(cx, kernel, &from, &to, attr, pd));
     qb_dnnl_bind_input(kernel, DNNL_ARG_FROM, 0, &from);
     qb_dnnl_bind_out(kernel, &to);
-    return qb_dnnl_end_create(cx, kernel);
+    return qb_dnnl_epilogue_create(cx, kernel);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

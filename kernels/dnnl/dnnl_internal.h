@@ -1,4 +1,4 @@
-/* What the tactics over oneDNN share: descriptions of memory, fused ends, making and running a
+/* What the tactics over oneDNN share: descriptions of memory, epilogues, making and running a
  * primitive.
  *
  * A kernel owns its engine (a CPU engine of oneDNN is a few words; the generated code lives in
@@ -60,7 +60,7 @@ qb_status qb_dnnl_row(qb_ctx *cx, dnnl_data_type_t type, int rank, const int64_t
                       dnnl_memory_desc_t *md);
 dnnl_data_type_t qb_dnnl_type(qb_dtype dtype);
 /* When `desc` leaves the layout open, sets it to the one that `md` is; false when there is none. */
-bool qb_dnnl_settle(qb_desc *desc, const dnnl_memory_desc_t *md);
+bool qb_dnnl_finalize(qb_desc *desc, const dnnl_memory_desc_t *md);
 /* A window in oneDNN's terms. False when the sizes do not fit together. */
 typedef struct qb_dnnl_window {
     dnnl_dims_t kernel, stride, dilation, pad_begin, pad_end;
@@ -70,9 +70,9 @@ bool qb_dnnl_window_of(const qb_window *window, const qb_shape *big, const qb_sh
                        qb_dnnl_window *out);
 
 /* Descriptions in problems. */
-bool qb_dnnl_is_real(const qb_desc *desc); /* plain f32 */
-bool qb_dnnl_is_bf16(const qb_desc *desc); /* plain bf16 */
-bool qb_dnnl_is_code(const qb_desc *desc); /* u8 or s8 with one scale */
+bool qb_dnnl_is_f32(const qb_desc *desc);       /* plain f32 */
+bool qb_dnnl_is_bf16(const qb_desc *desc);      /* plain bf16 */
+bool qb_dnnl_is_quantized(const qb_desc *desc); /* u8 or s8 with one scale */
 int32_t qb_dnnl_zero(const qb_desc *desc);
 bool qb_dnnl_is_empty(const qb_problem *p);
 /* Holds oneDNN to the tier that QB_CPU names; has to come before it looks for instruction sets. */
@@ -84,9 +84,9 @@ bool qb_dnnl_has_vnni(void);
 bool qb_dnnl_has_bf16(void);
 /* What an anchor (CONV, CONV_TRANSPOSE, MATMUL) computes in. */
 typedef enum qb_dnnl_class { QB_DNNL_F32, QB_DNNL_BF16, QB_DNNL_S8 } qb_dnnl_class;
-/* Types of an anchor that oneDNN can compute, integers within one code: all f32; bf16 data and f32
- * constants (weights are rounded when they are packed) to bf16 or f32; or codes with symmetric
- * weights. Weight scales: one, or `channels` along `axis`. */
+/* Types of an anchor that oneDNN can compute, integers within one step: all f32; bf16 data and f32
+ * constants (weights are rounded when they are packed) to bf16 or f32; or quantized values with
+ * symmetric weights. Weight scales: one, or `channels` along `axis`. */
 bool qb_dnnl_anchor_types(const qb_problem *p, qb_dnnl_class type, int64_t channels, int32_t axis);
 /* The type of packed weights: bf16 beside bf16 data. */
 dnnl_data_type_t qb_dnnl_weight_type(const qb_problem *p);
@@ -97,14 +97,15 @@ bool qb_dnnl_float_types(const qb_desc *in, const qb_desc *out);
  * otherwise it is a binary post-op number `*binary` (-1: none) with description `residual`.
  * Integer anchors get their scales and zero points; `scale_mask` tells where the output channels
  * are. User scratchpad always. */
-typedef struct qb_dnnl_end {
+typedef struct qb_dnnl_epilogue {
     bool integer, residual_sum;
     int scale_mask;
     const dnnl_memory_desc_t *residual;
     int binary;
     dnnl_primitive_attr_t attr;
-} qb_dnnl_end;
-qb_status qb_dnnl_end_make(qb_ctx *cx, const qb_problem *p, int64_t channels, qb_dnnl_end *end);
+} qb_dnnl_epilogue;
+qb_status qb_dnnl_epilogue_make(qb_ctx *cx, const qb_problem *p, int64_t channels,
+                                qb_dnnl_epilogue *epilogue);
 /* The eltwise algorithm of an activation that is exactly one; false: it is not. */
 bool qb_dnnl_act(qb_act act, dnnl_alg_kind_t *alg, float *alpha, float *beta);
 /* Data scale times weight scale of an output channel (times MATMUL's factor). */
@@ -116,8 +117,8 @@ bool qb_dnnl_can_sum(const qb_problem *p);
 qb_status qb_dnnl_begin(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                         qb_kernel **out);
 /* Takes the first implementation that is no reference one and whose data and output have layouts
- * that we name, settles them in kernel->problem, makes the primitive and its workspace. The caller
- * frees *pd. */
+ * that we name, finalizes them in kernel->problem, makes the primitive and its workspace. The
+ * caller frees *pd. */
 qb_status qb_dnnl_choose(qb_ctx *cx, qb_kernel *kernel, const_dnnl_op_desc_t op,
                          const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd);
 /* The same for a reorder between two descriptions. */
@@ -132,7 +133,7 @@ void qb_dnnl_bind_out(qb_kernel *kernel, const dnnl_memory_desc_t *md);
 qb_status qb_dnnl_bind_constants(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primitive_desc_t pd,
                                  const dnnl_memory_desc_t *row);
 /* The residual of an anchor: in the output's memory, or the binary post-op of `end`. */
-void qb_dnnl_bind_residual(qb_kernel *kernel, const qb_dnnl_end *end);
+void qb_dnnl_bind_residual(qb_kernel *kernel, const qb_dnnl_epilogue *epilogue);
 
 /* An anchor with packed constants, up to its end: what the kinds differ in. */
 typedef struct qb_dnnl_anchor {
@@ -150,11 +151,11 @@ typedef struct qb_dnnl_anchor {
 qb_status qb_dnnl_anchor_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                                 int threads, const qb_dnnl_anchor *anchor, qb_kernel **out);
 /* A copy of the problem in which residual and output have the same layout where one is open. */
-typedef struct qb_dnnl_posed {
+typedef struct qb_dnnl_lowered {
     qb_problem p;
     qb_desc in[4];
-} qb_dnnl_posed;
-void qb_dnnl_pose(const qb_problem *p, qb_dnnl_posed *posed);
+} qb_dnnl_lowered;
+void qb_dnnl_lower(const qb_problem *p, qb_dnnl_lowered *lowered);
 
 /* A kernel of a kind without constants; BINARY's first operand is input `first`. */
 qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -167,6 +168,6 @@ int qb_dnnl_threads_set(const qb_dnnl_state *s);
 qb_status qb_dnnl_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
 void qb_dnnl_slot_free(const qb_dnnl_state *s, qb_dnnl_slot *slot);
 /* Last: makes the first slot. */
-qb_status qb_dnnl_end_create(qb_ctx *cx, qb_kernel *kernel);
+qb_status qb_dnnl_epilogue_create(qb_ctx *cx, qb_kernel *kernel);
 
 #endif

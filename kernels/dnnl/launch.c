@@ -43,7 +43,7 @@ static qb_status slot_take(qb_ctx *cx, qb_dnnl_state *s, qb_dnnl_slot **out) {
     return *out ? QB_OK : slot_create(cx, s, out);
 }
 
-qb_status qb_dnnl_end_create(qb_ctx *cx, qb_kernel *kernel) {
+qb_status qb_dnnl_epilogue_create(qb_ctx *cx, qb_kernel *kernel) {
     qb_dnnl_state *s = kernel->state;
     qb_dnnl_slot *slot;
     QB_TRY(slot_create(cx, s, &slot));

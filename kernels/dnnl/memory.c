@@ -60,7 +60,7 @@ qb_status qb_dnnl_desc(qb_ctx *cx, const qb_desc *desc, dnnl_memory_desc_t *md) 
                          "describing a channel slice");
 }
 
-bool qb_dnnl_settle(qb_desc *desc, const dnnl_memory_desc_t *md) {
+bool qb_dnnl_finalize(qb_desc *desc, const dnnl_memory_desc_t *md) {
     if (desc->layout != QB_LAYOUT_ANY) return true;
     static const qb_layout layouts[] = {QB_LAYOUT_NHWC, QB_LAYOUT_ROW, QB_LAYOUT_C16, QB_LAYOUT_C8};
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
@@ -96,11 +96,11 @@ bool qb_dnnl_window_of(const qb_window *window, const qb_shape *big, const qb_sh
     return true;
 }
 
-bool qb_dnnl_is_real(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
+bool qb_dnnl_is_f32(const qb_desc *desc) { return desc->dtype == QB_DTYPE_F32 && desc->q.n == 0; }
 
 bool qb_dnnl_is_bf16(const qb_desc *desc) { return desc->dtype == QB_DTYPE_BF16 && desc->q.n == 0; }
 
-bool qb_dnnl_is_code(const qb_desc *desc) {
+bool qb_dnnl_is_quantized(const qb_desc *desc) {
     return (desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8) && desc->q.n == 1;
 }
 

@@ -1,4 +1,4 @@
-/* Pooling of f32, bf16, and of codes that keep their scale. */
+/* Pooling of f32, bf16, and of quantized values that keep their scale. */
 #include "dnnl_internal.h"
 
 static bool same_params(const qb_desc *a, const qb_desc *b) {
@@ -26,11 +26,11 @@ static bool supports(const qb_problem *p, const bool *constant) {
     if (p->kind != QB_KIND_POOL || qb_dnnl_is_empty(p)) return false;
     const qb_desc *in = &p->in[0], *out = &p->out;
     int32_t rank = out->shape.rank;
-    bool real = qb_dnnl_float_types(in, out);
-    bool code = qb_dnnl_is_code(in) && qb_dnnl_is_code(out) && same_params(in, out) &&
+    bool f32 = qb_dnnl_float_types(in, out);
+    bool code = qb_dnnl_is_quantized(in) && qb_dnnl_is_quantized(out) && same_params(in, out) &&
                 p->act.kind == QB_ACT_NONE;
     return rank >= 3 && rank <= 5 && in->shape.rank == rank && p->window.n == rank - 2 &&
-           (real || code) && qb_dnnl_window_of(&p->window, &in->shape, &out->shape, &w) &&
+           (f32 || code) && qb_dnnl_window_of(&p->window, &in->shape, &out->shape, &w) &&
            padding_fits(p, &w);
 }
 

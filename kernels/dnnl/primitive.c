@@ -85,8 +85,8 @@ static bool is_wrong(const qb_kernel *kernel, const_dnnl_primitive_attr_t attr, 
 
 static bool has_layouts(const qb_kernel *kernel, const_dnnl_primitive_desc_t pd) {
     qb_desc in = kernel->problem.in[0], out = kernel->problem.out;
-    return qb_dnnl_settle(&in, qb_dnnl_query(pd, dnnl_query_src_md)) &&
-           qb_dnnl_settle(&out, qb_dnnl_query(pd, dnnl_query_dst_md));
+    return qb_dnnl_finalize(&in, qb_dnnl_query(pd, dnnl_query_src_md)) &&
+           qb_dnnl_finalize(&out, qb_dnnl_query(pd, dnnl_query_dst_md));
 }
 
 /* oneDNN writes machine code without looking whether it got memory for it. */
@@ -142,8 +142,8 @@ static qb_status choose(qb_ctx *cx, qb_kernel *kernel, const_dnnl_op_desc_t op,
                         const_dnnl_primitive_attr_t attr, dnnl_primitive_desc_t *pd) {
     QB_TRY(first_fast(cx, kernel, op, attr, pd));
     QB_TRY(use(cx, kernel, *pd));
-    qb_dnnl_settle(&kernel->in[0], qb_dnnl_query(*pd, dnnl_query_src_md));
-    qb_dnnl_settle(&kernel->problem.out, qb_dnnl_query(*pd, dnnl_query_dst_md));
+    qb_dnnl_finalize(&kernel->in[0], qb_dnnl_query(*pd, dnnl_query_src_md));
+    qb_dnnl_finalize(&kernel->problem.out, qb_dnnl_query(*pd, dnnl_query_dst_md));
     return QB_OK;
 }
 
@@ -187,16 +187,16 @@ void qb_dnnl_bind_out(qb_kernel *kernel, const dnnl_memory_desc_t *md) {
     s->arg[s->n_args++] = (qb_dnnl_arg){.id = DNNL_ARG_DST, .from = QB_DNNL_OUT, .desc = *md};
 }
 
-void qb_dnnl_bind_residual(qb_kernel *kernel, const qb_dnnl_end *end) {
+void qb_dnnl_bind_residual(qb_kernel *kernel, const qb_dnnl_epilogue *epilogue) {
     if (!qb_problem_has(&kernel->problem, QB_IN_RESIDUAL)) return;
-    if (end->residual_sum) {
+    if (epilogue->residual_sum) {
         kernel->in[QB_IN_RESIDUAL].layout = kernel->problem.out.layout;
         kernel->in_place_inputs = UINT64_C(1) << QB_IN_RESIDUAL;
         kernel->in_place_required = true;
         return;
     }
-    qb_dnnl_bind_input(kernel, DNNL_ARG_ATTR_MULTIPLE_POST_OP(end->binary) | DNNL_ARG_SRC_1,
-                       QB_IN_RESIDUAL, end->residual);
+    qb_dnnl_bind_input(kernel, DNNL_ARG_ATTR_MULTIPLE_POST_OP(epilogue->binary) | DNNL_ARG_SRC_1,
+                       QB_IN_RESIDUAL, epilogue->residual);
 }
 
 static size_t pad64(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -234,10 +234,10 @@ static dnnl_status_t reorder(dnnl_engine_t engine, const dnnl_memory_desc_t *fro
 /* oneDNN adds the bias before it scales, so a real one is divided by the multiplier. */
 static void pack_bias(const qb_problem *p, const void *bias, int64_t channels, float *to) {
     bool integer = p->in[QB_IN_DATA].q.n > 0;
-    bool codes = p->in[QB_IN_BIAS].dtype == QB_DTYPE_S32;
+    bool quantized = p->in[QB_IN_BIAS].dtype == QB_DTYPE_S32;
     for (int64_t c = 0; c < channels; c++) {
-        float value = codes ? (float)((const int32_t *)bias)[c] : ((const float *)bias)[c];
-        to[c] = integer && !codes ? value / qb_dnnl_multiplier(p, c) : value;
+        float value = quantized ? (float)((const int32_t *)bias)[c] : ((const float *)bias)[c];
+        to[c] = integer && !quantized ? value / qb_dnnl_multiplier(p, c) : value;
     }
 }
 
@@ -271,7 +271,7 @@ qb_status qb_dnnl_bind_constants(qb_ctx *cx, qb_kernel *kernel, const_dnnl_primi
     kernel->packed_inputs = UINT64_C(1) << QB_IN_WEIGHT | UINT64_C(1) << QB_IN_BIAS;
     kernel->pack = pack;
     const qb_hash form = qb_hash_bytes(weight, sizeof *weight);
-    memcpy(&kernel->packed_form, form.byte, sizeof kernel->packed_form);
+    memcpy(&kernel->packing_id, form.byte, sizeof kernel->packing_id);
     s->arg[s->n_args++] =
         (qb_dnnl_arg){.id = DNNL_ARG_WEIGHTS, .from = QB_DNNL_PACKED, .desc = *weight};
     if (!qb_problem_has(&kernel->problem, QB_IN_BIAS)) return QB_OK;

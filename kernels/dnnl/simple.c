@@ -16,19 +16,19 @@ qb_status qb_dnnl_simple_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
     dnnl_primitive_desc_t pd = NULL;
     qb_problem plain = *p;
     if (p->kind == QB_KIND_UNARY) plain.act.kind = QB_ACT_NONE; /* it is the operation itself */
-    plain.out.q.n = 0; /* codes that keep their scale have no end, either */
-    qb_dnnl_end end = {0};
+    plain.out.q.n = 0; /* quantized values that keep their scale have no end, either */
+    qb_dnnl_epilogue epilogue = {0};
     qb_status status;
-    QB_TRY(qb_dnnl_end_make(cx, &plain, 1, &end));
+    QB_TRY(qb_dnnl_epilogue_make(cx, &plain, 1, &epilogue));
     QB_GO(qb_dnnl_begin(cx, tactic, p, threads, &kernel));
-    QB_GO(qb_dnnl_choose(cx, kernel, op, end.attr, &pd));
+    QB_GO(qb_dnnl_choose(cx, kernel, op, epilogue.attr, &pd));
     bind(kernel, pd, first);
-    QB_GO(qb_dnnl_end_create(cx, kernel));
+    QB_GO(qb_dnnl_epilogue_create(cx, kernel));
     *out = kernel;
     kernel = NULL;
 out:
     qb_kernel_free(kernel);
     if (pd) dnnl_primitive_desc_destroy(pd);
-    dnnl_primitive_attr_destroy(end.attr);
+    dnnl_primitive_attr_destroy(epilogue.attr);
     return status;
 }

@@ -20,13 +20,13 @@ static bool supports_unary(const qb_problem *p, const bool *constant) {
 
 static bool supports_softmax(const qb_problem *p, const bool *constant) {
     (void)constant;
-    return is_float_map(p, QB_KIND_SOFTMAX) && qb_dnnl_is_real(&p->in[0]) &&
+    return is_float_map(p, QB_KIND_SOFTMAX) && qb_dnnl_is_f32(&p->in[0]) &&
            p->in[0].shape.rank >= 1 && p->axis >= 0 && p->axis < p->in[0].shape.rank &&
            !p->zero_nan;
 }
 
 /* ANY is ROW for both. */
-static qb_problem settled(const qb_problem *p, qb_desc *in) {
+static qb_problem finalized(const qb_problem *p, qb_desc *in) {
     qb_problem q = *p;
     *in = p->in[0];
     q.in = in;
@@ -42,7 +42,7 @@ static qb_status create_unary(qb_ctx *cx, const qb_tactic *tactic, const qb_prob
     float alpha, beta;
     qb_desc in;
     (void)constant;
-    qb_problem q = settled(p, &in);
+    qb_problem q = finalized(p, &in);
     if (!qb_dnnl_act(q.act, &alg, &alpha, &beta))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no such activation");
     int64_t count = qb_shape_count(&in.shape);
@@ -65,7 +65,7 @@ static qb_status create_softmax(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
     dnnl_memory_desc_t md;
     qb_desc in;
     (void)constant;
-    qb_problem q = settled(p, &in);
+    qb_problem q = finalized(p, &in);
     QB_TRY(qb_dnnl_desc(cx, &in, &md));
     QB_TRY(qb_dnnl_check(cx,
                          dnnl_softmax_v2_forward_desc_init(&op, dnnl_forward_inference,

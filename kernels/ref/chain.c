@@ -34,8 +34,8 @@ static float apply(qb_function function, float a, float b, float c) {
     return a;
 }
 
-/* The code of a real number. */
-static int32_t code_of(float v, const qb_chain_codes *q) {
+/* The quantized value of a float. */
+static int32_t code_of(float v, const qb_chain_quantized *q) {
     if (q->divide) return qb_quantize_value(v, q->scale, q->zero, q->dtype);
     const float low = (float)((q->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - q->zero);
     const float high = (float)((q->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - q->zero);
@@ -53,7 +53,7 @@ static float run(const qb_chain *c, float *registers) {
         for (int32_t a = 0; a < n; a++) in[a] = registers[o->in[a]];
         registers[first + i] =
             o->function == QB_FUNCTION_QUANTIZE
-                ? o->codes.scale * (float)(code_of(in[0], &o->codes) - o->codes.zero)
+                ? o->quantized.scale * (float)(code_of(in[0], &o->quantized) - o->quantized.zero)
                 : apply(o->function, in[0], in[1], in[2]);
     }
     return registers[first + c->n_operations - 1];
@@ -85,8 +85,8 @@ void qb_ref_chain(const qb_problem *p, const void *const *in, void *out) {
         }
         const float v = run(c, registers);
         if (y->q.n > 0) {
-            const qb_chain_codes q = {y->q.scale[0], y->q.zero ? y->q.zero[0] : 0, y->dtype,
-                                      c->divide};
+            const qb_chain_quantized q = {y->q.scale[0], y->q.zero ? y->q.zero[0] : 0, y->dtype,
+                                          c->divide};
             qb_number_put(y->dtype, out, i, code_of(v, &q));
         } else {
             qb_number_put(y->dtype, out, i, (double)v);

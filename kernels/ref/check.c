@@ -3,7 +3,7 @@
 
 #define TEXT_MAX 128
 
-static bool is_code_type(qb_dtype dtype) {
+static bool is_quantized_type(qb_dtype dtype) {
     return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8 || dtype == QB_DTYPE_U16 ||
            dtype == QB_DTYPE_S16 || dtype == QB_DTYPE_S32;
 }
@@ -21,15 +21,16 @@ static qb_status check_slice(qb_ctx *cx, const char *what, const qb_desc *desc) 
     return QB_OK;
 }
 
-/* A row-major tensor that the kernels read or write as real values; slices only when `slices`. */
-static qb_status check_real(qb_ctx *cx, const char *what, const qb_desc *desc, bool slices) {
+/* A row-major tensor that the kernels read or write as dequantized values; slices only when
+ * `slices`. */
+static qb_status check_float(qb_ctx *cx, const char *what, const qb_desc *desc, bool slices) {
     if (!qb_shape_known(&desc->shape))
         return qb_fail(cx, QB_STATUS_INVALID, "%s: the shape is not known", what);
     if (!is_row(desc))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: expected layout row, got %s", what,
                        qb_layout_text(desc->layout));
     bool is_float = desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_F16;
-    if (!(is_float && desc->q.n == 0) && !(is_code_type(desc->dtype) && desc->q.n == 1))
+    if (!(is_float && desc->q.n == 0) && !(is_quantized_type(desc->dtype) && desc->q.n == 1))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "%s: expected f32, f16 or integers with one scale, got %s with %d scales",
                        what, qb_dtype_text(desc->dtype), desc->q.n);
@@ -57,8 +58,8 @@ static qb_status check_operands(qb_ctx *cx, const qb_problem *p, int64_t channel
                                 int64_t weight_scales) {
     const qb_desc *weight = &p->in[QB_IN_WEIGHT];
     bool slices = p->kind != QB_KIND_MATMUL;
-    QB_TRY(check_real(cx, "data", &p->in[QB_IN_DATA], slices));
-    QB_TRY(check_real(cx, "output", &p->out, slices));
+    QB_TRY(check_float(cx, "data", &p->in[QB_IN_DATA], slices));
+    QB_TRY(check_float(cx, "output", &p->out, slices));
     if (!is_row(weight) || !qb_shape_known(&weight->shape))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "weight: expected a known shape in layout row");
     bool integer = qb_ref_is_integer(p);
@@ -77,7 +78,7 @@ static qb_status check_operands(qb_ctx *cx, const qb_problem *p, int64_t channel
         QB_TRY(expect_size(cx, "bias", channels, qb_shape_count(&bias->shape)));
     }
     if (!qb_problem_has(p, QB_IN_RESIDUAL)) return QB_OK;
-    QB_TRY(check_real(cx, "residual", &p->in[QB_IN_RESIDUAL], slices));
+    QB_TRY(check_float(cx, "residual", &p->in[QB_IN_RESIDUAL], slices));
     return expect_shape(cx, "residual", &p->out.shape, &p->in[QB_IN_RESIDUAL].shape);
 }
 
@@ -115,8 +116,8 @@ static qb_status check_conv(qb_ctx *cx, const qb_problem *p) {
 static qb_status check_pool(qb_ctx *cx, const qb_problem *p) {
     QB_TRY(check_window(cx, p));
     QB_TRY(expect_size(cx, "output channels", p->in[0].shape.dim[1], p->out.shape.dim[1]));
-    QB_TRY(check_real(cx, "input", &p->in[0], true));
-    return check_real(cx, "output", &p->out, true);
+    QB_TRY(check_float(cx, "input", &p->in[0], true));
+    return check_float(cx, "output", &p->out, true);
 }
 
 static qb_status check_conv_pool(qb_ctx *cx, const qb_problem *p) {
@@ -156,7 +157,7 @@ static qb_status check_matmul(qb_ctx *cx, const qb_problem *p) {
 static qb_status check_binary(qb_ctx *cx, const qb_problem *p) {
     for (int32_t i = 0; i < 2; i++) {
         const qb_shape *x = &p->in[i].shape, *out = &p->out.shape;
-        QB_TRY(check_real(cx, i ? "input 1" : "input 0", &p->in[i], false));
+        QB_TRY(check_float(cx, i ? "input 1" : "input 0", &p->in[i], false));
         bool fits = x->rank <= out->rank;
         for (int32_t d = 0; d < x->rank && fits; d++) {
             int64_t size = out->dim[d + out->rank - x->rank];
@@ -164,7 +165,7 @@ static qb_status check_binary(qb_ctx *cx, const qb_problem *p) {
         }
         if (!fits) return expect_shape(cx, "broadcast input", out, x);
     }
-    return check_real(cx, "output", &p->out, false);
+    return check_float(cx, "output", &p->out, false);
 }
 
 static qb_status check_concat(qb_ctx *cx, const qb_problem *p) {
@@ -198,7 +199,7 @@ static qb_status check_copy(qb_ctx *cx, const qb_problem *p) {
         if (!is_row(desc) && (desc->shape.rank < 3 || desc->shape.rank > 5))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: layout %s has rank 3 to 5, got %d", what,
                            qb_layout_text(desc->layout), desc->shape.rank);
-        if (desc->q.n > 0 && !is_code_type(desc->dtype))
+        if (desc->q.n > 0 && !is_quantized_type(desc->dtype))
             return qb_fail(cx, QB_STATUS_INVALID, "%s: quantized values of type %s", what,
                            qb_dtype_text(desc->dtype));
         if (desc->q.n > 1) {
@@ -231,8 +232,8 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
                            p->in[0].shape.rank - 1, p->axis);
         /* fall through */
     case QB_KIND_UNARY:
-        QB_TRY(check_real(cx, "input", &p->in[0], p->kind == QB_KIND_UNARY));
-        QB_TRY(check_real(cx, "output", &p->out, p->kind == QB_KIND_UNARY));
+        QB_TRY(check_float(cx, "input", &p->in[0], p->kind == QB_KIND_UNARY));
+        QB_TRY(check_float(cx, "output", &p->out, p->kind == QB_KIND_UNARY));
         return expect_shape(cx, "output", &p->in[0].shape, &p->out.shape);
     case QB_KIND_CONCAT: return check_concat(cx, p);
     case QB_KIND_COPY: return check_copy(cx, p);

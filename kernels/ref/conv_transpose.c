@@ -55,21 +55,23 @@ QB_INLINE int64_t source(const ref_geometry *g, int32_t d, int64_t out, int64_t 
 #define CODE_VALUE(v) ((int32_t)(v)-zero)
 DEFINE_CHUNK(chunk_f32, float, double, ((const float *)weight)[w_at + kx], FLOAT_VALUE)
 DEFINE_CHUNK(chunk_u8, uint8_t, uint32_t,
-             qb_ref_code(k->p->in[QB_IN_WEIGHT].dtype, weight, w_at + kx) - weight_zero, CODE_VALUE)
+             qb_ref_quantized(k->p->in[QB_IN_WEIGHT].dtype, weight, w_at + kx) - weight_zero,
+             CODE_VALUE)
 DEFINE_CHUNK(chunk_s8, int8_t, uint32_t,
-             qb_ref_code(k->p->in[QB_IN_WEIGHT].dtype, weight, w_at + kx) - weight_zero, CODE_VALUE)
+             qb_ref_quantized(k->p->in[QB_IN_WEIGHT].dtype, weight, w_at + kx) - weight_zero,
+             CODE_VALUE)
 
 /* `in_group`: output channel within its group, which is also the weight's axis of scales. */
 static void one_chunk(const deconv *k, const ref_integer *integer, const void *const *in,
                       int64_t in_at, int64_t weight_at, int64_t channel, int64_t in_group,
-                      const int64_t at[3], int64_t n, float *real) {
+                      const int64_t at[3], int64_t n, float *f32) {
     if (!integer) {
         double sums[QB_REF_CHUNK];
         const float *bias = qb_problem_has(k->p, QB_IN_BIAS) ? in[QB_IN_BIAS] : NULL;
         chunk_f32(k, NULL, (const float *)in[QB_IN_DATA] + in_at, in[QB_IN_WEIGHT], weight_at,
                   in_group, at[0], at[1], at[2], n, sums);
         double add = bias ? (double)bias[channel] : 0.0;
-        for (int64_t i = 0; i < n; i++) real[i] = (float)(sums[i] + add);
+        for (int64_t i = 0; i < n; i++) f32[i] = (float)(sums[i] + add);
         return;
     }
     uint32_t sums[QB_REF_CHUNK];
@@ -79,7 +81,7 @@ static void one_chunk(const deconv *k, const ref_integer *integer, const void *c
     else
         chunk_s8(k, integer, (const int8_t *)in[QB_IN_DATA] + in_at, in[QB_IN_WEIGHT], weight_at,
                  in_group, at[0], at[1], at[2], n, sums);
-    qb_ref_rescale(k->p, integer, in, channel, 0, n, sums, real);
+    qb_ref_rescale(k->p, integer, in, channel, 0, n, sums, f32);
 }
 
 static void one_plane(const deconv *k, const ref_integer *integer, const void *const *in, void *out,
@@ -92,15 +94,15 @@ static void one_plane(const deconv *k, const ref_integer *integer, const void *c
     int64_t out_at = qb_ref_plane_at(&p->out, image, channel);
     const void *residual = qb_problem_has(p, QB_IN_RESIDUAL) ? in[QB_IN_RESIDUAL] : NULL;
     int64_t residual_at = residual ? qb_ref_plane_at(&p->in[QB_IN_RESIDUAL], image, channel) : 0;
-    float real[QB_REF_CHUNK];
+    float f32[QB_REF_CHUNK];
     int64_t at[3];
     for (at[0] = 0; at[0] < g->out[0]; at[0]++)
         for (at[1] = 0; at[1] < g->out[1]; at[1]++)
             for (at[2] = 0; at[2] < g->out[2]; at[2] += QB_REF_CHUNK) {
                 int64_t left = g->out[2] - at[2], n = left < QB_REF_CHUNK ? left : QB_REF_CHUNK;
                 int64_t inside = (at[0] * g->out[1] + at[1]) * g->out[2] + at[2];
-                one_chunk(k, integer, in, in_at, weight_at, channel, in_group, at, n, real);
-                qb_ref_finish(p, residual, residual_at + inside, out, out_at + inside, n, real);
+                one_chunk(k, integer, in, in_at, weight_at, channel, in_group, at, n, f32);
+                qb_ref_epilogue(p, residual, residual_at + inside, out, out_at + inside, n, f32);
             }
 }
 

@@ -1,4 +1,4 @@
-/* Binary and unary functions on real values. */
+/* Binary and unary functions on dequantized values. */
 #include <math.h>
 
 #include "ref_internal.h"
@@ -39,12 +39,12 @@ void qb_ref_binary(const qb_problem *p, const void *const *in, void *out) {
 
 static void unary_run(const qb_problem *p, const void *in, int64_t in_at, void *out, int64_t out_at,
                       int64_t count) {
-    float real[QB_REF_CHUNK];
+    float f32[QB_REF_CHUNK];
     for (int64_t done = 0; done < count; done += QB_REF_CHUNK) {
         int64_t n = count - done < QB_REF_CHUNK ? count - done : QB_REF_CHUNK;
-        qb_ref_load(&p->in[0], in, in_at + done, 1, n, real);
-        qb_ref_act_run(p->act, real, n);
-        qb_ref_store(&p->out, out, out_at + done, n, real);
+        qb_ref_load(&p->in[0], in, in_at + done, 1, n, f32);
+        qb_ref_act_run(p->act, f32, n);
+        qb_ref_store(&p->out, out, out_at + done, n, f32);
     }
 }
 

@@ -1,4 +1,4 @@
-/* Reading and writing runs of real values, and the end of a fused step. */
+/* Reading and writing runs of dequantized values, and the end of a fused step. */
 #include <math.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@
         const T *from = (const T *)data + at;                                                      \
         for (int64_t i = 0; i < n; i++) {                                                          \
             T v = from[i * step];                                                                  \
-            real[i] = (expr);                                                                      \
+            f32[i] = (expr);                                                                       \
         }                                                                                          \
     } while (0)
 #define LOAD_INT(T) LOAD(T, scale *(float)((int64_t)v - zero))
 
 void qb_ref_load(const qb_desc *desc, const void *data, int64_t at, int64_t step, int64_t n,
-                 float *real) {
+                 float *f32) {
     float scale = desc->q.n > 0 ? desc->q.scale[0] : 1.0f;
     int64_t zero = desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
     switch (desc->dtype) {
@@ -36,19 +36,19 @@ void qb_ref_load(const qb_desc *desc, const void *data, int64_t at, int64_t step
         T *to = (T *)data + at;                                                                    \
         float lowest = (float)((low)-zero), highest = (float)((high)-zero);                        \
         for (int64_t i = 0; i < n; i++) {                                                          \
-            float v = real[i] * inverse;                                                           \
+            float v = f32[i] * inverse;                                                            \
             v = v < lowest ? lowest : v > highest ? highest : v;                                   \
             to[i] = (T)((isnan(v) ? 0 : lrintf(v)) + zero);                                        \
         }                                                                                          \
     } while (0)
 
-void qb_ref_store(const qb_desc *desc, void *data, int64_t at, int64_t n, const float *real) {
+void qb_ref_store(const qb_desc *desc, void *data, int64_t at, int64_t n, const float *f32) {
     float inverse = desc->q.n > 0 ? 1.0f / desc->q.scale[0] : 1.0f;
     long zero = desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
     switch (desc->dtype) {
-    case QB_DTYPE_F32: memcpy((float *)data + at, real, (size_t)n * sizeof *real); break;
+    case QB_DTYPE_F32: memcpy((float *)data + at, f32, (size_t)n * sizeof *f32); break;
     case QB_DTYPE_F16:
-        for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = qb_f32_to_f16(real[i]);
+        for (int64_t i = 0; i < n; i++) ((uint16_t *)data)[at + i] = qb_f32_to_f16(f32[i]);
         break;
     case QB_DTYPE_U8: STORE_INT(uint8_t, 0, UINT8_MAX); break;
     case QB_DTYPE_S8: STORE_INT(int8_t, INT8_MIN, INT8_MAX); break;
@@ -57,7 +57,7 @@ void qb_ref_store(const qb_desc *desc, void *data, int64_t at, int64_t n, const 
     default:
         for (int64_t i = 0; i < n; i++)
             ((int32_t *)data)[at + i] =
-                qb_quantize_value(real[i] * inverse, 1.0f, (int32_t)zero, QB_DTYPE_S32);
+                qb_quantize_value(f32[i] * inverse, 1.0f, (int32_t)zero, QB_DTYPE_S32);
         break;
     }
 }
@@ -71,20 +71,20 @@ void qb_ref_act_run(qb_act act, float *value, int64_t n) {
     for (int64_t i = 0; i < n; i++) value[i] = qb_act_apply(act, value[i]);
 }
 
-void qb_ref_finish(const qb_problem *p, const void *residual, int64_t residual_at, void *out,
-                   int64_t at, int64_t n, float *real) {
-    if (!residual || p->act_first) qb_ref_act_run(p->act, real, n);
+void qb_ref_epilogue(const qb_problem *p, const void *residual, int64_t residual_at, void *out,
+                     int64_t at, int64_t n, float *f32) {
+    if (!residual || p->act_first) qb_ref_act_run(p->act, f32, n);
     if (residual) {
         const qb_desc *desc = &p->in[QB_IN_RESIDUAL];
         float part[QB_REF_CHUNK];
         for (int64_t done = 0; done < n; done += QB_REF_CHUNK) {
             int64_t count = n - done < QB_REF_CHUNK ? n - done : QB_REF_CHUNK;
             qb_ref_load(desc, residual, residual_at + done, 1, count, part);
-            for (int64_t i = 0; i < count; i++) real[done + i] += part[i];
+            for (int64_t i = 0; i < count; i++) f32[done + i] += part[i];
         }
-        if (!p->act_first) qb_ref_act_run(p->act, real, n);
+        if (!p->act_first) qb_ref_act_run(p->act, f32, n);
     }
-    qb_ref_store(&p->out, out, at, n, real);
+    qb_ref_store(&p->out, out, at, n, f32);
 }
 
 int64_t qb_ref_plane(const qb_desc *desc) {
@@ -112,12 +112,12 @@ void qb_ref_geometry(const qb_window *window, const qb_shape *in, const qb_shape
     }
 }
 
-static bool is_code(const qb_desc *desc) {
+static bool is_quantized(const qb_desc *desc) {
     return desc->q.n > 0 && (desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8);
 }
 
 bool qb_ref_is_integer(const qb_problem *p) {
-    return is_code(&p->in[QB_IN_DATA]) && is_code(&p->in[QB_IN_WEIGHT]);
+    return is_quantized(&p->in[QB_IN_DATA]) && is_quantized(&p->in[QB_IN_WEIGHT]);
 }
 
 ref_integer qb_ref_integer(const qb_problem *p) {
@@ -142,14 +142,14 @@ int32_t qb_ref_weight_zero(const ref_integer *integer, int64_t channel) {
 
 void qb_ref_rescale(const qb_problem *p, const ref_integer *integer, const void *const *in,
                     int64_t channel, int64_t channel_step, int64_t n, const uint32_t *sums,
-                    float *real) {
+                    float *f32) {
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? in[QB_IN_BIAS] : NULL;
     bool integer_bias = bias && p->in[QB_IN_BIAS].dtype == QB_DTYPE_S32;
     for (int64_t i = 0; i < n; i++) {
         int64_t c = channel + i * channel_step;
         uint32_t sum = sums[i] + (integer_bias ? ((const uint32_t *)bias)[c] : 0u);
         float multiplier = qb_ref_multiplier(integer, c);
-        real[i] = (float)(int32_t)sum * multiplier;
-        if (bias && !integer_bias) real[i] += ((const float *)bias)[c];
+        f32[i] = (float)(int32_t)sum * multiplier;
+        if (bias && !integer_bias) f32[i] += ((const float *)bias)[c];
     }
 }

@@ -41,20 +41,20 @@ typedef struct matmul {
 #define FLOAT_VALUE(v) (v)
 #define FLOAT_B(i, at) (((const float *)b)[at])
 #define CODE_VALUE(v) ((int32_t)(v)-zero)
-#define CODE_B(i, at) (qb_ref_code(type, b, at) - qb_ref_weight_zero(integer, n0 + (i)))
+#define CODE_B(i, at) (qb_ref_quantized(type, b, at) - qb_ref_weight_zero(integer, n0 + (i)))
 DEFINE_ROW(row_f32, float, double, FLOAT_B, FLOAT_VALUE)
 DEFINE_ROW(row_u8, uint8_t, uint32_t, CODE_B, CODE_VALUE)
 DEFINE_ROW(row_s8, int8_t, uint32_t, CODE_B, CODE_VALUE)
 
 static void one_chunk(const matmul *w, const ref_integer *integer, const void *const *in,
-                      int64_t a_at, int64_t b_at, int64_t n0, int64_t n, float *real) {
+                      int64_t a_at, int64_t b_at, int64_t n0, int64_t n, float *f32) {
     const qb_problem *p = w->p;
     if (!integer) {
         double sums[QB_REF_CHUNK];
         const float *bias = qb_problem_has(p, QB_IN_BIAS) ? in[QB_IN_BIAS] : NULL;
         row_f32(w, NULL, (const float *)in[QB_IN_DATA] + a_at, in[QB_IN_WEIGHT], b_at, n0, n, sums);
         for (int64_t i = 0; i < n; i++)
-            real[i] = (float)(sums[i] * (double)p->scale + (bias ? (double)bias[n0 + i] : 0.0));
+            f32[i] = (float)(sums[i] * (double)p->scale + (bias ? (double)bias[n0 + i] : 0.0));
         return;
     }
     uint32_t sums[QB_REF_CHUNK];
@@ -64,7 +64,7 @@ static void one_chunk(const matmul *w, const ref_integer *integer, const void *c
     else
         row_s8(w, integer, (const int8_t *)in[QB_IN_DATA] + a_at, in[QB_IN_WEIGHT], b_at, n0, n,
                sums);
-    qb_ref_rescale(p, integer, in, n0, 1, n, sums, real);
+    qb_ref_rescale(p, integer, in, n0, 1, n, sums, f32);
 }
 
 /* First element of an operand's matrix for leading index `batch` of the output. */
@@ -87,11 +87,11 @@ static void one_row(const matmul *w, const ref_integer *integer, const void *con
     int64_t a_at = matrix_at(&p->in[QB_IN_DATA].shape, &p->out.shape, batch) + i * w->a_row;
     int64_t b_at = matrix_at(&p->in[QB_IN_WEIGHT].shape, &p->out.shape, batch);
     const void *residual = qb_problem_has(p, QB_IN_RESIDUAL) ? in[QB_IN_RESIDUAL] : NULL;
-    float real[QB_REF_CHUNK];
+    float f32[QB_REF_CHUNK];
     for (int64_t n0 = 0; n0 < w->n; n0 += QB_REF_CHUNK) {
         int64_t n = w->n - n0 < QB_REF_CHUNK ? w->n - n0 : QB_REF_CHUNK;
-        one_chunk(w, integer, in, a_at, b_at, n0, n, real);
-        qb_ref_finish(p, residual, row * w->n + n0, out, row * w->n + n0, n, real);
+        one_chunk(w, integer, in, a_at, b_at, n0, n, f32);
+        qb_ref_epilogue(p, residual, row * w->n + n0, out, row * w->n + n0, n, f32);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Maximum and average pooling. Averages sum in double; quantized data goes through its real value.
+/* Maximum and average pooling. Averages sum in double; quantized data goes through its dequantized
+ * value.
  */
 #include <math.h>
 
@@ -69,17 +70,17 @@ static void one_plane(const pool *w, const void *data, void *out, int64_t *indic
     const ref_geometry *g = &w->g;
     int64_t in_at = qb_ref_plane_at(&p->in[0], image, channel);
     int64_t out_at = qb_ref_plane_at(&p->out, image, channel);
-    float real[QB_REF_CHUNK];
+    float f32[QB_REF_CHUNK];
     int64_t at[3], n = 0;
     for (at[0] = 0; at[0] < g->out[0]; at[0]++)
         for (at[1] = 0; at[1] < g->out[1]; at[1]++)
             for (at[2] = 0; at[2] < g->out[2]; at[2]++) {
-                real[n] = one_window(w, data, in_at, at, indices ? indices + out_at + n : NULL);
+                f32[n] = one_window(w, data, in_at, at, indices ? indices + out_at + n : NULL);
                 if (++n < QB_REF_CHUNK) continue;
-                qb_ref_finish(p, NULL, 0, out, out_at, n, real);
+                qb_ref_epilogue(p, NULL, 0, out, out_at, n, f32);
                 out_at += n, n = 0;
             }
-    if (n > 0) qb_ref_finish(p, NULL, 0, out, out_at, n, real);
+    if (n > 0) qb_ref_epilogue(p, NULL, 0, out, out_at, n, f32);
 }
 
 void qb_ref_pool(const qb_problem *p, const void *const *in, void *out, int64_t *indices,

@@ -5,7 +5,7 @@
 
 /* Drops dimensions of size 1, merges neighbours that lie together in every operand, and makes the
  * last one the run. */
-static void settle(qb_walk *w) {
+static void finalize(qb_walk *w) {
     int32_t rank = 0;
     for (int32_t d = 0; d < w->rank; d++) {
         if (w->dim[d] == 1) continue;
@@ -41,7 +41,7 @@ void qb_walk_broadcast(qb_walk *walk, const qb_shape *out, const qb_shape *const
             stride *= operands[k]->dim[d];
         }
     }
-    settle(walk);
+    finalize(walk);
 }
 
 void qb_walk_strided(qb_walk *walk, const qb_shape *out, const int64_t *stride) {
@@ -50,7 +50,7 @@ void qb_walk_strided(qb_walk *walk, const qb_shape *out, const int64_t *stride) 
     walk->rank = out->rank;
     memcpy(walk->dim, out->dim, sizeof walk->dim);
     for (int32_t d = 0; d < out->rank; d++) walk->stride[0][d] = stride[d];
-    settle(walk);
+    finalize(walk);
 }
 
 void qb_walk_next(qb_walk *w) {

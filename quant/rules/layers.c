@@ -18,8 +18,8 @@ static int32_t channel_axis(const qb_lint *lint, int32_t layer, int32_t rank) {
 
 /* The constant that a weight's DQ, or the Q before it, stands on. */
 static const qb_value *weight_of(const qb_lint *lint, int32_t dequantizer) {
-    const qb_value *codes = qb_lint_constant(lint, dequantizer, 0);
-    if (codes) return codes;
+    const qb_value *quantized = qb_lint_constant(lint, dequantizer, 0);
+    if (quantized) return quantized;
     const int32_t maker = qb_lint_maker(lint, dequantizer, 0);
     return maker < 0 ? NULL : qb_lint_constant(lint, maker, 0);
 }

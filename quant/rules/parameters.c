@@ -102,9 +102,12 @@ const qb_rule qb_rule_zero_point = {
 
 /* s32 is for biases and has rules of its own. */
 static qb_status signed_codes(qb_lint *lint, int32_t node) {
-    const qb_dtype codes = qb_lint_is_qdq(lint, node) ? qb_lint_codes(lint, node) : QB_DTYPE_NONE;
-    if (codes == QB_DTYPE_NONE || codes == QB_DTYPE_S8 || codes == QB_DTYPE_S32) return QB_OK;
-    return qb_lint_found(lint, node, "codes are %s, expected s8%s", qb_dtype_text(codes),
+    const qb_dtype quantized =
+        qb_lint_is_qdq(lint, node) ? qb_lint_codes(lint, node) : QB_DTYPE_NONE;
+    if (quantized == QB_DTYPE_NONE || quantized == QB_DTYPE_S8 || quantized == QB_DTYPE_S32)
+        return QB_OK;
+    return qb_lint_found(lint, node, "quantized values are %s, expected s8%s",
+                         qb_dtype_text(quantized),
                          qb_lint_constant(lint, node, 2) ? ""
                                                          : " (without a zero point ONNX "
                                                            "means u8)");

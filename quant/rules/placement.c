@@ -75,7 +75,7 @@ const qb_rule qb_rule_concat_scales = {
     .check = concat_scales,
 };
 
-/* A clamp that changes none of the codes behind it. */
+/* A clamp that changes none of the quantized values behind it. */
 static bool is_implied(const qb_lint *lint, int32_t clamp, int32_t q) {
     const float *scale;
     float low = 0, high = INFINITY;
@@ -88,7 +88,8 @@ static bool is_implied(const qb_lint *lint, int32_t clamp, int32_t q) {
         low = *(const float *)bound[0]->data;
         high = *(const float *)bound[1]->data;
     }
-    return qb_codes_imply(qb_lint_codes(lint, q), scale[0], qb_lint_zero(lint, q, 0), low, high);
+    return qb_quantized_range_implies(qb_lint_codes(lint, q), scale[0], qb_lint_zero(lint, q, 0),
+                                      low, high);
 }
 
 static qb_status layer_output(qb_lint *lint, int32_t node) {
@@ -101,7 +102,8 @@ static qb_status layer_output(qb_lint *lint, int32_t node) {
     if (!qb_lint_is(lint, q, "QuantizeLinear"))
         return qb_lint_found(lint, node, "its result is not read by one QuantizeLinear alone");
     if (clamped && !is_implied(lint, reader, q))
-        return qb_lint_found(lint, node, "%s behind it is not implied by the codes it gets",
+        return qb_lint_found(lint, node,
+                             "%s behind it is not implied by the quantized values it gets",
                              lint->graph->nodes[reader].op->name);
     const qb_dtype in = qb_lint_codes(lint, qb_lint_dequantizer(lint, node, 0));
     const qb_dtype out = qb_lint_codes(lint, q);

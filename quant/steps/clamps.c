@@ -1,13 +1,13 @@
 /* For targets that fuse a convolution with its quantized output only: Relu and Clip behind an
- * integer convolution or sum. Where the codes of the output clamp at the same bounds anyway (u8
- * with zero point 0 is never negative), the operator goes. Where they do not (the parameters are
- * shared with a signed tensor), the convolution's own output takes the parameters of the clamped
- * one, which changes no value. */
+ * integer convolution or sum. Where the quantized values of the output clamp at the same bounds
+ * anyway (u8 with zero point 0 is never negative), the operator goes. Where they do not (the
+ * parameters are shared with a signed tensor), the convolution's own output takes the parameters of
+ * the clamped one, which changes no value. */
 #include <math.h>
 
 #include "quant/quant_internal.h"
 
-bool qb_codes_imply(qb_dtype dtype, float scale, int32_t zero, float low, float high) {
+bool qb_quantized_range_implies(qb_dtype dtype, float scale, int32_t zero, float low, float high) {
     const int32_t least = dtype == QB_DTYPE_U8 ? 0 : -128;
     return qb_quantize_value(low, scale, zero, dtype) == least &&
            qb_quantize_value(high, scale, zero, dtype) == least + 255;
@@ -15,11 +15,11 @@ bool qb_codes_imply(qb_dtype dtype, float scale, int32_t zero, float low, float 
 
 static bool is_implied(const qb_act *act, const qb_qparams *q) {
     const bool relu = act->kind == QB_ACT_RELU;
-    return qb_codes_imply(q->dtype, q->scale[0], q->zero ? q->zero[0] : 0, relu ? 0 : act->alpha,
-                          relu ? INFINITY : act->beta);
+    return qb_quantized_range_implies(q->dtype, q->scale[0], q->zero ? q->zero[0] : 0,
+                                      relu ? 0 : act->alpha, relu ? INFINITY : act->beta);
 }
 
-static void settle(qb_graph *graph, const qb_group *group) {
+static void finalize(qb_graph *graph, const qb_group *group) {
     const int32_t last = group->node[group->n_nodes - 1];
     qb_node *clamp = &graph->nodes[last], *maker = &graph->nodes[group->node[group->n_nodes - 2]];
     qb_value *inner = &graph->values[maker->out[0]];
@@ -42,7 +42,7 @@ static qb_status run(qb_ctx *cx, qb_quant_state *s) {
         const bool layer = (group->kind == QB_KIND_CONV && s->rule[g] == QB_QRULE_COMPUTE) ||
                            (group->kind == QB_KIND_BINARY && s->rule[g] == QB_QRULE_ELTWISE);
         if (layer && clamped && group->n_nodes > 1 && s->quantized[group->out])
-            settle(s->graph, group);
+            finalize(s->graph, group);
     }
     return QB_OK;
 }

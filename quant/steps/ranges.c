@@ -82,13 +82,13 @@ static qb_status gather_ranges(qb_ctx *cx, qb_quant_state *s, int32_t *parent, q
     return QB_OK;
 }
 
-/* Most of what `off_ties` adds to a range: an eighth of a code over all 255. */
+/* Most of what `off_ties` adds to a range: an eighth of one step over all 255. */
 #define TIE_SHARE 0x1p-11
 
 /* A result of integers whose scale is in a simple ratio with theirs (ranges that end on bins of
- * histograms are) often lies exactly between two codes, and then the order of float operations
- * decides, which every runtime chooses for itself. A range that is wider by a share of its own
- * leaves no such ratio; equal ranges stay equal. */
+ * histograms are) often lies exactly between two quantized values, and then the order of float
+ * operations decides, which every runtime chooses for itself. A range that is wider by a share of
+ * its own leaves no such ratio; equal ranges stay equal. */
 static qb_range off_ties(qb_range range) {
     const qb_hash hash = qb_hash_bytes(&range, sizeof range);
     const double part = (hash.byte[0] * 256 + hash.byte[1]) * 0x1p-16;
@@ -96,7 +96,8 @@ static qb_range off_ties(qb_range range) {
     return (qb_range){(float)(range.lo * factor), (float)(range.hi * factor)};
 }
 
-/* For targets that compute sums, products and averages from codes to codes. */
+/* For targets that compute sums, products and averages from quantized values to quantized values.
+ */
 static void part_ties(const qb_quant_state *s, int32_t *parent, qb_range *range) {
     for (int32_t g = 0; g < s->groups.n; g++) {
         const int32_t out = s->groups.group[g].out;

@@ -1,5 +1,6 @@
-/* mse: the bound of least squared error after rounding to the codes -127 .. 127 and clipping. Every
- * 128th of the largest magnitude is tried, from the whole down; the wider of equals.
+/* mse: the bound of least squared error after rounding to the quantized values -127 .. 127 and
+ * clipping. Every 128th of the largest magnitude is tried, from the whole down; the wider of
+ * equals.
  *
  * The largest weight alone is wrong by what the bound cuts off it, so the search ends where that
  * exceeds the best sum: after a tenth of the way for the channels of most convolutions. */
@@ -16,20 +17,20 @@ static inline float nearest(float value) {
     return (value + shift) - shift;
 }
 
-static inline double squared_error(float weight, float codes_per_unit) {
-    const float at = weight * codes_per_unit;
+static inline double squared_error(float weight, float levels_per_unit) {
+    const float at = weight * levels_per_unit;
     const float code = nearest(at < -127 ? -127 : at > 127 ? 127 : at);
     return (double)((at - code) * (at - code));
 }
 
 /* Sum of squared errors in squares of a step. */
 static double error_of(const float *weight, int64_t n, float bound) {
-    const float codes_per_unit = 127 / bound;
+    const float levels_per_unit = 127 / bound;
     double lane[LANES] = {0}, sum = 0;
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        for (int k = 0; k < LANES; k++) lane[k] += squared_error(weight[i + k], codes_per_unit);
-    for (; i < n; i++) sum += squared_error(weight[i], codes_per_unit);
+        for (int k = 0; k < LANES; k++) lane[k] += squared_error(weight[i + k], levels_per_unit);
+    for (; i < n; i++) sum += squared_error(weight[i], levels_per_unit);
     for (int k = 0; k < LANES; k++) sum += lane[k];
     return sum;
 }

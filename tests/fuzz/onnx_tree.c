@@ -210,7 +210,7 @@ static uint64_t odd_number(tree *t, uint64_t old) {
     }
 }
 
-static uint64_t odd_real(tree *t, unsigned wire) {
+static uint64_t odd_float(tree *t, unsigned wire) {
     static const double odd[] = {0, -0.0, 1, -1, 0.5, 1e-30, 1e30, 1e300, 2147483648.0};
     const size_t which = below(t, sizeof odd / sizeof *odd + 2);
     double wide = which < sizeof odd / sizeof *odd ? odd[which] : (which & 1) ? 0.0 / 0.0 : 1 / 0.0;
@@ -279,7 +279,7 @@ static void change_value(tree *t, field *f) {
     if (f->wire == WIRE_VARINT) {
         f->value = odd_number(t, f->value);
     } else if (f->wire != WIRE_LENGTH) {
-        f->value = odd_real(t, f->wire);
+        f->value = odd_float(t, f->wire);
     } else if (!f->of) {
         if (is_text(f) || below(t, 4) == 0)
             change_text(t, f);

@@ -23,12 +23,13 @@ static const qb_shape other_shapes[] = {
 
 static const int64_t ones[] = {1, 1};
 
-/* The node with `op` on inputs of floats, or codes where it takes no others; pools need a kernel.
+/* The node with `op` on inputs of floats, or quantized values where it takes no others; pools need
+ * a kernel.
  */
 static qb_status one_node(qb_ctx *cx, qb_graph *graph, const qb_op *op, const qb_shape *data,
                           const qb_shape *others, bool constant) {
     const qb_dtype type =
-        op->types && strcmp(op->types, QB_TYPES_CODES) == 0 ? QB_DTYPE_U8 : QB_DTYPE_F32;
+        op->types && strcmp(op->types, QB_TYPES_QUANTIZED) == 0 ? QB_DTYPE_U8 : QB_DTYPE_F32;
     static const float weights[32];
     int32_t in[16], n = op->min_in < 2 && op->max_in == INT32_MAX ? 2 : op->min_in, out;
     if (n < 1 || n > 16) return QB_STATUS_UNSUPPORTED;

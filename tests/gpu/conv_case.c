@@ -103,7 +103,8 @@ static void random_depthwise(qb_rng *rng, conv_spec *s) {
     s->in_slice = chance(rng, 30) ? 8 * pick(rng, 1, 3) : 0;
 }
 
-/* The first layer of a network; most of them end as most do, in codes of an even count. */
+/* The first layer of a network; most of them end as most do, in quantized values of an even count.
+ */
 static void random_stem(qb_rng *rng, conv_spec *s) {
     static const qb_act_kind ends[] = {QB_ACT_RELU, QB_ACT_NONE, QB_ACT_SILU, QB_ACT_GELU};
     if (chance(rng, 75)) {
@@ -125,7 +126,7 @@ static void random_stem(qb_rng *rng, conv_spec *s) {
     s->in_slice = 0;
 }
 
-/* Windows of one pixel that end in codes, half of them with a residual. */
+/* Windows of one pixel that end in quantized values, half of them with a residual. */
 static void random_pointwise(qb_rng *rng, conv_spec *s) {
     s->kernel_h = s->kernel_w = s->stride = s->dilation = s->group = 1;
     s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = 0;
@@ -243,7 +244,7 @@ static void random_values(qb_rng *rng, qb_dtype dtype, char *to, int64_t n, floa
         random_bytes(rng, to, n);
 }
 
-/* Scales that spread the results over the codes. */
+/* Scales that spread the results over the quantized values. */
 static void set_scales(conv_case *c, qb_rng *rng) {
     const conv_spec *s = &c->spec;
     double k = (double)(s->in_c / s->group * s->kernel_h * s->kernel_w), mean = 0;
@@ -297,7 +298,7 @@ static void set_problem(conv_case *c) {
     c->constant[QB_IN_WEIGHT] = c->constant[QB_IN_BIAS] = true;
 }
 
-/* A pool's are those of the codes of the whole convolution. */
+/* A pool's are those of the quantized values of the whole convolution. */
 static qb_status set_expected(qb_ctx *cx, conv_case *c) {
     const void *in[4] = {c->data, c->weight, c->bias, c->residual};
     qb_problem conv, pool;
@@ -308,11 +309,11 @@ static qb_status set_expected(qb_ctx *cx, conv_case *c) {
         return QB_OK;
     }
     qb_problem_parts(&c->problem, &between, &conv, &pool);
-    void *codes = qb_alloc(cx, qb_desc_bytes(&between), 1);
-    if (!codes) return cx->code;
-    qb_ref_conv(&conv, in, codes, qb_threads(cx));
-    qb_ref_pool(&pool, (const void *[]){codes}, c->expected, NULL, qb_threads(cx));
-    qb_free(codes);
+    void *quantized = qb_alloc(cx, qb_desc_bytes(&between), 1);
+    if (!quantized) return cx->code;
+    qb_ref_conv(&conv, in, quantized, qb_threads(cx));
+    qb_ref_pool(&pool, (const void *[]){quantized}, c->expected, NULL, qb_threads(cx));
+    qb_free(quantized);
     return QB_OK;
 }
 
@@ -490,7 +491,7 @@ qb_status conv_case_run(qb_ctx *cx, const conv_case *c, const qb_tactic *tactic,
     return status;
 }
 
-static double real_at(qb_dtype dtype, const char *data, int64_t i) {
+static double float_at(qb_dtype dtype, const char *data, int64_t i) {
     return qb_number_get(dtype, data, i);
 }
 
@@ -516,12 +517,12 @@ static double allowance(qb_dtype dtype, double value, double largest) {
 
 double conv_case_distance(const conv_case *c, const char *got) {
     double worst = 0.0, largest = 0.0;
-    bool codes = c->spec.out == QB_DTYPE_U8 || c->spec.out == QB_DTYPE_S8;
+    bool quantized = c->spec.out == QB_DTYPE_U8 || c->spec.out == QB_DTYPE_S8;
     for (int64_t i = 0; i < c->n_out; i++)
-        largest = fmax(largest, fabs(real_at(c->spec.out, c->expected, i)));
+        largest = fmax(largest, fabs(float_at(c->spec.out, c->expected, i)));
     for (int64_t i = 0; i < c->n_out; i++) {
-        double a = real_at(c->spec.out, got, i), b = real_at(c->spec.out, c->expected, i);
-        double off = codes ? fabs(a - b) : fabs(a - b) / allowance(c->spec.out, b, largest);
+        double a = float_at(c->spec.out, got, i), b = float_at(c->spec.out, c->expected, i);
+        double off = quantized ? fabs(a - b) : fabs(a - b) / allowance(c->spec.out, b, largest);
         if (!(off <= worst)) worst = off;
     }
     return worst;

@@ -49,8 +49,8 @@ void conv_case_on_device(const conv_case *c, qb_problem *problem, qb_desc in[4])
  * row-major and without its slice, goes to got[n_out] elements. UNSUPPORTED when the tactic does
  * not take the problem; CHECK when a guard was overwritten. */
 qb_status conv_case_run(qb_ctx *cx, const conv_case *c, const qb_tactic *tactic, char *got);
-/* How far `got` is from what is expected: the largest difference in codes; of floats, as a share of
- * what a smooth activation may be off by at that value. */
+/* How far `got` is from what is expected: the largest difference in quantized values; of floats, as
+ * a share of what a smooth activation may be off by at that value. */
 double conv_case_distance(const conv_case *c, const char *got);
 
 #endif

@@ -85,10 +85,10 @@ static double agreement(const qb_answer *a, const qb_answer *b, int64_t n) {
     return (double)same / (double)n;
 }
 
-/* Like is compared with like: the GPU's INT8 in codes alone is the CPU's arithmetic, and answers as
- * it does. With steps in f16 it is another one, nearer to FP32: the more of it is in f16, the less
- * can it agree with INT8's errors. So it is held to what it may not be: less right than the CPU's
- * INT8, or further from FP32. */
+/* Like is compared with like: the GPU's INT8 in quantized values alone is the CPU's arithmetic, and
+ * answers as it does. With steps in f16 it is another one, nearer to FP32: the more of it is in
+ * f16, the less can it agree with INT8's errors. So it is held to what it may not be: less right
+ * than the CPU's INT8, or further from FP32. */
 static void check_answers(job *j, const char *model) {
     enum { CPU, MIXED, PURE, EXACT, MODELS };
     qb_ctx *cx = &j->cx;

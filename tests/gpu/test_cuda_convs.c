@@ -97,10 +97,10 @@ static void random_problems_equal_the_reference(void **state) {
         if (is_cuda_conv(*t) && !is_cudnn(*t)) {
             print_message("%-44s %4d of %d problems\n", (*t)->name, ran[index], n);
             /* the cases have no data in floats */
-            const bool codes = !strstr((*t)->name, "_f16") && !strstr((*t)->name, ".image");
+            const bool quantized = !strstr((*t)->name, "_f16") && !strstr((*t)->name, ".image");
             if (!may_run(*t))
                 assert_int_equal(ran[index], 0);
-            else if (n >= CASES && codes)
+            else if (n >= CASES && quantized)
                 assert_true(ran[index] >= 3);
             index++;
         }
@@ -250,8 +250,8 @@ static void endings_equal_the_reference(const ending *end, size_t n_ends, const 
     assert_int_equal(wrong, 0);
 }
 
-/* What transformers are made of: products with biases that stay floats, to codes with and without a
- * residual, through GELU, and to f16 for an attention. */
+/* What transformers are made of: products with biases that stay floats, to quantized values with
+ * and without a residual, through GELU, and to f16 for an attention. */
 static void float_biases_equal_the_reference(void **state) {
     (void)state;
     static const ending ends[] = {{QB_DTYPE_F32, QB_DTYPE_U8, QB_DTYPE_NONE, QB_ACT_NONE},

@@ -89,8 +89,8 @@ static int32_t steps_on_host(const qb_engine *engine) {
     return n;
 }
 
-/* Attention and LayerNormalization compute in f16 between codes, Sigmoid and SiLU take the unit's
- * tanh: their tests hold them to within one code. */
+/* Attention and LayerNormalization compute in f16 between quantized values, Sigmoid and SiLU take
+ * the unit's tanh: their tests hold them to within one step. */
 static bool may_be_off_by_one(const qb_graph *graph) {
     static const char *const smooth[] = {"LayerNormalization", "Sigmoid"};
     for (int32_t i = 0; i < graph->n_nodes; i++)
@@ -101,8 +101,8 @@ static bool may_be_off_by_one(const qb_graph *graph) {
 
 /* One precision of one model; true when it is as close to the CPU as it should be: within `limit`,
  * or within half of what the CPU's own result is away from `exact` (may be NULL), or as near to
- * `exact`: where codes are off by one here and there, quantization errs differently a few layers
- * further, but not more. */
+ * `exact`: where quantized values are off by one here and there, quantization errs differently a
+ * few layers further, but not more. */
 static bool agrees(qb_ctx *cx, const qb_graph *graph, const char *model, const char *precision,
                    qb_dtype type, double limit, const outcome *exact, outcome *cpu) {
     outcome gpu = {0};
@@ -129,9 +129,9 @@ static bool agrees(qb_ctx *cx, const qb_graph *graph, const char *model, const c
 }
 
 /* With steps in f16 where they are faster: about as far from FP32 as pure INT8 is, or nearer. Where
- * that is every layer, nothing else is worth a conversion to codes. */
+ * that is every layer, nothing else is worth a conversion to quantized values. */
 static bool mixed_is_no_worse(qb_ctx *cx, const qb_graph *graph, const char *model,
-                              const outcome *exact, const outcome *codes) {
+                              const outcome *exact, const outcome *quantized) {
     const qb_build_spec options = {.backends = "cuda",
                                    .float_type = QB_DTYPE_F16,
                                    .batch = BATCH,
@@ -141,16 +141,17 @@ static bool mixed_is_no_worse(qb_ctx *cx, const qb_graph *graph, const char *mod
     qb_engine *engine;
     assert_ok(cx, qb_engine_build(cx, graph, &options, &engine));
     run(cx, engine, &mixed);
-    int32_t half = 0, in_codes = 0;
+    int32_t half = 0, in_quantized = 0;
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
         half += info.f16_reason != NULL;
-        in_codes += info.dtype == QB_DTYPE_S8 || strcmp(info.op, "quantize") == 0;
+        in_quantized += info.dtype == QB_DTYPE_S8 || strcmp(info.op, "quantize") == 0;
     }
-    assert_true(qb_engine_layers(engine).int8 > 0 || in_codes == 0);
+    assert_true(qb_engine_layers(engine).int8 > 0 || in_quantized == 0);
     double error = relative_error(mixed.ports.out[0], exact->ports.out[0], exact->n);
-    double limit = 1e-2 + 1.2 * relative_error(codes->ports.out[0], exact->ports.out[0], exact->n);
+    double limit =
+        1e-2 + 1.2 * relative_error(quantized->ports.out[0], exact->ports.out[0], exact->n);
     printf("%s mixed: %d steps in f16, relative error to fp32 %.2e (limit %.2e)\n", model,
            (int)half, error, limit);
     bench_ports_free(&mixed.ports);
@@ -165,9 +166,9 @@ static qb_graph *zoo(qb_ctx *cx, const char *model) {
     return graph;
 }
 
-/* Every model is tried, and all that differ are listed, before the test fails. INT8: codes may
- * differ by one where float sums or FP16 steps are involved, which random weights pass on; that
- * must stay well below what quantization itself costs. */
+/* Every model is tried, and all that differ are listed, before the test fails. INT8: quantized
+ * values may differ by one where float sums or FP16 steps are involved, which random weights pass
+ * on; that must stay well below what quantization itself costs. */
 static void models_agree_with_the_cpu(void **state) {
     (void)state;
     need_device();
@@ -183,14 +184,15 @@ static void models_agree_with_the_cpu(void **state) {
         at += n + (at[n] == ',');
         qb_graph *graph = zoo(&cx, model), *quantized;
         assert_ok(&cx, bench_quantize(&cx, graph, &quantized));
-        outcome exact = {0}, same = {0}, codes = {0};
+        outcome exact = {0}, same = {0}, quantized = {0};
         good = agrees(&cx, graph, model, "fp32", QB_DTYPE_F32, 5e-3, NULL, &exact) && good;
         good = agrees(&cx, graph, model, "fp16", QB_DTYPE_F16, 3e-2, NULL, &same) && good;
-        good = agrees(&cx, quantized, model, "int8", QB_DTYPE_F16, 1e-2, &exact, &codes) && good;
-        good = mixed_is_no_worse(&cx, quantized, model, &exact, &codes) && good;
+        good =
+            agrees(&cx, quantized, model, "int8", QB_DTYPE_F16, 1e-2, &exact, &quantized) && good;
+        good = mixed_is_no_worse(&cx, quantized, model, &exact, &quantized) && good;
         bench_ports_free(&exact.ports);
         bench_ports_free(&same.ports);
-        bench_ports_free(&codes.ports);
+        bench_ports_free(&quantized.ports);
         qb_graph_free(quantized);
         qb_graph_free(graph);
     }
@@ -362,15 +364,15 @@ static void patches_become_tokens_without_a_copy(void **state) {
     outcome exact = {0};
     assert_true(agrees(&cx, graph, "vit_b_16", "fp16", QB_DTYPE_F16, 3e-2, NULL, &exact));
     qb_engine *engine = build(&cx, graph, "cuda", QB_DTYPE_F16);
-    int32_t turned = 0;
+    int32_t transposed = 0;
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
         if (strcmp(info.op, "Transpose") != 0) continue;
         assert_string_equal(info.tactic, "alias");
-        turned++;
+        transposed++;
     }
-    assert_int_equal(turned, 1);
+    assert_int_equal(transposed, 1);
     bench_ports_free(&exact.ports);
     qb_engine_free(engine);
     qb_graph_free(graph);
@@ -407,10 +409,11 @@ static void an_image_is_normalized_as_it_comes_in(void **state) {
     qb_ctx_init(&cx);
     qb_graph *graph = normalizing(&cx), *quantized;
     assert_ok(&cx, bench_quantize(&cx, graph, &quantized));
-    outcome exact = {0}, half = {0}, codes = {0};
+    outcome exact = {0}, half = {0}, quantized = {0};
     assert_true(agrees(&cx, graph, "normalizing", "fp32", QB_DTYPE_F32, 5e-3, NULL, &exact));
     assert_true(agrees(&cx, graph, "normalizing", "fp16", QB_DTYPE_F16, 3e-2, NULL, &half));
-    assert_true(agrees(&cx, quantized, "normalizing", "int8", QB_DTYPE_F16, 1e-2, &exact, &codes));
+    assert_true(
+        agrees(&cx, quantized, "normalizing", "int8", QB_DTYPE_F16, 1e-2, &exact, &quantized));
     for (int k = 0; k < 2; k++) {
         qb_engine *engine = build(&cx, k ? quantized : graph, "cuda", QB_DTYPE_F16);
         qb_step_info upload, image, conv;
@@ -424,7 +427,7 @@ static void an_image_is_normalized_as_it_comes_in(void **state) {
     }
     bench_ports_free(&exact.ports);
     bench_ports_free(&half.ports);
-    bench_ports_free(&codes.ports);
+    bench_ports_free(&quantized.ports);
     qb_graph_free(quantized);
     qb_graph_free(graph);
 }

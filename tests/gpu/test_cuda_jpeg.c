@@ -184,7 +184,8 @@ static void decode_all(const files *all, int threads, qb_image *image) {
     for (int i = 0; i < threads; i++) pthread_join(thread[i], NULL);
 }
 
-/* Files whose codes are damaged lie among the others; what becomes of these is compared. */
+/* Files whose quantized values are damaged lie among the others; what becomes of these is compared.
+ */
 static void neighbours_are_of_no_consequence(void **state) {
     (void)state;
     enum { N = 300 };
@@ -218,8 +219,8 @@ static void neighbours_are_of_no_consequence(void **state) {
     qb_decoder_close(all.decoder);
 }
 
-/* A byte of the codes is another one. What libjpeg decodes with a warning, the engines may take:
- * how often is printed. Whole files must still come out right afterwards. */
+/* A byte of the quantized values is another one. What libjpeg decodes with a warning, the engines
+ * may take: how often is printed. Whole files must still come out right afterwards. */
 static void damaged_codes_do_no_harm(void **state) {
     (void)state;
     enum { ROUNDS = 200 };

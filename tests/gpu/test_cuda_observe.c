@@ -219,7 +219,7 @@ static void by_the_device(qb_ctx *cx, const qb_engine *engine, gathered *g) {
     qb_collector_slot *slot;
     assert_ok(cx, qb_collector_create(cx, engine, &collector));
     for (int b = 0; b < BATCHES; b++) {
-        assert_ok(cx, qb_collector_turn(cx, collector, &slot));
+        assert_ok(cx, qb_collector_swap(cx, collector, &slot));
         fill_input(engine, b, slot->input[0]);
         assert_ok(cx, qb_collector_start(cx, collector, BATCH));
     }

@@ -1,5 +1,5 @@
 /* Every CUDA tactic against the scalar reference on random problems of all kinds, with f32 and f16
- * data and 8-bit codes; see tests/op/trial.h. QB_TEST_CASES cases of each tactic, QB_TEST_SEED,
+ * data and 8-bit values; see tests/op/trial.h. QB_TEST_CASES cases of each tactic, QB_TEST_SEED,
  * QB_TEST_ONLY a tactic, or the beginning of the names to test.
  * ctest-timeout: 600 */
 #include <stdlib.h>
@@ -20,8 +20,8 @@ static bool is_library(const qb_tactic *t) {
     return strstr(t->name, "cudnn") != NULL || strstr(t->name, "cublas") != NULL;
 }
 
-/* A library's that is not here; or convolutions of codes, alone or with a pool, for which random
- * problems are rare: they have tests of their own too. */
+/* A library's that is not here; or convolutions of quantized values, alone or with a pool, for
+ * which random problems are rare: they have tests of their own too. */
 static bool is_absent(const qb_tactic *t) {
     return (strstr(t->name, "cudnn") && qb_cuda_cudnn_version() == 0) ||
            t->kind == QB_KIND_CONV_POOL ||

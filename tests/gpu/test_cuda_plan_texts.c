@@ -56,7 +56,7 @@ static qb_cudnn_tensor image(qb_cudnn_graph *g, int id, qb_dtype dtype, const in
 static const int64_t data[4] = {8, 64, 14, 14}, weight[4] = {64, 64, 3, 3}, row[4] = {1, 64, 1, 1},
                      half[4] = {8, 64, 7, 7}, one[4] = {1, 1, 1, 1}, heads[4] = {2, 4, 128, 64};
 
-static void pose(qb_cudnn_graph *g, int plan) {
+static void lower(qb_cudnn_graph *g, int plan) {
     const qb_cudnn_window window = {.kernel = {3, 3},
                                     .stride = {1 + (plan == POOL), 1 + (plan == POOL)},
                                     .dilation = {1, 1},
@@ -90,7 +90,7 @@ static bool make_plan(qb_ctx *cx, int plan, sweep *s) {
     qb_hash key;
     bool made =
         qb_compiled_create(cx, &problem.compiled) == QB_OK && qb_cudnn_open(cx, &g) == QB_OK;
-    if (made) pose(g, plan);
+    if (made) lower(g, plan);
     made = made && qb_cudnn_choose(cx, g, QB_CUDNN_ANY, &problem, 0, bytes) == QB_OK &&
            qb_compiled_count(problem.compiled) > 0;
     if (made) {
@@ -112,7 +112,7 @@ static bool is_read(qb_ctx *cx, const char *text, size_t bytes) {
     qb_cudnn_graph *g;
     const qb_hash key = qb_hash_bytes("key", 3);
     assert_ok(cx, qb_compiled_create(cx, &compiled));
-    assert_ok(cx, qb_compiled_lend(cx, compiled, key, text, bytes));
+    assert_ok(cx, qb_compiled_borrow(cx, compiled, key, text, bytes));
     assert_ok(cx, qb_cudnn_open(cx, &g));
     const bool good = qb_cudnn_restore(cx, g, compiled, key);
     qb_cudnn_close(g);

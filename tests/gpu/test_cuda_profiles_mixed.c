@@ -110,7 +110,7 @@ static qb_engine *build_mixed(fixture *f) {
     return build(f, f->graph);
 }
 
-static bool is_half(const qb_engine *engine, const char *output) {
+static bool is_16bit_float(const qb_engine *engine, const char *output) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
@@ -125,7 +125,7 @@ static int32_t same_halves(const qb_engine *usual, const qb_engine *plan) {
         qb_step_info info;
         qb_engine_step(usual, s, &info);
         if (!info.f16_reason) continue;
-        assert_true(is_half(plan, info.output));
+        assert_true(is_16bit_float(plan, info.output));
         n++;
     }
     return n;

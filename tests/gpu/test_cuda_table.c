@@ -46,7 +46,8 @@ static void offer(const random_case *c, uint64_t seed, int taken[TACTICS_MAX]) {
     if (other && !plain) fail_msg("%s takes what no plain kernel does", other->name);
 }
 
-/* Convolutions of codes have problems of their own: test_cuda_convs, test_cuda_conv_pool. */
+/* Convolutions of quantized values have problems of their own: test_cuda_convs,
+ * test_cuda_conv_pool. */
 static bool is_elsewhere(const qb_tactic *t) {
     return t->kind == QB_KIND_CONV_POOL ||
            strncmp(t->name, "cuda.conv_s8.", strlen("cuda.conv_s8.")) == 0;
@@ -154,7 +155,7 @@ static void cudnn_stays_out_where_it_is_not_exact(void **state) {
     }
 }
 
-/* What the plain kernel for codes says of a convolution. */
+/* What the plain kernel for quantized values says of a convolution. */
 static const char *remark_on(conv_spec spec, const char *name, char text[64]) {
     conv_case c;
     qb_problem problem;

@@ -109,12 +109,12 @@ static void attend(random_case *c, int64_t n, int64_t h, int64_t i, double *weig
         sum += weight[j];
     }
     for (int64_t e = 0; e < size; e++) {
-        double real = 0;
+        double f32 = 0;
         for (int64_t j = 0; j < keys && sum > 0; j++)
-            real += weight[j] / sum * part_at(c, VALUE, n, h, j, e);
+            f32 += weight[j] / sum * part_at(c, VALUE, n, h, j, e);
         if (out->q.n > 0)
-            real = qb_quantize_value((float)real, out->q.scale[0], out->q.zero[0], out->dtype);
-        qb_number_put(out->dtype, c->expected, at(&out->shape, heads, n, h, i, e), real);
+            f32 = qb_quantize_value((float)f32, out->q.scale[0], out->q.zero[0], out->dtype);
+        qb_number_put(out->dtype, c->expected, at(&out->shape, heads, n, h, i, e), f32);
     }
 }
 

@@ -77,9 +77,9 @@ static bool add(qb_rng *rng, qb_chain *p, known *r) {
         made.growing |= r[o->in[a]].growing;
     }
     if (f == QB_FUNCTION_QUANTIZE)
-        o->codes = (qb_chain_codes){0.05f, (int32_t)random_between(rng, 0, 100),
-                                    random_chance(rng, 50) ? QB_DTYPE_U8 : QB_DTYPE_S8,
-                                    random_chance(rng, 50)};
+        o->quantized = (qb_chain_quantized){0.05f, (int32_t)random_between(rng, 0, 100),
+                                            random_chance(rng, 50) ? QB_DTYPE_U8 : QB_DTYPE_S8,
+                                            random_chance(rng, 50)};
     r[n] = made;
     p->n_operations++;
     return true;

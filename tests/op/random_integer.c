@@ -75,7 +75,7 @@ void random_integer_make(qb_rng *rng, random_case *c) {
     c->problem.out.shape = c->in[0].shape;
 }
 
-void random_integer_settle(qb_rng *rng, random_case *c) {
+void random_integer_finalize(qb_rng *rng, random_case *c) {
     const bool shifted = random_chance(rng, 40), empty = random_chance(rng, 10);
     const float by = (float)random_between(rng, -9, 9);
     float *x = c->data[0];
@@ -103,9 +103,9 @@ static void store(random_case *c, int64_t at, int64_t column, int32_t sum) {
     const bool many = qb_shape_count(&c->in[QB_SCALED_WEIGHT_SCALE].shape) > 1;
     const float *bias = c->data[QB_SCALED_BIAS], *a = c->data[QB_SCALED_DATA_SCALE];
     const float *b = c->data[QB_SCALED_WEIGHT_SCALE];
-    float real = (float)sum * (*a * b[many ? column : 0]);
-    if (bias) real += bias[column];
-    ((float *)c->expected)[at] = real;
+    float f32 = (float)sum * (*a * b[many ? column : 0]);
+    if (bias) f32 += bias[column];
+    ((float *)c->expected)[at] = f32;
 }
 
 static void product(random_case *c) {
@@ -126,7 +126,7 @@ static void product(random_case *c) {
     }
 }
 
-static void codes(random_case *c) {
+static void quantized(random_case *c) {
     const float *x = c->data[0];
     const int64_t n = qb_shape_count(&c->in[0].shape);
     float low = 0.0f, high = 0.0f;
@@ -141,7 +141,7 @@ static void codes(random_case *c) {
 
 void random_integer_reference(random_case *c) {
     if (c->problem.kind == QB_KIND_DYNAMIC_QUANTIZE)
-        codes(c);
+        quantized(c);
     else
         product(c);
 }

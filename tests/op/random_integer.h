@@ -7,7 +7,7 @@
 /* Shapes and types; the data come later. */
 void random_integer_make(qb_rng *rng, random_case *c);
 /* Data to be quantized get other ranges: on one side of 0, or nothing but 0. */
-void random_integer_settle(qb_rng *rng, random_case *c);
+void random_integer_finalize(qb_rng *rng, random_case *c);
 /* Fills c->expected from c->data, by ONNX's definitions; scale[0] and zero[0] are the other two
  * results of DYNAMIC_QUANTIZE. */
 void random_integer_reference(random_case *c);

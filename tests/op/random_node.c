@@ -159,16 +159,16 @@ void random_node_make(qb_rng *rng, random_case *c) {
     }
 }
 
-static float real_of(const random_case *c, int64_t at) {
+static float float_of(const random_case *c, int64_t at) {
     const qb_desc *x = &c->in[0];
     double v = qb_number_get(x->dtype, c->data[0], at);
     return x->q.n > 0 ? x->q.scale[0] * (float)(v - x->q.zero[0]) : (float)v;
 }
 
-static void put(random_case *c, int64_t at, float real) {
+static void put(random_case *c, int64_t at, float f32) {
     const qb_desc *y = &c->problem.out;
-    double v = (double)real;
-    if (y->q.n > 0) v = qb_quantize_value(real, y->q.scale[0], y->q.zero[0], y->dtype);
+    double v = (double)f32;
+    if (y->q.n > 0) v = qb_quantize_value(f32, y->q.scale[0], y->q.zero[0], y->dtype);
     qb_number_put(y->dtype, c->expected, at, v);
 }
 
@@ -177,14 +177,14 @@ static void layer_norm(random_case *c) {
     const float *scale = c->data[1], *bias = c->problem.n_in > 2 ? c->data[2] : NULL;
     for (int64_t r = 0; r < rows; r++) {
         double mean = 0, squares = 0;
-        for (int64_t i = 0; i < n; i++) mean += (double)real_of(c, r * n + i) / (double)n;
+        for (int64_t i = 0; i < n; i++) mean += (double)float_of(c, r * n + i) / (double)n;
         for (int64_t i = 0; i < n; i++) {
-            double d = (double)real_of(c, r * n + i) - mean;
+            double d = (double)float_of(c, r * n + i) - mean;
             squares += d * d / (double)n;
         }
         for (int64_t i = 0; i < n; i++) {
-            double v =
-                ((double)real_of(c, r * n + i) - mean) / sqrt(squares + (double)c->problem.epsilon);
+            double v = ((double)float_of(c, r * n + i) - mean) /
+                       sqrt(squares + (double)c->problem.epsilon);
             put(c, r * n + i, (float)(v * (double)scale[i] + (bias ? (double)bias[i] : 0)));
         }
     }
@@ -197,15 +197,15 @@ static void group_norm(random_case *c) {
     const int64_t plane = qb_shape_count(x) / (x->dim[0] * channels), n = each * plane;
     for (int64_t g = 0; g < x->dim[0] * p->group; g++) {
         double mean = 0, squares = 0;
-        for (int64_t i = 0; i < n; i++) mean += (double)real_of(c, g * n + i) / (double)n;
+        for (int64_t i = 0; i < n; i++) mean += (double)float_of(c, g * n + i) / (double)n;
         for (int64_t i = 0; i < n; i++) {
-            const double d = (double)real_of(c, g * n + i) - mean;
+            const double d = (double)float_of(c, g * n + i) - mean;
             squares += d * d / (double)n;
         }
         for (int64_t i = 0; i < n; i++) {
             const int64_t channel = g % p->group * each + i / plane;
             const double v =
-                ((double)real_of(c, g * n + i) - mean) / sqrt(squares + (double)p->epsilon);
+                ((double)float_of(c, g * n + i) - mean) / sqrt(squares + (double)p->epsilon);
             put(c, g * n + i,
                 (float)(v * (double)((const float *)c->data[1])[channel] +
                         (double)((const float *)c->data[2])[channel]));
@@ -260,7 +260,7 @@ static void reduce(random_case *c) {
         for (int32_t d = 0; d < x->rank; d++)
             if (p->axes >> d & 1u) at[d] = 0;
         double *to = &v[element(&kept, at)];
-        *to = reduced(k, *to, (double)real_of(c, i));
+        *to = reduced(k, *to, (double)float_of(c, i));
     }
     for (int64_t r = 0; r < results; r++) {
         if (k == QB_REDUCE_MEAN) v[r] *= (double)results / (double)n;
@@ -291,7 +291,7 @@ static float resized(const random_case *c, const int64_t *out) {
             at[d] = second ? high[d] : low[d];
             weight *= second ? part[d] : 1 - part[d];
         }
-        sum += (double)real_of(c, element(x, at)) * weight;
+        sum += (double)float_of(c, element(x, at)) * weight;
     }
     return (float)sum;
 }

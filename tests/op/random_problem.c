@@ -28,7 +28,7 @@ static int64_t channels_of(qb_rng *rng, const random_case *c) {
     return c->wide ? 16 * random_between(rng, 1, 16) : random_channels(rng);
 }
 
-/* Of a result, so that its codes are not all at an end. */
+/* Of a result, so that its quantized values are not all at an end. */
 static float scale_of_sums(const random_case *c) { return c->wide ? 0.1f : 0.02f; }
 
 static qb_act random_act(qb_rng *rng) {
@@ -46,13 +46,13 @@ static qb_act random_act(qb_rng *rng) {
     }
 }
 
-static void set_real(qb_desc *desc) {
+static void set_float(qb_desc *desc) {
     desc->dtype = QB_DTYPE_F32;
     desc->q = (qb_qparams){.axis = -1};
 }
 
 /* u8 or s8 with one random scale and zero point in slot `i` of the case. */
-static void set_codes(qb_rng *rng, random_case *c, int i, qb_desc *desc, float scale) {
+static void set_quantized(qb_rng *rng, random_case *c, int i, qb_desc *desc, float scale) {
     desc->dtype = random_chance(rng, 70) ? QB_DTYPE_U8 : QB_DTYPE_S8;
     c->scale[i] = scale * (float)(0.5 + qb_rng_uniform(rng));
     c->zero[i] = (int32_t)random_between(rng, desc->dtype == QB_DTYPE_U8 ? 0 : -128,
@@ -61,11 +61,12 @@ static void set_codes(qb_rng *rng, random_case *c, int i, qb_desc *desc, float s
     desc->q = (qb_qparams){desc->dtype, -1, 1, &c->scale[i], &c->zero[i]};
 }
 
-static void set_either(qb_rng *rng, random_case *c, int i, qb_desc *desc, bool codes, float scale) {
-    if (codes)
-        set_codes(rng, c, i, desc, scale);
+static void set_either(qb_rng *rng, random_case *c, int i, qb_desc *desc, bool quantized,
+                       float scale) {
+    if (quantized)
+        set_quantized(rng, c, i, desc, scale);
     else
-        set_real(desc);
+        set_float(desc);
 }
 
 /* s8 weights, symmetric, one scale or one an output channel. */
@@ -190,7 +191,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     c->constant[QB_IN_WEIGHT] = true;
     set_either(rng, c, QB_IN_DATA, &c->in[QB_IN_DATA], integer, 0.01f);
     if (!integer)
-        set_real(&c->in[QB_IN_WEIGHT]);
+        set_float(&c->in[QB_IN_WEIGHT]);
     else if (transpose)
         set_weight(cx, rng, c, p->group == 1 ? 1 : 0), c->in[QB_IN_WEIGHT].q.n = 1,
                                                        c->in[QB_IN_WEIGHT].q.axis = -1;
@@ -237,7 +238,7 @@ static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
     if (integer)
         set_weight(cx, rng, c, p->transpose_b ? 0 : 1);
     else
-        set_real(&c->in[QB_IN_WEIGHT]);
+        set_float(&c->in[QB_IN_WEIGHT]);
     set_bias(rng, c, n, integer);
     set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 70 : 20),
                scale_of_sums(c));
@@ -441,8 +442,8 @@ static void make_case(qb_ctx *cx, qb_rng *rng, qb_kind kind, bool wide, random_c
     }
     mask_lines(rng, out);
     if (kind == QB_KIND_ATTENTION) random_attention_mask(rng, out);
-    if (kind == QB_KIND_RECURRENT) random_recurrent_settle(rng, out);
-    if (kind == QB_KIND_DYNAMIC_QUANTIZE) random_integer_settle(rng, out);
+    if (kind == QB_KIND_RECURRENT) random_recurrent_finalize(rng, out);
+    if (kind == QB_KIND_DYNAMIC_QUANTIZE) random_integer_finalize(rng, out);
     out->expected = qb_alloc(cx, qb_desc_bytes(&out->problem.out) + 1, 1);
     assert_non_null(out->expected);
     run_reference(cx, out);

@@ -58,7 +58,7 @@ void random_recurrent_make(qb_rng *rng, random_case *c) {
                                       : qb_shape_of(4, first, (int)ways, second, (int)hidden);
 }
 
-void random_recurrent_settle(qb_rng *rng, random_case *c) {
+void random_recurrent_finalize(qb_rng *rng, random_case *c) {
     const int64_t steps = c->in[QB_IN_X].shape.dim[c->problem.recurrence.batch_first ? 1 : 0];
     for (int32_t i = QB_IN_W; i <= QB_IN_R; i++) {
         const int64_t n = qb_shape_count(&c->in[i].shape), k = c->in[i].shape.dim[2];

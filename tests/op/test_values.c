@@ -274,15 +274,15 @@ static void bits_and_choices(void **state) {
 }
 
 /* One of MatMulInteger's matrices with its zero points. */
-typedef struct code_matrix {
+typedef struct quantized_matrix {
     qb_dtype dtype;
     int64_t batch, rows, columns, n_zero; /* batch 0: two dimensions; n_zero 0: none */
     uint8_t *data, *zero;
-} code_matrix;
+} quantized_matrix;
 
-static code_matrix random_codes(qb_rng *rng, int64_t batch, int64_t rows, int64_t columns,
-                                int64_t n_zero) {
-    code_matrix x = {
+static quantized_matrix random_quantized(qb_rng *rng, int64_t batch, int64_t rows, int64_t columns,
+                                         int64_t n_zero) {
+    quantized_matrix x = {
         qb_rng_below(rng, 2) ? QB_DTYPE_U8 : QB_DTYPE_S8, batch, rows, columns, n_zero, NULL, NULL};
     const size_t n = (size_t)((batch ? batch : 1) * rows * columns);
     x.data = malloc(n + 1);
@@ -293,17 +293,17 @@ static code_matrix random_codes(qb_rng *rng, int64_t batch, int64_t rows, int64_
     return x;
 }
 
-static int32_t signed_code(const code_matrix *x, uint8_t code) {
+static int32_t signed_code(const quantized_matrix *x, uint8_t code) {
     return x->dtype == QB_DTYPE_U8 ? code : (int8_t)code;
 }
 
-static int32_t code_less_zero(const code_matrix *x, int64_t b, int64_t r, int64_t c) {
+static int32_t code_less_zero(const quantized_matrix *x, int64_t b, int64_t r, int64_t c) {
     const int64_t at = ((x->batch > 1 ? b : 0) * x->rows + r) * x->columns + c;
     const int32_t zero = x->n_zero == 0 ? 0 : signed_code(x, x->zero[x->n_zero > 1 ? c : 0]);
     return signed_code(x, x->data[at]) - zero;
 }
 
-static int32_t matrix_constant(qb_graph *graph, const code_matrix *x) {
+static int32_t matrix_constant(qb_graph *graph, const quantized_matrix *x) {
     qb_ctx cx;
     qb_ctx_init(&cx);
     const qb_shape flat = {.rank = 2, .dim = {x->rows, x->columns}},
@@ -311,7 +311,7 @@ static int32_t matrix_constant(qb_graph *graph, const code_matrix *x) {
     return qb_graph_add_constant(&cx, graph, "c", x->dtype, x->batch ? &deep : &flat, x->data);
 }
 
-static void product_is_exact(qb_rng *rng, code_matrix a, code_matrix b) {
+static void product_is_exact(qb_rng *rng, quantized_matrix a, quantized_matrix b) {
     const int64_t batch = a.batch > b.batch ? a.batch : b.batch, m = a.rows, n = b.columns;
     qb_graph *graph = new_graph();
     int32_t in[4] = {matrix_constant(graph, &a), matrix_constant(graph, &b), -1, -1};
@@ -350,8 +350,8 @@ static void integers_become_floats(void **state) {
             for (int k = 0; k < 2; k++)
                 sum += (a[i / 3 * 2 + k] - (n > 4 ? a_zero : 0)) *
                        (b[k * 3 + i % 3] - (n > 5 ? b_zero[i % 3] : 0));
-            const float scale = a_scale * b_scale[i % 3], real = (float)sum * scale;
-            assert_true(y[i] == (n > 6 ? real + bias[i % 3] : real));
+            const float scale = a_scale * b_scale[i % 3], f32 = (float)sum * scale;
+            assert_true(y[i] == (n > 6 ? f32 + bias[i % 3] : f32));
         }
     }
     qb_graph_free(graph);
@@ -368,13 +368,14 @@ static void products_of_codes_are_exact(void **state) {
                       lead = (int64_t)qb_rng_below(&rng, 4);
         const int64_t left = lead == 0 ? 0 : lead == 1 ? 3 : 1 + 2 * (lead == 2);
         const int64_t right = lead < 2 ? 0 : lead == 2 ? 3 : 4;
-        code_matrix a = random_codes(&rng, left, m, k, (int64_t)qb_rng_below(&rng, 2));
+        quantized_matrix a = random_quantized(&rng, left, m, k, (int64_t)qb_rng_below(&rng, 2));
         const bool by_column = right == 0 && n > 1 && qb_rng_below(&rng, 2);
         const int64_t n_zero = by_column ? n : (int64_t)qb_rng_below(&rng, 2);
-        product_is_exact(&rng, a, random_codes(&rng, right, k, n, n_zero));
+        product_is_exact(&rng, a, random_quantized(&rng, right, k, n, n_zero));
     }
     enum { LONG = 70000 }; /* so many that sums wrap */
-    code_matrix a = random_codes(&rng, 0, 1, LONG, 0), b = random_codes(&rng, 0, LONG, 1, 0);
+    quantized_matrix a = random_quantized(&rng, 0, 1, LONG, 0),
+                     b = random_quantized(&rng, 0, LONG, 1, 0);
     a.dtype = QB_DTYPE_U8, b.dtype = QB_DTYPE_S8;
     memset(a.data, 255, LONG);
     memset(b.data, 128, LONG);

@@ -14,7 +14,7 @@
 #define GUARD 256 /* keeps the alignment of device memory */
 #define GUARD_BYTE 0xa5
 #define FLOAT_TOLERANCE 1e-4
-#define HALF_TOLERANCE 2e-3       /* results, and perhaps weights, rounded to binary16 */
+#define F16_TOLERANCE 2e-3        /* results, and perhaps weights, rounded to binary16 */
 #define BF16_ROUNDING (1.0 / 256) /* of a result: half a unit of its 8 bits */
 #define TF32_TOLERANCE 2e-3       /* factors rounded to 10 bits: a product is off by up to 2^-10 */
 
@@ -107,7 +107,7 @@ static void slice(qb_rng *rng, qb_desc *desc) {
 }
 
 /* Is every expected value a number in binary16? Quotients may be too large. */
-static bool fits_half(const random_case *c) {
+static bool fits_f16(const random_case *c) {
     const float *value = c->expected;
     int64_t n = qb_shape_count(&c->problem.out.shape);
     for (int64_t i = 0; i < n; i++)
@@ -116,11 +116,11 @@ static bool fits_half(const random_case *c) {
 }
 
 /* Floats that are no constants become f16 or bf16: the data of the case are such numbers. */
-static void pose_half(trial *t) {
+static void lower_f16(trial *t) {
     for (int32_t i = 0; i < t->problem.n_in; i++)
         if (t->in[i].dtype == QB_DTYPE_F32 && !t->c->constant[i]) t->in[i].dtype = t->c->half;
     if (t->problem.out.dtype != QB_DTYPE_F32) return;
-    const bool fits = t->c->half == QB_DTYPE_BF16 || fits_half(t->c);
+    const bool fits = t->c->half == QB_DTYPE_BF16 || fits_f16(t->c);
     if (fits && random_chance(t->rng, 80)) t->problem.out.dtype = t->c->half;
 }
 
@@ -129,7 +129,7 @@ static bool rounds_to_tf32(const qb_tactic *tactic) { return strstr(tactic->name
 
 /* A random form of the problem: layout of all images, and perhaps slices. What copies, and what
  * scales an image on the way, may read another layout than it writes. */
-static void pose(trial *t) {
+static void lower(trial *t) {
     const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC, QB_LAYOUT_NHWC, QB_LAYOUT_ANY};
     qb_layout layout = layouts[random_between(t->rng, 0, 3)];
     const qb_kind kind = t->c->problem.kind;
@@ -149,7 +149,7 @@ static void pose(trial *t) {
         if (slices && random_chance(t->rng, 50) && layout != QB_LAYOUT_ANY)
             slice(t->rng, &t->in[i]);
     }
-    if (t->c->half) pose_half(t);
+    if (t->c->half) lower_f16(t);
     if (!is_image(&t->problem.out.shape)) return;
     t->problem.out.layout = layout;
     if (slices && random_chance(t->rng, 60) && layout != QB_LAYOUT_ANY)
@@ -224,7 +224,7 @@ static void compare_floats(const trial *t, const float *got, const float *expect
         if (expected[i] > high) high = (double)expected[i];
     }
     const double range = fmax(high - low, 1e-3), sums = fmax(range, spread_of_sums(t));
-    const double most = t->c->half == QB_DTYPE_F16  ? HALF_TOLERANCE * sums
+    const double most = t->c->half == QB_DTYPE_F16  ? F16_TOLERANCE * sums
                         : rounds_to_tf32(t->tactic) ? TF32_TOLERANCE * sums
                                                     : FLOAT_TOLERANCE * range;
     /* bf16: the sums are those of f32, and what is written is rounded */
@@ -242,7 +242,8 @@ static bool has_exponential(qb_act_kind act) {
            act == QB_ACT_GELU || act == QB_ACT_GELU_TANH || act == QB_ACT_ELU;
 }
 
-static void compare_codes(const trial *t, const uint8_t *got, const uint8_t *expected, int64_t n) {
+static void compare_quantized(const trial *t, const uint8_t *got, const uint8_t *expected,
+                              int64_t n) {
     /* the processor's functions of one 8-bit value are tables that the reference fills */
     const bool table = t->problem.kind == QB_KIND_UNARY && strcmp(t->tactic->backend, "cpu") == 0;
     bool exact = t->tactic->exactness == QB_EXACT &&
@@ -278,7 +279,7 @@ static void compare(trial *t, const void *data) {
     else if (plain->dtype == QB_DTYPE_S32)
         compare_sums(t, row, t->c->expected, n);
     else
-        compare_codes(t, row, t->c->expected, n);
+        compare_quantized(t, row, t->c->expected, n);
     qb_free(row);
 }
 
@@ -338,7 +339,7 @@ static void release(trial *t) {
 bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_case *c,
                qb_workers *workers) {
     trial t = {.cx = cx, .rng = rng, .tactic = tactic, .c = c};
-    pose(&t);
+    lower(&t);
     if (!tactic->supports(&t.problem, c->constant)) return false;
     int threads = (int)random_between(rng, 1, 2);
     qb_status status = tactic->create(cx, tactic, &t.problem, c->constant, threads, &t.kernel);
@@ -366,6 +367,6 @@ bool trial_takes(uint64_t seed, const qb_tactic *tactic, const random_case *c) {
     qb_rng rng;
     trial t = {.rng = &rng, .tactic = tactic, .c = c};
     qb_rng_seed(&rng, seed);
-    pose(&t);
+    lower(&t);
     return tactic->supports(&t.problem, c->constant);
 }

@@ -283,7 +283,7 @@ out:
 }
 
 /* Is "int8" or "pure" in the list? */
-static bool has_codes(const char *precisions) {
+static bool has_quantized(const char *precisions) {
     return strstr(precisions, "int8") || strstr(precisions, "pure");
 }
 
@@ -301,7 +301,7 @@ static qb_status bench_batches(bench *b, const qb_graph *graph, const qb_graph *
         const char *precisions = b->options->precisions;
         while (next_word(&precisions, precision)) {
             if (qb_now() - b->begin > b->options->seconds) return QB_OK;
-            const qb_graph *g = has_codes(precision) ? quantized : graph;
+            const qb_graph *g = has_quantized(precision) ? quantized : graph;
             QB_TRY(bench_engine(b, g, model, atoll(batch), precision));
         }
     }
@@ -317,7 +317,7 @@ static qb_status bench_model(bench *b, const char *model) {
     }
     QB_GO(bench_zoo(b->cx, model, &graph));
     QB_GO(qb_optimize(b->cx, graph, NULL, NULL));
-    if (has_codes(b->options->precisions)) QB_GO(bench_quantize(b->cx, graph, &quantized));
+    if (has_quantized(b->options->precisions)) QB_GO(bench_quantize(b->cx, graph, &quantized));
     QB_GO(bench_batches(b, graph, quantized, model));
 out:
     qb_graph_free(quantized);

@@ -56,7 +56,7 @@ static qb_status time_collector(qb_ctx *cx, const qb_engine *engine, const optio
     QB_TRY(qb_collector_create(cx, engine, &collector));
     QB_GO(bench_ports_new(cx, engine, 3, &ports));
     for (int64_t b = -WARM_UP; b < o->batches; b++) {
-        QB_GO(qb_collector_turn(cx, collector, &slot));
+        QB_GO(qb_collector_swap(cx, collector, &slot));
         if (b == 0) {
             QB_GO(qb_collector_wait(cx, collector));
             begin = qb_now();

@@ -1,14 +1,16 @@
 /* Times the CUDA convolutions on the fifteen convolution shapes of ResNet-50, beside cuDNN's best
  * plan and the floor.
  *
- *   bench_cuda_convs [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn] [--codes]
+ *   bench_cuda_convs [--batch N] [--json FILE] [--replays N] [--only I] [--no-cudnn] [--quantized
+ * values]
  *
  * Each launch of a captured graph works on its own set of buffers, together well beyond the L2
  * cache; a time is that of a replay divided by its launches, and the figure is the median of the
  * replays. Data are random. cuDNN gets s8 data and results (u8 is not for it) and the same
  * epilogue: scale per channel, bias, ReLU, requantize. Its time is that of the fastest of all plans
  * of all its heuristics and of all other engines that take the problem. The same in FP16, unless
- * --codes: ours, and cuDNN's with bias and ReLU. The JSON is written after each shape. */
+ * --quantized values: ours, and cuDNN's with bias and ReLU. The JSON is written after each shape.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,7 +40,7 @@ static const shape shapes[] = {
 typedef struct options {
     int64_t batch;
     int replays, only;
-    bool cudnn, half;
+    bool cudnn, f16;
     const char *json;
 } options;
 
@@ -52,8 +54,8 @@ typedef struct result {
     timing tactic[MAX_TACTICS];
     int n, best;
     double floor_us, ops, bytes;
-    timing cudnn, half, cudnn_half; /* cuDNN on s8; the best of ours, and cuDNN, on f16 */
-    int32_t plans, half_plans;      /* of cuDNN, timed */
+    timing cudnn, f16, cudnn_f16; /* cuDNN on s8; the best of ours, and cuDNN, on f16 */
+    int32_t plans, f16_plans;     /* of cuDNN, timed */
 } result;
 
 /* The problem of a shape and what it points to. */
@@ -64,7 +66,7 @@ typedef struct job {
     float scale[2], *weight_scale;
     int8_t *weight;
     int32_t *bias;
-    float *half_weight, *half_bias; /* what f16 problems have instead */
+    float *f16_weight, *f16_bias; /* what f16 problems have instead */
 } job;
 
 static void set_desc(qb_desc *d, qb_dtype dtype, int64_t n, int64_t c, int64_t side,
@@ -83,13 +85,13 @@ static qb_status job_init(qb_ctx *cx, job *j, const shape *s, int64_t batch, qb_
     j->weight_scale = qb_alloc(cx, (size_t)s->out_c, sizeof(float));
     j->weight = qb_alloc(cx, (size_t)weights, 1);
     j->bias = qb_alloc(cx, (size_t)s->out_c, sizeof(int32_t));
-    j->half_weight = qb_alloc(cx, (size_t)weights, sizeof(float));
-    j->half_bias = qb_alloc(cx, (size_t)s->out_c, sizeof(float));
-    if (!j->weight_scale || !j->weight || !j->bias || !j->half_weight || !j->half_bias)
+    j->f16_weight = qb_alloc(cx, (size_t)weights, sizeof(float));
+    j->f16_bias = qb_alloc(cx, (size_t)s->out_c, sizeof(float));
+    if (!j->weight_scale || !j->weight || !j->bias || !j->f16_weight || !j->f16_bias)
         return QB_STATUS_NOMEM;
     for (int64_t i = 0; i < weights; i++) {
         j->weight[i] = (int8_t)((int)qb_rng_below(rng, 255) - 127);
-        j->half_weight[i] = (float)j->weight[i] / 1024.0f;
+        j->f16_weight[i] = (float)j->weight[i] / 1024.0f;
     }
     for (int64_t i = 0; i < s->out_c; i++) {
         j->weight_scale[i] = 0.002f + 0.002f * (float)qb_rng_uniform(rng);
@@ -130,16 +132,16 @@ static void job_release(job *j) {
     qb_free(j->weight_scale);
     qb_free(j->weight);
     qb_free(j->bias);
-    qb_free(j->half_weight);
-    qb_free(j->half_bias);
+    qb_free(j->f16_weight);
+    qb_free(j->f16_bias);
 }
 
 /* Times one tactic; us stays 0 when it does not take the problem. */
 static qb_status time_tactic(qb_ctx *cx, const job *j, const qb_tactic *t, const timing_sets *s,
                              int replays, timing *out) {
-    const bool half = j->in[0].dtype == QB_DTYPE_F16;
-    const void *constants[4] = {NULL, half ? (void *)j->half_weight : j->weight,
-                                half ? (void *)j->half_bias : j->bias, NULL};
+    const bool f16 = j->in[0].dtype == QB_DTYPE_F16;
+    const void *constants[4] = {NULL, f16 ? (void *)j->f16_weight : j->weight,
+                                f16 ? (void *)j->f16_bias : j->bias, NULL};
     *out = (timing){.name = t->name};
     return timing_tactic(cx, t, &j->problem, j->constant, constants, s, replays, &out->us,
                          out->impl);
@@ -188,8 +190,8 @@ static qb_status time_cudnn(qb_ctx *cx, const options *o, const job *j, const ti
     return QB_OK;
 }
 
-static qb_status bench_half(qb_ctx *cx, const options *o, const qb_cuda_device *device,
-                            const shape *sh, qb_rng *rng, result *r) {
+static qb_status bench_f16(qb_ctx *cx, const options *o, const qb_cuda_device *device,
+                           const shape *sh, qb_rng *rng, result *r) {
     static result ours;
     qb_status status = QB_OK;
     job j = {0};
@@ -198,16 +200,16 @@ static qb_status bench_half(qb_ctx *cx, const options *o, const qb_cuda_device *
     QB_GO(job_init(cx, &j, sh, o->batch, QB_DTYPE_F16, rng));
     QB_GO(timing_sets_open(cx, &s, device, &j.problem, j.constant));
     QB_GO(time_ours(cx, o, &j, &s, &ours));
-    if (ours.best >= 0) r->half = ours.tactic[ours.best];
-    QB_GO(time_cudnn(cx, o, &j, &s, "cuda.conv_f16.cudnn", &r->cudnn_half, &r->half_plans));
+    if (ours.best >= 0) r->f16 = ours.tactic[ours.best];
+    QB_GO(time_cudnn(cx, o, &j, &s, "cuda.conv_f16.cudnn", &r->cudnn_f16, &r->f16_plans));
 out:
     timing_sets_close(&s);
     job_release(&j);
     return status;
 }
 
-static qb_status bench_codes(qb_ctx *cx, const options *o, const qb_cuda_device *device,
-                             const shape *sh, qb_rng *rng, result *r) {
+static qb_status bench_quantized(qb_ctx *cx, const options *o, const qb_cuda_device *device,
+                                 const shape *sh, qb_rng *rng, result *r) {
     qb_status status = QB_OK;
     job ours = {0}, theirs = {0};
     timing_sets s = {.n = 0};
@@ -233,8 +235,8 @@ static qb_status bench_shape(qb_ctx *cx, const options *o, const qb_cuda_device 
     qb_rng rng;
     qb_rng_seed(&rng, 1);
     *r = (result){.best = -1};
-    QB_TRY(bench_codes(cx, o, device, sh, &rng, r));
-    return o->half ? bench_half(cx, o, device, sh, &rng, r) : QB_OK;
+    QB_TRY(bench_quantized(cx, o, device, sh, &rng, r));
+    return o->f16 ? bench_f16(cx, o, device, sh, &rng, r) : QB_OK;
 }
 
 static void print_result(const shape *s, const result *r) {
@@ -245,19 +247,19 @@ static void print_result(const shape *s, const result *r) {
         (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
         (long long)s->kernel, (long long)s->stride, best ? best->us : 0.0, r->cudnn.us,
         (int)r->plans, r->floor_us, best && r->cudnn.us > 0 ? r->cudnn.us / best->us : 0.0,
-        best ? r->ops / best->us * 1e-6 : 0.0, best ? r->bytes / best->us * 1e-6 : 0.0, r->half.us,
-        r->cudnn_half.us, best ? best->name : "-");
+        best ? r->ops / best->us * 1e-6 : 0.0, best ? r->bytes / best->us * 1e-6 : 0.0, r->f16.us,
+        r->cudnn_f16.us, best ? best->name : "-");
     for (int i = 0; i < r->n; i++)
         printf("    %-40s %8.1f us\n", r->tactic[i].name, r->tactic[i].us);
     fflush(stdout);
 }
 
-static void write_half(FILE *f, const result *r) {
+static void write_f16(FILE *f, const result *r) {
     fprintf(f,
             "\"f16_us\": %.2f, \"f16_tactic\": \"%s\", \"cudnn_f16_us\": %.2f, \"cudnn_f16\": "
             "\"%s\", \"cudnn_f16_plans\": %d, ",
-            r->half.us, r->half.name ? r->half.name : "", r->cudnn_half.us, r->cudnn_half.impl,
-            (int)r->half_plans);
+            r->f16.us, r->f16.name ? r->f16.name : "", r->cudnn_f16.us, r->cudnn_f16.impl,
+            (int)r->f16_plans);
 }
 
 static void write_shape(FILE *f, const options *o, const shape *s, const result *r,
@@ -270,7 +272,7 @@ static void write_shape(FILE *f, const options *o, const shape *s, const result 
             (long long)s->in_c, (long long)s->side, (long long)s->out_c, (long long)s->kernel,
             (long long)s->stride, s->count, best ? best->us : 0.0, best ? best->name : "",
             r->cudnn.us, r->cudnn.impl, (int)r->plans);
-    if (o->half) write_half(f, r);
+    if (o->f16) write_f16(f, r);
     fprintf(f, "\"floor_us\": %.2f, \"operations\": %.0f, \"bytes\": %.0f, \"tactics_us\": {",
             r->floor_us, r->ops, r->bytes);
     for (int i = 0; i < r->n; i++)
@@ -300,11 +302,11 @@ static int write_json(const options *o, const qb_cuda_device *d, const result *r
 }
 
 static bool parse(int argc, char **argv, options *o) {
-    *o = (options){.batch = 128, .replays = 200, .only = -1, .cudnn = true, .half = true};
+    *o = (options){.batch = 128, .replays = 200, .only = -1, .cudnn = true, .f16 = true};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         bool *off = strcmp(argv[i], "--no-cudnn") == 0 ? &o->cudnn
-                    : strcmp(argv[i], "--codes") == 0  ? &o->half
+                    : strcmp(argv[i], "--codes") == 0  ? &o->f16
                                                        : NULL;
         if (off) {
             *off = false;
@@ -327,25 +329,24 @@ static bool parse(int argc, char **argv, options *o) {
 }
 
 static void print_summary(const options *o, const result *r) {
-    double ours = 0.0, cudnn = 0.0, lowest = 0.0, half = 0.0, cudnn_half = 0.0;
-    int ahead = 0, half_ahead = 0, n = 0;
+    double ours = 0.0, cudnn = 0.0, lowest = 0.0, f16 = 0.0, cudnn_f16 = 0.0;
+    int ahead = 0, f16_ahead = 0, n = 0;
     for (size_t i = 0; i < N_SHAPES; i++) {
         if (!is_asked(o, i) || r[i].best < 0) continue;
         double us = r[i].tactic[r[i].best].us;
         ours += shapes[i].count * us;
         cudnn += shapes[i].count * r[i].cudnn.us;
-        half += shapes[i].count * r[i].half.us;
-        cudnn_half += shapes[i].count * r[i].cudnn_half.us;
-        half_ahead += r[i].half.us < r[i].cudnn_half.us;
+        f16 += shapes[i].count * r[i].f16.us;
+        cudnn_f16 += shapes[i].count * r[i].cudnn_f16.us;
+        f16_ahead += r[i].f16.us < r[i].cudnn_f16.us;
         lowest += shapes[i].count * r[i].floor_us;
         ahead += us < r[i].cudnn.us;
         n++;
     }
     printf("ahead of cuDNN on %d of %d; times count: ours %.0f us, cuDNN %.0f us, floor %.0f us\n",
            ahead, n, ours, cudnn, lowest);
-    if (!o->half) return;
-    printf("FP16: ahead on %d of %d; ours %.0f us, cuDNN %.0f us\n", half_ahead, n, half,
-           cudnn_half);
+    if (!o->f16) return;
+    printf("FP16: ahead on %d of %d; ours %.0f us, cuDNN %.0f us\n", f16_ahead, n, f16, cudnn_f16);
 }
 
 int main(int argc, char **argv) {

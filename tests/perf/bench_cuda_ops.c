@@ -13,7 +13,7 @@
 #include "cuda_timing.h"
 
 #define FLOOR_BYTES 4.3e12     /* bytes a second, measured by copies on an H200 */
-#define FLOOR_OPS_CODE 1979e12 /* the datasheet's, of codes ... */
+#define FLOOR_OPS_CODE 1979e12 /* the datasheet's, of quantized values ... */
 #define FLOOR_OPS_HALF 989e12  /* ... and of f16 */
 
 #define U8 QB_DTYPE_U8
@@ -145,7 +145,7 @@ static qb_status set_constant(qb_ctx *cx, job *j, int input, qb_dtype dtype, qb_
 }
 
 static qb_status job_init(qb_ctx *cx, job *j, const step *s, int batch, qb_rng *rng) {
-    bool codes = s->in == U8, image = s->rows == 0;
+    bool quantized = s->in == U8, image = s->rows == 0;
     qb_problem *p = &j->problem;
     *j = (job){.scale = {0.02f, 0.05f, 0.03f}, .weight_scale = 0.002f};
     *p = (qb_problem){.kind = s->kind, .n_in = 1, .in = j->in, .group = s->group, .scale = 1.0f};
@@ -170,7 +170,7 @@ static qb_status job_init(qb_ctx *cx, job *j, const step *s, int batch, qb_rng *
                             .dilation = {1, 1},
                             .pad_begin = {pad, pad},
                             .pad_end = {pad, pad}};
-    qb_dtype weight = codes ? QB_DTYPE_S8 : F32, bias = codes ? QB_DTYPE_S32 : F32;
+    qb_dtype weight = quantized ? QB_DTYPE_S8 : F32, bias = quantized ? QB_DTYPE_S32 : F32;
     if (s->kind == QB_KIND_CONV || s->kind == QB_KIND_MATMUL) {
         qb_shape w = image ? qb_shape_of(4, s->out_c, s->c / s->group, s->kernel, s->kernel)
                            : qb_shape_of(2, s->c, s->out_c);
@@ -189,7 +189,8 @@ static qb_status job_init(qb_ctx *cx, job *j, const step *s, int batch, qb_rng *
             j->in[i] = j->in[0];
             j->in[i].shape = p->out.shape;
         }
-    } else if (s->kind == QB_KIND_MATMUL_INTEGER) { /* codes of no scale, both with a zero point */
+    } else if (s->kind ==
+               QB_KIND_MATMUL_INTEGER) { /* quantized values of no scale, both with a zero point */
         p->n_in = 4;
         QB_TRY(set_constant(cx, j, QB_IN_WEIGHT, weight, qb_shape_of(2, s->c, s->out_c), rng));
         j->in[QB_IN_DATA_ZERO] = (qb_desc){.dtype = U8, .q.axis = -1};

@@ -98,7 +98,7 @@ typedef struct turns {
     double largest, first, later; /* ms */
 } turns;
 
-static qb_status take_turns(qb_ctx *cx, qb_context *context, const row *r, turns *t) {
+static qb_status interleave(qb_ctx *cx, qb_context *context, const row *r, turns *t) {
     double took[TURNS];
     QB_TRY(turn(cx, context, &r->range.max, &t->largest));
     QB_TRY(turn(cx, context, &r->other, &t->first));
@@ -155,7 +155,7 @@ static qb_status measure(qb_ctx *cx, const options *o, const row *r, json_t *out
     QB_GO(reload(cx, r, &engine[1], &load_ms));
     for (int i = 0; i < 2; i++) QB_GO(qb_context_create(cx, engine[i], &context[i]));
     QB_GO(race(cx, o->replays, context, ms));
-    QB_GO(take_turns(cx, context[1], r, &t));
+    QB_GO(interleave(cx, context[1], r, &t));
     snprintf(device, 256, "%s", qb_engine_device(engine[1]));
     json_array_append_new(out, row_json(r, ms, load_ms, &t));
 out:

@@ -47,7 +47,7 @@ static qb_status lap_time(qb_ctx *cx, qb_context *context, double *ms) {
     return QB_OK;
 }
 
-static qb_status take_turns(qb_ctx *cx, qb_context *const context[2], bench_pair *pair) {
+static qb_status interleave(qb_ctx *cx, qb_context *const context[2], bench_pair *pair) {
     double ms[2][ROUNDS_MAX], ratio[ROUNDS_MAX];
     const int n = pair->rounds;
     for (int r = 0; r < n; r++) {
@@ -80,7 +80,7 @@ qb_status bench_pair_measure(qb_ctx *cx, const qb_engine *first, const qb_engine
     }
     const double rounds = SECONDS * 1e3 / (LAPS * (ms[0] + ms[1]));
     pair.rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
-    QB_GO(take_turns(cx, context, &pair));
+    QB_GO(interleave(cx, context, &pair));
     *out = pair;
 out:
     for (int e = 0; e < 2; e++) {

@@ -1,4 +1,4 @@
-/* Two engines of a device replayed by turns. */
+/* Two engines of a device replayed interleaved. */
 #ifndef BENCH_PAIRS_H
 #define BENCH_PAIRS_H
 

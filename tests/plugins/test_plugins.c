@@ -73,7 +73,7 @@ static void a_gate_gives_what_its_operators_give(void **state) {
     close_all(&cx);
 }
 
-/* Quantized by hand: what the plugin reads and writes are codes. */
+/* Quantized by hand: what the plugin reads and writes are quantized values. */
 static void a_gate_runs_on_codes(void **state) {
     (void)state;
     static const struct {

@@ -21,11 +21,11 @@ qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 _Atomic int fake_device_allocations, fake_device_blocks, fake_device_recordings, fake_device_packs,
     fake_device_compilations, fake_device_waits;
 size_t fake_device_odd_scratch;
-bool fake_device_joins, fake_device_attends, fake_device_has_library;
+bool fake_device_fuses, fake_device_attends, fake_device_has_library;
 _Atomic uint32_t fake_device_clock;
 int fake_device_fills_left = -1;
 double (*fake_device_seconds)(const char *tactic, bool alone);
-bool fake_device_has_early, fake_device_early_is_nhwc;
+bool fake_device_has_dependent_launch, fake_device_dependent_is_nhwc;
 static _Thread_local int32_t current;
 static double now;           /* by the clock of fake_device_seconds */
 static const void *last_out; /* of the last launch */
@@ -455,7 +455,7 @@ static const qb_tactic *twin_of(qb_kind kind) {
 
 static bool supports(qb_kind kind, const qb_problem *problem, const bool *constant) {
     qb_desc in[QB_MAX_INPUTS];
-    if (kind == QB_KIND_CONV_POOL && !fake_device_joins) return false;
+    if (kind == QB_KIND_CONV_POOL && !fake_device_fuses) return false;
     if (!is_other_conv(problem)) return twin_of(kind)->supports(problem, constant);
     const qb_problem plain = plain_of(problem, in);
     return twin_of(kind)->supports(&plain, constant);
@@ -510,7 +510,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (problem->out.shape.dim[3] % 2 == 1) (*out)->workspace_bytes += fake_device_odd_scratch;
     (*out)->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     (*out)->packed_bytes = qb_desc_bytes(&problem->in[QB_IN_WEIGHT]);
-    (*out)->packed_form = 1;
+    (*out)->packing_id = 1;
     (*out)->pack = pack;
     const qb_status status = compile(cx, problem, constant, *out);
     if (status == QB_OK) return QB_OK;
@@ -545,17 +545,17 @@ static const qb_tactic fake_conv = {.name = "cuda.fake_conv",
                                     .supports = supports_conv,
                                     .create = create};
 
-static bool supports_early(const qb_problem *p, const bool *constant) {
+static bool supports_dependent(const qb_problem *p, const bool *constant) {
     const bool pixels = p->in[0].layout == QB_LAYOUT_NHWC;
-    return fake_device_has_early && pixels == fake_device_early_is_nhwc &&
+    return fake_device_has_dependent_launch && pixels == fake_device_dependent_is_nhwc &&
            supports(QB_KIND_CONV, p, constant);
 }
-static const qb_tactic fake_early = {.name = "cuda.fake_conv_early",
-                                     .backend = "cuda",
-                                     .kind = QB_KIND_CONV,
-                                     .device_memory = true,
-                                     .supports = supports_early,
-                                     .create = create};
+static const qb_tactic fake_dependent = {.name = "cuda.fake_conv_early",
+                                         .backend = "cuda",
+                                         .kind = QB_KIND_CONV,
+                                         .device_memory = true,
+                                         .supports = supports_dependent,
+                                         .create = create};
 
 static bool supports_library(const qb_problem *p, const bool *constant) {
     return fake_device_has_library && supports_conv(p, constant);
@@ -727,18 +727,10 @@ const qb_device_api *__wrap_qb_device_find(const char *backend) {
 static const qb_tactic *all_tactics[1024];
 
 static void list_tactics(void) {
-    static const qb_tactic *const fakes[] = {&fake_conv,
-                                             &fake_library,
-                                             &fake_early,
-                                             &fake_pool,
-                                             &fake_conv_pool,
-                                             &fake_unary,
-                                             &fake_binary,
-                                             &fake_copy,
-                                             &fake_attention,
-                                             &fake_matmul_integer,
-                                             &fake_dynamic_quantize,
-                                             &planted_conv};
+    static const qb_tactic *const fakes[] = {
+        &fake_conv,      &fake_library,        &fake_dependent,        &fake_pool,
+        &fake_conv_pool, &fake_unary,          &fake_binary,           &fake_copy,
+        &fake_attention, &fake_matmul_integer, &fake_dynamic_quantize, &planted_conv};
     size_t n = 0;
     for (; n < sizeof fakes / sizeof *fakes; n++) all_tactics[n] = fakes[n];
     for (const qb_tactic *const *t = __real_qb_tactics(); *t; t++)

@@ -29,8 +29,8 @@ extern qb_status (*fake_device_on_launch)(qb_ctx *cx, int32_t device);
 /* Seconds of a launch by the device's clock; `alone`: on the same output as the launch before it.
  * For one thread at a time. NULL: all takes a time that is never the same twice. */
 extern double (*fake_device_seconds)(const char *tactic, bool alone);
-/* Is there another tactic for convolutions, "cuda.fake_conv_early"; and for NHWC alone? */
-extern bool fake_device_has_early, fake_device_early_is_nhwc;
+/* Is there another tactic for convolutions, "cuda.fake_conv_dependent"; and for NHWC alone? */
+extern bool fake_device_has_dependent_launch, fake_device_dependent_is_nhwc;
 
 /* Scratch that its convolutions of odd width want, as a library's do at some sizes. */
 extern size_t fake_device_odd_scratch;
@@ -39,12 +39,12 @@ extern _Atomic uint32_t fake_device_clock;
 /* Is there a library's tactic for convolutions, "cuda.fake_conv.cudnn"? */
 extern bool fake_device_has_library;
 /* Has it a tactic for a convolution and a pool as one step? */
-extern bool fake_device_joins;
+extern bool fake_device_fuses;
 /* Has it a tactic for the attention of queries, keys and values side by side, in f16? */
 extern bool fake_device_attends;
 /* A tactic of the processor, "cpu.planted_conv", that goes before all others and is wrong: it
- * leaves the activation out, or it is one off (two codes, where they are integers) in every seventh
- * result. */
+ * leaves the activation out, or it is one off (two quantized values, where they are integers) in
+ * every seventh result. */
 typedef enum planted_tactic { PLANTED_NONE, PLANTED_EPILOGUE, PLANTED_RESULTS } planted_tactic;
 extern planted_tactic fake_planted_tactic;
 /* How many fills of its memory still work; below 0: all. */

@@ -108,7 +108,7 @@ static void sequences_of_any_length_on_the_host(void **state) {
     assert_int_equal(fake_device_blocks, 0);
 }
 
-static void turn_and_run(qb_ctx *cx, qb_context *context, qb_shape shape) {
+static void transpose_and_run(qb_ctx *cx, qb_context *context, qb_shape shape) {
     size_t n;
     assert_ok(cx, qb_context_set_shapes(cx, context, &shape));
     qb_free(open_run(cx, context, 3, &n));
@@ -130,7 +130,7 @@ static void shapes_in_turn_make_nothing_new(void **state) {
     const size_t bytes = qb_context_bytes(context);
     for (int round = 0; round < ROUNDS; round++) {
         for (int i = 0; i < SHAPES; i++)
-            turn_and_run(&cx, context, qb_shape_of(4, 1 + i % 4, 3, 8 + i, 32 - 2 * i));
+            transpose_and_run(&cx, context, qb_shape_of(4, 1 + i % 4, 3, 8 + i, 32 - 2 * i));
         if (round == 0) {
             allocations = fake_device_allocations;
             recordings = fake_device_recordings;
@@ -161,7 +161,8 @@ static void nothing_grows_when_many_shapes_alternate(void **state) {
     const size_t bytes = qb_context_bytes(context);
     qb_engine_memory_of(engine, &before);
     for (int round = 0; round < ROUNDS; round++) {
-        for (int i = 0; i < SHAPES; i++) turn_and_run(&cx, context, qb_shape_of(4, 1, 3, 4 + i, 8));
+        for (int i = 0; i < SHAPES; i++)
+            transpose_and_run(&cx, context, qb_shape_of(4, 1, 3, 4 + i, 8));
         if (round == 0) {
             blocks = fake_device_blocks;
             packs = fake_device_packs;
@@ -285,7 +286,7 @@ static void run_odd(qb_ctx *cx, const qb_engine *engine) {
     qb_engine_memory before, after;
     assert_ok(cx, qb_context_create(cx, engine, &context));
     qb_engine_memory_of(engine, &before);
-    turn_and_run(cx, context, odd);
+    transpose_and_run(cx, context, odd);
     qb_engine_memory_of(engine, &after);
     assert_int_equal(after.workspace, before.workspace + ODD_SCRATCH);
     qb_context_free(context);
@@ -336,7 +337,7 @@ static void a_turn_that_fails_changes_nothing(void **state) {
     assert_memory_equal(before, after, n * sizeof *before);
     assert_int_equal(fake_device_recordings, recordings);
     assert_in_range(fake_device_blocks - blocks, 0, 1); /* the plan of the odd sizes may stay */
-    turn_and_run(&cx, context, odd);
+    transpose_and_run(&cx, context, odd);
     assert_true(qb_context_bytes(context) > bytes);
     qb_free(before);
     qb_free(after);
@@ -348,7 +349,7 @@ static void a_turn_that_fails_changes_nothing(void **state) {
 
 static int compilations_at(qb_ctx *cx, qb_context *context, qb_shape shape) {
     const int before = fake_device_compilations;
-    turn_and_run(cx, context, shape);
+    transpose_and_run(cx, context, shape);
     return fake_device_compilations - before;
 }
 
@@ -426,7 +427,7 @@ static void outside_is_an_error_and_changes_nothing(void **state) {
     qb_ctx_init(&cx);
     qb_engine *engine = build_ranges(&cx, open_image_model, &profile, 1);
     assert_ok(&cx, qb_context_create(&cx, engine, &context));
-    turn_and_run(&cx, context, max);
+    transpose_and_run(&cx, context, max);
     float *before = open_run(&cx, context, 3, &n);
     assert_fails(&cx, qb_context_set_shapes(&cx, context, &outside), QB_STATUS_INVALID);
     assert_message(&cx, "input 'image': axis 0: 5 is outside of 1 to 4");
@@ -543,9 +544,9 @@ static int attend_no_more(void **state) {
     return 0;
 }
 
-/* ---- codes and f16 ---- */
+/* ---- quantized values and f16 ---- */
 
-/* Constants that steps of codes read as floats because they run in f16. */
+/* Constants that steps of quantized values read as floats because they run in f16. */
 static size_t floats_read(const qb_engine *e) {
     size_t n = 0;
     for (int32_t s = 0; s < e->n_steps; s++) {
@@ -559,8 +560,8 @@ static size_t floats_read(const qb_engine *e) {
     return n;
 }
 
-/* Each layer is tried in codes and in f16; floats of weights stay for those alone that run in it,
- * and are told as weights. */
+/* Each layer is tried in quantized values and in f16; floats of weights stay for those alone that
+ * run in it, and are told as weights. */
 static void floats_that_nothing_reads_go(void **state) {
     (void)state;
     enum { BUILDS = 100 };

@@ -14,14 +14,14 @@
 #define CONVS 6
 #define SHAPE qb_shape_of(4, 1, 4, 8, 8)
 
-static double early_in_a_run; /* seconds of a launch */
+static double dependent_in_a_run; /* seconds of a launch */
 static int launches;
 
 /* Alone, the early tactic is a tenth slower. */
 static double seconds(const char *tactic, bool alone) {
     launches++;
     if (strcmp(tactic, "cuda.fake_conv") == 0) return 10e-6;
-    if (strcmp(tactic, "cuda.fake_conv_early") == 0) return alone ? 11e-6 : early_in_a_run;
+    if (strcmp(tactic, "cuda.fake_conv_early") == 0) return alone ? 11e-6 : dependent_in_a_run;
     return 1e-6;
 }
 
@@ -65,9 +65,9 @@ static void make_graph(qb_ctx *cx, qb_graph **out) {
 
 static void open_fixture(fixture *f, double early) {
     qb_ctx_init(&f->cx);
-    fake_device_is_there = fake_device_has_early = true;
+    fake_device_is_there = fake_device_has_dependent_launch = true;
     fake_device_seconds = seconds;
-    early_in_a_run = early;
+    dependent_in_a_run = early;
     qb_test_temp_dir(f->folder);
     qb_test_join(f->cache, f->folder, "timing.cache");
     qb_test_join(f->path[0], f->folder, "one.qbe");
@@ -78,7 +78,7 @@ static void open_fixture(fixture *f, double early) {
 static void close_fixture(fixture *f) {
     qb_graph_free(f->graph);
     fake_device_seconds = NULL;
-    fake_device_has_early = false;
+    fake_device_has_dependent_launch = false;
     assert_int_equal(fake_device_blocks, 0);
 }
 
@@ -92,7 +92,7 @@ static qb_engine *build(fixture *f, const qb_build_spec *how) {
 }
 
 /* Steps by the early tactic; each of them says why, and what it took alone. */
-static int32_t count_early(const qb_engine *engine) {
+static int32_t count_dependent(const qb_engine *engine) {
     int32_t n = 0;
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info step;
@@ -125,11 +125,11 @@ static void what_gains_in_a_run_replaces_what_is_faster_alone(void **state) {
     qb_engine *loaded;
     open_fixture(&f, 10e-6);
     qb_engine *as_chosen = build(&f, &(qb_build_spec){0});
-    assert_int_equal(count_early(as_chosen), 0); /* no faster */
+    assert_int_equal(count_dependent(as_chosen), 0); /* no faster */
     run(&f, as_chosen, first);
-    early_in_a_run = 6e-6;
+    dependent_in_a_run = 6e-6;
     qb_engine *engine = build(&f, &(qb_build_spec){0});
-    assert_int_equal(count_early(engine), CONVS);
+    assert_int_equal(count_dependent(engine), CONVS);
     run(&f, engine, second);
     assert_memory_equal(first, second, sizeof first);
     assert_ok(&f.cx, qb_engine_save(&f.cx, engine, &(qb_engine_origin){0}, f.path[0]));
@@ -167,12 +167,12 @@ static void the_same_timings_decide_the_same(void **state) {
         open_fixture(&f, early ? 6e-6 : 12e-6);
         const qb_build_spec options = {.timing_cache = f.cache};
         qb_engine *engine[2] = {build(&f, &options), NULL};
-        early_in_a_run = early ? 12e-6 : 6e-6;
+        dependent_in_a_run = early ? 12e-6 : 6e-6;
         launches = 0;
         engine[1] = build(&f, &options);
         assert_int_equal(launches, 0);
         for (int i = 0; i < 2; i++) {
-            assert_int_equal(count_early(engine[i]), early ? CONVS : 0);
+            assert_int_equal(count_dependent(engine[i]), early ? CONVS : 0);
             assert_ok(&f.cx, qb_engine_save(&f.cx, engine[i], &(qb_engine_origin){0}, f.path[i]));
             qb_engine_free(engine[i]);
         }
@@ -190,7 +190,7 @@ static void ranges_of_shapes_follow(void **state) {
     const qb_profile profile = {&shape[0], &shape[1], &shape[2]};
     open_fixture(&f, 6e-6);
     qb_engine *engine = build(&f, &(qb_build_spec){.profiles = &profile, .n_profiles = 1});
-    assert_int_equal(count_early(engine), CONVS);
+    assert_int_equal(count_dependent(engine), CONVS);
     for (int i = 0; i < 3; i++) {
         const qb_engine *plan;
         int32_t n = 0;
@@ -221,7 +221,7 @@ static void what_is_far_behind_is_not_tried(void **state) {
     fake_device_seconds = far_behind;
     const int recordings = fake_device_recordings;
     qb_engine *engine = build(&f, &(qb_build_spec){0});
-    assert_int_equal(count_early(engine), 0);
+    assert_int_equal(count_dependent(engine), 0);
     print_message("%d recordings\n", fake_device_recordings - recordings);
     assert_true(fake_device_recordings - recordings <= 4); /* of two tactics and copies alone */
     qb_engine_free(engine);
@@ -252,7 +252,7 @@ static void reorders_count(void **state) {
     float first[256], second[256];
     fixture f;
     open_fixture(&f, 0);
-    fake_device_early_is_nhwc = true;
+    fake_device_dependent_is_nhwc = true;
     fake_device_seconds = in_another_layout;
     reorder_seconds = costly;
     qb_engine *engine = build(&f, &(qb_build_spec){0});
@@ -265,7 +265,7 @@ static void reorders_count(void **state) {
     run(&f, engine, second);
     assert_memory_equal(first, second, sizeof first);
     qb_engine_free(engine);
-    fake_device_early_is_nhwc = false;
+    fake_device_dependent_is_nhwc = false;
     close_fixture(&f);
 }
 

@@ -189,7 +189,7 @@ static void what_falls_to_the_processor_is_told(void **state) {
 /* ---- types ----------------------------------------------------------------------------------- */
 
 typedef struct types {
-    int codes, half, race, mixed; /* steps that compute; of f16 ones those that say why */
+    int quantized, half, race, mixed; /* steps that compute; of f16 ones those that say why */
 } types;
 
 static types types_of(const json_t *steps) {
@@ -201,7 +201,7 @@ static types types_of(const json_t *steps) {
         if (json_number_value(json_object_get(step, "flops")) <= 0 ||
             strcmp(text(step, "provider"), "cuda") != 0)
             continue;
-        n.codes += strcmp(dtype, "s8") == 0 || strcmp(dtype, "u8") == 0;
+        n.quantized += strcmp(dtype, "s8") == 0 || strcmp(dtype, "u8") == 0;
         n.half += strcmp(dtype, "f16") == 0;
         n.race += why && strncmp(why, "the whole engine: f16 ", 22) == 0;
         n.mixed += why && (strncmp(why, "reformat ", 9) == 0 || strncmp(why, "f16 ", 4) == 0);
@@ -242,18 +242,18 @@ static void types_have_reasons(void **state) {
     assert_ok(&cx, qb_optimize(&cx, floats, NULL, NULL));
     assert_ok(&cx, bench_quantize(&cx, floats, &graph));
     qb_graph_free(floats);
-    const types codes = build_quantized(&cx, graph, true);
-    assert_true(codes.codes > 0);
-    assert_int_equal(codes.race + codes.mixed, 0);
+    const types quantized = build_quantized(&cx, graph, true);
+    assert_true(quantized.quantized > 0);
+    assert_int_equal(quantized.race + quantized.mixed, 0);
     fake_device_clock = 2431597554; /* from where it does not take long to see all */
     for (int i = 0; i < BUILDS && (races == 0 || mixed == 0); i++) {
         const types n = build_quantized(&cx, graph, false);
         if (n.race > 0) {
             assert_int_equal(n.half, n.race);
-            assert_int_equal(n.codes, 0);
+            assert_int_equal(n.quantized, 0);
         } else {
-            assert_int_equal(n.half, codes.half + n.mixed);
-            assert_int_equal(n.codes, codes.codes - n.mixed);
+            assert_int_equal(n.half, quantized.half + n.mixed);
+            assert_int_equal(n.quantized, quantized.quantized - n.mixed);
         }
         races += n.race > 0;
         mixed += n.mixed > 0;
@@ -273,9 +273,9 @@ static int n_scaled_products(const qb_engine *engine) {
     return n;
 }
 
-/* Products whose codes are found on the way run on the device, with their scales and zero points,
- * to the same bits as here, where one of them takes its scales along if nobody asks for its sums.
- * In FP16 sums and scales stay f32, whatever way they take. */
+/* Products whose quantized values are found on the way run on the device, with their scales and
+ * zero points, to the same bits as here, where one of them takes its scales along if nobody asks
+ * for its sums. In FP16 sums and scales stay f32, whatever way they take. */
 static void dynamic_quantization_stays_on_the_device(void **state) {
     (void)state;
     static dynamic_results here, there, half;
@@ -303,8 +303,8 @@ static void dynamic_quantization_stays_on_the_device(void **state) {
     }
 }
 
-/* A value with codes of its own is none that a fused step could skip: the scales' product, or what
- * the bias is added to. */
+/* A value with quantized values of its own is none that a fused step could skip: the scales'
+ * product, or what the bias is added to. */
 static void codes_between_stay(void **state) {
     (void)state;
     static const struct {
@@ -329,9 +329,9 @@ static void codes_between_stay(void **state) {
     }
 }
 
-/* One node "x" -> codes, and scale and zero point where they are wanted. */
+/* One node "x" -> quantized values, and scale and zero point where they are wanted. */
 static void run_quantization(qb_ctx *cx, const char *backends, bool scale, bool zero,
-                             uint8_t codes[15], float *s, uint8_t *z) {
+                             uint8_t quantized[15], float *s, uint8_t *z) {
     static const float x[15] = {-1, 0.5f, 2, 3, -0.25f, 1, 1.5f};
     const qb_shape shape = qb_shape_of(2, 3, 5);
     const qb_build_spec options = {.backends = backends, .threads = 1};
@@ -342,7 +342,7 @@ static void run_quantization(qb_ctx *cx, const char *backends, bool scale, bool 
     graph->opset = QB_GRAPH_OPSET;
     const int32_t in = qb_graph_add_value(cx, graph, "x", QB_DTYPE_F32, &shape);
     int32_t out[3] = {qb_graph_add_value(cx, graph, "codes", QB_DTYPE_NONE, NULL), -1, -1};
-    void *results[3] = {codes}, **next = results + 1;
+    void *results[3] = {quantized}, **next = results + 1;
     if (scale) out[1] = qb_graph_add_value(cx, graph, "scale", QB_DTYPE_NONE, NULL), *next++ = s;
     if (zero) out[2] = qb_graph_add_value(cx, graph, "zero", QB_DTYPE_NONE, NULL), *next++ = z;
     assert_ok(cx, qb_graph_add_input(cx, graph, in));
@@ -366,13 +366,13 @@ static void results_that_nobody_wants_are_left_out(void **state) {
     qb_ctx_init(&cx);
     for (int wanted = 0; wanted < 4; wanted++)
         for (int there = 0; there < 2; there++) {
-            uint8_t codes[15] = {0}, zero = 0;
+            uint8_t quantized[15] = {0}, zero = 0;
             float scale = 0;
-            run_quantization(&cx, there ? "cuda" : NULL, wanted & 1, wanted & 2, codes, &scale,
+            run_quantization(&cx, there ? "cuda" : NULL, wanted & 1, wanted & 2, quantized, &scale,
                              &zero);
-            assert_int_equal(codes[0], 0);
-            assert_int_equal(codes[3], 255);
-            assert_int_equal(codes[14], 64); /* 0 */
+            assert_int_equal(quantized[0], 0);
+            assert_int_equal(quantized[3], 255);
+            assert_int_equal(quantized[14], 64); /* 0 */
             assert_true(wanted & 1 ? scale == 4.0f / 255 : scale == 0);
             assert_int_equal(zero, wanted & 2 ? 64 : 0);
         }

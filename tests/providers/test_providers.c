@@ -154,8 +154,8 @@ static void plugins_run_on_the_device(void **state) {
     unsetenv("QB_FAULT");
 }
 
-/* Steps of codes race against the same ones in FP16, some of which the processor runs: it reads the
- * inputs at every replay. */
+/* Steps of quantized values race against the same ones in FP16, some of which the processor runs:
+ * it reads the inputs at every replay. */
 static void engines_race_with_steps_on_the_host(void **state) {
     (void)state;
     const qb_build_spec options = {.backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1};
@@ -173,7 +173,7 @@ static void engines_race_with_steps_on_the_host(void **state) {
     qb_graph_free(graph);
 }
 
-/* So does it where benchmarks replay two engines by turns. */
+/* So does it where benchmarks replay two engines interleaved. */
 static void pairs_are_measured_with_steps_on_the_host(void **state) {
     (void)state;
     const qb_shape shape = qb_shape_of(3, 1, 8, 16);

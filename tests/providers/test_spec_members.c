@@ -148,7 +148,7 @@ static void every_member_changes_the_engine(void **state) {
         const member *m = &members[i];
         qb_graph *graph = make_network(m->network);
         fake_planted_tactic = m->with.check ? PLANTED_RESULTS : PLANTED_NONE;
-        fake_device_joins = m->with.observable; /* it would be an advantage of quantized steps */
+        fake_device_fuses = m->with.observable; /* it would be an advantage of quantized steps */
         char *before = build(graph, &m->without), *again = build(graph, &m->without),
              *after = build(graph, &m->with);
         assert_string_equal(before, again); /* chance would change anything */

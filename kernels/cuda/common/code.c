@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST 8 /* the major version that all kernels need: cp.async, mma.sync of 8-bit codes */
+#define LEAST 8 /* the major version that all kernels need: cp.async, mma.sync of 8-bit values */
 
 #ifdef QB_HAVE_WGMMA
 static const bool has_wgmma = true;

@@ -72,7 +72,7 @@ static qb_status no_device(qb_ctx *cx) {
 }
 
 /* Has this program code for the device, and does the driver take it? */
-static qb_status check_code(qb_ctx *cx, const qb_cuda_device *d) {
+static qb_status check_quantized(qb_ctx *cx, const qb_cuda_device *d) {
     int32_t machine, source;
     QB_TRY(qb_cuda_code_check(cx, qb_cuda_architectures(), d));
     const int code = qb_cuda_code_probe(&machine, &source);
@@ -94,7 +94,7 @@ qb_status qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
     qb_cuda_device device;
     QB_TRY(qb_cuda_check(cx, cudaSetDevice(ordinal), "cudaSetDevice"));
     QB_TRY(describe(cx, ordinal, &device));
-    QB_TRY(check_code(cx, &device));
+    QB_TRY(check_quantized(cx, &device));
     *out = device;
     return QB_OK;
 }

@@ -1,5 +1,5 @@
 // The warp-wide matrix instructions of compute capability 8.0 and later, and the dot product of
-// four codes.
+// four quantized values.
 #ifndef QB_CUDA_MMA_CUH
 #define QB_CUDA_MMA_CUH
 
@@ -33,7 +33,7 @@ QB_DEVICE void qb_mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// sum + the four codes of x (u8 or s8) times those of w (s8).
+// sum + the four quantized values of x (u8 or s8) times those of w (s8).
 template <bool SIGNED> QB_DEVICE int qb_dot4(uint32_t x, uint32_t w, int sum) {
     if (SIGNED)
         asm("dp4a.s32.s32 %0, %1, %2, %0;" : "+r"(sum) : "r"(x), "r"(w));

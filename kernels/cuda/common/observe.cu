@@ -159,8 +159,8 @@ static __device__ void empty_table(unsigned long long *bin, uint32_t *table, int
 }
 
 // The last block: extremes of the whole tensor, and a range that holds them.
-static __device__ void settle(const qb_cuda_observe_shape &p, qb_cuda_observed *state,
-                              uint32_t *table, const uint32_t *low, const uint32_t *high) {
+static __device__ void finalize(const qb_cuda_observe_shape &p, qb_cuda_observed *state,
+                                uint32_t *table, const uint32_t *low, const uint32_t *high) {
     __shared__ uint32_t least, most;
     if (threadIdx.x == 0) least = most = NOTHING;
     __syncthreads();
@@ -236,7 +236,7 @@ static __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     if (!is_last) return;
     __threadfence();
-    settle(p, state, table, low, high);
+    finalize(p, state, table, low, high);
 }
 
 extern "C" int qb_cuda_observe_run(const qb_cuda_observe_shape *p, const float *data,

@@ -27,12 +27,12 @@ void qb_cuda_choose_layouts(const qb_problem *from, qb_problem *to, qb_desc *in)
 
 static void destroy(qb_kernel *kernel) { qb_free(kernel->state); }
 
-qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
+qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *finalized,
                          const void *state, size_t bytes, qb_kernel **out) {
     qb_kernel *kernel;
     if (qb_cuda_count() == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no CUDA device on this machine");
-    QB_TRY(qb_kernel_alloc(cx, tactic, settled, &kernel));
+    QB_TRY(qb_kernel_alloc(cx, tactic, finalized, &kernel));
     kernel->state = qb_alloc(cx, 1, bytes);
     if (!kernel->state) {
         qb_kernel_free(kernel);
@@ -79,7 +79,7 @@ qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
         return status;
     }
     (*out)->packed_bytes = (*inner)->packed_bytes;
-    (*out)->packed_form = (*inner)->packed_form;
+    (*out)->packing_id = (*inner)->packing_id;
     (*out)->packed_inputs = (*inner)->packed_inputs;
     (*out)->workspace_bytes = (*inner)->workspace_bytes;
     (*out)->destroy = destroy_both;

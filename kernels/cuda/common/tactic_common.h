@@ -8,9 +8,9 @@
 /* Gives descs with layout ANY one: images that of the others (NHWC when there is none), all else
  * ROW. The inputs go to in[QB_MAX_INPUTS]. */
 void qb_cuda_choose_layouts(const qb_problem *from, qb_problem *to, qb_desc *in);
-/* A kernel for a settled problem with a copy of `state` (released with it). UNSUPPORTED without a
+/* A kernel for a finalized problem with a copy of `state` (released with it). UNSUPPORTED without a
  * device. */
-qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *settled,
+qb_status qb_cuda_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *finalized,
                          const void *state, size_t bytes, qb_kernel **out);
 /* At most INT32_MAX elements: kernels that count in 32 bits. */
 bool qb_cuda_is_countable(const qb_desc *d);

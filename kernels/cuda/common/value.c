@@ -5,10 +5,10 @@
 
 bool qb_cuda_value_of(const qb_desc *d, qb_cuda_value *out) {
     bool is_float = d->dtype == QB_DTYPE_F32 || d->dtype == QB_DTYPE_F16;
-    bool is_code = d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8;
+    bool is_quantized = d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8;
     *out = (qb_cuda_value){.dtype = (int32_t)d->dtype, .scale = 1.0f, .inverse = 1.0f};
     if (is_float) return d->q.n == 0;
-    if (!is_code || d->q.n != 1) return false;
+    if (!is_quantized || d->q.n != 1) return false;
     out->zero = d->q.zero ? d->q.zero[0] : 0;
     out->scale = d->q.scale[0];
     out->inverse = 1.0f / out->scale;

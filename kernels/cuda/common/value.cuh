@@ -1,4 +1,4 @@
-// Reading and writing real values on the device, and the end of a fused step, bit for bit as
+// Reading and writing dequantized values on the device, and the end of a fused step, bit for bit as
 // kernels/problem.h says. Every product and sum is rounded by itself.
 #ifndef QB_CUDA_VALUE_CUH
 #define QB_CUDA_VALUE_CUH
@@ -120,13 +120,13 @@ QB_DEVICE uint32_t qb_f16_pair(float low, float high) {
     return *(const uint32_t *)&pair;
 }
 
-// Element I of a word of codes as an integer.
+// Element I of a word of quantized values as an integer.
 QB_DEVICE int qb_q8_at(uint32_t word, int i, bool is_signed) {
     int code = (int)(word >> i * 8 & 255u);
     return is_signed ? (int)(int8_t)code : code;
 }
 
-// V elements from element `at` on, as they are: codes less their zero point, not scaled.
+// V elements from element `at` on, as they are: quantized values less their zero point, not scaled.
 template <int V>
 QB_DEVICE void qb_load_unscaled(const qb_cuda_value &p, const void *data, int64_t at,
                                 float (&v)[V]) {
@@ -153,7 +153,7 @@ QB_DEVICE void qb_load_unscaled(const qb_cuda_value &p, const void *data, int64_
 
 QB_DEVICE bool qb_is_q8(int dtype) { return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8; }
 
-// Codes less their zero point to real values.
+// Quantized values less their zero point to dequantized values.
 template <int V> QB_DEVICE void qb_scale(const qb_cuda_value &p, float (&v)[V]) {
     if (!qb_is_q8(p.dtype)) return;
 #pragma unroll
@@ -166,10 +166,10 @@ QB_DEVICE void qb_load_floats(const qb_cuda_value &p, const void *data, int64_t 
     qb_scale<V>(p, v);
 }
 
-// Real value to a code, bytes above it zero. DIVIDE: as COPY does, by a quotient; else as the end
-// of a fused step, by a product. NaN passes the bounds and converts to 0.
-template <bool DIVIDE> QB_DEVICE uint32_t qb_quantize_one(const qb_cuda_value &p, float real) {
-    float v = DIVIDE ? __fdiv_rn(real, p.scale) : __fmul_rn(real, p.inverse);
+// Float to a quantized value, bytes above it zero. DIVIDE: as COPY does, by a quotient; else as the
+// end of a fused step, by a product. NaN passes the bounds and converts to 0.
+template <bool DIVIDE> QB_DEVICE uint32_t qb_quantize_one(const qb_cuda_value &p, float f32) {
+    float v = DIVIDE ? __fdiv_rn(f32, p.scale) : __fmul_rn(f32, p.inverse);
     v = v < p.lowest ? p.lowest : v > p.highest ? p.highest : v;
     return (uint32_t)(__float2int_rn(v) + p.zero) & 255u;
 }
@@ -199,16 +199,16 @@ QB_DEVICE void qb_store_floats(const qb_cuda_value &p, void *data, int64_t at,
 
 // The end of a step for one element. Long: not for unrolled loops.
 QB_DEVICE void qb_epilogue_of_value(const qb_cuda_epilogue_params &p, const void *residual,
-                                    int64_t res_at, void *out, int64_t at, float real) {
+                                    int64_t res_at, void *out, int64_t at, float f32) {
     bool has = p.residual.dtype != QB_DTYPE_NONE;
-    if (!has || p.act_first) real = qb_act_of(p.act, p.alpha, p.beta, real);
+    if (!has || p.act_first) f32 = qb_act_of(p.act, p.alpha, p.beta, f32);
     if (has) {
         float r[1];
         qb_load_floats<1>(p.residual, residual, res_at, r);
-        real = __fadd_rn(real, r[0]);
-        if (!p.act_first) real = qb_act_of(p.act, p.alpha, p.beta, real);
+        f32 = __fadd_rn(f32, r[0]);
+        if (!p.act_first) f32 = qb_act_of(p.act, p.alpha, p.beta, f32);
     }
-    float v[1] = {real};
+    float v[1] = {f32};
     qb_store_floats<1, false>(p.out, out, at, v);
 }
 

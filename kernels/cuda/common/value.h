@@ -1,6 +1,6 @@
-/* What host and device code share about tensors of real values: elements, walks over tensors with
- * any strides, sliding windows, and the end of a fused step. Layouts are ROW and NHWC, with channel
- * slices; the host functions return false for anything else. */
+/* What host and device code share about tensors of dequantized values: elements, walks over tensors
+ * with any strides, sliding windows, and the end of a fused step. Layouts are ROW and NHWC, with
+ * channel slices; the host functions return false for anything else. */
 #ifndef QB_CUDA_VALUE_H
 #define QB_CUDA_VALUE_H
 
@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* How elements become real values and back: real = scale (code - zero). `lowest` and `highest` are
- * the type's bounds less the zero point. Floats have scale 1 and zero point 0. */
+/* How elements become dequantized values and back: f32 = scale (code - zero). `lowest` and
+ * `highest` are the type's bounds less the zero point. Floats have scale 1 and zero point 0. */
 typedef struct qb_cuda_value {
     int32_t dtype; /* F32, F16, U8, S8; NONE: absent. U16 only for moving bits */
     int32_t zero;
@@ -22,7 +22,8 @@ typedef struct qb_cuda_value {
 bool qb_cuda_value_of(const qb_desc *desc, qb_cuda_value *out);
 
 /* The two ends of a move. Where types and parameters are equal the bits move as they are (elements
- * of one, two or four bytes of any type); else real values are converted, codes by a quotient
+ * of one, two or four bytes of any type); else dequantized values are converted, quantized values
+ * by a quotient
  * (*divide). */
 bool qb_cuda_values_of(const qb_desc *from, const qb_desc *to, qb_cuda_value *in,
                        qb_cuda_value *out, int32_t *divide);

@@ -1,4 +1,4 @@
-/* Convolutions on the device, of 8-bit quantized values and of f16: what host code and device code
+/* Convolutions on the device, of 8-bit values and of f16: what host code and device code
  * agree on.
  *
  * Data and result are NHWC. A zero point of the data is folded into the bias: padding is filled
@@ -124,9 +124,9 @@ qb_cuda_epilogue qb_cuda_conv_epilogue(const qb_cuda_conv *conv, uint32_t set);
 /* Does no output reach beyond the data, of windows up to 63 x 63? Then a zero point of the data
  * means the same everywhere. Only for data whose zero point is not 0. */
 bool qb_cuda_conv_is_inside(const qb_cuda_conv *conv);
-/* qb_kernel.packed_form: borders that have a bias of their own are those of one size of image, and
+/* qb_kernel.packing_id: borders that have a bias of their own are those of one size of image, and
  * where all outputs have the same bias it is that of the taps on the data. */
-uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *conv);
+uint64_t qb_cuda_conv_packing_id(const qb_cuda_conv *conv);
 /* Writes all constants (host memory, conv->packed_bytes). */
 void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_packing packing,
                        const void *const *constants, void *packed);
@@ -177,7 +177,7 @@ typedef struct qb_cuda_stem_pool {
     ((p)->conv.kernel_h * 2048 + QB_CUDA_STEM_POOL_LINES(p, rows) * QB_CUDA_STEM_ENTRIES * 16 +    \
      2 * QB_CUDA_STEM_POOL_STAGE)
 #define QB_CUDA_STEM_POOL_SHARED_MOST 115712 /* two blocks fit */
-/* `io` NULL: only loads the code, see qb_cuda_conv_call. */
+/* `io` NULL: only loads the quantized value, see qb_cuda_conv_call. */
 int qb_cuda_conv_stem_pool_wgmma(const qb_cuda_stem_pool *p, const qb_cuda_conv_io *io,
                                  void *stream);
 

@@ -462,16 +462,17 @@ bool qb_cuda_conv_is_inside(const qb_cuda_conv *c) {
            first_taps(c, false) == ((uint64_t)1 << c->kernel_w) - 1;
 }
 
-uint64_t qb_cuda_conv_packed_form(const qb_cuda_conv *c) {
+uint64_t qb_cuda_conv_packing_id(const qb_cuda_conv *c) {
     const int32_t image[] = {c->in_h,     c->in_w,  c->out_h, c->out_w,      c->stride_h,
                              c->stride_w, c->pad_h, c->pad_w, c->dilation_h, c->dilation_w};
-    uint64_t form = qb_form_add(qb_form_add(qb_form_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
-                                (uint64_t)c->group);
-    if (c->paired) form = qb_form_add(form, (uint64_t)c->stride_w);
+    uint64_t form =
+        qb_packing_add(qb_packing_add(qb_packing_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
+                       (uint64_t)c->group);
+    if (c->paired) form = qb_packing_add(form, (uint64_t)c->stride_w);
     for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
-        form = qb_form_add(form, (uint64_t)image[i]);
+        form = qb_packing_add(form, (uint64_t)image[i]);
     if (c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS)
-        form = qb_form_add(qb_form_add(form, first_taps(c, true)), first_taps(c, false));
+        form = qb_packing_add(qb_packing_add(form, first_taps(c, true)), first_taps(c, false));
     return form;
 }
 

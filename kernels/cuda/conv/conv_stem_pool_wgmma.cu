@@ -17,11 +17,11 @@
 
 #include "kernels/cuda/conv/conv_stem_wgmma.cuh"
 
-#define HALF_STAGE (QB_CUDA_STEM_POOL_STAGE / 2) // pixels of even number, those of odd number
+#define F16_STAGE (QB_CUDA_STEM_POOL_STAGE / 2) // pixels of even number, those of odd number
 
 // Where the values of a pixel of the block lie: even and odd ones apart, so that windows with
 // stride 2 read without conflicts.
-QB_DEVICE char *staged(char *stage, int x) { return stage + (x & 1) * HALF_STAGE + x / 2 * 64; }
+QB_DEVICE char *staged(char *stage, int x) { return stage + (x & 1) * F16_STAGE + x / 2 * 64; }
 
 // Adds the bias of the thread's channels to a row's sums.
 QB_DEVICE void add_bias(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int channel,

@@ -58,9 +58,9 @@ template <int STAGES> struct qb_ring {
     }
 };
 
-// ELEMENT: bytes of one. A residual of codes (map_r) comes after the steps of its tile and takes a
-// place in the ring as they do: blocks of BM rows x 64 channels. It stays until the tile is
-// finished, so that steps of the same tile must not have to pass it.
+// ELEMENT: bytes of one. A residual of quantized values (map_r) comes after the steps of its tile
+// and takes a place in the ring as they do: blocks of BM rows x 64 channels. It stays until the
+// tile is finished, so that steps of the same tile must not have to pass it.
 template <int BM, int BN, int BK, int STAGES, int ELEMENT, bool RESIDUAL>
 QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b,
                           const CUtensorMap *map_r, const qb_cuda_conv &p, int flat, int tiles,
@@ -143,8 +143,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     int tile = blockIdx.x + (SHARE ? 0 : group * gridDim.x);
     typename T::E::sum acc[T::repeats][BN / 2];
     // constants stay in registers where there is room for them beside the sums
-    constexpr int ROOM = GROUPS == 3 ? 96 : T::residual ? 160 : 192;
-    constexpr bool HELD = T::E::holds && T::repeats * BN / 2 + BN / 2 <= ROOM;
+    constexpr int CAPACITY = GROUPS == 3 ? 96 : T::residual ? 160 : 192;
+    constexpr bool HELD = T::E::holds && T::repeats * BN / 2 + BN / 2 <= CAPACITY;
     qb_constants<HELD ? BN / 64 : 1> held;
     int held_channel = -1; // where those begin; the grid is such that it seldom changes
     qb_ring<T::stages> at = {0, 0};

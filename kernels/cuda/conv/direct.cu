@@ -37,23 +37,23 @@ QB_DEVICE void add(const qb_cuda_direct &p, const void *in, int64_t at, const fl
 
 // One sum to the result.
 template <class T>
-QB_DEVICE void finish(const qb_cuda_direct &p, const void *residual, const char *packed, void *out,
-                      T sum, int n, int m, int z, int y, int x) {
+QB_DEVICE void epilogue(const qb_cuda_direct &p, const void *residual, const char *packed,
+                        void *out, T sum, int n, int m, int z, int y, int x) {
     const qb_cuda_window &w = p.w;
-    float real = (float)sum;
+    float f32 = (float)sum;
     if (p.integer) {
         if (p.has_bias && !p.has_float_bias)
-            real = (float)((int)sum + ((const int *)(packed + p.at_bias))[m]);
-        real = __fmul_rn(real, ((const float *)(packed + p.at_multiplier))[m]);
+            f32 = (float)((int)sum + ((const int *)(packed + p.at_bias))[m]);
+        f32 = __fmul_rn(f32, ((const float *)(packed + p.at_multiplier))[m]);
     }
-    if (p.has_float_bias) real = __fadd_rn(real, ((const float *)(packed + p.at_bias))[m]);
+    if (p.has_float_bias) f32 = __fadd_rn(f32, ((const float *)(packed + p.at_bias))[m]);
     int64_t pixel[5] = {n, m, z, y, x}, to = w.out_first, res = w.res_first;
 #pragma unroll
     for (int d = 0; d < 5; d++) {
         to += pixel[d] * w.out_stride[d];
         res += pixel[d] * w.res_stride[d];
     }
-    qb_epilogue_of_value(p.end, residual, res, out, to, real);
+    qb_epilogue_of_value(p.end, residual, res, out, to, f32);
 }
 
 template <class T, class W>
@@ -81,7 +81,7 @@ static __global__ void __launch_bounds__(THREADS)
                     image + iz * w.in_stride[2] + iy * w.in_stride[3] + ix * w.in_stride[4];
                 add(p, in, at, weight, channels, sum);
             }
-    finish(p, residual, packed, out, sum, n, m, z, y, x);
+    epilogue(p, residual, packed, out, sum, n, m, z, y, x);
 }
 
 extern "C" int qb_cuda_direct_run(const qb_cuda_direct *p, const void *in, const void *residual,
@@ -189,7 +189,7 @@ static __global__ void __launch_bounds__(TILE_THREADS)
         for (int j = 0; j < 4; j++) {
             int m = channel0 + threadIdx.x % 16 * 4 + j;
             if (at < pixels && m < w.out_c)
-                finish(p, residual, packed, out, mine[j * TILE_THREADS], n, m, z, y, x);
+                epilogue(p, residual, packed, out, mine[j * TILE_THREADS], n, m, z, y, x);
         }
     }
 }

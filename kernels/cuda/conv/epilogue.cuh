@@ -36,27 +36,27 @@ QB_DEVICE int qb_class(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row
 }
 
 // What follows bias and scale: activation and residual.
-QB_DEVICE float qb_activate_one(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float real,
+QB_DEVICE float qb_activate_one(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float f32,
                                 int row, int channel) {
     bool res = p.res_dtype != QB_DTYPE_NONE;
-    if (!res || p.act_first) real = qb_apply(p, real);
+    if (!res || p.act_first) f32 = qb_apply(p, f32);
     if (res) {
         size_t at = (size_t)row * p.res_total + p.res_offset + channel;
-        real = __fadd_rn(real, qb_load_residual(p, io.residual, at));
-        if (!p.act_first) real = qb_apply(p, real);
+        f32 = __fadd_rn(f32, qb_load_residual(p, io.residual, at));
+        if (!p.act_first) f32 = qb_apply(p, f32);
     }
-    return real;
+    return f32;
 }
 
 // One accumulator without its bias to the float value of the result.
 QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int acc, int row,
                              int cls, int channel) {
     acc += __ldg((const int *)(io.packed + p.at_bias) + (size_t)cls * p.n_pad + channel);
-    float real =
+    float f32 =
         __fmul_rn((float)acc, __ldg((const float *)(io.packed + p.at_multiplier) + channel));
     if (p.has_float_bias)
-        real = __fadd_rn(real, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
-    return qb_activate_one(p, io, real, row, channel);
+        f32 = __fadd_rn(f32, __ldg((const float *)(io.packed + p.at_float_bias) + channel));
+    return qb_activate_one(p, io, f32, row, channel);
 }
 
 QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, float acc, int row,
@@ -68,8 +68,8 @@ QB_DEVICE float qb_scale_sum(const qb_cuda_conv &p, const qb_cuda_conv_io &io, f
 template <class T>
 QB_DEVICE void qb_epilogue_one(const qb_cuda_conv &p, const qb_cuda_conv_io &io, T acc, int row,
                                int cls, int channel) {
-    float real = qb_scale_sum(p, io, acc, row, cls, channel);
-    qb_store(p, io.out, (size_t)row * p.out_total + p.out_offset + channel, real);
+    float f32 = qb_scale_sum(p, io, acc, row, cls, channel);
+    qb_store(p, io.out, (size_t)row * p.out_total + p.out_offset + channel, f32);
 }
 
 // 16 consecutive channels of one row, staged in shared memory `step` words apart, which is
@@ -78,11 +78,11 @@ template <class T>
 QB_DEVICE void qb_epilogue_elements(const qb_cuda_conv &p, const qb_cuda_conv_io &io, T *slot,
                                     int step, int row, int channel) {
     int cls = qb_class(p, io, row);
-    float *real = (float *)slot; // a thread's own: each word is read before it is written
+    float *f32 = (float *)slot; // a thread's own: each word is read before it is written
 #pragma unroll 1
     for (int i = 0; i < 16 && channel + i < p.out_c; i++) {
         float v = qb_scale_sum(p, io, slot[i * step], row, cls, channel + i);
-        memcpy(real + i * step, &v, sizeof v);
+        memcpy(f32 + i * step, &v, sizeof v);
     }
     size_t at = (size_t)row * p.out_total + p.out_offset + channel;
     if (p.wide && p.out_dtype == QB_DTYPE_F16 && channel < p.out_c) {
@@ -90,7 +90,7 @@ QB_DEVICE void qb_epilogue_elements(const qb_cuda_conv &p, const qb_cuda_conv_io
         for (int half = 0; half < 2; half++) {
             float v[8];
 #pragma unroll
-            for (int i = 0; i < 8; i++) memcpy(&v[i], real + (half * 8 + i) * step, sizeof v[i]);
+            for (int i = 0; i < 8; i++) memcpy(&v[i], f32 + (half * 8 + i) * step, sizeof v[i]);
             ((uint4 *)((__half *)io.out + at))[half] = qb_pack_f16(v);
         }
         return;
@@ -98,7 +98,7 @@ QB_DEVICE void qb_epilogue_elements(const qb_cuda_conv &p, const qb_cuda_conv_io
 #pragma unroll 1
     for (int i = 0; i < 16 && channel + i < p.out_c; i++) {
         float v;
-        memcpy(&v, real + i * step, sizeof v);
+        memcpy(&v, f32 + i * step, sizeof v);
         qb_store(p, io.out, at + i, v);
     }
 }

@@ -32,7 +32,7 @@ QB_DEVICE void qb_store_rows_of_words(const qb_unaligned_rows &p, const uint32_t
 
 // A row that begins in the middle of a word: its first and last halves go by themselves.
 QB_DEVICE void qb_store_rows_of_f16(const qb_unaligned_rows &p, const uint32_t *box) {
-    int k = threadIdx.x & 31, n = p.bytes / 2; // halves
+    int k = threadIdx.x & 31, n = p.bytes / 2; // f16 values
 #pragma unroll
     for (int r = 0; r < 8; r++) {
         if (r >= p.rows) break;

@@ -7,13 +7,13 @@
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/conv/conv.h"
 
-QB_DEVICE void qb_store(const qb_cuda_conv &p, void *out, size_t at, float real) {
+QB_DEVICE void qb_store(const qb_cuda_conv &p, void *out, size_t at, float f32) {
     if (p.out_dtype == QB_DTYPE_F32) {
-        ((float *)out)[at] = real;
+        ((float *)out)[at] = f32;
     } else if (p.out_dtype == QB_DTYPE_F16) {
-        ((__half *)out)[at] = __float2half_rn(real);
+        ((__half *)out)[at] = __float2half_rn(f32);
     } else {
-        float v = __fmul_rn(real, p.inverse);
+        float v = __fmul_rn(f32, p.inverse);
         v = v < p.lowest ? p.lowest : v > p.highest ? p.highest : v; // NaN passes, converts to 0
         ((uint8_t *)out)[at] = (uint8_t)(__float2int_rn(v) + p.out_zero);
     }
@@ -97,9 +97,9 @@ template <int N> QB_DEVICE void qb_act_fast(const qb_cuda_conv &p, bool coarse, 
 }
 
 // The low byte is the quantized value less its zero point. MAYBE_NAN: NaN becomes the zero point.
-template <bool MAYBE_NAN> QB_DEVICE uint32_t qb_quantized_bits(const qb_cuda_conv &p, float real) {
-    float code = fminf(fmaxf(__fmul_rn(real, p.inverse), p.lowest), p.highest);
-    if (MAYBE_NAN && real != real) code = 0.0f;
+template <bool MAYBE_NAN> QB_DEVICE uint32_t qb_quantized_bits(const qb_cuda_conv &p, float f32) {
+    float code = fminf(fmaxf(__fmul_rn(f32, p.inverse), p.lowest), p.highest);
+    if (MAYBE_NAN && f32 != f32) code = 0.0f;
     return __float_as_uint(__fadd_rn(code, QB_ROUND_MAGIC));
 }
 
@@ -141,8 +141,8 @@ QB_DEVICE void qb_store_floats16(const qb_cuda_conv &p, void *out, size_t at, bo
         qb_store_f16x16((__half *)out + at, valid, word);
         return;
     }
-    uint4 codes = qb_pack_q8<MAYBE_NAN>(p, v);
-    if (valid) *(uint4 *)((char *)out + at) = codes;
+    uint4 quantized = qb_pack_q8<MAYBE_NAN>(p, v);
+    if (valid) *(uint4 *)((char *)out + at) = quantized;
 }
 
 // The first `left` of 16 floats from element `at` on, wherever that lies.

@@ -164,7 +164,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
                 i == QB_IN_DATA || i == QB_IN_RESIDUAL ? QB_LAYOUT_NHWC : QB_LAYOUT_ROW;
     kernel->problem.out.layout = QB_LAYOUT_NHWC;
     kernel->packed_bytes = (size_t)state.conv.packed_bytes;
-    kernel->packed_form = qb_cuda_conv_packed_form(&state.conv);
+    kernel->packing_id = qb_cuda_conv_packing_id(&state.conv);
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (qb_problem_has(problem, QB_IN_BIAS)) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     if (state.conv.splits > 1)

@@ -1,4 +1,5 @@
-/* A convolution of codes and the max pool behind it as one kernel: the first layer of a network. */
+/* A convolution of quantized values and the max pool behind it as one kernel: the first layer of a
+ * network. */
 #include "kernels/cuda/common/code.h"
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/conv/conv.h"
@@ -16,7 +17,7 @@ static bool window_fits(int32_t kernel, int32_t stride, int32_t pad, int32_t in,
            pad < kernel && (int64_t)(out - 1) * stride - pad < in;
 }
 
-static bool pose(const qb_problem *p, const bool *constant, qb_cuda_stem_pool *pool) {
+static bool lower(const qb_problem *p, const bool *constant, qb_cuda_stem_pool *pool) {
     qb_problem conv, unused;
     qb_desc between;
     const qb_window *w = &p->after;
@@ -71,7 +72,7 @@ static int32_t choose_rows(const qb_cuda_stem_pool *p, int32_t multiprocessors) 
 
 static bool cuda_conv_pool_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_stem_pool pool;
-    return pose(problem, constant, &pool);
+    return lower(problem, constant, &pool);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -105,18 +106,18 @@ static qb_status cuda_conv_pool_create(qb_ctx *cx, const qb_tactic *tactic,
     qb_cuda_stem_pool pool;
     qb_cuda_device device;
     (void)threads;
-    if (!pose(problem, constant, &pool))
+    if (!lower(problem, constant, &pool))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(qb_cuda_need_check(cx, tactic->name, &need, &device));
     pool.rows = choose_rows(&pool, device.multiprocessors);
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[QB_MAX_INPUTS];
-    qb_cuda_choose_layouts(problem, &settled, in);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &pool, sizeof pool, out));
+    qb_cuda_choose_layouts(problem, &finalized, in);
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &pool, sizeof pool, out));
     qb_kernel *kernel = *out;
     kernel->packed_bytes = (size_t)pool.conv.packed_bytes;
-    kernel->packed_form = qb_cuda_conv_packed_form(&pool.conv);
+    kernel->packing_id = qb_cuda_conv_packing_id(&pool.conv);
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (qb_problem_has(problem, QB_IN_BIAS)) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;

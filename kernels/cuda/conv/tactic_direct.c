@@ -1,11 +1,11 @@
-/* The plain convolution and transposed convolution as tactics, for 8-bit codes and for floats (f16
+/* The plain convolution and transposed convolution as tactics, for 8-bit values and for floats (f16
  * or f32 data, f32 weights and sums). */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/conv/direct.h"
 
-static bool is_code(const qb_desc *d) {
+static bool is_quantized(const qb_desc *d) {
     return (d->dtype == QB_DTYPE_U8 || d->dtype == QB_DTYPE_S8) && d->q.n > 0;
 }
 
@@ -13,10 +13,10 @@ static bool is_float(const qb_desc *d) {
     return (d->dtype == QB_DTYPE_F32 || d->dtype == QB_DTYPE_F16) && d->q.n == 0;
 }
 
-static bool pose_operands(const qb_problem *p, const bool *constant, bool smooth,
-                          qb_cuda_direct *d) {
+static bool lower_operands(const qb_problem *p, const bool *constant, bool smooth,
+                           qb_cuda_direct *d) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
-    d->integer = is_code(x) && is_code(w);
+    d->integer = is_quantized(x) && is_quantized(w);
     if (!constant[QB_IN_WEIGHT] || (w->layout != QB_LAYOUT_ROW && w->layout != QB_LAYOUT_ANY))
         return false;
     if (!d->integer && (!is_float(x) || w->dtype != QB_DTYPE_F32)) return false;
@@ -29,13 +29,13 @@ static bool pose_operands(const qb_problem *p, const bool *constant, bool smooth
     return constant[QB_IN_BIAS] && (d->has_float_bias || (d->integer && b->dtype == QB_DTYPE_S32));
 }
 
-static bool pose(const qb_problem *p, const bool *constant, bool smooth, qb_problem *settled,
-                 qb_desc *in, qb_cuda_direct *d) {
+static bool lower(const qb_problem *p, const bool *constant, bool smooth, qb_problem *finalized,
+                  qb_desc *in, qb_cuda_direct *d) {
     *d = (qb_cuda_direct){.transposed = p->kind == QB_KIND_CONV_TRANSPOSE};
-    if (p->n_in < 2 || p->n_in > 4 || !pose_operands(p, constant, smooth, d)) return false;
-    qb_cuda_choose_layouts(p, settled, in);
-    if (!qb_cuda_window_of(settled, &d->w) || !qb_cuda_value_of(&in[QB_IN_DATA], &d->in) ||
-        !qb_cuda_epilogue_params_of(settled, &d->end))
+    if (p->n_in < 2 || p->n_in > 4 || !lower_operands(p, constant, smooth, d)) return false;
+    qb_cuda_choose_layouts(p, finalized, in);
+    if (!qb_cuda_window_of(finalized, &d->w) || !qb_cuda_value_of(&in[QB_IN_DATA], &d->in) ||
+        !qb_cuda_epilogue_params_of(finalized, &d->end))
         return false;
     int64_t taps = (int64_t)d->w.kernel[0] * d->w.kernel[1] * d->w.kernel[2], end = 0;
     int64_t weights = taps * (d->w.in_c / d->w.group) * d->w.out_c;
@@ -110,15 +110,15 @@ static qb_status launch_tile(qb_ctx *cx, const qb_kernel *kernel, const qb_launc
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                         const bool *constant, bool smooth, qb_kernel **out) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[4];
     qb_cuda_direct d;
-    if (!pose(problem, constant, smooth, &settled, in, &d))
+    if (!lower(problem, constant, smooth, &finalized, in, &d))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &d, sizeof d, out));
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &d, sizeof d, out));
     qb_kernel *kernel = *out;
     kernel->packed_bytes = (size_t)d.packed_bytes;
-    kernel->packed_form = qb_form_add(1, (uint64_t)d.w.group);
+    kernel->packing_id = qb_packing_add(1, (uint64_t)d.w.group);
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (d.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;
@@ -127,11 +127,11 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 
 #define WINDOW(SYMBOL, NAME, KIND, SMOOTH, EXACTNESS, LAUNCH)                                      \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
-        qb_problem settled;                                                                        \
+        qb_problem finalized;                                                                      \
         qb_desc in[4];                                                                             \
         qb_cuda_direct d;                                                                          \
         if (LAUNCH == launch_tile && problem->group != 1) return false;                            \
-        return problem->kind == KIND && pose(problem, constant, SMOOTH, &settled, in, &d);         \
+        return problem->kind == KIND && lower(problem, constant, SMOOTH, &finalized, in, &d);      \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \

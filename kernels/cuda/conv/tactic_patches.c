@@ -39,7 +39,7 @@ static bool is_side_by_side(const qb_problem *p) {
            is_channels_last(&p->out) && p->in[QB_IN_DATA].shape.rank == 4;
 }
 
-static bool pose(const qb_problem *p, const bool *constant, inner_problem *to) {
+static bool lower(const qb_problem *p, const bool *constant, inner_problem *to) {
     if (!is_side_by_side(p) || !constant[QB_IN_WEIGHT] || p->n_in > 4) return false;
     const int64_t *x = p->in[QB_IN_DATA].shape.dim, *y = p->out.shape.dim;
     int64_t size = (int64_t)qb_dtype_size(p->in[QB_IN_DATA].dtype);
@@ -69,7 +69,7 @@ static bool pose(const qb_problem *p, const bool *constant, inner_problem *to) {
 
 static bool supports(const qb_tactic *conv, const qb_problem *problem, const bool *constant) {
     inner_problem inner;
-    return pose(problem, constant, &inner) && conv->supports(&inner.problem, constant);
+    return lower(problem, constant, &inner) && conv->supports(&inner.problem, constant);
 }
 
 /* [M, C, kh, kw] to [M, kh, kw, C]: the order of a patch. */
@@ -80,20 +80,20 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     const int64_t *dim = weight->shape.dim;
     size_t size = qb_dtype_size(weight->dtype);
     int64_t taps = dim[2] * dim[3];
-    char *turned = qb_alloc(cx, (size_t)qb_shape_count(&weight->shape) + 1, size);
-    if (!turned) return QB_STATUS_NOMEM;
+    char *transposed = qb_alloc(cx, (size_t)qb_shape_count(&weight->shape) + 1, size);
+    if (!transposed) return QB_STATUS_NOMEM;
     for (int64_t m = 0; m < dim[0]; m++)
         for (int64_t c = 0; c < dim[1]; c++)
             for (int64_t t = 0; t < taps; t++)
-                memcpy(turned + (size_t)((m * taps + t) * dim[1] + c) * size,
+                memcpy(transposed + (size_t)((m * taps + t) * dim[1] + c) * size,
                        (const char *)constants[QB_IN_WEIGHT] +
                            (size_t)((m * dim[1] + c) * taps + t) * size,
                        size);
     const void *in[4] = {0};
     for (int32_t i = 0; i < kernel->problem.n_in; i++) in[i] = constants[i];
-    in[QB_IN_WEIGHT] = turned;
+    in[QB_IN_WEIGHT] = transposed;
     qb_status status = s->conv->pack(cx, s->conv, in, packed);
-    qb_free(turned);
+    qb_free(transposed);
     return status;
 }
 
@@ -115,7 +115,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
                         const qb_problem *problem, const bool *constant, int threads,
                         qb_kernel **out) {
     inner_problem inner;
-    if (!pose(problem, constant, &inner))
+    if (!lower(problem, constant, &inner))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     int64_t end = 0;
     patches_state s = {.patches = inner.patches};

@@ -7,7 +7,7 @@
 #define THREADS 256
 #define PITCH (SIDE + 4)
 
-// Codes less the zero point, which may belong to the column.
+// Quantized values less the zero point, which may belong to the column.
 template <class T>
 QB_DEVICE T element(const qb_cuda_value &p, const void *data, int64_t at, int zero) {
     if constexpr ((T)0.5f == (T)0) {
@@ -39,25 +39,25 @@ QB_DEVICE void load(const qb_cuda_value &p, const void *data, int64_t first, int
 
 // One sum to the result.
 template <class T>
-QB_DEVICE void finish(const qb_cuda_matmul &p, const void *residual, const char *packed, void *out,
-                      T sum, int m, int n) {
-    float real = (float)sum;
+QB_DEVICE void epilogue(const qb_cuda_matmul &p, const void *residual, const char *packed,
+                        void *out, T sum, int m, int n) {
+    float f32 = (float)sum;
     if (p.integer) {
         if (p.has_bias && !p.has_float_bias)
-            real = (float)((int)sum + ((const int *)(packed + p.at_bias))[n]);
-        real = __fmul_rn(real, ((const float *)(packed + p.at_multiplier))[n]);
+            f32 = (float)((int)sum + ((const int *)(packed + p.at_bias))[n]);
+        f32 = __fmul_rn(f32, ((const float *)(packed + p.at_multiplier))[n]);
     } else {
-        real = __fmul_rn(real, p.scale);
+        f32 = __fmul_rn(f32, p.scale);
     }
-    if (p.has_float_bias) real = __fadd_rn(real, ((const float *)(packed + p.at_bias))[n]);
+    if (p.has_float_bias) f32 = __fadd_rn(f32, ((const float *)(packed + p.at_bias))[n]);
     int64_t at = ((int64_t)blockIdx.y * p.m + m) * p.n + n;
-    qb_epilogue_of_value(p.end, residual, at, out, at, real);
+    qb_epilogue_of_value(p.end, residual, at, out, at, f32);
 }
 
 // A block's results, each to finish(sum, m, n).
-template <class T, class ZeroA, class ZeroB, class Finish>
+template <class T, class ZeroA, class ZeroB, class Epilogue>
 QB_DEVICE void multiply(const qb_cuda_matmul &p, uint32_t columns, const void *a, const void *b,
-                        ZeroA zero_a, ZeroB zero_b, Finish finish) {
+                        ZeroA zero_a, ZeroB zero_b, Epilogue epilogue) {
     __shared__ T left[DEPTH][PITCH], right[DEPTH][PITCH];
     int m0 = blockIdx.x / columns * SIDE, n0 = blockIdx.x % columns * SIDE;
     int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
@@ -95,7 +95,7 @@ QB_DEVICE void multiply(const qb_cuda_matmul &p, uint32_t columns, const void *a
 #pragma unroll 1
         for (int j = 0; j < 4; j++) {
             int m = m0 + row + i, n = n0 + column + j;
-            if (m < p.m && n < p.n) finish(mine[j * THREADS], m, n);
+            if (m < p.m && n < p.n) epilogue(mine[j * THREADS], m, n);
         }
     }
 }
@@ -108,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS)
     multiply<T>(
         p, columns, a, b, [&](int) { return p.a.zero; },
         [&](int n) { return p.integer ? zeros[n] : 0; },
-        [&](T sum, int m, int n) { finish(p, residual, packed, out, sum, m, n); });
+        [&](T sum, int m, int n) { epilogue(p, residual, packed, out, sum, m, n); });
 }
 
 static __global__ void __launch_bounds__(THREADS)

@@ -24,7 +24,8 @@ typedef struct qb_cuda_matmul {
     int64_t at_multiplier, at_weight_zero, at_bias, packed_bytes;
 } qb_cuda_matmul;
 /* The problem without the places in the packed block; false when it is none, or an operand is not
- * row-major. `smooth`: takes the activations that are not exact on codes, and no others. */
+ * row-major. `smooth`: takes the activations that are not exact on quantized values, and no others.
+ */
 bool qb_cuda_matmul_of(const qb_problem *p, const bool *constant, bool smooth, qb_cuda_matmul *x);
 /* MATMUL_INTEGER: only the sizes and strides count. Zero points are of their operand's type; NULL:
  * none. `b_zeros`: one, or one for each column. */
@@ -35,13 +36,14 @@ typedef struct qb_cuda_integer {
 int qb_cuda_matmul_integer_run(const qb_cuda_integer *p, const void *a, const void *b,
                                const void *a_zero, const void *b_zero, void *out, void *stream);
 /* Around a product of s8 by a library, out = a b with rows of k and n elements, both multiples of
- * 16. Before it: a's codes as s8 into `codes` (NULL: they are), and the sums of its rows into
- * `sums` (NULL: nobody asks). After it: zero points, for which `columns` has the sums of b's
- * columns. u8 codes count as s8 with a zero point 128 less. */
-int qb_cuda_integer_begin_run(const qb_cuda_integer *p, const void *a, void *codes, int32_t *sums,
-                              void *stream);
-int qb_cuda_integer_end_run(const qb_cuda_integer *p, const void *a_zero, const void *b_zero,
-                            const int32_t *sums, const int32_t *columns, void *out, void *stream);
+ * 16. Before it: a's quantized values as s8 into `quantized values` (NULL: they are), and the sums
+ * of its rows into `sums` (NULL: nobody asks). After it: zero points, for which `columns` has the
+ * sums of b's columns. u8 quantized values count as s8 with a zero point 128 less. */
+int qb_cuda_integer_begin_run(const qb_cuda_integer *p, const void *a, void *quantized,
+                              int32_t *sums, void *stream);
+int qb_cuda_integer_epilogue_run(const qb_cuda_integer *p, const void *a_zero, const void *b_zero,
+                                 const int32_t *sums, const int32_t *columns, void *out,
+                                 void *stream);
 
 int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b, const void *residual,
                        const char *packed, void *out, void *stream);

@@ -11,7 +11,7 @@
 
 // A warp takes a row.
 static __global__ void __launch_bounds__(32 * WARPS)
-    begin(const uint4 *a, uint4 *codes, int *sums, int rows, int pieces, uint32_t flip) {
+    begin(const uint4 *a, uint4 *quantized, int *sums, int rows, int pieces, uint32_t flip) {
     const int row = blockIdx.x * WARPS + threadIdx.x / 32;
     if (row >= rows) return;
     int sum = 0;
@@ -19,7 +19,7 @@ static __global__ void __launch_bounds__(32 * WARPS)
         const int64_t at = (int64_t)row * pieces + i;
         uint4 v = a[at];
         v = make_uint4(v.x ^ flip, v.y ^ flip, v.z ^ flip, v.w ^ flip);
-        if (codes) codes[at] = v;
+        if (quantized) quantized[at] = v;
         sum = __dp4a((int)v.x, 0x01010101, sum);
         sum = __dp4a((int)v.y, 0x01010101, sum);
         sum = __dp4a((int)v.z, 0x01010101, sum);
@@ -51,18 +51,18 @@ static __global__ void __launch_bounds__(THREADS)
     out[at] = v;
 }
 
-extern "C" int qb_cuda_integer_begin_run(const qb_cuda_integer *p, const void *a, void *codes,
+extern "C" int qb_cuda_integer_begin_run(const qb_cuda_integer *p, const void *a, void *quantized,
                                          int32_t *sums, void *stream) {
     const int rows = p->shape.m * p->shape.matrices;
     begin<<<(rows + WARPS - 1) / WARPS, 32 * WARPS, 0, (cudaStream_t)stream>>>(
-        (const uint4 *)a, (uint4 *)codes, sums, rows, p->shape.k / 16,
+        (const uint4 *)a, (uint4 *)quantized, sums, rows, p->shape.k / 16,
         p->a_signed ? 0 : 0x80808080u);
     return (int)cudaGetLastError();
 }
 
-extern "C" int qb_cuda_integer_end_run(const qb_cuda_integer *p, const void *a_zero,
-                                       const void *b_zero, const int32_t *sums,
-                                       const int32_t *columns, void *out, void *stream) {
+extern "C" int qb_cuda_integer_epilogue_run(const qb_cuda_integer *p, const void *a_zero,
+                                            const void *b_zero, const int32_t *sums,
+                                            const int32_t *columns, void *out, void *stream) {
     const uint32_t pieces = (uint32_t)p->shape.n / 4,
                    n = pieces * (uint32_t)(p->shape.m * p->shape.matrices);
     end<<<(n + THREADS - 1) / THREADS, THREADS, 0, (cudaStream_t)stream>>>(

@@ -14,7 +14,7 @@
 #define SIDE 64
 #define DEPTH 32
 #define THREADS 128
-#define PITCH (DEPTH + 8) // halves
+#define PITCH (DEPTH + 8) // f16 values
 #define PIECES (SIDE * DEPTH / THREADS)
 
 // One operand's view: `across` runs along m or n, `down` along k.
@@ -157,10 +157,10 @@ static __global__ void __launch_bounds__(THREADS)
     for (int i = threadIdx.x; i < SIDE * SIDE; i += THREADS) {
         int m = m0 + i / SIDE, n = n0 + i % SIDE;
         if (m >= p.m || n >= p.n) continue;
-        float real = __fmul_rn(results[i], p.scale);
-        if (p.has_float_bias) real = __fadd_rn(real, ((const float *)(packed + p.at_bias))[n]);
+        float f32 = __fmul_rn(results[i], p.scale);
+        if (p.has_float_bias) f32 = __fadd_rn(f32, ((const float *)(packed + p.at_bias))[n]);
         int64_t at = ((int64_t)blockIdx.y * p.m + m) * p.n + n;
-        qb_epilogue_of_value(p.end, residual, at, out, at, real);
+        qb_epilogue_of_value(p.end, residual, at, out, at, f32);
     }
 }
 

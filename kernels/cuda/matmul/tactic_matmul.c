@@ -1,4 +1,4 @@
-/* The plain matrix product as a tactic: 8-bit codes, or floats of either size. A constant operand
+/* The plain matrix product as a tactic: 8-bit values, or floats of either size. A constant operand
  * is packed as it is. */
 #include <string.h>
 
@@ -15,8 +15,8 @@ static bool is_row(const qb_desc *d) {
            d->shape.rank >= 2;
 }
 
-static bool pose_operands(const qb_problem *p, const bool *constant, bool smooth,
-                          qb_cuda_matmul *x) {
+static bool lower_operands(const qb_problem *p, const bool *constant, bool smooth,
+                           qb_cuda_matmul *x) {
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
     x->integer = a->q.n == 1 && b->q.n > 0;
     qb_desc plain = *b; /* scales by column are looked at elsewhere */
@@ -33,7 +33,7 @@ static bool pose_operands(const qb_problem *p, const bool *constant, bool smooth
            (x->has_float_bias || (x->integer && bias->dtype == QB_DTYPE_S32));
 }
 
-static bool pose_shapes(const qb_problem *p, qb_cuda_matmul *x) {
+static bool lower_shapes(const qb_problem *p, qb_cuda_matmul *x) {
     const qb_shape *a = &p->in[QB_IN_DATA].shape, *b = &p->in[QB_IN_WEIGHT].shape;
     const qb_shape *y = &p->out.shape;
     int64_t count = qb_shape_count(y), matrices = 1;
@@ -73,11 +73,11 @@ bool qb_cuda_matmul_of(const qb_problem *p, const bool *constant, bool smooth, q
     if (!is_row(&p->in[QB_IN_DATA]) || !is_row(&p->in[QB_IN_WEIGHT]) || !is_row(&p->out))
         return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !is_row(&p->in[QB_IN_RESIDUAL])) return false;
-    return pose_operands(p, constant, smooth, x) && pose_shapes(p, x) &&
+    return lower_operands(p, constant, smooth, x) && lower_shapes(p, x) &&
            qb_cuda_epilogue_params_of(p, &x->end);
 }
 
-static bool pose(const qb_problem *p, const bool *constant, bool smooth, matmul_state *s) {
+static bool lower(const qb_problem *p, const bool *constant, bool smooth, matmul_state *s) {
     *s = (matmul_state){.at_weight = -1};
     if (!qb_cuda_matmul_of(p, constant, smooth, &s->p)) return false;
     int64_t end = 0, columns = (int64_t)s->p.n * 4;
@@ -99,8 +99,8 @@ static bool is_wide(int64_t across_stride, int64_t down_stride, int64_t across, 
     return (deep || across_stride == 1) && all % 8 == 0;
 }
 
-static bool pose_half(const qb_problem *p, const bool *constant, matmul_state *s) {
-    if (!pose(p, constant, false, s) || constant[QB_IN_WEIGHT]) return false;
+static bool lower_f16(const qb_problem *p, const bool *constant, matmul_state *s) {
+    if (!lower(p, constant, false, s) || constant[QB_IN_WEIGHT]) return false;
     qb_cuda_matmul *x = &s->p;
     if (x->a.dtype != QB_DTYPE_F16 || x->b.dtype != QB_DTYPE_F16) return false;
     x->wide = is_wide(x->a_row, x->a_step, x->m, x->k, x->a_lead, x->n_lead) &&
@@ -148,46 +148,47 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return launch_with(cx, kernel, args, qb_cuda_matmul_run);
 }
 
-static qb_status launch_half(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+static qb_status launch_f16(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return launch_with(cx, kernel, args, qb_cuda_matmul_mma_run);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem, bool posed,
-                        const matmul_state *state, qb_kernel **out) {
-    qb_problem settled;
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                        bool lowered, const matmul_state *state, qb_kernel **out) {
+    qb_problem finalized;
     qb_desc in[4];
-    if (!posed) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    qb_cuda_choose_layouts(problem, &settled, in);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, state, sizeof *state, out));
+    if (!lowered)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    qb_cuda_choose_layouts(problem, &finalized, in);
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, state, sizeof *state, out));
     qb_kernel *kernel = *out;
     kernel->problem.out.layout = QB_LAYOUT_ROW;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
     kernel->packed_bytes = (size_t)state->p.packed_bytes;
-    kernel->packed_form = state->at_weight >= 0; /* else the shapes say how many columns */
+    kernel->packing_id = state->at_weight >= 0; /* else the shapes say how many columns */
     if (state->at_weight >= 0) kernel->packed_inputs |= (uint64_t)1 << QB_IN_WEIGHT;
     if (state->p.has_bias) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;
     return QB_OK;
 }
 
-#define MATMUL(SYMBOL, NAME, EXACTNESS, LAUNCH, POSE)                                              \
+#define MATMUL(SYMBOL, NAME, EXACTNESS, LAUNCH, LOWER)                                             \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         matmul_state s;                                                                            \
-        return POSE;                                                                               \
+        return LOWER;                                                                              \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \
                                      qb_kernel **out) {                                            \
         matmul_state s;                                                                            \
         (void)threads;                                                                             \
-        QB_TRY(create(cx, tactic, problem, POSE, &s, out));                                        \
+        QB_TRY(create(cx, tactic, problem, LOWER, &s, out));                                       \
         (*out)->launch = LAUNCH;                                                                   \
         return QB_OK;                                                                              \
     }                                                                                              \
     QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_MATMUL, EXACTNESS)
 
-MATMUL(cuda_matmul, "matmul", QB_EXACT, launch, pose(problem, constant, false, &s));
+MATMUL(cuda_matmul, "matmul", QB_EXACT, launch, lower(problem, constant, false, &s));
 MATMUL(cuda_matmul_smooth, "matmul_smooth", QB_WITHIN_1_LSB, launch,
-       pose(problem, constant, true, &s));
-MATMUL(cuda_matmul_f16_mma, "matmul_f16.mma_64x64x32", QB_EXACT, launch_half,
-       pose_half(problem, constant, &s));
+       lower(problem, constant, true, &s));
+MATMUL(cuda_matmul_f16_mma, "matmul_f16.mma_64x64x32", QB_EXACT, launch_f16,
+       lower_f16(problem, constant, &s));

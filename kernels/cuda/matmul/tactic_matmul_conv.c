@@ -26,7 +26,7 @@ static bool is_row(const qb_desc *d) {
     return (d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY) && d->channel_total == 0;
 }
 
-static bool pose(const qb_problem *p, const bool *constant, conv_problem *to) {
+static bool lower(const qb_problem *p, const bool *constant, conv_problem *to) {
     if (p->kind != QB_KIND_MATMUL || p->n_in < 2 || p->n_in > 4 || !constant[QB_IN_WEIGHT])
         return false;
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
@@ -55,7 +55,7 @@ static bool pose(const qb_problem *p, const bool *constant, conv_problem *to) {
 
 static bool supports(const qb_tactic *conv, const qb_problem *problem, const bool *constant) {
     conv_problem c;
-    return pose(problem, constant, &c) && conv->supports(&c.problem, constant);
+    return lower(problem, constant, &c) && conv->supports(&c.problem, constant);
 }
 
 /* The convolution's weight is [n][k]. */
@@ -68,17 +68,18 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     size_t size = qb_dtype_size(b->dtype);
     int64_t k = b->shape.dim[0], n = b->shape.dim[1];
     const char *from = constants[QB_IN_WEIGHT];
-    char *turned = qb_alloc(cx, (size_t)(k * n) + 1, size);
-    if (!turned) return QB_STATUS_NOMEM;
+    char *transposed = qb_alloc(cx, (size_t)(k * n) + 1, size);
+    if (!transposed) return QB_STATUS_NOMEM;
     for (int64_t i = 0; i < k; i++)
         for (int64_t j = 0; j < n; j++)
             for (size_t byte = 0; byte < size; byte++)
-                turned[(size_t)(j * k + i) * size + byte] = from[(size_t)(i * n + j) * size + byte];
+                transposed[(size_t)(j * k + i) * size + byte] =
+                    from[(size_t)(i * n + j) * size + byte];
     const void *in[4] = {0};
     for (int32_t i = 0; i < p->n_in; i++) in[i] = constants[i];
-    in[QB_IN_WEIGHT] = turned;
+    in[QB_IN_WEIGHT] = transposed;
     qb_status status = s->conv->pack(cx, s->conv, in, packed);
-    qb_free(turned);
+    qb_free(transposed);
     return status;
 }
 
@@ -92,14 +93,14 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_tactic *co
                         qb_kernel **out) {
     conv_problem c;
     matmul_state s;
-    if (!pose(problem, constant, &c))
+    if (!lower(problem, constant, &c))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create_around(cx, tactic, problem, conv, &c.problem, constant, threads, &s,
                                  sizeof s, out));
     qb_kernel *kernel = *out;
     for (int32_t i = 0; i < problem->n_in; i++) kernel->in[i].layout = QB_LAYOUT_ROW;
     kernel->problem.out.layout = QB_LAYOUT_ROW;
-    kernel->packed_form = qb_form_add(kernel->packed_form, problem->transpose_b);
+    kernel->packing_id = qb_packing_add(kernel->packing_id, problem->transpose_b);
     kernel->pack = pack;
     kernel->launch = launch;
     return QB_OK;

@@ -8,8 +8,8 @@
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
-/* The sizes are those of a MATMUL of codes with scale 1 to floats. */
-static bool pose_sizes(const qb_problem *p, qb_cuda_matmul *shape) {
+/* The sizes are those of a MATMUL of quantized values with scale 1 to floats. */
+static bool lower_sizes(const qb_problem *p, qb_cuda_matmul *shape) {
     static const float one = 1.0f;
     const bool constant[2] = {false, false};
     qb_desc in[2];
@@ -25,9 +25,9 @@ static bool pose_sizes(const qb_problem *p, qb_cuda_matmul *shape) {
     return qb_cuda_matmul_of(&product, constant, false, shape);
 }
 
-static bool pose(const qb_problem *p, qb_cuda_integer *x) {
+static bool lower(const qb_problem *p, qb_cuda_integer *x) {
     *x = (qb_cuda_integer){0};
-    if (!qb_problem_is_integer(p) || !pose_sizes(p, &x->shape)) return false;
+    if (!qb_problem_is_integer(p) || !lower_sizes(p, &x->shape)) return false;
     x->a_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
     x->b_signed = p->in[QB_IN_WEIGHT].dtype == QB_DTYPE_S8;
     if (qb_problem_has(p, QB_IN_WEIGHT_ZERO))
@@ -45,14 +45,14 @@ typedef struct library_state {
     qb_cuda_integer p;
     qb_cuda_gemm gemm;
     qb_cuda_gemm_plan *plan;
-    bool flips, sums, ends;               /* what there is to do around the product */
-    int64_t at_columns;                   /* in the packed block, behind the weight */
-    int64_t at_codes, at_sums, own_bytes; /* in the workspace, before the library's */
+    bool flips, sums, ends;                   /* what there is to do around the product */
+    int64_t at_columns;                       /* in the packed block, behind the weight */
+    int64_t at_quantized, at_sums, own_bytes; /* in the workspace, before the library's */
 } library_state;
 
-static bool pose_library(const qb_problem *p, const bool *constant, library_state *s) {
+static bool lower_library(const qb_problem *p, const bool *constant, library_state *s) {
     *s = (library_state){0};
-    if (!pose(p, &s->p) || !constant[QB_IN_WEIGHT] || p->in[QB_IN_WEIGHT].shape.rank != 2)
+    if (!lower(p, &s->p) || !constant[QB_IN_WEIGHT] || p->in[QB_IN_WEIGHT].shape.rank != 2)
         return false;
     const qb_cuda_matmul *x = &s->p.shape;
     const int64_t rows = (int64_t)x->m * x->matrices;
@@ -64,14 +64,14 @@ static bool pose_library(const qb_problem *p, const bool *constant, library_stat
                              .a_pitch = x->k,
                              .b_pitch = x->k,
                              .out_pitch = x->n,
-                             .b_turned = true,
+                             .b_transposed = true,
                              .in = QB_DTYPE_S8,
                              .out = QB_DTYPE_S32,
                              .scale = 1.0f};
     s->flips = !s->p.a_signed;
     s->sums = !s->p.b_signed || s->p.b_zeros > 0;
     s->ends = s->flips || s->sums || qb_problem_has(p, QB_IN_DATA_ZERO);
-    s->at_codes = qb_cuda_reserve(&s->own_bytes, s->flips ? rows * x->k : 0);
+    s->at_quantized = qb_cuda_reserve(&s->own_bytes, s->flips ? rows * x->k : 0);
     s->at_sums = qb_cuda_reserve(&s->own_bytes, s->sums ? rows * 4 : 0);
     return true;
 }
@@ -99,18 +99,18 @@ static qb_status launch_library(qb_ctx *cx, const qb_kernel *kernel, const qb_la
     const library_state *s = kernel->state;
     const char *name = kernel->tactic->name, *packed = args->packed;
     char *workspace = args->workspace;
-    void *codes = s->flips ? workspace + s->at_codes : NULL;
+    void *quantized = s->flips ? workspace + s->at_quantized : NULL;
     int32_t *sums = s->sums ? (int32_t *)(void *)(workspace + s->at_sums) : NULL;
     const void *a = args->in[QB_IN_DATA];
-    if (codes || sums)
-        QB_TRY(qb_cuda_check(cx, qb_cuda_integer_begin_run(&s->p, a, codes, sums, args->stream),
+    if (quantized || sums)
+        QB_TRY(qb_cuda_check(cx, qb_cuda_integer_begin_run(&s->p, a, quantized, sums, args->stream),
                              name));
-    QB_TRY(qb_cuda_gemm_run(cx, s->plan, codes ? codes : a, packed, NULL, NULL, args->out,
+    QB_TRY(qb_cuda_gemm_run(cx, s->plan, quantized ? quantized : a, packed, NULL, NULL, args->out,
                             workspace + s->own_bytes, args->stream));
     if (!s->ends) return QB_OK;
     return qb_cuda_check(
         cx,
-        qb_cuda_integer_end_run(
+        qb_cuda_integer_epilogue_run(
             &s->p, input(kernel, args, QB_IN_DATA_ZERO), input(kernel, args, QB_IN_WEIGHT_ZERO),
             sums, (const int32_t *)(const void *)(packed + s->at_columns), args->out, args->stream),
         name);
@@ -124,7 +124,7 @@ static void destroy_library(qb_kernel *kernel) {
 
 static bool cuda_matmul_integer_cublaslt_supports(const qb_problem *problem, const bool *constant) {
     library_state s;
-    return pose_library(problem, constant, &s);
+    return lower_library(problem, constant, &s);
 }
 
 static qb_status cuda_matmul_integer_cublaslt_create(qb_ctx *cx, const qb_tactic *tactic,
@@ -135,7 +135,7 @@ static qb_status cuda_matmul_integer_cublaslt_create(qb_ctx *cx, const qb_tactic
     char impl[64] = "";
     int32_t variant = problem->variant;
     (void)threads;
-    if (!pose_library(problem, constant, &s))
+    if (!lower_library(problem, constant, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     int64_t packed = 0;
     qb_cuda_reserve(&packed, (int64_t)s.gemm.n * s.gemm.k);
@@ -150,7 +150,7 @@ static qb_status cuda_matmul_integer_cublaslt_create(qb_ctx *cx, const qb_tactic
     memcpy(kernel->impl, impl, sizeof impl);
     kernel->problem.variant = variant;
     kernel->packed_bytes = (size_t)packed;
-    kernel->packed_form = 1;
+    kernel->packing_id = 1;
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     kernel->workspace_bytes = (size_t)s.own_bytes + qb_cuda_gemm_workspace(s.plan);
     kernel->pack = pack_library;
@@ -167,7 +167,7 @@ QB_CUDA_TACTIC(cuda_matmul_integer_cublaslt, "matmul_integer.cublaslt", QB_KIND_
 static bool cuda_matmul_integer_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_integer x;
     (void)constant;
-    return pose(problem, &x);
+    return lower(problem, &x);
 }
 
 static qb_status launch_plain(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -184,7 +184,7 @@ static qb_status cuda_matmul_integer_create(qb_ctx *cx, const qb_tactic *tactic,
                                             int threads, qb_kernel **out) {
     qb_cuda_integer x;
     (void)constant, (void)threads;
-    if (!pose(problem, &x))
+    if (!lower(problem, &x))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create_row(cx, tactic, problem, &x, sizeof x, out));
     (*out)->launch = launch_plain;

@@ -1,4 +1,4 @@
-/* Integers that stand for themselves (of masks and the like) as real values. */
+/* Integers that stand for themselves (of masks and the like) as dequantized values. */
 #ifndef QB_CUDA_CAST_H
 #define QB_CUDA_CAST_H
 

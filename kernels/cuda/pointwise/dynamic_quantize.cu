@@ -1,5 +1,5 @@
-// Quantization by the range of the data themselves: one kernel finds it, one makes codes. Bound by
-// device memory; the second mostly finds the data in L2.
+// Quantization by the range of the data themselves: one kernel finds it, one makes quantized
+// values. Bound by device memory; the second mostly finds the data in L2.
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/nodes.h"
 
@@ -35,22 +35,22 @@ static __global__ void __launch_bounds__(THREADS)
 
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
-    make_codes(const __grid_constant__ qb_cuda_dynamic_quantize p, const void *in, const int *range,
-               void *out, float *scale, uint8_t *zero) {
+    make_quantized(const __grid_constant__ qb_cuda_dynamic_quantize p, const void *in,
+                   const int *range, void *out, float *scale, uint8_t *zero) {
     const float low = value_of(range[0]), high = value_of(range[1]);
-    qb_cuda_value codes = {QB_DTYPE_U8};
-    codes.scale = low == high ? 1.0f : __fdiv_rn(__fsub_rn(high, low), 255.0f);
-    const float point = __fsub_rn(0.0f, __fdiv_rn(low, codes.scale));
-    codes.zero = (int)rintf(fminf(fmaxf(point, 0.0f), 255.0f));
-    codes.lowest = (float)-codes.zero;
-    codes.highest = (float)(255 - codes.zero);
+    qb_cuda_value quantized = {QB_DTYPE_U8};
+    quantized.scale = low == high ? 1.0f : __fdiv_rn(__fsub_rn(high, low), 255.0f);
+    const float point = __fsub_rn(0.0f, __fdiv_rn(low, quantized.scale));
+    quantized.zero = (int)rintf(fminf(fmaxf(point, 0.0f), 255.0f));
+    quantized.lowest = (float)-quantized.zero;
+    quantized.highest = (float)(255 - quantized.zero);
     const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
-    if (i == 0 && scale) *scale = codes.scale;
-    if (i == 0 && zero) *zero = (uint8_t)codes.zero;
+    if (i == 0 && scale) *scale = quantized.scale;
+    if (i == 0 && zero) *zero = (uint8_t)quantized.zero;
     if (i >= p.count / V || !out) return;
     float v[V];
     qb_load_floats<V>(p.in, in, (int64_t)i * V, v);
-    qb_store_floats<V, true>(codes, out, (int64_t)i * V, v);
+    qb_store_floats<V, true>(quantized, out, (int64_t)i * V, v);
 }
 
 template <int V>
@@ -62,7 +62,7 @@ static int run(const qb_cuda_dynamic_quantize *p, const void *in, int *range, vo
     if (cleared != cudaSuccess) return (int)cleared;
     if (some > 0) find_range<V><<<some, THREADS, 0, stream>>>(*p, in, range);
     // One block at least: nothing has a scale, too.
-    make_codes<V><<<max(blocks, 1u), THREADS, 0, stream>>>(*p, in, range, out, scale, zero);
+    make_quantized<V><<<max(blocks, 1u), THREADS, 0, stream>>>(*p, in, range, out, scale, zero);
     return (int)cudaGetLastError();
 }
 

@@ -1,6 +1,6 @@
 // Functions of one or two tensors and flat copies. A thread takes 16, 4 or 1 consecutive elements,
-// so that codes move in 16-byte pieces; bound by device memory. The wide kernel has the exact
-// activations only: exp and its like unrolled 16 times would be slow to compile and to fetch.
+// so that quantized values move in 16-byte pieces; bound by device memory. The wide kernel has the
+// exact activations only: exp and its like unrolled 16 times would be slow to compile and to fetch.
 #include "kernels/cuda/pointwise/elementwise.cuh"
 
 #define THREADS 256
@@ -92,11 +92,11 @@ static __global__ void __launch_bounds__(THREADS)
     for (int round = 0; round < TABLE_ROUNDS && at < walk.count; round++, at += THREADS * V) {
         int64_t place[2];
         qb_place<2>(walk, at, place);
-        qb_words<V> codes = qb_read<V>((const uint8_t *)in + place[1]);
+        qb_words<V> quantized = qb_read<V>((const uint8_t *)in + place[1]);
         qb_words<V *SIZE> result = {};
 #pragma unroll
         for (int i = 0; i < V; i++) {
-            uint32_t code = codes.word[i / 4] >> i % 4 * 8 & 255u;
+            uint32_t code = quantized.word[i / 4] >> i % 4 * 8 & 255u;
             uint32_t v = SIZE == 1   ? ((const uint8_t *)memory)[code]
                          : SIZE == 2 ? ((const uint16_t *)memory)[code]
                                      : memory[code];

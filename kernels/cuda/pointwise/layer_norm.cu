@@ -1,9 +1,9 @@
 // Layer normalization: a warp takes whole rows. Bound by device memory.
 //
-// Rows of up to 1024 elements stay in registers as they were read. Sums of codes are exact: they
-// are added, and their squares, as integers, four at a time; a zero point or an offset of all codes
-// changes nothing. Scale and bias lie in shared memory, in units of the result's codes, while a
-// warp takes one pair of rows after the other.
+// Rows of up to 1024 elements stay in registers as they were read. Sums of quantized values are
+// exact: they are added, and their squares, as integers, four at a time; a zero point or an offset
+// of all quantized values changes nothing. Scale and bias lie in shared memory, in units of the
+// result's quantized values, while a warp takes one pair of rows after the other.
 #include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/warp.cuh"
 #include "kernels/cuda/pointwise/nodes.h"
@@ -13,27 +13,28 @@
 #define BLOCKS 4 // that a multiprocessor holds
 #define PIECE 8  // elements that a lane reads at once
 
-enum kind { CODES, HALVES, FLOATS };
+enum kind { QUANTIZED, F16, FLOATS };
 
 // Rows at once: registers hold one of floats.
 constexpr int rows_at_once(int from, int to) { return from == FLOATS || to == FLOATS ? 1 : ROWS; }
 
 template <int KIND> struct piece {
-    static constexpr int bytes = KIND == CODES ? PIECE : KIND == HALVES ? PIECE * 2 : PIECE * 4;
+    static constexpr int bytes = KIND == QUANTIZED ? PIECE : KIND == F16 ? PIECE * 2 : PIECE * 4;
     qb_words<bytes> words;
 };
 
 struct moments {
-    float mean, factor; // of codes and floats as they were read: (x - mean) factor is normal
+    float mean,
+        factor; // of quantized values and floats as they were read: (x - mean) factor is normal
 };
 
 // Element `i` of a piece.
 template <int KIND> QB_DEVICE float element(const piece<KIND> &p, int i, uint32_t flip) {
     const uint32_t(&word)[piece<KIND>::bytes / 4] = p.words.word;
-    if (KIND == CODES) // 2^23 + code, and exactly back
+    if (KIND == QUANTIZED) // 2^23 + code, and exactly back
         return __uint_as_float(__byte_perm(word[i / 4] ^ flip, 0x4b000000u, 0x7440 | i % 4)) -
                8388608.0f;
-    if (KIND == HALVES) return qb_from_f16_bits(word[i / 2] >> i % 2 * 16 & 0xffffu);
+    if (KIND == F16) return qb_from_f16_bits(word[i / 2] >> i % 2 * 16 & 0xffffu);
     return __uint_as_float(word[i]);
 }
 
@@ -42,7 +43,7 @@ QB_DEVICE moments moments_of(const qb_cuda_layer_norm &p, const piece<KIND> (&x)
                              uint32_t flip) {
     int lane = threadIdx.x % 32;
     float n = (float)p.n;
-    if constexpr (KIND == CODES) {
+    if constexpr (KIND == QUANTIZED) {
         unsigned sum = 0, squares = 0; // what does not exist was read as `flip`
 #pragma unroll
         for (int i = 0; i < PIECES; i++)
@@ -77,16 +78,16 @@ QB_DEVICE moments moments_of(const qb_cuda_layer_norm &p, const piece<KIND> (&x)
     }
 }
 
-// Eight results, codes in units of their scale, as they lie in memory.
+// Eight results, quantized values in units of their scale, as they lie in memory.
 template <int FROM, int TO>
 QB_DEVICE qb_words<piece<TO>::bytes> words_of(const qb_cuda_value &p, const float (&y)[PIECE]) {
     qb_words<piece<TO>::bytes> w;
-    if constexpr (TO == CODES) {
+    if constexpr (TO == QUANTIZED) {
         uint32_t bits[PIECE];
 #pragma unroll
         for (int k = 0; k < PIECE; k++) {
             float code = fminf(fmaxf(y[k], p.lowest), p.highest);
-            if (FROM != CODES && y[k] != y[k]) code = 0.0f;
+            if (FROM != QUANTIZED && y[k] != y[k]) code = 0.0f;
             bits[k] = __float_as_uint(__fadd_rn(code, QB_ROUND_MAGIC));
         }
         uint32_t zero = (uint32_t)(p.zero & 0xff) * 0x01010101u;
@@ -97,7 +98,7 @@ QB_DEVICE qb_words<piece<TO>::bytes> words_of(const qb_cuda_value &p, const floa
     } else {
 #pragma unroll
         for (int k = 0; k < piece<TO>::bytes / 4; k++)
-            w.word[k] = TO == HALVES ? qb_f16_pair(y[2 * k], y[2 * k + 1]) : __float_as_uint(y[k]);
+            w.word[k] = TO == F16 ? qb_f16_pair(y[2 * k], y[2 * k + 1]) : __float_as_uint(y[k]);
     }
     return w;
 }
@@ -110,8 +111,8 @@ static __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     __shared__ float4 gain[PIECES * 2 * 32], shift[PIECES * 2 * 32];
     constexpr int TAKEN = rows_at_once(FROM, TO);
     int lane = threadIdx.x % 32;
-    uint32_t flip = FROM == CODES && p.in.dtype == QB_DTYPE_S8 ? 0x80808080u : 0u;
-    float unit = TO == CODES ? p.out.inverse : 1.0f;
+    uint32_t flip = FROM == QUANTIZED && p.in.dtype == QB_DTYPE_S8 ? 0x80808080u : 0u;
+    float unit = TO == QUANTIZED ? p.out.inverse : 1.0f;
     qb_launch_dependents();
     for (int i = threadIdx.x; i < p.n; i += WARPS * 32) {
         int at = (i / 256 * 2 + i % 8 / 4) * 32 + i % 256 / 8;
@@ -190,7 +191,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
 }
 
 static int kind_of(const qb_cuda_value *v) {
-    return v->dtype == QB_DTYPE_F32 ? FLOATS : v->dtype == QB_DTYPE_F16 ? HALVES : CODES;
+    return v->dtype == QB_DTYPE_F32 ? FLOATS : v->dtype == QB_DTYPE_F16 ? F16 : QUANTIZED;
 }
 
 template <int FROM, int TO>
@@ -213,9 +214,9 @@ static int launch_wide(const qb_cuda_layer_norm *p, const void *in, const float 
 template <int FROM>
 static int launch_from(const qb_cuda_layer_norm *p, const void *in, const float *scale,
                        const float *bias, void *out, int32_t multiprocessors, cudaStream_t stream) {
-    auto run = kind_of(&p->out) == CODES    ? launch_wide<FROM, CODES>
-               : kind_of(&p->out) == HALVES ? launch_wide<FROM, HALVES>
-                                            : launch_wide<FROM, FLOATS>;
+    auto run = kind_of(&p->out) == QUANTIZED ? launch_wide<FROM, QUANTIZED>
+               : kind_of(&p->out) == F16     ? launch_wide<FROM, F16>
+                                             : launch_wide<FROM, FLOATS>;
     return run(p, in, scale, bias, out, multiprocessors, stream);
 }
 
@@ -225,9 +226,9 @@ extern "C" int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *i
     cudaStream_t s = (cudaStream_t)stream;
     if (p->rows == 0 || p->n == 0) return 0;
     if (p->n % PIECE == 0 && p->n <= 4 * 32 * PIECE) {
-        auto run = kind_of(&p->in) == CODES    ? launch_from<CODES>
-                   : kind_of(&p->in) == HALVES ? launch_from<HALVES>
-                                               : launch_from<FLOATS>;
+        auto run = kind_of(&p->in) == QUANTIZED ? launch_from<QUANTIZED>
+                   : kind_of(&p->in) == F16     ? launch_from<F16>
+                                                : launch_from<FLOATS>;
         return run(p, in, scale, bias, out, multiprocessors, s);
     }
     unsigned blocks = (unsigned)((p->rows + WARPS - 1) / WARPS);

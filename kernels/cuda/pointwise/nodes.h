@@ -26,7 +26,7 @@ typedef struct qb_cuda_resize {
     int32_t batch, channels, in_h, in_w, out_h, out_w;
     int64_t in_stride[4], out_stride[4], in_first, out_first;
     int32_t linear, channels_last;
-    int32_t width; /* channels that a thread takes: 16 (of codes that stay), 8 or 1 */
+    int32_t width; /* channels that a thread takes: 16 (of quantized values that stay), 8 or 1 */
 } qb_cuda_resize;
 int qb_cuda_resize_run(const qb_cuda_resize *p, const void *in, void *out, void *stream);
 
@@ -41,8 +41,8 @@ typedef struct qb_cuda_gather {
 int qb_cuda_gather_run(const qb_cuda_gather *p, const void *in, const void *index, void *out,
                        void *stream);
 
-/* u8 codes of the range of the data and 0, which the data set; `range`: two integers of scratch.
- * `scale` (f32) and `zero` (u8) may be NULL. */
+/* u8 quantized values of the range of the data and 0, which the data set; `range`: two integers of
+ * scratch. `scale` (f32) and `zero` (u8) may be NULL. */
 typedef struct qb_cuda_dynamic_quantize {
     qb_cuda_value in;
     uint32_t count, width; /* elements; those that a thread takes: 16 or 1 */

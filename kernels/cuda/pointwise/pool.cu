@@ -2,9 +2,9 @@
 // channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32 or 128
 // threads, which meet in shared memory. Bound by device memory, and by L1 where windows overlap.
 //
-// Maxima are compared as codes, which keeps the order: 16 channels of 8-bit codes as halves of
-// words, two a comparison. Averages sum in double, as the reference does; sums of dequantized codes
-// are exact, so that their order does not matter.
+// Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
+// halves of words, two a comparison. Averages sum in double, as the reference does; sums of
+// dequantized values are exact, so that their order does not matter.
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/pool.h"
 
@@ -64,30 +64,30 @@ QB_DEVICE void add(const qb_cuda_pool &p, float (&v)[V], typename sum_of<MAX>::t
     }
 }
 
-// The greatest codes of 16 channels. The high byte of a half decides what is greater, so that the
-// odd bytes are compared beside the even ones, and the even ones by themselves; signed codes with
-// their top bit inverted.
+// The greatest quantized values of 16 channels. The high byte of a half decides what is greater, so
+// that the odd bytes are compared beside the even ones, and the even ones by themselves; signed
+// quantized values with their top bit inverted.
 struct greatest {
     uint32_t odd[4] = {}, even[4] = {};
-    __device__ __forceinline__ void add(const qb_words<16> &codes, bool is_signed) {
+    __device__ __forceinline__ void add(const qb_words<16> &quantized, bool is_signed) {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
-            uint32_t word = is_signed ? codes.word[i] ^ 0x80808080u : codes.word[i];
+            uint32_t word = is_signed ? quantized.word[i] ^ 0x80808080u : quantized.word[i];
             odd[i] = __vmaxu2(odd[i], word);
             even[i] = __vmaxu2(even[i], word & 0x00ff00ffu);
         }
     }
     __device__ __forceinline__ void store(const qb_cuda_value &p, void *to, int64_t at) const {
-        qb_words<16> codes;
+        qb_words<16> quantized;
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             uint32_t word = (odd[i] & 0xff00ff00u) | even[i];
-            codes.word[i] = p.dtype == QB_DTYPE_S8 ? word ^ 0x80808080u : word;
+            quantized.word[i] = p.dtype == QB_DTYPE_S8 ? word ^ 0x80808080u : word;
         }
-        qb_write<16>((uint8_t *)to + at, codes);
+        qb_write<16>((uint8_t *)to + at, quantized);
     }
     // Less their zero point.
-    __device__ __forceinline__ void codes(const qb_cuda_value &p, float (&to)[16]) const {
+    __device__ __forceinline__ void quantized(const qb_cuda_value &p, float (&to)[16]) const {
         int zero = p.zero + (p.dtype == QB_DTYPE_S8 ? 128 : 0);
 #pragma unroll
         for (int i = 0; i < 16; i++) {
@@ -192,7 +192,7 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
             if (valid) g.store(p.in, out, end);
             return;
         }
-        if (part < taps) g.codes(p.in, sum);
+        if (part < taps) g.quantized(p.in, sum);
     } else {
         walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
             float v[V];
@@ -205,23 +205,23 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
         if (part > 0) return;
     }
     if (!valid) return;
-    float real[V];
+    float f32[V];
     if constexpr (MAX) {
 #pragma unroll
-        for (int i = 0; i < V; i++) real[i] = sum[i];
-        qb_scale<V>(p.in, real);
+        for (int i = 0; i < V; i++) f32[i] = sum[i];
+        qb_scale<V>(p.in, f32);
     } else {
         int counted = p.kind == QB_POOL_AVG_INCLUDE_PAD ? z.counted * y.counted * x.counted : taps;
 #pragma unroll
         for (int i = 0; i < V; i++)
-            real[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
+            f32[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
     }
     if (p.end.act != QB_ACT_NONE) {
 #pragma unroll
         for (int i = 0; i < V; i++)
-            real[i] = qb_act_exact(p.end.act, p.end.alpha, p.end.beta, real[i]);
+            f32[i] = qb_act_exact(p.end.act, p.end.alpha, p.end.beta, f32[i]);
     }
-    qb_store_floats<V, false>(p.end.out, out, end, real);
+    qb_store_floats<V, false>(p.end.out, out, end, f32);
 }
 
 template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
@@ -247,7 +247,7 @@ static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t
 extern "C" int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream) {
     cudaStream_t s = (cudaStream_t)stream;
     bool max = p->kind == QB_POOL_MAX;
-    switch (p->width) { // 16: of codes
+    switch (p->width) { // 16: of quantized values
     case 16: return max ? launch<16, true>(p, in, out, s) : launch<16, false>(p, in, out, s);
     case 8: return max ? launch<8, true>(p, in, out, s) : launch<8, false>(p, in, out, s);
     default: return max ? launch<1, true>(p, in, out, s) : launch<1, false>(p, in, out, s);

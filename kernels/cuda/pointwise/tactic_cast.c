@@ -1,4 +1,4 @@
-/* Cast of integers to real values as a tactic: a COPY from integers without a scale. */
+/* Cast of integers to dequantized values as a tactic: a COPY from integers without a scale. */
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/cast.h"
 
@@ -8,10 +8,10 @@ static bool is_integer(const qb_desc *d) {
 }
 
 /* Element for element in the order of the memory. */
-static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_cast *c) {
+static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cuda_cast *c) {
     if (p->kind != QB_KIND_COPY || p->n_in != 1 || !is_integer(&p->in[0])) return false;
-    qb_cuda_choose_layouts(p, settled, in);
-    const qb_desc *out = &settled->out;
+    qb_cuda_choose_layouts(p, finalized, in);
+    const qb_desc *out = &finalized->out;
     const int64_t count = qb_shape_count(&in->shape);
     if (!qb_shape_known(&in->shape) || count > INT32_MAX ||
         !qb_shape_equal(&in->shape, &out->shape) || in->layout != out->layout ||
@@ -22,11 +22,11 @@ static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_
 }
 
 static bool cuda_cast_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_cast c;
     (void)constant;
-    return pose(problem, &settled, in, &c);
+    return lower(problem, &finalized, in, &c);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -36,13 +36,13 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 static qb_status cuda_cast_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                                   const bool *constant, int threads, qb_kernel **out) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_cast c;
     (void)constant, (void)threads;
-    if (!pose(problem, &settled, in, &c))
+    if (!lower(problem, &finalized, in, &c))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &c, sizeof c, out));
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &c, sizeof c, out));
     (*out)->launch = launch;
     return QB_OK;
 }

@@ -67,27 +67,27 @@ bool qb_cuda_copy_plan(const qb_desc *in, const qb_strided *strided, const qb_de
 /* ---- COPY, STRIDED_COPY -------------------------------------------------------------------------
  */
 
-static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_elementwise *e) {
+static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cuda_elementwise *e) {
     if (p->n_in != 1) return false;
-    qb_cuda_choose_layouts(p, settled, in);
+    qb_cuda_choose_layouts(p, finalized, in);
     const bool strided = p->kind == QB_KIND_STRIDED_COPY;
-    return qb_cuda_copy_plan(in, strided ? &p->strided : NULL, &settled->out, 0, e);
+    return qb_cuda_copy_plan(in, strided ? &p->strided : NULL, &finalized->out, 0, e);
 }
 
 static bool cuda_copy_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_elementwise e;
     (void)constant;
-    return problem->kind == QB_KIND_COPY && pose(problem, &settled, in, &e);
+    return problem->kind == QB_KIND_COPY && lower(problem, &finalized, in, &e);
 }
 
 static bool cuda_strided_copy_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_elementwise e;
     (void)constant;
-    return problem->kind == QB_KIND_STRIDED_COPY && pose(problem, &settled, in, &e);
+    return problem->kind == QB_KIND_STRIDED_COPY && lower(problem, &finalized, in, &e);
 }
 
 static qb_status copy_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -97,13 +97,13 @@ static qb_status copy_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launc
 
 static qb_status cuda_copy_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                                   const bool *constant, int threads, qb_kernel **out) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_elementwise e;
     (void)constant, (void)threads;
-    if (!pose(problem, &settled, in, &e))
+    if (!lower(problem, &finalized, in, &e))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &e, sizeof e, out));
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &e, sizeof e, out));
     (*out)->launch = copy_launch;
     return QB_OK;
 }
@@ -115,16 +115,16 @@ QB_CUDA_TACTIC(cuda_strided_copy, "strided_copy", QB_KIND_STRIDED_COPY, QB_EXACT
 /* ---- CONCAT: a copy for each part ------------------------------------------------------------ */
 
 static bool cuda_concat_supports(const qb_problem *p, const bool *constant) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[QB_MAX_INPUTS];
     qb_cuda_elementwise e;
     qb_cuda_strides whole;
     (void)constant;
     if (p->kind != QB_KIND_CONCAT || p->n_in < 1 || p->n_in > QB_MAX_INPUTS) return false;
-    qb_cuda_choose_layouts(p, &settled, in);
-    if (!qb_cuda_strides_of(&settled.out, &whole)) return false;
+    qb_cuda_choose_layouts(p, &finalized, in);
+    if (!qb_cuda_strides_of(&finalized.out, &whole)) return false;
     for (int32_t i = 0; i < p->n_in; i++)
-        if (!qb_cuda_copy_plan(&in[i], NULL, &settled.out, 0, &e)) return false;
+        if (!qb_cuda_copy_plan(&in[i], NULL, &finalized.out, 0, &e)) return false;
     return true;
 }
 
@@ -138,23 +138,24 @@ static qb_status concat_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_lau
 
 static qb_status cuda_concat_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                                     const bool *constant, int threads, qb_kernel **out) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[QB_MAX_INPUTS];
     qb_cuda_strides whole;
     (void)threads;
     if (!cuda_concat_supports(problem, constant))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    qb_cuda_choose_layouts(problem, &settled, in);
-    qb_cuda_strides_of(&settled.out, &whole);
+    qb_cuda_choose_layouts(problem, &finalized, in);
+    qb_cuda_strides_of(&finalized.out, &whole);
     qb_cuda_elementwise *parts = qb_alloc(cx, (size_t)problem->n_in, sizeof *parts);
     if (!parts) return QB_STATUS_NOMEM;
     int64_t at = 0;
     for (int32_t i = 0; i < problem->n_in; i++) {
-        qb_cuda_copy_plan(&in[i], NULL, &settled.out, at * whole.stride[problem->axis], &parts[i]);
+        qb_cuda_copy_plan(&in[i], NULL, &finalized.out, at * whole.stride[problem->axis],
+                          &parts[i]);
         at += in[i].shape.dim[problem->axis];
     }
     qb_status status =
-        qb_cuda_create(cx, tactic, &settled, parts, (size_t)problem->n_in * sizeof *parts, out);
+        qb_cuda_create(cx, tactic, &finalized, parts, (size_t)problem->n_in * sizeof *parts, out);
     qb_free(parts);
     QB_TRY(status);
     (*out)->launch = concat_launch;

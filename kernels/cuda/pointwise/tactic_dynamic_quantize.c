@@ -2,7 +2,7 @@
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/nodes.h"
 
-static bool pose(const qb_problem *p, qb_cuda_dynamic_quantize *q) {
+static bool lower(const qb_problem *p, qb_cuda_dynamic_quantize *q) {
     const qb_desc *x = p->in, *y = &p->out;
     *q = (qb_cuda_dynamic_quantize){.width = 1};
     if (p->kind != QB_KIND_DYNAMIC_QUANTIZE || !qb_cuda_is_row(x) || !qb_cuda_is_row(y) ||
@@ -18,7 +18,7 @@ static bool pose(const qb_problem *p, qb_cuda_dynamic_quantize *q) {
 static bool cuda_dynamic_quantize_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_dynamic_quantize q;
     (void)constant;
-    return pose(problem, &q);
+    return lower(problem, &q);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -35,7 +35,7 @@ static qb_status cuda_dynamic_quantize_create(qb_ctx *cx, const qb_tactic *tacti
                                               int threads, qb_kernel **out) {
     qb_cuda_dynamic_quantize q;
     (void)constant, (void)threads;
-    if (!pose(problem, &q))
+    if (!lower(problem, &q))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create_row(cx, tactic, problem, &q, sizeof q, out));
     (*out)->workspace_bytes = QB_CUDA_RANGE_BYTES;

@@ -1,24 +1,24 @@
 /* Functions of one or two tensors. Activations without exact arithmetic on the device have rows of
- * their own, which promise results within one code; functions of 8-bit codes are tables that the
+ * their own, which promise results within one step; functions of 8-bit values are tables that the
  * reference fills, exact for every activation. */
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/elementwise.h"
 #include "kernels/ref.h"
 
-typedef struct posed {
+typedef struct lowered {
     qb_problem problem;
     qb_desc in[2];
     qb_cuda_elementwise e;
-} posed;
+} lowered;
 
-static bool pose(const qb_problem *p, bool smooth, posed *to) {
+static bool lower(const qb_problem *p, bool smooth, lowered *to) {
     qb_cuda_strides strides[QB_CUDA_OPERANDS];
     qb_cuda_elementwise *e = &to->e;
-    *to = (posed){.e = {.n_in = p->n_in,
-                        .binary = (int32_t)p->binary,
-                        .act = (int32_t)p->act.kind,
-                        .alpha = p->act.alpha,
-                        .beta = p->act.beta}};
+    *to = (lowered){.e = {.n_in = p->n_in,
+                          .binary = (int32_t)p->binary,
+                          .act = (int32_t)p->act.kind,
+                          .alpha = p->act.alpha,
+                          .beta = p->act.beta}};
     if (p->n_in < 1 || p->n_in > 2 || qb_cuda_is_smooth(p->act.kind) != smooth) return false;
     qb_cuda_choose_layouts(p, &to->problem, to->in);
     if (!qb_cuda_value_of(&to->problem.out, &e->out) ||
@@ -41,7 +41,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 /* The result may take the place of an input of the same form: each thread reads what it then
  * overwrites. */
-static uint64_t in_place_of(const posed *x) {
+static uint64_t in_place_of(const lowered *x) {
     const qb_desc *out = &x->problem.out;
     uint64_t inputs = 0;
     for (int32_t i = 0; i < x->problem.n_in; i++)
@@ -55,8 +55,8 @@ static uint64_t in_place_of(const posed *x) {
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem, bool smooth,
                         qb_kernel **out) {
-    posed x;
-    if (!pose(problem, smooth, &x))
+    lowered x;
+    if (!lower(problem, smooth, &x))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
     (*out)->in_place_inputs = in_place_of(&x);
@@ -66,9 +66,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 
 #define FUNCTION(SYMBOL, NAME, KIND, SMOOTH, EXACTNESS)                                            \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
-        posed x;                                                                                   \
+        lowered x;                                                                                 \
         (void)constant;                                                                            \
-        return problem->kind == KIND && pose(problem, SMOOTH, &x);                                 \
+        return problem->kind == KIND && lower(problem, SMOOTH, &x);                                \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \
@@ -83,10 +83,11 @@ FUNCTION(cuda_binary_smooth, "binary_smooth", QB_KIND_BINARY, true, QB_WITHIN_1_
 FUNCTION(cuda_unary, "unary", QB_KIND_UNARY, false, QB_EXACT);
 FUNCTION(cuda_unary_smooth, "unary_smooth", QB_KIND_UNARY, true, QB_WITHIN_1_LSB);
 
-/* ---- functions of codes as tables ------------------------------------------------------------ */
+/* ---- functions of quantized values as tables
+ * ------------------------------------------------------------ */
 
-static bool pose_table(const qb_problem *p, posed *to) {
-    if (!pose(p, qb_cuda_is_smooth(p->act.kind), to) || p->n_in != 1) return false;
+static bool lower_table(const qb_problem *p, lowered *to) {
+    if (!lower(p, qb_cuda_is_smooth(p->act.kind), to) || p->n_in != 1) return false;
     return to->in[0].dtype == QB_DTYPE_U8 || to->in[0].dtype == QB_DTYPE_S8;
 }
 
@@ -95,12 +96,12 @@ static qb_status table_pack(qb_ctx *cx, const qb_kernel *kernel, const void *con
                             void *packed) {
     (void)cx, (void)constants;
     const qb_problem *p = &kernel->problem;
-    uint8_t codes[256];
-    for (int i = 0; i < 256; i++) codes[i] = (uint8_t)i;
+    uint8_t quantized[256];
+    for (int i = 0; i < 256; i++) quantized[i] = (uint8_t)i;
     qb_desc in = {.dtype = p->in[0].dtype, .shape = qb_shape_of(1, 256), .q = p->in[0].q};
     qb_problem every = {.kind = QB_KIND_UNARY, .n_in = 1, .in = &in, .act = p->act};
     every.out = (qb_desc){.dtype = p->out.dtype, .shape = in.shape, .q = p->out.q};
-    const void *inputs[1] = {codes};
+    const void *inputs[1] = {quantized};
     qb_ref_unary(&every, inputs, packed);
     return QB_OK;
 }
@@ -114,17 +115,17 @@ static qb_status table_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
 }
 
 static bool cuda_unary_table_supports(const qb_problem *problem, const bool *constant) {
-    posed x;
+    lowered x;
     (void)constant;
-    return problem->kind == QB_KIND_UNARY && pose_table(problem, &x);
+    return problem->kind == QB_KIND_UNARY && lower_table(problem, &x);
 }
 
 static qb_status cuda_unary_table_create(qb_ctx *cx, const qb_tactic *tactic,
                                          const qb_problem *problem, const bool *constant,
                                          int threads, qb_kernel **out) {
-    posed x;
+    lowered x;
     (void)constant, (void)threads;
-    if (!pose_table(problem, &x))
+    if (!lower_table(problem, &x))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create(cx, tactic, &x.problem, &x.e, sizeof x.e, out));
     qb_kernel *kernel = *out;

@@ -1,6 +1,6 @@
 /* The normalization of an image (a factor and a term for each of its channels) on the way from
- * planes of floats or halves, as a model is given it, to pixels of codes or halves, as its first
- * convolution reads it: one pass over the memory in place of two. */
+ * planes of floats or halves, as a model is given it, to pixels of quantized values or halves, as
+ * its first convolution reads it: one pass over the memory in place of two. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"

@@ -6,7 +6,7 @@
 
 /* ---- LAYER_NORM ------------------------------------------------------------------------------ */
 
-static bool pose_layer_norm(const qb_problem *p, const bool *constant, qb_cuda_layer_norm *l) {
+static bool lower_layer_norm(const qb_problem *p, const bool *constant, qb_cuda_layer_norm *l) {
     *l = (qb_cuda_layer_norm){.epsilon = p->epsilon, .rows = 1, .n = 1};
     if (p->kind != QB_KIND_LAYER_NORM || p->n_in < 2 || p->n_in > 3) return false;
     const qb_desc *x = &p->in[0];
@@ -25,7 +25,7 @@ static bool pose_layer_norm(const qb_problem *p, const bool *constant, qb_cuda_l
 
 static bool cuda_layer_norm_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_layer_norm l;
-    return pose_layer_norm(problem, constant, &l);
+    return lower_layer_norm(problem, constant, &l);
 }
 
 /* Scale, then bias. */
@@ -54,7 +54,7 @@ static qb_status cuda_layer_norm_create(qb_ctx *cx, const qb_tactic *tactic,
                                         int threads, qb_kernel **out) {
     qb_cuda_layer_norm l;
     (void)threads;
-    if (!pose_layer_norm(problem, constant, &l))
+    if (!lower_layer_norm(problem, constant, &l))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
     (*out)->packed_bytes = (size_t)l.n * 2 * sizeof(float);
@@ -68,14 +68,15 @@ QB_CUDA_TACTIC(cuda_layer_norm, "layer_norm", QB_KIND_LAYER_NORM, QB_WITHIN_1_LS
 
 /* ---- RESIZE ---------------------------------------------------------------------------------- */
 
-static bool pose_resize(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_resize *r) {
+static bool lower_resize(const qb_problem *p, qb_problem *finalized, qb_desc *in,
+                         qb_cuda_resize *r) {
     qb_cuda_strides from, to;
     int32_t divide = 0;
     *r = (qb_cuda_resize){.linear = p->resize == QB_RESIZE_LINEAR, .width = 8};
     if (p->kind != QB_KIND_RESIZE || p->n_in != 1 || p->resize == QB_RESIZE_LINEAR_CORNERS)
         return false;
-    qb_cuda_choose_layouts(p, settled, in);
-    const qb_desc *y = &settled->out;
+    qb_cuda_choose_layouts(p, finalized, in);
+    const qb_desc *y = &finalized->out;
     if (in->shape.rank != 4 || y->shape.rank != 4 || !qb_cuda_is_countable(in) ||
         !qb_cuda_is_countable(y) || !qb_cuda_strides_of(in, &from) || !qb_cuda_strides_of(y, &to))
         return false;
@@ -104,11 +105,11 @@ static bool pose_resize(const qb_problem *p, qb_problem *settled, qb_desc *in, q
 }
 
 static bool cuda_resize_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_resize r;
     (void)constant;
-    return pose_resize(problem, &settled, in, &r);
+    return lower_resize(problem, &finalized, in, &r);
 }
 
 static qb_status launch_resize(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -119,13 +120,13 @@ static qb_status launch_resize(qb_ctx *cx, const qb_kernel *kernel, const qb_lau
 
 static qb_status cuda_resize_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                                     const bool *constant, int threads, qb_kernel **out) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_resize r;
     (void)constant, (void)threads;
-    if (!pose_resize(problem, &settled, in, &r))
+    if (!lower_resize(problem, &finalized, in, &r))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &r, sizeof r, out));
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &r, sizeof r, out));
     (*out)->launch = launch_resize;
     return QB_OK;
 }
@@ -134,7 +135,7 @@ QB_CUDA_TACTIC(cuda_resize, "resize", QB_KIND_RESIZE, QB_WITHIN_1_LSB);
 
 /* ---- GATHER ---------------------------------------------------------------------------------- */
 
-static bool pose_gather(const qb_problem *p, qb_cuda_gather *g) {
+static bool lower_gather(const qb_problem *p, qb_cuda_gather *g) {
     int32_t divide;
     *g = (qb_cuda_gather){.outer = 1, .inner = 1};
     if (p->kind != QB_KIND_GATHER || p->n_in != 2) return false;
@@ -156,7 +157,7 @@ static bool pose_gather(const qb_problem *p, qb_cuda_gather *g) {
 static bool cuda_gather_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_gather g;
     (void)constant;
-    return pose_gather(problem, &g);
+    return lower_gather(problem, &g);
 }
 
 static qb_status launch_gather(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -169,7 +170,7 @@ static qb_status cuda_gather_create(qb_ctx *cx, const qb_tactic *tactic, const q
                                     const bool *constant, int threads, qb_kernel **out) {
     qb_cuda_gather g;
     (void)constant, (void)threads;
-    if (!pose_gather(problem, &g))
+    if (!lower_gather(problem, &g))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create_row(cx, tactic, problem, &g, sizeof g, out));
     (*out)->launch = launch_gather;

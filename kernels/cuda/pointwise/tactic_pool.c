@@ -16,8 +16,8 @@ static bool multiples(const qb_cuda_window *w, int64_t width) {
 }
 
 /* A code that goes to the same type, scale and zero point comes back as it was: the scale and its
- * inverse are normal numbers, and 255 of three roundings are far from half a code. */
-static bool keeps_codes(const qb_cuda_pool *pool) {
+ * inverse are normal numbers, and 255 of three roundings are far from half a step. */
+static bool keeps_quantized(const qb_cuda_pool *pool) {
     const qb_cuda_value *in = &pool->in, *out = &pool->end.out;
     return pool->width == 16 && pool->end.act == QB_ACT_NONE && in->dtype == out->dtype &&
            in->scale == out->scale && in->zero == out->zero && in->scale > 1e-30f &&
@@ -36,28 +36,28 @@ static int32_t share_of(const qb_cuda_window *w, double threads) {
     return share;
 }
 
-static bool pose(const qb_problem *p, qb_problem *settled, qb_desc *in, qb_cuda_pool *pool) {
+static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cuda_pool *pool) {
     *pool = (qb_cuda_pool){.kind = (int32_t)p->pool, .share = 1};
     if (p->kind != QB_KIND_POOL || p->n_in != 1 || qb_cuda_is_smooth(p->act.kind)) return false;
-    qb_cuda_choose_layouts(p, settled, in);
-    if (!qb_cuda_window_of(settled, &pool->w) || !qb_cuda_value_of(&in[0], &pool->in) ||
-        !qb_cuda_epilogue_params_of(settled, &pool->end))
+    qb_cuda_choose_layouts(p, finalized, in);
+    if (!qb_cuda_window_of(finalized, &pool->w) || !qb_cuda_value_of(&in[0], &pool->in) ||
+        !qb_cuda_epilogue_params_of(finalized, &pool->end))
         return false;
     const qb_cuda_window *w = &pool->w;
     if (w->in_c != w->out_c) return false;
     bool bytes = qb_dtype_size(in[0].dtype) == 1;
     pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
-    pool->share = share_of(w, (double)qb_shape_count(&settled->out.shape) / pool->width);
-    pool->keeps = keeps_codes(pool);
+    pool->share = share_of(w, (double)qb_shape_count(&finalized->out.shape) / pool->width);
+    pool->keeps = keeps_quantized(pool);
     return true;
 }
 
 static bool cuda_pool_supports(const qb_problem *problem, const bool *constant) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_pool pool;
     (void)constant;
-    return pose(problem, &settled, in, &pool);
+    return lower(problem, &finalized, in, &pool);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -67,13 +67,13 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 
 static qb_status cuda_pool_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                                   const bool *constant, int threads, qb_kernel **out) {
-    qb_problem settled;
+    qb_problem finalized;
     qb_desc in[1];
     qb_cuda_pool pool;
     (void)constant, (void)threads;
-    if (!pose(problem, &settled, in, &pool))
+    if (!lower(problem, &finalized, in, &pool))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
-    QB_TRY(qb_cuda_create(cx, tactic, &settled, &pool, sizeof pool, out));
+    QB_TRY(qb_cuda_create(cx, tactic, &finalized, &pool, sizeof pool, out));
     (*out)->launch = launch;
     return QB_OK;
 }

@@ -108,17 +108,17 @@ static cublasLtEpilogue_t epilogue_of(const qb_cuda_gemm *g) {
 /* On the caller's stack: it holds the bias, which differs from launch to launch. */
 static qb_status describe(qb_ctx *cx, const qb_cuda_gemm *g, const void *bias,
                           cublasLtMatmulDescOpaque_t *d) {
-    bool codes = g->in == QB_DTYPE_S8;
-    cublasOperation_t a = g->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasOperation_t b = g->b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    bool quantized = g->in == QB_DTYPE_S8;
+    cublasOperation_t a = g->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t b = g->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = epilogue_of(g);
-    const cublasComputeType_t compute = codes     ? CUBLAS_COMPUTE_32I
+    const cublasComputeType_t compute = quantized ? CUBLAS_COMPUTE_32I
                                         : g->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                   : CUBLAS_COMPUTE_32F;
-    QB_TRY(check(
-        cx,
-        lt.cublasLtMatmulDescInit_internal(d, sizeof *d, compute, codes ? CUDA_R_32I : CUDA_R_32F),
-        "description"));
+    QB_TRY(check(cx,
+                 lt.cublasLtMatmulDescInit_internal(d, sizeof *d, compute,
+                                                    quantized ? CUDA_R_32I : CUDA_R_32F),
+                 "description"));
 #define SET(NAME, VALUE)                                                                           \
     QB_TRY(check(cx,                                                                               \
                  lt.cublasLtMatmulDescSetAttribute(d, CUBLASLT_MATMUL_DESC_##NAME, &(VALUE),       \
@@ -153,9 +153,9 @@ static qb_status lay_out(qb_ctx *cx, cublasLtMatrixLayoutOpaque_t *to, qb_dtype 
 
 static qb_status lay_all(qb_ctx *cx, qb_cuda_gemm_plan *p) {
     const qb_cuda_gemm *g = &p->gemm;
-    QB_TRY(lay_out(cx, &p->a, g->in, g->a_turned ? g->m : g->k, g->a_turned ? g->k : g->m,
+    QB_TRY(lay_out(cx, &p->a, g->in, g->a_transposed ? g->m : g->k, g->a_transposed ? g->k : g->m,
                    g->a_pitch, g->batch, g->a_step));
-    QB_TRY(lay_out(cx, &p->b, g->in, g->b_turned ? g->k : g->n, g->b_turned ? g->n : g->k,
+    QB_TRY(lay_out(cx, &p->b, g->in, g->b_transposed ? g->k : g->n, g->b_transposed ? g->n : g->k,
                    g->b_pitch, g->batch, g->b_step));
     return lay_out(cx, &p->out, g->out, g->n, g->m, g->out_pitch, g->batch, g->m * g->out_pitch);
 }
@@ -211,12 +211,13 @@ static qb_status product(qb_ctx *cx, const qb_cuda_gemm_plan *p, const void *a, 
     cublasLtMatrixLayoutOpaque_t a_layout = p->a, b_layout = p->b, out_layout = p->out;
     const int32_t one = 1, zero = 0;
     const float scale = g->scale, rest = g->has_residual ? 1.0f : 0.0f;
-    bool codes = g->in == QB_DTYPE_S8;
+    bool quantized = g->in == QB_DTYPE_S8;
     QB_TRY(describe(cx, g, bias, &description));
     return check(cx,
                  lt.cublasLtMatmul(p->handle, &description,
-                                   codes ? (const void *)&one : (const void *)&scale, b, &b_layout,
-                                   a, &a_layout, codes ? (const void *)&zero : (const void *)&rest,
+                                   quantized ? (const void *)&one : (const void *)&scale, b,
+                                   &b_layout, a, &a_layout,
+                                   quantized ? (const void *)&zero : (const void *)&rest,
                                    g->has_residual ? residual : out, &out_layout, out, &out_layout,
                                    &p->algorithm, workspace, p->workspace, (cudaStream_t)stream),
                  "product");
@@ -230,7 +231,7 @@ typedef struct trial {
 static qb_status open_trial(qb_ctx *cx, const qb_cuda_gemm *g, trial *t) {
     size_t in = qb_dtype_size(g->in), batch = (size_t)g->batch;
     size_t matrix = (size_t)(g->m * g->out_pitch) * qb_dtype_size(g->out);
-    int64_t a_rows = g->a_turned ? g->k : g->m, b_rows = g->b_turned ? g->n : g->k;
+    int64_t a_rows = g->a_transposed ? g->k : g->m, b_rows = g->b_transposed ? g->n : g->k;
     QB_TRY(qb_cuda_alloc(
         cx, in * ((size_t)(g->a_step * (g->batch - 1)) + (size_t)(a_rows * g->a_pitch)), &t->a));
     QB_TRY(qb_cuda_alloc(

@@ -15,7 +15,7 @@ extern "C" {
 typedef struct qb_cuda_gemm {
     int32_t m, n, k, batch;
     int64_t a_pitch, b_pitch, out_pitch, a_step, b_step;
-    bool a_turned, b_turned;
+    bool a_transposed, b_transposed;
     qb_dtype in, out; /* F16 -> F16 or F32, F32 -> F32, S8 -> S32 */
     qb_act_kind act;  /* NONE, RELU or GELU_TANH; S8: NONE */
     bool has_bias;    /* [n], of the type of the result; not for S8 */
@@ -40,7 +40,8 @@ qb_status qb_cuda_gemm_run(qb_ctx *cx, qb_cuda_gemm_plan *plan, const void *a, c
                            const void *bias, const void *residual, void *out, void *workspace,
                            void *stream);
 
-/* codes[i] ^ 0x80: u8 to s8 with the zero point 128 less, or back. `n` is a multiple of 16. */
+/* quantized values[i] ^ 0x80: u8 to s8 with the zero point 128 less, or back. `n` is a multiple
+ * of 16. */
 int qb_cuda_flip_run(const void *in, void *out, int64_t n, void *stream);
 
 #ifdef __cplusplus

@@ -119,7 +119,7 @@ void qb_cudnn_set_object(qb_cudnn_graph *g, cudnnBackendDescriptor_t object,
     qb_cudnn_set(g, object, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
 }
 
-void qb_cudnn_finish(qb_cudnn_graph *g, cudnnBackendDescriptor_t object) {
+void qb_cudnn_finalize(qb_cudnn_graph *g, cudnnBackendDescriptor_t object) {
     if (g->status == CUDNN_STATUS_SUCCESS) qb_cudnn_note(g, cudnn.cudnnBackendFinalize(object));
 }
 
@@ -147,7 +147,7 @@ qb_cudnn_tensor qb_cudnn_add(qb_cudnn_graph *g, int id, qb_dtype dtype, const in
     qb_cudnn_set(g, t, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, dim);
     qb_cudnn_set(g, t, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride);
     qb_cudnn_set(g, t, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &inner);
-    qb_cudnn_finish(g, t);
+    qb_cudnn_finalize(g, t);
     if (!inner) g->bound[id] = true;
     return t;
 }
@@ -169,10 +169,10 @@ static cudnnBackendDescriptor_t new_op(qb_cudnn_graph *g, cudnnBackendDescriptor
     return op;
 }
 
-void qb_cudnn_convolution(qb_cudnn_graph *g, const qb_cudnn_window *w, bool codes,
+void qb_cudnn_convolution(qb_cudnn_graph *g, const qb_cudnn_window *w, bool quantized,
                           qb_cudnn_tensor x, qb_cudnn_tensor weight, qb_cudnn_tensor y) {
     cudnnBackendDescriptor_t d = qb_cudnn_make(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    const cudnnDataType_t compute = codes ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
+    const cudnnDataType_t compute = quantized ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const int64_t n = 2;
     const float one = 1.0f, none = 0.0f;
@@ -183,7 +183,7 @@ void qb_cudnn_convolution(qb_cudnn_graph *g, const qb_cudnn_window *w, bool code
     qb_cudnn_set(g, d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, w->after);
     qb_cudnn_set(g, d, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, w->dilation);
     qb_cudnn_set(g, d, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, w->stride);
-    qb_cudnn_finish(g, d);
+    qb_cudnn_finalize(g, d);
     cudnnBackendDescriptor_t op = new_op(g, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, weight);
@@ -191,7 +191,7 @@ void qb_cudnn_convolution(qb_cudnn_graph *g, const qb_cudnn_window *w, bool code
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, d);
     qb_cudnn_set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, 1, &one);
     qb_cudnn_set(g, op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, 1, &none);
-    qb_cudnn_finish(g, op);
+    qb_cudnn_finalize(g, op);
 }
 
 static void set_fractions(qb_cudnn_graph *g, cudnnBackendDescriptor_t d,
@@ -219,12 +219,12 @@ void qb_cudnn_pool(qb_cudnn_graph *g, const qb_cudnn_window *w, qb_pool_kind kin
     set_fractions(g, d, CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, w->before);
     set_fractions(g, d, CUDNN_ATTR_RESAMPLE_POST_PADDINGS, w->after);
     set_fractions(g, d, CUDNN_ATTR_RESAMPLE_STRIDES, w->stride);
-    qb_cudnn_finish(g, d);
+    qb_cudnn_finalize(g, d);
     cudnnBackendDescriptor_t op = new_op(g, CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, x);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, y);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, d);
-    qb_cudnn_finish(g, op);
+    qb_cudnn_finalize(g, op);
 }
 
 void qb_cudnn_attention(qb_cudnn_graph *g, qb_cudnn_tensor q, qb_cudnn_tensor k, qb_cudnn_tensor v,
@@ -236,7 +236,7 @@ void qb_cudnn_attention(qb_cudnn_graph *g, qb_cudnn_tensor q, qb_cudnn_tensor k,
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_SDPA_FWD_VDESC, v);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC, scale);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_SDPA_FWD_ODESC, y);
-    qb_cudnn_finish(g, op);
+    qb_cudnn_finalize(g, op);
 #else
     (void)q, (void)k, (void)v, (void)scale, (void)y;
     qb_cudnn_note(g, CUDNN_STATUS_NOT_SUPPORTED);
@@ -254,13 +254,13 @@ static cudnnBackendDescriptor_t pointwise_desc(qb_cudnn_graph *g, cudnnPointwise
 /* `b` is NULL for a function of x alone. */
 static void pointwise(qb_cudnn_graph *g, cudnnBackendDescriptor_t d, qb_cudnn_tensor x,
                       qb_cudnn_tensor b, qb_cudnn_tensor y) {
-    qb_cudnn_finish(g, d);
+    qb_cudnn_finalize(g, d);
     cudnnBackendDescriptor_t op = new_op(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, d);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
     if (b) qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
     qb_cudnn_set_object(g, op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    qb_cudnn_finish(g, op);
+    qb_cudnn_finalize(g, op);
 }
 
 void qb_cudnn_combine(qb_cudnn_graph *g, qb_cudnn_pair pair, qb_cudnn_tensor a, qb_cudnn_tensor b,

@@ -34,8 +34,8 @@ qb_cudnn_tensor qb_cudnn_inner(qb_cudnn_graph *graph, const int64_t dim[4]);
 typedef struct qb_cudnn_window {
     int64_t kernel[2], stride[2], dilation[2], before[2], after[2];
 } qb_cudnn_window;
-/* y = x * w, summed in int32 for codes, in float otherwise. */
-void qb_cudnn_convolution(qb_cudnn_graph *graph, const qb_cudnn_window *window, bool codes,
+/* y = x * w, summed in int32 for quantized values, in float otherwise. */
+void qb_cudnn_convolution(qb_cudnn_graph *graph, const qb_cudnn_window *window, bool quantized,
                           qb_cudnn_tensor x, qb_cudnn_tensor w, qb_cudnn_tensor y);
 void qb_cudnn_pool(qb_cudnn_graph *graph, const qb_cudnn_window *window, qb_pool_kind kind,
                    qb_cudnn_tensor x, qb_cudnn_tensor y);

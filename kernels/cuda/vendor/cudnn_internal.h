@@ -58,7 +58,7 @@ void qb_cudnn_set(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object,
                   const void *value);
 void qb_cudnn_set_object(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object,
                          cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value);
-void qb_cudnn_finish(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object);
+void qb_cudnn_finalize(qb_cudnn_graph *graph, cudnnBackendDescriptor_t object);
 
 /* Around whatever makes or runs a plan. */
 void qb_cudnn_lock(void);

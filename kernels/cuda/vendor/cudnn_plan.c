@@ -375,7 +375,7 @@ static qb_status open_search(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math, 
     qb_cudnn_set(g, s->whole, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                  g->n_ops, g->op);
     qb_cudnn_set(g, s->whole, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &g->maker);
-    qb_cudnn_finish(g, s->whole);
+    qb_cudnn_finalize(g, s->whole);
     if (g->status != CUDNN_STATUS_SUCCESS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "cuDNN does not take this graph: %s",
                        g->api->cudnnGetErrorString(g->status));
@@ -405,9 +405,9 @@ static qb_status find_plan(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math, in
 }
 
 /* A plan's number means something with the same limits alone. */
-static qb_hash key_of(qb_hash posed, qb_cudnn_math math, int32_t variant) {
+static qb_hash key_of(qb_hash lowered, qb_cudnn_math math, int32_t variant) {
     const int32_t more[3] = {(int32_t)math, try_all, variant};
-    const qb_hash both[2] = {posed, qb_hash_bytes(more, sizeof more)};
+    const qb_hash both[2] = {lowered, qb_hash_bytes(more, sizeof more)};
     return qb_hash_bytes(both, sizeof both);
 }
 
@@ -415,13 +415,13 @@ qb_status qb_cudnn_choose(qb_ctx *cx, qb_cudnn_graph *g, qb_cudnn_math math,
                           const qb_problem *problem, double to_beat,
                           const size_t bytes[QB_CUDNN_BOUND]) {
     const int32_t variant = problem->variant;
-    const qb_hash posed = g->key; /* the search adds to it */
+    const qb_hash lowered = g->key; /* the search adds to it */
     if (variant > 0 && problem->compiled &&
-        qb_cudnn_restore(cx, g, problem->compiled, key_of(posed, math, variant))) {
+        qb_cudnn_restore(cx, g, problem->compiled, key_of(lowered, math, variant))) {
         g->variant = variant;
         return QB_OK;
     }
     QB_TRY(find_plan(cx, g, math, variant, to_beat, bytes));
     if (!problem->compiled) return QB_OK;
-    return qb_cudnn_keep(cx, g, problem->compiled, key_of(posed, math, g->variant));
+    return qb_cudnn_keep(cx, g, problem->compiled, key_of(lowered, math, g->variant));
 }

@@ -1,4 +1,4 @@
-// Codes between u8 and s8: the upper bit changes. Bound by device memory.
+// Quantized values between u8 and s8: the upper bit changes. Bound by device memory.
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/vendor/cublaslt.h"
 

@@ -1,7 +1,7 @@
 /* The GPU's own JPEG engines. nvJPEG has three more ways to decode, but two of them leave the
- * Huffman codes to the processor, which then does most of the work, and the third gives other
- * pixels in large batches than in small ones. With interpolated chroma the engines' pixels are
- * libjpeg's within 1. */
+ * Huffman quantized values to the processor, which then does most of the work, and the third gives
+ * other pixels in large batches than in small ones. With interpolated chroma the engines' pixels
+ * are libjpeg's within 1. */
 #include "kernels/cuda/vendor/jpeg_batch.h"
 
 #ifdef QB_HAVE_NVJPEG

@@ -1,6 +1,7 @@
 /* Matrix products of cuBLASLt as tactics. Floats: bias, residual, ReLU and the tanh form of GELU
- * are its own epilogue. Codes: its int32 sums go to the workspace, and the end of the step is ours,
- * so that it is complete and exact; u8 data is first copied to s8 with the zero point 128 less. */
+ * are its own epilogue. Quantized values: its int32 sums go to the workspace, and the end of the
+ * step is ours, so that it is complete and exact; u8 data is first copied to s8 with the zero point
+ * 128 less. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
@@ -12,9 +13,9 @@ typedef struct cublaslt_state {
     qb_cuda_gemm gemm;
     qb_cuda_gemm_plan *plan;
     int64_t at_weight, at_bias, packed_bytes; /* -1: not packed */
-    qb_cuda_conv conv;                        /* codes: constants and end of the step */
+    qb_cuda_conv conv;                        /* quantized values: constants and end of the step */
     qb_desc conv_in[4];
-    size_t data_bytes, sum_bytes; /* codes: in the workspace, before the library's */
+    size_t data_bytes, sum_bytes; /* quantized values: in the workspace, before the library's */
     bool flip;
 } cublaslt_state;
 
@@ -69,8 +70,8 @@ static bool takes_act(const qb_problem *p) {
            !(residual && p->act_first);
 }
 
-static bool pose_float(const qb_problem *p, const bool *constant, qb_dtype dtype,
-                       cublaslt_state *s) {
+static bool lower_float(const qb_problem *p, const bool *constant, qb_dtype dtype,
+                        cublaslt_state *s) {
     qb_cuda_matmul x;
     if (p->n_in < 2 || !qb_cuda_matmul_of(p, constant, false, &x)) return false;
     if (x.integer || p->in[QB_IN_DATA].dtype != dtype || constant[QB_IN_DATA]) return false;
@@ -87,8 +88,8 @@ static bool pose_float(const qb_problem *p, const bool *constant, qb_dtype dtype
                              .n = x.n,
                              .k = x.k,
                              .batch = x.matrices,
-                             .a_turned = p->transpose_a,
-                             .b_turned = fixed || p->transpose_b,
+                             .a_transposed = p->transpose_a,
+                             .b_transposed = fixed || p->transpose_b,
                              .in = dtype,
                              .out = p->out.dtype,
                              .act = p->act.kind,
@@ -102,7 +103,8 @@ static bool pose_float(const qb_problem *p, const bool *constant, qb_dtype dtype
     if (!single_step(x.lead, x.a_lead, x.n_lead, &g->a_step) ||
         !single_step(x.lead, x.b_lead, x.n_lead, &g->b_step))
         return false;
-    if (g->b_step == 0 && !g->a_turned && g->a_step == (int64_t)x.m * x.k) { /* one tall matrix */
+    if (g->b_step == 0 && !g->a_transposed &&
+        g->a_step == (int64_t)x.m * x.k) { /* one tall matrix */
         g->m *= g->batch;
         g->batch = 1;
     }
@@ -124,13 +126,13 @@ static qb_status pack_float(qb_ctx *cx, const qb_kernel *kernel, const void *con
     (void)cx;
     const cublaslt_state *s = kernel->state;
     const qb_cuda_gemm *g = &s->gemm;
-    bool turned = kernel->problem.transpose_b;
+    bool transposed = kernel->problem.transpose_b;
     memset(packed, 0, kernel->packed_bytes);
     for (int64_t n = 0; s->at_weight >= 0 && n < g->n; n++)
         for (int64_t k = 0; k < g->k; k++)
             put_float(
                 (char *)packed + s->at_weight, g->in, n * g->k + k,
-                ((const float *)constants[QB_IN_WEIGHT])[turned ? n * g->k + k : k * g->n + n]);
+                ((const float *)constants[QB_IN_WEIGHT])[transposed ? n * g->k + k : k * g->n + n]);
     for (int64_t n = 0; s->at_bias >= 0 && n < g->n; n++)
         put_float((char *)packed + s->at_bias, g->out, n,
                   ((const float *)constants[QB_IN_BIAS])[n]);
@@ -150,21 +152,23 @@ static qb_status launch_float(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
 static qb_status create_float(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
                               const bool *constant, qb_dtype dtype, bool tf32, qb_kernel **out) {
     cublaslt_state s;
-    if (!pose_float(problem, constant, dtype, &s))
+    if (!lower_float(problem, constant, dtype, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     s.gemm.tf32 = tf32;
     QB_TRY(make(cx, tactic, problem, &s, out));
-    (*out)->packed_form =
-        qb_form_add(qb_form_add(1, problem->transpose_b), (uint64_t)problem->out.dtype);
+    (*out)->packing_id =
+        qb_packing_add(qb_packing_add(1, problem->transpose_b), (uint64_t)problem->out.dtype);
     (*out)->pack = pack_float;
     (*out)->launch = launch_float;
     return QB_OK;
 }
 
-/* ---- codes ----------------------------------------------------------------------------------- */
+/* ---- quantized values
+ * ----------------------------------------------------------------------------------- */
 
 /* Rows are pixels, columns output channels; constants and the end are the convolution's. */
-static bool pose_codes(const qb_problem *p, const bool *constant, bool smooth, cublaslt_state *s) {
+static bool lower_quantized(const qb_problem *p, const bool *constant, bool smooth,
+                            cublaslt_state *s) {
     *s = (cublaslt_state){.at_weight = 0, .at_bias = -1};
     if (p->kind != QB_KIND_MATMUL || p->n_in < 2 || p->n_in > 4 || !constant[QB_IN_WEIGHT] ||
         smooth != qb_cuda_is_smooth(p->act.kind) || p->transpose_a || p->scale != 1.0f)
@@ -206,7 +210,7 @@ static bool pose_codes(const qb_problem *p, const bool *constant, bool smooth, c
                              .a_pitch = x.k,
                              .b_pitch = x.k,
                              .out_pitch = s->conv.n_pad,
-                             .b_turned = true,
+                             .b_transposed = true,
                              .in = QB_DTYPE_S8,
                              .out = QB_DTYPE_S32,
                              .scale = 1.0f};
@@ -235,8 +239,8 @@ static qb_problem packed_problem(const qb_kernel *kernel, const cublaslt_state *
     return p;
 }
 
-static qb_status pack_codes(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
-                            void *packed) {
+static qb_status pack_quantized(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                                void *packed) {
     const cublaslt_state *s = kernel->state;
     int64_t n = s->gemm.n, k = s->gemm.k;
     int32_t zero;
@@ -257,7 +261,7 @@ static qb_status pack_codes(qb_ctx *cx, const qb_kernel *kernel, const void *con
     return QB_OK;
 }
 
-static qb_status launch_codes(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+static qb_status launch_quantized(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const cublaslt_state *s = kernel->state;
     const qb_problem *p = &kernel->problem;
     const char *packed = args->packed, *name = kernel->tactic->name;
@@ -278,24 +282,24 @@ static qb_status launch_codes(qb_ctx *cx, const qb_kernel *kernel, const qb_laun
     return qb_cuda_check(cx, qb_cuda_conv_reduce(&s->conv, &io, args->stream), name);
 }
 
-static qb_status create_codes(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
-                              const bool *constant, bool smooth, qb_kernel **out) {
+static qb_status create_quantized(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,
+                                  const bool *constant, bool smooth, qb_kernel **out) {
     cublaslt_state s;
-    if (!pose_codes(problem, constant, smooth, &s))
+    if (!lower_quantized(problem, constant, smooth, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(make(cx, tactic, problem, &s, out));
-    (*out)->packed_form = qb_form_add(qb_cuda_conv_packed_form(&s.conv), problem->transpose_b);
-    (*out)->pack = pack_codes;
-    (*out)->launch = launch_codes;
+    (*out)->packing_id = qb_packing_add(qb_cuda_conv_packing_id(&s.conv), problem->transpose_b);
+    (*out)->pack = pack_quantized;
+    (*out)->launch = launch_quantized;
     return QB_OK;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define CUBLASLT(SYMBOL, NAME, EXACTNESS, POSE, CREATE)                                            \
+#define CUBLASLT(SYMBOL, NAME, EXACTNESS, LOWER, CREATE)                                           \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         cublaslt_state s;                                                                          \
-        return POSE;                                                                               \
+        return LOWER;                                                                              \
     }                                                                                              \
     static qb_status SYMBOL##_create(qb_ctx *cx, const qb_tactic *tactic,                          \
                                      const qb_problem *problem, const bool *constant, int threads, \
@@ -306,17 +310,17 @@ static qb_status create_codes(qb_ctx *cx, const qb_tactic *tactic, const qb_prob
     QB_CUDA_TACTIC(SYMBOL, NAME, QB_KIND_MATMUL, EXACTNESS)
 
 CUBLASLT(cuda_matmul_f16_cublaslt, "matmul_f16.cublaslt", QB_EXACT,
-         pose_float(problem, constant, QB_DTYPE_F16, &s),
+         lower_float(problem, constant, QB_DTYPE_F16, &s),
          create_float(cx, tactic, problem, constant, QB_DTYPE_F16, false, out));
 CUBLASLT(cuda_matmul_f32_cublaslt, "matmul_f32.cublaslt", QB_EXACT,
-         pose_float(problem, constant, QB_DTYPE_F32, &s),
+         lower_float(problem, constant, QB_DTYPE_F32, &s),
          create_float(cx, tactic, problem, constant, QB_DTYPE_F32, false, out));
 CUBLASLT(cuda_matmul_tf32_cublaslt, "matmul_tf32.cublaslt", QB_EXACT,
-         problem->tf32 &&pose_float(problem, constant, QB_DTYPE_F32, &s),
+         problem->tf32 &&lower_float(problem, constant, QB_DTYPE_F32, &s),
          create_float(cx, tactic, problem, constant, QB_DTYPE_F32, true, out));
 CUBLASLT(cuda_matmul_s8_cublaslt, "matmul_s8.cublaslt", QB_EXACT,
-         pose_codes(problem, constant, false, &s),
-         create_codes(cx, tactic, problem, constant, false, out));
+         lower_quantized(problem, constant, false, &s),
+         create_quantized(cx, tactic, problem, constant, false, out));
 CUBLASLT(cuda_matmul_s8_cublaslt_smooth, "matmul_s8.cublaslt_smooth", QB_WITHIN_1_LSB,
-         pose_codes(problem, constant, true, &s),
-         create_codes(cx, tactic, problem, constant, true, out));
+         lower_quantized(problem, constant, true, &s),
+         create_quantized(cx, tactic, problem, constant, true, out));

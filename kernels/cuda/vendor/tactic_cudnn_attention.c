@@ -16,7 +16,7 @@ typedef struct attention_state {
     qb_cuda_attention p;
 } attention_state;
 
-static bool pose(const qb_problem *p, qb_cuda_attention *a) {
+static bool lower(const qb_problem *p, qb_cuda_attention *a) {
     return qb_cuda_attention_of(p, QUERIES, a) && !qb_problem_has(p, IN_MASK) &&
            p->out.dtype == QB_DTYPE_F16 && p->out.q.n == 0;
 }
@@ -61,7 +61,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 static bool cuda_attention_cudnn_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_attention a;
     (void)constant;
-    return pose(problem, &a);
+    return lower(problem, &a);
 }
 
 static qb_status open_graph(qb_ctx *cx, const qb_problem *p, double to_beat, attention_state *s) {
@@ -84,7 +84,7 @@ static qb_status cuda_attention_cudnn_compete(qb_ctx *cx, const qb_tactic *tacti
     attention_state s = {0};
     qb_cuda_device device;
     (void)constant;
-    if (!pose(problem, &s.p))
+    if (!lower(problem, &s.p))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(open_graph(cx, problem, to_beat, &s));

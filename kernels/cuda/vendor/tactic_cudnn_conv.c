@@ -1,9 +1,10 @@
 /* Convolutions of cuDNN as tactics, the whole step as one operation: convolution, scale per channel
- * (codes), bias, activation, residual, result.
+ * (quantized values), bias, activation, residual, result.
  *
- * Codes: it takes s8 alone. The scale has 1 / Sy folded in and the bias is added in float, so that
- * results are within one code of the reference. Zero points go into the bias where that is exact:
- * the data's without padding, the result's and the residual's where no activation comes after. */
+ * Quantized values: it takes s8 alone. The scale has 1 / Sy folded in and the bias is added in
+ * float, so that results are within one step of the reference. Zero points go into the bias where
+ * that is exact: the data's without padding, the result's and the residual's where no activation
+ * comes after. */
 #include <string.h>
 
 #include "kernels/cuda/common/tactic_common.h"
@@ -43,7 +44,7 @@ static bool is_aligned(const conv_state *s) {
     return (offsets | pitches | read) * (int32_t)qb_dtype_size(s->dtype) % 16 == 0;
 }
 
-static bool pose_floats(const qb_problem *p, const bool *constant, conv_state *s) {
+static bool lower_floats(const qb_problem *p, const bool *constant, conv_state *s) {
     const qb_desc *w = &p->in[QB_IN_WEIGHT];
     if (!qb_cuda_conv_geometry(p, &s->conv) || p->group != 1) return false;
     /* cuDNN 9.19's f32 plans for slices broke the device where a SiLU follows the sum */
@@ -75,7 +76,7 @@ static bool fold_zeros(const qb_problem *p, conv_state *s) {
     return out == 0;
 }
 
-static bool pose_codes(const qb_problem *p, const bool *constant, conv_state *s) {
+static bool lower_quantized(const qb_problem *p, const bool *constant, conv_state *s) {
     if (!qb_cuda_conv_of(p, constant, QB_CUDA_PACKING_TENSOR, 16, 16, &s->conv) ||
         s->conv.in_pieces_of_8 || qb_cuda_conv_is_f16(&s->conv) || !s->conv.in_signed ||
         p->out.dtype != QB_DTYPE_S8 || p->out.q.n != 1 || s->conv.out_c % 16 ||
@@ -88,23 +89,23 @@ static bool pose_codes(const qb_problem *p, const bool *constant, conv_state *s)
     return bounded && qb_cudnn_has_act(p->act) && fold_zeros(p, s);
 }
 
-static bool pose(const qb_problem *p, const bool *constant, qb_dtype dtype, conv_state *s) {
+static bool lower(const qb_problem *p, const bool *constant, qb_dtype dtype, conv_state *s) {
     if (p->kind != QB_KIND_CONV || p->n_in < 2) return false;
     *s = (conv_state){.dtype = dtype, .act = p->act};
     s->has_bias = qb_problem_has(p, QB_IN_BIAS) || dtype == QB_DTYPE_S8;
     s->has_residual = qb_problem_has(p, QB_IN_RESIDUAL);
     s->act_first = p->act_first && s->has_residual && p->act.kind != QB_ACT_NONE;
     const bool taken =
-        dtype == QB_DTYPE_S8 ? pose_codes(p, constant, s) : pose_floats(p, constant, s);
+        dtype == QB_DTYPE_S8 ? lower_quantized(p, constant, s) : lower_floats(p, constant, s);
     if (!taken || !is_aligned(s)) return false;
     const qb_cuda_conv *c = &s->conv;
     const int64_t weights = (int64_t)c->out_c * c->in_c * c->kernel_h * c->kernel_w;
     const int64_t channels = (int64_t)c->out_c * 4;
-    const bool codes = dtype == QB_DTYPE_S8;
+    const bool quantized = dtype == QB_DTYPE_S8;
     s->at_weight = qb_cuda_reserve(&s->packed_bytes, weights * (int64_t)qb_dtype_size(dtype));
-    s->at_scale = qb_cuda_reserve(&s->packed_bytes, codes ? channels : 0);
+    s->at_scale = qb_cuda_reserve(&s->packed_bytes, quantized ? channels : 0);
     s->at_bias = qb_cuda_reserve(&s->packed_bytes, s->has_bias ? channels : 0);
-    s->at_step = qb_cuda_reserve(&s->packed_bytes, codes && s->has_residual ? 4 : 0);
+    s->at_step = qb_cuda_reserve(&s->packed_bytes, quantized && s->has_residual ? 4 : 0);
     return true;
 }
 
@@ -163,20 +164,20 @@ static void describe(const conv_state *s) {
     const int64_t x_dim[4] = {c->batch, c->in_c, c->in_h, c->in_w};
     const int64_t w_dim[4] = {c->out_c, c->in_c, c->kernel_h, c->kernel_w};
     const int64_t y_dim[4] = {c->batch, c->out_c, c->out_h, c->out_w};
-    const bool codes = s->dtype == QB_DTYPE_S8, acts = s->act.kind != QB_ACT_NONE;
+    const bool quantized = s->dtype == QB_DTYPE_S8, acts = s->act.kind != QB_ACT_NONE;
     const qb_cudnn_window window = window_of(c);
     qb_cudnn_tensor x = add_image(s, ID_DATA, x_dim, c->in_total);
     qb_cudnn_tensor w = add_image(s, ID_WEIGHT, w_dim, c->in_c);
     chain k = {.s = s, .dim = y_dim, .out = add_image(s, ID_OUT, y_dim, c->out_total)};
-    k.left = 1 + codes + s->has_bias + s->has_residual + acts;
+    k.left = 1 + quantized + s->has_bias + s->has_residual + acts;
     k.value = next(&k);
-    qb_cudnn_convolution(s->graph, &window, codes, x, w, k.value);
-    if (codes) combine(&k, QB_CUDNN_MUL, add_row(s, ID_SCALE, c->out_c));
+    qb_cudnn_convolution(s->graph, &window, quantized, x, w, k.value);
+    if (quantized) combine(&k, QB_CUDNN_MUL, add_row(s, ID_SCALE, c->out_c));
     if (s->has_bias) combine(&k, QB_CUDNN_ADD, add_row(s, ID_BIAS, c->out_c));
     if (acts && s->act_first) activate(&k);
     if (s->has_residual) {
         qb_cudnn_tensor r = add_image(s, ID_RESIDUAL, y_dim, c->res_total);
-        if (codes) {
+        if (quantized) {
             qb_cudnn_tensor scaled = qb_cudnn_inner(s->graph, y_dim);
             qb_cudnn_combine(s->graph, QB_CUDNN_MUL, r, add_row(s, ID_STEP, 1), scaled);
             r = scaled;
@@ -206,9 +207,9 @@ static void put_weight(const conv_state *s, char *to, const void *from) {
             }
 }
 
-/* In units of the result's codes. */
-static void put_code_rows(const conv_state *s, const qb_problem *p, const void *const *constants,
-                          char *packed) {
+/* In units of the result's quantized values. */
+static void put_quantized_rows(const conv_state *s, const qb_problem *p,
+                               const void *const *constants, char *packed) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
     const int64_t taps = (int64_t)s->conv.kernel_h * s->conv.kernel_w * s->conv.in_c;
     const int8_t *weight = constants[QB_IN_WEIGHT];
@@ -242,7 +243,7 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
     memset(packed, 0, (size_t)s->packed_bytes);
     put_weight(s, (char *)packed + s->at_weight, constants[QB_IN_WEIGHT]);
     if (s->dtype == QB_DTYPE_S8)
-        put_code_rows(s, &kernel->problem, constants, packed);
+        put_quantized_rows(s, &kernel->problem, constants, packed);
     else if (s->has_bias)
         memcpy((char *)packed + s->at_bias, constants[QB_IN_BIAS], (size_t)s->conv.out_c * 4);
     return QB_OK;
@@ -288,7 +289,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                         qb_kernel **out) {
     conv_state s;
     qb_cuda_device device;
-    if (!pose(problem, constant, dtype, &s))
+    if (!lower(problem, constant, dtype, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(open_graph(cx, problem, math, to_beat, &s));
@@ -299,7 +300,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     if (s.has_residual) kernel->in[QB_IN_RESIDUAL].layout = QB_LAYOUT_NHWC;
     if (qb_problem_has(problem, QB_IN_BIAS)) kernel->in[QB_IN_BIAS].layout = QB_LAYOUT_ROW;
     kernel->packed_bytes = (size_t)s.packed_bytes;
-    kernel->packed_form = 1; /* the image has no part in it */
+    kernel->packing_id = 1; /* the image has no part in it */
     kernel->packed_inputs = (uint64_t)1 << QB_IN_WEIGHT;
     if (qb_problem_has(problem, QB_IN_BIAS)) kernel->packed_inputs |= (uint64_t)1 << QB_IN_BIAS;
     kernel->pack = pack;
@@ -310,7 +311,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 #define CUDNN_CONV(SYMBOL, NAME, EXACTNESS, DTYPE, MATH, ALLOWED)                                  \
     static bool SYMBOL##_supports(const qb_problem *problem, const bool *constant) {               \
         conv_state s;                                                                              \
-        return (ALLOWED) && pose(problem, constant, DTYPE, &s);                                    \
+        return (ALLOWED) && lower(problem, constant, DTYPE, &s);                                   \
     }                                                                                              \
     static qb_status SYMBOL##_compete(qb_ctx *cx, const qb_tactic *tactic,                         \
                                       const qb_problem *problem, const bool *constant,             \

@@ -21,7 +21,7 @@ static int64_t offset_of(const qb_desc *d) {
     return d->channel_offset * (int64_t)qb_dtype_size(d->dtype);
 }
 
-static bool pose(const qb_problem *p, pool_state *s) {
+static bool lower(const qb_problem *p, pool_state *s) {
     const qb_desc *x = &p->in[0], *y = &p->out;
     const qb_window *w = &p->window;
     *s = (pool_state){.in_offset = offset_of(x), .out_offset = offset_of(y)};
@@ -73,7 +73,7 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
 static bool cuda_pool_cudnn_supports(const qb_problem *problem, const bool *constant) {
     pool_state s;
     (void)constant;
-    return pose(problem, &s);
+    return lower(problem, &s);
 }
 
 static qb_status cuda_pool_cudnn_compete(qb_ctx *cx, const qb_tactic *tactic,
@@ -82,7 +82,7 @@ static qb_status cuda_pool_cudnn_compete(qb_ctx *cx, const qb_tactic *tactic,
     pool_state s;
     qb_cuda_device device;
     (void)constant;
-    if (!pose(problem, &s))
+    if (!lower(problem, &s))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_current(cx, &device));
     QB_TRY(open_graph(cx, problem, to_beat, &s));

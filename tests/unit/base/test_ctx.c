@@ -126,10 +126,10 @@ static void adopt_keeps_the_first_error(void **state) {
     qb_ctx_child(cx, &fine);
     qb_fail(&first, QB_STATUS_FORMAT, "first");
     qb_fail(&second, QB_STATUS_IO, "second");
-    qb_ctx_adopt(cx, &fine);
+    qb_ctx_take(cx, &fine);
     assert_int_equal(cx->code, QB_OK);
-    qb_ctx_adopt(cx, &first);
-    qb_ctx_adopt(cx, &second);
+    qb_ctx_take(cx, &first);
+    qb_ctx_take(cx, &second);
     assert_int_equal(cx->code, QB_STATUS_FORMAT);
     assert_string_equal(cx->message, "first");
 }

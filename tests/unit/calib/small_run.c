@@ -156,8 +156,8 @@ qb_graph *run_unions(qb_ctx *cx, int64_t side) {
     axis->axis = 1;
     const qb_shape two = qb_shape_of(1, 2);
     int32_t form = qb_graph_add_constant(cx, graph, "form", QB_DTYPE_S64, &two, flat);
-    int32_t turned = ADD("Transpose", "turned", more);
-    int32_t long_one = ADD("Reshape", "long", ADD("Identity", "same", turned), form);
+    int32_t transposed = ADD("Transpose", "turned", more);
+    int32_t long_one = ADD("Reshape", "long", ADD("Identity", "same", transposed), form);
     return finish(cx, graph, ADD("Softmax", "y", long_one));
 }
 

@@ -133,7 +133,7 @@ static void spread_counts_channels_below_four_bits(void **state) {
     assert_true(qb_channels_spread_of(&cx, &(qb_channels){5, min, max}, &s));
     assert_true(s.widest == 16.5f && s.widest_at == 1);
     assert_true(s.narrowest == 0.5f && s.median == 2);
-    assert_int_equal(s.few_codes, 2); /* 1 and 0.5 */
+    assert_int_equal(s.few_levels, 2); /* 1 and 0.5 */
     assert_false(qb_channels_spread_of(&cx, &(qb_channels){0}, &s));
 }
 

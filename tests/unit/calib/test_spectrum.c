@@ -120,7 +120,7 @@ static void full_range_saturates_nothing(void **state) {
     qb_range_quality q;
     qb_range_quality_of(s, (qb_range){-3, 7}, false, &q);
     assert_true(q.saturated == 0);
-    assert_true(fabs(q.unused - 252.0 / 256) < 1e-9); /* four codes are used */
+    assert_true(fabs(q.unused - 252.0 / 256) < 1e-9); /* four quantized values are used */
     qb_range_quality_of(s, (qb_range){-1, 7}, false, &q);
     assert_true(fabs(q.saturated - 0.2) < 1e-9);
     qb_range_quality_of(s, (qb_range){0, 0}, false, &q);

@@ -57,7 +57,7 @@ static int32_t codes(model *m, const char *name, qb_dtype dtype, qb_shape shape)
     return constant(m, name, dtype, shape, data);
 }
 
-/* Codes, scale and zero point. */
+/* Quantized values, scale and zero point. */
 static void quantize(model *m, const char *name, int32_t x, int32_t out[3]) {
     out[0] = value(m, "codes"), out[1] = value(m, "scale"), out[2] = value(m, "zero");
     assert_true(qb_graph_add_node(m->cx, m->graph, qb_op_find("DynamicQuantizeLinear", ""), name,
@@ -73,7 +73,7 @@ static int32_t product(model *m, const char *name, int32_t x, int32_t weight, in
     int32_t real = m->form == DYNAMIC_SUMS_RESHAPED ? reshaped(m, *sums) : *sums;
     real = node(m, "Cast", "real", &real, 1);
     ((qb_cast_attrs *)m->graph->nodes[m->graph->n_nodes - 1].attrs)->to = 1; /* FLOAT */
-    if (m->form == DYNAMIC_REALS_RESHAPED) real = reshaped(m, real);
+    if (m->form == DYNAMIC_FLOATS_RESHAPED) real = reshaped(m, real);
     if (m->form == DYNAMIC_SCALE_RESHAPED) made[1] = reshaped(m, made[1]);
     int32_t scales = two(m, "Mul", "scales", made[1], scale);
     if (m->form == DYNAMIC_SCALES_COMPUTED) {
@@ -82,7 +82,7 @@ static int32_t product(model *m, const char *name, int32_t x, int32_t weight, in
     }
     real = two(m, "Mul", name, real, scales);
     const int32_t axes = constant(m, "axes", QB_DTYPE_S64, qb_shape_of(1, 1), (int64_t[]){0});
-    const bool flat = m->form == DYNAMIC_SUMS_RESHAPED || m->form == DYNAMIC_REALS_RESHAPED;
+    const bool flat = m->form == DYNAMIC_SUMS_RESHAPED || m->form == DYNAMIC_FLOATS_RESHAPED;
     return flat ? two(m, "Squeeze", name, real, axes) : real;
 }
 

@@ -89,11 +89,11 @@ void open_sequence_model(qb_ctx *cx, qb_graph **out) {
     const int32_t q = node(&m, "MatMul", "q", x, constant(&m, "wq", qb_shape_of(2, 16, 64)), NULL);
     const int32_t k = node(&m, "MatMul", "k", x, constant(&m, "wk", qb_shape_of(2, 16, 64)), NULL);
     const int32_t v = node(&m, "MatMul", "v", x, constant(&m, "wv", qb_shape_of(2, 16, 64)), NULL);
-    const int32_t turned = node(&m, "Transpose", "kt", k, -1, &attrs);
+    const int32_t transposed = node(&m, "Transpose", "kt", k, -1, &attrs);
     qb_ints *perm = &((qb_perm_attrs *)attrs)->perm;
     static int64_t order[] = {0, 2, 1};
     *perm = (qb_ints){.n = 3, .v = order};
-    const int32_t scores = node(&m, "MatMul", "scores", q, turned, NULL);
+    const int32_t scores = node(&m, "MatMul", "scores", q, transposed, NULL);
     const int32_t weights = node(&m, "Softmax", "weights", scores, -1, &attrs);
     ((qb_axis_attrs *)attrs)->axis = -1;
     const int32_t mixed = node(&m, "MatMul", "mixed", weights, v, NULL);
@@ -141,9 +141,9 @@ void open_products_model(qb_ctx *cx, qb_graph **out) {
     const int32_t x = begin(&m, "rows", qb_shape_of(3, -1, -1, 16));
     const int32_t mean = node(&m, "GlobalAveragePool", "mean", x, -1, NULL);
     const int32_t scaled = node(&m, "Mul", "scaled", x, mean, NULL);
-    const int32_t turned = node(&m, "Transpose", "turned", scaled, -1, &attrs);
+    const int32_t transposed = node(&m, "Transpose", "turned", scaled, -1, &attrs);
     ((qb_perm_attrs *)attrs)->perm = (qb_ints){.n = 3, .v = order};
-    const int32_t square = node(&m, "MatMul", "square", turned, x, NULL);
+    const int32_t square = node(&m, "MatMul", "square", transposed, x, NULL);
     end(&m, node(&m, "MatMul", "y", square, square, NULL), out);
 }
 

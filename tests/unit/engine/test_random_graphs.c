@@ -1,7 +1,7 @@
-/* Random graphs of elementwise chains, views, reductions and normalizations, with codes in places:
- * the engine of the processor against the one of kernels/ref and the operators' definitions. For
- * each value the test knows how large it can be and how far off, so that functions that jump are
- * applied to exact values alone and the tolerance is an error bound.
+/* Random graphs of elementwise chains, views, reductions and normalizations, with quantized values
+ * in places: the engine of the processor against the one of kernels/ref and the operators'
+ * definitions. For each value the test knows how large it can be and how far off, so that functions
+ * that jump are applied to exact values alone and the tolerance is an error bound.
  *
  * QB_RANDOM_GRAPHS: number of graphs, 300 without it; QB_RANDOM_GRAPH: only this one, printed. */
 #include "qb_test.h"
@@ -309,8 +309,8 @@ static void add_node(maker *m) {
 
 /* ---- graphs ---- */
 
-/* Some exact values become codes: both engines round the same numbers. What is computed from them
- * is as exact as before. */
+/* Some exact values become quantized values: both engines round the same numbers. What is computed
+ * from them is as exact as before. */
 static void quantize(maker *m) {
     for (int32_t i = 0; i < m->n; i++) {
         const known *v = &m->value[i];

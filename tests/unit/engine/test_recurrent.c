@@ -321,7 +321,8 @@ static void shapes_may_stay_open(void **state) {
     give_up(&f, engine);
 }
 
-/* Between Q/DQ nodes: codes come in as real values, and results become codes behind the layer. */
+/* Between Q/DQ nodes: quantized values come in as dequantized values, and results become quantized
+ * values behind the layer. */
 static void neighbours_may_be_codes(void **state) {
     (void)state;
     static float x[INPUTS * 4 * 3];

@@ -71,10 +71,10 @@ static void paired_difference_inverts_the_score_test(void **state) {
             tango_reference[i].lost, tango_reference[i].gained, tango_reference[i].n);
         close_to(ci.lo, tango_reference[i].lo, 1e-7);
         close_to(ci.hi, tango_reference[i].hi, 1e-7);
-        const qb_interval turned = qb_paired_difference(
+        const qb_interval transposed = qb_paired_difference(
             tango_reference[i].gained, tango_reference[i].lost, tango_reference[i].n);
-        close_to(turned.lo, -ci.hi, 1e-9);
-        close_to(turned.hi, -ci.lo, 1e-9);
+        close_to(transposed.lo, -ci.hi, 1e-9);
+        close_to(transposed.hi, -ci.lo, 1e-9);
     }
 }
 

@@ -371,9 +371,9 @@ static void matmul_takes_bias_residual_and_activation(void **state) {
                      NODE(&m, "MatMul", "mm", x, w));
     v = NODE(&m, "Gelu", "y", NODE(&m, "Add", "sum", v, x));
     make_output(&m, v);
-    int32_t turned = NODE(&m, "Transpose", "turned", v);
+    int32_t transposed = NODE(&m, "Transpose", "turned", v);
     SET_INTS(&m, "perm", 0, 2, 1);
-    make_output(&m, NODE(&m, "MatMul", "scores", v, turned));
+    make_output(&m, NODE(&m, "MatMul", "scores", v, transposed));
     qb_groups groups = fuse(&m);
     expect(&m, &groups, "y", QB_KIND_MATMUL, "mm biased sum y", "x w b x");
     expect_act(&m, &groups, "y", QB_ACT_GELU, 0, 0);
@@ -409,9 +409,9 @@ static void gemm_is_a_matmul_where_its_bias_is_plain(void **state) {
     set_float(&m, "beta", 0.5f);
     make_output(&m, NODE(&m, "Gemm", "rows", x, w, make_random(&m, "b", DIMS(6, 1))));
     set_int(&m, "transB", 1);
-    int32_t turned = NODE(&m, "Gemm", "turned", x, make_random(&m, "v", DIMS(6, 2)));
+    int32_t transposed = NODE(&m, "Gemm", "turned", x, make_random(&m, "v", DIMS(6, 2)));
     set_int(&m, "transA", 1);
-    make_output(&m, NODE(&m, "Tanh", "d", turned));
+    make_output(&m, NODE(&m, "Tanh", "d", transposed));
     qb_groups groups = fuse(&m);
     expect(&m, &groups, "a", QB_KIND_MATMUL, "a", "x w b -");
     expect(&m, &groups, "halved", QB_KIND_NODE, "halved", "x w b_1");

@@ -144,7 +144,7 @@ static void what_is_seen_elsewhere_stays(void **state) {
     }
 }
 
-/* A quantized result keeps its parameters; other codes inside are no attention. */
+/* A quantized result keeps its parameters; other quantized values inside are no attention. */
 static void a_quantized_result_keeps_its_codes(void **state) {
     (void)state;
     for (int inner = 0; inner < 2; inner++) {

@@ -314,7 +314,7 @@ static void transposes_that_are_needed_stay(void **state) {
 /* --- widen-half ------------------------------------------------------------------------------ */
 
 #define F16 10 /* ONNX's number */
-#define HALF_TOLERANCE 4e-3
+#define F16_TOLERANCE 4e-3
 
 static int32_t half(maker *m, const char *name, int32_t x) {
     const int32_t v = NODE(m, "Cast", name, x);
@@ -335,7 +335,7 @@ static void half_precision_is_computed_in_float(void **state) {
     v = NODE(&m, "Cast", "y", NODE(&m, "Tanh", "t", v));
     set_int(&m, "to", 1);
     make_output(&m, v);
-    optimize(&m, NULL, HALF_TOLERANCE);
+    optimize(&m, NULL, F16_TOLERANCE);
     const qb_graph *graph = m.graph;
     assert_int_equal(graph->values[qb_graph_find_value(graph, "r")].dtype, QB_DTYPE_F32);
     assert_int_equal(graph->values[qb_graph_find_value(graph, "y")].dtype, QB_DTYPE_F32);
@@ -344,7 +344,7 @@ static void half_precision_is_computed_in_float(void **state) {
         for (int32_t k = 0; graph->nodes[i].op && k < graph->nodes[i].n_in; k++)
             if (strcmp(graph->nodes[i].op->name, "Cast") != 0)
                 assert_int_equal(graph->values[graph->nodes[i].in[k]].dtype, QB_DTYPE_F32);
-    assert_int_equal(optimize(&m, NULL, HALF_TOLERANCE), 0);
+    assert_int_equal(optimize(&m, NULL, F16_TOLERANCE), 0);
     maker_release(&m);
 }
 
@@ -358,7 +358,7 @@ static void what_names_a_type_of_16_bits_keeps_it(void **state) {
     set_int(&m, "to", 4); /* u16 */
     assert_int_equal(optimize(&m, "widen-half", TOLERANCE), 0);
     make_output(&m, NODE(&m, "Relu", "r", h));
-    assert_true(optimize(&m, NULL, HALF_TOLERANCE) > 0);
+    assert_true(optimize(&m, NULL, F16_TOLERANCE) > 0);
     const qb_node *bits = node_writing(&m, "bits");
     assert_int_equal(m.graph->values[bits->in[0]].dtype, QB_DTYPE_F16);
     assert_int_equal(m.graph->values[qb_graph_find_value(m.graph, "r")].dtype, QB_DTYPE_F16);

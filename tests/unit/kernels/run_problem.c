@@ -28,7 +28,7 @@ qb_desc float_desc(qb_shape shape) {
     return (qb_desc){.dtype = QB_DTYPE_F32, .shape = shape, .q = {.axis = -1}};
 }
 
-qb_desc code_desc(qb_dtype dtype, qb_shape shape, const float *scale, const int32_t *zero) {
+qb_desc quantized_desc(qb_dtype dtype, qb_shape shape, const float *scale, const int32_t *zero) {
     return (qb_desc){.dtype = dtype,
                      .shape = shape,
                      .q = {.dtype = dtype, .axis = -1, .n = 1, .scale = scale, .zero = zero}};

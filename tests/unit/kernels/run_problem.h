@@ -17,8 +17,8 @@ void *run_problem(const char *tactic, const qb_problem *problem, const void *con
 
 /* A row-major desc: float, or with one scale and zero point (which must outlive it). */
 qb_desc float_desc(qb_shape shape);
-qb_desc code_desc(qb_dtype dtype, qb_shape shape, const float *scale, const int32_t *zero);
-/* Random numbers of a type: codes over the whole range, floats in [-1, 1). */
+qb_desc quantized_desc(qb_dtype dtype, qb_shape shape, const float *scale, const int32_t *zero);
+/* Random numbers of a type: quantized values over the whole range, floats in [-1, 1). */
 void *random_data(qb_rng *rng, qb_dtype dtype, int64_t n);
 
 #endif

@@ -126,7 +126,7 @@ static void floats_become_codes_as_quantize_value_says(void **state) {
     int32_t zero = 7;
     float data[8] = {0.0f, 0.05f, 0.15f, -0.7f, -0.76f, 1000.0f, NAN, 24.85f};
     qb_desc from = float_desc(qb_shape_of(1, 8));
-    qb_desc to = code_desc(QB_DTYPE_U8, qb_shape_of(1, 8), &scale, &zero);
+    qb_desc to = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 8), &scale, &zero);
     uint8_t *got = copied(&from, &to, data);
     for (int i = 0; i < 8; i++)
         assert_int_equal(got[i], qb_quantize_value(data[i], scale, zero, QB_DTYPE_U8));
@@ -142,9 +142,9 @@ static void equal_parameters_move_codes_unchanged(void **state) {
     int32_t zero_a = 5, zero_b = 5;
     uint8_t data[256];
     for (int i = 0; i < 256; i++) data[i] = (uint8_t)i;
-    qb_desc a = code_desc(QB_DTYPE_U8, qb_shape_of(1, 256), &scale_a, &zero_a);
-    qb_desc b = code_desc(QB_DTYPE_U8, qb_shape_of(1, 256), &scale_b, &zero_b);
-    qb_desc c = code_desc(QB_DTYPE_U8, qb_shape_of(1, 256), &scale_c, &zero_b);
+    qb_desc a = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 256), &scale_a, &zero_a);
+    qb_desc b = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 256), &scale_b, &zero_b);
+    qb_desc c = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 256), &scale_c, &zero_b);
     uint8_t *same = copied(&a, &b, data), *other = copied(&a, &c, data);
     assert_memory_equal(same, data, 256);
     for (int i = 0; i < 256; i++)
@@ -196,7 +196,7 @@ static void unfit_copies_are_refused(void **state) {
     b.channel_total = 5, b.channel_offset = 2; /* 2 + 4 > 5 */
     p = copy_of(&a, &b);
     assert_false(tactic->supports(&p, (bool[]){false}));
-    b = code_desc(QB_DTYPE_S8, a.shape, scale, NULL);
+    b = quantized_desc(QB_DTYPE_S8, a.shape, scale, NULL);
     b.q.n = 2, b.q.axis = 1; /* 4 channels */
     p = copy_of(&a, &b);
     assert_false(tactic->supports(&p, (bool[]){false}));

@@ -116,7 +116,7 @@ static void entries_are_found_by_hash(void **state) {
     assert_ok(&cx, qb_compiled_create(&cx, &a));
     assert_ok(&cx, qb_compiled_create(&cx, &b));
     assert_ok(&cx, qb_compiled_add(&cx, a, one, text, 8));
-    assert_ok(&cx, qb_compiled_lend(&cx, a, two, text, 4));
+    assert_ok(&cx, qb_compiled_borrow(&cx, a, two, text, 4));
     text[0] = 'C';
     assert_memory_equal(qb_compiled_find(a, one, &bytes), "compiled", 8);
     assert_int_equal(bytes, 8);
@@ -126,7 +126,7 @@ static void entries_are_found_by_hash(void **state) {
     assert_ok(&cx, qb_compiled_take(&cx, b, a, two));
     assert_ok(&cx, qb_compiled_take(&cx, b, a, one));
     assert_ok(&cx, qb_compiled_create(&cx, &all));
-    assert_ok(&cx, qb_compiled_lend_all(&cx, all, a));
+    assert_ok(&cx, qb_compiled_borrow_all(&cx, all, a));
     assert_int_equal(qb_compiled_count(all), 2);
     assert_ptr_equal(qb_compiled_find(all, one, &bytes), qb_compiled_find(a, one, &bytes));
     qb_compiled_free(all);

@@ -12,7 +12,7 @@
 
 #define LAUNCHES 40
 
-/* A convolution of codes with everything fused, or of floats. */
+/* A convolution of quantized values with everything fused, or of floats. */
 typedef struct conv_case {
     qb_problem p;
     qb_desc in[4];
@@ -31,17 +31,17 @@ static void conv_make(conv_case *c, bool integer, int in_channels, int channels)
                      .out_scale = 0.05f,
                      .out_zero = 7};
     for (int i = 0; i < 64; i++) c->weight_scale[i] = 0.001f * (float)(1 + i % 5);
-    c->in[0] = integer ? code_desc(QB_DTYPE_U8, x, &c->scale[0], &c->zero[0]) : float_desc(x);
-    c->in[1] = integer ? code_desc(QB_DTYPE_S8, w, c->weight_scale, NULL) : float_desc(w);
+    c->in[0] = integer ? quantized_desc(QB_DTYPE_U8, x, &c->scale[0], &c->zero[0]) : float_desc(x);
+    c->in[1] = integer ? quantized_desc(QB_DTYPE_S8, w, c->weight_scale, NULL) : float_desc(w);
     if (integer) c->in[1].q.axis = 0, c->in[1].q.n = channels;
     c->in[2] = (qb_desc){.dtype = integer ? QB_DTYPE_S32 : QB_DTYPE_F32,
                          .shape = qb_shape_of(1, channels),
                          .q = {.axis = -1}};
-    c->in[3] = integer ? code_desc(QB_DTYPE_U8, y, &c->scale[3], &c->zero[3]) : float_desc(y);
+    c->in[3] = integer ? quantized_desc(QB_DTYPE_U8, y, &c->scale[3], &c->zero[3]) : float_desc(y);
     c->p = (qb_problem){.kind = QB_KIND_CONV,
                         .n_in = 4,
                         .in = c->in,
-                        .out = integer ? code_desc(QB_DTYPE_U8, y, &c->out_scale, &c->out_zero)
+                        .out = integer ? quantized_desc(QB_DTYPE_U8, y, &c->out_scale, &c->out_zero)
                                        : float_desc(y),
                         .window = {2, {3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}},
                         .group = 1,
@@ -123,7 +123,7 @@ static void *call(void *argument) {
     return NULL;
 }
 
-/* Against the reference: codes within 1, floats within 1e-4 of the range. */
+/* Against the reference: quantized values within 1, floats within 1e-4 of the range. */
 static void check_result(const conv_case *c, const qb_kernel *kernel, const void *got) {
     qb_ctx cx;
     qb_ctx_init(&cx);

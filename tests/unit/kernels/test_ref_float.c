@@ -85,12 +85,12 @@ static void codes_add_as_real_values(void **state) {
     int32_t zero[3] = {10, 0, 100};
     uint8_t a[3] = {10, 14, 0};
     int8_t b[3] = {4, -8, 127};
-    qb_desc in[2] = {code_desc(QB_DTYPE_U8, qb_shape_of(1, 3), &scale[0], &zero[0]),
-                     code_desc(QB_DTYPE_S8, qb_shape_of(1, 3), &scale[1], &zero[1])};
+    qb_desc in[2] = {quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 3), &scale[0], &zero[0]),
+                     quantized_desc(QB_DTYPE_S8, qb_shape_of(1, 3), &scale[1], &zero[1])};
     qb_problem p = {.kind = QB_KIND_BINARY,
                     .n_in = 2,
                     .in = in,
-                    .out = code_desc(QB_DTYPE_U8, qb_shape_of(1, 3), &scale[2], &zero[2]),
+                    .out = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 3), &scale[2], &zero[2]),
                     .binary = QB_BINARY_ADD};
     uint8_t *y = run_problem("ref.binary", &p, (const void *const[]){a, b}, 1);
     assert_int_equal(y[0], 101); /* 0 + 1 */
@@ -140,12 +140,12 @@ static void concatenation_converts_each_input(void **state) {
     (void)state;
     float scale[2] = {0.5f, 1.0f};
     uint8_t a[4] = {1, 2, 3, 4}, b[2] = {10, 20};
-    qb_desc in[2] = {code_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 2), &scale[1], NULL),
-                     code_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 1), &scale[0], NULL)};
+    qb_desc in[2] = {quantized_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 2), &scale[1], NULL),
+                     quantized_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 1), &scale[0], NULL)};
     qb_problem p = {.kind = QB_KIND_CONCAT,
                     .n_in = 2,
                     .in = in,
-                    .out = code_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 3), &scale[1], NULL),
+                    .out = quantized_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 3), &scale[1], NULL),
                     .axis = 1};
     uint8_t *y = run_problem("ref.concat", &p, (const void *const[]){a, b}, 1);
     assert_memory_equal(y, ((uint8_t[]){1, 2, 5, 3, 4, 10}), 6);

@@ -30,24 +30,24 @@ static float model_act(qb_act act, float x) {
 static void check_element(const setup *s, int64_t sum, int64_t c, int64_t at, const void *got) {
     if (s->has_bias && !s->float_bias) sum += ((const int32_t *)s->data[QB_IN_BIAS])[c];
     float multiplier = s->scale[0] * s->weight_scale[s->in[1].q.n > 1 ? c % s->in[1].q.n : 0];
-    float real = (float)(int32_t)sum * multiplier;
-    if (s->has_bias && s->float_bias) real += ((const float *)s->data[QB_IN_BIAS])[c];
+    float f32 = (float)(int32_t)sum * multiplier;
+    if (s->has_bias && s->float_bias) f32 += ((const float *)s->data[QB_IN_BIAS])[c];
     if (s->has_residual) {
-        if (s->p.act_first) real = model_act(s->p.act, real);
+        if (s->p.act_first) f32 = model_act(s->p.act, f32);
         float r = s->float_residual
                       ? ((const float *)s->data[3])[at]
                       : s->scale[3] * (float)(code(&s->in[3], s->data[3], at) - s->zero[3]);
-        real = real + r;
-        if (!s->p.act_first) real = model_act(s->p.act, real);
+        f32 = f32 + r;
+        if (!s->p.act_first) f32 = model_act(s->p.act, f32);
     } else {
-        real = model_act(s->p.act, real);
+        f32 = model_act(s->p.act, f32);
     }
     if (s->p.out.dtype == QB_DTYPE_F32) {
-        assert_memory_equal(&((const float *)got)[at], &real, sizeof real);
+        assert_memory_equal(&((const float *)got)[at], &f32, sizeof f32);
         return;
     }
     float inverse = 1.0f / s->out_scale;
-    double q = rint((double)(real * inverse)) + s->out_zero;
+    double q = rint((double)(f32 * inverse)) + s->out_zero;
     double low = s->p.out.dtype == QB_DTYPE_U8 ? 0 : -128;
     q = q < low ? low : q > low + 255 ? low + 255 : q;
     assert_int_equal(code(&s->p.out, got, at), (int64_t)q);
@@ -64,7 +64,7 @@ static void fill(setup *s, int64_t channels, int64_t weight_channels, int32_t we
         s->zero[i] = (int32_t)qb_rng_below(r, 200) - (type == QB_DTYPE_S8 ? 100 : 0);
         if (s->in[i].shape.rank > 0) {
             qb_shape shape = s->in[i].shape;
-            s->in[i] = code_desc(type, shape, &s->scale[i], &s->zero[i]);
+            s->in[i] = quantized_desc(type, shape, &s->scale[i], &s->zero[i]);
         }
     }
     for (int i = 0; i < 64; i++) s->weight_scale[i] = 0.001f + 0.02f * (float)qb_rng_uniform(r);
@@ -84,7 +84,7 @@ static void fill(setup *s, int64_t channels, int64_t weight_channels, int32_t we
     s->out_scale = 0.01f + 0.05f * (float)qb_rng_uniform(r);
     s->out_zero = (int32_t)qb_rng_below(r, 100);
     qb_shape out = s->p.out.shape;
-    s->p.out = qb_rng_below(r, 4) ? code_desc(any_code(r), out, &s->out_scale, &s->out_zero)
+    s->p.out = qb_rng_below(r, 4) ? quantized_desc(any_code(r), out, &s->out_scale, &s->out_zero)
                                   : float_desc(out);
     static const qb_act acts[] = {
         {QB_ACT_NONE, 0, 0}, {QB_ACT_RELU, 0, 0}, {QB_ACT_CLIP, -0.5f, 1.5f}};
@@ -233,16 +233,16 @@ static void integer_matmul_equals_the_model(void **state) {
     }
 }
 
-/* Two codes: real values 1.5 and 2.5 steps, both between codes. */
+/* Two quantized values: dequantized values 1.5 and 2.5 steps, both between quantized values. */
 static void rounding_is_half_even(void **state) {
     (void)state;
     float x_scale = 0.5f, w_scale = 1.0f, out_scale = 1.0f;
-    qb_desc in[2] = {code_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 1), &x_scale, NULL),
-                     code_desc(QB_DTYPE_S8, qb_shape_of(2, 1, 1), &w_scale, NULL)};
+    qb_desc in[2] = {quantized_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 1), &x_scale, NULL),
+                     quantized_desc(QB_DTYPE_S8, qb_shape_of(2, 1, 1), &w_scale, NULL)};
     qb_problem p = {.kind = QB_KIND_MATMUL,
                     .n_in = 2,
                     .in = in,
-                    .out = code_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 1), &out_scale, NULL),
+                    .out = quantized_desc(QB_DTYPE_U8, qb_shape_of(2, 2, 1), &out_scale, NULL),
                     .scale = 1.0f};
     uint8_t x[2] = {3, 5};
     int8_t w[1] = {1};

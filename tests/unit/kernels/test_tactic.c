@@ -35,12 +35,12 @@ static void kernels_own_their_problem(void **state) {
     qb_ctx_init(&cx);
     float scale[2] = {0.5f, 0.25f};
     int32_t zero[2] = {3, 9};
-    qb_desc in = code_desc(QB_DTYPE_U8, qb_shape_of(1, 4), &scale[0], &zero[0]);
+    qb_desc in = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 4), &scale[0], &zero[0]);
     in.layout = QB_LAYOUT_ANY;
     qb_problem p = {.kind = QB_KIND_COPY,
                     .n_in = 1,
                     .in = &in,
-                    .out = code_desc(QB_DTYPE_U8, qb_shape_of(1, 4), &scale[1], &zero[1])};
+                    .out = quantized_desc(QB_DTYPE_U8, qb_shape_of(1, 4), &scale[1], &zero[1])};
     const qb_tactic *tactic = qb_tactic_find("ref.copy");
     qb_kernel *kernel;
     assert_ok(&cx, tactic->create(&cx, tactic, &p, (bool[]){false}, 1, &kernel));

@@ -18,7 +18,7 @@ typedef struct plan {
     qb_dtype bias;
     float bias_scale;
     bool output; /* Q/DQ behind the Relu */
-    qb_dtype output_codes;
+    qb_dtype output_quantized;
     int output_zero;
 } plan;
 
@@ -30,7 +30,7 @@ static const plan ort = {.opset = 17,
                          .bias = QB_DTYPE_S32,
                          .bias_scale = 0.01f,
                          .output = true,
-                         .output_codes = QB_DTYPE_U8};
+                         .output_quantized = QB_DTYPE_U8};
 
 static int32_t constant(small *s, const char *name, qb_dtype dtype, qb_shape shape,
                         const void *data) {
@@ -103,7 +103,7 @@ static void build(small *s, const plan *p) {
     int32_t y = NODE(s, "Conv", "conv", x, weight(s, p), bias(s, p));
     if (p->pair_before_relu) y = pair(s, "c", y, p, p->codes, 0);
     y = NODE(s, "Relu", "r", y);
-    if (p->output) y = pair(s, "r", y, p, p->output_codes, p->output_zero);
+    if (p->output) y = pair(s, "r", y, p, p->output_quantized, p->output_zero);
     if (p->integer_operator)
         y = NODE(s, "ConvInteger", "ci", y, constant(s, "k", QB_DTYPE_S8, (qb_shape){0}, "k"));
     small_output(s, y);
@@ -205,7 +205,7 @@ static void signed_data_do_not_fuse_on_x86(void **state) {
     (void)state;
     plan p = ort;
     small s;
-    p.codes = p.output_codes = QB_DTYPE_S8;
+    p.codes = p.output_quantized = QB_DTYPE_S8;
     p.output_zero = -128;
     build(&s, &p);
     expect_finding(&s, "ort-cpu", "unsigned-codes", "Conv 'conv'");

@@ -73,7 +73,7 @@ static void onnxruntime_reads_and_makes_integers_everywhere(void **state) {
     expect_params(&s, "a", QB_DTYPE_U8, 2.54 / 255, 0);
     expect_params(&s, "c2", QB_DTYPE_U8, 0.01, 100);
     assert_int_equal(small_value(&s, "b_quantized")->dtype, QB_DTYPE_S32);
-    assert_null(node(&s, "a")); /* codes from 0 clamp by themselves */
+    assert_null(node(&s, "a")); /* quantized values from 0 clamp by themselves */
     assert_null(node(&s, "r"));
     assert_string_equal(s.quantized->values[node(&s, "c1")->out[0]].name, "a");
     assert_string_equal(s.quantized->values[node(&s, "sum")->out[0]].name, "r");
@@ -81,7 +81,7 @@ static void onnxruntime_reads_and_makes_integers_everywhere(void **state) {
 }
 
 /* The ranges above end on bins of a histogram: half of all sums of a and c2 would lie exactly
- * between two codes of r. */
+ * between two quantized values of r. */
 static void sums_of_codes_do_not_lie_between_codes(void **state) {
     (void)state;
     small s;
@@ -100,7 +100,7 @@ static void sums_of_codes_do_not_lie_between_codes(void **state) {
     small_release(&s);
 }
 
-/* A Relu whose output shares its codes with a signed tensor has work to do. */
+/* A Relu whose output shares its quantized values with a signed tensor has work to do. */
 static void a_clamp_that_codes_do_not_imply_stays(void **state) {
     (void)state;
     small s;
@@ -149,7 +149,7 @@ static void clips_are_implied_up_to_their_bounds(void **state) {
     }
 }
 
-/* A gate that qbench computes through a table of codes. */
+/* A gate that qbench computes through a table of quantized values. */
 static void functions_stay_float_for_tensorrt(void **state) {
     (void)state;
     small s;

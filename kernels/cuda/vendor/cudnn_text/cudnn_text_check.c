@@ -203,11 +203,11 @@ static bool is_list_of_places(const json_t *offsets, size_t bytes) {
     if (!json_is_array(offsets)) return false;
     json_array_foreach(offsets, i, place) {
         const char *as = json_string_value(json_object_get(place, "update_as"));
-        const size_t room = !as ? 0 : strcmp(as, "pointer") == 0 ? POINTER_BYTES : MAP_BYTES;
+        const size_t capacity = !as ? 0 : strcmp(as, "pointer") == 0 ? POINTER_BYTES : MAP_BYTES;
         const char *key;
         json_t *value;
-        if (room > bytes ||
-            !is_between(json_object_get(place, "value"), 0, (json_int_t)(bytes - room)))
+        if (capacity > bytes ||
+            !is_between(json_object_get(place, "value"), 0, (json_int_t)(bytes - capacity)))
             return false;
         json_object_foreach(place, key, value) {
             if (!json_is_integer(value) && !json_is_string(value)) return false;

@@ -1,4 +1,4 @@
-/* Binary functions where an operand or the result is 8-bit codes: sums of Q/DQ models, whose
+/* Binary functions where an operand or the result is 8-bit values: sums of Q/DQ models, whose
  * operands have scales of their own, and products with the gates of squeeze-and-excitation. Real
  * values by scale and zero point, the function, and the common end: the reference's operations in
  * its order (binary_simd.inc). */
@@ -94,7 +94,7 @@ static void run_part(const job *j, int64_t part) {
     for (int32_t i = 0; i < 2; i++)
         from[i] = j->in[i] + at[i] * (int64_t)qb_dtype_size(s->row.in[i].dtype);
     char *out =
-        j->out + (row * s->dim[s->rank - 1] + begin) * (int64_t)qb_dtype_size(s->row.finish.out);
+        j->out + (row * s->dim[s->rank - 1] + begin) * (int64_t)qb_dtype_size(s->row.epilogue.out);
     s->run(&s->row, from, out, n);
 }
 
@@ -126,16 +126,16 @@ static bool lies_as(const qb_desc *desc, const qb_desc *out) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    bool codes = qb_cpu_is_code(&p->out);
-    if (p->n_in != 2 || !qb_finish_supports(p) || !qb_shape_known(&p->out.shape)) return false;
+    bool quantized = qb_cpu_is_quantized(&p->out);
+    if (p->n_in != 2 || !qb_epilogue_supports(p) || !qb_shape_known(&p->out.shape)) return false;
     if (p->out.layout != QB_LAYOUT_ROW && p->out.layout != QB_LAYOUT_NHWC) return false;
     if (p->out.layout == QB_LAYOUT_NHWC && p->out.shape.rank < 3) return false;
     for (int32_t i = 0; i < 2; i++) {
-        if (!qb_cpu_is_code(&p->in[i]) && !qb_cpu_is_real(&p->in[i])) return false;
+        if (!qb_cpu_is_quantized(&p->in[i]) && !qb_cpu_is_f32(&p->in[i])) return false;
         if (!lies_as(&p->in[i], &p->out)) return false;
-        codes = codes || qb_cpu_is_code(&p->in[i]);
+        quantized = quantized || qb_cpu_is_quantized(&p->in[i]);
     }
-    return codes && p->out.channel_total <= 0 && qb_shape_count(&p->out.shape) > 0;
+    return quantized && p->out.channel_total <= 0 && qb_shape_count(&p->out.shape) > 0;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -145,7 +145,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(binary), &kernel));
     binary *s = kernel->state;
     s->row.kind = p->binary;
-    s->row.finish = qb_finish_of(p);
+    s->row.epilogue = qb_epilogue_of(p);
     s->run = qb_binary_best();
     for (int32_t i = 0; i < 2; i++) {
         const qb_desc *desc = &p->in[i];
@@ -165,9 +165,9 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_binary_codes = {.name = "cpu.binary_codes",
-                                              .backend = "cpu",
-                                              .kind = QB_KIND_BINARY,
-                                              .exactness = QB_EXACT,
-                                              .supports = supports,
-                                              .create = create};
+const qb_tactic qb_tactic_cpu_binary_quantized = {.name = "cpu.binary_codes",
+                                                  .backend = "cpu",
+                                                  .kind = QB_KIND_BINARY,
+                                                  .exactness = QB_EXACT,
+                                                  .supports = supports,
+                                                  .create = create};

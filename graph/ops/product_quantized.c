@@ -1,7 +1,8 @@
 /* Matrix products of 8-bit integers with sums of 32 bits, which wrap: MatMulInteger and its like.
- * Codes less their zero points fit 16 bits and their products 32, so that only sums wrap, in any
- * order to the same bits. The right side is turned into panels of columns, whose sums with a few
- * rows stay in registers; two codes that follow each other along k lie together. */
+ * Quantized values less their zero points fit 16 bits and their products 32, so that only sums
+ * wrap, in any order to the same bits. The right side is turned into panels of columns, whose sums
+ * with a few rows stay in registers; two quantized values that follow each other along k lie
+ * together. */
 #include <string.h>
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -17,17 +18,17 @@ enum { ROWS = 8, COLUMNS = 16 };
 typedef int32_t lanes __attribute__((vector_size(COLUMNS * sizeof(int32_t))));
 typedef uint32_t sums __attribute__((vector_size(COLUMNS * sizeof(uint32_t))));
 
-typedef struct codes {
+typedef struct panels {
     int64_t m, k, n, pairs; /* of k, rounded up */
     int16_t *rows;          /* [m rounded up][pairs][2], the left side */
     int16_t *panels;        /* [n rounded up / COLUMNS][pairs][COLUMNS][2] */
     /* The sums of ROWS rows and a panel, a row's in out[row]. */
     void (*multiply)(const int16_t *rows, const int16_t *panel, int64_t pairs, sums *out);
-} codes;
+} panels;
 
 static int64_t round_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-static bool is_code(const qb_eval_operand *x) {
+static bool is_quantized(const qb_eval_operand *x) {
     const qb_dtype dtype = x->tensor->desc.dtype;
     return (dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8) && !x->transposed;
 }
@@ -36,15 +37,16 @@ static bool is_one(const qb_tensor *zero) {
     return !zero || qb_shape_count(&zero->desc.shape) == 1;
 }
 
-bool qb_codes_product_takes(const qb_eval_operand *a, const qb_eval_operand *b, qb_dtype dtype) {
+bool qb_quantized_product_takes(const qb_eval_operand *a, const qb_eval_operand *b,
+                                qb_dtype dtype) {
     const qb_shape *right = &b->tensor->desc.shape;
     const bool by_column = b->zero && b->zero->desc.shape.rank == 1 && right->rank == 2 &&
                            b->zero->desc.shape.dim[0] == right->dim[1];
-    return dtype == QB_DTYPE_S32 && is_code(a) && is_code(b) && is_one(a->zero) &&
+    return dtype == QB_DTYPE_S32 && is_quantized(a) && is_quantized(b) && is_one(a->zero) &&
            (is_one(b->zero) || by_column);
 }
 
-static int32_t code_at(const qb_tensor *x, int64_t i) {
+static int32_t quantized_at(const qb_tensor *x, int64_t i) {
     return x->desc.dtype == QB_DTYPE_U8 ? ((const uint8_t *)x->data)[i]
                                         : ((const int8_t *)x->data)[i];
 }
@@ -52,14 +54,14 @@ static int32_t code_at(const qb_tensor *x, int64_t i) {
 /* The zero point of column c; one may stand for all. */
 static int32_t zero_at(const qb_tensor *zero, int64_t c) {
     if (!zero) return 0;
-    return code_at(zero, is_one(zero) ? 0 : c);
+    return quantized_at(zero, is_one(zero) ? 0 : c);
 }
 
-static void take_rows(const codes *w, const qb_eval_operand *a, int64_t at) {
+static void take_rows(const panels *w, const qb_eval_operand *a, int64_t at) {
     const int32_t zero = zero_at(a->zero, 0);
     for (int64_t r = 0; r < w->m; r++)
         for (int64_t i = 0; i < w->k; i++)
-            w->rows[r * 2 * w->pairs + i] = (int16_t)(code_at(a->tensor, at++) - zero);
+            w->rows[r * 2 * w->pairs + i] = (int16_t)(quantized_at(a->tensor, at++) - zero);
 }
 
 /* Two lines of a panel, `second` NULL: one, less the zero points of its columns. */
@@ -75,7 +77,7 @@ static void take_rows(const codes *w, const qb_eval_operand *a, int64_t at) {
 TAKE_PAIR(take_pair_u8, uint8_t)
 TAKE_PAIR(take_pair_s8, int8_t)
 
-static void take_panels(const codes *w, const qb_eval_operand *b, int64_t at) {
+static void take_panels(const panels *w, const qb_eval_operand *b, int64_t at) {
     const bool is_unsigned = b->tensor->desc.dtype == QB_DTYPE_U8;
     void (*const take)(const void *, const void *, const int16_t *, int64_t, int16_t *) =
         is_unsigned ? take_pair_u8 : take_pair_s8;
@@ -129,14 +131,14 @@ multiply_vnni(const int16_t *rows, const int16_t *panel, int64_t pairs, sums *ou
 }
 #endif
 
-static void choose(codes *w) {
+static void choose(panels *w) {
     w->multiply = multiply_anywhere;
 #if defined(__x86_64__) && defined(__GNUC__)
     if (qb_processor_has(QB_TIER_AVX512_VNNI)) w->multiply = multiply_vnni;
 #endif
 }
 
-static void multiply_all(const codes *w, int32_t *out) {
+static void multiply_all(const panels *w, int32_t *out) {
     sums sum[ROWS];
     for (int64_t c = 0; c < w->n; c += COLUMNS)
         for (int64_t r = 0; r < w->m; r += ROWS) {
@@ -149,12 +151,12 @@ static void multiply_all(const codes *w, int32_t *out) {
         }
 }
 
-qb_status qb_codes_product(qb_ctx *cx, const qb_eval_operand *a, const qb_eval_operand *b,
-                           const qb_shape *left, const qb_shape *right, const qb_shape *batch,
-                           int32_t *out) {
-    codes w = {.m = left->dim[left->rank - 2],
-               .k = left->dim[left->rank - 1],
-               .n = right->dim[right->rank - 1]};
+qb_status qb_quantized_product(qb_ctx *cx, const qb_eval_operand *a, const qb_eval_operand *b,
+                               const qb_shape *left, const qb_shape *right, const qb_shape *batch,
+                               int32_t *out) {
+    panels w = {.m = left->dim[left->rank - 2],
+                .k = left->dim[left->rank - 1],
+                .n = right->dim[right->rank - 1]};
     qb_shape lead_a = *left, lead_b = *right;
     qb_status status = QB_OK;
     int64_t taken = -1; /* where the panels are from */

@@ -1,7 +1,7 @@
 /* The end of a fused step, a vector at a time. The same operations in the same order as
- * qb_finish_run, so the same bits but for activations with an exponential. */
-#ifndef QB_CPU_FINISH_INTERNAL_H
-#define QB_CPU_FINISH_INTERNAL_H
+ * qb_epilogue_run, so the same bits but for activations with an exponential. */
+#ifndef QB_CPU_EPILOGUE_INTERNAL_H
+#define QB_CPU_EPILOGUE_INTERNAL_H
 
 #include "act_internal.h"
 
@@ -62,23 +62,23 @@ QB_SIMD static inline vf qb_act_vector(const qb_act *act, vf v) {
     return qb_act_one(act, act->kind, v);
 }
 
-/* 8-bit codes less their zero point as reals. */
-QB_V vf qb_codes(const void *from, bool is_signed, vi zero, vf scale, vlanes n) {
+/* 8-bit values less their zero point as reals. */
+QB_V vf qb_load_quantized(const void *from, bool is_signed, vi zero, vf scale, vlanes n) {
     return vf_mul(scale, vf_of(vi_sub(vi_bytes_n(from, is_signed, n), zero)));
 }
 
 /* Residuals of the lanes in `n`. */
-QB_V vf qb_residual(const qb_finish *f, const char *from, vlanes n) {
+QB_V vf qb_residual(const qb_epilogue *f, const char *from, vlanes n) {
     if (f->residual == QB_DTYPE_F32) return vf_load_n(from, n);
     if (f->residual == QB_DTYPE_BF16) return vf_load_bf16(from, n);
-    return qb_codes(from, f->residual == QB_DTYPE_S8, vi_set(f->residual_zero),
-                    vf_set(f->residual_scale), n);
+    return qb_load_quantized(from, f->residual == QB_DTYPE_S8, vi_set(f->residual_zero),
+                             vf_set(f->residual_scale), n);
 }
 
 /* `out`, `has_residual` and `has_act` repeat what is in `f` so that callers can make them
  * constants. */
-QB_V void qb_finish_vector(const qb_finish *f, vf v, vlanes n, const char *residual, char *to,
-                           qb_dtype out, bool has_residual, bool has_act) {
+QB_V void qb_epilogue_vector(const qb_epilogue *f, vf v, vlanes n, const char *residual, char *to,
+                             qb_dtype out, bool has_residual, bool has_act) {
     if (has_residual) {
         if (f->clamp_first) v = vf_min(vf_set(f->first_high), vf_max(vf_set(f->first_low), v));
         if (has_act && f->act_first) v = qb_act_vector(&f->act, v);
@@ -96,16 +96,16 @@ QB_V void qb_finish_vector(const qb_finish *f, vf v, vlanes n, const char *resid
         vi_store_bytes_n(to, vi_add(vi_of_number(v), vi_set(f->zero)), n);
 }
 
-/* qb_finish_run, a vector at a time. */
-QB_SIMD static inline void qb_finish_run_vector(const qb_finish *f, const float *real, int64_t n,
-                                                const void *residual, void *out) {
+/* qb_epilogue_run, a vector at a time. */
+QB_SIMD static inline void qb_epilogue_run_vector(const qb_epilogue *f, const float *f32, int64_t n,
+                                                  const void *residual, void *out) {
     const bool has_act = f->act.kind != QB_ACT_NONE;
     const size_t size = qb_dtype_size(f->out), residual_size = qb_dtype_size(f->residual);
     for (int64_t i = 0; i < n; i += QB_LANES) {
         const vlanes some = v_lanes(n - i);
-        qb_finish_vector(f, vf_load_n(real + i, some), some,
-                         residual ? (const char *)residual + (size_t)i * residual_size : NULL,
-                         (char *)out + (size_t)i * size, f->out, residual != NULL, has_act);
+        qb_epilogue_vector(f, vf_load_n(f32 + i, some), some,
+                           residual ? (const char *)residual + (size_t)i * residual_size : NULL,
+                           (char *)out + (size_t)i * size, f->out, residual != NULL, has_act);
     }
 }
 

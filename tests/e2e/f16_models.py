@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Models in f16 on images: inputs, outputs, weights and the scales of Q/DQ.
 
-    python tests/e2e/half_models.py make MODEL.onnx OUT.onnx    the model, or Q/DQ model, in f16
-    python tests/e2e/half_models.py run MODEL.onnx IMAGES       how many onnxruntime gets right
+    python tests/e2e/f16_models.py make MODEL.onnx OUT.onnx    the model, or Q/DQ model, in f16
+    python tests/e2e/f16_models.py run MODEL.onnx IMAGES       how many onnxruntime gets right
 
 Exit code 77 without onnxruntime.
 """

@@ -1,5 +1,6 @@
 /* A convolution and the max pool behind it as one step of a device, on one that needs no GPU: where
- * that is faster, nobody else reads what is between, and nobody watches; the same codes come out.
+ * that is faster, nobody else reads what is between, and nobody watches; the same quantized values
+ * come out.
  */
 #include "qb_test.h"
 
@@ -20,7 +21,7 @@
 
 typedef struct fixture {
     qb_ctx cx;
-    qb_graph *graph; /* in codes */
+    qb_graph *graph; /* in quantized values */
     char cache[QB_TEST_PATH], file[QB_TEST_PATH];
 } fixture;
 
@@ -62,11 +63,11 @@ static void open_fixture(fixture *f, bool shared) {
     make_output(&m, y);
     assert_ok(&m.cx, bench_quantize(&m.cx, m.graph, &f->graph));
     maker_release(&m);
-    fake_device_is_there = fake_device_joins = true;
+    fake_device_is_there = fake_device_fuses = true;
 }
 
 static void close_fixture(fixture *f) {
-    fake_device_joins = false;
+    fake_device_fuses = false;
     qb_graph_free(f->graph);
 }
 
@@ -81,7 +82,7 @@ static qb_engine *build(fixture *f, qb_build_spec options) {
 }
 
 /* Steps that are a convolution with its pool, which all say why, beginning as `why`. */
-static int n_joined(const qb_engine *engine, const char *why) {
+static int n_fused_parts(const qb_engine *engine, const char *why) {
     int n = 0;
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
@@ -146,15 +147,15 @@ static void only_where_it_is_faster(void **state) {
     qb_engine_free(build(&f, (qb_build_spec){0})); /* fills the cache */
     change_times(&f, "\tconv_pool;", 1e-3);
     qb_engine *joined = build(&f, (qb_build_spec){0});
-    assert_int_equal(n_joined(joined, "with its pool "), 2);
+    assert_int_equal(n_fused_parts(joined, "with its pool "), 2);
     change_times(&f, "\tconv_pool;", 1e6);
     qb_engine *apart = build(&f, (qb_build_spec){0});
-    assert_int_equal(n_joined(apart, ""), 0);
+    assert_int_equal(n_fused_parts(apart, ""), 0);
     assert_int_equal(qb_engine_n_steps(apart), qb_engine_n_steps(joined) + 2);
     assert_same_run(&f, joined, apart);
-    fake_device_joins = false; /* no tactic for it */
+    fake_device_fuses = false; /* no tactic for it */
     qb_engine *none = build(&f, (qb_build_spec){0});
-    assert_int_equal(n_joined(none, ""), 0);
+    assert_int_equal(n_fused_parts(none, ""), 0);
     qb_engine_free(joined);
     qb_engine_free(apart);
     qb_engine_free(none);
@@ -171,9 +172,9 @@ static void what_is_seen_stays(void **state) {
     qb_engine *shared = build(&f, (qb_build_spec){0});
     qb_engine *watched = build(&f, (qb_build_spec){.observable = true});
     qb_engine *untimed = build(&f, (qb_build_spec){.first_tactic = true});
-    assert_int_equal(n_joined(shared, "with its pool "), 1);
-    assert_int_equal(n_joined(watched, ""), 0);
-    assert_int_equal(n_joined(untimed, ""), 0);
+    assert_int_equal(n_fused_parts(shared, "with its pool "), 1);
+    assert_int_equal(n_fused_parts(watched, ""), 0);
+    assert_int_equal(n_fused_parts(untimed, ""), 0);
     assert_same_run(&f, shared, watched);
     qb_engine_free(shared);
     qb_engine_free(watched);
@@ -194,7 +195,7 @@ static void files_keep_what_was_joined(void **state) {
     qb_engine *built = build(&f, (qb_build_spec){0});
     assert_ok(&f.cx, qb_engine_save(&f.cx, built, &origin, f.file));
     assert_ok(&f.cx, qb_engine_load(&f.cx, f.file, &loaded));
-    assert_int_equal(n_joined(loaded, "with its pool "), 1);
+    assert_int_equal(n_fused_parts(loaded, "with its pool "), 1);
     assert_same_run(&f, built, loaded);
     qb_engine_free(built);
     qb_engine_free(loaded);
@@ -214,9 +215,9 @@ static void ranges_keep_what_was_joined(void **state) {
     qb_engine_free(build(&f, options));
     change_times(&f, "\tconv_pool;", 1e-3);
     qb_engine *joined = build(&f, options);
-    assert_int_equal(n_joined(joined, "with its pool "), 2);
+    assert_int_equal(n_fused_parts(joined, "with its pool "), 2);
     assert_ok(&f.cx, qb_engine_at(&f.cx, joined, &least, &plan));
-    assert_int_equal(n_joined(plan, "with its pool "), 2);
+    assert_int_equal(n_fused_parts(plan, "with its pool "), 2);
     qb_engine_release(plan);
     qb_engine_free(joined);
     close_fixture(&f);

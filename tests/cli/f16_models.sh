@@ -5,7 +5,7 @@
 . "$1/tests/support/cli.sh"
 
 python=${QB_PYTHON:-python3}
-half=$1/tests/e2e/half_models.py
+half=$1/tests/e2e/f16_models.py
 "$python" -c 'import numpy, onnx, onnxruntime, PIL' 2>/dev/null || skip "$python lacks onnxruntime or Pillow"
 
 # as_right MODEL: qbench gets as many of the 200 images right as onnxruntime does, or one more or less (a tie that

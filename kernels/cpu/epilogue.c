@@ -5,12 +5,12 @@
 #include "cpu_internal.h"
 #include "kernels/ref.h"
 
-bool qb_finish_supports(const qb_problem *p) {
+bool qb_epilogue_supports(const qb_problem *p) {
     bool residual = p->kind != QB_KIND_BINARY && qb_problem_has(p, QB_IN_RESIDUAL);
-    if (!qb_cpu_is_code(&p->out) && !qb_cpu_is_real(&p->out)) return false;
+    if (!qb_cpu_is_quantized(&p->out) && !qb_cpu_is_f32(&p->out)) return false;
     if (!residual) return true;
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
-    return (qb_cpu_is_code(r) || qb_cpu_is_real(r)) && qb_shape_equal(&r->shape, &p->out.shape);
+    return (qb_cpu_is_quantized(r) || qb_cpu_is_f32(r)) && qb_shape_equal(&r->shape, &p->out.shape);
 }
 
 /* The activation as bounds; false when it is more than that. */
@@ -28,17 +28,17 @@ static bool bounds_of(qb_act act, float *low, float *high) {
     }
 }
 
-qb_finish qb_finish_of(const qb_problem *p) {
+qb_epilogue qb_epilogue_of(const qb_problem *p) {
     bool has_residual =
         (p->kind == QB_KIND_CONV || p->kind == QB_KIND_MATMUL) && qb_problem_has(p, QB_IN_RESIDUAL);
     const qb_desc *r = has_residual ? &p->in[QB_IN_RESIDUAL] : NULL;
-    qb_finish f = {.out = p->out.dtype,
-                   .residual = r ? r->dtype : QB_DTYPE_NONE,
-                   .residual_scale = r && r->q.n > 0 ? r->q.scale[0] : 1.0f,
-                   .residual_zero = r ? qb_cpu_zero(r) : 0,
-                   .inverse = p->out.q.n > 0 ? 1.0f / p->out.q.scale[0] : 1.0f,
-                   .zero = qb_cpu_zero(&p->out),
-                   .act_first = r && p->act_first};
+    qb_epilogue f = {.out = p->out.dtype,
+                     .residual = r ? r->dtype : QB_DTYPE_NONE,
+                     .residual_scale = r && r->q.n > 0 ? r->q.scale[0] : 1.0f,
+                     .residual_zero = r ? qb_cpu_zero(r) : 0,
+                     .inverse = p->out.q.n > 0 ? 1.0f / p->out.q.scale[0] : 1.0f,
+                     .zero = qb_cpu_zero(&p->out),
+                     .act_first = r && p->act_first};
     float low, high;
     if (!bounds_of(p->act, &low, &high)) {
         f.act = p->act;
@@ -58,13 +58,13 @@ qb_finish qb_finish_of(const qb_problem *p) {
         float highest = (float)((p->out.dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - f.zero);
         f.low = fminf(fmaxf(low * f.inverse, lowest), highest);
         f.high = fmaxf(fminf(high * f.inverse, highest), lowest);
-        f.low_code = (int32_t)lrintf(f.low) + f.zero;
-        f.high_code = (int32_t)lrintf(f.high) + f.zero;
+        f.low_q = (int32_t)lrintf(f.low) + f.zero;
+        f.high_q = (int32_t)lrintf(f.high) + f.zero;
     }
     return f;
 }
 
-static float residual_at(const qb_finish *f, const void *residual, int64_t i) {
+static float residual_at(const qb_epilogue *f, const void *residual, int64_t i) {
     switch (f->residual) {
     case QB_DTYPE_F32: return ((const float *)residual)[i];
     case QB_DTYPE_BF16: return (float)qb_number_get(QB_DTYPE_BF16, residual, i);
@@ -74,13 +74,14 @@ static float residual_at(const qb_finish *f, const void *residual, int64_t i) {
     }
 }
 
-/* Written so that NaN passes the bounds in floats and becomes the zero point in codes. */
+/* Written so that NaN passes the bounds in floats and becomes the zero point in quantized values.
+ */
 static float clamp(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
 
-void qb_finish_run(const qb_finish *f, const float *real, int64_t n, const void *residual,
-                   void *out) {
+void qb_epilogue_run(const qb_epilogue *f, const float *f32, int64_t n, const void *residual,
+                     void *out) {
     for (int64_t i = 0; i < n; i++) {
-        float v = real[i];
+        float v = f32[i];
         if (f->residual != QB_DTYPE_NONE) {
             if (f->clamp_first) v = clamp(v, f->first_low, f->first_high);
             if (f->act_first && f->act.kind != QB_ACT_NONE) v = qb_act_apply(f->act, v);
