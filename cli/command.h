@@ -17,7 +17,7 @@ typedef struct qb_common {
     qb_opt_list outside; /* --allow-outside PATH ... */
     bool quiet, verbose, help;
     int64_t threads;
-    const char *max_memory; /* --max-memory SIZE */
+    const char *max_memory;   /* --max-memory SIZE */
     int n_words;              /* of the command line, from the command's name on */
     const char *const *words; /* NULL: called by another command */
 } qb_common;

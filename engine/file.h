@@ -33,8 +33,9 @@ qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_or
                          const char *path);
 
 /* Signs a file that was saved with the private key in the file `key`, into PATH.sig: 64 bytes that
- * `openssl pkeyutl -verify -rawin` checks as well. Where cx->engine_key is set, every function below
- * refuses (QB_STATUS_MISMATCH) a file that is not signed by that key before it looks at its content. */
+ * `openssl pkeyutl -verify -rawin` checks as well. Where cx->engine_key is set, every function
+ * below refuses (QB_STATUS_MISMATCH) a file that is not signed by that key before it looks at its
+ * content. */
 qb_status qb_engine_file_sign(qb_ctx *cx, const char *key, const char *path);
 
 /* Checks every byte (hashes), that the file fits this program and processor, as far as it says that

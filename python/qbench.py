@@ -57,6 +57,7 @@ def _open_library():
     signatures = {
         "version": (text,), "session_create": (handle,), "session_free": (None, handle),
         "error": (text, handle), "plugin_load": (number, handle, text),
+        "session_trust": (number, handle, text, ctypes.c_int),
         "engine_load": (number, handle, text, slot),
         "engine_build": (number, handle, text, ctypes.POINTER(_BuildOptions), slot),
         "engine_save": (number, handle, handle, text), "engine_free": (None, handle),
@@ -89,10 +90,11 @@ def version():
 
 
 class _Session:
-    def __init__(self, plugins=()):
+    def __init__(self, plugins=(), key=None, machine_code=True):
         self.handle = _lib.qbench_session_create()
         if not self.handle:
             raise MemoryError("qbench_session_create")
+        self.check(_lib.qbench_session_trust(self.handle, key and os.fsencode(key), not machine_code))
         for path in plugins:
             self.check(_lib.qbench_plugin_load(self.handle, os.fsencode(path)))
 
@@ -133,9 +135,11 @@ class Engine:
         self.profiles = [self._profile(p) for p in range(_lib.qbench_engine_n_profiles(handle))]
 
     @classmethod
-    def load(cls, path, plugins=()):
-        """From an engine file; `plugins` are the libraries of its custom operators."""
-        session = _Session(plugins)
+    def load(cls, path, plugins=(), key=None, machine_code=True):
+        """From an engine file; `plugins` are the libraries of its custom operators. `key`: the PEM file
+        of the public key by which it must be signed (FILE.sig). `machine_code=False`: kernels for a
+        GPU that the file holds are not run but compiled here."""
+        session = _Session(plugins, key, machine_code)
         return cls(session, session.make(_lib.qbench_engine_load, os.fsencode(path)))
 
     @classmethod

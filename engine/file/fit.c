@@ -50,6 +50,19 @@ static void put_word(qb_strbuf *out, const char *text) {
     if (!plain) qb_strbuf_add(out, "'");
 }
 
+/* Words, some in single quotes: nothing that a shell would do more with. */
+static bool is_words(const char *text) {
+    bool quoted = false;
+    for (const char *c = text; *c; c++)
+        if (*c == '\'')
+            quoted = !quoted;
+        else if (!quoted && c[0] == '\\' && c[1] == '\'')
+            c++;
+        else if (!quoted && !strchr(PLAIN " ", *c))
+            return false;
+    return !quoted;
+}
+
 char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
     const char *more = json_string_value(json_object_get(tags, "options"));
     qb_strbuf out = {0};
@@ -59,7 +72,7 @@ char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
     qb_strbuf_add(&out, " --precision ");
     put_word(&out, QB_SHOWN(text_of(tags, "precision")));
     /* Options that only a hand could have written are left out. */
-    if (more && *more && more[strspn(more, PLAIN " ")] == '\0') qb_strbuf_addf(&out, " %s", more);
+    if (more && *more && is_words(more)) qb_strbuf_addf(&out, " %s", more);
     qb_strbuf_add(&out, " --saveEngine=");
     put_word(&out, QB_SHOWN(path));
     return qb_strbuf_take(cx, &out, &command) == QB_OK ? command : NULL;

@@ -27,7 +27,7 @@ typedef struct chain {
     operand in[QB_CHAIN_INPUTS], out;
     qb_chain_quantized quantized;
     bool has_table; /* of one 8-bit value: what each of the 256 becomes */
-    char table[256 * sizeof(float)];
+    _Alignas(float) char table[256 * sizeof(float)];
 } chain;
 
 /* ---- where tensors lie ---- */

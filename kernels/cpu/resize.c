@@ -9,6 +9,7 @@
 #include "convert.h"
 
 #define SPATIAL 3
+#define TAPS_MAX (1 << 24) /* of one axis: longer ones are left to the definition */
 #define CORNERS 8
 #define BYTES_PER_TASK 65536
 #define ROOM 2048 /* floats of a blended row */
@@ -219,7 +220,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
         x->shape.dim[0] != y->shape.dim[0] || x->shape.dim[1] != y->shape.dim[1])
         return false;
     for (int32_t d = 2; d < x->shape.rank; d++)
-        if (x->shape.dim[d] > INT32_MAX) return false;
+        if (x->shape.dim[d] > INT32_MAX || y->shape.dim[d] > TAPS_MAX) return false;
     return p->resize == QB_RESIZE_NEAREST ? qb_convert_supports(x, y)
                                           : is_number(x) && is_number(y);
 }

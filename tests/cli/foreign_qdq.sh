@@ -11,12 +11,12 @@
 [ -d "${QB_SHARED:-}/imagenet1k-sample/val" ] || skip "no shared data in '${QB_SHARED:-}'"
 [ -z "${QB_SANITIZE:-}" ] || skip "cli.real_main_job runs the same kernels on these images"
 
-# job MODEL DATA METHOD:TOP1:POINTS...
+# job MODEL DATA CALIBRATION_DATA METHOD:TOP1:POINTS...
 job() {
-    local model=$1 data=$2 row method top1 points
-    shift 2
+    local model=$1 data=$2 calib=$3 row method top1 points
+    shift 3
     rm -f qbench.yaml
-    expect 0 "$QBENCH" init --model "$QB_SHARED/models/$model.onnx" --data "$data"
+    expect 0 "$QBENCH" init --model "$QB_SHARED/models/$model.onnx" --data "$calib" --evaluation "$data"
     for row in "$@"; do
         IFS=: read -r method top1 points <<<"$row"
         expect 0 "$QBENCH" compare "$QB_SHARED/models/${model}_ort_qdq_$method.onnx" --data "$data" \
@@ -27,6 +27,6 @@ job() {
             END {exit !ok}' .out || fail "top-1 of $model $method is not within $points of $top1"
     done
 }
-job squeezenet1.1 "$QB_SHARED/imagenet1k-sample/val" minmax:60.4:0.3 entropy:44.8:0.3
-job resnet8_cifar10 "$QB_SHARED/cifar10/test" minmax:75.49:0.3 entropy:73.56:0.3
+job squeezenet1.1 "$QB_SHARED/imagenet1k-sample/val" "$QB_SHARED/imagenet1k-sample/calib" minmax:60.4:0.3 entropy:44.8:0.3
+job resnet8_cifar10 "$QB_SHARED/cifar10/test" "$QB_SHARED/cifar10/train" minmax:75.49:0.3 entropy:73.56:0.3
 done_testing

@@ -15,7 +15,7 @@ mkdir -p outside && for _ in $(seq 64); do echo "$secret"; done >outside/secret.
 quick() {
     local wanted=$1
     shift
-    expect "$wanted" timeout -s KILL 2 "$@"
+    expect "$wanted" timeout -s KILL 20 "$@"
 }
 no_secret() { # in what was printed or written here
     checks=$((checks + 1))

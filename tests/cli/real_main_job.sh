@@ -20,7 +20,7 @@ measured() {
 # squeezenet1.1 on 500 images: bars of accuracy, agreement with FP32 and output SQNR.
 model=$QB_SHARED/models/squeezenet1.1.onnx
 data=$QB_SHARED/imagenet1k-sample
-expect 0 "$QBENCH" init --model "$model" --data "$data/calib"
+expect 0 "$QBENCH" init --model "$model" --data "$data/calib" --evaluation "$data/val"
 expect 0 measured "$QBENCH" calibrate --method entropy,percentile:99.99,minmax
 [ ! -f .time ] || all=$(peak_kib)
 expect 0 "$QBENCH" compare fp32 int8:minmax int8:percentile:99.99 int8:entropy --data "$data/val" --duration 0.5
@@ -40,7 +40,7 @@ fi
 # resnet8 on the 10,000 test images.
 rm -f qbench.yaml compare.json
 model=$QB_SHARED/models/resnet8_cifar10.onnx
-expect 0 "$QBENCH" init --model "$model" --data "$QB_SHARED/cifar10/train"
+expect 0 "$QBENCH" init --model "$model" --data "$QB_SHARED/cifar10/train" --evaluation "$QB_SHARED/cifar10/test"
 expect 0 "$QBENCH" calibrate --method entropy,percentile:99.99,minmax
 expect 0 "$QBENCH" compare fp32 int8:minmax int8:percentile:99.99 int8:entropy --data "$QB_SHARED/cifar10/test" --duration 0.5
 cat .out

@@ -102,7 +102,7 @@ fi
 odd=$(printf 'caf\351')
 cp -r data "$odd"
 expect 0 "$QBENCH" calibrate model.onnx --data "$odd" --json -
-says '"dataset": "caf\?"'
+says '"dataset": "caf\\\\xe9"'
 expect 0 "$QBENCH" compare --model model.onnx --data "$odd" --duration 0.01 --no-figures
-says 'data caf\?'
+says 'data caf\\xe9'
 done_testing

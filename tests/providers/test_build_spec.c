@@ -60,7 +60,7 @@ static bool unmixed(const qb_build_spec *s) { return s->no_mixed_precision; }
 static bool without_cudnn(const qb_build_spec *s) { return s->excluded_sources == QB_SOURCE_CUDNN; }
 static bool limited(const qb_build_spec *s) { return s->workspace_limit == (size_t)1 << 30; }
 static bool timed(const qb_build_spec *s) { return s->time_tactics; }
-static bool unchecked(const qb_build_spec *s) { return !s->check; }
+static bool unchecked(const qb_build_spec *s) { return !s->check || s->observable; }
 static bool in_f16(const qb_build_spec *s) { return s->float_type == QB_DTYPE_F16; }
 static bool in_tf32(const qb_build_spec *s) { return s->tf32; }
 static bool in_profiles(const qb_build_spec *s) { return s->n_profiles == 1; }
