@@ -69,6 +69,7 @@ static qb_status run_stage(const flow *f, const qb_flow_stage *s) {
     add_word(words, &n, "--timingCacheFile", f->project.spec.timing_cache);
     add_word(words, &n, "--tacticSources", f->project.build.tactic_sources);
     if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, "--no-mixing");
+    if (compares && !f->project.spec.check) add_word(words, &n, NULL, "--no-check");
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);
     add_word(words, &n, "--threads", threads);
     if (s->calibration_data || s->evaluation_data) {

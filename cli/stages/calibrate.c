@@ -44,6 +44,7 @@ qb_status qb_calibration_prepare(qb_ctx *cx, const qb_project *project,
                               .resume = settings->resume,
                               .per_channel = settings->per_channel,
                               .memory = settings->memory};
+    out->spec.check = false; /* as docs say: build, bench, compare and run check what they build */
     return QB_OK;
 }
 
