@@ -54,7 +54,7 @@ void qb_groups_release(qb_groups *groups);
  * both has them, with an Identity that converts before or behind; a Split becomes a Slice for each
  * part. Weights in quantized values become reals where their layer cannot compute with integers.
  * The results are the same. For engines of the host. Shapes must be known. */
-qb_status qb_settle_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
 /* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
  * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that

@@ -157,7 +157,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return finalize(rw, index);
 }
 
-qb_status qb_settle_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_status status = QB_OK;
     for (int32_t i = 0; i < graph->n_nodes; i++) { /* those that are added, too */

@@ -35,14 +35,14 @@ static bool lower_layer_norm(const qb_graph *graph, const qb_node *node, qb_prob
 }
 
 /* Each channel is a group of its own where the node names no number of them. */
-static bool pose_group_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_group_norm(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     p->n_in = 3;
     p->epsilon = qb_node_float(node, "epsilon", 1e-5f);
     p->group = qb_node_int(node, "num_groups", graph->values[node->in[0]].shape.dim[1]);
     return node->n_in == 3;
 }
 
-static bool pose_reduce(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+static bool lower_reduce(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const int32_t rank = graph->values[node->in[0]].shape.rank, list = qb_node_in(node, 1);
     int64_t axes[QB_MAX_RANK];
     int32_t n = 0, axis;
@@ -201,8 +201,8 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_STRIDED_COPY] = lower_strided,
         [QB_KIND_GATHER] = lower_gather,
         [QB_KIND_ATTENTION] = lower_attention,
-        [QB_KIND_GROUP_NORM] = pose_group_norm,
-        [QB_KIND_REDUCE] = pose_reduce,
+        [QB_KIND_GROUP_NORM] = lower_group_norm,
+        [QB_KIND_REDUCE] = lower_reduce,
         [QB_KIND_RESIZE] = lower_resize,
         [QB_KIND_RECURRENT] = lower_recurrent,
         [QB_KIND_MATMUL_INTEGER] = lower_inputs,

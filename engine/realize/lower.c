@@ -178,7 +178,7 @@ static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
     if (b->spec->observable) return QB_OK;
     if (b->engine->device) return b->spec->float_type == QB_DTYPE_F16 ? qb_device_fuse(b) : QB_OK;
-    if (b->spec->float_type == QB_DTYPE_F32) QB_TRY(qb_settle_moves(b->cx, b->graph, &n));
+    if (b->spec->float_type == QB_DTYPE_F32) QB_TRY(qb_finalize_moves(b->cx, b->graph, &n));
     QB_TRY(qb_fuse_integers(b->cx, b->graph, &n));
     if (n > 0) qb_debug(b->cx, "products of integers with their scales: %d", (int)n);
     return QB_OK;

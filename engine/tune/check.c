@@ -74,7 +74,7 @@ static void *room(const trial *t, const qb_desc *desc) {
 }
 
 /* Row-major data for the reference; *there is where the kernel finds them in its own form. */
-static qb_status pose_input(trial *t, int32_t i, const void **there) {
+static qb_status lower_input(trial *t, int32_t i, const void **there) {
     const qb_kernel *k = t->step->kernel;
     const qb_desc *own = &k->problem.in[i];
     t->in[i] = row_of(own);
@@ -112,7 +112,7 @@ static qb_status run_kernel(trial *t) {
     t->row = *p;
     t->row.in = t->in;
     t->row.out = row_of(&p->out);
-    for (int32_t i = 0; i < p->n_in; i++) QB_TRY(pose_input(t, i, &in[i]));
+    for (int32_t i = 0; i < p->n_in; i++) QB_TRY(lower_input(t, i, &in[i]));
     void *out = room(t, &p->out);
     void *workspace = qb_arena_alloc(t->cx, t->arena, k->workspace_bytes, 1);
     t->result = room(t, &t->row.out);

@@ -156,8 +156,8 @@ qb_chain_block_fn qb_chain_block(qb_function function) {
 }
 
 /* NaN becomes the zero point, as in qb_quantize_value. */
-QB_CLONES static void codes_by(const float *from, int32_t *to, float factor, float low, float high,
-                               bool divide) {
+QB_CLONES static void quantized_by(const float *from, int32_t *to, float factor, float low,
+                                   float high, bool divide) {
     const float round = 0x1.8p23f;
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) {
         const float scaled = divide ? from[i] / factor : from[i] * factor;
@@ -166,10 +166,10 @@ QB_CLONES static void codes_by(const float *from, int32_t *to, float factor, flo
     }
 }
 
-static void codes_of(const float *from, const qb_chain_quantized *q, int32_t *to) {
+static void quantized_of(const float *from, const qb_chain_quantized *q, int32_t *to) {
     const float low = (float)((q->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - q->zero);
     const float high = (float)((q->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - q->zero);
-    codes_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide);
+    quantized_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide);
 }
 
 QB_CLONES static void floats(const int32_t *from, float scale, float *to) {
@@ -182,13 +182,13 @@ QB_CLONES static void bytes(const int32_t *from, int32_t zero, uint8_t *to) {
 
 void qb_chain_round(const float *from, const qb_chain_quantized *q, float *to) {
     int32_t code[QB_CHAIN_BLOCK];
-    codes_of(from, q, code);
+    quantized_of(from, q, code);
     floats(code, q->scale, to);
 }
 
 void qb_chain_quantize(const float *from, const qb_chain_quantized *q, uint8_t *to) {
     int32_t code[QB_CHAIN_BLOCK];
-    codes_of(from, q, code);
+    quantized_of(from, q, code);
     bytes(code, q->zero, to);
 }
 

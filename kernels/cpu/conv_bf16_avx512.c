@@ -39,7 +39,7 @@ static const qb_sum_fn sum[QB_TILE_VECTORS + 1][QB_TILE_ROWS + 1] = {
 QB_SIMD static void tile(const qb_tile *t) {
     _Alignas(64) float sums[QB_SUMS];
     if (t->residual) qb_tile_prefetch(t);
-    if (!sum[t->vectors][t->rows](t, sums)) qb_tile_finish(t, sums, false);
+    if (!sum[t->vectors][t->rows](t, sums)) qb_tile_epilogue(t, sums, false);
 }
 
 const qb_conv_arch qb_conv_bf16_avx512_bf16 = {

@@ -88,8 +88,8 @@ static void fetch_x(const walk *w, int64_t direction, int64_t first, int64_t ite
             __builtin_prefetch(x + g * w->job->plan->padded + i);
 }
 
-static void finish_row(const walk *w, int64_t direction, int64_t first, int64_t item,
-                       const float *sums) {
+static void epilogue_row(const walk *w, int64_t direction, int64_t first, int64_t item,
+                         const float *sums) {
     const job *j = w->job;
     const qb_rec_plan *plan = j->plan;
     const qb_rec_pass *pass = w->pass;
@@ -140,7 +140,7 @@ static void run_block(int64_t task, void *argument) {
         }
         plan->arch->product(&product);
         for (int r = 0; r < product.rows; r++)
-            finish_row(w, direction, block * pass->width, w->item[begin + r], sums + r * columns);
+            epilogue_row(w, direction, block * pass->width, w->item[begin + r], sums + r * columns);
     }
 }
 

@@ -76,7 +76,7 @@ QB_V void qb_tile_sums(const qb_tile *t, const void *sums) {
                        v_lanes(t->width - v * QB_LANES));
 }
 
-QB_V void qb_tile_finish(const qb_tile *t, void *sums, bool integer) {
+QB_V void qb_tile_epilogue(const qb_tile *t, void *sums, bool integer) {
     const qb_epilogue *f = t->epilogue;
     const bool act = f->act.kind != QB_ACT_NONE;
     const bool residual = f->residual != QB_DTYPE_NONE && !(act && !f->act_first);
