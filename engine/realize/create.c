@@ -25,7 +25,7 @@ bool qb_lower_within_limit(qb_lowering *b, const qb_kernel *kernel) {
     const double mib = 1 << 20;
     const size_t limit = b->spec->workspace_limit;
     if (limit == 0 || kernel->workspace_bytes <= limit) return true;
-    snprintf(b->why_not, sizeof b->why_not, "it wants %zu bytes of workspace",
+    snprintf(b->unsupported_reason, sizeof b->unsupported_reason, "it wants %zu bytes of workspace",
              kernel->workspace_bytes);
     if (b->left_out == kernel->tactic && b->left_out_group == b->group) return false; /* said */
     b->left_out = kernel->tactic;
@@ -45,7 +45,7 @@ static qb_status make(qb_lowering *b, const qb_tactic *tactic, const qb_problem 
     *out = NULL;
     if (status != QB_STATUS_UNSUPPORTED) return qb_wrap(b->cx, "tactic %s", tactic->name);
     qb_debug(b->cx, "%s: %s", tactic->name, b->cx->message);
-    snprintf(b->why_not, sizeof b->why_not, "%.255s", b->cx->message);
+    snprintf(b->unsupported_reason, sizeof b->unsupported_reason, "%.255s", b->cx->message);
     qb_ctx_clear(b->cx);
     return QB_OK;
 }

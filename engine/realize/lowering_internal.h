@@ -72,7 +72,7 @@ struct qb_lowering {
     const char *fallback_reason;          /* why the device does not run the group at work; NULL */
     const qb_tactic *left_out;            /* the last one over the limit of workspace, */
     int32_t left_out_group;               /* and for which group */
-    char why_not[256];                    /* no kernel was made by the last tactic that was asked */
+    char unsupported_reason[256];         /* no kernel was made by the last tactic that was asked */
     qb_plan_layout row_in[QB_MAX_INPUTS]; /* of the last row that was described */
     const char *fuses;                    /* the value of the group that is part of it; NULL */
     struct qb_kernel_pool *pool;          /* of kernels that steps may share; NULL until one may */
@@ -122,7 +122,7 @@ qb_step *qb_lower_step(qb_lowering *b, qb_step_kind kind, int32_t n_in, int32_t 
 
 /* engine/realize/create.c */
 /* *out is NULL where the tactic does not take it, or wants more workspace than the limit;
- * b->why_not may then say why. */
+ * b->unsupported_reason may then say why. */
 qb_status qb_lower_create(qb_lowering *b, const qb_tactic *tactic, const qb_problem *problem,
                           const bool *constant, qb_kernel **out);
 /* The same for the first of the candidates that it takes. */

@@ -129,12 +129,12 @@ static qb_status select_row(qb_lowering *b, const qb_selection *s, const qb_plan
                       qb_kind_text(s->candidates->kind));
     if (!qb_lower_has(b, tactic, s->on_device))
         return cannot(b, row, "tactic %s is not of backends %s", row->tactic, b->spec->backends);
-    b->why_not[0] = '\0';
+    b->unsupported_reason[0] = '\0';
     QB_TRY(create(b, s, tactic, row, out));
     if (*out) return QB_OK;
     return cannot(b, row, "tactic %s does not take %s here%s%s", row->tactic,
-                  layouts_text(row, layouts, sizeof layouts), b->why_not[0] ? ": " : "",
-                  b->why_not);
+                  layouts_text(row, layouts, sizeof layouts), b->unsupported_reason[0] ? ": " : "",
+                  b->unsupported_reason);
 }
 
 static qb_status choose(qb_lowering *b, const qb_selection *s, qb_kernel **out) {

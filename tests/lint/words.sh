@@ -21,6 +21,8 @@ contender   calib,eval,engine,kernels             candidate
 duel        eval,engine                           A/B comparison
 rival       eval,engine                           candidate
 lineup      eval,engine                           candidates
+why_not     kernels,engine,graph                  fallback_reason, unsupported_reason
+why_half    kernels,engine,graph                  f16_reason
 '
 
 # Identifiers of C and CUDA sources without comments and strings, a line each.
