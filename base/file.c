@@ -48,20 +48,22 @@ static qb_status map_opened(qb_ctx *cx, const qb_opened *from, qb_map *out) {
     return QB_OK;
 }
 
+static qb_status map_and_close(qb_ctx *cx, qb_opened *from, qb_map *out) {
+    const qb_status status = map_opened(cx, from, out);
+    qb_opened_close(from);
+    return status;
+}
+
 qb_status qb_map_open(qb_ctx *cx, const char *path, qb_map *out) {
     qb_opened from;
     QB_TRY(qb_open_regular(cx, path, &from));
-    const qb_status status = map_opened(cx, &from, out);
-    qb_opened_close(&from);
-    return status;
+    return map_and_close(cx, &from, out);
 }
 
 qb_status qb_map_open_named(qb_ctx *cx, const qb_named *named, qb_map *out) {
     qb_opened from;
     QB_TRY(qb_open_named(cx, named, &from));
-    const qb_status status = map_opened(cx, &from, out);
-    qb_opened_close(&from);
-    return status;
+    return map_and_close(cx, &from, out);
 }
 
 void qb_map_close(qb_map *map) {
@@ -104,6 +106,13 @@ out:
     return status;
 }
 
+static qb_status read_and_close(qb_ctx *cx, qb_opened *from, size_t limit, char **data,
+                                size_t *size) {
+    const qb_status status = read_all(cx, from, limit, data, size);
+    qb_opened_close(from);
+    return status;
+}
+
 static bool is_null_device(const char *path) {
     struct stat info, null;
     return stat(path, &info) == 0 && S_ISCHR(info.st_mode) && stat("/dev/null", &null) == 0 &&
@@ -118,16 +127,12 @@ qb_status qb_file_read(qb_ctx *cx, const char *path, size_t limit, char **data, 
         return *data ? QB_OK : cx->code;
     }
     QB_TRY(qb_open_regular(cx, path, &from));
-    qb_status status = read_all(cx, &from, limit, data, size);
-    qb_opened_close(&from);
-    return status;
+    return read_and_close(cx, &from, limit, data, size);
 }
 
 qb_status qb_file_read_named(qb_ctx *cx, const qb_named *named, size_t limit, char **data,
                              size_t *size) {
     qb_opened from;
     QB_TRY(qb_open_named(cx, named, &from));
-    qb_status status = read_all(cx, &from, limit, data, size);
-    qb_opened_close(&from);
-    return status;
+    return read_and_close(cx, &from, limit, data, size);
 }

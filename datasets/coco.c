@@ -174,28 +174,34 @@ static qb_status read_name(qb_json_reader *r, qb_arena *arena, const char **out)
     return *out ? QB_OK : r->cx->code;
 }
 
-static qb_status read_image(loader *l) {
+/* The members of an image or a category: `member` takes those that it knows. */
+static qb_status read_members(loader *l, const char *what, void *to, int64_t *id,
+                              qb_status (*member)(loader *l, void *to)) {
     qb_json_reader *r = &l->json;
-    qb_coco_image image = {.file_name = ""};
     bool more, has_id = false;
     QB_TRY(qb_json_enter(r, QB_JSON_OBJECT));
     for (;;) {
         QB_TRY(qb_json_next(r, &more));
-        if (!more) break;
-        if (strcmp(r->key, "id") == 0) {
-            has_id = true;
-            QB_TRY(qb_json_read_integer(r, &image.id));
-        } else if (strcmp(r->key, "width") == 0) {
-            QB_TRY(read_size(r, &image.width));
-        } else if (strcmp(r->key, "height") == 0) {
-            QB_TRY(read_size(r, &image.height));
-        } else if (strcmp(r->key, "file_name") == 0) {
-            QB_TRY(read_name(r, l->coco->arena, &image.file_name));
-        } else {
-            QB_TRY(qb_json_skip(r));
-        }
+        if (!more) return has_id ? QB_OK : qb_json_fail(r, "%s without id", what);
+        const bool is_id = strcmp(r->key, "id") == 0;
+        has_id = has_id || is_id;
+        QB_TRY(is_id ? qb_json_read_integer(r, id) : member(l, to));
     }
-    if (!has_id) return qb_json_fail(r, "an image without id");
+}
+
+static qb_status image_member(loader *l, void *to) {
+    qb_json_reader *r = &l->json;
+    qb_coco_image *image = to;
+    if (strcmp(r->key, "width") == 0) return read_size(r, &image->width);
+    if (strcmp(r->key, "height") == 0) return read_size(r, &image->height);
+    if (strcmp(r->key, "file_name") == 0) return read_name(r, l->coco->arena, &image->file_name);
+    return qb_json_skip(r);
+}
+
+static qb_status read_image(loader *l) {
+    qb_json_reader *r = &l->json;
+    qb_coco_image image = {.file_name = ""};
+    QB_TRY(read_members(l, "an image", &image, &image.id, image_member));
     const size_t n = (size_t)l->coco->n_images;
     if (n >= QB_SAMPLES_MAX) return qb_json_fail(r, "more than %zu images", QB_SAMPLES_MAX);
     QB_TRY(qb_grow(r->cx, &l->coco->image, &l->image_capacity, n + 1, sizeof image));
@@ -203,24 +209,16 @@ static qb_status read_image(loader *l) {
     return QB_OK;
 }
 
+static qb_status category_member(loader *l, void *to) {
+    qb_coco_category *category = to;
+    return strcmp(l->json.key, "name") == 0 ? read_shown(&l->json, l->coco->arena, &category->name)
+                                            : qb_json_skip(&l->json);
+}
+
 static qb_status read_category(loader *l) {
     qb_json_reader *r = &l->json;
     qb_coco_category category = {.name = ""};
-    bool more, has_id = false;
-    QB_TRY(qb_json_enter(r, QB_JSON_OBJECT));
-    for (;;) {
-        QB_TRY(qb_json_next(r, &more));
-        if (!more) break;
-        if (strcmp(r->key, "id") == 0) {
-            has_id = true;
-            QB_TRY(qb_json_read_integer(r, &category.id));
-        } else if (strcmp(r->key, "name") == 0) {
-            QB_TRY(read_shown(r, l->coco->arena, &category.name));
-        } else {
-            QB_TRY(qb_json_skip(r));
-        }
-    }
-    if (!has_id) return qb_json_fail(r, "a category without id");
+    QB_TRY(read_members(l, "a category", &category, &category.id, category_member));
     const size_t n = (size_t)l->coco->n_categories;
     if (n >= QB_CLASSES_MAX) return qb_json_fail(r, "more than %d categories", QB_CLASSES_MAX);
     QB_TRY(qb_grow(r->cx, &l->coco->category, &l->category_capacity, n + 1, sizeof category));

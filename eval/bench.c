@@ -12,11 +12,6 @@
 
 /* ---- order statistics ---- */
 
-int qb_by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double qb_percentile(const double *sorted, int64_t n, double percent) {
     /* The tiny term: (100 - 99.9) * 1000 / 100 is a little less than 1 in binary. */
     const int64_t at = n - 1 - (int64_t)floor((100 - percent) * (double)n / 100 + 1e-9);

@@ -61,8 +61,6 @@ void qb_outputs_free(const qb_engine *engine, void **outputs); /* accepts NULL *
 double qb_percentile(const double *sorted, int64_t n, double percent);
 /* The mean of the two middle ones of n sorted values. */
 double qb_median(const double *sorted, int64_t n);
-/* Ascending, for qsort on doubles. */
-int qb_by_value(const void *a, const void *b);
 
 #ifdef __cplusplus
 }

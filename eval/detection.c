@@ -220,6 +220,18 @@ void qb_box_convert(const qb_box_form *form, const float *b, int64_t step, doubl
     for (int k = 0; k < 4; k++) out[k] *= form->scale[k % 2];
 }
 
+qb_status qb_decode_objectness_rows(qb_ctx *cx, const qb_decode *in) {
+    const int64_t n = in->output[0].desc.shape.dim[1], each = in->output[0].desc.shape.dim[2];
+    const float *p = in->output[0].data;
+    const qb_box_form form = qb_box_form_of(in, 2, p, n, each, 1);
+    for (int64_t i = 0; i < n; i++, p += each) {
+        double box[4];
+        qb_box_convert(&form, p, 1, box);
+        QB_TRY(qb_decode_best(cx, in, box, p + 5, 1, (int32_t)(each - 5), p[4]));
+    }
+    return QB_OK;
+}
+
 /* How many cells an input has at these strides; a side that is no multiple has a cell more. */
 static int64_t lay_grid(const qb_decode *in, const double *stride, int32_t n, qb_grid *out) {
     int64_t cells = 0;

@@ -129,6 +129,10 @@ qb_box_form qb_box_form_of(const qb_decode *in, int32_t usual, const float *box,
 /* A box to centre and size in pixels. */
 void qb_box_convert(const qb_box_form *form, const float *box, int64_t step, double out[4]);
 
+/* Decodes 1 x N x (5 + classes): a box (centre and size unless told), an objectness that multiplies
+ * the scores, a score a class. */
+qb_status qb_decode_objectness_rows(qb_ctx *cx, const qb_decode *in);
+
 /* The cells of several strides, row by row, the finest first. */
 typedef struct qb_grid {
     int32_t n;

@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "eval/bench.h"
 #include "eval/eval.h"
 
@@ -17,7 +18,7 @@ void qb_latency_of(double *ms, int64_t n, qb_latency *out) {
                         .median_ci = {NAN, NAN},
                         .ratio_ci = {NAN, NAN}};
     if (n < 1) return;
-    qsort(ms, (size_t)n, sizeof *ms, qb_by_value);
+    qb_sort_doubles(ms, (size_t)n);
     double sum = 0, square = 0;
     for (int64_t i = 0; i < n; i++) sum += ms[i];
     out->mean = sum / (double)n;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/rng.h"
+#include "base/sort.h"
 
 static const double z = 1.959963984540054; /* 97.5th percentile of the normal distribution */
 
@@ -83,11 +84,6 @@ static int by_ms(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of the runs when each counts as often as its round was drawn. */
 static double weighted_median(const ranked *sorted, int64_t n, const int32_t *drawn) {
     int64_t total = 0, seen = 0, i = 0;
@@ -125,7 +121,7 @@ qb_status qb_bootstrap_medians(qb_ctx *cx, const qb_samples *samples, int32_t n_
 qb_interval qb_bootstrap_interval(double draws[QB_BOOTSTRAP_DRAWS]) {
     for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++)
         if (isnan(draws[b])) return unknown;
-    qsort(draws, QB_BOOTSTRAP_DRAWS, sizeof *draws, by_value);
+    qb_sort_doubles(draws, QB_BOOTSTRAP_DRAWS);
     return (qb_interval){draws[QB_BOOTSTRAP_DRAWS * 25 / 1000 - 1],
                          draws[QB_BOOTSTRAP_DRAWS * 975 / 1000 - 1]};
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "engine/file.h"
 #include "eval/compare_internal.h"
 #include "eval/contention.h"
@@ -362,16 +363,11 @@ static qb_status judge_contention(qb_ctx *cx, const timing *t, qb_run *run) {
 
 enum { PROFILES_MAX = 101 };
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median over runs of one step; seconds[run x n + step]. */
 static double median_of(const double *seconds, int64_t runs, int32_t n, int32_t step) {
     double own[PROFILES_MAX];
     for (int64_t r = 0; r < runs; r++) own[r] = seconds[r * n + step];
-    qsort(own, (size_t)runs, sizeof *own, by_value);
+    qb_sort_doubles(own, (size_t)runs);
     return runs % 2 ? own[runs / 2] : (own[runs / 2 - 1] + own[runs / 2]) / 2;
 }
 

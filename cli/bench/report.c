@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "cli/out/json.h"
 
 /* As trtexec warns: above this, the clock or other work disturbs. */
@@ -52,7 +53,7 @@ static double latency(const qb_bench *bench, const qb_query *q) {
 static void spread_of(double *ms, int64_t n, const qb_bench_summary *s, qb_bench_spread *out) {
     double square = 0;
     for (int64_t i = 0; i < n; i++) out->sum += ms[i];
-    qsort(ms, (size_t)n, sizeof *ms, qb_by_value);
+    qb_sort_doubles(ms, (size_t)n);
     out->mean = out->sum / (double)n;
     for (int64_t i = 0; i < n; i++) square += (ms[i] - out->mean) * (ms[i] - out->mean);
     out->cv = out->mean > 0 ? sqrt(square / (double)n) / out->mean : 0;
@@ -262,7 +263,7 @@ json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p) {
         double *step = p->seconds + i * p->runs;
         const double sum = sum_of(step, p->runs);
         qb_engine_step(engine, i, &s);
-        qsort(step, (size_t)p->runs, sizeof *step, qb_by_value);
+        qb_sort_doubles(step, (size_t)p->runs);
         json_t *row =
             json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", qb_json_text(s.name), "tactic",
                       s.tactic, "timeMs", sum * 1e3, "averageMs", sum * 1e3 / (double)p->runs,

@@ -4,17 +4,13 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "engine/tune/tune_internal.h"
 
 enum { ROUNDS = 21, SAMPLES = 3, NOISE = 4096 };
 
-static int by_time(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *ms, size_t n) {
-    qsort(ms, n, sizeof *ms, by_time);
+    qb_sort_doubles(ms, n);
     return ms[n / 2];
 }
 

@@ -30,16 +30,16 @@ static bool has(const selection *c, const qb_tactic *tactic) {
     return tactic->kind == c->wanted->candidates->kind && qb_lower_has(c->b, tactic, true);
 }
 
-static qb_status copy_seconds(qb_lowering *b, const qb_desc *from, const qb_desc *to,
-                              double *seconds) {
+qb_status qb_device_copy_seconds(qb_lowering *b, const qb_desc *from, const qb_desc *to,
+                                 double *seconds) {
     const qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = from, .out = *to};
     const bool constant = false;
     const qb_selection wanted = {.candidates = &copy, .n_candidates = 1, .constant = &constant};
     qb_kernel *kernel;
     qb_plan_row chosen;
     QB_TRY(qb_device_measure(b, &wanted, &kernel, &chosen));
+    *seconds = kernel ? chosen.seconds : 1.0;
     qb_kernel_free(kernel);
-    *seconds += chosen.seconds;
     return QB_OK;
 }
 
@@ -48,6 +48,7 @@ static qb_status copy_seconds(qb_lowering *b, const qb_desc *from, const qb_desc
 static qb_status surroundings(const selection *c, const qb_problem *candidate, double *seconds) {
     qb_lowering *b = c->b;
     const qb_selection *w = c->wanted;
+    double copy;
     *seconds = 0;
     if (!w->values || !b->value) return QB_OK;
     for (int32_t i = 0; i < candidate->n_in; i++) {
@@ -56,12 +57,15 @@ static qb_status surroundings(const selection *c, const qb_problem *candidate, d
             want->layout == QB_LAYOUT_ANY)
             continue;
         qb_desc have;
-        if (qb_lower_needs_copy(b, w->values[i], want, &have))
-            QB_TRY(copy_seconds(b, &have, want, seconds));
+        if (!qb_lower_needs_copy(b, w->values[i], want, &have)) continue;
+        QB_TRY(qb_device_copy_seconds(b, &have, want, &copy));
+        *seconds += copy;
     }
     if (w->candidates->out.channel_total > 0 && candidate->out.channel_total == 0 &&
-        candidate->out.layout != QB_LAYOUT_ANY)
-        QB_TRY(copy_seconds(b, &candidate->out, &w->candidates->out, seconds));
+        candidate->out.layout != QB_LAYOUT_ANY) {
+        QB_TRY(qb_device_copy_seconds(b, &candidate->out, &w->candidates->out, &copy));
+        *seconds += copy;
+    }
     return QB_OK;
 }
 
@@ -255,12 +259,12 @@ qb_status qb_device_remark(qb_ctx *cx, const qb_device_api *device, const qb_ker
 }
 
 qb_status qb_device_select(qb_lowering *b, const qb_selection *wanted, qb_kernel **out) {
-    qb_tuning *t = b->state;
-    QB_TRY(qb_device_measure(b, wanted, out, &t->chosen));
-    if (!*out && !wanted->copied) b->fallback_reason = t->chosen.fallback_reason;
+    qb_plan_row *chosen = &((qb_tuning *)b->state)->chosen[wanted->copied != NULL];
+    QB_TRY(qb_device_measure(b, wanted, out, chosen));
+    if (!*out && !wanted->copied) b->fallback_reason = chosen->fallback_reason;
     if (!*out) return QB_OK;
     const qb_status status =
-        qb_device_remark(b->cx, b->engine->device, *out, b->engine->arena, &t->chosen.note);
+        qb_device_remark(b->cx, b->engine->device, *out, b->engine->arena, &chosen->note);
     if (status == QB_OK) return QB_OK;
     qb_kernel_free(*out);
     *out = NULL;

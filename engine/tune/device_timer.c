@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/sort.h"
 #include "engine/tune/device_timer_internal.h"
 
 #define NOISE_BYTES ((size_t)4 << 20)
@@ -155,11 +156,6 @@ static qb_status elapsed(qb_ctx *cx, qb_scratch *s, double *seconds) {
     return QB_OK;
 }
 
-static int ascending(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median over replays of a graph of `launches` launches. */
 static qb_status replay(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, const qb_launch *launch,
                         int launches, double *seconds) {
@@ -178,7 +174,7 @@ static qb_status replay(qb_ctx *cx, qb_scratch *s, const qb_kernel *kernel, cons
         QB_GO(s->device->graph_launch(cx, graph, s->stream));
         QB_GO(elapsed(cx, s, &took[i]));
     }
-    qsort(took, REPLAYS, sizeof *took, ascending);
+    qb_sort_doubles(took, REPLAYS);
     *seconds = took[REPLAYS / 2] / launches;
 out:
     s->device->graph_close(graph);

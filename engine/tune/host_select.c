@@ -67,7 +67,7 @@ static qb_status enter(qb_lowering *b, const qb_selection *s, const qb_tactic *t
 
 /* The fastest of all tactics but the reference, which only runs what nobody else can. */
 static qb_status fastest(qb_lowering *b, const qb_selection *s, qb_kernel **out) {
-    qb_plan_row *chosen = &((qb_tuning *)b->state)->chosen;
+    qb_plan_row *chosen = &((qb_tuning *)b->state)->chosen[s->copied != NULL];
     size_t n = 0;
     while (qb_tactics()[n]) n++;
     qb_step_alternative *all = qb_arena_pack(b->cx, b->engine->arena, n, sizeof *all);

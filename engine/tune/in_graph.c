@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "engine/run/context_internal.h"
 #include "engine/tune/tune_internal.h"
 #include "kernels/sources.h"
@@ -301,11 +302,6 @@ static qb_status make_ready(qb_ctx *cx, refinement *r, candidate *l) {
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static int rounds_of(const refinement *r) {
     const double rounds = TRIAL / (2 * (SAMPLES + 1) * r->whole);
     return rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
@@ -353,7 +349,7 @@ static qb_status run(qb_ctx *cx, void *user, double ms[2]) {
     for (int i = 0; i < rounds; i++)
         for (int e = 0; e < 2; e++) QB_TRY(sample(cx, d->r, d->side[e], &took[e][i]));
     for (int e = 0; e < 2; e++) {
-        qsort(took[e], (size_t)rounds, sizeof *took[e], ascending);
+        qb_sort_doubles(took[e], (size_t)rounds);
         ms[e] = took[e][rounds / 2];
     }
     return QB_OK;

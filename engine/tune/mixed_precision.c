@@ -78,15 +78,7 @@ static qb_status time_conversion(search_state *m, int32_t value) {
     qb_desc quantized = qb_lower_desc(b, value, QB_LAYOUT_ROW), f16 = quantized;
     f16.dtype = QB_DTYPE_F16;
     f16.q = (qb_qparams){.axis = -1};
-    const qb_problem copy = {.kind = QB_KIND_COPY, .n_in = 1, .in = &quantized, .out = f16};
-    const bool constant = false;
-    const qb_selection wanted = {.candidates = &copy, .n_candidates = 1, .constant = &constant};
-    qb_kernel *kernel;
-    qb_plan_row chosen;
-    QB_TRY(qb_device_measure(b, &wanted, &kernel, &chosen));
-    qb_kernel_free(kernel);
-    m->conversion[value] = kernel ? chosen.seconds : 1.0;
-    return QB_OK;
+    return qb_device_copy_seconds(b, &quantized, &f16, &m->conversion[value]);
 }
 
 /* What converting a value costs: nothing while all who touch it agree. */

@@ -32,7 +32,7 @@ static qb_status precision(qb_lowering *b) {
 }
 
 static qb_status choose(qb_lowering *b, const qb_selection *wanted, qb_kernel **out) {
-    ((qb_tuning *)b->state)->chosen = (qb_plan_row){0};
+    ((qb_tuning *)b->state)->chosen[wanted->copied != NULL] = (qb_plan_row){0};
     return (wanted->on_device ? qb_device_select : qb_host_select)(b, wanted, out);
 }
 
@@ -42,10 +42,11 @@ static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step
     qb_plan *plan = b->engine->plan;
     qb_plan_row row = qb_lower_row(b, value, is_copy, step);
     if (step->kernel) {
-        row.seconds = t->chosen.seconds;
-        row.alternatives = t->chosen.alternatives;
-        row.n_alternatives = t->chosen.n_alternatives;
-        row.note = t->chosen.note;
+        const qb_plan_row *chosen = &t->chosen[is_copy];
+        row.seconds = chosen->seconds;
+        row.alternatives = chosen->alternatives;
+        row.n_alternatives = chosen->n_alternatives;
+        row.note = chosen->note;
     }
     if (!is_copy && step->on_device && step->kernel) {
         row.fuse_reason = t->fuse_reason;
@@ -58,8 +59,7 @@ static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step
 
 static const qb_selector measuring = {open_device, precision, qb_fuse_conv_pool, choose, record};
 
-/* ---- candidates
- * ---------------------------------------------------------------------------------- */
+/* ---- candidates ------------------------------------------------------------------------------ */
 
 /* What is tuned, and how. */
 typedef struct tuner {

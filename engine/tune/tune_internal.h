@@ -23,8 +23,10 @@ typedef struct qb_tuning {
     bool at_usual;              /* these are those shapes */
     struct qb_scratch *scratch; /* the device's memory and stream for timing; NULL without one */
     qb_workers *workers;        /* for timing on the host; NULL otherwise */
-    qb_plan_row chosen;         /* times and reasons of the kernel that was selected last */
-    const char *fuse_reason;    /* why the group at work has its pool; NULL */
+    /* Times and reasons of the group's kernel that was selected last, and of the copy's: a group's
+     * inputs are copied between its selection and its row. */
+    qb_plan_row chosen[2];
+    const char *fuse_reason; /* why the group at work has its pool; NULL */
 } qb_tuning;
 
 /* engine/tune/plan_tune.c */
@@ -63,6 +65,9 @@ qb_status qb_host_select(qb_lowering *b, const qb_selection *wanted, qb_kernel *
  * said. Texts and alternatives are new memory in the engine's arena. */
 qb_status qb_device_measure(qb_lowering *b, const qb_selection *wanted, qb_kernel **out,
                             qb_plan_row *chosen);
+/* The seconds that one copy between two layouts or types takes; 1 where no kernel does it. */
+qb_status qb_device_copy_seconds(qb_lowering *b, const qb_desc *from, const qb_desc *to,
+                                 double *seconds);
 /* The selector's choice on the device. */
 qb_status qb_device_select(qb_lowering *b, const qb_selection *wanted, qb_kernel **out);
 /* Why no fast kernel of the device runs it, in the arena, or NULL. */

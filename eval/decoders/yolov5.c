@@ -14,22 +14,10 @@ static int32_t classes(const qb_decode *in) {
     return fits ? (int32_t)(each - 5) : 0;
 }
 
-static qb_status decode(qb_ctx *cx, const qb_decode *in) {
-    const int64_t n = in->output[0].desc.shape.dim[1], each = in->output[0].desc.shape.dim[2];
-    const float *p = in->output[0].data;
-    const qb_box_form form = qb_box_form_of(in, 2, p, n, each, 1);
-    for (int64_t i = 0; i < n; i++, p += each) {
-        double box[4];
-        qb_box_convert(&form, p, 1, box);
-        QB_TRY(qb_decode_best(cx, in, box, p + 5, 1, (int32_t)(each - 5), p[4]));
-    }
-    return QB_OK;
-}
-
 const qb_box_decoder qb_box_decoder_yolov5 = {
     .name = "yolov5",
     .text = "an output 1 x N x (5 + classes)",
     .words = "yolov3 yolov4 yolov7",
     .classes = classes,
-    .decode = decode,
+    .decode = qb_decode_objectness_rows,
 };

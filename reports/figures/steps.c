@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sort.h"
 #include "reports/figure_internal.h"
 
 enum { STEPS_MAX = 60 };
@@ -42,11 +43,6 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     return QB_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Where the axis ends: at the longest layer, or where one or two are far beyond all others, at
  * twice the 95th percentile of them. */
 static qb_status cut_of(qb_ctx *cx, const qb_run *run, double *out) {
@@ -61,7 +57,7 @@ static qb_status cut_of(qb_ctx *cx, const qb_run *run, double *out) {
         if (twin && twin->ms > 0) ms[n++] = twin->ms;
         left--;
     }
-    qsort(ms, (size_t)n, sizeof *ms, by_value);
+    qb_sort_doubles(ms, (size_t)n);
     const double longest = ms[n - 1], usual = ms[(n - 1) * 95 / 100];
     *out = longest > 3 * usual ? 2 * usual : longest;
     qb_free(ms);

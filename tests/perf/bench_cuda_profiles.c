@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "bench_ranges.h"
 #include "engine/file.h"
 
@@ -52,13 +53,8 @@ typedef struct options {
     const char *cache, *json;
 } options;
 
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values, int n) {
-    qsort(values, (size_t)n, sizeof *values, by_size);
+    qb_sort_doubles(values, (size_t)n);
     return values[n / 2];
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/sort.h"
 #include "datasets/decoder.h"
 #include "datasets/loader.h"
 
@@ -84,11 +85,6 @@ static qb_status time_loader(qb_ctx *cx, const qb_dataset *dataset, double secon
     return QB_OK;
 }
 
-static int by_value(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static qb_status measure(qb_ctx *cx, const char *folder, double seconds) {
     static const char *const name[] = {"cpu", "nvjpeg"};
     qb_dataset *dataset[2] = {NULL, NULL};
@@ -101,7 +97,7 @@ static qb_status measure(qb_ctx *cx, const char *folder, double seconds) {
             rate[d][r] = time_reading(dataset[d], qb_threads(cx) + d * QB_DECODER_CALLERS, seconds);
             QB_GO(time_loader(cx, dataset[d], seconds, &rate[2 + d][r]));
         }
-    for (int k = 0; k < 4; k++) qsort(rate[k], ROUNDS, sizeof(double), by_value);
+    for (int k = 0; k < 4; k++) qb_sort_doubles(rate[k], ROUNDS);
     printf("{\"samples\": %lld, \"processors\": %d, \"rounds\": %d,\n"
            " \"decode\": {\"cpu\": %.0f, \"nvjpeg\": %.0f},\n"
            " \"loader\": {\"cpu\": %.0f, \"nvjpeg\": %.0f}}\n",

@@ -3,17 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sort.h"
 #include "bench_models.h"
 
 #define SECONDS 0.5
 #define ROUNDS_MIN 9
 #define ROUNDS_MAX 201
 #define LAPS 5
-
-static int by_size(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static bool same_steps(const qb_engine *a, const qb_engine *b) {
     bool same = qb_engine_n_steps(a) == qb_engine_n_steps(b);
@@ -42,7 +38,7 @@ static qb_status warm_up(qb_ctx *cx, const qb_engine *engine, qb_context *contex
 static qb_status lap_time(qb_ctx *cx, qb_context *context, double *ms) {
     double lap[LAPS];
     QB_TRY(qb_context_replay(cx, context, LAPS, lap));
-    qsort(lap, LAPS, sizeof *lap, by_size);
+    qb_sort_doubles(lap, LAPS);
     *ms = lap[LAPS / 2];
     return QB_OK;
 }
@@ -55,9 +51,9 @@ static qb_status interleave(qb_ctx *cx, qb_context *const context[2], bench_pair
             QB_TRY(lap_time(cx, context[(e + r) % 2], &ms[(e + r) % 2][r]));
         ratio[r] = ms[1][r] / ms[0][r];
     }
-    qsort(ratio, (size_t)n, sizeof *ratio, by_size);
+    qb_sort_doubles(ratio, (size_t)n);
     for (int e = 0; e < 2; e++) {
-        qsort(ms[e], (size_t)n, sizeof *ms[e], by_size);
+        qb_sort_doubles(ms[e], (size_t)n);
         pair->ms[e] = ms[e][n / 2];
     }
     pair->ratio = ratio[n / 2];

@@ -1,4 +1,5 @@
 #include "cuda_trace.h"
+#include "base/sort.h"
 
 json_t *bench_trace_json(const bench_trace *t) {
     return json_pack("{s:i, s:f, s:f, s:f, s:f, s:f}", "kernels", t->kernels, "ms_span", t->span,
@@ -119,13 +120,8 @@ static int by_begin(const void *a, const void *b) {
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-static int ascending(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *v, int n) {
-    qsort(v, (size_t)n, sizeof *v, ascending);
+    qb_sort_doubles(v, (size_t)n);
     return v[n / 2];
 }
 

@@ -159,7 +159,8 @@ static void start(int which, const char *also, const char *given) {
     dup2(kept, STDOUT_FILENO);
     close(nowhere);
     close(kept);
-    if (status != QB_OK && status != QB_STATUS_CHECK) /* random weights may fail a check */
+    const bool may_find = strcmp(command->name, "data doctor") == 0; /* of random weights */
+    if (status != QB_OK && !(may_find && status == QB_STATUS_CHECK))
         fail_msg("%s %s: %s", command->name, given ? given : "", cx.message);
     assert_in_range(n_built, 1, BUILDS - 1);
 }

@@ -16,6 +16,8 @@
 
 enum { BUILDS_MIN = 6, BUILDS_MAX = 150 };
 
+static int alternatives; /* looked at */
+
 typedef struct fixture {
     qb_ctx cx;
     qb_graph *graph;
@@ -72,11 +74,28 @@ static void same_bytes(fixture *f) {
     qb_free(text[1]);
 }
 
+/* A row's alternatives are tactics of what its step does, also where inputs were copied meanwhile.
+ */
+static void check_alternatives(const qb_plan *plan) {
+    for (int32_t i = 0; i < plan->table[0].n_rows; i++) {
+        const qb_plan_row *row = &plan->table[0].rows[i];
+        const qb_tactic *tactic = qb_tactic_find(row->tactic);
+        for (int32_t k = 0; tactic && k < row->n_alternatives; k++) {
+            const qb_tactic *other = qb_tactic_find(row->alternatives[k].tactic);
+            assert_non_null(other);
+            if (other->kind != tactic->kind)
+                fail_msg("%s: %s beside %s", row->value, other->name, tactic->name);
+            alternatives++;
+        }
+    }
+}
+
 /* Builds, and realizes the plan of what was built. The caller frees the plan. */
 static qb_plan *round_trip(fixture *f, const qb_build_spec *spec) {
     qb_build_spec again = *spec;
     build(f, spec, f->built);
     qb_plan *plan = plan_of(f, f->built);
+    check_alternatives(plan);
     again.plan = f->plan;
     build(f, &again, f->again);
     same_bytes(f);
@@ -117,7 +136,7 @@ static void plans_in_mixed_precision_give_the_same_bytes(void **state) {
             qb_plan_free(plan);
         }
         print_message("%d builds: %d in f16 as a whole, %d with steps in f16\n", n, whole, some);
-        assert_true(whole > 0 && some > 0);
+        assert_true(whole > 0 && some > 0 && alternatives > 0);
         close_fixture(&f);
     }
 }

@@ -1,0 +1,9 @@
+#ifndef QB_BASE_SORT_H
+#define QB_BASE_SORT_H
+
+#include <stddef.h>
+
+/* Sorts n numbers in place, the smallest first. NaN has no place of its own. */
+void qb_sort_doubles(double *values, size_t n);
+
+#endif
