@@ -268,10 +268,6 @@ static qb_status make_engine(loading *l, qb_graph *graph, qb_plans *plans, qb_en
     return status;
 }
 
-static qb_status load_fixed(loading *l, qb_graph *graph, qb_engine **out) {
-    return make_engine(l, graph, NULL, out);
-}
-
 static qb_status load_profiles(loading *l, qb_graph *graph, qb_engine **out) {
     const qb_file_header *h = &l->f->header;
     qb_ctx *cx = l->f->cx;
@@ -313,7 +309,8 @@ static qb_status load(opened *f, int32_t ordinal, qb_engine **out) {
     QB_GO(check_tags(&l));
     QB_GO(make_zeros(&l));
     QB_GO(read_graph(&l, &graph));
-    QB_GO((l.plan->spec.n_profiles > 0 ? load_profiles : load_fixed)(&l, graph, &engine));
+    QB_GO(l.plan->spec.n_profiles > 0 ? load_profiles(&l, graph, &engine)
+                                      : make_engine(&l, graph, NULL, &engine));
     engine->on.seconds = l.device_seconds;
     engine->file = l.file;
     l.file->map = f->map;
