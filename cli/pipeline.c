@@ -43,24 +43,11 @@ out:
     return status;
 }
 
-qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                            const qb_table *table, const qb_precision *precision, qb_graph **out,
-                            const char **method) {
-    const int32_t index = precision->method[0] ? qb_table_method(table, precision->method) : 0;
-    if (index < 0)
-        return qb_fail(cx, QB_STATUS_NOTFOUND,
-                       "the calibration has no method '%s': run 'qbench calibrate --method %s'",
-                       precision->method, precision->method);
-    *method = table->method[index];
-    qb_quant_options options = qb_stage_quantization(project, precision, *method);
-    options.missing_stays_float = qb_table_is_imported(table);
-    return qb_quantize(cx, graph, table, &options, out, NULL);
-}
-
 qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
                          qb_built *out) {
     qb_precision precision = qb_stage_precision(project);
     qb_build_spec spec;
+    qb_build_sizes sizes = {0};
     qb_graph *graph = NULL;
     qb_built built = {0};
     qb_status status = QB_OK;
@@ -68,12 +55,14 @@ qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_s
     const char *refusal = qb_precision_spec(&precision, &spec);
     if (refusal) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", settings->precision, refusal));
     QB_GO(qb_stage_load(cx, project, NULL, &graph, NULL));
-    if (precision.kind == QB_PRECISION_INT8)
-        QB_GO(qb_build_quantize(cx, project, &precision, &graph, &built));
-    QB_GO(qb_build_graph(cx, project, settings->sizes, spec, graph, &built.engine));
+    QB_GO(qb_build_sizes_parse(cx, project, settings->sizes, graph, &spec, &sizes));
+    if (qb_precision_is_quantized(&precision))
+        QB_GO(qb_build_quantize(cx, project, &precision, &spec, &graph, &built));
+    QB_GO(qb_build_graph(cx, spec, graph, &built.engine));
     *out = built;
     built = (qb_built){0};
 out:
+    qb_build_sizes_release(&sizes);
     qb_built_release(&built);
     qb_graph_free(graph);
     return status;
@@ -101,6 +90,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     QB_GO(qb_stage_data(cx, project, c.graph, data, qb_project_split(project, data, true), &dataset,
                         &options.loader));
     QB_GO(qb_compare_truth(cx, project, data, dataset, &targets));
+    QB_GO(qb_candidates_settle(cx, project, &options.loader, &c));
     options.candidate = c.item;
     options.n_candidates = c.n;
     options.targets = targets;

@@ -47,6 +47,9 @@ typedef struct qb_build_spec {
      * by hand: it is realized, and nothing is timed or chosen. All that the spec says but threads
      * and timing_cache must be what the plan was made for. NULL: a plan is tuned. */
     const char *plan;
+    /* An engine of the same graph, but for outputs and shapes: each step takes the precision and
+     * the tactic that it has there, where that can be had, and nothing is timed. NULL: none. */
+    const struct qb_engine *like;
     bool time_tactics; /* choose among the preferred backend's and lower tactics by timing */
     /* On a device: every step takes the first tactic of the list that can run it, nothing is timed,
      * and every build computes the same. */

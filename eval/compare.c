@@ -13,19 +13,27 @@
 
 /* ---- accuracy ---- */
 
-static qb_status add_candidates(qb_ctx *cx, const qb_compare_options *o, qb_evaluation_set *set) {
+/* A row is one engine: at the samples' shapes each step does what it does in the row's own. */
+static qb_build_spec spec_of_row(const qb_compare_options *o, const qb_row_engines *engines,
+                                 int32_t row) {
+    qb_build_spec spec = o->candidate[row].spec;
+    if (!o->candidate[row].file) spec.like = qb_row_engine(engines, row);
+    return spec;
+}
+
+static qb_status add_candidates(qb_ctx *cx, const qb_compare_options *o,
+                                const qb_row_engines *engines, qb_evaluation_set *set) {
     bool files = false;
     for (int32_t i = 0; i < o->n_candidates; i++) files = files || o->candidate[i].file;
     if (files)
         qb_info(cx, "with an engine file: outputs are compared as they are, after a Softmax");
     for (int32_t i = 0; i < o->n_candidates; i++) {
         const qb_candidate *c = &o->candidate[i];
-        qb_stream_model model = {.graph = c->graph,
-                                 .file = c->file,
-                                 .spec = c->spec,
-                                 .devices = c->devices,
-                                 .name = c->precision};
-        model.spec.no_mixed_precision = true; /* not what timing found this time */
+        const qb_stream_model model = {.graph = c->graph,
+                                       .file = c->file,
+                                       .spec = spec_of_row(o, engines, i),
+                                       .devices = c->devices,
+                                       .name = c->precision};
         QB_TRY(qb_evaluation_set_add(cx, set, &model, files));
     }
     return QB_OK;
@@ -69,7 +77,8 @@ static qb_status name_task(qb_ctx *cx, const qb_compare_options *o, const qb_tas
     return run->task ? QB_OK : cx->code;
 }
 
-static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
+static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
+                                  const qb_row_engines *engines, qb_run *run) {
     qb_evaluation_set set = {0};
     qb_answers answers = {0};
     observer watching = {0};
@@ -81,7 +90,7 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o, qb_ru
     QB_GO(open_task(cx, o, &watching));
     if (watching.task) collect.outputs = observe;
     QB_GO(qb_evaluation_set_create(cx, o->n_candidates, &set));
-    QB_GO(add_candidates(cx, o, &set));
+    QB_GO(add_candidates(cx, o, engines, &set));
     QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
     QB_GO(qb_score_fill(cx, o, &answers, run));
     QB_GO(name_task(cx, o, watching.task, answers.kind, run));
@@ -117,12 +126,17 @@ static qb_status fill_environment(qb_ctx *cx, const qb_compare_options *o, qb_ru
 
 /* Rows that are float have no layers to look at; values of samples of several shapes do not add up
  * to layers. */
-static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o, qb_run *run) {
+static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o,
+                                const qb_row_engines *engines, qb_run *run) {
+    qb_candidate pair[2] = {o->candidate[0]};
     const int32_t workers = o->workers > 0 ? o->workers : qb_threads(cx);
     for (int32_t i = 1; i < run->n_rows && o->layers; i++) {
         if (o->candidate[i].file) continue; /* values inside it are not to be seen */
-        const qb_status status = qb_layers_measure(cx, &o->candidate[0], &o->candidate[i],
-                                                   &o->loader, workers, &run->row[i]);
+        pair[0].spec = spec_of_row(o, engines, 0);
+        pair[1] = o->candidate[i];
+        pair[1].spec = spec_of_row(o, engines, i);
+        const qb_status status =
+            qb_layers_measure(cx, &pair[0], &pair[1], &o->loader, workers, &run->row[i]);
         if (status == QB_STATUS_MISMATCH) {
             qb_warn(cx, "--layers needs samples of one shape: %s", cx->message);
             qb_ctx_clear(cx);
@@ -140,11 +154,14 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
     qb_compare_options o = *options;
     if (o.batch < 1) o.batch = 1;
     qb_run *run;
+    qb_row_engines *engines = NULL;
     QB_TRY(qb_run_create(cx, o.n_candidates, &run));
     qb_status status = fill_environment(cx, &o, run);
-    if (status == QB_OK) status = measure_accuracy(cx, &o, run);
-    if (status == QB_OK) status = measure_layers(cx, &o, run);
-    if (status == QB_OK) status = qb_timing_fill(cx, &o, run);
+    if (status == QB_OK) status = qb_row_engines_build(cx, &o, &engines);
+    if (status == QB_OK) status = measure_accuracy(cx, &o, engines, run);
+    if (status == QB_OK) status = measure_layers(cx, &o, engines, run);
+    if (status == QB_OK) status = qb_timing_fill(cx, &o, engines, run);
+    qb_row_engines_free(engines);
     if (status == QB_OK && o.layers) status = qb_ceilings_measure(cx, run->threads, &run->ceilings);
     if (status == QB_OK) status = qb_warnings_derive(cx, run);
     if (status == QB_OK)

@@ -9,8 +9,15 @@ qb_status qb_score_fill(qb_ctx *cx, const qb_compare_options *options, const qb_
                         qb_run *run);
 /* Thumbnails of run->shown (thumbnails.c), at most `pixels` on a side. */
 qb_status qb_thumbnails_fill(qb_ctx *cx, const qb_dataset *dataset, int32_t pixels, qb_run *run);
-/* Latency of every row, and throughput at the batches asked for (timing.c). */
-qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *run);
+/* The engines that the rows stand for (timing.c), at the batch and for the threads of the latency
+ * measurement; those of a file too. */
+typedef struct qb_row_engines qb_row_engines;
+qb_status qb_row_engines_build(qb_ctx *cx, const qb_compare_options *options, qb_row_engines **out);
+void qb_row_engines_free(qb_row_engines *engines); /* accepts NULL */
+const qb_engine *qb_row_engine(const qb_row_engines *engines, int32_t row);
+/* Latency of every row, and throughput at the batches asked for. */
+qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_row_engines *engines,
+                         qb_run *run);
 /* What `threads` threads of this machine reach (ceilings.c). */
 qb_status qb_ceilings_measure(qb_ctx *cx, int threads, qb_ceilings *out);
 

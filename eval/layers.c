@@ -96,13 +96,11 @@ static int32_t observed_named(const qb_engine *engine, const char *name) {
     return -1;
 }
 
-/* What a candidate asks for; but steps stay as they are quantized, whatever timing finds. */
 static qb_build_spec spec_of(const qb_candidate *c, const qb_shape *shapes, bool observable) {
     qb_build_spec spec = c->spec;
     spec.input_shapes = shapes;
     spec.threads = 1;
     spec.observable = observable;
-    spec.no_mixed_precision = true;
     return spec;
 }
 

@@ -136,6 +136,12 @@ static const qb_field count_fields[] = {FIELD(R, "int8", INT32, layers.int8),
                                         FIELD(R, "fp32", INT32, layers.fp32),
                                         {0}};
 static const qb_record count_record = {0, count_fields};
+static const qb_field time_fields[] = {MAY(R, "int8", DOUBLE, time.int8),
+                                       MAY(R, "fp16", DOUBLE, time.fp16),
+                                       MAY(R, "bf16", DOUBLE, time.bf16),
+                                       MAY(R, "fp32", DOUBLE, time.fp32),
+                                       {0}};
+static const qb_record time_record = {0, time_fields};
 static const qb_field paired_fields[] = {
     MAY(R, "both_right", INT64, paired.both),       MAY(R, "lost", INT64, paired.lost),
     MAY(R, "gained", INT64, paired.gained),         MAY(R, "both_wrong", INT64, paired.neither),
@@ -163,6 +169,7 @@ static const qb_field row_fields[] = {
     FIELD(R, "engine_bytes", INT64, engine_bytes),
     {.key = "latency_ms", .type = QB_FIELD_OBJECT, .record = &latency_record},
     {.key = "layers", .type = QB_FIELD_OBJECT, .record = &count_record},
+    {.key = "time", .type = QB_FIELD_OBJECT, .record = &time_record},
     {.key = "paired", .type = QB_FIELD_OBJECT, .record = &paired_record},
     LIST(R, "metrics", metric, n_metrics, metric_record),
     LIST(R, "per_class", per_class, n_per_class, class_score_record),
@@ -270,6 +277,7 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out) {
     for (int32_t i = 0; i < n_rows; i++) {
         run->row[i].paired = (qb_paired){.p_value = NAN, .drop_ci = {NAN, NAN}};
         run->row[i].speedup_minima = NAN;
+        run->row[i].time = (qb_time_shares){NAN, NAN, NAN, NAN};
         run->row[i].latency.median_ci = run->row[i].latency.ratio_ci = (qb_interval){NAN, NAN};
     }
     *out = run;

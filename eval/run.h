@@ -87,7 +87,8 @@ typedef struct qb_run_layer {
 /* One step of an engine: where time goes. */
 typedef struct qb_run_step {
     char *name, *op, *tactic, *dtype;
-    char *reason;        /* why it computes in float in an integer engine; "" where it does not */
+    char *reason;        /* of an integer engine: why it computes in float, or why no faster kernel
+                            takes it; "" */
     double ms;           /* median over runs of a batch */
     double flops, bytes; /* of one run */
 } qb_run_step;
@@ -97,6 +98,11 @@ typedef struct qb_run_batch {
     int64_t batch;
     double median, throughput;
 } qb_run_batch;
+
+/* Percent of a run's time in steps of a precision; NaN: not measured. */
+typedef struct qb_time_shares {
+    double int8, fp16, bf16, fp32;
+} qb_time_shares;
 
 /* Values that could not be measured are NaN (null in JSON), for example top-1 without labels. */
 typedef struct qb_run_row {
@@ -116,6 +122,7 @@ typedef struct qb_run_row {
     int64_t batch;
     int64_t weights_bytes, arena_bytes, engine_bytes;
     qb_layer_counts layers;
+    qb_time_shares time;
     qb_paired paired;
     /* Lists; NULL and 0 when they were not measured. */
     int32_t n_metrics, n_per_class, n_recall, n_confusion, n_worst, n_layers, n_steps, n_batches,

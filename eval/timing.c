@@ -32,7 +32,7 @@ typedef struct timed {
 } timed;
 
 /* Engines of one batch size and what they run on. */
-typedef struct timing {
+typedef struct qb_row_engines {
     timed *item;
     int32_t n, n_rounds;
     timed control; /* the first engine once more in each round: what makes it differ from itself
@@ -40,6 +40,8 @@ typedef struct timing {
     qb_probe probe;
     qb_contention contention; /* while the rounds ran */
 } timing;
+
+const qb_engine *qb_row_engine(const timing *t, int32_t row) { return t->item[row].engine; }
 
 static void timed_release(timed *t) {
     const int32_t n = t->engine ? qb_engine_n_outputs(t->engine) : 0;
@@ -86,9 +88,8 @@ static qb_status timed_make(qb_ctx *cx, const qb_compare_options *o, const qb_ca
     return qb_engine_build(cx, c->graph, &spec, &t->engine);
 }
 
-static qb_status timed_build(qb_ctx *cx, const qb_compare_options *o, const qb_candidate *c,
-                             const qb_shape *shapes, timed *t) {
-    QB_TRY_WRAP(cx, timed_make(cx, o, c, shapes, t), "%s", c->precision);
+/* What it takes to run. */
+static qb_status timed_start(qb_ctx *cx, timed *t) {
     if (!t->engine) return QB_OK;
     QB_TRY(qb_context_create(cx, t->engine, &t->context));
     const int32_t n = qb_engine_n_outputs(t->engine);
@@ -109,7 +110,49 @@ static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t b
     if (!t->item) return cx->code;
     QB_TRY(qb_probe_load(cx, o->candidate[0].graph, &o->loader, batch, &t->probe));
     for (int32_t i = 0; i < t->n; i++)
-        QB_TRY(timed_build(cx, o, &o->candidate[i], t->probe.shape, &t->item[i]));
+        QB_TRY_WRAP(cx, timed_make(cx, o, &o->candidate[i], t->probe.shape, &t->item[i]), "%s",
+                    o->candidate[i].precision);
+    return QB_OK;
+}
+
+/* Where a file has another batch. */
+static qb_status misfit(qb_ctx *cx, const qb_candidate *c, const timing *t, int64_t batch) {
+    qb_engine *engine;
+    char built[96], run[96];
+    int32_t i = 0;
+    QB_TRY(qb_engine_load_on(cx, c->file, c->spec.device, &engine));
+    while (i + 1 < t->probe.n &&
+           qb_shape_equal(&qb_engine_input(engine, i)->shape, &t->probe.shape[i]))
+        i++;
+    qb_fail(cx, QB_STATUS_MISMATCH,
+            "%s was not built for batch %lld: input '%s' was built for %s, a run takes %s",
+            c->precision, (long long)batch, qb_engine_input_name(engine, i),
+            qb_shape_text(&qb_engine_input(engine, i)->shape, built, sizeof built),
+            qb_shape_text(&t->probe.shape[i], run, sizeof run));
+    qb_engine_free(engine);
+    return cx->code;
+}
+
+qb_status qb_row_engines_build(qb_ctx *cx, const qb_compare_options *options, timing **out) {
+    timing *t = qb_alloc(cx, 1, sizeof *t);
+    if (!t) return cx->code;
+    qb_status status = timing_build(cx, options, options->batch, t);
+    for (int32_t i = 0; i < t->n && status == QB_OK; i++)
+        if (!t->item[i].engine) status = misfit(cx, &options->candidate[i], t, options->batch);
+    if (status == QB_OK)
+        *out = t;
+    else
+        qb_row_engines_free(t);
+    return status;
+}
+
+void qb_row_engines_free(timing *t) {
+    if (t) timing_release(t);
+    qb_free(t);
+}
+
+static qb_status timing_start(qb_ctx *cx, timing *t) {
+    for (int32_t i = 0; i < t->n; i++) QB_TRY(timed_start(cx, &t->item[i]));
     return QB_OK;
 }
 
@@ -378,11 +421,15 @@ static bool has_float_weights(const qb_graph *graph, const qb_node *node) {
     return weights->data && weights->q.n == 0;
 }
 
-/* Why a step of an integer engine computes in float, new memory; "" where it does not. */
+/* Why a step of an integer engine computes in float, or why no faster kernel takes it, new memory;
+ * "" where nothing is known of that. */
 static char *reason_of(qb_ctx *cx, const qb_graph *graph, const qb_step_info *step) {
     if (step->fallback_reason || step->f16_reason)
         return qb_strdup(cx, step->fallback_reason ? step->fallback_reason : step->f16_reason);
-    if (!qb_dtype_is_float(step->dtype) || step->flops <= 0) return qb_strdup(cx, "");
+    if (!qb_dtype_is_float(step->dtype) || step->flops <= 0)
+        return qb_strdup(cx, step->note            ? step->note
+                             : step->tactic_reason ? step->tactic_reason
+                                                   : "");
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
         if (strcmp(node->name, step->name) != 0) continue;
@@ -397,6 +444,16 @@ static char *reason_of(qb_ctx *cx, const qb_graph *graph, const qb_step_info *st
     return qb_strdup(cx, "");
 }
 
+/* Percent of the time in each type; what is neither (indices, say) is in none. */
+static void add_share(qb_dtype dtype, double share, qb_time_shares *out) {
+    double *of = dtype == QB_DTYPE_S8 || dtype == QB_DTYPE_U8 ? &out->int8
+                 : dtype == QB_DTYPE_F16                      ? &out->fp16
+                 : dtype == QB_DTYPE_BF16                     ? &out->bf16
+                 : dtype == QB_DTYPE_F32                      ? &out->fp32
+                                                              : NULL;
+    if (of) *of += 100 * share;
+}
+
 static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const qb_probe *probe,
                             double budget, qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
@@ -408,10 +465,14 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
     while (status == QB_OK && runs < PROFILES_MAX && (!runs || qb_now() - start < budget))
         status = qb_context_profile(cx, t->context, (const void *const *)probe->data, t->output,
                                     seconds + runs++ * n);
+    double all = 0;
+    for (int32_t s = 0; s < n && status == QB_OK; s++) all += median_of(seconds, runs, n, s);
+    if (all > 0) row->time = (qb_time_shares){0};
     for (int32_t s = 0; s < n && status == QB_OK; s++) {
         qb_step_info info;
         qb_engine_step(t->engine, s, &info);
         const double median = median_of(seconds, runs, n, s);
+        if (all > 0) add_share(info.dtype, median / all, &row->time);
         if (info.flops <= 0 && median < 1e-7) continue; /* aliases take no time */
         qb_run_step *step = &row->step[row->n_steps++];
         *step = (qb_run_step){.name = qb_strdup(cx, info.name),
@@ -438,6 +499,7 @@ static qb_status fill_batch(qb_ctx *cx, const qb_compare_options *o, int32_t k, 
     char label[64];
     snprintf(label, sizeof label, "latency, batch %lld", (long long)o->batches[k]);
     qb_status status = timing_build(cx, o, o->batches[k], &t);
+    if (status == QB_OK) status = timing_start(cx, &t);
     if (status == QB_OK) status = measure_rounds(cx, o, label, duration, &t);
     for (int32_t i = 0; i < run->n_rows && status == QB_OK; i++) {
         qb_latency latency = {.median = NAN, .mean = NAN};
@@ -460,31 +522,23 @@ static qb_status note_device(qb_ctx *cx, const timing *t, qb_run *run) {
     return QB_OK;
 }
 
-qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, qb_run *run) {
+qb_status qb_timing_fill(qb_ctx *cx, const qb_compare_options *options, timing *t, qb_run *run) {
     const double duration = options->duration_s > 0 ? options->duration_s : 2;
-    timing t = {0};
-    qb_status status = QB_OK;
-    QB_GO(timing_build(cx, options, options->batch, &t));
-    for (int32_t i = 0; i < t.n; i++)
-        if (!t.item[i].engine)
-            QB_GO(qb_fail(cx, QB_STATUS_MISMATCH, "%s was not built for batch %lld",
-                          options->candidate[i].precision, (long long)options->batch));
-    QB_GO(note_device(cx, &t, run));
-    QB_GO(add_control(cx, &t));
-    QB_GO(measure_rounds(cx, options, "latency", duration, &t));
-    QB_GO(fill_intervals(cx, &t, run));
-    QB_GO(fill_latency(cx, options, &t, run));
-    QB_GO(judge_contention(cx, &t, run));
-    for (int32_t i = 0; i < t.n; i++)
-        QB_GO(fill_steps(cx, &t.item[i], options->candidate[i].graph, &t.probe, duration / 8,
-                         &run->row[i]));
-    for (int32_t i = 0; i < t.n && options->n_batches > 0; i++) {
+    QB_TRY(timing_start(cx, t));
+    QB_TRY(note_device(cx, t, run));
+    QB_TRY(add_control(cx, t));
+    QB_TRY(measure_rounds(cx, options, "latency", duration, t));
+    QB_TRY(fill_intervals(cx, t, run));
+    QB_TRY(fill_latency(cx, options, t, run));
+    QB_TRY(judge_contention(cx, t, run));
+    for (int32_t i = 0; i < t->n; i++)
+        QB_TRY(fill_steps(cx, &t->item[i], options->candidate[i].graph, &t->probe, duration / 8,
+                          &run->row[i]));
+    for (int32_t i = 0; i < t->n && options->n_batches > 0; i++) {
         run->row[i].batches = qb_alloc(cx, (size_t)options->n_batches, sizeof(qb_run_batch));
-        if (!run->row[i].batches) QB_GO(cx->code);
+        if (!run->row[i].batches) return cx->code;
     }
     for (int32_t k = 0; k < options->n_batches; k++)
-        QB_GO(fill_batch(cx, options, k, duration / 2, run));
-out:
-    timing_release(&t);
-    return status;
+        QB_TRY(fill_batch(cx, options, k, duration / 2, run));
+    return QB_OK;
 }

@@ -5,6 +5,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/strbuf.h"
+
 typedef struct kind {
     const char *name, *touches;
 } kind;
@@ -159,16 +161,91 @@ static qb_status of_reference(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
                           row->precision, 100 * slow / all, name, row->backend);
 }
 
-/* Accuracy is that of INT8 in every layer, so that it does not depend on what timing found; latency
- * is that of the engine which runs. Whoever reads both in one row should know where they part. */
-static qb_status of_mixing(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
-    const int32_t f16 = row->layers.fp16, quantized = row->layers.int8;
-    if (f16 == 0 || strncmp(row->precision, "int8", 4) != 0) return QB_OK;
-    return qb_warning_add(
-        cx, run, "mixed-precision", row->precision,
-        "%s: %d of %d layers run in FP16, as that is faster here: the latency is of this engine, "
-        "the accuracy of INT8 in all of them (--no-mixing times that one)",
-        row->precision, f16, f16 + quantized + row->layers.fp32);
+/* ---- INT8 that is slower than floats ---- */
+
+#define SLOWER_STEP                                                                                \
+    1.1 /* a step takes longer where it takes more than this times the float one's */
+#define SLOWER_SHARE 0.01 /* and loses more than this share of the engine's time by it */
+enum { SLOWER_SHOWN = 3 };
+
+static bool is_integer_row(const qb_run_row *row) { return row->layers.int8 > 0; }
+
+static double steps_ms(const qb_run_row *row) {
+    double all = 0;
+    for (int32_t i = 0; i < row->n_steps; i++)
+        if (isfinite(row->step[i].ms)) all += row->step[i].ms;
+    return all;
+}
+
+static const qb_run_step *step_of(const qb_run_row *row, const char *name) {
+    for (int32_t i = 0; i < row->n_steps; i++)
+        if (strcmp(row->step[i].name, name) == 0 && row->step[i].flops > 0) return &row->step[i];
+    return NULL;
+}
+
+/* The fastest row without integers that ran where this one did; NULL: none. */
+static const qb_run_row *fastest_float(const qb_run *run, const qb_run_row *row) {
+    const qb_run_row *found = NULL;
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        const qb_run_row *other = &run->row[r];
+        if (is_integer_row(other) || strcmp(other->backend, row->backend) != 0) continue;
+        if (!found || other->latency.median < found->latency.median) found = other;
+    }
+    return found;
+}
+
+/* A step that loses time against the float one, with the reason where one is known. */
+static void add_slower(qb_strbuf *text, const qb_run_step *s, const qb_run_step *f,
+                       const char *reference) {
+    qb_strbuf_addf(text, "; %s: %.3f ms, %s %.3f ms (", s->name, s->ms, reference, f->ms);
+    if (s->reason[0])
+        qb_strbuf_addf(text, "%s)", s->reason);
+    else
+        qb_strbuf_addf(text, "%s is faster than %s here)", f->tactic, s->tactic);
+}
+
+/* Steps in the order of what they lose. */
+static qb_status list_slower(qb_ctx *cx, const qb_run_row *row, const qb_run_row *reference,
+                             qb_strbuf *text, int32_t *n) {
+    bool *told = qb_alloc(cx, (size_t)row->n_steps, sizeof *told);
+    if (!told) return cx->code;
+    const double least = SLOWER_SHARE * steps_ms(row);
+    for (*n = 0;; ++*n) {
+        int32_t most = -1;
+        double lost = 0;
+        for (int32_t i = 0; i < row->n_steps; i++) {
+            const qb_run_step *s = &row->step[i], *f = step_of(reference, s->name);
+            if (told[i] || s->flops <= 0 || !f || !(s->ms > SLOWER_STEP * f->ms)) continue;
+            if (s->ms - f->ms > least && s->ms - f->ms > lost) lost = s->ms - f->ms, most = i;
+        }
+        if (most < 0) break;
+        told[most] = true;
+        if (*n < SLOWER_SHOWN)
+            add_slower(text, &row->step[most], step_of(reference, row->step[most].name),
+                       reference->precision);
+    }
+    if (*n > SLOWER_SHOWN) qb_strbuf_addf(text, "; and %d more", (int)(*n - SLOWER_SHOWN));
+    qb_free(told);
+    return QB_OK;
+}
+
+/* INT8 is chosen for its speed: where a row, or a step of it, has none, the record says why. */
+static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
+    const qb_run_row *reference = fastest_float(run, row);
+    qb_strbuf text = {0};
+    int32_t n = 0;
+    if (!is_integer_row(row) || !reference || row->n_steps == 0) return QB_OK;
+    const bool slower = row->latency.median > reference->latency.median;
+    qb_status status = list_slower(cx, row, reference, &text, &n);
+    if (status == QB_OK && text.failed) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    if (status == QB_OK && (slower || n > 0))
+        status =
+            qb_warning_add(cx, run, "int8-slower", row->precision, "%s: %s %s (%.3f ms, %.3f ms)%s",
+                           row->precision, slower ? "slower than" : "some steps are slower than in",
+                           reference->precision, row->latency.median, reference->latency.median,
+                           n > 0 ? text.data : "");
+    qb_strbuf_release(&text);
+    return status;
 }
 
 static qb_status of_data(qb_ctx *cx, qb_run *run) {
@@ -195,7 +272,7 @@ qb_status qb_warnings_derive(qb_ctx *cx, qb_run *run) {
     QB_TRY(of_labels(cx, run));
     for (int32_t r = 0; r < run->n_rows; r++) {
         QB_TRY(of_reference(cx, run, &run->row[r]));
-        QB_TRY(of_mixing(cx, run, &run->row[r]));
+        QB_TRY(of_slower(cx, run, &run->row[r]));
     }
     for (int32_t r = 0; r < run->n_rows; r++) QB_TRY(of_latency(cx, run, &run->row[r]));
     return QB_OK;

@@ -76,6 +76,9 @@ static bool kept_float(const qb_quant_state *s, const qb_group *group) {
     for (const char *const *glob = s->options->keep_float; glob && *glob; glob++)
         for (int32_t i = 0; i < group->n_nodes; i++)
             if (fnmatch(*glob, s->graph->nodes[group->node[i]].name, 0) == 0) return true;
+    const char *made = s->graph->values[group->out].name;
+    for (const char *const *value = s->options->float_values; value && *value; value++)
+        if (strcmp(*value, made) == 0) return true;
     return false;
 }
 

@@ -20,6 +20,8 @@ typedef struct qb_quant_options {
     const qb_weight_range *weights; /* how far their quantized values reach; NULL: minmax */
     const char *const
         *keep_float; /* NULL-terminated node names (globs) left in float; may be NULL */
+    const char *const *float_values; /* NULL-terminated names of values: the groups that make them
+                                        are left in float; may be NULL */
 } qb_quant_options;
 
 typedef struct qb_quant_report {

@@ -45,6 +45,12 @@ VALUE(throughput, r->throughput)
 VALUE(minimum,
       isnan(r->speedup_minima) ? NAN : r->latency.min) /* beside medians that are not sure */
 VALUE(speedup_minima, r->speedup_minima)
+static double share(double percent) { return percent > 0 ? percent : NAN; }
+VALUE(time_int8, share(r->time.int8))
+VALUE(time_fp16, share(r->time.fp16))
+VALUE(time_bf16, share(r->time.bf16))
+VALUE(time_fp32, share(r->time.fp32))
+static const char *plan(const qb_run_row *row) { return row->plan ? row->plan : ""; }
 VALUE(weights, (double)r->weights_bytes)
 VALUE(arena, (double)r->arena_bytes)
 VALUE(engine, (double)r->engine_bytes)
@@ -125,6 +131,17 @@ static const qb_column columns[] = {
      "the first row's least run over this one's", NULL},
     {"throughput", "items/s", S, "%.1f", throughput, NULL, true, false, "batch over mean latency",
      NULL},
+    {"time_int8", "INT8 time %", S, "%.0f", time_int8, NULL, false, false,
+     "share of a run's time in steps of this precision", NULL},
+    {"time_fp16", "FP16 time %", S, "%.0f", time_fp16, NULL, false, false, NULL, NULL},
+    {"time_bf16", "BF16 time %", S, "%.0f", time_bf16, NULL, false, false, NULL, NULL},
+    {"time_fp32", "FP32 time %", S, "%.0f", time_fp32, NULL, false, false, NULL, NULL},
+    {.key = "plan",
+     .title = "plan",
+     .group = S,
+     .detail = true,
+     .definition = "hash of what the engine's plan decides: rows of one plan run the same kernels",
+     .text = plan},
     {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL, NULL},
     {"arena_bytes", "arena", S, NULL, arena, NULL, true, false, "activations of one batch", NULL},
     {"engine_bytes", "engine", S, NULL, engine, NULL, true, false, NULL, NULL},

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 
-FOLDERS = "base kernels graph datasets engine stream calib quant eval reports demo cli api".split()
+FOLDERS = "base kernels graph datasets engine stream calib quant eval search reports demo cli api".split()
 # folder: (files in a circle, members of a struct, lines)
 LIMITS = {"engine": (3, 25, 12500)}
 CHAIN = 16  # headers that include each other, one after the other

@@ -147,7 +147,7 @@ typedef struct subject {
 /* What the file has decided that --loadEngine names. trtexec passes over the same silently. */
 static bool is_decided(const char *option) {
     static const char names[] =
-        " model batch precision fp16 bf16 int8 backends disable-pass activations weights "
+        " model batch precision fp16 bf16 int8 best backends disable-pass activations weights "
         "per-tensor-weights keep-float no-mixing tacticSources timingCacheFile memPoolSize "
         "time-tactics no-check threads version-compatible hardware-compatible "
         "hardwareCompatibilityLevel ";

@@ -105,12 +105,11 @@ const qb_command qb_command_compare = {
     .usage = "[PRECISION|FILE.onnx|FILE.qbe...] [options]",
     .summary = "score engines side by side: accuracy, agreement, latency (compare.json)",
     .notes =
-        "On a GPU accuracy is that of INT8 in every step that can, so that it is the same in\n"
-        "every run; latency is that of the engine as it is built, with steps in FP16 where\n"
-        "faster.\n\n"
+        "A row is one engine: its accuracy and its latency are of the same plan. int8 is INT8\n"
+        "wherever an integer kernel exists, best what is fastest of all types.\n\n"
         "A compare.json of rows that this one lacks is kept as compare.1.json; -o FILE.json\n"
         "writes that file.\n\n"
-        "PRECISION: fp32, tf32, fp16, bf16 or\n"
+        "PRECISION: fp32, tf32, fp16, bf16, best or\n"
         "  " QB_PRECISION_FORM ",\n"
         "each with " QB_WHERE_FORM " behind it (see 'qbench help precisions'); the first one\n"
         "is what the others are measured against (default: fp32 int8).\n"

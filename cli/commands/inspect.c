@@ -316,7 +316,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
     qb_precision precision = {.spec = project->spec};
     qb_build_spec spec;
     if (o->precision) QB_TRY(qb_precision_parse(cx, o->precision, &precision));
-    if (precision.kind == QB_PRECISION_INT8)
+    if (qb_precision_is_quantized(&precision))
         return qb_fail(cx, QB_STATUS_USAGE, "--precision: expected fp32, fp16 or bf16, got '%s'",
                        o->precision);
     const char *refusal = qb_precision_spec(&precision, &spec);

@@ -29,7 +29,7 @@ typedef struct qb_build_flags {
                         "keep the times of a GPU's kernels here for the next build"),              \
         QB_BUILD_OPTION("no-mixing", QB_OPT_FLAG,                                                  \
                         offsetof(STRUCT, project.build.no_mixed_precision), NULL,                  \
-                        "INT8 on a GPU: no step in FP16, also where that is faster"),              \
+                        "best on a GPU: no step in FP16, also where that is faster"),              \
         QB_BUILD_OPTION("tacticSources", QB_OPT_STRING,                                            \
                         offsetof(STRUCT, project.build.tactic_sources), "LIST",                    \
                         "libraries of a GPU's kernels: -CUDNN leaves cuDNN's out, +CUDNN does "    \

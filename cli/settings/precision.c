@@ -79,18 +79,19 @@ static qb_status parse_kind(qb_ctx *cx, const char *text, qb_precision *out) {
         p.kind = QB_PRECISION_FP16;
     } else if (strcmp(text, "bf16") == 0) {
         p.kind = QB_PRECISION_BF16;
-    } else if (name == 4 && strncmp(text, "int8", 4) == 0) {
+    } else if (name == 4 && (strncmp(text, "int8", 4) == 0 || strncmp(text, "best", 4) == 0)) {
         const size_t length = text[name] == ':' ? head - name - 1 : 0;
         if (text[name] == ':' && length == 0) return bad_form(cx, text, "no method after", ":");
         if (length >= sizeof p.method) return bad_form(cx, text, "unknown method", text + name + 1);
-        p.kind = QB_PRECISION_INT8;
+        p.kind = text[0] == 'b' ? QB_PRECISION_BEST : QB_PRECISION_INT8;
         memcpy(p.method, text + head - length, length);
         p.method[length] = '\0';
         QB_TRY(parse_variants(cx, text, &p));
     } else {
         return qb_fail(
             cx, QB_STATUS_USAGE,
-            "unknown precision '%s': expected fp32, tf32, fp16, bf16 or " QB_PRECISION_FORM, text);
+            "unknown precision '%s': expected fp32, tf32, fp16, bf16, best or " QB_PRECISION_FORM,
+            text);
     }
     *out = p;
     return QB_OK;
@@ -108,6 +109,10 @@ static bool is_precision(const char *text) {
     kind[length] = '\0';
     qb_ctx_init(&quiet);
     return parse_kind(&quiet, kind, &ignored) == QB_OK;
+}
+
+bool qb_precision_is_quantized(const qb_precision *precision) {
+    return precision->kind == QB_PRECISION_INT8 || precision->kind == QB_PRECISION_BEST;
 }
 
 bool qb_precision_names_engine(const char *text) {
@@ -169,6 +174,10 @@ const char *qb_precision_spec(const qb_precision *precision, qb_build_spec *out)
         out->float_type = QB_DTYPE_BF16;
         return qb_engine_no_bf16(backends);
     case QB_PRECISION_INT8: /* what is not INT8 on a GPU is FP16 */
+        if (device) out->float_type = QB_DTYPE_F16;
+        out->no_mixed_precision = true;
+        break;
+    case QB_PRECISION_BEST: /* a GPU's build chooses between the two; for a processor qb_fastest */
         if (device) out->float_type = QB_DTYPE_F16;
         break;
     }

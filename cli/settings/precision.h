@@ -1,5 +1,5 @@
 /* What `compare` can be asked for: fp32, tf32, fp16, bf16,
- * int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE],
+ * int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE], best[...] with the same behind it,
  * each with @WHERE behind it: the providers or families of kernels that it runs on.
  */
 #ifndef QB_CLI_SETTINGS_PRECISION_H
@@ -20,7 +20,8 @@ typedef enum qb_precision_kind {
     QB_PRECISION_TF32, /* fp32 whose products may round their factors to TF32 */
     QB_PRECISION_FP16,
     QB_PRECISION_BF16,
-    QB_PRECISION_INT8
+    QB_PRECISION_INT8, /* wherever an integer kernel exists */
+    QB_PRECISION_BEST  /* of integers and floats what is fastest, group by group */
 } qb_precision_kind;
 
 typedef struct qb_precision {
@@ -36,6 +37,8 @@ typedef struct qb_precision {
 /* What the text leaves open keeps the value that *out comes with. Errors are QB_STATUS_USAGE, but
  * those of a device that is not there. */
 qb_status qb_precision_parse(qb_ctx *cx, const char *text, qb_precision *out);
+/* Is it of a quantized graph: does it need a calibration? */
+bool qb_precision_is_quantized(const qb_precision *precision);
 /* Only what stands behind the '@': spec.backends and placed. */
 qb_status qb_precision_place(qb_ctx *cx, const char *text, qb_precision *out);
 /* Its spec with the type of float values: on a device what is not INT8 is F16, but in an FP32 or

@@ -4,19 +4,19 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "base/strbuf.h"
+#include "base/shell.h"
 #include "cli/settings/inputs.h"
 #include "cli/stages/stages_internal.h"
 #include "graph/plugin.h"
 
 qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
-                            qb_graph **graph, qb_built *built) {
+                            qb_build_spec *spec, qb_graph **graph, qb_built *built) {
     qb_graph *quantized;
     qb_table *table;
     const char *method;
     QB_TRY(qb_stage_table(cx, project, *graph, &table));
     qb_status status =
-        qb_stage_quantize(cx, project, *graph, table, precision, &quantized, &method);
+        qb_stage_quantize_for(cx, project, *graph, table, precision, spec, &quantized, &method);
     if (status == QB_OK) {
         qb_graph_free(*graph);
         *graph = quantized;
@@ -28,28 +28,34 @@ qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_prec
     return status;
 }
 
-qb_status qb_build_graph(qb_ctx *cx, const qb_project *project, const qb_shape_flags *sizes,
-                         qb_build_spec spec, const qb_graph *graph, qb_engine **out) {
-    qb_shape *shapes = NULL;
-    qb_profile *profiles = NULL;
-    qb_status status = QB_OK;
-    QB_GO(qb_profiles_parse(cx, sizes, graph, project->batch, &profiles, &spec.n_profiles));
-    if (!profiles) QB_GO(qb_bench_shapes(cx, graph, sizes->shapes, project->batch, &shapes));
-    spec.profiles = profiles;
-    spec.input_shapes = shapes;
+qb_status qb_build_sizes_parse(qb_ctx *cx, const qb_project *project, const qb_shape_flags *flags,
+                               const qb_graph *graph, qb_build_spec *spec, qb_build_sizes *out) {
+    QB_TRY(qb_profiles_parse(cx, flags, graph, project->batch, &out->profiles, &spec->n_profiles));
+    if (!out->profiles)
+        QB_TRY(qb_bench_shapes(cx, graph, flags->shapes, project->batch, &out->shapes));
+    spec->profiles = out->profiles;
+    spec->input_shapes = out->shapes;
+    return QB_OK;
+}
+
+void qb_build_sizes_release(qb_build_sizes *sizes) {
+    qb_free(sizes->profiles);
+    qb_free(sizes->shapes);
+    *sizes = (qb_build_sizes){0};
+}
+
+qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, qb_engine **out) {
     const double start = qb_now();
-    QB_GO(qb_engine_build(cx, graph, &spec, out));
+    QB_TRY(qb_engine_build(cx, graph, &spec, out));
     const double device = qb_engine_device_seconds(*out);
     qb_info(cx, "Engine built in %.3g sec.: %zu bytes, %d threads", qb_now() - start - device,
             qb_engine_bytes(*out), qb_engine_threads(*out));
     if (device > 0) qb_info(cx, "device opened in %.3g s", device);
-out:
-    qb_free(profiles);
-    qb_free(shapes);
-    return status;
+    return QB_OK;
 }
 
 const char *qb_precision_asked(const qb_precision_flags *flags) {
+    if (flags->best || (flags->int8 && (flags->fp16 || flags->bf16))) return "best";
     return flags->int8 ? "int8" : flags->bf16 ? "bf16" : flags->fp16 ? "fp16" : flags->precision;
 }
 
@@ -85,23 +91,10 @@ json_t *qb_memory_json(const qb_engine *engine) {
 
 /* ---- files ---- */
 
-/* Quoted where a shell would see more than a word. */
 static void add_text(qb_strbuf *out, const char *name, const char *value) {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-                                "_-+./:,@%=";
     if (!value) return;
     qb_strbuf_addf(out, " --%s=", name);
-    if (value[strspn(value, plain)] == '\0') {
-        qb_strbuf_add(out, value);
-        return;
-    }
-    qb_strbuf_add(out, "'");
-    for (const char *c = value; *c; c++)
-        if (*c == '\'')
-            qb_strbuf_add(out, "'\\''");
-        else
-            qb_strbuf_addn(out, c, 1);
-    qb_strbuf_add(out, "'");
+    qb_shell_add_word(out, value);
 }
 
 static void add_flag(qb_strbuf *out, const char *name, bool given) {
@@ -120,10 +113,10 @@ static void add_quantization(qb_strbuf *out, const qb_project *project) {
 
 /* What `qbench build` needs beside model and precision to make the same engine. */
 static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,
-                        int threads) {
+                        const qb_built *built) {
     const qb_shape_flags *sizes = settings->sizes;
     qb_strbuf out = {0};
-    qb_strbuf_addf(&out, " --threads=%d", threads);
+    qb_strbuf_addf(&out, " --threads=%d", qb_engine_threads(built->engine));
     if (project->batch > 1) qb_strbuf_addf(&out, " --batch=%lld", (long long)project->batch);
     if (sizes->profiles.n == 0) add_text(&out, "shapes", sizes->shapes);
     for (int i = 0; i < sizes->profiles.n; i += 2)
@@ -131,7 +124,7 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_se
     add_text(&out, "memPoolSize", project->build.pools);
     add_text(&out, "backends", project->spec.backends);
     for (int i = 0; project->disabled[i]; i++) add_text(&out, "disable-pass", project->disabled[i]);
-    if (strncmp(settings->precision, "int8", 4) == 0) add_quantization(&out, project);
+    if (built->calibration) add_quantization(&out, project);
     for (int32_t i = 0; i < qb_plugins_count(cx->plugins); i++)
         add_text(&out, "plugin", qb_plugins_at(cx->plugins, i)->path);
     add_flag(&out, "no-mixing", project->spec.no_mixed_precision);
@@ -150,7 +143,7 @@ qb_status qb_built_save(qb_ctx *cx, const qb_project *project, const qb_build_se
     if (qb_path_is_same(path, project->model))
         return qb_fail(cx, QB_STATUS_USAGE,
                        "%s is the model: the engine would replace it, name another file", path);
-    char *options = options_of(cx, project, settings, qb_engine_threads(built->engine));
+    char *options = options_of(cx, project, settings, built);
     if (!options) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     const qb_engine_origin origin = {.model = qb_path_base(project->model),
                                      .precision = settings->precision,

@@ -8,10 +8,10 @@
 #include "cli/settings/shape_flags.h"
 #include "engine/file.h"
 
-/* --precision and trtexec's switches for it; INT8 wins over the others, as it does there. */
+/* --precision and trtexec's switches for it: INT8 with another one allows both. */
 typedef struct qb_precision_flags {
     const char *precision;
-    bool fp16, bf16, int8;
+    bool fp16, bf16, int8, best;
 } qb_precision_flags;
 
 /* What build and bench take unless told: every model has it, as for trtexec. */
@@ -28,10 +28,13 @@ typedef struct qb_precision_flags {
      .offset = offsetof(STRUCT, type.precision),                                                   \
      .argument = "PRECISION",                                                                      \
      .help =                                                                                       \
-         QB_PRECISION_DEFAULT " (default), tf32, fp16, bf16 or int8[:METHOD][+VARIANT...] with "   \
-                              "the calibration's ranges (see 'qbench help precisions')"},          \
+         QB_PRECISION_DEFAULT " (default), tf32, fp16, bf16, best or int8[:METHOD][+VARIANT...] "  \
+                              "with the calibration's ranges (see 'qbench help precisions')"},     \
         QB_PRECISION_FLAG(STRUCT, fp16), QB_PRECISION_FLAG(STRUCT, bf16),                          \
-        QB_PRECISION_FLAG(STRUCT, int8)
+        QB_PRECISION_FLAG(STRUCT, int8), {                                                         \
+        .name = "best", .type = QB_OPT_FLAG, .offset = offsetof(STRUCT, type.best),                \
+        .help = "the same as --precision best, and as --int8 --fp16: what is fastest"              \
+    }
 
 const char *qb_precision_asked(const qb_precision_flags *flags);
 

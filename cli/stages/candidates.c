@@ -7,6 +7,7 @@
 #include "cli/stages/stages_internal.h"
 #include "engine/backends.h"
 #include "engine/file.h"
+#include "eval/probe.h"
 #include "graph/dequantize.h"
 
 enum { TEXTS_EACH = 3 }; /* most that a candidate keeps */
@@ -16,6 +17,7 @@ void qb_candidates_release(qb_candidates *c) {
     for (int32_t i = 0; i < c->n_texts; i++) qb_free(c->text[i]);
     qb_free(c->text);
     qb_free(c->quantized);
+    qb_free(c->of);
     qb_free(c->item);
     qb_table_free(c->table);
     qb_graph_free(c->graph);
@@ -32,6 +34,19 @@ static qb_candidate candidate(const qb_project *project, const char *text, const
     return c;
 }
 
+/* How a quantized row came about, in words. */
+static qb_status describe(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
+                          const char *method, qb_candidates *c, qb_candidate *item) {
+    const qb_quant_options how = qb_stage_quantization(project, precision, method);
+    item->scheme =
+        keep(c, qb_format(cx, "ranges by %s of %s, %lld samples; activations %s, %s", method,
+                          c->table->dataset, (long long)c->table->samples,
+                          qb_scheme_text(how.activations),
+                          how.per_tensor_weights ? "one weight scale a tensor"
+                                                 : "a weight scale for each output channel"));
+    return item->scheme ? QB_OK : cx->code;
+}
+
 static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *text,
                           const qb_precision *precision, qb_candidates *c) {
     qb_graph **quantized = &c->quantized[c->n];
@@ -40,17 +55,47 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
     QB_TRY_WRAP(cx,
                 qb_stage_quantize(cx, project, c->graph, c->table, precision, quantized, &method),
                 "%s", text);
-    const qb_quant_options how = qb_stage_quantization(project, precision, method);
-    const char *scheme =
-        keep(c, qb_format(cx, "ranges by %s of %s, %lld samples; activations %s, %s", method,
-                          c->table->dataset, (long long)c->table->samples,
-                          qb_scheme_text(how.activations),
-                          how.per_tensor_weights ? "one weight scale a tensor"
-                                                 : "a weight scale for each output channel"));
-    if (!scheme) return cx->code;
-    c->item[c->n] = candidate(project, text, method, *quantized, precision);
-    c->item[c->n++].scheme = scheme;
+    qb_candidate *item = &c->item[c->n++];
+    *item = candidate(project, text, method, *quantized, precision);
+    return describe(cx, project, precision, method, c, item);
+}
+
+/* Its graph follows from what is fastest at the data's shapes. */
+static qb_status add_best(qb_ctx *cx, const qb_project *project, const char *text,
+                          const qb_precision *precision, qb_candidates *c) {
+    if (!c->table) QB_TRY(qb_stage_table(cx, project, c->graph, &c->table));
+    c->of[c->n] = *precision;
+    c->item[c->n++] = candidate(project, text, "", c->graph, precision);
     return QB_OK;
+}
+
+static qb_status settle(qb_ctx *cx, const qb_project *project, const qb_shape *shapes, int32_t i,
+                        qb_candidates *c) {
+    qb_candidate *item = &c->item[i];
+    qb_build_spec spec = item->spec;
+    spec.input_shapes = shapes;
+    QB_TRY_WRAP(cx,
+                qb_stage_quantize_for(cx, project, c->graph, c->table, &c->of[i], &spec,
+                                      &c->quantized[i], &item->calibration),
+                "%s", item->precision);
+    item->graph = c->quantized[i];
+    item->spec.float_type = spec.float_type;
+    item->spec.no_mixed_precision = spec.no_mixed_precision;
+    return describe(cx, project, &c->of[i], item->calibration, c, item);
+}
+
+qb_status qb_candidates_settle(qb_ctx *cx, const qb_project *project,
+                               const qb_loader_options *loader, qb_candidates *c) {
+    const int64_t batch = project->batch > 0 ? project->batch : 1;
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < c->n && status == QB_OK; i++) {
+        qb_probe probe;
+        if (c->of[i].kind != QB_PRECISION_BEST) continue;
+        QB_TRY(qb_probe_load(cx, c->graph, loader, batch, &probe));
+        status = settle(cx, project, probe.shape, i, c);
+        qb_probe_release(&probe);
+    }
+    return status;
 }
 
 /* What a row of a file is called: the file's name, or its path where another row has that name. */
@@ -135,6 +180,7 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     }
     QB_TRY(qb_precision_parse(cx, text, &precision));
     if (precision.kind == QB_PRECISION_INT8) return add_int8(cx, project, text, &precision, c);
+    if (precision.kind == QB_PRECISION_BEST) return add_best(cx, project, text, &precision, c);
     qb_build_spec spec;
     const char *refusal = qb_precision_spec(&precision, &spec);
     if (refusal) return refuse(cx, text, &precision, refusal, c);
@@ -148,8 +194,9 @@ qb_status qb_candidates_collect(qb_ctx *cx, const qb_project *project, const cha
     QB_TRY(qb_stage_load(cx, project, NULL, &c->graph, NULL));
     c->quantized = qb_alloc(cx, (size_t)n, sizeof(qb_graph *));
     c->item = qb_alloc(cx, (size_t)n, sizeof *c->item);
+    c->of = qb_alloc(cx, (size_t)n, sizeof *c->of);
     c->text = qb_alloc(cx, (size_t)n * TEXTS_EACH, sizeof *c->text);
-    if (!c->quantized || !c->item || !c->text) return cx->code;
+    if (!c->quantized || !c->item || !c->of || !c->text) return cx->code;
     for (int32_t i = 0; i < n; i++) QB_TRY(add_precision(cx, project, precision[i], c));
     for (int32_t i = 0; i < c->n; i++)
         on_device = on_device || qb_backends_name_device(c->item[i].spec.backends);

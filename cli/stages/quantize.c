@@ -1,5 +1,8 @@
 /* How a project quantizes. */
 #include "cli/stages/stages_internal.h"
+#include "engine/backends.h"
+#include "search/fastest.h"
+#include "search/plan_choice.h"
 
 qb_precision qb_stage_precision(const qb_project *project) {
     return (qb_precision){.kind = QB_PRECISION_INT8,
@@ -17,4 +20,67 @@ qb_quant_options qb_stage_quantization(const qb_project *project, const qb_preci
                               .per_tensor_weights = p->per_tensor_weights,
                               .weights = p->weights,
                               .keep_float = project->keep_float};
+}
+
+/* The method of a precision by its name in the table. */
+static qb_status find_method(qb_ctx *cx, const qb_table *table, const qb_precision *precision,
+                             const char **method) {
+    const int32_t index = precision->method[0] ? qb_table_method(table, precision->method) : 0;
+    if (index < 0)
+        return qb_fail(cx, QB_STATUS_NOTFOUND,
+                       "the calibration has no method '%s': run 'qbench calibrate --method %s'",
+                       precision->method, precision->method);
+    *method = table->method[index];
+    return QB_OK;
+}
+
+static qb_quant_options options_for(const qb_project *project, const qb_table *table,
+                                    const qb_precision *precision, const char *method) {
+    qb_quant_options options = qb_stage_quantization(project, precision, method);
+    options.missing_stays_float = qb_table_is_imported(table);
+    return options;
+}
+
+qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                            const qb_table *table, const qb_precision *precision, qb_graph **out,
+                            const char **method) {
+    QB_TRY(find_method(cx, table, precision, method));
+    const qb_quant_options options = options_for(project, table, precision, *method);
+    return qb_quantize(cx, graph, table, &options, out, NULL);
+}
+
+/* As the plan has it, or what is fastest here. */
+static qb_status choose(qb_ctx *cx, const qb_space *space, const qb_build_spec *spec,
+                        qb_graph **out, qb_dtype *floats) {
+    qb_alternative planned = {0};
+    if (!spec->plan) return qb_fastest(cx, space, out, floats);
+    QB_TRY(qb_plan_choice(cx, spec->plan, space, &planned));
+    const qb_status status = qb_space_quantize(cx, space, &planned, out);
+    *floats = planned.floats;
+    qb_free(planned.is_float);
+    return status;
+}
+
+qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                                const qb_table *table, const qb_precision *precision,
+                                qb_build_spec *spec, qb_graph **out, const char **method) {
+    const bool on_device = qb_backends_name_device(spec->backends);
+    if (precision->kind != QB_PRECISION_BEST || on_device)
+        return qb_stage_quantize(cx, project, graph, table, precision, out, method);
+    QB_TRY(find_method(cx, table, precision, method));
+    const qb_space_way way = {.name = *method,
+                              .graph = graph,
+                              .table = table,
+                              .options = options_for(project, table, precision, *method)};
+    qb_build_spec usual = *spec;
+    qb_space *space;
+    usual.plan = NULL;
+    usual.check = false; /* the engine that is taken is checked */
+    if (spec->n_profiles > 0) usual.input_shapes = spec->profiles[0].opt;
+    usual.n_profiles = 0;
+    QB_TRY(qb_space_create(cx, &way, 1, &usual, &space));
+    const qb_status status = choose(cx, space, spec, out, &spec->float_type);
+    spec->no_mixed_precision = true;
+    qb_space_free(space);
+    return status;
 }

@@ -24,12 +24,30 @@ qb_status qb_calibration_choose(qb_ctx *cx, const qb_project *project, const qb_
 
 /* ---- build.c ---- */
 
-/* The graph in a precision by the project's calibration takes the place of the float one. */
+/* What a build's spec points to. */
+typedef struct qb_build_sizes {
+    qb_shape *shapes;
+    qb_profile *profiles;
+} qb_build_sizes;
+/* The sizes that the flags ask for become those of the spec. */
+qb_status qb_build_sizes_parse(qb_ctx *cx, const qb_project *project, const qb_shape_flags *flags,
+                               const qb_graph *graph, qb_build_spec *spec, qb_build_sizes *out);
+void qb_build_sizes_release(qb_build_sizes *sizes); /* accepts zeroed */
+/* The graph in a precision by the project's calibration takes the place of the float one. `spec` as
+ * for qb_stage_quantize_for. */
 qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
-                            qb_graph **graph, qb_built *built);
-/* The engine of a graph as the spec says, at the sizes asked for. */
-qb_status qb_build_graph(qb_ctx *cx, const qb_project *project, const qb_shape_flags *sizes,
-                         qb_build_spec spec, const qb_graph *graph, qb_engine **out);
+                            qb_build_spec *spec, qb_graph **graph, qb_built *built);
+/* The engine of a graph as the spec says. */
+qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, qb_engine **out);
+
+/* ---- quantize.c ---- */
+
+/* qb_stage_quantize for an engine of this spec, which has its sizes and threads: of `best` the
+ * groups that are faster in float stay so, and the spec gets the type of the floats. With a plan
+ * in the spec it is that one which says what is float. */
+qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                                const qb_table *table, const qb_precision *precision,
+                                qb_build_spec *spec, qb_graph **out, const char **method);
 
 /* ---- candidates.c ---- */
 
@@ -39,13 +57,17 @@ typedef struct qb_candidates {
     qb_table *table; /* NULL until a precision needs it */
     qb_graph **quantized;
     qb_candidate *item;
-    char **text; /* what items say that nothing else keeps */
+    char **text;      /* what items say that nothing else keeps */
+    qb_precision *of; /* [n] of the items: what qb_candidates_settle needs */
     int32_t n, n_texts;
 } qb_candidates;
 
 /* `precision`: n words of a command line (see qb_compare_settings). */
 qb_status qb_candidates_collect(qb_ctx *cx, const qb_project *project, const char *const *precision,
                                 int32_t n, qb_candidates *out);
+/* Items that are `best` get their graphs, now that the data say which shapes they have. */
+qb_status qb_candidates_settle(qb_ctx *cx, const qb_project *project,
+                               const qb_loader_options *loader, qb_candidates *candidates);
 void qb_candidates_release(qb_candidates *candidates); /* accepts zeroed */
 
 /* ---- compare.c ---- */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/processor.h"
-#include "base/strbuf.h"
+#include "base/shell.h"
 #include "base/text.h"
 #include "engine/device_internal.h"
 #include "engine/file/file_internal.h"
@@ -35,46 +35,18 @@ static void release(machine *m) {
     qb_free(m->hardware);
 }
 
-/* What a shell takes as a word, or as words apart, by itself. */
-#define PLAIN "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+:./=@,"
-
-/* A shell word: people copy the command, and whoever made the file chose the names in it. */
-static void put_word(qb_strbuf *out, const char *text) {
-    const bool plain = text[0] != '\0' && text[strspn(text, PLAIN)] == '\0';
-    if (!plain) qb_strbuf_add(out, "'");
-    for (const char *c = text; *c; c++)
-        if (*c == '\'')
-            qb_strbuf_add(out, "'\\''");
-        else
-            qb_strbuf_addn(out, c, 1);
-    if (!plain) qb_strbuf_add(out, "'");
-}
-
-/* Words, some in single quotes: nothing that a shell would do more with. */
-static bool is_words(const char *text) {
-    bool quoted = false;
-    for (const char *c = text; *c; c++)
-        if (*c == '\'')
-            quoted = !quoted;
-        else if (!quoted && c[0] == '\\' && c[1] == '\'')
-            c++;
-        else if (!quoted && !strchr(PLAIN " ", *c))
-            return false;
-    return !quoted;
-}
-
 char *qb_file_command(qb_ctx *cx, const char *path, const json_t *tags) {
     const char *more = json_string_value(json_object_get(tags, "options"));
     qb_strbuf out = {0};
     char *command = NULL;
     qb_strbuf_add(&out, "qbench build --model ");
-    put_word(&out, QB_SHOWN(text_of(tags, "model")));
+    qb_shell_add_word(&out, QB_SHOWN(text_of(tags, "model")));
     qb_strbuf_add(&out, " --precision ");
-    put_word(&out, QB_SHOWN(text_of(tags, "precision")));
+    qb_shell_add_word(&out, QB_SHOWN(text_of(tags, "precision")));
     /* Options that only a hand could have written are left out. */
-    if (more && *more && is_words(more)) qb_strbuf_addf(&out, " %s", more);
+    if (more && *more && qb_shell_is_words(more)) qb_strbuf_addf(&out, " %s", more);
     qb_strbuf_add(&out, " --saveEngine=");
-    put_word(&out, QB_SHOWN(path));
+    qb_shell_add_word(&out, QB_SHOWN(path));
     return qb_strbuf_take(cx, &out, &command) == QB_OK ? command : NULL;
 }
 

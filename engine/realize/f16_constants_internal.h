@@ -12,5 +12,7 @@ bool qb_f16_is_choice(const qb_lowering *b, const qb_group *group);
  * error. Such constants are added to the graph unless it has them: b->value comes afterwards. Of
  * those that all plans share, `keep` says that they stay. */
 int32_t *qb_f16_inputs(qb_lowering *b, const qb_group *group, bool keep);
+/* Groups whose rows say so run in f16; `keep` as above. */
+qb_status qb_f16_as_rows(qb_lowering *b, const qb_plan_table *table, bool keep);
 
 #endif

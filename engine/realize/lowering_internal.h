@@ -145,6 +145,14 @@ qb_status qb_kernel_pool_find(qb_lowering *b, const qb_tactic *tactic, const qb_
 qb_status qb_kernel_pool_add(qb_lowering *b, qb_kernel *kernel);
 void qb_kernel_pool_free(struct qb_kernel_pool *pool); /* accepts NULL */
 
+/* engine/realize/realize.c */
+/* The table's row of the group at work or of the copy that is selected; NULL: it has none. */
+const qb_plan_row *qb_lower_selected(const qb_lowering *b, const qb_selection *wanted,
+                                     const qb_plan_table *table);
+/* As qb_lower_create_first, for the candidates that have the row's layouts. */
+qb_status qb_lower_create_row(qb_lowering *b, const qb_selection *wanted, const qb_tactic *tactic,
+                              const qb_plan_row *row, qb_kernel **out);
+
 /* engine/realize/layouts.c */
 int32_t qb_lower_buffer(qb_lowering *b, qb_buffer_kind kind, int32_t index, const void *data,
                         size_t bytes); /* -1 on failure */

@@ -27,26 +27,7 @@ static qb_status open_device(qb_lowering *b) {
 /* ---- what the rows say of groups ------------------------------------------------------------- */
 
 static qb_status precision(qb_lowering *b) {
-    const realizing *r = b->state;
-    qb_status status = QB_OK;
-    const size_t n = (size_t)b->groups.n;
-    bool *f16 = qb_alloc(b->cx, n, sizeof *f16);
-    if (!f16) return b->cx->code;
-    for (size_t g = 0; g < n; g++) {
-        qb_group *group = &b->groups.group[g];
-        const int32_t row = row_of(b, b->graph->values[group->out].name);
-        f16[g] =
-            row >= 0 && r->table->rows[row].precision == QB_DTYPE_F16 && qb_f16_is_choice(b, group);
-        if (!f16[g]) continue;
-        group->in = qb_f16_inputs(b, group, true);
-        if (!group->in) QB_GO(b->cx->code);
-    }
-    QB_GO(qb_lower_values(b));
-    for (size_t g = 0; g < n; g++)
-        if (f16[g]) b->value[b->groups.group[g].out].is_f16 = true;
-out:
-    qb_free(f16);
-    return status;
+    return qb_f16_as_rows(b, ((const realizing *)b->state)->table, true);
 }
 
 static qb_status fuse(qb_lowering *b, const qb_group *fused, const qb_group *pool, bool *fuse) {
@@ -97,9 +78,9 @@ static qb_status QB_PRINTF(3, 4)
                    why);
 }
 
-/* The kernel of a tactic for the first of the candidates that has the row's layouts. */
-static qb_status create(qb_lowering *b, const qb_selection *s, const qb_tactic *tactic,
-                        const qb_plan_row *row, qb_kernel **out) {
+qb_status qb_lower_create_row(qb_lowering *b, const qb_selection *s, const qb_tactic *tactic,
+                              const qb_plan_row *row, qb_kernel **out) {
+    *out = NULL;
     for (int32_t c = 0; c < s->n_candidates && !*out; c++) {
         qb_problem problem = s->candidates[c];
         if (!is_offered(&problem, row)) continue;
@@ -130,33 +111,37 @@ static qb_status select_row(qb_lowering *b, const qb_selection *s, const qb_plan
     if (!qb_lower_has(b, tactic, s->on_device))
         return cannot(b, row, "tactic %s is not of backends %s", row->tactic, b->spec->backends);
     b->unsupported_reason[0] = '\0';
-    QB_TRY(create(b, s, tactic, row, out));
+    QB_TRY(qb_lower_create_row(b, s, tactic, row, out));
     if (*out) return QB_OK;
     return cannot(b, row, "tactic %s does not take %s here%s%s", row->tactic,
                   layouts_text(row, layouts, sizeof layouts), b->unsupported_reason[0] ? ": " : "",
                   b->unsupported_reason);
 }
 
-static qb_status choose(qb_lowering *b, const qb_selection *s, qb_kernel **out) {
-    const realizing *r = b->state;
-    int32_t row;
-    *out = NULL;
+const qb_plan_row *qb_lower_selected(const qb_lowering *b, const qb_selection *s,
+                                     const qb_plan_table *table) {
+    int32_t row = -1;
     if (s->copied) {
         const qb_plan_layout in = qb_plan_layout_of(s->candidates->in);
         const qb_plan_row like = {.value = s->copied,
                                   .on_device = s->on_device,
                                   .in = &in,
                                   .out = qb_plan_layout_of(&s->candidates->out)};
-        row = qb_plan_find_copy(r->table, &like);
-        /* of layouts that were changed by hand no row may tell */
-        if (row < 0) return qb_lower_preferred(b, s, out);
+        row = qb_plan_find_copy(table, &like);
     } else {
-        row = row_of(b, qb_lower_group_name(b));
-        if (row < 0)
-            return qb_fail(b->cx, QB_STATUS_MISMATCH, "the plan has no row for '%s'",
-                           qb_lower_group_name(b));
+        row = qb_plan_find(table, qb_lower_group_name(b));
     }
-    return select_row(b, s, &r->table->rows[row], out);
+    return row < 0 ? NULL : &table->rows[row];
+}
+
+static qb_status choose(qb_lowering *b, const qb_selection *s, qb_kernel **out) {
+    const qb_plan_row *row = qb_lower_selected(b, s, ((const realizing *)b->state)->table);
+    *out = NULL;
+    if (row) return select_row(b, s, row, out);
+    /* of layouts that were changed by hand no row may tell */
+    if (s->copied) return qb_lower_preferred(b, s, out);
+    return qb_fail(b->cx, QB_STATUS_MISMATCH, "the plan has no row for '%s'",
+                   qb_lower_group_name(b));
 }
 
 /* ---- the outcome ----------------------------------------------------------------------------- */

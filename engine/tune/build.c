@@ -246,9 +246,22 @@ out:
     return QB_OK;
 }
 
+/* As another engine does it. */
+static qb_status follow(qb_ctx *cx, request *r, qb_engine **out) {
+    const bool floats = r->spec.like->plan->dequantized;
+    qb_graph *graph = NULL;
+    if (floats) QB_TRY(qb_graph_dequantize(cx, r->graph, &graph));
+    qb_status status = qb_compiled_create(cx, &r->known.compiled);
+    if (status == QB_OK) status = build(cx, r, graph ? graph : r->graph, NULL, out);
+    if (status == QB_OK) (*out)->plan->dequantized = floats;
+    qb_graph_free(graph);
+    return status;
+}
+
 static qb_status tune_and_realize(qb_ctx *cx, request *r, qb_engine **out) {
     qb_engine *engine = NULL;
     QB_TRY(check_apart(cx, r));
+    if (r->spec.like) return follow(cx, r, out);
     QB_TRY(build(cx, r, r->graph, NULL, &engine));
     const qb_status status = keep_faster(cx, r, &engine);
     if (status == QB_OK)

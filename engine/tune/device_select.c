@@ -184,12 +184,13 @@ static qb_status create_best(selection *c) {
  * numbered anew for each shape: elsewhere its own first choice. */
 static qb_status take_usual(selection *c) {
     const qb_tuning *t = c->b->state;
-    const int32_t at = qb_plan_find(t->usual, qb_lower_group_name(c->b));
-    const qb_plan_row *row = at >= 0 ? &t->usual->rows[at] : NULL;
+    const qb_plan_row *row = qb_lower_selected(c->b, c->wanted, t->usual);
     const qb_tactic *tactic = row ? qb_tactic_find(row->tactic) : NULL;
-    if (c->wanted->copied || !tactic || !has(c, tactic)) return QB_OK;
-    return qb_lower_create_first(c->b, c->wanted, tactic, t->at_usual ? row->variant : 1,
-                                 &c->kernel);
+    if (!tactic || !has(c, tactic)) return QB_OK;
+    if (t->at_usual) QB_TRY(qb_lower_create_row(c->b, c->wanted, tactic, row, &c->kernel));
+    return c->kernel ? QB_OK
+                     : qb_lower_create_first(c->b, c->wanted, tactic,
+                                             t->at_usual ? row->variant : 1, &c->kernel);
 }
 
 /* All that were timed, and which of them have the candidate of the best: a candidate that leaves

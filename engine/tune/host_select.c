@@ -87,17 +87,18 @@ static qb_status fastest(qb_lowering *b, const qb_selection *s, qb_kernel **out)
 
 /* What timing found best for the step at the shapes that a profile is tuned for. */
 static qb_status usual(qb_lowering *b, const qb_selection *s, qb_kernel **out) {
-    const qb_plan_table *table = ((const qb_tuning *)b->state)->usual;
-    const int32_t row = qb_plan_find(table, qb_lower_group_name(b));
-    const qb_tactic *tactic = row >= 0 ? qb_tactic_find(table->rows[row].tactic) : NULL;
+    const qb_tuning *t = b->state;
+    const qb_plan_row *row = qb_lower_selected(b, s, t->usual);
+    const qb_tactic *tactic = row ? qb_tactic_find(row->tactic) : NULL;
     if (!tactic || tactic->device_memory) return QB_OK;
-    return qb_lower_create_first(b, s, tactic, 0, out);
+    if (t->at_usual) QB_TRY(qb_lower_create_row(b, s, tactic, row, out));
+    return *out ? QB_OK : qb_lower_create_first(b, s, tactic, 0, out);
 }
 
 qb_status qb_host_select(qb_lowering *b, const qb_selection *s, qb_kernel **out) {
     const qb_tuning *t = b->state;
     *out = NULL;
-    if (t->usual && !s->copied)
+    if (t->usual)
         QB_TRY(usual(b, s, out));
     else if (b->spec->time_tactics && !s->copied)
         QB_TRY(fastest(b, s, out));

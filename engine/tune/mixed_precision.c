@@ -197,31 +197,6 @@ static qb_status choose(search_state *m) {
     return apply(m);
 }
 
-qb_status qb_mixed_precision_as(qb_lowering *b, const qb_plan_table *usual) {
-    const size_t n = (size_t)b->groups.n;
-    qb_status status = QB_OK;
-    const char **reason = qb_alloc(b->cx, n, sizeof *reason);
-    if (!reason) return b->cx->code;
-    for (size_t g = 0; g < n; g++) {
-        qb_group *group = &b->groups.group[g];
-        const int32_t row = qb_plan_find(usual, b->graph->values[group->out].name);
-        if (row < 0 || usual->rows[row].precision != QB_DTYPE_F16 || !qb_f16_is_choice(b, group))
-            continue;
-        reason[g] = usual->rows[row].f16_reason ? usual->rows[row].f16_reason : "";
-        group->in = qb_f16_inputs(b, group, false);
-        if (!group->in) QB_GO(b->cx->code);
-    }
-    QB_GO(qb_lower_values(b)); /* after constants are added */
-    for (size_t g = 0; g < n; g++) {
-        if (!reason[g]) continue;
-        b->value[b->groups.group[g].out].is_f16 = true;
-        b->value[b->groups.group[g].out].f16_reason = reason[g];
-    }
-out:
-    qb_free(reason);
-    return status;
-}
-
 qb_status qb_mixed_precision(qb_lowering *b) {
     search_state m = {.b = b, .n = b->groups.n};
     size_t n = (size_t)m.n;

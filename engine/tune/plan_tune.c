@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "engine/backends.h"
 #include "engine/plans_internal.h"
+#include "engine/realize/f16_constants_internal.h"
 #include "engine/tune/device_timer_internal.h"
 #include "engine/tune/tune_internal.h"
 
@@ -28,7 +29,7 @@ static qb_status open_device(qb_lowering *b) {
 
 static qb_status precision(qb_lowering *b) {
     const qb_tuning *t = b->state;
-    return t->usual ? qb_mixed_precision_as(b, t->usual) : qb_mixed_precision(b);
+    return t->usual ? qb_f16_as_rows(b, t->usual, false) : qb_mixed_precision(b);
 }
 
 static qb_status choose(qb_lowering *b, const qb_selection *wanted, qb_kernel **out) {
@@ -99,7 +100,9 @@ static qb_status lower_bound_graph(qb_ctx *cx, const tuner *t, qb_graph *bound, 
     const qb_lower_input input = {.graph = bound,
                                   .plan = plan,
                                   .plans = t->plans,
-                                  .compiled = t->plans ? qb_plans_compiled(t->plans) : NULL,
+                                  .compiled = t->plans       ? qb_plans_compiled(t->plans)
+                                              : tuning.known ? tuning.known->compiled
+                                                             : NULL,
                                   .denied = tuning.known ? tuning.known->denied : NULL,
                                   .without_memory = !runs && !splits(t),
                                   .selector = &measuring,
@@ -207,7 +210,15 @@ qb_compiled *qb_plans_compiled(const qb_plans *plans) {
 
 qb_status qb_plan_tune(qb_ctx *cx, const qb_graph *graph, const qb_build_spec *spec,
                        qb_plans *plans, qb_tuning_state *known, qb_plan **out) {
-    const tuner t = {.graph = graph, .spec = spec, .plans = plans, .how = {.known = known}};
+    const qb_plan *like = spec->like ? spec->like->plan : NULL;
+    bool at_usual = like && like->spec.n_profiles == 0;
+    for (int32_t i = 0; at_usual && i < graph->n_inputs; i++)
+        at_usual = qb_shape_equal(&spec->input_shapes[i], &like->spec.input_shapes[i]);
+    const tuner t = {
+        .graph = graph,
+        .spec = spec,
+        .plans = plans,
+        .how = {.known = known, .usual = like ? like->table : NULL, .at_usual = at_usual}};
     qb_engine *engine;
     QB_TRY(candidate(cx, &t, spec->input_shapes, &engine));
     return tune(cx, &t, engine, out);

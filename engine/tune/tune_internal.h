@@ -79,8 +79,6 @@ qb_status qb_device_remark(qb_ctx *cx, const qb_device_api *device, const qb_ker
 qb_status qb_device_time(qb_lowering *b, const qb_group *group, bool f16, double *seconds);
 /* Decides which quantized groups run in f16 and gives them float constants. */
 qb_status qb_mixed_precision(qb_lowering *b);
-/* As at the usual shapes. */
-qb_status qb_mixed_precision_as(qb_lowering *b, const qb_plan_table *usual);
 
 /* engine/tune/conv_pool.c: is a convolution faster with the max pool that alone reads it than both
  * alone? */

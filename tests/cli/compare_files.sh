@@ -45,7 +45,7 @@ expect 1 "$QBENCH" compare fp32 old/model.int8.qbe --data test --duration 0.05 -
 complains 'model.int8.qbe was not built for batch 4'
 expect 0 "$QBENCH" build --precision int8 --batch 4 -o wide
 expect 1 "$QBENCH" compare fp32 wide/model.int8.qbe --data test --duration 0.05 --no-figures
-complains "input 'image' was built for 4x3x[0-9x]+, a sample is 1x3x"
+complains "not built for batch 1: input 'image' was built for 4x3x[0-9x]+, a run takes 1x3x"
 printf 'x' >>old/model.int8.qbe
 expect 1 "$QBENCH" compare fp32 old/model.int8.qbe --data test --no-figures
 complains 'model.int8.qbe'

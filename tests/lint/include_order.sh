@@ -28,6 +28,7 @@ check() {
             allowed["calib"]    = "^(base|kernels|graph|datasets|engine|stream|calib)/"
             allowed["quant"]    = "^(base|kernels|graph|quant)/|^calib/table[.]h$"
             allowed["eval"]     = "^(base|kernels|graph|datasets|engine|stream|calib|quant|eval)/"
+            allowed["search"]   = "^(base|kernels|graph|datasets|engine|stream|calib|quant|eval|search)/"
             allowed["reports"]  = "^(base|reports)/|^eval/run[.]h$"
             allowed["demo"]     = "^(base|kernels|graph|datasets|demo)/"
             allowed["cli"]      = "^"

@@ -412,11 +412,52 @@ static void times_of_another_driver_stay(void **state) {
     qb_graph_free(graph);
 }
 
+/* ---- an engine like another ------------------------------------------------------------------ */
+
+static qb_hash plan_of(qb_ctx *cx, const qb_engine *engine) {
+    qb_hash hash;
+    assert_ok(cx, qb_engine_plan_hash(cx, engine, &hash));
+    return hash;
+}
+
+/* The device's clock is chance, so two builds differ; what is built like another engine does not,
+ * whether that is quantized, mixed or all in f16. */
+static void an_engine_like_another_has_its_plan(void **state) {
+    (void)state;
+    enum { BUILDS = 60 };
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_ctx_init(&cx);
+    qb_graph *floats = run_graph(&cx, RUN_SIDE);
+    assert_ok(&cx, qb_optimize(&cx, floats, NULL, NULL));
+    assert_ok(&cx, bench_quantize(&cx, floats, &graph));
+    qb_graph_free(floats);
+    fake_device_clock = 2431597554;
+    qb_hash first = {{0}};
+    bool differ = false;
+    for (int i = 0; i < BUILDS; i++) {
+        qb_build_spec spec = {.backends = "cuda", .float_type = QB_DTYPE_F16, .threads = 1};
+        qb_engine *engine, *alike;
+        assert_ok(&cx, qb_engine_build(&cx, graph, &spec, &engine));
+        spec.like = engine;
+        assert_ok(&cx, qb_engine_build(&cx, graph, &spec, &alike));
+        const qb_hash hash = plan_of(&cx, engine);
+        assert_true(qb_hash_equal(hash, plan_of(&cx, alike)));
+        if (i == 0) first = hash;
+        differ = differ || !qb_hash_equal(hash, first);
+        qb_engine_free(alike);
+        qb_engine_free(engine);
+    }
+    assert_true(differ);
+    qb_graph_free(graph);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_allocates_nothing_and_waits_once),
         cmocka_unit_test(what_falls_to_the_processor_is_told),
         cmocka_unit_test(types_have_reasons),
+        cmocka_unit_test(an_engine_like_another_has_its_plan),
         cmocka_unit_test(dynamic_quantization_stays_on_the_device),
         cmocka_unit_test(codes_between_stay),
         cmocka_unit_test(results_that_nobody_wants_are_left_out),

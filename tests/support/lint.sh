@@ -4,7 +4,7 @@ export LC_ALL=C
 
 root=${1:-$(cd "$(dirname "${BASH_SOURCE[1]}")/../.." && pwd)}
 # In the legal include order.
-folders="base kernels graph datasets engine include api stream calib quant eval reports demo cli examples"
+folders="base kernels graph datasets engine include api stream calib quant eval search reports demo cli examples"
 
 # source_files ROOT PATTERN... : paths below the code folders, relative to ROOT.
 source_files() {

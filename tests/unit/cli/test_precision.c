@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "cli/settings/precision.h"
+#include "engine/backends.h"
 #include "qb_test.h"
 
 static qb_precision parse(const char *text, qb_precision before) {
@@ -21,6 +22,24 @@ static void plain_names_keep_what_the_project_says(void **state) {
     assert_string_equal(p.method, "");
     assert_int_equal(p.activations, QB_SCHEME_S8_AFFINE);
     assert_true(p.per_tensor_weights);
+}
+
+static void the_best_of_all_takes_what_int8_takes(void **state) {
+    (void)state;
+    const qb_precision p = parse("best:mse+per-tensor", (qb_precision){0});
+    assert_int_equal(p.kind, QB_PRECISION_BEST);
+    assert_string_equal(p.method, "mse");
+    assert_true(p.per_tensor_weights);
+    assert_true(qb_precision_is_quantized(&p));
+    qb_build_spec spec;
+    const qb_precision on_gpu = {.kind = QB_PRECISION_BEST, .spec = {.backends = "cuda"}},
+                       pure = {.kind = QB_PRECISION_INT8, .spec = {.backends = "cuda"}};
+    const bool gpus = qb_backends_name_device("cuda"); /* this build knows of them */
+    assert_null(qb_precision_spec(&on_gpu, &spec));
+    assert_int_equal(spec.float_type, gpus ? QB_DTYPE_F16 : QB_DTYPE_F32);
+    assert_false(spec.no_mixed_precision);
+    assert_null(qb_precision_spec(&pure, &spec));
+    assert_true(spec.no_mixed_precision);
 }
 
 static void the_careless_one_has_all_three_parts(void **state) {
@@ -126,6 +145,7 @@ static void anything_else_is_a_usage_error_that_names_the_word(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(plain_names_keep_what_the_project_says),
+    cmocka_unit_test(the_best_of_all_takes_what_int8_takes),
     cmocka_unit_test(the_careless_one_has_all_three_parts),
     cmocka_unit_test(variants_come_in_any_order_and_without_a_method),
     cmocka_unit_test(weights_have_a_range),

@@ -31,25 +31,26 @@ static void numbers_that_mislead_come_with_a_warning(void **state) {
     qb_run *run = load(&cx);
     assert_false(qb_warning_has(run, "chance"));
     assert_false(qb_warning_has(run, "no-kernel"));
-    assert_false(qb_warning_has(run, "mixed-precision"));
+    assert_false(qb_warning_has(run, "int8-slower"));
     for (int32_t i = 0; i < run->row[0].n_metrics; i++)
         if (strcmp(run->row[0].metric[i].name, "top1") == 0)
             run->row[0].metric[i].ci.lo = 99.0 / run->row[0].n_recall;
-    qb_run_step *step = &run->row[1].step[0];
+    qb_run_step *step = &run->row[1].step[1];
     qb_free(step->tactic);
     step->tactic = qb_strdup(&cx, "ref.conv");
     step->ms = 50;
-    for (int32_t i = 0; i < run->n_rows; i++)
-        run->row[i].layers = (qb_layer_counts){.int8 = 7, .fp16 = 3};
+    run->row[1].layers = (qb_layer_counts){.int8 = 7, .fp16 = 3};
     assert_ok(&cx, qb_warnings_derive(&cx, run));
     assert_non_null(strstr(text_of(run, "chance", ""),
                            "fp32: top-1 95.80 % over 10 classes is no more than chance"));
     assert_non_null(strstr(text_of(run, "no-kernel", "int8"),
                            "of the time is the scalar reference's, most in "));
     assert_non_null(strstr(text_of(run, "no-kernel", "int8"), ": cpu has no kernel for it"));
-    assert_non_null(
-        strstr(text_of(run, "mixed-precision", "int8"), "int8: 3 of 10 layers run in FP16"));
-    assert_string_equal(text_of(run, "mixed-precision", "fp32"), "");
+    const char *slower = text_of(run, "int8-slower", "int8");
+    assert_non_null(strstr(slower, "int8: some steps are slower than in fp32"));
+    assert_non_null(strstr(slower, step->name));
+    assert_non_null(strstr(slower, "50.000 ms"));
+    assert_string_equal(text_of(run, "int8-slower", "fp32"), "");
     qb_run_free(run);
 }
 

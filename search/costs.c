@@ -1,0 +1,113 @@
+#include "search/costs.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { PROFILES = 7, ROUNDS_MAX = 50 };
+
+static double seconds_of(const qb_step_times *times, const char *value) {
+    double sum = 0;
+    for (int32_t s = 0; s < times->n; s++)
+        if (strcmp(times->step[s].value, value) == 0) sum += times->step[s].seconds;
+    return sum;
+}
+
+/* Seconds to quantize an element, from the copies at the model's inputs; 0 where there is none. */
+static double copy_rate(const qb_space *space, const qb_step_times *times) {
+    double seconds = 0, elements = 0;
+    const qb_graph *graph = space->way->graph;
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        const qb_value *input = &graph->values[graph->inputs[i]];
+        double n = 1;
+        for (int32_t d = 0; d < input->shape.rank; d++)
+            n *= input->shape.dim[d] > 0 ? (double)input->shape.dim[d] : 1;
+        const double took = seconds_of(times, input->name);
+        if (took > 0) seconds += took, elements += n;
+    }
+    return elements > 0 ? seconds / elements : 0;
+}
+
+qb_status qb_costs_create(qb_ctx *cx, const qb_space *space, const qb_step_times *integers,
+                          const qb_step_times *floats, qb_costs *out) {
+    const double rate = copy_rate(space, integers);
+    qb_costs c = {.space = space,
+                  .more = qb_alloc(cx, (size_t)space->n, sizeof *c.more),
+                  .saved = qb_alloc(cx, (size_t)space->n_edges, sizeof *c.saved)};
+    if (!c.more || !c.saved) {
+        qb_costs_release(&c);
+        return cx->code;
+    }
+    for (int32_t g = 0; g < space->n; g++)
+        c.more[g] =
+            seconds_of(floats, space->group[g].value) - seconds_of(integers, space->group[g].value);
+    for (int32_t e = 0; e < space->n_edges; e++) {
+        c.saved[e] = rate * space->edge[e].elements;
+        c.more[space->edge[e].to] += c.saved[e] / 2;
+        c.more[space->edge[e].from] += c.saved[e] / 2;
+    }
+    *out = c;
+    return QB_OK;
+}
+
+void qb_costs_release(qb_costs *costs) {
+    qb_free(costs->more);
+    qb_free(costs->saved);
+    *costs = (qb_costs){0};
+}
+
+qb_status qb_costs_measure(qb_ctx *cx, qb_costs *costs, int32_t group, qb_dtype floats, int32_t way,
+                           const qb_step_times *integers, const qb_race_inputs *inputs) {
+    qb_step_times times = {0};
+    qb_engine *engine = NULL;
+    qb_status status = QB_OK;
+    qb_alternative alone = {.floats = floats,
+                            .way = way,
+                            .is_float = qb_alloc(cx, (size_t)costs->space->n, sizeof(bool))};
+    if (!alone.is_float) return cx->code;
+    alone.is_float[group] = true;
+    QB_GO(qb_space_build(cx, costs->space, &alone, &engine));
+    QB_GO(qb_step_times_measure(cx, engine, inputs, PROFILES, &times));
+    costs->more[group] = qb_step_times_more(integers, &times);
+out:
+    qb_step_times_release(&times);
+    qb_engine_free(engine);
+    qb_free(alone.is_float);
+    return status;
+}
+
+double qb_costs_of(const qb_costs *c, const bool *is_float) {
+    double sum = 0;
+    for (int32_t g = 0; g < c->space->n; g++) sum += is_float[g] ? c->more[g] : 0;
+    for (int32_t e = 0; e < c->space->n_edges; e++) {
+        const qb_space_edge *edge = &c->space->edge[e];
+        if (is_float[edge->from] && is_float[edge->to]) sum -= c->saved[e];
+    }
+    return sum;
+}
+
+/* What the sum changes by when the group becomes float. */
+static double change(const qb_costs *c, const double *noise, double weight, const bool *is_float,
+                     int32_t g) {
+    double sum = c->more[g] - (noise ? weight * noise[g] : 0);
+    for (int32_t e = 0; e < c->space->n_edges; e++) {
+        const qb_space_edge *edge = &c->space->edge[e];
+        const int32_t other = edge->from == g ? edge->to : edge->to == g ? edge->from : g;
+        if (other != g && is_float[other]) sum -= c->saved[e];
+    }
+    return sum;
+}
+
+void qb_costs_descend(const qb_costs *c, const double *noise, double weight, const bool *fixed,
+                      bool *is_float) {
+    bool changed = true;
+    for (int round = 0; changed && round < ROUNDS_MAX; round++) {
+        changed = false;
+        for (int32_t g = 0; g < c->space->n; g++) {
+            if (fixed && fixed[g]) continue;
+            const double gain = change(c, noise, weight, is_float, g);
+            const bool better = is_float[g] ? gain > 0 : gain < 0;
+            if (better) is_float[g] = !is_float[g];
+            changed = changed || better;
+        }
+    }
+}

@@ -1,0 +1,208 @@
+#include "search/race.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/rng.h"
+#include "eval/bench.h"
+#include "eval/stats.h"
+
+enum { ROUNDS = 15, NOISE = 4096 };
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* Zeros would be faster: a processor takes less power where most bits stay 0. */
+static void add_noise(const qb_desc *desc, float *to) {
+    qb_rng rng;
+    if (desc->dtype != QB_DTYPE_F32) return;
+    qb_rng_seed(&rng, 1);
+    for (int64_t i = 0, n = qb_shape_count(&desc->shape); i < n; i++)
+        to[i] = i < NOISE ? (float)qb_rng_normal(&rng) : to[i - NOISE];
+}
+
+qb_status qb_race_inputs_create(qb_ctx *cx, const qb_engine *engine, qb_race_inputs *out) {
+    qb_race_inputs in = {.n = qb_engine_n_inputs(engine)};
+    in.data = qb_alloc(cx, (size_t)in.n, sizeof *in.data);
+    for (int32_t i = 0; in.data && i < in.n; i++) {
+        const qb_desc *desc = qb_engine_input(engine, i);
+        in.data[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(desc) + 1);
+        if (!in.data[i]) {
+            qb_race_inputs_release(&in);
+            return cx->code;
+        }
+        memset(in.data[i], 0, qb_desc_bytes(desc));
+        add_noise(desc, in.data[i]);
+    }
+    *out = in;
+    return in.data ? QB_OK : cx->code;
+}
+
+void qb_race_inputs_release(qb_race_inputs *inputs) {
+    for (int32_t i = 0; inputs->data && i < inputs->n; i++) qb_free(inputs->data[i]);
+    qb_free(inputs->data);
+    *inputs = (qb_race_inputs){0};
+}
+
+/* ---- the race -------------------------------------------------------------------------------- */
+
+typedef struct runner {
+    const qb_engine *engine;
+    qb_context *context;
+    void **outputs;
+    double least[ROUNDS]; /* milliseconds */
+} runner;
+
+static qb_status start(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs *in, runner *r) {
+    r->engine = engine;
+    r->outputs = qb_outputs_new(cx, engine);
+    if (!r->outputs) return cx->code;
+    QB_TRY(qb_context_create(cx, engine, &r->context));
+    return qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs);
+}
+
+static void stop(runner *r) {
+    qb_context_free(r->context);
+    if (r->engine) qb_outputs_free(r->engine, r->outputs);
+}
+
+static qb_status run_once(qb_ctx *cx, runner *r, const qb_race_inputs *in, double *ms) {
+    if (qb_engine_device(r->engine)) return qb_context_replay(cx, r->context, 1, ms);
+    const double began = qb_now();
+    QB_TRY(qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs));
+    *ms = (qb_now() - began) * 1e3;
+    return QB_OK;
+}
+
+/* At least two runs: the first one finds the caches as another engine left them. */
+static qb_status slice(qb_ctx *cx, runner *r, const qb_race_inputs *in, double seconds,
+                       double *least) {
+    double spent = 0, ms;
+    *least = INFINITY;
+    for (int runs = 0; runs < 2 || spent < seconds; runs++) {
+        QB_TRY(qb_check_cancel(cx));
+        QB_TRY(run_once(cx, r, in, &ms));
+        spent += ms * 1e-3;
+        *least = fmin(*least, ms);
+    }
+    return QB_OK;
+}
+
+static double median(const double *values, const int32_t *pick, int32_t n) {
+    double sorted[ROUNDS];
+    for (int32_t i = 0; i < n; i++) sorted[i] = values[pick ? pick[i] : i];
+    qsort(sorted, (size_t)n, sizeof *sorted, qb_by_value);
+    return qb_median(sorted, n);
+}
+
+/* The same draws of rounds for every engine. */
+static qb_interval interval_of(const double *ratio) {
+    double draws[QB_BOOTSTRAP_DRAWS];
+    qb_rng rng;
+    qb_rng_seed(&rng, 95);
+    for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
+        int32_t pick[ROUNDS];
+        for (int i = 0; i < ROUNDS; i++) pick[i] = (int32_t)qb_rng_below(&rng, ROUNDS);
+        draws[b] = median(ratio, pick, ROUNDS);
+    }
+    return qb_bootstrap_interval(draws);
+}
+
+static void judge(const runner *all, int32_t n, qb_race_time *out) {
+    const double first = median(all[0].least, NULL, ROUNDS);
+    for (int32_t i = 0; i < n; i++) {
+        double ratio[ROUNDS];
+        for (int k = 0; k < ROUNDS; k++) ratio[k] = all[i].least[k] / all[0].least[k];
+        out[i].ratio = median(ratio, NULL, ROUNDS);
+        out[i].range = interval_of(ratio);
+        out[i].ms = first * out[i].ratio;
+    }
+}
+
+qb_status qb_race(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
+                  const qb_race_inputs *inputs, double seconds, qb_race_time *out) {
+    qb_status status = QB_OK;
+    runner *all = qb_alloc(cx, (size_t)n, sizeof *all);
+    if (!all) return cx->code;
+    for (int32_t i = 0; i < n; i++) QB_GO(start(cx, engines[i], inputs, &all[i]));
+    for (int k = 0; k < ROUNDS; k++)
+        for (int32_t i = 0; i < n; i++)
+            QB_GO(slice(cx, &all[i], inputs, seconds / ROUNDS, &all[i].least[k]));
+    judge(all, n, out);
+out:
+    for (int32_t i = 0; i < n; i++) stop(&all[i]);
+    qb_free(all);
+    return status;
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static qb_status name_steps(qb_ctx *cx, const qb_engine *engine, qb_step_times *times) {
+    for (int32_t s = 0; s < times->n; s++) {
+        qb_step_info info;
+        qb_engine_step(engine, s, &info);
+        times->step[s] = (qb_step_time){
+            .key = qb_format(cx, "%s|%s|%s|%s|%.0f", info.output ? info.output : info.name, info.op,
+                             info.tactic, qb_dtype_text(info.dtype), info.bytes),
+            .value = info.output ? info.output : info.name,
+            .dtype = info.dtype,
+            .seconds = INFINITY};
+        if (!times->step[s].key) return cx->code;
+    }
+    return QB_OK;
+}
+
+static qb_status profile(qb_ctx *cx, runner *r, const qb_race_inputs *in, int32_t runs,
+                         double *seconds, qb_step_times *times) {
+    for (int32_t k = 0; k < runs; k++) {
+        memset(seconds, 0, (size_t)times->n * sizeof *seconds);
+        QB_TRY(qb_check_cancel(cx));
+        QB_TRY(
+            qb_context_profile(cx, r->context, (const void *const *)in->data, r->outputs, seconds));
+        for (int32_t s = 0; s < times->n; s++)
+            times->step[s].seconds = fmin(times->step[s].seconds, seconds[s]);
+    }
+    return QB_OK;
+}
+
+qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs *inputs,
+                                int32_t runs, qb_step_times *out) {
+    qb_step_times times = {.n = qb_engine_n_steps(engine)};
+    qb_status status = QB_OK;
+    runner r = {0};
+    double *seconds = qb_alloc(cx, (size_t)times.n, sizeof *seconds);
+    times.step = qb_alloc(cx, (size_t)times.n, sizeof *times.step);
+    if (!times.step || !seconds) QB_GO(cx->code);
+    QB_GO(name_steps(cx, engine, &times));
+    QB_GO(start(cx, engine, inputs, &r));
+    QB_GO(profile(cx, &r, inputs, runs, seconds, &times));
+    *out = times;
+    times = (qb_step_times){0};
+out:
+    stop(&r);
+    qb_free(seconds);
+    qb_step_times_release(&times);
+    return status;
+}
+
+void qb_step_times_release(qb_step_times *times) {
+    for (int32_t s = 0; times->step && s < times->n; s++) qb_free(times->step[s].key);
+    qb_free(times->step);
+    *times = (qb_step_times){0};
+}
+
+static bool has(const qb_step_times *times, const char *key) {
+    for (int32_t s = 0; s < times->n; s++)
+        if (strcmp(times->step[s].key, key) == 0) return true;
+    return false;
+}
+
+double qb_step_times_more(const qb_step_times *base, const qb_step_times *other) {
+    double more = 0;
+    for (int32_t s = 0; s < other->n; s++)
+        if (!has(base, other->step[s].key)) more += other->step[s].seconds;
+    for (int32_t s = 0; s < base->n; s++)
+        if (!has(other, base->step[s].key)) more -= base->step[s].seconds;
+    return more;
+}

@@ -1,0 +1,55 @@
+/* How long several engines take against each other: rounds in which each runs for a slice of time,
+ * so that what else goes on meets all of them, and ratios within a round. */
+#ifndef QB_SEARCH_RACE_H
+#define QB_SEARCH_RACE_H
+
+#include "engine/engine.h"
+#include "eval/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Inputs for engines of one shape: noise, or indices of 0. */
+typedef struct qb_race_inputs {
+    int32_t n;
+    void **data;
+} qb_race_inputs;
+qb_status qb_race_inputs_create(qb_ctx *cx, const qb_engine *engine, qb_race_inputs *out);
+void qb_race_inputs_release(qb_race_inputs *inputs); /* accepts zeroed */
+
+/* What one engine took. */
+typedef struct qb_race_time {
+    double ms;    /* the first engine's median over rounds of a round's least run, times ratio */
+    double ratio; /* median over rounds of its least run over the first engine's; 1 for that */
+    qb_interval range; /* 95 % interval of the ratio by a bootstrap over rounds */
+} qb_race_time;
+
+/* Runs n engines for about `seconds` each. The device's engines by its clock. Cancelled: an error.
+ */
+qb_status qb_race(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
+                  const qb_race_inputs *inputs, double seconds, qb_race_time *out);
+
+/* One step of an engine and the least time that it took. */
+typedef struct qb_step_time {
+    char *key; /* output, operators, tactic, type, bytes: the same step elsewhere has it, too */
+    const char *value; /* that it makes; lives as long as the engine */
+    qb_dtype dtype;
+    double seconds;
+} qb_step_time;
+typedef struct qb_step_times {
+    int32_t n;
+    qb_step_time *step;
+} qb_step_times;
+/* Profiles an engine in `runs` runs. */
+qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs *inputs,
+                                int32_t runs, qb_step_times *out);
+void qb_step_times_release(qb_step_times *times); /* accepts zeroed */
+/* Seconds that `other` takes more than `base`, from the steps that only one of them has: those
+ * that both have would add noise alone. */
+double qb_step_times_more(const qb_step_times *base, const qb_step_times *other);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
