@@ -1,11 +1,11 @@
 #include "search/race.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/sort.h"
 #include "eval/bench.h"
 #include "eval/stats.h"
 
@@ -92,7 +92,7 @@ static qb_status slice(qb_ctx *cx, runner *r, const qb_race_inputs *in, double s
 static double median(const double *values, const int32_t *pick, int32_t n) {
     double sorted[ROUNDS];
     for (int32_t i = 0; i < n; i++) sorted[i] = values[pick ? pick[i] : i];
-    qsort(sorted, (size_t)n, sizeof *sorted, qb_by_value);
+    qb_sort_doubles(sorted, (size_t)n);
     return qb_median(sorted, n);
 }
 
