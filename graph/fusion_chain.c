@@ -94,15 +94,29 @@ static int32_t constant(pattern *d, float v) {
     return CONSTANT - p->n_constants++;
 }
 
+/* A constant of one real, or of one quantized value. */
+static bool is_constant(const qb_graph *graph, int32_t value, float *out) {
+    const qb_value *v = &graph->values[value];
+    double number;
+    if (!v->data || !is_float(v) || qb_shape_count(&v->shape) != 1) return false;
+    if (v->q.n == 0) {
+        if (!qb_value_scalar(graph, value, &number)) return false;
+        *out = (float)number;
+        return true;
+    }
+    const int32_t q =
+        v->dtype == QB_DTYPE_U8 ? *(const uint8_t *)v->data : *(const int8_t *)v->data;
+    *out = v->q.scale[0] * (float)(q - (v->q.zero ? v->q.zero[0] : 0));
+    return true;
+}
+
 /* The register of a value; operations count from 0. */
 static int32_t register_of(pattern *d, int32_t value) {
     qb_chain *p = &d->chain;
-    const qb_value *v = &d->graph->values[value];
+    float number;
     for (int32_t i = p->n_operations - 1; i >= 0; i--)
         if (d->made[i] == value) return i;
-    double number;
-    if (v->q.n == 0 && v->dtype == QB_DTYPE_F32 && qb_value_scalar(d->graph, value, &number))
-        return constant(d, (float)number);
+    if (is_constant(d->graph, value, &number)) return constant(d, number);
     for (int32_t i = 0; i < p->n_in; i++)
         if (d->in[i] == value) return INPUT - i;
     if (p->n_in == QB_CHAIN_INPUTS) return NO_ROOM;
@@ -218,21 +232,51 @@ static bool merge(const qb_group *first, const qb_group *last, qb_group *out) {
     return true;
 }
 
+/* Values on which the chain has grown: those groups' results. */
+typedef struct growth {
+    int32_t n, value[QB_GROUP_NODES];
+} growth;
+
 /* One more group in the chain; false: there is none. */
-static bool grow(chainer *c, pattern *d) {
+static bool grow(const chainer *c, pattern *d, growth *g) {
     for (int32_t i = 0; i < d->chain.n_in; i++) {
         qb_group joined;
         pattern longer;
-        if (!joins(c, &d->group, d->in[i])) continue;
-        qb_group *maker = &c->groups->group[c->maker[d->in[i]]];
+        const int32_t value = d->in[i];
+        if (!joins(c, &d->group, value)) continue;
+        const qb_group *maker = &c->groups->group[c->maker[value]];
         if (!is_link(c, maker) || !merge(maker, &d->group, &joined) ||
             !compile(c->graph, &joined, &longer))
             continue;
         *d = longer;
-        *maker = (qb_group){.out = maker->out};
+        g->value[g->n++] = value;
         return true;
     }
     return false;
+}
+
+/* All that is computed of one 8-bit value is a table of 256 results, however long it is. */
+static bool is_table(const chainer *c, const pattern *d) {
+    const qb_value *x = &c->graph->values[d->in[0]], *y = &c->graph->values[d->group.out];
+    return d->chain.n_in == 1 && x->q.n == 1 && is_float(x) && is_number(y) &&
+           qb_shape_equal(&x->shape, &y->shape);
+}
+
+/* As long as it gets; but a table stays one. False: it is the group alone. */
+static bool grow_all(chainer *c, pattern *d) {
+    growth g = {0};
+    int32_t taken = 0;
+    pattern longer = *d;
+    while (grow(c, &longer, &g)) {
+        if (is_table(c, d) && !is_table(c, &longer)) continue;
+        *d = longer;
+        taken = g.n;
+    }
+    for (int32_t i = 0; i < taken; i++) {
+        qb_group *maker = &c->groups->group[c->maker[g.value[i]]];
+        *maker = (qb_group){.out = maker->out};
+    }
+    return taken > 0;
 }
 
 static bool accepted(const chainer *c, const pattern *d) {
@@ -266,9 +310,8 @@ static qb_status make_chain(chainer *c, int32_t g) {
     qb_group *group = &c->groups->group[g];
     pattern d;
     if (!is_link(c, group) || !compile(c->graph, group, &d) || !accepted(c, &d)) return QB_OK;
-    const bool alone = !grow(c, &d);
+    const bool alone = !grow_all(c, &d);
     if (alone && group->kind != QB_KIND_NODE) return QB_OK; /* it has kernels of its own */
-    while (grow(c, &d)) continue;
     return commit(c, &d, group);
 }
 

@@ -7,7 +7,6 @@
  * is a choice, quantized values are moved: they are smaller. */
 #include "graph/fusion.h"
 #include "graph/passes_internal.h"
-#include "kernels/ref.h"
 
 static bool is_float(const qb_value *v) {
     return v->q.n == 0 ? v->dtype == QB_DTYPE_F32
@@ -37,26 +36,11 @@ static qb_status finalize(qb_rewrite *rw, int32_t index) {
     return convert(rw, x, moved);
 }
 
-/* The reals that a constant stands for, in the graph's memory; NULL without memory. */
-static float *reals_of(qb_rewrite *rw, const qb_value *v) {
-    const int64_t n = qb_shape_count(&v->shape);
-    int64_t inner = 1; /* elements behind the axis of the scales */
-    float *to = qb_arena_alloc(rw->cx, rw->graph->arena, (size_t)n + 1, sizeof *to);
-    for (int32_t d = v->q.axis + 1; v->q.n > 1 && d < v->shape.rank; d++) inner *= v->shape.dim[d];
-    for (int64_t k = 0; to && k < n; k++) {
-        const double code = qb_number_get(v->dtype, v->data, k);
-        const int64_t s = v->q.n > 1 ? k / inner % v->q.n : 0;
-        const int32_t zero = v->q.n > 0 && v->q.zero ? v->q.zero[s] : 0;
-        to[k] = v->q.n > 0 ? v->q.scale[s] * (float)((int64_t)code - zero) : (float)code;
-    }
-    return to;
-}
-
 /* A constant that gets or loses its quantized values behind a view, as tools leave what several
  * layers share, is one of the reals that the result stands for. */
 static qb_status settle_constant(qb_rewrite *rw, int32_t index) {
     qb_graph *graph = rw->graph;
-    float *to = reals_of(rw, &graph->values[graph->nodes[index].in[0]]);
+    float *to = qb_rewrite_reals(rw, graph->nodes[index].in[0]);
     qb_value *y = &graph->values[graph->nodes[index].out[0]];
     const int64_t n = qb_shape_count(&y->shape);
     if (!to) return rw->cx->code;
@@ -80,7 +64,7 @@ static qb_status make_float(qb_rewrite *rw, int32_t index, int32_t i) {
     const int32_t value = qb_node_in(&graph->nodes[index], i);
     if (value < 0 || !graph->values[value].data || graph->values[value].q.n == 0) return QB_OK;
     const qb_shape shape = graph->values[value].shape;
-    const float *data = reals_of(rw, &graph->values[value]);
+    const float *data = qb_rewrite_reals(rw, value);
     int32_t real;
     if (!data) return rw->cx->code;
     const qb_status status = qb_rewrite_floats(rw, value, "real", &shape, data, &real);
@@ -105,6 +89,15 @@ static bool is_useless(const qb_graph *graph, const qb_node *node) {
         return false;
     if (!w->data || w->q.n == 0 || (x->q.n == 0 && x->dtype != QB_DTYPE_F32)) return false;
     return x->q.n != 1 || (w->q.n > 1 && w->q.axis != axis);
+}
+
+/* Constants are part of what the operator computes with, and not moved or combined element by
+ * element: gains and shifts of normalizations, weights of recurrent layers. Its arithmetic is in
+ * floats, whatever form a tool gave them. */
+static bool has_float_parameters(const qb_op *op) {
+    const uint32_t keeps = QB_TRAIT_ELEMENTWISE | QB_TRAIT_REORDER | QB_TRAIT_INTEGERS;
+    return op->weight_input <= 0 && !(op->traits & keeps) && op->kernel.kind != QB_KIND_CONCAT &&
+           op->kernel.kind != QB_KIND_GATHER;
 }
 
 /* Parts of a tensor along an axis, each by a node of its own. */
@@ -134,6 +127,39 @@ static qb_status split(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
+/* Is all that the node computes with constant, and some of it or the result quantized? */
+static bool is_constant(const qb_rewrite *rw, const qb_node *node) {
+    const qb_graph *graph = rw->graph;
+    if (node->n_out != 1 || node->out[0] < 0 || node->n_in < 1 || node->op->weight_input > 0 ||
+        qb_op_has(node->op, QB_TRAIT_INTEGERS) || qb_graph_is_output(graph, node->out[0]))
+        return false;
+    bool quantized = graph->values[node->out[0]].q.n > 0;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        const qb_value *v = node->in[i] < 0 ? NULL : &graph->values[node->in[i]];
+        if (v && !v->data) return false;
+        quantized = quantized || (v && v->q.n > 0);
+    }
+    return quantized && is_float(&graph->values[node->out[0]]);
+}
+
+/* Such a node computes with the reals, and so is folded; its result is quantized behind it. */
+static qb_status match_constant(qb_rewrite *rw, int32_t index) {
+    qb_graph *graph = rw->graph;
+    if (!is_constant(rw, &graph->nodes[index])) return QB_OK;
+    if (qb_node_is_view(&graph->nodes[index])) return settle_constant(rw, index);
+    for (int32_t i = 0; i < graph->nodes[index].n_in; i++) QB_TRY(make_float(rw, index, i));
+    const int32_t y = graph->nodes[index].out[0];
+    const qb_shape shape = graph->values[y].shape;
+    int32_t real;
+    if (graph->values[y].q.n == 0) return QB_OK;
+    QB_TRY(qb_rewrite_value(rw, y, "real", &shape, &real));
+    graph->values[real].dtype = QB_DTYPE_F32;
+    graph->values[real].q = (qb_qparams){.axis = -1};
+    graph->nodes[index].out[0] = real;
+    qb_rewrite_touch(rw, index);
+    return convert(rw, real, y);
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
@@ -141,33 +167,48 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         QB_TRY(make_float(rw, index, node->op->weight_input));
         return make_float(rw, index, 2);
     }
-    if (!node->op->strided && !qb_node_is_view(node)) return QB_OK;
+    if (!node->op->strided && !qb_node_is_view(node)) {
+        for (int32_t i = 1;
+             has_float_parameters(rw->graph->nodes[index].op) && i < rw->graph->nodes[index].n_in;
+             i++)
+            QB_TRY(make_float(rw, index, i));
+        return QB_OK;
+    }
     if (node->n_in < 1 || node->in[0] < 0 || node->out[0] < 0) return QB_OK;
     const qb_value *x = &graph->values[node->in[0]], *y = &graph->values[node->out[0]];
     if (!qb_shape_known(&x->shape) || !qb_shape_known(&y->shape)) return QB_OK;
-    if (x->data) {
-        const bool floats = x->q.n > 0 || x->dtype == QB_DTYPE_F32;
-        const bool finalizes = qb_node_is_view(node) && floats && (x->q.n > 0 || y->q.n > 0) &&
-                               is_float(y) && !qb_graph_is_output(graph, node->out[0]);
-        return finalizes ? settle_constant(rw, index) : QB_OK;
-    }
+    if (x->data) return QB_OK;
     if (node->n_out > 1) return qb_node_is(node, "Split") ? split(rw, index) : QB_OK;
     if (!is_float(x) || !is_float(y)) return QB_OK;
     if (qb_node_is(node, "Identity") || qb_qparams_same(&x->q, &y->q)) return QB_OK;
     return finalize(rw, index);
 }
 
-qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
-    qb_rewrite rw = {.cx = cx, .graph = graph};
-    qb_status status = QB_OK;
-    for (int32_t i = 0; i < graph->n_nodes; i++) { /* those that are added, too */
-        if (!graph->nodes[i].op) continue;
-        QB_GO(qb_rewrite_refresh(&rw));
-        QB_GO(match(&rw, i));
+static qb_status each(qb_rewrite *rw, qb_match matches) {
+    for (int32_t i = 0; i < rw->graph->n_nodes; i++) { /* those that are added, too */
+        if (!rw->graph->nodes[i].op) continue;
+        QB_TRY(qb_rewrite_refresh(rw));
+        QB_TRY(matches(rw, i));
     }
-    *n_changes = rw.n_changes;
-    QB_GO(qb_rewrite_tidy(&rw));
-out:
+    return qb_rewrite_tidy(rw);
+}
+
+static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, int32_t *n_changes) {
+    qb_rewrite rw = {.cx = cx, .graph = graph};
+    const qb_status status = each(&rw, matches);
+    *n_changes += rw.n_changes;
     qb_rewrite_release(&rw);
     return status;
+}
+
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
+    int32_t found = 1, folded;
+    *n_changes = 0;
+    while (found > 0) {
+        found = 0;
+        QB_TRY(rewrite(cx, graph, match_constant, &found));
+        if (found > 0) QB_TRY(qb_graph_fold(cx, graph, &folded));
+        *n_changes += found;
+    }
+    return rewrite(cx, graph, match, n_changes);
 }

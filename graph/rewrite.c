@@ -1,3 +1,4 @@
+#include "graph/dequantize.h"
 #include "graph/graph_internal.h"
 #include "graph/rewrite_internal.h"
 
@@ -140,6 +141,17 @@ static const char *derived_name(qb_rewrite *rw, int32_t like, const char *suffix
     if (n > m && strcmp(name + n - m, suffix) == 0)
         return qb_arena_strdup(rw->cx, rw->graph->arena, name);
     return qb_arena_format(rw->cx, rw->graph->arena, "%s%s", name, suffix);
+}
+
+float *qb_rewrite_reals(qb_rewrite *rw, int32_t value) {
+    const qb_value *v = &rw->graph->values[value];
+    const size_t n = (size_t)qb_shape_count(&v->shape);
+    float *to = qb_arena_alloc(rw->cx, rw->graph->arena, n + 1, sizeof *to);
+    if (to && v->q.n > 0)
+        qb_value_dequantized(v, to);
+    else if (to)
+        memcpy(to, v->data, n * sizeof *to);
+    return to;
 }
 
 qb_status qb_rewrite_floats(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,

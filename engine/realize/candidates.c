@@ -43,6 +43,17 @@ static bool reads_slice(const qb_lowering *b, const qb_group *group, bool device
     return false;
 }
 
+/* The layout of the first computed input with as many dimensions as the result; ANY: none. */
+static qb_layout given_layout(const qb_lowering *b, const qb_group *group, const qb_problem *p) {
+    for (int32_t i = 0; i < group->n_in; i++) {
+        const qb_value *v = group->in[i] < 0 ? NULL : &b->graph->values[group->in[i]];
+        const int32_t stored = v ? b->value[group->in[i]].layout : -1;
+        if (stored >= 0 && !v->data && v->shape.rank == p->out.shape.rank)
+            return b->engine->layouts[stored].desc.layout;
+    }
+    return QB_LAYOUT_ANY;
+}
+
 /* Layouts to offer, best first: sliding windows like channels last (or what the library picks);
  * everything else follows its input. */
 static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_problem *p,
@@ -60,15 +71,11 @@ static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_
     if (is_window_kind(p->kind)) {
         layouts[n++] = b->spatial;
         layouts[n++] = QB_LAYOUT_ANY;
-    } else if (group->in[0] >= 0 && b->value[group->in[0]].layout >= 0) {
-        layouts[n++] = b->engine->layouts[b->value[group->in[0]].layout].desc.layout;
+    } else if (given_layout(b, group, p) != QB_LAYOUT_ANY) {
+        layouts[n++] = given_layout(b, group, p);
     }
-    const qb_layout rest[] = {QB_LAYOUT_NHWC, QB_LAYOUT_ROW};
-    for (int32_t i = 0; i < 2; i++) {
-        bool listed = false;
-        for (int32_t k = 0; k < n; k++) listed = listed || layouts[k] == rest[i];
-        if (!listed) layouts[n++] = rest[i];
-    }
+    if (n == 0 || layouts[0] != QB_LAYOUT_NHWC) layouts[n++] = QB_LAYOUT_NHWC;
+    if (layouts[0] != QB_LAYOUT_ROW) layouts[n++] = QB_LAYOUT_ROW;
     return n;
 }
 

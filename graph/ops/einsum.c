@@ -1,6 +1,7 @@
 /* Einsum: sums of products over named dimensions, by the definition. */
 #include <ctype.h>
 
+#include "graph/einsum_internal.h"
 #include "ops_internal.h"
 
 typedef struct einsum_attrs {
@@ -15,36 +16,19 @@ static const qb_attr_desc einsum_table[] = {
     QB_A_END,
 };
 
-#define MAX_OPERANDS 8
-#define N_LETTERS 52
-#define N_LABELS (N_LETTERS + QB_MAX_RANK) /* letters, then the dimensions of the ellipsis */
-#define MAX_TERM 64
-#define UNUSED INT64_MIN
-
-/* One term: its labels from left to right; the ellipsis stands for the ones before `dots`. */
-typedef struct term {
-    int32_t n, label[MAX_TERM];
-    int32_t dots; /* position of the ellipsis, -1 without */
-} term;
-
-typedef struct einsum {
-    int32_t n_operands, n_dots; /* dimensions of the longest ellipsis */
-    term in[MAX_OPERANDS], out;
-    bool arrow;
-    int64_t size[N_LABELS]; /* negative: unknown or a symbol; UNUSED */
-} einsum;
+#define UNUSED QB_EINSUM_UNUSED
 
 static int32_t label_of(char c) { return islower((unsigned char)c) ? c - 'a' : c - 'A' + 26; }
 
-static qb_status parse_term(qb_ctx *cx, const char **text, term *out) {
-    *out = (term){.dots = -1};
+static qb_status parse_term(qb_ctx *cx, const char **text, qb_einsum_term *out) {
+    *out = (qb_einsum_term){.dots = -1};
     for (; **text && **text != ',' && **text != '-'; ++*text) {
         char c = **text;
         if (c == ' ') continue;
         if (c == '.' && strncmp(*text, "...", 3) == 0 && out->dots < 0) {
             out->dots = out->n;
             *text += 2;
-        } else if (isalpha((unsigned char)c) && out->n < MAX_TERM) {
+        } else if (isalpha((unsigned char)c) && out->n < QB_EINSUM_TERM) {
             out->label[out->n++] = label_of(c);
         } else {
             return qb_fail(cx, QB_STATUS_INVALID, "attribute equation: unexpected '%.20s'", *text);
@@ -53,11 +37,12 @@ static qb_status parse_term(qb_ctx *cx, const char **text, term *out) {
     return QB_OK;
 }
 
-static qb_status parse(qb_ctx *cx, const char *text, int32_t n_operands, einsum *e) {
-    *e = (einsum){0};
+static qb_status parse(qb_ctx *cx, const char *text, int32_t n_operands, qb_einsum *e) {
+    *e = (qb_einsum){0};
     for (;;) {
-        if (e->n_operands == MAX_OPERANDS)
-            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected at most %d operands", MAX_OPERANDS);
+        if (e->n_operands == QB_EINSUM_OPERANDS)
+            return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected at most %d operands",
+                           QB_EINSUM_OPERANDS);
         QB_TRY(parse_term(cx, &text, &e->in[e->n_operands++]));
         if (*text != ',') break;
         text++;
@@ -77,35 +62,37 @@ static qb_status parse(qb_ctx *cx, const char *text, int32_t n_operands, einsum 
 }
 
 /* Puts the ellipsis' dimensions into the term's list; `dims` of them. */
-static qb_status expand_dots(qb_ctx *cx, term *t, int32_t dims, int32_t longest) {
+static qb_status expand_dots(qb_ctx *cx, qb_einsum_term *t, int32_t dims, int32_t longest) {
     if (t->dots < 0) return QB_OK;
-    if (t->n + dims > MAX_TERM)
+    if (t->n + dims > QB_EINSUM_TERM)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "attribute equation: too many dimensions");
     for (int32_t i = t->n - 1; i >= t->dots; i--) t->label[i + dims] = t->label[i];
-    for (int32_t i = 0; i < dims; i++) t->label[t->dots + i] = N_LETTERS + longest - dims + i;
+    for (int32_t i = 0; i < dims; i++)
+        t->label[t->dots + i] = QB_EINSUM_LETTERS + longest - dims + i;
     t->n += dims;
     return QB_OK;
 }
 
 /* Without an arrow: the ellipsis, then the letters that occur once, in alphabetical order of ASCII
  * (capitals first). */
-static void implicit_output(einsum *e) {
-    int32_t seen[N_LABELS] = {0};
+static void implicit_output(qb_einsum *e) {
+    int32_t seen[QB_EINSUM_LABELS] = {0};
     for (int32_t i = 0; i < e->n_operands; i++)
         for (int32_t d = 0; d < e->in[i].n; d++) seen[e->in[i].label[d]]++;
-    e->out = (term){.dots = -1};
-    for (int32_t i = 0; i < e->n_dots; i++) e->out.label[e->out.n++] = N_LETTERS + i;
-    for (int32_t i = 0; i < N_LETTERS; i++) {
-        int32_t label = (i + 26) % N_LETTERS;
+    e->out = (qb_einsum_term){.dots = -1};
+    for (int32_t i = 0; i < e->n_dots; i++) e->out.label[e->out.n++] = QB_EINSUM_LETTERS + i;
+    for (int32_t i = 0; i < QB_EINSUM_LETTERS; i++) {
+        int32_t label = (i + 26) % QB_EINSUM_LETTERS;
         if (seen[label] == 1) e->out.label[e->out.n++] = label;
     }
 }
 
-static qb_status note_size(qb_ctx *cx, einsum *e, int32_t label, int64_t dim) {
+static qb_status note_size(qb_ctx *cx, qb_einsum *e, int32_t label, int64_t dim) {
     int64_t *size = &e->size[label];
-    if (*size == UNUSED || (*size == 1 && label >= N_LETTERS)) {
+    if (*size == UNUSED || (*size == 1 && label >= QB_EINSUM_LETTERS)) {
         *size = dim;
-    } else if (dim >= 0 && *size >= 0 && dim != *size && !(dim == 1 && label >= N_LETTERS)) {
+    } else if (dim >= 0 && *size >= 0 && dim != *size &&
+               !(dim == 1 && label >= QB_EINSUM_LETTERS)) {
         return qb_fail(cx, QB_STATUS_INVALID, "one label stands for sizes %lld and %lld",
                        (long long)*size, (long long)dim);
     } else if (*size < 0 && dim >= 0) {
@@ -114,11 +101,10 @@ static qb_status note_size(qb_ctx *cx, einsum *e, int32_t label, int64_t dim) {
     return QB_OK;
 }
 
-/* The equation with all labels and sizes; ranks must be known. */
-static qb_status resolve(qb_ctx *cx, const char *text, const qb_shape *const *shapes, int32_t n,
-                         einsum *e) {
+qb_status qb_einsum_resolve(qb_ctx *cx, const char *text, const qb_shape *const *shapes, int32_t n,
+                            qb_einsum *e) {
     QB_TRY(parse(cx, text, n, e));
-    int32_t dots[MAX_OPERANDS];
+    int32_t dots[QB_EINSUM_OPERANDS];
     for (int32_t i = 0; i < n; i++) {
         dots[i] = shapes[i]->rank - e->in[i].n;
         if (dots[i] < 0 || (dots[i] > 0 && e->in[i].dots < 0))
@@ -128,7 +114,7 @@ static qb_status resolve(qb_ctx *cx, const char *text, const qb_shape *const *sh
                            i, e->in[i].n, shapes[i]->rank);
         if (dots[i] > e->n_dots) e->n_dots = dots[i];
     }
-    for (int32_t k = 0; k < N_LABELS; k++) e->size[k] = UNUSED;
+    for (int32_t k = 0; k < QB_EINSUM_LABELS; k++) e->size[k] = UNUSED;
     for (int32_t i = 0; i < n; i++) {
         QB_TRY(expand_dots(cx, &e->in[i], dots[i], e->n_dots));
         for (int32_t d = 0; d < e->in[i].n; d++)
@@ -149,13 +135,13 @@ static qb_status resolve(qb_ctx *cx, const char *text, const qb_shape *const *sh
 
 static qb_status infer_einsum(qb_ctx *cx, const qb_infer_args *args) {
     const einsum_attrs *attrs = qb_infer_at(args)->attrs;
-    const qb_shape *shapes[MAX_OPERANDS];
+    const qb_shape *shapes[QB_EINSUM_OPERANDS];
     int32_t n = qb_infer_at(args)->n_in;
     qb_shape out = {.rank = -1};
     qb_dtype dtype = qb_infer_in(args, 0)->dtype;
-    if (n > MAX_OPERANDS)
+    if (n > QB_EINSUM_OPERANDS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected at most %d operands, got %d",
-                       MAX_OPERANDS, n);
+                       QB_EINSUM_OPERANDS, n);
     bool known = true;
     for (int32_t i = 0; i < n; i++) {
         QB_TRY(qb_infer_same_type(cx, args, i));
@@ -163,8 +149,8 @@ static qb_status infer_einsum(qb_ctx *cx, const qb_infer_args *args) {
         known = known && shapes[i]->rank >= 0;
     }
     if (known) {
-        einsum e;
-        QB_TRY(resolve(cx, attrs->equation, shapes, n, &e));
+        qb_einsum e;
+        QB_TRY(qb_einsum_resolve(cx, attrs->equation, shapes, n, &e));
         out.rank = e.out.n;
         for (int32_t d = 0; d < e.out.n; d++) out.dim[d] = e.size[e.out.label[d]];
     }
@@ -174,20 +160,20 @@ static qb_status infer_einsum(qb_ctx *cx, const qb_infer_args *args) {
 /* The loops: first the output's labels, then those that are summed over. */
 typedef struct loops {
     int32_t n, n_out;
-    int64_t size[N_LABELS], stride[MAX_OPERANDS][N_LABELS];
+    int64_t size[QB_EINSUM_LABELS], stride[QB_EINSUM_OPERANDS][QB_EINSUM_LABELS];
 } loops;
 
-static void make_loops(const einsum *e, const qb_shape *const *shapes, loops *l) {
-    int32_t place[N_LABELS];
+static void make_loops(const qb_einsum *e, const qb_shape *const *shapes, loops *l) {
+    int32_t place[QB_EINSUM_LABELS];
     *l = (loops){0};
-    for (int32_t k = 0; k < N_LABELS; k++) place[k] = -1;
+    for (int32_t k = 0; k < QB_EINSUM_LABELS; k++) place[k] = -1;
     for (int32_t d = 0; d < e->out.n; d++) {
         if (place[e->out.label[d]] >= 0) continue; /* a label twice in the output */
         place[e->out.label[d]] = l->n;
         l->size[l->n++] = e->size[e->out.label[d]];
     }
     l->n_out = l->n;
-    for (int32_t k = 0; k < N_LABELS; k++) {
+    for (int32_t k = 0; k < QB_EINSUM_LABELS; k++) {
         if (place[k] >= 0 || e->size[k] == UNUSED) continue;
         place[k] = l->n;
         l->size[l->n++] = e->size[k];
@@ -238,15 +224,15 @@ static void sum_products(const loops *l, const qb_tensor *in, int32_t n, int64_t
 
 static qb_status eval_einsum(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const einsum_attrs *attrs = node->attrs;
-    const qb_shape *shapes[MAX_OPERANDS];
+    const qb_shape *shapes[QB_EINSUM_OPERANDS];
     for (int32_t i = 0; i < node->n_in; i++) shapes[i] = &in[i].desc.shape;
-    einsum e;
+    qb_einsum e;
     loops l;
-    QB_TRY(resolve(cx, attrs->equation, shapes, node->n_in, &e));
+    QB_TRY(qb_einsum_resolve(cx, attrs->equation, shapes, node->n_in, &e));
     make_loops(&e, shapes, &l);
     size_t bytes = (size_t)qb_shape_count(&out[0].desc.shape) * qb_dtype_size(out[0].desc.dtype);
     if (bytes > 0) memset(out[0].data, 0, bytes);
-    int64_t inner = 1, outer = 1, index[N_LABELS] = {0}, at[MAX_OPERANDS] = {0};
+    int64_t inner = 1, outer = 1, index[QB_EINSUM_LABELS] = {0}, at[QB_EINSUM_OPERANDS] = {0};
     for (int32_t d = 0; d < l.n; d++) *(d < l.n_out ? &outer : &inner) *= l.size[d];
     if (inner == 0 || outer == 0) return QB_OK; /* empty sums are zero */
     if (l.n_out != e.out.n)

@@ -1,9 +1,12 @@
 /* BatchNormalization (inference form) y = x s + t with s = gamma / sqrt(var + eps) and
  * t = beta - mean s moves into the Conv, ConvTranspose, Gemm or MatMul that alone made x; where
- * there is none it becomes Mul and Add. Computed in double and rounded once. */
+ * there is none, or x, y or the parameters are quantized, it becomes Mul and Add. Computed in
+ * double and rounded once. */
 #include <math.h>
 
 #include "graph/passes_internal.h"
+
+static bool is_real(const qb_value *v) { return v->q.n > 0 || v->dtype == QB_DTYPE_F32; }
 
 /* s and t, `n` each, in one block; NULL without an error when they are not constant or not finite.
  */
@@ -12,8 +15,13 @@ static qb_status affine(qb_rewrite *rw, const qb_node *node, int64_t n, double *
     const float *p[4];
     *out = NULL;
     for (int i = 0; i < 4; i++) {
-        p[i] = qb_value_floats(graph, qb_node_in(node, i + 1));
-        if (!p[i] || qb_shape_count(&graph->values[node->in[i + 1]].shape) != n) return QB_OK;
+        const int32_t value = qb_node_in(node, i + 1);
+        if (value < 0 || !is_real(&graph->values[value]) || !graph->values[value].data ||
+            qb_shape_count(&graph->values[value].shape) != n)
+            return QB_OK;
+        p[i] = graph->values[value].q.n > 0 ? qb_rewrite_reals(rw, value)
+                                            : qb_value_floats(graph, value);
+        if (!p[i]) return rw->cx->code;
     }
     double *s = qb_alloc(rw->cx, 2 * (size_t)n, sizeof *s);
     if (!s) return rw->cx->code;
@@ -48,6 +56,8 @@ static qb_status to_mul_add(qb_rewrite *rw, int32_t index, int64_t n, const doub
     qb_shape shape = graph->values[x].shape;
     int32_t mul_in[2] = {x, -1}, add_in[2];
     QB_TRY(qb_rewrite_value(rw, out, "_scaled", &shape, &add_in[0]));
+    graph->values[add_in[0]].dtype = QB_DTYPE_F32; /* also where the result is quantized */
+    graph->values[add_in[0]].q = (qb_qparams){.axis = -1};
     QB_TRY(vector_constant(rw, out, "_scale", s, n, shape.rank, &mul_in[1]));
     QB_TRY(vector_constant(rw, out, "_shift", s + n, n, shape.rank, &add_in[1]));
     QB_TRY(qb_rewrite_append(rw, qb_op_find("Mul", ""), mul_in, 2, add_in[0]));
@@ -64,18 +74,20 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     int32_t x = node->in[0], out = node->out[0];
     const qb_shape *shape = &graph->values[x].shape;
     int64_t n = qb_node_in(node, 1) < 0 ? -1 : qb_shape_count(&graph->values[node->in[1]].shape);
-    if (!qb_value_is_plain(graph, x) || shape->rank < 2 || n < 1) return QB_OK;
+    if (!is_real(&graph->values[x]) || !is_real(&graph->values[out]) || shape->rank < 2 || n < 1)
+        return QB_OK;
+    const bool plain = qb_value_is_plain(graph, x) && qb_value_is_plain(graph, out);
     double *s = NULL;
     QB_TRY(affine(rw, node, n, &s));
     if (!s) return QB_OK;
     qb_status status = QB_OK;
     bool done = false;
     int32_t axis = 0, producer = qb_rewrite_from(rw, x, NULL);
-    if (producer >= 0 && qb_uses_sole_user(graph, &rw->uses, x) == index &&
+    if (plain && producer >= 0 && qb_uses_sole_user(graph, &rw->uses, x) == index &&
         qb_affine_channels(rw, producer, &axis) == n && axis == 1)
         status = qb_affine_fold(rw, producer, s, s + n, out, &done);
     if (status == QB_OK && done) qb_rewrite_kill(rw, index);
-    if (status == QB_OK && !done && qb_value_is_plain(graph, out)) {
+    if (status == QB_OK && !done) {
         status = to_mul_add(rw, index, n, s);
         done = true;
     }

@@ -1,5 +1,6 @@
 /* Binary functions where an operand or the result is 8-bit values: sums of Q/DQ models, whose
- * operands have scales of their own, and products with the gates of squeeze-and-excitation. Real
+ * operands have scales of their own, and products with the gates of squeeze-and-excitation; and
+ * those of floats that no library takes, as both operands broadcast, or the first one. Real
  * values by scale and zero point, the function, and the common end: the reference's operations in
  * its order (binary_simd.inc). */
 #include "binary_internal.h"
@@ -124,6 +125,13 @@ static bool lies_as(const qb_desc *desc, const qb_desc *out) {
            (desc->layout == QB_LAYOUT_ROW || desc->shape.rank == out->shape.rank);
 }
 
+/* Does the operand broadcast that libraries want whole? */
+static bool spreads(const qb_problem *p) {
+    const bool commutes = p->binary != QB_BINARY_SUB && p->binary != QB_BINARY_DIV;
+    return !qb_shape_equal(&p->in[0].shape, &p->out.shape) &&
+           !(commutes && qb_shape_equal(&p->in[1].shape, &p->out.shape));
+}
+
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     bool quantized = qb_cpu_is_quantized(&p->out);
@@ -135,7 +143,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
         if (!lies_as(&p->in[i], &p->out)) return false;
         quantized = quantized || qb_cpu_is_quantized(&p->in[i]);
     }
-    return quantized && p->out.channel_total <= 0 && qb_shape_count(&p->out.shape) > 0;
+    return (quantized || spreads(p)) && p->out.channel_total <= 0 &&
+           qb_shape_count(&p->out.shape) > 0;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

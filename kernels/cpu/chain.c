@@ -4,8 +4,7 @@
 #include <string.h>
 
 #include "chain_internal.h"
-#include "cpu_internal.h"
-#include "kernels/ref.h"
+#include "convert.h"
 
 #define BLOCKS_PER_TASK 32
 #define REGISTERS (QB_CHAIN_INPUTS + QB_CHAIN_CONSTANTS + QB_CHAIN_OPERATIONS)
@@ -27,7 +26,7 @@ typedef struct chain {
     operand in[QB_CHAIN_INPUTS], out;
     qb_chain_quantized quantized;
     bool has_table; /* of one 8-bit value: what each of the 256 becomes */
-    _Alignas(float) char table[256 * sizeof(float)];
+    qb_convert table;
 } chain;
 
 /* ---- where tensors lie ---- */
@@ -180,13 +179,6 @@ static void set_constants(const chain *c, float (*registers)[QB_CHAIN_BLOCK]) {
     }
 }
 
-static void look_up(const chain *c, const uint8_t *from, int64_t n, char *to) {
-    if (c->out.size == 1)
-        for (int64_t i = 0; i < n; i++) to[i] = c->table[from[i]];
-    else
-        for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, c->table + 4 * from[i], 4);
-}
-
 static void run_block(const job *j, cursor w, int64_t n, float (*registers)[QB_CHAIN_BLOCK]) {
     const chain *c = j->c;
     _Alignas(64) char made[QB_CHAIN_BLOCK * sizeof(int64_t)];
@@ -210,7 +202,7 @@ static void run_task(int64_t task, void *argument) {
     int64_t at = task * BLOCKS_PER_TASK * QB_CHAIN_BLOCK;
     const int64_t end = qb_min64(at + BLOCKS_PER_TASK * QB_CHAIN_BLOCK, c->count);
     if (c->has_table) {
-        look_up(c, (const uint8_t *)j->in[0] + at, end - at, j->out + at * (int64_t)c->out.size);
+        c->table.run(&c->table, j->in[0] + at, j->out + at * (int64_t)c->out.size, end - at);
         return;
     }
     memset(registers, 0, sizeof(float) * QB_CHAIN_BLOCK * (size_t)c->n_in);
@@ -246,23 +238,12 @@ static bool supports(const qb_problem *p, const bool *constant) {
     return true;
 }
 
-/* One run of one step: its table, which the reference fills. */
-static void fill_table(const qb_problem *p, chain *c) {
-    uint8_t every[256];
-    qb_desc in = p->in[0];
-    qb_problem values = {.kind = QB_KIND_CHAIN, .n_in = 1, .in = &in, .out = p->out};
-    c->has_table = p->n_in == 1 && c->quantized.dtype != QB_DTYPE_S32 && p->in[0].q.n == 1 &&
-                   c->out.size <= sizeof(float) && c->rank == 1 && c->in[0].stride[0] == 1 &&
-                   c->out.stride[0] == 1 && c->in[0].first == 0 && c->out.first == 0;
-    if (!c->has_table) return;
-    for (int i = 0; i < 256; i++) every[i] = (uint8_t)i;
-    in.layout = values.out.layout = QB_LAYOUT_ROW;
-    in.shape = values.out.shape = qb_shape_of(1, 256);
-    in.channel_offset = in.channel_total = 0;
-    values.out.channel_offset = values.out.channel_total = 0;
-    values.chain = &c->program;
-    const void *data[] = {every};
-    qb_ref_chain(&values, data, c->table);
+/* One run of one step of 8-bit values: a table. */
+static bool is_table(const qb_problem *p, const chain *c) {
+    return p->n_in == 1 && p->in[0].q.n == 1 && c->in[0].size == 1 &&
+           (c->out.size == 1 || c->out.dtype == QB_DTYPE_F32) && c->rank == 1 &&
+           c->in[0].stride[0] == 1 && c->out.stride[0] == 1 && c->in[0].first == 0 &&
+           c->out.first == 0;
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -291,7 +272,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         c->quantized =
             (qb_chain_quantized){c->out.scale, c->out.zero, p->out.dtype, p->chain->divide};
     place(p, c);
-    fill_table(p, c);
+    c->has_table = is_table(p, c);
+    if (c->has_table) c->table = qb_convert_unary(p);
     kernel->launch = launch;
     *out = kernel;
     return QB_OK;

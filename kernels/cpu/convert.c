@@ -159,25 +159,30 @@ bool qb_convert_unary_supports(const qb_problem *p) {
 }
 
 /* The results of all 256 values. */
-static void fill_unary(qb_convert *c, const qb_problem *p) {
+static void fill_results(qb_convert *c, const qb_problem *p) {
     uint8_t every[256];
     qb_desc in = p->in[0];
-    qb_problem values = {.kind = QB_KIND_UNARY, .n_in = 1, .in = &in, .out = p->out, .act = p->act};
+    qb_problem values = *p;
     for (int i = 0; i < 256; i++) every[i] = (uint8_t)i;
+    values.in = &in;
     in.layout = values.out.layout = QB_LAYOUT_ROW;
     in.shape = values.out.shape = qb_shape_of(1, 256);
     in.channel_offset = in.channel_total = 0;
     values.out.channel_offset = values.out.channel_total = 0;
     const void *data[] = {every};
-    qb_ref_unary(&values, data, p->out.q.n > 0 ? (void *)c->table : (void *)c->f32);
+    void *results = c->out_size == 1 ? (void *)c->table : (void *)c->f32;
+    if (p->kind == QB_KIND_CHAIN)
+        qb_ref_chain(&values, data, results);
+    else
+        qb_ref_unary(&values, data, results);
 }
 
 qb_convert qb_convert_unary(const qb_problem *p) {
     qb_convert c = {.in_size = qb_dtype_size(p->in[0].dtype),
                     .out_size = qb_dtype_size(p->out.dtype)};
     if (p->in[0].q.n > 0) {
-        fill_unary(&c, p);
-        c.run = p->out.q.n > 0 ? best_look_up() : look_up_float;
+        fill_results(&c, p);
+        c.run = c.out_size == 1 ? best_look_up() : look_up_float;
         return c;
     }
     c.epilogue = qb_epilogue_of(p);

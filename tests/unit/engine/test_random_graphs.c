@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/rng.h"
 #include "engine/engine.h"
@@ -47,10 +48,20 @@ static int32_t named(maker *m, qb_dtype dtype, const qb_shape *shape, const void
                 : qb_graph_add_value(&m->cx, m->graph, name, dtype, shape);
 }
 
+/* Floats, or the quantized values of the same numbers. */
 static int32_t constant(maker *m, const qb_shape *shape) {
     static float data[MOST];
-    for (int64_t i = 0; i < qb_shape_count(shape); i++) data[i] = (float)number(m);
-    return named(m, QB_DTYPE_F32, shape, data);
+    static uint8_t quantized[MOST];
+    static const float scale = 1.0f / 16;
+    static const int32_t zero = 40;
+    for (int64_t i = 0; i < qb_shape_count(shape); i++) {
+        data[i] = (float)number(m);
+        quantized[i] = (uint8_t)(data[i] * 16 + 40);
+    }
+    if (!chance(m, 25)) return named(m, QB_DTYPE_F32, shape, data);
+    const int32_t id = named(m, QB_DTYPE_U8, shape, quantized);
+    m->graph->values[id].q = (qb_qparams){QB_DTYPE_U8, -1, 1, &scale, &zero};
+    return id;
 }
 
 static int32_t list(maker *m, const int64_t *v, int n) {
@@ -298,12 +309,62 @@ static void add_norm(maker *m) {
          1000 * (x.error + 1e-6 * x.bound));
 }
 
+/* A constant that nodes work on, as tables of positions are. */
+static void add_constant(maker *m) {
+    const qb_shape shape =
+        qb_shape_of(3, (int)draw(m, 1, 3), (int)draw(m, 2, 6), (int)draw(m, 1, 9));
+    keep_exact(m, constant(m, &shape), shape, 1.5);
+}
+
+/* Some of x's dimensions meet those of a constant, which may have one of its own; one of them may
+ * be summed over, and the rest come in any order. */
+static void add_einsum(maker *m) {
+    const known x = *pick(m);
+    void *attrs;
+    qb_shape weight = {0}, out = {0};
+    int64_t dim[QB_MAX_RANK + 1];
+    char own[16] = "", other[16] = "", left[16] = "";
+    const int32_t rank = x.shape.rank, summed = (int32_t)draw(m, -1, rank - 1);
+    int n = 0;
+    if (rank > 4) return;
+    for (int32_t d = 0; d < rank; d++) {
+        const char letter[2] = {(char)('a' + d), 0};
+        strcat(own, letter);
+        dim[d] = x.shape.dim[d];
+        if (d == summed || chance(m, 40)) {
+            strcat(other, letter);
+            weight.dim[weight.rank++] = dim[d];
+        }
+        if (d != summed) left[n++] = letter[0];
+    }
+    dim[rank] = 3;
+    if (weight.rank == 0 || chance(m, 60)) {
+        other[weight.rank] = left[n++] = (char)('a' + rank);
+        weight.dim[weight.rank++] = 3;
+    }
+    for (int i = n - 1; i > 0; i--) {
+        const int64_t k = draw(m, 0, i);
+        const char kept = left[k];
+        left[k] = left[i], left[i] = kept;
+    }
+    for (int i = 0; i < n; i++) out.dim[out.rank++] = dim[left[i] - 'a'];
+    const double terms = summed < 0 ? 1 : (double)dim[summed], grows = 1.5 * terms;
+    if (qb_shape_count(&out) > MOST || x.bound * grows > 1e4) return;
+    char *equation = qb_format(&m->cx, "%s,%s->%s", own, other, left);
+    assert_non_null(equation);
+    const int32_t in[2] = {x.id, constant(m, &weight)};
+    const int32_t id = node(m, "Einsum", in, 2, &attrs);
+    *(const char **)attrs = qb_arena_strdup(&m->cx, m->graph->arena, equation); /* its only one */
+    qb_free(equation);
+    if (out.rank >= 2) keep(m, id, out, x.bound * grows, grows * (x.error + 1e-6 * x.bound));
+}
+
 static void add_node(maker *m) {
-    static void (*const kinds[])(maker *) = {add_smooth, add_smooth,    add_plain,     add_jump,
-                                             add_binary, add_binary,    add_binary,    add_binary,
-                                             add_square, add_choice,    add_transpose, add_reshape,
-                                             add_slice,  add_reduction, add_reduction, add_concat,
-                                             add_gather, add_softmax,   add_norm,      add_split};
+    static void (*const kinds[])(maker *) = {
+        add_smooth, add_smooth,    add_plain,     add_jump,    add_binary,    add_binary,
+        add_binary, add_binary,    add_square,    add_choice,  add_transpose, add_reshape,
+        add_slice,  add_reduction, add_reduction, add_concat,  add_gather,    add_softmax,
+        add_norm,   add_split,     add_einsum,    add_constant};
     kinds[draw(m, 0, (int64_t)(sizeof kinds / sizeof *kinds) - 1)](m);
 }
 

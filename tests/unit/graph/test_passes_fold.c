@@ -113,14 +113,20 @@ static void batch_norm_of_a_shared_value_becomes_mul_and_add(void **state) {
     maker_release(&m);
 }
 
-static void batch_norm_of_a_quantized_value_stays(void **state) {
+/* Its scale and shift stay floats, and so does what lies between them. */
+static void batch_norm_of_quantized_values_becomes_mul_and_add(void **state) {
     (void)state;
     maker m;
     maker_init(&m, 21);
     int32_t c = make_conv(&m, "c", make_image(&m), DIMS(8, 4, 1, 1), true);
-    make_output(&m, make_batch_norm(&m, "bn", c, 8));
+    int32_t out = make_batch_norm(&m, "bn", c, 8);
+    make_output(&m, NODE(&m, "Relu", "y", out));
     make_quantized(&m, c, 0.1f, 128);
-    assert_int_equal(optimize_unchecked(&m, "fold-batch-norm"), 0);
+    make_quantized(&m, out, 0.2f, 100);
+    assert_int_equal(optimize_unchecked(&m, "fold-batch-norm"), 1);
+    assert_string_equal(node_writing(&m, "bn")->op->name, "Add");
+    assert_int_equal(value_of(&m, node_writing(&m, "bn")->in[0])->q.n, 0);
+    assert_int_equal(count_op(m.graph, "Conv"), 1);
     maker_release(&m);
 }
 
@@ -461,6 +467,53 @@ static void the_mean_of_a_layer_norm_is_no_pool(void **state) {
     maker_release(&m);
 }
 
+static int32_t einsum(maker *m, const char *equation, int32_t a, int32_t b) {
+    const int32_t in[2] = {a, b};
+    const int32_t out = make_node(m, "Einsum", equation, b < 0 ? 1 : 2, in);
+    set_string(m, "equation", equation);
+    make_output(m, out);
+    return out;
+}
+
+static void einsums_become_products(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 34);
+    int32_t q = make_input(&m, "q", DIMS(-1, 3, 5, 4)), k = make_input(&m, "k", DIMS(-1, 3, 7, 4));
+    int32_t w = make_random(&m, "w", DIMS(4, 6)), v = make_random(&m, "v", DIMS(3, 5));
+    einsum(&m, "bhid,bhjd->bhij", q, k);
+    einsum(&m, "bhid,bhjd->bjhi", q, k);  /* the result is transposed */
+    einsum(&m, "bhid,bhjd->bhijd", q, k); /* nothing is summed: a product of elements */
+    einsum(&m, "bhid,dk->bhik", q, w);    /* three rows as one */
+    einsum(&m, "...id,dk->...ik", q, w);  /* the same by an ellipsis */
+    einsum(&m, "bhid,hi->bd", q, v);      /* two labels are summed over */
+    einsum(&m, "bhid,dk->bk", q, w);      /* those of one operand before the product */
+    einsum(&m, "bhid->dbi", q, -1);
+    optimize(&m, "einsum-to-matmul", TOLERANCE);
+    assert_int_equal(count_op(m.graph, "Einsum"), 0);
+    assert_int_equal(count_op(m.graph, "MatMul"), 6);
+    assert_int_equal(count_op(m.graph, "Mul"), 1);
+    maker_release(&m);
+}
+
+static void other_einsums_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 35);
+    int32_t x = make_input(&m, "x", DIMS(-1, 4, 4)), w = make_random(&m, "w", DIMS(4, 6));
+    einsum(&m, "bii->bi", x, -1); /* a diagonal */
+    const int32_t three[3] = {x, w, w};
+    int32_t out = make_node(&m, "Einsum", "three", 3, three);
+    set_string(&m, "equation", "bij,jk,jk->bi");
+    make_output(&m, out);
+    assert_int_equal(optimize(&m, "einsum-to-matmul", TOLERANCE), 0);
+    int32_t quantized = NODE(&m, "Relu", "r", x);
+    make_quantized(&m, quantized, 0.1f, 0);
+    einsum(&m, "bij,jk->bik", quantized, w);
+    assert_int_equal(optimize_unchecked(&m, "einsum-to-matmul"), 0);
+    maker_release(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spatial_means_become_pools),
@@ -468,7 +521,7 @@ int main(void) {
         cmocka_unit_test(gemm_gets_a_plain_bias),
         cmocka_unit_test(batch_norm_moves_into_weights),
         cmocka_unit_test(batch_norm_of_a_shared_value_becomes_mul_and_add),
-        cmocka_unit_test(batch_norm_of_a_quantized_value_stays),
+        cmocka_unit_test(batch_norm_of_quantized_values_becomes_mul_and_add),
         cmocka_unit_test(degenerate_batch_norm_stays),
         cmocka_unit_test(constant_scales_move_into_weights),
         cmocka_unit_test(scales_that_do_not_fit_stay),
@@ -486,6 +539,8 @@ int main(void) {
         cmocka_unit_test(written_out_gelu_is_recognized),
         cmocka_unit_test(written_out_layer_norm_is_recognized),
         cmocka_unit_test(the_mean_of_a_layer_norm_is_no_pool),
+        cmocka_unit_test(einsums_become_products),
+        cmocka_unit_test(other_einsums_stay),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

@@ -1,0 +1,242 @@
+/* Einsum of one or two operands as the products that engines have kernels for:
+ *
+ *   labels of both operands and the result    the product's batch
+ *   of one operand and the result             its rows or columns, several as one
+ *   of both operands alone                    what it sums over
+ *   of one operand alone                      summed before (ReduceSum)
+ *
+ * Each operand is transposed and reshaped into that order, and the result back; what is in order
+ * already stays. Without a label to sum over it is a Mul. */
+#include "graph/einsum_internal.h"
+#include "graph/passes_internal.h"
+
+#define UNKNOWN (-1)
+
+enum { LEFT = 1, RIGHT = 2, RESULT = 4 };
+
+typedef struct labels {
+    int32_t n, label[QB_MAX_RANK];
+} labels;
+
+typedef struct pattern {
+    qb_rewrite *rw;
+    int32_t name; /* the result, after which values are named */
+    qb_einsum e;
+    int32_t where[QB_EINSUM_LABELS];
+    labels batch, rows, columns, summed;
+} pattern;
+
+static bool has(const labels *l, int32_t label) {
+    for (int32_t i = 0; i < l->n; i++)
+        if (l->label[i] == label) return true;
+    return false;
+}
+
+static void add(labels *l, int32_t label) { l->label[l->n++] = label; }
+
+static void append(labels *l, const labels *more) {
+    for (int32_t i = 0; i < more->n; i++) add(l, more->label[i]);
+}
+
+/* Marks where the term's labels occur; false where one does so twice, or they are too many. */
+static bool mark(pattern *d, const qb_einsum_term *t, int32_t bit) {
+    if (t->n > QB_MAX_RANK) return false;
+    for (int32_t i = 0; i < t->n; i++) {
+        if (d->where[t->label[i]] & bit) return false;
+        d->where[t->label[i]] |= bit;
+    }
+    return true;
+}
+
+static labels of_term(const pattern *d, const qb_einsum_term *t, int32_t where) {
+    labels l = {0};
+    for (int32_t i = 0; i < t->n; i++)
+        if (where < 0 || d->where[t->label[i]] == where) add(&l, t->label[i]);
+    return l;
+}
+
+/* Dimensions of an ellipsis may be 1 in one operand: only a product's batch takes that. */
+static bool broadcasts_only_in_batch(const pattern *d) {
+    for (int32_t k = QB_EINSUM_LETTERS; k < QB_EINSUM_LABELS; k++)
+        if (d->where[k] && !(d->where[k] & RESULT)) return false;
+    return true;
+}
+
+static bool is_known(const pattern *d, const labels *l) {
+    for (int32_t i = 0; i < l->n; i++)
+        if (d->e.size[l->label[i]] < 1) return false;
+    return true;
+}
+
+static int64_t product_of(const pattern *d, const labels *l) {
+    int64_t n = 1;
+    for (int32_t i = 0; i < l->n; i++) n *= d->e.size[l->label[i]];
+    return is_known(d, l) ? n : UNKNOWN;
+}
+
+/* May a Reshape name the sizes? It leaves out one, and copies those of the batch. */
+static bool can_reshape(const pattern *d, const labels *rows, const labels *columns) {
+    return is_known(d, rows) || is_known(d, columns);
+}
+
+static int32_t unknowns(const pattern *d, const labels *l) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < l->n; i++) n += d->e.size[l->label[i]] < 1;
+    return n;
+}
+
+static bool classify(pattern *d) {
+    const qb_einsum *e = &d->e;
+    if (!mark(d, &e->in[0], LEFT) || !mark(d, &e->out, RESULT) ||
+        (e->n_operands == 2 && !mark(d, &e->in[1], RIGHT)))
+        return false;
+    d->batch = of_term(d, &e->out, LEFT | RIGHT | RESULT);
+    d->rows = of_term(d, &e->out, LEFT | RESULT);
+    d->columns = of_term(d, &e->out, RIGHT | RESULT);
+    d->summed = of_term(d, &e->in[0], LEFT | RIGHT);
+    if (!broadcasts_only_in_batch(d)) return false;
+    if (e->n_operands == 1) return true;
+    return d->batch.n + 2 <= QB_MAX_RANK && can_reshape(d, &d->rows, &d->summed) &&
+           can_reshape(d, &d->summed, &d->columns) &&
+           unknowns(d, &d->rows) + unknowns(d, &d->columns) <= 1;
+}
+
+/* ---- nodes ---- */
+
+/* A node that makes a new value of `value` and a list of numbers. */
+static qb_status reordered(pattern *d, const char *op, int32_t *value, const int64_t *list,
+                           int32_t n, const qb_shape *shape) {
+    int32_t in[2] = {*value, -1};
+    QB_TRY(qb_rewrite_int64s(d->rw, d->name, "_list", list, n, &in[1]));
+    QB_TRY(qb_rewrite_value(d->rw, d->name, "_operand", shape, value));
+    return qb_rewrite_append(d->rw, qb_op_find(op, ""), in, 2, *value);
+}
+
+static qb_status sum_alone(pattern *d, int32_t *value, labels *have, int32_t side) {
+    labels left = {0};
+    int64_t axes[QB_MAX_RANK];
+    int32_t n = 0;
+    qb_shape shape = {0};
+    for (int32_t i = 0; i < have->n; i++) {
+        if (d->where[have->label[i]] == side)
+            axes[n++] = i;
+        else
+            add(&left, have->label[i]);
+    }
+    *have = left;
+    if (n == 0) return QB_OK;
+    shape.rank = left.n;
+    for (int32_t i = 0; i < left.n; i++) shape.dim[i] = d->e.size[left.label[i]];
+    QB_TRY(reordered(d, "ReduceSum", value, axes, n, &shape));
+    return qb_node_set_int(d->rw, d->rw->graph->n_nodes - 1, "keepdims", 0);
+}
+
+static qb_status transpose(pattern *d, int32_t *value, const labels *have, const labels *want,
+                           int32_t out) {
+    int64_t perm[QB_MAX_RANK];
+    bool same = true;
+    qb_shape shape = {.rank = want->n};
+    for (int32_t i = 0; i < want->n; i++) {
+        for (int32_t k = 0; k < have->n; k++)
+            if (have->label[k] == want->label[i]) perm[i] = k;
+        same = same && perm[i] == i;
+        shape.dim[i] = d->rw->graph->values[*value].shape.dim[perm[i]];
+    }
+    if (same && out < 0) return QB_OK;
+    const int32_t from = *value;
+    *value = out;
+    if (out < 0) QB_TRY(qb_rewrite_value(d->rw, d->name, "_operand", &shape, value));
+    QB_TRY(qb_rewrite_append(d->rw, qb_op_find("Transpose", ""), &from, 1, *value));
+    return qb_node_set_ints(d->rw, d->rw->graph->n_nodes - 1, "perm", perm, want->n);
+}
+
+/* An operand as [batch, rows, columns]. */
+static qb_status as_matrix(pattern *d, int32_t *value, int32_t side, const labels *rows,
+                           const labels *columns) {
+    const qb_einsum_term *term = &d->e.in[side == LEFT ? 0 : 1];
+    labels have = of_term(d, term, -1), want = d->batch;
+    int64_t dims[QB_MAX_RANK] = {0}; /* of the batch: copied */
+    const int32_t n = d->batch.n;
+    append(&want, rows);
+    append(&want, columns);
+    QB_TRY(sum_alone(d, value, &have, side));
+    QB_TRY(transpose(d, value, &have, &want, -1));
+    if (rows->n == 1 && columns->n == 1) return QB_OK;
+    qb_shape shape = d->rw->graph->values[*value].shape;
+    shape.rank = n + 2;
+    dims[n] = shape.dim[n] = product_of(d, rows);
+    dims[n + 1] = shape.dim[n + 1] = product_of(d, columns);
+    return reordered(d, "Reshape", value, dims, n + 2, &shape);
+}
+
+/* The product [batch, rows, columns] with its labels apart, in the order of the result. */
+static qb_status as_result(pattern *d, int32_t value, const labels *rows, const labels *columns) {
+    labels have = d->batch;
+    int64_t dims[QB_MAX_RANK] = {0};
+    const int32_t n = d->batch.n;
+    append(&have, rows);
+    append(&have, columns);
+    const labels want = of_term(d, &d->e.out, -1);
+    qb_shape shape = d->rw->graph->values[value].shape;
+    shape.rank = have.n;
+    for (int32_t i = n; i < have.n; i++) {
+        shape.dim[i] = d->e.size[have.label[i]];
+        dims[i] = shape.dim[i] < 1 ? UNKNOWN : shape.dim[i];
+    }
+    if (rows->n != 1 || columns->n != 1)
+        QB_TRY(reordered(d, "Reshape", &value, dims, have.n, &shape));
+    return transpose(d, &value, &have, &want, d->name);
+}
+
+static qb_status multiply(pattern *d, const int32_t in[2]) {
+    /* the operand whose labels come first in the result makes its rows */
+    const labels out = of_term(d, &d->e.out, -1);
+    const bool swap = d->rows.n > 0 && d->columns.n > 0 &&
+                      has(&d->columns, out.label[out.n - d->rows.n - d->columns.n]);
+    const labels *rows = swap ? &d->columns : &d->rows, *columns = swap ? &d->rows : &d->columns;
+    int32_t side[2] = {in[swap], in[!swap]}, value;
+    QB_TRY(as_matrix(d, &side[0], swap ? RIGHT : LEFT, rows, &d->summed));
+    QB_TRY(as_matrix(d, &side[1], swap ? LEFT : RIGHT, &d->summed, columns));
+    qb_shape shape = d->rw->graph->values[side[0]].shape;
+    for (int32_t i = 0; i < d->batch.n; i++) shape.dim[i] = d->e.size[d->batch.label[i]];
+    shape.dim[shape.rank - 1] = product_of(d, columns);
+    QB_TRY(qb_rewrite_value(d->rw, d->name, "_product", &shape, &value));
+    const qb_op *op = qb_op_find(d->summed.n > 0 ? "MatMul" : "Mul", "");
+    QB_TRY(qb_rewrite_append(d->rw, op, side, 2, value));
+    return as_result(d, value, rows, columns);
+}
+
+static qb_status rearrange(pattern *d, int32_t value) {
+    labels have = of_term(d, &d->e.in[0], -1);
+    const labels want = of_term(d, &d->e.out, -1);
+    QB_TRY(sum_alone(d, &value, &have, LEFT));
+    return transpose(d, &value, &have, &want, d->name);
+}
+
+static qb_status match(qb_rewrite *rw, int32_t index) {
+    const qb_node *node = &rw->graph->nodes[index];
+    const qb_shape *shapes[2];
+    int32_t in[2];
+    if (!qb_node_is(node, "Einsum") || node->n_in > 2) return QB_OK;
+    for (int32_t i = 0; i < node->n_in; i++) {
+        in[i] = node->in[i];
+        shapes[i] = &rw->graph->values[in[i]].shape;
+        if (!qb_value_is_plain(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
+    }
+    pattern d = {.rw = rw, .name = node->out[0]};
+    const char *equation = qb_node_string(node, "equation", "");
+    QB_TRY(qb_einsum_resolve(rw->cx, equation, shapes, node->n_in, &d.e));
+    if (!qb_value_is_plain(rw->graph, d.name) || !classify(&d)) return QB_OK;
+    const bool two = node->n_in == 2;
+    qb_rewrite_kill(rw, index);
+    qb_rewrite_changed(rw);
+    return two ? multiply(&d, in) : rearrange(&d, in[0]);
+}
+
+static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
+    return qb_rewrite_each(cx, graph, match, n_changes);
+}
+
+const qb_pass qb_pass_einsum_to_matmul = {
+    "einsum-to-matmul", "turns Einsum of one or two operands into Transpose, Reshape and MatMul",
+    run};
