@@ -28,143 +28,107 @@ import numpy as np
 SAMPLES = 8
 FORMS = ("fp32", "int8", "qdq")
 
-# ---- architectures: name -> (library, its name, shape of a sample)
+# ---- exporting
 
-IMAGE = (3, 224, 224)
-ARCHITECTURES = {n: ("torchvision", n, IMAGE) for n in (
-    "resnet18 resnext50_32x4d shufflenet_v2_x1_0 mobilenet_v3_small mobilenet_v3_large mnasnet1_0 regnet_y_400mf "
-    "efficientnet_v2_s convnext_tiny swin_t vit_b_32").split()}
-ARCHITECTURES.update({n: ("segmentation", n, (3, 256, 256)) for n in
-                      "lraspp_mobilenet_v3_large deeplabv3_mobilenet_v3_large fcn_resnet50".split()})
-ARCHITECTURES.update({n: ("timm", n, IMAGE) for n in (
-    "efficientnet_b0 tinynet_a ghostnet_100 lcnet_100 rexnet_100 hardcorenas_a mobilenetv4_conv_small efficientvit_b0 "
-    "fastvit_t8 edgenext_small mobilevit_s efficientformer_l1 levit_128s cait_xxs24_224 mixer_s16_224 resmlp_12_224 "
-    "poolformer_s12 pvt_v2_b0 twins_svt_small tiny_vit_5m_224 convnextv2_atto focalnet_tiny_srf res2net50_26w_4s "
-    "dla34 hrnet_w18_small cspdarknet53 repvgg_a0 coatnet_0_rw_224").split()})
-ARCHITECTURES.update({n: ("transformers", n, (64,)) for n in "bert gpt2 t5 roberta".split()})
-ARCHITECTURES.update({n: ("own", n, s) for n, s in dict(
-    unet_transposed=(3, 128, 128), unet_resize=(3, 128, 128), style_instance=IMAGE, style_group=IMAGE,
-    face_prelu=(3, 112, 112), super_resolution=(1, 128, 128), detector_leaky=(3, 224, 224), lstm=(50, 40), tcn=(40, 300),
-    volumes=(1, 16, 48, 48)).items()})
+def samples(shape, kind, rng):
+    """Integers below a number, or noise where what lies side by side is alike."""
+    import torch
+    from torch.nn import functional
+    full = (SAMPLES, *shape)
+    if isinstance(kind, int):
+        return rng.integers(0, kind, full, dtype=np.int64)
+    sizes = shape[1:] if len(shape) > 1 else shape
+    coarse = torch.from_numpy(rng.normal(size=(SAMPLES, *(shape[:1] if len(shape) > 1 else (1,)),
+                                               *(max(2, d // 16) for d in sizes))).astype(np.float32))
+    mode = {1: "linear", 2: "bilinear", 3: "trilinear"}[len(sizes)]
+    fine = functional.interpolate(coarse, size=sizes, mode=mode, align_corners=True).numpy().reshape(full)
+    return (fine * 1.3 + rng.normal(size=full) * 0.1).astype(np.float32)
 
 
-def own(name):
-    """Small networks of what the libraries have little of."""
+def settle(model, feed):
+    """Scales, shifts and layer scales of a trained network's size; statistics of the samples."""
     import torch
     from torch import nn
-    conv = lambda i, o, k=3, s=1: nn.Conv2d(i, o, k, s, k // 2)
-    norm = {"style_instance": lambda c: nn.InstanceNorm2d(c, affine=True), "style_group": lambda c: nn.GroupNorm(8, c)}
-
-    class Lstm(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.cells, self.head = nn.LSTM(40, 64, 2, batch_first=True, bidirectional=True), nn.Linear(128, 10)
-
-        def forward(self, x):
-            return self.head(self.cells(x)[0][:, -1])
-
-    if name.startswith("unet"):
-        up = (lambda i, o: nn.ConvTranspose2d(i, o, 2, 2)) if name == "unet_transposed" else (
-            lambda i, o: nn.Sequential(nn.Upsample(scale_factor=2, mode="bilinear"), conv(i, o)))
-        layers = [conv(3, 24), nn.ReLU(), conv(24, 48, s=2), nn.ReLU(), conv(48, 96, s=2), nn.ReLU(), up(96, 48), nn.ReLU(),
-                  up(48, 24), nn.ReLU(), conv(24, 4)]
-    elif name.startswith("style"):
-        block = lambda i, o, s=1: [nn.ReflectionPad2d(1), nn.Conv2d(i, o, 3, s), norm[name](o), nn.ReLU()]
-        layers = block(3, 32) + block(32, 64, 2) + block(64, 64) + [nn.Upsample(scale_factor=2)] + block(64, 32) + [conv(32, 3)]
-    elif name == "face_prelu":
-        block = lambda i, o, s: [conv(i, o, s=s), nn.BatchNorm2d(o), nn.PReLU(o)]
-        layers = block(3, 32, 2) + block(32, 64, 1) + block(64, 64, 2) + block(64, 128, 2) + [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
-    elif name == "super_resolution":
-        layers = [conv(1, 32, 5), nn.Tanh(), conv(32, 16), nn.Tanh(), conv(16, 9), nn.PixelShuffle(3)]
-    elif name == "detector_leaky":
-        layers = []
-        for i, o in ((3, 16), (16, 32), (32, 64), (64, 128)):
-            layers += [conv(i, o), nn.BatchNorm2d(o), nn.LeakyReLU(0.1), nn.MaxPool2d(2)]
-        layers += [nn.Upsample(scale_factor=2), conv(128, 64, 1), nn.Mish(), conv(64, 18, 1)]
-    elif name == "tcn":
-        layers = []
-        for d in (1, 2, 4, 8):
-            layers += [nn.Conv1d(40, 40, 3, padding=d, dilation=d, groups=4), nn.GELU(), nn.Conv1d(40, 40, 1)]
-    elif name == "volumes":
-        layers = [nn.Conv3d(1, 16, 3, 2, 1), nn.ReLU(), nn.Conv3d(16, 32, 3, 1, 1), nn.InstanceNorm3d(32), nn.SiLU(),
-                  nn.ConvTranspose3d(32, 8, 2, 2)]
-    else:
-        return Lstm()
-    return nn.Sequential(*layers)
+    g = torch.Generator().manual_seed(11)
+    norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    drawn = set()
+    with torch.no_grad():
+        for m in model.modules():
+            if "norm" not in type(m).__name__.lower():
+                continue
+            for p in m.parameters(recurse=False):
+                if p.ndim == 1:
+                    centre, spread = (1, 0.15) if p is getattr(m, "weight", None) else (0, 0.2)
+                    p.copy_(centre + torch.randn(p.shape, generator=g) * spread)
+                    drawn.add(id(p))
+        for p in model.parameters():
+            if id(p) not in drawn and p.is_floating_point() and p.numel() and p.abs().max() < 2e-3:
+                p.copy_(torch.rand(p.shape, generator=g) * 0.4 + 0.2 if p.ndim <= 1
+                        else torch.randn(p.shape, generator=g) * 0.02)
+        for m in norms:
+            m.train()
+            m.reset_running_stats()
+            m.momentum = None
+        if norms:
+            model(*feed)
+        for p in model.parameters():
+            p.requires_grad_(False)
+    model.eval()
 
 
-def build(library, name):
+def export_one(folder, name):
     import torch
-
-    class Pick(torch.nn.Module):
-        """One tensor of what a model returns."""
-
-        def __init__(self, model, key):
-            super().__init__()
-            self.model, self.key = model, key
-
-        def forward(self, x):
-            return self.model(x)[self.key]
-
-    if library == "torchvision":
-        import torchvision
-        return torchvision.models.get_model(name, weights=None)
-    if library == "segmentation":
-        import torchvision
-        return Pick(torchvision.models.get_model(name, weights=None, weights_backbone=None), "out")
-    if library == "timm":
-        import timm
-        return timm.create_model(name, pretrained=False, exportable=True)
-    if library == "own":
-        return own(name)
-    import transformers as t
-    small = dict(hidden_size=256, num_hidden_layers=3, num_attention_heads=4, intermediate_size=1024, vocab_size=4000,
-                 attn_implementation="eager")
-    if name == "bert":
-        return Pick(t.BertModel(t.BertConfig(**small)), "last_hidden_state")
-    if name == "roberta":
-        return Pick(t.RobertaModel(t.RobertaConfig(**small)), "last_hidden_state")
-    if name == "gpt2":
-        return Pick(t.GPT2Model(t.GPT2Config(n_layer=3, n_embd=256, n_head=4, vocab_size=4000, use_cache=False,
-                                             attn_implementation="eager")), "last_hidden_state")
-    return Pick(t.T5EncoderModel(t.T5Config(num_layers=3, d_model=256, d_ff=1024, num_heads=4, vocab_size=4000)),
-                "last_hidden_state")
+    from sweep_networks import NETWORKS
+    build, inputs, options = NETWORKS[name]
+    to = os.path.join(folder, name)
+    os.makedirs(to, exist_ok=True)
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    torch.backends.mha.set_fastpath_enabled(False)
+    rng = np.random.default_rng(1)
+    data = {n: samples(shape, kind, rng) for n, shape, kind in inputs}
+    model = build().eval()
+    first = lambda n: tuple(torch.from_numpy(v[:n]) for v in data.values())
+    settle(model, first(2))
+    file, fixed = os.path.join(to, "model.onnx"), options.get("fixed")
+    more = dict(input_names=list(data), opset_version=options.get("opset", 17))
+    with torch.no_grad():
+        if options.get("dynamo"):
+            torch.onnx.export(model, first(2), file, dynamo=True, external_data=False,
+                              dynamic_shapes=[{0: torch.export.Dim.AUTO} for _ in data], **more)
+        else:
+            torch.onnx.export(model, first(1), file, dynamo=False,
+                              dynamic_axes=None if fixed else {n: {0: "N"} for n in data}, **more)
+    np.savez(os.path.join(to, "data.npz"), **data)
 
 
-def samples(shape, rng):
-    if len(shape) == 1:
-        return rng.integers(0, 4000, (SAMPLES, *shape), dtype=np.int64)
-    fine = rng.normal(size=(SAMPLES, *shape)).astype(np.float32)
-    for axis in range(2, len(shape) + 1):  # pixels are like their neighbours
-        fine = (fine + np.roll(fine, 1, axis) + np.roll(fine, 2, axis) + np.roll(fine, 3, axis)) / 2
-    return fine
-
-
-def export(folder, names):
-    import torch
-    for name in names or ARCHITECTURES:
-        library, own_name, shape = ARCHITECTURES[name]
-        to = os.path.join(folder, name)
-        os.makedirs(to, exist_ok=True)
-        torch.manual_seed(1)
-        x = samples(shape, np.random.default_rng(1))
-        model = build(library, own_name)
-        for m in model.modules():  # statistics of the samples
-            if isinstance(m, torch.nn.modules.batchnorm._BatchNorm):
-                m.momentum = None
-        with torch.no_grad():
-            model.train()(torch.from_numpy(x))
-        torch.onnx.export(model.eval(), torch.from_numpy(x[:1]), os.path.join(to, "model.onnx"), opset_version=17,
-                          input_names=["x"], dynamic_axes={"x": {0: "N"}}, dynamo=False)
-        np.savez(os.path.join(to, "data.npz"), x=x)
-        print(name, flush=True)
+def export(a):
+    """Each network in a process of its own: exporters leave much behind, and some do not end."""
+    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+    from sweep_networks import NETWORKS
+    for name in a.names or NETWORKS:
+        to = os.path.join(a.folder, name)
+        if not a.again and (os.path.exists(f"{to}/data.npz") or os.path.exists(f"{to}/refused.txt")):
+            continue
+        start, code = time.time(), f"import sweep; sweep.export_one({a.folder!r}, {name!r})"
+        try:
+            r = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=sys.path[0], capture_output=True, text=True,
+                               timeout=a.timeout)
+            problem = (r.stderr.strip().splitlines() or ["ended early"])[-1] if r.returncode else ""
+        except subprocess.TimeoutExpired:
+            problem = "too slow"
+        if problem:
+            os.makedirs(to, exist_ok=True)
+            with open(f"{to}/refused.txt", "w") as f:
+                f.write(problem + "\n")
+        print(f"{name} {time.time() - start:.0f} s {problem[:200]}", flush=True)
 
 
 # ---- measuring
 
 class Qbench:
-    def __init__(self, program, folder, threads):
-        self.program, self.folder, self.threads = program, folder, threads
+    def __init__(self, program, folder, threads, batch):
+        self.program, self.folder, self.threads, self.batch = program, folder, threads, batch
 
     def call(self, *arguments):
         r = subprocess.run([self.program, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=600)
@@ -174,7 +138,7 @@ class Qbench:
 
     def bench(self, form, *more):
         model = "model.static.onnx" if form == "qdq" else "model.onnx"
-        return json.loads(self.call("bench", "--model", model, *(["--int8"] if form == "int8" else []), "--batch", "1",
+        return json.loads(self.call("bench", "--model", model, *(["--int8"] if form == "int8" else []), "--batch", str(self.batch),
                                     "--threads", str(self.threads), "--json", "-", "-q", *more))
 
     def turn(self, form, seconds):
@@ -192,21 +156,23 @@ class Qbench:
         return [np.array([number(v) for v in x["values"]]) for x in o], [dict(s, ms=m["medianMs"]) for s, m in zip(l, p[1:])]
 
 
-def sessions(path, threads):
+def sessions(path, a, feed):
     """Peers that take the file: name -> call with a feed."""
     import onnxruntime as ort
     options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 4
+    options.intra_op_num_threads, options.log_severity_level = a.threads, 4
     options.add_session_config_entry("session.force_spinning_stop", "1")  # between turns
     s = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     peers = {"onnxruntime": lambda feed: s.run(None, feed)}
+    if a.no_openvino:
+        return peers
     try:
         import openvino
         core = openvino.Core()
         model = core.read_model(path)
-        one = {i: [1, *list(i.partial_shape)[1:]] for i in model.inputs}
-        model.reshape(one)
-        compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"})
+        model.reshape({i: list(feed[i.any_name].shape) for i in model.inputs})
+        compiled = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": a.threads, "PERFORMANCE_HINT": "LATENCY",
+                                                     "INFERENCE_PRECISION_HINT": "f32"})
         request = compiled.create_infer_request()
         peers["openvino"] = lambda feed: request.infer(dict(zip(compiled.inputs, feed.values())))
     except Exception as e:  # it is not there, or does not take the file
@@ -242,6 +208,8 @@ def sqnr(expected, got):
 
 def write_static(file, data):
     """The Q/DQ file of onnxruntime's tool."""
+    import logging
+    logging.disable(logging.WARNING)
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
     class Reader(CalibrationDataReader):
@@ -267,18 +235,18 @@ def plain_of(steps):
 def measure(a, name):
     folder = os.path.join(a.folder, name)
     file = lambda f: os.path.join(folder, f)
-    q, row = Qbench(a.qbench, folder, a.threads), {"name": name, "ms": {}, "plain": {}, "errors": {}}
+    q, row = Qbench(a.qbench, folder, a.threads, a.batch), {"name": name, "ms": {}, "plain": {}, "errors": {}}
     data = dict(np.load(file("data.npz")))
-    feed = {k: np.ascontiguousarray(v[3:4]) for k, v in data.items()}
+    feed = {k: np.ascontiguousarray(v[3:4] if a.batch == 1 else v[:a.batch]) for k, v in data.items()}
     peers = {}
-    for form in FORMS:
+    for form in a.forms:
         try:
             if form == "int8" and not os.path.exists(file("model.calib.h5")):
                 q.call("calibrate", "--model", "model.onnx", "--data", "data.npz", "--method", "minmax", "-q")
             if form == "qdq" and not os.path.exists(file("model.static.onnx")):
                 write_static(file, data)
             if form != "int8":
-                peers[form] = sessions(file("model.static.onnx" if form == "qdq" else "model.onnx"), a.threads)
+                peers[form] = sessions(file("model.static.onnx" if form == "qdq" else "model.onnx"), a, feed)
             if form == "fp32":
                 expected = peers[form]["onnxruntime"](feed)
             got, steps = q.outputs(form, feed)
@@ -290,7 +258,7 @@ def measure(a, name):
             row["errors"][form] = str(e).strip()[-300:]
     best = collections.defaultdict(lambda: float("inf"))
     for _ in range(a.turns):
-        for form in FORMS:
+        for form in a.forms:
             if form in row["plain"]:
                 best[form] = min(best[form], q.turn(form, a.seconds))
             for peer, call in peers.get(form, {}).items():
@@ -300,14 +268,33 @@ def measure(a, name):
     return row
 
 
+def measured(a, name):
+    """The row of a network, in a process of its own: peers crash, too."""
+    try:
+        r = subprocess.run([sys.executable, "-W", "ignore", __file__, "row", a.folder, name, "--qbench", a.qbench, "--threads",
+                            str(a.threads), "--turns", str(a.turns), "--seconds", str(a.seconds), "--batch", str(a.batch),
+                            "--forms", *a.forms, *(["--no-openvino"] if a.no_openvino else [])],
+                           capture_output=True, text=True, timeout=1200)
+    except subprocess.TimeoutExpired:
+        return {"name": name, "ms": {}, "plain": {}, "errors": {"all": "too slow"}}
+    if r.returncode < 0 and (not a.no_openvino or "qdq" in a.forms):
+        forms = [f for f in a.forms if not a.no_openvino or f != "qdq"]
+        print(f"  {name}: a peer ended with signal {-r.returncode}; once more without OpenVINO or its file", file=sys.stderr)
+        return measured(argparse.Namespace(**{**vars(a), "no_openvino": True, "forms": forms}), name)
+    if r.returncode:
+        return {"name": name, "ms": {}, "plain": {}, "errors": {"all": r.stderr.strip()[-300:]}}
+    return json.loads(r.stdout.splitlines()[-1])
+
+
 def run(a):
     rows = {r["name"]: r for r in (json.load(open(a.rows))["rows"] if os.path.exists(a.rows) else [])}
     for name in a.names or sorted(os.listdir(a.folder)):
         if name in rows and not a.again or not os.path.exists(os.path.join(a.folder, name, "data.npz")):
             continue
-        rows[name] = measure(a, name)
+        rows[name] = measured(a, name)
         with open(a.rows + ".new", "w") as f:
-            json.dump({"threads": a.threads, "turns": a.turns, "seconds": a.seconds, "rows": list(rows.values())}, f, indent=1)
+            json.dump({"threads": a.threads, "turns": a.turns, "seconds": a.seconds, "batch": a.batch,
+                       "rows": list(rows.values())}, f, indent=1)
         os.replace(a.rows + ".new", a.rows)
         print(name, rows[name]["ms"], rows[name]["errors"] or "", flush=True)
 
@@ -382,25 +369,35 @@ def report(a):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = p.add_subparsers(dest="verb", required=True)
-    for verb in ("export", "run"):
+    v = verbs.add_parser("export")
+    v.add_argument("folder", type=os.path.abspath)
+    v.add_argument("names", nargs="*")
+    v.add_argument("--again", action="store_true", help="also networks that are there")
+    v.add_argument("--timeout", type=float, default=300, help="seconds for a network")
+    for verb in ("run", "row"):  # a row is what run starts for each network
         v = verbs.add_parser(verb)
-        v.add_argument("folder")
+        v.add_argument("folder", type=os.path.abspath)
         v.add_argument("names", nargs="*")
-    v.add_argument("--qbench", default="qbench")
-    v.add_argument("--rows", default="rows.json")
-    v.add_argument("--threads", type=int, default=2)
-    v.add_argument("--turns", type=int, default=3)
-    v.add_argument("--seconds", type=float, default=0.3, help="of a turn")
-    v.add_argument("--again", action="store_true", help="also networks that have a row")
+        v.add_argument("--qbench", default="qbench")
+        v.add_argument("--threads", type=int, default=2)
+        v.add_argument("--batch", type=int, default=1)
+        v.add_argument("--turns", type=int, default=3)
+        v.add_argument("--seconds", type=float, default=0.3, help="of a turn")
+        v.add_argument("--forms", nargs="+", default=FORMS, choices=FORMS)
+        v.add_argument("--no-openvino", action="store_true")
+        v.add_argument("--rows", default="rows.json")
+        v.add_argument("--again", action="store_true", help="also networks that have a row")
     v = verbs.add_parser("report")
     v.add_argument("rows")
     v.add_argument("--against", help="rows of another build: exit 1 where this one lost ground")
     v.add_argument("--limit", type=float, default=1.25, help="times its former ratio")
     v.add_argument("--markdown", help="page whose table is written anew")
     a = p.parse_args()
-    if a.verb == "export":
-        return export(a.folder, a.names)
-    return sys.exit(report(a)) if a.verb == "report" else run(a)
+    if a.verb == "row":
+        return print(json.dumps(measure(a, a.names[0])))
+    if a.verb == "report":
+        return sys.exit(report(a))
+    return export(a) if a.verb == "export" else run(a)
 
 
 if __name__ == "__main__":
