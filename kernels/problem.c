@@ -155,6 +155,18 @@ int32_t qb_kind_outputs(qb_kind kind) {
     return kind == QB_KIND_RECURRENT || kind == QB_KIND_DYNAMIC_QUANTIZE ? 3 : 1;
 }
 
+bool qb_kind_has_window(qb_kind kind) {
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL ||
+           kind == QB_KIND_CONV_POOL;
+}
+
+bool qb_kind_is_row_major(qb_kind kind) {
+    return kind == QB_KIND_MATMUL || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
+           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION || kind == QB_KIND_REDUCE ||
+           kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
+           kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE;
+}
+
 double qb_problem_flops(const qb_problem *p) {
     double out = count_of(&p->out.shape, 0);
     switch (p->kind) {

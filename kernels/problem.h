@@ -254,6 +254,10 @@ enum {
 
 /* Results of a kernel: qb_launch.out and those in qb_launch.more. */
 int32_t qb_kind_outputs(qb_kind kind);
+/* Does it slide windows over images? */
+bool qb_kind_has_window(qb_kind kind);
+/* Do its dimensions mean something else than channels and pixels, so that it is row-major only? */
+bool qb_kind_is_row_major(qb_kind kind);
 /* Gates of a cell: rows of W and R for each hidden unit. */
 int32_t qb_cell_gates(qb_cell_kind cell);
 

@@ -5,11 +5,6 @@
 
 static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
 
-static bool is_window_kind(qb_kind kind) {
-    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_POOL ||
-           kind == QB_KIND_CONV_POOL;
-}
-
 static void add_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
                           qb_layout layout, bool slices, const qb_desc *out_slice,
                           qb_candidates *f) {
@@ -59,16 +54,11 @@ static qb_layout given_layout(const qb_lowering *b, const qb_group *group, const
 static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_problem *p,
                           qb_layout *layouts) {
     int32_t n = 0;
-    bool rows = p->kind == QB_KIND_MATMUL || p->kind == QB_KIND_LAYER_NORM ||
-                p->kind == QB_KIND_STRIDED_COPY || p->kind == QB_KIND_GATHER ||
-                p->kind == QB_KIND_ATTENTION || p->kind == QB_KIND_MATMUL_INTEGER ||
-                p->kind == QB_KIND_MATMUL_SCALED || p->kind == QB_KIND_DYNAMIC_QUANTIZE ||
-                p->kind == QB_KIND_REDUCE || p->kind == QB_KIND_RECURRENT;
-    if (!is_spatial(&p->out.shape) || rows) {
+    if (!is_spatial(&p->out.shape) || qb_kind_is_row_major(p->kind)) {
         layouts[n++] = QB_LAYOUT_ROW;
         return n;
     }
-    if (is_window_kind(p->kind)) {
+    if (qb_kind_has_window(p->kind)) {
         layouts[n++] = b->spatial;
         layouts[n++] = QB_LAYOUT_ANY;
     } else if (given_layout(b, group, p) != QB_LAYOUT_ANY) {
@@ -104,7 +94,7 @@ bool qb_lower_is_sum(const qb_lowering *b, const qb_group *group) {
 
 static bool wants_padding(const qb_lowering *b, const qb_group *group, qb_desc *out) {
     const qb_shape *shape = &b->graph->values[group->out].shape;
-    const bool writes_slices = is_window_kind(group->kind) || qb_lower_is_sum(b, group);
+    const bool writes_slices = qb_kind_has_window(group->kind) || qb_lower_is_sum(b, group);
     if (strcmp(b->backends.name[0], "cpu") != 0 || !writes_slices || !is_spatial(shape))
         return false;
     *out = qb_lower_desc(b, group->out, QB_LAYOUT_NHWC);
