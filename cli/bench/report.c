@@ -6,6 +6,7 @@
 
 #include "base/sort.h"
 #include "cli/out/json.h"
+#include "cli/out/steps.h"
 
 /* As trtexec warns: above this, the clock or other work disturbs. */
 #define UNSTABLE_CV 0.025
@@ -223,15 +224,11 @@ json_t *qb_bench_times_json(const qb_bench *bench) {
 }
 
 json_t *qb_bench_layers_json(const qb_engine *engine) {
-    json_t *list = json_array();
+    json_t *list = qb_steps_json(engine);
     for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
         qb_step_info s;
         qb_engine_step(engine, i, &s);
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:s, s:s, s:o, s:f, s:f}", "name",
-                                              qb_json_text(s.name), "op", s.op, "tactic", s.tactic,
-                                              "impl", s.impl, "dtype", qb_dtype_text(s.dtype),
-                                              "output", qb_json_text(s.output), "flops", s.flops,
-                                              "bytes", s.bytes));
+        json_object_set_new(json_array_get(list, (size_t)i), "output", qb_json_text(s.output));
     }
     return list;
 }
