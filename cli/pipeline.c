@@ -4,13 +4,17 @@
 #include "cli/pipeline.h"
 
 #include "base/file.h"
+#include "cli/settings/inputs.h"
 #include "cli/stages/stages_internal.h"
 
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
                         qb_graph **out, qb_optimize_report *report) {
     const qb_optimize_options options = {.disabled = project->disabled};
+    qb_onnx_part sized = part ? *part : (qb_onnx_part){0};
     qb_graph *graph;
-    QB_TRY(qb_onnx_load_part(cx, project->model, part, &graph));
+    if (!sized.user) sized.user = project->shapes;
+    sized.size_inputs = sized.user ? qb_size_inputs : NULL;
+    QB_TRY(qb_onnx_load_part(cx, project->model, &sized, &graph));
     const qb_status status = qb_optimize(cx, graph, &options, report);
     if (status == QB_OK)
         *out = graph;
@@ -54,7 +58,8 @@ qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_s
     QB_GO(qb_precision_parse(cx, settings->precision, &precision));
     const char *refusal = qb_precision_spec(&precision, &spec);
     if (refusal) QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", settings->precision, refusal));
-    QB_GO(qb_stage_load(cx, project, NULL, &graph, NULL));
+    const qb_onnx_part sized = {.user = settings->sizes->shapes};
+    QB_GO(qb_stage_load(cx, project, &sized, &graph, NULL));
     QB_GO(qb_build_sizes_parse(cx, project, settings->sizes, graph, &spec, &sizes));
     if (qb_precision_is_quantized(&precision))
         QB_GO(qb_build_quantize(cx, project, &precision, &spec, &graph, &built));

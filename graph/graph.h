@@ -160,6 +160,10 @@ typedef struct qb_onnx_part {
     const char *const *inputs;  /* all inputs of the part; none: the model's, where it needs them */
     const char *const *outputs; /* in this order; none: the model's */
     int32_t n_inputs, n_outputs;
+    /* Called before branches are chosen, where there are any: may give open dimensions of the
+     * graph's inputs a size, on which conditions and lengths of loops can depend. NULL: none. */
+    qb_status (*size_inputs)(qb_ctx *cx, qb_graph *graph, const void *user);
+    const void *user;
 } qb_onnx_part;
 /* Inputs that the file does not describe (value_info) get the types and shapes that the nodes
  * before them lead to, which must be supported then. QB_STATUS_NOTFOUND lists tensors with names

@@ -298,9 +298,11 @@ static qb_status write_dot(qb_ctx *cx, const qb_graph *graph, const char *path) 
 }
 
 /* The model before and after the optimizer. */
-static qb_status load(qb_ctx *cx, const qb_project *project, findings *f, qb_graph **out) {
+static qb_status load(qb_ctx *cx, const qb_project *project, const char *shapes, findings *f,
+                      qb_graph **out) {
     const qb_optimize_options wanted = {.disabled = project->disabled};
-    QB_TRY(qb_onnx_load(cx, project->model, out));
+    const qb_onnx_part part = {.size_inputs = shapes ? qb_size_inputs : NULL, .user = shapes};
+    QB_TRY(qb_onnx_load_part(cx, project->model, &part, out));
     f->graph = *out;
     f->ops_before = count_ops(cx, *out);
     QB_TRY(qb_optimize(cx, *out, &wanted, &f->report));
@@ -356,7 +358,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     findings f = {0};
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
-    QB_GO(load(cx, &project, &f, &graph));
+    QB_GO(load(cx, &project, o->shapes, &f, &graph));
     if (o->dot) QB_GO(write_dot(cx, graph, o->dot));
     QB_GO(build(cx, o, &project, graph, &engine));
     QB_GO(print(cx, o, graph,

@@ -19,6 +19,28 @@ qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, q
                    input->name, qb_shape_text(&input->shape, text, sizeof text), input->name);
 }
 
+qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text) {
+    qb_status status = QB_OK;
+    const size_t n = (size_t)graph->n_inputs;
+    qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
+    const char **names = qb_alloc(cx, n, sizeof *names);
+    if (!shapes || !names) QB_GO(cx->code);
+    for (size_t i = 0; i < n; i++) {
+        names[i] = graph->values[graph->inputs[i]].name;
+        shapes[i] = graph->values[graph->inputs[i]].shape;
+    }
+    QB_GO(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
+    for (size_t i = 0; i < n; i++) {
+        qb_value *input = &graph->values[graph->inputs[i]];
+        for (int32_t d = 0; d < input->shape.rank && shapes[i].rank == input->shape.rank; d++)
+            if (input->shape.dim[d] < 0) input->shape.dim[d] = shapes[i].dim[d];
+    }
+out:
+    qb_free(names);
+    qb_free(shapes);
+    return status;
+}
+
 qb_status qb_bench_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, int64_t batch,
                           qb_shape **out) {
     qb_status status = QB_OK;

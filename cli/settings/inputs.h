@@ -7,6 +7,8 @@
 /* The model's own shape of an input; a first dimension without a size is the batch. */
 qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, qb_shape *out);
 
+/* Open dimensions of a model's inputs by --shapes, `text`; for qb_onnx_part. */
+qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text);
 /* One shape an input of the graph, new memory. `text`: "in:1x3x224x224,in2:8x128", the part before
  * the last colon is the name; NULL or an input left out: the model's own shape with a symbolic
  * first dimension = batch. */

@@ -244,7 +244,8 @@ static qb_status unknown_op(qb_ctx *cx, qb_onnx_reader *reader, size_t index,
                             const Onnx__NodeProto *proto) {
     static const struct {
         const char *op, *why;
-    } control[] = {{"If", "runs only where its condition is a constant"},
+    } control[] = {{"If", "runs only where its condition is a constant, or follows from sizes "
+                          "(--shapes gives those that the file leaves open)"},
                    {"Loop", "runs only where its number of iterations (at most 1024) and its "
                             "condition are constants"},
                    {"Scan", "runs only from opset 9 on and where the length of its inputs is known "

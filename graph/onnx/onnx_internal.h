@@ -146,9 +146,10 @@ typedef struct qb_onnx_source {
 } qb_onnx_source;
 
 typedef struct qb_onnx_reader {
-    bool as_written; /* see qb_onnx_load_as_written */
-    bool partial;    /* reads what one value depends on: nobody asks why it fails */
-    bool unfolded;   /* see qb_onnx_load_unfolded */
+    bool as_written;          /* see qb_onnx_load_as_written */
+    bool partial;             /* reads what one value depends on: nobody asks why it fails */
+    bool unfolded;            /* see qb_onnx_load_unfolded */
+    const qb_onnx_part *part; /* NULL: all of the model */
     qb_graph *graph;
     Onnx__ModelProto *model; /* without the graph */
     Onnx__GraphProto *proto; /* without initializers */

@@ -192,6 +192,22 @@ static qb_status add_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
     return QB_OK;
 }
 
+static bool has_branches(const qb_onnx_reader *reader) {
+    const Onnx__GraphProto *proto = reader->proto;
+    bool found = reader->model->n_functions > 0;
+    for (size_t i = 0; i < proto->n_node && !found; i++)
+        for (size_t k = 0; k < proto->node[i]->n_attribute && !found; k++)
+            found = proto->node[i]->attribute[k]->g != NULL;
+    return found;
+}
+
+static qb_status size_inputs(qb_ctx *cx, qb_onnx_reader *reader) {
+    const qb_onnx_part *part = reader->part;
+    return part && part->size_inputs && has_branches(reader)
+               ? part->size_inputs(cx, reader->graph, part->user)
+               : QB_OK;
+}
+
 /* A value that the file lists as an output once more: a copy under a new name. -1 on failure. */
 static int32_t add_second_output(qb_ctx *cx, qb_graph *graph, int32_t id) {
     const char *name = graph->values[id].name;
@@ -308,6 +324,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
         QB_TRY(add_initializer(cx, reader, i, initializers->span[i]));
     reader->file_bytes = bytes.size + reader->externals.bytes;
     QB_TRY(add_inputs(cx, reader));
+    QB_TRY(size_inputs(cx, reader));
     QB_TRY(qb_onnx_read_nodes(cx, reader));
     QB_TRY(add_outputs(cx, reader));
     QB_TRY(check_all_made(cx, graph));
@@ -364,7 +381,9 @@ static qb_status parse(qb_ctx *cx, const char *source, const char *by, qb_span b
                   ? qb_fail_kind(cx, "not an ONNX model", bytes.data, bytes.size)
                   : qb_wrap(cx, "not an ONNX model, or a damaged one"));
     QB_GO(unpack_model(cx, reader, bytes, &initializers));
-    if (part) QB_GO(qb_onnx_cut(cx, reader, part, &initializers));
+    reader->part = part;
+    if (part && part->n_inputs + part->n_outputs > 0)
+        QB_GO(qb_onnx_cut(cx, reader, part, &initializers));
     if (part && part->n_inputs > 0) QB_GO(read_before(cx, reader, source, bytes, how));
     QB_GO(qb_graph_create(cx, &reader->graph));
     QB_GO(build(cx, reader, source, bytes, &initializers));

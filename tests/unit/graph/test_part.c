@@ -127,6 +127,68 @@ static void ends_that_do_not_belong_together(void **state) {
     assert_refused("b", "a y", QB_STATUS_INVALID, "need the model's input 'x' as well");
 }
 
+/* ---- branches by sizes ---- */
+
+static void add_branch(ob *attrs, const char *name, const char *op) {
+    ob attr = {0}, graph = {0};
+    ob_node(&graph, op, "", "x", "made", NULL);
+    ob_output(&graph, "made", QB_DTYPE_F32, NULL);
+    ob_text(&attr, 1, name);
+    ob_message(&attr, 6, &graph);
+    ob_int(&attr, 20, 5); /* a graph */
+    ob_message(attrs, 5, &attr);
+}
+
+/* x of N x L -> y: Relu where L is 2, else Neg. */
+static void branches_bytes(ob *model) {
+    static const int64_t one = 1, two = 2;
+    ob graph = {0}, attrs = {0};
+    ob_node(&graph, "Shape", "", "x", "sizes", NULL);
+    ob_node(&graph, "Gather", "", "sizes one", "length", NULL);
+    ob_node(&graph, "Equal", "", "length two", "is_two", NULL);
+    add_branch(&attrs, "then_branch", "Relu");
+    add_branch(&attrs, "else_branch", "Neg");
+    ob_node(&graph, "If", "choice", "is_two", "y", &attrs);
+    ob_initializer(&graph, "one", QB_DTYPE_S64, "", &one, sizeof one);
+    ob_initializer(&graph, "two", QB_DTYPE_S64, "", &two, sizeof two);
+    ob_input(&graph, "x", QB_DTYPE_F32, "N,L");
+    ob_output(&graph, "y", QB_DTYPE_F32, NULL);
+    ob_model(model, 8, 17, &graph);
+}
+
+static qb_status set_length(qb_ctx *cx, qb_graph *graph, const void *user) {
+    (void)cx;
+    graph->values[graph->inputs[0]].shape.dim[1] = *(const int64_t *)user;
+    return QB_OK;
+}
+
+static void sizes_that_are_given_choose_branches(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    for (int64_t length = 1; length <= 3; length++) {
+        ob model = {0};
+        qb_graph *graph = NULL;
+        const qb_onnx_part part = {.size_inputs = length > 1 ? set_length : NULL, .user = &length};
+        branches_bytes(&model);
+        const qb_status status =
+            qb_onnx_parse_part(&cx, "m.onnx", model.data, model.size, &part, &graph);
+        ob_free(&model);
+        if (length == 1) { /* nothing is given */
+            assert_int_equal(status, QB_STATUS_UNSUPPORTED);
+            assert_non_null(strstr(cx.message, "--shapes"));
+            qb_ctx_clear(&cx);
+            continue;
+        }
+        assert_ok(&cx, status);
+        char *text = ob_text_of(&cx, graph);
+        assert_non_null(strstr(text, length == 2 ? "Relu" : "Neg"));
+        assert_null(strstr(text, length == 2 ? "Neg" : "Relu"));
+        qb_free(text);
+        qb_graph_free(graph);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_lies_beyond_is_not_read),
@@ -135,6 +197,7 @@ int main(void) {
         cmocka_unit_test(names_that_are_not_there),
         cmocka_unit_test(outputs_are_no_advice_for_inputs),
         cmocka_unit_test(ends_that_do_not_belong_together),
+        cmocka_unit_test(sizes_that_are_given_choose_branches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
