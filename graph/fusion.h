@@ -11,6 +11,7 @@
  *   SOFTMAX          alone, or with Where(IsNaN(s), 0, s)
  *   UNARY, POOL, CONCAT   alone
  *   CHAIN            none: qb_fuse_chains makes them of the others
+ *   STRIDED_COPY     none: qb_fuse_views makes them of the others
  *   CONV_POOL        none: an engine joins a CONV and the MaxPool that alone reads it
  *   NODE             the rest: computed convolution weights, a Gemm whose C is no constant row,
  * types other than f32 and quantized ones, per-channel activations ...
@@ -38,7 +39,8 @@ typedef struct qb_group {
     int32_t out; /* the value that reaches memory; NODE: the first output */
     qb_act act;
     bool act_first;
-    const qb_chain *chain; /* CHAIN; in the arena of the groups */
+    const qb_chain *chain;     /* CHAIN; in the arena of the groups */
+    const qb_strided *strided; /* STRIDED_COPY; the same */
 } qb_group;
 
 typedef struct qb_groups {
@@ -50,21 +52,35 @@ typedef struct qb_groups {
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
+/* Does whoever asks have a kernel for it? */
+typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
+
 /* Data and result of operators that only move elements get one form, quantized values where one of
  * both has them, with an Identity that converts before or behind; a Split becomes a Slice for each
  * part. Weights in quantized values become reals where their layer cannot compute with integers.
- * The results are the same. For engines of the host. Shapes must be known. */
-qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+ * The results are the same. Shapes must be known. A Split that feeds an Attention stays where
+ * `packs` takes the problem of reading what it would split (NULL: nowhere). */
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, const void *user,
+                            int32_t *n_changes);
 
 /* Elementwise operators that follow each other become one group of kind CHAIN wherever `accept`
  * takes its problem: nodes with a function (qb_op_kernel.function) and groups BINARY and UNARY that
  * have the shape of the last one's result and are read by others of the chain alone. Quantized
  * values between them are rounded inside, so that the results are the same. A node without a kernel
- * of its own is a chain even when it is alone. For engines of the host, behind qb_fuse: what lies
- * inside is gone. Shapes must be known. */
-typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
+ * of its own is a chain even when it is alone. Behind qb_fuse: what lies inside is gone. Shapes
+ * must be known. */
 qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
                          const void *user, qb_groups *groups);
+
+/* Operators that only move elements (QB_TRAIT_VIEW, qb_op.strided), each read by the next alone,
+ * become one group of kind STRIDED_COPY wherever they are one copy (qb_strided_compose) and
+ * `accept` takes its problem. Behind qb_fuse. Shapes must be known. */
+qb_status qb_fuse_views(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept, const void *user,
+                        qb_groups *groups);
+
+/* The elements of input 0 that a group of one node, or of kind STRIDED_COPY, moves to its result;
+ * false: it does anything else. */
+bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *out);
 
 /* Is it a depthwise convolution of one pixel on a model's own image, which is what the optimizer
  * makes of its normalization? That stays in floats: it prepares what is quantized. */

@@ -160,6 +160,18 @@ static qb_status match_constant(qb_rewrite *rw, int32_t index) {
     return convert(rw, real, y);
 }
 
+/* Is it a Split whose Attention reads what it would split? */
+static bool stays_packed(const qb_graph *graph, int32_t index, qb_chain_filter packs,
+                         const void *user) {
+    const int32_t attention = packs ? qb_attention_fed_by(graph, index) : -1;
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    if (attention < 0 || !qb_node_problem(graph, &graph->nodes[attention], in, &problem))
+        return false;
+    qb_attention_pack(&problem, in);
+    return packs(user, &problem);
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
@@ -184,31 +196,33 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     return finalize(rw, index);
 }
 
-static qb_status each(qb_rewrite *rw, qb_match matches) {
+static qb_status each(qb_rewrite *rw, qb_match matches, qb_chain_filter packs, const void *user) {
     for (int32_t i = 0; i < rw->graph->n_nodes; i++) { /* those that are added, too */
-        if (!rw->graph->nodes[i].op) continue;
+        if (!rw->graph->nodes[i].op || stays_packed(rw->graph, i, packs, user)) continue;
         QB_TRY(qb_rewrite_refresh(rw));
         QB_TRY(matches(rw, i));
     }
     return qb_rewrite_tidy(rw);
 }
 
-static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, int32_t *n_changes) {
+static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, qb_chain_filter packs,
+                         const void *user, int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph};
-    const qb_status status = each(&rw, matches);
+    const qb_status status = each(&rw, matches, packs, user);
     *n_changes += rw.n_changes;
     qb_rewrite_release(&rw);
     return status;
 }
 
-qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
+qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, const void *user,
+                            int32_t *n_changes) {
     int32_t found = 1, folded;
     *n_changes = 0;
     while (found > 0) {
         found = 0;
-        QB_TRY(rewrite(cx, graph, match_constant, &found));
+        QB_TRY(rewrite(cx, graph, match_constant, packs, user, &found));
         if (found > 0) QB_TRY(qb_graph_fold(cx, graph, &folded));
         *n_changes += found;
     }
-    return rewrite(cx, graph, match, n_changes);
+    return rewrite(cx, graph, match, packs, user, n_changes);
 }

@@ -74,11 +74,11 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_SOFTMAX: p->axis = axis_of(node, in[0].shape.rank, -1); return QB_OK;
     case QB_KIND_CONCAT: p->axis = axis_of(node, p->out.shape.rank, 0); return QB_OK;
     case QB_KIND_UNARY:
+    case QB_KIND_STRIDED_COPY:
     case QB_KIND_CHAIN: return QB_OK;
     case QB_KIND_NODE:
     case QB_KIND_COPY:
     case QB_KIND_LAYER_NORM:
-    case QB_KIND_STRIDED_COPY:
     case QB_KIND_RESIZE:
     case QB_KIND_GATHER:
     case QB_KIND_ATTENTION:
@@ -106,6 +106,7 @@ qb_status qb_group_problem(qb_ctx *cx, const qb_graph *graph, const qb_group *gr
                     .act_first = group->act_first,
                     .chain = group->chain,
                     .zero_nan = group->kind == QB_KIND_SOFTMAX && group->n_nodes > 1};
+    if (group->strided) p.strided = *group->strided;
     if (group->n_in > QB_MAX_INPUTS)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s '%s': expected at most %d inputs, got %d",
                        anchor->op->name, anchor->name, QB_MAX_INPUTS, group->n_in);

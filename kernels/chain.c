@@ -12,8 +12,9 @@ int32_t qb_function_arguments(qb_function function) {
 bool qb_chain_type(const qb_desc *desc) {
     const bool quantized = desc->dtype == QB_DTYPE_U8 || desc->dtype == QB_DTYPE_S8;
     if (quantized) return desc->q.n == 1;
-    return desc->q.n == 0 && (desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_BOOL ||
-                              desc->dtype == QB_DTYPE_S32 || desc->dtype == QB_DTYPE_S64);
+    return desc->q.n == 0 && (desc->dtype == QB_DTYPE_F32 || desc->dtype == QB_DTYPE_F16 ||
+                              desc->dtype == QB_DTYPE_BOOL || desc->dtype == QB_DTYPE_S32 ||
+                              desc->dtype == QB_DTYPE_S64);
 }
 
 static bool broadcasts(const qb_shape *from, const qb_shape *to) {

@@ -51,8 +51,9 @@ typedef struct qb_chain {
 
 /* Arguments of a function, 1 to 3. */
 int32_t qb_function_arguments(qb_function function);
-/* Can a step read or write this type? Reals, 8-bit values with one scale, and without scales
- * conditions and integers of 32 and 64 bits, which are made floats (and results integers again). */
+/* Can a step read or write this type? Reals (a device's also in f16), 8-bit values with one scale,
+ * and without scales conditions and integers of 32 and 64 bits, which are made floats (and results
+ * integers again). */
 bool qb_chain_type(const qb_desc *desc);
 /* Are registers and types in order, and do the inputs broadcast to the output? */
 bool qb_chain_valid(const qb_problem *p);

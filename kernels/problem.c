@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/strbuf.h"
 #include "kernels/chain.h"
 
 const char *qb_kind_text(qb_kind kind) {
@@ -165,6 +166,19 @@ bool qb_kind_is_row_major(qb_kind kind) {
            kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION || kind == QB_KIND_REDUCE ||
            kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
            kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE;
+}
+
+void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
+    if (p->reduce) qb_strbuf_addf(text, ";%d:%x", (int)p->reduce, (unsigned)p->axes);
+    for (int32_t d = 0; p->kind == QB_KIND_STRIDED_COPY && d < p->strided.rank; d++)
+        qb_strbuf_addf(text, "%c%lld*%lld", d == 0 ? ';' : ',', (long long)p->strided.dim[d],
+                       (long long)p->strided.stride[d]);
+    for (int32_t i = 0; p->chain && i < p->chain->n_operations; i++) {
+        const qb_chain_operation *o = &p->chain->operation[i];
+        qb_strbuf_addf(text, "%c%d", i == 0 ? ';' : ',', (int)o->function);
+        for (int32_t a = 0; a < qb_function_arguments(o->function); a++)
+            qb_strbuf_addf(text, ":%d", (int)o->in[a]);
+    }
 }
 
 double qb_problem_flops(const qb_problem *p) {

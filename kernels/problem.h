@@ -272,6 +272,9 @@ bool qb_problem_is_scale(const qb_problem *p);
 /* A MATMUL_INTEGER of operands without scales, with zero points of their types: one, or one for
  * each column of a weight of two dimensions? */
 bool qb_problem_is_integer(const qb_problem *p);
+struct qb_strbuf;
+/* Appends what tells two strided copies, reductions or chains of the same tensors apart. */
+void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text);
 /* Multiply-adds times two of the anchor; 0 for data movement. */
 double qb_problem_flops(const qb_problem *p);
 

@@ -1,39 +1,6 @@
 /* Nodes that move nothing: their result is the data's memory, seen with other dimensions. */
 #include "engine/realize/lowering_internal.h"
-
-/* The layout of the value on the device that lies channels last, whole; -1: none. */
-static int32_t find_channels_last(const qb_lowering *b, int32_t value) {
-    const qb_engine *e = b->engine;
-    for (int32_t id = b->value[value].layout; id >= 0; id = e->layouts[id].next) {
-        const qb_desc *d = &e->layouts[id].desc;
-        if (qb_layout_on_device(e, id) && d->layout == QB_LAYOUT_NHWC && d->channel_total == 0)
-            return id;
-    }
-    return -1;
-}
-
-/* [N, C, 14, 14] as [N, C, 196]: both lie channels last as they are. */
-static bool keeps_channels(const qb_shape *in, const qb_shape *out) {
-    return in->rank >= 3 && in->rank <= 5 && out->rank >= 3 && out->rank <= 5 &&
-           in->dim[0] == out->dim[0] && in->dim[1] == out->dim[1];
-}
-
-/* Does it make [N, ..., C] of [N, C, ...]? */
-static bool moves_channels_last(const qb_lowering *b, const qb_node *node) {
-    qb_desc in[QB_MAX_INPUTS];
-    qb_problem p;
-    if (!qb_node_problem(b->graph, node, in, &p) || p.kind != QB_KIND_STRIDED_COPY) return false;
-    const qb_shape *x = &in[0].shape;
-    const qb_strided *s = &p.strided;
-    if (x->rank < 3 || x->rank > 5 || s->rank != x->rank || s->offset != 0) return false;
-    int64_t step = 1; /* of the dimension d, and at last of the images */
-    for (int32_t d = x->rank - 1; d > 1; d--) {
-        if (s->dim[d - 1] != x->dim[d] || s->stride[d - 1] != step) return false;
-        step *= x->dim[d];
-    }
-    return s->dim[x->rank - 1] == x->dim[1] && s->stride[x->rank - 1] == step &&
-           s->dim[0] == x->dim[0] && s->stride[0] == step * x->dim[1];
-}
+#include "kernels/strided.h"
 
 /* The same elements, in the layout's type, as the node's result. */
 static qb_status add_view(qb_lowering *b, const qb_group *group, int32_t from, qb_layout layout) {
@@ -43,11 +10,6 @@ static qb_status add_view(qb_lowering *b, const qb_group *group, int32_t from, q
     desc.layout = layout;
     int32_t to = qb_lower_layout(b, group->out, &desc, e->layouts[from].buffer);
     return to < 0 ? b->cx->code : qb_lower_add_alias(b, group, from, to);
-}
-
-static bool same_type(const qb_lowering *b, int32_t x, int32_t y) {
-    const qb_value *v = &b->graph->values[x], *w = &b->graph->values[y];
-    return v->dtype == w->dtype && qb_same_params(&v->q, &w->q);
 }
 
 static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
@@ -60,18 +22,21 @@ static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
     return from < 0 ? b->cx->code : add_view(b, group, from, QB_LAYOUT_ROW);
 }
 
+/* A value on the device in whatever layout may be what is wanted as it lies: [N, C, 14, 14]
+ * channels last is [N, 196, C] in rows. */
 qb_status qb_lower_alias(qb_lowering *b, const qb_group *group, bool *done) {
-    const qb_node *node = &b->graph->nodes[group->node[0]];
-    bool transposed = node->n_in > 0 && node->in[0] >= 0 && node->out[0] >= 0;
-    int32_t from = transposed && b->engine->device ? find_channels_last(b, node->in[0]) : -1;
-    const qb_shape *in = transposed ? &b->graph->values[node->in[0]].shape : NULL;
+    static const qb_layout layouts[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC};
+    const qb_engine *e = b->engine;
+    qb_strided moved;
+    const bool moves = e->device && qb_group_strided(b->graph, group, &moved);
     *done = true;
-    if (from >= 0 && moves_channels_last(b, node) && same_type(b, node->in[0], node->out[0]))
-        return add_view(b, group, from, QB_LAYOUT_ROW);
-    if (qb_lower_is_alias(b, group)) {
-        bool kept = from >= 0 && keeps_channels(in, &b->graph->values[node->out[0]].shape);
-        return kept ? add_view(b, group, from, QB_LAYOUT_NHWC) : alias_rows(b, group);
-    }
+    for (int32_t id = moves ? b->value[group->in[0]].layout : -1; id >= 0; id = e->layouts[id].next)
+        for (int32_t i = 0; qb_layout_on_device(e, id) && i < 2; i++) {
+            const qb_desc out = qb_lower_desc(b, group->out, layouts[i]);
+            if (qb_strided_is_memory(&moved, &e->layouts[id].desc, &out))
+                return add_view(b, group, id, layouts[i]);
+        }
+    if (qb_lower_is_alias(b, group)) return alias_rows(b, group);
     *done = false;
     return QB_OK;
 }

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/realize/lowering_internal.h"
+#include "kernels/strided.h"
 
 static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
 
@@ -113,6 +114,28 @@ static void add_picture_candidate(qb_lowering *b, const qb_group *group, const q
     f->in[f->n - 1][QB_IN_DATA] = qb_lower_desc(b, group->in[QB_IN_DATA], QB_LAYOUT_ROW);
 }
 
+/* On a device, what moves or reduces elements reads them as they lie. */
+static void add_strided_candidates(qb_lowering *b, const qb_group *group, const qb_problem *base,
+                                   qb_candidates *f) {
+    const bool moves = base->kind == QB_KIND_STRIDED_COPY, reduces = base->kind == QB_KIND_REDUCE;
+    const int32_t stored =
+        f->device && (moves || reduces) ? qb_lower_first(b, group->in[0], true) : -1;
+    const qb_desc *have = stored < 0 ? NULL : &b->engine->layouts[stored].desc;
+    for (int last = 1; have && have->layout == QB_LAYOUT_NHWC && last >= 0; last--) {
+        add_candidate(b, group, base, QB_LAYOUT_ROW, false, NULL, f);
+        qb_problem *p = &f->problem[f->n - 1];
+        qb_desc *in = f->in[f->n - 1];
+        in->layout = QB_LAYOUT_NHWC;
+        in->channel_offset = have->channel_offset;
+        in->channel_total = have->channel_total;
+        if (last) p->out.layout = QB_LAYOUT_NHWC;
+        if (last && (!is_spatial(&p->out.shape) ||
+                     (moves ? !qb_strided_keeps_pixels(&p->strided, in, &p->out)
+                            : in->shape.rank != p->out.shape.rank)))
+            f->n--;
+    }
+}
+
 void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem *p,
                          const qb_desc *out_slice, qb_candidates *f) {
     qb_layout layouts[4];
@@ -123,6 +146,7 @@ void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem
         wants_padding(b, group, &padded))
         out_slice = &padded;
     f->n = 0;
+    add_strided_candidates(b, group, p, f);
     if (out_slice) {
         if (slices) add_candidate(b, group, p, out_slice->layout, true, out_slice, f);
         add_candidate(b, group, p, out_slice->layout, false, out_slice, f);

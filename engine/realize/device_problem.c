@@ -71,7 +71,7 @@ qb_desc qb_device_float(const qb_lowering *b, int32_t value, qb_desc desc) {
 }
 
 static qb_desc as_f16(qb_desc desc) {
-    if (desc.dtype != QB_DTYPE_NONE) desc.dtype = QB_DTYPE_F16;
+    if (desc.q.n > 0 || desc.dtype == QB_DTYPE_F32) desc.dtype = QB_DTYPE_F16;
     desc.q = (qb_qparams){.axis = -1};
     return desc;
 }
@@ -107,7 +107,8 @@ bool qb_device_copies(const qb_lowering *b, const qb_desc *from, const qb_desc *
     return false;
 }
 
-bool qb_device_takes(const qb_lowering *b, const qb_problem *problem) {
+bool qb_device_takes(const void *lowering, const qb_problem *problem) {
+    const qb_lowering *b = lowering;
     const bool constant[QB_MAX_INPUTS] = {false};
     qb_desc in[QB_MAX_INPUTS];
     qb_problem p = *problem;

@@ -48,24 +48,20 @@ qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem
     return QB_OK;
 }
 
-static bool takes(const void *user, const qb_problem *problem) {
-    return qb_device_takes(user, problem);
-}
-
 qb_status qb_device_fuse(qb_lowering *b) {
     int32_t n;
-    QB_TRY(qb_fuse_attention(b->cx, b->graph, takes, b, &n));
+    QB_TRY(qb_fuse_attention(b->cx, b->graph, qb_device_takes, b, &n));
     if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
     b->packs_heads = true;
     if (b->plans) return QB_OK; /* weights that a plan makes are no other plan's: see below */
-    QB_TRY(qb_fuse_products(b->cx, b->graph, takes, b, &n));
+    QB_TRY(qb_fuse_products(b->cx, b->graph, qb_device_takes, b, &n));
     if (n > 0) qb_debug(b->cx, "queries, keys and values: %d times as one product", (int)n);
     return QB_OK;
 }
 
 qb_status qb_device_fuse_plans(qb_lowering *b, int32_t *n) {
     QB_TRY(qb_device_fuse(b));
-    return qb_fuse_products_as(b->cx, b->plans->graph, b->graph, takes, b, n);
+    return qb_fuse_products_as(b->cx, b->plans->graph, b->graph, qb_device_takes, b, n);
 }
 
 /* A Cast as a copy. A device's alone: the host's copies take integers by way of double, which

@@ -98,9 +98,9 @@ qb_status qb_lower_group(qb_lowering *b, const qb_group *group) {
     bool done = false;
     b->fallback_reason = NULL;
     if (b->graph->nodes[group->node[0]].op->of_plugin) return qb_lower_plugin(b, group);
+    QB_TRY(qb_lower_alias(b, group, &done));
+    if (done) return QB_OK;
     if (group->kind == QB_KIND_NODE) {
-        QB_TRY(qb_lower_alias(b, group, &done));
-        if (done) return QB_OK;
         if (b->engine->device) QB_TRY(qb_device_node(b, group, &done));
         if (!done) QB_TRY(build_node_on_host(b, group, &done));
         return done ? QB_OK : qb_lower_node(b, group);

@@ -177,8 +177,11 @@ static qb_status keep_compiled(const qb_lowering *b) {
 static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
     if (b->spec->observable) return QB_OK;
-    if (b->engine->device) return b->spec->float_type == QB_DTYPE_F16 ? qb_device_fuse(b) : QB_OK;
-    if (b->spec->float_type == QB_DTYPE_F32) QB_TRY(qb_finalize_moves(b->cx, b->graph, &n));
+    const bool device = b->engine->device;
+    if (device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(qb_device_fuse(b));
+    if (device || b->spec->float_type == QB_DTYPE_F32)
+        QB_TRY(qb_finalize_moves(b->cx, b->graph, device ? qb_device_takes : NULL, b, &n));
+    if (device) return QB_OK;
     QB_TRY(qb_fuse_integers(b->cx, b->graph, &n));
     if (n > 0) qb_debug(b->cx, "products of integers with their scales: %d", (int)n);
     return QB_OK;
@@ -195,11 +198,14 @@ static bool takes_chain(const void *user, const qb_problem *problem) {
     return false;
 }
 
-/* Elementwise operators as single steps of the host, where nobody looks at what lies between. */
+/* Elementwise operators as single steps, where nobody looks at what lies between; on a device also
+ * those that only move elements. */
 static qb_status fuse_chains(qb_lowering *b) {
-    if (b->spec->observable || b->engine->device || b->spec->float_type != QB_DTYPE_F32)
-        return QB_OK;
-    return qb_fuse_chains(b->cx, b->graph, takes_chain, b, &b->groups);
+    const bool device = b->engine->device;
+    const qb_chain_filter takes = device ? qb_device_takes : takes_chain;
+    if (b->spec->observable || (!device && b->spec->float_type != QB_DTYPE_F32)) return QB_OK;
+    if (device) QB_TRY(qb_fuse_views(b->cx, b->graph, takes, b, &b->groups));
+    return qb_fuse_chains(b->cx, b->graph, takes, b, &b->groups);
 }
 
 /* An engine without steps, its device open and its graph taken over. */

@@ -250,7 +250,7 @@ qb_desc qb_device_value(const qb_lowering *b, int32_t value, qb_layout layout);
 void qb_device_problem(const qb_lowering *b, const qb_group *group, bool f16, qb_desc *in,
                        qb_problem *problem, bool *constant);
 /* Does a tactic of the lowering's device take it, with its floats in the device's type? */
-bool qb_device_takes(const qb_lowering *b, const qb_problem *problem);
+bool qb_device_takes(const void *lowering, const qb_problem *problem);
 /* Does any tactic of the device copy from one layout to the other? */
 bool qb_device_copies(const qb_lowering *b, const qb_desc *from, const qb_desc *to);
 

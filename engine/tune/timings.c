@@ -318,9 +318,7 @@ qb_status qb_problem_key(qb_ctx *cx, const qb_problem *p, const bool *constant, 
                    p->transpose_a, p->transpose_b, p->axis, p->zero_nan ? "z" : "", (int)p->binary,
                    (int)p->pool, (int)p->resize, qb_act_text(p->act.kind),
                    p->act_first ? ":first" : "", p->tf32 ? ";tf32" : "");
-    for (int32_t d = 0; p->kind == QB_KIND_STRIDED_COPY && d < p->strided.rank; d++)
-        qb_strbuf_addf(&buf, "%c%lld*%lld", d == 0 ? ';' : ',', (long long)p->strided.dim[d],
-                       (long long)p->strided.stride[d]);
+    qb_problem_add_details(p, &buf);
     qb_status status = qb_strbuf_take(cx, &buf, out);
     qb_strbuf_release(&buf);
     return status;

@@ -20,12 +20,14 @@ typedef struct qb_cuda_layer_norm {
 int qb_cuda_layer_norm_run(const qb_cuda_layer_norm *p, const void *in, const float *scale,
                            const float *bias, void *out, int32_t multiprocessors, void *stream);
 
-/* Strides: image, channel, row, column. */
+/* Images of one to three dimensions; missing ones in front have size 1. Strides: image, channel,
+ * and the three. */
 typedef struct qb_cuda_resize {
     qb_cuda_value in, out;
-    int32_t batch, channels, in_h, in_w, out_h, out_w;
-    int64_t in_stride[4], out_stride[4], in_first, out_first;
-    int32_t linear, channels_last;
+    int32_t kind; /* qb_resize_kind */
+    int32_t batch, channels, in_size[3], out_size[3];
+    int64_t in_stride[5], out_stride[5], in_first, out_first;
+    int32_t channels_last;
     int32_t width; /* channels that a thread takes: 16 (of quantized values that stay), 8 or 1 */
 } qb_cuda_resize;
 int qb_cuda_resize_run(const qb_cuda_resize *p, const void *in, void *out, void *stream);

@@ -68,39 +68,46 @@ QB_CUDA_TACTIC(cuda_layer_norm, "layer_norm", QB_KIND_LAYER_NORM, QB_WITHIN_1_LS
 
 /* ---- RESIZE ---------------------------------------------------------------------------------- */
 
+/* Missing dimensions in front have size 1. */
+static bool set_sizes(const qb_desc *d, int32_t size[3], int64_t stride[5], int64_t *first) {
+    const int32_t lead = 5 - d->shape.rank;
+    qb_cuda_strides s;
+    if (!qb_cuda_strides_of(d, &s)) return false;
+    *first = s.first;
+    for (int32_t i = 0; i < 2; i++) stride[i] = s.stride[i];
+    for (int32_t i = 0; i < 3; i++) {
+        const int32_t own = 2 + i - lead;
+        size[i] = own < 2 ? 1 : (int32_t)d->shape.dim[own];
+        stride[2 + i] = own < 2 ? 0 : s.stride[own];
+    }
+    return true;
+}
+
 static bool lower_resize(const qb_problem *p, qb_problem *finalized, qb_desc *in,
                          qb_cuda_resize *r) {
-    qb_cuda_strides from, to;
     int32_t divide = 0;
-    *r = (qb_cuda_resize){.linear = p->resize == QB_RESIZE_LINEAR, .width = 8};
-    if (p->kind != QB_KIND_RESIZE || p->n_in != 1 || p->resize == QB_RESIZE_LINEAR_CORNERS)
-        return false;
+    const bool linear = p->resize != QB_RESIZE_NEAREST;
+    *r = (qb_cuda_resize){.kind = (int32_t)p->resize, .width = 8};
+    if (p->kind != QB_KIND_RESIZE || p->n_in != 1) return false;
     qb_cuda_choose_layouts(p, finalized, in);
     const qb_desc *y = &finalized->out;
-    if (in->shape.rank != 4 || y->shape.rank != 4 || !qb_cuda_is_countable(in) ||
-        !qb_cuda_is_countable(y) || !qb_cuda_strides_of(in, &from) || !qb_cuda_strides_of(y, &to))
+    if (in->shape.rank < 3 || in->shape.rank > 5 || y->shape.rank != in->shape.rank ||
+        !qb_cuda_is_countable(in) || !qb_cuda_is_countable(y) ||
+        !set_sizes(in, r->in_size, r->in_stride, &r->in_first) ||
+        !set_sizes(y, r->out_size, r->out_stride, &r->out_first))
         return false;
-    if (r->linear ? !qb_cuda_value_of(in, &r->in) || !qb_cuda_value_of(y, &r->out)
-                  : !qb_cuda_values_of(in, y, &r->in, &r->out, &divide))
+    if (linear ? !qb_cuda_value_of(in, &r->in) || !qb_cuda_value_of(y, &r->out)
+               : !qb_cuda_values_of(in, y, &r->in, &r->out, &divide))
         return false;
     r->batch = (int32_t)in->shape.dim[0];
     r->channels = (int32_t)in->shape.dim[1];
-    r->in_h = (int32_t)in->shape.dim[2];
-    r->in_w = (int32_t)in->shape.dim[3];
-    r->out_h = (int32_t)y->shape.dim[2];
-    r->out_w = (int32_t)y->shape.dim[3];
     r->channels_last = y->layout == QB_LAYOUT_NHWC;
-    r->in_first = from.first;
-    r->out_first = to.first;
-    int64_t all = r->channels | from.first | to.first;
-    for (int32_t d = 0; d < 4; d++) {
-        r->in_stride[d] = from.stride[d];
-        r->out_stride[d] = to.stride[d];
-        if (d != 1) all |= from.stride[d] | to.stride[d];
-    }
-    const bool stay = !r->linear && !divide && qb_dtype_size(y->dtype) == 1;
+    int64_t all = r->channels | r->in_first | r->out_first;
+    for (int32_t d = 0; d < 5; d++)
+        if (d != 1) all |= r->in_stride[d] | r->out_stride[d];
+    const bool stay = !linear && !divide && qb_dtype_size(y->dtype) == 1;
     if (all % 16 == 0 && stay) r->width = 16;
-    if (all % 8 || from.stride[1] != 1 || to.stride[1] != 1) r->width = 1;
+    if (all % 8 || r->in_stride[1] != 1 || r->out_stride[1] != 1) r->width = 1;
     return true;
 }
 

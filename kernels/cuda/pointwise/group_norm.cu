@@ -1,0 +1,200 @@
+// Group and instance normalization in three kernels: sums of each channel's chunks, mean and
+// variance of each group from those, and the result. Sums are of differences from the channel's
+// first element, so that little is lost where the mean is far from 0.
+#include "kernels/cuda/common/value.cuh"
+#include "kernels/cuda/pointwise/group_norm.h"
+
+#define THREADS 256
+#define WARP 32
+
+struct sums {
+    float first, squares;
+};
+
+// What a channel's elements become: (x - mean) factor + shift.
+struct affine {
+    float mean, factor, shift, unused;
+};
+
+QB_DEVICE float element(const qb_cuda_group_norm &p, const void *in, int64_t at) {
+    float v[1];
+    qb_load_floats<1>(p.in, in, at, v);
+    return v[0];
+}
+
+// Where a channel's plane begins.
+QB_DEVICE int64_t plane_of(const qb_cuda_group_norm &p, int64_t image, int64_t channel) {
+    return p.channels_last ? image * p.plane * p.channels + channel
+                           : (image * p.channels + channel) * p.plane;
+}
+
+QB_DEVICE sums more(sums a, sums b) { return {a.first + b.first, a.squares + b.squares}; }
+
+// Row-major: a block takes a chunk of a channel.
+template <int V>
+static __global__ void __launch_bounds__(THREADS)
+    measure_planes(const __grid_constant__ qb_cuda_group_norm p, const void *in, sums *parts) {
+    __shared__ sums memory[THREADS];
+    const uint32_t chunk = blockIdx.y, channel = blockIdx.x % p.channels;
+    const uint32_t image = blockIdx.x / p.channels;
+    const int64_t from = plane_of(p, image, channel);
+    const uint32_t end = min(p.plane, (chunk + 1) * p.chunk);
+    const float pivot = element(p, in, from);
+    sums s = {0.0f, 0.0f};
+    for (uint32_t at = chunk * p.chunk + threadIdx.x * V; at < end; at += THREADS * V) {
+        float v[V];
+        qb_load_floats<V>(p.in, in, from + at, v);
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            const float d = v[i] - pivot;
+            s = more(s, {d, d * d});
+        }
+    }
+    memory[threadIdx.x] = s;
+    for (int half = THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            memory[threadIdx.x] = more(memory[threadIdx.x], memory[threadIdx.x + half]);
+    }
+    if (threadIdx.x == 0)
+        parts[((int64_t)image * p.chunks + chunk) * p.channels + channel] = memory[0];
+}
+
+// Channels last: `columns` threads (a power of 2) side by side take V channels each, the others the
+// pixels below.
+template <int V>
+static __global__ void __launch_bounds__(THREADS)
+    measure_pixels(const __grid_constant__ qb_cuda_group_norm p, uint32_t columns, const void *in,
+                   sums *parts) {
+    __shared__ sums memory[THREADS * V];
+    const uint32_t column = threadIdx.x % columns, row = threadIdx.x / columns;
+    const uint32_t rows = THREADS / columns, chunk = blockIdx.y;
+    const uint32_t blocks = (p.channels / V + columns - 1) / columns;
+    const uint32_t channel = (blockIdx.x % blocks * columns + column) * V;
+    const uint32_t image = blockIdx.x / blocks;
+    const uint32_t end = min(p.plane, (chunk + 1) * p.chunk);
+    const int64_t from = plane_of(p, image, channel);
+    const bool mine = channel < (uint32_t)p.channels;
+    sums s[V];
+    float pivot[V];
+#pragma unroll
+    for (int i = 0; i < V; i++) s[i] = {0.0f, 0.0f};
+    if (mine) qb_load_floats<V>(p.in, in, from, pivot);
+    for (uint32_t at = chunk * p.chunk + row; mine && at < end; at += rows) {
+        float v[V];
+        qb_load_floats<V>(p.in, in, from + (int64_t)at * p.channels, v);
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            const float d = v[i] - pivot[i];
+            s[i] = more(s[i], {d, d * d});
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < V; i++) memory[i * THREADS + threadIdx.x] = s[i];
+    for (uint32_t half = rows / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (row >= half) continue;
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            sums *to = &memory[i * THREADS + threadIdx.x];
+            *to = more(*to, to[half * columns]);
+        }
+    }
+    if (row > 0 || !mine) return;
+    sums *to = parts + ((int64_t)image * p.chunks + chunk) * p.channels + channel;
+#pragma unroll
+    for (int i = 0; i < V; i++) to[i] = memory[i * THREADS + threadIdx.x];
+}
+
+QB_DEVICE double warp_sum(double v) {
+    for (int d = WARP / 2; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+    return v;
+}
+
+// A warp takes a group.
+static __global__ void __launch_bounds__(THREADS)
+    join(const __grid_constant__ qb_cuda_group_norm p, const void *in, const sums *parts,
+         const float *scale, const float *bias, affine *norms) {
+    const uint32_t number = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
+    const uint32_t lane = threadIdx.x % WARP, each = p.channels / p.groups;
+    if (number >= (uint32_t)(p.images * p.groups)) return; // whole warps leave
+    const uint32_t image = number / p.groups, first = number % p.groups * each;
+    double mean = 0.0, squares = 0.0;
+    for (int pass = 0; pass < 2; pass++) {
+        double sum = 0.0;
+        for (uint32_t i = lane; i < each * p.chunks; i += WARP) {
+            const uint32_t channel = first + i % each, chunk = i / each;
+            const sums s = parts[((int64_t)image * p.chunks + chunk) * p.channels + channel];
+            const double pivot = element(p, in, plane_of(p, image, channel));
+            const double n = min(p.chunk, p.plane - chunk * p.chunk);
+            const double off = s.first / n, own = pivot + off - mean;
+            sum += pass == 0 ? own * n : s.squares - n * off * off + n * own * own;
+        }
+        sum = warp_sum(sum) / ((double)each * p.plane);
+        if (pass == 0)
+            mean = sum;
+        else
+            squares = sum;
+    }
+    const double inverse = 1.0 / sqrt(fmax(squares, 0.0) + (double)p.epsilon);
+    for (uint32_t c = first + lane; c < first + each; c += WARP)
+        norms[(int64_t)image * p.channels + c] = {(float)mean, (float)(scale[c] * inverse), bias[c],
+                                                  0.0f};
+}
+
+template <int V>
+static __global__ void __launch_bounds__(THREADS)
+    apply(const __grid_constant__ qb_cuda_group_norm p, uint32_t count, const void *in,
+          const affine *norms, void *out) {
+    const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
+    if (at >= count) return;
+    const uint32_t channels = p.channels;
+    const uint32_t image = at / p.plane / channels;
+    const uint32_t own = p.channels_last ? image * channels + at % channels : at / p.plane;
+    float v[V];
+    qb_load_floats<V>(p.in, in, at, v);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+        const float4 n = ((const float4 *)norms)[own + (p.channels_last ? i : 0)];
+        v[i] = (v[i] - n.x) * n.y + n.z;
+    }
+    qb_store_floats<V, true>(p.out, out, at, v);
+}
+
+static size_t bytes_of_parts(const qb_cuda_group_norm *p) {
+    const size_t bytes = (size_t)p->images * p->chunks * p->channels * sizeof(sums);
+    return (bytes + 255) / 256 * 256;
+}
+
+extern "C" size_t qb_cuda_group_norm_bytes(const qb_cuda_group_norm *p) {
+    return bytes_of_parts(p) + (size_t)p->images * p->channels * sizeof(affine);
+}
+
+template <int V>
+static int run(const qb_cuda_group_norm *p, const void *in, const float *scale, const float *bias,
+               void *out, void *scratch, cudaStream_t stream) {
+    sums *parts = (sums *)scratch;
+    affine *norms = (affine *)((char *)scratch + bytes_of_parts(p));
+    const uint32_t count = (uint32_t)p->images * p->channels * p->plane;
+    const uint32_t pieces = (uint32_t)p->channels / V;
+    uint32_t columns = 1;
+    while (columns < WARP && columns < pieces) columns *= 2;
+    const dim3 pixels((unsigned)p->images * ((pieces + columns - 1) / columns), p->chunks);
+    const dim3 planes((unsigned)(p->images * p->channels), p->chunks);
+    if (p->channels_last)
+        measure_pixels<V><<<pixels, THREADS, 0, stream>>>(*p, columns, in, parts);
+    else
+        measure_planes<V><<<planes, THREADS, 0, stream>>>(*p, in, parts);
+    const unsigned groups = (unsigned)(p->images * p->groups), warps = THREADS / WARP;
+    join<<<(groups + warps - 1) / warps, THREADS, 0, stream>>>(*p, in, parts, scale, bias, norms);
+    const uint32_t each = THREADS * V;
+    apply<V><<<(count + each - 1) / each, THREADS, 0, stream>>>(*p, count, in, norms, out);
+    return (int)cudaGetLastError();
+}
+
+extern "C" int qb_cuda_group_norm_run(const qb_cuda_group_norm *p, const void *in,
+                                      const float *scale, const float *bias, void *out,
+                                      void *scratch, void *stream) {
+    const auto with = p->width == 8 ? run<8> : run<1>;
+    return with(p, in, scale, bias, out, scratch, (cudaStream_t)stream);
+}
