@@ -5,9 +5,6 @@
 
 #include "base/log.h"
 
-/* Of so many samples one is held back. */
-enum { EVERY = 5 };
-
 /* Is the squared error `a` less than `b` by more than twice the difference's standard error? */
 static bool surely_beats(const double *a, const double *b, int64_t n) {
     double sum = 0, squares = 0;
@@ -42,17 +39,18 @@ qb_status qb_calib_hold_out(qb_ctx *cx, const qb_graph *graph, const qb_calib_op
                             qb_table *table, qb_holdout *out) {
     qb_calib_options others = *options;
     const int64_t n = qb_dataset_count(options->loader.dataset);
-    others.hold_back = EVERY;
+    others.hold_back = QB_HOLDOUT_EVERY;
     others.checkpoint = NULL;
     others.resume = false;
     others.memory = NULL;
     *out = (qb_holdout){0};
-    if (n < 2 * EVERY) {
+    if (n < 2 * QB_HOLDOUT_EVERY) {
         qb_warn(cx, "auto: %lld samples are too few to hold some back: chosen by tensor only",
                 (long long)n);
         return QB_OK;
     }
-    qb_info(cx, "auto: once more without each %dth sample, to judge the methods on those", EVERY);
+    qb_info(cx, "auto: once more without each %dth sample, to judge the methods on those",
+            QB_HOLDOUT_EVERY);
     qb_table *training;
     qb_method_scores scores = {0};
     QB_TRY(qb_calibrate(cx, graph, &others, &training));

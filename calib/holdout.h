@@ -9,6 +9,8 @@
 extern "C" {
 #endif
 
+#define QB_HOLDOUT_EVERY 5 /* of so many samples one is held back */
+
 /* Of every `every` samples of a data set the last one; none when `every` is below 2. */
 static inline bool qb_is_held_back(int64_t index, int64_t every) {
     return every > 1 && index % every == every - 1;

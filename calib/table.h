@@ -61,6 +61,8 @@ typedef struct qb_table {
     qb_hash model_hash, data_hash;
     bool per_channel; /* extremes of channels were looked at; values that join or reorder others
                          have none of their own */
+    qb_hash recovered_from; /* of the model that the table's own was recovered from
+                               (quant/recover/recover.h); zero: none */
     /* What merging needs. */
     char *preprocess; /* how samples became inputs, as text; NULL: not known */
     qb_shards shards;

@@ -500,6 +500,8 @@ static qb_status read_attributes(const qb_h5 *h, qb_table *table) {
     QB_TRY(read_text(h, "dataset", &table->dataset));
     QB_TRY(read_hash(h, "model_hash", &table->model_hash));
     QB_TRY(read_hash(h, "data_hash", &table->data_hash));
+    if (H5Aexists(h->file, "recovered_from") > 0)
+        QB_TRY(read_hash(h, "recovered_from", &table->recovered_from));
     QB_TRY(read_i64(h, "samples", &table->samples));
     return read_i64(h, "skipped", &table->skipped);
 }

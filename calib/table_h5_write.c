@@ -221,6 +221,8 @@ static qb_status write_all(const qb_h5 *h, const qb_table *table) {
     QB_TRY(write_hash(h, "data_hash", table->data_hash));
     QB_TRY(write_i64(h, "samples", table->samples));
     QB_TRY(write_i64(h, "skipped", table->skipped));
+    if (!qb_hash_is_zero(table->recovered_from))
+        QB_TRY(write_hash(h, "recovered_from", table->recovered_from));
     QB_TRY(write_origin(h, table));
     QB_TRY(write_methods(h, table));
     QB_TRY(write_names(h, table));

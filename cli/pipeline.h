@@ -12,6 +12,7 @@
 #include "eval/eval.h"
 #include "graph/passes.h"
 #include "quant/quant.h"
+#include "quant/recover/recover.h"
 
 /* Reads and optimizes the project's model, or a part of it (NULL: all). `report` may be NULL. */
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
@@ -54,6 +55,15 @@ qb_precision qb_stage_precision(const qb_project *project);
  * one. */
 qb_quant_options qb_stage_quantization(const qb_project *project, const qb_precision *precision,
                                        const char *method);
+
+/* A model from which quantization takes less (quant/recover/recover.h), by the calibration data, as
+ * STEM.recovered.onnx with its ranges, STEM.recovered.calib.h5, in the output folder. `list`: names
+ * of recoveries; NULL: all that help. */
+qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                           const char *methods, const char *list, qb_recovered *out);
+/* Loads both. They must have been made of `graph`. */
+qb_status qb_stage_recovered(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                             qb_graph **recovered, qb_table **table);
 
 /* The graph in a precision with ranges of the table, and the method that they are by (the table's).
  */

@@ -70,6 +70,7 @@ const qb_topic qb_topics[] = {
      "int8+s8-symmetric       another scheme: u8-affine, s8-affine or s8-symmetric\n"
      "int8+per-tensor         one weight scale a tensor instead of one a channel\n"
      "int8+weights-mse        weight ranges of least squared error\n"
+     "int8+recover            the model that calibrate --recover made, by its own ranges\n"
      "best                    what the build finds fastest: of INT8, BF16 (FP16 on a GPU) and\n"
      "                        FP32, group by group; what follows int8 may follow it, too\n"
      "FILE.onnx               another model with the same inputs and outputs\n"

@@ -25,9 +25,6 @@ qb_status qb_layers_measure(qb_ctx *cx, const qb_candidate *reference,
                             const qb_candidate *quantized, const qb_loader_options *loader,
                             int32_t workers, qb_run_row *row);
 
-/* Elements of a float or 8-bit quantized tensor in any layout as floats in row-major order. */
-void qb_tensor_floats(const qb_tensor *tensor, float *out);
-
 #ifdef __cplusplus
 }
 #endif

@@ -51,3 +51,29 @@ out:
     qb_evaluation_set_release(&set);
     return status;
 }
+
+qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
+                         const qb_calib_options *options, qb_graph_score *out) {
+    qb_stream_model model = {
+        .graph = reference, .spec = options->spec, .devices = options->devices};
+    qb_evaluation_set set = {0};
+    qb_answers answers = {0};
+    qb_method_scores scores = {0};
+    qb_status status = QB_OK;
+    QB_GO(qb_evaluation_set_create(cx, 2, &set));
+    QB_GO(qb_evaluation_set_add(cx, &set, &model, false));
+    model.graph = quantized;
+    QB_GO(qb_evaluation_set_add(cx, &set, &model, false));
+    const qb_collect_options held_back = {
+        .loader = &options->loader, .workers = qb_threads(cx), .every = options->hold_back};
+    QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &held_back, &answers));
+    QB_GO(fill(cx, &answers, 1, &scores));
+    *out = (qb_graph_score){.sqnr_db = scores.sqnr_db[0],
+                            .agreement = scores.agreement[0],
+                            .samples = scores.samples,
+                            .err_square = scores.err_square};
+out:
+    qb_answers_release(&answers);
+    qb_evaluation_set_release(&set);
+    return status;
+}

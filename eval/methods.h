@@ -5,6 +5,7 @@
 
 #include "calib/holdout.h"
 #include "quant/quant.h"
+#include "quant/recover/recover.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,9 @@ extern "C" {
 qb_status qb_score_methods(qb_ctx *cx, const void *quant, const qb_graph *graph,
                            const qb_table *table, const qb_calib_options *options,
                            qb_method_scores *out);
+/* A qb_score_graph_fn for qb_recover. */
+qb_status qb_score_graph(qb_ctx *cx, const qb_graph *reference, const qb_graph *quantized,
+                         const qb_calib_options *options, qb_graph_score *out);
 
 #ifdef __cplusplus
 }

@@ -52,6 +52,11 @@ typedef struct qb_groups {
 qb_status qb_fuse(qb_ctx *cx, const qb_graph *graph, qb_groups *out);
 void qb_groups_release(qb_groups *groups);
 
+/* One group as a graph of its own: its inputs that are not constant are the graph's, and so are all
+ * outputs of its last node. Constants are copied. UNSUPPORTED for a group without such an input. */
+qb_status qb_group_extract(qb_ctx *cx, const qb_graph *graph, const qb_group *group,
+                           qb_graph **out);
+
 /* Does whoever asks have a kernel for it? */
 typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
 

@@ -44,6 +44,9 @@ void qb_ref_copy(const qb_problem *p, const void *const *in, void *out);
 double qb_number_get(qb_dtype dtype, const void *data, int64_t at);
 void qb_number_put(qb_dtype dtype, void *data, int64_t at, double value);
 
+/* Elements of a float or 8-bit quantized tensor in any layout as floats in row-major order. */
+void qb_tensor_floats(const qb_tensor *tensor, float *out);
+
 /* Walks a row-major output beside up to three operands with arbitrary strides (in elements), one
  * run of the innermost dimension at a time; dimensions that lie together in all of them are merged,
  * so runs are long. Offsets are relative to each operand's first element. */

@@ -10,6 +10,7 @@
 #include "cli/data/check.h"
 #include "cli/out/auto.h"
 #include "cli/out/json.h"
+#include "cli/out/recover.h"
 #include "cli/out/sampling.h"
 #include "cli/pipeline.h"
 #include "cli/settings/methods.h"
@@ -21,6 +22,7 @@ typedef struct options {
     const char *method, *from, *shard;
     double checkpoint;
     bool resume, per_channel, doctor;
+    qb_opt_list recover;
 } options;
 
 static const qb_opt table[] = {
@@ -59,6 +61,9 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, per_channel),
      .help = "keep each channel's extremes as well, see 'qbench calib show'"},
+    QB_RECOVER_OPTION(options,
+                      "also make MODEL.recovered.onnx, from which INT8 takes less: all that helps, "
+                      "or =LIST (see docs/guides/recovery.md)"),
     {.name = "doctor",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, doctor),
@@ -81,9 +86,10 @@ static json_t *doctor_json(const qb_table *t) {
     return kept ? kept : json_null();
 }
 
-/* Takes the references of `findings`, and of `weighed`: what auto weighed, or NULL. */
+/* Takes the references of `findings`, of `weighed` (what auto weighed) and of `recovery`; both may
+ * be NULL. */
 static json_t *result_json(const qb_table *t, const char *path, const qb_calib_memory *memory,
-                           json_t *findings, json_t *weighed) {
+                           json_t *findings, json_t *weighed, json_t *recovery) {
     char model[33], data[33];
     qb_hash_hex(t->model_hash, model);
     qb_hash_hex(t->data_hash, data);
@@ -91,18 +97,19 @@ static json_t *result_json(const qb_table *t, const char *path, const qb_calib_m
     for (int32_t i = 0; i < t->n_methods; i++)
         json_array_append_new(methods, json_string(t->method[i]));
     return json_pack(
-        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o*, s:I, s:o*}", "schema",
-        "qbench.calibrate/1", "file", qb_json_text(path), "model", qb_json_text(t->model),
+        "{s:s, s:o, s:o, s:s, s:o, s:s, s:I, s:I, s:i, s:o, s:o, s:o, s:o*, s:I, s:o*, s:o*}",
+        "schema", "qbench.calibrate/1", "file", qb_json_text(path), "model", qb_json_text(t->model),
         "model_hash", model, "dataset", qb_json_text(t->dataset), "data_hash", data, "samples",
         (json_int_t)t->samples, "skipped", (json_int_t)t->skipped, "tensors", t->n_entries,
         "methods", methods, "doctor", doctor_json(t), "findings", findings, "statistics",
-        memory_json(memory), "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed);
+        memory_json(memory), "peak_bytes", (json_int_t)qb_peak_rss(), "auto", weighed, "recovery",
+        recovery);
 }
 
 /* Without --json, what auto weighed is part of the printed result. */
 static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *project,
                              const char *path, const qb_table *t, const qb_calib_memory *memory,
-                             const qb_holdout *holdout) {
+                             const qb_holdout *holdout, const qb_recovered *recovered) {
     const qb_auto_result weighed = {.table = t,
                                     .automatic = qb_table_method(t, "auto"),
                                     .symmetric = project->activations == QB_SCHEME_S8_SYMMETRIC,
@@ -113,13 +120,15 @@ static qb_status show_result(qb_ctx *cx, const options *o, const qb_project *pro
         if (has_auto) QB_TRY(qb_auto_print(cx, &weighed));
         printf("%s: %d tensors, %lld samples, %s\n", QB_SHOWN(path), t->n_entries,
                (long long)t->samples, t->method[0]);
+        if (recovered) qb_recover_print(recovered);
     }
     qb_status status = qb_sampling_say(cx, t, &diagnosis);
     if (!o->common.json || status != QB_OK) QB_GO(status);
     json_t *json = has_auto ? qb_auto_json(cx, &weighed) : NULL;
     if (has_auto && !json) QB_GO(cx->code);
     json_t *findings = qb_diagnosis_take(&diagnosis);
-    status = qb_json_out(cx, &o->common, result_json(t, path, memory, findings, json));
+    json_t *recovery = recovered ? qb_recover_json(recovered) : NULL;
+    status = qb_json_out(cx, &o->common, result_json(t, path, memory, findings, json, recovery));
 out:
     qb_diagnosis_release(&diagnosis);
     return status;
@@ -175,6 +184,8 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
                                       .resume = o->resume,
                                       .per_channel = o->per_channel,
                                       .memory = &memory};
+    const bool recovers = o->recover.n > 0;
+    qb_recovered recovered = {0};
     qb_table *result = NULL;
     char *found = NULL, *part = checkpoint_path(cx, ranks, path);
     qb_status status = part ? QB_OK : cx->code;
@@ -182,6 +193,11 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
     if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
     QB_GO(parse_shard(cx, o->shard, &settings));
+    if (recovers && (settings.shards > 1 || ranks->size > 1))
+        QB_GO(
+            qb_fail(cx, QB_STATUS_USAGE,
+                    "--recover looks at all of the data: run it by one process, without --shard"));
+    QB_GO(qb_recover_check(cx, qb_recover_list(&o->recover)));
     if (o->doctor && ranks->rank == 0) QB_GO(examine(cx, o, project, graph, &found));
     QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, holdout));
     if (result) {
@@ -190,8 +206,14 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
         QB_GO(qb_table_save(cx, result, path));
     }
     unlink(part);
-    if (result) status = show_result(cx, o, project, path, result, &memory, holdout);
+    if (result && recovers)
+        QB_GO(qb_stage_recover(cx, project, graph, o->method, qb_recover_list(&o->recover),
+                               &recovered));
+    if (result)
+        status = show_result(cx, o, project, path, result, &memory, holdout,
+                             recovers ? &recovered : NULL);
 out:
+    qb_recovered_release(&recovered);
     if (status == QB_STATUS_CANCELLED && qb_path_exists(part))
         qb_warn(cx,
                 "progress is saved in %s: the same command with --resume goes on where it stopped",
@@ -208,7 +230,8 @@ static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
     QB_TRY(qb_stage_choose(cx, project, graph, o->from, o->method, &result));
     qb_status status = qb_table_save(cx, result, path);
     if (status == QB_OK)
-        status = show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_holdout){0});
+        status = show_result(cx, o, project, path, result, &(qb_calib_memory){0}, &(qb_holdout){0},
+                             NULL);
     qb_table_free(result);
     return status;
 }
@@ -218,6 +241,7 @@ static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
     const char *ignored = o->shard                   ? "shard"
                           : o->resume                ? "resume"
                           : o->per_channel           ? "per-channel"
+                          : o->recover.n > 0         ? "recover"
                           : o->project.samples_given ? "samples"
                           : o->project.batch > 0     ? "batch"
                           : o->project.strict        ? "strict"

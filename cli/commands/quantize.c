@@ -1,6 +1,7 @@
 /* qbench quantize: MODEL.onnx + MODEL.calib.h5 -> MODEL.qdq.onnx. */
 #include "base/text.h"
 #include "cli/out/json.h"
+#include "cli/out/recover.h"
 #include "cli/pipeline.h"
 
 typedef struct options {
@@ -8,6 +9,7 @@ typedef struct options {
     qb_project_flags project;
     const char *method, *target;
     bool skip_missing;
+    qb_opt_list recover;
 } options;
 
 static const qb_opt table[] = {
@@ -24,6 +26,9 @@ static const qb_opt table[] = {
      .offset = offsetof(options, target),
      .argument = "TARGET",
      .help = "write the form that a runtime wants: trt, ort-cpu or ort-cuda"},
+    QB_RECOVER_OPTION(options,
+                      "of the model that 'calibrate --recover' made; =LIST: recover it now by "
+                      "these, from the data of the settings"),
     {.name = "skip-missing",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, skip_missing),
@@ -49,6 +54,23 @@ static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *pr
     return status;
 }
 
+/* The recovered model takes the place of the model, and its ranges are the calibration. */
+static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project, qb_graph **graph,
+                         qb_table **calibration) {
+    const char *list = qb_recover_list(&o->recover);
+    qb_recovered made = {0};
+    qb_graph *recovered;
+    if (list) {
+        QB_TRY(qb_stage_recover(cx, project, *graph, o->method, list, &made));
+        if (!qb_json_on_stdout(&o->common)) qb_recover_print(&made);
+        qb_recovered_release(&made);
+    }
+    QB_TRY(qb_stage_recovered(cx, project, *graph, &recovered, calibration));
+    qb_graph_free(*graph);
+    *graph = recovered;
+    return QB_OK;
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
@@ -64,7 +86,10 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    QB_GO(qb_stage_table(cx, &project, graph, &calibration));
+    if (o->recover.n > 0)
+        QB_GO(recover(cx, o, &project, &graph, &calibration));
+    else
+        QB_GO(qb_stage_table(cx, &project, graph, &calibration));
     qb_quant_options how = qb_stage_quantization(&project, NULL, o->method);
     how.target = target;
     how.missing_stays_float = o->skip_missing;

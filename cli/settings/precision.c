@@ -32,7 +32,7 @@ static qb_status bad_form(qb_ctx *cx, const char *text, const char *why, const c
 }
 
 /* The kinds of variants, each of which may come once. */
-typedef enum variant { SCHEME, GRANULARITY, WEIGHTS, N_VARIANTS } variant;
+typedef enum variant { SCHEME, GRANULARITY, WEIGHTS, RECOVERY, N_VARIANTS } variant;
 
 /* What follows a '+'; `given`, by kind, tells what came before. */
 static qb_status apply_variant(qb_ctx *cx, const char *text, const char *word,
@@ -41,6 +41,9 @@ static qb_status apply_variant(qb_ctx *cx, const char *text, const char *word,
     if (strcmp(word, "per-tensor") == 0) {
         out->per_tensor_weights = true;
         kind = GRANULARITY;
+    } else if (strcmp(word, "recover") == 0) {
+        out->recover = true;
+        kind = RECOVERY;
     } else if (strncmp(word, "weights-", 8) == 0) {
         QB_TRY_WRAP(cx, qb_weight_range_find(cx, word + 8, &out->weights), "precision '%s'", text);
         kind = WEIGHTS;

@@ -1,5 +1,5 @@
 /* What `compare` can be asked for: fp32, tf32, fp16, bf16,
- * int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE], best[...] with the same behind it,
+ * int8[:METHOD][+SCHEME][+per-tensor][+weights-RANGE][+recover], best[...] with the same behind it,
  * each with @WHERE behind it: the providers or families of kernels that it runs on.
  */
 #ifndef QB_CLI_SETTINGS_PRECISION_H
@@ -11,7 +11,7 @@
 
 #define QB_SCHEME_WORDS "u8-affine, s8-affine or s8-symmetric"
 #define QB_PRECISION_FORM                                                                          \
-    "int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor][+weights-mse]"
+    "int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor][+weights-mse][+recover]"
 
 #define QB_WHERE_FORM "[@cpu|@dnnl|@ref|@cuda]"
 
@@ -30,6 +30,7 @@ typedef struct qb_precision {
     qb_act_scheme activations;
     bool per_tensor_weights;
     const qb_weight_range *weights; /* NULL: the default */
+    bool recover;                   /* of the recovered model, see qb_stage_recover */
     qb_build_spec spec;             /* of its engines; the backends live as long as the text */
     bool placed;                    /* the text says where it runs */
 } qb_precision;

@@ -12,19 +12,20 @@
 qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
                             qb_build_spec *spec, qb_graph **graph, qb_built *built) {
     qb_graph *quantized;
-    qb_table *table;
+    qb_stage_source source = {0};
     const char *method;
-    QB_TRY(qb_stage_table(cx, project, *graph, &table));
-    qb_status status =
-        qb_stage_quantize_for(cx, project, *graph, table, precision, spec, &quantized, &method);
+    qb_status status = qb_stage_source_load(cx, project, *graph, precision->recover, &source);
+    if (status == QB_OK)
+        status = qb_stage_quantize_for(cx, project, source.graph, source.table, precision, spec,
+                                       &quantized, &method);
     if (status == QB_OK) {
         qb_graph_free(*graph);
         *graph = quantized;
-        built->data_hash = table->data_hash;
+        built->data_hash = source.table->data_hash;
         built->calibration = qb_strdup(cx, method);
         if (!built->calibration) status = cx->code;
     }
-    qb_table_free(table);
+    qb_stage_source_release(&source);
     return status;
 }
 

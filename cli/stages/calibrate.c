@@ -83,8 +83,7 @@ void qb_part_text(qb_split part, char text[QB_PART_TEXT]) {
     snprintf(text, QB_PART_TEXT, "[%d %% by seed %lld]", part.percent, (long long)part.seed);
 }
 
-/* Names instead of paths: a table is moved about with its model. */
-static qb_status describe(qb_ctx *cx, const qb_project *project, qb_table *table) {
+qb_status qb_calibration_describe(qb_ctx *cx, const qb_project *project, qb_table *table) {
     qb_free(table->dataset);
     qb_free(table->model);
     const qb_split part = qb_project_split(project, project->calibration_data, false);
@@ -109,7 +108,7 @@ qb_status qb_calibration_choose(qb_ctx *cx, const qb_project *project, const qb_
     if (automatic >= 0)
         QB_TRY(qb_calib_hold_out(cx, graph, &options, automatic, qb_score_methods, &quant, table,
                                  holdout));
-    return describe(cx, project, table);
+    return qb_calibration_describe(cx, project, table);
 }
 
 /* ---- calibrations that are there ---- */

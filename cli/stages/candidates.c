@@ -19,7 +19,8 @@ void qb_candidates_release(qb_candidates *c) {
     qb_free(c->quantized);
     qb_free(c->of);
     qb_free(c->item);
-    qb_table_free(c->table);
+    qb_stage_source_release(&c->plain);
+    qb_stage_source_release(&c->recovered);
     qb_graph_free(c->graph);
 }
 
@@ -34,14 +35,25 @@ static qb_candidate candidate(const qb_project *project, const char *text, const
     return c;
 }
 
+/* What a precision quantizes, loaded when it is needed first. */
+static qb_status source_of(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
+                           qb_candidates *c, const qb_stage_source **out) {
+    qb_stage_source *source = precision->recover ? &c->recovered : &c->plain;
+    if (!source->table)
+        QB_TRY(qb_stage_source_load(cx, project, c->graph, precision->recover, source));
+    *out = source;
+    return QB_OK;
+}
+
 /* How a quantized row came about, in words. */
 static qb_status describe(qb_ctx *cx, const qb_project *project, const qb_precision *precision,
                           const char *method, qb_candidates *c, qb_candidate *item) {
     const qb_quant_options how = qb_stage_quantization(project, precision, method);
+    const qb_table *table = precision->recover ? c->recovered.table : c->plain.table;
     item->scheme =
-        keep(c, qb_format(cx, "ranges by %s of %s, %lld samples; activations %s, %s", method,
-                          c->table->dataset, (long long)c->table->samples,
-                          qb_scheme_text(how.activations),
+        keep(c, qb_format(cx, "%sranges by %s of %s, %lld samples; activations %s, %s",
+                          precision->recover ? "recovered model; " : "", method, table->dataset,
+                          (long long)table->samples, qb_scheme_text(how.activations),
                           how.per_tensor_weights ? "one weight scale a tensor"
                                                  : "a weight scale for each output channel"));
     return item->scheme ? QB_OK : cx->code;
@@ -51,10 +63,12 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
                           const qb_precision *precision, qb_candidates *c) {
     qb_graph **quantized = &c->quantized[c->n];
     const char *method;
-    if (!c->table) QB_TRY(qb_stage_table(cx, project, c->graph, &c->table));
-    QB_TRY_WRAP(cx,
-                qb_stage_quantize(cx, project, c->graph, c->table, precision, quantized, &method),
-                "%s", text);
+    const qb_stage_source *source;
+    QB_TRY_WRAP(cx, source_of(cx, project, precision, c, &source), "%s", text);
+    QB_TRY_WRAP(
+        cx,
+        qb_stage_quantize(cx, project, source->graph, source->table, precision, quantized, &method),
+        "%s", text);
     qb_candidate *item = &c->item[c->n++];
     *item = candidate(project, text, method, *quantized, precision);
     return describe(cx, project, precision, method, c, item);
@@ -63,7 +77,8 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
 /* Its graph follows from what is fastest at the data's shapes. */
 static qb_status add_best(qb_ctx *cx, const qb_project *project, const char *text,
                           const qb_precision *precision, qb_candidates *c) {
-    if (!c->table) QB_TRY(qb_stage_table(cx, project, c->graph, &c->table));
+    const qb_stage_source *source;
+    QB_TRY(source_of(cx, project, precision, c, &source));
     c->of[c->n] = *precision;
     c->item[c->n++] = candidate(project, text, "", c->graph, precision);
     return QB_OK;
@@ -74,8 +89,10 @@ static qb_status settle(qb_ctx *cx, const qb_project *project, const qb_shape *s
     qb_candidate *item = &c->item[i];
     qb_build_spec spec = item->spec;
     spec.input_shapes = shapes;
+    const qb_stage_source *source;
+    QB_TRY(source_of(cx, project, &c->of[i], c, &source));
     QB_TRY_WRAP(cx,
-                qb_stage_quantize_for(cx, project, c->graph, c->table, &c->of[i], &spec,
+                qb_stage_quantize_for(cx, project, source->graph, source->table, &c->of[i], &spec,
                                       &c->quantized[i], &item->calibration),
                 "%s", item->precision);
     item->graph = c->quantized[i];

@@ -8,11 +8,16 @@
 #include "cli/stages/stages_internal.h"
 #include "eval/warnings.h"
 
+/* That of the plain rows, else of the recovered ones; NULL without any. */
+static const qb_table *table_of(const qb_candidates *c) {
+    return c->plain.table ? c->plain.table : c->recovered.table;
+}
+
 qb_status qb_compare_data(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
                           const char **out) {
     *out = project->evaluation_data;
     if (!*out && project->calibration_data) *out = project->calibration_data;
-    if (!*out && c->table) *out = c->table->dataset;
+    if (!*out && table_of(c)) *out = table_of(c)->dataset;
     if (!*out)
         return qb_fail(cx, QB_STATUS_USAGE,
                        "no data to score on: give --data PATH or data.evaluation in qbench.yaml");
@@ -118,15 +123,16 @@ static qb_status describe_part(qb_ctx *cx, qb_split part, qb_run *run) {
 qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_candidates *c,
                               const char *data, const qb_dataset *dataset, qb_run *run) {
     const char *decoder = qb_dataset_decoder(dataset);
-    QB_TRY(resolve_auto(cx, c->table, run));
-    if (scores_on_calibration(project, c->table, data, run))
+    const qb_table *table = table_of(c);
+    QB_TRY(resolve_auto(cx, table, run));
+    if (scores_on_calibration(project, table, data, run))
         QB_TRY(qb_warning_add(cx, run, "calibration-data", "",
                               "scored on %s, the data that the ranges were chosen on: the numbers "
                               "flatter; name a held-out set (--data, data.evaluation)",
                               data));
-    if (c->table) {
-        run->calibrated_on = qb_strdup(cx, c->table->dataset);
-        run->calibration_samples = c->table->samples;
+    if (table) {
+        run->calibrated_on = qb_strdup(cx, table->dataset);
+        run->calibration_samples = table->samples;
         if (!run->calibrated_on) return cx->code;
     }
     run->model_hash = c->graph->hash;

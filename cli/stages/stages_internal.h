@@ -22,6 +22,22 @@ qb_status qb_calibration_choose(qb_ctx *cx, const qb_project *project, const qb_
                                 const qb_calibrate_settings *settings, qb_calib_options options,
                                 qb_table *table, qb_holdout *holdout);
 
+/* Names of model and data instead of paths: a table is moved about with its model. */
+qb_status qb_calibration_describe(qb_ctx *cx, const qb_project *project, qb_table *table);
+
+/* ---- recover.c ---- */
+
+/* What is quantized: the model by the project's calibration, or the recovered model by its own. */
+typedef struct qb_stage_source {
+    const qb_graph *graph;
+    qb_graph *recovered; /* NULL: `graph` is the caller's */
+    qb_table *table;
+} qb_stage_source;
+
+qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                               bool recover, qb_stage_source *out);
+void qb_stage_source_release(qb_stage_source *source); /* accepts zeroed */
+
 /* ---- build.c ---- */
 
 /* What a build's spec points to. */
@@ -53,8 +69,8 @@ qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project, const qb_
 
 /* The graphs behind the precisions of one comparison. */
 typedef struct qb_candidates {
-    qb_graph *graph; /* optimized, float */
-    qb_table *table; /* NULL until a precision needs it */
+    qb_graph *graph;                  /* optimized, float */
+    qb_stage_source plain, recovered; /* zeroed until a precision needs them */
     qb_graph **quantized;
     qb_candidate *item;
     char **text;      /* what items say that nothing else keeps */

@@ -27,6 +27,7 @@ check() {
             allowed["stream"]   = "^(base|kernels|graph|datasets|engine|stream)/"
             allowed["calib"]    = "^(base|kernels|graph|datasets|engine|stream|calib)/"
             allowed["quant"]    = "^(base|kernels|graph|quant)/|^calib/table[.]h$"
+            allowed["quant/recover"] = "^(base|kernels|graph|datasets|engine|stream|calib|quant)/"
             allowed["eval"]     = "^(base|kernels|graph|datasets|engine|stream|calib|quant|eval)/"
             allowed["search"]   = "^(base|kernels|graph|datasets|engine|stream|calib|quant|eval|search)/"
             allowed["reports"]  = "^(base|reports)/|^eval/run[.]h$"

@@ -21,6 +21,7 @@ quant/rules.def          quant/rules          qb_rule_            shared
 quant/targets.def        quant/targets        qb_target_          own
 quant/steps.def          quant/steps          qb_quant_step_     own
 quant/weight_ranges.def  quant/weight_ranges  qb_weight_range_   own
+quant/recover.def        quant/recover        qb_recovery_       own
 datasets/formats.def     datasets/formats     qb_format_         own
 datasets/transforms.def  datasets/transforms  qb_transform_      own
 eval/metrics.def         eval/metrics         qb_metric_         own

@@ -1,4 +1,5 @@
 #include "eval/layers.h"
+#include "kernels/ref.h"
 #include "qb_test.h"
 
 enum { ITEMS = 2, CHANNELS = 10, SPATIAL = 3, COUNT = ITEMS * CHANNELS * SPATIAL };

@@ -1,6 +1,4 @@
-#include "eval/layer_alone_internal.h"
-
-#include <string.h>
+#include "graph/fusion.h"
 
 static bool in_group(const qb_group *group, int32_t node) {
     for (int32_t i = 0; i < group->n_nodes; i++)
@@ -19,14 +17,16 @@ static void add_once(const qb_graph *graph, const char *name, int32_t *list, int
 /* Ids change in a clone, names and the order of nodes do not. */
 static qb_status cut(qb_ctx *cx, const qb_graph *graph, const qb_group *group, qb_graph *copy) {
     int32_t *inputs = qb_arena_alloc(cx, copy->arena, (size_t)group->n_in + 1, sizeof *inputs);
-    int32_t *outputs = qb_arena_alloc(cx, copy->arena, 1, sizeof *outputs);
-    int32_t n = 0;
+    const qb_node *last = &graph->nodes[group->node[group->n_nodes - 1]];
+    int32_t *outputs = qb_arena_alloc(cx, copy->arena, (size_t)last->n_out + 1, sizeof *outputs);
+    int32_t n = 0, n_out = 0;
     if (!inputs || !outputs) return cx->code;
     for (int32_t i = 0; i < group->n_in; i++)
         if (group->in[i] >= 0 && !graph->values[group->in[i]].data)
             add_once(copy, graph->values[group->in[i]].name, inputs, &n);
-    outputs[0] = qb_graph_find_value(copy, graph->values[group->out].name);
-    if (n == 0 || outputs[0] < 0)
+    for (int32_t i = 0; i < last->n_out; i++)
+        if (last->out[i] >= 0) add_once(copy, graph->values[last->out[i]].name, outputs, &n_out);
+    if (n == 0 || n_out == 0)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "layer '%s' has no input of its own",
                        graph->values[group->out].name);
     for (int32_t i = 0; i < copy->n_nodes; i++)
@@ -34,11 +34,11 @@ static qb_status cut(qb_ctx *cx, const qb_graph *graph, const qb_group *group, q
     copy->inputs = inputs;
     copy->n_inputs = n;
     copy->outputs = outputs;
-    copy->n_outputs = 1;
+    copy->n_outputs = n_out;
     return qb_graph_sweep(cx, copy);
 }
 
-qb_status qb_layer_extract(qb_ctx *cx, const qb_graph *graph, const qb_group *group,
+qb_status qb_group_extract(qb_ctx *cx, const qb_graph *graph, const qb_group *group,
                            qb_graph **out) {
     qb_graph *copy;
     QB_TRY(qb_graph_clone(cx, graph, &copy));

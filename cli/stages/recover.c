@@ -1,0 +1,131 @@
+/* The recovered model beside the model: made of the calibration data, found again by its name. */
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/settings/methods.h"
+#include "cli/stages/stages_internal.h"
+#include "eval/methods.h"
+
+/* STEM.recovered.SUFFIX in the output folder; to be read it may be in the current one, too. */
+static char *path_of(qb_ctx *cx, const qb_project *project, const char *suffix, bool read) {
+    char *name = qb_format(cx, "%s.recovered.%s", project->stem, suffix);
+    char *path = name ? qb_project_file(cx, project, name) : NULL;
+    if (read && path && !qb_path_exists(path) && qb_path_exists(name)) {
+        qb_free(path);
+        return name;
+    }
+    qb_free(name);
+    return path;
+}
+
+static qb_status load(qb_ctx *cx, const qb_project *project, const char *path, qb_graph **out) {
+    const qb_optimize_options options = {.disabled = project->disabled};
+    qb_graph *graph;
+    QB_TRY(qb_onnx_load(cx, path, &graph));
+    const qb_status status = qb_optimize(cx, graph, &options, NULL);
+    if (status == QB_OK)
+        *out = graph;
+    else
+        qb_graph_free(graph);
+    return status;
+}
+
+/* The table is that of the model as it is in the file. */
+static qb_status save(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                      qb_recovered *r) {
+    char *model = path_of(cx, project, "onnx", false),
+         *table = path_of(cx, project, "calib.h5", false);
+    qb_graph *again = NULL;
+    qb_status status = model && table ? QB_OK : cx->code;
+    if (status != QB_OK) goto out;
+    QB_GO(qb_onnx_save(cx, r->graph, model));
+    QB_GO(load(cx, project, model, &again));
+    r->table->model_hash = again->hash;
+    r->table->recovered_from = graph->hash;
+    QB_GO(qb_table_save(cx, r->table, table));
+out:
+    qb_graph_free(again);
+    qb_free(model);
+    qb_free(table);
+    return status;
+}
+
+qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                           const char *methods, const char *list, qb_recovered *out) {
+    const qb_calibrate_settings settings = {.methods = methods};
+    const qb_quant_options quant = qb_stage_quantization(project, NULL, NULL);
+    qb_calib_options calibration;
+    qb_dataset *dataset;
+    qb_methods all;
+    qb_recovered result = {0};
+    qb_status status = QB_OK;
+    QB_TRY(qb_recover_check(cx, list));
+    QB_TRY(qb_calibration_prepare(cx, project, &settings, &calibration));
+    const char *data = project->calibration_data;
+    QB_TRY(qb_stage_data(cx, project, graph, data, qb_project_split(project, data, false), &dataset,
+                         &calibration.loader));
+    QB_GO(
+        qb_methods_parse(cx, methods ? methods : project->method, qb_dataset_count(dataset), &all));
+    calibration.methods = all.choice;
+    calibration.n_methods = all.n;
+    const qb_recover_options options = {
+        .calibration = &calibration, .quant = &quant, .list = list, .score = qb_score_graph};
+    QB_GO(qb_recover(cx, graph, &options, &result));
+    QB_GO(qb_calibration_describe(cx, project, result.table));
+    QB_GO(save(cx, project, graph, &result));
+    *out = result;
+    result = (qb_recovered){0};
+out:
+    qb_recovered_release(&result);
+    qb_dataset_close(dataset);
+    return status;
+}
+
+qb_status qb_stage_recovered(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                             qb_graph **recovered, qb_table **table) {
+    char *model = path_of(cx, project, "onnx", true),
+         *ranges = path_of(cx, project, "calib.h5", true);
+    qb_graph *g = NULL;
+    qb_table *t = NULL;
+    qb_status status = model && ranges ? QB_OK : cx->code;
+    if (status != QB_OK) goto out;
+    if (!qb_path_exists(model) || !qb_path_exists(ranges))
+        QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
+                      "%s: %s was not recovered yet: run 'qbench calibrate --recover'", model,
+                      project->model));
+    QB_GO(load(cx, project, model, &g));
+    QB_GO(qb_table_load(cx, ranges, &t));
+    QB_GO(qb_table_check_model(cx, t, model, g->hash));
+    if (!qb_hash_equal(t->recovered_from, graph->hash))
+        QB_GO(qb_fail(cx, QB_STATUS_MISMATCH,
+                      "%s was recovered from another model than %s: run 'qbench calibrate "
+                      "--recover' again",
+                      model, project->model));
+    *recovered = g;
+    *table = t;
+    g = NULL;
+    t = NULL;
+out:
+    qb_graph_free(g);
+    qb_table_free(t);
+    qb_free(model);
+    qb_free(ranges);
+    return status;
+}
+
+qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                               bool recover, qb_stage_source *out) {
+    qb_stage_source source = {.graph = graph};
+    if (recover)
+        QB_TRY(qb_stage_recovered(cx, project, graph, &source.recovered, &source.table));
+    else
+        QB_TRY(qb_stage_table(cx, project, graph, &source.table));
+    if (recover) source.graph = source.recovered;
+    *out = source;
+    return QB_OK;
+}
+
+void qb_stage_source_release(qb_stage_source *source) {
+    qb_graph_free(source->recovered);
+    qb_table_free(source->table);
+    *source = (qb_stage_source){0};
+}

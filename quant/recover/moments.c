@@ -1,0 +1,180 @@
+#include "quant/recover/moments.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "kernels/ref.h"
+
+/* Sums of each sample stay apart and are added in the samples' order: the same for any number of
+ * threads. */
+#define ELEMENT_BYTES ((size_t)64 << 20)
+#define MOST_ELEMENTS 2048 /* of a channel */
+
+typedef struct job {
+    const qb_scales *scales;
+    const qb_samples *samples;
+    qb_engine *engine;
+    int32_t n_observed;
+    int32_t *value; /* [n_observed] of the graph; -1: not wanted */
+    size_t largest;
+    qb_context **context; /* [workers] */
+    float **scratch;      /* [workers] */
+    void **no_outputs;
+    float *square;     /* [samples][scales->n_of] mean squares */
+    float *low, *high; /* the same */
+    float *element;    /* [scales->n_of][samples][each] */
+    int32_t each;
+} job;
+
+typedef struct visit {
+    const job *job;
+    float *scratch;
+    size_t sample;
+} visit;
+
+static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *name,
+                      const qb_tensor *tensor) {
+    (void)cx, (void)name;
+    const visit *v = user;
+    const qb_scales *s = v->job->scales;
+    const int32_t value = v->job->value[observed];
+    if (value < 0 || tensor->desc.dtype != QB_DTYPE_F32) return QB_OK;
+    const qb_shape *shape = &s->graph->values[value].shape;
+    const int64_t n = qb_scales_channels(s, value), count = qb_shape_count(shape);
+    if (qb_shape_count(&tensor->desc.shape) != count || count == 0) return QB_OK;
+    int64_t inner = 1;
+    for (int32_t d = s->axis[value] + 1; d < shape->rank; d++) inner *= shape->dim[d];
+    const size_t at = v->sample * s->n_of + (size_t)s->first[value];
+    const size_t each = (size_t)v->job->each, samples = (size_t)v->job->samples->n;
+    qb_tensor_floats(tensor, v->scratch);
+    for (int64_t c = 0; c < n; c++) {
+        double sum = 0;
+        float low = INFINITY, high = -INFINITY;
+        for (int64_t o = 0; o < count / (n * inner); o++)
+            for (int64_t k = 0; k < inner; k++) {
+                const float x = v->scratch[(o * n + c) * inner + k];
+                sum += (double)x * (double)x;
+                low = fminf(low, x);
+                high = fmaxf(high, x);
+            }
+        float *element =
+            v->job->element + (((size_t)s->first[value] + (size_t)c) * samples + v->sample) * each;
+        for (size_t e = 0; e < each; e++) {
+            const int64_t i =
+                (int64_t)((e * samples + v->sample) * (size_t)(count / n) / each / samples);
+            element[e] = v->scratch[(i / inner * n + c) * inner + i % inner];
+        }
+        v->job->square[at + (size_t)c] = (float)(sum / (double)(count / n));
+        v->job->low[at + (size_t)c] = low;
+        v->job->high[at + (size_t)c] = high;
+    }
+    return QB_OK;
+}
+
+static qb_status on_sample(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
+    job *j = user;
+    visit v = {j, j->scratch[worker], (size_t)i};
+    const void *const *inputs =
+        (const void *const *)(j->samples->data + (size_t)i * (size_t)j->samples->n_inputs);
+    if (!j->context[worker]) QB_TRY(qb_context_create(cx, j->engine, &j->context[worker]));
+    return qb_context_observe(cx, j->context[worker], inputs, j->no_outputs, look, &v);
+}
+
+static qb_status prepare(qb_ctx *cx, job *j) {
+    const qb_scales *s = j->scales;
+    const qb_build_spec spec = {
+        .input_shapes = j->samples->shape, .threads = 1, .observable = true};
+    QB_TRY(qb_engine_build(cx, s->graph, &spec, &j->engine));
+    j->n_observed = qb_engine_n_observed(j->engine);
+    const size_t workers = (size_t)qb_threads(cx), cells = (size_t)j->samples->n * s->n_of + 1;
+    j->value = qb_alloc(cx, (size_t)j->n_observed, sizeof *j->value);
+    j->no_outputs = qb_alloc(cx, (size_t)qb_engine_n_outputs(j->engine), sizeof(void *));
+    j->context = qb_alloc(cx, workers, sizeof(qb_context *));
+    j->scratch = qb_alloc(cx, workers, sizeof(float *));
+    j->square = qb_alloc(cx, cells, sizeof *j->square);
+    j->low = qb_alloc(cx, cells, sizeof *j->low);
+    j->high = qb_alloc(cx, cells, sizeof *j->high);
+    const size_t all = ELEMENT_BYTES / sizeof(float) / (s->n_of + 1);
+    const size_t most = all < MOST_ELEMENTS ? all : MOST_ELEMENTS;
+    j->each = (int32_t)(most / (size_t)j->samples->n) + 1;
+    j->element = qb_alloc(cx, cells * (size_t)j->each, sizeof *j->element);
+    if (!j->element || !j->value || !j->no_outputs || !j->context || !j->scratch || !j->square ||
+        !j->low || !j->high)
+        return cx->code;
+    for (int32_t i = 0; i < j->n_observed; i++) {
+        const int32_t value = qb_graph_find_value(s->graph, qb_engine_observed_name(j->engine, i));
+        j->value[i] = value >= 0 && s->axis[value] >= 0 ? value : -1;
+        if (j->value[i] < 0) continue;
+        const size_t count = (size_t)qb_shape_count(&s->graph->values[value].shape);
+        if (count > j->largest) j->largest = count;
+    }
+    for (size_t w = 0; w < workers; w++)
+        if (!(j->scratch[w] = qb_alloc_aligned(cx, j->largest + 1, sizeof(float)))) return cx->code;
+    return QB_OK;
+}
+
+static void job_release(qb_ctx *cx, job *j) {
+    for (int w = 0; w < qb_threads(cx); w++) {
+        if (j->context) qb_context_free(j->context[w]);
+        if (j->scratch) qb_free(j->scratch[w]);
+    }
+    qb_free(j->context);
+    qb_free(j->scratch);
+    qb_free(j->value);
+    qb_free(j->no_outputs);
+    qb_free(j->square);
+    qb_free(j->element);
+    qb_free(j->low);
+    qb_free(j->high);
+    qb_engine_free(j->engine);
+}
+
+static qb_status gather(qb_ctx *cx, job *j, qb_moments *m) {
+    const qb_scales *s = j->scales;
+    m->element = j->element;
+    m->n_elements = j->each * j->samples->n;
+    j->element = NULL;
+    m->low = qb_alloc(cx, s->n_of + 1, sizeof *m->low);
+    m->high = qb_alloc(cx, s->n_of + 1, sizeof *m->high);
+    m->square = qb_alloc(cx, s->n_of + 1, sizeof *m->square);
+    m->seen = qb_alloc(cx, (size_t)s->graph->n_values, sizeof *m->seen);
+    if (!m->low || !m->high || !m->square || !m->seen) return cx->code;
+    for (int32_t i = 0; i < j->n_observed; i++)
+        if (j->value[i] >= 0) m->seen[j->value[i]] = true;
+    for (size_t c = 0; c < s->n_of; c++) {
+        m->low[c] = INFINITY;
+        m->high[c] = -INFINITY;
+        for (int32_t i = 0; i < j->samples->n; i++) {
+            const size_t at = (size_t)i * s->n_of + c;
+            m->low[c] = fminf(m->low[c], j->low[at]);
+            m->high[c] = fmaxf(m->high[c], j->high[at]);
+            m->square[c] += (double)j->square[at] / j->samples->n;
+        }
+    }
+    return QB_OK;
+}
+
+qb_status qb_moments_measure(qb_ctx *cx, const qb_scales *scales, const qb_samples *samples,
+                             qb_moments *out) {
+    job j = {.scales = scales, .samples = samples};
+    qb_moments m = {0};
+    qb_status status = prepare(cx, &j);
+    if (status == QB_OK) status = qb_each(cx, samples->n, on_sample, &j);
+    if (status == QB_OK) status = gather(cx, &j, &m);
+    if (status == QB_OK)
+        *out = m;
+    else
+        qb_moments_release(&m);
+    job_release(cx, &j);
+    return status;
+}
+
+void qb_moments_release(qb_moments *m) {
+    qb_free(m->low);
+    qb_free(m->high);
+    qb_free(m->square);
+    qb_free(m->seen);
+    qb_free(m->element);
+    *m = (qb_moments){0};
+}

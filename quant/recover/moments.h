@@ -1,0 +1,21 @@
+/* What the channels of a float graph's values hold, over samples. */
+#ifndef QB_QUANT_RECOVER_MOMENTS_H
+#define QB_QUANT_RECOVER_MOMENTS_H
+
+#include "quant/recover/samples.h"
+#include "quant/recover/scales.h"
+
+typedef struct qb_moments {
+    float *low, *high; /* [scales->n_of] extremes of the channel, by qb_scales.first */
+    double *square;    /* mean square of its elements */
+    bool *seen;        /* [values] */
+    float *element; /* [scales->n_of][n_elements] some of the channel's elements, evenly spread */
+    int32_t n_elements;
+} qb_moments;
+
+/* Of all values with variables that an engine of the graph holds in memory. */
+qb_status qb_moments_measure(qb_ctx *cx, const qb_scales *scales, const qb_samples *samples,
+                             qb_moments *out);
+void qb_moments_release(qb_moments *moments);
+
+#endif

@@ -1,0 +1,345 @@
+#include "quant/recover/recover.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/strbuf.h"
+#include "calib/holdout.h"
+#include "quant/recover/recover_internal.h"
+
+#define QB_RECOVERY(name) extern const qb_recovery qb_recovery_##name;
+#include "quant/recover.def"
+#undef QB_RECOVERY
+
+static const qb_recovery *const known[] = {
+#define QB_RECOVERY(name) &qb_recovery_##name,
+#include "quant/recover.def"
+#undef QB_RECOVERY
+};
+enum { N_KNOWN = sizeof known / sizeof known[0] };
+_Static_assert(sizeof known / sizeof known[0] <= QB_RECOVER_STEPS, "room for all steps");
+
+const qb_recovery *const *qb_recoveries(int32_t *n) {
+    *n = N_KNOWN;
+    return known;
+}
+
+/* ---- the list ---- */
+
+static bool names(const char *list, const char *name) {
+    const size_t length = strlen(name);
+    for (const char *at = list; at && *at;) {
+        const size_t n = strcspn(at, ",");
+        if (n == length && strncmp(at, name, n) == 0) return true;
+        at += n + (at[n] == ',');
+    }
+    return false;
+}
+
+qb_status qb_recover_check(qb_ctx *cx, const char *list) {
+    for (const char *at = list; at && *at;) {
+        const size_t n = strcspn(at, ",");
+        bool found = false;
+        for (int32_t i = 0; i < N_KNOWN; i++)
+            found = found || (strlen(known[i]->name) == n && strncmp(at, known[i]->name, n) == 0);
+        if (!found) {
+            qb_strbuf all = {0};
+            for (int32_t i = 0; i < N_KNOWN; i++)
+                qb_strbuf_addf(&all, "%s%s", i ? ", " : "", known[i]->name);
+            const qb_status status =
+                qb_fail(cx, QB_STATUS_USAGE, "recover: unknown '%.*s': expected some of %s", (int)n,
+                        at, all.data ? all.data : "the known ones");
+            qb_strbuf_release(&all);
+            return status;
+        }
+        at += n + (at[n] == ',');
+    }
+    return QB_OK;
+}
+
+static bool is_wanted(const qb_recover_options *o, const qb_recovery *r) {
+    return o->list ? names(o->list, r->name) : !r->optional;
+}
+
+/* ---- scores ---- */
+
+qb_status qb_recover_quantize(qb_ctx *cx, const qb_recover_state *state, qb_graph **out) {
+    qb_quant_options options = *state->options->quant;
+    options.method = state->table->method[state->method];
+    return qb_quantize(cx, state->graph, state->table, &options, out, NULL);
+}
+
+static qb_status score(qb_ctx *cx, const qb_recover_state *state, const qb_graph *original,
+                       const qb_calib_options *calibration, qb_graph_score *out) {
+    qb_graph *quantized;
+    QB_TRY(qb_recover_quantize(cx, state, &quantized));
+    const qb_status status = state->options->score(cx, original, quantized, calibration, out);
+    qb_graph_free(quantized);
+    return status;
+}
+
+/* Is the squared error less by more than the standard error of that difference, sample against
+ * sample? */
+static bool is_better(const qb_graph_score *now, const qb_graph_score *before) {
+    double sum = 0, squares = 0;
+    const double n = (double)now->samples;
+    if (isnan(before->sqnr_db)) return !isnan(now->sqnr_db);
+    if (isnan(now->sqnr_db) || now->samples != before->samples) return false;
+    for (int64_t i = 0; i < now->samples; i++) {
+        const double gain = before->err_square[i] - now->err_square[i];
+        sum += gain;
+        squares += gain * gain;
+    }
+    return sum > sqrt(n * fmax(0, squares / n - sum / n * (sum / n)));
+}
+
+/* ---- one step ---- */
+
+static qb_status calibrate(qb_ctx *cx, qb_recover_state *state, const qb_calib_options *options) {
+    qb_table *table;
+    QB_TRY(qb_calibrate(cx, state->graph, options, &table));
+    qb_table_free(state->table);
+    state->table = table;
+    state->method = 0;
+    if (state->options->method) state->method = qb_table_method(table, state->options->method);
+    if (state->method >= 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_NOTFOUND, "the calibration has no ranges by method '%s'",
+                   state->options->method);
+}
+
+static qb_status take_reference(qb_ctx *cx, qb_recover_state *state) {
+    qb_graph *copy;
+    QB_TRY(qb_graph_clone(cx, state->graph, &copy));
+    qb_graph_free(state->reference);
+    state->reference = copy;
+    return QB_OK;
+}
+
+static void state_release(qb_recover_state *state) {
+    qb_graph_free(state->graph);
+    qb_graph_free(state->reference);
+    qb_table_free(state->table);
+}
+
+static qb_status copy_table(qb_ctx *cx, const qb_table *table, qb_table **out) {
+    uint8_t *bytes;
+    size_t size;
+    QB_TRY(qb_table_write(cx, table, &bytes, &size));
+    const qb_status status = qb_table_parse(cx, "ranges", bytes, size, out);
+    qb_free(bytes);
+    return status;
+}
+
+/* A copy to try a step on. */
+static qb_status fork_state(qb_ctx *cx, const qb_recover_state *from, qb_recover_state *to) {
+    *to = *from;
+    to->graph = to->reference = NULL;
+    to->table = NULL;
+    qb_status status = qb_graph_clone(cx, from->graph, &to->graph);
+    if (status == QB_OK) status = qb_graph_clone(cx, from->reference, &to->reference);
+    if (status == QB_OK) status = copy_table(cx, from->table, &to->table);
+    if (status != QB_OK) state_release(to);
+    return status;
+}
+
+static qb_status run_step(qb_ctx *cx, qb_recover_state *state, const qb_calib_options *calibration,
+                          qb_recover_step *step) {
+    QB_TRY(step->recovery->run(cx, state, &step->changed));
+    if (step->changed == 0 || !step->recovery->changes_values) return QB_OK;
+    QB_TRY(qb_graph_sweep(cx, state->graph));
+    QB_TRY(calibrate(cx, state, calibration));
+    return take_reference(cx, state);
+}
+
+/* Is what a step led to taken: measured better, or asked for by name? */
+static bool is_kept(const qb_recover_state *state, const qb_recover_step *step,
+                    const qb_graph_score *now, const qb_graph_score *best, bool measured) {
+    if (step->changed == 0) return false;
+    return state->options->list || !measured || is_better(now, best);
+}
+
+/* A step on a copy that takes the state's place where it is kept. */
+static qb_status try_step(qb_ctx *cx, qb_recover_state *state, const qb_graph *original,
+                          const qb_calib_options *calibration, bool keep, qb_graph_score *best,
+                          qb_recover_step *step) {
+    const double start = qb_now();
+    const bool measured = calibration->hold_back > 0;
+    qb_recover_state trial;
+    qb_graph_score now = {.sqnr_db = NAN, .agreement = NAN};
+    QB_TRY(fork_state(cx, state, &trial));
+    qb_status status = run_step(cx, &trial, calibration, step);
+    if (status == QB_OK && step->changed > 0 && measured)
+        status = score(cx, &trial, original, calibration, &now);
+    step->sqnr_db = now.sqnr_db;
+    step->agreement = now.agreement;
+    step->kept = status == QB_OK && step->changed > 0 &&
+                 (keep || is_kept(state, step, &now, best, measured));
+    step->seconds = qb_now() - start;
+    if (step->kept) {
+        state_release(state);
+        *state = trial;
+        qb_free(best->err_square);
+        *best = now;
+    } else {
+        state_release(&trial);
+        qb_free(now.err_square);
+    }
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s", step->recovery->name);
+}
+
+static void tell(qb_ctx *cx, const qb_recover_step *step) {
+    if (step->changed == 0)
+        qb_info(cx, "recover: %s: nothing to do here", step->recovery->name);
+    else if (isnan(step->sqnr_db))
+        qb_info(cx, "recover: %s: %d layers, %.1f s", step->recovery->name, step->changed,
+                step->seconds);
+    else
+        qb_info(cx, "recover: %s: %d layers, %.2f dB, agreement %.2f %%, %s, %.1f s",
+                step->recovery->name, step->changed, step->sqnr_db, step->agreement,
+                step->kept ? "kept" : "left out", step->seconds);
+}
+
+/* ---- all of them ---- */
+
+/* The table's ranges by the method that they were fitted for, alone. */
+static void keep_method(qb_table *table, int32_t method) {
+    for (int32_t i = 0; i < table->n_entries; i++)
+        table->entry[i].range[0] = table->entry[i].range[method];
+    if (method > 0) memcpy(table->method[0], table->method[method], sizeof table->method[0]);
+    for (int32_t m = 1; m < table->n_methods; m++)
+        memset(table->method[m], 0, sizeof table->method[m]);
+    table->n_methods = 1;
+}
+
+/* One way through the steps: those that change values (or none of them), then the others, each
+ * kept where it helps. */
+typedef struct way {
+    qb_recover_state state;
+    qb_graph_score score;
+    qb_recover_step step[QB_RECOVER_STEPS];
+    int32_t n_steps;
+} way;
+
+static void way_release(way *w) {
+    state_release(&w->state);
+    qb_free(w->score.err_square);
+    *w = (way){0};
+}
+
+static qb_status go(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *calibration,
+                    bool change_values, way *w) {
+    for (int32_t i = 0; i < N_KNOWN; i++) {
+        if (!is_wanted(w->state.options, known[i]) || known[i]->changes_values != change_values)
+            continue;
+        qb_recover_step *step = &w->step[w->n_steps];
+        *step = (qb_recover_step){.recovery = known[i]};
+        QB_TRY(try_step(cx, &w->state, graph, calibration, change_values, &w->score, step));
+        tell(cx, step);
+        w->n_steps++;
+    }
+    return QB_OK;
+}
+
+static qb_status copy_score(qb_ctx *cx, const qb_graph_score *from, qb_graph_score *to) {
+    *to = *from;
+    to->err_square = qb_alloc(cx, (size_t)from->samples + 1, sizeof *to->err_square);
+    if (!to->err_square) return cx->code;
+    if (from->err_square)
+        memcpy(to->err_square, from->err_square, (size_t)from->samples * sizeof *to->err_square);
+    return QB_OK;
+}
+
+static bool has_changed(const way *w) {
+    for (int32_t i = 0; i < w->n_steps; i++)
+        if (w->step[i].changed > 0) return true;
+    return false;
+}
+
+/* What changes values shows its worth behind bias correction only: other ranges shift other means.
+ * So the whole way is gone with those steps and without them, and the better end stays. */
+static qb_status run_all(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *calibration,
+                         way *with, way *without) {
+    const bool measured = calibration->hold_back > 0, told = with->state.options->list != NULL;
+    QB_TRY(copy_score(cx, &with->score, &without->score));
+    QB_TRY(fork_state(cx, &with->state, &without->state));
+    QB_TRY(go(cx, graph, calibration, true, with));
+    const bool compares = measured && !told && has_changed(with);
+    QB_TRY(go(cx, graph, calibration, false, with));
+    if (!compares) return QB_OK;
+    qb_info(cx, "recover: the same without what changes values");
+    for (int32_t i = 0; i < with->n_steps && with->step[i].recovery->changes_values; i++)
+        without->step[without->n_steps++] = with->step[i];
+    for (int32_t i = 0; i < without->n_steps; i++) without->step[i].kept = false;
+    QB_TRY(go(cx, graph, calibration, false, without));
+    if (is_better(&with->score, &without->score)) return QB_OK;
+    const way better = *without;
+    *without = *with;
+    *with = better;
+    return QB_OK;
+}
+
+static void report(const way *w, qb_recovered *out) {
+    out->sqnr_after_db = w->score.sqnr_db;
+    out->agreement_after = w->score.agreement;
+    out->n_steps = w->n_steps;
+    memcpy(out->step, w->step, sizeof out->step);
+}
+
+qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options *options,
+                     qb_recovered *out) {
+    qb_calib_options calibration = *options->calibration;
+    const int64_t n = qb_dataset_count(calibration.loader.dataset);
+    qb_samples samples = {0};
+    way with = {.state = {.options = options, .samples = &samples},
+                .score = {.sqnr_db = NAN, .agreement = NAN}},
+        without = {0};
+    qb_recover_state *state = &with.state;
+    qb_recovered result = {0};
+    qb_status status = QB_OK;
+    calibration.hold_back = n < 2 * QB_HOLDOUT_EVERY ? 0 : QB_HOLDOUT_EVERY;
+    calibration.checkpoint = NULL;
+    calibration.resume = false;
+    calibration.memory = NULL;
+    QB_GO(qb_recover_check(cx, options->list));
+    if (calibration.hold_back == 0)
+        qb_warn(cx, "recover: %lld samples are too few to hold some back: nothing says what helps",
+                (long long)n);
+    QB_GO(qb_samples_load(cx, &calibration.loader, calibration.hold_back, false, QB_RECOVER_SAMPLES,
+                          QB_RECOVER_MEMORY / 4, &samples));
+    result.fitted = samples.n;
+    QB_GO(qb_graph_clone(cx, graph, &state->graph));
+    QB_GO(calibrate(cx, state, &calibration));
+    QB_GO(take_reference(cx, state));
+    if (calibration.hold_back > 0) QB_GO(score(cx, state, graph, &calibration, &with.score));
+    result.held_back = with.score.samples;
+    result.sqnr_db = with.score.sqnr_db;
+    result.agreement = with.score.agreement;
+    if (with.score.samples > 0)
+        qb_info(cx, "recover: before: %.2f dB, agreement %.2f %% on %lld samples held back",
+                result.sqnr_db, result.agreement, (long long)result.held_back);
+    QB_GO(run_all(cx, graph, &calibration, &with, &without));
+    report(&with, &result);
+    keep_method(state->table, state->method);
+    result.graph = state->graph;
+    result.table = state->table;
+    state->graph = NULL;
+    state->table = NULL;
+    *out = result;
+    result = (qb_recovered){0};
+out:
+    way_release(&with);
+    way_release(&without);
+    qb_recovered_release(&result);
+    qb_samples_release(&samples);
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "recover");
+}
+
+void qb_recovered_release(qb_recovered *r) {
+    for (int32_t i = 0; r->layer && i < r->n_layers; i++) qb_free(r->layer[i].name);
+    qb_free(r->layer);
+    qb_graph_free(r->graph);
+    qb_table_free(r->table);
+    *r = (qb_recovered){0};
+}

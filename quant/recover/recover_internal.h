@@ -1,0 +1,21 @@
+/* What the recoveries share. */
+#ifndef QB_QUANT_RECOVER_INTERNAL_H
+#define QB_QUANT_RECOVER_INTERNAL_H
+
+#include "graph/layer.h"
+#include "quant/recover/recover.h"
+#include "quant/recover/samples.h"
+
+typedef struct qb_recover_state {
+    const qb_recover_options *options;
+    qb_graph *graph;           /* at work */
+    qb_graph *reference;       /* float, of the same activations: before any weight was rounded */
+    qb_table *table;           /* of its ranges */
+    int32_t method;            /* in it */
+    const qb_samples *samples; /* that may be fitted to */
+} qb_recover_state;
+
+/* The state's graph quantized. */
+qb_status qb_recover_quantize(qb_ctx *cx, const qb_recover_state *state, qb_graph **out);
+
+#endif

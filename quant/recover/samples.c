@@ -1,0 +1,134 @@
+#include "quant/recover/samples.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "calib/holdout.h"
+
+/* ---- threads ---- */
+
+typedef struct team {
+    qb_each_fn fn;
+    void *user;
+    int32_t n;
+    atomic_int next;
+} team;
+
+typedef struct worker {
+    team *team;
+    int32_t number;
+    qb_ctx cx;
+    qb_status status;
+    pthread_t thread;
+    bool started;
+} worker;
+
+static void *work(void *argument) {
+    worker *w = argument;
+    int i;
+    while (w->status == QB_OK && (i = atomic_fetch_add(&w->team->next, 1)) < w->team->n) {
+        w->status = qb_check_cancel(&w->cx);
+        if (w->status == QB_OK) w->status = w->team->fn(&w->cx, w->team->user, w->number, i);
+    }
+    if (w->status != QB_OK) atomic_store(&w->team->next, w->team->n); /* the others stop too */
+    return NULL;
+}
+
+qb_status qb_each(qb_ctx *cx, int32_t n, qb_each_fn fn, void *user) {
+    team t = {.fn = fn, .user = user, .n = n};
+    const int workers = qb_threads(cx);
+    worker *all = qb_alloc(cx, (size_t)workers, sizeof *all);
+    if (!all) return cx->code;
+    qb_status status = QB_OK;
+    for (int i = 0; i < workers; i++) {
+        all[i].team = &t;
+        all[i].number = i;
+        qb_ctx_child(cx, &all[i].cx);
+        /* The last share, and that of a thread that cannot start, is done here. */
+        all[i].started =
+            i < workers - 1 && pthread_create(&all[i].thread, NULL, work, &all[i]) == 0;
+        if (!all[i].started) work(&all[i]);
+    }
+    for (int i = 0; i < workers; i++) {
+        if (all[i].started) pthread_join(all[i].thread, NULL);
+        if (status == QB_OK && all[i].status != QB_OK) {
+            qb_ctx_take(cx, &all[i].cx);
+            status = all[i].status;
+        }
+    }
+    qb_free(all);
+    return status;
+}
+
+/* ---- samples ---- */
+
+void qb_samples_release(qb_samples *samples) {
+    for (int32_t i = 0; samples->data && i < samples->n * samples->n_inputs; i++)
+        qb_free(samples->data[i]);
+    qb_free(samples->data);
+    qb_free(samples->shape);
+    *samples = (qb_samples){0};
+}
+
+static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t bytes, int32_t *room,
+                       qb_samples *s) {
+    size_t each = 1;
+    s->n_inputs = first->n_inputs;
+    s->shape = qb_alloc(cx, (size_t)s->n_inputs, sizeof *s->shape);
+    if (!s->shape) return cx->code;
+    for (int32_t k = 0; k < s->n_inputs; k++) {
+        s->shape[k] = first->input[k].desc.shape;
+        each += qb_desc_bytes(&first->input[k].desc);
+    }
+    *room = (size_t)most < bytes / each ? most : (int32_t)(bytes / each);
+    if (*room < 1) *room = 1;
+    s->data = qb_alloc(cx, (size_t)*room * (size_t)s->n_inputs, sizeof *s->data);
+    return s->data ? QB_OK : cx->code;
+}
+
+static qb_status take(qb_ctx *cx, const qb_batch *batch, qb_samples *s) {
+    for (int32_t k = 0; k < s->n_inputs; k++)
+        if (!qb_shape_equal(&batch->input[k].desc.shape, &s->shape[k])) return QB_OK;
+    void **to = s->data + (size_t)s->n * (size_t)s->n_inputs;
+    s->n++;
+    for (int32_t k = 0; k < s->n_inputs; k++) {
+        const size_t bytes = qb_desc_bytes(&batch->input[k].desc);
+        to[k] = qb_alloc_aligned(cx, bytes + 1, 1);
+        if (!to[k]) return cx->code;
+        memcpy(to[k], batch->input[k].data, bytes);
+    }
+    return QB_OK;
+}
+
+qb_status qb_samples_load(qb_ctx *cx, const qb_loader_options *loader, int64_t every,
+                          bool held_back, int32_t most, size_t bytes, qb_samples *out) {
+    qb_loader_options options = *loader;
+    const int64_t count = qb_dataset_count(options.dataset);
+    const int64_t backs = every > 1 ? count / every : 0, all = held_back ? backs : count - backs;
+    qb_loader *l = NULL;
+    qb_batch batch = {0};
+    qb_samples s = {0};
+    int64_t seen = 0;
+    int32_t room = most;
+    qb_status status = QB_OK;
+    options.batch = 1;
+    QB_GO(qb_loader_create(cx, &options, &l));
+    while (s.n < room) {
+        QB_GO(qb_loader_next(cx, l, &batch));
+        if (batch.n == 0) break;
+        if (qb_is_held_back(batch.index[0], every) == held_back) {
+            if (!s.data) QB_GO(begin(cx, &batch, most, bytes, &room, &s));
+            const int64_t wanted = all > room ? room : all; /* sample number i of `wanted` */
+            if (seen * wanted / all == s.n) QB_GO(take(cx, &batch, &s));
+            seen++;
+        }
+        qb_loader_give_back(l, &batch);
+    }
+    *out = s;
+    s = (qb_samples){0};
+out:
+    qb_loader_free(l);
+    qb_samples_release(&s);
+    return status;
+}
