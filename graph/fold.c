@@ -20,13 +20,27 @@ static double recurrent_work(const qb_graph *graph, const qb_node *node) {
     return count[0] * (count[1] + count[2]);
 }
 
+/* Elements of the weight that an element of the result is made of; 0: there is no weight. */
+static double weight_work(const qb_graph *graph, const qb_node *node) {
+    const int32_t input = node->op->weight_input;
+    if (input <= 0 || input >= node->n_in || node->in[input] < 0) return 0;
+    const qb_shape *w = &graph->values[node->in[input]].shape;
+    int32_t axis = qb_attr_int(node, "transB", 0) ? 0 : node->op->weight_axis;
+    if (axis < 0) axis += w->rank;
+    return axis < 0 || axis >= w->rank || w->dim[axis] < 1
+               ? 0
+               : (double)qb_shape_count(w) / (double)w->dim[axis];
+}
+
 /* Most operators touch each element once or so; those with a kernel, a weight or a window may look
  * at a whole input for each element of the output. */
 static double work_of(const qb_graph *graph, const qb_node *node) {
     if (qb_attr_find(node->op, "hidden_size")) return recurrent_work(graph, node);
     if (!qb_op_has(node->op, QB_TRAIT_WINDOW)) return 0;
-    double most = 1, out = 0;
-    for (int32_t i = 0; i < node->n_in; i++) {
+    double most = weight_work(graph, node), out = 0;
+    const bool weighs = most > 0;
+    if (!weighs) most = 1;
+    for (int32_t i = 0; i < node->n_in && !weighs; i++) {
         if (node->in[i] < 0) continue;
         double count = (double)qb_shape_count(&graph->values[node->in[i]].shape);
         if (count > most) most = count;

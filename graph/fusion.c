@@ -33,10 +33,11 @@ static bool is_byte(qb_dtype dtype) { return dtype == QB_DTYPE_U8 || dtype == QB
 
 /* A weight to go with float data: float 32 (then the arithmetic is, also where the data are
  * integers, as for a layer that was kept in float), or both 8-bit integers, the weight's scales
- * being one or along `axis`. */
+ * being one or along `axis`. One that is computed may be quantized beside floats, too. */
 static bool is_weight(const qb_graph *graph, int32_t value, int32_t data, int32_t axis) {
     const qb_value *w = &graph->values[value], *x = &graph->values[data];
     if (w->q.n == 0) return w->dtype == QB_DTYPE_F32;
+    if (!w->data && x->q.n == 0) return is_byte(w->q.dtype) && w->q.n == 1;
     return is_byte(w->q.dtype) && is_byte(x->q.dtype) && (w->q.n == 1 || w->q.axis == axis);
 }
 

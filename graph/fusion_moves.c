@@ -130,7 +130,7 @@ static qb_status split(qb_rewrite *rw, int32_t index) {
 /* Is all that the node computes with constant, and some of it or the result quantized? */
 static bool is_constant(const qb_rewrite *rw, const qb_node *node) {
     const qb_graph *graph = rw->graph;
-    if (node->n_out != 1 || node->out[0] < 0 || node->n_in < 1 || node->op->weight_input > 0 ||
+    if (node->n_out != 1 || node->out[0] < 0 || node->n_in < 1 ||
         qb_op_has(node->op, QB_TRAIT_INTEGERS) || qb_graph_is_output(graph, node->out[0]))
         return false;
     bool quantized = graph->values[node->out[0]].q.n > 0;

@@ -18,13 +18,14 @@ static qb_status desc_of(qb_ctx *cx, const qb_graph *graph, int32_t value, qb_de
     return QB_OK;
 }
 
-/* A float weight makes float arithmetic: integer data come in as the floats they stand for.
- */
+/* Data or a weight of floats makes float arithmetic: the other's integers come in as the floats
+ * they stand for. */
 static void match_weight(qb_desc *in) {
-    qb_desc *data = &in[QB_IN_DATA];
-    if (in[QB_IN_WEIGHT].q.n > 0 || data->q.n == 0) return;
-    data->dtype = QB_DTYPE_F32;
-    data->q = (qb_qparams){.axis = -1};
+    qb_desc *data = &in[QB_IN_DATA], *weight = &in[QB_IN_WEIGHT];
+    if ((weight->q.n > 0) == (data->q.n > 0)) return;
+    qb_desc *integers = weight->q.n > 0 ? weight : data;
+    integers->dtype = QB_DTYPE_F32;
+    integers->q = (qb_qparams){.axis = -1};
 }
 
 /* A bias is a vector to the kernels, whatever ones the graph has in front of it. */

@@ -125,9 +125,16 @@ static bool lies_as(const qb_desc *desc, const qb_desc *out) {
            (desc->layout == QB_LAYOUT_ROW || desc->shape.rank == out->shape.rank);
 }
 
-/* Does the operand broadcast that libraries want whole? */
+/* Does an operand broadcast that libraries want whole, or one of several dimensions along rows? */
 static bool spreads(const qb_problem *p) {
     const bool commutes = p->binary != QB_BINARY_SUB && p->binary != QB_BINARY_DIV;
+    for (int32_t i = 0; i < 2; i++) {
+        const qb_shape *s = &p->in[i].shape;
+        int32_t wide = 0;
+        for (int32_t d = 0; d < s->rank; d++) wide += s->dim[d] != 1;
+        if (wide > 1 && s->dim[s->rank - 1] == 1 && p->out.shape.dim[p->out.shape.rank - 1] > 1)
+            return true;
+    }
     return !qb_shape_equal(&p->in[0].shape, &p->out.shape) &&
            !(commutes && qb_shape_equal(&p->in[1].shape, &p->out.shape));
 }

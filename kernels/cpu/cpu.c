@@ -3,7 +3,6 @@
 
 bool qb_cpu_always(void) { return true; }
 bool qb_cpu_lacks_avx2(void) { return !qb_processor_has(QB_TIER_AVX2); }
-bool qb_cpu_lacks_avx512(void) { return !qb_processor_has(QB_TIER_AVX512); }
 
 static void free_state(qb_kernel *kernel) { qb_free(kernel->state); }
 

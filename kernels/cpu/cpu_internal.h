@@ -30,7 +30,6 @@
 /* qb_tactic.is_portable of plain C, and of what has vectors from a tier on. */
 bool qb_cpu_always(void);
 bool qb_cpu_lacks_avx2(void);
-bool qb_cpu_lacks_avx512(void);
 
 /* The end of a fused step, in the terms of problem.h; made once at build. Bounds are applied to the
  * value as it will be stored: reals for f32, quantized values minus the zero point for integers.

@@ -80,6 +80,22 @@
 #include "simd_128.inc"
 #endif
 
+/* The lanes' sum, and the largest of them: halves, then quarters. */
+QB_V float vf_sum(vf v) {
+    float lane[QB_LANES];
+    vf_store(lane, v);
+    for (int by = QB_LANES / 2; by > 0; by /= 2)
+        for (int i = 0; i < by; i++) lane[i] += lane[i + by];
+    return lane[0];
+}
+QB_V float vf_largest(vf v) {
+    float lane[QB_LANES];
+    vf_store(lane, v);
+    for (int by = QB_LANES / 2; by > 0; by /= 2)
+        for (int i = 0; i < by; i++) lane[i] = lane[i + by] > lane[i] ? lane[i + by] : lane[i];
+    return lane[0];
+}
+
 /* Four vectors of int32, packed with saturation to bytes after `zero` is added and bounds are
  * applied: what is left of the end of an integer step when its activation is bounds. s8 goes
  * through u8 with 128 more. */

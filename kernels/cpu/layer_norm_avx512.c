@@ -1,0 +1,3 @@
+/* Layer normalization with AVX-512. */
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "layer_norm_simd.inc"

@@ -1,0 +1,3 @@
+/* Softmax with AVX2. */
+#define QB_SIMD_TIER QB_SIMD_AVX2
+#include "softmax_simd.inc"

@@ -1,0 +1,3 @@
+/* Softmax with AVX-512. */
+#define QB_SIMD_TIER QB_SIMD_AVX512
+#include "softmax_simd.inc"

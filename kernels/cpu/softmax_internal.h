@@ -1,0 +1,32 @@
+/* Softmax: the plan, shared by the files for each instruction set. */
+#ifndef QB_CPU_SOFTMAX_INTERNAL_H
+#define QB_CPU_SOFTMAX_INTERNAL_H
+
+#include "chain_internal.h"
+#include "cpu_internal.h"
+
+typedef struct qb_softmax qb_softmax;
+/* n x inner floats, the lines along n; `out` may be `in`. */
+typedef void (*qb_softmax_fn)(const qb_softmax *s, const float *in, float *out);
+
+struct qb_softmax {
+    int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
+    int64_t per_task;        /* of the outer dimension */
+    int64_t width, parts;    /* not plain: lines that become floats together; tasks */
+    bool zero_nan, plain;    /* plain: floats to floats */
+    qb_dtype dtype; /* of the data, with its scale and zero point; and the quantized values of the
+                       result */
+    float scale;
+    int32_t zero;
+    qb_chain_quantized quantized;
+    qb_softmax_fn run;
+};
+
+#if QB_X86
+/* What is fastest for lines that are `inner` elements apart. */
+qb_softmax_fn qb_softmax_best_avx512(int64_t inner);
+qb_softmax_fn qb_softmax_best_avx2(int64_t inner);
+qb_softmax_fn qb_softmax_best_sse2(int64_t inner);
+#endif
+
+#endif
