@@ -1,0 +1,233 @@
+/* Rounding by error instead of to the nearest (the aim of AdaRound, Nagel et al. 2020): of each
+ * output channel, the weights w = S (q + e) are rounded so that the layer's sums are least wrong on
+ * the inputs that it gets in the quantized network, e' C e with C the covariance of the patches;
+ * what the mean patch makes of e goes into the bias. From the nearest values, one weight after the
+ * other takes the other neighbour where that makes the error less, until none does: coordinate
+ * descent on the objective itself instead of a relaxation of it by gradients, in one thousandth of
+ * the time.
+ *
+ * A weight at the end of the range stays, so that the channel's largest magnitude, and with it the
+ * scale that any quantizer finds, stays too. */
+#include <math.h>
+#include <string.h>
+
+#include "quant/recover/recover_internal.h"
+#include "quant/recover/weights.h"
+
+#define BLOCK 1152      /* most weights of a channel that are looked at together */
+#define LEAST_ROWS 4096 /* patches that the covariance comes from, and twice a block */
+#define LANES 8         /* rows that are added at once */
+#define DAMPING 0.01    /* of the mean variance, on the diagonal: what few samples do not show */
+#define SWEEPS 32
+
+/* Weights of one group of channels, `n` of them from `first` on in each patch. */
+typedef struct block {
+    const qb_replay_layer *layer;
+    const qb_layer_weights *weights;
+    int64_t group, first, n, rows, each; /* each: rows of a sample */
+    size_t most;                         /* elements of the layer's input */
+    float *x;                            /* [rows][n] */
+    double *mean;                        /* [n] */
+    float *covariance;                   /* [n][n] */
+    int8_t *codes;                       /* of the whole layer */
+    double *shift;                       /* [outputs] what the bias gets */
+} block;
+
+/* Place in the tensor of weight number k of the block, of output channel o of the group. */
+static int64_t place(const block *b, int64_t o, int64_t k) {
+    const qb_layer *l = &b->weights->layer;
+    const int64_t at = b->first + k;
+    return b->group * l->group_stride + o * l->out_stride + at / l->taps * l->in_stride +
+           at % l->taps;
+}
+
+static qb_status gather(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
+    (void)worker;
+    const block *b = user;
+    const qb_patches *p = &b->weights->patches;
+    const size_t size = (size_t)(p->n_in * p->taps);
+    float *scratch = qb_alloc(cx, b->most + size, sizeof *scratch);
+    if (!scratch) return cx->code;
+    const float *x = qb_replay_floats(b->layer, true, b->layer->input, i, scratch);
+    for (int64_t r = 0; r < b->each; r++) {
+        const int64_t at = (r * p->positions / b->each + i) % p->positions;
+        qb_patch(p, x, b->group, at, scratch + b->most);
+        memcpy(b->x + (i * b->each + r) * b->n, scratch + b->most + b->first,
+               (size_t)b->n * sizeof *b->x);
+    }
+    qb_free(scratch);
+    return QB_OK;
+}
+
+static void center(block *b) {
+    memset(b->mean, 0, (size_t)b->n * sizeof *b->mean);
+    for (int64_t r = 0; r < b->rows; r++)
+        for (int64_t k = 0; k < b->n; k++) b->mean[k] += (double)b->x[r * b->n + k];
+    for (int64_t k = 0; k < b->n; k++) b->mean[k] /= (double)b->rows;
+    for (int64_t r = 0; r < b->rows; r++)
+        for (int64_t k = 0; k < b->n; k++) b->x[r * b->n + k] -= (float)b->mean[k];
+}
+
+/* Row i of the covariance, from its diagonal on. */
+static qb_status correlate(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
+    (void)cx, (void)worker;
+    const block *b = user;
+    float *sum = b->covariance + i * b->n;
+    memset(sum, 0, (size_t)b->n * sizeof *sum);
+    for (int64_t r = 0; r < b->rows; r += LANES) {
+        const float *x = b->x + r * b->n;
+        const int64_t left = b->rows - r < LANES ? b->rows - r : LANES;
+        if (left == LANES) {
+            float f[LANES];
+            for (int t = 0; t < LANES; t++) f[t] = x[t * b->n + i];
+            for (int64_t k = i; k < b->n; k++)
+                sum[k] += ((f[0] * x[k] + f[1] * x[b->n + k]) +
+                           (f[2] * x[2 * b->n + k] + f[3] * x[3 * b->n + k])) +
+                          ((f[4] * x[4 * b->n + k] + f[5] * x[5 * b->n + k]) +
+                           (f[6] * x[6 * b->n + k] + f[7] * x[7 * b->n + k]));
+        } else {
+            for (int64_t t = 0; t < left; t++)
+                for (int64_t k = i; k < b->n; k++) sum[k] += x[t * b->n + i] * x[t * b->n + k];
+        }
+    }
+    return QB_OK;
+}
+
+static void complete(block *b) {
+    double variance = 0;
+    for (int64_t i = 0; i < b->n; i++) {
+        variance += (double)b->covariance[i * b->n + i] / (double)b->n;
+        for (int64_t k = 0; k < i; k++) b->covariance[i * b->n + k] = b->covariance[k * b->n + i];
+    }
+    for (int64_t i = 0; i < b->n; i++) b->covariance[i * b->n + i] += (float)(DAMPING * variance);
+}
+
+/* Takes neighbours while that makes e' C e less; `slope` is C e. */
+static void descend(const block *b, int64_t o, const float *scale, int8_t *codes, double *e,
+                    double *slope) {
+    const float *w = b->weights->reference;
+    for (int64_t k = 0; k < b->n; k++) {
+        const int64_t at = place(b, o, k);
+        e[k] = (double)w[at] / (double)*scale - codes[at];
+    }
+    for (int64_t i = 0; i < b->n; i++) {
+        double sum = 0;
+        for (int64_t k = 0; k < b->n; k++) sum += (double)b->covariance[i * b->n + k] * e[k];
+        slope[i] = sum;
+    }
+    bool changed = true;
+    for (int sweep = 0; sweep < SWEEPS && changed; sweep++) {
+        changed = false;
+        for (int64_t k = 0; k < b->n; k++) {
+            const float *row = b->covariance + k * b->n;
+            const int d = slope[k] > 0 ? 1 : -1;
+            const int64_t at = place(b, o, k);
+            if (codes[at] >= 127 || codes[at] <= -127 || codes[at] + d >= 127 ||
+                codes[at] + d <= -127)
+                continue;
+            if (fabs(e[k] - d) >= 1 || 2 * fabs(slope[k]) <= (double)row[k] * (1 + 1e-6)) continue;
+            codes[at] = (int8_t)(codes[at] + d);
+            e[k] -= d;
+            for (int64_t i = 0; i < b->n; i++) slope[i] -= d * (double)row[i];
+            changed = true;
+        }
+    }
+}
+
+static qb_status round_channel(qb_ctx *cx, void *user, int32_t worker, int32_t o) {
+    (void)worker;
+    const block *b = user;
+    const int64_t channel = b->group * b->weights->layer.n_out + o;
+    const float *scale = &b->weights->scale[channel];
+    double *e = qb_alloc(cx, 2 * (size_t)b->n, sizeof *e), sum = 0;
+    if (!e) return cx->code;
+    descend(b, o, scale, b->codes, e, e + b->n);
+    for (int64_t k = 0; k < b->n; k++) sum += e[k] * b->mean[k];
+    b->shift[channel] += sum * (double)*scale;
+    qb_free(e);
+    return QB_OK;
+}
+
+static qb_status round_block(qb_ctx *cx, block *b) {
+    const qb_layer *l = &b->weights->layer;
+    const size_t n = (size_t)b->n;
+    qb_status status = QB_OK;
+    b->x = qb_alloc_aligned(cx, (size_t)b->rows * n, sizeof *b->x);
+    b->mean = qb_alloc(cx, n, sizeof *b->mean);
+    b->covariance = qb_alloc_aligned(cx, n * n, sizeof *b->covariance);
+    if (!b->x || !b->mean || !b->covariance) QB_GO(cx->code);
+    QB_GO(qb_each(cx, b->layer->n_samples, gather, b));
+    center(b);
+    QB_GO(qb_each(cx, (int32_t)n, correlate, b));
+    complete(b);
+    QB_GO(qb_each(cx, (int32_t)l->n_out, round_channel, b));
+out:
+    qb_free(b->x);
+    qb_free(b->mean);
+    qb_free(b->covariance);
+    return status;
+}
+
+static qb_status round_layer(qb_ctx *cx, qb_recover_state *state, block *b) {
+    const qb_layer *l = &b->weights->layer;
+    const qb_patches *p = &b->weights->patches;
+    const int64_t size = p->n_in * p->taps, outputs = qb_layer_outputs(l);
+    for (b->group = 0; b->group < p->groups; b->group++)
+        for (b->first = 0; b->first < size; b->first += BLOCK) {
+            b->n = size - b->first < BLOCK ? size - b->first : BLOCK;
+            const int64_t wanted = 2 * b->n > LEAST_ROWS ? 2 * b->n : LEAST_ROWS;
+            const int64_t each = (wanted + b->layer->n_samples - 1) / b->layer->n_samples;
+            b->each = each < p->positions ? each : p->positions;
+            b->rows = b->each * b->layer->n_samples;
+            QB_TRY(round_block(cx, b));
+        }
+    QB_TRY(qb_layer_weights_set(cx, state, b->layer, b->weights, b->codes));
+    if (!b->weights->can_shift) return QB_OK;
+    float *bias = qb_alloc(cx, (size_t)outputs, sizeof *bias);
+    if (!bias) return cx->code;
+    for (int64_t o = 0; o < outputs; o++)
+        bias[o] = (float)((double)b->weights->bias[o] + b->shift[o]);
+    const qb_status status = qb_layer_weights_set_bias(cx, state, b->layer, b->weights, bias);
+    qb_free(bias);
+    return status;
+}
+
+typedef struct work {
+    qb_recover_state *state;
+    int32_t changed;
+} work;
+
+static qb_status before(qb_ctx *cx, void *user, qb_replay_layer *layer) {
+    work *job = user;
+    qb_layer_weights w;
+    bool known;
+    QB_TRY(qb_layer_weights_of(cx, job->state, layer, &w, &known));
+    if (!known) return QB_OK;
+    const size_t outputs = (size_t)qb_layer_outputs(&w.layer);
+    block b = {.layer = layer,
+               .weights = &w,
+               .most = (size_t)qb_shape_count(&layer->quantized->values[layer->input].shape),
+               .codes = w.codes,
+               .shift = qb_alloc(cx, outputs, sizeof *b.shift)};
+    qb_status status = b.shift ? QB_OK : cx->code;
+    if (status == QB_OK && w.has_patches) {
+        status = round_layer(cx, job->state, &b);
+        job->changed++;
+    }
+    qb_free(b.shift);
+    qb_layer_weights_release(&w);
+    return status;
+}
+
+static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
+    work w = {.state = state};
+    QB_TRY(qb_recover_replay(cx, state, (qb_replay_options){.before = before, .user = &w}));
+    *changed = w.changed;
+    return QB_OK;
+}
+
+const qb_recovery qb_recovery_rounding = {
+    .name = "rounding",
+    .summary = "weights are rounded to where the layer's error is least (AdaRound's aim)",
+    .run = run,
+};
