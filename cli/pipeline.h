@@ -13,6 +13,7 @@
 #include "graph/passes.h"
 #include "quant/quant.h"
 #include "quant/recover/recover.h"
+#include "search/search.h"
 
 /* Reads and optimizes the project's model, or a part of it (NULL: all). `report` may be NULL. */
 qb_status qb_stage_load(qb_ctx *cx, const qb_project *project, const qb_onnx_part *part,
@@ -91,5 +92,29 @@ typedef struct qb_compare_settings {
 bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset);
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out);
+
+/* What a search is asked for. */
+typedef struct qb_search_settings {
+    const char *precisions; /* int8[:METHOD][+VARIANT...],...: the ways to quantize */
+    qb_search_limits limits;
+    double time_budget_s; /* 0: none */
+    bool resume;
+} qb_search_settings;
+
+/* A search and what it looked at. */
+typedef struct qb_searched {
+    qb_graph *graph;                /* optimized, float */
+    struct qb_stage_source *source; /* [n_ways] what they are made of */
+    qb_space_way *way;
+    char **name; /* [n_ways] theirs, as they were asked for */
+    int32_t n_ways;
+    qb_space *space; /* of the shapes, batch and threads that latency was measured at */
+    qb_shape *shapes;
+    char *data; /* what was scored on */
+    qb_search search;
+} qb_searched;
+qb_status qb_stage_search(qb_ctx *cx, const qb_project *project, const qb_search_settings *settings,
+                          qb_searched *out);
+void qb_searched_release(qb_searched *searched); /* accepts zeroed */
 
 #endif

@@ -9,7 +9,8 @@
 
 void qb_answer_of(const float *output, const float *reference, int64_t n, int32_t label,
                   qb_answer *out) {
-    qb_answer a = {.label = label, .label_rank = -1, .size = n, .target_square = NAN};
+    qb_answer a = {
+        .label = label, .label_rank = -1, .size = n, .divergence = NAN, .target_square = NAN};
     int64_t best = 0, ahead = 0;
     const bool ranked = label >= 0 && label < n;
     bool answered = true;
@@ -132,6 +133,26 @@ static void score_target(const collector *c, const qb_stream_sample *sample, con
             &qb_engine_output(sample->engine[0], c->logits[0])->shape);
 }
 
+/* log(sum exp v), without an overflow. */
+static double log_sum_exp(const float *v, int64_t n) {
+    double most = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < n; i++) most = fmax(most, (double)v[i]);
+    for (int64_t i = 0; i < n; i++) sum += exp((double)v[i] - most);
+    return most + log(sum);
+}
+
+/* sum p log(p / q) with p and q the softmax of the reference and of the output (Kullback and
+ * Leibler, "On information and sufficiency", Annals of Mathematical Statistics 22, 1951). */
+static double divergence_of(const float *reference, const float *output, int64_t n) {
+    const double of_p = log_sum_exp(reference, n), of_q = log_sum_exp(output, n);
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double log_p = (double)reference[i] - of_p, log_q = (double)output[i] - of_q;
+        sum += exp(log_p) * (log_p - log_q);
+    }
+    return sum;
+}
+
 /* The answer of model `e`. */
 static void score(const collector *c, const qb_stream_sample *sample, int32_t e,
                   const float *output, int64_t n, qb_answer *answer) {
@@ -141,6 +162,8 @@ static void score(const collector *c, const qb_stream_sample *sample, int32_t e,
         qb_answer_of_class(*output, *reference, sample->label, answer);
     else
         qb_answer_of(output, reference, n, sample->label, answer);
+    if (qb_output_kind_of(desc->dtype, &desc->shape) == QB_OUTPUT_CLASSES && n > 1)
+        answer->divergence = divergence_of(reference, output, n);
     score_target(c, sample, output, answer);
 }
 

@@ -17,7 +17,7 @@
 static qb_build_spec spec_of_row(const qb_compare_options *o, const qb_row_engines *engines,
                                  int32_t row) {
     qb_build_spec spec = o->candidate[row].spec;
-    if (!o->candidate[row].file) spec.like = qb_row_engine(engines, row);
+    if (engines && !o->candidate[row].file) spec.like = qb_row_engine(engines, row);
     return spec;
 }
 
@@ -150,12 +150,30 @@ static qb_status measure_layers(qb_ctx *cx, const qb_compare_options *o,
     return QB_OK;
 }
 
+static qb_status create_run(qb_ctx *cx, const qb_compare_options *o, qb_run **out) {
+    QB_TRY(qb_run_create(cx, o->n_candidates, out));
+    (*out)->points_only = o->points_only;
+    return QB_OK;
+}
+
+qb_status qb_compare_accuracy(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
+    qb_run *run;
+    QB_TRY(create_run(cx, options, &run));
+    qb_status status = fill_environment(cx, options, run);
+    if (status == QB_OK) status = measure_accuracy(cx, options, NULL, run);
+    if (status == QB_OK)
+        *out = run;
+    else
+        qb_run_free(run);
+    return status;
+}
+
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out) {
     qb_compare_options o = *options;
     if (o.batch < 1) o.batch = 1;
     qb_run *run;
     qb_row_engines *engines = NULL;
-    QB_TRY(qb_run_create(cx, o.n_candidates, &run));
+    QB_TRY(create_run(cx, &o, &run));
     qb_status status = fill_environment(cx, &o, run);
     if (status == QB_OK) status = qb_row_engines_build(cx, &o, &engines);
     if (status == QB_OK) status = measure_accuracy(cx, &o, engines, run);

@@ -39,6 +39,7 @@ typedef struct qb_answer {
     double err_square;    /* sum of squared differences from the reference */
     double max_error;     /* largest absolute difference */
     double ref_max;       /* largest absolute value of the reference's output */
+    double divergence;    /* Kullback-Leibler, nats, of the softmax of both; NaN: not of classes */
     double target_square; /* sum of squared differences from the target, in pixels of 0..255; NaN
                              without targets. See eval/targets.h */
 } qb_answer;
@@ -95,12 +96,16 @@ typedef struct qb_compare_options {
     const qb_labels *labels; /* names of classes for the record; may be NULL */
     bool layers;             /* where accuracy goes, see eval/layers.h: two more passes a row */
     int32_t thumbnail;       /* largest side of the worst samples' pictures; 0: none */
+    bool points_only;        /* accuracy: no intervals by bootstrap, which take their time */
 } qb_compare_options;
 
 /* Runs every sample through every engine (one at a time, one thread each, so that accuracies do not
  * depend on batch or threads), then measures latency in alternating rounds so that noise is shared.
  * Fills a record without model and dataset names (the caller's). */
 qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out);
+
+/* The same without latency, layers and warnings. */
+qb_status qb_compare_accuracy(qb_ctx *cx, const qb_compare_options *options, qb_run **out);
 
 /* A copy of the graph with the input of a final Softmax or ArgMax as an additional last output (or
  * the graph unchanged when there is none); *logits is the output's index to score on. */

@@ -190,6 +190,7 @@ typedef struct qb_run {
     char *libraries; /* "oneDNN 2.6.3, ..." */
     qb_ceilings ceilings;
     qb_disturbance disturbance;
+    bool points_only; /* while it is made: see qb_compare_options */
     int32_t n_rows, n_classes, n_shown, n_warnings;
     qb_run_row *row;
     qb_run_warning *warning;

@@ -36,7 +36,7 @@ static qb_status add_row(qb_ctx *cx, const qb_task_scores *s, const double *valu
                                 .ci = {NAN, NAN},
                                 .drop = engine > 0 ? first[m] - value[m] : NAN,
                                 .drop_ci = {NAN, NAN}};
-        if (s->metric[m].interval && !isnan(value[m])) {
+        if (d && s->metric[m].interval && !isnan(value[m])) {
             double difference[QB_BOOTSTRAP_DRAWS], own[QB_BOOTSTRAP_DRAWS];
             for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
                 own[b] = d[engine][m][b];
@@ -55,13 +55,13 @@ static qb_status add_row(qb_ctx *cx, const qb_task_scores *s, const double *valu
 
 qb_status qb_task_score(qb_ctx *cx, const qb_task_scores *s, qb_run *run) {
     int32_t *weight = qb_alloc(cx, (size_t)s->samples, sizeof *weight);
-    draws *d = qb_alloc(cx, (size_t)s->n_engines, sizeof *d);
+    draws *d = run->points_only ? NULL : qb_alloc(cx, (size_t)s->n_engines, sizeof *d);
     double(*value)[QB_TASK_METRICS] = qb_alloc(cx, (size_t)s->n_engines, sizeof *value);
-    qb_status status = weight && d && value ? QB_OK : cx->code;
+    qb_status status = weight && (d || run->points_only) && value ? QB_OK : cx->code;
     for (int64_t i = 0; i < s->samples && status == QB_OK; i++) weight[i] = s->seen[i];
     for (int32_t e = 0; e < s->n_engines && status == QB_OK; e++)
         status = s->value(cx, s->state, e, weight, false, value[e]);
-    if (status == QB_OK) status = draw_all(cx, s, weight, d);
+    if (status == QB_OK && d) status = draw_all(cx, s, weight, d);
     for (int32_t e = 0; e < s->n_engines && status == QB_OK; e++)
         status = add_row(cx, s, value[e], value[0], d, e, &run->row[e]);
     qb_free(weight);

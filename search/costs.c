@@ -12,8 +12,7 @@ static double seconds_of(const qb_step_times *times, const char *value) {
     return sum;
 }
 
-/* Seconds to quantize an element, from the copies at the model's inputs; 0 where there is none. */
-static double copy_rate(const qb_space *space, const qb_step_times *times) {
+double qb_costs_copy_rate(const qb_space *space, const qb_step_times *integers) {
     double seconds = 0, elements = 0;
     const qb_graph *graph = space->way->graph;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
@@ -21,36 +20,56 @@ static double copy_rate(const qb_space *space, const qb_step_times *times) {
         double n = 1;
         for (int32_t d = 0; d < input->shape.rank; d++)
             n *= input->shape.dim[d] > 0 ? (double)input->shape.dim[d] : 1;
-        const double took = seconds_of(times, input->name);
+        const double took = seconds_of(integers, input->name);
         if (took > 0) seconds += took, elements += n;
     }
     return elements > 0 ? seconds / elements : 0;
 }
 
-qb_status qb_costs_create(qb_ctx *cx, const qb_space *space, const qb_step_times *integers,
-                          const qb_step_times *floats, qb_costs *out) {
-    const double rate = copy_rate(space, integers);
+qb_status qb_costs_create(qb_ctx *cx, const qb_space *space, qb_costs *out) {
     qb_costs c = {.space = space,
                   .more = qb_alloc(cx, (size_t)space->n, sizeof *c.more),
+                  .apart = qb_alloc(cx, (size_t)space->n, sizeof *c.apart),
                   .saved = qb_alloc(cx, (size_t)space->n_edges, sizeof *c.saved)};
-    if (!c.more || !c.saved) {
+    if (!c.more || !c.apart || !c.saved) {
         qb_costs_release(&c);
         return cx->code;
-    }
-    for (int32_t g = 0; g < space->n; g++)
-        c.more[g] =
-            seconds_of(floats, space->group[g].value) - seconds_of(integers, space->group[g].value);
-    for (int32_t e = 0; e < space->n_edges; e++) {
-        c.saved[e] = rate * space->edge[e].elements;
-        c.more[space->edge[e].to] += c.saved[e] / 2;
-        c.more[space->edge[e].from] += c.saved[e] / 2;
     }
     *out = c;
     return QB_OK;
 }
 
+void qb_costs_estimate(qb_costs *c, const qb_step_times *integers, const qb_step_times *floats,
+                       double copy_rate) {
+    const qb_space *space = c->space;
+    for (int32_t g = 0; g < space->n; g++)
+        c->more[g] = c->apart[g] =
+            seconds_of(floats, space->group[g].value) - seconds_of(integers, space->group[g].value);
+    for (int32_t e = 0; e < space->n_edges; e++) {
+        c->more[space->edge[e].to] += copy_rate * space->edge[e].elements / 2;
+        c->more[space->edge[e].from] += copy_rate * space->edge[e].elements / 2;
+    }
+}
+
+/* Of a group's conversions, the part of one of its edges. */
+static double conversion(const qb_costs *c, int32_t g) {
+    int32_t n = 0;
+    for (int32_t e = 0; e < c->space->n_edges; e++)
+        n += c->space->edge[e].from == g || c->space->edge[e].to == g;
+    return n > 0 ? fmax(c->more[g] - c->apart[g], 0) / n : 0;
+}
+
+void qb_costs_share_conversions(qb_costs *c, double copy_rate) {
+    for (int32_t e = 0; e < c->space->n_edges; e++) {
+        const qb_space_edge *edge = &c->space->edge[e];
+        c->saved[e] =
+            fmin(copy_rate * edge->elements, conversion(c, edge->from) + conversion(c, edge->to));
+    }
+}
+
 void qb_costs_release(qb_costs *costs) {
     qb_free(costs->more);
+    qb_free(costs->apart);
     qb_free(costs->saved);
     *costs = (qb_costs){0};
 }
@@ -85,10 +104,29 @@ double qb_costs_of(const qb_costs *c, const bool *is_float) {
     return sum;
 }
 
-/* What the sum changes by when the group becomes float. */
-static double change(const qb_costs *c, const double *noise, double weight, const bool *is_float,
+double qb_noise_of(const qb_noise *noise, int32_t n_groups, const bool *is_float) {
+    double sum = 0;
+    for (int32_t g = 0; g < n_groups; g++) sum += is_float[g] ? 0 : noise->of[g];
+    for (int32_t p = 0; p < noise->n_pairs; p++)
+        if (is_float[noise->pair[p].a] && is_float[noise->pair[p].b]) sum -= noise->pair[p].more;
+    return fmax(sum, 0);
+}
+
+/* What the noise falls by when the group becomes float. */
+static double quieter(const qb_noise *noise, const bool *is_float, int32_t g) {
+    double sum = noise->of[g];
+    for (int32_t p = 0; p < noise->n_pairs; p++) {
+        const qb_noise_pair *pair = &noise->pair[p];
+        const int32_t other = pair->a == g ? pair->b : pair->b == g ? pair->a : g;
+        if (other != g && is_float[other]) sum += pair->more;
+    }
+    return sum;
+}
+
+/* What time and noise change by when the group becomes float. */
+static double change(const qb_costs *c, const qb_noise *noise, double weight, const bool *is_float,
                      int32_t g) {
-    double sum = c->more[g] - (noise ? weight * noise[g] : 0);
+    double sum = c->more[g] - (noise ? weight * quieter(noise, is_float, g) : 0);
     for (int32_t e = 0; e < c->space->n_edges; e++) {
         const qb_space_edge *edge = &c->space->edge[e];
         const int32_t other = edge->from == g ? edge->to : edge->to == g ? edge->from : g;
@@ -97,13 +135,11 @@ static double change(const qb_costs *c, const double *noise, double weight, cons
     return sum;
 }
 
-void qb_costs_descend(const qb_costs *c, const double *noise, double weight, const bool *fixed,
-                      bool *is_float) {
+void qb_costs_descend(const qb_costs *c, const qb_noise *noise, double weight, bool *is_float) {
     bool changed = true;
     for (int round = 0; changed && round < ROUNDS_MAX; round++) {
         changed = false;
         for (int32_t g = 0; g < c->space->n; g++) {
-            if (fixed && fixed[g]) continue;
             const double gain = change(c, noise, weight, is_float, g);
             const bool better = is_float[g] ? gain > 0 : gain < 0;
             if (better) is_float[g] = !is_float[g];

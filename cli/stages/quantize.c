@@ -49,6 +49,17 @@ qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_grap
     return qb_quantize(cx, graph, table, &options, out, NULL);
 }
 
+qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                       const qb_table *table, const qb_precision *precision, qb_space_way *out) {
+    const char *method;
+    QB_TRY(find_method(cx, table, precision, &method));
+    *out = (qb_space_way){.name = method,
+                          .graph = graph,
+                          .table = table,
+                          .options = options_for(project, table, precision, method)};
+    return QB_OK;
+}
+
 /* As the plan has it, or what is fastest here. */
 static qb_status choose(qb_ctx *cx, const qb_space *space, const qb_build_spec *spec,
                         qb_graph **out, qb_dtype *floats) {
@@ -67,11 +78,9 @@ qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project, const qb_
     const bool on_device = qb_backends_name_device(spec->backends);
     if (precision->kind != QB_PRECISION_BEST || on_device)
         return qb_stage_quantize(cx, project, graph, table, precision, out, method);
-    QB_TRY(find_method(cx, table, precision, method));
-    const qb_space_way way = {.name = *method,
-                              .graph = graph,
-                              .table = table,
-                              .options = options_for(project, table, precision, *method)};
+    qb_space_way way;
+    QB_TRY(qb_stage_way(cx, project, graph, table, precision, &way));
+    *method = way.name;
     qb_build_spec usual = *spec;
     qb_space *space;
     usual.plan = NULL;

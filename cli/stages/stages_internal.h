@@ -58,6 +58,10 @@ qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, 
 
 /* ---- quantize.c ---- */
 
+/* One way to quantize all of the model: as the precision says. */
+qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                       const qb_table *table, const qb_precision *precision, qb_space_way *out);
+
 /* qb_stage_quantize for an engine of this spec, which has its sizes and threads: of `best` the
  * groups that are faster in float stay so, and the spec gets the type of the floats. With a plan
  * in the spec it is that one which says what is float. */

@@ -28,10 +28,10 @@ complains 'broken.json: plan: spec.float_type: expected f32, bf16 or f16'
 [ ! -e no.qbe ] || fail 'a refused plan left a file'
 
 # A row is one engine: it has the plan that build makes, and says where its time goes.
-expect 0 "$QBENCH" compare fp32 int8 best best:minmax+per-tensor --duration 0.05 --no-figures
+expect 0 "$QBENCH" compare fp32 int8 best best:minmax+per-tensor --data test --duration 0.05 --no-figures
 expect 0 "$QBENCH" build --precision int8 --saveEngine=int8.qbe
-expect 0 "$QBENCH" compare fp32 int8.qbe -o file.json --duration 0.05 --no-figures
-python3 - <<'PY' || fail 'the rows are not the engines'
+expect 0 "$QBENCH" compare fp32 int8.qbe --data test -o file.json --duration 0.05 --no-figures
+cat >rows.py <<'PY'
 import json
 rows = {r["precision"]: r for r in json.load(open("compare.json"))["rows"]}
 file = {r["precision"]: r for r in json.load(open("file.json"))["rows"]}
@@ -42,5 +42,7 @@ for name, row in rows.items():
     assert abs(sum(shares.values()) - 100) < 1, (name, shares)
 assert rows["fp32"]["time"]["fp32"] > 99 and rows["int8"]["time"]["int8"] > 50
 PY
+expect 0 python3 rows.py
 expect 2 "$QBENCH" inspect model.onnx --precision best
 complains 'expected fp32, fp16 or bf16'
+done_testing

@@ -62,6 +62,8 @@ gives 0 migrate migrate model.onnx model.cache -o migrated.onnx
 gives 0 check check migrated.onnx --for trt
 gives 0 compare compare fp32 int8 int8:minmax --model model.onnx --data test --duration 0.01 --layers --batches 1,2 --no-figures
 fits compare compare.json
+gives 0 search search --model model.onnx --data test --samples 2 --max-latency 100x --no-figures
+fits search model.search.json
 gives 0 gate gate --max-drop 90 --min-agreement 1 --min-sqnr 1 --max-latency-ratio 1000 --max-engine-size 64 --allow unstable --allow contention
 gives 3 gate gate --max-drop -100 --confidence pass
 gives 0 compare report
