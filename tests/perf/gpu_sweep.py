@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """Networks that nobody tuned for, on a GPU: qbench beside PyTorch's recorded graph.
 
-    gpu_sweep.py export FOLDER [NAME...]
-    gpu_sweep.py run FOLDER [NAME...] --qbench PROGRAM --json FILE [--batches 1,32] [--seconds S]
+    sweep.py export FOLDER [NAME...]
+    gpu_sweep.py FOLDER [NAME...] --qbench PROGRAM --json FILE [--batches 1,32] [--seconds S]
 
-Architectures are those of sweep.py, with seeded random weights. A row is a network and a batch: FP16
+Networks are those that sweep.py exports, with seeded random weights. A row is a network and a batch: FP16
 and INT8 of qbench (inputs and outputs stay on the device, the median of its runs), PyTorch in FP16,
 channels last, recorded and replayed; the largest difference of FP32's outputs from PyTorch's, over
 their range; steps on the host and copies between host and device that the FP16 engine has, by
-operator. After S seconds nothing new is begun. The JSON is written after each row. Needs torch,
-torchvision, onnx; architectures of libraries that are not there are left out.
+operator. After S seconds nothing new is begun. The JSON is written after each network.
 """
 import argparse
 import collections
@@ -26,60 +25,32 @@ import sweep
 from gpu_peers import recorded, run_ms
 
 
-def build(name):
-    import torch
-    library, own_name, _ = sweep.ARCHITECTURES[name]
-    torch.manual_seed(1)
-    return sweep.build(library, own_name)
-
-
-def statistics_of(model, x):
-    """Batch normalization by the samples: of untrained statistics nothing is left after some layers."""
-    import torch
-    for m in model.modules():
-        if isinstance(m, torch.nn.modules.batchnorm._BatchNorm):
-            m.momentum = None
-    with torch.no_grad():
-        model.train()(torch.from_numpy(x))
-    return model.eval()
-
-
-def export(a):
-    import torch
-    for name in a.names or sweep.ARCHITECTURES:
-        x = sweep.samples(sweep.ARCHITECTURES[name][2], np.random.default_rng(1))
-        to = os.path.join(a.folder, name)
-        try:
-            model = statistics_of(build(name), x)
-        except ImportError as e:
-            print(f"{name}: {e}", file=sys.stderr)
-            continue
-        os.makedirs(to, exist_ok=True)
-        torch.save(model.state_dict(), os.path.join(to, "model.pt"))
-        torch.onnx.export(model, torch.from_numpy(x[:1]), os.path.join(to, "model.onnx"), opset_version=17, input_names=["x"],
-                          dynamic_axes={"x": {0: "N"}}, dynamo=False)
-        np.savez(os.path.join(to, "data.npz"), x=x)
-        print(name, flush=True)
-
-
 def peer(a, name):
-    """The network in PyTorch: FP32's output of one sample, and milliseconds of FP16 by batch."""
+    """The network that sweep.py exported, in PyTorch: FP32's outputs of one sample, and milliseconds of FP16 by batch."""
     import torch
-    x = np.load(os.path.join(a.folder, name, "data.npz"))["x"]
-    model = build(name).eval()
-    model.load_state_dict(torch.load(os.path.join(a.folder, name, "model.pt")))
+    data = dict(np.load(os.path.join(a.folder, name, "data.npz")))
+    model = sweep.seeded(name, data)
+    of = lambda rows: [torch.from_numpy(np.ascontiguousarray(v)) for v in (rows(v) for v in data.values())]
     with torch.no_grad():
-        expected = model(torch.from_numpy(x[3:4])).numpy()
+        expected = flat(model(*of(lambda v: v[3:4])))
     model, ms = model.half().cuda(), {}
-    if x.ndim == 4:
+    images = [v.ndim == 4 for v in data.values()]
+    if all(images):
         model = model.to(memory_format=torch.channels_last)
     for batch in a.batches:
-        t = torch.from_numpy(np.resize(x, (batch, *x.shape[1:]))).cuda()
-        t = t.half() if t.is_floating_point() else t
-        t = t.to(memory_format=torch.channels_last) if x.ndim == 4 else t
+        feed = [t.cuda() for t in of(lambda v: np.resize(v, (batch, *v.shape[1:])))]
+        feed = [t.half() if t.is_floating_point() else t for t in feed]
+        feed = [t.to(memory_format=torch.channels_last) if image else t for t, image in zip(feed, images)]
         with torch.inference_mode():
-            ms[batch] = run_ms(recorded(lambda: model(t)), 100)
+            ms[batch] = run_ms(recorded(lambda: model(*feed)), 100)
     return expected, ms
+
+
+def flat(outputs):
+    """Tensors of what a model returns, in ONNX's order."""
+    if hasattr(outputs, "numpy"):
+        return [outputs.float().numpy()]
+    return [t for o in (outputs.values() if isinstance(outputs, dict) else outputs) for t in flat(o)]
 
 
 class Qbench:
@@ -106,13 +77,16 @@ class Qbench:
         if not os.path.exists(os.path.join(self.folder, "model.calib.h5")):
             self.call("calibrate", "--model", "model.onnx", "--data", "data.npz", "--method", "minmax", "-q")
 
-    def fp32_output(self):
-        x = np.load(os.path.join(self.folder, "data.npz"))["x"][3:4]
-        np.ascontiguousarray(x).tofile(os.path.join(self.folder, "x.raw"))
-        self.bench("fp32", 1, "--loadInputs", "x:x.raw", "--exportOutput", "output.json")
+    def fp32_outputs(self):
+        with np.load(os.path.join(self.folder, "data.npz")) as data:
+            for name, value in data.items():
+                np.ascontiguousarray(value[3:4]).tofile(os.path.join(self.folder, name + ".raw"))
+            inputs = ",".join(f"{name}:{name}.raw" for name in data)
+        self.bench("fp32", 1, "--loadInputs", inputs, "--exportOutput", "output.json")
         with open(os.path.join(self.folder, "output.json")) as f:
-            values = json.load(f)[0]["values"]
-        return np.array([v if isinstance(v, (int, float)) else float("nan") for v in values])
+            outputs = json.load(f)
+        number = lambda v: v if isinstance(v, (int, float)) else float("nan")
+        return [np.array([number(v) for v in o["values"]]) for o in outputs]
 
 
 def median_of(result):
@@ -129,10 +103,10 @@ def measure(a, name, rows):
     q = Qbench(a, name)
     expected, ms = peer(a, name)
     q.calibrate()
-    got = q.fp32_output()
+    got = q.fp32_outputs()
     for batch in a.batches:
         row = {"name": name, "batch": batch, "torch_fp16_ms": ms[batch], "errors": {},
-               "fp32_error": sweep.error([expected], [got])}
+               "fp32_error": sweep.error(expected, got)}
         for precision in ("fp16", "int8"):
             try:
                 row[precision + "_ms"] = median_of(q.bench(precision, batch))
@@ -167,18 +141,13 @@ def run(a):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    verbs = p.add_subparsers(dest="verb", required=True)
-    for verb in (export, run):
-        v = verbs.add_parser(verb.__name__)
-        v.set_defaults(call=verb)
-        v.add_argument("folder")
-        v.add_argument("names", nargs="*")
-    v.add_argument("--qbench", default="qbench")
-    v.add_argument("--json", required=True)
-    v.add_argument("--batches", type=lambda t: [int(n) for n in t.split(",")], default=[1, 32])
-    v.add_argument("--seconds", type=float, default=1e9)
-    a = p.parse_args()
-    a.call(a)
+    p.add_argument("folder")
+    p.add_argument("names", nargs="*")
+    p.add_argument("--qbench", default="qbench")
+    p.add_argument("--json", required=True)
+    p.add_argument("--batches", type=lambda t: [int(n) for n in t.split(",")], default=[1, 32])
+    p.add_argument("--seconds", type=float, default=1e9)
+    run(p.parse_args())
 
 
 if __name__ == "__main__":

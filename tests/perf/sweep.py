@@ -76,20 +76,28 @@ def settle(model, feed):
     model.eval()
 
 
-def export_one(folder, name):
+def seeded(name, data):
+    """The network, always with the same weights."""
     import torch
     from sweep_networks import NETWORKS
-    build, inputs, options = NETWORKS[name]
-    to = os.path.join(folder, name)
-    os.makedirs(to, exist_ok=True)
     torch.manual_seed(1)
     torch.set_num_threads(1)
     torch.backends.mha.set_fastpath_enabled(False)
+    model = NETWORKS[name][0]().eval()
+    settle(model, tuple(torch.from_numpy(v[:2]) for v in data.values()))
+    return model
+
+
+def export_one(folder, name):
+    import torch
+    from sweep_networks import NETWORKS
+    _, inputs, options = NETWORKS[name]
+    to = os.path.join(folder, name)
+    os.makedirs(to, exist_ok=True)
     rng = np.random.default_rng(1)
     data = {n: samples(shape, kind, rng) for n, shape, kind in inputs}
-    model = build().eval()
+    model = seeded(name, data)
     first = lambda n: tuple(torch.from_numpy(v[:n]) for v in data.values())
-    settle(model, first(2))
     file, fixed = os.path.join(to, "model.onnx"), options.get("fixed")
     more = dict(input_names=list(data), opset_version=options.get("opset", 17))
     with torch.no_grad():
