@@ -22,7 +22,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, target),
      .argument = "TARGET",
-     .help = "whose rules: trt, ort-cpu or ort-cuda"},
+     .help = "whose rules: trt, ort-cpu, ort-cuda or openvino"},
     {0},
 };
 

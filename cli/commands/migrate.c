@@ -27,7 +27,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, target),
      .argument = "TARGET",
-     .help = "trt (default), ort-cpu or ort-cuda"},
+     .help = "trt (default), ort-cpu, ort-cuda or openvino"},
     {0},
 };
 

@@ -25,7 +25,7 @@ static const qb_opt table[] = {
      .type = QB_OPT_STRING,
      .offset = offsetof(options, target),
      .argument = "TARGET",
-     .help = "write the form that a runtime wants: trt, ort-cpu or ort-cuda"},
+     .help = "write the form that a runtime wants: trt, ort-cpu, ort-cuda or openvino"},
     QB_RECOVER_OPTION(options,
                       "of the model that 'calibrate --recover' made; =LIST: recover it now by "
                       "these, from the data of the settings"),

@@ -5,7 +5,7 @@
 
 demo 5 5
 cd demo || exit 1
-for target in trt ort-cpu ort-cuda; do
+for target in trt ort-cpu ort-cuda openvino; do
     expect 0 "$QBENCH" quantize -m model.onnx --for "$target" -o "model.$target.onnx"
     expect 0 "$QBENCH" check "model.$target.onnx" --for "$target"
     says "^PASS model.$target.onnx"
@@ -23,7 +23,7 @@ says '^FAIL nothing-quantized: the model'
 expect 2 "$QBENCH" check model.onnx
 complains 'expected --for TARGET'
 expect 2 "$QBENCH" check model.onnx --for tpu
-complains 'expected one of trt, ort-cpu, ort-cuda'
+complains 'expected one of trt, ort-cpu, ort-cuda, openvino'
 expect 2 "$QBENCH" quantize -m model.onnx --for trt --activations u8-affine
 complains '\-\-for trt decides'
 

@@ -64,6 +64,23 @@ static void tensorrt_reads_symmetric_inputs_and_float_biases(void **state) {
     }
 }
 
+static void openvino_reads_unsigned_inputs_and_float_biases(void **state) {
+    (void)state;
+    small s;
+    residual_network(&s);
+    quantize_for(&s, "openvino");
+    expect_params(&s, "x", QB_DTYPE_U8, 2.54 / 255, 100);
+    expect_params(&s, "a", QB_DTYPE_U8, 2.54 / 255, 0);
+    expect_float(&s, "c2"); /* the residual's other branch: fuses with the sum */
+    expect_float(&s, "sum");
+    expect_params(&s, "r", QB_DTYPE_U8, 5.08 / 255, 0);
+    expect_float(&s, "y");
+    expect_float(&s, "b");
+    assert_true(node(&s, "a") && node(&s, "r"));
+    assert_int_equal(small_value(&s, "w_quantized")->q.n, 2);
+    small_release(&s);
+}
+
 static void onnxruntime_reads_and_makes_integers_everywhere(void **state) {
     (void)state;
     small s;
@@ -293,11 +310,13 @@ static void unknown_targets_list_the_known_ones(void **state) {
     const qb_target *found;
     qb_ctx_init(&cx);
     assert_int_equal(qb_target_find(&cx, "tpu", &found), QB_STATUS_USAGE);
-    assert_string_equal(cx.message, "unknown target 'tpu': expected one of trt, ort-cpu, ort-cuda");
+    assert_string_equal(cx.message,
+                        "unknown target 'tpu': expected one of trt, ort-cpu, ort-cuda, openvino");
 }
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(tensorrt_reads_symmetric_inputs_and_float_biases),
+    cmocka_unit_test(openvino_reads_unsigned_inputs_and_float_biases),
     cmocka_unit_test(sums_of_codes_do_not_lie_between_codes),
     cmocka_unit_test(onnxruntime_reads_and_makes_integers_everywhere),
     cmocka_unit_test(a_clamp_that_codes_do_not_imply_stays),
