@@ -60,6 +60,13 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/qbenchConfig.cmake ${CMAKE_BINARY_DIR}/qbenchConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/qbench)
+# cmake --build build/release --target wheel; pip install build/release/qbench-*.whl
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_custom_target(wheel VERBATIM DEPENDS qbench libqbench
+    COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/python/make_wheel.py ${PROJECT_VERSION}
+      $<TARGET_FILE:qbench> $<TARGET_FILE:libqbench> ${CMAKE_BINARY_DIR})
+endif()
 install(FILES ${CMAKE_SOURCE_DIR}/python/qbench.py
   DESTINATION lib/python3/dist-packages)
 install(FILES ${CMAKE_SOURCE_DIR}/examples/classify.c DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)

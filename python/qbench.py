@@ -1,19 +1,32 @@
-"""Engines of qbench on numpy arrays: a thin layer over libqbench, without a build step.
+"""Engines of qbench on numpy arrays, and its commands: a thin layer over libqbench and the program.
 
     import qbench
     engine = qbench.Engine.load("squeezenet1.1.int8.qbe")
     scores, = engine.run(image)          # arrays in the order of engine.inputs, or a dict by name
 
-The library is looked for as $QBENCH_LIBRARY, beside this file and on the system.
+    qbench.calibrate("model.onnx", "images/", method="entropy")
+    comparison = qbench.compare("model.onnx", "val/", "fp32", "int8")    # a notebook shows its page
+    assert qbench.gate(comparison, max_drop=1.0).passed
+
+The library is looked for as $QBENCH_LIBRARY, beside this file and on the system; the program as
+$QBENCH_PROGRAM, beside this file and on the path.
 """
 
+from __future__ import annotations
+
 import ctypes
+import html
+import json
 import os
+import shutil
+import subprocess
+import tempfile
 from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
-__all__ = ["Engine", "Error", "Inputs", "Tensor", "version"]
+__all__ = ["Comparison", "Engine", "Error", "Inputs", "Tensor", "Verdict", "calibrate", "compare", "gate", "version"]
 
 _MAX_RANK = 8
 _DTYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
@@ -258,3 +271,97 @@ class Inputs:
 
     def __del__(self):
         _lib.qbench_inputs_free(self._handle)
+
+
+# ---- commands
+
+def _program() -> str:
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "qbench")
+    found = os.environ.get("QBENCH_PROGRAM") or (beside if os.path.isfile(beside) else shutil.which("qbench"))
+    if not found:
+        raise FileNotFoundError("the program qbench is not on the path; $QBENCH_PROGRAM names it")
+    return found
+
+
+def _words(options: dict[str, Any]) -> list[str]:
+    """max_drop=1.0 as --max-drop=1.0, a list as the option several times, True as a flag."""
+    words = []
+    for name, value in options.items():
+        option = "--" + name.replace("_", "-")
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is True:
+                words.append(option)
+            elif one is not None and one is not False:
+                words.append(f"{option}={os.fspath(one) if isinstance(one, os.PathLike) else one}")
+    return words
+
+
+def _command(*words: str, accepted: tuple[int, ...] = (0,), **options: Any) -> tuple[int, dict[str, Any]]:
+    """Exit code and JSON of a command. Another code than those accepted raises Error with what it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = os.path.join(folder, "result.json")
+        r = subprocess.run([_program(), *words, *_words(options), "--json", record, "--quiet"], stdout=subprocess.DEVNULL,
+                           stderr=subprocess.PIPE, text=True, errors="replace")
+        if r.returncode not in accepted:
+            lines = [line for line in r.stderr.splitlines() if line.startswith("qbench: error: ")]
+            raise Error(r.returncode, lines[-1][len("qbench: error: "):] if lines else r.stderr.strip())
+        if not os.path.exists(record):
+            return r.returncode, {}
+        with open(record, encoding="utf-8") as f:
+            return r.returncode, json.load(f)
+
+
+def calibrate(model: str | os.PathLike[str], data: str | os.PathLike[str], method: str = "entropy",
+              out: str | os.PathLike[str] = ".", **options: Any) -> dict[str, Any]:
+    """`qbench calibrate`: ranges from the data, kept as MODEL.calib.h5 in `out`. Other options of the
+    command by name: calibrate(..., samples=500). Returns what its --json says."""
+    return _command("calibrate", model=model, data=data, method=method, output=out, **options)[1]
+
+
+class Comparison:
+    """What `qbench compare` measured. `rows`: a dict for each engine; `record`: all of compare.json."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = os.path.abspath(path)
+        with open(self.path, encoding="utf-8") as f:
+            self.record: dict[str, Any] = json.load(f)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return self.record["rows"]
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """The page, which needs no other file."""
+        words = [_program(), "report", self.path, "--format", "html", "-o", os.fspath(path), "--quiet"]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+    def _repr_html_(self) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "report.html")
+            self.report(page)
+            with open(page, encoding="utf-8") as f:
+                return f'<iframe srcdoc="{html.escape(f.read())}" width="100%" height="800"></iframe>'
+
+
+def compare(model: str | os.PathLike[str], data: str | os.PathLike[str], *precisions: str,
+            out: str | os.PathLike[str] = ".", **options: Any) -> Comparison:
+    """`qbench compare`: accuracy and latency of engines of these precisions (default: those of the
+    command), kept as compare.json in `out`."""
+    os.makedirs(out, exist_ok=True)
+    _command("compare", *precisions, model=model, data=data, output=out, **options)
+    return Comparison(os.path.join(out, "compare.json"))
+
+
+class Verdict(namedtuple("Verdict", "passed record")):
+    """passed: all limits hold. record: what `qbench gate --json` says of each."""
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+
+def gate(comparison: Comparison | str | os.PathLike[str], **limits: Any) -> Verdict:
+    """`qbench gate`: gate(comparison, max_drop=1.0, min_samples=200). A limit that is not kept, or
+    that the record does not let anyone judge, is no error but a Verdict that is false."""
+    path = comparison.path if isinstance(comparison, Comparison) else os.fspath(comparison)
+    code, record = _command("gate", path, accepted=(0, 3), **limits)
+    return Verdict(code == 0, record)

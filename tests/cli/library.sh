@@ -110,4 +110,41 @@ for call, error in [(lambda: qbench.Engine.load("nothing.qbe"), qbench.Error),
     else:
         raise AssertionError("no error")
 PYTHON
+
+# The commands, from the wheel: the module finds program and library beside itself.
+checks=$((checks + 1))
+wheel=$("$python" "$source/python/make_wheel.py" 9.9 "$QBENCH" "$library" .) || fail 'no wheel'
+cp "$wheel" first.whl
+"$python" "$source/python/make_wheel.py" 9.9 "$QBENCH" "$library" . >/dev/null
+same_bytes "$wheel" first.whl
+"$python" - "$wheel" <<'PYTHON' # as an installer unpacks it
+import os, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as z:
+    for entry in z.infolist():
+        os.chmod(z.extract(entry, "site"), entry.external_attr >> 16)
+PYTHON
+unset QBENCH_LIBRARY
+expect 0 env PYTHONPATH="$PWD/site" "$python" - <<'PYTHON'
+import os
+import qbench
+
+assert os.path.dirname(qbench.__file__).endswith("site/qbench"), qbench.__file__
+made = qbench.calibrate("model.onnx", "calib", method="minmax", out="py", samples=16)
+assert os.path.exists("py/model.calib.h5") and made["schema"].startswith("qbench.")
+compared = qbench.compare("model.onnx", "test", "fp32", "int8", out="py", duration=0.01, no_figures=True, samples=20)
+assert [r["precision"] for r in compared.rows] == ["fp32", "int8"], compared.rows
+assert qbench.gate(compared, max_drop=100.0, min_samples=1, allow=["calibration-data", "reference-at-chance"]).record["checks"]
+assert not qbench.gate(compared.path, min_samples=10 ** 6)
+assert "<iframe" in compared._repr_html_() and "int8" in compared._repr_html_()
+for call, word in [(lambda: qbench.calibrate("nothing.onnx", "calib"), "nothing.onnx"),
+                   (lambda: qbench.compare("model.onnx", "test", "int7"), "int7"),
+                   (lambda: qbench.gate(compared, min_top1=101.0), "min-top1")]:
+    try:
+        call()
+    except qbench.Error as e:
+        assert word in str(e), e
+    else:
+        raise AssertionError("no error")
+PYTHON
+expect 0 env PYTHONPATH="$PWD/site" "$python" -m qbench --version
 done_testing
