@@ -40,6 +40,11 @@ bool qb_quant_is_activation(const qb_quant_state *state, int32_t value) {
            state->graph->values[value].dtype == QB_DTYPE_F32 && state->from_data[value];
 }
 
+bool qb_quant_is_held(const qb_quant_state *state, int32_t value) {
+    const qb_value *v = value < 0 ? NULL : &state->graph->values[value];
+    return v && !v->data && v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8);
+}
+
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value) {
     if (qb_table_find(state->table, state->graph->values[value].name)) return false;
     const int32_t maker = state->producer[value];
@@ -100,7 +105,8 @@ static qb_qrule rule_of(const qb_quant_state *s, const qb_group *group) {
     if (op->qrule == QB_QRULE_SAME_SCALE) return op->qrule;
     if (group->kind == QB_KIND_NODE && !op->of_plugin) return QB_QRULE_FLOAT;
     if (op->qrule != QB_QRULE_COMPUTE) return op->qrule;
-    if (!qb_quant_is_activation(s, group->in[0])) return QB_QRULE_FLOAT;
+    if (!qb_quant_is_activation(s, group->in[0]) && !qb_quant_is_held(s, group->in[0]))
+        return QB_QRULE_FLOAT;
     if (qb_group_prepares_image(s->graph, group)) return QB_QRULE_FLOAT;
     const qb_value *weight = &s->graph->values[group->in[QB_IN_WEIGHT]];
     const int32_t bias = group->n_in > QB_IN_BIAS ? group->in[QB_IN_BIAS] : -1;
@@ -150,8 +156,11 @@ static void count(const qb_quant_state *s, qb_quant_report *report) {
     for (int32_t i = 0; i < s->groups.n; i++) {
         const qb_group *group = &s->groups.group[i];
         if (s->graph->nodes[group->node[0]].op->qrule != QB_QRULE_COMPUTE) continue;
+        const int32_t weight = group->n_in > QB_IN_WEIGHT ? group->in[QB_IN_WEIGHT] : -1;
         if (s->rule[i] == QB_QRULE_COMPUTE)
             report->quantized++;
+        else if (weight >= 0 && s->graph->values[weight].q.n > 0)
+            report->held++;
         else
             report->kept_float++;
     }

@@ -26,10 +26,14 @@ typedef struct qb_quant_options {
 
 typedef struct qb_quant_report {
     int32_t quantized, kept_float; /* compute groups */
-    int32_t tensors;               /* activations with parameters */
+    int32_t held;    /* compute groups that the model itself has in integers, by its Q/DQ */
+    int32_t tensors; /* activations with parameters */
 } qb_quant_report;
 
-/* Activations get parameters only where a consumer gains by them; values that never reach memory
+/* What the graph holds in quantized values already, by Q/DQ of training or of another tool, stays
+ * as it is, bit for bit; layers of floats that read such values become integer ones, too.
+ *
+ * Activations get parameters only where a consumer gains by them; values that never reach memory
  * (inside fusion groups) get none. Missing statistics for a needed tensor is QB_STATUS_MISMATCH
  * naming it. */
 qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,

@@ -32,6 +32,8 @@ typedef struct qb_quant_step {
 /* An activation: float in the model, and neither a constant nor what becomes one as soon as the
  * inputs' shapes are known (calibration never sees those). */
 bool qb_quant_is_activation(const qb_quant_state *state, int32_t value);
+/* An activation that the model itself holds in 8 bits, with one scale. */
+bool qb_quant_is_held(const qb_quant_state *state, int32_t value);
 /* Is there no range to be had for a value: neither in the table nor from all that it was moved
  * from? */
 bool qb_quant_lacks_range(const qb_quant_state *state, int32_t value);

@@ -6,11 +6,13 @@
 #include "cli/out/json.h"
 #include "cli/out/values.h"
 #include "cli/pipeline.h"
+#include "graph/dequantize.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
     qb_opt_list inputs, outputs;
+    bool dequantize;
 } options;
 
 static const qb_opt table[] = {
@@ -27,6 +29,10 @@ static const qb_opt table[] = {
      .offset = offsetof(options, inputs),
      .argument = "NAME,...",
      .help = "let it begin at these tensors (repeatable)"},
+    {.name = "dequantize",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, dequantize),
+     .help = "a Q/DQ model without its quantization: to be calibrated anew"},
     {0},
 };
 
@@ -68,6 +74,17 @@ out:
     return status;
 }
 
+/* Weights become what their codes stand for; activations are not rounded any more. */
+static qb_status dequantize(qb_ctx *cx, qb_graph **graph) {
+    qb_graph *floats;
+    if (!qb_graph_is_quantized(*graph))
+        return qb_fail(cx, QB_STATUS_USAGE, "--dequantize: nothing of the model is quantized");
+    QB_TRY(qb_graph_dequantize(cx, *graph, &floats));
+    qb_graph_free(*graph);
+    *graph = floats;
+    return QB_OK;
+}
+
 static json_t *report_json(const char *path, const qb_graph *graph,
                            const qb_optimize_report *report) {
     json_t *passes = json_object();
@@ -106,6 +123,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_status status = QB_OK;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(load(cx, o, &project, &graph, &report));
+    if (o->dequantize) QB_GO(dequantize(cx, &graph));
     path = qb_project_artifact(cx, &project, "opt.onnx");
     if (!path) QB_GO(cx->code);
     QB_GO(qb_onnx_save(cx, graph, path));
@@ -126,7 +144,8 @@ const qb_command qb_command_optimize = {
     .summary = "write the model as the optimizer leaves it: folded, fused, pruned, cut",
     .example = "qbench optimize resnet50.onnx -o resnet50.opt.onnx\n"
                "qbench optimize bert.onnx --disable-pass fuse-gelu\n"
-               "qbench optimize detector.onnx --outputs boxes,scores",
+               "qbench optimize detector.onnx --outputs boxes,scores\n"
+               "qbench optimize trained.qdq.onnx --dequantize -o trained.onnx",
     .options = table,
     .options_size = sizeof(options),
     .max_arguments = 1,

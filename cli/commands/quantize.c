@@ -36,20 +36,25 @@ static const qb_opt table[] = {
     {0},
 };
 
+static void print_report(const char *path, const qb_quant_report *r) {
+    printf("%s: %d layers in int8, %d kept in float, %d activation tensors", QB_SHOWN(path),
+           r->quantized, r->kept_float, r->tensors);
+    if (r->held > 0) printf("; %d layers were in int8 before and stay as they are", r->held);
+    putchar('\n');
+}
+
 static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *project,
                               const qb_graph *quantized, const qb_quant_report *report) {
     char *path = qb_project_artifact(cx, project, "qdq.onnx");
     if (!path) return cx->code;
     qb_status status = qb_onnx_save(cx, quantized, path);
-    if (status == QB_OK && !qb_json_on_stdout(&o->common))
-        printf("%s: %d layers in int8, %d kept in float, %d activation tensors\n", QB_SHOWN(path),
-               report->quantized, report->kept_float, report->tensors);
+    if (status == QB_OK && !qb_json_on_stdout(&o->common)) print_report(path, report);
     if (status == QB_OK)
-        status =
-            qb_json_out(cx, &o->common,
-                        json_pack("{s:s, s:o, s:i, s:i, s:i}", "schema", "qbench.quantize/1",
-                                  "file", qb_json_text(path), "layers_int8", report->quantized,
-                                  "layers_float", report->kept_float, "tensors", report->tensors));
+        status = qb_json_out(
+            cx, &o->common,
+            json_pack("{s:s, s:o, s:i, s:i, s:i, s:i}", "schema", "qbench.quantize/1", "file",
+                      qb_json_text(path), "layers_int8", report->quantized, "layers_float",
+                      report->kept_float, "layers_held", report->held, "tensors", report->tensors));
     qb_free(path);
     return status;
 }

@@ -218,7 +218,9 @@ static qb_status run(qb_ctx *cx, qb_quant_state *s) {
     for (int32_t g = 0; g < s->groups.n; g++) {
         const qb_group *group = &s->groups.group[g];
         if (s->rule[g] != QB_QRULE_COMPUTE) continue;
-        if (!s->quantized[group->in[QB_IN_DATA]]) { /* its input is a graph output, held in float */
+        const int32_t data = group->in[QB_IN_DATA];
+        if (!s->quantized[data] &&
+            !qb_quant_is_held(s, data)) { /* its input is a graph output, held in float */
             s->rule[g] = QB_QRULE_FLOAT;
             continue;
         }
