@@ -224,5 +224,7 @@ qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, 
         if (found > 0) QB_TRY(qb_graph_fold(cx, graph, &folded));
         *n_changes += found;
     }
+    QB_TRY(rewrite(cx, graph, qb_match_group_norm, packs, user, n_changes));
+    QB_TRY(qb_share_concats(cx, graph, n_changes));
     return rewrite(cx, graph, match, packs, user, n_changes);
 }

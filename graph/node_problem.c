@@ -72,6 +72,31 @@ static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem 
                        &p->axis);
 }
 
+static bool lower_pad(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
+    const char *mode = qb_node_string(node, "mode", modes[0]);
+    const int32_t rank = graph->values[node->in[0]].shape.rank;
+    const int32_t pads = qb_node_in(node, 1), value = qb_node_in(node, 2),
+                  list = qb_node_in(node, 3);
+    int64_t pad[2 * QB_MAX_RANK], axes[QB_MAX_RANK];
+    int32_t n, n_axes = rank, axis, known = 0;
+    double number = 0;
+    while (known < 4 && strcmp(mode, modes[known]) != 0) known++;
+    p->n_in = 1;
+    p->padding.mode = (qb_pad_mode)known;
+    if (known == 4 || !qb_value_int_list(graph, pads, pad, 2 * QB_MAX_RANK, &n) ||
+        (value >= 0 && !qb_value_scalar(graph, value, &number)) ||
+        (list >= 0 && !qb_value_int_list(graph, list, axes, QB_MAX_RANK, &n_axes)) ||
+        n != 2 * n_axes)
+        return false;
+    p->padding.value = (float)number;
+    for (int32_t i = 0; i < n_axes; i++) {
+        if (!normal_axis(list < 0 ? i : axes[i], rank, &axis)) return false;
+        p->padding.begin[axis] = pad[i];
+    }
+    return true;
+}
+
 /* As many key heads as query heads, nothing cached, no cap, no causal order, no window. */
 static bool lower_attention(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_shape *q = &graph->values[node->in[0]].shape, *k = &graph->values[node->in[1]].shape;
@@ -203,6 +228,7 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_ATTENTION] = lower_attention,
         [QB_KIND_GROUP_NORM] = lower_group_norm,
         [QB_KIND_REDUCE] = lower_reduce,
+        [QB_KIND_PAD] = lower_pad,
         [QB_KIND_RESIZE] = lower_resize,
         [QB_KIND_RECURRENT] = lower_recurrent,
         [QB_KIND_MATMUL_INTEGER] = lower_inputs,

@@ -55,6 +55,12 @@ qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph);
 
 /* --- rewriting ------------------------------------------------------------------------------- */
 
+struct qb_rewrite;
+/* What engines want otherwise than models have it (qb_finalize_moves): a group normalization in
+ * three nodes as one; a Concat that begins with all of another one as that and the rest. */
+qb_status qb_match_group_norm(struct qb_rewrite *rw, int32_t node);
+qb_status qb_share_concats(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* What keeps `uses` up to date (rewrite_uses.c). */
 typedef struct qb_rewrite_index {
     bool entered, failed;           /* the graph is entered; memory ran out since */

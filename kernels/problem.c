@@ -30,6 +30,7 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_CHAIN] = "chain",
         [QB_KIND_GROUP_NORM] = "group_norm",
         [QB_KIND_REDUCE] = "reduce",
+        [QB_KIND_PAD] = "pad",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -173,6 +174,8 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
     for (int32_t d = 0; p->kind == QB_KIND_STRIDED_COPY && d < p->strided.rank; d++)
         qb_strbuf_addf(text, "%c%lld*%lld", d == 0 ? ';' : ',', (long long)p->strided.dim[d],
                        (long long)p->strided.stride[d]);
+    for (int32_t d = 0; p->kind == QB_KIND_PAD && d < p->out.shape.rank; d++)
+        qb_strbuf_addf(text, ";%d:%lld", (int)p->padding.mode, (long long)p->padding.begin[d]);
     for (int32_t i = 0; p->chain && i < p->chain->n_operations; i++) {
         const qb_chain_operation *o = &p->chain->operation[i];
         qb_strbuf_addf(text, "%c%d", i == 0 ? ';' : ',', (int)o->function);
@@ -227,6 +230,7 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_COPY:
     case QB_KIND_STRIDED_COPY:
     case QB_KIND_GATHER:
+    case QB_KIND_PAD:
     case QB_KIND_COUNT: break;
     }
     return 0.0;

@@ -81,6 +81,7 @@ typedef enum qb_kind {
     QB_KIND_GROUP_NORM, /* in: x [N, C, ...], scale [C], bias [C]: each item's channels in `group`
                            groups, which have mean 0 and variance 1 before; `epsilon` */
     QB_KIND_REDUCE,     /* in: x; over the dimensions in the mask `axes` */
+    QB_KIND_PAD,        /* in: x; with `padding` around it, or without its border */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -152,6 +153,16 @@ typedef enum qb_reduce_kind {
     QB_REDUCE_LOG_SUM,
     QB_REDUCE_LOG_SUM_EXP
 } qb_reduce_kind;
+
+/* Where the elements come from that lie around the data: from nowhere (`value`), from the other
+ * side of the border, from the border, or from the other end. */
+typedef enum qb_pad_mode { QB_PAD_CONSTANT, QB_PAD_REFLECT, QB_PAD_EDGE, QB_PAD_WRAP } qb_pad_mode;
+
+typedef struct qb_padding {
+    qb_pad_mode mode;
+    int64_t begin[QB_MAX_RANK]; /* elements before the data in each dimension; negative: cut off */
+    float value;
+} qb_padding;
 
 /* Recurrent layers as ONNX defines LSTM, GRU and RNN (opset 14). Sizes are those of the shapes:
  * W [directions, gates hidden, inputs], R [directions, gates hidden, hidden], Y [steps, directions,
@@ -229,6 +240,7 @@ typedef struct qb_problem {
     uint32_t axes;      /* REDUCE: bit d is dimension d */
     qb_strided strided; /* STRIDED_COPY */
     qb_resize_kind resize;
+    qb_padding padding; /* PAD */
     qb_recurrence recurrence;
     const struct qb_chain *chain; /* CHAIN: a kernel's own problem has a copy of the tactic's */
     int32_t variant; /* which of a library's algorithms; 0: the tactic tries them, 1: the one that

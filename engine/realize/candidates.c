@@ -59,7 +59,9 @@ static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_
         layouts[n++] = QB_LAYOUT_ROW;
         return n;
     }
-    if (qb_kind_has_window(p->kind)) {
+    const bool rows = p->kind == QB_KIND_POOL && b->engine->device &&
+                      given_layout(b, group, p) == QB_LAYOUT_ROW; /* of what is no image */
+    if (qb_kind_has_window(p->kind) && !rows) {
         layouts[n++] = b->spatial;
         layouts[n++] = QB_LAYOUT_ANY;
     } else if (given_layout(b, group, p) != QB_LAYOUT_ANY) {

@@ -90,10 +90,9 @@ qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done) {
         b->value[node->in[0]].last_group = b->groups.n;
         return QB_OK;
     }
-    if (node->n_in > 4 ||
-        (!problem_of_cast(b, node, in, &problem) &&
+    if ((!problem_of_cast(b, node, in, &problem) &&
          !qb_node_problem(b->graph, node, in, &problem)) ||
-        problem.kind == QB_KIND_RECURRENT) { /* no device has that */
+        problem.n_in > 4 || problem.kind == QB_KIND_RECURRENT) { /* no device has that */
         if (group->out >= 0)
             b->value[group->out].slice_of = -1; /* the host writes no slice of it */
         return QB_OK;

@@ -159,7 +159,7 @@ static qb_status upgrade_pad(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 }
 
 QB_OP_SIMPLE(pad, "Pad", 7, 2, 4, 1, sizeof(qb_pad_attrs), pad_table, FLOAT, infer_pad, eval_pad,
-             .upgrade = upgrade_pad, .traits = QB_TRAIT_ITEMWISE);
+             .upgrade = upgrade_pad, .traits = QB_TRAIT_ITEMWISE, .kernel = {.kind = QB_KIND_PAD});
 
 /* --- CenterCropPad ------------------------------------------------------------------------------
  */

@@ -250,6 +250,7 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_CHAIN:
     case QB_KIND_GROUP_NORM:
     case QB_KIND_REDUCE:
+    case QB_KIND_PAD:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no reference kernel for %s", qb_kind_text(p->kind));

@@ -367,7 +367,7 @@ static void patches_become_tokens_without_a_copy(void **state) {
     for (int32_t s = 0; s < qb_engine_n_steps(engine); s++) {
         qb_step_info info;
         qb_engine_step(engine, s, &info);
-        if (strcmp(info.op, "Transpose") != 0) continue;
+        if (!strstr(info.op, "Transpose")) continue;
         assert_string_equal(info.tactic, "alias");
         transposed++;
     }

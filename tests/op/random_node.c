@@ -26,7 +26,7 @@ static const struct {
 bool random_is_node(qb_kind kind) {
     return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
            kind == QB_KIND_RESIZE || kind == QB_KIND_GATHER || kind == QB_KIND_GROUP_NORM ||
-           kind == QB_KIND_REDUCE;
+           kind == QB_KIND_REDUCE || kind == QB_KIND_PAD;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
@@ -114,6 +114,19 @@ static void make_reduce(qb_rng *rng, random_case *c) {
     }
 }
 
+/* More or less at both ends of some dimensions; only constants know no end. */
+static void make_pad(qb_rng *rng, random_case *c) {
+    qb_problem *p = &c->problem;
+    p->padding = (qb_padding){.mode = (qb_pad_mode)random_between(rng, 0, QB_PAD_WRAP),
+                              .value = (float)random_between(rng, 0, 3)};
+    for (int32_t d = 0; d < p->out.shape.rank; d++) {
+        if (random_chance(rng, 50)) continue;
+        const int64_t least = c->in[0].shape.dim[d] > 4 ? -2 : 0;
+        p->padding.begin[d] = random_between(rng, least, 5);
+        p->out.shape.dim[d] += p->padding.begin[d] + random_between(rng, least, 5);
+    }
+}
+
 void random_node_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_desc *x = &c->in[0];
@@ -144,6 +157,7 @@ void random_node_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_GROUP_NORM) make_group_norm(rng, c);
     p->out.shape = x->shape;
     if (p->kind == QB_KIND_REDUCE) make_reduce(rng, c);
+    if (p->kind == QB_KIND_PAD) make_pad(rng, c);
     if (p->kind == QB_KIND_STRIDED_COPY) make_strided(rng, c);
     if (p->kind == QB_KIND_RESIZE) {
         p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_LINEAR_CORNERS);
@@ -296,6 +310,24 @@ static float resized(const random_case *c, const int64_t *out) {
     return (float)sum;
 }
 
+/* The element around or inside the data. */
+static float padded(const random_case *c, const int64_t *out) {
+    const qb_padding *pad = &c->problem.padding;
+    const qb_shape *x = &c->in[0].shape;
+    int64_t at[QB_MAX_RANK];
+    for (int32_t d = 0; d < x->rank; d++) {
+        const int64_t n = x->dim[d], turn = n > 1 ? 2 * (n - 1) : 1;
+        at[d] = out[d] - pad->begin[d];
+        if (at[d] >= 0 && at[d] < n) continue;
+        if (pad->mode == QB_PAD_CONSTANT) return pad->value;
+        if (pad->mode == QB_PAD_EDGE) at[d] = at[d] < 0 ? 0 : n - 1;
+        if (pad->mode == QB_PAD_WRAP) at[d] = (at[d] % n + n) % n;
+        if (pad->mode == QB_PAD_REFLECT) at[d] = llabs((at[d] % turn + turn) % turn);
+        if (pad->mode == QB_PAD_REFLECT && at[d] >= n) at[d] = turn - at[d];
+    }
+    return float_of(c, element(x, at));
+}
+
 void random_node_reference(random_case *c) {
     const qb_problem *p = &c->problem;
     const qb_shape *x = &c->in[0].shape;
@@ -321,6 +353,10 @@ void random_node_reference(random_case *c) {
         coordinates(&p->out.shape, i, out);
         if (p->kind == QB_KIND_RESIZE) {
             put(c, i, resized(c, out));
+            continue;
+        }
+        if (p->kind == QB_KIND_PAD) {
+            put(c, i, padded(c, out));
             continue;
         }
         int64_t from = p->strided.offset;

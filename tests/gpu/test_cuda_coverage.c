@@ -1,0 +1,234 @@
+/* No step of a network whose sizes are known runs on the host, and nothing goes there and back:
+ * networks are planned for a device that the linker puts in place of the real one. Needs no GPU.
+ * QB_TEST_MODEL=FILE [QB_TEST_BATCH=N] lists the host's steps of a model instead. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/graph/build_graph.h"
+#include "engine/engine.h"
+#include "graph/passes.h"
+#include "kernels/cuda/common/code.h"
+#include "kernels/cuda/conv/conv.h"
+#include "kernels/sources.h"
+
+static const qb_cuda_device device = {.name = "H200",
+                                      .major = 9,
+                                      .minor = 0,
+                                      .multiprocessors = 132,
+                                      .shared_per_block = 232448,
+                                      .l2_bytes = (size_t)60 << 20};
+
+/* ---- the device ---- */
+
+int32_t __wrap_qb_cuda_count(void);
+qb_status __wrap_qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out);
+qb_status __wrap_qb_cuda_current(qb_ctx *cx, qb_cuda_device *out);
+qb_status __wrap_qb_cuda_tensor_maps_find(qb_ctx *cx, qb_cuda_tensor_maps *out);
+int32_t __wrap_qb_cuda_multiprocessors(void);
+void __wrap_qb_cuda_select(int32_t ordinal);
+qb_status __wrap_qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out);
+void __wrap_qb_cuda_free(void *memory);
+qb_status __wrap_qb_cuda_upload(qb_ctx *cx, void *to, const void *from, size_t bytes, void *stream);
+qb_status __wrap_qb_cuda_sync(qb_ctx *cx, void *stream);
+qb_status __wrap_qb_cuda_stream_open(qb_ctx *cx, void **stream);
+void __wrap_qb_cuda_stream_close(void *stream);
+qb_status __wrap_qb_cuda_event_open(qb_ctx *cx, void **event);
+void __wrap_qb_cuda_event_close(void *event);
+
+int32_t __wrap_qb_cuda_count(void) { return 1; }
+int32_t __wrap_qb_cuda_multiprocessors(void) { return device.multiprocessors; }
+void __wrap_qb_cuda_select(int32_t ordinal) { (void)ordinal; }
+
+qb_status __wrap_qb_cuda_open(qb_ctx *cx, int32_t ordinal, qb_cuda_device *out) {
+    (void)cx, (void)ordinal;
+    *out = device;
+    return QB_OK;
+}
+
+qb_status __wrap_qb_cuda_current(qb_ctx *cx, qb_cuda_device *out) {
+    return __wrap_qb_cuda_open(cx, 0, out);
+}
+
+qb_status __wrap_qb_cuda_tensor_maps_find(qb_ctx *cx, qb_cuda_tensor_maps *out) {
+    (void)cx;
+    *out = (qb_cuda_tensor_maps){0};
+    return QB_OK;
+}
+
+qb_status __wrap_qb_cuda_alloc(qb_ctx *cx, size_t bytes, void **out) {
+    *out = qb_alloc_aligned(cx, bytes, 1);
+    return *out ? QB_OK : cx->code;
+}
+
+void __wrap_qb_cuda_free(void *memory) { qb_free(memory); }
+
+qb_status __wrap_qb_cuda_upload(qb_ctx *cx, void *to, const void *from, size_t bytes,
+                                void *stream) {
+    (void)cx, (void)stream;
+    memcpy(to, from, bytes);
+    return QB_OK;
+}
+
+qb_status __wrap_qb_cuda_sync(qb_ctx *cx, void *stream) {
+    (void)cx, (void)stream;
+    return QB_OK;
+}
+
+qb_status __wrap_qb_cuda_stream_open(qb_ctx *cx, void **stream) {
+    (void)cx;
+    *stream = NULL;
+    return QB_OK;
+}
+
+void __wrap_qb_cuda_stream_close(void *stream) { (void)stream; }
+
+qb_status __wrap_qb_cuda_event_open(qb_ctx *cx, void **event) {
+    return __wrap_qb_cuda_stream_open(cx, event);
+}
+
+void __wrap_qb_cuda_event_close(void *event) { (void)event; }
+
+/* ---- plans ---- */
+
+/* Steps of the host, and copies between host and device beside those of inputs and outputs. */
+static int count_host(qb_ctx *cx, const qb_graph *graph, qb_dtype type, int *steps) {
+    const qb_build_spec spec = {.backends = "cuda,cpu,dnnl,ref",
+                                .float_type = type,
+                                .batch =
+                                    getenv("QB_TEST_BATCH") ? atoi(getenv("QB_TEST_BATCH")) : 1,
+                                .threads = 1,
+                                .first_tactic = true,
+                                .no_mixed_precision = true,
+                                .excluded_sources = QB_SOURCES_ALL};
+    qb_engine *engine;
+    int host = 0, moves = -graph->n_inputs - graph->n_outputs;
+    assert_ok(cx, qb_engine_build(cx, graph, &spec, &engine));
+    *steps = qb_engine_n_steps(engine);
+    for (int32_t s = 0; s < *steps; s++) {
+        qb_step_info step;
+        qb_engine_step(engine, s, &step);
+        const bool move =
+            strcmp(step.tactic, "upload") == 0 || strcmp(step.tactic, "download") == 0;
+        const bool there = step.on_device || strcmp(step.tactic, "alias") == 0;
+        moves += move;
+        host += !move && !there;
+        if (!move && !there)
+            print_message("  host: %s %s (%s): %s\n", step.op, step.name, step.tactic,
+                          step.fallback_reason ? step.fallback_reason : "");
+        else if (getenv("QB_TEST_MODEL"))
+            print_message("  %s %s (%s)\n", step.op, step.name, step.tactic);
+    }
+    qb_engine_free(engine);
+    return host + (moves > 0 ? moves : 0);
+}
+
+static void plan_model(const char *path) {
+    qb_ctx cx;
+    qb_graph *graph;
+    int steps;
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_onnx_load(&cx, path, &graph));
+    assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
+    const int host = count_host(&cx, graph, QB_DTYPE_F16, &steps);
+    print_message("%s: %d of %d steps on the host or to and from it\n", path, host, steps);
+    qb_graph_free(graph);
+}
+
+/* ---- networks ---- */
+
+static int32_t conv(maker *m, const char *name, int32_t x, int in, int out, int side) {
+    char weight[64];
+    snprintf(weight, sizeof weight, "%s_w", name);
+    const int32_t y = NODE(m, "Conv", name, x, make_random(m, weight, DIMS(out, in, side, side)));
+    SET_INTS(m, "pads", side / 2, side / 2, side / 2, side / 2);
+    return y;
+}
+
+static int32_t slice(maker *m, const char *name, int32_t x, int64_t from, int64_t to,
+                     int64_t axis) {
+    char text[3][64];
+    const char *const part[] = {"from", "to", "axis"};
+    for (int i = 0; i < 3; i++) snprintf(text[i], sizeof text[i], "%s_%s", name, part[i]);
+    return NODE(m, "Slice", name, x, INTS(m, text[0], from), INTS(m, text[1], to),
+                INTS(m, text[2], axis));
+}
+
+/* Halves, one of them through a convolution, side by side and shuffled. */
+static void shuffle(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 3, 16, 16)), a = conv(m, "a", x, 3, 64, 3);
+    const int32_t left = slice(m, "left", a, 0, 32, 1), right = slice(m, "right", a, 32, 64, 1);
+    const int32_t b = conv(m, "b", right, 32, 32, 1);
+    const int32_t whole = NODE(m, "Concat", "whole", left, b);
+    set_int(m, "axis", 1);
+    const int32_t apart = NODE(m, "Reshape", "apart", whole, INTS(m, "s1", 1, 2, 32, 16, 16));
+    const int32_t turned = NODE(m, "Transpose", "turned", apart);
+    SET_INTS(m, "perm", 0, 2, 1, 3, 4);
+    const int32_t back = NODE(m, "Reshape", "back", turned, INTS(m, "s2", 1, 64, 16, 16));
+    make_output(m, conv(m, "y", back, 64, 8, 1));
+}
+
+/* Windows of a shifted image, a product, Gelu in its parts. */
+static void windows(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 14, 14, 32));
+    const int32_t rolled =
+        NODE(m, "Concat", "rolled", slice(m, "low", x, 3, 14, 1), slice(m, "high", x, 0, 3, 1));
+    set_int(m, "axis", 1);
+    const int32_t norm = NODE(m, "LayerNormalization", "norm", rolled,
+                              make_random(m, "gain", DIMS(32)), make_random(m, "shift", DIMS(32)));
+    const int32_t apart = NODE(m, "Reshape", "apart", norm, INTS(m, "s1", 1, 2, 7, 2, 7, 32));
+    const int32_t turned = NODE(m, "Transpose", "turned", apart);
+    SET_INTS(m, "perm", 0, 1, 3, 2, 4, 5);
+    const int32_t rows = NODE(m, "Reshape", "rows", turned, INTS(m, "s2", 4, 49, 32));
+    const int32_t p = NODE(m, "MatMul", "p", rows, make_random(m, "w", DIMS(32, 64)));
+    const int32_t scaled = NODE(m, "Div", "scaled", p, make_scalar(m, "root", 1.41421356f));
+    const int32_t erf = NODE(m, "Erf", "erf", scaled);
+    const int32_t more = NODE(m, "Add", "more", erf, make_random(m, "each", DIMS(64)));
+    make_output(m, NODE(m, "Mul", "y", p, more));
+}
+
+/* Instance normalization, enlarging, and what is reduced. */
+static void images(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(2, 3, 24, 24)), a = conv(m, "a", x, 3, 16, 3);
+    const int32_t framed = NODE(m, "Pad", "framed", a, INTS(m, "frame", 0, 0, 1, 1, 0, 0, 1, 1));
+    set_string(m, "mode", "reflect");
+    const int32_t norm =
+        NODE(m, "InstanceNormalization", "norm", framed,
+             make_uniform(m, "gain", DIMS(16), 0.5, 1.5), make_random(m, "shift", DIMS(16)));
+    const int32_t soft = NODE(m, "Softplus", "soft", norm);
+    const int32_t large = NODE(m, "Resize", "large", soft, -1, -1, INTS(m, "size", 2, 16, 48, 48));
+    set_string(m, "mode", "linear");
+    set_string(m, "coordinate_transformation_mode", "align_corners");
+    const int32_t most = NODE(m, "ReduceMax", "most", large, INTS(m, "axes", 1));
+    const int32_t length = NODE(m, "ReduceL2", "length", large, INTS(m, "axes2", 1));
+    const int32_t bounded = NODE(m, "Clip", "bounded", length, make_scalar(m, "least", 1e-6f), -1);
+    const int32_t part = NODE(m, "Div", "part", large, bounded);
+    const int32_t near = NODE(m, "Less", "near", part, most);
+    make_output(m, NODE(m, "Where", "y", near, part, most));
+}
+
+static void every_step_runs_there(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        void (*make)(maker *m);
+    } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images}};
+    static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
+    if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
+    for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {
+        maker m;
+        int steps;
+        maker_init(&m, 5);
+        networks[i / 2].make(&m);
+        assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+        const int host = count_host(&m.cx, m.graph, types[i % 2], &steps);
+        print_message("%s in %s: %d of %d steps on the host or to and from it\n",
+                      networks[i / 2].name, qb_dtype_text(types[i % 2]), host, steps);
+        assert_int_equal(host, 0);
+        maker_release(&m);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there)};
+
+QB_TEST_MAIN(tests)
