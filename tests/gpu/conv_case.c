@@ -92,12 +92,13 @@ static void random_patches(qb_rng *rng, conv_spec *s) {
 }
 
 static void random_depthwise(qb_rng *rng, conv_spec *s) {
-    s->kernel_h = s->kernel_w = chance(rng, 30) ? 1 : chance(rng, 70) ? 3 : 5;
+    s->kernel_h = s->kernel_w = chance(rng, 30) ? 1 : chance(rng, 60) ? 3 : chance(rng, 50) ? 5 : 7;
     s->group = s->in_c = s->out_c = 8 * pick(rng, 1, 20);
     s->in_h = pick(rng, 5, 19);
     s->in_w = pick(rng, 5, 19);
     s->stride = pick(rng, 1, 2);
-    s->pad_top = s->pad_left = s->pad_bottom = s->pad_right = pick(rng, 0, 2);
+    s->pad_top = s->pad_left = s->pad_bottom = s->pad_right =
+        s->kernel_h == 7 ? pick(rng, 1, 3) : pick(rng, 0, 2);
     s->dilation = 1;
     s->weight = QB_DTYPE_S8;
     s->in_slice = chance(rng, 30) ? 8 * pick(rng, 1, 3) : 0;

@@ -1,4 +1,4 @@
-// Depthwise convolution of 8-bit values and of f16, 1, 3 and 5 columns wide, stride 1 or 2,
+// Depthwise convolution of 8-bit values and of f16, 1, 3, 5 and 7 columns wide, stride 1 or 2,
 // channels last. One column and row are a scale and a shift of each channel. A thread takes eight
 // channels of four pixels of a row: each column of the data is read once for all of them, coalesced
 // over the channels.
@@ -200,6 +200,8 @@ template <bool F16> static int launch(const qb_cuda_conv_call *call) {
     case 7: depthwise<F16, 3, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
     case 10: depthwise<F16, 5, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
     case 11: depthwise<F16, 5, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 14: depthwise<F16, 7, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
+    case 15: depthwise<F16, 7, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
     default: return (int)cudaErrorInvalidValue;
     }
     return (int)cudaGetLastError();

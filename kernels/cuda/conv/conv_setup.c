@@ -327,7 +327,7 @@ static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t bloc
         c->k_pad = round_up(c->in_c, block_k);
         return taps * c->k_pad < INT32_MAX ? c->n_pad * taps * c->k_pad * element : -1;
     case QB_CUDA_PACKING_DEPTHWISE:
-        if (data % 8 || !dense || c->kernel_w > 5 || c->kernel_w % 2 == 0) return -1;
+        if (data % 8 || !dense || c->kernel_w > 7 || c->kernel_w % 2 == 0) return -1;
         if (c->stride_h != c->stride_w || c->stride_w > 2) return -1;
         return c->n_pad * c->kernel_h *
                (qb_cuda_conv_is_f16(c) ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
