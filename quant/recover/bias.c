@@ -128,5 +128,6 @@ static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
 const qb_recovery qb_recovery_bias = {
     .name = "bias",
     .summary = "each layer's mean error goes off its bias, layer after layer (bias correction)",
+    .phase = QB_RECOVER_LAYERS,
     .run = run,
 };

@@ -9,6 +9,6 @@ static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
 const qb_recovery qb_recovery_equalize = {
     .name = "equalize",
     .summary = "channels between layers are scaled to reach equally far (cross-layer equalization)",
-    .changes_values = true,
+    .phase = QB_RECOVER_VALUES,
     .run = run,
 };

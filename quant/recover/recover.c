@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 #include "calib/holdout.h"
+#include "quant/recover/layer_gains.h"
 #include "quant/recover/recover_internal.h"
 
 #define QB_RECOVERY(name) extern const qb_recovery qb_recovery_##name;
@@ -18,6 +19,7 @@ static const qb_recovery *const known[] = {
 #include "quant/recover.def"
 #undef QB_RECOVERY
 };
+enum { LAYER_SAMPLES = 32 }; /* that tell what each layer gained */
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 _Static_assert(sizeof known / sizeof known[0] <= QB_RECOVER_STEPS, "room for all steps");
 
@@ -147,7 +149,7 @@ static qb_status fork_state(qb_ctx *cx, const qb_recover_state *from, qb_recover
 static qb_status run_step(qb_ctx *cx, qb_recover_state *state, const qb_calib_options *calibration,
                           qb_recover_step *step) {
     QB_TRY(step->recovery->run(cx, state, &step->changed));
-    if (step->changed == 0 || !step->recovery->changes_values) return QB_OK;
+    if (step->changed == 0 || step->recovery->phase != QB_RECOVER_VALUES) return QB_OK;
     QB_TRY(qb_graph_sweep(cx, state->graph));
     QB_TRY(calibrate(cx, state, calibration));
     return take_reference(cx, state);
@@ -213,7 +215,7 @@ static void keep_method(qb_table *table, int32_t method) {
     table->n_methods = 1;
 }
 
-/* One way through the steps: those that change values (or none of them), then the others, each
+/* One way through the steps: those that change values (or none of them), then those of layers, each
  * kept where it helps. */
 typedef struct way {
     qb_recover_state state;
@@ -229,13 +231,13 @@ static void way_release(way *w) {
 }
 
 static qb_status go(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *calibration,
-                    bool change_values, way *w) {
+                    qb_recover_phase phase, way *w) {
     for (int32_t i = 0; i < N_KNOWN; i++) {
-        if (!is_wanted(w->state.options, known[i]) || known[i]->changes_values != change_values)
-            continue;
+        if (!is_wanted(w->state.options, known[i]) || known[i]->phase != phase) continue;
         qb_recover_step *step = &w->step[w->n_steps];
         *step = (qb_recover_step){.recovery = known[i]};
-        QB_TRY(try_step(cx, &w->state, graph, calibration, change_values, &w->score, step));
+        QB_TRY(try_step(cx, &w->state, graph, calibration, phase == QB_RECOVER_VALUES, &w->score,
+                        step));
         tell(cx, step);
         w->n_steps++;
     }
@@ -258,26 +260,37 @@ static bool has_changed(const way *w) {
 }
 
 /* What changes values shows its worth behind bias correction only: other ranges shift other means.
- * So the whole way is gone with those steps and without them, and the better end stays. */
-static qb_status run_all(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *calibration,
-                         way *with, way *without) {
-    const bool measured = calibration->hold_back > 0, told = with->state.options->list != NULL;
-    QB_TRY(copy_score(cx, &with->score, &without->score));
-    QB_TRY(fork_state(cx, &with->state, &without->state));
-    QB_TRY(go(cx, graph, calibration, true, with));
-    const bool compares = measured && !told && has_changed(with);
-    QB_TRY(go(cx, graph, calibration, false, with));
-    if (!compares) return QB_OK;
+ * So the way through the layers is gone with those steps and without them, and the better end stays
+ * in `w`. */
+static qb_status without_values(qb_ctx *cx, const qb_graph *graph,
+                                const qb_calib_options *calibration, way *w, way *without) {
+    const int32_t n = w->n_steps;
+    for (int32_t i = 0; i < n; i++)
+        if (w->step[i].recovery->phase == QB_RECOVER_VALUES) {
+            without->step[without->n_steps] = w->step[i];
+            without->step[without->n_steps++].kept = false;
+        }
     qb_info(cx, "recover: the same without what changes values");
-    for (int32_t i = 0; i < with->n_steps && with->step[i].recovery->changes_values; i++)
-        without->step[without->n_steps++] = with->step[i];
-    for (int32_t i = 0; i < without->n_steps; i++) without->step[i].kept = false;
-    QB_TRY(go(cx, graph, calibration, false, without));
-    if (is_better(&with->score, &without->score)) return QB_OK;
+    QB_TRY(go(cx, graph, calibration, QB_RECOVER_LAYERS, without));
+    if (is_better(&w->score, &without->score)) return QB_OK;
     const way better = *without;
-    *without = *with;
-    *with = better;
+    *without = *w;
+    *w = better;
     return QB_OK;
+}
+
+static qb_status run_all(qb_ctx *cx, const qb_graph *graph, const qb_calib_options *calibration,
+                         way *w, way *without) {
+    const bool judges = calibration->hold_back > 0 && !w->state.options->list;
+    if (judges) {
+        QB_TRY(copy_score(cx, &w->score, &without->score));
+        QB_TRY(fork_state(cx, &w->state, &without->state));
+    }
+    QB_TRY(go(cx, graph, calibration, QB_RECOVER_VALUES, w));
+    const bool changed = has_changed(w);
+    QB_TRY(go(cx, graph, calibration, QB_RECOVER_LAYERS, w));
+    if (judges && changed) QB_TRY(without_values(cx, graph, calibration, w, without));
+    return go(cx, graph, calibration, QB_RECOVER_OUTPUT, w);
 }
 
 static void report(const way *w, qb_recovered *out) {
@@ -285,6 +298,24 @@ static void report(const way *w, qb_recovered *out) {
     out->agreement_after = w->score.agreement;
     out->n_steps = w->n_steps;
     memcpy(out->step, w->step, sizeof out->step);
+}
+
+/* Layer by layer, on some of the samples that are held back. */
+static qb_status add_layers(qb_ctx *cx, const qb_graph *graph, const qb_graph *before,
+                            const qb_recover_state *state, const qb_calib_options *calibration,
+                            qb_recovered *out) {
+    qb_samples samples = {0};
+    qb_graph *after = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_samples_load(cx, &calibration->loader, calibration->hold_back, true, LAYER_SAMPLES,
+                          QB_RECOVER_MEMORY / 4, &samples));
+    QB_GO(qb_recover_quantize(cx, state, &after));
+    const qb_graph_pair was = {graph, before}, is = {state->reference, after};
+    QB_GO(qb_layer_gains(cx, &was, &is, &samples, out));
+out:
+    qb_graph_free(after);
+    qb_samples_release(&samples);
+    return status;
 }
 
 qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options *options,
@@ -296,6 +327,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
                 .score = {.sqnr_db = NAN, .agreement = NAN}},
         without = {0};
     qb_recover_state *state = &with.state;
+    qb_graph *before = NULL;
     qb_recovered result = {0};
     qb_status status = QB_OK;
     calibration.hold_back = n < 2 * QB_HOLDOUT_EVERY ? 0 : QB_HOLDOUT_EVERY;
@@ -312,6 +344,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     QB_GO(qb_graph_clone(cx, graph, &state->graph));
     QB_GO(calibrate(cx, state, &calibration));
     QB_GO(take_reference(cx, state));
+    QB_GO(qb_recover_quantize(cx, state, &before));
     if (calibration.hold_back > 0) QB_GO(score(cx, state, graph, &calibration, &with.score));
     result.held_back = with.score.samples;
     result.sqnr_db = with.score.sqnr_db;
@@ -321,6 +354,8 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
                 result.sqnr_db, result.agreement, (long long)result.held_back);
     QB_GO(run_all(cx, graph, &calibration, &with, &without));
     report(&with, &result);
+    if (calibration.hold_back > 0)
+        QB_GO(add_layers(cx, graph, before, state, &calibration, &result));
     keep_method(state->table, state->method);
     result.graph = state->graph;
     result.table = state->table;
@@ -329,6 +364,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     *out = result;
     result = (qb_recovered){0};
 out:
+    qb_graph_free(before);
     way_release(&with);
     way_release(&without);
     qb_recovered_release(&result);

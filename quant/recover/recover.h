@@ -14,11 +14,18 @@ extern "C" {
 
 struct qb_recover_state;
 
+/* What a recovery changes; they run in this order. */
+typedef enum qb_recover_phase {
+    QB_RECOVER_VALUES, /* activations are others: ranges are calibrated anew */
+    QB_RECOVER_LAYERS, /* weights and biases */
+    QB_RECOVER_OUTPUT  /* what looks at the output, with all of that in place */
+} qb_recover_phase;
+
 typedef struct qb_recovery {
     const char *name;    /* "equalize" */
     const char *summary; /* one line for the help */
     bool optional;       /* only where it is asked for by name */
-    bool changes_values; /* activations are others: ranges are calibrated anew */
+    qb_recover_phase phase;
     /* Changes state->graph (and state->table) in place; *changed is the number of layers. */
     qb_status (*run)(qb_ctx *cx, struct qb_recover_state *state, int32_t *changed);
 } qb_recovery;

@@ -229,5 +229,6 @@ static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
 const qb_recovery qb_recovery_rounding = {
     .name = "rounding",
     .summary = "weights are rounded to where the layer's error is least (AdaRound's aim)",
+    .phase = QB_RECOVER_LAYERS,
     .run = run,
 };

@@ -329,10 +329,27 @@ static void rounded_by_error(void **state) {
     release(&n);
 }
 
+/* Ranges that clip too much become wider, by the error of the output alone. */
+static void widened_ranges(void **state) {
+    (void)state;
+    net n;
+    begin(&n, qb_shape_of(4, 1, CHANNELS, SIDE, SIDE));
+    int32_t y = node(&n, "Relu", "r", conv(&n, "a", 0, WIDE, CHANNELS, 1, 1, NULL, NULL), END);
+    end(&n, conv(&n, "b", y, CHANNELS, WIDE, 3, 1, NULL, NULL));
+    assert_ok(&n.cx, qb_method_parse(&n.cx, "percentile:90", &n.method));
+    recover(&n, "ranges");
+    assert_true(n.out.sqnr_db < 20);
+    assert_true(n.out.sqnr_after_db > n.out.sqnr_db + 3);
+    assert_true(n.out.n_layers == 2);
+    for (int32_t i = 0; i < n.out.n_layers; i++)
+        assert_true(n.out.layer[i].after_db > n.out.layer[i].before_db + 3);
+    release(&n);
+}
+
 static void bytes_of(net *n, int threads, uint8_t **bytes, size_t *size) {
     char path[QB_TEST_PATH + 32];
     n->cx.threads = threads;
-    recover(n, "equalize,rounding,bias");
+    recover(n, "equalize,rounding,bias,ranges");
     snprintf(path, sizeof path, "%s.%d.onnx", folder, threads);
     assert_ok(&n->cx, qb_onnx_save(&n->cx, n->out.graph, path));
     char *text;
@@ -371,7 +388,8 @@ int main(void) {
         cmocka_unit_test(depthwise_ranges), cmocka_unit_test(clip_stays),
         cmocka_unit_test(branches_agree),   cmocka_unit_test(shifted_bias),
         cmocka_unit_test(outliers),         cmocka_unit_test(rounded_by_error),
-        cmocka_unit_test(same_bytes),       cmocka_unit_test(bad_list),
+        cmocka_unit_test(widened_ranges),   cmocka_unit_test(same_bytes),
+        cmocka_unit_test(bad_list),
     };
     return cmocka_run_group_tests(tests, write_samples, NULL);
 }

@@ -1,0 +1,286 @@
+/* Ranges of activations by the network's output: one tensor's range after the other becomes
+ * narrower or wider where that makes the output less wrong, with all that was recovered before it
+ * in place. Calibration chooses each range by its own tensor; here all layers behind it count.
+ *
+ * Outputs are compared before a final Softmax or ArgMax, each by its share of its signal. The
+ * number of samples follows from the work of a run and the number of ranges, not from the clock:
+ * the result is the same on any machine and for any number of threads. */
+#include <math.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "kernels/ref.h"
+#include "quant/recover/recover_internal.h"
+
+#define WORK 4e12 /* operations of all trials together */
+#define TRIALS 3  /* about so many for each range */
+#define MOST_STEPS 4
+#define LEAST_GAIN 0.999 /* the error that is left */
+enum { LEAST_SAMPLES = 8, MOST_SAMPLES = 64 };
+
+typedef struct search {
+    qb_recover_state *state;
+    int32_t n_samples, n_outputs;
+    float ***wanted; /* [outputs][samples] of the reference */
+    int64_t *count;  /* [outputs] */
+    int32_t changed;
+} search;
+
+/* Runs of one engine, each sample's errors apart. */
+typedef struct runs {
+    const search *search;
+    const qb_engine *engine;
+    qb_context **context;   /* [workers] */
+    float ***kept;          /* where outputs go to stay; NULL: they are compared */
+    double *error, *signal; /* [samples][outputs] */
+} runs;
+
+/* ---- outputs ---- */
+
+/* The graph with the values that count as its outputs. */
+static qb_status expose(qb_ctx *cx, const qb_graph *reference, const qb_graph *graph,
+                        qb_graph **out) {
+    qb_graph *copy;
+    qb_uses uses;
+    QB_TRY(qb_uses_build(cx, reference, &uses));
+    qb_status status = qb_graph_clone(cx, graph, &copy);
+    if (status == QB_OK) copy->n_outputs = 0;
+    for (int32_t i = 0; i < reference->n_outputs && status == QB_OK; i++) {
+        int32_t value = reference->outputs[i];
+        const int32_t node = uses.producer[value];
+        if (node >= 0 && qb_op_has(reference->nodes[node].op, QB_TRAIT_CLASSES))
+            value = reference->nodes[node].in[0];
+        const int32_t own = qb_graph_find_value(copy, reference->values[value].name);
+        status = own >= 0 ? qb_graph_add_output(cx, copy, own)
+                          : qb_fail(cx, QB_STATUS_INTERNAL, "an output is gone");
+    }
+    qb_uses_release(&uses);
+    if (status == QB_OK)
+        *out = copy;
+    else
+        qb_graph_free(copy);
+    return status;
+}
+
+static qb_status build(qb_ctx *cx, const search *s, const qb_graph *graph, qb_engine **out) {
+    const qb_build_spec spec = {.input_shapes = s->state->samples->shape, .threads = 1};
+    qb_graph *exposed;
+    QB_TRY(expose(cx, s->state->reference, graph, &exposed));
+    const qb_status status = qb_engine_build(cx, exposed, &spec, out);
+    qb_graph_free(exposed);
+    return status;
+}
+
+static void compare(const runs *r, int32_t sample, int32_t output, const float *got) {
+    const float *wanted = r->search->wanted[output][sample];
+    double error = 0, signal = 0;
+    for (int64_t k = 0; k < r->search->count[output]; k++) {
+        const double d = (double)got[k] - (double)wanted[k];
+        error += d * d;
+        signal += (double)wanted[k] * (double)wanted[k];
+    }
+    r->error[sample * r->search->n_outputs + output] = error;
+    r->signal[sample * r->search->n_outputs + output] = signal;
+}
+
+static qb_status run_sample(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
+    runs *r = user;
+    const search *s = r->search;
+    const qb_samples *samples = s->state->samples;
+    const void *const *inputs =
+        (const void *const *)(samples->data + (size_t)i * (size_t)samples->n_inputs);
+    void *outputs[64] = {0};
+    qb_status status = QB_OK;
+    if (!r->context[worker]) QB_GO(qb_context_create(cx, r->engine, &r->context[worker]));
+    for (int32_t o = 0; o < s->n_outputs; o++) {
+        outputs[o] = qb_alloc_aligned(cx, (size_t)s->count[o] + 1, sizeof(float));
+        if (!outputs[o]) QB_GO(cx->code);
+    }
+    QB_GO(qb_context_run(cx, r->context[worker], inputs, outputs));
+    for (int32_t o = 0; o < s->n_outputs; o++) {
+        if (r->kept) {
+            r->kept[o][i] = outputs[o];
+            outputs[o] = NULL;
+        } else {
+            compare(r, i, o, outputs[o]);
+        }
+    }
+out:
+    for (int32_t o = 0; o < s->n_outputs; o++) qb_free(outputs[o]);
+    return status;
+}
+
+static qb_status run_all(qb_ctx *cx, const search *s, const qb_engine *engine, float ***kept,
+                         double *error) {
+    const size_t n = (size_t)s->n_samples * (size_t)s->n_outputs;
+    const int workers = qb_threads(cx);
+    runs r = {.search = s,
+              .engine = engine,
+              .kept = kept,
+              .context = qb_alloc(cx, (size_t)workers, sizeof(qb_context *)),
+              .error = qb_alloc(cx, n, sizeof *r.error),
+              .signal = qb_alloc(cx, n, sizeof *r.signal)};
+    qb_status status = r.context && r.error && r.signal ? QB_OK : cx->code;
+    if (status == QB_OK) status = qb_each(cx, s->n_samples, run_sample, &r);
+    double sum = 0;
+    for (int32_t o = 0; status == QB_OK && o < s->n_outputs; o++) {
+        double e = 0, signal = 0;
+        for (int32_t i = 0; i < s->n_samples; i++) {
+            e += r.error[i * s->n_outputs + o];
+            signal += r.signal[i * s->n_outputs + o];
+        }
+        if (signal > 0) sum += e / signal;
+    }
+    *error = sum;
+    for (int w = 0; r.context && w < workers; w++) qb_context_free(r.context[w]);
+    qb_free(r.context);
+    qb_free(r.error);
+    qb_free(r.signal);
+    return status;
+}
+
+/* The error of the state's graph as its table has it now. */
+static qb_status error_now(qb_ctx *cx, const search *s, double *error) {
+    qb_graph *quantized = NULL;
+    qb_engine *engine = NULL;
+    qb_status status = qb_recover_quantize(cx, s->state, &quantized);
+    if (status == QB_OK) status = build(cx, s, quantized, &engine);
+    if (status == QB_OK) status = run_all(cx, s, engine, NULL, error);
+    qb_engine_free(engine);
+    qb_graph_free(quantized);
+    return status;
+}
+
+/* ---- the search ---- */
+
+static bool is_finite_float(const qb_desc *desc) {
+    return desc->dtype == QB_DTYPE_F32 && qb_shape_known(&desc->shape);
+}
+
+/* *able: the outputs can be compared. */
+static qb_status prepare(qb_ctx *cx, search *s, int32_t n_ranges, bool *able) {
+    qb_engine *engine = NULL;
+    double flops = 0, ignored;
+    qb_status status = QB_OK;
+    *able = false;
+    QB_GO(build(cx, s, s->state->reference, &engine));
+    s->n_outputs = qb_engine_n_outputs(engine);
+    if (s->n_outputs > 64) goto out;
+    for (int32_t i = 0; i < s->n_outputs; i++)
+        if (!is_finite_float(qb_engine_output(engine, i))) goto out;
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        qb_step_info info;
+        qb_engine_step(engine, i, &info);
+        flops += info.flops;
+    }
+    const double fit = WORK / (TRIALS * (double)n_ranges * fmax(flops, 1e6));
+    s->n_samples = fit < LEAST_SAMPLES  ? LEAST_SAMPLES
+                   : fit < MOST_SAMPLES ? (int32_t)fit
+                                        : MOST_SAMPLES;
+    if (s->n_samples > s->state->samples->n) s->n_samples = s->state->samples->n;
+    s->count = qb_alloc(cx, (size_t)s->n_outputs, sizeof *s->count);
+    s->wanted = qb_alloc(cx, (size_t)s->n_outputs, sizeof(float **));
+    if (!s->count || !s->wanted) QB_GO(cx->code);
+    for (int32_t o = 0; o < s->n_outputs; o++) {
+        s->count[o] = qb_shape_count(&qb_engine_output(engine, o)->shape);
+        s->wanted[o] = qb_alloc(cx, (size_t)s->n_samples, sizeof(float *));
+        if (!s->wanted[o]) QB_GO(cx->code);
+    }
+    QB_GO(run_all(cx, s, engine, s->wanted, &ignored));
+    *able = true;
+out:
+    qb_engine_free(engine);
+    return status;
+}
+
+static void search_release(search *s) {
+    for (int32_t o = 0; s->wanted && o < s->n_outputs; o++) {
+        for (int32_t i = 0; s->wanted[o] && i < s->n_samples; i++) qb_free(s->wanted[o][i]);
+        qb_free(s->wanted[o]);
+    }
+    qb_free(s->wanted);
+    qb_free(s->count);
+}
+
+/* The range times a factor, within what was seen. */
+static qb_range scaled(const qb_table_entry *entry, qb_range range, double factor) {
+    return (qb_range){fmaxf((float)(range.lo * factor), fminf(entry->stats->min, range.lo)),
+                      fminf((float)(range.hi * factor), fmaxf(entry->stats->max, range.hi))};
+}
+
+/* Moves one range as long as the error becomes less. */
+static qb_status improve(qb_ctx *cx, search *s, qb_table_entry *entry, double *error) {
+    static const double factors[] = {0.84, 1.19};
+    qb_range *range = &entry->range[s->state->method];
+    const qb_range start = *range;
+    for (int way = 0; way < 2; way++) {
+        for (int step = 0; step < MOST_STEPS; step++) {
+            const qb_range before = *range;
+            double now;
+            *range = scaled(entry, before, factors[way]);
+            if (range->lo == before.lo && range->hi == before.hi) break;
+            QB_TRY(error_now(cx, s, &now));
+            if (!(now < *error * LEAST_GAIN)) {
+                *range = before;
+                break;
+            }
+            *error = now;
+        }
+        if (range->lo != start.lo || range->hi != start.hi) break;
+    }
+    s->changed += range->lo != start.lo || range->hi != start.hi;
+    return QB_OK;
+}
+
+/* Names of the tensors that are quantized, in execution order. */
+static qb_status quantized_names(qb_ctx *cx, const qb_recover_state *state, qb_graph **quantized,
+                                 const char ***names, int32_t *n) {
+    QB_TRY(qb_recover_quantize(cx, state, quantized));
+    const qb_graph *graph = *quantized;
+    *n = 0;
+    *names = qb_alloc(cx, (size_t)graph->n_values + 1, sizeof(char *));
+    if (!*names) return cx->code;
+    for (int32_t i = -graph->n_inputs; i < graph->n_nodes; i++) {
+        const int32_t *out = i < 0 ? &graph->inputs[i + graph->n_inputs] : graph->nodes[i].out;
+        const int32_t outs = i < 0 ? 1 : graph->nodes[i].n_out;
+        for (int32_t k = 0; k < outs; k++) {
+            if (out[k] < 0 || graph->values[out[k]].q.n != 1) continue;
+            const char *name = graph->values[out[k]].name;
+            if (qb_table_find(state->table, name)) (*names)[(*n)++] = name;
+        }
+    }
+    return QB_OK;
+}
+
+static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
+    search s = {.state = state};
+    qb_graph *quantized = NULL;
+    const char **names = NULL;
+    int32_t n = 0;
+    double error;
+    bool able = false;
+    qb_status status = QB_OK;
+    QB_GO(quantized_names(cx, state, &quantized, &names, &n));
+    if (n > 0) QB_GO(prepare(cx, &s, n, &able));
+    if (!able) goto out;
+    QB_GO(error_now(cx, &s, &error));
+    for (int32_t i = 0; i < n; i++) {
+        qb_table_entry *entry;
+        QB_GO(qb_check_cancel(cx));
+        QB_GO(qb_table_slot(cx, state->table, names[i], &entry));
+        QB_GO(improve(cx, &s, entry, &error));
+    }
+    *changed = s.changed;
+out:
+    search_release(&s);
+    qb_free(names);
+    qb_graph_free(quantized);
+    return status;
+}
+
+const qb_recovery qb_recovery_ranges = {
+    .name = "ranges",
+    .summary = "ranges of activations by the error of the network's output",
+    .phase = QB_RECOVER_OUTPUT,
+    .run = run,
+};
