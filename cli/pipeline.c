@@ -101,6 +101,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
     options.targets = targets;
     QB_GO(qb_compare(cx, &options, &run));
     QB_GO(qb_compare_describe(cx, project, &c, data, dataset, run));
+    if (settings->layers) QB_GO(qb_compare_suggest(cx, project, run));
     *out = run;
     run = NULL;
 out:

@@ -351,6 +351,8 @@ static qb_status describe(qb_ctx *cx, const survey *s, const layer *l, const sum
                           .seen_hi = (double)sum->high,
                           .unused_codes = unused(l, sum),
                           .method = qb_strdup(cx, row->calibration),
+                          .float_db = NAN,
+                          .float_drop = NAN,
                           .share = NAN};
     return out->name && out->op && out->value && out->precision && out->method ? QB_OK : cx->code;
 }

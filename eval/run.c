@@ -82,6 +82,8 @@ static const qb_field layer_fields[] = {FIELD(R, "name", TEXT, name),
                                         FIELD(R, "seen_high", DOUBLE, seen_hi),
                                         FIELD(R, "unused_codes", CLASS, unused_codes),
                                         MAY(R, "method", TEXT, method),
+                                        FIELD(R, "float_db", SCORE, float_db),
+                                        FIELD(R, "float_drop", SCORE, float_drop),
                                         FIELD(R, "share", DOUBLE, share),
                                         {0}};
 static const qb_record layer_record = {sizeof(R), layer_fields};
@@ -162,6 +164,7 @@ static const qb_field row_fields[] = {
     FIELD(R, "speedup_minima", SCORE, speedup_minima),
     MAY(R, "plan", TEXT, plan),
     MAY(R, "scheme", TEXT, scheme),
+    MAY(R, "suggestion", TEXT, suggestion),
     FIELD(R, "throughput", DOUBLE, throughput),
     FIELD(R, "batch", INT64, batch),
     FIELD(R, "weights_bytes", INT64, weights_bytes),

@@ -80,6 +80,8 @@ typedef struct qb_run_layer {
     double seen_lo, seen_hi;   /* extremes of the FP32 value */
     int32_t unused_codes;      /* of 256, never taken over the data; -1: not quantized */
     char *method;              /* whose range it is; "" where that is not known */
+    double float_db;           /* SQNR of the model's output when this layer alone is float, and */
+    double float_drop;         /* the drop then; as qbench search measured them. NaN: it did not */
     double share;              /* percent of the noise power that all layers make by themselves,
                                   relative to their signals */
 } qb_run_layer;
@@ -116,6 +118,7 @@ typedef struct qb_run_row {
     double speedup;        /* first row's median latency over this one's */
     double speedup_minima; /* of their least latencies; NaN unless the medians were disturbed */
     char *scheme;          /* how it is quantized, in words; "": not known, or float */
+    char *suggestion;      /* which layers to keep in float, as qbench search measured it; "" */
     char *plan;            /* hash of the engine's plan, 32 hexadecimal digits; "": not known */
     qb_latency latency;
     double throughput; /* items a second: batch / mean latency */

@@ -133,7 +133,13 @@ static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open)
         qb_html_text(p->stream, row->calibration);
     }
     fputs("</summary>\n", p->stream);
-    if (row->calibration[0]) keep_line(p, row, ranked); /* files are as they are */
+    if (row->suggestion && row->suggestion[0]) {
+        fputs("<p>To keep in float, ", p->stream);
+        qb_html_text(p->stream, row->suggestion);
+        fputs("</p>\n", p->stream);
+    } else if (row->calibration[0]) { /* files are as they are */
+        keep_line(p, row, ranked);
+    }
     qb_html_table(p->stream, "Worst first", titles, sizeof titles / sizeof titles[0]);
     for (int32_t i = 0; i < row->n_layers; i++) layer_line(p->stream, ranked[i]);
     qb_html_table_end(p->stream);

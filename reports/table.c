@@ -115,6 +115,10 @@ void qb_report_table(FILE *stream, const qb_run *run) {
     for (int g = 0; g < QB_GROUP_COUNT; g++) print_group(stream, run, (qb_column_group)g);
     qb_report_definitions(run, false, print_definition, stream);
     fputc('\n', stream);
+    for (int32_t r = 0; r < run->n_rows; r++)
+        if (run->row[r].suggestion && run->row[r].suggestion[0])
+            fprintf(stream, "%s: to keep in float, %s\n", run->row[r].precision,
+                    run->row[r].suggestion);
     for (int32_t i = 0; i < run->n_warnings; i++)
         fprintf(stream, "warning: %s\n", run->warning[i].text);
 }

@@ -108,6 +108,10 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project,
                               const qb_candidates *candidates, const char *data,
                               const qb_dataset *dataset, qb_run *run);
 
+/* Layers of rows get what an earlier search of the model measured of them, and rows the layers that
+ * it keeps in float. */
+qb_status qb_compare_suggest(qb_ctx *cx, const qb_project *project, qb_run *run);
+
 /* A part of a data set, as it stands behind the set's name in a calibration: "[50 % by seed 1]". */
 #define QB_PART_TEXT 64
 void qb_part_text(qb_split part, char text[QB_PART_TEXT]);

@@ -45,6 +45,12 @@ for name in ("model.search.qbe", "model.search.qdq.onnx"):
 PY
 expect 0 python3 rows.py
 
+# Suggestions of compare --layers are what was measured.
+expect 0 "$QBENCH" compare fp32 int8 --layers --data test --samples 20 --duration 0.05 --no-figures
+says '^int8: to keep in float, measured by qbench search: [0-9]+ groups in (f32|bf16).*times the latency of all integers'
+grep -q '"float_db"' compare.json || fail 'layers lack what the search measured of them'
+expect 0 "$QB_BUILD/tests/json_check" "$schemas/compare.json" compare.json
+
 # Going on measures nothing again and gives the same bytes; other limits are answered as well.
 cp model.search.json before.json
 cp model.search.part before.part
