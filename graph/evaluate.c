@@ -248,12 +248,29 @@ static void close_shape(qb_shape *shape, int64_t elements) {
     }
 }
 
+/* Shapes from the largest inputs, and what is computed from such shapes. Where the largest do not
+ * fit together, the node keeps what is known without them. */
+static qb_status infer_largest(qb_ctx *cx, qb_graph *tail, int32_t index) {
+    const qb_node *node = &tail->nodes[index];
+    qb_value *before = qb_alloc(cx, (size_t)node->n_out, sizeof *before);
+    if (!before) return cx->code;
+    for (int32_t k = 0; k < node->n_out; k++)
+        if (node->out[k] >= 0) before[k] = tail->values[node->out[k]];
+    if (qb_infer_node(cx, tail, index) != QB_OK) {
+        qb_ctx_clear(cx);
+        for (int32_t k = 0; k < node->n_out; k++)
+            if (node->out[k] >= 0) tail->values[node->out[k]] = before[k];
+    }
+    qb_free(before);
+    return QB_OK;
+}
+
 qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail) {
     for (int32_t i = 0; i < tail->n_nodes; i++) {
         const qb_node *node = &tail->nodes[i];
         const qb_infer_args args = {tail, i};
         if (!node->op) continue;
-        if (node->op->infer(cx, &args) != QB_OK) qb_ctx_clear(cx); /* the largest may not fit */
+        QB_TRY(infer_largest(cx, tail, i));
         if (node->op->bound) QB_TRY(node->op->bound(cx, &args));
         for (int32_t k = 0; k < node->n_out; k++)
             if (node->out[k] >= 0)

@@ -62,11 +62,12 @@ typedef bool (*qb_chain_filter)(const void *user, const qb_problem *problem);
 
 /* Data and result of operators that only move elements get one form, quantized values where one of
  * both has them, with an Identity that converts before or behind; a Split becomes a Slice for each
- * part. Weights in quantized values become reals where their layer cannot compute with integers.
- * A group normalization in three nodes becomes one, and a Concat that begins with all of another
- * one begins with its result. The results are the same. Shapes must be known. A Split that feeds an
- * Attention stays where `packs` takes the problem of reading what it would split (NULL: nowhere).
- */
+ * part. Weights in quantized values become reals where their layer cannot compute with integers,
+ * and so do all constants that other nodes compute with; what follows from constants alone is
+ * computed (as much as QB_FOLD_LIMIT allows, once more). A group normalization in three nodes
+ * becomes one, and a Concat that begins with all of another one begins with its result. The results
+ * are the same. Shapes must be known. A Split that feeds an Attention stays where `packs` takes the
+ * problem of reading what it would split (NULL: nowhere). */
 qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, const void *user,
                             int32_t *n_changes);
 

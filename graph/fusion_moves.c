@@ -75,8 +75,8 @@ static qb_status make_float(qb_rewrite *rw, int32_t index, int32_t i) {
     return QB_OK;
 }
 
-/* Quantized values of a weight that no integer arithmetic can use: the data are none, or the scales
- * lie along another axis than that of the outputs. */
+/* Quantized values of a weight that no integer arithmetic can use: the data are none, the scales
+ * lie along another axis than that of the outputs, or there is a matrix for each item. */
 static bool is_useless(const qb_graph *graph, const qb_node *node) {
     const int32_t weight = qb_node_in(node, node->op->weight_input);
     if (weight < 0) return false;
@@ -88,7 +88,10 @@ static bool is_useless(const qb_graph *graph, const qb_node *node) {
     else if (kind != QB_KIND_CONV && kind != QB_KIND_CONV_TRANSPOSE)
         return false;
     if (!w->data || w->q.n == 0 || (x->q.n == 0 && x->dtype != QB_DTYPE_F32)) return false;
-    return x->q.n != 1 || (w->q.n > 1 && w->q.axis != axis);
+    int64_t items = 1;
+    for (int32_t d = 0; kind == QB_KIND_MATMUL && d < w->shape.rank - 2; d++)
+        items *= w->shape.dim[d];
+    return x->q.n != 1 || items != 1 || (w->q.n > 1 && w->q.axis != axis);
 }
 
 /* Constants are part of what the operator computes with, and not moved or combined element by
@@ -175,10 +178,14 @@ static bool stays_packed(const qb_graph *graph, int32_t index, qb_chain_filter p
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const qb_node *node = &graph->nodes[index];
-    if (node->op->weight_input > 0 && is_useless(graph, node)) {
-        QB_TRY(make_float(rw, index, node->op->weight_input));
-        return make_float(rw, index, 2);
+    if (node->op->weight_input > 0) {
+        const int32_t weight = node->op->weight_input;
+        QB_TRY(make_float(rw, index, 0)); /* data that are constant */
+        if (is_useless(graph, &graph->nodes[index])) QB_TRY(make_float(rw, index, weight));
+        const int32_t w = qb_node_in(&graph->nodes[index], weight);
+        if (w >= 0 && qb_value_is_plain(graph, w)) return make_float(rw, index, 2); /* bias */
     }
+    node = &graph->nodes[index];
     if (!node->op->strided && !qb_node_is_view(node)) {
         for (int32_t i = 1;
              has_float_parameters(rw->graph->nodes[index].op) && i < rw->graph->nodes[index].n_in;
@@ -214,14 +221,26 @@ static qb_status rewrite(qb_ctx *cx, qb_graph *graph, qb_match matches, qb_chain
     return status;
 }
 
+/* What folding may make here: as much again as before, for quantized values become floats. */
+static size_t room_of(const qb_graph *graph) {
+    double room = QB_FOLD_LIMIT;
+    for (int32_t v = 0; v < graph->n_values; v++)
+        if (graph->values[v].data)
+            room +=
+                QB_FOLD_GROWTH * sizeof(float) * (double)qb_shape_count(&graph->values[v].shape);
+    return room < (double)(SIZE_MAX / 2) ? (size_t)room : SIZE_MAX / 2;
+}
+
 qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, const void *user,
                             int32_t *n_changes) {
+    const size_t most = graph->folded + room_of(graph);
     int32_t found = 1, folded;
     *n_changes = 0;
     while (found > 0) {
         found = 0;
         QB_TRY(rewrite(cx, graph, match_constant, packs, user, &found));
-        if (found > 0) QB_TRY(qb_graph_fold(cx, graph, &folded));
+        const size_t left = most > graph->folded ? most - graph->folded : 0;
+        if (found > 0) QB_TRY(qb_graph_fold_within(cx, graph, left, &folded));
         *n_changes += found;
     }
     QB_TRY(rewrite(cx, graph, qb_match_group_norm, packs, user, n_changes));

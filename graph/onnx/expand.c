@@ -284,10 +284,65 @@ out:
     return status;
 }
 
+/* The node that makes a value, if it is this operator. */
+static const Onnx__NodeProto *maker_of(const qb_expander *e, const char *name, const char *op) {
+    const int32_t at = qb_names_find(&e->known, name);
+    if (at < 0 || (size_t)at >= e->n) return NULL;
+    const Onnx__NodeProto *node = e->node[at].proto;
+    return strcmp(node->op_type, op) == 0 && node->n_input > 0 ? node : NULL;
+}
+
+/* Does the condition ask whether a tensor has no elements? Its number of elements (Size, or the
+ * product of the Shape) equals 0. */
+static bool asks_for_nothing(qb_expander *e, const char *name) {
+    const Onnx__NodeProto *cast = maker_of(e, name, "Cast");
+    const Onnx__NodeProto *equal = maker_of(e, cast ? cast->input[0] : name, "Equal");
+    int64_t number;
+    if (!equal || equal->n_input != 2) return false;
+    for (int side = 0; side < 2; side++) {
+        const char *count = equal->input[side];
+        const Onnx__NodeProto *product = maker_of(e, count, "ReduceProd");
+        const bool counts =
+            maker_of(e, count, "Size") || (product && maker_of(e, product->input[0], "Shape"));
+        if (counts && qb_expand_constant(e, equal->input[1 - side], &number)) return number == 0;
+    }
+    return false;
+}
+
+/* Nothing but constants without elements. */
+static bool gives_nothing(const Onnx__GraphProto *body) {
+    for (size_t i = 0; i < body->n_node; i++) {
+        const Onnx__NodeProto *node = body->node[i];
+        const Onnx__AttributeProto *a = node->n_attribute == 1 ? node->attribute[0] : NULL;
+        bool empty = false;
+        if (strcmp(node->op_type, "Constant") != 0 || !a || !a->t) return false;
+        for (size_t d = 0; d < a->t->n_dims; d++) empty = empty || a->t->dims[d] == 0;
+        if (!empty) return false;
+    }
+    return body->n_node > 0 && body->n_initializer == 0;
+}
+
+static bool suppresses(const Onnx__GraphProto *body) {
+    for (size_t i = 0; i < body->n_node; i++)
+        if (strcmp(body->node[i]->op_type, "NonMaxSuppression") == 0) return true;
+    return false;
+}
+
+/* Detectors leave suppression out where there are no boxes. Of no boxes it keeps none, so that the
+ * branch that suppresses is right in either case. */
+static bool is_shortcut(qb_expander *e, const qb_frame *f, const Onnx__NodeProto *node) {
+    const Onnx__GraphProto *yes = qb_expand_body(node, "then_branch");
+    const Onnx__GraphProto *no = qb_expand_body(node, "else_branch");
+    return yes && no && gives_nothing(yes) && suppresses(no) &&
+           asks_for_nothing(e, qb_frame_find(f, node->input[0]));
+}
+
 static qb_status expand_if(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node, bool *done) {
-    int64_t condition;
+    int64_t condition = 0;
     *done = false;
-    if (node->n_input != 1 || !qb_expand_constant(e, qb_frame_find(f, node->input[0]), &condition))
+    if (node->n_input != 1) return QB_OK;
+    if (!qb_expand_constant(e, qb_frame_find(f, node->input[0]), &condition) &&
+        !is_shortcut(e, f, node))
         return QB_OK;
     const Onnx__GraphProto *body = qb_expand_body(node, condition ? "then_branch" : "else_branch");
     if (!body) return QB_OK;

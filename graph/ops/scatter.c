@@ -27,18 +27,48 @@ static const qb_attr_desc nd_table[] = {
     QB_A_END,
 };
 
-/* Place of element i of the indices in the data of GatherElements and ScatterElements. */
-static qb_status element_place(qb_ctx *cx, const qb_tensor *index, int64_t i, const qb_shape *data,
-                               int32_t axis, int64_t *place) {
-    const qb_shape *shape = &index->desc.shape;
-    int64_t rest = i, stride = 1;
-    *place = 0;
+/* Index i of a dimension of this size; most are of 64 bits and in range. */
+static inline qb_status index_of(qb_ctx *cx, const qb_tensor *index, int64_t i, int64_t size,
+                                 int64_t *at) {
+    if (index->desc.dtype == QB_DTYPE_S64) {
+        const int64_t given = ((const int64_t *)index->data)[i],
+                      k = given < 0 ? given + size : given;
+        *at = k;
+        if (k >= 0 && k < size) return QB_OK;
+    }
+    return qb_eval_index(cx, index, i, size, at);
+}
+
+/* The places in the data that the elements of the indices of GatherElements and ScatterElements
+ * name, one after the other. */
+typedef struct elements {
+    const qb_tensor *index;
+    int32_t axis;
+    int64_t n, size;                                 /* places; of the axis */
+    int64_t next, at[QB_MAX_RANK], base;             /* base: of the dimensions but the axis */
+    int64_t stride[QB_MAX_RANK], along[QB_MAX_RANK]; /* along: 0 for the axis */
+} elements;
+
+static elements elements_of(const qb_tensor *index, const qb_shape *data, int32_t axis) {
+    elements e = {.index = index,
+                  .axis = axis,
+                  .n = qb_shape_count(&index->desc.shape),
+                  .size = data->dim[axis]};
+    qb_strides_of(data, e.stride);
+    for (int32_t d = 0; d < data->rank; d++) e.along[d] = d == axis ? 0 : e.stride[d];
+    return e;
+}
+
+static inline qb_status next_element(qb_ctx *cx, elements *e, int64_t *place) {
+    const qb_shape *shape = &e->index->desc.shape;
+    int64_t at;
+    QB_TRY(index_of(cx, e->index, e->next++, e->size, &at));
+    *place = e->base + at * e->stride[e->axis];
     for (int32_t d = shape->rank - 1; d >= 0; d--) {
-        int64_t at = rest % shape->dim[d];
-        rest /= shape->dim[d];
-        if (d == axis) QB_TRY(qb_eval_index(cx, index, i, data->dim[d], &at));
-        *place += at * stride;
-        stride *= data->dim[d];
+        e->base += e->along[d];
+        if (++e->at[d] < shape->dim[d]) break;
+        e->base -= e->along[d] * shape->dim[d];
+        e->at[d] = 0;
     }
     return QB_OK;
 }
@@ -69,13 +99,18 @@ static qb_status eval_gather_elements(qb_ctx *cx, const qb_node *node, const qb_
                                       qb_tensor *out) {
     const scatter_attrs *attrs = node->attrs;
     size_t size = qb_dtype_size(in[0].desc.dtype);
-    int64_t n = qb_shape_count(&in[1].desc.shape), place;
+    int64_t place;
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, in[0].desc.shape.rank, &axis));
-    for (int64_t i = 0; i < n; i++) {
-        QB_TRY(element_place(cx, &in[1], i, &in[0].desc.shape, axis, &place));
-        memcpy((char *)out[0].data + (size_t)i * size,
-               (const char *)in[0].data + (size_t)place * size, size);
+    elements e = elements_of(&in[1], &in[0].desc.shape, axis);
+    for (int64_t i = 0; i < e.n; i++) {
+        QB_TRY(next_element(cx, &e, &place));
+        const char *from = (const char *)in[0].data + (size_t)place * size;
+        char *to = (char *)out[0].data + (size_t)i * size;
+        if (size == sizeof(float))
+            memcpy(to, from, sizeof(float));
+        else
+            memcpy(to, from, size);
     }
     return QB_OK;
 }
@@ -112,20 +147,31 @@ static qb_status infer_gather_nd(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-/* Offset of the slice that tuple i names, in elements. `batch` leading dimensions are shared. */
-static qb_status tuple_place(qb_ctx *cx, const qb_tensor *index, int64_t i, const qb_shape *data,
-                             int32_t batch, int64_t *place) {
+/* Offsets of the slices that tuples name, in elements. `batch` leading dimensions are shared. */
+typedef struct tuples {
+    const qb_tensor *index;
+    const qb_shape *data;
+    int32_t batch;
+    int64_t depth, n, each; /* tuples in all, and of a batch */
+    int64_t stride[QB_MAX_RANK];
+} tuples;
+
+static tuples tuples_of(const qb_tensor *index, const qb_shape *data, int32_t batch) {
     const qb_shape *shape = &index->desc.shape;
-    int32_t last = shape->rank - 1;
-    int64_t depth = shape->dim[last], stride[QB_MAX_RANK], tuples = 1, outer = i;
-    qb_strides_of(data, stride);
-    for (int32_t d = batch; d < last; d++) tuples *= shape->dim[d];
-    outer = i / tuples; /* which batch */
-    *place = batch > 0 ? outer * stride[batch - 1] : 0;
-    for (int64_t k = 0; k < depth; k++) {
+    tuples t = {.index = index, .data = data, .batch = batch, .each = 1};
+    t.depth = shape->dim[shape->rank - 1];
+    t.n = qb_shape_count(shape) / t.depth;
+    qb_strides_of(data, t.stride);
+    for (int32_t d = batch; d < shape->rank - 1; d++) t.each *= shape->dim[d];
+    return t;
+}
+
+static inline qb_status tuple_place(qb_ctx *cx, const tuples *t, int64_t i, int64_t *place) {
+    *place = t->batch > 0 ? i / t->each * t->stride[t->batch - 1] : 0;
+    for (int64_t k = 0; k < t->depth; k++) {
         int64_t at;
-        QB_TRY(qb_eval_index(cx, index, i * depth + k, data->dim[batch + k], &at));
-        *place += at * stride[batch + k];
+        QB_TRY(index_of(cx, t->index, i * t->depth + k, t->data->dim[t->batch + k], &at));
+        *place += at * t->stride[t->batch + k];
     }
     return QB_OK;
 }
@@ -140,12 +186,13 @@ static int64_t slice_size(const qb_shape *data, int64_t first) {
 static qb_status eval_gather_nd(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                 qb_tensor *out) {
     const scatter_attrs *attrs = node->attrs;
-    const qb_shape *data = &in[0].desc.shape, *index = &in[1].desc.shape;
+    const qb_shape *data = &in[0].desc.shape;
     int32_t batch = (int32_t)attrs->batch_dims;
-    int64_t depth = index->dim[index->rank - 1], n = qb_shape_count(index) / depth, place;
-    size_t bytes = (size_t)slice_size(data, batch + depth) * qb_dtype_size(in[0].desc.dtype);
-    for (int64_t i = 0; i < n && bytes > 0; i++) {
-        QB_TRY(tuple_place(cx, &in[1], i, data, batch, &place));
+    const tuples t = tuples_of(&in[1], data, batch);
+    int64_t place;
+    size_t bytes = (size_t)slice_size(data, batch + t.depth) * qb_dtype_size(in[0].desc.dtype);
+    for (int64_t i = 0; i < t.n && bytes > 0; i++) {
+        QB_TRY(tuple_place(cx, &t, i, &place));
         memcpy((char *)out[0].data + (size_t)i * bytes,
                (const char *)in[0].data + (size_t)place * qb_dtype_size(in[0].desc.dtype), bytes);
     }
@@ -230,14 +277,15 @@ static qb_status infer_scatter_elements(qb_ctx *cx, const qb_infer_args *args) {
 static qb_status eval_scatter_elements(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                        qb_tensor *out) {
     const scatter_attrs *attrs = node->attrs;
-    int64_t n = qb_shape_count(&in[1].desc.shape), place;
+    int64_t place;
     int32_t axis;
     reduction how;
     QB_TRY(reduction_of(cx, attrs, &how));
     QB_TRY(qb_axis_resolve(cx, attrs->axis, in[0].desc.shape.rank, &axis));
     QB_TRY(qb_eval_same_bytes(cx, node, in, out));
-    for (int64_t i = 0; i < n; i++) {
-        QB_TRY(element_place(cx, &in[1], i, &in[0].desc.shape, axis, &place));
+    elements e = elements_of(&in[1], &in[0].desc.shape, axis);
+    for (int64_t i = 0; i < e.n; i++) {
+        QB_TRY(next_element(cx, &e, &place));
         scatter_run(in[0].desc.dtype, how, out[0].data, place, in[2].data, i, 1);
     }
     return QB_OK;
@@ -278,15 +326,18 @@ static qb_status infer_scatter_nd(qb_ctx *cx, const qb_infer_args *args) {
 
 static qb_status eval_scatter_nd(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                  qb_tensor *out) {
-    const qb_shape *data = &in[0].desc.shape, *index = &in[1].desc.shape;
-    int64_t depth = index->dim[index->rank - 1], n = qb_shape_count(index) / depth, place;
-    int64_t run = slice_size(data, depth);
+    const tuples t = tuples_of(&in[1], &in[0].desc.shape, 0);
+    int64_t place, run = slice_size(&in[0].desc.shape, t.depth);
     reduction how;
     QB_TRY(reduction_of(cx, node->attrs, &how));
     QB_TRY(qb_eval_same_bytes(cx, node, in, out));
-    for (int64_t i = 0; i < n; i++) {
-        QB_TRY(tuple_place(cx, &in[1], i, data, 0, &place));
-        scatter_run(in[0].desc.dtype, how, out[0].data, place, in[2].data, i * run, run);
+    const bool single = how == KEEP_LAST && run == 1 && in[0].desc.dtype == QB_DTYPE_F32;
+    for (int64_t i = 0; i < t.n; i++) {
+        QB_TRY(tuple_place(cx, &t, i, &place));
+        if (single)
+            ((float *)out[0].data)[place] = ((const float *)in[2].data)[i];
+        else
+            scatter_run(in[0].desc.dtype, how, out[0].data, place, in[2].data, i * run, run);
     }
     return QB_OK;
 }

@@ -6,7 +6,8 @@
  *   of one operand alone                      summed before (ReduceSum)
  *
  * Each operand is transposed and reshaped into that order, and the result back; what is in order
- * already stays. Without a label to sum over it is a Mul. */
+ * already stays. Without a label to sum over it is a Mul. Quantized values are moved as such, and
+ * the product has the parameters of the result. */
 #include "graph/einsum_internal.h"
 #include "graph/passes_internal.h"
 
@@ -108,7 +109,7 @@ static qb_status reordered(pattern *d, const char *op, int32_t *value, const int
                            int32_t n, const qb_shape *shape) {
     int32_t in[2] = {*value, -1};
     QB_TRY(qb_rewrite_int64s(d->rw, d->name, "_list", list, n, &in[1]));
-    QB_TRY(qb_rewrite_value(d->rw, d->name, "_operand", shape, value));
+    QB_TRY(qb_rewrite_value(d->rw, *value, "_operand", shape, value));
     return qb_rewrite_append(d->rw, qb_op_find(op, ""), in, 2, *value);
 }
 
@@ -128,6 +129,8 @@ static qb_status sum_alone(pattern *d, int32_t *value, labels *have, int32_t sid
     shape.rank = left.n;
     for (int32_t i = 0; i < left.n; i++) shape.dim[i] = d->e.size[left.label[i]];
     QB_TRY(reordered(d, "ReduceSum", value, axes, n, &shape));
+    d->rw->graph->values[*value].dtype = QB_DTYPE_F32;
+    d->rw->graph->values[*value].q = (qb_qparams){.axis = -1};
     return qb_node_set_int(d->rw, d->rw->graph->n_nodes - 1, "keepdims", 0);
 }
 
@@ -145,7 +148,7 @@ static qb_status transpose(pattern *d, int32_t *value, const labels *have, const
     if (same && out < 0) return QB_OK;
     const int32_t from = *value;
     *value = out;
-    if (out < 0) QB_TRY(qb_rewrite_value(d->rw, d->name, "_operand", &shape, value));
+    if (out < 0) QB_TRY(qb_rewrite_value(d->rw, from, "_operand", &shape, value));
     QB_TRY(qb_rewrite_append(d->rw, qb_op_find("Transpose", ""), &from, 1, *value));
     return qb_node_set_ints(d->rw, d->rw->graph->n_nodes - 1, "perm", perm, want->n);
 }
@@ -213,6 +216,13 @@ static qb_status rearrange(pattern *d, int32_t value) {
     return transpose(d, &value, &have, &want, d->name);
 }
 
+/* Float 32, or 8-bit values of one scale. */
+static bool is_real(const qb_graph *graph, int32_t value) {
+    const qb_value *v = &graph->values[value];
+    return qb_value_is_plain(graph, value) ||
+           (v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8));
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_node *node = &rw->graph->nodes[index];
     const qb_shape *shapes[2];
@@ -221,12 +231,12 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     for (int32_t i = 0; i < node->n_in; i++) {
         in[i] = node->in[i];
         shapes[i] = &rw->graph->values[in[i]].shape;
-        if (!qb_value_is_plain(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
+        if (!is_real(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
     }
     pattern d = {.rw = rw, .name = node->out[0]};
     const char *equation = qb_node_string(node, "equation", "");
     QB_TRY(qb_einsum_resolve(rw->cx, equation, shapes, node->n_in, &d.e));
-    if (!qb_value_is_plain(rw->graph, d.name) || !classify(&d)) return QB_OK;
+    if (!is_real(rw->graph, d.name) || !classify(&d)) return QB_OK;
     const bool two = node->n_in == 2;
     qb_rewrite_kill(rw, index);
     qb_rewrite_changed(rw);

@@ -8,7 +8,8 @@
 typedef struct products {
     qb_conv_plan *plan; /* of one item */
     int64_t items;
-    int64_t step[4]; /* bytes from item to item of the inputs; 0: the same for all */
+    int32_t rank; /* batch dimensions, with bytes from index to index; 0: the same for all */
+    int64_t batch[QB_MAX_RANK], step[4][QB_MAX_RANK];
     int64_t out_step;
     int64_t k;
     bool transpose_b, by_item;       /* by_item: the threads share the items, not an item's tiles */
@@ -48,12 +49,21 @@ static void pack(const products *p, const float *b, const float *bias, char *pac
     if (bias) memcpy(start, bias, (size_t)plan->outputs * sizeof(float));
 }
 
+/* Where an item of an input begins, in bytes. */
+static int64_t place_of(const products *p, int32_t input, int64_t item) {
+    int64_t at = 0;
+    for (int32_t d = p->rank - 1; d >= 0; item /= p->batch[d--])
+        at += item % p->batch[d] * p->step[input][d];
+    return at;
+}
+
 static void one_product(const products *p, const qb_launch *args, int64_t item, char *packed,
                         qb_workers *workers) {
     const void *in[4];
     for (int32_t i = 0; i < 4; i++)
-        in[i] = args->in[i] ? (const char *)args->in[i] + item * p->step[i] : NULL;
-    const bool same = p->step[QB_IN_WEIGHT] == 0 && item > 0 && !p->by_item;
+        in[i] = args->in[i] ? (const char *)args->in[i] + place_of(p, i, item) : NULL;
+    const bool same = item > 0 && !p->by_item &&
+                      place_of(p, QB_IN_WEIGHT, item) == place_of(p, QB_IN_WEIGHT, item - 1);
     if (!same) pack(p, in[QB_IN_WEIGHT], in[QB_IN_BIAS], packed);
     const qb_kernel one = {.state = p->plan};
     const qb_launch launch = {.in = in,
@@ -100,11 +110,23 @@ static int64_t items_of(const qb_shape *s) {
     return items;
 }
 
-/* Has `x` the output's batch dimensions, or none? */
+/* Do the batch dimensions broadcast to the output's? */
 static bool batches_like(const qb_shape *x, const qb_shape *out) {
-    bool same = x->rank == out->rank;
-    for (int32_t d = 0; d < x->rank - 2 && same; d++) same = x->dim[d] == out->dim[d];
-    return x->rank >= 2 && (same || items_of(x) == 1);
+    const int32_t lead = out->rank - x->rank;
+    bool fits = x->rank >= 2 && lead >= 0;
+    for (int32_t d = 0; d < x->rank - 2 && fits; d++)
+        fits = x->dim[d] == 1 || x->dim[d] == out->dim[d + lead];
+    return fits;
+}
+
+/* Bytes from index to index of the output's batch dimensions. */
+static void set_steps(const qb_shape *x, int32_t rank, int64_t item, int64_t *step) {
+    const int32_t lead = rank - (x->rank - 2);
+    for (int32_t d = rank - 1; d >= 0; d--) {
+        const int64_t size = d < lead ? 1 : x->dim[d - lead];
+        step[d] = size == 1 ? 0 : item;
+        item *= size;
+    }
 }
 
 /* The problem of one item; `in` has four entries. */
@@ -150,10 +172,11 @@ static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w)
     w->item_bytes = w->packed_bytes + qb_pad64(qb_conv_workspace(w->plan));
     w->transpose_b = p->transpose_b;
     w->k = w->plan->channels;
-    for (int32_t i = 0; i < 4; i++) {
-        if (!qb_problem_has(p, i) || i == QB_IN_BIAS) continue;
-        if (items_of(&p->in[i].shape) > 1) w->step[i] = (int64_t)qb_desc_bytes(&in[i]);
-    }
+    w->rank = p->out.shape.rank - 2;
+    for (int32_t d = 0; d < w->rank; d++) w->batch[d] = p->out.shape.dim[d];
+    for (int32_t i = 0; i < 4; i++)
+        if (qb_problem_has(p, i) && i != QB_IN_BIAS)
+            set_steps(&p->in[i].shape, w->rank, (int64_t)qb_desc_bytes(&in[i]), w->step[i]);
     w->out_step = (int64_t)qb_desc_bytes(&one.out);
     return QB_OK;
 }

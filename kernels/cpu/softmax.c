@@ -7,8 +7,9 @@
 #include "softmax_internal.h"
 
 #define ELEMENTS_PER_TASK 8192
-#define SCRATCH 32768 /* floats of a task, unless a line has more */
-#define TOGETHER 16   /* lines of quantized values that are next to each other */
+#define SCRATCH 32768        /* floats of a task, unless a line has more */
+#define TOGETHER 16          /* lines of quantized values that are next to each other */
+#define TOGETHER_FLOATS 4096 /* of items that are */
 
 static void run_generic(const qb_softmax *s, const float *in, float *out) {
     for (int64_t i = 0; i < s->inner; i++, in++, out++) {
@@ -35,42 +36,61 @@ typedef struct job {
     float *scratch;
 } job;
 
-static int64_t scratch_of(const qb_softmax *s) { return s->n * s->width + QB_CHAIN_BLOCK; }
+/* Whole blocks are read of what is written. */
+static int64_t scratch_of(const qb_softmax *s) {
+    return s->items * s->n * s->width + QB_CHAIN_BLOCK;
+}
 
 static int64_t out_size_of(const qb_softmax *s) {
     return s->quantized.dtype == QB_DTYPE_NONE ? (int64_t)sizeof(float) : 1;
 }
 
-/* Some neighbouring lines by way of floats: n rows of `width`, the next one `inner` elements on. */
-static void run_scratch(const qb_softmax *s, const char *in, char *out, int64_t width,
-                        float *scratch) {
-    qb_softmax part = *s;
-    const int64_t in_size = (int64_t)qb_dtype_size(s->dtype), out_size = out_size_of(s);
-    const bool whole = width == s->inner; /* one run of memory */
-    const int64_t rows = whole ? 1 : s->n, row = whole ? s->n * width : width;
-    part.inner = width;
-    for (int64_t k = 0; k < rows; k++)
-        qb_chain_load(s->dtype, s->scale, s->zero, in + k * s->inner * in_size, row,
-                      scratch + k * row);
-    memset(scratch + rows * row, 0, QB_CHAIN_BLOCK * sizeof *scratch); /* is read in blocks */
-    s->run(&part, scratch, scratch);
-    for (int64_t k = 0; k < rows; k++)
-        for (int64_t i = 0; i < row; i += QB_CHAIN_BLOCK)
-            qb_chain_write(&s->quantized, scratch + k * row + i, qb_min64(QB_CHAIN_BLOCK, row - i),
-                           out + (k * s->inner + i) * out_size);
+static void put(const qb_softmax *s, const float *from, int64_t n, char *to) {
+    for (int64_t i = 0; i < n; i += QB_CHAIN_BLOCK)
+        qb_chain_write(&s->quantized, from + i, qb_min64(QB_CHAIN_BLOCK, n - i),
+                       to + i * out_size_of(s));
 }
 
-/* Part number `task` of all lines, some neighbours at a time. */
+/* Some items as one run of memory by way of floats. */
+static void run_items(const qb_softmax *s, const char *in, char *out, int64_t items,
+                      float *scratch) {
+    const int64_t size = s->n * s->inner;
+    qb_chain_load(s->dtype, s->scale, s->zero, in, items * size, scratch);
+    for (int64_t k = 0; k < items; k++) s->run(s, scratch + k * size, scratch + k * size);
+    put(s, scratch, items * size, out);
+}
+
+/* Some neighbouring lines: n rows of `width`, the next one `inner` elements on. */
+static void run_lines(const qb_softmax *s, const char *in, char *out, int64_t width,
+                      float *scratch) {
+    qb_softmax part = *s;
+    const int64_t in_size = (int64_t)qb_dtype_size(s->dtype);
+    part.inner = width;
+    for (int64_t k = 0; k < s->n; k++)
+        qb_chain_load(s->dtype, s->scale, s->zero, in + k * s->inner * in_size, width,
+                      scratch + k * width);
+    s->run(&part, scratch, scratch);
+    for (int64_t k = 0; k < s->n; k++)
+        put(s, scratch + k * width, width, out + k * s->inner * out_size_of(s));
+}
+
+/* Part number `task` of all items, or of the lines of all items. */
 static void run_part(int64_t task, void *argument) {
     const job *j = argument;
     const qb_softmax *s = j->s;
     const int64_t in_size = (int64_t)qb_dtype_size(s->dtype), out_size = out_size_of(s);
     const int64_t pieces = qb_ceil64(s->inner, s->width), all = s->outer * pieces;
-    for (int64_t k = qb_part_begin(all, s->parts, task); k < qb_part_begin(all, s->parts, task + 1);
-         k++) {
+    const int64_t end = qb_part_begin(all, s->parts, task + 1);
+    float *scratch = j->scratch + task * scratch_of(s);
+    for (int64_t k = qb_part_begin(all, s->parts, task), some = 1; k < end; k += some) {
         const int64_t i = k % pieces * s->width, at = k / pieces * s->n * s->inner + i;
-        run_scratch(s, j->in + at * in_size, j->out + at * out_size,
-                    qb_min64(s->width, s->inner - i), j->scratch + task * scratch_of(s));
+        if (pieces == 1) {
+            some = qb_min64(s->items, end - k);
+            run_items(s, j->in + at * in_size, j->out + at * out_size, some, scratch);
+        } else {
+            run_lines(s, j->in + at * in_size, j->out + at * out_size,
+                      qb_min64(s->width, s->inner - i), scratch);
+        }
     }
 }
 
@@ -135,6 +155,7 @@ static void describe(qb_softmax *s, const qb_problem *p, qb_layout layout, int t
     /* all lines side by side are one run of memory */
     s->width = s->n * s->inner <= SCRATCH ? s->inner : qb_min64(TOGETHER, s->inner);
     s->width = qb_max64(1, qb_min64(s->width, SCRATCH / s->n));
+    s->items = s->width < s->inner ? 1 : qb_max64(1, TOGETHER_FLOATS / (s->n * s->inner));
     s->parts = qb_max64(1, threads);
     s->run = run_generic;
 #if QB_X86

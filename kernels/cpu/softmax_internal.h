@@ -12,8 +12,9 @@ typedef void (*qb_softmax_fn)(const qb_softmax *s, const float *in, float *out);
 struct qb_softmax {
     int64_t outer, n, inner; /* in the order of memory; lines run along n with a step of inner */
     int64_t per_task;        /* of the outer dimension */
-    int64_t width, parts;    /* not plain: lines that become floats together; tasks */
-    bool zero_nan, plain;    /* plain: floats to floats */
+    /* not plain: lines and items that become floats together, tasks */
+    int64_t width, items, parts;
+    bool zero_nan, plain; /* plain: floats to floats */
     qb_dtype dtype; /* of the data, with its scale and zero point; and the quantized values of the
                        result */
     float scale;

@@ -86,6 +86,29 @@ def branches_model():
                  [nh.from_array(np.array(False), "never")])
 
 
+def suppression_model():
+    """The boxes whose score is above 0, suppressed where there are any, as torchvision writes it."""
+    empty = nh.from_array(np.zeros(0, np.int64), "")
+    yes = h.make_graph([h.make_node("Constant", [], ["o"], value=empty)], "yes", [], [io("o", None, T.INT64)])
+    no = h.make_graph([h.make_node("Unsqueeze", ["boxes", "first"], ["b"]),
+                       h.make_node("Unsqueeze", ["scores", "both"], ["s"]),
+                       h.make_node("NonMaxSuppression", ["b", "s", "most"], ["picked"]),
+                       h.make_node("Gather", ["picked", "last"], ["column"], axis=1),
+                       h.make_node("Squeeze", ["column", "second"], ["o"])],
+                      "no", [], [io("o", None, T.INT64)])
+    numbers = dict(zero=np.array(0, np.float32), all=np.array([[0, 0, 1, 1], [2, 2, 3, 3]], np.float32),
+                   first=np.array([0]), second=np.array([1]), both=np.array([0, 1]), most=np.array([9]),
+                   last=np.array([2]), none=np.array(0))
+    nodes = [h.make_node("Greater", ["x", "zero"], ["above"]), h.make_node("NonZero", ["above"], ["where"]),
+             h.make_node("Squeeze", ["where", "first"], ["kept"]),
+             h.make_node("Gather", ["all", "kept"], ["boxes"]), h.make_node("Gather", ["x", "kept"], ["scores"]),
+             h.make_node("Shape", ["boxes"], ["shape"]), h.make_node("ReduceProd", ["shape"], ["n"], keepdims=0),
+             h.make_node("Equal", ["n", "none"], ["same"]), h.make_node("Cast", ["same"], ["cond"], to=T.BOOL),
+             h.make_node("If", ["cond"], ["keep"], then_branch=yes, else_branch=no),
+             h.make_node("Gather", ["scores", "keep"], ["y"])]
+    return model(nodes, [io("x", [2])], [io("y", ["M"])], [nh.from_array(v, k) for k, v in numbers.items()])
+
+
 def loop_model(trips=3, condition=True):
     """s = x * 2 ** trips, all = the sums after each iteration plus its number."""
     body = h.make_graph(
@@ -341,6 +364,7 @@ def models():
         entry.key, entry.value = key, value
     yield "external", external
     yield "branches", branches_model()
+    yield "suppression", suppression_model()
     yield "loop", loop_model()
     yield "nested_loops", nested_loops_model()
     yield "nested_calls", nested_calls_model()

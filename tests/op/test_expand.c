@@ -61,6 +61,37 @@ static void scans_over_a_known_length_are_unrolled(void **state) {
     expect(y, (const float[]){8, 54, 16, 14, 10, 108, 92, 60}, 8);
 }
 
+/* Without boxes the branch that suppresses keeps none, so that it stands for both. */
+static void suppression_needs_no_condition(void **state) {
+    (void)state;
+    static const float x[3][2] = {{1, -2}, {-1, -2}, {3, 4}};
+    static const float wanted[3][2] = {{1, 0}, {0, 0}, {4, 3}};
+    qb_ctx cx;
+    qb_graph *graph;
+    qb_engine *engine;
+    qb_context *context;
+    const qb_shape shape = qb_shape_of(1, 2);
+    const qb_build_spec options = {.input_shapes = &shape, .threads = 1};
+    qb_ctx_init(&cx);
+    assert_ok(&cx, qb_onnx_load(&cx, CORPUS "suppression.onnx", &graph));
+    assert_ok(&cx, qb_optimize(&cx, graph, NULL, NULL));
+    assert_ok(&cx, qb_engine_build(&cx, graph, &options, &engine));
+    assert_ok(&cx, qb_context_create(&cx, engine, &context));
+    for (int i = 0; i < 3; i++) {
+        float y[2] = {9, 9};
+        const void *in[1] = {x[i]};
+        void *out[1] = {y};
+        assert_int_equal(qb_shape_count(&qb_engine_output(engine, 0)->shape), 2); /* at most */
+        assert_ok(&cx, qb_context_run(&cx, context, in, out));
+        const qb_shape got = qb_context_output_shape(context, 0);
+        assert_int_equal(qb_shape_count(&got), (x[i][0] > 0) + (x[i][1] > 0));
+        expect(y, wanted[i], 2);
+    }
+    qb_context_free(context);
+    qb_engine_free(engine);
+    qb_graph_free(graph);
+}
+
 static void conditions_are_computed_from_constants_and_shapes(void **state) {
     (void)state;
     float y[4];
@@ -108,6 +139,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(loops_with_a_constant_number_of_iterations_are_unrolled),
     cmocka_unit_test(scans_over_a_known_length_are_unrolled),
     cmocka_unit_test(conditions_are_computed_from_constants_and_shapes),
+    cmocka_unit_test(suppression_needs_no_condition),
     cmocka_unit_test(functions_take_attributes_and_their_defaults),
     cmocka_unit_test(what_depends_on_data_is_refused_all_at_once),
     cmocka_unit_test(copies_are_bounded_by_the_size_of_the_file),

@@ -1,4 +1,6 @@
 /* Passes that move computation into weights and padding, or recognize operators. */
+#include <string.h>
+
 #include "run_passes.h"
 
 /* --- reduce-mean-to-pool, Gemm --------------------------------------------------------------- */
@@ -507,10 +509,29 @@ static void other_einsums_stay(void **state) {
     set_string(&m, "equation", "bij,jk,jk->bi");
     make_output(&m, out);
     assert_int_equal(optimize(&m, "einsum-to-matmul", TOLERANCE), 0);
-    int32_t quantized = NODE(&m, "Relu", "r", x);
-    make_quantized(&m, quantized, 0.1f, 0);
-    einsum(&m, "bij,jk->bik", quantized, w);
-    assert_int_equal(optimize_unchecked(&m, "einsum-to-matmul"), 0);
+    maker_release(&m);
+}
+
+/* Transposed and reshaped as they are; the product has the parameters of the result. */
+static void einsums_of_quantized_values_become_products(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 36);
+    int32_t x = NODE(&m, "Relu", "r", make_input(&m, "x", DIMS(2, 3, 5, 4)));
+    int32_t y = einsum(&m, "bhid,bhjd->bjhi", x, x);
+    make_quantized(&m, x, 0.1f, 3);
+    make_quantized(&m, y, 0.2f, 5);
+    assert_int_equal(optimize_unchecked(&m, "einsum-to-matmul"), 1);
+    assert_int_equal(count_op(m.graph, "MatMul"), 1);
+    for (int32_t i = 0; i < m.graph->n_nodes; i++) {
+        const qb_node *node = &m.graph->nodes[i];
+        if (!node->op || strcmp(node->op->name, "Relu") == 0) continue;
+        const qb_qparams *q = &value_of(&m, node->out[0])->q;
+        assert_int_equal(q->n, 1);
+        const bool product = strcmp(node->op->name, "MatMul") == 0;
+        const bool ends = product || value_of(&m, node->in[0])->q.scale[0] == 0.2f;
+        assert_true(q->scale[0] == (ends ? 0.2f : 0.1f));
+    }
     maker_release(&m);
 }
 
@@ -541,6 +562,7 @@ int main(void) {
         cmocka_unit_test(the_mean_of_a_layer_norm_is_no_pool),
         cmocka_unit_test(einsums_become_products),
         cmocka_unit_test(other_einsums_stay),
+        cmocka_unit_test(einsums_of_quantized_values_become_products),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);
