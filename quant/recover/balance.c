@@ -23,7 +23,7 @@ typedef struct reader {
 /* Room for factors and what decides them, by variable (at roots). */
 typedef struct work {
     qb_recover_state *state;
-    qb_graph *graph; /* of known shapes */
+    qb_graph *graph; /* of known shapes, but for those that depend on values */
     qb_scales scales;
     qb_moments moments;
     int32_t *component; /* union-find over variables */
@@ -331,7 +331,7 @@ static qb_status apply(qb_ctx *cx, const work *w, int32_t *changed) {
 /* ---- all of it ---- */
 
 static qb_status prepare(qb_ctx *cx, work *w) {
-    QB_TRY(qb_graph_bind_sharing(cx, w->state->graph, w->state->samples->shape, &w->graph));
+    QB_TRY(qb_graph_bind_loosely(cx, w->state->graph, w->state->samples->shape, &w->graph));
     QB_TRY(qb_scales_find(cx, w->graph, &w->scales));
     QB_TRY(qb_moments_measure(cx, &w->scales, w->state->samples, &w->moments));
     const size_t n = (size_t)w->scales.n + 1;

@@ -44,7 +44,7 @@ static bool is_quantized(const qb_value *v) {
 
 static size_t bytes_of(const side *s, int32_t value, bool as_codes) {
     const qb_value *v = &s->graph->values[value];
-    const int64_t count = qb_shape_count(&v->shape);
+    const int64_t count = qb_shape_known(&v->shape) ? qb_shape_count(&v->shape) : 0;
     if (as_codes) return (size_t)count;
     return (size_t)count * (v->q.n > 0 ? sizeof(float) : qb_dtype_size(v->dtype));
 }
@@ -160,11 +160,25 @@ static qb_status run_built(qb_ctx *cx, group_run *g) {
     return status;
 }
 
+/* Are its inputs there, and are the sizes of its outputs known before it runs? */
+static bool can_run(const side *s, const qb_group *group) {
+    const qb_node *last = &s->graph->nodes[group->node[group->n_nodes - 1]];
+    for (int32_t i = 0; i < group->n_in; i++) {
+        const int32_t v = group->in[i];
+        if (v >= 0 && !s->graph->values[v].data && !s->data[v]) return false;
+    }
+    for (int32_t i = 0; i < last->n_out; i++)
+        if (last->out[i] >= 0 && !qb_shape_known(&s->graph->values[last->out[i]].shape))
+            return false;
+    return true;
+}
+
 /* What cannot run leaves its outputs without data. */
 static qb_status run_group(qb_ctx *cx, qb_replay *r, side *s, const qb_group *group) {
     const qb_build_spec spec = {.threads = 1};
     group_run g = {.replay = r, .side = s};
     qb_graph *alone = NULL;
+    if (!can_run(s, group)) return QB_OK;
     qb_status status = qb_group_extract(cx, s->graph, group, &alone);
     if (status == QB_OK) status = qb_engine_build(cx, alone, &spec, &g.engine);
     if (status == QB_OK) {
@@ -186,7 +200,7 @@ static void drop_inputs(const qb_replay *r, side *s, const qb_group *group) {
 /* ---- both sides ---- */
 
 static qb_status side_init(qb_ctx *cx, const qb_graph *graph, const qb_samples *samples, side *s) {
-    QB_TRY(qb_graph_bind(cx, graph, samples->shape, &s->graph));
+    QB_TRY(qb_graph_bind_loosely(cx, graph, samples->shape, &s->graph));
     QB_TRY(qb_fuse(cx, s->graph, &s->groups));
     s->n_values = s->graph->n_values;
     const size_t n = (size_t)s->n_values + 1;

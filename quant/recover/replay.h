@@ -32,7 +32,8 @@ typedef struct qb_replay_options {
     void *user;
 } qb_replay_options;
 
-/* Operators that no engine runs, and what depends on them, are passed over. */
+/* Operators that no engine runs alone, values whose sizes depend on data, and what depends on
+ * either, are passed over. */
 qb_status qb_replay_run(qb_ctx *cx, const qb_replay_options *options);
 
 /* A sample's value, as floats: of the quantized graph what the integers stand for. `scratch` has

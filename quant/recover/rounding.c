@@ -16,28 +16,29 @@
 
 #define BLOCK 1152      /* most weights of a channel that are looked at together */
 #define LEAST_ROWS 4096 /* patches that the covariance comes from, and twice a block */
-#define LANES 8         /* rows that are added at once */
-#define DAMPING 0.01    /* of the mean variance, on the diagonal: what few samples do not show */
+#define MOST_ELEMENTS ((int64_t)24 << 20) /* of the patches of several groups */
+#define LANES 8                           /* rows that are added at once */
+#define DAMPING 0.01 /* of the mean variance, on the diagonal: what few samples do not show */
 #define SWEEPS 32
 
-/* Weights of one group of channels, `n` of them from `first` on in each patch. */
+/* `n` weights of each patch from `first` on, in n_groups groups of channels from `group` on. */
 typedef struct block {
     const qb_replay_layer *layer;
     const qb_layer_weights *weights;
-    int64_t group, first, n, rows, each; /* each: rows of a sample */
-    size_t most;                         /* elements of the layer's input */
-    float *x;                            /* [rows][n] */
-    double *mean;                        /* [n] */
-    float *covariance;                   /* [n][n] */
-    int8_t *codes;                       /* of the whole layer */
-    double *shift;                       /* [outputs] what the bias gets */
+    int64_t group, n_groups, first, n, rows, each; /* each: rows of a sample */
+    size_t most;                                   /* elements of the layer's input */
+    float *x;                                      /* [groups][rows][n] */
+    double *mean;                                  /* [groups][n] */
+    float *covariance;                             /* [groups][n][n] */
+    int8_t *codes;                                 /* of the whole layer */
+    double *shift;                                 /* [outputs] what the bias gets */
 } block;
 
-/* Place in the tensor of weight number k of the block, of output channel o of the group. */
-static int64_t place(const block *b, int64_t o, int64_t k) {
+/* Place in the tensor of weight number k of the block, of output channel o of group g of it. */
+static int64_t place(const block *b, int64_t g, int64_t o, int64_t k) {
     const qb_layer *l = &b->weights->layer;
     const int64_t at = b->first + k;
-    return b->group * l->group_stride + o * l->out_stride + at / l->taps * l->in_stride +
+    return (b->group + g) * l->group_stride + o * l->out_stride + at / l->taps * l->in_stride +
            at % l->taps;
 }
 
@@ -49,33 +50,35 @@ static qb_status gather(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
     float *scratch = qb_alloc(cx, b->most + size, sizeof *scratch);
     if (!scratch) return cx->code;
     const float *x = qb_replay_floats(b->layer, true, b->layer->input, i, scratch);
-    for (int64_t r = 0; r < b->each; r++) {
-        const int64_t at = (r * p->positions / b->each + i) % p->positions;
-        qb_patch(p, x, b->group, at, scratch + b->most);
-        memcpy(b->x + (i * b->each + r) * b->n, scratch + b->most + b->first,
-               (size_t)b->n * sizeof *b->x);
-    }
+    for (int64_t g = 0; g < b->n_groups; g++)
+        for (int64_t r = 0; r < b->each; r++) {
+            const int64_t at = (r * p->positions / b->each + i) % p->positions;
+            qb_patch(p, x, b->group + g, at, scratch + b->most);
+            memcpy(b->x + (g * b->rows + i * b->each + r) * b->n, scratch + b->most + b->first,
+                   (size_t)b->n * sizeof *b->x);
+        }
     qb_free(scratch);
     return QB_OK;
 }
 
-static void center(block *b) {
-    memset(b->mean, 0, (size_t)b->n * sizeof *b->mean);
+static void center(const block *b, int64_t g) {
+    float *x = b->x + g * b->rows * b->n;
+    double *mean = b->mean + g * b->n;
+    memset(mean, 0, (size_t)b->n * sizeof *mean);
     for (int64_t r = 0; r < b->rows; r++)
-        for (int64_t k = 0; k < b->n; k++) b->mean[k] += (double)b->x[r * b->n + k];
-    for (int64_t k = 0; k < b->n; k++) b->mean[k] /= (double)b->rows;
+        for (int64_t k = 0; k < b->n; k++) mean[k] += (double)x[r * b->n + k];
+    for (int64_t k = 0; k < b->n; k++) mean[k] /= (double)b->rows;
     for (int64_t r = 0; r < b->rows; r++)
-        for (int64_t k = 0; k < b->n; k++) b->x[r * b->n + k] -= (float)b->mean[k];
+        for (int64_t k = 0; k < b->n; k++) x[r * b->n + k] -= (float)mean[k];
 }
 
-/* Row i of the covariance, from its diagonal on. */
-static qb_status correlate(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
-    (void)cx, (void)worker;
-    const block *b = user;
-    float *sum = b->covariance + i * b->n;
+/* Row i of a group's covariance, from its diagonal on. */
+static void correlate(const block *b, int64_t g, int64_t i) {
+    const float *first = b->x + g * b->rows * b->n;
+    float *sum = b->covariance + (g * b->n + i) * b->n;
     memset(sum, 0, (size_t)b->n * sizeof *sum);
     for (int64_t r = 0; r < b->rows; r += LANES) {
-        const float *x = b->x + r * b->n;
+        const float *x = first + r * b->n;
         const int64_t left = b->rows - r < LANES ? b->rows - r : LANES;
         if (left == LANES) {
             float f[LANES];
@@ -90,38 +93,39 @@ static qb_status correlate(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
                 for (int64_t k = i; k < b->n; k++) sum[k] += x[t * b->n + i] * x[t * b->n + k];
         }
     }
-    return QB_OK;
 }
 
-static void complete(block *b) {
+static void complete(const block *b, int64_t g) {
+    float *c = b->covariance + g * b->n * b->n;
     double variance = 0;
     for (int64_t i = 0; i < b->n; i++) {
-        variance += (double)b->covariance[i * b->n + i] / (double)b->n;
-        for (int64_t k = 0; k < i; k++) b->covariance[i * b->n + k] = b->covariance[k * b->n + i];
+        variance += (double)c[i * b->n + i] / (double)b->n;
+        for (int64_t k = 0; k < i; k++) c[i * b->n + k] = c[k * b->n + i];
     }
-    for (int64_t i = 0; i < b->n; i++) b->covariance[i * b->n + i] += (float)(DAMPING * variance);
+    for (int64_t i = 0; i < b->n; i++) c[i * b->n + i] += (float)(DAMPING * variance);
 }
 
 /* Takes neighbours while that makes e' C e less; `slope` is C e. */
-static void descend(const block *b, int64_t o, const float *scale, int8_t *codes, double *e,
-                    double *slope) {
+static void descend(const block *b, int64_t g, int64_t o, const float *scale, int8_t *codes,
+                    double *e, double *slope) {
+    const float *covariance = b->covariance + g * b->n * b->n;
     const float *w = b->weights->reference;
     for (int64_t k = 0; k < b->n; k++) {
-        const int64_t at = place(b, o, k);
+        const int64_t at = place(b, g, o, k);
         e[k] = (double)w[at] / (double)*scale - codes[at];
     }
     for (int64_t i = 0; i < b->n; i++) {
         double sum = 0;
-        for (int64_t k = 0; k < b->n; k++) sum += (double)b->covariance[i * b->n + k] * e[k];
+        for (int64_t k = 0; k < b->n; k++) sum += (double)covariance[i * b->n + k] * e[k];
         slope[i] = sum;
     }
     bool changed = true;
     for (int sweep = 0; sweep < SWEEPS && changed; sweep++) {
         changed = false;
         for (int64_t k = 0; k < b->n; k++) {
-            const float *row = b->covariance + k * b->n;
+            const float *row = covariance + k * b->n;
             const int d = slope[k] > 0 ? 1 : -1;
-            const int64_t at = place(b, o, k);
+            const int64_t at = place(b, g, o, k);
             if (codes[at] >= 127 || codes[at] <= -127 || codes[at] + d >= 127 ||
                 codes[at] + d <= -127)
                 continue;
@@ -134,33 +138,57 @@ static void descend(const block *b, int64_t o, const float *scale, int8_t *codes
     }
 }
 
-static qb_status round_channel(qb_ctx *cx, void *user, int32_t worker, int32_t o) {
-    (void)worker;
-    const block *b = user;
-    const int64_t channel = b->group * b->weights->layer.n_out + o;
+static qb_status round_channel(qb_ctx *cx, const block *b, int64_t g, int64_t o) {
+    const int64_t channel = (b->group + g) * b->weights->layer.n_out + o;
     const float *scale = &b->weights->scale[channel];
     double *e = qb_alloc(cx, 2 * (size_t)b->n, sizeof *e), sum = 0;
     if (!e) return cx->code;
-    descend(b, o, scale, b->codes, e, e + b->n);
-    for (int64_t k = 0; k < b->n; k++) sum += e[k] * b->mean[k];
+    descend(b, g, o, scale, b->codes, e, e + b->n);
+    for (int64_t k = 0; k < b->n; k++) sum += e[k] * b->mean[g * b->n + k];
     b->shift[channel] += sum * (double)*scale;
     qb_free(e);
     return QB_OK;
 }
 
+/* One group: rows of its covariance and channels are shared out among the workers. */
+static qb_status correlate_row(qb_ctx *cx, void *user, int32_t worker, int32_t i) {
+    (void)cx, (void)worker;
+    correlate(user, 0, i);
+    return QB_OK;
+}
+
+static qb_status round_one(qb_ctx *cx, void *user, int32_t worker, int32_t o) {
+    (void)worker;
+    return round_channel(cx, user, 0, o);
+}
+
+/* Several: groups are. */
+static qb_status round_group(qb_ctx *cx, void *user, int32_t worker, int32_t g) {
+    (void)worker;
+    const block *b = user;
+    center(b, g);
+    for (int64_t i = 0; i < b->n; i++) correlate(b, g, i);
+    complete(b, g);
+    for (int64_t o = 0; o < b->weights->layer.n_out; o++) QB_TRY(round_channel(cx, b, g, o));
+    return QB_OK;
+}
+
 static qb_status round_block(qb_ctx *cx, block *b) {
-    const qb_layer *l = &b->weights->layer;
-    const size_t n = (size_t)b->n;
+    const size_t n = (size_t)b->n, groups = (size_t)b->n_groups;
     qb_status status = QB_OK;
-    b->x = qb_alloc_aligned(cx, (size_t)b->rows * n, sizeof *b->x);
-    b->mean = qb_alloc(cx, n, sizeof *b->mean);
-    b->covariance = qb_alloc_aligned(cx, n * n, sizeof *b->covariance);
+    b->x = qb_alloc_aligned(cx, groups * (size_t)b->rows * n, sizeof *b->x);
+    b->mean = qb_alloc(cx, groups * n, sizeof *b->mean);
+    b->covariance = qb_alloc_aligned(cx, groups * n * n, sizeof *b->covariance);
     if (!b->x || !b->mean || !b->covariance) QB_GO(cx->code);
     QB_GO(qb_each(cx, b->layer->n_samples, gather, b));
-    center(b);
-    QB_GO(qb_each(cx, (int32_t)n, correlate, b));
-    complete(b);
-    QB_GO(qb_each(cx, (int32_t)l->n_out, round_channel, b));
+    if (b->n_groups > 1) {
+        QB_GO(qb_each(cx, (int32_t)b->n_groups, round_group, b));
+    } else {
+        center(b, 0);
+        QB_GO(qb_each(cx, (int32_t)n, correlate_row, b));
+        complete(b, 0);
+        QB_GO(qb_each(cx, (int32_t)b->weights->layer.n_out, round_one, b));
+    }
 out:
     qb_free(b->x);
     qb_free(b->mean);
@@ -172,15 +200,19 @@ static qb_status round_layer(qb_ctx *cx, qb_recover_state *state, block *b) {
     const qb_layer *l = &b->weights->layer;
     const qb_patches *p = &b->weights->patches;
     const int64_t size = p->n_in * p->taps, outputs = qb_layer_outputs(l);
-    for (b->group = 0; b->group < p->groups; b->group++)
-        for (b->first = 0; b->first < size; b->first += BLOCK) {
-            b->n = size - b->first < BLOCK ? size - b->first : BLOCK;
-            const int64_t wanted = 2 * b->n > LEAST_ROWS ? 2 * b->n : LEAST_ROWS;
-            const int64_t each = (wanted + b->layer->n_samples - 1) / b->layer->n_samples;
-            b->each = each < p->positions ? each : p->positions;
-            b->rows = b->each * b->layer->n_samples;
+    for (b->first = 0; b->first < size; b->first += BLOCK) {
+        b->n = size - b->first < BLOCK ? size - b->first : BLOCK;
+        const int64_t wanted = 2 * b->n > LEAST_ROWS ? 2 * b->n : LEAST_ROWS;
+        const int64_t each = (wanted + b->layer->n_samples - 1) / b->layer->n_samples;
+        b->each = each < p->positions ? each : p->positions;
+        b->rows = b->each * b->layer->n_samples;
+        const int64_t fit = MOST_ELEMENTS / (b->n * (b->rows + b->n));
+        for (b->group = 0; b->group < p->groups; b->group += b->n_groups) {
+            const int64_t left = p->groups - b->group, some = fit > 1 ? fit : 1;
+            b->n_groups = some < left ? some : left;
             QB_TRY(round_block(cx, b));
         }
+    }
     QB_TRY(qb_layer_weights_set(cx, state, b->layer, b->weights, b->codes));
     if (!b->weights->can_shift) return QB_OK;
     float *bias = qb_alloc(cx, (size_t)outputs, sizeof *bias);

@@ -346,6 +346,24 @@ static void widened_ranges(void **state) {
     release(&n);
 }
 
+/* A model that ends in sizes that depend on its data. */
+static void late_sizes(void **state) {
+    (void)state;
+    net n;
+    double scale[WIDE];
+    spread(scale, WIDE);
+    begin(&n, qb_shape_of(4, 1, CHANNELS, SIDE, SIDE));
+    int32_t y = node(&n, "Relu", "r", conv(&n, "a", 0, WIDE, CHANNELS, 1, 1, scale, NULL), END);
+    y = conv(&n, "b", y, CHANNELS, WIDE, 3, 1, NULL, scale);
+    const int32_t where = node(&n, "NonZero", "where", node(&n, "Relu", "found", y, END), END);
+    assert_ok(&n.cx, qb_graph_add_output(&n.cx, n.graph, y));
+    end(&n, where);
+    recover(&n, NULL);
+    assert_true(kept(&n, "equalize"));
+    assert_true(n.out.sqnr_after_db > n.out.sqnr_db + 6);
+    release(&n);
+}
+
 static void bytes_of(net *n, int threads, uint8_t **bytes, size_t *size) {
     char path[QB_TEST_PATH + 32];
     n->cx.threads = threads;
@@ -388,8 +406,8 @@ int main(void) {
         cmocka_unit_test(depthwise_ranges), cmocka_unit_test(clip_stays),
         cmocka_unit_test(branches_agree),   cmocka_unit_test(shifted_bias),
         cmocka_unit_test(outliers),         cmocka_unit_test(rounded_by_error),
-        cmocka_unit_test(widened_ranges),   cmocka_unit_test(same_bytes),
-        cmocka_unit_test(bad_list),
+        cmocka_unit_test(widened_ranges),   cmocka_unit_test(late_sizes),
+        cmocka_unit_test(same_bytes),       cmocka_unit_test(bad_list),
     };
     return cmocka_run_group_tests(tests, write_samples, NULL);
 }

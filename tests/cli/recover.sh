@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# calibrate --recover and what takes the recovered model: compare, quantize --for, build.
+. "$1/tests/support/cli.sh"
+demo 60 40
+cd demo || exit 1
+cat >qbench.yaml <<END
+model: model.onnx
+data: {calibration: calib, evaluation: test}
+END
+expect 2 "$QBENCH" calibrate --recover=equalise
+complains "unknown 'equalise': expected some of equalize, smooth, rounding, bias, ranges"
+expect 1 "$QBENCH" compare fp32 int8+recover --duration 0.01 --no-figures
+complains "was not recovered yet: run 'qbench calibrate --recover'"
+expect 0 "$QBENCH" calibrate --method minmax --recover
+says 'recovery, fitted to [0-9]+ samples, measured on [0-9]+ others'
+says '^after +[0-9.]+'
+expect 0 "$QBENCH" compare fp32 int8 int8:minmax+recover --duration 0.01 --no-figures --json -
+python3 - "$work/.out" <<'END' || fail 'the recovered row is no better'
+import json, sys
+rows = json.load(open(sys.argv[1]))['rows']
+sqnr = [next(m['value'] for m in row['metrics'] if m['name'] == 'sqnr') for row in rows]
+sys.exit(not sqnr[2] > sqnr[1])
+END
+
+# The recovered model is an ordinary one: its own calibration gives the same Q/DQ file.
+for target in trt ort-cpu; do
+    expect 0 "$QBENCH" quantize --recover --for $target -o $target.onnx
+    expect 0 "$QBENCH" check --for $target $target.onnx
+done
+expect 0 "$QBENCH" quantize --recover -o one.qdq.onnx
+expect 0 "$QBENCH" quantize --model model.recovered.onnx -o two.qdq.onnx
+same_bytes one.qdq.onnx two.qdq.onnx
+expect 0 "$QBENCH" build --precision int8+recover
+
+# The same bytes for any number of threads, and in a second run.
+cp model.recovered.onnx first.onnx && cp model.recovered.calib.h5 first.h5
+expect 0 "$QBENCH" calibrate --method minmax --recover --threads 1 --json calibrate.json
+same_bytes first.onnx model.recovered.onnx
+same_bytes first.h5 model.recovered.calib.h5
+expect 0 python3 -c "import json; r = json.load(open('calibrate.json'))['recovery']; assert r['steps'] and r['layers']"
+
+# Of another model: refused. (An empty message merged into the graph: other bytes, the same model.)
+mv model.onnx other.onnx
+{ cat other.onnx; printf '\x3a\x00'; } >model.onnx
+expect 1 "$QBENCH" quantize --recover -o three.qdq.onnx
+complains 'was recovered from another model than model.onnx'
+done_testing
