@@ -245,6 +245,21 @@ static void random_values(qb_rng *rng, qb_dtype dtype, char *to, int64_t n, floa
         random_bytes(rng, to, n);
 }
 
+/* Factors of a sum: any bytes, or eighths from -1 to 1, whose sums are exact in any order. */
+static void random_factors(qb_rng *rng, qb_dtype dtype, char *to, int64_t n) {
+    if (dtype != QB_DTYPE_F16 && dtype != QB_DTYPE_F32) {
+        random_bytes(rng, to, n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const float value = 0.125f * (float)pick(rng, -8, 8);
+        if (dtype == QB_DTYPE_F32)
+            ((float *)(void *)to)[i] = value;
+        else
+            ((uint16_t *)(void *)to)[i] = qb_f32_to_f16(value);
+    }
+}
+
 /* Scales that spread the results over the quantized values. */
 static void set_scales(conv_case *c, qb_rng *rng) {
     const conv_spec *s = &c->spec;
@@ -271,8 +286,10 @@ static void set_problem(conv_case *c) {
     set_desc(&c->in[0], s->in, s->batch, s->in_c, s->in_h, s->in_w, &c->scale[0], &c->spec.in_zero);
     set_desc(&c->in[1], s->weight, s->out_c, s->in_c / s->group, s->kernel_h, s->kernel_w,
              c->weight_scale, c->weight_zero);
-    c->in[1].q.n = s->per_channel ? (int32_t)s->out_c : 1;
-    c->in[1].q.axis = s->per_channel ? 0 : -1;
+    if (s->weight != QB_DTYPE_F32) {
+        c->in[1].q.n = s->per_channel ? (int32_t)s->out_c : 1;
+        c->in[1].q.axis = s->per_channel ? 0 : -1;
+    }
     if (s->weight == QB_DTYPE_S8) c->in[1].q.zero = NULL;
     c->in[2] = (qb_desc){.dtype = s->bias, .shape = {.rank = 1, .dim = {s->out_c}}};
     set_desc(&c->in[3], s->residual, s->batch, s->out_c, h, w, &c->scale[2],
@@ -299,11 +316,31 @@ static void set_problem(conv_case *c) {
     c->constant[QB_IN_WEIGHT] = c->constant[QB_IN_BIAS] = true;
 }
 
+/* The reference takes data in floats. */
+static qb_status set_expected_of_f16(qb_ctx *cx, conv_case *c) {
+    const int64_t n = count_of(&c->in[QB_IN_DATA]);
+    float *data = qb_alloc(cx, (size_t)n, sizeof *data);
+    if (!data) return cx->code;
+    for (int64_t i = 0; i < n; i++)
+        data[i] = qb_f16_to_f32(((const uint16_t *)(const void *)c->data)[i]);
+    const void *in[4] = {data, c->weight, c->bias, c->residual};
+    qb_desc desc[4];
+    qb_problem problem = c->problem;
+    memcpy(desc, c->in, sizeof desc);
+    desc[QB_IN_DATA].dtype = QB_DTYPE_F32;
+    problem.in = desc;
+    qb_status status = qb_ref_check(cx, &problem);
+    if (status == QB_OK) qb_ref_conv(&problem, in, c->expected, qb_threads(cx));
+    qb_free(data);
+    return status;
+}
+
 /* A pool's are those of the quantized values of the whole convolution. */
 static qb_status set_expected(qb_ctx *cx, conv_case *c) {
     const void *in[4] = {c->data, c->weight, c->bias, c->residual};
     qb_problem conv, pool;
     qb_desc between;
+    if (c->spec.in == QB_DTYPE_F16) return set_expected_of_f16(cx, c);
     QB_TRY(qb_ref_check(cx, &c->problem));
     if (c->problem.kind == QB_KIND_CONV) {
         qb_ref_conv(&c->problem, in, c->expected, qb_threads(cx));
@@ -326,15 +363,17 @@ qb_status conv_case_init(qb_ctx *cx, conv_case *c, const conv_spec *spec, qb_rng
     set_scales(c, rng);
     set_problem(c);
     c->n_out = count_of(&c->problem.out);
-    c->data = qb_alloc(cx, (size_t)count_of(&c->in[0]), 1);
-    c->weight = qb_alloc(cx, (size_t)count_of(&c->in[1]), 1);
+    c->data = qb_alloc(cx, (size_t)count_of(&c->in[0]), qb_dtype_size(spec->in));
+    c->weight = qb_alloc(cx, (size_t)count_of(&c->in[1]), qb_dtype_size(spec->weight));
     c->bias = qb_alloc(cx, (size_t)spec->out_c, 4);
     c->residual = qb_alloc(cx, (size_t)c->n_out, 4);
     c->expected = qb_alloc(cx, (size_t)c->n_out, 4);
     if (!c->data || !c->weight || !c->bias || !c->residual || !c->expected) return QB_STATUS_NOMEM;
-    random_bytes(rng, c->data, count_of(&c->in[0]));
-    random_bytes(rng, c->weight, count_of(&c->in[1]));
-    if (spec->bias == QB_DTYPE_S32)
+    random_factors(rng, spec->in, c->data, count_of(&c->in[0]));
+    random_factors(rng, spec->weight, c->weight, count_of(&c->in[1]));
+    if (spec->in == QB_DTYPE_F16)
+        random_factors(rng, QB_DTYPE_F32, c->bias, spec->out_c);
+    else if (spec->bias == QB_DTYPE_S32)
         for (int64_t i = 0; i < spec->out_c; i++)
             ((int32_t *)(void *)c->bias)[i] = (int32_t)pick(rng, -20000, 20000);
     else

@@ -1,5 +1,5 @@
-/* A random INT8 convolution, with a max pool behind it or not, its result by kernels/ref, and a run
- * of a tactic on the device. */
+/* A random convolution of 8-bit values, or of f16 values whose sums are exact in any order, with a
+ * max pool behind it or not, its result by kernels/ref, and a run of a tactic on the device. */
 #ifndef CONV_CASE_H
 #define CONV_CASE_H
 
@@ -10,7 +10,7 @@
 typedef struct conv_spec {
     int64_t batch, in_c, in_h, in_w, out_c, kernel_h, kernel_w, stride, dilation, group;
     int64_t pad_top, pad_left, pad_bottom, pad_right;
-    qb_dtype in, out, weight; /* weight U8 has zero points */
+    qb_dtype in, out, weight; /* weight U8 has zero points; F32 is for data in F16 */
     qb_dtype bias, residual;  /* NONE: absent */
     int32_t in_zero, out_zero, residual_zero;
     qb_act act;

@@ -422,7 +422,78 @@ static void windows_equal_the_reference(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* Convolutions of groups: batch, channels, height, width, channels of the result, groups, kernel
+ * height and width, stride, dilation, padding, channels before and behind the data and result. */
+typedef int grouped[12];
+
+/* The same problem of u8, of s8 with zero points, and of f16. Returns how many went wrong; `ran`:
+ * which tactics took one. */
+static int groups_equal_the_reference(const grouped *shapes, size_t n, const char *name) {
+    qb_ctx cx;
+    qb_rng rng;
+    int ran[MAX_TACTICS] = {0}, wrong = 0, index = 0, took = 0;
+    need_device(&cx);
+    if (getenv("QB_TEST_CASES")) qb_test_skip("only a few cases are asked for");
+    qb_rng_seed(&rng, 37);
+    for (size_t i = 0; i < 3 * n; i++) {
+        const int *s = shapes[i / 3];
+        conv_spec spec = conv_spec_plain(s[0], s[1], s[2], s[4], s[6], s[8]);
+        spec.in_w = s[3];
+        spec.group = s[5];
+        spec.kernel_w = s[7];
+        spec.dilation = s[9];
+        spec.pad_top = spec.pad_left = spec.pad_bottom = spec.pad_right = s[10];
+        spec.in_slice = spec.out_slice = s[11];
+        if (i % 3 == 1) {
+            spec.in = spec.out = QB_DTYPE_S8;
+            spec.in_zero = -33, spec.out_zero = 21; /* a bias for each border */
+        }
+        if (i % 3 == 2) {
+            spec.in = spec.out = QB_DTYPE_F16;
+            spec.weight = spec.bias = QB_DTYPE_F32;
+        }
+        wrong += try_all(&cx, &spec, &rng, ran);
+    }
+    for (const qb_tactic *const *t = qb_tactics(); *t; t++)
+        if (is_cuda_conv(*t) && !is_cudnn(*t)) {
+            const bool asked = strstr((*t)->name, name) != NULL;
+            if (asked && ran[index] > 0)
+                print_message("%-44s %4d\n", (*t)->name, ran[index]), took++;
+            index++;
+        }
+    assert_true(took > 0 || getenv("QB_TEST_TACTICS"));
+    return wrong;
+}
+
+static void depthwise_equals_the_reference(void **state) {
+    (void)state;
+    static const grouped shapes[] = {
+        {2, 96, 29, 30, 96, 96, 7, 7, 1, 1, 3, 0},    {2, 48, 15, 14, 48, 48, 7, 7, 2, 1, 3, 16},
+        {1, 40, 7, 7, 40, 40, 7, 7, 1, 1, 3, 0},      {2, 24, 20, 21, 24, 24, 7, 7, 1, 2, 6, 0},
+        {1, 16, 40, 37, 16, 16, 31, 31, 1, 1, 15, 8}, {3, 32, 19, 18, 32, 32, 3, 3, 3, 1, 1, 0},
+        {2, 64, 17, 23, 64, 64, 5, 3, 2, 2, 2, 0},    {2, 37, 13, 12, 37, 37, 7, 7, 1, 1, 3, 0},
+        {1, 3, 21, 19, 3, 3, 5, 5, 2, 1, 2, 0},       {2, 21, 9, 11, 21, 21, 3, 3, 1, 3, 3, 1},
+        {1, 24, 11, 13, 24, 24, 4, 6, 1, 1, 2, 0},    {1, 16, 9, 40, 16, 16, 1, 9, 1, 1, 0, 0}};
+    assert_int_equal(
+        groups_equal_the_reference(shapes, sizeof shapes / sizeof *shapes, "depthwise"), 0);
+}
+
+static void groups_on_tensor_cores_equal_the_reference(void **state) {
+    (void)state;
+    static const grouped shapes[] = {
+        {2, 128, 28, 28, 128, 32, 3, 3, 1, 1, 1, 0}, {2, 256, 15, 14, 256, 32, 3, 3, 2, 1, 1, 16},
+        {1, 512, 7, 7, 512, 32, 3, 3, 1, 1, 1, 0},   {1, 1024, 7, 5, 1024, 32, 3, 3, 1, 1, 1, 0},
+        {2, 48, 19, 21, 48, 6, 3, 3, 2, 1, 1, 0},    {2, 104, 14, 13, 104, 13, 3, 3, 1, 1, 1, 0},
+        {2, 440, 7, 7, 440, 55, 3, 3, 1, 1, 1, 0},   {1, 240, 9, 10, 240, 10, 3, 3, 1, 2, 2, 0},
+        {2, 96, 12, 11, 64, 2, 3, 3, 1, 1, 1, 0},    {2, 64, 12, 11, 320, 4, 1, 1, 1, 1, 0, 0},
+        {1, 160, 8, 9, 40, 20, 5, 3, 1, 1, 1, 16},   {1, 64, 10, 10, 128, 64, 3, 3, 1, 1, 1, 0},
+        {1, 288, 6, 6, 288, 2, 3, 3, 1, 1, 1, 0},    {9, 128, 56, 56, 128, 32, 3, 3, 1, 1, 1, 0}};
+    assert_int_equal(groups_equal_the_reference(shapes, sizeof shapes / sizeof *shapes, "mma"), 0);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(depthwise_equals_the_reference),
+    cmocka_unit_test(groups_on_tensor_cores_equal_the_reference),
     cmocka_unit_test(replayed_graphs_repeat_the_result),
     cmocka_unit_test(random_problems_equal_the_reference),
     cmocka_unit_test(resnet_shapes_equal_the_reference),

@@ -30,11 +30,9 @@ static void of_conv(const qb_problem *p, char *text, size_t n) {
     const qb_desc *x = &p->in[QB_IN_DATA];
     const long long channels = x->shape.dim[1], total = x->channel_total;
     const bool depthwise = p->group == channels && p->group == p->out.shape.dim[1];
-    if (p->group > 1 && !depthwise)
-        snprintf(text, n, "group=%lld: no tile", (long long)p->group);
-    else if (channels % STEP)
+    if (!depthwise && channels % STEP)
         snprintf(text, n, "C=%lld: no tile", channels);
-    else if ((total | x->channel_offset) % STEP)
+    else if (!depthwise && (total | x->channel_offset) % STEP)
         snprintf(text, n, "C=%lld at %lld of %lld: no tile", channels, (long long)x->channel_offset,
                  total);
     else if (p->window.n > 2)
@@ -42,6 +40,8 @@ static void of_conv(const qb_problem *p, char *text, size_t n) {
     else if (depthwise)
         snprintf(text, n, "depthwise %lldx%lld/%lld: no tile", (long long)p->window.kernel[0],
                  (long long)p->window.kernel[p->window.n - 1], (long long)p->window.stride[0]);
+    else if (p->group > 1)
+        snprintf(text, n, "group=%lld: no tile", (long long)p->group);
     else
         snprintf(text, n, "no tile takes it");
 }

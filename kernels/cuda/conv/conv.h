@@ -22,7 +22,9 @@ typedef enum qb_cuda_packing {
     /* s8 (f16 for f16 data) [n_pad][taps][k_pad], channels of each 64 in the order in which the
      * accumulators of the Tensor Cores come to a thread: thread q of four holds columns 8 j + 2 q +
      * e, and row 8 j + 2 q + e of the packed weight is channel 16 q + 2 j + e, so that each thread
-     * ends up with 16 consecutive channels: one 16-byte store. */
+     * ends up with 16 consecutive channels: one 16-byte store. With groups, the rows of each 64
+     * channels begin at input channel QB_CUDA_CONV_FIRST, and are 0 where another group's data
+     * meets them. */
     QB_CUDA_PACKING_TENSOR,
     /* [rows of the kernel][KW / 4][C] words of four taps s8, or [rows][KW][C] floats for f16 */
     QB_CUDA_PACKING_DEPTHWISE,
@@ -114,6 +116,12 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing 
 /* Fills in the sizes, the window and the channel slices alone, of data of any type; false when it
  * is no 2-D (or 1-D) convolution of known size. */
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv);
+/* Input channel at which the packed weight of the 64 output channels from `channel` on begins: the
+ * first of their groups, from a boundary of 16 on. */
+#define QB_CUDA_CONV_FIRST(conv, channel)                                                          \
+    ((channel) / ((conv)->out_c / (conv)->group) * ((conv)->in_c / (conv)->group) / 16 * 16)
+/* Input channels that 64 output channels meet, the most of all; all of them with one group. */
+int32_t qb_cuda_conv_span(const qb_cuda_conv *conv);
 /* Is the data f16? Then the weight is f16 or float, and sums and bias are floats. */
 static inline bool qb_cuda_conv_is_f16(const qb_cuda_conv *conv) {
     return conv->epilogue >= QB_EPILOGUE_F16;

@@ -1,7 +1,8 @@
-// Depthwise convolution of 8-bit values and of f16, 1, 3, 5 and 7 columns wide, stride 1 or 2,
-// channels last. One column and row are a scale and a shift of each channel. A thread takes eight
-// channels of four pixels of a row: each column of the data is read once for all of them, coalesced
-// over the channels.
+// Depthwise convolution of 8-bit values and of f16, channels last. One column and row are a scale
+// and a shift of each channel. A thread takes eight channels of four pixels of a row. Windows of 1,
+// 3, 5 and 7 columns with stride 1 or 2 and no dilation along the row: each column of the data is
+// read once for all four pixels, coalesced over the channels. All other windows, and channels on no
+// boundary of eight, read the columns of each pixel by themselves, from the cache.
 //
 // 8-bit values: the taps of a kernel row are transposed bytewise, four of one channel to a word,
 // and meet four weights in one dot product. f16: fused products in float. Bound by device memory,
@@ -56,20 +57,27 @@ QB_DEVICE void add_row(const qb_words<CHANNELS> (&column)[COLUMNS], const char *
     }
 }
 
-// One kernel row of f16; its weights are [KW][C] floats.
+// One kernel row of f16; its weights are [KW][C] floats. A column becomes floats once.
 template <int KW, int STRIDE, bool SIGNED, int COLUMNS>
 QB_DEVICE void add_row(const qb_words<CHANNELS * 2> (&column)[COLUMNS], const char *weight,
                        int channels, float (&sum)[PIXELS][CHANNELS]) {
+    qb_words<CHANNELS * 4> w[KW];
 #pragma unroll
-    for (int k = 0; k < KW; k++) {
-        qb_words<CHANNELS * 4> w = qb_read<CHANNELS * 4>(weight + k * channels * 4);
+    for (int k = 0; k < KW; k++) w[k] = qb_read<CHANNELS * 4>(weight + k * channels * 4);
 #pragma unroll
-        for (int x = 0; x < PIXELS; x++)
+    for (int i = 0; i < COLUMNS; i++) {
+        float v[CHANNELS];
 #pragma unroll
-            for (int c = 0; c < CHANNELS; c++) {
-                uint32_t bits = column[x * STRIDE + k].word[c / 2] >> c % 2 * 16 & 0xffffu;
-                sum[x][c] = fmaf(qb_from_f16_bits(bits), __uint_as_float(w.word[c]), sum[x][c]);
-            }
+        for (int c = 0; c < CHANNELS; c++)
+            v[c] = qb_from_f16_bits(column[i].word[c / 2] >> c % 2 * 16 & 0xffffu);
+#pragma unroll
+        for (int x = 0; x < PIXELS; x++) {
+            const int k = i - x * STRIDE; // the tap that pixel x has on this column
+            if (k < 0 || k >= KW) continue;
+#pragma unroll
+            for (int c = 0; c < CHANNELS; c++)
+                sum[x][c] = fmaf(v[c], __uint_as_float(w[k].word[c]), sum[x][c]);
+        }
     }
 }
 
@@ -123,39 +131,82 @@ QB_DEVICE void epilogue_smooth(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
                    __vadd4(qb_pack4(code(4), code(5), code(6), code(7)), zero));
 }
 
-template <bool F16, int KW, int STRIDE>
-static __global__ void __launch_bounds__(THREADS, F16 ? 3 : 5)
+// Eight channels of column `x` of a line of the data, of which `left` exist; 0 outside.
+template <int BYTES, bool ALIGNED>
+QB_DEVICE qb_words<CHANNELS * BYTES> read_column(const qb_cuda_conv &p, const char *line, int x,
+                                                 int left) {
+    qb_words<CHANNELS *BYTES> to = {};
+    if (x < 0 || x >= p.in_w) return to;
+    const char *from = line + (size_t)x * p.in_total * BYTES;
+    if constexpr (ALIGNED) {
+        to = qb_read<CHANNELS * BYTES>(from);
+    } else {
+#pragma unroll
+        for (int c = 0; c < CHANNELS; c++) {
+            if (c >= left) break;
+            uint32_t bits =
+                BYTES == 2 ? __ldg((const uint16_t *)from + c) : __ldg((const uint8_t *)from + c);
+            to.word[c * BYTES / 4] |= bits << c * BYTES % 4 * 8;
+        }
+    }
+    return to;
+}
+
+// One line of the data under one kernel row, for pixels from column `x` of the result on. `weight`:
+// of the row. KW 0: of any width, stride and dilation.
+template <bool F16, int KW, int STRIDE, bool ALIGNED, bool SIGNED, class T>
+QB_DEVICE void add_line(const qb_cuda_conv &p, const char *line, const char *weight, int x,
+                        int left, T (&sum)[PIXELS][CHANNELS]) {
+    constexpr int BYTES = depthwise_of<F16>::bytes;
+    if constexpr (KW > 0) {
+        constexpr int COLUMNS = (PIXELS - 1) * STRIDE + KW;
+        qb_words<CHANNELS * BYTES> column[COLUMNS];
+#pragma unroll
+        for (int k = 0; k < COLUMNS; k++)
+            column[k] = read_column<BYTES, ALIGNED>(p, line, x * STRIDE - p.pad_w + k, left);
+        add_row<KW, STRIDE, SIGNED>(column, weight, p.n_pad, sum);
+    } else {
+        constexpr int TAPS = F16 ? 1 : 4; // of a pixel at a time: what a word of the weight has
+#pragma unroll 1
+        for (int first = 0; first < p.kernel_w; first += TAPS) {
+            qb_words<CHANNELS * BYTES> column[PIXELS * TAPS];
+#pragma unroll
+            for (int i = 0; i < PIXELS * TAPS; i++) {
+                int k = first + i % TAPS;
+                int ix = (x + i / TAPS) * p.stride_w - p.pad_w + k * p.dilation_w;
+                column[i] = read_column<BYTES, ALIGNED>(p, line, k < p.kernel_w ? ix : -1, left);
+            }
+            add_row<TAPS, TAPS, SIGNED>(column, weight, p.n_pad, sum);
+            weight += p.n_pad * 4;
+        }
+    }
+}
+
+template <bool F16, int KW, int STRIDE, bool ALIGNED>
+static __global__ void __launch_bounds__(THREADS, F16 ? (KW > 5 ? 2 : 3) : 5)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
     typedef typename depthwise_of<F16>::sum_type sum_type;
-    constexpr int BYTES = depthwise_of<F16>::bytes, COLUMNS = (PIXELS - 1) * STRIDE + KW;
-    constexpr int ROW_WORDS = F16 ? KW : (KW + 3) / 4; // of the weight, for each channel
+    constexpr int BYTES = depthwise_of<F16>::bytes;
+    const int row_words = F16 ? p.kernel_w : (p.kernel_w + 3) / 4; // of the weight, for a channel
     __shared__ sum_type memory[CHANNELS][THREADS];
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
-    uint32_t pieces = p.in_c / CHANNELS, groups = (p.out_w + PIXELS - 1) / PIXELS;
+    uint32_t pieces = (p.in_c + CHANNELS - 1) / CHANNELS, groups = (p.out_w + PIXELS - 1) / PIXELS;
     int c = i % pieces * CHANNELS, x = i / pieces % groups * PIXELS;
     int y = i / pieces / groups % p.out_h, n = i / pieces / groups / p.out_h;
     sum_type sum[PIXELS][CHANNELS] = {};
     for (int r = 0; r < p.kernel_h; r++) {
-        int iy = y * STRIDE - p.pad_h + r * p.dilation_h;
+        int iy = y * p.stride_h - p.pad_h + r * p.dilation_h;
         if (iy < 0 || iy >= p.in_h) continue;
-        qb_words<CHANNELS * BYTES> column[COLUMNS];
         const char *line =
             (const char *)io.in +
             (((size_t)n * p.in_h + iy) * p.in_w * p.in_total + p.in_offset + c) * BYTES;
-#pragma unroll
-        for (int k = 0; k < COLUMNS; k++) {
-            int ix = x * STRIDE - p.pad_w + k;
-            column[k] = {};
-            if (ix >= 0 && ix < p.in_w)
-                column[k] = qb_read<CHANNELS * BYTES>(line + (size_t)ix * p.in_total * BYTES);
-        }
-        const char *weight = io.packed + ((size_t)r * ROW_WORDS * p.n_pad + c) * 4;
+        const char *weight = io.packed + ((size_t)r * row_words * p.n_pad + c) * 4;
         if (!F16 && p.in_signed)
-            add_row<KW, STRIDE, true>(column, weight, p.n_pad, sum);
+            add_line<F16, KW, STRIDE, ALIGNED, true>(p, line, weight, x, p.in_c - c, sum);
         else
-            add_row<KW, STRIDE, false>(column, weight, p.n_pad, sum);
+            add_line<F16, KW, STRIDE, ALIGNED, false>(p, line, weight, x, p.in_c - c, sum);
     }
     int row = (n * p.out_h + y) * p.out_w + x;
     bool bounds = F16 ? p.epilogue == QB_EPILOGUE_F16
@@ -180,34 +231,40 @@ static __global__ void __launch_bounds__(THREADS, F16 ? 3 : 5)
 #pragma unroll
         for (int j = 0; j < CHANNELS; j++) memory[j][threadIdx.x] = sum[k][j]; // a thread's own
 #pragma unroll 1
-        for (int j = 0; j < CHANNELS; j++)
+        for (int j = 0; j < CHANNELS && c + j < p.out_c; j++)
             qb_epilogue_one(p, io, memory[j][threadIdx.x], row + k, cls, c + j);
     }
 }
 
-template <bool F16> static int launch(const qb_cuda_conv_call *call) {
+template <bool F16, int KW, int STRIDE, bool ALIGNED>
+static int launch(const qb_cuda_conv_call *call) {
     const qb_cuda_conv *p = call->conv;
-    const qb_cuda_conv_io *io = call->io;
-    cudaStream_t s = (cudaStream_t)call->stream;
-    int64_t count =
-        (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) * (p->in_c / CHANNELS);
+    int64_t count = (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) *
+                    ((p->in_c + CHANNELS - 1) / CHANNELS);
     unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
-    uint32_t n = (uint32_t)count;
-    switch (p->kernel_w * 2 + p->stride_w - 1) {
-    case 2: depthwise<F16, 1, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 3: depthwise<F16, 1, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 6: depthwise<F16, 3, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 7: depthwise<F16, 3, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 10: depthwise<F16, 5, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 11: depthwise<F16, 5, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 14: depthwise<F16, 7, 1><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    case 15: depthwise<F16, 7, 2><<<blocks, THREADS, 0, s>>>(*p, *io, n); break;
-    default: return (int)cudaErrorInvalidValue;
-    }
+    depthwise<F16, KW, STRIDE, ALIGNED>
+        <<<blocks, THREADS, 0, (cudaStream_t)call->stream>>>(*p, *call->io, (uint32_t)count);
     return (int)cudaGetLastError();
+}
+
+template <bool F16> static int launch_window(const qb_cuda_conv_call *call) {
+    const qb_cuda_conv *p = call->conv;
+    if ((p->in_c | p->in_total | p->in_offset) % CHANNELS != 0)
+        return launch<F16, 0, 0, false>(call);
+    switch (p->dilation_w == 1 && p->stride_w <= 2 ? p->kernel_w * 2 + p->stride_w - 1 : 0) {
+    case 2: return launch<F16, 1, 1, true>(call);
+    case 3: return launch<F16, 1, 2, true>(call);
+    case 6: return launch<F16, 3, 1, true>(call);
+    case 7: return launch<F16, 3, 2, true>(call);
+    case 10: return launch<F16, 5, 1, true>(call);
+    case 11: return launch<F16, 5, 2, true>(call);
+    case 14: return launch<F16, 7, 1, true>(call);
+    case 15: return launch<F16, 7, 2, true>(call);
+    default: return launch<F16, 0, 0, true>(call);
+    }
 }
 
 extern "C" int qb_cuda_conv_depthwise(const qb_cuda_conv_call *call) {
     if (!call->io) return 0;
-    return qb_cuda_conv_is_f16(call->conv) ? launch<true>(call) : launch<false>(call);
+    return qb_cuda_conv_is_f16(call->conv) ? launch_window<true>(call) : launch_window<false>(call);
 }

@@ -66,6 +66,7 @@ template <class T> struct loader {
     int y[T::a_pieces], x[T::a_pieces];
     const char *weight;
     int tap_r, tap_s, k; // next step
+    int channels;        // from the first that the tile meets on
     uint32_t to;
 
     __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row0, int channel0,
@@ -75,6 +76,8 @@ template <class T> struct loader {
         tap_r = tap / p.kernel_w;
         tap_s = tap % p.kernel_w;
         k = step % k_steps * BLOCK_K + piece * 16;
+        int first = T::channels == 64 && p.group > 1 ? QB_CUDA_CONV_FIRST(&p, channel0) : 0;
+        channels = p.in_c - first;
         to = swizzled(line, piece); // rows apart by a multiple of 8 share the permutation
         weight = io.packed + (size_t)(channel0 + line) * p.kernel_h * p.kernel_w * p.k_pad +
                  (size_t)tap * p.k_pad + k;
@@ -83,7 +86,7 @@ template <class T> struct loader {
             int row = row0 + line + i * (T::threads / 4);
             int ox = row % p.out_w, oy = row / p.out_w % p.out_h, n = row / p.out_w / p.out_h;
             bool inside = row < p.rows;
-            image[i] = (const char *)io.in + p.in_offset +
+            image[i] = (const char *)io.in + p.in_offset + first +
                        (size_t)(inside ? n : 0) * p.in_h * p.in_w * p.in_total;
             y[i] = inside ? oy * p.stride_h - p.pad_h : -(1 << 20);
             x[i] = ox * p.stride_w - p.pad_w;
@@ -96,11 +99,11 @@ template <class T> struct loader {
         for (int i = 0; i < T::a_pieces; i++) {
             int iy = y[i] + dy, ix = x[i] + dx;
             bool valid =
-                (unsigned)iy < (unsigned)p.in_h && (unsigned)ix < (unsigned)p.in_w && k < p.in_c;
+                (unsigned)iy < (unsigned)p.in_h && (unsigned)ix < (unsigned)p.in_w && k < channels;
             size_t at = valid ? (size_t)(iy * p.in_w + ix) * p.in_total + k : 0;
             uint32_t slot = stage + to + i * (T::threads / 4 * BLOCK_K);
             if (p.in_pieces_of_8)
-                copy8x2(slot, image[i] + at, valid, valid && k + 8 < p.in_c);
+                copy8x2(slot, image[i] + at, valid, valid && k + 8 < channels);
             else
                 copy16(slot, image[i] + at, valid);
         }

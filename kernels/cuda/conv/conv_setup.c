@@ -35,7 +35,8 @@ static bool is_f16(const qb_problem *p) {
 static bool check_weight(const qb_problem *p, qb_cuda_packing packing) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT];
     bool depthwise = p->group == x->shape.dim[1] && p->group == p->out.shape.dim[1];
-    if (packing == QB_CUDA_PACKING_DEPTHWISE ? !depthwise : p->group != 1) return false;
+    const bool groups = packing == QB_CUDA_PACKING_TENSOR && !depthwise;
+    if (packing == QB_CUDA_PACKING_DEPTHWISE ? !depthwise : p->group != 1 && !groups) return false;
     if (is_f16(p)) return w->dtype == QB_DTYPE_F32;
     if (!is_quantized(x)) return false;
     if (w->dtype != QB_DTYPE_S8 || w->q.n < 1) return false; /* the units take s8 as it is */
@@ -312,6 +313,17 @@ qb_cuda_epilogue qb_cuda_conv_epilogue(const qb_cuda_conv *c, uint32_t set) {
     return set >> at & 1 ? at : QB_EPILOGUES;
 }
 
+int32_t qb_cuda_conv_span(const qb_cuda_conv *c) {
+    const int32_t ins = c->in_c / c->group, outs = c->out_c / c->group;
+    int32_t most = 0;
+    for (int32_t m = 0; m < c->out_c; m += 64) {
+        const int32_t last = (m + 63 < c->out_c ? m + 63 : c->out_c - 1) / outs;
+        const int32_t span = (last + 1) * ins - QB_CUDA_CONV_FIRST(c, m);
+        if (span > most) most = span;
+    }
+    return most;
+}
+
 /* Sizes of the packed weight; returns its bytes, or -1 where the packing does not fit the problem.
  */
 static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t block_n,
@@ -324,12 +336,11 @@ static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t bloc
     case QB_CUDA_PACKING_TENSOR:
         if (data % 8) return -1; /* copies of 16 bytes, or of 8 where that is all that fits */
         c->in_pieces_of_8 = data * element % 16 != 0;
-        c->k_pad = round_up(c->in_c, block_k);
+        if (c->group > 1 && block_n != 64) return -1; /* wider tiles multiply more zeros */
+        c->k_pad = round_up(qb_cuda_conv_span(c), block_k);
         return taps * c->k_pad < INT32_MAX ? c->n_pad * taps * c->k_pad * element : -1;
     case QB_CUDA_PACKING_DEPTHWISE:
-        if (data % 8 || !dense || c->kernel_w > 7 || c->kernel_w % 2 == 0) return -1;
-        if (c->stride_h != c->stride_w || c->stride_w > 2) return -1;
-        return c->n_pad * c->kernel_h *
+        return (int64_t)c->n_pad * c->kernel_h *
                (qb_cuda_conv_is_f16(c) ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
     case QB_CUDA_PACKING_STEM:
     case QB_CUDA_PACKING_STEM_FILLED:
@@ -391,7 +402,7 @@ bool qb_cuda_halo_of(const qb_cuda_conv *c, int32_t channels, int32_t pixels, qb
     const int32_t taps = c->kernel_h * c->kernel_w;
     const int64_t weight = (int64_t)taps * c->k_pad * channels;
     /* what a multiplication reads behind the last stage is the weight */
-    if (c->kernel_h < 2 || weight < pixels * 64 || weight > QB_CUDA_WGMMA_SHARED ||
+    if (c->group > 1 || c->kernel_h < 2 || weight < pixels * 64 || weight > QB_CUDA_WGMMA_SHARED ||
         c->stride_h != 1 || c->stride_w != 1 || c->dilation_h != 1 || c->dilation_w != 1)
         return false;
     int64_t least = INT64_MAX;
@@ -503,11 +514,16 @@ static void put_weight(const weight_pack *w, int64_t at, int32_t m, int64_t k, i
         ((int8_t *)w->to)[at] = ((const int8_t *)w->from)[from];
 }
 
+/* With groups a channel meets data of the groups beside its own, by weights of 0: infinities there
+ * would become NaN here. */
 static void pack_tensor(const weight_pack *w, int32_t m) {
-    int32_t taps = w->c->kernel_h * w->c->kernel_w;
-    for (int32_t k = 0; k < w->c->in_c; k++)
+    const qb_cuda_conv *c = w->c;
+    const int32_t taps = c->kernel_h * c->kernel_w, ins = c->in_c / c->group;
+    const int32_t group = m / (c->out_c / c->group);
+    const int32_t first = group * ins - QB_CUDA_CONV_FIRST(c, m / 64 * 64);
+    for (int32_t k = 0; k < ins; k++)
         for (int32_t t = 0; t < taps; t++)
-            put_weight(w, ((int64_t)tensor_row(m) * taps + t) * w->c->k_pad + k, m, k, t);
+            put_weight(w, ((int64_t)tensor_row(m) * taps + t) * c->k_pad + first + k, m, k, t);
 }
 
 static void pack_depthwise(const weight_pack *w, int32_t m) {

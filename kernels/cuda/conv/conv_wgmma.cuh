@@ -71,9 +71,12 @@ QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b,
         int w = row0 % p.out_w * p.stride_w - p.pad_w;
         int h = row0 / p.out_w % p.out_h * p.stride_h - p.pad_h;
         int n = row0 / p.out_w / p.out_h, k = 0;
+        // only tiles of 64 channels take groups: others have no registers for them
+        int first = BN == 64 && p.group > 1 ? QB_CUDA_CONV_FIRST(&p, channel0) : 0;
+        int end = first + p.k_pad;
         for (int r = 0; r < p.kernel_h; r++)
             for (int s = 0; s < p.kernel_w; s++)
-                for (int c = 0; c < p.k_pad; c += BK / ELEMENT, k += BK / ELEMENT) {
+                for (int c = first; c < end; c += BK / ELEMENT, k += BK / ELEMENT) {
                     uint32_t to = ring + at.stage * ((BM + BN) * BK), ready = full + at.stage * 8;
                     qb_barrier_wait(empty + at.stage * 8, at.parity);
                     qb_barrier_expect(ready, (BM + BN) * BK);

@@ -49,7 +49,7 @@ static bool fits_wgmma(const conv_algorithm *a, const qb_cuda_conv *c) {
 }
 
 static bool fits_wgmma_weight_stationary(const conv_algorithm *a, const qb_cuda_conv *c) {
-    return c->kernel_h * c->kernel_w == 1 && fits_wgmma(a, c) &&
+    return c->group == 1 && c->kernel_h * c->kernel_w == 1 && fits_wgmma(a, c) &&
            qb_cuda_stationary_stages(c, a->n, a->k, a->groups) >= QB_CUDA_STATIONARY_LEAST;
 }
 
@@ -85,7 +85,7 @@ static bool lower(const conv_algorithm *a, const qb_problem *problem, const bool
     conv->epilogue = epilogue;
     /* a narrower tile does the same with less waste */
     if (a->n > 64 && conv->out_c <= a->n / 2) return false;
-    if (a->k > 64 && conv->in_c <= 64 && !a->f16) return false;
+    if (a->k > 64 && qb_cuda_conv_span(conv) <= 64 && !a->f16) return false;
     return !a->fits || a->fits(a, conv);
 }
 

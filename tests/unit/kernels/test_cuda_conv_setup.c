@@ -1,5 +1,8 @@
 /* What the host decides for a convolution: tiles of the halo kernels, which are what the kernels
- * can work on whatever the image, and the epilogue of a set. Skips where CUDA is not built. */
+ * can work on whatever the image, the epilogue of a set, and the packed weight of groups. Skips
+ * where CUDA is not built. */
+#include <stdlib.h>
+
 #include "base/rng.h"
 #include "qb_test.h"
 
@@ -121,6 +124,93 @@ static void unaligned_results_are_general_in_two_ways(void **state) {
     c.wide = 0;
     assert_int_equal(qb_cuda_conv_epilogue(&c, set), QB_EPILOGUE_VECTOR);
 }
+
+/* A convolution of groups, windows of 1 x 3: u8, and s8 weights. */
+typedef struct grouped {
+    qb_desc in[2];
+    qb_problem problem;
+    float scale;
+} grouped;
+
+static void grouped_of(grouped *g, int64_t group, int64_t ins, int64_t outs) {
+    const qb_qparams q = {.dtype = QB_DTYPE_U8, .axis = -1, .n = 1, .scale = &g->scale};
+    *g = (grouped){.scale = 0.5f};
+    g->in[0] = (qb_desc){.dtype = QB_DTYPE_U8,
+                         .layout = QB_LAYOUT_NHWC,
+                         .shape = {.rank = 4, .dim = {1, group * ins, 1, 7}},
+                         .q = q};
+    g->in[1] = (qb_desc){
+        .dtype = QB_DTYPE_S8, .shape = {.rank = 4, .dim = {group * outs, ins, 1, 3}}, .q = q};
+    g->in[1].q.dtype = QB_DTYPE_S8;
+    g->problem = (qb_problem){.kind = QB_KIND_CONV, .n_in = 2, .in = g->in, .group = group};
+    g->problem.out = g->in[0];
+    g->problem.out.shape.dim[1] = group * outs;
+    g->problem.window = (qb_window){.n = 2,
+                                    .kernel = {1, 3},
+                                    .stride = {1, 1},
+                                    .dilation = {1, 1},
+                                    .pad_begin = {0, 1},
+                                    .pad_end = {0, 1}};
+}
+
+/* The rows of the packed weight are those of a matrix of all groups, where 64 channels meet their
+ * own data; nothing else stands in it. */
+static void check_grouped(int64_t group, int64_t ins, int64_t outs, qb_rng *rng) {
+    static const bool constant[2] = {false, true};
+    grouped g;
+    qb_cuda_conv c;
+    grouped_of(&g, group, ins, outs);
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    assert_false(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 128, &c));
+    const int64_t n = group * outs * ins * 3;
+    int8_t *weight = malloc((size_t)n), *packed = malloc((size_t)c.packed_bytes);
+    for (int64_t i = 0; i < n; i++) weight[i] = (int8_t)(1 + qb_rng_below(rng, 127));
+    qb_cuda_conv_pack(&g.problem, &c, QB_CUDA_PACKING_TENSOR, (const void *[]){NULL, weight},
+                      packed);
+    assert_true(c.k_pad % 64 == 0 && c.k_pad - qb_cuda_conv_span(&c) < 64);
+    for (int64_t m = 0; m < c.n_pad; m++) {
+        const int64_t lane = m % 64, first = QB_CUDA_CONV_FIRST(&c, (int32_t)(m - lane));
+        const int64_t row = m - lane + lane % 16 / 2 * 8 + lane / 16 * 2 + lane % 2;
+        assert_int_equal(first % 16, 0);
+        for (int64_t k = 0; k < c.k_pad; k++)
+            for (int64_t t = 0; t < 3; t++) {
+                const int64_t in = first + k - m / outs * ins; /* in the group of m */
+                const bool own = m < c.out_c && in >= 0 && in < ins;
+                assert_int_equal(packed[(row * 3 + t) * c.k_pad + k],
+                                 own ? weight[(m * ins + in) * 3 + t] : 0);
+            }
+        /* all of a channel's data are met */
+        if (m < c.out_c) {
+            assert_true(m / outs * ins >= first);
+            assert_true((m / outs + 1) * ins <= first + c.k_pad);
+        }
+    }
+    free(weight);
+    free(packed);
+}
+
+static void groups_meet_their_own_channels(void **state) {
+    (void)state;
+    static const int64_t shapes[][3] = {{32, 4, 4},   {32, 8, 8},    {6, 8, 8},   {55, 8, 8},
+                                        {10, 24, 24}, {2, 48, 32},   {4, 16, 80}, {20, 8, 2},
+                                        {64, 1, 2},   {2, 144, 144}, {8, 40, 24}};
+    qb_rng rng;
+    qb_rng_seed(&rng, 6);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        check_grouped(shapes[i][0], shapes[i][1], shapes[i][2], &rng);
+}
+
+/* Each channel by itself goes to the kernel for that, whatever the window. */
+static void depthwise_windows_are_taken(void **state) {
+    (void)state;
+    static const bool constant[2] = {false, true};
+    grouped g;
+    qb_cuda_conv c;
+    grouped_of(&g, 37, 1, 1);
+    assert_false(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_DEPTHWISE, 1, 8, &c));
+    assert_int_equal(c.n_pad, 40);
+}
 #else
 static void tiles_fit_the_kernel(void **state) {
     (void)state;
@@ -135,6 +225,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(other_windows_are_refused),
     cmocka_unit_test(epilogues_are_their_own_or_more_general),
     cmocka_unit_test(unaligned_results_are_general_in_two_ways),
+    cmocka_unit_test(groups_meet_their_own_channels),
+    cmocka_unit_test(depthwise_windows_are_taken),
 #endif
 };
 QB_TEST_MAIN(tests)
