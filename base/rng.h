@@ -22,6 +22,9 @@ uint64_t qb_rng_below(qb_rng *rng, uint64_t n);
 /* Standard normal (Box-Muller on two uniforms, no state kept between calls). Takes log and cos from
  * the C library, so the last bit may differ between machines. */
 double qb_rng_normal(qb_rng *rng);
+/* n numbers for timing, always the same: 4096 normal ones over and over. Zeros would be faster, for
+ * a processor takes less power where most bits stay 0. */
+void qb_rng_timing_noise(float *to, int64_t n);
 
 #ifdef __cplusplus
 }

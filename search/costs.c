@@ -75,7 +75,7 @@ void qb_costs_release(qb_costs *costs) {
 }
 
 qb_status qb_costs_measure(qb_ctx *cx, qb_costs *costs, int32_t group, qb_dtype floats, int32_t way,
-                           const qb_step_times *integers, const qb_race_inputs *inputs) {
+                           const qb_step_times *integers, const qb_timing_inputs *inputs) {
     qb_step_times times = {0};
     qb_engine *engine = NULL;
     qb_status status = QB_OK;

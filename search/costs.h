@@ -4,7 +4,7 @@
 #ifndef QB_SEARCH_COSTS_H
 #define QB_SEARCH_COSTS_H
 
-#include "search/race.h"
+#include "search/interleaved.h"
 #include "search/space.h"
 
 #ifdef __cplusplus
@@ -45,7 +45,7 @@ void qb_costs_share_conversions(qb_costs *costs, double copy_rate);
 /* One group's cost as it is measured: its own engine's steps against those of the engine that is
  * all integers. */
 qb_status qb_costs_measure(qb_ctx *cx, qb_costs *costs, int32_t group, qb_dtype floats, int32_t way,
-                           const qb_step_times *integers, const qb_race_inputs *inputs);
+                           const qb_step_times *integers, const qb_timing_inputs *inputs);
 /* Seconds more than all integers. */
 double qb_costs_of(const qb_costs *costs, const bool *is_float);
 /* Noise power of what is in integers. */

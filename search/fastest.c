@@ -6,39 +6,40 @@
 #include "engine/backends.h"
 #include "search/costs.h"
 
-#define CLEARLY 0.99     /* what is proposed must take less than this share of all integers' time */
-#define RACE_SECONDS 0.4 /* for each engine */
+#define CLEARLY 0.99 /* what is proposed must take less than this share of all integers' time */
+#define TIMED_SECONDS 0.4 /* for each engine */
 enum { PROFILES = 7, ENTRIES = 16 };
 
-typedef struct entry {
+typedef struct candidate {
     qb_alternative a;
     qb_engine *engine;
     const char *name; /* how it was proposed */
-} entry;
+} candidate;
 
-typedef struct contest {
+typedef struct choice {
     const qb_space *space;
-    qb_race_inputs inputs;
+    qb_timing_inputs inputs;
     qb_step_times integers;
-    entry entry[ENTRIES];
+    candidate candidate[ENTRIES];
     int32_t n;
-} contest;
+} choice;
 
 /* Enters an engine, unless one like it is there or its backends cannot run it. `is_float`: copied;
  * NULL: `all` for each group. */
-static qb_status enter(qb_ctx *cx, contest *c, const char *name, qb_dtype floats,
-                       const bool *is_float, bool all, entry **out) {
+static qb_status enter(qb_ctx *cx, choice *c, const char *name, qb_dtype floats,
+                       const bool *is_float, bool all, candidate **out) {
     const size_t n = (size_t)c->space->n;
-    entry *e = &c->entry[c->n];
+    candidate *e = &c->candidate[c->n];
     *out = NULL;
     if (c->n == ENTRIES) return QB_OK;
     for (int32_t i = 0; is_float && i < c->n; i++) {
-        const qb_alternative *other = &c->entry[i].a;
+        const qb_alternative *other = &c->candidate[i].a;
         const bool alike = memcmp(other->is_float, is_float, n) == 0;
         if (alike && (other->floats == floats || qb_space_count_float(c->space, other) == 0))
             return QB_OK;
     }
-    *e = (entry){.name = name, .a = {.floats = floats, .is_float = qb_alloc(cx, n, sizeof(bool))}};
+    *e = (candidate){.name = name,
+                     .a = {.floats = floats, .is_float = qb_alloc(cx, n, sizeof(bool))}};
     if (!e->a.is_float) return cx->code;
     c->n++;
     for (size_t g = 0; g < n; g++) e->a.is_float[g] = is_float ? is_float[g] : all;
@@ -48,12 +49,12 @@ static qb_status enter(qb_ctx *cx, contest *c, const char *name, qb_dtype floats
 }
 
 /* Groups whose steps are faster in float, then all that the model says. */
-static qb_status propose(qb_ctx *cx, contest *c, qb_dtype floats, const qb_step_times *times) {
+static qb_status propose(qb_ctx *cx, choice *c, qb_dtype floats, const qb_step_times *times) {
     const int32_t n = c->space->n;
     const double rate = qb_costs_copy_rate(c->space, &c->integers);
     qb_costs costs = {0};
     qb_status status = QB_OK;
-    entry *ignored;
+    candidate *ignored;
     bool *is_float = qb_alloc(cx, (size_t)n, sizeof *is_float);
     if (!is_float) return cx->code;
     QB_GO(qb_costs_create(cx, c->space, &costs));
@@ -73,10 +74,10 @@ out:
     return status;
 }
 
-static qb_status of_floats(qb_ctx *cx, contest *c, qb_dtype floats) {
+static qb_status of_floats(qb_ctx *cx, choice *c, qb_dtype floats) {
     qb_step_times times = {0};
     qb_status status = QB_OK;
-    entry *all;
+    candidate *all;
     QB_GO(enter(cx, c, "all float", floats, NULL, true, &all));
     QB_GO(qb_step_times_measure(cx, all->engine, &c->inputs, PROFILES, &times));
     QB_GO(propose(cx, c, floats, &times));
@@ -85,51 +86,52 @@ out:
     return status;
 }
 
-/* The entry that takes the least time; the first one unless another is clearly faster. */
-static qb_status decide(qb_ctx *cx, contest *c, int32_t *winner) {
+/* The candidate that takes the least time; the first one unless another is clearly faster. */
+static qb_status decide(qb_ctx *cx, choice *c, int32_t *fastest) {
     const qb_engine *engines[ENTRIES];
-    qb_race_time times[ENTRIES];
-    for (int32_t i = 0; i < c->n; i++) engines[i] = c->entry[i].engine;
-    QB_TRY(qb_race(cx, engines, c->n, &c->inputs, RACE_SECONDS, times));
-    *winner = 0;
+    qb_interleaved_time times[ENTRIES];
+    for (int32_t i = 0; i < c->n; i++) engines[i] = c->candidate[i].engine;
+    QB_TRY(qb_time_interleaved(cx, engines, c->n, &c->inputs, TIMED_SECONDS, times));
+    *fastest = 0;
     for (int32_t i = 1; i < c->n; i++)
-        if (times[i].ratio < (*winner == 0 ? CLEARLY : times[*winner].ratio)) *winner = i;
+        if (times[i].ratio < (*fastest == 0 ? CLEARLY : times[*fastest].ratio)) *fastest = i;
     for (int32_t i = 0; i < c->n; i++)
-        qb_info(cx, "best: %s (%d of %d groups in %s): %.3f ms%s", c->entry[i].name,
-                (int)qb_space_count_float(c->space, &c->entry[i].a), (int)c->space->n,
-                qb_dtype_text(c->entry[i].a.floats), times[i].ms, i == *winner ? ", taken" : "");
+        qb_info(cx, "best: %s (%d of %d groups in %s): %.3f ms%s", c->candidate[i].name,
+                (int)qb_space_count_float(c->space, &c->candidate[i].a), (int)c->space->n,
+                qb_dtype_text(c->candidate[i].a.floats), times[i].ms,
+                i == *fastest ? ", taken" : "");
     return QB_OK;
 }
 
-static qb_status on_host(qb_ctx *cx, contest *c, int32_t *winner) {
-    entry *integers;
+static qb_status on_host(qb_ctx *cx, choice *c, int32_t *fastest) {
+    candidate *integers;
     QB_TRY(enter(cx, c, "all integers", QB_DTYPE_F32, NULL, false, &integers));
-    QB_TRY(qb_race_inputs_create(cx, integers->engine, &c->inputs));
+    QB_TRY(qb_timing_inputs_create(cx, integers->engine, &c->inputs));
     QB_TRY(qb_step_times_measure(cx, integers->engine, &c->inputs, PROFILES, &c->integers));
     QB_TRY(of_floats(cx, c, QB_DTYPE_F32));
     if (!qb_engine_no_bf16(c->space->spec.backends)) QB_TRY(of_floats(cx, c, QB_DTYPE_BF16));
-    return decide(cx, c, winner);
+    return decide(cx, c, fastest);
 }
 
 qb_status qb_fastest(qb_ctx *cx, const qb_space *space, qb_graph **graph, qb_dtype *floats) {
-    contest c = {.space = space};
+    choice c = {.space = space};
     qb_alternative integers = {.floats = QB_DTYPE_F16,
                                .is_float = qb_alloc(cx, (size_t)space->n, sizeof(bool))};
     const qb_alternative *taken = &integers;
-    int32_t winner = 0;
+    int32_t fastest = 0;
     qb_status status = integers.is_float ? QB_OK : cx->code;
     if (status == QB_OK && !qb_backends_name_device(space->spec.backends)) {
-        status = on_host(cx, &c, &winner);
-        taken = &c.entry[winner].a;
+        status = on_host(cx, &c, &fastest);
+        taken = &c.candidate[fastest].a;
     }
     if (status == QB_OK) status = qb_space_quantize(cx, space, taken, graph);
     if (status == QB_OK) *floats = taken->floats;
     for (int32_t i = 0; i < c.n; i++) {
-        qb_engine_free(c.entry[i].engine);
-        qb_free(c.entry[i].a.is_float);
+        qb_engine_free(c.candidate[i].engine);
+        qb_free(c.candidate[i].a.is_float);
     }
     qb_step_times_release(&c.integers);
-    qb_race_inputs_release(&c.inputs);
+    qb_timing_inputs_release(&c.inputs);
     qb_free(integers.is_float);
     return status;
 }

@@ -6,11 +6,11 @@
 #include "base/log.h"
 #include "search/costs.h"
 
-#define RACE_SECONDS 0.5 /* for each engine */
-#define SLACK 1.03       /* what the model puts at most so far above a limit is looked at */
+#define TIMED_SECONDS 0.5 /* for each engine */
+#define SLACK 1.03        /* what the model puts at most so far above a limit is looked at */
 enum {
-    RACERS = 8, /* engines of one race, beside the one of all integers */
-    SPREAD = 8, /* alternatives of a round that spread over the front */
+    TIMED_TOGETHER = 8, /* engines, beside the one of all integers */
+    SPREAD = 8,         /* alternatives of a round that spread over the front */
     ROUNDS = 6,
     WEIGHTS = 61, /* of noise against time */
     PAIRED = 5,   /* groups with the most noise, whose pairs are measured */
@@ -25,7 +25,7 @@ typedef struct searcher {
     qb_search *out;
     const qb_space *space;
     qb_engine *integers;
-    qb_race_inputs inputs;
+    qb_timing_inputs inputs;
     qb_step_times steps; /* of the engine that is all integers */
     qb_costs *costs;     /* [n_floats] */
     qb_noise noise;
@@ -103,19 +103,19 @@ static bool find_time(const searcher *s, const char *key, qb_search_time *out) {
     return true;
 }
 
-static qb_status keep_time(qb_ctx *cx, const searcher *s, const char *key, const qb_race_time *t,
-                           double base_ms) {
+static qb_status keep_time(qb_ctx *cx, const searcher *s, const char *key,
+                           const qb_interleaved_time *t, double base_ms) {
     return qb_journal_add(cx, s->o->journal, "time", key,
                           json_pack("{s:f, s:f, s:f, s:f}", "ms", base_ms * t->ratio, "ratio",
                                     t->ratio, "low", t->range.lo, "high", t->range.hi));
 }
 
 /* Milliseconds are those of all integers as they were measured first, times the ratio: what else
- * goes on at a time moves one race against another. */
-static qb_status race(qb_ctx *cx, searcher *s, qb_search_point *const *points, int32_t n) {
-    const qb_engine *engines[RACERS + 1] = {s->integers};
-    qb_engine *own[RACERS] = {NULL};
-    qb_race_time times[RACERS + 1];
+ * goes on at a time moves one group of them against another. */
+static qb_status time_together(qb_ctx *cx, searcher *s, qb_search_point *const *points, int32_t n) {
+    const qb_engine *engines[TIMED_TOGETHER + 1] = {s->integers};
+    qb_engine *own[TIMED_TOGETHER] = {NULL};
+    qb_interleaved_time times[TIMED_TOGETHER + 1];
     qb_search_time base;
     qb_status status = QB_OK;
     qb_alternative integers = {.floats = QB_DTYPE_F32};
@@ -127,7 +127,7 @@ static qb_status race(qb_ctx *cx, searcher *s, qb_search_point *const *points, i
         QB_GO(qb_space_build(cx, s->space, &points[i]->a, &own[i]));
         engines[i + 1] = own[i];
     }
-    QB_GO(qb_race(cx, engines, n + 1, &s->inputs, RACE_SECONDS, times));
+    QB_GO(qb_time_interleaved(cx, engines, n + 1, &s->inputs, TIMED_SECONDS, times));
     if (!find_time(s, key, &base)) QB_GO(keep_time(cx, s, key, &times[0], times[0].ms));
     if (!find_time(s, key, &base)) QB_GO(qb_fail(cx, QB_STATUS_INTERNAL, "a time is lost"));
     for (int32_t i = 0; i < n; i++)
@@ -141,7 +141,7 @@ out:
 }
 
 static qb_status time_points(qb_ctx *cx, searcher *s, qb_search_point *first, int32_t n) {
-    qb_search_point *left[RACERS];
+    qb_search_point *left[TIMED_TOGETHER];
     int32_t n_left = 0;
     qb_progress progress;
     qb_progress_begin(cx, &progress, "latency", "engines", n);
@@ -150,8 +150,8 @@ static qb_status time_points(qb_ctx *cx, searcher *s, qb_search_point *first, in
             qb_progress_step(&progress, 1);
         else
             left[n_left++] = &first[i];
-        if (n_left == 0 || (n_left < RACERS && i + 1 < n)) continue;
-        QB_TRY(race(cx, s, left, n_left));
+        if (n_left == 0 || (n_left < TIMED_TOGETHER && i + 1 < n)) continue;
+        QB_TRY(time_together(cx, s, left, n_left));
         for (int32_t k = 0; k < n_left; k++) find_time(s, left[k]->key, &left[k]->time);
         qb_progress_step(&progress, n_left);
         n_left = 0;
@@ -303,7 +303,7 @@ static void share_noise(searcher *s) {
 /* ---- pairs ----------------------------------------------------------------------------------- */
 
 /* The groups with the most noise. */
-static int32_t loudest(const searcher *s, int32_t *out) {
+static int32_t noisiest(const searcher *s, int32_t *out) {
     int32_t n = 0;
     for (; n < PAIRED && n < s->space->n; n++) {
         int32_t most = -1;
@@ -321,7 +321,7 @@ static int32_t loudest(const searcher *s, int32_t *out) {
 static qb_status score_pairs(qb_ctx *cx, searcher *s) {
     enum { MOST = PAIRED * (PAIRED - 1) / 2 };
     int32_t group[PAIRED], n = 0;
-    const int32_t n_groups = loudest(s, group);
+    const int32_t n_groups = noisiest(s, group);
     qb_alternative both[MOST] = {{0}};
     const qb_alternative *list[MOST];
     qb_search_score score[MOST];
@@ -554,7 +554,7 @@ static qb_status start(qb_ctx *cx, searcher *s) {
     QB_TRY(qb_search_recall_data(cx, s->o->journal, s->out));
     QB_TRY(copy_of(cx, s, &(qb_alternative){.floats = s->o->floats[0]}, &integers));
     qb_status status = qb_space_build(cx, s->space, &integers, &s->integers);
-    if (status == QB_OK) status = qb_race_inputs_create(cx, s->integers, &s->inputs);
+    if (status == QB_OK) status = qb_timing_inputs_create(cx, s->integers, &s->inputs);
     if (status == QB_OK)
         status = qb_step_times_measure(cx, s->integers, &s->inputs, 2 * PROFILES, &s->steps);
     for (integers.way = 0; integers.way < s->space->n_ways && status == QB_OK; integers.way++)
@@ -621,7 +621,7 @@ qb_status qb_search_run(qb_ctx *cx, const qb_search_options *o, qb_search *out) 
     qb_free(s.noise.of);
     qb_free(s.noise.pair);
     qb_step_times_release(&s.steps);
-    qb_race_inputs_release(&s.inputs);
+    qb_timing_inputs_release(&s.inputs);
     qb_engine_free(s.integers);
     if (status != QB_OK) qb_search_release(out);
     return status;

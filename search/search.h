@@ -2,8 +2,9 @@
  *
  * Each group alone back in float, and each group alone in integers, tell what its quantization
  * costs; profiles of engines tell what its float form costs in time. A model of both proposes
- * alternatives, which are built and measured, accuracy over all samples and latency in a race; what
- * is measured corrects the model, which proposes again. Every point of the front is measured.
+ * alternatives, which are built and measured, accuracy over all samples and latency in alternating
+ * runs; what is measured corrects the model, which proposes again. Every point of the front is
+ * measured.
  *
  * All that was measured is kept in a journal (search/journal.h). Accuracy does not depend on
  * threads or on what was measured together; a search that goes on from its journal takes the way

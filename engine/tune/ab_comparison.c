@@ -7,7 +7,7 @@
 #include "base/sort.h"
 #include "engine/tune/tune_internal.h"
 
-enum { ROUNDS = 21, SAMPLES = 3, NOISE = 4096 };
+enum { ROUNDS = 21, SAMPLES = 3 };
 
 static double median(double *ms, size_t n) {
     qb_sort_doubles(ms, n);
@@ -22,16 +22,6 @@ typedef struct side {
     void **inputs, **outputs; /* none of these is wanted */
 } side;
 
-/* Single floats are noise, for a processor takes less power, and runs faster, where most bits stay
- * 0. What else there is may be an index: 0. */
-static void add_noise(const qb_desc *d, float *to) {
-    qb_rng rng;
-    if (d->dtype != QB_DTYPE_F32) return;
-    qb_rng_seed(&rng, 1);
-    for (int64_t i = 0, n = qb_shape_count(&d->shape); i < n; i++)
-        to[i] = i < NOISE ? (float)qb_rng_normal(&rng) : to[i - NOISE];
-}
-
 /* An engine at the start, with inputs that stay for as long as it is replayed: steps of the
  * processor read them where they are. Noise that a model does not take, for it makes indices of
  * floats, becomes zeros. */
@@ -41,9 +31,11 @@ static qb_status start(qb_ctx *cx, const qb_engine *e, side *out) {
     out->outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *out->outputs);
     if (!out->inputs || !out->outputs) return cx->code;
     for (int32_t i = 0; i < e->n_inputs; i++) {
-        out->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(&e->inputs[i].desc));
+        const qb_desc *d = &e->inputs[i].desc;
+        out->inputs[i] = qb_alloc(cx, 1, qb_desc_bytes(d));
         if (!out->inputs[i]) return cx->code;
-        add_noise(&e->inputs[i].desc, out->inputs[i]);
+        if (d->dtype == QB_DTYPE_F32) /* what else there is may be an index: 0 */
+            qb_rng_timing_noise(out->inputs[i], qb_shape_count(&d->shape));
     }
     QB_TRY(qb_context_create(cx, e, &out->context));
     const void *const *inputs = (const void *const *)out->inputs;

@@ -10,7 +10,7 @@
 #include "kernels/cuda/common/code.h"
 #include "qb_test.h"
 
-#define CASES 260
+#define CASES 400
 #define MAX_TACTICS 64
 #define CUDNN_CASES 9
 

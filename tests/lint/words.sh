@@ -18,9 +18,11 @@ turned      kernels,engine,graph                  transposed
 crew        calib,eval,stream,engine              workers
 kitchen     calib,eval,stream,engine              evaluation_set
 contender   calib,eval,engine,kernels             candidate
-duel        eval,engine                           A/B comparison
-rival       eval,engine                           candidate
-lineup      eval,engine                           candidates
+duel        eval,engine,search                    A/B comparison
+race        eval,engine,search,quant              A/B comparison, interleaved
+contest     eval,engine,search,quant              choice
+rival       eval,engine,search                    candidate
+lineup      eval,engine,search                    candidates
 why_not     kernels,engine,graph                  fallback_reason, unsupported_reason
 why_half    kernels,engine,graph                  f16_reason
 '

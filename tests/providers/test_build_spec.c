@@ -83,13 +83,14 @@ static const option options[] = {
     {"devices", "--devices=1", ON_GPU, on_second, ""},
     {"device", "--device=1", ON_GPU, on_second, ""},
     {"timingCacheFile", "--timingCacheFile=", NULL, with_cache, ""},
-    {"no-mixing", "--no-mixing", NULL, unmixed, ""},
+    {"no-mixing", "--no-mixing", NULL, unmixed, /* a search decides each group's precision itself */
+     "calibrate compare build bench inspect run data doctor"},
     {"tacticSources", "--tacticSources=-CUDNN", NULL, without_cudnn, ""},
     {"memPoolSize", "--memPoolSize=workspace:1G", NULL, limited, ""},
     {"time-tactics", "--time-tactics", NULL, timed, ""},
     {"no-check", "--no-check", NULL, unchecked, "build bench compare run"},
-    {"precision", "--precision=fp16", ON_GPU, in_f16, ""},
-    {"precision", "--precision=tf32", ON_GPU, in_tf32, ""},
+    {"precision", "--precision=fp16", ON_GPU, in_f16, "build bench inspect"},
+    {"precision", "--precision=tf32", ON_GPU, in_tf32, "build bench inspect"},
     {"fp16", "--fp16", ON_GPU, in_f16, ""},
     {"maxShapes", "--maxShapes=image:3x3x8x8", NULL, in_profiles, ""},
     {"threads", "--threads=1", NULL, in_one_thread, "build bench inspect"},
@@ -110,6 +111,7 @@ static const struct {
     {"inspect", {NULL}},
     {"data doctor", {images}},
     {"run", {"fp32", "int8", "--force"}},
+    {"search", {"--data", images, "--max-drop=100", "--time-budget=1", "--no-figures"}},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 /* Those that open a project and build none. */

@@ -1,4 +1,4 @@
-#include "search/race.h"
+#include "search/interleaved.h"
 
 #include <math.h>
 #include <string.h>
@@ -9,52 +9,44 @@
 #include "eval/bench.h"
 #include "eval/stats.h"
 
-enum { ROUNDS = 15, NOISE = 4096 };
+enum { ROUNDS = 15 };
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-/* Zeros would be faster: a processor takes less power where most bits stay 0. */
-static void add_noise(const qb_desc *desc, float *to) {
-    qb_rng rng;
-    if (desc->dtype != QB_DTYPE_F32) return;
-    qb_rng_seed(&rng, 1);
-    for (int64_t i = 0, n = qb_shape_count(&desc->shape); i < n; i++)
-        to[i] = i < NOISE ? (float)qb_rng_normal(&rng) : to[i - NOISE];
-}
-
-qb_status qb_race_inputs_create(qb_ctx *cx, const qb_engine *engine, qb_race_inputs *out) {
-    qb_race_inputs in = {.n = qb_engine_n_inputs(engine)};
+qb_status qb_timing_inputs_create(qb_ctx *cx, const qb_engine *engine, qb_timing_inputs *out) {
+    qb_timing_inputs in = {.n = qb_engine_n_inputs(engine)};
     in.data = qb_alloc(cx, (size_t)in.n, sizeof *in.data);
     for (int32_t i = 0; in.data && i < in.n; i++) {
         const qb_desc *desc = qb_engine_input(engine, i);
         in.data[i] = qb_alloc_aligned(cx, 1, qb_desc_bytes(desc) + 1);
         if (!in.data[i]) {
-            qb_race_inputs_release(&in);
+            qb_timing_inputs_release(&in);
             return cx->code;
         }
         memset(in.data[i], 0, qb_desc_bytes(desc));
-        add_noise(desc, in.data[i]);
+        if (desc->dtype == QB_DTYPE_F32)
+            qb_rng_timing_noise(in.data[i], qb_shape_count(&desc->shape));
     }
     *out = in;
     return in.data ? QB_OK : cx->code;
 }
 
-void qb_race_inputs_release(qb_race_inputs *inputs) {
+void qb_timing_inputs_release(qb_timing_inputs *inputs) {
     for (int32_t i = 0; inputs->data && i < inputs->n; i++) qb_free(inputs->data[i]);
     qb_free(inputs->data);
-    *inputs = (qb_race_inputs){0};
+    *inputs = (qb_timing_inputs){0};
 }
 
-/* ---- the race -------------------------------------------------------------------------------- */
+/* ---- rounds ---------------------------------------------------------------------------------- */
 
-typedef struct runner {
+typedef struct timed {
     const qb_engine *engine;
     qb_context *context;
     void **outputs;
     double least[ROUNDS]; /* milliseconds */
-} runner;
+} timed;
 
-static qb_status start(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs *in, runner *r) {
+static qb_status start(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *in, timed *r) {
     r->engine = engine;
     r->outputs = qb_outputs_new(cx, engine);
     if (!r->outputs) return cx->code;
@@ -62,12 +54,12 @@ static qb_status start(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs
     return qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs);
 }
 
-static void stop(runner *r) {
+static void stop(timed *r) {
     qb_context_free(r->context);
     if (r->engine) qb_outputs_free(r->engine, r->outputs);
 }
 
-static qb_status run_once(qb_ctx *cx, runner *r, const qb_race_inputs *in, double *ms) {
+static qb_status run_once(qb_ctx *cx, timed *r, const qb_timing_inputs *in, double *ms) {
     if (qb_engine_device(r->engine)) return qb_context_replay(cx, r->context, 1, ms);
     const double began = qb_now();
     QB_TRY(qb_context_run(cx, r->context, (const void *const *)in->data, r->outputs));
@@ -76,7 +68,7 @@ static qb_status run_once(qb_ctx *cx, runner *r, const qb_race_inputs *in, doubl
 }
 
 /* At least two runs: the first one finds the caches as another engine left them. */
-static qb_status slice(qb_ctx *cx, runner *r, const qb_race_inputs *in, double seconds,
+static qb_status slice(qb_ctx *cx, timed *r, const qb_timing_inputs *in, double seconds,
                        double *least) {
     double spent = 0, ms;
     *least = INFINITY;
@@ -109,7 +101,7 @@ static qb_interval interval_of(const double *ratio) {
     return qb_bootstrap_interval(draws);
 }
 
-static void judge(const runner *all, int32_t n, qb_race_time *out) {
+static void summarize(const timed *all, int32_t n, qb_interleaved_time *out) {
     const double first = median(all[0].least, NULL, ROUNDS);
     for (int32_t i = 0; i < n; i++) {
         double ratio[ROUNDS];
@@ -120,16 +112,17 @@ static void judge(const runner *all, int32_t n, qb_race_time *out) {
     }
 }
 
-qb_status qb_race(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
-                  const qb_race_inputs *inputs, double seconds, qb_race_time *out) {
+qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
+                              const qb_timing_inputs *inputs, double seconds,
+                              qb_interleaved_time *out) {
     qb_status status = QB_OK;
-    runner *all = qb_alloc(cx, (size_t)n, sizeof *all);
+    timed *all = qb_alloc(cx, (size_t)n, sizeof *all);
     if (!all) return cx->code;
     for (int32_t i = 0; i < n; i++) QB_GO(start(cx, engines[i], inputs, &all[i]));
     for (int k = 0; k < ROUNDS; k++)
         for (int32_t i = 0; i < n; i++)
             QB_GO(slice(cx, &all[i], inputs, seconds / ROUNDS, &all[i].least[k]));
-    judge(all, n, out);
+    summarize(all, n, out);
 out:
     for (int32_t i = 0; i < n; i++) stop(&all[i]);
     qb_free(all);
@@ -153,7 +146,7 @@ static qb_status name_steps(qb_ctx *cx, const qb_engine *engine, qb_step_times *
     return QB_OK;
 }
 
-static qb_status profile(qb_ctx *cx, runner *r, const qb_race_inputs *in, int32_t runs,
+static qb_status profile(qb_ctx *cx, timed *r, const qb_timing_inputs *in, int32_t runs,
                          double *seconds, qb_step_times *times) {
     for (int32_t k = 0; k < runs; k++) {
         memset(seconds, 0, (size_t)times->n * sizeof *seconds);
@@ -166,11 +159,11 @@ static qb_status profile(qb_ctx *cx, runner *r, const qb_race_inputs *in, int32_
     return QB_OK;
 }
 
-qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs *inputs,
+qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *inputs,
                                 int32_t runs, qb_step_times *out) {
     qb_step_times times = {.n = qb_engine_n_steps(engine)};
     qb_status status = QB_OK;
-    runner r = {0};
+    timed r = {0};
     double *seconds = qb_alloc(cx, (size_t)times.n, sizeof *seconds);
     times.step = qb_alloc(cx, (size_t)times.n, sizeof *times.step);
     if (!times.step || !seconds) QB_GO(cx->code);

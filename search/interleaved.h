@@ -1,7 +1,7 @@
 /* How long several engines take against each other: rounds in which each runs for a slice of time,
  * so that what else goes on meets all of them, and ratios within a round. */
-#ifndef QB_SEARCH_RACE_H
-#define QB_SEARCH_RACE_H
+#ifndef QB_SEARCH_INTERLEAVED_H
+#define QB_SEARCH_INTERLEAVED_H
 
 #include "engine/engine.h"
 #include "eval/run.h"
@@ -11,24 +11,25 @@ extern "C" {
 #endif
 
 /* Inputs for engines of one shape: noise, or indices of 0. */
-typedef struct qb_race_inputs {
+typedef struct qb_timing_inputs {
     int32_t n;
     void **data;
-} qb_race_inputs;
-qb_status qb_race_inputs_create(qb_ctx *cx, const qb_engine *engine, qb_race_inputs *out);
-void qb_race_inputs_release(qb_race_inputs *inputs); /* accepts zeroed */
+} qb_timing_inputs;
+qb_status qb_timing_inputs_create(qb_ctx *cx, const qb_engine *engine, qb_timing_inputs *out);
+void qb_timing_inputs_release(qb_timing_inputs *inputs); /* accepts zeroed */
 
 /* What one engine took. */
-typedef struct qb_race_time {
+typedef struct qb_interleaved_time {
     double ms;    /* the first engine's median over rounds of a round's least run, times ratio */
     double ratio; /* median over rounds of its least run over the first engine's; 1 for that */
     qb_interval range; /* 95 % interval of the ratio by a bootstrap over rounds */
-} qb_race_time;
+} qb_interleaved_time;
 
 /* Runs n engines for about `seconds` each. The device's engines by its clock. Cancelled: an error.
  */
-qb_status qb_race(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
-                  const qb_race_inputs *inputs, double seconds, qb_race_time *out);
+qb_status qb_time_interleaved(qb_ctx *cx, const qb_engine *const *engines, int32_t n,
+                              const qb_timing_inputs *inputs, double seconds,
+                              qb_interleaved_time *out);
 
 /* One step of an engine and the least time that it took. */
 typedef struct qb_step_time {
@@ -42,7 +43,7 @@ typedef struct qb_step_times {
     qb_step_time *step;
 } qb_step_times;
 /* Profiles an engine in `runs` runs. */
-qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_race_inputs *inputs,
+qb_status qb_step_times_measure(qb_ctx *cx, const qb_engine *engine, const qb_timing_inputs *inputs,
                                 int32_t runs, qb_step_times *out);
 void qb_step_times_release(qb_step_times *times); /* accepts zeroed */
 /* Seconds that `other` takes more than `base`, from the steps that only one of them has: those
