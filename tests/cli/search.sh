@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # qbench search: the front of accuracy and latency over precisions of groups, its files, and that an
 # interrupted search goes on where it was.
-# ctest-timeout: 400, ctest-cost: 60
+# ctest-timeout: 400, ctest-cost: 100, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 schemas=$1/docs/formats/schema
 
