@@ -9,6 +9,7 @@
 #include "graph/graph.h"
 
 #define NO_MIXED_PRECISION "--no-mixing"
+#define RECOVERED "recovered.calib.h5"
 #define RECORD_MAX ((size_t)1 << 20)
 
 /* ---- stages ---- */
@@ -59,10 +60,20 @@ static qb_status add_precision(qb_ctx *cx, qb_hasher *hasher, const char *text) 
     return status;
 }
 
+static qb_status add_artifact(qb_ctx *cx, qb_hasher *hasher, const qb_project *p,
+                              const char *suffix) {
+    char *path = qb_project_artifact(cx, p, suffix);
+    if (!path) return cx->code;
+    const qb_status status =
+        qb_path_exists(path) ? qb_fingerprint_content(cx, hasher, path) : QB_OK;
+    qb_free(path);
+    return status;
+}
+
 static qb_status add_inputs(const qb_flow *f, const qb_flow_stage *s, qb_hasher *hasher) {
     qb_ctx *cx = f->cx;
     const qb_project *p = f->project;
-    char *sidecar = NULL, *calibration = NULL;
+    char *sidecar = NULL;
     qb_status status = QB_OK;
     qb_hasher_string(hasher, QB_VERSION);
     qb_hasher_string(hasher, s->command);
@@ -89,13 +100,11 @@ static qb_status add_inputs(const qb_flow *f, const qb_flow_stage *s, qb_hasher 
             QB_GO(add_precision(cx, hasher, f->precisions->item[i]));
     }
     if (s->calibration) {
-        calibration = qb_project_artifact(cx, p, qb_flow_stages[0].suffix);
-        if (!calibration) QB_GO(cx->code);
-        if (qb_path_exists(calibration)) QB_GO(qb_fingerprint_content(cx, hasher, calibration));
+        QB_GO(add_artifact(cx, hasher, p, qb_flow_stages[0].suffix));
+        QB_GO(add_artifact(cx, hasher, p, RECOVERED)); /* it names the model that it belongs to */
     }
 out:
     qb_free(sidecar);
-    qb_free(calibration);
     return status;
 }
 

@@ -39,6 +39,16 @@ same_bytes first.onnx model.recovered.onnx
 same_bytes first.h5 model.recovered.calib.h5
 expect 0 python3 -c "import json; r = json.load(open('calibrate.json'))['recovery']; assert r['steps'] and r['layers']"
 
+# `run` compares again when it was recovered again.
+printf 'compare: {duration: 0.01}\n' >>qbench.yaml
+run=("$QBENCH" run fp32 int8:minmax+recover)
+expect 0 "${run[@]}"
+expect 0 "${run[@]}"
+complains 'compare: up to date'
+expect 0 "$QBENCH" calibrate --method minmax --recover=bias
+expect 0 "${run[@]}" --dry-run
+complains 'compare: would run'
+
 # Of another model: refused. (An empty message merged into the graph: other bytes, the same model.)
 mv model.onnx other.onnx
 { cat other.onnx; printf '\x3a\x00'; } >model.onnx
