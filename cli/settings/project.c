@@ -98,6 +98,11 @@ static qb_status bad_word(qb_ctx *cx, const qb_project *p, const char *key, cons
 
 /* ---- model ---- */
 
+/* Models that qbench writes beside the one that they are made of. */
+static bool is_made_here(const char *name) {
+    return qb_has_suffix(name, ".qdq.onnx") || qb_has_suffix(name, ".recovered.onnx");
+}
+
 /* The only .onnx of the current folder that is not a product of ours. */
 static qb_status find_model(qb_ctx *cx, qb_project *p) {
     DIR *folder = opendir(".");
@@ -105,8 +110,7 @@ static qb_status find_model(qb_ctx *cx, qb_project *p) {
     qb_status status = QB_OK;
     const struct dirent *entry;
     while (status == QB_OK && (entry = readdir(folder)) != NULL) {
-        if (!qb_has_suffix(entry->d_name, ".onnx") || qb_has_suffix(entry->d_name, ".qdq.onnx"))
-            continue;
+        if (!qb_has_suffix(entry->d_name, ".onnx") || is_made_here(entry->d_name)) continue;
         if (p->model)
             status =
                 qb_fail(cx, QB_STATUS_USAGE, "several models here (%s, %s): name one with --model",

@@ -39,6 +39,12 @@ same_bytes first.onnx model.recovered.onnx
 same_bytes first.h5 model.recovered.calib.h5
 expect 0 python3 -c "import json; r = json.load(open('calibrate.json'))['recovery']; assert r['steps'] and r['layers']"
 
+# The recovered model is none of those to choose from.
+mkdir alone && cp model.onnx model.json model.recovered.onnx model.recovered.calib.h5 model.calib.h5 alone
+cd alone || exit 1
+expect 0 "$QBENCH" build --precision int8:minmax+recover
+cd .. || exit 1
+
 # `run` compares again when it was recovered again.
 printf 'compare: {duration: 0.01}\n' >>qbench.yaml
 run=("$QBENCH" run fp32 int8:minmax+recover)
