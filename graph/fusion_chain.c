@@ -5,18 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/fusion.h"
-#include "graph/rewrite_internal.h"
-
-typedef struct chainer {
-    qb_ctx *cx;
-    const qb_graph *graph;
-    qb_groups *groups;
-    qb_uses uses;
-    int32_t *maker; /* [n_values] group whose result it is; -1 */
-    qb_chain_filter accept;
-    const void *user;
-} chainer;
+#include "graph/fusion_backwards.h"
 
 /* --- which operators -------------------------------------------------------------------------- */
 
@@ -61,7 +50,7 @@ static qb_function function_of(const qb_graph *graph, const qb_node *node) {
     return f;
 }
 
-static bool is_link(const chainer *c, const qb_group *group) {
+static bool is_link(const qb_fusing *c, const qb_group *group) {
     if (group->kind != QB_KIND_NODE && group->kind != QB_KIND_BINARY &&
         group->kind != QB_KIND_UNARY)
         return false;
@@ -208,7 +197,7 @@ static bool has_node(const qb_group *group, int32_t node) {
 }
 
 /* Is the value made for the chain alone, in the shape of its result? */
-static bool joins(const chainer *c, const qb_group *chain, int32_t value) {
+static bool joins(const qb_fusing *c, const qb_group *chain, int32_t value) {
     const qb_graph *graph = c->graph;
     const qb_value *v = &graph->values[value];
     if (c->maker[value] < 0 || v->kept || !is_number(v) || qb_graph_is_output(graph, value) ||
@@ -238,7 +227,7 @@ typedef struct growth {
 } growth;
 
 /* One more group in the chain; false: there is none. */
-static bool grow(const chainer *c, pattern *d, growth *g) {
+static bool grow(const qb_fusing *c, pattern *d, growth *g) {
     for (int32_t i = 0; i < d->chain.n_in; i++) {
         qb_group joined;
         pattern longer;
@@ -256,14 +245,14 @@ static bool grow(const chainer *c, pattern *d, growth *g) {
 }
 
 /* All that is computed of one 8-bit value is a table of 256 results, however long it is. */
-static bool is_table(const chainer *c, const pattern *d) {
+static bool is_table(const qb_fusing *c, const pattern *d) {
     const qb_value *x = &c->graph->values[d->in[0]], *y = &c->graph->values[d->group.out];
     return d->chain.n_in == 1 && x->q.n == 1 && is_float(x) && is_number(y) &&
            qb_shape_equal(&x->shape, &y->shape);
 }
 
 /* As long as it gets; but a table stays one. False: it is the group alone. */
-static bool grow_all(chainer *c, pattern *d) {
+static bool grow_all(qb_fusing *c, pattern *d) {
     growth g = {0};
     int32_t taken = 0;
     pattern longer = *d;
@@ -279,7 +268,7 @@ static bool grow_all(chainer *c, pattern *d) {
     return taken > 0;
 }
 
-static bool accepted(const chainer *c, const pattern *d) {
+static bool accepted(const qb_fusing *c, const pattern *d) {
     qb_desc in[QB_CHAIN_INPUTS];
     qb_problem p = {.kind = QB_KIND_CHAIN, .n_in = d->chain.n_in, .in = in, .chain = &d->chain};
     for (int32_t i = 0; i <= p.n_in; i++) {
@@ -290,7 +279,7 @@ static bool accepted(const chainer *c, const pattern *d) {
     return c->accept(c->user, &p);
 }
 
-static qb_status commit(chainer *c, const pattern *d, qb_group *group) {
+static qb_status commit(qb_fusing *c, const pattern *d, qb_group *group) {
     qb_arena *arena = c->groups->arena;
     int32_t *in = qb_arena_alloc(c->cx, arena, QB_CHAIN_INPUTS, sizeof *in);
     qb_chain *chain = qb_arena_alloc(c->cx, arena, 1, sizeof *chain);
@@ -306,7 +295,7 @@ static qb_status commit(chainer *c, const pattern *d, qb_group *group) {
     return QB_OK;
 }
 
-static qb_status make_chain(chainer *c, int32_t g) {
+static qb_status make_chain(qb_fusing *c, int32_t g) {
     qb_group *group = &c->groups->group[g];
     pattern d;
     if (!is_link(c, group) || !compile(c->graph, group, &d) || !accepted(c, &d)) return QB_OK;
@@ -315,27 +304,8 @@ static qb_status make_chain(chainer *c, int32_t g) {
     return commit(c, &d, group);
 }
 
-static qb_status open_chainer(chainer *c) {
-    const qb_graph *graph = c->graph;
-    QB_TRY(qb_uses_build(c->cx, graph, &c->uses));
-    c->maker = qb_alloc(c->cx, (size_t)graph->n_values + 1, sizeof *c->maker);
-    if (!c->maker) return c->cx->code;
-    for (int32_t v = 0; v < graph->n_values; v++) c->maker[v] = -1;
-    for (int32_t g = 0; g < c->groups->n; g++)
-        if (c->groups->group[g].out >= 0) c->maker[c->groups->group[g].out] = g;
-    return QB_OK;
-}
-
 qb_status qb_fuse_chains(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept,
                          const void *user, qb_groups *groups) {
-    chainer c = {.cx = cx, .graph = graph, .groups = groups, .accept = accept, .user = user};
-    qb_status status = open_chainer(&c);
-    int32_t n = 0;
-    for (int32_t g = groups->n - 1; g >= 0 && status == QB_OK; g--) status = make_chain(&c, g);
-    for (int32_t g = 0; g < groups->n; g++)
-        if (groups->group[g].n_nodes > 0) groups->group[n++] = groups->group[g];
-    groups->n = n;
-    qb_free(c.maker);
-    qb_uses_release(&c.uses);
-    return status;
+    qb_fusing f = {.cx = cx, .graph = graph, .groups = groups, .accept = accept, .user = user};
+    return qb_fuse_backwards(&f, make_chain);
 }

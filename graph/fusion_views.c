@@ -1,19 +1,8 @@
 /* Operators that only move elements, one after the other, as one copy: Reshape, Transpose and
  * Reshape of a channel shuffle or a window partition are one pass over memory, and so may be any
  * other row of them. */
-#include "graph/fusion.h"
-#include "graph/rewrite_internal.h"
+#include "graph/fusion_backwards.h"
 #include "kernels/strided.h"
-
-typedef struct mover {
-    qb_ctx *cx;
-    const qb_graph *graph;
-    qb_groups *groups;
-    qb_uses uses;
-    int32_t *maker; /* [n_values] group whose result it is; -1 */
-    qb_chain_filter accept;
-    const void *user;
-} mover;
 
 bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *out) {
     const qb_node *node = group->n_nodes == 1 ? &graph->nodes[group->node[0]] : NULL;
@@ -36,7 +25,7 @@ bool qb_group_strided(const qb_graph *graph, const qb_group *group, qb_strided *
 }
 
 /* The group that makes the value for this one reader alone; NULL: none. */
-static qb_group *maker_of(const mover *m, int32_t value) {
+static qb_group *maker_of(const qb_fusing *m, int32_t value) {
     const qb_value *v = &m->graph->values[value];
     if (m->maker[value] < 0 || v->kept || qb_graph_is_output(m->graph, value) ||
         m->uses.n_users[value] != 1)
@@ -44,7 +33,7 @@ static qb_group *maker_of(const mover *m, int32_t value) {
     return &m->groups->group[m->maker[value]];
 }
 
-static bool accepted(const mover *m, int32_t from, int32_t to, const qb_strided *strided) {
+static bool accepted(const qb_fusing *m, int32_t from, int32_t to, const qb_strided *strided) {
     const qb_value *x = &m->graph->values[from], *y = &m->graph->values[to];
     const qb_desc in = {.dtype = x->dtype, .shape = x->shape, .q = x->q};
     qb_problem p = {.kind = QB_KIND_STRIDED_COPY, .n_in = 1, .in = &in, .strided = *strided};
@@ -60,7 +49,7 @@ typedef struct row {
     bool copies; /* one of them is no view */
 } row;
 
-static bool add(const mover *m, qb_group *group, const qb_strided *strided, row *r) {
+static bool add(const qb_fusing *m, qb_group *group, const qb_strided *strided, row *r) {
     const qb_node *node = &m->graph->nodes[group->node[0]];
     if (r->n == QB_GROUP_NODES) return false;
     r->group[r->n++] = group;
@@ -70,7 +59,7 @@ static bool add(const mover *m, qb_group *group, const qb_strided *strided, row 
     return true;
 }
 
-static qb_status commit(mover *m, const row *r) {
+static qb_status commit(qb_fusing *m, const row *r) {
     qb_group *to = r->group[0];
     int32_t *in = qb_arena_alloc(m->cx, m->groups->arena, 1, sizeof *in);
     qb_strided *kept = qb_arena_alloc(m->cx, m->groups->arena, 1, sizeof *kept);
@@ -92,7 +81,7 @@ static qb_status commit(mover *m, const row *r) {
 }
 
 /* From the last one backwards, for as long as all are one copy. */
-static qb_status join(mover *m, int32_t g) {
+static qb_status fuse_moves(qb_fusing *m, int32_t g) {
     qb_group *group = &m->groups->group[g];
     row r = {0};
     qb_strided one;
@@ -110,19 +99,6 @@ static qb_status join(mover *m, int32_t g) {
 
 qb_status qb_fuse_views(qb_ctx *cx, const qb_graph *graph, qb_chain_filter accept, const void *user,
                         qb_groups *groups) {
-    mover m = {.cx = cx, .graph = graph, .groups = groups, .accept = accept, .user = user};
-    qb_status status = qb_uses_build(cx, graph, &m.uses);
-    int32_t n = 0;
-    m.maker = qb_alloc(cx, (size_t)graph->n_values + 1, sizeof *m.maker);
-    if (!m.maker && status == QB_OK) status = cx->code;
-    for (int32_t v = 0; m.maker && v < graph->n_values; v++) m.maker[v] = -1;
-    for (int32_t g = 0; m.maker && g < groups->n; g++)
-        if (groups->group[g].out >= 0) m.maker[groups->group[g].out] = g;
-    for (int32_t g = groups->n - 1; g >= 0 && status == QB_OK; g--) status = join(&m, g);
-    for (int32_t g = 0; g < groups->n; g++)
-        if (groups->group[g].n_nodes > 0) groups->group[n++] = groups->group[g];
-    groups->n = n;
-    qb_free(m.maker);
-    qb_uses_release(&m.uses);
-    return status;
+    qb_fusing f = {.cx = cx, .graph = graph, .groups = groups, .accept = accept, .user = user};
+    return qb_fuse_backwards(&f, fuse_moves);
 }

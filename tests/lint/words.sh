@@ -19,6 +19,7 @@ crew        calib,eval,stream,engine              workers
 kitchen     calib,eval,stream,engine              evaluation_set
 contender   calib,eval,engine,kernels             candidate
 duel        eval,engine,search                    A/B comparison
+lap         eval,engine,search,tests/perf         sample
 race        eval,engine,search,quant              A/B comparison, interleaved
 contest     eval,engine,search,quant              choice
 rival       eval,engine,search                    candidate

@@ -28,17 +28,17 @@ typedef struct options {
 } options;
 
 static qb_status time_replays(qb_ctx *cx, const qb_engine *engine, double *ms) {
-    double lap[REPLAYS];
+    double sample[REPLAYS];
     qb_context *context = NULL;
     bench_ports ports = {0};
     qb_status status = QB_OK;
     QB_GO(qb_context_create(cx, engine, &context));
     QB_GO(bench_ports_new(cx, engine, 3, &ports));
     QB_GO(qb_context_run(cx, context, (const void *const *)ports.in, ports.out));
-    QB_GO(qb_context_replay(cx, context, WARM_UP, lap));
-    QB_GO(qb_context_replay(cx, context, REPLAYS, lap));
+    QB_GO(qb_context_replay(cx, context, WARM_UP, sample));
+    QB_GO(qb_context_replay(cx, context, REPLAYS, sample));
     qb_latency latency;
-    qb_latency_of(lap, REPLAYS, &latency);
+    qb_latency_of(sample, REPLAYS, &latency);
     *ms = latency.median;
 out:
     bench_ports_free(&ports);

@@ -68,15 +68,15 @@ static qb_status start(qb_ctx *cx, qb_context *context, double *ms) {
 
 /* The smallest of the rounds' medians for each: what disturbs one round does not count. */
 static qb_status race(qb_ctx *cx, int replays, qb_context *context[2], double ms[2]) {
-    double lap[REPLAYS_MAX];
+    double sample[REPLAYS_MAX];
     for (int i = 0; i < 2; i++) {
-        QB_TRY(start(cx, context[i], lap));
+        QB_TRY(start(cx, context[i], sample));
         ms[i] = 1e30;
     }
     for (int round = 0; round < 2 * ROUNDS; round++) {
         const int i = round % 2;
-        QB_TRY(qb_context_replay(cx, context[i], replays, lap));
-        const double took = median(lap, replays);
+        QB_TRY(qb_context_replay(cx, context[i], replays, sample));
+        const double took = median(sample, replays);
         if (took < ms[i]) ms[i] = took;
     }
     return QB_OK;

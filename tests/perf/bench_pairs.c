@@ -9,7 +9,7 @@
 #define SECONDS 0.5
 #define ROUNDS_MIN 9
 #define ROUNDS_MAX 201
-#define LAPS 5
+#define SAMPLES 5
 
 static bool same_steps(const qb_engine *a, const qb_engine *b) {
     bool same = qb_engine_n_steps(a) == qb_engine_n_steps(b);
@@ -27,19 +27,19 @@ static bool same_steps(const qb_engine *a, const qb_engine *b) {
  * at every replay. */
 static qb_status warm_up(qb_ctx *cx, const qb_engine *engine, qb_context *context,
                          bench_ports *ports, double *ms) {
-    double lap[LAPS];
+    double sample[SAMPLES];
     QB_TRY(bench_ports_new(cx, engine, 3, ports));
     QB_TRY(qb_context_run(cx, context, (const void *const *)ports->in, ports->out));
-    QB_TRY(qb_context_replay(cx, context, LAPS, lap));
-    *ms = lap[LAPS - 1];
+    QB_TRY(qb_context_replay(cx, context, SAMPLES, sample));
+    *ms = sample[SAMPLES - 1];
     return QB_OK;
 }
 
-static qb_status lap_time(qb_ctx *cx, qb_context *context, double *ms) {
-    double lap[LAPS];
-    QB_TRY(qb_context_replay(cx, context, LAPS, lap));
-    qb_sort_doubles(lap, LAPS);
-    *ms = lap[LAPS / 2];
+static qb_status sample_time(qb_ctx *cx, qb_context *context, double *ms) {
+    double sample[SAMPLES];
+    QB_TRY(qb_context_replay(cx, context, SAMPLES, sample));
+    qb_sort_doubles(sample, SAMPLES);
+    *ms = sample[SAMPLES / 2];
     return QB_OK;
 }
 
@@ -48,7 +48,7 @@ static qb_status interleave(qb_ctx *cx, qb_context *const context[2], bench_pair
     const int n = pair->rounds;
     for (int r = 0; r < n; r++) {
         for (int e = 0; e < 2; e++) /* each comes first every other time */
-            QB_TRY(lap_time(cx, context[(e + r) % 2], &ms[(e + r) % 2][r]));
+            QB_TRY(sample_time(cx, context[(e + r) % 2], &ms[(e + r) % 2][r]));
         ratio[r] = ms[1][r] / ms[0][r];
     }
     qb_sort_doubles(ratio, (size_t)n);
@@ -74,7 +74,7 @@ qb_status bench_pair_measure(qb_ctx *cx, const qb_engine *first, const qb_engine
         QB_GO(qb_context_create(cx, engine[e], &context[e]));
         QB_GO(warm_up(cx, engine[e], context[e], &ports[e], &ms[e]));
     }
-    const double rounds = SECONDS * 1e3 / (LAPS * (ms[0] + ms[1]));
+    const double rounds = SECONDS * 1e3 / (SAMPLES * (ms[0] + ms[1]));
     pair.rounds = rounds < ROUNDS_MIN ? ROUNDS_MIN : rounds > ROUNDS_MAX ? ROUNDS_MAX : (int)rounds;
     QB_GO(interleave(cx, context, &pair));
     *out = pair;
