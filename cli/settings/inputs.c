@@ -19,47 +19,50 @@ qb_status qb_bench_own_shape(qb_ctx *cx, const qb_value *input, int64_t batch, q
                    input->name, qb_shape_text(&input->shape, text, sizeof text), input->name);
 }
 
-qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text) {
-    qb_status status = QB_OK;
+/* A shape for each input, of rank -1 where --shapes gives none; the caller frees it. */
+static qb_status given_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, qb_shape **out) {
     const size_t n = (size_t)graph->n_inputs;
+    qb_status status = QB_OK;
     qb_shape *shapes = qb_alloc(cx, n, sizeof *shapes);
     const char **names = qb_alloc(cx, n, sizeof *names);
     if (!shapes || !names) QB_GO(cx->code);
     for (size_t i = 0; i < n; i++) {
         names[i] = graph->values[graph->inputs[i]].name;
-        shapes[i] = graph->values[graph->inputs[i]].shape;
+        shapes[i].rank = -1;
     }
     QB_GO(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
-    for (size_t i = 0; i < n; i++) {
-        qb_value *input = &graph->values[graph->inputs[i]];
-        for (int32_t d = 0; d < input->shape.rank && shapes[i].rank == input->shape.rank; d++)
-            if (input->shape.dim[d] < 0) input->shape.dim[d] = shapes[i].dim[d];
-    }
+    *out = shapes;
+    shapes = NULL;
 out:
     qb_free(names);
     qb_free(shapes);
     return status;
 }
 
+qb_status qb_size_inputs(qb_ctx *cx, qb_graph *graph, const void *text) {
+    qb_shape *shapes;
+    QB_TRY(given_shapes(cx, graph, text, &shapes));
+    for (int32_t i = 0; i < graph->n_inputs; i++) {
+        qb_shape *shape = &graph->values[graph->inputs[i]].shape;
+        for (int32_t d = 0; d < shape->rank && shapes[i].rank == shape->rank; d++)
+            if (shape->dim[d] < 0) shape->dim[d] = shapes[i].dim[d];
+    }
+    qb_free(shapes);
+    return QB_OK;
+}
+
 qb_status qb_bench_shapes(qb_ctx *cx, const qb_graph *graph, const char *text, int64_t batch,
                           qb_shape **out) {
+    qb_shape *shapes;
     qb_status status = QB_OK;
-    qb_shape *shapes = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *shapes);
-    const char **names = qb_alloc(cx, (size_t)graph->n_inputs, sizeof *names);
-    if (!shapes || !names) QB_GO(cx->code);
-    for (int32_t i = 0; i < graph->n_inputs; i++) {
-        names[i] = graph->values[graph->inputs[i]].name;
-        shapes[i].rank = -1;
-    }
-    QB_GO(qb_shapes_parse(cx, "shapes", text, names, graph->n_inputs, shapes));
-    for (int32_t i = 0; i < graph->n_inputs; i++)
+    QB_TRY(given_shapes(cx, graph, text, &shapes));
+    for (int32_t i = 0; i < graph->n_inputs && status == QB_OK; i++)
         if (shapes[i].rank < 0)
-            QB_GO(qb_bench_own_shape(cx, &graph->values[graph->inputs[i]], batch, &shapes[i]));
-    *out = shapes;
-    shapes = NULL;
-out:
-    qb_free(names);
-    qb_free(shapes);
+            status = qb_bench_own_shape(cx, &graph->values[graph->inputs[i]], batch, &shapes[i]);
+    if (status == QB_OK)
+        *out = shapes;
+    else
+        qb_free(shapes);
     return status;
 }
 

@@ -32,4 +32,25 @@ says '^wrote .*model.opt.onnx'
 expect 1 "$QBENCH" optimize missing.onnx
 complains 'missing.onnx'
 
+# A branch that follows from a size which the file leaves open: x of N x L, Relu where L is 2, else Neg.
+. "$1/tests/support/onnx.sh"
+branch() { # NAME OPERATOR
+    field 2a "$(text 0a "$1")$(field 32 "$(field 0a "$(node "$2" '' made x)")$(field 62 "$(text 0a made)")")a00105"
+}
+number() { field 2a "1007380$2$(text 42 "$1")"; } # NAME DIGIT: an s64
+open_size=$(field 0a "$(text 12 N)")$(field 0a "$(text 12 L)")
+graph=$(field 0a "$(node Shape '' sizes x)")$(field 0a "$(node Gather '' length sizes one)")
+graph+=$(field 0a "$(node Equal '' is_two length two)")
+graph+=$(field 0a "$(node If choice y is_two)$(branch then_branch Relu)$(branch else_branch Neg)")
+graph+=$(text 12 g)$(number one 1)$(number two 2)
+graph+=$(field 5a "$(text 0a x)$(field 12 "$(field 0a "0801$(field 12 "$open_size")")")")$(field 62 "$(text 0a y)")
+model branches.onnx "$graph"
+expect 1 "$QBENCH" inspect branches.onnx
+complains 'If .opset 17.*--shapes gives those that the file leaves open'
+expect 0 "$QBENCH" inspect branches.onnx --shapes x:1x2
+says '^operators +Relu 1$'
+expect 0 "$QBENCH" bench branches.onnx --shapes x:1x3 --duration=0 --iterations=1 --warmUp=0 --dumpLayerInfo
+says 'Neg'
+expect 1 "$QBENCH" bench branches.onnx --duration=0 --iterations=1 --warmUp=0
+
 done_testing
