@@ -51,8 +51,11 @@ run=("$QBENCH" run fp32 int8:minmax+recover)
 expect 0 "${run[@]}"
 expect 0 "${run[@]}"
 complains 'compare: up to date'
+cp model.calib.h5 kept.h5
 expect 0 "$QBENCH" calibrate --method minmax --recover=bias
+cp kept.h5 model.calib.h5 # nothing but the recovered model has changed
 expect 0 "${run[@]}" --dry-run
+complains 'calibrate: up to date'
 complains 'compare: would run'
 
 # Of another model: refused. (An empty message merged into the graph: other bytes, the same model.)
