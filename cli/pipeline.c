@@ -96,6 +96,7 @@ qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                         &options.loader));
     QB_GO(qb_compare_truth(cx, project, data, dataset, &targets));
     QB_GO(qb_candidates_settle(cx, project, &options.loader, &c));
+    QB_GO(qb_compare_take_part(cx, project, settings, &c, dataset, targets, &options));
     options.candidate = c.item;
     options.n_candidates = c.n;
     options.targets = targets;

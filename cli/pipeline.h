@@ -81,10 +81,14 @@ qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_s
 typedef struct qb_compare_settings {
     const char *const *precision;
     int32_t n_precisions;
-    double duration_s;   /* of the latency measurement, an engine; 0: default */
-    const char *batches; /* "1,8,32": throughput is measured at these as well; may be NULL */
-    bool layers;         /* where accuracy goes, a layer a row */
-    int64_t thumbnail;   /* largest side of the worst samples' pictures; 0: none */
+    double duration_s;    /* of the latency measurement, an engine; 0: default */
+    const char *batches;  /* "1,8,32": throughput is measured at these as well; may be NULL */
+    bool layers;          /* where accuracy goes, a layer a row */
+    int64_t thumbnail;    /* largest side of the worst samples' pictures; 0: none */
+    struct qb_part *part; /* its shard and shards: that part of the samples alone, without
+                             intervals; gets what was measured (eval/part.h). NULL: all */
+    qb_status (*before_latency)(qb_ctx *cx, void *user); /* see qb_compare_options */
+    void *user;
 } qb_compare_settings;
 /* Folders count in byte order where no labels say which class they are: a guess that is good enough
  * unless the model is known to have labels, and they are not there. Then samples cannot be scored.
@@ -92,6 +96,14 @@ typedef struct qb_compare_settings {
 bool qb_stage_lacks_labels(const qb_project *project, const qb_dataset *dataset);
 qb_status qb_stage_compare(qb_ctx *cx, const qb_project *project,
                            const qb_compare_settings *settings, qb_run **out);
+
+/* The same by several processes, each of which takes a part: *out is NULL in others than the first.
+ */
+qb_status qb_stage_compare_ranks(qb_ctx *cx, const qb_project *project,
+                                 const qb_compare_settings *settings, const qb_ranks *ranks,
+                                 qb_run **out);
+/* The record of n parts, as of one machine. */
+qb_status qb_stage_merge(qb_ctx *cx, const struct qb_part *part, int32_t n, qb_run **out);
 
 /* What a search is asked for. */
 typedef struct qb_search_settings {

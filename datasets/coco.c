@@ -337,6 +337,30 @@ void qb_coco_release(qb_coco *coco) {
     *coco = (qb_coco){0};
 }
 
+/* ---- objects by image: counted, then placed ---- */
+
+qb_status qb_coco_by_image_create(qb_ctx *cx, const qb_coco *c, qb_coco_by_image *out) {
+    qb_coco_by_image by = {.first = qb_alloc(cx, (size_t)c->n_images + 2, sizeof *by.first),
+                           .object = qb_alloc(cx, c->objects.n, sizeof *by.object)};
+    if (!by.first || !by.object) {
+        qb_coco_by_image_release(&by);
+        return cx->code;
+    }
+    for (size_t i = 0; i < c->objects.n; i++)
+        if (c->objects.item[i].image >= 0) by.first[c->objects.item[i].image + 2]++;
+    for (int32_t k = 0; k < c->n_images; k++) by.first[k + 2] += by.first[k + 1];
+    for (size_t i = 0; i < c->objects.n; i++)
+        if (c->objects.item[i].image >= 0) by.object[by.first[c->objects.item[i].image + 1]++] = i;
+    *out = by;
+    return QB_OK;
+}
+
+void qb_coco_by_image_release(qb_coco_by_image *by) {
+    qb_free(by->first);
+    qb_free(by->object);
+    *by = (qb_coco_by_image){0};
+}
+
 /* ---- masks ---- */
 
 /* Values of one polygon. */

@@ -79,6 +79,15 @@ qb_status qb_coco_mask(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *
 int32_t qb_coco_image_of(const qb_coco *coco, int64_t id);
 int32_t qb_coco_category_of(const qb_coco *coco, int64_t id);
 
+/* Which objects are of which image: those of image i are object[first[i]] to
+ * object[first[i + 1] - 1], in the file's order. */
+typedef struct qb_coco_by_image {
+    size_t *first;  /* [n_images + 1], and one more */
+    size_t *object; /* indices of objects */
+} qb_coco_by_image;
+qb_status qb_coco_by_image_create(qb_ctx *cx, const qb_coco *coco, qb_coco_by_image *out);
+void qb_coco_by_image_release(qb_coco_by_image *by); /* accepts zeroed */
+
 #ifdef __cplusplus
 }
 #endif

@@ -44,6 +44,12 @@ qb_status qb_truth_need_category(qb_ctx *cx, qb_coco *t, int32_t label) {
     return QB_OK;
 }
 
+qb_status qb_truth_put_image(qb_ctx *cx, qb_coco *t, const qb_coco_image *image) {
+    QB_TRY(grow(cx, &t->image, (size_t)t->n_images, sizeof *t->image));
+    t->image[t->n_images++] = *image;
+    return QB_OK;
+}
+
 qb_status qb_truth_add_image(qb_ctx *cx, qb_dataset *dataset, const char *name) {
     qb_coco *t = dataset->truth;
     qb_map map = {0};
@@ -56,8 +62,7 @@ qb_status qb_truth_add_image(qb_ctx *cx, qb_dataset *dataset, const char *name) 
     qb_ctx_clear(cx);
     qb_map_close(&map);
     qb_free(path);
-    QB_TRY(grow(cx, &t->image, (size_t)t->n_images, sizeof *t->image));
-    t->image[t->n_images++] = image;
+    QB_TRY(qb_truth_put_image(cx, t, &image));
     return qb_dataset_add(cx, dataset, name, image.id, -1);
 }
 

@@ -9,6 +9,7 @@
 #include "eval/compare_internal.h"
 #include "eval/evaluation_set.h"
 #include "eval/layers.h"
+#include "eval/part.h"
 #include "eval/warnings.h"
 
 /* ---- accuracy ---- */
@@ -92,6 +93,7 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
     QB_GO(qb_evaluation_set_create(cx, o->n_candidates, &set));
     QB_GO(add_candidates(cx, o, engines, &set));
     QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
+    if (o->part) QB_GO(qb_part_pack(cx, o, &answers, watching.task, watching.state, o->part));
     QB_GO(qb_score_fill(cx, o, &answers, run));
     QB_GO(name_task(cx, o, watching.task, answers.kind, run));
     if (watching.task) QB_GO(watching.task->finish(cx, watching.state, run));
@@ -178,7 +180,8 @@ qb_status qb_compare(qb_ctx *cx, const qb_compare_options *options, qb_run **out
     if (status == QB_OK) status = qb_row_engines_build(cx, &o, &engines);
     if (status == QB_OK) status = measure_accuracy(cx, &o, engines, run);
     if (status == QB_OK) status = measure_layers(cx, &o, engines, run);
-    if (status == QB_OK) status = qb_timing_fill(cx, &o, engines, run);
+    if (status == QB_OK && o.before_latency) status = o.before_latency(cx, o.user);
+    if (status == QB_OK && !o.no_latency) status = qb_timing_fill(cx, &o, engines, run);
     qb_row_engines_free(engines);
     if (status == QB_OK && o.layers) status = qb_ceilings_measure(cx, run->threads, &run->ceilings);
     if (status == QB_OK) status = qb_warnings_derive(cx, run);

@@ -97,6 +97,11 @@ typedef struct qb_compare_options {
     bool layers;             /* where accuracy goes, see eval/layers.h: two more passes a row */
     int32_t thumbnail;       /* largest side of the worst samples' pictures; 0: none */
     bool points_only;        /* accuracy: no intervals by bootstrap, which take their time */
+    struct qb_part *part;    /* also gets what was measured of each sample (eval/part.h); NULL */
+    bool no_latency;         /* another part has it */
+    /* Called once accuracy is there, before latency is measured; may be NULL. */
+    qb_status (*before_latency)(qb_ctx *cx, void *user);
+    void *user;
 } qb_compare_options;
 
 /* Runs every sample through every engine (one at a time, one thread each, so that accuracies do not

@@ -4,6 +4,7 @@
 #ifndef QB_EVAL_TASK_H
 #define QB_EVAL_TASK_H
 
+#include "base/pack.h"
 #include "datasets/loader.h"
 #include "eval/detection.h"
 #include "eval/run.h"
@@ -52,6 +53,10 @@ typedef struct qb_task {
                          const qb_tensor *output, int32_t n);
     /* Adds metrics to every row of the record, and its drops. */
     qb_status (*finish)(qb_ctx *cx, void *state, qb_run *run);
+    /* Writes what `finish` needs of the state (n is 1), or makes a state of n parts of one data
+     * set: sample i is the next one of part i modulo n. Of `data` the data set (a list, see
+     * datasets/listed.h), the labels and the number of engines are there. */
+    qb_status (*pack)(qb_pack *part, int32_t n, const qb_task_data *data, void **state);
     void (*close)(void *state); /* accepts NULL */
 } qb_task;
 

@@ -1,24 +1,8 @@
 /* Small pictures of samples as base64 PNG, so that a record shows them without the data. */
 #include <stdlib.h>
 
-#include "base/strbuf.h"
+#include "base/base64.h"
 #include "eval/compare_internal.h"
-
-/* RFC 4648, section 4. */
-static qb_status base64(qb_ctx *cx, const unsigned char *data, size_t n, char **out) {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    qb_strbuf text = {0};
-    for (size_t i = 0; i < n; i += 3) {
-        const unsigned bits = (unsigned)data[i] << 16 |
-                              (i + 1 < n ? (unsigned)data[i + 1] << 8 : 0) |
-                              (i + 2 < n ? data[i + 2] : 0u);
-        const char four[4] = {digits[bits >> 18], digits[bits >> 12 & 63],
-                              i + 1 < n ? digits[bits >> 6 & 63] : '=',
-                              i + 2 < n ? digits[bits & 63] : '='};
-        qb_strbuf_addn(&text, four, sizeof four);
-    }
-    return qb_strbuf_take(cx, &text, out);
-}
 
 /* The image with its long side cut down to `pixels`; smaller ones keep their size. */
 static qb_status shrink(qb_ctx *cx, qb_image *image, int32_t pixels) {
@@ -41,7 +25,7 @@ static qb_status encode(qb_ctx *cx, const char *name, const qb_image *image, cha
     if (!stream) return qb_fail_errno(cx, "%s", name);
     qb_status status = qb_image_encode_png(cx, name, image, stream);
     if (fclose(stream) != 0 && status == QB_OK) status = qb_fail_errno(cx, "%s", name);
-    if (status == QB_OK) status = base64(cx, (const unsigned char *)bytes, size, out);
+    if (status == QB_OK) status = qb_base64_encode(cx, bytes, size, out);
     free(bytes);
     return status;
 }

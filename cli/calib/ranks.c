@@ -1,11 +1,13 @@
 #include "cli/calib/ranks.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/log.h"
 
 #define MODULE "qbench_mpi.so"
 
@@ -61,7 +63,20 @@ qb_status qb_ranks_join(qb_ctx *cx, qb_ranks *out) {
     if (!path) return cx->code;
     qb_status status = load(cx, path, out);
     qb_free(path);
+    if (out->rank > 0 && cx->log) cx->log->quiet = true;
+    if (out->rank > 0 && cx->log && cx->log->level > QB_LEVEL_WARN) cx->log->level = QB_LEVEL_WARN;
     return status;
+}
+
+qb_status qb_shard_parse(qb_ctx *cx, const char *text, int32_t most, int32_t *shard,
+                         int32_t *shards) {
+    int n = 0;
+    if (!text) return QB_OK;
+    if (sscanf(text, "%6d/%6d%n", shard, shards, &n) == 2 && text[n] == '\0' && *shard >= 1 &&
+        *shard <= *shards && *shards <= most)
+        return QB_OK;
+    return qb_fail(cx, QB_STATUS_USAGE, "--shard %s: expected I/N with 1 <= I <= N <= %d", text,
+                   (int)most);
 }
 
 void qb_ranks_leave(const qb_ranks *ranks) {

@@ -136,16 +136,6 @@ out:
 
 static void defaults(void *opts) { ((options *)opts)->checkpoint = 60; }
 
-static qb_status parse_shard(qb_ctx *cx, const char *text, qb_calibrate_settings *out) {
-    int n = 0;
-    if (!text) return QB_OK;
-    if (sscanf(text, "%6d/%6d%n", &out->shard, &out->shards, &n) == 2 && text[n] == '\0' &&
-        out->shard >= 1 && out->shard <= out->shards && out->shards <= QB_TABLE_SHARDS)
-        return QB_OK;
-    return qb_fail(cx, QB_STATUS_USAGE, "--shard %s: expected I/N with 1 <= I <= N <= %d", text,
-                   QB_TABLE_SHARDS);
-}
-
 /* OUT.part, by rank where there are several. New memory. */
 static char *checkpoint_path(qb_ctx *cx, const qb_ranks *ranks, const char *path) {
     return ranks->size > 1 ? qb_format(cx, "%s.part.%d", path, ranks->rank)
@@ -192,7 +182,7 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     if (status != QB_OK) return status;
     if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
     if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
-    QB_GO(parse_shard(cx, o->shard, &settings));
+    QB_GO(qb_shard_parse(cx, o->shard, QB_TABLE_SHARDS, &settings.shard, &settings.shards));
     if (recovers && (settings.shards > 1 || ranks->size > 1))
         QB_GO(
             qb_fail(cx, QB_STATUS_USAGE,
@@ -279,9 +269,6 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     char *path = NULL, inputs[33];
     qb_status status = QB_OK;
     if (!o->from) QB_GO(qb_ranks_join(cx, &ranks));
-    /* The first process speaks for all. */
-    if (ranks.rank > 0 && cx->log) cx->log->quiet = true;
-    if (ranks.rank > 0 && cx->log && cx->log->level > QB_LEVEL_WARN) cx->log->level = QB_LEVEL_WARN;
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     path = qb_project_artifact(cx, &project, "calib.h5");

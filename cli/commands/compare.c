@@ -1,16 +1,21 @@
 /* qbench compare: engines side by side -> table, compare.json, figures, report.html. */
 #include <string.h>
 
+#include "base/file.h"
+#include "base/text.h"
+#include "cli/calib/ranks.h"
+#include "cli/out/json.h"
 #include "cli/out/results.h"
 #include "cli/pipeline.h"
 #include "cli/settings/precision.h"
 #include "cli/settings/trust.h"
+#include "eval/part.h"
 
 typedef struct options {
     qb_common common;
     qb_project_flags project;
     double duration;
-    const char *batches;
+    const char *batches, *shard;
     int64_t thumbnail;
     bool layers, no_figures;
     qb_trust_flags trust;
@@ -53,6 +58,11 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, layers),
      .help = "measure the error of each layer: where accuracy goes"},
+    {.name = "shard",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, shard),
+     .argument = "I/N",
+     .help = "only part I of N of the samples, into -o part_I.json, for 'qbench merge'"},
     {.name = "no-figures",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, no_figures),
@@ -66,6 +76,38 @@ static void defaults(void *opts) {
     o->thumbnail = 64;
 }
 
+/* What -o names, else part_I.json. New memory. */
+static char *part_path(qb_ctx *cx, const qb_project *project, const qb_part *part) {
+    char name[32];
+    snprintf(name, sizeof name, "part_%d.json", (int)part->shard);
+    return project->out_file ? qb_project_record(cx, project) : qb_project_file(cx, project, name);
+}
+
+static qb_status compare_part(qb_ctx *cx, const options *o, const qb_project *project,
+                              const qb_compare_settings *settings, const char *path) {
+    const qb_part *part = settings->part;
+    qb_run *run = NULL;
+    char *text = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_stage_compare(cx, project, settings, &run));
+    QB_GO(qb_results_describe(cx, &o->common, run));
+    QB_GO(qb_part_json(cx, part, run, &text));
+    QB_GO(qb_file_write(cx, path, text, strlen(text)));
+    if (!qb_json_on_stdout(&o->common))
+        printf("%s: part %d/%d, %lld samples\n", QB_SHOWN(path), (int)part->shard,
+               (int)part->shards, (long long)run->samples);
+    if (o->common.json)
+        status =
+            qb_json_out(cx, &o->common,
+                        json_pack("{s:s, s:o, s:i, s:i, s:I}", "schema", "qbench.compare-part/1",
+                                  "file", qb_json_text(path), "shard", part->shard, "shards",
+                                  part->shards, "samples", (json_int_t)run->samples));
+out:
+    qb_free(text);
+    qb_run_free(run);
+    return status;
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     QB_TRY(qb_trust_apply(cx, &o->trust));
@@ -73,28 +115,43 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const bool alone = arguments->n == 1 && strcmp(arguments->item[0], "fp32") != 0;
     const char *const usual[] = {"fp32", alone ? arguments->item[0] : "int8"};
     const bool told = arguments->n > 0 && !alone;
-    const qb_compare_settings settings = {.precision = told ? arguments->item : usual,
-                                          .n_precisions = told ? arguments->n : 2,
-                                          .duration_s = o->duration,
-                                          .batches = o->batches,
-                                          .layers = o->layers,
-                                          .thumbnail = o->thumbnail};
+    qb_compare_settings settings = {.precision = told ? arguments->item : usual,
+                                    .n_precisions = told ? arguments->n : 2,
+                                    .duration_s = o->duration,
+                                    .batches = o->batches,
+                                    .layers = o->layers,
+                                    .thumbnail = o->thumbnail};
     qb_project project = {0};
+    qb_ranks ranks = {.size = 1};
+    qb_part part = {0};
     qb_run *result = NULL;
     char *path = NULL;
     qb_status status = QB_OK;
+    QB_GO(qb_shard_parse(cx, o->shard, QB_PARTS_MAX, &part.shard, &part.shards));
+    QB_GO(qb_ranks_join(cx, &ranks));
+    if (o->shard && ranks.size > 1)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--shard and mpirun both share the samples: one alone"));
     QB_GO(qb_project_open(cx, &o->common, &o->project, false, &project));
     if (alone) qb_info(cx, "%s alone: fp32 is added, to measure it against", usual[1]);
-    path = qb_project_record(cx, &project);
+    path = o->shard ? part_path(cx, &project, &part) : qb_project_record(cx, &project);
     if (!path) QB_GO(cx->code);
     QB_GO(qb_results_can_save(cx, path));
-    QB_GO(qb_stage_compare(cx, &project, &settings, &result));
+    if (o->shard) {
+        settings.part = &part;
+        QB_GO(compare_part(cx, o, &project, &settings, path));
+        goto out;
+    }
+    QB_GO(ranks.size > 1 ? qb_stage_compare_ranks(cx, &project, &settings, &ranks, &result)
+                         : qb_stage_compare(cx, &project, &settings, &result));
+    qb_ranks_leave(&ranks);
+    if (ranks.rank > 0) goto out;
     QB_GO(qb_results_describe(cx, &o->common, result));
     QB_GO(qb_results_save(cx, path, result));
     QB_GO(qb_results_show(cx, &o->common, result));
     if (!o->no_figures) QB_GO(qb_results_page(cx, &o->common, project.out_dir, result));
 out:
     qb_free(path);
+    qb_part_release(&part);
     qb_run_free(result);
     qb_project_close(&project);
     return status;
@@ -123,6 +180,8 @@ const qb_command qb_command_compare = {
                "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"
                "qbench compare fp32 int8 other.qdq.onnx --layers --batches 1,8,32\n"
                "qbench compare fp32 int8 release/model.int8.qbe\n"
+               "qbench compare fp32 int8 --data val/ --shard 3/8 -o part_3.json\n"
+               "mpirun -n 4 qbench compare fp32 int8 --data val/ --threads 8\n"
                "qbench compare fp32 int8 --providers=cuda,cpu --devices=0,1\n"
                "qbench compare fp32 fp32@dnnl int8 int8@dnnl int8@cuda",
     .options = table,

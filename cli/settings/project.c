@@ -420,7 +420,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
 }
 
 /* -o names a file when its ending is one of ours; the artifacts then go to its folder. */
-static qb_status apply_output(qb_ctx *cx, const char *out, qb_project *p) {
+qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *p) {
     if (!out) return QB_OK;
     static const char *const endings[] = {".h5", ".onnx", ".json", ".yaml", ".qbe"};
     bool is_file = false;
@@ -451,7 +451,7 @@ static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_proj
     QB_TRY(apply_config(cx, common, p));
     QB_TRY(apply_flags(cx, flags, data_is_calibration, p));
     p->spec.threads = (int)common->threads;
-    return apply_output(cx, common->out, p);
+    return qb_project_place(cx, common->out, p);
 }
 
 qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,

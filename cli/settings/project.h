@@ -164,6 +164,9 @@ qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_
                           bool data_is_calibration, qb_project *out);
 void qb_project_close(qb_project *project);
 
+/* Where artifacts go: what -o says (NULL: here). Part of qb_project_open. */
+qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *project);
+
 /* The part of the project's data that `path` is read for, ranges or (`evaluation`) scores; percent
  * 0 where the settings do not split it. */
 qb_split qb_project_split(const qb_project *project, const char *path, bool evaluation);

@@ -113,6 +113,13 @@ static bool scores_on_calibration(const qb_project *project, const qb_table *tab
     return strncmp(set, data, (size_t)(drawn - set) - 1) == 0 && strcmp(drawn, part) != 0;
 }
 
+qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *run) {
+    return qb_warning_add(cx, run, "calibration-data", "",
+                          "scored on %s, the data that the ranges were chosen on: the numbers "
+                          "flatter; name a held-out set (--data, data.evaluation)",
+                          data);
+}
+
 static qb_status describe_part(qb_ctx *cx, qb_split part, qb_run *run) {
     if (part.percent == 0) return QB_OK;
     run->part = qb_format(cx, "the %d %% that a draw with seed %lld held out from calibration",
@@ -126,10 +133,7 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project, const qb_ca
     const qb_table *table = table_of(c);
     QB_TRY(resolve_auto(cx, table, run));
     if (scores_on_calibration(project, table, data, run))
-        QB_TRY(qb_warning_add(cx, run, "calibration-data", "",
-                              "scored on %s, the data that the ranges were chosen on: the numbers "
-                              "flatter; name a held-out set (--data, data.evaluation)",
-                              data));
+        QB_TRY(qb_compare_warn_of_calibration(cx, data, run));
     if (table) {
         run->calibrated_on = qb_strdup(cx, table->dataset);
         run->calibration_samples = table->samples;

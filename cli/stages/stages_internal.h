@@ -108,6 +108,20 @@ qb_status qb_compare_describe(qb_ctx *cx, const qb_project *project,
                               const qb_candidates *candidates, const char *data,
                               const qb_dataset *dataset, qb_run *run);
 
+/* The warning that ranges were chosen on the data that are scored. */
+qb_status qb_compare_warn_of_calibration(qb_ctx *cx, const char *data, qb_run *run);
+
+/* ---- parts.c ---- */
+
+/* Where the settings ask for a part of the samples: says what the part is of, takes its samples
+ * from the data set and its targets (may be NULL), and tells `options`. */
+qb_status qb_compare_take_part(qb_ctx *cx, const qb_project *project,
+                               const qb_compare_settings *settings, const qb_candidates *candidates,
+                               qb_dataset *dataset, qb_dataset *targets,
+                               qb_compare_options *options);
+
+/* ---- suggest.c ---- */
+
 /* Layers of rows get what an earlier search of the model measured of them, and rows the layers that
  * it keeps in float. */
 qb_status qb_compare_suggest(qb_ctx *cx, const qb_project *project, qb_run *run);

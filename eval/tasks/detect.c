@@ -13,6 +13,7 @@ typedef struct state {
     qb_task_data data;
     qb_detect_settings settings; /* with a decoder */
     const qb_coco *truth;        /* may be NULL: then only engines are compared */
+    int64_t *read_ids;           /* memory of settings.category_id in a state that was read */
     const char **name;           /* of the graph's outputs */
     int64_t samples;
     qb_detections *found; /* [engines x samples], in pixels of the images */
@@ -30,7 +31,24 @@ static void detect_close(void *opened) {
     qb_free(s->found);
     qb_free(s->seen);
     qb_free(s->name);
+    qb_free(s->read_ids);
     qb_free(s);
+}
+
+static qb_status create_state(qb_ctx *cx, const qb_task_data *data, state **out) {
+    state *s = qb_alloc(cx, 1, sizeof *s);
+    if (!s) return cx->code;
+    *s = (state){.data = *data,
+                 .truth = qb_dataset_truth(data->loader->dataset),
+                 .samples = qb_dataset_count(data->loader->dataset)};
+    s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines, sizeof *s->found);
+    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
+    if (s->found && s->seen) {
+        *out = s;
+        return QB_OK;
+    }
+    detect_close(s);
+    return cx->code;
 }
 
 static qb_status refuse_outputs(qb_ctx *cx, const qb_graph *graph) {
@@ -82,17 +100,12 @@ static qb_status detect_open(qb_ctx *cx, const qb_task_data *data, void **out) {
     if (qb_dataset_has_tensors(dataset))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "task detect: expected images with COCO's ground truth, got tensors");
-    state *s = qb_alloc(cx, 1, sizeof *s);
-    if (!s) return cx->code;
+    state *s;
     qb_status status = QB_OK;
-    *s = (state){.data = *data,
-                 .settings = data->settings->detect,
-                 .truth = qb_dataset_truth(dataset),
-                 .samples = qb_dataset_count(dataset)};
-    s->found = qb_alloc(cx, (size_t)s->samples * (size_t)data->n_engines, sizeof *s->found);
-    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
+    QB_TRY(create_state(cx, data, &s));
+    s->settings = data->settings->detect;
     s->name = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->name);
-    if (!s->found || !s->seen || !s->name) QB_GO(cx->code);
+    if (!s->name) QB_GO(cx->code);
     for (int32_t i = 0; i < data->graph->n_outputs; i++)
         s->name[i] = data->graph->values[data->graph->outputs[i]].name;
     s->n_labels = count_labels(data);
@@ -155,6 +168,49 @@ static qb_status detect_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
     if (index == 0 && engine == 0 && classes < QB_CLASSES_NOT_TOLD) s->n_classes = classes;
     for (size_t i = 0; i < found->n; i++) to_image(&map, &found->item[i]);
     s->seen[index] = true; /* by every engine with the same value */
+    return QB_OK;
+}
+
+/* What classes and boxes are taken for when they are scored. */
+static void pack_settings(qb_pack *p, state *s) {
+    qb_detect_settings *d = &s->settings;
+    void *ids = d->category_id;
+    int64_t n = d->n_category_ids;
+    QB_PACK(p, d->report_threshold);
+    QB_PACK(p, s->n_classes);
+    qb_pack_list(p, &ids, &n, sizeof *d->category_id);
+    if (!p->reads) return;
+    qb_free(s->read_ids); /* of the part before */
+    d->category_id = s->read_ids = ids;
+    d->n_category_ids = (int32_t)n;
+}
+
+static void pack_boxes(qb_pack *p, qb_detections *list) {
+    int64_t n = (int64_t)list->n;
+    qb_pack_count(p, &n, sizeof list->item->box);
+    for (int64_t i = 0; i < n && p->status == QB_OK; i++) {
+        qb_detection d = p->reads ? (qb_detection){0} : list->item[i];
+        QB_PACK(p, d.box);
+        QB_PACK(p, d.score);
+        QB_PACK(p, d.label);
+        if (d.label < 0 || d.label >= QB_CLASSES_NOT_TOLD)
+            qb_pack_refuse(p, "a box of no class");
+        else if (p->reads && qb_detections_add(p->cx, list, &d) != QB_OK)
+            p->status = p->cx->code;
+    }
+}
+
+static qb_status detect_pack(qb_pack *part, int32_t n, const qb_task_data *data, void **opened) {
+    if (part->reads) QB_TRY(create_state(part->cx, data, (state **)opened));
+    state *s = *opened;
+    for (int32_t k = 0; k < n; k++) pack_settings(&part[k], s);
+    for (int64_t i = 0; i < s->samples; i++) {
+        qb_pack *p = &part[i % n];
+        qb_pack_bool(p, &s->seen[i]);
+        for (int32_t e = 0; s->seen[i] && e < data->n_engines; e++)
+            pack_boxes(p, &s->found[e * s->samples + i]);
+        QB_TRY(p->status);
+    }
     return QB_OK;
 }
 
@@ -430,5 +486,6 @@ const qb_task qb_task_detect = {
     .open = detect_open,
     .outputs = detect_outputs,
     .finish = detect_finish,
+    .pack = detect_pack,
     .close = detect_close,
 };

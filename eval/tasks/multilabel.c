@@ -87,6 +87,16 @@ static qb_status read_truth(qb_ctx *cx, state *s) {
     return QB_OK;
 }
 
+static qb_status allocate(qb_ctx *cx, state *s) {
+    const size_t each = (size_t)s->classes * (size_t)s->samples, n = (size_t)s->data.n_engines;
+    s->score = qb_alloc(cx, each * n, sizeof *s->score);
+    s->order = qb_alloc(cx, each * n, sizeof *s->order);
+    s->shows = qb_alloc(cx, each, sizeof *s->shows);
+    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
+    s->logits = qb_alloc(cx, n, sizeof *s->logits);
+    return s->score && s->order && s->shows && s->seen && s->logits ? QB_OK : cx->code;
+}
+
 static qb_status multilabel_open(qb_ctx *cx, const qb_task_data *data, void **out) {
     state *s = qb_alloc(cx, 1, sizeof *s);
     if (!s) return cx->code;
@@ -102,13 +112,7 @@ static qb_status multilabel_open(qb_ctx *cx, const qb_task_data *data, void **ou
         QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED,
                       "task multilabel: expected data with categories in each image: COCO's "
                       "ground truth (--data instances.json) or a YOLO data set"));
-    const size_t each = (size_t)s->classes * (size_t)s->samples;
-    s->score = qb_alloc(cx, each * (size_t)data->n_engines, sizeof *s->score);
-    s->order = qb_alloc(cx, each * (size_t)data->n_engines, sizeof *s->order);
-    s->shows = qb_alloc(cx, each, sizeof *s->shows);
-    s->seen = qb_alloc(cx, (size_t)s->samples, sizeof *s->seen);
-    s->logits = qb_alloc(cx, (size_t)data->n_engines, sizeof *s->logits);
-    if (!s->score || !s->order || !s->shows || !s->seen || !s->logits) QB_GO(cx->code);
+    QB_GO(allocate(cx, s));
     QB_GO(map_categories(cx, s));
     QB_GO(read_truth(cx, s));
     *out = s;
@@ -132,6 +136,36 @@ static qb_status multilabel_outputs(qb_ctx *cx, void *opened, int32_t engine, in
     for (int32_t k = 0; k < s->classes; k++)
         scores_of(s, engine, k)[index] = isnan(v[k]) ? -INFINITY : v[k];
     s->seen[index] = true; /* by every engine with the same value */
+    return QB_OK;
+}
+
+static qb_status multilabel_pack(qb_pack *part, int32_t n, const qb_task_data *data,
+                                 void **opened) {
+    state *s = part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened;
+    if (!s) return part->cx->code;
+    *opened = s;
+    if (part->reads)
+        *s = (state){.data = *data,
+                     .truth = qb_dataset_truth(data->loader->dataset),
+                     .samples = qb_dataset_count(data->loader->dataset)};
+    for (int32_t k = 0; k < n; k++) {
+        QB_PACK(&part[k], s->classes);
+        if (!s->truth || s->classes < 2 || s->classes > 1 << 20)
+            qb_pack_refuse(&part[k], "classes");
+        QB_TRY(part[k].status);
+    }
+    if (part->reads) {
+        QB_TRY(allocate(part->cx, s));
+        QB_TRY(map_categories(part->cx, s));
+        QB_TRY(read_truth(part->cx, s));
+    }
+    for (int64_t i = 0; i < s->samples; i++) {
+        qb_pack *p = &part[i % n];
+        qb_pack_bool(p, &s->seen[i]);
+        for (int32_t e = 0; s->seen[i] && e < data->n_engines; e++)
+            for (int32_t k = 0; k < s->classes; k++) QB_PACK(p, scores_of(s, e, k)[i]);
+        QB_TRY(p->status);
+    }
     return QB_OK;
 }
 
@@ -282,5 +316,6 @@ const qb_task qb_task_multilabel = {
     .open = multilabel_open,
     .outputs = multilabel_outputs,
     .finish = multilabel_finish,
+    .pack = multilabel_pack,
     .close = multilabel_close,
 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "datasets/listed.h"
 #include "eval/boundary.h"
 #include "eval/task.h"
 
@@ -23,8 +24,7 @@ typedef struct state {
     bool whole;              /* the output holds the classes' numbers */
     qb_labels names;         /* of the classes */
     int32_t *class_of;       /* COCO: of each category, -1: none */
-    size_t *first;           /* COCO: [images + 1], into `object` */
-    size_t *object;          /* COCO: indices of objects, by image, in the file's order */
+    qb_coco_by_image by;     /* COCO: which objects an image has */
     int64_t samples;
     counts *count;   /* [engines x samples x classes] */
     int64_t *pixels; /* [engines x samples x 2]: counted, right */
@@ -38,9 +38,10 @@ static void segment_close(void *opened) {
     state *s = opened;
     if (!s) return;
     for (int64_t i = 0; s->mask && i < s->samples; i++) qb_free(s->mask[i]);
-    void *const owned[] = {s->class_of, s->first, s->object, s->count,      s->pixels,
-                           s->same,     s->all,   s->mask,   s->counts_for, s->seen};
+    void *const owned[] = {s->class_of, s->count, s->pixels,     s->same,
+                           s->all,      s->mask,  s->counts_for, s->seen};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) qb_free(owned[i]);
+    qb_coco_by_image_release(&s->by);
     qb_labels_release(&s->names);
     qb_free(s);
 }
@@ -163,20 +164,6 @@ static qb_status map_categories(qb_ctx *cx, state *s) {
                    s->classes, s->names.n > 0 ? s->names.name[s->names.n - 1] : "");
 }
 
-/* Objects by image: counted, then placed. */
-static qb_status sort_objects(qb_ctx *cx, state *s) {
-    const qb_coco *c = s->coco;
-    s->first = qb_alloc(cx, (size_t)c->n_images + 2, sizeof *s->first);
-    s->object = qb_alloc(cx, c->objects.n, sizeof *s->object);
-    if (!s->first || !s->object) return cx->code;
-    for (size_t i = 0; i < c->objects.n; i++)
-        if (c->objects.item[i].image >= 0) s->first[c->objects.item[i].image + 2]++;
-    for (int32_t k = 0; k < c->n_images; k++) s->first[k + 2] += s->first[k + 1];
-    for (size_t i = 0; i < c->objects.n; i++)
-        if (c->objects.item[i].image >= 0) s->object[s->first[c->objects.item[i].image + 1]++] = i;
-    return QB_OK;
-}
-
 static qb_status allocate(qb_ctx *cx, state *s) {
     const size_t samples = (size_t)s->samples, each = samples * (size_t)s->data.n_engines;
     s->count = qb_alloc(cx, each * (size_t)s->classes, sizeof *s->count);
@@ -207,7 +194,7 @@ static qb_status segment_open(qb_ctx *cx, const qb_task_data *data, void **out) 
     s->has_truth = s->coco != NULL || qb_dataset_has_masks(dataset);
     if (s->coco) {
         QB_GO(map_categories(cx, s));
-        QB_GO(sort_objects(cx, s));
+        QB_GO(qb_coco_by_image_create(cx, s->coco, &s->by));
     }
     QB_GO(allocate(cx, s));
     if (!s->has_truth)
@@ -250,12 +237,12 @@ static void classify(const state *s, const float *v, const plane *p, uint8_t *ma
 
 /* The masks of COCO's objects, later ones over earlier ones; what only crowds cover is ignored. */
 static qb_status paint_objects(qb_ctx *cx, const state *s, int32_t image, qb_image *out) {
-    const size_t from = s->first[image], to = s->first[image + 1];
+    const size_t from = s->by.first[image], to = s->by.first[image + 1];
     uint8_t *crowd = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1);
     if (!crowd) return cx->code;
     qb_status status = QB_OK;
     for (size_t i = from; i < to && status == QB_OK; i++) {
-        const qb_coco_object *o = &s->coco->objects.item[s->object[i]];
+        const qb_coco_object *o = &s->coco->objects.item[s->by.object[i]];
         qb_rle rle = {0};
         if (o->category < 0 || s->class_of[o->category] < 0 || o->mask == 0) continue;
         status = qb_coco_mask(cx, s->coco, &s->coco->objects, o, &rle);
@@ -272,8 +259,8 @@ static qb_status paint_objects(qb_ctx *cx, const state *s, int32_t image, qb_ima
 
 /* Does a COCO image show one of the classes? Others say nothing of the model's. */
 static bool shows_class(const state *s, int32_t image) {
-    for (size_t i = s->first[image]; i < s->first[image + 1]; i++) {
-        const qb_coco_object *o = &s->coco->objects.item[s->object[i]];
+    for (size_t i = s->by.first[image]; i < s->by.first[image + 1]; i++) {
+        const qb_coco_object *o = &s->coco->objects.item[s->by.object[i]];
         if (!o->crowd && o->mask != 0 && o->category >= 0 && s->class_of[o->category] >= 0)
             return true;
     }
@@ -413,6 +400,38 @@ static qb_status segment_outputs(qb_ctx *cx, void *opened, int32_t engine, int64
     s->counts_for[index] = counts_for;
     count_same(s, engine, index, mask, p.height * p.width);
     return status;
+}
+
+static qb_status segment_pack(qb_pack *part, int32_t n, const qb_task_data *data, void **opened) {
+    state *s = part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened;
+    if (!s) return part->cx->code;
+    *opened = s;
+    if (part->reads)
+        *s = (state){.data = *data, .samples = qb_dataset_count(data->loader->dataset)};
+    for (int32_t k = 0; k < n; k++) {
+        qb_labels_release(part->reads ? &s->names : &(qb_labels){0});
+        QB_PACK(&part[k], s->classes);
+        qb_pack_bool(&part[k], &s->has_truth);
+        qb_labels_pack(&part[k], &s->names);
+        if (s->classes < 1 || s->classes > CLASSES_MAX) qb_pack_refuse(&part[k], "classes");
+        QB_TRY(part[k].status);
+    }
+    if (part->reads) QB_TRY(allocate(part->cx, s));
+    for (int64_t i = 0; i < s->samples; i++) {
+        qb_pack *p = &part[i % n];
+        qb_pack_bool(p, &s->seen[i]);
+        qb_pack_bool(p, &s->counts_for[i]);
+        QB_PACK(p, s->all[i]);
+        for (int32_t e = 0; s->seen[i] && e < data->n_engines; e++) {
+            const int64_t slot = e * s->samples + i;
+            QB_PACK(p, s->same[slot]);
+            if (!s->counts_for[i]) continue;
+            qb_pack_bytes(p, s->pixels + 2 * slot, 2 * sizeof *s->pixels);
+            qb_pack_bytes(p, s->count + slot * s->classes, (size_t)s->classes * sizeof *s->count);
+        }
+        QB_TRY(p->status);
+    }
+    return QB_OK;
 }
 
 /* ---- all images ---- */
@@ -564,5 +583,6 @@ const qb_task qb_task_segment = {
     .open = segment_open,
     .outputs = segment_outputs,
     .finish = segment_finish,
+    .pack = segment_pack,
     .close = segment_close,
 };

@@ -62,6 +62,10 @@ gives 0 migrate migrate model.onnx model.cache -o migrated.onnx
 gives 0 check check migrated.onnx --for trt
 gives 0 compare compare fp32 int8 int8:minmax --model model.onnx --data test --duration 0.01 --layers --batches 1,2 --no-figures
 fits compare compare.json
+gives 0 compare-part compare fp32 int8 --model model.onnx --data test --duration 0.01 --shard 1/1 -o part_1.json
+fits part part_1.json
+gives 0 compare merge part_1.json -o merged.json --no-figures
+rm part_1.json merged.json
 gives 0 search search --model model.onnx --data test --samples 2 --max-latency 100x --no-figures
 fits search model.search.json
 gives 0 gate gate --max-drop 90 --min-agreement 1 --min-sqnr 1 --max-latency-ratio 1000 --max-engine-size 64 --allow unstable --allow contention

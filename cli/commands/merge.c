@@ -1,0 +1,65 @@
+/* qbench merge: parts of a comparison -> the record of one machine. */
+#include "cli/out/results.h"
+#include "cli/pipeline.h"
+#include "eval/part.h"
+
+typedef struct options {
+    qb_common common;
+    bool no_figures;
+} options;
+
+static const qb_opt table[] = {
+    QB_COMMON_OPTIONS,
+    {.name = "no-figures",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, no_figures),
+     .help = "draw no charts"},
+    {0},
+};
+
+static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
+    const options *o = opts;
+    if (arguments->n < 1)
+        return qb_fail(cx, QB_STATUS_USAGE, "merge: expected the parts of a comparison");
+    qb_project project = {0};
+    qb_run *result = NULL;
+    char *path = NULL;
+    qb_status status = QB_OK;
+    qb_part *part = qb_alloc(cx, (size_t)arguments->n, sizeof *part);
+    if (!part) return cx->code;
+    for (int i = 0; i < arguments->n; i++) QB_GO(qb_part_load(cx, arguments->item[i], &part[i]));
+    QB_GO(qb_project_place(cx, o->common.out, &project));
+    path = qb_project_record(cx, &project);
+    if (!path) QB_GO(cx->code);
+    QB_GO(qb_results_can_save(cx, path));
+    QB_GO(qb_stage_merge(cx, part, arguments->n, &result));
+    QB_GO(qb_results_describe(cx, &o->common, result));
+    QB_GO(qb_results_save(cx, path, result));
+    QB_GO(qb_results_show(cx, &o->common, result));
+    if (!o->no_figures) QB_GO(qb_results_page(cx, &o->common, project.out_dir, result));
+out:
+    for (int i = 0; i < arguments->n; i++) qb_part_release(&part[i]);
+    qb_free(part);
+    qb_free(path);
+    qb_run_free(result);
+    qb_project_close(&project);
+    return status;
+}
+
+const qb_command qb_command_merge = {
+    .name = "merge",
+    .usage = "PART.json... [options]",
+    .summary = "the record of a comparison from its parts (compare --shard)",
+    .notes =
+        "All parts of one comparison, in any order. The record is that of one machine, byte for\n"
+        "byte, on processors of one kind; latency is that of part 1, which alone measures it.\n"
+        "Parts of other data, of another model, of other options or of another version are\n"
+        "refused. 'mpirun qbench compare' does both at once.",
+    .example = "qbench compare fp32 int8 --data val/ --shard 1/2 -o part_1.json\n"
+               "qbench compare fp32 int8 --data val/ --shard 2/2 -o part_2.json\n"
+               "qbench merge part_*.json",
+    .options = table,
+    .options_size = sizeof(options),
+    .max_arguments = QB_PARTS_MAX,
+    .run = run,
+};
