@@ -187,6 +187,9 @@ qb_status qb_onnx_spend_upgrade(qb_ctx *cx, qb_onnx_reader *reader, int32_t node
 /* Adds the nodes of reader->proto: Constant nodes become constants, attributes are read, older
  * forms upgraded. What is not supported is gathered and reported in one error. */
 qb_status qb_onnx_read_nodes(qb_ctx *cx, qb_onnx_reader *reader);
+/* Nodes that move integers between QuantizeLinear and DequantizeLinear move floats. The graph need
+ * not be sorted. */
+qb_status qb_onnx_move_floats(qb_ctx *cx, qb_graph *graph);
 /* The same for the nodes in reader->node. */
 qb_status qb_onnx_read_expanded(qb_ctx *cx, qb_onnx_reader *reader);
 /* The attributes of one node into a new struct. QB_STATUS_UNSUPPORTED is an attribute form that

@@ -329,6 +329,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     QB_TRY(add_outputs(cx, reader));
     QB_TRY(check_all_made(cx, graph));
     graph->hash = qb_hasher_digest(reader->externals.hasher);
+    if (!reader->as_written && !reader->unfolded) QB_TRY(qb_onnx_move_floats(cx, graph));
     QB_TRY(qb_graph_sort(cx, graph));
     if (reader->as_written) return QB_OK;
     QB_TRY(qb_graph_infer(cx, graph));

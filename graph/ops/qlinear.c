@@ -91,7 +91,8 @@ static qb_status dequantize_bias(qb_ctx *cx, qb_graph *graph, int32_t node, int3
 qb_status qb_qlinear_conv_upgrade(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t version) {
     const qb_node *n = &graph->nodes[node];
     (void)version;
-    if (n->n_in < 8 || !all_constant(graph, n, 1, 8)) return QB_OK;
+    if (n->n_in < 8 || !all_constant(graph, n, 1, 2) || !all_constant(graph, n, 4, 7))
+        return QB_OK; /* weights may be computed from constants */
     source x = source_at(n, 0), w = source_at(n, 3);
     int32_t bias = input_at(n, 8), y_scale = n->in[6], y_zero = n->in[7], in[3] = {-1, -1, -1};
     if (scales_of(graph, x.scale) != 1 || scales_of(graph, w.scale) < 1 ||

@@ -46,7 +46,8 @@ const qb_conv_arch qb_conv_bf16_avx512_bf16 = {
     .lanes = QB_LANES, .column_bytes = 4, .rows = QB_TILE_MOST, .tile = tile};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_processor_has(QB_TIER_AVX512_BF16) && qb_conv_supports(p, constant, QB_DTYPE_BF16);
+    return qb_processor_has(QB_TIER_AVX512_BF16) &&
+           qb_conv_supports(p, constant, QB_DTYPE_BF16, false);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

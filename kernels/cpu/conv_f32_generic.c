@@ -26,7 +26,7 @@ const qb_conv_arch qb_conv_f32_generic = {
     .lanes = QB_GENERIC_LANES, .column_bytes = 4, .rows = {0, QB_GENERIC_ROWS, 0, 0}, .tile = tile};
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    return qb_conv_supports(p, constant, QB_DTYPE_F32);
+    return qb_conv_supports(p, constant, QB_DTYPE_F32, false);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

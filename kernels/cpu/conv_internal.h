@@ -55,14 +55,15 @@ typedef struct qb_tile {
 /* One way to compute tiles. */
 typedef struct qb_conv_arch {
     bool integer;
-    bool flips;       /* tile_s8 reads s8 data as u8 by flipping the sign bit: zero point + 128 */
-    int lanes;        /* columns in a vector */
-    int column_bytes; /* of one unit of one column in a panel, at least 4 */
-    bool wide;        /* blocks of three vectors go faster than those of two */
+    bool wide_weights; /* panels hold weights of 16 bits */
+    bool flips;        /* tile_s8 reads s8 data as u8 by flipping the sign bit: zero point + 128 */
+    int lanes;         /* columns in a vector */
+    int column_bytes;  /* of one unit of one column in a panel, at least 4 */
+    bool wide;         /* blocks of three vectors go faster than those of two */
     int rows[QB_TILE_VECTORS + 1]; /* most rows by number of vectors; 0: not that many */
     /* Integer panels in another form than four quantized values a column, one after the other:
      * writes those of one column into a unit of a block. May be NULL. */
-    void (*spread)(char *unit, int column, const int8_t code[4]);
+    void (*spread)(char *unit, int column, const int16_t code[4]);
     void (*tile)(const qb_tile *tile);
     void (*tile_s8)(const qb_tile *tile); /* the same for s8 data; NULL for floats */
 } qb_conv_arch;
@@ -71,8 +72,8 @@ extern const qb_conv_arch qb_conv_f32_avx512, qb_conv_f32_avx2, qb_conv_f32_gene
 extern const qb_conv_arch qb_conv_bf16_avx512_bf16;
 extern const qb_conv_arch qb_conv_s8_avx512_vnni, qb_conv_s8_avx512, qb_conv_s8_avx2_vnni,
     qb_conv_s8_avx2, qb_conv_s8_sse2, qb_conv_s8_generic;
-/* The first of them that runs here, for F32 or S8 data. */
-const qb_conv_arch *qb_conv_best(qb_dtype data);
+/* The first of them that runs here, for f32 or 8-bit data and the problem's weight. */
+const qb_conv_arch *qb_conv_best(const qb_problem *p);
 
 /* What a file for another processor defines instead of its tactic's functions. */
 #define QB_CPU_ABSENT                                                                              \
@@ -87,7 +88,8 @@ const qb_conv_arch *qb_conv_best(qb_dtype data);
     }
 
 /* `data`: F32, BF16 (constants in f32, residual and result in either) or S8 (quantized values). */
-bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data);
+/* `wide`: with any quantized weight (qb_cpu_is_weight), which a product always takes. */
+bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data, bool wide);
 bool qb_matmul_supports(const qb_problem *p, const bool *constant, qb_dtype data);
 /* For both kinds. */
 qb_status qb_conv_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

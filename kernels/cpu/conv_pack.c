@@ -38,10 +38,19 @@ static void put_weight(const qb_conv_plan *plan, char *to, int64_t at, float val
         memcpy(to + at * 4, &value, sizeof value);
 }
 
-/* The weights of one column, unit by unit. */
-static void gather_column(const qb_conv_plan *plan, const void *weight, int64_t output, char *to) {
+/* Bytes of a unit before it goes into a panel. */
+static size_t column_unit(const qb_conv_plan *plan) { return plan->integer ? 8 : 4; }
+
+/* Four quantized weights in the usual form of a panel. */
+static void spread_bytes(char *unit, int column, const int16_t code[4]) {
+    for (int i = 0; i < 4; i++) unit[column * 4 + i] = (char)code[i];
+}
+
+/* The weights of one column, unit by unit: of 4 bytes, quantized ones four of 16 bits. */
+static void gather_column(const qb_conv_plan *plan, const qb_desc *w, const void *weight,
+                          int64_t output, char *to) {
     int64_t base = output * plan->weight_stride[0];
-    memset(to, 0, (size_t)plan->total_units * 4);
+    memset(to, 0, (size_t)plan->total_units * column_unit(plan));
     for (int64_t y = 0; y < plan->kernel[0]; y++)
         for (int64_t x = 0; x < plan->kernel[1]; x++)
             for (int64_t c = 0; c < plan->group_channels; c++) {
@@ -51,24 +60,27 @@ static void gather_column(const qb_conv_plan *plan, const void *weight, int64_t 
                                x * plan->weight_stride[3];
                 int64_t at = unit * plan->per_unit + lane;
                 if (plan->integer)
-                    to[at] = ((const char *)weight)[from];
+                    ((int16_t *)(void *)to)[at] =
+                        (int16_t)qb_cpu_weight_at(w, weight, from, output);
                 else
                     put_weight(plan, to, at, ((const float *)weight)[from] * plan->factor);
             }
 }
 
-static void pack_block(const qb_conv_plan *plan, const qb_conv_block *block, const void *weight,
-                       char *column_units, char *packed) {
+static void pack_block(const qb_conv_plan *plan, const qb_desc *w, const qb_conv_block *block,
+                       const void *weight, char *column_units, char *packed) {
+    void (*const spread)(char *, int, const int16_t *) =
+        plan->arch->spread ? plan->arch->spread : spread_bytes;
     const qb_conv_arch *arch = plan->arch;
     size_t unit_bytes = (size_t)(block->vectors * arch->lanes) * (size_t)arch->column_bytes;
     char *panel = packed + block->panel;
     memset(panel, 0, unit_bytes * (size_t)plan->total_units);
     for (int32_t column = 0; column < block->width; column++) {
-        gather_column(plan, weight, block->channel + column, column_units);
+        gather_column(plan, w, weight, block->channel + column, column_units);
         for (int64_t u = 0; u < plan->total_units; u++) {
             char *unit = panel + (size_t)u * unit_bytes;
-            if (arch->spread)
-                arch->spread(unit, column, (const int8_t *)column_units + u * 4);
+            if (plan->integer)
+                spread(unit, column, (const int16_t *)(const void *)column_units + u * 4);
             else
                 memcpy(unit + (size_t)column * 4, column_units + u * 4, 4);
         }
@@ -76,21 +88,24 @@ static void pack_block(const qb_conv_plan *plan, const qb_conv_block *block, con
 }
 
 /* What the data's zero point adds to the sums of a region, to be taken off at the start. */
-static int32_t correction(const qb_conv_plan *plan, const qb_conv_region *r, const int8_t *weight,
-                          int64_t output) {
+static int32_t correction(const qb_conv_plan *plan, const qb_conv_region *r, const qb_desc *w,
+                          const void *weight, int64_t output) {
     uint32_t sum = 0;
     int64_t base = output * plan->weight_stride[0];
     int32_t zero = plan->zero + (plan->flipped ? 128 : 0);
     for (int64_t y = r->ky0; y < r->ky1; y++)
         for (int64_t x = r->kx0; x < r->kx1; x++)
             for (int64_t c = 0; c < plan->group_channels; c++)
-                sum += (uint32_t)weight[base + c * plan->weight_stride[1] +
-                                        y * plan->weight_stride[2] + x * plan->weight_stride[3]];
+                sum += (uint32_t)qb_cpu_weight_at(w, weight,
+                                                  base + c * plan->weight_stride[1] +
+                                                      y * plan->weight_stride[2] +
+                                                      x * plan->weight_stride[3],
+                                                  output);
     return (int32_t)(sum * (uint32_t)zero);
 }
 
-static void pack_starts(const qb_conv_plan *plan, const void *weight, const void *bias,
-                        char *packed) {
+static void pack_starts(const qb_conv_plan *plan, const qb_desc *w, const void *weight,
+                        const void *bias, char *packed) {
     for (int32_t s = 0; s < plan->n_starts; s++) {
         char *start = packed + plan->start + (size_t)s * (size_t)plan->columns * 4;
         memset(start, 0, (size_t)plan->columns * 4);
@@ -101,7 +116,7 @@ static void pack_starts(const qb_conv_plan *plan, const void *weight, const void
             }
             uint32_t sum = bias && !plan->float_bias ? ((const uint32_t *)bias)[m] : 0;
             if (plan->zero != 0 || plan->flipped)
-                sum -= (uint32_t)correction(plan, &plan->regions[s], weight, m);
+                sum -= (uint32_t)correction(plan, &plan->regions[s], w, weight, m);
             ((uint32_t *)(void *)start)[m] = sum;
         }
     }
@@ -124,13 +139,14 @@ static void pack_multipliers(const qb_conv_plan *plan, const qb_problem *p, cons
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed) {
     const qb_conv_plan *plan = plan_of(kernel);
+    const qb_desc *w = &kernel->problem.in[QB_IN_WEIGHT];
     const void *weight = constants[QB_IN_WEIGHT];
     const void *bias = qb_problem_has(&kernel->problem, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    char *column_units = qb_alloc(cx, (size_t)plan->total_units, 4);
+    char *column_units = qb_alloc(cx, (size_t)plan->total_units, column_unit(plan));
     if (!column_units) return cx->code;
     for (int32_t b = 0; b < plan->n_blocks; b++)
-        pack_block(plan, &plan->blocks[b], weight, column_units, packed);
-    pack_starts(plan, weight, bias, packed);
+        pack_block(plan, w, &plan->blocks[b], weight, column_units, packed);
+    pack_starts(plan, w, weight, bias, packed);
     if (plan->integer) pack_multipliers(plan, &kernel->problem, bias, packed);
     memset((char *)packed + plan->zeros, (uint8_t)plan->zero,
            (size_t)plan->channels * plan->element + QB_BUFFER_SLACK);

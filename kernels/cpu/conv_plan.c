@@ -12,8 +12,10 @@
 #define MIN_CHUNK_FAR 98 /* ... when float weights come from beyond the second level cache */
 #define TASKS_PER_THREAD 8
 
-const qb_conv_arch *qb_conv_best(qb_dtype data) {
-    const bool integer = data == QB_DTYPE_S8;
+const qb_conv_arch *qb_conv_best(const qb_problem *p) {
+    const bool integer = p->in[QB_IN_DATA].dtype != QB_DTYPE_F32;
+    const bool wide =
+        integer && !qb_cpu_is_weight(&p->in[QB_IN_WEIGHT], p->in[QB_IN_WEIGHT].q.axis, false);
 #if QB_X86
     static const struct {
         qb_tier tier;
@@ -24,7 +26,8 @@ const qb_conv_arch *qb_conv_best(qb_dtype data) {
                 {QB_TIER_AVX2, &qb_conv_f32_avx2, &qb_conv_s8_avx2},
                 {QB_TIER_SCALAR, &qb_conv_f32_generic, &qb_conv_s8_sse2}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        if (qb_processor_has(rows[i].tier)) return integer ? rows[i].s8 : rows[i].f32;
+        if (qb_processor_has(rows[i].tier) && (!wide || rows[i].s8->wide_weights))
+            return integer ? rows[i].s8 : rows[i].f32;
 #endif
     return integer ? &qb_conv_s8_generic : &qb_conv_f32_generic;
 }
@@ -32,13 +35,6 @@ const qb_conv_arch *qb_conv_best(qb_dtype data) {
 /* ---- what can be run ------------------------------------------------------------------------- */
 
 static bool fits_32(int64_t v) { return v >= 0 && v <= INT32_MAX; }
-
-static bool weight_supported(const qb_desc *w, int32_t axis) {
-    if (w->dtype != QB_DTYPE_S8 || w->q.n < 1 || (w->q.n > 1 && w->q.axis != axis)) return false;
-    for (int32_t i = 0; w->q.zero && i < w->q.n; i++)
-        if (w->q.zero[i] != 0) return false;
-    return true;
-}
 
 static bool is_float(const qb_desc *desc) { return qb_cpu_is_f32(desc) || qb_cpu_is_bf16(desc); }
 
@@ -54,13 +50,13 @@ static bool bf16_supported(const qb_problem *p, const bool *constant) {
 }
 
 static bool types_supported(const qb_problem *p, const bool *constant, qb_dtype data,
-                            int32_t weight_axis) {
+                            int32_t weight_axis, bool wide) {
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
     const bool integer = data == QB_DTYPE_S8;
     if (!constant[QB_IN_WEIGHT]) return false;
     if (data == QB_DTYPE_BF16) return bf16_supported(p, constant);
     if (!qb_epilogue_supports(p)) return false;
-    if (integer ? !qb_cpu_is_quantized(x) || !weight_supported(w, weight_axis)
+    if (integer ? !qb_cpu_is_quantized(x) || !qb_cpu_is_weight(w, weight_axis, wide)
                 : !qb_cpu_is_f32(x) || !qb_cpu_is_f32(w))
         return false;
     if (!qb_problem_has(p, QB_IN_BIAS)) return true;
@@ -68,9 +64,10 @@ static bool types_supported(const qb_problem *p, const bool *constant, qb_dtype 
     return qb_cpu_is_f32(bias) || (integer && bias->dtype == QB_DTYPE_S32);
 }
 
-bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data) {
+bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data, bool wide) {
     const qb_desc *x = &p->in[QB_IN_DATA];
-    if (p->window.n < 1 || p->window.n > 2 || !types_supported(p, constant, data, 0)) return false;
+    if (p->window.n < 1 || p->window.n > 2 || !types_supported(p, constant, data, 0, wide))
+        return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(&p->in[QB_IN_RESIDUAL])) return false;
     int64_t taps = 1;
@@ -85,7 +82,7 @@ bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data) 
 /* [..., m, k] x [k, n] with the right side constant, two-dimensional and packed. */
 bool qb_matmul_supports(const qb_problem *p, const bool *constant, qb_dtype data) {
     const qb_desc *a = &p->in[QB_IN_DATA], *b = &p->in[QB_IN_WEIGHT];
-    if (!types_supported(p, constant, data, p->transpose_b ? 0 : 1)) return false;
+    if (!types_supported(p, constant, data, p->transpose_b ? 0 : 1, true)) return false;
     if (b->shape.rank != 2 || a->shape.rank < 2 || p->transpose_a) return false;
     if (a->layout != QB_LAYOUT_ROW || p->out.layout != QB_LAYOUT_ROW) return false;
     const qb_desc *r = qb_problem_has(p, QB_IN_RESIDUAL) ? &p->in[QB_IN_RESIDUAL] : NULL;

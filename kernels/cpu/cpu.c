@@ -40,6 +40,23 @@ int32_t qb_cpu_zero(const qb_desc *desc) {
     return desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
 }
 
+bool qb_cpu_is_weight(const qb_desc *desc, int32_t axis, bool wide) {
+    const int32_t middle = desc->dtype == QB_DTYPE_U8 ? 128 : 0;
+    if ((desc->dtype != QB_DTYPE_S8 && desc->dtype != QB_DTYPE_U8) || desc->q.n < 1 ||
+        (desc->q.n > 1 && desc->q.axis != axis))
+        return false;
+    for (int32_t i = 0; !wide && i < desc->q.n; i++)
+        if ((desc->q.zero ? desc->q.zero[i] : 0) != middle) return false;
+    return true;
+}
+
+int32_t qb_cpu_weight_at(const qb_desc *desc, const void *data, int64_t at, int64_t output) {
+    const int32_t zero = desc->q.zero ? desc->q.zero[desc->q.n > 1 ? output : 0] : 0;
+    return (desc->dtype == QB_DTYPE_U8 ? (int32_t)((const uint8_t *)data)[at]
+                                       : (int32_t)((const int8_t *)data)[at]) -
+           zero;
+}
+
 int64_t qb_parts(int64_t n, int64_t wanted, int64_t most, int64_t at_once, int threads) {
     if (wanted <= 1 && n <= most) return 1;
     int64_t least = qb_max64(qb_max64(1, wanted / 2), qb_ceil64(n, most));

@@ -68,6 +68,11 @@ bool qb_cpu_is_quantized(const qb_desc *desc);
 bool qb_cpu_is_f32(const qb_desc *desc);  /* plain f32 */
 bool qb_cpu_is_bf16(const qb_desc *desc); /* plain bf16 */
 int32_t qb_cpu_zero(const qb_desc *desc);
+/* An 8-bit weight with one scale, or one for each index of `axis`, whose numbers less their zero
+ * points fit into 8 bits with a sign; `wide`: or into 16, as all do. */
+bool qb_cpu_is_weight(const qb_desc *desc, int32_t axis, bool wide);
+/* Element `at` of such a weight, of output channel `output`, less its zero point. */
+int32_t qb_cpu_weight_at(const qb_desc *desc, const void *data, int64_t at, int64_t output);
 
 static inline int64_t qb_min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t qb_max64(int64_t a, int64_t b) { return a > b ? a : b; }

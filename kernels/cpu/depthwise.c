@@ -5,7 +5,8 @@
 
 #define FEW_PIXELS 128 /* their rows cannot be shared out evenly */
 
-bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer) {
+bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch) {
+    const bool integer = arch->integer;
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
     if (p->window.n < 1 || p->window.n > 2 || p->group < 2) return false;
@@ -13,12 +14,9 @@ bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer) {
     if (!constant[QB_IN_WEIGHT] || !qb_epilogue_supports(p)) return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(r)) return false;
-    if (integer ? !qb_cpu_is_quantized(x) || w->dtype != QB_DTYPE_S8 || w->q.n < 1 ||
-                      (w->q.n > 1 && w->q.axis != 0)
+    if (integer ? !qb_cpu_is_quantized(x) || !qb_cpu_is_weight(w, 0, arch->wide_weights)
                 : !qb_cpu_is_f32(x) || !qb_cpu_is_f32(w))
         return false;
-    for (int32_t i = 0; integer && w->q.zero && i < w->q.n; i++)
-        if (w->q.zero[i] != 0) return false;
     if (qb_problem_has(p, QB_IN_BIAS) &&
         (!constant[QB_IN_BIAS] ||
          !(qb_cpu_is_f32(bias) || (integer && bias->dtype == QB_DTYPE_S32))))
@@ -123,7 +121,7 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-static int32_t first_sum(const qb_dw *dw, const int8_t *weight, const int32_t *bias, int64_t c,
+static int32_t first_sum(const qb_dw *dw, const int16_t *weight, const int32_t *bias, int64_t c,
                          int32_t flip) {
     uint32_t sum = 0;
     for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[c * dw->taps + t];
@@ -132,10 +130,9 @@ static int32_t first_sum(const qb_dw *dw, const int8_t *weight, const int32_t *b
 }
 
 static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *block,
-                       const void *const *constants, char *packed) {
+                       const void *weight, const void *b, char *packed) {
     int32_t start[64] = {0};
     float f32[64] = {0}, multiplier[64] = {0}, bias[64] = {0};
-    const void *b = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     for (int i = 0; i < block->width; i++) {
         int64_t c = block->channel + i;
@@ -143,20 +140,28 @@ static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *
             f32[i] = b ? ((const float *)b)[c] : 0.0f;
             continue;
         }
-        start[i] = first_sum(dw, constants[QB_IN_WEIGHT], b, c, dw->is_s8 ? dw->arch->flip : 0);
+        start[i] = first_sum(dw, weight, b, c, dw->is_s8 ? dw->arch->flip : 0);
         multiplier[i] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? c : 0];
         if (dw->float_bias) bias[i] = ((const float *)b)[c];
     }
-    dw->arch->pack(dw, block, constants[QB_IN_WEIGHT], dw->integer ? (const void *)start : f32,
-                   multiplier, bias, packed);
+    dw->arch->pack(dw, block, weight, dw->integer ? (const void *)start : f32, multiplier, bias,
+                   packed);
 }
 
 static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                       void *packed) {
-    (void)cx;
     const qb_dw *dw = kernel->state;
+    const qb_problem *p = &kernel->problem;
+    const void *weight = constants[QB_IN_WEIGHT];
+    const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
+    const int64_t n = dw->integer ? dw->channels * dw->taps : 0;
+    int16_t *wide = qb_alloc(cx, (size_t)(n + 1), sizeof *wide);
+    if (!wide) return cx->code;
+    for (int64_t i = 0; i < n; i++)
+        wide[i] = (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], weight, i, i / dw->taps);
     for (int32_t b = 0; b < dw->n_blocks; b++)
-        pack_block(dw, &kernel->problem, &dw->blocks[b], constants, packed);
+        pack_block(dw, p, &dw->blocks[b], dw->integer ? wide : weight, bias, packed);
+    qb_free(wide);
     memset((char *)packed + dw->zeros, (uint8_t)dw->zero,
            (size_t)dw->channels * dw->element + QB_BUFFER_SLACK);
     return QB_OK;

@@ -24,7 +24,7 @@ static void pack_s8(const qb_dw *dw, const qb_dw_block *block, const void *weigh
     memset(to, 0, (size_t)(dw->groups * LANES) * 4);
     for (int64_t t = 0; t < dw->taps; t++)
         for (int i = 0; i < block->width; i++)
-            to[t * LANES + i] = ((const int8_t *)weight)[(block->channel + i) * dw->taps + t];
+            to[t * LANES + i] = ((const int16_t *)weight)[(block->channel + i) * dw->taps + t];
     memcpy(packed + block->start, start, LANES * 4);
     memcpy(packed + block->start + LANES * 4, multiplier, LANES * 4);
     memcpy(packed + block->start + LANES * 8, bias, LANES * 4);
@@ -87,6 +87,7 @@ static void row(const qb_dw *dw, const qb_dw_row *row) {
 static const qb_dw_arch arch_f32 = {
     .lanes = {LANES, 0, 0}, .tap_group = 1, .group_bytes = 4, .pack = pack_f32, .row = row};
 static const qb_dw_arch arch_s8 = {.integer = true,
+                                   .wide_weights = true,
                                    .lanes = {LANES, 0, 0},
                                    .tap_group = 1,
                                    .group_bytes = 4,
@@ -94,10 +95,10 @@ static const qb_dw_arch arch_s8 = {.integer = true,
                                    .row = row};
 
 static bool supports_f32(const qb_problem *p, const bool *constant) {
-    return qb_dw_supports(p, constant, false);
+    return qb_dw_supports(p, constant, &arch_f32);
 }
 static bool supports_s8(const qb_problem *p, const bool *constant) {
-    return qb_dw_supports(p, constant, true);
+    return qb_dw_supports(p, constant, &arch_s8);
 }
 
 static qb_status create_f32(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

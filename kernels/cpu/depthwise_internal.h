@@ -33,13 +33,14 @@ typedef struct qb_dw_row {
 
 typedef struct qb_dw_arch {
     bool integer;
-    int lanes[3];    /* widths of blocks, largest first; 0: none */
-    int tap_group;   /* taps that are multiplied together */
-    int group_bytes; /* of their weights, for one channel */
-    int rows_3x3;    /* most rows that `row` takes at once for a 3x3 window; 0: one */
-    int32_t flip;    /* what reading s8 as unsigned quantized values adds to them */
-    /* Packs one block: the weights of channel c are weight[c * taps ...]; `start` (int32 or float),
-     * multiplier and bias have an entry for each of the block's lanes. */
+    bool wide_weights; /* it takes weights of 16 bits (qb_cpu_is_weight) */
+    int lanes[3];      /* widths of blocks, largest first; 0: none */
+    int tap_group;     /* taps that are multiplied together */
+    int group_bytes;   /* of their weights, for one channel */
+    int rows_3x3;      /* most rows that `row` takes at once for a 3x3 window; 0: one */
+    int32_t flip;      /* what reading s8 as unsigned quantized values adds to them */
+    /* Packs one block: the weights of channel c are weight[c * taps ...], floats or int16; `start`
+     * (int32 or float), multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
                  const float *multiplier, const float *bias, char *packed);
     /* The blocks named in `row` of one row, or of row->rows of them. */
@@ -63,7 +64,7 @@ struct qb_dw {
     int threads;
 };
 
-bool qb_dw_supports(const qb_problem *p, const bool *constant, bool integer);
+bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch);
 qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                        const qb_dw_arch *arch, qb_kernel **out);
 

@@ -166,8 +166,7 @@ static qb_status fill(qb_ctx *cx, const qb_problem *p, int threads, products *w)
     const qb_problem one = one_item(p, in);
     w->items = items_of(&p->out.shape);
     w->by_item = threads > 1 && w->items >= threads;
-    QB_TRY(qb_conv_plan_create(cx, &one, qb_conv_best(QB_DTYPE_F32), w->by_item ? 1 : threads,
-                               &w->plan));
+    QB_TRY(qb_conv_plan_create(cx, &one, qb_conv_best(&one), w->by_item ? 1 : threads, &w->plan));
     w->packed_bytes = qb_pad64(w->plan->packed_bytes);
     w->item_bytes = w->packed_bytes + qb_pad64(qb_conv_workspace(w->plan));
     w->transpose_b = p->transpose_b;

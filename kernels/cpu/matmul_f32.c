@@ -8,7 +8,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    return qb_conv_create(cx, tactic, p, constant, threads, qb_conv_best(QB_DTYPE_F32), out);
+    return qb_conv_create(cx, tactic, p, constant, threads, qb_conv_best(p), out);
 }
 
 const qb_tactic qb_tactic_cpu_matmul_f32 = {.name = "cpu.matmul_f32.packed",

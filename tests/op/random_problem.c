@@ -69,7 +69,8 @@ static void set_either(qb_rng *rng, random_case *c, int i, qb_desc *desc, bool q
         set_float(desc);
 }
 
-/* s8 weights, symmetric, one scale or one an output channel. */
+/* One scale or one an output channel; most weights are s8 and symmetric, the others have any zero
+ * points, u8 ones often the middle. */
 static void set_weight(qb_ctx *cx, qb_rng *rng, random_case *c, int32_t axis) {
     qb_desc *w = &c->in[QB_IN_WEIGHT];
     int32_t n = random_chance(rng, 70) ? (int32_t)w->shape.dim[axis] : 1;
@@ -79,6 +80,15 @@ static void set_weight(qb_ctx *cx, qb_rng *rng, random_case *c, int32_t axis) {
         c->weight_scale[i] = (float)(0.002 + 0.01 * qb_rng_uniform(rng));
     w->dtype = QB_DTYPE_S8;
     w->q = (qb_qparams){QB_DTYPE_S8, n == 1 ? -1 : axis, n, c->weight_scale, NULL};
+    if (random_chance(rng, 65)) return;
+    if (random_chance(rng, 65)) w->dtype = w->q.dtype = QB_DTYPE_U8;
+    const int64_t low = w->dtype == QB_DTYPE_U8 ? 0 : -128;
+    const bool middle = random_chance(rng, 30);
+    c->weight_zero = qb_alloc(cx, (size_t)n, sizeof *c->weight_zero);
+    assert_non_null(c->weight_zero);
+    for (int32_t i = 0; i < n; i++)
+        c->weight_zero[i] = (int32_t)(middle ? low + 128 : random_between(rng, low, low + 255));
+    w->q.zero = c->weight_zero;
 }
 
 static void set_bias(qb_rng *rng, random_case *c, int64_t n, bool integer) {
@@ -483,4 +493,5 @@ void random_case_release(random_case *c) {
     for (int i = 0; i < CASE_INPUTS; i++) qb_free(c->data[i]);
     qb_free(c->expected);
     qb_free(c->weight_scale);
+    qb_free(c->weight_zero);
 }

@@ -18,8 +18,9 @@ typedef struct random_case {
     float scale[CASE_INPUTS + 1]; /* storage of the quantization parameters */
     int32_t zero[CASE_INPUTS + 1];
     float *weight_scale;
-    qb_dtype half; /* of random_case_halve; NONE */
-    bool wide;     /* of random_case_make_device */
+    int32_t *weight_zero; /* NULL: none */
+    qb_dtype half;        /* of random_case_halve; NONE */
+    bool wide;            /* of random_case_make_device */
 } random_case;
 
 /* A problem of the kind that the reference runs, data and expected output included. Integer data

@@ -8,7 +8,9 @@
 Each network has a folder with model.onnx and data.npz (eight samples of each input); others than
 those exported here may lie beside them. Engines take turns, a fraction of a second each, and the
 best time of each counts, so that what else runs on the machine meets all of them. Three forms are
-measured: FP32, qbench's own INT8, and the Q/DQ file of onnxruntime's quantize_static. A step is
+measured: FP32, qbench's own INT8, and the Q/DQ file of onnxruntime's quantize_static; --forms takes
+other files of that tool as well (qdq_s8, qdq_u8, qoperator). Quality is the largest error over the
+range for FP32, SQNR in dB for others; agreement is SQNR against onnxruntime on the same file. A step is
 plain where its kernel is a scalar loop (ref.*) or the operator's definition (node).
 
 export needs torch, torchvision, timm and transformers; run needs onnx and onnxruntime, and takes
@@ -27,6 +29,14 @@ import numpy as np
 
 SAMPLES = 8
 FORMS = ("fp32", "int8", "qdq")
+# What quantize_static writes: file, format, activations, weights, a scale a channel. The first is measured by default.
+STATIC = {"qdq": ("static", "QDQ", "QUInt8", "QInt8", True), "qdq_s8": ("s8", "QDQ", "QInt8", "QInt8", True),
+          "qdq_u8": ("u8", "QDQ", "QUInt8", "QUInt8", False), "qoperator": ("qoperator", "QOperator", "QUInt8", "QInt8", True)}
+
+
+def file_of(form):
+    return f"model.{STATIC[form][0]}.onnx" if form in STATIC else "model.onnx"
+
 
 # ---- exporting
 
@@ -145,8 +155,7 @@ class Qbench:
         return r.stdout
 
     def bench(self, form, *more):
-        model = "model.static.onnx" if form == "qdq" else "model.onnx"
-        return json.loads(self.call("bench", "--model", model, *(["--int8"] if form == "int8" else []), "--batch", str(self.batch),
+        return json.loads(self.call("bench", "--model", file_of(form), *(["--int8"] if form == "int8" else []), "--batch", str(self.batch),
                                     "--threads", str(self.threads), "--json", "-", "-q", *more))
 
     def turn(self, form, seconds):
@@ -214,8 +223,8 @@ def sqnr(expected, got):
     return round(10 * np.log10(max(signal, 1e-300) / max(noise, 1e-300)), 1)
 
 
-def write_static(file, data):
-    """The Q/DQ file of onnxruntime's tool."""
+def write_static(file, data, form):
+    """The quantized file of onnxruntime's tool."""
     import logging
     logging.disable(logging.WARNING)
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
@@ -227,8 +236,9 @@ def write_static(file, data):
         def get_next(self):
             return next(self.left, None)
 
-    quantize_static(file("model.onnx"), file("model.static.onnx"), Reader(), quant_format=QuantFormat.QDQ, per_channel=True,
-                    activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8)
+    name, style, activations, weights, per_channel = STATIC[form]
+    quantize_static(file("model.onnx"), file(file_of(form)), Reader(), quant_format=QuantFormat[style], per_channel=per_channel,
+                    activation_type=QuantType[activations], weight_type=QuantType[weights])
 
 
 def plain_of(steps):
@@ -251,17 +261,18 @@ def measure(a, name):
         try:
             if form == "int8" and not os.path.exists(file("model.calib.h5")):
                 q.call("calibrate", "--model", "model.onnx", "--data", "data.npz", "--method", "minmax", "-q")
-            if form == "qdq" and not os.path.exists(file("model.static.onnx")):
-                write_static(file, data)
+            if form in STATIC and not os.path.exists(file(file_of(form))):
+                write_static(file, data, form)
             if form != "int8":
-                peers[form] = sessions(file("model.static.onnx" if form == "qdq" else "model.onnx"), a, feed)
+                peers[form] = sessions(file(file_of(form)), a, feed)
             if form == "fp32":
                 expected = peers[form]["onnxruntime"](feed)
             got, steps = q.outputs(form, feed)
             row["plain"][form] = plain_of(steps)
             row[form + "_quality"] = error(expected, got) if form == "fp32" else sqnr(expected, got)
-            if form == "qdq":
-                row["qdq_peer_quality"] = sqnr(expected, [np.asarray(o) for o in peers[form]["onnxruntime"](feed)])
+            if form in STATIC:
+                peer = [np.asarray(o) for o in peers[form]["onnxruntime"](feed)]
+                row[form + "_peer_quality"], row[form + "_agreement"] = sqnr(expected, peer), sqnr(peer, got)
         except Exception as e:
             row["errors"][form] = str(e).strip()[-300:]
     best = collections.defaultdict(lambda: float("inf"))
@@ -285,8 +296,8 @@ def measured(a, name):
                            capture_output=True, text=True, timeout=1200)
     except subprocess.TimeoutExpired:
         return {"name": name, "ms": {}, "plain": {}, "errors": {"all": "too slow"}}
-    if r.returncode < 0 and (not a.no_openvino or "qdq" in a.forms):
-        forms = [f for f in a.forms if not a.no_openvino or f != "qdq"]
+    if r.returncode < 0 and (not a.no_openvino or set(a.forms) & set(STATIC)):
+        forms = [f for f in a.forms if not a.no_openvino or f not in STATIC]
         print(f"  {name}: a peer ended with signal {-r.returncode}; once more without OpenVINO or its file", file=sys.stderr)
         return measured(argparse.Namespace(**{**vars(a), "no_openvino": True, "forms": forms}), name)
     if r.returncode:
@@ -391,7 +402,7 @@ def main():
         v.add_argument("--batch", type=int, default=1)
         v.add_argument("--turns", type=int, default=3)
         v.add_argument("--seconds", type=float, default=0.3, help="of a turn")
-        v.add_argument("--forms", nargs="+", default=FORMS, choices=FORMS)
+        v.add_argument("--forms", nargs="+", default=FORMS, choices=(*FORMS, *list(STATIC)[1:]))
         v.add_argument("--no-openvino", action="store_true")
         v.add_argument("--rows", default="rows.json")
         v.add_argument("--again", action="store_true", help="also networks that have a row")

@@ -101,6 +101,22 @@ for n, size in listed(
         "naflexvit_base_patch16_gap resnet10t resnet50_clip_gap:224 test_vit test_convnext test_mambaout"):
     add(n, functools.partial(tm, n), image(size))
 
+# families that none of those above belongs to
+for n, size in listed(
+        "cpubone_nano cspnext_tiny densenetblur121d:128 dla46x_c dla60_res2net:128 ecaresnet26t:128 efficientvim_m1 "
+        "efficientnet_b0_g8_gn:128 fastvit_mci0:256 gcresnext26ts:128 ghostnetv3_050 iformer_m lcnetv2_small legacy_seresnext26_32x4d:128 "
+        "lowformer_b0 regnetv_040:128 resnetv2_18d resnetv2_50d_evos:128 rexnetr_100 skresnext50_32x4d:128 starnet_s050 "
+        "vgg11_bn vit_small_r26_s32_224 swin_s3_tiny_224 xcit_nano_12_p8_224 mobilevit_xxs:256 resnetaa50:128 resnetblur50:128 "
+        "eca_nfnet_l0:128 convnext_atto_rms tinynet_e tf_mixnet_s:128 tf_efficientnet_es:128 test_vit_relpos:160 vit_relpos_small_patch16_224 "
+        "swinv2_cr_tiny_ns_224 ese_vovnet39b_evos:128 hgnetv2_b2:128 crossvit_9_dagger_240:240 coat_mini "
+        "tnt_s_patch16_224 vit_tiny_r_s16_p8_224 mixer_b32_224 seresnextaa101d_32x8d:96 inception_resnet_v2:299 res2next50:128 "
+        "resnetrs50:128 efficientnet_es_pruned:128 fbnetc_100 mobilenetv1_100 test_efficientnet_evos "
+        "test_efficientnet_ln test_nfnet test_resnet test_byobnet test_convnext2 test_convnext3"):
+    add(n, functools.partial(tm, n), image(size))
+for n, size in listed("ssd300_vgg16:300 maskrcnn_resnet50_fpn:224 keypointrcnn_resnet50_fpn:224"):
+    add(n, functools.partial(tv_part, n, boxes), image(size), fixed=True)
+add("swin3d_t", functools.partial(tv, "swin3d_t"), ("x", (3, 8, 64, 64), "smooth"))
+
 # ---- transformers: random configurations
 
 SMALL = dict(hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256, vocab_size=1000)
@@ -116,7 +132,7 @@ def hf(model, config, key="last_hidden_state", eager=True, mask=False, **sizes):
     c.use_cache = False
     m = getattr(t, model)(c)
     m.config.use_cache, m.config.return_dict = False, True
-    return picked(m, lambda y: getattr(y, key), **(dict(attention_mask=torch.ones_like) if mask else {}))
+    return picked(m, lambda y: y if key is None else getattr(y, key), **(dict(attention_mask=torch.ones_like) if mask else {}))
 
 
 def text(name, model, config, key="last_hidden_state", **sizes):
@@ -248,6 +264,70 @@ add("vits_encoder", functools.partial(hf, "VideoMAEModel", "VideoMAEConfig", ima
 add("timesformer", functools.partial(hf, "TimesformerModel", "TimesformerConfig", image_size=64, num_frames=4, **VISION),
     ("x", (4, 3, 64, 64), "smooth"))
 
+text("convbert", "ConvBertModel", "ConvBertConfig", embedding_size=128)
+text("xlnet", "XLNetModel", "XLNetConfig", d_model=128, n_layer=2, n_head=4, d_inner=256)
+text("megatron", "MegatronBertModel", "MegatronBertConfig")
+text("esm", "EsmModel", "EsmConfig", pad_token_id=1, position_embedding_type="rotary", max_position_embeddings=130)
+text("ibert", "IBertModel", "IBertConfig")
+text("layoutlm", "LayoutLMModel", "LayoutLMConfig")
+text("splinter", "SplinterModel", "SplinterConfig")
+text("rembert", "RemBertModel", "RemBertConfig", input_embedding_size=64)
+text("canine", "CanineModel", "CanineConfig", downsampling_rate=4, num_hash_buckets=1000)
+text("gptj", "GPTJModel", "GPTJConfig", n_embd=128, n_layer=2, n_head=4, rotary_dim=16)
+text("codegen", "CodeGenModel", "CodeGenConfig", n_embd=128, n_layer=2, n_head=4, rotary_dim=16)
+text("cohere", "CohereModel", "CohereConfig", num_key_value_heads=2, pad_token_id=0)
+text("granite", "GraniteModel", "GraniteConfig", num_key_value_heads=2)
+text("starcoder2", "Starcoder2Model", "Starcoder2Config", num_key_value_heads=2)
+text("persimmon", "PersimmonModel", "PersimmonConfig")
+text("rwkv", "RwkvModel", "RwkvConfig", attention_hidden_size=128)
+text("olmo2", "Olmo2Model", "Olmo2Config")
+text("smollm3", "SmolLM3Model", "SmolLM3Config", num_key_value_heads=2, pad_token_id=0)
+text("nemotron", "NemotronModel", "NemotronConfig", num_key_value_heads=2)
+text("biogpt", "BioGptModel", "BioGptConfig")
+for n, m, c in (("wav2vec2_conformer", "Wav2Vec2ConformerModel", "Wav2Vec2ConformerConfig"), ("unispeech", "UniSpeechModel", "UniSpeechConfig"),
+                ("data2vec_audio", "Data2VecAudioModel", "Data2VecAudioConfig")):
+    add(n, functools.partial(hf, m, c, **WAVE), wave)
+add("pvt_hf", functools.partial(hf, "PvtModel", "PvtConfig", eager=False, image_size=128), image(128))
+add("regnet_hf", functools.partial(hf, "RegNetModel", "RegNetConfig", eager=False, embedding_size=32, hidden_sizes=[32, 64, 96, 128],
+                                   depths=[1, 1, 2, 1], groups_width=16), image(128))
+add("levit_hf", functools.partial(hf, "LevitModel", "LevitConfig", eager=False), image())
+add("vitpose", functools.partial(
+    lambda: hf("VitPoseForPoseEstimation", "VitPoseConfig", "heatmaps", eager=False,
+               backbone_config=__import__("transformers").VitPoseBackboneConfig(image_size=(128, 96), patch_size=(16, 16),
+                                                                                out_indices=[2], **VISION))), image((128, 96)))
+add("zoedepth", functools.partial(
+    lambda: hf("ZoeDepthForDepthEstimation", "ZoeDepthConfig", "predicted_depth", eager=False, neck_hidden_sizes=[16, 32, 64, 64],
+               fusion_hidden_size=32, bottleneck_features=32, reassemble_factors=[4, 2, 1, 0.5], num_attractors=[4, 2, 2, 1],
+               backbone_config=__import__("transformers").BeitConfig(image_size=128, use_relative_position_bias=True,
+                                                                     reshape_hidden_states=False, out_indices=[1, 2, 3, 4],
+                                                                     **{**VISION, "num_hidden_layers": 4}))), image(128), fixed=True)
+add("conditional_detr", functools.partial(hf, "ConditionalDetrForObjectDetection", "ConditionalDetrConfig", "logits",
+                                          use_pretrained_backbone=False, backbone="resnet18", use_timm_backbone=True,
+                                          encoder_layers=2, decoder_layers=2, d_model=64, encoder_ffn_dim=128,
+                                          decoder_ffn_dim=128, encoder_attention_heads=4, decoder_attention_heads=4,
+                                          num_queries=20), image(128))
+add("deformable_detr", functools.partial(hf, "DeformableDetrForObjectDetection", "DeformableDetrConfig", "logits",
+                                         use_pretrained_backbone=False, backbone="resnet18", use_timm_backbone=True,
+                                         encoder_layers=2, decoder_layers=2, d_model=64, encoder_ffn_dim=128,
+                                         decoder_ffn_dim=128, encoder_attention_heads=4, decoder_attention_heads=4,
+                                         num_queries=20, disable_custom_kernels=True), image(128), fixed=True)
+add("superpoint", functools.partial(hf, "SuperPointForKeypointDetection", "SuperPointConfig", "scores", eager=False), image(128),
+    fixed=True)
+add("encodec", functools.partial(
+    lambda: picked(__import__("transformers").EncodecModel(__import__("transformers").EncodecConfig(
+        num_filters=8, hidden_size=32, num_lstm_layers=1)).encoder, lambda y: y)), ("x", (1, 8000), "smooth"))
+add("hifigan", functools.partial(hf, "SpeechT5HifiGan", "SpeechT5HifiGanConfig", None, eager=False,
+                                 upsample_initial_channel=64), ("x", (50, 80), "smooth"))
+add("patchtsmixer", functools.partial(hf, "PatchTSMixerModel", "PatchTSMixerConfig", eager=False, context_length=128,
+                                          patch_length=8, num_input_channels=4), ("x", (128, 4), "smooth"))
+add("sam_vision", functools.partial(hf, "SamVisionModel", "SamVisionConfig", "last_hidden_state", image_size=128, window_size=4,
+                                    global_attn_indexes=[1], num_pos_feats=64, output_channels=32, **VISION), image(128))
+add("ijepa", functools.partial(hf, "IJepaModel", "IJepaConfig", image_size=112, **VISION), image(112))
+add("owlvit_vision", functools.partial(hf, "OwlViTVisionModel", "OwlViTVisionConfig", image_size=128, patch_size=16, **VISION), image(128))
+add("donut_swin", functools.partial(hf, "DonutSwinModel", "DonutSwinConfig", embed_dim=32, depths=[2, 2], num_heads=[2, 4],
+                                    image_size=128), image(128))
+add("textnet", functools.partial(hf, "TextNetModel", "TextNetConfig", eager=False), image(128))
+
 # ---- written by hand
 
 def own(name):
@@ -300,6 +380,100 @@ for n, shape in dict(
         face_prelu=(3, 112, 112), super_resolution=(1, 128, 128), detector_leaky=(3, 224, 224), lstm=(50, 40), tcn=(40, 300),
         volumes=(1, 16, 48, 48)).items():
     add(n, functools.partial(own, n), ("x", shape, "smooth"))
+
+
+def ended(name):
+    """Networks whose ends or middles are operators other than products and convolutions."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+    conv = lambda i, o, k=3, s=1, act=nn.ReLU: nn.Sequential(nn.Conv2d(i, o, k, s, k // 2, bias=False), nn.BatchNorm2d(o), act())
+
+    class Called(nn.Module):
+        def __init__(self, call, *parts):
+            super().__init__()
+            self.parts, self.call = nn.ModuleList(parts), call
+
+        def forward(self, x):
+            return self.call(x, *self.parts)
+
+    def crnn(x, front, cells, head):
+        return F.log_softmax(head(cells(front(x).squeeze(2).transpose(1, 2))[0]), -1)
+
+    def spatial(x, where, front, head):
+        theta = where(x).reshape(-1, 2, 3) * 0.2 + torch.tensor([[1.0, 0, 0], [0, 1, 0]])
+        return head(front(F.grid_sample(x, F.affine_grid(theta, x.shape, align_corners=False),
+                                        align_corners=False)))
+
+    def graph(x, first, second):  # edges to the nearest points, as in dynamic graph networks
+        for layer in (first, second):
+            distance = -(x.unsqueeze(2) - x.unsqueeze(1)).square().sum(-1)
+            near = distance.topk(8, -1).indices
+            picked = torch.gather(x.unsqueeze(1).expand(-1, x.shape[1], -1, -1), 2,
+                                  near.unsqueeze(-1).expand(-1, -1, -1, x.shape[-1]))
+            x = layer(torch.cat([picked - x.unsqueeze(2), x.unsqueeze(2).expand_as(picked)], -1)).amax(2)
+        return x.amax(1)
+
+    def messages(x, layer, head):  # sums over fixed edges
+        a, b = torch.arange(200) % 64, (torch.arange(200) * 7) % 64
+        for _ in range(3):
+            x = x + torch.zeros_like(x).scatter_add(1, a[None, :, None].expand(x.shape[0], -1, x.shape[2]), layer(x[:, b]))
+        return head(x)
+
+    def classes(x, body):
+        return F.interpolate(body(x), scale_factor=4.0, mode="bilinear").argmax(1)
+
+    def sharper(x, body):
+        return F.interpolate(x, scale_factor=2.0, mode="bicubic") + F.pixel_shuffle(body(x), 2)
+
+    def decay(x, inner, head):  # a gated sum along time
+        gate = F.logsigmoid(inner(x)).cumsum(1)
+        return head(torch.exp(gate - gate.max(1, keepdim=True).values) * x)
+
+    def residual(x, head, a, b, tail):
+        x = head(x)
+        return tail(x + b(a(x) + x))
+
+    def parts(x, down, cells, up):
+        y = cells(down(x))
+        return up(F.normalize(y, dim=1) * y.std(1, keepdim=True))
+
+    return {
+        "crnn": lambda: Called(crnn, nn.Sequential(conv(1, 32, s=2), conv(32, 64), nn.MaxPool2d((2, 1)), conv(64, 64),
+                                                   nn.MaxPool2d((8, 1))), nn.LSTM(64, 48, 2, bidirectional=True, batch_first=True),
+                               nn.Linear(96, 80)),
+        "spatial_transformer": lambda: Called(spatial, nn.Sequential(conv(3, 8, s=4), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
+                                                                     nn.Linear(128, 6)), conv(3, 24),
+                                              nn.Conv2d(24, 8, 3)),
+        "dynamic_graph": lambda: Called(graph, nn.Sequential(nn.Linear(6, 32), nn.LeakyReLU(0.2)),
+                                        nn.Sequential(nn.Linear(64, 64), nn.LeakyReLU(0.2))),
+        "messages": lambda: Called(messages, nn.Sequential(nn.Linear(32, 32), nn.SiLU()), nn.Linear(32, 8)),
+        "segment_classes": lambda: Called(classes, nn.Sequential(conv(3, 24, s=2, act=nn.Hardswish), conv(24, 48, s=2), nn.Conv2d(48, 21, 1))),
+        "sharper_cubic": lambda: Called(sharper, nn.Sequential(conv(3, 32, act=nn.PReLU), conv(32, 32, act=nn.ELU), nn.Conv2d(32, 12, 3, padding=1))),
+        "gated_sum": lambda: Called(decay, nn.Linear(64, 64), nn.Linear(64, 16)),
+        "sr_residual": lambda: Called(residual, conv(3, 32, 9, act=nn.PReLU), conv(32, 32, act=nn.PReLU), conv(32, 32, act=nn.Identity),
+                                      nn.Sequential(nn.Conv2d(32, 128, 3, padding=1), nn.PixelShuffle(2), nn.PReLU(), nn.Conv2d(32, 3, 9, padding=4))),
+        "speech_separation": lambda: Called(parts, nn.Sequential(nn.Conv1d(1, 64, 16, 8), nn.PReLU(), nn.GroupNorm(1, 64)),
+                                            nn.Sequential(*[m for d in (1, 2, 4) for m in (
+                                                nn.Conv1d(64, 64, 3, padding=d, dilation=d, groups=64), nn.PReLU(), nn.Conv1d(64, 64, 1))]),
+                                            nn.ConvTranspose1d(64, 1, 16, 8)),
+        "gru_tagger": lambda: Called(lambda x, a, b: b(a(x)[0]).softmax(-1), nn.GRU(40, 64, 2, batch_first=True), nn.Linear(64, 12)),
+        "encoder_layers": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, activation="gelu",
+                                                                                   norm_first=True), 2, enable_nested_tensor=False),
+        "tabular": lambda: nn.Sequential(nn.BatchNorm1d(40), *[m for i, o in ((40, 256), (256, 256), (256, 64)) for m in (
+            nn.Linear(i, o), nn.BatchNorm1d(o), nn.SELU())], nn.Linear(64, 2), nn.LogSoftmax(-1)),
+        "csp_detector": lambda: Called(lambda x, stem, a, b, mid, pool, head: head(torch.cat([p(y) for y in [mid(torch.cat([a(stem(x)), b(stem(x))], 1))]
+                                                                                              for p in (nn.Identity(), *([pool] * 3))], 1)),
+                                       conv(3, 32, 6, 2, nn.SiLU), conv(32, 16, 1, 1, nn.SiLU), conv(32, 16, 3, 1, nn.SiLU),
+                                       conv(32, 64, 3, 2, nn.SiLU), nn.MaxPool2d(5, 1, 2), nn.Conv2d(256, 255, 1)),
+    }[name]()
+
+
+for n, shape in dict(
+        crnn=(1, 32, 160), spatial_transformer=(3, 64, 64), dynamic_graph=(256, 3), messages=(64, 32), segment_classes=(3, 160, 160),
+        sharper_cubic=(3, 64, 64), gated_sum=(100, 64), sr_residual=(3, 64, 64), speech_separation=(1, 8000), gru_tagger=(50, 40),
+        encoder_layers=(50, 64), tabular=(40,), csp_detector=(3, 224, 224)).items():
+    add(n, functools.partial(ended, n), ("x", shape, "smooth"), opset=20 if n == "spatial_transformer" else 17)
 
 # ---- the other exporter, other opsets
 

@@ -185,6 +185,50 @@ static void check_stays(ob *graph, int n_nodes) {
     qb_graph_free(g);
 }
 
+/* As tools write in operator form: x -> Q -> Flatten -> Transpose -> DQ. */
+static void moved_integers_become_moved_floats(void **state) {
+    (void)state;
+    ob graph = {0};
+    ob_input(&graph, "x", QB_DTYPE_F32, "2,3");
+    params(&graph, "a", 0.5f, QB_DTYPE_U8, 7);
+    quantize(&graph, "x", "a", "q");
+    ob_node(&graph, "Transpose", "t", "q", "m", NULL);
+    ob_node(&graph, "Flatten", "f", "m", "n", NULL);
+    dequantize(&graph, "m", "a", "md");
+    dequantize(&graph, "n", "a", "nd");
+    ob_node(&graph, "Sigmoid", "s", "md", "y", NULL);
+    ob_node(&graph, "Sigmoid", "u", "nd", "z", NULL);
+    ob_output(&graph, "y", QB_DTYPE_F32, "3,2");
+    ob_output(&graph, "z", QB_DTYPE_F32, "3,2");
+    check(&graph, "graph main\n"
+                  "input x: u8[2,3] u8(0.5, 7)\n"
+                  "Transpose 't' (x) -> m_real: u8[3,2] u8(0.5, 7)\n"
+                  "Flatten 'f' (m_real) -> n_real: u8[3,2] u8(0.5, 7)\n"
+                  "Sigmoid 's' (m_real) -> y: f32[3,2]\n"
+                  "Sigmoid 'u' (n_real) -> z: f32[3,2]\n"
+                  "output y\n"
+                  "output z\n");
+}
+
+/* What reads the integers themselves, and other parameters behind the move, keep it as it is. */
+static void integers_that_are_read_as_such_stay(void **state) {
+    (void)state;
+    for (int other = 0; other < 2; other++) {
+        ob graph = {0};
+        ob_input(&graph, "x", QB_DTYPE_F32, "2,3");
+        params(&graph, "a", 0.5f, QB_DTYPE_U8, 7);
+        params(&graph, "b", 0.25f, QB_DTYPE_U8, 7);
+        quantize(&graph, "x", "a", "q");
+        ob_node(&graph, "Transpose", "t", "q", "m", NULL);
+        if (other)
+            dequantize(&graph, "m", "b", "y");
+        else
+            ob_node(&graph, "Identity", "i", "m", "y", NULL);
+        ob_output(&graph, "y", other ? QB_DTYPE_F32 : QB_DTYPE_U8, "3,2");
+        check_stays(&graph, 3);
+    }
+}
+
 static void what_cannot_be_folded_stays_as_written(void **state) {
     (void)state;
     const float two[] = {0.5f, 0.25f}, bad[] = {0.5f, -1.0f, 0.0f};
@@ -403,6 +447,8 @@ int main(void) {
         cmocka_unit_test(an_output_that_is_also_quantized_stays_float),
         cmocka_unit_test(different_parameters_do_not_mix),
         cmocka_unit_test(pairs_in_a_row_requantize),
+        cmocka_unit_test(moved_integers_become_moved_floats),
+        cmocka_unit_test(integers_that_are_read_as_such_stay),
         cmocka_unit_test(an_input_may_not_become_an_output),
         cmocka_unit_test(what_cannot_be_folded_stays_as_written),
         cmocka_unit_test(weights_and_biases_become_quantized_constants),
