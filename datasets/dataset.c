@@ -8,7 +8,8 @@
 #include "base/rng.h"
 #include "base/strbuf.h"
 #include "base/text.h"
-#include "datasets_internal.h"
+#include "datasets/shards.h"
+#include "datasets/shards_internal.h"
 
 #define X(name) extern const qb_dataset_format qb_format_##name;
 #include "datasets/formats.def"
@@ -59,6 +60,14 @@ qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const 
     return QB_OK;
 }
 
+qb_status qb_dataset_root_beside(qb_ctx *cx, qb_dataset *dataset) {
+    char *folder = qb_path_dir(cx, dataset->path);
+    if (!folder) return cx->code;
+    dataset->root = qb_arena_strdup(cx, dataset->arena, folder);
+    qb_free(folder);
+    return dataset->root ? QB_OK : cx->code;
+}
+
 static int compare_samples(const void *a, const void *b) {
     const qb_sample *left = a, *right = b;
     return strcmp(left->name, right->name);
@@ -94,7 +103,10 @@ qb_status qb_dataset_add_folder(qb_ctx *cx, qb_dataset *dataset, qb_scan_kind ki
 
 static qb_status find_format(qb_ctx *cx, const char *path, const qb_dataset_format **out) {
     struct stat info;
-    if (stat(path, &info) != 0) return qb_fail_errno(cx, "data %s", path);
+    if (stat(path, &info) != 0) {
+        if (!qb_shards_is_pattern(path)) return qb_fail_errno(cx, "data %s", path);
+        info.st_mode = S_IFREG;
+    }
     for (int i = 0; i < N_FORMATS; i++) {
         if (!formats[i]->probe(path)) continue;
         *out = formats[i];
@@ -180,7 +192,8 @@ static qb_status open_decoder(qb_ctx *cx, const qb_dataset_options *options, qb_
     const qb_jpeg_batch_api *api = NULL;
     if (options->decoder) QB_TRY(qb_decoder_find(cx, options->decoder, &api));
     if (!api) return QB_OK;
-    if ((dataset->format->read == qb_dataset_read_file || dataset->truth))
+    if (dataset->format->read == qb_dataset_read_file || dataset->format->read == qb_shards_read ||
+        dataset->truth)
         return qb_decoder_open(cx, api, options->device, &dataset->decoder);
     qb_warn(cx, "data %s (%s): no image files: nothing for decoder %s", dataset->path,
             dataset->format->name, api->name);

@@ -84,14 +84,15 @@ typedef struct qb_dataset_options {
 /* Opens `path`: a folder of class folders, a flat folder (labels unknown), a list file (.txt:
  * `path [TAB or space label]`, relative to the file), an HDF5 file with `images` (N,H,W[,C] u8)
  * and optional `labels`, or tensors: an HDF5 file with a dataset [N, ...] for each input, .npy or
- * .npz files, folders of them, raw .bin files, ONNX test data, or COCO's ground truth (see
- * formats.def). The format is told by looking (each row's `probe`). Images are files named .jpg,
- * .jpeg, .jfif or .png in any case; hidden ones are left out, and class folders hold them directly.
- * With `labels` a class folder is looked up by synset, then by name; one with images that is
- * neither is an error, unless none of them is a class (a warning: labels unknown). A folder with
- * both images and folders of images is an error, and so is no sample; whether the samples can be
- * read is not tried. A decoder that is not there is an error, one that has nothing to do (no image
- * files) a warning. `options` may be NULL; the labels need not outlive the call. */
+ * .npz files, folders of them, raw .bin files, ONNX test data, COCO's ground truth, or shards
+ * ("train-{00..09}.tar"; see formats.def). The format is told by looking (each row's `probe`).
+ * Images are files named .jpg, .jpeg, .jfif or .png in any case; hidden ones are left out, and
+ * class folders hold them directly. With `labels` a class folder is looked up by synset, then by
+ * name; one with images that is neither is an error, unless none of them is a class (a warning:
+ * labels unknown). A folder with both images and folders of images is an error, and so is no
+ * sample; whether the samples can be read is not tried. A decoder that is not there is an error,
+ * one that has nothing to do (no image files) a warning. `options` may be NULL; the labels need not
+ * outlive the call. */
 qb_status qb_dataset_open(qb_ctx *cx, const char *path, const qb_dataset_options *options,
                           qb_dataset **out);
 void qb_dataset_close(qb_dataset *dataset);

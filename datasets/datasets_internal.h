@@ -110,11 +110,17 @@ qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int6
  * checked; sets has_labels and n_classes. */
 qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const int64_t *label,
                               const qb_labels *labels);
+/* Names of samples are relative to the folder of the data set's file. */
+qb_status qb_dataset_root_beside(qb_ctx *cx, qb_dataset *dataset);
 /* Sorts the samples by name, byte-wise. */
 void qb_dataset_sort(qb_dataset *dataset);
 /* Fails unless 0 <= label < number of classes (of `labels`, else QB_CLASSES_MAX). `where` names the
  * place, e.g. "list.txt:12". */
 qb_status qb_label_check(qb_ctx *cx, const char *where, int64_t label, const qb_labels *labels);
+/* The class that a text names: a number, or a class of `labels` (may be NULL). Errors say `where`.
+ */
+qb_status qb_label_parse(qb_ctx *cx, const char *where, const char *text, const qb_labels *labels,
+                         int32_t *out);
 /* Index of the class with this synset, else with this name; -1 when there is none. */
 int32_t qb_labels_find(const qb_labels *labels, const char *text);
 /* The `read` of all formats whose samples are image files below `root`. */
@@ -127,6 +133,7 @@ qb_status qb_dataset_read_tensor_file(qb_ctx *cx, const qb_dataset *dataset,
 
 typedef enum qb_scan_kind {
     QB_SCAN_FOLDERS,
+    QB_SCAN_FILES,
     QB_SCAN_IMAGES,
     QB_SCAN_TENSORS,
     QB_SCAN_TEXTS
@@ -135,8 +142,8 @@ typedef struct qb_names {
     const char **name;
     size_t n, capacity;
 } qb_names;
-/* The visible subfolders, or the files that are named as images, tensors or texts (.txt), of a
- * folder; sorted byte-wise, names in the arena. Free names->name. */
+/* The visible subfolders, or files, or those that are named as images, tensors or texts (.txt), of
+ * a folder; sorted byte-wise, names in the arena. Free names->name. */
 qb_status qb_scan_folder(qb_ctx *cx, const char *folder, qb_scan_kind kind, qb_arena *arena,
                          qb_names *names);
 /* Adds a sample for each of them in the data set's folder, labels unknown. */

@@ -36,6 +36,21 @@ qb_status qb_label_check(qb_ctx *cx, const char *where, int64_t label, const qb_
                    (long long)n - 1, (long long)label);
 }
 
+qb_status qb_label_parse(qb_ctx *cx, const char *where, const char *text, const qb_labels *labels,
+                         int32_t *out) {
+    char *end;
+    const int64_t number = *text >= '0' && *text <= '9' ? strtoll(text, &end, 10) : -1;
+    if (number >= 0 && *end == '\0') {
+        QB_TRY(qb_label_check(cx, where, number, labels));
+        *out = (int32_t)number;
+        return QB_OK;
+    }
+    *out = labels ? qb_labels_find(labels, text) : -1;
+    if (*out >= 0) return QB_OK;
+    return qb_fail(cx, QB_STATUS_FORMAT, "%s: label '%s' is neither a number nor a known class",
+                   where, text);
+}
+
 int32_t qb_labels_find(const qb_labels *labels, const char *name) {
     const char *text = QB_SHOWN(name); /* as the labels are */
     for (int32_t i = 0; i < labels->n; i++)

@@ -14,6 +14,7 @@
 
 #define SCHEMA "qbench.part/1"
 #define PART_MAX ((size_t)4 << 30)
+#define SAMPLES_MAX ((int64_t)1 << 32)
 
 void qb_part_release(qb_part *part) {
     for (int32_t i = 0; i < part->n_facts; i++) {
@@ -55,6 +56,8 @@ static void pack_answer(qb_pack *p, qb_answer *a) {
     QB_PACK(p, a->label_rank);
     QB_PACK(p, a->size);
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) QB_PACK(p, *number[i]);
+    if (a->label < -1 || a->top1 < QB_NO_ANSWER || a->label_rank < -1 || a->size < 0)
+        qb_pack_refuse(p, "an answer of no class");
 }
 
 /* Samples, skipped ones, their hashes: sums over the parts. */
@@ -63,6 +66,11 @@ static void pack_totals(qb_pack *p, qb_stream_result *total) {
     QB_PACK(p, own.samples);
     QB_PACK(p, own.skipped);
     QB_PACK(p, own.data_sum);
+    if (own.samples < 0 || own.samples > SAMPLES_MAX || own.skipped < 0 ||
+        own.skipped > SAMPLES_MAX) {
+        qb_pack_refuse(p, "its number of samples");
+        return;
+    }
     if (!p->reads) return;
     total->samples += own.samples;
     total->skipped += own.skipped;

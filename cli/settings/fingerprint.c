@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "datasets/shards.h"
 
 #define DEPTH_MAX 16               /* folders in folders; links in circles end here */
 #define LIST_MAX ((size_t)1 << 30) /* bytes of a list file */
@@ -89,10 +90,17 @@ static qb_status path_digest(qb_ctx *cx, const char *path, int depth, qb_hash *o
 
 qb_status qb_fingerprint_path(qb_ctx *cx, qb_hasher *hasher, const char *path) {
     if (!path) return QB_OK;
-    qb_hash digest;
-    QB_TRY(path_digest(cx, path, 0, &digest));
-    qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
-    return QB_OK;
+    char **name;
+    size_t n;
+    QB_TRY(qb_shards_expand(cx, path, &name, &n));
+    qb_status status = QB_OK;
+    for (size_t i = 0; i < n && status == QB_OK; i++) {
+        qb_hash digest;
+        status = path_digest(cx, name[i], 0, &digest);
+        if (status == QB_OK) qb_hasher_update(hasher, digest.byte, sizeof digest.byte);
+    }
+    qb_shards_free(name, n);
+    return status;
 }
 
 qb_status qb_fingerprint_content(qb_ctx *cx, qb_hasher *hasher, const char *path) {

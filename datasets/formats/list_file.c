@@ -2,7 +2,7 @@
  * paths name images, or all of them tensor files (.npy, .npz, .bin, .pb).
  * Paths are relative to the file's folder and may contain spaces; labels are class numbers, or
  * class names or synsets of the labels. Empty lines and lines that begin with # are skipped. */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -21,28 +21,6 @@ typedef struct lines {
     bool any, labelled;
 } lines;
 
-static bool parse_number(const char *text, int64_t *out) {
-    char *end;
-    if (*text < '0' || *text > '9') return false;
-    *out = strtoll(text, &end, 10);
-    return *end == '\0';
-}
-
-static qb_status parse_label(lines *l, const char *text, int32_t *out) {
-    char where[64];
-    snprintf(where, sizeof where, "line %d", l->number);
-    int64_t number;
-    if (parse_number(text, &number)) {
-        QB_TRY(qb_label_check(l->cx, where, number, l->labels));
-        *out = (int32_t)number;
-        return QB_OK;
-    }
-    *out = l->labels ? qb_labels_find(l->labels, text) : -1;
-    if (*out >= 0) return QB_OK;
-    return qb_fail(l->cx, QB_STATUS_FORMAT, "%s: label '%s' is neither a number nor a known class",
-                   where, text);
-}
-
 /* Cuts the label off `line`; NULL when there is none. */
 static char *split_label(char *line) {
     char *cut = strrchr(line, '\t');
@@ -59,7 +37,7 @@ static char *split_label(char *line) {
 }
 
 static qb_status add_line(lines *l, char *line) {
-    char *label_text = split_label(line);
+    char where[64], *label_text = split_label(line);
     if (*line == '\0' || (label_text && *label_text == '\0'))
         return qb_fail(l->cx, QB_STATUS_FORMAT, "line %d: expected 'path' or 'path TAB label'",
                        l->number);
@@ -72,7 +50,8 @@ static qb_status add_line(lines *l, char *line) {
                        l->number, line, tensor ? "a tensor file" : "an image");
     l->dataset->has_tensors = tensor;
     int32_t label = -1;
-    if (label_text) QB_TRY(parse_label(l, label_text, &label));
+    snprintf(where, sizeof where, "line %d", l->number);
+    if (label_text) QB_TRY(qb_label_parse(l->cx, where, label_text, l->labels, &label));
     if (label > l->highest) l->highest = label;
     l->any = true;
     l->labelled = label_text != NULL;
@@ -93,16 +72,8 @@ static qb_status add_lines(lines *l, char *text) {
     return QB_OK;
 }
 
-static qb_status set_root(qb_ctx *cx, qb_dataset *dataset) {
-    char *folder = qb_path_dir(cx, dataset->path);
-    if (!folder) return cx->code;
-    dataset->root = qb_arena_strdup(cx, dataset->arena, folder);
-    qb_free(folder);
-    return dataset->root ? QB_OK : cx->code;
-}
-
 static qb_status list_file_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
-    QB_TRY(set_root(cx, dataset));
+    QB_TRY(qb_dataset_root_beside(cx, dataset));
     char *text;
     size_t size;
     QB_TRY(qb_file_read(cx, dataset->path, QB_TEXT_FILE_MAX, &text, &size));

@@ -54,7 +54,8 @@ static void try_file(const char *path) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const char *const suffixes[] = {"npy", "npz", "h5", "txt", "pb"};
+    static const char *const suffixes[] = {"npy", "npz", "h5",       "txt", "pb",
+                                           "csv", "tar", "tfrecord", "mdb"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         char path[64];
         snprintf(path, sizeof path, "/tmp/fuzz_data.%d.%s", (int)getpid(), suffixes[i]);

@@ -1,0 +1,346 @@
+#include "datasets/shards.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/open.h"
+#include "datasets/shards_internal.h"
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+void qb_shards_free(char **names, size_t n) {
+    for (size_t i = 0; i < n; i++) qb_free(names[i]);
+    qb_free(names);
+}
+
+bool qb_shards_is_pattern(const char *path) {
+    const char *open = strchr(path, '{');
+    return open && strchr(open, '}') && !qb_path_exists(path);
+}
+
+typedef struct expansion {
+    qb_ctx *cx;
+    const char *pattern;
+    char **name;
+    size_t n, capacity;
+} expansion;
+
+static qb_status expand(expansion *e, const char *text);
+
+/* The text with `item` in place of its first braces, which end at `close`. */
+static qb_status put(expansion *e, const char *text, const char *open, const char *close,
+                     const char *item, int length) {
+    char *next = qb_format(e->cx, "%.*s%.*s%s", (int)(open - text), text, length, item, close + 1);
+    const qb_status status = next ? expand(e, next) : e->cx->code;
+    qb_free(next);
+    return status;
+}
+
+/* {00..09} */
+static qb_status expand_range(expansion *e, const char *text, const char *open, const char *close,
+                              bool *is) {
+    int first, last, width, all;
+    char item[32];
+    *is =
+        sscanf(open, "{%9d..%n%9d}%n", &first, &width, &last, &all) == 2 && open + all == close + 1;
+    if (!*is) return QB_OK;
+    const int step = first <= last ? 1 : -1, digits = open[1] == '0' ? width - 3 : 1;
+    for (int k = first;; k += step) {
+        const int n = snprintf(item, sizeof item, "%0*d", digits, k);
+        QB_TRY(put(e, text, open, close, item, n));
+        if (k == last) return QB_OK;
+    }
+}
+
+static qb_status expand(expansion *e, const char *text) {
+    const char *open = strchr(text, '{'), *close = open ? strchr(open, '}') : NULL;
+    bool range;
+    if (open && !close)
+        return qb_fail(e->cx, QB_STATUS_USAGE, "%s: a brace is not closed", e->pattern);
+    if (!open) {
+        if (e->n == QB_SHARDS_MAX)
+            return qb_fail(e->cx, QB_STATUS_USAGE, "%s: more than %d files", e->pattern,
+                           QB_SHARDS_MAX);
+        QB_TRY(qb_grow(e->cx, &e->name, &e->capacity, e->n + 1, sizeof *e->name));
+        e->name[e->n] = qb_strdup(e->cx, text);
+        return e->name[e->n++] ? QB_OK : e->cx->code;
+    }
+    QB_TRY(expand_range(e, text, open, close, &range));
+    for (const char *item = open + 1; !range; item = item + strcspn(item, ",}") + 1) {
+        const size_t n = strcspn(item, ",}");
+        QB_TRY(put(e, text, open, close, item, (int)n));
+        if (item[n] == '}') break;
+    }
+    return QB_OK;
+}
+
+qb_status qb_shards_expand(qb_ctx *cx, const char *pattern, char ***names, size_t *n) {
+    expansion e = {.cx = cx, .pattern = pattern};
+    const qb_status status = expand(&e, qb_shards_is_pattern(pattern) ? pattern : "");
+    if (status == QB_OK && !qb_shards_is_pattern(pattern)) {
+        qb_free(e.name[0]);
+        e.name[0] = qb_strdup(cx, pattern);
+    }
+    *names = e.name;
+    *n = e.n;
+    if (status == QB_OK && e.name[0]) return QB_OK;
+    qb_shards_free(e.name, e.n);
+    return cx->code;
+}
+
+static bool has_suffix(const char *name, const char *const *suffix) {
+    for (; *suffix; suffix++)
+        if (qb_has_suffix(name, *suffix)) return true;
+    return false;
+}
+
+/* The files of a folder that have one of the suffixes, sorted. */
+static qb_status list_folder(qb_ctx *cx, const char *path, const char *const *suffix,
+                             qb_arena *arena, qb_names *out) {
+    size_t kept = 0;
+    QB_TRY(qb_scan_folder(cx, path, QB_SCAN_FILES, arena, out));
+    for (size_t i = 0; i < out->n; i++)
+        if (has_suffix(out->name[i], suffix)) out->name[kept++] = out->name[i];
+    out->n = kept;
+    return QB_OK;
+}
+
+bool qb_shards_probe(const char *path, const char *const *suffix) {
+    qb_ctx quiet;
+    qb_names names = {0};
+    qb_arena *arena = NULL;
+    qb_ctx_init(&quiet);
+    if (!qb_path_is_dir(path))
+        return has_suffix(path, suffix) && (qb_path_exists(path) || qb_shards_is_pattern(path));
+    if (qb_arena_create(&quiet, &arena) == QB_OK) list_folder(&quiet, path, suffix, arena, &names);
+    const bool any = names.n > 0;
+    qb_free(names.name);
+    qb_arena_free(arena);
+    return any;
+}
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+uint16_t qb_get_u16(const uint8_t *at) { return (uint16_t)(at[0] | at[1] << 8); }
+
+uint32_t qb_get_u32(const uint8_t *at) {
+    return qb_get_u16(at) | (uint32_t)qb_get_u16(at + 2) << 16;
+}
+
+uint64_t qb_get_u64(const uint8_t *at) {
+    return qb_get_u32(at) | (uint64_t)qb_get_u32(at + 4) << 32;
+}
+
+/* As many of n bytes at `at` as the file has; negative: errno. */
+static ssize_t read_at(int fd, uint8_t *out, size_t n, uint64_t at) {
+    size_t done = 0;
+    while (done < n) {
+        const ssize_t got = pread(fd, out + done, n - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return -1;
+        if (got == 0) break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+const uint8_t *qb_bytes_at(qb_bytes *b, uint64_t at, size_t n) {
+    if (at > b->size || n > b->size - at || n > QB_BYTES_WINDOW) return NULL;
+    if (b->data) return b->data + at;
+    if (at >= b->window_at && at + n <= b->window_at + b->window_n)
+        return b->window + (at - b->window_at);
+    const ssize_t got = read_at(b->fd, b->window, QB_BYTES_WINDOW, at);
+    b->window_at = at;
+    b->window_n = got < 0 ? 0 : (size_t)got;
+    return b->window_n >= n ? b->window : NULL;
+}
+
+/* A number of seven bits a byte; false: it does not end. */
+static bool read_varint(qb_bytes *b, uint64_t *at, uint64_t end, uint64_t *out) {
+    *out = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const uint8_t *byte = *at < end ? qb_bytes_at(b, *at, 1) : NULL;
+        if (!byte) return false;
+        ++*at;
+        *out |= (uint64_t)(*byte & 127) << shift;
+        if (*byte < 128) return true;
+    }
+    return false;
+}
+
+bool qb_proto_next(qb_bytes *b, uint64_t *at, uint64_t end, qb_proto_field *out) {
+    uint64_t tag, to = *at;
+    if (to >= end || !read_varint(b, &to, end, &tag) || tag >> 3 > UINT32_MAX) return false;
+    *out = (qb_proto_field){.number = (uint32_t)(tag >> 3), .type = tag & 7};
+    if (out->type == 0) {
+        if (!read_varint(b, &to, end, &out->value)) return false;
+    } else if (out->type == 2) {
+        if (!read_varint(b, &to, end, &out->size)) return false;
+    } else if (out->type == 1 || out->type == 5) {
+        out->size = out->type == 1 ? 8 : 4;
+    } else {
+        return false;
+    }
+    out->at = to;
+    if (out->size > end - to) return false;
+    *at = to + out->size;
+    return true;
+}
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/* Where a sample lies; `damage`: why it cannot be read. */
+typedef struct stretch {
+    uint64_t at, size;
+    int32_t shard;
+    const char *damage;
+} stretch;
+
+typedef struct state {
+    const qb_shard_kind *kind;
+    const char **path;
+    stretch *sample; /* by the samples' position */
+    size_t n, capacity;
+} state;
+
+#define SAMPLE_MAX ((uint64_t)1 << 30)
+
+static qb_status add(qb_shard *s, const char *name, int64_t label, const stretch *where) {
+    state *st = s->dataset->state;
+    qb_ctx *cx = s->cx;
+    const char *full =
+        name ? qb_arena_format(cx, s->dataset->arena, "%s/%s", s->name, name)
+             : qb_arena_format(cx, s->dataset->arena, "%s[%lld]", s->name, (long long)s->n);
+    if (!full) return cx->code;
+    if (s->n % 1024 == 0) QB_TRY(qb_check_cancel(cx));
+    if (label >= 0) {
+        QB_TRY(qb_label_check(cx, full, label, s->labels));
+        s->dataset->has_labels = true;
+        if (label >= s->dataset->n_classes) s->dataset->n_classes = (int32_t)label + 1;
+    }
+    QB_TRY(qb_grow(cx, &st->sample, &st->capacity, st->n + 1, sizeof *st->sample));
+    st->sample[st->n] = *where;
+    s->n++;
+    return qb_dataset_add(cx, s->dataset, full, (int64_t)st->n++, label < 0 ? -1 : (int32_t)label);
+}
+
+qb_status qb_shard_add(qb_shard *s, const char *name, uint64_t at, uint64_t size, int64_t label) {
+    return add(s, name, label, &(stretch){at, size, s->number, NULL});
+}
+
+qb_status qb_shard_add_damaged(qb_shard *s, uint64_t at, const char *why) {
+    const char *damage = qb_arena_format(s->cx, s->dataset->arena,
+                                         "damaged at byte %llu: %s; what follows in %s is "
+                                         "left out",
+                                         (unsigned long long)at, why, s->name);
+    if (!damage) return s->cx->code;
+    return add(s, NULL, -1, &(stretch){at, 0, s->number, damage});
+}
+
+static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels,
+                            int32_t number) {
+    state *st = dataset->state;
+    qb_opened file;
+    QB_TRY(qb_open_regular(cx, st->path[number], &file));
+    qb_shard shard = {.cx = cx,
+                      .dataset = dataset,
+                      .labels = labels,
+                      .name = qb_path_base(st->path[number]),
+                      .number = number,
+                      .bytes = {.fd = file.fd, .size = file.size}};
+    shard.bytes.window = qb_alloc(cx, QB_BYTES_WINDOW, 1);
+    const qb_status status = shard.bytes.window ? st->kind->scan(&shard) : cx->code;
+    qb_free(shard.bytes.window);
+    qb_opened_close(&file);
+    return status;
+}
+
+/* The shards' paths, in the arena. */
+static qb_status list_paths(qb_ctx *cx, qb_dataset *dataset, state *st, size_t *n) {
+    qb_names names = {0};
+    char **given = NULL;
+    qb_status status = QB_OK;
+    const bool folder = qb_path_is_dir(dataset->path);
+    if (folder)
+        QB_GO(list_folder(cx, dataset->path, st->kind->suffix, dataset->arena, &names));
+    else
+        QB_GO(qb_shards_expand(cx, dataset->path, &given, n));
+    if (folder) *n = names.n;
+    st->path = qb_alloc(cx, *n, sizeof *st->path);
+    for (size_t i = 0; st->path && i < *n; i++) {
+        st->path[i] =
+            folder ? qb_arena_format(cx, dataset->arena, "%s/%s", dataset->path, names.name[i])
+                   : qb_arena_strdup(cx, dataset->arena, given[i]);
+        if (!st->path[i]) QB_GO(cx->code);
+    }
+    status = st->path ? QB_OK : cx->code;
+out:
+    if (given) qb_shards_free(given, *n);
+    qb_free(names.name);
+    return status;
+}
+
+qb_status qb_shards_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels,
+                         const qb_shard_kind *kind) {
+    size_t n = 0;
+    state *st = qb_alloc(cx, 1, sizeof *st);
+    if (!st) return cx->code;
+    dataset->state = st;
+    st->kind = kind;
+    QB_TRY(list_paths(cx, dataset, st, &n));
+    for (size_t i = 0; i < n; i++) QB_TRY(scan_shard(cx, dataset, labels, (int32_t)i));
+    if (labels) dataset->n_classes = labels->n;
+    return QB_OK;
+}
+
+void qb_shards_close(qb_dataset *dataset) {
+    state *st = dataset->state;
+    if (!st) return;
+    qb_free(st->path);
+    qb_free(st->sample);
+    qb_free(st);
+    dataset->state = NULL;
+}
+
+static qb_status read_bytes(qb_ctx *cx, const state *st, const stretch *where, uint8_t **out) {
+    qb_opened file;
+    QB_TRY(qb_open_regular(cx, st->path[where->shard], &file));
+    qb_status status = QB_OK;
+    uint8_t *bytes = NULL;
+    if (where->size > SAMPLE_MAX)
+        status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "%llu bytes, the limit is %llu",
+                         (unsigned long long)where->size, (unsigned long long)SAMPLE_MAX);
+    else if (where->at > file.size || where->size > file.size - where->at)
+        status = qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
+    else if (!(bytes = qb_alloc(cx, (size_t)where->size + 1, 1)))
+        status = cx->code;
+    else if (read_at(file.fd, bytes, (size_t)where->size, where->at) != (ssize_t)where->size)
+        status = qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
+    qb_opened_close(&file);
+    if (status == QB_OK)
+        *out = bytes;
+    else
+        qb_free(bytes);
+    return status;
+}
+
+qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
+                         qb_image *out, qb_hash *hash) {
+    const state *st = dataset->state;
+    const stretch *where = &st->sample[sample->position];
+    uint8_t *bytes;
+    if (where->damage) return qb_fail(cx, QB_STATUS_FORMAT, "%s", where->damage);
+    QB_TRY(read_bytes(cx, st, where, &bytes));
+    const uint8_t *from = bytes;
+    size_t n = (size_t)where->size;
+    qb_status status = QB_OK;
+    out->pixel = NULL;
+    if (st->kind->extract) status = st->kind->extract(cx, sample->name, bytes, n, &from, &n, out);
+    if (status == QB_OK) *hash = qb_hash_bytes(from, n);
+    if (status == QB_OK && !out->pixel)
+        status = qb_decoder_decode(cx, dataset->decoder, sample->name, from, n, out);
+    qb_free(bytes);
+    return status;
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# The same images in class folders, tar shards, TFRecord, LMDB and a table: the same record. Damage is
+# named, counted and left out; shards of a comparison and resumed calibrations have the same bytes.
+. "$1/tests/support/cli.sh"
+
+demo 64 64
+cd demo
+rm -f compare.json
+make() { python3 "$QB_SOURCE/tests/support/make_shards.py" "$@"; }
+QB_SOURCE=$1
+mkdir few
+for class in test/*; do
+    mkdir "few/${class#test/}"
+    for file in $(ls "$class" | head -4); do cp "$class/$file" "few/${class#test/}/"; done
+done
+make few forms
+cp -r few forms/images
+numbers() { # what is measured of the data in compare.json, but for their names
+    python3 -c 'import json, sys
+d = json.load(open("compare.json"))
+print(d["dataset"]["hash"], d["dataset"]["samples"], d["dataset"]["skipped"])
+for row in d["rows"]:
+    print(row["top1"], row["agreement_top1"], row["sqnr_db"], row["recall"])'
+}
+brief="--duration 0.01 --no-figures --thumbnails 0"
+expect 0 "$QBENCH" compare fp32 int8 --data few $brief
+numbers >wanted
+forms="forms/tar forms/tar/set-{00..01}.tar forms/tar/set-{00,01}.tar forms/set.tfrecord forms/labels.csv forms/datum"
+for data in $forms; do
+    expect 0 "$QBENCH" compare fp32 int8 --data "$data" $brief
+    numbers >got
+    same_bytes wanted got
+done
+expect 0 "$QBENCH" compare fp32 int8 --data "forms/tar/set-{00..01}.tar" $brief
+complains 'evaluate: [0-9]+ samples'
+expect 0 "$QBENCH" compare fp32 int8 --data forms/plain $brief # images alone
+says '^fp32 .* 100.00 '
+
+# Parts, and calibration in two shards: the bytes of the whole.
+expect 0 "$QBENCH" compare fp32 int8 --data forms/tar $brief -o whole.json
+for i in 1 2; do expect 0 "$QBENCH" compare fp32 int8 --data forms/tar $brief --shard $i/2; done
+expect 0 "$QBENCH" merge part_1.json part_2.json --no-figures
+numbers >got
+same_bytes wanted got
+expect 0 "$QBENCH" calibrate --data forms/set.tfrecord -o whole.calib.h5
+for i in 1 2; do expect 0 "$QBENCH" calibrate --data forms/set.tfrecord --shard $i/2 -o $i.calib.h5; done
+expect 0 "$QBENCH" calib merge 1.calib.h5 2.calib.h5 -o both.calib.h5
+same_bytes whole.calib.h5 both.calib.h5
+
+# Damage: one image cut in half; a length that is wrong; an end that is missing.
+make few damaged --damage
+for data in damaged/tar damaged/set.tfrecord; do
+    expect 0 "$QBENCH" compare fp32 int8 --data $data $brief
+    complains 'skipped sample .*set'
+    expect 0 cat compare.json
+    says '"skipped": 1$'
+    expect 1 "$QBENCH" compare fp32 int8 --data $data $brief --strict
+done
+cp forms/set.tfrecord cut.tfrecord
+printf 'x' | dd of=cut.tfrecord bs=1 seek=5 conv=notrunc status=none
+expect 1 "$QBENCH" compare fp32 int8 --data cut.tfrecord $brief
+complains 'cut.tfrecord\[0\].*damaged at byte 0: a length with another checksum'
+head -c 30000 forms/set.tfrecord >cut.tfrecord
+expect 0 "$QBENCH" compare fp32 int8 --data cut.tfrecord $brief
+complains 'skipped sample .cut.tfrecord\[[0-9]+\].*it ends within a record'
+head -c 30000 forms/tar/set-00.tar >cut.tar
+expect 0 "$QBENCH" compare fp32 int8 --data cut.tar $brief
+complains 'skipped sample .cut.tar\[[0-9]+\].*it ends within a header'
+
+# What is not there, and what is not read.
+expect 1 "$QBENCH" compare fp32 --data "forms/tar/set-{00..02}.tar" $brief
+complains 'set-02.tar'
+echo PAR1 >x.parquet
+expect 1 "$QBENCH" compare fp32 --data x.parquet $brief
+complains 'Parquet is not read: .*labels.csv'
+printf 'image,label\nnowhere,0\n' >wrong.csv
+expect 1 "$QBENCH" compare fp32 --data wrong.csv $brief
+complains "'nowhere', the first image, is neither in"
+printf 'a,b,c\n1,2,3\n' >wrong.csv
+expect 1 "$QBENCH" compare fp32 --data wrong.csv $brief
+complains "expected a column 'path'"
+done_testing
