@@ -1,5 +1,4 @@
 /* The value before a final Softmax or ArgMax: what SQNR is measured on. */
-#include <string.h>
 
 #include "eval/eval.h"
 #include "graph/op.h"
@@ -52,16 +51,11 @@ qb_status qb_expose_logits(qb_ctx *cx, const qb_graph *graph, qb_graph **out, in
     const char *name = graph->values[value].name; /* lives in `graph` */
     qb_graph *copy;
     QB_TRY(qb_graph_clone(cx, graph, &copy));
-    int32_t *outputs =
-        qb_arena_alloc(cx, copy->arena, (size_t)copy->n_outputs + 1, sizeof *outputs);
-    if (!outputs) {
+    *logits = copy->n_outputs;
+    const qb_status status = qb_graph_add_output(cx, copy, qb_graph_find_value(copy, name));
+    if (status == QB_OK)
+        *out = copy;
+    else
         qb_graph_free(copy);
-        return cx->code;
-    }
-    memcpy(outputs, copy->outputs, (size_t)copy->n_outputs * sizeof *outputs);
-    outputs[copy->n_outputs] = qb_graph_find_value(copy, name);
-    copy->outputs = outputs;
-    *logits = copy->n_outputs++;
-    *out = copy;
-    return QB_OK;
+    return status;
 }

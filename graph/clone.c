@@ -85,6 +85,7 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
         if (id < 0) return cx->code;
         qb_value *copy = &to->values[id];
         copy->kept = value->kept;
+        copy->is_output = value->is_output;
         QB_TRY(qb_qparams_copy(cx, to->arena, &value->q, &copy->q));
         if (value->sizes) QB_TRY(copy_sizes(cx, to->arena, value->sizes, &copy->sizes));
         if (!value->data) continue;

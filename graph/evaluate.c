@@ -138,9 +138,11 @@ static qb_status cut_tail(qb_ctx *cx, const qb_graph *bound, const bool *late, q
     if (!is_input || tail->n_values != bound->n_values)
         QB_GO(is_input ? qb_fail(cx, QB_STATUS_INTERNAL, "dead values in a bound graph")
                        : cx->code);
+    int32_t *outputs = qb_arena_alloc(cx, tail->arena, (size_t)tail->n_outputs, sizeof *outputs);
+    if (!outputs) QB_GO(cx->code);
     for (int32_t i = 0; i < tail->n_outputs; i++)
-        if (late[tail->outputs[i]]) tail->outputs[kept++] = tail->outputs[i];
-    tail->n_outputs = kept;
+        if (late[tail->outputs[i]]) outputs[kept++] = tail->outputs[i];
+    qb_graph_set_outputs(tail, outputs, kept);
     tail->n_inputs = 0;
     for (int32_t i = 0; i < tail->n_nodes; i++) {
         const qb_node *node = &tail->nodes[i];
@@ -183,7 +185,7 @@ static qb_status split_bound(qb_ctx *cx, const qb_graph *graph, const qb_graph *
     if (!s->output) return cx->code;
     QB_TRY(cut_tail(cx, bound, late, &s->tail));
     QB_TRY(qb_graph_clone_sharing(cx, graph, &s->head));
-    s->head->n_outputs = 0;
+    qb_graph_set_outputs(s->head, NULL, 0);
     int32_t n_tail = 0;
     for (int32_t i = 0; i < graph->n_outputs; i++) {
         const char *name = graph->values[graph->outputs[i]].name;

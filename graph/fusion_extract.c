@@ -33,8 +33,7 @@ static qb_status cut(qb_ctx *cx, const qb_graph *graph, const qb_group *group, q
         if (!in_group(group, i)) qb_graph_kill_node(copy, i);
     copy->inputs = inputs;
     copy->n_inputs = n;
-    copy->outputs = outputs;
-    copy->n_outputs = n_out;
+    qb_graph_set_outputs(copy, outputs, n_out);
     return qb_graph_sweep(cx, copy);
 }
 

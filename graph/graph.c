@@ -119,7 +119,29 @@ qb_status qb_graph_add_input(qb_ctx *cx, qb_graph *graph, int32_t value) {
 }
 
 qb_status qb_graph_add_output(qb_ctx *cx, qb_graph *graph, int32_t value) {
-    return append_id(cx, graph->arena, &graph->outputs, &graph->n_outputs, value);
+    QB_TRY(append_id(cx, graph->arena, &graph->outputs, &graph->n_outputs, value));
+    graph->values[value].is_output = true;
+    return QB_OK;
+}
+
+static void flag_outputs(qb_graph *graph, bool are) {
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] >= 0) graph->values[graph->outputs[i]].is_output = are;
+}
+
+void qb_graph_set_outputs(qb_graph *graph, int32_t *values, int32_t n) {
+    flag_outputs(graph, false);
+    graph->outputs = values;
+    graph->n_outputs = n;
+    flag_outputs(graph, true);
+}
+
+void qb_graph_replace_output(qb_graph *graph, int32_t from, int32_t to) {
+    if (from == to || !graph->values[from].is_output) return;
+    for (int32_t i = 0; i < graph->n_outputs; i++)
+        if (graph->outputs[i] == from) graph->outputs[i] = to;
+    graph->values[from].is_output = false;
+    graph->values[to].is_output = true;
 }
 
 int64_t qb_graph_add_symbol(qb_ctx *cx, qb_graph *graph, const char *name) {
@@ -183,26 +205,21 @@ void qb_graph_replace_uses(qb_graph *graph, int32_t from, int32_t to) {
         for (int32_t k = 0; node->op && k < node->n_in; k++)
             if (node->in[k] == from) node->in[k] = to;
     }
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == from) graph->outputs[i] = to;
+    qb_graph_replace_output(graph, from, to);
 }
 
 int32_t qb_graph_find_value(const qb_graph *graph, const char *name) {
     return qb_names_find(graph->names, name);
 }
 
-static bool listed(const int32_t *list, int32_t n, int32_t id) {
-    for (int32_t i = 0; i < n; i++)
-        if (list[i] == id) return true;
+bool qb_graph_is_input(const qb_graph *graph, int32_t value) {
+    for (int32_t i = 0; i < graph->n_inputs; i++)
+        if (graph->inputs[i] == value) return true;
     return false;
 }
 
-bool qb_graph_is_input(const qb_graph *graph, int32_t value) {
-    return listed(graph->inputs, graph->n_inputs, value);
-}
-
 bool qb_graph_is_output(const qb_graph *graph, int32_t value) {
-    return listed(graph->outputs, graph->n_outputs, value);
+    return value >= 0 && graph->values[value].is_output;
 }
 
 char *qb_node_text(const qb_graph *graph, int32_t node, char *text, size_t n) {

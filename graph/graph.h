@@ -33,6 +33,7 @@ typedef struct qb_value {
     qb_qparams q;     /* arrays live in the graph's arena */
     const struct qb_sizes *sizes; /* what is known of short integers without data; else NULL */
     bool kept;                    /* reaches memory: no fusion group keeps it inside */
+    bool is_output;               /* one of the graph's outputs; the functions below set it */
 } qb_value;
 
 typedef struct qb_node {
@@ -77,6 +78,11 @@ int32_t qb_graph_add_constant(qb_ctx *cx, qb_graph *graph, const char *name, qb_
 /* Appends a value to the graph's inputs or outputs. */
 qb_status qb_graph_add_input(qb_ctx *cx, qb_graph *graph, int32_t value);
 qb_status qb_graph_add_output(qb_ctx *cx, qb_graph *graph, int32_t value);
+/* The graph's outputs are values[n] from now on, memory of its arena; those that it had may be the
+ * same memory. */
+void qb_graph_set_outputs(qb_graph *graph, int32_t *values, int32_t n);
+/* Where the graph gives `from`, it gives `to`. */
+void qb_graph_replace_output(qb_graph *graph, int32_t from, int32_t to);
 /* The dimension (<= -2) that stands for the symbol of this name; 0 with an error on failure. */
 int64_t qb_graph_add_symbol(qb_ctx *cx, qb_graph *graph, const char *name);
 /* The value takes this name; another value that has it gets a new one. */

@@ -189,8 +189,7 @@ void qb_rewrite_replace_uses(qb_rewrite *rw, int32_t from, int32_t to) {
         qb_rewrite_touch(rw, *user);
         replace_in(graph, *user, from, to);
     }
-    for (int32_t i = 0; i < graph->n_outputs; i++)
-        if (graph->outputs[i] == from) graph->outputs[i] = to;
+    qb_graph_replace_output(graph, from, to);
 }
 
 /* What was entered bit by bit is what is there: a node that was changed and not touched shows. */

@@ -116,6 +116,7 @@ static qb_status check_order(qb_ctx *cx, const qb_graph *graph, bool *defined) {
         int32_t id = graph->outputs[i];
         const qb_value *value = &graph->values[id];
         if (!defined[id]) return bug(cx, "an output that nothing makes", value->name);
+        if (!value->is_output) return bug(cx, "an output that is not marked as one", value->name);
         if (value->q.n > 0 && qb_graph_is_input(graph, id))
             return bug(cx, "quantized, and an input that is an output as well", value->name);
     }

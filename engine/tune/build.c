@@ -277,7 +277,7 @@ static qb_status realize_given(qb_ctx *cx, request *r, qb_engine **out) {
     qb_status status = QB_OK;
     qb_graph *floats = NULL;
     qb_plan *plan = NULL;
-    QB_GO(qb_plan_load(cx, r->spec.plan, &plan));
+    QB_TRY(qb_plan_load(cx, r->spec.plan, &plan));
     if (plan->n_inputs != r->graph->n_inputs)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "the plan has %d inputs, the model %d",
                       (int)plan->n_inputs, (int)r->graph->n_inputs));

@@ -24,6 +24,9 @@ typedef struct trial {
     void *result;
 } trial;
 
+/* A step with more bytes of data is not checked: several copies of them are made. */
+static const double most_bytes = 256e6;
+
 /* ---- data ------------------------------------------------------------------------------------ */
 
 /* xorshift64*; data of a step depend on nothing but its number. */
@@ -253,8 +256,16 @@ static qb_status deny(check *c, const trial *t, const char *text) {
     return QB_OK;
 }
 
+static double bytes_of(const qb_kernel *k) {
+    double bytes = (double)qb_desc_bytes(&k->problem.out);
+    for (int32_t i = 0; i < k->problem.n_in; i++)
+        if (qb_problem_has(&k->problem, i)) bytes += (double)qb_desc_bytes(&k->problem.in[i]);
+    return bytes;
+}
+
 static bool is_checked(const qb_step *step) {
     return step->kernel && !step->on_device && step->n_out == 1 &&
+           bytes_of(step->kernel) <= most_bytes &&
            strcmp(step->kernel->tactic->backend, "ref") != 0 &&
            step->kernel->problem.n_in <= QB_MAX_INPUTS;
 }

@@ -308,7 +308,7 @@ static void apply_aliases(folder *f) {
         for (int32_t k = 0; node->op && k < node->n_in; k++) node->in[k] = resolve(f, node->in[k]);
     }
     for (int32_t i = 0; i < graph->n_outputs; i++)
-        graph->outputs[i] = resolve(f, graph->outputs[i]);
+        qb_graph_replace_output(graph, graph->outputs[i], resolve(f, graph->outputs[i]));
 }
 
 static qb_status fold(qb_ctx *cx, folder *f) {

@@ -236,6 +236,7 @@ static qb_status add_outputs(qb_ctx *cx, qb_onnx_reader *reader) {
         if (status != QB_OK) break;
         listed[id] = true;
         graph->outputs[graph->n_outputs++] = id;
+        graph->values[id].is_output = true;
     }
     qb_free(listed);
     return status;

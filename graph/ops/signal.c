@@ -73,10 +73,11 @@ static void load(const transform *t, const series *from, const float *window) {
 
 static void run(const transform *t, const series *from, const float *window, const series *to) {
     const double *c = t->cosine, *s = c + t->n, scale = t->inverse ? 1.0 / (double)t->n : 1.0;
+    const int64_t n = t->mirrored || from->n > t->n ? t->n : from->n; /* behind it are zeros */
     load(t, from, window);
     for (int64_t k = 0; k < to->n; k++) {
         double real = 0.0, imaginary = 0.0;
-        for (int64_t j = 0, at = 0; j < t->n; j++, at = at + k < t->n ? at + k : at + k - t->n) {
+        for (int64_t j = 0, at = 0; j < n; j++, at = at + k < t->n ? at + k : at + k - t->n) {
             const double sine = t->inverse ? s[at] : -s[at];
             real += t->x[2 * j] * c[at] - t->x[2 * j + 1] * sine;
             imaginary += t->x[2 * j] * sine + t->x[2 * j + 1] * c[at];

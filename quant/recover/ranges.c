@@ -44,7 +44,7 @@ static qb_status expose(qb_ctx *cx, const qb_graph *reference, const qb_graph *g
     qb_uses uses;
     QB_TRY(qb_uses_build(cx, reference, &uses));
     qb_status status = qb_graph_clone(cx, graph, &copy);
-    if (status == QB_OK) copy->n_outputs = 0;
+    if (status == QB_OK) qb_graph_set_outputs(copy, NULL, 0);
     for (int32_t i = 0; i < reference->n_outputs && status == QB_OK; i++) {
         int32_t value = reference->outputs[i];
         const int32_t node = uses.producer[value];

@@ -36,6 +36,8 @@ done
 within 20 900 0 "$QBENCH" optimize m.onnx -o opt.onnx
 within 25 900 0 "$QBENCH" build m.onnx --precision fp32 --saveEngine m.qbe
 within 25 900 0 "$QBENCH" inspect m.qbe
+"$large" outputs 100000 m.onnx
+within 20 900 0 "$QBENCH" build m.onnx --precision fp32 --saveEngine m.qbe
 
 # A few hundred bytes that ask for gigabytes of constants: not folded, or refused.
 for kind in constant_of_shape expand tile range pad resize one_hot gather doubling runtime_tile \
@@ -43,6 +45,7 @@ for kind in constant_of_shape expand tile range pad resize one_hot gather doubli
     "$large" "$kind" 500000000 m.onnx || fail "large_model $kind"
     within 10 400 0 "$QBENCH" inspect m.onnx
     within 10 400 0 "$QBENCH" optimize m.onnx -o opt.onnx
+    within 10 400 0 "$QBENCH" build m.onnx --precision fp32 --saveEngine m.qbe
 done
 "$large" matmul_outer 20000 m.onnx
 within 10 400 0 "$QBENCH" inspect m.onnx

@@ -229,6 +229,7 @@ static void break_id(qb_graph *g) { g->nodes[2].in[0] = g->n_values; }
 static void break_arity(qb_graph *g) { g->nodes[1].n_in = 0; }
 static void break_name(qb_graph *g) { g->values[1].name = g->values[0].name; }
 static void break_output(qb_graph *g) { g->outputs[0] = -1; }
+static void break_flag(qb_graph *g) { g->values[g->outputs[0]].is_output = false; }
 static void break_size(qb_graph *g) { g->values[1].bytes--; }
 static void break_input(qb_graph *g) { g->nodes[0].in[0] = -1; }
 static void break_symbol(qb_graph *g) { g->values[0].shape.dim[0] = -100; }
@@ -236,9 +237,9 @@ static void break_constant(qb_graph *g) { g->inputs[0] = qb_graph_find_value(g, 
 
 static void verify_finds_each_kind_of_damage(void **state) {
     (void)state;
-    breaker *const breakers[] = {break_producer, break_id,     break_arity,
-                                 break_name,     break_output, break_size,
-                                 break_input,    break_symbol, break_constant};
+    breaker *const breakers[] = {break_producer, break_id,    break_arity,  break_name,
+                                 break_output,   break_flag,  break_size,   break_input,
+                                 break_symbol,   break_constant};
     for (size_t i = 0; i < sizeof breakers / sizeof *breakers; i++) {
         maker m;
         make_net(&m);
