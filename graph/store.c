@@ -388,7 +388,7 @@ static qb_status get_symbols(reader *r) {
 
 static qb_status get_all(reader *r) {
     qb_graph *graph = r->graph;
-    int32_t n;
+    int32_t n, *outputs;
     QB_TRY(get_name(r, &graph->name));
     QB_TRY(get_name(r, &graph->source));
     QB_TRY(get(r, &graph->opset, sizeof graph->opset));
@@ -399,7 +399,11 @@ static qb_status get_all(reader *r) {
     QB_TRY(get_count(r, 8, &n));
     for (int32_t i = 0; i < n; i++) QB_TRY(get_node(r));
     QB_TRY(get_ids(r, &graph->n_inputs, &graph->inputs));
-    QB_TRY(get_ids(r, &graph->n_outputs, &graph->outputs));
+    QB_TRY(get_ids(r, &n, &outputs));
+    for (int32_t i = 0; i < n; i++)
+        if (outputs[i] < 0 || outputs[i] >= graph->n_values)
+            return bad(r, "an output that is no value");
+    qb_graph_set_outputs(graph, outputs, n);
     return r->at == r->end ? QB_OK : bad(r, "bytes behind the end");
 }
 
