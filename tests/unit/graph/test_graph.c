@@ -237,8 +237,8 @@ static void break_constant(qb_graph *g) { g->inputs[0] = qb_graph_find_value(g, 
 
 static void verify_finds_each_kind_of_damage(void **state) {
     (void)state;
-    breaker *const breakers[] = {break_producer, break_id,    break_arity,  break_name,
-                                 break_output,   break_flag,  break_size,   break_input,
+    breaker *const breakers[] = {break_producer, break_id,      break_arity, break_name,
+                                 break_output,   break_flag,    break_size,  break_input,
                                  break_symbol,   break_constant};
     for (size_t i = 0; i < sizeof breakers / sizeof *breakers; i++) {
         maker m;
