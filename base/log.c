@@ -15,6 +15,7 @@
 #define BAR_LEAST 6
 #define TERMINAL_INTERVAL 0.1 /* seconds between two drawings */
 #define PLAIN_INTERVAL 10.0
+#define SLOW 1.0 /* seconds: work that has a line of its own */
 
 void qb_log_init(qb_log *log, FILE *stream, qb_level level, bool no_color) {
     int fd = fileno(stream);
@@ -25,6 +26,7 @@ void qb_log_init(qb_log *log, FILE *stream, qb_level level, bool no_color) {
 
 /* One fwrite under the stream's lock, so that lines of several threads do not mix. */
 static void put(const qb_log *log, const char *text, size_t n) {
+    fflush(stdout); /* results that were printed before stand before, also in one file */
     fwrite(text, 1, n, log->stream);
     fflush(log->stream);
 }
@@ -98,8 +100,15 @@ static void format_seconds(double s, char *text, size_t n) {
     }
 }
 
-static void format_rate(const qb_progress *p, double elapsed, char *text, size_t n) {
-    double rate = elapsed > 0 ? (double)p->done / elapsed : 0;
+/* When the steps began that rates are told from. */
+static double counted_from(const qb_progress *p) {
+    return p->once > 0 && p->done > p->once ? p->once_at : p->started;
+}
+
+static void format_rate(const qb_progress *p, double now, char *text, size_t n) {
+    const double elapsed = now - counted_from(p);
+    const int64_t done = p->done > p->once ? p->done - p->once : p->done;
+    const double rate = elapsed > 0 ? (double)done / elapsed : 0;
     snprintf(text, n,
              rate < 10     ? "%.2f %s/s"
              : rate < 1000 ? "%.1f %s/s"
@@ -126,9 +135,8 @@ static void format_bar(double share, int capacity, char drawing[BAR_WIDTH + 4]) 
  * of a log, without bar and memory. */
 static int format_line(const qb_progress *p, double now, int capacity, char *text, size_t n) {
     char rate[64], left[64] = "", drawing[BAR_WIDTH + 4] = "", counts[80], memory[32] = "";
-    const double elapsed = now - p->started;
     double share = 0;
-    format_rate(p, elapsed, rate, sizeof rate);
+    format_rate(p, now, rate, sizeof rate);
     if (capacity > 0) snprintf(memory, sizeof memory, "  %zu MiB", qb_peak_rss() >> 20);
     if (p->total > 0) {
         share = fmin((double)p->done / (double)p->total, 1);
@@ -139,8 +147,7 @@ static int format_line(const qb_progress *p, double now, int capacity, char *tex
     }
     if (p->done > p->once && p->done < p->total) {
         char seconds[32];
-        const double since = p->once > 0 ? p->once_at : p->started;
-        const double each = (now - since) / (double)(p->done - p->once);
+        const double each = (now - counted_from(p)) / (double)(p->done - p->once);
         format_seconds(each * (double)(p->total - p->done), seconds, sizeof seconds);
         snprintf(left, sizeof left, "  %s left", seconds);
     }
@@ -188,9 +195,13 @@ void qb_progress_step(qb_progress *p, int64_t done_now) {
     if (now - p->drawn >= (p->cx->log->terminal ? TERMINAL_INTERVAL : PLAIN_INTERVAL)) draw(p, now);
 }
 
-void qb_progress_once(qb_progress *p, int64_t done_now) {
+void qb_progress_once(qb_progress *p, int64_t done_now, const char *what) {
+    char seconds[32];
     p->once = p->done + done_now;
     p->once_at = qb_now();
+    format_seconds(p->once_at - p->started, seconds, sizeof seconds);
+    if (p->open && progress_shown(p) && p->once_at - p->started >= SLOW)
+        qb_info(p->cx, "%s: %s in %s", p->label, what, seconds);
     qb_progress_step(p, done_now);
 }
 
@@ -200,9 +211,13 @@ void qb_progress_end(qb_progress *p) {
     if (!progress_shown(p)) return;
     const qb_log *log = p->cx->log;
     char rate[64], seconds[32], line[512];
-    double elapsed = qb_now() - p->started;
-    format_rate(p, elapsed, rate, sizeof rate);
-    format_seconds(elapsed, seconds, sizeof seconds);
+    const double now = qb_now();
+    if (p->only_slow && now - p->started < SLOW) {
+        if (log->terminal) put(log, CLEAR_LINE, strlen(CLEAR_LINE));
+        return;
+    }
+    format_rate(p, now, rate, sizeof rate);
+    format_seconds(now - counted_from(p), seconds, sizeof seconds);
     int n =
         snprintf(line, sizeof line, "%s%s: %lld %s in %s, %s\n", log->terminal ? CLEAR_LINE : "",
                  p->label, (long long)p->done, p->unit, seconds, rate);

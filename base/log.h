@@ -40,13 +40,15 @@ typedef struct qb_progress {
     bool open;
     int64_t once; /* done with work that is not done again, such as building an engine */
     double once_at;
+    bool only_slow; /* set after begin: what takes less than a second has no closing line */
 } qb_progress;
 
 void qb_progress_begin(const qb_ctx *cx, qb_progress *p, const char *label, const char *unit,
                        int64_t total);
 void qb_progress_step(qb_progress *p, int64_t done_now); /* adds to `done` */
-/* The same for a step that held such work: the time that is left is told from later steps alone. */
-void qb_progress_once(qb_progress *p, int64_t done_now);
+/* The same for a step that held such work ("engines built"): it has a line of its own, and rate and
+ * time left are told from later steps alone. */
+void qb_progress_once(qb_progress *p, int64_t done_now, const char *what);
 void qb_progress_end(qb_progress *p); /* prints the closing line; idempotent */
 
 /* Seconds on the monotonic clock. */

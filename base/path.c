@@ -10,6 +10,11 @@ bool qb_path_exists(const char *path) {
     return stat(path, &info) == 0;
 }
 
+int64_t qb_file_bytes(const char *path) {
+    struct stat info;
+    return stat(path, &info) == 0 ? (int64_t)info.st_size : 0;
+}
+
 bool qb_path_is_same(const char *a, const char *b) {
     struct stat x, y;
     return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;

@@ -18,6 +18,11 @@ target_compile_options(qb_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wst
 # -ffp-contract=off: the compiler must not fuse a*b+c on its own, results would depend on its mood.
 # -Wno-maybe-uninitialized: outputs are set only on success, which gcc cannot follow through a status;
 # what it guesses differs from version to version. The sanitizers watch instead.
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64 AND CMAKE_C_COMPILER_ID STREQUAL GNU
+    AND CMAKE_C_COMPILER_VERSION VERSION_LESS 13)
+  # gcc 12 breaks off (vect_transform_reduction) where a loop reduces by fmax of doubles.
+  target_compile_options(qb_flags INTERFACE -fno-builtin-fmax -fno-builtin-fmin)
+endif()
 target_compile_definitions(qb_flags INTERFACE _GNU_SOURCE QB_VERSION="${PROJECT_VERSION}")
 target_link_libraries(qb_flags INTERFACE m)
 if(QB_WERROR)

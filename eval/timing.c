@@ -109,10 +109,17 @@ static qb_status timing_build(qb_ctx *cx, const qb_compare_options *o, int64_t b
     t->item = qb_alloc(cx, (size_t)t->n, sizeof *t->item);
     if (!t->item) return cx->code;
     QB_TRY(qb_probe_load(cx, o->candidate[0].graph, &o->loader, batch, &t->probe));
-    for (int32_t i = 0; i < t->n; i++)
-        QB_TRY_WRAP(cx, timed_make(cx, o, &o->candidate[i], t->probe.shape, &t->item[i]), "%s",
-                    o->candidate[i].precision);
-    return QB_OK;
+    qb_progress progress;
+    qb_progress_begin(cx, &progress, "build", "engines", t->n);
+    progress.only_slow = true;
+    qb_status status = QB_OK;
+    for (int32_t i = 0; i < t->n && status == QB_OK; i++) {
+        status = timed_make(cx, o, &o->candidate[i], t->probe.shape, &t->item[i]);
+        if (status != QB_OK) qb_wrap(cx, "%s", o->candidate[i].precision);
+        qb_progress_step(&progress, 1);
+    }
+    qb_progress_end(&progress);
+    return status;
 }
 
 /* Where a file has another batch. */
@@ -454,6 +461,15 @@ static void add_share(qb_dtype dtype, double share, qb_time_shares *out) {
     if (of) *of += 100 * share;
 }
 
+/* Milliseconds for a profiled second. Steps that are timed one by one take longer than a run, so a
+ * run's median is shared out among them. A device's are scaled already, and its median holds copies
+ * from and to the host as well. */
+static double scale_of(const qb_engine *engine, double all, double median) {
+    const bool known = all > 0 && isfinite(median);
+    if (!known || (qb_engine_device(engine) && 1e3 * all <= median)) return 1e3;
+    return median / all;
+}
+
 static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const qb_probe *probe,
                             double budget, qb_run_row *row) {
     const int32_t n = qb_engine_n_steps(t->engine);
@@ -467,13 +483,13 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
                                     seconds + runs++ * n);
     double all = 0;
     for (int32_t s = 0; s < n && status == QB_OK; s++) all += median_of(seconds, runs, n, s);
+    const double ms = scale_of(t->engine, all, row->latency.median);
     if (all > 0) row->time = (qb_time_shares){0};
     for (int32_t s = 0; s < n && status == QB_OK; s++) {
         qb_step_info info;
         qb_engine_step(t->engine, s, &info);
         const double median = median_of(seconds, runs, n, s);
         if (all > 0) add_share(info.dtype, median / all, &row->time);
-        if (info.flops <= 0 && median < 1e-7) continue; /* aliases take no time */
         qb_run_step *step = &row->step[row->n_steps++];
         *step = (qb_run_step){.name = qb_strdup(cx, info.name),
                               .op = qb_strdup(cx, info.op),
@@ -481,7 +497,7 @@ static qb_status fill_steps(qb_ctx *cx, timed *t, const qb_graph *graph, const q
                               .dtype = qb_strdup(cx, qb_dtype_text(info.dtype)),
                               .reason = row->layers.int8 > 0 ? reason_of(cx, graph, &info)
                                                              : qb_strdup(cx, ""),
-                              .ms = 1e3 * median,
+                              .ms = ms * median,
                               .flops = info.flops,
                               .bytes = info.bytes};
         if (!step->name || !step->op || !step->tactic || !step->dtype || !step->reason)

@@ -144,7 +144,8 @@ static const qb_column columns[] = {
      .text = plan},
     {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL, NULL},
     {"arena_bytes", "arena", S, NULL, arena, NULL, true, false, "activations of one batch", NULL},
-    {"engine_bytes", "engine", S, NULL, engine, NULL, true, false, NULL, NULL},
+    {"engine_bytes", "engine", S, NULL, engine, NULL, true, false,
+     "constants and plan in memory; a file holds the graph, too", NULL},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 _Static_assert(COLUMNS < QB_COLUMNS_MAX, "metrics have places, too");

@@ -74,7 +74,7 @@ static void end_batch(worker *w, int32_t n) {
     pthread_mutex_lock(&s->lock);
     s->active--;
     if (s->progress.done == 0)
-        qb_progress_once(&s->progress, n); /* engines are built for the first samples */
+        qb_progress_once(&s->progress, n, "engines built"); /* for the first samples */
     else
         qb_progress_step(&s->progress, n);
     pthread_cond_broadcast(&s->idle);

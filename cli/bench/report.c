@@ -239,10 +239,26 @@ static double sum_of(const double *value, int64_t n) {
     return sum;
 }
 
-/* The first row: how many runs; on a device their means, unscaled. */
-static json_t *profile_head(const qb_engine *engine, const qb_bench_steps *p) {
+/* What the medians of the steps are multiplied by, their sum in *all, milliseconds; 1 on a device,
+ * whose steps were scaled when they were measured. */
+static double scale_of(const qb_engine *engine, qb_bench_steps *p, double median_ms, double *all) {
+    *all = 0;
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        double *step = p->seconds + i * p->runs;
+        qb_sort_doubles(step, (size_t)p->runs);
+        *all += 1e3 * qb_median(step, p->runs);
+    }
+    return qb_engine_device(engine) || isnan(median_ms) || !(*all > 0) ? 1 : median_ms / *all;
+}
+
+/* The first row: how many runs, and what was measured before it was scaled. */
+static json_t *profile_head(const qb_engine *engine, const qb_bench_steps *p, double all) {
     json_t *head = json_pack("{s:I}", "count", (json_int_t)p->runs);
-    if (!qb_engine_device(engine) || p->runs == 0) return head;
+    if (p->runs == 0) return head;
+    if (!qb_engine_device(engine)) {
+        json_object_set_new(head, "unscaledMs", json_real(all));
+        return head;
+    }
     const double ms = 1e3 / (double)p->runs;
     json_object_set_new(head, "raw",
                         json_pack("{s:f, s:f, s:f}", "betweenMarksMs",
@@ -251,20 +267,21 @@ static json_t *profile_head(const qb_engine *engine, const qb_bench_steps *p) {
     return head;
 }
 
-json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p) {
+json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p, double median_ms) {
     const int32_t n = qb_engine_n_steps(engine);
     const double total = sum_of(p->seconds, n * p->runs);
-    json_t *list = json_pack("[o]", profile_head(engine, p));
+    double all;
+    const double ms = 1e3 * scale_of(engine, p, median_ms, &all);
+    json_t *list = json_pack("[o]", profile_head(engine, p, all));
     for (int32_t i = 0; i < n; i++) {
         qb_step_info s;
-        double *step = p->seconds + i * p->runs;
+        const double *step = p->seconds + i * p->runs;
         const double sum = sum_of(step, p->runs);
         qb_engine_step(engine, i, &s);
-        qb_sort_doubles(step, (size_t)p->runs);
         json_t *row =
             json_pack("{s:o, s:s, s:f, s:f, s:f, s:f}", "name", qb_json_text(s.name), "tactic",
-                      s.tactic, "timeMs", sum * 1e3, "averageMs", sum * 1e3 / (double)p->runs,
-                      "medianMs", qb_median(step, p->runs) * 1e3, "percentage", 100 * sum / total);
+                      s.tactic, "timeMs", sum * ms, "averageMs", sum * ms / (double)p->runs,
+                      "medianMs", qb_median(step, p->runs) * ms, "percentage", 100 * sum / total);
         if (s.on_device)
             json_object_set_new(row, "rawMs", json_real(p->raw.step[i] * 1e3 / (double)p->runs));
         json_array_append_new(list, row);
@@ -275,6 +292,11 @@ json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *p) {
 /* What the sums of the steps were scaled from. */
 static void print_raw(const json_t *head) {
     double between, marks, whole;
+    const json_t *unscaled = json_object_get(head, "unscaledMs");
+    if (unscaled)
+        printf("The steps' times are scaled to the median latency; timed one by one they take "
+               "%.4f ms.\n",
+               json_real_value(unscaled));
     json_t *raw = json_object_get(head, "raw");
     if (json_unpack(raw, "{s:F, s:F, s:F}", "betweenMarksMs", &between, "marksMs", &marks,
                     "wholeMs", &whole) != 0)

@@ -56,8 +56,10 @@ json_t *qb_bench_times_json(const qb_bench *bench);
 json_t *qb_bench_layers_json(const qb_engine *engine);
 
 /* One row a step: mean and median over the runs and its share of the whole; its seconds are sorted.
- * On a device also what was measured before it was scaled. */
-json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *steps);
+ * Steps that are timed one by one take longer than a run: on the host they are scaled so that their
+ * medians add up to `median_ms`, a run's (NaN: they are not). The first row says what was measured
+ * before it was scaled. */
+json_t *qb_bench_profile_json(const qb_engine *engine, qb_bench_steps *steps, double median_ms);
 void qb_bench_profile_print(json_t *profile);
 
 #endif

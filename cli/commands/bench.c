@@ -1,4 +1,5 @@
 /* qbench bench: how fast a model runs, with trtexec's options and definitions. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -313,11 +314,11 @@ out:
 /* ---- the command ---- */
 
 static qb_status show_profile(qb_ctx *cx, const options *o, const qb_engine *engine,
-                              const void *const *inputs) {
+                              const void *const *inputs, double median_ms) {
     qb_bench_steps steps;
     const int64_t runs = o->iterations < 1000 ? o->iterations : 1000;
     QB_TRY(qb_bench_profile(cx, engine, inputs, runs, &steps));
-    json_t *profile = qb_bench_profile_json(engine, &steps);
+    json_t *profile = qb_bench_profile_json(engine, &steps, median_ms);
     qb_bench_steps_release(&steps);
     if (o->profile && !qb_json_on_stdout(&o->common)) qb_bench_profile_print(profile);
     qb_status status = QB_OK;
@@ -334,11 +335,11 @@ static void print_layers(const qb_engine *engine) {
 }
 
 static qb_status exports(qb_ctx *cx, const options *o, const qb_engine *engine,
-                         const void *const *inputs, const qb_bench *bench) {
+                         const void *const *inputs, const qb_bench *bench, double median_ms) {
     if (o->layers && !qb_json_on_stdout(&o->common)) print_layers(engine);
     if (o->export_layers) QB_TRY(export_json(cx, o->export_layers, qb_bench_layers_json(engine)));
     if (o->export_times) QB_TRY(export_json(cx, o->export_times, qb_bench_times_json(bench)));
-    if (o->profile || o->export_profile) QB_TRY(show_profile(cx, o, engine, inputs));
+    if (o->profile || o->export_profile) QB_TRY(show_profile(cx, o, engine, inputs, median_ms));
     if (o->dump_output || o->export_output) QB_TRY(show_outputs(cx, o, engine, inputs));
     return QB_OK;
 }
@@ -396,7 +397,7 @@ static qb_status measure(qb_ctx *cx, const options *o, const subject *s, const q
         qb_bench_print(stdout, &bench, &summary, &said);
         qb_memory_print(s->built.engine);
     }
-    QB_GO(exports(cx, o, plan, given, &bench));
+    QB_GO(exports(cx, o, plan, given, &bench, o->streams == 1 ? summary.latency.median : NAN));
     QB_GO(qb_json_out(cx, &o->common, result(o, s, plan, &bench, &summary, n_devices)));
 out:
     qb_bench_release(&bench);

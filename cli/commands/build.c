@@ -1,6 +1,7 @@
 /* qbench build: MODEL.onnx (+ MODEL.calib.h5) -> MODEL.PRECISION.qbe. */
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/out/steps.h"
@@ -87,15 +88,19 @@ static void print_types(const qb_engine *engine) {
 }
 
 static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, const char *path) {
-    json_t *root = json_pack("{s:s, s:o, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
-                             qb_json_text(path), "precision", qb_precision_asked(&o->type), "steps",
-                             qb_engine_n_steps(engine), "profiles", qb_engine_n_profiles(engine));
+    const int64_t bytes = qb_file_bytes(path);
+    json_t *root =
+        json_pack("{s:s, s:o, s:I, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
+                  qb_json_text(path), "file_bytes", (json_int_t)bytes, "precision",
+                  qb_precision_asked(&o->type), "steps", qb_engine_n_steps(engine), "profiles",
+                  qb_engine_n_profiles(engine));
     const bool wanted = o->steps || o->common.json;
     json_t *memory = qb_memory_json(engine), *steps = wanted ? qb_steps_json(engine) : NULL;
     json_object_update(root, memory);
     json_decref(memory);
     if (!qb_json_on_stdout(&o->common)) {
-        printf("%s: %d steps", QB_SHOWN(path), qb_engine_n_steps(engine));
+        printf("%s: %lld bytes, %d steps", QB_SHOWN(path), (long long)bytes,
+               qb_engine_n_steps(engine));
         if (qb_engine_n_profiles(engine) > 0) printf(", %d profiles", qb_engine_n_profiles(engine));
         printf("\n");
         qb_memory_print(engine);

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/file.h"
 #include "cli/out/json.h"
 #include "cli/out/steps.h"
 #include "engine/file.h"
@@ -85,6 +86,10 @@ static void print(const json_t *tags, bool steps) {
     print_ports(tags, "inputs", "inputs");
     print_ports(tags, "outputs", "outputs");
     print_profiles(json_object_get(tags, "profiles"));
+    printf("size        %" JSON_INTEGER_FORMAT " bytes in the file, %" JSON_INTEGER_FORMAT
+           " in memory\n",
+           json_integer_value(json_object_get(tags, "file_bytes")),
+           json_integer_value(json_object_get(memory, "engine")));
     printf("memory      %.1f MiB of weights, %.1f MiB of activations, %.1f MiB of workspace: "
            "%.1f MiB at the peak\n",
            mib(memory, "weights"), mib(memory, "arena"), mib(memory, "workspace"),
@@ -117,6 +122,7 @@ qb_status qb_engine_file_show(qb_ctx *cx, const qb_common *common, bool steps, c
         json_decref(root);
         return cx->code;
     }
+    json_object_set_new(root, "file_bytes", json_integer(qb_file_bytes(path)));
     if (!qb_json_on_stdout(common)) {
         print(root, steps);
         printf("built with  %s\n", command);

@@ -49,7 +49,7 @@ qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, 
     const double start = qb_now();
     QB_TRY(qb_engine_build(cx, graph, &spec, out));
     const double device = qb_engine_device_seconds(*out);
-    qb_info(cx, "Engine built in %.3g sec.: %zu bytes, %d threads", qb_now() - start - device,
+    qb_info(cx, "Engine built in %.3g sec.: %zu bytes in memory, %d threads", qb_now() - start - device,
             qb_engine_bytes(*out), qb_engine_threads(*out));
     if (device > 0) qb_info(cx, "device opened in %.3g s", device);
     return QB_OK;
@@ -84,7 +84,8 @@ void qb_memory_print(const qb_engine *engine) {
 json_t *qb_memory_json(const qb_engine *engine) {
     qb_engine_memory m;
     qb_engine_memory_of(engine, &m);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "weights_bytes", (json_int_t)m.weights,
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "engine_bytes",
+                     (json_int_t)qb_engine_bytes(engine), "weights_bytes", (json_int_t)m.weights,
                      "arena_bytes", (json_int_t)m.arena, "workspace_bytes", (json_int_t)m.workspace,
                      "planned_bytes", (json_int_t)m.planned, "lower_bound_bytes",
                      (json_int_t)m.lower_bound, "peak_bytes", (json_int_t)qb_peak_rss());

@@ -59,7 +59,8 @@ static json_t *memory_json(const qb_engine *e) {
     const qb_plans_need need = qb_engine_need(e);
     qb_engine_memory m;
     qb_engine_memory_of(e, &m);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)e->memory.weights, "arena",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "engine", (json_int_t)qb_engine_bytes(e),
+                     "weights", (json_int_t)e->memory.weights, "arena",
                      (json_int_t)(need.arena + need.device_arena), "workspace",
                      (json_int_t)(need.workspace + need.device_workspace), "planned",
                      (json_int_t)m.planned, "lower_bound", (json_int_t)m.lower_bound);

@@ -121,6 +121,42 @@ static void plain_progress_tells_every_ten_seconds(void **state) {
     assert_int_equal(strlen(text), 63);
 }
 
+/* An engine that took an hour to build says nothing of the hours that 20 samples need. */
+static void work_done_once_has_its_own_line(void **state) {
+    fixture *f = *state;
+    qb_progress p;
+    qb_progress_begin(&f->cx, &p, "evaluate", "samples", 20);
+    p.started -= 3600;
+    p.drawn -= 3600;
+    qb_progress_once(&p, 1, "engines built");
+    p.once_at -= 10;
+    p.drawn -= 20;
+    qb_progress_step(&p, 10);
+    qb_progress_end(&p);
+    const char *text = output(f);
+    assert_non_null(strstr(text, "evaluate: engines built in 1 h 00 min\n"));
+    assert_non_null(strstr(text, "11/20 samples  1.00 samples/s  9.0 s left\n"));
+    assert_non_null(strstr(text, "evaluate: 11 samples in 10 s, 1.00 samples/s\n"));
+    const char *first = strstr(text, " 1/20 samples"); /* told before anything is known of the rest */
+    assert_true(!first || !strstr(first, " left") || strstr(first, " left") > strchr(first, '\n'));
+}
+
+static void fast_work_may_have_no_line(void **state) {
+    fixture *f = *state;
+    qb_progress p;
+    qb_progress_begin(&f->cx, &p, "build", "engines", 2);
+    p.only_slow = true;
+    qb_progress_step(&p, 2);
+    qb_progress_end(&p);
+    assert_string_equal(output(f), "");
+    qb_progress_begin(&f->cx, &p, "build", "engines", 2);
+    p.only_slow = true;
+    p.started -= 4;
+    qb_progress_step(&p, 2);
+    qb_progress_end(&p);
+    assert_memory_equal(output(f), "build: 2 engines in 4.0 s", 25);
+}
+
 /* One drawing of 125 of 500 samples on a terminal so wide, without the code that clears the line.
  */
 static void drawn_on_a_terminal(fixture *f, int columns, char text[256]) {
@@ -270,6 +306,8 @@ static const struct CMUnitTest tests[] = {
     TEST(lines_of_threads_do_not_mix),
     TEST(plain_progress_is_one_closing_line_when_fast),
     TEST(plain_progress_tells_every_ten_seconds),
+    TEST(work_done_once_has_its_own_line),
+    TEST(fast_work_may_have_no_line),
     TEST(progress_fits_the_terminal),
     TEST(progress_without_a_total_has_no_share),
     TEST(quiet_and_error_level_show_no_progress),
