@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <jansson.h>
@@ -315,6 +316,73 @@ qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out) {
 out:
     json_decref(r.root);
     if (status != QB_OK) qb_sidecar_release(&r.sidecar);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static json_t *numbers_json(const float *value, int32_t n) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < n; i++) json_array_append_new(list, json_real((double)value[i]));
+    return list;
+}
+
+static json_t *shape_json(const qb_shape *shape) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < shape->rank; i++)
+        json_array_append_new(list,
+                              shape->dim[i] > 0 ? json_integer(shape->dim[i]) : json_string("N"));
+    return list;
+}
+
+static json_t *resize_json(const qb_preprocess *p) {
+    const bool one = p->resize == QB_RESIZE_SHORT_SIDE || p->resize == QB_RESIZE_LONGER_SIDE;
+    if (p->resize == QB_RESIZE_NONE) return json_null();
+    json_t *resize = json_pack("{s:s, s:s}", "mode", qb_resize_mode_text(p->resize), "filter",
+                               qb_filter_text(p->filter));
+    json_object_set_new(resize, "size",
+                        one ? json_integer(p->resize_width)
+                            : json_pack("[i, i]", p->resize_width, p->resize_height));
+    json_object_set_new(resize, "enlarge", json_boolean(!p->no_enlarge));
+    if (p->resize != QB_RESIZE_LETTERBOX) return resize;
+    json_object_set_new(resize, "anchor", json_string(qb_anchor_words[p->anchor]));
+    json_object_set_new(resize, "pad", json_integer(p->pad));
+    json_object_set_new(resize, "stride", json_integer(p->stride));
+    return resize;
+}
+
+static json_t *labels_json(const qb_labels *labels) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < labels->n; i++)
+        json_array_append_new(list, json_string(labels->name[i]));
+    return list;
+}
+
+qb_status qb_sidecar_write(qb_ctx *cx, const qb_shape *shape, const qb_preprocess *p,
+                           const qb_labels *labels, const char *path) {
+    const int32_t channels = qb_preprocess_channels(p);
+    json_t *crop = p->crop_width > 0 ? json_pack("{s:s, s:[i, i]}", "mode", "center", "size",
+                                                 p->crop_width, p->crop_height)
+                                     : json_null();
+    json_t *root = json_pack(
+        "{s:o, s:s, s:o, s:o, s:s, s:o, s:o}", "shape", shape_json(shape), "layout",
+        p->channels_last ? "NHWC" : "NCHW", "resize", resize_json(p), "crop", crop, "color",
+        qb_color_text(p->color), "mean", numbers_json(p->mean, channels), "std",
+        numbers_json(p->std, channels));
+    if (root && labels->n > 0) {
+        json_t *names = labels_json(labels);
+        const bool all = json_array_size(names) == (size_t)labels->n;
+        json_object_set_new(root, "labels", names);
+        if (!all) {
+            json_decref(root);
+            return qb_fail(cx, QB_STATUS_INVALID, "%s: a label is not UTF-8", path);
+        }
+    }
+    char *text = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(root);
+    if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    const qb_status status = qb_file_write(cx, path, text, strlen(text));
+    free(text);
     return status;
 }
 

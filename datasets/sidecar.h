@@ -39,6 +39,10 @@ typedef struct qb_sidecar {
 /* Errors name file and key. A labels file that does not exist is only a warning: sidecars get
  * copied without it. */
 qb_status qb_sidecar_load(qb_ctx *cx, const char *path, qb_sidecar *out);
+/* Writes such a file, atomically: shape, preprocess, and labels with n > 0. What is loaded from it
+ * prepares images the same way. Names of labels that are no UTF-8 are QB_STATUS_INVALID. */
+qb_status qb_sidecar_write(qb_ctx *cx, const qb_shape *shape, const qb_preprocess *preprocess,
+                           const qb_labels *labels, const char *path);
 void qb_sidecar_release(qb_sidecar *sidecar); /* accepts zeroed */
 /* New string: the path of the model's sidecar (its name with .json in place of the extension), NULL
  * in *out when there is none. */

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
+#include "datasets/sidecar.h"
 #include "eval/detector.h"
 
 #define SPLIT 50 /* percent for calibration where one set is all there is */
@@ -15,7 +16,7 @@ typedef struct options {
     qb_common common;
     qb_project_flags project;
     const char *evaluation;
-    bool force;
+    bool sidecar, force;
 } options;
 
 static const qb_opt table[] = {
@@ -39,11 +40,16 @@ static const qb_opt table[] = {
      .offset = offsetof(options, project.labels),
      .argument = "FILE",
      .help = "class numbers: lines of [synset TAB] index TAB name"},
+    {.name = "sidecar",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, sidecar),
+     .help = "write MODEL.json instead, which programs with libqbench read: preprocessing and "
+             "labels, from qbench.yaml where there is one"},
     {.name = "force",
      .letter = 'f',
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, force),
-     .help = "replace an existing qbench.yaml"},
+     .help = "replace an existing file"},
     {0},
 };
 
@@ -340,6 +346,60 @@ static qb_status write_config(qb_ctx *cx, const options *o, const guessed *g, co
         json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_text(path)));
 }
 
+/* ---- the sidecar ---- */
+
+/* MODEL.json beside the model, or what -o names: a file, or a folder to put it into. New memory. */
+static char *sidecar_path(qb_ctx *cx, const options *o, const char *model) {
+    const char *out = o->common.out ? o->common.out : "";
+    if (qb_has_suffix(out, ".json") && !qb_path_is_dir(out)) return qb_strdup(cx, out);
+    char *folder = out[0] ? qb_strdup(cx, out) : qb_path_dir(cx, model);
+    char *stem = qb_path_stem(cx, model), *path = NULL;
+    char *name = stem ? qb_format(cx, "%s.json", stem) : NULL;
+    if (folder && name) path = qb_path_join(cx, strcmp(folder, ".") == 0 ? "" : folder, name);
+    qb_free(folder);
+    qb_free(stem);
+    qb_free(name);
+    return path;
+}
+
+/* What qbench.yaml says of images and labels, or what can be guessed, as the file that libqbench
+ * reads beside an engine. */
+static qb_status write_sidecar(qb_ctx *cx, const options *o, const qb_project_flags *flags) {
+    qb_project project = {0};
+    qb_graph *graph = NULL;
+    guessed task = {0};
+    char *path = NULL;
+    qb_status status = QB_OK;
+    QB_GO(qb_project_open(cx, &o->common, flags, true, &project));
+    QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
+    const qb_shape *shape = &graph->values[graph->inputs[0]].shape;
+    if (graph->n_inputs != 1 || shape->rank != 4)
+        QB_GO(qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                      "%s: a sidecar says how images become the input; this model's inputs are "
+                      "tensors",
+                      project.model));
+    if (!project.has_preprocess) {
+        QB_GO(guess(cx, &project, graph, &task));
+        qb_warn(cx, "preprocessing was GUESSED from the model's input: check mean, std, color and "
+                    "resize");
+    }
+    path = sidecar_path(cx, o, project.model);
+    if (!path) QB_GO(cx->code);
+    if (qb_path_exists(path) && !o->force)
+        QB_GO(qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it",
+                      path));
+    QB_GO(qb_sidecar_write(cx, shape, &project.preprocess, &project.labels, path));
+    if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", QB_SHOWN(path));
+    status = qb_json_out(
+        cx, &o->common,
+        json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_text(path)));
+out:
+    qb_free(path);
+    qb_graph_free(graph);
+    qb_project_close(&project);
+    return status;
+}
+
 /* A path that is not there is a slip of the fingers, which calibrate would be too late to tell. */
 static qb_status check_there(qb_ctx *cx, const char *option, const char *path) {
     if (!path || qb_path_exists(path)) return QB_OK;
@@ -359,6 +419,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_status status = QB_OK;
     QB_GO(check_there(cx, "data", flags.data));
     QB_GO(check_there(cx, "evaluation", o->evaluation));
+    if (o->sidecar) QB_GO(write_sidecar(cx, o, &flags));
+    if (o->sidecar) goto out;
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(guess(cx, &project, graph, &task));

@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/shell.h"
+#include "base/strbuf.h"
+#include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/out/steps.h"
 #include "engine/file.h"
@@ -101,6 +104,37 @@ static void print(const json_t *tags, bool steps) {
     if (steps) qb_steps_print(json_object_get(tags, "steps"));
 }
 
+/* Was the plan chosen by measuring? Then building anew may choose another one. */
+static bool is_measured(const json_t *tags) {
+    return json_object_get(json_object_get(tags, "built"), "device") ||
+           strncmp(text(tags, "precision"), "best", 4) == 0 ||
+           strstr(text(tags, "options"), "--time-tactics");
+}
+
+/* The command that makes the file again; one with a measured plan realizes that plan. */
+static qb_status print_command(qb_ctx *cx, const json_t *tags, const char *path) {
+    char *command;
+    qb_strbuf plan = {0}, file = {0};
+    QB_TRY(qb_engine_file_command(cx, path, &command));
+    qb_shell_add_word(&file, QB_SHOWN(path));
+    qb_strbuf_addf(&plan, "%s.plan.json", QB_SHOWN(path));
+    printf("built with  ");
+    if (is_measured(tags) && !file.failed && !plan.failed) {
+        qb_strbuf word = {0};
+        qb_shell_add_word(&word, plan.data);
+        if (!word.failed)
+            printf("qbench inspect %s --plan >%s && %s --plan=%s\n", file.data, word.data, command,
+                   word.data);
+        qb_strbuf_release(&word);
+    } else {
+        printf("%s\n", command);
+    }
+    qb_strbuf_release(&file);
+    qb_strbuf_release(&plan);
+    qb_free(command);
+    return QB_OK;
+}
+
 qb_status qb_engine_file_json(qb_ctx *cx, const char *path, json_t **tags) {
     char *text;
     QB_TRY(qb_engine_file_tags(cx, path, &text));
@@ -117,16 +151,13 @@ qb_status qb_engine_file_json(qb_ctx *cx, const char *path, json_t **tags) {
 qb_status qb_engine_file_show(qb_ctx *cx, const qb_common *common, bool steps, const char *path) {
     json_t *root;
     QB_TRY(qb_engine_file_json(cx, path, &root));
-    char *command = NULL;
-    if (qb_engine_file_command(cx, path, &command) != QB_OK) {
-        json_decref(root);
-        return cx->code;
-    }
     json_object_set_new(root, "file_bytes", json_integer(qb_file_bytes(path)));
     if (!qb_json_on_stdout(common)) {
         print(root, steps);
-        printf("built with  %s\n", command);
+        if (print_command(cx, root, path) != QB_OK) {
+            json_decref(root);
+            return cx->code;
+        }
     }
-    qb_free(command);
     return qb_json_out(cx, common, root);
 }

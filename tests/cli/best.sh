@@ -12,6 +12,17 @@ complains 'best: all integers \(0 of [0-9]+ groups in f32\): [0-9.]+ ms'
 complains 'ms, taken'
 expect 0 "$QBENCH" inspect best.qbe --plan
 cp "$work/.out" plan.json
+
+# The command that inspect names realizes the plan that was chosen: it searches nothing.
+expect 0 "$QBENCH" inspect best.qbe
+command=$(sed -n 's/^built with  //p' "$work/.out")
+cp best.qbe kept.qbe
+checks=$((checks + 1))
+PATH=$(dirname "$QBENCH"):$PATH bash -c "$command" >"$work/.out" 2>"$work/.err" || fail "$command"
+checks=$((checks + 1))
+grep -q ' groups in ' "$work/.err" && fail 'the plan was searched again'
+same_bytes best.qbe kept.qbe
+
 expect 0 "$QBENCH" build --int8 --fp16 --plan plan.json --saveEngine=again.qbe
 same_bytes best.qbe again.qbe
 

@@ -8,7 +8,7 @@ short=(--duration=0.02 --warmUp=1 --iterations=2)
 for precision in fp32 int8 int8:minmax+per-tensor; do
     file=model.$(tr ':+' '--' <<<"$precision").qbe
     expect 0 "$QBENCH" build --precision "$precision"
-    says "^$file: [0-9]+ steps"
+    says "^$file: [0-9]+ bytes, [0-9]+ steps"
     says '^types: [0-9]+ steps in '
     expect 0 "$QBENCH" build --model "$PWD/model.onnx" --precision "$precision" -o again.qbe
     same_bytes "$file" again.qbe
@@ -69,7 +69,7 @@ grep -q 'without effect' "$work/.err" && fail 'a warning without a reason'
 
 # trtexec's spellings, and engines of any name.
 expect 0 "$QBENCH" build --onnx=model.onnx --int8 --saveEngine=model.trt
-says '^model.trt: [0-9]+ steps'
+says '^model.trt: [0-9]+ bytes, [0-9]+ steps'
 same_bytes model.int8.qbe model.trt
 cp model.onnx kept.onnx
 ln -s model.onnx link.onnx
@@ -130,7 +130,7 @@ complains 'was built for .* alone'
 input=image side=$(sed -n 's/^inputs .* 1x3x\([0-9]*\)x.*/\1/p' <("$QBENCH" inspect model.fp32.qbe))
 ranges=(--minShapes=$input:1x3x${side}x$side --optShapes=$input:4x3x${side}x$side --maxShapes=$input:8x3x${side}x$side)
 expect 0 "$QBENCH" build --precision int8 "${ranges[@]}" --profile=1 --maxShapes=$input:32x3x${side}x$side -o open.qbe
-says '^open.qbe: [0-9]+ steps, 2 profiles$'
+says '^open.qbe: [0-9]+ bytes, [0-9]+ steps, 2 profiles$'
 says '^memory: [0-9.]+ MiB of weights, [0-9.]+ MiB of activations, .* MiB at the peak of this process$'
 expect 0 "$QBENCH" inspect open.qbe
 says "^profile   0 min $input:1x3x${side}x$side\$"

@@ -16,6 +16,30 @@ complains 'classify: .*nothing.qbe'
 expect 1 "$build/tests/example_classify" model.int8.qbe model.json model.onnx
 complains 'model.onnx'
 
+# What qbench.yaml says of images reaches the library by `init --sidecar`.
+mv model.json told.json
+expect 0 "$QBENCH" init --model model.onnx --data calib
+expect 1 "$QBENCH" init --sidecar --model nothing.onnx
+sed -i 's/^  mean: .*/  mean: [1, 2, 3]/; s/^  std: .*/  std: [50, 60, 70]/' qbench.yaml
+expect 0 "$QBENCH" init --sidecar
+says '^wrote .*model.json$'
+expect 1 "$QBENCH" init --sidecar
+complains 'model.json is there already: use --force'
+expect 0 "$QBENCH" init --sidecar -o other.json
+same_bytes model.json other.json
+expect 0 "$QBENCH" compare fp32 int8 --data test -o by_settings.json --duration 0.05
+rm qbench.yaml
+expect 0 "$QBENCH" compare fp32 int8 --data test -o by_sidecar.json --duration 0.05
+scores() { grep -E '"(top1|sqnr_db|agreement_top1)"' "$1"; }
+scores by_settings.json >a.txt
+scores by_sidecar.json >b.txt
+same_bytes a.txt b.txt
+expect 0 "$build/tests/example_classify" model.int8.qbe model.json "$image"
+rm model.json
+expect 0 "$QBENCH" init --sidecar --model model.onnx
+complains 'GUESSED from the model'
+mv told.json model.json
+
 # Only qbench_* can be seen from outside, with a version.
 library=$build/libqbench.so.0
 checks=$((checks + 1))

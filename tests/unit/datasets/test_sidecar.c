@@ -56,6 +56,38 @@ static void everything_is_read(void **state) {
     qb_sidecar_release(&s); /* accepts zeroed */
 }
 
+/* What is written is loaded as it was. */
+static void written_files_say_the_same(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "{\"shape\": [\"N\", 3, 24, 32], \"resize\": {\"mode\": \"short_side\", \"size\": 40,"
+        "\"filter\": \"lanczos\"}, \"crop\": {\"size\": [32, 24]}, \"color\": \"BGR\","
+        "\"mean\": [104, 117.5, 0.1], \"std\": 58.3, \"labels\": [\"cat\", \"a \\\"dog\\\"\"]}",
+        "{\"shape\": [1, 64, 48, 1], \"layout\": \"NHWC\", \"color\": \"GRAY\", \"std\": 255}",
+        "{\"shape\": [1, 3, 64, 64], \"resize\": {\"mode\": \"letterbox\", \"size\": [64, 32],"
+        "\"anchor\": \"topleft\", \"pad\": 7, \"stride\": 32, \"enlarge\": false,"
+        "\"filter\": \"linear\"}, \"mean\": 0}",
+        "{\"shape\": [1, 3, 64, 64], \"resize\": null, \"mean\": 1}"};
+    char copy[QB_TEST_PATH];
+    qb_test_join(copy, folder, "copy.json");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        qb_ctx cx;
+        qb_sidecar s = load(texts[i]), t;
+        qb_ctx_init(&cx);
+        assert_ok(&cx, qb_sidecar_write(&cx, &s.shape, &s.preprocess, &s.labels, copy));
+        assert_ok(&cx, qb_sidecar_load(&cx, copy, &t));
+        assert_int_equal(t.shape.rank, s.shape.rank);
+        assert_memory_equal(t.shape.dim, s.shape.dim, 4 * sizeof s.shape.dim[0]);
+        assert_true(t.has_preprocess);
+        assert_memory_equal(&t.preprocess, &s.preprocess, sizeof s.preprocess);
+        assert_int_equal(t.labels.n, s.labels.n);
+        for (int32_t k = 0; k < s.labels.n; k++)
+            assert_string_equal(t.labels.name[k], s.labels.name[k]);
+        qb_sidecar_release(&s);
+        qb_sidecar_release(&t);
+    }
+}
+
 static void missing_keys_have_defaults(void **state) {
     (void)state;
     qb_sidecar s = load("{}");
@@ -309,6 +341,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(the_first_word_of_color_counts, make_folder),
     cmocka_unit_test_setup(inline_labels_and_a_missing_labels_file, make_folder),
     cmocka_unit_test_setup(wrong_values_are_named_with_file_and_key, make_folder),
+    cmocka_unit_test_setup(written_files_say_the_same, make_folder),
     cmocka_unit_test_setup(found_beside_the_model, make_folder),
     cmocka_unit_test(shared_models_have_sidecars_that_load),
     cmocka_unit_test_setup(every_failed_allocation_is_reported, make_folder),
