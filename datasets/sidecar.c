@@ -364,11 +364,11 @@ qb_status qb_sidecar_write(qb_ctx *cx, const qb_shape *shape, const qb_preproces
     json_t *crop = p->crop_width > 0 ? json_pack("{s:s, s:[i, i]}", "mode", "center", "size",
                                                  p->crop_width, p->crop_height)
                                      : json_null();
-    json_t *root = json_pack(
-        "{s:o, s:s, s:o, s:o, s:s, s:o, s:o}", "shape", shape_json(shape), "layout",
-        p->channels_last ? "NHWC" : "NCHW", "resize", resize_json(p), "crop", crop, "color",
-        qb_color_text(p->color), "mean", numbers_json(p->mean, channels), "std",
-        numbers_json(p->std, channels));
+    json_t *root =
+        json_pack("{s:o, s:s, s:o, s:o, s:s, s:o, s:o}", "shape", shape_json(shape), "layout",
+                  p->channels_last ? "NHWC" : "NCHW", "resize", resize_json(p), "crop", crop,
+                  "color", qb_color_text(p->color), "mean", numbers_json(p->mean, channels), "std",
+                  numbers_json(p->std, channels));
     if (root && labels->n > 0) {
         json_t *names = labels_json(labels);
         const bool all = json_array_size(names) == (size_t)labels->n;

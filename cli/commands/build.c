@@ -89,11 +89,10 @@ static void print_types(const qb_engine *engine) {
 
 static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, const char *path) {
     const int64_t bytes = qb_file_bytes(path);
-    json_t *root =
-        json_pack("{s:s, s:o, s:I, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
-                  qb_json_text(path), "file_bytes", (json_int_t)bytes, "precision",
-                  qb_precision_asked(&o->type), "steps", qb_engine_n_steps(engine), "profiles",
-                  qb_engine_n_profiles(engine));
+    json_t *root = json_pack("{s:s, s:o, s:I, s:s, s:i, s:i}", "schema", "qbench.build/1", "file",
+                             qb_json_text(path), "file_bytes", (json_int_t)bytes, "precision",
+                             qb_precision_asked(&o->type), "steps", qb_engine_n_steps(engine),
+                             "profiles", qb_engine_n_profiles(engine));
     const bool wanted = o->steps || o->common.json;
     json_t *memory = qb_memory_json(engine), *steps = wanted ? qb_steps_json(engine) : NULL;
     json_object_update(root, memory);

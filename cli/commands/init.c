@@ -386,13 +386,13 @@ static qb_status write_sidecar(qb_ctx *cx, const options *o, const qb_project_fl
     path = sidecar_path(cx, o, project.model);
     if (!path) QB_GO(cx->code);
     if (qb_path_exists(path) && !o->force)
-        QB_GO(qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it",
-                      path));
+        QB_GO(
+            qb_fail(cx, QB_STATUS_INVALID, "%s is there already: use --force to replace it", path));
     QB_GO(qb_sidecar_write(cx, shape, &project.preprocess, &project.labels, path));
     if (!qb_json_on_stdout(&o->common)) printf("wrote %s\n", QB_SHOWN(path));
-    status = qb_json_out(
-        cx, &o->common,
-        json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_text(path)));
+    status =
+        qb_json_out(cx, &o->common,
+                    json_pack("{s:s, s:o}", "schema", "qbench.init/1", "file", qb_json_text(path)));
 out:
     qb_free(path);
     qb_graph_free(graph);

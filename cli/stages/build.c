@@ -49,8 +49,8 @@ qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, 
     const double start = qb_now();
     QB_TRY(qb_engine_build(cx, graph, &spec, out));
     const double device = qb_engine_device_seconds(*out);
-    qb_info(cx, "Engine built in %.3g sec.: %zu bytes in memory, %d threads", qb_now() - start - device,
-            qb_engine_bytes(*out), qb_engine_threads(*out));
+    qb_info(cx, "Engine built in %.3g sec.: %zu bytes in memory, %d threads",
+            qb_now() - start - device, qb_engine_bytes(*out), qb_engine_threads(*out));
     if (device > 0) qb_info(cx, "device opened in %.3g s", device);
     return QB_OK;
 }

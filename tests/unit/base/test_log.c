@@ -137,7 +137,8 @@ static void work_done_once_has_its_own_line(void **state) {
     assert_non_null(strstr(text, "evaluate: engines built in 1 h 00 min\n"));
     assert_non_null(strstr(text, "11/20 samples  1.00 samples/s  9.0 s left\n"));
     assert_non_null(strstr(text, "evaluate: 11 samples in 10 s, 1.00 samples/s\n"));
-    const char *first = strstr(text, " 1/20 samples"); /* told before anything is known of the rest */
+    const char *first =
+        strstr(text, " 1/20 samples"); /* told before anything is known of the rest */
     assert_true(!first || !strstr(first, " left") || strstr(first, " left") > strchr(first, '\n'));
 }
 
