@@ -22,6 +22,9 @@ typedef struct qb_image {
     uint8_t *pixel; /* height x width x channels; owned, freed with qb_image_release */
 } qb_image;
 
+/* Memory for an image; sizes outside 1..100 megapixels are refused before allocating. */
+qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
+                          qb_image *out);
 void qb_image_release(qb_image *image); /* accepts zeroed */
 /* Of one colour (but for JPEG's noise), or near-black: there is nothing to see. */
 bool qb_image_is_blank(const qb_image *image);

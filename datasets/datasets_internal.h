@@ -25,9 +25,6 @@
 
 /* ---- images ---- */
 
-/* Memory for an image; sizes outside 1..100 megapixels are refused before allocating. */
-qb_status qb_image_create(qb_ctx *cx, const char *name, int64_t width, int64_t height, int channels,
-                          qb_image *out);
 /* The size that the header of a JPEG or PNG tells; false: none, or beyond what can be decoded. */
 bool qb_image_size(const uint8_t *data, size_t size, int32_t *width, int32_t *height);
 /* Only the size check. */

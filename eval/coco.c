@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RECALLS 101
-
 /* A detection among the best of its image and category. */
 typedef struct outcome {
     double score;
@@ -36,7 +34,7 @@ static double threshold(int i) {
     return i == QB_COCO_IOUS - 1 ? 0.95 : i * ((0.95 - 0.5) / (QB_COCO_IOUS - 1)) + 0.5;
 }
 
-static double recall_point(int i) { return i == RECALLS - 1 ? 1 : i * 0.01; }
+static double recall_point(int i) { return i == QB_COCO_RECALLS - 1 ? 1 : i * 0.01; }
 
 static bool outside(double area, int range) {
     return area < area_range[range][0] || area > area_range[range][1];
@@ -336,18 +334,28 @@ static double walk(const outcome *o, size_t n, const int32_t *weight, int area, 
     return right;
 }
 
-/* The mean over the recall points of the best precision at that recall or a higher one. */
-static double average_precision(curve *c, double objects) {
+/* The mean over the recall points of the best precision at that recall or a higher one, which is
+ * added to `points` (may be NULL). */
+static double average_precision(curve *c, double objects, double *points) {
     for (int64_t i = c->n - 2; i >= 0; i--)
         c->precision[i] = fmax(c->precision[i], c->precision[i + 1]);
     double sum = 0;
     int64_t at = 0;
-    for (int r = 0; r < RECALLS; r++) {
+    for (int r = 0; r < QB_COCO_RECALLS; r++) {
         while (at < c->n && c->right[at] / objects < recall_point(r)) at++;
         if (at == c->n) break;
         sum += c->precision[at];
+        if (points) points[r] += c->precision[at];
     }
-    return sum / RECALLS;
+    return sum / QB_COCO_RECALLS;
+}
+
+static double count_targets(const qb_coco_matches *m, int32_t category, const int32_t *weight,
+                            int area) {
+    double n = 0;
+    for (size_t i = m->first_target[category]; i < m->first_target[category + 1]; i++)
+        if (m->target[i].areas >> area & 1) n += weight_of(weight, m->target[i].image);
+    return n;
 }
 
 /* One category: each wanted score, -1 where no object counts. */
@@ -359,9 +367,7 @@ static void score_category(const qb_coco_matches *m, int32_t category, const int
     double precision[QB_COCO_AREAS][QB_COCO_IOUS]; /* of 100 detections, computed once */
     for (int a = 0; a < QB_COCO_AREAS; a++)
         for (int t = 0; t < QB_COCO_IOUS; t++) precision[a][t] = NAN;
-    for (size_t i = m->first_target[category]; i < m->first_target[category + 1]; i++)
-        for (int a = 0; a < QB_COCO_AREAS; a++)
-            if (m->target[i].areas >> a & 1) objects[a] += weight_of(weight, m->target[i].image);
+    for (int a = 0; a < QB_COCO_AREAS; a++) objects[a] = count_targets(m, category, weight, a);
     for (int s = 0; s < QB_COCO_N; s++) {
         const int area = source[s].area, only = source[s].iou;
         out->value[s] = -1;
@@ -374,7 +380,7 @@ static void score_category(const qb_coco_matches *m, int32_t category, const int
             }
             if (isnan(precision[area][t])) {
                 walk(o, n, weight, area, source[s].rank, t, c);
-                precision[area][t] = average_precision(c, objects[area]);
+                precision[area][t] = average_precision(c, objects[area], NULL);
             }
             sum += precision[area][t];
         }
@@ -382,16 +388,55 @@ static void score_category(const qb_coco_matches *m, int32_t category, const int
     }
 }
 
-qb_status qb_coco_summarize(qb_ctx *cx, const qb_coco_matches *m, const int32_t *weight,
-                            uint32_t wanted, qb_coco_scores *all, qb_coco_scores *each) {
+/* Room for any category's; free c->right. */
+static qb_status create_curve(qb_ctx *cx, const qb_coco_matches *m, curve *c) {
     size_t most = 0;
-    for (int32_t c = 0; c < m->n_categories; c++) {
-        const size_t n = m->first_outcome[c + 1] - m->first_outcome[c];
+    for (int32_t k = 0; k < m->n_categories; k++) {
+        const size_t n = m->first_outcome[k + 1] - m->first_outcome[k];
         if (n > most) most = n;
     }
     double *memory = qb_alloc(cx, 2 * most + 1, sizeof *memory);
     if (!memory) return cx->code;
-    curve c = {memory, memory + most, 0};
+    *c = (curve){memory, memory + most, 0};
+    return QB_OK;
+}
+
+qb_status qb_coco_curve(qb_ctx *cx, const qb_coco_matches *m, const int32_t *weight,
+                        double precision[QB_COCO_RECALLS]) {
+    curve c;
+    int32_t counted = 0;
+    QB_TRY(create_curve(cx, m, &c));
+    memset(precision, 0, QB_COCO_RECALLS * sizeof *precision);
+    for (int32_t k = 0; k < m->n_categories; k++) {
+        const double objects = count_targets(m, k, weight, 0);
+        if (objects == 0) continue;
+        walk(m->outcome + m->first_outcome[k], m->first_outcome[k + 1] - m->first_outcome[k],
+             weight, 0, QB_COCO_DETECTIONS, 0, &c);
+        average_precision(&c, objects, precision);
+        counted++;
+    }
+    for (int r = 0; r < QB_COCO_RECALLS && counted > 0; r++) precision[r] /= counted;
+    qb_free(c.right);
+    return QB_OK;
+}
+
+double qb_coco_recall_above(const qb_coco_matches *m, const int32_t *weight, double score) {
+    double objects = 0, found = 0;
+    for (int32_t k = 0; k < m->n_categories; k++) {
+        objects += count_targets(m, k, weight, 0);
+        for (size_t i = m->first_outcome[k]; i < m->first_outcome[k + 1]; i++) {
+            const outcome *o = &m->outcome[i];
+            if (o->score > score && (o->matched[0] & 1) && !(o->ignored[0] & 1))
+                found += weight_of(weight, o->image);
+        }
+    }
+    return objects > 0 ? found / objects : -1;
+}
+
+qb_status qb_coco_summarize(qb_ctx *cx, const qb_coco_matches *m, const int32_t *weight,
+                            uint32_t wanted, qb_coco_scores *all, qb_coco_scores *each) {
+    curve c;
+    QB_TRY(create_curve(cx, m, &c));
     double sum[QB_COCO_N] = {0};
     int64_t counted[QB_COCO_N] = {0};
     for (int32_t k = 0; k < m->n_categories; k++) {
@@ -404,7 +449,7 @@ qb_status qb_coco_summarize(qb_ctx *cx, const qb_coco_matches *m, const int32_t 
                 counted[s]++;
             }
     }
-    qb_free(memory);
+    qb_free(c.right);
     for (int s = 0; s < QB_COCO_N; s++)
         all->value[s] = counted[s] > 0 ? sum[s] / (double)counted[s] : -1;
     return QB_OK;

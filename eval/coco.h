@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { QB_COCO_IOUS = 10, QB_COCO_AREAS = 4, QB_COCO_DETECTIONS = 100 };
+enum { QB_COCO_IOUS = 10, QB_COCO_AREAS = 4, QB_COCO_DETECTIONS = 100, QB_COCO_RECALLS = 101 };
 
 /* The scores in COCO's order. */
 #define QB_COCO_SCORES(X)                                                                          \
@@ -56,6 +56,14 @@ void qb_coco_matches_free(qb_coco_matches *matches); /* accepts NULL */
 qb_status qb_coco_summarize(qb_ctx *cx, const qb_coco_matches *matches, const int32_t *weight,
                             uint32_t wanted, qb_coco_scores *all, qb_coco_scores *each);
 #define QB_COCO_ALL ((1u << QB_COCO_N) - 1)
+
+/* Precision at the recalls 0, 0.01, ... 1 at IoU 0.5, the mean over categories that have objects.
+ */
+qb_status qb_coco_curve(qb_ctx *cx, const qb_coco_matches *matches, const int32_t *weight,
+                        double precision[QB_COCO_RECALLS]);
+/* The share of all objects, of whatever category, that detections with a score above `score` find
+ * at IoU 0.5; -1 without objects. */
+double qb_coco_recall_above(const qb_coco_matches *matches, const int32_t *weight, double score);
 
 /* Intersection over union of two boxes x, y, width, height; over the first one's area where the
  * second is a crowd. */

@@ -94,10 +94,12 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
     QB_GO(add_candidates(cx, o, engines, &set));
     QB_GO(qb_answers_collect(cx, set.model, set.logits, set.n, &collect, &answers));
     if (o->part) QB_GO(qb_part_pack(cx, o, &answers, watching.task, watching.state, o->part));
-    QB_GO(qb_score_fill(cx, o, &answers, run));
+    QB_GO(qb_score_fill(cx, &answers, run));
     QB_GO(name_task(cx, o, watching.task, answers.kind, run));
     if (watching.task) QB_GO(watching.task->finish(cx, watching.state, run));
-    QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, o->thumbnail, run));
+    QB_GO(qb_worst_fill(cx, o, &answers, watching.task, watching.state, run));
+    const bool drawn = watching.task && watching.task->illustrate; /* on them */
+    QB_GO(qb_thumbnails_fill(cx, o->loader.dataset, (drawn ? 4 : 1) * o->thumbnail, run));
 out:
     if (watching.task) watching.task->close(watching.state);
     qb_answers_release(&answers);

@@ -4,11 +4,15 @@
 
 #include "eval/accuracy.h"
 
-/* Metrics, pairs, classes and the worst samples of every row (scoring.c). */
-qb_status qb_score_fill(qb_ctx *cx, const qb_compare_options *options, const qb_answers *answers,
-                        qb_run *run);
+/* Metrics, pairs and classes of every row (scoring.c). */
+qb_status qb_score_fill(qb_ctx *cx, const qb_answers *answers, qb_run *run);
+/* Then, once the task (NULL: none) has finished, the worst samples, and the names of classes. */
+qb_status qb_worst_fill(qb_ctx *cx, const qb_compare_options *options, const qb_answers *answers,
+                        const qb_task *task, const void *state, qb_run *run);
 /* Thumbnails of run->shown (thumbnails.c), at most `pixels` on a side. */
 qb_status qb_thumbnails_fill(qb_ctx *cx, const qb_dataset *dataset, int32_t pixels, qb_run *run);
+/* An image as a PNG in base64 (thumbnails.c). */
+qb_status qb_picture_text(qb_ctx *cx, const char *name, const qb_image *image, char **out);
 /* The engines that the rows stand for (timing.c), at the batch and for the threads of the latency
  * measurement; those of a file too. */
 typedef struct qb_row_engines qb_row_engines;

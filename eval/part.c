@@ -160,8 +160,8 @@ qb_status qb_part_pack(qb_ctx *cx, const qb_compare_options *options, const qb_a
 
 /* What the merged results say anew is left out. */
 static json_t *strip(json_t *record) {
-    static const char *const of_row[] = {"metrics",   "per_class", "recall",
-                                         "confusion", "worst",     "paired"};
+    static const char *const of_row[] = {
+        "metrics", "per_class", "precision_recall", "recall", "confusion", "worst", "paired"};
     size_t i;
     json_t *row;
     json_array_foreach(json_object_get(record, "rows"), i,
@@ -338,8 +338,9 @@ static qb_status score(qb_ctx *cx, content *c, const qb_part *const *part, int32
     run->warning = NULL;
     run->n_warnings = 0;
     qb_status status = QB_OK;
-    QB_GO(qb_score_fill(cx, &options, &c->answers, run));
+    QB_GO(qb_score_fill(cx, &c->answers, run));
     if (c->task) QB_GO(c->task->finish(cx, c->state, run));
+    QB_GO(qb_worst_fill(cx, &options, &c->answers, c->task, c->state, run));
     QB_GO(find_pictures(cx, part, n, run));
     QB_GO(keep_warnings(cx, before.warning, before.n_warnings, "contention", run));
     QB_GO(qb_warnings_derive(cx, run));

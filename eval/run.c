@@ -59,12 +59,26 @@ static const qb_field confusion_fields[] = {FIELD(R, "label", INT32, label),
 static const qb_record confusion_record = {sizeof(R), confusion_fields};
 #undef R
 
+#define R qb_run_box
+static const qb_field box_fields[] = {
+    FIELD(R, "x", DOUBLE, x),         FIELD(R, "y", DOUBLE, y),
+    FIELD(R, "width", DOUBLE, width), FIELD(R, "height", DOUBLE, height),
+    FIELD(R, "score", DOUBLE, score), FIELD(R, "matched", INT32, matched),
+    FIELD(R, "name", TEXT, name),     {0}};
+static const qb_record box_record = {sizeof(R), box_fields};
+#undef R
+
 #define R qb_run_worst
-static const qb_field worst_fields[] = {FIELD(R, "sample", INT32, shown),
-                                        FIELD(R, "answer", CLASS, answer),
-                                        FIELD(R, "reference_answer", CLASS, reference_answer),
-                                        FIELD(R, "sqnr_db", LEVEL, sqnr_db),
-                                        {0}};
+static const qb_field worst_fields[] = {
+    FIELD(R, "sample", INT32, shown),
+    FIELD(R, "answer", CLASS, answer),
+    FIELD(R, "reference_answer", CLASS, reference_answer),
+    FIELD(R, "sqnr_db", LEVEL, sqnr_db),
+    LIST(R, "boxes", box, n_boxes, box_record),
+    LIST(R, "reference_boxes", reference_box, n_reference_boxes, box_record),
+    MAY(R, "mask", TEXT, mask),
+    MAY(R, "reference_mask", TEXT, reference_mask),
+    {0}};
 static const qb_record worst_record = {sizeof(R), worst_fields};
 #undef R
 
@@ -175,6 +189,12 @@ static const qb_field row_fields[] = {
     {.key = "time", .type = QB_FIELD_OBJECT, .record = &time_record},
     {.key = "paired", .type = QB_FIELD_OBJECT, .record = &paired_record},
     LIST(R, "metrics", metric, n_metrics, metric_record),
+    {.key = "precision_recall",
+     .type = QB_FIELD_DOUBLES,
+     .offset = offsetof(R, curve),
+     .count = offsetof(R, n_curve),
+     .most = ITEMS_MAX,
+     .optional = true},
     LIST(R, "per_class", per_class, n_per_class, class_score_record),
     LIST(R, "recall", recall, n_recall, recall_record),
     LIST(R, "confusion", confusion, n_confusion, confusion_record),
@@ -197,6 +217,8 @@ static const qb_field shown_fields[] = {FIELD(R, "index", INT64, index),
                                         FIELD(R, "label", CLASS, label),
                                         FIELD(R, "name", TEXT, name),
                                         FIELD(R, "thumbnail", TEXT, thumbnail),
+                                        MAY(R, "width", INT32, width),
+                                        MAY(R, "height", INT32, height),
                                         {0}};
 static const qb_record shown_record = {sizeof(R), shown_fields};
 #undef R

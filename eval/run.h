@@ -62,11 +62,22 @@ typedef struct qb_run_confusion {
     int64_t n;
 } qb_run_confusion;
 
+/* A box that a row sees in a sample, in pixels of the image. */
+typedef struct qb_run_box {
+    double x, y, width, height, score;
+    int32_t matched; /* 1: the other row has it as well */
+    char *name;      /* of its class */
+} qb_run_box;
+
 /* A sample on which a row does badly. */
 typedef struct qb_run_worst {
     int32_t shown; /* index in qb_run.shown */
     int32_t answer, reference_answer;
     double sqnr_db; /* of this sample's output alone */
+    /* What this row and the first one see in it, where the task has pictures. */
+    int32_t n_boxes, n_reference_boxes;
+    qb_run_box *box, *reference_box;
+    char *mask, *reference_mask; /* classes as colours, a PNG in base64; "": none */
 } qb_run_worst;
 
 /* One layer of an integer engine: where accuracy goes. Errors are relative to the FP32 value. */
@@ -129,7 +140,7 @@ typedef struct qb_run_row {
     qb_paired paired;
     /* Lists; NULL and 0 when they were not measured. */
     int32_t n_metrics, n_per_class, n_recall, n_confusion, n_worst, n_layers, n_steps, n_batches,
-        n_rounds;
+        n_rounds, n_curve;
     qb_run_metric *metric;
     qb_run_class_score *per_class; /* of the task's first metric */
     qb_run_recall *recall;
@@ -138,6 +149,7 @@ typedef struct qb_run_row {
     qb_run_layer *layer;         /* in order of execution */
     qb_run_step *step;           /* in order of execution */
     qb_run_batch *batches;
+    double *curve; /* of detectors: precision at recalls from 0 to 1, see qb_coco_curve */
     double *round; /* median of each round of the latency measurement, milliseconds */
 } qb_run_row;
 
@@ -152,7 +164,8 @@ typedef struct qb_run_shown {
     int64_t index; /* in the dataset */
     int32_t label; /* -1 unknown */
     char *name;
-    char *thumbnail; /* a PNG in base64; "" when none was asked for */
+    char *thumbnail;       /* a PNG in base64; "" when none was asked for */
+    int32_t width, height; /* of the image that boxes and masks are told for; 0: there are none */
 } qb_run_shown;
 
 /* What a reader should know before trusting numbers, see eval/warnings.h. */

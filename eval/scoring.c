@@ -15,6 +15,9 @@ typedef struct scorer {
     const qb_answers *answers;
     const qb_answer *answer, *reference; /* of the row at hand */
     int64_t n;
+    const qb_task *task; /* that knows which samples are bad; NULL: the answers tell */
+    const void *state;
+    int32_t row;
 } scorer;
 
 /* An engine that computes NaN is broken, whatever its other answers are worth. */
@@ -177,14 +180,14 @@ static qb_status fill_names(qb_ctx *cx, const qb_labels *labels, qb_run *run) {
 typedef struct candidate {
     int64_t i; /* among the answers */
     bool changed;
-    double sqnr;
+    double sqnr, bad; /* the more, the worse */
 } candidate;
 
 /* Another answer than the reference's first, then the noisier output, then the earlier sample. */
 static int by_badness(const void *a, const void *b) {
     const candidate *x = a, *y = b;
     if (x->changed != y->changed) return y->changed - x->changed;
-    if (x->sqnr != y->sqnr) return x->sqnr < y->sqnr ? -1 : 1;
+    if (x->bad != y->bad) return x->bad > y->bad ? -1 : 1;
     return (x->i > y->i) - (x->i < y->i);
 }
 
@@ -194,9 +197,16 @@ static candidate candidate_of(const scorer *s, int64_t i) {
                         : a->err_square < 0 ? NAN
                                             : INFINITY;
     const bool classes = s->answers->kind & QB_OUTPUT_ANSWER;
-    return (candidate){.i = i,
-                       .changed = classes && a->top1 != s->reference[i].top1,
-                       .sqnr = isnan(a->err_square) || isnan(sqnr) ? -INFINITY : sqnr};
+    candidate c = {.i = i,
+                   .changed = classes && a->top1 != s->reference[i].top1,
+                   .sqnr = isnan(a->err_square) || isnan(sqnr) ? -INFINITY : sqnr};
+    c.bad = -c.sqnr;
+    if (s->task) {
+        c.changed = false;
+        c.bad = s->task->badness(s->state, s->row, s->answers->index[i]);
+        if (c.bad <= 0) c.bad = -INFINITY;
+    }
+    return c;
 }
 
 /* The place of a sample in run->shown, added when it is new. The list has room. */
@@ -221,16 +231,19 @@ static qb_status fill_worst(qb_ctx *cx, const qb_compare_options *o, const score
     int64_t n = 0;
     for (int64_t i = 0; i < s->n && status == QB_OK; i++) {
         const candidate c = candidate_of(s, i);
-        if (c.changed || c.sqnr < INFINITY) list[n++] = c;
+        if (c.changed || c.bad > -INFINITY) list[n++] = c;
     }
     if (status == QB_OK) qsort(list, (size_t)n, sizeof *list, by_badness);
     for (int64_t k = 0; k < n && k < WORST && status == QB_OK; k++) {
         const int64_t i = list[k].i;
         qb_run_worst *worst = &row->worst[row->n_worst++];
-        *worst = (qb_run_worst){.answer = s->answer[i].top1,
-                                .reference_answer = s->reference[i].top1,
+        *worst = (qb_run_worst){.answer = s->task ? -1 : s->answer[i].top1,
+                                .reference_answer = s->task ? -1 : s->reference[i].top1,
                                 .sqnr_db = list[k].sqnr};
         status = show(cx, o, s, i, run, &worst->shown);
+        if (status == QB_OK && s->task)
+            status = s->task->illustrate(cx, s->state, s->row, s->answers->index[i],
+                                         &run->shown[worst->shown], worst);
     }
     qb_free(list);
     return status;
@@ -238,8 +251,7 @@ static qb_status fill_worst(qb_ctx *cx, const qb_compare_options *o, const score
 
 /* ---- a row ---- */
 
-static qb_status fill_row(qb_ctx *cx, const qb_compare_options *o, const scorer *s, qb_run *run,
-                          int32_t r) {
+static qb_status fill_row(qb_ctx *cx, const scorer *s, qb_run *run, int32_t r) {
     qb_run_row *row = &run->row[r];
     QB_TRY(warn_of_nan(cx, row->precision, s, run));
     QB_TRY(fill_metrics(cx, s, row));
@@ -252,19 +264,37 @@ static qb_status fill_row(qb_ctx *cx, const qb_compare_options *o, const scorer 
         if (r > 0) fill_paired(s, &row->paired);
         QB_TRY(fill_classes(cx, s, row));
     }
-    return r > 0 ? fill_worst(cx, o, s, run, row) : QB_OK;
+    return QB_OK;
 }
 
-qb_status qb_score_fill(qb_ctx *cx, const qb_compare_options *options, const qb_answers *answers,
-                        qb_run *run) {
+static scorer scorer_of(const qb_answers *a, int32_t row) {
+    return (scorer){.answers = a,
+                    .answer = a->answer + row * a->n,
+                    .reference = a->answer,
+                    .n = a->n,
+                    .row = row};
+}
+
+qb_status qb_score_fill(qb_ctx *cx, const qb_answers *answers, qb_run *run) {
     run->samples = answers->stream.samples;
     run->skipped = answers->stream.skipped;
     run->data_hash = answers->stream.data_hash;
+    for (int32_t r = 0; r < run->n_rows; r++) {
+        const scorer s = scorer_of(answers, r);
+        QB_TRY(fill_row(cx, &s, run, r));
+    }
+    return QB_OK;
+}
+
+qb_status qb_worst_fill(qb_ctx *cx, const qb_compare_options *options, const qb_answers *answers,
+                        const qb_task *task, const void *state, qb_run *run) {
     run->shown = qb_alloc(cx, (size_t)run->n_rows * WORST, sizeof *run->shown);
     if (!run->shown) return cx->code;
-    for (int32_t r = 0; r < run->n_rows; r++) {
-        const scorer s = {answers, answers->answer + r * answers->n, answers->answer, answers->n};
-        QB_TRY(fill_row(cx, options, &s, run, r));
+    for (int32_t r = 1; r < run->n_rows; r++) {
+        scorer s = scorer_of(answers, r);
+        s.task = task && task->badness ? task : NULL;
+        s.state = state;
+        QB_TRY(fill_worst(cx, options, &s, run, &run->row[r]));
     }
     return fill_names(cx, options->labels, run);
 }

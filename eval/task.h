@@ -57,6 +57,11 @@ typedef struct qb_task {
      * set: sample i is the next one of part i modulo n. Of `data` the data set (a list, see
      * datasets/listed.h), the labels and the number of engines are there. */
     qb_status (*pack)(qb_pack *part, int32_t n, const qb_task_data *data, void **state);
+    /* How badly an engine does on a sample beside the first one, 0: as well; and what a page shows
+     * of that. After `finish`. Both NULL: told by the answers. */
+    double (*badness)(const void *state, int32_t engine, int64_t index);
+    qb_status (*illustrate)(qb_ctx *cx, const void *state, int32_t engine, int64_t index,
+                            qb_run_shown *shown, qb_run_worst *out);
     void (*close)(void *state); /* accepts NULL */
 } qb_task;
 

@@ -18,7 +18,7 @@ static qb_status shrink(qb_ctx *cx, qb_image *image, int32_t pixels) {
     return QB_OK;
 }
 
-static qb_status encode(qb_ctx *cx, const char *name, const qb_image *image, char **out) {
+qb_status qb_picture_text(qb_ctx *cx, const char *name, const qb_image *image, char **out) {
     char *bytes = NULL;
     size_t size = 0;
     FILE *stream = open_memstream(&bytes, &size);
@@ -38,7 +38,7 @@ qb_status qb_thumbnails_fill(qb_ctx *cx, const qb_dataset *dataset, int32_t pixe
         char *text = NULL;
         QB_TRY(qb_dataset_read(cx, dataset, shown->index, &image, NULL));
         qb_status status = shrink(cx, &image, pixels);
-        if (status == QB_OK) status = encode(cx, shown->name, &image, &text);
+        if (status == QB_OK) status = qb_picture_text(cx, shown->name, &image, &text);
         qb_image_release(&image);
         QB_TRY(status);
         qb_free(shown->thumbnail);

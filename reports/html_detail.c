@@ -178,8 +178,75 @@ static void answer(FILE *stream, const qb_run *run, const char *who, int32_t cla
 
 /* A thumbnail comes from a record: only what base64 is made of may enter the attribute. */
 static bool is_base64(const char *text) {
-    return text[0] != '\0' && text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv"
-                                                "wxyz0123456789+/=")] == '\0';
+    return text && text[0] != '\0' &&
+           text[strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv"
+                             "wxyz0123456789+/=")] == '\0';
+}
+
+/* One row's view of a sample: its picture with the row's boxes or mask over it. */
+static void view(const qb_page *p, const qb_run_shown *shown, const char *who,
+                 const qb_run_box *box, int32_t n, const char *mask) {
+    FILE *s = p->stream;
+    const double line = (shown->width > shown->height ? shown->width : shown->height) / 128.0;
+    int32_t alone = 0;
+    fprintf(s,
+            "<figure><svg viewBox=\"0 0 %d %d\" role=\"img\" "
+            "style=\"width:min(100%%,%.2frem)\">",
+            shown->width, shown->height, 16.0 * shown->width / shown->height);
+    if (is_base64(shown->thumbnail))
+        fprintf(s, "<use href=\"#shot-%lld\"/>", (long long)shown->index);
+    if (is_base64(mask))
+        fprintf(s,
+                "<image class=\"mask\" href=\"data:image/png;base64,%s\" width=\"%d\" "
+                "height=\"%d\" preserveAspectRatio=\"none\"/>",
+                mask, shown->width, shown->height);
+    for (int32_t i = 0; i < n; i++) {
+        const qb_run_box *b = &box[i];
+        if (!isfinite(b->x) || !isfinite(b->y) || !(b->width >= 0) || !(b->height >= 0)) continue;
+        alone += !b->matched;
+        fprintf(s,
+                "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" "
+                "stroke-width=\"%.2f\"><title>",
+                b->matched ? "box" : "box alone", b->x, b->y, b->width, b->height, line);
+        qb_html_text(s, b->name);
+        fprintf(s, " %.2f</title></rect>", b->score);
+        if (b->matched) continue;
+        fprintf(s, "<text class=\"box\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\">", b->x + line,
+                b->y + 6 * line, 6 * line);
+        qb_html_text(s, b->name);
+        fprintf(s, " %.2f</text>", b->score);
+    }
+    fputs("</svg><figcaption>", s);
+    qb_html_text(s, who);
+    if (!is_base64(mask)) fprintf(s, ": %d boxes, %d of them alone", n, alone);
+    fputs("</figcaption></figure>", s);
+}
+
+static bool has_views(const qb_page *p, const qb_run_worst *w) {
+    const qb_run_shown *shown = &p->run->shown[w->shown];
+    return shown->width > 0 && shown->height > 0 &&
+           (w->n_boxes > 0 || w->n_reference_boxes > 0 || is_base64(w->mask));
+}
+
+/* The picture that both views use, once. */
+static void define_shot(FILE *s, const qb_run_shown *shown) {
+    if (shown->width < 1 || shown->height < 1 || !is_base64(shown->thumbnail)) return;
+    fprintf(s,
+            "<image id=\"shot-%lld\" href=\"data:image/png;base64,%s\" width=\"%d\" "
+            "height=\"%d\" preserveAspectRatio=\"none\"/>",
+            (long long)shown->index, shown->thumbnail, shown->width, shown->height);
+}
+
+/* The first row's view and this row's, side by side. */
+static void views(const qb_page *p, const qb_run_row *row, const qb_run_worst *w) {
+    const qb_run_shown *shown = &p->run->shown[w->shown];
+    fputs("<li class=\"pair\">", p->stream);
+    view(p, shown, p->run->row[0].precision, w->reference_box, w->n_reference_boxes,
+         w->reference_mask);
+    view(p, shown, row->precision, w->box, w->n_boxes, w->mask);
+    fputs("<span class=\"soft\">", p->stream);
+    qb_html_text(p->stream, shown->name);
+    fputs("</span></li>\n", p->stream);
 }
 
 static void sample(const qb_page *p, const qb_run_row *row, const qb_run_worst *w) {
@@ -210,17 +277,28 @@ void qb_html_worst(const qb_page *p) {
     for (int32_t r = 1; r < p->run->n_rows; r++) {
         const qb_run_row *row = &p->run->row[r];
         if (row->n_worst == 0) continue;
-        if (!any)
-            fputs(
-                "<section id=\"worst\"><h2>Worst samples</h2><p>Those with another answer than the "
-                "first row's come first, then those with the noisiest output. Green answers are "
-                "right.</p>\n",
-                p->stream);
+        const bool pictures = has_views(p, &row->worst[0]);
+        if (!any) {
+            fputs("<section id=\"worst\"><h2>Worst samples</h2><p>", p->stream);
+            fputs(row->worst[0].n_boxes + row->worst[0].n_reference_boxes > 0
+                      ? "Those in which a row differs most from the first one come first. Red, "
+                        "with a name: what the other row does not have; other names show "
+                        "where the pointer is."
+                  : pictures
+                      ? "Those in which a row differs most from the first one come first."
+                      : "Those with another answer than the first row's come first, then those "
+                        "with the noisiest output. Green answers are right.",
+                  p->stream);
+            fputs("</p>\n<svg class=\"shots-defined\" aria-hidden=\"true\"><defs>", p->stream);
+            for (int32_t i = 0; i < p->run->n_shown; i++) define_shot(p->stream, &p->run->shown[i]);
+            fputs("</defs></svg>\n", p->stream);
+        }
         fprintf(p->stream, "<details%s><summary>", any ? "" : " open");
         any = true;
         qb_html_text(p->stream, row->precision);
-        fputs("</summary><ul class=\"shots\">\n", p->stream);
-        for (int32_t i = 0; i < row->n_worst; i++) sample(p, row, &row->worst[i]);
+        fprintf(p->stream, "</summary><ul class=\"%s\">\n", pictures ? "pairs" : "shots");
+        for (int32_t i = 0; i < row->n_worst; i++)
+            (has_views(p, &row->worst[i]) ? views : sample)(p, row, &row->worst[i]);
         fputs("</ul></details>\n", p->stream);
     }
     if (any) fputs("</section>\n", p->stream);

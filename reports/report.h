@@ -29,7 +29,7 @@ typedef struct qb_column {
     const char *(*text)(const qb_run_row *row);     /* instead of both: a name */
 } qb_column;
 
-#define QB_COLUMNS_MAX 64
+#define QB_COLUMNS_MAX 96
 /* The columns of a record, into `out`: those of the table in columns.c, and among them one for each
  * of its metrics that has none there. Returns how many; they live as long as the record. */
 int32_t qb_columns(const qb_run *run, qb_column out[QB_COLUMNS_MAX]);

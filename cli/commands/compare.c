@@ -51,7 +51,9 @@ static const qb_opt table[] = {
      .type = QB_OPT_INT,
      .offset = offsetof(options, thumbnail),
      .argument = "PIXELS",
-     .help = "largest side of the worst samples' pictures (default: 64; 0: none)",
+     .help =
+         "largest side of the worst samples' pictures (default: 64, four times that under boxes "
+         "and masks; 0: none)",
      .min = 0,
      .max = 256},
     {.name = "layers",

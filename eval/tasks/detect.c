@@ -8,6 +8,7 @@
 #include "eval/coco.h"
 #include "eval/detector.h"
 #include "eval/task.h"
+#include "eval/voc.h"
 
 typedef struct state {
     qb_task_data data;
@@ -20,7 +21,9 @@ typedef struct state {
     bool *seen;           /* [samples] */
     bool guessed;         /* the decoder, by shapes: values may tell more */
     int32_t n_labels;     /* classes that names or ids tell of; 0: not known */
-    int32_t n_classes;    /* as the outputs have them; 0: they do not tell */
+    int32_t *category;    /* of each class that a box has, once it is scored; NULL: no truth */
+    int32_t n_category;
+    int32_t n_classes; /* as the outputs have them; 0: they do not tell */
 } state;
 
 static void detect_close(void *opened) {
@@ -32,6 +35,7 @@ static void detect_close(void *opened) {
     qb_free(s->seen);
     qb_free(s->name);
     qb_free(s->read_ids);
+    qb_free(s->category);
     qb_free(s);
 }
 
@@ -270,8 +274,14 @@ static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out
     return QB_OK;
 }
 
-static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const int32_t *category,
-                              int32_t n_classes, qb_coco_matches **out) {
+/* How an engine's boxes meet the ground truth. */
+typedef struct meeting {
+    qb_coco_matches *matches;
+    qb_voc_scores voc;
+} meeting;
+
+static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const int32_t *counts,
+                              meeting *out) {
     const qb_detections *found = s->found + engine * s->samples;
     qb_coco_objects results = {0};
     size_t n = 0, strays = 0;
@@ -283,7 +293,7 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const 
             const qb_detection *d = &found[i].item[k];
             qb_coco_object *o = &results.item[results.n++];
             *o = (qb_coco_object){.image = qb_dataset_truth_image(s->data.loader->dataset, i),
-                                  .category = d->label < n_classes ? category[d->label] : -1,
+                                  .category = d->label < s->n_category ? s->category[d->label] : -1,
                                   .score = d->score,
                                   .area = d->box[2] * d->box[3]};
             memcpy(o->box, d->box, sizeof o->box);
@@ -295,7 +305,8 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const 
             "%zu of %zu boxes are of classes that no category of the data stands for: name them "
             "with detection.category_ids or labels",
             strays, n);
-    const qb_status status = qb_coco_match(cx, s->truth, &results, false, out);
+    qb_status status = qb_coco_match(cx, s->truth, &results, false, &out->matches);
+    if (status == QB_OK) status = qb_voc_score(cx, s->truth, &results, counts, &out->voc);
     qb_free(results.item);
     return status;
 }
@@ -313,19 +324,36 @@ static const qb_task_metric coco_metric[] = {
     {{"ar1", "AR1", "%", "average recall with one box a class and image"}, false},
     {{"ar10", "AR10", "%", "average recall with 10 boxes a class and image"}, false},
     {{"ar100", "AR100", "%", "average recall with 100 boxes a class and image"}, true},
+    {{"voc", "VOC AP", "%", "PASCAL VOC's AP at IoU 0.5: the area under precision over recall"},
+     false},
+    {{"voc11", "VOC AP, 11 points", "%", "PASCAL VOC 2007's, over eleven recalls"}, false},
+    {{"user_recall", "recall", "%",
+      "objects found at IoU 0.5 by boxes above the score that a user sees "
+      "(detection.report_threshold)"},
+     true},
 };
 static const qb_coco_score coco_score[] = {QB_COCO_AP,  QB_COCO_AP50, QB_COCO_AP75,
                                            QB_COCO_APS, QB_COCO_APM,  QB_COCO_APL,
                                            QB_COCO_AR1, QB_COCO_AR10, QB_COCO_AR100};
-enum { METRICS = sizeof coco_metric / sizeof *coco_metric };
-_Static_assert(METRICS == sizeof coco_score / sizeof *coco_score, "a score for each metric");
+enum {
+    METRICS = sizeof coco_metric / sizeof *coco_metric,
+    COCO_METRICS = sizeof coco_score / sizeof *coco_score
+};
+_Static_assert(METRICS == COCO_METRICS + 3, "two of VOC and the user's recall come last");
 
 /* What the scores are drawn from. */
 typedef struct scored {
     const state *s;
-    qb_coco_matches **matches; /* [engines] */
-    int32_t *weight;           /* by image of the ground truth */
+    meeting *of;     /* [engines] */
+    int32_t *weight; /* by image of the ground truth */
 } scored;
+
+/* By image of the ground truth: 1 where it was read. */
+static void count_seen(const state *s, int32_t *weight) {
+    memset(weight, 0, (size_t)s->truth->n_images * sizeof *weight);
+    for (int64_t i = 0; i < s->samples; i++)
+        weight[qb_dataset_truth_image(s->data.loader->dataset, i)] = s->seen[i];
+}
 
 static double percent(double share) { return share < 0 ? NAN : 100 * share; }
 
@@ -333,28 +361,36 @@ static qb_status coco_values(qb_ctx *cx, const void *from, int32_t engine, const
                              bool draw, double value[QB_TASK_METRICS]) {
     const scored *d = from;
     uint32_t wanted = 0;
-    for (int m = 0; m < METRICS; m++)
+    const meeting *of = &d->of[engine];
+    for (int m = 0; m < COCO_METRICS; m++)
         if (!draw || coco_metric[m].interval) wanted |= 1u << coco_score[m];
     memset(d->weight, 0, (size_t)d->s->truth->n_images * sizeof *d->weight);
     for (int64_t i = 0; i < d->s->samples; i++)
         d->weight[qb_dataset_truth_image(d->s->data.loader->dataset, i)] += weight[i];
     qb_coco_scores scores;
-    QB_TRY(qb_coco_summarize(cx, d->matches[engine], d->weight, wanted, &scores, NULL));
-    for (int m = 0; m < METRICS; m++) value[m] = percent(scores.value[coco_score[m]]);
+    QB_TRY(qb_coco_summarize(cx, of->matches, d->weight, wanted, &scores, NULL));
+    for (int m = 0; m < COCO_METRICS; m++) value[m] = percent(scores.value[coco_score[m]]);
+    value[COCO_METRICS] = percent(of->voc.all);
+    value[COCO_METRICS + 1] = percent(of->voc.eleven);
+    value[COCO_METRICS + 2] =
+        percent(qb_coco_recall_above(of->matches, d->weight, d->s->settings.report_threshold));
     return QB_OK;
 }
 
-/* AP of each category that occurs. */
+/* AP of each category that occurs, and precision over recall. */
 static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run_row *row) {
     const qb_coco *truth = d->s->truth;
     qb_coco_scores all, *each = qb_alloc(cx, (size_t)truth->n_categories, sizeof *each);
     int64_t *objects = qb_alloc(cx, (size_t)truth->n_categories, sizeof *objects);
     qb_status status = each && objects ? QB_OK : cx->code;
-    memset(d->weight, 0, (size_t)truth->n_images * sizeof *d->weight);
-    for (int64_t i = 0; i < d->s->samples; i++)
-        d->weight[qb_dataset_truth_image(d->s->data.loader->dataset, i)] = d->s->seen[i];
+    count_seen(d->s, d->weight);
+    row->curve = qb_alloc(cx, QB_COCO_RECALLS, sizeof *row->curve);
+    if (!row->curve) status = cx->code;
+    if (status == QB_OK) status = qb_coco_curve(cx, d->of[engine].matches, d->weight, row->curve);
+    if (status == QB_OK) row->n_curve = QB_COCO_RECALLS;
     if (status == QB_OK)
-        status = qb_coco_summarize(cx, d->matches[engine], d->weight, 1u << QB_COCO_AP, &all, each);
+        status =
+            qb_coco_summarize(cx, d->of[engine].matches, d->weight, 1u << QB_COCO_AP, &all, each);
     for (size_t i = 0; status == QB_OK && i < truth->objects.n; i++) {
         const qb_coco_object *o = &truth->objects.item[i];
         if (o->category >= 0 && o->image >= 0 && !o->crowd)
@@ -369,10 +405,10 @@ static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run
     return status;
 }
 
-static qb_status score_truth(qb_ctx *cx, const state *s, qb_run *run) {
+static qb_status score_truth(qb_ctx *cx, state *s, qb_run *run) {
     const int32_t n = s->data.n_engines;
     scored d = {.s = s,
-                .matches = qb_alloc(cx, (size_t)n, sizeof *d.matches),
+                .of = qb_alloc(cx, (size_t)n, sizeof *d.of),
                 .weight = qb_alloc(cx, (size_t)s->truth->n_images, sizeof *d.weight)};
     const qb_task_scores scores = {.metric = coco_metric,
                                    .n = METRICS,
@@ -381,19 +417,19 @@ static qb_status score_truth(qb_ctx *cx, const state *s, qb_run *run) {
                                    .seen = s->seen,
                                    .value = coco_values,
                                    .state = &d};
-    const int32_t classes = highest_label(s) + 1;
-    int32_t *category = qb_alloc(cx, (size_t)classes, sizeof *category);
-    qb_status status = d.matches && d.weight && category ? QB_OK : cx->code;
-    if (status == QB_OK) status = map_classes(cx, s, classes, category);
+    s->n_category = highest_label(s) + 1;
+    s->category = qb_alloc(cx, (size_t)s->n_category, sizeof *s->category);
+    qb_status status = d.of && d.weight && s->category ? QB_OK : cx->code;
+    if (status == QB_OK) status = map_classes(cx, s, s->n_category, s->category);
+    if (status == QB_OK) count_seen(s, d.weight);
     for (int32_t e = 0; e < n && status == QB_OK; e++)
-        status = match_engine(cx, s, e, category, classes, &d.matches[e]);
+        status = match_engine(cx, s, e, d.weight, &d.of[e]);
     if (status == QB_OK) status = qb_task_score(cx, &scores, run);
     for (int32_t e = 0; e < n && status == QB_OK; e++)
         status = add_classes(cx, &d, e, &run->row[e]);
-    for (int32_t e = 0; d.matches && e < n; e++) qb_coco_matches_free(d.matches[e]);
-    qb_free(d.matches);
+    for (int32_t e = 0; d.of && e < n; e++) qb_coco_matches_free(d.of[e].matches);
+    qb_free(d.of);
     qb_free(d.weight);
-    qb_free(category);
     return status;
 }
 
@@ -402,29 +438,47 @@ static qb_status score_truth(qb_ctx *cx, const state *s, qb_run *run) {
 /* Sums over the boxes that a user would see. */
 typedef struct shift {
     int64_t boxes, first_boxes, matched; /* of this engine, of the first one, in both */
-    double score, iou;                   /* sums over matched ones: this score less the first's */
+    double score, iou, sides; /* sums over matched ones: this score less the first's; IoU; mean
+                                 distance of the four sides, pixels */
 } shift;
+
+/* The box above a score that covers one of its class best, by more than half; NULL. */
+static const qb_detection *counterpart(const qb_detections *among, const qb_detection *of,
+                                       double visible, double *iou) {
+    const qb_detection *best = NULL;
+    *iou = 0.5;
+    for (size_t k = 0; k < among->n; k++) {
+        const qb_detection *b = &among->item[k];
+        if (b->label != of->label || !(b->score > visible)) continue;
+        const double own = qb_box_iou(b->box, of->box, false);
+        if (own <= *iou) continue;
+        *iou = own;
+        best = b;
+    }
+    return best;
+}
+
+static double side_distance(const double a[4], const double b[4]) {
+    double sum = 0;
+    for (int k = 0; k < 2; k++) sum += fabs(a[k] - b[k]) + fabs(a[k] + a[2 + k] - b[k] - b[2 + k]);
+    return sum / 4;
+}
 
 /* Each visible box of the first engine and the one of its class that covers it best. */
 static void add_shift(const qb_detections *first, const qb_detections *own, double visible,
                       shift *out) {
     for (size_t k = 0; k < own->n; k++) out->boxes += own->item[k].score > visible;
     for (size_t i = 0; i < first->n; i++) {
-        const qb_detection *a = &first->item[i], *best = NULL;
-        double most = 0.5;
+        const qb_detection *a = &first->item[i];
+        double iou;
         if (!(a->score > visible)) continue;
         out->first_boxes++;
-        for (size_t k = 0; k < own->n; k++) {
-            const qb_detection *b = &own->item[k];
-            const double iou = b->label == a->label ? qb_box_iou(a->box, b->box, false) : 0;
-            if (iou <= most) continue;
-            most = iou;
-            best = b;
-        }
+        const qb_detection *best = counterpart(own, a, -INFINITY, &iou);
         if (!best) continue;
         out->matched++;
         out->score += best->score - a->score;
-        out->iou += most;
+        out->iou += iou;
+        out->sides += side_distance(a->box, best->box);
     }
 }
 
@@ -436,6 +490,8 @@ static const qb_metric_label shift_metric[] = {
      "any score)"},
     {"score_shift", "score shift", "", "mean change of their scores"},
     {"box_iou", "box IoU", "", "mean IoU of them with the first row's"},
+    {"box_shift", "box shift", "px",
+     "mean distance of their sides from the first row's, pixels of the image"},
 };
 
 static qb_status score_shift(qb_ctx *cx, const state *s, qb_run *run) {
@@ -450,7 +506,7 @@ static qb_status score_shift(qb_ctx *cx, const state *s, qb_run *run) {
         const double first = sum.first_boxes > 0 ? (double)sum.first_boxes : NAN;
         const double value[] = {images > 0 ? (double)sum.boxes / (double)images : NAN,
                                 100 * (double)sum.matched / first, sum.score / matched,
-                                sum.iou / matched};
+                                sum.iou / matched, sum.sides / matched};
         for (size_t m = 0; m < sizeof value / sizeof *value; m++)
             QB_TRY(qb_run_metric_add(
                 cx, &run->row[e], &shift_metric[m],
@@ -460,8 +516,72 @@ static qb_status score_shift(qb_ctx *cx, const state *s, qb_run *run) {
     return QB_OK;
 }
 
-static qb_status detect_finish(qb_ctx *cx, void *opened, qb_run *run) {
+/* ---- pictures ---- */
+
+/* Boxes that a user sees and the other row does not have, and by how much the others moved. */
+static double detect_badness(const void *opened, int32_t engine, int64_t index) {
     const state *s = opened;
+    const qb_detections *both[] = {&s->found[index], &s->found[engine * s->samples + index]};
+    const double visible = s->settings.report_threshold;
+    double bad = 0, iou;
+    for (int k = 0; k < 2; k++)
+        for (size_t i = 0; i < both[k]->n; i++) {
+            const qb_detection *a = &both[k]->item[i];
+            if (!(a->score > visible)) continue;
+            const qb_detection *b = counterpart(both[!k], a, visible, &iou);
+            bad += b ? 0.05 * (1 - iou + fabs(a->score - b->score)) : 1;
+        }
+    return bad;
+}
+
+static char *class_name(qb_ctx *cx, const state *s, int32_t label) {
+    const qb_labels *labels = s->data.labels;
+    const int32_t category = s->category && label < s->n_category ? s->category[label] : -1;
+    if (category >= 0) return qb_strdup(cx, s->truth->category[category].name);
+    if (labels && label < labels->n) return qb_strdup(cx, labels->name[label]);
+    return qb_format(cx, "%d", (int)label);
+}
+
+enum { BOXES_SHOWN = 100 };
+
+static qb_status show_boxes(qb_ctx *cx, const state *s, const qb_detections *own,
+                            const qb_detections *other, qb_run_box **out, int32_t *n) {
+    const double visible = s->settings.report_threshold;
+    double iou;
+    *out = qb_alloc(cx, BOXES_SHOWN, sizeof **out);
+    if (!*out) return cx->code;
+    for (size_t i = 0; i < own->n && *n < BOXES_SHOWN; i++) {
+        const qb_detection *d = &own->item[i];
+        if (!(d->score > visible)) continue;
+        qb_run_box *box = &(*out)[*n];
+        *box = (qb_run_box){.x = d->box[0],
+                            .y = d->box[1],
+                            .width = d->box[2],
+                            .height = d->box[3],
+                            .score = d->score,
+                            .matched = counterpart(other, d, visible, &iou) != NULL,
+                            .name = class_name(cx, s, d->label)};
+        if (!box->name) return cx->code;
+        ++*n;
+    }
+    return QB_OK;
+}
+
+static qb_status detect_illustrate(qb_ctx *cx, const void *opened, int32_t engine, int64_t index,
+                                   qb_run_shown *shown, qb_run_worst *out) {
+    const state *s = opened;
+    const qb_detections *first = &s->found[index], *own = &s->found[engine * s->samples + index];
+    if (!s->truth) return QB_OK; /* nothing tells the image's size */
+    const qb_coco_image *image =
+        &s->truth->image[qb_dataset_truth_image(s->data.loader->dataset, index)];
+    shown->width = image->width;
+    shown->height = image->height;
+    QB_TRY(show_boxes(cx, s, first, own, &out->reference_box, &out->n_reference_boxes));
+    return show_boxes(cx, s, own, first, &out->box, &out->n_boxes);
+}
+
+static qb_status detect_finish(qb_ctx *cx, void *opened, qb_run *run) {
+    state *s = opened;
     if (s->truth) QB_TRY(score_truth(cx, s, run));
     return score_shift(cx, s, run);
 }
@@ -487,5 +607,7 @@ const qb_task qb_task_detect = {
     .outputs = detect_outputs,
     .finish = detect_finish,
     .pack = detect_pack,
+    .badness = detect_badness,
+    .illustrate = detect_illustrate,
     .close = detect_close,
 };

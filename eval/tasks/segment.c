@@ -5,9 +5,10 @@
 #include "base/log.h"
 #include "datasets/listed.h"
 #include "eval/boundary.h"
+#include "eval/compare_internal.h"
 #include "eval/task.h"
 
-enum { CLASSES_MAX = 254, IGNORED = 255 };
+enum { CLASSES_MAX = 254, IGNORED = 255, SMALL = 96 };
 
 /* Pixels of one class in one image, as one engine sees it. */
 typedef struct counts {
@@ -15,6 +16,13 @@ typedef struct counts {
     uint32_t edge_truth, edge_found; /* on the class's border */
     uint32_t edge_truth_hit, edge_found_hit; /* of these near to the other's border */
 } counts;
+
+/* A mask in the image's proportions, nearest classes; class NULL: none was made. */
+typedef struct small_mask {
+    uint8_t *class;
+    int32_t width, height;           /* of the mask */
+    int32_t full_width, full_height; /* of the image */
+} small_mask;
 
 typedef struct state {
     qb_task_data data;
@@ -30,6 +38,7 @@ typedef struct state {
     int64_t *pixels; /* [engines x samples x 2]: counted, right */
     int64_t *same; /* [engines x samples]: pixels of the first engine's class in the model's size */
     int64_t *all;  /* [samples]: pixels of the model's mask */
+    small_mask *small;       /* [engines x samples]: for pictures */
     uint8_t **mask;          /* [samples]: of the first engine until the last has its answer */
     bool *seen, *counts_for; /* [samples]: read; and it shows one of the classes */
 } state;
@@ -38,6 +47,9 @@ static void segment_close(void *opened) {
     state *s = opened;
     if (!s) return;
     for (int64_t i = 0; s->mask && i < s->samples; i++) qb_free(s->mask[i]);
+    for (int64_t i = 0; s->small && i < s->samples * s->data.n_engines; i++)
+        qb_free(s->small[i].class);
+    qb_free(s->small);
     void *const owned[] = {s->class_of, s->count, s->pixels,     s->same,
                            s->all,      s->mask,  s->counts_for, s->seen};
     for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) qb_free(owned[i]);
@@ -171,6 +183,8 @@ static qb_status allocate(qb_ctx *cx, state *s) {
     s->same = qb_alloc(cx, each, sizeof *s->same);
     s->all = qb_alloc(cx, samples, sizeof *s->all);
     s->mask = qb_alloc(cx, samples, sizeof *s->mask);
+    s->small = qb_alloc(cx, each, sizeof *s->small);
+    if (!s->small) return cx->code;
     s->seen = qb_alloc(cx, samples, sizeof *s->seen);
     s->counts_for = qb_alloc(cx, samples, sizeof *s->counts_for);
     return s->count && s->pixels && s->same && s->all && s->mask && s->seen && s->counts_for
@@ -352,6 +366,25 @@ static qb_status count_image(qb_ctx *cx, state *s, int64_t slot, const qb_image 
     return QB_OK;
 }
 
+/* Sides of at most SMALL, for a picture. */
+static qb_status keep_small(qb_ctx *cx, const qb_image *truth, const uint8_t *found,
+                            small_mask *out) {
+    const int32_t most = truth->width > truth->height ? truth->width : truth->height;
+    const int32_t side = most > SMALL ? SMALL : most;
+    out->full_width = truth->width;
+    out->full_height = truth->height;
+    out->width = (int32_t)fmax(1, (double)truth->width * side / most);
+    out->height = (int32_t)fmax(1, (double)truth->height * side / most);
+    out->class = qb_alloc(cx, (size_t)out->width * (size_t)out->height, 1);
+    if (!out->class) return cx->code;
+    for (int32_t y = 0; y < out->height; y++)
+        for (int32_t x = 0; x < out->width; x++)
+            out->class[y * out->width + x] =
+                found[(int64_t)y * truth->height / out->height * truth->width +
+                      (int64_t)x * truth->width / out->width];
+    return QB_OK;
+}
+
 static qb_status score_image(qb_ctx *cx, state *s, int64_t slot, int64_t index, const uint8_t *mask,
                              const plane *p) {
     qb_image truth = {0};
@@ -359,6 +392,7 @@ static qb_status score_image(qb_ctx *cx, state *s, int64_t slot, int64_t index, 
     uint8_t *found = qb_alloc(cx, (size_t)truth.width * (size_t)truth.height, 1);
     qb_status status = found ? enlarge(cx, s, mask, p, &truth, found) : cx->code;
     if (status == QB_OK) status = count_image(cx, s, slot, &truth, found);
+    if (status == QB_OK) status = keep_small(cx, &truth, found, &s->small[slot]);
     qb_free(found);
     qb_image_release(&truth);
     return status;
@@ -402,6 +436,20 @@ static qb_status segment_outputs(qb_ctx *cx, void *opened, int32_t engine, int64
     return status;
 }
 
+static void pack_small(qb_pack *p, small_mask *m) {
+    void *class = m->class;
+    int64_t n = (int64_t)m->width * m->height;
+    QB_PACK(p, m->width);
+    QB_PACK(p, m->height);
+    QB_PACK(p, m->full_width);
+    QB_PACK(p, m->full_height);
+    qb_pack_list(p, &class, &n, 1);
+    m->class = class;
+    if (m->width < 0 || m->width > SMALL || m->height < 0 || m->height > SMALL ||
+        n != (int64_t)m->width * m->height)
+        qb_pack_refuse(p, "a picture of another size");
+}
+
 static qb_status segment_pack(qb_pack *part, int32_t n, const qb_task_data *data, void **opened) {
     state *s = part->reads ? qb_alloc(part->cx, 1, sizeof *s) : *opened;
     if (!s) return part->cx->code;
@@ -426,6 +474,7 @@ static qb_status segment_pack(qb_pack *part, int32_t n, const qb_task_data *data
             const int64_t slot = e * s->samples + i;
             QB_PACK(p, s->same[slot]);
             if (!s->counts_for[i]) continue;
+            pack_small(p, &s->small[slot]);
             qb_pack_bytes(p, s->pixels + 2 * slot, 2 * sizeof *s->pixels);
             qb_pack_bytes(p, s->count + slot * s->classes, (size_t)s->classes * sizeof *s->count);
         }
@@ -530,6 +579,43 @@ static qb_status add_classes(qb_ctx *cx, const state *s, int32_t engine, qb_run_
     return status;
 }
 
+/* ---- pictures ---- */
+
+static double segment_badness(const void *opened, int32_t engine, int64_t index) {
+    const state *s = opened;
+    const int64_t all = s->all[index];
+    if (s->has_truth && !s->counts_for[index]) return 0; /* it says nothing of the classes */
+    return all > 0 ? 1 - (double)s->same[engine * s->samples + index] / (double)all : 0;
+}
+
+/* Classes as colours that stay apart, the first one black; pixels that do not count are grey. */
+static qb_status picture_of(qb_ctx *cx, const small_mask *m, char **out) {
+    static const uint8_t color[8][3] = {{230, 159, 0},   {86, 180, 233}, {0, 158, 115},
+                                        {240, 228, 66},  {0, 114, 178},  {213, 94, 0},
+                                        {204, 121, 167}, {255, 255, 255}};
+    qb_image image;
+    QB_TRY(qb_image_create(cx, "mask", m->width, m->height, 3, &image));
+    for (int32_t i = 0; i < m->width * m->height; i++)
+        for (int c = 0; c < 3; c++)
+            image.pixel[3 * i + c] = m->class[i] == IGNORED ? 128
+                                     : m->class[i] > 0      ? color[(m->class[i] - 1) % 8][c]
+                                                            : 0;
+    const qb_status status = qb_picture_text(cx, "mask", &image, out);
+    qb_image_release(&image);
+    return status;
+}
+
+static qb_status segment_illustrate(qb_ctx *cx, const void *opened, int32_t engine, int64_t index,
+                                    qb_run_shown *shown, qb_run_worst *out) {
+    const state *s = opened;
+    const small_mask *first = &s->small[index], *own = &s->small[engine * s->samples + index];
+    if (!first->class || !own->class) return QB_OK;
+    shown->width = first->full_width;
+    shown->height = first->full_height;
+    QB_TRY(picture_of(cx, first, &out->reference_mask));
+    return picture_of(cx, own, &out->mask);
+}
+
 static const qb_metric_label same_metric = {
     "same_pixels", "same pixels", "%", "pixels of the model's mask with the first row's class"};
 
@@ -584,5 +670,7 @@ const qb_task qb_task_segment = {
     .outputs = segment_outputs,
     .finish = segment_finish,
     .pack = segment_pack,
+    .badness = segment_badness,
+    .illustrate = segment_illustrate,
     .close = segment_close,
 };

@@ -16,6 +16,14 @@ says '^ "task": "detect",$'
 says '^   "ap": 15.2[0-9]+,$'
 says '^   "ap_small": 3.2[0-9]+,$'
 says '^   "ar100": 21.4[0-9]+,$'
+says '^   "voc": 28.6[0-9]+,$'
+says '^   "user_recall": 38.2[0-9]+,$'
+says '"box_shift": [1-9]'
+says '"reference_boxes": '
+expect 0 "$QBENCH" report -o page.html
+expect 0 cat page.html
+says '<li class="pair"><figure><svg viewBox="0 0 [0-9]+ [0-9]+"'
+says '<rect class="box alone"'
 expect 0 "$QBENCH" gate --max-drop 5
 says '^PASS int8 max-drop of AP: .*limit 5'
 expect 3 "$QBENCH" gate --max-drop -5 --metric ap50 --junit gate.xml

@@ -27,7 +27,7 @@ static bool fill_lists(qb_ctx *cx, qb_run_row *row) {
                                      .ci = {row->top1 - 4, row->top1 + 4}};
     row->recall[0] = (qb_run_recall){7, 5, 4};
     row->confusion[0] = (qb_run_confusion){7, 9, 1};
-    row->worst[0] = (qb_run_worst){0, 9, 7, INFINITY};
+    row->worst[0] = (qb_run_worst){.answer = 9, .reference_answer = 7, .sqnr_db = INFINITY};
     row->layer[0] = (qb_run_layer){.name = qb_strdup(cx, "conv1"),
                                    .op = qb_strdup(cx, "Conv+Relu"),
                                    .value = qb_strdup(cx, "y"),
@@ -102,7 +102,10 @@ qb_run *run_fixture(qb_ctx *cx) {
     if (!run->class_name || !run->shown) return NULL;
     run->n_classes = run->n_shown = 1;
     run->class_name[0] = (qb_run_class){7, qb_strdup(cx, "horse")};
-    run->shown[0] = (qb_run_shown){3, 7, qb_strdup(cx, "a.png"), qb_strdup(cx, "iVBOR")};
+    run->shown[0] = (qb_run_shown){.index = 3,
+                                   .label = 7,
+                                   .name = qb_strdup(cx, "a.png"),
+                                   .thumbnail = qb_strdup(cx, "iVBOR")};
     run->ceilings.f32_gops = 100;
     return run;
 }
