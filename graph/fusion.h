@@ -104,6 +104,11 @@ qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
  * next alone, become one MatMulIntegerToFloat. What vanishes is as below. Shapes must be known. */
 qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
+/* Two constant terms that are added to a value with views before and behind the second one become
+ * one of the value's shape, of at most 2^22 elements: sums are rounded in another order. What
+ * vanishes is as below. */
+qb_status qb_fuse_terms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Attention written as MatMul, Softmax and MatMul, with what splits and joins heads around them,
  * becomes one Attention node wherever `accept` takes its problem (as qb_node_problem poses it). For
  * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.

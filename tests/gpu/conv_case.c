@@ -201,6 +201,18 @@ conv_spec conv_spec_random(qb_rng *rng) {
     return s;
 }
 
+static bool is_quantized(qb_dtype dtype) { return dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8; }
+
+void conv_spec_as_f16(conv_spec *s) {
+    s->in = QB_DTYPE_F16;
+    s->weight = QB_DTYPE_F32;
+    if (s->bias != QB_DTYPE_NONE) s->bias = QB_DTYPE_F32;
+    if (is_quantized(s->out)) s->out = QB_DTYPE_F16;
+    if (is_quantized(s->residual)) s->residual = QB_DTYPE_F16;
+    s->in_zero = s->out_zero = s->residual_zero = 0;
+    s->per_channel = false;
+}
+
 char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
     snprintf(text, n,
              "%lldx%lldx%lldx%lld -> %lld, %lldx%lld/%lld dil %lld pad %lld %lld %lld %lld group "

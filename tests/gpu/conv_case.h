@@ -38,6 +38,9 @@ conv_spec conv_spec_plain(int64_t batch, int64_t in_c, int64_t side, int64_t out
                           int64_t stride);
 /* Anything the tactics claim, small enough for the reference. */
 conv_spec conv_spec_random(qb_rng *rng);
+/* The same problem of f16 values: weight and bias in floats, the result f16 where it was quantized,
+ * and so a residual. */
+void conv_spec_as_f16(conv_spec *spec);
 char *conv_spec_text(const conv_spec *spec, char *text, size_t n);
 
 qb_status conv_case_init(qb_ctx *cx, conv_case *c, const conv_spec *spec, qb_rng *rng);

@@ -65,7 +65,7 @@ typedef enum qb_cuda_epilogue {
 #define QB_EPILOGUES_STEM_WGMMA                                                                    \
     (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(VECTOR) | QB_EPILOGUE_BIT(SILU))
 #define QB_EPILOGUES_SPLITK                                                                        \
-    (QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(GENERAL))
+    (QB_EPILOGUES_STEM | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(F16_RESIDUAL))
 
 /* What the coarse SiLU and GELU may be off by: see qb_silu_coarse and qb_gelu_coarse. */
 #define QB_CUDA_SILU_COARSE 2.5e-3f
@@ -189,10 +189,10 @@ typedef struct qb_cuda_stem_pool {
 int qb_cuda_conv_stem_pool_wgmma(const qb_cuda_stem_pool *p, const qb_cuda_conv_io *io,
                                  void *stream);
 
-/* Bytes of shared memory of the mma.sync kernels: four stages of 64 bytes of K. */
-#define QB_CUDA_MMA_SHARED(rows, channels) (4 * ((rows) + (channels)) * 64)
-/* The epilogue of int32 sums without bias in the workspace, [splits][rows][n_pad], by the constants
- * of packing TENSOR: what the split-K kernels do last. */
+#define QB_CUDA_MMA_STAGES(k) ((k) == 64 ? 4 : 3) /* of k bytes, in shared memory */
+#define QB_CUDA_MMA_SHARED(rows, channels, k) (QB_CUDA_MMA_STAGES(k) * ((rows) + (channels)) * (k))
+/* The epilogue of sums, int32 or float, without bias in the workspace, [splits][rows][n_pad], by
+ * the constants of packing TENSOR: what the split-K kernels do last. */
 int qb_cuda_conv_reduce(const qb_cuda_conv *conv, const qb_cuda_conv_io *io, void *stream);
 
 /* Bytes of shared memory that a block of the wgmma kernels shares out, at most. */

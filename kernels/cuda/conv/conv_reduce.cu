@@ -9,22 +9,23 @@ template <qb_cuda_epilogue EPILOGUE>
 static __global__ void __launch_bounds__(REDUCE_THREADS)
     reduce(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
     typedef qb_epilogue_of<EPILOGUE> E;
+    typedef typename E::sum sum;
     __shared__ int memory[16 * REDUCE_THREADS];
     int pieces = (p.out_c + 15) / 16;
     int64_t at = (int64_t)blockIdx.x * REDUCE_THREADS + threadIdx.x;
     if (at >= (int64_t)p.rows * pieces) return;
     int row = (int)(at / pieces), channel = (int)(at % pieces) * 16;
-    int acc[16] = {};
+    sum acc[16] = {};
     for (int s = 0; s < p.splits; s++) {
-        const int4 *from = (const int4 *)((const int *)io.workspace +
-                                          ((size_t)s * p.rows + row) * p.n_pad + channel);
+        const uint4 *from = (const uint4 *)((const sum *)io.workspace +
+                                            ((size_t)s * p.rows + row) * p.n_pad + channel);
 #pragma unroll
         for (int j = 0; j < 4; j++) {
-            int4 v = from[j];
-            acc[4 * j] += v.x;
-            acc[4 * j + 1] += v.y;
-            acc[4 * j + 2] += v.z;
-            acc[4 * j + 3] += v.w;
+            uint4 words = from[j];
+            sum v[4];
+            memcpy(v, &words, sizeof v);
+#pragma unroll
+            for (int i = 0; i < 4; i++) acc[4 * j + i] += v[i];
         }
     }
     // one row whose channels begin where this thread's would in a tile

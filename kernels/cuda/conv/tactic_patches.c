@@ -11,6 +11,7 @@
 extern const qb_tactic qb_tactic_cuda_conv_s8_wgmma_128x128x128;
 extern const qb_tactic qb_tactic_cuda_conv_s8_mma_128x128x64;
 extern const qb_tactic qb_tactic_cuda_conv_f16_wgmma_128x128x128;
+extern const qb_tactic qb_tactic_cuda_conv_f16_mma_128x128x64;
 
 typedef struct patches_state {
     qb_kernel *conv;
@@ -151,3 +152,5 @@ PATCHES(cuda_conv_s8_patches_mma, "conv_s8.patches_mma_128x128x64",
         qb_tactic_cuda_conv_s8_mma_128x128x64);
 PATCHES(cuda_conv_f16_patches_wgmma, "conv_f16.patches_wgmma_128x128x128",
         qb_tactic_cuda_conv_f16_wgmma_128x128x128);
+PATCHES(cuda_conv_f16_patches_mma, "conv_f16.patches_mma_128x128x64",
+        qb_tactic_cuda_conv_f16_mma_128x128x64);

@@ -11,6 +11,8 @@
     QB_TILE_EXACT(ROW, __VA_ARGS__) QB_TILE_SMOOTH(ROW, __VA_ARGS__)
 #define QB_TILE_SPLITK_SMOOTH(ROW, ...)                                                            \
     QB_TILE_SPLITK(ROW, __VA_ARGS__) QB_TILE_SMOOTH(ROW, __VA_ARGS__)
+#define QB_TILE_EXACT_SPLITK(ROW, ...)                                                             \
+    QB_TILE_EXACT(ROW, __VA_ARGS__) QB_TILE_SPLITK(ROW, __VA_ARGS__)
 #define QB_TILE_EXACT_SPLITK_SMOOTH(ROW, ...)                                                      \
     QB_TILE_EXACT(ROW, __VA_ARGS__) QB_TILE_SPLITK_SMOOTH(ROW, __VA_ARGS__)
 

@@ -1,6 +1,7 @@
-// Functions of one or two tensors and flat copies. A thread takes 16, 4 or 1 consecutive elements,
-// so that quantized values move in 16-byte pieces; bound by device memory. The wide kernel has the
-// exact activations only: exp and its like unrolled 16 times would be slow to compile and to fetch.
+// Functions of one or two tensors, flat copies, and several of these at once. A thread takes 16, 4
+// or 1 consecutive elements, so that quantized values move in 16-byte pieces; bound by device
+// memory. The wide kernel has the exact activations only: exp and its like unrolled 16 times would
+// be slow to compile and to fetch.
 #include "kernels/cuda/pointwise/elementwise.cuh"
 
 #define THREADS 256
@@ -78,6 +79,68 @@ extern "C" int qb_cuda_elementwise_run(const qb_cuda_elementwise *p, const void 
     else
         elementwise<1><<<blocks_of(n, THREADS), THREADS, 0, s>>>(*p, a, b, out);
     return (int)cudaGetLastError();
+}
+
+struct parts {
+    int32_t n;
+    const void *in[QB_CUDA_PARTS];
+    qb_cuda_elementwise part[QB_CUDA_PARTS];
+};
+static_assert(sizeof(parts) <= 4000, "what a kernel takes");
+
+// A line of blocks for each part.
+template <int V>
+static __global__ void __launch_bounds__(THREADS)
+    copy_parts(const __grid_constant__ parts p, void *out) {
+    const qb_cuda_elementwise &part = p.part[blockIdx.y];
+    uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
+    if (at >= part.walk.count) return;
+    int64_t place[2];
+    qb_place<2>(part.walk, at, place);
+    float x[V];
+    qb_load_floats<V>(part.in[0], p.in[blockIdx.y], place[1], x);
+    if (part.divide)
+        qb_store_floats<V, true>(part.out, out, place[0], x);
+    else
+        qb_store_floats<V, false>(part.out, out, place[0], x);
+}
+
+static int parts_run(const parts *p, void *out, cudaStream_t s) {
+    uint32_t most = 0;
+    int32_t width = 16;
+    for (int32_t i = 0; i < p->n; i++) {
+        most = p->part[i].walk.count > most ? p->part[i].walk.count : most;
+        width = p->part[i].walk.width < width ? p->part[i].walk.width : width;
+    }
+    const dim3 grid(blocks_of(most, (uint32_t)(THREADS * width)), (unsigned)p->n);
+    if (width == 16)
+        copy_parts<16><<<grid, THREADS, 0, s>>>(*p, out);
+    else if (width == 4)
+        copy_parts<4><<<grid, THREADS, 0, s>>>(*p, out);
+    else
+        copy_parts<1><<<grid, THREADS, 0, s>>>(*p, out);
+    return (int)cudaGetLastError();
+}
+
+extern "C" int qb_cuda_parts_run(const qb_cuda_elementwise *each, int32_t n, const void *const *in,
+                                 void *out, void *stream) {
+    parts p = {};
+    for (int32_t i = 0; i < n; i++) {
+        int code = 0;
+        if (each[i].walk.count == 0) continue;
+        if (each[i].way != QB_CUDA_COPY_FLAT) {
+            code = qb_cuda_copy_run(&each[i], in[i], out, stream);
+        } else {
+            p.in[p.n] = in[i];
+            p.part[p.n++] = each[i];
+        }
+        if (code == 0 && p.n == QB_CUDA_PARTS) {
+            code = parts_run(&p, out, (cudaStream_t)stream);
+            p.n = 0;
+        }
+        if (code != 0) return code;
+    }
+    return p.n > 0 ? parts_run(&p, out, (cudaStream_t)stream) : 0;
 }
 
 template <int V, int SIZE>

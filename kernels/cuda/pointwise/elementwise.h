@@ -34,6 +34,11 @@ int qb_cuda_elementwise_run(const qb_cuda_elementwise *p, const void *a, const v
 int qb_cuda_table_run(const qb_cuda_walk *walk, const void *table, int32_t size, const void *in,
                       void *out, void *stream);
 int qb_cuda_copy_run(const qb_cuda_elementwise *p, const void *in, void *out, void *stream);
+/* The same of n copies to parts of one result: those that are FLAT, QB_CUDA_PARTS at a time, are
+ * one launch. */
+#define QB_CUDA_PARTS 8
+int qb_cuda_parts_run(const qb_cuda_elementwise *parts, int32_t n, const void *const *in, void *out,
+                      void *stream);
 /* From `in`, whole or the elements of `strided`, to the part of `out` that begins `skip`
  * elements later. False: not by these kernels. */
 bool qb_cuda_copy_plan(const qb_desc *in, const qb_strided *strided, const qb_desc *out,

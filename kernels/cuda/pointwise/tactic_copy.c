@@ -112,7 +112,7 @@ static qb_status cuda_copy_create(qb_ctx *cx, const qb_tactic *tactic, const qb_
 QB_CUDA_TACTIC(cuda_copy, "copy", QB_KIND_COPY, QB_EXACT);
 QB_CUDA_TACTIC(cuda_strided_copy, "strided_copy", QB_KIND_STRIDED_COPY, QB_EXACT);
 
-/* ---- CONCAT: a copy for each part ------------------------------------------------------------ */
+/* ---- CONCAT: copies of the parts ------------------------------------------------------------- */
 
 static bool cuda_concat_supports(const qb_problem *p, const bool *constant) {
     qb_problem finalized;
@@ -129,11 +129,10 @@ static bool cuda_concat_supports(const qb_problem *p, const bool *constant) {
 }
 
 static qb_status concat_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
-    const qb_cuda_elementwise *parts = kernel->state;
-    for (int32_t i = 0; i < kernel->problem.n_in; i++)
-        QB_TRY(qb_cuda_check(cx, qb_cuda_copy_run(&parts[i], args->in[i], args->out, args->stream),
-                             kernel->tactic->name));
-    return QB_OK;
+    return qb_cuda_check(
+        cx,
+        qb_cuda_parts_run(kernel->state, kernel->problem.n_in, args->in, args->out, args->stream),
+        kernel->tactic->name);
 }
 
 static qb_status cuda_concat_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *problem,

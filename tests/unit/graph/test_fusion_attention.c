@@ -169,7 +169,47 @@ static void a_quantized_result_keeps_its_codes(void **state) {
     }
 }
 
+/* Scores of four windows, two of each image: a bias for each head, and a mask for each window of an
+ * image; returned through *scores, which an attention follows. */
+static void add_bias_and_mask(maker *m, int32_t *scores) {
+    int32_t s = NODE(m, "Add", "biased", *scores, make_random(m, "bias", DIMS(1, HEADS, 3, 3)));
+    s = NODE(m, "Reshape", "windows", s, INTS(m, "s1", 2, 2, HEADS, 3, 3));
+    s = NODE(m, "Add", "masked", make_random(m, "mask", DIMS(1, 2, 1, 3, 3)), s);
+    *scores = NODE(m, "Reshape", "all", s, INTS(m, "s2", -1, HEADS, 3, 3));
+}
+
+static void bias_and_mask_of_windows_become_one(void **state) {
+    (void)state;
+    for (int seen_inside = 0; seen_inside < 2; seen_inside++) {
+        maker m;
+        qb_graph *copy;
+        int32_t n = -1;
+        maker_init(&m, 67);
+        const int32_t q = make_input(&m, "q", DIMS(4, HEADS, 3, SIZE));
+        const int32_t k = make_input(&m, "k", DIMS(4, HEADS, 3, SIZE));
+        const int32_t v = make_input(&m, "v", DIMS(4, HEADS, 3, SIZE));
+        const int32_t turned = NODE(&m, "Transpose", "turned", k);
+        SET_INTS(&m, "perm", 0, 1, 3, 2);
+        int32_t s = NODE(&m, "MatMul", "scores", q, turned);
+        add_bias_and_mask(&m, &s);
+        s = NODE(&m, "Softmax", "weights", s);
+        make_output(&m, NODE(&m, "MatMul", "y", s, v));
+        if (seen_inside) make_output(&m, qb_graph_find_value(m.graph, "windows"));
+        assert_ok(&m.cx, qb_graph_infer(&m.cx, m.graph));
+        assert_ok(&m.cx, qb_graph_clone(&m.cx, m.graph, &copy));
+        assert_ok(&m.cx, qb_fuse_terms(&m.cx, copy, &n));
+        assert_int_equal(n, !seen_inside);
+        assert_ok(&m.cx, qb_graph_infer(&m.cx, copy));
+        assert_ok(&m.cx, qb_graph_verify(&m.cx, copy));
+        assert_same_results(&m, m.graph, copy, 1e-5);
+        maker_replace(&m, copy);
+        assert_int_equal(fuse_copy(&m, true), !seen_inside);
+        maker_release(&m);
+    }
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(bias_and_mask_of_windows_become_one),
     cmocka_unit_test(heads_split_and_joined_vanish),
     cmocka_unit_test(heads_in_front_stay),
     cmocka_unit_test(what_is_seen_elsewhere_stays),

@@ -185,6 +185,53 @@ static void scales_that_do_not_fit_stay(void **state) {
     maker_release(&m);
 }
 
+/* As exporters write a BatchNormalization of tokens. */
+static void scales_behind_a_view_move_to_the_product(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 29);
+    const int32_t x = make_input(&m, "x", DIMS(2, 4, 5)), w = make_random(&m, "w", DIMS(5, 3));
+    const int32_t flat = NODE(&m, "Flatten", "flat", NODE(&m, "MatMul", "product", x, w));
+    set_int(&m, "axis", 2);
+    const int32_t scaled = NODE(&m, "Mul", "scaled", flat, make_random(&m, "s", DIMS(3)));
+    const int32_t shifted = NODE(&m, "Add", "shifted", make_random(&m, "t", DIMS(1, 3)), scaled);
+    make_output(&m, NODE(&m, "Reshape", "back", shifted, INTS(&m, "shape", 2, 4, 3)));
+    assert_int_equal(optimize(&m, "scale-before-view", TOLERANCE), 1);
+    assert_int_equal(optimize(&m, "fold-scale", TOLERANCE), 1);
+    assert_int_equal(optimize(&m, "scale-before-view", TOLERANCE), 1);
+    assert_int_equal(count_op(m.graph, "Mul"), 0);
+    const qb_node *add = node_writing(&m, "shifted_rows");
+    assert_string_equal(add->op->name, "Add");
+    assert_string_equal(node_writing(&m, "shifted")->op->name, "Flatten");
+    maker_release(&m);
+}
+
+/* Other channels behind the view, a view that others read, a constant that varies along the rows,
+ * no product. */
+static void other_scales_behind_views_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 30);
+    const int32_t x = make_input(&m, "x", DIMS(2, 4, 5)), w = make_random(&m, "w", DIMS(5, 6));
+    const int32_t three = make_random(&m, "three", DIMS(3));
+    const int32_t rows = make_random(&m, "rows", DIMS(8, 1));
+    const int32_t halves =
+        NODE(&m, "Reshape", "halves", NODE(&m, "MatMul", "a", x, w), INTS(&m, "s1", 16, 3));
+    make_output(&m, NODE(&m, "Mul", "a1", halves, three));
+    const int32_t shared = NODE(&m, "Flatten", "shared", NODE(&m, "MatMul", "b", x, w));
+    set_int(&m, "axis", 2);
+    make_output(&m, NODE(&m, "Mul", "b1", shared, make_random(&m, "six", DIMS(6))));
+    make_output(&m, NODE(&m, "Relu", "b2", shared));
+    const int32_t own = NODE(&m, "Flatten", "own", NODE(&m, "MatMul", "c", x, w));
+    set_int(&m, "axis", 2);
+    make_output(&m, NODE(&m, "Mul", "c1", own, rows));
+    const int32_t none = NODE(&m, "Flatten", "none", NODE(&m, "Relu", "d", x));
+    set_int(&m, "axis", 2);
+    make_output(&m, NODE(&m, "Add", "d1", none, make_random(&m, "five", DIMS(5))));
+    assert_int_equal(optimize(&m, "scale-before-view", TOLERANCE), 0);
+    maker_release(&m);
+}
+
 static void division_by_zero_stays_where_it_is(void **state) {
     (void)state;
     maker m;
@@ -546,6 +593,8 @@ int main(void) {
         cmocka_unit_test(degenerate_batch_norm_stays),
         cmocka_unit_test(constant_scales_move_into_weights),
         cmocka_unit_test(scales_that_do_not_fit_stay),
+        cmocka_unit_test(scales_behind_a_view_move_to_the_product),
+        cmocka_unit_test(other_scales_behind_views_stay),
         cmocka_unit_test(division_by_zero_stays_where_it_is),
         cmocka_unit_test(scales_and_shifts_of_channels_become_convolutions),
         cmocka_unit_test(other_products_and_sums_stay),
