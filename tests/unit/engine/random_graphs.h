@@ -1,7 +1,7 @@
 /* Random graphs of elementwise chains, views, reductions and normalizations, with quantized values
- * in places: an engine against the one of kernels/ref and the operators' definitions. For each value
- * it is known how large it can be and how far off, so that functions that jump are applied to exact
- * values alone and the tolerance is an error bound. */
+ * in places: an engine against the one of kernels/ref and the operators' definitions. For each
+ * value it is known how large it can be and how far off, so that functions that jump are applied to
+ * exact values alone and the tolerance is an error bound. */
 #ifndef RANDOM_GRAPHS_H
 #define RANDOM_GRAPHS_H
 
