@@ -4,8 +4,9 @@
  *
  * The scale may be a Mul or Div by a number on the scores, on q or on k; the mask is optional.
  * Where all of q, k and v are [N, T, heads size] split into heads by Reshape and Transpose, and y
- * is joined again in the same way, these vanish too. Else heads come in front ([N, heads, T, size],
- * or [N, T, size] for one head), and k is transposed to that form. */
+ * is joined again in the same way, these vanish too; also where they are the three parts of one
+ * [N, T, 3 heads size], which a Split then takes apart. Else heads come in front ([N, heads, T,
+ * size], or [N, T, size] for one head), and k is transposed to that form. */
 #include <string.h>
 
 #include "graph/fusion.h"
@@ -16,8 +17,9 @@ typedef struct pattern {
     int32_t in[4], out; /* values: q, k, v, mask (-1: none) */
     int64_t heads;
     double scale;
-    int32_t swap; /* the node behind k is a Transpose of this index that also swaps the last two
-                     axes; -1: k is as it should be */
+    int32_t packed; /* the value whose parts q, k and v are to be; -1: none */
+    int32_t swap;   /* the node behind k is a Transpose of this index that also swaps the last two
+                       axes; -1: k is as it should be */
 } pattern;
 
 static const qb_shape *shape_of(const qb_rewrite *rw, int32_t value) {
@@ -83,14 +85,86 @@ static int32_t fused_of(const qb_rewrite *rw, int32_t value, bool keys, double *
     return fits && qb_value_is_plain(rw->graph, joined) ? joined : -1;
 }
 
+/* What the value is part `part` of, along the first of five dimensions, by Gather of one index, or
+ * by Split and a view; -1: nothing. */
+static int32_t whole_of(const qb_rewrite *rw, int32_t value, int32_t part) {
+    const qb_graph *graph = rw->graph;
+    const int32_t from = qb_rewrite_from(rw, value, NULL);
+    const qb_node *node = from < 0 ? NULL : &graph->nodes[from];
+    double index;
+    if (!node || shape_of(rw, value)->rank != 4) return -1;
+    if (qb_node_is(node, "Gather"))
+        return qb_node_int(node, "axis", 0) == 0 && qb_value_scalar(graph, node->in[1], &index) &&
+                       (index == part || index == part - 3)
+                   ? node->in[0]
+                   : -1;
+    const int32_t split = qb_node_is_view(node) ? qb_rewrite_from(rw, node->in[0], "Split") : -1;
+    node = split < 0 ? NULL : &graph->nodes[split];
+    const bool third = node && node->n_out == 3 && qb_node_int(node, "axis", 0) == 0 &&
+                       node->out[part] >= 0 && shape_of(rw, node->out[part])->dim[0] == 1 &&
+                       graph->nodes[from].in[0] == node->out[part];
+    return third ? node->in[0] : -1;
+}
+
+/* The [N, T, 3 heads size] value whose part `part` a Reshape to [N, T, 3, heads, size] and a
+ * Transpose make [N, heads, T, size] (keys: a Transpose more makes them [N, heads, size, T]); -1
+ * when it is made otherwise. */
+static int32_t packed_of(const qb_rewrite *rw, int32_t value, int32_t part, bool keys,
+                         double *scale) {
+    static const int64_t perm[5] = {2, 0, 3, 1, 4};
+    const qb_node *nodes = rw->graph->nodes;
+    value = past_factor(rw, value, scale);
+    if (keys) {
+        const int32_t swap = qb_rewrite_from(rw, value, "Transpose");
+        if (swap < 0 || !has_perm(&nodes[swap], 0, 1, 3, 2)) return -1;
+        value = past_factor(rw, nodes[swap].in[0], scale);
+    }
+    const int32_t whole = whole_of(rw, value, part);
+    const int32_t turn = whole < 0 ? -1 : qb_rewrite_from(rw, whole, "Transpose");
+    const qb_ints given = turn < 0 ? (qb_ints){0} : qb_node_ints(&nodes[turn], "perm");
+    if (given.n != 5 || memcmp(given.v, perm, sizeof perm) != 0) return -1;
+    const int32_t apart = nodes[turn].in[0], node = qb_rewrite_from(rw, apart, "Reshape");
+    if (node < 0) return -1;
+    const int32_t packed = nodes[node].in[0];
+    const qb_shape *x = shape_of(rw, packed), *y = shape_of(rw, apart);
+    const bool fits = x->rank == 3 && y->rank == 5 && x->dim[0] == y->dim[0] &&
+                      x->dim[1] == y->dim[1] && y->dim[2] == 3 && qb_shape_known(y);
+    return fits && qb_value_is_plain(rw->graph, whole) && qb_value_is_plain(rw->graph, packed)
+               ? packed
+               : -1;
+}
+
+/* q, k and v as parts of one value. */
+static bool match_packed(const qb_rewrite *rw, const int32_t split[3], pattern *p) {
+    double scale = p->scale, one = 1;
+    const int32_t q = packed_of(rw, split[0], 0, false, &scale);
+    if (q < 0 || packed_of(rw, split[1], 1, true, &scale) != q ||
+        packed_of(rw, split[2], 2, false, &one) != q || one != 1)
+        return false;
+    p->packed = p->in[0] = p->in[1] = p->in[2] = q;
+    p->scale = scale;
+    return true;
+}
+
+static bool match_apart(const qb_rewrite *rw, const int32_t split[3], pattern *p) {
+    double scale = p->scale, one = 1;
+    const int32_t in[3] = {fused_of(rw, split[0], false, &scale),
+                           fused_of(rw, split[1], true, &scale),
+                           fused_of(rw, split[2], false, &one)};
+    if (in[0] < 0 || in[1] < 0 || in[2] < 0 || one != 1) return false;
+    memcpy(p->in, in, sizeof in);
+    p->scale = scale;
+    return true;
+}
+
 /* Splits vanish only if q, k, v and the result all have them. */
 static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y, pattern *p) {
-    double scale = p->scale, one = 1;
     const qb_shape *heads = shape_of(rw, y);
-    int32_t q = fused_of(rw, split[0], false, &scale), k = fused_of(rw, split[1], true, &scale);
-    int32_t v = fused_of(rw, split[2], false, &one);
+    pattern found = *p;
     int32_t turn = qb_uses_sole_user(rw->graph, &rw->uses, y);
-    if (q < 0 || k < 0 || v < 0 || one != 1 || turn < 0 || heads->rank != 4) return false;
+    if (turn < 0 || heads->rank != 4 ||
+        (!match_apart(rw, split, &found) && !match_packed(rw, split, &found)))
+        return false;
     const qb_node *transpose = &rw->graph->nodes[turn];
     if (!qb_node_is(transpose, "Transpose") || !has_perm(transpose, 0, 2, 1, 3)) return false;
     int32_t tokens = transpose->out[0];
@@ -101,12 +175,10 @@ static bool match_fused(const qb_rewrite *rw, const int32_t split[3], int32_t y,
     if (to->rank != 3 || to->dim[0] != heads->dim[0] || to->dim[1] != heads->dim[2] ||
         !vanishes(rw, y, out) || !vanishes(rw, tokens, out))
         return false;
-    *p = (pattern){.last = join,
-                   .in = {q, k, v, p->in[3]},
-                   .out = out,
-                   .heads = heads->dim[1],
-                   .scale = scale,
-                   .swap = -1};
+    *p = found;
+    p->last = join;
+    p->out = out;
+    p->heads = heads->dim[1];
     return true;
 }
 
@@ -168,7 +240,7 @@ static bool match(const qb_rewrite *rw, int32_t index, pattern *p) {
     if (!softmax) return false;
     int32_t rank = shape_of(rw, softmax->in[0])->rank;
     int64_t axis = qb_node_int(softmax, "axis", -1);
-    *p = (pattern){.last = index, .swap = -1};
+    *p = (pattern){.last = index, .packed = -1, .swap = -1};
     if (axis != -1 && axis != rank - 1) return false;
     const qb_node *product = match_scores(rw, softmax->in[0], p);
     if (!product) return false;
@@ -179,10 +251,11 @@ static bool match(const qb_rewrite *rw, int32_t index, pattern *p) {
     return match_fused(rw, split, mixing->out[0], p) || match_split(rw, split, mixing->out[0], p);
 }
 
-/* The shape of k once its last two axes are in order. */
-static qb_shape key_shape(const qb_rewrite *rw, const pattern *p) {
-    qb_shape shape = *shape_of(rw, p->in[1]);
-    if (p->swap < 0) return shape;
+/* The shape of input i; of k once its last two axes are in order. */
+static qb_shape input_shape(const qb_rewrite *rw, const pattern *p, int i) {
+    qb_shape shape = *shape_of(rw, p->in[i]);
+    if (p->packed >= 0 && i < 3) shape.dim[2] /= 3;
+    if (p->swap < 0 || i != 1) return shape;
     int64_t *last = &shape.dim[shape.rank - 1], size = last[0];
     last[0] = last[-1];
     last[-1] = size;
@@ -198,8 +271,10 @@ static qb_desc desc_of(const qb_rewrite *rw, int32_t value) {
 static bool is_accepted(const qb_rewrite *rw, const pattern *p, qb_attention_filter accept,
                         const void *user) {
     qb_desc in[4];
-    for (int i = 0; i < 4; i++) in[i] = desc_of(rw, p->in[i]);
-    in[1].shape = key_shape(rw, p);
+    for (int i = 0; i < 4; i++) {
+        in[i] = desc_of(rw, p->in[i]);
+        if (p->in[i] >= 0) in[i].shape = input_shape(rw, p, i);
+    }
     qb_problem problem = {.kind = QB_KIND_ATTENTION,
                           .n_in = p->in[3] >= 0 ? 4 : 3,
                           .in = in,
@@ -220,14 +295,30 @@ static qb_status turn_keys(qb_rewrite *rw, pattern *p) {
     memcpy(perm, given.v, (size_t)n * sizeof *perm);
     perm[n - 2] = given.v[n - 1];
     perm[n - 1] = given.v[n - 2];
-    qb_shape shape = key_shape(rw, p);
+    qb_shape shape = input_shape(rw, p, 1);
     QB_TRY(qb_rewrite_value(rw, p->in[1], "_keys", &shape, &k));
     QB_TRY(qb_rewrite_append(rw, qb_op_find("Transpose", ""), &x, 1, k));
     p->in[1] = k;
     return qb_node_set_ints(rw, rw->graph->n_nodes - 1, "perm", perm, n);
 }
 
+/* The parts of what is packed. */
+static qb_status take_apart(qb_rewrite *rw, pattern *p) {
+    static const char *const suffix[3] = {"_queries", "_keys", "_values"};
+    const qb_shape shape = input_shape(rw, p, 0);
+    const int64_t width = shape.dim[2], widths[3] = {width, width, width};
+    int32_t in[2] = {p->packed, -1};
+    QB_TRY(qb_rewrite_int64s(rw, p->out, "_widths", widths, 3, &in[1]));
+    for (int i = 0; i < 3; i++) QB_TRY(qb_rewrite_value(rw, p->out, suffix[i], &shape, &p->in[i]));
+    const int32_t split =
+        qb_graph_add_node(rw->cx, rw->graph, qb_op_find("Split", ""), "", in, 2, p->in, 3);
+    if (split < 0) return rw->cx->code;
+    qb_rewrite_touch(rw, split);
+    return qb_node_set_int(rw, split, "axis", 2);
+}
+
 static qb_status rewrite(qb_rewrite *rw, pattern *p) {
+    if (p->packed >= 0) QB_TRY(take_apart(rw, p));
     if (p->swap >= 0) QB_TRY(turn_keys(rw, p));
     bool joined = shape_of(rw, p->in[0])->rank == 3;
     QB_TRY(qb_rewrite_node(rw, p->last, qb_op_find("Attention", ""), p->in, p->in[3] >= 0 ? 4 : 3,

@@ -169,6 +169,59 @@ static void a_quantized_result_keeps_its_codes(void **state) {
     }
 }
 
+/* Queries, keys and values side by side, as timm and torchvision write them: parts by Gather, or by
+ * Split and Squeeze. */
+static void parts_of_one_product_stay_packed(void **state) {
+    (void)state;
+    for (int variant = 0; variant < 4; variant++) {
+        static const char *const names[] = {"q", "k", "v"};
+        const bool wrong = variant == 3; /* keys and values the other way round */
+        maker m;
+        int32_t part[3];
+        maker_init(&m, 71);
+        int32_t x = make_input(&m, "x", DIMS(2, TOKENS, 3 * WIDTH));
+        x = NODE(&m, "Reshape", "apart", x, INTS(&m, "s", 2, TOKENS, 3, HEADS, SIZE));
+        x = NODE(&m, "Transpose", "turned", x);
+        SET_INTS(&m, "perm", 2, 0, 3, 1, 4);
+        if (variant == 1) {
+            int32_t out[3];
+            for (int i = 0; i < 3; i++) {
+                char text[16];
+                snprintf(text, sizeof text, "part%d", i);
+                const qb_shape unknown = {.rank = -1};
+                out[i] = qb_graph_add_value(&m.cx, m.graph, text, QB_DTYPE_NONE, &unknown);
+            }
+            const int32_t in[2] = {x, INTS(&m, "ones", 1, 1, 1)};
+            assert_true(
+                qb_graph_add_node(&m.cx, m.graph, qb_op_find("Split", ""), "", in, 2, out, 3) >= 0);
+            for (int i = 0; i < 3; i++)
+                part[i] = NODE(&m, "Squeeze", names[i], out[i], INTS(&m, names[i], 0));
+        } else {
+            for (int i = 0; i < 3; i++) {
+                char text[16];
+                snprintf(text, sizeof text, "at%d", i);
+                const int64_t at = wrong && i > 0 ? 3 - i : i - (variant == 2 ? 3 : 0);
+                const qb_shape scalar = {0};
+                const int32_t index =
+                    qb_graph_add_constant(&m.cx, m.graph, text, QB_DTYPE_S64, &scalar, &at);
+                part[i] = NODE(&m, "Gather", names[i], x, index);
+            }
+        }
+        int32_t k = NODE(&m, "Transpose", "k_turned", part[1]);
+        SET_INTS(&m, "perm", 0, 1, 3, 2);
+        const int32_t q = NODE(&m, "Mul", "q_scaled", part[0], make_scalar(&m, "factor", 0.25f));
+        const int32_t s = NODE(&m, "Softmax", "weights", NODE(&m, "MatMul", "scores", q, k));
+        make_output(&m, joined(&m, NODE(&m, "MatMul", "mixed", s, part[2])));
+        assert_int_equal(fuse_copy(&m, true), 1);
+        assert_int_equal(count_op(m.graph, "Split"), !wrong);
+        assert_int_equal(count_op(m.graph, "Transpose"), wrong ? 3 : 0);
+        assert_int_equal(asked.key_rank, wrong ? 4 : 3);
+        assert_int_equal(asked.problem.group, HEADS);
+        assert_true(asked.problem.scale == 0.25f);
+        maker_release(&m);
+    }
+}
+
 /* Scores of four windows, two of each image: a bias for each head, and a mask for each window of an
  * image; returned through *scores, which an attention follows. */
 static void add_bias_and_mask(maker *m, int32_t *scores) {
@@ -209,6 +262,7 @@ static void bias_and_mask_of_windows_become_one(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(parts_of_one_product_stay_packed),
     cmocka_unit_test(bias_and_mask_of_windows_become_one),
     cmocka_unit_test(heads_split_and_joined_vanish),
     cmocka_unit_test(heads_in_front_stay),
