@@ -1,11 +1,21 @@
 /* Constant folding with the operators' own reference evaluation. */
 #include "graph_internal.h"
+#include "kernels/ref.h"
 
 #define MAX_FOLD_INPUTS 256
 #define MAX_FOLD_OUTPUTS 64
 
+/* Sizes that a tool has quantized like any other floats; larger constants stay integers. */
+#define MAX_SIZES 16
+
+static bool is_quantized_sizes(const qb_value *value) {
+    return value->q.n == 1 && qb_shape_known(&value->shape) && value->shape.rank <= 1 &&
+           qb_shape_count(&value->shape) <= MAX_SIZES;
+}
+
 static bool plain_known(const qb_value *value) {
-    return value->q.n == 0 && value->dtype != QB_DTYPE_NONE && qb_shape_known(&value->shape);
+    return (value->q.n == 0 || is_quantized_sizes(value)) && value->dtype != QB_DTYPE_NONE &&
+           qb_shape_known(&value->shape);
 }
 
 /* The multiplications that folding may take for each byte that it may make: the reference is slow,
@@ -97,17 +107,61 @@ static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, qb_tensor 
     return node->op->eval(cx, node, in, out);
 }
 
-static void make_constants(qb_graph *graph, int32_t index, const qb_tensor *out) {
+static int32_t zero_of(const qb_value *value) { return value->q.zero ? value->q.zero[0] : 0; }
+
+/* Disguised quantized sizes are the reals that they stand for. */
+static qb_status show_sizes(qb_ctx *cx, qb_graph *graph, const qb_disguise *disguise) {
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        qb_value *value = &graph->values[v];
+        if (!is_quantized_sizes(value) || !disguise->data[v]) continue;
+        const int64_t n = qb_shape_count(&value->shape);
+        float *reals = qb_arena_alloc(cx, graph->arena, (size_t)n + 1, sizeof *reals);
+        if (!reals) return cx->code;
+        for (int64_t i = 0; i < n; i++)
+            reals[i] =
+                value->q.scale[0] *
+                (float)(qb_number_get(value->q.dtype, disguise->data[v], i) - zero_of(value));
+        value->data = reals;
+    }
+    return QB_OK;
+}
+
+/* Computed reals become those that the value can hold, and its integers what the disguise hides. */
+static qb_status round_sizes(qb_ctx *cx, qb_graph *graph, int32_t v, float *reals,
+                             qb_disguise *disguise) {
+    const qb_value *value = &graph->values[v];
+    const int64_t n = qb_shape_count(&value->shape);
+    char *codes = qb_arena_alloc(cx, graph->arena, (size_t)n + 1, qb_dtype_size(value->q.dtype));
+    if (!codes) return cx->code;
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t code =
+            qb_quantize_value(reals[i], value->q.scale[0], zero_of(value), value->q.dtype);
+        qb_number_put(value->q.dtype, codes, i, code);
+        reals[i] = value->q.scale[0] * (float)(code - zero_of(value));
+    }
+    disguise->data[v] = codes;
+    return QB_OK;
+}
+
+static qb_status make_constants(qb_ctx *cx, qb_graph *graph, int32_t index, const qb_tensor *out,
+                                qb_disguise *disguise) {
     const qb_node *node = &graph->nodes[index];
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (graph->values[node->out[i]].q.n > 0)
+            QB_TRY(round_sizes(cx, graph, node->out[i], out[i].data, disguise));
     for (int32_t i = 0; i < node->n_out; i++) {
         qb_value *value = &graph->values[node->out[i]];
         value->data = out[i].data;
-        value->bytes = qb_desc_bytes(&out[i].desc);
+        value->bytes = value->q.n > 0
+                           ? (size_t)qb_shape_count(&value->shape) * qb_dtype_size(value->q.dtype)
+                           : qb_desc_bytes(&out[i].desc);
     }
     qb_graph_kill_node(graph, index);
+    return QB_OK;
 }
 
 typedef struct folding {
+    qb_disguise disguise;
     size_t limit, taken;
     double work;
     int32_t n;
@@ -118,12 +172,12 @@ static qb_status fold_sizes(qb_ctx *cx, qb_graph *graph, int32_t index, folding 
     const qb_node *node = &graph->nodes[index];
     if (node->n_out != 1 || node->out[0] < 0) return QB_OK;
     const qb_value *value = &graph->values[node->out[0]];
-    if (!value->sizes || !qb_sizes_are_numbers(value->sizes)) return QB_OK;
+    if (value->q.n > 0 || !value->sizes || !qb_sizes_are_numbers(value->sizes)) return QB_OK;
     qb_tensor out = qb_tensor_of(value->dtype, value->shape, NULL);
     out.data = qb_arena_alloc(cx, graph->arena, 1, qb_desc_bytes(&out.desc));
     if (!out.data) return cx->code;
     qb_sizes_put(value->sizes, value->dtype, out.data);
-    make_constants(graph, index, &out);
+    QB_TRY(make_constants(cx, graph, index, &out, &f->disguise));
     f->n++;
     return QB_OK;
 }
@@ -137,7 +191,7 @@ static qb_status fold_node(qb_ctx *cx, qb_graph *graph, int32_t index, folding *
     if (f->work + work > WORK_PER_BYTE * (double)f->limit) return QB_OK;
     f->work += work;
     QB_TRY(run_node(cx, graph, index, out));
-    make_constants(graph, index, out);
+    QB_TRY(make_constants(cx, graph, index, out, &f->disguise));
     f->taken += bytes;
     f->n++;
     return QB_OK;
@@ -175,11 +229,11 @@ qb_status qb_graph_fold(qb_ctx *cx, qb_graph *graph, int32_t *n) {
 }
 
 qb_status qb_graph_fold_within(qb_ctx *cx, qb_graph *graph, size_t bytes, int32_t *n) {
-    qb_disguise disguise;
     folding f = {.limit = bytes};
-    QB_TRY(qb_disguise_begin(cx, graph, &disguise));
-    const qb_status status = fold_all(cx, graph, &f);
-    qb_disguise_end(graph, &disguise);
+    QB_TRY(qb_disguise_begin(cx, graph, &f.disguise));
+    qb_status status = show_sizes(cx, graph, &f.disguise);
+    if (status == QB_OK) status = fold_all(cx, graph, &f);
+    qb_disguise_end(graph, &f.disguise);
     graph->folded += f.taken;
     if (status == QB_OK) *n = f.n;
     return status;

@@ -143,7 +143,9 @@ static bool power(pattern *d, int32_t *in, int32_t makes) {
 static int32_t argument(pattern *d, const qb_node *node, int32_t i, qb_function f) {
     if (qb_node_in(node, i) >= 0) return register_of(d, node->in[i]);
     if (f == QB_FUNCTION_CLIP) return constant(d, i == 1 ? -INFINITY : INFINITY);
-    return constant(d, qb_node_float(node, i == 1 ? "alpha" : "beta", 0));
+    const qb_attr_desc *attr = node->op->attrs; /* the function's order is the table's */
+    for (i -= node->op->max_in; attr && attr->name && i > 0; i--) attr++;
+    return constant(d, attr && attr->name ? qb_node_float(node, attr->name, 0) : 0);
 }
 
 /* Operators that are fused steps multiply by the reciprocal of their result's scale. */

@@ -130,6 +130,40 @@ static qb_status split(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
+static qb_status append(qb_rewrite *rw, const char *op, int32_t a, int32_t b, int32_t like,
+                        const qb_shape *shape, int32_t *out) {
+    const int32_t in[] = {a, b};
+    QB_TRY(qb_rewrite_value(rw, like, "part", shape, out));
+    return qb_rewrite_append(rw, qb_op_find(op, ""), in, b < 0 ? 1 : 2, *out);
+}
+
+/* LogSoftmax as what it is made of: d - log(sum(exp(d))) with d = x - max(x). Reductions and chains
+ * have kernels. */
+static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
+    const qb_graph *graph = rw->graph;
+    const int32_t x = graph->nodes[index].in[0], y = graph->nodes[index].out[0];
+    const qb_shape shape = graph->values[y].shape;
+    const int64_t given = qb_node_int(&graph->nodes[index], "axis", -1);
+    const int64_t axis = given < 0 ? given + shape.rank : given;
+    qb_shape line = shape;
+    int32_t axes, most, centred, power, sum, shift;
+    if (!qb_shape_known(&shape) || shape.rank < 1 || !is_float(&graph->values[x]) ||
+        !is_float(&graph->values[y]))
+        return QB_OK;
+    line.dim[axis] = 1;
+    QB_TRY(qb_rewrite_int64s(rw, y, "axes", &axis, 1, &axes));
+    QB_TRY(append(rw, "ReduceMax", x, axes, y, &line, &most));
+    QB_TRY(append(rw, "Sub", x, most, y, &shape, &centred));
+    QB_TRY(append(rw, "Exp", centred, -1, y, &shape, &power));
+    QB_TRY(append(rw, "ReduceSum", power, axes, y, &line, &sum));
+    QB_TRY(append(rw, "Log", sum, -1, y, &line, &shift));
+    const int32_t in[] = {centred, shift};
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("Sub", ""), in, 2, y));
+    qb_rewrite_kill(rw, index);
+    qb_rewrite_changed(rw);
+    return QB_OK;
+}
+
 /* Is all that the node computes with constant, and some of it or the result quantized? */
 static bool is_constant(const qb_rewrite *rw, const qb_node *node) {
     const qb_graph *graph = rw->graph;
@@ -186,6 +220,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         if (w >= 0 && qb_value_is_plain(graph, w)) return make_float(rw, index, 2); /* bias */
     }
     node = &graph->nodes[index];
+    if (qb_node_is(node, "LogSoftmax")) return split_log_softmax(rw, index);
     if (!node->op->strided && !qb_node_is_view(node)) {
         for (int32_t i = 1;
              has_float_parameters(rw->graph->nodes[index].op) && i < rw->graph->nodes[index].n_in;

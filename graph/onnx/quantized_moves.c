@@ -18,7 +18,7 @@ typedef struct mover {
     qb_ctx *cx;
     qb_graph *graph;
     qb_uses uses;
-    int32_t *from; /* [n_values] the QuantizeLinear whose parameters the value has, or -1 */
+    int32_t *from; /* [n_values] the node that says its parameters, or -1 */
     bool *moves;   /* [n_nodes] it may move floats instead */
     const qb_op *quantize, *dequantize;
 } mover;
@@ -78,9 +78,27 @@ static bool has_one_scale(const qb_graph *graph, const qb_node *q) {
            scale[0] > 0;
 }
 
+/* Constants have the parameters of what dequantizes a thing that is moved out of them. */
+static void take_from_ends(mover *m) {
+    const qb_graph *graph = m->graph;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        if (!only_moves(node) || !is_8_bit_constant(graph, node->in[0]) || node->out[0] < 0)
+            continue;
+        for (int32_t k = 0; k < m->uses.n_users[node->out[0]]; k++) {
+            const int32_t user = m->uses.users[node->out[0]][k];
+            if (graph->nodes[user].op == m->dequantize &&
+                graph->nodes[user].in[0] == node->out[0] &&
+                has_one_scale(graph, &graph->nodes[user]))
+                m->from[node->in[0]] = user;
+        }
+    }
+}
+
 /* Along the moves; nodes lie in any order. */
 static void spread_parameters(mover *m) {
     qb_graph *graph = m->graph;
+    take_from_ends(m);
     for (int32_t i = 0; i < graph->n_nodes; i++)
         if (graph->nodes[i].op == m->quantize && has_one_scale(graph, &graph->nodes[i]))
             m->from[graph->nodes[i].out[0]] = i;
@@ -137,7 +155,7 @@ static qb_status new_real(const mover *m, int32_t like, int32_t *out) {
     return *out < 0 ? m->cx->code : QB_OK;
 }
 
-/* A Q or DQ node with the parameters of QuantizeLinear node `like`. */
+/* A Q or DQ node with the parameters of another one. */
 static qb_status add_node(const mover *m, const qb_op *op, int32_t like, int32_t from, int32_t to) {
     const qb_node *q = &m->graph->nodes[like];
     const int32_t in[] = {from, q->in[1], q->in[2]};

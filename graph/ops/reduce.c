@@ -242,6 +242,24 @@ static qb_status infer_arg(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, QB_DTYPE_S64, &out);
 }
 
+/* Lines of n floats, `inner` of them side by side, which are walked together. NaN is larger than
+ * any number. */
+static void arg_floats(const float *restrict x, int64_t n, int64_t inner, int sign, bool last,
+                       float *restrict best, int64_t *restrict out) {
+    for (int64_t j = 0; j < inner; j++) {
+        best[j] = x[j];
+        out[j] = 0;
+    }
+    for (int64_t i = 1; i < n; i++)
+        for (int64_t j = 0; j < inner; j++) {
+            const float v = x[i * inner + j], w = best[j];
+            const bool above = v > w || (v != v && w == w), below = v < w || (w != w && v == v);
+            const bool better = (sign > 0 ? above : below) || (last && !above && !below);
+            best[j] = better ? v : w;
+            out[j] = better ? i : out[j];
+        }
+}
+
 static qb_status eval_arg(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out,
                           int sign) {
     const arg_attrs *attrs = node->attrs;
@@ -253,6 +271,23 @@ static qb_status eval_arg(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
     for (int32_t d = axis + 1; d < x->rank; d++) inner *= x->dim[d];
     if (n == 0 && outer * inner > 0)
         return qb_fail(cx, QB_STATUS_INVALID, "axis %d has size 0: there is no extreme", axis);
+    const qb_dtype dtype = in[0].desc.dtype;
+    const bool byte = dtype == QB_DTYPE_U8 || dtype == QB_DTYPE_S8;
+    if (dtype == QB_DTYPE_F32 || byte) {
+        float *best = qb_temp_take(cx, (size_t)((byte ? n + 1 : 1) * inner) + 1, sizeof *best);
+        float *made = best + inner;
+        if (!best) return cx->code;
+        for (int64_t o = 0; o < outer && inner > 0; o++) {
+            const int64_t first = o * n * inner;
+            for (int64_t i = 0; byte && i < n * inner; i++)
+                made[i] = dtype == QB_DTYPE_U8 ? (float)((const uint8_t *)in[0].data)[first + i]
+                                               : (float)((const int8_t *)in[0].data)[first + i];
+            arg_floats(byte ? made : (const float *)in[0].data + first, n, inner, sign,
+                       attrs->select_last_index != 0, best, (int64_t *)out[0].data + o * inner);
+        }
+        qb_temp_give(best);
+        return QB_OK;
+    }
     for (int64_t line = 0; line < outer * inner; line++) {
         int64_t at = line / inner * n * inner + line % inner, best_at = 0;
         for (int64_t i = 1; i < n; i++) {

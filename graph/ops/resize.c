@@ -322,6 +322,21 @@ static qb_status taps_make(qb_ctx *cx, const plan *p, const resize_attrs *attrs,
 
 /* --- eval ------------------------------------------------------------------------------------- */
 
+#define BLOCK 256 /* sums at a time */
+
+static float one_weighted(const taps *t, int64_t i, const float *x, float outside) {
+    const int64_t *index = t->index + i * t->n;
+    const double *weight = t->weight + i * t->n;
+    double sum = 0.0;
+    if (index[0] < 0) return outside;
+    for (int32_t j = 0; j < t->n; j++) sum += weight[j] * (double)x[index[j]];
+    return (float)sum;
+}
+
+static void add_weighted(double *sum, double weight, const float *x, int64_t n) {
+    for (int64_t m = 0; m < n; m++) sum[m] += weight * (double)x[m];
+}
+
 /* Resizes dimension d of `shape` from x to y, float. */
 static void resize_dim(const float *x, float *y, const qb_shape *shape, int32_t d, int64_t size,
                        const taps *t, float outside) {
@@ -333,11 +348,17 @@ static void resize_dim(const float *x, float *y, const qb_shape *shape, int32_t 
             const int64_t *index = t->index + i * t->n;
             const double *weight = t->weight + i * t->n;
             float *to = y + (o * size + i) * inner;
-            for (int64_t k = 0; k < inner; k++) {
-                double sum = index[0] < 0 ? (double)outside : 0.0;
+            if (inner == 1) {
+                to[0] = one_weighted(t, i, x + o * in, outside);
+                continue;
+            }
+            for (int64_t k = 0; k < inner; k += BLOCK) {
+                const int64_t n = inner - k < BLOCK ? inner - k : BLOCK;
+                double sum[BLOCK];
+                for (int64_t m = 0; m < n; m++) sum[m] = index[0] < 0 ? (double)outside : 0.0;
                 for (int32_t j = 0; j < t->n && index[0] >= 0; j++)
-                    sum += weight[j] * (double)x[(o * in + index[j]) * inner + k];
-                to[k] = (float)sum;
+                    add_weighted(sum, weight[j], x + (o * in + index[j]) * inner + k, n);
+                for (int64_t m = 0; m < n; m++) to[k + m] = (float)sum[m];
             }
         }
 }
@@ -403,6 +424,33 @@ out:
     return status;
 }
 
+/* Integers, computed as floats; their fraction goes, and what is beyond the type. */
+static qb_status eval_integers(qb_ctx *cx, const resize_attrs *attrs, const plan *p,
+                               const qb_tensor *in, qb_tensor *out) {
+    const int64_t n_in = qb_shape_count(&in->desc.shape), n = qb_shape_count(&out->desc.shape);
+    const qb_dtype dtype = in->desc.dtype;
+    const double low = dtype == QB_DTYPE_U8 ? 0.0 : dtype == QB_DTYPE_S8 ? -128.0 : -0x1p31;
+    const double high = dtype == QB_DTYPE_U8 ? 255.0 : dtype == QB_DTYPE_S8 ? 127.0 : 0x1p31 - 1;
+    float *x = qb_temp_take(cx, (size_t)(n_in + n), sizeof *x);
+    if (!x) return cx->code;
+    if (dtype == QB_DTYPE_U8)
+        for (int64_t i = 0; i < n_in; i++) x[i] = ((const uint8_t *)in->data)[i];
+    else
+        for (int64_t i = 0; i < n_in; i++) x[i] = (float)qb_number_get(dtype, in->data, i);
+    const qb_tensor from = qb_tensor_of(QB_DTYPE_F32, in->desc.shape, x);
+    qb_tensor to = qb_tensor_of(QB_DTYPE_F32, out->desc.shape, x + n_in);
+    const qb_status status = eval_weighted(cx, attrs, p, &from, &to);
+    const bool bytes = dtype == QB_DTYPE_U8 && status == QB_OK;
+    for (int64_t i = 0; i < n && bytes; i++) {
+        const float v = x[n_in + i];
+        ((uint8_t *)out->data)[i] = (uint8_t)(v < 0.0f ? 0.0f : v > 255.0f ? 255.0f : v);
+    }
+    for (int64_t i = 0; i < n && !bytes && status == QB_OK; i++)
+        qb_number_put(dtype, out->data, i, fmin(fmax(trunc((double)x[n_in + i]), low), high));
+    qb_temp_give(x);
+    return status;
+}
+
 static qb_status eval_resize(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const resize_attrs *attrs = node->attrs;
     numbers list[4] = {{0}, {0}, {0}, {0}};
@@ -415,6 +463,9 @@ static qb_status eval_resize(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     if (qb_shape_count(&out[0].desc.shape) == 0) return QB_OK;
     if (in[0].desc.shape.rank == 0) return qb_eval_same_bytes(cx, node, in, out);
     if (p.mode == RESIZE_NEAREST) return eval_nearest(cx, attrs, &p, &in[0], &out[0]);
+    if (in[0].desc.dtype == QB_DTYPE_U8 || in[0].desc.dtype == QB_DTYPE_S8 ||
+        in[0].desc.dtype == QB_DTYPE_S32)
+        return eval_integers(cx, attrs, &p, &in[0], &out[0]);
     QB_EVAL_IN_F32(eval_resize);
     return eval_weighted(cx, attrs, &p, &in[0], &out[0]);
 }

@@ -24,6 +24,8 @@ static bool before(const void *what, int64_t i, int64_t j) {
 /* --- TopK ---------------------------------------------------------------------------------------
  */
 
+#define FEW 32 /* elements that are kept in order by moving them */
+
 typedef struct topk_attrs {
     int64_t axis, largest, sorted, k;
 } topk_attrs;
@@ -70,6 +72,25 @@ static qb_status upgrade_topk(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
     return qb_node_input_set(cx, graph, node, 1, id);
 }
 
+/* The k first of n floats in order, where k is far below n: most elements come behind those that
+ * are there. NaN is larger than any number. */
+static void select_floats(const float *x, int64_t step, int64_t n, int64_t k, bool largest,
+                          int64_t *index) {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i * step];
+        int64_t to = kept < k ? kept : k;
+        for (; to > 0; to--) {
+            const float w = x[index[to - 1] * step];
+            if (!(largest ? v > w || (v != v && w == w) : v < w || (w != w && v == v))) break;
+            if (to < k) index[to] = index[to - 1];
+        }
+        if (to == k) continue;
+        index[to] = i;
+        kept += kept < k;
+    }
+}
+
 static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const topk_attrs *attrs = node->attrs;
     const qb_shape *shape = &in[0].desc.shape;
@@ -89,8 +110,12 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     for (int64_t line = 0; line < outer * inner; line++) {
         order o = {dtype, in[0].data, line / inner * n * inner + line % inner, inner,
                    attrs->largest != 0};
-        for (int64_t i = 0; i < n; i++) index[i] = i;
-        qb_sort_indices(&o, before, index, index + n, n);
+        if (dtype == QB_DTYPE_F32 && k <= FEW) {
+            select_floats((const float *)in[0].data + o.first, inner, n, k, o.largest, index);
+        } else {
+            for (int64_t i = 0; i < n; i++) index[i] = i;
+            qb_sort_indices(&o, before, index, index + n, n);
+        }
         for (int64_t i = 0; i < k; i++) {
             int64_t to = line / inner * k * inner + line % inner + i * inner;
             memcpy((char *)out[0].data + (size_t)to * size,

@@ -155,10 +155,11 @@ static qb_status eval_threshold(qb_ctx *cx, const qb_node *node, const qb_tensor
 }
 
 QB_OP_SIMPLE(selu, "Selu", 7, 1, 1, 1, sizeof(qb_alpha_attrs), selu_attrs, LUT, infer_float,
-             eval_selu, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
+             eval_selu, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_SELU});
 QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_attrs),
              threshold_attrs, LUT, infer_float, eval_threshold, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ELEMENTWISE);
+             .traits = QB_TRAIT_ELEMENTWISE, .kernel = {.function = QB_FUNCTION_THRESHOLDED_RELU});
 
 /* --- Shrink ----------------------------------------------------------------------------------- */
 
@@ -180,7 +181,8 @@ static qb_status eval_shrink(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(shrink, "Shrink", 9, 1, 1, 1, sizeof(qb_alpha_attrs), shrink_attrs, LUT, infer_float,
-             eval_shrink, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE);
+             eval_shrink, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_SHRINK});
 
 /* --- Gelu ------------------------------------------------------------------------------------- */
 

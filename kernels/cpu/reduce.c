@@ -9,6 +9,7 @@
 #include "cpu_internal.h"
 
 #define ELEMENTS_PER_TASK 32768 /* of the data */
+#define SHORT_RUN (QB_CHAIN_BLOCK / 2)
 
 typedef struct loops {
     int32_t rank;
@@ -20,6 +21,7 @@ typedef struct reduce {
     loops kept, reduced; /* without the innermost run */
     int64_t run;         /* elements of that */
     bool run_kept;       /* its elements are results */
+    bool is_short;       /* a result is a run, many fit a block, and they lie side by side */
     int64_t size, n;     /* elements of a result's sum; results */
     int64_t results_a_task;
     qb_dtype dtype;
@@ -131,6 +133,25 @@ static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
     for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
 }
 
+/* Results first..first + n, each of a short run, which lie side by side. */
+static void short_results(const job *j, int64_t first, int64_t n, float *to) {
+    const reduce *r = j->r;
+    float made[QB_CHAIN_BLOCK], column[QB_CHAIN_BLOCK];
+    double lane[QB_CHAIN_BLOCK];
+    const char *from = j->data + first * r->run * r->in_size;
+    const float *x = (const float *)(const void *)from;
+    if (r->dtype != QB_DTYPE_F32) {
+        qb_chain_load(r->dtype, r->scale, r->zero, from, n * r->run, made);
+        x = made;
+    }
+    for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
+    for (int64_t k = 0; k < r->run; k++) {
+        for (int64_t i = 0; i < n; i++) column[i] = x[i * r->run + k];
+        add(r->kind, column, n, lane);
+    }
+    for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
+}
+
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const reduce *r = j->r;
@@ -141,6 +162,9 @@ static void run_task(int64_t task, void *argument) {
         if (r->run_kept) {
             n = qb_min64(n, r->run - first % r->run);
             lane_results(j, first, n, to);
+        } else if (r->is_short) {
+            n = qb_min64(n, QB_CHAIN_BLOCK / r->run);
+            short_results(j, first, n, to);
         } else {
             for (int64_t i = 0; i < n; i++) to[i] = one_result(j, first + i);
         }
@@ -193,13 +217,9 @@ static void take_run(reduce *r) {
     inner->count /= r->run;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
+static void plan(const qb_problem *p, reduce *r) {
     const qb_desc *x = &p->in[0], *y = &p->out;
     int64_t stride = qb_shape_count(&x->shape);
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    reduce *r = (*out)->state;
     *r = (reduce){.kind = p->reduce,
                   .kept.count = 1,
                   .reduced.count = 1,
@@ -217,11 +237,73 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
         add_loop(p->axes >> d & 1u ? &r->reduced : &r->kept, x->shape.dim[d], stride);
     }
     take_run(r);
+    r->is_short = !r->run_kept && r->run <= SHORT_RUN && r->reduced.count == 1 &&
+                  (r->kept.rank == 0 || (r->kept.rank == 1 && r->kept.stride[0] == r->run));
     if (y->q.n > 0)
         r->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant, (void)threads;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
+    plan(p, (*out)->state);
     (*out)->launch = launch;
     return QB_OK;
 }
+
+/* An average pool whose window is the whole image, of any number of dimensions, is the mean over
+ * them. */
+static bool is_whole(const qb_problem *p) {
+    const qb_shape *x = &p->in[0].shape, *y = &p->out.shape;
+    if (p->pool == QB_POOL_MAX || p->act.kind != QB_ACT_NONE) return false;
+    for (int32_t d = 0; d < p->window.n; d++)
+        if (p->window.kernel[d] != x->dim[2 + d] || y->dim[2 + d] != 1 ||
+            p->window.pad_begin[d] != 0 || p->window.pad_end[d] != 0 || p->window.dilation[d] != 1)
+            return false;
+    return x->rank == 2 + p->window.n && y->rank == x->rank;
+}
+
+static qb_problem mean_of(const qb_problem *p, qb_desc *in) {
+    qb_problem mean = *p;
+    *in = p->in[0];
+    in->layout = mean.out.layout = QB_LAYOUT_ROW;
+    mean.in = in;
+    mean.kind = QB_KIND_REDUCE;
+    mean.reduce = QB_REDUCE_MEAN;
+    mean.axes = ((1u << p->window.n) - 1) << 2;
+    return mean;
+}
+
+static bool is_row_or_any(const qb_desc *d) {
+    return d->layout == QB_LAYOUT_ROW || d->layout == QB_LAYOUT_ANY;
+}
+
+static bool supports_whole(const qb_problem *p, const bool *constant) {
+    qb_desc in;
+    if (!is_whole(p) || !is_row_or_any(&p->in[0]) || !is_row_or_any(&p->out)) return false;
+    const qb_problem mean = mean_of(p, &in);
+    return supports(&mean, constant);
+}
+
+static qb_status create_whole(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                              const bool *constant, int threads, qb_kernel **out) {
+    qb_desc in;
+    const qb_problem mean = mean_of(p, &in);
+    (void)constant, (void)threads;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
+    plan(&mean, (*out)->state);
+    (*out)->in[0].layout = (*out)->problem.out.layout = QB_LAYOUT_ROW;
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_pool_whole = {.name = "cpu.pool_whole",
+                                            .backend = "cpu",
+                                            .kind = QB_KIND_POOL,
+                                            .exactness = QB_WITHIN_1_LSB,
+                                            .supports = supports_whole,
+                                            .create = create_whole};
 
 const qb_tactic qb_tactic_cpu_reduce = {.name = "cpu.reduce",
                                         .backend = "cpu",

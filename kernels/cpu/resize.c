@@ -116,6 +116,32 @@ static void blend_pixels(const resize *r, const row *w, const char *data, char *
     }
 }
 
+/* The same where a few pixels fit the room: lines are blended first, and then their pixels. */
+static void blend_few_channels(const resize *r, const row *w, const char *data, char *out) {
+    const corners lines = above(r, w);
+    const tap *t = r->at[2];
+    const int64_t size = r->channels, most = ROOM / size, at_once = QB_CHAIN_BLOCK / size;
+    float line[ROOM], to[QB_CHAIN_BLOCK] = {0};
+    for (int64_t x = 0, end; x < r->out[2]; x = end) {
+        const int64_t first = t[x].low;
+        end = x + 1;
+        while (end < r->out[2] && t[end].high - first < most) end++;
+        blend_all(r, data + first * size * r->in_size, &lines, size,
+                  (t[end - 1].high - first + 1) * size, line);
+        for (int64_t k = x, n; k < end; k += n) {
+            n = qb_min64(at_once, end - k);
+            for (int64_t i = 0; i < n; i++) {
+                const tap *a = &t[k + i];
+                const float *low = line + (a->low - first) * size;
+                const float *high = line + (a->high - first) * size;
+                for (int64_t c = 0; c < size; c++)
+                    to[i * size + c] = low[c] * (1.0f - a->part) + high[c] * a->part;
+            }
+            qb_chain_write(&r->quantized, to, n * size, out + k * size * r->out_size);
+        }
+    }
+}
+
 static void blend_line(const resize *r, const row *w, const char *data, char *out) {
     const corners lines = above(r, w);
     const tap *t = r->at[2];
@@ -168,7 +194,12 @@ static void one_row(const job *j, int64_t number) {
     const char *data = j->data + w.image * image * r->in_size;
     char *out = j->out + number * r->out[2] * r->channels * r->out_size;
     if (!r->nearest) {
-        (r->pixels ? blend_pixels : blend_line)(r, &w, data, out);
+        if (!r->pixels)
+            blend_line(r, &w, data, out);
+        else if (r->channels <= QB_CHAIN_BLOCK / 4)
+            blend_few_channels(r, &w, data, out);
+        else
+            blend_pixels(r, &w, data, out);
         return;
     }
     const int64_t line =

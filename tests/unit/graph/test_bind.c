@@ -76,6 +76,29 @@ static void quantized_constants_are_not_folded_away(void **state) {
     maker_release(&m);
 }
 
+/* What is computed from quantized sizes is rounded to what the result can hold, and stays integers.
+ */
+static void quantized_sizes_are_computed(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 3);
+    uint8_t codes[2] = {4, 8};
+    qb_shape shape = qb_shape_of(1, 2);
+    int32_t size = qb_graph_add_constant(&m.cx, m.graph, "size", QB_DTYPE_U8, &shape, codes);
+    make_quantized(&m, size, 0.5f, 2); /* 1 and 3 */
+    int32_t twice = NODE(&m, "Add", "twice", size, size);
+    make_quantized(&m, twice, 4.0f, 1);
+    int32_t whole = NODE(&m, "Ceil", "whole", twice);
+    make_output(&m, whole);
+    int32_t n = -1;
+    assert_ok(&m.cx, qb_graph_fold(&m.cx, m.graph, &n));
+    assert_int_equal(n, 2);
+    assert_memory_equal(value_of(&m, twice)->data, ((uint8_t[]){1, 3}),
+                        2); /* 0.5 and 1.5, to even */
+    assert_memory_equal(value_of(&m, whole)->data, ((float[]){0.0f, 8.0f}), 8);
+    maker_release(&m);
+}
+
 static void folding_stops_at_huge_results(void **state) {
     (void)state;
     maker m;
@@ -227,6 +250,7 @@ int main(void) {
         cmocka_unit_test(shapes_computed_from_shapes_become_known),
         cmocka_unit_test(folding_equals_evaluation),
         cmocka_unit_test(quantized_constants_are_not_folded_away),
+        cmocka_unit_test(quantized_sizes_are_computed),
         cmocka_unit_test(folding_stops_at_huge_results),
         cmocka_unit_test(folding_stops_at_endless_arithmetic),
         cmocka_unit_test(given_shapes_must_fit_the_inputs),
