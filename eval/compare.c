@@ -54,17 +54,26 @@ static qb_status observe(qb_ctx *cx, void *user, int32_t engine, int64_t index,
                             n < o->n_outputs ? n : o->n_outputs);
 }
 
+/* Targets that are no images are for the task. */
+static bool has_tensors(const qb_dataset *targets) {
+    return targets && qb_dataset_has_tensors(targets);
+}
+
 static qb_status open_task(qb_ctx *cx, const qb_compare_options *o, observer *out) {
     const qb_task_data data = {.settings = o->task,
                                .loader = &o->loader,
                                .graph = o->candidate[0].graph,
                                .labels = o->labels,
+                               .targets = has_tensors(o->targets) ? o->targets : NULL,
                                .n_engines = o->n_candidates};
     const qb_task *task = o->task ? o->task->task : NULL;
     if (!task && o->task && o->loader.dataset) {
         task = qb_task_guess(cx, &data);
         if (task) qb_info(cx, "task %s (%s): --task says otherwise", task->name, task->text);
     }
+    if (data.targets && (!task || !task->open))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "targets: expected images, got tensors, which task tokens takes");
     if (!task || !task->open) return QB_OK;
     *out = (observer){.task = task, .n_outputs = data.graph->n_outputs};
     return task->open(cx, &data, &out->state);
@@ -86,7 +95,7 @@ static qb_status measure_accuracy(qb_ctx *cx, const qb_compare_options *o,
     qb_status status = QB_OK;
     qb_collect_options collect = {.loader = &o->loader,
                                   .workers = o->workers > 0 ? o->workers : qb_threads(cx),
-                                  .targets = o->targets,
+                                  .targets = has_tensors(o->targets) ? NULL : o->targets,
                                   .user = &watching};
     QB_GO(open_task(cx, o, &watching));
     if (watching.task) collect.outputs = observe;

@@ -35,8 +35,9 @@ void qb_task_settings_release(qb_task_settings *settings);
 typedef struct qb_task_data {
     const qb_task_settings *settings;
     const qb_loader_options *loader;
-    const qb_graph *graph;   /* of the first engine, whose outputs all have */
-    const qb_labels *labels; /* may be NULL */
+    const qb_graph *graph;     /* of the first engine, whose outputs all have */
+    const qb_labels *labels;   /* may be NULL */
+    const qb_dataset *targets; /* tensors that tell the truth, a sample each; NULL: none */
     int32_t n_engines;
 } qb_task_data;
 
@@ -100,6 +101,7 @@ typedef struct qb_task_scores {
     int32_t n_engines;
     int64_t samples;
     const bool *seen; /* [samples]: those that could be read and that count */
+    uint32_t falls;   /* bits of metrics of which less is better: their drop is a rise */
     /* All metrics of an engine (NaN: cannot be measured) where sample i counts weight[i] times. A
      * `draw` needs those with an interval only. */
     qb_status (*value)(qb_ctx *cx, const void *state, int32_t engine, const int32_t *weight,

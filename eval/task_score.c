@@ -32,15 +32,16 @@ static qb_status draw_all(qb_ctx *cx, const qb_task_scores *s, int32_t *weight, 
 static qb_status add_row(qb_ctx *cx, const qb_task_scores *s, const double *value,
                          const double *first, draws *d, int32_t engine, qb_run_row *row) {
     for (int32_t m = 0; m < s->n; m++) {
+        const double sign = s->falls >> m & 1 ? -1 : 1;
         qb_run_metric metric = {.value = value[m],
                                 .ci = {NAN, NAN},
-                                .drop = engine > 0 ? first[m] - value[m] : NAN,
+                                .drop = engine > 0 ? sign * (first[m] - value[m]) : NAN,
                                 .drop_ci = {NAN, NAN}};
         if (d && s->metric[m].interval && !isnan(value[m])) {
             double difference[QB_BOOTSTRAP_DRAWS], own[QB_BOOTSTRAP_DRAWS];
             for (int b = 0; b < QB_BOOTSTRAP_DRAWS; b++) {
                 own[b] = d[engine][m][b];
-                difference[b] = d[0][m][b] - own[b];
+                difference[b] = sign * (d[0][m][b] - own[b]);
             }
             metric.ci = qb_bootstrap_corrected(own, value[m]);
             if (engine > 0) metric.drop_ci = qb_bootstrap_corrected(difference, metric.drop);

@@ -22,6 +22,8 @@ INTERVAL(target_psnr_ci, qb_run_metric_ci(r, "target_psnr"))
 INTERVAL(ap_ci, qb_run_metric_ci(r, "ap"))
 INTERVAL(map_ci, qb_run_metric_ci(r, "map"))
 INTERVAL(miou_ci, qb_run_metric_ci(r, "miou"))
+INTERVAL(tokens_ci, qb_run_metric_ci(r, "token_top1"))
+INTERVAL(perplexity_ci, qb_run_metric_ci(r, "perplexity"))
 INTERVAL(ap50_ci, qb_run_metric_ci(r, "ap50"))
 VALUE(top1_flat, r->top1) /* records without metrics have these */
 VALUE(top5_flat, r->top5)
@@ -85,6 +87,11 @@ static const qb_column columns[] = {
     {"map", "mAP %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"map", CI, A, "%.1f", NULL, map_ci, false, false, NULL, NULL},
     {"f1", "F1 %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"token_top1", "tokens %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"token_top1", CI, A, "%.1f", NULL, tokens_ci, false, false, NULL, NULL},
+    {"sequence_top1", "sequences %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"perplexity", "perplexity", A, "%.3f", NULL, NULL, false, false, NULL, NULL},
+    {"perplexity", CI, A, "%.3f", NULL, perplexity_ci, false, true, NULL, NULL},
     {"drop", "drop", A, "%+.2f", drop, NULL, false, false,
      "points of the task's first metric lost against the first row; interval: Tango's score "
      "interval of paired proportions (top-1), or the same bootstrap draws of both rows (AP, mIoU)",
@@ -103,6 +110,7 @@ static const qb_column columns[] = {
     {"box_iou", "box IoU", A, "%.3f", NULL, NULL, false, false, NULL, NULL},
     {"box_shift", "box shift px", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"same_pixels", "same pixels %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
+    {"same_tokens", "same tokens %", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"agreement", "agree %", A, "%.2f", agreement_flat, NULL, false, false, NULL, NULL},
     {"agreement", CI, A, "%.1f", NULL, agreement_ci, false, false, NULL, NULL},
     {"sqnr", "SQNR dB", A, "%.1f", sqnr_flat, NULL, true, false, NULL, NULL},

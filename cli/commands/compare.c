@@ -34,7 +34,7 @@ static const qb_opt table[] = {
      .offset = offsetof(options, project.targets),
      .argument = "PATH",
      .help = "images that those of --data should become, in the same order: PSNR (default: "
-             "'targets' of an HDF5 file with 'images')"},
+             "'targets' of an HDF5 file with 'images'); or the true tokens of sequences (.npy)"},
     {.name = "duration",
      .type = QB_OPT_DOUBLE,
      .offset = offsetof(options, duration),

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "cli/out/json.h"
 #include "cli/pipeline.h"
+#include "datasets/shards.h"
 #include "datasets/sidecar.h"
 #include "eval/detector.h"
 
@@ -251,8 +252,10 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
                             const qb_dataset *dataset, guessed *out) {
     const qb_value *input = &graph->values[graph->inputs[0]];
     const int32_t last = p->preprocess.channels_last;
-    if (input->shape.rank != 4 || (dataset && qb_dataset_has_tensors(dataset))) return QB_OK;
-    const int64_t height = input->shape.dim[last ? 1 : 2], width = input->shape.dim[last ? 2 : 3];
+    const bool tensors = dataset && qb_dataset_has_tensors(dataset);
+    if (!tensors && (input->shape.rank != 4 || graph->n_inputs != 1)) return QB_OK;
+    const int64_t height = tensors ? 0 : input->shape.dim[last ? 1 : 2],
+                  width = tensors ? 0 : input->shape.dim[last ? 2 : 3];
     const qb_loader_options loader = {
         .dataset = dataset,
         .preprocess = p->preprocess,
@@ -265,7 +268,7 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
                                .n_engines = 1};
     const qb_task *detect = qb_task_find("detect");
     out->task = p->task.task || !dataset ? p->task.task : qb_task_guess(cx, &data);
-    if (p->task.detect.decoder || (out->task && out->task != detect)) return QB_OK;
+    if (tensors || p->task.detect.decoder || (out->task && out->task != detect)) return QB_OK;
     const qb_coco *truth = dataset ? qb_dataset_truth(dataset) : NULL;
     const qb_detector_hints hints = {.settings = &p->task.detect,
                                      .width = loader.width,
@@ -284,7 +287,7 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
 
 /* Fills in preprocessing that nobody described, from the model and the first image. */
 static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed *task) {
-    if (graph->n_inputs != 1) return QB_OK;
+    if (graph->n_inputs != 1 && !p->calibration_data) return QB_OK;
     if (!p->calibration_data && p->has_preprocess) return guess_task(cx, p, graph, NULL, task);
     if (!p->calibration_data) {
         const qb_shape *s = &graph->values[graph->inputs[0]].shape;
@@ -298,7 +301,7 @@ static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed
     qb_dataset *dataset;
     QB_TRY(qb_dataset_open(cx, p->calibration_data, &all, &dataset));
     qb_status status = QB_OK;
-    if (!p->has_preprocess && !qb_dataset_has_tensors(dataset))
+    if (!p->has_preprocess && !qb_dataset_has_tensors(dataset) && graph->n_inputs == 1)
         status = qb_project_guess(cx, p, graph, dataset, &p->preprocess);
     if (status == QB_OK) status = guess_task(cx, p, graph, dataset, task);
     qb_dataset_close(dataset);
@@ -308,9 +311,11 @@ static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed
 /* *slot as seen from another folder: settings hold paths relative to themselves. */
 static qb_status make_absolute(qb_ctx *cx, char **slot) {
     if (!*slot || (*slot)[0] == '/') return QB_OK;
-    char *full = realpath(*slot, NULL);
+    const bool pattern = qb_shards_is_pattern(*slot); /* whose folder is there */
+    char *folder = qb_path_dir(cx, *slot), *full = realpath(pattern ? folder : *slot, NULL);
+    qb_free(folder);
     if (!full) return qb_fail_errno(cx, "%s", *slot);
-    char *copy = qb_strdup(cx, full);
+    char *copy = pattern ? qb_path_join(cx, full, qb_path_base(*slot)) : qb_strdup(cx, full);
     free(full);
     if (!copy) return cx->code;
     qb_free(*slot);

@@ -85,7 +85,8 @@ static qb_status look_at_all(qb_ctx *cx, qb_survey *survey) {
 
 qb_status qb_survey_make(qb_ctx *cx, const qb_project *project, const char *path, qb_survey *out) {
     const qb_dataset_options options = {.labels = project->labels.n > 0 ? &project->labels : NULL,
-                                        .max_samples = project->samples};
+                                        .max_samples = project->samples,
+                                        .folder = project->images};
     qb_survey survey = {.path = path};
     qb_status status = QB_OK;
     QB_GO(qb_dataset_open(cx, path, &options, &survey.dataset));

@@ -35,6 +35,20 @@ says 'max-drop of AP small: could not be measured .*no interval'
 expect 2 "$QBENCH" gate --max-drop 1 --metric app
 complains "did you mean 'ap'"
 
+# The ground truth is looked at, too.
+expect 0 "$QBENCH" data doctor --data "$sample/instances_calib.json" --samples 20
+says '^good  truth .*instances_calib.json: [0-9]+ objects of [0-9]+ categories in 20 images, [0-9]+ of them crowds or difficult$'
+says '^note  truth .* categories have no object: '
+python3 - "$sample" <<'PY'
+import json, sys
+d = json.load(open(sys.argv[1] + "/instances_calib.json"))
+for a in d["annotations"][:200]:
+    a["bbox"] = [v + 400 for v in a["bbox"]]
+json.dump(d, open("moved.json", "w"))
+PY
+expect 3 "$QBENCH" data doctor --data moved.json --images "$sample/images" --samples 60
+says '^bad   truth .*moved.json: [0-9]+ of [0-9]+ boxes leave their image$'
+
 # Nobody tells anything: init guesses, and says so.
 mkdir -p new && cd new && cp "$models/FastestDet.onnx" .
 expect 0 "$QBENCH" init --data "$sample/instances_calib.json" --evaluation "$sample/instances_val.json"

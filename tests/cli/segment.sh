@@ -46,6 +46,11 @@ says '4 samples'
 says '^fp32 +[0-9.]+ '
 expect 0 grep -c '"n"' masks/compare.json
 says '^2$' # background and person
+"$QBENCH" data doctor --data set >.out 2>.err
+says '^good  truth .*set: 1 classes in 4 masks, [0-9.]+ % of the pixels do not count$'
+cp "set/masks/$(ls set/masks | sed -n 1p)" "set/masks/$(ls set/masks | sed -n 2p)"
+"$QBENCH" data doctor --data set >.out 2>.err
+says '^bad   truth .*set: 1 masks have another size than their image: 0'
 rm "set/masks/$(ls set/masks | sed -n 1p)"
 expect 1 "$QBENCH" compare fp32 --data set
 complains 'has no mask set/masks/'
