@@ -119,8 +119,8 @@ static __global__ void __launch_bounds__(THREADS, 2)
     int lines = QB_CUDA_STEM_POOL_LINES(&p, rows);
     char *stage = (char *)(entries + lines * ENTRIES);
     load_weight(c, io, channel, (uint32_t *)memory);
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory"); // the data may come from the kernel before
+    qb_launch_dependents();
+    qb_wait_for_dependencies(); // the data may come from the kernel before
     load_lines<4>(c, io, image, y0 * c.stride_h - c.pad_h, x0 * c.stride_w - c.pad_w, lines,
                   entries);
     int group = qb_warp_group_of(128);

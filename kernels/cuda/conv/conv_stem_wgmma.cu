@@ -31,8 +31,8 @@ static __global__ void __launch_bounds__(THREADS, blocks_of<EPILOGUE>)
     int y0 = blockIdx.y * ROWS, x0 = blockIdx.x * WIDTH, blocks = p.n_pad / 64;
     int image = blockIdx.z / blocks, channel = blockIdx.z % blocks * 64;
     load_weight(p, io, channel, (uint32_t *)memory);
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory"); // the data may come from the kernel before
+    qb_launch_dependents();
+    qb_wait_for_dependencies(); // the data may come from the kernel before
     load_lines<1>(p, io, image, y0 * p.stride_h - p.pad_h, x0 * p.stride_w - p.pad_w,
                   QB_CUDA_STEM_LINES(&p), entries);
     int group = qb_warp_group_of(128), lane = threadIdx.x & 31;

@@ -12,18 +12,15 @@
 // Copies are bulk tensor copies: im2col addresses (stride, dilation and padding by the copy engine,
 // zero-filled) for the data, a plain 2-D matrix for 1x1 windows and for the weight. Blocks stay and
 // walk over tiles, channels fastest. Either the groups SHARE a tile by rows, or each has its own
-// tile and takes turns at the ring: one finishes a tile while others multiply. In both cases the
-// copies run ahead into the next tiles.
+// tile and a turn at the ring (common/pipeline.cuh): one finishes a tile while others multiply. In
+// both cases the copies run ahead into the next tiles.
 //
 // Launches are programmatically dependent: a kernel starts on multiprocessors that the one before
 // it has left, sets up its barriers, and touches memory only when that one is finished.
-//
-// A barrier of the ring tells two passes apart, no more. So a group looks at the ring only in its
-// turn: once all four warps of the group before it have seen the last step of their tile arrive.
 #ifndef QB_CUDA_CONV_WGMMA_CUH
 #define QB_CUDA_CONV_WGMMA_CUH
 
-#include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/pipeline.cuh"
 #include "kernels/cuda/conv/tensor_maps.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
@@ -40,32 +37,20 @@ struct qb_wgmma_tile {
         (QB_CUDA_WGMMA_SHARED - 1024 - 256 - staging_bytes) / stage_bytes;
     static constexpr int stages = fitting > 12 ? 12 : fitting;
     static constexpr int shared_bytes = 1024 + stages * stage_bytes + 256 + staging_bytes;
+    typedef qb_pipeline<stages> pipeline;
     static_assert(stages >= 3 && repeats >= 1, "ring");
     static_assert(!residual || (BM * BN <= stage_bytes && stages > GROUPS), "stages for residuals");
 };
 
-// A place in the ring, and how often it has been passed.
-template <int STAGES> struct qb_ring {
-    int stage;
-    uint32_t parity;
-    __device__ __forceinline__ void next() {
-        if (++stage == STAGES) stage = 0, parity ^= 1;
-    }
-    __device__ __forceinline__ void skip(int steps) {
-        unsigned to = (unsigned)stage + (unsigned)steps;
-        stage = (int)(to % STAGES);
-        parity ^= to / STAGES & 1;
-    }
-};
-
-// ELEMENT: bytes of one. A residual of quantized values (map_r) comes after the steps of its tile
-// and takes a place in the ring as they do: blocks of BM rows x 64 channels. It stays until the
-// tile is finished, so that steps of the same tile must not have to pass it.
-template <int BM, int BN, int BK, int STAGES, int ELEMENT, bool RESIDUAL>
+// A residual of quantized values (map_r) comes after the steps of its tile and takes a stage as
+// they do: blocks of BM rows x 64 channels. It stays until the tile is finished, so that steps of
+// the same tile must not have to pass it.
+template <class T, int BM, int BN, int BK>
 QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b,
                           const CUtensorMap *map_r, const qb_cuda_conv &p, int flat, int tiles,
-                          int columns, uint32_t ring, uint32_t full, uint32_t empty) {
-    qb_ring<STAGES> at = {0, 1};
+                          int columns, const typename T::pipeline &pipeline) {
+    constexpr int ELEMENTS = T::E::f16 ? BK / 2 : BK; // of a step
+    qb_pipeline_state at = pipeline.producer_start();
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
         int row0 = tile / columns * BM, channel0 = tile % columns * BN;
         int w = row0 % p.out_w * p.stride_w - p.pad_w;
@@ -76,72 +61,66 @@ QB_DEVICE void qb_produce(const CUtensorMap *map_a, const CUtensorMap *map_b,
         int end = first + p.k_pad;
         for (int r = 0; r < p.kernel_h; r++)
             for (int s = 0; s < p.kernel_w; s++)
-                for (int c = first; c < end; c += BK / ELEMENT, k += BK / ELEMENT) {
-                    uint32_t to = ring + at.stage * ((BM + BN) * BK), ready = full + at.stage * 8;
-                    qb_barrier_wait(empty + at.stage * 8, at.parity);
-                    qb_barrier_expect(ready, (BM + BN) * BK);
+                for (int c = first; c < end; c += ELEMENTS, k += ELEMENTS) {
+                    uint32_t to = pipeline.at(at);
+                    pipeline.producer_acquire(at);
+                    uint32_t full = pipeline.producer_expect(at, T::stage_bytes);
                     if (flat)
-                        qb_tma_load_2d(to, map_a, ready, c, row0);
+                        qb_tma_load_2d(to, map_a, full, c, row0);
                     else
-                        qb_tma_load_im2col(to, map_a, ready, c, w, h, n,
+                        qb_tma_load_im2col(to, map_a, full, c, w, h, n,
                                            (uint16_t)(s * p.dilation_w),
                                            (uint16_t)(r * p.dilation_h));
-                    qb_tma_load_2d(to + BM * BK, map_b, ready, k, channel0);
-                    at.next();
+                    qb_tma_load_2d(to + BM * BK, map_b, full, k, channel0);
+                    pipeline.advance(at);
                 }
-        if (RESIDUAL) {
-            uint32_t to = ring + at.stage * ((BM + BN) * BK), ready = full + at.stage * 8;
-            qb_barrier_wait(empty + at.stage * 8, at.parity);
-            qb_barrier_expect(ready, BM * BN);
+        if (T::residual) {
+            uint32_t to = pipeline.at(at);
+            pipeline.producer_acquire(at);
+            uint32_t full = pipeline.producer_expect(at, BM * BN);
             for (int block = 0; block < BN / 64; block++)
-                qb_tma_load_2d(to + block * (BM * 64), map_r, ready, channel0 + block * 64, row0);
-            at.next();
+                qb_tma_load_2d(to + block * (BM * 64), map_r, full, channel0 + block * 64, row0);
+            pipeline.advance(at);
         }
     }
 }
 
-// One tile's sums. `pass_on`: the turn of the next group, 0 for none. A step of K is released as
-// soon as the multiplication after it has begun. RESIDUAL: its arrival is seen with the last step.
-template <int BM, int BN, int BK, int REPEATS, int STAGES, bool SIGNED, bool RESIDUAL, class T>
-QB_DEVICE void qb_consume(int steps, int row0, uint32_t ring, uint32_t full, uint32_t empty,
-                          uint32_t pass_on, qb_ring<STAGES> &at, T (&acc)[REPEATS][BN / 2]) {
-    int elected = threadIdx.x % 128 == 0, before = 0;
-    for (int step = 0; step < steps; step++) {
-        uint32_t from = ring + at.stage * ((BM + BN) * BK);
-        qb_barrier_wait(full + at.stage * 8, at.parity);
-        if (RESIDUAL && step == steps - 1) {
-            qb_ring<STAGES> last = at;
-            last.next();
-            qb_barrier_wait(full + last.stage * 8, last.parity);
+// One tile's sums of rows from row0 on. `pass_on`: the turn of the next group, 0 for none. A
+// residual's arrival is seen with the last step.
+template <class T, int BM, int BN, int BK, bool SIGNED>
+QB_DEVICE void qb_sums(int steps, int row0, const typename T::pipeline &pipeline, uint32_t pass_on,
+                       qb_pipeline_state &at, typename T::E::sum (&acc)[T::repeats][BN / 2]) {
+    auto arrived = [=, &pipeline, &at](int step) {
+        if (T::residual && step == steps - 1) {
+            qb_pipeline_state last = at;
+            pipeline.advance(last);
+            pipeline.consumer_wait(last);
         }
         if (pass_on && step == steps - 1 && threadIdx.x % 32 == 0) qb_barrier_arrive(pass_on);
-        qb_wgmma_fence();
+    };
+    auto multiply = [&acc, row0](int step, uint32_t data) {
 #pragma unroll
         for (int k = 0; k < BK / 32; k++) {
-            uint64_t b = qb_smem_descriptor<BK>(from + BM * BK) + k * 2;
+            uint64_t b = qb_smem_descriptor<BK>(data + BM * BK) + k * 2;
 #pragma unroll
-            for (int i = 0; i < REPEATS; i++) {
-                uint64_t a = qb_smem_descriptor<BK>(from + (row0 + i * 64) * BK) + k * 2;
+            for (int i = 0; i < T::repeats; i++) {
+                uint64_t a = qb_smem_descriptor<BK>(data + (row0 + i * 64) * BK) + k * 2;
                 qb_multiply<BN, SIGNED>(acc[i], a, b, step > 0 || k > 0);
             }
         }
-        qb_wgmma_commit();
-        qb_wgmma_wait<1>();
-        if (elected && step > 0) qb_barrier_arrive(empty + before * 8);
-        before = at.stage;
-        at.next();
-    }
-    qb_wgmma_wait<0>();
-    if (elected) qb_barrier_arrive(empty + before * 8);
+    };
+    qb_consume(pipeline, at, steps, threadIdx.x % QB_WARP_GROUP == 0, arrived, multiply);
 }
 
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, qb_cuda_epilogue EPILOGUE>
-QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int tiles, int columns,
-                       uint32_t ring, uint32_t full, uint32_t empty, char *staging) {
+QB_DEVICE void
+qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int tiles, int columns,
+        const typename qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, EPILOGUE>::pipeline &pipeline,
+        const qb_ordered_sequence<GROUPS> &order, char *staging) {
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, EPILOGUE> T;
-    int group = qb_warp_group_of(128), lane = threadIdx.x % 32;
+    int group = qb_warp_group_of(QB_WARP_GROUP), lane = threadIdx.x % 32;
     int steps = p.kernel_h * p.kernel_w * (p.k_pad / (T::E::f16 ? BK / 2 : BK));
-    int places = steps + T::residual;                  // in the ring, of a tile
+    int places = steps + T::residual;                  // stages of a tile
     int first = SHARE ? group * (T::repeats * 64) : 0; // row in the tile
     int tile = blockIdx.x + (SHARE ? 0 : group * gridDim.x);
     typename T::E::sum acc[T::repeats][BN / 2];
@@ -150,32 +129,29 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
     constexpr bool HELD = T::E::holds && T::repeats * BN / 2 + BN / 2 <= CAPACITY;
     qb_constants<HELD ? BN / 64 : 1> held;
     int held_channel = -1; // where those begin; the grid is such that it seldom changes
-    qb_ring<T::stages> at = {0, 0};
-    uint32_t turn = empty + T::stages * 8, parity = group == 0; // nobody passes on the first turn
-    uint32_t pass_on = SHARE ? 0 : turn + (group + 1) % GROUPS * 8;
-    if (!SHARE) at.skip(group * places);
-    for (; tile < tiles; tile += gridDim.x * (SHARE ? 1 : GROUPS), parity ^= 1) {
+    qb_pipeline_state at = pipeline.consumer_start();
+    uint32_t phase = group == 0, pass_on = SHARE ? 0 : order.next(group);
+    if (!SHARE) pipeline.advance(at, group * places);
+    for (; tile < tiles; tile += gridDim.x * (SHARE ? 1 : GROUPS), phase ^= 1) {
         int channel0 = tile % columns * BN;
         if (HELD && channel0 != held_channel) {
             if constexpr (HELD) qb_load_constants<typename T::E>(p, io, channel0, held);
             held_channel = channel0;
         }
-        if (!SHARE) qb_barrier_wait(turn + group * 8, parity);
+        if (!SHARE) order.wait(group, phase);
         if (!T::E::f16 && p.in_signed)
-            qb_consume<BM, BN, BK, T::repeats, T::stages, true, T::residual>(
-                steps, first, ring, full, empty, pass_on, at, acc);
+            qb_sums<T, BM, BN, BK, true>(steps, first, pipeline, pass_on, at, acc);
         else
-            qb_consume<BM, BN, BK, T::repeats, T::stages, false, T::residual>(
-                steps, first, ring, full, empty, pass_on, at, acc);
-        int residual = at.stage; // its place
-        if (T::residual) at.next();
-        if (!SHARE) at.skip((GROUPS - 1) * places);
+            qb_sums<T, BM, BN, BK, false>(steps, first, pipeline, pass_on, at, acc);
+        const qb_pipeline_state residual = at; // its stage
+        if (T::residual) pipeline.advance(at);
+        if (!SHARE) pipeline.advance(at, (GROUPS - 1) * places);
         int row0 = tile / columns * BM + first + threadIdx.x / 32 % 4 * 16 + lane / 4;
         auto row_of = [&](int i) { return row0 + i / 2 * 64 + i % 2 * 8; };
         auto value = [&](int i, int block, int j) -> auto & {
             return acc[i / 2][(block * 8 + j / 2) * 4 + i % 2 * 2 + j % 2];
         };
-        uint32_t from = ring + residual * T::stage_bytes + lane % 4 * 16 +
+        uint32_t from = pipeline.at(residual) + lane % 4 * 16 +
                         (first + threadIdx.x / 32 % 4 * 16 + lane / 4) * 64;
         auto read = [&](int i, int block) {
             return qb_load_shared16(from + block * (BM * 64) + (i / 2 * 64 + i % 2 * 8) * 64);
@@ -183,8 +159,8 @@ QB_DEVICE void qb_work(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int til
         qb_epilogue<typename T::E, T::repeats * 2, BN / 64, T::workers, HELD>(
             p, io, channel0, &held, row_of, value, read, staging);
         if constexpr (T::residual) {
-            qb_barrier_of_warps(1 + group, 128); // all of the group have read their part
-            if (threadIdx.x % 128 == 0) qb_barrier_arrive(empty + residual * 8);
+            qb_barrier_of_warps(1 + group, QB_WARP_GROUP); // all of the group have read their part
+            if (threadIdx.x % QB_WARP_GROUP == 0) pipeline.consumer_release(residual.index);
         }
     }
 }
@@ -198,30 +174,25 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, EPILOGUE> T;
     extern __shared__ char memory[];
     uint32_t base = qb_shared_address(memory), ring = (base + 1023) & ~1023u;
-    uint32_t full = ring + T::stages * T::stage_bytes, empty = full + T::stages * 8;
+    uint32_t barriers = ring + T::stages * T::stage_bytes;
+    const typename T::pipeline pipeline = {ring, barriers, barriers + T::stages * 8, T::stage_bytes,
+                                           T::stages};
+    const qb_ordered_sequence<GROUPS> order = {barriers + T::stages * 16};
     int columns = p.n_pad / BN, tiles = (p.rows + BM - 1) / BM * columns;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < T::stages; i++) {
-            qb_barrier_init(full + i * 8, 1);
-            qb_barrier_init(empty + i * 8, SHARE ? GROUPS : 1);
-        }
-        for (int i = 0; i < GROUPS; i++) qb_barrier_init(empty + (T::stages + i) * 8, 4); // turns
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        pipeline.init(SHARE ? GROUPS : 1);
+        order.init();
+        qb_fence_barrier_init();
     }
-    __syncthreads();
-    // The next kernel may set itself up while this one runs, as this one did: see the launch.
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
+    qb_begin_pipeline();
     if (threadIdx.x >= T::workers) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        qb_warp_group_reg_dealloc<24>();
         if (threadIdx.x == T::workers)
-            qb_produce<BM, BN, BK, T::stages, T::E::f16 ? 2 : 1, T::residual>(
-                &map_a, &map_b, &map_r, p, flat, tiles, columns, ring, full, empty);
+            qb_produce<T, BM, BN, BK>(&map_a, &map_b, &map_r, p, flat, tiles, columns, pipeline);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(GROUPS == 2 ? 240 : 160));
-        qb_work<BM, BN, BK, GROUPS, SHARE, EPILOGUE>(p, io, tiles, columns, ring, full, empty,
-                                                     memory + (full + 256 - base));
+        qb_warp_group_reg_alloc<GROUPS == 2 ? 240 : 160>();
+        qb_work<BM, BN, BK, GROUPS, SHARE, EPILOGUE>(p, io, tiles, columns, pipeline, order,
+                                                     memory + (barriers + 256 - base));
     }
 }
 

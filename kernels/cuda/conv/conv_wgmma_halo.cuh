@@ -17,7 +17,7 @@
 #ifndef QB_CUDA_CONV_WGMMA_HALO_CUH
 #define QB_CUDA_CONV_WGMMA_HALO_CUH
 
-#include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/pipeline.cuh"
 #include "kernels/cuda/conv/tensor_maps.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
@@ -37,17 +37,9 @@ struct qb_halo_work {
     int tile, stride, tiles, channel0; // first tile, and how far apart they are
     int across, down;                  // tiles of an image
     int steps, slices;                 // boxes of a tile; of 64 channels each
-    uint32_t ring, weight;             // shared memory: boxes, taps
-    uint32_t full, empty, turn;        // their barriers, and those of the groups
-};
-
-// A place in the ring, and how often it has been passed.
-struct qb_halo_place {
-    int stage;
-    uint32_t parity;
-    __device__ __forceinline__ void skip(int steps, int stages) {
-        for (stage += steps; stage >= stages; stage -= stages) parity ^= 1;
-    }
+    qb_pipeline<0, true> boxes;        // a ring in shared memory
+    uint32_t weight;                   // taps there
+    qb_ordered_sequence<2> order;      // of the groups
 };
 
 // Where a tile begins in the result.
@@ -73,35 +65,34 @@ QB_DEVICE int qb_halo_row(const qb_cuda_conv &p, const qb_cuda_halo &w,
 // One thread's work.
 QB_DEVICE void qb_halo_copy(const CUtensorMap *map, const qb_cuda_conv &p, const qb_cuda_halo &w,
                             const qb_halo_work &at) {
-    qb_halo_place place = {0, 1};
+    qb_pipeline_state place = at.boxes.producer_start();
     for (int tile = at.tile; tile < at.tiles; tile += at.stride) {
         qb_halo_corner corner(w, at, tile);
         for (int slice = 0; slice < at.slices; slice++)
             for (int s = 0; s < p.kernel_w; s++) {
-                uint32_t ready = at.full + place.stage * 8;
-                qb_barrier_wait(at.empty + place.stage * 8, place.parity);
-                qb_barrier_expect(ready, w.stage_bytes);
-                qb_tma_load_4d(at.ring + place.stage * w.stage_bytes, map, ready, slice * 64,
-                               corner.x + s - p.pad_w, corner.y - p.pad_h, corner.n);
-                place.skip(1, w.stages);
+                at.boxes.producer_acquire(place);
+                uint32_t full = at.boxes.producer_expect(place, w.stage_bytes);
+                qb_tma_load_4d(at.boxes.at(place), map, full, slice * 64, corner.x + s - p.pad_w,
+                               corner.y - p.pad_h, corner.n);
+                at.boxes.advance(place);
             }
     }
 }
 
-// One tile's sums; see qb_consume.
+// One tile's sums; see qb_sums.
 template <int BN, int CHUNKS, bool SIGNED>
 QB_DEVICE void qb_halo_sums(const qb_cuda_conv &p, const qb_cuda_halo &w, const qb_halo_work &at,
-                            uint32_t pass_on, qb_halo_place &place, int (&acc)[CHUNKS][BN / 2]) {
+                            uint32_t pass_on, qb_pipeline_state &place,
+                            int (&acc)[CHUNKS][BN / 2]) {
     bool first = threadIdx.x % 32 == 0;
-    int before = 0, s = 0, slice = 0;
-    for (int step = 0; step < at.steps; step++) {
-        uint32_t from = at.ring + place.stage * w.stage_bytes;
-        uint32_t tap = at.weight + (s * at.slices + slice) * (BN * 64);
-        qb_barrier_wait(at.full + place.stage * 8, place.parity);
+    int s = 0, slice = 0;
+    auto arrived = [=, &at](int step) {
         if (first && step == at.steps - 1) qb_barrier_arrive(pass_on);
-        qb_wgmma_fence();
+    };
+    auto multiply = [&acc, &p, &w, &at, &s, &slice](int step, uint32_t data) {
+        uint32_t tap = at.weight + (s * at.slices + slice) * (BN * 64);
         for (int r = 0; r < p.kernel_h; r++) {
-            uint64_t a = qb_smem_descriptor<64>(from + r * w.columns * 64);
+            uint64_t a = qb_smem_descriptor<64>(data + r * w.columns * 64);
             uint64_t b = qb_smem_descriptor<64>(tap + r * p.kernel_w * at.slices * (BN * 64));
 #pragma unroll
             for (int k = 0; k < 2; k++)
@@ -110,15 +101,9 @@ QB_DEVICE void qb_halo_sums(const qb_cuda_conv &p, const qb_cuda_halo &w, const 
                     qb_wgmma<BN, SIGNED>(acc[i], a + i * (64 * 64 / 16) + k * 2, b + k * 2,
                                          step > 0 || r > 0 || k > 0);
         }
-        qb_wgmma_commit();
-        qb_wgmma_wait<1>();
-        if (first && step > 0) qb_barrier_arrive(at.empty + before * 8);
-        before = place.stage;
-        place.skip(1, w.stages);
         if (++s == p.kernel_w) s = 0, slice++;
-    }
-    qb_wgmma_wait<0>();
-    if (first) qb_barrier_arrive(at.empty + before * 8);
+    };
+    qb_consume(at.boxes, place, at.steps, first, arrived, multiply);
 }
 
 template <int BN, int CHUNKS, qb_cuda_epilogue EPILOGUE>
@@ -126,16 +111,17 @@ QB_DEVICE void qb_halo_multiply(const qb_cuda_conv &p, const qb_cuda_conv_io &io
                                 const qb_cuda_halo &w, const qb_halo_work &at,
                                 uint32_t weight_ready) {
     typedef qb_halo_tile<BN, CHUNKS, EPILOGUE> T;
-    int group = qb_warp_group_of(128), pixel = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    int group = qb_warp_group_of(QB_WARP_GROUP),
+        pixel = threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
     int acc[CHUNKS][BN / 2];
     qb_constants<T::held ? BN / 64 : 1> held;
     if constexpr (T::held) qb_load_constants<typename T::E>(p, io, at.channel0, held);
     qb_barrier_wait(weight_ready, 0);
-    qb_halo_place place = {0, 0};
-    uint32_t parity = group == 0; // nobody passes on the first turn
-    place.skip(group * at.steps, w.stages);
+    qb_pipeline_state place = at.boxes.consumer_start();
+    uint32_t phase = group == 0, pass_on = at.order.next(group);
+    at.boxes.advance(place, group * at.steps);
     for (int tile = at.tile + group * at.stride; tile < at.tiles;
-         tile += 2 * at.stride, parity ^= 1) {
+         tile += 2 * at.stride, phase ^= 1) {
         qb_halo_corner corner(w, at, tile);
         auto pixel_of = [&](int i) { return pixel + i / 2 * 64 + i % 2 * 8; };
         uint4 residual[T::residual ? CHUNKS * 2 : 1][BN / 64];
@@ -154,13 +140,12 @@ QB_DEVICE void qb_halo_multiply(const qb_cuda_conv &p, const qb_cuda_conv_io &io
             }
         };
         fetch(0);
-        qb_barrier_wait(at.turn + group * 8, parity);
-        uint32_t pass_on = at.turn + (1 - group) * 8;
+        at.order.wait(group, phase);
         if (p.in_signed)
             qb_halo_sums<BN, CHUNKS, true>(p, w, at, pass_on, place, acc);
         else
             qb_halo_sums<BN, CHUNKS, false>(p, w, at, pass_on, place, acc);
-        place.skip(at.steps, w.stages);
+        at.boxes.advance(place, at.steps);
         // some rows at a time: registers are scarce
 #pragma unroll
         for (int part = 0; part < T::parts; part++) {
@@ -199,34 +184,28 @@ static __global__ void __launch_bounds__(384, 1)
     at.channel0 = blockIdx.x % columns * BN;
     at.slices = p.k_pad / 64;
     at.steps = at.slices * p.kernel_w;
-    at.ring = (qb_shared_address(memory) + 1023) & ~1023u;
-    at.weight = at.ring + w.stages * w.stage_bytes;
-    at.full = at.weight + taps * at.slices * T::weight_bytes;
-    at.empty = at.full + w.stages * 8;
-    at.turn = at.empty + w.stages * 8;
-    uint32_t weight_ready = at.turn + 16;
+    uint32_t ring = (qb_shared_address(memory) + 1023) & ~1023u;
+    at.weight = ring + w.stages * w.stage_bytes;
+    uint32_t full = at.weight + taps * at.slices * T::weight_bytes, empty = full + w.stages * 8;
+    at.boxes = {ring, full, empty, w.stage_bytes, w.stages};
+    at.order = {empty + w.stages * 8};
+    uint32_t weight_ready = at.order.barriers + 16;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < w.stages; i++) {
-            qb_barrier_init(at.full + i * 8, 1);
-            qb_barrier_init(at.empty + i * 8, 4);
-        }
-        for (int i = 0; i < 2; i++) qb_barrier_init(at.turn + i * 8, 4);
+        at.boxes.init(4);
+        at.order.init();
         qb_barrier_init(weight_ready, 1);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        qb_fence_barrier_init();
         qb_barrier_expect(weight_ready, taps * at.slices * T::weight_bytes);
         for (int i = 0; i < taps * at.slices; i++)
             qb_tma_load_2d(at.weight + i * T::weight_bytes, &map_b, weight_ready, i * 64,
                            at.channel0);
     }
-    __syncthreads();
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
+    qb_begin_pipeline();
     if (threadIdx.x >= T::workers) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        qb_warp_group_reg_dealloc<24>();
         if (threadIdx.x == T::workers) qb_halo_copy(&map_a, p, w, at);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        qb_warp_group_reg_alloc<240>();
         qb_halo_multiply<BN, CHUNKS, EPILOGUE>(p, io, w, at, weight_ready);
     }
 }

@@ -15,7 +15,7 @@
 #ifndef QB_CUDA_CONV_WGMMA_WEIGHT_STATIONARY_CUH
 #define QB_CUDA_CONV_WGMMA_WEIGHT_STATIONARY_CUH
 
-#include "kernels/cuda/common/hopper.cuh"
+#include "kernels/cuda/common/pipeline.cuh"
 #include "kernels/cuda/conv/tensor_maps.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
@@ -30,21 +30,13 @@ template <int BN, int BK, int GROUPS, qb_cuda_epilogue EPILOGUE> struct qb_stati
     static constexpr bool held = BN <= (GROUPS == 4 ? 64 : 128);
 };
 
-// A place in a group's ring that is next.
-struct qb_place {
-    int stage;
-    uint32_t parity;
-    __device__ __forceinline__ void next(int stages) {
-        if (++stage == stages) stage = 0, parity ^= 1;
-    }
-};
-
 // Where a group works: its tiles, and its ring.
 struct qb_stationary_group {
     int tile, stride, tiles, channel0; // first tile, and how far apart they are
-    int steps, stages;
-    bool flat;                         // a row of the data for each of the result
-    uint32_t weight, ring, full, free; // shared memory: operands, stages, and their barriers
+    int steps;
+    bool flat;          // a row of the data for each of the result
+    uint32_t weight;    // shared memory: one operand
+    qb_pipeline<> ring; // steps of the other, and results
 };
 
 // One thread's work for a group: brings the steps of each tile and what its result is added to, and
@@ -55,13 +47,13 @@ QB_DEVICE void qb_stationary_copy(const CUtensorMap *map_a, const CUtensorMap *m
                                   const CUtensorMap *map_o, const qb_cuda_conv &p,
                                   const qb_stationary_group &g) {
     typedef qb_stationary_tile<BN, BK, GROUPS, EPILOGUE> T;
-    qb_place at = {0, 1};
+    qb_pipeline_state at = g.ring.producer_start();
     int taken = 0;                    // stages in use
     int done = g.tile, done_step = 0; // what the oldest of them holds
     auto take_back = [&]() {
-        qb_barrier_wait(g.free + at.stage * 8, at.parity);
+        g.ring.producer_acquire(at);
         if (done_step == g.steps) {
-            qb_tma_store_2d(map_o, g.ring + at.stage * T::stage_bytes, g.channel0, done * 64);
+            qb_tma_store_2d(map_o, g.ring.at(at), g.channel0, done * 64);
             qb_tma_stores_read();
         }
         if (++done_step > g.steps) done_step = 0, done += g.stride;
@@ -70,52 +62,44 @@ QB_DEVICE void qb_stationary_copy(const CUtensorMap *map_a, const CUtensorMap *m
         int line = tile * 64 / p.out_w, w = (tile * 64 - line * p.out_w) * p.stride_w - p.pad_w;
         int h = line % p.out_h * p.stride_h - p.pad_h, n = line / p.out_h;
         for (int step = 0; step <= g.steps; step++) {
-            if (taken == g.stages)
+            if (taken == g.ring.count)
                 take_back();
             else
                 taken++;
-            uint32_t to = g.ring + at.stage * T::stage_bytes, ready = g.full + at.stage * 8;
+            uint32_t to = g.ring.at(at);
             if (step < g.steps) {
-                qb_barrier_expect(ready, T::step_bytes);
+                uint32_t full = g.ring.producer_expect(at, T::step_bytes);
                 if (g.flat)
-                    qb_tma_load_2d(to, map_a, ready, step * BK, tile * 64);
+                    qb_tma_load_2d(to, map_a, full, step * BK, tile * 64);
                 else
-                    qb_tma_load_im2col(to, map_a, ready, step * BK, w, h, n, 0, 0);
+                    qb_tma_load_im2col(to, map_a, full, step * BK, w, h, n, 0, 0);
             } else if (T::residual) {
-                qb_barrier_expect(ready, T::result_bytes);
-                qb_tma_load_2d(to, map_r, ready, g.channel0, tile * 64);
+                uint32_t full = g.ring.producer_expect(at, T::result_bytes);
+                qb_tma_load_2d(to, map_r, full, g.channel0, tile * 64);
             } else {
-                qb_barrier_arrive(ready);
+                g.ring.producer_commit(at);
             }
-            at.next(g.stages);
+            g.ring.advance(at);
         }
     }
-    if (taken < g.stages) at = {0, 0}; // the ring was never full
-    for (; taken > 0; taken--, at.next(g.stages)) take_back();
+    if (taken < g.ring.count) at = {0, 0}; // the ring was never full
+    for (; taken > 0; taken--, g.ring.advance(at)) take_back();
     qb_tma_stores_done();
 }
 
 // One tile's sums.
-template <int BN, int BK, int STAGE_BYTES, bool SIGNED>
-QB_DEVICE void qb_stationary_sums(const qb_stationary_group &g, qb_place &at, int (&acc)[BN / 2]) {
-    bool first = threadIdx.x % 32 == 0;
-    int before = 0;
-    for (int step = 0; step < g.steps; step++) {
-        qb_barrier_wait(g.full + at.stage * 8, at.parity);
-        qb_wgmma_fence();
-        uint64_t a = qb_smem_descriptor<BK>(g.ring + at.stage * STAGE_BYTES);
+template <int BN, int BK, bool SIGNED>
+QB_DEVICE void qb_stationary_sums(const qb_stationary_group &g, qb_pipeline_state &at,
+                                  int (&acc)[BN / 2]) {
+    auto multiply = [&acc, &g](int step, uint32_t data) {
+        uint64_t a = qb_smem_descriptor<BK>(data);
         uint64_t b = qb_smem_descriptor<BK>(g.weight + step * (BN * BK));
 #pragma unroll
         for (int k = 0; k < BK / 32; k++)
             qb_wgmma<BN, SIGNED>(acc, a + k * 2, b + k * 2, step > 0 || k > 0);
-        qb_wgmma_commit();
-        qb_wgmma_wait<1>();
-        if (first && step > 0) qb_barrier_arrive(g.free + before * 8);
-        before = at.stage;
-        at.next(g.stages);
-    }
-    qb_wgmma_wait<0>();
-    if (first) qb_barrier_arrive(g.free + before * 8);
+    };
+    qb_consume(
+        g.ring, at, g.steps, threadIdx.x % 32 == 0, [](int) {}, multiply);
 }
 
 template <int BN, int BK, int GROUPS, qb_cuda_epilogue EPILOGUE>
@@ -126,19 +110,19 @@ QB_DEVICE void qb_stationary_work(const qb_cuda_conv &p, const qb_cuda_conv_io &
     qb_constants<T::held ? BN / 64 : 1> held;
     if constexpr (T::held) qb_load_constants<typename T::E>(p, io, g.channel0, held);
     qb_barrier_wait(weight_ready, 0);
-    qb_place at = {0, 0};
+    qb_pipeline_state at = g.ring.consumer_start();
     int acc[BN / 2];
     for (int tile = g.tile; tile < g.tiles; tile += g.stride) {
         if (p.in_signed)
-            qb_stationary_sums<BN, BK, T::stage_bytes, true>(g, at, acc);
+            qb_stationary_sums<BN, BK, true>(g, at, acc);
         else
-            qb_stationary_sums<BN, BK, T::stage_bytes, false>(g, at, acc);
+            qb_stationary_sums<BN, BK, false>(g, at, acc);
         auto value = [&](int i, int block, int j) {
             return acc[(block * 8 + j / 2) * 4 + i * 2 + j % 2];
         };
         // the place of the result: rows of BN bytes, swizzled over 128 if they are as long
-        uint32_t result = g.ring + at.stage * T::stage_bytes + row * BN;
-        qb_barrier_wait(g.full + at.stage * 8, at.parity);
+        uint32_t result = g.ring.at(at) + row * BN;
+        g.ring.consumer_wait(at);
         auto slot_of = [&](int i, int block) {
             return result + i * (8 * BN) +
                    ((block * 4 + lane % 4) ^ (BN == 128 ? lane / 4 : 0)) * 16;
@@ -149,8 +133,8 @@ QB_DEVICE void qb_stationary_work(const qb_cuda_conv &p, const qb_cuda_conv_io &
                                                            value, read, store);
         qb_fence_shared();
         __syncwarp();
-        if (lane == 0) qb_barrier_arrive(g.free + at.stage * 8);
-        at.next(g.stages);
+        if (lane == 0) g.ring.consumer_release(at.index);
+        g.ring.advance(at);
     }
 }
 
@@ -167,25 +151,19 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     int steps = p.k_pad / BK, columns = p.n_pad / BN, channel0 = blockIdx.x % columns * BN;
     uint32_t weight = (qb_shared_address(memory) + 1023) & ~1023u;
     uint32_t rings = weight + steps * (BN * BK), ring_bytes = stages * T::stage_bytes;
-    uint32_t full = rings + GROUPS * ring_bytes, free = full + GROUPS * stages * 8;
-    uint32_t weight_ready = free + GROUPS * stages * 8;
+    uint32_t full = rings + GROUPS * ring_bytes, empty = full + GROUPS * stages * 8;
+    uint32_t weight_ready = empty + GROUPS * stages * 8;
     if (threadIdx.x == 0) {
-        for (int i = 0; i < GROUPS * stages; i++) {
-            qb_barrier_init(full + i * 8, 1);
-            qb_barrier_init(free + i * 8, 4);
-        }
+        qb_pipeline<>{rings, full, empty, T::stage_bytes, GROUPS * stages}.init(4);
         qb_barrier_init(weight_ready, 1);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        qb_fence_barrier_init();
         qb_barrier_expect(weight_ready, steps * (BN * BK));
         for (int i = 0; i < steps; i++)
             qb_tma_load_2d(weight + i * (BN * BK), &map_b, weight_ready, i * BK, channel0);
     }
-    __syncthreads();
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory"); // all before this kernel is done and visible
+    qb_begin_pipeline();
     bool copies = threadIdx.x >= T::workers;
-    int group = copies ? threadIdx.x % 128 / 32 : threadIdx.x / 128;
+    int group = copies ? threadIdx.x % QB_WARP_GROUP / 32 : threadIdx.x / QB_WARP_GROUP;
     int blocks = gridDim.x / columns;
     // groups of a block are far apart, so that what is left at the end is shared among the blocks
     qb_stationary_group g = {(int)blockIdx.x / columns + group * blocks,
@@ -193,18 +171,16 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
                              (p.rows + 63) / 64,
                              channel0,
                              steps,
-                             stages,
                              flat != 0,
                              weight,
-                             rings + group * ring_bytes,
-                             full + group * stages * 8,
-                             free + group * stages * 8};
+                             {rings + group * ring_bytes, full + group * stages * 8,
+                              empty + group * stages * 8, T::stage_bytes, stages}};
     if (copies) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(T::copying_registers));
+        qb_warp_group_reg_dealloc<T::copying_registers>();
         if (group < GROUPS && threadIdx.x % 32 == 0)
             qb_stationary_copy<BN, BK, GROUPS, EPILOGUE>(&map_a, &map_r, &map_o, p, g);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(T::working_registers));
+        qb_warp_group_reg_alloc<T::working_registers>();
         qb_stationary_work<BN, BK, GROUPS, EPILOGUE>(p, io, g, weight_ready);
     }
 }
