@@ -1,8 +1,10 @@
 /* The constants of an engine: where they lie, packed for their kernels on the host and on the
  * device. */
+#include <pthread.h>
 #include <string.h>
 
 #include "engine/device_internal.h"
+#include "kernels/workers.h"
 
 /* ---- on the device --------------------------------------------------------------------------- */
 
@@ -24,14 +26,37 @@ static size_t place_constants(qb_engine *e) {
     return total;
 }
 
+typedef struct packing {
+    qb_ctx *cx;
+    const qb_engine *engine;
+    char *block;
+    pthread_mutex_t lock; /* of the context: the first error is its */
+} packing;
+
+static void pack_step(int64_t task, void *argument) {
+    packing *p = argument;
+    const qb_step *step = &p->engine->steps[task];
+    qb_ctx cx;
+    if (!is_on_device(step) || !step->kernel->pack || step->shared) return;
+    qb_ctx_child(p->cx, &cx);
+    if (step->kernel->pack(&cx, step->kernel, step->constants, p->block + step->packed_offset) ==
+        QB_OK)
+        return;
+    qb_wrap(&cx, "packing the constants of '%s' for %s", step->name, step->tactic);
+    pthread_mutex_lock(&p->lock);
+    qb_ctx_take(p->cx, &cx);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* A step a task: most of a build whose kernels' times are known is packing. */
+#define PACKED_ALONE ((size_t)4 << 20) /* bytes: threads take longer to come and go */
 static qb_status pack_into(qb_ctx *cx, const qb_engine *e, char *block) {
-    for (int32_t s = 0; s < e->n_steps; s++) {
-        const qb_step *step = &e->steps[s];
-        if (!is_on_device(step) || !step->kernel->pack || step->shared) continue;
-        QB_TRY_WRAP(
-            cx, step->kernel->pack(cx, step->kernel, step->constants, block + step->packed_offset),
-            "packing the constants of '%s' for %s", step->name, step->tactic);
-    }
+    packing p = {cx, e, block, PTHREAD_MUTEX_INITIALIZER};
+    qb_workers *workers;
+    QB_TRY(qb_workers_create(cx, e->on.constants > PACKED_ALONE ? qb_threads(cx) : 1, &workers));
+    qb_workers_run(workers, e->n_steps, pack_step, &p);
+    qb_workers_free(workers);
+    QB_TRY(cx->code);
     for (int32_t i = 0; i < e->n_buffers; i++) {
         const qb_buffer *buffer = &e->buffers[i];
         if (buffer->kind == QB_BUFFER_DEVICE_CONSTANT && buffer->bytes > 0 && !buffer->shared)
