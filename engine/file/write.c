@@ -198,8 +198,6 @@ typedef struct section {
     size_t size;
 } section;
 
-static uint64_t aligned(uint64_t offset, uint64_t to) { return (offset + to - 1) / to * to; }
-
 static void fill_header(const qb_engine *e, uint32_t flags, size_t hole_bytes,
                         const section *sections, qb_file_header *h) {
     const qb_plans_need need = qb_engine_need(e);
@@ -216,7 +214,7 @@ static void fill_header(const qb_engine *e, uint32_t flags, size_t hole_bytes,
     for (int i = 0; i < QB_FILE_SECTIONS; i++) {
         qb_file_entry *entry = &h->section[i];
         memcpy(entry->name, qb_file_names[i], sizeof entry->name);
-        entry->offset = aligned(end, QB_FILE_UNIT(i));
+        entry->offset = (end + QB_FILE_UNIT(i) - 1) / QB_FILE_UNIT(i) * QB_FILE_UNIT(i);
         entry->size = sections[i].size;
         entry->hash = qb_hash_bytes(sections[i].data, sections[i].size);
         end = entry->offset + entry->size;
@@ -251,11 +249,6 @@ static qb_status check_supported(qb_ctx *cx, const qb_engine *engine, bool compa
                        "model",
                        path);
     return QB_OK;
-}
-
-static uint32_t compatible_of(const qb_engine_origin *origin) {
-    return (origin->version_compatible ? QB_FILE_VERSION_COMPATIBLE : 0) |
-           (origin->hardware_compatible ? QB_FILE_HARDWARE_COMPATIBLE : 0);
 }
 
 /* The host's packed constants, then the device's; `own` is new memory where these must be one. */
@@ -293,7 +286,8 @@ qb_status qb_engine_file_sign(qb_ctx *cx, const char *key, const char *path) {
 
 qb_status qb_engine_save(qb_ctx *cx, const qb_engine *engine, const qb_engine_origin *origin,
                          const char *path) {
-    const uint32_t compatible = compatible_of(origin);
+    const uint32_t compatible = (origin->version_compatible ? QB_FILE_VERSION_COMPATIBLE : 0) |
+                                (origin->hardware_compatible ? QB_FILE_HARDWARE_COMPATIBLE : 0);
     qb_status status = QB_OK;
     qb_strbuf tags = {0}, steps = {0}, plan = {0}, compiled = {0};
     graph_bytes stored = {0};

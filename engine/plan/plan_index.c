@@ -9,7 +9,6 @@
 enum { ENTRY_ROW, ENTRY_FUSES };
 
 static int32_t row_of(int32_t slot) { return (slot - 1) / 2; }
-static bool is_fuses(int32_t slot) { return (slot - 1) % 2 == ENTRY_FUSES; }
 
 static size_t hash_text(const char *text) {
     const qb_hash hash = qb_hash_bytes(text, strlen(text));
@@ -41,7 +40,7 @@ static bool same_copy(const qb_plan_row *row, const qb_plan_row *like) {
 
 static bool is_same(const qb_plan_table *table, int32_t slot, bool fuses, const qb_plan_row *like) {
     const qb_plan_row *row = &table->rows[row_of(slot)];
-    if (is_fuses(slot) != fuses) return false;
+    if (((slot - 1) % 2 == ENTRY_FUSES) != fuses) return false;
     if (fuses) return strcmp(row->fuses, like->fuses) == 0;
     if (like->is_copy) return same_copy(row, like);
     return !row->is_copy && strcmp(row->value, like->value) == 0;

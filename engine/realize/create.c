@@ -7,16 +7,13 @@
 #include "engine/timings.h"
 #include "kernels/sources.h"
 
-static bool has_weights(qb_kind kind) {
-    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE || kind == QB_KIND_MATMUL;
-}
-
 /* oneDNN's threads are OpenMP's, which spin for milliseconds after each loop and so take their
  * processors from the engine's workers. Beside kernels that use those, its light steps stay on the
  * caller's thread. */
 static int threads_for(const qb_lowering *b, const qb_tactic *tactic) {
     bool beside_workers = strcmp(b->backends.name[0], "cpu") == 0;
-    bool light = !has_weights(tactic->kind);
+    bool light = tactic->kind != QB_KIND_CONV && tactic->kind != QB_KIND_CONV_TRANSPOSE &&
+                 tactic->kind != QB_KIND_MATMUL;
     if (tactic->device_memory) return 1;
     return beside_workers && light && strcmp(tactic->backend, "dnnl") == 0 ? 1 : b->spec->threads;
 }

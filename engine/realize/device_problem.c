@@ -81,16 +81,12 @@ qb_desc qb_device_value(const qb_lowering *b, int32_t value, qb_layout layout) {
     return b->value[value].is_f16 ? as_f16(desc) : qb_device_float(b, value, desc);
 }
 
-static bool is_constant(const qb_lowering *b, const qb_group *group, int32_t i) {
-    return group->in[i] >= 0 && b->graph->values[group->in[i]].data;
-}
-
 void qb_device_problem(const qb_lowering *b, const qb_group *group, bool f16, qb_desc *in,
                        qb_problem *problem, bool *constant) {
     problem->tf32 = b->spec->tf32;
     problem->out = f16 ? as_f16(problem->out) : qb_device_float(b, group->out, problem->out);
     for (int32_t i = 0; i < problem->n_in; i++) {
-        constant[i] = is_constant(b, group, i);
+        constant[i] = group->in[i] >= 0 && b->graph->values[group->in[i]].data;
         if (!constant[i]) in[i] = f16 ? as_f16(in[i]) : qb_device_float(b, group->in[i], in[i]);
     }
 }

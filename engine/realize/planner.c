@@ -12,10 +12,6 @@
 
 size_t qb_plan_padded(size_t bytes) { return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
-static bool is_placed(const qb_buffer *buffer, qb_buffer_kind kind) {
-    return buffer->kind == kind && buffer->bytes > 0 && buffer->first <= buffer->last;
-}
-
 static int by_address(const qb_buffer *x, const qb_buffer *y) { return x < y ? -1 : x > y; }
 
 static int by_size(const void *a, const void *b) {
@@ -144,7 +140,8 @@ qb_status qb_plan_memory(qb_ctx *cx, qb_buffer_kind kind, qb_buffer *buffers, in
         goto out;
     }
     for (int32_t i = 0; i < n; i++)
-        if (is_placed(&buffers[i], kind)) p.order[p.n++] = &buffers[i];
+        if (buffers[i].kind == kind && buffers[i].bytes > 0 && buffers[i].first <= buffers[i].last)
+            p.order[p.n++] = &buffers[i];
     *lower_bound = most_alive((const qb_buffer *const *)p.order, p.n, change, n_steps);
     if (p.n > SEARCH_MOST) {
         qsort(p.order, (size_t)p.n, sizeof *p.order, by_start);

@@ -15,10 +15,6 @@ typedef struct realizing {
     bool *used; /* [n_rows] as it was read */
 } realizing;
 
-static int32_t row_of(qb_lowering *b, const char *value) {
-    return qb_plan_find(((const realizing *)b->state)->table, value);
-}
-
 static qb_status open_device(qb_lowering *b) {
     (void)b; /* the caller knows what was compiled */
     return QB_OK;
@@ -149,7 +145,8 @@ static qb_status choose(qb_lowering *b, const qb_selection *s, qb_kernel **out) 
 static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step *step) {
     realizing *r = b->state;
     const qb_plan_row made = qb_lower_row(b, value, is_copy, step);
-    const int32_t found = is_copy ? qb_plan_find_copy(r->table, &made) : row_of(b, value);
+    const int32_t found =
+        is_copy ? qb_plan_find_copy(r->table, &made) : qb_plan_find(r->table, value);
     if (found < 0 && is_copy) return qb_plan_add(b->cx, r->plan, r->table, &made, &step->row);
     if (found < 0) return qb_fail(b->cx, QB_STATUS_MISMATCH, "the plan has no row for '%s'", value);
     const qb_plan_row *row = &r->table->rows[found];

@@ -20,16 +20,13 @@ static void *address_of(const qb_context *c, int32_t stored) {
     return NULL;
 }
 
-static bool is_external(const qb_buffer *buffer) {
-    return buffer->kind == QB_BUFFER_INPUT || buffer->kind == QB_BUFFER_OUTPUT;
-}
-
 static void bind_slot(qb_context *c, int32_t stored, const void **slot) {
     *slot = NULL; /* another plan's tensor may be there */
     if (stored < 0) return;
     int32_t buffer = c->engine->layouts[stored].buffer;
     *slot = address_of(c, stored);
-    if (is_external(&c->engine->buffers[buffer]))
+    const qb_buffer_kind kind = c->engine->buffers[buffer].kind;
+    if (kind == QB_BUFFER_INPUT || kind == QB_BUFFER_OUTPUT)
         c->patches[c->n_patches++] = (qb_patch){slot, buffer};
 }
 

@@ -370,11 +370,6 @@ qb_status qb_device_run_once(qb_ctx *cx, qb_context *c, double *seconds, qb_prof
     return c->engine->device->sync(cx, c->device->stream);
 }
 
-static int phase_of(const qb_engine *e, const segment *g) {
-    const qb_step *step = &e->steps[g->first];
-    return !touches_caller(e, step) ? 1 : step->kind == QB_STEP_UPLOAD ? 0 : 2;
-}
-
 /* All of a run with a mark before each phase and behind the last. */
 static qb_status start_marked(qb_ctx *cx, qb_context *c, bool transfers) {
     qb_device_run *run = c->device;
@@ -383,7 +378,10 @@ static qb_status start_marked(qb_ctx *cx, qb_context *c, bool transfers) {
     QB_TRY(device->event.record(cx, run->mark[0], run->stream));
     for (int32_t i = 0; i < run->now->n_segments; i++) {
         const segment *g = &run->now->segment[i];
-        const int phase = phase_of(c->engine, g);
+        const qb_step *first = &c->engine->steps[g->first];
+        const int phase = !touches_caller(c->engine, first) ? 1
+                          : first->kind == QB_STEP_UPLOAD   ? 0
+                                                            : 2;
         while (at < phase) QB_TRY(device->event.record(cx, run->mark[++at], run->stream));
         if (g->graph[MARK_NONE])
             QB_TRY(device->graph_launch(cx, g->graph[MARK_NONE], run->stream));

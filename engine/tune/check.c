@@ -325,11 +325,6 @@ static double cost_of(const qb_kernel *k) {
     return 3e5 + 15 * elements + 0.05 * qb_problem_flops(p);
 }
 
-/* Less than a tenth of what a build takes: packing, and making kernels. */
-static double budget_of(const qb_engine *e) {
-    return 0.06 * (5 * (double)qb_engine_weights(e) + 5e5 * e->n_steps);
-}
-
 static int by_kernel(const void *a, const void *b) {
     const candidate *x = a, *y = b;
     if (x->kernel != y->kernel) return x->kernel < y->kernel ? -1 : 1;
@@ -408,7 +403,8 @@ static qb_status check_all(check *c) {
     candidate *list = qb_alloc(c->cx, (size_t)c->engine->n_steps, sizeof *list);
     if (!list) return c->cx->code;
     const size_t n = list_kernels(c->engine, list);
-    choose(list, n, budget_of(c->engine));
+    /* less than a tenth of what a build takes: packing, and making kernels */
+    choose(list, n, 0.06 * (5 * (double)qb_engine_weights(c->engine) + 5e5 * c->engine->n_steps));
     const qb_status status = check_list(c, list, n, NULL);
     qb_free(list);
     return status;

@@ -149,13 +149,6 @@ static qb_status parse_compiled(qb_ctx *cx, qb_timings *t, const char *name, int
     return qb_compiled_add(cx, t->compiled, key, rest, strlen(rest));
 }
 
-static qb_status parse_line(qb_ctx *cx, qb_timings *t, const char *name, int32_t number,
-                            char *line) {
-    if (strncmp(line, COMPILED, strlen(COMPILED)) == 0)
-        return parse_compiled(cx, t, name, number, line + strlen(COMPILED));
-    return parse_entry(cx, t, name, number, line);
-}
-
 static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) {
     qb_strbuf others = {0};
     qb_status status = QB_OK;
@@ -178,7 +171,9 @@ static qb_status parse(qb_ctx *cx, qb_timings *t, const char *name, char *text) 
             qb_strbuf_add(&others, line);
             qb_strbuf_add(&others, "\n");
         } else if (!section) {
-            QB_GO(parse_line(cx, t, name, number, line));
+            QB_GO(strncmp(line, COMPILED, strlen(COMPILED)) == 0
+                      ? parse_compiled(cx, t, name, number, line + strlen(COMPILED))
+                      : parse_entry(cx, t, name, number, line));
         }
     }
     if (others.failed) QB_GO(qb_fail(cx, QB_STATUS_NOMEM, "%s: out of memory", name));
