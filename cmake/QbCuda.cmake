@@ -61,17 +61,32 @@ list(REMOVE_ITEM qb_cuda_device ${qb_cuda_hopper})
 set(qb_cuda_tiles ${CMAKE_SOURCE_DIR}/kernels/cuda/conv/tiles.def)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${qb_cuda_tiles})
 file(STRINGS ${qb_cuda_tiles} rows REGEX "^QB_CUDA_TILE")
-foreach(row IN LISTS rows)
+# qb_cuda_tile(ROW ARCHITECTURE SOURCE): the source of a row, written, and what it is compiled for.
+function(qb_cuda_tile row architecture source)
   set(n "([0-9]+), ")
   if(NOT row MATCHES "^QB_CUDA_TILE\\((90a|PORTABLE), ([a-z_]+), ([a-z0-9]+), ${n}${n}${n}")
-    message(FATAL_ERROR "${qb_cuda_tiles}: expected an architecture, a kernel, a type and three "
-      "sizes first, got '${row}'")
+    message(FATAL_ERROR "tiles.def: expected an architecture, a kernel, a type and three sizes "
+      "first, got '${row}'")
   endif()
-  set(source ${CMAKE_BINARY_DIR}/generated/cuda/conv_${CMAKE_MATCH_3}_${CMAKE_MATCH_2})
-  string(APPEND source "_${CMAKE_MATCH_4}x${CMAKE_MATCH_5}x${CMAKE_MATCH_6}.cu")
-  file(CONFIGURE OUTPUT ${source}
+  set(file ${CMAKE_BINARY_DIR}/generated/cuda/conv_${CMAKE_MATCH_3}_${CMAKE_MATCH_2})
+  string(APPEND file "_${CMAKE_MATCH_4}x${CMAKE_MATCH_5}x${CMAKE_MATCH_6}.cu")
+  file(CONFIGURE OUTPUT ${file}
     CONTENT "#include \"kernels/cuda/conv/conv_${CMAKE_MATCH_2}.cuh\"\n\n${row}\n" @ONLY)
-  if(CMAKE_MATCH_1 STREQUAL "90a")
+  set(${architecture} ${CMAKE_MATCH_1} PARENT_SCOPE)
+  set(${source} ${file} PARENT_SCOPE)
+endfunction()
+# qb_cuda_target(TARGET): how device code is compiled.
+function(qb_cuda_target target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_STANDARD 17)
+  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
+  # -fmad=false: the same rule as -ffp-contract=off on the host. A spill is an error of ours.
+  target_compile_options(${target} PRIVATE -fmad=false --expt-relaxed-constexpr
+    -Xptxas=-warn-spills,-warn-lmem-usage -Xcompiler=-fno-exceptions,-fno-rtti
+    $<$<BOOL:${QB_WERROR}>:-Werror=all-warnings>)
+endfunction()
+foreach(row IN LISTS rows)
+  qb_cuda_tile("${row}" architecture source)
+  if(architecture STREQUAL "90a")
     list(APPEND qb_cuda_hopper ${source})
   else()
     list(APPEND qb_cuda_device ${source})
@@ -87,12 +102,7 @@ if(qb_cuda_wgmma_architectures)
     CUDA_ARCHITECTURES ${qb_cuda_wgmma_architectures})
 endif()
 foreach(target IN LISTS qb_cuda_parts)
-  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON CUDA_STANDARD 17)
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
-  # -fmad=false: the same rule as -ffp-contract=off on the host. A spill is an error of ours.
-  target_compile_options(${target} PRIVATE -fmad=false --expt-relaxed-constexpr
-    -Xptxas=-warn-spills,-warn-lmem-usage -Xcompiler=-fno-exceptions,-fno-rtti
-    $<$<BOOL:${QB_WERROR}>:-Werror=all-warnings>)
+  qb_cuda_target(${target})
 endforeach()
 
 file(GLOB_RECURSE qb_cuda_host CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/cuda/*.c)

@@ -33,9 +33,23 @@ qb_newcomer(eval/metrics.def "QB_METRIC(max_error)" "QB_METRIC(newcomer)"
   eval/metrics/newcomer.c eval/metrics.c)
 qb_newcomer(reports/figures.def "QB_FIGURE(latency)" "QB_FIGURE(newcomer)"
   reports/figures/newcomer.c reports/figures.c)
+if(QB_HAVE_CUDA) # a tile: its file is a header, and its row the source that includes it
+  set(newcomer_tile "QB_CUDA_TILE(PORTABLE, newcomer, s8, 32, 64, 64, 1, COOPERATIVE, PLAIN, EXACT, NONE)")
+  file(STRINGS ${qb_cuda_tiles} rows REGEX "^QB_CUDA_TILE")
+  list(POP_BACK rows last)
+  qb_newcomer(kernels/cuda/conv/tiles.def "${last}" "${newcomer_tile}"
+    kernels/cuda/conv/conv_newcomer.cuh kernels/cuda/conv/tactic_conv.c)
+  qb_cuda_tile("${newcomer_tile}" architecture source)
+  add_library(newcomer_tile OBJECT ${source})
+  qb_cuda_target(newcomer_tile)
+  target_include_directories(newcomer_tile BEFORE PRIVATE ${newcomer_lists} newcomer)
+  set_target_properties(newcomer_tile PROPERTIES CUDA_ARCHITECTURES "${QB_CUDA_ARCHITECTURES}")
+  list(APPEND newcomer_sources gpu/conv_case.c $<TARGET_OBJECTS:newcomer_tile>)
+endif()
 
 add_executable(test_newcomer newcomer/test_newcomer.c ${newcomer_sources})
 target_include_directories(test_newcomer BEFORE PRIVATE ${newcomer_lists})
+target_include_directories(test_newcomer PRIVATE gpu)
 target_link_libraries(test_newcomer PRIVATE help_unit_graph qb_test qb_cli)
 add_test(NAME newcomer COMMAND test_newcomer)
 qb_test_properties(newcomer ${CMAKE_CURRENT_SOURCE_DIR}/newcomer/test_newcomer.c unit)

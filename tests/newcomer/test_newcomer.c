@@ -1,6 +1,6 @@
 /* What a newcomer adds by one row and one file works from end to end: an operator, a pass, a
- * kernel, a calibrator, a data format, a metric and a figure, in the program's own lists with a row
- * more each (see newcomer.cmake). docs/newcomer.md tells the same story. */
+ * kernel, a tile on a GPU, a calibrator, a data format, a metric and a figure, in the program's own
+ * lists with a row more each (see newcomer.cmake). docs/newcomer.md tells the same story. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +13,9 @@
 #include "eval/eval.h"
 #include "graph/passes.h"
 #include "reports/report.h"
+#ifdef QB_HAVE_CUDA
+#include "conv_case.h"
+#endif
 
 enum { WIDTH = 7, SAMPLES = 40, CLASSES = 3 };
 
@@ -100,6 +103,36 @@ static void a_kernel_is_chosen_and_computes(void **state) {
     maker_release(&m);
 }
 
+#ifdef QB_HAVE_CUDA
+static void a_tile_is_a_tactic_and_computes(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_rng rng;
+    conv_case c;
+    qb_problem problem;
+    qb_desc in[4];
+    qb_cuda_device device;
+    const qb_tactic *tile = qb_tactic_find("cuda.conv_s8.newcomer_nhwc_32x64x64");
+    assert_non_null(tile);
+    qb_ctx_init(&cx);
+    qb_rng_seed(&rng, 7);
+    const conv_spec spec = conv_spec_plain(2, 48, 9, 80, 3, 2);
+    assert_ok(&cx, conv_case_init(&cx, &c, &spec, &rng));
+    conv_case_on_device(&c, &problem, in);
+    assert_true(tile->supports(&problem, c.constant));
+    if (qb_cuda_open(&cx, 0, &device) == QB_OK) {
+        char *got = qb_alloc(&cx, (size_t)c.n_out, 1);
+        assert_non_null(got);
+        assert_ok(&cx, conv_case_run(&cx, &c, tile, got));
+        assert_memory_equal(got, c.expected, (size_t)c.n_out);
+        qb_free(got);
+    } else {
+        print_message("the tile does not run: %s\n", cx.message);
+    }
+    conv_case_release(&c);
+}
+#endif
+
 static void a_format_is_found_by_its_files(void **state) {
     (void)state;
     qb_ctx cx;
@@ -162,6 +195,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(an_operator_is_read_and_computed),
     cmocka_unit_test(a_pass_runs_and_can_be_left_out),
     cmocka_unit_test(a_kernel_is_chosen_and_computes),
+#ifdef QB_HAVE_CUDA
+    cmocka_unit_test(a_tile_is_a_tactic_and_computes),
+#endif
     cmocka_unit_test(a_format_is_found_by_its_files),
     cmocka_unit_test(the_commands_know_them_all),
 };

@@ -152,8 +152,11 @@ typedef struct qb_cuda_conv_call {
 typedef int qb_cuda_conv_run(const qb_cuda_conv_call *call);
 
 qb_cuda_conv_run qb_cuda_conv_depthwise, qb_cuda_conv_stem, qb_cuda_conv_stem_wgmma;
+/* Whether a tile takes a problem that is lowered to its sizes and epilogues. */
+typedef bool qb_cuda_conv_fits(const qb_cuda_conv *conv);
 #define QB_CUDA_TILE(ARCHITECTURE, KERNEL, TYPE, M, N, K, ...)                                     \
-    qb_cuda_conv_run qb_cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K;
+    qb_cuda_conv_run qb_cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K;                             \
+    qb_cuda_conv_fits qb_cuda_fits_##TYPE##_##KERNEL##_##M##x##N##x##K;
 #include "kernels/cuda/conv/tiles.def"
 #undef QB_CUDA_TILE
 

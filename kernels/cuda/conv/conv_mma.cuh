@@ -244,6 +244,10 @@ static __global__ void __launch_bounds__(T::threads, (blocks_of<T, EPILOGUE>()))
     qb_epilogue<E, T::mt * 2, 1, T::threads>(p, io, channel, row_of, value, memory);
 }
 
+template <int M, int N, int K, int GROUPS> static bool qb_tile_fits(const qb_cuda_conv *p) {
+    return (void)p, true;
+}
+
 template <int M, int N, int K, int GROUPS, bool COOPERATIVE, qb_cuda_epilogue EPILOGUE>
 static int qb_launch_tile(const qb_cuda_conv_call *call) {
     typedef tile<M, N, K, GROUPS, qb_epilogue_of<EPILOGUE>::f16 ? 2 : 1> T;

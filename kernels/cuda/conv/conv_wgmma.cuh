@@ -196,6 +196,10 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     }
 }
 
+template <int M, int N, int K, int GROUPS> static bool qb_tile_fits(const qb_cuda_conv *p) {
+    return qb_im2col_fits(p);
+}
+
 template <int BM, int BN, int BK, int GROUPS, bool SHARE, qb_cuda_epilogue EPILOGUE>
 static int qb_launch_tile(const qb_cuda_conv_call *call) {
     typedef qb_wgmma_tile<BM, BN, BK, GROUPS, SHARE, EPILOGUE> T;

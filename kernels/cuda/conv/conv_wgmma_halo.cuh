@@ -210,6 +210,11 @@ static __global__ void __launch_bounds__(384, 1)
     }
 }
 
+template <int M, int N, int K, int GROUPS> static bool qb_tile_fits(const qb_cuda_conv *p) {
+    qb_cuda_halo halo;
+    return qb_cuda_halo_of(p, N, M, &halo);
+}
+
 template <int M, int BN, int K, int GROUPS, bool COOPERATIVE, qb_cuda_epilogue EPILOGUE>
 static int qb_launch_tile(const qb_cuda_conv_call *call) {
     constexpr int CHUNKS = M / 64;

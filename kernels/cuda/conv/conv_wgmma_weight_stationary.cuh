@@ -185,6 +185,11 @@ static __global__ void __launch_bounds__(GROUPS * 128 + 128, 1)
     }
 }
 
+template <int M, int N, int K, int GROUPS> static bool qb_tile_fits(const qb_cuda_conv *p) {
+    return p->group == 1 && p->kernel_h * p->kernel_w == 1 && qb_im2col_fits(p) &&
+           qb_cuda_stationary_stages(p, N, K, GROUPS) >= QB_CUDA_STATIONARY_LEAST;
+}
+
 template <int M, int BN, int BK, int GROUPS, bool COOPERATIVE, qb_cuda_epilogue EPILOGUE>
 static int qb_launch_tile(const qb_cuda_conv_call *call) {
     static_assert(M == 64 && !COOPERATIVE, "its row in tiles.def");

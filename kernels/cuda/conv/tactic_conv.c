@@ -13,8 +13,7 @@
 #define MAX_SPLITS 32
 #define STEPS_PER_SPLIT 2 /* at least, of 64 bytes of K */
 
-typedef struct conv_algorithm conv_algorithm;
-struct conv_algorithm {
+typedef struct conv_algorithm {
     qb_cuda_packing packing;
     int32_t m, n, k, groups; /* see tiles.def */
     qb_cuda_need need;       /* of the device */
@@ -24,9 +23,9 @@ struct conv_algorithm {
     bool f16;                /* data */
     bool splitk;             /* only where the grid would not
                                 fill the device */
-    bool (*fits)(const conv_algorithm *a, const qb_cuda_conv *conv); /* NULL: whatever is lowered */
-    qb_cuda_conv_run *run;                                           /* NULL: not in this program */
-};
+    qb_cuda_conv_fits *fits; /* NULL: whatever is lowered */
+    qb_cuda_conv_run *run;   /* NULL: not in this program */
+} conv_algorithm;
 
 typedef struct conv_state {
     const conv_algorithm *algorithm;
@@ -35,41 +34,9 @@ typedef struct conv_state {
     int32_t multiprocessors;
 } conv_state;
 
-static bool in_byte(int64_t low, int64_t high) { return low >= INT8_MIN && high <= INT8_MAX; }
-
-/* What the copy engine's im2col addresses can express. */
-static bool fits_wgmma(const conv_algorithm *a, const qb_cuda_conv *c) {
-    (void)a;
-    int64_t upper_w = (int64_t)(c->out_w - 1) * c->stride_w - c->pad_w + 1 - c->in_w;
-    int64_t upper_h = (int64_t)(c->out_h - 1) * c->stride_h - c->pad_h + 1 - c->in_h;
-    return c->stride_w <= 8 && c->stride_h <= 8 && in_byte(-c->pad_w, upper_w) &&
-           in_byte(-c->pad_h, upper_h) && in_byte(upper_w, -c->pad_w) &&
-           in_byte(upper_h, -c->pad_h) && (c->kernel_w - 1) * c->dilation_w <= UINT8_MAX &&
-           (c->kernel_h - 1) * c->dilation_h <= UINT8_MAX;
-}
-
-static bool fits_wgmma_weight_stationary(const conv_algorithm *a, const qb_cuda_conv *c) {
-    return c->group == 1 && c->kernel_h * c->kernel_w == 1 && fits_wgmma(a, c) &&
-           qb_cuda_stationary_stages(c, a->n, a->k, a->groups) >= QB_CUDA_STATIONARY_LEAST;
-}
-
-static bool fits_wgmma_halo(const conv_algorithm *a, const qb_cuda_conv *c) {
-    qb_cuda_halo halo;
-    return qb_cuda_halo_of(c, a->n, a->m, &halo);
-}
-
-static bool fits_mma(const conv_algorithm *a, const qb_cuda_conv *c) {
-    return (void)a, (void)c, true;
-}
-
 bool qb_cuda_stem_fits(const qb_cuda_conv *c) {
     return c->kernel_w <= 8 && (c->stride_w == 1 || c->stride_w == 2 || c->stride_w == 4) &&
            c->in_total == c->in_c && QB_CUDA_STEM_SHARED(c) <= QB_CUDA_STEM_SHARED_MOST;
-}
-
-static bool fits_stem_wgmma(const conv_algorithm *a, const qb_cuda_conv *c) {
-    (void)a;
-    return qb_cuda_stem_fits(c);
 }
 
 static bool lower(const conv_algorithm *a, const qb_problem *problem, const bool *constant,
@@ -86,7 +53,7 @@ static bool lower(const conv_algorithm *a, const qb_problem *problem, const bool
     /* a narrower tile does the same with less waste */
     if (a->n > 64 && conv->out_c <= a->n / 2) return false;
     if (a->k > 64 && qb_cuda_conv_span(conv) <= 64 && !a->f16) return false;
-    return !a->fits || a->fits(a, conv);
+    return !a->fits || a->fits(conv);
 }
 
 /* Doubling the blocks until they fill the device, as long as each has some of K. */
@@ -212,7 +179,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
          "conv_" #TYPE "." #KERNEL "_nhwc_" #M "x" #N "x" #K #SUFFIX, EXACTNESS,                   \
          .packing = QB_CUDA_PACKING_TENSOR, .m = M, .n = N, .k = K, .groups = GROUPS,              \
          .need = NEED_##ARCHITECTURE(M, N, K), .epilogues = QB_EPILOGUES_##EPILOGUES,              \
-         .smooth = SMOOTH, .splitk = SPLITK, .f16 = IS_F16_##TYPE, .fits = fits_##KERNEL,          \
+         .smooth = SMOOTH, .splitk = SPLITK, .f16 = IS_F16_##TYPE,                                 \
+         .fits = RUN_##ARCHITECTURE(qb_cuda_fits_##TYPE##_##KERNEL##_##M##x##N##x##K),             \
          .run = RUN_##ARCHITECTURE(qb_cuda_conv_##TYPE##_##KERNEL##_##M##x##N##x##K))
 #define QB_CUDA_TILE(ARCHITECTURE, KERNEL, TYPE, M, N, K, GROUPS, SCHEDULE, EPILOGUES, CONV,       \
                      MATMUL)                                                                       \
@@ -227,7 +195,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
     .epilogues = QB_EPILOGUES_STEM, .run = qb_cuda_conv_stem
 #define STEM_WGMMA(SMOOTH)                                                                         \
     .packing = QB_CUDA_PACKING_STEM_FILLED, .smooth = SMOOTH, .m = 1, .n = 64, .k = 1,             \
-    .epilogues = QB_EPILOGUES_STEM_WGMMA, .fits = fits_stem_wgmma,                                 \
+    .epilogues = QB_EPILOGUES_STEM_WGMMA, .fits = qb_cuda_stem_fits,                               \
     .need = {.wgmma = true, .shared_bytes = QB_CUDA_STEM_SHARED_MOST},                             \
     .run = RUN_90a(qb_cuda_conv_stem_wgmma)
 

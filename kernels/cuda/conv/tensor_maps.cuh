@@ -37,6 +37,18 @@ static int qb_map_matrix(const qb_cuda_tensor_maps *maps, CUtensorMap *map, cons
                                           CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
+static bool qb_in_byte(int64_t low, int64_t high) { return low >= INT8_MIN && high <= INT8_MAX; }
+
+// Can the copy engine's im2col addresses express the window?
+static bool qb_im2col_fits(const qb_cuda_conv *p) {
+    int64_t upper_w = (int64_t)(p->out_w - 1) * p->stride_w - p->pad_w + 1 - p->in_w;
+    int64_t upper_h = (int64_t)(p->out_h - 1) * p->stride_h - p->pad_h + 1 - p->in_h;
+    return p->stride_w <= 8 && p->stride_h <= 8 && qb_in_byte(-p->pad_w, upper_w) &&
+           qb_in_byte(-p->pad_h, upper_h) && qb_in_byte(upper_w, -p->pad_w) &&
+           qb_in_byte(upper_h, -p->pad_h) && (p->kernel_w - 1) * p->dilation_w <= UINT8_MAX &&
+           (p->kernel_h - 1) * p->dilation_h <= UINT8_MAX;
+}
+
 // The data as im2col columns of `rows` pixels x bk bytes of channels. The bounding box of base
 // pixels starts at -pad and holds out_w x out_h of them, a stride apart.
 static int qb_map_im2col(const qb_cuda_tensor_maps *maps, CUtensorMap *map, const qb_cuda_conv *p,
