@@ -109,6 +109,11 @@ qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
  * vanishes is as below. */
 qb_status qb_fuse_terms(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
+/* Concat(x[k:], x[:k]) along an axis becomes a Pad that wraps around, several of them one. For
+ * engines: other readers of ONNX take a Pad that removes and wraps another way. What vanishes is as
+ * below. */
+qb_status qb_fuse_rolls(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Attention written as MatMul, Softmax and MatMul, with what splits and joins heads around them,
  * becomes one Attention node wherever `accept` takes its problem (as qb_node_problem poses it). For
  * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.

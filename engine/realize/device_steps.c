@@ -51,6 +51,7 @@ qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem
 qb_status qb_device_fuse(qb_lowering *b) {
     int32_t n;
     if (!b->plans) QB_TRY(qb_fuse_terms(b->cx, b->graph, &n)); /* sizes of constants vary */
+    if (!b->plans) QB_TRY(qb_fuse_rolls(b->cx, b->graph, &n));
     QB_TRY(qb_fuse_attention(b->cx, b->graph, qb_device_takes, b, &n));
     if (n > 0) qb_debug(b->cx, "attention: %d times as one step", (int)n);
     b->packs_heads = true;

@@ -261,7 +261,53 @@ static void bias_and_mask_of_windows_become_one(void **state) {
     }
 }
 
+/* x[from:] or x[:to] along an axis. */
+static int32_t part(maker *m, const char *name, int32_t x, int64_t from, int64_t to, int64_t axis) {
+    char text[3][32];
+    const char *const what[] = {"from", "to", "axis"};
+    for (int i = 0; i < 3; i++) snprintf(text[i], sizeof text[i], "%s_%s", name, what[i]);
+    return NODE(m, "Slice", name, x, INTS(m, text[0], from), INTS(m, text[1], to),
+                INTS(m, text[2], axis));
+}
+
+static int32_t two_parts(maker *m, const char *name, int32_t first, int32_t second, int64_t axis) {
+    const int32_t y = NODE(m, "Concat", name, first, second);
+    set_int(m, "axis", axis);
+    return y;
+}
+
+/* Shifted along two dimensions; and what looks like it: parts that leave some out, parts in order,
+ * a part that others read. */
+static void shifted_windows_become_one_pad(void **state) {
+    (void)state;
+    maker m;
+    qb_graph *copy;
+    int32_t n = -1;
+    maker_init(&m, 73);
+    const int32_t x = make_input(&m, "x", DIMS(2, 6, 7, 4));
+    int32_t y = two_parts(&m, "y1", part(&m, "a", x, 2, 100, 1), part(&m, "b", x, 0, 2, 1), 1);
+    y = two_parts(&m, "y2", part(&m, "c", y, -3, 100, 2), part(&m, "d", y, 0, 4, 2), -2);
+    make_output(&m, NODE(&m, "Relu", "y", y));
+    make_output(&m, two_parts(&m, "gap", part(&m, "e", x, 3, 6, 1), part(&m, "f", x, 0, 2, 1), 1));
+    make_output(&m, two_parts(&m, "same", part(&m, "g", x, 0, 2, 1), part(&m, "h", x, 2, 6, 1), 1));
+    const int32_t shared = part(&m, "i", x, 0, 2, 1);
+    make_output(&m, two_parts(&m, "other", part(&m, "j", x, 2, 6, 1), shared, 1));
+    make_output(&m, NODE(&m, "Neg", "also", shared));
+    assert_ok(&m.cx, qb_graph_infer(&m.cx, m.graph));
+    assert_ok(&m.cx, qb_graph_clone(&m.cx, m.graph, &copy));
+    assert_ok(&m.cx, qb_fuse_rolls(&m.cx, copy, &n));
+    assert_int_equal(n, 2);
+    assert_ok(&m.cx, qb_graph_infer(&m.cx, copy));
+    assert_ok(&m.cx, qb_graph_verify(&m.cx, copy));
+    assert_int_equal(count_op(copy, "Pad"), 1);
+    assert_int_equal(count_op(copy, "Concat"), 3);
+    assert_same_results(&m, m.graph, copy, 0);
+    maker_replace(&m, copy);
+    maker_release(&m);
+}
+
 static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(shifted_windows_become_one_pad),
     cmocka_unit_test(parts_of_one_product_stay_packed),
     cmocka_unit_test(bias_and_mask_of_windows_become_one),
     cmocka_unit_test(heads_split_and_joined_vanish),
