@@ -206,6 +206,47 @@ static void scales_behind_a_view_move_to_the_product(void **state) {
     maker_release(&m);
 }
 
+/* As scales of layers are written; the term is scaled with the product. */
+static void scales_behind_a_term_move_to_the_product(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 31);
+    const int32_t x = make_input(&m, "x", DIMS(2, 4, 5)), w = make_random(&m, "w", DIMS(5, 3));
+    const int32_t product = NODE(&m, "MatMul", "product", x, w);
+    const int32_t sum = NODE(&m, "Add", "sum", make_random(&m, "t", DIMS(3)), product);
+    const int32_t y = NODE(&m, "Div", "y", sum, make_uniform(&m, "s", DIMS(1, 1, 3), 0.5, 1.5));
+    make_output(&m, NODE(&m, "Add", "z", y, make_input(&m, "r", DIMS(2, 4, 3))));
+    assert_int_equal(optimize(&m, "scale-before-shift", TOLERANCE), 1);
+    assert_string_equal(node_writing(&m, "y")->op->name, "Add");
+    assert_int_equal(optimize(&m, "fold-scale", TOLERANCE), 1);
+    assert_int_equal(count_op(m.graph, "Div"), 0);
+    assert_int_equal(optimize(&m, "scale-before-shift", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+/* A sum that others read, a term or a factor that varies along the rows, no product. */
+static void other_scales_behind_terms_stay(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 32);
+    const int32_t x = make_input(&m, "x", DIMS(4, 2, 5)), w = make_random(&m, "w", DIMS(5, 3));
+    const int32_t three = make_random(&m, "three", DIMS(3)),
+                  two = make_random(&m, "two", DIMS(2, 1));
+    const int32_t shared = NODE(&m, "Add", "shared", NODE(&m, "MatMul", "a", x, w), three);
+    make_output(&m, NODE(&m, "Mul", "a1", shared, three));
+    make_output(&m, NODE(&m, "Relu", "a2", shared));
+    make_output(&m, NODE(&m, "Mul", "b1", NODE(&m, "Add", "bs", NODE(&m, "MatMul", "b", x, w), two),
+                         three));
+    make_output(&m, NODE(&m, "Mul", "c1",
+                         NODE(&m, "Add", "cs", NODE(&m, "MatMul", "c", x, w), three), two));
+    make_output(
+        &m, NODE(&m, "Mul", "d1",
+                 NODE(&m, "Add", "ds", NODE(&m, "Relu", "d", x), make_random(&m, "five", DIMS(5))),
+                 make_random(&m, "other", DIMS(5))));
+    assert_int_equal(optimize(&m, "scale-before-shift", TOLERANCE), 0);
+    maker_release(&m);
+}
+
 /* Other channels behind the view, a view that others read, a constant that varies along the rows,
  * no product. */
 static void other_scales_behind_views_stay(void **state) {
@@ -594,6 +635,8 @@ int main(void) {
         cmocka_unit_test(constant_scales_move_into_weights),
         cmocka_unit_test(scales_that_do_not_fit_stay),
         cmocka_unit_test(scales_behind_a_view_move_to_the_product),
+        cmocka_unit_test(scales_behind_a_term_move_to_the_product),
+        cmocka_unit_test(other_scales_behind_terms_stay),
         cmocka_unit_test(other_scales_behind_views_stay),
         cmocka_unit_test(division_by_zero_stays_where_it_is),
         cmocka_unit_test(scales_and_shifts_of_channels_become_convolutions),
