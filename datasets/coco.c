@@ -1,5 +1,6 @@
 #include "datasets/coco.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@
 typedef struct raw_object {
     qb_coco_object object;
     int64_t image_id, category_id;
-    bool has_image, has_category, has_box, has_area, has_score;
+    bool has_image, has_category, has_box, has_area, has_score, has_visible;
+    qb_coco_objects *to; /* where its key points go */
 } raw_object;
 
 typedef struct loader {
@@ -52,6 +54,40 @@ static qb_status read_mask_place(qb_json_reader *r, size_t *out) {
     return QB_OK;
 }
 
+/* x, y, visibility of each point. An empty list is none. */
+static qb_status read_points(qb_json_reader *r, raw_object *o) {
+    qb_coco_objects *to = o->to;
+    const size_t from = to->n_values;
+    int32_t visible = 0;
+    bool more;
+    QB_TRY(qb_json_enter(r, QB_JSON_LIST));
+    for (;;) {
+        QB_TRY(qb_json_next(r, &more));
+        if (!more) break;
+        if (to->n_values - from == 3 * QB_COCO_POINTS_MAX)
+            return qb_json_fail(r, "keypoints: more than %d", QB_COCO_POINTS_MAX);
+        QB_TRY(qb_grow(r->cx, &to->point, &to->values_capacity, to->n_values + 1, sizeof(double)));
+        QB_TRY(qb_json_read_number(r, &to->point[to->n_values++]));
+        visible += (to->n_values - from) % 3 == 0 && to->point[to->n_values - 1] > 0;
+    }
+    const size_t n = to->n_values - from;
+    if (n % 3 != 0) return qb_json_fail(r, "keypoints: expected x, y and visibility of each");
+    o->object.points = n > 0 ? from + 1 : 0;
+    o->object.n_points = (int32_t)(n / 3);
+    if (!o->has_visible) o->object.n_visible = visible;
+    return QB_OK;
+}
+
+static qb_status read_visible(qb_json_reader *r, raw_object *o) {
+    int64_t n;
+    QB_TRY(qb_json_read_integer(r, &n));
+    if (n < 0 || n > QB_COCO_POINTS_MAX)
+        return qb_json_fail(r, "num_keypoints: %lld", (long long)n);
+    o->object.n_visible = (int32_t)n;
+    o->has_visible = true;
+    return QB_OK;
+}
+
 /* bbox of [] or null is none. */
 static qb_status read_optional_box(qb_json_reader *r, raw_object *o) {
     if (qb_json_peek(r) == QB_JSON_NULL) return qb_json_skip(r);
@@ -86,14 +122,16 @@ static qb_status read_member(qb_json_reader *r, raw_object *o) {
     }
     if (strcmp(r->key, "iscrowd") == 0) return qb_json_read_bool(r, &o->object.crowd);
     if (strcmp(r->key, "bbox") == 0) return read_optional_box(r, o);
+    if (strcmp(r->key, "keypoints") == 0) return read_points(r, o);
+    if (strcmp(r->key, "num_keypoints") == 0) return read_visible(r, o);
     if (strcmp(r->key, "segmentation") == 0) return read_mask_place(r, &o->object.mask);
     return qb_json_skip(r);
 }
 
 /* `missing` names the first thing that is not there. */
-static qb_status read_object(qb_json_reader *r, raw_object *o) {
+static qb_status read_object(qb_json_reader *r, qb_coco_objects *to, raw_object *o) {
     bool more;
-    *o = (raw_object){0};
+    *o = (raw_object){.to = to};
     QB_TRY(qb_json_enter(r, QB_JSON_OBJECT));
     for (;;) {
         QB_TRY(qb_json_next(r, &more));
@@ -237,7 +275,7 @@ static qb_status add_object(loader *l, qb_coco_objects *to, const raw_object *o)
 
 static qb_status read_annotation(loader *l) {
     raw_object o;
-    QB_TRY(read_object(&l->json, &o));
+    QB_TRY(read_object(&l->json, &l->coco->objects, &o));
     if (!o.has_box) return qb_json_fail(&l->json, "an annotation without bbox");
     if (!o.has_area) o.object.area = o.object.box[2] * o.object.box[3];
     QB_TRY(qb_grow(l->json.cx, &l->id, &l->id_capacity, l->n_ids + 1, sizeof *l->id));
@@ -325,6 +363,7 @@ qb_status qb_coco_load(qb_ctx *cx, const char *path, qb_coco *out) {
 void qb_coco_objects_release(qb_coco_objects *objects) {
     qb_free(objects->path);
     qb_free(objects->item);
+    qb_free(objects->point);
     qb_map_close(&objects->map);
     *objects = (qb_coco_objects){0};
 }
@@ -512,14 +551,29 @@ static qb_status box_of_mask(qb_ctx *cx, const qb_coco *truth, const qb_coco_obj
     return QB_OK;
 }
 
+void qb_coco_box_of_points(const qb_coco_objects *objects, qb_coco_object *o) {
+    const double *p = objects->point + (o->points - 1);
+    double low[2] = {p[0], p[1]}, high[2] = {p[0], p[1]};
+    for (int32_t i = 1; i < o->n_points; i++)
+        for (int k = 0; k < 2; k++) {
+            low[k] = fmin(low[k], p[3 * i + k]);
+            high[k] = fmax(high[k], p[3 * i + k]);
+        }
+    for (int k = 0; k < 2; k++) {
+        o->box[k] = low[k];
+        o->box[2 + k] = high[k] - low[k];
+    }
+    o->area = o->box[2] * o->box[3];
+}
+
 static qb_status read_detection(loader *l, qb_coco_objects *to, int64_t *strays) {
     qb_json_reader *r = &l->json;
     raw_object o;
-    QB_TRY(read_object(r, &o));
+    QB_TRY(read_object(r, to, &o));
     qb_coco_object *d = &o.object;
     if (!o.has_score) return qb_json_fail(r, "a detection without score");
-    if (!o.has_box && d->mask == 0)
-        return qb_json_fail(r, "a detection without bbox and segmentation");
+    if (!o.has_box && d->mask == 0 && d->points == 0)
+        return qb_json_fail(r, "a detection without bbox, segmentation and keypoints");
     d->image = qb_coco_image_of(l->coco, o.image_id);
     d->category = qb_coco_category_of(l->coco, o.category_id);
     if (d->image < 0)
@@ -528,7 +582,8 @@ static qb_status read_detection(loader *l, qb_coco_objects *to, int64_t *strays)
     *strays += d->category < 0;
     d->crowd = false;
     d->area = d->box[2] * d->box[3];
-    if (!o.has_box) QB_TRY(box_of_mask(r->cx, l->coco, to, d));
+    if (d->points > 0) qb_coco_box_of_points(to, d);
+    if (!o.has_box && d->points == 0) QB_TRY(box_of_mask(r->cx, l->coco, to, d));
     return add_object(l, to, &o);
 }
 

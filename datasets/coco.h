@@ -32,7 +32,9 @@ typedef struct qb_coco_object {
                                 masks without one the number of pixels */
     double score;            /* of a detection */
     bool crowd;
-    size_t mask; /* where in the file the segmentation is; 0: none */
+    size_t mask;   /* where in the file the segmentation is; 0: none */
+    size_t points; /* 1 + where in the list's `point` its key points begin; 0: it has none */
+    int32_t n_points, n_visible; /* key points; those that are annotated (num_keypoints) */
 } qb_coco_object;
 
 /* Objects in the file's order, and the file. */
@@ -43,7 +45,12 @@ typedef struct qb_coco_objects {
     qb_map map; /* of the file; zeroed where the text is the caller's */
     qb_coco_object *item;
     size_t n;
+    double *point; /* of all objects: x, y and visibility or score of each key point */
+    size_t n_values, values_capacity;
 } qb_coco_objects;
+
+/* Key points of one object, at most. */
+enum { QB_COCO_POINTS_MAX = 512 };
 
 typedef struct qb_coco {
     qb_arena *arena;            /* names */
@@ -62,13 +69,16 @@ qb_status qb_coco_parse(qb_ctx *cx, const char *name, const char *text, size_t n
 void qb_coco_release(qb_coco *coco); /* accepts zeroed */
 
 /* Reads detections in the results format: a list of objects with image_id (one of the ground
- * truth's), category_id, score, and bbox or segmentation (as run lengths). *strays: how many are of
- * a category that the ground truth does not have; they count for nothing. */
+ * truth's), category_id, score, and bbox, segmentation (as run lengths) or keypoints. *strays: how
+ * many are of a category that the ground truth does not have; they count for nothing. */
 qb_status qb_coco_results_load(qb_ctx *cx, const char *path, const qb_coco *truth,
                                qb_coco_objects *out, int64_t *strays);
 qb_status qb_coco_results_parse(qb_ctx *cx, const char *name, const char *text, size_t n,
                                 const qb_coco *truth, qb_coco_objects *out, int64_t *strays);
 void qb_coco_objects_release(qb_coco_objects *objects); /* accepts zeroed */
+
+/* A detection of key points has the box around them all, and its area. */
+void qb_coco_box_of_points(const qb_coco_objects *objects, qb_coco_object *object);
 
 /* The object's mask in its image's size, rasterized or unpacked; release it. An error where the
  * object has none. */

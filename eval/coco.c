@@ -20,6 +20,7 @@ typedef struct target {
 } target;
 
 struct qb_coco_matches {
+    qb_coco_kind kind;
     int32_t n_categories;
     outcome *outcome;                     /* by category, best score first */
     target *target;                       /* by category */
@@ -63,7 +64,7 @@ double qb_box_iou(const double a[4], const double b[4], bool crowd) {
 typedef struct matcher {
     const qb_coco *truth;
     const qb_coco_objects *results;
-    bool masks;
+    qb_coco_kind kind;
     qb_coco_matches *out;
     size_t n_outcomes, n_targets;
     double *iou; /* [detections x objects] of the pair */
@@ -142,19 +143,71 @@ static qb_status fill_mask_iou(qb_ctx *cx, matcher *m, const qb_coco_object *con
     return status;
 }
 
+/* cocoapi's kpt_oks_sigmas. */
+static double spread_of(int32_t point, int32_t n) {
+    static const double of_person[17] = {.026, .025, .025, .035, .035, .079, .079, .072, .072,
+                                         .062, .062, .107, .107, .087, .087, .089, .089};
+    return n == 17 ? of_person[point] : 1.0 / n;
+}
+
+/* Of the points that are annotated, how near they are for the object's size; without any, how far
+ * they lie beyond twice its box. */
+static double similarity(const double *d, const double *g, const qb_coco_object *object) {
+    const double *box = object->box;
+    const int32_t n = object->n_points;
+    double sum = 0;
+    int32_t told = 0, used = 0;
+    for (int32_t i = 0; i < n; i++) told += g[3 * i + 2] > 0;
+    for (int32_t i = 0; i < n; i++) {
+        double square = 0;
+        if (told > 0 && !(g[3 * i + 2] > 0)) continue;
+        for (int k = 0; k < 2; k++) {
+            const double low = box[k] - box[2 + k], high = box[k] + 2 * box[2 + k];
+            const double at = d[3 * i + k];
+            const double away =
+                told > 0 ? at - g[3 * i + k] : fmax(0, low - at) + fmax(0, at - high);
+            square += away * away;
+        }
+        const double width = 2 * spread_of(i, n);
+        sum += exp(-square / (width * width) / (object->area + 0x1p-52) / 2);
+        used++;
+    }
+    return used > 0 ? sum / used : 0;
+}
+
+static qb_status fill_similarity(qb_ctx *cx, matcher *m, const qb_coco_object *const *d, size_t n_d,
+                                 const qb_coco_object *const *g, size_t n_g) {
+    for (size_t i = 0; i < n_d; i++)
+        for (size_t k = 0; k < n_g; k++) {
+            const bool both = d[i]->points > 0 && g[k]->points > 0;
+            if (both && d[i]->n_points != g[k]->n_points)
+                return qb_fail(cx, QB_STATUS_MISMATCH,
+                               "%s: a detection of %d key points, the ground truth has %d",
+                               m->results->path ? m->results->path : "results", (int)d[i]->n_points,
+                               (int)g[k]->n_points);
+            m->iou[i * n_g + k] =
+                both ? similarity(m->results->point + (d[i]->points - 1),
+                                  m->truth->objects.point + (g[k]->points - 1), g[k])
+                     : 0;
+        }
+    return QB_OK;
+}
+
 static qb_status fill_iou(qb_ctx *cx, matcher *m, const qb_coco_object *const *d, size_t n_d,
                           const qb_coco_object *const *g, size_t n_g) {
     QB_TRY(qb_grow(cx, &m->iou, &m->iou_capacity, n_d * n_g + 1, sizeof *m->iou));
     QB_TRY(qb_grow(cx, &m->taken, &m->taken_capacity, n_g + 1, sizeof *m->taken));
-    if (m->masks) return fill_mask_iou(cx, m, d, n_d, g, n_g);
+    if (m->kind == QB_COCO_MASKS) return fill_mask_iou(cx, m, d, n_d, g, n_g);
+    if (m->kind == QB_COCO_KEYPOINTS) return fill_similarity(cx, m, d, n_d, g, n_g);
     for (size_t i = 0; i < n_d; i++)
         for (size_t k = 0; k < n_g; k++)
             m->iou[i * n_g + k] = qb_box_iou(d[i]->box, g[k]->box, g[k]->crowd);
     return QB_OK;
 }
 
-static bool is_ignored(const qb_coco_object *g, int range) {
-    return g->crowd || outside(g->area, range);
+static bool is_ignored(const matcher *m, const qb_coco_object *g, int range) {
+    return g->crowd || outside(g->area, range) ||
+           (m->kind == QB_COCO_KEYPOINTS && g->n_visible == 0);
 }
 
 /* The free object of highest IoU that counts, or else that is ignored; of equal ones the last. A
@@ -164,7 +217,7 @@ static size_t find_object(const matcher *m, const double *iou, const qb_coco_obj
     for (int ignored = 0; ignored < 2; ignored++) {
         size_t best = n_g;
         for (size_t k = 0; k < n_g; k++) {
-            if (is_ignored(g[k], range) != ignored || (m->taken[k] && !g[k]->crowd)) continue;
+            if (is_ignored(m, g[k], range) != ignored || (m->taken[k] && !g[k]->crowd)) continue;
             if (iou[k] < least) continue;
             least = iou[k];
             best = k;
@@ -184,7 +237,7 @@ static void match_range(const matcher *m, const qb_coco_object *const *d, size_t
             const bool matched = k < n_g;
             if (matched) m->taken[k] = true;
             out[i].matched[range] |= (uint16_t)(matched << t);
-            if (matched ? is_ignored(g[k], range) : outside(d[i]->area, range))
+            if (matched ? is_ignored(m, g[k], range) : outside(d[i]->area, range))
                 out[i].ignored[range] |= (uint16_t)(1 << t);
         }
     }
@@ -193,7 +246,8 @@ static void match_range(const matcher *m, const qb_coco_object *const *d, size_t
 /* Detections and objects of one category in one image; both may be none. */
 static qb_status match_pair(qb_ctx *cx, matcher *m, const qb_coco_object *const *d, size_t n_d,
                             const qb_coco_object *const *g, size_t n_g) {
-    if (n_d > QB_COCO_DETECTIONS) n_d = QB_COCO_DETECTIONS;
+    const size_t most = m->kind == QB_COCO_KEYPOINTS ? 20 : QB_COCO_DETECTIONS;
+    if (n_d > most) n_d = most;
     QB_TRY(fill_iou(cx, m, d, n_d, g, n_g));
     outcome *out = m->out->outcome + m->n_outcomes;
     for (size_t i = 0; i < n_d; i++)
@@ -203,7 +257,7 @@ static qb_status match_pair(qb_ctx *cx, matcher *m, const qb_coco_object *const 
     for (size_t k = 0; k < n_g; k++) {
         target *t = &m->out->target[m->n_targets++];
         t->image = g[k]->image;
-        for (int a = 0; a < QB_COCO_AREAS; a++) t->areas |= (uint32_t)!is_ignored(g[k], a) << a;
+        for (int a = 0; a < QB_COCO_AREAS; a++) t->areas |= (uint32_t)!is_ignored(m, g[k], a) << a;
     }
     return QB_OK;
 }
@@ -258,13 +312,14 @@ static qb_status create_matches(qb_ctx *cx, int32_t n_categories, size_t n_outco
 }
 
 qb_status qb_coco_match(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *results,
-                        bool masks, qb_coco_matches **out) {
-    matcher m = {.truth = truth, .results = results, .masks = masks};
+                        qb_coco_kind kind, qb_coco_matches **out) {
+    matcher m = {.truth = truth, .results = results, .kind = kind};
     order d = {0}, g = {0};
     qb_status status = QB_OK;
     QB_GO(sort_objects(cx, results, by_pair_then_score, &d));
     QB_GO(sort_objects(cx, &truth->objects, by_pair_then_place, &g));
     QB_GO(create_matches(cx, truth->n_categories, d.n, g.n, &m.out));
+    m.out->kind = kind;
     QB_GO(match_all(cx, &m, &d, &g));
     for (int32_t c = 0; c < truth->n_categories; c++)
         qsort(m.out->outcome + m.out->first_outcome[c],
@@ -442,6 +497,8 @@ qb_status qb_coco_summarize(qb_ctx *cx, const qb_coco_matches *m, const int32_t 
     for (int32_t k = 0; k < m->n_categories; k++) {
         qb_coco_scores scores;
         score_category(m, k, weight, wanted, &c, &scores);
+        if (m->kind == QB_COCO_KEYPOINTS)
+            scores.value[QB_COCO_APS] = scores.value[QB_COCO_ARS] = -1;
         if (each) each[k] = scores;
         for (int s = 0; s < QB_COCO_N; s++)
             if (scores.value[s] >= 0) {

@@ -42,11 +42,15 @@ typedef struct qb_coco_scores {
 /* Which detection found which object, at every threshold and range of area. */
 typedef struct qb_coco_matches qb_coco_matches;
 
-/* Matches detections (their image and category are indices into the truth's) with ground truth by
- * the IoU of boxes or of masks. Objects of category -1 or image -1 do not count. The result refers
- * to nothing. */
+/* What is compared: IoU of boxes or masks; object keypoint similarity, with COCO's spread of each
+ * of 17 points (others: 1 over their number), of the best 20 detections of an image. With key
+ * points AR100 is that of 20, and there are neither APs nor ARs. */
+typedef enum qb_coco_kind { QB_COCO_BOXES, QB_COCO_MASKS, QB_COCO_KEYPOINTS } qb_coco_kind;
+
+/* Matches detections (their image and category are indices into the truth's) with ground truth.
+ * Objects of category -1 or image -1 do not count. The result refers to nothing. */
 qb_status qb_coco_match(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *results,
-                        bool masks, qb_coco_matches **out);
+                        qb_coco_kind kind, qb_coco_matches **out);
 void qb_coco_matches_free(qb_coco_matches *matches); /* accepts NULL */
 
 /* Scores over all categories, and of each (`each`: [n_categories] or NULL). `weight` tells how

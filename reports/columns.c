@@ -77,6 +77,8 @@ static const qb_column columns[] = {
     {"ar1", "AR1 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"ar10", "AR10 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"ar100", "AR100 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"ar20", "AR20 %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
+    {"point_shift", "point shift px", A, "%.2f", NULL, NULL, false, false, NULL, NULL},
     {"voc", "VOC AP %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"voc11", "VOC AP, 11 points %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},
     {"user_recall", "recall %", A, "%.2f", NULL, NULL, false, true, NULL, NULL},

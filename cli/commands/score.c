@@ -7,7 +7,7 @@
 typedef struct options {
     qb_common common;
     const char *annotations, *results;
-    bool masks, per_category;
+    bool masks, keypoints, per_category;
 } options;
 
 static const qb_opt table[] = {
@@ -26,6 +26,10 @@ static const qb_opt table[] = {
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, masks),
      .help = "by the IoU of masks instead of boxes"},
+    {.name = "keypoints",
+     .type = QB_OPT_FLAG,
+     .offset = offsetof(options, keypoints),
+     .help = "by the similarity of key points (OKS)"},
     {.name = "per-category",
      .type = QB_OPT_FLAG,
      .offset = offsetof(options, per_category),
@@ -42,6 +46,15 @@ typedef struct work {
     int64_t strays;
 } work;
 
+static qb_coco_kind kind_of(const options *o) {
+    return o->keypoints ? QB_COCO_KEYPOINTS : o->masks ? QB_COCO_MASKS : QB_COCO_BOXES;
+}
+
+static const char *kind_word(const options *o) {
+    static const char *const word[] = {"boxes", "masks", "keypoints"};
+    return word[kind_of(o)];
+}
+
 static void add_scores(json_t *to, const qb_coco_scores *scores) {
     for (int s = 0; s < QB_COCO_N; s++)
         json_object_set_new(to, qb_coco_score_name(s), json_real(scores->value[s]));
@@ -52,9 +65,9 @@ static qb_status write_json(qb_ctx *cx, const options *o, const work *w) {
     if (!o->common.json) return QB_OK;
     json_t *root =
         json_pack("{s:s, s:s, s:o, s:o, s:I, s:i, s:I}", "schema", "qbench.score/1", "iou",
-                  o->masks ? "masks" : "boxes", "annotations", qb_json_text(o->annotations),
-                  "results", qb_json_text(o->results), "detections", (json_int_t)w->results.n,
-                  "images", w->truth.n_images, "objects", (json_int_t)w->truth.objects.n);
+                  kind_word(o), "annotations", qb_json_text(o->annotations), "results",
+                  qb_json_text(o->results), "detections", (json_int_t)w->results.n, "images",
+                  w->truth.n_images, "objects", (json_int_t)w->truth.objects.n);
     json_t *list = json_array();
     if (root) add_scores(root, &w->all);
     for (int32_t c = 0; c < w->truth.n_categories; c++) {
@@ -94,8 +107,8 @@ static void print(const options *o, const work *w) {
     print_row("all", &w->all);
     for (int32_t c = 0; o->per_category && c < w->truth.n_categories; c++)
         print_row(w->truth.category[c].name, &w->each[c]);
-    printf("%d images, %zu objects, %zu detections; IoU of %s\n", (int)w->truth.n_images,
-           w->truth.objects.n, w->results.n, o->masks ? "masks" : "boxes");
+    printf("%d images, %zu objects, %zu detections; by %s\n", (int)w->truth.n_images,
+           w->truth.objects.n, w->results.n, kind_word(o));
 }
 
 static qb_status score(qb_ctx *cx, const options *o, work *w) {
@@ -107,7 +120,7 @@ static qb_status score(qb_ctx *cx, const options *o, work *w) {
     if (w->strays > 0)
         qb_warn(cx, "%s: %lld detections of categories that %s does not have do not count",
                 o->results, (long long)w->strays, o->annotations);
-    QB_TRY(qb_coco_match(cx, &w->truth, &w->results, o->masks, &w->matches));
+    QB_TRY(qb_coco_match(cx, &w->truth, &w->results, kind_of(o), &w->matches));
     w->each = qb_alloc(cx, (size_t)w->truth.n_categories, sizeof *w->each);
     if (!w->each) return cx->code;
     return qb_coco_summarize(cx, w->matches, NULL, QB_COCO_ALL, &w->all, w->each);
@@ -118,6 +131,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     (void)arguments;
     if (!o->annotations || !o->results)
         return qb_fail(cx, QB_STATUS_USAGE, "score: expected --annotations and --results");
+    if (o->masks && o->keypoints)
+        return qb_fail(cx, QB_STATUS_USAGE, "score: --masks or --keypoints, not both");
     work w = {0};
     qb_status status = score(cx, o, &w);
     if (status == QB_OK && !qb_json_on_stdout(&o->common)) print(o, &w);
@@ -138,7 +153,8 @@ const qb_command qb_command_score = {
         "average over. A result is {\"image_id\": 7, \"category_id\": 1, \"bbox\": [x, y, width,\n"
         "height], \"score\": 0.9}, with --masks {..., \"segmentation\": {\"size\": [height, "
         "width],\n"
-        "\"counts\": run lengths, compressed or not}}.",
+        "\"counts\": run lengths, compressed or not}}, with --keypoints {..., \"keypoints\":\n"
+        "[x, y, score, ...]}, of which AR100 is that of 20 detections an image.",
     .example =
         "qbench score --annotations instances_val.json --results detections.json\n"
         "qbench score --annotations instances_val.json --results masks.json --masks --json -",

@@ -68,7 +68,8 @@ typedef struct qb_project_flags {
          .type = QB_OPT_STRING,                                                                    \
          .offset = offsetof(STRUCT, project.task),                                                 \
          .argument = "WORD",                                                                       \
-         .help = "what the model is for: classify, detect, segment, multilabel, tokens, regress "  \
+         .help = "what the model is for: classify, detect, segment, keypoints, multilabel, "       \
+                 "tokens, regress "                                                                \
                  "(default: its sidecar)"},                                                        \
         {.name = "labels",                                                                         \
          .type = QB_OPT_STRING,                                                                    \

@@ -305,7 +305,7 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const 
             "%zu of %zu boxes are of classes that no category of the data stands for: name them "
             "with detection.category_ids or labels",
             strays, n);
-    qb_status status = qb_coco_match(cx, s->truth, &results, false, &out->matches);
+    qb_status status = qb_coco_match(cx, s->truth, &results, QB_COCO_BOXES, &out->matches);
     if (status == QB_OK) status = qb_voc_score(cx, s->truth, &results, counts, &out->voc);
     qb_free(results.item);
     return status;

@@ -4,6 +4,11 @@
 
 #include "reports/figure_internal.h"
 
+/* Boxes and masks have neither: gnuplot would have nothing to draw. */
+static bool applies(const qb_run *run) {
+    return !isnan(run->row[0].top1) || !isnan(run->row[0].agreement_top1);
+}
+
 static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     (void)cx;
     fprintf(stream, "precision\ttop1\ttop5\tagreement\tsqnr_db\tdrop\n");
@@ -58,4 +63,4 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
 }
 
 const qb_figure qb_figure_accuracy = {
-    .name = "accuracy", .title = "Accuracy", .data = data, .script = script};
+    .name = "accuracy", .title = "Accuracy", .applies = applies, .data = data, .script = script};

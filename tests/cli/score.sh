@@ -15,7 +15,7 @@ JSON
 expect 0 "$QBENCH" score --annotations gt.json --results dt.json --per-category
 says '^all +70.00 +100.00 +100.00 +- +70.00 +- +70.00 +70.00 +70.00 +- +70.00 +-$'
 says '^cat +70.00 +100.00 '
-says '^1 images, 1 objects, 2 detections; IoU of boxes$'
+says '^1 images, 1 objects, 2 detections; by boxes$'
 complains 'dt.json: 1 detections of categories that gt.json does not have do not count'
 expect 0 "$QBENCH" score --annotations gt.json --results dt.json --json -
 says '"AP50": (1.0|0.9999999[0-9]*),'
@@ -28,6 +28,20 @@ says '^all +0.00 '
 echo '[]' >none.json
 expect 0 "$QBENCH" score --annotations gt.json --results none.json
 says '^all +0.00 '
+
+# Two points of which one lies (3, 4) off an object of 100 pixels: similarity (1 + exp(-1 / 8)) / 2 = 0.941.
+echo '{"images": [{"id": 1, "width": 90, "height": 90}], "categories": [{"id": 1}], "annotations": [{"image_id": 1,
+ "category_id": 1, "bbox": [15, 15, 10, 10], "area": 100, "keypoints": [18, 18, 2, 22, 22, 1], "num_keypoints": 2}]}' >points.json
+echo '[{"image_id": 1, "category_id": 1, "score": 1, "keypoints": [18, 18, 1, 25, 26, 1]}]' >seen.json
+expect 0 "$QBENCH" score --annotations points.json --results seen.json --keypoints
+says '^all +90.00 +100.00 +100.00 +- +- +- +90.00 +90.00 +90.00 +- +- +-$'
+says 'detections; by keypoints$'
+echo '[{"image_id": 1, "category_id": 1, "score": 1, "keypoints": [18, 18, 1]}]' >seen.json
+expect 1 "$QBENCH" score --annotations points.json --results seen.json --keypoints
+complains 'seen.json: a detection of 1 key points, the ground truth has 2'
+echo '[{"image_id": 1, "category_id": 1, "score": 1, "keypoints": [18, 18]}]' >seen.json
+expect 1 "$QBENCH" score --annotations points.json --results seen.json --keypoints
+complains 'keypoints: expected x, y and visibility of each'
 
 expect 2 "$QBENCH" score --annotations gt.json
 complains 'expected --annotations and --results'

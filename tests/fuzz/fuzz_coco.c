@@ -34,14 +34,15 @@ static void look_at_masks(qb_ctx *cx, const qb_coco *truth, const qb_coco_object
     }
 }
 
-static void score(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *results, bool masks) {
+static void score(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *results,
+                  qb_coco_kind kind) {
     qb_coco_matches *matches = NULL;
     qb_coco_scores all;
-    if (qb_coco_match(cx, truth, results, masks, &matches) == QB_OK) {
+    if (qb_coco_match(cx, truth, results, kind, &matches) == QB_OK) {
         if (qb_coco_summarize(cx, matches, NULL, QB_COCO_ALL, &all, NULL) != QB_OK) abort();
         for (int i = 0; i < QB_COCO_N; i++)
             if (all.value[i] != -1 && !(all.value[i] >= 0 && all.value[i] <= 1)) abort();
-    } else if (!masks || matches) {
+    } else if (kind == QB_COCO_BOXES || matches) {
         abort(); /* of boxes nothing can go wrong */
     }
     qb_coco_matches_free(matches);
@@ -63,8 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (zero && qb_coco_results_parse(&cx, "dt.json", (const char *)zero + 1, size - n - 1,
                                           &truth, &results, &strays) == QB_OK) {
             look_at_masks(&cx, &truth, &results);
-            score(&cx, &truth, &results, false);
-            if (small) score(&cx, &truth, &results, true);
+            score(&cx, &truth, &results, QB_COCO_BOXES);
+            score(&cx, &truth, &results, QB_COCO_KEYPOINTS);
+            if (small) score(&cx, &truth, &results, QB_COCO_MASKS);
         }
     } else if (cx.code == QB_OK || cx.message[0] == '\0' || truth.image) {
         abort(); /* a failure says why and gives nothing */

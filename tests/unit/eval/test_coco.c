@@ -25,7 +25,8 @@ static void score(const char *truth, const char *results, bool masks, scored *s)
     assert_ok(&cx, qb_coco_load(&cx, truth, &s->truth));
     assert_ok(&cx, qb_coco_results_load(&cx, results, &s->truth, &s->results, &strays));
     assert_true(s->truth.n_categories <= 100);
-    assert_ok(&cx, qb_coco_match(&cx, &s->truth, &s->results, masks, &s->matches));
+    assert_ok(&cx, qb_coco_match(&cx, &s->truth, &s->results, masks ? QB_COCO_MASKS : QB_COCO_BOXES,
+                                 &s->matches));
     assert_ok(&cx, qb_coco_summarize(&cx, s->matches, NULL, QB_COCO_ALL, &s->all, s->each));
 }
 
@@ -166,9 +167,9 @@ static void a_weight_is_as_many_copies(void **state) {
         qb_coco_matches *a, *b;
         qb_coco_scores weighted, copied;
         assert_ok(&cx, qb_coco_match(&cx, &once, &(qb_coco_objects){.item = found, .n = FOUND},
-                                     false, &a));
-        assert_ok(
-            &cx, qb_coco_match(&cx, &often, &(qb_coco_objects){.item = founds, .n = m}, false, &b));
+                                     QB_COCO_BOXES, &a));
+        assert_ok(&cx, qb_coco_match(&cx, &often, &(qb_coco_objects){.item = founds, .n = m},
+                                     QB_COCO_BOXES, &b));
         assert_ok(&cx, qb_coco_summarize(&cx, a, weight, QB_COCO_ALL, &weighted, NULL));
         assert_ok(&cx, qb_coco_summarize(&cx, b, NULL, QB_COCO_ALL, &copied, NULL));
         for (int i = 0; i < QB_COCO_N; i++)

@@ -46,7 +46,7 @@ static void numbers_are_those_counted_by_hand(void **state) {
     assert_ok(&cx, qb_voc_score(&cx, &truth, &results, none, &voc));
     assert_true(voc.all == -1 && voc.eleven == -1);
 
-    assert_ok(&cx, qb_coco_match(&cx, &truth, &results, false, &matches));
+    assert_ok(&cx, qb_coco_match(&cx, &truth, &results, QB_COCO_BOXES, &matches));
     assert_ok(&cx, qb_coco_curve(&cx, matches, both, curve));
     assert_float_equal(curve[0], 1, 1e-9);
     assert_float_equal(curve[33], 1, 1e-9);

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# A pose model whose answer is the same for every image: AP by similarities that are counted here.
+. "$1/tests/support/cli.sh"
+
+cat >make.py <<'PY'
+import json, os, struct, zlib
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+def field(number, data):
+    if isinstance(data, int):
+        return varint(number << 3) + varint(data)
+    data = data.encode() if isinstance(data, str) else data
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+def value(name, dims):
+    shape = b"".join(field(1, field(1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, 1) + field(2, shape)))
+
+def tensor(name, dims, values):
+    return (b"".join(field(1, d) for d in dims) + field(2, 1) + field(8, name)
+            + field(9, struct.pack("<%df" % len(values), *values)))
+
+def node(op, inputs, output):
+    return b"".join(field(1, i) for i in inputs) + field(2, output) + field(3, output) + field(4, op)
+
+# Centre, size, score, two points; the second one is suppressed, the third has no score.
+rows = [[20, 20, 10, 10, 0.9, 18, 18, 1, 25, 26, 1], [21, 20, 10, 10, 0.8, 0, 0, 1, 0, 0, 1],
+        [50, 50, 10, 10, 0.0005, 0, 0, 1, 0, 0, 1]]
+flat = [rows[i][k] for k in range(11) for i in range(3)]
+graph = (field(1, node("GlobalAveragePool", ["image"], "mean")) + field(1, node("Flatten", ["mean"], "flat"))
+         + field(1, node("MatMul", ["flat", "zero"], "nothing")) + field(1, node("Reshape", ["nothing", "form"], "still"))
+         + field(1, node("Add", ["still", "answer"], "poses")) + field(2, "pose")
+         + field(5, tensor("zero", [3, 33], [0.0] * 99)) + field(5, tensor("answer", [1, 11, 3], flat))
+         + field(5, field(1, 3) + field(2, 7) + field(8, "form") + field(9, struct.pack("<3q", 1, 11, 3)))
+         + field(11, value("image", [1, 3, 64, 64])) + field(12, value("poses", [1, 11, 3])))
+open("pose.onnx", "wb").write(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)))
+
+def chunk(kind, body):
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+os.makedirs("images")
+for i in range(2):
+    pixels = b"".join(b"\0" + bytes((x * 3 + y * i) % 256 for x in range(192)) for y in range(64))
+    open("images/%d.png" % i, "wb").write(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 64, 64, 8, 2, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(pixels)) + chunk(b"IEND", b""))
+# One point (3, 4) off, similarity 0.941; both off, 0.882.
+points = [[18, 18, 2, 22, 22, 2], [15, 14, 2, 22, 22, 2]]
+json.dump({"images": [{"id": i, "file_name": "%d.png" % i, "width": 64, "height": 64} for i in range(2)],
+           "categories": [{"id": 1, "name": "arrow"}],
+           "annotations": [{"id": i, "image_id": i, "category_id": 1, "bbox": [15, 15, 10, 10], "area": 100,
+                            "keypoints": points[i], "num_keypoints": 2} for i in range(2)]}, open("gt.json", "w"))
+PY
+python3 make.py
+expect 0 "$QBENCH" init pose.onnx --data gt.json
+says '^task keypoints: named points of objects$'
+rm qbench.yaml
+# Both are found at 0.5 to 0.85, the first alone at 0.9: (8 + 51 / 101) / 10.
+expect 0 "$QBENCH" compare fp32 fp32@ref --model pose.onnx --data gt.json --duration 0.01 --no-figures
+complains '^task keypoints '
+says '^fp32 +85.05 '
+expect 0 cat compare.json
+says '^ "task": "keypoints",$'
+says '^   "ap": 85.0495[0-9]*,$'
+says '^   "ap50": 100.0,$'
+says '^   "ar20": 85.0,$'
+says '^   "point_shift": 0.0'
+expect 0 "$QBENCH" gate --max-drop 0.5 --precision fp32@ref --allow contention
+says '^PASS fp32@ref max-drop of AP: 0 points'
+for i in 1 2; do
+    expect 0 "$QBENCH" compare fp32 fp32@ref --model pose.onnx --data gt.json --duration 0.01 --shard $i/2
+done
+expect 0 "$QBENCH" merge part_1.json part_2.json --no-figures
+says '^fp32 +85.05 '
+if command -v gnuplot >/dev/null; then
+    expect 0 "$QBENCH" report -o page.html
+fi
+sed 's/"keypoints": \[[^]]*\], //g' gt.json >none.json
+expect 1 "$QBENCH" compare fp32 --model pose.onnx --data none.json --task keypoints --images images
+complains "task keypoints: expected COCO's ground truth with keypoints"
+done_testing
