@@ -58,6 +58,9 @@ qb_status qb_gather_init(qb_ctx *cx, const qb_graph *graph, int32_t workers, int
         if (status == QB_OK) status = add_slots(cx, graph, &groups, g.part[i].table);
     }
     qb_groups_release(&groups);
+    if (status == QB_OK && g.part[0].table->n_entries == 0)
+        status = qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                         "the model computes no floats to calibrate: its layers have their scales");
     if (status == QB_OK && per_channel) g.channels = count_channels(&g, graph);
     if (status == QB_OK)
         *out = g;

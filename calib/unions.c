@@ -24,6 +24,8 @@ static bool is_union(const qb_graph *graph, const qb_group *group, const bool *d
     const qb_node *node = &graph->nodes[group->node[0]];
     if (group->n_nodes != 1 || !(qb_node_is_view(node) || qb_op_has(node->op, QB_TRAIT_REORDER)))
         return false;
+    /* A Q/DQ model's node may round what it moves: the integers have their scale already. */
+    if (graph->values[node->out[0]].dtype != QB_DTYPE_F32) return false;
     for (int32_t i = 0; i < qb_reordered_inputs(node); i++)
         if (!dependent[node->in[i]] || graph->values[node->in[i]].dtype != QB_DTYPE_F32)
             return false;

@@ -218,6 +218,11 @@ bool qb_graph_is_input(const qb_graph *graph, int32_t value) {
     return false;
 }
 
+qb_dtype qb_graph_input_type(const qb_graph *graph, int32_t i) {
+    const qb_value *input = &graph->values[graph->inputs[i]];
+    return input->q.n > 0 ? QB_DTYPE_F32 : input->dtype;
+}
+
 bool qb_graph_is_output(const qb_graph *graph, int32_t value) {
     return value >= 0 && graph->values[value].is_output;
 }

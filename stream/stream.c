@@ -43,12 +43,6 @@ static qb_status on_pause(qb_ctx *cx, void *user, const qb_loader_progress *prog
 
 /* ---- engines ---- */
 
-/* What a quantized input takes is the floats that its quantized values stand for. */
-static qb_dtype input_type(const qb_graph *graph, int32_t i) {
-    const qb_value *input = &graph->values[graph->inputs[i]];
-    return input->q.n > 0 ? QB_DTYPE_F32 : input->dtype;
-}
-
 /* An engine file in the place of a build: made for one shape, which must be the samples'. */
 static qb_status check_engine(qb_ctx *cx, const char *path, const qb_engine *engine,
                               const qb_graph *graph, const qb_shape *shape) {
@@ -59,7 +53,7 @@ static qb_status check_engine(qb_ctx *cx, const char *path, const qb_engine *eng
                        graph->n_inputs, n);
     for (int32_t i = 0; i < n; i++) {
         const qb_desc *own = qb_engine_input(engine, i);
-        const qb_dtype given = input_type(graph, i);
+        const qb_dtype given = qb_graph_input_type(graph, i);
         if (own->dtype != given)
             return qb_fail(cx, QB_STATUS_MISMATCH, "%s: input '%s' takes %s, the model's is %s",
                            path, qb_engine_input_name(engine, i), qb_dtype_text(own->dtype),
@@ -119,7 +113,7 @@ static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o, int32_t n_
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected a model with %d input%s, got %d",
                            n_inputs, n_inputs == 1 ? "" : "s", graph->n_inputs);
         const qb_value *input = &graph->values[graph->inputs[0]];
-        const qb_dtype given = qb_image_type(o->loader->dtype), taken = input_type(graph, 0);
+        const qb_dtype given = qb_image_type(o->loader->dtype), taken = qb_graph_input_type(graph, 0);
         if (!qb_dataset_has_tensors(o->loader->dataset) && given != taken)
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s%sinput '%s': images give %s, it takes %s",
                            o->model[e].name ? o->model[e].name : "", o->model[e].name ? ": " : "",

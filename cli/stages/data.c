@@ -40,7 +40,7 @@ static qb_status image_size(qb_ctx *cx, const qb_project *project, const qb_grap
     if (h > 65535 || w > 65535)
         return qb_fail(cx, QB_STATUS_INVALID, "%s: input '%s' of %lld x %lld pixels",
                        project->model, input->name, (long long)w, (long long)h);
-    loader->dtype = qb_image_type(input->q.n > 0 ? QB_DTYPE_F32 : input->dtype);
+    loader->dtype = qb_image_type(qb_graph_input_type(graph, 0));
     if (loader->dtype == QB_DTYPE_NONE)
         return qb_fail(
             cx, QB_STATUS_UNSUPPORTED,
@@ -124,7 +124,8 @@ static qb_status tensor_inputs(qb_ctx *cx, const qb_project *project, const qb_g
     loader->n_inputs = graph->n_inputs;
     for (int32_t i = 0; i < graph->n_inputs; i++) {
         const qb_value *input = &graph->values[graph->inputs[i]];
-        loader->input[i] = (qb_input_spec){input->name, input->dtype, input->shape};
+        loader->input[i] =
+            (qb_input_spec){input->name, qb_graph_input_type(graph, i), input->shape};
     }
     return project->shapes ? apply_shapes(cx, project->shapes, loader) : QB_OK;
 }

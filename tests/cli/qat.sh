@@ -19,6 +19,11 @@ says 'types: 25 steps in INT8'
 expect 0 "$QBENCH" compare fp32 whole.onnx --model ../model.onnx --data ../test --samples 100 --duration 0.05 --no-figures
 awk '$1 == "whole.onnx" && !seen {seen = 1; ok = $2 > 85} END {exit !ok}' "$work/.out" || fail 'the finished model is wrong'
 
+# Tensors are floats to a model whose input is quantized, too.
+mkdir tensors
+head -c 12288 /dev/zero >tensors/0.bin
+expect 0 "$QBENCH" calibrate whole.onnx --data tensors --method minmax
+
 # Without its quantization, to be calibrated anew.
 expect 0 "$QBENCH" optimize whole.onnx --dequantize -o floats.onnx
 expect 0 "$QBENCH" build --model floats.onnx --precision fp32 --saveEngine=floats.qbe --steps

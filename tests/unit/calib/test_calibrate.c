@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "calib/unions.h"
 #include "stream/stream.h"
 
 static const char *const standard[] = {"entropy", "percentile", "minmax"};
@@ -163,6 +164,28 @@ static void values_made_of_others_have_their_sums(void **state) {
     qb_dataset_close(dataset);
 }
 
+/* A Q/DQ model's node may round what it moves: integers have a scale and no statistics. */
+static void quantized_values_are_no_unions(void **state) {
+    (void)state;
+    float scale = 0.5f;
+    qb_groups groups;
+    qb_unions unions;
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_graph *graph = run_unions(&cx, RUN_SIDE);
+    qb_value *same = &graph->values[qb_graph_find_value(graph, "same")];
+    same->dtype = QB_DTYPE_U8;
+    same->q = (qb_qparams){.n = 1, .scale = &scale};
+    assert_ok(&cx, qb_fuse(&cx, graph, &groups));
+    assert_ok(&cx, qb_unions_find(&cx, graph, &groups, &unions));
+    assert_true(qb_unions_has(&unions, "turned"));
+    assert_false(qb_unions_has(&unions, "same"));
+    assert_false(qb_unions_has(&unions, "long"));
+    qb_unions_release(&unions);
+    qb_groups_release(&groups);
+    qb_graph_free(graph);
+}
+
 static void tensors_with_nothing_finite_are_an_error(void **state) {
     (void)state;
     qb_ctx cx;
@@ -307,6 +330,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(statistics_are_those_of_the_data),
     cmocka_unit_test(same_bytes_for_any_batch_and_number_of_threads),
     cmocka_unit_test(values_made_of_others_have_their_sums),
+    cmocka_unit_test(quantized_values_are_no_unions),
     cmocka_unit_test(tensors_with_nothing_finite_are_an_error),
     cmocka_unit_test(single_odd_values_are_a_warning),
     cmocka_unit_test(another_input_size_is_refused),
