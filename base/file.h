@@ -21,7 +21,7 @@ typedef struct qb_map {
 /* A regular file's bytes, page-aligned and read-only. Up to QB_MAP_COPIED bytes they are a copy,
  * which nobody can change any more; a larger file is mapped, and reading what someone else has cut
  * off raises SIGBUS (the program turns that into an error). Errors name the path and the reason. */
-#define QB_MAP_COPIED ((size_t)64 << 20)
+#define QB_MAP_COPIED ((size_t)8 << 20)
 qb_status qb_map_open(qb_ctx *cx, const char *path, qb_map *out);
 void qb_map_close(qb_map *map); /* accepts a zeroed map */
 
