@@ -102,8 +102,8 @@ void qb_graph_replace_uses(qb_graph *graph, int32_t from, int32_t to);
 int32_t qb_graph_find_value(const qb_graph *graph, const char *name); /* -1 when absent */
 bool qb_graph_is_input(const qb_graph *graph, int32_t value);
 bool qb_graph_is_output(const qb_graph *graph, int32_t value);
-/* What input number i takes from the outside: floats where it is quantized, those that its quantized
- * values stand for. */
+/* What input number i takes from the outside: floats where it is quantized, those that its
+ * quantized values stand for. */
 qb_dtype qb_graph_input_type(const qb_graph *graph, int32_t i);
 /* "node 17 Conv 'conv1'" into text[n], for messages; returns text. */
 char *qb_node_text(const qb_graph *graph, int32_t node, char *text, size_t n);

@@ -113,7 +113,8 @@ static qb_status check_inputs(qb_ctx *cx, const qb_stream_options *o, int32_t n_
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "expected a model with %d input%s, got %d",
                            n_inputs, n_inputs == 1 ? "" : "s", graph->n_inputs);
         const qb_value *input = &graph->values[graph->inputs[0]];
-        const qb_dtype given = qb_image_type(o->loader->dtype), taken = qb_graph_input_type(graph, 0);
+        const qb_dtype given = qb_image_type(o->loader->dtype),
+                       taken = qb_graph_input_type(graph, 0);
         if (!qb_dataset_has_tensors(o->loader->dataset) && given != taken)
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s%sinput '%s': images give %s, it takes %s",
                            o->model[e].name ? o->model[e].name : "", o->model[e].name ? ": " : "",
