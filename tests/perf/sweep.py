@@ -10,7 +10,8 @@ those exported here may lie beside them. Engines take turns, a fraction of a sec
 best time of each counts, so that what else runs on the machine meets all of them. Three forms are
 measured: FP32, qbench's own INT8, and the Q/DQ file of onnxruntime's quantize_static; --forms takes
 other files of that tool as well (qdq_s8, qdq_u8, qoperator). Quality is the largest error over the
-range for FP32, SQNR in dB for others; agreement is SQNR against onnxruntime on the same file. A step is
+range for FP32 (where it is above 1e-4, fp32_peer_quality has that of onnxruntime without its
+optimizer), SQNR in dB for others; agreement is SQNR against onnxruntime on the same file. A step is
 plain where its kernel is a scalar loop (ref.*) or the operator's definition (node).
 
 export needs torch, torchvision, timm and transformers; run needs onnx and onnxruntime, and takes
@@ -197,6 +198,14 @@ def sessions(path, a, feed):
     return peers
 
 
+def plain_outputs(path, feed):
+    """What onnxruntime makes of the file without its optimizer: how far rounding alone carries."""
+    import onnxruntime as ort
+    options = ort.SessionOptions()
+    options.graph_optimization_level, options.log_severity_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL, 4
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, feed)
+
+
 def best_of(call, feed, seconds):
     call(feed)
     best, end = float("inf"), time.perf_counter() + seconds
@@ -270,6 +279,8 @@ def measure(a, name):
             got, steps = q.outputs(form, feed)
             row["plain"][form] = plain_of(steps)
             row[form + "_quality"] = error(expected, got) if form == "fp32" else sqnr(expected, got)
+            if form == "fp32" and row["fp32_quality"] > 1e-4:
+                row["fp32_peer_quality"] = error(expected, [np.asarray(o) for o in plain_outputs(file("model.onnx"), feed)])
             if form in STATIC:
                 peer = [np.asarray(o) for o in peers[form]["onnxruntime"](feed)]
                 row[form + "_peer_quality"], row[form + "_agreement"] = sqnr(expected, peer), sqnr(peer, got)
