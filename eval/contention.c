@@ -67,3 +67,19 @@ qb_contention qb_contention_between(const qb_contention_mark *before,
         .waited = wall > 0 ? fmax(after->waited - before->waited, 0) / (wall * threads) : NAN,
         .stolen = ticks > 0 ? (after->stolen - before->stolen) / ticks : NAN};
 }
+
+/* What may be without anybody being wrong about a median: shares. */
+#define WAITED_LITTLE 0.05
+#define WAITED_MOST 0.25
+#define STOLEN_LITTLE 0.02
+#define STOLEN_MOST 0.1
+#define SHIFT_MOST 0.05
+#define MINIMA_MOST 0.1
+#define CONTROL_MOST 0.1
+
+bool qb_contention_disturbs(const qb_disturbance *d, double shift) {
+    const bool busy = d->waited > WAITED_LITTLE || d->stolen > STOLEN_LITTLE;
+    return (busy && !(shift <= SHIFT_MOST)) || d->waited > WAITED_MOST || d->stolen > STOLEN_MOST ||
+           d->minima > MINIMA_MOST || d->control.lo < 1 - CONTROL_MOST ||
+           d->control.hi > 1 + CONTROL_MOST;
+}

@@ -3,6 +3,8 @@
 #ifndef QB_EVAL_CONTENTION_H
 #define QB_EVAL_CONTENTION_H
 
+#include "eval/run.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -25,6 +27,13 @@ typedef struct qb_contention {
 /* `threads`: that ran at a time. */
 qb_contention qb_contention_between(const qb_contention_mark *before,
                                     const qb_contention_mark *after, int threads);
+
+/* Whether latencies that were measured so are wrong. A machine that is a little busy (waited above
+ * 5 %, stolen above 2 %) matters where it shows: medians more than 5 % above the least run, which
+ * is `shift`, their largest ratio less 1. Much of it (25 %, 10 %), minima of rounds more than 10 %
+ * apart and an engine that differs from itself by as much always do. Of what is not known nothing
+ * follows. */
+bool qb_contention_disturbs(const qb_disturbance *d, double shift);
 
 #ifdef __cplusplus
 }

@@ -236,6 +236,10 @@ const qb_run_warning *qb_warning_find(const qb_run *run, const char *what, const
                                       const char *const *allowed, int32_t n);
 /* Does the record have a warning of this name? */
 bool qb_warning_has(const qb_run *run, const char *name);
+/* Warning i as people read it: what several rows share in kind is said once, with the first row's
+ * numbers and the others' names; NULL: it is said with an earlier one. The record holds all. */
+enum { QB_WARNING_TEXT = 1024 };
+const char *qb_warning_said(const qb_run *run, int32_t i, char text[QB_WARNING_TEXT]);
 
 qb_status qb_run_save(qb_ctx *cx, const qb_run *run, const char *path);
 /* Checks the schema, types and bounds; errors name the file and the field. */

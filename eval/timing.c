@@ -332,12 +332,6 @@ static qb_status fill_latency(qb_ctx *cx, const qb_compare_options *o, const tim
 
 /* ---- disturbances ---- */
 
-/* What may be without anybody being wrong about a median: shares. */
-#define WAITED_MOST 0.05
-#define STOLEN_MOST 0.02
-#define MINIMA_MOST 0.1
-#define CONTROL_MOST 0.1
-
 /* How far the minima of the rounds lie above the least of them: work that is always the same takes
  * the same time at best, unless somebody else is always there. */
 static qb_status spread_of_minima(qb_ctx *cx, const timed *t, int32_t n_rounds, double *out) {
@@ -384,6 +378,7 @@ static qb_status widen(qb_ctx *cx, qb_run *run) {
 static qb_status judge_contention(qb_ctx *cx, const timing *t, qb_run *run) {
     qb_disturbance *d = &run->disturbance;
     bool on_device = true;
+    double shift = 0;
     d->minima = 0;
     for (int32_t i = 0; i < t->n; i++) {
         double spread;
@@ -394,10 +389,9 @@ static qb_status judge_contention(qb_ctx *cx, const timing *t, qb_run *run) {
     /* a device's clock does not see who waits for a processor */
     d->waited = on_device ? NAN : t->contention.waited;
     d->stolen = on_device ? NAN : t->contention.stolen;
-    const bool disturbed = d->waited > WAITED_MOST || d->stolen > STOLEN_MOST ||
-                           d->minima > MINIMA_MOST || d->control.lo < 1 - CONTROL_MOST ||
-                           d->control.hi > 1 + CONTROL_MOST;
-    if (!disturbed) return QB_OK;
+    for (int32_t i = 0; i < run->n_rows; i++)
+        shift = fmax(shift, run->row[i].latency.median / run->row[i].latency.min - 1);
+    if (!qb_contention_disturbs(d, shift)) return QB_OK;
     QB_TRY(widen(cx, run));
     return qb_warning_add(
         cx, run, "contention", "",

@@ -84,6 +84,22 @@ bool qb_warning_has(const qb_run *run, const char *name) {
     return false;
 }
 
+const char *qb_warning_said(const qb_run *run, int32_t i, char text[QB_WARNING_TEXT]) {
+    const qb_run_warning *w = &run->warning[i];
+    const char *before = "; likewise ";
+    for (int32_t k = 0; k < i; k++)
+        if (strcmp(run->warning[k].name, w->name) == 0) return NULL;
+    size_t at = (size_t)snprintf(text, QB_WARNING_TEXT, "%s", w->text);
+    for (int32_t k = i + 1; k < run->n_warnings && at < QB_WARNING_TEXT; k++) {
+        if (strcmp(run->warning[k].name, w->name) != 0) continue;
+        at +=
+            (size_t)snprintf(text + at, QB_WARNING_TEXT - at, "%s%s", before, run->warning[k].row);
+        before = ", ";
+    }
+    end_whole(text, QB_WARNING_TEXT);
+    return text;
+}
+
 /* ---- what the numbers say ---- */
 
 /* Median of the later half of the rounds over that of the earlier half, minus 1. */
@@ -197,11 +213,8 @@ static const qb_run_row *fastest_float(const qb_run *run, const qb_run_row *row)
 /* A step that loses time against the float one, with the reason where one is known. */
 static void add_slower(qb_strbuf *text, const qb_run_step *s, const qb_run_step *f,
                        const char *reference) {
-    qb_strbuf_addf(text, "; %s: %.3f ms, %s %.3f ms (", s->name, s->ms, reference, f->ms);
-    if (s->reason[0])
-        qb_strbuf_addf(text, "%s)", s->reason);
-    else
-        qb_strbuf_addf(text, "%s is faster than %s here)", f->tactic, s->tactic);
+    qb_strbuf_addf(text, "%s %s %.3f ms (%s %.3f%s%s)", text->size > 0 ? "," : "", s->name, s->ms,
+                   reference, f->ms, s->reason[0] ? ": " : "", s->reason);
 }
 
 /* Steps in the order of what they lose. */
@@ -224,7 +237,7 @@ static qb_status list_slower(qb_ctx *cx, const qb_run_row *row, const qb_run_row
             add_slower(text, &row->step[most], step_of(reference, row->step[most].name),
                        reference->precision);
     }
-    if (*n > SLOWER_SHOWN) qb_strbuf_addf(text, "; and %d more", (int)(*n - SLOWER_SHOWN));
+    if (*n > SLOWER_SHOWN) qb_strbuf_addf(text, ", and %d more", (int)(*n - SLOWER_SHOWN));
     qb_free(told);
     return QB_OK;
 }
@@ -238,12 +251,15 @@ static qb_status of_slower(qb_ctx *cx, qb_run *run, const qb_run_row *row) {
     const bool slower = row->latency.median > reference->latency.median;
     qb_status status = list_slower(cx, row, reference, &text, &n);
     if (status == QB_OK && text.failed) status = qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
-    if (status == QB_OK && (slower || n > 0))
-        status =
-            qb_warning_add(cx, run, "int8-slower", row->precision, "%s: %s %s (%.3f ms, %.3f ms)%s",
-                           row->precision, slower ? "slower than" : "some steps are slower than in",
-                           reference->precision, row->latency.median, reference->latency.median,
-                           n > 0 ? text.data : "");
+    if (status == QB_OK && slower)
+        status = qb_warning_add(
+            cx, run, "int8-slower", row->precision, "%s is slower than %s (%.3f ms, %.3f ms)%s%s",
+            row->precision, reference->precision, row->latency.median, reference->latency.median,
+            n > 0 ? ":" : "", n > 0 ? text.data : "");
+    else if (status == QB_OK && n > 0)
+        status = qb_warning_add(cx, run, "int8-slower", row->precision,
+                                "%s: some steps are slower than in %s:%s", row->precision,
+                                reference->precision, text.data);
     qb_strbuf_release(&text);
     return status;
 }

@@ -154,7 +154,9 @@ static const qb_column columns[] = {
      .title = "plan",
      .group = S,
      .detail = true,
-     .definition = "hash of what the engine's plan decides: rows of one plan run the same kernels",
+     .definition =
+         "beginning of the hash of what the engine's plan decides: rows of one plan run the same "
+         "kernels",
      .text = plan},
     {"weights_bytes", "weights", S, NULL, weights, NULL, true, false, NULL, NULL},
     {"arena_bytes", "arena", S, NULL, arena, NULL, true, false, "activations of one batch", NULL},
@@ -222,7 +224,7 @@ static void put(char text[QB_CELL], const char *format, double value) {
 
 void qb_column_cell(const qb_column *column, const qb_run_row *row, char text[QB_CELL]) {
     if (column->text) {
-        snprintf(text, QB_CELL, "%s", column->text(row));
+        snprintf(text, QB_CELL, "%.12s", column->text(row)); /* a hash: the record has all of it */
     } else if (isnan(qb_column_order(column, row))) {
         snprintf(text, QB_CELL, "-");
     } else if (column->interval) {

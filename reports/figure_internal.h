@@ -29,6 +29,11 @@ void qb_gnuplot_row_title(FILE *stream, const qb_run *run, int32_t row);
 int32_t qb_layered_row(const qb_run *run);
 /* The step of a row that computes the node of this name; NULL: none. */
 const qb_run_step *qb_step_named(const qb_run_row *row, const char *name);
+/* A title in the middle of the picture, above the graph: gnuplot centres its own on the graph, and
+ * cuts what is longer than that. */
+void qb_gnuplot_title(FILE *stream, const char *text);
+/* A key of so many lines below the axis' label, at the lower edge. */
+void qb_gnuplot_key_below(FILE *stream, int lines);
 /* Horizontal bars, a row each, the first on top: axes without the x range. */
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows);
 /* At most six ticks, at round numbers, on an axis from 0 to `high` > 0. */

@@ -88,9 +88,28 @@ void qb_gnuplot_row_title(FILE *stream, const qb_run *run, int32_t row) {
     qb_gnuplot_string(stream, title);
 }
 
+void qb_gnuplot_title(FILE *stream, const char *text) {
+    char shown[64];
+    snprintf(shown, sizeof shown, "%s", text);
+    if (strlen(text) >= sizeof shown) memcpy(shown + sizeof shown - 3, "..", 2);
+    fprintf(stream, "set title ' '\nset label 99 ");
+    qb_gnuplot_string(stream, shown);
+    fprintf(stream, " at screen 0.5, graph 1 center offset 0, 1\n");
+}
+
+void qb_gnuplot_key_below(FILE *stream, int lines) {
+    fprintf(stream,
+            "set bmargin %d\n"
+            "set key at screen 0.5, screen 0.01 center bottom vertical maxrows %d Left reverse\n",
+            lines + 5, lines);
+}
+
 void qb_gnuplot_rows(FILE *stream, int32_t n_rows) {
     fprintf(stream,
-            "name(text) = strlen(text) > 42 ? substr(text, 1, 40).'..' : text\n"
+            "cut(text) = strlen(text) > 30 ? substr(text, 1, 28).'..' : text\n"
+            "at(text) = strstrt(text, '+') > 0 ? strstrt(text, '+') : 29\n"
+            "name(text) = strlen(text) <= 26 ? text : "
+            "cut(substr(text, 1, at(text) - 1)).\"\\n\".cut(substr(text, at(text), 400))\n"
             "set yrange [%.1f:-0.6]\n"
             "set ytics scale 0\n"
             "set style fill solid 1.0 noborder\n"
@@ -111,11 +130,10 @@ void qb_gnuplot_ticks_from_zero(FILE *stream, double high) {
 
 void qb_gnuplot_log_ticks(FILE *stream, double low, double high) {
     static const double decades[] = {1}, coarse[] = {1, 2, 5}, medium[] = {1, 1.5, 2, 3, 4, 5, 7},
-                        fine[] = {1,   1.1, 1.2, 1.3, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8,
-                                  3.2, 3.6, 4,   4.5, 5,   5.5, 6,   7, 8,   9};
+                        fine[] = {1, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 4, 5, 6, 7, 8.5};
     const double ratio = high / low;
     const double *step = ratio > 1000 ? decades : ratio > 20 ? coarse : ratio > 4 ? medium : fine;
-    const int n = ratio > 1000 ? 1 : ratio > 20 ? 3 : ratio > 4 ? 7 : 21;
+    const int n = ratio > 1000 ? 1 : ratio > 20 ? 3 : ratio > 4 ? 7 : 12;
     const char *comma = "";
     fprintf(stream, "set xtics (");
     for (int e = (int)floor(log10(low)); e <= (int)ceil(log10(high)); e++)

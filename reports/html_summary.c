@@ -167,8 +167,11 @@ static void warnings(const qb_page *p) {
     if (p->run->n_warnings == 0) return;
     fputs("<ul class=\"warn\">\n", p->stream);
     for (int32_t i = 0; i < p->run->n_warnings; i++) {
+        char text[QB_WARNING_TEXT];
+        const char *said = qb_warning_said(p->run, i, text);
+        if (!said) continue;
         fputs("<li>", p->stream);
-        qb_html_text(p->stream, p->run->warning[i].text);
+        qb_html_text(p->stream, said);
         fputs("</li>\n", p->stream);
     }
     fputs("</ul>\n", p->stream);

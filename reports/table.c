@@ -119,8 +119,11 @@ void qb_report_table(FILE *stream, const qb_run *run) {
         if (run->row[r].suggestion && run->row[r].suggestion[0])
             fprintf(stream, "%s: to keep in float, %s\n", run->row[r].precision,
                     run->row[r].suggestion);
-    for (int32_t i = 0; i < run->n_warnings; i++)
-        fprintf(stream, "warning: %s\n", run->warning[i].text);
+    for (int32_t i = 0; i < run->n_warnings; i++) {
+        char text[QB_WARNING_TEXT];
+        const char *said = qb_warning_said(run, i, text);
+        if (said) fprintf(stream, "warning: %s\n", said);
+    }
 }
 
 /* ---- Markdown ---- */
@@ -174,8 +177,11 @@ void qb_report_markdown(FILE *stream, const qb_run *run) {
     fprintf(stream, "%s\n\n", qb_report_lacks_labels(run) ? ", without labels" : "");
     for (int g = 0; g < QB_GROUP_COUNT; g++) markdown_group(stream, run, (qb_column_group)g);
     for (int32_t i = 0; i < run->n_warnings; i++) {
+        char text[QB_WARNING_TEXT];
+        const char *said = qb_warning_said(run, i, text);
+        if (!said) continue;
         fprintf(stream, "> **Warning:** ");
-        put_markdown(stream, run->warning[i].text);
+        put_markdown(stream, said);
         fprintf(stream, "\n\n");
     }
     fprintf(stream, "<details><summary>What the columns mean</summary>\n\n");

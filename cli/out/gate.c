@@ -65,8 +65,11 @@ void qb_gate_print(FILE *stream, const qb_gate_result *r) {
             r->run->dataset, (long long)r->run->samples);
     if (r->run->skipped > 0) fprintf(stream, " (%lld skipped)", (long long)r->run->skipped);
     fputc('\n', stream);
-    for (int32_t i = 0; i < r->run->n_warnings; i++)
-        fprintf(stream, "warning: %s\n", r->run->warning[i].text);
+    for (int32_t i = 0; i < r->run->n_warnings; i++) {
+        char warning[QB_WARNING_TEXT];
+        const char *said = qb_warning_said(r->run, i, warning);
+        if (said) fprintf(stream, "warning: %s\n", said);
+    }
     for (int32_t i = 0; i < r->n; i++) {
         qb_gate_check_text(&r->check[i], text);
         fprintf(stream, "%s %s %s\n", word_of(&r->check[i]), r->check[i].row, text);
@@ -89,8 +92,11 @@ static void put_annotation(FILE *stream, const char *text) {
 
 void qb_gate_annotate(FILE *stream, const qb_gate_result *r) {
     for (int32_t i = 0; i < r->run->n_warnings; i++) {
+        char text[QB_WARNING_TEXT];
+        const char *said = qb_warning_said(r->run, i, text);
+        if (!said) continue;
         fputs("::warning title=qbench gate::", stream);
-        put_annotation(stream, r->run->warning[i].text);
+        put_annotation(stream, said);
         fputc('\n', stream);
     }
     for (int32_t i = 0; i < r->n; i++) {

@@ -43,9 +43,8 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     char text[256];
     snprintf(text, sizeof text, "Accuracy of %s on %lld samples", run->model,
              (long long)run->samples);
-    fprintf(stream, "set title ");
-    qb_gnuplot_string(stream, text);
-    fprintf(stream, "\nset xlabel 'percent of the samples'\n"
+    qb_gnuplot_title(stream, text);
+    fprintf(stream, "set xlabel 'percent of the samples'\n"
                     "unset logscale\n"
                     "set xrange [0:114]\n"
                     "set xtics 0,20,100\n");

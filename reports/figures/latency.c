@@ -44,7 +44,7 @@ static double room_for_numbers(const qb_run *run) {
         const size_t n = strlen(run->row[i].precision);
         if (n > longest) longest = n;
     }
-    const double width = 610 - 8.2 * fmin((double)longest, 42), numbers = 225;
+    const double width = 610 - 8.2 * fmin((double)longest, 30), numbers = 225;
     return width / fmax(width - numbers, 50);
 }
 
@@ -77,10 +77,9 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     char title[256];
     snprintf(title, sizeof title, "Latency of %s, batch %lld, %d thread%s", run->model,
              (long long)run->row[0].batch, run->threads, run->threads == 1 ? "" : "s");
-    fprintf(stream, "set title ");
-    qb_gnuplot_string(stream, title);
+    qb_gnuplot_title(stream, title);
     fprintf(stream,
-            "\nset xlabel 'milliseconds a batch; bar: median, line: to p99'\n"
+            "set xlabel 'ms a batch; bar: median, line: to p99'\n"
             "set xrange [0:%.6g]\n",
             right);
     qb_gnuplot_ticks_from_zero(stream, right);

@@ -31,10 +31,9 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     char *title =
         qb_format(cx, "Error of the layers of %s", run->row[qb_layered_row(run)].precision);
     if (!title) return cx->code;
-    fprintf(stream, "set title ");
-    qb_gnuplot_string(stream, title);
+    qb_gnuplot_title(stream, title);
     qb_free(title);
-    fprintf(stream, "\nset xlabel 'SQNR against FP32, dB (right is better)'\n");
+    fprintf(stream, "set xlabel 'SQNR against FP32, dB (right is better)'\n");
     qb_gnuplot_rows(stream, shown(run));
     fprintf(stream,
             "set grid ytics lc rgb '#d0d0d0'\n"

@@ -81,8 +81,9 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     double low, high;
     int32_t point = 0;
     extent(run, &low, &high);
+    qb_gnuplot_title(stream, "Accuracy against latency; lines are 95 % intervals");
+    qb_gnuplot_key_below(stream, 3);
     fprintf(stream,
-            "set title 'Accuracy against latency; lines are 95 %% intervals'\n"
             "set xlabel 'median milliseconds a batch (logarithmic)'\n"
             "set ylabel '%s'\n"
             "set logscale x\n"
@@ -90,8 +91,7 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
             "set offsets 0, 0, graph 0.08, graph 0.08\n"
             "set grid lc rgb '#d0d0d0'\n"
             "set border 3\n"
-            "set tics nomirror out\n"
-            "set key below center vertical maxrows 3 Left reverse\n",
+            "set tics nomirror out\n",
             axis_of(run).label, low / 1.2, high * 1.2);
     qb_gnuplot_log_ticks(stream, low / 1.2, high * 1.2);
     fprintf(stream,

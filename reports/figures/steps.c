@@ -76,8 +76,8 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     double cut;
     if (!applies(run)) return QB_OK;
     QB_TRY(cut_of(cx, run, &cut));
+    qb_gnuplot_title(stream, "Where time goes");
     fprintf(stream,
-            "set title 'Where time goes'\n"
             "set xlabel 'milliseconds a batch'\n"
             "set xrange [0:%.6g]\n",
             cut);

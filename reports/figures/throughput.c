@@ -25,18 +25,19 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
 
 static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *stream) {
     (void)cx;
-    fprintf(stream,
-            "set title 'Throughput over batch size, %d thread%s'\n"
-            "set xlabel 'items a batch (logarithmic)'\n"
-            "set ylabel 'items a second'\n"
-            "set logscale x 2\n"
-            "set yrange [0:*]\n"
-            "set offsets 0, 0, graph 0.05, 0\n"
-            "set grid lc rgb '#d0d0d0'\n"
-            "set border 3\n"
-            "set tics nomirror out\n"
-            "set key below center horizontal Left reverse\n",
-            run->threads, run->threads == 1 ? "" : "s");
+    char title[64];
+    snprintf(title, sizeof title, "Throughput over batch size, %d thread%s", run->threads,
+             run->threads == 1 ? "" : "s");
+    qb_gnuplot_title(stream, title);
+    qb_gnuplot_key_below(stream, 3);
+    fprintf(stream, "set xlabel 'items a batch (logarithmic)'\n"
+                    "set ylabel 'items a second'\n"
+                    "set logscale x 2\n"
+                    "set yrange [0:*]\n"
+                    "set offsets 0, 0, graph 0.05, 0\n"
+                    "set grid lc rgb '#d0d0d0'\n"
+                    "set border 3\n"
+                    "set tics nomirror out\n");
     for (int32_t r = 0; r < run->n_rows; r++) {
         const int32_t backend = qb_backend_index(run, r);
         fprintf(stream,

@@ -54,6 +54,25 @@ static void numbers_that_mislead_come_with_a_warning(void **state) {
     qb_run_free(run);
 }
 
+/* People read one line a kind: the first row's numbers, and who else. */
+static void rows_with_one_warning_share_a_line(void **state) {
+    (void)state;
+    qb_ctx cx;
+    char text[QB_WARNING_TEXT];
+    qb_ctx_init(&cx);
+    qb_run *run = load(&cx);
+    const int32_t first = run->n_warnings;
+    assert_ok(&cx, qb_warning_add(&cx, run, "nan", "a", "a: outputs hold NaN"));
+    assert_ok(&cx, qb_warning_add(&cx, run, "no-kernel", "b", "b: slow"));
+    assert_ok(&cx, qb_warning_add(&cx, run, "nan", "c", "c: outputs hold NaN"));
+    assert_ok(&cx, qb_warning_add(&cx, run, "nan", "d", "d: outputs hold NaN"));
+    assert_string_equal(qb_warning_said(run, first, text), "a: outputs hold NaN; likewise c, d");
+    assert_string_equal(qb_warning_said(run, first + 1, text), "b: slow");
+    assert_null(qb_warning_said(run, first + 2, text));
+    assert_null(qb_warning_said(run, first + 3, text));
+    qb_run_free(run);
+}
+
 /* Warnings are part of the record: written, read back, never twice. */
 static void warnings_are_kept_once(void **state) {
     (void)state;
@@ -135,6 +154,7 @@ static void the_gate_is_blocked_by_what_touches_the_limit(void **state) {
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(numbers_that_mislead_come_with_a_warning),
+    cmocka_unit_test(rows_with_one_warning_share_a_line),
     cmocka_unit_test(warnings_are_kept_once),
     cmocka_unit_test(long_texts_are_cut_between_characters),
     cmocka_unit_test(the_gate_is_blocked_by_what_touches_the_limit),
