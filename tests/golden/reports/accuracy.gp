@@ -4,12 +4,15 @@ if (!exists('png')) png = 'accuracy.png'
 set datafile separator tab
 set terminal svg noenhanced size 640,380 font 'Helvetica,15' background '#ffffff'
 set output svg
-set title 'Accuracy of model.onnx on 1000 samples'
+set title ' '
+set label 99 'Accuracy of model.onnx on 1000 samples' at screen 0.5, graph 1 center offset 0, 1
 set xlabel 'percent of the samples'
 unset logscale
 set xrange [0:114]
 set xtics 0,20,100
-name(text) = strlen(text) > 42 ? substr(text, 1, 40).'..' : text
+cut(text) = strlen(text) > 30 ? substr(text, 1, 28).'..' : text
+at(text) = strstrt(text, '+') > 0 ? strstrt(text, '+') : 29
+name(text) = strlen(text) <= 26 ? text : cut(substr(text, 1, at(text) - 1))."\n".cut(substr(text, at(text), 400))
 set yrange [4.6:-0.6]
 set ytics scale 0
 set style fill solid 1.0 noborder

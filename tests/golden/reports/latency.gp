@@ -4,11 +4,14 @@ if (!exists('png')) png = 'latency.png'
 set datafile separator tab
 set terminal svg noenhanced size 640,380 font 'Helvetica,15' background '#ffffff'
 set output svg
-set title 'Latency of model.onnx, batch 1, 2 threads'
-set xlabel 'milliseconds a batch; bar: median, line: to p99'
-set xrange [0:0.988776]
+set title ' '
+set label 99 'Latency of model.onnx, batch 1, 2 threads' at screen 0.5, graph 1 center offset 0, 1
+set xlabel 'ms a batch; bar: median, line: to p99'
+set xrange [0:0.785612]
 set xtics 0,0.2
-name(text) = strlen(text) > 42 ? substr(text, 1, 40).'..' : text
+cut(text) = strlen(text) > 30 ? substr(text, 1, 28).'..' : text
+at(text) = strstrt(text, '+') > 0 ? strstrt(text, '+') : 29
+name(text) = strlen(text) <= 26 ? text : cut(substr(text, 1, at(text) - 1))."\n".cut(substr(text, at(text), 400))
 set yrange [4.6:-0.6]
 set ytics scale 0
 set style fill solid 1.0 noborder

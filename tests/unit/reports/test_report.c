@@ -97,7 +97,13 @@ static void pictures_have_their_kind_and_nothing_else_is_left(void **state) {
     qb_free(text);
     qb_test_join(path, folder, "accuracy.svg");
     assert_ok(&cx, qb_file_read(&cx, path, 1 << 24, &text, &size));
-    for (int32_t i = 0; i < run->n_rows; i++) assert_non_null(strstr(text, run->row[i].precision));
+    for (int32_t i = 0; i < run->n_rows; i++) { /* a long name has two lines */
+        const char *name = run->row[i].precision, *rest = strchr(name, '+');
+        char *first = qb_format(&cx, "%.*s", (int)(rest ? rest - name : (long)strlen(name)), name);
+        assert_non_null(strstr(text, first));
+        if (rest) assert_non_null(strstr(text, rest));
+        qb_free(first);
+    }
     qb_free(text);
     char *command = qb_format(&cx, "test $(ls -A '%s' | wc -l) = 12", folder);
     assert_int_equal(system(command), 0);
