@@ -38,6 +38,8 @@ qb_status qb_results_describe(qb_ctx *cx, const qb_common *common, qb_run *run) 
     for (int i = 0; i < common->n_words; i++) qb_strbuf_addf(&line, " %s", common->words[i]);
     char *text;
     QB_TRY(qb_strbuf_take(cx, &line, &text));
+    qb_free(run->command); /* of the parts that it was merged from */
+    qb_free(run->made);
     run->command = qb_text_clean(cx, text);
     qb_free(text);
     run->made = date_text(cx);

@@ -70,7 +70,7 @@ expect 2 "$QBENCH" compare fp32 int8 $few --shard 1/3 --layers
 complains 'layers is measured on one machine'
 
 if [ -e "$QB_BUILD/qbench_mpi.so" ] && command -v mpirun >/dev/null; then
-    expect 0 mpirun --allow-run-as-root --oversubscribe -n 3 \
+    expect 0 env ASAN_OPTIONS=detect_leaks=0 mpirun --allow-run-as-root --oversubscribe -n 3 \
         "$QBENCH" compare fp32 int8 $few -o ranks.json --threads 1
     says '^int8 '
     expect 0 "$QBENCH" compare fp32 int8 $few -o one.json --threads 1
