@@ -34,10 +34,12 @@ static qb_status map_opened(qb_ctx *cx, const qb_opened *from, qb_map *out) {
     const bool copies = size <= QB_MAP_COPIED;
     qb_map map = {.size = size, .stored = from->stored};
     if (size > 0) {
-        void *data = copies ? mmap(NULL, size, PROT_READ | PROT_WRITE,
-                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0)
-                            : mmap(NULL, size, PROT_READ, MAP_PRIVATE, from->fd, 0);
+        void *data =
+            copies ? mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                   : mmap(NULL, size, PROT_READ, MAP_PRIVATE, from->fd, 0);
         if (data == MAP_FAILED) return qb_fail_errno(cx, "map %s (%zu bytes)", from->path, size);
+        if (copies)
+            (void)madvise(data, size, MADV_HUGEPAGE); /* a copy takes less than half the time */
         map.data = data;
         if (copies && map_copy(cx, from->path, from->fd, size, data) != QB_OK) {
             qb_map_close(&map);
