@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "kernels/ref.h"
+
 static bool is_image(const qb_desc *d) { return d->shape.rank >= 3 && d->shape.rank <= 5; }
 
 void qb_cuda_choose_layouts(const qb_problem *from, qb_problem *to, qb_desc *in) {
@@ -83,6 +85,22 @@ qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
     (*out)->packed_inputs = (*inner)->packed_inputs;
     (*out)->workspace_bytes = (*inner)->workspace_bytes;
     (*out)->destroy = destroy_both;
+    return QB_OK;
+}
+
+qb_status qb_cuda_pack_table(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                             void *packed) {
+    (void)cx, (void)constants;
+    const qb_problem *p = &kernel->problem;
+    uint8_t quantized[256];
+    for (int i = 0; i < 256; i++) quantized[i] = (uint8_t)i;
+    qb_desc in = {.dtype = p->in[0].dtype, .shape = qb_shape_of(1, 256), .q = p->in[0].q};
+    qb_problem every = {
+        .kind = p->kind, .n_in = 1, .in = &in, .act = p->act, .chain = p->chain, .out = in};
+    every.out.dtype = p->out.dtype;
+    every.out.q = p->out.q;
+    const void *inputs[1] = {quantized};
+    (p->kind == QB_KIND_CHAIN ? qb_ref_chain : qb_ref_unary)(&every, inputs, packed);
     return QB_OK;
 }
 

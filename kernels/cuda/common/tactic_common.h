@@ -28,6 +28,10 @@ qb_status qb_cuda_create_around(qb_ctx *cx, const qb_tactic *tactic, const qb_pr
                                 const qb_tactic *tactic_in, const qb_problem *in,
                                 const bool *constant, int threads, void *state, size_t bytes,
                                 qb_kernel **out);
+/* The reference's answer for every value of the one 8-bit input of a UNARY or CHAIN: `pack` of a
+ * kernel that is a table of 256. */
+qb_status qb_cuda_pack_table(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                             void *packed);
 /* Rounds *end up to the next boundary and reserves `bytes` there; returns where. */
 int64_t qb_cuda_reserve(int64_t *end, int64_t bytes);
 

@@ -3,7 +3,6 @@
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/chain.h"
 #include "kernels/cuda/pointwise/elementwise.h"
-#include "kernels/ref.h"
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -182,21 +181,6 @@ static bool lower_table(const qb_problem *p, lowered *to) {
            qb_shape_equal(&p->in[0].shape, &p->out.shape) && lower(p, to);
 }
 
-/* The reference's answer for every code. */
-static qb_status table_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
-                            void *packed) {
-    (void)cx, (void)constants;
-    const qb_problem *p = &kernel->problem;
-    uint8_t quantized[256];
-    for (int i = 0; i < 256; i++) quantized[i] = (uint8_t)i;
-    qb_desc in = {.dtype = p->in[0].dtype, .shape = qb_shape_of(1, 256), .q = p->in[0].q};
-    qb_problem every = {.kind = QB_KIND_CHAIN, .n_in = 1, .in = &in, .chain = p->chain};
-    every.out = (qb_desc){.dtype = p->out.dtype, .shape = in.shape, .q = p->out.q};
-    const void *inputs[1] = {quantized};
-    qb_ref_chain(&every, inputs, packed);
-    return QB_OK;
-}
-
 static qb_status table_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const lowered *x = kernel->state;
     const int32_t size = (int32_t)qb_dtype_size(kernel->problem.out.dtype);
@@ -221,7 +205,7 @@ static qb_status cuda_chain_table_create(qb_ctx *cx, const qb_tactic *tactic,
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(create(cx, tactic, &x, out));
     (*out)->packed_bytes = 256 * qb_dtype_size(x.problem.out.dtype);
-    (*out)->pack = table_pack;
+    (*out)->pack = qb_cuda_pack_table;
     (*out)->launch = table_launch;
     return QB_OK;
 }

@@ -3,7 +3,6 @@
  * reference fills, exact for every activation. */
 #include "kernels/cuda/common/tactic_common.h"
 #include "kernels/cuda/pointwise/elementwise.h"
-#include "kernels/ref.h"
 
 typedef struct lowered {
     qb_problem problem;
@@ -83,27 +82,11 @@ FUNCTION(cuda_binary_smooth, "binary_smooth", QB_KIND_BINARY, true, QB_WITHIN_1_
 FUNCTION(cuda_unary, "unary", QB_KIND_UNARY, false, QB_EXACT);
 FUNCTION(cuda_unary_smooth, "unary_smooth", QB_KIND_UNARY, true, QB_WITHIN_1_LSB);
 
-/* ---- functions of quantized values as tables
- * ------------------------------------------------------------ */
+/* ---- functions of quantized values as tables ------------------------------------------------- */
 
 static bool lower_table(const qb_problem *p, lowered *to) {
     if (!lower(p, qb_cuda_is_smooth(p->act.kind), to) || p->n_in != 1) return false;
     return to->in[0].dtype == QB_DTYPE_U8 || to->in[0].dtype == QB_DTYPE_S8;
-}
-
-/* The reference's answer for every code. */
-static qb_status table_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
-                            void *packed) {
-    (void)cx, (void)constants;
-    const qb_problem *p = &kernel->problem;
-    uint8_t quantized[256];
-    for (int i = 0; i < 256; i++) quantized[i] = (uint8_t)i;
-    qb_desc in = {.dtype = p->in[0].dtype, .shape = qb_shape_of(1, 256), .q = p->in[0].q};
-    qb_problem every = {.kind = QB_KIND_UNARY, .n_in = 1, .in = &in, .act = p->act};
-    every.out = (qb_desc){.dtype = p->out.dtype, .shape = in.shape, .q = p->out.q};
-    const void *inputs[1] = {quantized};
-    qb_ref_unary(&every, inputs, packed);
-    return QB_OK;
 }
 
 static qb_status table_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -131,7 +114,7 @@ static qb_status cuda_unary_table_create(qb_ctx *cx, const qb_tactic *tactic,
     qb_kernel *kernel = *out;
     kernel->in_place_inputs = in_place_of(&x);
     kernel->packed_bytes = 256 * qb_dtype_size(x.problem.out.dtype);
-    kernel->pack = table_pack;
+    kernel->pack = qb_cuda_pack_table;
     kernel->launch = table_launch;
     return QB_OK;
 }
