@@ -45,6 +45,29 @@ static void other_sizes_stay(void **state) {
     maker_release(&m);
 }
 
+/* x[1:3, 1:4] = y; tuples that leave the box stay what they are. LogSoftmax comes apart. */
+static void boxes_are_filled_from_padding(void **state) {
+    (void)state;
+    for (int odd = 0; odd < 2; odd++) {
+        maker m;
+        maker_init(&m, 6);
+        int64_t at[2 * 3 * 2], *to = at;
+        for (int64_t i = 1; i < 3; i++)
+            for (int64_t j = 1; j < 4; j++) *to++ = i, *to++ = j;
+        if (odd) at[11] = 0;
+        const qb_shape shape = qb_shape_of(3, 2, 3, 2);
+        const int32_t index =
+            qb_graph_add_constant(&m.cx, m.graph, "index", QB_DTYPE_S64, &shape, at);
+        const int32_t x = make_input(&m, "x", DIMS(4, 5, 6)),
+                      y = make_input(&m, "y", DIMS(2, 3, 6));
+        make_output(&m, NODE(&m, "LogSoftmax", "z", NODE(&m, "ScatterND", "s", x, index, y)));
+        assert_true(finalize(&m) > 0);
+        assert_int_equal(count_op(m.graph, "ScatterND"), odd);
+        assert_int_equal(count_op(m.graph, "LogSoftmax"), 0);
+        maker_release(&m);
+    }
+}
+
 static void dense_concats_share_their_beginning(void **state) {
     (void)state;
     maker m;
@@ -72,6 +95,7 @@ static void dense_concats_share_their_beginning(void **state) {
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(three_nodes_are_a_group_norm),
     cmocka_unit_test(other_sizes_stay),
+    cmocka_unit_test(boxes_are_filled_from_padding),
     cmocka_unit_test(dense_concats_share_their_beginning),
 };
 
