@@ -308,8 +308,9 @@ static qb_status take_apart(qb_rewrite *rw, pattern *p) {
     const qb_shape shape = input_shape(rw, p, 0);
     const int64_t width = shape.dim[2], widths[3] = {width, width, width};
     int32_t in[2] = {p->packed, -1};
-    QB_TRY(qb_rewrite_int64s(rw, p->out, "_widths", widths, 3, &in[1]));
-    for (int i = 0; i < 3; i++) QB_TRY(qb_rewrite_value(rw, p->out, suffix[i], &shape, &p->in[i]));
+    QB_TRY(qb_rewrite_int64s(rw, p->packed, "_widths", widths, 3, &in[1]));
+    for (int i = 0; i < 3; i++)
+        QB_TRY(qb_rewrite_value(rw, p->packed, suffix[i], &shape, &p->in[i]));
     const int32_t split =
         qb_graph_add_node(rw->cx, rw->graph, qb_op_find("Split", ""), "", in, 2, p->in, 3);
     if (split < 0) return rw->cx->code;

@@ -1,6 +1,7 @@
 /* Attention written as single operators becomes one node that computes the same. */
 #include "build_graph.h"
 #include "graph/fusion.h"
+#include "graph/layer.h"
 
 #define TOKENS 5
 #define HEADS 2
@@ -173,7 +174,7 @@ static void a_quantized_result_keeps_its_codes(void **state) {
  * Split and Squeeze. */
 static void parts_of_one_product_stay_packed(void **state) {
     (void)state;
-    for (int variant = 0; variant < 4; variant++) {
+    for (int variant = 0; variant < 5; variant++) {
         static const char *const names[] = {"q", "k", "v"};
         const bool wrong = variant == 3; /* keys and values the other way round */
         maker m;
@@ -211,7 +212,26 @@ static void parts_of_one_product_stay_packed(void **state) {
         SET_INTS(&m, "perm", 0, 1, 3, 2);
         const int32_t q = NODE(&m, "Mul", "q_scaled", part[0], make_scalar(&m, "factor", 0.25f));
         const int32_t s = NODE(&m, "Softmax", "weights", NODE(&m, "MatMul", "scores", q, k));
-        make_output(&m, joined(&m, NODE(&m, "MatMul", "mixed", s, part[2])));
+        const int32_t mixed = NODE(&m, "MatMul", "mixed", s, part[2]), y = joined(&m, mixed);
+        if (variant == 4) { /* the parts are floats, also where the result is not */
+            int32_t n;
+            make_output(&m, NODE(&m, "Relu", "z", y));
+            make_quantized(&m, mixed, 0.02f, 128);
+            make_quantized(&m, qb_graph_find_value(m.graph, "tokens"), 0.02f, 128);
+            make_quantized(&m, y, 0.02f, 128);
+            asked = (seen){.accept = true};
+            assert_ok(&m.cx, qb_fuse_attention(&m.cx, m.graph, note, NULL, &n));
+            assert_int_equal(n, 1);
+            const qb_node *split = &m.graph->nodes[qb_graph_writer(m.graph, "x_queries")];
+            assert_true(split >= m.graph->nodes);
+            for (int i = 0; i < 3; i++) {
+                const qb_value *v = &m.graph->values[split->out[i]];
+                assert_true(v->dtype == QB_DTYPE_F32 && v->q.n == 0);
+            }
+            maker_release(&m);
+            continue;
+        }
+        make_output(&m, y);
         assert_int_equal(fuse_copy(&m, true), 1);
         assert_int_equal(count_op(m.graph, "Split"), !wrong);
         assert_int_equal(count_op(m.graph, "Transpose"), wrong ? 3 : 0);
