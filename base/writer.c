@@ -37,6 +37,14 @@ static bool is_same(const char *name, int fd) {
            named.st_ino == opened.st_ino;
 }
 
+/* Whether another writer took the file behind `fd` away; what cannot be looked at is still there. */
+static bool is_taken(const char *name, int fd) {
+    struct stat named, opened;
+    if (lstat(name, &named) != 0) return errno == ENOENT;
+    return fstat(fd, &opened) == 0 &&
+           (named.st_dev != opened.st_dev || named.st_ino != opened.st_ino);
+}
+
 /* True: there was one and it is gone. */
 static bool remove_left_over(const char *name) {
     enum { FLAGS = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC };
@@ -54,7 +62,7 @@ static int create_locked(const char *name, bool replaces) {
     const int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, replaces ? 0600 : 0666);
     if (fd < 0) return -1;
     /* Before it was locked, another writer may have taken it for left over. */
-    if (!lock_file(fd, LOCK_EX) || is_same(name, fd)) return fd;
+    if (!lock_file(fd, LOCK_EX) || !is_taken(name, fd)) return fd;
     close(fd);
     errno = EEXIST;
     return -1;
