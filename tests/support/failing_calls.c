@@ -27,34 +27,15 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 
-static const int calls[] = {SYS_rt_sigaction,
-                            SYS_read,
-                            SYS_pread64,
-                            SYS_write,
-                            SYS_pwrite64,
-                            SYS_writev,
-                            SYS_open,
-                            SYS_openat,
+static const int calls[] = {
+    SYS_rt_sigaction, SYS_read,      SYS_pread64,    SYS_write,      SYS_pwrite64, SYS_writev,
+    SYS_open,         SYS_openat,
 #ifdef SYS_openat2
-                            SYS_openat2,
+    SYS_openat2,
 #endif
-                            SYS_fstat,
-                            SYS_stat,
-                            SYS_lstat,
-                            SYS_newfstatat,
-                            SYS_statx,
-                            SYS_lseek,
-                            SYS_fsync,
-                            SYS_ftruncate,
-                            SYS_rename,
-                            SYS_renameat,
-                            SYS_mkdir,
-                            SYS_unlink,
-                            SYS_flock,
-                            SYS_fcntl,
-                            SYS_getdents64,
-                            SYS_close,
-                            SYS_mmap};
+    SYS_fstat,        SYS_stat,      SYS_lstat,      SYS_newfstatat, SYS_statx,    SYS_lseek,
+    SYS_fsync,        SYS_ftruncate, SYS_rename,     SYS_renameat,   SYS_mkdir,    SYS_unlink,
+    SYS_flock,        SYS_fcntl,     SYS_getdents64, SYS_close,      SYS_mmap};
 enum { N_CALLS = sizeof calls / sizeof *calls };
 
 static struct {
@@ -66,8 +47,8 @@ static struct {
 static int filter_calls(void) {
     struct sock_filter code[N_CALLS + 3];
     size_t n = 0;
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                             offsetof(struct seccomp_data, nr));
+    code[n++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < N_CALLS; i++)
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i],
                                                  (unsigned char)(N_CALLS - i), 0);
