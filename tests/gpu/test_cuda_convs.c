@@ -8,6 +8,7 @@
 
 #include "conv_case.h"
 #include "kernels/cuda/common/code.h"
+#include "kernels/cuda/common/value.h"
 #include "qb_test.h"
 
 #define CASES 400
