@@ -14,7 +14,8 @@ static bool is_rough(qb_function f) {
     case QB_FUNCTION_TANH:
     case QB_FUNCTION_GELU:
     case QB_FUNCTION_GELU_TANH:
-    case QB_FUNCTION_ELU: return true;
+    case QB_FUNCTION_ELU:
+    case QB_FUNCTION_SELU: return true;
     default: return false;
     }
 }
@@ -36,7 +37,7 @@ static bool jumps(qb_function f) {
     return (f >= QB_FUNCTION_EQUAL && f <= QB_FUNCTION_WHERE) || f == QB_FUNCTION_QUANTIZE ||
            f == QB_FUNCTION_SIGN || f == QB_FUNCTION_CEIL || f == QB_FUNCTION_FLOOR ||
            f == QB_FUNCTION_ROUND || f == QB_FUNCTION_TRUNCATE || f == QB_FUNCTION_TRUTH ||
-           f == QB_FUNCTION_IS_NAN;
+           f == QB_FUNCTION_THRESHOLDED_RELU || f == QB_FUNCTION_SHRINK || f == QB_FUNCTION_IS_NAN;
 }
 
 static bool wants_condition(qb_function f) { return f >= QB_FUNCTION_AND && f <= QB_FUNCTION_NOT; }

@@ -69,7 +69,8 @@ static void results_need_known_images_and_scores(void **state) {
     static const char *const bad[][2] = {
         {"{}", "expected a list"},
         {"[{\"image_id\":7,\"category_id\":1,\"bbox\":[1,2,3,4]}]", "without score"},
-        {"[{\"image_id\":7,\"category_id\":1,\"score\":1}]", "without bbox and segmentation"},
+        {"[{\"image_id\":7,\"category_id\":1,\"score\":1}]",
+         "without bbox, segmentation and keypoints"},
         {"[{\"image_id\":1,\"category_id\":1,\"score\":1,\"bbox\":[1,2,3,4]}]",
          "image_id 1 is not"},
         {"[{\"image_id\":7,\"category_id\":1,\"score\":1,\"segmentation\":{\"size\":[6,8],"
