@@ -37,7 +37,8 @@ static bool is_same(const char *name, int fd) {
            named.st_ino == opened.st_ino;
 }
 
-/* Whether another writer took the file behind `fd` away; what cannot be looked at is still there. */
+/* Whether another writer took the file behind `fd` away; what cannot be looked at is still there.
+ */
 static bool is_taken(const char *name, int fd) {
     struct stat named, opened;
     if (lstat(name, &named) != 0) return errno == ENOENT;

@@ -145,8 +145,13 @@ void random_chain_make(qb_rng *rng, random_case *c) {
     p->out.dtype = last.condition && random_chance(rng, 80) ? QB_DTYPE_BOOL : QB_DTYPE_F32;
     if (!last.condition && random_chance(rng, 50))
         give_codes(rng, c, &p->out, p->n_in);
-    else if (last.exact && random_chance(rng, 10))
+    else if (last.exact && chain->n_operations < QB_CHAIN_OPERATIONS && random_chance(rng, 10)) {
+        /* whole numbers, as behind a Cast */
+        const int32_t at = p->n_in + chain->n_constants + chain->n_operations - 1;
+        chain->operation[chain->n_operations++] =
+            (qb_chain_operation){.function = QB_FUNCTION_TRUNCATE, .in = {at}};
         p->out.dtype = QB_DTYPE_S32;
+    }
 }
 
 void random_chain_reference(random_case *c) {
