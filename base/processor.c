@@ -1,5 +1,6 @@
 #include "processor.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,15 @@ qb_tier qb_processor_tier(void) {
     qb_tier tier = (qb_tier)(QB_TIER_COUNT - 1);
     while (!qb_processor_has(tier)) tier--;
     return tier;
+}
+
+int qb_processor_vector_bytes(void) {
+    static _Atomic int known; /* a loop may be short: no look at the environment each time */
+    int bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes) return bytes;
+    bytes = qb_processor_has(QB_TIER_AVX512) ? 64 : qb_processor_has(QB_TIER_AVX2) ? 32 : 16;
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
 }
 
 bool qb_processor_has_vbmi(void) { return qb_processor_has(QB_TIER_AVX512) && machine_has_vbmi(); }

@@ -2,7 +2,6 @@
  *
  * The environment variable QB_CPU names the highest tier to use ("avx2"), for tests and for
  * measuring what another processor would do; the processor's own tier is the highest in any case.
- * Loops that the compiler cloned (base/clones.h) do not follow it: they give the same bits in all.
  */
 #ifndef QB_BASE_PROCESSOR_H
 #define QB_BASE_PROCESSOR_H
@@ -37,6 +36,9 @@ qb_tier qb_processor_tier(void);
 /* The highest one that QB_CPU allows, whatever the processor has; QB_TIER_COUNT where it is not
  * set. */
 qb_tier qb_processor_limit(void);
+/* Width of the vectors that loops use (base/vector_loop.h): 64, 32 or 16 bytes. What QB_CPU says at
+ * the first call holds. */
+int qb_processor_vector_bytes(void);
 /* Beside the tiers, where AVX512 may run: byte permutations of 128 bytes (AVX512-VBMI). */
 bool qb_processor_has_vbmi(void);
 const char *qb_tier_text(qb_tier tier);

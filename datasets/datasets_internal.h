@@ -3,6 +3,7 @@
 #define QB_DATASETS_INTERNAL_H
 
 #include "base/arena.h"
+#include "base/vector_loop.h"
 #include "datasets/dataset.h"
 #include "datasets/decoder.h"
 #include "datasets/loader.h"
@@ -12,16 +13,6 @@
 #define QB_SAMPLES_MAX ((size_t)1 << 24)
 #define QB_CLASSES_MAX (1 << 20)
 #define QB_TEXT_FILE_MAX ((size_t)64 << 20)
-
-/* Loops that profit from wider vectors than the baseline's are compiled several times and chosen
- * when the program starts. All versions give the same integers and the same IEEE operations. The
- * sanitizers' start-up does not get along with that mechanism, and neither does clang's. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define QB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-#else
-#define QB_CLONES
-#endif
 
 /* ---- images ---- */
 

@@ -280,9 +280,10 @@ INLINE void lanes_to_rows(const uint8_t *lanes, size_t n, uint8_t *const row[BLO
 }
 
 /* 64 rows at once: turned so that a vector holds one byte of each row, convolved, turned back. */
-QB_CLONES static void horizontal_rows(const taps *t, const uint8_t *const from[BLOCK],
-                                      size_t in_bytes, int channels, uint8_t *in_lanes,
-                                      uint8_t *out_lanes, uint8_t *const to[BLOCK]) {
+QB_LOOP(horizontal_rows,
+        (const taps *t, const uint8_t *const from[BLOCK], size_t in_bytes, int channels,
+         uint8_t *in_lanes, uint8_t *out_lanes, uint8_t *const to[BLOCK]),
+        (t, from, in_bytes, channels, in_lanes, out_lanes, to)) {
     rows_to_lanes(from, in_bytes, in_lanes);
     uint8_t *out = out_lanes;
     for (int32_t x = 0; x < t->n; x++) {
@@ -321,8 +322,10 @@ static qb_status horizontal(qb_ctx *cx, const qb_frame *in, const taps *t, uint8
 }
 
 /* One output row of n bytes from `count` input rows. */
-QB_CLONES static void vertical_row(const uint8_t *in, size_t stride, const int32_t *weight,
-                                   int32_t count, size_t n, uint8_t *out) {
+QB_LOOP(vertical_row,
+        (const uint8_t *in, size_t stride, const int32_t *weight, int32_t count, size_t n,
+         uint8_t *out),
+        (in, stride, weight, count, n, out)) {
     for (size_t x = 0; n >= BLOCK && x < n; x += BLOCK) {
         size_t at = x + BLOCK <= n ? x : n - BLOCK; /* the last step overlaps the one before */
         const uint8_t *from = in + at;

@@ -2,14 +2,14 @@
 #include "datasets/datasets_internal.h"
 
 /* ITU-R BT.601 luma in 16-bit fixed point, as Pillow's convert("L"). */
-QB_CLONES static void luma_row(const uint8_t *restrict in, int32_t n, uint8_t *restrict out) {
+QB_LOOP(luma_row, (const uint8_t *restrict in, int32_t n, uint8_t *restrict out), (in, n, out)) {
     for (int32_t i = 0; i < n; i++)
         out[i] = (uint8_t)((19595u * in[3 * i] + 38470u * in[3 * i + 1] + 7471u * in[3 * i + 2] +
                             0x8000u) >>
                            16);
 }
 
-QB_CLONES static void swap_row(const uint8_t *restrict in, int32_t n, uint8_t *restrict out) {
+QB_LOOP(swap_row, (const uint8_t *restrict in, int32_t n, uint8_t *restrict out), (in, n, out)) {
     for (int32_t i = 0; i < n; i++) {
         out[3 * i] = in[3 * i + 2];
         out[3 * i + 1] = in[3 * i + 1];
@@ -17,7 +17,7 @@ QB_CLONES static void swap_row(const uint8_t *restrict in, int32_t n, uint8_t *r
     }
 }
 
-QB_CLONES static void spread_row(const uint8_t *restrict in, int32_t n, uint8_t *restrict out) {
+QB_LOOP(spread_row, (const uint8_t *restrict in, int32_t n, uint8_t *restrict out), (in, n, out)) {
     for (int32_t i = 0; i < n; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
 }
 

@@ -2,9 +2,10 @@
  * division, not a product with 1 / std: the values are those that numpy computes in float32. */
 #include "datasets/datasets_internal.h"
 
-QB_CLONES static void planes_3(const uint8_t *restrict in, int32_t n, const float *mean,
-                               const float *std, float *restrict a, float *restrict b,
-                               float *restrict c) {
+QB_LOOP(planes_3,
+        (const uint8_t *restrict in, int32_t n, const float *mean, const float *std,
+         float *restrict a, float *restrict b, float *restrict c),
+        (in, n, mean, std, a, b, c)) {
     float m0 = mean[0], m1 = mean[1], m2 = mean[2], s0 = std[0], s1 = std[1], s2 = std[2];
     for (int32_t i = 0; i < n; i++) {
         a[i] = ((float)in[3 * i] - m0) / s0;
@@ -13,13 +14,16 @@ QB_CLONES static void planes_3(const uint8_t *restrict in, int32_t n, const floa
     }
 }
 
-QB_CLONES static void plane_1(const uint8_t *restrict in, int32_t n, float mean, float std,
-                              float *restrict out) {
+QB_LOOP(plane_1,
+        (const uint8_t *restrict in, int32_t n, float mean, float std, float *restrict out),
+        (in, n, mean, std, out)) {
     for (int32_t i = 0; i < n; i++) out[i] = ((float)in[i] - mean) / std;
 }
 
-QB_CLONES static void pixels_3(const uint8_t *restrict in, int32_t n, const float *mean,
-                               const float *std, float *restrict out) {
+QB_LOOP(pixels_3,
+        (const uint8_t *restrict in, int32_t n, const float *mean, const float *std,
+         float *restrict out),
+        (in, n, mean, std, out)) {
     for (int32_t i = 0; i < 3 * n; i += 3)
         for (int c = 0; c < 3; c++) out[i + c] = ((float)in[i + c] - mean[c]) / std[c];
 }

@@ -9,8 +9,8 @@
 #include <immintrin.h>
 #endif
 
-#include "base/clones.h"
 #include "base/processor.h"
+#include "base/vector_loop.h"
 #include "ops_internal.h"
 
 enum { ROWS = 8, COLUMNS = 16 };
@@ -92,8 +92,8 @@ static void take_panels(const panels *w, const qb_eval_operand *b, int64_t at) {
 }
 
 /* The first four rows; vectors by name, for they are to stay in registers. */
-QB_CLONES static void multiply_four(const int16_t *row, const int16_t *panel, int64_t pairs,
-                                    sums *out) {
+QB_LOOP(multiply_four, (const int16_t *row, const int16_t *panel, int64_t pairs, sums *out),
+        (row, panel, pairs, out)) {
     const int16_t *row1 = row + 2 * pairs, *row2 = row1 + 2 * pairs, *row3 = row2 + 2 * pairs;
     sums sum0 = {0}, sum1 = {0}, sum2 = {0}, sum3 = {0};
     for (int64_t i = 0; i < 2 * pairs; i += 2) {

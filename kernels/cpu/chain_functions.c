@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 
 static inline __attribute__((always_inline)) float of_bits(uint32_t bits) {
     float v;
@@ -133,8 +133,9 @@ INLINE fast_mish(float x) {
 
 #define F(name) fast_##name
 #define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION)                                                   \
-    QB_CLONES static void run_##NAME(float *restrict to, const float *first, const float *second,  \
-                                     const float *third) {                                         \
+    QB_LOOP(run_##NAME,                                                                            \
+            (float *restrict to, const float *first, const float *second, const float *third),     \
+            (to, first, second, third)) {                                                          \
         for (int i = 0; i < QB_CHAIN_BLOCK; i++) {                                                 \
             const float a = first[i];                                                              \
             const float b = ARGUMENTS > 1 ? second[i] : 0.0f;                                      \
@@ -156,8 +157,9 @@ qb_chain_block_fn qb_chain_block(qb_function function) {
 }
 
 /* NaN becomes the zero point, as in qb_quantize_value. */
-QB_CLONES static void quantized_by(const float *from, int32_t *to, float factor, float low,
-                                   float high, bool divide) {
+QB_LOOP(quantized_by,
+        (const float *from, int32_t *to, float factor, float low, float high, bool divide),
+        (from, to, factor, low, high, divide)) {
     const float round = 0x1.8p23f;
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) {
         const float scaled = divide ? from[i] / factor : from[i] * factor;
@@ -172,11 +174,11 @@ static void quantized_of(const float *from, const qb_chain_quantized *q, int32_t
     quantized_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide);
 }
 
-QB_CLONES static void floats(const int32_t *from, float scale, float *to) {
+QB_LOOP(floats, (const int32_t *from, float scale, float *to), (from, scale, to)) {
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = scale * (float)from[i];
 }
 
-QB_CLONES static void bytes(const int32_t *from, int32_t zero, uint8_t *to) {
+QB_LOOP(bytes, (const int32_t *from, int32_t zero, uint8_t *to), (from, zero, to)) {
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = (uint8_t)(from[i] + zero);
 }
 
@@ -202,12 +204,13 @@ void qb_chain_write(const qb_chain_quantized *q, const float *from, int64_t n, v
     memcpy(to, code, (size_t)n);
 }
 
-QB_CLONES static void load_u8(const uint8_t *from, float scale, int32_t zero, int64_t n,
-                              float *to) {
+QB_LOOP(load_u8, (const uint8_t *from, float scale, int32_t zero, int64_t n, float *to),
+        (from, scale, zero, n, to)) {
     for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);
 }
 
-QB_CLONES static void load_s8(const int8_t *from, float scale, int32_t zero, int64_t n, float *to) {
+QB_LOOP(load_s8, (const int8_t *from, float scale, int32_t zero, int64_t n, float *to),
+        (from, scale, zero, n, to)) {
     for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);
 }
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "kernels/ref.h"
 
 #if QB_X86
@@ -43,7 +43,8 @@ static void look_up_float(const qb_convert *c, const void *in, void *out, int64_
 }
 
 /* Piece by piece, for the result may lie where the integers do. */
-QB_CLONES static void from_integer(const qb_convert *c, const void *in, void *out, int64_t n) {
+QB_LOOP(from_integer, (const qb_convert *c, const void *in, void *out, int64_t n),
+        (c, in, out, n)) {
     enum { PIECE = 64 };
     int32_t integer[PIECE] = {0};
     float f32[PIECE];

@@ -2,7 +2,7 @@
  */
 #include <math.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "convert.h"
 
 #define ELEMENTS_PER_TASK 16384
@@ -21,7 +21,7 @@ typedef struct job {
 } job;
 
 /* NaN passes by. */
-QB_CLONES static range range_of(const float *x, int64_t n) {
+QB_LOOP(find_range, (const float *x, int64_t n, range *out), (x, n, out)) {
     float low[LANES] = {0}, high[LANES] = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES)
@@ -37,7 +37,7 @@ QB_CLONES static range range_of(const float *x, int64_t n) {
         low[0] = low[k] < low[0] ? low[k] : low[0];
         high[0] = high[k] > high[0] ? high[k] : high[0];
     }
-    return (range){low[0], high[0]};
+    *out = (range){low[0], high[0]};
 }
 
 static int64_t begin_of(int64_t task) { return task * ELEMENTS_PER_TASK; }
@@ -47,7 +47,7 @@ static int64_t size_of(const job *j, int64_t task) {
 
 static void find(int64_t task, void *argument) {
     const job *j = argument;
-    j->found[task] = range_of(j->in + begin_of(task), size_of(j, task));
+    find_range(j->in + begin_of(task), size_of(j, task), &j->found[task]);
 }
 
 static void quantize(int64_t task, void *argument) {

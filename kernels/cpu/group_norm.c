@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "chain_internal.h"
 #include "cpu_internal.h"
 
@@ -44,16 +44,18 @@ static const float *block(const norm *w, const char *from, int64_t n, float *mad
 }
 
 /* sum[i] += x[i] - center[i], or its square. */
-QB_CLONES static void add_rows(const float *x, const float *center, int64_t n, bool square,
-                               float *sum) {
+QB_LOOP(add_rows, (const float *x, const float *center, int64_t n, bool square, float *sum),
+        (x, center, n, square, sum)) {
     if (square)
         for (int64_t i = 0; i < n; i++) sum[i] += (x[i] - center[i]) * (x[i] - center[i]);
     else
         for (int64_t i = 0; i < n; i++) sum[i] += x[i] - center[i];
 }
 
-QB_CLONES static void apply(const float *x, const float *mean, const float *factor,
-                            const float *shift, int64_t n, float *to) {
+QB_LOOP(apply,
+        (const float *x, const float *mean, const float *factor, const float *shift, int64_t n,
+         float *to),
+        (x, mean, factor, shift, n, to)) {
     for (int64_t i = 0; i < n; i++) to[i] = (x[i] - mean[i]) * factor[i] + shift[i];
 }
 

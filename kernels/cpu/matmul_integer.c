@@ -8,7 +8,7 @@
  * the scales as multipliers of its tiles. */
 #include <string.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "conv_internal.h"
 
 #define ROWS_PER_TASK 16
@@ -133,14 +133,14 @@ static bool has_offsets(const job *j) {
     return false;
 }
 
-QB_CLONES static uint32_t sum_of(const uint8_t *a, int64_t n, uint8_t flip) {
+QB_LOOP(add_up, (const uint8_t *a, int64_t n, uint8_t flip, uint32_t *out), (a, n, flip, out)) {
     uint32_t sum = 0;
     for (int64_t i = 0; i < n; i++) sum += (uint8_t)(a[i] ^ flip);
-    return sum - (flip ? 128 * (uint32_t)n : 0);
+    *out = sum - (flip ? 128 * (uint32_t)n : 0);
 }
 
-QB_CLONES static void add_products(uint32_t *out, const uint32_t *columns, int64_t n,
-                                   uint32_t times) {
+QB_LOOP(add_products, (uint32_t * out, const uint32_t *columns, int64_t n, uint32_t times),
+        (out, columns, n, times)) {
     for (int64_t i = 0; i < n; i++) out[i] += columns[i] * times;
 }
 
@@ -149,7 +149,8 @@ static void add_offsets(int64_t task, void *argument) {
     const integer_state *s = j->s;
     const int64_t end = qb_min64((task + 1) * ROWS_PER_TASK, s->rows);
     for (int64_t row = task * ROWS_PER_TASK; row < end; row++) {
-        const uint32_t sum = sum_of(j->a + row * s->k, s->k, j->a_signed ? 0x80 : 0);
+        uint32_t sum;
+        add_up(j->a + row * s->k, s->k, j->a_signed ? 0x80 : 0, &sum);
         const uint32_t rest = (uint32_t)s->k * j->a_zero - sum;
         for (int64_t i = 0; i < s->n; i++) j->out[row * s->n + i] += rest * offset_at(j, i);
     }

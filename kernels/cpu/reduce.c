@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "chain_internal.h"
 #include "cpu_internal.h"
 
@@ -47,7 +47,7 @@ static double start_of(qb_reduce_kind kind) {
     }                                                                                              \
     return
 
-QB_CLONES static void add(qb_reduce_kind kind, const float *x, int64_t n, double *lane) {
+QB_LOOP(add, (qb_reduce_kind kind, const float *x, int64_t n, double *lane), (kind, x, n, lane)) {
     switch (kind) {
     case QB_REDUCE_SUM:
     case QB_REDUCE_MEAN:

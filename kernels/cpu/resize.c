@@ -4,7 +4,7 @@
  * first and then what lies in them. */
 #include <string.h>
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "chain_internal.h"
 #include "convert.h"
 
@@ -62,7 +62,8 @@ static void add_axis(corners *c, const tap *t, int64_t step) {
     }
 }
 
-QB_CLONES static void blend(const float *from, float weight, int64_t n, bool first, float *to) {
+QB_LOOP(blend, (const float *from, float weight, int64_t n, bool first, float *to),
+        (from, weight, n, first, to)) {
     if (first)
         for (int64_t i = 0; i < n; i++) to[i] = from[i] * weight;
     else

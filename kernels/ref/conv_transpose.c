@@ -20,9 +20,11 @@ QB_INLINE int64_t source(const ref_geometry *g, int32_t d, int64_t out, int64_t 
 }
 
 #define DEFINE_CHUNK(NAME, T, SUM, WEIGHT, VALUE)                                                  \
-    QB_CLONES static void NAME(const deconv *k, const ref_integer *integer, const T *in,           \
-                               const void *weight, int64_t weight_at, int64_t channel, int64_t z,  \
-                               int64_t y, int64_t x0, int64_t n, SUM *sums) {                      \
+    QB_LOOP(NAME,                                                                                  \
+            (const deconv *k, const ref_integer *integer, const T *in, const void *weight,         \
+             int64_t weight_at, int64_t channel, int64_t z, int64_t y, int64_t x0, int64_t n,      \
+             SUM *sums),                                                                           \
+            (k, integer, in, weight, weight_at, channel, z, y, x0, n, sums)) {                     \
         const ref_geometry *g = &k->g;                                                             \
         int32_t zero = integer ? integer->data_zero : 0;                                           \
         int32_t weight_zero = integer ? qb_ref_weight_zero(integer, channel) : 0;                  \

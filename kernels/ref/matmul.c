@@ -9,8 +9,10 @@ typedef struct matmul {
 } matmul;
 
 #define DEFINE_ROW(NAME, T, SUM, B, VALUE)                                                         \
-    QB_CLONES static void NAME(const matmul *w, const ref_integer *integer, const T *a,            \
-                               const void *b, int64_t b_at, int64_t n0, int64_t n, SUM *sums) {    \
+    QB_LOOP(NAME,                                                                                  \
+            (const matmul *w, const ref_integer *integer, const T *a, const void *b, int64_t b_at, \
+             int64_t n0, int64_t n, SUM *sums),                                                    \
+            (w, integer, a, b, b_at, n0, n, sums)) {                                               \
         int32_t zero = integer ? integer->data_zero : 0;                                           \
         qb_dtype type = w->p->in[QB_IN_WEIGHT].dtype;                                              \
         (void)zero, (void)type;                                                                    \

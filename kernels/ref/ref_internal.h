@@ -2,7 +2,7 @@
 #ifndef QB_REF_INTERNAL_H
 #define QB_REF_INTERNAL_H
 
-#include "base/clones.h"
+#include "base/vector_loop.h"
 #include "kernels/ref.h"
 
 #define QB_INLINE static inline __attribute__((always_inline))

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "qb_test.h"
 
@@ -51,11 +53,33 @@ static void other_names_are_refused(void **state) {
     }
 }
 
+/* Each in a process of its own, for the first answer holds. */
+static void loops_follow_the_limit(void **state) {
+    (void)state;
+    for (int limit = 0; limit < QB_TIER_COUNT; limit++) {
+        int status = 0;
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            setenv("QB_CPU", qb_tier_text((qb_tier)limit), 1);
+            const int bytes = qb_processor_vector_bytes();
+            const int most = limit >= QB_TIER_AVX512 ? 64 : limit >= QB_TIER_AVX2 ? 32 : 16;
+            const bool own =
+                bytes == 16 || qb_processor_has(bytes == 64 ? QB_TIER_AVX512 : QB_TIER_AVX2);
+            const bool all = bytes == most || !qb_processor_has((qb_tier)limit);
+            _exit(bytes <= most && own && all ? 0 : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_limit_only_takes_away, forget, forget),
         cmocka_unit_test_setup_teardown(higher_tiers_include_lower_ones, forget, forget),
         cmocka_unit_test_setup_teardown(other_names_are_refused, forget, forget),
+        cmocka_unit_test_setup_teardown(loops_follow_the_limit, forget, forget),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);
