@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/apart.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "calib/table_h5_internal.h"
@@ -9,6 +10,8 @@
 #include "datasets/h5_lock.h"
 
 #define FILE_LIMIT ((size_t)1 << 30)
+#define APART_BYTES ((size_t)1 << 30)
+#define APART_SECONDS 10
 #define SAMPLES_MOST ((hsize_t)1 << 28)
 #define DEFLATE_MOST 1032 /* deflate cannot shrink by more than this factor */
 
@@ -558,16 +561,41 @@ static qb_status read_image(qb_h5 *h, const void *bytes, size_t size, qb_table *
     return status;
 }
 
-qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *bytes, size_t size,
-                         qb_table **out) {
-    qb_h5 h = {cx, name, -1, size};
-    QB_TRY(check_user_block(&h, bytes, size));
+typedef struct image {
+    const char *name;
+    const void *data;
+    size_t size;
+} image;
+
+static qb_status parse(qb_ctx *cx, const image *from, qb_table **out) {
+    qb_h5 h = {cx, from->name, -1, from->size};
     qb_status status;
     qb_h5_lock();
-    H5E_BEGIN_TRY { status = read_image(&h, bytes, size, out); }
+    H5E_BEGIN_TRY { status = read_image(&h, from->data, from->size, out); }
     H5E_END_TRY
     qb_h5_unlock();
     return status;
+}
+
+/* The library may not outlive these bytes: a process of its own looks whether it does. */
+static qb_status parse_apart(qb_ctx *cx, void *work, const int64_t ask[QB_APART_ASK], void *out,
+                             size_t n) {
+    const image *from = work;
+    qb_table *table;
+    (void)ask, (void)out, (void)n;
+    qb_apart_allow(APART_BYTES + 4 * from->size, APART_SECONDS);
+    QB_TRY(parse(cx, from, &table));
+    qb_table_free(table);
+    return QB_OK;
+}
+
+qb_status qb_table_parse(qb_ctx *cx, const char *name, const void *data, size_t size,
+                         qb_table **out) {
+    image from = {name, data, size};
+    const qb_h5 h = {cx, name, -1, size};
+    QB_TRY(check_user_block(&h, data, size));
+    QB_TRY(qb_apart_try(cx, name, parse_apart, &from));
+    return parse(cx, &from, out);
 }
 
 qb_status qb_table_load(qb_ctx *cx, const char *path, qb_table **out) {

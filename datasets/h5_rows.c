@@ -16,6 +16,11 @@ static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
 void qb_h5_lock(void) { pthread_mutex_lock(&library_lock); }
 void qb_h5_unlock(void) { pthread_mutex_unlock(&library_lock); }
 
+/* A process that is forked (base/apart.h) finds the library in no thread's hands. */
+__attribute__((constructor)) static void keep_whole(void) {
+    pthread_atfork(qb_h5_lock, qb_h5_unlock, qb_h5_unlock);
+}
+
 qb_h5_place qb_h5_place_of(hid_t file, const char *path) {
     char begin[256];
     H5L_info_t link;
@@ -115,7 +120,7 @@ static qb_status find_shape(qb_ctx *cx, const char *name, qb_h5_rows *r) {
 
 /* How the data lie in the file; *cache becomes what holds the chunks of two samples, so that a
  * chunk with many samples is unpacked once, not once a sample. */
-static qb_status check_chunks(qb_ctx *cx, const char *name, const qb_h5_rows *r, size_t *cache) {
+static qb_status check_chunks(qb_ctx *cx, const char *name, qb_h5_rows *r, size_t *cache) {
     hid_t list = H5Dget_create_plist(r->set);
     H5D_layout_t layout = H5Pget_layout(list);
     hsize_t chunk[QB_MAX_RANK] = {0};
@@ -136,7 +141,18 @@ static qb_status check_chunks(qb_ctx *cx, const char *name, const qb_h5_rows *r,
                        name, bytes, CHUNK_BYTES_MAX);
     const double wanted = 2 * bytes * chunks;
     *cache = wanted > (double)CACHE_BYTES_MAX ? CACHE_BYTES_MAX : (size_t)wanted;
+    r->most = *cache + 4 * (size_t)bytes; /* unpacking doubles its memory until it fits */
     return QB_OK;
+}
+
+static int64_t find_offset(const qb_h5_rows *r) {
+    hid_t list = H5Dget_create_plist(r->set), type = H5Dget_type(r->set);
+    const haddr_t at = H5Pget_layout(list) == H5D_CONTIGUOUS && H5Tequal(type, r->memory) > 0
+                           ? H5Dget_offset(r->set)
+                           : HADDR_UNDEF;
+    H5Tclose(type);
+    H5Pclose(list);
+    return at == HADDR_UNDEF || at > INT64_MAX ? -1 : (int64_t)at;
 }
 
 qb_status qb_h5_open_inside(qb_ctx *cx, hid_t file, const char *name, hid_t *out) {
@@ -158,6 +174,7 @@ static qb_status open_rows(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows 
     QB_TRY(find_type(cx, name, r));
     QB_TRY(find_shape(cx, name, r));
     QB_TRY(check_chunks(cx, name, r, &cache));
+    r->offset = find_offset(r);
     if (cache <= CACHE_BYTES_USUAL) return QB_OK;
     H5Dclose(r->set);
     hid_t list = H5Pcreate(H5P_DATASET_ACCESS);
@@ -189,8 +206,7 @@ qb_desc qb_h5_rows_desc(const qb_h5_rows *rows) {
     return desc;
 }
 
-qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, const char *name,
-                          void *out) {
+qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, void *out) {
     hsize_t start[QB_MAX_RANK] = {at}, count[QB_MAX_RANK] = {1};
     for (int i = 1; i < rows->rank; i++) count[i] = rows->dim[i];
     hid_t from = H5Dget_space(rows->set), to = H5Screate_simple(rows->rank, count, NULL);
@@ -198,7 +214,7 @@ qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, const 
     if (from < 0 || to < 0 ||
         H5Sselect_hyperslab(from, H5S_SELECT_SET, start, NULL, count, NULL) < 0 ||
         H5Dread(rows->set, rows->memory, to, from, H5P_DEFAULT, out) < 0)
-        status = qb_h5_rows_fail(cx, QB_STATUS_FORMAT, name);
+        status = qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read");
     if (from >= 0) H5Sclose(from);
     if (to >= 0) H5Sclose(to);
     return status;

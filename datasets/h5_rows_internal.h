@@ -13,6 +13,9 @@ typedef struct qb_h5_rows {
     qb_dtype dtype;
     int rank;
     hsize_t dim[QB_MAX_RANK];
+    size_t most; /* bytes that the library takes for chunks: cached ones, and one being unpacked */
+    int64_t offset; /* in the file, where rows lie one after the other as they are in memory; -1:
+                       they do not */
 } qb_h5_rows;
 
 /* A dataset whose bytes lie in the file, by a path without links. The caller closes it. */
@@ -23,9 +26,8 @@ qb_status qb_h5_rows_open(qb_ctx *cx, hid_t file, const char *name, qb_h5_rows *
 void qb_h5_rows_close(qb_h5_rows *rows); /* accepts closed ones */
 /* Type and shape of one row: [1, ...]. */
 qb_desc qb_h5_rows_desc(const qb_h5_rows *rows);
-/* Reads row `at` into memory of that size; `name` is for messages. */
-qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, const char *name,
-                          void *out);
+/* Reads row `at` into memory of that size. */
+qb_status qb_h5_rows_read(qb_ctx *cx, const qb_h5_rows *rows, hsize_t at, void *out);
 /* Fails with the library's own innermost reason. */
 qb_status qb_h5_rows_fail(qb_ctx *cx, qb_status code, const char *what);
 

@@ -1,28 +1,45 @@
 /* hdf5: a file with `images`, unsigned bytes of shape [N,H,W] or [N,H,W,C] with C 1 or 3 (RGB); or
  * one whose datasets are named after the model's inputs, [N, ...] each. Where there are any,
  * `labels` are integers of shape [N], and `targets` images as well. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/apart.h"
 #include "base/open.h"
 #include "datasets/datasets_internal.h"
 #include "datasets/h5_inside.h"
 #include "datasets/h5_lock.h"
 #include "datasets/h5_rows_internal.h"
 
-#define TARGETS "targets" /* images that a model should make of `images` */
+#define ROOM_BESIDE ((size_t)256 << 20) /* memory of the library beside chunks and caches */
+#define ROW_SECONDS 10                  /* of processor time, to unpack a chunk of 512 MiB */
+#define TARGETS "targets"               /* images that a model should make of `images` */
 
 typedef struct column {
     char name[256];
     qb_h5_rows rows;
 } column;
 
-typedef struct state {
-    hid_t file; /* negative: not open */
-    int32_t n;  /* 1 for images */
+/* What the process that reads the file (base/apart.h) has found in it. */
+typedef struct found {
+    int32_t n; /* 1 for images */
+    bool has_tensors, has_targets, has_labels;
     column column[QB_INPUTS_MAX];
+} found;
+
+typedef struct state {
+    qb_apart *apart;
+    qb_opened opened; /* the file, for what needs no library */
+    /* That process's own, but for `found`: */
+    const char *path, *images;
+    hid_t file;  /* negative: not open */
+    size_t most; /* bytes that reading a row may take */
+    found found;
 } state;
+
+typedef enum question { ASK_OPEN, ASK_LABELS, ASK_ROW } question;
 
 static bool hdf5_probe(const char *path) {
     if (qb_path_is_dir(path)) return false;
@@ -67,17 +84,18 @@ static qb_status check_images(qb_ctx *cx, const column *c) {
 
 /* `images` of bytes are images; anything else is tensors. */
 static qb_status open_column(qb_ctx *cx, state *s, const char *name) {
-    column *c = &s->column[s->n];
-    if (s->n == QB_INPUTS_MAX)
+    column *c = &s->found.column[s->found.n];
+    if (s->found.n == QB_INPUTS_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %d datasets", QB_INPUTS_MAX);
     if (snprintf(c->name, sizeof c->name, "%s", name) >= (int)sizeof c->name)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "the name %.40s... is too long", name);
     QB_TRY(qb_h5_rows_open(cx, s->file, name, &c->rows));
-    s->n++;
+    s->most += c->rows.most;
+    s->found.n++;
     return QB_OK;
 }
 
-static qb_status check_columns(qb_ctx *cx, const state *s) {
+static qb_status check_columns(qb_ctx *cx, const found *s) {
     for (int32_t i = 0; i < s->n; i++) {
         QB_TRY(check_count(cx, &s->column[i]));
         if (s->column[i].rows.dim[0] != s->column[0].rows.dim[0])
@@ -106,105 +124,173 @@ static qb_status open_columns(qb_ctx *cx, state *s) {
             continue;
         QB_TRY(open_column(cx, s, name));
     }
-    return check_columns(cx, s);
+    return check_columns(cx, &s->found);
 }
 
-static qb_status open_data(qb_ctx *cx, qb_dataset *dataset, state *s) {
-    if (qb_h5_place_of(s->file, dataset->images) != QB_H5_ABSENT) {
-        QB_TRY(open_column(cx, s, dataset->images));
-        dataset->has_targets = qb_h5_place_of(s->file, TARGETS) != QB_H5_ABSENT;
-        if (!qb_dtype_is_float(s->column[0].rows.dtype)) return check_images(cx, &s->column[0]);
-        dataset->has_targets = false;
-        qb_h5_rows_close(&s->column[0].rows);
-        s->n = 0;
+static qb_status open_data(qb_ctx *cx, state *s) {
+    found *f = &s->found;
+    if (qb_h5_place_of(s->file, s->images) != QB_H5_ABSENT) {
+        QB_TRY(open_column(cx, s, s->images));
+        f->has_targets = qb_h5_place_of(s->file, TARGETS) != QB_H5_ABSENT;
+        if (!qb_dtype_is_float(f->column[0].rows.dtype)) return check_images(cx, &f->column[0]);
+        f->has_targets = false;
+        qb_h5_rows_close(&f->column[0].rows);
+        f->n = 0;
     }
-    dataset->has_tensors = true;
+    f->has_tensors = true;
     return open_columns(cx, s);
 }
 
-/* *out: one number a sample, or NULL when the file has no labels. */
-static qb_status read_labels(qb_ctx *cx, const state *s, int64_t **out) {
-    *out = NULL;
+/* The set of labels; negative when the file has none. */
+static qb_status open_labels(qb_ctx *cx, const state *s, hid_t *out) {
     const char *name = qb_h5_place_of(s->file, "labels") != QB_H5_ABSENT ? "labels" : "label";
     hid_t set;
+    *out = -1;
     if (qb_h5_place_of(s->file, name) == QB_H5_ABSENT) return QB_OK;
     QB_TRY(qb_h5_open_inside(cx, s->file, name, &set));
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
     hsize_t n = 0;
-    const hsize_t expected = s->column[0].rows.dim[0];
+    const hsize_t expected = s->found.column[0].rows.dim[0];
     int rank = H5Sget_simple_extent_ndims(space);
     if (rank == 1) H5Sget_simple_extent_dims(space, &n, NULL);
-    int64_t *labels = NULL;
-    qb_status status = QB_OK;
-    if (H5Tget_class(type) != H5T_INTEGER || rank != 1 || n != expected)
-        QB_GO(qb_fail(cx, QB_STATUS_FORMAT,
-                      "%s: expected %llu integers, got %s of rank %d with %llu elements", name,
-                      (unsigned long long)expected,
-                      H5Tget_class(type) == H5T_INTEGER ? "integers" : "another type", rank,
-                      (unsigned long long)n));
-    labels = qb_alloc(cx, (size_t)n, sizeof *labels);
-    if (!labels) QB_GO(cx->code);
-    if (H5Dread(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, labels) < 0)
-        QB_GO(qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels"));
-    *out = labels;
-    labels = NULL;
-out:
-    qb_free(labels);
+    if (H5Tget_class(type) == H5T_INTEGER && rank == 1 && n == expected)
+        *out = set;
+    else
+        qb_fail(cx, QB_STATUS_FORMAT,
+                "%s: expected %llu integers, got %s of rank %d with %llu elements", name,
+                (unsigned long long)expected,
+                H5Tget_class(type) == H5T_INTEGER ? "integers" : "another type", rank,
+                (unsigned long long)n);
     H5Sclose(space);
     H5Tclose(type);
+    if (*out >= 0) return QB_OK;
+    H5Dclose(set);
+    return cx->code;
+}
+
+/* ---- in the process that reads ---- */
+
+static qb_status open_file(qb_ctx *cx, state *s) {
+    hid_t labels;
+    s->file = H5Fopen(s->path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    if (s->file < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
+    QB_TRY(open_data(cx, s));
+    QB_TRY(open_labels(cx, s, &labels));
+    s->found.has_labels = labels >= 0;
+    if (labels >= 0) H5Dclose(labels);
+    qb_apart_allow(ROOM_BESIDE + s->most, ROW_SECONDS);
+    return QB_OK;
+}
+
+static qb_status read_labels(qb_ctx *cx, const state *s, void *out) {
+    hid_t set;
+    QB_TRY(open_labels(cx, s, &set));
+    qb_status status = QB_OK;
+    if (H5Dread(set, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)
+        status = qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "read labels");
     H5Dclose(set);
     return status;
 }
 
-static qb_status open_quiet(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_labels *labels) {
-    qb_opened regular;
-    QB_TRY(qb_open_regular(cx, dataset->path, &regular)); /* a FIFO would make the library wait */
-    qb_opened_close(&regular);
-    s->file = H5Fopen(dataset->path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    if (s->file < 0) return qb_h5_rows_fail(cx, QB_STATUS_FORMAT, "not a readable HDF5 file");
-    QB_TRY(open_data(cx, dataset, s));
-    int64_t *label;
-    QB_TRY(read_labels(cx, s, &label));
-    qb_status status =
-        qb_dataset_add_rows(cx, dataset, (int64_t)s->column[0].rows.dim[0], label, labels);
+static qb_status answer(qb_ctx *cx, state *s, const int64_t ask[QB_APART_ASK], void *out) {
+    const column *c = &s->found.column[ask[1]];
+    switch ((question)ask[0]) {
+    case ASK_OPEN:
+        QB_TRY(open_file(cx, s));
+        memcpy(out, &s->found, sizeof s->found);
+        return QB_OK;
+    case ASK_LABELS: return read_labels(cx, s, out);
+    case ASK_ROW: break;
+    }
+    return qb_h5_rows_read(cx, &c->rows, (hsize_t)ask[2], out);
+}
+
+/* Without the library's own printing of errors. */
+static qb_status answer_quietly(qb_ctx *cx, void *work, const int64_t ask[QB_APART_ASK], void *out,
+                                size_t bytes) {
+    qb_status status = QB_OK;
+    (void)bytes;
+    qb_h5_lock();
+    H5E_BEGIN_TRY { status = answer(cx, work, ask, out); }
+    H5E_END_TRY
+    qb_h5_unlock();
+    return status;
+}
+
+/* ---- in this process ---- */
+
+static qb_status add_rows(qb_ctx *cx, qb_dataset *dataset, state *s, const qb_labels *labels) {
+    const hsize_t n = s->found.column[0].rows.dim[0];
+    const int64_t ask[QB_APART_ASK] = {ASK_LABELS};
+    int64_t *label = NULL;
+    qb_status status = QB_OK;
+    if (s->found.has_labels) {
+        label = qb_alloc(cx, (size_t)n, sizeof *label);
+        if (!label) return cx->code;
+        QB_GO(qb_apart_ask(cx, s->apart, ask, label, (size_t)n * sizeof *label));
+    }
+    status = qb_dataset_add_rows(cx, dataset, (int64_t)n, label, labels);
+out:
     qb_free(label);
     return status;
 }
 
 static qb_status hdf5_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels) {
+    static const int64_t ask[QB_APART_ASK] = {ASK_OPEN};
     state *s = qb_alloc(cx, 1, sizeof *s);
     if (!s) return cx->code;
     dataset->state = s;
-    s->file = -1;
-    qb_status status = QB_OK;
-    /* Without the library's own printing of errors. */
-    qb_h5_lock();
-    H5E_BEGIN_TRY { status = open_quiet(cx, dataset, s, labels); }
-    H5E_END_TRY
-    qb_h5_unlock();
-    return status;
+    s->path = dataset->path;
+    s->images = dataset->images;
+    s->file = s->opened.fd = -1;
+    QB_TRY(qb_open_regular(cx, s->path, &s->opened)); /* a FIFO would make the library wait */
+    QB_TRY(qb_apart_start(cx, s->path, answer_quietly, s, &s->apart));
+    QB_TRY(qb_apart_ask(cx, s->apart, ask, &s->found, sizeof s->found));
+    dataset->has_tensors = s->found.has_tensors;
+    dataset->has_targets = s->found.has_targets;
+    return add_rows(cx, dataset, s, labels);
 }
 
-static qb_status read_row(qb_ctx *cx, const column *c, const qb_sample *sample, void *out) {
-    qb_status status = QB_OK;
-    qb_h5_lock();
-    H5E_BEGIN_TRY {
-        status = qb_h5_rows_read(cx, &c->rows, (hsize_t)sample->position, sample->name, out);
+static qb_status read_plain(qb_ctx *cx, const state *s, int64_t at, uint8_t *out, size_t bytes) {
+    while (bytes > 0) {
+        const ssize_t got = pread(s->opened.fd, out, bytes, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return qb_fail_errno(cx, "read %s", s->opened.path);
+        if (got == 0)
+            return qb_fail(cx, QB_STATUS_FORMAT, "%s ends at byte %lld", s->opened.path,
+                           (long long)at);
+        out += got;
+        at += got;
+        bytes -= (size_t)got;
     }
-    H5E_END_TRY
-    qb_h5_unlock();
-    return status;
+    return QB_OK;
+}
+
+static qb_status read_row(qb_ctx *cx, const state *s, int32_t i, const qb_sample *sample,
+                          void *out) {
+    const int64_t ask[QB_APART_ASK] = {ASK_ROW, i, sample->position};
+    const qb_h5_rows *r = &s->found.column[i].rows;
+    const qb_desc desc = qb_h5_rows_desc(r);
+    const size_t bytes = qb_desc_bytes(&desc);
+    int64_t at;
+    const bool plain = r->offset >= 0 &&
+                       !__builtin_mul_overflow(sample->position, (int64_t)bytes, &at) &&
+                       !__builtin_add_overflow(at, r->offset, &at);
+    if ((plain ? read_plain(cx, s, at, out, bytes) : qb_apart_ask(cx, s->apart, ask, out, bytes)) ==
+        QB_OK)
+        return QB_OK;
+    return qb_wrap(cx, "%s", sample->name);
 }
 
 static qb_status hdf5_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                            qb_image *out, qb_hash *hash) {
     state *s = dataset->state;
-    const qb_h5_rows *r = &s->column[0].rows;
+    const qb_h5_rows *r = &s->found.column[0].rows;
     const hsize_t channels = channels_of(r);
     qb_image image;
     QB_TRY(qb_image_create(cx, sample->name, (int64_t)r->dim[2], (int64_t)r->dim[1], (int)channels,
                            &image));
-    qb_status status = read_row(cx, &s->column[0], sample, image.pixel);
+    qb_status status = read_row(cx, s, 0, sample, image.pixel);
     if (status != QB_OK) {
         qb_image_release(&image);
         return status;
@@ -217,10 +303,11 @@ static qb_status hdf5_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sampl
 static qb_status hdf5_read_tensors(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                                    qb_tensors *out) {
     state *s = dataset->state;
-    for (int32_t i = 0; i < s->n; i++) {
-        const qb_tensor row = {.desc = qb_h5_rows_desc(&s->column[i].rows)};
-        QB_TRY(qb_tensors_add(cx, out, s->column[i].name, &row));
-        QB_TRY(read_row(cx, &s->column[i], sample, out->item[i].tensor.data));
+    for (int32_t i = 0; i < s->found.n; i++) {
+        const column *c = &s->found.column[i];
+        const qb_tensor row = {.desc = qb_h5_rows_desc(&c->rows)};
+        QB_TRY(qb_tensors_add(cx, out, c->name, &row));
+        QB_TRY(read_row(cx, s, i, sample, out->item[i].tensor.data));
     }
     return QB_OK;
 }
@@ -228,10 +315,12 @@ static qb_status hdf5_read_tensors(qb_ctx *cx, const qb_dataset *dataset, const 
 static void hdf5_close(qb_dataset *dataset) {
     state *s = dataset->state;
     if (!s) return;
-    qb_h5_lock();
-    for (int32_t i = 0; i < s->n; i++) qb_h5_rows_close(&s->column[i].rows);
+    qb_apart_end(s->apart);
+    qb_opened_close(&s->opened);
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+    for (int32_t i = 0; i < s->found.n; i++) qb_h5_rows_close(&s->found.column[i].rows);
     if (s->file >= 0) H5Fclose(s->file);
-    qb_h5_unlock();
+#endif
     qb_free(s);
 }
 

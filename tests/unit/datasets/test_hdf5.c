@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <hdf5.h>
+#include <zlib.h>
 
+#include "base/log.h"
 #include "datasets/dataset.h"
 #include "fixture.h"
 
@@ -270,6 +272,49 @@ static void truncated_file_is_an_error(void **state) {
     }
 }
 
+/* A chunk of 3 KB that unpacks to 1 GB: the library would take as much memory as it finds. */
+static void a_chunk_that_unpacks_to_much_is_an_error(void **state) {
+    (void)state;
+    enum { PACKED = 1 << 20 };
+    static uint8_t zeros[1 << 20];
+    const hsize_t dim[3] = {1, 60, 50}, at[3] = {0};
+    uint8_t *packed = malloc(PACKED);
+    assert_non_null(packed);
+    z_stream z = {.next_out = packed, .avail_out = PACKED};
+    assert_int_equal(deflateInit(&z, 9), Z_OK);
+    for (int i = 0; i < 1024; i++) {
+        z.next_in = zeros;
+        z.avail_in = sizeof zeros;
+        assert_int_equal(deflate(&z, i == 1023 ? Z_FINISH : Z_NO_FLUSH), i == 1023);
+    }
+    deflateEnd(&z);
+    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t list = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(3, dim, NULL);
+    H5Pset_chunk(list, 3, dim);
+    H5Pset_deflate(list, 9);
+    hid_t set = H5Dcreate2(file, "images", H5T_STD_U8LE, space, H5P_DEFAULT, list, H5P_DEFAULT);
+    assert_true(H5Dwrite_chunk(set, H5P_DEFAULT, 0, at, z.total_out, packed) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(list);
+    H5Fclose(file);
+    free(packed);
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    qb_dataset *data;
+    qb_image image = {0};
+    assert_ok(&cx, qb_dataset_open(&cx, path, NULL, &data));
+    const double before = qb_now();
+    const qb_status status = qb_dataset_read(&cx, data, 0, &image, NULL);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* where memory has a limit */
+    assert_int_equal(status, QB_STATUS_FORMAT);
+#endif
+    assert_true(status == QB_OK || status == QB_STATUS_FORMAT);
+    assert_true(qb_now() - before < 20);
+    qb_image_release(&image);
+    qb_dataset_close(data);
+}
+
 static qb_status open_once(qb_ctx *cx, void *user) {
     (void)user;
     qb_dataset *set = NULL;
@@ -300,6 +345,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup(labels_bound_the_numbers, make_folder),
     cmocka_unit_test_setup(other_files_are_refused, make_folder),
     cmocka_unit_test_setup(truncated_file_is_an_error, make_folder),
+    cmocka_unit_test_setup(a_chunk_that_unpacks_to_much_is_an_error, make_folder),
     cmocka_unit_test_setup(every_failed_allocation_is_reported, make_folder),
 };
 QB_TEST_MAIN(tests)
