@@ -320,6 +320,27 @@ static qb_status read_truth(loader *l) {
     return qb_json_read_end(r);
 }
 
+/* Finds the image and the category of each object. Matching takes time in proportion to the objects
+ * of an image times its detections. */
+static qb_status find_places(loader *l, qb_coco *coco) {
+    qb_json_reader *r = &l->json;
+    int32_t *held = qb_alloc(r->cx, (size_t)coco->n_images, sizeof *held);
+    if (!held) return r->cx->code;
+    qb_status status = QB_OK;
+    for (size_t i = 0; i < l->n_ids && status == QB_OK; i++) {
+        qb_coco_object *o = &coco->objects.item[i];
+        o->image = qb_coco_image_of(coco, l->id[i][0]);
+        o->category = qb_coco_category_of(coco, l->id[i][1]);
+        coco->strays += o->image < 0 || o->category < 0;
+        if (o->image >= 0 && ++held[o->image] > QB_COCO_IMAGE_OBJECTS_MAX)
+            status =
+                qb_fail(r->cx, QB_STATUS_UNSUPPORTED, "%s: image %lld has more than %d annotations",
+                        r->name, (long long)l->id[i][0], QB_COCO_IMAGE_OBJECTS_MAX);
+    }
+    qb_free(held);
+    return status;
+}
+
 qb_status qb_coco_parse(qb_ctx *cx, const char *name, const char *text, size_t n, qb_coco *out) {
     qb_coco coco = {.objects = {.text = text, .size = n}};
     loader l = {.coco = &coco};
@@ -328,12 +349,7 @@ qb_status qb_coco_parse(qb_ctx *cx, const char *name, const char *text, size_t n
     QB_GO(qb_arena_create(cx, &coco.arena));
     QB_GO(read_truth(&l));
     QB_GO(sort_ids(cx, name, &coco));
-    for (size_t i = 0; i < l.n_ids; i++) {
-        qb_coco_object *o = &coco.objects.item[i];
-        o->image = qb_coco_image_of(&coco, l.id[i][0]);
-        o->category = qb_coco_category_of(&coco, l.id[i][1]);
-        coco.strays += o->image < 0 || o->category < 0;
-    }
+    QB_GO(find_places(&l, &coco));
     coco.objects.path = qb_strdup(cx, name);
     if (!coco.objects.path) QB_GO(cx->code);
 out:

@@ -12,6 +12,7 @@ extern "C" {
 #endif
 
 #define QB_COCO_OBJECTS_MAX ((size_t)1 << 26)
+enum { QB_COCO_IMAGE_OBJECTS_MAX = 16384 }; /* annotations of one image */
 
 typedef struct qb_coco_image {
     int64_t id;

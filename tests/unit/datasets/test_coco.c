@@ -2,6 +2,7 @@
 #include "datasets/coco.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "qb_test.h"
@@ -61,6 +62,27 @@ static void wrong_truth_is_refused(void **state) {
         qb_coco coco = {0};
         assert_fails(&cx, parse(bad[i][0], &coco), QB_STATUS_FORMAT);
         assert_message(&cx, bad[i][1]);
+    }
+}
+
+/* Matching them would take minutes. */
+static void too_many_objects_of_an_image_are_refused(void **state) {
+    (void)state;
+    static const char one[] = "{\"image_id\":7,\"category_id\":90,\"bbox\":[1,2,3,4]},";
+    for (int more = 0; more < 2; more++) {
+        const size_t n = (size_t)QB_COCO_IMAGE_OBJECTS_MAX + (size_t)more;
+        char *text = malloc(sizeof HEAD + n * sizeof one + 2), *at;
+        qb_coco coco;
+        assert_non_null(text);
+        at = stpcpy(text, HEAD);
+        for (size_t i = 0; i < n; i++) at = stpcpy(at, one);
+        strcpy(at - 1, "]}"); /* the last comma goes */
+        assert_int_equal(parse(text, &coco), more ? QB_STATUS_UNSUPPORTED : QB_OK);
+        if (more)
+            assert_message(&cx, "gt.json: image 7 has more than 16384 annotations");
+        else
+            qb_coco_release(&coco);
+        free(text);
     }
 }
 
@@ -186,6 +208,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(truth_is_sorted_by_id),
         cmocka_unit_test(wrong_truth_is_refused),
+        cmocka_unit_test(too_many_objects_of_an_image_are_refused),
         cmocka_unit_test(results_need_known_images_and_scores),
         cmocka_unit_test(unions_and_overlaps_count_pixels),
         cmocka_unit_test(masks_are_those_of_pycocotools),
