@@ -133,15 +133,24 @@ static qb_status split(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-static qb_status append(qb_rewrite *rw, const char *op, int32_t a, int32_t b, int32_t like,
-                        const qb_shape *shape, int32_t *out) {
+/* A value in floats, whatever form `like` has. */
+static qb_status add_real(qb_rewrite *rw, int32_t like, const char *suffix, const qb_shape *shape,
+                          int32_t *out) {
+    QB_TRY(qb_rewrite_value(rw, like, suffix, shape, out));
+    rw->graph->values[*out].dtype = QB_DTYPE_F32;
+    rw->graph->values[*out].q = (qb_qparams){.axis = -1};
+    return QB_OK;
+}
+
+static qb_status append_real(qb_rewrite *rw, const char *op, int32_t a, int32_t b, int32_t like,
+                             const qb_shape *shape, int32_t *out) {
     const int32_t in[] = {a, b};
-    QB_TRY(qb_rewrite_value(rw, like, "part", shape, out));
+    QB_TRY(add_real(rw, like, "part", shape, out));
     return qb_rewrite_append(rw, qb_op_find(op, ""), in, b < 0 ? 1 : 2, *out);
 }
 
 /* LogSoftmax as what it is made of: d - log(sum(exp(d))) with d = x - max(x). Reductions and chains
- * have kernels. */
+ * have kernels. The parts are in floats: they leave the range of a quantized result. */
 static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
     const qb_graph *graph = rw->graph;
     const int32_t x = graph->nodes[index].in[0], y = graph->nodes[index].out[0];
@@ -155,11 +164,11 @@ static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
         return QB_OK;
     line.dim[axis] = 1;
     QB_TRY(qb_rewrite_int64s(rw, y, "axes", &axis, 1, &axes));
-    QB_TRY(append(rw, "ReduceMax", x, axes, y, &line, &most));
-    QB_TRY(append(rw, "Sub", x, most, y, &shape, &centred));
-    QB_TRY(append(rw, "Exp", centred, -1, y, &shape, &power));
-    QB_TRY(append(rw, "ReduceSum", power, axes, y, &line, &sum));
-    QB_TRY(append(rw, "Log", sum, -1, y, &line, &shift));
+    QB_TRY(append_real(rw, "ReduceMax", x, axes, y, &line, &most));
+    QB_TRY(append_real(rw, "Sub", x, most, y, &shape, &centred));
+    QB_TRY(append_real(rw, "Exp", centred, -1, y, &shape, &power));
+    QB_TRY(append_real(rw, "ReduceSum", power, axes, y, &line, &sum));
+    QB_TRY(append_real(rw, "Log", sum, -1, y, &line, &shift));
     const int32_t in[] = {centred, shift};
     QB_TRY(qb_rewrite_append(rw, qb_op_find("Sub", ""), in, 2, y));
     qb_rewrite_kill(rw, index);
@@ -167,17 +176,21 @@ static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-/* Do constant tuples of indices count through a box of the first dimensions, in order? */
-static bool is_box(const qb_value *index, int32_t depth, int64_t start[QB_MAX_RANK]) {
+/* Do constant tuples of indices count through a box within the first dimensions, in order? */
+static bool is_box(const qb_value *index, int32_t depth, const qb_shape *data,
+                   int64_t start[QB_MAX_RANK]) {
     const int64_t *at = index->data;
     int64_t place[QB_MAX_RANK] = {0};
     if (!at || index->dtype != QB_DTYPE_S64 || index->shape.rank != depth + 1 ||
         qb_shape_count(&index->shape) < 1)
         return false;
-    for (int32_t d = 0; d < depth; d++) start[d] = at[d];
+    for (int32_t d = 0; d < depth; d++) {
+        start[d] = at[d];
+        if (start[d] < 0 || start[d] > data->dim[d] - index->shape.dim[d]) return false;
+    }
     for (int64_t i = qb_shape_count(&index->shape) / depth; i > 0; i--, at += depth) {
         for (int32_t d = 0; d < depth; d++)
-            if (at[d] != start[d] + place[d] || at[d] < 0) return false;
+            if (at[d] != start[d] + place[d]) return false;
         for (int32_t d = depth - 1; d >= 0 && ++place[d] == index->shape.dim[d]; d--) place[d] = 0;
     }
     return true;
@@ -198,7 +211,7 @@ static qb_status fill_box(qb_rewrite *rw, int32_t index) {
     if (strcmp(qb_node_string(node, "reduction", "none"), "none") != 0 || depth < 1 ||
         !qb_shape_known(&shape) || depth > shape.rank || at->shape.dim[depth] != depth ||
         !qb_value_is_plain(graph, x) || !qb_value_is_plain(graph, update) ||
-        !qb_value_is_plain(graph, y) || !is_box(at, depth, start))
+        !qb_value_is_plain(graph, y) || !is_box(at, depth, &shape, start))
         return QB_OK;
     for (int32_t d = 0; d < shape.rank; d++) {
         const int64_t n = d < depth ? at->shape.dim[d] : shape.dim[d];
@@ -217,7 +230,8 @@ static qb_status fill_box(qb_rewrite *rw, int32_t index) {
         for (int32_t d = shape.rank - 1; d >= 0 && ++place[d] == mask.dim[d]; d--) place[d] = 0;
     }
     QB_TRY(qb_rewrite_int64s(rw, y, "pads", pads, 2 * shape.rank, &pads_id));
-    QB_TRY(append(rw, "Pad", update, pads_id, y, &shape, &padded));
+    QB_TRY(qb_rewrite_value(rw, y, "part", &shape, &padded));
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("Pad", ""), (int32_t[]){update, pads_id}, 2, padded));
     const int32_t in[] = {mask_id, padded, x};
     QB_TRY(qb_rewrite_append(rw, qb_op_find("Where", ""), in, 3, y));
     qb_rewrite_kill(rw, index);
@@ -250,9 +264,7 @@ static qb_status match_constant(qb_rewrite *rw, int32_t index) {
     const qb_shape shape = graph->values[y].shape;
     int32_t real;
     if (graph->values[y].q.n == 0) return QB_OK;
-    QB_TRY(qb_rewrite_value(rw, y, "real", &shape, &real));
-    graph->values[real].dtype = QB_DTYPE_F32;
-    graph->values[real].q = (qb_qparams){.axis = -1};
+    QB_TRY(add_real(rw, y, "real", &shape, &real));
     graph->nodes[index].out[0] = real;
     qb_rewrite_touch(rw, index);
     return convert(rw, real, y);

@@ -52,6 +52,9 @@ bool qb_shape_surely_equal(const qb_shape *a, const qb_shape *b);
 /* Turns foldable QuantizeLinear/DequantizeLinear nodes into quantization parameters of values. The
  * graph is sorted and inferred. */
 qb_status qb_graph_fold_qdq(qb_ctx *cx, qb_graph *graph);
+/* One warning where such a node has a scale that is zero, negative, infinite or NaN: onnxruntime
+ * runs these, and so do we, but nobody can have meant it. */
+void qb_graph_warn_of_scales(qb_ctx *cx, const qb_graph *graph);
 
 /* --- rewriting ------------------------------------------------------------------------------- */
 

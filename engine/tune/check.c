@@ -38,9 +38,8 @@ static uint64_t draw(uint64_t *state) {
 }
 
 /* Quantized values around the zero point, where sums do not leave the range of the result; floats
- * in [-2, 2).
- */
-static void fill(trial *t, const qb_desc *desc, void *data) {
+ * in [-2, 2); whole numbers below `most`. */
+static void fill(trial *t, const qb_desc *desc, uint64_t most, void *data) {
     const int64_t n = qb_shape_count(&desc->shape);
     const int32_t zero = desc->q.n > 0 && desc->q.zero ? desc->q.zero[0] : 0;
     const bool is_signed = desc->dtype == QB_DTYPE_S8;
@@ -54,7 +53,7 @@ static void fill(trial *t, const qb_desc *desc, void *data) {
                                              : code > low + 255 ? low + 255
                                                                 : code);
         } else {
-            qb_number_put(desc->dtype, data, i, (double)(bits % 4));
+            qb_number_put(desc->dtype, data, i, (double)(bits % most));
         }
     }
 }
@@ -76,6 +75,12 @@ static void *room(const trial *t, const qb_desc *desc) {
     return qb_arena_alloc(t->cx, t->arena, qb_desc_bytes(desc) + QB_BUFFER_SLACK, 1);
 }
 
+/* Whole numbers that an input takes: small ones, and indices that the data have. */
+static uint64_t most_of(const qb_problem *p, int32_t i) {
+    const int64_t lines = p->kind == QB_KIND_GATHER && i == 1 ? p->in[0].shape.dim[p->axis] : 4;
+    return lines < 1 ? 1 : lines < 4 ? (uint64_t)lines : 4;
+}
+
 /* Row-major data for the reference; *there is where the kernel finds them in its own form. */
 static qb_status lower_input(trial *t, int32_t i, const void **there) {
     const qb_kernel *k = t->step->kernel;
@@ -88,7 +93,7 @@ static qb_status lower_input(trial *t, int32_t i, const void **there) {
     } else {
         void *data = room(t, &t->in[i]);
         if (!data) return t->cx->code;
-        fill(t, &t->in[i], data);
+        fill(t, &t->in[i], most_of(&k->problem, i), data);
         t->data[i] = data;
     }
     if (k->packed_inputs >> i & 1) return QB_OK;

@@ -13,8 +13,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "graph/graph_internal.h"
 #include "graph/rewrite_internal.h"
+#include "kernels/ref.h"
 
 typedef struct folder {
     qb_graph *graph;
@@ -291,6 +293,38 @@ static qb_status fold_pair(qb_ctx *cx, folder *f, int32_t index) {
     graph->values[x].dtype = q.dtype;
     graph->values[x].q = q;
     return QB_OK;
+}
+
+/* --- what is wrong with scales
+ * ------------------------------------------------------------------------------------- */
+
+/* The first index at which the constant scale of a Q or DQ node is none; -1: it has none such. */
+static int64_t bad_scale(const qb_graph *graph, const qb_node *node, double *out) {
+    const qb_value *scale = input_of(graph, node, 1);
+    const int64_t n = scale && scale->data ? qb_shape_count(&scale->shape) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        *out = qb_number_get(scale->dtype, scale->data, i);
+        if (!isfinite(*out) || *out <= 0) return i;
+    }
+    return -1;
+}
+
+void qb_graph_warn_of_scales(qb_ctx *cx, const qb_graph *graph) {
+    const qb_op *quantize = qb_op_find("QuantizeLinear", ""),
+                *dequantize = qb_op_find("DequantizeLinear", "");
+    char name[160];
+    double scale;
+    for (int32_t i = 0; i < graph->n_nodes; i++) {
+        const qb_node *node = &graph->nodes[i];
+        if (!node->op || (node->op != quantize && node->op != dequantize)) continue;
+        const int64_t at = bad_scale(graph, node, &scale);
+        if (at < 0) continue;
+        qb_warn(cx,
+                "%s: scale %lld is %g, expected a finite number above 0: this node and others like "
+                "it are computed as written",
+                qb_node_text(graph, i, name, sizeof name), (long long)at, scale);
+        return;
+    }
 }
 
 /* --- the whole

@@ -335,6 +335,7 @@ static qb_status build(qb_ctx *cx, qb_onnx_reader *reader, const char *source, q
     if (reader->as_written) return QB_OK;
     QB_TRY(qb_graph_infer(cx, graph));
     QB_TRY(declare_outputs(cx, reader));
+    qb_graph_warn_of_scales(cx, graph);
     if (!reader->unfolded) QB_TRY(qb_graph_fold_qdq(cx, graph));
     QB_TRY(qb_graph_sweep(cx, graph));
     return name_nodes(cx, graph);

@@ -116,7 +116,7 @@ static qb_status infer_quantize(qb_ctx *cx, const qb_infer_args *args) {
                        (long long)attrs->output_dtype);
     bool data =
         x->dtype == QB_DTYPE_F32 || x->dtype == QB_DTYPE_S32 || qb_dtype_is_16bit_float(x->dtype);
-    QB_TRY(expect_type(cx, "zero point", dtype, is_quantized(dtype)));
+    QB_TRY(expect_type(cx, "zero point", dtype, is_quantized(dtype) && dtype != QB_DTYPE_S32));
     QB_TRY(expect_type(cx, "data", x->dtype, data));
     QB_TRY(check_params(cx, args));
     return qb_infer_set(cx, args, 0, dtype, &x->shape);

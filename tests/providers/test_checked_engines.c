@@ -158,12 +158,28 @@ static void right_engines_pass(void **state) {
     }
 }
 
+/* The random data of a check are legal: indices stay within tables of few rows. */
+static void small_tables_are_checked(void **state) {
+    (void)state;
+    for (int64_t rows = 1; rows < 4; rows++) {
+        maker m;
+        qb_engine *engine;
+        const qb_build_spec spec = {.threads = 1, .check = true};
+        maker_init(&m, 12);
+        const int32_t index = NODE(&m, "Cast", "index", make_input(&m, "x", DIMS(2, 30)));
+        set_int(&m, "to", 7);
+        make_output(&m, NODE(&m, "Gather", "y", make_random(&m, "table", DIMS(rows, 8)), index));
+        assert_ok(&m.cx, qb_engine_build(&m.cx, m.graph, &spec, &engine));
+        qb_engine_free(engine);
+        maker_release(&m);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_tactics_are_left_out),
-        cmocka_unit_test(the_timing_cache_remembers),
-        cmocka_unit_test(wrong_fusions_are_named),
-        cmocka_unit_test(right_engines_pass),
+        cmocka_unit_test(wrong_tactics_are_left_out), cmocka_unit_test(the_timing_cache_remembers),
+        cmocka_unit_test(wrong_fusions_are_named),    cmocka_unit_test(right_engines_pass),
+        cmocka_unit_test(small_tables_are_checked),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

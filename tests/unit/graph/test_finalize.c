@@ -68,6 +68,42 @@ static void boxes_are_filled_from_padding(void **state) {
     }
 }
 
+/* Indices beyond the data are ScatterND's to refuse. */
+static void boxes_beyond_the_data_stay(void **state) {
+    (void)state;
+    maker m;
+    int32_t n;
+    maker_init(&m, 7);
+    const int64_t at[] = {3, 4};
+    const qb_shape shape = qb_shape_of(2, 2, 1);
+    const int32_t index = qb_graph_add_constant(&m.cx, m.graph, "index", QB_DTYPE_S64, &shape, at);
+    const int32_t x = make_input(&m, "x", DIMS(4, 6)), y = make_input(&m, "y", DIMS(2, 6));
+    make_output(&m, NODE(&m, "ScatterND", "s", x, index, y));
+    assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+    assert_int_equal(count_op(m.graph, "ScatterND"), 1);
+    maker_release(&m);
+}
+
+/* The parts of a LogSoftmax between quantized values do not fit into the scale of its result. */
+static void parts_of_quantized_nodes_are_floats(void **state) {
+    (void)state;
+    maker m;
+    int32_t n;
+    maker_init(&m, 8);
+    const int32_t x = make_input(&m, "x", DIMS(4, 6)), a = NODE(&m, "Relu", "a", x);
+    const int32_t y = NODE(&m, "LogSoftmax", "y", a);
+    make_quantized(&m, a, 0.05f, 0);
+    make_quantized(&m, y, 0.04f, 255);
+    make_output(&m, NODE(&m, "Identity", "z", y));
+    assert_ok(&m.cx, qb_finalize_moves(&m.cx, m.graph, NULL, NULL, &n));
+    assert_int_equal(count_op(m.graph, "LogSoftmax"), 0);
+    for (int32_t i = 0; i < m.graph->n_nodes; i++) {
+        const int32_t out = m.graph->nodes[i].op ? m.graph->nodes[i].out[0] : -1;
+        if (out >= 0) assert_int_equal(m.graph->values[out].q.n, out == a || out == y);
+    }
+    maker_release(&m);
+}
+
 static void dense_concats_share_their_beginning(void **state) {
     (void)state;
     maker m;
@@ -96,6 +132,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(three_nodes_are_a_group_norm),
     cmocka_unit_test(other_sizes_stay),
     cmocka_unit_test(boxes_are_filled_from_padding),
+    cmocka_unit_test(boxes_beyond_the_data_stay),
+    cmocka_unit_test(parts_of_quantized_nodes_are_floats),
     cmocka_unit_test(dense_concats_share_their_beginning),
 };
 

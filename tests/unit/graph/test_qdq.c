@@ -1,8 +1,10 @@
 /* QuantizeLinear and DequantizeLinear: folded on reading, written out on saving. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "graph/op.h"
 #include "onnx_bytes.h"
 
@@ -290,6 +292,58 @@ static void what_cannot_be_folded_stays_as_written(void **state) {
     check_stays(&graph, 3);
 }
 
+/* Read a graph of one pair with that scale; what was logged in `text`. */
+static void log_of_scale(float scale, char text[512]) {
+    qb_ctx cx;
+    qb_log log;
+    qb_graph *g = NULL;
+    ob graph = {0};
+    FILE *stream = fmemopen(text, 512, "w");
+    assert_non_null(stream);
+    qb_ctx_init(&cx);
+    qb_log_init(&log, stream, QB_LEVEL_WARN, true);
+    cx.log = &log;
+    ob_input(&graph, "x", QB_DTYPE_F32, "4");
+    params(&graph, "a", scale, QB_DTYPE_U8, 3);
+    pair(&graph, "x", "a", "y");
+    ob_output(&graph, "y", QB_DTYPE_F32, "4");
+    memset(text, 0, 512);
+    assert_ok(&cx, ob_parse_graph(&cx, &graph, &g));
+    fclose(stream);
+    qb_graph_free(g);
+}
+
+static void odd_scales_are_told(void **state) {
+    (void)state;
+    static const float odd[] = {0, -0.5f, NAN, INFINITY}, good[] = {1e-40f, 0.5f, 3e38f};
+    char text[512];
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        log_of_scale(odd[i], text);
+        assert_non_null(strstr(text, "node 0 QuantizeLinear: scale 0 is "));
+    }
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        log_of_scale(good[i], text);
+        assert_string_equal(text, "");
+    }
+}
+
+static void integers_of_32_bits_are_not_made(void **state) {
+    (void)state;
+    qb_ctx cx;
+    qb_graph *g = NULL;
+    ob graph = {0};
+    const float scale = 0.5f;
+    const int32_t zero = 3;
+    qb_ctx_init(&cx);
+    ob_input(&graph, "x", QB_DTYPE_F32, "4");
+    ob_floats(&graph, "a_s", "", 1, &scale);
+    ob_initializer(&graph, "a_z", QB_DTYPE_S32, "", &zero, sizeof zero);
+    pair(&graph, "x", "a", "y");
+    ob_output(&graph, "y", QB_DTYPE_F32, "4");
+    assert_fails(&cx, ob_parse_graph(&cx, &graph, &g), QB_STATUS_UNSUPPORTED);
+    assert_message(&cx, "node 0 QuantizeLinear: zero point: type s32 is not supported");
+}
+
 static void weights_and_biases_become_quantized_constants(void **state) {
     (void)state;
     const int8_t w[] = {1, -2, 3, -4};
@@ -451,6 +505,8 @@ int main(void) {
         cmocka_unit_test(integers_that_are_read_as_such_stay),
         cmocka_unit_test(an_input_may_not_become_an_output),
         cmocka_unit_test(what_cannot_be_folded_stays_as_written),
+        cmocka_unit_test(odd_scales_are_told),
+        cmocka_unit_test(integers_of_32_bits_are_not_made),
         cmocka_unit_test(weights_and_biases_become_quantized_constants),
         cmocka_unit_test(float_weights_with_pairs_are_quantized),
         cmocka_unit_test(generated_names_avoid_existing_ones),
