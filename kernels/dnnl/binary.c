@@ -1,5 +1,4 @@
 /* Binary functions of f32 or bf16, with broadcasting of the second operand. */
-#include "base/processor.h"
 #include "dnnl_internal.h"
 
 static bool commutes(qb_binary_kind kind) { return kind != QB_BINARY_SUB && kind != QB_BINARY_DIV; }
@@ -12,9 +11,6 @@ static int32_t first_operand(const qb_problem *p) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    /* oneDNN 2.6's kernel of SSE4.1 adds from memory that is not aligned, which ends the process.
-     */
-    if (!qb_processor_has(QB_TIER_AVX2)) return false;
     if (p->kind != QB_KIND_BINARY || p->n_in < 2 || qb_dnnl_is_empty(p) || p->out.shape.rank < 1)
         return false;
     for (int32_t i = 0; i < 3; i++) {

@@ -1,4 +1,5 @@
 /* Convolution, float and 8-bit. */
+#include "base/processor.h"
 #include "dnnl_internal.h"
 
 /* Output rows that see nothing but padding come out wrong where a residual is summed. */
@@ -10,6 +11,13 @@ static bool sees_data(const qb_window *w) {
     return true;
 }
 
+/* oneDNN's depthwise convolution of SSE4.1 sums the output's memory by aligned reads of four
+ * channels: where their count is no multiple of four, those fault. */
+static bool reads_aligned(const qb_problem *p) {
+    return qb_processor_has(QB_TIER_AVX2) || p->group == 1 || !qb_problem_has(p, QB_IN_RESIDUAL) ||
+           p->out.shape.dim[1] % 4 == 0;
+}
+
 static bool is_conv(const qb_problem *p, const bool *constant, qb_dnnl_class type) {
     if (p->kind != QB_KIND_CONV || qb_dnnl_is_empty(p) || !constant[QB_IN_WEIGHT] ||
         (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
@@ -17,7 +25,7 @@ static bool is_conv(const qb_problem *p, const bool *constant, qb_dnnl_class typ
     int32_t rank = p->out.shape.rank;
     qb_dnnl_window w;
     return rank >= 3 && rank <= 5 && p->in[0].shape.rank == rank && p->window.n == rank - 2 &&
-           p->group >= 1 && sees_data(&p->window) &&
+           p->group >= 1 && sees_data(&p->window) && reads_aligned(p) &&
            qb_dnnl_anchor_types(p, type, p->out.shape.dim[1], 0) &&
            qb_dnnl_window_of(&p->window, &p->in[0].shape, &p->out.shape, &w);
 }
