@@ -58,19 +58,29 @@ qb_quant_options qb_stage_quantization(const qb_project *project, const qb_preci
                                        const char *method);
 
 /* A model from which quantization takes less (quant/recover/recover.h), by the calibration data, as
- * STEM.recovered.onnx with its ranges, STEM.recovered.calib.h5, in the output folder. `list`: names
- * of recoveries; NULL: all that help. */
+ * STEM.recovered.onnx with its ranges, STEM.recovered.calib.h5, and what its layers are before they
+ * are rounded, STEM.recovered.float.onnx, in the output folder. `list`: names of recoveries; NULL:
+ * all that help. */
 qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                            const char *methods, const char *list, qb_recovered *out);
-/* Loads both. They must have been made of `graph`. */
-qb_status qb_stage_recovered(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                             qb_graph **recovered, qb_table **table);
 
-/* The graph in a precision with ranges of the table, and the method that they are by (the table's).
- */
-qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                            const qb_table *table, const qb_precision *precision, qb_graph **out,
-                            const char **method);
+/* What is quantized: the model by the project's calibration, or the recovered model by its own. */
+typedef struct qb_stage_source {
+    const qb_graph *graph;
+    qb_graph *recovered; /* NULL: `graph` is the caller's */
+    qb_graph
+        *unrounded; /* for layers of the recovered model that stay float; NULL: there is none */
+    qb_table *table;
+} qb_stage_source;
+
+/* The recovered model must have been made of `graph`. */
+qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                               bool recover, qb_stage_source *out);
+void qb_stage_source_release(qb_stage_source *source); /* accepts zeroed */
+
+/* The source in a precision, and the method that its ranges are by (the table's). */
+qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_stage_source *source,
+                            const qb_precision *precision, qb_graph **out, const char **method);
 
 /* Loads, quantizes where the precision says so (with the project's calibration), builds. */
 qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_settings *settings,

@@ -1,7 +1,7 @@
 #include "eval/gate.h"
 
 #include "base/opt.h"
-#include "eval/task.h"
+#include "datasets/loader.h"
 #include "eval/warnings.h"
 
 #include <math.h>
@@ -57,9 +57,7 @@ typedef struct finding {
 /* The metric that accuracy is judged by: told, else the task's first. NULL: top-1 as it was before
  * there were tasks. */
 static const char *metric_name(const subject *s) {
-    if (s->limits->metric) return s->limits->metric;
-    const qb_task *task = s->run->task ? qb_task_find(s->run->task) : NULL;
-    return task && task->finish ? task->metric : NULL;
+    return s->limits->metric ? s->limits->metric : qb_run_own_metric(s->run);
 }
 
 /* Of a row; top-1 where none is told. */

@@ -317,6 +317,11 @@ void qb_run_free(qb_run *run) {
     qb_free(run);
 }
 
+const char *qb_run_own_metric(const qb_run *run) {
+    const qb_task *task = run->task ? qb_task_find(run->task) : NULL;
+    return task && task->finish ? task->metric : NULL;
+}
+
 const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name) {
     for (int32_t i = 0; i < row->n_metrics; i++)
         if (strcmp(row->metric[i].name, name) == 0) return &row->metric[i];

@@ -218,6 +218,8 @@ qb_status qb_run_create(qb_ctx *cx, int32_t n_rows, qb_run **out);
 void qb_run_free(qb_run *run); /* accepts NULL */
 /* Makes names and texts clean (base/text.h): they come from files and folders. */
 qb_status qb_run_clean(qb_ctx *cx, qb_run *run);
+/* The name of the task's own metric, which drops are of; NULL: top-1 (classes, old records). */
+const char *qb_run_own_metric(const qb_run *run);
 /* A metric of a row by name; NULL when the record has none. */
 const qb_run_metric *qb_run_metric_find(const qb_run_row *row, const char *name);
 /* Its interval; NaN when there is none. */

@@ -22,6 +22,8 @@ typedef struct qb_quant_options {
         *keep_float; /* NULL-terminated node names (globs) left in float; may be NULL */
     const char *const *float_values; /* NULL-terminated names of values: the groups that make them
                                         are left in float; may be NULL */
+    const qb_graph *unrounded; /* of a recovered graph: the same before rounding, whose weights and
+                                  biases layers take that stay float; may be NULL */
 } qb_quant_options;
 
 typedef struct qb_quant_report {

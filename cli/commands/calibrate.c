@@ -292,21 +292,18 @@ out:
 const qb_command qb_command_calibrate = {
     .name = "calibrate",
     .usage = "[MODEL] --data PATH [options]",
-    .summary = "stream data through the FP32 model and choose ranges (MODEL.calib.h5)",
-    .notes =
-        "Methods: entropy[:symmetric|nvidia|ort|ncnn|ppq],\n"
-        "percentile[:P][:one-sided], minmax, moving-average[:C], mse[:symmetric], lp[:P],\n"
-        "aciq[:gauss|laplace], auto[:symmetric].\n"
-        "moving-average takes the samples in the order of their contents' hashes: the same for "
-        "any\n"
-        "order of reading, and never class after class.\n"
-        "auto takes by tensor the range of best SQNR, compares that end to end with every single\n"
-        "method on each fifth sample, which it holds back, and takes one of those instead where\n"
-        "that is better beyond chance.\n"
-        "After the run it says what is wrong with the samples as far as the calibration tells;\n"
-        "--doctor looks at classes, drift and preprocessing too, before.",
+    .summary = "run data through the FP32 model, choose ranges (MODEL.calib.h5)",
+    .notes = "Methods: entropy[:symmetric|nvidia|ort|ncnn|ppq], percentile[:P][:one-sided],\n"
+             "minmax, moving-average[:C], mse[:symmetric], lp[:P], aciq[:gauss|laplace],\n"
+             "auto[:symmetric]. moving-average takes the samples in the order of their\n"
+             "contents' hashes: the same for any order of reading, and never class after\n"
+             "class. auto takes by tensor the range of best SQNR, compares that end to end\n"
+             "with every single method on each fifth sample, which it holds back, and takes\n"
+             "one of those instead where that is better beyond chance. After the run it says\n"
+             "what is wrong with the samples as far as the calibration tells; --doctor looks\n"
+             "at classes, drift and preprocessing too, before.",
     .example = "qbench calibrate --data imagenet_val/ --method entropy\n"
-               "qbench calibrate resnet50.onnx --data images.h5 --method percentile:99.9,minmax\n"
+               "qbench calibrate resnet50.onnx --data images.h5 --method entropy,minmax\n"
                "qbench calibrate --data imagenet_val/ --method auto\n"
                "qbench calibrate --data imagenet_val/ --doctor\n"
                "qbench calibrate --data imagenet_val/ --resume\n"

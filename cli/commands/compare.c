@@ -162,21 +162,24 @@ out:
 const qb_command qb_command_compare = {
     .name = "compare",
     .usage = "[PRECISION|FILE.onnx|FILE.qbe...] [options]",
-    .summary = "score engines side by side: accuracy, agreement, latency (compare.json)",
-    .notes =
-        "A row is one engine: its accuracy and its latency are of the same plan. int8 is INT8\n"
-        "wherever an integer kernel exists, best what is fastest of all types.\n\n"
-        "A compare.json of rows that this one lacks is kept as compare.1.json; -o FILE.json\n"
-        "writes that file.\n\n"
-        "PRECISION: fp32, tf32, fp16, bf16, best or\n"
-        "  " QB_PRECISION_FORM ",\n"
-        "each with " QB_WHERE_FORM " behind it (see 'qbench help precisions'); the first one\n"
-        "is what the others are measured against (default: fp32 int8).\n"
-        "METHOD: one of the calibration's; then the form of the activations, one weight scale a\n"
-        "tensor instead of one an output channel, and weight ranges of least squared error.\n"
-        "FILE.onnx: another model with the same input and output, such as a Q/DQ file that some\n"
-        "other tool wrote; it takes its turns in the same rounds. FILE.qbe: an engine that\n"
-        "'build' made before, such as the last release's (any name will do).",
+    .summary = "score engines side by side: accuracy, latency (compare.json)",
+    .notes = "A row is one engine: its accuracy and its latency are of the same plan. int8 is\n"
+             "INT8 wherever an integer kernel exists, best what is fastest of all types.\n"
+             "\n"
+             "A compare.json of rows that this one lacks is kept as compare.1.json; -o\n"
+             "FILE.json writes that file.\n"
+             "\n"
+             "PRECISION: fp32, tf32, fp16, bf16, best or\n"
+             "  int8[:METHOD][+u8-affine|+s8-affine|+s8-symmetric][+per-tensor]\n"
+             "       [+weights-mse][+recover],\n"
+             "each with " QB_WHERE_FORM " behind it (see 'qbench help\n"
+             "precisions'); the first one is what the others are measured against (default:\n"
+             "fp32 int8). METHOD: one of the calibration's; then the form of the activations,\n"
+             "one weight scale a tensor instead of one an output channel, and weight ranges\n"
+             "of least squared error.\n"
+             "FILE.onnx: another model with the same input and output, such as a Q/DQ file\n"
+             "that some other tool wrote; it takes its turns in the same rounds. FILE.qbe: an\n"
+             "engine that 'build' made before, such as the last release's (any name will do).",
     .example = "qbench compare fp32 int8\n"
                "qbench compare fp32 int8:entropy int8:minmax --data val/ --batch 32\n"
                "qbench compare fp32 int8 int8:minmax+s8-symmetric+per-tensor\n"

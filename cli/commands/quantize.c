@@ -59,20 +59,14 @@ static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *pr
     return status;
 }
 
-/* The recovered model takes the place of the model, and its ranges are the calibration. */
-static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project, qb_graph **graph,
-                         qb_table **calibration) {
+static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project,
+                         const qb_graph *graph) {
     const char *list = qb_recover_list(&o->recover);
     qb_recovered made = {0};
-    qb_graph *recovered;
-    if (list) {
-        QB_TRY(qb_stage_recover(cx, project, *graph, o->method, list, &made));
-        if (!qb_json_on_stdout(&o->common)) qb_recover_print(&made);
-        qb_recovered_release(&made);
-    }
-    QB_TRY(qb_stage_recovered(cx, project, *graph, &recovered, calibration));
-    qb_graph_free(*graph);
-    *graph = recovered;
+    if (!list) return QB_OK;
+    QB_TRY(qb_stage_recover(cx, project, graph, o->method, list, &made));
+    if (!qb_json_on_stdout(&o->common)) qb_recover_print(&made);
+    qb_recovered_release(&made);
     return QB_OK;
 }
 
@@ -82,7 +76,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
     qb_project project = {0};
     qb_graph *graph = NULL, *quantized = NULL;
-    qb_table *calibration = NULL;
+    qb_stage_source source = {0};
     qb_quant_report report = {0};
     qb_status status = QB_OK;
     const qb_target *target = NULL;
@@ -91,18 +85,17 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
-    if (o->recover.n > 0)
-        QB_GO(recover(cx, o, &project, &graph, &calibration));
-    else
-        QB_GO(qb_stage_table(cx, &project, graph, &calibration));
+    QB_GO(recover(cx, o, &project, graph));
+    QB_GO(qb_stage_source_load(cx, &project, graph, o->recover.n > 0, &source));
     qb_quant_options how = qb_stage_quantization(&project, NULL, o->method);
     how.target = target;
     how.missing_stays_float = o->skip_missing;
-    QB_GO(qb_quantize(cx, graph, calibration, &how, &quantized, &report));
+    how.unrounded = source.unrounded;
+    QB_GO(qb_quantize(cx, source.graph, source.table, &how, &quantized, &report));
     QB_GO(write_result(cx, o, &project, quantized, &report));
 out:
     qb_graph_free(quantized);
-    qb_table_free(calibration);
+    qb_stage_source_release(&source);
     qb_graph_free(graph);
     qb_project_close(&project);
     return status;
@@ -111,7 +104,7 @@ out:
 const qb_command qb_command_quantize = {
     .name = "quantize",
     .usage = "[MODEL] [options]",
-    .summary = "write the explicit Q/DQ model (MODEL.qdq.onnx) from model and calibration",
+    .summary = "write the explicit Q/DQ model (MODEL.qdq.onnx)",
     .example = "qbench quantize\n"
                "qbench quantize --for trt -o model.trt.onnx\n"
                "qbench quantize --method minmax --keep-float 'classifier*' -o release/",

@@ -243,19 +243,21 @@ out:
 const qb_command qb_command_search = {
     .name = "search",
     .usage = "[MODEL] [options]",
-    .summary = "which layers stay in float: the front of accuracy and latency, all measured",
-    .notes = "Each group of fused layers is measured alone in integers and alone in float; what\n"
-             "follows from that is built and measured, accuracy on all samples, latency with the\n"
-             "conversions around float groups. The fastest plan within the limits is written as\n"
-             "MODEL.search.qbe, MODEL.search.plan.json and MODEL.search.qdq.onnx, all that was\n"
-             "measured as MODEL.search.json. With --max-latency alone the most accurate plan\n"
-             "within it is picked. Exit code 3: none meets the limits.\n\n"
-             "What was measured is kept in MODEL.search.part: --resume goes on from there, also\n"
-             "after a kill, and answers other limits without measuring again what is known.\n"
-             "The picked plan is the best of many on these samples: check it on others.",
+    .summary = "which layers stay in float: the front of accuracy and latency",
+    .notes = "Each group of fused layers is measured alone in integers and alone in float;\n"
+             "what follows from that is built and measured, accuracy on all samples, latency\n"
+             "with the conversions around float groups. The fastest plan within the limits is\n"
+             "written as MODEL.search.qbe, MODEL.search.plan.json and MODEL.search.qdq.onnx,\n"
+             "all that was measured as MODEL.search.json. With --max-latency alone the most\n"
+             "accurate plan within it is picked. Exit code 3: none meets the limits.\n"
+             "\n"
+             "What was measured is kept in MODEL.search.part: --resume goes on from there,\n"
+             "also after a kill, and answers other limits without measuring again what is\n"
+             "known. The picked plan is the best of many on these samples: check it on\n"
+             "others.",
     .example = "qbench search --max-drop 0.5\n"
                "qbench search net.onnx --data val/ --min-agreement 99 --max-latency 1.1x\n"
-               "qbench search --precision int8:auto,int8:auto+recover --max-latency 2.5 --for trt\n"
+               "qbench search --precision int8,int8+recover --max-latency 2.5 --for trt\n"
                "qbench build --precision best --plan net.search.plan.json",
     .options = table,
     .options_size = sizeof(options),

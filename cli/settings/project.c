@@ -100,7 +100,8 @@ static qb_status bad_word(qb_ctx *cx, const qb_project *p, const char *key, cons
 
 /* Models that qbench writes beside the one that they are made of. */
 static bool is_made_here(const char *name) {
-    return qb_has_suffix(name, ".qdq.onnx") || qb_has_suffix(name, ".recovered.onnx");
+    return qb_has_suffix(name, ".qdq.onnx") || qb_has_suffix(name, ".recovered.onnx") ||
+           qb_has_suffix(name, ".recovered.float.onnx");
 }
 
 /* The only .onnx of the current folder that is not a product of ours. */

@@ -26,7 +26,8 @@ typedef struct qb_project_flags {
     qb_opt_list disable_pass, keep_float;
 } qb_project_flags;
 
-#define QB_PROJECT_OPTIONS(STRUCT)                                                                 \
+/* Of commands that build no engine. */
+#define QB_MODEL_OPTIONS(STRUCT)                                                                   \
     {.name = "model",                                                                              \
      .letter = 'm',                                                                                \
      .type = QB_OPT_STRING,                                                                        \
@@ -38,11 +39,13 @@ typedef struct qb_project_flags {
          .offset = offsetof(STRUCT, project.model),                                                \
          .argument = "FILE",                                                                       \
          .help = "the same as --model"},                                                           \
-        QB_BUILD_OPTIONS(STRUCT), {                                                                \
+    {                                                                                              \
         .name = "disable-pass", .type = QB_OPT_LIST,                                               \
         .offset = offsetof(STRUCT, project.disable_pass), .argument = "NAME",                      \
         .help = "leave an optimizer pass out (repeatable; see inspect)"                            \
     }
+
+#define QB_PROJECT_OPTIONS(STRUCT) QB_MODEL_OPTIONS(STRUCT), QB_BUILD_OPTIONS(STRUCT)
 
 #define QB_DECODER_OPTION(STRUCT)                                                                  \
     {                                                                                              \

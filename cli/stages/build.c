@@ -16,8 +16,7 @@ qb_status qb_build_quantize(qb_ctx *cx, const qb_project *project, const qb_prec
     const char *method;
     qb_status status = qb_stage_source_load(cx, project, *graph, precision->recover, &source);
     if (status == QB_OK)
-        status = qb_stage_quantize_for(cx, project, source.graph, source.table, precision, spec,
-                                       &quantized, &method);
+        status = qb_stage_quantize_for(cx, project, &source, precision, spec, &quantized, &method);
     if (status == QB_OK) {
         qb_graph_free(*graph);
         *graph = quantized;

@@ -65,10 +65,8 @@ static qb_status add_int8(qb_ctx *cx, const qb_project *project, const char *tex
     const char *method;
     const qb_stage_source *source;
     QB_TRY_WRAP(cx, source_of(cx, project, precision, c, &source), "%s", text);
-    QB_TRY_WRAP(
-        cx,
-        qb_stage_quantize(cx, project, source->graph, source->table, precision, quantized, &method),
-        "%s", text);
+    QB_TRY_WRAP(cx, qb_stage_quantize(cx, project, source, precision, quantized, &method), "%s",
+                text);
     qb_candidate *item = &c->item[c->n++];
     *item = candidate(project, text, method, *quantized, precision);
     return describe(cx, project, precision, method, c, item);
@@ -92,8 +90,8 @@ static qb_status settle(qb_ctx *cx, const qb_project *project, const qb_shape *s
     const qb_stage_source *source;
     QB_TRY(source_of(cx, project, &c->of[i], c, &source));
     QB_TRY_WRAP(cx,
-                qb_stage_quantize_for(cx, project, source->graph, source->table, &c->of[i], &spec,
-                                      &c->quantized[i], &item->calibration),
+                qb_stage_quantize_for(cx, project, source, &c->of[i], &spec, &c->quantized[i],
+                                      &item->calibration),
                 "%s", item->precision);
     item->graph = c->quantized[i];
     item->spec.float_type = spec.float_type;

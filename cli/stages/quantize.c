@@ -34,29 +34,29 @@ static qb_status find_method(qb_ctx *cx, const qb_table *table, const qb_precisi
     return QB_OK;
 }
 
-static qb_quant_options options_for(const qb_project *project, const qb_table *table,
+static qb_quant_options options_for(const qb_project *project, const qb_stage_source *source,
                                     const qb_precision *precision, const char *method) {
     qb_quant_options options = qb_stage_quantization(project, precision, method);
-    options.missing_stays_float = qb_table_is_imported(table);
+    options.missing_stays_float = qb_table_is_imported(source->table);
+    options.unrounded = source->unrounded;
     return options;
 }
 
-qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                            const qb_table *table, const qb_precision *precision, qb_graph **out,
-                            const char **method) {
-    QB_TRY(find_method(cx, table, precision, method));
-    const qb_quant_options options = options_for(project, table, precision, *method);
-    return qb_quantize(cx, graph, table, &options, out, NULL);
+qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_stage_source *source,
+                            const qb_precision *precision, qb_graph **out, const char **method) {
+    QB_TRY(find_method(cx, source->table, precision, method));
+    const qb_quant_options options = options_for(project, source, precision, *method);
+    return qb_quantize(cx, source->graph, source->table, &options, out, NULL);
 }
 
-qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                       const qb_table *table, const qb_precision *precision, qb_space_way *out) {
+qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_stage_source *source,
+                       const qb_precision *precision, qb_space_way *out) {
     const char *method;
-    QB_TRY(find_method(cx, table, precision, &method));
+    QB_TRY(find_method(cx, source->table, precision, &method));
     *out = (qb_space_way){.name = method,
-                          .graph = graph,
-                          .table = table,
-                          .options = options_for(project, table, precision, method)};
+                          .graph = source->graph,
+                          .table = source->table,
+                          .options = options_for(project, source, precision, method)};
     return QB_OK;
 }
 
@@ -72,14 +72,14 @@ static qb_status choose(qb_ctx *cx, const qb_space *space, const qb_build_spec *
     return status;
 }
 
-qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                                const qb_table *table, const qb_precision *precision,
+qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project,
+                                const qb_stage_source *source, const qb_precision *precision,
                                 qb_build_spec *spec, qb_graph **out, const char **method) {
     const bool on_device = qb_backends_name_device(spec->backends);
     if (precision->kind != QB_PRECISION_BEST || on_device)
-        return qb_stage_quantize(cx, project, graph, table, precision, out, method);
+        return qb_stage_quantize(cx, project, source, precision, out, method);
     qb_space_way way;
-    QB_TRY(qb_stage_way(cx, project, graph, table, precision, &way));
+    QB_TRY(qb_stage_way(cx, project, source, precision, &way));
     *method = way.name;
     qb_build_spec usual = *spec;
     qb_space *space;

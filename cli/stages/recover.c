@@ -33,10 +33,12 @@ static qb_status load(qb_ctx *cx, const qb_project *project, const char *path, q
 static qb_status save(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                       qb_recovered *r) {
     char *model = path_of(cx, project, "onnx", false),
+         *unrounded = path_of(cx, project, "float.onnx", false),
          *table = path_of(cx, project, "calib.h5", false);
     qb_graph *again = NULL;
-    qb_status status = model && table ? QB_OK : cx->code;
+    qb_status status = model && unrounded && table ? QB_OK : cx->code;
     if (status != QB_OK) goto out;
+    QB_GO(qb_onnx_save(cx, r->unrounded, unrounded));
     QB_GO(qb_onnx_save(cx, r->graph, model));
     QB_GO(load(cx, project, model, &again));
     r->table->model_hash = again->hash;
@@ -45,6 +47,7 @@ static qb_status save(qb_ctx *cx, const qb_project *project, const qb_graph *gra
 out:
     qb_graph_free(again);
     qb_free(model);
+    qb_free(unrounded);
     qb_free(table);
     return status;
 }
@@ -80,34 +83,29 @@ out:
     return status;
 }
 
-qb_status qb_stage_recovered(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                             qb_graph **recovered, qb_table **table) {
+static qb_status load_recovered(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
+                                qb_stage_source *out) {
     char *model = path_of(cx, project, "onnx", true),
+         *unrounded = path_of(cx, project, "float.onnx", true),
          *ranges = path_of(cx, project, "calib.h5", true);
-    qb_graph *g = NULL;
-    qb_table *t = NULL;
-    qb_status status = model && ranges ? QB_OK : cx->code;
+    qb_status status = model && unrounded && ranges ? QB_OK : cx->code;
     if (status != QB_OK) goto out;
     if (!qb_path_exists(model) || !qb_path_exists(ranges))
         QB_GO(qb_fail(cx, QB_STATUS_NOTFOUND,
                       "%s: %s was not recovered yet: run 'qbench calibrate --recover'", model,
                       project->model));
-    QB_GO(load(cx, project, model, &g));
-    QB_GO(qb_table_load(cx, ranges, &t));
-    QB_GO(qb_table_check_model(cx, t, model, g->hash));
-    if (!qb_hash_equal(t->recovered_from, graph->hash))
+    QB_GO(load(cx, project, model, &out->recovered));
+    QB_GO(qb_table_load(cx, ranges, &out->table));
+    QB_GO(qb_table_check_model(cx, out->table, model, out->recovered->hash));
+    if (!qb_hash_equal(out->table->recovered_from, graph->hash))
         QB_GO(qb_fail(cx, QB_STATUS_MISMATCH,
                       "%s was recovered from another model than %s: run 'qbench calibrate "
                       "--recover' again",
                       model, project->model));
-    *recovered = g;
-    *table = t;
-    g = NULL;
-    t = NULL;
+    if (qb_path_exists(unrounded)) QB_GO(load(cx, project, unrounded, &out->unrounded));
 out:
-    qb_graph_free(g);
-    qb_table_free(t);
     qb_free(model);
+    qb_free(unrounded);
     qb_free(ranges);
     return status;
 }
@@ -115,17 +113,19 @@ out:
 qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                                bool recover, qb_stage_source *out) {
     qb_stage_source source = {.graph = graph};
-    if (recover)
-        QB_TRY(qb_stage_recovered(cx, project, graph, &source.recovered, &source.table));
-    else
-        QB_TRY(qb_stage_table(cx, project, graph, &source.table));
+    const qb_status status = recover ? load_recovered(cx, project, graph, &source)
+                                     : qb_stage_table(cx, project, graph, &source.table);
     if (recover) source.graph = source.recovered;
-    *out = source;
-    return QB_OK;
+    if (status == QB_OK)
+        *out = source;
+    else
+        qb_stage_source_release(&source);
+    return status;
 }
 
 void qb_stage_source_release(qb_stage_source *source) {
     qb_graph_free(source->recovered);
+    qb_graph_free(source->unrounded);
     qb_table_free(source->table);
     *source = (qb_stage_source){0};
 }

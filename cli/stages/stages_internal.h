@@ -25,19 +25,6 @@ qb_status qb_calibration_choose(qb_ctx *cx, const qb_project *project, const qb_
 /* Names of model and data instead of paths: a table is moved about with its model. */
 qb_status qb_calibration_describe(qb_ctx *cx, const qb_project *project, qb_table *table);
 
-/* ---- recover.c ---- */
-
-/* What is quantized: the model by the project's calibration, or the recovered model by its own. */
-typedef struct qb_stage_source {
-    const qb_graph *graph;
-    qb_graph *recovered; /* NULL: `graph` is the caller's */
-    qb_table *table;
-} qb_stage_source;
-
-qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                               bool recover, qb_stage_source *out);
-void qb_stage_source_release(qb_stage_source *source); /* accepts zeroed */
-
 /* ---- build.c ---- */
 
 /* What a build's spec points to. */
@@ -59,14 +46,14 @@ qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, 
 /* ---- quantize.c ---- */
 
 /* One way to quantize all of the model: as the precision says. */
-qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                       const qb_table *table, const qb_precision *precision, qb_space_way *out);
+qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_stage_source *source,
+                       const qb_precision *precision, qb_space_way *out);
 
 /* qb_stage_quantize for an engine of this spec, which has its sizes and threads: of `best` the
  * groups that are faster in float stay so, and the spec gets the type of the floats. With a plan
  * in the spec it is that one which says what is float. */
-qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                                const qb_table *table, const qb_precision *precision,
+qb_status qb_stage_quantize_for(qb_ctx *cx, const qb_project *project,
+                                const qb_stage_source *source, const qb_precision *precision,
                                 qb_build_spec *spec, qb_graph **out, const char **method);
 
 /* ---- candidates.c ---- */

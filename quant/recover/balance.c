@@ -18,6 +18,7 @@ typedef struct reader {
     float *largest;      /* [outputs][n_in] magnitude of the weights between two channels */
     double *sensitivity; /* [inputs] sum of the squares of its weights */
     double signal;
+    bool is_first; /* of the readers of its value */
 } reader;
 
 /* Room for factors and what decides them, by variable (at roots). */
@@ -27,7 +28,8 @@ typedef struct work {
     qb_scales scales;
     qb_moments moments;
     int32_t *component; /* union-find over variables */
-    float *reach, *weight;
+    float *reach[QB_REACHES], *reach_of_half[QB_REACHES], *weight;
+    double *demand; /* [scales.n_of] what error of a channel does to all layers that read it */
     double *factor, *trial;
     reader *readers;
     int32_t n_readers;
@@ -64,9 +66,12 @@ static void measure_reach(work *w) {
     for (int32_t v = 0; v < s->graph->n_values; v++) {
         if (s->axis[v] < 0 || !w->moments.seen[v]) continue;
         for (int64_t c = 0; c < qb_scales_channels(s, v); c++) {
-            const int32_t at = s->first[v] + (int32_t)c;
-            float *reach = &w->reach[qb_scales_of(s, v, c)];
-            *reach = fmaxf(*reach, fmaxf(-w->moments.low[at], w->moments.high[at]));
+            const int32_t at = s->first[v] + (int32_t)c, of = qb_scales_of(s, v, c);
+            for (int k = 0; k < QB_REACHES; k++) {
+                w->reach[k][of] = fmaxf(w->reach[k][of], w->moments.reach[k][at]);
+                w->reach_of_half[k][of] =
+                    fmaxf(w->reach_of_half[k][of], w->moments.reach_of_half[k][at]);
+            }
         }
     }
 }
@@ -96,6 +101,8 @@ static qb_status read_weights(qb_ctx *cx, work *w, reader *r) {
             /* One input channel an output: its scale goes with it, whatever the weights are. */
             if (l->n_in > 1 || w->per_tensor) *most = fmaxf(*most, largest);
         }
+    for (int64_t in = 0; r->signal > 0 && in < qb_layer_inputs(l); in++)
+        w->demand[w->scales.first[r->value] + in] += r->sensitivity[in] / r->signal;
     return QB_OK;
 }
 
@@ -109,6 +116,9 @@ static qb_status find_readers(qb_ctx *cx, work *w) {
             !w->moments.seen[r.value] || !qb_layer_of(graph, &w->scales.uses, i, &r.layer))
             continue;
         QB_TRY(read_weights(cx, w, &r));
+        r.is_first = true;
+        for (int32_t k = 0; k < w->n_readers; k++)
+            r.is_first = r.is_first && w->readers[k].value != r.value;
         w->readers[w->n_readers++] = r;
     }
     return QB_OK;
@@ -116,19 +126,14 @@ static qb_status find_readers(qb_ctx *cx, work *w) {
 
 /* ---- the noise that factors lead to ---- */
 
-/* What clipping at `reach` and rounding to steps costs an element. */
-static double error_of(double x, double low, double high, double step) {
-    const double beyond = x > high ? x - high : x < low ? low - x : 0;
-    return beyond > 0 ? beyond * beyond : step * step / 12;
-}
-
-/* The range of least squared error, as calibration would choose one: a share of the extremes. */
-static void choose_range(const work *w, int32_t value, const double *factor, double *low,
-                         double *high) {
+/* What a value's integers cost the layers that read it, each by its signal: elements beyond the
+ * range are cut off, others but zero are rounded. The range is the one of least cost, a share of
+ * the extremes. */
+static double noise_of_value(const work *w, int32_t value, const double *factor) {
     const qb_scales *s = &w->scales;
     const qb_moments *m = &w->moments;
     const int64_t n = qb_scales_channels(s, value);
-    double count[BINS] = {0}, sum[BINS] = {0}, square[BINS] = {0}, l = 0, h = 0;
+    double count[BINS] = {0}, sum[BINS] = {0}, square[BINS] = {0}, l = 0, h = 0, all = 0;
     for (int64_t c = 0; c < n; c++) {
         const double f = factor[qb_scales_of(s, value, c)];
         l = fmin(l, f * (double)m->low[s->first[value] + c]);
@@ -138,94 +143,85 @@ static void choose_range(const work *w, int32_t value, const double *factor, dou
         h = fmax(-l, h);
         l = -h;
     }
-    *low = l;
-    *high = h;
     for (int64_t c = 0; c < n; c++) {
-        const double f = factor[qb_scales_of(s, value, c)];
-        const float *x = m->element + (size_t)(s->first[value] + c) * (size_t)m->n_elements;
-        for (int32_t e = 0; e < m->n_elements; e++) {
+        const int64_t at = s->first[value] + c;
+        const double f = factor[qb_scales_of(s, value, c)], demand = w->demand[at] / (f * f);
+        const float *x = m->element + (size_t)at * (size_t)m->n_elements;
+        for (int32_t e = m->others; e < m->n_elements; e++) {
             const double v = f * (double)x[e], share = v > 0 ? v / h : l < 0 ? v / l : 0;
+            if (x[e] == 0) continue;
             const int bin = share > 0 ? (int)fmin(BINS - 1, share * BINS) : 0;
-            count[bin]++;
-            sum[bin] += share;
-            square[bin] += share * share;
+            count[bin] += demand;
+            sum[bin] += demand * share;
+            square[bin] += demand * share * share;
+            all += demand;
         }
     }
     /* Ends at bin k: what lies beyond is cut off. Both sides count by their share of the longer. */
-    const double longest = fmax(-l, h), all = (double)n * m->n_elements;
+    const double longest = fmax(-l, h);
     double beyond = 0, best = INFINITY, tail_count = 0, tail_sum = 0, tail_square = 0;
     for (int k = BINS; k > 1; k--) {
         const double at = (double)k / BINS, step = (h - l) * at / 255;
         beyond = tail_square - 2 * at * tail_sum + at * at * tail_count;
-        const double error = beyond * longest * longest + (all - tail_count) * step * step / 12;
-        if (error < best) {
-            best = error;
-            *low = l * at;
-            *high = h * at;
-        }
+        best = fmin(best, beyond * longest * longest + (all - tail_count) * step * step / 12);
         tail_count += count[k - 1];
         tail_sum += sum[k - 1];
         tail_square += square[k - 1];
     }
+    return best / (m->n_elements - m->others);
 }
 
-static double noise_of_reader(const work *w, const reader *r, const double *factor) {
+static double noise_of_weights(const work *w, const reader *r, const double *factor) {
     const qb_layer *l = &r->layer;
     const qb_scales *s = &w->scales;
-    const qb_moments *m = &w->moments;
-    double low, high, activations = 0, weights = 0, widest = 0, carried = 0;
-    choose_range(w, r->value, factor, &low, &high);
-    for (int64_t in = 0; in < qb_layer_inputs(l); in++) {
-        const double f = factor[qb_scales_of(s, r->value, in)], step = (high - low) / 255;
-        const float *x = m->element + (size_t)(s->first[r->value] + in) * (size_t)m->n_elements;
-        double error = 0;
-        for (int32_t e = 0; e < m->n_elements; e++)
-            error += error_of(f * (double)x[e], low, high, step);
-        activations += r->sensitivity[in] * error / m->n_elements / (f * f);
-    }
+    double weights = 0, widest = 0, carried = 0;
     for (int64_t o = 0; o < qb_layer_outputs(l); o++) {
         double reach = 0, power = 0;
         for (int64_t i = 0; i < l->n_in; i++) {
             const int64_t in = o / l->n_out * l->n_in + i;
             const double f = factor[qb_scales_of(s, r->value, in)];
             reach = fmax(reach, (double)r->largest[o * l->n_in + i] / f);
-            power += f * f * m->square[s->first[r->value] + in];
+            power += f * f * w->moments.square[s->first[r->value] + in];
         }
         weights += reach / 127 * (reach / 127) * power;
         widest = fmax(widest, reach);
         carried += power;
     }
     if (w->per_tensor) weights = widest / 127 * (widest / 127) * carried;
-    return r->signal > 0 ? (activations + weights * (double)l->taps / 12) / r->signal : 0;
+    return r->signal > 0 ? weights * (double)l->taps / 12 / r->signal : 0;
 }
 
 static double noise_of(const work *w, int32_t component, const double *factor) {
     double sum = 0;
-    for (int32_t i = 0; i < w->n_readers; i++)
-        if (component_of_value(w, w->readers[i].value) == component)
-            sum += noise_of_reader(w, &w->readers[i], factor);
+    for (int32_t i = 0; i < w->n_readers; i++) {
+        const reader *r = &w->readers[i];
+        if (component_of_value(w, r->value) != component) continue;
+        if (r->is_first) sum += noise_of_value(w, r->value, factor);
+        sum += noise_of_weights(w, r, factor);
+    }
     return sum;
 }
 
 /* ---- the search ---- */
 
-static void set_factors(const work *w, int32_t component, double a, double b, double *factor) {
+static void set_factors(const work *w, int32_t component, const float *reach, double a, double b,
+                        double *factor) {
     const qb_scales *s = &w->scales;
     float far = 0, heavy = 0;
     for (int32_t i = 0; i < s->n; i++) {
         if (s->parent[i] != i || component_of(w, i) != component) continue;
-        far = fmaxf(far, w->reach[i]);
+        far = fmaxf(far, reach[i]);
         heavy = fmaxf(heavy, w->weight[i]);
     }
     for (int32_t i = 0; i < s->n; i++) {
         if (s->parent[i] != i || component_of(w, i) != component) continue;
-        const float limit = s->limit[i] / HEADROOM;
+        const float limit = s->limit[i] / HEADROOM, most = w->reach[0][i];
         factor[i] = 1;
-        if (s->pinned[i] || !(w->reach[i] > 0) || (limit > 0 && w->reach[i] >= limit)) continue;
-        factor[i] = pow((double)(far / w->reach[i]), a);
+        if (s->pinned[i] || !(reach[i] > 0) || (limit > 0 && most >= limit)) continue;
+        factor[i] = pow((double)(far / reach[i]), a);
         if (w->weight[i] > 0) factor[i] *= pow((double)(w->weight[i] / heavy), b);
         factor[i] = fmin(factor[i], (double)MOST_FACTOR);
-        if (limit > 0) factor[i] = fmin(factor[i], (double)(limit / w->reach[i]));
+        if (limit > 0) factor[i] = fmin(factor[i], (double)(limit / most));
     }
 }
 
@@ -234,17 +230,29 @@ static void copy_factors(const work *w, int32_t component, const double *from, d
         if (w->scales.parent[i] == i && component_of(w, i) == component) to[i] = from[i];
 }
 
+/* Reaches of half of the samples, noise on the others: what reaches far in a few samples alone must
+ * not decide. */
 static void search(const work *w, int32_t component) {
     double least = noise_of(w, component, w->factor) * LEAST_GAIN;
+    int best_k = -1, best_a = 0, best_b = 0;
     if (!(least > 0)) return; /* no layer reads it */
-    for (int a = 0; a <= STEPS; a++)
-        for (int b = 0; b <= STEPS; b++) {
-            set_factors(w, component, (double)a / STEPS, (double)b / STEPS, w->trial);
-            const double noise = noise_of(w, component, w->trial);
-            if (!(noise < least)) continue;
-            least = noise;
-            copy_factors(w, component, w->trial, w->factor);
-        }
+    for (int k = 0; k < QB_REACHES; k++)
+        for (int a = 0; a <= STEPS; a++)
+            for (int b = 0; b <= STEPS; b++) {
+                if (k > 0 && a == 0) continue;
+                set_factors(w, component, w->reach_of_half[k], (double)a / STEPS, (double)b / STEPS,
+                            w->trial);
+                const double noise = noise_of(w, component, w->trial);
+                if (!(noise < least)) continue;
+                least = noise;
+                best_k = k;
+                best_a = a;
+                best_b = b;
+            }
+    if (best_k < 0) return;
+    set_factors(w, component, w->reach[best_k], (double)best_a / STEPS, (double)best_b / STEPS,
+                w->trial);
+    copy_factors(w, component, w->trial, w->factor);
 }
 
 /* Does a normalization or a product with a constant make a value of the component? */
@@ -336,11 +344,16 @@ static qb_status prepare(qb_ctx *cx, work *w) {
     QB_TRY(qb_moments_measure(cx, &w->scales, w->state->samples, &w->moments));
     const size_t n = (size_t)w->scales.n + 1;
     w->component = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->component);
-    w->reach = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->reach);
+    w->demand = qb_arena_alloc(cx, w->scales.arena, w->scales.n_of + 1, sizeof *w->demand);
+    for (int k = 0; k < QB_REACHES; k++) {
+        w->reach[k] = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->reach[k]);
+        w->reach_of_half[k] = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->reach_of_half[k]);
+        if (!w->reach[k] || !w->reach_of_half[k]) return cx->code;
+    }
     w->weight = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->weight);
     w->factor = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->factor);
     w->trial = qb_arena_alloc(cx, w->scales.arena, n, sizeof *w->trial);
-    if (!w->component || !w->reach || !w->weight || !w->factor || !w->trial) return cx->code;
+    if (!w->component || !w->demand || !w->weight || !w->factor || !w->trial) return cx->code;
     for (size_t i = 0; i < n; i++) w->factor[i] = w->trial[i] = 1;
     find_components(w);
     measure_reach(w);

@@ -23,6 +23,8 @@ typedef struct job {
     void **no_outputs;
     float *square;     /* [samples][scales->n_of] mean squares */
     float *low, *high; /* the same */
+    float *fourth;     /* roots of mean fourth powers */
+    float *eighth;     /* of mean eighth powers */
     float *element;    /* [scales->n_of][samples][each] */
     int32_t each;
 } job;
@@ -32,6 +34,12 @@ typedef struct visit {
     float *scratch;
     size_t sample;
 } visit;
+
+/* The elements of even samples come first. */
+static size_t slot_of(const job *j, size_t sample) {
+    const size_t even = ((size_t)j->samples->n + 1) / 2;
+    return sample % 2 ? even + sample / 2 : sample / 2;
+}
 
 static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *name,
                       const qb_tensor *tensor) {
@@ -49,23 +57,30 @@ static qb_status look(qb_ctx *cx, void *user, int32_t observed, const char *name
     const size_t each = (size_t)v->job->each, samples = (size_t)v->job->samples->n;
     qb_tensor_floats(tensor, v->scratch);
     for (int64_t c = 0; c < n; c++) {
-        double sum = 0;
+        double sum = 0, fourth = 0, eighth = 0;
         float low = INFINITY, high = -INFINITY;
         for (int64_t o = 0; o < count / (n * inner); o++)
             for (int64_t k = 0; k < inner; k++) {
                 const float x = v->scratch[(o * n + c) * inner + k];
-                sum += (double)x * (double)x;
+                const double square = (double)x * (double)x;
+                sum += square;
+                fourth += square * square;
+                eighth += square * square * square * square;
                 low = fminf(low, x);
                 high = fmaxf(high, x);
             }
         float *element =
-            v->job->element + (((size_t)s->first[value] + (size_t)c) * samples + v->sample) * each;
+            v->job->element +
+            (((size_t)s->first[value] + (size_t)c) * samples + slot_of(v->job, v->sample)) * each;
         for (size_t e = 0; e < each; e++) {
             const int64_t i =
                 (int64_t)((e * samples + v->sample) * (size_t)(count / n) / each / samples);
             element[e] = v->scratch[(i / inner * n + c) * inner + i % inner];
         }
-        v->job->square[at + (size_t)c] = (float)(sum / (double)(count / n));
+        const double all = (double)(count / n);
+        v->job->square[at + (size_t)c] = (float)(sum / all);
+        v->job->fourth[at + (size_t)c] = (float)pow(fourth / all, 1.0 / 4);
+        v->job->eighth[at + (size_t)c] = (float)pow(eighth / all, 1.0 / 8);
         v->job->low[at + (size_t)c] = low;
         v->job->high[at + (size_t)c] = high;
     }
@@ -95,12 +110,14 @@ static qb_status prepare(qb_ctx *cx, job *j) {
     j->square = qb_alloc(cx, cells, sizeof *j->square);
     j->low = qb_alloc(cx, cells, sizeof *j->low);
     j->high = qb_alloc(cx, cells, sizeof *j->high);
+    j->fourth = qb_alloc(cx, cells, sizeof *j->fourth);
+    j->eighth = qb_alloc(cx, cells, sizeof *j->eighth);
     const size_t all = ELEMENT_BYTES / sizeof(float) / (s->n_of + 1);
     const size_t most = all < MOST_ELEMENTS ? all : MOST_ELEMENTS;
     j->each = (int32_t)(most / (size_t)j->samples->n) + 1;
     j->element = qb_alloc(cx, cells * (size_t)j->each, sizeof *j->element);
     if (!j->element || !j->value || !j->no_outputs || !j->context || !j->scratch || !j->square ||
-        !j->low || !j->high)
+        !j->low || !j->high || !j->fourth || !j->eighth)
         return cx->code;
     for (int32_t i = 0; i < j->n_observed; i++) {
         const int32_t value = qb_graph_find_value(s->graph, qb_engine_observed_name(j->engine, i));
@@ -127,14 +144,39 @@ static void job_release(qb_ctx *cx, job *j) {
     qb_free(j->element);
     qb_free(j->low);
     qb_free(j->high);
+    qb_free(j->fourth);
+    qb_free(j->eighth);
     qb_engine_free(j->engine);
+}
+
+/* One channel, over each `every`-th sample. */
+static void reach_of(const job *j, size_t channel, int32_t every, float *const *reach) {
+    double fourth = 0, eighth = 0;
+    float most = 0;
+    int32_t n = 0;
+    for (int32_t i = 0; i < j->samples->n; i += every, n++) {
+        const size_t at = (size_t)i * j->scales->n_of + channel;
+        most = fmaxf(most, fmaxf(-j->low[at], j->high[at]));
+        fourth += pow((double)j->fourth[at], 4);
+        eighth += pow((double)j->eighth[at], 8);
+    }
+    reach[0][channel] = most;
+    reach[1][channel] = (float)pow(eighth / n, 1.0 / 8);
+    reach[2][channel] = (float)pow(fourth / n, 1.0 / 4);
 }
 
 static qb_status gather(qb_ctx *cx, job *j, qb_moments *m) {
     const qb_scales *s = j->scales;
+    const int32_t even = (j->samples->n + 1) / 2;
     m->element = j->element;
     m->n_elements = j->each * j->samples->n;
+    m->others = even < j->samples->n ? even * j->each : 0;
     j->element = NULL;
+    for (int k = 0; k < QB_REACHES; k++) {
+        m->reach[k] = qb_alloc(cx, s->n_of + 1, sizeof *m->reach[k]);
+        m->reach_of_half[k] = qb_alloc(cx, s->n_of + 1, sizeof *m->reach_of_half[k]);
+        if (!m->reach[k] || !m->reach_of_half[k]) return cx->code;
+    }
     m->low = qb_alloc(cx, s->n_of + 1, sizeof *m->low);
     m->high = qb_alloc(cx, s->n_of + 1, sizeof *m->high);
     m->square = qb_alloc(cx, s->n_of + 1, sizeof *m->square);
@@ -151,6 +193,8 @@ static qb_status gather(qb_ctx *cx, job *j, qb_moments *m) {
             m->high[c] = fmaxf(m->high[c], j->high[at]);
             m->square[c] += (double)j->square[at] / j->samples->n;
         }
+        reach_of(j, c, 1, m->reach);
+        reach_of(j, c, 2, m->reach_of_half);
     }
     return QB_OK;
 }
@@ -176,5 +220,9 @@ void qb_moments_release(qb_moments *m) {
     qb_free(m->square);
     qb_free(m->seen);
     qb_free(m->element);
+    for (int k = 0; k < QB_REACHES; k++) {
+        qb_free(m->reach[k]);
+        qb_free(m->reach_of_half[k]);
+    }
     *m = (qb_moments){0};
 }

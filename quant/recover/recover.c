@@ -358,8 +358,9 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
         QB_GO(add_layers(cx, graph, before, state, &calibration, &result));
     keep_method(state->table, state->method);
     result.graph = state->graph;
+    result.unrounded = state->reference;
     result.table = state->table;
-    state->graph = NULL;
+    state->graph = state->reference = NULL;
     state->table = NULL;
     *out = result;
     result = (qb_recovered){0};
@@ -376,6 +377,7 @@ void qb_recovered_release(qb_recovered *r) {
     for (int32_t i = 0; r->layer && i < r->n_layers; i++) qb_free(r->layer[i].name);
     qb_free(r->layer);
     qb_graph_free(r->graph);
+    qb_graph_free(r->unrounded);
     qb_table_free(r->table);
     *r = (qb_recovered){0};
 }

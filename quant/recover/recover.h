@@ -73,6 +73,8 @@ typedef struct qb_recover_step {
 typedef struct qb_recovered {
     qb_graph
         *graph; /* float: quantized by `table` and the same options it gives what was measured */
+    qb_graph *unrounded;       /* the same function, with the weights and biases that layers of it
+                                  have best that stay float */
     qb_table *table;           /* one method */
     int64_t fitted, held_back; /* samples */
     double sqnr_db, agreement; /* before; NaN: too few samples to hold some back */

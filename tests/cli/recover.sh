@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # calibrate --recover and what takes the recovered model: compare, quantize --for, build.
+# ctest-timeout: 400
 . "$1/tests/support/cli.sh"
 demo 60 40
 cd demo || exit 1
@@ -32,11 +33,22 @@ expect 0 "$QBENCH" quantize --model model.recovered.onnx -o two.qdq.onnx
 same_bytes one.qdq.onnx two.qdq.onnx
 expect 0 "$QBENCH" build --precision int8+recover
 
+# What stays float is what it was before it was rounded.
+expect 0 "$QBENCH" quantize --recover --keep-float '*' -o all-float.onnx
+expect 0 "$QBENCH" compare fp32 all-float.onnx --duration 0.01 --no-figures --json -
+python3 - "$work/.out" <<'END' || fail 'all layers in float are not the float model'
+import json, sys
+row = json.load(open(sys.argv[1]))['rows'][1]
+sys.exit(not next(m['value'] for m in row['metrics'] if m['name'] == 'sqnr') > 90)
+END
+
 # The same bytes for any number of threads, and in a second run.
 cp model.recovered.onnx first.onnx && cp model.recovered.calib.h5 first.h5
+cp model.recovered.float.onnx first.float.onnx
 expect 0 "$QBENCH" calibrate --method minmax --recover --threads 1 --json calibrate.json
 same_bytes first.onnx model.recovered.onnx
 same_bytes first.h5 model.recovered.calib.h5
+same_bytes first.float.onnx model.recovered.float.onnx
 expect 0 python3 -c "import json; r = json.load(open('calibrate.json'))['recovery']; assert r['steps'] and r['layers']"
 
 # The recovered model is none of those to choose from.
