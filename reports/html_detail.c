@@ -70,7 +70,8 @@ static void shell_pattern(FILE *stream, const char *name) {
 }
 
 /* The line that keeps the worst layers in float, and its price by the times of their steps. */
-static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_layer **ranked) {
+static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_layer **ranked,
+                      int32_t n) {
     char *line = NULL;
     size_t size;
     double cost = 0, gain = 0, all = 0;
@@ -83,7 +84,7 @@ static void keep_line(const qb_page *p, const qb_run_row *row, const qb_run_laye
     shell_word(text, row->precision);
     fprintf(text, " --data ");
     shell_word(text, p->run->dataset);
-    for (int32_t i = 0; i < row->n_layers && kept < KEEP; i++) {
+    for (int32_t i = 0; i < n && kept < KEEP; i++) {
         if (!(ranked[i]->share > 0) || ranked[i]->name[0] == '\0') continue;
         const qb_run_step *slow = qb_step_named(&p->run->row[0], ranked[i]->name),
                           *fast = qb_step_named(row, ranked[i]->name);
@@ -124,8 +125,10 @@ static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open)
                                          "operators"};
     const qb_run_layer **ranked = qb_alloc(p->cx, (size_t)row->n_layers, sizeof(qb_run_layer *));
     if (!ranked) return p->cx->code;
-    for (int32_t i = 0; i < row->n_layers; i++) ranked[i] = &row->layer[i];
-    qsort(ranked, (size_t)row->n_layers, sizeof(qb_run_layer *), by_share);
+    int32_t n = 0;
+    for (int32_t i = 0; i < row->n_layers; i++)
+        if (!isnan(row->layer[i].own_db)) ranked[n++] = &row->layer[i];
+    qsort(ranked, (size_t)n, sizeof(qb_run_layer *), by_share);
     fprintf(p->stream, "<details%s><summary>", open ? " open" : "");
     qb_html_text(p->stream, row->precision);
     if (row->calibration[0]) {
@@ -138,11 +141,16 @@ static qb_status layer_table(const qb_page *p, const qb_run_row *row, bool open)
         qb_html_text(p->stream, row->suggestion);
         fputs("</p>\n", p->stream);
     } else if (row->calibration[0]) { /* files are as they are */
-        keep_line(p, row, ranked);
+        keep_line(p, row, ranked, n);
     }
     qb_html_table(p->stream, "Worst first", titles, sizeof titles / sizeof titles[0]);
-    for (int32_t i = 0; i < row->n_layers; i++) layer_line(p->stream, ranked[i]);
+    for (int32_t i = 0; i < n; i++) layer_line(p->stream, ranked[i]);
     qb_html_table_end(p->stream);
+    if (n < row->n_layers)
+        fprintf(
+            p->stream,
+            "<p class=\"soft\">%d more only move values, or pick some: they add no noise.</p>\n",
+            row->n_layers - n);
     fputs("</details>\n", p->stream);
     qb_free(ranked);
     return QB_OK;
@@ -211,8 +219,14 @@ static void view(const qb_page *p, const qb_run_shown *shown, const char *who,
         qb_html_text(s, b->name);
         fprintf(s, " %.2f</title></rect>", b->score);
         if (b->matched) continue;
-        fprintf(s, "<text class=\"box\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\">", b->x + line,
-                b->y + 6 * line, 6 * line);
+        /* A name in the right half ends where its box does, so that the picture's edge does not cut
+         * it; the left edge of a box may lie outside. */
+        const bool right = b->x > shown->width / 2.0;
+        const double x = right ? fmin(b->x + b->width, shown->width) - line : fmax(b->x, 0) + line;
+        fprintf(s,
+                "<text class=\"box\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" "
+                "text-anchor=\"%s\">",
+                x, fmax(b->y, 0) + 6 * line, 6 * line, right ? "end" : "start");
         qb_html_text(s, b->name);
         fprintf(s, " %.2f</text>", b->score);
     }

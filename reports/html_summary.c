@@ -48,6 +48,19 @@ static void judgement(FILE *stream, const qb_run_row *row) {
                 ci.hi);
 }
 
+/* The task's own metric of a row, top-1 of classifiers. */
+static double own_value(const qb_run *run, const qb_run_row *row) {
+    const char *name = qb_run_own_metric(run);
+    const qb_run_metric *m = name ? qb_run_metric_find(row, name) : NULL;
+    return name ? m ? m->value : NAN : row->top1;
+}
+
+static const char *own_title(const qb_run *run) {
+    const char *name = qb_run_own_metric(run);
+    const qb_run_metric *m = name ? qb_run_metric_find(&run->row[0], name) : NULL;
+    return m ? m->title : "top-1 %";
+}
+
 /* The limits of the gate under which the row would be shipped. */
 static void gate_hint(FILE *stream, const qb_run *run, const qb_run_row *row) {
     const qb_interval ci = row->paired.drop_ci;
@@ -58,7 +71,8 @@ static void gate_hint(FILE *stream, const qb_run *run, const qb_run_row *row) {
     if (!isnan(ci.hi))
         fprintf(stream, ", with <code>--confidence pass</code> from %.2f", ceil(sure * 100) / 100);
     fprintf(stream, "; the 99 %% rule (<code>--mlperf</code>) %s.</p>",
-            row->top1 >= 0.99 * run->row[0].top1 - 1e-9 ? "holds" : "does not hold");
+            own_value(run, row) >= 0.99 * own_value(run, &run->row[0]) - 1e-9 ? "holds"
+                                                                              : "does not hold");
 }
 
 static void card(const qb_page *p, const qb_run_row *row) {
@@ -70,9 +84,10 @@ static void card(const qb_page *p, const qb_run_row *row) {
     fputs("</h3>", s);
     judgement(s, row);
     fputs("<dl>", s);
-    if (!isnan(row->top1)) {
-        snprintf(text, sizeof text, "%.2f %%", row->top1);
-        interval(s, "top-1", text, "%.1f", qb_run_metric_ci(row, "top1"));
+    if (!isnan(row->drop)) {
+        const char *own = qb_run_own_metric(p->run);
+        snprintf(text, sizeof text, "%.2f", own_value(p->run, row));
+        interval(s, own_title(p->run), text, "%.1f", qb_run_metric_ci(row, own ? own : "top1"));
         snprintf(text, sizeof text, "%+.2f points", row->drop);
         interval(s, "drop", text, "%+.2f", row->paired.drop_ci);
     }
@@ -153,7 +168,9 @@ static void bottom_line(const qb_page *p) {
         fprintf(p->stream, "%s%.2f times as fast", n == 1 ? ", " : "", fast->speedup);
     } else {
         fputs(fast ? "<p class=\"line\">Least loss, none beyond chance: <b>"
-                   : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
+              : p->run->n_rows == 2
+                  ? "<p class=\"line\">Loses accuracy beyond chance: <b>"
+                  : "<p class=\"line\">Every row loses accuracy beyond chance; least: <b>",
               p->stream);
         qb_html_text(p->stream, close->precision);
         fputs("</b>, ", p->stream);
@@ -236,7 +253,8 @@ void qb_html_summary(const qb_page *p) {
     qb_html_text(p->stream, run->libraries);
     fputs(". Against ", p->stream);
     qb_html_text(p->stream, run->row[0].precision);
-    if (!isnan(run->row[0].top1)) fprintf(p->stream, " (top-1 %.2f %%)", run->row[0].top1);
+    if (!isnan(own_value(run, &run->row[0])))
+        fprintf(p->stream, " (%s: %.2f)", own_title(run), own_value(run, &run->row[0]));
     fprintf(p->stream, ", median %.3f ms. Intervals are at 95 %%.</p></header>\n",
             run->row[0].latency.median);
     contents(p);
@@ -249,24 +267,32 @@ void qb_html_summary(const qb_page *p) {
 
 /* ---- the two tables ---- */
 
+enum { COLUMNS_WIDE = 14, ROWS_FEW = 6 };
+
+/* A row an engine; a row a metric where a screen has no room for all of them side by side. */
 static void group_table(const qb_page *p, qb_column_group group) {
+    const qb_run *run = p->run;
     qb_column all[QB_COLUMNS_MAX];
     const char *titles[QB_COLUMNS_MAX + 1] = {"precision"};
-    const int32_t n = qb_columns(p->run, all);
-    int32_t used = 1;
-    for (int32_t c = 0; c < n; c++)
-        if (all[c].group == group && qb_column_shown(&all[c], p->run))
-            titles[used++] = all[c].title;
-    qb_html_table(p->stream, NULL, titles, used);
-    for (int32_t r = 0; r < p->run->n_rows; r++) {
-        const qb_run_row *row = &p->run->row[r];
+    int32_t n = 0;
+    const int32_t known = qb_columns(run, all);
+    for (int32_t c = 0; c < known; c++)
+        if (all[c].group == group && qb_column_shown(&all[c], run)) all[n++] = all[c];
+    const bool turned = n > COLUMNS_WIDE && run->n_rows <= ROWS_FEW;
+    const int32_t across = turned ? run->n_rows : n, down = turned ? n : run->n_rows;
+    for (int32_t i = 0; i < across; i++)
+        titles[i + 1] = turned ? run->row[i].precision : all[i].title;
+    if (turned) titles[0] = "metric";
+    qb_html_table(p->stream, NULL, titles, across + 1);
+    for (int32_t k = 0; k < down; k++) {
         fputs("<tr>", p->stream);
-        qb_html_name_cell(p->stream, row->precision);
-        for (int32_t c = 0; c < n; c++) {
+        qb_html_name_cell(p->stream, turned ? all[k].title : run->row[k].precision);
+        for (int32_t i = 0; i < across; i++) {
+            const qb_column *column = &all[turned ? k : i];
+            const qb_run_row *row = &run->row[turned ? i : k];
             char text[QB_CELL];
-            if (all[c].group != group || !qb_column_shown(&all[c], p->run)) continue;
-            qb_column_cell(&all[c], row, text);
-            qb_html_cell(p->stream, text, qb_column_order(&all[c], row));
+            qb_column_cell(column, row, text);
+            qb_html_cell(p->stream, text, qb_column_order(column, row));
         }
         fputs("</tr>\n", p->stream);
     }

@@ -1,4 +1,7 @@
-/* Errors of the layers of one integer engine: alone, and inside the engine. */
+/* Errors of the layers of one integer engine: alone, and inside the engine. Those that only move
+ * values have none of their own. */
+#include <math.h>
+
 #include "reports/figure_internal.h"
 
 enum { LAYERS_MAX = 120 };
@@ -6,8 +9,10 @@ enum { LAYERS_MAX = 120 };
 static bool applies(const qb_run *run) { return qb_layered_row(run) >= 0; }
 
 static int32_t shown(const qb_run *run) {
-    const int32_t n = run->row[qb_layered_row(run)].n_layers;
-    return n < LAYERS_MAX ? n : LAYERS_MAX;
+    const qb_run_row *row = &run->row[qb_layered_row(run)];
+    int32_t n = 0;
+    for (int32_t i = 0; i < row->n_layers && n < LAYERS_MAX; i++) n += !isnan(row->layer[i].own_db);
+    return n;
 }
 
 static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
@@ -15,8 +20,10 @@ static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     if (!applies(run)) return QB_OK;
     const qb_run_row *row = &run->row[qb_layered_row(run)];
     fprintf(stream, "layer\town_db\ttotal_db\tshare\n");
-    for (int32_t i = 0; i < shown(run); i++) {
+    for (int32_t i = 0, left = shown(run); left > 0; i++) {
         const qb_run_layer *l = &row->layer[i];
+        if (isnan(l->own_db)) continue;
+        left--;
         qb_tsv_name(stream, l->name[0] ? l->name : l->value);
         qb_tsv_finite(stream, l->own_db);
         qb_tsv_finite(stream, l->total_db);
