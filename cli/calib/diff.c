@@ -182,10 +182,9 @@ out:
 const qb_command qb_calib_command_diff = {
     .name = "calib diff",
     .usage = "FIRST.calib.h5 SECOND.calib.h5 [options]",
-    .summary = "two calibrations tensor by tensor, largest change of the range first",
-    .notes =
-        "change: the larger move of the range's ends against the wider range. shape: share of\n"
-        "the values that lie in other bins.",
+    .summary = "two calibrations by tensor, largest change of the range first",
+    .notes = "change: the larger move of the range's ends against the wider range. shape:\n"
+             "share of the values that lie in other bins.",
     .example = "qbench calib diff old.calib.h5 new.calib.h5 --method entropy\n"
                "qbench calib diff a.calib.h5 b.calib.h5 --max-change 5",
     .options = table,

@@ -13,7 +13,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    QB_PROJECT_OPTIONS(options),
+    QB_MODEL_OPTIONS(options),
     {.name = "format",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, format),
@@ -95,7 +95,7 @@ out:
 const qb_command qb_calib_command_export = {
     .name = "calib export",
     .usage = "[CALIB.calib.h5] --format NAME [options]",
-    .summary = "write one for another tool (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
+    .summary = "write one for TensorRT, onnxruntime, ncnn, PPQ or AIMET",
     .example = "qbench calib export --format trt\n"
                "qbench calib export --format ncnn --method minmax -o resnet50.table",
     .options = table,

@@ -12,7 +12,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    QB_PROJECT_OPTIONS(options),
+    QB_MODEL_OPTIONS(options),
     {.name = "format",
      .type = QB_OPT_STRING,
      .offset = offsetof(options, format),
@@ -58,11 +58,10 @@ out:
 const qb_command qb_calib_command_import = {
     .name = "calib import",
     .usage = "FILE [options]",
-    .summary = "read another tool's calibration (TensorRT, onnxruntime, ncnn, PPQ, AIMET)",
-    .notes =
-        "The result holds ranges without histograms: quantize uses them, other methods cannot\n"
-        "be chosen from them. Tensors without a range stay float in compare and build, and with\n"
-        "quantize --skip-missing.",
+    .summary = "read the calibration of TensorRT, onnxruntime, ncnn, PPQ, AIMET",
+    .notes = "The result holds ranges without histograms: quantize uses them, other methods\n"
+             "cannot be chosen from them. Tensors without a range stay float in compare and\n"
+             "build, and with quantize --skip-missing.",
     .example = "qbench calib import old.calib --model resnet50.onnx\n"
                "qbench calib import resnet50.table --format ncnn --model resnet50.onnx",
     .options = table,

@@ -114,10 +114,9 @@ const qb_command qb_calib_command_merge = {
     .name = "calib merge",
     .usage = "A.calib.h5 B.calib.h5... -o OUT.calib.h5 [options]",
     .summary = "one calibration of the samples of several: exact, in any order",
-    .notes =
-        "For parts of a run (calibrate --shard) and for runs on different data. All must be of\n"
-        "one model and one preprocessing; parts or samples that two of them hold are refused.\n"
-        "All parts of a run together give the bytes of the whole run.",
+    .notes = "For parts of a run (calibrate --shard) and for runs on different data. All must\n"
+             "be of one model and one preprocessing; parts or samples that two of them hold\n"
+             "are refused. All parts of a run together give the bytes of the whole run.",
     .example = "qbench calibrate --data imagenet/ --shard 1/2 -o one.calib.h5\n"
                "qbench calibrate --data imagenet/ --shard 2/2 -o two.calib.h5\n"
                "qbench calib merge one.calib.h5 two.calib.h5 -o resnet50.calib.h5",

@@ -211,7 +211,7 @@ out:
 const qb_command qb_calib_command_plot = {
     .name = "calib plot",
     .usage = "[FILE.calib.h5] [options]",
-    .summary = "histogram of each tensor with every method's range (figures/histogram_*)",
+    .summary = "histogram of each tensor with all ranges (figures/histogram_*)",
     .example = "qbench calib plot squeezenet1.1.calib.h5 --tensor 'fire9*' -o release/",
     .options = table,
     .options_size = sizeof(options),

@@ -170,12 +170,11 @@ out:
 const qb_command qb_calib_command_show = {
     .name = "calib show",
     .usage = "[FILE.calib.h5] [options]",
-    .summary = "statistics by tensor; range, SQNR, saturation and unused values by method",
-    .notes =
-        "FILE: MODEL.calib.h5 here, as 'calib export' finds it, unless it is named.\n"
-        "SQNR is that of the tensor itself after rounding to 8 bits, from its histogram.\n"
-        "Of calibrations with --per-channel: how far the channels reach; where some reach far\n"
-        "less than the widest one, one range leaves them few quantized values.",
+    .summary = "statistics by tensor; range, SQNR and saturation by method",
+    .notes = "FILE: MODEL.calib.h5 here, as 'calib export' finds it, unless it is named. SQNR\n"
+             "is that of the tensor itself after rounding to 8 bits, from its histogram. Of\n"
+             "calibrations with --per-channel: how far the channels reach; where some reach\n"
+             "far less than the widest one, one range leaves them few quantized values.",
     .example = "qbench calib show squeezenet1.1.calib.h5 --tensor 'conv1*'",
     .options = table,
     .options_size = sizeof(options),

@@ -437,9 +437,8 @@ const qb_command qb_command_bench = {
     .name = "bench",
     .usage = "[MODEL] [options]",
     .summary = "measure latency and throughput of one engine, as trtexec does",
-    .notes =
-        "Options in trtexec's spelling mean what they mean there, and those that change nothing\n"
-        "here are accepted (docs/trtexec.md lists all). A query is one batch.",
+    .notes = "Options in trtexec's spelling mean what they mean there, and those that change\n"
+             "nothing here are accepted (docs/trtexec.md lists all). A query is one batch.",
     .example = "qbench bench --onnx=squeezenet1.1.onnx --shapes=data:8x3x224x224 --duration=5\n"
                "qbench bench --precision int8 --infStreams=2 --saveEngine=fast.qbe\n"
                "qbench bench --providers=cuda --devices=0,1 --infStreams=4\n"

@@ -145,13 +145,12 @@ const qb_command qb_command_build = {
     .name = "build",
     .usage = "[MODEL] [options]",
     .summary = "write an engine file (MODEL.PRECISION.qbe) that loads at once",
-    .notes =
-        "An engine file runs on machines like this one, with this qbench and its libraries;\n"
-        "elsewhere it says so, with the command that builds it there. --version-compatible\n"
-        "and --hardware-compatible files run there as well.\n"
-        "The plan of an engine, edited by hand or not, makes another one with --plan; what of it\n"
-        "cannot be had here is an error that names the row.\n"
-        "With --minShapes and --maxShapes one engine takes all sizes between them.",
+    .notes = "An engine file runs on machines like this one, with this qbench and its\n"
+             "libraries; elsewhere it says so, with the command that builds it there.\n"
+             "--version-compatible and --hardware-compatible files run there as well. The\n"
+             "plan of an engine, edited by hand or not, makes another one with --plan; what\n"
+             "of it cannot be had here is an error that names the row. With --minShapes and\n"
+             "--maxShapes one engine takes all sizes between them.",
     .example = "qbench build --precision int8\n"
                "qbench build --onnx=net.onnx --int8 --saveEngine=net.engine\n"
                "qbench build net.onnx --precision fp32 --minShapes=x:1x3x64x64 \\\n"

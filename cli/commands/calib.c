@@ -21,7 +21,7 @@ static const qb_command *const *list(int32_t *n) {
 const qb_command qb_command_calib = {
     .name = "calib",
     .usage = "COMMAND [options]",
-    .summary = "look into calibration files, merge, draw, trade them with other tools",
+    .summary = "look into calibration files, merge, draw, export, import them",
     .example = "qbench calib show --help\n"
                "qbench calib show squeezenet1.1.calib.h5",
     .options = table,

@@ -77,7 +77,7 @@ out:
 const qb_command qb_command_check = {
     .name = "check",
     .usage = "MODEL --for TARGET [options]",
-    .summary = "lint a Q/DQ model: the rules of TensorRT or onnxruntime that it breaks",
+    .summary = "lint a Q/DQ model by the rules of TensorRT or onnxruntime",
     .notes = "Exit code 3 when a rule is broken. Any tool's Q/DQ model will do.\n",
     .example = "qbench check model.qdq.onnx --for trt\n"
                "qbench check theirs.onnx --for=ort-cpu --json -",

@@ -42,8 +42,8 @@ const qb_command qb_command_doctor = {
     .name = "doctor",
     .usage = "[options]",
     .summary = "look at processor, memory, libraries, GPU and tools",
-    .notes =
-        "'note' costs speed or leaves something out, 'bad' makes a command fail (exit code 3).",
+    .notes = "'note' costs speed or leaves something out, 'bad' makes a command fail (exit\n"
+             "code 3).",
     .example = "qbench doctor",
     .options = table,
     .options_size = sizeof(options),

@@ -249,14 +249,16 @@ const qb_command qb_command_gate = {
     .name = "gate",
     .usage = "[COMPARE.json] [options]",
     .summary = "exit 3 unless the comparison keeps within the limits",
-    .notes =
-        "A check that could not be measured does not hold. Limits that are not given here come\n"
-        "from gate: in qbench.yaml (max_drop, min_agreement, ..., confidence, baseline).\n"
-        "A limit on what a warning of the record touches is BLOCKED: accuracy where the\n"
-        "reference is at chance or was scored on the calibration data, latency where it is\n"
-        "unstable or others ran on the machine. --allow NAME lets the number decide.\n"
-        "--confidence point: the number decides (default); fail: fails only when all of its\n"
-        "95 % interval is beyond the limit; pass: passes only when all of it keeps the limit.",
+    .notes = "A check that could not be measured does not hold. Limits that are not given here\n"
+             "come from gate: in qbench.yaml (max_drop, min_agreement, ..., confidence,\n"
+             "baseline). A limit on what a warning of the record touches is BLOCKED: accuracy\n"
+             "where the reference is at chance or was scored on the calibration data, latency\n"
+             "where it is unstable or others ran on the machine. --allow NAME lets the number\n"
+             "decide.\n"
+             "\n"
+             "--confidence point: the number decides (default); fail: fails only when all of\n"
+             "its 95 % interval is beyond the limit; pass: passes only when all of it keeps\n"
+             "the limit.",
     .example = "qbench gate --max-drop 1.0\n"
                "qbench gate --max-drop 1.0 --confidence pass --junit gate.xml\n"
                "qbench gate release/compare.json --mlperf --max-latency-ratio 0.8\n"

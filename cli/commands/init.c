@@ -22,7 +22,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    QB_PROJECT_OPTIONS(options),
+    QB_MODEL_OPTIONS(options),
     {.name = "data",
      .letter = 'd',
      .type = QB_OPT_STRING,

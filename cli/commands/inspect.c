@@ -377,7 +377,7 @@ out:
 const qb_command qb_command_inspect = {
     .name = "inspect",
     .usage = "[MODEL|ENGINE.qbe] [options]",
-    .summary = "show a model: inputs, operators, size, and which kernel runs each step",
+    .summary = "show a model: inputs, operators, size, the kernel of each step",
     .example = "qbench inspect resnet50.onnx --steps --passes\n"
                "qbench inspect resnet50.int8.qbe --plan >plan.json\n"
                "qbench inspect sr.onnx --shapes input:1x1x224x224 --dot sr.dot\n"

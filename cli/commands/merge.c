@@ -50,11 +50,10 @@ const qb_command qb_command_merge = {
     .name = "merge",
     .usage = "PART.json... [options]",
     .summary = "the record of a comparison from its parts (compare --shard)",
-    .notes =
-        "All parts of one comparison, in any order. The record is that of one machine, byte for\n"
-        "byte, on processors of one kind; latency is that of part 1, which alone measures it.\n"
-        "Parts of other data, of another model, of other options or of another version are\n"
-        "refused. 'mpirun qbench compare' does both at once.",
+    .notes = "All parts of one comparison, in any order. The record is that of one machine,\n"
+             "byte for byte, on processors of one kind; latency is that of part 1, which\n"
+             "alone measures it. Parts of other data, of another model, of other options or\n"
+             "of another version are refused. 'mpirun qbench compare' does both at once.",
     .example = "qbench compare fp32 int8 --data val/ --shard 1/2 -o part_1.json\n"
                "qbench compare fp32 int8 --data val/ --shard 2/2 -o part_2.json\n"
                "qbench merge part_*.json",

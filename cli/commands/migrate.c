@@ -12,7 +12,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    QB_PROJECT_OPTIONS(options),
+    QB_MODEL_OPTIONS(options),
     {.name = "keep-float",
      .type = QB_OPT_LIST,
      .offset = offsetof(options, project.keep_float),
@@ -89,11 +89,10 @@ out:
 const qb_command qb_command_migrate = {
     .name = "migrate",
     .usage = "MODEL OLD_CALIBRATION [options]",
-    .summary = "turn a TensorRT 10 calibration cache into a Q/DQ model for TensorRT 11",
-    .notes =
-        "TensorRT 11 has no calibrators: it takes scales from Q/DQ nodes. Layers whose input has\n"
-        "no scale in the cache stay float, as they did, and are listed. Written is\n"
-        "MODEL.TARGET.qdq.onnx, or the file that -o names.",
+    .summary = "make a Q/DQ model for TensorRT 11 from a TensorRT 10 cache",
+    .notes = "TensorRT 11 has no calibrators: it takes scales from Q/DQ nodes. Layers whose\n"
+             "input has no scale in the cache stay float, as they did, and are listed.\n"
+             "Written is MODEL.TARGET.qdq.onnx, or the file that -o names.",
     .example = "qbench migrate resnet50.onnx resnet50.calib -o resnet50.qdq.onnx\n"
                "qbench migrate resnet50.onnx resnet50.table --for ort-cpu",
     .options = table,

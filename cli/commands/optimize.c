@@ -17,7 +17,7 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    QB_PROJECT_OPTIONS(options),
+    QB_MODEL_OPTIONS(options),
     {.name = "outputs",
      .type = QB_OPT_LIST,
      .offset = offsetof(options, outputs),
@@ -141,7 +141,7 @@ out:
 const qb_command qb_command_optimize = {
     .name = "optimize",
     .usage = "[MODEL] [-o FILE.onnx] [options]",
-    .summary = "write the model as the optimizer leaves it: folded, fused, pruned, cut",
+    .summary = "write the model as the optimizer leaves it: folded, fused, cut",
     .example = "qbench optimize resnet50.onnx -o resnet50.opt.onnx\n"
                "qbench optimize bert.onnx --disable-pass fuse-gelu\n"
                "qbench optimize detector.onnx --outputs boxes,scores\n"

@@ -21,7 +21,7 @@ static const qb_command *const *list(int32_t *n) {
 const qb_command qb_command_plugin = {
     .name = "plugin",
     .usage = "COMMAND [options]",
-    .summary = "operators of your own: write the skeleton of a plugin, look into plugins",
+    .summary = "operators of your own: start a plugin, look into plugins",
     .example = "qbench plugin new gate\n"
                "qbench plugin inspect gate/build/gate.so\n"
                "qbench inspect gate/test.onnx --steps --plugin gate/build/gate.so",

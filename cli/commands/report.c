@@ -143,10 +143,10 @@ const qb_command qb_command_report = {
     .name = "report",
     .usage = "[COMPARE.json] [options]",
     .summary = "a comparison's record as page, text, Markdown or data",
-    .notes =
-        "text: the tables, and charts in figures/ (the tables alone with -o NAME.txt). html: one\n"
-        "page that needs no other file. pdf: the same through Chromium. md: for a pull request.\n"
-        "-o names a file or a folder; md, json and tsv go to standard output without it.",
+    .notes = "text: the tables, and charts in figures/ (the tables alone with -o NAME.txt).\n"
+             "html: one page that needs no other file. pdf: the same through Chromium. md:\n"
+             "for a pull request. -o names a file or a folder; md, json and tsv go to\n"
+             "standard output without it.",
     .example = "qbench report -o report.html\n"
                "qbench report release/compare.json --format md >>\"$GITHUB_STEP_SUMMARY\"\n"
                "qbench report --format pdf -o release/",

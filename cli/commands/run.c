@@ -190,11 +190,11 @@ out:
 const qb_command qb_command_run = {
     .name = "run",
     .usage = "[PRECISION...] [options]",
-    .summary = "calibrate, quantize, compare and gate, each only where something changed",
+    .summary = "calibrate, quantize, compare, gate: each only where needed",
     .notes =
-        "Settings come from qbench.yaml. A stage runs again when the model, its settings, its\n"
-        "data (names, sizes, times) or the file that it wrote has changed; " QB_FLOW_RECORD "\n"
-        "keeps what it was made from. PRECISION: as for compare.",
+        "Settings come from qbench.yaml. A stage runs again when the model, its settings,\n"
+        "its data (names, sizes, times) or the file that it wrote has changed;\n" QB_FLOW_RECORD
+        " keeps what it was made from. PRECISION: as for compare.",
     .example = "qbench init --model squeezenet1.1.onnx --data imagenet_val/\n"
                "qbench run\n"
                "qbench run fp32 int8:entropy int8:minmax --dry-run",

@@ -148,16 +148,14 @@ const qb_command qb_command_score = {
     .name = "score",
     .usage = "--annotations FILE.json --results FILE.json [options]",
     .summary = "score anybody's detections as COCO does: AP, AP50, ..., AR100",
-    .notes =
-        "The numbers are pycocotools' (2.0.11); -1 in the JSON, - in the table: nothing to\n"
-        "average over. A result is {\"image_id\": 7, \"category_id\": 1, \"bbox\": [x, y, width,\n"
-        "height], \"score\": 0.9}, with --masks {..., \"segmentation\": {\"size\": [height, "
-        "width],\n"
-        "\"counts\": run lengths, compressed or not}}, with --keypoints {..., \"keypoints\":\n"
-        "[x, y, score, ...]}, of which AR100 is that of 20 detections an image.",
-    .example =
-        "qbench score --annotations instances_val.json --results detections.json\n"
-        "qbench score --annotations instances_val.json --results masks.json --masks --json -",
+    .notes = "The numbers are pycocotools' (2.0.11); -1 in the JSON, - in the table: nothing\n"
+             "to average over. A result is {\"image_id\": 7, \"category_id\": 1, \"bbox\": [x, y,\n"
+             "width, height], \"score\": 0.9}, with --masks {..., \"segmentation\": {\"size\":\n"
+             "[height, width], \"counts\": run lengths, compressed or not}}, with --keypoints\n"
+             "{..., \"keypoints\": [x, y, score, ...]}, of which AR100 is that of 20 detections\n"
+             "an image.",
+    .example = "qbench score --annotations instances_val.json --results detections.json\n"
+               "qbench score --annotations val.json --results masks.json --masks --json -",
     .options = table,
     .options_size = sizeof(options),
     .run = run,

@@ -76,7 +76,7 @@ out:
 const qb_command qb_command_zoo = {
     .name = "zoo",
     .usage = "[NAME] [-o FILE] [options]",
-    .summary = "write a well-known architecture with seeded weights (no name: list them)",
+    .summary = "write a well-known architecture with seeded weights",
     .example = "qbench zoo resnet50 -o resnet50.onnx",
     .options = table,
     .options_size = sizeof(options),

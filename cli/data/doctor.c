@@ -52,14 +52,14 @@ const qb_command qb_data_command_doctor = {
     .name = "data doctor",
     .usage = "[PATH] [--evaluation PATH] [options]",
     .summary = "copies, blank images, missing classes, wrong preprocessing, drift",
-    .notes =
-        "PATH: the calibration data (default: data.calibration in qbench.yaml). 'bad' spoils\n"
-        "ranges or scores (exit code 3), 'note' may be meant so. With labels the FP32 model also\n"
-        "answers up to 200 samples, prepared as configured and after usual mistakes. With both\n"
-        "sets it runs up to 100 samples of each, to see whether they reach alike. Whether\n"
-        "samples are too few is told from MODEL.calib.h5, or before there is one from up to 200.\n"
-        "calibrate and 'calib show' tell what follows from a calibration alone; 'calibrate\n"
-        "--doctor' does all of this first and keeps it in the calibration.",
+    .notes = "PATH: the calibration data (default: data.calibration in qbench.yaml). 'bad'\n"
+             "spoils ranges or scores (exit code 3), 'note' may be meant so. With labels the\n"
+             "FP32 model also answers up to 200 samples, prepared as configured and after\n"
+             "usual mistakes. With both sets it runs up to 100 samples of each, to see\n"
+             "whether they reach alike. Whether samples are too few is told from\n"
+             "MODEL.calib.h5, or before there is one from up to 200. calibrate and 'calib\n"
+             "show' tell what follows from a calibration alone; 'calibrate --doctor' does all\n"
+             "of this first and keeps it in the calibration.",
     .example = "qbench data doctor calib/ --evaluation val/\n"
                "qbench data doctor --model resnet50.onnx --data images.h5 --json doctor.json",
     .options = table,

@@ -82,7 +82,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
 const qb_command qb_plugin_command_inspect = {
     .name = "plugin inspect",
     .usage = "LIB.so... [options]",
-    .summary = "show what a plugin says of itself: operators, attributes, types and layouts",
+    .summary = "show what a plugin says of itself: operators, attributes, types",
     .notes = "\"any\" is the model's own type. The library is loaded, and so its code runs.",
     .example = "qbench plugin inspect build/plugins/gate.so",
     .options = table,

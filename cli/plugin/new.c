@@ -159,7 +159,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
 const qb_command qb_plugin_command_new = {
     .name = "plugin new",
     .usage = "NAME [options]",
-    .summary = "write a folder with a plugin that compiles, and a model to try it with",
+    .summary = "write a folder with a plugin that compiles and a model for it",
     .notes = "-o: the folder (default: NAME). The guide is docs/guides/plugins.md.",
     .example = "qbench plugin new grid_sampler",
     .options = table,
