@@ -82,5 +82,6 @@ done
 
 # doctor tells what can be had, not what lies idle.
 expect 0 "$QBENCH" doctor
+says '^(note|good) +holes +(no version|.* \(CVE-.*mended in [0-9.]+\))'
 says 'memory .*GiB available'
 done_testing

@@ -42,11 +42,11 @@ complains 'expected a command'
 expect 2 "$QBENCH" calib shwo
 complains "did you mean 'show'"
 
-# No line of any help is wider than 90 columns.
+# No line of any help is wider than 80 columns.
 wide() {
     checks=$((checks + 1))
-    awk -v of="$*" 'length > 90 { print of ": " length " columns: " $0; bad = 1 } END { exit bad }' "$work/.out" ||
-        fail "lines of more than 90 columns: $*"
+    awk -v of="$*" 'length > 80 { print of ": " length " columns: " $0; bad = 1 } END { exit bad }' "$work/.out" ||
+        fail "lines of more than 80 columns: $*"
 }
 expect 0 "$QBENCH" help
 wide help
