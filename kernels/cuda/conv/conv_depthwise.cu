@@ -111,22 +111,47 @@ QB_DEVICE void epilogue(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
     *(uint4 *)((__half *)io.out + (size_t)row * p.out_total + p.out_offset + c) = qb_pack_f16(v);
 }
 
-// Eight sums of one pixel through GELU or SiLU to quantized values; results are within a step.
-QB_DEVICE void epilogue_smooth(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
-                               const int (&sum)[CHANNELS], int row, int cls, int c) {
+// Eight sums of one pixel as floats, before the activation. What goes through GELU or SiLU, whose
+// results are within a step, is multiplied and biased with one rounding.
+QB_DEVICE void scale8(const qb_cuda_conv &p, const qb_cuda_conv_io &io, const int (&sum)[CHANNELS],
+                      int cls, int c, float (&v)[CHANNELS]) {
     const char *at = io.packed + (size_t)c * 4;
     qb_words<32> bias = qb_read<32>(at + p.at_bias + (size_t)cls * p.n_pad * 4);
-    qb_words<32> multiplier = qb_read<32>(at + p.at_multiplier), more = {};
-    if (p.has_float_bias) more = qb_read<32>(at + p.at_float_bias);
-    float v[CHANNELS];
+    qb_words<32> multiplier = qb_read<32>(at + p.at_multiplier), more;
 #pragma unroll
-    for (int i = 0; i < CHANNELS; i++)
-        v[i] = __fmaf_rn((float)(int)((unsigned)sum[i] + bias.word[i]),
-                         __uint_as_float(multiplier.word[i]), __uint_as_float(more.word[i]));
+    for (int i = 0; i < CHANNELS; i++) more.word[i] = 0x80000000u; // -0 changes nothing
+    if (p.has_float_bias) more = qb_read<32>(at + p.at_float_bias);
+    bool smooth = p.act == QB_ACT_GELU || p.act == QB_ACT_SILU;
+#pragma unroll
+    for (int i = 0; i < CHANNELS; i++) {
+        float biased = (float)(int)((unsigned)sum[i] + bias.word[i]);
+        float m = __uint_as_float(multiplier.word[i]), b = __uint_as_float(more.word[i]);
+        v[i] = smooth ? __fmaf_rn(biased, m, b) : __fadd_rn(__fmul_rn(biased, m), b);
+    }
+}
+
+QB_DEVICE void scale8(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                      const float (&sum)[CHANNELS], int, int c, float (&v)[CHANNELS]) {
+    qb_words<32> bias = qb_read<32>(io.packed + p.at_float_bias + (size_t)c * 4);
+#pragma unroll
+    for (int i = 0; i < CHANNELS; i++) v[i] = __fadd_rn(sum[i], __uint_as_float(bias.word[i]));
+}
+
+// Eight sums of one pixel through any activation to eight channels on a boundary, quantized or f16.
+template <bool MAYBE_NAN, class T>
+QB_DEVICE void epilogue_any(const qb_cuda_conv &p, const qb_cuda_conv_io &io,
+                            const T (&sum)[CHANNELS], int row, int cls, int c) {
+    size_t at = (size_t)row * p.out_total + p.out_offset + c;
+    float v[CHANNELS];
+    scale8(p, io, sum, cls, c, v);
     qb_act_fast(p, qb_is_coarse(p), v);
+    if (p.out_dtype == QB_DTYPE_F16) {
+        *(uint4 *)((__half *)io.out + at) = qb_pack_f16(v);
+        return;
+    }
     uint32_t zero = (uint32_t)(p.out_zero & 0xff) * 0x01010101u;
-    auto code = [&](int i) { return qb_quantized_bits<false>(p, v[i]); };
-    *(uint2 *)((char *)io.out + (size_t)row * p.out_total + p.out_offset + c) =
+    auto code = [&](int i) { return qb_quantized_bits<MAYBE_NAN>(p, v[i]); };
+    *(uint2 *)((char *)io.out + at) =
         make_uint2(__vadd4(qb_pack4(code(0), code(1), code(2), code(3)), zero),
                    __vadd4(qb_pack4(code(4), code(5), code(6), code(7)), zero));
 }
@@ -183,7 +208,9 @@ QB_DEVICE void add_line(const qb_cuda_conv &p, const char *line, const char *wei
 }
 
 template <bool F16, int KW, int STRIDE, bool ALIGNED>
-static __global__ void __launch_bounds__(THREADS, F16 ? (KW > 5 ? 2 : 3) : 5)
+static __global__ void __launch_bounds__(THREADS, F16      ? (KW > 5 ? 2 : 3)
+                                                  : KW > 0 ? 5
+                                                           : 4)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
     typedef typename depthwise_of<F16>::sum_type sum_type;
@@ -212,8 +239,7 @@ static __global__ void __launch_bounds__(THREADS, F16 ? (KW > 5 ? 2 : 3) : 5)
     bool bounds = F16 ? p.epilogue == QB_EPILOGUE_F16
                       : p.epilogue == QB_EPILOGUE_PLAIN || p.epilogue == QB_EPILOGUE_SATURATE ||
                             p.epilogue == QB_EPILOGUE_CLASS;
-    bool smooth = !F16 && p.wide && qb_is_q8(p.out_dtype) && p.res_dtype == QB_DTYPE_NONE &&
-                  (p.act == QB_ACT_GELU || p.act == QB_ACT_SILU);
+    bool by_eight = p.wide && p.out_dtype != QB_DTYPE_F32 && p.res_dtype == QB_DTYPE_NONE;
 #pragma unroll
     for (int k = 0; k < PIXELS; k++) {
         if (x + k >= p.out_w) break;
@@ -222,11 +248,9 @@ static __global__ void __launch_bounds__(THREADS, F16 ? (KW > 5 ? 2 : 3) : 5)
             epilogue(p, io, sum[k], row + k, cls, c);
             continue;
         }
-        if constexpr (!F16) {
-            if (smooth) {
-                epilogue_smooth(p, io, sum[k], row + k, cls, c);
-                continue;
-            }
+        if (by_eight) {
+            epilogue_any<F16>(p, io, sum[k], row + k, cls, c);
+            continue;
         }
 #pragma unroll
         for (int j = 0; j < CHANNELS; j++) memory[j][threadIdx.x] = sum[k][j]; // a thread's own

@@ -252,12 +252,11 @@ static void set_f16_epilogue(const qb_problem *p, qb_cuda_conv *c) {
 }
 
 /* Does an epilogue of 16 channels at once take it (VECTOR)? */
-static bool takes_vector(const qb_problem *p, const qb_cuda_conv *c) {
+static bool takes_vector(const qb_cuda_conv *c) {
     const bool residual = c->res_dtype != QB_DTYPE_NONE;
     if (residual && (c->res_dtype == QB_DTYPE_F32 || (c->res_total | c->res_offset) % 16 != 0))
         return false;
-    if (c->wide ? c->out_dtype == QB_DTYPE_F32 : residual) return false;
-    return is_bound(p->act.kind) || p->act.kind == QB_ACT_GELU || p->act.kind == QB_ACT_SILU;
+    return c->wide ? c->out_dtype != QB_DTYPE_F32 : !residual;
 }
 
 /* Is an activation that is off by so much within half a step of the quantized result? */
@@ -280,7 +279,7 @@ static qb_cuda_epilogue choose_epilogue(const qb_problem *p, const qb_cuda_conv 
     const qb_act_kind act = p->act.kind;
     if (alone && is_bound(act) && c->classes == 1 && (!c->wide || c->out_dtype == QB_DTYPE_F32))
         return f16 ? QB_EPILOGUE_F16_UNALIGNED : QB_EPILOGUE_UNALIGNED;
-    if (!takes_vector(p, c)) return (qb_cuda_epilogue)c->epilogue;
+    if (!takes_vector(c)) return (qb_cuda_epilogue)c->epilogue;
     if (!c->wide) return vector;
     if (f16) {
         const bool adds = c->act_first && c->res_dtype == QB_DTYPE_F16;

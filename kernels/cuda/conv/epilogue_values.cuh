@@ -74,25 +74,43 @@ QB_DEVICE bool qb_is_coarse(const qb_cuda_conv &p) {
     return qb_is_q8(p.out_dtype) && p.inverse * off < 0.5f;
 }
 
-// The activations of stores of VECTOR. `coarse`: see qb_is_coarse.
+// The activations of stores of VECTOR. `coarse`: see qb_is_coarse. GELU and SiLU are within a step,
+// the others as qb_act_of.
 template <int N> QB_DEVICE void qb_act_fast(const qb_cuda_conv &p, bool coarse, float (&v)[N]) {
-    if (p.act == QB_ACT_GELU && coarse) {
+    switch (p.act) {
+    case QB_ACT_NONE: return;
+    case QB_ACT_GELU:
 #pragma unroll
-        for (int j = 0; j < N; j++) v[j] = qb_gelu_coarse(v[j]);
-    } else if (p.act == QB_ACT_GELU) {
+        for (int j = 0; j < N; j++) v[j] = coarse ? qb_gelu_coarse(v[j]) : qb_gelu_fast(v[j]);
+        return;
+    case QB_ACT_SILU:
 #pragma unroll
-        for (int j = 0; j < N; j++) v[j] = qb_gelu_fast(v[j]);
-    } else if (p.act == QB_ACT_SILU && coarse) {
-#pragma unroll
-        for (int j = 0; j < N; j++) v[j] = qb_silu_coarse(v[j]);
-    } else if (p.act == QB_ACT_SILU) {
-#pragma unroll
-        for (int j = 0; j < N; j++) v[j] = qb_silu_fast(v[j]);
-    } else if (p.act != QB_ACT_NONE) {
+        for (int j = 0; j < N; j++) v[j] = coarse ? qb_silu_coarse(v[j]) : qb_silu_fast(v[j]);
+        return;
+    case QB_ACT_RELU:
+    case QB_ACT_CLIP: {
         float low = p.act == QB_ACT_RELU ? 0.0f : p.act_alpha;
         float high = p.act == QB_ACT_RELU ? INFINITY : p.act_beta;
 #pragma unroll
         for (int j = 0; j < N; j++) v[j] = qb_at_most(qb_at_least(v[j], low), high);
+        return;
+    }
+    case QB_ACT_LEAKY_RELU:
+#pragma unroll
+        for (int j = 0; j < N; j++) v[j] = v[j] < 0.0f ? __fmul_rn(p.act_alpha, v[j]) : v[j];
+        return;
+    case QB_ACT_HARD_SWISH:
+#pragma unroll
+        for (int j = 0; j < N; j++) v[j] = qb_hard_swish(v[j]);
+        return;
+    default: // long functions once; registers have no index, so that values move on
+#pragma unroll 1
+        for (int i = 0; i < N; i++) {
+            float result = qb_act_of(p.act, p.act_alpha, p.act_beta, v[0]);
+#pragma unroll
+            for (int j = 0; j + 1 < N; j++) v[j] = v[j + 1];
+            v[N - 1] = result;
+        }
     }
 }
 
