@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/processor.h"
 #include "kernels/ref.h"
 
 #define LAUNCHES 40
@@ -175,9 +176,15 @@ static void run_callers(conv_case *c, const char *name, int threads, int callers
     qb_kernel_free(kernel);
 }
 
+/* Does oneDNN multiply integers on this processor in a way that qbench takes? */
+static bool has_integers(void) {
+    const qb_tier tier = qb_processor_tier();
+    return tier == QB_TIER_AVX2_VNNI || tier >= QB_TIER_AVX512_VNNI;
+}
+
 static void threads_share_one_kernel(void **state) {
     (void)state;
-    for (int integer = 0; integer < 2; integer++)
+    for (int integer = 0; integer < 1 + has_integers(); integer++)
         for (int threads = 1; threads <= 2; threads++) {
             conv_case c;
             conv_make(&c, integer, 32, 48);
@@ -190,7 +197,7 @@ static void threads_share_one_kernel(void **state) {
 /* Left open, the layouts come back as ones that the engine can copy from. */
 static void open_layouts_are_settled(void **state) {
     (void)state;
-    for (int integer = 0; integer < 2; integer++) {
+    for (int integer = 0; integer < 1 + has_integers(); integer++) {
         qb_ctx cx;
         qb_ctx_init(&cx);
         const char *name = integer ? "dnnl.conv_s8.packed" : "dnnl.conv_f32.packed";
@@ -210,6 +217,7 @@ static void open_layouts_are_settled(void **state) {
 /* A residual of the output's type is summed where it lies, which a channel slice forbids. */
 static void residuals_in_place_are_never_slices(void **state) {
     (void)state;
+    if (!has_integers()) skip();
     const bool constant[4] = {false, true, true, false};
     const qb_tactic *conv = qb_tactic_find("dnnl.conv_s8.packed");
     qb_ctx cx;
@@ -257,6 +265,7 @@ static void blocked_copies_keep_padding_lanes_zero(void **state) {
 
 static void what_it_gets_wrong_or_slow_is_refused(void **state) {
     (void)state;
+    if (!has_integers()) skip();
     const bool constant[4] = {false, true, true, false};
     const qb_tactic *conv = qb_tactic_find("dnnl.conv_s8.packed");
     conv_case c;
