@@ -110,7 +110,7 @@ static void random_stem(qb_rng *rng, conv_spec *s) {
     static const qb_act_kind ends[] = {QB_ACT_RELU, QB_ACT_NONE, QB_ACT_SILU, QB_ACT_GELU};
     if (chance(rng, 75)) {
         s->out = code_type(rng);
-        s->out_c = chance(rng, 50) ? 32 : 16 * pick(rng, 1, 8);
+        s->out_c = chance(rng, 60) ? 16 * pick(rng, 1, 2) : 16 * pick(rng, 1, 8);
         s->out_slice = 0;
         s->residual = QB_DTYPE_NONE;
         s->act = (qb_act){.kind = ends[pick(rng, 0, 3)]};

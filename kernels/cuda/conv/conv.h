@@ -32,7 +32,9 @@ typedef enum qb_cuda_packing {
      */
     QB_CUDA_PACKING_STEM,
     /* The same for a kernel that fills the padding with the data's zero point: one class */
-    QB_CUDA_PACKING_STEM_FILLED
+    QB_CUDA_PACKING_STEM_FILLED,
+    /* And few channels side by side, see merge_results */
+    QB_CUDA_PACKING_STEM_MERGED
 } qb_cuda_packing;
 
 /* How accumulators become results. */
@@ -96,8 +98,7 @@ typedef struct qb_cuda_conv {
     int32_t has_float_bias;
     int32_t wide;   /* 16 channels of the result lie together and on a boundary */
     int32_t fill;   /* the value of padding */
-    int32_t paired; /* two neighbouring results of 32 channels are taken as one of 64: see
-                       pair_results */
+    int32_t merged; /* neighbouring results that are taken as one: see merge_results */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 

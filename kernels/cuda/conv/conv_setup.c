@@ -146,7 +146,7 @@ static bool set_classes(const qb_problem *p, qb_cuda_packing packing, qb_cuda_co
     const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
     c->classes = c->col_classes = 1;
     c->middle = 0;
-    c->fill = packing == QB_CUDA_PACKING_STEM_FILLED ? zero : 0;
+    c->fill = packing >= QB_CUDA_PACKING_STEM_FILLED ? zero : 0;
     if (zero == c->fill) return true;
     if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
     int32_t rows =
@@ -343,6 +343,7 @@ static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t bloc
                (qb_cuda_conv_is_f16(c) ? c->kernel_w : round_up(c->kernel_w, 4) / 4) * 4;
     case QB_CUDA_PACKING_STEM:
     case QB_CUDA_PACKING_STEM_FILLED:
+    case QB_CUDA_PACKING_STEM_MERGED:
         if (c->in_c > 4 || !dense || c->batch * (c->n_pad / 64) > MAX_GRID) return -1;
         if (qb_cuda_conv_stem_shared(c) > QB_CUDA_SHARED) return -1;
         return (int64_t)c->n_pad * c->kernel_h * round_up(c->kernel_w * element, 8) * 4;
@@ -350,31 +351,34 @@ static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t bloc
     return -1;
 }
 
-/* A first layer of 32 channels leaves half of each multiplication empty. Two of its results that
- * lie next to each other are as one of 64 channels, by a window that is a stride wider and moves
- * two strides: the weight of the second half stands a stride further. Neither the image nor the
- * result lies differently. */
-static void pair_results(qb_cuda_conv *c) {
-    if (c->out_c != 32 || c->out_total != 32 || c->out_w % 2 != 0 || c->stride_w > 2 ||
-        c->kernel_w + c->stride_w > 8 || c->res_dtype != QB_DTYPE_NONE)
+/* A first layer of 32 or 16 channels leaves half of each multiplication empty, or more. Two or four
+ * of its results that lie next to each other are as one of that many channels more, by a window
+ * that is wider by as many strides: the weight of each stands a stride further. Neither the image
+ * nor the result lies differently. */
+static void merge_results(qb_cuda_conv *c) {
+    if (c->out_c % 16 != 0 || c->out_total != c->out_c || c->res_dtype != QB_DTYPE_NONE) return;
+    for (int32_t n = 4; n > 1; n /= 2) {
+        if (n * c->out_c > 64 || c->out_w % n != 0 || c->stride_w * n > 4 ||
+            c->kernel_w + (n - 1) * c->stride_w > 8)
+            continue;
+        c->merged = n;
+        c->kernel_w += (n - 1) * c->stride_w;
+        c->stride_w *= n;
+        c->out_w /= n;
+        c->rows /= n;
+        c->out_c = c->out_total = n * c->out_c;
         return;
-    c->paired = 1;
-    c->kernel_w += c->stride_w;
-    c->stride_w *= 2;
-    c->out_w /= 2;
-    c->rows /= 2;
-    c->out_c = c->out_total = 64;
+    }
 }
 
-/* As it was before pair_results. */
+/* As it was before merge_results. */
 static qb_cuda_conv single_results(const qb_cuda_conv *c) {
     qb_cuda_conv s = *c;
-    if (!c->paired) return s;
-    s.stride_w /= 2;
-    s.kernel_w -= s.stride_w;
-    s.out_w *= 2;
-    s.rows *= 2;
-    s.out_c = s.out_total = 32;
+    s.stride_w /= c->merged;
+    s.kernel_w -= (c->merged - 1) * s.stride_w;
+    s.out_w *= c->merged;
+    s.rows *= c->merged;
+    s.out_c = s.out_total = c->out_c / c->merged;
     return s;
 }
 
@@ -424,7 +428,7 @@ bool qb_cuda_halo_of(const qb_cuda_conv *c, int32_t channels, int32_t pixels, qb
 }
 
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv) {
-    qb_cuda_conv c = {.splits = 1};
+    qb_cuda_conv c = {.splits = 1, .merged = 1};
     if (p->kind != QB_KIND_CONV || !set_geometry(p, &c)) return false;
     set_slice(&p->in[QB_IN_DATA], &c.in_total, &c.in_offset);
     set_slice(&p->out, &c.out_total, &c.out_offset);
@@ -444,7 +448,7 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing 
     if (is_f16(p)) set_f16_epilogue(p, &c);
     if (c.epilogue == QB_EPILOGUE_GENERAL || c.epilogue == QB_EPILOGUE_F16_GENERAL)
         c.epilogue = choose_epilogue(p, &c);
-    if (packing == QB_CUDA_PACKING_STEM_FILLED) pair_results(&c);
+    if (packing == QB_CUDA_PACKING_STEM_MERGED) merge_results(&c);
     int64_t weight = set_weight(packing, block_k, block_n, &c);
     if (weight < 0) return false;
     int64_t end = 0, channel = (int64_t)c.n_pad * 4;
@@ -478,7 +482,8 @@ uint64_t qb_cuda_conv_packing_id(const qb_cuda_conv *c) {
     uint64_t form =
         qb_packing_add(qb_packing_add(qb_packing_add(1, (uint64_t)c->k_pad), (uint64_t)c->n_pad),
                        (uint64_t)c->group);
-    if (c->paired) form = qb_packing_add(form, (uint64_t)c->stride_w);
+    if (c->merged > 1)
+        form = qb_packing_add(qb_packing_add(form, (uint64_t)c->stride_w), (uint64_t)c->merged);
     for (size_t i = 0; c->classes > 1 && i < sizeof image / sizeof *image; i++)
         form = qb_packing_add(form, (uint64_t)image[i]);
     if (c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS)
@@ -546,12 +551,12 @@ static void pack_stem(const weight_pack *w, int32_t m) {
     int32_t per_pixel = qb_cuda_conv_is_f16(c) ? 2 : 1,
             in_word = qb_cuda_conv_is_f16(c) ? 2 : 4; /* words, and channels in one */
     int32_t steps = round_up(c->kernel_w * per_pixel, 8) / 8;
-    for (int32_t second = 0; second <= c->paired; second++) {
-        int32_t row = tensor_row(m + second * 32) % 64, tile = row / 8;
+    for (int32_t i = 0; i < c->merged; i++) {
+        int32_t row = tensor_row(m + i * c->out_c) % 64, tile = row / 8;
         for (int32_t r = 0; r < c->kernel_h; r++)
             for (int32_t s = 0; s < c->kernel_w; s++)
                 for (int32_t k = 0; k < c->in_c; k++) {
-                    int32_t word = (s + second * c->stride_w) * per_pixel + k / in_word;
+                    int32_t word = (s + i * c->stride_w) * per_pixel + k / in_word;
                     int64_t step = ((int64_t)(m / 64) * c->kernel_h + r) * steps + word / 8;
                     int64_t at = (step * 8 + tile) * 32 + row % 8 * 4 + word % 4;
                     at = at * 2 + word % 8 / 4;
@@ -566,7 +571,8 @@ static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, const vo
                                    int32_t m) = {[QB_CUDA_PACKING_TENSOR] = pack_tensor,
                                                  [QB_CUDA_PACKING_DEPTHWISE] = pack_depthwise,
                                                  [QB_CUDA_PACKING_STEM] = pack_stem,
-                                                 [QB_CUDA_PACKING_STEM_FILLED] = pack_stem};
+                                                 [QB_CUDA_PACKING_STEM_FILLED] = pack_stem,
+                                                 [QB_CUDA_PACKING_STEM_MERGED] = pack_stem};
     weight_pack w = {.c = c, .from = weight, .to = packed};
     for (int32_t m = 0; m < c->out_c; m++) packers[packing](&w, m);
 }
@@ -591,8 +597,12 @@ static void pack_bias(const qb_problem *p, const qb_cuda_conv *c, const int8_t *
         }
 }
 
-/* The constants of the first 32 channels for the others. */
-static void pack_second(char *constants) { memcpy(constants + 32 * 4, constants, 32 * 4); }
+/* The constants of a result's channels for those that it is merged with. */
+static void pack_merged(const qb_cuda_conv *single, char *constants) {
+    const size_t bytes = (size_t)single->out_c * 4;
+    for (int32_t i = 1; i < single->merged; i++)
+        memcpy(constants + (size_t)i * bytes, constants, bytes);
+}
 
 void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_packing packing,
                        const void *const *constants, void *packed) {
@@ -620,8 +630,7 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
     }
     pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
               (uint32_t *)(to + c->at_bias), row_mask, col_mask);
-    if (!c->paired) return;
-    pack_second(to + c->at_multiplier);
-    pack_second(to + c->at_bias);
-    if (c->has_float_bias) pack_second(to + c->at_float_bias);
+    pack_merged(c, to + c->at_multiplier);
+    pack_merged(c, to + c->at_bias);
+    if (c->has_float_bias) pack_merged(c, to + c->at_float_bias);
 }

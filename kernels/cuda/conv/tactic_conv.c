@@ -194,7 +194,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorith
     .packing = QB_CUDA_PACKING_STEM, .f16 = F16, .smooth = SMOOTH, .m = 1, .n = 64, .k = 1,        \
     .epilogues = QB_EPILOGUES_STEM, .run = qb_cuda_conv_stem
 #define STEM_WGMMA(SMOOTH)                                                                         \
-    .packing = QB_CUDA_PACKING_STEM_FILLED, .smooth = SMOOTH, .m = 1, .n = 64, .k = 1,             \
+    .packing = QB_CUDA_PACKING_STEM_MERGED, .smooth = SMOOTH, .m = 1, .n = 64, .k = 1,             \
     .epilogues = QB_EPILOGUES_STEM_WGMMA, .fits = qb_cuda_stem_fits,                               \
     .need = {.wgmma = true, .shared_bytes = QB_CUDA_STEM_SHARED_MOST},                             \
     .run = RUN_90a(qb_cuda_conv_stem_wgmma)
