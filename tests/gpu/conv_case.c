@@ -170,7 +170,9 @@ conv_spec conv_spec_random(qb_rng *rng) {
     conv_spec s = {.batch = pick(rng, 1, 5), .group = 1, .weight = QB_DTYPE_S8};
     bool odd = chance(rng, 20); /* channels that no 16-byte copy fits */
     s.in_c = odd ? pick(rng, 1, 40) : 16 * pick(rng, 1, chance(rng, 50) ? 4 : 20);
-    s.out_c = chance(rng, 25) ? pick(rng, 1, 150) : 16 * pick(rng, 1, 20);
+    s.out_c = chance(rng, 25)   ? pick(rng, 1, 150)
+              : chance(rng, 25) ? 8 * pick(rng, 1, 40)
+                                : 16 * pick(rng, 1, 20);
     s.in_h = pick(rng, 1, 19);
     s.in_w = pick(rng, 1, 19);
     s.kernel_h = kernels[pick(rng, 0, 6)];

@@ -61,13 +61,15 @@ typedef enum qb_cuda_epilogue {
 #define QB_EPILOGUES_MMA                                                                           \
     (QB_EPILOGUES_ALL & ~QB_EPILOGUE_BIT(SATURATE) & ~QB_EPILOGUE_BIT(RESIDUAL_SATURATE))
 #define QB_EPILOGUES_F16 (QB_EPILOGUE_BIT(F16) * ((1u << (QB_EPILOGUES - QB_EPILOGUE_F16)) - 1))
-#define QB_EPILOGUES_STEM                                                                          \
+#define QB_EPILOGUES_LONG                                                                          \
     (QB_EPILOGUE_BIT(CLASS) | QB_EPILOGUE_BIT(GENERAL) | QB_EPILOGUE_BIT(F16) |                    \
      QB_EPILOGUE_BIT(F16_GENERAL))
+#define QB_EPILOGUES_STEM                                                                          \
+    (QB_EPILOGUES_LONG | QB_EPILOGUE_BIT(VECTOR) | QB_EPILOGUE_BIT(F16_VECTOR))
 #define QB_EPILOGUES_STEM_WGMMA                                                                    \
     (QB_EPILOGUES_PLAIN | QB_EPILOGUE_BIT(VECTOR) | QB_EPILOGUE_BIT(SILU))
 #define QB_EPILOGUES_SPLITK                                                                        \
-    (QB_EPILOGUES_STEM | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(F16_RESIDUAL))
+    (QB_EPILOGUES_LONG | QB_EPILOGUE_BIT(RESIDUAL) | QB_EPILOGUE_BIT(F16_RESIDUAL))
 
 /* What the coarse SiLU and GELU may be off by: see qb_silu_coarse and qb_gelu_coarse. */
 #define QB_CUDA_SILU_COARSE 2.5e-3f
@@ -97,6 +99,7 @@ typedef struct qb_cuda_conv {
     int32_t res_zero;
     int32_t has_float_bias;
     int32_t wide;   /* 16 channels of the result lie together and on a boundary */
+    int32_t eights; /* 8 do, of the residual, too */
     int32_t fill;   /* the value of padding */
     int32_t merged; /* neighbouring results that are taken as one: see merge_results */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;

@@ -217,6 +217,7 @@ static void set_epilogue(const qb_problem *p, qb_cuda_packing packing, qb_cuda_c
     if (has_res && !is_quantized(&p->in[QB_IN_RESIDUAL])) bounded = false;
     int32_t multiple = c->out_c | c->out_total | c->out_offset;
     if (has_res) multiple |= c->res_total | c->res_offset;
+    c->eights = multiple % 8 == 0;
     bool vector = bounded && quantizes && multiple % piece == 0 &&
                   !((has_res || c->has_float_bias) && c->classes > 1) && small_enough(c);
     c->epilogue = QB_EPILOGUE_GENERAL;
@@ -253,10 +254,8 @@ static void set_f16_epilogue(const qb_problem *p, qb_cuda_conv *c) {
 
 /* Does an epilogue of 16 channels at once take it (VECTOR)? */
 static bool takes_vector(const qb_cuda_conv *c) {
-    const bool residual = c->res_dtype != QB_DTYPE_NONE;
-    if (residual && (c->res_dtype == QB_DTYPE_F32 || (c->res_total | c->res_offset) % 16 != 0))
-        return false;
-    return c->wide ? c->out_dtype != QB_DTYPE_F32 : !residual;
+    if (c->wide && c->out_dtype == QB_DTYPE_F32) return false;
+    return c->res_dtype == QB_DTYPE_NONE || (c->res_dtype != QB_DTYPE_F32 && c->eights);
 }
 
 /* Is an activation that is off by so much within half a step of the quantized result? */
@@ -615,6 +614,7 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
     pack_weight(c, packing, constants[QB_IN_WEIGHT], to);
     if (bias && c->has_float_bias)
         memcpy(to + c->at_float_bias, bias, (size_t)c->out_c * sizeof(float));
+    if (c->has_float_bias) pack_merged(c, to + c->at_float_bias);
     if (qb_cuda_conv_is_f16(c)) return;
     float *multiplier = (float *)(to + c->at_multiplier);
     for (int32_t m = 0; m < c->out_c; m++)
@@ -632,5 +632,4 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
               (uint32_t *)(to + c->at_bias), row_mask, col_mask);
     pack_merged(c, to + c->at_multiplier);
     pack_merged(c, to + c->at_bias);
-    if (c->has_float_bias) pack_merged(c, to + c->at_float_bias);
 }

@@ -197,7 +197,8 @@ QB_DEVICE void qb_epilogue_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &
         qb_words<32> residual = {};
         size_t from = (size_t)row * p.res_total + p.res_offset + c;
         size_t to = (size_t)row * p.out_total + p.out_offset + c;
-        if (res && valid) residual = qb_read_residual16(p, io.residual, from);
+        bool both = p.out_c - c > 8; // eights
+        if (res && valid) residual = qb_read_residual16(p, io.residual, from, both);
         Sum sum[16];
         qb_take16<ROWS, BLOCKS>(unit, acc, sum);
         qb_correct_class16(p, io, c, qb_class_or_middle(p, io, row), sum);
@@ -221,6 +222,8 @@ QB_DEVICE void qb_epilogue_vector(const qb_cuda_conv &p, const qb_cuda_conv_io &
         if (res && p.act_first) qb_add_residual16(p, residual, v);
         if (p.wide)
             qb_store_floats16<!INTEGER>(p, io.out, to, valid, v);
+        else if (valid && p.eights && p.out_dtype != QB_DTYPE_F32)
+            qb_store_eights<!INTEGER>(p, io.out, to, both, v);
         else if (valid)
             qb_store_unaligned16(p, io.out, to, p.out_c - c, v);
     }

@@ -163,6 +163,27 @@ QB_DEVICE void qb_store_floats16(const qb_cuda_conv &p, void *out, size_t at, bo
     if (valid) *(uint4 *)((char *)out + at) = quantized;
 }
 
+// 16 floats to channels from element `at` on, f16 or quantized, which is on a boundary of eight;
+// the second eight only if there are `more`.
+template <bool MAYBE_NAN>
+QB_DEVICE void qb_store_eights(const qb_cuda_conv &p, void *out, size_t at, bool more,
+                               const float (&v)[16]) {
+    if (p.out_dtype == QB_DTYPE_F16) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            if (half == 1 && !more) return;
+            float eight[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) eight[i] = v[half * 8 + i];
+            *(uint4 *)((__half *)out + at + half * 8) = qb_pack_f16(eight);
+        }
+        return;
+    }
+    uint4 quantized = qb_pack_q8<MAYBE_NAN>(p, v);
+    *(uint2 *)((char *)out + at) = make_uint2(quantized.x, quantized.y);
+    if (more) *(uint2 *)((char *)out + at + 8) = make_uint2(quantized.z, quantized.w);
+}
+
 // The first `left` of 16 floats from element `at` on, wherever that lies.
 QB_DEVICE void qb_store_unaligned16(const qb_cuda_conv &p, void *out, size_t at, int left,
                                     const float (&v)[16]) {
@@ -201,11 +222,28 @@ QB_DEVICE void qb_add_residual16(const qb_cuda_conv &p, const qb_words<32> &w, f
     }
 }
 
-// 16 elements of the residual from element `at` on.
-QB_DEVICE qb_words<32> qb_read_residual16(const qb_cuda_conv &p, const void *residual, size_t at) {
-    if (p.res_dtype == QB_DTYPE_F16) return qb_read<32>((const __half *)residual + at);
-    qb_words<16> w = qb_read<16>((const char *)residual + at);
-    return {{w.word[0], w.word[1], w.word[2], w.word[3]}};
+// 16 elements of the residual from element `at` on, which is on a boundary of eight; of the second
+// eight only if there are `more`.
+QB_DEVICE qb_words<32> qb_read_residual16(const qb_cuda_conv &p, const void *residual, size_t at,
+                                          bool more) {
+    qb_words<32> to = {};
+    if (p.res_dtype == QB_DTYPE_F16) {
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            if (half == 1 && !more) break;
+            qb_words<16> w = qb_read<16>((const __half *)residual + at + half * 8);
+#pragma unroll
+            for (int i = 0; i < 4; i++) to.word[half * 4 + i] = w.word[i];
+        }
+        return to;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        if (half == 1 && !more) break;
+        qb_words<8> w = qb_read<8>((const char *)residual + at + half * 8);
+        to.word[half * 2] = w.word[0], to.word[half * 2 + 1] = w.word[1];
+    }
+    return to;
 }
 
 // 16 consecutive floats of a packed array.

@@ -45,8 +45,7 @@ static bool lower(const qb_problem *p, const bool *constant, qb_cuda_stem_pool *
         return false;
     pool->columns = (PIXELS - pool->kernel_w) / pool->stride_w + 1;
     const bool plain = c->epilogue == QB_EPILOGUE_PLAIN || c->epilogue == QB_EPILOGUE_SATURATE;
-    return plain && qb_cuda_stem_fits(c) &&
-           QB_CUDA_STEM_POOL_SHARED(pool, 1) <= need.shared_bytes;
+    return plain && qb_cuda_stem_fits(c) && QB_CUDA_STEM_POOL_SHARED(pool, 1) <= need.shared_bytes;
 }
 
 /* Few rows make many blocks, which compute rows between them twice; many leave multiprocessors idle

@@ -1,6 +1,7 @@
 // Maximum and average pooling. A thread takes 16, 8 or 1 channels of an output pixel (1 where the
-// channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32 or 128
-// threads, which meet in shared memory. Bound by device memory, and by L1 where windows overlap.
+// channels do not lie together). Windows that are large, of few outputs, are shared by 8, 32, 128
+// or 512 threads, which meet in shared memory. Bound by device memory, and by L1 where windows
+// overlap.
 //
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
 // halves of words, two a comparison. Averages sum in double, as the reference does; sums of
@@ -240,7 +241,8 @@ static int launch(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t
     case 1: return launch_shared<V, MAX, THREADS, 1>(p, in, out, s);
     case 8: return launch_shared<V, MAX, THREADS, 8>(p, in, out, s);
     case 32: return launch_shared<V, MAX, THREADS, 32>(p, in, out, s);
-    default: return launch_shared<V, MAX, 2 * THREADS, 128>(p, in, out, s);
+    case 128: return launch_shared<V, MAX, 2 * THREADS, 128>(p, in, out, s);
+    default: return launch_shared<V, MAX, 4 * THREADS, 512>(p, in, out, s);
     }
 }
 

@@ -15,7 +15,7 @@ typedef struct qb_cuda_pool {
     int32_t kind;  /* qb_pool_kind */
     int32_t width; /* channels that a thread takes: 16, 8 or 1 */
     int32_t keeps; /* the greatest code is the result, as it is */
-    int32_t share; /* threads that share a window: 1, 8, 32 or 128 */
+    int32_t share; /* threads that share a window: 1, 8, 32, 128 or 512 */
 } qb_cuda_pool;
 int qb_cuda_pool_run(const qb_cuda_pool *p, const void *in, void *out, void *stream);
 

@@ -5,7 +5,7 @@
 /* Threads share windows for as long as there are too few of them without, and each keeps some taps.
  */
 #define ENOUGH_THREADS 1e5
-#define SHARE_MOST 128
+#define SHARE_MOST 512
 
 static bool multiples(const qb_cuda_window *w, int64_t width) {
     int64_t all = w->out_c | w->in_first | w->out_first;
@@ -24,7 +24,7 @@ static bool keeps_quantized(const qb_cuda_pool *pool) {
            in->scale < 1e30f;
 }
 
-/* How many threads share a window: 1, 8, 32 or 128; `threads` are those that do not share. */
+/* How many threads share a window: 1, 8, 32, 128 or 512; `threads` are those that do not share. */
 static int32_t share_of(const qb_cuda_window *w, double threads) {
     const double taps = (double)w->kernel[0] * w->kernel[1] * w->kernel[2];
     int32_t share = 1, more = 8;
@@ -47,7 +47,11 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     if (w->in_c != w->out_c) return false;
     bool bytes = qb_dtype_size(in[0].dtype) == 1;
     pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
-    pool->share = share_of(w, (double)qb_shape_count(&finalized->out.shape) / pool->width);
+    const double results = (double)qb_shape_count(&finalized->out.shape);
+    pool->share = share_of(w, results / pool->width);
+    if (pool->width == 16 && pool->share == SHARE_MOST &&
+        results / 16 * SHARE_MOST < ENOUGH_THREADS)
+        pool->width = 8; /* few large windows still */
     pool->keeps = keeps_quantized(pool);
     return true;
 }
