@@ -14,7 +14,9 @@ pkg_check_modules(CRYPTO IMPORTED_TARGET libcrypto>=3) # signed engine files, wh
 add_library(qb_flags INTERFACE)
 target_compile_options(qb_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes
   -Wmissing-prototypes -Wpointer-arith -Wvla -Wno-maybe-uninitialized -fno-math-errno
-  -ffp-contract=off)
+  -fno-trapping-math -ffp-contract=off)
+# -fno-math-errno, -fno-trapping-math: nobody reads errno or the flags of exceptions; conditions in loops
+# become vectors without AVX-512's masks, too.
 # -ffp-contract=off: the compiler must not fuse a*b+c on its own, results would depend on its mood.
 # -Wno-maybe-uninitialized: outputs are set only on success, which gcc cannot follow through a status;
 # what it guesses differs from version to version. The sanitizers watch instead.
