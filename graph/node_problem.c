@@ -70,8 +70,7 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
 static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const int32_t rank = graph->values[node->in[0]].shape.rank;
     p->n_in = 2;
-    if (graph->values[node->out[0]].shape.rank !=
-        rank - 1 + graph->values[node->in[1]].shape.rank)
+    if (graph->values[node->out[0]].shape.rank != rank - 1 + graph->values[node->in[1]].shape.rank)
         p->axis = -1;
     else if (!normal_axis(qb_node_int(node, "axis", 0), rank, &p->axis))
         return false;
@@ -90,6 +89,24 @@ static bool lower_grid(const qb_graph *graph, const qb_node *node, qb_problem *p
     (void)graph;
     p->n_in = 2;
     return qb_node_grid(node, &p->grid);
+}
+
+static bool lower_scan(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    int64_t axis;
+    int32_t n;
+    p->n_in = 1;
+    p->scan = (qb_scan){.exclusive = qb_node_int(node, "exclusive", 0) != 0,
+                        .reverse = qb_node_int(node, "reverse", 0) != 0};
+    return qb_value_int_list(graph, node->in[1], &axis, 1, &n) && n == 1 &&
+           normal_axis(axis, graph->values[node->in[0]].shape.rank, &p->axis);
+}
+
+static bool lower_arg(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    p->n_in = 1;
+    p->extreme = node->op->kernel.extreme;
+    p->extreme.last = qb_node_int(node, "select_last_index", 0) != 0;
+    return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
+                       &p->axis);
 }
 
 static bool lower_pad(const qb_graph *graph, const qb_node *node, qb_problem *p) {
@@ -251,6 +268,8 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_GROUP_NORM] = lower_group_norm,
         [QB_KIND_REDUCE] = lower_reduce,
         [QB_KIND_PAD] = lower_pad,
+        [QB_KIND_SCAN] = lower_scan,
+        [QB_KIND_ARG] = lower_arg,
         [QB_KIND_RESIZE] = lower_resize,
         [QB_KIND_RECURRENT] = lower_recurrent,
         [QB_KIND_MATMUL_INTEGER] = lower_inputs,

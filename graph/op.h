@@ -106,6 +106,7 @@ typedef struct qb_op_kernel {
     qb_pool_kind pool;     /* POOL */
     qb_cell_kind cell;     /* RECURRENT */
     qb_reduce_kind reduce; /* REDUCE */
+    qb_extreme extreme;    /* ARG */
     qb_function function;  /* of a CHAIN, whatever `kind` is: of the inputs in their order, then of
                               the attributes alpha and beta */
 } qb_op_kernel;
@@ -151,7 +152,8 @@ typedef struct qb_op {
      * there are. NULL: not of that kind. qb_eval_strided is its definition then. */
     qb_status (*strided)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, int32_t output,
                          qb_strided *out);
-    /* Which places of input 0 the indices in input 1 name, of an operator that reads or writes there
+    /* Which places of input 0 the indices in input 1 name, of an operator that reads or writes
+     * there
      * (`kernel`: GATHER or SCATTER); shapes are known. qb_eval_gathered and qb_eval_scattered are
      * its definitions then. */
     qb_status (*places)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_places *out);

@@ -8,6 +8,7 @@
 #include "random_attention.h"
 #include "random_chain.h"
 #include "random_integer.h"
+#include "random_lines.h"
 #include "random_places.h"
 #include "random_recurrent.h"
 
@@ -25,6 +26,8 @@ static const struct {
     [QB_KIND_GATHER] = {random_places_make, random_places_reference},
     [QB_KIND_SCATTER] = {random_places_make, random_places_reference},
     [QB_KIND_GRID_SAMPLE] = {random_grid_make, random_grid_reference},
+    [QB_KIND_SCAN] = {random_lines_make, random_lines_reference},
+    [QB_KIND_ARG] = {random_lines_make, random_lines_reference},
 };
 
 bool random_is_node(qb_kind kind) {
