@@ -62,6 +62,14 @@ static double work_of(const qb_graph *graph, const qb_node *node) {
     return most * out;
 }
 
+/* Is the result the data of a constant with other dimensions? Both have one memory then. */
+static bool shares_data(const qb_graph *graph, const qb_node *node) {
+    if (node->n_in < 1 || node->in[0] < 0) return false;
+    const qb_value *from = &graph->values[node->in[0]];
+    return from->data && from->q.n == 0 && qb_node_is_view(node) &&
+           graph->values[node->out[0]].q.n == 0;
+}
+
 /* Can the node be evaluated now? *bytes is what its outputs take. */
 static bool foldable(const qb_graph *graph, const qb_node *node, size_t limit, size_t *bytes) {
     if (!node->op->eval || node->n_in > MAX_FOLD_INPUTS || node->n_out > MAX_FOLD_OUTPUTS)
@@ -81,7 +89,7 @@ static bool foldable(const qb_graph *graph, const qb_node *node, size_t limit, s
         const qb_value *value = &graph->values[node->out[i]];
         if (!plain_known(value)) return false;
         qb_desc desc = {.dtype = value->dtype, .shape = value->shape};
-        size_t more = qb_desc_bytes(&desc);
+        size_t more = shares_data(graph, node) ? 0 : qb_desc_bytes(&desc);
         if (more > limit || *bytes > limit - more) return false;
         *bytes += more;
     }
@@ -91,16 +99,16 @@ static bool foldable(const qb_graph *graph, const qb_node *node, size_t limit, s
 /* Runs a node's definition on what its inputs hold. */
 static qb_status run_node(qb_ctx *cx, qb_graph *graph, int32_t index, qb_tensor *out) {
     const qb_node *node = &graph->nodes[index];
-    qb_tensor in[MAX_FOLD_INPUTS];
+    qb_tensor in[MAX_FOLD_INPUTS] = {0};
     for (int32_t i = 0; i < node->n_in; i++) {
-        in[i] = (qb_tensor){0};
         if (node->in[i] < 0) continue;
         const qb_value *value = &graph->values[node->in[i]];
         in[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
     }
     for (int32_t i = 0; i < node->n_out; i++) {
         const qb_value *value = &graph->values[node->out[i]];
-        out[i] = qb_tensor_of(value->dtype, value->shape, NULL);
+        out[i] = qb_tensor_of(value->dtype, value->shape, in[0].data);
+        if (shares_data(graph, node)) return QB_OK;
         out[i].data = qb_arena_alloc(cx, graph->arena, 1, qb_desc_bytes(&out[i].desc));
         if (!out[i].data) return cx->code;
     }

@@ -104,6 +104,11 @@ qb_status qb_keep_inner(qb_ctx *cx, qb_graph *graph);
  * next alone, become one MatMulIntegerToFloat. What vanishes is as below. Shapes must be known. */
 qb_status qb_fuse_integers(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
 
+/* ScatterND of known indices that count through a box becomes the updates with padding around them
+ * where the box is, and the data elsewhere (Pad and Where); the updates alone where the box is all
+ * of the data. */
+qb_status qb_fuse_boxes(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
+
 /* Two constant terms that are added to a value with views before and behind the second one become
  * one of the value's shape, of at most 2^22 elements: sums are rounded in another order. What
  * vanishes is as below. */

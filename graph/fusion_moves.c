@@ -176,69 +176,6 @@ static qb_status split_log_softmax(qb_rewrite *rw, int32_t index) {
     return QB_OK;
 }
 
-/* Do constant tuples of indices count through a box within the first dimensions, in order? */
-static bool is_box(const qb_value *index, int32_t depth, const qb_shape *data,
-                   int64_t start[QB_MAX_RANK]) {
-    const int64_t *at = index->data;
-    int64_t place[QB_MAX_RANK] = {0};
-    if (!at || index->dtype != QB_DTYPE_S64 || index->shape.rank != depth + 1 ||
-        qb_shape_count(&index->shape) < 1)
-        return false;
-    for (int32_t d = 0; d < depth; d++) {
-        start[d] = at[d];
-        if (start[d] < 0 || start[d] > data->dim[d] - index->shape.dim[d]) return false;
-    }
-    for (int64_t i = qb_shape_count(&index->shape) / depth; i > 0; i--, at += depth) {
-        for (int32_t d = 0; d < depth; d++)
-            if (at[d] != start[d] + place[d]) return false;
-        for (int32_t d = depth - 1; d >= 0 && ++place[d] == index->shape.dim[d]; d--) place[d] = 0;
-    }
-    return true;
-}
-
-/* ScatterND into a box, as exporters write x[:, 1:, 1:] = y: y with padding around it where the box
- * is, and x elsewhere. */
-static qb_status fill_box(qb_rewrite *rw, int32_t index) {
-    qb_graph *graph = rw->graph;
-    const qb_node *node = &graph->nodes[index];
-    const int32_t x = node->in[0], update = node->in[2], y = node->out[0];
-    const qb_value *at = &graph->values[node->in[1]];
-    const qb_shape shape = graph->values[x].shape;
-    const int32_t depth = at->shape.rank - 1;
-    int64_t start[QB_MAX_RANK], pads[2 * QB_MAX_RANK] = {0}, place[QB_MAX_RANK] = {0};
-    qb_shape mask = shape;
-    int32_t mask_id, pads_id, padded;
-    if (strcmp(qb_node_string(node, "reduction", "none"), "none") != 0 || depth < 1 ||
-        !qb_shape_known(&shape) || depth > shape.rank || at->shape.dim[depth] != depth ||
-        !qb_value_is_plain(graph, x) || !qb_value_is_plain(graph, update) ||
-        !qb_value_is_plain(graph, y) || !is_box(at, depth, &shape, start))
-        return QB_OK;
-    for (int32_t d = 0; d < shape.rank; d++) {
-        const int64_t n = d < depth ? at->shape.dim[d] : shape.dim[d];
-        pads[d] = d < depth ? start[d] : 0;
-        pads[shape.rank + d] = shape.dim[d] - pads[d] - n;
-        if (n == shape.dim[d]) mask.dim[d] = 1;
-    }
-    bool *inside = qb_graph_new_constant(rw->cx, graph, "box", QB_DTYPE_BOOL, &mask, &mask_id);
-    if (!inside) return rw->cx->code;
-    for (int64_t i = 0, n = qb_shape_count(&mask); i < n; i++) {
-        inside[i] = true;
-        for (int32_t d = 0; d < shape.rank; d++)
-            if (mask.dim[d] > 1 &&
-                (place[d] < pads[d] || place[d] >= shape.dim[d] - pads[shape.rank + d]))
-                inside[i] = false;
-        for (int32_t d = shape.rank - 1; d >= 0 && ++place[d] == mask.dim[d]; d--) place[d] = 0;
-    }
-    QB_TRY(qb_rewrite_int64s(rw, y, "pads", pads, 2 * shape.rank, &pads_id));
-    QB_TRY(qb_rewrite_value(rw, y, "part", &shape, &padded));
-    QB_TRY(qb_rewrite_append(rw, qb_op_find("Pad", ""), (int32_t[]){update, pads_id}, 2, padded));
-    const int32_t in[] = {mask_id, padded, x};
-    QB_TRY(qb_rewrite_append(rw, qb_op_find("Where", ""), in, 3, y));
-    qb_rewrite_kill(rw, index);
-    qb_rewrite_changed(rw);
-    return QB_OK;
-}
-
 /* Is all that the node computes with constant, and some of it or the result quantized? */
 static bool is_constant(const qb_rewrite *rw, const qb_node *node) {
     const qb_graph *graph = rw->graph;
@@ -293,7 +230,6 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
         if (w >= 0 && qb_value_is_plain(graph, w)) return make_float(rw, index, 2); /* bias */
     }
     node = &graph->nodes[index];
-    if (qb_node_is(node, "ScatterND")) return fill_box(rw, index);
     if (qb_node_is(node, "LogSoftmax")) return split_log_softmax(rw, index);
     if (!node->op->strided && !qb_node_is_view(node)) {
         for (int32_t i = 1;
@@ -352,6 +288,8 @@ qb_status qb_finalize_moves(qb_ctx *cx, qb_graph *graph, qb_chain_filter packs, 
         if (found > 0) QB_TRY(qb_graph_fold_within(cx, graph, left, &folded));
         *n_changes += found;
     }
+    QB_TRY(qb_fuse_boxes(cx, graph, &found));
+    *n_changes += found;
     QB_TRY(rewrite(cx, graph, qb_match_group_norm, packs, user, n_changes));
     QB_TRY(qb_share_concats(cx, graph, n_changes));
     return rewrite(cx, graph, match, packs, user, n_changes);

@@ -66,8 +66,45 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
            qb_node_strided(graph, node, 0, &p->strided);
 }
 
+/* An axis with the dimensions of the indices in its place is told from indices for each element. */
 static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const int32_t rank = graph->values[node->in[0]].shape.rank;
     p->n_in = 2;
+    if (graph->values[node->out[0]].shape.rank != rank - 1 + graph->values[node->in[1]].shape.rank)
+        p->axis = -1;
+    else if (!normal_axis(qb_node_int(node, "axis", 0), rank, &p->axis))
+        return false;
+    return qb_node_places(graph, node, &p->places);
+}
+
+static bool lower_scatter(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    qb_ctx quiet = {0};
+    p->n_in = 3;
+    return qb_scatter_reduction(&quiet, qb_node_string(node, "reduction", NULL), &p->reduce) ==
+               QB_OK &&
+           qb_node_places(graph, node, &p->places);
+}
+
+static bool lower_grid(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    (void)graph;
+    p->n_in = 2;
+    return qb_node_grid(node, &p->grid);
+}
+
+static bool lower_scan(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    int64_t axis;
+    int32_t n;
+    p->n_in = 1;
+    p->scan = (qb_scan){.exclusive = qb_node_int(node, "exclusive", 0) != 0,
+                        .reverse = qb_node_int(node, "reverse", 0) != 0};
+    return qb_value_int_list(graph, node->in[1], &axis, 1, &n) && n == 1 &&
+           normal_axis(axis, graph->values[node->in[0]].shape.rank, &p->axis);
+}
+
+static bool lower_arg(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    p->n_in = 1;
+    p->extreme = node->op->kernel.extreme;
+    p->extreme.last = qb_node_int(node, "select_last_index", 0) != 0;
     return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
                        &p->axis);
 }
@@ -225,10 +262,14 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_LAYER_NORM] = lower_layer_norm,
         [QB_KIND_STRIDED_COPY] = lower_strided,
         [QB_KIND_GATHER] = lower_gather,
+        [QB_KIND_SCATTER] = lower_scatter,
+        [QB_KIND_GRID_SAMPLE] = lower_grid,
         [QB_KIND_ATTENTION] = lower_attention,
         [QB_KIND_GROUP_NORM] = lower_group_norm,
         [QB_KIND_REDUCE] = lower_reduce,
         [QB_KIND_PAD] = lower_pad,
+        [QB_KIND_SCAN] = lower_scan,
+        [QB_KIND_ARG] = lower_arg,
         [QB_KIND_RESIZE] = lower_resize,
         [QB_KIND_RECURRENT] = lower_recurrent,
         [QB_KIND_MATMUL_INTEGER] = lower_inputs,
@@ -239,10 +280,11 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
     p.kind = node->op ? node->op->kernel.kind : QB_KIND_NODE;
     if (!lowerings[p.kind] || !lowerings[p.kind](graph, node, &p)) return false;
     const bool recurrent = p.kind == QB_KIND_RECURRENT;
+    const bool of_floats = recurrent || p.kind == QB_KIND_GRID_SAMPLE;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
-        if (recurrent && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
+        if (of_floats && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
     }
     for (int32_t i = qb_kind_outputs(p.kind); i < node->n_out; i++)
         if (node->out[i] >= 0) return false;

@@ -31,6 +31,10 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_GROUP_NORM] = "group_norm",
         [QB_KIND_REDUCE] = "reduce",
         [QB_KIND_PAD] = "pad",
+        [QB_KIND_SCATTER] = "scatter",
+        [QB_KIND_GRID_SAMPLE] = "grid_sample",
+        [QB_KIND_SCAN] = "scan",
+        [QB_KIND_ARG] = "arg",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -164,9 +168,10 @@ bool qb_kind_has_window(qb_kind kind) {
 
 bool qb_kind_is_row_major(qb_kind kind) {
     return kind == QB_KIND_MATMUL || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
-           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION || kind == QB_KIND_REDUCE ||
-           kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
-           kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE;
+           kind == QB_KIND_GATHER || kind == QB_KIND_SCATTER || kind == QB_KIND_ATTENTION ||
+           kind == QB_KIND_REDUCE || kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
+           kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE ||
+           kind == QB_KIND_GRID_SAMPLE || kind == QB_KIND_SCAN || kind == QB_KIND_ARG;
 }
 
 void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
@@ -176,6 +181,13 @@ void qb_problem_add_details(const qb_problem *p, struct qb_strbuf *text) {
                        (long long)p->strided.stride[d]);
     for (int32_t d = 0; p->kind == QB_KIND_PAD && d < p->out.shape.rank; d++)
         qb_strbuf_addf(text, ";%d:%lld", (int)p->padding.mode, (long long)p->padding.begin[d]);
+    if (p->kind == QB_KIND_SCAN) qb_strbuf_addf(text, ";%d%d", p->scan.exclusive, p->scan.reverse);
+    if (p->kind == QB_KIND_ARG) qb_strbuf_addf(text, ";%d%d", p->extreme.smallest, p->extreme.last);
+    if (p->kind == QB_KIND_GRID_SAMPLE)
+        qb_strbuf_addf(text, ";%d%d%d", (int)p->grid.mode, (int)p->grid.outside, p->grid.corners);
+    for (int32_t d = 0; d < p->places.rank; d++)
+        qb_strbuf_addf(text, ";%lld*%lld+%lld", (long long)p->places.dim[d],
+                       (long long)p->places.along[d], (long long)p->places.named[d]);
     for (int32_t i = 0; p->chain && i < p->chain->n_operations; i++) {
         const qb_chain_operation *o = &p->chain->operation[i];
         qb_strbuf_addf(text, "%c%d", i == 0 ? ';' : ',', (int)o->function);
@@ -222,14 +234,18 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_SOFTMAX: return 3.0 * out;
     case QB_KIND_LAYER_NORM:
     case QB_KIND_GROUP_NORM: return 5.0 * out;
+    case QB_KIND_SCAN: return out;
+    case QB_KIND_ARG:
     case QB_KIND_REDUCE: return count_of(&p->in[0].shape, 0);
     case QB_KIND_CHAIN: return out * (double)p->chain->n_operations;
     case QB_KIND_RESIZE: return p->resize == QB_RESIZE_NEAREST ? 0.0 : 8.0 * out;
+    case QB_KIND_GRID_SAMPLE: return 8.0 * out;
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:
     case QB_KIND_COPY:
     case QB_KIND_STRIDED_COPY:
     case QB_KIND_GATHER:
+    case QB_KIND_SCATTER:
     case QB_KIND_PAD:
     case QB_KIND_COUNT: break;
     }

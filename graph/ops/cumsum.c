@@ -96,7 +96,7 @@ static qb_status eval_cumprod(qb_ctx *cx, const qb_node *node, const qb_tensor *
 QB_OP_SIMPLE(cumprod, "CumProd", 26, 2, 2, 1, sizeof(cumsum_attrs), cumsum_table, FLOAT,
              infer_cumsum, eval_cumprod, .types = QB_TYPES_NUMBERS);
 QB_OP_SIMPLE(cumsum, "CumSum", 11, 2, 2, 1, sizeof(cumsum_attrs), cumsum_table, FLOAT, infer_cumsum,
-             eval_cumsum, .types = QB_TYPES_NUMBERS);
+             eval_cumsum, .types = QB_TYPES_NUMBERS, .kernel = {QB_KIND_SCAN});
 
 /* --- Trilu --------------------------------------------------------------------------------------
  */

@@ -311,6 +311,8 @@ static qb_status eval_arg_min(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(arg_max, "ArgMax", 7, 1, 1, 1, sizeof(arg_attrs), arg_table, FLOAT, infer_arg,
-             eval_arg_max, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS | QB_TRAIT_CLASSES);
+             eval_arg_max, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS | QB_TRAIT_CLASSES,
+             .kernel = {QB_KIND_ARG});
 QB_OP_SIMPLE(arg_min, "ArgMin", 7, 1, 1, 1, sizeof(arg_attrs), arg_table, FLOAT, infer_arg,
-             eval_arg_min, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS);
+             eval_arg_min, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_AXIS,
+             .kernel = {QB_KIND_ARG, .extreme = {.smallest = true}});

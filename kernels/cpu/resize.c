@@ -276,9 +276,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     r->in_size = (int64_t)qb_dtype_size(x->dtype);
     r->out_size = (int64_t)qb_dtype_size(y->dtype);
     if (r->nearest) r->convert = qb_convert_of(x, y);
-    r->quantized = (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
-    if (y->q.n > 0)
-        r->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    r->quantized = qb_chain_quantized_of(y, true);
     tap *next = r->taps;
     for (int32_t d = 0; d < SPATIAL; d++) {
         const int32_t own = d - (SPATIAL - n);

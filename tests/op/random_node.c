@@ -8,6 +8,8 @@
 #include "random_attention.h"
 #include "random_chain.h"
 #include "random_integer.h"
+#include "random_lines.h"
+#include "random_places.h"
 #include "random_recurrent.h"
 
 /* Kinds with a file of their own. */
@@ -21,12 +23,17 @@ static const struct {
     [QB_KIND_MATMUL_SCALED] = {random_integer_make, random_integer_reference},
     [QB_KIND_DYNAMIC_QUANTIZE] = {random_integer_make, random_integer_reference},
     [QB_KIND_CHAIN] = {random_chain_make, random_chain_reference},
+    [QB_KIND_GATHER] = {random_places_make, random_places_reference},
+    [QB_KIND_SCATTER] = {random_places_make, random_places_reference},
+    [QB_KIND_GRID_SAMPLE] = {random_grid_make, random_grid_reference},
+    [QB_KIND_SCAN] = {random_lines_make, random_lines_reference},
+    [QB_KIND_ARG] = {random_lines_make, random_lines_reference},
 };
 
 bool random_is_node(qb_kind kind) {
     return elsewhere[kind].make || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
-           kind == QB_KIND_RESIZE || kind == QB_KIND_GATHER || kind == QB_KIND_GROUP_NORM ||
-           kind == QB_KIND_REDUCE || kind == QB_KIND_PAD;
+           kind == QB_KIND_RESIZE || kind == QB_KIND_GROUP_NORM || kind == QB_KIND_REDUCE ||
+           kind == QB_KIND_PAD;
 }
 
 static qb_shape random_shape(qb_rng *rng, int32_t rank, int64_t most) {
@@ -162,14 +169,6 @@ void random_node_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_RESIZE) {
         p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_LINEAR_CORNERS);
         for (int32_t d = 2; d < rank; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
-    }
-    if (p->kind == QB_KIND_GATHER) {
-        p->n_in = 2;
-        x->shape.dim[p->axis] += 4; /* indices are -4 to 3 */
-        p->out.shape = x->shape;
-        c->in[1].dtype = QB_DTYPE_S64;
-        c->in[1].shape = qb_shape_of(1, (int)random_between(rng, 1, 9));
-        p->out.shape.dim[p->axis] = c->in[1].shape.dim[0];
     }
 }
 
@@ -330,7 +329,6 @@ static float padded(const random_case *c, const int64_t *out) {
 
 void random_node_reference(random_case *c) {
     const qb_problem *p = &c->problem;
-    const qb_shape *x = &c->in[0].shape;
     size_t size = qb_dtype_size(p->out.dtype);
     if (p->kind == QB_KIND_LAYER_NORM) {
         layer_norm(c);
@@ -349,7 +347,7 @@ void random_node_reference(random_case *c) {
         return;
     }
     for (int64_t i = 0, n = qb_shape_count(&p->out.shape); i < n; i++) {
-        int64_t out[QB_MAX_RANK], in[QB_MAX_RANK];
+        int64_t out[QB_MAX_RANK];
         coordinates(&p->out.shape, i, out);
         if (p->kind == QB_KIND_RESIZE) {
             put(c, i, resized(c, out));
@@ -360,14 +358,7 @@ void random_node_reference(random_case *c) {
             continue;
         }
         int64_t from = p->strided.offset;
-        memcpy(in, out, sizeof in);
-        if (p->kind == QB_KIND_GATHER) {
-            int64_t index = ((const int64_t *)c->data[1])[out[p->axis]];
-            in[p->axis] = index < 0 ? index + x->dim[p->axis] : index;
-            from = element(x, in);
-        } else {
-            for (int32_t d = 0; d < p->strided.rank; d++) from += out[d] * p->strided.stride[d];
-        }
+        for (int32_t d = 0; d < p->strided.rank; d++) from += out[d] * p->strided.stride[d];
         memcpy((char *)c->expected + (size_t)i * size,
                (const char *)c->data[0] + (size_t)from * size, size);
     }

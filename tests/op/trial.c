@@ -268,6 +268,13 @@ static void compare_sums(const trial *t, const int32_t *got, const int32_t *expe
                      (long long)i, (int)expected[i], (int)got[i]);
 }
 
+static void compare_places(const trial *t, const int64_t *got, const int64_t *expected, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        if (got[i] != expected[i])
+            fail_msg("%s: element %lld: expected %lld, got %lld", t->tactic->name, (long long)i,
+                     (long long)expected[i], (long long)got[i]);
+}
+
 static void compare(trial *t, const void *data) {
     const qb_desc *plain = &t->c->problem.out;
     void *row = qb_alloc(t->cx, qb_desc_bytes(plain) + 1, 1);
@@ -278,6 +285,8 @@ static void compare(trial *t, const void *data) {
         compare_floats(t, row, t->c->expected, n);
     else if (plain->dtype == QB_DTYPE_S32)
         compare_sums(t, row, t->c->expected, n);
+    else if (plain->dtype == QB_DTYPE_S64)
+        compare_places(t, row, t->c->expected, n);
     else
         compare_quantized(t, row, t->c->expected, n);
     qb_free(row);

@@ -3,16 +3,20 @@
 
     sweep.py export FOLDER [NAME...]
     gpu_sweep.py FOLDER [NAME...] --qbench PROGRAM --json FILE [--batches 1,32] [--seconds S]
+    gpu_sweep.py FOLDER NAME... --export ...     exports those that are not there, some ahead of the measurements
     gpu_sweep.py --json FILE --markdown docs/benchmarks/h200_sweep.md     the page's table from rows
 
-Networks are those that sweep.py exports, with seeded random weights. A row is a network and a batch: FP16
+Networks are those that sweep.py exports, with seeded random weights, or timm.NAME:SIZE and torchvision.NAME:SIZE. A row is a network and a batch: FP16
 and INT8 of qbench (inputs and outputs stay on the device, the median of its runs), PyTorch in FP16,
-channels last, recorded and replayed; the largest difference of FP32's outputs from PyTorch's, over
-their range; steps on the host and copies between host and device that the FP16 engine has, by
-operator. After S seconds nothing new is begun. The JSON is written after each network.
+channels last, recorded and replayed; the largest difference of FP32's outputs (--outputs fp16: of
+FP16's) from PyTorch's in FP32, over their range; steps on the host and copies between host and device
+that the engines have, by operator. After S seconds nothing new is begun. The JSON is written after
+each network, the table at the end.
 """
 import argparse
 import collections
+import concurrent.futures
+import functools
 import json
 import os
 import statistics
@@ -26,10 +30,39 @@ import sweep
 from gpu_peers import recorded, run_ms
 
 
+def known(name):
+    """Networks by the names of timm and torchvision join those of sweep_networks.py."""
+    import sweep_networks as n
+    family, _, rest = name.partition(".")
+    plain, _, size = rest.partition(":")
+    build = {"timm": n.tm, "torchvision": n.tv}.get(family)
+    if build and name not in n.NETWORKS:
+        n.add(name, functools.partial(build, plain), n.image(int(size or 224)))
+
+
+def export_one(folder, name):
+    known(name)
+    sweep.export_one(folder, name)
+
+
+def exported(a, name):
+    """Exports a network in a process of its own, where it is not there; what went wrong, or None."""
+    if os.path.exists(os.path.join(a.folder, name, "data.npz")):
+        return None
+    code = f"import gpu_sweep; gpu_sweep.export_one({os.path.abspath(a.folder)!r}, {name!r})"
+    try:
+        r = subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=os.path.dirname(os.path.abspath(__file__)),
+                           capture_output=True, text=True, timeout=240)
+    except subprocess.TimeoutExpired:
+        return "its export is too slow"
+    return (r.stderr.strip().splitlines() or ["its export ended early"])[-1] if r.returncode else None
+
+
 def peer(a, name):
     """The network that sweep.py exported, in PyTorch: FP32's outputs of one sample, and milliseconds of FP16 by batch."""
     import torch
     data = dict(np.load(os.path.join(a.folder, name, "data.npz")))
+    known(name)
     model = sweep.seeded(name, data)
     of = lambda rows: [torch.from_numpy(np.ascontiguousarray(v)) for v in (rows(v) for v in data.values())]
     with torch.no_grad():
@@ -83,12 +116,12 @@ class Qbench:
         if not os.path.exists(os.path.join(self.folder, "model.calib.h5")):
             self.call("calibrate", "--model", "model.onnx", "--data", "data.npz", "--method", "minmax", "-q")
 
-    def fp32_outputs(self):
+    def outputs(self):
         with np.load(os.path.join(self.folder, "data.npz")) as data:
             for name, value in data.items():
                 np.ascontiguousarray(value[3:4]).tofile(os.path.join(self.folder, name + ".raw"))
             inputs = ",".join(f"{name}:{name}.raw" for name in data)
-        self.bench("fp32", 1, "--loadInputs", inputs, "--exportOutput", "output.json")
+        self.bench(self.a.outputs, 1, "--loadInputs", inputs, "--exportOutput", "output.json")
         with open(os.path.join(self.folder, "output.json")) as f:
             outputs = json.load(f)
         number = lambda v: v if isinstance(v, (int, float)) else float("nan")
@@ -109,30 +142,36 @@ def measure(a, name, rows):
     q = Qbench(a, name)
     expected, ms = peer(a, name)
     q.calibrate()
-    got = q.fp32_outputs()
+    got = q.outputs()
     for batch in a.batches:
         row = {"name": name, "batch": batch, "torch_fp16_ms": ms[batch], "errors": {},
-               "fp32_error": sweep.error(expected, got)}
+               a.outputs + "_error": sweep.error(expected, got)}
         for precision in ("fp16", "int8"):
             try:
                 row[precision + "_ms"] = median_of(q.bench(precision, batch))
-                if precision == "fp16":
-                    row["on_host"] = on_host(q.layers())
+                row["on_host" if precision == "fp16" else "int8_on_host"] = on_host(q.layers())
             except (RuntimeError, subprocess.TimeoutExpired) as e:
                 row["errors"][precision] = str(e)[-300:]
         rows.append(row)
         print(f"{name:28} {batch:3} " + " ".join(f"{k} {row.get(k, float('nan')):.3f}" for k in
                                                   ("torch_fp16_ms", "fp16_ms", "int8_ms")),
-              f"error {row['fp32_error']:.0e}", row.get("on_host"), row["errors"] or "", flush=True)
+              f"error {row[a.outputs + '_error']:.0e}", row.get("on_host"), row.get("int8_on_host"), row["errors"] or "",
+              flush=True)
 
 
 def run(a):
     import torch
     began, rows, failed = time.monotonic(), [], {}
-    for name in a.names or sorted(os.listdir(a.folder)):
+    names = a.names or sorted(os.listdir(a.folder))
+    ahead = concurrent.futures.ThreadPoolExecutor(max_workers=a.export or 1)
+    there = {name: ahead.submit(exported, a, name) for name in names if a.export}
+    for name in names:
         if time.monotonic() - began > a.seconds:
             break
         try:
+            problem = there[name].result() if a.export else None
+            if problem:
+                raise RuntimeError(problem)
             measure(a, name, rows)
         except Exception as e:  # one network is not the end of the sweep
             failed[name] = str(e)[-400:]
@@ -140,23 +179,24 @@ def run(a):
         with open(a.json, "w") as f:
             json.dump({"schema": "qbench.gpu_sweep/1", "device": torch.cuda.get_device_name(), "torch": torch.__version__,
                        "rows": rows, "failed": failed}, f, indent=1)
-    ratios = [r["fp16_ms"] / r["torch_fp16_ms"] for r in rows if "fp16_ms" in r]
-    if ratios:
-        print(f"FP16 over PyTorch: {len(ratios)} rows, median {statistics.median(ratios):.2f}, worst {max(ratios):.2f}")
+    ahead.shutdown(wait=False, cancel_futures=True)
+    print(table({"rows": rows}))
 
 
 def table(record):
     """Markdown: the worst first."""
     over = lambda r: r.get("fp16_ms", float("nan")) / r["torch_fp16_ms"]
     ms = lambda r, key: f"{r[key]:.3f}" if key in r else "-"
-    lines = ["| network | batch | PyTorch FP16, ms | qbench FP16 | over PyTorch | INT8 | error of FP32 | on the host |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    error = lambda r: next((f"{r[k]:.0e}" for k in ("fp32_error", "fp16_error") if k in r), "-")
+    lines = ["| network | batch | PyTorch FP16, ms | qbench FP16 | over PyTorch | INT8 | over FP16 | error | on the host |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for r in sorted(record["rows"], key=over, reverse=True):
-        host = {k: v for k, v in r.get("on_host", {}).items() if k not in ("upload", "download")}
-        steps = ", ".join(f"{v} {k}" for k, v in host.items())
+        steps = ", ".join(f"{form}{v} {k}" for form, key in (("", "on_host"), ("int8: ", "int8_on_host"))
+                          for k, v in r.get(key, {}).items() if k not in ("upload", "download"))
+        gain = f"{r['int8_ms'] / r['fp16_ms']:.2f}" if "int8_ms" in r and "fp16_ms" in r else "-"
         problem = "; ".join(f"{k}: {v[:60]}" for k, v in r["errors"].items())
         lines.append(f"| {r['name']} | {r['batch']} | {r['torch_fp16_ms']:.3f} | {ms(r, 'fp16_ms')} | {over(r):.2f} | "
-                     f"{ms(r, 'int8_ms')} | {r['fp32_error']:.0e} | {steps}{problem} |")
+                     f"{ms(r, 'int8_ms')} | {gain} | {error(r)} | {steps}{problem} |")
     ratios = sorted(over(r) for r in record["rows"] if "fp16_ms" in r)
     if ratios:
         lines += ["", f"{len(ratios)} rows, FP16 over PyTorch: median {statistics.median(ratios):.2f}, worst {ratios[-1]:.2f}, "
@@ -181,6 +221,8 @@ def main():
     p.add_argument("--json", required=True)
     p.add_argument("--batches", type=lambda t: [int(n) for n in t.split(",")], default=[1, 32])
     p.add_argument("--seconds", type=float, default=1e9)
+    p.add_argument("--export", type=int, default=0, metavar="JOBS", help="export what is not there, so many at once")
+    p.add_argument("--outputs", choices=("fp32", "fp16"), default="fp32", help="whose outputs are compared")
     p.add_argument("--markdown", help="page whose table is written anew, from the rows in the JSON")
     a = p.parse_args()
     write_page(a) if a.markdown else run(a)

@@ -145,7 +145,7 @@ QB_CUDA_TACTIC(cuda_resize, "resize", QB_KIND_RESIZE, QB_WITHIN_1_LSB);
 static bool lower_gather(const qb_problem *p, qb_cuda_gather *g) {
     int32_t divide;
     *g = (qb_cuda_gather){.outer = 1, .inner = 1};
-    if (p->kind != QB_KIND_GATHER || p->n_in != 2) return false;
+    if (p->kind != QB_KIND_GATHER || p->n_in != 2 || p->axis < 0) return false;
     const qb_desc *x = &p->in[0], *index = &p->in[1];
     if (!qb_cuda_is_row(x) || !qb_cuda_is_row(index) || !qb_cuda_is_row(&p->out)) return false;
     if (index->dtype != QB_DTYPE_S64 && index->dtype != QB_DTYPE_S32) return false;

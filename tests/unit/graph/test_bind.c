@@ -245,8 +245,25 @@ static void whole_models_fold_and_bind(void **state) {
     }
 }
 
+/* Folding may make nothing here: a view of a constant is its memory. */
+static void views_of_constants_take_nothing(void **state) {
+    (void)state;
+    maker m;
+    int32_t n;
+    maker_init(&m, 21);
+    const int32_t x = make_random(&m, "x", DIMS(4, 6));
+    const int32_t y = NODE(&m, "Reshape", "y", x, INTS(&m, "s", 24));
+    make_output(&m, NODE(&m, "Exp", "z", y));
+    assert_ok(&m.cx, qb_graph_fold_within(&m.cx, m.graph, 0, &n));
+    assert_int_equal(n, 1);
+    assert_ptr_equal(value_of(&m, y)->data, value_of(&m, x)->data);
+    assert_int_equal(count_op(m.graph, "Exp"), 1);
+    maker_release(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views_of_constants_take_nothing),
         cmocka_unit_test(shapes_computed_from_shapes_become_known),
         cmocka_unit_test(folding_equals_evaluation),
         cmocka_unit_test(quantized_constants_are_not_folded_away),

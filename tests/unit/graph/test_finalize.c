@@ -68,6 +68,24 @@ static void boxes_are_filled_from_padding(void **state) {
     }
 }
 
+/* x[:, :] = y is y, whatever x is. */
+static void whole_boxes_are_what_fills_them(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 9);
+    int64_t at[4 * 5 * 2], *to = at;
+    for (int64_t i = 0; i < 4; i++)
+        for (int64_t j = 0; j < 5; j++) *to++ = i, *to++ = j;
+    const qb_shape shape = qb_shape_of(3, 4, 5, 2);
+    const int32_t index = qb_graph_add_constant(&m.cx, m.graph, "index", QB_DTYPE_S64, &shape, at);
+    const int32_t x = make_input(&m, "x", DIMS(4, 5, 6)), y = make_input(&m, "y", DIMS(4, 5, 6));
+    make_output(&m, NODE(&m, "Exp", "z", NODE(&m, "ScatterND", "s", x, index, y)));
+    assert_true(finalize(&m) > 0);
+    assert_int_equal(count_op(m.graph, "ScatterND"), 0);
+    assert_int_equal(count_nodes(m.graph), 1);
+    maker_release(&m);
+}
+
 /* Indices beyond the data are ScatterND's to refuse. */
 static void boxes_beyond_the_data_stay(void **state) {
     (void)state;
@@ -132,6 +150,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(three_nodes_are_a_group_norm),
     cmocka_unit_test(other_sizes_stay),
     cmocka_unit_test(boxes_are_filled_from_padding),
+    cmocka_unit_test(whole_boxes_are_what_fills_them),
     cmocka_unit_test(boxes_beyond_the_data_stay),
     cmocka_unit_test(parts_of_quantized_nodes_are_floats),
     cmocka_unit_test(dense_concats_share_their_beginning),
