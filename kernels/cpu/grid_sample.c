@@ -38,11 +38,11 @@ typedef struct corners {
 QB_LOOP(linear_taps, (const qb_grid_axis *axis, const float *grid, int32_t step, taps *t),
         (axis, grid, step, t)) {
     const float end = (float)(axis->size - 1), size = (float)axis->size, far = 0x1p30f;
-    const bool border = axis->grid.outside == QB_GRID_BORDER, corners = axis->grid.corners;
+    const bool border = axis->grid.outside == QB_GRID_BORDER, ends = axis->grid.corners;
     const int32_t last = (int32_t)(axis->size - 1), stride = (int32_t)axis->stride;
     for (int i = 0; i < BLOCK; i++) {
         const float g = grid[i * step];
-        float x = corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
+        float x = ends ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
         x = x > -far ? x : -far;
         x = x < far ? x : far;
         if (border) {
