@@ -190,7 +190,7 @@ bool qb_node_places(const qb_graph *graph, const qb_node *node, qb_places *out);
 /* What the attribute `reduction` of a scattering operator says; `what` NULL: none. */
 qb_status qb_scatter_reduction(qb_ctx *cx, const char *what, qb_reduce_kind *out);
 /* How a node that samples a grid does it; false where an attribute is none that ONNX knows. */
-bool qb_node_grid(const qb_node *node, qb_grid *out);
+bool qb_node_grid(const qb_node *node, qb_grid_sampling *out);
 
 /* An integer attribute by name; `otherwise` when the node has none of that name. */
 int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);

@@ -1,6 +1,7 @@
 #include "kernels/grid.h"
 
-int32_t qb_grid_axes(const qb_grid *grid, const qb_shape *x, qb_grid_axis out[QB_GRID_SPATIAL]) {
+int32_t qb_grid_axes(const qb_grid_sampling *grid, const qb_shape *x,
+                     qb_grid_axis out[QB_GRID_SPATIAL]) {
     int64_t stride = 1;
     for (int32_t d = x->rank - 1; d >= 2; d--) {
         const float half = grid->corners ? 0 : 0.5f;

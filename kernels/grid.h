@@ -25,7 +25,7 @@ extern "C" {
 
 /* One spatial dimension: `low` and `high` are where its first and last pixel end. */
 typedef struct qb_grid_axis {
-    qb_grid grid;
+    qb_grid_sampling grid;
     int64_t size, stride;
     float low, high;
 } qb_grid_axis;
@@ -36,7 +36,8 @@ typedef struct qb_grid_tap {
 } qb_grid_tap;
 
 /* The spatial dimensions of an image [N, C, ...]; returns their number. */
-int32_t qb_grid_axes(const qb_grid *grid, const qb_shape *x, qb_grid_axis out[QB_GRID_SPATIAL]);
+int32_t qb_grid_axes(const qb_grid_sampling *grid, const qb_shape *x,
+                     qb_grid_axis out[QB_GRID_SPATIAL]);
 int32_t qb_grid_taps_of(qb_grid_mode mode); /* taps along each dimension */
 
 #ifdef __cplusplus

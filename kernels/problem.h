@@ -240,11 +240,11 @@ typedef struct qb_places {
 typedef enum qb_grid_mode { QB_GRID_NEAREST, QB_GRID_LINEAR, QB_GRID_CUBIC } qb_grid_mode;
 typedef enum qb_grid_outside { QB_GRID_ZEROS, QB_GRID_BORDER, QB_GRID_REFLECTION } qb_grid_outside;
 
-typedef struct qb_grid {
+typedef struct qb_grid_sampling {
     qb_grid_mode mode;
     qb_grid_outside outside;
     bool corners; /* -1 and 1 are the middles of the first and last pixel, not their outer edges */
-} qb_grid;
+} qb_grid_sampling;
 
 typedef struct qb_scan {
     bool exclusive; /* the element itself is not in its sum */
@@ -279,12 +279,12 @@ typedef struct qb_problem {
     bool act_first; /* activation before the residual is added */
     float epsilon;  /* LAYER_NORM, GROUP_NORM */
     qb_reduce_kind reduce;
-    uint32_t axes;      /* REDUCE: bit d is dimension d */
-    qb_places places;   /* GATHER, SCATTER */
-    qb_grid grid;       /* GRID_SAMPLE */
-    qb_scan scan;       /* SCAN */
-    qb_extreme extreme; /* ARG */
-    qb_strided strided; /* STRIDED_COPY */
+    uint32_t axes;         /* REDUCE: bit d is dimension d */
+    qb_places places;      /* GATHER, SCATTER */
+    qb_grid_sampling grid; /* GRID_SAMPLE */
+    qb_scan scan;          /* SCAN */
+    qb_extreme extreme;    /* ARG */
+    qb_strided strided;    /* STRIDED_COPY */
     qb_resize_kind resize;
     qb_padding padding; /* PAD */
     qb_recurrence recurrence;

@@ -2,7 +2,6 @@
 #include "kernels/grid.h"
 #include "ops_internal.h"
 
-
 typedef struct grid_attrs {
     const char *mode, *padding_mode;
     int64_t align_corners;
@@ -16,14 +15,14 @@ static const qb_attr_desc grid_table[] = {
 
 static bool is(const char *text, const char *name) { return strcmp(text, name) == 0; }
 
-static qb_status grid_of(qb_ctx *cx, const grid_attrs *attrs, qb_grid *out) {
-    *out = (qb_grid){is(attrs->mode, "nearest")  ? QB_GRID_NEAREST
-                     : is(attrs->mode, "linear") ? QB_GRID_LINEAR
-                                                 : QB_GRID_CUBIC,
-                     is(attrs->padding_mode, "zeros")    ? QB_GRID_ZEROS
-                     : is(attrs->padding_mode, "border") ? QB_GRID_BORDER
-                                                         : QB_GRID_REFLECTION,
-                     attrs->align_corners != 0};
+static qb_status grid_of(qb_ctx *cx, const grid_attrs *attrs, qb_grid_sampling *out) {
+    *out = (qb_grid_sampling){is(attrs->mode, "nearest")  ? QB_GRID_NEAREST
+                              : is(attrs->mode, "linear") ? QB_GRID_LINEAR
+                                                          : QB_GRID_CUBIC,
+                              is(attrs->padding_mode, "zeros")    ? QB_GRID_ZEROS
+                              : is(attrs->padding_mode, "border") ? QB_GRID_BORDER
+                                                                  : QB_GRID_REFLECTION,
+                              attrs->align_corners != 0};
     if (out->mode == QB_GRID_CUBIC && !is(attrs->mode, "cubic"))
         return qb_fail(cx, QB_STATUS_INVALID, "mode: expected nearest, linear or cubic, got '%s'",
                        attrs->mode);
@@ -34,7 +33,7 @@ static qb_status grid_of(qb_ctx *cx, const grid_attrs *attrs, qb_grid *out) {
     return QB_OK;
 }
 
-bool qb_node_grid(const qb_node *node, qb_grid *out) {
+bool qb_node_grid(const qb_node *node, qb_grid_sampling *out) {
     qb_ctx quiet = {0};
     return grid_of(&quiet, node->attrs, out) == QB_OK;
 }
@@ -42,7 +41,7 @@ bool qb_node_grid(const qb_node *node, qb_grid *out) {
 static qb_status infer_grid(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0), *grid = qb_infer_in(args, 1);
     qb_shape out = {.rank = -1};
-    qb_grid how;
+    qb_grid_sampling how;
     QB_TRY(grid_of(cx, qb_infer_at(args)->attrs, &how));
     QB_TRY(qb_infer_rank(cx, args, 0, 3, 2 + QB_GRID_SPATIAL));
     if (x->shape.rank < 0 || grid->shape.rank < 0) return qb_infer_set(cx, args, 0, x->dtype, &out);
@@ -75,8 +74,8 @@ static int32_t corners_of(const qb_grid_axis *axes, int32_t n, const float *plac
         for (int32_t i = 0; i < n_before; i++)
             for (int32_t k = 0; k < n_taps; k++)
                 if (taps[k].at >= 0)
-                    out[count++] = (qb_grid_tap){before[i].at + taps[k].at,
-                                                 before[i].weight * taps[k].weight};
+                    out[count++] =
+                        (qb_grid_tap){before[i].at + taps[k].at, before[i].weight * taps[k].weight};
     }
     return count;
 }
@@ -85,7 +84,7 @@ static qb_status eval_grid(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     const qb_shape *shape = &in[0].desc.shape;
     QB_EVAL_IN_F32(eval_grid);
     qb_grid_axis axes[QB_GRID_SPATIAL];
-    qb_grid how;
+    qb_grid_sampling how;
     QB_TRY(grid_of(cx, node->attrs, &how));
     const int32_t n = qb_grid_axes(&how, shape, axes);
     int64_t pixels = 1, places = 1;

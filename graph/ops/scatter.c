@@ -274,8 +274,8 @@ QB_OP_SIMPLE(scatter, "Scatter", 9, 3, 3, 1, sizeof(scatter_attrs), axis_table, 
              infer_scatter_elements, qb_eval_scattered, .places = places_elements,
              .kernel = {QB_KIND_SCATTER});
 QB_OP_SIMPLE(scatter_elements, "ScatterElements", 11, 3, 3, 1, sizeof(scatter_attrs),
-             elements_table, FLOAT, infer_scatter_elements, qb_eval_scattered, .places = places_elements,
-             .kernel = {QB_KIND_SCATTER});
+             elements_table, FLOAT, infer_scatter_elements, qb_eval_scattered,
+             .places = places_elements, .kernel = {QB_KIND_SCATTER});
 
 static qb_status infer_scatter_nd(qb_ctx *cx, const qb_infer_args *args) {
     const qb_shape *x = &qb_infer_in(args, 0)->shape, *index = &qb_infer_in(args, 1)->shape;
@@ -306,8 +306,7 @@ static qb_status infer_scatter_nd(qb_ctx *cx, const qb_infer_args *args) {
 }
 
 QB_OP_SIMPLE(scatter_nd, "ScatterND", 11, 3, 3, 1, sizeof(scatter_attrs), nd_table, FLOAT,
-             infer_scatter_nd, qb_eval_scattered, .places = places_nd,
-             .kernel = {QB_KIND_SCATTER});
+             infer_scatter_nd, qb_eval_scattered, .places = places_nd, .kernel = {QB_KIND_SCATTER});
 
 /* --- OneHot -------------------------------------------------------------------------------------
  */

@@ -115,8 +115,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     *g = (gather){.places = qb_cpu_places_of(p),
                   .convert = qb_convert_of(x, &p->out),
                   .moves = qb_convert_moves(x, &p->out)};
-    g->places_a_task =
-        qb_max64(1, BYTES_PER_TASK / (p->places.run * (int64_t)g->convert.out_size));
+    g->places_a_task = qb_max64(1, BYTES_PER_TASK / (p->places.run * (int64_t)g->convert.out_size));
     (*out)->launch = launch;
     return QB_OK;
 }

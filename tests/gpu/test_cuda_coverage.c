@@ -207,12 +207,34 @@ static void images(maker *m) {
     make_output(m, NODE(m, "Where", "y", near, part, most));
 }
 
+/* Elements where others are the largest, images moved, sums so far. */
+static void places(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 3, 16, 16)), a = conv(m, "a", x, 3, 8, 3);
+    const int32_t best = NODE(m, "ArgMax", "best", a);
+    set_int(m, "axis", 1);
+    const int32_t picked = NODE(m, "GatherElements", "picked", a, best);
+    set_int(m, "axis", 1);
+    const int32_t moves = NODE(m, "Transpose", "moves", conv(m, "c", x, 3, 2, 1));
+    SET_INTS(m, "perm", 0, 2, 3, 1);
+    const int32_t moved = NODE(m, "GridSample", "moved", a, NODE(m, "Tanh", "near", moves));
+    const int32_t sums = NODE(m, "CumSum", "sums", moved, INTS(m, "along", 3));
+    const int32_t more = NODE(m, "ScatterElements", "more", sums, best, picked);
+    set_int(m, "axis", 1);
+    set_string(m, "reduction", "add");
+    const int32_t rows = NODE(m, "Reshape", "rows", more, INTS(m, "s1", 16, 128));
+    const int32_t index = NODE(m, "Reshape", "index", best, INTS(m, "s2", 256, 1));
+    const int32_t updates = make_input(m, "updates", DIMS(256, 128));
+    const int32_t put = NODE(m, "ScatterND", "put", rows, index, updates);
+    make_output(m, NODE(m, "Relu", "y", put));
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
         const char *name;
         void (*make)(maker *m);
-    } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images}};
+    } networks[] = {
+        {"shuffle", shuffle}, {"windows", windows}, {"images", images}, {"places", places}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {

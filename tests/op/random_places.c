@@ -33,7 +33,8 @@ static void make_axis(qb_rng *rng, const qb_shape *x, qb_shape *index, qb_places
     strides_of(x, stride);
     strides_of(index, named);
     p->axis = axis;
-    *s = (qb_places){.depth = 1, .size = {x->dim[axis]}, .stride = {stride[axis]}, .run = stride[axis]};
+    *s = (qb_places){
+        .depth = 1, .size = {x->dim[axis]}, .stride = {stride[axis]}, .run = stride[axis]};
     for (int32_t d = 0; d < axis; d++, s->rank++) {
         s->dim[d] = x->dim[d];
         s->along[d] = stride[d];
@@ -182,9 +183,9 @@ void random_grid_make(qb_rng *rng, random_case *c) {
     p->n_in = 2;
     p->out.shape = *x;
     for (int32_t d = 2; d < x->rank; d++) p->out.shape.dim[d] = grid->dim[d - 1];
-    p->grid = (qb_grid){(qb_grid_mode)random_between(rng, 0, QB_GRID_CUBIC),
-                        (qb_grid_outside)random_between(rng, 0, QB_GRID_REFLECTION),
-                        random_chance(rng, 50)};
+    p->grid = (qb_grid_sampling){(qb_grid_mode)random_between(rng, 0, QB_GRID_CUBIC),
+                                 (qb_grid_outside)random_between(rng, 0, QB_GRID_REFLECTION),
+                                 random_chance(rng, 50)};
     set_type(rng, c, 0, &c->in[0], false);
     set_type(rng, c, 1, &c->in[1], false);
     set_type(rng, c, CASE_INPUTS, &p->out, random_chance(rng, 40));

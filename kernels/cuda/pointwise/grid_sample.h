@@ -13,7 +13,7 @@ extern "C" {
 /* Images of one to three dimensions (CUBIC: two); missing ones in front have size 1. */
 typedef struct qb_cuda_grid_sample {
     qb_cuda_value in, at, out;
-    qb_grid grid;
+    qb_grid_sampling grid;
     uint32_t batch, channels, places; /* of an image */
     int32_t dims;                     /* coordinates of a place */
     int32_t size[QB_CUDA_GRID_DIMS];
