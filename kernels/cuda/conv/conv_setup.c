@@ -306,7 +306,8 @@ qb_cuda_epilogue qb_cuda_conv_epilogue(const qb_cuda_conv *c, uint32_t set) {
     qb_cuda_epilogue at = (qb_cuda_epilogue)c->epilogue;
     while (!(set >> at & 1) && next[at] != at) {
         at = next[at];
-        if (at == QB_EPILOGUE_VECTOR && c->wide && c->out_dtype == QB_DTYPE_F32) at = next[at];
+        const bool vector = at == QB_EPILOGUE_VECTOR || at == QB_EPILOGUE_F16_VECTOR;
+        if (vector && c->wide && c->out_dtype == QB_DTYPE_F32) at = next[at];
     }
     return set >> at & 1 ? at : QB_EPILOGUES;
 }
@@ -549,7 +550,8 @@ static void pack_stem(const weight_pack *w, int32_t m) {
     const qb_cuda_conv *c = w->c;
     int32_t per_pixel = qb_cuda_conv_is_f16(c) ? 2 : 1,
             in_word = qb_cuda_conv_is_f16(c) ? 2 : 4; /* words, and channels in one */
-    int32_t steps = round_up(c->kernel_w * per_pixel, 8) / 8;
+    const int32_t width = c->kernel_w + (c->merged - 1) * c->stride_w; /* of merged results */
+    int32_t steps = round_up(width * per_pixel, 8) / 8;
     for (int32_t i = 0; i < c->merged; i++) {
         int32_t row = tensor_row(m + i * c->out_c) % 64, tile = row / 8;
         for (int32_t r = 0; r < c->kernel_h; r++)
