@@ -90,6 +90,8 @@ static qb_status fill(qb_ctx *cx, const qb_node *node, qb_desc *in, qb_problem *
     case QB_KIND_GROUP_NORM:
     case QB_KIND_REDUCE:
     case QB_KIND_PAD:
+    case QB_KIND_SCATTER:
+    case QB_KIND_GRID_SAMPLE:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_INTERNAL, "a group of kind %s is no problem for kernels",

@@ -66,10 +66,29 @@ static bool lower_strided(const qb_graph *graph, const qb_node *node, qb_problem
            qb_node_strided(graph, node, 0, &p->strided);
 }
 
+/* An axis with the dimensions of the indices in its place is told from indices for each element. */
 static bool lower_gather(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    const int32_t rank = graph->values[node->in[0]].shape.rank;
     p->n_in = 2;
-    return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
-                       &p->axis);
+    if (graph->values[node->out[0]].shape.rank != rank - 1 + graph->values[node->in[1]].shape.rank)
+        p->axis = -1;
+    else if (!normal_axis(qb_node_int(node, "axis", 0), rank, &p->axis))
+        return false;
+    return qb_node_places(graph, node, &p->places);
+}
+
+static bool lower_scatter(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    qb_ctx quiet = {0};
+    p->n_in = 3;
+    return qb_scatter_reduction(&quiet, qb_node_string(node, "reduction", NULL), &p->reduce) ==
+               QB_OK &&
+           qb_node_places(graph, node, &p->places);
+}
+
+static bool lower_grid(const qb_graph *graph, const qb_node *node, qb_problem *p) {
+    (void)graph;
+    p->n_in = 2;
+    return qb_node_grid(node, &p->grid);
 }
 
 static bool lower_pad(const qb_graph *graph, const qb_node *node, qb_problem *p) {
@@ -133,11 +152,13 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
     const char *mode = qb_node_string(node, "mode", "nearest");
     const char *transform = qb_node_string(node, "coordinate_transformation_mode", "half_pixel");
     const char *rounding = qb_node_string(node, "nearest_mode", "round_prefer_floor");
-    const bool linear = strcmp(mode, "linear") == 0;
+    const bool cubic = strcmp(mode, "cubic") == 0 && !qb_node_int(node, "exclude_outside", 0) &&
+                       qb_node_float(node, "cubic_coeff_a", -0.75f) == -0.75f;
+    const bool linear = cubic || strcmp(mode, "linear") == 0;
     const bool corners = strcmp(transform, "align_corners") == 0;
     bool centred = strcmp(transform, "half_pixel") == 0;
     p->n_in = 1;
-    p->resize = linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
+    p->resize = cubic ? QB_RESIZE_CUBIC : linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
     if (x->rank < 3 || x->rank > 5 || y->rank != x->rank || x->dim[0] != y->dim[0] ||
         x->dim[1] != y->dim[1] || qb_node_int(node, "antialias", 0) ||
         qb_node_ints(node, "axes").n > 0 ||
@@ -152,7 +173,7 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
         /* whole factors: the centre of an output pixel lies in the pixel where its corner lies */
         if (!linear && centred && y->dim[d] % x->dim[d] != 0) return false;
     }
-    if (linear && corners) p->resize = QB_RESIZE_LINEAR_CORNERS;
+    if (linear && corners) p->resize = cubic ? QB_RESIZE_CUBIC_CORNERS : QB_RESIZE_LINEAR_CORNERS;
     if (linear) return centred || corners;
     if (strcmp(mode, "nearest") != 0) return false;
     return centred ? strcmp(rounding, "round_prefer_floor") == 0
@@ -225,6 +246,8 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         [QB_KIND_LAYER_NORM] = lower_layer_norm,
         [QB_KIND_STRIDED_COPY] = lower_strided,
         [QB_KIND_GATHER] = lower_gather,
+        [QB_KIND_SCATTER] = lower_scatter,
+        [QB_KIND_GRID_SAMPLE] = lower_grid,
         [QB_KIND_ATTENTION] = lower_attention,
         [QB_KIND_GROUP_NORM] = lower_group_norm,
         [QB_KIND_REDUCE] = lower_reduce,
@@ -239,10 +262,11 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
     p.kind = node->op ? node->op->kernel.kind : QB_KIND_NODE;
     if (!lowerings[p.kind] || !lowerings[p.kind](graph, node, &p)) return false;
     const bool recurrent = p.kind == QB_KIND_RECURRENT;
+    const bool of_floats = recurrent || p.kind == QB_KIND_GRID_SAMPLE;
     for (int32_t i = 0; i < p.n_in; i++) {
         in[i] = (qb_desc){.dtype = QB_DTYPE_NONE};
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
-        if (recurrent && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
+        if (of_floats && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
     }
     for (int32_t i = qb_kind_outputs(p.kind); i < node->n_out; i++)
         if (node->out[i] >= 0) return false;

@@ -151,6 +151,11 @@ typedef struct qb_op {
      * there are. NULL: not of that kind. qb_eval_strided is its definition then. */
     qb_status (*strided)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, int32_t output,
                          qb_strided *out);
+    /* Which places of input 0 the indices in input 1 name, of an operator that reads or writes
+     * there
+     * (`kernel`: GATHER or SCATTER); shapes are known. qb_eval_gathered and qb_eval_scattered are
+     * its definitions then. */
+    qb_status (*places)(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_places *out);
     uint32_t traits;     /* qb_trait, or'ed */
     qb_op_kernel kernel; /* zero: none */
     bool of_plugin;      /* the row is a qb_plugin_op's */
@@ -178,6 +183,13 @@ bool qb_node_is_itemwise(const qb_graph *graph, const qb_node *node);
 /* The same of a node in a graph. False where the operator has none, or shapes or parameters are
  * open. */
 bool qb_node_strided(const qb_graph *graph, const qb_node *node, int32_t output, qb_strided *out);
+
+/* The places that the indices of a node in a graph name. */
+bool qb_node_places(const qb_graph *graph, const qb_node *node, qb_places *out);
+/* What the attribute `reduction` of a scattering operator says; `what` NULL: none. */
+qb_status qb_scatter_reduction(qb_ctx *cx, const char *what, qb_reduce_kind *out);
+/* How a node that samples a grid does it; false where an attribute is none that ONNX knows. */
+bool qb_node_grid(const qb_node *node, qb_grid_sampling *out);
 
 /* An integer attribute by name; `otherwise` when the node has none of that name. */
 int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);

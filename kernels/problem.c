@@ -31,6 +31,8 @@ const char *qb_kind_text(qb_kind kind) {
         [QB_KIND_GROUP_NORM] = "group_norm",
         [QB_KIND_REDUCE] = "reduce",
         [QB_KIND_PAD] = "pad",
+        [QB_KIND_SCATTER] = "scatter",
+        [QB_KIND_GRID_SAMPLE] = "grid_sample",
     };
     return (unsigned)kind < QB_KIND_COUNT ? text[kind] : "invalid";
 }
@@ -164,8 +166,8 @@ bool qb_kind_has_window(qb_kind kind) {
 
 bool qb_kind_is_row_major(qb_kind kind) {
     return kind == QB_KIND_MATMUL || kind == QB_KIND_LAYER_NORM || kind == QB_KIND_STRIDED_COPY ||
-           kind == QB_KIND_GATHER || kind == QB_KIND_ATTENTION || kind == QB_KIND_REDUCE ||
-           kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
+           kind == QB_KIND_GATHER || kind == QB_KIND_SCATTER || kind == QB_KIND_ATTENTION ||
+           kind == QB_KIND_REDUCE || kind == QB_KIND_RECURRENT || kind == QB_KIND_MATMUL_INTEGER ||
            kind == QB_KIND_MATMUL_SCALED || kind == QB_KIND_DYNAMIC_QUANTIZE;
 }
 
@@ -225,11 +227,13 @@ double qb_problem_flops(const qb_problem *p) {
     case QB_KIND_REDUCE: return count_of(&p->in[0].shape, 0);
     case QB_KIND_CHAIN: return out * (double)p->chain->n_operations;
     case QB_KIND_RESIZE: return p->resize == QB_RESIZE_NEAREST ? 0.0 : 8.0 * out;
+    case QB_KIND_GRID_SAMPLE: return 8.0 * out;
     case QB_KIND_NODE:
     case QB_KIND_CONCAT:
     case QB_KIND_COPY:
     case QB_KIND_STRIDED_COPY:
     case QB_KIND_GATHER:
+    case QB_KIND_SCATTER:
     case QB_KIND_PAD:
     case QB_KIND_COUNT: break;
     }

@@ -58,7 +58,9 @@ typedef enum qb_kind {
     QB_KIND_LAYER_NORM,   /* in: x, scale, bias?; over the dimensions from `axis` on, `epsilon` */
     QB_KIND_STRIDED_COPY, /* in: x; the elements of `strided`, in this order */
     QB_KIND_RESIZE,       /* in: x [N, C, ...], up to three dimensions behind */
-    QB_KIND_GATHER,    /* in: x, indices (s64 or s32, negative ones count from the end); `axis` */
+    QB_KIND_GATHER,    /* in: x, indices (s64 or s32, negative ones count from the end); `places` of
+                          x; `axis`: the only one with an index, the indices' dimensions in its
+                          place, or -1 */
     QB_KIND_ATTENTION, /* in: q, k, v, mask?: softmax(scale q k^T + mask) v; `group` heads. Each is
                           [N, tokens, heads size], or [N, heads, tokens, size]; the mask broadcasts
                           to [N, heads, queries, keys]. Where it is minus infinity for all keys of
@@ -82,6 +84,11 @@ typedef enum qb_kind {
                            groups, which have mean 0 and variance 1 before; `epsilon` */
     QB_KIND_REDUCE,     /* in: x; over the dimensions in the mask `axes` */
     QB_KIND_PAD,        /* in: x; with `padding` around it, or without its border */
+    QB_KIND_SCATTER, /* in: x, indices as GATHER's, updates; x with the updates in its `places`, one
+                        after the other: in the place of what is there (`reduce` NONE), or its
+                        sum, product, maximum or minimum with it */
+    QB_KIND_GRID_SAMPLE, /* in: x [N, C, ...], grid [N, ..., 2 or 3]: x at places of its own for
+                            each pixel of the result, by `grid` (kernels/grid.h) */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -132,11 +139,16 @@ typedef enum qb_binary_kind {
 /* From output pixel o to the input's position, for in and out pixels along an axis:
  *   NEAREST  floor(o in / out)
  *   LINEAR   (o + 0.5) in / out - 0.5, clamped to the image, between its two neighbours
- *   LINEAR_CORNERS   o (in - 1) / (out - 1), the same otherwise */
+ *   LINEAR_CORNERS   o (in - 1) / (out - 1), the same otherwise
+ *   CUBIC, CUBIC_CORNERS   where LINEAR and LINEAR_CORNERS lie, but not clamped, between its four
+ *            neighbours by Keys' convolution with a = -0.75; beyond the image its border repeats
+ * Integers without scales are computed as floats, whose fractions go. */
 typedef enum qb_resize_kind {
     QB_RESIZE_NEAREST,
     QB_RESIZE_LINEAR,
-    QB_RESIZE_LINEAR_CORNERS
+    QB_RESIZE_LINEAR_CORNERS,
+    QB_RESIZE_CUBIC,
+    QB_RESIZE_CUBIC_CORNERS
 } qb_resize_kind;
 
 /* As ONNX's Reduce operators, in reals. */
@@ -214,6 +226,29 @@ typedef struct qb_strided_loops {
 bool qb_strided_loops_of(const qb_strided *strided, const qb_desc *in, const qb_desc *out,
                          qb_strided_loops *loops);
 
+/* Places in a row-major tensor, in the order of loops over dim[rank], the last one the fastest. The
+ * indices come in tuples of `depth`. A place begins at
+ *   sum i[d] along[d] + sum index[k] stride[k]
+ * where the index of a tuple is below size[k] and the tuple is number sum i[d] named[d]; it has
+ * `run` elements. What gathers and scatters elements, slices or tuples of indices is one of these.
+ */
+typedef struct qb_places {
+    int32_t rank, depth;
+    int64_t dim[QB_MAX_RANK], along[QB_MAX_RANK], named[QB_MAX_RANK];
+    int64_t size[QB_MAX_RANK], stride[QB_MAX_RANK];
+    int64_t run;
+} qb_places;
+
+/* As ONNX's GridSample: how a value between pixels is made of them, and what lies outside. */
+typedef enum qb_grid_mode { QB_GRID_NEAREST, QB_GRID_LINEAR, QB_GRID_CUBIC } qb_grid_mode;
+typedef enum qb_grid_outside { QB_GRID_ZEROS, QB_GRID_BORDER, QB_GRID_REFLECTION } qb_grid_outside;
+
+typedef struct qb_grid_sampling {
+    qb_grid_mode mode;
+    qb_grid_outside outside;
+    bool corners; /* -1 and 1 are the middles of the first and last pixel, not their outer edges */
+} qb_grid_sampling;
+
 #define QB_MAX_INPUTS 64 /* of one step */
 
 typedef struct qb_problem {
@@ -231,14 +266,16 @@ typedef struct qb_problem {
     float scale; /* MATMUL: factor on a b (Gemm's alpha), 1 for none; ATTENTION: on q k^T */
     qb_pool_kind pool;
     qb_binary_kind binary;
-    int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM, GATHER: non-negative */
+    int32_t axis;  /* SOFTMAX, CONCAT, LAYER_NORM: non-negative; GATHER */
     bool zero_nan; /* SOFTMAX: a line of NaN (nothing but -inf, or an infinity) becomes 0 */
     qb_act act;
     bool act_first; /* activation before the residual is added */
     float epsilon;  /* LAYER_NORM, GROUP_NORM */
     qb_reduce_kind reduce;
-    uint32_t axes;      /* REDUCE: bit d is dimension d */
-    qb_strided strided; /* STRIDED_COPY */
+    uint32_t axes;         /* REDUCE: bit d is dimension d */
+    qb_places places;      /* GATHER, SCATTER */
+    qb_grid_sampling grid; /* GRID_SAMPLE */
+    qb_strided strided;    /* STRIDED_COPY */
     qb_resize_kind resize;
     qb_padding padding; /* PAD */
     qb_recurrence recurrence;

@@ -77,8 +77,10 @@ static void *room(const trial *t, const qb_desc *desc) {
 
 /* Whole numbers that an input takes: small ones, and indices that the data have. */
 static uint64_t most_of(const qb_problem *p, int32_t i) {
-    const int64_t lines = p->kind == QB_KIND_GATHER && i == 1 ? p->in[0].shape.dim[p->axis] : 4;
-    return lines < 1 ? 1 : lines < 4 ? (uint64_t)lines : 4;
+    int64_t most = 4;
+    for (int32_t k = 0; i == 1 && k < p->places.depth; k++)
+        if (p->places.size[k] < most) most = p->places.size[k];
+    return most < 1 ? 1 : (uint64_t)most;
 }
 
 /* Row-major data for the reference; *there is where the kernel finds them in its own form. */

@@ -54,6 +54,17 @@ bool qb_node_strided(const qb_graph *graph, const qb_node *node, int32_t output,
            node->op->strided(&quiet, node, in, output, out) == QB_OK;
 }
 
+bool qb_node_places(const qb_graph *graph, const qb_node *node, qb_places *out) {
+    qb_tensor in[2];
+    qb_ctx quiet = {0};
+    for (int32_t i = 0; i < 2; i++) {
+        const qb_value *v = &graph->values[node->in[i]];
+        if (!qb_shape_known(&v->shape)) return false;
+        in[i] = qb_tensor_of(v->dtype, v->shape, NULL);
+    }
+    return node->op->places && node->op->places(&quiet, node, in, out) == QB_OK;
+}
+
 qb_status qb_node_inputs_set(qb_ctx *cx, qb_graph *graph, int32_t node, const int32_t *in,
                              int32_t n_in) {
     int32_t *copy = qb_arena_alloc(cx, graph->arena, (size_t)n_in, sizeof *copy);

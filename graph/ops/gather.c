@@ -25,30 +25,27 @@ static qb_status infer_gather(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-static qb_status eval_gather(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+static qb_status places_gather(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                               qb_places *out) {
     const qb_axis_attrs *attrs = node->attrs;
-    const qb_shape *x = &in[0].desc.shape;
-    qb_dtype type = in[1].desc.dtype;
+    const qb_shape *x = &in[0].desc.shape, *index = &in[1].desc.shape;
+    int64_t stride[QB_MAX_RANK], named[QB_MAX_RANK];
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
-    if (type != QB_DTYPE_S64 && type != QB_DTYPE_S32) return qb_eval_refuse(cx, node, type);
-    int64_t outer = 1, n = qb_shape_count(&in[1].desc.shape), size = x->dim[axis];
-    size_t inner = qb_dtype_size(in[0].desc.dtype);
-    for (int32_t d = 0; d < axis; d++) outer *= x->dim[d];
-    for (int32_t d = axis + 1; d < x->rank; d++) inner *= (size_t)x->dim[d];
-    for (int64_t i = 0; i < n; i++) {
-        int64_t k = type == QB_DTYPE_S64 ? ((const int64_t *)in[1].data)[i]
-                                         : ((const int32_t *)in[1].data)[i];
-        if (k < -size || k >= size)
-            return qb_fail(cx, QB_STATUS_INVALID, "index: expected %lld to %lld, got %lld",
-                           (long long)-size, (long long)size - 1, (long long)k);
-        if (k < 0) k += size;
-        for (int64_t o = 0; o < outer && inner > 0; o++)
-            memcpy((char *)out[0].data + (size_t)(o * n + i) * inner,
-                   (const char *)in[0].data + (size_t)(o * size + k) * inner, inner);
+    qb_strides_of(x, stride);
+    qb_strides_of(index, named);
+    *out = (qb_places){.depth = 1, .size = {x->dim[axis]}, .stride = {stride[axis]}, .run = 1};
+    for (int32_t d = axis + 1; d < x->rank; d++) out->run *= x->dim[d];
+    for (int32_t d = 0; d < axis + index->rank; d++) {
+        const bool before = d < axis;
+        out->dim[d] = before ? x->dim[d] : index->dim[d - axis];
+        out->along[d] = before ? stride[d] : 0;
+        out->named[d] = before ? 0 : named[d - axis];
     }
+    out->rank = axis + index->rank;
     return QB_OK;
 }
 
 QB_OP_SIMPLE(gather, "Gather", 7, 2, 2, 1, sizeof(qb_axis_attrs), gather_attrs, SAME_SCALE,
-             infer_gather, eval_gather, .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GATHER});
+             infer_gather, qb_eval_gathered, .places = places_gather, .traits = QB_TRAIT_ITEMWISE,
+             .kernel = {QB_KIND_GATHER});

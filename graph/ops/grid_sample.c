@@ -1,15 +1,6 @@
-/* GridSample and AffineGrid.
- *
- * GridSample: each output element is read from a place of its own, given in [-1, 1] along each
- * spatial dimension, the last dimension first. Interpolation is separable: a few taps along each
- * dimension. */
-#include <math.h>
-
+/* GridSample (see kernels/grid.h) and AffineGrid. */
+#include "kernels/grid.h"
 #include "ops_internal.h"
-
-#define SPATIAL_MAX 3
-#define TAPS_MAX 4
-#define CORNERS_MAX 64 /* TAPS_MAX ** SPATIAL_MAX */
 
 typedef struct grid_attrs {
     const char *mode, *padding_mode;
@@ -24,23 +15,35 @@ static const qb_attr_desc grid_table[] = {
 
 static bool is(const char *text, const char *name) { return strcmp(text, name) == 0; }
 
-static qb_status check_attrs(qb_ctx *cx, const grid_attrs *attrs) {
-    if (!is(attrs->mode, "nearest") && !is(attrs->mode, "linear") && !is(attrs->mode, "cubic"))
+static qb_status grid_of(qb_ctx *cx, const grid_attrs *attrs, qb_grid_sampling *out) {
+    *out = (qb_grid_sampling){is(attrs->mode, "nearest")  ? QB_GRID_NEAREST
+                              : is(attrs->mode, "linear") ? QB_GRID_LINEAR
+                                                          : QB_GRID_CUBIC,
+                              is(attrs->padding_mode, "zeros")    ? QB_GRID_ZEROS
+                              : is(attrs->padding_mode, "border") ? QB_GRID_BORDER
+                                                                  : QB_GRID_REFLECTION,
+                              attrs->align_corners != 0};
+    if (out->mode == QB_GRID_CUBIC && !is(attrs->mode, "cubic"))
         return qb_fail(cx, QB_STATUS_INVALID, "mode: expected nearest, linear or cubic, got '%s'",
                        attrs->mode);
-    if (!is(attrs->padding_mode, "zeros") && !is(attrs->padding_mode, "border") &&
-        !is(attrs->padding_mode, "reflection"))
+    if (out->outside == QB_GRID_REFLECTION && !is(attrs->padding_mode, "reflection"))
         return qb_fail(cx, QB_STATUS_INVALID,
                        "padding_mode: expected zeros, border or reflection, got '%s'",
                        attrs->padding_mode);
     return QB_OK;
 }
 
+bool qb_node_grid(const qb_node *node, qb_grid_sampling *out) {
+    qb_ctx quiet = {0};
+    return grid_of(&quiet, node->attrs, out) == QB_OK;
+}
+
 static qb_status infer_grid(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0), *grid = qb_infer_in(args, 1);
     qb_shape out = {.rank = -1};
-    QB_TRY(check_attrs(cx, qb_infer_at(args)->attrs));
-    QB_TRY(qb_infer_rank(cx, args, 0, 3, 2 + SPATIAL_MAX));
+    qb_grid_sampling how;
+    QB_TRY(grid_of(cx, qb_infer_at(args)->attrs, &how));
+    QB_TRY(qb_infer_rank(cx, args, 0, 3, 2 + QB_GRID_SPATIAL));
     if (x->shape.rank < 0 || grid->shape.rank < 0) return qb_infer_set(cx, args, 0, x->dtype, &out);
     const int32_t rank = x->shape.rank;
     QB_TRY(qb_infer_rank(cx, args, 1, rank, rank));
@@ -58,109 +61,41 @@ static qb_status infer_grid(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-/* One spatial dimension of X: `low` and `high` are where its first and last pixel end. */
-typedef struct axis {
-    const grid_attrs *attrs;
-    int64_t size, stride;
-    float low, high;
-} axis;
-typedef struct tap {
-    int64_t at; /* element; -1: outside, 0 is read */
-    double weight;
-} tap;
-
-/* Mirrored at the borders until it lies between them. */
-static float reflect(const axis *a, float x) {
-    const float span = a->high - a->low;
-    if (x >= a->low && x <= a->high) return x;
-    if (span <= 0) return a->low;
-    const float beyond = x < a->low ? a->low - x : x - a->high;
-    const float times = floorf(beyond / span), rest = beyond - times * span;
-    const bool from_low = (x < a->low) == (fmodf(times, 2.0f) == 0.0f);
-    return from_low ? a->low + rest : a->high - rest;
-}
-
-static float clamp(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
-
-static float pad(const axis *a, float x) {
-    if (is(a->attrs->padding_mode, "border")) return clamp(x, 0, (float)(a->size - 1));
-    return is(a->attrs->padding_mode, "reflection") ? reflect(a, x) : x;
-}
-
-static tap pixel(const axis *a, float x, double weight) {
-    const bool zeros = is(a->attrs->padding_mode, "zeros");
-    if (a->size == 0 || (zeros && (x < 0 || x > (float)(a->size - 1)))) return (tap){-1, weight};
-    int64_t i = (int64_t)pad(a, x); /* reflection may leave a fraction, or half a pixel too much */
-    i = i < 0 ? 0 : i >= a->size ? a->size - 1 : i;
-    return (tap){i * a->stride, weight};
-}
-
-/* Keys' cubic convolution with a = -0.75, `x` away from the tap. */
-static double cubic(double x) {
-    const double a = -0.75;
-    return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : ((x - 5) * x + 8) * x * a - 4 * a;
-}
-
-/* The taps for the place `g` along a dimension; returns their number. Infinite and undefined places
- * are far outside. */
-static int32_t taps_of(const axis *a, float g, tap out[TAPS_MAX]) {
-    const float far = 0x1p30f, size = (float)a->size;
-    float x = a->attrs->align_corners ? (g + 1) / 2 * (size - 1) : ((g + 1) * size - 1) / 2;
-    x = x > -far ? (x < far ? x : far) : -far;
-    if (is(a->attrs->mode, "nearest")) {
-        out[0] = pixel(a, rintf(x), 1);
-        return 1;
-    }
-    /* Cubic taps reach over the border: there pixels are repeated, the place stays (as in PyTorch).
-     */
-    if (!is(a->attrs->mode, "cubic") || !is(a->attrs->padding_mode, "border")) x = pad(a, x);
-    const float first = floorf(x), part = x - first;
-    if (is(a->attrs->mode, "linear")) {
-        out[0] = pixel(a, first, 1.0 - (double)part);
-        out[1] = pixel(a, first + 1, (double)part);
-        return 2;
-    }
-    for (int32_t k = 0; k < TAPS_MAX; k++)
-        out[k] = pixel(a, first + (float)(k - 1), cubic(fabs((double)part - (k - 1))));
-    return TAPS_MAX;
-}
-
 /* All products of taps of the dimensions, elements that read 0 left out. */
-static int32_t corners_of(const axis *axes, int32_t n, const float *place, tap out[CORNERS_MAX]) {
+static int32_t corners_of(const qb_grid_axis *axes, int32_t n, const float *place,
+                          qb_grid_tap out[QB_GRID_CORNERS]) {
     int32_t count = 1;
-    out[0] = (tap){0, 1.0};
+    out[0] = (qb_grid_tap){0, 1.0};
     for (int32_t d = 0; d < n; d++) {
-        tap taps[TAPS_MAX], before[CORNERS_MAX];
-        const int32_t n_taps = taps_of(&axes[d], place[n - 1 - d], taps), n_before = count;
+        qb_grid_tap taps[QB_GRID_TAPS], before[QB_GRID_CORNERS];
+        const int32_t n_taps = qb_grid_taps(&axes[d], place[n - 1 - d], taps), n_before = count;
         memcpy(before, out, (size_t)count * sizeof *out);
         count = 0;
         for (int32_t i = 0; i < n_before; i++)
             for (int32_t k = 0; k < n_taps; k++)
                 if (taps[k].at >= 0)
                     out[count++] =
-                        (tap){before[i].at + taps[k].at, before[i].weight * taps[k].weight};
+                        (qb_grid_tap){before[i].at + taps[k].at, before[i].weight * taps[k].weight};
     }
     return count;
 }
 
 static qb_status eval_grid(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    const grid_attrs *attrs = node->attrs;
     const qb_shape *shape = &in[0].desc.shape;
     QB_EVAL_IN_F32(eval_grid);
-    axis axes[SPATIAL_MAX];
+    qb_grid_axis axes[QB_GRID_SPATIAL];
+    qb_grid_sampling how;
+    QB_TRY(grid_of(cx, node->attrs, &how));
+    const int32_t n = qb_grid_axes(&how, shape, axes);
     int64_t pixels = 1, places = 1;
-    const int32_t n = shape->rank - 2;
-    for (int32_t d = n - 1; d >= 0; d--) {
-        const int64_t size = shape->dim[d + 2];
-        const float half = attrs->align_corners ? 0 : 0.5f;
-        axes[d] = (axis){attrs, size, pixels, -half, (float)(size - 1) + half};
-        pixels *= size;
-        places *= out[0].desc.shape.dim[d + 2];
+    for (int32_t d = 2; d < shape->rank; d++) {
+        pixels *= shape->dim[d];
+        places *= out[0].desc.shape.dim[d];
     }
     const float *grid = in[1].data;
     for (int64_t sample = 0; sample < shape->dim[0]; sample++)
         for (int64_t i = 0; i < places; i++, grid += n) {
-            tap corner[CORNERS_MAX];
+            qb_grid_tap corner[QB_GRID_CORNERS];
             const int32_t n_corners = corners_of(axes, n, grid, corner);
             for (int64_t c = 0; c < shape->dim[1]; c++) {
                 const int64_t plane = sample * shape->dim[1] + c;
@@ -187,7 +122,7 @@ static qb_status upgrade_grid(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t
 
 QB_OP_SIMPLE(grid_sample, "GridSample", 16, 2, 2, 1, sizeof(grid_attrs), grid_table, FLOAT,
              infer_grid, eval_grid, .upgrade = upgrade_grid, .types = QB_TYPES_FLOATS,
-             .traits = QB_TRAIT_ITEMWISE);
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GRID_SAMPLE});
 
 /* --- AffineGrid: the places of an image's pixels, moved by a matrix ------------------------------
  */
@@ -199,14 +134,14 @@ static const qb_attr_desc affine_table[] = {
 
 static qb_status infer_affine(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *theta = qb_infer_in(args, 0);
-    int64_t size[2 + SPATIAL_MAX];
+    int64_t size[2 + QB_GRID_SPATIAL];
     int32_t n;
     QB_TRY(qb_infer_rank(cx, args, 0, 3, 3));
-    QB_TRY(qb_infer_ints(cx, args, 1, size, 2 + SPATIAL_MAX, &n));
+    QB_TRY(qb_infer_ints(cx, args, 1, size, 2 + QB_GRID_SPATIAL, &n));
     const int64_t known = n >= 0 ? n : qb_infer_length(args, 1);
     qb_shape out = {.rank = -1};
     if (known < 0) return qb_infer_set(cx, args, 0, theta->dtype, &out);
-    if (known < 4 || known > 2 + SPATIAL_MAX)
+    if (known < 4 || known > 2 + QB_GRID_SPATIAL)
         return qb_fail(cx, QB_STATUS_INVALID, "size: expected 4 or 5 numbers, got %lld",
                        (long long)known);
     out = qb_shape_unknown((int32_t)known);
@@ -244,7 +179,7 @@ static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const int64_t places = qb_shape_count(shape) / n;
     float *to = out[0].data;
     for (int64_t i = 0; i < places; i++) {
-        double at[SPATIAL_MAX]; /* x first */
+        double at[QB_GRID_SPATIAL]; /* x first */
         int64_t rest = i;
         for (int32_t d = 0; d < n; d++) {
             const int64_t size = shape->dim[n - d];

@@ -2,6 +2,7 @@
  * ScatterND, OneHot. */
 #include <math.h>
 
+#include "kernels/places.h"
 #include "ops_internal.h"
 
 typedef struct scatter_attrs {
@@ -39,36 +40,31 @@ static inline qb_status index_of(qb_ctx *cx, const qb_tensor *index, int64_t i, 
     return qb_eval_index(cx, index, i, size, at);
 }
 
-/* The places in the data that the elements of the indices of GatherElements and ScatterElements
- * name, one after the other. */
-typedef struct elements {
-    const qb_tensor *index;
-    int32_t axis;
-    int64_t n, size;                                 /* places; of the axis */
-    int64_t next, at[QB_MAX_RANK], base;             /* base: of the dimensions but the axis */
-    int64_t stride[QB_MAX_RANK], along[QB_MAX_RANK]; /* along: 0 for the axis */
-} elements;
-
-static elements elements_of(const qb_tensor *index, const qb_shape *data, int32_t axis) {
-    elements e = {.index = index,
-                  .axis = axis,
-                  .n = qb_shape_count(&index->desc.shape),
-                  .size = data->dim[axis]};
-    qb_strides_of(data, e.stride);
-    for (int32_t d = 0; d < data->rank; d++) e.along[d] = d == axis ? 0 : e.stride[d];
-    return e;
+/* Where the place of the walk begins. */
+static inline qb_status begin_of(qb_ctx *cx, const qb_places *p, const qb_place *place,
+                                 const qb_tensor *index, int64_t *begin) {
+    *begin = place->base;
+    for (int32_t k = 0; k < p->depth; k++) {
+        int64_t at;
+        QB_TRY(index_of(cx, index, place->tuple * p->depth + k, p->size[k], &at));
+        *begin += at * p->stride[k];
+    }
+    return QB_OK;
 }
 
-static inline qb_status next_element(qb_ctx *cx, elements *e, int64_t *place) {
-    const qb_shape *shape = &e->index->desc.shape;
-    int64_t at;
-    QB_TRY(index_of(cx, e->index, e->next++, e->size, &at));
-    *place = e->base + at * e->stride[e->axis];
-    for (int32_t d = shape->rank - 1; d >= 0; d--) {
-        e->base += e->along[d];
-        if (++e->at[d] < shape->dim[d]) break;
-        e->base -= e->along[d] * shape->dim[d];
-        e->at[d] = 0;
+qb_status qb_eval_gathered(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    qb_places p;
+    int64_t begin;
+    const qb_dtype type = in[1].desc.dtype;
+    if (type != QB_DTYPE_S64 && type != QB_DTYPE_S32) return qb_eval_refuse(cx, node, type);
+    QB_TRY(node->op->places(cx, node, in, &p));
+    const size_t size = qb_dtype_size(in[0].desc.dtype), bytes = (size_t)p.run * size;
+    const int64_t n = bytes > 0 ? qb_places_count(&p) : 0;
+    qb_place place = {0};
+    for (int64_t i = 0; i < n; i++, qb_places_next(&p, &place, 1)) {
+        QB_TRY(begin_of(cx, &p, &place, &in[1], &begin));
+        memcpy((char *)out[0].data + (size_t)i * bytes,
+               (const char *)in[0].data + (size_t)begin * size, bytes);
     }
     return QB_OK;
 }
@@ -95,28 +91,24 @@ static qb_status infer_gather_elements(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, qb_infer_in(args, 0)->dtype, &qb_infer_in(args, 1)->shape);
 }
 
-static qb_status eval_gather_elements(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                      qb_tensor *out) {
+static qb_status places_elements(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
+                                 qb_places *out) {
     const scatter_attrs *attrs = node->attrs;
-    size_t size = qb_dtype_size(in[0].desc.dtype);
-    int64_t place;
+    const qb_shape *x = &in[0].desc.shape, *index = &in[1].desc.shape;
     int32_t axis;
-    QB_TRY(qb_axis_resolve(cx, attrs->axis, in[0].desc.shape.rank, &axis));
-    elements e = elements_of(&in[1], &in[0].desc.shape, axis);
-    for (int64_t i = 0; i < e.n; i++) {
-        QB_TRY(next_element(cx, &e, &place));
-        const char *from = (const char *)in[0].data + (size_t)place * size;
-        char *to = (char *)out[0].data + (size_t)i * size;
-        if (size == sizeof(float))
-            memcpy(to, from, sizeof(float));
-        else
-            memcpy(to, from, size);
-    }
+    QB_TRY(qb_axis_resolve(cx, attrs->axis, x->rank, &axis));
+    *out = (qb_places){.rank = x->rank, .depth = 1, .size = {x->dim[axis]}, .run = 1};
+    qb_strides_of(x, out->along);
+    qb_strides_of(index, out->named);
+    out->stride[0] = out->along[axis];
+    out->along[axis] = 0;
+    for (int32_t d = 0; d < x->rank; d++) out->dim[d] = index->dim[d];
     return QB_OK;
 }
 
 QB_OP_SIMPLE(gather_elements, "GatherElements", 11, 2, 2, 1, sizeof(scatter_attrs), axis_table,
-             SAME_SCALE, infer_gather_elements, eval_gather_elements, .traits = QB_TRAIT_ITEMWISE);
+             SAME_SCALE, infer_gather_elements, qb_eval_gathered, .places = places_elements,
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_GATHER});
 
 /* --- GatherND -----------------------------------------------------------------------------------
  */
@@ -147,35 +139,6 @@ static qb_status infer_gather_nd(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_set(cx, args, 0, x->dtype, &out);
 }
 
-/* Offsets of the slices that tuples name, in elements. `batch` leading dimensions are shared. */
-typedef struct tuples {
-    const qb_tensor *index;
-    const qb_shape *data;
-    int32_t batch;
-    int64_t depth, n, each; /* tuples in all, and of a batch */
-    int64_t stride[QB_MAX_RANK];
-} tuples;
-
-static tuples tuples_of(const qb_tensor *index, const qb_shape *data, int32_t batch) {
-    const qb_shape *shape = &index->desc.shape;
-    tuples t = {.index = index, .data = data, .batch = batch, .each = 1};
-    t.depth = shape->dim[shape->rank - 1];
-    t.n = qb_shape_count(shape) / t.depth;
-    qb_strides_of(data, t.stride);
-    for (int32_t d = batch; d < shape->rank - 1; d++) t.each *= shape->dim[d];
-    return t;
-}
-
-static inline qb_status tuple_place(qb_ctx *cx, const tuples *t, int64_t i, int64_t *place) {
-    *place = t->batch > 0 ? i / t->each * t->stride[t->batch - 1] : 0;
-    for (int64_t k = 0; k < t->depth; k++) {
-        int64_t at;
-        QB_TRY(index_of(cx, t->index, i * t->depth + k, t->data->dim[t->batch + k], &at));
-        *place += at * t->stride[t->batch + k];
-    }
-    return QB_OK;
-}
-
 /* Elements behind the indexed dimensions. */
 static int64_t slice_size(const qb_shape *data, int64_t first) {
     int64_t n = 1;
@@ -183,68 +146,81 @@ static int64_t slice_size(const qb_shape *data, int64_t first) {
     return n;
 }
 
-static qb_status eval_gather_nd(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                qb_tensor *out) {
+/* The leading dimensions are shared, `batch_dims` of them. */
+static qb_status places_nd(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_places *out) {
     const scatter_attrs *attrs = node->attrs;
-    const qb_shape *data = &in[0].desc.shape;
-    int32_t batch = (int32_t)attrs->batch_dims;
-    const tuples t = tuples_of(&in[1], data, batch);
-    int64_t place;
-    size_t bytes = (size_t)slice_size(data, batch + t.depth) * qb_dtype_size(in[0].desc.dtype);
-    for (int64_t i = 0; i < t.n && bytes > 0; i++) {
-        QB_TRY(tuple_place(cx, &t, i, &place));
-        memcpy((char *)out[0].data + (size_t)i * bytes,
-               (const char *)in[0].data + (size_t)place * qb_dtype_size(in[0].desc.dtype), bytes);
+    const qb_shape *x = &in[0].desc.shape, *index = &in[1].desc.shape;
+    const int32_t batch = (int32_t)attrs->batch_dims;
+    int64_t stride[QB_MAX_RANK];
+    (void)cx;
+    *out = (qb_places){.rank = index->rank - 1, .depth = (int32_t)index->dim[index->rank - 1]};
+    qb_strides_of(x, stride);
+    qb_strides_of(index, out->named);
+    for (int32_t d = 0; d < out->rank; d++) {
+        out->dim[d] = index->dim[d];
+        out->named[d] /= out->depth;
+        out->along[d] = d < batch ? stride[d] : 0;
     }
+    for (int32_t k = 0; k < out->depth; k++) {
+        out->size[k] = x->dim[batch + k];
+        out->stride[k] = stride[batch + k];
+    }
+    out->run = slice_size(x, batch + out->depth);
     return QB_OK;
 }
 
 QB_OP_SIMPLE(gather_nd, "GatherND", 11, 2, 2, 1, sizeof(scatter_attrs), batch_table, SAME_SCALE,
-             infer_gather_nd, eval_gather_nd, );
+             infer_gather_nd, qb_eval_gathered, .places = places_nd, .kernel = {QB_KIND_GATHER});
 
 /* --- scatter ------------------------------------------------------------------------------------
  */
 
-typedef enum reduction { KEEP_LAST, ADD, MUL, MAX, MIN, N_REDUCTIONS } reduction;
-
-static qb_status reduction_of(qb_ctx *cx, const scatter_attrs *attrs, reduction *out) {
-    static const char *const names[N_REDUCTIONS] = {"none", "add", "mul", "max", "min"};
-    const char *name = attrs->reduction ? attrs->reduction : "none";
-    for (int i = 0; i < N_REDUCTIONS; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (reduction)i;
+qb_status qb_scatter_reduction(qb_ctx *cx, const char *what, qb_reduce_kind *out) {
+    static const struct {
+        const char *name;
+        qb_reduce_kind kind;
+    } known[] = {{"none", QB_REDUCE_NONE},
+                 {"add", QB_REDUCE_SUM},
+                 {"mul", QB_REDUCE_PROD},
+                 {"max", QB_REDUCE_MAX},
+                 {"min", QB_REDUCE_MIN}};
+    *out = QB_REDUCE_NONE;
+    if (!what) return QB_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, what) == 0) {
+            *out = known[i].kind;
             return QB_OK;
         }
     return qb_fail(cx, QB_STATUS_INVALID,
-                   "attribute reduction: expected none, add, mul, max or min, got '%s'", name);
+                   "attribute reduction: expected none, add, mul, max or min, got '%s'", what);
 }
 
-static double reduce_number(reduction how, double a, double b) {
+static double reduce_number(qb_reduce_kind how, double a, double b) {
     switch (how) {
-    case ADD: return a + b;
-    case MUL: return a * b;
-    case MAX: return isnan(a) || a > b ? a : b;
-    case MIN: return isnan(a) || a < b ? a : b;
+    case QB_REDUCE_SUM: return a + b;
+    case QB_REDUCE_PROD: return a * b;
+    case QB_REDUCE_MAX: return isnan(a) || a > b ? a : b;
+    case QB_REDUCE_MIN: return isnan(a) || a < b ? a : b;
     default: return b;
     }
 }
 
-static uint64_t reduce_integer(reduction how, bool is_unsigned, uint64_t a, uint64_t b) {
+static uint64_t reduce_integer(qb_reduce_kind how, bool is_unsigned, uint64_t a, uint64_t b) {
     bool less = is_unsigned ? a < b : (int64_t)a < (int64_t)b;
     switch (how) {
-    case ADD: return a + b;
-    case MUL: return a * b;
-    case MAX: return less ? b : a;
-    case MIN: return less ? a : b;
+    case QB_REDUCE_SUM: return a + b;
+    case QB_REDUCE_PROD: return a * b;
+    case QB_REDUCE_MAX: return less ? b : a;
+    case QB_REDUCE_MIN: return less ? a : b;
     default: return b;
     }
 }
 
 /* to[at ...] = to[at ...] reduced with from[first ...], n elements */
-static void scatter_run(qb_dtype dtype, reduction how, void *to, int64_t at, const void *from,
+static void scatter_run(qb_dtype dtype, qb_reduce_kind how, void *to, int64_t at, const void *from,
                         int64_t first, int64_t n) {
     size_t size = qb_dtype_size(dtype);
-    if (how == KEEP_LAST) {
+    if (how == QB_REDUCE_NONE) {
         memcpy((char *)to + (size_t)at * size, (const char *)from + (size_t)first * size,
                (size_t)n * size);
         return;
@@ -262,10 +238,14 @@ static void scatter_run(qb_dtype dtype, reduction how, void *to, int64_t at, con
     }
 }
 
+static qb_status reduction_of(qb_ctx *cx, const qb_node *node, qb_reduce_kind *out) {
+    return qb_scatter_reduction(cx, ((const scatter_attrs *)node->attrs)->reduction, out);
+}
+
 static qb_status infer_scatter_elements(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *index = qb_infer_in(args, 1), *updates = qb_infer_in(args, 2);
-    reduction how;
-    QB_TRY(reduction_of(cx, qb_infer_at(args)->attrs, &how));
+    qb_reduce_kind how;
+    QB_TRY(reduction_of(cx, qb_infer_at(args), &how));
     QB_TRY(check_elements(cx, args));
     QB_TRY(qb_infer_same_type(cx, args, 2));
     if (qb_shape_known(&index->shape) && qb_shape_known(&updates->shape) &&
@@ -274,33 +254,34 @@ static qb_status infer_scatter_elements(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_same(cx, args);
 }
 
-static qb_status eval_scatter_elements(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                       qb_tensor *out) {
-    const scatter_attrs *attrs = node->attrs;
-    int64_t place;
-    int32_t axis;
-    reduction how;
-    QB_TRY(reduction_of(cx, attrs, &how));
-    QB_TRY(qb_axis_resolve(cx, attrs->axis, in[0].desc.shape.rank, &axis));
+qb_status qb_eval_scattered(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
+    qb_places p;
+    qb_reduce_kind how;
+    int64_t begin;
+    QB_TRY(reduction_of(cx, node, &how));
+    QB_TRY(node->op->places(cx, node, in, &p));
     QB_TRY(qb_eval_same_bytes(cx, node, in, out));
-    elements e = elements_of(&in[1], &in[0].desc.shape, axis);
-    for (int64_t i = 0; i < e.n; i++) {
-        QB_TRY(next_element(cx, &e, &place));
-        scatter_run(in[0].desc.dtype, how, out[0].data, place, in[2].data, i, 1);
+    const int64_t n = qb_places_count(&p);
+    qb_place place = {0};
+    for (int64_t i = 0; i < n; i++, qb_places_next(&p, &place, 1)) {
+        QB_TRY(begin_of(cx, &p, &place, &in[1], &begin));
+        scatter_run(in[0].desc.dtype, how, out[0].data, begin, in[2].data, i * p.run, p.run);
     }
     return QB_OK;
 }
 
 QB_OP_SIMPLE(scatter, "Scatter", 9, 3, 3, 1, sizeof(scatter_attrs), axis_table, FLOAT,
-             infer_scatter_elements, eval_scatter_elements, );
+             infer_scatter_elements, qb_eval_scattered, .places = places_elements,
+             .kernel = {QB_KIND_SCATTER});
 QB_OP_SIMPLE(scatter_elements, "ScatterElements", 11, 3, 3, 1, sizeof(scatter_attrs),
-             elements_table, FLOAT, infer_scatter_elements, eval_scatter_elements, );
+             elements_table, FLOAT, infer_scatter_elements, qb_eval_scattered,
+             .places = places_elements, .kernel = {QB_KIND_SCATTER});
 
 static qb_status infer_scatter_nd(qb_ctx *cx, const qb_infer_args *args) {
     const qb_shape *x = &qb_infer_in(args, 0)->shape, *index = &qb_infer_in(args, 1)->shape;
     const qb_shape *updates = &qb_infer_in(args, 2)->shape;
-    reduction how;
-    QB_TRY(reduction_of(cx, qb_infer_at(args)->attrs, &how));
+    qb_reduce_kind how;
+    QB_TRY(reduction_of(cx, qb_infer_at(args), &how));
     QB_TRY(qb_infer_same_type(cx, args, 2));
     QB_TRY(qb_infer_rank(cx, args, 0, 1, QB_MAX_RANK));
     QB_TRY(qb_infer_rank(cx, args, 1, 1, QB_MAX_RANK));
@@ -324,26 +305,8 @@ static qb_status infer_scatter_nd(qb_ctx *cx, const qb_infer_args *args) {
     return qb_infer_same(cx, args);
 }
 
-static qb_status eval_scatter_nd(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
-                                 qb_tensor *out) {
-    const tuples t = tuples_of(&in[1], &in[0].desc.shape, 0);
-    int64_t place, run = slice_size(&in[0].desc.shape, t.depth);
-    reduction how;
-    QB_TRY(reduction_of(cx, node->attrs, &how));
-    QB_TRY(qb_eval_same_bytes(cx, node, in, out));
-    const bool single = how == KEEP_LAST && run == 1 && in[0].desc.dtype == QB_DTYPE_F32;
-    for (int64_t i = 0; i < t.n; i++) {
-        QB_TRY(tuple_place(cx, &t, i, &place));
-        if (single)
-            ((float *)out[0].data)[place] = ((const float *)in[2].data)[i];
-        else
-            scatter_run(in[0].desc.dtype, how, out[0].data, place, in[2].data, i * run, run);
-    }
-    return QB_OK;
-}
-
 QB_OP_SIMPLE(scatter_nd, "ScatterND", 11, 3, 3, 1, sizeof(scatter_attrs), nd_table, FLOAT,
-             infer_scatter_nd, eval_scatter_nd, );
+             infer_scatter_nd, qb_eval_scattered, .places = places_nd, .kernel = {QB_KIND_SCATTER});
 
 /* --- OneHot -------------------------------------------------------------------------------------
  */

@@ -268,10 +268,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
             p->out.channel_total == 0)
             kernel->in_place_inputs |= UINT64_C(1) << k;
     }
-    c->quantized = (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
-    if (p->out.q.n > 0)
-        c->quantized =
-            (qb_chain_quantized){c->out.scale, c->out.zero, p->out.dtype, p->chain->divide};
+    c->quantized = qb_chain_quantized_of(&p->out, p->chain->divide);
     place(p, c);
     c->has_table = is_table(p, c);
     if (c->has_table) c->table = qb_convert_unary(p);

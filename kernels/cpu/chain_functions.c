@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/vector_loop.h"
+#include "cpu_internal.h"
 
 static inline __attribute__((always_inline)) float of_bits(uint32_t bits) {
     float v;
@@ -180,6 +181,11 @@ QB_LOOP(floats, (const int32_t *from, float scale, float *to), (from, scale, to)
 
 QB_LOOP(bytes, (const int32_t *from, int32_t zero, uint8_t *to), (from, zero, to)) {
     for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = (uint8_t)(from[i] + zero);
+}
+
+qb_chain_quantized qb_chain_quantized_of(const qb_desc *out, bool divide) {
+    if (out->q.n == 0) return (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
+    return (qb_chain_quantized){out->q.scale[0], qb_cpu_zero(out), out->dtype, divide};
 }
 
 void qb_chain_round(const float *from, const qb_chain_quantized *q, float *to) {

@@ -11,6 +11,8 @@
 typedef void (*qb_chain_block_fn)(float *restrict to, const float *a, const float *b,
                                   const float *c);
 qb_chain_block_fn qb_chain_block(qb_function function);
+/* How a result is quantized; its type is NONE where it is of reals. */
+qb_chain_quantized qb_chain_quantized_of(const qb_desc *out, bool divide);
 /* Whole blocks to quantized values, and back. `from` may be `to`. */
 void qb_chain_round(const float *from, const qb_chain_quantized *q, float *to);
 void qb_chain_quantize(const float *from, const qb_chain_quantized *q, uint8_t *to);

@@ -9,7 +9,7 @@
 #include <immintrin.h>
 #endif
 
-static bool same_params(const qb_desc *a, const qb_desc *b) {
+bool qb_convert_moves(const qb_desc *a, const qb_desc *b) {
     if (a->dtype != b->dtype || a->q.n != b->q.n) return false;
     if (a->q.n == 0) return true;
     return a->q.n == 1 && a->q.scale[0] == b->q.scale[0] && qb_cpu_zero(a) == qb_cpu_zero(b);
@@ -18,7 +18,7 @@ static bool same_params(const qb_desc *a, const qb_desc *b) {
 static bool is_integer(const qb_desc *d) { return d->dtype == QB_DTYPE_S32 && d->q.n == 0; }
 
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to) {
-    if (same_params(from, to)) return qb_dtype_size(from->dtype) > 0;
+    if (qb_convert_moves(from, to)) return qb_dtype_size(from->dtype) > 0;
     if (qb_cpu_is_bf16(from) || qb_cpu_is_bf16(to))
         return qb_cpu_is_f32(qb_cpu_is_bf16(from) ? to : from);
     if (is_integer(from)) return qb_cpu_is_f32(to);
@@ -126,7 +126,7 @@ static qb_convert_fn best_look_up(void) {
 
 qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to) {
     qb_convert c = {.in_size = qb_dtype_size(from->dtype), .out_size = qb_dtype_size(to->dtype)};
-    if (same_params(from, to)) {
+    if (qb_convert_moves(from, to)) {
         c.run = move;
         return c;
     }

@@ -33,6 +33,8 @@ extern const qb_convert_loops qb_convert_avx512, qb_convert_avx2, qb_convert_sse
  * any type to itself. */
 bool qb_convert_supports(const qb_desc *from, const qb_desc *to);
 qb_convert qb_convert_of(const qb_desc *from, const qb_desc *to);
+/* Do the bytes stay what they are? */
+bool qb_convert_moves(const qb_desc *from, const qb_desc *to);
 
 /* The same through the function of a UNARY problem, or from 8-bit values through a CHAIN of one
  * input. Whatever it is, from 8-bit values it is a table of 256 results, which the reference fills.

@@ -1,14 +1,18 @@
-/* Rows of a tensor by their numbers: what lies behind the axis is one block of memory. */
+/* Elements and runs of a tensor by their numbers, in the result's type and quantization. */
+#include <stdatomic.h>
 #include <string.h>
 
-#include "cpu_internal.h"
+#include "convert.h"
+#include "places_internal.h"
 
 #define BYTES_PER_TASK 65536
+#define ROOM 4096 /* bytes of short runs that are converted together */
 
 typedef struct gather {
-    int64_t outer, lines, indices, block; /* block: bytes behind the axis */
-    bool wide;                            /* indices of 64 bits */
-    int64_t blocks_a_task;
+    qb_cpu_places places;
+    qb_convert convert;
+    bool moves; /* the bytes stay what they are */
+    int64_t places_a_task;
 } gather;
 
 typedef struct job {
@@ -16,85 +20,102 @@ typedef struct job {
     const char *data;
     const void *indices;
     char *out;
+    atomic_bool outside;
 } job;
 
-static int64_t index_at(const job *j, int64_t i) {
-    return j->g->wide ? ((const int64_t *)j->indices)[i] : ((const int32_t *)j->indices)[i];
+#define COPY(BITS)                                                                                 \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        ((uint##BITS##_t *)to)[i] = ((const uint##BITS##_t *)data)[begin[i]];                      \
+    break
+
+/* n runs side by side; single elements and bytes of the sizes that most copies have are known to
+ * the compiler. */
+static void collect(const void *data, const int64_t *begin, int64_t n, int64_t run, size_t size,
+                    void *to) {
+    const size_t bytes = (size_t)run * size;
+    switch (run == 1 ? size : 0) {
+    case 1: COPY(8);
+    case 2: COPY(16);
+    case 4: COPY(32);
+    case 8: COPY(64);
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy((char *)to + (size_t)i * bytes, (const char *)data + (size_t)begin[i] * size,
+                   bytes);
+    }
 }
 
-/* Negative indices count from the end. */
-static bool resolve(const gather *g, int64_t *index) {
-    if (*index < 0) *index += g->lines;
-    return *index >= 0 && *index < g->lines;
-}
-
-/* The sizes that most copies have are known to the compiler. */
-static void copy_block(char *to, const char *from, int64_t n) {
-    switch (n) {
-    case 1: *to = *from; return;
-    case 4: memcpy(to, from, 4); return;
-    case 8: memcpy(to, from, 8); return;
-    default: memcpy(to, from, (size_t)n);
+static void write_runs(const job *j, const int64_t *begin, int64_t n, int64_t first) {
+    const gather *g = j->g;
+    const int64_t run = g->places.places.run;
+    const qb_convert *c = &g->convert;
+    char *out = j->out + (size_t)(first * run) * c->out_size;
+    _Alignas(8) char room[ROOM];
+    const int64_t at_once = ROOM / (run * (int64_t)c->in_size);
+    if (g->moves) {
+        collect(j->data, begin, n, run, c->in_size, out);
+        return;
+    }
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = qb_min64(qb_max64(1, at_once), n - i);
+        const void *from = j->data + (size_t)begin[i] * c->in_size;
+        if (k > 1) {
+            collect(j->data, begin + i, k, run, c->in_size, room);
+            from = room;
+        }
+        c->run(c, from, out + (size_t)(i * run) * c->out_size, k * run);
     }
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
+    job *j = argument;
     const gather *g = j->g;
-    const int64_t end = qb_min64((task + 1) * g->blocks_a_task, g->outer * g->indices);
-    for (int64_t b = task * g->blocks_a_task; b < end; b++) {
-        int64_t index = index_at(j, b % g->indices);
-        if (resolve(g, &index))
-            copy_block(j->out + b * g->block,
-                       j->data + (b / g->indices * g->lines + index) * g->block, g->block);
+    const qb_places *p = &g->places.places;
+    const int64_t first = task * g->places_a_task;
+    const int64_t end = qb_min64(first + g->places_a_task, qb_places_count(p));
+    int64_t begin[QB_PLACES_BLOCK];
+    qb_place at = qb_places_begin(p, first);
+    for (int64_t i = first, n; i < end; i += n) {
+        n = qb_cpu_places_next(&g->places, j->indices, &at, end - i, begin);
+        if (n == 0) {
+            atomic_store(&j->outside, true);
+            return;
+        }
+        write_runs(j, begin, n, i);
     }
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     const gather *g = kernel->state;
-    job j = {g, args->in[0], args->in[1], args->out};
-    for (int64_t i = 0; i < g->indices; i++) {
-        int64_t index = index_at(&j, i);
-        if (!resolve(g, &index))
-            return qb_fail(cx, QB_STATUS_INVALID, "index %lld: expected -%lld to %lld",
-                           (long long)index_at(&j, i), (long long)g->lines,
-                           (long long)(g->lines - 1));
-    }
-    qb_workers_run(args->workers, qb_ceil64(g->outer * g->indices, g->blocks_a_task), run_task, &j);
-    return QB_OK;
+    const qb_problem *p = &kernel->problem;
+    job j = {.g = g, .data = args->in[0], .indices = args->in[1], .out = args->out};
+    qb_workers_run(args->workers, qb_ceil64(qb_places_count(&p->places), g->places_a_task),
+                   run_task, &j);
+    if (!atomic_load(&j.outside)) return QB_OK;
+    return qb_cpu_places_error(cx, &g->places, j.indices,
+                               qb_shape_count(&p->in[1].shape) / p->places.depth);
 }
 
 static bool is_plain(const qb_desc *desc) {
-    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0 && desc->q.n <= 1;
-}
-
-static bool same_numbers(const qb_desc *x, const qb_desc *y) {
-    return x->dtype == y->dtype && x->q.n == y->q.n &&
-           (x->q.n == 0 || (x->q.scale[0] == y->q.scale[0] && qb_cpu_zero(x) == qb_cpu_zero(y)));
+    return desc->layout == QB_LAYOUT_ROW && desc->channel_total == 0;
 }
 
 static bool supports(const qb_problem *p, const bool *constant) {
-    const qb_desc *x = &p->in[0], *i = &p->in[1], *y = &p->out;
     (void)constant;
-    return is_plain(x) && is_plain(y) && is_plain(i) && same_numbers(x, y) && i->q.n == 0 &&
-           (i->dtype == QB_DTYPE_S64 || i->dtype == QB_DTYPE_S32) &&
-           qb_shape_count(&y->shape) > 0 && qb_shape_count(&x->shape) > 0;
+    return is_plain(&p->in[0]) && is_plain(&p->in[1]) && is_plain(&p->out) &&
+           qb_cpu_places_supports(p) && qb_convert_supports(&p->in[0], &p->out);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                         const bool *constant, int threads, qb_kernel **out) {
-    const qb_shape *x = &p->in[0].shape;
+    const qb_desc *x = &p->in[0];
     (void)constant, (void)threads;
     QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(gather), out));
     gather *g = (*out)->state;
-    *g = (gather){.outer = 1,
-                  .lines = x->dim[p->axis],
-                  .indices = qb_shape_count(&p->in[1].shape),
-                  .block = (int64_t)qb_dtype_size(p->out.dtype),
-                  .wide = p->in[1].dtype == QB_DTYPE_S64};
-    for (int32_t d = 0; d < p->axis; d++) g->outer *= x->dim[d];
-    for (int32_t d = p->axis + 1; d < x->rank; d++) g->block *= x->dim[d];
-    g->blocks_a_task = qb_max64(1, BYTES_PER_TASK / g->block);
+    *g = (gather){.places = qb_cpu_places_of(p),
+                  .convert = qb_convert_of(x, &p->out),
+                  .moves = qb_convert_moves(x, &p->out)};
+    g->places_a_task = qb_max64(1, BYTES_PER_TASK / (p->places.run * (int64_t)g->convert.out_size));
     (*out)->launch = launch;
     return QB_OK;
 }

@@ -241,14 +241,12 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
                 .zero = qb_cpu_zero(x),
                 .dtype = x->dtype,
                 .in_size = (int64_t)qb_dtype_size(x->dtype),
-                .out_size = (int64_t)qb_dtype_size(y->dtype),
-                .quantized = {.dtype = QB_DTYPE_NONE}};
+                .out_size = (int64_t)qb_dtype_size(y->dtype)};
     w->plane = qb_shape_count(&x->shape) / (w->images * w->channels);
     w->chunk = qb_min64(w->plane, w->pixels ? qb_max64(16, PART / w->channels) : PART);
     w->chunks = qb_ceil64(w->plane, w->chunk);
     w->together = qb_max64(1, PART / w->plane);
-    if (y->q.n > 0)
-        w->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    w->quantized = qb_chain_quantized_of(y, true);
     w->factors = qb_pad64((size_t)(w->images * w->chunks * w->channels) * sizeof(moments));
     (*out)->workspace_bytes =
         w->factors + (size_t)(w->images * 3 * w->channels + QB_CHAIN_BLOCK) * sizeof(float);

@@ -239,8 +239,7 @@ static void plan(const qb_problem *p, reduce *r) {
     take_run(r);
     r->is_short = !r->run_kept && r->run <= SHORT_RUN && r->reduced.count == 1 &&
                   (r->kept.rank == 0 || (r->kept.rank == 1 && r->kept.stride[0] == r->run));
-    if (y->q.n > 0)
-        r->quantized = (qb_chain_quantized){y->q.scale[0], qb_cpu_zero(y), y->dtype, true};
+    r->quantized = qb_chain_quantized_of(y, true);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,

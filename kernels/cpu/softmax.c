@@ -138,10 +138,7 @@ static void describe(qb_softmax *s, const qb_problem *p, qb_layout layout, int t
     s->dtype = p->in[0].dtype;
     s->scale = p->in[0].q.n > 0 ? p->in[0].q.scale[0] : 1.0f;
     s->zero = qb_cpu_zero(&p->in[0]);
-    s->quantized = (qb_chain_quantized){.dtype = QB_DTYPE_NONE};
-    if (p->out.q.n > 0)
-        s->quantized =
-            (qb_chain_quantized){p->out.q.scale[0], qb_cpu_zero(&p->out), p->out.dtype, false};
+    s->quantized = qb_chain_quantized_of(&p->out, false);
     bool behind = false;
     for (int32_t at = 0; at < shape->rank; at++) {
         int32_t d = at;

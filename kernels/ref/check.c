@@ -251,6 +251,8 @@ qb_status qb_ref_check(qb_ctx *cx, const qb_problem *p) {
     case QB_KIND_GROUP_NORM:
     case QB_KIND_REDUCE:
     case QB_KIND_PAD:
+    case QB_KIND_SCATTER:
+    case QB_KIND_GRID_SAMPLE:
     case QB_KIND_COUNT: break;
     }
     return qb_fail(cx, QB_STATUS_UNSUPPORTED, "no reference kernel for %s", qb_kind_text(p->kind));

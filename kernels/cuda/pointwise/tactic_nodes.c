@@ -88,6 +88,7 @@ static bool lower_resize(const qb_problem *p, qb_problem *finalized, qb_desc *in
     int32_t divide = 0;
     const bool linear = p->resize != QB_RESIZE_NEAREST;
     *r = (qb_cuda_resize){.kind = (int32_t)p->resize, .width = 8};
+    if (p->resize > QB_RESIZE_LINEAR_CORNERS) return false;
     if (p->kind != QB_KIND_RESIZE || p->n_in != 1) return false;
     qb_cuda_choose_layouts(p, finalized, in);
     const qb_desc *y = &finalized->out;
@@ -145,7 +146,7 @@ QB_CUDA_TACTIC(cuda_resize, "resize", QB_KIND_RESIZE, QB_WITHIN_1_LSB);
 static bool lower_gather(const qb_problem *p, qb_cuda_gather *g) {
     int32_t divide;
     *g = (qb_cuda_gather){.outer = 1, .inner = 1};
-    if (p->kind != QB_KIND_GATHER || p->n_in != 2) return false;
+    if (p->kind != QB_KIND_GATHER || p->n_in != 2 || p->axis < 0) return false;
     const qb_desc *x = &p->in[0], *index = &p->in[1];
     if (!qb_cuda_is_row(x) || !qb_cuda_is_row(index) || !qb_cuda_is_row(&p->out)) return false;
     if (index->dtype != QB_DTYPE_S64 && index->dtype != QB_DTYPE_S32) return false;

@@ -1,0 +1,161 @@
+/* A tensor with updates at places that indices name. The data become the result, all threads
+ * copying; then the updates go in one after the other, so that of several in one place the order
+ * decides. */
+#include <string.h>
+
+#include "base/vector_loop.h"
+#include "convert.h"
+#include "places_internal.h"
+
+#define BYTES_PER_TASK 65536
+#define ROOM 4096 /* bytes of converted updates */
+
+typedef struct scatter {
+    qb_cpu_places places;
+    qb_convert data, updates;
+    qb_reduce_kind reduce;
+    bool moves_data, moves_updates; /* the bytes stay what they are */
+    int64_t elements_a_task;
+} scatter;
+
+typedef struct job {
+    const scatter *s;
+    const char *data;
+    char *out;
+    int64_t n;
+} job;
+
+static void copy_task(int64_t task, void *argument) {
+    const job *j = argument;
+    const qb_convert *c = &j->s->data;
+    const int64_t first = task * j->s->elements_a_task;
+    c->run(c, j->data + (size_t)first * c->in_size, j->out + (size_t)first * c->out_size,
+           qb_min64(j->s->elements_a_task, j->n - first));
+}
+
+static float combined(qb_reduce_kind how, float a, float b) {
+    switch (how) {
+    case QB_REDUCE_SUM: return a + b;
+    case QB_REDUCE_PROD: return a * b;
+    case QB_REDUCE_MAX: return a != a || a > b ? a : b;
+    case QB_REDUCE_MIN: return a != a || a < b ? a : b;
+    default: return b;
+    }
+}
+
+/* to[i] with from[i], all in different places. */
+QB_LOOP(combine, (qb_reduce_kind how, const float *from, int64_t n, float *to),
+        (how, from, n, to)) {
+    if (how == QB_REDUCE_SUM)
+        for (int64_t i = 0; i < n; i++) to[i] += from[i];
+    else
+        for (int64_t i = 0; i < n; i++) to[i] = combined(how, to[i], from[i]);
+}
+
+#define PUT(BITS)                                                                                  \
+    for (int64_t i = 0; i < n; i++)                                                                \
+        ((uint##BITS##_t *)out)[begin[i]] = ((const uint##BITS##_t *)from)[i];                     \
+    return
+
+static void put_runs(const scatter *s, const void *from, const int64_t *begin, int64_t n,
+                     void *out) {
+    const int64_t run = s->places.places.run;
+    const size_t size = s->data.out_size, bytes = (size_t)run * size;
+    if (s->reduce != QB_REDUCE_NONE) {
+        const float *x = from;
+        float *y = out;
+        for (int64_t i = 0; run == 1 && i < n; i++)
+            y[begin[i]] = combined(s->reduce, y[begin[i]], x[i]);
+        for (int64_t i = 0; run > 1 && i < n; i++)
+            combine(s->reduce, x + i * run, run, y + begin[i]);
+        return;
+    }
+    switch (run == 1 ? size : 0) {
+    case 1: PUT(8);
+    case 2: PUT(16);
+    case 4: PUT(32);
+    case 8: PUT(64);
+    default:
+        for (int64_t i = 0; i < n; i++)
+            memcpy((char *)out + (size_t)begin[i] * size, (const char *)from + (size_t)i * bytes,
+                   bytes);
+    }
+}
+
+/* The next n updates, from element `first` of them on. */
+static void write_runs(const scatter *s, const char *updates, const int64_t *begin, int64_t n,
+                       int64_t first, char *out) {
+    const qb_convert *c = &s->updates;
+    const int64_t run = s->places.places.run;
+    const int64_t at_once = qb_max64(1, ROOM / (run * (int64_t)c->out_size));
+    _Alignas(8) char room[ROOM];
+    const char *from = updates + (size_t)first * c->in_size;
+    if (s->moves_updates) {
+        put_runs(s, from, begin, n, out);
+        return;
+    }
+    for (int64_t i = 0, k; i < n; i += k) {
+        const char *next = from + (size_t)(i * run) * c->in_size;
+        k = qb_min64(at_once, n - i);
+        if (run * (int64_t)c->out_size > ROOM) { /* long ones go where they belong at once */
+            c->run(c, next, out + (size_t)begin[i] * c->out_size, run);
+            continue;
+        }
+        c->run(c, next, room, k * run);
+        put_runs(s, room, begin + i, k, out);
+    }
+}
+
+static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    const scatter *s = kernel->state;
+    const qb_problem *p = &kernel->problem;
+    const int64_t n = qb_places_count(&p->places);
+    int64_t begin[QB_PLACES_BLOCK];
+    job j = {s, args->in[0], args->out, qb_shape_count(&p->out.shape)};
+    if (j.data != j.out)
+        qb_workers_run(args->workers, qb_ceil64(j.n, s->elements_a_task), copy_task, &j);
+    qb_place at = qb_places_begin(&s->places.places, 0);
+    for (int64_t i = 0, k; i < n; i += k) {
+        k = qb_cpu_places_next(&s->places, args->in[1], &at, n - i, begin);
+        if (k == 0)
+            return qb_cpu_places_error(cx, &s->places, args->in[1],
+                                       qb_shape_count(&p->in[1].shape) / p->places.depth);
+        write_runs(s, args->in[2], begin, k, i * p->places.run, args->out);
+    }
+    return QB_OK;
+}
+
+static bool supports(const qb_problem *p, const bool *constant) {
+    const qb_desc *all[] = {&p->in[0], &p->in[1], &p->in[2], &p->out};
+    (void)constant;
+    for (int32_t i = 0; i < 4; i++)
+        if (all[i]->layout != QB_LAYOUT_ROW || all[i]->channel_total > 0) return false;
+    for (int32_t i = 0; i < 4; i++)
+        if (p->reduce != QB_REDUCE_NONE && i != 1 && !qb_cpu_is_f32(all[i])) return false;
+    return qb_cpu_places_supports(p) && qb_convert_supports(&p->in[0], &p->out) &&
+           qb_convert_supports(&p->in[2], &p->out);
+}
+
+static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
+                        const bool *constant, int threads, qb_kernel **out) {
+    (void)constant, (void)threads;
+    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(scatter), out));
+    scatter *s = (*out)->state;
+    *s = (scatter){.places = qb_cpu_places_of(p),
+                   .data = qb_convert_of(&p->in[0], &p->out),
+                   .updates = qb_convert_of(&p->in[2], &p->out),
+                   .reduce = p->reduce,
+                   .moves_data = qb_convert_moves(&p->in[0], &p->out),
+                   .moves_updates = qb_convert_moves(&p->in[2], &p->out)};
+    s->elements_a_task = BYTES_PER_TASK / (int64_t)s->data.out_size;
+    (*out)->in_place_inputs = s->moves_data;
+    (*out)->launch = launch;
+    return QB_OK;
+}
+
+const qb_tactic qb_tactic_cpu_scatter = {.name = "cpu.scatter",
+                                         .backend = "cpu",
+                                         .kind = QB_KIND_SCATTER,
+                                         .exactness = QB_EXACT,
+                                         .supports = supports,
+                                         .create = create};
