@@ -170,11 +170,13 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
     const char *mode = qb_node_string(node, "mode", "nearest");
     const char *transform = qb_node_string(node, "coordinate_transformation_mode", "half_pixel");
     const char *rounding = qb_node_string(node, "nearest_mode", "round_prefer_floor");
-    const bool linear = strcmp(mode, "linear") == 0;
+    const bool cubic = strcmp(mode, "cubic") == 0 && !qb_node_int(node, "exclude_outside", 0) &&
+                       qb_node_float(node, "cubic_coeff_a", -0.75f) == -0.75f;
+    const bool linear = cubic || strcmp(mode, "linear") == 0;
     const bool corners = strcmp(transform, "align_corners") == 0;
     bool centred = strcmp(transform, "half_pixel") == 0;
     p->n_in = 1;
-    p->resize = linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
+    p->resize = cubic ? QB_RESIZE_CUBIC : linear ? QB_RESIZE_LINEAR : QB_RESIZE_NEAREST;
     if (x->rank < 3 || x->rank > 5 || y->rank != x->rank || x->dim[0] != y->dim[0] ||
         x->dim[1] != y->dim[1] || qb_node_int(node, "antialias", 0) ||
         qb_node_ints(node, "axes").n > 0 ||
@@ -189,7 +191,7 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
         /* whole factors: the centre of an output pixel lies in the pixel where its corner lies */
         if (!linear && centred && y->dim[d] % x->dim[d] != 0) return false;
     }
-    if (linear && corners) p->resize = QB_RESIZE_LINEAR_CORNERS;
+    if (linear && corners) p->resize = cubic ? QB_RESIZE_CUBIC_CORNERS : QB_RESIZE_LINEAR_CORNERS;
     if (linear) return centred || corners;
     if (strcmp(mode, "nearest") != 0) return false;
     return centred ? strcmp(rounding, "round_prefer_floor") == 0

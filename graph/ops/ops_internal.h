@@ -186,8 +186,8 @@ qb_status qb_eval_same_bytes(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 /* The definition of operators that have `strided`. */
 qb_status qb_eval_strided(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
 
-/* The definitions of operators that have `places`: the runs there, one after the other; input 0 with
- * the runs of input 2 there, by the attribute `reduction`. */
+/* The definitions of operators that have `places`: the runs there, one after the other; input 0
+ * with the runs of input 2 there, by the attribute `reduction`. */
 qb_status qb_eval_gathered(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
 qb_status qb_eval_scattered(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out);
 

@@ -167,7 +167,8 @@ void random_node_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_PAD) make_pad(rng, c);
     if (p->kind == QB_KIND_STRIDED_COPY) make_strided(rng, c);
     if (p->kind == QB_KIND_RESIZE) {
-        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_LINEAR_CORNERS);
+        p->resize = (qb_resize_kind)random_between(rng, 0, QB_RESIZE_CUBIC_CORNERS);
+        if (x->q.n > 0 && random_chance(rng, 20)) x->q.n = p->out.q.n = 0; /* integers */
         for (int32_t d = 2; d < rank; d++) p->out.shape.dim[d] = random_between(rng, 1, 25);
     }
 }
@@ -282,31 +283,44 @@ static void reduce(random_case *c) {
     free(v);
 }
 
+/* The share of pixel `at` in what lies `place` along a dimension of n pixels. */
+static double share(qb_resize_kind kind, double place, int64_t at) {
+    const double away = fabs(place - (double)at);
+    if (kind == QB_RESIZE_CUBIC || kind == QB_RESIZE_CUBIC_CORNERS)
+        return away <= 1  ? (1.25 * away - 2.25) * away * away + 1
+               : away < 2 ? -0.75 * (((away - 5) * away + 8) * away - 4)
+                          : 0;
+    return fmax(1 - away, 0);
+}
+
 static float resized(const random_case *c, const int64_t *out) {
     const qb_shape *x = &c->in[0].shape, *y = &c->problem.out.shape;
-    int64_t low[5] = {0}, high[5] = {0}, at[5] = {out[0], out[1]};
-    double part[5] = {0}, sum = 0;
+    const qb_resize_kind kind = c->problem.resize;
+    const bool corners = kind == QB_RESIZE_LINEAR_CORNERS || kind == QB_RESIZE_CUBIC_CORNERS;
+    const bool is_cubic = kind == QB_RESIZE_CUBIC || kind == QB_RESIZE_CUBIC_CORNERS;
+    int64_t at[5] = {out[0], out[1]};
+    double place[5] = {0}, sum = 0;
+    int n = 1;
     for (int32_t d = 2; d < x->rank; d++) {
-        double ratio = (double)x->dim[d] / (double)y->dim[d];
-        double p = ((double)out[d] + 0.5) * ratio - 0.5;
-        if (c->problem.resize == QB_RESIZE_NEAREST) p = (double)(out[d] * x->dim[d] / y->dim[d]);
-        if (c->problem.resize == QB_RESIZE_LINEAR_CORNERS)
+        double ratio = (double)x->dim[d] / (double)y->dim[d], p;
+        p = ((double)out[d] + 0.5) * ratio - 0.5;
+        if (kind == QB_RESIZE_NEAREST) p = (double)(out[d] * x->dim[d] / y->dim[d]);
+        if (corners)
             p = (double)out[d] * (double)(x->dim[d] - 1) / fmax(1, (double)(y->dim[d] - 1));
-        p = fmin(fmax(p, 0), (double)(x->dim[d] - 1));
-        low[d] = (int64_t)p;
-        part[d] = p - (double)low[d];
-        high[d] = low[d] + (low[d] + 1 < x->dim[d]);
+        place[d] = is_cubic ? p : fmin(fmax(p, 0), (double)(x->dim[d] - 1));
+        n *= 4;
     }
-    for (int k = 0; k < 1 << (x->rank - 2); k++) {
+    for (int k = 0; k < n; k++) {
         double weight = 1;
         for (int32_t d = 2; d < x->rank; d++) {
-            const bool second = k >> (d - 2) & 1;
-            at[d] = second ? high[d] : low[d];
-            weight *= second ? part[d] : 1 - part[d];
+            const int64_t pixel = (int64_t)floor(place[d]) - 1 + (k >> (2 * (d - 2)) & 3);
+            weight *= share(kind, place[d], pixel);
+            at[d] = pixel < 0 ? 0 : pixel < x->dim[d] ? pixel : x->dim[d] - 1;
         }
         sum += (double)float_of(c, element(x, at)) * weight;
     }
-    return (float)sum;
+    const bool integer = c->in[0].q.n == 0 && c->in[0].dtype != QB_DTYPE_F32;
+    return (float)(integer ? trunc(sum) : sum);
 }
 
 /* The element around or inside the data. */

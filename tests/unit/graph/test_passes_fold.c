@@ -45,6 +45,23 @@ static void matmul_and_add_become_gemm(void **state) {
     maker_release(&m);
 }
 
+static void vectors_become_matrices(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 19);
+    int32_t x = make_input(&m, "x", DIMS(2, 4, 5)), w = make_random(&m, "w", DIMS(5));
+    int32_t row = make_input(&m, "row", DIMS(4)), both = make_random(&m, "b", DIMS(2, 5, 3));
+    make_output(&m, NODE(&m, "MatMul", "column", x, w));
+    make_output(&m, NODE(&m, "MatMul", "row_x", row, x));
+    make_output(&m, NODE(&m, "MatMul", "number", row, make_random(&m, "four", DIMS(4))));
+    make_output(&m, NODE(&m, "MatMul", "matrices", x, both));
+    assert_int_equal(optimize(&m, "vector-to-matrix", TOLERANCE), 4);
+    assert_int_equal(count_op(m.graph, "MatMul"), 4);
+    assert_int_equal(count_op(m.graph, "Squeeze"), 4);
+    assert_string_equal(node_writing(&m, "number")->op->name, "Squeeze");
+    maker_release(&m);
+}
+
 static void gemm_gets_a_plain_bias(void **state) {
     (void)state;
     maker m;
@@ -627,6 +644,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spatial_means_become_pools),
         cmocka_unit_test(matmul_and_add_become_gemm),
+        cmocka_unit_test(vectors_become_matrices),
         cmocka_unit_test(gemm_gets_a_plain_bias),
         cmocka_unit_test(batch_norm_moves_into_weights),
         cmocka_unit_test(batch_norm_of_a_shared_value_becomes_mul_and_add),
