@@ -66,7 +66,7 @@ static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project
     const char *list = qb_recover_list(&o->recover);
     qb_recovered made = {0};
     if (!list) return QB_OK;
-    QB_TRY(qb_stage_recover(cx, project, graph, o->method, list, &made));
+    QB_TRY(qb_stage_recover(cx, project, graph, o->method, list, false, &made));
     if (!qb_json_on_stdout(&o->common)) qb_recover_print(&made);
     qb_recovered_release(&made);
     return QB_OK;
