@@ -60,9 +60,9 @@ qb_quant_options qb_stage_quantization(const qb_project *project, const qb_preci
 /* A model from which quantization takes less (quant/recover/recover.h), by the calibration data, as
  * STEM.recovered.onnx with its ranges, STEM.recovered.calib.h5, and what its layers are before they
  * are rounded, STEM.recovered.float.onnx, in the output folder. `list`: names of recoveries; NULL:
- * all that help. */
+ * all that help. `resume`: go on from STEM.recovered.part. */
 qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                           const char *methods, const char *list, qb_recovered *out);
+                           const char *methods, const char *list, bool resume, qb_recovered *out);
 
 /* What is quantized: the model by the project's calibration, or the recovered model by its own. */
 typedef struct qb_stage_source {

@@ -45,6 +45,7 @@ typedef struct qb_task {
     const char *name, *text;
     const char *words;  /* others that sidecars use for it, between spaces */
     const char *metric; /* the first one: what tables show and gates judge */
+    const char *method; /* calibrates it where none is asked for; NULL: the usual one */
     /* Are the outputs and the ground truth of this task? NULL: not to be told from others. */
     bool (*fits)(qb_ctx *cx, const qb_task_data *data);
     /* All NULL: the answers have everything. */

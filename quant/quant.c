@@ -18,11 +18,11 @@ static const qb_quant_step *const steps[] = {
 
 /* ---- parameters of a range ---- */
 
-void qb_affine_params(qb_range range, qb_act_scheme scheme, float *scale, int32_t *zero) {
+void qb_affine_params(qb_range range, qb_act_scheme scheme, int bits, float *scale, int32_t *zero) {
     const double lo = fmin(range.lo, 0), hi = fmax(range.hi, 0); /* zero is always exact */
     const bool symmetric = scheme == QB_SCHEME_S8_SYMMETRIC;
-    const double step = symmetric ? fmax(-lo, hi) / 127 : (hi - lo) / 255;
-    const int32_t lowest = scheme == QB_SCHEME_U8_AFFINE ? 0 : -128;
+    const int32_t half = 1 << (bits - 1), lowest = scheme == QB_SCHEME_U8_AFFINE ? 0 : -half;
+    const double step = symmetric ? fmax(-lo, hi) / (half - 1) : (hi - lo) / (2 * half - 1);
     /* A range too small for that is no signal: everything becomes zero. */
     if (!(step >= QB_LEAST_SCALE)) {
         *scale = 1;
@@ -87,6 +87,17 @@ static bool kept_float(const qb_quant_state *s, const qb_group *group) {
     return false;
 }
 
+static qb_status ask_16(qb_ctx *cx, qb_quant_state *s) {
+    const char *const *globs = s->options->activations_16;
+    if (globs && *globs && s->options->target && !s->options->target->has_16_bits)
+        return qb_fail(cx, QB_STATUS_USAGE, "--for %s: it has no activations in 16 bits",
+                       s->options->target->name);
+    for (; globs && *globs; globs++)
+        for (int32_t v = 0; v < s->n_values; v++)
+            s->asked_16[v] = s->asked_16[v] || fnmatch(*globs, s->graph->values[v].name, 0) == 0;
+    return QB_OK;
+}
+
 static void warn_of_unused_globs(qb_ctx *cx, const qb_quant_state *s) {
     for (const char *const *glob = s->options->keep_float; glob && *glob; glob++) {
         bool used = false;
@@ -139,7 +150,12 @@ static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
     s->quantized = qb_arena_alloc(cx, arena, n, sizeof *s->quantized);
     s->producer = qb_arena_alloc(cx, arena, n, sizeof *s->producer);
     s->from_data = qb_arena_alloc(cx, arena, n, sizeof *s->from_data);
-    if (!s->rule || !s->quantized || !s->producer || !s->from_data) return cx->code;
+    s->asked_16 = qb_arena_alloc(cx, arena, n, sizeof *s->asked_16);
+    s->in_16_bits = qb_arena_alloc(cx, arena, n, sizeof *s->in_16_bits);
+    s->params_16 = qb_arena_alloc(cx, arena, n, sizeof *s->params_16);
+    if (!s->rule || !s->quantized || !s->producer || !s->from_data || !s->asked_16 ||
+        !s->in_16_bits || !s->params_16)
+        return cx->code;
     trace_data(s->graph, s->from_data);
     for (size_t v = 0; v < n; v++) s->producer[v] = -1;
     for (int32_t i = 0; i < s->groups.n; i++) {
@@ -148,7 +164,7 @@ static qb_status prepare(qb_ctx *cx, qb_quant_state *s) {
         for (int32_t o = 0; qb_quant_output(s, i, o, &value); o++)
             if (value >= 0) s->producer[value] = i;
     }
-    return QB_OK;
+    return ask_16(cx, s);
 }
 
 static void count(const qb_quant_state *s, qb_quant_report *report) {
@@ -164,7 +180,10 @@ static void count(const qb_quant_state *s, qb_quant_report *report) {
         else
             report->kept_float++;
     }
-    for (int32_t v = 0; v < s->n_values; v++) report->tensors += s->quantized[v];
+    for (int32_t v = 0; v < s->n_values; v++) {
+        report->tensors += s->quantized[v];
+        report->tensors_16 += s->in_16_bits[v];
+    }
 }
 
 static qb_status find_method(qb_ctx *cx, qb_quant_state *s) {
@@ -185,6 +204,7 @@ qb_status qb_quantize(qb_ctx *cx, const qb_graph *graph, const qb_table *table,
     for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) QB_GO(steps[i]->run(cx, &state));
     for (int32_t v = 0; v < state.graph->n_values; v++) state.graph->values[v].kept = false;
     if (report) count(&state, report);
+    QB_GO(qb_graph_sort(cx, state.graph));  /* Q/DQ nodes were appended */
     QB_GO(qb_graph_sweep(cx, state.graph)); /* float weights that nobody reads any more */
     *out = state.graph;
     state.graph = NULL;

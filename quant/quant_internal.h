@@ -19,9 +19,12 @@ typedef struct qb_quant_state {
     qb_qrule *rule; /* what the group does with integers; FLOAT when it was asked to stay */
     /* By value of the graph as it was before constants were added. */
     int32_t n_values;
-    bool *quantized;   /* activations that get parameters */
-    int32_t *producer; /* group that writes it, -1 */
-    bool *from_data;   /* computed from the model's inputs, and not from their shapes alone */
+    bool *quantized;       /* activations that get parameters */
+    int32_t *producer;     /* group that writes it, -1 */
+    bool *asked_16;        /* 16 bits are asked for, in case that it is quantized */
+    bool *in_16_bits;      /* it gets them: a float behind which Q/DQ nodes stand */
+    qb_qparams *params_16; /* of these */
+    bool *from_data;       /* computed from the model's inputs, and not from their shapes alone */
 } qb_quant_state;
 
 typedef struct qb_quant_step {

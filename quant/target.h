@@ -23,6 +23,7 @@ typedef struct qb_target {
     qb_act_scheme activations;
     bool float_bias;       /* biases stay f32; otherwise s32 with scale Sx * Sw[c] */
     bool float_functions;  /* operators that qbench runs as tables (Sigmoid ...) stay float */
+    bool has_16_bits;      /* activations may be u16 or s16 */
     bool quantized_layers; /* each convolution's own output is quantized: residuals and activations
                               read integers, and a clamp that the quantized values imply is left out
                             */

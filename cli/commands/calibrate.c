@@ -183,10 +183,9 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     if (o->checkpoint > 0 || o->resume) settings.checkpoint = part;
     if (o->checkpoint <= 0) settings.checkpoint_s = INFINITY;
     QB_GO(qb_shard_parse(cx, o->shard, QB_TABLE_SHARDS, &settings.shard, &settings.shards));
-    if (recovers && (settings.shards > 1 || ranks->size > 1))
-        QB_GO(
-            qb_fail(cx, QB_STATUS_USAGE,
-                    "--recover looks at all of the data: run it by one process, without --shard"));
+    if (recovers && settings.shards > 1)
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE,
+                      "--recover looks at all of the data: run it without --shard"));
     QB_GO(qb_recover_check(cx, qb_recover_list(&o->recover)));
     if (o->doctor && ranks->rank == 0) QB_GO(examine(cx, o, project, graph, &found));
     QB_GO(qb_stage_calibrate(cx, project, graph, &settings, &result, holdout));
@@ -198,7 +197,7 @@ static qb_status calibrate(qb_ctx *cx, const options *o, const qb_project *proje
     unlink(part);
     if (result && recovers)
         QB_GO(qb_stage_recover(cx, project, graph, o->method, qb_recover_list(&o->recover),
-                               &recovered));
+                               o->resume, &recovered));
     if (result)
         status = show_result(cx, o, project, path, result, &memory, holdout,
                              recovers ? &recovered : NULL);

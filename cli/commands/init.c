@@ -230,6 +230,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
                    "  weights: minmax  # or mse: the range of least squared error\n"
                    "  per_tensor_weights: false  # one weight scale an output channel\n"
                    "  keep_float: []  # names (globs) of nodes to leave in float\n"
+                   "  activations_16: []  # names (globs) of values to hold in 16 bits\n"
                    "\ncompare:\n"
                    "  batch: %lld  # samples a run in the latency measurement\n"
                    "  duration: 2  # its seconds, an engine\n"
@@ -241,7 +242,7 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
                    "  # min_agreement: 95.0  # percent of samples with FP32's class\n"
                    "  # max_latency_ratio: 1.0  # int8 must not be slower\n"
                    "  # min_samples: 500\n",
-                   p->method, (long long)p->samples, (long long)p->batch,
+                   qb_project_method(p, task->task), (long long)p->samples, (long long)p->batch,
                    task->task ? task->task->metric : "top-1");
     return qb_strbuf_take(cx, &b, out);
 }

@@ -39,6 +39,7 @@ static const qb_opt table[] = {
 static void print_report(const char *path, const qb_quant_report *r) {
     printf("%s: %d layers in int8, %d kept in float, %d activation tensors", QB_SHOWN(path),
            r->quantized, r->kept_float, r->tensors);
+    if (r->tensors_16 > 0) printf(", %d of 16 bits", r->tensors_16);
     if (r->held > 0) printf("; %d layers were in int8 before and stay as they are", r->held);
     putchar('\n');
 }
@@ -50,11 +51,12 @@ static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *pr
     qb_status status = qb_onnx_save(cx, quantized, path);
     if (status == QB_OK && !qb_json_on_stdout(&o->common)) print_report(path, report);
     if (status == QB_OK)
-        status = qb_json_out(
-            cx, &o->common,
-            json_pack("{s:s, s:o, s:i, s:i, s:i, s:i}", "schema", "qbench.quantize/1", "file",
-                      qb_json_text(path), "layers_int8", report->quantized, "layers_float",
-                      report->kept_float, "layers_held", report->held, "tensors", report->tensors));
+        status = qb_json_out(cx, &o->common,
+                             json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i}", "schema",
+                                       "qbench.quantize/1", "file", qb_json_text(path),
+                                       "layers_int8", report->quantized, "layers_float",
+                                       report->kept_float, "layers_held", report->held, "tensors",
+                                       report->tensors, "tensors_16", report->tensors_16));
     qb_free(path);
     return status;
 }
@@ -64,7 +66,7 @@ static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project
     const char *list = qb_recover_list(&o->recover);
     qb_recovered made = {0};
     if (!list) return QB_OK;
-    QB_TRY(qb_stage_recover(cx, project, graph, o->method, list, &made));
+    QB_TRY(qb_stage_recover(cx, project, graph, o->method, list, false, &made));
     if (!qb_json_on_stdout(&o->common)) qb_recover_print(&made);
     qb_recovered_release(&made);
     return QB_OK;

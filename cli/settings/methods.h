@@ -5,7 +5,8 @@
 #include "calib/calib.h"
 
 #define QB_METHODS_HELP                                                                            \
-    "entropy (default), percentile[:P], minmax, moving-average[:C], mse, lp[:P], aciq, auto; the " \
+    "entropy (default), percentile[:P], minmax, moving-average[:C], mse, lp[:P], aciq, auto "      \
+    "(default for detect and segment); the "                                                       \
     "first of a list is the chosen one"
 
 typedef struct qb_methods {

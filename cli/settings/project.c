@@ -63,6 +63,7 @@ static const char *const known_keys[] = {"model",
                                          "quantization.weights",
                                          "quantization.per_tensor_weights",
                                          "quantization.keep_float",
+                                         "quantization.activations_16",
                                          "compare.batch",
                                          "compare.duration",
 #define X(field, option, unit, least, most, text) "gate." #field,
@@ -292,18 +293,16 @@ static qb_status config_labels(qb_ctx *cx, const qb_common *common, qb_project *
     return status == QB_OK ? QB_OK : qb_wrap(cx, "%s: data.labels", p->config_name);
 }
 
-static qb_status config_keep_float(qb_ctx *cx, qb_project *p) {
-    const qb_config_node *list = qb_config_find(p->config, "quantization.keep_float");
+static qb_status config_names(qb_ctx *cx, const qb_project *p, const char *key, const char *what,
+                              const char **names) {
+    const qb_config_node *list = qb_config_find(p->config, key);
     const int n = list ? qb_config_size(list) : 0;
     if (n > QB_PROJECT_NAMES)
-        return qb_config_fail(cx, p->config, "quantization.keep_float", "at most %d names, got %d",
-                              QB_PROJECT_NAMES, n);
+        return qb_config_fail(cx, p->config, key, "at most %d names, got %d", QB_PROJECT_NAMES, n);
     for (int i = 0; i < n; i++) {
-        const char *name = qb_config_text(qb_config_at(list, i));
-        if (!name)
-            return qb_config_fail(cx, p->config, "quantization.keep_float",
-                                  "expected a list of node names");
-        p->keep_float[i] = name;
+        names[i] = qb_config_text(qb_config_at(list, i));
+        if (!names[i])
+            return qb_config_fail(cx, p->config, key, "expected a list of names of %s", what);
     }
     return QB_OK;
 }
@@ -375,7 +374,8 @@ static qb_status apply_config(qb_ctx *cx, const qb_common *common, qb_project *p
                     p->config_name);
     QB_TRY(
         qb_config_bool(cx, p->config, "quantization.per_tensor_weights", &p->per_tensor_weights));
-    QB_TRY(config_keep_float(cx, p));
+    QB_TRY(config_names(cx, p, "quantization.keep_float", "nodes", p->keep_float));
+    QB_TRY(config_names(cx, p, "quantization.activations_16", "values", p->activations_16));
     return config_numbers(cx, p);
 }
 
@@ -398,6 +398,7 @@ static qb_status apply_flags(qb_ctx *cx, const qb_project_flags *flags, bool dat
     QB_TRY(set(cx, &p->images, flags->images));
     if (flags->task) QB_TRY_WRAP(cx, qb_task_of_word(cx, flags->task, &p->task.task), "--task");
     QB_TRY(copy_names(cx, "keep-float", &flags->keep_float, p->keep_float));
+    QB_TRY(copy_names(cx, "activations-16", &flags->activations_16, p->activations_16));
     QB_TRY(copy_names(cx, "disable-pass", &flags->disable_pass, p->disabled));
     if (flags->labels) {
         qb_labels_release(&p->labels);
@@ -437,11 +438,15 @@ qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *p) {
 
 /* ---- interface ---- */
 
+const char *qb_project_method(const qb_project *project, const qb_task *task) {
+    if (project->method) return project->method;
+    return task && task->method ? task->method : "entropy";
+}
+
 static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_project_flags *flags,
                               bool data_is_calibration, qb_project *p) {
     qb_preprocess_default(&p->preprocess);
     qb_task_settings_default(&p->task);
-    QB_TRY(set(cx, &p->method, "entropy"));
     QB_TRY(qb_settings_load(cx, common, &p->config_name, &p->config));
     if (p->config) QB_TRY(config_path(cx, p, common, "model", &p->model));
     QB_TRY(set(cx, &p->model, flags->model));

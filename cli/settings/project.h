@@ -23,7 +23,7 @@ typedef struct qb_project_flags {
     int64_t samples, batch;
     bool strict, per_tensor_weights;
     bool samples_given, per_tensor_given; /* a 0 or a --no-... wins over qbench.yaml as well */
-    qb_opt_list disable_pass, keep_float;
+    qb_opt_list disable_pass, keep_float, activations_16;
 } qb_project_flags;
 
 /* Of commands that build no engine. */
@@ -122,9 +122,15 @@ typedef struct qb_project_flags {
          .offset = offsetof(STRUCT, project.per_tensor_weights),                                   \
          .help = "one weight scale a tensor instead of one an output channel",                     \
          .given_offset = offsetof(STRUCT, project.per_tensor_given)},                              \
+        {.name = "keep-float",                                                                     \
+         .type = QB_OPT_LIST,                                                                      \
+         .offset = offsetof(STRUCT, project.keep_float),                                           \
+         .argument = "NODE",                                                                       \
+         .help = "leave nodes of this name (glob) in float (repeatable)"},                         \
     {                                                                                              \
-        .name = "keep-float", .type = QB_OPT_LIST, .offset = offsetof(STRUCT, project.keep_float), \
-        .argument = "NODE", .help = "leave nodes of this name (glob) in float (repeatable)"        \
+        .name = "activations-16", .type = QB_OPT_LIST,                                             \
+        .offset = offsetof(STRUCT, project.activations_16), .argument = "VALUE",                   \
+        .help = "hold activations of this name (glob) in 16 bits (repeatable)"                     \
     }
 
 typedef struct qb_project {
@@ -135,7 +141,7 @@ typedef struct qb_project {
     char *images;  /* folder of COCO's images; NULL: beside the file */
     qb_task_settings task;
     const char *decoder;    /* of image files, see datasets/decoder.h; NULL: the default */
-    char *method;           /* "entropy" unless told otherwise */
+    char *method;           /* of calibration; NULL: not told, see qb_project_method */
     qb_build_flags build;   /* as given */
     qb_build_spec spec;     /* what they ask of every engine */
     qb_devices devices;     /* GPUs that share the samples; n == 0: not told */
@@ -151,6 +157,7 @@ typedef struct qb_project {
     bool per_tensor_weights, strict;
     const qb_weight_range *weights; /* NULL: the default */
     const char *keep_float[QB_PROJECT_NAMES + 1];
+    const char *activations_16[QB_PROJECT_NAMES + 1];
     const char *disabled[QB_PROJECT_NAMES + 1];
     int32_t split;      /* percent for calibration where both data are one set; 0: not split */
     int64_t split_seed; /* of the draw */
@@ -175,6 +182,8 @@ qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *project);
 /* The part of the project's data that `path` is read for, ranges or (`evaluation`) scores; percent
  * 0 where the settings do not split it. */
 qb_split qb_project_split(const qb_project *project, const char *path, bool evaluation);
+/* The methods of calibration that the settings ask for, else the task's, else entropy. */
+const char *qb_project_method(const qb_project *project, const qb_task *task);
 /* Whether the evaluation data are those that ranges are chosen on: the score flatters. */
 bool qb_project_scores_on_calibration(const qb_project *project);
 

@@ -110,6 +110,8 @@ static void add_quantization(qb_strbuf *out, const qb_project *project) {
              true);
     for (int i = 0; project->keep_float[i]; i++)
         add_text(out, "keep-float", project->keep_float[i]);
+    for (int i = 0; project->activations_16[i]; i++)
+        add_text(out, "activations-16", project->activations_16[i]);
 }
 
 /* What `qbench build` needs beside model and precision to make the same engine. */

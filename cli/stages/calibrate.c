@@ -13,13 +13,18 @@ qb_status qb_stage_check_devices(qb_ctx *cx, const qb_project *project, bool on_
                    "--providers=cuda,cpu");
 }
 
+static bool is_shared(const qb_calibrate_settings *s) {
+    return s->shards >= 2 || (s->ranks && s->ranks->size >= 2);
+}
+
+/* A part of the data cannot judge methods: what the task would have is for those who see all. */
 static const char *methods_of(const qb_project *project, const qb_calibrate_settings *settings) {
-    return settings->methods ? settings->methods : project->method;
+    if (settings->methods) return settings->methods;
+    return qb_project_method(project, is_shared(settings) ? NULL : project->task.task);
 }
 
 static qb_status check_auto(qb_ctx *cx, const qb_calibrate_settings *s, const qb_methods *list) {
-    if (qb_methods_auto(list) < 0 || (s->shards < 2 && (!s->ranks || s->ranks->size < 2)))
-        return QB_OK;
+    if (qb_methods_auto(list) < 0 || !is_shared(s)) return QB_OK;
     return qb_fail(
         cx, QB_STATUS_USAGE,
         "--method auto judges on all of the data: calibrate the parts by another method, "
@@ -36,6 +41,9 @@ qb_status qb_calibration_prepare(qb_ctx *cx, const qb_project *project,
                        "('qbench init --data PATH' writes one)");
     QB_TRY(qb_methods_parse(cx, methods_of(project, settings), 0, &list));
     QB_TRY(check_auto(cx, settings, &list));
+    const qb_task *task = project->task.task;
+    if (task && methods_of(project, settings) == task->method)
+        qb_info(cx, "calibrate: no --method, and the task is %s: %s", task->name, task->method);
     QB_TRY(qb_stage_check_devices(cx, project, qb_backends_name_device(project->spec.backends)));
     *out = (qb_calib_options){.spec = project->spec,
                               .devices = project->devices,
@@ -121,7 +129,8 @@ qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph 
     const int64_t recorded = table->n_recorded > 0 ? table->n_recorded : INT64_MAX;
     qb_status status = QB_OK;
     QB_GO(qb_table_check_model(cx, table, project->model, graph->hash));
-    QB_GO(qb_methods_parse(cx, methods ? methods : project->method, recorded, &list));
+    QB_GO(qb_methods_parse(cx, methods ? methods : qb_project_method(project, project->task.task),
+                           recorded, &list));
     QB_GO(qb_table_choose(cx, table, list.choice, list.n));
     *out = table;
     return QB_OK;

@@ -84,6 +84,7 @@ static qb_status add_options(const facts *f, qb_part *part) {
     for (int32_t i = 0; i < p->labels.n; i++) qb_hasher_string(hasher, p->labels.name[i]);
     for (int i = 0; p->disabled[i]; i++) qb_hasher_string(hasher, p->disabled[i]);
     for (int i = 0; p->keep_float[i]; i++) qb_hasher_string(hasher, p->keep_float[i]);
+    for (int i = 0; p->activations_16[i]; i++) qb_hasher_string(hasher, p->activations_16[i]);
     QB_GO(qb_sidecar_find(f->cx, p->model, &sidecar));
     if (sidecar) QB_GO(qb_fingerprint_content(f->cx, hasher, sidecar));
     snprintf(options, sizeof options,

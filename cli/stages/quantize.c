@@ -19,7 +19,8 @@ qb_quant_options qb_stage_quantization(const qb_project *project, const qb_preci
                               .activations = p->activations,
                               .per_tensor_weights = p->per_tensor_weights,
                               .weights = p->weights,
-                              .keep_float = project->keep_float};
+                              .keep_float = project->keep_float,
+                              .activations_16 = project->activations_16};
 }
 
 /* The method of a precision by its name in the table. */
@@ -46,7 +47,14 @@ qb_status qb_stage_quantize(qb_ctx *cx, const qb_project *project, const qb_stag
                             const qb_precision *precision, qb_graph **out, const char **method) {
     QB_TRY(find_method(cx, source->table, precision, method));
     const qb_quant_options options = options_for(project, source, precision, *method);
-    return qb_quantize(cx, source->graph, source->table, &options, out, NULL);
+    qb_quant_report report;
+    QB_TRY(qb_quantize(cx, source->graph, source->table, &options, out, &report));
+    if (report.tensors_16 > 0)
+        qb_warn(cx,
+                "activations in 16 bits: %d are simulated: layers that read them run in float, "
+                "the accuracy is theirs, the latency is not",
+                report.tensors_16);
+    return QB_OK;
 }
 
 qb_status qb_stage_way(qb_ctx *cx, const qb_project *project, const qb_stage_source *source,

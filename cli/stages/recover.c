@@ -1,4 +1,6 @@
 /* The recovered model beside the model: made of the calibration data, found again by its name. */
+#include <unistd.h>
+
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/settings/methods.h"
@@ -53,7 +55,7 @@ out:
 }
 
 qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                           const char *methods, const char *list, qb_recovered *out) {
+                           const char *methods, const char *list, bool resume, qb_recovered *out) {
     const qb_calibrate_settings settings = {.methods = methods};
     const qb_quant_options quant = qb_stage_quantization(project, NULL, NULL);
     qb_calib_options calibration;
@@ -61,23 +63,35 @@ qb_status qb_stage_recover(qb_ctx *cx, const qb_project *project, const qb_graph
     qb_methods all;
     qb_recovered result = {0};
     qb_status status = QB_OK;
+    char *part = NULL;
     QB_TRY(qb_recover_check(cx, list));
     QB_TRY(qb_calibration_prepare(cx, project, &settings, &calibration));
     const char *data = project->calibration_data;
     QB_TRY(qb_stage_data(cx, project, graph, data, qb_project_split(project, data, false), &dataset,
                          &calibration.loader));
-    QB_GO(
-        qb_methods_parse(cx, methods ? methods : project->method, qb_dataset_count(dataset), &all));
+    QB_GO(qb_methods_parse(cx, methods ? methods : qb_project_method(project, project->task.task),
+                           qb_dataset_count(dataset), &all));
     calibration.methods = all.choice;
     calibration.n_methods = all.n;
-    const qb_recover_options options = {
-        .calibration = &calibration, .quant = &quant, .list = list, .score = qb_score_graph};
+    if (!(part = path_of(cx, project, "part", false))) QB_GO(cx->code);
+    const qb_recover_options options = {.calibration = &calibration,
+                                        .quant = &quant,
+                                        .list = list,
+                                        .score = qb_score_graph,
+                                        .progress = part,
+                                        .resume = resume};
     QB_GO(qb_recover(cx, graph, &options, &result));
     QB_GO(qb_calibration_describe(cx, project, result.table));
     QB_GO(save(cx, project, graph, &result));
+    unlink(part);
     *out = result;
     result = (qb_recovered){0};
 out:
+    if (status == QB_STATUS_CANCELLED && qb_path_exists(part))
+        qb_warn(cx,
+                "steps that ended are in %s: the same command with --resume goes on behind them",
+                part);
+    qb_free(part);
     qb_recovered_release(&result);
     qb_dataset_close(dataset);
     return status;

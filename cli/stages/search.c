@@ -50,9 +50,10 @@ static json_t *origin_json(qb_ctx *cx, const qb_project *project, const qb_searc
     const qb_split part = qb_project_split(project, s->data, true);
     char *cpu = qb_processor_name(cx);
     json_t *of = json_pack(
-        "{s:s, s:s, s:o, s:o, s:s, s:o, s:s, s:i, s:I, s:I, s:i, s:I, s:s?}", "qbench", QB_VERSION,
-        "processor", cpu ? cpu : "", "model", hash_json(s->graph->hash), "ways", ways_json(s),
-        "data", s->data, "keep_float", names_json(project->keep_float), "backends",
+        "{s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:s, s:i, s:I, s:I, s:i, s:I, s:s?}", "qbench",
+        QB_VERSION, "processor", cpu ? cpu : "", "model", hash_json(s->graph->hash), "ways",
+        ways_json(s), "data", s->data, "keep_float", names_json(project->keep_float),
+        "activations_16", names_json(project->activations_16), "backends",
         project->spec.backends ? project->spec.backends : "", "threads", qb_threads(cx), "batch",
         (json_int_t)project->batch, "samples", (json_int_t)project->samples, "part", part.percent,
         "seed", (json_int_t)part.seed, "decoder", project->decoder);

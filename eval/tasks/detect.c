@@ -602,6 +602,7 @@ const qb_task qb_task_detect = {
     .text = "boxes of classes",
     .words = "detection detector",
     .metric = "ap",
+    .method = "auto", /* entropy cuts off the rare large values that boxes and masks are made of */
     .fits = detect_fits,
     .open = detect_open,
     .outputs = detect_outputs,

@@ -665,6 +665,7 @@ const qb_task qb_task_segment = {
     .text = "a class for each pixel",
     .words = "segmentation matting",
     .metric = "miou",
+    .method = "auto", /* entropy cuts off the rare large values that boxes and masks are made of */
     .fits = segment_fits,
     .open = segment_open,
     .outputs = segment_outputs,

@@ -15,14 +15,15 @@
 #define WORK 4e12 /* operations of all trials together */
 #define TRIALS 3  /* about so many for each range */
 #define MOST_STEPS 4
-#define LEAST_GAIN 0.999 /* the error that is left */
+#define SURE 2 /* standard errors: many ranges are tried, and chance would favour some of them */
 enum { LEAST_SAMPLES = 8, MOST_SAMPLES = 64 };
 
 typedef struct search {
     qb_recover_state *state;
     int32_t n_samples, n_outputs;
-    float ***wanted; /* [outputs][samples] of the reference */
-    int64_t *count;  /* [outputs] */
+    float ***wanted;       /* [outputs][samples] of the reference */
+    int64_t *count;        /* [outputs] */
+    double *error, *trial; /* [samples] as it is, and of a trial */
     int32_t changed;
 } search;
 
@@ -110,6 +111,9 @@ out:
     return status;
 }
 
+/* error[samples]: each sample's, of all outputs by their shares of all samples' signals; NULL:
+ * none.
+ */
 static qb_status run_all(qb_ctx *cx, const search *s, const qb_engine *engine, float ***kept,
                          double *error) {
     const size_t n = (size_t)s->n_samples * (size_t)s->n_outputs;
@@ -122,16 +126,13 @@ static qb_status run_all(qb_ctx *cx, const search *s, const qb_engine *engine, f
               .signal = qb_alloc(cx, n, sizeof *r.signal)};
     qb_status status = r.context && r.error && r.signal ? QB_OK : cx->code;
     if (status == QB_OK) status = qb_each(cx, s->n_samples, run_sample, &r);
-    double sum = 0;
-    for (int32_t o = 0; status == QB_OK && o < s->n_outputs; o++) {
-        double e = 0, signal = 0;
-        for (int32_t i = 0; i < s->n_samples; i++) {
-            e += r.error[i * s->n_outputs + o];
-            signal += r.signal[i * s->n_outputs + o];
-        }
-        if (signal > 0) sum += e / signal;
+    for (int32_t i = 0; error && i < s->n_samples; i++) error[i] = 0;
+    for (int32_t o = 0; error && status == QB_OK && o < s->n_outputs; o++) {
+        double signal = 0;
+        for (int32_t i = 0; i < s->n_samples; i++) signal += r.signal[i * s->n_outputs + o];
+        for (int32_t i = 0; i < s->n_samples && signal > 0; i++)
+            error[i] += r.error[i * s->n_outputs + o] / signal;
     }
-    *error = sum;
     for (int w = 0; r.context && w < workers; w++) qb_context_free(r.context[w]);
     qb_free(r.context);
     qb_free(r.error);
@@ -160,7 +161,7 @@ static bool is_finite_float(const qb_desc *desc) {
 /* *able: the outputs can be compared. */
 static qb_status prepare(qb_ctx *cx, search *s, int32_t n_ranges, bool *able) {
     qb_engine *engine = NULL;
-    double flops = 0, ignored;
+    double flops = 0;
     qb_status status = QB_OK;
     *able = false;
     QB_GO(build(cx, s, s->state->reference, &engine));
@@ -186,7 +187,10 @@ static qb_status prepare(qb_ctx *cx, search *s, int32_t n_ranges, bool *able) {
         s->wanted[o] = qb_alloc(cx, (size_t)s->n_samples, sizeof(float *));
         if (!s->wanted[o]) QB_GO(cx->code);
     }
-    QB_GO(run_all(cx, s, engine, s->wanted, &ignored));
+    QB_GO(run_all(cx, s, engine, s->wanted, NULL));
+    s->error = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->error);
+    s->trial = qb_alloc(cx, (size_t)s->n_samples, sizeof *s->trial);
+    if (!s->error || !s->trial) QB_GO(cx->code);
     *able = true;
 out:
     qb_engine_free(engine);
@@ -200,6 +204,8 @@ static void search_release(search *s) {
     }
     qb_free(s->wanted);
     qb_free(s->count);
+    qb_free(s->error);
+    qb_free(s->trial);
 }
 
 /* The range times a factor, within what was seen. */
@@ -208,23 +214,22 @@ static qb_range scaled(const qb_table_entry *entry, qb_range range, double facto
                       fminf((float)(range.hi * factor), fmaxf(entry->stats->max, range.hi))};
 }
 
-/* Moves one range as long as the error becomes less. */
-static qb_status improve(qb_ctx *cx, search *s, qb_table_entry *entry, double *error) {
+/* Moves one range as long as the error becomes less beyond chance. */
+static qb_status improve(qb_ctx *cx, search *s, qb_table_entry *entry) {
     static const double factors[] = {0.84, 1.19};
     qb_range *range = &entry->range[s->state->method];
     const qb_range start = *range;
     for (int way = 0; way < 2; way++) {
         for (int step = 0; step < MOST_STEPS; step++) {
             const qb_range before = *range;
-            double now;
             *range = scaled(entry, before, factors[way]);
             if (range->lo == before.lo && range->hi == before.hi) break;
-            QB_TRY(error_now(cx, s, &now));
-            if (!(now < *error * LEAST_GAIN)) {
+            QB_TRY(error_now(cx, s, s->trial));
+            if (!qb_recover_is_less(s->trial, s->error, s->n_samples, SURE)) {
                 *range = before;
                 break;
             }
-            *error = now;
+            memcpy(s->error, s->trial, (size_t)s->n_samples * sizeof *s->error);
         }
         if (range->lo != start.lo || range->hi != start.hi) break;
     }
@@ -257,18 +262,17 @@ static qb_status run(qb_ctx *cx, qb_recover_state *state, int32_t *changed) {
     qb_graph *quantized = NULL;
     const char **names = NULL;
     int32_t n = 0;
-    double error;
     bool able = false;
     qb_status status = QB_OK;
     QB_GO(quantized_names(cx, state, &quantized, &names, &n));
     if (n > 0) QB_GO(prepare(cx, &s, n, &able));
     if (!able) goto out;
-    QB_GO(error_now(cx, &s, &error));
+    QB_GO(error_now(cx, &s, s.error));
     for (int32_t i = 0; i < n; i++) {
         qb_table_entry *entry;
         QB_GO(qb_check_cancel(cx));
         QB_GO(qb_table_slot(cx, state->table, names[i], &entry));
-        QB_GO(improve(cx, &s, entry, &error));
+        QB_GO(improve(cx, &s, entry));
     }
     *changed = s.changed;
 out:

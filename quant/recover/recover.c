@@ -1,6 +1,7 @@
 #include "quant/recover/recover.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -19,7 +20,8 @@ static const qb_recovery *const known[] = {
 #include "quant/recover.def"
 #undef QB_RECOVERY
 };
-enum { LAYER_SAMPLES = 32 }; /* that tell what each layer gained */
+#define MOST_KEPT ((size_t)1 << 30) /* constants of a model whose progress is kept */
+enum { LAYER_SAMPLES = 32 };        /* that tell what each layer gained */
 enum { N_KNOWN = sizeof known / sizeof known[0] };
 _Static_assert(sizeof known / sizeof known[0] <= QB_RECOVER_STEPS, "room for all steps");
 
@@ -82,19 +84,21 @@ static qb_status score(qb_ctx *cx, const qb_recover_state *state, const qb_graph
     return status;
 }
 
-/* Is the squared error less by more than the standard error of that difference, sample against
- * sample? */
-static bool is_better(const qb_graph_score *now, const qb_graph_score *before) {
+bool qb_recover_is_less(const double *now, const double *before, int64_t n, double errors) {
     double sum = 0, squares = 0;
-    const double n = (double)now->samples;
-    if (isnan(before->sqnr_db)) return !isnan(now->sqnr_db);
-    if (isnan(now->sqnr_db) || now->samples != before->samples) return false;
-    for (int64_t i = 0; i < now->samples; i++) {
-        const double gain = before->err_square[i] - now->err_square[i];
+    for (int64_t i = 0; i < n; i++) {
+        const double gain = before[i] - now[i];
         sum += gain;
         squares += gain * gain;
     }
-    return sum > sqrt(n * fmax(0, squares / n - sum / n * (sum / n)));
+    const double mean = sum / (double)n;
+    return sum > errors * sqrt((double)n * fmax(0, squares / (double)n - mean * mean));
+}
+
+static bool is_better(const qb_graph_score *now, const qb_graph_score *before) {
+    if (isnan(before->sqnr_db)) return !isnan(now->sqnr_db);
+    if (isnan(now->sqnr_db) || now->samples != before->samples) return false;
+    return qb_recover_is_less(now->err_square, before->err_square, now->samples, 1);
 }
 
 /* ---- one step ---- */
@@ -162,24 +166,114 @@ static bool is_kept(const qb_recover_state *state, const qb_recover_step *step,
     return state->options->list || !measured || is_better(now, best);
 }
 
+/* ---- what a step led to, on disk ---- */
+
+/* The bytes of the graph's file: new memory of the C library. */
+static qb_status graph_bytes(qb_ctx *cx, const qb_graph *graph, char **bytes, size_t *size) {
+    FILE *stream = open_memstream(bytes, size);
+    if (!stream) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+    const qb_status status = qb_onnx_write(cx, graph, stream);
+    if (fclose(stream) == 0 && status == QB_OK) return QB_OK;
+    free(*bytes);
+    return status == QB_OK ? qb_fail(cx, QB_STATUS_NOMEM, "out of memory") : status;
+}
+
+static void pack_graph(qb_pack *p, qb_graph **graph) {
+    char *bytes = NULL;
+    size_t size = 0;
+    if (p->status == QB_OK && !p->reads) p->status = graph_bytes(p->cx, *graph, &bytes, &size);
+    int64_t n = (int64_t)size;
+    void *list = bytes;
+    qb_pack_list(p, &list, &n, 1);
+    if (!p->reads) {
+        free(bytes);
+    } else {
+        if (p->status == QB_OK)
+            p->status = qb_onnx_parse(p->cx, p->name, NULL, list, (size_t)n, graph);
+        qb_free(list);
+    }
+}
+
+static void pack_table(qb_pack *p, qb_table **table) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    if (p->status == QB_OK && !p->reads) p->status = qb_table_write(p->cx, *table, &bytes, &size);
+    int64_t n = (int64_t)size;
+    void *list = bytes;
+    qb_pack_list(p, &list, &n, 1);
+    if (p->status == QB_OK && p->reads)
+        p->status = qb_table_parse(p->cx, p->name, list, (size_t)n, table);
+    qb_free(list);
+}
+
+/* What a step led to; of the state only where it is kept. */
+static void pack_trial(qb_pack *p, qb_recover_state *trial, qb_graph_score *now,
+                       qb_recover_step *step) {
+    void *errors = now->err_square;
+    int64_t n = errors ? now->samples : 0;
+    QB_PACK(p, step->changed);
+    QB_PACK(p, step->sqnr_db);
+    QB_PACK(p, step->agreement);
+    QB_PACK(p, step->seconds);
+    qb_pack_bool(p, &step->kept);
+    if (!step->kept) return;
+    qb_pack_list(p, &errors, &n, sizeof *now->err_square);
+    *now = (qb_graph_score){step->sqnr_db, step->agreement, n, errors};
+    QB_PACK(p, trial->method);
+    pack_graph(p, &trial->graph);
+    pack_graph(p, &trial->reference);
+    pack_table(p, &trial->table);
+}
+
+/* ---- a step that is tried ---- */
+
+static qb_status run_trial(qb_ctx *cx, qb_recover_state *trial, const qb_graph *original,
+                           const qb_calib_options *calibration, bool keep,
+                           const qb_graph_score *best, qb_graph_score *now, qb_recover_step *step) {
+    const double start = qb_now();
+    const bool measured = calibration->hold_back > 0;
+    QB_TRY(run_step(cx, trial, calibration, step));
+    if (step->changed > 0 && measured) QB_TRY(score(cx, trial, original, calibration, now));
+    step->sqnr_db = now->sqnr_db;
+    step->agreement = now->agreement;
+    step->kept = step->changed > 0 && (keep || is_kept(trial, step, now, best, measured));
+    step->seconds = qb_now() - start;
+    if (!trial->trials->path) return QB_OK;
+    qb_pack record = {.cx = cx};
+    pack_trial(&record, trial, now, step);
+    const qb_status status = qb_trials_add(cx, trial->trials, &record);
+    qb_strbuf_release(&record.out);
+    return status;
+}
+
+/* The same from what an earlier run has kept. */
+static qb_status read_trial(qb_pack *record, const qb_recover_state *from, qb_recover_state *trial,
+                            qb_graph_score *now, qb_recover_step *step) {
+    *trial = *from;
+    trial->graph = trial->reference = NULL;
+    trial->table = NULL;
+    pack_trial(record, trial, now, step);
+    QB_TRY(qb_pack_end(record));
+    if (step->kept) trial->graph->hash = trial->reference->hash = from->graph->hash;
+    return QB_OK;
+}
+
 /* A step on a copy that takes the state's place where it is kept. */
 static qb_status try_step(qb_ctx *cx, qb_recover_state *state, const qb_graph *original,
                           const qb_calib_options *calibration, bool keep, qb_graph_score *best,
                           qb_recover_step *step) {
-    const double start = qb_now();
-    const bool measured = calibration->hold_back > 0;
-    qb_recover_state trial;
+    qb_recover_state trial = {0};
     qb_graph_score now = {.sqnr_db = NAN, .agreement = NAN};
-    QB_TRY(fork_state(cx, state, &trial));
-    qb_status status = run_step(cx, &trial, calibration, step);
-    if (status == QB_OK && step->changed > 0 && measured)
-        status = score(cx, &trial, original, calibration, &now);
-    step->sqnr_db = now.sqnr_db;
-    step->agreement = now.agreement;
-    step->kept = status == QB_OK && step->changed > 0 &&
-                 (keep || is_kept(state, step, &now, best, measured));
-    step->seconds = qb_now() - start;
-    if (step->kept) {
+    qb_pack record;
+    qb_status status;
+    if (qb_trials_next(cx, state->trials, &record)) {
+        status = read_trial(&record, state, &trial, &now, step);
+    } else {
+        status = fork_state(cx, state, &trial);
+        if (status == QB_OK)
+            status = run_trial(cx, &trial, original, calibration, keep, best, &now, step);
+    }
+    if (status == QB_OK && step->kept) {
         state_release(state);
         *state = trial;
         qb_free(best->err_square);
@@ -318,12 +412,52 @@ out:
     return status;
 }
 
+/* Bytes of the constants: what is near to 2 GiB is no single file any more. */
+static size_t constants_of(const qb_graph *graph) {
+    size_t sum = 0;
+    for (int32_t v = 0; v < graph->n_values; v++) sum += graph->values[v].bytes;
+    return sum;
+}
+
+static void pack_words(qb_pack *p, const char *const *words) {
+    for (; words && *words; words++) {
+        char *word = (char *)(uintptr_t)*words; /* it is only read */
+        qb_pack_text(p, &word);
+    }
+    qb_pack_text(p, &(char *){NULL});
+}
+
+/* What steps depend on: the model as it is optimized, its ranges and with them the data, and what
+ * was asked for. */
+static qb_status plan_of(qb_ctx *cx, const qb_recover_state *state, qb_hash *out) {
+    const qb_recover_options *o = state->options;
+    qb_pack p = {.cx = cx};
+    qb_recover_state all = *state;
+    char options[64];
+    snprintf(options, sizeof options, "activations %d, per tensor %d", (int)o->quant->activations,
+             (int)o->quant->per_tensor_weights);
+    const char *const words[] = {options, o->list ? o->list : "what helps",
+                                 o->quant->weights ? o->quant->weights->name : "the default", NULL};
+    pack_words(&p, words);
+    pack_words(&p, o->quant->keep_float);
+    pack_words(&p, o->quant->activations_16);
+    pack_graph(&p, &all.graph);
+    pack_table(&p, &all.table);
+    QB_PACK(&p, all.method);
+    const qb_status status = qb_pack_end(&p);
+    *out = qb_hash_bytes(p.out.data, p.out.size);
+    qb_strbuf_release(&p.out);
+    return status;
+}
+
 qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options *options,
                      qb_recovered *out) {
     qb_calib_options calibration = *options->calibration;
     const int64_t n = qb_dataset_count(calibration.loader.dataset);
     qb_samples samples = {0};
-    way with = {.state = {.options = options, .samples = &samples},
+    qb_trials trials = {0};
+    qb_hash plan;
+    way with = {.state = {.options = options, .samples = &samples, .trials = &trials},
                 .score = {.sqnr_db = NAN, .agreement = NAN}},
         without = {0};
     qb_recover_state *state = &with.state;
@@ -352,6 +486,10 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     if (with.score.samples > 0)
         qb_info(cx, "recover: before: %.2f dB, agreement %.2f %% on %lld samples held back",
                 result.sqnr_db, result.agreement, (long long)result.held_back);
+    if (options->progress && constants_of(graph) < MOST_KEPT) {
+        QB_GO(plan_of(cx, state, &plan));
+        QB_GO(qb_trials_open(cx, options->progress, plan, options->resume, &trials));
+    }
     QB_GO(run_all(cx, graph, &calibration, &with, &without));
     report(&with, &result);
     if (calibration.hold_back > 0)
@@ -365,6 +503,7 @@ qb_status qb_recover(qb_ctx *cx, const qb_graph *graph, const qb_recover_options
     *out = result;
     result = (qb_recovered){0};
 out:
+    qb_trials_close(&trials);
     qb_graph_free(before);
     way_release(&with);
     way_release(&without);

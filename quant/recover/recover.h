@@ -52,6 +52,9 @@ typedef struct qb_recover_options {
     const char *list; /* comma separated names: these, as asked. NULL: all that help on the samples
                          that are held back */
     qb_score_graph_fn score;
+    const char
+        *progress; /* file to keep what each step led to; NULL: none. The caller removes it */
+    bool resume;   /* go on from it where there is one */
 } qb_recover_options;
 
 /* One layer's output, of the whole network quantized: signal to quantization noise on the samples

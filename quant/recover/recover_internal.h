@@ -5,6 +5,7 @@
 #include "graph/layer.h"
 #include "quant/recover/recover.h"
 #include "quant/recover/samples.h"
+#include "quant/recover/trials.h"
 
 typedef struct qb_recover_state {
     const qb_recover_options *options;
@@ -13,9 +14,14 @@ typedef struct qb_recover_state {
     qb_table *table;           /* of its ranges */
     int32_t method;            /* in it */
     const qb_samples *samples; /* that may be fitted to */
+    qb_trials *trials;
 } qb_recover_state;
 
 /* The state's graph quantized. */
 qb_status qb_recover_quantize(qb_ctx *cx, const qb_recover_state *state, qb_graph **out);
+
+/* Is the sum of errors, sample against sample, less by more than so many standard errors of that
+ * difference? */
+bool qb_recover_is_less(const double *now, const double *before, int64_t n, double errors);
 
 #endif

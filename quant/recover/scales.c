@@ -24,9 +24,10 @@ static void join(qb_scales *s, int32_t a, int32_t b) {
     s->limit[a] = x > 0 && y > 0 ? fminf(x, y) : fmaxf(x, y);
 }
 
-/* Nothing may be done to the channels of a value. */
+/* Nothing may be done to the channels of a value, or of the one whose elements it has. */
 static void pin(qb_scales *s, int32_t value) {
-    if (value < 0 || s->axis[value] < 0) return;
+    if (value >= 0 && s->axis[value] < 0) value = s->origin[value];
+    if (value < 0) return;
     for (int64_t c = 0; c < qb_scales_channels(s, value); c++)
         s->pinned[qb_scales_of(s, value, c)] = true;
 }
@@ -75,8 +76,7 @@ static bool is_tensor(const qb_scales *s, int32_t value) {
 /* The output has the input's variables. */
 static qb_status hand_through(qb_ctx *cx, qb_scales *s, int32_t in, int32_t out) {
     const int32_t axis = s->axis[in];
-    if (axis < 0) return QB_OK;
-    if (!is_tensor(s, out) || s->graph->values[out].shape.rank <= axis ||
+    if (axis < 0 || !is_tensor(s, out) || s->graph->values[out].shape.rank <= axis ||
         s->graph->values[out].shape.dim[axis] != qb_scales_channels(s, in)) {
         pin(s, in);
         return QB_OK;
@@ -99,8 +99,7 @@ static float scalar(const qb_scales *s, const qb_node *node, int32_t input, floa
 static qb_status clip(qb_ctx *cx, qb_scales *s, const qb_node *node) {
     const int32_t in = node->in[0];
     const float low = scalar(s, node, 1, -INFINITY), high = scalar(s, node, 2, INFINITY);
-    if (s->axis[in] < 0) return QB_OK;
-    if (low != 0 || !(high > 0)) {
+    if (s->axis[in] < 0 || low != 0 || !(high > 0)) {
         pin(s, in);
         return QB_OK;
     }
@@ -163,6 +162,7 @@ static qb_status with_constant(qb_ctx *cx, qb_scales *s, int32_t index, bool *do
         if (!is_by_channel(s, c, x, axis)) continue;
         s->constant[index] = 1 - side;
         if (kind == QB_BINARY_MUL) {
+            if (s->axis[x] < 0) pin(s, x);
             s->role[index] = QB_SCALE_FACTOR;
             QB_TRY(fresh(cx, s, out, axis));
             *done = true;
@@ -198,6 +198,7 @@ static qb_status binary(qb_ctx *cx, qb_scales *s, int32_t index) {
             const int32_t x = node->in[i], other = node->in[1 - i];
             if (!is_data(s, x) || s->axis[x] < 0 || (is_data(s, other) && s->axis[other] >= 0))
                 continue;
+            pin(s, other);
             return hand_through(cx, s, x, node->out[0]);
         }
     } else if (join_inputs(s, node)) {
@@ -284,11 +285,41 @@ static qb_status place_moved(qb_ctx *cx, qb_scales *s, int32_t in, int32_t value
 
 enum { MOVED_OUTPUTS = 64, MOVED_INPUTS = 8 };
 
+/* The numbers that elements of a value go into a move with: those of their channels in *origin. */
+static qb_status number_elements(qb_ctx *cx, const qb_scales *s, int32_t value, float **out,
+                                 int32_t *origin) {
+    const size_t n = (size_t)qb_shape_count(&s->graph->values[value].shape);
+    *origin = s->axis[value] >= 0 ? value : s->origin[value];
+    *out = qb_alloc_aligned(cx, n + 1, sizeof **out);
+    if (!*out) return cx->code;
+    if (s->axis[value] >= 0)
+        number_channels(s, value, *out);
+    else
+        memcpy(*out, s->moved[value], n * sizeof **out);
+    return QB_OK;
+}
+
+/* Its channels where each lies at an index of one axis, else the numbers of its elements. */
+static qb_status place_or_keep(qb_ctx *cx, qb_scales *s, int32_t origin, int32_t value,
+                               const qb_tensor *out) {
+    const size_t n = (size_t)qb_shape_count(&out->desc.shape);
+    bool placed;
+    QB_TRY(place_moved(cx, s, origin, value, out, &placed));
+    if (placed) return QB_OK;
+    s->moved[value] = qb_arena_alloc(cx, s->arena, n + 1, sizeof *s->moved[value]);
+    if (!s->moved[value]) return cx->code;
+    memcpy(s->moved[value], out->data, n * sizeof *s->moved[value]);
+    s->origin[value] = origin;
+    return QB_OK;
+}
+
 /* An operator that only moves elements is run on the numbers of their channels. */
 static qb_status move(qb_ctx *cx, qb_scales *s, const qb_node *node) {
     const int32_t in = node->in[0];
     qb_tensor from[MOVED_INPUTS] = {0}, to[MOVED_OUTPUTS] = {0};
-    bool fits = s->axis[in] >= 0 && node->n_in <= MOVED_INPUTS && node->n_out <= MOVED_OUTPUTS;
+    int32_t origin = -1;
+    bool fits = (s->axis[in] >= 0 || s->origin[in] >= 0) && node->n_in <= MOVED_INPUTS &&
+                node->n_out <= MOVED_OUTPUTS;
     for (int32_t i = 1; i < node->n_in; i++) fits = fits && !is_data(s, node->in[i]);
     for (int32_t i = 0; i < node->n_out && fits; i++)
         fits = node->out[i] < 0 || is_tensor(s, node->out[i]);
@@ -301,10 +332,9 @@ static qb_status move(qb_ctx *cx, qb_scales *s, const qb_node *node) {
         from[i] = qb_tensor_of(value->dtype, value->shape, (void *)(uintptr_t)value->data);
     }
     if (fits) {
-        from[0].data =
-            qb_alloc_aligned(cx, (size_t)qb_shape_count(&from[0].desc.shape), sizeof(float));
-        if (!from[0].data) QB_GO(cx->code);
-        number_channels(s, in, from[0].data);
+        float *numbers;
+        QB_GO(number_elements(cx, s, in, &numbers, &origin));
+        from[0].data = numbers;
         for (int32_t i = 0; i < node->n_out; i++) {
             if (node->out[i] < 0) continue;
             const qb_value *value = &s->graph->values[node->out[i]];
@@ -317,10 +347,8 @@ static qb_status move(qb_ctx *cx, qb_scales *s, const qb_node *node) {
         if (!all) qb_ctx_clear(cx);
     }
     for (int32_t i = 0; i < node->n_out && all; i++)
-        if (node->out[i] >= 0) QB_GO(place_moved(cx, s, in, node->out[i], &to[i], &all));
+        if (node->out[i] >= 0) QB_GO(place_or_keep(cx, s, origin, node->out[i], &to[i]));
     if (!all) pin(s, in);
-    for (int32_t i = 0; i < node->n_out && !all; i++)
-        if (node->out[i] >= 0) pin(s, node->out[i]);
 out:
     qb_free(from[0].data);
     for (int32_t i = 0; i < node->n_out && fits; i++) qb_free(to[i].data);
@@ -359,7 +387,7 @@ static qb_status normalization(qb_ctx *cx, qb_scales *s, int32_t index) {
 
 static qb_status layer(qb_ctx *cx, qb_scales *s, int32_t index, const qb_layer *l) {
     const qb_node *node = &s->graph->nodes[index];
-    if (s->axis[node->in[0]] >= 0 && s->axis[node->in[0]] != l->data_axis) pin(s, node->in[0]);
+    if (s->axis[node->in[0]] != l->data_axis) pin(s, node->in[0]);
     if (!is_tensor(s, node->out[0])) {
         pin(s, node->in[0]);
         return QB_OK;
@@ -406,11 +434,13 @@ qb_status qb_scales_find(qb_ctx *cx, const qb_graph *graph, qb_scales *out) {
     QB_GO(qb_arena_create(cx, &s.arena));
     QB_GO(qb_uses_build(cx, graph, &s.uses));
     s.axis = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.axis);
+    s.origin = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.origin);
+    s.moved = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.moved);
     s.first = qb_arena_alloc(cx, s.arena, (size_t)graph->n_values, sizeof *s.first);
     s.role = qb_arena_alloc(cx, s.arena, (size_t)graph->n_nodes, sizeof *s.role);
     s.constant = qb_arena_alloc(cx, s.arena, (size_t)graph->n_nodes, sizeof *s.constant);
-    if (!s.axis || !s.first || !s.role || !s.constant) QB_GO(cx->code);
-    for (int32_t v = 0; v < graph->n_values; v++) s.axis[v] = -1;
+    if (!s.axis || !s.origin || !s.moved || !s.first || !s.role || !s.constant) QB_GO(cx->code);
+    for (int32_t v = 0; v < graph->n_values; v++) s.axis[v] = s.origin[v] = -1;
     for (int32_t i = 0; i < graph->n_nodes; i++) QB_GO(visit(cx, &s, i));
     for (int32_t i = 0; i < graph->n_outputs; i++) pin(&s, graph->outputs[i]);
     *out = s;

@@ -7,6 +7,9 @@
  * else pins its inputs' factors to 1. So branches that meet in a sum or a Concat agree by
  * construction.
  *
+ * Where channels lie across several axes, as between the two Reshapes of a channel shuffle, a value
+ * has no variables but the number of each element's channel, for the next move to sort out.
+ *
  * Clip to [0, c] hands a factor through where no sample reaches c in that channel: with the factor,
  * c / factor is still not reached. */
 #ifndef QB_QUANT_RECOVER_SCALES_H
@@ -27,7 +30,9 @@ typedef struct qb_scales {
     const qb_graph *graph; /* of known shapes */
     qb_uses uses;
     qb_arena *arena;
-    int32_t *axis;  /* [values] of the channels; -1: the value has no variables */
+    int32_t *axis;   /* [values] of the channels; -1: the value has no variables */
+    int32_t *origin; /* [values] without variables, of elements moved from this value; -1: none */
+    float **moved;  /* [values] with an origin: of each element, its channel there and 1; 0: none */
     int32_t *first; /* [values] of its variables in `of` */
     int32_t *of;    /* variables of all values, one a channel */
     size_t n_of, cap_of;

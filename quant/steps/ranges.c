@@ -107,16 +107,31 @@ static void part_ties(const qb_quant_state *s, int32_t *parent, qb_range *range)
     }
 }
 
-static qb_status set_params(qb_ctx *cx, qb_quant_state *s, int32_t value, qb_range range) {
-    const qb_act_scheme scheme = s->activations;
+static qb_status params_of(qb_ctx *cx, const qb_quant_state *s, qb_range range, int bits,
+                           qb_dtype dtype, qb_qparams *out) {
     float *scale = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *scale);
     int32_t *zero = qb_arena_alloc(cx, s->graph->arena, 1, sizeof *zero);
     if (!scale || !zero) return cx->code;
-    qb_affine_params(range, scheme, scale, zero);
-    qb_value *v = &s->graph->values[value];
-    v->dtype = scheme == QB_SCHEME_U8_AFFINE ? QB_DTYPE_U8 : QB_DTYPE_S8;
-    v->q = (qb_qparams){.dtype = v->dtype, .axis = -1, .n = 1, .scale = scale, .zero = zero};
+    qb_affine_params(range, s->activations, bits, scale, zero);
+    *out = (qb_qparams){.dtype = dtype, .axis = -1, .n = 1, .scale = scale, .zero = zero};
     return QB_OK;
+}
+
+static qb_status set_params(qb_ctx *cx, qb_quant_state *s, int32_t value, qb_range range) {
+    qb_value *v = &s->graph->values[value];
+    v->dtype = s->activations == QB_SCHEME_U8_AFFINE ? QB_DTYPE_U8 : QB_DTYPE_S8;
+    return params_of(cx, s, range, 8, v->dtype, &v->q);
+}
+
+/* Each by its own range, from minimum to maximum: a step of 16 bits is so small that nothing is to
+ * be had by sharing it with others, or by cutting off what is rare. */
+static qb_status set_params_16(qb_ctx *cx, qb_quant_state *s, int32_t value) {
+    const qb_dtype dtype = s->activations == QB_SCHEME_U8_AFFINE ? QB_DTYPE_U16 : QB_DTYPE_S16;
+    qb_range range;
+    QB_TRY(range_of(cx, s, value, &range));
+    const qb_stats *stats = qb_table_find(s->table, s->graph->values[value].name)->stats;
+    range = (qb_range){fminf(range.lo, stats->min), fmaxf(range.hi, stats->max)};
+    return params_of(cx, s, range, 16, dtype, &s->params_16[value]);
 }
 
 static qb_status run(qb_ctx *cx, qb_quant_state *s) {
@@ -129,6 +144,7 @@ static qb_status run(qb_ctx *cx, qb_quant_state *s) {
     if (s->options->target && s->options->target->quantized_layers) part_ties(s, parent, range);
     for (int32_t v = 0; v < s->n_values; v++) {
         if (s->quantized[v]) QB_TRY(set_params(cx, s, v, range[root(parent, v)]));
+        if (s->in_16_bits[v]) QB_TRY(set_params_16(cx, s, v));
     }
     return QB_OK;
 }

@@ -8,7 +8,8 @@
  *   fuses convolutions with quantized outputs only, those are quantized wherever they go.
  * - A target that fuses a convolution with the sum behind it gets that operand in float, also where
  *   open shapes kept the two in groups of their own.
- * - Where that is asked for, values without a range stay float. */
+ * - Where that is asked for, values without a range stay float, and values get 16 bits: for the
+ *   groups around them they are floats. */
 #include <string.h>
 
 #include "quant/quant_internal.h"
@@ -79,11 +80,21 @@ static bool may_quantize(const qb_quant_state *s, int32_t value) {
            !is_skipped(s, value);
 }
 
+/* *changed where it becomes one of 8 bits. */
+static void quantize(qb_quant_state *s, int32_t value, bool *changed) {
+    if (s->asked_16[value])
+        s->in_16_bits[value] = true;
+    else
+        s->quantized[value] = *changed = true;
+}
+
 static void quantize_layers(qb_quant_state *s) {
     for (int32_t g = 0; g < s->groups.n; g++) {
         const int32_t out = s->groups.group[g].out;
-        if (s->groups.group[g].kind == QB_KIND_CONV && s->rule[g] == QB_QRULE_COMPUTE)
-            s->quantized[out] = !is_skipped(s, out);
+        bool changed;
+        if (s->groups.group[g].kind == QB_KIND_CONV && s->rule[g] == QB_QRULE_COMPUTE &&
+            !is_skipped(s, out))
+            quantize(s, out, &changed);
     }
 }
 
@@ -101,7 +112,7 @@ static bool sweep(qb_quant_state *s) {
             const int32_t maker = s->producer[value];
             if (wish == GAINS && (maker < 0 || !makes_integers(s, maker))) continue;
             if (group->kind == QB_KIND_BINARY && fuses_with_sum(s, g, value)) continue;
-            s->quantized[value] = changed = true;
+            quantize(s, value, &changed);
         }
     }
     return changed;

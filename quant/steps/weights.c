@@ -196,13 +196,14 @@ static int32_t integer_bias(const qb_quant_state *s, const qb_group *group) {
 }
 
 static qb_status quantize_group(qb_ctx *cx, qb_quant_state *s, const qb_group *group) {
-    const qb_value *data = &s->graph->values[group->in[QB_IN_DATA]];
+    const int32_t data = group->in[QB_IN_DATA];
+    const qb_qparams *input = s->in_16_bits[data] ? &s->params_16[data] : &s->graph->values[data].q;
     work w = {.s = s,
               .group = group,
               .weight = group->in[QB_IN_WEIGHT],
               .bias = integer_bias(s, group),
               .axis = weight_axis(s, group),
-              .input_scale = data->q.scale[0]};
+              .input_scale = input->scale[0]};
     const qb_shape *shape = &s->graph->values[w.weight].shape;
     w.c = w.axis < 0 ? (channels){1, 1, qb_shape_count(shape)} : view(shape, w.axis);
     int32_t weight = -1, bias = -1;
@@ -219,7 +220,7 @@ static qb_status run(qb_ctx *cx, qb_quant_state *s) {
         const qb_group *group = &s->groups.group[g];
         if (s->rule[g] != QB_QRULE_COMPUTE) continue;
         const int32_t data = group->in[QB_IN_DATA];
-        if (!s->quantized[data] &&
+        if (!s->quantized[data] && !s->in_16_bits[data] &&
             !qb_quant_is_held(s, data)) { /* its input is a graph output, held in float */
             s->rule[g] = QB_QRULE_FLOAT;
             continue;

@@ -259,6 +259,45 @@ static void branches_agree(void **state) {
     release(&n);
 }
 
+static int32_t reshape(net *n, const char *name, int32_t x, int rank, const int64_t *sizes) {
+    char shape[64];
+    const qb_shape dims = qb_shape_of(1, rank);
+    snprintf(shape, sizeof shape, "%s_shape", name);
+    const int32_t to = qb_graph_add_constant(&n->cx, n->graph, shape, QB_DTYPE_S64, &dims, sizes);
+    return node(n, "Reshape", name, x, to, END);
+}
+
+/* What light detectors are made of: LeakyRelu, a Concat of branches, a shuffle of its channels and
+ * a depthwise convolution behind it. Factors follow each channel through all of them. */
+static void shuffled_branches(void **state) {
+    (void)state;
+    enum { HALF = WIDE / 2 };
+    static const int64_t pairs[] = {1, 2, HALF, SIDE, SIDE}, flat[] = {1, WIDE, SIDE, SIDE};
+    net n;
+    double scale[WIDE], moved[WIDE], back[WIDE];
+    spread(scale, WIDE);
+    for (int i = 0; i < WIDE; i++) moved[i] = scale[i % 2 * HALF + i / 2];
+    for (int i = 0; i < WIDE; i++) back[i] = scale[WIDE - 1 - i];
+    begin(&n, qb_shape_of(4, 1, CHANNELS, SIDE, SIDE));
+    const int32_t a = conv(&n, "a", 0, HALF, CHANNELS, 1, 1, scale, NULL),
+                  b = conv(&n, "b", 0, HALF, CHANNELS, 1, 1, scale + HALF, NULL);
+    int32_t y = node(&n, "Concat", "joined", node(&n, "LeakyRelu", "la", a, END),
+                     node(&n, "LeakyRelu", "lb", b, END), END);
+    ((qb_axis_attrs *)attrs(&n))->axis = 1;
+    y = node(&n, "Transpose", "swapped", reshape(&n, "pairs", y, 5, pairs), END);
+    int64_t *perm = qb_arena_alloc(&n.cx, n.graph->arena, 5, sizeof *perm);
+    for (int i = 0; i < 5; i++) perm[i] = i == 1 ? 2 : i == 2 ? 1 : i;
+    ((qb_perm_attrs *)attrs(&n))->perm = (qb_ints){5, perm};
+    y = conv(&n, "depthwise", reshape(&n, "flat", y, 4, flat), WIDE, WIDE, 3, WIDE, back, moved);
+    y = node(&n, "LeakyRelu", "ld", y, END);
+    end(&n, conv(&n, "boxes", y, CHANNELS, WIDE, 1, 1, NULL, back));
+    recover(&n, "equalize");
+    assert_true(n.out.sqnr_db < 15);
+    assert_true(n.out.sqnr_after_db > 28);
+    assert_true(function_db(&n) > 100);
+    release(&n);
+}
+
 /* Weights that are all rounded up, and inputs that are never negative: the results lie beside. */
 static void shifted_bias(void **state) {
     (void)state;
@@ -439,11 +478,11 @@ static void bad_list(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(depthwise_ranges), cmocka_unit_test(clip_stays),
-        cmocka_unit_test(branches_agree),   cmocka_unit_test(shifted_bias),
-        cmocka_unit_test(outliers),         cmocka_unit_test(rounded_by_error),
-        cmocka_unit_test(float_layers),     cmocka_unit_test(widened_ranges),
-        cmocka_unit_test(late_sizes),       cmocka_unit_test(same_bytes),
-        cmocka_unit_test(bad_list),
+        cmocka_unit_test(branches_agree),   cmocka_unit_test(shuffled_branches),
+        cmocka_unit_test(shifted_bias),     cmocka_unit_test(outliers),
+        cmocka_unit_test(rounded_by_error), cmocka_unit_test(float_layers),
+        cmocka_unit_test(widened_ranges),   cmocka_unit_test(late_sizes),
+        cmocka_unit_test(same_bytes),       cmocka_unit_test(bad_list),
     };
     return cmocka_run_group_tests(tests, write_samples, NULL);
 }

@@ -34,7 +34,7 @@ static void ranges_map_onto_the_codes(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         float scale;
         int32_t zero;
-        qb_affine_params((qb_range){rows[i].lo, rows[i].hi}, rows[i].scheme, &scale, &zero);
+        qb_affine_params((qb_range){rows[i].lo, rows[i].hi}, rows[i].scheme, 8, &scale, &zero);
         if (fabs((double)scale - rows[i].scale) > 1e-6 * rows[i].scale || zero != rows[i].zero)
             fail_msg("row %zu: got %g, %d, expected %g, %d", i, (double)scale, zero, rows[i].scale,
                      rows[i].zero);
@@ -53,7 +53,7 @@ static void zero_is_exact_and_the_range_is_reached_within_half_a_step(void **sta
         r.hi = r.lo + (float)(qb_rng_uniform(&rng) * size);
         float scale;
         int32_t zero;
-        qb_affine_params(r, scheme, &scale, &zero);
+        qb_affine_params(r, scheme, 8, &scale, &zero);
         assert_true(zero >= low[scheme] && zero <= high[scheme]);
         const double lo = fmin(r.lo, 0), hi = fmax(r.hi, 0), slack = 0.5001 * (double)scale;
         assert_true((low[scheme] - zero) * (double)scale <= lo + slack);

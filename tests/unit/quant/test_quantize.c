@@ -439,6 +439,48 @@ static void shared_weights_serve_inputs_of_two_scales(void **state) {
     small_release(&s);
 }
 
+/* The layers around a value of 16 bits have integer weights by its scale; what nobody reads as
+ * integers gets none, and the graph's output stays the float that it was. */
+static void named_values_get_16_bits(void **state) {
+    (void)state;
+    static const float b[] = {1, 0};
+    small s;
+    small_init(&s);
+    int32_t a = NODE(&s, "Relu", "a", conv(&s, "c", small_input(&s, "x", "1x2x4x4")));
+    int32_t w = small_constant(&s, "w", "2x2x1x1", ones), bias = small_constant(&s, "b", "2", b);
+    small_output(&s, NODE(&s, "Conv", "y", a, w, bias));
+    small_range(&s, "x", 0, 2.55f);
+    small_range(&s, "a", 0, 2.55f);
+    s.table->entry[0].stats->max = 6.5535f; /* of "a": cut off by 8 bits, not by 16 */
+    small_quantize(&s, &(qb_quant_options){.activations_16 = (const char *const[]){"[ac]", NULL}});
+    expect_params(&s, "x", QB_DTYPE_U8, 0.01, 0);
+    expect_float(&s, "a");
+    expect_float(&s, "a_DequantizeLinear_Output");
+    assert_int_equal(small_value(&s, "a_QuantizeLinear_Output")->dtype, QB_DTYPE_U16);
+    assert_int_equal(qb_graph_find_value(s.quantized, "c_QuantizeLinear_Output"), -1);
+    const float scale = *(const float *)small_value(&s, "a_scale")->data,
+                bias_scale = small_value(&s, "b_quantized")->q.scale[0];
+    assert_floats(&scale, &(float){1e-4f}, 1, 1e-6f, 0);
+    assert_floats(&bias_scale, &(float){1e-4f / 127}, 1, 1e-6f, 0);
+    assert_int_equal(small_value(&s, "w_quantized")->dtype, QB_DTYPE_S8);
+    assert_int_equal(s.report.tensors, 1);
+    assert_int_equal(s.report.tensors_16, 1);
+    assert_int_equal(s.report.quantized, 2);
+    small_quantize(&s, &(qb_quant_options){.activations = QB_SCHEME_S8_SYMMETRIC,
+                                           .activations_16 = (const char *const[]){"a", NULL}});
+    assert_int_equal(small_value(&s, "a_QuantizeLinear_Output")->dtype, QB_DTYPE_S16);
+
+    const qb_target *trt;
+    qb_graph *none;
+    qb_quant_options options = {.activations_16 = (const char *const[]){"y", NULL}};
+    assert_int_equal(qb_quantize(&s.cx, s.graph, s.table, &options, &none, NULL),
+                     QB_STATUS_NOTFOUND);
+    assert_ok(&s.cx, qb_target_find(&s.cx, "trt", &trt));
+    options.target = trt;
+    assert_int_equal(qb_quantize(&s.cx, s.graph, s.table, &options, &none, NULL), QB_STATUS_USAGE);
+    small_release(&s);
+}
+
 static qb_status quantize_once(qb_ctx *cx, void *user) {
     const small *s = user;
     const qb_quant_options defaults = {0};
@@ -485,6 +527,7 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(missing_statistics_are_named),
     cmocka_unit_test(named_nodes_stay_float),
     cmocka_unit_test(shared_weights_serve_inputs_of_two_scales),
+    cmocka_unit_test(named_values_get_16_bits),
     cmocka_unit_test(the_input_is_left_alone_and_failing_allocations_are_survived),
 };
 
