@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,8 +17,6 @@
 
 #include "log.h"
 
-enum { SOCKET = 3, ROOM, FIRST_OTHER }; /* descriptors of the process */
-
 #define START_BYTES ((size_t)256 << 20)
 #define START_SECONDS 3
 /* Sanitizers reserve terabytes; a limit of memory would only stop them. */
@@ -25,11 +24,11 @@ enum { SOCKET = 3, ROOM, FIRST_OTHER }; /* descriptors of the process */
 #define LOOK_MS 200 /* between two looks whether the user asked to stop */
 
 /* Memory that both processes map: what an answer is put into. */
-typedef struct room {
+typedef struct shared_memory {
     int fd;
     void *data;
     size_t size;
-} room;
+} shared_memory;
 
 struct qb_apart {
     qb_apart_fn fn;
@@ -37,10 +36,10 @@ struct qb_apart {
     char *name;
     pid_t pid; /* 0: answers come from this process */
     int socket;
-    room room;
+    shared_memory shared;
     bool dead;
     char why[QB_MESSAGE_MAX]; /* of its death */
-    pthread_mutex_t turn;
+    pthread_mutex_t mutex;
 };
 
 typedef struct question {
@@ -62,13 +61,13 @@ static struct {
     double set; /* when they were set, by the clock that takes no system call */
 } limits;
 
-static qb_status map_room(qb_ctx *cx, room *r, size_t bytes) {
-    if (bytes <= r->size) return QB_OK;
-    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r->fd, 0);
+static qb_status map_shared(qb_ctx *cx, shared_memory *m, size_t bytes) {
+    if (bytes <= m->size) return QB_OK;
+    void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
     if (data == MAP_FAILED) return qb_fail_errno(cx, "%zu bytes of shared memory", bytes);
-    if (r->data) munmap(r->data, r->size);
-    r->data = data;
-    r->size = bytes;
+    if (m->data) munmap(m->data, m->size);
+    m->data = data;
+    m->size = bytes;
     limits.set = 0;
     return QB_OK;
 }
@@ -99,7 +98,7 @@ static void lower(int what, rlim_t most) {
 }
 
 /* The limits of the next answer. Within half a second nobody has used up much of a second. */
-static void set_limits(const room *r) {
+static void set_limits(size_t shared) {
     struct rusage used;
     const double now = qb_now();
     if (now - limits.set < 0.5) return;
@@ -107,11 +106,17 @@ static void set_limits(const room *r) {
     getrusage(RUSAGE_SELF, &used);
     lower(RLIMIT_CPU, (rlim_t)(used.ru_utime.tv_sec + used.ru_stime.tv_sec + limits.seconds));
     if (limits.before > 0 && limits.before < SANITIZED_FROM)
-        lower(RLIMIT_AS, limits.before + limits.bytes + r->size);
+        lower(RLIMIT_AS, limits.before + limits.bytes + shared);
 }
 
 /* HDF5 ends the program where it finds no memory: nobody else's handlers run in this copy. */
 static void leave(void) { _exit(EXIT_FAILURE); }
+
+/* Closes the descriptors between two. */
+static void close_between(int low, int high) {
+    if (high - low < 2 || syscall(SYS_close_range, low + 1, high - 1, 0) == 0) return;
+    for (int fd = low + 1; fd < high && fd < 1024; fd++) close(fd);
+}
 
 static void become_apart(const qb_apart *a, int socket) {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE};
@@ -123,33 +128,34 @@ static void become_apart(const qb_apart *a, int socket) {
     qb_apart_allow(START_BYTES, START_SECONDS);
     lower(RLIMIT_CORE, 0);
     atexit(leave);
-    /* The parent's files are not this process's to hold, nor its outputs to write to. */
-    const int from_socket = fcntl(socket, F_DUPFD_CLOEXEC, FIRST_OTHER),
-              from_room = fcntl(a->room.fd, F_DUPFD_CLOEXEC, FIRST_OTHER),
-              null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    if (dup2(from_socket, SOCKET) != SOCKET || dup2(from_room, ROOM) != ROOM) leave();
-    if (limits.before < SANITIZED_FROM) dup2(null, STDERR_FILENO); /* libraries' last words */
-    dup2(null, STDIN_FILENO);
+    /* The parent's files are not this process's to hold, nor its outputs to write to. No descriptor
+     * more than the parent had is needed: it may be the last that the limit allows. */
+    const int shared = a->shared.fd, low = socket < shared ? socket : shared,
+              high = socket < shared ? shared : socket;
+    close_between(STDERR_FILENO, low);
+    close_between(low, high);
+    close_between(high, INT_MAX);
+    close(STDIN_FILENO);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC); /* the lowest free one: input */
     dup2(null, STDOUT_FILENO);
-    if (syscall(SYS_close_range, FIRST_OTHER, ~0u, 0) != 0)
-        for (int fd = FIRST_OTHER; fd < 1024; fd++) close(fd);
+    if (limits.before < SANITIZED_FROM) dup2(null, STDERR_FILENO); /* libraries' last words */
 }
 
-static void serve(qb_apart *a) {
-    room r = {.fd = ROOM};
+static void serve(qb_apart *a, int socket) {
+    shared_memory shared = {.fd = a->shared.fd};
     question q;
     qb_ctx cx;
     qb_ctx_init(&cx);
-    while (recv(SOCKET, &q, sizeof q, 0) == (ssize_t)sizeof q) {
+    while (recv(socket, &q, sizeof q, 0) == (ssize_t)sizeof q) {
         answer out = {0};
         qb_ctx_clear(&cx);
-        const qb_status mapped = map_room(&cx, &r, q.bytes);
-        set_limits(&r);
-        if (mapped == QB_OK) a->fn(&cx, a->work, q.ask, r.data, q.bytes);
+        const qb_status mapped = map_shared(&cx, &shared, q.bytes);
+        set_limits(shared.size);
+        if (mapped == QB_OK) a->fn(&cx, a->work, q.ask, shared.data, q.bytes);
         out.status = cx.code;
         memcpy(out.message, cx.message, sizeof out.message);
         const size_t n = offsetof(answer, message) + strlen(out.message);
-        if (send(SOCKET, &out, n, MSG_NOSIGNAL) != (ssize_t)n) break;
+        if (send(socket, &out, n, MSG_NOSIGNAL) != (ssize_t)n) break;
     }
     _exit(EXIT_SUCCESS);
 }
@@ -158,8 +164,8 @@ static void serve(qb_apart *a) {
 
 static qb_status fork_apart(qb_ctx *cx, qb_apart *a) {
     int pair[2];
-    a->room.fd = memfd_create("qbench", MFD_CLOEXEC);
-    if (a->room.fd < 0) return qb_fail_errno(cx, "%s: shared memory", a->name);
+    a->shared.fd = memfd_create("qbench", MFD_CLOEXEC);
+    if (a->shared.fd < 0) return qb_fail_errno(cx, "%s: shared memory", a->name);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return qb_fail_errno(cx, "%s: a pair of sockets", a->name);
     a->socket = pair[0];
@@ -168,7 +174,7 @@ static qb_status fork_apart(qb_ctx *cx, qb_apart *a) {
     a->pid = fork();
     if (a->pid == 0) {
         become_apart(a, pair[1]);
-        serve(a);
+        serve(a, pair[1]);
     }
     const int error = errno;
     close(pair[1]);
@@ -181,8 +187,8 @@ static qb_status fork_apart(qb_ctx *cx, qb_apart *a) {
 qb_status qb_apart_start(qb_ctx *cx, const char *name, qb_apart_fn fn, void *work, qb_apart **out) {
     qb_apart *a = qb_alloc(cx, 1, sizeof *a);
     if (!a) return cx->code;
-    *a = (qb_apart){.fn = fn, .work = work, .socket = -1, .room = {.fd = -1}};
-    pthread_mutex_init(&a->turn, NULL);
+    *a = (qb_apart){.fn = fn, .work = work, .socket = -1, .shared = {.fd = -1}};
+    pthread_mutex_init(&a->mutex, NULL);
     a->name = qb_strdup(cx, name);
     qb_status status = a->name ? QB_OK : cx->code;
 #ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -201,10 +207,10 @@ void qb_apart_end(qb_apart *a) {
         kill(a->pid, SIGKILL);
         while (waitpid(a->pid, NULL, 0) < 0 && errno == EINTR) continue;
     }
-    if (a->room.data) munmap(a->room.data, a->room.size);
-    if (a->room.fd >= 0) close(a->room.fd);
+    if (a->shared.data) munmap(a->shared.data, a->shared.size);
+    if (a->shared.fd >= 0) close(a->shared.fd);
     if (a->socket >= 0) close(a->socket);
-    pthread_mutex_destroy(&a->turn);
+    pthread_mutex_destroy(&a->mutex);
     qb_free(a->name);
     qb_free(a);
 }
@@ -243,13 +249,13 @@ static qb_status wait_for(qb_ctx *cx, qb_apart *a) {
 
 static qb_status ask_apart(qb_ctx *cx, qb_apart *a, const question *q, void *out) {
     if (a->dead) return qb_fail(cx, QB_STATUS_FORMAT, "%s", a->why);
-    if (q->bytes > a->room.size && ftruncate(a->room.fd, (off_t)q->bytes) != 0)
+    if (q->bytes > a->shared.size && ftruncate(a->shared.fd, (off_t)q->bytes) != 0)
         return qb_fail_errno(cx, "%s: %llu bytes of shared memory", a->name,
                              (unsigned long long)q->bytes);
-    QB_TRY(map_room(cx, &a->room, q->bytes));
+    QB_TRY(map_shared(cx, &a->shared, q->bytes));
     if (send(a->socket, q, sizeof *q, MSG_NOSIGNAL) != (ssize_t)sizeof *q) return has_died(cx, a);
     QB_TRY(wait_for(cx, a));
-    if (q->bytes > 0) memcpy(out, a->room.data, q->bytes);
+    if (q->bytes > 0) memcpy(out, a->shared.data, q->bytes);
     return QB_OK;
 }
 
@@ -257,10 +263,10 @@ qb_status qb_apart_ask(qb_ctx *cx, qb_apart *a, const int64_t ask[QB_APART_ASK],
                        size_t bytes) {
     question q = {.bytes = bytes};
     memcpy(q.ask, ask, sizeof q.ask);
-    pthread_mutex_lock(&a->turn);
+    pthread_mutex_lock(&a->mutex);
     const qb_status status =
         a->socket < 0 ? a->fn(cx, a->work, ask, out, bytes) : ask_apart(cx, a, &q, out);
-    pthread_mutex_unlock(&a->turn);
+    pthread_mutex_unlock(&a->mutex);
     return status;
 }
 

@@ -89,8 +89,8 @@ static qb_status read_all(qb_ctx *cx, const qb_opened *from, size_t limit, char 
         size_t need = used + 2 > expected ? used + 2 : expected;
         QB_GO(qb_check_cancel(cx));
         QB_GO(qb_grow(cx, &buffer, &capacity, need, 1));
-        const size_t room = capacity - used - 1;
-        ssize_t got = read(from->fd, buffer + used, room < CHUNK ? room : CHUNK);
+        const size_t left = capacity - used - 1;
+        ssize_t got = read(from->fd, buffer + used, left < CHUNK ? left : CHUNK);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) QB_GO(qb_fail_errno(cx, "read %s", path));
         if (got == 0) break;

@@ -69,11 +69,11 @@ qb_tier qb_processor_tier(void) {
 }
 
 int qb_processor_vector_bytes(void) {
-    static _Atomic int known; /* a loop may be short: no look at the environment each time */
-    int bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    static _Atomic int vector_bytes; /* a loop may be short: no look at the environment each time */
+    int bytes = atomic_load_explicit(&vector_bytes, memory_order_relaxed);
     if (bytes) return bytes;
     bytes = qb_processor_has(QB_TIER_AVX512) ? 64 : qb_processor_has(QB_TIER_AVX2) ? 32 : 16;
-    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    atomic_store_explicit(&vector_bytes, bytes, memory_order_relaxed);
     return bytes;
 }
 

@@ -13,7 +13,7 @@
 #include "datasets/h5_lock.h"
 #include "datasets/h5_rows_internal.h"
 
-#define ROOM_BESIDE ((size_t)256 << 20) /* memory of the library beside chunks and caches */
+#define LIBRARY_BYTES ((size_t)256 << 20) /* memory of the library beside chunks and caches */
 #define ROW_SECONDS 10                  /* of processor time, to unpack a chunk of 512 MiB */
 #define TARGETS "targets"               /* images that a model should make of `images` */
 
@@ -178,7 +178,7 @@ static qb_status open_file(qb_ctx *cx, state *s) {
     QB_TRY(open_labels(cx, s, &labels));
     s->found.has_labels = labels >= 0;
     if (labels >= 0) H5Dclose(labels);
-    qb_apart_allow(ROOM_BESIDE + s->most, ROW_SECONDS);
+    qb_apart_allow(LIBRARY_BYTES + s->most, ROW_SECONDS);
     return QB_OK;
 }
 

@@ -35,7 +35,7 @@ expect 0 "$QBENCH" report --format md --no-figures
 says '^\| precision \| backend \|'
 expect 0 "$QBENCH" report --format tsv
 says $'^precision\t.*\tbackend\tmedian_ms'
-grep -q '<span>int8@ref\|title="int8@ref"' report.html || fail 'the page does not name the row'
+grep -q ' scope="[a-z]*"[^>]*>int8@ref<' report.html || fail 'the page does not name the row'
 grep -q '>backend<' report.html || fail 'the page has no column of backends'
 
 # The gate takes such a name, and a baseline of another backend is no baseline for times.
