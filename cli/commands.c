@@ -100,6 +100,43 @@ static qb_status check_json(qb_ctx *cx, const qb_common *options) {
     return later ? QB_OK : qb_file_can_write(cx, options->json);
 }
 
+/* Options that name an output; -o is none where the command makes another of what it reads. */
+static bool is_output(const qb_command *command, const char *option, size_t n) {
+    static const char *const names[] = {"--output",        "-o",
+                                        "--json",          "--dot",
+                                        "--junit",         "--exportTimes",
+                                        "--exportProfile", "--exportLayerInfo",
+                                        "--exportOutput"};
+    static const char *const in_place[] = {"optimize", "calibrate", "merge", "calib merge"};
+    size_t i = 0;
+    for (size_t k = 0; k < sizeof in_place / sizeof *in_place; k++)
+        if (strcmp(command->name, in_place[k]) == 0) i = 2;
+    for (; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], option, n) == 0) return true;
+    return false;
+}
+
+/* Fails where an output would replace a file that the same command line gives to be read. */
+static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        const size_t n = strcspn(argv[i], "=");
+        if (!is_output(command, argv[i], n)) continue;
+        const int at = argv[i][n] ? i : i + 1; /* the word with its value */
+        const char *to = at == i ? argv[i] + n + 1 : at < argc ? argv[at] : "";
+        if (qb_path_is_dir(to)) continue;
+        for (int k = 1; k < argc; k++) {
+            const char *value = *argv[k] == '-' ? strchr(argv[k], '=') : NULL;
+            const char *from = value ? value + 1 : argv[k];
+            if (k != at && qb_path_is_same(to, from))
+                return qb_fail(cx, QB_STATUS_USAGE,
+                               "%.*s %s: would replace %s, which the command reads: name another "
+                               "file",
+                               (int)n, argv[i], to, from);
+        }
+    }
+    return QB_OK;
+}
+
 /* What one command asks for holds for those that it starts. */
 static qb_status set_budget(qb_ctx *cx, const qb_common *options) {
     enum { PERCENT = 80 };
@@ -141,6 +178,7 @@ qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char
         cx->n_outside = options->outside.n;
     }
     QB_GO(set_budget(cx, options));
+    QB_GO(check_outputs(cx, command, argc, argv));
     QB_GO(check_json(cx, options));
     QB_GO(load_plugins(cx, &options->plugins));
     QB_GO(command->run(cx, options, &arguments));

@@ -512,8 +512,8 @@ static qb_status next_locked(qb_ctx *cx, qb_loader *l, qb_batch *out) {
         if (l->placed == l->total && l->delivered == l->opened) {
             if (l->usable > 0) return QB_OK;
             return qb_fail(cx, QB_STATUS_FORMAT,
-                           "no usable sample: all %lld could not be read (see the warnings)",
-                           (long long)l->total);
+                           "%s: no usable sample: all %lld could not be read (see the warnings)",
+                           l->options.dataset->path, (long long)l->total);
         }
         QB_TRY(wait_ready(cx, l));
     }

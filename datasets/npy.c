@@ -18,16 +18,19 @@ static qb_status malformed(const header *h, const char *what) {
     return qb_fail(h->cx, QB_STATUS_FORMAT, "%s: .npy header: %s", h->name, what);
 }
 
-/* What follows 'key': in the dictionary, NULL when absent. */
+/* What follows 'key': in the dictionary, NULL when absent or there twice. */
 static const char *value_of(const header *h, const char *key) {
+    const char *value = NULL;
     for (const char *at = h->text; (at = strstr(at, key)); at++) {
         const char quote = at > h->text ? at[-1] : ' ';
         const char *end = at + strlen(key);
         if ((quote != '\'' && quote != '"') || *end != quote) continue;
         end += 1 + strspn(end + 1, " ");
-        if (*end == ':') return end + 1 + strspn(end + 1, " ");
+        if (*end != ':') continue;
+        if (value) return NULL;
+        value = end + 1 + strspn(end + 1, " ");
     }
-    return NULL;
+    return value;
 }
 
 static qb_status read_descr(const header *h, qb_dtype *out) {
@@ -39,7 +42,7 @@ static qb_status read_descr(const header *h, qb_dtype *out) {
                  {"u8", QB_DTYPE_U64}, {"i1", QB_DTYPE_S8},  {"i2", QB_DTYPE_S16},
                  {"i4", QB_DTYPE_S32}, {"i8", QB_DTYPE_S64}, {"b1", QB_DTYPE_BOOL}};
     const char *value = value_of(h, "descr");
-    if (!value || (*value != '\'' && *value != '"')) return malformed(h, "no 'descr'");
+    if (!value || (*value != '\'' && *value != '"')) return malformed(h, "expected one 'descr'");
     char order = value[1];
     for (size_t i = 0; i < sizeof known / sizeof *known && order != '\0'; i++) {
         if (strncmp(value + 2, known[i].text, 2) != 0 || value[4] != value[0]) continue;
@@ -55,7 +58,7 @@ static qb_status read_descr(const header *h, qb_dtype *out) {
 
 static qb_status read_shape(const header *h, qb_shape *out) {
     const char *at = value_of(h, "shape");
-    if (!at || *at != '(') return malformed(h, "no 'shape'");
+    if (!at || *at != '(') return malformed(h, "expected one 'shape'");
     *out = (qb_shape){0};
     for (at++; *(at += strspn(at, " ,")) != ')';) {
         char *end;
@@ -71,8 +74,12 @@ static qb_status read_shape(const header *h, qb_shape *out) {
 
 static qb_status read_order(const header *h, const qb_shape *shape) {
     const char *value = value_of(h, "fortran_order");
-    if (!value) return malformed(h, "no 'fortran_order'");
-    if (strncmp(value, "True", 4) != 0 || shape->rank < 2) return QB_OK;
+    if (!value) return malformed(h, "expected one 'fortran_order'");
+    const size_t word = strspn(value, "TrueFals");
+    const bool columns = word == 4 && strncmp(value, "True", word) == 0;
+    if (!columns && (word != 5 || strncmp(value, "False", word) != 0))
+        return malformed(h, "'fortran_order' is neither True nor False");
+    if (!columns || shape->rank < 2) return QB_OK;
     return qb_fail(h->cx, QB_STATUS_UNSUPPORTED,
                    "%s: the array is column-major: save numpy.ascontiguousarray(x)", h->name);
 }

@@ -256,6 +256,9 @@ static qb_status read_all(archive *a, qb_npz *npz) {
         if (npz->n == QB_INPUTS_MAX) return malformed(a, "too many arrays");
         QB_TRY_WRAP(a->cx, look(a, &e, &npz->array[npz->n]), "array '%s'", e.name);
         const qb_npz_array *array = &npz->array[npz->n++];
+        for (int32_t k = 0; k < npz->n - 1; k++)
+            if (strcmp(npz->array[k].name, array->name) == 0)
+                return malformed(a, "two arrays of one name");
         if (!array->deflated) continue;
         if (array->unpacked > UNPACKED_MAX - unpacked)
             return qb_fail(a->cx, QB_STATUS_UNSUPPORTED,

@@ -369,6 +369,11 @@ static json_t *result(const options *o, const subject *s, const qb_engine *plan,
                      qb_bench_summary_json(bench, summary));
 }
 
+/* A step that fails does not know whose it is. */
+static qb_status of_subject(qb_ctx *cx, const subject *s, qb_status status) {
+    return status == QB_OK ? QB_OK : qb_wrap(cx, "%s", s->name);
+}
+
 /* Measures one plan of the engine. */
 static qb_status measure(qb_ctx *cx, const options *o, const subject *s, const qb_engine *plan,
                          const qb_bench_devices *devices) {
@@ -387,10 +392,10 @@ static qb_status measure(qb_ctx *cx, const options *o, const subject *s, const q
     qb_bench_summary summary = {0};
     qb_status status = QB_OK;
     QB_GO(qb_bench_percents(cx, o->percentile, &summary));
-    QB_GO(qb_bench_inputs(cx, plan, o->load_inputs, &inputs));
+    QB_GO(of_subject(cx, s, qb_bench_inputs(cx, plan, o->load_inputs, &inputs)));
     const void *const *given = (const void *const *)inputs;
     if (print) QB_GO(qb_bench_print_engine(cx, s->built.engine));
-    QB_GO(qb_bench_run(cx, plan, given, &settings, &bench));
+    QB_GO(of_subject(cx, s, qb_bench_run(cx, plan, given, &settings, &bench)));
     QB_GO(qb_bench_summarize(cx, &bench, items(plan), &summary));
     if (print) {
         const qb_bench_said said = {o->warmup, o->average, settings.streams * n_devices};

@@ -51,13 +51,14 @@ static bool is_empty(const uint8_t *block) {
     return true;
 }
 
-/* What a pax header says of the member behind it: lines "LENGTH KEY=VALUE\n". */
-static void read_pax(const char *text, size_t n, char *name, uint64_t *size) {
+/* What a pax header says of the member behind it: lines "LENGTH KEY=VALUE\n"; false where one is
+ * damaged or cut. */
+static bool read_pax(const char *text, size_t n, char *name, uint64_t *size) {
     for (size_t at = 0; at < n;) {
         char *end;
         const unsigned long length = strtoul(text + at, &end, 10);
         const size_t head = (size_t)(end - (text + at)) + 1;
-        if (length <= head || length > n - at || *end != ' ') return;
+        if (length <= head || length > n - at || *end != ' ') return false;
         const char *key = end + 1;
         const size_t rest = length - head - 1; /* without the line's end */
         if (rest > 5 && strncmp(key, "path=", 5) == 0)
@@ -66,6 +67,7 @@ static void read_pax(const char *text, size_t n, char *name, uint64_t *size) {
         if (rest > 5 && strncmp(key, "size=", 5) == 0) *size = strtoull(key + 5, NULL, 10);
         at += length;
     }
+    return true;
 }
 
 /* The next file; *why: what is wrong. At the end the type is 0. */
@@ -108,8 +110,9 @@ static qb_status next_member(qb_shard *s, uint64_t *at, member *out, const char 
         text[n] = '\0';
         if (type == 'L')
             memcpy(long_name, text, sizeof text);
-        else
-            read_pax(text, n, long_name, &long_size);
+        else if (!read_pax(text, n, long_name, &long_size) && n == out->size)
+            *why = "a damaged pax header";
+        if (*why) return QB_OK;
     }
 }
 

@@ -184,9 +184,9 @@ static void a_trial_is_one_answer(void **state) {
 }
 
 static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(answers_are_its_own),   cmocka_unit_test(its_end_is_an_error),
-    cmocka_unit_test(memory_is_bounded),     cmocka_unit_test(a_user_need_not_wait),
-    cmocka_unit_test(threads_wait_for_each_other),    cmocka_unit_test(each_allocation_may_fail),
+    cmocka_unit_test(answers_are_its_own),         cmocka_unit_test(its_end_is_an_error),
+    cmocka_unit_test(memory_is_bounded),           cmocka_unit_test(a_user_need_not_wait),
+    cmocka_unit_test(threads_wait_for_each_other), cmocka_unit_test(each_allocation_may_fail),
     cmocka_unit_test(a_trial_is_one_answer),
 };
 QB_TEST_MAIN(tests)

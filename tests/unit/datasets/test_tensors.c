@@ -407,6 +407,9 @@ static void damaged_files_are_errors(void **state) {
         z = zip(&one, 1, deflated);
         z.size -= 30;
         expect_file_error("z.npz", &z, QB_STATUS_FORMAT, "no directory at the end");
+        const member twice[] = {one, one};
+        z = zip(twice, 2, deflated);
+        expect_file_error("z.npz", &z, QB_STATUS_FORMAT, "two arrays of one name");
     }
 }
 

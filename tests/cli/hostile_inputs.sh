@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# Input that lies about itself, or that is given as an output as well: each ends with an error that names
+# the file, soon, and leaves what was there.
+# ctest-timeout: 200, ctest-cost: 10
+. "$1/tests/support/cli.sh"
+. "$1/tests/support/onnx.sh"
+
+demo 3 4
+cp demo/model.onnx demo/model.json . && cp -r demo/calib data
+expect 0 "$QBENCH" calibrate model.onnx --data data -n 4
+expect 0 "$QBENCH" compare fp32 --data data -n 4 --duration 0.01 --no-figures
+mkdir before && cp model.onnx model.json model.calib.h5 compare.json before/
+
+# refused CODE TEXT COMMAND...: within 3 s of processor time, nothing half-written, no file changed.
+refused() {
+    local code=$1 text=$2 file
+    shift 2
+    expect "$code" bash -c 'ulimit -t 3; exec timeout -s KILL 60 "$@"' - "$@"
+    complains "$text"
+    for file in model.onnx model.json model.calib.h5 compare.json; do same_bytes "$file" before/"$file"; done
+    checks=$((checks + 1))
+    ! ls -A | grep -q 'tmp' || fail "left over: $(ls -A | grep tmp)"
+}
+
+# ---- outputs that are inputs ----
+
+short=(--iterations 1 --warmUp 0 --duration 0)
+ln model.onnx hard.onnx
+ln -s model.onnx soft.onnx
+for name in model.onnx ./model.onnx hard.onnx soft.onnx; do
+    refused 2 "--json $name: would replace model.onnx" "$QBENCH" inspect model.onnx --json "$name"
+    refused 2 "--dot $name: would replace" "$QBENCH" inspect model.onnx --dot="$name"
+    refused 2 "-o $name: would replace model.onnx" "$QBENCH" quantize model.onnx -o "$name"
+done
+rm hard.onnx soft.onnx
+for option in exportTimes exportOutput exportProfile exportLayerInfo; do
+    refused 2 "--$option model.onnx: would replace" "$QBENCH" bench --onnx=model.onnx "${short[@]}" --$option=model.onnx
+done
+refused 2 '--json model.onnx: would' "$QBENCH" data doctor data --model model.onnx --json model.onnx
+refused 2 '-o model.calib.h5: would' "$QBENCH" calib export model.calib.h5 --format trt -o model.calib.h5
+refused 2 '--json model.calib.h5: would' "$QBENCH" calib show model.calib.h5 --json model.calib.h5
+refused 2 '--junit compare.json: would' "$QBENCH" gate compare.json --max-drop 9 --precision fp32 --junit compare.json
+refused 2 '--json ./compare.json: would' "$QBENCH" gate compare.json --max-drop 9 --json ./compare.json
+# What makes another of what it reads may replace it.
+cp model.onnx again.onnx && cp model.calib.h5 again.calib.h5
+expect 0 "$QBENCH" optimize again.onnx -o again.onnx
+expect 1 "$QBENCH" calib merge again.calib.h5 model.calib.h5 -o again.calib.h5
+complains 'cannot merge .*they overlap'
+
+# ---- models that fail when they are built, or run: the error has the file ----
+
+axis=$(field 2a "$(text 0a axis)1800a00102") # an attribute: 0
+growing() {                                  # FILE TIMES: concatenated with itself, again and again
+    local graph='' i from=x
+    for i in $(seq "$2"); do
+        graph+=$(field 0a "$(node Concat "n$i" "t$i" "$from" "$from")$axis")
+        from=t$i
+    done
+    model "$1" "$graph$(text 12 g)$(field 5a "$(port x 2)")$(field 62 "$(text 0a "$from")")"
+}
+growing grows.onnx 45
+refused 1 'grows.onnx: .*out of memory: .*--max-memory' "$QBENCH" bench grows.onnx "${short[@]}"
+growing wraps.onnx 64
+refused 1 'wraps.onnx: node [0-9]+ Concat .*too large' "$QBENCH" inspect wraps.onnx
+index="08011007$(text 42 i)$(field 4a ffffffffffffff3f)" # one s64 of 2^62 - 1
+model outside.onnx "$(field 0a "$(node Gather pick y x i)")$(text 12 g)$(field 2a "$index")$(field 5a "$(port x 3)")$(field 62 "$(text 0a y)")"
+refused 1 'outside.onnx: .*(pick|Gather).*index 4611686018427387903' "$QBENCH" bench outside.onnx "${short[@]}"
+
+# ---- arrays ----
+
+model tensors.onnx "$(field 0a "$(node Relu r y x)")$(text 12 g)$(field 5a "$(port x '1 3')")$(field 62 "$(port y '1 3')")"
+npy() { # FILE DICTIONARY [BYTES]
+    printf '\x93NUMPY\x01\x00%b%s' "$(printf '\\x%02x\\x%02x' $((${#2} % 256)) $((${#2} / 256)))" "$2" >"$1"
+    head -c "${3:-24}" /dev/zero >>"$1"
+}
+good="{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+npy good.npy "$good"
+expect 0 "$QBENCH" calibrate tensors.onnx --data good.npy -o arrays.calib.h5
+rm arrays.calib.h5
+while IFS='|' read -r wanted dictionary; do
+    npy bad.npy "$dictionary"
+    refused 1 "bad.npy.*$wanted" "$QBENCH" calibrate tensors.onnx --data bad.npy -o bad.calib.h5
+    absent bad.calib.h5
+done <<'CASES'
+neither True nor False|{'descr': '<f4', 'fortran_order': __import__('os').system('id'), 'shape': (2, 3), }
+neither True nor False|{'descr': '<f4', 'fortran_order': Falsely, 'shape': (2, 3), }
+expected one 'descr'|{'descr': '<f4', 'descr': '|u1', 'fortran_order': False, 'shape': (2, 3), }
+expected one 'shape'|{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), 'shape': (6, 1), }
+elements of type|{'descr': '|O', 'fortran_order': False, 'shape': (2, 3), }
+expected one 'descr'|{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2, 3), }
+no tuple of numbers|{'descr': '<f4', 'fortran_order': False, 'shape': (-2, 3), }
+too large|{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 3), }
+expected [0-9]+ bytes|{'descr': '<f4', 'fortran_order': False, 'shape': (281474976710656, 281474976710656), }
+more than 8 dimensions|{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,6), }
+no tuple of numbers|{'descr': '<f4', 'fortran_order': False, 'shape': ((((((2, 3), }
+CASES
+
+# ---- shards ----
+
+cp "$(find data -name '*.png' | head -1)" 0001.png
+if tar --format=pax -cf shard.tar 0001.png 2>/dev/null; then
+    expect 0 "$QBENCH" calibrate model.onnx --data shard.tar -o shard.calib.h5
+    rm shard.calib.h5
+    for length in 99 00 x0; do # of its first line, "30 mtime=..."
+        printf $length | dd of=shard.tar bs=1 seek=512 conv=notrunc status=none
+        refused 1 'shard.tar' "$QBENCH" calibrate model.onnx --data shard.tar --strict -o shard.calib.h5
+        complains 'a damaged pax header'
+        absent shard.calib.h5
+    done
+fi
+
+done_testing
