@@ -7,6 +7,8 @@ pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 pkg_check_modules(PROTOBUFC REQUIRED IMPORTED_TARGET libprotobuf-c)
 pkg_check_modules(PNG REQUIRED IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG REQUIRED IMPORTED_TARGET libjpeg)
+pkg_check_modules(ARCHIVE REQUIRED IMPORTED_TARGET libarchive)
+pkg_check_modules(LMDB REQUIRED IMPORTED_TARGET lmdb)
 find_package(HDF5 REQUIRED COMPONENTS C)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(CRYPTO IMPORTED_TARGET libcrypto>=3) # signed engine files, where it is there
@@ -53,23 +55,30 @@ if(QB_DNNL)
   target_compile_definitions(qb_dep_kernels INTERFACE QB_HAVE_DNNL)
 endif()
 
-# onnx.pb-c.[ch] are made from the schema in graph/onnx at build time.
+# qb_proto(TARGET SCHEMA): a library of NAME.pb-c.[ch], made from NAME.proto at build time.
 find_program(PROTOC_C protoc-c REQUIRED)
-set(qb_onnx_dir ${CMAKE_BINARY_DIR}/generated)
-file(MAKE_DIRECTORY ${qb_onnx_dir})
-add_custom_command(OUTPUT ${qb_onnx_dir}/onnx.pb-c.c ${qb_onnx_dir}/onnx.pb-c.h
-  COMMAND ${PROTOC_C} --c_out=${qb_onnx_dir} --proto_path=${CMAKE_SOURCE_DIR}/graph/onnx onnx.proto
-  DEPENDS ${CMAKE_SOURCE_DIR}/graph/onnx/onnx.proto VERBATIM)
-add_library(qb_onnx_proto STATIC ${qb_onnx_dir}/onnx.pb-c.c)
-set_target_properties(qb_onnx_proto PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_include_directories(qb_onnx_proto SYSTEM PUBLIC ${qb_onnx_dir})
-target_link_libraries(qb_onnx_proto PUBLIC PkgConfig::PROTOBUFC)
+function(qb_proto target schema)
+  set(out ${CMAKE_BINARY_DIR}/generated)
+  get_filename_component(name ${schema} NAME_WE)
+  get_filename_component(folder ${CMAKE_SOURCE_DIR}/${schema} DIRECTORY)
+  file(MAKE_DIRECTORY ${out})
+  add_custom_command(OUTPUT ${out}/${name}.pb-c.c ${out}/${name}.pb-c.h
+    COMMAND ${PROTOC_C} --c_out=${out} --proto_path=${folder} ${name}.proto
+    DEPENDS ${CMAKE_SOURCE_DIR}/${schema} VERBATIM)
+  add_library(${target} STATIC ${out}/${name}.pb-c.c)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} SYSTEM PUBLIC ${out})
+  target_link_libraries(${target} PUBLIC PkgConfig::PROTOBUFC)
+endfunction()
+
+qb_proto(qb_onnx_proto graph/onnx/onnx.proto)
 add_library(qb_dep_graph INTERFACE)
 target_link_libraries(qb_dep_graph INTERFACE qb_onnx_proto)
 
+qb_proto(qb_records_proto datasets/records.proto)
 add_library(qb_dep_datasets INTERFACE)
-target_link_libraries(qb_dep_datasets INTERFACE PkgConfig::PNG PkgConfig::JPEG ZLIB::ZLIB
-  ${HDF5_C_LIBRARIES})
+target_link_libraries(qb_dep_datasets INTERFACE qb_records_proto PkgConfig::PNG PkgConfig::JPEG
+  PkgConfig::ARCHIVE PkgConfig::LMDB ZLIB::ZLIB ${HDF5_C_LIBRARIES})
 target_include_directories(qb_dep_datasets SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 
 add_library(qb_dep_calib INTERFACE)

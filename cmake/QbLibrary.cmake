@@ -3,7 +3,8 @@
 include(GNUInstallDirs)
 set(qb_library_map ${CMAKE_SOURCE_DIR}/api/qbench.map)
 file(GLOB qb_library_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/api/*.c)
-set(qb_library_parts qb_datasets qb_engine qb_graph qb_onnx_proto qb_kernels qb_base)
+set(qb_library_parts qb_datasets qb_engine qb_graph qb_onnx_proto qb_records_proto
+  qb_kernels qb_base)
 if(QB_HAVE_CUDA)
   list(APPEND qb_library_parts qb_cuda)
 endif()
@@ -38,7 +39,7 @@ endif()
 # By their names, not as Requires.private: pkg-config would want the headers of all of them where a
 # program is linked with the shared library, which needs none.
 execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --libs
-  libprotobuf-c libpng libjpeg zlib hdf5-serial yaml-0.1 jansson ${CRYPTO_MODULE_NAME}
+  libprotobuf-c libpng libjpeg libarchive lmdb zlib hdf5-serial yaml-0.1 jansson ${CRYPTO_MODULE_NAME}
   OUTPUT_VARIABLE QB_STATIC_LIBRARIES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 set(QB_STATIC_LINK "${QB_STATIC_LIBRARIES} -ldnnl -lgomp ${QB_STATIC_CUDA}-lpthread -ldl -lm")
 file(RELATIVE_PATH QB_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)

@@ -123,14 +123,21 @@ bool qb_shards_probe(const char *path, const char *const *suffix) {
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-uint16_t qb_get_u16(const uint8_t *at) { return (uint16_t)(at[0] | at[1] << 8); }
-
-uint32_t qb_get_u32(const uint8_t *at) {
-    return qb_get_u16(at) | (uint32_t)qb_get_u16(at + 2) << 16;
+bool qb_bytes_are_image(const uint8_t *bytes, size_t size) {
+    return size > 8 &&
+           (memcmp(bytes, "\xff\xd8\xff", 3) == 0 || memcmp(bytes, "\x89PNG\r\n\x1a\n", 8) == 0);
 }
 
-uint64_t qb_get_u64(const uint8_t *at) {
-    return qb_get_u32(at) | (uint64_t)qb_get_u32(at + 4) << 32;
+qb_span qb_message_without_large(qb_span message, uint8_t *room) {
+    qb_wire_field field;
+    size_t n = 0;
+    while (qb_wire_next(&message, &field)) {
+        if (field.whole.size > QB_LABELS_ROOM / 16 || field.whole.size > QB_LABELS_ROOM - n)
+            continue;
+        memcpy(room + n, field.whole.data, field.whole.size);
+        n += field.whole.size;
+    }
+    return (qb_span){room, message.size == 0 ? n : 0};
 }
 
 /* As many of n bytes at `at` as the file has; negative: errno. */
@@ -146,68 +153,19 @@ static ssize_t read_at(int fd, uint8_t *out, size_t n, uint64_t at) {
     return (ssize_t)done;
 }
 
-const uint8_t *qb_bytes_at(qb_bytes *b, uint64_t at, size_t n) {
-    if (at > b->size || n > b->size - at || n > QB_BYTES_WINDOW) return NULL;
-    if (b->data) return b->data + at;
-    if (at >= b->window_at && at + n <= b->window_at + b->window_n)
-        return b->window + (at - b->window_at);
-    const ssize_t got = read_at(b->fd, b->window, QB_BYTES_WINDOW, at);
-    b->window_at = at;
-    b->window_n = got < 0 ? 0 : (size_t)got;
-    return b->window_n >= n ? b->window : NULL;
-}
-
-/* A number of seven bits a byte; false: it does not end. */
-static bool read_varint(qb_bytes *b, uint64_t *at, uint64_t end, uint64_t *out) {
-    *out = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        const uint8_t *byte = *at < end ? qb_bytes_at(b, *at, 1) : NULL;
-        if (!byte) return false;
-        ++*at;
-        *out |= (uint64_t)(*byte & 127) << shift;
-        if (*byte < 128) return true;
-    }
-    return false;
-}
-
-bool qb_proto_next(qb_bytes *b, uint64_t *at, uint64_t end, qb_proto_field *out) {
-    uint64_t tag, to = *at;
-    if (to >= end || !read_varint(b, &to, end, &tag) || tag >> 3 > UINT32_MAX) return false;
-    *out = (qb_proto_field){.number = (uint32_t)(tag >> 3), .type = tag & 7};
-    if (out->type == 0) {
-        if (!read_varint(b, &to, end, &out->value)) return false;
-    } else if (out->type == 2) {
-        if (!read_varint(b, &to, end, &out->size)) return false;
-    } else if (out->type == 1 || out->type == 5) {
-        out->size = out->type == 1 ? 8 : 4;
-    } else {
-        return false;
-    }
-    out->at = to;
-    if (out->size > end - to) return false;
-    *at = to + out->size;
-    return true;
-}
-
 /* ---- samples --------------------------------------------------------------------------------- */
-
-/* Where a sample lies; `damage`: why it cannot be read. */
-typedef struct stretch {
-    uint64_t at, size;
-    int32_t shard;
-    const char *damage;
-} stretch;
 
 typedef struct state {
     const qb_shard_kind *kind;
     const char **path;
-    stretch *sample; /* by the samples' position */
+    qb_stretch *sample; /* by the samples' position */
     size_t n, capacity;
+    void *own; /* the kind's */
 } state;
 
 #define SAMPLE_MAX ((uint64_t)1 << 30)
 
-static qb_status add(qb_shard *s, const char *name, int64_t label, const stretch *where) {
+static qb_status add(qb_shard *s, const char *name, int64_t label, const qb_stretch *where) {
     state *st = s->dataset->state;
     qb_ctx *cx = s->cx;
     const char *full =
@@ -227,7 +185,7 @@ static qb_status add(qb_shard *s, const char *name, int64_t label, const stretch
 }
 
 qb_status qb_shard_add(qb_shard *s, const char *name, uint64_t at, uint64_t size, int64_t label) {
-    return add(s, name, label, &(stretch){at, size, s->number, NULL});
+    return add(s, name, label, &(qb_stretch){s->path, at, size, s->number, s->is_packed, NULL});
 }
 
 qb_status qb_shard_add_damaged(qb_shard *s, uint64_t at, const char *why) {
@@ -236,7 +194,15 @@ qb_status qb_shard_add_damaged(qb_shard *s, uint64_t at, const char *why) {
                                          "left out",
                                          (unsigned long long)at, why, s->name);
     if (!damage) return s->cx->code;
-    return add(s, NULL, -1, &(stretch){at, 0, s->number, damage});
+    return add(s, NULL, -1, &(qb_stretch){.path = s->path, .at = at, .damage = damage});
+}
+
+qb_status qb_shard_end_damaged(qb_shard *s, uint64_t at) {
+    char why[QB_MESSAGE_MAX];
+    if (s->cx->code != QB_STATUS_FORMAT) return s->cx->code;
+    memcpy(why, s->cx->message, sizeof why);
+    qb_ctx_clear(s->cx);
+    return qb_shard_add_damaged(s, at, why);
 }
 
 static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *labels,
@@ -247,12 +213,13 @@ static qb_status scan_shard(qb_ctx *cx, qb_dataset *dataset, const qb_labels *la
     qb_shard shard = {.cx = cx,
                       .dataset = dataset,
                       .labels = labels,
+                      .path = st->path[number],
                       .name = qb_path_base(st->path[number]),
                       .number = number,
-                      .bytes = {.fd = file.fd, .size = file.size}};
-    shard.bytes.window = qb_alloc(cx, QB_BYTES_WINDOW, 1);
-    const qb_status status = shard.bytes.window ? st->kind->scan(&shard) : cx->code;
-    qb_free(shard.bytes.window);
+                      .fd = file.fd,
+                      .size = file.size,
+                      .own = &st->own};
+    const qb_status status = st->kind->scan(&shard);
     qb_opened_close(&file);
     return status;
 }
@@ -298,27 +265,33 @@ qb_status qb_shards_open(qb_ctx *cx, qb_dataset *dataset, const qb_labels *label
 void qb_shards_close(qb_dataset *dataset) {
     state *st = dataset->state;
     if (!st) return;
+    if (st->own) st->kind->close(st->own);
     qb_free(st->path);
     qb_free(st->sample);
     qb_free(st);
     dataset->state = NULL;
 }
 
-static qb_status read_bytes(qb_ctx *cx, const state *st, const stretch *where, uint8_t **out) {
+static qb_status read_plain(qb_ctx *cx, const qb_stretch *where, uint8_t *out) {
     qb_opened file;
-    QB_TRY(qb_open_regular(cx, st->path[where->shard], &file));
+    QB_TRY(qb_open_regular(cx, where->path, &file));
     qb_status status = QB_OK;
-    uint8_t *bytes = NULL;
-    if (where->size > SAMPLE_MAX)
-        status = qb_fail(cx, QB_STATUS_UNSUPPORTED, "%llu bytes, the limit is %llu",
-                         (unsigned long long)where->size, (unsigned long long)SAMPLE_MAX);
-    else if (where->at > file.size || where->size > file.size - where->at)
+    if (where->at > file.size || where->size > file.size - where->at)
         status = qb_fail(cx, QB_STATUS_FORMAT, "the file ends at byte %zu", file.size);
-    else if (!(bytes = qb_alloc(cx, (size_t)where->size + 1, 1)))
-        status = cx->code;
-    else if (read_at(file.fd, bytes, (size_t)where->size, where->at) != (ssize_t)where->size)
+    else if (read_at(file.fd, out, (size_t)where->size, where->at) != (ssize_t)where->size)
         status = qb_fail(cx, QB_STATUS_IO, "%s: could not be read", file.path);
     qb_opened_close(&file);
+    return status;
+}
+
+static qb_status read_bytes(qb_ctx *cx, const state *st, const qb_stretch *where, uint8_t **out) {
+    if (where->size > SAMPLE_MAX)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%llu bytes, the limit is %llu",
+                       (unsigned long long)where->size, (unsigned long long)SAMPLE_MAX);
+    uint8_t *bytes = qb_alloc(cx, (size_t)where->size + 1, 1);
+    if (!bytes) return cx->code;
+    const qb_status status =
+        where->is_packed ? st->kind->read(cx, st->own, where, bytes) : read_plain(cx, where, bytes);
     if (status == QB_OK)
         *out = bytes;
     else
@@ -329,7 +302,7 @@ static qb_status read_bytes(qb_ctx *cx, const state *st, const stretch *where, u
 qb_status qb_shards_read(qb_ctx *cx, const qb_dataset *dataset, const qb_sample *sample,
                          qb_image *out, qb_hash *hash) {
     const state *st = dataset->state;
-    const stretch *where = &st->sample[sample->position];
+    const qb_stretch *where = &st->sample[sample->position];
     uint8_t *bytes;
     if (where->damage) return qb_fail(cx, QB_STATUS_FORMAT, "%s", where->damage);
     QB_TRY(read_bytes(cx, st, where, &bytes));

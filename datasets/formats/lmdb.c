@@ -1,198 +1,219 @@
 /* lmdb: a database of LMDB (data.mdb, or the folder of it) whose values are image files, or Caffe's
- * Datum with an image file or raw pixels and a label. The file is read page by page: a database
- * that somebody writes to meanwhile, or one of several inner databases, is not for this.
- *
- * The file, as mdb.c of LMDB 0.9 has it (little-endian, 64 bits): pages that begin with number (8),
- * unused (2), flags (2), lower, upper (2 each; on an overflow page their number). Pages 0 and 1
- * describe the database: magic, version, address, size, the free list's tree and the main one. */
+ * Datum with an image file or raw pixels and a label. liblmdb follows what a damaged file says
+ * wherever that leads, so it reads in a process of its own (base/apart.h). A database that somebody
+ * writes to meanwhile, or one of several inner databases, is not for this. */
+#include <lmdb.h>
 #include <string.h>
 
+#include "base/apart.h"
 #include "base/file.h"
 #include "datasets/shards_internal.h"
+#include "records.pb-c.h"
 
-enum {
-    PAGE_HEAD = 16,
-    MAGIC = (int)0xbeefc0de,
-    TREE = 48,  /* bytes of a tree's description */
-    DEPTH = 32, /* of a tree, at most */
-    BRANCH = 1,
-    LEAF = 2,
-    OVERFLOW_PAGE = 4,
-    BIG = 1,    /* a node whose value has pages of its own */
-    INNER = 2,  /* a node that is a database */
-    COPIES = 4, /* a node with several values */
-};
+enum { KEY_MAX = 512, ROWS = 256, NODE = 10 }; /* NODE: bytes of an entry, at least */
+#define ROOM_BESIDE                                                                                \
+    ((size_t)512 << 20) /* memory beside the file: of 2^24 samples, and the library */
+#define SECONDS 10      /* of processor time, for ROWS samples or to copy one */
+
+/* ASK_ALLOW comes first: limits hold from the next one on. */
+typedef enum question { ASK_ALLOW, ASK_OPEN, ASK_ROWS, ASK_VALUE } question;
+
+typedef struct row {
+    char key[KEY_MAX]; /* empty: none that is text */
+    uint64_t size;
+    int64_t label;
+} row;
+
+typedef struct rows {
+    int32_t n; /* below ROWS: the last ones */
+    row row[ROWS];
+} rows;
 
 typedef struct database {
-    qb_shard *shard;
-    uint64_t page; /* bytes of one */
-    uint64_t pages;
-    uint64_t visited; /* more than there are: it goes in circles */
-    const char *damage;
+    const char *path;
+    uint64_t size;
+    qb_apart *apart;
+    /* That process's own: */
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_cursor *cursor;
+    MDB_val *value; /* of the samples listed so far; they stay where they are */
+    size_t n, capacity;
+    uint8_t room[QB_LABELS_ROOM];
 } database;
 
-static int64_t label_of(qb_bytes *b, uint64_t at, uint64_t size);
+/* ---- in the process that reads ---- */
 
-/* The later one of the two descriptions; false: it is no database. */
-static bool read_meta(database *d, uint64_t *root) {
-    uint64_t latest = 0;
-    bool any = false;
-    for (int i = 0; i < 2; i++) {
-        const uint8_t *m = qb_bytes_at(&d->shard->bytes, (i ? d->page : 0) + PAGE_HEAD, 136);
-        if (!m || qb_get_u32(m) != (uint32_t)MAGIC || qb_get_u32(m + 4) != 1) continue;
-        const uint8_t *trees = m + 24;
-        const uint64_t page = qb_get_u32(trees), number = qb_get_u64(trees + 2 * TREE + 8);
-        if (page < 512 || page > 65536 || (page & (page - 1)) != 0) continue;
-        d->page = page;
-        if (any && number <= latest) continue;
-        any = true;
-        latest = number;
-        *root = qb_get_u64(trees + TREE + 40);
-    }
-    if (any) d->pages = d->shard->bytes.size / d->page;
-    return any;
+static qb_status check(qb_ctx *cx, int code) {
+    return code == 0 ? QB_OK : qb_fail(cx, QB_STATUS_FORMAT, "%s", mdb_strerror(code));
 }
 
-static qb_status damaged(database *d, const char *why) {
-    d->damage = why;
+static qb_status open_file(qb_ctx *cx, database *d) {
+    MDB_dbi dbi;
+    if (d->size == 0) return qb_fail(cx, QB_STATUS_FORMAT, "the file is empty");
+    QB_TRY(check(cx, mdb_env_create(&d->env)));
+    QB_TRY(check(cx, mdb_env_set_mapsize(d->env, (size_t)d->size))); /* not what the file says */
+    QB_TRY(check(cx, mdb_env_open(d->env, d->path, MDB_RDONLY | MDB_NOLOCK | MDB_NOSUBDIR, 0)));
+    QB_TRY(check(cx, mdb_txn_begin(d->env, NULL, MDB_RDONLY, &d->txn)));
+    QB_TRY(check(cx, mdb_dbi_open(d->txn, NULL, 0, &dbi)));
+    return check(cx, mdb_cursor_open(d->txn, dbi, &d->cursor));
+}
+
+/* As its bytes were read: fields that Datum does not have are none of it. */
+static qb_status unpack_datum(qb_ctx *cx, qb_span bytes, Records__Datum **out) {
+    ProtobufCMessage *message;
+    QB_TRY(qb_wire_check(cx, &records__datum__descriptor, bytes));
+    QB_TRY(qb_wire_unpack(cx, &records__datum__descriptor, bytes, &message));
+    *out = (Records__Datum *)message;
+    if (message->n_unknown_fields == 0) return QB_OK;
+    qb_wire_free(message);
+    return qb_fail(cx, QB_STATUS_FORMAT, "not a Datum");
+}
+
+static int64_t label_of(const MDB_val *value, uint8_t *room) {
+    qb_ctx quiet;
+    Records__Datum *datum;
+    const qb_span bytes = {value->mv_data, value->mv_size};
+    qb_ctx_init(&quiet);
+    if (qb_bytes_are_image(bytes.data, bytes.size) ||
+        unpack_datum(&quiet, qb_message_without_large(bytes, room), &datum) != QB_OK)
+        return -1;
+    const int64_t label = datum->has_label && datum->label >= 0 ? datum->label : -1;
+    qb_wire_free(&datum->base);
+    return label;
+}
+
+static qb_status list_rows(qb_ctx *cx, database *d, rows *out) {
+    MDB_val key, value;
+    out->n = 0;
+    while (out->n < ROWS) {
+        const int code = mdb_cursor_get(d->cursor, &key, &value, MDB_NEXT);
+        if (code == MDB_NOTFOUND) return QB_OK;
+        QB_TRY(check(cx, code));
+        if (value.mv_size > d->size || d->n >= d->size / NODE)
+            return qb_fail(cx, QB_STATUS_FORMAT, "it holds more than the file can");
+        QB_TRY(qb_grow(cx, &d->value, &d->capacity, d->n + 1, sizeof *d->value));
+        row *r = &out->row[out->n++];
+        *r = (row){.size = value.mv_size, .label = label_of(&value, d->room)};
+        if (key.mv_size < KEY_MAX && !memchr(key.mv_data, 0, key.mv_size))
+            memcpy(r->key, key.mv_data, key.mv_size);
+        d->value[d->n++] = value;
+    }
     return QB_OK;
 }
 
-/* A value of a leaf: at `node` of the page, `room` bytes to the page's end. */
-static qb_status add_value(database *d, uint64_t at, uint64_t room) {
-    qb_bytes *b = &d->shard->bytes;
-    const uint8_t *node = qb_bytes_at(b, at, 8);
-    if (!node || room < 8) return damaged(d, "a node beyond its page");
-    uint64_t size = qb_get_u32(node);
-    const unsigned flags = qb_get_u16(node + 4), key_size = qb_get_u16(node + 6);
-    char key[512];
-    uint64_t value = at + 8 + key_size;
-    const uint64_t here = flags & BIG ? 8 : size;
-    if (key_size >= sizeof key || 8 + key_size + here > room)
-        return damaged(d, "a value beyond its page");
-    if (flags & (INNER | COPIES)) return QB_OK;
-    const uint8_t *text = qb_bytes_at(b, at + 8, key_size);
-    if (!text) return damaged(d, "a key that cannot be read");
-    memcpy(key, text, key_size);
-    key[key_size] = '\0';
-    if (flags & BIG) {
-        const uint8_t *number = qb_bytes_at(b, value, 8);
-        const uint64_t page = number ? qb_get_u64(number) : d->pages;
-        if (page >= d->pages) return damaged(d, "a value on a page that is not there");
-        value = page * d->page + PAGE_HEAD;
+static qb_status answer(qb_ctx *cx, void *work, const int64_t ask[QB_APART_ASK], void *out,
+                        size_t bytes) {
+    database *d = work;
+    switch ((question)ask[0]) {
+    case ASK_ALLOW: qb_apart_allow((size_t)d->size + ROOM_BESIDE, SECONDS); return QB_OK;
+    case ASK_OPEN: return open_file(cx, d);
+    case ASK_ROWS: return list_rows(cx, d, out);
+    case ASK_VALUE: break;
     }
-    if (value > b->size || size > b->size - value)
-        return damaged(d, "the file ends within a value");
-    return qb_shard_add(d->shard, strlen(key) == key_size && key_size > 0 ? key : NULL, value, size,
-                        label_of(b, value, size));
+    memcpy(out, d->value[ask[1]].mv_data, bytes);
+    return QB_OK;
 }
 
-static qb_status visit(database *d, uint64_t page, int depth) {
-    qb_bytes *b = &d->shard->bytes;
-    const uint64_t at = page * d->page;
-    const uint8_t *head = page < d->pages ? qb_bytes_at(b, at, PAGE_HEAD) : NULL;
-    if (!head || depth == DEPTH || ++d->visited > d->pages)
-        return damaged(d, head ? "its tree goes in circles" : "a page that is not there");
-    const unsigned flags = qb_get_u16(head + 10), lower = qb_get_u16(head + 12);
-    if ((flags & (BRANCH | LEAF)) == 0 || lower < PAGE_HEAD || lower > d->page)
-        return damaged(d, "a page of another kind");
-    for (unsigned i = 0; i < (lower - PAGE_HEAD) / 2 && !d->damage; i++) {
-        const uint8_t *pointer = qb_bytes_at(b, at + PAGE_HEAD + 2 * i, 2);
-        const unsigned place = pointer ? qb_get_u16(pointer) : 0;
-        if (place < lower || place + 8 > d->page) return damaged(d, "a node beyond its page");
-        if (flags & LEAF) {
-            QB_TRY(add_value(d, at + place, d->page - place));
-            continue;
-        }
-        const uint8_t *node = qb_bytes_at(b, at + place, 8);
-        if (!node) return damaged(d, "a node that cannot be read");
-        QB_TRY(visit(d, qb_get_u32(node) | (uint64_t)qb_get_u16(node + 4) << 32, depth + 1));
+/* ---- in this process ---- */
+
+/* Of each shard. */
+typedef struct databases {
+    size_t n, capacity;
+    database **of;
+} databases;
+
+static void close_all(void *own) {
+    databases *all = own;
+    for (size_t i = 0; i < all->n; i++) {
+        if (all->of[i]) qb_apart_end(all->of[i]->apart);
+        qb_free(all->of[i]);
     }
+    qb_free(all->of);
+    qb_free(all);
+}
+
+static qb_status start(qb_shard *s, database **out) {
+    databases *all = *s->own;
+    if (!all) *s->own = all = qb_alloc(s->cx, 1, sizeof *all);
+    if (!all) return s->cx->code;
+    QB_TRY(qb_grow(s->cx, &all->of, &all->capacity, (size_t)s->number + 1, sizeof *all->of));
+    database *d = qb_alloc(s->cx, 1, sizeof *d);
+    if (!d) return s->cx->code;
+    all->of[all->n++] = d;
+    d->path = s->path;
+    d->size = s->size;
+    *out = d;
+    return qb_apart_start(s->cx, s->path, answer, d, &d->apart);
+}
+
+static qb_status list(qb_shard *s, rows *found) {
+    static const int64_t ask[][QB_APART_ASK] = {{ASK_ALLOW}, {ASK_OPEN}, {ASK_ROWS}};
+    database *d;
+    QB_TRY(start(s, &d));
+    for (int i = 0; i < 2; i++)
+        if (qb_apart_ask(s->cx, d->apart, ask[i], NULL, 0) != QB_OK)
+            return qb_shard_end_damaged(s, 0);
+    s->is_packed = true;
+    do {
+        if (qb_apart_ask(s->cx, d->apart, ask[2], found, sizeof *found) != QB_OK)
+            return qb_shard_end_damaged(s, 0);
+        for (int32_t i = 0; i < found->n; i++) {
+            const row *r = &found->row[i];
+            QB_TRY(qb_shard_add(s, r->key[0] ? r->key : NULL, (uint64_t)s->n, r->size, r->label));
+        }
+    } while (found->n == ROWS);
     return QB_OK;
 }
 
 static qb_status scan(qb_shard *s) {
-    database d = {.shard = s, .page = 4096};
-    uint64_t root = 0;
-    if (!read_meta(&d, &root)) return qb_shard_add_damaged(s, 0, "not a database of LMDB");
-    if (root == UINT64_MAX) return QB_OK; /* it is empty */
-    QB_TRY(visit(&d, root, 0));
-    return d.damage ? qb_shard_add_damaged(s, 0, d.damage) : QB_OK;
+    rows *found = qb_alloc(s->cx, 1, sizeof *found);
+    const qb_status status = found ? list(s, found) : s->cx->code;
+    qb_free(found);
+    return status;
 }
 
-/* ---- Caffe's Datum ---- */
-
-typedef struct datum {
-    uint64_t channels, height, width;
-    int64_t label;
-    uint64_t at, size; /* the pixels, or an image file */
-    bool any;
-} datum;
-
-/* Whether these bytes are one: fields as caffe.proto numbers them, one after the other. */
-static bool read_datum(qb_bytes *b, uint64_t at, uint64_t size, datum *out) {
-    qb_proto_field f;
-    const uint64_t end = at + size;
-    *out = (datum){.label = -1};
-    while (qb_proto_next(b, &at, end, &f)) {
-        if (f.number < 1 || f.number > 7) return false;
-        uint64_t *const slot = f.number == 1   ? &out->channels
-                               : f.number == 2 ? &out->height
-                               : f.number == 3 ? &out->width
-                                               : NULL;
-        if (slot && f.type == 0) *slot = f.value;
-        if (f.number == 5 && f.type == 0) out->label = (int64_t)f.value;
-        if (f.number == 4 && f.type == 2) {
-            out->at = f.at;
-            out->size = f.size;
-            out->any = true;
-        }
-    }
-    return at == end && out->any;
-}
-
-static bool is_image(const uint8_t *head, uint64_t size) {
-    return size > 8 && head &&
-           (memcmp(head, "\xff\xd8\xff", 3) == 0 || memcmp(head, "\x89PNG\r\n\x1a\n", 8) == 0);
-}
-
-static int64_t label_of(qb_bytes *b, uint64_t at, uint64_t size) {
-    datum d;
-    if (is_image(size > 8 ? qb_bytes_at(b, at, 8) : NULL, size)) return -1;
-    return read_datum(b, at, size, &d) && d.label >= 0 ? d.label : -1;
+static qb_status read_value(qb_ctx *cx, void *own, const qb_stretch *where, uint8_t *out) {
+    const int64_t ask[QB_APART_ASK] = {ASK_VALUE, (int64_t)where->at};
+    return qb_apart_ask(cx, ((const databases *)own)->of[where->shard]->apart, ask, out,
+                        (size_t)where->size);
 }
 
 /* Planes of blue, green and red become pixels of red, green and blue. */
-static qb_status from_planes(qb_ctx *cx, const char *name, const uint8_t *data, const datum *d,
-                             qb_image *out) {
-    const int64_t channels = (int64_t)d->channels;
-    if (d->height > 65535 || d->width > 65535 || (channels != 1 && channels != 3) ||
-        d->size != d->height * d->width * d->channels)
+static qb_status from_planes(qb_ctx *cx, const char *name, const Records__Datum *d, qb_image *out) {
+    const int64_t channels = d->channels, n = (int64_t)d->height * d->width;
+    if (d->height < 0 || d->width < 0 || d->height > 65535 || d->width > 65535 ||
+        (channels != 1 && channels != 3) || (int64_t)d->data.len != n * channels)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "%s: expected an image file, or one or three planes of 8 bits", name);
-    QB_TRY(qb_image_create(cx, name, (int64_t)d->width, (int64_t)d->height, (int)channels, out));
-    const int64_t n = (int64_t)(d->height * d->width);
+    QB_TRY(qb_image_create(cx, name, d->width, d->height, (int)channels, out));
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < channels; c++)
-            out->pixel[i * channels + c] = data[d->at + (uint64_t)((channels - 1 - c) * n + i)];
+            out->pixel[i * channels + c] = d->data.data[(channels - 1 - c) * n + i];
     return QB_OK;
 }
 
-static qb_status extract(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
+/* A Datum's image file, moved to the front, or its pixels. */
+static qb_status extract(qb_ctx *cx, const char *name, uint8_t *bytes, size_t size,
                          const uint8_t **from, size_t *n, qb_image *out) {
-    qb_bytes b = {.data = bytes, .size = size};
-    datum d;
-    if (is_image(bytes, size)) return QB_OK;
-    if (!read_datum(&b, 0, size, &d))
+    Records__Datum *d;
+    if (qb_bytes_are_image(bytes, size)) return QB_OK;
+    if (unpack_datum(cx, (qb_span){bytes, size}, &d) != QB_OK)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        "%s: expected a JPEG or PNG file, or Caffe's Datum", name);
-    *from = bytes + d.at;
-    *n = (size_t)d.size;
-    return is_image(*from, d.size) ? QB_OK : from_planes(cx, name, bytes, &d, out);
+    qb_status status = QB_OK;
+    const bool is_file = qb_bytes_are_image(d->data.data, d->data.len);
+    if (!is_file) status = from_planes(cx, name, d, out);
+    memcpy(bytes, d->data.data, d->data.len);
+    *from = bytes;
+    *n = d->data.len;
+    qb_wire_free(&d->base);
+    return status;
 }
 
 static const char *const suffixes[] = {".mdb", ".lmdb", NULL};
-static const qb_shard_kind lmdb = {.suffix = suffixes, .scan = scan, .extract = extract};
+static const qb_shard_kind lmdb = {
+    .suffix = suffixes, .scan = scan, .read = read_value, .extract = extract, .close = close_all};
 
 /* A folder NAME.lmdb/ holds data.mdb and lock.mdb, of which the latter is no database. */
 static bool lmdb_probe(const char *path) {

@@ -6,8 +6,7 @@
 
 #include "base/file.h"
 #include "datasets/shards_internal.h"
-
-enum { KEY_MAX = 64 };
+#include "records.pb-c.h"
 
 static uint32_t crc32c(const uint8_t *data, size_t n) {
     static const uint32_t nibble[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
@@ -24,135 +23,124 @@ static uint32_t crc32c(const uint8_t *data, size_t n) {
 }
 
 static bool is_checksum(const uint8_t *told, const uint8_t *data, size_t n) {
-    const uint32_t crc = crc32c(data, n);
-    return qb_get_u32(told) == ((crc >> 15 | crc << 17) + 0xa282ead8u);
+    const uint32_t crc = crc32c(data, n), masked = (crc >> 15 | crc << 17) + 0xa282ead8u;
+    return memcmp(told, &masked, sizeof masked) == 0; /* little-endian, as we are */
 }
 
 /* ---- tf.train.Example ---- */
 
-/* One feature: a name and a list, of which the first value counts. */
-typedef struct feature {
-    char key[KEY_MAX];
-    uint64_t at, size; /* bytes_list: of the first one */
-    int64_t number;    /* int64_list */
-    bool is_bytes, is_number;
-} feature;
-
-/* Feature: 1 bytes_list, 3 int64_list, each with its values as field 1. */
-static void read_value(qb_bytes *b, const qb_proto_field *of, feature *out) {
-    qb_proto_field list, value;
-    uint64_t at = of->at;
-    if (!qb_proto_next(b, &at, of->at + of->size, &list) || list.type != 2) return;
-    at = list.at;
-    if (!qb_proto_next(b, &at, list.at + list.size, &value) || value.number != 1) return;
-    if (list.number == 1 && value.type == 2) {
-        out->is_bytes = true;
-        out->at = value.at;
-        out->size = value.size;
-    } else if (list.number == 3 && value.type == 0) {
-        out->is_number = true;
-        out->number = (int64_t)value.value;
-    } else if (list.number == 3 && value.type == 2) { /* packed: as one that stands alone */
-        uint64_t digits = 0;
-        const uint8_t *byte;
-        for (unsigned i = 0; i < 9 && (byte = qb_bytes_at(b, value.at + i, 1)); i++) {
-            digits |= (uint64_t)(*byte & 127) << 7 * i;
-            if (*byte < 128) break;
-        }
-        out->is_number = value.size > 0;
-        out->number = (int64_t)digits;
-    }
-}
-
-/* The next entry of Example.features.feature in [*at, end). */
-static bool next_feature(qb_bytes *b, uint64_t *at, uint64_t end, feature *out) {
-    qb_proto_field entry, part;
-    if (!qb_proto_next(b, at, end, &entry)) return false;
-    *out = (feature){0};
-    for (uint64_t in = entry.at; qb_proto_next(b, &in, entry.at + entry.size, &part);) {
-        const bool fits = part.number == 1 && part.type == 2 && part.size < KEY_MAX;
-        const uint8_t *key = fits ? qb_bytes_at(b, part.at, (size_t)part.size) : NULL;
-        if (key) memcpy(out->key, key, (size_t)part.size);
-        if (part.number == 2 && part.type == 2) read_value(b, &part, out);
-    }
-    return true;
-}
-
-static int rank_of(const char *key, const char *const *names) {
+/* The place of a feature's name in a list; `other` where it is not there. */
+static int rank_of(const Records__FeatureEntry *entry, const char *const *names, int other) {
     for (int i = 0; names[i]; i++)
-        if (strcmp(key, names[i]) == 0) return i;
-    return -1;
+        if (strlen(names[i]) == entry->key.len &&
+            memcmp(names[i], entry->key.data, entry->key.len) == 0)
+            return i;
+    return other;
 }
 
-static bool is_image(qb_bytes *b, const feature *f) {
-    const uint8_t *head = f->is_bytes && f->size > 8 ? qb_bytes_at(b, f->at, 8) : NULL;
-    return head &&
-           (memcmp(head, "\xff\xd8\xff", 3) == 0 || memcmp(head, "\x89PNG\r\n\x1a\n", 8) == 0);
-}
-
-/* The class and the image of an Example in [at, at + size); false: it is none. An image under one
- * of the usual names wins over others. */
-static bool read_example(qb_bytes *b, uint64_t at, uint64_t size, int64_t *label, feature *image) {
-    static const char *const labels[] = {"image/class/label", "label", "class", "target", NULL};
-    static const char *const images[] = {"image/encoded", "image", "image_raw", "jpg", "png", NULL};
-    qb_proto_field features;
-    const uint64_t end = at + size;
-    int best = 99;
-    *label = -1;
-    *image = (feature){0};
-    if (!qb_proto_next(b, &at, end, &features) || features.number != 1 || features.type != 2)
-        return false;
-    feature f;
-    uint64_t in = features.at;
-    while (next_feature(b, &in, features.at + features.size, &f)) {
-        const int as_label = f.is_number && f.number >= 0 ? rank_of(f.key, labels) : -1;
-        if (as_label >= 0 && as_label < best) {
-            best = as_label;
-            *label = f.number;
-        }
-        const bool usual = rank_of(f.key, images) >= 0;
-        if (is_image(b, &f) && (!image->is_bytes || (usual && rank_of(image->key, images) < 0)))
-            *image = f;
+/* The class: of the first of the usual names that has one. */
+static int64_t label_of(const Records__Features *features) {
+    static const char *const names[] = {"image/class/label", "label", "class", "target", NULL};
+    const int none = (int)(sizeof names / sizeof *names);
+    int best = none;
+    int64_t label = -1;
+    for (size_t i = 0; i < features->n_feature; i++) {
+        const Records__Feature *f = features->feature[i]->value;
+        const int rank = rank_of(features->feature[i], names, none);
+        if (rank >= best || !f || f->kind_case != RECORDS__FEATURE__KIND_INT64_LIST ||
+            f->int64_list->n_value == 0 || f->int64_list->value[0] < 0)
+            continue;
+        best = rank;
+        label = f->int64_list->value[0];
     }
-    return in == features.at + features.size;
+    return label;
+}
+
+/* The image: a feature that begins as one; under one of the usual names it wins over others. NULL:
+ * there is none. */
+static const ProtobufCBinaryData *image_of(const Records__Features *features) {
+    static const char *const names[] = {"image/encoded", "image", "image_raw", "jpg", "png", NULL};
+    const ProtobufCBinaryData *found = NULL;
+    bool usual = false;
+    for (size_t i = 0; features && i < features->n_feature; i++) {
+        const Records__Feature *f = features->feature[i]->value;
+        if (!f || f->kind_case != RECORDS__FEATURE__KIND_BYTES_LIST || f->bytes_list->n_value == 0)
+            continue;
+        const ProtobufCBinaryData *value = &f->bytes_list->value[0];
+        const bool known = rank_of(features->feature[i], names, -1) >= 0;
+        if (!qb_bytes_are_image(value->data, value->len) || (found && (usual || !known))) continue;
+        found = value;
+        usual = known;
+    }
+    return found;
+}
+
+/* The class of an Example, of which images are not looked at; -1: none. */
+static int64_t read_label(qb_ctx *cx, qb_span example, uint8_t *room) {
+    const ProtobufCMessageDescriptor *desc = &records__features__descriptor;
+    ProtobufCMessage *features;
+    qb_wire_field field;
+    if (!qb_wire_next(&example, &field) || field.number != 1 || field.type != 2) return -1;
+    const qb_span small = qb_message_without_large(field.content, room);
+    if (qb_wire_check(cx, desc, small) != QB_OK ||
+        qb_wire_unpack(cx, desc, small, &features) != QB_OK)
+        return -1;
+    const int64_t label = label_of((const Records__Features *)features);
+    qb_wire_free(features);
+    return label;
 }
 
 /* ---- records ---- */
 
-static qb_status scan(qb_shard *s) {
-    for (uint64_t at = 0; at < s->bytes.size;) {
-        const uint8_t *head = qb_bytes_at(&s->bytes, at, 12);
-        feature image;
-        int64_t label;
-        if (!head) return qb_shard_add_damaged(s, at, "it ends within a record");
-        if (!is_checksum(head + 8, head, 8))
+static qb_status list(qb_shard *s, const uint8_t *bytes, uint8_t *room) {
+    for (uint64_t at = 0, size; at < s->size; at += 12 + size + 4) {
+        const uint64_t left = s->size - at;
+        if (left < 12) return qb_shard_add_damaged(s, at, "it ends within a record");
+        if (!is_checksum(bytes + at + 8, bytes + at, 8))
             return qb_shard_add_damaged(s, at, "a length with another checksum");
-        const uint64_t size = qb_get_u64(head), left = s->bytes.size - at - 12;
-        if (size > left || left - size < 4)
+        memcpy(&size, bytes + at, sizeof size);
+        if (size > left - 12 || left - 12 - size < 4)
             return qb_shard_add_damaged(s, at, "it ends within a record");
-        if (!read_example(&s->bytes, at + 12, size, &label, &image)) label = -1;
+        const int64_t label =
+            read_label(&(qb_ctx){0}, (qb_span){bytes + at + 12, (size_t)size}, room);
         QB_TRY(qb_shard_add(s, NULL, at + 12, size + 4, label));
-        at += 12 + size + 4;
     }
     return QB_OK;
 }
 
-static qb_status extract(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t size,
+static qb_status scan(qb_shard *s) {
+    qb_map map;
+    QB_TRY(qb_map_open(s->cx, s->path, &map));
+    uint8_t *room = qb_alloc(s->cx, QB_LABELS_ROOM, 1);
+    s->size = map.size;
+    const qb_status status = room ? list(s, map.data, room) : s->cx->code;
+    qb_free(room);
+    qb_map_close(&map);
+    return status;
+}
+
+/* Its image, moved to the front. */
+static qb_status extract(qb_ctx *cx, const char *name, uint8_t *bytes, size_t size,
                          const uint8_t **from, size_t *n, qb_image *out) {
     (void)out;
-    qb_bytes b = {.data = bytes, .size = size - 4};
-    feature image;
-    int64_t label;
-    if (!is_checksum(bytes + size - 4, bytes, size - 4))
+    const ProtobufCMessageDescriptor *desc = &records__example__descriptor;
+    const qb_span span = {bytes, size - 4};
+    ProtobufCMessage *example;
+    if (!is_checksum(bytes + span.size, bytes, span.size))
         return qb_fail(cx, QB_STATUS_FORMAT, "%s: damaged: its content has another checksum", name);
-    if (!read_example(&b, 0, b.size, &label, &image))
-        return qb_fail(cx, QB_STATUS_FORMAT, "%s: expected a tf.train.Example", name);
-    if (!image.is_bytes)
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
-                       "%s: expected a JPEG or PNG file in one of its features", name);
-    *from = bytes + image.at;
-    *n = (size_t)image.size;
-    return QB_OK;
+    if (qb_wire_check(cx, desc, span) != QB_OK || qb_wire_unpack(cx, desc, span, &example) != QB_OK)
+        return qb_wrap(cx, "%s: expected a tf.train.Example", name);
+    const ProtobufCBinaryData *image = image_of(((const Records__Example *)example)->features);
+    if (image) {
+        memcpy(bytes, image->data, image->len);
+        *from = bytes;
+        *n = image->len;
+    } else {
+        qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: expected a JPEG or PNG file in one of its features",
+                name);
+    }
+    qb_wire_free(example);
+    return image ? QB_OK : cx->code;
 }
 
 static const char *const suffixes[] = {".tfrecord", ".tfrecords", ".tfrec", NULL};

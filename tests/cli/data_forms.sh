@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The same images in class folders, tar shards, TFRecord, LMDB and a table: the same record. Damage is
 # named, counted and left out; shards of a comparison and resumed calibrations have the same bytes.
-# ctest-labels: slow
+# ctest-labels: slow, ctest-timeout: 300
 . "$1/tests/support/cli.sh"
 
 demo 64 64
@@ -26,7 +26,14 @@ for row in d["rows"]:
 brief="--duration 0.01 --no-figures --thumbnails 0"
 expect 0 "$QBENCH" compare fp32 int8 --data few $brief
 numbers >wanted
-forms="forms/tar forms/tar/set-{00..01}.tar forms/tar/set-{00,01}.tar forms/set.tfrecord forms/labels.csv forms/datum"
+mkdir forms/gz forms/zst
+for i in 00 01; do gzip <forms/tar/set-$i.tar >forms/gz/set-$i.tar.gz; done
+packed=forms/gz
+if command -v zstd >/dev/null; then
+    zstd -q forms/tar/set-*.tar --output-dir-flat forms/zst
+    packed="$packed forms/zst/set-{00..01}.tar.zst"
+fi
+forms="$packed forms/tar forms/tar/set-{00..01}.tar forms/tar/set-{00,01}.tar forms/set.tfrecord forms/labels.csv forms/datum"
 for data in $forms; do
     expect 0 "$QBENCH" compare fp32 int8 --data "$data" $brief
     numbers >got
@@ -66,7 +73,24 @@ expect 0 "$QBENCH" compare fp32 int8 --data cut.tfrecord $brief
 complains 'skipped sample .cut.tfrecord\[[0-9]+\].*it ends within a record'
 head -c 30000 forms/tar/set-00.tar >cut.tar
 expect 0 "$QBENCH" compare fp32 int8 --data cut.tar $brief
-complains 'skipped sample .cut.tar\[[0-9]+\].*it ends within a header'
+complains 'skipped sample .cut.tar\[[0-9]+\].*damaged at byte [0-9]+: Truncated tar archive'
+head -c 20000 forms/gz/set-00.tar.gz >cut.tar.gz
+expect 1 "$QBENCH" compare fp32 int8 --data cut.tar.gz $brief
+complains 'skipped sample .cut.tar.gz\[0\].*truncated gzip input'
+python3 - <<'END'
+import io, tarfile
+class Zeros(io.RawIOBase):
+    def read(self, n=-1): return bytes(n)
+with tarfile.open("bomb.tar.gz", "w:gz", compresslevel=9) as tar:
+    member = tarfile.TarInfo("0001.png")
+    member.size = 200 << 20
+    tar.addfile(member, Zeros())
+END
+expect 1 "$QBENCH" compare fp32 int8 --data bomb.tar.gz $brief
+complains 'bomb.tar.gz\[0\].*it unpacks to over 200 times its size'
+head -c 4096 forms/datum/data.mdb >cut.mdb
+expect 1 "$QBENCH" compare fp32 int8 --data cut.mdb $brief
+complains 'cut.mdb\[0\].*damaged at byte 0: '
 
 # What is not there, and what is not read.
 expect 1 "$QBENCH" compare fp32 --data "forms/tar/set-{00..02}.tar" $brief

@@ -345,7 +345,7 @@ static void release(trial *t) {
     qb_kernel_free(t->kernel);
 }
 
-bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_case *c,
+bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, random_case *c,
                qb_workers *workers) {
     trial t = {.cx = cx, .rng = rng, .tactic = tactic, .c = c};
     lower(&t);
@@ -358,6 +358,7 @@ bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_ca
     }
     assert_ok(cx, status);
     if (threads > 1) t.workers = workers;
+    random_case_answer(cx, c);
     prepare(&t);
     if (!t.kernel->in_place_required) {
         launch(&t, &t.out);

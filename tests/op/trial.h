@@ -8,7 +8,7 @@
 
 /* Does the tactic run the case in a random form? Then it must be right, or the test fails.
  * `workers` may be NULL. */
-bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, const random_case *c,
+bool trial_run(qb_ctx *cx, qb_rng *rng, const qb_tactic *tactic, random_case *c,
                qb_workers *workers);
 
 /* Would the tactic take the case in the form that `seed` draws, the same one for all tactics? Runs
