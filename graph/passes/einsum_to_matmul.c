@@ -1,4 +1,4 @@
-/* Einsum of one or two operands as the products that engines have kernels for:
+/* Einsum as the products that engines have kernels for, of more than two operands as several:
  *
  *   labels of both operands and the result    the product's batch
  *   of one operand and the result             its rows or columns, several as one
@@ -223,30 +223,109 @@ static bool is_real(const qb_graph *graph, int32_t value) {
            (v->q.n == 1 && (v->dtype == QB_DTYPE_U8 || v->dtype == QB_DTYPE_S8));
 }
 
+/* ---- more than two operands ---- */
+
+static bool term_has(const qb_einsum_term *term, int32_t label) {
+    for (int32_t i = 0; i < term->n; i++)
+        if (term->label[i] == label) return true;
+    return false;
+}
+
+/* What the result of operands a and b keeps: labels of the result or of another operand. */
+static qb_einsum_term kept_of(const qb_einsum *e, int32_t a, int32_t b) {
+    qb_einsum_term kept = {.dots = -1};
+    for (int32_t label = 0; label < QB_EINSUM_LETTERS; label++) {
+        bool wanted = term_has(&e->out, label);
+        for (int32_t i = 0; i < e->n_operands; i++)
+            wanted = wanted || (i != a && i != b && term_has(&e->in[i], label));
+        if (wanted && (term_has(&e->in[a], label) || term_has(&e->in[b], label)))
+            kept.label[kept.n++] = label;
+    }
+    return kept;
+}
+
+/* Unknown sizes count as one. */
+static double elements_of(const qb_einsum *e, const qb_einsum_term *term) {
+    double n = 1.0;
+    for (int32_t i = 0; i < term->n; i++)
+        if (e->size[term->label[i]] > 0) n *= (double)e->size[term->label[i]];
+    return n;
+}
+
+static char *add_term(char *to, const qb_einsum_term *term, char behind) {
+    for (int32_t i = 0; i < term->n; i++)
+        *to++ = (char)(term->label[i] < 26 ? 'a' + term->label[i] : 'A' + term->label[i] - 26);
+    *to++ = behind;
+    return to;
+}
+
+static qb_status append_einsum(qb_rewrite *rw, const int32_t *in, const qb_einsum_term *terms,
+                               int32_t n, const qb_einsum_term *out, int32_t value) {
+    char text[(QB_EINSUM_OPERANDS + 1) * (QB_EINSUM_TERM + 2)], *to = text;
+    for (int32_t i = 0; i < n; i++) to = add_term(to, &terms[i], i + 1 < n ? ',' : '-');
+    *to++ = '>';
+    add_term(to, out, '\0');
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("Einsum", ""), in, n, value));
+    return qb_node_set_string(rw, rw->graph->n_nodes - 1, "equation", text);
+}
+
+/* The two operands with the smallest result become one, which takes their places. */
+static qb_status split(pattern *d, int32_t index, const int32_t *in) {
+    const qb_einsum *e = &d->e;
+    int32_t best[2] = {0, 1}, value, n = 0;
+    for (int32_t a = 0; a < e->n_operands; a++)
+        for (int32_t b = a + 1; b < e->n_operands; b++) {
+            const qb_einsum_term now = kept_of(e, best[0], best[1]), other = kept_of(e, a, b);
+            if (elements_of(e, &other) >= elements_of(e, &now)) continue;
+            best[0] = a, best[1] = b;
+        }
+    const qb_einsum_term kept = kept_of(e, best[0], best[1]);
+    qb_einsum_term pair[2], rest[QB_EINSUM_OPERANDS] = {kept};
+    int32_t pair_in[2], rest_in[QB_EINSUM_OPERANDS];
+    for (int32_t i = 0, p = 0; i < e->n_operands; i++) {
+        const bool joins = i == best[0] || i == best[1];
+        if (!joins) n++;
+        *(joins ? &pair[p] : &rest[n]) = e->in[i];
+        *(joins ? &pair_in[p++] : &rest_in[n]) = in[i];
+    }
+    qb_shape shape = {.rank = kept.n};
+    if (kept.n > QB_MAX_RANK) return QB_OK;
+    qb_rewrite_kill(d->rw, index);
+    qb_rewrite_changed(d->rw);
+    for (int32_t i = 0; i < kept.n; i++)
+        shape.dim[i] = e->size[kept.label[i]] < 0 ? -1 : e->size[kept.label[i]];
+    QB_TRY(qb_rewrite_value(d->rw, d->name, "_pair", &shape, &value));
+    d->rw->graph->values[value].dtype = QB_DTYPE_F32;
+    QB_TRY(append_einsum(d->rw, pair_in, pair, 2, &kept, value));
+    rest_in[0] = value;
+    return append_einsum(d->rw, rest_in, rest, n + 1, &e->out, d->name);
+}
+
 static qb_status match(qb_rewrite *rw, int32_t index) {
     const qb_node *node = &rw->graph->nodes[index];
-    const qb_shape *shapes[2];
-    int32_t in[2];
-    if (!qb_node_is(node, "Einsum") || node->n_in > 2) return QB_OK;
-    for (int32_t i = 0; i < node->n_in; i++) {
+    const int32_t n = node->n_in;
+    const qb_shape *shapes[QB_EINSUM_OPERANDS];
+    int32_t in[QB_EINSUM_OPERANDS];
+    if (!qb_node_is(node, "Einsum") || n > QB_EINSUM_OPERANDS) return QB_OK;
+    for (int32_t i = 0; i < n; i++) {
         in[i] = node->in[i];
         shapes[i] = &rw->graph->values[in[i]].shape;
-        if (!is_real(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
+        const bool fits = n > 2 ? qb_value_is_plain(rw->graph, in[i]) : is_real(rw->graph, in[i]);
+        if (!fits || shapes[i]->rank < 0) return QB_OK;
     }
     pattern d = {.rw = rw, .name = node->out[0]};
     const char *equation = qb_node_string(node, "equation", "");
-    QB_TRY(qb_einsum_resolve(rw->cx, equation, shapes, node->n_in, &d.e));
-    if (!is_real(rw->graph, d.name) || !classify(&d)) return QB_OK;
-    const bool two = node->n_in == 2;
+    QB_TRY(qb_einsum_resolve(rw->cx, equation, shapes, n, &d.e));
+    if (!is_real(rw->graph, d.name) || (n > 2 ? d.e.n_dots > 0 : !classify(&d))) return QB_OK;
+    if (n > 2) return split(&d, index, in);
     qb_rewrite_kill(rw, index);
     qb_rewrite_changed(rw);
-    return two ? multiply(&d, in) : rearrange(&d, in[0]);
+    return n == 2 ? multiply(&d, in) : rearrange(&d, in[0]);
 }
 
 static qb_status run(qb_ctx *cx, qb_graph *graph, int32_t *n_changes) {
     return qb_rewrite_each(cx, graph, match, n_changes);
 }
 
-const qb_pass qb_pass_einsum_to_matmul = {
-    "einsum-to-matmul", "turns Einsum of one or two operands into Transpose, Reshape and MatMul",
-    run};
+const qb_pass qb_pass_einsum_to_matmul = {"einsum-to-matmul",
+                                          "turns Einsum into Transpose, Reshape and MatMul", run};

@@ -607,13 +607,24 @@ static void other_einsums_stay(void **state) {
     (void)state;
     maker m;
     maker_init(&m, 35);
-    int32_t x = make_input(&m, "x", DIMS(-1, 4, 4)), w = make_random(&m, "w", DIMS(4, 6));
+    int32_t x = make_input(&m, "x", DIMS(-1, 4, 4));
     einsum(&m, "bii->bi", x, -1); /* a diagonal */
-    const int32_t three[3] = {x, w, w};
-    int32_t out = make_node(&m, "Einsum", "three", 3, three);
-    set_string(&m, "equation", "bij,jk,jk->bi");
-    make_output(&m, out);
     assert_int_equal(optimize(&m, "einsum-to-matmul", TOLERANCE), 0);
+    maker_release(&m);
+}
+
+/* The two operands with the smallest result first. */
+static void einsums_of_three_become_products(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 37);
+    int32_t x = make_input(&m, "x", DIMS(2, 5, 4)), gate = make_input(&m, "gate", DIMS(2, 5, 3));
+    const int32_t three[3] = {gate, x, make_random(&m, "w", DIMS(3, 4, 6))};
+    int32_t out = make_node(&m, "Einsum", "experts", 3, three);
+    set_string(&m, "equation", "bte,btd,edf->btef");
+    make_output(&m, out);
+    assert_true(optimize(&m, "einsum-to-matmul", TOLERANCE) > 0);
+    assert_int_equal(count_op(m.graph, "Einsum"), 0);
     maker_release(&m);
 }
 
@@ -672,6 +683,7 @@ int main(void) {
         cmocka_unit_test(the_mean_of_a_layer_norm_is_no_pool),
         cmocka_unit_test(einsums_become_products),
         cmocka_unit_test(other_einsums_stay),
+        cmocka_unit_test(einsums_of_three_become_products),
         cmocka_unit_test(einsums_of_quantized_values_become_products),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
