@@ -42,12 +42,14 @@ def file_of(form):
 # ---- exporting
 
 def samples(shape, kind, rng):
-    """Integers below a number, or noise where what lies side by side is alike."""
+    """Integers below a number, noise, or noise where what lies side by side is alike."""
     import torch
     from torch.nn import functional
     full = (SAMPLES, *shape)
     if isinstance(kind, int):
         return rng.integers(0, kind, full, dtype=np.int64)
+    if kind == "any":
+        return rng.normal(size=full).astype(np.float32)
     sizes = shape[1:] if len(shape) > 1 else shape
     coarse = torch.from_numpy(rng.normal(size=(SAMPLES, *(shape[:1] if len(shape) > 1 else (1,)),
                                                *(max(2, d // 16) for d in sizes))).astype(np.float32))
@@ -109,6 +111,8 @@ def export_one(folder, name):
     data = {n: samples(shape, kind, rng) for n, shape, kind in inputs}
     model = seeded(name, data)
     first = lambda n: tuple(torch.from_numpy(v[:n]) for v in data.values())
+    if options.get("half"):
+        model, data = model.half(), {n: v.astype(np.float16) if v.dtype == np.float32 else v for n, v in data.items()}
     file, fixed = os.path.join(to, "model.onnx"), options.get("fixed")
     more = dict(input_names=list(data), opset_version=options.get("opset", 17))
     with torch.no_grad():
@@ -117,7 +121,7 @@ def export_one(folder, name):
                               dynamic_shapes=[{0: torch.export.Dim.AUTO} for _ in data], **more)
         else:
             torch.onnx.export(model, first(1), file, dynamo=False,
-                              dynamic_axes=None if fixed else {n: {0: "N"} for n in data}, **more)
+                              dynamic_axes=None if fixed else {n: {0: "N", **options.get("open", {})} for n in data}, **more)
     np.savez(os.path.join(to, "data.npz"), **data)
 
 
@@ -146,8 +150,9 @@ def export(a):
 # ---- measuring
 
 class Qbench:
-    def __init__(self, program, folder, threads, batch):
-        self.program, self.folder, self.threads, self.batch = program, folder, threads, batch
+    def __init__(self, program, folder, threads, feed):
+        self.program, self.folder, self.threads = program, folder, threads
+        self.shapes = ",".join(f"{n}:{'x'.join(map(str, v.shape))}" for n, v in feed.items())
 
     def call(self, *arguments):
         r = subprocess.run([self.program, *arguments], cwd=self.folder, capture_output=True, text=True, timeout=600)
@@ -156,7 +161,7 @@ class Qbench:
         return r.stdout
 
     def bench(self, form, *more):
-        return json.loads(self.call("bench", "--model", file_of(form), *(["--int8"] if form == "int8" else []), "--batch", str(self.batch),
+        return json.loads(self.call("bench", "--model", file_of(form), *(["--int8"] if form == "int8" else []), "--shapes", self.shapes,
                                     "--threads", str(self.threads), "--json", "-", "-q", *more))
 
     def turn(self, form, seconds):
@@ -262,9 +267,10 @@ def plain_of(steps):
 def measure(a, name):
     folder = os.path.join(a.folder, name)
     file = lambda f: os.path.join(folder, f)
-    q, row = Qbench(a.qbench, folder, a.threads, a.batch), {"name": name, "ms": {}, "plain": {}, "errors": {}}
+    row = {"name": name, "ms": {}, "plain": {}, "errors": {}}
     data = dict(np.load(file("data.npz")))
     feed = {k: np.ascontiguousarray(v[3:4] if a.batch == 1 else v[:a.batch]) for k, v in data.items()}
+    q = Qbench(a.qbench, folder, a.threads, feed)
     peers = {}
     for form in a.forms:
         try:

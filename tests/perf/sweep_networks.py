@@ -2,7 +2,8 @@
 
 A network is a row (build, inputs, options). `inputs` are (name, shape of a sample, kind): an image or a
 wave whose neighbours are alike, or integers below `kind`. Options: dynamo (torch.export's exporter),
-opset, fixed (the batch is 1: detectors whose ends follow the data).
+opset, fixed (the batch is 1: detectors whose ends follow the data), open (axes of any size beside the
+batch: {axis: name}), half (f16 weights, inputs and outputs).
 """
 import functools
 
@@ -474,6 +475,81 @@ for n, shape in dict(
         sharper_cubic=(3, 64, 64), gated_sum=(100, 64), sr_residual=(3, 64, 64), speech_separation=(1, 8000), gru_tagger=(50, 40),
         encoder_layers=(50, 64), tabular=(40,), csp_detector=(3, 224, 224)).items():
     add(n, functools.partial(ended, n), ("x", shape, "smooth"), opset=20 if n == "spatial_transformer" else 17)
+
+# ---- further families
+
+def deferred(model, config, key, sizes):
+    """As hf, with sizes that are made when the network is."""
+    return hf(model, config, key, **sizes())
+
+
+def config_of(kind, **sizes):
+    import transformers
+    return getattr(transformers, kind)(**sizes)
+
+
+add("rt_detr_v2", functools.partial(deferred, "RTDetrV2ForObjectDetection", "RTDetrV2Config", "logits", lambda: dict(
+    d_model=64, encoder_hidden_dim=64, num_queries=30, encoder_ffn_dim=128, decoder_ffn_dim=128, decoder_layers=2, encoder_attention_heads=4,
+    decoder_attention_heads=4, decoder_in_channels=[64] * 3, encoder_in_channels=[128, 256, 512],
+    backbone_config=config_of("RTDetrResNetConfig", depths=[1, 1, 1, 1], hidden_sizes=[64, 128, 256, 512], layer_type="basic",
+                              out_features=["stage2", "stage3", "stage4"]))), image(256), fixed=True)
+add("mask_former", functools.partial(deferred, "MaskFormerForInstanceSegmentation", "MaskFormerConfig", "masks_queries_logits", lambda: dict(
+    fpn_feature_size=32, mask_feature_size=32,
+    backbone_config=config_of("ResNetConfig", depths=[1, 1, 1, 1], hidden_sizes=[32, 64, 96, 128], layer_type="basic", embedding_size=32,
+                              out_features=["stage1", "stage2", "stage3", "stage4"]),
+    decoder_config=config_of("DetrConfig", d_model=64, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=128,
+                             decoder_attention_heads=4, num_queries=20))), image(128), fixed=True)
+add("vitmatte", functools.partial(deferred, "VitMatteForImageMatting", "VitMatteConfig", "alphas", lambda: dict(
+    hidden_size=128, convstream_hidden_sizes=[16, 32, 48], fusion_hidden_sizes=[64, 48, 32, 16],
+    backbone_config=config_of("VitDetConfig", image_size=128, num_channels=4, out_features=["stage2"], **VISION))), image(128, 4))
+add("table_transformer", functools.partial(hf, "TableTransformerForObjectDetection", "TableTransformerConfig", "logits",
+                                           use_pretrained_backbone=False, backbone="resnet18", use_timm_backbone=True,
+                                           encoder_layers=1, decoder_layers=2, d_model=64, encoder_ffn_dim=128, decoder_ffn_dim=128,
+                                           encoder_attention_heads=4, decoder_attention_heads=4, num_queries=20), image(128))
+for n, m, c, size, more in (
+        ("swinv2_hf", "Swinv2Model", "Swinv2Config", 128, dict(image_size=128, window_size=8, embed_dim=32, depths=[1, 1], num_heads=[2, 4])),
+        ("focalnet_hf", "FocalNetModel", "FocalNetConfig", 128, dict(image_size=128, embed_dim=32, depths=[1, 1, 2, 1])),
+        ("mobilenet_v2_hf", "MobileNetV2Model", "MobileNetV2Config", 128, dict(depth_multiplier=0.5)),
+        ("vit_msn", "ViTMSNModel", "ViTMSNConfig", 112, dict(image_size=112, **VISION)),
+        ("vit_det", "VitDetModel", "VitDetConfig", 128, dict(image_size=128, window_size=4, window_block_indices=[0], **VISION)),
+        ("clipseg_vision", "CLIPSegVisionModel", "CLIPSegVisionConfig", 112, dict(image_size=112, patch_size=16, **VISION))):
+    add(n, functools.partial(hf, m, c, **more), image(size))
+add("vivit", functools.partial(hf, "VivitModel", "VivitConfig", image_size=64, num_frames=4, tubelet_size=[2, 16, 16], **VISION),
+    ("x", (4, 3, 64, 64), "smooth"))
+text("xlm", "XLMModel", "XLMConfig", emb_dim=128, n_layers=2, n_heads=4)
+text("big_bird", "BigBirdModel", "BigBirdConfig", attention_type="original_full")
+text("longformer", "LongformerModel", "LongformerConfig", attention_window=16, max_position_embeddings=130)
+text("mra", "MraModel", "MraConfig", max_position_embeddings=130)
+text("gemma3", "Gemma3TextModel", "Gemma3TextConfig", num_key_value_heads=2, head_dim=32, sliding_window=16)
+text("mpt", "MptModel", "MptConfig", d_model=128, n_heads=4, n_layers=2)
+text("recurrent_gemma", "RecurrentGemmaModel", "RecurrentGemmaConfig", num_key_value_heads=1, lru_width=128, attention_window_size=32)
+text("helium", "HeliumModel", "HeliumConfig", num_key_value_heads=2, head_dim=32)
+text("ctrl", "CTRLModel", "CTRLConfig", n_embd=128, n_layer=2, n_head=4, dff=256)
+add("marian", functools.partial(with_decoder, "MarianModel", "MarianConfig", d_model=128, encoder_layers=2, decoder_layers=2,
+                                encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=256, decoder_ffn_dim=256,
+                                vocab_size=1000, pad_token_id=0), ids())
+
+
+def flow(name):
+    import torch
+
+    class Flow(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = tv(name)
+
+        def forward(self, x):
+            return self.model(x[:, :3], x[:, 3:], num_flow_updates=2)[-1]
+
+    return Flow()
+
+
+add("raft_small", functools.partial(flow, "raft_small"), ("x", (6, 128, 128), "smooth"), fixed=True)
+
+# ---- further ones written by hand
+
+for n, (inputs, options, _) in __import__("sweep_small").SMALL.items():
+    add(n, functools.partial(lambda n: __import__("sweep_small").SMALL[n][2](), n), *inputs, **options)
 
 # ---- the other exporter, other opsets
 
