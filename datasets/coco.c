@@ -172,6 +172,10 @@ int32_t qb_coco_category_of(const qb_coco *coco, int64_t id) {
     return found ? (int32_t)(found - coco->category) : -1;
 }
 
+int64_t qb_coco_top_id(const qb_coco *coco) {
+    return coco && coco->n_categories > 0 ? coco->category[coco->n_categories - 1].id : 0;
+}
+
 static qb_status sort_ids(qb_ctx *cx, const char *name, qb_coco *coco) {
     if (coco->n_images > 1)
         qsort(coco->image, (size_t)coco->n_images, sizeof *coco->image, by_image_id);

@@ -89,6 +89,8 @@ qb_status qb_coco_mask(qb_ctx *cx, const qb_coco *truth, const qb_coco_objects *
 /* Index of an id; -1 when it is not there. */
 int32_t qb_coco_image_of(const qb_coco *coco, int64_t id);
 int32_t qb_coco_category_of(const qb_coco *coco, int64_t id);
+/* The highest id of its categories; 0: it has none, or is NULL. */
+int64_t qb_coco_top_id(const qb_coco *coco);
 
 /* Which objects are of which image: those of image i are object[first[i]] to
  * object[first[i + 1] - 1], in the file's order. */

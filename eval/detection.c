@@ -167,15 +167,20 @@ qb_status qb_decode_box(qb_ctx *cx, const qb_decode *in, const double b[4], doub
     return qb_detections_add(cx, in->out, &d);
 }
 
+static double score_of(const qb_box_scores *s, int32_t k) {
+    const double v = s->at[k * s->step];
+    return (s->logits ? qb_sigmoid(v) : v) * s->factor;
+}
+
 qb_status qb_decode_best(qb_ctx *cx, const qb_decode *in, const double center_size[4],
-                         const float *score, int64_t step, int32_t n, double factor) {
+                         const qb_box_scores *s) {
     int32_t best = 0;
-    for (int32_t k = 1; k < n; k++)
-        if (score[k * step] > score[best * step]) best = k;
+    for (int32_t k = 1; k < s->n; k++)
+        if (s->at[k * s->step] > s->at[best * s->step]) best = k;
     if (!in->settings->multi_label)
-        return qb_decode_box(cx, in, center_size, score[best * step] * factor, best);
-    for (int32_t k = 0; k < n; k++)
-        QB_TRY(qb_decode_box(cx, in, center_size, score[k * step] * factor, k));
+        return qb_decode_box(cx, in, center_size, score_of(s, best), best);
+    for (int32_t k = 0; k < s->n; k++)
+        QB_TRY(qb_decode_box(cx, in, center_size, score_of(s, k), k));
     return QB_OK;
 }
 
@@ -196,6 +201,21 @@ bool qb_decoder_is_told(const qb_decode *in, int32_t (*classes)(const qb_decode 
     return in->settings->decoder && in->settings->decoder->classes == classes;
 }
 
+/* Corners or centre and size? A second corner is never before the first, while most boxes are
+ * narrower or lower than their centre is away from the edge. Few boxes tell nothing. */
+static int32_t form_of(int32_t usual, const float *box, int64_t n, int64_t each, int64_t step) {
+    enum { ENOUGH = 20 };
+    int64_t boxes = 0, shrink = 0; /* the third value below the first, or the fourth the second */
+    for (int64_t i = 0; i < n; i++, box += each) {
+        if (!(box[2 * step] > 0) || !(box[3 * step] > 0)) continue; /* room for no box */
+        boxes++;
+        shrink += box[2 * step] < box[0] || box[3 * step] < box[step];
+    }
+    if (boxes < ENOUGH) return usual;
+    if (usual == 2 && shrink * 100 <= boxes) return 0;
+    return usual == 0 && shrink * 2 > boxes ? 2 : usual;
+}
+
 qb_box_form qb_box_form_of(const qb_decode *in, int32_t usual, const float *box, int64_t n,
                            int64_t each, int64_t step) {
     const qb_detect_settings *s = in->settings;
@@ -205,7 +225,7 @@ qb_box_form qb_box_form_of(const qb_decode *in, int32_t usual, const float *box,
         for (int64_t i = 0; i < n && shares; i++)
             for (int64_t k = 0; k < 4; k++) shares = shares && !(box[i * each + k * step] > 2);
     }
-    return (qb_box_form){s->box >= 0 ? s->box : usual,
+    return (qb_box_form){s->box >= 0 ? s->box : form_of(usual, box, n, each, step),
                          {shares ? in->width : 1, shares ? in->height : 1}};
 }
 
@@ -224,10 +244,13 @@ qb_status qb_decode_objectness_rows(qb_ctx *cx, const qb_decode *in) {
     const int64_t n = in->output[0].desc.shape.dim[1], each = in->output[0].desc.shape.dim[2];
     const float *p = in->output[0].data;
     const qb_box_form form = qb_box_form_of(in, 2, p, n, each, 1);
+    const bool logits = qb_needs_sigmoid(in, p + 4, n, each, each - 4, 1);
     for (int64_t i = 0; i < n; i++, p += each) {
+        const double object = logits ? qb_sigmoid(p[4]) : p[4];
         double box[4];
         qb_box_convert(&form, p, 1, box);
-        QB_TRY(qb_decode_best(cx, in, box, p + 5, 1, (int32_t)(each - 5), p[4]));
+        QB_TRY(qb_decode_best(cx, in, box,
+                              &(qb_box_scores){p + 5, 1, (int32_t)(each - 5), logits, object}));
     }
     return QB_OK;
 }
@@ -278,10 +301,12 @@ qb_cell qb_grid_cell(const qb_grid *grid, int64_t i) {
                      (double)(i / grid->width[level]) + grid->offset, grid->stride[level], level};
 }
 
-bool qb_needs_sigmoid(const qb_decode *in, const float *score, int64_t n) {
+bool qb_needs_sigmoid(const qb_decode *in, const float *score, int64_t rows, int64_t next,
+                      int64_t n, int64_t step) {
     if (in->settings->sigmoid >= 0) return in->settings->sigmoid;
-    for (int64_t i = 0; i < n; i++)
-        if (score[i] < -0.01F || score[i] > 1.01F) return true;
+    for (int64_t i = 0; i < rows; i++, score += next)
+        for (int64_t k = 0; k < n; k++)
+            if (score[k * step] < -0.01F || score[k * step] > 1.01F) return true;
     return false;
 }
 

@@ -72,9 +72,11 @@ typedef struct qb_decode {
     const qb_detect_settings *settings;
     const qb_tensor *output; /* row-major f32 */
     const char *const *name;
+    const bool *whole; /* outputs declared to hold integers; NULL: not known */
     int32_t n;
     int32_t width, height; /* of the input */
     int32_t n_labels;      /* classes that names or category ids tell of; 0: not known */
+    int64_t top_id;        /* the highest id of the data's categories; 0: not known */
     qb_detections *out;
 } qb_decode;
 
@@ -110,10 +112,19 @@ qb_status qb_decode_boxes(qb_ctx *cx, const qb_decode *in);
  * left out. */
 qb_status qb_decode_box(qb_ctx *cx, const qb_decode *in, const double center_size[4], double score,
                         int32_t label);
-/* The same for the best of n scores at score[0], score[step], ..., or for each above the threshold
- * with settings->multi_label; every score times `factor`. */
+/* A box's scores: n at at[0], at[step], ...; each through a sigmoid if they are logits, times
+ * `factor`. */
+typedef struct qb_box_scores {
+    const float *at;
+    int64_t step;
+    int32_t n;
+    bool logits;
+    double factor;
+} qb_box_scores;
+/* qb_decode_box for the best of the scores, or for each above the threshold with
+ * settings->multi_label. */
 qb_status qb_decode_best(qb_ctx *cx, const qb_decode *in, const double center_size[4],
-                         const float *score, int64_t step, int32_t n, double factor);
+                         const qb_box_scores *scores);
 /* Is this the decoder that the settings name? */
 bool qb_decoder_is_told(const qb_decode *in, int32_t (*classes)(const qb_decode *in));
 
@@ -122,8 +133,8 @@ typedef struct qb_box_form {
     int32_t form;    /* index into qb_box_words */
     double scale[2]; /* to pixels of the input */
 } qb_box_form;
-/* As the settings say; else `usual`, and shares where none of the n boxes (4 values `step` apart, a
- * box every `each`) is above 2. */
+/* As the settings say; else by the n boxes (4 values `step` apart, a box every `each`): `usual`
+ * unless their values speak for corners or centres, and shares where none is above 2. */
 qb_box_form qb_box_form_of(const qb_decode *in, int32_t usual, const float *box, int64_t n,
                            int64_t each, int64_t step);
 /* A box to centre and size in pixels. */
@@ -146,9 +157,10 @@ typedef struct qb_cell {
 /* The told strides, else usual ones, whose cells for this input are so many; false: none. */
 bool qb_grid_find(const qb_decode *in, int64_t cells, double offset, qb_grid *out);
 qb_cell qb_grid_cell(const qb_grid *grid, int64_t i);
-/* Do n scores `step` apart need a sigmoid? As the settings say, else whether one is outside 0..1.
- */
-bool qb_needs_sigmoid(const qb_decode *in, const float *score, int64_t n);
+/* Do the scores of `rows` boxes, `next` apart, n each, `step` apart, need a sigmoid? As the
+ * settings say, else whether one is outside 0..1. */
+bool qb_needs_sigmoid(const qb_decode *in, const float *score, int64_t rows, int64_t next,
+                      int64_t n, int64_t step);
 double qb_sigmoid(double x);
 /* Bins of distances (distribution focal loss): four sides of n values each, `step` apart, as
  * expectations of a softmax; of one value: the value. */

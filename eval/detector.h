@@ -13,6 +13,7 @@ typedef struct qb_detector_hints {
     const qb_detect_settings *settings; /* its decoder is of no consequence */
     int32_t width, height;              /* of the input; 0: open */
     int32_t n_labels;                   /* classes that something tells of; 0: not known */
+    int64_t top_id;                     /* the highest id of the data's categories; 0: not known */
     bool sure; /* only outputs that nothing but a detector has: the cells of usual strides */
 } qb_detector_hints;
 

@@ -277,6 +277,10 @@ static qb_status of_data(qb_ctx *cx, qb_run *run) {
             "compared with records of the same decoder only",
             run->decoder));
     if (run->samples >= 100) return QB_OK;
+    if (qb_run_own_metric(run)) /* is of all samples together: one has no share of its own */
+        return qb_warning_add(cx, run, "few-samples", "",
+                              "%lld samples: small drops cannot be told from chance",
+                              (long long)run->samples);
     return qb_warning_add(
         cx, run, "few-samples", "",
         "%lld samples: one is %.1f points; small drops cannot be told from chance",

@@ -191,12 +191,36 @@ static bool is_base64(const char *text) {
                              "wxyz0123456789+/=")] == '\0';
 }
 
+enum { NAMES_MAX = 40 };
+
+/* A name's place in a picture, and those of the names before it. */
+typedef struct names {
+    double at[NAMES_MAX][4]; /* left, top, right, bottom */
+    int32_t n;
+} names;
+
+/* Is there room for a name? Takes it. One over another could not be read. */
+static bool take_room(names *taken, double left, double top, double width, double height) {
+    for (int32_t i = 0; i < taken->n; i++) {
+        const double *a = taken->at[i];
+        if (left < a[2] && a[0] < left + width && top < a[3] && a[1] < top + height) return false;
+    }
+    if (taken->n == NAMES_MAX) return false;
+    double *own = taken->at[taken->n++];
+    own[0] = left;
+    own[1] = top;
+    own[2] = left + width;
+    own[3] = top + height;
+    return true;
+}
+
 /* One row's view of a sample: its picture with the row's boxes or mask over it. */
 static void view(const qb_page *p, const qb_run_shown *shown, const char *who,
                  const qb_run_box *box, int32_t n, const char *mask) {
     FILE *s = p->stream;
     const double line = (shown->width > shown->height ? shown->width : shown->height) / 128.0;
     int32_t alone = 0;
+    names taken = {.n = 0};
     fprintf(s,
             "<figure><svg viewBox=\"0 0 %d %d\" role=\"img\" "
             "style=\"width:min(100%%,%.2frem)\">",
@@ -223,6 +247,9 @@ static void view(const qb_page *p, const qb_run_shown *shown, const char *who,
          * it; the left edge of a box may lie outside. */
         const bool right = b->x > shown->width / 2.0;
         const double x = right ? fmin(b->x + b->width, shown->width) - line : fmax(b->x, 0) + line;
+        /* A letter is about half as wide as high; the score takes five. */
+        const double width = 3 * line * (double)((b->name ? strlen(b->name) : 0) + 5);
+        if (!take_room(&taken, right ? x - width : x, fmax(b->y, 0), width, 6 * line)) continue;
         fprintf(s,
                 "<text class=\"box\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" "
                 "text-anchor=\"%s\">",
@@ -296,7 +323,8 @@ void qb_html_worst(const qb_page *p) {
             fputs("<section id=\"worst\"><h2>Worst samples</h2><p>", p->stream);
             fputs(row->worst[0].n_boxes + row->worst[0].n_reference_boxes > 0
                       ? "Those in which a row differs most from the first one come first. Red, "
-                        "with a name: what the other row does not have; other names show "
+                        "with a name where there is room: what the other row does not have; other "
+                        "names show "
                         "where the pointer is."
                   : pictures
                       ? "Those in which a row differs most from the first one come first."

@@ -29,6 +29,11 @@ static const qb_opt table[] = {
      .offset = offsetof(options, project.data),
      .argument = "PATH",
      .help = "folder of images or of class folders, list file, HDF5 file, or COCO's .json"},
+    {.name = "images",
+     .type = QB_OPT_STRING,
+     .offset = offsetof(options, project.images),
+     .argument = "DIR",
+     .help = "where the images of a COCO .json file lie (default: images/ beside it)"},
     {.name = "evaluation",
      .letter = 'e',
      .type = QB_OPT_STRING,
@@ -188,6 +193,24 @@ static void add_task(qb_strbuf *b, const qb_project *p, const guessed *g) {
                          "the model's channels\n");
 }
 
+/* In the words of the task's first metric. */
+static void add_gate(qb_strbuf *b, const qb_task *task) {
+    const bool classes = !task || strcmp(task->name, "classify") == 0;
+    const char *metric = classes ? "top1" : task->metric;
+    qb_strbuf_addf(b,
+                   "\ngate:\n"
+                   "  max_drop: 1.0  # points of %s that int8 may lose\n"
+                   "  # relative: true  # max_drop in percent of FP32's %s\n"
+                   "  # mlperf: true  # %s at least 99 %% of FP32's\n"
+                   "  # min: [%s=50]  # int8's own %s at least\n"
+                   "  # confidence: pass  # the whole 95 %% interval must keep the limits\n",
+                   metric, metric, metric, metric, metric);
+    if (classes)
+        qb_strbuf_add(b, "  # min_agreement: 95.0  # percent of samples with FP32's class\n");
+    qb_strbuf_add(b, "  # max_latency_ratio: 1.0  # int8 must not be slower\n"
+                     "  # min_samples: 500\n");
+}
+
 static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, const char *labels,
                          bool image_output, char **out) {
     qb_strbuf b = {0};
@@ -199,6 +222,8 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
                 "folder of images, list file, .h5, or COCO's .json");
     add_setting(&b, "  evaluation", p->evaluation_data,
                 "what compare scores on; better a set that was held out");
+    if (p->images)
+        add_setting(&b, "  images", p->images, "where the images of COCO's .json files lie");
     if (p->split > 0)
         qb_strbuf_addf(
             &b,
@@ -233,17 +258,9 @@ static qb_status compose(qb_ctx *cx, const qb_project *p, const guessed *task, c
                    "  activations_16: []  # names (globs) of values to hold in 16 bits\n"
                    "\ncompare:\n"
                    "  batch: %lld  # samples a run in the latency measurement\n"
-                   "  duration: 2  # its seconds, an engine\n"
-                   "\ngate:\n"
-                   "  max_drop: 1.0  # points of %s that int8 may lose\n"
-                   "  # relative: true  # max_drop in percent of FP32's top-1\n"
-                   "  # mlperf: true  # top-1 at least 99 %% of FP32's\n"
-                   "  # confidence: pass  # the whole 95 %% interval must keep the limits\n"
-                   "  # min_agreement: 95.0  # percent of samples with FP32's class\n"
-                   "  # max_latency_ratio: 1.0  # int8 must not be slower\n"
-                   "  # min_samples: 500\n",
-                   qb_project_method(p, task->task), (long long)p->samples, (long long)p->batch,
-                   task->task ? task->task->metric : "top-1");
+                   "  duration: 2  # its seconds, an engine\n",
+                   qb_project_method(p, task->task), (long long)p->samples, (long long)p->batch);
+    add_gate(&b, task->task);
     return qb_strbuf_take(cx, &b, out);
 }
 
@@ -279,6 +296,7 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
                                                  : p->labels.n > 0 ? p->labels.n
                                                  : truth           ? truth->n_categories
                                                                    : 0,
+                                     .top_id = qb_coco_top_id(truth),
                                      .sure = out->task != detect};
     QB_TRY(qb_detector_guess(cx, graph, &hints, &out->decoder));
     if (out->decoder && !dataset) out->task = detect;
@@ -289,11 +307,16 @@ static qb_status guess_task(qb_ctx *cx, const qb_project *p, const qb_graph *gra
 /* Fills in preprocessing that nobody described, from the model and the first image. */
 static qb_status guess(qb_ctx *cx, qb_project *p, const qb_graph *graph, guessed *task) {
     if (graph->n_inputs != 1 && !p->calibration_data) return QB_OK;
+    const qb_shape *input = &graph->values[graph->inputs[0]].shape;
+    if (input->rank == 4 && input->dim[0] > 1)
+        qb_warn(cx,
+                "%s takes %lld images at once, and samples run one by one: export it with a batch "
+                "of 1 or an open one",
+                p->model, (long long)input->dim[0]);
     if (!p->calibration_data && p->has_preprocess) return guess_task(cx, p, graph, NULL, task);
     if (!p->calibration_data) {
-        const qb_shape *s = &graph->values[graph->inputs[0]].shape;
-        if (s->rank != 4) return QB_OK;
-        qb_preprocess_for_shape(&p->preprocess, s->dim[1], s->dim[2], s->dim[3]);
+        if (input->rank != 4) return QB_OK;
+        qb_preprocess_for_shape(&p->preprocess, input->dim[1], input->dim[2], input->dim[3]);
         for (int c = 0; c < 4; c++) p->preprocess.std[c] = 255;
         return guess_task(cx, p, graph, NULL, task);
     }
@@ -424,6 +447,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     char *text = NULL, *path = NULL, *labels = NULL;
     qb_status status = QB_OK;
     QB_GO(check_there(cx, "data", flags.data));
+    QB_GO(check_there(cx, "images", flags.images));
     QB_GO(check_there(cx, "evaluation", o->evaluation));
     if (o->sidecar) QB_GO(write_sidecar(cx, o, &flags));
     if (o->sidecar) goto out;
@@ -450,6 +474,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
         QB_GO(make_absolute(cx, &project.model));
         QB_GO(make_absolute(cx, &project.calibration_data));
         QB_GO(make_absolute(cx, &project.evaluation_data));
+        QB_GO(make_absolute(cx, &project.images));
         QB_GO(make_absolute(cx, &labels));
     }
     QB_GO(compose(cx, &project, &task, labels,

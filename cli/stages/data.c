@@ -23,9 +23,16 @@ static qb_status image_size(qb_ctx *cx, const qb_project *project, const qb_grap
     if (s->rank != 4 || (s->dim[last ? 3 : 1] >= 0 && s->dim[last ? 3 : 1] != channels))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                        last ? "%s: input '%s' is %s; images of %d channels need N x H x W x %d"
-                            : "%s: input '%s' is %s; images of %d channels need N x %d x H x W",
+                            : "%s: input '%s' is %s; images of %d channels need N x %d x H x W "
+                              "(with preprocess.layout NHWC: N x H x W x channels)",
                        project->model, input->name, qb_shape_text(s, text, sizeof text), channels,
                        channels);
+    if (s->dim[0] > 1)
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED,
+                       "%s: input '%s' is %s: it takes %lld images at once, and samples run one "
+                       "by one: export it with a batch of 1 or an open one",
+                       project->model, input->name, qb_shape_text(s, text, sizeof text),
+                       (long long)s->dim[0]);
     const int64_t height = s->dim[last ? 1 : 2], width = s->dim[last ? 2 : 3];
     const bool sized =
         p->resize == QB_RESIZE_STRETCH || (p->resize == QB_RESIZE_LETTERBOX && p->stride == 0);

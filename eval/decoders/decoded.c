@@ -1,12 +1,14 @@
 /* decoded: boxes, scores and classes as an export with suppression inside gives them; `box` and
- * `normalized` of the settings say in what form boxes are. */
+ * `normalized` of the settings say in what form boxes are; those of TensorFlow's object detection
+ * have y before x. */
 #include <string.h>
 
 #include "eval/detection.h"
 
 typedef struct parts {
     const qb_tensor *boxes, *scores, *labels;
-    int64_t n, each; /* boxes, and values of each */
+    const char *name; /* of the boxes */
+    int64_t n, each;  /* boxes, and values of each */
 } parts;
 
 static bool is_row(const qb_shape *s) {
@@ -15,12 +17,16 @@ static bool is_row(const qb_shape *s) {
 
 static int64_t last_of(const qb_shape *s) { return s->dim[s->rank - 1]; }
 
+/* Does the output hold classes? A declared integer does, a name may say so. */
+static bool is_classes(const qb_decode *in, int32_t i) {
+    const char *name = in->name[i] ? in->name[i] : "";
+    return (in->whole && in->whole[i]) || strstr(name, "label") || strstr(name, "class");
+}
+
 /* N x 4 and two lists of N, each perhaps behind a batch of 1; or N x 5, the score behind the box,
- * and one list. Of two lists the one whose name speaks of labels or classes has them, else the
- * later one. */
+ * and one list. Of two lists alike the later one has the classes. */
 static bool find(const qb_decode *in, parts *out) {
-    const qb_tensor *row[2] = {NULL, NULL};
-    const char *name[2] = {NULL, NULL};
+    int32_t row[2] = {0, 0};
     int rows = 0;
     *out = (parts){0};
     for (int32_t i = 0; i < in->n; i++) {
@@ -29,21 +35,20 @@ static bool find(const qb_decode *in, parts *out) {
                            (s->rank == 2 || qb_is_batch_of(&in->output[i], 3));
         if (boxes && !out->boxes) {
             out->boxes = &in->output[i];
+            out->name = in->name[i];
             out->each = last_of(s);
         } else if (is_row(s) && last_of(s) != 1 && rows < 2) {
-            row[rows] = &in->output[i];
-            name[rows++] = in->name[i] ? in->name[i] : "";
+            row[rows++] = i;
         }
     }
     if (!out->boxes || rows != 6 - out->each) return false;
-    const bool first = rows == 1 || ((strstr(name[0], "label") || strstr(name[0], "class")) &&
-                                     !strstr(name[1], "label") && !strstr(name[1], "class"));
-    out->labels = row[!first];
-    out->scores = row[first];
+    const bool first = rows == 1 || (is_classes(in, row[0]) && !is_classes(in, row[1]));
+    out->labels = &in->output[row[!first]];
+    out->scores = &in->output[row[first]];
     const qb_shape *b = &out->boxes->desc.shape;
     out->n = b->dim[b->rank - 2];
     for (int k = 0; k < rows; k++)
-        if (last_of(&row[k]->desc.shape) != out->n) return false;
+        if (last_of(&in->output[row[k]].desc.shape) != out->n) return false;
     return true;
 }
 
@@ -56,7 +61,9 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     parts p;
     find(in, &p);
     const float *b = p.boxes->data, *score = p.scores->data, *label = p.labels->data;
-    const qb_box_form form = qb_box_form_of(in, 0, b, p.n, p.each, 1);
+    const bool tensorflow =
+        p.name && (strstr(p.name, "detection_boxes") || strstr(p.name, "Detection_PostProcess"));
+    const qb_box_form form = qb_box_form_of(in, tensorflow ? 3 : 0, b, p.n, p.each, 1);
     for (int64_t i = 0; i < p.n; i++, b += p.each) {
         double box[4];
         qb_box_convert(&form, b, 1, box);

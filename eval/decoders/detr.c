@@ -1,6 +1,7 @@
 /* detr: a set of boxes, cx cy w h as shares of the input, with logits of the classes. With one more
- * logit than category ids the last one is "no object" and all go through a softmax (DETR);
- * otherwise each has a sigmoid of its own (Deformable DETR, RT-DETR, D-FINE). */
+ * logit than classes the last one is "no object" and all go through a softmax (DETR); otherwise
+ * each has a sigmoid of its own (Deformable DETR, RT-DETR, D-FINE). Classes may be the data's ids,
+ * 0 included. */
 #include <math.h>
 
 #include "eval/detection.h"
@@ -17,7 +18,9 @@ static bool find(const qb_decode *in, const qb_tensor **logits, const qb_tensor 
 }
 
 static bool has_no_object(const qb_decode *in, int64_t logits) {
-    return in->settings->n_category_ids == logits - 1;
+    if (in->settings->n_category_ids > 0) return in->settings->n_category_ids == logits - 1;
+    return (in->n_labels > 0 && logits == in->n_labels + 1) ||
+           (in->top_id > 0 && logits == in->top_id + 2);
 }
 
 /* Guessed by a number of boxes that no grid has: the usual 100, 300 and 900 queries. */

@@ -147,14 +147,11 @@ static qb_status decode_cell(qb_ctx *cx, const qb_decode *in, const head *h, con
     const double box[] = {(c->x + (side[2] - side[0]) / 2) * c->stride,
                           (c->y + (side[3] - side[1]) / 2) * c->stride,
                           (side[0] + side[2]) * c->stride, (side[1] + side[3]) * c->stride};
-    return qb_decode_best(cx, in, box, own, 1, (int32_t)h->classes, 1);
+    return qb_decode_best(cx, in, box, &(qb_box_scores){own, 1, (int32_t)h->classes, false, 1});
 }
 
 static bool logits_of(const qb_decode *in, const part *p, int64_t channels) {
-    for (int64_t i = 0; i < p->cells; i++)
-        for (int64_t k = 0; k < channels; k++)
-            if (qb_needs_sigmoid(in, p->data + i * p->next + k * p->step, 1)) return true;
-    return false;
+    return qb_needs_sigmoid(in, p->data, p->cells, p->next, channels, p->step);
 }
 
 /* Level k as parts; all of a head in one output is one level of all cells. */

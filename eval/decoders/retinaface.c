@@ -40,7 +40,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
                        (long long)p.n, in->width, in->height);
     const float *delta = p.delta->data, *score = p.score->data;
     const bool told = s->n_min_sizes == SIZES * grid.n;
-    const bool logits = qb_needs_sigmoid(in, score, 2 * p.n);
+    const bool logits = qb_needs_sigmoid(in, score, p.n, 2, 2, 1);
     for (int64_t i = 0; i < p.n; i++) {
         const qb_cell c = qb_grid_cell(&grid, i / SIZES);
         const int64_t k = SIZES * c.level + i % SIZES;

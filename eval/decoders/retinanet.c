@@ -78,7 +78,7 @@ static void anchor_of(const qb_cell *c, int64_t k, double out[4]) {
 }
 
 static qb_status decode_box(qb_ctx *cx, const qb_decode *in, const head *h, const level *l,
-                            bool logits, int64_t i, const qb_cell *c, float *own) {
+                            bool logits, int64_t i, const qb_cell *c) {
     static const double variance[] = {1, 1};
     const int64_t place = i / ANCHORS, k = i % ANCHORS;
     const int64_t step = l->planes ? l->cells : 1;
@@ -87,11 +87,10 @@ static qb_status decode_box(qb_ctx *cx, const qb_decode *in, const head *h, cons
     const float *delta = l->delta + (l->planes ? 4 * k * l->cells + place : 4 * i);
     const float own_delta[] = {delta[0], delta[step], delta[2 * step], delta[3 * step]};
     double anchor[4], box[4];
-    for (int64_t j = 0; j < h->classes; j++)
-        own[j] = (float)(logits ? qb_sigmoid(score[j * step]) : score[j * step]);
     anchor_of(c, k, anchor);
     qb_apply_deltas(anchor, own_delta, variance, box);
-    return qb_decode_best(cx, in, box, own, 1, (int32_t)h->classes, 1);
+    return qb_decode_best(cx, in, box,
+                          &(qb_box_scores){score, step, (int32_t)h->classes, logits, 1});
 }
 
 static qb_status decode(qb_ctx *cx, const qb_decode *in) {
@@ -104,20 +103,17 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
                        "decoder retinanet: %lld boxes are not nine at each place of the strides of "
                        "an input of %d x %d: name detection.strides",
                        (long long)h.boxes, in->width, in->height);
-    float *own = qb_alloc(cx, (size_t)h.classes, sizeof *own);
-    if (!own) return cx->code;
-    qb_status status = QB_OK;
     for (int32_t k = 0; k < h.n; k++) {
         const level *l = &h.level[k];
-        const bool logits = qb_needs_sigmoid(in, l->score, l->cells * ANCHORS * h.classes);
-        for (int64_t i = 0; i < l->cells * ANCHORS && status == QB_OK; i++) {
+        const int64_t boxes = l->cells * ANCHORS;
+        const bool logits = qb_needs_sigmoid(in, l->score, boxes, h.classes, h.classes, 1);
+        for (int64_t i = 0; i < boxes; i++) {
             const qb_cell c = qb_grid_cell(&grid, at + i / ANCHORS);
-            status = decode_box(cx, in, &h, l, logits, i, &c, own);
+            QB_TRY(decode_box(cx, in, &h, l, logits, i, &c));
         }
         at += l->cells;
     }
-    qb_free(own);
-    return status;
+    return QB_OK;
 }
 
 /* ImageNet's mean and deviation. */

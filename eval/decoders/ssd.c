@@ -11,17 +11,24 @@ typedef struct parts {
     bool transposed; /* 1 x scores x N */
 } parts;
 
-/* Outputs 1 x N x 4 and 1 x N x S, or 1 x S x N, in either order. */
+/* 1 x N x 4, or 1 x N x 1 x 4: one box for all classes (YOLOv4's PyTorch port). */
+static bool is_boxes(const qb_tensor *t) {
+    const qb_shape *s = &t->desc.shape;
+    return qb_is_batch_of(t, 3) ? s->dim[2] == 4
+                                : qb_is_batch_of(t, 4) && s->dim[2] == 1 && s->dim[3] == 4;
+}
+
+/* Outputs of boxes and 1 x N x S, or 1 x S x N, in either order. */
 static bool find(const qb_decode *in, parts *out) {
-    if (in->n != 2 || !qb_is_batch_of(&in->output[0], 3) || !qb_is_batch_of(&in->output[1], 3))
-        return false;
-    const int second = in->output[1].desc.shape.dim[2] == 4;
+    if (in->n != 2) return false;
+    const int second = is_boxes(&in->output[1]);
+    if (!is_boxes(&in->output[second]) || !qb_is_batch_of(&in->output[1 - second], 3)) return false;
     *out = (parts){.boxes = &in->output[second], .scores = &in->output[1 - second]};
     const qb_shape *b = &out->boxes->desc.shape, *s = &out->scores->desc.shape;
     out->n = b->dim[1];
     out->transposed = s->dim[1] != out->n && s->dim[2] == out->n;
     out->each = s->dim[out->transposed ? 1 : 2];
-    return b->dim[2] == 4 && (out->transposed || s->dim[1] == out->n) && out->each > 0;
+    return (out->transposed || s->dim[1] == out->n) && out->each > 0;
 }
 
 /* Is the first score that of no class? Where all cells have a box each, heads know no background.
@@ -129,7 +136,7 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     QB_TRY(find_boxes(cx, in, &p, &b));
     const bool behind = has_background(in, &p);
     const int64_t step = p.transposed ? p.n : 1, next = p.transposed ? 1 : p.each;
-    const bool logits = qb_needs_sigmoid(in, p.scores->data, p.n * p.each);
+    const bool logits = qb_needs_sigmoid(in, p.scores->data, p.n, p.each, p.each, 1);
     float *own = qb_alloc(cx, (size_t)p.each, sizeof *own);
     if (!own) return cx->code;
     qb_status status = QB_OK;
@@ -139,7 +146,8 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
             own[k] = ((const float *)p.scores->data)[i * next + k * step];
         if (logits) activate(own, p.each, 1, behind);
         box_of(in, &b, i, box);
-        status = qb_decode_best(cx, in, box, own + behind, 1, (int32_t)(p.each - behind), 1);
+        status = qb_decode_best(
+            cx, in, box, &(qb_box_scores){own + behind, 1, (int32_t)(p.each - behind), false, 1});
     }
     qb_free(own);
     return status;

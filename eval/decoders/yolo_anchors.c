@@ -12,7 +12,8 @@ static const double usual[] = {10, 13, 16,  30,  33, 23,  30,  61,  62,
 typedef struct head {
     const float *data;
     int64_t height, width, anchors, each;
-    bool values_last; /* 1 x A x H x W x (5 + C), else 1 x A (5 + C) x H x W */
+    int64_t next, step; /* from cell to cell, from value to value of one */
+    int64_t anchor;     /* from anchor to anchor */
 } head;
 
 static int64_t anchors_of(const qb_decode *in) {
@@ -23,15 +24,27 @@ static bool find_head(const qb_decode *in, int32_t i, head *out) {
     const qb_shape *s = &in->output[i].desc.shape;
     const int64_t a = anchors_of(in);
     if (a < 1 || (in->settings->n_anchors == 0 && in->n != 3)) return false;
-    const bool last = qb_is_batch_of(&in->output[i], 5);
-    if (!last && !qb_is_batch_of(&in->output[i], 4)) return false;
-    *out = (head){.data = in->output[i].data,
-                  .height = s->dim[2],
-                  .width = s->dim[3],
-                  .anchors = a,
-                  .each = last ? s->dim[4] : s->dim[1] / a,
-                  .values_last = last};
-    return out->each > 5 && (last ? s->dim[1] == a : s->dim[1] % a == 0);
+    *out = (head){.data = in->output[i].data, .anchors = a};
+    if (qb_is_batch_of(&in->output[i], 5)) { /* 1 x A x H x W x (5 + C) */
+        out->height = s->dim[2];
+        out->width = s->dim[3];
+        out->each = out->next = s->dim[4];
+        out->step = 1;
+        out->anchor = out->height * out->width * out->each;
+        return out->each > 5 && s->dim[1] == a;
+    }
+    if (!qb_is_batch_of(&in->output[i], 4)) return false;
+    /* 1 x H x W x A (5 + C), if only that has the input's aspect; 1 x A (5 + C) x H x W. */
+    const bool last = s->dim[1] * in->width == s->dim[2] * in->height &&
+                      s->dim[2] * in->width != s->dim[3] * in->height;
+    const int64_t channels = s->dim[last ? 3 : 1];
+    out->height = s->dim[last ? 1 : 2];
+    out->width = s->dim[last ? 2 : 3];
+    out->each = channels / a;
+    out->step = last ? 1 : out->height * out->width;
+    out->next = last ? channels : 1;
+    out->anchor = out->each * out->step;
+    return out->each > 5 && channels % a == 0;
 }
 
 static int32_t classes(const qb_decode *in) {
@@ -49,10 +62,8 @@ static float sigmoid(float x) { return 1 / (1 + expf(-x)); }
 /* Scores go through a sigmoid before they are compared. */
 static qb_status decode_cell(qb_ctx *cx, const qb_decode *in, const head *h, const double size[2],
                              int64_t a, int64_t y, int64_t x) {
-    const int64_t plane = h->height * h->width, cell = y * h->width + x;
-    const int64_t step = h->values_last ? 1 : plane;
-    const float *p =
-        h->data + (h->values_last ? (a * plane + cell) * h->each : a * h->each * plane + cell);
+    const int64_t step = h->step;
+    const float *p = h->data + a * h->anchor + (y * h->width + x) * h->next;
     const double objectness = sigmoid(p[4 * step]);
     if (!(objectness > in->settings->score_threshold)) return QB_OK;
     const double across = (double)in->width / (double)h->width,
@@ -104,7 +115,9 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
 
 const qb_box_decoder qb_box_decoder_yolo_anchors = {
     .name = "yolo_anchors",
-    .text = "an output 1 x A (5 + classes) x H x W, or 1 x A x H x W x (5 + classes), a stride",
+    .text = "an output 1 x A (5 + classes) x H x W, 1 x H x W x A (5 + classes) or 1 x A x H x W x "
+            "(5 + "
+            "classes) a stride",
     .words = "yolov5_raw yolov7_raw darknet yolov3_raw yolov4_raw tiny_yolov3",
     .classes = classes,
     .decode = decode,

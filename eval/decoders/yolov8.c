@@ -35,11 +35,13 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
     const int64_t step = transposed ? 1 : n;
     const int64_t stride = transposed ? each : 1;
     const qb_box_form form = qb_box_form_of(in, 2, in->output[0].data, n, stride, step);
-    for (int64_t i = 0; i < n; i++) {
-        const float *p = (const float *)in->output[0].data + i * stride;
+    const float *p = in->output[0].data;
+    const bool logits = qb_needs_sigmoid(in, p + 4 * step, n, stride, classes(in), step);
+    for (int64_t i = 0; i < n; i++, p += stride) {
         double box[4];
         qb_box_convert(&form, p, step, box);
-        QB_TRY(qb_decode_best(cx, in, box, p + 4 * step, step, classes(in), 1));
+        QB_TRY(qb_decode_best(cx, in, box,
+                              &(qb_box_scores){p + 4 * step, step, classes(in), logits, 1}));
     }
     return QB_OK;
 }

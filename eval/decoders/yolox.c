@@ -33,12 +33,15 @@ static qb_status decode(qb_ctx *cx, const qb_decode *in) {
                        "detection.strides",
                        (long long)n, in->width, in->height);
     const bool decoded = is_decoded(p, n, each);
+    const bool logits = qb_needs_sigmoid(in, p + 4, n, each, each - 4, 1);
     for (int64_t i = 0; i < n; i++, p += each) {
         const qb_cell c = qb_grid_cell(&grid, i);
         const double box[] = {
             decoded ? p[0] : (p[0] + c.x) * c.stride, decoded ? p[1] : (p[1] + c.y) * c.stride,
             decoded ? p[2] : exp(p[2]) * c.stride, decoded ? p[3] : exp(p[3]) * c.stride};
-        QB_TRY(qb_decode_best(cx, in, box, p + 5, 1, (int32_t)(each - 5), p[4]));
+        const double object = logits ? qb_sigmoid(p[4]) : p[4];
+        QB_TRY(qb_decode_best(cx, in, box,
+                              &(qb_box_scores){p + 5, 1, (int32_t)(each - 5), logits, object}));
     }
     return QB_OK;
 }

@@ -14,8 +14,10 @@ typedef struct state {
     qb_task_data data;
     qb_detect_settings settings; /* with a decoder */
     const qb_coco *truth;        /* may be NULL: then only engines are compared */
+    qb_coco judged;              /* of it what the model has classes for; owns objects.item */
     int64_t *read_ids;           /* memory of settings.category_id in a state that was read */
     const char **name;           /* of the graph's outputs */
+    bool *whole;                 /* do they hold integers? */
     int64_t samples;
     qb_detections *found; /* [engines x samples], in pixels of the images */
     bool *seen;           /* [samples] */
@@ -34,8 +36,10 @@ static void detect_close(void *opened) {
     qb_free(s->found);
     qb_free(s->seen);
     qb_free(s->name);
+    qb_free(s->whole);
     qb_free(s->read_ids);
     qb_free(s->category);
+    qb_free(s->judged.objects.item);
     qb_free(s);
 }
 
@@ -88,7 +92,8 @@ static qb_status choose_decoder(qb_ctx *cx, state *s) {
     const qb_detector_hints hints = {.settings = &s->settings,
                                      .width = s->data.loader->width,
                                      .height = s->data.loader->height,
-                                     .n_labels = s->n_labels};
+                                     .n_labels = s->n_labels,
+                                     .top_id = qb_coco_top_id(s->truth)};
     QB_TRY(qb_detector_guess(cx, s->data.graph, &hints, &s->settings.decoder));
     s->guessed = true;
     if (!s->settings.decoder) return refuse_outputs(cx, s->data.graph);
@@ -109,9 +114,13 @@ static qb_status detect_open(qb_ctx *cx, const qb_task_data *data, void **out) {
     QB_TRY(create_state(cx, data, &s));
     s->settings = data->settings->detect;
     s->name = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->name);
-    if (!s->name) QB_GO(cx->code);
-    for (int32_t i = 0; i < data->graph->n_outputs; i++)
-        s->name[i] = data->graph->values[data->graph->outputs[i]].name;
+    s->whole = qb_alloc(cx, (size_t)data->graph->n_outputs, sizeof *s->whole);
+    if (!s->name || !s->whole) QB_GO(cx->code);
+    for (int32_t i = 0; i < data->graph->n_outputs; i++) {
+        const qb_value *value = &data->graph->values[data->graph->outputs[i]];
+        s->name[i] = value->name;
+        s->whole[i] = !qb_dtype_is_float(value->dtype);
+    }
     s->n_labels = count_labels(data);
     if (!s->settings.decoder) QB_GO(choose_decoder(cx, s));
     if (!s->truth)
@@ -157,10 +166,12 @@ static qb_status detect_outputs(qb_ctx *cx, void *opened, int32_t engine, int64_
     const qb_decode in = {.settings = &settings,
                           .output = output,
                           .name = s->name,
+                          .whole = s->whole,
                           .n = n,
                           .width = width,
                           .height = height,
                           .n_labels = s->n_labels,
+                          .top_id = qb_coco_top_id(s->truth),
                           .out = found};
     if (s->guessed) {
         settings.decoder = NULL;
@@ -245,7 +256,7 @@ static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out
     const qb_detect_settings *d = &s->settings;
     const qb_labels *labels = s->data.labels;
     const qb_coco *t = s->truth;
-    const int64_t top = t->n_categories > 0 ? t->category[t->n_categories - 1].id : 0;
+    const int64_t top = qb_coco_top_id(t);
     const int32_t told = s->n_classes;
     int32_t named = 0;
     for (int32_t k = 0; k < n; k++) {
@@ -272,6 +283,44 @@ static qb_status map_classes(qb_ctx *cx, const state *s, int32_t n, int32_t *out
         cx, "class %d is taken for category '%s': detection.category_ids or labels say otherwise",
         ids ? (int)(t->category[0].id - first) : 0, t->n_categories > 0 ? t->category[0].name : "");
     return QB_OK;
+}
+
+/* How many classes the model has, as far as something tells; 0: not known. */
+static int32_t known_classes(const state *s) {
+    if (s->settings.n_category_ids > 0) return s->settings.n_category_ids;
+    return s->data.labels && s->data.labels->n > 0 ? s->data.labels->n : s->n_classes;
+}
+
+/* The ground truth without the categories that a model of fewer classes cannot find: a detector of
+ * persons is not judged by the other 79. Classes that no category is called as are a mistake of
+ * names instead, and leave nothing out. */
+static qb_status choose_truth(qb_ctx *cx, state *s) {
+    const qb_coco *t = s->truth;
+    const int32_t n = known_classes(s);
+    const int32_t *class_of = s->category;
+    bool *has = qb_alloc(cx, (size_t)t->n_categories, sizeof *has);
+    qb_coco_object *kept = qb_alloc(cx, t->objects.n, sizeof *kept);
+    qb_status status = has && kept ? QB_OK : cx->code;
+    int32_t found = 0;
+    for (int32_t k = 0; status == QB_OK && k < n; k++) {
+        found += class_of[k] >= 0 && !has[class_of[k]];
+        if (class_of[k] >= 0) has[class_of[k]] = true;
+    }
+    const bool fewer = n > 0 && found == n && n < t->n_categories;
+    s->judged = *t;
+    s->judged.objects.item = kept;
+    s->judged.objects.n = 0;
+    for (size_t i = 0; status == QB_OK && i < t->objects.n; i++) {
+        const qb_coco_object *o = &t->objects.item[i];
+        if (!fewer || (o->category >= 0 && has[o->category])) kept[s->judged.objects.n++] = *o;
+    }
+    if (status == QB_OK && fewer)
+        qb_warn(cx,
+                "the model has a class for %d of the data's %d categories ('%s', ...): the others "
+                "do not count",
+                n, t->n_categories, t->category[class_of[0]].name);
+    qb_free(has);
+    return status;
 }
 
 /* How an engine's boxes meet the ground truth. */
@@ -305,8 +354,8 @@ static qb_status match_engine(qb_ctx *cx, const state *s, int32_t engine, const 
             "%zu of %zu boxes are of classes that no category of the data stands for: name them "
             "with detection.category_ids or labels",
             strays, n);
-    qb_status status = qb_coco_match(cx, s->truth, &results, QB_COCO_BOXES, &out->matches);
-    if (status == QB_OK) status = qb_voc_score(cx, s->truth, &results, counts, &out->voc);
+    qb_status status = qb_coco_match(cx, &s->judged, &results, QB_COCO_BOXES, &out->matches);
+    if (status == QB_OK) status = qb_voc_score(cx, &s->judged, &results, counts, &out->voc);
     qb_free(results.item);
     return status;
 }
@@ -379,7 +428,7 @@ static qb_status coco_values(qb_ctx *cx, const void *from, int32_t engine, const
 
 /* AP of each category that occurs, and precision over recall. */
 static qb_status add_classes(qb_ctx *cx, const scored *d, int32_t engine, qb_run_row *row) {
-    const qb_coco *truth = d->s->truth;
+    const qb_coco *truth = &d->s->judged;
     qb_coco_scores all, *each = qb_alloc(cx, (size_t)truth->n_categories, sizeof *each);
     int64_t *objects = qb_alloc(cx, (size_t)truth->n_categories, sizeof *objects);
     qb_status status = each && objects ? QB_OK : cx->code;
@@ -418,9 +467,11 @@ static qb_status score_truth(qb_ctx *cx, state *s, qb_run *run) {
                                    .value = coco_values,
                                    .state = &d};
     s->n_category = highest_label(s) + 1;
+    if (known_classes(s) > s->n_category) s->n_category = known_classes(s);
     s->category = qb_alloc(cx, (size_t)s->n_category, sizeof *s->category);
     qb_status status = d.of && d.weight && s->category ? QB_OK : cx->code;
     if (status == QB_OK) status = map_classes(cx, s, s->n_category, s->category);
+    if (status == QB_OK) status = choose_truth(cx, s);
     if (status == QB_OK) count_seen(s, d.weight);
     for (int32_t e = 0; e < n && status == QB_OK; e++)
         status = match_engine(cx, s, e, d.weight, &d.of[e]);
@@ -592,7 +643,9 @@ static bool detect_fits(qb_ctx *cx, const qb_task_data *data) {
     const qb_detector_hints hints = {.settings = &data->settings->detect,
                                      .width = data->loader->width,
                                      .height = data->loader->height,
-                                     .n_labels = count_labels(data)};
+                                     .n_labels = count_labels(data),
+                                     .top_id =
+                                         qb_coco_top_id(qb_dataset_truth(data->loader->dataset))};
     if (!qb_dataset_truth(data->loader->dataset)) return false;
     return decoder || (qb_detector_guess(cx, data->graph, &hints, &decoder) == QB_OK && decoder);
 }

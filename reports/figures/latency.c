@@ -86,7 +86,8 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     qb_gnuplot_rows(stream, run->n_rows);
     fprintf(stream,
             "%s\ncut = %.6g\nend(median, p99) = p99 > cut ? cut : p99 > median ? p99 : median\n"
-            "beyond(p99) = p99 > cut ? sprintf(', p99 %%.3g', p99) : ''\n",
+            "beyond(p99) = p99 > cut ? sprintf(p99 < 100 ? ', p99 %%#.3g' : ', p99 %%.0f', "
+            "p99) : ''\n",
             qb_backends_count(run) > 1
                 ? "set key at screen 0.5, screen 0.985 center top horizontal\nset tmargin 4.6"
                 : "unset key",

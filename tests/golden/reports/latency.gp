@@ -21,7 +21,7 @@ set tics nomirror out
 unset key
 cut = 0.3
 end(median, p99) = p99 > cut ? cut : p99 > median ? p99 : median
-beyond(p99) = p99 > cut ? sprintf(', p99 %.3g', p99) : ''
+beyond(p99) = p99 > cut ? sprintf(p99 < 100 ? ', p99 %#.3g' : ', p99 %.0f', p99) : ''
 plot 'latency.tsv' skip 1 using 2:0:(0):2:($0-0.3):($0+0.3):ytic(name(strcol(1))) with boxxyerror lc rgb '#0072B2', \
      '' skip 1 using 2:0:2:(end($2,$4)) with xerrorbars pt 0 lw 2 lc rgb '#202020' notitle, \
      '' skip 1 using (end($2,$4)):0:(sprintf($2 < 100 ? '%#.3g ms, %.2fx' : '%.0f ms, %.2fx', $2, $6).beyond($4)) with labels left offset 1,0 notitle

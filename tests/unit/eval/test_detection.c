@@ -169,29 +169,37 @@ static void yolov5_multiplies_by_objectness(void **state) {
 }
 
 /* x = 2 sigmoid(t) - 0.5 + column; all logits 0 but the scores. */
-static void yolo_anchors_of_both_layouts(void **state) {
+/* Where value k of anchor a stands: 1 x A (5 + C) x H x W, 1 x A x H x W x (5 + C),
+ * 1 x H x W x A (5 + C); n cells, two classes. */
+static int at_head(int layout, int a, int k, int cell, int n) {
+    const int place[] = {(a * 7 + k) * n + cell, (a * n + cell) * 7 + k, (cell * 3 + a) * 7 + k};
+    return place[layout];
+}
+
+static void yolo_anchors_of_three_layouts(void **state) {
     (void)state;
-    for (int last = 0; last < 2; last++) {
+    for (int layout = 0; layout < 3; layout++) {
         start("yolo_anchors");
         const int side[] = {8, 4, 2};
         for (int i = 0; i < 3; i++) {
             const int n = side[i] * side[i];
-            float *p = output("head", last ? qb_shape_of(5, 1, 3, side[i], side[i], 7)
-                                           : qb_shape_of(4, 1, 21, side[i], side[i]));
+            const qb_shape shape[] = {qb_shape_of(4, 1, 21, side[i], side[i]),
+                                      qb_shape_of(5, 1, 3, side[i], side[i], 7),
+                                      qb_shape_of(4, 1, side[i], side[i], 21)};
+            float *p = output("head", shape[layout]);
             for (int a = 0; a < 3; a++)
-                for (int k = 0; k < n; k++)
-                    p[last ? (a * n + k) * 7 + 4 : (a * 7 + 4) * n + k] = -20;
+                for (int k = 0; k < n; k++) p[at_head(layout, a, 4, k, n)] = -20;
         }
         const int cell = 5, a = 1, n = 16; /* of the second head: column 1, row 1 */
         float *p = f.value[1];
-        p[last ? (a * n + cell) * 7 + 4 : (a * 7 + 4) * n + cell] = 20;
-        p[last ? (a * n + cell) * 7 + 6 : (a * 7 + 6) * n + cell] = 20;
+        p[at_head(layout, a, 4, cell, n)] = 20;
+        p[at_head(layout, a, 6, cell, n)] = 20;
         decode(64, 64);
         assert_int_equal(f.found.n, 1);
         expect(0, 24 - 31, 24 - 22.5, 62, 45, 1, 1); /* anchor 62 x 45, stride 16 */
         f.found.n = 0;
         f.settings.exponential = 1;
-        p[last ? (a * n + cell) * 7 + 2 : (a * 7 + 2) * n + cell] = logf(2);
+        p[at_head(layout, a, 2, cell, n)] = logf(2);
         decode(64, 64);
         expect(0, 24 - 62, 24 - 22.5, 124, 45, 1, 1);
     }
@@ -225,6 +233,76 @@ static void yolov10_and_decoded_take_boxes_as_they_are(void **state) {
     expect(0, -15, 0, 50, 80, 0.75, 3);
 }
 
+/* 1 x N x (4 + C) in rows, as YOLOv8's transposed exports have them. */
+static void rows_tell_logits_and_corners(void **state) {
+    (void)state;
+    start("yolov8");
+    float *p = output("output0", qb_shape_of(3, 1, 84, 6));
+    for (int i = 0; i < 84; i++) {
+        const float box[] = {(float)i, 5, (float)i + 4, 25, -9, i == 70 ? 0.5F : -8};
+        memcpy(p + (ptrdiff_t)6 * i, box, sizeof box);
+    }
+    decode(64, 64);
+    assert_int_equal(f.found.item[0].label, 1);
+    expect(0, 70, 5, 4, 20, 1 / (1 + exp(-0.5)), 1);
+    f.found.n = 0;
+    f.settings.sigmoid = 0;
+    f.settings.box = 2; /* cxcywh */
+    decode(64, 64);
+    assert_int_equal(f.found.n, 1);
+    expect(0, 70 - 37, 5 - 12.5, 74, 25, 0.5, 1);
+
+    start("yolov5"); /* with objectness */
+    p = output("output0", qb_shape_of(3, 1, 3, 7));
+    const float row[] = {32, 32, 20, 10, 2, -1, 1};
+    for (int i = 0; i < 3; i++)
+        for (int k = 4; k < 7; k++) p[7 * i + k] = -9;
+    memcpy(p + 7, row, sizeof row);
+    decode(64, 64);
+    assert_int_equal(f.found.n, 1);
+    expect(0, 22, 27, 20, 10, 1 / (1 + exp(-2)) / (1 + exp(-1)), 1);
+}
+
+static void integers_are_classes(void **state) {
+    (void)state;
+    static const bool whole[] = {false, true, false};
+    start(NULL);
+    const float box[] = {1, 2, 5, 8, 10, 10, 20, 30}, label[] = {3, 1}, score[] = {0.9F, 0.4F};
+    memcpy(output("2544", qb_shape_of(2, 2, 4)), box, sizeof box);
+    memcpy(output("2551", qb_shape_of(1, 2)), label, sizeof label);
+    memcpy(output("2549", qb_shape_of(1, 2)), score, sizeof score);
+    qb_decode in = decode_of(64, 64);
+    in.whole = whole;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_string_equal(f.settings.decoder->name, "decoded");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    assert_int_equal(f.found.n, 2);
+    expect(0, 1, 2, 4, 6, 0.9F, 3);
+
+    start("decoded"); /* TensorFlow's: y before x, shares */
+    const float shares[] = {0.25F, 0, 0.5F, 1, 0, 0, 1, 1};
+    memcpy(output("detection_boxes", qb_shape_of(3, 1, 2, 4)), shares, sizeof shares);
+    memcpy(output("detection_classes", qb_shape_of(2, 1, 2)), label, sizeof label);
+    memcpy(output("detection_scores", qb_shape_of(2, 1, 2)), score, sizeof score);
+    output("num_detections", qb_shape_of(1, 1));
+    decode(100, 200);
+    expect(0, 0, 50, 100, 50, 0.9F, 3);
+}
+
+static void one_box_for_all_classes_may_have_an_axis(void **state) {
+    (void)state;
+    start(NULL);
+    const float box[] = {0.25F, 0.25F, 0.5F, 1}, score[] = {0.1F, 0.9F};
+    memcpy(output("boxes", qb_shape_of(4, 1, 252, 1, 4)) + 40, box, sizeof box);
+    memcpy(output("confs", qb_shape_of(3, 1, 252, 2)) + 20, score, sizeof score);
+    qb_decode in = decode_of(64, 64);
+    in.n_labels = 2;
+    f.settings.decoder = qb_box_decoder_guess(&in);
+    assert_string_equal(f.settings.decoder->name, "ssd");
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
+    expect(0, 16, 16, 16, 48, 0.9F, 1);
+}
+
 static void detr_with_and_without_no_object(void **state) {
     (void)state;
     static int64_t ids[] = {1, 2};
@@ -238,6 +316,13 @@ static void detr_with_and_without_no_object(void **state) {
     f.settings.category_id = ids;
     f.settings.n_category_ids = 2;
     decode(100, 200);
+    expect(0, 40, 60, 20, 80, exp(2) / (1 + exp(2) + exp(1)), 1);
+    f.settings.n_category_ids = 0;
+    f.found.n = 0;
+    qb_decode in = decode_of(100, 200);
+    in.n_labels = 1;
+    in.top_id = 1; /* classes 0 and 1, as ids, and no object */
+    assert_ok(&cx, qb_decode_boxes(&cx, &in));
     expect(0, 40, 60, 20, 80, exp(2) / (1 + exp(2) + exp(1)), 1);
 }
 
@@ -489,8 +574,11 @@ int main(void) {
         cmocka_unit_test(ten_thousand_boxes_are_suppressed_greedily),
         cmocka_unit_test(yolov8_in_both_layouts),
         cmocka_unit_test(yolov5_multiplies_by_objectness),
-        cmocka_unit_test(yolo_anchors_of_both_layouts),
+        cmocka_unit_test(yolo_anchors_of_three_layouts),
         cmocka_unit_test(yolov10_and_decoded_take_boxes_as_they_are),
+        cmocka_unit_test(rows_tell_logits_and_corners),
+        cmocka_unit_test(integers_are_classes),
+        cmocka_unit_test(one_box_for_all_classes_may_have_an_axis),
         cmocka_unit_test(detr_with_and_without_no_object),
         cmocka_unit_test(ssd_leaves_the_background_out),
         cmocka_unit_test(yunet_reads_outputs_by_name),
