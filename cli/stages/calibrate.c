@@ -17,17 +17,15 @@ static bool is_shared(const qb_calibrate_settings *s) {
     return s->shards >= 2 || (s->ranks && s->ranks->size >= 2);
 }
 
-/* A part of the data cannot judge methods: what the task would have is for those who see all. */
 static const char *methods_of(const qb_project *project, const qb_calibrate_settings *settings) {
-    if (settings->methods) return settings->methods;
-    return qb_project_method(project, is_shared(settings) ? NULL : project->task.task);
+    return settings->methods ? settings->methods : qb_project_method(project, project->task.task);
 }
 
 static qb_status check_auto(qb_ctx *cx, const qb_calibrate_settings *s, const qb_methods *list) {
     if (qb_methods_auto(list) < 0 || !is_shared(s)) return QB_OK;
     return qb_fail(
         cx, QB_STATUS_USAGE,
-        "--method auto judges on all of the data: calibrate the parts by another method, "
+        "method auto judges on all of the data: calibrate the parts by another --method, "
         "then 'qbench calibrate --from FILE --method auto'");
 }
 
