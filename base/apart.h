@@ -24,7 +24,8 @@ typedef struct qb_apart qb_apart;
 /* Forks a process that answers by `fn` with its copy of *work; `name` (of the file) is copied, for
  * messages. Builds for libFuzzer, which has to see what is reached, answer in this process. */
 qb_status qb_apart_start(qb_ctx *cx, const char *name, qb_apart_fn fn, void *work, qb_apart **out);
-/* One answer, copied to `out`. Threads wait for each other. Once the process has died each call fails. */
+/* One answer, copied to `out`. Threads wait for each other. Once the process has died each call
+ * fails. */
 qb_status qb_apart_ask(qb_ctx *cx, qb_apart *apart, const int64_t ask[QB_APART_ASK], void *out,
                        size_t bytes);
 void qb_apart_end(qb_apart *apart); /* accepts NULL */

@@ -14,8 +14,8 @@
 #include "datasets/h5_rows_internal.h"
 
 #define LIBRARY_BYTES ((size_t)256 << 20) /* memory of the library beside chunks and caches */
-#define ROW_SECONDS 10                  /* of processor time, to unpack a chunk of 512 MiB */
-#define TARGETS "targets"               /* images that a model should make of `images` */
+#define ROW_SECONDS 10                    /* of processor time, to unpack a chunk of 512 MiB */
+#define TARGETS "targets"                 /* images that a model should make of `images` */
 
 typedef struct column {
     char name[256];
