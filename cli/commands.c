@@ -100,19 +100,24 @@ static qb_status check_json(qb_ctx *cx, const qb_common *options) {
     return later ? QB_OK : qb_file_can_write(cx, options->json);
 }
 
-/* Options that name an output; -o is none where the command makes another of what it reads. */
-static bool is_output(const qb_command *command, const char *option, size_t n) {
+static bool is_output(const char *word) {
     static const char *const names[] = {"--output",        "-o",
                                         "--json",          "--dot",
                                         "--junit",         "--exportTimes",
                                         "--exportProfile", "--exportLayerInfo",
                                         "--exportOutput"};
-    static const char *const in_place[] = {"optimize", "calibrate", "merge", "calib merge"};
-    size_t i = 0;
-    for (size_t k = 0; k < sizeof in_place / sizeof *in_place; k++)
-        if (strcmp(command->name, in_place[k]) == 0) i = 2;
-    for (; i < sizeof names / sizeof *names; i++)
-        if (strlen(names[i]) == n && memcmp(names[i], option, n) == 0) return true;
+    const size_t n = strcspn(word, "=");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == n && memcmp(names[i], word, n) == 0) return true;
+    return false;
+}
+
+/* Some commands make another of what they read: their -o may be that. */
+static bool is_in_place(const qb_command *command, const char *word) {
+    static const char *const names[] = {"optimize", "calibrate", "merge", "calib merge"};
+    if (strncmp(word, "-o", 2) != 0 && strncmp(word, "--output", 8) != 0) return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(command->name, names[i]) == 0) return true;
     return false;
 }
 
@@ -120,14 +125,15 @@ static bool is_output(const qb_command *command, const char *option, size_t n) {
 static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
         const size_t n = strcspn(argv[i], "=");
-        if (!is_output(command, argv[i], n)) continue;
-        const int at = argv[i][n] ? i : i + 1; /* the word with its value */
-        const char *to = at == i ? argv[i] + n + 1 : at < argc ? argv[at] : "";
+        if (!is_output(argv[i]) || is_in_place(command, argv[i])) continue;
+        const char *to = argv[i][n] ? argv[i] + n + 1 : i + 1 < argc ? argv[i + 1] : "";
         if (qb_path_is_dir(to)) continue;
         for (int k = 1; k < argc; k++) {
             const char *value = *argv[k] == '-' ? strchr(argv[k], '=') : NULL;
             const char *from = value ? value + 1 : argv[k];
-            if (k != at && qb_path_is_same(to, from))
+            const bool follows = is_output(argv[k - 1]) && !strchr(argv[k - 1], '=');
+            const bool reads = !is_output(argv[k]) && !follows;
+            if (reads && qb_path_is_same(to, from))
                 return qb_fail(cx, QB_STATUS_USAGE,
                                "%.*s %s: would replace %s, which the command reads: name another "
                                "file",

@@ -135,7 +135,7 @@ mistake 'preprocess:\n  std: [0]\n' '3:3: preprocess: .*std'
 mistake 'compare:\n  batch: 0\n' '3:10: compare.batch: expected 1 to 65536, got 0'
 mistake 'compare:\n\n  duration: -1\n' '4:13: compare.duration: expected 0 to 86400, got -1'
 mistake 'quantization:\n  activations: u4\n' "3:16: quantization.activations: unknown value 'u4'"
-mistake 'quantization:\n  keep_float: [[a]]\n' '3:15: quantization.keep_float: expected a list of node names'
+mistake 'quantization:\n  keep_float: [[a]]\n' '3:15: quantization.keep_float: expected a list of names of nodes'
 mistake 'gate:\n  confidence: maybe\n' '3:15: gate.confidence: expected point, fail or pass'
 mistake 'gate:\n  max_drop: 2000\n' '3:13: gate.max_drop: expected -100 to 100, got 2000'
 mistake 'gate:\n  max_dorp: 1\n' "3:3: unknown key 'gate.max_dorp'; did you mean 'gate.max_drop'"

@@ -96,18 +96,4 @@ more than 8 dimensions|{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,
 no tuple of numbers|{'descr': '<f4', 'fortran_order': False, 'shape': ((((((2, 3), }
 CASES
 
-# ---- shards ----
-
-cp "$(find data -name '*.png' | head -1)" 0001.png
-if tar --format=pax -cf shard.tar 0001.png 2>/dev/null; then
-    expect 0 "$QBENCH" calibrate model.onnx --data shard.tar -o shard.calib.h5
-    rm shard.calib.h5
-    for length in 99 00 x0; do # of its first line, "30 mtime=..."
-        printf $length | dd of=shard.tar bs=1 seek=512 conv=notrunc status=none
-        refused 1 'shard.tar' "$QBENCH" calibrate model.onnx --data shard.tar --strict -o shard.calib.h5
-        complains 'a damaged pax header'
-        absent shard.calib.h5
-    done
-fi
-
 done_testing

@@ -129,7 +129,7 @@ fi
 
 # Little memory, few descriptors, no environment.
 "$QBENCH" report --format tsv -o "$work/expected.tsv" 2>/dev/null
-for limit in '-v 150000' '-n 8'; do
+for limit in '-v 180000' '-n 8'; do
     # shellcheck disable=SC2016,SC2086
     sh -c 'ulimit $1 $2; "$3" version' sh $limit "$QBENCH" >/dev/null 2>&1 || continue # sanitizers
     # shellcheck disable=SC2016,SC2086
