@@ -21,6 +21,12 @@ interrupted() {
         kill -0 $pid 2>/dev/null || break
         sleep 0.02
     done
+    for _ in $(seq 400); do # bash has its background jobs ignore it until they catch it
+        [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' /proc/$pid/status 2>/dev/null || echo 0) & 2)) = 0 ] ||
+            break
+        kill -0 $pid 2>/dev/null || break
+        sleep 0.02
+    done
     kill -INT $pid 2>/dev/null
     code=0
     wait $pid || code=$?
