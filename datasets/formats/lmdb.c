@@ -204,7 +204,7 @@ static qb_status extract(qb_ctx *cx, const char *name, uint8_t *bytes, size_t si
     qb_status status = QB_OK;
     const bool is_file = qb_bytes_are_image(d->data.data, d->data.len);
     if (!is_file) status = from_planes(cx, name, d, out);
-    memcpy(bytes, d->data.data, d->data.len);
+    if (d->data.len > 0) memcpy(bytes, d->data.data, d->data.len);
     *from = bytes;
     *n = d->data.len;
     qb_wire_free(&d->base);
