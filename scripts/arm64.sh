@@ -43,7 +43,7 @@ fi
 if [ "${IN_NAMESPACE:-}" != 1 ]; then
     exec env IN_NAMESPACE=1 unshare --mount "$0" "$@"
 fi
-mkdir -p "$folder/source" "$folder/out" "$folder/work"
+mkdir -p "$folder/source" "$folder/out" "$folder/answers"
 mount --bind "$root" "$folder/source"
 mount -t proc proc "$folder/proc"
 
@@ -63,8 +63,8 @@ inside dpkg -s qbench:arm64 | grep -E '^(Status|Architecture|Depends)'
 inside qemu-aarch64-static /usr/bin/qbench version
 
 say "INT8 bytes of both"
-arm64() { inside sh -c 'cd /work && exec qemu-aarch64-static /usr/bin/qbench "$@"' qbench "$@"; }
-rm -rf "${folder:?}/work/"*
+arm64() { inside sh -c 'cd /answers && exec qemu-aarch64-static /usr/bin/qbench "$@"' qbench "$@"; }
+rm -rf "${folder:?}/answers/"*
 # Of a program that is not there (gnuplot) qemu says that it failed, so the demo ends with an error of its charts.
 arm64 demo -o demo --calibration-images 2 --test-images 1 >"$folder.log" 2>&1 ||
     grep -q 'gnuplot failed' "$folder.log" || { tail -30 "$folder.log"; exit 1; }
@@ -75,11 +75,11 @@ bytes() { # QBENCH... : what an INT8 engine of it computes, in numbers
         >"$folder.log" 2>&1
 }
 bytes arm64
-mv "$folder/work/answer.json" "$folder/work/arm64.json"
+mv "$folder/answers/answer.json" "$folder/answers/arm64.json"
 if [ -x "$amd64" ]; then
-    (cd "$folder/work" && bytes "$amd64")
-    cmp "$folder/work/answer.json" "$folder/work/arm64.json"
-    echo "the same: $(md5sum <"$folder/work/arm64.json" | cut -c1-8)"
+    (cd "$folder/answers" && bytes "$amd64")
+    cmp "$folder/answers/answer.json" "$folder/answers/arm64.json"
+    echo "the same: $(md5sum <"$folder/answers/arm64.json" | cut -c1-8)"
 else
     echo "no $amd64: not compared"
 fi

@@ -31,6 +31,8 @@ ln -s model.onnx soft.onnx
 for name in model.onnx ./model.onnx hard.onnx soft.onnx; do
     refused 2 "--json $name: would replace model.onnx" "$QBENCH" inspect model.onnx --json "$name"
     refused 2 "--dot $name: would replace" "$QBENCH" inspect model.onnx --dot="$name"
+    refused 2 "--dot $name: would replace" "$QBENCH" inspect --dot="$name" model.onnx
+    refused 2 "--dot $name: would replace" "$QBENCH" inspect --json out.json --dot "$name" model.onnx
     refused 2 "-o $name: would replace model.onnx" "$QBENCH" quantize model.onnx -o "$name"
 done
 rm hard.onnx soft.onnx
