@@ -68,6 +68,32 @@ static void boxes_are_filled_from_padding(void **state) {
     }
 }
 
+/* The same box, its table made of columns that nobody folded: each one counts in its dimension. */
+static void tables_made_of_columns_are_boxes(void **state) {
+    (void)state;
+    for (int odd = 0; odd < 3; odd++) {
+        maker m;
+        maker_init(&m, 8);
+        const int32_t rows = NODE(&m, "Reshape", "rows", INTS(&m, "i", 1, odd == 1 ? 3 : 2),
+                                  INTS(&m, "upright", 2, 1));
+        const int32_t columns = INTS(&m, "j", 1, 2, 3), size = INTS(&m, "size", 2, 3),
+                      last = INTS(&m, "last", -1);
+        const int32_t i = NODE(&m, "Unsqueeze", "i3", NODE(&m, "Expand", "i2", rows, size), last);
+        const int32_t j =
+            NODE(&m, "Unsqueeze", "j3", NODE(&m, "Expand", "j2", columns, size), last);
+        const int32_t table =
+            odd == 2 ? NODE(&m, "Concat", "table", j, i) : NODE(&m, "Concat", "table", i, j);
+        set_int(&m, "axis", -1);
+        const int32_t x = make_input(&m, "x", DIMS(4, 5, 6)),
+                      y = make_input(&m, "y", DIMS(2, 3, 6));
+        make_output(&m, NODE(&m, "Exp", "z", NODE(&m, "ScatterND", "s", x, table, y)));
+        finalize(&m);
+        assert_int_equal(count_op(m.graph, "ScatterND"), odd > 0);
+        assert_int_equal(count_op(m.graph, "Concat"), odd > 0);
+        maker_release(&m);
+    }
+}
+
 /* x[:, :] = y is y, whatever x is. */
 static void whole_boxes_are_what_fills_them(void **state) {
     (void)state;
