@@ -12,22 +12,22 @@ uint64_t qb_conv_form(const qb_conv_plan *plan) {
     const bool corrected = plan->integer && (plan->zero != 0 || plan->flipped);
     for (int32_t s = 0; corrected && s < plan->n_starts; s++) {
         const qb_conv_region *r = &plan->regions[s];
-        form = qb_packing_add(form, (uint64_t)r->ky0 << 32 | (uint32_t)r->ky1);
-        form = qb_packing_add(form, (uint64_t)r->kx0 << 32 | (uint32_t)r->kx1);
+        for (int d = 0; d < QB_SPATIAL; d++)
+            form = qb_packing_add(form, (uint64_t)r->tap[d] << 32 | (uint32_t)r->tap_end[d]);
     }
     return form;
 }
 
-/* The unit and the place in it of channel c of kernel element (y, x). */
-static int64_t unit_of(const qb_conv_plan *plan, int64_t y, int64_t x, int64_t c, int *lane) {
-    int64_t row_units = plan->total_units / plan->kernel[0], width = plan->per_unit;
+/* The unit and the place in it of channel c of element x of a kernel row. */
+static int64_t unit_of(const qb_conv_plan *plan, int64_t row, int64_t x, int64_t c, int *lane) {
+    const int64_t width = plan->per_unit;
     if (plan->tap_units == 0) {
         int64_t at = x * plan->channels + c;
         *lane = (int)(at % 4);
-        return y * row_units + at / 4;
+        return row * plan->row_units + at / 4;
     }
     *lane = (int)(c % width);
-    return y * row_units + x * plan->tap_units + c / width;
+    return row * plan->row_units + x * plan->tap_units + c / width;
 }
 
 /* Rounded where data are bf16. */
@@ -51,13 +51,12 @@ static void gather_column(const qb_conv_plan *plan, const qb_desc *w, const void
                           int64_t output, char *to) {
     int64_t base = output * plan->weight_stride[0];
     memset(to, 0, (size_t)plan->total_units * column_unit(plan));
-    for (int64_t y = 0; y < plan->kernel[0]; y++)
-        for (int64_t x = 0; x < plan->kernel[1]; x++)
+    for (int64_t row = 0; row < plan->kernel_rows; row++)
+        for (int64_t x = 0; x < plan->kernel[2]; x++)
             for (int64_t c = 0; c < plan->group_channels; c++) {
                 int lane;
-                int64_t unit = unit_of(plan, y, x, c, &lane);
-                int64_t from = base + c * plan->weight_stride[1] + y * plan->weight_stride[2] +
-                               x * plan->weight_stride[3];
+                int64_t unit = unit_of(plan, row, x, c, &lane);
+                int64_t from = base + c * plan->weight_stride[1] + row * plan->kernel[2] + x;
                 int64_t at = unit * plan->per_unit + lane;
                 if (plan->integer)
                     ((int16_t *)(void *)to)[at] =
@@ -87,21 +86,27 @@ static void pack_block(const qb_conv_plan *plan, const qb_desc *w, const qb_conv
     }
 }
 
+/* The sum of an output's weights over the taps that a region has. */
+static uint32_t sum_of_taps(const qb_conv_plan *plan, const qb_conv_region *r, const qb_desc *w,
+                            const void *weight, int64_t output) {
+    uint32_t sum = 0;
+    for (int64_t c = 0; c < plan->group_channels; c++) {
+        const int64_t at = output * plan->weight_stride[0] + c * plan->weight_stride[1];
+        for (int64_t z = r->tap[0]; z < r->tap_end[0]; z++)
+            for (int64_t y = r->tap[1]; y < r->tap_end[1]; y++)
+                for (int64_t x = r->tap[2]; x < r->tap_end[2]; x++) {
+                    const int64_t tap = (z * plan->kernel[1] + y) * plan->kernel[2] + x;
+                    sum += (uint32_t)qb_cpu_weight_at(w, weight, at + tap, output);
+                }
+    }
+    return sum;
+}
+
 /* What the data's zero point adds to the sums of a region, to be taken off at the start. */
 static int32_t correction(const qb_conv_plan *plan, const qb_conv_region *r, const qb_desc *w,
                           const void *weight, int64_t output) {
-    uint32_t sum = 0;
-    int64_t base = output * plan->weight_stride[0];
-    int32_t zero = plan->zero + (plan->flipped ? 128 : 0);
-    for (int64_t y = r->ky0; y < r->ky1; y++)
-        for (int64_t x = r->kx0; x < r->kx1; x++)
-            for (int64_t c = 0; c < plan->group_channels; c++)
-                sum += (uint32_t)qb_cpu_weight_at(w, weight,
-                                                  base + c * plan->weight_stride[1] +
-                                                      y * plan->weight_stride[2] +
-                                                      x * plan->weight_stride[3],
-                                                  output);
-    return (int32_t)(sum * (uint32_t)zero);
+    const int32_t zero = plan->zero + (plan->flipped ? 128 : 0);
+    return (int32_t)(sum_of_taps(plan, r, w, weight, output) * (uint32_t)zero);
 }
 
 static void pack_starts(const qb_conv_plan *plan, const qb_desc *w, const void *weight,

@@ -8,18 +8,17 @@
 
 #include "cpu_internal.h"
 
-#define SPATIAL 3
 #define BYTES_PER_TASK 65536
 
 typedef struct transpose {
     qb_kernel *conv;
     const qb_tactic *tactic;          /* of the convolution */
     int64_t group, per_group, phases; /* outputs a group; channels of one output */
-    int64_t first[SPATIAL], stride[SPATIAL], pad[SPATIAL]; /* leading axes: 0, 1, 0 */
-    int64_t made[SPATIAL], out[SPATIAL]; /* pixels of the convolution, of the result */
-    int64_t images, size;                /* bytes of an element */
-    int64_t channels, total, offset;     /* of the result, in memory */
-    int64_t conv_bytes;                  /* of its result, before its workspace */
+    int64_t first[QB_SPATIAL], stride[QB_SPATIAL], pad[QB_SPATIAL]; /* leading axes: 0, 1, 0 */
+    int64_t made[QB_SPATIAL], out[QB_SPATIAL]; /* pixels of the convolution, of the result */
+    int64_t images, size;                      /* bytes of an element */
+    int64_t channels, total, offset;           /* of the result, in memory */
+    int64_t conv_bytes;                        /* of its result, before its workspace */
 } transpose;
 
 /* ---- the convolution ---- */
@@ -37,7 +36,7 @@ static int64_t channels_made(const transpose *t) { return t->group * t->per_grou
 /* Geometry of axis d (of n); false where the result begins or ends inside of the data. */
 static bool describe_axis(const qb_problem *p, int32_t d, transpose *t, qb_window *w) {
     const qb_window *from = &p->window;
-    const int32_t at = SPATIAL - from->n + d;
+    const int32_t at = QB_SPATIAL - from->n + d;
     const int64_t in = p->in[QB_IN_DATA].shape.dim[2 + d], stride = from->stride[d];
     const int64_t taps = (from->kernel[d] - 1) * from->dilation[d] / stride + 1;
     t->stride[at] = stride;
@@ -61,7 +60,7 @@ static bool describe(const qb_problem *p, transpose *t, qb_window *w) {
                      .phases = 1,
                      .images = p->out.shape.dim[0],
                      .size = (int64_t)qb_dtype_size(p->out.dtype)};
-    for (int32_t d = 0; d < SPATIAL; d++) t->stride[d] = t->made[d] = t->out[d] = 1;
+    for (int32_t d = 0; d < QB_SPATIAL; d++) t->stride[d] = t->made[d] = t->out[d] = 1;
     *w = (qb_window){.n = p->window.n};
     for (int32_t d = 0; d < p->window.n; d++)
         if (!describe_axis(p, d, t, w)) return false;
@@ -111,7 +110,7 @@ static qb_status lower(qb_ctx *cx, const qb_problem *p, const transpose *t, cons
     if (weight->q.n == 1) weight->q.axis = -1;
     if (to->p.n_in > QB_IN_BIAS) to->in[QB_IN_BIAS].shape = (qb_shape){1, {made}};
     to->p.out.shape.dim[1] = made;
-    for (int32_t d = 0; d < w->n; d++) to->p.out.shape.dim[2 + d] = t->made[SPATIAL - w->n + d];
+    for (int32_t d = 0; d < w->n; d++) to->p.out.shape.dim[2 + d] = t->made[QB_SPATIAL - w->n + d];
     to->p.out.layout = QB_LAYOUT_NHWC;
     to->p.out.channel_offset = to->p.out.channel_total = 0;
     to->scale = qb_alloc(cx, 2 * (size_t)made, sizeof *to->scale);
@@ -266,7 +265,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     transpose t;
     qb_window w;
     if (p->kind != QB_KIND_CONV_TRANSPOSE || !constant[QB_IN_WEIGHT] ||
-        qb_problem_has(p, QB_IN_RESIDUAL) || p->window.n < 1 || p->window.n > SPATIAL ||
+        qb_problem_has(p, QB_IN_RESIDUAL) || p->window.n < 1 || p->window.n > QB_SPATIAL ||
         (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
         return false;
     if (!qb_cpu_is_nhwc(&p->in[QB_IN_DATA]) || !qb_cpu_is_nhwc(&p->out)) return false;

@@ -67,7 +67,7 @@ static void row(const qb_dw *dw, const qb_dw_row *row) {
     int64_t out_size = (int64_t)qb_dtype_size(dw->epilogue.out);
     int64_t residual_size = (int64_t)qb_dtype_size(dw->epilogue.residual);
     float f32[LANES];
-    for (int64_t x = 0; x < dw->out_w; x++) {
+    for (int64_t x = 0; x < dw->out[2]; x++) {
         qb_dw_taps(dw, row, x, taps);
         for (int32_t b = row->first_block; b < row->end_block; b++) {
             const qb_dw_block *block = &dw->blocks[b];

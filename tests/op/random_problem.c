@@ -163,7 +163,7 @@ static void random_patches(qb_rng *rng, random_case *c, qb_shape *x, qb_shape *y
 
 static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
-    int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 80) ? 1 : 3;
+    int32_t spatial = random_chance(rng, 75) ? 2 : random_chance(rng, 50) ? 1 : 3;
     qb_shape x = random_image(rng, spatial);
     for (int32_t d = 0; c->wide && d < spatial; d++) x.dim[2 + d] = 1 + x.dim[2 + d] % 6;
     qb_shape y = x;
@@ -259,7 +259,7 @@ static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
 
 static bool make_pool(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
-    int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 70) ? 1 : 3;
+    int32_t spatial = random_chance(rng, 75) ? 2 : random_chance(rng, 50) ? 1 : 3;
     qb_shape x = random_image(rng, spatial), y;
     bool integer = random_chance(rng, 60);
     x.dim[1] = random_channels(rng);
