@@ -2,8 +2,8 @@
  * go side by side through the same operation. Bound by memory.
  *
  * Maxima of quantized values are maxima of reals, so integer data stays integer; a change of
- * parameters is a table afterwards. Averages of quantized values sum reals in double, where every
- * partial sum is exact. */
+ * parameters is a table afterwards, and of the type the end of a step. Averages of quantized values
+ * sum reals in double, where every partial sum is exact. */
 #include "pool_internal.h"
 
 #include <math.h>
@@ -19,7 +19,6 @@ static bool supports(const qb_problem *p, const bool *constant) {
     const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX2);
     if (!half && (!(qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) || !qb_epilogue_supports(p)))
         return false;
-    if (p->pool == QB_POOL_MAX && qb_cpu_is_quantized(x) != qb_cpu_is_quantized(y)) return false;
     return p->act.kind == QB_ACT_NONE && qb_shape_count(&y->shape) > 0 &&
            qb_shape_count(&x->shape) > 0;
 }
@@ -66,8 +65,8 @@ static const char *pixel_at(const qb_pool_window *w, int64_t at) {
 }
 
 #define DEFINE_MAX(NAME, T)                                                                        \
-    static void NAME(const qb_pool_window *w, int64_t c, int64_t n) {                              \
-        T *best = (T *)(void *)w->out + c;                                                         \
+    static void NAME(const qb_pool_window *w, int64_t c, int64_t n, void *out) {                   \
+        T *best = out;                                                                             \
         memcpy(best, w->first + c * (int64_t)sizeof(T), (size_t)n * sizeof(T));                    \
         for (int64_t at = 0; at < w->planes * w->rows * w->columns; at++) {                        \
             const T *v = (const T *)(const void *)pixel_at(w, at) + c;                             \
@@ -79,25 +78,31 @@ DEFINE_MAX(max_f32, float)
 DEFINE_MAX(max_u8, uint8_t)
 DEFINE_MAX(max_s8, int8_t)
 
-void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
-    for (int64_t c = 0; c < w->channels; c += BLOCK) {
-        int64_t n = qb_min64(BLOCK, w->channels - c);
-        switch (pool->in_dtype) {
-        case QB_DTYPE_F32: max_f32(w, c, n); break;
-        case QB_DTYPE_U8: max_u8(w, c, n); break;
-        default: max_s8(w, c, n); break;
-        }
-    }
-    if (pool->converts)
-        for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
-}
-
 static float float_at(const qb_pool *pool, const char *pixel, int64_t c) {
     switch (pool->in_dtype) {
     case QB_DTYPE_F32: return ((const float *)(const void *)pixel)[c];
     case QB_DTYPE_U8: return pool->scale * (float)(((const uint8_t *)pixel)[c] - pool->zero);
     default: return pool->scale * (float)(((const int8_t *)pixel)[c] - pool->zero);
     }
+}
+
+void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
+    const int64_t size = (int64_t)qb_dtype_size(pool->out_dtype);
+    for (int64_t c = 0; c < w->channels; c += BLOCK) {
+        int64_t n = qb_min64(BLOCK, w->channels - c);
+        float other[BLOCK], f32[BLOCK];
+        void *best = pool->retypes ? (void *)other : w->out + c * size;
+        switch (pool->in_dtype) {
+        case QB_DTYPE_F32: max_f32(w, c, n, best); break;
+        case QB_DTYPE_U8: max_u8(w, c, n, best); break;
+        default: max_s8(w, c, n, best); break;
+        }
+        if (!pool->retypes) continue;
+        for (int64_t i = 0; i < n; i++) f32[i] = float_at(pool, best, i);
+        qb_epilogue_run(&pool->epilogue, f32, n, NULL, w->out + c * size);
+    }
+    if (pool->converts)
+        for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
 }
 
 void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *w) {
@@ -226,7 +231,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     w->scale = x->q.n > 0 ? x->q.scale[0] : 1.0f;
     w->zero = qb_cpu_zero(x);
     w->epilogue = qb_epilogue_of(p);
-    if (p->pool == QB_POOL_MAX && x->q.n > 0) fill_table(w);
+    w->retypes = qb_dtype_size(x->dtype) != qb_dtype_size(p->out.dtype);
+    if (p->pool == QB_POOL_MAX && x->q.n > 0 && !w->retypes) fill_table(w);
     describe(w, p);
     choose_tasks(w);
     choose_loops(w);

@@ -23,6 +23,7 @@ struct qb_pool {
     qb_dtype in_dtype, out_dtype;
     float scale; /* of the data */
     int32_t zero;
+    bool retypes;       /* quantized values in and floats out, or the other way round */
     bool converts;      /* maxima of quantized values get other parameters */
     uint8_t table[256]; /* by the byte of the code */
     qb_pool_kind kind;

@@ -279,7 +279,7 @@ static bool make_pool(qb_rng *rng, random_case *c) {
     c->in[0].shape = x;
     p->out.shape = y;
     set_either(rng, c, 0, &c->in[0], integer, 0.01f);
-    set_either(rng, c, CASE_INPUTS, &p->out, integer && random_chance(rng, 90), 0.01f);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 90 : 15), 0.01f);
     if (integer && random_chance(rng, 60)) { /* as the quantizer makes maxima */
         p->out.dtype = c->in[0].dtype;
         p->out.q = c->in[0].q;
