@@ -154,6 +154,14 @@ size_t qb_conv_workspace(const qb_conv_plan *plan);
 uint64_t qb_conv_form(const qb_conv_plan *plan);
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed);
+/* Packs what a launch computed itself for a CONV kernel of this backend, into its workspace; by all
+ * workers where the kernel is one of these plans. */
+qb_status qb_conv_pack_computed(qb_ctx *cx, qb_workers *workers, const qb_kernel *kernel,
+                                const void *const *constants, void *packed);
+/* Weight and bias as constants, for qb_tactic.supports and create, and as the only inputs that must
+ * be row-major where they are none. */
+extern const bool qb_conv_known[QB_MAX_INPUTS];
+bool qb_conv_has_plain_constants(const qb_problem *p);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
 /* The same for MATMUL of quantized values with constants of this launch instead of those that were
  * packed, plan->columns of each: where sums begin, and what they are multiplied with (NULL: as

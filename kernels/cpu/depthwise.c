@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#define MOST_LANES 64  /* of a block */
 #define FEW_PIXELS 128 /* their rows cannot be shared out evenly */
 
 bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch) {
@@ -121,29 +122,36 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
+/* `weight`: the channel's. */
 static int32_t first_sum(const qb_dw *dw, const int16_t *weight, const int32_t *bias, int64_t c,
                          int32_t flip) {
     uint32_t sum = 0;
-    for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[c * dw->taps + t];
+    for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[t];
     uint32_t first = bias && !dw->float_bias ? (uint32_t)bias[c] : 0;
     return (int32_t)(first - sum * (uint32_t)(dw->zero + flip));
 }
 
 static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *block,
-                       const void *weight, const void *b, char *packed) {
-    int32_t start[64] = {0};
-    float f32[64] = {0}, multiplier[64] = {0}, bias[64] = {0};
+                       const void *all, const void *b, char *packed) {
+    int32_t start[MOST_LANES] = {0};
+    float f32[MOST_LANES] = {0}, multiplier[MOST_LANES] = {0}, bias[MOST_LANES] = {0};
+    int16_t wide[MOST_LANES * QB_DW_TAPS];
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    const int64_t first = block->channel * dw->taps;
+    for (int64_t i = 0; dw->integer && i < block->width * dw->taps; i++)
+        wide[i] =
+            (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], all, first + i, (first + i) / dw->taps);
     for (int i = 0; i < block->width; i++) {
         int64_t c = block->channel + i;
         if (!dw->integer) {
             f32[i] = b ? ((const float *)b)[c] : 0.0f;
             continue;
         }
-        start[i] = first_sum(dw, weight, b, c, dw->is_s8 ? dw->arch->flip : 0);
+        start[i] = first_sum(dw, wide + i * dw->taps, b, c, dw->is_s8 ? dw->arch->flip : 0);
         multiplier[i] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? c : 0];
         if (dw->float_bias) bias[i] = ((const float *)b)[c];
     }
+    const void *weight = dw->integer ? (const void *)wide : (const float *)all + first;
     dw->arch->pack(dw, block, weight, dw->integer ? (const void *)start : f32, multiplier, bias,
                    packed);
 }
@@ -152,16 +160,10 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
                       void *packed) {
     const qb_dw *dw = kernel->state;
     const qb_problem *p = &kernel->problem;
-    const void *weight = constants[QB_IN_WEIGHT];
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    const int64_t n = dw->integer ? dw->channels * dw->taps : 0;
-    int16_t *wide = qb_alloc(cx, (size_t)(n + 1), sizeof *wide);
-    if (!wide) return cx->code;
-    for (int64_t i = 0; i < n; i++)
-        wide[i] = (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], weight, i, i / dw->taps);
+    (void)cx;
     for (int32_t b = 0; b < dw->n_blocks; b++)
-        pack_block(dw, p, &dw->blocks[b], dw->integer ? wide : weight, bias, packed);
-    qb_free(wide);
+        pack_block(dw, p, &dw->blocks[b], constants[QB_IN_WEIGHT], bias, packed);
     memset((char *)packed + dw->zeros, (uint8_t)dw->zero,
            (size_t)dw->channels * dw->element + QB_BUFFER_SLACK);
     return QB_OK;

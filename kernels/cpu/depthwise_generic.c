@@ -14,7 +14,7 @@ static void pack_f32(const qb_dw *dw, const qb_dw_block *block, const void *weig
     memset(to, 0, (size_t)(dw->groups * LANES) * 4);
     for (int64_t t = 0; t < dw->taps; t++)
         for (int i = 0; i < block->width; i++)
-            to[t * LANES + i] = ((const float *)weight)[(block->channel + i) * dw->taps + t];
+            to[t * LANES + i] = ((const float *)weight)[i * dw->taps + t];
     memcpy(packed + block->start, start, LANES * 4);
 }
 
@@ -24,7 +24,7 @@ static void pack_s8(const qb_dw *dw, const qb_dw_block *block, const void *weigh
     memset(to, 0, (size_t)(dw->groups * LANES) * 4);
     for (int64_t t = 0; t < dw->taps; t++)
         for (int i = 0; i < block->width; i++)
-            to[t * LANES + i] = ((const int16_t *)weight)[(block->channel + i) * dw->taps + t];
+            to[t * LANES + i] = ((const int16_t *)weight)[i * dw->taps + t];
     memcpy(packed + block->start, start, LANES * 4);
     memcpy(packed + block->start + LANES * 4, multiplier, LANES * 4);
     memcpy(packed + block->start + LANES * 8, bias, LANES * 4);

@@ -39,8 +39,8 @@ typedef struct qb_dw_arch {
     int group_bytes;   /* of their weights, for one channel */
     int rows_3x3;      /* most rows that `row` takes at once for a 3x3 window; 0: one */
     int32_t flip;      /* what reading s8 as unsigned quantized values adds to them */
-    /* Packs one block: the weights of channel c are weight[c * taps ...], floats or int16; `start`
-     * (int32 or float), multiplier and bias have an entry for each of the block's lanes. */
+    /* Packs one block: the weights of its channel i are weight[i * taps ...], floats or int16;
+     * `start` (int32 or float), multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
                  const float *multiplier, const float *bias, char *packed);
     /* The blocks named in `row` of one row, or of row->rows of them. */

@@ -198,7 +198,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     w.dim[1] = (transpose ? outputs : channels) / p->group;
     for (int32_t d = 0; d < spatial; d++) w.dim[2 + d] = p->window.kernel[d];
     c->in[QB_IN_WEIGHT].shape = w;
-    c->constant[QB_IN_WEIGHT] = true;
+    c->constant[QB_IN_WEIGHT] = random_chance(rng, 85);
     set_either(rng, c, QB_IN_DATA, &c->in[QB_IN_DATA], integer, 0.01f);
     if (!integer)
         set_float(&c->in[QB_IN_WEIGHT]);
