@@ -294,7 +294,11 @@ static void make_binary(qb_rng *rng, random_case *c) {
     qb_shape full = random_image(rng, (int32_t)random_between(rng, 1, 2));
     full.dim[1] = random_channels(rng);
     qb_shape part = full;
-    switch (random_between(rng, 0, 4)) {
+    switch (random_between(rng, 0, 5)) {
+    case 4: /* some dimensions */
+        for (int32_t d = 0; d < full.rank; d++)
+            if (random_chance(rng, 50)) part.dim[d] = 1;
+        break;
     case 0: /* one number a channel */
         for (int32_t d = 0; d < full.rank; d++)
             if (d != 1) part.dim[d] = 1;
