@@ -13,6 +13,14 @@ static bool is_image(const qb_shape *shape) {
     return is_spatial(shape) && pixels > 1;
 }
 
+/* Constants are row-major, and so are weights that are computed in their place; the image that they
+ * slide over has a layout even where it is constant. */
+static bool has_layout(const qb_lowering *b, const qb_group *group, int32_t i) {
+    if (group->kind == QB_KIND_CONV || group->kind == QB_KIND_CONV_TRANSPOSE)
+        return i == QB_IN_DATA || i == QB_IN_RESIDUAL;
+    return !b->graph->values[group->in[i]].data;
+}
+
 static void add_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
                           qb_layout layout, bool slices, const qb_desc *out_slice,
                           qb_candidates *f) {
@@ -23,7 +31,7 @@ static void add_candidate(qb_lowering *b, const qb_group *group, const qb_proble
     p->in = in;
     for (int32_t i = 0; i < base->n_in; i++) {
         in[i] = base->in[i];
-        if (in[i].dtype == QB_DTYPE_NONE || b->graph->values[group->in[i]].data) continue;
+        if (in[i].dtype == QB_DTYPE_NONE || !has_layout(b, group, i)) continue;
         if (in[i].shape.rank == base->out.shape.rank && is_spatial(&in[i].shape))
             in[i].layout = layout;
         int32_t stored = qb_lower_first(b, group->in[i], f->device);

@@ -24,8 +24,9 @@ static qb_status prepare(qb_lowering *b) {
             qb_lowered_value *value = &b->value[group->in[i]];
             if (value->last_group != g) value->n_groups++;
             value->last_group = g;
-            if (!window) value->only_windows = false;
-            if (group->kind == QB_KIND_CONV) value->in_window = true;
+            const bool weight = group->kind == QB_KIND_CONV && i == QB_IN_WEIGHT;
+            if (!window || weight) value->only_windows = false;
+            if (group->kind == QB_KIND_CONV && !weight) value->in_window = true;
         }
     }
     for (int32_t i = 0; i < b->graph->n_outputs; i++)
