@@ -34,7 +34,8 @@ void random_recurrent_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_recurrence *layer = &p->recurrence;
     choose_layer(rng, layer);
-    const int64_t steps = random_between(rng, 1, 7), batch = random_between(rng, 1, 9);
+    const int64_t steps = random_between(rng, 1, 7);
+    const int64_t batch = random_between(rng, 1, random_chance(rng, 20) ? 30 : 9);
     const int64_t inputs = random_between(rng, 1, 20);
     const int64_t hidden = random_between(rng, 1, random_chance(rng, 20) ? 300 : 50);
     const int64_t ways = random_between(rng, 1, 2), n = qb_cell_gates(layer->cell) * hidden;
