@@ -42,7 +42,7 @@ extern "C" {
 
 typedef enum qb_kind {
     QB_KIND_NODE,           /* any operator through its reference `eval`; not fused */
-    QB_KIND_CONV, /* in: x, weight [M, C/g, k...] (computed: row-major), bias [M]?, residual? */
+    QB_KIND_CONV,           /* in: x, weight [M, C/g, k...], bias [M]?, residual? */
     QB_KIND_CONV_TRANSPOSE, /* in: x, weight [C, M/g, k...], bias? */
     QB_KIND_MATMUL,         /* in: a [..., m, k], b [..., k, n], bias [n]?, residual? */
     QB_KIND_POOL,           /* in: x */

@@ -176,12 +176,14 @@ int32_t qb_lower_first(const qb_lowering *b, int32_t value, bool device);
 bool qb_lower_is_there(const qb_lowering *b, int32_t value);
 
 /* engine/realize/candidates.c */
+/* Problems with more inputs have one candidate: themselves. */
+#define QB_CANDIDATE_INPUTS 4
 /* The candidates in which a problem is offered to the tactics. */
 typedef struct qb_candidates {
     int32_t n;
     bool device; /* looks at the layouts there */
     qb_problem problem[QB_MAX_CANDIDATES];
-    qb_desc in[QB_MAX_CANDIDATES][4];
+    qb_desc in[QB_MAX_CANDIDATES][QB_CANDIDATE_INPUTS];
 } qb_candidates;
 /* Channels that a tensor of `value` has on a device with its padding, where convolutions, and
  * others that take slices, read it there: docs/adr/0023. 0: it has none. */
