@@ -34,6 +34,7 @@ static qb_status prepare(qb_lowering *b) {
     bool rows = strcmp(b->backends.name[0], "ref") == 0 && !b->engine->device;
     b->spatial = rows ? QB_LAYOUT_ROW : QB_LAYOUT_NHWC;
     if (b->engine->device) QB_TRY(qb_device_keep_floats(b));
+    if (b->engine->device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(b->selector->floats(b));
     return qb_lower_slices(b);
 }
 

@@ -28,6 +28,8 @@ typedef struct qb_selector {
     qb_status (*open)(qb_lowering *b);
     /* The groups are known: marks the quantized values that are made in f16. */
     qb_status (*precision)(qb_lowering *b);
+    /* The values are known, in an engine of f16: marks those whose steps stay in f32. */
+    qb_status (*floats)(qb_lowering *b);
     /* Does `fused`, a convolution with the pool behind it, stand for the group at work? */
     qb_status (*fuse)(qb_lowering *b, const qb_group *fused, const qb_group *pool, bool *fuse);
     /* *out is NULL where it is optional and nothing runs it. */
@@ -51,6 +53,8 @@ typedef struct qb_lowered_value {
     bool is_f16;          /* quantized in the graph, made in f16 */
     bool keeps_f32;       /* beside f16 */
     const char *f16_reason;
+    const char *f32_reason; /* why the step that makes it stays in f32 beside f16; NULL: it does
+                               not */
 } qb_lowered_value;
 
 /* State that only lives while an engine is lowered. */
@@ -241,6 +245,14 @@ qb_status qb_lower_plugin(qb_lowering *b, const qb_group *group);
 
 /* engine/realize/groups.c */
 qb_status qb_lower_group(qb_lowering *b, const qb_group *group);
+
+/* engine/realize/f32_steps.c */
+/* Does the group have numbers that f16 has not? */
+bool qb_f32_exceeds_f16(const qb_lowering *b, const qb_group *group);
+/* Marks what such groups make; groups that are in f16 by choice were asked before. */
+qb_status qb_f32_by_range(qb_lowering *b);
+/* Marks what a table's rows compute in f32 alone. */
+void qb_f32_as_rows(qb_lowering *b, const qb_plan_table *table);
 
 /* engine/realize/device_problem.c */
 /* Finds the values that stay f32 beside f16. */

@@ -41,7 +41,8 @@ static bool fits(const qb_lowering *b, const qb_group *concat, int32_t input) {
     int32_t v = concat->in[input];
     const qb_value *part = &b->graph->values[v], *whole = &b->graph->values[concat->out];
     if (b->value[v].slice_of >= 0 || part->dtype != whole->dtype ||
-        !qb_same_params(&part->q, &whole->q))
+        !qb_same_params(&part->q, &whole->q) ||
+        !b->value[v].f32_reason != !b->value[concat->out].f32_reason)
         return false;
     for (int32_t i = 0; i < concat->n_in; i++)
         if (i != input && concat->in[i] == v) return false;

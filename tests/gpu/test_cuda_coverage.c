@@ -273,6 +273,35 @@ static void every_step_runs_there(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there)};
+/* Numbers beyond f16 in one value after the other, in all, and in none: what makes and reads them
+ * is in f32 there, with conversions, and none of it goes to the host. */
+static void large_numbers_stay_there(void **state) {
+    (void)state;
+    void (*const networks[])(maker * m) = {shuffle, windows, images, places};
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        maker m;
+        int steps, fewest = 0, most = 0, tried = 0;
+        maker_init(&m, 5);
+        networks[i](&m);
+        assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+        for (int32_t large = -2; large < m.graph->n_values; large++) {
+            if (large >= 0 && m.graph->values[large].data) continue;
+            for (int32_t v = 0; v < m.graph->n_values; v++)
+                m.graph->values[v].largest = large == v || large == -1 ? 1e6f : 1;
+            if (count_host(&m.cx, m.graph, QB_DTYPE_F16, &steps) > 0)
+                fail_msg("network %zu: large numbers in %s", i,
+                         large < 0 ? "all values" : m.graph->values[large].name);
+            fewest = large == -2 ? steps : fewest;
+            most = steps > most ? steps : most;
+            tried++;
+        }
+        print_message("network %zu: %d of its values, %d to %d steps\n", i, tried, fewest, most);
+        assert_true(most > fewest); /* or nothing was converted */
+        maker_release(&m);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),
+                                          cmocka_unit_test(large_numbers_stay_there)};
 
 QB_TEST_MAIN(tests)
