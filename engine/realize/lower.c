@@ -187,7 +187,11 @@ static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
     if (b->spec->observable) return QB_OK;
     const bool device = b->engine->device;
-    if (device && !b->plans) QB_TRY(qb_fuse_boxes(b->cx, b->graph, &n)); /* indices vary by size */
+    if (device) QB_TRY(qb_fuse_order(b->cx, b->graph, qb_device_takes, b, &n));
+    if (device && !b->plans) { /* indices and weights vary by size */
+        QB_TRY(qb_fuse_boxes(b->cx, b->graph, &n));
+        QB_TRY(qb_fuse_linear(b->cx, b->graph, qb_device_takes, b, &n));
+    }
     if (device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(qb_device_fuse(b));
     if (device || b->spec->float_type == QB_DTYPE_F32)
         QB_TRY(qb_finalize_moves(b->cx, b->graph, device ? qb_device_takes : NULL, b, &n));
