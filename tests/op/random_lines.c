@@ -2,6 +2,19 @@
 
 #include "kernels/ref.h"
 
+static void make_quantized(qb_rng *rng, random_case *c, qb_desc *x) {
+    x->dtype = random_chance(rng, 50) ? QB_DTYPE_U8 : QB_DTYPE_S8;
+    c->scale[0] = 0.02f;
+    c->zero[0] = (int32_t)random_between(rng, 0, 40);
+    x->q = (qb_qparams){x->dtype, -1, 1, &c->scale[0], &c->zero[0]};
+}
+
+/* Many lines side by side. */
+static void widen(qb_desc *x, qb_desc *y, int32_t axis) {
+    if (axis + 1 < x->shape.rank) x->shape.dim[x->shape.rank - 1] = 301;
+    if (axis + 1 < x->shape.rank) y->shape.dim[x->shape.rank - 1] = 301;
+}
+
 void random_lines_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_desc *x = &c->in[0];
@@ -18,6 +31,8 @@ void random_lines_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_ARG) {
         p->out.dtype = QB_DTYPE_S64;
         p->out.shape.dim[p->axis] = 1;
+        if (random_chance(rng, 40)) make_quantized(rng, c, x);
+        if (random_chance(rng, 15)) widen(x, &p->out, p->axis);
     } else if (random_chance(rng, 30)) {
         x->dtype = p->out.dtype = random_chance(rng, 50) ? QB_DTYPE_S32 : QB_DTYPE_S64;
     }
@@ -38,10 +53,11 @@ static void scan(random_case *c, int64_t first, int64_t n, int64_t step) {
 /* Numbers that were rounded may be equal. */
 static int64_t extreme(const random_case *c, int64_t first, int64_t n, int64_t step) {
     const qb_extreme how = c->problem.extreme;
-    const float *x = (const float *)c->data[0] + first;
+    const qb_dtype dtype = c->in[0].dtype;
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++) {
-        const float v = x[i * step], w = x[best * step];
+        const double v = qb_number_get(dtype, c->data[0], first + i * step);
+        const double w = qb_number_get(dtype, c->data[0], first + best * step);
         if ((how.smallest ? v < w : v > w) || (how.last && !(v < w) && !(v > w))) best = i;
     }
     return best;
