@@ -139,7 +139,8 @@ typedef struct qb_op {
      * so always knows it; an engine, whose inputs stay open, refuses the node by name. */
     qb_status (*infer)(qb_ctx *cx, const qb_infer_args *args);
     /* Sets open dimensions of the outputs to the largest that values could make them; the inputs'
-     * shapes are known, or the largest. NULL: nothing is known beyond `infer`. */
+     * shapes are known, or the largest. What it leaves open, nothing bounds (qb_bound_none: all of
+     * it). NULL: nothing is known beyond `infer`, and the outputs are no larger than the inputs. */
     qb_status (*bound)(qb_ctx *cx, const qb_infer_args *args);
     /* The definition of the operator: row-major tensors in, row-major tensors out (already shaped).
      * Inputs left out have desc.dtype NONE. */

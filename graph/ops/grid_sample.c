@@ -215,4 +215,4 @@ static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(affine_grid, "AffineGrid", 20, 2, 2, 1, sizeof(grid_attrs), affine_table, FLOAT,
-             infer_affine, eval_affine, .types = QB_TYPES_FLOATS);
+             infer_affine, eval_affine, .bound = qb_bound_none, .types = QB_TYPES_FLOATS);

@@ -521,8 +521,8 @@ static qb_status upgrade_resize(qb_ctx *cx, qb_graph *graph, int32_t node, int32
 }
 
 QB_OP_SIMPLE(resize, "Resize", 10, 1, 4, 1, sizeof(resize_attrs), resize_table, FLOAT, infer_resize,
-             eval_resize, .upgrade = upgrade_resize, .traits = QB_TRAIT_ITEMWISE,
-             .kernel = {QB_KIND_RESIZE});
+             eval_resize, .upgrade = upgrade_resize, .bound = qb_bound_none,
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_RESIZE});
 
 typedef struct upsample_attrs {
     const char *mode;
@@ -567,4 +567,4 @@ static qb_status eval_upsample(qb_ctx *cx, const qb_node *node, const qb_tensor 
 }
 
 QB_OP_SIMPLE(upsample, "Upsample", 7, 1, 2, 1, sizeof(upsample_attrs), upsample_table, FLOAT,
-             infer_upsample, eval_upsample, .upgrade = upgrade_upsample);
+             infer_upsample, eval_upsample, .upgrade = upgrade_upsample, .bound = qb_bound_none);
