@@ -19,6 +19,7 @@ static qb_status prepare(qb_lowering *b) {
             if (value->last_group != g) value->n_groups++;
             value->last_group = g;
             if (!window) value->only_windows = false;
+            if (!qb_kind_is_row_major(group->kind)) value->only_rows = false;
         }
     }
     for (int32_t i = 0; i < b->graph->n_outputs; i++)
