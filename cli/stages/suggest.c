@@ -29,7 +29,8 @@ static json_t *load_search(qb_ctx *cx, const qb_run *run, const char *path) {
                *model = json_string_value(json_object_get(root, "model_hash"));
     qb_free(text);
     qb_hash_hex(run->model_hash, hash);
-    if (schema && model && qb_json_clean(root) && strcmp(schema, "qbench.search/1") == 0 && strcmp(model, hash) == 0)
+    if (schema && model && qb_json_clean(root) && strcmp(schema, "qbench.search/1") == 0 &&
+        strcmp(model, hash) == 0)
         return root;
     json_decref(root);
     return NULL;
@@ -53,9 +54,8 @@ static void fill_layers(const json_t *groups, qb_run_row *row) {
 static void add_names(qb_strbuf *text, const json_t *list) {
     size_t i;
     const json_t *name;
-    json_array_foreach(list, i, name)
-        if (json_is_string(name))
-            qb_strbuf_addf(text, "%s%s", i > 0 ? ", " : ": ", json_string_value(name));
+    json_array_foreach(list, i, name) if (json_is_string(name))
+        qb_strbuf_addf(text, "%s%s", i > 0 ? ", " : ": ", json_string_value(name));
 }
 
 static void add_accuracy(qb_strbuf *text, const json_t *point, const char *metric) {
