@@ -18,6 +18,7 @@ static qb_status copy_part(qb_lowering *b, int32_t value, int32_t whole, int64_t
     slice.shape = b->graph->values[value].shape;
     slice.channel_offset = large->channel_offset + offset;
     slice.channel_total = total;
+    slice.padded = false;
     bool device = qb_layout_on_device(b->engine, whole);
     qb_desc plain =
         device ? qb_device_value(b, value, large->layout) : qb_lower_desc(b, value, large->layout);

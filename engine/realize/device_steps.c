@@ -26,7 +26,7 @@ static qb_status select_step(qb_lowering *b, const qb_group *group, const qb_pro
     for (int32_t i = 0; i < p.n_in; i++) in[i] = problem->in[i];
     qb_device_problem(b, group, b->value[group->out].is_f16, in, &p, constant);
     const qb_problem *candidates = f.problem;
-    if (p.kind == QB_KIND_CONCAT) {
+    if (p.kind == QB_KIND_CONCAT || p.n_in > QB_CANDIDATE_INPUTS) {
         candidates = &p;
         f.n = 1;
     } else {
@@ -105,9 +105,7 @@ qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done) {
         b->value[node->in[0]].last_group = b->groups.n;
         return QB_OK;
     }
-    if ((!problem_of_cast(b, node, in, &problem) &&
-         !qb_node_problem(b->graph, node, in, &problem)) ||
-        problem.n_in > 4 || problem.kind == QB_KIND_RECURRENT) { /* no device has that */
+    if (!problem_of_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) {
         if (group->out >= 0)
             b->value[group->out].slice_of = -1; /* the host writes no slice of it */
         return QB_OK;

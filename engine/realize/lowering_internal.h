@@ -45,7 +45,8 @@ typedef struct qb_lowered_value {
     int32_t staged;       /* the same bytes on the device, -1 */
     int32_t last_group;   /* that reads it; n for graph outputs; -1 */
     int32_t n_groups;     /* that read it */
-    bool only_windows;    /* read by sliding windows and additions alone */
+    bool only_windows;    /* read by what takes channel slices alone */
+    bool in_window;       /* read by a convolution */
     int32_t slice_of;     /* the concat output it will be a slice of, -1 */
     int64_t slice_offset; /* its first channel there */
     bool wanted_bf16;     /* a float that some step reads in bf16 */
@@ -179,13 +180,18 @@ int32_t qb_lower_first(const qb_lowering *b, int32_t value, bool device);
 bool qb_lower_is_there(const qb_lowering *b, int32_t value);
 
 /* engine/realize/candidates.c */
+/* Problems with more inputs have one candidate: themselves. */
+#define QB_CANDIDATE_INPUTS 4
 /* The candidates in which a problem is offered to the tactics. */
 typedef struct qb_candidates {
     int32_t n;
     bool device; /* looks at the layouts there */
     qb_problem problem[QB_MAX_CANDIDATES];
-    qb_desc in[QB_MAX_CANDIDATES][4];
+    qb_desc in[QB_MAX_CANDIDATES][QB_CANDIDATE_INPUTS];
 } qb_candidates;
+/* Channels that a tensor of `value` has on a device with its padding, where convolutions, and
+ * others that take slices, read it there: docs/adr/0023. 0: it has none. */
+int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_desc *desc);
 /* All candidates of `p`, best first; out_slice: where the result should go, or NULL. */
 void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem *p,
                          const qb_desc *out_slice, qb_candidates *f);

@@ -87,7 +87,10 @@ int32_t qb_lower_whole(qb_lowering *b, int32_t value) {
     qb_desc desc =
         device ? qb_device_value(b, value, b->spatial) : qb_lower_desc(b, value, b->spatial);
     if (!device) desc.dtype = qb_bf16_type(b, value);
-    if (b->value[value].slice_of < 0) return qb_lower_fresh(b, value, &desc, device);
+    if (b->value[value].slice_of < 0) {
+        if (device) desc.channel_total = qb_lower_padded_channels(b, value, &desc);
+        return qb_lower_fresh(b, value, &desc, device);
+    }
     if (qb_lower_slice_desc(b, value, &desc) != QB_OK) return -1;
     int32_t larger = qb_lower_whole(b, b->value[value].slice_of);
     return qb_lower_layout(b, value, &desc, b->engine->layouts[larger].buffer);

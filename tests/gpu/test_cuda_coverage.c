@@ -228,13 +228,35 @@ static void places(maker *m) {
     make_output(m, NODE(m, "Relu", "y", put));
 }
 
+/* Features of columns, read in both directions, then the last state alone. */
+static void recurrent(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 3, 4, 26)), a = conv(m, "a", x, 3, 16, 3);
+    const int32_t columns = NODE(m, "Reshape", "columns", a, INTS(m, "s1", 1, 64, 26));
+    const int32_t turned = NODE(m, "Transpose", "turned", columns);
+    SET_INTS(m, "perm", 2, 0, 1);
+    const int32_t both =
+        NODE(m, "LSTM", "both", turned, make_random(m, "w", DIMS(2, 1024, 64)),
+             make_random(m, "r", DIMS(2, 1024, 256)), make_random(m, "b", DIMS(2, 2048)));
+    set_string(m, "direction", "bidirectional");
+    const int32_t apart = NODE(m, "Transpose", "apart", both);
+    SET_INTS(m, "perm", 0, 2, 1, 3);
+    const int32_t rows = NODE(m, "Reshape", "rows", apart, INTS(m, "s2", 26, 1, 512));
+    const int32_t again = NODE(m, "GRU", "again", rows, make_random(m, "w2", DIMS(1, 96, 512)),
+                               make_random(m, "r2", DIMS(1, 96, 32)));
+    const int32_t part = NODE(m, "Squeeze", "part", again, INTS(m, "way", 1));
+    make_output(m, NODE(m, "MatMul", "y", part, make_random(m, "w3", DIMS(32, 10))));
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
         const char *name;
         void (*make)(maker *m);
-    } networks[] = {
-        {"shuffle", shuffle}, {"windows", windows}, {"images", images}, {"places", places}};
+    } networks[] = {{"shuffle", shuffle},
+                    {"windows", windows},
+                    {"images", images},
+                    {"places", places},
+                    {"recurrent", recurrent}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {

@@ -1,5 +1,7 @@
 #include "random_lines.h"
 
+#include <math.h>
+
 #include "kernels/ref.h"
 
 void random_lines_make(qb_rng *rng, random_case *c) {
@@ -11,6 +13,7 @@ void random_lines_make(qb_rng *rng, random_case *c) {
     p->axis = (int32_t)random_between(rng, 0, x->shape.rank - 1);
     p->n_in = 1;
     if (random_chance(rng, 40)) x->shape.dim[p->axis] = random_between(rng, 60, 700);
+    if (random_chance(rng, 20)) x->shape.dim[x->shape.rank - 1] = random_between(rng, 17, 600);
     p->out.dtype = x->dtype;
     p->out.shape = x->shape;
     p->scan = (qb_scan){random_chance(rng, 50), random_chance(rng, 50)};
@@ -20,6 +23,16 @@ void random_lines_make(qb_rng *rng, random_case *c) {
         p->out.shape.dim[p->axis] = 1;
     } else if (random_chance(rng, 30)) {
         x->dtype = p->out.dtype = random_chance(rng, 50) ? QB_DTYPE_S32 : QB_DTYPE_S64;
+    }
+}
+
+void random_lines_finalize(qb_rng *rng, random_case *c) {
+    float *x = c->data[0];
+    const int64_t n = qb_shape_count(&c->in[0].shape);
+    const bool coarse = random_chance(rng, 40), gaps = random_chance(rng, 30);
+    for (int64_t i = 0; i < n; i++) {
+        if (coarse) x[i] = roundf(x[i]);
+        if (gaps && random_chance(rng, 3)) x[i] = NAN;
     }
 }
 
@@ -35,14 +48,19 @@ static void scan(random_case *c, int64_t first, int64_t n, int64_t step) {
     }
 }
 
-/* Numbers that were rounded may be equal. */
+/* NaN is larger than any number. */
+static int order(float v, float w) {
+    if (isnan(v) || isnan(w)) return (int)isnan(v) - (int)isnan(w);
+    return (v > w) - (v < w);
+}
+
 static int64_t extreme(const random_case *c, int64_t first, int64_t n, int64_t step) {
     const qb_extreme how = c->problem.extreme;
     const float *x = (const float *)c->data[0] + first;
     int64_t best = 0;
     for (int64_t i = 1; i < n; i++) {
-        const float v = x[i * step], w = x[best * step];
-        if ((how.smallest ? v < w : v > w) || (how.last && !(v < w) && !(v > w))) best = i;
+        const int sign = order(x[i * step], x[best * step]) * (how.smallest ? -1 : 1);
+        if (sign > 0 || (how.last && sign == 0)) best = i;
     }
     return best;
 }
