@@ -630,12 +630,11 @@ static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, int32_t 
 
 /* bias[class][m] = bias[m] - Zx sum of w over the taps that are valid in the class; sums wrap as
  * the accumulators do. */
-static void pack_bias(const qb_problem *p, const qb_cuda_conv *c, const int8_t *weight,
+static void pack_bias(const qb_cuda_conv *c, int32_t channels, uint32_t zero, const int8_t *weight,
                       const int32_t *bias, uint32_t *out, const uint64_t *row_mask,
                       const uint64_t *col_mask) {
     int32_t per_group = c->in_c / c->group;
-    uint32_t zero = (uint32_t)zero_of(&p->in[QB_IN_DATA].q);
-    for (int32_t m = 0; m < (int32_t)p->out.shape.dim[1]; m++)
+    for (int32_t m = 0; m < channels; m++)
         for (int32_t k = 0; k < c->classes; k++) {
             uint32_t sum = 0;
             uint64_t rows = row_mask[k / c->col_classes], cols = col_mask[k % c->col_classes];
@@ -663,7 +662,8 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
     uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
-    const int32_t channels = (int32_t)p->out.shape.dim[1];
+    /* those that are merged may be padded; where not, the problem may be a matrix product's */
+    const int32_t channels = conv->merged > 1 ? (int32_t)p->out.shape.dim[1] : c->out_c;
     memset(packed, 0, (size_t)c->packed_bytes);
     pack_weight(c, packing, channels, constants[QB_IN_WEIGHT], to);
     if (bias && c->has_float_bias)
@@ -682,8 +682,8 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
         classify(c->out_w, c->stride_w, c->pad_w, c->kernel_w, c->dilation_w, c->in_w, col_mask,
                  several ? (int32_t *)(to + c->at_col_class) : NULL);
     }
-    pack_bias(p, c, constants[QB_IN_WEIGHT], c->has_float_bias ? NULL : bias,
-              (uint32_t *)(to + c->at_bias), row_mask, col_mask);
+    pack_bias(c, channels, (uint32_t)zero_of(&p->in[QB_IN_DATA].q), constants[QB_IN_WEIGHT],
+              c->has_float_bias ? NULL : bias, (uint32_t *)(to + c->at_bias), row_mask, col_mask);
     pack_merged(c, to + c->at_multiplier);
     pack_merged(c, to + c->at_bias);
 }

@@ -338,7 +338,7 @@ QB_DEVICE void fetch_x(const params &p, const block &b, int step) {
         const int item = at / pieces, piece = at % pieces;
         if (step >= b.lengths[item]) continue;
         const int64_t row = row_of(p, b, item, time_of(b, item, step));
-        qb_copy16(to + at * 16, b.x + row * row_size + piece * 4, true);
+        qb_copy16(to + at * 16, b.x + row * row_size + piece * 4, 16);
     }
     qb_copies_commit();
 }
@@ -401,7 +401,7 @@ static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
     if (SHARED) {
         const uint32_t to = qb_shared_address_of(shared);
         for (int at = threadIdx.x * 16; at < p.weight_bytes; at += THREADS * 16)
-            qb_copy16(to + at, r + at, true);
+            qb_copy16(to + at, r + at, 16);
         r = shared;
     }
     begin<T>(p, io, b);
