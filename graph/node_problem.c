@@ -1,7 +1,6 @@
 /* Nodes outside of fusion groups as problems for kernels. */
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "graph/fusion.h"
 #include "graph/rewrite_internal.h"
@@ -101,10 +100,16 @@ static bool lower_scan(const qb_graph *graph, const qb_node *node, qb_problem *p
            normal_axis(axis, graph->values[node->in[0]].shape.rank, &p->axis);
 }
 
+/* The output that a kernel makes: places come behind the values that lie there. */
+static int32_t output_of(const qb_node *node) {
+    return node->op->kernel.kind == QB_KIND_ARG ? node->op->max_out - 1 : 0;
+}
+
 static bool lower_arg(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     p->n_in = 1;
     p->extreme = node->op->kernel.extreme;
     p->extreme.last = qb_node_int(node, "select_last_index", 0) != 0;
+    if (!qb_node_int(node, "largest", 1)) p->extreme.smallest = true;
     return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
                        &p->axis);
 }
@@ -198,26 +203,6 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
                    : strcmp(transform, "asymmetric") == 0 && strcmp(rounding, "floor") == 0;
 }
 
-/* Functions that have neither alpha nor beta, as the node names them or as ONNX's default. */
-static bool lower_acts(const qb_node *node, int32_t each, int64_t directions,
-                       qb_recurrence *layer) {
-    static const struct {
-        const char *name;
-        qb_act_kind kind;
-    } known[] = {{"Sigmoid", QB_ACT_SIGMOID}, {"Tanh", QB_ACT_TANH}, {"Relu", QB_ACT_RELU}};
-    const qb_strings names = qb_node_strings(node, "activations");
-    if (names.n != 0 && names.n != each * directions) return false;
-    for (int32_t i = 0; i < each * directions; i++) {
-        const bool gate = i % each == 0 && each > 1;
-        const char *name = names.n ? names.v[i] : gate ? "Sigmoid" : "Tanh";
-        qb_act *act = &layer->act[i / each * QB_CELL_ACTS + i % each];
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (strcasecmp(name, known[k].name) == 0) act->kind = known[k].kind;
-        if (act->kind == QB_ACT_NONE) return false;
-    }
-    return true;
-}
-
 static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_shape *x = &graph->values[node->in[QB_IN_X]].shape;
     const qb_shape *r = &graph->values[node->in[QB_IN_R]].shape;
@@ -233,7 +218,7 @@ static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_probl
     p->out = (qb_desc){.dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_ROW, .q.axis = -1};
     p->out.shape = layer->batch_first ? (qb_shape){4, {x->dim[0], x->dim[1], r->dim[0], r->dim[2]}}
                                       : (qb_shape){4, {x->dim[0], r->dim[0], x->dim[1], r->dim[2]}};
-    return lower_acts(node, layer->cell + 1, r->dim[0], layer);
+    return qb_node_cell_acts(node, r->dim[0], layer->act);
 }
 
 /* A product of integers: all inputs as they are. */
@@ -288,9 +273,15 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
         if (of_floats && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
     }
-    for (int32_t i = qb_kind_outputs(p.kind); i < node->n_out; i++)
-        if (node->out[i] >= 0) return false;
-    if (!recurrent && !desc_of(graph, node->out[0], &p.out)) return false;
+    const int32_t made = output_of(node), end = made + qb_kind_outputs(p.kind);
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] >= 0 && (i < made || i >= end)) return false;
+    if (recurrent) {
+        *problem = p;
+        return true;
+    }
+    if (made >= node->n_out || node->out[made] < 0 || !desc_of(graph, node->out[made], &p.out))
+        return false;
     *problem = p;
     return true;
 }

@@ -9,19 +9,24 @@
 
 /* e^x = 2^n e^r with |r| <= ln(2) / 2 and the Taylor polynomial of degree 7 for e^r, whose error is
  * below 2^-27. NaN stays, too large gives infinity, too small zero. */
-QB_V vf qb_exp(vf x) {
-    const vf low = vf_set(-104.0f), high = vf_set(89.0f);
-    x = vf_min(high, vf_max(low, x)); /* the second operand is the one that NaN keeps */
-    vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
-    vf r = vf_fnma(n, vf_set(0x1.62e4p-1f), x); /* ln(2) in two parts */
-    r = vf_fnma(n, vf_set(0x1.7f7d1cp-20f), r);
+QB_V vf qb_exp_rest(vf x, vf n) { /* x - n ln(2), with ln(2) in two parts */
+    vf r = vf_fnma(n, vf_set(0x1.62e4p-1f), x);
+    return vf_fnma(n, vf_set(0x1.7f7d1cp-20f), r);
+}
+QB_V vf qb_exp_slope(vf r) { /* (e^r - 1 - r) / r^2 */
     vf p = vf_set(1.0f / 5040);
     p = vf_fma(p, r, vf_set(1.0f / 720));
     p = vf_fma(p, r, vf_set(1.0f / 120));
     p = vf_fma(p, r, vf_set(1.0f / 24));
     p = vf_fma(p, r, vf_set(1.0f / 6));
-    p = vf_fma(p, r, vf_set(0.5f));
-    p = vf_fma(p, r, vf_set(1.0f));
+    return vf_fma(p, r, vf_set(0.5f));
+}
+QB_V vf qb_exp(vf x) {
+    const vf low = vf_set(-104.0f), high = vf_set(89.0f);
+    x = vf_min(high, vf_max(low, x)); /* the second operand is the one that NaN keeps */
+    vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
+    vf r = qb_exp_rest(x, n);
+    vf p = vf_fma(qb_exp_slope(r), r, vf_set(1.0f));
     p = vf_fma(p, r, vf_set(1.0f));
     return vf_scale(p, n);
 }
@@ -32,23 +37,16 @@ QB_V vf qb_logistic(vf numerator, vf x) {
     return vf_div(numerator, vf_add(vf_set(1.0f), e));
 }
 
-/* 1 - 2 / (e^2x + 1); near zero, where that loses digits, the Taylor series up to x^15, whose error
- * is below 2^-26 of the result. */
+/* m / (m + 2) with m = e^2x - 1 = 2^n (e^r - 1) + (2^n - 1), which near zero loses no digits. */
 QB_V vf qb_tanh(vf x) {
-    const vf one = vf_set(1.0f), two = vf_set(2.0f);
-    vf e = qb_exp(vf_add(x, x));
-    vf far = vf_sub(one, vf_div(two, vf_add(e, one)));
-    vf square = vf_mul(x, x);
-    vf near = vf_set(-929569.0f / 638512875);
-    near = vf_fma(near, square, vf_set(21844.0f / 6081075));
-    near = vf_fma(near, square, vf_set(-1382.0f / 155925));
-    near = vf_fma(near, square, vf_set(62.0f / 2835));
-    near = vf_fma(near, square, vf_set(-17.0f / 315));
-    near = vf_fma(near, square, vf_set(2.0f / 15));
-    near = vf_fma(near, square, vf_set(-1.0f / 3));
-    near = vf_fma(vf_mul(near, square), x, x);
-    vmask is_near = vf_less(vf_abs(x), vf_set(0.5f));
-    return vf_select(is_near, near, far);
+    const vf one = vf_set(1.0f), most = vf_set(20.0f); /* beyond which the result is 1 */
+    x = vf_min(most, vf_max(vf_set(-20.0f), vf_add(x, x)));
+    vf n = vf_round(vf_mul(x, vf_set(1.44269504f)));
+    vf r = qb_exp_rest(x, n);
+    vf p = vf_fma(vf_mul(qb_exp_slope(r), r), r, r);
+    vf power = vf_power(n);
+    vf m = vf_fma(power, p, vf_sub(power, one));
+    return vf_div(m, vf_add(m, vf_set(2.0f)));
 }
 
 /* 0.5 x (1 + erf(x / sqrt 2)), where 1 - erf(z) = t (a1 + t (a2 + ...)) e^(-z^2), t = 1 / (1 + p z)

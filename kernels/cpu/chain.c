@@ -7,6 +7,7 @@
 #include "convert.h"
 
 #define BLOCKS_PER_TASK 32
+#define LANES 16 /* functions run on whole vectors */
 #define REGISTERS (QB_CHAIN_INPUTS + QB_CHAIN_CONSTANTS + QB_CHAIN_OPERATIONS)
 
 /* A tensor in the loops over the result's memory; strides in elements, 0: repeated. */
@@ -18,12 +19,20 @@ typedef struct operand {
     int64_t first, stride[QB_MAX_RANK];
 } operand;
 
+/* An input's own loops, inner ones last: those that lie together, or repeat together, in it are
+ * one, though the result's or another input's memory parts them. At least two. */
+typedef struct own_loops {
+    int32_t rank;
+    int64_t dim[QB_MAX_RANK + 1], stride[QB_MAX_RANK + 1];
+} own_loops;
+
 typedef struct chain {
     qb_chain program;
     qb_chain_block_fn run[QB_CHAIN_OPERATIONS];
     int32_t n_in, rank; /* loops: those merged that lie together everywhere; at least one */
     int64_t dim[QB_MAX_RANK], count;
     operand in[QB_CHAIN_INPUTS], out;
+    own_loops loops[QB_CHAIN_INPUTS];
     qb_chain_quantized quantized;
     bool has_table; /* of one 8-bit value: what each of the 256 becomes */
     qb_convert table;
@@ -85,12 +94,24 @@ static void place(const qb_problem *p, chain *c) {
     for (int32_t k = 0; k <= p->n_in; k++) all[k]->stride[0] = 0;
 }
 
+static own_loops own_loops_of(const chain *c, const operand *o) {
+    own_loops l = {.rank = 1, .dim = {1}, .stride = {0}};
+    for (int32_t d = 0; d < c->rank; d++) {
+        const bool joins = l.rank > 1 && l.stride[l.rank - 1] == o->stride[d] * c->dim[d];
+        const int32_t to = joins ? l.rank - 1 : l.rank++;
+        l.dim[to] = joins ? l.dim[to] * c->dim[d] : c->dim[d];
+        l.stride[to] = o->stride[d];
+    }
+    return l;
+}
+
 /* ---- running ---- */
 
 typedef struct job {
     const chain *c;
     const char *in[QB_CHAIN_INPUTS];
     char *out;
+    bool is_apart; /* the result's memory is no input's */
 } job;
 
 /* Where the loops stand; the last one at at[rank - 1]. */
@@ -126,21 +147,80 @@ static void spread(float *to, int64_t n) {
     for (int64_t i = 1; i < n; i++) to[i] = to[0];
 }
 
-static void load(const chain *c, const operand *o, const char *data, cursor w, int64_t n,
-                 float *to) {
-    const int64_t step = o->stride[c->rank - 1];
-    for (int64_t done = 0, some; done < n; done += some) {
-        const char *from = data + place_of(c, o, &w) * (int64_t)o->size;
-        some = advance(c, &w, n - done);
-        if (step == 1) {
-            qb_chain_load(o->dtype, o->scale, o->zero, from, some, to + done);
-            continue;
-        }
-        for (int64_t i = 0; i < (step == 0 ? 1 : some); i++)
+/* n elements, `step` apart. */
+static void load_row(const operand *o, const char *from, int64_t step, int64_t n, float *to) {
+    if (o->dtype == QB_DTYPE_F32 && (step != 1 || n < LANES)) {
+        const float *x = (const float *)(const void *)from;
+        for (int64_t i = 0; i < n; i++) to[i] = x[i * step];
+    } else if (step == 1) {
+        qb_chain_load(o->dtype, o->scale, o->zero, from, n, to);
+    } else {
+        for (int64_t i = 0; i < n; i++)
             qb_chain_load(o->dtype, o->scale, o->zero, from + i * step * (int64_t)o->size, 1,
-                          to + done + i);
-        if (step == 0) spread(to + done, some);
+                          to + i);
     }
+}
+
+/* The same `period` elements again and again, from element `at` of them on. */
+static void load_period(const operand *o, const char *from, int64_t period, int64_t at, int64_t n,
+                        float *to) {
+    const int64_t head = qb_min64(period - at, n), size = (int64_t)o->size;
+    int64_t done = qb_min64(period, n);
+    load_row(o, from + at * size, 1, head, to);
+    load_row(o, from, 1, done - head, to + head);
+    for (int64_t some; done < n; done += some) {
+        some = qb_min64(done, n - done);
+        memcpy(to + done, to, (size_t)some * sizeof *to);
+    }
+}
+
+/* Elements `step` apart, each of them `times` times; of the first one the last `left` times. */
+static void load_repeated(const operand *o, const char *from, int64_t step, int64_t times,
+                          int64_t left, int64_t n, float *to) {
+    float value[QB_CHAIN_BLOCK];
+    load_row(o, from, step, 1 + qb_ceil64(qb_max64(n - left, 0), times), value);
+    for (int64_t done = 0, i = 0, some; done < n; done += some, left = times, i++) {
+        some = qb_min64(left, n - done);
+        for (int64_t k = 0; k < some; k++) to[done + k] = value[i];
+    }
+}
+
+/* In the two inner loops, from element `at` of them on. */
+static void load_rows(const operand *o, const own_loops *l, const char *from, int64_t at, int64_t n,
+                      float *to) {
+    const int64_t run = l->dim[l->rank - 1], step = l->stride[l->rank - 1];
+    const int64_t outer = l->stride[l->rank - 2], size = (int64_t)o->size;
+    int64_t row = at / run, first = at % run;
+    if (step == 0) {
+        load_repeated(o, from + row * outer * size, outer, run, run - first, n, to);
+    } else if (step == 1 && outer == 0) {
+        load_period(o, from, run, first, n, to);
+    } else {
+        for (int64_t done = 0, some; done < n; done += some, row++, first = 0) {
+            some = qb_min64(run - first, n - done);
+            load_row(o, from + (row * outer + first * step) * size, step, some, to + done);
+        }
+    }
+}
+
+/* Elements from `element` of the result on, as many floats; where that takes no work, where they
+ * are. */
+static const float *load(const operand *o, const own_loops *l, const char *data, int64_t element,
+                         int64_t n, float *to) {
+    const int64_t inner = l->dim[l->rank - 1] * l->dim[l->rank - 2];
+    for (int64_t done = 0, some; done < n; done += some) {
+        int64_t rest = (element + done) / inner, at = o->first;
+        const int64_t first = (element + done) % inner;
+        for (int32_t d = l->rank - 3; d >= 0; rest /= l->dim[d--])
+            at += rest % l->dim[d] * l->stride[d];
+        const char *from = data + at * (int64_t)o->size;
+        if (n == QB_CHAIN_BLOCK && o->dtype == QB_DTYPE_F32 && l->rank == 2 && l->stride[1] == 1)
+            return (const float *)(const void *)from + first;
+        some = qb_min64(inner - first, n - done);
+        load_rows(o, l, from, first, some, to + done);
+    }
+    for (int64_t i = n; i % LANES != 0; i++) to[i] = 0; /* functions of these are thrown away */
+    return to;
 }
 
 static void put(const chain *c, const char *from, cursor w, int64_t n, char *data) {
@@ -157,39 +237,54 @@ static void put(const chain *c, const char *from, cursor w, int64_t n, char *dat
     }
 }
 
-/* All operations on one block; the last one's result. */
-static const float *compute(const chain *c, float (*registers)[QB_CHAIN_BLOCK]) {
+/* All operations on n elements, a multiple of the lanes; the last one's result, which goes to
+ * `result` unless that is NULL. */
+static const float *compute(const chain *c, const float **at, float (*registers)[QB_CHAIN_BLOCK],
+                            int64_t n, float *result) {
     const qb_chain *p = &c->program;
-    float(*to)[QB_CHAIN_BLOCK] = registers + p->n_in + p->n_constants;
+    const int32_t first = p->n_in + p->n_constants;
     for (int32_t i = 0; i < p->n_operations; i++) {
         const qb_chain_operation *o = &p->operation[i];
+        float *to = i == p->n_operations - 1 && result ? result : registers[first + i];
         if (o->function == QB_FUNCTION_QUANTIZE)
-            qb_chain_round(registers[o->in[0]], &o->quantized, to[i]);
+            qb_chain_round(at[o->in[0]], &o->quantized, n, to);
         else
-            c->run[i](to[i], registers[o->in[0]], registers[o->in[1]], registers[o->in[2]]);
+            c->run[i](to, at[o->in[0]], at[o->in[1]], at[o->in[2]], n);
+        at[first + i] = to;
     }
-    return to[p->n_operations - 1];
+    return at[first + p->n_operations - 1];
 }
 
-static void set_constants(const chain *c, float (*registers)[QB_CHAIN_BLOCK]) {
+static void set_constants(const chain *c, const float **at, float (*registers)[QB_CHAIN_BLOCK],
+                          int64_t n) {
     const qb_chain *p = &c->program;
     for (int32_t k = 0; k < p->n_constants; k++) {
-        registers[p->n_in + k][0] = p->constant[k];
-        spread(registers[p->n_in + k], QB_CHAIN_BLOCK);
+        float *to = registers[p->n_in + k];
+        to[0] = p->constant[k];
+        spread(to, n);
+        at[p->n_in + k] = to;
     }
 }
 
-static void run_block(const job *j, cursor w, int64_t n, float (*registers)[QB_CHAIN_BLOCK]) {
+static void run_block(const job *j, int64_t element, int64_t n, const float **at,
+                      float (*registers)[QB_CHAIN_BLOCK]) {
     const chain *c = j->c;
+    const bool is_whole = n == QB_CHAIN_BLOCK && c->rank == 1 && c->out.dtype == QB_DTYPE_F32 &&
+                          c->out.stride[0] == 1 && j->is_apart;
     _Alignas(64) char made[QB_CHAIN_BLOCK * sizeof(int64_t)];
-    for (int32_t k = 0; k < c->n_in; k++) load(c, &c->in[k], j->in[k], w, n, registers[k]);
-    const float *result = compute(c, registers);
+    for (int32_t k = 0; k < c->n_in; k++)
+        at[k] = load(&c->in[k], &c->loops[k], j->in[k], element, n, registers[k]);
+    float *place = (float *)(void *)j->out + c->out.first + element;
+    const float *result =
+        compute(c, at, registers, qb_ceil64(n, LANES) * LANES, is_whole ? place : NULL);
+    if (is_whole) return;
+    const cursor w = cursor_at(c, element);
     if (c->out.dtype == QB_DTYPE_F32) {
         put(c, (const char *)result, w, n, j->out);
         return;
     }
     if (c->quantized.dtype != QB_DTYPE_NONE)
-        qb_chain_quantize(result, &c->quantized, (uint8_t *)made);
+        qb_chain_quantize(result, &c->quantized, n, (uint8_t *)made);
     else
         qb_chain_store(c->out.dtype, result, n, made);
     put(c, made, w, n, j->out);
@@ -199,23 +294,27 @@ static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const chain *c = j->c;
     _Alignas(64) float registers[REGISTERS][QB_CHAIN_BLOCK];
+    const float *places[REGISTERS];
     int64_t at = task * BLOCKS_PER_TASK * QB_CHAIN_BLOCK;
     const int64_t end = qb_min64(at + BLOCKS_PER_TASK * QB_CHAIN_BLOCK, c->count);
     if (c->has_table) {
         c->table.run(&c->table, j->in[0] + at, j->out + at * (int64_t)c->out.size, end - at);
         return;
     }
-    memset(registers, 0, sizeof(float) * QB_CHAIN_BLOCK * (size_t)c->n_in);
-    set_constants(c, registers);
+    set_constants(c, places, registers,
+                  qb_ceil64(qb_min64(QB_CHAIN_BLOCK, end - at), LANES) * LANES);
     for (; at < end; at += QB_CHAIN_BLOCK)
-        run_block(j, cursor_at(c, at), qb_min64(QB_CHAIN_BLOCK, end - at), registers);
+        run_block(j, at, qb_min64(QB_CHAIN_BLOCK, end - at), places, registers);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const chain *c = kernel->state;
-    job j = {.c = c, .out = args->out};
-    for (int32_t k = 0; k < c->n_in; k++) j.in[k] = args->in[k];
+    job j = {.c = c, .out = args->out, .is_apart = true};
+    for (int32_t k = 0; k < c->n_in; k++) {
+        j.in[k] = args->in[k];
+        j.is_apart = j.is_apart && args->in[k] != args->out;
+    }
     qb_workers_run(args->workers, qb_ceil64(c->count, BLOCKS_PER_TASK * QB_CHAIN_BLOCK), run_task,
                    &j);
     return QB_OK;
@@ -270,6 +369,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     }
     c->quantized = qb_chain_quantized_of(&p->out, p->chain->divide);
     place(p, c);
+    for (int32_t k = 0; k < c->n_in; k++) c->loops[k] = own_loops_of(c, &c->in[k]);
     c->has_table = is_table(p, c);
     if (c->has_table) c->table = qb_convert_unary(p);
     kernel->launch = launch;

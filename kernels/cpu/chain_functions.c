@@ -135,9 +135,10 @@ INLINE fast_mish(float x) {
 #define F(name) fast_##name
 #define QB_FUNCTION(NAME, ARGUMENTS, EXPRESSION)                                                   \
     QB_LOOP(run_##NAME,                                                                            \
-            (float *restrict to, const float *first, const float *second, const float *third),     \
-            (to, first, second, third)) {                                                          \
-        for (int i = 0; i < QB_CHAIN_BLOCK; i++) {                                                 \
+            (float *restrict to, const float *first, const float *second, const float *third,      \
+             int64_t n),                                                                           \
+            (to, first, second, third, n)) {                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
             const float a = first[i];                                                              \
             const float b = ARGUMENTS > 1 ? second[i] : 0.0f;                                      \
             const float c = ARGUMENTS > 2 ? third[i] : 0.0f;                                       \
@@ -159,28 +160,29 @@ qb_chain_block_fn qb_chain_block(qb_function function) {
 
 /* NaN becomes the zero point, as in qb_quantize_value. */
 QB_LOOP(quantized_by,
-        (const float *from, int32_t *to, float factor, float low, float high, bool divide),
-        (from, to, factor, low, high, divide)) {
+        (const float *from, int32_t *to, float factor, float low, float high, bool divide,
+         int64_t n),
+        (from, to, factor, low, high, divide, n)) {
     const float round = 0x1.8p23f;
-    for (int i = 0; i < QB_CHAIN_BLOCK; i++) {
+    for (int64_t i = 0; i < n; i++) {
         const float scaled = divide ? from[i] / factor : from[i] * factor;
         const float v = scaled == scaled ? fast_clip(scaled, low, high) : 0.0f;
         to[i] = (int32_t)(bits_of(v + round) - 0x4b400000u); /* to the nearest, ties to even */
     }
 }
 
-static void quantized_of(const float *from, const qb_chain_quantized *q, int32_t *to) {
+static void quantized_of(const float *from, const qb_chain_quantized *q, int64_t n, int32_t *to) {
     const float low = (float)((q->dtype == QB_DTYPE_U8 ? 0 : INT8_MIN) - q->zero);
     const float high = (float)((q->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - q->zero);
-    quantized_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide);
+    quantized_by(from, to, q->divide ? q->scale : 1.0f / q->scale, low, high, q->divide, n);
 }
 
-QB_LOOP(floats, (const int32_t *from, float scale, float *to), (from, scale, to)) {
-    for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = scale * (float)from[i];
+QB_LOOP(floats, (const int32_t *from, float scale, int64_t n, float *to), (from, scale, n, to)) {
+    for (int64_t i = 0; i < n; i++) to[i] = scale * (float)from[i];
 }
 
-QB_LOOP(bytes, (const int32_t *from, int32_t zero, uint8_t *to), (from, zero, to)) {
-    for (int i = 0; i < QB_CHAIN_BLOCK; i++) to[i] = (uint8_t)(from[i] + zero);
+QB_LOOP(bytes, (const int32_t *from, int32_t zero, int64_t n, uint8_t *to), (from, zero, n, to)) {
+    for (int64_t i = 0; i < n; i++) to[i] = (uint8_t)(from[i] + zero);
 }
 
 qb_chain_quantized qb_chain_quantized_of(const qb_desc *out, bool divide) {
@@ -188,26 +190,23 @@ qb_chain_quantized qb_chain_quantized_of(const qb_desc *out, bool divide) {
     return (qb_chain_quantized){out->q.scale[0], qb_cpu_zero(out), out->dtype, divide};
 }
 
-void qb_chain_round(const float *from, const qb_chain_quantized *q, float *to) {
+void qb_chain_round(const float *from, const qb_chain_quantized *q, int64_t n, float *to) {
     int32_t code[QB_CHAIN_BLOCK];
-    quantized_of(from, q, code);
-    floats(code, q->scale, to);
+    quantized_of(from, q, n, code);
+    floats(code, q->scale, n, to);
 }
 
-void qb_chain_quantize(const float *from, const qb_chain_quantized *q, uint8_t *to) {
+void qb_chain_quantize(const float *from, const qb_chain_quantized *q, int64_t n, uint8_t *to) {
     int32_t code[QB_CHAIN_BLOCK];
-    quantized_of(from, q, code);
-    bytes(code, q->zero, to);
+    quantized_of(from, q, n, code);
+    bytes(code, q->zero, n, to);
 }
 
 void qb_chain_write(const qb_chain_quantized *q, const float *from, int64_t n, void *to) {
-    uint8_t code[QB_CHAIN_BLOCK];
-    if (q->dtype == QB_DTYPE_NONE) {
+    if (q->dtype == QB_DTYPE_NONE)
         memcpy(to, from, (size_t)n * sizeof *from);
-        return;
-    }
-    qb_chain_quantize(from, q, code);
-    memcpy(to, code, (size_t)n);
+    else
+        qb_chain_quantize(from, q, n, to);
 }
 
 QB_LOOP(load_u8, (const uint8_t *from, float scale, int32_t zero, int64_t n, float *to),
@@ -220,37 +219,42 @@ QB_LOOP(load_s8, (const int8_t *from, float scale, int32_t zero, int64_t n, floa
     for (int64_t i = 0; i < n; i++) to[i] = scale * (float)(from[i] - zero);
 }
 
+#define LOAD(NAME, T, VALUE)                                                                       \
+    QB_LOOP(load_##NAME, (const T *from, int64_t n, float *to), (from, n, to)) {                   \
+        for (int64_t i = 0; i < n; i++) to[i] = VALUE;                                             \
+    }
+LOAD(bool, uint8_t, from[i] ? 1.0f : 0.0f)
+LOAD(s32, int32_t, (float)from[i])
+LOAD(s64, int64_t, (float)from[i])
+
 void qb_chain_load(qb_dtype dtype, float scale, int32_t zero, const void *from, int64_t n,
                    float *to) {
     switch (dtype) {
     case QB_DTYPE_F32: memcpy(to, from, (size_t)n * sizeof *to); return;
     case QB_DTYPE_U8: load_u8(from, scale, zero, n, to); return;
     case QB_DTYPE_S8: load_s8(from, scale, zero, n, to); return;
-    case QB_DTYPE_BOOL:
-        for (int64_t i = 0; i < n; i++) to[i] = ((const uint8_t *)from)[i] ? 1.0f : 0.0f;
-        return;
-    case QB_DTYPE_S32:
-        for (int64_t i = 0; i < n; i++) to[i] = (float)((const int32_t *)from)[i];
-        return;
-    default:
-        for (int64_t i = 0; i < n; i++) to[i] = (float)((const int64_t *)from)[i];
+    case QB_DTYPE_BOOL: load_bool(from, n, to); return;
+    case QB_DTYPE_S32: load_s32(from, n, to); return;
+    default: load_s64(from, n, to);
     }
 }
 
 /* Integers saturate, NaN is 0: qb_number_put. */
-#define STORE(T, LOW, HIGH, LIMIT)                                                                 \
-    for (int64_t i = 0; i < n; i++) {                                                              \
-        const float v = from[i];                                                                   \
-        ((T *)to)[i] = v != v ? 0 : v >= LIMIT ? HIGH : v < -LIMIT ? LOW : (T)v;                   \
+#define STORE(NAME, T, VALUE)                                                                      \
+    QB_LOOP(store_##NAME, (const float *from, int64_t n, T *to), (from, n, to)) {                  \
+        for (int64_t i = 0; i < n; i++) to[i] = VALUE;                                             \
     }
+#define SATURATED(T, LOW, HIGH, LIMIT)                                                             \
+    from[i] != from[i] ? 0 : from[i] >= LIMIT ? HIGH : from[i] < -LIMIT ? LOW : (T)from[i]
+STORE(bool, uint8_t, from[i] != 0.0f)
+STORE(s32, int32_t, SATURATED(int32_t, INT32_MIN, INT32_MAX, 0x1p31f))
+STORE(s64, int64_t, SATURATED(int64_t, INT64_MIN, INT64_MAX, 0x1p63f))
 
 void qb_chain_store(qb_dtype dtype, const float *from, int64_t n, void *to) {
     switch (dtype) {
     case QB_DTYPE_F32: memcpy(to, from, (size_t)n * sizeof *from); return;
-    case QB_DTYPE_BOOL:
-        for (int64_t i = 0; i < n; i++) ((uint8_t *)to)[i] = from[i] != 0.0f;
-        return;
-    case QB_DTYPE_S32: STORE(int32_t, INT32_MIN, INT32_MAX, 0x1p31f) return;
-    default: STORE(int64_t, INT64_MIN, INT64_MAX, 0x1p63f)
+    case QB_DTYPE_BOOL: store_bool(from, n, to); return;
+    case QB_DTYPE_S32: store_s32(from, n, to); return;
+    default: store_s64(from, n, to);
     }
 }

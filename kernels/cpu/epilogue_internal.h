@@ -16,6 +16,7 @@ QB_V vf qb_act_one(const qb_act *act, qb_act_kind kind, vf v) {
     const vf zero = vf_set(0.0f), one = vf_set(1.0f);
     const vf alpha = vf_set(act->alpha), beta = vf_set(act->beta);
     switch (kind) {
+    case QB_ACT_RELU: return vf_select(vf_less(v, zero), zero, v);
     case QB_ACT_LEAKY_RELU: return vf_select(vf_less(v, zero), vf_mul(alpha, v), v);
     case QB_ACT_HARD_SIGMOID:
         v = vf_add(vf_mul(alpha, v), beta);
@@ -44,6 +45,7 @@ QB_SIMD static inline void qb_act_run(const qb_act *act, float *v, int n) {
         for (int i = 0; i < n; i++, v += QB_LANES) vf_store(v, qb_act_one(act, kind, vf_load(v))); \
         break;
     switch (act->kind) {
+        QB_ACT_LOOP(QB_ACT_RELU)
         QB_ACT_LOOP(QB_ACT_LEAKY_RELU)
         QB_ACT_LOOP(QB_ACT_HARD_SIGMOID)
         QB_ACT_LOOP(QB_ACT_HARD_SWISH)

@@ -3,29 +3,38 @@
 
 #define V float
 #define LANES 1
-#define ATTR static
+#define ATTR static inline
+#define CELL_ATTR
 #define LOAD(p) (*(p))
 #define STORE(p, v) (*(p) = (v))
 #define SET(v) ((float)(v))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 #define MOST(a, b) ((a) > (b) ? (a) : (b))
-#define APPLY(act, x) qb_act_apply(act, x)
+#define APPLY(act, kind, x) apply(act, kind, x)
 
-/* One chain of a row after another; all columns of a panel at once. */
-static void product(const qb_rec_product *p) {
-    const int64_t columns = (int64_t)p->vectors * QB_REC_LANES, chain = qb_rec_chain(p->k);
-    for (int r = 0; r < p->rows; r++) {
-        float *total = p->sums + r * columns;
-        for (int64_t c = 0; c < columns; c++) total[c] = 0;
-        for (int64_t first = 0; first < p->k; first += chain) {
-            const int64_t end = qb_min64(first + chain, p->k);
-            float sum[QB_REC_VECTORS * QB_REC_LANES] = {0};
-            for (int64_t k = first; k < end; k++)
-                for (int64_t c = 0; c < columns; c++)
-                    sum[c] += p->left[r][k] * p->panel[k * columns + c];
-            for (int64_t c = 0; c < columns; c++) total[c] += sum[c];
-        }
+static float apply(qb_act act, qb_act_kind kind, float x) {
+    act.kind = kind;
+    return qb_act_apply(act, x);
+}
+
+/* One chain of a row after another; the columns of a panel at once. */
+static void product_row(const float *left, const float *panel, int64_t n, float *total) {
+    const int64_t chain = qb_rec_chain(n);
+    for (int c = 0; c < QB_REC_LANES; c++) total[c] = 0;
+    for (int64_t first = 0; first < n; first += chain) {
+        const int64_t end = qb_min64(first + chain, n);
+        float sum[QB_REC_LANES] = {0};
+        for (int64_t k = first; k < end; k++)
+            for (int c = 0; c < QB_REC_LANES; c++) sum[c] += left[k] * panel[k * QB_REC_LANES + c];
+        for (int c = 0; c < QB_REC_LANES; c++) total[c] += sum[c];
     }
+}
+
+static void product(const qb_rec_product *p) {
+    for (int r = 0; r < p->rows; r++)
+        for (int v = 0; v < p->vectors; v++)
+            product_row(p->left[r], p->panel + v * p->k * QB_REC_LANES, p->k,
+                        p->sums + (r * p->vectors + v) * QB_REC_LANES);
 }
 
 #include "recurrent_cells.inc"

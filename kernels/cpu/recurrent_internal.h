@@ -15,11 +15,11 @@
 #include "conv_internal.h"
 
 #define QB_REC_LANES 16  /* units of a vector, also in portable code */
-#define QB_REC_ROWS 6    /* most items of the batch that share a walk over the weights */
+#define QB_REC_ROWS 12   /* most items of the batch that share a walk over the weights */
 #define QB_REC_VECTORS 4 /* most vectors of a block: gates times vectors of units */
 #define QB_REC_CHAIN 128
 
-/* sums [rows][vectors][lanes] = left [rows][k] times a panel [k][vectors][lanes] */
+/* sums [rows][vectors][lanes] = left [rows][k] times panels [vectors][k][lanes] */
 typedef struct qb_rec_product {
     int rows, vectors;
     int64_t k;
@@ -56,13 +56,13 @@ typedef struct qb_rec_arch {
     qb_rec_cell_fn gru_gates, gru_last;
 } qb_rec_arch;
 
-extern const qb_rec_arch qb_rec_avx512, qb_rec_generic;
+extern const qb_rec_arch qb_rec_avx512, qb_rec_avx2, qb_rec_sse2, qb_rec_generic;
 
 typedef struct qb_rec_pass {
     int32_t first_gate, gates, width; /* width: units of a block */
     bool of_reset;                    /* the left operand is `reset` and not h */
     int64_t blocks;
-    size_t panels; /* offset in packed: [directions][blocks][hidden][gates][width] */
+    size_t panels; /* offset in packed: [directions][blocks][gates][width / lanes][hidden][lanes] */
     qb_rec_cell_fn cell;
 } qb_rec_pass;
 

@@ -43,8 +43,9 @@ static void pack_block(const qb_rec_plan *plan, const qb_rec_pass *pass, int64_t
     for (int32_t g = 0; g < pass->gates; g++)
         for (int64_t u = 0; u < units; u++) {
             const float *from = r + ((pass->first_gate + g) * n + first + u) * n;
-            for (int64_t k = 0; k < n; k++)
-                panel[(k * pass->gates + g) * pass->width + u] = from[k];
+            float *to =
+                panel + (g * pass->width + u / QB_REC_LANES * QB_REC_LANES) * n + u % QB_REC_LANES;
+            for (int64_t k = 0; k < n; k++) to[k * QB_REC_LANES] = from[k];
         }
 }
 

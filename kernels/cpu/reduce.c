@@ -1,6 +1,7 @@
-/* Reductions over any axes. The innermost run of memory is worked on in blocks of lanes: where its
- * dimension is kept, the lanes are results; where it is reduced, they are joined in the end. Sums
- * are in double, in an order that depends on the shape alone. */
+/* Reductions over any axes. The innermost run of memory is worked on in lanes: where its dimension
+ * is kept, they are results; where it is reduced, they are joined in the end, unless it is so short
+ * that as many results as there are lanes advance together. Sums are in double, in an order that
+ * depends on the shape alone. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 #include "cpu_internal.h"
 
 #define ELEMENTS_PER_TASK 32768 /* of the data */
-#define SHORT_RUN (QB_CHAIN_BLOCK / 2)
+#define LANES 16
 
 typedef struct loops {
     int32_t rank;
@@ -21,7 +22,7 @@ typedef struct reduce {
     loops kept, reduced; /* without the innermost run */
     int64_t run;         /* elements of that */
     bool run_kept;       /* its elements are results */
-    bool is_short;       /* a result is a run, many fit a block, and they lie side by side */
+    bool is_packed;      /* a result is a run, and they lie side by side */
     int64_t size, n;     /* elements of a result's sum; results */
     int64_t results_a_task;
     qb_dtype dtype;
@@ -63,13 +64,72 @@ QB_LOOP(add, (qb_reduce_kind kind, const float *x, int64_t n, double *lane), (ki
     }
 }
 
-/* Two lanes that were reduced already. */
-static double join(qb_reduce_kind kind, double a, double b) {
+#undef EACH
+/* n elements go to the lanes in turn. */
+#define EACH(EXPRESSION)                                                                           \
+    for (; i + LANES <= n; i += LANES)                                                             \
+        for (int64_t k = 0; k < LANES; k++) {                                                      \
+            const double v = (double)x[i + k], s = lane[k];                                        \
+            lane[k] = EXPRESSION;                                                                  \
+        }                                                                                          \
+    for (int64_t k = 0; i + k < n; k++) {                                                          \
+        const double v = (double)x[i + k], s = lane[k];                                            \
+        lane[k] = EXPRESSION;                                                                      \
+    }                                                                                              \
+    return
+
+static inline __attribute__((always_inline)) void add_run(qb_reduce_kind kind, const float *x,
+                                                          int64_t n, double *lane) {
+    int64_t i = 0;
     switch (kind) {
-    case QB_REDUCE_PROD: return a * b;
-    case QB_REDUCE_MAX: return b > a || isnan(b) ? b : a;
-    case QB_REDUCE_MIN: return b < a || isnan(b) ? b : a;
-    default: return a + b;
+    case QB_REDUCE_SUM:
+    case QB_REDUCE_MEAN:
+    case QB_REDUCE_LOG_SUM: EACH(s + v);
+    case QB_REDUCE_PROD: EACH(s * v);
+    case QB_REDUCE_MAX: EACH(v > s || v != v ? v : s);
+    case QB_REDUCE_MIN: EACH(v < s || v != v ? v : s);
+    case QB_REDUCE_L1: EACH(s + fabs(v));
+    case QB_REDUCE_L2:
+    case QB_REDUCE_SUM_SQUARE: EACH(s + v * v);
+    case QB_REDUCE_LOG_SUM_EXP:
+    case QB_REDUCE_NONE: return;
+    }
+}
+
+/* All lanes, which were reduced already: halves, then quarters. */
+#undef EACH
+#define EACH(EXPRESSION)                                                                           \
+    for (int64_t by = LANES / 2; by > 0; by /= 2)                                                  \
+        for (int64_t k = 0; k < by; k++) {                                                         \
+            const double s = lane[k], v = lane[k + by];                                            \
+            lane[k] = EXPRESSION;                                                                  \
+        }                                                                                          \
+    return lane[0]
+
+static inline __attribute__((always_inline)) double join(qb_reduce_kind kind, double *lane) {
+    switch (kind) {
+    case QB_REDUCE_PROD: EACH(s * v);
+    case QB_REDUCE_MAX: EACH(v > s || v != v ? v : s);
+    case QB_REDUCE_MIN: EACH(v < s || v != v ? v : s);
+    default: EACH(s + v);
+    }
+}
+#undef EACH
+
+QB_LOOP(add_part, (qb_reduce_kind kind, const float *x, int64_t n, double *lane),
+        (kind, x, n, lane)) {
+    add_run(kind, x, n, lane);
+}
+
+/* n results, whose runs lie side by side. */
+QB_LOOP(add_runs,
+        (qb_reduce_kind kind, double start, const float *x, int64_t run, int64_t n, double *to),
+        (kind, start, x, run, n, to)) {
+    for (int64_t i = 0; i < n; i++) {
+        double lane[LANES];
+        for (int64_t k = 0; k < LANES; k++) lane[k] = start;
+        add_run(kind, x + i * run, run, lane);
+        to[i] = join(kind, lane);
     }
 }
 
@@ -97,8 +157,10 @@ static int64_t place(const loops *l, int64_t index) {
     return at;
 }
 
+typedef void (*add_fn)(qb_reduce_kind kind, const float *x, int64_t n, double *lane);
+
 /* `n` elements from `at` of each stretch that is reduced go to the lanes. */
-static void add_all(const job *j, int64_t at, int64_t n, double *lane) {
+static void add_all(const job *j, int64_t at, int64_t n, add_fn add_to, double *lane) {
     const reduce *r = j->r;
     float made[QB_CHAIN_BLOCK];
     for (int64_t k = 0; k < r->reduced.count; k++) {
@@ -108,20 +170,19 @@ static void add_all(const job *j, int64_t at, int64_t n, double *lane) {
             qb_chain_load(r->dtype, r->scale, r->zero, from, n, made);
             x = made;
         }
-        add(r->kind, x, n, lane);
+        add_to(r->kind, x, n, lane);
     }
 }
 
 /* The result of number `index`, whose run is reduced. */
 static float one_result(const job *j, int64_t index) {
     const reduce *r = j->r;
-    const int64_t lanes = qb_min64(r->run, QB_CHAIN_BLOCK), at = place(&r->kept, index);
-    double lane[QB_CHAIN_BLOCK], v = start_of(r->kind);
-    for (int64_t i = 0; i < lanes; i++) lane[i] = v;
+    const int64_t at = place(&r->kept, index);
+    double lane[LANES];
+    for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(r->kind);
     for (int64_t i = 0; i < r->run; i += QB_CHAIN_BLOCK)
-        add_all(j, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), lane);
-    for (int64_t i = 0; i < lanes; i++) v = join(r->kind, v, lane[i]);
-    return epilogue(r, v);
+        add_all(j, at + i, qb_min64(QB_CHAIN_BLOCK, r->run - i), add_part, lane);
+    return epilogue(r, join(r->kind, lane));
 }
 
 /* Results first..first + n, which lie in one run that is kept. */
@@ -129,12 +190,12 @@ static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
     const reduce *r = j->r;
     double lane[QB_CHAIN_BLOCK];
     for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
-    add_all(j, place(&r->kept, first / r->run) + first % r->run, n, lane);
+    add_all(j, place(&r->kept, first / r->run) + first % r->run, n, add, lane);
     for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
 }
 
-/* Results first..first + n, each of a short run, which lie side by side. */
-static void short_results(const job *j, int64_t first, int64_t n, float *to) {
+/* Results first..first + n, whose runs lie side by side. */
+static void packed_results(const job *j, int64_t first, int64_t n, float *to) {
     const reduce *r = j->r;
     float made[QB_CHAIN_BLOCK], column[QB_CHAIN_BLOCK];
     double lane[QB_CHAIN_BLOCK];
@@ -144,10 +205,14 @@ static void short_results(const job *j, int64_t first, int64_t n, float *to) {
         qb_chain_load(r->dtype, r->scale, r->zero, from, n * r->run, made);
         x = made;
     }
-    for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
-    for (int64_t k = 0; k < r->run; k++) {
-        for (int64_t i = 0; i < n; i++) column[i] = x[i * r->run + k];
-        add(r->kind, column, n, lane);
+    if (r->run >= LANES) {
+        add_runs(r->kind, start_of(r->kind), x, r->run, n, lane);
+    } else {
+        for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
+        for (int64_t k = 0; k < r->run; k++) {
+            for (int64_t i = 0; i < n; i++) column[i] = x[i * r->run + k];
+            add(r->kind, column, n, lane);
+        }
     }
     for (int64_t i = 0; i < n; i++) to[i] = epilogue(r, lane[i]);
 }
@@ -162,9 +227,9 @@ static void run_task(int64_t task, void *argument) {
         if (r->run_kept) {
             n = qb_min64(n, r->run - first % r->run);
             lane_results(j, first, n, to);
-        } else if (r->is_short) {
-            n = qb_min64(n, QB_CHAIN_BLOCK / r->run);
-            short_results(j, first, n, to);
+        } else if (r->is_packed) {
+            if (r->dtype != QB_DTYPE_F32) n = qb_min64(n, QB_CHAIN_BLOCK / r->run);
+            packed_results(j, first, n, to);
         } else {
             for (int64_t i = 0; i < n; i++) to[i] = one_result(j, first + i);
         }
@@ -237,8 +302,9 @@ static void plan(const qb_problem *p, reduce *r) {
         add_loop(p->axes >> d & 1u ? &r->reduced : &r->kept, x->shape.dim[d], stride);
     }
     take_run(r);
-    r->is_short = !r->run_kept && r->run <= SHORT_RUN && r->reduced.count == 1 &&
-                  (r->kept.rank == 0 || (r->kept.rank == 1 && r->kept.stride[0] == r->run));
+    r->is_packed = !r->run_kept && r->reduced.count == 1 &&
+                   (r->dtype == QB_DTYPE_F32 || r->run <= QB_CHAIN_BLOCK) &&
+                   (r->kept.rank == 0 || (r->kept.rank == 1 && r->kept.stride[0] == r->run));
     r->quantized = qb_chain_quantized_of(y, true);
 }
 

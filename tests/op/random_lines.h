@@ -6,6 +6,8 @@
 
 /* Shapes and types; the data come later. */
 void random_lines_make(qb_rng *rng, random_case *c);
+/* ARG: some numbers are equal, and some are none. */
+void random_lines_finalize(qb_rng *rng, random_case *c);
 /* Fills c->expected from c->data, by ONNX's definitions. */
 void random_lines_reference(random_case *c);
 

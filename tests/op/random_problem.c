@@ -8,6 +8,7 @@
 #include "qb_test.h"
 #include "random_attention.h"
 #include "random_integer.h"
+#include "random_lines.h"
 #include "random_node.h"
 #include "random_recurrent.h"
 
@@ -460,6 +461,7 @@ static void make_case(qb_ctx *cx, qb_rng *rng, qb_kind kind, bool wide, random_c
     mask_lines(rng, out);
     if (kind == QB_KIND_ATTENTION) random_attention_mask(rng, out);
     if (kind == QB_KIND_RECURRENT) random_recurrent_finalize(rng, out);
+    if (kind == QB_KIND_ARG) random_lines_finalize(rng, out);
     if (kind == QB_KIND_DYNAMIC_QUANTIZE) random_integer_finalize(rng, out);
 }
 
