@@ -2,7 +2,7 @@
  * a modulo s all see the same kernel elements, those that are a modulo s, and their neighbours of
  * the data in the same way: they are an output channel of a dense convolution over the data. So a
  * convolution with s times as many channels (for each axis) makes all pixels, and a copy puts them
- * where they belong. Elements that a pixel does not have are zero weights; integer sums are the
+ * where they belong. Elements that a pixel does not have are weights of zero; integer sums are the
  * same, and so is the end of the step, which the convolution does. A weight that is computed as
  * well is spread and packed by each launch, in the workspace. */
 #include <string.h>
@@ -187,7 +187,7 @@ static qb_status pack_spread(qb_ctx *cx, qb_workers *workers, const qb_kernel *k
     const qb_desc *w = &t->conv->problem.in[QB_IN_WEIGHT];
     char *bias = spread + qb_pad64(qb_desc_bytes(w));
     const void *all[QB_MAX_INPUTS] = {[QB_IN_WEIGHT] = spread, [QB_IN_BIAS] = bias};
-    memset(spread, 0, qb_desc_bytes(w));
+    memset(spread, (uint8_t)qb_cpu_zero(w), qb_desc_bytes(w));
     spread_weight(kernel, constants[QB_IN_WEIGHT], spread, qb_dtype_size(w->dtype));
     if (qb_problem_has(&kernel->problem, QB_IN_BIAS)) spread_bias(t, constants[QB_IN_BIAS], bias);
     if (t->computed) return qb_conv_pack_computed(cx, workers, t->conv, all, packed);
@@ -279,7 +279,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     if (!qb_cpu_is_nhwc(&p->in[QB_IN_DATA]) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (p->in[QB_IN_DATA].dtype == QB_DTYPE_BF16 || p->out.dtype == QB_DTYPE_BF16) return false;
     const qb_qparams *q = &p->in[QB_IN_WEIGHT].q;
-    for (int32_t i = 0; q->zero && i < q->n; i++)
+    for (int32_t i = 0; q->zero && q->n > 1 && i < q->n; i++) /* elements that are not there */
         if (q->zero[i] != 0) return false;
     return qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&p->in[QB_IN_DATA].shape) > 0 &&
            describe(p, &t, &w);
