@@ -26,6 +26,7 @@ static qb_status prepare(qb_lowering *b) {
             value->last_group = g;
             const bool weight = group->kind == QB_KIND_CONV && i == QB_IN_WEIGHT;
             if (!sliced || weight) value->only_slices = false;
+            if (!qb_kind_is_row_major(group->kind)) value->only_rows = false;
             if (window && !weight) value->in_window = true;
         }
     }

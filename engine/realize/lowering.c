@@ -28,6 +28,7 @@ qb_status qb_lower_values(qb_lowering *b) {
                                          .staged = -1,
                                          .last_group = -1,
                                          .only_slices = true,
+                                         .only_rows = true,
                                          .slice_of = -1};
     return QB_OK;
 }
