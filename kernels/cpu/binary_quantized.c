@@ -83,26 +83,53 @@ typedef struct job {
     char *out;
 } job;
 
-static void run_part(const job *j, int64_t part) {
+/* A row of the result, and where the operands' rows begin. */
+typedef struct cursor {
+    int64_t row, index[QB_MAX_RANK], at[2];
+} cursor;
+
+static cursor cursor_at(const binary *s, int64_t row) {
+    cursor w = {.row = row};
+    for (int32_t d = s->rank - 2; d >= 0; row /= s->dim[d--]) {
+        w.index[d] = row % s->dim[d];
+        for (int32_t i = 0; i < 2; i++) w.at[i] += w.index[d] * s->stride[i][d];
+    }
+    return w;
+}
+
+static void next_row(const binary *s, cursor *w) {
+    w->row++;
+    for (int32_t d = s->rank - 2; d >= 0; d--) {
+        for (int32_t i = 0; i < 2; i++) w->at[i] += s->stride[i][d];
+        if (++w->index[d] < s->dim[d]) return;
+        for (int32_t i = 0; i < 2; i++) w->at[i] -= s->dim[d] * s->stride[i][d];
+        w->index[d] = 0;
+    }
+}
+
+static void run_part(const job *j, const cursor *w, int64_t part) {
     const binary *s = j->s;
-    const int64_t row = part / s->parts, begin = part % s->parts * s->per_part;
-    const int64_t n = qb_min64(s->per_part, s->dim[s->rank - 1] - begin);
-    int64_t at[2] = {begin * s->stride[0][s->rank - 1], begin * s->stride[1][s->rank - 1]};
-    int64_t rest = row;
-    for (int32_t d = s->rank - 2; d >= 0; rest /= s->dim[d--])
-        for (int32_t i = 0; i < 2; i++) at[i] += rest % s->dim[d] * s->stride[i][d];
+    const int64_t row = s->dim[s->rank - 1], begin = part * s->per_part;
     const char *from[2];
     for (int32_t i = 0; i < 2; i++)
-        from[i] = j->in[i] + at[i] * (int64_t)qb_dtype_size(s->row.in[i].dtype);
-    char *out =
-        j->out + (row * s->dim[s->rank - 1] + begin) * (int64_t)qb_dtype_size(s->row.epilogue.out);
-    s->run(&s->row, from, out, n);
+        from[i] = j->in[i] + (w->at[i] + begin * s->stride[i][s->rank - 1]) *
+                                 (int64_t)qb_dtype_size(s->row.in[i].dtype);
+    char *out = j->out + (w->row * row + begin) * (int64_t)qb_dtype_size(s->row.epilogue.out);
+    s->run(&s->row, from, out, qb_min64(s->per_part, row - begin));
 }
 
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
-    const int64_t end = qb_min64((task + 1) * j->s->per_task, j->s->rows * j->s->parts);
-    for (int64_t part = task * j->s->per_task; part < end; part++) run_part(j, part);
+    const binary *s = j->s;
+    const int64_t first = task * s->per_task;
+    const int64_t n = qb_min64(s->per_task, s->rows * s->parts - first);
+    cursor w = cursor_at(s, first / s->parts);
+    for (int64_t i = 0, part = first % s->parts; i < n; i++) {
+        run_part(j, &w, part);
+        if (++part < s->parts) continue;
+        part = 0;
+        next_row(s, &w);
+    }
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {

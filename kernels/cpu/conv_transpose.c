@@ -2,7 +2,7 @@
  * a modulo s all see the same kernel elements, those that are a modulo s, and their neighbours of
  * the data in the same way: they are an output channel of a dense convolution over the data. So a
  * convolution with s times as many channels (for each axis) makes all pixels, and a copy puts them
- * where they belong. Elements that a pixel does not have are zero weights; integer sums are the
+ * where they belong. Elements that a pixel does not have are weights of zero; integer sums are the
  * same, and so is the end of the step, which the convolution does. A weight that is computed as
  * well is spread and packed by each launch, in the workspace. */
 #include <string.h>
@@ -144,28 +144,49 @@ static qb_status find_conv(qb_ctx *cx, const qb_tactic *tactic, const lowered *t
 
 /* Element k of each axis of the kernel goes to phase k dilation % stride, tap (k dilation) / stride
  * from the end. */
+static void place_of(const qb_window *w, const qb_window *made, int64_t k, int64_t *phase,
+                     int64_t *tap) {
+    int64_t before = 1;
+    *phase = *tap = 0;
+    for (int32_t d = 0; d < w->n; d++) before *= w->kernel[d];
+    for (int32_t d = 0; d < w->n; d++) {
+        before /= w->kernel[d];
+        const int64_t at = k / before * w->dilation[d];
+        k %= before;
+        *phase = *phase * w->stride[d] + at % w->stride[d];
+        *tap = *tap * made->kernel[d] + made->kernel[d] - 1 - at / w->stride[d];
+    }
+}
+
+/* Element k of all channels' kernels; steps in elements of `size` bytes, 4 or 1. */
+static void spread_element(const transpose *t, const char *from, int64_t elements, char *to,
+                           int64_t taps, int64_t inputs, size_t size) {
+    for (int64_t c = 0; c < t->group * inputs; c++) {
+        const char *x = from + (size_t)(c * t->per_group * elements) * size;
+        const int64_t first = c / inputs * t->phases * t->per_group * inputs + c % inputs;
+        char *y = to + (size_t)(first * taps) * size;
+        for (int64_t m = 0; m < t->per_group; m++) {
+            const int64_t at = m * elements, there = m * inputs * taps;
+            if (size == 4)
+                memcpy(y + there * 4, x + at * 4, 4);
+            else
+                y[there] = x[at];
+        }
+    }
+}
+
 static void spread_weight(const qb_kernel *kernel, const char *from, char *to, size_t size) {
     const transpose *t = kernel->state;
     const qb_window *w = &kernel->problem.window, *made = &t->conv->problem.window;
-    const qb_shape *shape = &kernel->problem.in[QB_IN_WEIGHT].shape;
-    const int64_t inputs = shape->dim[0] / t->group;
-    int64_t elements = 1, taps = 1;
+    const int64_t inputs = kernel->problem.in[QB_IN_WEIGHT].shape.dim[0] / t->group;
+    int64_t elements = 1, taps = 1, phase, tap;
     for (int32_t d = 0; d < w->n; d++) elements *= w->kernel[d], taps *= made->kernel[d];
-    for (int64_t c = 0; c < shape->dim[0]; c++)
-        for (int64_t m = 0; m < t->per_group; m++)
-            for (int64_t k = 0; k < elements; k++) {
-                int64_t phase = 0, tap = 0, rest = k, before = elements;
-                for (int32_t d = 0; d < w->n; d++) {
-                    before /= w->kernel[d];
-                    const int64_t at = rest / before * w->dilation[d];
-                    rest %= before;
-                    phase = phase * w->stride[d] + at % w->stride[d];
-                    tap = tap * made->kernel[d] + made->kernel[d] - 1 - at / w->stride[d];
-                }
-                const int64_t channel = (c / inputs * t->phases + phase) * t->per_group + m;
-                memcpy(to + (size_t)((channel * inputs + c % inputs) * taps + tap) * size,
-                       from + (size_t)((c * t->per_group + m) * elements + k) * size, size);
-            }
+    for (int64_t k = 0; k < elements; k++) {
+        place_of(w, made, k, &phase, &tap);
+        spread_element(t, from + (size_t)k * size, elements,
+                       to + (size_t)(phase * t->per_group * inputs * taps + tap) * size, taps,
+                       inputs, size);
+    }
 }
 
 static void spread_bias(const transpose *t, const char *from, char *to) {
@@ -187,7 +208,7 @@ static qb_status pack_spread(qb_ctx *cx, qb_workers *workers, const qb_kernel *k
     const qb_desc *w = &t->conv->problem.in[QB_IN_WEIGHT];
     char *bias = spread + qb_pad64(qb_desc_bytes(w));
     const void *all[QB_MAX_INPUTS] = {[QB_IN_WEIGHT] = spread, [QB_IN_BIAS] = bias};
-    memset(spread, 0, qb_desc_bytes(w));
+    memset(spread, (uint8_t)qb_cpu_zero(w), qb_desc_bytes(w));
     spread_weight(kernel, constants[QB_IN_WEIGHT], spread, qb_dtype_size(w->dtype));
     if (qb_problem_has(&kernel->problem, QB_IN_BIAS)) spread_bias(t, constants[QB_IN_BIAS], bias);
     if (t->computed) return qb_conv_pack_computed(cx, workers, t->conv, all, packed);
@@ -279,7 +300,7 @@ static bool supports(const qb_problem *p, const bool *constant) {
     if (!qb_cpu_is_nhwc(&p->in[QB_IN_DATA]) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (p->in[QB_IN_DATA].dtype == QB_DTYPE_BF16 || p->out.dtype == QB_DTYPE_BF16) return false;
     const qb_qparams *q = &p->in[QB_IN_WEIGHT].q;
-    for (int32_t i = 0; q->zero && i < q->n; i++)
+    for (int32_t i = 0; q->zero && q->n > 1 && i < q->n; i++) /* elements that are not there */
         if (q->zero[i] != 0) return false;
     return qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&p->in[QB_IN_DATA].shape) > 0 &&
            describe(p, &t, &w);
