@@ -75,6 +75,9 @@ void qb_ranges_fit_release(qb_ranges_fit *fit); /* accepts a zeroed one */
 qb_status qb_ranges_to_table(qb_ctx *cx, const qb_ranges *ranges, const qb_calib_format *format,
                              const char *file, const qb_graph *graph, qb_table **out,
                              qb_ranges_fit *fit);
+/* The graph's values get the largest magnitude that the table's run saw of them, or that an
+ * imported range allows: an engine of f16 floats keeps steps in f32 by it. */
+void qb_table_note_largest(const qb_table *table, qb_graph *graph);
 /* The ranges of a table by method number `method`. */
 qb_status qb_ranges_of_table(qb_ctx *cx, const qb_table *table, int32_t method, qb_ranges *out);
 

@@ -156,3 +156,16 @@ qb_status qb_ranges_of_table(qb_ctx *cx, const qb_table *table, int32_t method, 
     *out = ranges;
     return QB_OK;
 }
+
+static float magnitude(float lo, float hi) { return fmaxf(fabsf(lo), fabsf(hi)); }
+
+void qb_table_note_largest(const qb_table *table, qb_graph *graph) {
+    for (int32_t v = 0; v < graph->n_values; v++) {
+        const qb_table_entry *entry = qb_table_find(table, graph->values[v].name);
+        if (!entry) continue;
+        if (entry->stats->count > 0)
+            graph->values[v].largest = magnitude(entry->stats->min, entry->stats->max);
+        else if (table->n_methods > 0 && entry->range[0].lo <= entry->range[0].hi)
+            graph->values[v].largest = magnitude(entry->range[0].lo, entry->range[0].hi);
+    }
+}

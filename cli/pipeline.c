@@ -63,6 +63,8 @@ qb_status qb_stage_build(qb_ctx *cx, const qb_project *project, const qb_build_s
     QB_GO(qb_build_sizes_parse(cx, project, settings->sizes, graph, &spec, &sizes));
     if (qb_precision_is_quantized(&precision))
         QB_GO(qb_build_quantize(cx, project, &precision, &spec, &graph, &built));
+    else
+        QB_GO(qb_stage_note_largest(cx, project, &spec, graph));
     status = qb_build_graph(cx, spec, graph, &built.engine);
     if (status != QB_OK) {
         qb_wrap(cx, "%s", project->model);

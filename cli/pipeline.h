@@ -50,6 +50,10 @@ qb_status qb_stage_choose(qb_ctx *cx, const qb_project *project, const qb_graph 
  * checks that it belongs to the graph. */
 qb_status qb_stage_table(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
                          qb_table **out);
+/* Where the spec asks for floats in f16 and there is a calibration of the model, the graph's values
+ * get its magnitudes (qb_table_note_largest). One that cannot be used is a warning. */
+qb_status qb_stage_note_largest(qb_ctx *cx, const qb_project *project, const qb_build_spec *spec,
+                                qb_graph *graph);
 /* INT8 as the project says: what a precision leaves open. */
 qb_precision qb_stage_precision(const qb_project *project);
 /* How to quantize in a precision (NULL: as the project says); `method`: NULL for the table's chosen
@@ -73,9 +77,10 @@ typedef struct qb_stage_source {
     qb_table *table;
 } qb_stage_source;
 
-/* The recovered model must have been made of `graph`. */
-qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                               bool recover, qb_stage_source *out);
+/* The recovered model must have been made of `graph`. What is quantized gets the magnitudes of the
+ * table (qb_table_note_largest). */
+qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, qb_graph *graph, bool recover,
+                               qb_stage_source *out);
 void qb_stage_source_release(qb_stage_source *source); /* accepts zeroed */
 
 /* The source in a precision, and the method that its ranges are by (the table's). */

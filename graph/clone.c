@@ -84,6 +84,7 @@ static qb_status copy_values(qb_ctx *cx, const qb_graph *from, const int32_t *ma
         int32_t id = qb_graph_add_named(cx, to, name, value->dtype, &value->shape);
         if (id < 0) return cx->code;
         qb_value *copy = &to->values[id];
+        copy->largest = value->largest;
         copy->kept = value->kept;
         copy->is_output = value->is_output;
         QB_TRY(qb_qparams_copy(cx, to->arena, &value->q, &copy->q));

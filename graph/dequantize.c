@@ -1,5 +1,7 @@
 #include "graph/dequantize.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "graph_internal.h"
@@ -21,6 +23,18 @@ void qb_value_dequantized(const qb_value *value, float *f32) {
     }
 }
 
+float qb_value_reach(const qb_value *value) {
+    const qb_qparams *q = &value->q;
+    double reach = (double)value->largest;
+    for (int32_t c = 0; c < q->n; c++) {
+        const double zero = q->zero ? (double)q->zero[c] : 0.0;
+        const double lo = (double)qb_quantize_value(-FLT_MAX, 1, 0, value->dtype),
+                     hi = (double)qb_quantize_value(FLT_MAX, 1, 0, value->dtype);
+        reach = fmax(reach, (double)q->scale[c] * fmax(hi - zero, zero - lo));
+    }
+    return (float)fmin(reach, (double)FLT_MAX);
+}
+
 bool qb_graph_is_quantized(const qb_graph *graph) {
     for (int32_t v = 0; v < graph->n_values; v++)
         if (graph->values[v].q.n > 0) return true;
@@ -36,6 +50,7 @@ static qb_status make_float(qb_ctx *cx, qb_graph *graph, qb_value *value) {
         value->data = f32;
         value->bytes = n * sizeof *f32;
     }
+    value->largest = qb_value_reach(value);
     value->dtype = QB_DTYPE_F32;
     value->q = (qb_qparams){.axis = -1};
     return QB_OK;

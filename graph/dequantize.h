@@ -12,6 +12,10 @@ extern "C" {
  */
 void qb_value_dequantized(const qb_value *value, float *f32);
 
+/* The largest magnitude that the value may have: what was seen of it, and where it is quantized
+ * what its scale can tell. 0: not known. */
+float qb_value_reach(const qb_value *value);
+
 /* Has it a value in quantized values? */
 bool qb_graph_is_quantized(const qb_graph *graph);
 

@@ -206,7 +206,8 @@ static bool match_conv(const fuser *f, int32_t index, pattern *d) {
     int32_t rank = graph->values[x].shape.rank;
     const qb_shape *out = &graph->values[node->out[0]].shape;
     if (!is_float(graph, x) || !is_float(graph, node->out[0]) || rank < 3 || rank > 5) return false;
-    if (!qb_value_is_const(graph, w) || !is_weight(graph, w, x, transpose ? 1 : 0)) return false;
+    if (graph->values[w].shape.rank != rank || !is_weight(graph, w, x, transpose ? 1 : 0))
+        return false;
     if (bias >= 0 && !is_bias(graph, bias, w, out->dim[1], false)) return false;
     d->group.kind = kind;
     d->in[QB_IN_DATA] = x;

@@ -13,7 +13,7 @@
  *   CHAIN            none: qb_fuse_chains makes them of the others
  *   STRIDED_COPY     none: qb_fuse_views makes them of the others
  *   CONV_POOL        none: an engine joins a CONV and the MaxPool that alone reads it
- *   NODE             the rest: computed convolution weights, a Gemm whose C is no constant row,
+ *   NODE             the rest: computed biases of convolutions, a Gemm whose C is no constant row,
  * types other than f32 and quantized ones, per-channel activations ...
  *
  * x * Sigmoid(x) counts as one activation. */

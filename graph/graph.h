@@ -32,6 +32,7 @@ typedef struct qb_value {
     size_t bytes;     /* of data */
     qb_qparams q;     /* arrays live in the graph's arena */
     const struct qb_sizes *sizes; /* what is known of short integers without data; else NULL */
+    float largest;                /* magnitude that was seen of its numbers; 0: not known */
     bool kept;                    /* reaches memory: no fusion group keeps it inside */
     bool is_output;               /* one of the graph's outputs; the functions below set it */
 } qb_value;

@@ -1,7 +1,6 @@
 /* Nodes outside of fusion groups as problems for kernels. */
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "graph/fusion.h"
 #include "graph/rewrite_internal.h"
@@ -198,26 +197,6 @@ static bool lower_resize(const qb_graph *graph, const qb_node *node, qb_problem 
                    : strcmp(transform, "asymmetric") == 0 && strcmp(rounding, "floor") == 0;
 }
 
-/* Functions that have neither alpha nor beta, as the node names them or as ONNX's default. */
-static bool lower_acts(const qb_node *node, int32_t each, int64_t directions,
-                       qb_recurrence *layer) {
-    static const struct {
-        const char *name;
-        qb_act_kind kind;
-    } known[] = {{"Sigmoid", QB_ACT_SIGMOID}, {"Tanh", QB_ACT_TANH}, {"Relu", QB_ACT_RELU}};
-    const qb_strings names = qb_node_strings(node, "activations");
-    if (names.n != 0 && names.n != each * directions) return false;
-    for (int32_t i = 0; i < each * directions; i++) {
-        const bool gate = i % each == 0 && each > 1;
-        const char *name = names.n ? names.v[i] : gate ? "Sigmoid" : "Tanh";
-        qb_act *act = &layer->act[i / each * QB_CELL_ACTS + i % each];
-        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            if (strcasecmp(name, known[k].name) == 0) act->kind = known[k].kind;
-        if (act->kind == QB_ACT_NONE) return false;
-    }
-    return true;
-}
-
 static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     const qb_shape *x = &graph->values[node->in[QB_IN_X]].shape;
     const qb_shape *r = &graph->values[node->in[QB_IN_R]].shape;
@@ -233,7 +212,7 @@ static bool lower_recurrent(const qb_graph *graph, const qb_node *node, qb_probl
     p->out = (qb_desc){.dtype = QB_DTYPE_F32, .layout = QB_LAYOUT_ROW, .q.axis = -1};
     p->out.shape = layer->batch_first ? (qb_shape){4, {x->dim[0], x->dim[1], r->dim[0], r->dim[2]}}
                                       : (qb_shape){4, {x->dim[0], r->dim[0], x->dim[1], r->dim[2]}};
-    return lower_acts(node, layer->cell + 1, r->dim[0], layer);
+    return qb_node_cell_acts(node, r->dim[0], layer->act);
 }
 
 /* A product of integers: all inputs as they are. */

@@ -20,7 +20,6 @@ int64_t qb_node_int(const qb_node *node, const char *attr, int64_t fallback);
 float qb_node_float(const qb_node *node, const char *attr, float fallback);
 const char *qb_node_string(const qb_node *node, const char *attr, const char *fallback);
 qb_ints qb_node_ints(const qb_node *node, const char *attr);
-qb_strings qb_node_strings(const qb_node *node, const char *attr);
 /* Same operator and same attributes? */
 bool qb_node_same_attrs(const qb_node *a, const qb_node *b);
 /* Input i, or -1 when it was left out. */

@@ -34,11 +34,6 @@ qb_ints qb_node_ints(const qb_node *node, const char *attr) {
     return field ? *field : (qb_ints){0};
 }
 
-qb_strings qb_node_strings(const qb_node *node, const char *attr) {
-    const qb_strings *field = attr_field(node, attr, QB_ATTR_STRINGS);
-    return field ? *field : (qb_strings){0};
-}
-
 static bool same_attr(const qb_attr_desc *desc, const void *a, const void *b) {
     switch (desc->type) {
     case QB_ATTR_INT: return *(const int64_t *)a == *(const int64_t *)b;

@@ -95,6 +95,9 @@ typedef struct qb_desc {
     /* Concat in place: the tensor is channels [channel_offset, channel_offset + C) of a larger one
      * with channel_total channels, in the same layout; 0: it stands alone. */
     int64_t channel_offset, channel_total;
+    /* The channels behind its own, up to channel_total, are nobody's: what writes the tensor may
+     * write them, too. */
+    bool padded;
 } qb_desc;
 
 /* A view of memory; never owns it. */

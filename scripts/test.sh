@@ -23,6 +23,9 @@ for argument in "$@"; do
     esac
 done
 
+# Where ccache is installed, another checkout's objects are as good as this one's.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 say() { printf '\n== %s\n' "$*"; }
 
 # build_and_test PRESET CTEST_ARGUMENT... (-e does not hold inside `f || ...`, so steps are chained)

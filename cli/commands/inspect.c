@@ -312,8 +312,8 @@ static qb_status load(qb_ctx *cx, const qb_project *project, const char *shapes,
 
 /* The engine, or NULL with the reason in the context: a model whose shapes are not all known can
  * still be looked at. */
-static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
-                       const qb_graph *graph, qb_engine **out) {
+static qb_status build(qb_ctx *cx, const options *o, const qb_project *project, qb_graph *graph,
+                       qb_engine **out) {
     qb_shape *shapes = NULL;
     qb_precision precision = {.spec = project->spec};
     qb_build_spec spec;
@@ -323,6 +323,7 @@ static qb_status build(qb_ctx *cx, const options *o, const qb_project *project,
                        o->precision);
     const char *refusal = qb_precision_spec(&precision, &spec);
     if (refusal) return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: %s", o->precision, refusal);
+    QB_TRY(qb_stage_note_largest(cx, project, &spec, graph));
     if (o->shapes) QB_TRY(qb_bench_shapes(cx, graph, o->shapes, project->batch, &shapes));
     spec.input_shapes = shapes;
     spec.batch = project->batch;

@@ -39,7 +39,8 @@ static void print_reason(const json_t *step, const char *key, const char *label)
 static void print_choice(const json_t *step) {
     const json_t *other;
     size_t i;
-    print_reason(step, "fallback", "not on cuda");
+    const bool there = strcmp(text(step, "provider", "cpu"), "cuda") == 0;
+    print_reason(step, "fallback", there ? "in f32" : "not on cuda");
     print_reason(step, "half", "in f16");
     print_reason(step, "in_place", "in place");
     print_reason(step, "joined", "one step");

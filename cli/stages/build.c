@@ -44,12 +44,26 @@ void qb_build_sizes_release(qb_build_sizes *sizes) {
     *sizes = (qb_build_sizes){0};
 }
 
+/* Steps that the device computes in f32 although its floats are f16. */
+static void tell_f32(qb_ctx *cx, const qb_engine *engine) {
+    int n = 0;
+    const char *reason = NULL;
+    for (int32_t i = 0; i < qb_engine_n_steps(engine); i++) {
+        qb_step_info step;
+        qb_engine_step(engine, i, &step);
+        if (!step.on_device || !step.fallback_reason) continue;
+        if (n++ == 0) reason = step.fallback_reason;
+    }
+    if (n > 0) qb_info(cx, "%d steps stay in FP32: %s%s", n, reason, n > 1 ? ", ..." : "");
+}
+
 qb_status qb_build_graph(qb_ctx *cx, qb_build_spec spec, const qb_graph *graph, qb_engine **out) {
     const double start = qb_now();
     QB_TRY(qb_engine_build(cx, graph, &spec, out));
     const double device = qb_engine_device_seconds(*out);
     qb_info(cx, "Engine built in %.3g sec.: %zu bytes in memory, %d threads",
             qb_now() - start - device, qb_engine_bytes(*out), qb_engine_threads(*out));
+    tell_f32(cx, *out);
     if (device > 0) qb_info(cx, "device opened in %.3g s", device);
     return QB_OK;
 }

@@ -1,6 +1,7 @@
 /* What a calibration is made of, and how one is found again. */
 #include "base/file.h"
 #include "base/log.h"
+#include "calib/ranges.h"
 #include "cli/settings/methods.h"
 #include "cli/stages/stages_internal.h"
 #include "engine/backends.h"
@@ -170,4 +171,20 @@ out:
         qb_table_free(table);
     qb_free(path);
     return status;
+}
+
+qb_status qb_stage_note_largest(qb_ctx *cx, const qb_project *project, const qb_build_spec *spec,
+                                qb_graph *graph) {
+    qb_table *table;
+    if (spec->float_type != QB_DTYPE_F16) return QB_OK;
+    if (qb_stage_table(cx, project, graph, &table) == QB_OK) {
+        qb_table_note_largest(table, graph);
+        qb_table_free(table);
+        return QB_OK;
+    }
+    if (cx->code == QB_STATUS_NOMEM) return cx->code;
+    if (cx->code != QB_STATUS_NOTFOUND)
+        qb_warn(cx, "which values FP16 cannot hold is not known: %s", cx->message);
+    qb_ctx_clear(cx);
+    return QB_OK;
 }

@@ -199,6 +199,7 @@ static qb_status add_precision(qb_ctx *cx, const qb_project *project, const char
     qb_build_spec spec;
     const char *refusal = qb_precision_spec(&precision, &spec);
     if (refusal) return refuse(cx, text, &precision, refusal, c);
+    QB_TRY(qb_stage_note_largest(cx, project, &spec, c->graph));
     c->item[c->n++] = candidate(project, text, "", c->graph, &precision);
     return QB_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "calib/ranges.h"
 #include "cli/settings/methods.h"
 #include "cli/stages/stages_internal.h"
 #include "eval/methods.h"
@@ -124,16 +125,18 @@ out:
     return status;
 }
 
-qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, const qb_graph *graph,
-                               bool recover, qb_stage_source *out) {
+qb_status qb_stage_source_load(qb_ctx *cx, const qb_project *project, qb_graph *graph, bool recover,
+                               qb_stage_source *out) {
     qb_stage_source source = {.graph = graph};
     const qb_status status = recover ? load_recovered(cx, project, graph, &source)
                                      : qb_stage_table(cx, project, graph, &source.table);
     if (recover) source.graph = source.recovered;
-    if (status == QB_OK)
+    if (status == QB_OK) {
+        qb_table_note_largest(source.table, recover ? source.recovered : graph);
         *out = source;
-    else
+    } else {
         qb_stage_source_release(&source);
+    }
     return status;
 }
 

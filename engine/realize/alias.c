@@ -16,7 +16,7 @@ static qb_status alias_rows(qb_lowering *b, const qb_group *group) {
     const qb_node *node = &b->graph->nodes[group->node[0]];
     bool device = qb_lower_is_there(b, node->in[0]);
     qb_desc in = qb_lower_desc(b, node->in[0], QB_LAYOUT_ROW);
-    if (device) in = qb_device_float(b, node->in[0], in);
+    if (device && !b->value[group->out].f32_reason) in = qb_device_float(b, node->in[0], in);
     if (qb_bf16_is(b, node->in[0])) in.dtype = QB_DTYPE_BF16;
     int32_t from = qb_lower_require(b, node->in[0], &in, device);
     return from < 0 ? b->cx->code : add_view(b, group, from, QB_LAYOUT_ROW);

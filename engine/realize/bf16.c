@@ -33,7 +33,8 @@ static bool is_depthwise(const qb_lowering *b, const qb_group *group) {
 /* A depthwise convolution with one weight a channel. */
 static bool is_scale(const qb_lowering *b, const qb_group *group) {
     const qb_shape *weight = &b->graph->values[group->in[QB_IN_WEIGHT]].shape;
-    return is_depthwise(b, group) && qb_shape_count(weight) == weight->dim[0];
+    return is_depthwise(b, group) && qb_shape_count(weight) == weight->dim[0] &&
+           is_constant(b, group->in[QB_IN_WEIGHT]);
 }
 
 static bool has_weight(const qb_lowering *b, const qb_group *group) {

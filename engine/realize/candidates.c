@@ -6,6 +6,21 @@
 
 static bool is_spatial(const qb_shape *shape) { return shape->rank >= 3 && shape->rank <= 5; }
 
+/* Of more than one pixel. */
+static bool is_image(const qb_shape *shape) {
+    int64_t pixels = 1;
+    for (int32_t d = 2; d < shape->rank; d++) pixels *= shape->dim[d];
+    return is_spatial(shape) && pixels > 1;
+}
+
+/* Constants are row-major, and so are weights that are computed in their place; the image that they
+ * slide over has a layout even where it is constant. */
+static bool has_layout(const qb_lowering *b, const qb_group *group, int32_t i) {
+    if (group->kind == QB_KIND_CONV || group->kind == QB_KIND_CONV_TRANSPOSE)
+        return i == QB_IN_DATA || i == QB_IN_RESIDUAL;
+    return !b->graph->values[group->in[i]].data;
+}
+
 static void add_candidate(qb_lowering *b, const qb_group *group, const qb_problem *base,
                           qb_layout layout, bool slices, const qb_desc *out_slice,
                           qb_candidates *f) {
@@ -16,7 +31,7 @@ static void add_candidate(qb_lowering *b, const qb_group *group, const qb_proble
     p->in = in;
     for (int32_t i = 0; i < base->n_in; i++) {
         in[i] = base->in[i];
-        if (in[i].dtype == QB_DTYPE_NONE || b->graph->values[group->in[i]].data) continue;
+        if (in[i].dtype == QB_DTYPE_NONE || !has_layout(b, group, i)) continue;
         if (in[i].shape.rank == base->out.shape.rank && is_spatial(&in[i].shape))
             in[i].layout = layout;
         int32_t stored = qb_lower_first(b, group->in[i], f->device);
@@ -56,8 +71,9 @@ static size_t copied_bytes(const qb_lowering *b, const qb_group *group, const qb
                            qb_layout layout) {
     const qb_lowered_value *out = &b->value[group->out];
     const bool rows = layout == QB_LAYOUT_ROW, windows = layout == b->spatial;
+    const bool for_windows = out->only_windows && out->n_groups > 0;
     size_t bytes =
-        (out->only_rows && !rows) || (out->only_windows && !windows) ? qb_desc_bytes(&p->out) : 0;
+        (out->only_rows && !rows) || (for_windows && !windows) ? qb_desc_bytes(&p->out) : 0;
     for (int32_t i = 0; i < group->n_in; i++) {
         if (group->in[i] < 0 || b->graph->values[group->in[i]].data ||
             p->in[i].shape.rank != p->out.shape.rank)
@@ -128,16 +144,45 @@ bool qb_lower_is_sum(const qb_lowering *b, const qb_group *group) {
 #define ALIASING_BYTES 2048
 #define PADDING_BYTES 64
 
-static bool wants_padding(const qb_lowering *b, const qb_group *group, qb_desc *out) {
-    const qb_shape *shape = &b->graph->values[group->out].shape;
+static bool host_wants_padding(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                               qb_desc *out) {
     const bool writes_slices = qb_kind_has_window(group->kind) || qb_lower_is_sum(b, group);
-    if (strcmp(b->backends.name[0], "cpu") != 0 || !writes_slices || !is_spatial(shape))
+    if (strcmp(b->backends.name[0], "cpu") != 0 || !writes_slices || p->out.dtype == QB_DTYPE_BF16)
         return false;
     *out = qb_lower_desc(b, group->out, QB_LAYOUT_NHWC);
-    int64_t size = (int64_t)qb_dtype_size(out->dtype), bytes = shape->dim[1] * size, pixels = 1;
-    for (int32_t d = 2; d < shape->rank; d++) pixels *= shape->dim[d];
-    out->channel_total = shape->dim[1] + PADDING_BYTES / size;
-    return bytes % ALIASING_BYTES == 0 && pixels > 1 && b->value[group->out].only_windows;
+    const int64_t size = (int64_t)qb_dtype_size(out->dtype), channels = out->shape.dim[1];
+    out->channel_total = channels + PADDING_BYTES / size;
+    return channels * size % ALIASING_BYTES == 0 && b->value[group->out].only_windows;
+}
+
+/* Tensor Core kernels copy and store 16 bytes at a time: pixels on no such boundary take the slow
+ * ones, or a copy. Tables of few channels would be mostly padding. */
+#define BOUNDARY_BYTES 16
+
+int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_desc *desc) {
+    const qb_lowered_value *v = &b->value[value];
+    const int64_t size = (int64_t)qb_dtype_size(desc->dtype), unit = BOUNDARY_BYTES / size;
+    if (!is_image(&desc->shape) || !v->only_windows || !v->in_window || size > 2) return 0;
+    const int64_t channels = desc->shape.dim[1];
+    return channels > unit && channels % unit != 0 ? (channels + unit - 1) / unit * unit : 0;
+}
+
+static bool device_wants_padding(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                                 qb_desc *out) {
+    const bool moves = p->kind == QB_KIND_STRIDED_COPY || p->kind == QB_KIND_BINARY;
+    if (!qb_kind_has_window(p->kind) && !moves) return false;
+    *out = p->out;
+    out->layout = QB_LAYOUT_NHWC;
+    out->channel_total = qb_lower_padded_channels(b, group->out, &p->out);
+    out->padded = true;
+    return out->channel_total > 0;
+}
+
+/* Is the result better off as a slice of a tensor with a few channels more, which are nobody's? */
+static bool wants_padding(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                          bool device, qb_desc *out) {
+    return device ? device_wants_padding(b, group, p, out)
+                  : is_image(&p->out.shape) && host_wants_padding(b, group, p, out);
 }
 
 /* A device may take an image as it comes in where its normalization is the first thing to do. */
@@ -151,7 +196,7 @@ static void add_picture_candidate(qb_lowering *b, const qb_group *group, const q
 
 /* On a device, what moves or reduces elements reads them as they lie. */
 static void add_strided_candidates(qb_lowering *b, const qb_group *group, const qb_problem *base,
-                                   qb_candidates *f) {
+                                   const qb_desc *padded, qb_candidates *f) {
     const bool moves = base->kind == QB_KIND_STRIDED_COPY, reduces = base->kind == QB_KIND_REDUCE;
     const int32_t stored =
         f->device && (moves || reduces) ? qb_lower_first(b, group->in[0], true) : -1;
@@ -164,6 +209,7 @@ static void add_strided_candidates(qb_lowering *b, const qb_group *group, const 
         in->channel_offset = have->channel_offset;
         in->channel_total = have->channel_total;
         if (last) p->out.layout = QB_LAYOUT_NHWC;
+        if (last && padded) p->out = *padded;
         if (last && (!is_spatial(&p->out.shape) ||
                      (moves ? !qb_strided_keeps_pixels(&p->strided, in, &p->out)
                             : in->shape.rank != p->out.shape.rank)))
@@ -177,11 +223,10 @@ void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem
     int32_t n = layouts_of(b, group, p, layouts);
     bool slices = reads_slice(b, group, f->device);
     qb_desc padded;
-    if (!out_slice && !f->device && p->out.dtype != QB_DTYPE_BF16 &&
-        wants_padding(b, group, &padded))
-        out_slice = &padded;
+    const bool pads = !out_slice && wants_padding(b, group, p, f->device, &padded);
+    if (pads) out_slice = &padded;
     f->n = 0;
-    add_strided_candidates(b, group, p, f);
+    add_strided_candidates(b, group, p, pads ? &padded : NULL, f);
     if (out_slice) {
         if (slices) add_candidate(b, group, p, out_slice->layout, true, out_slice, f);
         add_candidate(b, group, p, out_slice->layout, false, out_slice, f);

@@ -18,10 +18,15 @@ static qb_status copy_part(qb_lowering *b, int32_t value, int32_t whole, int64_t
     slice.shape = b->graph->values[value].shape;
     slice.channel_offset = large->channel_offset + offset;
     slice.channel_total = total;
+    slice.padded = false;
     bool device = qb_layout_on_device(b->engine, whole);
     qb_desc plain =
         device ? qb_device_value(b, value, large->layout) : qb_lower_desc(b, value, large->layout);
     int32_t from = qb_lower_first(b, value, device);
+    if (device && b->value[value].f32_reason && large->dtype == QB_DTYPE_F16) {
+        plain = qb_device_desc(b, qb_lower_desc(b, value, large->layout));
+        from = -1; /* it is converted before it is put there */
+    }
     if (from < 0) from = qb_lower_require(b, value, &plain, device);
     if (from < 0) return b->cx->code;
     int32_t part = qb_lower_layout(b, -1, &slice, b->engine->layouts[whole].buffer);

@@ -78,16 +78,25 @@ static qb_desc as_f16(qb_desc desc) {
 
 qb_desc qb_device_value(const qb_lowering *b, int32_t value, qb_layout layout) {
     qb_desc desc = qb_lower_desc(b, value, layout);
+    if (b->value[value].f32_reason) return desc;
     return b->value[value].is_f16 ? as_f16(desc) : qb_device_float(b, value, desc);
 }
 
 void qb_device_problem(const qb_lowering *b, const qb_group *group, bool f16, qb_desc *in,
                        qb_problem *problem, bool *constant) {
+    const bool f32 = !f16 && b->value && b->value[group->out].f32_reason;
     problem->tf32 = b->spec->tf32;
-    problem->out = f16 ? as_f16(problem->out) : qb_device_float(b, group->out, problem->out);
+    if (f16)
+        problem->out = as_f16(problem->out);
+    else if (!f32)
+        problem->out = qb_device_float(b, group->out, problem->out);
     for (int32_t i = 0; i < problem->n_in; i++) {
         constant[i] = group->in[i] >= 0 && b->graph->values[group->in[i]].data;
-        if (!constant[i]) in[i] = f16 ? as_f16(in[i]) : qb_device_float(b, group->in[i], in[i]);
+        if (constant[i]) continue;
+        if (f16)
+            in[i] = as_f16(in[i]);
+        else if (!f32)
+            in[i] = qb_device_float(b, group->in[i], in[i]);
     }
 }
 

@@ -8,14 +8,14 @@
 /* The kernel becomes the group's step. */
 static qb_status add_step(qb_lowering *b, const qb_group *group, qb_kernel *kernel) {
     if (kernel->problem.out.channel_total == 0) b->value[group->out].slice_of = -1;
-    b->fallback_reason = NULL;
+    b->fallback_reason = b->value[group->out].f32_reason;
     qb_status status = qb_lower_add_kernel(b, group, &kernel);
     qb_kernel_free(kernel);
     return status;
 }
 
-qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem *problem,
-                         bool *done) {
+static qb_status select_step(qb_lowering *b, const qb_group *group, const qb_problem *problem,
+                             bool *done) {
     qb_desc in[QB_MAX_INPUTS], slice;
     bool constant[QB_MAX_INPUTS];
     qb_problem p = *problem;
@@ -26,7 +26,7 @@ qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem
     for (int32_t i = 0; i < p.n_in; i++) in[i] = problem->in[i];
     qb_device_problem(b, group, b->value[group->out].is_f16, in, &p, constant);
     const qb_problem *candidates = f.problem;
-    if (p.kind == QB_KIND_CONCAT) {
+    if (p.kind == QB_KIND_CONCAT || p.n_in > QB_CANDIDATE_INPUTS) {
         candidates = &p;
         f.n = 1;
     } else {
@@ -46,6 +46,19 @@ qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem
     b->value[group->out].slice_of =
         -1; /* what runs on the host cannot write into the device's memory */
     return QB_OK;
+}
+
+/* What the device computes in f16 alone stays there: attention's mask, whose least number may be
+ * f16's infinity as well. */
+qb_status qb_device_step(qb_lowering *b, const qb_group *group, const qb_problem *problem,
+                         bool *done) {
+    qb_lowered_value *out = &b->value[group->out];
+    QB_TRY(select_step(b, group, problem, done));
+    if (*done || !out->f32_reason) return QB_OK;
+    out->f16_reason = qb_arena_format(b->cx, b->engine->arena, "%s, but nothing computes it in f32",
+                                      out->f32_reason);
+    out->f32_reason = NULL;
+    return out->f16_reason ? select_step(b, group, problem, done) : b->cx->code;
 }
 
 qb_status qb_device_fuse(qb_lowering *b) {
@@ -92,9 +105,7 @@ qb_status qb_device_node(qb_lowering *b, const qb_group *group, bool *done) {
         b->value[node->in[0]].last_group = b->groups.n;
         return QB_OK;
     }
-    if ((!problem_of_cast(b, node, in, &problem) &&
-         !qb_node_problem(b->graph, node, in, &problem)) ||
-        problem.n_in > 4 || problem.kind == QB_KIND_RECURRENT) { /* no device has that */
+    if (!problem_of_cast(b, node, in, &problem) && !qb_node_problem(b->graph, node, in, &problem)) {
         if (group->out >= 0)
             b->value[group->out].slice_of = -1; /* the host writes no slice of it */
         return QB_OK;

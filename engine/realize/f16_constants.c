@@ -12,7 +12,7 @@ bool qb_f16_is_quantized(const qb_lowering *b, int32_t value) {
 
 bool qb_f16_is_choice(const qb_lowering *b, const qb_group *group) {
     return group->kind != QB_KIND_NODE && qb_f16_is_quantized(b, group->out) &&
-           qb_f16_is_quantized(b, group->in[0]);
+           qb_f16_is_quantized(b, group->in[0]) && !qb_f32_exceeds_f16(b, group);
 }
 
 /* The constant as floats that was added before, also by who stored the graph; -1. */

@@ -82,7 +82,7 @@ static qb_status build_node_on_host(qb_lowering *b, const qb_group *group, bool 
     qb_candidates f;
     f.n = 0;
     f.device = false;
-    if (problem.n_in <= 4) qb_lower_candidates(b, &lowered, &problem, NULL, &f);
+    if (problem.n_in <= QB_CANDIDATE_INPUTS) qb_lower_candidates(b, &lowered, &problem, NULL, &f);
     const qb_selection wanted = {.candidates = f.n > 0 ? f.problem : &problem,
                                  .n_candidates = f.n > 0 ? f.n : 1,
                                  .constant = constant,

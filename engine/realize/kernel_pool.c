@@ -27,7 +27,7 @@ static void put(qb_strbuf *key, const void *data, size_t n) { qb_strbuf_addn(key
 static void put_desc(qb_strbuf *key, const qb_desc *d) {
     const int32_t head[] = {(int32_t)d->dtype,   (int32_t)d->layout, d->shape.rank,    d->q.n,
                             (int32_t)d->q.dtype, d->q.axis,          d->q.zero != NULL};
-    const int64_t slice[] = {d->channel_offset, d->channel_total};
+    const int64_t slice[] = {d->channel_offset, d->channel_total, d->padded};
     const size_t n = d->q.n > 0 ? (size_t)d->q.n : 0;
     put(key, head, sizeof head);
     put(key, slice, sizeof slice);

@@ -6,20 +6,28 @@
 #include "base/log.h"
 #include "engine/plans_internal.h"
 
+/* Kernels of a device that take any distance between pixels. */
+static bool reads_as_it_lies(qb_kind kind) {
+    return kind == QB_KIND_STRIDED_COPY || kind == QB_KIND_REDUCE || kind == QB_KIND_BINARY;
+}
+
 static qb_status prepare(qb_lowering *b) {
     QB_TRY(qb_lower_values(b));
     if (b->spec->float_type == QB_DTYPE_BF16) qb_bf16_prepare(b);
     for (int32_t g = 0; g < b->groups.n; g++) {
         const qb_group *group = &b->groups.group[g];
-        bool window =
-            group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL || qb_lower_is_sum(b, group);
+        bool window = group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL ||
+                      qb_lower_is_sum(b, group) ||
+                      (b->engine->device && reads_as_it_lies(group->kind));
         for (int32_t i = 0; i < group->n_in; i++) {
             if (group->in[i] < 0) continue;
             qb_lowered_value *value = &b->value[group->in[i]];
             if (value->last_group != g) value->n_groups++;
             value->last_group = g;
-            if (!window) value->only_windows = false;
-            if (!qb_kind_is_row_major(group->kind)) value->only_rows = false;
+            const bool weight = group->kind == QB_KIND_CONV && i == QB_IN_WEIGHT;
+            if (!window || weight) value->only_windows = false;
+            if (group->kind == QB_KIND_CONV && !weight) value->in_window = true;
+            if (!weight && !qb_kind_is_row_major(group->kind)) value->only_rows = false;
         }
     }
     for (int32_t i = 0; i < b->graph->n_outputs; i++)
@@ -27,6 +35,7 @@ static qb_status prepare(qb_lowering *b) {
     bool rows = strcmp(b->backends.name[0], "ref") == 0 && !b->engine->device;
     b->spatial = rows ? QB_LAYOUT_ROW : QB_LAYOUT_NHWC;
     if (b->engine->device) QB_TRY(qb_device_keep_floats(b));
+    if (b->engine->device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(b->selector->floats(b));
     return qb_lower_slices(b);
 }
 

@@ -28,6 +28,8 @@ typedef struct qb_selector {
     qb_status (*open)(qb_lowering *b);
     /* The groups are known: marks the quantized values that are made in f16. */
     qb_status (*precision)(qb_lowering *b);
+    /* The values are known, in an engine of f16: marks those whose steps stay in f32. */
+    qb_status (*floats)(qb_lowering *b);
     /* Does `fused`, a convolution with the pool behind it, stand for the group at work? */
     qb_status (*fuse)(qb_lowering *b, const qb_group *fused, const qb_group *pool, bool *fuse);
     /* *out is NULL where it is optional and nothing runs it. */
@@ -43,14 +45,17 @@ typedef struct qb_lowered_value {
     int32_t staged;       /* the same bytes on the device, -1 */
     int32_t last_group;   /* that reads it; n for graph outputs; -1 */
     int32_t n_groups;     /* that read it */
-    bool only_windows;    /* read by sliding windows and additions alone */
+    bool only_windows;    /* read by what takes channel slices alone */
     bool only_rows;       /* read by what is row-major alone, or by the caller */
+    bool in_window;       /* read by a convolution */
     int32_t slice_of;     /* the concat output it will be a slice of, -1 */
     int64_t slice_offset; /* its first channel there */
     bool wanted_bf16;     /* a float that some step reads in bf16 */
     bool is_f16;          /* quantized in the graph, made in f16 */
     bool keeps_f32;       /* beside f16 */
     const char *f16_reason;
+    const char *f32_reason; /* why the step that makes it stays in f32 beside f16; NULL: it does
+                               not */
 } qb_lowered_value;
 
 /* State that only lives while an engine is lowered. */
@@ -178,13 +183,18 @@ int32_t qb_lower_first(const qb_lowering *b, int32_t value, bool device);
 bool qb_lower_is_there(const qb_lowering *b, int32_t value);
 
 /* engine/realize/candidates.c */
+/* Problems with more inputs have one candidate: themselves. */
+#define QB_CANDIDATE_INPUTS 4
 /* The candidates in which a problem is offered to the tactics. */
 typedef struct qb_candidates {
     int32_t n;
     bool device; /* looks at the layouts there */
     qb_problem problem[QB_MAX_CANDIDATES];
-    qb_desc in[QB_MAX_CANDIDATES][4];
+    qb_desc in[QB_MAX_CANDIDATES][QB_CANDIDATE_INPUTS];
 } qb_candidates;
+/* Channels that a tensor of `value` has on a device with its padding, where convolutions, and
+ * others that take slices, read it there: docs/adr/0023. 0: it has none. */
+int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_desc *desc);
 /* All candidates of `p`, best first; out_slice: where the result should go, or NULL. */
 void qb_lower_candidates(qb_lowering *b, const qb_group *group, const qb_problem *p,
                          const qb_desc *out_slice, qb_candidates *f);
@@ -238,6 +248,14 @@ qb_status qb_lower_plugin(qb_lowering *b, const qb_group *group);
 
 /* engine/realize/groups.c */
 qb_status qb_lower_group(qb_lowering *b, const qb_group *group);
+
+/* engine/realize/f32_steps.c */
+/* Does the group have numbers that f16 has not? */
+bool qb_f32_exceeds_f16(const qb_lowering *b, const qb_group *group);
+/* Marks what such groups make; groups that are in f16 by choice were asked before. */
+qb_status qb_f32_by_range(qb_lowering *b);
+/* Marks what a table's rows compute in f32 alone. */
+void qb_f32_as_rows(qb_lowering *b, const qb_plan_table *table);
 
 /* engine/realize/device_problem.c */
 /* Finds the values that stay f32 beside f16. */

@@ -26,6 +26,11 @@ static qb_status precision(qb_lowering *b) {
     return qb_f16_as_rows(b, ((const realizing *)b->state)->table, true);
 }
 
+static qb_status floats(qb_lowering *b) {
+    qb_f32_as_rows(b, ((const realizing *)b->state)->table);
+    return QB_OK;
+}
+
 static qb_status fuse(qb_lowering *b, const qb_group *fused, const qb_group *pool, bool *fuse) {
     const realizing *r = b->state;
     const int32_t row = qb_plan_find_fused(r->table, qb_lower_group_name(b));
@@ -195,7 +200,7 @@ static qb_status in_parts(qb_ctx *cx, qb_engine *e) {
 
 qb_status qb_realize(qb_ctx *cx, qb_graph *graph, qb_plan *plan, qb_plans *plans,
                      qb_compiled *compiled, qb_engine **out) {
-    static const qb_selector selector = {open_device, precision, fuse, choose, record};
+    static const qb_selector selector = {open_device, precision, floats, fuse, choose, record};
     const int32_t n_rows = plan->table[0].n_rows;
     realizing r = {.plan = plan, .table = &plan->table[0]};
     const qb_lower_input input = {.graph = graph,

@@ -41,7 +41,8 @@ static bool fits(const qb_lowering *b, const qb_group *concat, int32_t input) {
     int32_t v = concat->in[input];
     const qb_value *part = &b->graph->values[v], *whole = &b->graph->values[concat->out];
     if (b->value[v].slice_of >= 0 || part->dtype != whole->dtype ||
-        !qb_same_params(&part->q, &whole->q))
+        !qb_same_params(&part->q, &whole->q) ||
+        !b->value[v].f32_reason != !b->value[concat->out].f32_reason)
         return false;
     for (int32_t i = 0; i < concat->n_in; i++)
         if (i != input && concat->in[i] == v) return false;
@@ -86,7 +87,10 @@ int32_t qb_lower_whole(qb_lowering *b, int32_t value) {
     qb_desc desc =
         device ? qb_device_value(b, value, b->spatial) : qb_lower_desc(b, value, b->spatial);
     if (!device) desc.dtype = qb_bf16_type(b, value);
-    if (b->value[value].slice_of < 0) return qb_lower_fresh(b, value, &desc, device);
+    if (b->value[value].slice_of < 0) {
+        if (device) desc.channel_total = qb_lower_padded_channels(b, value, &desc);
+        return qb_lower_fresh(b, value, &desc, device);
+    }
     if (qb_lower_slice_desc(b, value, &desc) != QB_OK) return -1;
     int32_t larger = qb_lower_whole(b, b->value[value].slice_of);
     return qb_lower_layout(b, value, &desc, b->engine->layouts[larger].buffer);

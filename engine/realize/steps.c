@@ -54,14 +54,15 @@ qb_status qb_lower_quantized(qb_lowering *b, int32_t value, int32_t private) {
     return qb_lower_observed(b, value);
 }
 
-/* Layouts of the node's outputs in floats, for the last step, and copies to quantized values behind
- * it. */
+/* Layouts of the node's outputs in floats (of the device's type there), for the last step, and
+ * copies to quantized values behind it. */
 static qb_status float_outputs(qb_lowering *b, const qb_node *node, bool device) {
     const int32_t index = b->engine->n_steps - 1;
     qb_step *step = &b->engine->steps[index];
     for (int32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
         qb_desc desc = qb_lower_float_desc(b, node->out[i]);
+        if (device) desc = qb_device_float(b, node->out[i], desc);
         bool private = is_quantized(b, node->out[i]);
         int32_t stored = qb_lower_fresh(b, private ? -1 : node->out[i], &desc, device);
         if (stored < 0) return b->cx->code;

@@ -32,6 +32,13 @@ static qb_status precision(qb_lowering *b) {
     return t->usual ? qb_f16_as_rows(b, t->usual, false) : qb_mixed_precision(b);
 }
 
+static qb_status floats(qb_lowering *b) {
+    const qb_tuning *t = b->state;
+    if (!t->usual) return qb_f32_by_range(b);
+    qb_f32_as_rows(b, t->usual);
+    return QB_OK;
+}
+
 static qb_status choose(qb_lowering *b, const qb_selection *wanted, qb_kernel **out) {
     ((qb_tuning *)b->state)->chosen[wanted->copied != NULL] = (qb_plan_row){0};
     return (wanted->on_device ? qb_device_select : qb_host_select)(b, wanted, out);
@@ -58,7 +65,8 @@ static qb_status record(qb_lowering *b, const char *value, bool is_copy, qb_step
     return qb_plan_add(b->cx, plan, &plan->table[0], &row, &step->row);
 }
 
-static const qb_selector measuring = {open_device, precision, qb_fuse_conv_pool, choose, record};
+static const qb_selector measuring = {open_device,       precision, floats,
+                                      qb_fuse_conv_pool, choose,    record};
 
 /* ---- candidates ------------------------------------------------------------------------------ */
 

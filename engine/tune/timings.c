@@ -285,8 +285,8 @@ static void add_desc(qb_strbuf *buf, const qb_desc *d, bool constant) {
     qb_strbuf_addf(buf, ";%s:%s:%s", qb_dtype_text(d->dtype), qb_layout_text(d->layout),
                    qb_shape_text(&d->shape, shape, sizeof shape));
     if (d->channel_total > 0)
-        qb_strbuf_addf(buf, "@%lld/%lld", (long long)d->channel_offset,
-                       (long long)d->channel_total);
+        qb_strbuf_addf(buf, "@%lld/%lld%s", (long long)d->channel_offset,
+                       (long long)d->channel_total, d->padded ? "p" : "");
     if (d->q.n > 0) {
         bool zero = false;
         for (int32_t i = 0; d->q.zero && i < d->q.n; i++) zero = zero || d->q.zero[i] != 0;

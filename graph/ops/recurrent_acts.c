@@ -47,18 +47,19 @@ static const struct {
     float (*apply)(float x, float alpha, float beta);
     bool has_alpha, has_beta;
     float alpha, beta; /* when not given */
+    qb_act_kind kind;  /* the same for kernels; NONE: they have it not */
 } functions[] = {
-    {"Affine", affine, true, true, 1, 0},
-    {"Elu", elu, true, false, 1, 0},
-    {"HardSigmoid", hard_sigmoid, true, true, 0.2f, 0.5f},
-    {"LeakyRelu", leaky_relu, true, false, 0.01f, 0},
-    {"Relu", relu, false, false, 0, 0},
-    {"ScaledTanh", scaled_tanh, true, true, 1, 1},
-    {"Sigmoid", sigmoid, false, false, 0, 0},
-    {"Softplus", softplus, false, false, 0, 0},
-    {"Softsign", softsign, false, false, 0, 0},
-    {"Tanh", tanh_of, false, false, 0, 0},
-    {"ThresholdedRelu", thresholded_relu, true, false, 1, 0},
+    {"Affine", affine, true, true, 1, 0, QB_ACT_NONE},
+    {"Elu", elu, true, false, 1, 0, QB_ACT_ELU},
+    {"HardSigmoid", hard_sigmoid, true, true, 0.2f, 0.5f, QB_ACT_HARD_SIGMOID},
+    {"LeakyRelu", leaky_relu, true, false, 0.01f, 0, QB_ACT_LEAKY_RELU},
+    {"Relu", relu, false, false, 0, 0, QB_ACT_RELU},
+    {"ScaledTanh", scaled_tanh, true, true, 1, 1, QB_ACT_NONE},
+    {"Sigmoid", sigmoid, false, false, 0, 0, QB_ACT_SIGMOID},
+    {"Softplus", softplus, false, false, 0, 0, QB_ACT_NONE},
+    {"Softsign", softsign, false, false, 0, 0, QB_ACT_NONE},
+    {"Tanh", tanh_of, false, false, 0, 0, QB_ACT_TANH},
+    {"ThresholdedRelu", thresholded_relu, true, false, 1, 0, QB_ACT_NONE},
 };
 
 static int32_t find(const char *name) {
@@ -80,7 +81,8 @@ qb_status qb_rec_acts(qb_ctx *cx, const qb_recurrent_attrs *attrs, const char *c
         const int32_t f = find(name);
         if (f < 0)
             return qb_fail(cx, QB_STATUS_UNSUPPORTED, "activations: '%s' is not known", name);
-        acts[i] = (qb_rec_act){functions[f].apply, functions[f].alpha, functions[f].beta};
+        acts[i] = (qb_rec_act){functions[f].apply, functions[f].alpha, functions[f].beta,
+                               functions[f].kind};
         if (functions[f].has_alpha && alphas < attrs->activation_alpha.n)
             acts[i].alpha = attrs->activation_alpha.v[alphas++];
         if (functions[f].has_beta && betas < attrs->activation_beta.n)

@@ -149,6 +149,25 @@ CELL(lstm)
 CELL(gru)
 CELL(rnn)
 
+bool qb_node_cell_acts(const qb_node *node, int64_t directions, qb_act *acts) {
+    static const qb_rec_cell *const cells[] = {
+        [QB_CELL_RNN] = &rnn_cell, [QB_CELL_GRU] = &gru_cell, [QB_CELL_LSTM] = &lstm_cell};
+    const qb_rec_cell *cell = cells[node->op->kernel.cell];
+    const int32_t n = cell->n_acts * (int32_t)directions;
+    qb_rec_act own[2 * QB_REC_ACTS];
+    qb_ctx cx;
+    qb_ctx_init(&cx);
+    bool known =
+        qb_rec_acts(&cx, node->attrs, cell->acts, cell->n_acts, (int32_t)directions, own) == QB_OK;
+    qb_ctx_clear(&cx);
+    for (int32_t i = 0; known && i < n; i++) {
+        acts[i / cell->n_acts * QB_CELL_ACTS + i % cell->n_acts] =
+            (qb_act){own[i].kind, own[i].alpha, own[i].beta};
+        known = own[i].kind != QB_ACT_NONE;
+    }
+    return known;
+}
+
 /* The first output may be left out, too. */
 #define ROW(SYMBOL, NAME, INPUTS, OUTPUTS, CELL)                                                   \
     const qb_op qb_op_##SYMBOL = {.name = NAME,                                                    \

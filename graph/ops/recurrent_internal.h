@@ -32,6 +32,7 @@ enum {
 typedef struct qb_rec_act {
     float (*apply)(float x, float alpha, float beta);
     float alpha, beta;
+    qb_act_kind kind; /* the same for kernels; NONE: they have it not */
 } qb_rec_act;
 
 #define QB_REC_ACTS 3 /* f, g and h of a direction */

@@ -7,7 +7,7 @@
  *
  * Each operand is transposed and reshaped into that order, and the result back; what is in order
  * already stays. Without a label to sum over it is a Mul. Quantized values are moved as such, and
- * the product has the parameters of the result. */
+ * the product has the parameters of the result; what lies between several products is float 32. */
 #include "graph/einsum_internal.h"
 #include "graph/passes_internal.h"
 
@@ -113,6 +113,12 @@ static qb_status reordered(pattern *d, const char *op, int32_t *value, const int
     return qb_rewrite_append(d->rw, qb_op_find(op, ""), in, 2, *value);
 }
 
+/* What sums and pairs of quantized values are. */
+static void make_float(const pattern *d, int32_t value) {
+    d->rw->graph->values[value].dtype = QB_DTYPE_F32;
+    d->rw->graph->values[value].q = (qb_qparams){.axis = -1};
+}
+
 static qb_status sum_alone(pattern *d, int32_t *value, labels *have, int32_t side) {
     labels left = {0};
     int64_t axes[QB_MAX_RANK];
@@ -129,8 +135,7 @@ static qb_status sum_alone(pattern *d, int32_t *value, labels *have, int32_t sid
     shape.rank = left.n;
     for (int32_t i = 0; i < left.n; i++) shape.dim[i] = d->e.size[left.label[i]];
     QB_TRY(reordered(d, "ReduceSum", value, axes, n, &shape));
-    d->rw->graph->values[*value].dtype = QB_DTYPE_F32;
-    d->rw->graph->values[*value].q = (qb_qparams){.axis = -1};
+    make_float(d, *value);
     return qb_node_set_int(d->rw, d->rw->graph->n_nodes - 1, "keepdims", 0);
 }
 
@@ -295,7 +300,7 @@ static qb_status split(pattern *d, int32_t index, const int32_t *in) {
     for (int32_t i = 0; i < kept.n; i++)
         shape.dim[i] = e->size[kept.label[i]] < 0 ? -1 : e->size[kept.label[i]];
     QB_TRY(qb_rewrite_value(d->rw, d->name, "_pair", &shape, &value));
-    d->rw->graph->values[value].dtype = QB_DTYPE_F32;
+    make_float(d, value);
     QB_TRY(append_einsum(d->rw, pair_in, pair, 2, &kept, value));
     rest_in[0] = value;
     return append_einsum(d->rw, rest_in, rest, n + 1, &e->out, d->name);
@@ -310,8 +315,7 @@ static qb_status match(qb_rewrite *rw, int32_t index) {
     for (int32_t i = 0; i < n; i++) {
         in[i] = node->in[i];
         shapes[i] = &rw->graph->values[in[i]].shape;
-        const bool fits = n > 2 ? qb_value_is_plain(rw->graph, in[i]) : is_real(rw->graph, in[i]);
-        if (!fits || shapes[i]->rank < 0) return QB_OK;
+        if (!is_real(rw->graph, in[i]) || shapes[i]->rank < 0) return QB_OK;
     }
     pattern d = {.rw = rw, .name = node->out[0]};
     const char *equation = qb_node_string(node, "equation", "");

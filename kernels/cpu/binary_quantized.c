@@ -1,8 +1,8 @@
 /* Binary functions where an operand or the result is 8-bit values: sums of Q/DQ models, whose
  * operands have scales of their own, and products with the gates of squeeze-and-excitation; and
- * those of floats that no library takes, as both operands broadcast, or the first one. Real
- * values by scale and zero point, the function, and the common end: the reference's operations in
- * its order (binary_simd.inc). */
+ * those of floats that no library takes, as both operands broadcast, or the first one, or one in
+ * the middle. Real values by scale and zero point, the function, and the common end: the
+ * reference's operations in its order (binary_simd.inc). */
 #include "binary_internal.h"
 
 #define ELEMENTS_PER_TASK 8192 /* about */
@@ -125,16 +125,25 @@ static bool lies_as(const qb_desc *desc, const qb_desc *out) {
            (desc->layout == QB_LAYOUT_ROW || desc->shape.rank == out->shape.rank);
 }
 
-/* Does an operand broadcast that libraries want whole, or one of several dimensions along rows? */
+/* Libraries repeat what has a number for each channel, or lacks dimensions in front. */
+static bool repeats_as_usual(const qb_shape *s, const qb_shape *out) {
+    int32_t wide = 0, last = 0;
+    bool behind = false; /* is there one that repeats behind one that does not? */
+    for (int32_t d = 0; d < s->rank; d++) {
+        const int32_t at = d + out->rank - s->rank;
+        if (s->dim[d] != 1)
+            wide++, last = at;
+        else
+            behind = behind || (wide > 0 && out->dim[at] != 1);
+    }
+    return !behind || (wide == 1 && last == 1);
+}
+
+/* Does an operand broadcast that libraries want whole, or one in a way that they do not know? */
 static bool spreads(const qb_problem *p) {
     const bool commutes = p->binary != QB_BINARY_SUB && p->binary != QB_BINARY_DIV;
-    for (int32_t i = 0; i < 2; i++) {
-        const qb_shape *s = &p->in[i].shape;
-        int32_t wide = 0;
-        for (int32_t d = 0; d < s->rank; d++) wide += s->dim[d] != 1;
-        if (wide > 1 && s->dim[s->rank - 1] == 1 && p->out.shape.dim[p->out.shape.rank - 1] > 1)
-            return true;
-    }
+    for (int32_t i = 0; i < 2; i++)
+        if (!repeats_as_usual(&p->in[i].shape, &p->out.shape)) return true;
     return !qb_shape_equal(&p->in[0].shape, &p->out.shape) &&
            !(commutes && qb_shape_equal(&p->in[1].shape, &p->out.shape));
 }

@@ -19,30 +19,49 @@ typedef struct job {
 typedef struct places {
     const char *data[QB_CHUNK];
     int64_t pixel[QB_CHUNK];
-    int32_t y[QB_CHUNK], x[QB_CHUNK]; /* of the first window element; for indirect regions */
+    int32_t at[QB_SPATIAL][QB_CHUNK]; /* of the first window element; for indirect regions */
 } places;
+
+/* One row of a region's pixels: the output's place of the first one, and how many. */
+static void find_row(const job *j, bool indirect, int64_t image, const int64_t out[QB_SPATIAL],
+                     int64_t first, int64_t n, places *at) {
+    const qb_conv_plan *plan = j->plan;
+    const int64_t step = plan->stride[2] * plan->in_stride;
+    int64_t in[QB_SPATIAL], pixel = image, row = image;
+    for (int d = 0; d < QB_SPATIAL; d++) {
+        in[d] = out[d] * plan->stride[d] - plan->pad[d];
+        pixel = pixel * plan->out[d] + out[d];
+        if (d < 2) row = row * plan->in[d] + in[d];
+    }
+    const char *data = j->data + row * plan->row_bytes + in[2] * plan->in_stride;
+    for (int64_t i = 0; indirect && i < n; i++) {
+        at->at[0][first + i] = (int32_t)in[0];
+        at->at[1][first + i] = (int32_t)in[1];
+        at->at[2][first + i] = (int32_t)(in[2] + i * plan->stride[2]);
+    }
+    for (int64_t i = 0; i < n; i++, data += step, pixel++) {
+        at->data[first + i] = data;
+        at->pixel[first + i] = pixel;
+    }
+}
 
 static void find_places(const job *j, const qb_conv_region *r, int64_t first, int64_t n,
                         places *at) {
-    const qb_conv_plan *plan = j->plan;
-    int64_t width = r->x1 - r->x0, height = r->y1 - r->y0, step = plan->stride[1] * plan->in_stride;
-    int64_t x = first % width, y = first / width % height, image = first / width / height;
-    for (int64_t i = 0; i < n; x = 0, y++) { /* row by row */
-        if (y == height) y = 0, image++;
-        int64_t end = qb_min64(n, i + width - x), out_y = r->y0 + y, out_x = r->x0 + x;
-        int64_t in_y = out_y * plan->stride[0] - plan->pad[0];
-        int64_t in_x = out_x * plan->stride[1] - plan->pad[1];
-        const char *data =
-            j->data + (image * plan->in_h + in_y) * plan->row_bytes + in_x * plan->in_stride;
-        int64_t pixel = (image * plan->out_h + out_y) * plan->out_w + out_x;
-        for (int64_t k = i; r->indirect && k < end; k++) {
-            at->y[k] = (int32_t)in_y;
-            at->x[k] = (int32_t)(in_x + (k - i) * plan->stride[1]);
-        }
-        for (; i < end; i++, data += step, pixel++) {
-            at->data[i] = data;
-            at->pixel[i] = pixel;
-        }
+    int64_t out[QB_SPATIAL], image = first;
+    for (int d = QB_SPATIAL - 1; d >= 0; d--) {
+        const int64_t size = r->end[d] - r->first[d];
+        out[d] = r->first[d] + image % size;
+        image /= size;
+    }
+    for (int64_t i = 0, row; i < n; i += row) {
+        row = qb_min64(n - i, r->end[2] - out[2]);
+        find_row(j, r->indirect, image, out, i, row, at);
+        out[2] = r->first[2];
+        if (++out[1] < r->end[1]) continue;
+        out[1] = r->first[1];
+        if (++out[0] < r->end[0]) continue;
+        out[0] = r->first[0];
+        image++;
     }
 }
 
@@ -51,15 +70,18 @@ static void find_runs(const job *j, const qb_tile *tile, const places *at, int64
                       int64_t group_offset, const char **far) {
     const qb_conv_plan *plan = j->plan;
     const char *zeros = j->packed + plan->zeros;
-    const uint32_t height = (uint32_t)plan->in_h, width = (uint32_t)plan->in_w;
+    const uint32_t depth = (uint32_t)plan->in[0], height = (uint32_t)plan->in[1];
+    const uint32_t width = (uint32_t)plan->in[2];
     for (int32_t k = 0; k < tile->n_runs; k++) {
         const qb_run *run = &tile->runs[k];
-        const int32_t down = run->y * (int32_t)plan->dilation[0];
-        const int32_t right = run->x * (int32_t)plan->dilation[1];
+        const int32_t deep = run->at[0] * (int32_t)plan->dilation[0];
+        const int32_t down = run->at[1] * (int32_t)plan->dilation[1];
+        const int32_t right = run->at[2] * (int32_t)plan->dilation[2];
         const int64_t offset = group_offset + run->data;
         for (int i = 0; i < tile->rows; i++) { /* negative numbers are large ones, too */
-            bool there = ((uint32_t)(at->y[first + i] + down) < height) &
-                         ((uint32_t)(at->x[first + i] + right) < width);
+            bool there = ((uint32_t)(at->at[0][first + i] + deep) < depth) &
+                         ((uint32_t)(at->at[1][first + i] + down) < height) &
+                         ((uint32_t)(at->at[2][first + i] + right) < width);
             *far++ = there ? at->data[first + i] + offset : zeros;
         }
     }
@@ -142,40 +164,46 @@ typedef struct pad_job {
 
 static void pad_row(const pad_job *j, int64_t row) {
     const qb_conv_plan *plan = j->plan;
-    int64_t image = row / plan->in_h, y = row % plan->in_h - plan->source_pad[0];
-    int64_t left = plan->source_pad[1] * plan->in_stride;
+    const int64_t y = row % plan->in[1] - plan->source_pad[1], planes = row / plan->in[1];
+    const int64_t z = planes % plan->in[0] - plan->source_pad[0], image = planes / plan->in[0];
+    const int64_t left = plan->source_pad[2] * plan->in_stride;
     char *to = j->out + row * plan->row_bytes;
-    if (y < 0 || y >= plan->src_h) {
+    if (z < 0 || z >= plan->src[0] || y < 0 || y >= plan->src[1]) {
         memset(to, (uint8_t)plan->zero, (size_t)plan->row_bytes);
         return;
     }
-    const char *from = j->data + (image * plan->src_h + y) * plan->src_w * plan->src_stride;
-    int64_t width = plan->src_w * plan->in_stride;
+    const int64_t line = (image * plan->src[0] + z) * plan->src[1] + y;
+    const char *from = j->data + line * plan->src[2] * plan->src_stride;
+    int64_t width = plan->src[2] * plan->in_stride;
     const size_t tight = (size_t)plan->channels * plan->element;
     memset(to, (uint8_t)plan->zero, (size_t)left);
     if (plan->per_unit == 2 && plan->channels % 2 != 0) memset(to + left, 0, (size_t)width);
     if (plan->src_stride == plan->in_stride)
         memcpy(to + left, from, (size_t)width);
     else
-        for (int64_t x = 0; x < plan->src_w; x++)
+        for (int64_t x = 0; x < plan->src[2]; x++)
             memcpy(to + left + x * plan->in_stride, from + x * plan->src_stride, tight);
     memset(to + left + width, (uint8_t)plan->zero, (size_t)(plan->row_bytes - left - width));
 }
 
+/* Of the padded copy. */
+static int64_t rows_of(const qb_conv_plan *plan) {
+    return plan->images * plan->in[0] * plan->in[1];
+}
+
 size_t qb_conv_workspace(const qb_conv_plan *plan) {
-    if (!plan->padded) return 0;
-    return (size_t)(plan->images * plan->in_h * plan->row_bytes) + QB_BUFFER_SLACK;
+    return plan->padded ? (size_t)(rows_of(plan) * plan->row_bytes) + QB_BUFFER_SLACK : 0;
 }
 
 static void pad_rows(int64_t task, void *argument) {
     const pad_job *j = argument;
-    int64_t first = task * j->rows_per_task, rows = j->plan->images * j->plan->in_h;
+    int64_t first = task * j->rows_per_task, rows = rows_of(j->plan);
     for (int64_t row = first; row < qb_min64(rows, first + j->rows_per_task); row++)
         pad_row(j, row);
 }
 
 static void pad(const qb_conv_plan *plan, const qb_launch *args, const char *data) {
-    int64_t rows = plan->images * plan->in_h;
+    int64_t rows = rows_of(plan);
     pad_job j = {plan, data, args->workspace, qb_max64(1, PAD_BYTES / plan->row_bytes)};
     qb_workers_run(args->workers, qb_ceil64(rows, j.rows_per_task), pad_rows, &j);
 }

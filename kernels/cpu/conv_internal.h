@@ -6,13 +6,13 @@
  * walks over the window. What it walks over is a list of runs: stretches of memory, relative to the
  * pixel, that lie next to each other in both the data and the panel. Nothing is copied (no im2col).
  *
- * Order of summation for each output: kernel y, x, channel, one fused multiply-add after another,
- * in four segments when there are more than QB_CHAIN. It does not depend on tiles, threads or the
- * batch, so float results are the same bits for all.
+ * Order of summation for each output: kernel z, y, x, channel, one fused multiply-add after
+ * another, in four segments when there are more than QB_CHAIN. It does not depend on tiles, threads
+ * or the batch, so float results are the same bits for all.
  *
- * Borders: the output is cut into regions in which the same kernel rows and columns can lie inside
- * the data. Taps outside for all pixels of a region are not computed at all; where they are outside
- * for some (corners), those pixels read a row of zeros (of zero points) instead. */
+ * Borders: the output is cut into regions in which the same kernel planes, rows and columns can lie
+ * inside the data. Taps outside for all pixels of a region are not computed at all; where they are
+ * outside for some (corners), those pixels read a row of zeros (of zero points) instead. */
 #ifndef QB_CPU_CONV_INTERNAL_H
 #define QB_CPU_CONV_INTERNAL_H
 
@@ -26,10 +26,10 @@
 #define QB_TILE_TAPS 64 /* most kernel elements for which border pixels read zeros */
 
 typedef struct qb_run {
-    int32_t units;  /* steps of 4 bytes of data */
-    int32_t weight; /* bytes from the panel's start */
-    int64_t data;   /* bytes from the pixel's first window element */
-    int16_t y, x;   /* kernel element (of its first element) */
+    int32_t units;          /* steps of 4 bytes of data */
+    int32_t weight;         /* bytes from the panel's start */
+    int64_t data;           /* bytes from the pixel's first window element */
+    int16_t at[QB_SPATIAL]; /* kernel element (of its first element) */
 } qb_run;
 
 typedef struct qb_tile {
@@ -103,10 +103,11 @@ typedef struct qb_conv_block {              /* columns that share a panel */
     size_t panel;                           /* offset in packed */
 } qb_conv_block;
 
-typedef struct qb_conv_region { /* a rectangle of output pixels, of all images */
-    int64_t y0, y1, x0, x1;
-    int32_t ky0, ky1, kx0, kx1; /* taps that lie inside the data for at least one pixel */
-    bool indirect;              /* ... but not for all */
+typedef struct qb_conv_region { /* a box of output pixels, of all images */
+    int64_t first[QB_SPATIAL], end[QB_SPATIAL];
+    int32_t tap[QB_SPATIAL], tap_end[QB_SPATIAL]; /* taps that lie inside the data for at least one
+                                                     pixel */
+    bool indirect;                                /* ... but not for all */
     int32_t first_run, n_runs;
     int64_t first_pixel, n_pixels; /* in the order of regions */
 } qb_conv_region;
@@ -116,27 +117,27 @@ typedef struct qb_conv_plan {
     void (*tile)(const qb_tile *tile);
     bool integer, padded, flipped, is_matrix,
         plain_epilogue; /* plain_epilogue: what qb_tile.fast needs of the problem */
-    int64_t images, in_h, in_w, out_h, out_w; /* in_*: after padding when padded */
-    int64_t src_h, src_w;                     /* before padding */
+    int64_t images, in[QB_SPATIAL], out[QB_SPATIAL]; /* in: after padding when padded */
+    int64_t src[QB_SPATIAL];                         /* before padding */
     int64_t channels, group_channels, outputs, groups;
-    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    int64_t kernel[QB_SPATIAL], stride[QB_SPATIAL], dilation[QB_SPATIAL], pad[QB_SPATIAL];
     int64_t in_stride, in_offset, out_stride, out_offset, residual_stride,
         residual_offset; /* bytes */
-    int64_t src_stride, src_offset, source_pad[2];
+    int64_t src_stride, src_offset, source_pad[QB_SPATIAL];
     size_t element;    /* bytes of a data element */
     int32_t zero;      /* of the data */
     int64_t segment;   /* see qb_tile */
     int64_t per_unit;  /* elements in a unit of 4 bytes */
     int64_t tap_units; /* units of one kernel element; merged rows: see run_units */
     bool merged;       /* one run a kernel row */
-    int64_t row_bytes, total_units;
+    int64_t row_bytes, plane_bytes, kernel_rows, row_units, total_units;
     int32_t n_blocks, n_regions, n_runs, n_starts, n_chunks, n_block_groups;
     qb_conv_block *blocks;
     qb_conv_region *regions;
     qb_run *runs;
     size_t start, multiplier, bias, zeros, packed_bytes; /* offsets in packed */
     int64_t columns;          /* padded number of columns of all blocks */
-    int64_t weight_stride[4]; /* elements: output, channel, y, x */
+    int64_t weight_stride[2]; /* elements: output, channel; kernel elements are neighbours */
     float factor;             /* of a MATMUL */
     bool float_bias;          /* integer kernel with float bias */
     qb_epilogue epilogue;
@@ -153,6 +154,14 @@ size_t qb_conv_workspace(const qb_conv_plan *plan);
 uint64_t qb_conv_form(const qb_conv_plan *plan);
 qb_status qb_conv_pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
                        void *packed);
+/* Packs what a launch computed itself for a CONV kernel of this backend, into its workspace; by all
+ * workers where the kernel is one of these plans. */
+qb_status qb_conv_pack_computed(qb_ctx *cx, qb_workers *workers, const qb_kernel *kernel,
+                                const void *const *constants, void *packed);
+/* Weight and bias as constants, for qb_tactic.supports and create, and as the only inputs that must
+ * be row-major where they are none. */
+extern const bool qb_conv_known[QB_MAX_INPUTS];
+bool qb_conv_has_plain_constants(const qb_problem *p);
 qb_status qb_conv_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args);
 /* The same for MATMUL of quantized values with constants of this launch instead of those that were
  * packed, plan->columns of each: where sums begin, and what they are multiplied with (NULL: as

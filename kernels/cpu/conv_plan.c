@@ -11,6 +11,7 @@
 #define MIN_CHUNK 42     /* pixels of a task */
 #define MIN_CHUNK_FAR 98 /* ... when float weights come from beyond the second level cache */
 #define TASKS_PER_THREAD 8
+#define MOST_REGIONS 27 /* three bands in each dimension */
 
 const qb_conv_arch *qb_conv_best(const qb_problem *p) {
     const bool integer = p->in[QB_IN_DATA].dtype != QB_DTYPE_F32;
@@ -66,7 +67,7 @@ static bool types_supported(const qb_problem *p, const bool *constant, qb_dtype 
 
 bool qb_conv_supports(const qb_problem *p, const bool *constant, qb_dtype data, bool wide) {
     const qb_desc *x = &p->in[QB_IN_DATA];
-    if (p->window.n < 1 || p->window.n > 2 || !types_supported(p, constant, data, 0, wide))
+    if (p->window.n < 1 || p->window.n > QB_SPATIAL || !types_supported(p, constant, data, 0, wide))
         return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (qb_problem_has(p, QB_IN_RESIDUAL) && !qb_cpu_is_nhwc(&p->in[QB_IN_RESIDUAL])) return false;
@@ -111,26 +112,21 @@ static void set_strides(qb_conv_plan *plan, const qb_problem *p) {
 
 static void describe_conv(qb_conv_plan *plan, const qb_problem *p) {
     const qb_shape *x = &p->in[QB_IN_DATA].shape, *w = &p->in[QB_IN_WEIGHT].shape;
-    int32_t n = p->window.n;
-    for (int32_t d = 0; d < 2; d++) {
-        int32_t s = d - (2 - n); /* a row is an image of height 1 */
-        plan->kernel[d] = s < 0 ? 1 : p->window.kernel[s];
-        plan->stride[d] = s < 0 ? 1 : p->window.stride[s];
-        plan->dilation[d] = s < 0 ? 1 : p->window.dilation[s];
-        plan->pad[d] = s < 0 ? 0 : p->window.pad_begin[s];
+    const qb_window window = qb_cpu_window(&p->window);
+    for (int32_t d = 0; d < QB_SPATIAL; d++) {
+        plan->kernel[d] = window.kernel[d];
+        plan->stride[d] = window.stride[d];
+        plan->dilation[d] = window.dilation[d];
+        plan->pad[d] = window.pad_begin[d];
     }
     plan->images = x->dim[0];
-    plan->src_h = n == 1 ? 1 : x->dim[2];
-    plan->src_w = x->dim[1 + n];
-    plan->out_h = n == 1 ? 1 : p->out.shape.dim[2];
-    plan->out_w = p->out.shape.dim[1 + n];
+    qb_cpu_spatial(x, plan->src);
+    qb_cpu_spatial(&p->out.shape, plan->out);
     plan->channels = x->dim[1];
     plan->groups = p->group;
     plan->outputs = p->out.shape.dim[1];
-    plan->weight_stride[1] = plan->kernel[0] * plan->kernel[1];
+    plan->weight_stride[1] = plan->kernel[0] * plan->kernel[1] * plan->kernel[2];
     plan->weight_stride[0] = plan->weight_stride[1] * w->dim[1];
-    plan->weight_stride[2] = plan->kernel[1];
-    plan->weight_stride[3] = 1;
     plan->factor = 1.0f;
     set_strides(plan, p);
 }
@@ -138,9 +134,12 @@ static void describe_conv(qb_conv_plan *plan, const qb_problem *p) {
 static void describe_matmul(qb_conv_plan *plan, const qb_problem *p) {
     const qb_shape *a = &p->in[QB_IN_DATA].shape;
     int64_t k = a->dim[a->rank - 1], n = p->out.shape.dim[p->out.shape.rank - 1];
-    for (int32_t d = 0; d < 2; d++) plan->kernel[d] = plan->stride[d] = plan->dilation[d] = 1;
-    plan->images = plan->src_w = plan->out_w = 1;
-    plan->src_h = plan->out_h = qb_shape_count(a) / k;
+    for (int32_t d = 0; d < QB_SPATIAL; d++) {
+        plan->kernel[d] = plan->stride[d] = plan->dilation[d] = 1;
+        plan->src[d] = plan->out[d] = 1;
+    }
+    plan->images = 1;
+    plan->src[1] = plan->out[1] = qb_shape_count(a) / k;
     plan->channels = k;
     plan->groups = 1;
     plan->outputs = n;
@@ -165,16 +164,30 @@ static void inside(const qb_conv_plan *plan, int d, int64_t size, int64_t at, in
     *end = (int32_t)high;
 }
 
+static int64_t taps_of(const qb_conv_plan *plan) {
+    return plan->kernel[0] * plan->kernel[1] * plan->kernel[2];
+}
+
 static bool is_clipped(const qb_conv_plan *plan) {
     int32_t first, end;
-    const int64_t size[2] = {plan->src_h, plan->src_w}, out[2] = {plan->out_h, plan->out_w};
-    for (int d = 0; d < 2; d++) {
-        inside(plan, d, size[d], 0, &first, &end);
+    for (int d = 0; d < QB_SPATIAL; d++) {
+        inside(plan, d, plan->src[d], 0, &first, &end);
         if (first > 0 || end < plan->kernel[d]) return true;
-        inside(plan, d, size[d], out[d] - 1, &first, &end);
+        inside(plan, d, plan->src[d], plan->out[d] - 1, &first, &end);
         if (end < plan->kernel[d]) return true;
     }
     return false;
+}
+
+/* The copy has all that windows reach. */
+static void make_room(qb_conv_plan *plan) {
+    for (int d = 0; d < QB_SPATIAL; d++) {
+        const int64_t reach =
+            (plan->out[d] - 1) * plan->stride[d] + (plan->kernel[d] - 1) * plan->dilation[d] + 1;
+        plan->in[d] = qb_max64(plan->src[d] + plan->pad[d], reach);
+        plan->source_pad[d] = plan->pad[d];
+        plan->pad[d] = 0;
+    }
 }
 
 /* Decides how the window is walked: whole kernel rows at once where neighbouring pixels touch in
@@ -184,44 +197,35 @@ static bool is_clipped(const qb_conv_plan *plan) {
  * infinite. */
 static void choose_walk(qb_conv_plan *plan) {
     int64_t tight = plan->channels * (int64_t)plan->element;
-    bool dense = plan->groups == 1 && plan->dilation[1] == 1 && plan->kernel[1] > 1;
+    bool dense = plan->groups == 1 && plan->dilation[2] == 1 && plan->kernel[2] > 1;
     bool odd = plan->integer && plan->channels % 4 != 0 && dense;
     bool uneven = plan->per_unit == 2 && plan->channels % 2 != 0;
     bool clipped = is_clipped(plan), thin = dense && tight < THIN_BYTES;
     /* A tile reads a line of each of its rows again and again, and the cache has eight places. */
-    bool aliased = plan->is_matrix && tight % ALIASING_BYTES == 0 && plan->src_h > 8 &&
+    bool aliased = plan->is_matrix && tight % ALIASING_BYTES == 0 && plan->src[1] > 8 &&
                    plan->outputs >= 8 * plan->arch->lanes;
     plan->padded = aliased || uneven || (odd && (clipped || plan->src_stride != tight)) ||
-                   (clipped && thin) ||
-                   (clipped && plan->kernel[0] * plan->kernel[1] > QB_TILE_TAPS);
-    plan->in_h = plan->src_h;
-    plan->in_w = plan->src_w;
+                   (clipped && thin) || (clipped && taps_of(plan) > QB_TILE_TAPS);
+    for (int d = 0; d < QB_SPATIAL; d++) plan->in[d] = plan->src[d];
     plan->in_stride = plan->src_stride;
     plan->in_offset = plan->src_offset;
     if (plan->padded) {
-        int64_t reach[2];
-        for (int d = 0; d < 2; d++)
-            reach[d] = ((d ? plan->out_w : plan->out_h) - 1) * plan->stride[d] +
-                       (plan->kernel[d] - 1) * plan->dilation[d] + 1;
-        plan->in_h = qb_max64(plan->src_h + plan->pad[0], reach[0]);
-        plan->in_w = qb_max64(plan->src_w + plan->pad[1], reach[1]);
+        make_room(plan);
         if (uneven) tight += (int64_t)plan->element;
         plan->in_stride = tight + (aliased ? ROOM_BYTES : 0);
         plan->in_offset = 0;
-        for (int d = 0; d < 2; d++) {
-            plan->source_pad[d] = plan->pad[d];
-            plan->pad[d] = 0;
-        }
     }
     plan->merged = dense && plan->in_stride == tight;
-    plan->row_bytes = plan->in_w * plan->in_stride;
+    plan->row_bytes = plan->in[2] * plan->in_stride;
+    plan->plane_bytes = plan->in[1] * plan->row_bytes;
     plan->tap_units = qb_ceil64(plan->group_channels, plan->per_unit);
-    int64_t row_units = plan->kernel[1] * plan->tap_units;
+    plan->row_units = plan->kernel[2] * plan->tap_units;
     if (odd && plan->merged) {
-        row_units = qb_ceil64(plan->kernel[1] * plan->channels, 4);
+        plan->row_units = qb_ceil64(plan->kernel[2] * plan->channels, 4);
         plan->tap_units = 0; /* taps do not begin at units */
     }
-    plan->total_units = plan->kernel[0] * row_units;
+    plan->kernel_rows = plan->kernel[0] * plan->kernel[1];
+    plan->total_units = plan->kernel_rows * plan->row_units;
     bool chained = plan->integer || plan->total_units <= QB_CHAIN;
     plan->segment = chained ? INT32_MAX : qb_ceil64(plan->total_units, 4);
 }
@@ -236,11 +240,10 @@ typedef struct band {
 
 /* Cuts one dimension: what is clipped in front, the middle, what is clipped behind. */
 static int make_bands(const qb_conv_plan *plan, int d, band out[3]) {
-    int64_t size = d ? plan->in_w : plan->in_h, n = d ? plan->out_w : plan->out_h;
     int count = 0, kind = -1;
-    for (int64_t at = 0; at < n; at++) {
+    for (int64_t at = 0; at < plan->out[d]; at++) {
         int32_t first, end;
-        inside(plan, d, size, at, &first, &end);
+        inside(plan, d, plan->in[d], at, &first, &end);
         int now = first > 0 ? 0 : end < plan->kernel[d] ? 2 : 1;
         if (now > kind) {
             kind = now;
@@ -256,62 +259,65 @@ static int make_bands(const qb_conv_plan *plan, int d, band out[3]) {
     return count;
 }
 
+/* The runs of one row of the kernel. */
+static void add_row(qb_conv_plan *plan, const qb_conv_region *r, int32_t z, int32_t y) {
+    const int64_t data =
+        z * plan->dilation[0] * plan->plane_bytes + y * plan->dilation[1] * plan->row_bytes;
+    const int64_t weight = (z * plan->kernel[1] + y) * plan->row_units;
+    const bool whole = plan->merged && !r->indirect;
+    for (int32_t x = r->tap[2]; x < r->tap_end[2]; x++) {
+        int64_t units = whole ? (r->tap_end[2] - x) * plan->tap_units : plan->tap_units;
+        if (plan->tap_units == 0) units = plan->row_units;
+        plan->runs[plan->n_runs++] =
+            (qb_run){.units = (int32_t)units,
+                     .weight = (int32_t)(weight + x * plan->tap_units),
+                     .data = data + x * plan->dilation[2] * plan->in_stride,
+                     .at = {(int16_t)z, (int16_t)y, (int16_t)x}};
+        if (whole) break;
+    }
+}
+
 static void add_runs(qb_conv_plan *plan, qb_conv_region *r) {
     r->first_run = plan->n_runs;
-    int64_t row_units = plan->total_units / plan->kernel[0];
-    for (int32_t y = r->ky0; y < r->ky1; y++) {
-        int64_t row = y * plan->dilation[0] * plan->row_bytes;
-        bool whole = plan->merged && !r->indirect;
-        for (int32_t x = r->kx0; x < r->kx1; x++) {
-            int64_t units = whole ? (r->kx1 - r->kx0) * plan->tap_units : plan->tap_units;
-            if (plan->tap_units == 0) units = row_units;
-            plan->runs[plan->n_runs++] =
-                (qb_run){.units = (int32_t)units,
-                         .weight = (int32_t)(y * row_units + x * plan->tap_units),
-                         .data = row + x * plan->dilation[1] * plan->in_stride,
-                         .y = (int16_t)y,
-                         .x = (int16_t)x};
-            if (whole) break;
-        }
-    }
+    for (int32_t z = r->tap[0]; z < r->tap_end[0]; z++)
+        for (int32_t y = r->tap[1]; y < r->tap_end[1]; y++) add_row(plan, r, z, y);
     r->n_runs = plan->n_runs - r->first_run;
 }
 
-static void add_region(qb_conv_plan *plan, const band *y, const band *x, const band *x_end,
-                       int64_t *pixel) {
+/* Bands of planes and rows, and all columns from `x` to `x_end`. */
+static void add_region(qb_conv_plan *plan, const band *z, const band *y, const band *x,
+                       const band *x_end, int64_t *pixel) {
     qb_conv_region *r = &plan->regions[plan->n_regions++];
-    *r = (qb_conv_region){.y0 = y->begin,
-                          .y1 = y->end,
-                          .x0 = x->begin,
-                          .x1 = x_end->end,
-                          .ky0 = y->first,
-                          .ky1 = y->last,
-                          .kx0 = x->first,
-                          .kx1 = x->last,
-                          .indirect = y->mixed || x != x_end,
-                          .first_pixel = *pixel};
+    *r = (qb_conv_region){.first = {z->begin, y->begin, x->begin},
+                          .end = {z->end, y->end, x_end->end},
+                          .tap = {z->first, y->first, x->first},
+                          .tap_end = {z->last, y->last, x->last},
+                          .indirect = z->mixed || y->mixed || x != x_end,
+                          .first_pixel = *pixel,
+                          .n_pixels = plan->images};
     for (const band *b = x; b <= x_end; b++) {
-        if (b->first < r->kx0) r->kx0 = b->first;
-        if (b->last > r->kx1) r->kx1 = b->last;
+        if (b->first < r->tap[2]) r->tap[2] = b->first;
+        if (b->last > r->tap_end[2]) r->tap_end[2] = b->last;
         r->indirect = r->indirect || b->mixed;
     }
-    r->n_pixels = plan->images * (r->y1 - r->y0) * (r->x1 - r->x0);
+    for (int d = 0; d < QB_SPATIAL; d++) r->n_pixels *= r->end[d] - r->first[d];
     *pixel += r->n_pixels;
     add_runs(plan, r);
 }
 
 /* The middle rows are cut in columns, too; the clipped rows stay whole: their corners are few. */
 static void make_regions(qb_conv_plan *plan) {
-    band y[3], x[3];
-    int n_y = make_bands(plan, 0, y), n_x = make_bands(plan, 1, x);
+    band z[3], y[3], x[3];
+    int n_z = make_bands(plan, 0, z), n_y = make_bands(plan, 1, y), n_x = make_bands(plan, 2, x);
     int64_t pixel = 0;
-    for (int i = 0; i < n_y; i++) {
-        bool middle = y[i].first == 0 && y[i].last == plan->kernel[0] && !y[i].mixed;
+    for (int i = 0; i < n_z * n_y; i++) {
+        const band *plane = &z[i / n_y], *row = &y[i % n_y];
+        bool middle = row->first == 0 && row->last == plan->kernel[1] && !row->mixed;
         if (!middle) {
-            add_region(plan, &y[i], &x[0], &x[n_x - 1], &pixel);
+            add_region(plan, plane, row, &x[0], &x[n_x - 1], &pixel);
             continue;
         }
-        for (int k = 0; k < n_x; k++) add_region(plan, &y[i], &x[k], &x[k], &pixel);
+        for (int k = 0; k < n_x; k++) add_region(plan, plane, row, &x[k], &x[k], &pixel);
     }
 }
 
@@ -372,9 +378,12 @@ static int common_rows(const qb_conv_arch *arch) {
 /* Tasks: a chunk of pixels times a group of blocks. Pixels are cut first; where there are few, so
  * are the blocks. */
 static void choose_tasks(qb_conv_plan *plan) {
-    int64_t pixels = plan->images * plan->out_h * plan->out_w;
-    int64_t per_pixel =
-        qb_max64(1, plan->channels * (int64_t)plan->element * plan->stride[0] * plan->stride[1]);
+    int64_t pixels = plan->images, per_pixel = plan->channels * (int64_t)plan->element;
+    for (int d = 0; d < QB_SPATIAL; d++) {
+        pixels *= plan->out[d];
+        per_pixel *= plan->stride[d];
+    }
+    per_pixel = qb_max64(1, per_pixel);
     bool far = !plan->integer && plan->packed_bytes > CACHE_BYTES;
     int64_t least = far ? MIN_CHUNK_FAR : MIN_CHUNK;
     int64_t most = qb_min64(QB_CHUNK, qb_max64(least, (int64_t)CACHE_BYTES / per_pixel));
@@ -392,12 +401,12 @@ static void choose_tasks(qb_conv_plan *plan) {
 
 static qb_status allocate(qb_ctx *cx, qb_conv_plan *plan) {
     int64_t blocks = group_blocks(plan, 0, NULL) * plan->groups;
-    int64_t taps = plan->kernel[0] * plan->kernel[1];
-    if (!fits_32(blocks) || !fits_32(plan->total_units) || !fits_32(9 * taps))
+    int64_t taps = taps_of(plan);
+    if (!fits_32(blocks) || !fits_32(plan->total_units) || !fits_32(MOST_REGIONS * taps))
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "convolution too large for the CPU kernels");
     plan->blocks = qb_alloc(cx, (size_t)blocks, sizeof *plan->blocks);
-    plan->regions = qb_alloc(cx, 9, sizeof *plan->regions);
-    plan->runs = qb_alloc(cx, (size_t)(9 * taps), sizeof *plan->runs);
+    plan->regions = qb_alloc(cx, MOST_REGIONS, sizeof *plan->regions);
+    plan->runs = qb_alloc(cx, (size_t)(MOST_REGIONS * taps), sizeof *plan->runs);
     return plan->blocks && plan->regions && plan->runs ? QB_OK : cx->code;
 }
 

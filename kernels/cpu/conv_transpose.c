@@ -3,23 +3,23 @@
  * the data in the same way: they are an output channel of a dense convolution over the data. So a
  * convolution with s times as many channels (for each axis) makes all pixels, and a copy puts them
  * where they belong. Elements that a pixel does not have are zero weights; integer sums are the
- * same, and so is the end of the step, which the convolution does. */
+ * same, and so is the end of the step, which the convolution does. A weight that is computed as
+ * well is spread and packed by each launch, in the workspace. */
 #include <string.h>
 
-#include "cpu_internal.h"
+#include "conv_internal.h"
 
-#define SPATIAL 3
 #define BYTES_PER_TASK 65536
 
 typedef struct transpose {
     qb_kernel *conv;
-    const qb_tactic *tactic;          /* of the convolution */
+    bool computed;                    /* the constants come with each launch */
     int64_t group, per_group, phases; /* outputs a group; channels of one output */
-    int64_t first[SPATIAL], stride[SPATIAL], pad[SPATIAL]; /* leading axes: 0, 1, 0 */
-    int64_t made[SPATIAL], out[SPATIAL]; /* pixels of the convolution, of the result */
-    int64_t images, size;                /* bytes of an element */
-    int64_t channels, total, offset;     /* of the result, in memory */
-    int64_t conv_bytes;                  /* of its result, before its workspace */
+    int64_t first[QB_SPATIAL], stride[QB_SPATIAL], pad[QB_SPATIAL]; /* leading axes: 0, 1, 0 */
+    int64_t made[QB_SPATIAL], out[QB_SPATIAL]; /* pixels of the convolution, of the result */
+    int64_t images, size;                      /* bytes of an element */
+    int64_t channels, total, offset;           /* of the result, in memory */
+    int64_t conv_bytes;                        /* of its result, before its workspace */
 } transpose;
 
 /* ---- the convolution ---- */
@@ -37,7 +37,7 @@ static int64_t channels_made(const transpose *t) { return t->group * t->per_grou
 /* Geometry of axis d (of n); false where the result begins or ends inside of the data. */
 static bool describe_axis(const qb_problem *p, int32_t d, transpose *t, qb_window *w) {
     const qb_window *from = &p->window;
-    const int32_t at = SPATIAL - from->n + d;
+    const int32_t at = QB_SPATIAL - from->n + d;
     const int64_t in = p->in[QB_IN_DATA].shape.dim[2 + d], stride = from->stride[d];
     const int64_t taps = (from->kernel[d] - 1) * from->dilation[d] / stride + 1;
     t->stride[at] = stride;
@@ -61,7 +61,7 @@ static bool describe(const qb_problem *p, transpose *t, qb_window *w) {
                      .phases = 1,
                      .images = p->out.shape.dim[0],
                      .size = (int64_t)qb_dtype_size(p->out.dtype)};
-    for (int32_t d = 0; d < SPATIAL; d++) t->stride[d] = t->made[d] = t->out[d] = 1;
+    for (int32_t d = 0; d < QB_SPATIAL; d++) t->stride[d] = t->made[d] = t->out[d] = 1;
     *w = (qb_window){.n = p->window.n};
     for (int32_t d = 0; d < p->window.n; d++)
         if (!describe_axis(p, d, t, w)) return false;
@@ -111,7 +111,7 @@ static qb_status lower(qb_ctx *cx, const qb_problem *p, const transpose *t, cons
     if (weight->q.n == 1) weight->q.axis = -1;
     if (to->p.n_in > QB_IN_BIAS) to->in[QB_IN_BIAS].shape = (qb_shape){1, {made}};
     to->p.out.shape.dim[1] = made;
-    for (int32_t d = 0; d < w->n; d++) to->p.out.shape.dim[2 + d] = t->made[SPATIAL - w->n + d];
+    for (int32_t d = 0; d < w->n; d++) to->p.out.shape.dim[2 + d] = t->made[QB_SPATIAL - w->n + d];
     to->p.out.layout = QB_LAYOUT_NHWC;
     to->p.out.channel_offset = to->p.out.channel_total = 0;
     to->scale = qb_alloc(cx, 2 * (size_t)made, sizeof *to->scale);
@@ -175,30 +175,31 @@ static void spread_bias(const transpose *t, const char *from, char *to) {
     }
 }
 
-static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
-                      void *packed) {
+/* The convolution's constants: its weight, then its bias. */
+static size_t spread_bytes(const transpose *t) {
+    return qb_pad64(qb_desc_bytes(&t->conv->problem.in[QB_IN_WEIGHT])) +
+           qb_pad64((size_t)channels_made(t) * 4);
+}
+
+static qb_status pack_spread(qb_ctx *cx, qb_workers *workers, const qb_kernel *kernel,
+                             const void *const *constants, char *spread, void *packed) {
     const transpose *t = kernel->state;
     const qb_desc *w = &t->conv->problem.in[QB_IN_WEIGHT];
-    const void *all[QB_MAX_INPUTS] = {0};
-    const bool biased = qb_problem_has(&kernel->problem, QB_IN_BIAS);
-    const size_t size = qb_dtype_size(w->dtype), bias = (size_t)channels_made(t) * 4;
-    char *weight = qb_alloc(cx, (size_t)qb_shape_count(&w->shape) * size + bias, 1);
-    if (!weight) return cx->code;
-    char *biases = weight + (size_t)qb_shape_count(&w->shape) * size;
-    spread_weight(kernel, constants[QB_IN_WEIGHT], weight, size);
-    all[QB_IN_WEIGHT] = weight;
-    if (biased) {
-        char *aligned = qb_alloc(cx, bias, 1);
-        if (aligned) spread_bias(t, constants[QB_IN_BIAS], aligned);
-        all[QB_IN_BIAS] = biases = aligned;
-        if (!aligned) {
-            qb_free(weight);
-            return cx->code;
-        }
-    }
-    const qb_status status = t->conv->pack ? t->conv->pack(cx, t->conv, all, packed) : QB_OK;
-    qb_free(weight);
-    if (biased) qb_free(biases);
+    char *bias = spread + qb_pad64(qb_desc_bytes(w));
+    const void *all[QB_MAX_INPUTS] = {[QB_IN_WEIGHT] = spread, [QB_IN_BIAS] = bias};
+    memset(spread, 0, qb_desc_bytes(w));
+    spread_weight(kernel, constants[QB_IN_WEIGHT], spread, qb_dtype_size(w->dtype));
+    if (qb_problem_has(&kernel->problem, QB_IN_BIAS)) spread_bias(t, constants[QB_IN_BIAS], bias);
+    if (t->computed) return qb_conv_pack_computed(cx, workers, t->conv, all, packed);
+    return t->conv->pack ? t->conv->pack(cx, t->conv, all, packed) : QB_OK;
+}
+
+static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *constants,
+                      void *packed) {
+    char *spread = qb_alloc(cx, spread_bytes(kernel->state), 1);
+    if (!spread) return cx->code;
+    const qb_status status = pack_spread(cx, NULL, kernel, constants, spread, packed);
+    qb_free(spread);
     return status;
 }
 
@@ -246,6 +247,12 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     qb_launch conv = *args;
     conv.out = made;
     conv.workspace = t->conv->workspace_bytes ? made + t->conv_bytes : NULL;
+    if (t->computed) {
+        char *packed = made + kernel->workspace_bytes - qb_pad64(t->conv->packed_bytes);
+        char *spread = packed - spread_bytes(t);
+        QB_TRY(pack_spread(cx, args->workers, kernel, args->in, spread, packed));
+        conv.packed = packed;
+    }
     QB_TRY(t->conv->launch(cx, t->conv, &conv));
     job j = {t, made, args->out, 1};
     const int64_t row = t->out[2] * t->channels * t->size, rows = t->images * t->out[0] * t->out[1];
@@ -265,9 +272,9 @@ static void destroy(qb_kernel *kernel) {
 static bool supports(const qb_problem *p, const bool *constant) {
     transpose t;
     qb_window w;
-    if (p->kind != QB_KIND_CONV_TRANSPOSE || !constant[QB_IN_WEIGHT] ||
-        qb_problem_has(p, QB_IN_RESIDUAL) || p->window.n < 1 || p->window.n > SPATIAL ||
-        (qb_problem_has(p, QB_IN_BIAS) && !constant[QB_IN_BIAS]))
+    (void)constant;
+    if (p->kind != QB_KIND_CONV_TRANSPOSE || qb_problem_has(p, QB_IN_RESIDUAL) || p->window.n < 1 ||
+        p->window.n > QB_SPATIAL || !qb_conv_has_plain_constants(p))
         return false;
     if (!qb_cpu_is_nhwc(&p->in[QB_IN_DATA]) || !qb_cpu_is_nhwc(&p->out)) return false;
     if (p->in[QB_IN_DATA].dtype == QB_DTYPE_BF16 || p->out.dtype == QB_DTYPE_BF16) return false;
@@ -276,6 +283,10 @@ static bool supports(const qb_problem *p, const bool *constant) {
         if (q->zero[i] != 0) return false;
     return qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&p->in[QB_IN_DATA].shape) > 0 &&
            describe(p, &t, &w);
+}
+
+static bool are_constant(const qb_problem *p, const bool *constant) {
+    return constant[QB_IN_WEIGHT] && (!qb_problem_has(p, QB_IN_BIAS) || constant[QB_IN_BIAS]);
 }
 
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
@@ -290,13 +301,19 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     describe(p, t, &w);
     QB_GO(lower(cx, p, t, &w, &to));
     to.in[QB_IN_DATA].layout = QB_LAYOUT_NHWC;
-    QB_GO(find_conv(cx, tactic, &to, constant, threads, t));
+    QB_GO(find_conv(cx, tactic, &to, qb_conv_known, threads, t));
+    t->computed = !are_constant(p, constant);
     kernel->in[QB_IN_DATA].layout = kernel->problem.out.layout = QB_LAYOUT_NHWC;
-    kernel->packed_bytes = t->conv->packed_bytes;
-    kernel->packed_inputs = t->conv->packed_inputs;
     t->conv_bytes = (int64_t)qb_pad64(qb_desc_bytes(&t->conv->problem.out) + QB_BUFFER_SLACK);
     kernel->workspace_bytes = (size_t)t->conv_bytes + t->conv->workspace_bytes;
-    kernel->pack = pack;
+    if (t->computed) {
+        kernel->workspace_bytes =
+            qb_pad64(kernel->workspace_bytes) + spread_bytes(t) + qb_pad64(t->conv->packed_bytes);
+    } else {
+        kernel->packed_bytes = t->conv->packed_bytes;
+        kernel->packed_inputs = t->conv->packed_inputs;
+        kernel->pack = pack;
+    }
     kernel->launch = launch;
     *out = kernel;
     kernel = NULL;
@@ -314,10 +331,14 @@ const qb_tactic qb_tactic_cpu_conv_transpose = {.name = "cpu.conv_transpose.by_c
                                                 .create = create};
 
 #ifdef QB_HAVE_DNNL
+static bool supports_constant(const qb_problem *p, const bool *constant) {
+    return are_constant(p, constant) && supports(p, constant);
+}
+
 const qb_tactic qb_tactic_dnnl_conv_transpose_by_conv = {.name = "dnnl.conv_transpose.by_conv",
                                                          .backend = "dnnl",
                                                          .kind = QB_KIND_CONV_TRANSPOSE,
                                                          .exactness = QB_WITHIN_1_LSB,
-                                                         .supports = supports,
+                                                         .supports = supports_constant,
                                                          .create = create};
 #endif

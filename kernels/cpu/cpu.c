@@ -20,6 +20,26 @@ qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_pro
     return QB_OK;
 }
 
+qb_window qb_cpu_window(const qb_window *window) {
+    qb_window w = {.n = QB_SPATIAL};
+    for (int32_t d = 0; d < QB_SPATIAL; d++) {
+        const int32_t s = d - (QB_SPATIAL - window->n);
+        w.kernel[d] = s < 0 ? 1 : window->kernel[s];
+        w.stride[d] = s < 0 ? 1 : window->stride[s];
+        w.dilation[d] = s < 0 ? 1 : window->dilation[s];
+        w.pad_begin[d] = s < 0 ? 0 : window->pad_begin[s];
+        w.pad_end[d] = s < 0 ? 0 : window->pad_end[s];
+    }
+    return w;
+}
+
+void qb_cpu_spatial(const qb_shape *shape, int64_t size[QB_SPATIAL]) {
+    for (int32_t d = 0; d < QB_SPATIAL; d++) {
+        const int32_t s = d - (QB_SPATIAL + 2 - shape->rank);
+        size[d] = s < 0 ? 1 : shape->dim[2 + s];
+    }
+}
+
 int64_t qb_cpu_channels(const qb_desc *desc) {
     return desc->channel_total > 0 ? desc->channel_total : desc->shape.dim[1];
 }

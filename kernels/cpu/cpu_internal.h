@@ -59,6 +59,13 @@ void qb_epilogue_run(const qb_epilogue *f, const float *f32, int64_t n, const vo
 qb_status qb_cpu_kernel_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
                                size_t bytes, qb_kernel **out);
 
+/* Windows slide over three dimensions at most: planes, rows and pixels of a row. What has fewer is
+ * a row, or a plane, of a volume of depth 1: these are the window and the sizes with those that it
+ * lacks, in front. */
+#define QB_SPATIAL 3
+qb_window qb_cpu_window(const qb_window *window);
+void qb_cpu_spatial(const qb_shape *shape, int64_t size[QB_SPATIAL]);
+
 /* Layout helpers: channels of the tensor in memory (those of the larger one for a slice), and
  * whether the desc is channels last (or the same in memory). */
 int64_t qb_cpu_channels(const qb_desc *desc);

@@ -3,13 +3,14 @@
 
 #include <string.h>
 
+#define MOST_LANES 64  /* of a block */
 #define FEW_PIXELS 128 /* their rows cannot be shared out evenly */
 
 bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch *arch) {
     const bool integer = arch->integer;
     const qb_desc *x = &p->in[QB_IN_DATA], *w = &p->in[QB_IN_WEIGHT], *bias = &p->in[QB_IN_BIAS];
     const qb_desc *r = &p->in[QB_IN_RESIDUAL];
-    if (p->window.n < 1 || p->window.n > 2 || p->group < 2) return false;
+    if (p->window.n < 1 || p->window.n > QB_SPATIAL || p->group < 2) return false;
     if (p->group != x->shape.dim[1] || p->group != p->out.shape.dim[1]) return false;
     if (!constant[QB_IN_WEIGHT] || !qb_epilogue_supports(p)) return false;
     if (!qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(&p->out)) return false;
@@ -21,30 +22,27 @@ bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch 
         (!constant[QB_IN_BIAS] ||
          !(qb_cpu_is_f32(bias) || (integer && bias->dtype == QB_DTYPE_S32))))
         return false;
-    int64_t taps = p->window.kernel[0];
-    if (p->window.n == 2) {
-        if (taps > QB_DW_TAPS) return false;
-        taps *= p->window.kernel[1];
+    int64_t taps = 1;
+    for (int32_t d = 0; d < p->window.n && taps <= QB_DW_TAPS; d++) {
+        if (p->window.kernel[d] > QB_DW_TAPS) return false;
+        taps *= p->window.kernel[d];
     }
     return taps <= QB_DW_TAPS && qb_shape_count(&p->out.shape) > 0 && qb_shape_count(&x->shape) > 0;
 }
 
 static void describe(qb_dw *dw, const qb_problem *p) {
     const qb_desc *x = &p->in[QB_IN_DATA], *y = &p->out;
-    int32_t n = p->window.n;
-    for (int32_t d = 0; d < 2; d++) {
-        int32_t s = d - (2 - n);
-        dw->kernel[d] = s < 0 ? 1 : p->window.kernel[s];
-        dw->stride[d] = s < 0 ? 1 : p->window.stride[s];
-        dw->dilation[d] = s < 0 ? 1 : p->window.dilation[s];
-        dw->pad[d] = s < 0 ? 0 : p->window.pad_begin[s];
+    const qb_window window = qb_cpu_window(&p->window);
+    for (int32_t d = 0; d < QB_SPATIAL; d++) {
+        dw->kernel[d] = window.kernel[d];
+        dw->stride[d] = window.stride[d];
+        dw->dilation[d] = window.dilation[d];
+        dw->pad[d] = window.pad_begin[d];
     }
     dw->images = x->shape.dim[0];
     dw->channels = x->shape.dim[1];
-    dw->in_h = n == 1 ? 1 : x->shape.dim[2];
-    dw->in_w = x->shape.dim[1 + n];
-    dw->out_h = n == 1 ? 1 : y->shape.dim[2];
-    dw->out_w = y->shape.dim[1 + n];
+    qb_cpu_spatial(&x->shape, dw->in);
+    qb_cpu_spatial(&y->shape, dw->out);
     dw->element = qb_dtype_size(x->dtype);
     int64_t out_size = (int64_t)qb_dtype_size(y->dtype);
     dw->in_stride = qb_cpu_channels(x) * (int64_t)dw->element;
@@ -84,13 +82,16 @@ static int32_t cut_blocks(qb_dw *dw, qb_dw_block *blocks) {
     return n;
 }
 
+static int64_t rows_of(const qb_dw *dw) { return dw->images * dw->out[0] * dw->out[1]; }
+
 /* By rows; where there are few pixels by channels, as the convolutions around do. */
 static void choose_tasks(qb_dw *dw) {
-    int64_t rows = dw->images * dw->out_h;
-    int64_t work = rows * dw->out_w * dw->channels * dw->taps;
+    int64_t rows = rows_of(dw);
+    int64_t work = rows * dw->out[2] * dw->channels * dw->taps;
     int64_t wanted = qb_min64(8 * dw->threads, qb_ceil64(work, 32768));
     int64_t at_once = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
-    bool by_channel = dw->images * dw->in_h * dw->in_w <= FEW_PIXELS && dw->n_blocks > 1;
+    const int64_t pixels = dw->images * dw->in[0] * dw->in[1] * dw->in[2];
+    bool by_channel = pixels <= FEW_PIXELS && dw->n_blocks > 1;
     dw->row_parts = by_channel ? 1 : qb_parts(rows, wanted, rows, at_once, dw->threads);
     dw->block_parts = by_channel ? qb_parts(dw->n_blocks, wanted, dw->n_blocks, 1, dw->threads) : 1;
 }
@@ -106,7 +107,7 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
         dw->integer && qb_problem_has(p, QB_IN_BIAS) && p->in[QB_IN_BIAS].dtype == QB_DTYPE_F32;
     dw->epilogue = qb_epilogue_of(p);
     describe(dw, p);
-    dw->taps = dw->kernel[0] * dw->kernel[1];
+    dw->taps = dw->kernel[0] * dw->kernel[1] * dw->kernel[2];
     dw->groups = qb_ceil64(dw->taps, arch->tap_group);
     dw->n_blocks = cut_blocks(dw, NULL);
     dw->blocks = qb_alloc(cx, (size_t)dw->n_blocks, sizeof *dw->blocks);
@@ -121,29 +122,36 @@ static qb_status plan(qb_ctx *cx, const qb_problem *p, const qb_dw_arch *arch, i
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
+/* `weight`: the channel's. */
 static int32_t first_sum(const qb_dw *dw, const int16_t *weight, const int32_t *bias, int64_t c,
                          int32_t flip) {
     uint32_t sum = 0;
-    for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[c * dw->taps + t];
+    for (int64_t t = 0; t < dw->taps; t++) sum += (uint32_t)weight[t];
     uint32_t first = bias && !dw->float_bias ? (uint32_t)bias[c] : 0;
     return (int32_t)(first - sum * (uint32_t)(dw->zero + flip));
 }
 
 static void pack_block(const qb_dw *dw, const qb_problem *p, const qb_dw_block *block,
-                       const void *weight, const void *b, char *packed) {
-    int32_t start[64] = {0};
-    float f32[64] = {0}, multiplier[64] = {0}, bias[64] = {0};
+                       const void *all, const void *b, char *packed) {
+    int32_t start[MOST_LANES] = {0};
+    float f32[MOST_LANES] = {0}, multiplier[MOST_LANES] = {0}, bias[MOST_LANES] = {0};
+    int16_t wide[MOST_LANES * QB_DW_TAPS];
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
+    const int64_t first = block->channel * dw->taps;
+    for (int64_t i = 0; dw->integer && i < block->width * dw->taps; i++)
+        wide[i] =
+            (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], all, first + i, (first + i) / dw->taps);
     for (int i = 0; i < block->width; i++) {
         int64_t c = block->channel + i;
         if (!dw->integer) {
             f32[i] = b ? ((const float *)b)[c] : 0.0f;
             continue;
         }
-        start[i] = first_sum(dw, weight, b, c, dw->is_s8 ? dw->arch->flip : 0);
+        start[i] = first_sum(dw, wide + i * dw->taps, b, c, dw->is_s8 ? dw->arch->flip : 0);
         multiplier[i] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? c : 0];
         if (dw->float_bias) bias[i] = ((const float *)b)[c];
     }
+    const void *weight = dw->integer ? (const void *)wide : (const float *)all + first;
     dw->arch->pack(dw, block, weight, dw->integer ? (const void *)start : f32, multiplier, bias,
                    packed);
 }
@@ -152,16 +160,10 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
                       void *packed) {
     const qb_dw *dw = kernel->state;
     const qb_problem *p = &kernel->problem;
-    const void *weight = constants[QB_IN_WEIGHT];
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
-    const int64_t n = dw->integer ? dw->channels * dw->taps : 0;
-    int16_t *wide = qb_alloc(cx, (size_t)(n + 1), sizeof *wide);
-    if (!wide) return cx->code;
-    for (int64_t i = 0; i < n; i++)
-        wide[i] = (int16_t)qb_cpu_weight_at(&p->in[QB_IN_WEIGHT], weight, i, i / dw->taps);
+    (void)cx;
     for (int32_t b = 0; b < dw->n_blocks; b++)
-        pack_block(dw, p, &dw->blocks[b], dw->integer ? wide : weight, bias, packed);
-    qb_free(wide);
+        pack_block(dw, p, &dw->blocks[b], constants[QB_IN_WEIGHT], bias, packed);
     memset((char *)packed + dw->zeros, (uint8_t)dw->zero,
            (size_t)dw->channels * dw->element + QB_BUFFER_SLACK);
     return QB_OK;
@@ -169,36 +171,43 @@ static qb_status pack(qb_ctx *cx, const qb_kernel *kernel, const void *const *co
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+/* The first pixel of a row of the data; NULL outside of it. */
+static const char *line_at(const qb_dw *dw, const qb_dw_row *row, int64_t z, int64_t y) {
+    if (z < 0 || z >= dw->in[0] || y < 0 || y >= dw->in[1]) return NULL;
+    return row->in + (z * dw->in[1] + y) * dw->in[2] * dw->in_stride;
+}
+
 void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps) {
     const char *zeros = row->packed + dw->zeros;
-    int64_t y0 = row->out_y * dw->stride[0] - dw->pad[0];
-    int64_t x0 = out_x * dw->stride[1] - dw->pad[1];
+    const int64_t z0 = row->out_z * dw->stride[0] - dw->pad[0];
+    const int64_t y0 = row->out_y * dw->stride[1] - dw->pad[1];
+    const int64_t x0 = out_x * dw->stride[2] - dw->pad[2];
     const char **next = taps;
-    for (int64_t ky = 0; ky < dw->kernel[0]; ky++) {
-        int64_t y = y0 + ky * dw->dilation[0];
-        const char *line = row->in + y * dw->in_w * dw->in_stride;
-        for (int64_t kx = 0; kx < dw->kernel[1]; kx++) {
-            int64_t x = x0 + kx * dw->dilation[1];
-            bool inside = y >= 0 && y < dw->in_h && x >= 0 && x < dw->in_w;
-            *next++ = inside ? line + x * dw->in_stride : zeros;
+    for (int64_t k = 0; k < dw->kernel[0] * dw->kernel[1]; k++) {
+        const int64_t z = z0 + k / dw->kernel[1] * dw->dilation[0];
+        const int64_t y = y0 + k % dw->kernel[1] * dw->dilation[1];
+        const char *line = line_at(dw, row, z, y);
+        for (int64_t kx = 0; kx < dw->kernel[2]; kx++) {
+            const int64_t x = x0 + kx * dw->dilation[2];
+            *next++ = line && x >= 0 && x < dw->in[2] ? line + x * dw->in_stride : zeros;
         }
     }
     while ((next - taps) % dw->arch->tap_group) *next++ = zeros;
 }
 
 void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line) {
-    int64_t y0 = row->out_y * dw->stride[0] - dw->pad[0];
+    const int64_t z = row->out_z * dw->stride[0] - dw->pad[0];
+    const int64_t y = row->out_y * dw->stride[1] - dw->pad[1];
     for (int k = 0; k < n; k++) {
-        bool inside = y0 + k >= 0 && y0 + k < dw->in_h;
-        line[k].start =
-            inside ? row->in + (y0 + k) * dw->in_w * dw->in_stride : row->packed + dw->zeros;
+        const char *inside = line_at(dw, row, z, y + k);
+        line[k].start = inside ? inside : row->packed + dw->zeros;
         line[k].step = inside ? dw->in_stride : 0;
     }
 }
 
 bool qb_dw_is_3x3(const qb_dw *dw) {
-    return dw->kernel[0] == 3 && dw->kernel[1] == 3 && dw->dilation[0] == 1 &&
-           dw->dilation[1] == 1 && dw->stride[0] == dw->stride[1] && dw->stride[0] <= 2;
+    return dw->kernel[0] == 1 && dw->kernel[1] == 3 && dw->kernel[2] == 3 && dw->dilation[1] == 1 &&
+           dw->dilation[2] == 1 && dw->stride[1] == dw->stride[2] && dw->stride[1] <= 2;
 }
 
 typedef struct job {
@@ -212,19 +221,20 @@ typedef struct job {
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const qb_dw *dw = j->dw;
-    int64_t rows = dw->images * dw->out_h;
+    const int64_t rows = rows_of(dw), *out = dw->out;
     int64_t part = task / dw->block_parts, block_part = task % dw->block_parts;
     int64_t first = qb_part_begin(rows, dw->row_parts, part);
     int64_t end = qb_part_begin(rows, dw->row_parts, part + 1);
     int64_t most = qb_dw_is_3x3(dw) ? qb_max64(1, dw->arch->rows_3x3) : 1;
     for (int64_t r = first, n; r < end; r += n) {
-        int64_t image = r / dw->out_h, pixel = r * dw->out_w;
-        n = qb_min64(most, qb_min64(end, (image + 1) * dw->out_h) - r);
+        const int64_t plane = r / out[1], image = plane / out[0], pixel = r * out[2];
+        n = qb_min64(most, qb_min64(end, (plane + 1) * out[1]) - r);
         qb_dw_row row = {
             .first_block = (int32_t)qb_part_begin(dw->n_blocks, dw->block_parts, block_part),
             .end_block = (int32_t)qb_part_begin(dw->n_blocks, dw->block_parts, block_part + 1),
-            .in = j->in + image * dw->in_h * dw->in_w * dw->in_stride,
-            .out_y = r % dw->out_h,
+            .in = j->in + image * dw->in[0] * dw->in[1] * dw->in[2] * dw->in_stride,
+            .out_z = plane % out[0],
+            .out_y = r % out[1],
             .rows = (int)n,
             .out = j->out + pixel * dw->out_stride,
             .residual = j->residual ? j->residual + pixel * dw->residual_stride : NULL,

@@ -14,7 +14,7 @@ static void pack_f32(const qb_dw *dw, const qb_dw_block *block, const void *weig
     memset(to, 0, (size_t)(dw->groups * LANES) * 4);
     for (int64_t t = 0; t < dw->taps; t++)
         for (int i = 0; i < block->width; i++)
-            to[t * LANES + i] = ((const float *)weight)[(block->channel + i) * dw->taps + t];
+            to[t * LANES + i] = ((const float *)weight)[i * dw->taps + t];
     memcpy(packed + block->start, start, LANES * 4);
 }
 
@@ -24,7 +24,7 @@ static void pack_s8(const qb_dw *dw, const qb_dw_block *block, const void *weigh
     memset(to, 0, (size_t)(dw->groups * LANES) * 4);
     for (int64_t t = 0; t < dw->taps; t++)
         for (int i = 0; i < block->width; i++)
-            to[t * LANES + i] = ((const int16_t *)weight)[(block->channel + i) * dw->taps + t];
+            to[t * LANES + i] = ((const int16_t *)weight)[i * dw->taps + t];
     memcpy(packed + block->start, start, LANES * 4);
     memcpy(packed + block->start + LANES * 4, multiplier, LANES * 4);
     memcpy(packed + block->start + LANES * 8, bias, LANES * 4);
@@ -67,7 +67,7 @@ static void row(const qb_dw *dw, const qb_dw_row *row) {
     int64_t out_size = (int64_t)qb_dtype_size(dw->epilogue.out);
     int64_t residual_size = (int64_t)qb_dtype_size(dw->epilogue.residual);
     float f32[LANES];
-    for (int64_t x = 0; x < dw->out_w; x++) {
+    for (int64_t x = 0; x < dw->out[2]; x++) {
         qb_dw_taps(dw, row, x, taps);
         for (int32_t b = row->first_block; b < row->end_block; b++) {
             const qb_dw_block *block = &dw->blocks[b];

@@ -23,8 +23,8 @@ typedef struct qb_dw qb_dw;
 /* One row of output, or a few: where their taps are. */
 typedef struct qb_dw_row {
     const char *in; /* the image, first channel of the slice */
-    int64_t out_y;
-    int rows;                       /* from out_y on, all in this image */
+    int64_t out_z, out_y;
+    int rows;                       /* from out_y on, all in this plane */
     int32_t first_block, end_block; /* of these channels */
     char *out;                      /* the row's first pixel */
     const char *residual;
@@ -39,8 +39,8 @@ typedef struct qb_dw_arch {
     int group_bytes;   /* of their weights, for one channel */
     int rows_3x3;      /* most rows that `row` takes at once for a 3x3 window; 0: one */
     int32_t flip;      /* what reading s8 as unsigned quantized values adds to them */
-    /* Packs one block: the weights of channel c are weight[c * taps ...], floats or int16; `start`
-     * (int32 or float), multiplier and bias have an entry for each of the block's lanes. */
+    /* Packs one block: the weights of its channel i are weight[i * taps ...], floats or int16;
+     * `start` (int32 or float), multiplier and bias have an entry for each of the block's lanes. */
     void (*pack)(const qb_dw *dw, const qb_dw_block *block, const void *weight, const void *start,
                  const float *multiplier, const float *bias, char *packed);
     /* The blocks named in `row` of one row, or of row->rows of them. */
@@ -50,8 +50,8 @@ typedef struct qb_dw_arch {
 struct qb_dw {
     const qb_dw_arch *arch;
     bool integer, is_s8, float_bias;
-    int64_t images, channels, in_h, in_w, out_h, out_w;
-    int64_t kernel[2], stride[2], dilation[2], pad[2];
+    int64_t images, channels, in[QB_SPATIAL], out[QB_SPATIAL];
+    int64_t kernel[QB_SPATIAL], stride[QB_SPATIAL], dilation[QB_SPATIAL], pad[QB_SPATIAL];
     int64_t taps, groups; /* groups of taps */
     int64_t in_stride, in_offset, out_stride, out_offset, residual_stride, residual_offset;
     size_t element;
@@ -68,8 +68,8 @@ bool qb_dw_supports(const qb_problem *p, const bool *constant, const qb_dw_arch 
 qb_status qb_dw_create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p, int threads,
                        const qb_dw_arch *arch, qb_kernel **out);
 
-/* Addresses of all taps of output pixel (out_y, out_x), row by row; missing ones point to zeros,
- * and so do entries up to a whole group. */
+/* Addresses of all taps of output pixel (out_z, out_y, out_x), row by row; missing ones point to
+ * zeros, and so do entries up to a whole group. */
 void qb_dw_taps(const qb_dw *dw, const qb_dw_row *row, int64_t out_x, const char **taps);
 
 /* A row of data for a 3x3 window: its start, or zeros, and the bytes from pixel to pixel (0 for
@@ -79,6 +79,7 @@ typedef struct qb_dw_line {
     int64_t step;
 } qb_dw_line;
 void qb_dw_lines(const qb_dw *dw, const qb_dw_row *row, int n, qb_dw_line *line);
-bool qb_dw_is_3x3(const qb_dw *dw); /* without dilation, the same stride of 1 or 2 both ways */
+/* In one plane, without dilation, the same stride of 1 or 2 both ways. */
+bool qb_dw_is_3x3(const qb_dw *dw);
 
 #endif

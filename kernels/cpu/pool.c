@@ -1,9 +1,9 @@
-/* Pooling over channels-last data: a window is a rectangle of pixels, and all channels of a pixel
+/* Pooling over channels-last data: a window is a box of pixels, and all channels of a pixel
  * go side by side through the same operation. Bound by memory.
  *
  * Maxima of quantized values are maxima of reals, so integer data stays integer; a change of
- * parameters is a table afterwards. Averages of quantized values sum reals in double, where every
- * partial sum is exact. */
+ * parameters is a table afterwards, and of the type the end of a step. Averages of quantized values
+ * sum reals in double, where every partial sum is exact. */
 #include "pool_internal.h"
 
 #include <math.h>
@@ -14,33 +14,22 @@
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
     const qb_desc *x = &p->in[0], *y = &p->out;
-    if (p->window.n < 1 || p->window.n > 2 || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
+    if (p->window.n < 1 || p->window.n > QB_SPATIAL || !qb_cpu_is_nhwc(x) || !qb_cpu_is_nhwc(y))
         return false;
     const bool half = qb_cpu_is_bf16(x) && qb_cpu_is_bf16(y) && qb_processor_has(QB_TIER_AVX2);
     if (!half && (!(qb_cpu_is_quantized(x) || qb_cpu_is_f32(x)) || !qb_epilogue_supports(p)))
         return false;
-    if (p->pool == QB_POOL_MAX && qb_cpu_is_quantized(x) != qb_cpu_is_quantized(y)) return false;
     return p->act.kind == QB_ACT_NONE && qb_shape_count(&y->shape) > 0 &&
            qb_shape_count(&x->shape) > 0;
 }
 
 static void describe(qb_pool *w, const qb_problem *p) {
-    int32_t n = p->window.n;
-    const qb_shape *x = &p->in[0].shape, *y = &p->out.shape;
-    for (int32_t d = 0; d < 2; d++) {
-        int32_t s = d - (2 - n); /* a row is an image of height 1 */
-        w->kernel[d] = s < 0 ? 1 : p->window.kernel[s];
-        w->stride[d] = s < 0 ? 1 : p->window.stride[s];
-        w->dilation[d] = s < 0 ? 1 : p->window.dilation[s];
-        w->pad[d] = s < 0 ? 0 : p->window.pad_begin[s];
-        w->pad_end[d] = s < 0 ? 0 : p->window.pad_end[s];
-    }
+    const qb_shape *x = &p->in[0].shape;
+    w->window = qb_cpu_window(&p->window);
     w->images = x->dim[0];
     w->channels = x->dim[1];
-    w->in_h = n == 1 ? 1 : x->dim[2];
-    w->in_w = x->dim[1 + n];
-    w->out_h = n == 1 ? 1 : y->dim[2];
-    w->out_w = y->dim[1 + n];
+    qb_cpu_spatial(x, w->in);
+    qb_cpu_spatial(&p->out.shape, w->out);
     w->in_stride = qb_cpu_channels(&p->in[0]);
     w->in_offset = p->in[0].channel_offset;
     w->out_stride = qb_cpu_channels(&p->out);
@@ -57,10 +46,12 @@ static void fill_table(qb_pool *w) {
     }
 }
 
+static int64_t rows_of(const qb_pool *w) { return w->images * w->out[0] * w->out[1]; }
+
 /* One row of output and one piece of the channels is the unit of work. */
 static void choose_tasks(qb_pool *w) {
-    int64_t rows = w->images * w->out_h;
-    int64_t cost = w->out_w * w->channels * w->kernel[0] * w->kernel[1];
+    int64_t rows = rows_of(w), cost = w->out[2] * w->channels;
+    for (int32_t d = 0; d < QB_SPATIAL; d++) cost *= w->window.kernel[d];
     w->split = rows < 2 * w->threads ? qb_min64(w->threads, qb_ceil64(w->channels, 64)) : 1;
     int64_t units = rows * w->split;
     int64_t tasks = qb_min64(qb_min64(units, 8 * w->threads), qb_ceil64(rows * cost, 16384));
@@ -68,34 +59,24 @@ static void choose_tasks(qb_pool *w) {
     w->n_tasks = qb_ceil64(units, w->per_task);
 }
 
+static const char *pixel_at(const qb_pool_window *w, int64_t at) {
+    const int64_t x = at % w->columns, line = at / w->columns;
+    return w->first + line / w->rows * w->deep + line % w->rows * w->down + x * w->right;
+}
+
 #define DEFINE_MAX(NAME, T)                                                                        \
-    static void NAME(const qb_pool_window *w, int64_t c, int64_t n) {                              \
-        T *best = (T *)(void *)w->out + c;                                                         \
+    static void NAME(const qb_pool_window *w, int64_t c, int64_t n, void *out) {                   \
+        T *best = out;                                                                             \
         memcpy(best, w->first + c * (int64_t)sizeof(T), (size_t)n * sizeof(T));                    \
-        for (int64_t y = 0; y < w->rows; y++)                                                      \
-            for (int64_t x = 0; x < w->columns; x++) {                                             \
-                const char *from = w->first + y * w->down + x * w->right;                          \
-                const T *v = (const T *)(const void *)from + c;                                    \
-                for (int64_t i = 0; i < n; i++)                                                    \
-                    if (v[i] > best[i] || v[i] != v[i]) best[i] = v[i];                            \
-            }                                                                                      \
+        for (int64_t at = 0; at < w->planes * w->rows * w->columns; at++) {                        \
+            const T *v = (const T *)(const void *)pixel_at(w, at) + c;                             \
+            for (int64_t i = 0; i < n; i++)                                                        \
+                if (v[i] > best[i] || v[i] != v[i]) best[i] = v[i];                                \
+        }                                                                                          \
     }
 DEFINE_MAX(max_f32, float)
 DEFINE_MAX(max_u8, uint8_t)
 DEFINE_MAX(max_s8, int8_t)
-
-void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
-    for (int64_t c = 0; c < w->channels; c += BLOCK) {
-        int64_t n = qb_min64(BLOCK, w->channels - c);
-        switch (pool->in_dtype) {
-        case QB_DTYPE_F32: max_f32(w, c, n); break;
-        case QB_DTYPE_U8: max_u8(w, c, n); break;
-        default: max_s8(w, c, n); break;
-        }
-    }
-    if (pool->converts)
-        for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
-}
 
 static float float_at(const qb_pool *pool, const char *pixel, int64_t c) {
     switch (pool->in_dtype) {
@@ -105,16 +86,34 @@ static float float_at(const qb_pool *pool, const char *pixel, int64_t c) {
     }
 }
 
+void qb_pool_max_generic(const qb_pool *pool, const qb_pool_window *w) {
+    const int64_t size = (int64_t)qb_dtype_size(pool->out_dtype);
+    for (int64_t c = 0; c < w->channels; c += BLOCK) {
+        int64_t n = qb_min64(BLOCK, w->channels - c);
+        float other[BLOCK], f32[BLOCK];
+        void *best = pool->retypes ? (void *)other : w->out + c * size;
+        switch (pool->in_dtype) {
+        case QB_DTYPE_F32: max_f32(w, c, n, best); break;
+        case QB_DTYPE_U8: max_u8(w, c, n, best); break;
+        default: max_s8(w, c, n, best); break;
+        }
+        if (!pool->retypes) continue;
+        for (int64_t i = 0; i < n; i++) f32[i] = float_at(pool, best, i);
+        qb_epilogue_run(&pool->epilogue, f32, n, NULL, w->out + c * size);
+    }
+    if (pool->converts)
+        for (int64_t c = 0; c < w->channels; c++) w->out[c] = (char)pool->table[(uint8_t)w->out[c]];
+}
+
 void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *w) {
     int64_t out_size = (int64_t)qb_dtype_size(pool->out_dtype);
     for (int64_t c = 0; c < w->channels; c += BLOCK) {
         int64_t n = qb_min64(BLOCK, w->channels - c);
         double sum[BLOCK] = {0};
         float f32[BLOCK];
-        for (int64_t y = 0; y < w->rows; y++)
-            for (int64_t x = 0; x < w->columns; x++)
-                for (int64_t i = 0; i < n; i++)
-                    sum[i] += (double)float_at(pool, w->first + y * w->down + x * w->right, c + i);
+        for (int64_t at = 0; at < w->planes * w->rows * w->columns; at++)
+            for (int64_t i = 0; i < n; i++)
+                sum[i] += (double)float_at(pool, pixel_at(w, at), c + i);
         for (int64_t i = 0; i < n; i++) f32[i] = (float)(sum[i] / w->count);
         qb_epilogue_run(&pool->epilogue, f32, n, NULL, w->out + c * out_size);
     }
@@ -122,21 +121,22 @@ void qb_pool_average_generic(const qb_pool *pool, const qb_pool_window *w) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-/* The part of a window that lies inside: first element, number, and how many count for
- * AVG_INCLUDE_PAD (inside the data and the declared padding). */
+/* The part of a window that lies inside: where it begins in the data, elements, and how many count
+ * for AVG_INCLUDE_PAD (inside the data and the declared padding). */
 typedef struct span {
     int64_t first, n, counted;
 } span;
 
-static span span_of(const qb_pool *w, int d, int64_t size, int64_t at) {
-    int64_t start = at * w->stride[d] - w->pad[d], step = w->dilation[d];
+static span span_of(const qb_pool *w, int d, int64_t at) {
+    const int64_t size = w->in[d], step = w->window.dilation[d];
+    int64_t start = at * w->window.stride[d] - w->window.pad_begin[d];
     int64_t low = start >= 0 ? 0 : qb_ceil64(-start, step);
     int64_t high = start >= size ? 0 : (size - 1 - start) / step + 1;
-    int64_t end = size + w->pad_end[d];
+    int64_t end = size + w->window.pad_end[d];
     int64_t counted = start >= end ? 0 : (end - 1 - start) / step + 1;
-    high = qb_min64(high, w->kernel[d]);
+    high = qb_min64(high, w->window.kernel[d]);
     low = qb_min64(low, high);
-    return (span){low, high - low, qb_min64(counted, w->kernel[d])};
+    return (span){start + low * step, high - low, qb_min64(counted, w->window.kernel[d])};
 }
 
 /* A window that lies in the padding: no maximum, and the average of nothing is zero. */
@@ -155,28 +155,30 @@ typedef struct job {
 
 static void one_row(const job *j, int64_t row, int64_t c0, int64_t c1) {
     const qb_pool *w = j->w;
-    int64_t image = row / w->out_h, out_y = row % w->out_h;
-    span y = span_of(w, 0, w->in_h, out_y);
-    int64_t in_y = out_y * w->stride[0] - w->pad[0] + y.first * w->dilation[0];
+    const int64_t plane = row / w->out[1], *step = w->window.dilation;
+    const int64_t image = plane / w->out[0];
+    const span z = span_of(w, 0, plane % w->out[0]), y = span_of(w, 1, row % w->out[1]);
+    const int64_t line = (image * w->in[0] + z.first) * w->in[1] + y.first;
     int64_t in_size = (int64_t)qb_dtype_size(w->in_dtype);
     int64_t out_size = (int64_t)qb_dtype_size(w->out_dtype);
     bool include = w->kind == QB_POOL_AVG_INCLUDE_PAD;
-    for (int64_t out_x = 0; out_x < w->out_w; out_x++) {
-        span x = span_of(w, 1, w->in_w, out_x);
-        int64_t in_x = out_x * w->stride[1] - w->pad[1] + x.first * w->dilation[1];
-        int64_t from = ((image * w->in_h + in_y) * w->in_w + in_x) * w->in_stride + w->in_offset;
-        int64_t to = (row * w->out_w + out_x) * w->out_stride + w->out_offset;
+    for (int64_t out_x = 0; out_x < w->out[2]; out_x++) {
+        const span x = span_of(w, 2, out_x);
+        int64_t from = (line * w->in[2] + x.first) * w->in_stride + w->in_offset;
+        int64_t to = (row * w->out[2] + out_x) * w->out_stride + w->out_offset;
         qb_pool_window window = {
             .first = j->in + (from + c0) * in_size,
+            .planes = z.n,
             .rows = y.n,
             .columns = x.n,
-            .down = w->dilation[0] * w->in_w * w->in_stride * in_size,
-            .right = w->dilation[1] * w->in_stride * in_size,
-            .count = (double)(include ? y.counted * x.counted : y.n * x.n),
+            .deep = step[0] * w->in[1] * w->in[2] * w->in_stride * in_size,
+            .down = step[1] * w->in[2] * w->in_stride * in_size,
+            .right = step[2] * w->in_stride * in_size,
+            .count = (double)(include ? z.counted * y.counted * x.counted : z.n * y.n * x.n),
             .out = j->out + (to + c0) * out_size,
             .channels = c1 - c0,
         };
-        if (y.n * x.n > 0)
+        if (z.n * y.n * x.n > 0)
             w->run(w, &window);
         else
             empty_window(w, &window);
@@ -186,7 +188,7 @@ static void one_row(const job *j, int64_t row, int64_t c0, int64_t c1) {
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const qb_pool *w = j->w;
-    int64_t end = qb_min64((task + 1) * w->per_task, w->images * w->out_h * w->split);
+    int64_t end = qb_min64((task + 1) * w->per_task, rows_of(w) * w->split);
     int64_t piece = qb_ceil64(qb_ceil64(w->channels, w->split), 64) * 64;
     for (int64_t unit = task * w->per_task; unit < end; unit++) {
         int64_t c0 = unit % w->split * piece;
@@ -229,7 +231,8 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     w->scale = x->q.n > 0 ? x->q.scale[0] : 1.0f;
     w->zero = qb_cpu_zero(x);
     w->epilogue = qb_epilogue_of(p);
-    if (p->pool == QB_POOL_MAX && x->q.n > 0) fill_table(w);
+    w->retypes = qb_dtype_size(x->dtype) != qb_dtype_size(p->out.dtype);
+    if (p->pool == QB_POOL_MAX && x->q.n > 0 && !w->retypes) fill_table(w);
     describe(w, p);
     choose_tasks(w);
     choose_loops(w);

@@ -6,11 +6,11 @@
 
 typedef struct qb_pool qb_pool;
 
-/* The elements of a window that lie inside the data: rows x columns pixels, `down` and `right`
- * bytes apart, from `first`. `count` divides an average. */
+/* The elements of a window that lie inside the data: planes x rows x columns pixels, `deep`, `down`
+ * and `right` bytes apart, from `first`. `count` divides an average. */
 typedef struct qb_pool_window {
     const char *first;
-    int64_t rows, columns, down, right;
+    int64_t planes, rows, columns, deep, down, right;
     double count;
     char *out;
     int64_t channels;
@@ -23,11 +23,12 @@ struct qb_pool {
     qb_dtype in_dtype, out_dtype;
     float scale; /* of the data */
     int32_t zero;
+    bool retypes;       /* quantized values in and floats out, or the other way round */
     bool converts;      /* maxima of quantized values get other parameters */
     uint8_t table[256]; /* by the byte of the code */
     qb_pool_kind kind;
-    int64_t images, in_h, in_w, out_h, out_w, channels;
-    int64_t kernel[2], stride[2], dilation[2], pad[2], pad_end[2];
+    int64_t images, in[QB_SPATIAL], out[QB_SPATIAL], channels;
+    qb_window window;                                     /* of QB_SPATIAL dimensions */
     int64_t in_stride, in_offset, out_stride, out_offset; /* elements */
     int64_t split, per_task, n_tasks; /* pieces of the channels; rows of output */
     int threads;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Ctrl-C in every stage: exit code 130, a message, old artifacts as they were, nothing half-written.
-# ctest-timeout: 180, ctest-cost: 100
+# ctest-timeout: 180, ctest-cost: 100, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 
 # Runs that take a while; under sanitizers a quarter of them does.

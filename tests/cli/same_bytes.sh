@@ -2,7 +2,7 @@
 # One calibration, many ways: any batch, threads, order of the samples, processes; cut off and resumed;
 # in parts that are merged. The file is always the same. On the demo's data, so that it runs everywhere,
 # and on CIFAR-10 where that is.
-# ctest-timeout: 300, ctest-cost: 100
+# ctest-timeout: 300, ctest-cost: 100, ctest-labels: slow
 . "$1/tests/support/cli.sh"
 
 # MPI has leaks of its own and wants to be asked before it runs as root.

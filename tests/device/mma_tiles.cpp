@@ -79,15 +79,23 @@ static void run_block(int n) {
 
 // ---- instructions ----
 
-static void qb_copy16(uint32_t to, const void *from, bool valid) {
+static int min(int a, int b) { return a < b ? a : b; }
+static int max(int a, int b) { return a > b ? a : b; }
+
+static void qb_copy16(uint32_t to, const void *from, int bytes) {
     if (to % 16 || to + 16 > sizeof memory) refuse("a copy outside of shared memory");
-    if (valid && (uintptr_t)from % 16) refuse("a copy from no boundary of 16 bytes");
-    valid ? std::memcpy(memory + to, from, 16) : std::memset(memory + to, 0, 16);
+    if (bytes < 0 || bytes > 16) refuse("a copy of other than 0 to 16 bytes");
+    if (bytes > 0 && (uintptr_t)from % 16) refuse("a copy from no boundary of 16 bytes");
+    std::memset(memory + to, 0, 16);
+    std::memcpy(memory + to, from, bytes);
 }
 
-static void qb_copy8x2(uint32_t to, const char *from, bool valid, bool valid_too) {
-    valid ? std::memcpy(memory + to, from, 8) : std::memset(memory + to, 0, 8);
-    valid_too ? std::memcpy(memory + to + 8, from + 8, 8) : std::memset(memory + to + 8, 0, 8);
+static void qb_copy8x2(uint32_t to, const char *from, int first, int second) {
+    if (first < 0 || first > 8 || second < 0 || second > 8)
+        refuse("a copy of other than 0 to 8 bytes");
+    std::memset(memory + to, 0, 16);
+    std::memcpy(memory + to, from, first);
+    std::memcpy(memory + to + 8, from + 8, second);
 }
 
 static void qb_copies_commit() {}
@@ -157,8 +165,10 @@ static void qb_mma(Sum (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1
 
 // ---- convolutions ----
 
+#define PADDED -1 // a slice of its channels and padding up to 16 bytes
+
 struct problem {
-    int in_c, out_c, side, kernel, stride, pad, splits, slice, group;
+    int in_c, out_c, side, kernel, stride, pad, splits, slice, group, depth;
 };
 
 static int below(int n) {
@@ -171,18 +181,23 @@ static qb_cuda_conv conv_of(const problem &t, int block_k, int block_n, int elem
     qb_cuda_conv p = {};
     p.batch = 2;
     p.in_c = t.in_c, p.out_c = t.out_c, p.group = t.group;
-    p.in_h = t.side, p.in_w = t.side + 3;
-    p.kernel_h = p.kernel_w = t.kernel;
-    p.stride_h = p.stride_w = t.stride;
-    p.pad_h = p.pad_w = t.pad;
-    p.dilation_h = p.dilation_w = 1;
+    const bool volume = t.depth > 1;
+    p.in_d = t.depth, p.in_h = t.side, p.in_w = t.side + 3;
+    p.kernel_d = volume ? t.kernel : 1, p.kernel_h = p.kernel_w = t.kernel;
+    p.taps = p.kernel_d * p.kernel_h * p.kernel_w;
+    p.stride_d = volume ? t.stride : 1, p.stride_h = p.stride_w = t.stride;
+    p.pad_d = volume ? t.pad : 0, p.pad_h = p.pad_w = t.pad;
+    p.dilation_d = p.dilation_h = p.dilation_w = 1;
+    p.out_d = (p.in_d + 2 * p.pad_d - p.kernel_d) / p.stride_d + 1;
     p.out_h = (p.in_h + 2 * t.pad - t.kernel) / t.stride + 1;
     p.out_w = (p.in_w + 2 * t.pad - t.kernel) / t.stride + 1;
-    p.in_total = t.in_c + 2 * t.slice, p.in_offset = t.slice;
-    p.rows = p.batch * p.out_h * p.out_w;
+    const int unit = 16 / element;
+    p.in_total = t.slice == PADDED ? (t.in_c + unit - 1) / unit * unit : t.in_c + 2 * t.slice;
+    p.in_offset = t.slice == PADDED ? 0 : t.slice;
+    p.rows = p.batch * p.out_d * p.out_h * p.out_w;
     p.splits = t.splits;
     p.in_signed = element == 1 && below(2);
-    p.in_pieces_of_8 = (p.in_c | p.in_total | p.in_offset) * element % 16 != 0;
+    p.in_pieces_of_8 = (p.in_total | p.in_offset) * element % 16 != 0;
     int span = t.group > 1 ? 0 : t.in_c;
     const int ins = t.in_c / t.group, outs = t.out_c / t.group;
     for (int m = 0; t.group > 1 && m < t.out_c; m += 64) {
@@ -223,7 +238,7 @@ static void run_tile(const qb_cuda_conv &p, const qb_cuda_conv_io &io) {
     const int columns = p.n_pad / T::channels, warp = running / 32, lane = running % 32;
     const int row0 = blockIdx.x / columns * T::rows, channel0 = blockIdx.x % columns * T::channels;
     const int warp_row = warp % T::warps_m * (T::mt * 16), warp_channel = warp / T::warps_m * 64;
-    const int all = p.kernel_h * p.kernel_w * (p.k_pad * T::element / T::k);
+    const int all = p.taps * (p.k_pad * T::element / T::k);
     const int begin = all * blockIdx.y / p.splits, end = all * (blockIdx.y + 1) / p.splits;
     Sum acc[T::mt][8][4] = {};
     loader<T> from;
@@ -245,13 +260,15 @@ template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const p
     typedef tile<M, N, K, GROUPS, ELEMENT> T;
     typedef typename std::conditional<ELEMENT == 2, float, int>::type Sum;
     const qb_cuda_conv p = conv_of(t, K / ELEMENT, N, ELEMENT);
-    const int taps = t.kernel * t.kernel, ins = t.in_c / t.group, outs = t.out_c / t.group;
-    const size_t pixels = (size_t)p.batch * p.in_h * p.in_w;
+    const int taps = p.taps, ins = t.in_c / t.group, outs = t.out_c / t.group;
+    const size_t pixels = (size_t)p.batch * p.in_d * p.in_h * p.in_w;
     std::vector<int> x(pixels * p.in_total), w((size_t)t.out_c * ins * taps);
     buffer in(x.size() * ELEMENT), packed((size_t)p.n_pad * taps * p.k_pad * ELEMENT);
     for (size_t i = 0; i < x.size(); i++) {
         x[i] = ELEMENT == 2 ? below(17) - 8 : below(256) - (p.in_signed ? 128 : 0);
         put(in.data, i, ELEMENT, x[i]);
+        if (ELEMENT == 2 && t.slice == PADDED && (int)(i % p.in_total) >= t.in_c)
+            std::memcpy(in.data + 2 * i, "\xff\x7f", 2); // NaN
     }
     for (int m = 0; m < t.out_c; m++) {
         const int first = t.group > 1 ? m / outs * ins - QB_CUDA_CONV_FIRST(&p, m / 64 * 64) : 0;
@@ -273,15 +290,18 @@ template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const p
     int wrong = 0;
     for (int r = 0; r < p.rows; r++)
         for (int m = 0; m < t.out_c; m++) {
-            const int ox = r % p.out_w, oy = r / p.out_w % p.out_h, n = r / p.out_w / p.out_h;
+            const int ox = r % p.out_w, oy = r / p.out_w % p.out_h, plane = r / p.out_w / p.out_h;
+            const int oz = plane % p.out_d, n = plane / p.out_d;
             double expected = 0, got = 0;
             for (int tap = 0; tap < taps; tap++) {
-                const int iy = oy * t.stride - t.pad + tap / t.kernel;
+                const int iz = oz * p.stride_d - p.pad_d + tap / t.kernel / t.kernel;
+                const int iy = oy * t.stride - t.pad + tap / t.kernel % t.kernel;
                 const int ix = ox * t.stride - t.pad + tap % t.kernel;
-                if (iy < 0 || ix < 0 || iy >= p.in_h || ix >= p.in_w) continue;
-                const size_t pixel = ((size_t)n * p.in_h + iy) * p.in_w + ix;
+                if (iz < 0 || iy < 0 || ix < 0 || iz >= p.in_d || iy >= p.in_h || ix >= p.in_w)
+                    continue;
+                const size_t pixel = (((size_t)n * p.in_d + iz) * p.in_h + iy) * p.in_w + ix;
                 for (int k = 0; k < ins; k++)
-                    expected += x[pixel * p.in_total + t.slice + m / outs * ins + k] *
+                    expected += x[pixel * p.in_total + p.in_offset + m / outs * ins + k] *
                                 w[((size_t)m * ins + k) * taps + tap];
             }
             for (int s = 0; s < t.splits; s++)
@@ -294,17 +314,24 @@ template <int M, int N, int K, int GROUPS, int ELEMENT> static void test(const p
 }
 
 int main() {
-    // channels in and out, side, window, stride, padding, parts of K, slice, groups
-    test<128, 64, 64, 1, 1>({48, 80, 7, 3, 1, 1, 1, 0, 1});
-    test<64, 64, 64, 1, 1>({24, 64, 6, 3, 2, 1, 2, 8, 1});
-    test<128, 128, 64, 2, 1>({80, 128, 9, 3, 1, 1, 1, 0, 1});
-    test<128, 128, 128, 1, 1>({200, 140, 7, 1, 1, 0, 1, 8, 1});
-    test<256, 128, 64, 2, 1>({72, 130, 12, 3, 1, 1, 1, 8, 1});
-    test<64, 64, 128, 1, 2>({72, 80, 7, 3, 1, 1, 2, 8, 1});
-    test<64, 64, 128, 1, 2>({128, 128, 5, 3, 1, 1, 1, 0, 32});
-    test<128, 64, 64, 1, 2>({40, 100, 9, 3, 2, 1, 1, 8, 1});
-    test<128, 128, 64, 1, 2>({72, 130, 8, 3, 1, 1, 1, 0, 1});
-    test<128, 128, 128, 1, 2>({200, 128, 7, 1, 1, 0, 1, 8, 1});
-    test<256, 128, 64, 2, 2>({72, 130, 12, 3, 1, 1, 1, 0, 1});
+    // channels in and out, side, window, stride, padding, parts of K, slice, groups, depth
+    test<128, 64, 64, 1, 1>({48, 80, 7, 3, 1, 1, 1, 0, 1, 1});
+    test<64, 64, 64, 1, 1>({24, 64, 6, 3, 2, 1, 2, 8, 1, 1});
+    test<128, 128, 64, 2, 1>({80, 128, 9, 3, 1, 1, 1, 0, 1, 1});
+    test<128, 128, 128, 1, 1>({200, 140, 7, 1, 1, 0, 1, 8, 1, 1});
+    test<256, 128, 64, 2, 1>({72, 130, 12, 3, 1, 1, 1, 8, 1, 1});
+    test<64, 64, 128, 1, 2>({72, 80, 7, 3, 1, 1, 2, 8, 1, 1});
+    test<64, 64, 128, 1, 2>({128, 128, 5, 3, 1, 1, 1, 0, 32, 1});
+    test<128, 64, 64, 1, 2>({40, 100, 9, 3, 2, 1, 1, 8, 1, 1});
+    test<128, 128, 64, 1, 2>({72, 130, 8, 3, 1, 1, 1, 0, 1, 1});
+    test<128, 128, 128, 1, 2>({200, 128, 7, 1, 1, 0, 1, 8, 1, 1});
+    test<256, 128, 64, 2, 2>({72, 130, 12, 3, 1, 1, 1, 0, 1, 1});
+    test<128, 64, 64, 1, 1>({26, 80, 7, 3, 1, 1, 1, PADDED, 1, 1});
+    test<64, 64, 64, 1, 1>({58, 58, 6, 3, 2, 1, 2, PADDED, 1, 1});
+    test<64, 64, 128, 1, 2>({58, 80, 7, 3, 1, 1, 1, PADDED, 1, 1});
+    test<64, 64, 64, 1, 1>({48, 40, 5, 3, 1, 1, 1, 0, 1, 4});
+    test<64, 64, 64, 1, 1>({40, 64, 5, 3, 2, 1, 3, 8, 1, 5});
+    test<64, 64, 128, 1, 2>({72, 80, 4, 3, 1, 1, 1, 0, 1, 3});
+    test<128, 128, 64, 2, 1>({72, 128, 4, 3, 1, 1, 1, PADDED, 1, 3});
     return 0;
 }

@@ -165,6 +165,20 @@ static void random_window(qb_rng *rng, conv_spec *s) {
     if (s->act.kind == QB_ACT_SILU) s->act_first = chance(rng, 50);
 }
 
+/* Channels on no boundary, in pixels that lie on one. */
+static void random_padding(qb_rng *rng, conv_spec *s) {
+    s->padded = true;
+    s->in_slice = s->out_slice = s->residual_slice = 0;
+    s->weight = QB_DTYPE_S8;
+    if (s->group > 1 && s->group == s->in_c && s->in_c == s->out_c) {
+        s->group = s->in_c = s->out_c = pick(rng, 9, 150);
+    } else if (s->in_c > 4) {
+        s->group = 1;
+        s->in_c = pick(rng, 9, 150);
+    }
+    if (s->group == 1) s->out_c = pick(rng, 9, 150);
+}
+
 conv_spec conv_spec_random(qb_rng *rng) {
     static const int64_t kernels[] = {1, 1, 3, 3, 2, 5, 7};
     conv_spec s = {.batch = pick(rng, 1, 5), .group = 1, .weight = QB_DTYPE_S8};
@@ -200,6 +214,7 @@ conv_spec conv_spec_random(qb_rng *rng) {
     if (chance(rng, 8)) random_depthwise(rng, &s);
     if (chance(rng, 15)) random_stem(rng, &s);
     if (chance(rng, 12)) random_window(rng, &s);
+    if (chance(rng, 20)) random_padding(rng, &s);
     return s;
 }
 
@@ -219,7 +234,7 @@ char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
     snprintf(text, n,
              "%lldx%lldx%lldx%lld -> %lld, %lldx%lld/%lld dil %lld pad %lld %lld %lld %lld group "
              "%lld, %s(%d) x %s -> %s(%d), bias %s, residual %s(%d), %s%s%s, slices %lld %lld "
-             "%lld, pool %lldx%lld/%lld,%lld pad %lld,%lld %lld,%lld",
+             "%lld%s, pool %lldx%lld/%lld,%lld pad %lld,%lld %lld,%lld",
              (long long)s->batch, (long long)s->in_c, (long long)s->in_h, (long long)s->in_w,
              (long long)s->out_c, (long long)s->kernel_h, (long long)s->kernel_w,
              (long long)s->stride, (long long)s->dilation, (long long)s->pad_top,
@@ -228,7 +243,7 @@ char *conv_spec_text(const conv_spec *s, char *text, size_t n) {
              qb_dtype_text(s->out), s->out_zero, qb_dtype_text(s->bias), qb_dtype_text(s->residual),
              s->residual_zero, qb_act_text(s->act.kind), s->act_first ? " first" : "",
              s->per_channel ? "" : ", per tensor", (long long)s->in_slice, (long long)s->out_slice,
-             (long long)s->residual_slice, (long long)s->pool.kernel[0],
+             (long long)s->residual_slice, s->padded ? " padded" : "", (long long)s->pool.kernel[0],
              (long long)s->pool.kernel[1], (long long)s->pool.stride[0],
              (long long)s->pool.stride[1], (long long)s->pool.pad_begin[0],
              (long long)s->pool.pad_begin[1], (long long)s->pool.pad_end[0],
@@ -458,6 +473,12 @@ static void guarded_close(guarded *g) {
     qb_free(g->host);
 }
 
+static void pad_channels(qb_desc *d) {
+    const int64_t unit = 16 / (int64_t)qb_dtype_size(d->dtype);
+    d->channel_total = (d->shape.dim[1] + unit - 1) / unit * unit;
+    d->padded = true;
+}
+
 /* Gives the problem its layouts and slices. */
 void conv_case_on_device(const conv_case *c, qb_problem *p, qb_desc in[4]) {
     const conv_spec *s = &c->spec;
@@ -471,8 +492,10 @@ void conv_case_on_device(const conv_case *c, qb_problem *p, qb_desc in[4]) {
             in[i].channel_offset = slice[i];
             in[i].channel_total = in[i].shape.dim[1] + 2 * slice[i];
         }
+        if (s->padded && qb_problem_has(p, i)) pad_channels(&in[i]);
     }
     p->out.layout = QB_LAYOUT_NHWC;
+    if (s->padded) pad_channels(&p->out);
     if (s->out_slice) {
         p->out.channel_offset = s->out_slice;
         p->out.channel_total = s->out_c + 2 * s->out_slice;
@@ -483,13 +506,13 @@ static int64_t total_of(const qb_desc *d) {
     return d->channel_total > 0 ? d->channel_total : d->shape.dim[1];
 }
 
-/* Channels of the result's buffer outside of the slice keep their poison. */
+/* Channels of the result's buffer outside of the slice and its padding keep their poison. */
 static qb_status check_outside(qb_ctx *cx, const qb_desc *out, const guarded *g) {
     int64_t total = total_of(out), pixels = qb_shape_count(&out->shape) / out->shape.dim[1];
     size_t size = qb_dtype_size(out->dtype);
     for (int64_t i = 0; i < pixels * total; i++) {
         int64_t channel = i % total - out->channel_offset;
-        if (channel >= 0 && channel < out->shape.dim[1]) continue;
+        if (channel >= 0 && (out->padded || channel < out->shape.dim[1])) continue;
         for (size_t b = 0; b < size; b++)
             if ((unsigned char)g->host[GUARD + (size_t)i * size + b] != POISON)
                 return qb_fail(cx, QB_STATUS_CHECK, "result: wrote outside of its slice");
@@ -504,6 +527,7 @@ static qb_status run_kernel(qb_ctx *cx, const conv_case *c, qb_kernel *kernel, g
     const qb_desc *x = &p->in[QB_IN_DATA], *r = &p->in[QB_IN_RESIDUAL];
     bool has_residual = qb_problem_has(p, QB_IN_RESIDUAL);
     QB_TRY(guarded_open(cx, &g[DATA], qb_desc_bytes(x)));
+    if (c->spec.padded) memset(g[DATA].host + GUARD, 0xff, qb_desc_bytes(x)); /* f16: NaN */
     move_channels(g[DATA].host + GUARD, c->data, x, x->channel_offset, total_of(x), true);
     QB_TRY(guarded_open(cx, &g[RESIDUAL], has_residual ? qb_desc_bytes(r) : 0));
     if (has_residual)

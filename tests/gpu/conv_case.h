@@ -17,6 +17,8 @@ typedef struct conv_spec {
     bool act_first, per_channel;
     qb_window pool;                              /* n = 2: a max pool behind it; 0: none */
     int64_t in_slice, out_slice, residual_slice; /* channels before the slice; as many behind it */
+    bool padded; /* pixels end on a boundary of 16 bytes, in channels that are nobody's; no slices
+                  */
 } conv_spec;
 
 typedef struct conv_case {

@@ -228,13 +228,35 @@ static void places(maker *m) {
     make_output(m, NODE(m, "Relu", "y", put));
 }
 
+/* Features of columns, read in both directions, then the last state alone. */
+static void recurrent(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 3, 4, 26)), a = conv(m, "a", x, 3, 16, 3);
+    const int32_t columns = NODE(m, "Reshape", "columns", a, INTS(m, "s1", 1, 64, 26));
+    const int32_t turned = NODE(m, "Transpose", "turned", columns);
+    SET_INTS(m, "perm", 2, 0, 1);
+    const int32_t both =
+        NODE(m, "LSTM", "both", turned, make_random(m, "w", DIMS(2, 1024, 64)),
+             make_random(m, "r", DIMS(2, 1024, 256)), make_random(m, "b", DIMS(2, 2048)));
+    set_string(m, "direction", "bidirectional");
+    const int32_t apart = NODE(m, "Transpose", "apart", both);
+    SET_INTS(m, "perm", 0, 2, 1, 3);
+    const int32_t rows = NODE(m, "Reshape", "rows", apart, INTS(m, "s2", 26, 1, 512));
+    const int32_t again = NODE(m, "GRU", "again", rows, make_random(m, "w2", DIMS(1, 96, 512)),
+                               make_random(m, "r2", DIMS(1, 96, 32)));
+    const int32_t part = NODE(m, "Squeeze", "part", again, INTS(m, "way", 1));
+    make_output(m, NODE(m, "MatMul", "y", part, make_random(m, "w3", DIMS(32, 10))));
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
         const char *name;
         void (*make)(maker *m);
-    } networks[] = {
-        {"shuffle", shuffle}, {"windows", windows}, {"images", images}, {"places", places}};
+    } networks[] = {{"shuffle", shuffle},
+                    {"windows", windows},
+                    {"images", images},
+                    {"places", places},
+                    {"recurrent", recurrent}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {
@@ -251,6 +273,35 @@ static void every_step_runs_there(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there)};
+/* Numbers beyond f16 in one value after the other, in all, and in none: what makes and reads them
+ * is in f32 there, with conversions, and none of it goes to the host. */
+static void large_numbers_stay_there(void **state) {
+    (void)state;
+    void (*const networks[])(maker * m) = {shuffle, windows, images, places};
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
+        maker m;
+        int steps, fewest = 0, most = 0, tried = 0;
+        maker_init(&m, 5);
+        networks[i](&m);
+        assert_ok(&m.cx, qb_optimize(&m.cx, m.graph, NULL, NULL));
+        for (int32_t large = -2; large < m.graph->n_values; large++) {
+            if (large >= 0 && m.graph->values[large].data) continue;
+            for (int32_t v = 0; v < m.graph->n_values; v++)
+                m.graph->values[v].largest = large == v || large == -1 ? 1e6f : 1;
+            if (count_host(&m.cx, m.graph, QB_DTYPE_F16, &steps) > 0)
+                fail_msg("network %zu: large numbers in %s", i,
+                         large < 0 ? "all values" : m.graph->values[large].name);
+            fewest = large == -2 ? steps : fewest;
+            most = steps > most ? steps : most;
+            tried++;
+        }
+        print_message("network %zu: %d of its values, %d to %d steps\n", i, tried, fewest, most);
+        assert_true(most > fewest); /* or nothing was converted */
+        maker_release(&m);
+    }
+}
+
+static const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_runs_there),
+                                          cmocka_unit_test(large_numbers_stay_there)};
 
 QB_TEST_MAIN(tests)

@@ -1,10 +1,12 @@
 #include "random_places.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "kernels/grid.h"
 #include "kernels/ref.h"
+#include "qb_test.h"
 
 static void set_type(qb_rng *rng, random_case *c, int slot, qb_desc *desc, bool quantized) {
     desc->dtype = QB_DTYPE_F32;
@@ -109,7 +111,7 @@ void random_places_make(qb_rng *rng, random_case *c) {
     if (scatters && random_chance(rng, 40))
         p->reduce = (qb_reduce_kind[]){QB_REDUCE_SUM, QB_REDUCE_PROD, QB_REDUCE_MAX,
                                        QB_REDUCE_MIN}[random_between(rng, 0, 3)];
-    const bool quantized = !p->reduce && random_chance(rng, 60);
+    const bool quantized = random_chance(rng, 60);
     set_type(rng, c, 0, &c->in[0], quantized);
     set_type(rng, c, CASE_INPUTS, &p->out, quantized && random_chance(rng, 90));
     if (random_chance(rng, 40)) {
@@ -143,29 +145,60 @@ static float reduced(qb_reduce_kind how, float a, float b) {
     }
 }
 
+/* Where the element is that number i of the gathered ones, or of the updates, belongs to. */
+static int64_t place_of(const random_case *c, int64_t i) {
+    const qb_places *s = &c->problem.places;
+    int64_t place = i / s->run, at = i % s->run, tuple = 0;
+    for (int32_t d = s->rank - 1; d >= 0; d--) {
+        at += place % s->dim[d] * s->along[d];
+        tuple += place % s->dim[d] * s->named[d];
+        place /= s->dim[d];
+    }
+    for (int32_t k = 0; k < s->depth; k++) {
+        const int64_t index = ((const int64_t *)c->data[1])[tuple * s->depth + k];
+        at += (index < 0 ? index + s->size[k] : index) * s->stride[k];
+    }
+    return at;
+}
+
+static float real_at(const random_case *c, int32_t input, int64_t i) {
+    const qb_desc *x = &c->in[input];
+    const double v = qb_number_get(x->dtype, c->data[input], i);
+    return x->q.n > 0 ? x->q.scale[0] * (float)(v - x->q.zero[0]) : (float)v;
+}
+
+/* In floats; what is quantized is so at the end. */
+static void reduce_places(random_case *c) {
+    const qb_problem *p = &c->problem;
+    const qb_desc *y = &p->out;
+    const int64_t all = qb_shape_count(&y->shape);
+    float *made = malloc((size_t)(all + 1) * sizeof *made);
+    assert_non_null(made);
+    for (int64_t i = 0; i < all; i++) made[i] = real_at(c, 0, i);
+    for (int64_t i = 0; i < qb_shape_count(&c->in[2].shape); i++) {
+        float *to = made + place_of(c, i);
+        *to = reduced(p->reduce, *to, real_at(c, 2, i));
+    }
+    for (int64_t i = 0; i < all; i++)
+        qb_number_put(y->dtype, c->expected, i,
+                      y->q.n > 0 ? qb_quantize_value(made[i], y->q.scale[0], y->q.zero[0], y->dtype)
+                                 : (double)made[i]);
+    free(made);
+}
+
 void random_places_reference(random_case *c) {
     const qb_problem *p = &c->problem;
-    const qb_places *s = &p->places;
     const bool scatters = p->kind == QB_KIND_SCATTER;
     const int64_t n = qb_shape_count(scatters ? &c->in[2].shape : &p->out.shape);
-    for (int64_t i = 0, all = qb_shape_count(&p->out.shape); scatters && i < all; i++)
-        move(c, 0, i, i);
+    const int64_t all = qb_shape_count(&p->out.shape);
+    if (p->reduce) {
+        reduce_places(c);
+        return;
+    }
+    for (int64_t i = 0; scatters && i < all; i++) move(c, 0, i, i);
     for (int64_t i = 0; i < n; i++) {
-        int64_t place = i / s->run, at = i % s->run, tuple = 0;
-        for (int32_t d = s->rank - 1; d >= 0; d--) {
-            at += place % s->dim[d] * s->along[d];
-            tuple += place % s->dim[d] * s->named[d];
-            place /= s->dim[d];
-        }
-        for (int32_t k = 0; k < s->depth; k++) {
-            const int64_t index = ((const int64_t *)c->data[1])[tuple * s->depth + k];
-            at += (index < 0 ? index + s->size[k] : index) * s->stride[k];
-        }
-        float *to = (float *)c->expected + at;
-        if (p->reduce)
-            *to = reduced(p->reduce, *to, ((const float *)c->data[2])[i]);
-        else
-            move(c, scatters ? 2 : 0, scatters ? i : at, scatters ? at : i);
+        const int64_t at = place_of(c, i);
+        move(c, scatters ? 2 : 0, scatters ? i : at, scatters ? at : i);
     }
 }
 

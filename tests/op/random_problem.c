@@ -164,7 +164,7 @@ static void random_patches(qb_rng *rng, random_case *c, qb_shape *x, qb_shape *y
 
 static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
-    int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 80) ? 1 : 3;
+    int32_t spatial = random_chance(rng, 75) ? 2 : random_chance(rng, 50) ? 1 : 3;
     qb_shape x = random_image(rng, spatial);
     for (int32_t d = 0; c->wide && d < spatial; d++) x.dim[2 + d] = 1 + x.dim[2 + d] % 6;
     qb_shape y = x;
@@ -199,7 +199,7 @@ static bool make_conv(qb_ctx *cx, qb_rng *rng, random_case *c) {
     w.dim[1] = (transpose ? outputs : channels) / p->group;
     for (int32_t d = 0; d < spatial; d++) w.dim[2 + d] = p->window.kernel[d];
     c->in[QB_IN_WEIGHT].shape = w;
-    c->constant[QB_IN_WEIGHT] = true;
+    c->constant[QB_IN_WEIGHT] = random_chance(rng, 85);
     set_either(rng, c, QB_IN_DATA, &c->in[QB_IN_DATA], integer, 0.01f);
     if (!integer)
         set_float(&c->in[QB_IN_WEIGHT]);
@@ -260,7 +260,7 @@ static bool make_matmul(qb_ctx *cx, qb_rng *rng, random_case *c) {
 
 static bool make_pool(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
-    int32_t spatial = random_chance(rng, 80) ? 2 : random_chance(rng, 70) ? 1 : 3;
+    int32_t spatial = random_chance(rng, 75) ? 2 : random_chance(rng, 50) ? 1 : 3;
     qb_shape x = random_image(rng, spatial), y;
     bool integer = random_chance(rng, 60);
     x.dim[1] = random_channels(rng);
@@ -280,7 +280,7 @@ static bool make_pool(qb_rng *rng, random_case *c) {
     c->in[0].shape = x;
     p->out.shape = y;
     set_either(rng, c, 0, &c->in[0], integer, 0.01f);
-    set_either(rng, c, CASE_INPUTS, &p->out, integer && random_chance(rng, 90), 0.01f);
+    set_either(rng, c, CASE_INPUTS, &p->out, random_chance(rng, integer ? 90 : 15), 0.01f);
     if (integer && random_chance(rng, 60)) { /* as the quantizer makes maxima */
         p->out.dtype = c->in[0].dtype;
         p->out.q = c->in[0].q;
@@ -295,7 +295,11 @@ static void make_binary(qb_rng *rng, random_case *c) {
     qb_shape full = random_image(rng, (int32_t)random_between(rng, 1, 2));
     full.dim[1] = random_channels(rng);
     qb_shape part = full;
-    switch (random_between(rng, 0, 4)) {
+    switch (random_between(rng, 0, 5)) {
+    case 4: /* some dimensions */
+        for (int32_t d = 0; d < full.rank; d++)
+            if (random_chance(rng, 50)) part.dim[d] = 1;
+        break;
     case 0: /* one number a channel */
         for (int32_t d = 0; d < full.rank; d++)
             if (d != 1) part.dim[d] = 1;

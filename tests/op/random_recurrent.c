@@ -10,9 +10,16 @@ static void give(random_case *c, int32_t i, bool constant, qb_shape shape) {
     c->constant[i] = constant;
 }
 
-static qb_act_kind some_act(qb_rng *rng) {
-    static const qb_act_kind acts[] = {QB_ACT_SIGMOID, QB_ACT_TANH, QB_ACT_RELU};
-    return acts[random_between(rng, 0, 2)];
+/* A gate that has no bound, times a state that has none, grows beyond any float in a few steps. */
+static qb_act some_act(qb_rng *rng, bool bounded) {
+    static const qb_act acts[] = {
+        {QB_ACT_SIGMOID, 0, 0}, {QB_ACT_TANH, 0, 0},          {QB_ACT_HARD_SIGMOID, 0.3f, 0.4f},
+        {QB_ACT_RELU, 0, 0},    {QB_ACT_LEAKY_RELU, 0.1f, 0}, {QB_ACT_ELU, 0.7f, 0}};
+    static const int chances[] = {35, 35, 5, 15, 5, 5}; /* others than three are a device's */
+    int i = 0;
+    for (int64_t left = random_between(rng, 0, bounded ? 74 : 99); left >= chances[i]; i++)
+        left -= chances[i];
+    return acts[i];
 }
 
 static void choose_layer(qb_rng *rng, qb_recurrence *layer) {
@@ -26,7 +33,7 @@ static void choose_layer(qb_rng *rng, qb_recurrence *layer) {
     for (int i = 0; i < 2 * QB_CELL_ACTS; i++) {
         const bool gate = i % QB_CELL_ACTS == 0 && layer->cell != QB_CELL_RNN;
         const qb_act_kind kind = gate ? QB_ACT_SIGMOID : QB_ACT_TANH;
-        layer->act[i].kind = usual ? kind : some_act(rng);
+        layer->act[i] = usual ? (qb_act){.kind = kind} : some_act(rng, gate && layer->clip == 0);
     }
 }
 
@@ -34,8 +41,8 @@ void random_recurrent_make(qb_rng *rng, random_case *c) {
     qb_problem *p = &c->problem;
     qb_recurrence *layer = &p->recurrence;
     choose_layer(rng, layer);
-    const int64_t steps = random_between(rng, 1, 7);
-    const int64_t batch = random_between(rng, 1, random_chance(rng, 20) ? 30 : 9);
+    const int64_t steps = random_between(rng, 1, 7),
+                  batch = random_between(rng, 1, random_chance(rng, 15) ? 40 : 9);
     const int64_t inputs = random_between(rng, 1, 20);
     const int64_t hidden = random_between(rng, 1, random_chance(rng, 20) ? 300 : 50);
     const int64_t ways = random_between(rng, 1, 2), n = qb_cell_gates(layer->cell) * hidden;
@@ -82,9 +89,9 @@ static const float *data_of(const item *t, int32_t i) { return t->c->data[i]; }
 
 static double squash(const item *t, int which, double x, bool clipped) {
     const qb_recurrence *layer = &t->c->problem.recurrence;
-    const qb_act_kind kind = layer->act[t->direction * QB_CELL_ACTS + which].kind;
+    const qb_act act = layer->act[t->direction * QB_CELL_ACTS + which];
     if (clipped && layer->clip > 0) x = fmax(-(double)layer->clip, fmin((double)layer->clip, x));
-    return kind == QB_ACT_SIGMOID ? 1 / (1 + exp(-x)) : kind == QB_ACT_TANH ? tanh(x) : fmax(0, x);
+    return (double)qb_act_apply(act, (float)x);
 }
 
 /* The products of row `row` of W and R, with their biases. */

@@ -127,6 +127,10 @@ static void lower_f16(trial *t) {
 /* Such a tactic takes problems that allow it alone. */
 static bool rounds_to_tf32(const qb_tactic *tactic) { return strstr(tactic->name, "tf32") != NULL; }
 
+static bool slides_weight(qb_kind kind) {
+    return kind == QB_KIND_CONV || kind == QB_KIND_CONV_TRANSPOSE;
+}
+
 /* A random form of the problem: layout of all images, and perhaps slices. What copies, and what
  * scales an image on the way, may read another layout than it writes. */
 static void lower(trial *t) {
@@ -145,6 +149,7 @@ static void lower(trial *t) {
         if (!qb_problem_has(&t->c->problem, i) || t->c->constant[i] || !is_image(&t->in[i].shape))
             continue;
         if (t->in[i].shape.rank != t->problem.out.shape.rank) continue;
+        if (slides_weight(kind) && i == QB_IN_WEIGHT) continue; /* row-major */
         t->in[i].layout = turns && random_chance(t->rng, 60) ? QB_LAYOUT_ROW : layout;
         if (slices && random_chance(t->rng, 50) && layout != QB_LAYOUT_ANY)
             slice(t->rng, &t->in[i]);

@@ -13,17 +13,16 @@ QB_DEVICE uint32_t qb_shared_address_of(const void *pointer) {
     return (uint32_t)__cvta_generic_to_shared(pointer);
 }
 
-QB_DEVICE void qb_copy16(uint32_t to, const void *from, bool valid) {
-    int bytes = valid ? 16 : 0; // the rest is zero-filled
+// The first `bytes` of 16, the rest is zero-filled.
+QB_DEVICE void qb_copy16(uint32_t to, const void *from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
 }
 
-// Two pieces of 8 bytes, zero-filled each for itself.
-QB_DEVICE void qb_copy8x2(uint32_t to, const char *from, bool valid, bool valid_too) {
-    int first = valid ? 8 : 0, second = valid_too ? 8 : 0;
+// The same of two pieces of 8 bytes.
+QB_DEVICE void qb_copy8x2(uint32_t to, const char *from, int first, int second) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(first));
     asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to + 8),
-                 "l"(valid_too ? from + 8 : from), "r"(second));
+                 "l"(second > 0 ? from + 8 : from), "r"(second));
 }
 
 QB_DEVICE void qb_load_matrices(uint32_t (&r)[4], uint32_t from) {

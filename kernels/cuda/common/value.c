@@ -64,6 +64,19 @@ void qb_cuda_broadcast(const qb_desc *operand, const qb_shape *shape, qb_cuda_st
     *strides = s;
 }
 
+int64_t qb_cuda_stored_channels(const qb_desc *out, const qb_desc *in, int32_t n) {
+    const int64_t own = out->shape.dim[1];
+    if (!out->padded || out->channel_total <= own || out->layout != QB_LAYOUT_NHWC) return own;
+    for (int32_t i = 0; i < n; i++) {
+        const bool repeated = qb_shape_count(&in[i].shape) == 1;
+        if (!repeated &&
+            (!qb_shape_equal(&in[i].shape, &out->shape) || in[i].layout != out->layout ||
+             in[i].channel_offset != 0 || in[i].channel_total != out->channel_total))
+            return own;
+    }
+    return out->channel_total;
+}
+
 /* Dimensions of the result from the widest stride to the narrowest. */
 static void sort_dims(const qb_cuda_strides *result, int32_t rank, int32_t *order) {
     for (int32_t i = 0; i < rank; i++) {

@@ -50,6 +50,9 @@ bool qb_cuda_walk_make(const qb_shape *shape, const qb_cuda_strides *operands, i
                        qb_cuda_walk *out);
 /* The strides with which an operand is read for a result of `shape`, by numpy's rule. */
 void qb_cuda_broadcast(const qb_desc *operand, const qb_shape *shape, qb_cuda_strides *strides);
+/* The channels that may be gone through for the result of an elementwise kernel: with its padding
+ * where the n operands have as much, so that pixels follow each other. */
+int64_t qb_cuda_stored_channels(const qb_desc *out, const qb_desc *in, int32_t n);
 
 /* The end of a step: activation, residual, and the result's type, as problem.h says. */
 typedef struct qb_cuda_epilogue_params {

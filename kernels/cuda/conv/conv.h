@@ -77,10 +77,12 @@ typedef enum qb_cuda_epilogue {
 
 /* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
 typedef struct qb_cuda_conv {
-    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, group;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
+    int32_t batch, in_d, in_h, in_w, in_c, out_d, out_h, out_w, out_c, group;
+    int32_t kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w;
+    int32_t pad_d, pad_h, pad_w, dilation_d, dilation_h, dilation_w;
     int32_t in_total, in_offset, out_total, out_offset, res_total, res_offset; /* channel slices */
-    int32_t rows;                 /* batch out_h out_w */
+    int32_t taps;                                                              /* of the kernel */
+    int32_t rows;                 /* batch out_d out_h out_w */
     int32_t k_pad, n_pad;         /* of the packed weight */
     int32_t col_classes;          /* classes of columns */
     int32_t classes;              /* pairs of classes; 1: no look-up */
@@ -112,14 +114,18 @@ typedef struct qb_cuda_conv_io {
     void *workspace;
 } qb_cuda_conv_io;
 
-/* Fills *conv from the problem; false when it is no 2-D (or 1-D) convolution of 8-bit values (or
- * f16) with a constant weight. `block_k`, `block_n`: what k_pad and n_pad are multiples of, in
- * elements. */
+/* Fills *conv from the problem; false when it is no convolution of 8-bit values (or f16) with a
+ * constant weight. Volumes of which the kernel looks at planes or at lines alone become images;
+ * others (qb_cuda_conv_is_volume) are for packing TENSOR. `block_k`, `block_n`: what k_pad and
+ * n_pad are multiples of, in elements. */
 bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing packing,
                      int32_t block_k, int32_t block_n, qb_cuda_conv *conv);
 /* Fills in the sizes, the window and the channel slices alone, of data of any type; false when it
- * is no 2-D (or 1-D) convolution of known size. */
+ * is no convolution of known size. */
 bool qb_cuda_conv_geometry(const qb_problem *p, qb_cuda_conv *conv);
+static inline bool qb_cuda_conv_is_volume(const qb_cuda_conv *conv) {
+    return conv->in_d > 1 || conv->kernel_d > 1 || conv->out_d > 1;
+}
 /* Input channel at which the packed weight of the 64 output channels from `channel` on begins: the
  * first of their groups, from a boundary of 16 on. */
 #define QB_CUDA_CONV_FIRST(conv, channel)                                                          \

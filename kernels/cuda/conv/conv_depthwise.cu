@@ -1,12 +1,13 @@
 // Depthwise convolution of 8-bit values and of f16, channels last. One column and row are a scale
 // and a shift of each channel. A thread takes eight channels of four pixels of a row. Windows of 1,
 // 3, 5 and 7 columns with stride 1 or 2 and no dilation along the row: each column of the data is
-// read once for all four pixels, coalesced over the channels. All other windows, and channels on no
-// boundary of eight, read the columns of each pixel by themselves, from the cache.
+// read once for all four pixels, coalesced over the channels. All other windows, and pixels on no
+// boundary of eight channels, read the columns of each pixel by themselves, from the cache.
 //
 // 8-bit values: the taps of a kernel row are transposed bytewise, four of one channel to a word,
 // and meet four weights in one dot product. f16: fused products in float. Bound by device memory,
 // then by the byte permutations.
+#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/conv/epilogue.cuh"
 
@@ -213,6 +214,7 @@ static __global__ void __launch_bounds__(THREADS, F16      ? (KW > 5 ? 2 : 3)
                                                            : 4)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
+    qb_begin_dependent();
     typedef typename depthwise_of<F16>::sum_type sum_type;
     constexpr int BYTES = depthwise_of<F16>::bytes;
     const int row_words = F16 ? p.kernel_w : (p.kernel_w + 3) / 4; // of the weight, for a channel
@@ -266,15 +268,13 @@ static int launch(const qb_cuda_conv_call *call) {
     int64_t count = (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) *
                     ((p->in_c + CHANNELS - 1) / CHANNELS);
     unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
-    depthwise<F16, KW, STRIDE, ALIGNED>
-        <<<blocks, THREADS, 0, (cudaStream_t)call->stream>>>(*p, *call->io, (uint32_t)count);
-    return (int)cudaGetLastError();
+    return qb_launch_dependent(depthwise<F16, KW, STRIDE, ALIGNED>, blocks, THREADS, 0,
+                               call->stream, *p, *call->io, (uint32_t)count);
 }
 
 template <bool F16> static int launch_window(const qb_cuda_conv_call *call) {
     const qb_cuda_conv *p = call->conv;
-    if ((p->in_c | p->in_total | p->in_offset) % CHANNELS != 0)
-        return launch<F16, 0, 0, false>(call);
+    if ((p->in_total | p->in_offset) % CHANNELS != 0) return launch<F16, 0, 0, false>(call);
     switch (p->dilation_w == 1 && p->stride_w <= 2 ? p->kernel_w * 2 + p->stride_w - 1 : 0) {
     case 2: return launch<F16, 1, 1, true>(call);
     case 3: return launch<F16, 1, 2, true>(call);

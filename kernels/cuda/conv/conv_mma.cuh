@@ -19,6 +19,7 @@
 #ifndef QB_CUDA_CONV_MMA_CUH
 #define QB_CUDA_CONV_MMA_CUH
 
+#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/conv/conv_mma_loop.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
@@ -40,12 +41,13 @@ static __global__ void __launch_bounds__(T::threads, (blocks_of<T, EPILOGUE>()))
     int row0 = blockIdx.x / columns * T::rows, channel0 = blockIdx.x % columns * T::channels;
     int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     int warp_row = warp % T::warps_m * (T::mt * 16), warp_channel = warp / T::warps_m * 64;
-    int all = p.kernel_h * p.kernel_w * (p.k_pad * T::element / T::k);
+    int all = p.taps * (p.k_pad * T::element / T::k);
     int begin = (int)((int64_t)all * blockIdx.y / p.splits);
     int end = (int)((int64_t)all * (blockIdx.y + 1) / p.splits);
     typename E::sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
+    qb_begin_dependent();
     if (!E::f16 && p.in_signed)
         main_loop<T, true>(p, from, end - begin, qb_shared_address_of(memory), warp_row,
                            warp_channel, acc);
@@ -73,9 +75,9 @@ static int qb_launch_tile(const qb_cuda_conv_call *call) {
     const qb_cuda_conv *p = call->conv;
     if (!call->io) return qb_reserve_shared(kernel, T::shared_bytes);
     dim3 grid(p->n_pad / T::channels * ((p->rows + T::rows - 1) / T::rows), p->splits);
-    kernel<<<grid, T::threads, T::shared_bytes, (cudaStream_t)call->stream>>>(*p, *call->io);
-    if (p->splits > 1) return qb_cuda_conv_reduce(p, call->io, call->stream);
-    return (int)cudaGetLastError();
+    const int code =
+        qb_launch_dependent(kernel, grid, T::threads, T::shared_bytes, call->stream, *p, *call->io);
+    return code || p->splits == 1 ? code : qb_cuda_conv_reduce(p, call->io, call->stream);
 }
 
 #endif

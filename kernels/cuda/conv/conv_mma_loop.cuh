@@ -39,61 +39,67 @@ template <int ROWS, int CHANNELS, int K, int GROUPS, int ELEMENT> struct tile {
 // What one thread copies: fixed rows, one 16-byte column of K. K is counted in bytes.
 template <class T> struct loader {
     const char *image[T::a_pieces]; // first pixel of the image
-    int y[T::a_pieces], x[T::a_pieces];
+    int z[T::a_pieces], y[T::a_pieces], x[T::a_pieces];
     const char *weight;
-    int tap_r, tap_s, k; // next step
-    int channels;        // from the first that the tile meets on
+    int tap_t, tap_r, tap_s, k; // next step
+    int channels;               // from the first that the tile meets on
     uint32_t to;
 
     __device__ void init(const qb_cuda_conv &p, const qb_cuda_conv_io &io, int row0, int channel0,
                          int step) {
         int piece = threadIdx.x % T::pieces, line = threadIdx.x / T::pieces;
         int tap_bytes = p.k_pad * T::element, k_steps = tap_bytes / T::k, tap = step / k_steps;
-        tap_r = tap / p.kernel_w;
+        tap_t = tap / p.kernel_w / p.kernel_h;
+        tap_r = tap / p.kernel_w % p.kernel_h;
         tap_s = tap % p.kernel_w;
         k = step % k_steps * T::k + piece * 16;
         int first = T::channels == 64 && p.group > 1 ? QB_CUDA_CONV_FIRST(&p, channel0) : 0;
         channels = (p.in_c - first) * T::element;
         to = swizzled<T::k>(line, piece); // rows apart by a multiple of 8 share the permutation
-        weight = io.packed + (size_t)(channel0 + line) * p.kernel_h * p.kernel_w * tap_bytes +
+        weight = io.packed + (size_t)(channel0 + line) * p.taps * tap_bytes +
                  (size_t)tap * tap_bytes + k;
-        size_t image_bytes = (size_t)p.in_h * p.in_w * p.in_total * T::element;
+        size_t image_bytes = (size_t)p.in_d * p.in_h * p.in_w * p.in_total * T::element;
 #pragma unroll
         for (int i = 0; i < T::a_pieces; i++) {
             int row = row0 + line + i * T::lines;
-            int ox = row % p.out_w, oy = row / p.out_w % p.out_h, n = row / p.out_w / p.out_h;
+            int ox = row % p.out_w, line_of = row / p.out_w, oy = line_of % p.out_h;
+            int plane = line_of / p.out_h, oz = plane % p.out_d, n = plane / p.out_d;
             bool inside = row < p.rows;
             image[i] = (const char *)io.in + (size_t)(p.in_offset + first) * T::element +
                        (inside ? n : 0) * image_bytes;
+            z[i] = oz * p.stride_d - p.pad_d;
             y[i] = inside ? oy * p.stride_h - p.pad_h : -(1 << 20);
             x[i] = ox * p.stride_w - p.pad_w;
         }
     }
 
     __device__ void load(const qb_cuda_conv &p, uint32_t stage) {
-        int dy = tap_r * p.dilation_h, dx = tap_s * p.dilation_w;
+        int dz = tap_t * p.dilation_d, dy = tap_r * p.dilation_h, dx = tap_s * p.dilation_w;
         int pixel_bytes = p.in_total * T::element, tap_bytes = p.k_pad * T::element;
 #pragma unroll
         for (int i = 0; i < T::a_pieces; i++) {
-            int iy = y[i] + dy, ix = x[i] + dx;
-            bool valid =
-                (unsigned)iy < (unsigned)p.in_h && (unsigned)ix < (unsigned)p.in_w && k < channels;
-            size_t at = valid ? (size_t)(iy * p.in_w + ix) * pixel_bytes + k : 0;
+            int iz = z[i] + dz, iy = y[i] + dy, ix = x[i] + dx;
+            bool valid = (unsigned)iz < (unsigned)p.in_d && (unsigned)iy < (unsigned)p.in_h &&
+                         (unsigned)ix < (unsigned)p.in_w && k < channels;
+            size_t at = valid ? (size_t)((iz * p.in_h + iy) * p.in_w + ix) * pixel_bytes + k : 0;
             uint32_t slot = stage + to + i * (T::lines * T::k);
+            int left = valid ? channels - k : 0;
             if (T::element == 1 && p.in_pieces_of_8)
-                qb_copy8x2(slot, image[i] + at, valid, valid && k + 8 < channels);
+                qb_copy8x2(slot, image[i] + at, min(left, 8), min(max(left - 8, 0), 8));
             else
-                qb_copy16(slot, image[i] + at, valid);
+                qb_copy16(slot, image[i] + at, min(left, 16));
         }
 #pragma unroll
         for (int i = 0; i < T::b_pieces; i++)
             qb_copy16(stage + T::rows * T::k + to + i * (T::lines * T::k),
-                      weight + (size_t)i * T::lines * p.kernel_h * p.kernel_w * tap_bytes, true);
+                      weight + (size_t)i * T::lines * p.taps * tap_bytes, 16);
         weight += T::k;
         k += T::k;
         if (k < tap_bytes) return;
         k -= tap_bytes;
-        if (++tap_s == p.kernel_w) tap_s = 0, tap_r++;
+        if (++tap_s < p.kernel_w) return;
+        tap_s = 0;
+        if (++tap_r == p.kernel_h) tap_r = 0, tap_t++;
     }
 };
 

@@ -62,38 +62,77 @@ static bool check_operands(const qb_problem *p, const bool *constant, qb_cuda_pa
     return is_channels_last(&p->out) && (is_quantized(&p->out) || is_float(&p->out));
 }
 
+/* One dimension of a window over data. */
+typedef struct axis {
+    int64_t in, out, kernel, stride, dilation, pad;
+} axis;
+
+static bool is_small(const axis *a) {
+    return a->in >= 1 && a->in < MAX_SIDE && a->out < MAX_SIDE && a->pad >= 0 &&
+           a->pad < MAX_SIDE && a->stride < MAX_SIDE && a->dilation * a->kernel < MAX_SIDE;
+}
+
+/* Does the kernel take each element by itself? */
+static bool is_single(const axis *a) {
+    return a->kernel == 1 && a->stride == 1 && a->pad == 0 && a->in == a->out;
+}
+
+/* Depth, height and width, as images where that says the same: planes that the kernel takes each by
+ * itself are images of their own; so are planes, of which each element is a column. */
+static void fold_volume(axis a[3], int64_t *batch) {
+    const axis one = {1, 1, 1, 1, 1, 0};
+    if (is_single(&a[0])) {
+        *batch *= a[0].in;
+        a[0] = one;
+    } else if (is_single(&a[1]) && is_single(&a[2]) && a[1].in * a[2].in < MAX_SIDE) {
+        a[2].in = a[2].out = a[1].in * a[2].in;
+        a[1] = a[0];
+        a[0] = one;
+    }
+}
+
 static bool set_geometry(const qb_problem *p, qb_cuda_conv *c) {
     const qb_shape *x = &p->in[QB_IN_DATA].shape, *y = &p->out.shape;
     const qb_window *w = &p->window;
-    if (x->rank != w->n + 2 || y->rank != x->rank || w->n < 1 || w->n > 2) return false;
+    axis a[3] = {{1, 1, 1, 1, 1, 0}, {1, 1, 1, 1, 1, 0}, {1, 1, 1, 1, 1, 0}};
+    if (x->rank != w->n + 2 || y->rank != x->rank || w->n < 1 || w->n > 3) return false;
     if (!qb_shape_known(x) || !qb_shape_known(y) || qb_shape_count(y) <= 0) return false;
-    int32_t flat = w->n == 1, last = flat ? 0 : 1;
-    for (int32_t d = 0; d < x->rank; d++)
-        if (x->dim[d] >= MAX_SIDE || y->dim[d] >= MAX_SIDE || x->dim[d] < 1) return false;
-    for (int32_t d = 0; d < w->n; d++)
-        if (w->pad_begin[d] >= MAX_SIDE || w->stride[d] >= MAX_SIDE ||
-            w->dilation[d] * w->kernel[d] >= MAX_SIDE || w->pad_begin[d] < 0)
-            return false;
+    if (x->dim[0] < 1 || x->dim[0] >= MAX_SIDE || x->dim[1] < 1 || x->dim[1] >= MAX_SIDE ||
+        y->dim[1] >= MAX_SIDE)
+        return false;
+    for (int32_t d = 0; d < w->n; d++) {
+        axis *at = &a[3 - w->n + d];
+        *at = (axis){x->dim[2 + d], y->dim[2 + d],  w->kernel[d],
+                     w->stride[d],  w->dilation[d], w->pad_begin[d]};
+        if (!is_small(at)) return false;
+    }
     if (p->group < 1 || x->dim[1] % p->group || y->dim[1] % p->group) return false;
-    c->batch = (int32_t)x->dim[0];
+    int64_t batch = x->dim[0];
+    if (w->n == 3) fold_volume(a, &batch);
+    c->batch = (int32_t)batch;
     c->in_c = (int32_t)x->dim[1];
     c->out_c = (int32_t)y->dim[1];
     c->group = (int32_t)p->group;
-    c->in_h = flat ? 1 : (int32_t)x->dim[2];
-    c->out_h = flat ? 1 : (int32_t)y->dim[2];
-    c->in_w = (int32_t)x->dim[2 + last];
-    c->out_w = (int32_t)y->dim[2 + last];
-    c->kernel_h = flat ? 1 : (int32_t)w->kernel[0];
-    c->stride_h = flat ? 1 : (int32_t)w->stride[0];
-    c->dilation_h = flat ? 1 : (int32_t)w->dilation[0];
-    c->pad_h = flat ? 0 : (int32_t)w->pad_begin[0];
-    c->kernel_w = (int32_t)w->kernel[last];
-    c->stride_w = (int32_t)w->stride[last];
-    c->dilation_w = (int32_t)w->dilation[last];
-    c->pad_w = (int32_t)w->pad_begin[last];
-    int64_t rows = (int64_t)c->batch * c->out_h * c->out_w;
+    int32_t *const to[3][6] = {
+        {&c->in_d, &c->out_d, &c->kernel_d, &c->stride_d, &c->dilation_d, &c->pad_d},
+        {&c->in_h, &c->out_h, &c->kernel_h, &c->stride_h, &c->dilation_h, &c->pad_h},
+        {&c->in_w, &c->out_w, &c->kernel_w, &c->stride_w, &c->dilation_w, &c->pad_w}};
+    for (int32_t d = 0; d < 3; d++) {
+        const int64_t from[] = {a[d].in,     a[d].out,      a[d].kernel,
+                                a[d].stride, a[d].dilation, a[d].pad};
+        for (int32_t i = 0; i < 6; i++) *to[d][i] = (int32_t)from[i];
+    }
+    const int64_t taps = a[0].kernel * a[1].kernel * a[2].kernel;
+    const int64_t rows = batch * a[0].out * a[1].out * a[2].out;
+    c->taps = (int32_t)taps;
     c->rows = (int32_t)rows;
-    return rows < INT32_MAX - 4096 && (int64_t)c->batch * c->in_h * c->in_w < INT32_MAX;
+    return taps < INT32_MAX && rows < INT32_MAX - 4096 &&
+           batch * a[0].in * a[1].in * a[2].in < INT32_MAX;
+}
+
+/* Channels that a result may be stored as: its own, and padding up to the next slice. */
+static int32_t stored_channels(const qb_desc *y, const qb_cuda_conv *c) {
+    return y->padded && c->out_total > c->out_c ? c->out_total : c->out_c;
 }
 
 static void set_slice(const qb_desc *d, int32_t *total, int32_t *offset) {
@@ -141,6 +180,11 @@ static int32_t class_of(int32_t at, int32_t stride, int32_t pad, int32_t taps, i
     return k;
 }
 
+static bool reaches_out_of_depth(const qb_cuda_conv *c) {
+    const int32_t last = (c->out_d - 1) * c->stride_d - c->pad_d;
+    return c->pad_d > 0 || last + (c->kernel_d - 1) * c->dilation_d >= c->in_d;
+}
+
 static bool set_classes(const qb_problem *p, qb_cuda_packing packing, qb_cuda_conv *c) {
     uint64_t mask[MAX_CLASSES];
     const int32_t zero = zero_of(&p->in[QB_IN_DATA].q);
@@ -148,6 +192,7 @@ static bool set_classes(const qb_problem *p, qb_cuda_packing packing, qb_cuda_co
     c->middle = 0;
     c->fill = packing >= QB_CUDA_PACKING_STEM_FILLED ? zero : 0;
     if (zero == c->fill) return true;
+    if (reaches_out_of_depth(c)) return false; /* classes are of rows and columns */
     if (c->kernel_h > MAX_TAPS || c->kernel_w > MAX_TAPS) return false;
     int32_t rows =
         classify(c->out_h, c->stride_h, c->pad_h, c->kernel_h, c->dilation_h, c->in_h, mask, NULL);
@@ -201,7 +246,8 @@ static void set_epilogue(const qb_problem *p, qb_cuda_packing packing, qb_cuda_c
     c->highest = (float)((y->dtype == QB_DTYPE_U8 ? UINT8_MAX : INT8_MAX) - c->out_zero);
     int32_t piece =
         packing == QB_CUDA_PACKING_DEPTHWISE ? 8 : 16; /* channels that are written at once */
-    c->wide = (c->out_c | c->out_total | c->out_offset) % piece == 0;
+    int32_t multiple = stored_channels(y, c) | c->out_total | c->out_offset;
+    c->wide = multiple % piece == 0;
     float low = c->lowest, high = c->highest;
     switch (p->act.kind) {
     case QB_ACT_NONE: break;
@@ -215,7 +261,6 @@ static void set_epilogue(const qb_problem *p, qb_cuda_packing packing, qb_cuda_c
     if (low > high) low = high; /* as the reference: the upper bound is the last word */
     if (has_res && p->act_first && p->act.kind != QB_ACT_NONE) bounded = false;
     if (has_res && !is_quantized(&p->in[QB_IN_RESIDUAL])) bounded = false;
-    int32_t multiple = c->out_c | c->out_total | c->out_offset;
     if (has_res) multiple |= c->res_total | c->res_offset;
     c->eights = multiple % 8 == 0;
     bool vector = bounded && quantizes && multiple % piece == 0 &&
@@ -327,8 +372,8 @@ int32_t qb_cuda_conv_span(const qb_cuda_conv *c) {
  */
 static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t block_n,
                           qb_cuda_conv *c) {
-    int64_t taps = (int64_t)c->kernel_h * c->kernel_w, element = qb_cuda_conv_is_f16(c) ? 2 : 1;
-    int32_t data = c->in_c | c->in_total | c->in_offset;
+    int64_t taps = c->taps, element = qb_cuda_conv_is_f16(c) ? 2 : 1;
+    int32_t data = c->in_total | c->in_offset;
     bool dense = c->dilation_h == 1 && c->dilation_w == 1;
     c->n_pad = round_up(c->out_c, block_n);
     switch (packing) {
@@ -355,27 +400,30 @@ static int64_t set_weight(qb_cuda_packing packing, int32_t block_k, int32_t bloc
  * of its results that lie next to each other are as one of that many channels more, by a window
  * that is wider by as many strides: the weight of each stands a stride further. Neither the image
  * nor the result lies differently. */
-static void merge_results(qb_cuda_conv *c) {
-    if (c->out_c % 16 != 0 || c->out_total != c->out_c || c->res_dtype != QB_DTYPE_NONE) return;
+static void merge_results(const qb_desc *y, qb_cuda_conv *c) {
+    const int32_t channels = stored_channels(y, c);
+    if (channels % 16 != 0 || c->out_total != channels || c->res_dtype != QB_DTYPE_NONE) return;
     for (int32_t n = 4; n > 1; n /= 2) {
-        if (n * c->out_c > 64 || c->out_w % n != 0 || c->stride_w * n > 4 ||
+        if (n * channels > 64 || c->out_w % n != 0 || c->stride_w * n > 4 ||
             c->kernel_w + (n - 1) * c->stride_w > 8)
             continue;
         c->merged = n;
         c->kernel_w += (n - 1) * c->stride_w;
+        c->taps = c->kernel_h * c->kernel_w;
         c->stride_w *= n;
         c->out_w /= n;
         c->rows /= n;
-        c->out_c = c->out_total = n * c->out_c;
+        c->out_c = c->out_total = n * channels;
         return;
     }
 }
 
-/* As it was before merge_results. */
+/* As it was before merge_results, but for padding of the result, which has channels then. */
 static qb_cuda_conv single_results(const qb_cuda_conv *c) {
     qb_cuda_conv s = *c;
     s.stride_w /= c->merged;
     s.kernel_w -= (c->merged - 1) * s.stride_w;
+    s.taps = s.kernel_d * s.kernel_h * s.kernel_w;
     s.out_w *= c->merged;
     s.rows *= c->merged;
     s.out_c = s.out_total = c->out_c / c->merged;
@@ -405,8 +453,9 @@ bool qb_cuda_halo_of(const qb_cuda_conv *c, int32_t channels, int32_t pixels, qb
     const int32_t taps = c->kernel_h * c->kernel_w;
     const int64_t weight = (int64_t)taps * c->k_pad * channels;
     /* what a multiplication reads behind the last stage is the weight */
-    if (c->group > 1 || c->kernel_h < 2 || weight < pixels * 64 || weight > QB_CUDA_WGMMA_SHARED ||
-        c->stride_h != 1 || c->stride_w != 1 || c->dilation_h != 1 || c->dilation_w != 1)
+    if (c->group > 1 || qb_cuda_conv_is_volume(c) || c->kernel_h < 2 || weight < pixels * 64 ||
+        weight > QB_CUDA_WGMMA_SHARED || c->stride_h != 1 || c->stride_w != 1 ||
+        c->dilation_h != 1 || c->dilation_w != 1)
         return false;
     int64_t least = INT64_MAX;
     for (int32_t columns = 8; columns <= pixels; columns += 8) {
@@ -442,13 +491,14 @@ bool qb_cuda_conv_of(const qb_problem *p, const bool *constant, qb_cuda_packing 
                      int32_t block_k, int32_t block_n, qb_cuda_conv *conv) {
     qb_cuda_conv c;
     if (!qb_cuda_conv_geometry(p, &c) || !check_operands(p, constant, packing)) return false;
+    if (qb_cuda_conv_is_volume(&c) && packing != QB_CUDA_PACKING_TENSOR) return false;
     if (!set_classes(p, packing, &c)) return false;
     c.in_signed = p->in[QB_IN_DATA].dtype == QB_DTYPE_S8;
     set_epilogue(p, packing, &c);
     if (is_f16(p)) set_f16_epilogue(p, &c);
     if (c.epilogue == QB_EPILOGUE_GENERAL || c.epilogue == QB_EPILOGUE_F16_GENERAL)
         c.epilogue = choose_epilogue(p, &c);
-    if (packing == QB_CUDA_PACKING_STEM_MERGED) merge_results(&c);
+    if (packing == QB_CUDA_PACKING_STEM_MERGED) merge_results(&p->out, &c);
     int64_t weight = set_weight(packing, block_k, block_n, &c);
     if (weight < 0) return false;
     int64_t end = 0, channel = (int64_t)c.n_pad * 4;
@@ -471,8 +521,8 @@ static uint64_t first_taps(const qb_cuda_conv *c, bool of_rows) {
 }
 
 bool qb_cuda_conv_is_inside(const qb_cuda_conv *c) {
-    return c->classes == 1 && c->kernel_h <= MAX_TAPS && c->kernel_w <= MAX_TAPS &&
-           first_taps(c, true) == ((uint64_t)1 << c->kernel_h) - 1 &&
+    return c->classes == 1 && !reaches_out_of_depth(c) && c->kernel_h <= MAX_TAPS &&
+           c->kernel_w <= MAX_TAPS && first_taps(c, true) == ((uint64_t)1 << c->kernel_h) - 1 &&
            first_taps(c, false) == ((uint64_t)1 << c->kernel_w) - 1;
 }
 
@@ -506,7 +556,7 @@ typedef struct weight_pack {
 
 /* Element (m, k, tap) of the problem's weight; k counts in the group of m. */
 static int64_t weight_at(const qb_cuda_conv *c, int64_t m, int64_t k, int64_t tap) {
-    return (m * (c->in_c / c->group) + k) * c->kernel_h * c->kernel_w + tap;
+    return (m * (c->in_c / c->group) + k) * c->taps + tap;
 }
 
 /* Element `at`, of the data's size, from (m, k, tap). */
@@ -522,7 +572,7 @@ static void put_weight(const weight_pack *w, int64_t at, int32_t m, int64_t k, i
  * would become NaN here. */
 static void pack_tensor(const weight_pack *w, int32_t m) {
     const qb_cuda_conv *c = w->c;
-    const int32_t taps = c->kernel_h * c->kernel_w, ins = c->in_c / c->group;
+    const int32_t taps = c->taps, ins = c->in_c / c->group;
     const int32_t group = m / (c->out_c / c->group);
     const int32_t first = group * ins - QB_CUDA_CONV_FIRST(c, m / 64 * 64);
     for (int32_t k = 0; k < ins; k++)
@@ -566,8 +616,8 @@ static void pack_stem(const weight_pack *w, int32_t m) {
     }
 }
 
-static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, const void *weight,
-                        char *packed) {
+static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, int32_t channels,
+                        const void *weight, char *packed) {
     static void (*const packers[])(const weight_pack *w,
                                    int32_t m) = {[QB_CUDA_PACKING_TENSOR] = pack_tensor,
                                                  [QB_CUDA_PACKING_DEPTHWISE] = pack_depthwise,
@@ -575,7 +625,7 @@ static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, const vo
                                                  [QB_CUDA_PACKING_STEM_FILLED] = pack_stem,
                                                  [QB_CUDA_PACKING_STEM_MERGED] = pack_stem};
     weight_pack w = {.c = c, .from = weight, .to = packed};
-    for (int32_t m = 0; m < c->out_c; m++) packers[packing](&w, m);
+    for (int32_t m = 0; m < channels; m++) packers[packing](&w, m);
 }
 
 /* bias[class][m] = bias[m] - Zx sum of w over the taps that are valid in the class; sums wrap as
@@ -583,14 +633,15 @@ static void pack_weight(const qb_cuda_conv *c, qb_cuda_packing packing, const vo
 static void pack_bias(const qb_problem *p, const qb_cuda_conv *c, const int8_t *weight,
                       const int32_t *bias, uint32_t *out, const uint64_t *row_mask,
                       const uint64_t *col_mask) {
-    int32_t per_group = c->in_c / c->group, taps = c->kernel_h * c->kernel_w;
+    int32_t per_group = c->in_c / c->group;
     uint32_t zero = (uint32_t)zero_of(&p->in[QB_IN_DATA].q);
-    for (int32_t m = 0; m < c->out_c; m++)
+    for (int32_t m = 0; m < (int32_t)p->out.shape.dim[1]; m++)
         for (int32_t k = 0; k < c->classes; k++) {
             uint32_t sum = 0;
             uint64_t rows = row_mask[k / c->col_classes], cols = col_mask[k % c->col_classes];
-            for (int32_t t = 0; zero != 0 && t < taps; t++) {
-                if (!(rows >> t / c->kernel_w & 1) || !(cols >> t % c->kernel_w & 1)) continue;
+            for (int32_t t = 0; zero != 0 && t < c->taps; t++) {
+                if (!(rows >> t / c->kernel_w % c->kernel_h & 1) || !(cols >> t % c->kernel_w & 1))
+                    continue;
                 for (int32_t i = 0; i < per_group; i++)
                     sum += (uint32_t)weight[weight_at(c, m, i, t)];
             }
@@ -612,14 +663,15 @@ void qb_cuda_conv_pack(const qb_problem *p, const qb_cuda_conv *conv, qb_cuda_pa
     const qb_qparams *w = &p->in[QB_IN_WEIGHT].q;
     const void *bias = qb_problem_has(p, QB_IN_BIAS) ? constants[QB_IN_BIAS] : NULL;
     uint64_t row_mask[MAX_CLASSES] = {0}, col_mask[MAX_CLASSES] = {0};
+    const int32_t channels = (int32_t)p->out.shape.dim[1];
     memset(packed, 0, (size_t)c->packed_bytes);
-    pack_weight(c, packing, constants[QB_IN_WEIGHT], to);
+    pack_weight(c, packing, channels, constants[QB_IN_WEIGHT], to);
     if (bias && c->has_float_bias)
-        memcpy(to + c->at_float_bias, bias, (size_t)c->out_c * sizeof(float));
+        memcpy(to + c->at_float_bias, bias, (size_t)channels * sizeof(float));
     if (c->has_float_bias) pack_merged(c, to + c->at_float_bias);
     if (qb_cuda_conv_is_f16(c)) return;
     float *multiplier = (float *)(to + c->at_multiplier);
-    for (int32_t m = 0; m < c->out_c; m++)
+    for (int32_t m = 0; m < channels; m++)
         multiplier[m] = p->in[QB_IN_DATA].q.scale[0] * w->scale[w->n > 1 ? m : 0];
     if (c->fill != 0) {
         row_mask[0] = col_mask[0] = UINT64_MAX; /* padding counts as data does */

@@ -60,7 +60,7 @@ static bool lower(const conv_algorithm *a, const qb_problem *problem, const bool
 static int32_t choose_splits(const conv_algorithm *a, const qb_cuda_conv *c,
                              int32_t multiprocessors) {
     int64_t tiles = (int64_t)(c->n_pad / a->n) * ((c->rows + a->m - 1) / a->m);
-    int64_t steps = (int64_t)c->kernel_h * c->kernel_w * (c->k_pad / a->k);
+    int64_t steps = (int64_t)c->taps * (c->k_pad / a->k);
     int32_t splits = 1;
     while (tiles * splits < multiprocessors && splits * 2 <= MAX_SPLITS &&
            steps / (splits * 2) >= STEPS_PER_SPLIT)

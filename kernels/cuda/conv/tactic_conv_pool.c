@@ -28,6 +28,7 @@ static bool lower(const qb_problem *p, const bool *constant, qb_cuda_stem_pool *
     qb_problem_parts(p, &between, &conv, &unused);
     between.channel_offset = p->out.channel_offset; /* it ends where the pool's result does */
     between.channel_total = p->out.channel_total;
+    between.padded = p->out.padded;
     conv.out = between;
     *pool = (qb_cuda_stem_pool){.kernel_h = (int32_t)w->kernel[0],
                                 .kernel_w = (int32_t)w->kernel[1],

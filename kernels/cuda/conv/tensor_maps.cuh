@@ -43,9 +43,10 @@ static bool qb_in_byte(int64_t low, int64_t high) { return low >= INT8_MIN && hi
 static bool qb_im2col_fits(const qb_cuda_conv *p) {
     int64_t upper_w = (int64_t)(p->out_w - 1) * p->stride_w - p->pad_w + 1 - p->in_w;
     int64_t upper_h = (int64_t)(p->out_h - 1) * p->stride_h - p->pad_h + 1 - p->in_h;
-    return p->stride_w <= 8 && p->stride_h <= 8 && qb_in_byte(-p->pad_w, upper_w) &&
-           qb_in_byte(-p->pad_h, upper_h) && qb_in_byte(upper_w, -p->pad_w) &&
-           qb_in_byte(upper_h, -p->pad_h) && (p->kernel_w - 1) * p->dilation_w <= UINT8_MAX &&
+    return !qb_cuda_conv_is_volume(p) && p->stride_w <= 8 && p->stride_h <= 8 &&
+           qb_in_byte(-p->pad_w, upper_w) && qb_in_byte(-p->pad_h, upper_h) &&
+           qb_in_byte(upper_w, -p->pad_w) && qb_in_byte(upper_h, -p->pad_h) &&
+           (p->kernel_w - 1) * p->dilation_w <= UINT8_MAX &&
            (p->kernel_h - 1) * p->dilation_h <= UINT8_MAX;
 }
 

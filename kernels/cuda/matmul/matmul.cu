@@ -1,22 +1,12 @@
 // The plain matrix product: blocks of 64 x 64 results through shared memory, 4 x 4 a thread, sums
 // in float or int32 without Tensor Cores. Bound by shared memory.
 #include "kernels/cuda/matmul/integer.cuh"
+#include "kernels/cuda/matmul/plain.cuh"
 
 #define SIDE 64  // of a block of results
 #define DEPTH 16 // of K at a time
 #define THREADS 256
 #define PITCH (SIDE + 4)
-
-// Quantized values less the zero point, which may belong to the column.
-template <class T>
-QB_DEVICE T element(const qb_cuda_value &p, const void *data, int64_t at, int zero) {
-    if constexpr ((T)0.5f == (T)0) {
-        return qb_q8_at(((const uint8_t *)data)[at], 0, p.dtype == QB_DTYPE_S8) - zero;
-    } else {
-        return p.dtype == QB_DTYPE_F16 ? __half2float(((const __half *)data)[at])
-                                       : ((const float *)data)[at];
-    }
-}
 
 // A DEPTH x SIDE piece of an operand: `across` runs along m or n, `down` along k.
 template <class T, class Zero>
@@ -29,29 +19,12 @@ QB_DEVICE void load(const qb_cuda_value &p, const void *data, int64_t first, int
         int at = threadIdx.x + i * THREADS;
         int down = deep ? at % DEPTH : at / SIDE, across = deep ? at / DEPTH : at % SIDE;
         bool inside = across0 + across < across_n && down0 + down < down_n;
-        to[down][across] = inside ? element<T>(p, data,
-                                               first + (across0 + across) * across_stride +
-                                                   (down0 + down) * down_stride,
-                                               zero(across0 + across))
+        to[down][across] = inside ? qb_element<T>(p, data,
+                                                  first + (across0 + across) * across_stride +
+                                                      (down0 + down) * down_stride,
+                                                  zero(across0 + across))
                                   : (T)0;
     }
-}
-
-// One sum to the result.
-template <class T>
-QB_DEVICE void epilogue(const qb_cuda_matmul &p, const void *residual, const char *packed,
-                        void *out, T sum, int m, int n) {
-    float f32 = (float)sum;
-    if (p.integer) {
-        if (p.has_bias && !p.has_float_bias)
-            f32 = (float)((int)sum + ((const int *)(packed + p.at_bias))[n]);
-        f32 = __fmul_rn(f32, ((const float *)(packed + p.at_multiplier))[n]);
-    } else {
-        f32 = __fmul_rn(f32, p.scale);
-    }
-    if (p.has_float_bias) f32 = __fadd_rn(f32, ((const float *)(packed + p.at_bias))[n]);
-    int64_t at = ((int64_t)blockIdx.y * p.m + m) * p.n + n;
-    qb_epilogue_of_value(p.end, residual, at, out, at, f32);
 }
 
 // A block's results, each to finish(sum, m, n).
@@ -61,13 +34,8 @@ QB_DEVICE void multiply(const qb_cuda_matmul &p, uint32_t columns, const void *a
     __shared__ T left[DEPTH][PITCH], right[DEPTH][PITCH];
     int m0 = blockIdx.x / columns * SIDE, n0 = blockIdx.x % columns * SIDE;
     int row = threadIdx.x / 16 * 4, column = threadIdx.x % 16 * 4;
-    int64_t a_at = 0, b_at = 0;
-    uint32_t rest = blockIdx.y;
-    for (int d = p.n_lead - 1; d >= 0; d--) {
-        a_at += rest % p.lead[d] * p.a_lead[d];
-        b_at += rest % p.lead[d] * p.b_lead[d];
-        rest /= p.lead[d];
-    }
+    int64_t a_at, b_at;
+    qb_matrix_at(p, blockIdx.y, &a_at, &b_at);
     T sum[4][4] = {};
     for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
         load<T>(p.a, a, a_at, p.a_row, p.a_step, m0, p.m, k0, p.k, left, zero_a);
@@ -108,7 +76,7 @@ static __global__ void __launch_bounds__(THREADS)
     multiply<T>(
         p, columns, a, b, [&](int) { return p.a.zero; },
         [&](int n) { return p.integer ? zeros[n] : 0; },
-        [&](T sum, int m, int n) { epilogue(p, residual, packed, out, sum, m, n); });
+        [&](T sum, int m, int n) { qb_matmul_epilogue(p, residual, packed, out, sum, m, n); });
 }
 
 static __global__ void __launch_bounds__(THREADS)

@@ -47,6 +47,12 @@ int qb_cuda_integer_epilogue_run(const qb_cuda_integer *p, const void *a_zero, c
 
 int qb_cuda_matmul_run(const qb_cuda_matmul *p, const void *a, const void *b, const void *residual,
                        const char *packed, void *out, void *stream);
+/* Of few columns and a short K: `n` columns at most, k times n elements of the right operand
+ * (columns in fours). */
+#define QB_CUDA_THIN_COLUMNS 32
+#define QB_CUDA_THIN_WEIGHT 4096
+int qb_cuda_matmul_thin_run(const qb_cuda_matmul *p, const void *a, const void *b,
+                            const void *residual, const char *packed, void *out, void *stream);
 /* Both operands f16. */
 int qb_cuda_matmul_mma_run(const qb_cuda_matmul *p, const void *a, const void *b,
                            const void *residual, const char *packed, void *out, void *stream);

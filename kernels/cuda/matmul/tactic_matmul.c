@@ -90,6 +90,28 @@ static bool lower(const qb_problem *p, const bool *constant, bool smooth, matmul
     return true;
 }
 
+/* A batch of rows by one right operand is one matrix where the rows follow each other. */
+static void flatten(qb_cuda_matmul *x) {
+    int64_t follows = (int64_t)x->m * x->a_row;
+    for (int32_t d = x->n_lead - 1; d >= 0; d--) {
+        if (x->lead[d] > 1 && (x->b_lead[d] != 0 || x->a_lead[d] != follows)) return;
+        follows *= x->lead[d];
+    }
+    x->m *= x->matrices;
+    x->matrices = 1;
+    x->n_lead = 0;
+}
+
+static bool lower_thin(const qb_problem *p, const bool *constant, matmul_state *s) {
+    const bool smooth = qb_cuda_is_smooth(p->act.kind) && p->in[QB_IN_DATA].q.n > 0;
+    if (p->kind != QB_KIND_MATMUL || smooth || !lower(p, constant, false, s)) return false;
+    qb_cuda_matmul *x = &s->p;
+    if (x->n > QB_CUDA_THIN_COLUMNS || (x->n + 3) / 4 * 4 * (int64_t)x->k > QB_CUDA_THIN_WEIGHT)
+        return false;
+    flatten(x);
+    return true;
+}
+
 /* May the operand be read 16 bytes at a time? `across`: its size along m or n. */
 static bool is_wide(int64_t across_stride, int64_t down_stride, int64_t across, int64_t down,
                     const int64_t *lead, int32_t n_lead) {
@@ -148,6 +170,10 @@ static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *ar
     return launch_with(cx, kernel, args, qb_cuda_matmul_run);
 }
 
+static qb_status launch_thin(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return launch_with(cx, kernel, args, qb_cuda_matmul_thin_run);
+}
+
 static qb_status launch_f16(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     return launch_with(cx, kernel, args, qb_cuda_matmul_mma_run);
 }
@@ -190,5 +216,6 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
 MATMUL(cuda_matmul, "matmul", QB_EXACT, launch, lower(problem, constant, false, &s));
 MATMUL(cuda_matmul_smooth, "matmul_smooth", QB_WITHIN_1_LSB, launch,
        lower(problem, constant, true, &s));
+MATMUL(cuda_matmul_thin, "matmul.thin", QB_EXACT, launch_thin, lower_thin(problem, constant, &s));
 MATMUL(cuda_matmul_f16_mma, "matmul_f16.mma_64x64x32", QB_EXACT, launch_f16,
        lower_f16(problem, constant, &s));

@@ -4,7 +4,9 @@
 // written along the result's; elements that stay as they are by tiles of 64 x 64, and written by
 // words. By planes: a thread takes four pixels of at most four channels, reads
 // four consecutive elements of each plane and writes the pixels; that is how images come in. On the
-// way a factor and a term for each channel may be applied.
+// way a factor and a term for each channel may be applied. Of tiles that would be nearly empty, a
+// thread gathers the elements of a word.
+#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/pointwise/elementwise.cuh"
 
 #define TILE 32
@@ -34,6 +36,7 @@ QB_DEVICE float applied(const float *affine, uint32_t channels, uint32_t c, floa
 static __global__ void __launch_bounds__(TILE *TILE_ROWS)
     transpose(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const void *in,
               const float *affine, void *out) {
+    qb_begin_dependent();
     __shared__ float tile[TILE][TILE + 1];
     int last = p.walk.rank - 1;
     uint32_t width = p.walk.dim[last], height = p.walk.dim[p.unit];
@@ -64,6 +67,7 @@ static __global__ void __launch_bounds__(TILE *TILE_ROWS)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     turn(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const T *in, T *out) {
+    qb_begin_dependent();
     constexpr uint32_t each = 4 / sizeof(T), words = WIDE_TILE / each;
     __shared__ __align__(4) T tile[WIDE_TILE][WIDE_TILE + each];
     int last = p.walk.rank - 1;
@@ -97,6 +101,7 @@ template <int C>
 static __global__ void __launch_bounds__(THREADS)
     planes(const __grid_constant__ qb_cuda_elementwise p, const void *in, const float *affine,
            void *out) {
+    qb_begin_dependent();
     int last = p.walk.rank - 1;
     uint32_t pixel = (blockIdx.x * THREADS + threadIdx.x) * PIXELS;
     if (pixel >= p.walk.dim[p.unit]) return;
@@ -134,6 +139,39 @@ static __global__ void __launch_bounds__(THREADS)
     }
 }
 
+template <class T>
+static __global__ void __launch_bounds__(THREADS)
+    gather(const __grid_constant__ qb_cuda_walk walk, const T *in, T *out) {
+    qb_begin_dependent();
+    constexpr uint32_t each = 4 / sizeof(T);
+    uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * each;
+    T v[each];
+#pragma unroll
+    for (uint32_t k = 0; k < each; k++) {
+        int64_t place[2];
+        qb_place<2>(walk, min(at + k, walk.count - 1), place);
+        v[k] = in[place[1]];
+    }
+    T *to = out + walk.first[0] + at;
+    if (at + each <= walk.count) {
+        uint32_t word;
+        memcpy(&word, v, sizeof word);
+        *(uint32_t *)to = word;
+        return;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < each; k++)
+        if (at + k < walk.count) to[k] = v[k];
+}
+
+// T: as many bits as an element has.
+template <class T>
+static int gather_run(const qb_cuda_walk *w, const void *in, void *out, cudaStream_t s) {
+    const uint32_t each = THREADS * (4 / sizeof(T));
+    return qb_launch_dependent(gather<T>, (w->count + each - 1) / each, THREADS, 0, s, *w,
+                               (const T *)in, (T *)out);
+}
+
 // The blocks that tiles of `side` take, `columns` of them side by side.
 static dim3 tiles_of(const qb_cuda_walk *w, int unit, uint32_t side, uint32_t *columns) {
     uint32_t width = w->dim[w->rank - 1], height = w->dim[unit];
@@ -141,20 +179,27 @@ static dim3 tiles_of(const qb_cuda_walk *w, int unit, uint32_t side, uint32_t *c
     return dim3(*columns * ((height + side - 1) / side), w->count / width / height);
 }
 
+// T: as many bits as an element has.
+template <class T>
+static int turn_run(const qb_cuda_elementwise *p, const void *in, void *out, cudaStream_t s) {
+    uint32_t columns;
+    const dim3 grid = tiles_of(&p->walk, p->unit, WIDE_TILE, &columns);
+    return qb_launch_dependent(turn<T>, grid, THREADS, 0, s, *p, columns, (const T *)in, (T *)out);
+}
+
 static int transpose_run(const qb_cuda_elementwise *p, const void *in, const float *affine,
                          void *out, cudaStream_t s) {
-    uint32_t columns;
-    dim3 grid = tiles_of(&p->walk, p->unit, WIDE_TILE, &columns);
     if (p->divide || affine) {
-        grid = tiles_of(&p->walk, p->unit, TILE, &columns);
-        transpose<<<grid, TILE * TILE_ROWS, 0, s>>>(*p, columns, in, affine, out);
-    } else if (p->out.dtype == QB_DTYPE_U8) // qb_cuda_values_of: bits of one, two or four bytes
-        turn<<<grid, THREADS, 0, s>>>(*p, columns, (const uint8_t *)in, (uint8_t *)out);
-    else if (p->out.dtype == QB_DTYPE_U16)
-        turn<<<grid, THREADS, 0, s>>>(*p, columns, (const uint16_t *)in, (uint16_t *)out);
-    else
-        turn<<<grid, THREADS, 0, s>>>(*p, columns, (const uint32_t *)in, (uint32_t *)out);
-    return (int)cudaGetLastError();
+        uint32_t columns;
+        const dim3 grid = tiles_of(&p->walk, p->unit, TILE, &columns);
+        return qb_launch_dependent(transpose, grid, TILE * TILE_ROWS, 0, s, *p, columns, in, affine,
+                                   out);
+    }
+    switch (p->out.dtype) { // qb_cuda_values_of: bits of one, two or four bytes
+    case QB_DTYPE_U8: return turn_run<uint8_t>(p, in, out, s);
+    case QB_DTYPE_U16: return turn_run<uint16_t>(p, in, out, s);
+    default: return turn_run<uint32_t>(p, in, out, s);
+    }
 }
 
 extern "C" int qb_cuda_image_run(const qb_cuda_elementwise *p, const void *in, const float *affine,
@@ -166,16 +211,18 @@ extern "C" int qb_cuda_image_run(const qb_cuda_elementwise *p, const void *in, c
     unsigned outer = w->count / width / height;
     if (p->way == QB_CUDA_COPY_TRANSPOSE) return transpose_run(p, in, affine, out, s);
     dim3 grid((height + THREADS * PIXELS - 1) / (THREADS * PIXELS), outer);
-    switch (width) {
-    case 2: planes<2><<<grid, THREADS, 0, s>>>(*p, in, affine, out); break;
-    case 3: planes<3><<<grid, THREADS, 0, s>>>(*p, in, affine, out); break;
-    default: planes<MAX_PLANES><<<grid, THREADS, 0, s>>>(*p, in, affine, out); break;
-    }
-    return (int)cudaGetLastError();
+    const auto kernel = width == 2 ? planes<2> : width == 3 ? planes<3> : planes<MAX_PLANES>;
+    return qb_launch_dependent(kernel, grid, THREADS, 0, s, *p, in, affine, out);
 }
 
 extern "C" int qb_cuda_copy_run(const qb_cuda_elementwise *p, const void *in, void *out,
                                 void *stream) {
-    return p->way == QB_CUDA_COPY_FLAT ? qb_cuda_elementwise_run(p, in, NULL, out, stream)
-                                       : qb_cuda_image_run(p, in, NULL, out, stream);
+    cudaStream_t s = (cudaStream_t)stream;
+    if (p->way == QB_CUDA_COPY_FLAT) return qb_cuda_elementwise_run(p, in, NULL, out, stream);
+    if (p->way != QB_CUDA_COPY_GATHER) return qb_cuda_image_run(p, in, NULL, out, stream);
+    switch (p->out.dtype) { // qb_cuda_values_of: bits of one, two or four bytes
+    case QB_DTYPE_U8: return gather_run<uint8_t>(&p->walk, in, out, s);
+    case QB_DTYPE_U16: return gather_run<uint16_t>(&p->walk, in, out, s);
+    default: return gather_run<uint32_t>(&p->walk, in, out, s);
+    }
 }

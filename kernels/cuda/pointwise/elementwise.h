@@ -12,7 +12,9 @@ extern "C" {
 typedef enum qb_cuda_copy_way {
     QB_CUDA_COPY_FLAT,      /* operands run the same way: as a function */
     QB_CUDA_COPY_TRANSPOSE, /* the fastest dimension of one is another of the other: by tiles */
-    QB_CUDA_COPY_PLANES     /* few channels, planes to pixels */
+    QB_CUDA_COPY_PLANES,    /* few channels, planes to pixels */
+    QB_CUDA_COPY_GATHER     /* of few elements across or down: a word of the result from wherever
+                               its elements lie */
 } qb_cuda_copy_way;
 
 typedef struct qb_cuda_elementwise {
@@ -43,8 +45,8 @@ int qb_cuda_parts_run(const qb_cuda_elementwise *parts, int32_t n, const void *c
  * elements later. False: not by these kernels. */
 bool qb_cuda_copy_plan(const qb_desc *in, const qb_strided *strided, const qb_desc *out,
                        int64_t skip, qb_cuda_elementwise *e);
-/* A copy that is not FLAT and makes `affine`[c] in + affine[C + c] of each value, c being its place
- * in the result's fastest dimension, of C; `affine` is on the device, or NULL: a copy. */
+/* A copy by TRANSPOSE or PLANES that makes `affine`[c] in + affine[C + c] of each value, c being
+ * its place in the result's fastest dimension, of C; `affine` is on the device, or NULL: a copy. */
 int qb_cuda_image_run(const qb_cuda_elementwise *p, const void *in, const float *affine, void *out,
                       void *stream);
 

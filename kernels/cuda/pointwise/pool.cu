@@ -6,6 +6,7 @@
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
 // halves of words, two a comparison. Averages sum in double, as the reference does; sums of
 // dequantized values are exact, so that their order does not matter.
+#include "kernels/cuda/common/dependent_launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/pool.h"
 
@@ -135,30 +136,26 @@ QB_DEVICE void walk(const qb_cuda_window &w, const span &z, const span &y, const
         }
 }
 
-// Sums (or maxima) of the threads that share a window, into the first of them. A block has
-// `outputs` windows, thread i works on window i % outputs.
-template <int V, bool MAX, int BLOCK, int OUTPUTS, class T> QB_DEVICE void meet(T (&sum)[V]) {
-    auto join = [](T a, T b) {
-        if constexpr (MAX)
-            return b > a || b != b ? b : a;
-        else
-            return a + b;
-    };
-    __shared__ T memory[V][BLOCK / 32][OUTPUTS];
+template <bool MAX, class T> QB_DEVICE T joined(T a, T b) {
+    if constexpr (MAX)
+        return b > a || b != b ? b : a;
+    else
+        return a + b;
+}
+
+// Sums (or maxima) of the threads of a warp that share a window, into shared memory. A block has
+// `OUTPUTS` windows, thread i works on window i % OUTPUTS.
+template <int V, bool MAX, int WARPS, int OUTPUTS, class T>
+QB_DEVICE void meet(T (&sum)[V], T (&memory)[V][WARPS][OUTPUTS]) {
 #pragma unroll
     for (int i = 0; i < V; i++)
 #pragma unroll
         for (int step = 16; step >= OUTPUTS; step /= 2)
-            sum[i] = join(sum[i], __shfl_xor_sync(0xffffffffu, sum[i], step));
+            sum[i] = joined<MAX>(sum[i], __shfl_xor_sync(0xffffffffu, sum[i], step));
     if (threadIdx.x % 32 < OUTPUTS)
 #pragma unroll
         for (int i = 0; i < V; i++) memory[i][threadIdx.x / 32][threadIdx.x % 32] = sum[i];
     __syncthreads();
-    if (threadIdx.x >= OUTPUTS) return;
-#pragma unroll 1
-    for (int warp = 1; warp < BLOCK / 32; warp++)
-#pragma unroll
-        for (int i = 0; i < V; i++) sum[i] = join(sum[i], memory[i][warp][threadIdx.x]);
 }
 
 // Blocks that a multiprocessor has registers for; sums in double take two each.
@@ -166,53 +163,34 @@ static constexpr int blocks_of(int width, bool max, int block, int share) {
     return share > 1 || (width == 16 && !max) ? 512 / block : 6;
 }
 
-template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
-static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS_OF_WINDOW))
-    pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
-    typedef typename sum_of<MAX>::type sum_type;
-    constexpr int OUTPUTS = BLOCK / THREADS_OF_WINDOW;
-    const qb_cuda_window &w = p.w;
-    int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels
-    uint32_t at = blockIdx.x * OUTPUTS + threadIdx.x % OUTPUTS;
-    bool valid = at < count;
-    place to = place_of(w, valid ? at : 0, V);
-    span z = span_of(w, 0, to.z), y = span_of(w, 1, to.y), x = span_of(w, 2, to.x);
-    int64_t end = w.out_first + to.n * w.out_stride[0] + to.c * w.out_stride[1] +
-                  to.z * w.out_stride[2] + to.y * w.out_stride[3] + to.x * w.out_stride[4];
-    int64_t from = w.in_first + to.n * w.in_stride[0] + to.c * w.in_stride[1];
-    int height = y.end - y.first, wide = x.end - x.first, taps = (z.end - z.first) * height * wide;
-    sum_type sum[V];
-#pragma unroll
-    for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
-    if constexpr (MAX && V == 16) {
-        greatest g;
-        walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
-            g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
-        });
-        if (THREADS_OF_WINDOW == 1 && p.keeps && taps > 0) {
-            if (valid) g.store(p.in, out, end);
-            return;
-        }
-        if (part < taps) g.quantized(p.in, sum);
-    } else {
-        walk<THREADS_OF_WINDOW>(w, z, y, x, part, from, [&](int64_t at) {
-            float v[V];
-            qb_load_unscaled<V>(p.in, in, at, v);
-            add<V, MAX>(p, v, sum);
-        });
+// An output pixel's window, and where its first channel lies.
+struct window {
+    span z, y, x;
+    int64_t from, end;
+    __device__ window(const qb_cuda_window &w, uint32_t at, int width) {
+        place to = place_of(w, at, width);
+        z = span_of(w, 0, to.z), y = span_of(w, 1, to.y), x = span_of(w, 2, to.x);
+        from = w.in_first + to.n * w.in_stride[0] + to.c * w.in_stride[1];
+        end = w.out_first + to.n * w.out_stride[0] + to.c * w.out_stride[1] +
+              to.z * w.out_stride[2] + to.y * w.out_stride[3] + to.x * w.out_stride[4];
     }
-    if constexpr (THREADS_OF_WINDOW > 1) {
-        meet<V, MAX, BLOCK, OUTPUTS>(sum);
-        if (part > 0) return;
+    __device__ int taps() const {
+        return (z.end - z.first) * (y.end - y.first) * (x.end - x.first);
     }
-    if (!valid) return;
+};
+
+// Sums (or maxima) to results from element `end` on.
+template <int V, bool MAX, class T>
+QB_DEVICE void finish(const qb_cuda_pool &p, const window &at, const T (&sum)[V], void *out,
+                      int64_t end) {
     float f32[V];
     if constexpr (MAX) {
 #pragma unroll
         for (int i = 0; i < V; i++) f32[i] = sum[i];
         qb_scale<V>(p.in, f32);
     } else {
-        int counted = p.kind == QB_POOL_AVG_INCLUDE_PAD ? z.counted * y.counted * x.counted : taps;
+        int counted = p.kind == QB_POOL_AVG_INCLUDE_PAD ? at.z.counted * at.y.counted * at.x.counted
+                                                        : at.taps();
 #pragma unroll
         for (int i = 0; i < V; i++)
             f32[i] = counted > 0 ? (float)__ddiv_rn(sum[i], (double)counted) : 0.0f;
@@ -226,13 +204,60 @@ static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS
 }
 
 template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
+static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS_OF_WINDOW))
+    pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
+    qb_begin_dependent();
+    typedef typename sum_of<MAX>::type sum_type;
+    constexpr int OUTPUTS = BLOCK / THREADS_OF_WINDOW, WARPS = BLOCK / 32;
+    int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels
+    uint32_t first = blockIdx.x * OUTPUTS, at = first + threadIdx.x % OUTPUTS;
+    bool valid = at < count;
+    const window win(p.w, valid ? at : 0, V);
+    sum_type sum[V];
+#pragma unroll
+    for (int i = 0; i < V; i++) sum[i] = MAX ? -INFINITY : 0.0f;
+    if constexpr (MAX && V == 16) {
+        greatest g;
+        walk<THREADS_OF_WINDOW>(p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
+            g.add(qb_read<16>((const uint8_t *)in + at), p.in.dtype == QB_DTYPE_S8);
+        });
+        if (THREADS_OF_WINDOW == 1 && p.keeps && win.taps() > 0) {
+            if (valid) g.store(p.in, out, win.end);
+            return;
+        }
+        if (part < win.taps()) g.quantized(p.in, sum);
+    } else {
+        walk<THREADS_OF_WINDOW>(p.w, win.z, win.y, win.x, part, win.from, [&](int64_t at) {
+            float v[V];
+            qb_load_unscaled<V>(p.in, in, at, v);
+            add<V, MAX>(p, v, sum);
+        });
+    }
+    if constexpr (THREADS_OF_WINDOW == 1) {
+        if (valid) finish<V, MAX>(p, win, sum, out, win.end);
+    } else { // divisions of doubles are long: a thread for each channel
+        __shared__ sum_type memory[V][WARPS][OUTPUTS];
+        meet<V, MAX, WARPS, OUTPUTS>(sum, memory);
+        for (int i = threadIdx.x; i < V * OUTPUTS; i += BLOCK) {
+            const int c = i % V, o = i / V;
+            if (first + o >= count) break;
+            sum_type all[1] = {memory[c][0][o]};
+            for (int warp = 1; warp < WARPS; warp++)
+                all[0] = joined<MAX>(all[0], memory[c][warp][o]);
+            const window of(p.w, first + o, V);
+            finish<1, MAX>(p, of, all, out, of.end + c);
+        }
+    }
+}
+
+template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
 static int launch_shared(const qb_cuda_pool *p, const void *in, void *out, cudaStream_t s) {
     const qb_cuda_window *w = &p->w;
     uint32_t count =
         (uint32_t)((int64_t)w->batch * (w->out_c / V) * w->out[0] * w->out[1] * w->out[2]);
     unsigned each = BLOCK / THREADS_OF_WINDOW, blocks = (count + each - 1) / each;
-    pool<V, MAX, BLOCK, THREADS_OF_WINDOW><<<blocks, BLOCK, 0, s>>>(*p, count, in, out);
-    return (int)cudaGetLastError();
+    return qb_launch_dependent(pool<V, MAX, BLOCK, THREADS_OF_WINDOW>, blocks, BLOCK, 0, s, *p,
+                               count, in, out);
 }
 
 template <int V, bool MAX>

@@ -7,6 +7,20 @@
 
 #define MAX_PLANES 4 /* channels of a copy by planes */
 
+/* Does the result lie in one piece that begins on a word? */
+static bool is_whole(const qb_cuda_walk *w) {
+    int64_t together = 1;
+    for (int32_t d = w->rank - 1; d >= 0; d--) {
+        if (w->stride[0][d] != together) return false;
+        together *= w->dim[d];
+    }
+    return w->first[0] % 4 == 0;
+}
+
+/* A tile of elements that stay as they are has 64 x 64: what fills less than an eighth of it is not
+ * worth its blocks. */
+#define THIN_ELEMENTS (64 * 64 / 8)
+
 /* How the operands lie to each other. */
 static void choose_way(qb_cuda_elementwise *e) {
     const qb_cuda_walk *w = &e->walk;
@@ -16,7 +30,11 @@ static void choose_way(qb_cuda_elementwise *e) {
     for (e->unit = 0; e->unit < last; e->unit++)
         if (w->stride[1][e->unit] == 1) break;
     if (e->unit == last) return;
-    int64_t outer = w->count / w->dim[last] / w->dim[e->unit];
+    const int64_t tile = (int64_t)w->dim[last] * w->dim[e->unit], outer = w->count / tile;
+    if (tile < THIN_ELEMENTS && !e->divide && is_whole(w)) {
+        e->way = QB_CUDA_COPY_GATHER;
+        return;
+    }
     if (outer > 65535) return;
     bool pieces = w->dim[e->unit] % 4 == 0 && w->first[1] % 4 == 0;
     for (int32_t d = 0; d <= last; d++)

@@ -23,12 +23,14 @@ static bool lower(const qb_problem *p, bool smooth, lowered *to) {
     if (!qb_cuda_value_of(&to->problem.out, &e->out) ||
         !qb_cuda_strides_of(&to->problem.out, &strides[0]))
         return false;
+    qb_shape shape = p->out.shape;
+    if (shape.rank > 1) shape.dim[1] = qb_cuda_stored_channels(&to->problem.out, to->in, p->n_in);
     for (int32_t i = 0; i < p->n_in; i++) {
         if (!qb_cuda_value_of(&to->in[i], &e->in[i])) return false;
         if (!qb_cuda_strides_of(&to->in[i], &strides[1 + i])) return false;
         qb_cuda_broadcast(&to->in[i], &p->out.shape, &strides[1 + i]);
     }
-    return qb_cuda_walk_make(&p->out.shape, strides, 1 + p->n_in, &e->walk);
+    return qb_cuda_walk_make(&shape, strides, 1 + p->n_in, &e->walk);
 }
 
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {

@@ -25,7 +25,8 @@ static bool plan(const qb_problem *p, qb_cuda_elementwise *e) {
     if (!qb_cuda_copy_plan(image, NULL, &p->out, 0, e)) return false;
     e->divide = false;
     return qb_cuda_value_of(image, &e->in[0]) && qb_cuda_value_of(&p->out, &e->out) &&
-           e->way != QB_CUDA_COPY_FLAT && e->walk.dim[e->walk.rank - 1] == p->group;
+           (e->way == QB_CUDA_COPY_TRANSPOSE || e->way == QB_CUDA_COPY_PLANES) &&
+           e->walk.dim[e->walk.rank - 1] == p->group;
 }
 
 static bool cuda_image_supports(const qb_problem *p, const bool *constant) {

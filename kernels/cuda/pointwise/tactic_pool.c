@@ -43,8 +43,11 @@ static bool lower(const qb_problem *p, qb_problem *finalized, qb_desc *in, qb_cu
     if (!qb_cuda_window_of(finalized, &pool->w) || !qb_cuda_value_of(&in[0], &pool->in) ||
         !qb_cuda_epilogue_params_of(finalized, &pool->end))
         return false;
-    const qb_cuda_window *w = &pool->w;
+    qb_cuda_window *w = &pool->w;
     if (w->in_c != w->out_c) return false;
+    if (w->in_stride[1] == 1 && finalized->out.padded && w->in_first == 0 &&
+        w->in_stride[4] == finalized->out.channel_total)
+        w->in_c = w->out_c = (int32_t)finalized->out.channel_total;
     bool bytes = qb_dtype_size(in[0].dtype) == 1;
     pool->width = bytes && multiples(w, 16) ? 16 : multiples(w, 8) ? 8 : 1;
     const double results = (double)qb_shape_count(&finalized->out.shape);

@@ -97,7 +97,7 @@ static bool lower(const qb_problem *p, const bool *constant, qb_dtype dtype, con
     s->act_first = p->act_first && s->has_residual && p->act.kind != QB_ACT_NONE;
     const bool taken =
         dtype == QB_DTYPE_S8 ? lower_quantized(p, constant, s) : lower_floats(p, constant, s);
-    if (!taken || !is_aligned(s)) return false;
+    if (!taken || qb_cuda_conv_is_volume(&s->conv) || !is_aligned(s)) return false;
     const qb_cuda_conv *c = &s->conv;
     const int64_t weights = (int64_t)c->out_c * c->in_c * c->kernel_h * c->kernel_w;
     const int64_t channels = (int64_t)c->out_c * 4;

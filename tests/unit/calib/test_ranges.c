@@ -304,6 +304,14 @@ static void names_that_do_not_fit_are_listed(void **state) {
     assert_ok(&cx, qb_table_load(&cx, path, &again));
     assert_int_equal(again->entry[0].stats->count, 0);
     assert_true(again->entry[0].range[0].hi == 1);
+
+    /* An engine of f16 learns what the range allows, or what was seen. */
+    const qb_value *x = &graph->values[graph->inputs[0]];
+    qb_table_note_largest(again, graph);
+    assert_true(x->largest == 1 && graph->values[qb_graph_find_value(graph, "a")].largest == 0);
+    *again->entry[0].stats = (qb_stats){.count = 1, .min = -3, .max = 2};
+    qb_table_note_largest(again, graph);
+    assert_true(x->largest == 3);
     qb_table_free(again);
     qb_table_free(table);
     qb_ranges_fit_release(&fit);

@@ -355,12 +355,34 @@ static void add_einsum(maker *m) {
     if (out.rank >= 2) keep(m, id, out, x.bound * grows, grows * (x.error + 1e-6 * x.bound));
 }
 
+/* A convolution whose weight may be computed: what could be added to x slides over it. */
+static void add_filter(maker *m) {
+    const known x = *pick(m), w = operand(m, &x);
+    void *attrs;
+    qb_shape shape = x.shape;
+    const int32_t n = shape.rank - 2;
+    int64_t *pads = qb_arena_alloc(&m->cx, m->graph->arena, 8, sizeof *pads);
+    assert_non_null(pads);
+    if (n < 1 || n > 3 || !qb_shape_equal(&w.shape, &x.shape)) return;
+    const double terms = (double)(qb_shape_count(&shape) / shape.dim[0]);
+    const double bound = terms * x.bound * w.bound;
+    shape.dim[1] = shape.dim[0];
+    for (int32_t d = 0; d < n; d++) {
+        pads[d] = draw(m, 0, 1), pads[n + d] = draw(m, 0, 1);
+        shape.dim[2 + d] = 1 + pads[d] + pads[n + d];
+    }
+    if (bound > 1e4) return;
+    const int32_t in[2] = {x.id, w.id}, out = node(m, "Conv", in, 2, &attrs);
+    ((qb_conv_attrs *)attrs)->pads = (qb_ints){2 * n, pads};
+    keep(m, out, shape, bound, terms * (x.error * w.bound + w.error * x.bound) + 1e-6 * bound);
+}
+
 static void add_node(maker *m) {
     static void (*const kinds[])(maker *) = {
-        add_smooth, add_smooth,    add_plain,     add_jump,    add_binary,    add_binary,
-        add_binary, add_binary,    add_square,    add_choice,  add_transpose, add_reshape,
-        add_slice,  add_reduction, add_reduction, add_concat,  add_gather,    add_softmax,
-        add_norm,   add_split,     add_einsum,    add_constant};
+        add_smooth, add_smooth,    add_plain,     add_jump,     add_binary,    add_binary,
+        add_binary, add_binary,    add_square,    add_choice,   add_transpose, add_reshape,
+        add_slice,  add_reduction, add_reduction, add_concat,   add_gather,    add_softmax,
+        add_norm,   add_split,     add_einsum,    add_constant, add_filter};
     kinds[draw(m, 0, (int64_t)(sizeof kinds / sizeof *kinds) - 1)](m);
 }
 

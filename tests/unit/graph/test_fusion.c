@@ -330,15 +330,23 @@ static void silu_is_two_nodes_and_one_activation(void **state) {
     maker_release(&m);
 }
 
-static void convolutions_with_computed_weights_run_as_nodes(void **state) {
+/* But those with a computed bias are nodes. */
+static void weights_of_convolutions_may_be_computed(void **state) {
     (void)state;
     maker m;
     maker_init(&m, 9);
-    int32_t x = make_input(&m, "x", DIMS(4, 4, 3, 3));
-    make_output(&m, NODE(&m, "Conv", "y", x, NODE(&m, "Relu", "w", x)));
+    int32_t x = make_input(&m, "x", DIMS(4, 4, 3, 3)), w = NODE(&m, "Relu", "w", x);
+    make_output(&m, NODE(&m, "Tanh", "y", NODE(&m, "Conv", "c", x, w)));
+    make_output(&m, NODE(&m, "ConvTranspose", "up", x, w));
+    int32_t b = NODE(&m, "ReduceMean", "b", x, INTS(&m, "axes", 0, 2, 3));
+    set_int(&m, "keepdims", 0);
+    make_output(&m, NODE(&m, "Conv", "z", x, w, b));
     qb_groups groups = fuse(&m);
-    expect(&m, &groups, "y", QB_KIND_NODE, "y", "x w");
+    expect(&m, &groups, "y", QB_KIND_CONV, "c y", "x w - -");
+    expect(&m, &groups, "up", QB_KIND_CONV_TRANSPOSE, "up", "x w -");
+    expect(&m, &groups, "z", QB_KIND_NODE, "z", "x w b");
     qb_groups_release(&groups);
+    assert_groups_compute_the_graph(&m, TOLERANCE);
     maker_release(&m);
 }
 
@@ -640,7 +648,7 @@ int main(void) {
         cmocka_unit_test(every_activation_fuses),
         cmocka_unit_test(clip_and_prelu_become_activations_where_they_are_constant),
         cmocka_unit_test(silu_is_two_nodes_and_one_activation),
-        cmocka_unit_test(convolutions_with_computed_weights_run_as_nodes),
+        cmocka_unit_test(weights_of_convolutions_may_be_computed),
         cmocka_unit_test(transposed_convolution_takes_an_activation_only),
         cmocka_unit_test(matmul_takes_bias_residual_and_activation),
         cmocka_unit_test(products_of_two_computed_values_are_matmuls),

@@ -651,6 +651,32 @@ static void einsums_of_quantized_values_become_products(void **state) {
     maker_release(&m);
 }
 
+/* What two of three operands make is float 32, whatever they and the result are. */
+static void einsums_of_three_quantized_values_become_products(void **state) {
+    (void)state;
+    maker m;
+    maker_init(&m, 38);
+    const int32_t x = NODE(&m, "Relu", "r", make_input(&m, "x", DIMS(2, 5, 4)));
+    const int32_t three[3] = {make_input(&m, "gate", DIMS(2, 5, 3)), x,
+                              make_random(&m, "w", DIMS(3, 4, 6))};
+    const int32_t y = make_node(&m, "Einsum", "experts", 3, three);
+    set_string(&m, "equation", "bte,btd,edf->btef");
+    make_output(&m, y);
+    make_quantized(&m, x, 0.1f, 3);
+    make_quantized(&m, y, 0.2f, 5);
+    assert_true(optimize_unchecked(&m, "einsum-to-matmul") > 0);
+    assert_int_equal(count_op(m.graph, "Einsum"), 0);
+    assert_int_equal(count_op(m.graph, "MatMul"), 1);
+    for (int32_t i = 0; i < m.graph->n_nodes; i++) {
+        const qb_node *node = &m.graph->nodes[i];
+        if (!node->op || strcmp(node->op->name, "Mul") != 0) continue;
+        assert_int_equal(value_of(&m, node->out[0])->dtype, QB_DTYPE_F32);
+        assert_int_equal(value_of(&m, node->out[0])->q.n, 0);
+    }
+    assert_int_equal(value_of(&m, y)->q.n, 1);
+    maker_release(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(spatial_means_become_pools),
@@ -685,6 +711,7 @@ int main(void) {
         cmocka_unit_test(other_einsums_stay),
         cmocka_unit_test(einsums_of_three_become_products),
         cmocka_unit_test(einsums_of_quantized_values_become_products),
+        cmocka_unit_test(einsums_of_three_quantized_values_become_products),
     };
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

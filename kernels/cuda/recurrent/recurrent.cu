@@ -1,0 +1,461 @@
+// The walk of a recurrent layer over time in one launch: products with h on Tensor Cores (f16) or
+// in f32, gates in f32, and a barrier among the blocks of a team after each step.
+#include "kernels/cuda/common/copies.cuh"
+#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/mma.cuh"
+#include "kernels/cuda/recurrent/recurrent.h"
+
+#define THREADS QB_CUDA_RECURRENT_THREADS
+#define WARP 32
+#define ROWS QB_CUDA_RECURRENT_ROWS
+#define TILE 8 // items of a product of matrices
+#define DEPTH QB_CUDA_RECURRENT_DEPTH
+
+typedef qb_cuda_recurrent params;
+typedef qb_cuda_recurrent_io buffers;
+typedef qb_cuda_recurrent_pass pass_params;
+
+// ---- who a block is
+
+struct block {
+    int direction, number, team;
+    int first_item, items; // of the team
+    int first_unit;
+    bool back;
+    const float *x;    // the block's columns of the sums of X W, first row
+    float *x_now;      // those of the step: [items][units][gates]
+    float *sums;       // [slices][items at once][pitch]
+    float *h, *c;      // [items][units]; c: LSTM's, or GRU's update gate between its passes
+    int *lengths;      // [items]
+    unsigned *counter; // of the team
+    unsigned arrivals; // that the counter shows when all are here
+};
+
+QB_DEVICE block block_of(const params &p, const buffers &io, char *shared) {
+    block b;
+    b.number = blockIdx.x % p.blocks;
+    b.team = blockIdx.x / p.blocks;
+    b.direction = b.team / p.groups;
+    b.first_item = b.team % p.groups * p.items;
+    b.items = min(p.items, p.batch - b.first_item);
+    b.first_unit = b.number * p.units;
+    b.back = b.direction == 1 || p.layer.reverse;
+    b.x = (const float *)(io.workspace + p.at_x) +
+          (int64_t)(b.direction * p.blocks + b.number) * p.units * p.gates;
+    b.x_now = (float *)(shared + p.shared.x);
+    b.sums = (float *)(shared + p.shared.sums);
+    b.h = (float *)(shared + p.shared.h);
+    b.c = (float *)(shared + p.shared.c);
+    b.lengths = (int *)(shared + p.shared.lengths);
+    b.counter =
+        (unsigned *)(io.workspace + p.at_counters + (int64_t)b.team * QB_CUDA_RECURRENT_STRIDE);
+    b.arrivals = 0;
+    return b;
+}
+
+// The states of the team's items as products read them: 0 and 1 are h, by turns; 2 is GRU's reset
+// h.
+template <class T>
+QB_DEVICE T *states_of(const params &p, const buffers &io, const block &b, int which) {
+    const int64_t row = ((int64_t)which * p.directions + b.direction) * p.padded_items;
+    return (T *)(io.workspace + p.at_states) + (row + b.first_item) * p.depth;
+}
+
+QB_DEVICE int time_of(const block &b, int item, int step) {
+    return b.back ? b.lengths[item] - 1 - step : step;
+}
+
+QB_DEVICE int64_t row_of(const params &p, const block &b, int item, int t) {
+    const int64_t number = b.first_item + item;
+    return p.layer.batch_first ? number * p.steps + t : (int64_t)t * p.batch + number;
+}
+
+// Where an item's units begin in Y, and in a state of the caller's.
+QB_DEVICE int64_t y_at(const params &p, const block &b, int item, int t) {
+    const int64_t number = b.first_item + item;
+    const int64_t row = p.layer.batch_first
+                            ? (number * p.steps + t) * p.directions + b.direction
+                            : ((int64_t)t * p.directions + b.direction) * p.batch + number;
+    return row * p.hidden;
+}
+QB_DEVICE int64_t state_at(const params &p, const block &b, int item) {
+    const int64_t number = b.first_item + item;
+    return (p.layer.batch_first ? number * p.directions + b.direction
+                                : (int64_t)b.direction * p.batch + number) *
+           p.hidden;
+}
+
+QB_DEVICE float load(int dtype, const void *from, int64_t at) {
+    return dtype == QB_DTYPE_F16 ? __half2float(((const __half *)from)[at])
+                                 : ((const float *)from)[at];
+}
+QB_DEVICE void store(int dtype, void *to, int64_t at, float v) {
+    if (dtype == QB_DTYPE_F16)
+        ((__half *)to)[at] = __float2half_rn(v);
+    else
+        ((float *)to)[at] = v;
+}
+// Past the multiprocessor's own cache, which does not see what other blocks write.
+QB_DEVICE void send(__half *to, float v) { __stcg(to, __float2half_rn(v)); }
+QB_DEVICE void send(float *to, float v) { __stcg(to, v); }
+
+// ---- the barrier of a team
+
+QB_DEVICE void arrive(const params &p, block &b) {
+    __syncthreads();
+    b.arrivals += p.blocks;
+    if (p.blocks > 1 && threadIdx.x == 0) {
+        __threadfence();
+        atomicAdd(b.counter, 1u);
+    }
+}
+
+QB_DEVICE void await(const params &p, const block &b) {
+    if (p.blocks == 1) return;
+    if (threadIdx.x == 0) {
+        unsigned seen;
+        do
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                         : "=r"(seen)
+                         : "l"(b.counter)
+                         : "memory");
+        while (seen < b.arrivals);
+    }
+    __syncthreads();
+}
+
+// ---- products: sums[slice][item][row] of the items from `first` on
+
+// The order of the depth within 32 is that in which a thread's 16 bytes of h are two operands; R is
+// packed in the same order.
+template <int TILES, bool SHARED>
+QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b, const char *r,
+                        const __half *h, int first) {
+    constexpr int DEEP = TILES == 1 ? 4 : SHARED ? 2 : 1; // loads under way; R is among them
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int tiles = pass.rows / 16, parts = (pass.rows + ROWS - 1) / ROWS;
+    const int across = min(parts, QB_CUDA_RECURRENT_WARPS), slice = warp / across;
+    const int chunks = p.depth / DEPTH;
+    const uint4 *weights = (const uint4 *)(r + pass.at_weights) + lane;
+    const uint4 *from = (const uint4 *)(h + (first + lane / 4) * p.depth + lane % 4 * 8);
+    if (slice >= pass.slices) return;
+#pragma unroll 1
+    for (int part = warp % across; part < parts; part += across) {
+        float sum[2][TILES][4] = {};
+#pragma unroll 1
+        for (int begin = slice; begin < chunks; begin += DEEP * pass.slices) {
+            uint4 right[DEEP][TILES];
+#pragma unroll
+            for (int i = 0; i < DEEP; i++)
+#pragma unroll
+                for (int t = 0; t < TILES; t++) {
+                    const int chunk = begin + i * pass.slices;
+                    const bool inside = chunk < chunks && first + t * TILE < b.items;
+                    const int at = (t * TILE * p.depth + chunk * DEPTH) / 8;
+                    right[i][t] = inside ? __ldcg(from + at) : make_uint4(0, 0, 0, 0);
+                }
+#pragma unroll
+            for (int i = 0; i < DEEP; i++) {
+                const int chunk = begin + i * pass.slices;
+                if (chunk >= chunks) break;
+#pragma unroll
+                for (int m = 0; m < 2; m++) {
+                    const int tile = part * 2 + m;
+                    if (tile >= tiles) break;
+#pragma unroll
+                    for (int k = 0; k < 2; k++) {
+                        const uint4 *at = weights + (tile * (chunks * 2) + chunk * 2 + k) * WARP;
+                        const uint4 v = SHARED ? *at : __ldg(at);
+                        const uint32_t left[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+                        for (int t = 0; t < TILES; t++)
+                            qb_mma<false>(sum[m][t], left, k ? right[i][t].z : right[i][t].x,
+                                          k ? right[i][t].w : right[i][t].y);
+                    }
+                }
+            }
+        }
+        float *to = b.sums + (int64_t)slice * p.at_once * pass.pitch;
+#pragma unroll
+        for (int m = 0; m < 2; m++)
+#pragma unroll
+            for (int t = 0; t < TILES; t++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    const int row = (part * 2 + m) * 16 + lane / 4 + i / 2 * 8;
+                    const int item = t * TILE + lane % 4 * 2 + i % 2;
+                    if (row < pass.rows) to[item * pass.pitch + row] = sum[m][t][i];
+                }
+    }
+}
+
+// A lane has a row.
+template <int TILES, bool SHARED>
+QB_DEVICE void multiply(const params &p, const pass_params &pass, const block &b, const char *r,
+                        const float *h, int first) {
+    constexpr int ITEMS = TILES * TILE;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int parts = (pass.rows + ROWS - 1) / ROWS;
+    const int across = min(parts, QB_CUDA_RECURRENT_WARPS), slice = warp / across;
+    const int items = min(ITEMS, b.items - first);
+    if (slice >= pass.slices) return;
+#pragma unroll 1
+    for (int part = warp % across; part < parts; part += across) {
+        const int row = part * ROWS + lane;
+        const bool inside = row < pass.rows;
+        const float *weights = (const float *)(r + pass.at_weights) + (inside ? row : 0);
+        float sum[ITEMS] = {};
+        for (int k = slice * 4; k < p.depth; k += pass.slices * 4) {
+            float left[4];
+#pragma unroll
+            for (int i = 0; i < 4; i++) {
+                const float *at = weights + (int64_t)(k + i) * pass.rows;
+                left[i] = SHARED ? *at : __ldg(at);
+            }
+#pragma unroll
+            for (int n = 0; n < ITEMS; n++) {
+                if (n >= items) break;
+                const float4 v = __ldcg((const float4 *)(h + (int64_t)(first + n) * p.depth + k));
+                sum[n] = __fmaf_rn(left[0], v.x, sum[n]);
+                sum[n] = __fmaf_rn(left[1], v.y, sum[n]);
+                sum[n] = __fmaf_rn(left[2], v.z, sum[n]);
+                sum[n] = __fmaf_rn(left[3], v.w, sum[n]);
+            }
+        }
+        float *to = b.sums + (int64_t)slice * p.at_once * pass.pitch + row;
+#pragma unroll
+        for (int n = 0; n < ITEMS; n++)
+            if (inside) to[n * pass.pitch] = sum[n];
+    }
+}
+
+// ---- cells
+
+// Called, as it is long.
+static __device__ __noinline__ float activate(int kind, float alpha, float beta, float x) {
+    return qb_act_of(kind, alpha, beta, x);
+}
+
+// A unit of an item in a pass.
+struct unit {
+    const params *p;
+    const pass_params *pass;
+    const qb_act *act; // of the direction
+    const float *sums, *x;
+    int stride; // from a slice's sums to the next one's
+
+    __device__ __forceinline__ float product(int gate) const {
+        float sum = 0.0f;
+        for (int s = 0; s < pass->slices; s++) sum += sums[s * stride + gate * p->units];
+        return sum;
+    }
+    // What goes into a gate, of the pass.
+    __device__ __forceinline__ float gate(int g) const {
+        return x[pass->first_gate + g] + product(g);
+    }
+    __device__ __forceinline__ float apply(int i, float v) const {
+        return activate((int)act[i].kind, act[i].alpha, act[i].beta, v);
+    }
+    __device__ __forceinline__ float squash(int i, float v) const {
+        const float most = p->layer.clip;
+        return apply(i, most > 0.0f ? fmaxf(-most, fminf(most, v)) : v);
+    }
+};
+
+// Gates i, o, f, c. `weight`: peepholes [i, o, f][hidden] at the unit; NULL: none.
+QB_DEVICE void lstm(const unit &u, const float *weight, float &h, float &c) {
+    const int n = u.p->hidden;
+    const float i = u.squash(0, u.gate(0) + (weight ? weight[0] * c : 0.0f));
+    const float f = u.p->layer.input_forget
+                        ? 1.0f - i
+                        : u.squash(0, u.gate(2) + (weight ? weight[2 * n] * c : 0.0f));
+    c = f * c + i * u.squash(1, u.gate(3));
+    const float o = u.squash(0, u.gate(1) + (weight ? weight[n] * c : 0.0f));
+    h = o * u.apply(2, c);
+}
+
+QB_DEVICE void gru(float update, float candidate, float &h) {
+    h = (1.0f - update) * candidate + update * h;
+}
+
+// The items from `first` on: sums and states become states.
+template <class T>
+QB_DEVICE void finish(const params &p, const buffers &io, const block &b, int number, int step,
+                      int first, T *after, T *reset) {
+    const pass_params &pass = p.pass[number];
+    const int items = min(p.at_once, b.items - first);
+#pragma unroll 1
+    for (int at = threadIdx.x; at < items * p.units; at += THREADS) {
+        const int n = at / p.units, k = at % p.units, item = first + n;
+        const int hidden = b.first_unit + k;
+        if (hidden >= p.hidden) continue;
+        const bool active = step < b.lengths[item];
+        const int state = item * p.units + k;
+        const int64_t sent = (int64_t)item * p.depth + hidden;
+        float h = b.h[state];
+        if (!active) { // stays
+            if (number == p.n_passes - 1) send(after + sent, h);
+            continue;
+        }
+        const unit u = {&p,
+                        &pass,
+                        p.layer.act + b.direction * QB_CELL_ACTS,
+                        b.sums + n * pass.pitch + k,
+                        b.x_now + state * p.gates,
+                        p.at_once * pass.pitch};
+        if (p.layer.cell == QB_CELL_LSTM) {
+            const float *weight = (const float *)(io.packed + p.at_peepholes) +
+                                  (int64_t)b.direction * 3 * p.hidden + hidden;
+            lstm(u, p.at_peepholes >= 0 ? weight : nullptr, h, b.c[state]);
+        } else if (p.layer.cell == QB_CELL_RNN) {
+            h = u.squash(0, u.gate(0));
+        } else if (p.n_passes == 1) {
+            const float *bias = (const float *)(io.packed + p.at_last_bias) +
+                                (int64_t)b.direction * p.hidden + hidden;
+            const float r = u.squash(0, u.gate(1));
+            gru(u.squash(0, u.gate(0)), u.squash(1, u.x[2] + r * (u.product(2) + *bias)), h);
+        } else if (number == 0) {
+            b.c[state] = u.squash(0, u.gate(0));
+            send(reset + sent, u.squash(0, u.gate(1)) * h);
+            continue;
+        } else {
+            gru(b.c[state], u.squash(1, u.gate(0)), h);
+        }
+        b.h[state] = h;
+        send(after + sent, h);
+    }
+}
+
+// ---- a block
+
+// The sums of X W of the step, on their way to shared memory.
+QB_DEVICE void fetch_x(const params &p, const block &b, int step) {
+    const int pieces = p.units * p.gates / 4;
+    const int64_t row_size = (int64_t)p.directions * p.blocks * p.units * p.gates;
+    const uint32_t to = qb_shared_address_of(b.x_now);
+#pragma unroll 1
+    for (int at = threadIdx.x; at < b.items * pieces; at += THREADS) {
+        const int item = at / pieces, piece = at % pieces;
+        if (step >= b.lengths[item]) continue;
+        const int64_t row = row_of(p, b, item, time_of(b, item, step));
+        qb_copy16(to + at * 16, b.x + row * row_size + piece * 4, true);
+    }
+    qb_copies_commit();
+}
+
+// The step's h, or zero where a sequence is at its end.
+QB_DEVICE void write_y(const params &p, const buffers &io, const block &b, int step) {
+    if (!io.y) return;
+#pragma unroll 1
+    for (int at = threadIdx.x; at < b.items * p.units; at += THREADS) {
+        const int item = at / p.units, hidden = b.first_unit + at % p.units;
+        const bool active = step < b.lengths[item];
+        if (hidden >= p.hidden) continue;
+        const int t = active ? time_of(b, item, step) : step;
+        store(p.out_dtype, io.y, y_at(p, b, item, t) + hidden, active ? b.h[at] : 0.0f);
+    }
+}
+
+// Lengths, then states: the caller's or zero; what pads the rows is zero.
+template <class T> QB_DEVICE void begin(const params &p, const buffers &io, const block &b) {
+    T *h = states_of<T>(p, io, b, 0);
+    for (int item = threadIdx.x; item < b.items; item += THREADS)
+        b.lengths[item] =
+            io.lengths ? min(max(io.lengths[b.first_item + item], 0), p.steps) : p.steps;
+#pragma unroll 1
+    for (int at = threadIdx.x; at < b.items * p.units; at += THREADS) {
+        const int item = at / p.units, hidden = b.first_unit + at % p.units;
+        const bool inside = hidden < p.hidden;
+        const int64_t from = state_at(p, b, item) + hidden;
+        b.h[at] = inside && io.h ? load(p.h_dtype, io.h, from) : 0.0f;
+        b.c[at] = inside && io.c ? load(p.c_dtype, io.c, from) : 0.0f;
+        if (inside) send(h + (int64_t)item * p.depth + hidden, b.h[at]);
+    }
+    const int pad = p.depth - p.hidden;
+#pragma unroll 1
+    for (int at = threadIdx.x; b.number == 0 && at < 3 * b.items * pad; at += THREADS) {
+        const int item = at / pad % b.items;
+        T *states = states_of<T>(p, io, b, at / pad / b.items);
+        send(states + (int64_t)item * p.depth + p.hidden + at % pad, 0.0f);
+    }
+}
+
+QB_DEVICE void end(const params &p, const buffers &io, const block &b) {
+#pragma unroll 1
+    for (int at = threadIdx.x; at < b.items * p.units; at += THREADS) {
+        const int item = at / p.units, hidden = b.first_unit + at % p.units;
+        if (hidden >= p.hidden) continue;
+        const int64_t to = state_at(p, b, item) + hidden;
+        if (io.y_h) store(p.out_dtype, io.y_h, to, b.h[at]);
+        if (io.y_c) store(p.out_dtype, io.y_c, to, b.c[at]);
+    }
+}
+
+template <class T, int TILES, bool SHARED>
+static __global__ void __launch_bounds__(THREADS, QB_CUDA_RECURRENT_BLOCKS)
+    recurrent(const __grid_constant__ params p, const __grid_constant__ buffers io) {
+    extern __shared__ __align__(16) char shared[];
+    block b = block_of(p, io, shared);
+    const char *r =
+        io.packed + p.at_weights + (int64_t)(b.direction * p.blocks + b.number) * p.weight_bytes;
+    if (SHARED) {
+        const uint32_t to = qb_shared_address_of(shared);
+        for (int at = threadIdx.x * 16; at < p.weight_bytes; at += THREADS * 16)
+            qb_copy16(to + at, r + at, true);
+        r = shared;
+    }
+    begin<T>(p, io, b);
+    __syncthreads(); // the lengths
+    fetch_x(p, b, 0);
+    T *reset = states_of<T>(p, io, b, 2);
+    for (int step = 0; step < p.steps; step++) {
+        const T *before = states_of<T>(p, io, b, step % 2);
+        T *after = states_of<T>(p, io, b, (step + 1) % 2);
+        for (int number = 0; number < p.n_passes; number++) {
+            arrive(p, b); // h, or reset h, is written
+            if (number == 0 && step > 0) {
+                fetch_x(p, b, step);
+                write_y(p, io, b, step - 1);
+            }
+            await(p, b);
+            qb_copies_wait<0>();
+            if (step == 0) __syncthreads(); // R
+            for (int first = 0; first < b.items; first += TILES * TILE) {
+                multiply<TILES, SHARED>(p, p.pass[number], b, r, number ? (const T *)reset : before,
+                                        first);
+                __syncthreads();
+                finish<T>(p, io, b, number, step, first, after, reset);
+                __syncthreads();
+            }
+        }
+    }
+    write_y(p, io, b, p.steps - 1);
+    end(p, io, b);
+}
+
+template <class T, int TILES>
+static int launch(const params *p, const buffers *io, cudaStream_t stream) {
+    void (*kernel)(params, buffers) = recurrent<T, TILES, false>;
+    if (p->in_shared) kernel = recurrent<T, TILES, true>;
+    const int code = qb_reserve_shared(kernel, p->shared.bytes);
+    if (code != 0) return code;
+    cudaLaunchAttribute together = {}; // blocks that wait for each other run at once, or not at all
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3((unsigned)(p->directions * p->groups * p->blocks));
+    config.blockDim = dim3(THREADS);
+    config.dynamicSmemBytes = (size_t)p->shared.bytes;
+    config.stream = stream;
+    config.attrs = &together;
+    config.numAttrs = p->blocks > 1 ? 1 : 0;
+    return (int)cudaLaunchKernelEx(&config, kernel, *p, *io);
+}
+
+extern "C" int qb_cuda_recurrent_run(const qb_cuda_recurrent *p, const qb_cuda_recurrent_io *io,
+                                     void *stream) {
+    const cudaStream_t s = (cudaStream_t)stream;
+    if (!p->f16) return launch<float, 1>(p, io, s);
+    return p->at_once == QB_CUDA_RECURRENT_ITEMS_8 ? launch<__half, 1>(p, io, s)
+                                                   : launch<__half, 4>(p, io, s);
+}
