@@ -64,6 +64,10 @@ bool qb_path_is_dir(const char *path);
 bool qb_path_is_same(const char *a, const char *b);
 /* mkdir -p. */
 qb_status qb_make_dirs(qb_ctx *cx, const char *path);
+/* How many of the path's folders, from its end, are not there: that many the call above makes. */
+int qb_missing_dirs(const char *path);
+/* Removes up to n of the path's folders, from its end, as long as they are empty. */
+void qb_remove_empty_dirs(const char *path, int n);
 /* The same for a folder whose name is our own choice: a link that stands there is an error. */
 qb_status qb_make_own_dir(qb_ctx *cx, const char *path);
 /* New string folder/name; `name` alone when it is absolute or folder is NULL or empty. */

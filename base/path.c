@@ -1,7 +1,9 @@
 /* The path helpers of file.h. */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "file.h"
 
@@ -48,6 +50,36 @@ qb_status qb_make_dirs(qb_ctx *cx, const char *path) {
     if (status == QB_OK && *copy) status = make_dir(cx, copy);
     qb_free(copy);
     return status;
+}
+
+/* Cuts the last name off; false: there is no other. */
+static bool cut_last(char *path) {
+    size_t n = strlen(path);
+    while (n > 0 && path[n - 1] == '/') n--;
+    while (n > 0 && path[n - 1] != '/') n--;
+    while (n > 0 && path[n - 1] == '/') n--;
+    path[n] = '\0';
+    return n > 0;
+}
+
+int qb_missing_dirs(const char *path) {
+    char copy[PATH_MAX];
+    int n = 0;
+    if (strlen(path) >= sizeof copy) return 0;
+    strcpy(copy, path);
+    if (!*copy) return 0;
+    do {
+        if (qb_path_exists(copy)) return n;
+        n++;
+    } while (cut_last(copy));
+    return n;
+}
+
+void qb_remove_empty_dirs(const char *path, int n) {
+    char copy[PATH_MAX];
+    if (strlen(path) >= sizeof copy) return;
+    strcpy(copy, path);
+    while (n-- > 0 && rmdir(copy) == 0 && cut_last(copy)) continue;
 }
 
 qb_status qb_make_own_dir(qb_ctx *cx, const char *path) {

@@ -110,6 +110,9 @@ void qb_commands_each(void (*visit)(const qb_command *command, void *user), void
 /* Parses argv[1..argc) and runs the command; --help prints its help instead. The context's log and
  * threads are set as the options say. */
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv);
+/* QB_STATUS_USAGE where the output `to` that `option` names would replace the file `from`, which
+ * the command reads without being told to; NULL: there is none. */
+qb_status qb_output_check(qb_ctx *cx, const char *option, const char *to, const char *from);
 /* The list of commands, or one command's usage, members, options and example. */
 void qb_help_overview(FILE *stream);
 void qb_help_command(FILE *stream, const qb_command *command);

@@ -121,6 +121,18 @@ static bool is_in_place(const qb_command *command, const char *word) {
     return false;
 }
 
+static qb_status would_replace(qb_ctx *cx, int n, const char *option, const char *to,
+                               const char *from) {
+    return qb_fail(cx, QB_STATUS_USAGE,
+                   "%.*s %s: would replace %s, which the command reads: name another file", n,
+                   option, to, from);
+}
+
+qb_status qb_output_check(qb_ctx *cx, const char *option, const char *to, const char *from) {
+    if (!to || !from || !qb_path_is_same(to, from) || qb_path_is_dir(to)) return QB_OK;
+    return would_replace(cx, (int)strlen(option), option, to, from);
+}
+
 /* Fails where an output would replace a file that the same command line gives to be read. */
 static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, char **argv) {
     for (int i = 1; i < argc; i++) {
@@ -134,10 +146,7 @@ static qb_status check_outputs(qb_ctx *cx, const qb_command *command, int argc, 
             const bool follows = is_output(argv[k - 1]) && !strchr(argv[k - 1], '=');
             const bool reads = !is_output(argv[k]) && !follows;
             if (reads && qb_path_is_same(to, from))
-                return qb_fail(cx, QB_STATUS_USAGE,
-                               "%.*s %s: would replace %s, which the command reads: name another "
-                               "file",
-                               (int)n, argv[i], to, from);
+                return would_replace(cx, (int)n, argv[i], to, from);
         }
     }
     return QB_OK;

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,32 +29,55 @@ const char *qb_dataset_format_row(int row, const char **text) {
     return formats[row]->name;
 }
 
-qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int64_t position,
-                         int32_t label) {
+static qb_status add(qb_ctx *cx, qb_dataset *dataset, qb_sample sample) {
     if (dataset->n >= QB_SAMPLES_MAX)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "more than %zu samples", QB_SAMPLES_MAX);
     QB_TRY(
         qb_grow(cx, &dataset->sample, &dataset->capacity, dataset->n + 1, sizeof *dataset->sample));
+    dataset->sample[dataset->n++] = sample;
+    return QB_OK;
+}
+
+qb_status qb_dataset_add(qb_ctx *cx, qb_dataset *dataset, const char *name, int64_t position,
+                         int32_t label) {
     const char *shown = QB_SHOWN(name);
     if (shown != name) shown = qb_arena_strdup(cx, dataset->arena, shown);
     if (!shown) return cx->code;
-    dataset->sample[dataset->n++] = (qb_sample){name, position, label, shown};
-    return QB_OK;
+    return add(cx, dataset, (qb_sample){name, position, label, shown});
+}
+
+/* "[i]" at `to`, without the printf that a file of millions of rows would wait for; its length. */
+static size_t write_index(int64_t i, char to[24]) {
+    char digits[24], *at = digits + sizeof digits;
+    *--at = ']';
+    do *--at = (char)('0' + i % 10);
+    while ((i /= 10) > 0);
+    *--at = '[';
+    const size_t n = (size_t)(digits + sizeof digits - at);
+    memcpy(to, at, n);
+    return n;
 }
 
 qb_status qb_dataset_add_rows(qb_ctx *cx, qb_dataset *dataset, int64_t n, const int64_t *label,
                               const qb_labels *labels) {
+    const char *file = qb_path_base(dataset->path);
+    const size_t length = strnlen(file, NAME_MAX);
+    const bool clean = qb_text_is_clean(file);
     int64_t highest = -1;
+    char text[NAME_MAX + 24];
+    memcpy(text, file, length);
     for (int64_t i = 0; i < n; i++) {
         if (i % 65536 == 0) QB_TRY(qb_check_cancel(cx));
-        const char *name = qb_arena_format(cx, dataset->arena, "%s[%lld]",
-                                           qb_path_base(dataset->path), (long long)i);
+        const size_t size = length + write_index(i, text + length);
+        const char *name = qb_arena_strndup(cx, dataset->arena, text, size);
         if (!name) return cx->code;
         if (label) {
             QB_TRY(qb_label_check(cx, name, label[i], labels));
             if (label[i] > highest) highest = label[i];
         }
-        QB_TRY(qb_dataset_add(cx, dataset, name, i, label ? (int32_t)label[i] : -1));
+        const int32_t of = label ? (int32_t)label[i] : -1;
+        QB_TRY(clean ? add(cx, dataset, (qb_sample){name, i, of, name})
+                     : qb_dataset_add(cx, dataset, name, i, of));
     }
     dataset->has_labels = label != NULL;
     dataset->n_classes = labels ? labels->n : (int32_t)highest + 1;

@@ -84,9 +84,15 @@ static qb_status read_all(qb_ctx *cx, qb_journal *j, const char *text, size_t si
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static qb_status write_line(qb_ctx *cx, qb_journal *j, json_t *line) {
+/* New memory (free); takes the line over. */
+static char *line_text(json_t *line) {
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     json_decref(line);
+    return text;
+}
+
+static qb_status write_line(qb_ctx *cx, qb_journal *j, json_t *line) {
+    char *text = line_text(line);
     if (!text) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
     fprintf(j->stream, "%s\n", text);
     free(text);
@@ -94,12 +100,21 @@ static qb_status write_line(qb_ctx *cx, qb_journal *j, json_t *line) {
     return qb_fail_errno(cx, "%s", j->path);
 }
 
+/* What is kept of the file, or a first line, replaces it: a link of that name is not followed. */
 static qb_status begin(qb_ctx *cx, qb_journal *j, const char *text, size_t keep, json_t *of) {
-    if (keep > 0) QB_TRY(qb_file_write(cx, j->path, text, keep));
-    j->stream = fopen(j->path, keep > 0 ? "ae" : "we");
-    if (!j->stream) return qb_fail_errno(cx, "%s", j->path);
-    if (keep > 0) return QB_OK;
-    return write_line(cx, j, json_pack("{s:s, s:O}", "schema", SCHEMA, "of", of));
+    if (keep > 0) {
+        QB_TRY(qb_file_write(cx, j->path, text, keep));
+    } else {
+        char *head = line_text(json_pack("{s:s, s:O}", "schema", SCHEMA, "of", of));
+        char *line = head ? qb_format(cx, "%s\n", head) : NULL;
+        free(head);
+        if (!line) return qb_fail(cx, QB_STATUS_NOMEM, "out of memory");
+        const qb_status status = qb_file_write(cx, j->path, line, strlen(line));
+        qb_free(line);
+        QB_TRY(status);
+    }
+    j->stream = fopen(j->path, "ae");
+    return j->stream ? QB_OK : qb_fail_errno(cx, "%s", j->path);
 }
 
 qb_status qb_journal_open(qb_ctx *cx, const char *path, json_t *of, bool resume, qb_journal **out) {

@@ -230,9 +230,20 @@ static void report_error(qb_ctx *cx, const options *o) {
         qb_warn(cx, "%s", child.message);
 }
 
+/* The record that no word of the command line names. */
+static qb_status check_outputs(qb_ctx *cx, const options *o) {
+    char *record = qb_path_join(cx, o->common.out, "compare.json");
+    if (!record) return cx->code;
+    qb_status status = qb_output_check(cx, "--json", o->common.json, record);
+    if (status == QB_OK) status = qb_output_check(cx, "--junit", o->junit, record);
+    qb_free(record);
+    return status;
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     verdict v = {.policy = {.limits = qb_gate_no_limits()}};
+    if (arguments->n == 0) QB_TRY(check_outputs(cx, o)); /* before an error becomes XML there */
     qb_status status = run_gate(cx, o, arguments, &v);
     if (status == QB_OK)
         status = tell(cx, o, &v);

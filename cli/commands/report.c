@@ -131,6 +131,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(find_form(cx, o, &f));
     QB_GO(qb_run_load(cx, arguments->n > 0 ? arguments->item[0] : "compare.json", &record));
     QB_GO(target_of(cx, o, f, &path));
+    if (arguments->n == 0) QB_GO(qb_output_check(cx, "-o", path, "compare.json"));
     QB_GO(f->write(cx, o, record, path));
     if (path) qb_info(cx, "wrote %s", path);
 out:

@@ -96,6 +96,12 @@ static qb_status parse_least(qb_ctx *cx, char *text, qb_gate_least *out) {
     return QB_OK;
 }
 
+/* An error in a list that the command line does not have names the settings file. */
+static qb_status in_settings(qb_ctx *cx, const source *s, const qb_opt_list *given,
+                             qb_status status) {
+    return status == QB_OK || given->n > 0 || !s->name ? status : qb_wrap(cx, "%s", s->name);
+}
+
 static qb_status load_lists(qb_ctx *cx, const qb_gate_flags *flags, const source *s,
                             qb_gate_policy *out) {
     qb_gate_limits *l = &out->limits;
@@ -105,13 +111,15 @@ static qb_status load_lists(qb_ctx *cx, const qb_gate_flags *flags, const source
         return qb_fail(cx, QB_STATUS_USAGE, "--min: at most %d metrics, got %d", QB_GATE_LEAST_MAX,
                        out->n_texts);
     const int32_t first = l->n_least = out->n_texts;
-    for (int32_t i = 0; i < first; i++) QB_TRY(parse_least(cx, out->text[i], &l->least[i]));
+    for (int32_t i = 0; i < first; i++)
+        QB_TRY(in_settings(cx, s, &flags->least, parse_least(cx, out->text[i], &l->least[i])));
     QB_TRY(add_texts(cx, s, &flags->allow, "gate.allow", out));
     for (int32_t i = first; i < out->n_texts; i++)
         if (qb_word_find(qb_warning_names(), out->text[i]) < 0)
-            return qb_fail(
-                cx, QB_STATUS_USAGE, "--allow: %s",
-                qb_word_error(qb_warning_names(), out->text[i], message, sizeof message));
+            return in_settings(
+                cx, s, &flags->allow,
+                qb_fail(cx, QB_STATUS_USAGE, "--allow: %s",
+                        qb_word_error(qb_warning_names(), out->text[i], message, sizeof message)));
     l->allowed = (const char *const *)out->text + first;
     l->n_allowed = out->n_texts - first;
     return QB_OK;

@@ -429,6 +429,7 @@ qb_status qb_project_place(qb_ctx *cx, const char *out, qb_project *p) {
     for (int i = 0; i < 5; i++) is_file = is_file || qb_has_suffix(out, endings[i]);
     if (!is_file || qb_path_is_dir(out)) {
         QB_TRY(set(cx, &p->out_dir, out));
+        p->made_dirs = qb_missing_dirs(out);
         return qb_make_dirs(cx, out);
     }
     QB_TRY(set(cx, &p->out_file, out));
@@ -457,6 +458,8 @@ static qb_status project_open(qb_ctx *cx, const qb_common *common, const qb_proj
     QB_TRY(apply_config(cx, common, p));
     QB_TRY(apply_flags(cx, flags, data_is_calibration, p));
     p->spec.threads = (int)common->threads;
+    QB_TRY(qb_output_check(cx, "--json", common->json, p->model));
+    QB_TRY(qb_output_check(cx, "--json", common->json, p->config_name));
     return qb_project_place(cx, common->out, p);
 }
 
@@ -469,6 +472,7 @@ qb_status qb_project_open(qb_ctx *cx, const qb_common *common, const qb_project_
 }
 
 void qb_project_close(qb_project *project) {
+    if (project->made_dirs > 0) qb_remove_empty_dirs(project->out_dir, project->made_dirs);
     qb_free(project->model);
     qb_free(project->stem);
     qb_free(project->calibration_data);

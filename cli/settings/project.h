@@ -147,6 +147,8 @@ typedef struct qb_project {
     qb_devices devices;     /* GPUs that share the samples; n == 0: not told */
     char *missing_provider; /* why the first of --providers is not used; NULL */
     const char *shapes;     /* NAME:1x3x8x8,...; NULL: the model's own */
+    int made_dirs; /* of out_dir, from its end, that were not there: they go if nothing is written
+                    */
     char *out_dir,
         *out_file;       /* from -o: a folder, or a file when it names one; either may be NULL */
     qb_labels labels;    /* n == 0: none */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json_clean.h"
 #include "base/strbuf.h"
 #include "cli/stages/stages_internal.h"
 
@@ -28,7 +29,8 @@ static json_t *load_search(qb_ctx *cx, const qb_run *run, const char *path) {
                *model = json_string_value(json_object_get(root, "model_hash"));
     qb_free(text);
     qb_hash_hex(run->model_hash, hash);
-    if (schema && model && strcmp(schema, "qbench.search/1") == 0 && strcmp(model, hash) == 0)
+    if (schema && model && qb_json_clean(root) && strcmp(schema, "qbench.search/1") == 0 &&
+        strcmp(model, hash) == 0)
         return root;
     json_decref(root);
     return NULL;
@@ -52,7 +54,7 @@ static void fill_layers(const json_t *groups, qb_run_row *row) {
 static void add_names(qb_strbuf *text, const json_t *list) {
     size_t i;
     const json_t *name;
-    json_array_foreach(list, i, name)
+    json_array_foreach(list, i, name) if (json_is_string(name))
         qb_strbuf_addf(text, "%s%s", i > 0 ? ", " : ": ", json_string_value(name));
 }
 
@@ -67,9 +69,10 @@ static void add_accuracy(qb_strbuf *text, const json_t *point, const char *metri
 static qb_status suggest(qb_ctx *cx, const json_t *root, const json_t *point, qb_run_row *row) {
     qb_strbuf text = {0};
     const json_t *floats = json_object_get(point, "float");
-    const char *file = json_string_value(json_object_get(root, "engine"));
+    const char *file = json_string_value(json_object_get(root, "engine")),
+               *type = json_string_value(json_object_get(point, "float_type"));
     qb_strbuf_addf(&text, "measured by qbench search: %zu groups in %s", json_array_size(floats),
-                   json_string_value(json_object_get(point, "float_type")));
+                   type ? type : "float");
     add_names(&text, floats);
     qb_strbuf_add(&text, "; ");
     add_accuracy(&text, point, json_string_value(json_object_get(root, "metric")));

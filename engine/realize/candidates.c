@@ -71,7 +71,7 @@ static size_t copied_bytes(const qb_lowering *b, const qb_group *group, const qb
                            qb_layout layout) {
     const qb_lowered_value *out = &b->value[group->out];
     const bool rows = layout == QB_LAYOUT_ROW, windows = layout == b->spatial;
-    const bool for_windows = out->only_windows && out->n_groups > 0;
+    const bool for_windows = out->only_slices && out->n_groups > 0;
     size_t bytes =
         (out->only_rows && !rows) || (for_windows && !windows) ? qb_desc_bytes(&p->out) : 0;
     for (int32_t i = 0; i < group->n_in; i++) {
@@ -152,7 +152,7 @@ static bool host_wants_padding(const qb_lowering *b, const qb_group *group, cons
     *out = qb_lower_desc(b, group->out, QB_LAYOUT_NHWC);
     const int64_t size = (int64_t)qb_dtype_size(out->dtype), channels = out->shape.dim[1];
     out->channel_total = channels + PADDING_BYTES / size;
-    return channels * size % ALIASING_BYTES == 0 && b->value[group->out].only_windows;
+    return channels * size % ALIASING_BYTES == 0 && b->value[group->out].only_slices;
 }
 
 /* Tensor Core kernels copy and store 16 bytes at a time: pixels on no such boundary take the slow
@@ -162,7 +162,7 @@ static bool host_wants_padding(const qb_lowering *b, const qb_group *group, cons
 int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_desc *desc) {
     const qb_lowered_value *v = &b->value[value];
     const int64_t size = (int64_t)qb_dtype_size(desc->dtype), unit = BOUNDARY_BYTES / size;
-    if (!is_image(&desc->shape) || !v->only_windows || !v->in_window || size > 2) return 0;
+    if (!is_image(&desc->shape) || !v->only_slices || !v->in_window || size > 2) return 0;
     const int64_t channels = desc->shape.dim[1];
     return channels > unit && channels % unit != 0 ? (channels + unit - 1) / unit * unit : 0;
 }

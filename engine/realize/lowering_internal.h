@@ -45,9 +45,9 @@ typedef struct qb_lowered_value {
     int32_t staged;       /* the same bytes on the device, -1 */
     int32_t last_group;   /* that reads it; n for graph outputs; -1 */
     int32_t n_groups;     /* that read it */
-    bool only_windows;    /* read by what takes channel slices alone */
+    bool only_slices;     /* read by what takes channel slices alone */
     bool only_rows;       /* read by what is row-major alone, or by the caller */
-    bool in_window;       /* read by a convolution */
+    bool in_window;       /* read by a convolution or pool */
     int32_t slice_of;     /* the concat output it will be a slice of, -1 */
     int64_t slice_offset; /* its first channel there */
     bool wanted_bf16;     /* a float that some step reads in bf16 */

@@ -171,15 +171,27 @@ static double pixel_place(int64_t i, int64_t n, bool corners) {
     return (2.0 * (double)i + 1.0) / (double)n - 1.0;
 }
 
-/* `count` pixels of a row, at x[i] and the other dimensions' places at[1 ...]. */
-static void affine_row(const float *theta, int32_t n, const double *x, const double *at,
-                       int64_t count, float *to) {
-    for (int32_t row = 0; row < n; row++, theta += n + 1)
-        for (int64_t i = 0; i < count; i++) {
-            double sum = (double)theta[n] + (double)theta[0] * x[i];
-            for (int32_t d = 1; d < n; d++) sum += (double)theta[d] * at[d];
-            to[i * n + row] = (float)sum;
-        }
+/* The place of pixel i of a grid [N, ..., n], x first; returns the number of its item. */
+static int64_t place_of(const qb_shape *grid, bool corners, int64_t i, double *at) {
+    const int32_t n = grid->rank - 2;
+    for (int32_t d = 0; d < n; d++) {
+        const int64_t size = grid->dim[n - d];
+        at[d] = pixel_place(i % size, size, corners);
+        i /= size;
+    }
+    return i;
+}
+
+void qb_node_affine_places(const qb_node *node, const qb_shape *grid, float *places) {
+    const grid_attrs *attrs = node->attrs;
+    const int32_t n = grid->rank - 2;
+    const int64_t pixels = qb_shape_count(grid) / n / grid->dim[0];
+    for (int64_t i = 0; i < pixels; i++) {
+        double at[QB_GRID_SPATIAL];
+        place_of(grid, attrs->align_corners != 0, i, at);
+        for (int32_t d = 0; d < n; d++) *places++ = (float)at[d];
+        *places++ = 1;
+    }
 }
 
 static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
@@ -187,25 +199,20 @@ static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     QB_EVAL_IN_F32(eval_affine);
     const qb_shape *shape = &out[0].desc.shape;
     const int32_t n = shape->rank - 2;
-    const int64_t width = shape->dim[n], places = qb_shape_count(shape) / n;
-    const bool corners = attrs->align_corners != 0;
-    double *x = qb_temp_take(cx, (size_t)width + 1, sizeof *x);
-    if (!x) return cx->code;
-    for (int64_t i = 0; i < width; i++) x[i] = pixel_place(i, width, corners);
-    for (int64_t i = 0; i < places; i += width) {
-        double at[QB_GRID_SPATIAL]; /* x first */
-        int64_t rest = i / width;
-        for (int32_t d = 1; d < n; d++) {
-            const int64_t size = shape->dim[n - d];
-            at[d] = pixel_place(rest % size, size, corners);
-            rest /= size;
+    const int64_t places = qb_shape_count(shape) / n;
+    float *to = out[0].data;
+    for (int64_t i = 0; i < places; i++) {
+        double at[QB_GRID_SPATIAL];
+        const int64_t item = place_of(shape, attrs->align_corners != 0, i, at);
+        const float *theta = (const float *)in[0].data + item * n * (n + 1);
+        for (int32_t row = 0; row < n; row++, theta += n + 1) {
+            double sum = (double)theta[n];
+            for (int32_t d = 0; d < n; d++) sum += (double)theta[d] * at[d];
+            *to++ = (float)sum;
         }
-        affine_row((const float *)in[0].data + rest * n * (n + 1), n, x, at, width,
-                   (float *)out[0].data + i * n);
     }
-    qb_temp_give(x);
     return QB_OK;
 }
 
 QB_OP_SIMPLE(affine_grid, "AffineGrid", 20, 2, 2, 1, sizeof(grid_attrs), affine_table, FLOAT,
-             infer_affine, eval_affine, .types = QB_TYPES_FLOATS);
+             infer_affine, eval_affine, .bound = qb_bound_none, .types = QB_TYPES_FLOATS);

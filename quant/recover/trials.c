@@ -56,8 +56,9 @@ qb_status qb_trials_open(qb_ctx *cx, const char *path, qb_hash plan, bool resume
     if (!path) return QB_OK;
     if (!(p.path = qb_strdup(cx, path))) return cx->code;
     if (resume && qb_path_exists(path)) QB_GO(take(cx, &p, plan, &keep));
-    if (keep > 0) QB_GO(qb_file_write(cx, path, p.map.data, keep));
-    p.stream = fopen(path, keep > 0 ? "ae" : "we");
+    /* replaced: a link of that name is not followed */
+    QB_GO(qb_file_write(cx, path, keep > 0 ? (const char *)p.map.data : "", keep));
+    p.stream = fopen(path, "ae");
     if (!p.stream) QB_GO(qb_fail_errno(cx, "%s", path));
     if (keep == 0) QB_GO(append(cx, &p, &plan, sizeof plan));
     *out = p;

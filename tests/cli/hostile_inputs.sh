@@ -44,11 +44,70 @@ refused 2 '-o model.calib.h5: would' "$QBENCH" calib export model.calib.h5 --for
 refused 2 '--json model.calib.h5: would' "$QBENCH" calib show model.calib.h5 --json model.calib.h5
 refused 2 '--junit compare.json: would' "$QBENCH" gate compare.json --max-drop 9 --precision fp32 --junit compare.json
 refused 2 '--json ./compare.json: would' "$QBENCH" gate compare.json --max-drop 9 --json ./compare.json
+# Read without being named.
+printf 'model: model.onnx\n' >qbench.yaml
+for name in compare.json ./compare.json; do
+    refused 2 "--json $name: would replace compare.json" "$QBENCH" gate --max-drop 9 --json $name
+    refused 2 "--junit $name: would replace compare.json" "$QBENCH" gate --max-drop 9 --junit $name
+    refused 2 'would replace compare.json' "$QBENCH" report --format json -o $name
+done
+refused 2 '--json qbench.yaml: would' "$QBENCH" calibrate --data data -o other.calib.h5 --json qbench.yaml
+refused 2 '--json model.onnx: would' "$QBENCH" calibrate --data data -o other.calib.h5 --json model.onnx
+rm qbench.yaml
+# A search's cache is written line by line, but not through a link.
+mkdir searched && echo precious >precious && ln -s ../precious searched/model.search.part
+expect 0 "$QBENCH" search --model model.onnx --data data -n 4 --max-drop 100 --time-budget 1 --no-figures -o searched
+checks=$((checks + 1))
+[ "$(cat precious)" = precious ] || fail 'a cache was written through a link'
+# A search's record with names that rule terminals and are none.
+rm searched/model.search.part
+sed -i 's/"float": *\[/"float": ["\\u001b[31m\\n::error::x", 5], "was": [/; s/"float_type": *"f32"/"float_type": 5/' searched/model.search.json
+cp model.calib.h5 searched/
+expect 0 "$QBENCH" compare fp32 int8 --model model.onnx --data data -n 4 --duration 0.01 --no-figures --layers -o searched
+checks=$((checks + 1))
+grep -q 'measured by qbench search: .*x1b\[31m' searched/compare.json || fail 'the search was not read'
+! grep -q $'\x1b' .out .err searched/compare.json || fail 'a name rules the terminal'
 # What makes another of what it reads may replace it.
 cp model.onnx again.onnx && cp model.calib.h5 again.calib.h5
 expect 0 "$QBENCH" optimize again.onnx -o again.onnx
 expect 1 "$QBENCH" calib merge again.calib.h5 model.calib.h5 -o again.calib.h5
 complains 'cannot merge .*they overlap'
+
+# ---- folders of outputs: none is left where nothing could be written ----
+
+printf 'no model' >bad.onnx
+mkdir kept
+for folder in new/deep/er kept/new kept; do
+    refused 1 'bad.onnx' "$QBENCH" quantize bad.onnx -o $folder
+    refused 1 'bad.onnx' "$QBENCH" compare fp32 --model bad.onnx --data data -o $folder
+    refused 1 'bad.onnx' "$QBENCH" search --model bad.onnx --data data --max-drop 1 -o $folder
+    refused 1 'bad.onnx' "$QBENCH" init --model bad.onnx -o $folder
+    refused 1 'nowhere' "$QBENCH" compare fp32 --model model.onnx --data nowhere -o $folder
+    printf 'model: bad.onnx\ndata: {calibration: data, evaluation: data}\n' >bad.yaml
+    refused 1 'bad.onnx' "$QBENCH" run --config bad.yaml -o $folder
+    absent new
+    checks=$((checks + 1))
+    [ -d kept ] && [ -z "$(ls -A kept)" ] || fail "$folder: $(ls -A kept)"
+done
+
+# ---- settings ----
+
+while IFS='|' read -r wanted text; do
+    printf '%b\n' "$text" >bad.yaml
+    refused "${wanted%% *}" "bad.yaml.*${wanted#* }" "$QBENCH" gate compare.json --config bad.yaml
+done <<'CASES'
+2 expected METRIC=V|gate: {min: ["top1=nan"]}
+2 --allow: expected|gate: {max_drop: 1, allow: ["\\n::error::x"]}
+1 expected a finite number|gate: {max_drop: .nan}
+1 expected a finite number|gate: {max_drop: 1e999}
+1 given twice|gate: {max_drop: 1, max_drop: 2}
+1 anchors are not supported|a: &a [x]\nb: &b [*a, *a]
+1 aliases are not supported|a: *nope
+1 tags are not supported|!!python/object/apply:os.system ["id"]
+1 nested more than 32 deep|gate: {min: [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[
+1 unknown key 'gate.5'|gate: {max_drop: 1,5}
+1 expected a mapping|gate: [1, 2]
+CASES
 
 # ---- models that fail when they are built, or run: the error has the file ----
 
@@ -97,5 +156,12 @@ expected [0-9]+ bytes|{'descr': '<f4', 'fortran_order': False, 'shape': (2814749
 more than 8 dimensions|{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1,6), }
 no tuple of numbers|{'descr': '<f4', 'fortran_order': False, 'shape': ((((((2, 3), }
 CASES
+
+# As many samples as a file may have: only those that are used take time.
+many="{'descr': '<f4', 'fortran_order': False, 'shape': (16000000, 3), }"
+npy many.npy "$many" 0
+truncate -s $((192000000 + $(stat -c %s many.npy))) many.npy
+expect 0 bash -c 'ulimit -t 4; exec "$@"' - "$QBENCH" calibrate tensors.onnx --data many.npy -n 4 -o many.calib.h5
+rm many.npy
 
 done_testing

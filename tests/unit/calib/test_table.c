@@ -279,6 +279,16 @@ static void names_are_blank(hid_t f) {
     replace(f, "name", type, 1, (hsize_t[]){N_NAMES});
     H5Tclose(type);
 }
+/* What a model's reader would have escaped. */
+static void names_rule_terminals(hid_t f) {
+    char text[N_NAMES][4] = {"a\x1b[", "b", "c", "d", "e"};
+    hid_t type = qb_h5_text_type(4);
+    replace(f, "name", type, 1, (hsize_t[]){N_NAMES});
+    hid_t set = H5Dopen2(f, "name", H5P_DEFAULT);
+    H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, text);
+    H5Dclose(set);
+    H5Tclose(type);
+}
 static void names_are_more_than_bins(hid_t f) {
     hid_t type = qb_h5_text_type(4);
     replace(f, "name", type, 1, (hsize_t[]){1000});
@@ -428,6 +438,7 @@ static void wrong_content_is_refused_by_field(void **state) {
         {name_is_huge, "name: expected 1 to 16384 texts, got 1099511627776"},
         {name_is_empty, "name: expected 1 to 16384 texts, got 0"},
         {names_are_blank, "name: expected ascending names, got '' at 0"},
+        {names_rule_terminals, "name: expected texts that can be shown"},
         {names_are_more_than_bins, "bins: expected the shape 1000 x 8192"},
         {min_is_matrix, "min: expected the shape 5"},
         {min_is_double, "min: expected 32-bit floats"},

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/text.h"
+#include "engine/engine_internal.h"
 #include "engine/file/file_internal.h"
 
 static void save(small_engine *f, const char *path) {
@@ -75,6 +77,26 @@ static void the_same_engine_gives_the_same_bytes(void **state) {
     qb_map_close(&b);
     small_engine_release(&f);
     small_engine_release(&g);
+}
+
+/* Names that a model's reader would have escaped: a file that has them was not made by one. */
+static void names_that_rule_terminals_are_refused(void **state) {
+    (void)state;
+    static const char *const names[] = {"relu\x1b[31m", "relu\n::error::forged", "relu\xe2\x80\xae",
+                                        "relu\xff", "relu\t"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        small_engine f;
+        qb_engine *loaded = NULL;
+        small_engine_make(&f, "ref");
+        const int32_t value = qb_graph_find_value(f.engine->graph, "relu");
+        f.engine->graph->values[value].name = names[i];
+        save(&f, f.path);
+        assert_fails(&f.cx, qb_engine_load(&f.cx, f.path, &loaded), QB_STATUS_FORMAT);
+        assert_message(&f.cx, "a name that cannot be shown");
+        assert_message(&f.cx, f.path);
+        assert_true(qb_text_is_clean(f.cx.message));
+        small_engine_release(&f);
+    }
 }
 
 static void refuse(small_engine *f, const void *bytes, size_t size) {
@@ -257,6 +279,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loaded_engine_runs_as_the_saved_one),
         cmocka_unit_test(the_same_engine_gives_the_same_bytes),
+        cmocka_unit_test(names_that_rule_terminals_are_refused),
         cmocka_unit_test(every_changed_byte_is_noticed),
         cmocka_unit_test(every_cut_is_noticed),
         cmocka_unit_test(another_machine_is_named_with_the_way_out),
