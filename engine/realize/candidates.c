@@ -71,8 +71,9 @@ static size_t copied_bytes(const qb_lowering *b, const qb_group *group, const qb
                            qb_layout layout) {
     const qb_lowered_value *out = &b->value[group->out];
     const bool rows = layout == QB_LAYOUT_ROW, windows = layout == b->spatial;
+    const bool for_windows = out->only_slices && out->n_groups > 0;
     size_t bytes =
-        (out->only_rows && !rows) || (out->only_slices && !windows) ? qb_desc_bytes(&p->out) : 0;
+        (out->only_rows && !rows) || (for_windows && !windows) ? qb_desc_bytes(&p->out) : 0;
     for (int32_t i = 0; i < group->n_in; i++) {
         if (group->in[i] < 0 || b->graph->values[group->in[i]].data ||
             p->in[i].shape.rank != p->out.shape.rank)

@@ -3,9 +3,13 @@
  * those of floats that no library takes, as both operands broadcast, or the first one, or one in
  * the middle. Real values by scale and zero point, the function, and the common end: the
  * reference's operations in its order (binary_simd.inc). */
+#include <string.h>
+
 #include "binary_internal.h"
 
 #define ELEMENTS_PER_TASK 8192 /* about */
+#define SHORT_ROW 64           /* rows below that are put together */
+#define TOGETHER 1024          /* elements, about */
 
 /* Dimensions in the order in which the result lies, those merged that lie together everywhere. */
 typedef struct binary {
@@ -15,6 +19,7 @@ typedef struct binary {
     int64_t dim[QB_MAX_RANK], stride[2][QB_MAX_RANK]; /* elements; 0: broadcast */
     int64_t parts, per_part;                          /* of a row, which is the last dimension */
     int64_t rows, per_task;                           /* tasks take so many parts of rows */
+    bool is_short;
 } binary;
 
 qb_binary_fn qb_binary_best(void) {
@@ -75,6 +80,7 @@ static void share(binary *s) {
     s->parts = qb_ceil64(row, ELEMENTS_PER_TASK);
     s->per_part = qb_ceil64(row, s->parts);
     s->per_task = qb_max64(1, ELEMENTS_PER_TASK / s->per_part);
+    s->is_short = row < SHORT_ROW && s->rows > 1;
 }
 
 typedef struct job {
@@ -118,11 +124,46 @@ static void run_part(const job *j, const cursor *w, int64_t part) {
     s->run(&s->row, from, out, qb_min64(s->per_part, row - begin));
 }
 
+/* Elements of operand i in n rows from the cursor's on, one after the other. */
+static void put_together(const job *j, int32_t i, cursor w, int64_t n, char *to) {
+    const binary *s = j->s;
+    const int32_t last = s->rank - 1;
+    const int64_t size = (int64_t)qb_dtype_size(s->row.in[i].dtype), length = s->dim[last];
+    for (int64_t r = 0; r < n; r++, to += length * size, next_row(s, &w)) {
+        const char *from = j->in[i] + w.at[i] * size;
+        if (s->stride[i][last] == 1)
+            memcpy(to, from, (size_t)(length * size));
+        else
+            for (int64_t k = 0; k < length; k++) memcpy(to + k * size, from, (size_t)size);
+    }
+}
+
+/* Short rows from `row` to `end`: the function's loop is as long as several of them. */
+static void run_short_rows(const job *j, int64_t row, int64_t end) {
+    const binary *s = j->s;
+    const int64_t length = s->dim[s->rank - 1], at_once = TOGETHER / length;
+    const int64_t size = (int64_t)qb_dtype_size(s->row.epilogue.out);
+    _Alignas(64) char made[2][TOGETHER * sizeof(float)];
+    const char *const from[2] = {made[0], made[1]};
+    qb_binary all = s->row;
+    all.in[0].step = all.in[1].step = 1;
+    for (int64_t n; row < end; row += n) {
+        n = qb_min64(at_once, end - row);
+        const cursor first = cursor_at(s, row);
+        for (int32_t i = 0; i < 2; i++) put_together(j, i, first, n, made[i]);
+        s->run(&all, from, j->out + row * length * size, n * length);
+    }
+}
+
 static void run_task(int64_t task, void *argument) {
     const job *j = argument;
     const binary *s = j->s;
     const int64_t first = task * s->per_task;
     const int64_t n = qb_min64(s->per_task, s->rows * s->parts - first);
+    if (s->is_short) {
+        run_short_rows(j, first, first + n);
+        return;
+    }
     cursor w = cursor_at(s, first / s->parts);
     for (int64_t i = 0, part = first % s->parts; i < n; i++) {
         run_part(j, &w, part);

@@ -24,6 +24,7 @@ static bool plan(const qb_problem *p, qb_cuda_elementwise *e) {
     const qb_desc *image = &p->in[QB_IN_DATA];
     if (!qb_cuda_copy_plan(image, NULL, &p->out, 0, e)) return false;
     e->divide = false;
+    if (e->way == QB_CUDA_COPY_GATHER) e->way = QB_CUDA_COPY_TRANSPOSE; /* gathering moves bits */
     return qb_cuda_value_of(image, &e->in[0]) && qb_cuda_value_of(&p->out, &e->out) &&
            (e->way == QB_CUDA_COPY_TRANSPOSE || e->way == QB_CUDA_COPY_PLANES) &&
            e->walk.dim[e->walk.rank - 1] == p->group;
