@@ -267,14 +267,23 @@ static qb_status infer_largest(qb_ctx *cx, qb_graph *tail, int32_t index) {
     return QB_OK;
 }
 
+/* Does nothing bound what the node's results are made of? */
+static bool is_open(const qb_graph *graph, const qb_node *node) {
+    const bool all = qb_op_has(node->op, QB_TRAIT_ELEMENTWISE);
+    for (int32_t i = 0; i < (all ? node->n_in : 1); i++)
+        if (node->in[i] >= 0 && !qb_shape_known(&graph->values[node->in[i]].shape)) return true;
+    return false;
+}
+
 qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail) {
     for (int32_t i = 0; i < tail->n_nodes; i++) {
         const qb_node *node = &tail->nodes[i];
         const qb_infer_args args = {tail, i};
         if (!node->op) continue;
         QB_TRY(infer_largest(cx, tail, i));
+        if (is_open(tail, node)) continue;
         if (node->op->bound) QB_TRY(node->op->bound(cx, &args));
-        for (int32_t k = 0; k < node->n_out; k++)
+        for (int32_t k = 0; k < node->n_out && !node->op->bound; k++)
             if (node->out[k] >= 0)
                 close_shape(&tail->values[node->out[k]].shape, most_elements(tail, node));
     }

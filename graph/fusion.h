@@ -124,20 +124,30 @@ qb_status qb_fuse_rolls(qb_ctx *cx, qb_graph *graph, int32_t *n_changes);
  * engines that have a kernel for it: the values inside are gone, so that nobody can observe them.
  * Those that are marked `kept` or carry parameters of their own stay, and so does the pattern
  * around them. Shapes must be known. */
-typedef bool (*qb_attention_filter)(const void *user, const qb_problem *problem);
-qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
-                            const void *user, int32_t *n_changes);
+typedef bool (*qb_problem_filter)(const void *user, const qb_problem *problem);
+qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                            int32_t *n_changes);
+
+/* TopK of floats becomes the places of the first elements and a GatherElements of what lies there,
+ * where `accept` takes the problem of the places. Shapes must be known. */
+qb_status qb_fuse_order(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                        int32_t *n_changes);
+
+/* Resize of floats, where `accept` does not take its problem, and AffineGrid become products with
+ * constants: both are linear in their data. Shapes must be known. */
+qb_status qb_fuse_linear(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                         int32_t *n_changes);
 
 /* Where queries, keys and values of an Attention are each a product of one value with a constant
  * weight [and a bias], they become one product with a Split behind it, if `accept` takes the
  * Attention's problem as qb_attention_pack makes it. What vanishes is as above. */
-qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
-                           const void *user, int32_t *n_changes);
+qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                           int32_t *n_changes);
 /* The same in a graph whose shapes may be open, wherever it is done in `bound`, which is the graph
  * with known shapes and with its attention fused: products are found by the names of what they
  * make. Whoever reads these beside the attention goes on doing so. */
 qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
-                              qb_attention_filter accept, const void *user, int32_t *n_changes);
+                              qb_problem_filter accept, const void *user, int32_t *n_changes);
 /* An Attention's problem whose first input becomes what was split into three: see qb_kind. `in`
  * becomes problem->in. */
 void qb_attention_pack(qb_problem *problem, qb_desc *in);

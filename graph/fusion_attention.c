@@ -268,7 +268,7 @@ static qb_desc desc_of(const qb_rewrite *rw, int32_t value) {
     return (qb_desc){.dtype = v->dtype, .layout = QB_LAYOUT_ROW, .shape = v->shape, .q = v->q};
 }
 
-static bool is_accepted(const qb_rewrite *rw, const pattern *p, qb_attention_filter accept,
+static bool is_accepted(const qb_rewrite *rw, const pattern *p, qb_problem_filter accept,
                         const void *user) {
     qb_desc in[4];
     for (int i = 0; i < 4; i++) {
@@ -331,8 +331,8 @@ static qb_status rewrite(qb_rewrite *rw, pattern *p) {
     return QB_OK;
 }
 
-qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
-                            const void *user, int32_t *n_changes) {
+qb_status qb_fuse_attention(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                            int32_t *n_changes) {
     qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_status status = QB_OK;
     for (int32_t i = 0, n = graph->n_nodes; i < n; i++) {

@@ -113,7 +113,7 @@ typedef struct joint {
 } joint;
 
 typedef struct joiner {
-    qb_attention_filter accept;
+    qb_problem_filter accept;
     const void *user;
     joint *joints; /* so far: layers that share their weights share these, too */
     size_t n_joints, cap_joints;
@@ -231,8 +231,8 @@ static qb_status fuse(qb_rewrite *rw, qb_rewrite *model, joiner *j) {
     return qb_rewrite_tidy(rw);
 }
 
-qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter accept,
-                           const void *user, int32_t *n_changes) {
+qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                           int32_t *n_changes) {
     joiner j = {.accept = accept, .user = user};
     qb_rewrite rw = {.cx = cx, .graph = graph};
     const qb_status status = fuse(&rw, &rw, &j);
@@ -243,7 +243,7 @@ qb_status qb_fuse_products(qb_ctx *cx, qb_graph *graph, qb_attention_filter acce
 }
 
 qb_status qb_fuse_products_as(qb_ctx *cx, qb_graph *graph, const qb_graph *bound,
-                              qb_attention_filter accept, const void *user, int32_t *n_changes) {
+                              qb_problem_filter accept, const void *user, int32_t *n_changes) {
     joiner j = {.accept = accept, .user = user};
     qb_rewrite rw = {.cx = cx, .graph = graph};
     qb_rewrite model = {.cx = cx, .graph = (qb_graph *)(uintptr_t)bound}; /* is only read */

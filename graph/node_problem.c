@@ -100,10 +100,16 @@ static bool lower_scan(const qb_graph *graph, const qb_node *node, qb_problem *p
            normal_axis(axis, graph->values[node->in[0]].shape.rank, &p->axis);
 }
 
+/* The output that a kernel makes: places come behind the values that lie there. */
+static int32_t output_of(const qb_node *node) {
+    return node->op->kernel.kind == QB_KIND_ARG ? node->op->max_out - 1 : 0;
+}
+
 static bool lower_arg(const qb_graph *graph, const qb_node *node, qb_problem *p) {
     p->n_in = 1;
     p->extreme = node->op->kernel.extreme;
     p->extreme.last = qb_node_int(node, "select_last_index", 0) != 0;
+    if (!qb_node_int(node, "largest", 1)) p->extreme.smallest = true;
     return normal_axis(qb_node_int(node, "axis", 0), graph->values[node->in[0]].shape.rank,
                        &p->axis);
 }
@@ -267,9 +273,15 @@ bool qb_node_problem(const qb_graph *graph, const qb_node *node, qb_desc *in, qb
         if (node->in[i] >= 0 && !desc_of(graph, node->in[i], &in[i])) return false;
         if (of_floats && in[i].q.n > 0 && !make_float(graph, node->in[i], &in[i])) return false;
     }
-    for (int32_t i = qb_kind_outputs(p.kind); i < node->n_out; i++)
-        if (node->out[i] >= 0) return false;
-    if (!recurrent && !desc_of(graph, node->out[0], &p.out)) return false;
+    const int32_t made = output_of(node), end = made + qb_kind_outputs(p.kind);
+    for (int32_t i = 0; i < node->n_out; i++)
+        if (node->out[i] >= 0 && (i < made || i >= end)) return false;
+    if (recurrent) {
+        *problem = p;
+        return true;
+    }
+    if (made >= node->n_out || node->out[made] < 0 || !desc_of(graph, node->out[made], &p.out))
+        return false;
     *problem = p;
     return true;
 }

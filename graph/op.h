@@ -139,7 +139,8 @@ typedef struct qb_op {
      * so always knows it; an engine, whose inputs stay open, refuses the node by name. */
     qb_status (*infer)(qb_ctx *cx, const qb_infer_args *args);
     /* Sets open dimensions of the outputs to the largest that values could make them; the inputs'
-     * shapes are known, or the largest. NULL: nothing is known beyond `infer`. */
+     * shapes are known, or the largest. What it leaves open, nothing bounds (qb_bound_none: all of
+     * it). NULL: nothing is known beyond `infer`, and the outputs are no larger than the inputs. */
     qb_status (*bound)(qb_ctx *cx, const qb_infer_args *args);
     /* The definition of the operator: row-major tensors in, row-major tensors out (already shaped).
      * Inputs left out have desc.dtype NONE. */
@@ -194,6 +195,14 @@ bool qb_node_grid(const qb_node *node, qb_grid_sampling *out);
 /* The functions of a RECURRENT node's cell, QB_CELL_ACTS for each direction; false where kernels do
  * not have one of them. */
 bool qb_node_cell_acts(const qb_node *node, int64_t directions, qb_act *acts);
+/* What a Resize of floats does along dimension d, as weights [elements of the result][elements of
+ * the data]. *known is false, and nothing written, where the sizes or what lies outside are not;
+ * `weights` NULL: only tells. */
+qb_status qb_node_resize_weights(qb_ctx *cx, const qb_graph *graph, const qb_node *node, int32_t d,
+                                 float *weights, bool *known);
+/* The places of an AffineGrid's pixels before they are moved, with a 1 behind each: `grid` is the
+ * shape of the result [N, ..., n], `places` has n + 1 numbers for each pixel of an item. */
+void qb_node_affine_places(const qb_node *node, const qb_shape *grid, float *places);
 
 /* An integer attribute by name; `otherwise` when the node has none of that name. */
 int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);

@@ -90,7 +90,7 @@ typedef enum qb_kind {
     QB_KIND_GRID_SAMPLE, /* in: x [N, C, ...], grid [N, ..., 2 or 3]: x at places of its own for
                             each pixel of the result, by `grid` (kernels/grid.h) */
     QB_KIND_SCAN,        /* in: x; sums of the elements along `axis` so far, as `scan` says */
-    QB_KIND_ARG, /* in: x; out (s64): where along `axis` the element lies that `extreme` means */
+    QB_KIND_ARG,         /* in: x; out (s64): where along `axis` what `extreme` puts first lies */
     QB_KIND_COUNT
 } qb_kind;
 const char *qb_kind_text(qb_kind kind);
@@ -256,7 +256,7 @@ typedef struct qb_scan {
     bool reverse;   /* from the end */
 } qb_scan;
 
-/* NaN is larger than any number. Among equal elements the first one, or the last. */
+/* NaN is larger than any number. Of equal elements the first one, or the last (of one alone). */
 typedef struct qb_extreme {
     bool smallest, last;
 } qb_extreme;

@@ -65,22 +65,55 @@ static qb_layout given_layout(const qb_lowering *b, const qb_group *group, const
     return QB_LAYOUT_ANY;
 }
 
+/* Bytes that copies make for a group whose tensors are in this layout: of inputs that are not there
+ * in it yet, and of a result that all its readers want otherwise. */
+static size_t copied_bytes(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                           qb_layout layout) {
+    const qb_lowered_value *out = &b->value[group->out];
+    const bool rows = layout == QB_LAYOUT_ROW, windows = layout == b->spatial;
+    size_t bytes =
+        (out->only_rows && !rows) || (out->only_slices && !windows) ? qb_desc_bytes(&p->out) : 0;
+    for (int32_t i = 0; i < group->n_in; i++) {
+        if (group->in[i] < 0 || b->graph->values[group->in[i]].data ||
+            p->in[i].shape.rank != p->out.shape.rank)
+            continue;
+        const qb_desc want = qb_lower_desc(b, group->in[i], layout);
+        if (!qb_lower_lies_as(b, group->in[i], &want, false)) bytes += qb_desc_bytes(&want);
+    }
+    return bytes;
+}
+
+/* The layout in which elementwise groups on the host need the fewest copies: `given` unless another
+ * one is better. */
+static qb_layout cheapest(const qb_lowering *b, const qb_group *group, const qb_problem *p,
+                          qb_layout given) {
+    static const qb_layout others[] = {QB_LAYOUT_ROW, QB_LAYOUT_NHWC};
+    if (b->engine->device || (p->kind != QB_KIND_BINARY && p->kind != QB_KIND_CHAIN)) return given;
+    size_t least = copied_bytes(b, group, p, given);
+    for (int32_t i = 0; i < 2; i++) {
+        const size_t bytes = copied_bytes(b, group, p, others[i]);
+        if (bytes < least) least = bytes, given = others[i];
+    }
+    return given;
+}
+
 /* Layouts to offer, best first: sliding windows like channels last (or what the library picks);
- * everything else follows its input. */
+ * everything else follows its inputs. */
 static int32_t layouts_of(const qb_lowering *b, const qb_group *group, const qb_problem *p,
                           qb_layout *layouts) {
     int32_t n = 0;
+    const qb_layout given = given_layout(b, group, p);
     if (!is_spatial(&p->out.shape) || qb_kind_is_row_major(p->kind)) {
         layouts[n++] = QB_LAYOUT_ROW;
         return n;
     }
     const bool rows = p->kind == QB_KIND_POOL && b->engine->device &&
-                      given_layout(b, group, p) == QB_LAYOUT_ROW; /* of what is no image */
+                      given == QB_LAYOUT_ROW; /* of what is no image */
     if (qb_kind_has_window(p->kind) && !rows) {
         layouts[n++] = b->spatial;
         layouts[n++] = QB_LAYOUT_ANY;
-    } else if (given_layout(b, group, p) != QB_LAYOUT_ANY) {
-        layouts[n++] = given_layout(b, group, p);
+    } else if (given != QB_LAYOUT_ANY) {
+        layouts[n++] = cheapest(b, group, p, given);
     }
     if (n == 0 || layouts[0] != QB_LAYOUT_NHWC) layouts[n++] = QB_LAYOUT_NHWC;
     if (layouts[0] != QB_LAYOUT_ROW) layouts[n++] = QB_LAYOUT_ROW;
@@ -118,7 +151,7 @@ static bool host_wants_padding(const qb_lowering *b, const qb_group *group, cons
     *out = qb_lower_desc(b, group->out, QB_LAYOUT_NHWC);
     const int64_t size = (int64_t)qb_dtype_size(out->dtype), channels = out->shape.dim[1];
     out->channel_total = channels + PADDING_BYTES / size;
-    return channels * size % ALIASING_BYTES == 0 && b->value[group->out].only_windows;
+    return channels * size % ALIASING_BYTES == 0 && b->value[group->out].only_slices;
 }
 
 /* Tensor Core kernels copy and store 16 bytes at a time: pixels on no such boundary take the slow
@@ -128,7 +161,7 @@ static bool host_wants_padding(const qb_lowering *b, const qb_group *group, cons
 int64_t qb_lower_padded_channels(const qb_lowering *b, int32_t value, const qb_desc *desc) {
     const qb_lowered_value *v = &b->value[value];
     const int64_t size = (int64_t)qb_dtype_size(desc->dtype), unit = BOUNDARY_BYTES / size;
-    if (!is_image(&desc->shape) || !v->only_windows || !v->in_window || size > 2) return 0;
+    if (!is_image(&desc->shape) || !v->only_slices || !v->in_window || size > 2) return 0;
     const int64_t channels = desc->shape.dim[1];
     return channels > unit && channels % unit != 0 ? (channels + unit - 1) / unit * unit : 0;
 }

@@ -94,6 +94,12 @@ static int32_t find(const qb_lowering *b, int32_t value, const qb_desc *want, bo
     return -1;
 }
 
+bool qb_lower_lies_as(const qb_lowering *b, int32_t value, const qb_desc *want, bool device) {
+    if (find(b, value, want, device) >= 0) return true;
+    const int32_t source = b->value[value].source; /* the caller's */
+    return !device && source >= 0 && reads_as(&b->engine->layouts[source].desc, want);
+}
+
 bool qb_lower_needs_copy(const qb_lowering *b, int32_t value, const qb_desc *want, qb_desc *have) {
     int32_t from = qb_lower_first(b, value, true);
     if (from < 0) from = qb_lower_first(b, value, false); /* will be moved there as it is */

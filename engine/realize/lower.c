@@ -16,17 +16,18 @@ static qb_status prepare(qb_lowering *b) {
     if (b->spec->float_type == QB_DTYPE_BF16) qb_bf16_prepare(b);
     for (int32_t g = 0; g < b->groups.n; g++) {
         const qb_group *group = &b->groups.group[g];
-        bool window = group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL ||
-                      qb_lower_is_sum(b, group) ||
-                      (b->engine->device && reads_as_it_lies(group->kind));
+        const bool window = group->kind == QB_KIND_CONV || group->kind == QB_KIND_POOL;
+        const bool sliced = window || qb_lower_is_sum(b, group) ||
+                            (b->engine->device && reads_as_it_lies(group->kind));
         for (int32_t i = 0; i < group->n_in; i++) {
             if (group->in[i] < 0) continue;
             qb_lowered_value *value = &b->value[group->in[i]];
             if (value->last_group != g) value->n_groups++;
             value->last_group = g;
             const bool weight = group->kind == QB_KIND_CONV && i == QB_IN_WEIGHT;
-            if (!window || weight) value->only_windows = false;
-            if (group->kind == QB_KIND_CONV && !weight) value->in_window = true;
+            if (!sliced || weight) value->only_slices = false;
+            if (!qb_kind_is_row_major(group->kind)) value->only_rows = false;
+            if (window && !weight) value->in_window = true;
         }
     }
     for (int32_t i = 0; i < b->graph->n_outputs; i++)
@@ -187,7 +188,11 @@ static qb_status fuse_nodes(qb_lowering *b) {
     int32_t n = 0;
     if (b->spec->observable) return QB_OK;
     const bool device = b->engine->device;
-    if (device && !b->plans) QB_TRY(qb_fuse_boxes(b->cx, b->graph, &n)); /* indices vary by size */
+    if (device) QB_TRY(qb_fuse_order(b->cx, b->graph, qb_device_takes, b, &n));
+    if (device && !b->plans) { /* indices and weights vary by size */
+        QB_TRY(qb_fuse_boxes(b->cx, b->graph, &n));
+        QB_TRY(qb_fuse_linear(b->cx, b->graph, qb_device_takes, b, &n));
+    }
     if (device && b->spec->float_type == QB_DTYPE_F16) QB_TRY(qb_device_fuse(b));
     if (device || b->spec->float_type == QB_DTYPE_F32)
         QB_TRY(qb_finalize_moves(b->cx, b->graph, device ? qb_device_takes : NULL, b, &n));

@@ -27,7 +27,8 @@ qb_status qb_lower_values(qb_lowering *b) {
                                          .source = -1,
                                          .staged = -1,
                                          .last_group = -1,
-                                         .only_windows = true,
+                                         .only_slices = true,
+                                         .only_rows = true,
                                          .slice_of = -1};
     return QB_OK;
 }

@@ -45,8 +45,9 @@ typedef struct qb_lowered_value {
     int32_t staged;       /* the same bytes on the device, -1 */
     int32_t last_group;   /* that reads it; n for graph outputs; -1 */
     int32_t n_groups;     /* that read it */
-    bool only_windows;    /* read by what takes channel slices alone */
-    bool in_window;       /* read by a convolution */
+    bool only_slices;     /* read by what takes channel slices alone */
+    bool only_rows;       /* read by what is row-major alone, or by the caller */
+    bool in_window;       /* read by a convolution or pool */
     int32_t slice_of;     /* the concat output it will be a slice of, -1 */
     int64_t slice_offset; /* its first channel there */
     bool wanted_bf16;     /* a float that some step reads in bf16 */
@@ -165,6 +166,8 @@ int32_t qb_lower_buffer(qb_lowering *b, qb_buffer_kind kind, int32_t index, cons
 int32_t qb_lower_layout(qb_lowering *b, int32_t value, const qb_desc *desc, int32_t buffer);
 /* A new arena buffer with a layout in it, on the device or on the host. */
 int32_t qb_lower_fresh(qb_lowering *b, int32_t value, const qb_desc *desc, bool device);
+/* Is the value there in this form, computed or given by the caller? */
+bool qb_lower_lies_as(const qb_lowering *b, int32_t value, const qb_desc *want, bool device);
 /* Does the device have to copy this form of a value, which it has or is given, from another
  * (*have)? */
 bool qb_lower_needs_copy(const qb_lowering *b, int32_t value, const qb_desc *want, qb_desc *have);

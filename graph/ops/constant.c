@@ -105,7 +105,7 @@ static qb_status eval_of_shape(qb_ctx *cx, const qb_node *node, const qb_tensor 
 }
 
 QB_OP_SIMPLE(constant_of_shape, "ConstantOfShape", 9, 1, 1, 1, sizeof(constant_attrs),
-             of_shape_attrs, FLOAT, infer_of_shape, eval_of_shape, );
+             of_shape_attrs, FLOAT, infer_of_shape, eval_of_shape, .bound = qb_bound_none);
 
 /* --- Shape and Size --------------------------------------------------------------------------- */
 
@@ -209,4 +209,4 @@ static qb_status eval_range(qb_ctx *cx, const qb_node *node, const qb_tensor *in
 }
 
 QB_OP_SIMPLE(range, "Range", 11, 3, 3, 1, 0, NULL, FLOAT, infer_range, eval_range,
-             .types = QB_TYPES_NUMBERS);
+             .bound = qb_bound_none, .types = QB_TYPES_NUMBERS);

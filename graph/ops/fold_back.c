@@ -143,7 +143,8 @@ static qb_status eval_col2im(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(col2im, "Col2Im", 18, 3, 3, 1, sizeof(fold_attrs), col2im_table, FLOAT, infer_col2im,
-             eval_col2im, .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ITEMWISE);
+             eval_col2im, .bound = qb_bound_none, .types = QB_TYPES_FLOATS,
+             .traits = QB_TRAIT_ITEMWISE);
 
 /* --- MaxUnpool ----------------------------------------------------------------------------------
  */
@@ -230,4 +231,4 @@ static qb_status eval_unpool(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(max_unpool, "MaxUnpool", 9, 2, 3, 1, sizeof(fold_attrs), unpool_table, FLOAT,
-             infer_unpool, eval_unpool, .types = QB_TYPES_FLOATS);
+             infer_unpool, eval_unpool, .bound = qb_bound_none, .types = QB_TYPES_FLOATS);

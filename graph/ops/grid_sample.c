@@ -171,6 +171,29 @@ static double pixel_place(int64_t i, int64_t n, bool corners) {
     return (2.0 * (double)i + 1.0) / (double)n - 1.0;
 }
 
+/* The place of pixel i of a grid [N, ..., n], x first; returns the number of its item. */
+static int64_t place_of(const qb_shape *grid, bool corners, int64_t i, double *at) {
+    const int32_t n = grid->rank - 2;
+    for (int32_t d = 0; d < n; d++) {
+        const int64_t size = grid->dim[n - d];
+        at[d] = pixel_place(i % size, size, corners);
+        i /= size;
+    }
+    return i;
+}
+
+void qb_node_affine_places(const qb_node *node, const qb_shape *grid, float *places) {
+    const grid_attrs *attrs = node->attrs;
+    const int32_t n = grid->rank - 2;
+    const int64_t pixels = qb_shape_count(grid) / n / grid->dim[0];
+    for (int64_t i = 0; i < pixels; i++) {
+        double at[QB_GRID_SPATIAL];
+        place_of(grid, attrs->align_corners != 0, i, at);
+        for (int32_t d = 0; d < n; d++) *places++ = (float)at[d];
+        *places++ = 1;
+    }
+}
+
 static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const grid_attrs *attrs = node->attrs;
     QB_EVAL_IN_F32(eval_affine);
@@ -179,14 +202,9 @@ static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *i
     const int64_t places = qb_shape_count(shape) / n;
     float *to = out[0].data;
     for (int64_t i = 0; i < places; i++) {
-        double at[QB_GRID_SPATIAL]; /* x first */
-        int64_t rest = i;
-        for (int32_t d = 0; d < n; d++) {
-            const int64_t size = shape->dim[n - d];
-            at[d] = pixel_place(rest % size, size, attrs->align_corners != 0);
-            rest /= size;
-        }
-        const float *theta = (const float *)in[0].data + rest * n * (n + 1);
+        double at[QB_GRID_SPATIAL];
+        const int64_t item = place_of(shape, attrs->align_corners != 0, i, at);
+        const float *theta = (const float *)in[0].data + item * n * (n + 1);
         for (int32_t row = 0; row < n; row++, theta += n + 1) {
             double sum = (double)theta[n];
             for (int32_t d = 0; d < n; d++) sum += (double)theta[d] * at[d];
@@ -197,4 +215,4 @@ static qb_status eval_affine(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(affine_grid, "AffineGrid", 20, 2, 2, 1, sizeof(grid_attrs), affine_table, FLOAT,
-             infer_affine, eval_affine, .types = QB_TYPES_FLOATS);
+             infer_affine, eval_affine, .bound = qb_bound_none, .types = QB_TYPES_FLOATS);

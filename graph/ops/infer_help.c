@@ -29,6 +29,11 @@ qb_status qb_infer_set(qb_ctx *cx, const qb_infer_args *args, int32_t i, qb_dtyp
     return QB_OK;
 }
 
+qb_status qb_bound_none(qb_ctx *cx, const qb_infer_args *args) {
+    (void)cx, (void)args;
+    return QB_OK;
+}
+
 qb_status qb_infer_same(qb_ctx *cx, const qb_infer_args *args) {
     const qb_value *x = qb_infer_in(args, 0);
     return qb_infer_set(cx, args, 0, x->dtype, &x->shape);

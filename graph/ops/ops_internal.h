@@ -66,6 +66,8 @@ qb_status qb_infer_set(qb_ctx *cx, const qb_infer_args *args, int32_t i, qb_dtyp
                        const qb_shape *shape);
 /* The output is like input 0. */
 qb_status qb_infer_same(qb_ctx *cx, const qb_infer_args *args);
+/* qb_op.bound of operators whose parameters may ask for any size. */
+qb_status qb_bound_none(qb_ctx *cx, const qb_infer_args *args);
 /* The output has the type of input 0 and the shape that all inputs broadcast to; their types agree.
  */
 qb_status qb_infer_broadcast(qb_ctx *cx, const qb_infer_args *args);

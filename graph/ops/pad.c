@@ -159,7 +159,8 @@ static qb_status upgrade_pad(qb_ctx *cx, qb_graph *graph, int32_t node, int32_t 
 }
 
 QB_OP_SIMPLE(pad, "Pad", 7, 2, 4, 1, sizeof(qb_pad_attrs), pad_table, FLOAT, infer_pad, eval_pad,
-             .upgrade = upgrade_pad, .traits = QB_TRAIT_ITEMWISE, .kernel = {.kind = QB_KIND_PAD});
+             .upgrade = upgrade_pad, .bound = qb_bound_none, .traits = QB_TRAIT_ITEMWISE,
+             .kernel = {.kind = QB_KIND_PAD});
 
 /* --- CenterCropPad ------------------------------------------------------------------------------
  */
@@ -236,4 +237,4 @@ static qb_status eval_center(qb_ctx *cx, const qb_node *node, const qb_tensor *i
 }
 
 QB_OP_SIMPLE(center_crop_pad, "CenterCropPad", 18, 2, 2, 1, sizeof(center_attrs), center_table,
-             FLOAT, infer_center, eval_center, );
+             FLOAT, infer_center, eval_center, .bound = qb_bound_none);

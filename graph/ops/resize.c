@@ -320,6 +320,40 @@ static qb_status taps_make(qb_ctx *cx, const plan *p, const resize_attrs *attrs,
     return QB_OK;
 }
 
+static qb_status add_taps(qb_ctx *cx, const resize_attrs *attrs, const plan *p, const qb_shape *x,
+                          int32_t d, float *weights) {
+    const int64_t in = x->dim[d];
+    taps t;
+    QB_TRY(taps_make(cx, p, attrs, x, d, &t));
+    memset(weights, 0, (size_t)(p->size[d] * in) * sizeof *weights);
+    for (int64_t i = 0; i < p->size[d]; i++)
+        for (int32_t k = 0; k < t.n && t.index[i * t.n] >= 0; k++) {
+            const int64_t at = i * t.n + k;
+            weights[i * in + t.index[at]] += t.weight ? (float)t.weight[at] : 1.0f;
+        }
+    taps_release(&t);
+    return QB_OK;
+}
+
+qb_status qb_node_resize_weights(qb_ctx *cx, const qb_graph *graph, const qb_node *node, int32_t d,
+                                 float *weights, bool *known) {
+    const resize_attrs *attrs = node->attrs;
+    const qb_shape *x = &graph->values[node->in[0]].shape;
+    numbers list[4] = {{0}, {0}, {0}, {0}};
+    plan p;
+    *known = qb_shape_known(x);
+    for (int32_t i = 1; i < node->n_in && *known; i++) {
+        const qb_value *v = node->in[i] < 0 ? NULL : &graph->values[node->in[i]];
+        *known = !v || v->data || qb_shape_count(&v->shape) == 0;
+        if (v && v->data)
+            QB_TRY(read_numbers(cx, input_names[i], v->dtype, &v->shape, v->data, &list[i]));
+    }
+    if (!*known) return QB_OK;
+    QB_TRY(make_plan(cx, attrs, x, &list[1], &list[2], &list[3], &p));
+    *known = p.transform != CROP_AND_RESIZE || attrs->extrapolation_value == 0.0f;
+    return *known && weights ? add_taps(cx, attrs, &p, x, d, weights) : QB_OK;
+}
+
 /* --- eval ------------------------------------------------------------------------------------- */
 
 #define BLOCK 256 /* sums at a time */
@@ -487,8 +521,8 @@ static qb_status upgrade_resize(qb_ctx *cx, qb_graph *graph, int32_t node, int32
 }
 
 QB_OP_SIMPLE(resize, "Resize", 10, 1, 4, 1, sizeof(resize_attrs), resize_table, FLOAT, infer_resize,
-             eval_resize, .upgrade = upgrade_resize, .traits = QB_TRAIT_ITEMWISE,
-             .kernel = {QB_KIND_RESIZE});
+             eval_resize, .upgrade = upgrade_resize, .bound = qb_bound_none,
+             .traits = QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_RESIZE});
 
 typedef struct upsample_attrs {
     const char *mode;
@@ -533,4 +567,4 @@ static qb_status eval_upsample(qb_ctx *cx, const qb_node *node, const qb_tensor 
 }
 
 QB_OP_SIMPLE(upsample, "Upsample", 7, 1, 2, 1, sizeof(upsample_attrs), upsample_table, FLOAT,
-             infer_upsample, eval_upsample, .upgrade = upgrade_upsample);
+             infer_upsample, eval_upsample, .upgrade = upgrade_upsample, .bound = qb_bound_none);

@@ -368,4 +368,4 @@ static qb_status eval_one_hot(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(one_hot, "OneHot", 9, 3, 3, 1, sizeof(scatter_attrs), one_hot_table, FLOAT,
-             infer_one_hot, eval_one_hot, );
+             infer_one_hot, eval_one_hot, .bound = qb_bound_none);

@@ -98,7 +98,10 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
     size_t size = qb_dtype_size(dtype);
     int32_t axis;
     QB_TRY(qb_axis_resolve(cx, attrs->axis, shape->rank, &axis));
-    int64_t outer = 1, inner = 1, n = shape->dim[axis], k = out[0].desc.shape.dim[axis];
+    const bool wants_values = node->out[0] >= 0;
+    const bool wants_indices = node->n_out > 1 && node->out[1] >= 0;
+    int64_t outer = 1, inner = 1, n = shape->dim[axis];
+    int64_t k = out[wants_values ? 0 : 1].desc.shape.dim[axis];
     for (int32_t d = 0; d < axis; d++) outer *= shape->dim[d];
     for (int32_t d = axis + 1; d < shape->rank; d++) inner *= shape->dim[d];
     if (k > n)
@@ -106,7 +109,6 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                        (long long)k);
     int64_t *index = qb_temp_take(cx, (size_t)n * 2, sizeof *index);
     if (!index) return cx->code;
-    bool wants_indices = node->n_out > 1 && node->out[1] >= 0;
     for (int64_t line = 0; line < outer * inner; line++) {
         order o = {dtype, in[0].data, line / inner * n * inner + line % inner, inner,
                    attrs->largest != 0};
@@ -118,8 +120,10 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
         }
         for (int64_t i = 0; i < k; i++) {
             int64_t to = line / inner * k * inner + line % inner + i * inner;
-            memcpy((char *)out[0].data + (size_t)to * size,
-                   (const char *)in[0].data + (size_t)(o.first + index[i] * inner) * size, size);
+            if (wants_values)
+                memcpy((char *)out[0].data + (size_t)to * size,
+                       (const char *)in[0].data + (size_t)(o.first + index[i] * inner) * size,
+                       size);
             if (wants_indices) ((int64_t *)out[1].data)[to] = index[i];
         }
     }
@@ -129,7 +133,7 @@ static qb_status eval_topk(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
 
 QB_OP_SIMPLE(topk, "TopK", 7, 1, 2, 2, sizeof(topk_attrs), topk_table, FLOAT, infer_topk, eval_topk,
              .upgrade = upgrade_topk, .bound = bound_topk, .types = QB_TYPES_NUMBERS,
-             .traits = QB_TRAIT_AXIS);
+             .traits = QB_TRAIT_AXIS, .kernel = {QB_KIND_ARG});
 
 /* --- NonZero ------------------------------------------------------------------------------------
  */

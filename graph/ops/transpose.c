@@ -234,8 +234,8 @@ static qb_status strided_expand(qb_ctx *cx, const qb_node *node, const qb_tensor
 }
 
 QB_OP_SIMPLE(expand, "Expand", 8, 2, 2, 1, 0, NULL, SAME_SCALE, infer_expand, qb_eval_strided,
-             .strided = strided_expand, .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_ITEMWISE,
-             .kernel = {QB_KIND_STRIDED_COPY});
+             .strided = strided_expand, .bound = qb_bound_none,
+             .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_STRIDED_COPY});
 
 /* --- Tile ------------------------------------------------------------------------------------- */
 
@@ -307,8 +307,8 @@ static qb_status strided_tile(qb_ctx *cx, const qb_node *node, const qb_tensor *
 }
 
 QB_OP_SIMPLE(tile, "Tile", 7, 2, 2, 1, 0, NULL, SAME_SCALE, infer_tile, eval_tile,
-             .strided = strided_tile, .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_ITEMWISE,
-             .kernel = {QB_KIND_STRIDED_COPY});
+             .strided = strided_tile, .bound = qb_bound_none,
+             .traits = QB_TRAIT_IN_ORDER | QB_TRAIT_ITEMWISE, .kernel = {QB_KIND_STRIDED_COPY});
 
 /* --- DepthToSpace and SpaceToDepth ------------------------------------------------------------ */
 

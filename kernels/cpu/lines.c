@@ -244,7 +244,8 @@ static bool arg_supports(const qb_problem *p, const bool *constant) {
     const qb_desc *x = &p->in[0];
     (void)constant;
     return (qb_cpu_is_f32(x) || qb_cpu_is_quantized(x)) && is_row(x) && is_row(&p->out) &&
-           p->out.dtype == QB_DTYPE_S64 && x->shape.dim[p->axis] <= INT32_MAX;
+           p->out.dtype == QB_DTYPE_S64 && x->shape.dim[p->axis] <= INT32_MAX &&
+           qb_shape_count(&p->out.shape) * x->shape.dim[p->axis] == qb_shape_count(&x->shape);
 }
 
 static qb_status arg_launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {

@@ -228,6 +228,22 @@ static void places(maker *m) {
     make_output(m, NODE(m, "Relu", "y", put));
 }
 
+/* The best of all places, an image moved by a matrix, and forms of Resize that have no kernel. */
+static void moved(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(2, 3, 16, 16)), a = conv(m, "a", x, 3, 8, 3);
+    const int32_t theta = make_input(m, "theta", DIMS(2, 2, 3));
+    const int32_t grid = NODE(m, "AffineGrid", "grid", theta, INTS(m, "image", 2, 8, 12, 20));
+    const int32_t b = NODE(m, "GridSample", "b", a, grid);
+    const int32_t small = NODE(m, "Resize", "small", b, -1, -1, INTS(m, "less", 2, 8, 7, 9));
+    set_string(m, "mode", "cubic");
+    set_int(m, "antialias", 1);
+    const int32_t large = NODE(m, "Resize", "large", small, -1, -1, INTS(m, "more", 2, 8, 20, 11));
+    set_string(m, "nearest_mode", "ceil");
+    const int32_t rows = NODE(m, "Reshape", "rows", large, INTS(m, "s1", 2, 1760));
+    const int32_t first = NODE(m, "TopK", "first", rows, INTS(m, "k", 100));
+    make_output(m, NODE(m, "Relu", "y", first));
+}
+
 /* Features of columns, read in both directions, then the last state alone. */
 static void recurrent(maker *m) {
     const int32_t x = make_input(m, "x", DIMS(1, 3, 4, 26)), a = conv(m, "a", x, 3, 16, 3);
@@ -252,11 +268,8 @@ static void every_step_runs_there(void **state) {
     static const struct {
         const char *name;
         void (*make)(maker *m);
-    } networks[] = {{"shuffle", shuffle},
-                    {"windows", windows},
-                    {"images", images},
-                    {"places", places},
-                    {"recurrent", recurrent}};
+    } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images},
+                    {"places", places},   {"moved", moved},     {"recurrent", recurrent}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {

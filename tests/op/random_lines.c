@@ -21,6 +21,12 @@ void random_lines_make(qb_rng *rng, random_case *c) {
     if (p->kind == QB_KIND_ARG) {
         p->out.dtype = QB_DTYPE_S64;
         p->out.shape.dim[p->axis] = 1;
+        if (random_chance(rng, 40)) { /* several, in order */
+            const int64_t n = x->shape.dim[p->axis];
+            if (n > 60 && random_chance(rng, 30)) x->shape.dim[p->axis] = n * 5;
+            p->out.shape.dim[p->axis] = random_between(rng, 1, n);
+            p->extreme.last = false;
+        }
     } else if (random_chance(rng, 30)) {
         x->dtype = p->out.dtype = random_chance(rng, 50) ? QB_DTYPE_S32 : QB_DTYPE_S64;
     }
@@ -54,26 +60,42 @@ static int order(float v, float w) {
     return (v > w) - (v < w);
 }
 
-static int64_t extreme(const random_case *c, int64_t first, int64_t n, int64_t step) {
-    const qb_extreme how = c->problem.extreme;
+/* Does v come before w, of two that are not the same? */
+static bool is_before(const random_case *c, float v, float w) {
+    return order(v, w) * (c->problem.extreme.smallest ? -1 : 1) > 0;
+}
+
+/* The places of the k first; those of `out` are `step` apart, too. Numbers that were rounded may be
+ * equal. */
+static void extremes(const random_case *c, int64_t first, int64_t n, int64_t step, int64_t k,
+                     int64_t *out) {
     const float *x = (const float *)c->data[0] + first;
-    int64_t best = 0;
-    for (int64_t i = 1; i < n; i++) {
-        const int sign = order(x[i * step], x[best * step]) * (how.smallest ? -1 : 1);
-        if (sign > 0 || (how.last && sign == 0)) best = i;
+    for (int64_t i = 0; i < k; i++) {
+        int64_t best = -1;
+        for (int64_t at = 0; at < n; at++) {
+            const int64_t before = i > 0 ? out[(i - 1) * step] : -1;
+            const float v = x[at * step], last = i > 0 ? x[before * step] : 0;
+            const bool later =
+                i == 0 || is_before(c, last, v) || (order(v, last) == 0 && at > before);
+            if (!later) continue;
+            const float w = best < 0 ? 0 : x[best * step];
+            if (best < 0 || is_before(c, v, w) || (c->problem.extreme.last && order(v, w) == 0))
+                best = at;
+        }
+        out[i * step] = best;
     }
-    return best;
 }
 
 void random_lines_reference(random_case *c) {
     const qb_shape *x = &c->in[0].shape;
-    int64_t n = x->dim[c->problem.axis], inner = 1;
+    int64_t n = x->dim[c->problem.axis], k = c->problem.out.shape.dim[c->problem.axis], inner = 1;
     for (int32_t d = c->problem.axis + 1; d < x->rank; d++) inner *= x->dim[d];
     for (int64_t line = 0, count = qb_shape_count(x) / n; line < count; line++) {
         const int64_t first = line / inner * n * inner + line % inner;
         if (c->problem.kind == QB_KIND_SCAN)
             scan(c, first, n, inner);
         else
-            ((int64_t *)c->expected)[line] = extreme(c, first, n, inner);
+            extremes(c, first, n, inner, k,
+                     (int64_t *)c->expected + line / inner * k * inner + line % inner);
     }
 }

@@ -77,11 +77,9 @@ typedef enum qb_cuda_epilogue {
 
 /* Passed by value to the kernels. Sizes in elements, offsets into `packed` in bytes. */
 typedef struct qb_cuda_conv {
-    int32_t batch, in_d, in_h, in_w, in_c, out_d, out_h, out_w, out_c, group;
-    int32_t kernel_d, kernel_h, kernel_w, stride_d, stride_h, stride_w;
-    int32_t pad_d, pad_h, pad_w, dilation_d, dilation_h, dilation_w;
+    int32_t batch, in_h, in_w, in_c, out_h, out_w, out_c, group;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w;
     int32_t in_total, in_offset, out_total, out_offset, res_total, res_offset; /* channel slices */
-    int32_t taps;                                                              /* of the kernel */
     int32_t rows;                 /* batch out_d out_h out_w */
     int32_t k_pad, n_pad;         /* of the packed weight */
     int32_t col_classes;          /* classes of columns */
@@ -104,6 +102,9 @@ typedef struct qb_cuda_conv {
     int32_t eights; /* 8 do, of the residual, too */
     int32_t fill;   /* the value of padding */
     int32_t merged; /* neighbouring results that are taken as one: see merge_results */
+    /* of volumes; behind the others, whose places decide about registers of the wgmma kernels */
+    int32_t in_d, out_d, kernel_d, stride_d, pad_d, dilation_d;
+    int32_t taps; /* of the kernel */
     int64_t at_multiplier, at_bias, at_float_bias, at_row_class, at_col_class, packed_bytes;
 } qb_cuda_conv;
 

@@ -15,6 +15,7 @@ static bool lower_lines(const qb_problem *p, qb_cuda_lines *l) {
         if (d > p->axis) l->inner *= (uint32_t)x->shape.dim[d];
     }
     l->n = (uint32_t)x->shape.dim[p->axis];
+    l->k = p->out.shape.rank == x->shape.rank ? (uint32_t)p->out.shape.dim[p->axis] : 1;
     l->together = l->n <= SHORT ? 1 : WARP;
     return true;
 }
@@ -70,7 +71,7 @@ static bool lower_arg(const qb_problem *p, qb_cuda_lines *l) {
 static bool cuda_arg_supports(const qb_problem *problem, const bool *constant) {
     qb_cuda_lines l;
     (void)constant;
-    return lower_arg(problem, &l);
+    return lower_arg(problem, &l) && l.k == 1;
 }
 
 static qb_status launch_arg(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
@@ -82,7 +83,7 @@ static qb_status cuda_arg_create(qb_ctx *cx, const qb_tactic *tactic, const qb_p
                                  const bool *constant, int threads, qb_kernel **out) {
     qb_cuda_lines l;
     (void)constant, (void)threads;
-    if (!lower_arg(problem, &l))
+    if (!lower_arg(problem, &l) || l.k != 1)
         return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
     QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
     (*out)->launch = launch_arg;
@@ -90,3 +91,34 @@ static qb_status cuda_arg_create(qb_ctx *cx, const qb_tactic *tactic, const qb_p
 }
 
 QB_CUDA_TACTIC(cuda_arg, "arg", QB_KIND_ARG, QB_EXACT);
+
+/* ---- ARG of several -------------------------------------------------------------------------- */
+
+static bool lower_first(const qb_problem *p, qb_cuda_lines *l) {
+    return lower_arg(p, l) && !p->extreme.last && l->k <= l->n && l->k <= QB_CUDA_FIRST_MOST;
+}
+
+static bool cuda_arg_first_supports(const qb_problem *problem, const bool *constant) {
+    qb_cuda_lines l;
+    (void)constant;
+    return lower_first(problem, &l);
+}
+
+static qb_status launch_first(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
+    return qb_cuda_check(cx, qb_cuda_first_run(kernel->state, args->in[0], args->out, args->stream),
+                         kernel->tactic->name);
+}
+
+static qb_status cuda_arg_first_create(qb_ctx *cx, const qb_tactic *tactic,
+                                       const qb_problem *problem, const bool *constant, int threads,
+                                       qb_kernel **out) {
+    qb_cuda_lines l;
+    (void)constant, (void)threads;
+    if (!lower_first(problem, &l))
+        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    QB_TRY(qb_cuda_create_row(cx, tactic, problem, &l, sizeof l, out));
+    (*out)->launch = launch_first;
+    return QB_OK;
+}
+
+QB_CUDA_TACTIC(cuda_arg_first, "arg_first", QB_KIND_ARG, QB_EXACT);

@@ -117,6 +117,20 @@ static void what_depends_on_it_follows(void **state) {
     release(&f);
 }
 
+/* Values may ask for any size: what is made of it is refused by name, and not in a run. */
+static void sizes_that_nothing_bounds_are_refused(void **state) {
+    (void)state;
+    fixture f;
+    const qb_build_spec spec = {.threads = 1};
+    const int32_t x = start(&f, N), size = node(&f, "ArgMax", "size", &x, 1);
+    const int32_t zeros = node(&f, "ConstantOfShape", "zeros", &size, 1);
+    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph, node(&f, "Cos", "ones", &zeros, 1)));
+    assert_ok(&f.cx, qb_graph_infer(&f.cx, f.graph));
+    assert_fails(&f.cx, qb_engine_build(&f.cx, f.graph, &spec, &f.engine), QB_STATUS_UNSUPPORTED);
+    assert_message(&f.cx, "output 'ones': nothing bounds its size");
+    release(&f);
+}
+
 static void engine_files_refuse_it(void **state) {
     (void)state;
     fixture f;
@@ -135,6 +149,7 @@ static void engine_files_refuse_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nonzero_of_a_planned_value),
                                        cmocka_unit_test(what_depends_on_it_follows),
+                                       cmocka_unit_test(sizes_that_nothing_bounds_are_refused),
                                        cmocka_unit_test(engine_files_refuse_it)};
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),
                              sizeof tests / sizeof *tests);

@@ -1,0 +1,184 @@
+/* Operators that are linear in their data, with known weights, as products:
+ *
+ *   Resize(x)           ->  a MatMul along each dimension that changes
+ *   AffineGrid(theta)   ->  MatMul(places of pixels, Transpose(theta))
+ *
+ * for engines that multiply better than they run such an operator. */
+#include "graph/fusion.h"
+#include "graph/passes_internal.h"
+
+#define WEIGHTS_MAX ((int64_t)1 << 22) /* elements of a constant */
+#define MATRICES_MAX 65535             /* of a product */
+
+/* ---- Resize ---------------------------------------------------------------------------------- */
+
+typedef struct resizing {
+    qb_rewrite *rw;
+    int32_t node, y, now; /* now: the value that is resized so far */
+    qb_shape shape;       /* of `now`, as if it had the dimensions of x */
+} resizing;
+
+static void sides_of(const qb_shape *shape, int32_t d, int64_t *outer, int64_t *inner) {
+    *outer = *inner = 1;
+    for (int32_t k = 0; k < d; k++) *outer *= shape->dim[k];
+    for (int32_t k = d + 1; k < shape->rank; k++) *inner *= shape->dim[k];
+}
+
+static bool is_identity(const float *weights, int64_t out, int64_t in) {
+    bool same = out == in;
+    for (int64_t i = 0; same && i < out * in; i++)
+        same = weights[i] == (i / in == i % in ? 1.0f : 0.0f);
+    return same;
+}
+
+/* The next value of this shape, of a node with these inputs. */
+static qb_status add_node(qb_rewrite *rw, const char *op, int32_t like, const char *suffix,
+                          const qb_shape *shape, const int32_t in[2], int32_t *out) {
+    QB_TRY(qb_rewrite_value(rw, like, suffix, shape, out));
+    return qb_rewrite_append(rw, qb_op_find(op, ""), in, 2, *out);
+}
+
+static qb_status add_reshape(resizing *r, const qb_shape *shape) {
+    int32_t in[2] = {r->now, -1};
+    QB_TRY(qb_rewrite_int64s(r->rw, r->y, "_sizes", shape->dim, shape->rank, &in[1]));
+    return add_node(r->rw, "Reshape", r->y, "_rows", shape, in, &r->now);
+}
+
+static void transpose(const float *from, int64_t rows, int64_t columns, float *to) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t k = 0; k < columns; k++) to[k * rows + i] = from[i * columns + k];
+}
+
+/* Rows are elements side by side along the last dimension, else matrices behind each other. */
+static qb_status add_product(resizing *r, int32_t d, int64_t size, const float *weights) {
+    const int64_t in_size = r->shape.dim[d];
+    int64_t outer, inner;
+    int32_t constant;
+    sides_of(&r->shape, d, &outer, &inner);
+    const bool last = inner == 1;
+    const qb_shape from =
+        last ? (qb_shape){2, {outer, in_size}} : (qb_shape){3, {outer, in_size, inner}};
+    const qb_shape to = last ? (qb_shape){2, {outer, size}} : (qb_shape){3, {outer, size, inner}};
+    const qb_shape shape = {2, {last ? in_size : size, last ? size : in_size}};
+    float *transposed = qb_alloc(r->rw->cx, (size_t)(size * in_size), sizeof *transposed);
+    if (!transposed) return r->rw->cx->code;
+    if (last) transpose(weights, size, in_size, transposed);
+    const qb_status status =
+        qb_rewrite_floats(r->rw, r->y, "_weights", &shape, last ? transposed : weights, &constant);
+    qb_free(transposed);
+    QB_TRY(status);
+    QB_TRY(add_reshape(r, &from));
+    const int32_t in[2] = {last ? r->now : constant, last ? constant : r->now};
+    r->shape.dim[d] = size;
+    return add_node(r->rw, "MatMul", r->y, "_resized", &to, in, &r->now);
+}
+
+static qb_status resize_along(resizing *r, int32_t d) {
+    qb_graph *graph = r->rw->graph;
+    const int64_t size = graph->values[r->y].shape.dim[d], in_size = r->shape.dim[d];
+    bool known;
+    float *weights = qb_alloc(r->rw->cx, (size_t)(size * in_size), sizeof *weights);
+    if (!weights) return r->rw->cx->code;
+    qb_status status =
+        qb_node_resize_weights(r->rw->cx, graph, &graph->nodes[r->node], d, weights, &known);
+    if (status == QB_OK && !is_identity(weights, size, in_size))
+        status = add_product(r, d, size, weights);
+    qb_free(weights);
+    return status;
+}
+
+/* Products of a size that is worth it, in each dimension. */
+static bool is_small(const qb_shape *x, const qb_shape *y) {
+    qb_shape shape = *x;
+    for (int32_t d = x->rank - 1; d >= 0; d--) {
+        int64_t outer, inner;
+        sides_of(&shape, d, &outer, &inner);
+        if (x->dim[d] < 1 || y->dim[d] < 1 || x->dim[d] * y->dim[d] > WEIGHTS_MAX ||
+            (inner > 1 && outer > MATRICES_MAX))
+            return false;
+        shape.dim[d] = y->dim[d];
+    }
+    return true;
+}
+
+static qb_status match_resize(qb_rewrite *rw, int32_t index, qb_problem_filter accept,
+                              const void *user) {
+    const qb_graph *graph = rw->graph;
+    const qb_node *node = &graph->nodes[index];
+    const int32_t x = node->in[0], y = node->out[0];
+    const qb_shape *from = &graph->values[x].shape, *to = &graph->values[y].shape;
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    bool known;
+    if (!qb_shape_known(from) || !qb_shape_known(to) || !qb_value_is_plain(graph, x) ||
+        !qb_value_is_plain(graph, y) || !is_small(from, to) ||
+        (qb_node_problem(graph, node, in, &problem) && accept(user, &problem)))
+        return QB_OK;
+    QB_TRY(qb_node_resize_weights(rw->cx, graph, node, 0, NULL, &known));
+    if (!known) return QB_OK;
+    resizing r = {.rw = rw, .node = index, .y = y, .now = x, .shape = *from};
+    int32_t last[2];
+    const qb_shape whole = *to;
+    for (int32_t d = whole.rank - 1; d >= 0; d--) QB_TRY(resize_along(&r, d));
+    last[0] = r.now;
+    QB_TRY(qb_rewrite_int64s(rw, y, "_size", whole.dim, whole.rank, &last[1]));
+    QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Reshape", ""), last, 2, y));
+    qb_rewrite_changed(rw);
+    return QB_OK;
+}
+
+/* ---- AffineGrid ------------------------------------------------------------------------------ */
+
+static qb_status add_places(qb_rewrite *rw, int32_t index, const qb_shape *grid, int32_t *out) {
+    const int64_t n = grid->dim[grid->rank - 1], pixels = qb_shape_count(grid) / n / grid->dim[0];
+    const qb_shape shape = {2, {pixels, n + 1}};
+    float *places = qb_alloc(rw->cx, (size_t)(pixels * (n + 1)), sizeof *places);
+    if (!places) return rw->cx->code;
+    qb_node_affine_places(&rw->graph->nodes[index], grid, places);
+    const qb_status status =
+        qb_rewrite_floats(rw, rw->graph->nodes[index].out[0], "_places", &shape, places, out);
+    qb_free(places);
+    return status;
+}
+
+static qb_status match_affine(qb_rewrite *rw, int32_t index) {
+    static const int64_t perm[] = {0, 2, 1};
+    qb_graph *graph = rw->graph;
+    const int32_t theta = graph->nodes[index].in[0], y = graph->nodes[index].out[0];
+    const qb_shape grid = graph->values[y].shape;
+    if (!qb_shape_known(&grid) || qb_shape_count(&grid) == 0 || !qb_value_is_plain(graph, theta) ||
+        !qb_value_is_plain(graph, y) || qb_shape_count(&grid) > WEIGHTS_MAX)
+        return QB_OK;
+    const int64_t n = grid.dim[grid.rank - 1];
+    const qb_shape transposed = {3, {grid.dim[0], n + 1, n}};
+    const qb_shape moved = {3, {grid.dim[0], qb_shape_count(&grid) / n / grid.dim[0], n}};
+    int32_t in[2], result;
+    QB_TRY(add_places(rw, index, &grid, &in[0]));
+    QB_TRY(qb_rewrite_value(rw, y, "_columns", &transposed, &in[1]));
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("Transpose", ""), &theta, 1, in[1]));
+    QB_TRY(qb_node_set_ints(rw, graph->n_nodes - 1, "perm", perm, 3));
+    QB_TRY(add_node(rw, "MatMul", y, "_moved", &moved, in, &result));
+    in[0] = result;
+    QB_TRY(qb_rewrite_int64s(rw, y, "_size", grid.dim, grid.rank, &in[1]));
+    QB_TRY(qb_rewrite_node(rw, index, qb_op_find("Reshape", ""), in, 2, y));
+    qb_rewrite_changed(rw);
+    return QB_OK;
+}
+
+qb_status qb_fuse_linear(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                         int32_t *n_changes) {
+    qb_rewrite rw = {.cx = cx, .graph = graph};
+    qb_status status = QB_OK;
+    for (int32_t i = 0, n = graph->n_nodes; i < n && status == QB_OK; i++) {
+        status = qb_rewrite_refresh(&rw);
+        if (status != QB_OK) break;
+        if (qb_node_is(&graph->nodes[i], "Resize"))
+            status = match_resize(&rw, i, accept, user);
+        else if (qb_node_is(&graph->nodes[i], "AffineGrid"))
+            status = match_affine(&rw, i);
+    }
+    if (status == QB_OK) status = qb_rewrite_tidy(&rw);
+    *n_changes = rw.n_changes;
+    qb_rewrite_release(&rw);
+    return status;
+}

@@ -1,0 +1,63 @@
+/* TopK as the places of the first elements, and the elements that lie there
+ *
+ *   y, i = TopK(x, k)   ->   _, i = TopK(x, k);  y = GatherElements(x, i)
+ *
+ * where a kernel finds places: what moves by them has kernels of its own. */
+#include "graph/fusion.h"
+#include "graph/passes_internal.h"
+
+/* Does `accept` take the node, once nobody wants its values? Places are as many as those. */
+static bool is_taken(const qb_rewrite *rw, const qb_node *node, qb_problem_filter accept,
+                     const void *user) {
+    qb_desc in[QB_MAX_INPUTS];
+    qb_problem problem;
+    int32_t out[] = {-1, node->out[0]};
+    qb_node alone = *node;
+    alone.out = out;
+    alone.n_out = 2;
+    if (!qb_node_problem(rw->graph, &alone, in, &problem)) return false;
+    problem.out.dtype = QB_DTYPE_S64;
+    return accept(user, &problem);
+}
+
+static qb_status match(qb_rewrite *rw, int32_t index, qb_problem_filter accept, const void *user) {
+    qb_graph *graph = rw->graph;
+    const qb_node *node = &graph->nodes[index];
+    if (!qb_node_is(node, "TopK") || node->out[0] < 0) return QB_OK;
+    const int32_t x = node->in[0], y = node->out[0];
+    const int64_t axis = qb_node_int(node, "axis", -1);
+    int32_t places = node->n_out > 1 ? node->out[1] : -1;
+    if (!qb_shape_known(&graph->values[y].shape) || !qb_value_is_plain(graph, x) ||
+        !qb_value_is_plain(graph, y) || !is_taken(rw, node, accept, user))
+        return QB_OK;
+    if (places < 0) {
+        const qb_shape shape = graph->values[y].shape;
+        QB_TRY(qb_rewrite_value(rw, y, "_places", &shape, &places));
+        graph->values[places].dtype = QB_DTYPE_S64;
+    }
+    int32_t *out = qb_arena_pack(rw->cx, graph->arena, 2, sizeof *out);
+    if (!out) return rw->cx->code;
+    out[0] = -1;
+    out[1] = places;
+    graph->nodes[index].out = out;
+    graph->nodes[index].n_out = 2;
+    qb_rewrite_touch(rw, index);
+    const int32_t in[] = {x, places};
+    QB_TRY(qb_rewrite_append(rw, qb_op_find("GatherElements", ""), in, 2, y));
+    qb_rewrite_changed(rw);
+    return qb_node_set_int(rw, graph->n_nodes - 1, "axis", axis);
+}
+
+qb_status qb_fuse_order(qb_ctx *cx, qb_graph *graph, qb_problem_filter accept, const void *user,
+                        int32_t *n_changes) {
+    qb_rewrite rw = {.cx = cx, .graph = graph};
+    qb_status status = QB_OK;
+    for (int32_t i = 0, n = graph->n_nodes; i < n && status == QB_OK; i++) {
+        status = qb_rewrite_refresh(&rw);
+        if (status == QB_OK && graph->nodes[i].op) status = match(&rw, i, accept, user);
+    }
+    if (status == QB_OK) status = qb_rewrite_tidy(&rw);
+    *n_changes = rw.n_changes;
+    qb_rewrite_release(&rw);
+    return status;
+}

@@ -1,0 +1,99 @@
+// Where the first elements of a line lie in descending or ascending order: a block a line. Short
+// lines are sorted; of long ones the k first are selected digit by digit before.
+#include "kernels/cuda/common/value.cuh"
+#include "kernels/cuda/pointwise/lines.h"
+
+#define THREADS 256
+#define DIGIT 8 // bits
+
+// An element as a number: those that come first have the larger ones, and no two have the same. NaN
+// is larger than any number; of equal elements the first one comes first.
+QB_DEVICE uint64_t key_of(const qb_cuda_lines &p, float v, uint32_t at) {
+    const uint32_t bits = __float_as_uint(v + 0.0f); // no negative zero
+    const uint32_t above = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    const uint32_t order = v != v ? 0xffffffffu : above;
+    return (uint64_t)(p.first ? ~order : order) << 32 | (uint32_t)~at;
+}
+
+QB_DEVICE uint64_t load(const qb_cuda_lines &p, const void *in, int64_t first, uint32_t at) {
+    float v[1];
+    qb_load_unscaled<1>(p.in, in, first + (int64_t)at * p.inner, v);
+    return key_of(p, v[0], at);
+}
+
+// The smallest number among the p.k largest of a line.
+QB_DEVICE uint64_t select(const qb_cuda_lines &p, const void *in, int64_t first) {
+    __shared__ uint32_t count[1 << DIGIT];
+    __shared__ uint64_t chosen;
+    __shared__ uint32_t missing;
+    uint64_t prefix = 0;
+    uint32_t wanted = p.k; // of those that begin with the prefix
+    for (int shift = 64 - DIGIT; shift >= 0; shift -= DIGIT) {
+        for (int i = threadIdx.x; i < 1 << DIGIT; i += THREADS) count[i] = 0;
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < p.n; i += THREADS) {
+            const uint64_t key = load(p, in, first, i);
+            const bool begins = shift == 64 - DIGIT || (key ^ prefix) >> shift >> DIGIT == 0;
+            if (begins) atomicAdd(&count[key >> shift & ((1 << DIGIT) - 1)], 1u);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            int digit = (1 << DIGIT) - 1;
+            uint32_t left = wanted;
+            while (count[digit] < left) left -= count[digit--];
+            chosen = prefix | (uint64_t)digit << shift;
+            missing = count[digit] == left ? 0 : left; // all of them: the rest does not matter
+        }
+        __syncthreads();
+        prefix = chosen;
+        wanted = missing;
+        if (wanted == 0) break;
+    }
+    return prefix;
+}
+
+// Descending; n is a power of two.
+QB_DEVICE void sort(uint64_t *key, uint32_t n) {
+    for (uint32_t size = 2; size <= n; size *= 2)
+        for (uint32_t by = size / 2; by > 0; by /= 2) {
+            __syncthreads();
+            for (uint32_t i = threadIdx.x; i < n / 2; i += THREADS) {
+                const uint32_t low = i / by * by * 2 + i % by, high = low + by;
+                const bool ascends = low & size;
+                const uint64_t a = key[low], b = key[high];
+                if ((a < b) != ascends) key[low] = b, key[high] = a;
+            }
+        }
+    __syncthreads();
+}
+
+static __global__ void __launch_bounds__(THREADS)
+    find_first(const __grid_constant__ qb_cuda_lines p, const void *in, int64_t *out) {
+    __shared__ uint64_t key[QB_CUDA_FIRST_MOST];
+    __shared__ uint32_t taken;
+    const uint32_t outer = blockIdx.x / p.inner, beside = blockIdx.x % p.inner;
+    const int64_t first = (int64_t)outer * p.n * p.inner + beside;
+    const bool all = p.n <= QB_CUDA_FIRST_MOST;
+    const uint64_t least = all ? 0 : select(p, in, first);
+    uint32_t n = 1;
+    while (n < (all ? p.n : p.k)) n *= 2;
+    for (uint32_t i = threadIdx.x; i < n; i += THREADS) key[i] = 0;
+    if (threadIdx.x == 0) taken = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < p.n; i += THREADS) {
+        const uint64_t own = load(p, in, first, i);
+        if (own >= least) key[atomicAdd(&taken, 1u)] = own; // in any order: it is sorted
+    }
+    sort(key, n);
+    int64_t *to = out + (int64_t)outer * p.k * p.inner + beside;
+    for (uint32_t i = threadIdx.x; i < p.k; i += THREADS)
+        to[(int64_t)i * p.inner] = (uint32_t) ~(uint32_t)key[i];
+}
+
+extern "C" int qb_cuda_first_run(const qb_cuda_lines *p, const void *in, int64_t *out,
+                                 void *stream) {
+    const uint32_t lines = p->outer * p->inner;
+    if (lines == 0 || p->k == 0) return 0;
+    find_first<<<lines, THREADS, 0, (cudaStream_t)stream>>>(*p, in, out);
+    return (int)cudaGetLastError();
+}
