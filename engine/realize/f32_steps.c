@@ -37,16 +37,28 @@ static float largest_of(const qb_value *v) {
     return largest;
 }
 
-static float reach_of(const qb_lowering *b, const qb_group *group, int32_t input) {
-    const int32_t value = input < group->n_in ? group->in[input] : group->out;
+/* Inputs, the result, and of a single node all results. */
+static int32_t n_values(const qb_lowering *b, const qb_group *group) {
+    const bool single = group->kind == QB_KIND_NODE;
+    return group->n_in + 1 + (single ? b->graph->nodes[group->node[0]].n_out : 0);
+}
+
+static int32_t value_at(const qb_lowering *b, const qb_group *group, int32_t i) {
+    if (i < group->n_in) return group->in[i];
+    i -= group->n_in + 1;
+    return i < 0 ? group->out : b->graph->nodes[group->node[0]].out[i];
+}
+
+static float reach_of(const qb_lowering *b, const qb_group *group, int32_t i) {
+    const int32_t value = value_at(b, group, i);
     if (value < 0) return 0;
     const qb_value *v = &b->graph->values[value];
     if (!v->data) return qb_value_reach(v);
-    return is_weight(group, input) ? largest_of(v) : 0;
+    return is_weight(group, i) ? largest_of(v) : 0;
 }
 
 bool qb_f32_exceeds_f16(const qb_lowering *b, const qb_group *group) {
-    for (int32_t i = 0; i <= group->n_in; i++)
+    for (int32_t i = 0; i < n_values(b, group); i++)
         if (reach_of(b, group, i) > F16_MAX) return true;
     return false;
 }
@@ -56,16 +68,20 @@ static qb_status reason_of(qb_lowering *b, const qb_group *group, const char **o
     int32_t most = 0;
     float reach = 0;
     *out = NULL;
-    for (int32_t i = 0; i <= group->n_in; i++) {
+    for (int32_t i = 0; i < n_values(b, group); i++) {
         const float one = reach_of(b, group, i);
         if (one > reach) most = i;
         reach = fmaxf(reach, one);
     }
     if (reach <= F16_MAX) return QB_OK;
-    const int32_t value = most < group->n_in ? group->in[most] : group->out;
     *out = qb_arena_format(b->cx, b->engine->arena, "'%s' reaches %.6g, f16 ends at 65504",
-                           b->graph->values[value].name, (double)reach);
+                           b->graph->values[value_at(b, group, most)].name, (double)reach);
     return *out ? QB_OK : b->cx->code;
+}
+
+static void mark(qb_lowering *b, const qb_group *group, const char *reason) {
+    for (int32_t i = group->n_in; i < n_values(b, group); i++)
+        if (value_at(b, group, i) >= 0) b->value[value_at(b, group, i)].f32_reason = reason;
 }
 
 /* A view has the numbers of what it looks at, and lies as that does. */
@@ -84,6 +100,7 @@ qb_status qb_f32_by_range(qb_lowering *b) {
         if (!has_floats(b, group) || out->is_f16) continue;
         take_over(b, group);
         if (!out->f32_reason) QB_TRY(reason_of(b, group, &out->f32_reason));
+        mark(b, group, out->f32_reason);
     }
     return QB_OK;
 }
@@ -102,6 +119,6 @@ void qb_f32_as_rows(qb_lowering *b, const qb_plan_table *table) {
         const qb_plan_row *row = &table->rows[at];
         const bool there = row->on_device || strcmp(row->tactic, "alias") == 0;
         if (there && is_all_f32(row))
-            b->value[group->out].f32_reason = row->fallback_reason ? row->fallback_reason : "";
+            mark(b, group, row->fallback_reason ? row->fallback_reason : "");
     }
 }

@@ -56,13 +56,15 @@ qb_status qb_lower_quantized(qb_lowering *b, int32_t value, int32_t private) {
 
 /* Layouts of the node's outputs in floats (of the device's type there), for the last step, and
  * copies to quantized values behind it. */
-static qb_status float_outputs(qb_lowering *b, const qb_node *node, bool device) {
+static qb_status float_outputs(qb_lowering *b, const qb_group *group, bool device) {
+    const qb_node *node = &b->graph->nodes[group->node[0]];
+    const bool f32 = b->value[group->out].f32_reason;
     const int32_t index = b->engine->n_steps - 1;
     qb_step *step = &b->engine->steps[index];
     for (int32_t i = 0; i < node->n_out; i++) {
         if (node->out[i] < 0) continue;
         qb_desc desc = qb_lower_float_desc(b, node->out[i]);
-        if (device) desc = qb_device_float(b, node->out[i], desc);
+        if (device && !f32) desc = qb_device_float(b, node->out[i], desc);
         bool private = is_quantized(b, node->out[i]);
         int32_t stored = qb_lower_fresh(b, private ? -1 : node->out[i], &desc, device);
         if (stored < 0) return b->cx->code;
@@ -97,7 +99,7 @@ qb_status qb_lower_node(qb_lowering *b, const qb_group *group) {
     step->tactic = "node";
     step->dtype = QB_DTYPE_F32;
     QB_TRY(qb_lower_describe(b, group, step));
-    return float_outputs(b, node, false);
+    return float_outputs(b, group, false);
 }
 
 /* ---- steps that run through a tactic --------------------------------------------------------- */
@@ -208,7 +210,7 @@ qb_status qb_lower_add_kernel(qb_lowering *b, const qb_group *group, qb_kernel *
     step->dtype = computes_in(p);
     step->flops = qb_problem_flops(p);
     QB_TRY(qb_lower_describe(b, group, step));
-    if (n_out > 1) return float_outputs(b, &b->graph->nodes[group->node[0]], step->on_device);
+    if (n_out > 1) return float_outputs(b, group, step->on_device);
     step->out[0] = out;
     step->bytes = qb_step_bytes(b->engine, step);
     step->observed = b->engine->n_observed;

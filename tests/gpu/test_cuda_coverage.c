@@ -290,7 +290,7 @@ static void every_step_runs_there(void **state) {
  * is in f32 there, with conversions, and none of it goes to the host. */
 static void large_numbers_stay_there(void **state) {
     (void)state;
-    void (*const networks[])(maker * m) = {shuffle, windows, images, places};
+    void (*const networks[])(maker * m) = {shuffle, windows, images, places, recurrent};
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++) {
         maker m;
         int steps, fewest = 0, most = 0, tried = 0;
