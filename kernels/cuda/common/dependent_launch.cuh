@@ -20,12 +20,6 @@ QB_DEVICE void qb_wait_for_dependencies() {
 #endif
 }
 
-// Both, for kernels that have nothing to do before they read.
-QB_DEVICE void qb_begin_dependent() {
-    qb_launch_dependents();
-    qb_wait_for_dependencies();
-}
-
 // Lets a kernel ask for so many bytes of shared memory; loads its code.
 template <class Kernel> static int qb_reserve_shared(Kernel kernel, int bytes) {
     return (int)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);

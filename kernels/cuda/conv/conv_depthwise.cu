@@ -7,7 +7,7 @@
 // 8-bit values: the taps of a kernel row are transposed bytewise, four of one channel to a word,
 // and meet four weights in one dot product. f16: fused products in float. Bound by device memory,
 // then by the byte permutations.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/conv/epilogue.cuh"
 
@@ -214,7 +214,6 @@ static __global__ void __launch_bounds__(THREADS, F16      ? (KW > 5 ? 2 : 3)
                                                            : 4)
     depthwise(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io,
               uint32_t count) {
-    qb_begin_dependent();
     typedef typename depthwise_of<F16>::sum_type sum_type;
     constexpr int BYTES = depthwise_of<F16>::bytes;
     const int row_words = F16 ? p.kernel_w : (p.kernel_w + 3) / 4; // of the weight, for a channel
@@ -268,8 +267,8 @@ static int launch(const qb_cuda_conv_call *call) {
     int64_t count = (int64_t)p->batch * p->out_h * ((p->out_w + PIXELS - 1) / PIXELS) *
                     ((p->in_c + CHANNELS - 1) / CHANNELS);
     unsigned blocks = (unsigned)((count + THREADS - 1) / THREADS);
-    return qb_launch_dependent(depthwise<F16, KW, STRIDE, ALIGNED>, blocks, THREADS, 0,
-                               call->stream, *p, *call->io, (uint32_t)count);
+    return qb_launch(depthwise<F16, KW, STRIDE, ALIGNED>, blocks, THREADS, 0, call->stream, *p,
+                     *call->io, (uint32_t)count);
 }
 
 template <bool F16> static int launch_window(const qb_cuda_conv_call *call) {

@@ -19,7 +19,7 @@
 #ifndef QB_CUDA_CONV_MMA_CUH
 #define QB_CUDA_CONV_MMA_CUH
 
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/conv/conv_mma_loop.cuh"
 #include "kernels/cuda/conv/tile.cuh"
 
@@ -47,7 +47,6 @@ static __global__ void __launch_bounds__(T::threads, (blocks_of<T, EPILOGUE>()))
     typename E::sum acc[T::mt][8][4] = {};
     loader<T> from;
     from.init(p, io, row0, channel0, begin);
-    qb_begin_dependent();
     if (!E::f16 && p.in_signed)
         main_loop<T, true>(p, from, end - begin, qb_shared_address_of(memory), warp_row,
                            warp_channel, acc);
@@ -76,7 +75,7 @@ static int qb_launch_tile(const qb_cuda_conv_call *call) {
     if (!call->io) return qb_reserve_shared(kernel, T::shared_bytes);
     dim3 grid(p->n_pad / T::channels * ((p->rows + T::rows - 1) / T::rows), p->splits);
     const int code =
-        qb_launch_dependent(kernel, grid, T::threads, T::shared_bytes, call->stream, *p, *call->io);
+        qb_launch(kernel, grid, T::threads, T::shared_bytes, call->stream, *p, *call->io);
     return code || p->splits == 1 ? code : qb_cuda_conv_reduce(p, call->io, call->stream);
 }
 

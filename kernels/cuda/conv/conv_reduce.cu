@@ -1,6 +1,6 @@
 // Split-K: the sums that blocks of conv_mma.cuh, or cuBLASLt, leave in the workspace become
 // results.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/conv/tile_epilogue.cuh"
 
 #define REDUCE_THREADS 128
@@ -9,7 +9,6 @@
 template <qb_cuda_epilogue EPILOGUE>
 static __global__ void __launch_bounds__(REDUCE_THREADS)
     reduce(const __grid_constant__ qb_cuda_conv p, const __grid_constant__ qb_cuda_conv_io io) {
-    qb_begin_dependent();
     typedef qb_epilogue_of<EPILOGUE> E;
     typedef typename E::sum sum;
     __shared__ int memory[16 * REDUCE_THREADS];
@@ -40,8 +39,7 @@ static __global__ void __launch_bounds__(REDUCE_THREADS)
 extern "C" int qb_cuda_conv_reduce(const qb_cuda_conv *p, const qb_cuda_conv_io *io, void *stream) {
     int64_t n = (int64_t)p->rows * ((p->out_c + 15) / 16);
     return qb_dispatch_epilogue<QB_EPILOGUES_SPLITK>(p, [&](auto epilogue) {
-        return qb_launch_dependent(reduce<epilogue()>,
-                                   (unsigned)((n + REDUCE_THREADS - 1) / REDUCE_THREADS),
-                                   REDUCE_THREADS, 0, stream, *p, *io);
+        return qb_launch(reduce<epilogue()>, (unsigned)((n + REDUCE_THREADS - 1) / REDUCE_THREADS),
+                         REDUCE_THREADS, 0, stream, *p, *io);
     });
 }

@@ -1,7 +1,7 @@
 // The plain convolution and transposed convolution: one thread an output element, neighbours in the
 // order in which the result lies in memory, so that either the data (ROW) or the weight (NHWC) is
 // read together. Bound by load instructions; it stands last among the device's tactics.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/conv/direct.h"
 
@@ -61,7 +61,6 @@ template <class T, class W>
 static __global__ void __launch_bounds__(THREADS)
     direct(const __grid_constant__ qb_cuda_direct p, uint32_t count, const void *in,
            const void *residual, const char *packed, void *out) {
-    qb_begin_dependent();
     const qb_cuda_window &w = p.w;
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
@@ -93,10 +92,10 @@ extern "C" int qb_cuda_direct_run(const qb_cuda_direct *p, const void *in, const
     unsigned blocks = (count + THREADS - 1) / THREADS;
     cudaStream_t s = (cudaStream_t)stream;
     if (p->integer)
-        return qb_launch_dependent(direct<int, int16_t>, blocks, THREADS, 0, s, *p, count, in,
-                                   residual, packed, out);
-    return qb_launch_dependent(direct<float, float>, blocks, THREADS, 0, s, *p, count, in, residual,
-                               packed, out);
+        return qb_launch(direct<int, int16_t>, blocks, THREADS, 0, s, *p, count, in, residual,
+                         packed, out);
+    return qb_launch(direct<float, float>, blocks, THREADS, 0, s, *p, count, in, residual, packed,
+                     out);
 }
 
 // ---- by tiles: 64 pixels x 64 channels, 4 x 4 a thread, 16 of K at a time ----------------------
@@ -130,7 +129,6 @@ template <class T, class W>
 static __global__ void __launch_bounds__(TILE_THREADS)
     tile(const __grid_constant__ qb_cuda_direct p, int pixels, const void *in, const void *residual,
          const char *packed, void *out) {
-    qb_begin_dependent();
     __shared__ __align__(16) T left[DEPTH][PITCH], right[DEPTH][PITCH];
     const qb_cuda_window &w = p.w;
     int columns = (w.out_c + SIDE - 1) / SIDE;
@@ -206,8 +204,8 @@ extern "C" int qb_cuda_direct_tile_run(const qb_cuda_direct *p, const void *in,
     int64_t blocks = (int64_t)(pixels + SIDE - 1) / SIDE * columns;
     cudaStream_t s = (cudaStream_t)stream;
     if (p->integer)
-        return qb_launch_dependent(tile<int, int16_t>, (unsigned)blocks, TILE_THREADS, 0, s, *p,
-                                   pixels, in, residual, packed, out);
-    return qb_launch_dependent(tile<float, float>, (unsigned)blocks, TILE_THREADS, 0, s, *p, pixels,
-                               in, residual, packed, out);
+        return qb_launch(tile<int, int16_t>, (unsigned)blocks, TILE_THREADS, 0, s, *p, pixels, in,
+                         residual, packed, out);
+    return qb_launch(tile<float, float>, (unsigned)blocks, TILE_THREADS, 0, s, *p, pixels, in,
+                     residual, packed, out);
 }

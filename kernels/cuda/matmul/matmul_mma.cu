@@ -7,7 +7,7 @@
 // Operands are read along whichever of their dimensions is contiguous: 16 bytes at a time where all
 // strides allow it (WIDE), else element by element. The next step is loaded into registers while
 // the current one is multiplied.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/mma.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/matmul/matmul.h"
@@ -116,7 +116,6 @@ template <bool WIDE>
 static __global__ void __launch_bounds__(THREADS)
     matmul(const __grid_constant__ qb_cuda_matmul p, uint32_t columns, const void *a, const void *b,
            const void *residual, const char *packed, void *out) {
-    qb_begin_dependent();
     __shared__ __align__(16) uint16_t memory[4][SIDE][PITCH];
     uint16_t(*left)[SIDE][PITCH] = memory, (*right)[SIDE][PITCH] = memory + 2; // two steps each
     int m0 = blockIdx.x / columns * SIDE, n0 = blockIdx.x % columns * SIDE;
@@ -175,8 +174,7 @@ extern "C" int qb_cuda_matmul_mma_run(const qb_cuda_matmul *p, const void *a, co
     cudaStream_t s = (cudaStream_t)stream;
     if (p->m == 0 || p->n == 0 || p->matrices == 0) return 0;
     if (p->wide)
-        return qb_launch_dependent(matmul<true>, grid, THREADS, 0, s, *p, columns, a, b, residual,
-                                   packed, out);
-    return qb_launch_dependent(matmul<false>, grid, THREADS, 0, s, *p, columns, a, b, residual,
-                               packed, out);
+        return qb_launch(matmul<true>, grid, THREADS, 0, s, *p, columns, a, b, residual, packed,
+                         out);
+    return qb_launch(matmul<false>, grid, THREADS, 0, s, *p, columns, a, b, residual, packed, out);
 }

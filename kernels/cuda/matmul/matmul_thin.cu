@@ -2,7 +2,7 @@
 // heads of few classes): a tile of Tensor Cores would be nearly empty. The right operand lies in
 // shared memory, a thread computes a row, and the results are written as they lie. Bound by device
 // memory.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/matmul/integer.cuh"
 #include "kernels/cuda/matmul/plain.cuh"
 
@@ -13,7 +13,6 @@ template <class T>
 static __global__ void __launch_bounds__(ROWS)
     thin(const __grid_constant__ qb_cuda_matmul p, const void *a, const void *b,
          const void *residual, const char *packed, void *out) {
-    qb_begin_dependent();
     __shared__ __align__(16) T weight[QB_CUDA_THIN_WEIGHT];
     __shared__ T sums[ROWS * (QB_CUDA_THIN_COLUMNS + 1)];
     const int *zeros = (const int *)(packed + p.at_weight_zero);
@@ -61,7 +60,6 @@ extern "C" int qb_cuda_matmul_thin_run(const qb_cuda_matmul *p, const void *a, c
     const dim3 grid((unsigned)((p->m + ROWS - 1) / ROWS), (unsigned)p->matrices);
     cudaStream_t s = (cudaStream_t)stream;
     if (grid.x == 0 || grid.y == 0) return 0;
-    if (p->integer)
-        return qb_launch_dependent(thin<int>, grid, ROWS, 0, s, *p, a, b, residual, packed, out);
-    return qb_launch_dependent(thin<float>, grid, ROWS, 0, s, *p, a, b, residual, packed, out);
+    if (p->integer) return qb_launch(thin<int>, grid, ROWS, 0, s, *p, a, b, residual, packed, out);
+    return qb_launch(thin<float>, grid, ROWS, 0, s, *p, a, b, residual, packed, out);
 }

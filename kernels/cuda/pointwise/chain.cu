@@ -4,7 +4,7 @@
 //
 // A thread takes eight elements that lie together; where operands do not allow that, four that are
 // a block's width apart, each with a place of its own.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/pointwise/chain.h"
 #include "kernels/cuda/pointwise/elementwise.cuh"
 
@@ -228,7 +228,6 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS, BLOCKS)
     chain_wide(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
                void *out) {
-    qb_begin_dependent();
     extern __shared__ float4 memory[];
     const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * WIDE;
     if (at >= p.walk[0].count) return;
@@ -246,7 +245,6 @@ template <int N>
 static __global__ void __launch_bounds__(THREADS)
     chain_apart(const __grid_constant__ qb_cuda_chain p, const __grid_constant__ inputs in,
                 void *out) {
-    qb_begin_dependent();
     extern __shared__ float4 memory[];
     const uint32_t first = blockIdx.x * (THREADS * APART) + threadIdx.x;
     if (first >= p.walk[0].count) return;
@@ -284,5 +282,5 @@ extern "C" int qb_cuda_chain_run(const qb_cuda_chain *p, const void *const in[QB
     const auto kernel = p->n_in == 1   ? (p->wide ? chain_wide<1> : chain_apart<1>)
                         : p->n_in == 2 ? (p->wide ? chain_wide<2> : chain_apart<2>)
                                        : (p->wide ? chain_wide<4> : chain_apart<4>);
-    return qb_launch_dependent(kernel, blocks, THREADS, shared, stream, *p, list, out);
+    return qb_launch(kernel, blocks, THREADS, shared, stream, *p, list, out);
 }

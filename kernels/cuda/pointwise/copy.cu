@@ -6,7 +6,7 @@
 // four consecutive elements of each plane and writes the pixels; that is how images come in. On the
 // way a factor and a term for each channel may be applied. Of tiles that would be nearly empty, a
 // thread gathers the elements of a word.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/pointwise/elementwise.cuh"
 
 #define TILE 32
@@ -36,7 +36,6 @@ QB_DEVICE float applied(const float *affine, uint32_t channels, uint32_t c, floa
 static __global__ void __launch_bounds__(TILE *TILE_ROWS)
     transpose(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const void *in,
               const float *affine, void *out) {
-    qb_begin_dependent();
     __shared__ float tile[TILE][TILE + 1];
     int last = p.walk.rank - 1;
     uint32_t width = p.walk.dim[last], height = p.walk.dim[p.unit];
@@ -67,7 +66,6 @@ static __global__ void __launch_bounds__(TILE *TILE_ROWS)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     turn(const __grid_constant__ qb_cuda_elementwise p, uint32_t columns, const T *in, T *out) {
-    qb_begin_dependent();
     constexpr uint32_t each = 4 / sizeof(T), words = WIDE_TILE / each;
     __shared__ __align__(4) T tile[WIDE_TILE][WIDE_TILE + each];
     int last = p.walk.rank - 1;
@@ -101,7 +99,6 @@ template <int C>
 static __global__ void __launch_bounds__(THREADS)
     planes(const __grid_constant__ qb_cuda_elementwise p, const void *in, const float *affine,
            void *out) {
-    qb_begin_dependent();
     int last = p.walk.rank - 1;
     uint32_t pixel = (blockIdx.x * THREADS + threadIdx.x) * PIXELS;
     if (pixel >= p.walk.dim[p.unit]) return;
@@ -142,7 +139,6 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T>
 static __global__ void __launch_bounds__(THREADS)
     gather(const __grid_constant__ qb_cuda_walk walk, const T *in, T *out) {
-    qb_begin_dependent();
     constexpr uint32_t each = 4 / sizeof(T);
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * each;
     T v[each];
@@ -168,8 +164,8 @@ static __global__ void __launch_bounds__(THREADS)
 template <class T>
 static int gather_run(const qb_cuda_walk *w, const void *in, void *out, cudaStream_t s) {
     const uint32_t each = THREADS * (4 / sizeof(T));
-    return qb_launch_dependent(gather<T>, (w->count + each - 1) / each, THREADS, 0, s, *w,
-                               (const T *)in, (T *)out);
+    return qb_launch(gather<T>, (w->count + each - 1) / each, THREADS, 0, s, *w, (const T *)in,
+                     (T *)out);
 }
 
 // The blocks that tiles of `side` take, `columns` of them side by side.
@@ -184,7 +180,7 @@ template <class T>
 static int turn_run(const qb_cuda_elementwise *p, const void *in, void *out, cudaStream_t s) {
     uint32_t columns;
     const dim3 grid = tiles_of(&p->walk, p->unit, WIDE_TILE, &columns);
-    return qb_launch_dependent(turn<T>, grid, THREADS, 0, s, *p, columns, (const T *)in, (T *)out);
+    return qb_launch(turn<T>, grid, THREADS, 0, s, *p, columns, (const T *)in, (T *)out);
 }
 
 static int transpose_run(const qb_cuda_elementwise *p, const void *in, const float *affine,
@@ -192,8 +188,7 @@ static int transpose_run(const qb_cuda_elementwise *p, const void *in, const flo
     if (p->divide || affine) {
         uint32_t columns;
         const dim3 grid = tiles_of(&p->walk, p->unit, TILE, &columns);
-        return qb_launch_dependent(transpose, grid, TILE * TILE_ROWS, 0, s, *p, columns, in, affine,
-                                   out);
+        return qb_launch(transpose, grid, TILE * TILE_ROWS, 0, s, *p, columns, in, affine, out);
     }
     switch (p->out.dtype) { // qb_cuda_values_of: bits of one, two or four bytes
     case QB_DTYPE_U8: return turn_run<uint8_t>(p, in, out, s);
@@ -212,7 +207,7 @@ extern "C" int qb_cuda_image_run(const qb_cuda_elementwise *p, const void *in, c
     if (p->way == QB_CUDA_COPY_TRANSPOSE) return transpose_run(p, in, affine, out, s);
     dim3 grid((height + THREADS * PIXELS - 1) / (THREADS * PIXELS), outer);
     const auto kernel = width == 2 ? planes<2> : width == 3 ? planes<3> : planes<MAX_PLANES>;
-    return qb_launch_dependent(kernel, grid, THREADS, 0, s, *p, in, affine, out);
+    return qb_launch(kernel, grid, THREADS, 0, s, *p, in, affine, out);
 }
 
 extern "C" int qb_cuda_copy_run(const qb_cuda_elementwise *p, const void *in, void *out,

@@ -2,7 +2,7 @@
 // or 1 consecutive elements, so that quantized values move in 16-byte pieces; bound by device
 // memory. The wide kernel has the exact activations only: exp and its like unrolled 16 times would
 // be slow to compile and to fetch.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/pointwise/elementwise.cuh"
 
 #define THREADS 256
@@ -41,7 +41,6 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     elementwise(const __grid_constant__ qb_cuda_elementwise p, const void *a, const void *b,
                 void *out) {
-    qb_begin_dependent();
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= p.walk.count) return;
     int64_t place[3];
@@ -75,12 +74,10 @@ extern "C" int qb_cuda_elementwise_run(const qb_cuda_elementwise *p, const void 
     uint32_t n = p->walk.count;
     if (n == 0) return 0;
     if (p->walk.width == 16 && !qb_cuda_is_smooth((qb_act_kind)p->act))
-        return qb_launch_dependent(elementwise<16>, blocks_of(n, THREADS * 16), THREADS, 0, s, *p,
-                                   a, b, out);
+        return qb_launch(elementwise<16>, blocks_of(n, THREADS * 16), THREADS, 0, s, *p, a, b, out);
     else if (p->walk.width >= 4)
-        return qb_launch_dependent(elementwise<4>, blocks_of(n, THREADS * 4), THREADS, 0, s, *p, a,
-                                   b, out);
-    return qb_launch_dependent(elementwise<1>, blocks_of(n, THREADS), THREADS, 0, s, *p, a, b, out);
+        return qb_launch(elementwise<4>, blocks_of(n, THREADS * 4), THREADS, 0, s, *p, a, b, out);
+    return qb_launch(elementwise<1>, blocks_of(n, THREADS), THREADS, 0, s, *p, a, b, out);
 }
 
 struct parts {
@@ -94,7 +91,6 @@ static_assert(sizeof(parts) <= 4000, "what a kernel takes");
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     copy_parts(const __grid_constant__ parts p, void *out) {
-    qb_begin_dependent();
     const qb_cuda_elementwise &part = p.part[blockIdx.y];
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= part.walk.count) return;
@@ -117,10 +113,10 @@ static int parts_run(const parts *p, void *out, cudaStream_t s) {
     }
     const dim3 grid(blocks_of(most, (uint32_t)(THREADS * width)), (unsigned)p->n);
     if (width == 16)
-        return qb_launch_dependent(copy_parts<16>, grid, THREADS, 0, s, *p, out);
+        return qb_launch(copy_parts<16>, grid, THREADS, 0, s, *p, out);
     else if (width == 4)
-        return qb_launch_dependent(copy_parts<4>, grid, THREADS, 0, s, *p, out);
-    return qb_launch_dependent(copy_parts<1>, grid, THREADS, 0, s, *p, out);
+        return qb_launch(copy_parts<4>, grid, THREADS, 0, s, *p, out);
+    return qb_launch(copy_parts<1>, grid, THREADS, 0, s, *p, out);
 }
 
 extern "C" int qb_cuda_parts_run(const qb_cuda_elementwise *each, int32_t n, const void *const *in,
@@ -147,7 +143,6 @@ extern "C" int qb_cuda_parts_run(const qb_cuda_elementwise *each, int32_t n, con
 template <int V, int SIZE>
 static __global__ void __launch_bounds__(THREADS)
     table(const __grid_constant__ qb_cuda_walk walk, const void *from, const void *in, void *out) {
-    qb_begin_dependent();
     __shared__ uint32_t memory[256 * SIZE / 4];
     for (int i = threadIdx.x; i < 256 * SIZE / 4; i += THREADS)
         memory[i] = ((const uint32_t *)from)[i];
@@ -176,10 +171,9 @@ static int table_size(const qb_cuda_walk *w, const void *from, const void *in, v
                       cudaStream_t s) {
     const uint32_t each = THREADS * TABLE_ROUNDS;
     if (w->width == 16)
-        return qb_launch_dependent(table<16, SIZE>, blocks_of(w->count, each * 16), THREADS, 0, s,
-                                   *w, from, in, out);
-    return qb_launch_dependent(table<1, SIZE>, blocks_of(w->count, each), THREADS, 0, s, *w, from,
-                               in, out);
+        return qb_launch(table<16, SIZE>, blocks_of(w->count, each * 16), THREADS, 0, s, *w, from,
+                         in, out);
+    return qb_launch(table<1, SIZE>, blocks_of(w->count, each), THREADS, 0, s, *w, from, in, out);
 }
 
 extern "C" int qb_cuda_table_run(const qb_cuda_walk *walk, const void *from, int32_t size,

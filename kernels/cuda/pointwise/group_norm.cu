@@ -1,7 +1,7 @@
 // Group and instance normalization in three kernels: sums of each channel's chunks, mean and
 // variance of each group from those, and the result. Sums are of differences from the channel's
 // first element, so that little is lost where the mean is far from 0.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/group_norm.h"
 
@@ -35,7 +35,6 @@ QB_DEVICE sums more(sums a, sums b) { return {a.first + b.first, a.squares + b.s
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     measure_planes(const __grid_constant__ qb_cuda_group_norm p, const void *in, sums *parts) {
-    qb_begin_dependent();
     __shared__ sums memory[THREADS];
     const uint32_t chunk = blockIdx.y, channel = blockIdx.x % p.channels;
     const uint32_t image = blockIdx.x / p.channels;
@@ -68,7 +67,6 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     measure_pixels(const __grid_constant__ qb_cuda_group_norm p, uint32_t columns, const void *in,
                    sums *parts) {
-    qb_begin_dependent();
     __shared__ sums memory[THREADS * V];
     const uint32_t column = threadIdx.x % columns, row = threadIdx.x / columns;
     const uint32_t rows = THREADS / columns, chunk = blockIdx.y;
@@ -118,7 +116,6 @@ QB_DEVICE double warp_sum(double v) {
 static __global__ void __launch_bounds__(THREADS)
     join(const __grid_constant__ qb_cuda_group_norm p, const void *in, const sums *parts,
          const float *scale, const float *bias, affine *norms) {
-    qb_begin_dependent();
     const uint32_t number = blockIdx.x * (THREADS / WARP) + threadIdx.x / WARP;
     const uint32_t lane = threadIdx.x % WARP, each = p.channels / p.groups;
     if (number >= (uint32_t)(p.images * p.groups)) return; // whole warps leave
@@ -150,7 +147,6 @@ template <int V>
 static __global__ void __launch_bounds__(THREADS)
     apply(const __grid_constant__ qb_cuda_group_norm p, uint32_t count, const void *in,
           const affine *norms, void *out) {
-    qb_begin_dependent();
     const uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= count) return;
     const uint32_t channels = p.channels;
@@ -186,18 +182,18 @@ static int run(const qb_cuda_group_norm *p, const void *in, const float *scale, 
     while (columns < WARP && columns < pieces) columns *= 2;
     const dim3 pixels((unsigned)p->images * ((pieces + columns - 1) / columns), p->chunks);
     const dim3 planes((unsigned)(p->images * p->channels), p->chunks);
-    int code = p->channels_last ? qb_launch_dependent(measure_pixels<V>, pixels, THREADS, 0, stream,
-                                                      *p, columns, in, parts)
-                                : qb_launch_dependent(measure_planes<V>, planes, THREADS, 0, stream,
-                                                      *p, in, parts);
+    int code =
+        p->channels_last
+            ? qb_launch(measure_pixels<V>, pixels, THREADS, 0, stream, *p, columns, in, parts)
+            : qb_launch(measure_planes<V>, planes, THREADS, 0, stream, *p, in, parts);
     const unsigned groups = (unsigned)(p->images * p->groups), warps = THREADS / WARP;
     if (code == 0)
-        code = qb_launch_dependent(join, (groups + warps - 1) / warps, THREADS, 0, stream, *p, in,
-                                   parts, scale, bias, norms);
+        code = qb_launch(join, (groups + warps - 1) / warps, THREADS, 0, stream, *p, in, parts,
+                         scale, bias, norms);
     const uint32_t each = THREADS * V;
     if (code != 0) return code;
-    return qb_launch_dependent(apply<V>, (count + each - 1) / each, THREADS, 0, stream, *p, count,
-                               in, norms, out);
+    return qb_launch(apply<V>, (count + each - 1) / each, THREADS, 0, stream, *p, count, in, norms,
+                     out);
 }
 
 extern "C" int qb_cuda_group_norm_run(const qb_cuda_group_norm *p, const void *in,

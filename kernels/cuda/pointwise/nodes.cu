@@ -1,5 +1,5 @@
 // Resizing and gathering: a thread a few elements. Both are bound by device memory.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/nodes.h"
 
@@ -52,7 +52,6 @@ QB_DEVICE void load_between(const qb_cuda_resize &p, const void *in, int64_t fro
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     resize(const __grid_constant__ qb_cuda_resize p, uint32_t count, const void *in, void *out) {
-    qb_begin_dependent();
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
     uint32_t pieces = p.channels / V, c = 0;
@@ -86,17 +85,16 @@ extern "C" int qb_cuda_resize_run(const qb_cuda_resize *p, const void *in, void 
     unsigned blocks = (count + THREADS - 1) / THREADS;
     if (count == 0) return 0;
     if (p->width == 16)
-        return qb_launch_dependent(resize<16>, blocks, THREADS, 0, s, *p, count, in, out);
+        return qb_launch(resize<16>, blocks, THREADS, 0, s, *p, count, in, out);
     else if (p->width == 8)
-        return qb_launch_dependent(resize<8>, blocks, THREADS, 0, s, *p, count, in, out);
-    return qb_launch_dependent(resize<1>, blocks, THREADS, 0, s, *p, count, in, out);
+        return qb_launch(resize<8>, blocks, THREADS, 0, s, *p, count, in, out);
+    return qb_launch(resize<1>, blocks, THREADS, 0, s, *p, count, in, out);
 }
 
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     gather(const __grid_constant__ qb_cuda_gather p, uint32_t count, const void *in,
            const void *index, void *out) {
-    qb_begin_dependent();
     uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= count) return;
     uint32_t pieces = (uint32_t)(p.inner / V), at = i / pieces % p.n, outer = i / pieces / p.n;
@@ -115,6 +113,6 @@ extern "C" int qb_cuda_gather_run(const qb_cuda_gather *p, const void *in, const
     unsigned blocks = (count + THREADS - 1) / THREADS;
     if (count == 0) return 0;
     if (p->width == 4)
-        return qb_launch_dependent(gather<4>, blocks, THREADS, 0, s, *p, count, in, index, out);
-    return qb_launch_dependent(gather<1>, blocks, THREADS, 0, s, *p, count, in, index, out);
+        return qb_launch(gather<4>, blocks, THREADS, 0, s, *p, count, in, index, out);
+    return qb_launch(gather<1>, blocks, THREADS, 0, s, *p, count, in, index, out);
 }

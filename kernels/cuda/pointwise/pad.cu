@@ -1,5 +1,5 @@
 // Padding: a thread finds where its elements come from. Bound by device memory.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/pad.h"
 
@@ -23,7 +23,6 @@ QB_DEVICE int source(int mode, int at, int n) {
 template <int V>
 static __global__ void __launch_bounds__(THREADS)
     pad(const __grid_constant__ qb_cuda_pad p, const void *in, void *out) {
-    qb_begin_dependent();
     uint32_t at = (blockIdx.x * THREADS + threadIdx.x) * V;
     if (at >= p.count) return;
     int64_t from = p.from_first, to = p.to_first;
@@ -50,6 +49,6 @@ static __global__ void __launch_bounds__(THREADS)
 extern "C" int qb_cuda_pad_run(const qb_cuda_pad *p, const void *in, void *out, void *stream) {
     const uint32_t each = THREADS * p->width, blocks = (p->count + each - 1) / each;
     if (blocks == 0) return 0;
-    if (p->width == 8) return qb_launch_dependent(pad<8>, blocks, THREADS, 0, stream, *p, in, out);
-    return qb_launch_dependent(pad<1>, blocks, THREADS, 0, stream, *p, in, out);
+    if (p->width == 8) return qb_launch(pad<8>, blocks, THREADS, 0, stream, *p, in, out);
+    return qb_launch(pad<1>, blocks, THREADS, 0, stream, *p, in, out);
 }

@@ -6,7 +6,7 @@
 // Maxima are compared as quantized values, which keeps the order: 16 channels of 8-bit values as
 // halves of words, two a comparison. Averages sum in double, as the reference does; sums of
 // dequantized values are exact, so that their order does not matter.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/pool.h"
 
@@ -206,7 +206,6 @@ QB_DEVICE void finish(const qb_cuda_pool &p, const window &at, const T (&sum)[V]
 template <int V, bool MAX, int BLOCK, int THREADS_OF_WINDOW>
 static __global__ void __launch_bounds__(BLOCK, blocks_of(V, MAX, BLOCK, THREADS_OF_WINDOW))
     pool(const __grid_constant__ qb_cuda_pool p, uint32_t count, const void *in, void *out) {
-    qb_begin_dependent();
     typedef typename sum_of<MAX>::type sum_type;
     constexpr int OUTPUTS = BLOCK / THREADS_OF_WINDOW, WARPS = BLOCK / 32;
     int part = threadIdx.x / OUTPUTS; // neighbours have neighbouring channels
@@ -256,8 +255,8 @@ static int launch_shared(const qb_cuda_pool *p, const void *in, void *out, cudaS
     uint32_t count =
         (uint32_t)((int64_t)w->batch * (w->out_c / V) * w->out[0] * w->out[1] * w->out[2]);
     unsigned each = BLOCK / THREADS_OF_WINDOW, blocks = (count + each - 1) / each;
-    return qb_launch_dependent(pool<V, MAX, BLOCK, THREADS_OF_WINDOW>, blocks, BLOCK, 0, s, *p,
-                               count, in, out);
+    return qb_launch(pool<V, MAX, BLOCK, THREADS_OF_WINDOW>, blocks, BLOCK, 0, s, *p, count, in,
+                     out);
 }
 
 template <int V, bool MAX>

@@ -1,6 +1,6 @@
 // Reductions: a thread adds up some elements of a result, a block its threads' in a tree, and what
 // has more than one part a second kernel, part by part. The order depends on the shape alone.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/value.cuh"
 #include "kernels/cuda/pointwise/reduce.h"
 
@@ -73,7 +73,6 @@ QB_DEVICE void finish(const qb_cuda_reduce &p, uint32_t result, sum s, void *out
 template <int WAY, int V>
 static __global__ void __launch_bounds__(THREADS)
     reduce(const __grid_constant__ qb_cuda_reduce p, const void *in, void *out, sum *parts) {
-    qb_begin_dependent();
     __shared__ sum memory[THREADS];
     const uint32_t sharing = THREADS / p.results;
     const uint32_t mine = p.across ? threadIdx.x % p.results : threadIdx.x / sharing;
@@ -106,7 +105,6 @@ static __global__ void __launch_bounds__(THREADS)
 template <int WAY>
 static __global__ void __launch_bounds__(THREADS)
     join(const __grid_constant__ qb_cuda_reduce p, const sum *parts, void *out) {
-    qb_begin_dependent();
     const uint32_t result = blockIdx.x * THREADS + threadIdx.x;
     if (result >= p.kept.count) return;
     sum s = parts[result];
@@ -121,11 +119,9 @@ static int run(const qb_cuda_reduce *p, const void *in, void *out, void *scratch
     const dim3 grid((p->kept.count + p->results - 1) / p->results, p->parts);
     sum *parts = p->parts > 1 ? (sum *)scratch : nullptr;
     const auto kernel = p->width == 8 ? reduce<WAY, 8> : reduce<WAY, 1>;
-    const int code = qb_launch_dependent(kernel, grid, THREADS, 0, stream, *p, in, out, parts);
+    const int code = qb_launch(kernel, grid, THREADS, 0, stream, *p, in, out, parts);
     const unsigned blocks = (p->kept.count + THREADS - 1) / THREADS;
-    return code || !parts
-               ? code
-               : qb_launch_dependent(join<WAY>, blocks, THREADS, 0, stream, *p, parts, out);
+    return code || !parts ? code : qb_launch(join<WAY>, blocks, THREADS, 0, stream, *p, parts, out);
 }
 
 extern "C" int qb_cuda_reduce_run(const qb_cuda_reduce *p, const void *in, void *out, void *scratch,

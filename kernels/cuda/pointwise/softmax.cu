@@ -1,6 +1,6 @@
 // Softmax: one warp a line, sums of exponentials in float. Lines of up to 512 elements stay in
 // registers between the passes; longer ones are read three times, from L1 but for the first.
-#include "kernels/cuda/common/dependent_launch.cuh"
+#include "kernels/cuda/common/launch.cuh"
 #include "kernels/cuda/common/warp.cuh"
 #include "kernels/cuda/pointwise/softmax.h"
 
@@ -16,7 +16,6 @@ QB_DEVICE float load(const qb_cuda_softmax &p, const void *in, int64_t at) {
 template <bool IN_REGISTERS>
 static __global__ void __launch_bounds__(WARPS * 32)
     softmax(const __grid_constant__ qb_cuda_softmax p, const void *in, void *out) {
-    qb_begin_dependent();
     int64_t line = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (line >= p.outer * p.step) return; // whole warps leave
     int lane = threadIdx.x % 32;
@@ -66,6 +65,6 @@ extern "C" int qb_cuda_softmax_run(const qb_cuda_softmax *p, const void *in, voi
     unsigned blocks = (unsigned)((lines + WARPS - 1) / WARPS);
     if (lines == 0 || p->n == 0) return 0;
     if (p->n <= HELD * 32)
-        return qb_launch_dependent(softmax<true>, blocks, WARPS * 32, 0, stream, *p, in, out);
-    return qb_launch_dependent(softmax<false>, blocks, WARPS * 32, 0, stream, *p, in, out);
+        return qb_launch(softmax<true>, blocks, WARPS * 32, 0, stream, *p, in, out);
+    return qb_launch(softmax<false>, blocks, WARPS * 32, 0, stream, *p, in, out);
 }

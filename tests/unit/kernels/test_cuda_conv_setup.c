@@ -189,6 +189,62 @@ static void check_grouped(int64_t group, int64_t ins, int64_t outs, qb_rng *rng)
     free(packed);
 }
 
+/* Sixteen channels of 4 x 6 x 7, with as much padding as keeps the size. */
+static bool volume_of(int64_t depth, int64_t height, int64_t width, const int32_t *zero,
+                      qb_cuda_packing packing, qb_cuda_conv *c) {
+    static const bool constant[2] = {false, true};
+    grouped g;
+    grouped_of(&g, 1, 16, 16);
+    g.in[0].shape = (qb_shape){.rank = 5, .dim = {2, 16, 4, 6, 7}};
+    g.in[1].shape = (qb_shape){.rank = 5, .dim = {16, 16, depth, height, width}};
+    g.problem.out.shape = g.in[0].shape;
+    g.in[0].q.zero = zero;
+    g.problem.window = (qb_window){.n = 3,
+                                   .kernel = {depth, height, width},
+                                   .stride = {1, 1, 1},
+                                   .dilation = {1, 1, 1},
+                                   .pad_begin = {depth / 2, height / 2, width / 2},
+                                   .pad_end = {depth / 2, height / 2, width / 2}};
+    return qb_cuda_conv_of(&g.problem, constant, packing, 64, 64, c);
+}
+
+static void volumes_are_images_where_that_says_the_same(void **state) {
+    (void)state;
+    const int32_t zero = 5;
+    qb_cuda_conv c;
+    assert_true(volume_of(1, 3, 3, NULL, QB_CUDA_PACKING_TENSOR, &c)); /* planes */
+    assert_false(qb_cuda_conv_is_volume(&c));
+    assert_true(c.batch == 8 && c.in_h == 6 && c.in_w == 7 && c.kernel_h == 3 && c.taps == 9);
+    assert_true(volume_of(3, 1, 1, NULL, QB_CUDA_PACKING_TENSOR, &c)); /* lines across planes */
+    assert_false(qb_cuda_conv_is_volume(&c));
+    assert_true(c.batch == 2 && c.in_h == 4 && c.in_w == 42 && c.kernel_h == 3 && c.kernel_w == 1);
+    assert_true(volume_of(3, 3, 3, NULL, QB_CUDA_PACKING_TENSOR, &c));
+    assert_true(qb_cuda_conv_is_volume(&c));
+    assert_true(c.taps == 27 && c.rows == 2 * 4 * 6 * 7 && c.in_d == 4 && c.pad_d == 1);
+    assert_false(volume_of(3, 3, 3, NULL, QB_CUDA_PACKING_STEM, &c));
+    /* a zero point is made good by classes of rows and columns, of which depth has none */
+    assert_false(volume_of(3, 3, 3, &zero, QB_CUDA_PACKING_TENSOR, &c));
+    assert_true(volume_of(1, 3, 3, &zero, QB_CUDA_PACKING_TENSOR, &c));
+}
+
+static void padding_makes_results_wide(void **state) {
+    (void)state;
+    static const bool constant[2] = {false, true};
+    grouped g;
+    qb_cuda_conv c;
+    grouped_of(&g, 1, 26, 58);
+    assert_false(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    g.in[0].channel_total = 32;
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    assert_true(!c.wide && !c.in_pieces_of_8 && c.in_c == 26 && c.out_c == 58);
+    g.problem.out.channel_total = 64; /* of a Concat: the rest is somebody's */
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    assert_false(c.wide);
+    g.problem.out.padded = true;
+    assert_true(qb_cuda_conv_of(&g.problem, constant, QB_CUDA_PACKING_TENSOR, 64, 64, &c));
+    assert_true(c.wide && c.eights && c.out_c == 58 && c.out_total == 64);
+}
+
 static void groups_meet_their_own_channels(void **state) {
     (void)state;
     static const int64_t shapes[][3] = {{32, 4, 4},   {32, 8, 8},    {6, 8, 8},   {55, 8, 8},
@@ -227,6 +283,8 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test(unaligned_results_are_general_in_two_ways),
     cmocka_unit_test(groups_meet_their_own_channels),
     cmocka_unit_test(depthwise_windows_are_taken),
+    cmocka_unit_test(volumes_are_images_where_that_says_the_same),
+    cmocka_unit_test(padding_makes_results_wide),
 #endif
 };
 QB_TEST_MAIN(tests)
