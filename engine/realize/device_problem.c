@@ -39,6 +39,7 @@ static role made_by(const qb_graph *graph, const qb_node *node, const role *role
 static void find_roles(const qb_graph *graph, role *roles) {
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         const qb_node *node = &graph->nodes[i];
+        if (!node->op) continue; /* it runs in the tail */
         if (node->out[0] >= 0) roles[node->out[0]] = made_by(graph, node, roles);
         if (is(node, "DynamicQuantizeLinear") && node->n_out > 1 && node->out[1] >= 0)
             roles[node->out[1]] = ROLE_SCALE;

@@ -263,13 +263,21 @@ static void recurrent(maker *m) {
     make_output(m, NODE(m, "MatMul", "y", part, make_random(m, "w3", DIMS(32, 10))));
 }
 
+/* Places whose number only a run knows: what stands before them is planned. */
+static void late(maker *m) {
+    const int32_t x = make_input(m, "x", DIMS(1, 3, 16, 16)), a = conv(m, "a", x, 3, 16, 3);
+    const int32_t b = NODE(m, "Relu", "b", conv(m, "b1", a, 16, 16, 3));
+    make_output(m, NODE(m, "NonZero", "y", b));
+}
+
 static void every_step_runs_there(void **state) {
     (void)state;
     static const struct {
         const char *name;
         void (*make)(maker *m);
     } networks[] = {{"shuffle", shuffle}, {"windows", windows}, {"images", images},
-                    {"places", places},   {"moved", moved},     {"recurrent", recurrent}};
+                    {"places", places},   {"moved", moved},     {"recurrent", recurrent},
+                    {"late", late}};
     static const qb_dtype types[] = {QB_DTYPE_F32, QB_DTYPE_F16};
     if (getenv("QB_TEST_MODEL")) plan_model(getenv("QB_TEST_MODEL"));
     for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {
