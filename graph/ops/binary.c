@@ -251,4 +251,5 @@ static qb_status eval_mod(qb_ctx *cx, const qb_node *node, const qb_tensor *in, 
 }
 
 QB_OP_SIMPLE(mod, "Mod", 10, 2, 2, 1, sizeof(mod_attrs), mod_table, FLOAT, qb_infer_broadcast,
-             eval_mod, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE);
+             eval_mod, .types = QB_TYPES_NUMBERS, .traits = QB_TRAIT_ELEMENTWISE,
+             .kernel = {.function = QB_FUNCTION_MODULO});

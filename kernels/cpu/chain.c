@@ -331,7 +331,8 @@ static bool layout_supported(const qb_desc *desc) {
 
 static bool supports(const qb_problem *p, const bool *constant) {
     (void)constant;
-    if (!qb_chain_valid(p) || !layout_supported(&p->out) || qb_shape_count(&p->out.shape) < 1)
+    if (!qb_chain_valid(p) || p->chain->integer || !layout_supported(&p->out) ||
+        qb_shape_count(&p->out.shape) < 1)
         return false;
     for (int32_t k = 0; k < p->n_in; k++)
         if (!layout_supported(&p->in[k])) return false;

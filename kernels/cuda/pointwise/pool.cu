@@ -38,14 +38,22 @@ struct place {
     int n, c, z, y, x;
 };
 
+// at % n, which leaves at / n: without a division where there is one.
+QB_DEVICE int take(uint32_t &at, uint32_t n) {
+    if (n == 1) return 0;
+    const uint32_t whole = at / n, part = at - whole * n;
+    at = whole;
+    return (int)part;
+}
+
 QB_DEVICE place place_of(const qb_cuda_window &w, uint32_t at, int width) {
     place p;
     uint32_t pieces = w.out_c / width;
-    if (w.channels_last) p.c = at % pieces * width, at /= pieces;
-    p.x = at % w.out[2], at /= w.out[2];
-    p.y = at % w.out[1], at /= w.out[1];
-    p.z = at % w.out[0], at /= w.out[0];
-    if (!w.channels_last) p.c = at % pieces * width, at /= pieces;
+    if (w.channels_last) p.c = take(at, pieces) * width;
+    p.x = take(at, w.out[2]);
+    p.y = take(at, w.out[1]);
+    p.z = take(at, w.out[0]);
+    if (!w.channels_last) p.c = take(at, pieces) * width;
     p.n = at;
     return p;
 }
@@ -143,18 +151,40 @@ template <bool MAX, class T> QB_DEVICE T joined(T a, T b) {
         return a + b;
 }
 
+// Sums (or maxima) of the lanes that share a window, by a step of half as many lanes and channels
+// each: a lane hands on the half of its channels that the other one keeps, until each has one. The
+// number of the first channel that the lane has left.
+template <int V, bool MAX, int OUTPUTS, int STEP = 16, int N = V, class T>
+QB_DEVICE int halve(T (&sum)[V]) {
+    if constexpr (STEP < OUTPUTS) {
+        return 0;
+    } else {
+        constexpr int KEPT = N > 1 ? N / 2 : 1;
+        const bool upper = N > 1 && (threadIdx.x & STEP) != 0;
+#pragma unroll
+        for (int i = 0; i < KEPT; i++) {
+            const T other = N > 1 && !upper ? sum[KEPT + i] : sum[i];
+            const T own = upper ? sum[KEPT + i] : sum[i];
+            sum[i] = joined<MAX>(own, __shfl_xor_sync(0xffffffffu, other, STEP));
+        }
+        return (upper ? KEPT : 0) + halve<V, MAX, OUTPUTS, STEP / 2, KEPT>(sum);
+    }
+}
+
+// Channels that a lane has left of V after halving by lanes of `outputs` windows.
+static constexpr int kept_of(int v, int outputs) {
+    for (int step = 16; step >= outputs && v > 1; step /= 2) v /= 2;
+    return v;
+}
+
 // Sums (or maxima) of the threads of a warp that share a window, into shared memory. A block has
 // `OUTPUTS` windows, thread i works on window i % OUTPUTS.
 template <int V, bool MAX, int WARPS, int OUTPUTS, class T>
 QB_DEVICE void meet(T (&sum)[V], T (&memory)[V][WARPS][OUTPUTS]) {
+    const int first = halve<V, MAX, OUTPUTS>(sum);
 #pragma unroll
-    for (int i = 0; i < V; i++)
-#pragma unroll
-        for (int step = 16; step >= OUTPUTS; step /= 2)
-            sum[i] = joined<MAX>(sum[i], __shfl_xor_sync(0xffffffffu, sum[i], step));
-    if (threadIdx.x % 32 < OUTPUTS)
-#pragma unroll
-        for (int i = 0; i < V; i++) memory[i][threadIdx.x / 32][threadIdx.x % 32] = sum[i];
+    for (int i = 0; i < kept_of(V, OUTPUTS); i++)
+        memory[first + i][threadIdx.x / 32][threadIdx.x % OUTPUTS] = sum[i];
     __syncthreads();
 }
 
