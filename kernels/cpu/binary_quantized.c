@@ -124,6 +124,10 @@ static void run_part(const job *j, const cursor *w, int64_t part) {
     s->run(&s->row, from, out, qb_min64(s->per_part, row - begin));
 }
 
+static void repeat(const float *from, int64_t n, float *to) {
+    for (int64_t k = 0; k < n; k++) to[k] = *from;
+}
+
 /* Elements of operand i in n rows from the cursor's on, one after the other. */
 static void put_together(const job *j, int32_t i, cursor w, int64_t n, char *to) {
     const binary *s = j->s;
@@ -133,8 +137,10 @@ static void put_together(const job *j, int32_t i, cursor w, int64_t n, char *to)
         const char *from = j->in[i] + w.at[i] * size;
         if (s->stride[i][last] == 1)
             memcpy(to, from, (size_t)(length * size));
+        else if (size == 1)
+            memset(to, *from, (size_t)length);
         else
-            for (int64_t k = 0; k < length; k++) memcpy(to + k * size, from, (size_t)size);
+            repeat((const float *)(const void *)from, length, (float *)(void *)to);
     }
 }
 
