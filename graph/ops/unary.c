@@ -38,15 +38,15 @@ static qb_status infer_float(qb_ctx *cx, const qb_infer_args *args) {
                  .types = QB_TYPES_FLOATS, .traits = QB_TRAIT_ELEMENTWISE,                         \
                  .kernel = {.function = QB_FUNCTION_##FUNCTION})
 
-UNARY(acos, "Acos", 7, FLOAT, NONE, acos(x));
-UNARY(acosh, "Acosh", 9, FLOAT, NONE, acosh(x));
-UNARY(asin, "Asin", 7, FLOAT, NONE, asin(x));
-UNARY(asinh, "Asinh", 9, FLOAT, NONE, asinh(x));
-UNARY(atan, "Atan", 7, FLOAT, NONE, atan(x));
-UNARY(atanh, "Atanh", 9, FLOAT, NONE, atanh(x));
+UNARY(acos, "Acos", 7, FLOAT, ACOS, acos(x));
+UNARY(acosh, "Acosh", 9, FLOAT, ACOSH, acosh(x));
+UNARY(asin, "Asin", 7, FLOAT, ASIN, asin(x));
+UNARY(asinh, "Asinh", 9, FLOAT, ASINH, asinh(x));
+UNARY(atan, "Atan", 7, FLOAT, ATAN, atan(x));
+UNARY(atanh, "Atanh", 9, FLOAT, ATANH, atanh(x));
 UNARY(ceil, "Ceil", 7, LUT, CEIL, ceil(x));
 UNARY(cos, "Cos", 7, FLOAT, COS, cos(x));
-UNARY(cosh, "Cosh", 9, FLOAT, NONE, cosh(x));
+UNARY(cosh, "Cosh", 9, FLOAT, COSH, cosh(x));
 UNARY(erf, "Erf", 9, LUT, ERF, erf(x));
 UNARY(exp, "Exp", 7, LUT, EXP, exp(x));
 UNARY(floor, "Floor", 7, LUT, FLOOR, floor(x));
@@ -55,11 +55,11 @@ UNARY(mish, "Mish", 18, LUT, MISH, x *tanh(log1p(exp(x))));
 UNARY(reciprocal, "Reciprocal", 7, LUT, RECIPROCAL, 1 / x);
 UNARY(round, "Round", 11, LUT, ROUND, nearbyint(x));
 UNARY(sin, "Sin", 7, FLOAT, SIN, sin(x));
-UNARY(sinh, "Sinh", 9, FLOAT, NONE, sinh(x));
+UNARY(sinh, "Sinh", 9, FLOAT, SINH, sinh(x));
 UNARY(softplus, "Softplus", 7, LUT, SOFTPLUS, x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
 UNARY(softsign, "Softsign", 7, LUT, SOFTSIGN, x / (1 + fabs(x)));
 UNARY(sqrt, "Sqrt", 7, LUT, SQRT, sqrt(x));
-UNARY(tan, "Tan", 7, FLOAT, NONE, tan(x));
+UNARY(tan, "Tan", 7, FLOAT, TAN, tan(x));
 
 /* --- the activations that kernels fuse
  * ---------------------------------------------------------------------- */

@@ -15,7 +15,10 @@ static bool is_rough(qb_function f) {
     case QB_FUNCTION_GELU:
     case QB_FUNCTION_GELU_TANH:
     case QB_FUNCTION_ELU:
-    case QB_FUNCTION_SELU: return true;
+    case QB_FUNCTION_SELU:
+    case QB_FUNCTION_SIN:
+    case QB_FUNCTION_COS:
+    case QB_FUNCTION_ATAN: return true;
     default: return false;
     }
 }
@@ -27,7 +30,14 @@ static bool is_wild(qb_function f) {
     case QB_FUNCTION_POW:
     case QB_FUNCTION_SQRT:
     case QB_FUNCTION_RECIPROCAL:
-    case QB_FUNCTION_LOG: return true;
+    case QB_FUNCTION_LOG:
+    case QB_FUNCTION_TAN:
+    case QB_FUNCTION_ASIN:
+    case QB_FUNCTION_ACOS:
+    case QB_FUNCTION_SINH:
+    case QB_FUNCTION_COSH:
+    case QB_FUNCTION_ACOSH:
+    case QB_FUNCTION_ATANH: return true;
     default: return false;
     }
 }
@@ -67,8 +77,7 @@ static bool add(qb_rng *rng, qb_chain *p, known *r) {
     const qb_function f = (qb_function)random_between(rng, 1, QB_FUNCTION_QUANTIZE);
     const int32_t n = p->n_in + p->n_constants + p->n_operations;
     qb_chain_operation *o = &p->operation[p->n_operations];
-    known made = {!is_rough(f) && f != QB_FUNCTION_SIN && f != QB_FUNCTION_COS, makes_condition(f),
-                  f == QB_FUNCTION_EXP || f == QB_FUNCTION_MUL};
+    known made = {!is_rough(f), makes_condition(f), f == QB_FUNCTION_EXP || f == QB_FUNCTION_MUL};
     if (is_wild(f) || f == QB_FUNCTION_HARD_SIGMOID) return false;
     *o = (qb_chain_operation){.function = f};
     for (int32_t a = 0; a < qb_function_arguments(f); a++) {
