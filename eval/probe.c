@@ -10,8 +10,9 @@ void qb_probe_release(qb_probe *probe) {
 }
 
 static qb_status fixed(qb_ctx *cx, const qb_value *input, int64_t batch) {
-    return qb_fail(cx, QB_STATUS_INVALID, "input '%s': the model has a fixed batch of %lld, got %lld",
-                   input->name, (long long)input->shape.dim[0], (long long)batch);
+    return qb_fail(cx, QB_STATUS_INVALID,
+                   "input '%s': the model has a fixed batch of %lld, got %lld", input->name,
+                   (long long)input->shape.dim[0], (long long)batch);
 }
 
 qb_status qb_probe_check(qb_ctx *cx, const qb_graph *graph, int64_t batch) {
