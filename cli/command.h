@@ -97,6 +97,10 @@ typedef struct qb_command {
     const struct qb_command *const *(*members)(int32_t *n);
 } qb_command;
 
+#define QB_COMMAND(name) extern const qb_command qb_command_##name;
+#include "cli/commands.def"
+#undef QB_COMMAND
+
 const qb_command *const *qb_commands(int32_t *n);
 const qb_command *qb_command_find(const char *name); /* one of them; NULL */
 /* The one that *argc words at *argv call by its name, which are then taken off; for a command of
@@ -110,6 +114,14 @@ void qb_commands_each(void (*visit)(const qb_command *command, void *user), void
 /* Parses argv[1..argc) and runs the command; --help prints its help instead. The context's log and
  * threads are set as the options say. */
 qb_status qb_command_start(qb_ctx *cx, const qb_command *command, int argc, char **argv);
+/* QB_STATUS_USAGE, "WHY: --NAME would be ignored", where the command line gave one of the options
+ * `names` (ends with NULL) of the command whose options these are. */
+qb_status qb_options_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                            const char *const *names, const char *why);
+/* *value: the first argument, which stands for the option of this name; QB_STATUS_USAGE where both
+ * were given. Without arguments *value stays. */
+qb_status qb_argument_is(qb_ctx *cx, const qb_opt_list *arguments, const char *option,
+                         const char **value);
 /* QB_STATUS_USAGE where the output `to` that `option` names would replace the file `from`, which
  * the command reads without being told to; NULL: there is none. */
 qb_status qb_output_check(qb_ctx *cx, const char *option, const char *to, const char *from);

@@ -226,6 +226,7 @@ static qb_status build_engine(qb_ctx *cx, const options *o, const char *model,
     qb_project project = {0};
     qb_status status = QB_OK;
     flags.model = model;
+    QB_GO(qb_precision_refuse(cx, &qb_command_bench, o, &o->type));
     QB_GO(qb_project_open(cx, &o->common, &flags, false, &project));
     project.spec.threads = threads > 0 ? threads : 1;
     QB_GO(qb_stage_build(cx, &project, &settings, &out->built));
@@ -415,7 +416,8 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_bench_devices devices = {0};
     QB_TRY(qb_trust_apply(cx, &o->trust));
     QB_TRY(qb_devices_parse(cx, o->project.build.devices, &devices.at));
-    const char *model = arguments->n > 0 ? arguments->item[0] : o->project.model;
+    const char *model = o->project.model;
+    QB_TRY(qb_argument_is(cx, arguments, "model", &model));
     subject s = {.name = NULL};
     const qb_engine *plan = NULL;
     qb_status status = QB_OK;

@@ -113,7 +113,7 @@ static qb_status report(qb_ctx *cx, const options *o, const qb_engine *engine, c
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     const qb_build_settings settings = {.precision = qb_precision_asked(&o->type),
                                         .sizes = &o->sizes,
                                         .version_compatible = o->version_compatible,
@@ -122,6 +122,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_built built = {0};
     char *path = NULL;
     qb_status status = QB_OK;
+    QB_GO(qb_precision_refuse(cx, &qb_command_build, o, &o->type));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     if (o->save_engine && project.out_file)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "-o %s and --saveEngine=%s: name one file to write",

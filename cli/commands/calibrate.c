@@ -227,18 +227,15 @@ static qb_status choose(qb_ctx *cx, const options *o, const qb_project *project,
 
 /* --from runs nothing: what is about a run would be ignored. */
 static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
-    const char *ignored = o->shard                   ? "shard"
-                          : o->resume                ? "resume"
-                          : o->per_channel           ? "per-channel"
-                          : o->recover.n > 0         ? "recover"
-                          : o->project.samples_given ? "samples"
-                          : o->project.batch > 0     ? "batch"
-                          : o->project.strict        ? "strict"
-                          : o->project.build.devices ? "devices"
-                          : o->project.decoder       ? "decoder"
-                                                     : NULL;
-    if (!ignored) return QB_OK;
-    return qb_fail(cx, QB_STATUS_USAGE, "--from runs no data: --%s would be ignored", ignored);
+    static const char *const of_runs[] = {"shard",      "resume",
+                                          "checkpoint", "per-channel",
+                                          "recover",    "samples",
+                                          "batch",      "strict",
+                                          "devices",    "decoder",
+                                          "images",     "labels",
+                                          "shapes",     QB_BUILD_OPTION_NAMES,
+                                          NULL};
+    return qb_options_refuse(cx, &qb_command_calibrate, o, of_runs, "--from runs no data");
 }
 
 /* Does it what `run` would do? Then run need not do it again. */
@@ -253,7 +250,7 @@ static bool is_as_settings(const options *o, const qb_project *project) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     if (o->from && o->doctor)
         return qb_fail(cx, QB_STATUS_USAGE, "--from reads no data that --doctor could look at");
     if (o->from && flags.data)

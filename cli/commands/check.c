@@ -52,8 +52,9 @@ static qb_status write_json(qb_ctx *cx, const options *o, const char *path, cons
 
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
-    const char *path = arguments->n > 0 ? arguments->item[0] : o->model;
+    const char *path = o->model;
     const qb_target *target;
+    QB_TRY(qb_argument_is(cx, arguments, "model", &path));
     if (!path) return qb_fail(cx, QB_STATUS_USAGE, "check: expected a MODEL");
     if (!o->target)
         return qb_fail(cx, QB_STATUS_USAGE,

@@ -110,6 +110,18 @@ out:
     return status;
 }
 
+/* Where no row is quantized by this command, options of quantization would be ignored. */
+static qb_status refuse_quantization(qb_ctx *cx, const options *o,
+                                     const qb_compare_settings *settings) {
+    static const char *const of_integers[] = {QB_QUANT_OPTION_NAMES, NULL};
+    for (int32_t i = 0; i < settings->n_precisions; i++)
+        if (strncmp(settings->precision[i], "int8", 4) == 0 ||
+            strncmp(settings->precision[i], "best", 4) == 0)
+            return QB_OK;
+    return qb_options_refuse(cx, &qb_command_compare, o, of_integers,
+                             "no row is quantized here (int8, best)");
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     QB_TRY(qb_trust_apply(cx, &o->trust));
@@ -129,6 +141,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     qb_run *result = NULL;
     char *path = NULL;
     qb_status status = QB_OK;
+    QB_GO(refuse_quantization(cx, o, &settings));
     QB_GO(qb_shard_parse(cx, o->shard, QB_PARTS_MAX, &part.shard, &part.shards));
     QB_GO(qb_ranks_join(cx, &ranks));
     if (o->shard && ranks.size > 1)

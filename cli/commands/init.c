@@ -438,7 +438,7 @@ static qb_status check_there(qb_ctx *cx, const char *option, const char *path) {
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     /* An old qbench.yaml must not leak into the new one. */
     const qb_common common = {.config = "", .out = o->common.out};
     qb_project project = {0};
@@ -449,6 +449,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(check_there(cx, "data", flags.data));
     QB_GO(check_there(cx, "images", flags.images));
     QB_GO(check_there(cx, "evaluation", o->evaluation));
+    if (o->sidecar && o->evaluation)
+        QB_GO(
+            qb_fail(cx, QB_STATUS_USAGE, "--sidecar names no data: --evaluation would be ignored"));
     if (o->sidecar) QB_GO(write_sidecar(cx, o, &flags));
     if (o->sidecar) goto out;
     QB_GO(qb_project_open(cx, &common, &flags, true, &project));

@@ -343,16 +343,27 @@ static qb_status print_plan(qb_ctx *cx, const char *file) {
     return QB_OK;
 }
 
+static qb_status refuse_model_options(qb_ctx *cx, const options *o) {
+    static const char *const of_models[] = {"model",  "disable-pass", QB_BUILD_OPTION_NAMES,
+                                            "batch",  "precision",    "shapes",
+                                            "passes", "dot",          "graph",
+                                            NULL};
+    return qb_options_refuse(cx, &qb_command_inspect, o, of_models,
+                             "an engine file is shown as it was built");
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     QB_TRY(qb_trust_apply(cx, &o->trust));
     const char *file = arguments->n > 0 ? arguments->item[0] : NULL;
-    if (file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file)))
+    const bool is_engine = file && (qb_has_suffix(file, ".qbe") || qb_engine_file_is(file));
+    if (is_engine) QB_TRY(refuse_model_options(cx, o));
+    if (is_engine)
         return o->plan ? print_plan(cx, file) : qb_engine_file_show(cx, &o->common, o->steps, file);
     if (o->plan)
         return qb_fail(cx, QB_STATUS_USAGE, "--plan: expected an engine file, which has one");
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL;
     qb_engine *engine = NULL;

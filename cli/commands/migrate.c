@@ -54,7 +54,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (arguments->n < 2)
         return qb_fail(cx, QB_STATUS_USAGE, "migrate: expected a model and its old calibration");
     qb_project_flags flags = o->project;
-    flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL, *quantized = NULL;
     qb_foreign foreign = {0};

@@ -61,6 +61,13 @@ static qb_status write_result(qb_ctx *cx, const options *o, const qb_project *pr
     return status;
 }
 
+/* Engines run to recover the model now, and for nothing else. */
+static qb_status refuse_run_options(qb_ctx *cx, const options *o) {
+    static const char *const of_runs[] = {QB_BUILD_OPTION_NAMES, NULL};
+    if (qb_recover_list(&o->recover)) return QB_OK;
+    return qb_options_refuse(cx, &qb_command_quantize, o, of_runs, "quantize runs no engine");
+}
+
 static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project,
                          const qb_graph *graph) {
     const char *list = qb_recover_list(&o->recover);
@@ -75,7 +82,7 @@ static qb_status recover(qb_ctx *cx, const options *o, const qb_project *project
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_project project = {0};
     qb_graph *graph = NULL, *quantized = NULL;
     qb_stage_source source = {0};
@@ -85,6 +92,7 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     if (o->target) QB_GO(qb_target_find(cx, o->target, &target));
     if (target && flags.activations)
         QB_GO(qb_fail(cx, QB_STATUS_USAGE, "--activations: --for %s decides that", target->name));
+    QB_GO(refuse_run_options(cx, o));
     QB_GO(qb_project_open(cx, &o->common, &flags, true, &project));
     QB_GO(qb_stage_load(cx, &project, NULL, &graph, NULL));
     QB_GO(recover(cx, o, &project, graph));

@@ -122,6 +122,11 @@ static qb_status target_of(qb_ctx *cx, const options *o, const form *f, char **o
     return status;
 }
 
+/* Has the form charts, there? The tables alone have none. */
+static bool draws(const form *f, const char *path) {
+    return f->write == write_html || f->write == write_pdf || (f->write == write_text && !path);
+}
+
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     const form *f;
@@ -131,6 +136,9 @@ static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     QB_GO(find_form(cx, o, &f));
     QB_GO(qb_run_load(cx, arguments->n > 0 ? arguments->item[0] : "compare.json", &record));
     QB_GO(target_of(cx, o, f, &path));
+    if (o->no_figures && !draws(f, path))
+        QB_GO(qb_fail(cx, QB_STATUS_USAGE, "%s has no charts: --no-figures would be ignored",
+                      f->name));
     if (arguments->n == 0) QB_GO(qb_output_check(cx, "-o", path, "compare.json"));
     QB_GO(f->write(cx, o, record, path));
     if (path) qb_info(cx, "wrote %s", path);

@@ -209,7 +209,7 @@ static qb_status draw(qb_ctx *cx, const options *o, const qb_project *project, c
 static qb_status run(qb_ctx *cx, void *opts, const qb_opt_list *arguments) {
     const options *o = opts;
     qb_project_flags flags = o->project;
-    if (arguments->n > 0 && !flags.model) flags.model = arguments->item[0];
+    QB_TRY(qb_argument_is(cx, arguments, "model", &flags.model));
     qb_search_settings settings = {
         .precisions = o->precision, .time_budget_s = o->time_budget, .resume = o->resume};
     qb_project project = {0};

@@ -35,6 +35,9 @@ typedef struct qb_build_flags {
                         "libraries of a GPU's kernels: -CUDNN leaves cuDNN's out, +CUDNN does "    \
                         "not (default: all; also CUBLAS_LT)")
 
+#define QB_BUILD_OPTION_NAMES                                                                      \
+    "backends", "providers", "timingCacheFile", "no-mixing", "tacticSources"
+
 /* Of commands that run samples. */
 #define QB_DEVICES_OPTION(STRUCT)                                                                  \
     QB_BUILD_OPTION("devices", QB_OPT_STRING, offsetof(STRUCT, project.build.devices), "N,...",    \

@@ -106,6 +106,12 @@ typedef struct qb_project_flags {
         .help = "an unreadable sample is an error"                                                 \
     }
 
+#define QB_DATA_OPTION_NAMES                                                                       \
+    "data", "images", "task", "labels", "shapes", "samples", "batch", "strict", "decoder"
+
+#define QB_QUANT_OPTION_NAMES                                                                      \
+    "activations", "weights", "per-tensor-weights", "keep-float", "activations-16"
+
 #define QB_QUANT_OPTIONS(STRUCT)                                                                   \
     {.name = "activations",                                                                        \
      .type = QB_OPT_STRING,                                                                        \

@@ -73,6 +73,25 @@ const char *qb_precision_asked(const qb_precision_flags *flags) {
     return flags->int8 ? "int8" : flags->bf16 ? "bf16" : flags->fp16 ? "fp16" : flags->precision;
 }
 
+qb_status qb_precision_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                              const qb_precision_flags *flags) {
+    static const char *const of_type[] = {"precision", NULL}, *const of_integers[] = {
+                                                                  QB_QUANT_OPTION_NAMES, NULL};
+    const char *asked = qb_precision_asked(flags);
+    qb_precision parsed = {0};
+    if (strcmp(asked, flags->precision) != 0) {
+        char *why = qb_format(cx, "the switches say %s", asked);
+        if (!why) return cx->code;
+        const qb_status status = qb_options_refuse(cx, command, options, of_type, why);
+        qb_free(why);
+        QB_TRY(status);
+    }
+    QB_TRY(qb_precision_parse(cx, asked, &parsed));
+    if (qb_precision_is_quantized(&parsed)) return QB_OK;
+    return qb_options_refuse(cx, command, options, of_integers,
+                             "the engine is to hold no integers");
+}
+
 void qb_built_release(qb_built *built) {
     qb_engine_free(built->engine);
     qb_free(built->calibration);

@@ -37,6 +37,10 @@ typedef struct qb_precision_flags {
     }
 
 const char *qb_precision_asked(const qb_precision_flags *flags);
+/* QB_STATUS_USAGE where of a command's options one would be ignored: --precision that the switches
+ * overrule, or options of quantization with floats alone. */
+qb_status qb_precision_refuse(qb_ctx *cx, const qb_command *command, const void *options,
+                              const qb_precision_flags *flags);
 
 typedef struct qb_build_settings {
     const char *precision;       /* "fp32", "bf16", "int8:entropy+per-tensor" */

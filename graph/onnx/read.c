@@ -75,6 +75,12 @@ static qb_status check_versions(qb_ctx *cx, const Onnx__ModelProto *model, int32
             return qb_fail(cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld",
                            text_of(import->domain), (long long)import->version);
         const char *domain = text_of(import->domain);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(text_of(model->opset_import[k]->domain), domain) == 0 &&
+                model->opset_import[k]->version != import->version)
+                return qb_fail(
+                    cx, QB_STATUS_FORMAT, "opset of domain '%.80s': version %lld and %lld", domain,
+                    (long long)model->opset_import[k]->version, (long long)import->version);
         found = found || !*domain || strcmp(domain, "ai.onnx") == 0;
     }
     int64_t version = qb_onnx_domain_version(qb_onnx_model_imports(model), "");
