@@ -12,10 +12,12 @@ struct qb_tail {
     int32_t *from;   /* [n_outputs] the head's output, or -1 - the graph's */
     int32_t *input;  /* of the graph: the head's output, or -1 - the engine's input */
     qb_arena *arena; /* names */
+    struct qb_tail_nodes *nodes;
 };
 
 void qb_tail_free(struct qb_tail *tail) {
     if (!tail) return;
+    qb_tail_nodes_free(tail->nodes);
     qb_graph_free(tail->graph);
     qb_arena_free(tail->arena);
     qb_free(tail->output);
@@ -82,6 +84,8 @@ qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
     t->input = qb_alloc(cx, (size_t)t->graph->n_inputs, sizeof *t->input);
     if (!t->output || !t->input) QB_GO(cx->code);
     QB_GO(find_inputs(cx, engine, t));
+    QB_GO(qb_graph_sweep(cx, t->graph));
+    QB_GO(qb_tail_nodes_create(cx, engine, t->graph, &t->nodes));
     QB_GO(qb_graph_clone(cx, t->graph, &bounds));
     QB_GO(qb_graph_bound(cx, bounds));
     QB_GO(name_outputs(cx, engine, whole, bounds, t));
@@ -166,10 +170,11 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
 
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *inputs,
                             void *const *outputs) {
+    const qb_node_runner runner = {qb_tail_run_node, r->engine->tail->nodes};
     qb_graph *graph;
     QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->graph, &graph));
     qb_status status = fix_inputs(cx, r, inputs, graph);
-    if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX);
+    if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
     for (int32_t i = 0; i < r->engine->tail->n_outputs && status == QB_OK; i++)
         status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
     qb_graph_free(graph);

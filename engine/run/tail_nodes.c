@@ -1,0 +1,192 @@
+/* Nodes of a tail that do much: each has an engine of its own for the shapes of the last run. */
+#include <pthread.h>
+#include <string.h>
+
+#include "engine/plan/plan_internal.h"
+#include "engine/run/tail_internal.h"
+#include "graph/op.h"
+
+/* An engine pays from so many multiplications, or elements in and out, on. */
+#define WORK_LEAST 1e6
+#define ELEMENTS_LEAST (1 << 18)
+
+typedef struct planned {
+    qb_engine *engine;
+    qb_shape *in; /* [n_in of the node] that it is for */
+    int32_t refs; /* of runs, and of the table */
+} planned;
+
+struct qb_tail_nodes {
+    const qb_graph *graph; /* the tail's */
+    qb_build_spec spec;
+    pthread_mutex_t lock; /* of the table */
+    planned **of;         /* [n_nodes] NULL: none yet */
+    bool *plain;          /* [n_nodes] no kernel runs it */
+};
+
+static void release(struct qb_tail_nodes *t, planned *p) {
+    if (!p) return;
+    pthread_mutex_lock(&t->lock);
+    const bool last = --p->refs == 0;
+    pthread_mutex_unlock(&t->lock);
+    if (!last) return;
+    qb_engine_free(p->engine);
+    qb_free(p->in);
+    qb_free(p);
+}
+
+void qb_tail_nodes_free(struct qb_tail_nodes *t) {
+    if (!t) return;
+    for (int32_t i = 0; t->of && i < t->graph->n_nodes; i++) release(t, t->of[i]);
+    pthread_mutex_destroy(&t->lock);
+    qb_free(t->of);
+    qb_free(t->plain);
+    qb_free(t);
+}
+
+qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
+                               struct qb_tail_nodes **out) {
+    struct qb_tail_nodes *t = qb_alloc(cx, 1, sizeof *t);
+    if (!t) return cx->code;
+    pthread_mutex_init(&t->lock, NULL);
+    t->graph = graph;
+    t->spec = (qb_build_spec){.backends = head->device ? NULL : head->plan->spec.backends,
+                              .threads = head->plan->spec.threads};
+    t->of = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *t->of);
+    t->plain = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *t->plain);
+    if (t->of && t->plain) {
+        *out = t;
+        return QB_OK;
+    }
+    qb_tail_nodes_free(t);
+    return cx->code;
+}
+
+/* ---- one engine ------------------------------------------------------------------------------ */
+
+static bool is_for(const planned *p, const qb_node *node, const qb_tensor *in) {
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (node->in[k] >= 0 && !qb_shape_equal(&p->in[k], &in[k].desc.shape)) return false;
+    return true;
+}
+
+static bool is_of_kernels(const qb_engine *engine) {
+    for (int32_t s = 0; s < engine->n_steps; s++)
+        if (engine->steps[s].kind == QB_STEP_NODE) return false;
+    return !engine->tail;
+}
+
+/* *out stays NULL where no kernel runs the node. */
+static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_tensor *in,
+                       planned **out) {
+    const qb_node *it = &t->graph->nodes[node];
+    qb_graph *alone = NULL;
+    qb_shape *shapes = NULL;
+    qb_build_spec spec = t->spec;
+    qb_status status = QB_OK;
+    planned *p = qb_alloc(cx, 1, sizeof *p);
+    if (!p) return cx->code;
+    p->in = qb_alloc(cx, (size_t)it->n_in, sizeof *p->in);
+    if (!p->in) QB_GO(cx->code);
+    for (int32_t k = 0; k < it->n_in; k++) p->in[k] = in[k].desc.shape;
+    QB_GO(qb_graph_isolate(cx, t->graph, node, in, &alone));
+    shapes = qb_alloc(cx, (size_t)alone->n_inputs, sizeof *shapes);
+    if (!shapes) QB_GO(cx->code);
+    for (int32_t i = 0; i < alone->n_inputs; i++) shapes[i] = alone->values[alone->inputs[i]].shape;
+    spec.input_shapes = shapes;
+    if (qb_engine_build(cx, alone, &spec, &p->engine) != QB_OK) {
+        status = cx->code == QB_STATUS_UNSUPPORTED ? QB_OK : cx->code;
+        if (status == QB_OK) qb_ctx_clear(cx);
+    } else if (is_of_kernels(p->engine)) {
+        p->refs = 1;
+        *out = p;
+        p = NULL;
+    }
+out:
+    if (p) {
+        qb_engine_free(p->engine);
+        qb_free(p->in);
+        qb_free(p);
+    }
+    qb_free(shapes);
+    qb_graph_free(alone);
+    return status;
+}
+
+/* The engine for these shapes, held; NULL: there is none. */
+static qb_status acquire(qb_ctx *cx, struct qb_tail_nodes *t, int32_t node, const qb_tensor *in,
+                         planned **out) {
+    planned *before = NULL;
+    qb_status status = QB_OK;
+    pthread_mutex_lock(&t->lock);
+    planned *p = t->of[node];
+    if (!t->plain[node] && (!p || !is_for(p, &t->graph->nodes[node], in))) {
+        planned *made = NULL;
+        status = build(cx, t, node, in, &made);
+        t->plain[node] = status == QB_OK && !made;
+        if (made) {
+            before = p;
+            t->of[node] = made;
+        }
+        p = made;
+    }
+    if (t->plain[node]) p = NULL;
+    if (p) p->refs++;
+    pthread_mutex_unlock(&t->lock);
+    release(t, before);
+    *out = p;
+    return status;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* The engine's inputs are those of the node that are not constant, each once. */
+static qb_status run(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_engine *e,
+                     const qb_tensor *in, const qb_tensor *out) {
+    const qb_node *it = &t->graph->nodes[node];
+    qb_context *context = NULL;
+    const void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
+    void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs);
+    qb_status status = inputs && outputs ? QB_OK : cx->code;
+    if (status != QB_OK) goto out;
+    for (int32_t i = 0; i < e->n_inputs; i++)
+        for (int32_t k = 0; k < it->n_in; k++)
+            if (it->in[k] >= 0 && strcmp(t->graph->values[it->in[k]].name, e->inputs[i].name) == 0)
+                inputs[i] = in[k].data;
+    for (int32_t k = 0, n = 0; k < it->n_out; k++)
+        if (it->out[k] >= 0) outputs[n++] = out[k].data;
+    QB_GO(qb_context_create(cx, e, &context));
+    QB_GO(qb_context_run(cx, context, inputs, outputs));
+out:
+    qb_context_free(context);
+    qb_free(inputs);
+    qb_free(outputs);
+    return status;
+}
+
+static bool pays(const qb_graph *graph, const qb_node *node, const qb_tensor *in,
+                 const qb_tensor *out) {
+    int64_t elements = 0;
+    if (node->op->kernel.kind == QB_KIND_NODE && !node->op->kernel.function) return false;
+    for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
+        const qb_tensor *tensor = k < node->n_in ? &in[k] : &out[k - node->n_in];
+        const int64_t count = qb_shape_count(&tensor->desc.shape);
+        if (tensor->desc.dtype == QB_DTYPE_NONE) continue;
+        if (count == 0) return false;
+        elements += count;
+    }
+    return elements >= ELEMENTS_LEAST || qb_node_work(graph, node) >= WORK_LEAST;
+}
+
+qb_status qb_tail_run_node(qb_ctx *cx, void *user, const qb_graph *graph, int32_t node,
+                           const qb_tensor *in, const qb_tensor *out, bool *done) {
+    struct qb_tail_nodes *t = user;
+    planned *p;
+    if (!pays(graph, &graph->nodes[node], in, out)) return QB_OK;
+    QB_TRY(acquire(cx, t, node, in, &p));
+    if (!p) return QB_OK;
+    const qb_status status = run(cx, t, node, p->engine, in, out);
+    release(t, p);
+    *done = status == QB_OK;
+    return status;
+}
