@@ -310,17 +310,26 @@ static bool is_open(const qb_graph *graph, const qb_node *node) {
     return false;
 }
 
-qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail) {
+static qb_status bound_node(qb_ctx *cx, qb_graph *tail, int32_t index) {
+    const qb_node *node = &tail->nodes[index];
+    const qb_infer_args args = {tail, index};
+    QB_TRY(infer_largest(cx, tail, index));
+    if (is_open(tail, node)) return QB_OK;
+    if (node->op->bound) return node->op->bound(cx, &args);
+    for (int32_t k = 0; k < node->n_out; k++)
+        if (node->out[k] >= 0)
+            close_shape(&tail->values[node->out[k]].shape, most_elements(tail, node));
+    return QB_OK;
+}
+
+qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most) {
     for (int32_t i = 0; i < tail->n_nodes; i++) {
         const qb_node *node = &tail->nodes[i];
-        const qb_infer_args args = {tail, i};
         if (!node->op) continue;
-        QB_TRY(infer_largest(cx, tail, i));
-        if (is_open(tail, node)) continue;
-        if (node->op->bound) QB_TRY(node->op->bound(cx, &args));
-        for (int32_t k = 0; k < node->n_out && !node->op->bound; k++)
-            if (node->out[k] >= 0)
-                close_shape(&tail->values[node->out[k]].shape, most_elements(tail, node));
+        QB_TRY(bound_node(cx, tail, i));
+        for (int32_t k = 0; most && k < node->n_out; k++)
+            if (node->out[k] >= 0 && most[node->out[k]].rank >= 0)
+                tail->values[node->out[k]].shape = most[node->out[k]];
     }
     return QB_OK;
 }

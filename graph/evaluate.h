@@ -51,8 +51,9 @@ void qb_graph_split_release(qb_graph_split *split); /* accepts zeroed */
 /* Largest shapes of a tail's outputs, from those of its inputs: operators tell theirs
  * (qb_op.bound), others are inferred from the largest inputs; where nothing tells, as many elements
  * as the largest input has. What values make as large as they like, and what is made of it, stays
- * open. Sets the shapes of `tail` and leaves them there. */
-qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail);
+ * open. Sets the shapes of `tail` and leaves them there. most[n_values] (NULL: none): what somebody
+ * knows of values, rank -1 where nothing, counts instead. */
+qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most);
 
 #ifdef __cplusplus
 }

@@ -62,14 +62,14 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
             (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > VALUE_BYTES_MAX))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "output '%s': nothing bounds its size, which depends on the input's "
-                           "values",
-                           port->name);
+                           "values: --max-size %s=N or %s=AxBxC tells the largest",
+                           port->name, port->name, port->name);
     }
     return QB_OK;
 }
 
 qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
-                         qb_graph_split *split) {
+                         const char *max_sizes, qb_graph_split *split) {
     struct qb_tail *t = qb_alloc(cx, 1, sizeof *t);
     qb_graph *bounds = NULL;
     qb_status status = QB_OK;
@@ -87,7 +87,8 @@ qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
     QB_GO(qb_graph_sweep(cx, t->graph));
     QB_GO(qb_tail_nodes_create(cx, engine, t->graph, &t->nodes));
     QB_GO(qb_graph_clone(cx, t->graph, &bounds));
-    QB_GO(qb_graph_bound(cx, bounds));
+    QB_GO(qb_tail_nodes_limit(cx, t->nodes, max_sizes));
+    QB_GO(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));
     QB_GO(name_outputs(cx, engine, whole, bounds, t));
     engine->tail = t;
     t = NULL;

@@ -1,5 +1,7 @@
 /* Nodes of a tail that do much: each has an engine of its own for the shapes of the last run. */
+#include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/plan/plan_internal.h"
@@ -22,6 +24,7 @@ struct qb_tail_nodes {
     pthread_mutex_t lock; /* of the table */
     planned **of;         /* [n_nodes] NULL: none yet */
     bool *plain;          /* [n_nodes] no kernel runs it */
+    qb_shape *most;       /* [n_values] told; rank -1: not; NULL: none is */
 };
 
 static void release(struct qb_tail_nodes *t, planned *p) {
@@ -41,6 +44,7 @@ void qb_tail_nodes_free(struct qb_tail_nodes *t) {
     pthread_mutex_destroy(&t->lock);
     qb_free(t->of);
     qb_free(t->plain);
+    qb_free(t->most);
     qb_free(t);
 }
 
@@ -60,6 +64,94 @@ qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph
     }
     qb_tail_nodes_free(t);
     return cx->code;
+}
+
+/* ---- sizes that are told --------------------------------------------------------------------- */
+
+const qb_shape *qb_tail_most(const struct qb_tail_nodes *nodes) { return nodes->most; }
+
+/* "N" or "AxBxC" up to `end`. */
+static bool parse_sizes(const char *text, const char *end, qb_shape *out) {
+    *out = (qb_shape){0};
+    while (out->rank < QB_MAX_RANK) {
+        char *after;
+        if (*text < '0' || *text > '9') return false;
+        errno = 0;
+        out->dim[out->rank++] = strtoll(text, &after, 10);
+        if (errno || after > end) return false;
+        if (after == end) return true;
+        if (*after != 'x') return false;
+        text = after + 1;
+    }
+    return false;
+}
+
+static int32_t open_dims(const qb_shape *shape) {
+    int32_t n = 0;
+    for (int32_t d = 0; d < shape->rank; d++) n += shape->dim[d] < 0;
+    return n;
+}
+
+/* One "NAME=SIZES". */
+static qb_status limit_one(qb_ctx *cx, struct qb_tail_nodes *t, const char *text, size_t length) {
+    const char *is = memrchr(text, '=', length);
+    char name[256];
+    qb_shape told;
+    if (!is || is == text || (size_t)(is - text) >= sizeof name ||
+        !parse_sizes(is + 1, text + length, &told))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--max-size: expected NAME=100 or NAME=100x4, got '%.*s'", (int)length,
+                       text);
+    memcpy(name, text, (size_t)(is - text));
+    name[is - text] = 0;
+    const int32_t id = qb_graph_find_value(t->graph, name);
+    const qb_shape *open = id >= 0 ? &t->graph->values[id].shape : NULL;
+    if (!open || t->graph->values[id].data || qb_shape_known(open))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--max-size: '%s' is no value whose size comes with the data", name);
+    qb_shape *most = &t->most[id];
+    *most = told;
+    if (open->rank < 0 || (told.rank == open->rank && told.rank > 1)) return QB_OK;
+    if (told.rank != 1 || open_dims(open) != 1) {
+        char shape[128];
+        return qb_fail(cx, QB_STATUS_USAGE, "--max-size: '%s' is %s: expected as many sizes", name,
+                       qb_shape_text(open, shape, sizeof shape));
+    }
+    *most = *open;
+    for (int32_t d = 0; d < most->rank; d++)
+        if (most->dim[d] < 0) most->dim[d] = told.dim[0];
+    return QB_OK;
+}
+
+qb_status qb_tail_nodes_limit(qb_ctx *cx, struct qb_tail_nodes *t, const char *max_sizes) {
+    if (!max_sizes) return QB_OK;
+    t->most = qb_alloc(cx, (size_t)t->graph->n_values, sizeof *t->most);
+    if (!t->most) return cx->code;
+    for (int32_t v = 0; v < t->graph->n_values; v++) t->most[v].rank = -1;
+    for (const char *at = max_sizes; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        QB_TRY(limit_one(cx, t, at, strcspn(at, ",")));
+    return QB_OK;
+}
+
+static bool is_within(const qb_shape *got, const qb_shape *most) {
+    if (got->rank != most->rank) return qb_shape_count(got) <= qb_shape_count(most);
+    for (int32_t d = 0; d < got->rank; d++)
+        if (got->dim[d] > most->dim[d]) return false;
+    return true;
+}
+
+static qb_status check_within(qb_ctx *cx, const struct qb_tail_nodes *t, const qb_node *node,
+                              const qb_tensor *out) {
+    for (int32_t k = 0; t->most && k < node->n_out; k++) {
+        const qb_shape *most = node->out[k] >= 0 ? &t->most[node->out[k]] : NULL;
+        char got[128], told[128];
+        if (!most || most->rank < 0 || is_within(&out[k].desc.shape, most)) continue;
+        return qb_fail(
+            cx, QB_STATUS_UNSUPPORTED, "output '%s' is %s here, more than the %s of --max-size",
+            t->graph->values[node->out[k]].name, qb_shape_text(&out[k].desc.shape, got, sizeof got),
+            qb_shape_text(most, told, sizeof told));
+    }
+    return QB_OK;
 }
 
 /* ---- one engine ------------------------------------------------------------------------------ */
@@ -182,6 +274,7 @@ qb_status qb_tail_run_node(qb_ctx *cx, void *user, const qb_graph *graph, int32_
                            const qb_tensor *in, const qb_tensor *out, bool *done) {
     struct qb_tail_nodes *t = user;
     planned *p;
+    QB_TRY(check_within(cx, t, &graph->nodes[node], out));
     if (!pays(graph, &graph->nodes[node], in, out)) return QB_OK;
     QB_TRY(acquire(cx, t, node, in, &p));
     if (!p) return QB_OK;

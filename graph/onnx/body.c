@@ -43,8 +43,7 @@ static qb_status find_taken(names *made, names *taken, const Onnx__GraphProto *b
     QB_TRY(put_made(made, body));
     for (size_t i = 0; i < body->n_node; i++) {
         const Onnx__NodeProto *node = body->node[i];
-        for (size_t k = 0; k < node->n_input; k++)
-            QB_TRY(put_taken(made, taken, node->input[k]));
+        for (size_t k = 0; k < node->n_input; k++) QB_TRY(put_taken(made, taken, node->input[k]));
         for (size_t k = 0; k < node->n_attribute; k++)
             if (node->attribute[k]->g) QB_TRY(find_taken(made, taken, node->attribute[k]->g));
     }
@@ -106,7 +105,7 @@ static qb_status count_carried(qb_expander *e, const Onnx__NodeProto *node,
     Onnx__AttributeProto *attr = qb_expand_alloc(e, 1, sizeof *attr);
     if (!attr) return e->cx->code;
     onnx__attribute_proto__init(attr);
-    attr->name = (char *)(uintptr_t)"carried";
+    attr->name = (char *)(uintptr_t) "carried";
     attr->has_type = attr->has_i = true;
     attr->type = QB_ONNX_ATTR_INT;
     attr->i = node->n_input > 2 ? (int64_t)node->n_input - 2 : 0;
@@ -130,8 +129,7 @@ static qb_status keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
     copy->attribute = attrs;
     copy->n_attribute = n;
     copy->n_output = node->n_output;
-    for (size_t i = 0; i < n; i++)
-        QB_TRY(pack_body(e, f, body[i], taken, attribute[i], &attrs[i]));
+    for (size_t i = 0; i < n; i++) QB_TRY(pack_body(e, f, body[i], taken, attribute[i], &attrs[i]));
     if (n == 1) QB_TRY(count_carried(e, node, &attrs[copy->n_attribute++]));
     for (size_t i = 0; i < node->n_input; i++)
         in[copy->n_input++] =

@@ -5,8 +5,8 @@
 #include "graph/evaluate.h"
 #include "ops_internal.h"
 
-#define SMALL_BYTES 1024          /* of values that may decide sizes inside a body */
-#define ITERATIONS_MAX (1 << 16)  /* of a loop */
+#define SMALL_BYTES 1024         /* of values that may decide sizes inside a body */
+#define ITERATIONS_MAX (1 << 16) /* of a loop */
 #define VALUE_BYTES_MAX ((size_t)1 << 30)
 
 /* ---- a body ---------------------------------------------------------------------------------- */
@@ -24,7 +24,8 @@ static qb_status infer_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *i
     int32_t n_folded;
     QB_TRY(qb_onnx_parse_body(cx, bytes, in, n, &body));
     for (int32_t i = 0; i < n; i++) {
-        if (!from[i] || !from[i]->data || from[i]->bytes > SMALL_BYTES || from[i]->q.n > 0) continue;
+        if (!from[i] || !from[i]->data || from[i]->bytes > SMALL_BYTES || from[i]->q.n > 0)
+            continue;
         const qb_tensor tensor =
             qb_tensor_of(from[i]->dtype, from[i]->shape, (void *)(uintptr_t)from[i]->data);
         QB_GO(qb_graph_fix(cx, body, body->inputs[i], &tensor));
@@ -39,8 +40,7 @@ out:
 
 /* Runs a body in place: its outputs have data then. */
 static qb_status run_body(qb_ctx *cx, qb_graph *body, const qb_tensor *in, int32_t n) {
-    for (int32_t i = 0; i < n; i++)
-        QB_TRY(qb_graph_fix(cx, body, body->inputs[i], &in[i]));
+    for (int32_t i = 0; i < n; i++) QB_TRY(qb_graph_fix(cx, body, body->inputs[i], &in[i]));
     return qb_graph_evaluate(cx, body, VALUE_BYTES_MAX, NULL);
 }
 
@@ -237,7 +237,8 @@ static void looping_release(looping *l) {
 static qb_status check_loop(qb_ctx *cx, const qb_node *node) {
     const loop_attrs *attrs = node->attrs;
     if (node->n_in < FIRST + attrs->carried || node->n_out < attrs->carried)
-        return qb_fail(cx, QB_STATUS_INVALID, "%lld values go around: expected more inputs and "
+        return qb_fail(cx, QB_STATUS_INVALID,
+                       "%lld values go around: expected more inputs and "
                        "outputs than %d and %d",
                        (long long)attrs->carried, (int)node->n_in, (int)node->n_out);
     return QB_OK;
@@ -376,7 +377,8 @@ static qb_status infer_open(qb_ctx *cx, const qb_infer_args *args, qb_desc *in,
         if (k >= carried && shape.rank >= 0) {
             shape = (qb_shape){.rank = value->shape.rank + 1, .dim = {QB_DIM_UNKNOWN}};
             for (int32_t d = 1; d < shape.rank && d < QB_MAX_RANK; d++)
-                shape.dim[d] = value->shape.dim[d - 1] < 0 ? QB_DIM_UNKNOWN : value->shape.dim[d - 1];
+                shape.dim[d] =
+                    value->shape.dim[d - 1] < 0 ? QB_DIM_UNKNOWN : value->shape.dim[d - 1];
         }
         status = qb_infer_set(cx, args, k, value->dtype, &shape);
     }
@@ -402,7 +404,8 @@ static qb_status infer_loop(qb_ctx *cx, const qb_infer_args *args) {
     } else if (status == QB_OK) {
         for (int32_t i = FIRST; i < n; i++) {
             desc[i] = desc_of(qb_infer_in(args, i));
-            if (i >= FIRST + ((const loop_attrs *)node->attrs)->carried) from[i] = qb_infer_in(args, i);
+            if (i >= FIRST + ((const loop_attrs *)node->attrs)->carried)
+                from[i] = qb_infer_in(args, i);
         }
         desc[COUNT] = (qb_desc){.dtype = QB_DTYPE_S64};
         desc[CONDITION] = (qb_desc){.dtype = QB_DTYPE_BOOL};
