@@ -61,6 +61,10 @@ typedef struct qb_build_spec {
      * (engine/tune/check_internal.h); a tactic that is wrong is left out, which the timing cache
      * remembers. Engines that are observed are not checked. */
     bool check;
+    /* "NAME=N,NAME=AxBxC": the largest sizes of values that have them from the data: N of the one
+     * dimension that is open, else of all dimensions, or of elements where their number is open. A
+     * run that goes beyond fails and names the node. NULL: what operators tell. */
+    const char *max_sizes;
     /* Fails (UNSUPPORTED) where an item's results may depend on the others of its batch. */
     bool items_apart;
 } qb_build_spec;

@@ -129,7 +129,7 @@ static qb_status run_definitions(qb_ctx *cx, const qb_graph *model, const vector
         if (v->in[i].desc.dtype != QB_DTYPE_NONE)
             QB_GO(qb_graph_fix(cx, graph, graph->inputs[i], &v->in[i]));
     QB_GO(qb_graph_sort(cx, graph));
-    QB_GO(qb_graph_evaluate(cx, graph, SIZE_MAX));
+    QB_GO(qb_graph_evaluate(cx, graph, SIZE_MAX, NULL));
     got = qb_alloc(cx, (size_t)v->n_out, sizeof *got);
     if (!got) QB_GO(cx->code);
     for (int32_t i = 0; i < v->n_out; i++) {

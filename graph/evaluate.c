@@ -48,28 +48,63 @@ static qb_status take_tensors(qb_ctx *cx, qb_graph *graph, const qb_node *node, 
 }
 
 /* All inputs are constant here, so that the node's shapes follow before it is evaluated. */
-static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_t most) {
+static qb_status evaluate_node(qb_ctx *cx, qb_graph *graph, int32_t index, size_t most,
+                               const qb_node_runner *runner) {
     const qb_node *node = &graph->nodes[index];
     QB_TRY(node->op->infer(cx, &(qb_infer_args){graph, index}));
     int32_t n = node->n_in + node->n_out;
     qb_tensor *tensors = qb_alloc(cx, (size_t)n, sizeof *tensors);
     if (!tensors) return cx->code;
     qb_tensor *out = tensors + node->n_in;
+    bool done = false;
     qb_status status = take_tensors(cx, graph, node, most, tensors, out);
-    if (status == QB_OK) status = node->op->eval(cx, node, tensors, out);
+    if (status == QB_OK && runner)
+        status = runner->run(cx, runner->user, graph, index, tensors, out, &done);
+    if (status == QB_OK && !done) status = node->op->eval(cx, node, tensors, out);
     qb_free(tensors);
     return status;
 }
 
-qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most) {
+qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most,
+                            const qb_node_runner *runner) {
     char label[QB_LABEL_MAX];
     for (int32_t i = 0; i < graph->n_nodes; i++) {
         QB_TRY(qb_check_cancel(cx));
         if (graph->nodes[i].op)
-            QB_TRY_WRAP(cx, evaluate_node(cx, graph, i, most), "%s",
+            QB_TRY_WRAP(cx, evaluate_node(cx, graph, i, most, runner), "%s",
                         qb_node_text(graph, i, label, sizeof label));
     }
     return QB_OK;
+}
+
+qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t index, const qb_tensor *in,
+                           qb_graph **out) {
+    qb_graph *alone;
+    QB_TRY(qb_graph_clone_sharing(cx, graph, &alone));
+    qb_status status = QB_OK;
+    const qb_node *node = &alone->nodes[index];
+    int32_t n = 0,
+            *outputs = qb_arena_alloc(cx, alone->arena, (size_t)node->n_out, sizeof *outputs);
+    if (!outputs) QB_GO(cx->code);
+    for (int32_t i = 0; i < alone->n_nodes; i++)
+        if (i != index) qb_graph_kill_node(alone, i);
+    for (int32_t k = 0; k < node->n_out; k++)
+        if (node->out[k] >= 0) outputs[n++] = node->out[k];
+    qb_graph_set_outputs(alone, outputs, n);
+    alone->n_inputs = 0;
+    for (int32_t k = 0; k < node->n_in; k++) {
+        qb_value *value = node->in[k] >= 0 ? &alone->values[node->in[k]] : NULL;
+        if (!value || value->data || qb_graph_is_input(alone, node->in[k])) continue;
+        value->dtype = in[k].desc.dtype;
+        value->shape = in[k].desc.shape;
+        QB_GO(qb_graph_add_input(cx, alone, node->in[k]));
+    }
+    QB_GO(qb_graph_sweep(cx, alone));
+    *out = alone;
+    alone = NULL;
+out:
+    qb_graph_free(alone);
+    return status;
 }
 
 /* ---- the split ------------------------------------------------------------------------------- */
@@ -275,17 +310,26 @@ static bool is_open(const qb_graph *graph, const qb_node *node) {
     return false;
 }
 
-qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail) {
+static qb_status bound_node(qb_ctx *cx, qb_graph *tail, int32_t index) {
+    const qb_node *node = &tail->nodes[index];
+    const qb_infer_args args = {tail, index};
+    QB_TRY(infer_largest(cx, tail, index));
+    if (is_open(tail, node)) return QB_OK;
+    if (node->op->bound) return node->op->bound(cx, &args);
+    for (int32_t k = 0; k < node->n_out; k++)
+        if (node->out[k] >= 0)
+            close_shape(&tail->values[node->out[k]].shape, most_elements(tail, node));
+    return QB_OK;
+}
+
+qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most) {
     for (int32_t i = 0; i < tail->n_nodes; i++) {
         const qb_node *node = &tail->nodes[i];
-        const qb_infer_args args = {tail, i};
         if (!node->op) continue;
-        QB_TRY(infer_largest(cx, tail, i));
-        if (is_open(tail, node)) continue;
-        if (node->op->bound) QB_TRY(node->op->bound(cx, &args));
-        for (int32_t k = 0; k < node->n_out && !node->op->bound; k++)
-            if (node->out[k] >= 0)
-                close_shape(&tail->values[node->out[k]].shape, most_elements(tail, node));
+        QB_TRY(bound_node(cx, tail, i));
+        for (int32_t k = 0; most && k < node->n_out; k++)
+            if (node->out[k] >= 0 && most[node->out[k]].rank >= 0)
+                tail->values[node->out[k]].shape = most[node->out[k]];
     }
     return QB_OK;
 }

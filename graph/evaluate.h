@@ -12,10 +12,24 @@ extern "C" {
 /* The value becomes a constant of the tensor's type and shape; the bytes are copied. */
 qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t value, const qb_tensor *tensor);
 
+/* May run a node instead of its definition: all inputs have data, all outputs memory. *done stays
+ * false where it leaves the node to the definition. */
+typedef struct qb_node_runner {
+    qb_status (*run)(qb_ctx *cx, void *user, const qb_graph *graph, int32_t node,
+                     const qb_tensor *in, const qb_tensor *out, bool *done);
+    void *user;
+} qb_node_runner;
+
 /* Evaluates all nodes of a sorted graph whose inputs are constant: every value becomes one. So all
  * shapes are known in time, those that depend on values, too. Memory is the graph's. Errors name
- * the node; QB_STATUS_UNSUPPORTED where a value would take more than `most` bytes. */
-qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most);
+ * the node; QB_STATUS_UNSUPPORTED where a value would take more than `most` bytes. `runner` NULL:
+ * everything by the definitions. */
+qb_status qb_graph_evaluate(qb_ctx *cx, qb_graph *graph, size_t most, const qb_node_runner *runner);
+
+/* The node alone, of a swept graph, which must outlive it: it shares the constants; other inputs,
+ * of the tensors' types and shapes, are inputs of *out, in their order and each once. */
+qb_status qb_graph_isolate(qb_ctx *cx, const qb_graph *graph, int32_t node, const qb_tensor *in,
+                           qb_graph **out);
 
 /* A graph in two: what can be planned for these input shapes, and the nodes behind it whose sizes
  * only a run knows (those of NonZero, NonMaxSuppression, Unique, Compress, of TopK with a computed
@@ -37,8 +51,9 @@ void qb_graph_split_release(qb_graph_split *split); /* accepts zeroed */
 /* Largest shapes of a tail's outputs, from those of its inputs: operators tell theirs
  * (qb_op.bound), others are inferred from the largest inputs; where nothing tells, as many elements
  * as the largest input has. What values make as large as they like, and what is made of it, stays
- * open. Sets the shapes of `tail` and leaves them there. */
-qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail);
+ * open. Sets the shapes of `tail` and leaves them there. most[n_values] (NULL: none): what somebody
+ * knows of values, rank -1 where nothing, counts instead. */
+qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most);
 
 #ifdef __cplusplus
 }

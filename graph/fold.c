@@ -44,7 +44,7 @@ static double weight_work(const qb_graph *graph, const qb_node *node) {
 
 /* Most operators touch each element once or so; those with a kernel, a weight or a window may look
  * at a whole input for each element of the output. */
-static double work_of(const qb_graph *graph, const qb_node *node) {
+double qb_node_work(const qb_graph *graph, const qb_node *node) {
     if (qb_attr_find(node->op, "hidden_size")) return recurrent_work(graph, node);
     if (!qb_op_has(node->op, QB_TRAIT_WINDOW)) return 0;
     double most = weight_work(graph, node), out = 0;
@@ -195,7 +195,7 @@ static qb_status fold_node(qb_ctx *cx, qb_graph *graph, int32_t index, folding *
     qb_tensor out[MAX_FOLD_OUTPUTS];
     size_t bytes;
     if (!foldable(graph, node, f->limit - f->taken, &bytes)) return fold_sizes(cx, graph, index, f);
-    const double work = work_of(graph, node);
+    const double work = qb_node_work(graph, node);
     if (f->work + work > WORK_PER_BYTE * (double)f->limit) return QB_OK;
     f->work += work;
     QB_TRY(run_node(cx, graph, index, out));

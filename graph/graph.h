@@ -164,6 +164,13 @@ qb_status qb_onnx_load_as_written(qb_ctx *cx, const char *path, qb_graph **out);
 /* The same from memory, without external data. */
 qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                                    qb_graph **out);
+/* Unfolded, from memory, without external data. */
+qb_status qb_onnx_parse_unfolded(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                                 qb_graph **out);
+/* The body of an If or Loop that a run chooses or counts, as the node's attribute holds it, for
+ * inputs of these types and shapes (rank -1: open), unfolded. */
+qb_status qb_onnx_parse_body(qb_ctx *cx, const qb_tensor *bytes, const qb_desc *in, int32_t n,
+                             qb_graph **out);
 /* The part of a model between named tensors of its main graph: the nodes that lead from `inputs` to
  * `outputs`. What lies beyond is not read: it may hold operators that are not supported. */
 typedef struct qb_onnx_part {

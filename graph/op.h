@@ -204,6 +204,10 @@ qb_status qb_node_resize_weights(qb_ctx *cx, const qb_graph *graph, const qb_nod
  * shape of the result [N, ..., n], `places` has n + 1 numbers for each pixel of an item. */
 void qb_node_affine_places(const qb_node *node, const qb_shape *grid, float *places);
 
+/* About how many multiplications a node's definition takes, of one that does more than touch each
+ * element once or so, else 0; shapes are known. */
+double qb_node_work(const qb_graph *graph, const qb_node *node);
+
 /* An integer attribute by name; `otherwise` when the node has none of that name. */
 int64_t qb_attr_int(const qb_node *node, const char *name, int64_t otherwise);
 

@@ -150,7 +150,7 @@ static bool is_decided(const char *option) {
     static const char names[] =
         " model batch precision fp16 bf16 int8 best backends disable-pass activations weights "
         "per-tensor-weights keep-float no-mixing tacticSources timingCacheFile memPoolSize "
-        "time-tactics no-check threads version-compatible hardware-compatible "
+        "time-tactics no-check threads max-size version-compatible hardware-compatible "
         "hardwareCompatibilityLevel ";
     char word[64];
     snprintf(word, sizeof word, " %s ", option);

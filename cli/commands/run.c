@@ -68,6 +68,7 @@ static qb_status run_stage(const flow *f, const qb_flow_stage *s) {
     add_word(words, &n, "--backends", f->project.spec.backends);
     add_word(words, &n, "--timingCacheFile", f->project.spec.timing_cache);
     add_word(words, &n, "--tacticSources", f->project.build.tactic_sources);
+    add_word(words, &n, "--max-size", f->project.build.max_sizes);
     if (f->project.spec.no_mixed_precision) add_word(words, &n, NULL, "--no-mixing");
     if (compares && !f->project.spec.check) add_word(words, &n, NULL, "--no-check");
     snprintf(threads, sizeof threads, "%lld", (long long)common->threads);

@@ -59,6 +59,7 @@ qb_status qb_build_flags_parse(qb_ctx *cx, const qb_build_flags *flags, qb_build
                             .no_mixed_precision = flags->no_mixed_precision,
                             .timing_cache = flags->timing_cache,
                             .time_tactics = flags->time_tactics,
+                            .max_sizes = flags->max_sizes,
                             .check = !flags->no_check};
     if (flags->backends && flags->providers)
         return qb_fail(cx, QB_STATUS_USAGE,

@@ -7,7 +7,7 @@
 #include "engine/devices.h"
 
 typedef struct qb_build_flags {
-    const char *backends, *providers, *devices, *timing_cache, *tactic_sources, *pools;
+    const char *backends, *providers, *devices, *timing_cache, *tactic_sources, *pools, *max_sizes;
     bool no_mixed_precision, time_tactics, no_check;
 } qb_build_flags;
 
@@ -33,7 +33,11 @@ typedef struct qb_build_flags {
         QB_BUILD_OPTION("tacticSources", QB_OPT_STRING,                                            \
                         offsetof(STRUCT, project.build.tactic_sources), "LIST",                    \
                         "libraries of a GPU's kernels: -CUDNN leaves cuDNN's out, +CUDNN does "    \
-                        "not (default: all; also CUBLAS_LT)")
+                        "not (default: all; also CUBLAS_LT)"),                                     \
+        QB_BUILD_OPTION("max-size", QB_OPT_STRING, offsetof(STRUCT, project.build.max_sizes),      \
+                        "NAME=N,...",                                                              \
+                        "the largest size of a value whose size comes with the data "              \
+                        "(NAME=100x4: of all dimensions)")
 
 #define QB_BUILD_OPTION_NAMES                                                                      \
     "backends", "providers", "timingCacheFile", "no-mixing", "tacticSources"

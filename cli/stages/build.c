@@ -165,6 +165,7 @@ static char *options_of(qb_ctx *cx, const qb_project *project, const qb_build_se
         add_text(&out, "plugin", qb_plugins_at(cx->plugins, i)->path);
     add_flag(&out, "no-mixing", project->spec.no_mixed_precision);
     add_text(&out, "tacticSources", project->build.tactic_sources);
+    add_text(&out, "max-size", project->build.max_sizes);
     add_flag(&out, "time-tactics", project->spec.time_tactics);
     add_flag(&out, "no-check", !project->spec.check);
     add_flag(&out, "version-compatible", settings->version_compatible);

@@ -21,7 +21,7 @@ static qb_status keep_shapes(qb_ctx *cx, qb_plan *plan, const qb_shape **shapes)
 
 static qb_status keep_spec(qb_ctx *cx, qb_plan *plan) {
     qb_build_spec *spec = &plan->spec;
-    spec->timing_cache = spec->plan = NULL;
+    spec->timing_cache = spec->plan = spec->max_sizes = NULL;
     QB_TRY(keep_text(cx, plan, &spec->backends));
     QB_TRY(keep_shapes(cx, plan, &spec->input_shapes));
     if (spec->n_profiles == 0) return QB_OK;

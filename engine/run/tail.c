@@ -12,10 +12,12 @@ struct qb_tail {
     int32_t *from;   /* [n_outputs] the head's output, or -1 - the graph's */
     int32_t *input;  /* of the graph: the head's output, or -1 - the engine's input */
     qb_arena *arena; /* names */
+    struct qb_tail_nodes *nodes;
 };
 
 void qb_tail_free(struct qb_tail *tail) {
     if (!tail) return;
+    qb_tail_nodes_free(tail->nodes);
     qb_graph_free(tail->graph);
     qb_arena_free(tail->arena);
     qb_free(tail->output);
@@ -60,14 +62,14 @@ static qb_status name_outputs(qb_ctx *cx, const qb_engine *engine, const qb_grap
             (!qb_shape_known(&value->shape) || qb_desc_bytes(&port->desc) > VALUE_BYTES_MAX))
             return qb_fail(cx, QB_STATUS_UNSUPPORTED,
                            "output '%s': nothing bounds its size, which depends on the input's "
-                           "values",
-                           port->name);
+                           "values: --max-size %s=N or %s=AxBxC tells the largest",
+                           port->name, port->name, port->name);
     }
     return QB_OK;
 }
 
 qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
-                         qb_graph_split *split) {
+                         const char *max_sizes, qb_graph_split *split) {
     struct qb_tail *t = qb_alloc(cx, 1, sizeof *t);
     qb_graph *bounds = NULL;
     qb_status status = QB_OK;
@@ -82,8 +84,11 @@ qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *whole,
     t->input = qb_alloc(cx, (size_t)t->graph->n_inputs, sizeof *t->input);
     if (!t->output || !t->input) QB_GO(cx->code);
     QB_GO(find_inputs(cx, engine, t));
+    QB_GO(qb_graph_sweep(cx, t->graph));
+    QB_GO(qb_tail_nodes_create(cx, engine, t->graph, &t->nodes));
     QB_GO(qb_graph_clone(cx, t->graph, &bounds));
-    QB_GO(qb_graph_bound(cx, bounds));
+    QB_GO(qb_tail_nodes_limit(cx, t->nodes, max_sizes));
+    QB_GO(qb_graph_bound(cx, bounds, qb_tail_most(t->nodes)));
     QB_GO(name_outputs(cx, engine, whole, bounds, t));
     engine->tail = t;
     t = NULL;
@@ -166,10 +171,11 @@ static qb_status give_output(qb_ctx *cx, const qb_tail_run *r, int32_t i, const 
 
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *r, const void *const *inputs,
                             void *const *outputs) {
+    const qb_node_runner runner = {qb_tail_run_node, r->engine->tail->nodes};
     qb_graph *graph;
     QB_TRY(qb_graph_clone_sharing(cx, r->engine->tail->graph, &graph));
     qb_status status = fix_inputs(cx, r, inputs, graph);
-    if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX);
+    if (status == QB_OK) status = qb_graph_evaluate(cx, graph, VALUE_BYTES_MAX, &runner);
     for (int32_t i = 0; i < r->engine->tail->n_outputs && status == QB_OK; i++)
         status = give_output(cx, r, i, graph, outputs ? outputs[i] : NULL);
     qb_graph_free(graph);

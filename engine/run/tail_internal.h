@@ -1,5 +1,5 @@
-/* The nodes of an engine whose sizes only a run knows: they run on the host, one by one by their
- * definitions, behind everything that was planned. */
+/* The nodes of an engine whose sizes only a run knows: they run on the host, one by one, behind
+ * everything that was planned. */
 #ifndef QB_ENGINE_TAIL_H
 #define QB_ENGINE_TAIL_H
 
@@ -7,9 +7,10 @@
 #include "graph/evaluate.h"
 
 /* Gives the engine of the split's head its tail, whose graph it takes over. `graph`: the whole,
- * whose outputs the engine then has, at most as large as qb_graph_bound says. */
+ * whose outputs the engine then has, at most as large as qb_graph_bound says; `max_sizes` as in the
+ * build spec. */
 qb_status qb_tail_attach(qb_ctx *cx, qb_engine *engine, const qb_graph *graph,
-                         qb_graph_split *split);
+                         const char *max_sizes, qb_graph_split *split);
 void qb_tail_free(struct qb_tail *tail); /* accepts NULL */
 
 /* What a context needs for it: memory for the head's outputs. */
@@ -24,5 +25,22 @@ void qb_tail_run_free(qb_tail_run *run); /* accepts NULL */
  * there. */
 qb_status qb_tail_run_nodes(qb_ctx *cx, qb_tail_run *run, const void *const *inputs,
                             void *const *outputs);
+
+/* ---- engine/run/tail_nodes.c: nodes that do much run in engines of their own ------------------
+ */
+
+/* For a tail's graph, swept, which must outlive it; with threads and backends of its head. Any
+ * number of runs may share it. */
+struct qb_tail_nodes;
+qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
+                               struct qb_tail_nodes **out);
+void qb_tail_nodes_free(struct qb_tail_nodes *nodes); /* accepts NULL */
+/* The largest shapes of values of the graph, by --max-size; rank -1: not told. What they say holds
+ * in runs. NULL: nothing is told. */
+const qb_shape *qb_tail_most(const struct qb_tail_nodes *nodes);
+qb_status qb_tail_nodes_limit(qb_ctx *cx, struct qb_tail_nodes *nodes, const char *max_sizes);
+/* A qb_node_runner's function; `user` is the struct. */
+qb_status qb_tail_run_node(qb_ctx *cx, void *user, const qb_graph *graph, int32_t node,
+                           const qb_tensor *in, const qb_tensor *out, bool *done);
 
 #endif

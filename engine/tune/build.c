@@ -310,9 +310,15 @@ static qb_status split_sizes(qb_ctx *cx, request *r, qb_graph_split *split) {
     return QB_OK;
 }
 
-static qb_status attach_tail(qb_ctx *cx, const qb_graph *graph, qb_graph_split *split,
-                             qb_engine **out) {
-    const qb_status status = split->tail ? qb_tail_attach(cx, *out, graph, split) : QB_OK;
+static qb_status attach_tail(qb_ctx *cx, const request *r, const qb_graph *graph,
+                             qb_graph_split *split, qb_engine **out) {
+    qb_status status = QB_OK;
+    if (split->tail)
+        status = qb_tail_attach(cx, *out, graph, r->spec.max_sizes, split);
+    else if (r->spec.max_sizes)
+        status = qb_fail(cx, QB_STATUS_USAGE,
+                         "--max-size %s: all sizes are known: none comes with the data",
+                         r->spec.max_sizes);
     if (status != QB_OK) {
         qb_engine_free(*out);
         *out = NULL;
@@ -329,7 +335,7 @@ qb_status qb_engine_build(qb_ctx *cx, const qb_graph *graph, const qb_build_spec
     if (status == QB_OK) status = split_sizes(cx, &r, &split);
     if (status == QB_OK) status = open_denied(cx, &r);
     if (status == QB_OK) status = (r.spec.plan ? realize_given : tune_and_realize)(cx, &r, out);
-    if (status == QB_OK) status = attach_tail(cx, graph, &split, out);
+    if (status == QB_OK) status = attach_tail(cx, &r, graph, &split, out);
     qb_graph_split_release(&split);
     qb_timings_free(r.known.timings);
     qb_timings_free(r.known.denied);

@@ -108,6 +108,10 @@ static qb_status emit(qb_expander *e, const Onnx__NodeProto *proto, qb_onnx_impo
     return QB_OK;
 }
 
+qb_status qb_expand_emit_node(qb_expander *e, const Onnx__NodeProto *node) {
+    return emit(e, node, e->own_imports);
+}
+
 /* A node to come, with room for its names: inputs, then outputs. */
 static Onnx__NodeProto *alloc_node(qb_expander *e, size_t n_in, size_t n_out) {
     if (spend(e->cx, e->reader, PLACE_OF_NODE) != QB_OK) return NULL;
@@ -485,8 +489,16 @@ static qb_status expand_node(qb_expander *e, qb_frame *f, const Onnx__NodeProto 
             return qb_fail(e->cx, QB_STATUS_UNSUPPORTED,
                            "functions and subgraphs nested deeper than %d", MAX_NESTING);
     if (function) return expand_function(e, f, node, function);
-    if (standard && strcmp(node->op_type, "If") == 0) QB_TRY(expand_if(e, f, node, &done));
-    if (standard && strcmp(node->op_type, "Loop") == 0) QB_TRY(qb_expand_loop(e, f, node, &done));
+    if (standard && strcmp(node->op_type, "If") == 0) {
+        static const char *const bodies[] = {"then_branch", "else_branch"};
+        QB_TRY(expand_if(e, f, node, &done));
+        if (!done && !e->reader->partial) QB_TRY(qb_expand_keep(e, f, node, bodies, 2, &done));
+    }
+    if (standard && strcmp(node->op_type, "Loop") == 0) {
+        static const char *const bodies[] = {"body"};
+        QB_TRY(qb_expand_loop(e, f, node, &done));
+        if (!done && !e->reader->partial) QB_TRY(qb_expand_keep(e, f, node, bodies, 1, &done));
+    }
     if (standard && strcmp(node->op_type, "Scan") == 0) QB_TRY(qb_expand_scan(e, f, node, &done));
     return done ? QB_OK : emit_plain(e, f, node);
 }

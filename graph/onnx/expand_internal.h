@@ -67,6 +67,17 @@ qb_status qb_expand_nodes(qb_expander *e, qb_frame *f, size_t n, Onnx__NodeProto
 bool qb_expand_constant(qb_expander *e, const char *name, int64_t *out);
 const Onnx__GraphProto *qb_expand_body(const Onnx__NodeProto *node, const char *name);
 
+/* A node whose names are the graph's. */
+qb_status qb_expand_emit_node(qb_expander *e, const Onnx__NodeProto *node);
+
+/* --- body.c: bodies that stay for a run --------------------------------------------------------
+ */
+
+/* Keeps the node as an operator whose attributes, n of these names, hold its bodies. *done stays
+ * false where that is not possible. */
+qb_status qb_expand_keep(qb_expander *e, qb_frame *f, const Onnx__NodeProto *node,
+                         const char *const *attribute, size_t n, bool *done);
+
 /* --- expand_evaluate.c ------------------------------------------------------------------------ */
 
 /* A value (its type, shape and, when it can be computed, its data) in a graph of its own, which the

@@ -428,6 +428,11 @@ qb_status qb_onnx_parse_as_written(qb_ctx *cx, const char *name, const void *byt
     return parse_named(cx, name, NULL, (qb_span){bytes, size}, READ_AS_WRITTEN, NULL, out);
 }
 
+qb_status qb_onnx_parse_unfolded(qb_ctx *cx, const char *name, const void *bytes, size_t size,
+                                 qb_graph **out) {
+    return parse_named(cx, name, NULL, (qb_span){bytes, size}, READ_UNFOLDED, NULL, out);
+}
+
 qb_status qb_onnx_parse_part(qb_ctx *cx, const char *name, const void *bytes, size_t size,
                              const qb_onnx_part *part, qb_graph **out) {
     return parse_named(cx, name, NULL, (qb_span){bytes, size}, READ_FOLDED, part, out);

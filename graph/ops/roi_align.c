@@ -113,54 +113,116 @@ static pair pair_at(const side *s, int64_t bin, int64_t sample) {
     return (pair){low, low + 1 < s->size ? low + 1 : low, x - (double)low};
 }
 
-/* Pools one bin of one channel. The largest of `max` is taken over the weighted corners, not over
- * the interpolated points: so the standard's implementations have it. */
-static double pool_bin(const float *x, const side s[2], const int64_t bin[2], bool max) {
-    int64_t first[2], end[2];
-    for (int32_t d = 0; d < 2; d++) samples_inside(&s[d], bin[d], &first[d], &end[d]);
-    const double n = s[0].samples * s[1].samples;
-    const bool all = (double)(end[0] - first[0]) * (double)(end[1] - first[1]) == n;
-    double sum = 0.0, most = all && n > 0.0 ? -INFINITY : 0.0; /* points outside read 0 */
-    for (int64_t i = first[0]; i < end[0]; i++) {
-        const pair v = pair_at(&s[0], bin[0], i);
-        const float *row[2] = {x + v.low * s[1].size, x + v.high * s[1].size};
-        for (int64_t k = first[1]; k < end[1]; k++) {
-            const pair h = pair_at(&s[1], bin[1], k);
-            const double corner[4] = {(1.0 - v.part) * (1.0 - h.part) * (double)row[0][h.low],
-                                      (1.0 - v.part) * h.part * (double)row[0][h.high],
-                                      v.part * (1.0 - h.part) * (double)row[1][h.low],
-                                      v.part * h.part * (double)row[1][h.high]};
-            for (int32_t c = 0; c < 4; c++) {
-                sum += corner[c];
-                most = fmax(most, corner[c]);
-            }
-        }
+/* The samples of one dimension of a region, those inside the map, bin after bin. */
+typedef struct line {
+    pair *at;
+    size_t capacity;
+    int64_t *end; /* [bins] behind the last one of each bin */
+} line;
+
+static qb_status place_samples(qb_ctx *cx, const side *s, int64_t bins, line *out) {
+    int64_t first, end, n = 0;
+    for (int64_t b = 0; b < bins; b++) {
+        samples_inside(s, b, &first, &end);
+        QB_TRY(qb_grow(cx, &out->at, &out->capacity, (size_t)(n + end - first), sizeof *out->at));
+        for (int64_t i = first; i < end; i++) out->at[n++] = pair_at(s, b, i);
+        out->end[b] = n;
     }
-    return max ? most : n > 1.0 ? sum / n : sum;
+    return QB_OK;
+}
+
+/* A bin: its samples' rows and columns. `points`: how many it has, those outside included. */
+typedef struct bin {
+    const pair *v, *h;
+    int64_t n_v, n_h;
+    double points;
+} bin;
+
+static void corners(const float *x, int64_t width, const pair *v, const pair *h, double out[4]) {
+    const float *low = x + v->low * width, *high = x + v->high * width;
+    out[0] = (1.0 - v->part) * (1.0 - h->part) * (double)low[h->low];
+    out[1] = (1.0 - v->part) * h->part * (double)low[h->high];
+    out[2] = v->part * (1.0 - h->part) * (double)high[h->low];
+    out[3] = v->part * h->part * (double)high[h->high];
+}
+
+static double mean_of(const float *x, int64_t width, const bin *b) {
+    double sum = 0.0, corner[4];
+    for (int64_t i = 0; i < b->n_v; i++)
+        for (int64_t k = 0; k < b->n_h; k++) {
+            corners(x, width, &b->v[i], &b->h[k], corner);
+            for (int32_t c = 0; c < 4; c++) sum += corner[c];
+        }
+    return b->points > 1.0 ? sum / b->points : sum;
+}
+
+/* The largest is taken over the weighted corners, not over the interpolated points: so the
+ * standard's implementations have it. Points outside read 0. */
+static double largest_of(const float *x, int64_t width, const bin *b) {
+    const bool all = (double)b->n_v * (double)b->n_h == b->points;
+    double most = all && b->points > 0.0 ? -INFINITY : 0.0, corner[4];
+    for (int64_t i = 0; i < b->n_v; i++)
+        for (int64_t k = 0; k < b->n_h; k++) {
+            corners(x, width, &b->v[i], &b->h[k], corner);
+            for (int32_t c = 0; c < 4; c++) most = fmax(most, corner[c]);
+        }
+    return most;
+}
+
+/* All bins of one channel. */
+static void pool_channel(const float *x, int64_t width, const line l[2], const int64_t bins[2],
+                         double points, bool max, float *to) {
+    for (int64_t i = 0, v = 0; i < bins[0]; v = l[0].end[i++])
+        for (int64_t k = 0, h = 0; k < bins[1]; h = l[1].end[k++]) {
+            const bin b = {l[0].at + v, l[1].at + h, l[0].end[i] - v, l[1].end[k] - h, points};
+            *to++ = (float)(max ? largest_of : mean_of)(x, width, &b);
+        }
+}
+
+static qb_status pool_region(qb_ctx *cx, const roi_attrs *attrs, const float *roi,
+                             const qb_tensor *in, int64_t sample, line l[2], const qb_tensor *out,
+                             float *to) {
+    const qb_shape *x = &in->desc.shape, *y = &out->desc.shape;
+    const int64_t plane = x->dim[2] * x->dim[3], channels = x->dim[1];
+    const int64_t bins[2] = {y->dim[2], y->dim[3]};
+    const float *from = (const float *)in->data + sample * channels * plane;
+    const bool max = is(attrs->mode, "max");
+    const side s[2] = {side_of(attrs, roi[1], roi[3], bins[0], x->dim[2]),
+                       side_of(attrs, roi[0], roi[2], bins[1], x->dim[3])};
+    if (plane == 0) {
+        memset(to, 0, (size_t)(channels * bins[0] * bins[1]) * sizeof *to);
+        return QB_OK;
+    }
+    for (int32_t d = 0; d < 2; d++) QB_TRY(place_samples(cx, &s[d], bins[d], &l[d]));
+    const double points = s[0].samples * s[1].samples;
+    for (int64_t c = 0; c < channels; c++)
+        pool_channel(from + c * plane, x->dim[3], l, bins, points, max, to + c * bins[0] * bins[1]);
+    return QB_OK;
 }
 
 static qb_status eval_roi(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
-    const roi_attrs *attrs = node->attrs;
     QB_EVAL_IN_F32(eval_roi);
     const qb_shape *x = &in[0].desc.shape, *y = &out[0].desc.shape;
-    const int64_t plane = x->dim[2] * x->dim[3], bins = y->dim[2] * y->dim[3];
-    const bool max = is(attrs->mode, "max");
-    float *to = out[0].data;
-    for (int64_t r = 0; r < y->dim[0]; r++) {
-        const float *roi = (const float *)in[1].data + r * 4;
-        const side s[2] = {side_of(attrs, roi[1], roi[3], y->dim[2], x->dim[2]),
-                           side_of(attrs, roi[0], roi[2], y->dim[3], x->dim[3])};
-        int64_t sample;
-        QB_TRY_WRAP(cx, qb_eval_index(cx, &in[2], r, x->dim[0], &sample), "batch_indices");
-        for (int64_t c = 0; c < x->dim[1]; c++) {
-            const float *from = (const float *)in[0].data + (sample * x->dim[1] + c) * plane;
-            for (int64_t i = 0; i < bins; i++) {
-                const int64_t bin[2] = {i / y->dim[3], i % y->dim[3]};
-                *to++ = plane ? (float)pool_bin(from, s, bin, max) : 0.0f;
-            }
-        }
+    const int64_t each = x->dim[1] * y->dim[2] * y->dim[3];
+    line l[2] = {0};
+    qb_status status = QB_OK;
+    for (int32_t d = 0; d < 2; d++) {
+        l[d].end = qb_alloc(cx, (size_t)y->dim[2 + d], sizeof *l[d].end);
+        if (!l[d].end) QB_GO(cx->code);
     }
-    return QB_OK;
+    for (int64_t r = 0; r < y->dim[0]; r++) {
+        int64_t sample;
+        status = qb_eval_index(cx, &in[2], r, x->dim[0], &sample);
+        if (status != QB_OK) QB_GO(qb_wrap(cx, "batch_indices"));
+        QB_GO(pool_region(cx, node->attrs, (const float *)in[1].data + r * 4, &in[0], sample, l,
+                          &out[0], (float *)out[0].data + r * each));
+    }
+out:
+    for (int32_t d = 0; d < 2; d++) {
+        qb_free(l[d].at);
+        qb_free(l[d].end);
+    }
+    return status;
 }
 
 /* Before opset 16 coordinates were not shifted by half a pixel. */

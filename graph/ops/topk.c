@@ -17,6 +17,10 @@ typedef struct order {
 /* Does element i come before element j? Equal ones keep their order. */
 static bool before(const void *what, int64_t i, int64_t j) {
     const order *o = what;
+    if (o->dtype == QB_DTYPE_F32) { /* what scores are */
+        const float *x = (const float *)o->data + o->first, a = x[i * o->step], b = x[j * o->step];
+        if (a == a && b == b) return o->largest ? a > b : a < b;
+    }
     int sign = qb_element_order(o->dtype, o->data, o->first + i * o->step, o->first + j * o->step);
     return o->largest ? sign > 0 : sign < 0;
 }
@@ -209,37 +213,67 @@ static void corners(const nms *s, const float *box, float low[2], float high[2])
     }
 }
 
-static bool overlaps(const nms *s, const float *a, const float *b) {
-    float low[2][2], high[2][2], shared = 1.0f, area[2] = {1.0f, 1.0f};
-    corners(s, a, low[0], high[0]);
-    corners(s, b, low[1], high[1]);
+/* Boxes side by side, so that one is held against many at once. */
+typedef struct box_lines {
+    float *low[2], *high[2], *area;
+    int64_t n;
+} box_lines;
+
+static void append_box(box_lines *lines, const float low[2], const float high[2], float area) {
     for (int32_t d = 0; d < 2; d++) {
-        float length = fminf(high[0][d], high[1][d]) - fmaxf(low[0][d], low[1][d]);
-        shared *= length > 0.0f ? length : 0.0f;
-        area[0] *= high[0][d] - low[0][d];
-        area[1] *= high[1][d] - low[1][d];
+        lines->low[d][lines->n] = low[d];
+        lines->high[d][lines->n] = high[d];
     }
-    float both = area[0] + area[1] - shared;
-    return both > 0.0f && shared / both > s->iou;
+    lines->area[lines->n++] = area;
+}
+
+#define BOXES_AT_ONCE 64
+
+/* Does the box overlap one of boxes from..end? */
+static bool overlaps_some(const box_lines *b, int64_t from, int64_t end, const float low[2],
+                          const float high[2], float area, float iou) {
+    int some = 0;
+    for (int64_t k = from; k < end; k++) {
+        float shared = 1.0f;
+        for (int32_t d = 0; d < 2; d++) {
+            const float right = high[d] < b->high[d][k] ? high[d] : b->high[d][k];
+            const float left = low[d] > b->low[d][k] ? low[d] : b->low[d][k];
+            const float length = right - left;
+            shared *= length > 0.0f ? length : 0.0f;
+        }
+        const float both = area + b->area[k] - shared;
+        some |= (both > 0.0f) & (shared / both > iou);
+    }
+    return some != 0;
+}
+
+/* Keeps the box unless it overlaps one that is kept. */
+static bool keep_box(const nms *s, const float *box, box_lines *kept) {
+    float low[2], high[2];
+    corners(s, box, low, high);
+    const float area = (high[0] - low[0]) * (high[1] - low[1]);
+    for (int64_t k = 0; k < kept->n; k += BOXES_AT_ONCE) {
+        const int64_t end = k + BOXES_AT_ONCE < kept->n ? k + BOXES_AT_ONCE : kept->n;
+        if (overlaps_some(kept, k, end, low, high, area, s->iou)) return false;
+    }
+    append_box(kept, low, high, area);
+    return true;
 }
 
 /* Best first, every box that overlaps none chosen before. Writes (batch, class, box) unless `out`
- * is NULL and returns how many there are; `index` has room for 3 n. */
-static int64_t select_boxes(const nms *s, int64_t *index, int64_t *out) {
-    int64_t found = 0, *chosen = index + 2 * s->n;
+ * is NULL and returns how many there are; `index` has room for 2 n, `kept` for n. */
+static int64_t select_boxes(const nms *s, int64_t *index, box_lines *kept, int64_t *out) {
+    int64_t found = 0;
     for (int64_t line = 0; line < s->batch * s->classes; line++) {
         order o = {QB_DTYPE_F32, s->scores, line * s->n, 1, true};
         const float *boxes = s->boxes + line / s->classes * s->n * 4;
-        int64_t kept = 0, candidates = 0;
+        int64_t candidates = 0;
+        kept->n = 0;
         for (int64_t i = 0; i < s->n; i++)
             if (!s->has_score || s->scores[o.first + i] > s->score) index[candidates++] = i;
         qb_sort_indices(&o, before, index, index + s->n, candidates);
-        for (int64_t i = 0; i < candidates && kept < s->most; i++) {
-            bool good = true;
-            for (int64_t k = 0; k < kept && good; k++)
-                good = !overlaps(s, boxes + index[i] * 4, boxes + chosen[k] * 4);
-            if (!good) continue;
-            chosen[kept++] = index[i];
+        for (int64_t i = 0; i < candidates && kept->n < s->most; i++) {
+            if (!keep_box(s, boxes + index[i] * 4, kept)) continue;
             if (out) {
                 out[found * 3] = line / s->classes;
                 out[found * 3 + 1] = line % s->classes;
@@ -286,11 +320,16 @@ static qb_status run_nms(qb_ctx *cx, const nms_attrs *attrs, const qb_tensor *in
                          int64_t *out, int64_t *found) {
     nms s;
     QB_TRY(nms_of(cx, attrs, in, given, &s));
-    int64_t *index = qb_temp_take(cx, (size_t)s.n * 3, sizeof *index);
-    if (!index) return cx->code;
-    *found = select_boxes(&s, index, out);
-    qb_temp_give(index);
-    return QB_OK;
+    int64_t *index = qb_temp_take(cx, (size_t)s.n * 2, sizeof *index);
+    float *lines = index ? qb_temp_take(cx, (size_t)s.n * 5, sizeof *lines) : NULL;
+    if (lines) {
+        box_lines kept = {
+            {lines, lines + s.n}, {lines + 2 * s.n, lines + 3 * s.n}, lines + 4 * s.n, 0};
+        *found = select_boxes(&s, index, &kept, out);
+        qb_temp_give(lines);
+    }
+    if (index) qb_temp_give(index);
+    return lines ? QB_OK : cx->code;
 }
 
 /* Pairs of boxes to compare, of those above the score; 2^31 take a second or so. */

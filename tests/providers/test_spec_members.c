@@ -61,6 +61,7 @@ static const member members[] = {
     {"first_tactic", FLOATS, {ON_GPU}, {ON_GPU, .first_tactic = true}},
     {"observable", QUANTIZED, {ON_GPU}, {ON_GPU, .observable = true}},
     {"check", FLOATS, {.input_shapes = &small}, {.input_shapes = &small, .check = true}},
+    {"max_sizes", FLOATS, {.input_shapes = &small}, {.input_shapes = &small, .max_sizes = "y=1"}},
     {"items_apart",
      MIXING,
      {.input_shapes = &large},

@@ -2,6 +2,7 @@
  * and the outputs have what is there, then zeros. */
 #include "qb_test.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/engine.h"
@@ -117,6 +118,49 @@ static void what_depends_on_it_follows(void **state) {
     release(&f);
 }
 
+/* A product with as many rows as the data say is large enough for an engine of its own, for each
+ * number of rows that comes. */
+static void large_nodes_run_in_kernels(void **state) {
+    (void)state;
+    enum { ROWS = 600, K = 64, COLUMNS = 48 };
+    static float weight[K * COLUMNS], input[ROWS], out[ROWS * COLUMNS];
+    fixture f;
+    const qb_shape shape = qb_shape_of(2, (int64_t)K, (int64_t)COLUMNS),
+                   wide = qb_shape_of(2, (int64_t)1, (int64_t)K);
+    const qb_shape tall = qb_shape_of(1, (int64_t)2);
+    const float ones[K] = {0}, none = 0;
+    const int64_t column[2] = {-1, 1};
+    for (int i = 0; i < K * COLUMNS; i++) weight[i] = (float)(i * 37 % 101 - 50) / 64;
+    const int32_t x = start(&f, ROWS);
+    const qb_shape one = qb_shape_of(1, (int64_t)1);
+    const int32_t limit = qb_graph_add_constant(&f.cx, f.graph, "h", QB_DTYPE_F32, &one, &none);
+    const int32_t mask = node(&f, "Greater", "mask", (int32_t[]){x, limit}, 2);
+    const int32_t kept = node(&f, "Compress", "kept", (int32_t[]){x, mask}, 2);
+    const int32_t to = qb_graph_add_constant(&f.cx, f.graph, "to", QB_DTYPE_S64, &tall, column);
+    const int32_t rows = node(&f, "Reshape", "rows", (int32_t[]){kept, to}, 2);
+    const int32_t zeros = qb_graph_add_constant(&f.cx, f.graph, "o", QB_DTYPE_F32, &wide, ones);
+    const int32_t spread = node(&f, "Add", "spread", (int32_t[]){rows, zeros}, 2);
+    const int32_t w = qb_graph_add_constant(&f.cx, f.graph, "w", QB_DTYPE_F32, &shape, weight);
+    assert_ok(&f.cx, qb_graph_add_output(&f.cx, f.graph,
+                                         node(&f, "MatMul", "y", (int32_t[]){spread, w}, 2)));
+    build(&f);
+    for (int run = 0; run < 3; run++) {
+        const int n = run == 1 ? 411 : ROWS; /* shapes change, and come back */
+        for (int i = 0; i < ROWS; i++) input[i] = i < n ? 1 + (float)(i % 7) : -1;
+        const void *in[] = {input};
+        void *outs[] = {out};
+        assert_ok(&f.cx, qb_context_run(&f.cx, f.context, in, outs));
+        assert_int_equal(qb_context_output_shape(f.context, 0).dim[0], n);
+        for (int i = 0; i < n * COLUMNS; i++) {
+            float sum = 0;
+            for (int k = 0; k < K; k++) sum += weight[k * COLUMNS + i % COLUMNS];
+            assert_true(fabsf(out[i] - sum * input[i / COLUMNS]) < 1e-4F);
+        }
+        for (int i = n * COLUMNS; i < ROWS * COLUMNS; i++) assert_true(out[i] == 0);
+    }
+    release(&f);
+}
+
 /* Values may ask for any size: what is made of it is refused by name, and not in a run. */
 static void sizes_that_nothing_bounds_are_refused(void **state) {
     (void)state;
@@ -149,6 +193,7 @@ static void engine_files_refuse_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nonzero_of_a_planned_value),
                                        cmocka_unit_test(what_depends_on_it_follows),
+                                       cmocka_unit_test(large_nodes_run_in_kernels),
                                        cmocka_unit_test(sizes_that_nothing_bounds_are_refused),
                                        cmocka_unit_test(engine_files_refuse_it)};
     return qb_test_exit_code(cmocka_run_group_tests(tests, NULL, NULL),

@@ -1,0 +1,285 @@
+/* Nodes of a tail that do much: each has an engine of its own for the shapes of the last run. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/plan/plan_internal.h"
+#include "engine/run/tail_internal.h"
+#include "graph/op.h"
+
+/* An engine pays from so many multiplications, or elements in and out, on. */
+#define WORK_LEAST 1e6
+#define ELEMENTS_LEAST (1 << 18)
+
+typedef struct planned {
+    qb_engine *engine;
+    qb_shape *in; /* [n_in of the node] that it is for */
+    int32_t refs; /* of runs, and of the table */
+} planned;
+
+struct qb_tail_nodes {
+    const qb_graph *graph; /* the tail's */
+    qb_build_spec spec;
+    pthread_mutex_t lock; /* of the table */
+    planned **of;         /* [n_nodes] NULL: none yet */
+    bool *plain;          /* [n_nodes] no kernel runs it */
+    qb_shape *most;       /* [n_values] told; rank -1: not; NULL: none is */
+};
+
+static void release(struct qb_tail_nodes *t, planned *p) {
+    if (!p) return;
+    pthread_mutex_lock(&t->lock);
+    const bool last = --p->refs == 0;
+    pthread_mutex_unlock(&t->lock);
+    if (!last) return;
+    qb_engine_free(p->engine);
+    qb_free(p->in);
+    qb_free(p);
+}
+
+void qb_tail_nodes_free(struct qb_tail_nodes *t) {
+    if (!t) return;
+    for (int32_t i = 0; t->of && i < t->graph->n_nodes; i++) release(t, t->of[i]);
+    pthread_mutex_destroy(&t->lock);
+    qb_free(t->of);
+    qb_free(t->plain);
+    qb_free(t->most);
+    qb_free(t);
+}
+
+qb_status qb_tail_nodes_create(qb_ctx *cx, const qb_engine *head, const qb_graph *graph,
+                               struct qb_tail_nodes **out) {
+    struct qb_tail_nodes *t = qb_alloc(cx, 1, sizeof *t);
+    if (!t) return cx->code;
+    pthread_mutex_init(&t->lock, NULL);
+    t->graph = graph;
+    t->spec = (qb_build_spec){.backends = head->device ? NULL : head->plan->spec.backends,
+                              .threads = head->plan->spec.threads};
+    t->of = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *t->of);
+    t->plain = qb_alloc(cx, (size_t)graph->n_nodes, sizeof *t->plain);
+    if (t->of && t->plain) {
+        *out = t;
+        return QB_OK;
+    }
+    qb_tail_nodes_free(t);
+    return cx->code;
+}
+
+/* ---- sizes that are told --------------------------------------------------------------------- */
+
+const qb_shape *qb_tail_most(const struct qb_tail_nodes *nodes) { return nodes->most; }
+
+/* "N" or "AxBxC" up to `end`. */
+static bool parse_sizes(const char *text, const char *end, qb_shape *out) {
+    *out = (qb_shape){0};
+    while (out->rank < QB_MAX_RANK) {
+        char *after;
+        if (*text < '0' || *text > '9') return false;
+        errno = 0;
+        out->dim[out->rank++] = strtoll(text, &after, 10);
+        if (errno || after > end) return false;
+        if (after == end) return true;
+        if (*after != 'x') return false;
+        text = after + 1;
+    }
+    return false;
+}
+
+static int32_t open_dims(const qb_shape *shape) {
+    int32_t n = 0;
+    for (int32_t d = 0; d < shape->rank; d++) n += shape->dim[d] < 0;
+    return n;
+}
+
+/* One "NAME=SIZES". */
+static qb_status limit_one(qb_ctx *cx, struct qb_tail_nodes *t, const char *text, size_t length) {
+    const char *is = memrchr(text, '=', length);
+    char name[256];
+    qb_shape told;
+    if (!is || is == text || (size_t)(is - text) >= sizeof name ||
+        !parse_sizes(is + 1, text + length, &told))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--max-size: expected NAME=100 or NAME=100x4, got '%.*s'", (int)length,
+                       text);
+    memcpy(name, text, (size_t)(is - text));
+    name[is - text] = 0;
+    const int32_t id = qb_graph_find_value(t->graph, name);
+    const qb_shape *open = id >= 0 ? &t->graph->values[id].shape : NULL;
+    if (!open || t->graph->values[id].data || qb_shape_known(open))
+        return qb_fail(cx, QB_STATUS_USAGE,
+                       "--max-size: '%s' is no value whose size comes with the data", name);
+    qb_shape *most = &t->most[id];
+    *most = told;
+    if (open->rank < 0 || (told.rank == open->rank && told.rank > 1)) return QB_OK;
+    if (told.rank != 1 || open_dims(open) != 1) {
+        char shape[128];
+        return qb_fail(cx, QB_STATUS_USAGE, "--max-size: '%s' is %s: expected as many sizes", name,
+                       qb_shape_text(open, shape, sizeof shape));
+    }
+    *most = *open;
+    for (int32_t d = 0; d < most->rank; d++)
+        if (most->dim[d] < 0) most->dim[d] = told.dim[0];
+    return QB_OK;
+}
+
+qb_status qb_tail_nodes_limit(qb_ctx *cx, struct qb_tail_nodes *t, const char *max_sizes) {
+    if (!max_sizes) return QB_OK;
+    t->most = qb_alloc(cx, (size_t)t->graph->n_values, sizeof *t->most);
+    if (!t->most) return cx->code;
+    for (int32_t v = 0; v < t->graph->n_values; v++) t->most[v].rank = -1;
+    for (const char *at = max_sizes; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        QB_TRY(limit_one(cx, t, at, strcspn(at, ",")));
+    return QB_OK;
+}
+
+static bool is_within(const qb_shape *got, const qb_shape *most) {
+    if (got->rank != most->rank) return qb_shape_count(got) <= qb_shape_count(most);
+    for (int32_t d = 0; d < got->rank; d++)
+        if (got->dim[d] > most->dim[d]) return false;
+    return true;
+}
+
+static qb_status check_within(qb_ctx *cx, const struct qb_tail_nodes *t, const qb_node *node,
+                              const qb_tensor *out) {
+    for (int32_t k = 0; t->most && k < node->n_out; k++) {
+        const qb_shape *most = node->out[k] >= 0 ? &t->most[node->out[k]] : NULL;
+        char got[128], told[128];
+        if (!most || most->rank < 0 || is_within(&out[k].desc.shape, most)) continue;
+        return qb_fail(
+            cx, QB_STATUS_UNSUPPORTED, "output '%s' is %s here, more than the %s of --max-size",
+            t->graph->values[node->out[k]].name, qb_shape_text(&out[k].desc.shape, got, sizeof got),
+            qb_shape_text(most, told, sizeof told));
+    }
+    return QB_OK;
+}
+
+/* ---- one engine ------------------------------------------------------------------------------ */
+
+static bool is_for(const planned *p, const qb_node *node, const qb_tensor *in) {
+    for (int32_t k = 0; k < node->n_in; k++)
+        if (node->in[k] >= 0 && !qb_shape_equal(&p->in[k], &in[k].desc.shape)) return false;
+    return true;
+}
+
+static bool is_of_kernels(const qb_engine *engine) {
+    for (int32_t s = 0; s < engine->n_steps; s++)
+        if (engine->steps[s].kind == QB_STEP_NODE) return false;
+    return !engine->tail;
+}
+
+/* *out stays NULL where no kernel runs the node. */
+static qb_status build(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_tensor *in,
+                       planned **out) {
+    const qb_node *it = &t->graph->nodes[node];
+    qb_graph *alone = NULL;
+    qb_shape *shapes = NULL;
+    qb_build_spec spec = t->spec;
+    qb_status status = QB_OK;
+    planned *p = qb_alloc(cx, 1, sizeof *p);
+    if (!p) return cx->code;
+    p->in = qb_alloc(cx, (size_t)it->n_in, sizeof *p->in);
+    if (!p->in) QB_GO(cx->code);
+    for (int32_t k = 0; k < it->n_in; k++) p->in[k] = in[k].desc.shape;
+    QB_GO(qb_graph_isolate(cx, t->graph, node, in, &alone));
+    shapes = qb_alloc(cx, (size_t)alone->n_inputs, sizeof *shapes);
+    if (!shapes) QB_GO(cx->code);
+    for (int32_t i = 0; i < alone->n_inputs; i++) shapes[i] = alone->values[alone->inputs[i]].shape;
+    spec.input_shapes = shapes;
+    if (qb_engine_build(cx, alone, &spec, &p->engine) != QB_OK) {
+        status = cx->code == QB_STATUS_UNSUPPORTED ? QB_OK : cx->code;
+        if (status == QB_OK) qb_ctx_clear(cx);
+    } else if (is_of_kernels(p->engine)) {
+        p->refs = 1;
+        *out = p;
+        p = NULL;
+    }
+out:
+    if (p) {
+        qb_engine_free(p->engine);
+        qb_free(p->in);
+        qb_free(p);
+    }
+    qb_free(shapes);
+    qb_graph_free(alone);
+    return status;
+}
+
+/* The engine for these shapes, held; NULL: there is none. */
+static qb_status acquire(qb_ctx *cx, struct qb_tail_nodes *t, int32_t node, const qb_tensor *in,
+                         planned **out) {
+    planned *before = NULL;
+    qb_status status = QB_OK;
+    pthread_mutex_lock(&t->lock);
+    planned *p = t->of[node];
+    if (!t->plain[node] && (!p || !is_for(p, &t->graph->nodes[node], in))) {
+        planned *made = NULL;
+        status = build(cx, t, node, in, &made);
+        t->plain[node] = status == QB_OK && !made;
+        if (made) {
+            before = p;
+            t->of[node] = made;
+        }
+        p = made;
+    }
+    if (t->plain[node]) p = NULL;
+    if (p) p->refs++;
+    pthread_mutex_unlock(&t->lock);
+    release(t, before);
+    *out = p;
+    return status;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* The engine's inputs are those of the node that are not constant, each once. */
+static qb_status run(qb_ctx *cx, const struct qb_tail_nodes *t, int32_t node, const qb_engine *e,
+                     const qb_tensor *in, const qb_tensor *out) {
+    const qb_node *it = &t->graph->nodes[node];
+    qb_context *context = NULL;
+    const void **inputs = qb_alloc(cx, (size_t)e->n_inputs, sizeof *inputs);
+    void **outputs = qb_alloc(cx, (size_t)e->n_outputs, sizeof *outputs);
+    qb_status status = inputs && outputs ? QB_OK : cx->code;
+    if (status != QB_OK) goto out;
+    for (int32_t i = 0; i < e->n_inputs; i++)
+        for (int32_t k = 0; k < it->n_in; k++)
+            if (it->in[k] >= 0 && strcmp(t->graph->values[it->in[k]].name, e->inputs[i].name) == 0)
+                inputs[i] = in[k].data;
+    for (int32_t k = 0, n = 0; k < it->n_out; k++)
+        if (it->out[k] >= 0) outputs[n++] = out[k].data;
+    QB_GO(qb_context_create(cx, e, &context));
+    QB_GO(qb_context_run(cx, context, inputs, outputs));
+out:
+    qb_context_free(context);
+    qb_free(inputs);
+    qb_free(outputs);
+    return status;
+}
+
+static bool pays(const qb_graph *graph, const qb_node *node, const qb_tensor *in,
+                 const qb_tensor *out) {
+    int64_t elements = 0;
+    if (node->op->kernel.kind == QB_KIND_NODE && !node->op->kernel.function) return false;
+    for (int32_t k = 0; k < node->n_in + node->n_out; k++) {
+        const qb_tensor *tensor = k < node->n_in ? &in[k] : &out[k - node->n_in];
+        const int64_t count = qb_shape_count(&tensor->desc.shape);
+        if (tensor->desc.dtype == QB_DTYPE_NONE) continue;
+        if (count == 0) return false;
+        elements += count;
+    }
+    return elements >= ELEMENTS_LEAST || qb_node_work(graph, node) >= WORK_LEAST;
+}
+
+qb_status qb_tail_run_node(qb_ctx *cx, void *user, const qb_graph *graph, int32_t node,
+                           const qb_tensor *in, const qb_tensor *out, bool *done) {
+    struct qb_tail_nodes *t = user;
+    planned *p;
+    QB_TRY(check_within(cx, t, &graph->nodes[node], out));
+    if (!pays(graph, &graph->nodes[node], in, out)) return QB_OK;
+    QB_TRY(acquire(cx, t, node, in, &p));
+    if (!p) return QB_OK;
+    const qb_status status = run(cx, t, node, p->engine, in, out);
+    release(t, p);
+    *done = status == QB_OK;
+    return status;
+}
