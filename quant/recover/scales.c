@@ -452,10 +452,7 @@ out:
 
 void qb_scales_release(qb_scales *s) {
     qb_uses_release(&s->uses);
-    qb_free(s->of);
-    qb_free(s->parent);
-    qb_free(s->pinned);
-    qb_free(s->limit);
+    QB_FREE_ALL(s->of, s->parent, s->pinned, s->limit);
     qb_arena_free(s->arena);
     *s = (qb_scales){0};
 }
