@@ -5,10 +5,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The value becomes a constant of the tensor's type and shape; the bytes are copied. */
 qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t value, const qb_tensor *tensor);
 
@@ -39,8 +35,4 @@ void qb_graph_split_release(qb_graph_split *split); /* accepts zeroed */
  * as the largest input has. What values make as large as they like, and what is made of it, stays
  * open. Sets the shapes of `tail` and leaves them there. */
 qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail);
-
-#ifdef __cplusplus
-}
-#endif
 #endif
