@@ -144,12 +144,6 @@ static float epilogue(const reduce *r, double v) {
 
 /* ---- walking ---- */
 
-typedef struct job {
-    const reduce *r;
-    const char *data;
-    char *out;
-} job;
-
 static int64_t place(const loops *l, int64_t index) {
     int64_t at = 0;
     for (int32_t d = l->rank - 1; d >= 0; index /= l->dim[d--])
@@ -160,8 +154,8 @@ static int64_t place(const loops *l, int64_t index) {
 typedef void (*add_fn)(qb_reduce_kind kind, const float *x, int64_t n, double *lane);
 
 /* `n` elements from `at` of each stretch that is reduced go to the lanes. */
-static void add_all(const job *j, int64_t at, int64_t n, add_fn add_to, double *lane) {
-    const reduce *r = j->r;
+static void add_all(const qb_cpu_job *j, int64_t at, int64_t n, add_fn add_to, double *lane) {
+    const reduce *r = j->state;
     float made[QB_CHAIN_BLOCK];
     for (int64_t k = 0; k < r->reduced.count; k++) {
         const char *from = j->data + (at + place(&r->reduced, k)) * r->in_size;
@@ -175,8 +169,8 @@ static void add_all(const job *j, int64_t at, int64_t n, add_fn add_to, double *
 }
 
 /* The result of number `index`, whose run is reduced. */
-static float one_result(const job *j, int64_t index) {
-    const reduce *r = j->r;
+static float one_result(const qb_cpu_job *j, int64_t index) {
+    const reduce *r = j->state;
     const int64_t at = place(&r->kept, index);
     double lane[LANES];
     for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(r->kind);
@@ -186,8 +180,8 @@ static float one_result(const job *j, int64_t index) {
 }
 
 /* Results first..first + n, which lie in one run that is kept. */
-static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
-    const reduce *r = j->r;
+static void lane_results(const qb_cpu_job *j, int64_t first, int64_t n, float *to) {
+    const reduce *r = j->state;
     double lane[QB_CHAIN_BLOCK];
     for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
     add_all(j, place(&r->kept, first / r->run) + first % r->run, n, add, lane);
@@ -195,8 +189,8 @@ static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
 }
 
 /* Results first..first + n, whose runs lie side by side. */
-static void packed_results(const job *j, int64_t first, int64_t n, float *to) {
-    const reduce *r = j->r;
+static void packed_results(const qb_cpu_job *j, int64_t first, int64_t n, float *to) {
+    const reduce *r = j->state;
     float made[QB_CHAIN_BLOCK], column[QB_CHAIN_BLOCK];
     double lane[QB_CHAIN_BLOCK];
     const char *from = j->data + first * r->run * r->in_size;
@@ -218,8 +212,8 @@ static void packed_results(const job *j, int64_t first, int64_t n, float *to) {
 }
 
 static void run_task(int64_t task, void *argument) {
-    const job *j = argument;
-    const reduce *r = j->r;
+    const qb_cpu_job *j = argument;
+    const reduce *r = j->state;
     float to[QB_CHAIN_BLOCK] = {0};
     const int64_t end = qb_min64((task + 1) * r->results_a_task, r->n);
     for (int64_t first = task * r->results_a_task, n; first < end; first += n) {
@@ -240,9 +234,7 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const reduce *r = kernel->state;
-    job j = {r, args->in[0], args->out};
-    qb_workers_run(args->workers, qb_ceil64(r->n, r->results_a_task), run_task, &j);
-    return QB_OK;
+    return qb_cpu_run(kernel, args, qb_ceil64(r->n, r->results_a_task), run_task);
 }
 
 /* ---- the tactic ---- */
@@ -308,13 +300,10 @@ static void plan(const qb_problem *p, reduce *r) {
     r->quantized = qb_chain_quantized_of(y, true);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    plan(p, (*out)->state);
-    (*out)->launch = launch;
-    return QB_OK;
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    plan(p, kernel->state);
+    kernel->launch = launch;
 }
 
 /* An average pool whose window is the whole image, of any number of dimensions, is the mean over
@@ -351,28 +340,17 @@ static bool supports_whole(const qb_problem *p, const bool *constant) {
     return supports(&mean, constant);
 }
 
-static qb_status create_whole(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                              const bool *constant, int threads, qb_kernel **out) {
+static void fill_whole(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     qb_desc in;
     const qb_problem mean = mean_of(p, &in);
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    plan(&mean, (*out)->state);
-    (*out)->in[0].layout = (*out)->problem.out.layout = QB_LAYOUT_ROW;
-    (*out)->launch = launch;
-    return QB_OK;
+    plan(&mean, kernel->state);
+    kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_ROW;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_pool_whole = {.name = "cpu.pool_whole",
-                                            .backend = "cpu",
-                                            .kind = QB_KIND_POOL,
-                                            .exactness = QB_WITHIN_1_LSB,
-                                            .supports = supports_whole,
-                                            .create = create_whole};
+QB_TACTIC(cpu_pool_whole, "cpu.pool_whole", "cpu", QB_KIND_POOL, QB_WITHIN_1_LSB, supports_whole,
+          qb_cpu_create, .state_bytes = sizeof(reduce), .fill = fill_whole);
 
-const qb_tactic qb_tactic_cpu_reduce = {.name = "cpu.reduce",
-                                        .backend = "cpu",
-                                        .kind = QB_KIND_REDUCE,
-                                        .exactness = QB_WITHIN_1_LSB,
-                                        .supports = supports,
-                                        .create = create};
+QB_TACTIC(cpu_reduce, "cpu.reduce", "cpu", QB_KIND_REDUCE, QB_WITHIN_1_LSB, supports, qb_cpu_create,
+          .state_bytes = sizeof(reduce), .fill = fill);
