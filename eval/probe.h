@@ -5,10 +5,6 @@
 #include "datasets/loader.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 typedef struct qb_probe {
     int32_t n;
     qb_shape *shape; /* [n], one an input */
@@ -20,8 +16,4 @@ typedef struct qb_probe {
 qb_status qb_probe_load(qb_ctx *cx, const qb_graph *graph, const qb_loader_options *loader,
                         int64_t batch, qb_probe *out);
 void qb_probe_release(qb_probe *probe); /* accepts zeroed */
-
-#ifdef __cplusplus
-}
-#endif
 #endif

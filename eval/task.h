@@ -10,10 +10,6 @@
 #include "eval/run.h"
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 struct qb_task;
 
 /* What a sidecar's `segmentation`, or `segmentation:` in qbench.yaml, says. */
@@ -114,8 +110,4 @@ typedef struct qb_task_scores {
  * takes the same samples for every engine, so that drops have intervals, too. Sets the rows' drop
  * from the first metric. */
 qb_status qb_task_score(qb_ctx *cx, const qb_task_scores *scores, qb_run *run);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -6,10 +6,6 @@
 
 #include "eval/run.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* ---- columns: what every form of the table shows ---- */
 
 #define QB_CELL 96 /* longest cell; longer names are cut */
@@ -68,8 +64,9 @@ typedef struct qb_figure {
     const char *name; /* "latency": NAME.tsv, NAME.gp, NAME.svg, NAME.png */
     const char *title;
     qb_section section; /* where it stands in the page, after those before it in figures.def */
-    bool (*applies)(const qb_run *run); /* is there anything to draw? NULL: always */
-    int (*height)(const qb_run *run);   /* pixels at a width of 640; NULL: by the number of rows */
+    bool (*applies)(const qb_run *run);   /* is there anything to draw? NULL: always */
+    int height;                           /* pixels at a width of 640; 0: by the number of rows */
+    int (*own_height)(const qb_run *run); /* the same by what is shown, or NULL */
     /* Writes the figure's data as TSV (with a header line). */
     qb_status (*data)(qb_ctx *cx, const qb_run *run, FILE *stream);
     /* Writes the gnuplot script's body: it plots `tsv`; the caller sets terminal and output. */
@@ -98,8 +95,4 @@ qb_ceilings qb_report_roof(const qb_run *run);
  * folder that qb_report_figures drew into; NULL: a page without figures. */
 qb_status qb_report_html(qb_ctx *cx, const qb_run *run, const qb_verdict *verdict,
                          const char *figures, FILE *stream);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -142,10 +142,6 @@ static qb_status describe_tensors(qb_lowering *b, const layout_plan *plan, qb_st
                    step->workspace_bytes, b->spec->workspace_limit);
 }
 
-static const char *tactic_name(qb_lowering *b, const qb_plugin *plugin) {
-    return qb_arena_format(b->cx, b->engine->arena, "plugin.%s", plugin->name);
-}
-
 static qb_dtype computes_in(const layout_plan *plan, int32_t n_in) {
     for (int32_t i = 0; i < n_in; i++)
         if (plan->desc[i].q.n > 0) return QB_DTYPE_S8;
@@ -158,7 +154,8 @@ static qb_status add_step(qb_lowering *b, const qb_group *group, const qb_plugin
     int32_t *in;
     QB_TRY(bring_inputs(b, node, plan, device, &in));
     qb_step *step = qb_lower_step(b, QB_STEP_PLUGIN, 0, node->n_out);
-    const char *tactic = step ? tactic_name(b, op->plugin) : NULL;
+    const char *tactic =
+        step ? qb_arena_format(b->cx, b->engine->arena, "plugin.%s", op->plugin->name) : NULL;
     if (!tactic) return b->cx->code;
     const int32_t index = b->engine->n_steps - 1;
     step->node = node;

@@ -574,8 +574,7 @@ static qb_status add_classes(qb_ctx *cx, const state *s, int32_t engine, qb_run_
         status = qb_run_class_score_add(cx, row, k < s->names.n ? s->names.name[k] : text,
                                         iou_of(&sum[k]), (int64_t)sum[k].truth);
     }
-    qb_free(sum);
-    qb_free(weight);
+    QB_FREE_ALL(sum, weight);
     return status;
 }
 

@@ -112,14 +112,9 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
-static int height(const qb_run *run) {
-    (void)run;
-    return 420;
-}
-
 const qb_figure qb_figure_pareto = {.name = "pareto",
                                     .title = "Accuracy against latency",
                                     .applies = applies,
-                                    .height = height,
+                                    .height = 420,
                                     .data = data,
                                     .script = script};

@@ -1,6 +1,5 @@
 /* Time of the layers in the first engine and in the first integer one, a pair of bars a layer. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/sort.h"
 #include "reports/figure_internal.h"
@@ -105,6 +104,6 @@ const qb_figure qb_figure_steps = {.name = "steps",
                                    .title = "Where time goes",
                                    .section = QB_SECTION_STEPS,
                                    .applies = applies,
-                                   .height = height,
+                                   .own_height = height,
                                    .data = data,
                                    .script = script};
