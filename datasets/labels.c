@@ -20,9 +20,7 @@ typedef struct reader {
 
 void qb_labels_release(qb_labels *labels) {
     if (!labels) return;
-    for (int32_t i = 0; i < labels->n; i++) {
-        QB_FREE_ALL(labels->name[i], labels->synset[i]);
-    }
+    for (int32_t i = 0; i < labels->n; i++) QB_FREE_ALL(labels->name[i], labels->synset[i]);
     QB_FREE_ALL(labels->name, labels->synset);
     memset(labels, 0, sizeof *labels);
 }

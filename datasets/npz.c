@@ -281,8 +281,6 @@ qb_status qb_npz_open(qb_ctx *cx, const char *name, const uint8_t *bytes, size_t
 }
 
 void qb_npz_close(qb_npz *npz) {
-    for (int32_t i = 0; i < npz->n; i++) {
-        QB_FREE_ALL(npz->array[i].name, npz->array[i].own);
-    }
+    for (int32_t i = 0; i < npz->n; i++) QB_FREE_ALL(npz->array[i].name, npz->array[i].own);
     memset(npz, 0, sizeof *npz);
 }

@@ -16,9 +16,7 @@
 #define SAMPLES_MAX ((int64_t)1 << 32)
 
 void qb_part_release(qb_part *part) {
-    for (int32_t i = 0; i < part->n_facts; i++) {
-        QB_FREE_ALL(part->fact[i].key, part->fact[i].value);
-    }
+    for (int32_t i = 0; i < part->n_facts; i++) QB_FREE_ALL(part->fact[i].key, part->fact[i].value);
     QB_FREE_ALL(part->name, part->calibrated, part->results);
     json_decref(part->record);
     *part = (qb_part){0};

@@ -78,6 +78,9 @@ typedef struct qb_metric_label {
 /* Appends a metric to a row: the numbers of `numbers` under the label. */
 qb_status qb_run_metric_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
                             const qb_run_metric *numbers);
+/* The same of a value that has no interval and no drop. */
+qb_status qb_run_number_add(qb_ctx *cx, qb_run_row *row, const qb_metric_label *label,
+                            double value);
 
 /* Appends what the first metric is for one class. */
 qb_status qb_run_class_score_add(qb_ctx *cx, qb_run_row *row, const char *name, double value,

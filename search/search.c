@@ -622,9 +622,8 @@ qb_status qb_search_run(qb_ctx *cx, const qb_search_options *o, qb_search *out) 
 }
 
 void qb_search_release(qb_search *search) {
-    for (int32_t i = 0; i < search->n_points; i++) {
+    for (int32_t i = 0; i < search->n_points; i++)
         QB_FREE_ALL(search->point[i].a.is_float, search->point[i].key);
-    }
     QB_FREE_ALL(search->point, search->group, search->metric);
     *search = (qb_search){0};
 }

@@ -456,9 +456,8 @@ static void release(refinement *r) {
     qb_context_free(r->context); /* before the engines that it ran */
     for (int32_t i = 0; r->inputs && i < e->n_inputs; i++) qb_free(r->inputs[i]);
     QB_FREE_ALL(r->inputs, r->outputs);
-    for (size_t i = 0; i < r->n_candidates; i++) {
+    for (size_t i = 0; i < r->n_candidates; i++)
         QB_FREE_ALL(r->candidates[i]->engine.steps, r->candidates[i]->pick, r->candidates[i]);
-    }
     qb_free(r->candidates);
     for (size_t f = 0; f < r->n_families; f++) {
         for (int32_t i = 0; i < r->families[f].n_others; i++) {

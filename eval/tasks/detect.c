@@ -551,10 +551,7 @@ static qb_status score_shift(qb_ctx *cx, const state *s, qb_run *run) {
                                 100 * (double)sum.matched / first, sum.score / matched,
                                 sum.iou / matched, sum.sides / matched};
         for (size_t m = 0; m < sizeof value / sizeof *value; m++)
-            QB_TRY(qb_run_metric_add(
-                cx, &run->row[e], &shift_metric[m],
-                &(qb_run_metric){
-                    .value = value[m], .ci = {NAN, NAN}, .drop = NAN, .drop_ci = {NAN, NAN}}));
+            QB_TRY(qb_run_number_add(cx, &run->row[e], &shift_metric[m], value[m]));
     }
     return QB_OK;
 }

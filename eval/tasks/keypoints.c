@@ -346,11 +346,8 @@ static qb_status keypoints_finish(qb_ctx *cx, void *opened, qb_run *run) {
     for (int32_t e = 0; e < n && status == QB_OK; e++)
         status = match_engine(cx, s, e, &d.matches[e]);
     if (status == QB_OK) status = qb_task_score(cx, &scores, run);
-    for (int32_t e = 0; e < n && status == QB_OK; e++) {
-        const qb_run_metric metric = {
-            .value = point_shift(s, e), .ci = {NAN, NAN}, .drop = NAN, .drop_ci = {NAN, NAN}};
-        status = qb_run_metric_add(cx, &run->row[e], &shift_label, &metric);
-    }
+    for (int32_t e = 0; e < n && status == QB_OK; e++)
+        status = qb_run_number_add(cx, &run->row[e], &shift_label, point_shift(s, e));
     for (int32_t e = 0; d.matches && e < n; e++) qb_coco_matches_free(d.matches[e]);
     QB_FREE_ALL(d.matches, d.weight);
     return status;

@@ -208,8 +208,6 @@ qb_status qb_moments_measure(qb_ctx *cx, const qb_scales *scales, const qb_sampl
 
 void qb_moments_release(qb_moments *m) {
     QB_FREE_ALL(m->low, m->high, m->square, m->seen, m->element);
-    for (int k = 0; k < QB_REACHES; k++) {
-        QB_FREE_ALL(m->reach[k], m->reach_of_half[k]);
-    }
+    for (int k = 0; k < QB_REACHES; k++) QB_FREE_ALL(m->reach[k], m->reach_of_half[k]);
     *m = (qb_moments){0};
 }

@@ -11,8 +11,8 @@ void qb_samples_release(qb_samples *samples) {
     *samples = (qb_samples){0};
 }
 
-static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t bytes, int32_t *room,
-                       qb_samples *s) {
+static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t bytes,
+                       int32_t *capacity, qb_samples *s) {
     size_t each = 1;
     s->n_inputs = first->n_inputs;
     s->shape = qb_alloc(cx, (size_t)s->n_inputs, sizeof *s->shape);
@@ -21,9 +21,9 @@ static qb_status begin(qb_ctx *cx, const qb_batch *first, int32_t most, size_t b
         s->shape[k] = first->input[k].desc.shape;
         each += qb_desc_bytes(&first->input[k].desc);
     }
-    *room = (size_t)most < bytes / each ? most : (int32_t)(bytes / each);
-    if (*room < 1) *room = 1;
-    s->data = qb_alloc(cx, (size_t)*room * (size_t)s->n_inputs, sizeof *s->data);
+    *capacity = (size_t)most < bytes / each ? most : (int32_t)(bytes / each);
+    if (*capacity < 1) *capacity = 1;
+    s->data = qb_alloc(cx, (size_t)*capacity * (size_t)s->n_inputs, sizeof *s->data);
     return s->data ? QB_OK : cx->code;
 }
 
@@ -50,16 +50,17 @@ qb_status qb_samples_load(qb_ctx *cx, const qb_loader_options *loader, int64_t e
     qb_batch batch = {0};
     qb_samples s = {0};
     int64_t seen = 0;
-    int32_t room = most;
+    int32_t capacity = most;
     qb_status status = QB_OK;
     options.batch = 1;
     QB_GO(qb_loader_create(cx, &options, &l));
-    while (s.n < room) {
+    while (s.n < capacity) {
         QB_GO(qb_loader_next(cx, l, &batch));
         if (batch.n == 0) break;
         if (qb_is_held_back(batch.index[0], every) == held_back) {
-            if (!s.data) QB_GO(begin(cx, &batch, most, bytes, &room, &s));
-            const int64_t wanted = all > room ? room : all; /* sample number i of `wanted` */
+            if (!s.data) QB_GO(begin(cx, &batch, most, bytes, &capacity, &s));
+            const int64_t wanted =
+                all > capacity ? capacity : all; /* sample number i of `wanted` */
             if (seen * wanted / all == s.n) QB_GO(take(cx, &batch, &s));
             seen++;
         }
