@@ -170,9 +170,7 @@ qb_status qb_report_figures(qb_ctx *cx, const qb_run *run, const char *folder) {
         if (f->applies && !f->applies(run)) continue;
         const plotted p = {f, run};
         const qb_drawing drawing = {.name = f->name,
-                                    .height = f->own_height ? f->own_height(run)
-                                              : f->height   ? f->height
-                                                            : 150 + 46 * run->n_rows,
+                                    .height = f->height ? f->height(run) : 150 + 46 * run->n_rows,
                                     .data = plotted_data,
                                     .script = plotted_script,
                                     .user = &p};

@@ -64,9 +64,8 @@ typedef struct qb_figure {
     const char *name; /* "latency": NAME.tsv, NAME.gp, NAME.svg, NAME.png */
     const char *title;
     qb_section section; /* where it stands in the page, after those before it in figures.def */
-    bool (*applies)(const qb_run *run);   /* is there anything to draw? NULL: always */
-    int height;                           /* pixels at a width of 640; 0: by the number of rows */
-    int (*own_height)(const qb_run *run); /* the same by what is shown, or NULL */
+    bool (*applies)(const qb_run *run); /* is there anything to draw? NULL: always */
+    int (*height)(const qb_run *run);   /* pixels at a width of 640; NULL: by the number of rows */
     /* Writes the figure's data as TSV (with a header line). */
     qb_status (*data)(qb_ctx *cx, const qb_run *run, FILE *stream);
     /* Writes the gnuplot script's body: it plots `tsv`; the caller sets terminal and output. */

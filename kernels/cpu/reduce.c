@@ -144,6 +144,12 @@ static float epilogue(const reduce *r, double v) {
 
 /* ---- walking ---- */
 
+typedef struct job {
+    const reduce *r;
+    const char *data;
+    char *out;
+} job;
+
 static int64_t place(const loops *l, int64_t index) {
     int64_t at = 0;
     for (int32_t d = l->rank - 1; d >= 0; index /= l->dim[d--])
@@ -154,8 +160,8 @@ static int64_t place(const loops *l, int64_t index) {
 typedef void (*add_fn)(qb_reduce_kind kind, const float *x, int64_t n, double *lane);
 
 /* `n` elements from `at` of each stretch that is reduced go to the lanes. */
-static void add_all(const qb_cpu_job *j, int64_t at, int64_t n, add_fn add_to, double *lane) {
-    const reduce *r = j->state;
+static void add_all(const job *j, int64_t at, int64_t n, add_fn add_to, double *lane) {
+    const reduce *r = j->r;
     float made[QB_CHAIN_BLOCK];
     for (int64_t k = 0; k < r->reduced.count; k++) {
         const char *from = j->data + (at + place(&r->reduced, k)) * r->in_size;
@@ -169,8 +175,8 @@ static void add_all(const qb_cpu_job *j, int64_t at, int64_t n, add_fn add_to, d
 }
 
 /* The result of number `index`, whose run is reduced. */
-static float one_result(const qb_cpu_job *j, int64_t index) {
-    const reduce *r = j->state;
+static float one_result(const job *j, int64_t index) {
+    const reduce *r = j->r;
     const int64_t at = place(&r->kept, index);
     double lane[LANES];
     for (int64_t i = 0; i < LANES; i++) lane[i] = start_of(r->kind);
@@ -180,8 +186,8 @@ static float one_result(const qb_cpu_job *j, int64_t index) {
 }
 
 /* Results first..first + n, which lie in one run that is kept. */
-static void lane_results(const qb_cpu_job *j, int64_t first, int64_t n, float *to) {
-    const reduce *r = j->state;
+static void lane_results(const job *j, int64_t first, int64_t n, float *to) {
+    const reduce *r = j->r;
     double lane[QB_CHAIN_BLOCK];
     for (int64_t i = 0; i < n; i++) lane[i] = start_of(r->kind);
     add_all(j, place(&r->kept, first / r->run) + first % r->run, n, add, lane);
@@ -189,8 +195,8 @@ static void lane_results(const qb_cpu_job *j, int64_t first, int64_t n, float *t
 }
 
 /* Results first..first + n, whose runs lie side by side. */
-static void packed_results(const qb_cpu_job *j, int64_t first, int64_t n, float *to) {
-    const reduce *r = j->state;
+static void packed_results(const job *j, int64_t first, int64_t n, float *to) {
+    const reduce *r = j->r;
     float made[QB_CHAIN_BLOCK], column[QB_CHAIN_BLOCK];
     double lane[QB_CHAIN_BLOCK];
     const char *from = j->data + first * r->run * r->in_size;
@@ -212,8 +218,8 @@ static void packed_results(const qb_cpu_job *j, int64_t first, int64_t n, float 
 }
 
 static void run_task(int64_t task, void *argument) {
-    const qb_cpu_job *j = argument;
-    const reduce *r = j->state;
+    const job *j = argument;
+    const reduce *r = j->r;
     float to[QB_CHAIN_BLOCK] = {0};
     const int64_t end = qb_min64((task + 1) * r->results_a_task, r->n);
     for (int64_t first = task * r->results_a_task, n; first < end; first += n) {
@@ -234,7 +240,9 @@ static void run_task(int64_t task, void *argument) {
 static qb_status launch(qb_ctx *cx, const qb_kernel *kernel, const qb_launch *args) {
     (void)cx;
     const reduce *r = kernel->state;
-    return qb_cpu_run(kernel, args, qb_ceil64(r->n, r->results_a_task), run_task);
+    job j = {r, args->in[0], args->out};
+    qb_workers_run(args->workers, qb_ceil64(r->n, r->results_a_task), run_task, &j);
+    return QB_OK;
 }
 
 /* ---- the tactic ---- */

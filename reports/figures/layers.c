@@ -61,6 +61,6 @@ const qb_figure qb_figure_layers = {.name = "layers",
                                     .title = "Where accuracy goes",
                                     .section = QB_SECTION_LAYERS,
                                     .applies = applies,
-                                    .own_height = height,
+                                    .height = height,
                                     .data = data,
                                     .script = script};

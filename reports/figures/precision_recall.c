@@ -5,6 +5,11 @@
 
 static bool applies(const qb_run *run) { return run->row[0].n_curve > 1; }
 
+static int height(const qb_run *run) {
+    (void)run;
+    return 400;
+}
+
 static qb_status data(qb_ctx *cx, const qb_run *run, FILE *stream) {
     (void)cx;
     fprintf(stream, "recall");
@@ -42,6 +47,6 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
 const qb_figure qb_figure_precision_recall = {.name = "precision_recall",
                                               .title = "Precision over recall",
                                               .applies = applies,
-                                              .height = 400,
+                                              .height = height,
                                               .data = data,
                                               .script = script};

@@ -97,10 +97,15 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
+static int height(const qb_run *run) {
+    (void)run;
+    return 480;
+}
+
 const qb_figure qb_figure_roofline = {.name = "roofline",
                                       .title = "Layers against the machine",
                                       .section = QB_SECTION_STEPS,
                                       .applies = applies,
-                                      .height = 480,
+                                      .height = height,
                                       .data = data,
                                       .script = script};

@@ -104,6 +104,6 @@ const qb_figure qb_figure_steps = {.name = "steps",
                                    .title = "Where time goes",
                                    .section = QB_SECTION_STEPS,
                                    .applies = applies,
-                                   .own_height = height,
+                                   .height = height,
                                    .data = data,
                                    .script = script};

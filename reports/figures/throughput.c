@@ -50,10 +50,15 @@ static qb_status script(qb_ctx *cx, const qb_run *run, const char *tsv, FILE *st
     return QB_OK;
 }
 
+static int height(const qb_run *run) {
+    (void)run;
+    return 380;
+}
+
 const qb_figure qb_figure_throughput = {.name = "throughput",
                                         .title = "Throughput over batch size",
                                         .section = QB_SECTION_SPEED,
                                         .applies = applies,
-                                        .height = 380,
+                                        .height = height,
                                         .data = data,
                                         .script = script};
