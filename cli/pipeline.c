@@ -3,7 +3,6 @@
  * and `qbench gate` and `report` read the record that the comparison leaves. */
 #include "cli/pipeline.h"
 
-#include "base/file.h"
 #include "cli/settings/inputs.h"
 #include "cli/stages/stages_internal.h"
 #include "eval/probe.h"

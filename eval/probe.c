@@ -4,8 +4,7 @@
 
 void qb_probe_release(qb_probe *probe) {
     for (int32_t i = 0; probe->data && i < probe->n; i++) qb_free(probe->data[i]);
-    qb_free(probe->data);
-    qb_free(probe->shape);
+    QB_FREE_ALL(probe->data, probe->shape);
     *probe = (qb_probe){0};
 }
 

@@ -5,10 +5,6 @@
 
 #include "graph/graph.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
 /* The value becomes a constant of the tensor's type and shape; the bytes are copied. */
 qb_status qb_graph_fix(qb_ctx *cx, qb_graph *graph, int32_t value, const qb_tensor *tensor);
 
@@ -54,8 +50,4 @@ void qb_graph_split_release(qb_graph_split *split); /* accepts zeroed */
  * open. Sets the shapes of `tail` and leaves them there. most[n_values] (NULL: none): what somebody
  * knows of values, rank -1 where nothing, counts instead. */
 qb_status qb_graph_bound(qb_ctx *cx, qb_graph *tail, const qb_shape *most);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

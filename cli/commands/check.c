@@ -12,17 +12,8 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "model",
-     .letter = 'm',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, model),
-     .argument = "FILE",
-     .help = "the Q/DQ model"},
-    {.name = "for",
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, target),
-     .argument = "TARGET",
-     .help = "whose rules: trt, ort-cpu, ort-cuda or openvino"},
+    QB_TEXT(options, "model", model, "FILE", "the Q/DQ model", .letter = 'm'),
+    QB_TEXT(options, "for", target, "TARGET", "whose rules: trt, ort-cpu, ort-cuda or openvino"),
     {0},
 };
 

@@ -13,16 +13,9 @@ typedef struct options {
 
 static const qb_opt table[] = {
     QB_COMMON_OPTIONS,
-    {.name = "format",
-     .letter = 'f',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, format),
-     .argument = "FORM",
-     .help = "text (default), html, pdf, md, json or tsv"},
-    {.name = "no-figures",
-     .type = QB_OPT_FLAG,
-     .offset = offsetof(options, no_figures),
-     .help = "draw no charts"},
+    QB_TEXT(options, "format", format, "FORM", "text (default), html, pdf, md, json or tsv",
+            .letter = 'f'),
+    QB_FLAG(options, "no-figures", no_figures, "draw no charts"),
     {0},
 };
 

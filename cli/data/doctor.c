@@ -12,12 +12,8 @@ static const qb_opt table[] = {
     QB_PROJECT_OPTIONS(options),
     QB_DATA_OPTIONS(options),
     QB_DEVICES_OPTION(options),
-    {.name = "evaluation",
-     .letter = 'e',
-     .type = QB_OPT_STRING,
-     .offset = offsetof(options, evaluation),
-     .argument = "PATH",
-     .help = "evaluation data (default: data.evaluation in qbench.yaml; none)"},
+    QB_TEXT(options, "evaluation", evaluation, "PATH",
+            "evaluation data (default: data.evaluation in qbench.yaml; none)", .letter = 'e'),
     {0},
 };
 

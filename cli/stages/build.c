@@ -1,7 +1,5 @@
 #include "cli/stages/build.h"
 
-#include <string.h>
-
 #include "base/file.h"
 #include "base/log.h"
 #include "base/shell.h"
@@ -39,8 +37,7 @@ qb_status qb_build_sizes_parse(qb_ctx *cx, const qb_project *project, const qb_s
 }
 
 void qb_build_sizes_release(qb_build_sizes *sizes) {
-    qb_free(sizes->profiles);
-    qb_free(sizes->shapes);
+    QB_FREE_ALL(sizes->profiles, sizes->shapes);
     *sizes = (qb_build_sizes){0};
 }
 

@@ -58,8 +58,7 @@ qb_status qb_device_keep_floats(qb_lowering *b) {
     return QB_OK;
 }
 
-/* ---- problems of the device -------------------------------------------------------------------
- */
+/* ---- problems of the device ----------------------------------------------------------------- */
 
 qb_desc qb_device_desc(const qb_lowering *b, qb_desc desc) {
     if (desc.dtype == QB_DTYPE_F32 && desc.q.n == 0) desc.dtype = b->spec->float_type;

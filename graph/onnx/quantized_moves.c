@@ -210,8 +210,7 @@ qb_status qb_onnx_move_floats(qb_ctx *cx, qb_graph *graph) {
     for (int32_t i = 0; i < n_nodes; i++)
         if (m.moves[i]) QB_GO(move_floats(&m, i));
 out:
-    qb_free(m.from);
-    qb_free(m.moves);
+    QB_FREE_ALL(m.from, m.moves);
     qb_uses_release(&m.uses);
     return status;
 }

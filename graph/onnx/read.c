@@ -59,8 +59,7 @@ static qb_status unpack_model(qb_ctx *cx, qb_onnx_reader *reader, qb_span bytes,
                          &message));
     reader->proto = (Onnx__GraphProto *)message;
 out:
-    qb_free(model.data);
-    qb_free(graph.data);
+    QB_FREE_ALL(model.data, graph.data);
     return status;
 }
 
@@ -404,8 +403,7 @@ out:
     qb_graph_free(reader->graph);
     qb_externals_close(&reader->externals);
     qb_hasher_free(reader->externals.hasher);
-    qb_free(reader->file_node);
-    qb_free(reader->node);
+    QB_FREE_ALL(reader->file_node, reader->node);
     qb_wire_free((ProtobufCMessage *)reader->model);
     qb_wire_free((ProtobufCMessage *)reader->proto);
     qb_free(reader);

@@ -172,8 +172,7 @@ static qb_status load_tensor(qb_ctx *cx, const char *path, qb_span bytes, qb_ten
     data = NULL;
     copy = NULL;
 out:
-    qb_free(data);
-    qb_free(copy);
+    QB_FREE_ALL(data, copy);
     qb_externals_close(&externals);
     qb_wire_free((ProtobufCMessage *)tensor.proto);
     return status;

@@ -103,11 +103,8 @@ ACT(tanh, "Tanh", 7, TANH);
 WITH_ALPHA(elu, "Elu", QB_ACT_ELU, ELU, 1.0f);
 WITH_ALPHA(leaky_relu, "LeakyRelu", QB_ACT_LEAKY_RELU, PRELU, 0.01f);
 
-static const qb_attr_desc hard_sigmoid_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
-    QB_A_FLOAT(qb_alpha_attrs, beta, "beta", 0.5f),
-    QB_A_END,
-};
+QB_ATTRS(hard_sigmoid_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 0.2f),
+         QB_A_FLOAT(qb_alpha_attrs, beta, "beta", 0.5f));
 
 static qb_status eval_hard_sigmoid(qb_ctx *cx, const qb_node *node, const qb_tensor *in,
                                    qb_tensor *out) {
@@ -123,15 +120,9 @@ QB_OP_SIMPLE(hard_sigmoid, "HardSigmoid", 7, 1, 1, 1, sizeof(qb_alpha_attrs), ha
                         .function = QB_FUNCTION_HARD_SIGMOID});
 
 /* Selu and ThresholdedRelu: alpha and (Selu) gamma in beta's place. */
-static const qb_attr_desc selu_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.67326319f),
-    QB_A_FLOAT(qb_alpha_attrs, beta, "gamma", 1.05070102f),
-    QB_A_END,
-};
-static const qb_attr_desc threshold_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f),
-    QB_A_END,
-};
+QB_ATTRS(selu_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.67326319f),
+         QB_A_FLOAT(qb_alpha_attrs, beta, "gamma", 1.05070102f));
+QB_ATTRS(threshold_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
 
 static qb_status eval_selu(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const qb_alpha_attrs *attrs = node->attrs;
@@ -163,11 +154,8 @@ QB_OP_SIMPLE(thresholded_relu, "ThresholdedRelu", 7, 1, 1, 1, sizeof(qb_alpha_at
 
 /* --- Shrink ----------------------------------------------------------------------------------- */
 
-static const qb_attr_desc shrink_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "lambd", 0.5f),
-    QB_A_FLOAT(qb_alpha_attrs, beta, "bias", 0.0f),
-    QB_A_END,
-};
+QB_ATTRS(shrink_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "lambd", 0.5f),
+         QB_A_FLOAT(qb_alpha_attrs, beta, "bias", 0.0f));
 
 static qb_status eval_shrink(qb_ctx *cx, const qb_node *node, const qb_tensor *in, qb_tensor *out) {
     const qb_alpha_attrs *attrs = node->attrs;
@@ -186,10 +174,7 @@ QB_OP_SIMPLE(shrink, "Shrink", 9, 1, 1, 1, sizeof(qb_alpha_attrs), shrink_attrs,
 
 /* --- Gelu ------------------------------------------------------------------------------------- */
 
-static const qb_attr_desc gelu_attrs[] = {
-    QB_A_STRING(qb_gelu_attrs, approximate, "approximate", "none"),
-    QB_A_END,
-};
+QB_ATTRS(gelu_attrs, QB_A_STRING(qb_gelu_attrs, approximate, "approximate", "none"));
 
 static qb_status infer_gelu(qb_ctx *cx, const qb_infer_args *args) {
     const qb_gelu_attrs *attrs = qb_infer_at(args)->attrs;
@@ -264,13 +249,9 @@ QB_OP_SIMPLE(not, "Not", 7, 1, 1, 1, 0, NULL, FLOAT, qb_infer_same, eval_not,
              .types = QB_TYPES_BOOL, .traits = QB_TRAIT_ELEMENTWISE,
              .kernel = {.function = QB_FUNCTION_NOT});
 
-/* --- Swish and Celu: activations with one factor ------------------------------------------------
- */
+/* --- Swish and Celu: activations with one factor --------------------------------------------- */
 
-static const qb_attr_desc factor_attrs[] = {
-    QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f),
-    QB_A_END,
-};
+QB_ATTRS(factor_attrs, QB_A_FLOAT(qb_alpha_attrs, alpha, "alpha", 1.0f));
 
 #define WITH_FACTOR(SYMBOL, NAME, SINCE, EXPR)                                                     \
     static qb_status eval_##SYMBOL(qb_ctx *cx, const qb_node *node, const qb_tensor *in,           \

@@ -270,11 +270,8 @@ static bool supports(const qb_problem *p, const bool *constant) {
            qb_shape_count(&p->out.shape) > 0;
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    qb_kernel *kernel;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(binary), &kernel));
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     binary *s = kernel->state;
     s->row.kind = p->binary;
     s->row.epilogue = qb_epilogue_of(p);
@@ -293,13 +290,7 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     for (int32_t i = 0; i < 2; i++) s->row.in[i].step = s->stride[i][s->rank - 1];
     share(s);
     kernel->launch = launch;
-    *out = kernel;
-    return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_binary_quantized = {.name = "cpu.binary_codes",
-                                                  .backend = "cpu",
-                                                  .kind = QB_KIND_BINARY,
-                                                  .exactness = QB_EXACT,
-                                                  .supports = supports,
-                                                  .create = create};
+QB_TACTIC(cpu_binary_quantized, "cpu.binary_codes", "cpu", QB_KIND_BINARY, QB_EXACT, supports,
+          qb_cpu_create, .state_bytes = sizeof(binary), .fill = fill);

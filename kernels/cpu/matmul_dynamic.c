@@ -298,9 +298,5 @@ static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p
     return QB_OK;
 }
 
-const qb_tactic qb_tactic_cpu_matmul_dynamic = {.name = "cpu.matmul_f32.dynamic",
-                                                .backend = "cpu",
-                                                .kind = QB_KIND_MATMUL,
-                                                .exactness = QB_EXACT,
-                                                .supports = supports,
-                                                .create = create};
+QB_TACTIC(cpu_matmul_dynamic, "cpu.matmul_f32.dynamic", "cpu", QB_KIND_MATMUL, QB_EXACT, supports,
+          create);

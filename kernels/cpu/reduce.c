@@ -357,13 +357,10 @@ static void plan(const qb_problem *p, reduce *r) {
     r->quantized = qb_chain_quantized_of(y, true);
 }
 
-static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                        const bool *constant, int threads, qb_kernel **out) {
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    plan(p, (*out)->state);
-    (*out)->launch = launch;
-    return QB_OK;
+static void fill(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
+    plan(p, kernel->state);
+    kernel->launch = launch;
 }
 
 /* An average pool whose window is the whole image, of any number of dimensions, is the mean over
@@ -400,28 +397,17 @@ static bool supports_whole(const qb_problem *p, const bool *constant) {
     return supports(&mean, constant);
 }
 
-static qb_status create_whole(qb_ctx *cx, const qb_tactic *tactic, const qb_problem *p,
-                              const bool *constant, int threads, qb_kernel **out) {
+static void fill_whole(const qb_problem *p, int threads, qb_kernel *kernel) {
+    (void)threads;
     qb_desc in;
     const qb_problem mean = mean_of(p, &in);
-    (void)constant, (void)threads;
-    QB_TRY(qb_cpu_kernel_create(cx, tactic, p, sizeof(reduce), out));
-    plan(&mean, (*out)->state);
-    (*out)->in[0].layout = (*out)->problem.out.layout = QB_LAYOUT_ROW;
-    (*out)->launch = launch;
-    return QB_OK;
+    plan(&mean, kernel->state);
+    kernel->in[0].layout = kernel->problem.out.layout = QB_LAYOUT_ROW;
+    kernel->launch = launch;
 }
 
-const qb_tactic qb_tactic_cpu_pool_whole = {.name = "cpu.pool_whole",
-                                            .backend = "cpu",
-                                            .kind = QB_KIND_POOL,
-                                            .exactness = QB_WITHIN_1_LSB,
-                                            .supports = supports_whole,
-                                            .create = create_whole};
+QB_TACTIC(cpu_pool_whole, "cpu.pool_whole", "cpu", QB_KIND_POOL, QB_WITHIN_1_LSB, supports_whole,
+          qb_cpu_create, .state_bytes = sizeof(reduce), .fill = fill_whole);
 
-const qb_tactic qb_tactic_cpu_reduce = {.name = "cpu.reduce",
-                                        .backend = "cpu",
-                                        .kind = QB_KIND_REDUCE,
-                                        .exactness = QB_WITHIN_1_LSB,
-                                        .supports = supports,
-                                        .create = create};
+QB_TACTIC(cpu_reduce, "cpu.reduce", "cpu", QB_KIND_REDUCE, QB_WITHIN_1_LSB, supports, qb_cpu_create,
+          .state_bytes = sizeof(reduce), .fill = fill);

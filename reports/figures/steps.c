@@ -1,6 +1,5 @@
 /* Time of the layers in the first engine and in the first integer one, a pair of bars a layer. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/sort.h"
 #include "reports/figure_internal.h"

@@ -114,8 +114,7 @@ static qb_status open_device(qb_ctx *cx, const qb_tactic *tactic, conv_state *st
 static qb_status create(qb_ctx *cx, const qb_tactic *tactic, const conv_algorithm *algorithm,
                         const qb_problem *problem, const bool *constant, qb_kernel **out) {
     conv_state state = {.algorithm = algorithm};
-    if (!lower(algorithm, problem, constant, &state.conv))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(algorithm, problem, constant, &state.conv)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(open_device(cx, tactic, &state));
     qb_kernel *kernel;
     QB_TRY(qb_kernel_alloc(cx, tactic, problem, &kernel));

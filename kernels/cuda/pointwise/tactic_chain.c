@@ -166,8 +166,7 @@ static qb_status cuda_chain_create(qb_ctx *cx, const qb_tactic *tactic, const qb
                                    const bool *constant, int threads, qb_kernel **out) {
     lowered x;
     (void)constant, (void)threads;
-    if (!lower(problem, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower(problem, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(create(cx, tactic, &x, out));
     (*out)->launch = chain_launch;
     return QB_OK;
@@ -227,8 +226,7 @@ static qb_status cuda_chain_table_create(qb_ctx *cx, const qb_tactic *tactic,
                                          int threads, qb_kernel **out) {
     lowered x;
     (void)constant, (void)threads;
-    if (!lower_table(problem, &x))
-        return qb_fail(cx, QB_STATUS_UNSUPPORTED, "%s: not for this problem", tactic->name);
+    if (!lower_table(problem, &x)) return qb_cuda_not_for(cx, tactic);
     QB_TRY(create(cx, tactic, &x, out));
     (*out)->packed_bytes = 256 * qb_dtype_size(x.problem.out.dtype);
     (*out)->pack = qb_cuda_pack_table;
